@@ -7,8 +7,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Resolved is a record with every reference replaced by what it points at, and where it comes from. It stands alone: what
-// curates, writes or collates records needs nothing else.
+// Resolved is a record with every reference replaced by what it points at, and where it comes from. It stands alone:
+// what curates, writes or collates records needs nothing else.
 type Resolved struct {
 	Record Record  // its Content fields are empty; the passages below hold them
 	Origin *Origin // shared by the records of one example
@@ -61,7 +61,9 @@ func Resolve(g *ttc.Group, c Content) (Passage, error) {
 	switch c.Ref.Part {
 	case CandidatePrompt, CandidateOutput:
 		if c.Ref.Candidate < 0 || c.Ref.Candidate >= len(ex.Candidates) {
-			return Passage{}, fmt.Errorf("refers to candidate %d of example %q, which has %d", c.Ref.Candidate, ex.ID, len(ex.Candidates))
+			return Passage{},
+				fmt.Errorf("refers to candidate %d of example %q, which has %d", c.Ref.Candidate, ex.ID,
+					len(ex.Candidates))
 		}
 		cand := &ex.Candidates[c.Ref.Candidate]
 		if c.Ref.Part == CandidateOutput {
@@ -74,10 +76,12 @@ func Resolve(g *ttc.Group, c Content) (Passage, error) {
 	case NodeSpan:
 		walk := ex.Graph.Branch(c.Ref.Last)
 		if walk == nil {
-			return Passage{}, fmt.Errorf("refers to message %d of example %q, which has %d", c.Ref.Last, ex.ID, len(ex.Graph.Nodes))
+			return Passage{},
+				fmt.Errorf("refers to message %d of example %q, which has %d", c.Ref.Last, ex.ID, len(ex.Graph.Nodes))
 		}
 		if c.Ref.Skip < 0 || c.Ref.Skip > len(walk) {
-			return Passage{}, fmt.Errorf("skips %d messages of a walk of %d in example %q", c.Ref.Skip, len(walk), ex.ID)
+			return Passage{},
+				fmt.Errorf("skips %d messages of a walk of %d in example %q", c.Ref.Skip, len(walk), ex.ID)
 		}
 		nodes := make([]ttc.Node, 0, len(walk)-c.Ref.Skip)
 		for i, n := range walk[c.Ref.Skip:] {

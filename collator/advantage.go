@@ -11,9 +11,10 @@ type Advantages uint8
 
 // The advantages of GRPO: a reward less the mean of its task's.
 const (
-	ByGroup Advantages = iota // divided by the standard deviation of the task's rewards (Shao et al. 2024, arXiv:2402.03300)
-	Plain                     // not divided (Dr. GRPO, Liu et al. 2025, arXiv:2503.20783)
-	ByBatch                   // divided by the standard deviation of all rewards collected
+	// Divided by the standard deviation of the task's rewards (Shao et al. 2024, arXiv:2402.03300).
+	ByGroup Advantages = iota
+	Plain              // not divided (Dr. GRPO, Liu et al. 2025, arXiv:2503.20783)
+	ByBatch            // divided by the standard deviation of all rewards collected
 )
 
 // advantageEps keeps the quotient finite where all rewards are equal; it is TRL's.

@@ -31,8 +31,8 @@ import (
 
 var familyTokenizers sync.Map
 
-// familyTokenizer is qwen2_5.json with a template's special strings as special tokens: stock templates whose tokenizers are
-// not among the oracle's files still get one that knows their marks.
+// familyTokenizer is qwen2_5.json with a template's special strings as special tokens: stock templates whose tokenizers
+// are not among the oracle's files still get one that knows their marks.
 func familyTokenizer(t testing.TB, template string) *tokenizer.Tokenizer {
 	t.Helper()
 	once, _ := familyTokenizers.LoadOrStore(template, sync.OnceValues(func() (*tokenizer.Tokenizer, error) {
@@ -104,8 +104,15 @@ func airlineTools(t testing.TB) (tools []chat.Tool) {
 // demonstrationOf makes an item of an example.
 func demonstrationOf(ex *ttc.Example, tools []chat.Tool) Item {
 	return Item{Hash: fmt.Sprintf("%032x", ex.Row), Record: &builders.Resolved{
-		Record:   &builders.Demonstration{Train: builders.TrainAll, Weight: 1},
-		Origin:   &builders.Origin{Example: ex.ID, Task: ex.Task, Row: ex.Row, Policy: ex.Policy, Fidelity: ex.Fidelity, Tools: tools},
+		Record: &builders.Demonstration{Train: builders.TrainAll, Weight: 1},
+		Origin: &builders.Origin{
+			Example:  ex.ID,
+			Task:     ex.Task,
+			Row:      ex.Row,
+			Policy:   ex.Policy,
+			Fidelity: ex.Fidelity,
+			Tools:    tools,
+		},
 		Messages: builders.Passage{Nodes: ex.Graph.Nodes},
 	}}
 }
@@ -143,7 +150,8 @@ func collate(t testing.TB, cfg Config, groups iter.Seq2[[]Item, error]) *collate
 		t.Fatal(err)
 	}
 	out := &collated{dir: t.TempDir()}
-	if out.Result, err = c.Collate(context.Background(), groups, out.dir, t.TempDir(), func(d ledger.Drop) { out.drops = append(out.drops, d) }); err != nil {
+	if out.Result, err = c.Collate(context.Background(), groups, out.dir, t.TempDir(),
+		func(d ledger.Drop) { out.drops = append(out.drops, d) }); err != nil {
 		t.Fatal(err)
 	}
 	batches := filepath.Join(out.dir, "batches")
@@ -197,8 +205,8 @@ func airlineVars() *pyvalue.Dict {
 	return vars
 }
 
-// TestAirlineTraces makes rows of real agent runs with stock templates. What the templates can express is kept, each turn in
-// one row; every trained text is what jinja2 says it has to be.
+// TestAirlineTraces makes rows of real agent runs with stock templates. What the templates can express is kept, each
+// turn in one row; every trained text is what jinja2 says it has to be.
 func TestAirlineTraces(t *testing.T) {
 	examples, tools := airline(t), airlineTools(t)
 	whole := os.Getenv("NATGO_LONG") != ""
@@ -213,7 +221,9 @@ func TestAirlineTraces(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"qwen3", "qwen3_5_think", "gptoss", "glm4moe", "nemotron_3_nano", "llama3_1", "gemma3", "qwen2_5"} {
+	for _, name := range []string{
+		"qwen3", "qwen3_5_think", "gptoss", "glm4moe", "nemotron_3_nano", "llama3_1", "gemma3", "qwen2_5",
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // half of the time is jinja2's
 			source := oracletest.Template(t, name+".jinja")
@@ -222,7 +232,12 @@ func TestAirlineTraces(t *testing.T) {
 			for _, ex := range examples {
 				items = append(items, demonstrationOf(ex, tools))
 			}
-			c := collate(t, Config{Tokenizer: tok, Template: source, TemplateVars: airlineVars(), Workers: 2}, one(items))
+			c := collate(t, Config{
+				Tokenizer:    tok,
+				Template:     source,
+				TemplateVars: airlineVars(),
+				Workers:      2,
+			}, one(items))
 			kept := map[int64]map[string]string{}
 			trained := 0
 			for _, r := range c.rows {
@@ -241,7 +256,8 @@ func TestAirlineTraces(t *testing.T) {
 					kept[r.Meta.Ordinal][m] = text
 				}
 			}
-			t.Logf("%d of %d rollouts, %d of %d turns in %d rows; dropped: %s", len(kept), len(items), trained, turns, len(c.rows), c.reasons("record"))
+			t.Logf("%d of %d rollouts, %d of %d turns in %d rows; dropped: %s", len(kept), len(items), trained, turns,
+				len(c.rows), c.reasons("record"))
 			if name == "gemma3" { // it knows no tools: what comes before the first call can be said in it
 				refused := regexp.MustCompile(`^(?:partly_rendered \d+, )?template_refused \d+$`)
 				if r := c.reasons("turn"); !refused.MatchString(r) || trained < len(items) {
@@ -255,7 +271,8 @@ func TestAirlineTraces(t *testing.T) {
 					t.Errorf("dropped: %s", c.reasons("record"))
 				}
 			} else if 100*len(kept) < 95*len(items) || 100*trained < 95*turns {
-				t.Errorf("%d of %d rollouts, %d of %d turns kept: %s; %s", len(kept), len(items), trained, turns, c.reasons("record"), c.reasons("turn"))
+				t.Errorf("%d of %d rollouts, %d of %d turns kept: %s; %s", len(kept), len(items), trained, turns,
+					c.reasons("record"), c.reasons("turn"))
 			}
 			askJinja(t, name, source, examples, kept)
 		})
@@ -316,7 +333,11 @@ func askJinja(t *testing.T, name, source string, examples []*ttc.Example, kept m
 		Checked, Wrongs int
 		Wrong           [][]any
 	}
-	askPython(t, "python3", "expect.py", map[string]any{"name": name, "template": source, "conversations": all}, &answer)
+	askPython(t, "python3", "expect.py", map[string]any{
+		"name":          name,
+		"template":      source,
+		"conversations": all,
+	}, &answer)
 	t.Logf("jinja2 checked %d turns", answer.Checked)
 	if answer.Wrongs > 0 || answer.Checked == 0 {
 		t.Errorf("%d of %d turns differ from jinja2's: conversation %v message %v\nwant %q\n got %q", answer.Wrongs, answer.Checked, answer.Wrong[0][0], answer.Wrong[0][1], answer.Wrong[0][2], answer.Wrong[0][3])

@@ -18,7 +18,10 @@ func TestNoAllocationPerToken(t *testing.T) {
 	}
 	allocs := func(words int) (n float64, tokens int) {
 		w := &worker{Collator: c}
-		m := &material{nodes: nodes(says("user: "+strings.Repeat("word ", words), "assistant: "+strings.Repeat("more ", words))), trained: []bool{false, true}}
+		m := &material{
+			nodes:   nodes(says("user: "+strings.Repeat("word ", words), "assistant: "+strings.Repeat("more ", words))),
+			trained: []bool{false, true},
+		}
 		if r := w.prepare(m); r != nil {
 			t.Fatal(r)
 		}
@@ -60,7 +63,10 @@ func TestSitesMemoryIsFlat(t *testing.T) {
 					most = max(most, m.HeapAlloc)
 				}
 				ms := append(says("user: "+text), bugHunt[1:]...)
-				if !yield([]Item{distillation(fmt.Sprint(i), nodes(ms), failedSite(1, 2, "Tools: edit."), failedSite(3, 4, "Edit takes a line."))}, nil) {
+				if !yield([]Item{
+					distillation(fmt.Sprint(i), nodes(ms), failedSite(1, 2, "Tools: edit."),
+						failedSite(3, 4, "Edit takes a line.")),
+				}, nil) {
 					return
 				}
 			}

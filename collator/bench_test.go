@@ -34,14 +34,23 @@ func freshTokenizer(b *testing.B, name string) *tokenizer.Tokenizer {
 	return tok
 }
 
-// BenchmarkAirline renders, tokenises and masks the real traces on one thread, as token rows with checks and proofs, without
-// writing them. Beside it, where NATGO_PYTHON names a python with jinja2 and tokenizers, what a Python collator does at
-// least: one render, one encode, and a mask over the offsets from one scan of the text.
+// BenchmarkAirline renders, tokenises and masks the real traces on one thread, as token rows with checks and proofs,
+// without writing them. Beside it, where NATGO_PYTHON names a python with jinja2 and tokenizers, what a Python collator
+// does at least: one render, one encode, and a mask over the offsets from one scan of the text.
 func BenchmarkAirline(b *testing.B) {
 	for _, name := range []string{"qwen2_5", "llama3_1"} {
 		b.Run(name, func(b *testing.B) {
-			tok := freshTokenizer(b, map[string]string{"qwen2_5": "qwen2_5.json", "llama3_1": "Meta-Llama-3-8B-Instruct.json"}[name])
-			c, err := New(Config{Tokenizer: tok, Template: oracletest.Template(b, name+".jinja"), TemplateVars: airlineVars(), MaxLength: 1 << 20, BatchTokens: 1 << 20})
+			tok := freshTokenizer(b, map[string]string{
+				"qwen2_5":  "qwen2_5.json",
+				"llama3_1": "Meta-Llama-3-8B-Instruct.json",
+			}[name])
+			c, err := New(Config{
+				Tokenizer:    tok,
+				Template:     oracletest.Template(b, name+".jinja"),
+				TemplateVars: airlineVars(),
+				MaxLength:    1 << 20,
+				BatchTokens:  1 << 20,
+			})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -77,8 +86,8 @@ func BenchmarkAirline(b *testing.B) {
 	}
 }
 
-// processorTime is what the process has used so far, garbage collection included: on a busy machine, and for a comparison of
-// one thread with another, it says more than the clock.
+// processorTime is what the process has used so far, garbage collection included: on a busy machine, and for a
+// comparison of one thread with another, it says more than the clock.
 func processorTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -112,7 +121,8 @@ func encodeAll(b *testing.B, c *Collator, items []Item) time.Duration {
 	return processorTime(b) - start
 }
 
-// airlinePairs are preferences on the beginnings of real traces: at each of five places of a trace eight answers, all pairs.
+// airlinePairs are preferences on the beginnings of real traces: at each of five places of a trace eight answers, all
+// pairs.
 func airlinePairs(b testing.TB) (groups [][]Item) {
 	answers := make([]string, 8)
 	for _, ex := range airline(b)[:20] {
@@ -130,8 +140,14 @@ func airlinePairs(b testing.TB) (groups [][]Item) {
 			for a := range answers {
 				for r := a + 1; r < len(answers); r++ {
 					group = append(group, Item{Hash: "h", Record: &builders.Resolved{
-						Record: &builders.Preference{}, Origin: &builders.Origin{Example: ex.ID, Fidelity: ttc.TextOnly},
-						Prompt: builders.Passage{Nodes: ns[:i+1]}, Chosen: builders.Passage{Text: answers[a]}, Rejected: builders.Passage{Text: answers[r]},
+						Record: &builders.Preference{},
+						Origin: &builders.Origin{
+							Example:  ex.ID,
+							Fidelity: ttc.TextOnly,
+						},
+						Prompt:   builders.Passage{Nodes: ns[:i+1]},
+						Chosen:   builders.Passage{Text: answers[a]},
+						Rejected: builders.Passage{Text: answers[r]},
 					}})
 				}
 			}
@@ -144,7 +160,12 @@ func airlinePairs(b testing.TB) (groups [][]Item) {
 // BenchmarkPairs makes preference rows whose pairs share prompts.
 func BenchmarkPairs(b *testing.B) {
 	tok := freshTokenizer(b, "qwen2_5.json")
-	c, err := New(Config{Tokenizer: tok, Template: oracletest.Template(b, "qwen2_5.jinja"), MaxLength: 1 << 20, BatchTokens: 1 << 20})
+	c, err := New(Config{
+		Tokenizer:   tok,
+		Template:    oracletest.Template(b, "qwen2_5.jinja"),
+		MaxLength:   1 << 20,
+		BatchTokens: 1 << 20,
+	})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -178,20 +199,23 @@ func pythonTime(b *testing.B, python, name string, pairs bool) time.Duration {
 		"template":  oracletest.Template(b, name+".jinja"),
 		"tokenizer": oracletest.Path(b, "chat", "tokens", "tokenizers", file),
 		"traces":    oracletest.Path(b, "chat", "traces", "gpt-4o-airline-dev.json"), "pairs": pairs,
-		"header": map[string]string{"qwen2_5": "<|im_start|>assistant\n", "llama3_1": "<|start_header_id|>assistant<|end_header_id|>\n\n"}[name],
-		"end":    map[string]string{"qwen2_5": "<|im_end|>", "llama3_1": "<|eot_id|>"}[name],
+		"header": map[string]string{
+			"qwen2_5":  "<|im_start|>assistant\n",
+			"llama3_1": "<|start_header_id|>assistant<|end_header_id|>\n\n",
+		}[name],
+		"end": map[string]string{"qwen2_5": "<|im_end|>", "llama3_1": "<|eot_id|>"}[name],
 	}
 	var seconds float64
 	askPython(b, python, "bench.py", question, &seconds)
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// BenchmarkWorkers makes rows of the traces (spooled, as a run makes them), and whole data sets, by turns with one worker
-// and with two, and reports how many times faster two are by the medians. What is written is synced: a folder in memory
-// (TMPDIR) keeps the disk out of the figure.
+// BenchmarkWorkers makes rows of the traces (spooled, as a run makes them), and whole data sets, by turns with one
+// worker and with two, and reports how many times faster two are by the medians. What is written is synced: a folder in
+// memory (TMPDIR) keeps the disk out of the figure.
 //
-// A run with one worker has a second core for what isn't the worker's: the collection of garbage, reading and writing. Two
-// cores that lost nothing would take half of all its processor time, which is x-at-most.
+// A run with one worker has a second core for what isn't the worker's: the collection of garbage, reading and writing.
+// Two cores that lost nothing would take half of all its processor time, which is x-at-most.
 func BenchmarkWorkers(b *testing.B) {
 	ctx := context.Background()
 	defer debug.SetGCPercent(debug.SetGCPercent(300)) // as nat-go has it while it collates
@@ -221,7 +245,13 @@ func BenchmarkWorkers(b *testing.B) {
 			var used []time.Duration // by one worker's run, of all processors
 			for b.Loop() {
 				for i := range took {
-					c, err := New(Config{Tokenizer: tok, Template: oracletest.Template(b, "qwen3.jinja"), MaxLength: 1 << 14, BatchTokens: 1 << 14, Workers: i + 1})
+					c, err := New(Config{
+						Tokenizer:   tok,
+						Template:    oracletest.Template(b, "qwen3.jinja"),
+						MaxLength:   1 << 14,
+						BatchTokens: 1 << 14,
+						Workers:     i + 1,
+					})
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -294,7 +294,16 @@ func taskOf(it *Item, r *builders.Rollout) taskKey {
 func dropOf(it *Item, unit string, r *cause) ledger.Drop {
 	o := it.Record.Origin
 	return ledger.Drop{
-		Stage: ledger.Collate, Reason: r.Reason, Unit: unit,
-		Run: o.Run, Example: o.Example, Turn: it.Record.Record.Header().Turn, Index: -1, Builder: o.Builder, File: o.File, Offset: o.Offset, Detail: r.Detail,
+		Stage:   ledger.Collate,
+		Reason:  r.Reason,
+		Unit:    unit,
+		Run:     o.Run,
+		Example: o.Example,
+		Turn:    it.Record.Record.Header().Turn,
+		Index:   -1,
+		Builder: o.Builder,
+		File:    o.File,
+		Offset:  o.Offset,
+		Detail:  r.Detail,
 	}
 }

@@ -49,7 +49,8 @@ func (q *comparedWith) fill(t testing.TB) {
 	q.Traces, q.Hint = oracletest.Path(t, "chat", "traces", "gpt-4o-airline-dev.json"), airlineHint
 }
 
-// failedTurns are the real traces with errors, a site for each failed turn. The reference has no tools, so here are none.
+// failedTurns are the real traces with errors, a site for each failed turn. The reference has no tools, so here are
+// none.
 func failedTurns(t testing.TB, most int) (items []Item, failed map[string][]int) {
 	all, _ := airlineSites(t, most)
 	failed = map[string][]int{}
@@ -65,8 +66,8 @@ func failedTurns(t testing.TB, most int) (items []Item, failed map[string][]int)
 	return items, failed
 }
 
-// TestReferenceCollator compares the reference collator with ours on the same traces: how much of what is in the loss lies on
-// the tokens of the failed turn, and what the loss is when the hint says nothing. The figures are the README's.
+// TestReferenceCollator compares the reference collator with ours on the same traces: how much of what is in the loss
+// lies on the tokens of the failed turn, and what the loss is when the hint says nothing. The figures are the README's.
 func TestReferenceCollator(t *testing.T) {
 	pythontest.Need(t, "python", "import jinja2, tokenizers", "ours is not compared with the reference collator")
 	most := 4
@@ -93,13 +94,16 @@ func TestReferenceCollator(t *testing.T) {
 	share := func(a, b int) float64 { return 100 * float64(a) / float64(max(b, 1)) }
 	for name, s := range map[string]side{"reference": got.Theirs, "ours": got.Ours} {
 		t.Logf("%-9s %d sites: %.1f %% of %d loss positions predict a token of the failed turn, %.1f %% of whose %d tokens are in the loss; %d of %d student rows are the rollout; null-hint loss %.3g",
-			name, s.Sites, share(s.On, s.Positions), s.Positions, share(s.Covered, s.Intended), s.Intended, s.AsWas, s.Rows, s.Null)
+			name, s.Sites, share(s.On, s.Positions), s.Positions, share(s.Covered, s.Intended), s.Intended, s.AsWas,
+			s.Rows, s.Null)
 	}
 	t.Logf("the reference, with calls as the traces have them: %d loss positions", got.Structured)
-	if o := got.Ours; o.On != o.Positions || o.Covered != o.Intended || o.Positions != o.Intended || o.AsWas != o.Rows || o.Null != 0 || o.Positions == 0 {
+	if o := got.Ours; o.On != o.Positions || o.Covered != o.Intended || o.Positions != o.Intended ||
+		o.AsWas != o.Rows || o.Null != 0 || o.Positions == 0 {
 		t.Errorf("ours: %+v", o)
 	}
-	if o := got.Theirs; share(o.On, o.Positions) > 50 || o.AsWas != 0 || o.Null < 1e-6 || 10*got.Structured > o.Intended {
+	if o := got.Theirs; share(o.On, o.Positions) > 50 || o.AsWas != 0 || o.Null < 1e-6 ||
+		10*got.Structured > o.Intended {
 		t.Errorf("the reference does better than the README says: %+v, %d", o, got.Structured)
 	}
 }
@@ -107,7 +111,11 @@ func TestReferenceCollator(t *testing.T) {
 // comparedRows is what we make of a trace.
 func comparedRows(t *testing.T, it Item, null bool) *comparedRow {
 	t.Helper()
-	cfg := Config{Tokenizer: oracleTokenizer(t, "qwen2_5.json"), Template: oracletest.Template(t, "qwen2_5.jinja"), NullHints: null}
+	cfg := Config{
+		Tokenizer: oracleTokenizer(t, "qwen2_5.json"),
+		Template:  oracletest.Template(t, "qwen2_5.jinja"),
+		NullHints: null,
+	}
 	c := collate(t, cfg, one([]Item{it}))
 	if len(c.rows) != 1 {
 		t.Fatalf("%d rows: %+v", len(c.rows), c.drops)
@@ -122,12 +130,17 @@ func comparedRows(t *testing.T, it Item, null bool) *comparedRow {
 	return out
 }
 
-// BenchmarkSites makes the sdpo rows of the real errors on one thread, with all checks and proofs, without writing them; beside
-// it, where NATGO_PYTHON names a python with jinja2 and tokenizers, the reference collator's way: every turn tokenised alone,
-// teacher and student rendered and tokenised whole, lists of every token.
+// BenchmarkSites makes the sdpo rows of the real errors on one thread, with all checks and proofs, without writing
+// them; beside it, where NATGO_PYTHON names a python with jinja2 and tokenizers, the reference collator's way: every
+// turn tokenised alone, teacher and student rendered and tokenised whole, lists of every token.
 func BenchmarkSites(b *testing.B) {
 	tok := freshTokenizer(b, "qwen2_5.json")
-	c, err := New(Config{Tokenizer: tok, Template: oracletest.Template(b, "qwen2_5.jinja"), MaxLength: 1 << 20, BatchTokens: 1 << 20})
+	c, err := New(Config{
+		Tokenizer:   tok,
+		Template:    oracletest.Template(b, "qwen2_5.jinja"),
+		MaxLength:   1 << 20,
+		BatchTokens: 1 << 20,
+	})
 	if err != nil {
 		b.Fatal(err)
 	}

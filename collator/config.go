@@ -19,9 +19,10 @@ type RowUnit uint8
 
 // The row units.
 const (
-	Auto       RowUnit = iota // a trajectory where the template shows all its trained turns as they were sampled, else turns
-	Trajectory                // a whole conversation; turns that it does not show as they were sampled are not trained
-	PerTurn                   // a trained turn, with what the model was given before it
+	// a trajectory where the template shows all its trained turns as they were sampled, else turns.
+	Auto       RowUnit = iota
+	Trajectory         // a whole conversation; turns that it does not show as they were sampled are not trained
+	PerTurn            // a trained turn, with what the model was given before it
 )
 
 // Weight says what weighs one in the loss, whatever rows a template makes of it.
@@ -116,7 +117,9 @@ func New(cfg Config) (*Collator, error) {
 		cfg.TemplateTime, _ = ParseTemplateTime(DefaultTemplateTime)
 	}
 	render, err := turns.New(cfg.Template, turns.Settings{
-		Vars: TemplateVars(cfg.Tokenizer.Config, cfg.TemplateVars), Now: cfg.TemplateTime, Special: specialTexts(cfg.Tokenizer),
+		Vars:    TemplateVars(cfg.Tokenizer.Config, cfg.TemplateVars),
+		Now:     cfg.TemplateTime,
+		Special: specialTexts(cfg.Tokenizer),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("collator: the chat template can't be compiled: %w", err)
@@ -203,7 +206,11 @@ func passesArguments(r *turns.Renderer) bool {
 	const raw = `{"qzk":"qzv", "qzl" :1e0,}`
 	c, err := conversation([]chat.Message{
 		{Role: "user", Form: chat.Text, Text: "a"},
-		{Role: "assistant", Form: chat.Null, ToolCalls: []chat.ToolCall{{ID: "call00001", Type: "function", Name: "f", Arguments: raw}}},
+		{
+			Role:      "assistant",
+			Form:      chat.Null,
+			ToolCalls: []chat.ToolCall{{ID: "call00001", Type: "function", Name: "f", Arguments: raw}},
+		},
 	}, nil)
 	if err != nil {
 		return false

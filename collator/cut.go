@@ -124,7 +124,9 @@ func (w *worker) cutSide(m *material, v *view, tokens int, all []block) (*made, 
 
 // cutFewest makes a row, and says how long it is, of a conversation with the fewest blocks cut out that do: more are
 // shorter, so it halves.
-func (w *worker) cutFewest(m *material, v *view, all []block, tooLong *cause, row func(*material, *view) (*made, int, *cause)) (best *made, refusal *cause) {
+func (w *worker) cutFewest(
+	m *material, v *view, all []block, tooLong *cause, row func(*material, *view) (*made, int, *cause),
+) (best *made, refusal *cause) {
 	lo, hi := 1, len(all)
 	for lo <= hi {
 		n := (lo + hi) / 2

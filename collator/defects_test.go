@@ -66,7 +66,8 @@ func TestD8CallsAreTrained(t *testing.T) {
 // TestD9MasksAndLabelsAreApart: masks are 0/1, labels are ids or -100, and no tensor is both.
 func TestD9MasksAndLabelsAreApart(t *testing.T) {
 	r := 1.0
-	c := run(t, "chatml.jinja", demonstration("a", nodes(says("user: q", "assistant: a"))), demonstration("b", nodes(says("user: question", "assistant: answer"))),
+	c := run(t, "chatml.jinja", demonstration("a", nodes(says("user: q", "assistant: a"))),
+		demonstration("b", nodes(says("user: question", "assistant: answer"))),
 		sampledRollout(t, "r", "", &r, says("user: q", "assistant: a")))
 	for i := range c.lines {
 		for name, x := range tensorsOf(t, c, i) {
@@ -74,7 +75,8 @@ func TestD9MasksAndLabelsAreApart(t *testing.T) {
 				continue
 			}
 			for _, v := range ints(t, x) {
-				if strings.HasSuffix(name, "_mask") && v != 0 && v != 1 || strings.HasSuffix(name, "labels") && v < 0 && v != batch.Ignored {
+				if strings.HasSuffix(name, "_mask") && v != 0 && v != 1 ||
+					strings.HasSuffix(name, "labels") && v < 0 && v != batch.Ignored {
 					t.Errorf("%s holds %d", name, v)
 				}
 			}
@@ -84,7 +86,8 @@ func TestD9MasksAndLabelsAreApart(t *testing.T) {
 
 // TestD10MasksComeFromLengths: id 0 is "!" and the pad id; a "!" is attended to and trained like anything else.
 func TestD10MasksComeFromLengths(t *testing.T) {
-	c := run(t, "chatml.jinja", demonstration("a", nodes(says("user: hi!", "assistant: Done!"))), demonstration("b", nodes(says("user: a longer question!", "assistant: !"))))
+	c := run(t, "chatml.jinja", demonstration("a", nodes(says("user: hi!", "assistant: Done!"))),
+		demonstration("b", nodes(says("user: a longer question!", "assistant: !"))))
 	want(t, c.lines[0].PadID, 0)
 	x := tensorsOf(t, c, 0)
 	ids, mask, labels := ints(t, x["input_ids"]), ints(t, x["attention_mask"]), ints(t, x["labels"])
@@ -122,13 +125,15 @@ func TestD11CutsKeepWhatIsTrained(t *testing.T) {
 	cfg.MaxLength = 700
 	c := collate(t, cfg, one([]Item{
 		demonstration("sft", nodes(append(slices.Clone(long), say("assistant: The end.")))),
-		preference("dpo", long, "Good.", "Bad."), preference("no", says("user: "+strings.Repeat(filler, 9)), "Good.", "Bad."),
+		preference("dpo", long, "Good.", "Bad."),
+		preference("no", says("user: "+strings.Repeat(filler, 9)), "Good.", "Bad."),
 	}))
 	for _, r := range c.rows {
 		want(t, r.Meta.Flags, []string{"truncated"})
 		for k := range r.Sides {
 			text := decode(t, r.Sides[k].IDs)
-			if len(r.Sides[k].IDs) > 700 || !strings.Contains(text, "rules") || !strings.Contains(text, "task") || !strings.Contains(text, "short") {
+			if len(r.Sides[k].IDs) > 700 || !strings.Contains(text, "rules") || !strings.Contains(text, "task") ||
+				!strings.Contains(text, "short") {
 				t.Errorf("%d tokens: %s", len(r.Sides[k].IDs), text)
 			}
 			if strings.Count(text, "<tool_call>") != strings.Count(text, "start|>tool\n") {
@@ -159,7 +164,8 @@ func TestD12NoRowWithoutAnActiveLabel(t *testing.T) {
 // TestD15RowsAreChatText: rows of every channel are the template's text, roles and ends of turns included.
 func TestD15RowsAreChatText(t *testing.T) {
 	r := 0.5
-	c := run(t, "chatml.jinja", sampledRollout(t, "r", "", &r, says("user: hello", "assistant: hi", "user: more", "assistant: so")))
+	c := run(t, "chatml.jinja",
+		sampledRollout(t, "r", "", &r, says("user: hello", "assistant: hi", "user: more", "assistant: so")))
 	want(t, decode(t, c.rows[0].Sides[0].IDs),
 		"<|im_start|>system\nYou help.<|im_end|>\n<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\nhi<|im_end|>\n<|im_start|>user\nmore<|im_end|>\n<|im_start|>assistant\nso<|im_end|>\n")
 	want(t, trainedTexts(t, &c.rows[0].Sides[0]), []string{"hi<|im_end|>", "so<|im_end|>"})
@@ -172,7 +178,9 @@ func TestD16PreferencesHaveHeaderAndEnd(t *testing.T) {
 		t.Run(answer, func(t *testing.T) {
 			s := &c.rows[0].Sides[k]
 			want(t, trainedTexts(t, s), []string{answer + "<|im_end|>"})
-			want(t, strings.HasSuffix(decode(t, s.IDs[:c.rows[0].Meta.Prompt]), "hi<|im_end|>\n<|im_start|>assistant\n"), true)
+			want(t,
+				strings.HasSuffix(decode(t, s.IDs[:c.rows[0].Meta.Prompt]), "hi<|im_end|>\n<|im_start|>assistant\n"),
+				true)
 		})
 	}
 }
@@ -183,7 +191,8 @@ func TestD16PreferencesHaveHeaderAndEnd(t *testing.T) {
 func TestD17PromptsAreTokensInCommon(t *testing.T) {
 	empty := preference("none", nil, "a", "b")
 	empty.Record.Prompt.Nodes = []ttc.Node{}
-	c := run(t, "chatml.jinja", preference("ok", says("user: hi"), "yes", "no"), preference("merge", says("user: hi"), "\n\nyes", "no"), empty)
+	c := run(t, "chatml.jinja", preference("ok", says("user: hi"), "yes", "no"),
+		preference("merge", says("user: hi"), "\n\nyes", "no"), empty)
 	want(t, c.reasons("record"), "empty_prompt 1")
 	want(t, len(c.rows), 2)
 	for _, r := range c.rows {
@@ -238,11 +247,13 @@ func TestRefusedMessages(t *testing.T) {
 // advantages.
 func TestD20RolloutColumns(t *testing.T) {
 	good, bad := 1.0, 0.0
-	c := run(t, "chatml.jinja", sampledRollout(t, "a", "t", &good, says("user: q", "assistant: yes")), sampledRollout(t, "b", "t", &bad, says("user: q", "assistant: no!")),
+	c := run(t, "chatml.jinja", sampledRollout(t, "a", "t", &good, says("user: q", "assistant: yes")),
+		sampledRollout(t, "b", "t", &bad, says("user: q", "assistant: no!")),
 		sampledRollout(t, "c", "t", nil, says("user: q", "assistant: hm")))
 	x := tensorsOf(t, c, 0)
 	for _, name := range []string{
-		"input_ids", "attention_mask", "position_ids", "response_mask", "old_logprobs", "reward", "advantage", "reward_null", "group",
+		"input_ids", "attention_mask", "position_ids", "response_mask", "old_logprobs", "reward", "advantage",
+		"reward_null", "group",
 		"row_weight", "row_n_active", "row_rollout", "row_example",
 	} {
 		if _, ok := x[name]; !ok {
@@ -251,7 +262,11 @@ func TestD20RolloutColumns(t *testing.T) {
 	}
 	for _, r := range c.rows {
 		s := r.Meta.RL
-		wantAdvantage := map[string]float64{"a": 0.5 / (math.Sqrt(0.5) + 1e-4), "b": -0.5 / (math.Sqrt(0.5) + 1e-4), "c": 0}[r.Meta.Example]
+		wantAdvantage := map[string]float64{
+			"a": 0.5 / (math.Sqrt(0.5) + 1e-4),
+			"b": -0.5 / (math.Sqrt(0.5) + 1e-4),
+			"c": 0,
+		}[r.Meta.Example]
 		if math.Abs(s.Advantage-wantAdvantage) > 1e-9 || s.Null != (r.Meta.Example == "c") || s.Group != 0 {
 			t.Errorf("%s: %+v", r.Meta.Example, s)
 		}
@@ -263,7 +278,8 @@ func TestD20RolloutColumns(t *testing.T) {
 // TestD21OneLeadingDimension: all tensors of a file that have rows have the same number of them.
 func TestD21OneLeadingDimension(t *testing.T) {
 	r := 1.0
-	c := run(t, "chatml.jinja", preference("p", says("user: hi"), "yes, of course", "no"), preference("q", says("user: hi"), "a", "b"),
+	c := run(t, "chatml.jinja", preference("p", says("user: hi"), "yes, of course", "no"),
+		preference("q", says("user: hi"), "a", "b"),
 		demonstration("d", nodes(bugHunt)), sampledRollout(t, "r", "", &r, says("user: q", "assistant: a")))
 	for i, l := range c.lines {
 		for name, x := range tensorsOf(t, c, i) {
@@ -279,7 +295,13 @@ func TestD21OneLeadingDimension(t *testing.T) {
 func TestD22DenominatorsAreTheTrainers(t *testing.T) {
 	cfg := toyConfig(t, "chatml.jinja")
 	cfg.Rows, cfg.BatchTokens, cfg.MaxLength = PerTurn, 170, 170
-	c := collate(t, cfg, one([]Item{demonstration("long", nodes(says("user: q", "assistant: "+strings.Repeat("a", 99)))), demonstration("short", nodes(says("user: q", "assistant: b")))}))
+	c := collate(t, cfg,
+		one(
+			[]Item{
+				demonstration("long", nodes(says("user: q", "assistant: "+strings.Repeat("a", 99)))),
+				demonstration("short", nodes(says("user: q", "assistant: b"))),
+			},
+		))
 	want(t, len(c.lines), 2)
 	active := int64(0)
 	for i, l := range c.lines {
@@ -324,7 +346,8 @@ func TestD26AnEmptyErrorIsNone(t *testing.T) {
 
 // TestD27AMessageWithoutRoleIsRefused: no default that one half of the code takes for the assistant and the other not.
 func TestD27AMessageWithoutRoleIsRefused(t *testing.T) {
-	c := run(t, "chatml.jinja", demonstration("x", nodes([]chat.Message{say("user: q"), {Form: chat.Text, Text: "?"}, say("assistant: a")})))
+	c := run(t, "chatml.jinja",
+		demonstration("x", nodes([]chat.Message{say("user: q"), {Form: chat.Text, Text: "?"}, say("assistant: a")})))
 	want(t, c.reasons("record"), "bad_roles 1")
 }
 
@@ -333,7 +356,8 @@ func TestD27AMessageWithoutRoleIsRefused(t *testing.T) {
 func TestD28EverythingIsCounted(t *testing.T) {
 	cut := demonstration("cut", nodes(says("user: q", "assistant: a")))
 	cut.Record.Messages.Nodes[1].FinishReason = "length"
-	c := run(t, "chatml.jinja", demonstration("good", nodes(bugHunt)), cut, preference("same", says("user: q"), "a", "a"))
+	c := run(t, "chatml.jinja", demonstration("good", nodes(bugHunt)), cut,
+		preference("same", says("user: q"), "a", "a"))
 	want(t, c.Accounts[0].In, int64(3))
 	want(t, c.reasons("record"), "same_text 1")
 	for _, r := range c.rows {

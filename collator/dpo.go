@@ -248,7 +248,9 @@ func (w *worker) continued(p *promptOf, r *turns.Renderer, c *continuation, apar
 func (w *worker) continuedAnew(p *promptOf, r *turns.Renderer, c *continuation, apart bool) (*made, *cause) {
 	n := len(p.nodes)
 	m := &material{
-		nodes: append(slices.Clip(p.nodes), c.nodes...), trained: append(make([]bool, n), c.trained()...), tools: p.tools,
+		nodes:   append(slices.Clip(p.nodes), c.nodes...),
+		trained: append(make([]bool, n), c.trained()...),
+		tools:   p.tools,
 	}
 	if p.index != nil {
 		m.index = slices.Clone(p.index)

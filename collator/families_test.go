@@ -67,7 +67,9 @@ func (a *familyAnswer) complete() bool {
 }
 
 // familyItems are demonstrations of all traces, and hints and pairs of their failed calls.
-func familyItems(t testing.TB, most int, tools []chat.Tool) (items []Item, records map[string]any, conversations map[string]any) {
+func familyItems(
+	t testing.TB, most int, tools []chat.Tool,
+) (items []Item, records map[string]any, conversations map[string]any) {
 	t.Helper()
 	records, conversations = map[string]any{}, map[string]any{}
 	var raw []struct {
@@ -122,7 +124,8 @@ func familyItems(t testing.TB, most int, tools []chat.Tool) (items []Item, recor
 				pair, sides := repairPair(it.Record.Origin, nodes, s.Call, at)
 				pair.Hash = fmt.Sprintf("dpo-%s-%d", ex, n)
 				sides["example"] = ex
-				sides["chosen"], sides["rejected"] = []any{messageAt(conversations, ex, at)}, []any{messageAt(conversations, ex, s.Call)}
+				sides["chosen"], sides["rejected"] = []any{messageAt(conversations, ex, at)},
+					[]any{messageAt(conversations, ex, s.Call)}
 				records[pair.Hash] = sides
 				items = append(items, pair)
 			}
@@ -220,14 +223,22 @@ func (f *family) check(t *testing.T, items []Item, conversations map[string]any)
 	for k, v := range familyVars(f.source) {
 		vars.SetStr(k, pyvalue.Str(v))
 	}
-	cfg := Config{Tokenizer: tok, Template: f.source, TemplateVars: vars, Workers: 3, MaxLength: 65536, BatchTokens: 1 << 20}
+	cfg := Config{
+		Tokenizer:    tok,
+		Template:     f.source,
+		TemplateVars: vars,
+		Workers:      3,
+		MaxLength:    65536,
+		BatchTokens:  1 << 20,
+	}
 	if _, err := New(cfg); err != nil {
 		f.failed = err.Error()
 		return
 	}
 	c := collate(t, cfg, one(slices.Clone(items)))
 	cfg.Workers = 1
-	if again := collate(t, cfg, one(slices.Clone(items))); !slices.EqualFunc(c.lines, again.lines, func(a, b batch.Line) bool { return a.Proof.SHA256 == b.Proof.SHA256 }) {
+	if again := collate(t, cfg, one(slices.Clone(items))); !slices.EqualFunc(c.lines, again.lines,
+		func(a, b batch.Line) bool { return a.Proof.SHA256 == b.Proof.SHA256 }) {
 		t.Error("the bytes differ with the number of workers")
 	}
 	f.rows, f.drops = len(c.rows), c.drops
@@ -246,7 +257,8 @@ func (f *family) check(t *testing.T, items []Item, conversations map[string]any)
 		drops = append(drops, drop{unit, string(d.Reason), d.Example, d.Detail})
 	}
 	askPython(t, "python3", "families.py", map[string]any{
-		"name": f.name, "template": f.source, "tokenizer": file, "batches": filepath.Join(c.dir, "batches"), "vars": familyVars(f.source),
+		"name": f.name, "template": f.source, "tokenizer": file, "batches": filepath.Join(c.dir, "batches"),
+		"vars":  familyVars(f.source),
 		"tools": f.tools, "conversations": conversations, "records": f.records, "drops": drops,
 	}, &f.answer)
 }
@@ -272,7 +284,10 @@ func (f *family) line() string {
 	}
 	a := &f.answer
 	kept := func(x [3]int) string { return fmt.Sprintf("%d of %d", x[0], x[2]) }
-	return fmt.Sprintf("| %s | %s | %s | %s | %s | %d | %d / %d | %s | %s |", f.name, map[bool]string{true: "yes", false: "no"}[a.Calls],
+	return fmt.Sprintf("| %s | %s | %s | %s | %s | %d | %d / %d | %s | %s |", f.name, map[bool]string{
+		true:  "yes",
+		false: "no",
+	}[a.Calls],
 		kept(a.Turns), kept(a.Sites), kept(a.Pairs), f.rows, a.Checks, a.Wrongs, f.reasons(), f.proofs())
 }
 
@@ -289,13 +304,14 @@ func (f *family) proofs() string {
 // someFamilies are templates of different kinds that are checked always.
 var someFamilies = regexp.MustCompile(`^(qwen3|qwen3_5_nothink|glm4moe|gptoss|llama3_1|phi3|gemma3|cohere2|deepseekv3)$`)
 
-// TestFamilies has chat templates carry real agent runs - every turn, and hints and pairs of every failed call - and another
-// program check the batches, token by token. It takes the templates of the folders that NATGO_TEMPLATES names (and of them
-// those that NATGO_FAMILIES matches) with all rollouts, and writes TEMPLATES.md of them with -update; else some templates, few
-// rollouts.
+// TestFamilies has chat templates carry real agent runs - every turn, and hints and pairs of every failed call - and
+// another program check the batches, token by token. It takes the templates of the folders that NATGO_TEMPLATES names
+// (and of them those that NATGO_FAMILIES matches) with all rollouts, and writes TEMPLATES.md of them with -update; else
+// some templates, few rollouts.
 func TestFamilies(t *testing.T) {
 	pythontest.Need(t, "python", "import jinja2, tokenizers", "the batches of stock templates are not checked by another program")
-	folders, most, some := filepath.SplitList(os.Getenv("NATGO_TEMPLATES")), 100, regexp.MustCompile(os.Getenv("NATGO_FAMILIES"))
+	folders, most, some := filepath.SplitList(os.Getenv("NATGO_TEMPLATES")), 100,
+		regexp.MustCompile(os.Getenv("NATGO_FAMILIES"))
 	if len(folders) == 0 {
 		folders, most, some = []string{oracletest.Path(t, "chat", "render", "templates")}, 4, someFamilies
 	}

@@ -17,7 +17,8 @@ var loaded sync.Map
 func oracleTokenizer(t testing.TB, name string) *tokenizer.Tokenizer {
 	t.Helper()
 	path := oracletest.Path(t, "chat", "tokens", "tokenizers", name)
-	once, _ := loaded.LoadOrStore(path, sync.OnceValues(func() (*tokenizer.Tokenizer, error) { return tokenizer.Load(path) }))
+	once, _ := loaded.LoadOrStore(path,
+		sync.OnceValues(func() (*tokenizer.Tokenizer, error) { return tokenizer.Load(path) }))
 	tok, err := once.(func() (*tokenizer.Tokenizer, error))()
 	if err != nil {
 		t.Fatal(err)

@@ -55,7 +55,8 @@ func TestReadReference(t *testing.T) {
 		line(referenceHashes[0], `"x": "`+strings.Repeat("y", 5000)+`", "chosen": 0, "rejected": 0`): "line 1: ",
 	} {
 		t.Run(bad, func(t *testing.T) {
-			if _, err := ReadReference(strings.NewReader(bad), "f"); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := ReadReference(strings.NewReader(bad), "f"); err == nil ||
+				!strings.Contains(err.Error(), want) {
 				t.Errorf("%.80q: %v, not %q", bad, err, want)
 			}
 		})

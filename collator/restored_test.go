@@ -22,7 +22,9 @@ func TestRestored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fragments := []string{"a", " ", "\n\n", "<|im_start|>", "it’s", "漢字", "é", "e\u0301", "👍🏽", " ü", "–", "\x00", "\x01", "end"}
+	fragments := []string{
+		"a", " ", "\n\n", "<|im_start|>", "it’s", "漢字", "é", "e\u0301", "👍🏽", " ü", "–", "\x00", "\x01", "end",
+	}
 	for name, tok := range map[string]*tokenizer.Tokenizer{"toy": toy(t), "é to e": lower, "é to nothing": drops} {
 		t.Run(name, func(t *testing.T) {
 			if !restores(tok) {

@@ -28,19 +28,23 @@ func reasoned(thought, text string) chat.Message {
 	return m
 }
 
-// TestHistoryRewritten: a template that drops earlier thinking gets a row per turn, each as the model saw it; rows of one
-// rollout have one name, and every token the same weight.
+// TestHistoryRewritten: a template that drops earlier thinking gets a row per turn, each as the model saw it; rows of
+// one rollout have one name, and every token the same weight.
 func TestHistoryRewritten(t *testing.T) {
-	ms := []chat.Message{say("user: one"), reasoned("first thought", "1"), say("user: two"), reasoned("second thought", "2")}
+	ms := []chat.Message{
+		say("user: one"), reasoned("first thought", "1"), say("user: two"), reasoned("second thought", "2"),
+	}
 	c := run(t, "thinking.jinja", demonstration("x", nodes(ms)))
 	var got []string
 	for _, r := range c.rows {
-		got = append(got, fmt.Sprintf("%v %v %s", r.Weight, r.Meta.Messages, strings.Join(trainedTexts(t, &r.Sides[0]), "|")))
+		got = append(got,
+			fmt.Sprintf("%v %v %s", r.Weight, r.Meta.Messages, strings.Join(trainedTexts(t, &r.Sides[0]), "|")))
 	}
 	if len(got) != 2 || got[0] > got[1] {
 		got[0], got[1] = got[1], got[0]
 	}
-	want(t, got, []string{"1 [1] first thought\n</think>\n\n1<|im_end|>", "1 [3] second thought\n</think>\n\n2<|im_end|>"})
+	want(t, got,
+		[]string{"1 [1] first thought\n</think>\n\n1<|im_end|>", "1 [3] second thought\n</think>\n\n2<|im_end|>"})
 	want(t, len(c.lines[0].Rollouts), 1)
 	for _, r := range c.rows {
 		if text := decode(t, r.Sides[0].IDs); r.Meta.Part == 1 && strings.Contains(text, "first thought") {
@@ -56,13 +60,15 @@ func TestHistoryRewritten(t *testing.T) {
 	want(t, c.reasons("turn"), "generation_prompt_mismatch 1")
 }
 
-// TestNoThinkSwitch: where thinking was not recorded the turn follows the prompt with thinking switched off, and no empty
-// think block is in the loss.
+// TestNoThinkSwitch: where thinking was not recorded the turn follows the prompt with thinking switched off, and no
+// empty think block is in the loss.
 func TestNoThinkSwitch(t *testing.T) {
-	c := run(t, "thinking.jinja", demonstration("x", nodes(says("user: one", "assistant: 1"))), preference("p", says("user: q"), "yes", "no"))
+	c := run(t, "thinking.jinja", demonstration("x", nodes(says("user: one", "assistant: 1"))),
+		preference("p", says("user: q"), "yes", "no"))
 	for _, r := range c.rows {
 		for k := range r.Sides {
-			if text := strings.Join(trainedTexts(t, &r.Sides[k]), ""); strings.Contains(text, "think") || strings.HasPrefix(text, "\n") {
+			if text := strings.Join(trainedTexts(t, &r.Sides[k]), ""); strings.Contains(text, "think") ||
+				strings.HasPrefix(text, "\n") {
 				t.Errorf("trained: %q", text)
 			}
 		}
@@ -90,7 +96,8 @@ func TestSampledIDsWin(t *testing.T) {
 // TestRolloutsMustBeOwn: rl takes ids of the model to be trained and nothing else.
 func TestRolloutsMustBeOwn(t *testing.T) {
 	conv := says("user: q", "assistant: a")
-	other, none, short, alien := sampledRollout(t, "other", "", nil, conv), sampledRollout(t, "none", "", nil, conv), sampledRollout(t, "short", "", nil, conv), sampledRollout(t, "alien", "", nil, conv)
+	other, none, short, alien := sampledRollout(t, "other", "", nil, conv), sampledRollout(t, "none", "", nil, conv),
+		sampledRollout(t, "short", "", nil, conv), sampledRollout(t, "alien", "", nil, conv)
 	other.Record.Origin.Policy = "another"
 	none.Record.Messages.Nodes[1].TokenIDs = nil
 	short.Record.Messages.Nodes[1].LogProbs = []float32{-1}
@@ -100,7 +107,8 @@ func TestRolloutsMustBeOwn(t *testing.T) {
 	want(t, len(c.rows), 0)
 }
 
-// TestAdvantagesCountWhatWasDropped: rewards of rollouts that curation or the collator left out count in their task's mean.
+// TestAdvantagesCountWhatWasDropped: rewards of rollouts that curation or the collator left out count in their task's
+// mean.
 func TestAdvantagesCountWhatWasDropped(t *testing.T) {
 	conv := says("user: q", "assistant: a")
 	r := []float64{1, 0, 0, 0.5}
@@ -110,20 +118,26 @@ func TestAdvantagesCountWhatWasDropped(t *testing.T) {
 	}
 	items[1].Dropped = true
 	items[2].Record.Origin.Policy = "another"
-	for how, wantFirst := range map[Advantages]float64{ByGroup: 0.625 / (0.478714 + 1e-4), Plain: 0.625, ByBatch: 0.625 / (0.478714 + 1e-4)} {
+	for how, wantFirst := range map[Advantages]float64{
+		ByGroup: 0.625 / (0.478714 + 1e-4),
+		Plain:   0.625,
+		ByBatch: 0.625 / (0.478714 + 1e-4),
+	} {
 		cfg := toyConfig(t, "chatml.jinja")
 		cfg.Advantages = how
 		c := collate(t, cfg, one(append([]Item(nil), items...)))
 		want(t, len(c.rows), 2)
 		for _, row := range c.rows {
-			if row.Meta.Example == "0" && (row.Meta.RL.Advantage-wantFirst > 1e-5 || wantFirst-row.Meta.RL.Advantage > 1e-5) {
+			if row.Meta.Example == "0" &&
+				(row.Meta.RL.Advantage-wantFirst > 1e-5 || wantFirst-row.Meta.RL.Advantage > 1e-5) {
 				t.Errorf("%v: %v, want %v", how, row.Meta.RL.Advantage, wantFirst)
 			}
 		}
 	}
 }
 
-// TestArguments: what does not come through parsing and printing is refused, unless the template prints strings as they are.
+// TestArguments: what does not come through parsing and printing is refused, unless the template prints strings as they
+// are.
 func TestArguments(t *testing.T) {
 	conv := func(args string) []ttc.Node { return nodes([]chat.Message{say("user: q"), callMessage("", "f", args)}) }
 	items := []Item{
@@ -146,16 +160,27 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestRawArguments: a template that can't take arguments as an object, or prints one as Python does, is given the text that was
-// sampled, and what is trained is that text.
+// TestRawArguments: a template that can't take arguments as an object, or prints one as Python does, is given the text
+// that was sampled, and what is trained is that text.
 func TestRawArguments(t *testing.T) {
 	const args = `{"a":1,   "b": [1.50, true]}`
-	conv := nodes([]chat.Message{say("user: q"), callMessage("", "f", args), {Role: "tool", Form: chat.Text, Text: "r", ToolCallID: "c1"}, say("assistant: done")})
-	for name, printed := range map[string]string{"puts it together": "c.function.name + ' ' + c.function.arguments", "prints Python": "c.function.name + ' ' ~ c.function.arguments"} {
+	conv := nodes(
+		[]chat.Message{say("user: q"), callMessage("", "f", args), {
+			Role:       "tool",
+			Form:       chat.Text,
+			Text:       "r",
+			ToolCallID: "c1",
+		}, say("assistant: done")},
+	)
+	for name, printed := range map[string]string{
+		"puts it together": "c.function.name + ' ' + c.function.arguments",
+		"prints Python":    "c.function.name + ' ' ~ c.function.arguments",
+	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := toyConfig(t, "chatml.jinja")
 			was := cfg.Template
-			if cfg.Template = strings.Replace(was, "c.function.name + ' ' + c.function.arguments | tojson", printed, 1); cfg.Template == was {
+			if cfg.Template = strings.Replace(was, "c.function.name + ' ' + c.function.arguments | tojson", printed,
+				1); cfg.Template == was {
 				t.Fatal("the template has changed")
 			}
 			c := collate(t, cfg, one([]Item{demonstration("raw", conv), demonstration("no JSON", nodes([]chat.Message{say("user: q"), callMessage("", "f", `{"a":`)}))}))
@@ -197,7 +222,10 @@ func TestLookAlikesStayText(t *testing.T) {
 		text := func(name string) string {
 			return strings.ToValidUTF8(strings.Join(rapid.SliceOfN(piece, 0, 5).Draw(rt, name), ""), "?")
 		}
-		ms := []chat.Message{say("user: " + text("user")), callMessage(text("text"), "f", "{}"), say("tool: " + text("tool")), say("assistant: x" + text("answer"))}
+		ms := []chat.Message{
+			say("user: " + text("user")), callMessage(text("text"), "f", "{}"), say("tool: " + text("tool")),
+			say("assistant: x" + text("answer")),
+		}
 		c := run(t, "chatml.jinja", demonstration("x", nodes(ms)))
 		if len(c.rows) == 0 {
 			want(t, c.reasons("record"), "straddle_edge 1") // nothing else may refuse it
@@ -225,8 +253,11 @@ func TestSameBytesWithAnyWorkers(t *testing.T) {
 	var items []Item
 	for i := range 60 {
 		r := float64(i%7) / 7
-		items = append(items, demonstration(fmt.Sprint("d", i), nodes(append(says(fmt.Sprint("user: ", strings.Repeat("q", i))), bugHunt...))),
-			preference(fmt.Sprint("p", i), says("user: hi"), fmt.Sprint("yes", i), "no"), sampledRollout(t, fmt.Sprint("r", i), fmt.Sprint(i%9), &r, says("user: q", "assistant: a")))
+		items = append(items,
+			demonstration(fmt.Sprint("d", i),
+				nodes(append(says(fmt.Sprint("user: ", strings.Repeat("q", i))), bugHunt...))),
+			preference(fmt.Sprint("p", i), says("user: hi"), fmt.Sprint("yes", i), "no"),
+			sampledRollout(t, fmt.Sprint("r", i), fmt.Sprint(i%9), &r, says("user: q", "assistant: a")))
 	}
 	var trees []map[string]string
 	for _, workers := range []int{1, 2, 5} {
@@ -266,7 +297,8 @@ func files(t testing.TB, dir string) map[string]string {
 func TestPackedRows(t *testing.T) {
 	cfg := toyConfig(t, "chatml.jinja")
 	cfg.Layout = batch.Packed
-	c := collate(t, cfg, one([]Item{demonstration("a", nodes(says("user: q", "assistant: a"))), demonstration("b", nodes(bugHunt))}))
+	c := collate(t, cfg,
+		one([]Item{demonstration("a", nodes(says("user: q", "assistant: a"))), demonstration("b", nodes(bugHunt))}))
 	x := tensorsOf(t, c, 0)
 	lengths, positions, labels := ints(t, x["seq_lengths"]), ints(t, x["position_ids"]), ints(t, x["labels"])
 	want(t, x["input_ids"].Shape, []int{1, int(sum(lengths))})
@@ -295,7 +327,9 @@ func TestView(t *testing.T) {
 	for _, tok := range v.Sides[0].Tokens {
 		seen[fmt.Sprint(tok.Message, tok.Why, tok.Trained)] = true
 	}
-	for _, w := range []string{"-1templatefalse", "0contextfalse", "1not_sampledfalse", "3loss_policyfalse", "5trainedtrue"} {
+	for _, w := range []string{
+		"-1templatefalse", "0contextfalse", "1not_sampledfalse", "3loss_policyfalse", "5trainedtrue",
+	} {
 		if !seen[w] {
 			t.Errorf("no %s among %v", w, seen)
 		}
@@ -340,7 +374,8 @@ func TestVerifyFindsDamage(t *testing.T) {
 		"file":      {c.lines[0].Proof.SHA256, strings.Repeat("0", 64)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := os.WriteFile(index, []byte(strings.Replace(string(text), swap[0], swap[1], 1)), 0o644); err != nil {
+			if err := os.WriteFile(index, []byte(strings.Replace(string(text), swap[0], swap[1], 1)), 0o644); err !=
+				nil {
 				t.Fatal(err)
 			}
 			if r, err := Verify(c.dir, toy(t)); err != nil || len(r.Problems) == 0 {
@@ -350,7 +385,8 @@ func TestVerifyFindsDamage(t *testing.T) {
 	}
 }
 
-// TestD19ReferenceLogProbsAreColumns: log-probs of a reference model are looked up by the very tokens, and carry their fingerprint.
+// TestD19ReferenceLogProbsAreColumns: log-probs of a reference model are looked up by the very tokens, and carry their
+// fingerprint.
 func TestD19ReferenceLogProbsAreColumns(t *testing.T) {
 	cfg := toyConfig(t, "chatml.jinja")
 	items := []Item{preference("p", says("user: hi"), "yes", "no"), preference("q", says("user: hi"), "a", "b")}

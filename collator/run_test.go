@@ -46,8 +46,8 @@ func itemOf(t *testing.T, m *oracletest.Mask, i int) Item {
 	return it
 }
 
-// TestStraddlesAndRewritesInARun: answers whose first token would merge with the header are encoded apart from it, a row a
-// turn; conversations of which the template rewrites the past make a row per turn.
+// TestStraddlesAndRewritesInARun: answers whose first token would merge with the header are encoded apart from it, a
+// row a turn; conversations of which the template rewrites the past make a row per turn.
 func TestStraddlesAndRewritesInARun(t *testing.T) {
 	for file, check := range map[string]func(c *collated, masks []oracletest.Mask){
 		"qwen2_5.straddle.jsonl": func(c *collated, masks []oracletest.Mask) {
@@ -58,7 +58,9 @@ func TestStraddlesAndRewritesInARun(t *testing.T) {
 			}
 			want(t, len(c.rows), turns)
 			for _, r := range c.rows {
-				want(t, strings.Contains(textOf(t, Config{Tokenizer: oracleTokenizer(t, masks[0].Tokenizer)}, r.Sides[0].IDs[:r.Sides[0].Trained[0].Start]), "<|im_start|>assistant"), true)
+				want(t,
+					strings.Contains(textOf(t, Config{Tokenizer: oracleTokenizer(t, masks[0].Tokenizer)},
+						r.Sides[0].IDs[:r.Sides[0].Trained[0].Start]), "<|im_start|>assistant"), true)
 			}
 		},
 		"qwen3.unstable.jsonl": func(c *collated, masks []oracletest.Mask) {
@@ -84,14 +86,18 @@ func TestStraddlesAndRewritesInARun(t *testing.T) {
 				items = append(items, itemOf(t, &masks[i], i))
 			}
 			vars := &pyvalue.Dict{}
-			c := collate(t, Config{Tokenizer: oracleTokenizer(t, masks[0].Tokenizer), Template: oracletest.Template(t, masks[0].Template), TemplateVars: vars}, one(items))
+			c := collate(t, Config{
+				Tokenizer:    oracleTokenizer(t, masks[0].Tokenizer),
+				Template:     oracletest.Template(t, masks[0].Template),
+				TemplateVars: vars,
+			}, one(items))
 			check(c, masks)
 		})
 	}
 }
 
-// TestStopsCleanly: an error of the source, a cancelled context, a full or missing folder end Collate with an error, and
-// without a goroutine, an index or a temporary file left.
+// TestStopsCleanly: an error of the source, a cancelled context, a full or missing folder end Collate with an error,
+// and without a goroutine, an index or a temporary file left.
 func TestStopsCleanly(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	cfg := toyConfig(t, "chatml.jinja")
@@ -124,7 +130,8 @@ func TestStopsCleanly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, scratch := t.TempDir(), t.TempDir()
-			if _, err := c.Collate(ctx, source, dir, scratch, nil); err == nil || name == "source" && !errors.Is(err, broken) && !errors.Is(err, context.Canceled) {
+			if _, err := c.Collate(ctx, source, dir, scratch, nil); err == nil ||
+				name == "source" && !errors.Is(err, broken) && !errors.Is(err, context.Canceled) {
 				t.Errorf("%s: %v", name, err)
 			}
 			if left, _ := os.ReadDir(scratch); len(left) > 0 {

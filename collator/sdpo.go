@@ -23,7 +23,12 @@ func (distillations) Batch() *batch.Channel { return batch.SDPO }
 func (distillations) Rows(w *worker, it *Item) outcome {
 	d := it.Record.Record.(*builders.Distillation)
 	nodes := it.Record.Messages.Nodes
-	sp := &splicer{sites: d.Sites, target: make([]int, len(d.Sites)), refused: make([]*cause, len(d.Sites)), made: map[*side]*spliced{}}
+	sp := &splicer{
+		sites:   d.Sites,
+		target:  make([]int, len(d.Sites)),
+		refused: make([]*cause, len(d.Sites)),
+		made:    map[*side]*spliced{},
+	}
 	m := &material{trained: make([]bool, len(nodes)), tools: it.Record.Origin.Tools}
 	end := 0
 	for i := range d.Sites {
@@ -138,10 +143,15 @@ func (w *worker) apart(out *outcome) *cause {
 		told := beginnings{w: w, ids: r.Sides[0].IDs}
 		for _, s := range r.Meta.Sites {
 			last := s.Pairs[len(s.Pairs)-1]
-			one := batch.Row{Weight: s.PairWeight(r.Weight), Meta: r.Meta, Sides: []batch.Side{{IDs: r.Sides[0].IDs[:last.End]}, r.Sides[1+s.Teacher]}}
+			one := batch.Row{
+				Weight: s.PairWeight(r.Weight),
+				Meta:   r.Meta,
+				Sides:  []batch.Side{{IDs: r.Sides[0].IDs[:last.End]}, r.Sides[1+s.Teacher]},
+			}
 			student, teacher := r.Meta.Proof[0], r.Meta.Proof[1+s.Teacher]
 			message := ownerOf(student.Owners, last.Start)
-			student.Owners = teacherOwners(batch.Owners{}, student.Owners, []splice{{message: message, at: -1}}, last.End)
+			student.Owners = teacherOwners(batch.Owners{}, student.Owners, []splice{{message: message, at: -1}},
+				last.End)
 			s.Teacher, s.Weight = 0, 0
 			one.Meta.Part, one.Meta.Messages, one.Meta.Sites = len(out.Rows), []int{message}, []batch.RowSite{s}
 			one.TrainSites()
@@ -193,7 +203,8 @@ func ownerOf(all batch.Owners, at int) int {
 func targetTurn(nodes []ttc.Node, s *builders.Site) (int, *cause) {
 	at := s.Call
 	if s.Target == builders.NextTurn {
-		for at = s.Result + 1; at < len(nodes) && (nodes[at].Message.Role == "tool" || nodes[at].Message.Role == "function"); at++ {
+		for at = s.Result + 1; at < len(nodes) &&
+			(nodes[at].Message.Role == "tool" || nodes[at].Message.Role == "function"); at++ {
 		}
 	}
 	switch {
@@ -229,7 +240,9 @@ func (sp *splicer) fit(w *worker, m *material, v *view) (*made, *cause) {
 		return one, r
 	}
 	tooLong := refuse(TooLong, "the teacher's row has %d tokens; max_length is %d", size, w.cfg.MaxLength)
-	return w.cutFewest(m, v, heads(m), tooLong, func(short *material, next *view) (*made, int, *cause) { return sp.row(w, short, next) })
+	return w.cutFewest(m, v, heads(m), tooLong, func(short *material, next *view) (*made, int, *cause) {
+		return sp.row(w, short, next)
+	})
 }
 
 // heads lists what may be cut out before the first target, in order: whole rounds before its own, then the steps of its
@@ -337,7 +350,8 @@ func ownersUpTo(all batch.Owners, end int) (out batch.Owners) {
 	return out
 }
 
-// teach makes the teachers: one per site, or with Cumulative one for all, in which each target sees the hints before it.
+// teach makes the teachers: one per site, or with Cumulative one for all, in which each target sees the hints before
+// it.
 func (w *worker) teach(student *side, splices []splice, sites []builders.Site, out *spliced) *cause {
 	row := batch.Row{Sides: []batch.Side{student.Side}}
 	slices.SortStableFunc(splices, func(a, b splice) int { return a.at - b.at })
@@ -395,8 +409,18 @@ func rowSite(s *builders.Site, sp *splice, teacher int) batch.RowSite {
 		target = "next_turn"
 	}
 	return batch.RowSite{
-		Site: sp.site, HintSHA256: hexSum(s.Hint), Kind: kind, Class: s.Error, Source: s.HintSource, Target: target, Mode: sp.mode,
-		Teacher: teacher, At: int32(sp.at), Hint: int32(len(sp.ids)), Neutral: sp.neutral, Pairs: sp.runs,
+		Site:       sp.site,
+		HintSHA256: hexSum(s.Hint),
+		Kind:       kind,
+		Class:      s.Error,
+		Source:     s.HintSource,
+		Target:     target,
+		Mode:       sp.mode,
+		Teacher:    teacher,
+		At:         int32(sp.at),
+		Hint:       int32(len(sp.ids)),
+		Neutral:    sp.neutral,
+		Pairs:      sp.runs,
 	}
 }
 
@@ -493,7 +517,8 @@ func teacherOwners(out, student batch.Owners, group []splice, end int) batch.Own
 				to = min(to, group[next].at)
 			}
 			why := o.Why
-			if why == batch.InLoss && !slices.ContainsFunc(group, func(s splice) bool { return s.message == o.Message }) {
+			if why == batch.InLoss &&
+				!slices.ContainsFunc(group, func(s splice) bool { return s.message == o.Message }) {
 				why = batch.Policy
 			}
 			add(to+by, o.Message, why)

@@ -59,16 +59,23 @@ func airlineSites(t testing.TB, most int) (items []Item, sites int) {
 		}
 		sites += len(d.Sites)
 		items = append(items, Item{Hash: fmt.Sprintf("%032x", ex.Row), Record: &builders.Resolved{
-			Record:   d,
-			Origin:   &builders.Origin{Example: ex.ID, Task: ex.Task, Row: ex.Row, Policy: ex.Policy, Fidelity: ex.Fidelity, Tools: tools},
+			Record: d,
+			Origin: &builders.Origin{
+				Example:  ex.ID,
+				Task:     ex.Task,
+				Row:      ex.Row,
+				Policy:   ex.Policy,
+				Fidelity: ex.Fidelity,
+				Tools:    tools,
+			},
 			Messages: builders.Passage{Nodes: ex.Graph.Nodes},
 		}})
 	}
 	return items, sites
 }
 
-// TestAirlineSites makes sdpo rows of the real errors with every stock template: what is kept is right, and what is refused
-// says why. The table is what the log shows.
+// TestAirlineSites makes sdpo rows of the real errors with every stock template: what is kept is right, and what is
+// refused says why. The table is what the log shows.
 func TestAirlineSites(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(oracletest.Path(t, "chat", "render", "templates"), "*.jinja"))
 	if err != nil || len(files) == 0 {
@@ -78,7 +85,9 @@ func TestAirlineSites(t *testing.T) {
 	if os.Getenv("NATGO_LONG") == "" { // all templates and traces with NATGO_LONG=1
 		most = 1
 		files = slices.DeleteFunc(files, func(path string) bool {
-			return !slices.Contains([]string{"qwen3.jinja", "qwen3_5_think_training.jinja", "llama3_1.jinja", "gptoss.jinja", "gemma3.jinja"}, filepath.Base(path))
+			return !slices.Contains([]string{
+				"qwen3.jinja", "qwen3_5_think_training.jinja", "llama3_1.jinja", "gptoss.jinja", "gemma3.jinja",
+			}, filepath.Base(path))
 		})
 	}
 	items, sites := airlineSites(t, most)
@@ -87,7 +96,14 @@ func TestAirlineSites(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			source := oracletest.Template(t, filepath.Base(path))
 			tok := familyTokenizer(t, source)
-			cfg := Config{Tokenizer: tok, Template: source, TemplateVars: airlineVars(), Workers: 2, MaxLength: 65536, BatchTokens: 1 << 20}
+			cfg := Config{
+				Tokenizer:    tok,
+				Template:     source,
+				TemplateVars: airlineVars(),
+				Workers:      2,
+				MaxLength:    65536,
+				BatchTokens:  1 << 20,
+			}
 			if _, err := New(cfg); err != nil {
 				t.Skipf("%-24s no collator: %v", name, err)
 			}
@@ -137,8 +153,8 @@ func textOf(t testing.TB, cfg Config, ids []int32) string {
 	return s
 }
 
-// checkSite checks a site from texts alone: the student is the render of the conversation up to the target, the teacher is
-// that with one piece more, which holds the hint, and what is paired is what the model wrote.
+// checkSite checks a site from texts alone: the student is the render of the conversation up to the target, the teacher
+// is that with one piece more, which holds the hint, and what is paired is what the model wrote.
 func checkSite(t testing.TB, cfg Config, rec *builders.Resolved, r *batch.Row, s *batch.RowSite, student string) {
 	t.Helper()
 	site := &rec.Record.(*builders.Distillation).Sites[s.Site]
@@ -197,7 +213,10 @@ func plainRender(t testing.TB, cfg Config, ns []ttc.Node, tools []chat.Tool, sil
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := turns.New(cfg.Template, turns.Settings{Vars: TemplateVars(cfg.Tokenizer.Config, cfg.TemplateVars), Now: now})
+	r, err := turns.New(cfg.Template, turns.Settings{
+		Vars: TemplateVars(cfg.Tokenizer.Config, cfg.TemplateVars),
+		Now:  now,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,13 +23,24 @@ import (
 
 func distillation(id string, ns []ttc.Node, sites ...builders.Site) Item {
 	return Item{Hash: "h-" + id, Record: &builders.Resolved{
-		Record: &builders.Distillation{Sites: sites}, Origin: &builders.Origin{Example: id, Fidelity: ttc.IDsLogProbs, Policy: "me"},
+		Record: &builders.Distillation{Sites: sites}, Origin: &builders.Origin{
+			Example:  id,
+			Fidelity: ttc.IDsLogProbs,
+			Policy:   "me",
+		},
 		Messages: builders.Passage{Nodes: ns},
 	}}
 }
 
 func failedSite(call, result int, hint string) builders.Site {
-	return builders.Site{Call: call, Result: result, Tool: "frob", Error: "unknown_tool", Hint: hint, HintSource: "schema"}
+	return builders.Site{
+		Call:       call,
+		Result:     result,
+		Tool:       "frob",
+		Error:      "unknown_tool",
+		Hint:       hint,
+		HintSource: "schema",
+	}
 }
 
 func nextSite(call, result int, hint string) builders.Site {
@@ -46,7 +57,9 @@ func pairsOf(t testing.TB, c *collated, i int) []pairOf {
 	t.Helper()
 	x := tensorsOf(t, c, i)
 	var cols [6][]int64
-	for k, name := range []string{"pair_student_row", "pair_student_pos", "pair_teacher_row", "pair_teacher_pos", "pair_target_id", "pair_site"} {
+	for k, name := range []string{
+		"pair_student_row", "pair_student_pos", "pair_teacher_row", "pair_teacher_pos", "pair_target_id", "pair_site",
+	} {
 		cols[k] = ints(t, x[name])
 	}
 	w, err := tensors.Items[float32](x["pair_weight"])
@@ -80,8 +93,8 @@ const (
 	nextTurn   = `<|im_start|>assistant` + "\n" + `I see.<tool_call>edit {"file": "main"}</tool_call><|im_end|>`
 )
 
-// TestD5HintsAreSpliced: the student is the rollout, unchanged; the teacher is the same tokens with the hint between; what is
-// paired is the turn, from its first token (D2) to its terminator, and nothing else (D1, D7).
+// TestD5HintsAreSpliced: the student is the rollout, unchanged; the teacher is the same tokens with the hint between;
+// what is paired is the turn, from its first token (D2) to its terminator, and nothing else (D1, D7).
 func TestD5HintsAreSpliced(t *testing.T) {
 	c := run(t, "chatml.jinja", distillation("x", nodes(bugHunt), failedSite(1, 2, "Tools: edit, run.")))
 	if len(c.rows) != 1 || len(c.rows[0].Sides) != 2 {
@@ -99,14 +112,19 @@ func TestD5HintsAreSpliced(t *testing.T) {
 		ids = append(ids, int32(p.ID))
 	}
 	want(t, decode(t, ids), target)
-	if s := c.lines[0].Sites; len(s) != 1 || s[0].Kind != "knowable" || s[0].Class != "unknown_tool" || s[0].HintSHA256 != hexSum("Tools: edit, run.") || s[0].Example != "x" {
+	if s := c.lines[0].Sites; len(s) != 1 || s[0].Kind != "knowable" || s[0].Class != "unknown_tool" ||
+		s[0].HintSHA256 != hexSum("Tools: edit, run.") || s[0].Example != "x" {
 		t.Errorf("%+v", s)
 	}
 	// Masks come from lengths (D9, D10), and each side has its own width (D21).
 	x := tensorsOf(t, c, 0)
-	for side, n := range map[string]int{"student_": len(c.rows[0].Sides[0].IDs), "teacher_": len(c.rows[0].Sides[1].IDs)} {
+	for side, n := range map[string]int{
+		"student_": len(c.rows[0].Sides[0].IDs),
+		"teacher_": len(c.rows[0].Sides[1].IDs),
+	} {
 		t.Run(side, func(t *testing.T) {
-			if shape := x[side+"input_ids"].Shape; shape[0] != 1 || shape[1] != n || sum(ints(t, x[side+"attention_mask"])) != int64(n) {
+			if shape := x[side+"input_ids"].Shape; shape[0] != 1 || shape[1] != n ||
+				sum(ints(t, x[side+"attention_mask"])) != int64(n) {
 				t.Errorf("%s %v", side, shape)
 			}
 		})
@@ -117,15 +135,17 @@ func TestD5HintsAreSpliced(t *testing.T) {
 func TestD7TheNextTurn(t *testing.T) {
 	c := run(t, "chatml.jinja", distillation("x", nodes(bugHunt), nextSite(1, 2, "Look again.")))
 	want(t, decode(t, c.rows[0].Sides[0].IDs), before+failedTurn+errorTurn+nextTurn)
-	want(t, decode(t, c.rows[0].Sides[1].IDs), before+failedTurn+errorTurn+"<|im_start|>system\nLook again.<|im_end|>\n"+nextTurn)
+	want(t, decode(t, c.rows[0].Sides[1].IDs),
+		before+failedTurn+errorTurn+"<|im_start|>system\nLook again.<|im_end|>\n"+nextTurn)
 	pairsOf(t, c, 0)
 }
 
-// TestD14HintsPerSiteOrCumulative: by default every site has a teacher that knows its hint alone, and the sites share the
-// student; cumulative, one teacher has all hints.
+// TestD14HintsPerSiteOrCumulative: by default every site has a teacher that knows its hint alone, and the sites share
+// the student; cumulative, one teacher has all hints.
 func TestD14HintsPerSiteOrCumulative(t *testing.T) {
 	item := func() Item {
-		return distillation("x", nodes(bugHunt), failedSite(1, 2, "Tools: edit."), nextSite(1, 2, "Look again."), failedSite(3, 4, "Edit takes a line."))
+		return distillation("x", nodes(bugHunt), failedSite(1, 2, "Tools: edit."), nextSite(1, 2, "Look again."),
+			failedSite(3, 4, "Edit takes a line."))
 	}
 	hint := func(s string) string { return "<|im_start|>system\n" + s + "<|im_end|>\n" }
 	c := run(t, "chatml.jinja", item())
@@ -159,7 +179,8 @@ func TestD14HintsPerSiteOrCumulative(t *testing.T) {
 	if len(c.rows[0].Sides) != 2 {
 		t.Fatalf("%d sides", len(c.rows[0].Sides))
 	}
-	want(t, decode(t, c.rows[0].Sides[1].IDs), before+hint("Tools: edit.")+failedTurn+errorTurn+hint("Look again.")+hint("Edit takes a line.")+nextTurn)
+	want(t, decode(t, c.rows[0].Sides[1].IDs),
+		before+hint("Tools: edit.")+failedTurn+errorTurn+hint("Look again.")+hint("Edit takes a line.")+nextTurn)
 	seen := map[[2]int64]bool{}
 	for _, p := range pairsOf(t, c, 0) {
 		if seen[[2]int64{p.Row, p.Pos}] {
@@ -213,13 +234,15 @@ const noSystem = `{%- for m in messages %}
     {{- '<|im_end|>\n' }}
 {%- endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
 
-// The wording follows from what the template can show: system, else user, else at the end of the message before; else the
-// site is refused and counted.
+// The wording follows from what the template can show: system, else user, else at the end of the message before; else
+// the site is refused and counted.
 func TestInjectionModes(t *testing.T) {
 	onlyTools := strings.Replace(noSystem, "{{- '<|im_start|>'", "{%- if m.role == 'user' and loop.index0 > 1 %}{{ raise_exception('one question') }}{% endif %}{{- '<|im_start|>'", 1)
 	drops := strings.Replace(noSystem, "{{- '<|im_start|>'", "{%- if (m.role == 'user' or m.role == 'system') and loop.index0 > 1 %}{% continue %}{% endif %}{{- '<|im_start|>'", 1)
-	quotes := strings.Replace(onlyTools, "m.content }}", "(m.content | tojson if m.role == 'tool' else m.content) }}", 1)
-	rewrites := strings.Replace(onlyTools, "m.content }}", "(m.content | upper if m.role == 'tool' else m.content) }}", 1)
+	quotes := strings.Replace(onlyTools, "m.content }}", "(m.content | tojson if m.role == 'tool' else m.content) }}",
+		1)
+	rewrites := strings.Replace(onlyTools, "m.content }}", "(m.content | upper if m.role == 'tool' else m.content) }}",
+		1)
 	oneLine := strings.Replace(onlyTools, "m.content }}", "m.content.split('\\n')[0] }}", 1)
 	hoists := strings.Replace(noSystem, "{%- for m in messages %}\n    {%- if m.role == 'system' and not loop.first %}{{ raise_exception('System message must be at the beginning') }}{% endif %}",
 		"{%- for m in messages %}{% if m.role == 'system' %}{{ m.content }}{% endif %}{% endfor %}{%- for m in messages %}{% if m.role == 'system' %}{% continue %}{% endif %}", 1)
@@ -267,7 +290,14 @@ func TestInjectionModes(t *testing.T) {
 // A hint that is appended to a result without text, or to one that ends as the hint does, finds its place all the same.
 func TestHintsAppendedToAnything(t *testing.T) {
 	onlyTools := strings.Replace(noSystem, "{{- '<|im_start|>'", "{%- if m.role == 'user' and loop.index0 > 1 %}{{ raise_exception('one question') }}{% endif %}{{- '<|im_start|>'", 1)
-	for result, hint := range map[string]string{"": "Look again.", "Look again.": "Look again.", "é": "ü", "天": "大", "x\n\nLook": "Look", "\n": "x\n"} {
+	for result, hint := range map[string]string{
+		"":            "Look again.",
+		"Look again.": "Look again.",
+		"é":           "ü",
+		"天":           "大",
+		"x\n\nLook":   "Look",
+		"\n":          "x\n",
+	} {
 		t.Run(result, func(t *testing.T) {
 			ms := slices.Clone(bugHunt)
 			ms[2].Text = result
@@ -293,8 +323,10 @@ func TestHintsAppendedToAnything(t *testing.T) {
 // Some sites of a record fail, the others stand, and every one is counted.
 func TestSitesAreCounted(t *testing.T) {
 	leaks := failedSite(3, 4, `Say I see.<tool_call>edit {"file": "main"}</tool_call> here.`)
-	c := run(t, "chatml.jinja", distillation("x", nodes(bugHunt), failedSite(1, 2, "Tools: edit."), leaks, nextSite(3, 6, "nobody answers")))
-	if c.reasons("site") != "hint_contains_target 1, no_next_turn 1" || len(c.rows) != 1 || len(c.rows[0].Meta.Sites) != 1 {
+	c := run(t, "chatml.jinja",
+		distillation("x", nodes(bugHunt), failedSite(1, 2, "Tools: edit."), leaks, nextSite(3, 6, "nobody answers")))
+	if c.reasons("site") != "hint_contains_target 1, no_next_turn 1" || len(c.rows) != 1 ||
+		len(c.rows[0].Meta.Sites) != 1 {
 		t.Errorf("%s: %+v", c.reasons("site"), c.drops)
 	}
 	ns := nodes(bugHunt)
@@ -309,7 +341,9 @@ func TestSitesAreCounted(t *testing.T) {
 func TestD11SitesSurviveTheCut(t *testing.T) {
 	var ms []chat.Message
 	for i := range 6 {
-		ms = append(ms, says(fmt.Sprintf("user: question %d %s", i, strings.Repeat("x", 100)), fmt.Sprintf("assistant: answer %d", i))...)
+		ms = append(ms,
+			says(fmt.Sprintf("user: question %d %s", i, strings.Repeat("x", 100)),
+				fmt.Sprintf("assistant: answer %d", i))...)
 	}
 	n := len(ms)
 	ms = append(ms, bugHunt...)
@@ -320,19 +354,24 @@ func TestD11SitesSurviveTheCut(t *testing.T) {
 		t.Fatalf("%+v", c.drops)
 	}
 	student, teacher := decode(t, c.rows[0].Sides[0].IDs), decode(t, c.rows[0].Sides[1].IDs)
-	if !strings.HasSuffix(student, failedTurn) || strings.Contains(student, "question 0") || !slices.Contains(c.rows[0].Meta.Flags, "truncated") ||
-		strings.Replace(teacher, "<|im_start|>system\nTools: edit.<|im_end|>\n", "", 1) != student || len(c.rows[0].Sides[1].IDs) > cfg.MaxLength {
+	if !strings.HasSuffix(student, failedTurn) || strings.Contains(student, "question 0") ||
+		!slices.Contains(c.rows[0].Meta.Flags, "truncated") ||
+		strings.Replace(teacher, "<|im_start|>system\nTools: edit.<|im_end|>\n", "", 1) != student ||
+		len(c.rows[0].Sides[1].IDs) > cfg.MaxLength {
 		t.Errorf("%q", student)
 	}
 	cfg.MaxLength = 60
-	if c := collate(t, cfg, one([]Item{distillation("x", nodes(ms), failedSite(n+1, n+2, "Tools: edit."))})); len(c.rows) != 0 || c.reasons("site") != "too_long 1" {
+	if c := collate(t, cfg,
+		one([]Item{distillation("x", nodes(ms), failedSite(n+1, n+2, "Tools: edit."))})); len(c.rows) != 0 ||
+		c.reasons("site") != "too_long 1" {
 		t.Errorf("%+v", c.drops)
 	}
 }
 
 // Where the template rewrites history, each site has a row of its own, rendered as the model saw it.
 func TestSitesWithThinking(t *testing.T) {
-	ms := says("user: q", "assistant: bad", "tool: no", "assistant: better", "user: more", "assistant: bad again", "tool: no")
+	ms := says("user: q", "assistant: bad", "tool: no", "assistant: better", "user: more", "assistant: bad again",
+		"tool: no")
 	for i, thought := range map[int]string{1: "hm", 3: "aha", 5: "so"} {
 		ms[i].Reasoning, ms[i].ReasoningKey = thought, "reasoning_content"
 	}
@@ -344,7 +383,8 @@ func TestSitesWithThinking(t *testing.T) {
 		student, teacher := decode(t, r.Sides[0].IDs), decode(t, r.Sides[1].IDs)
 		site := r.Meta.Sites[0].Site
 		piece := "<|im_start|>system\n" + []string{"One.", "Two."}[site] + "<|im_end|>\n"
-		if r.Weight != 1 || strings.Replace(teacher, piece, "", 1) != student || strings.Contains(student, "hm") != (site == 0) {
+		if r.Weight != 1 || strings.Replace(teacher, piece, "", 1) != student ||
+			strings.Contains(student, "hm") != (site == 0) {
 			t.Errorf("%v %q", r.Weight, teacher)
 		}
 	}
@@ -361,8 +401,9 @@ func TestSplicesAreVerified(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, damage := range map[string]func(*batch.Row){
-		"another token":         func(r *batch.Row) { r.Sides[1].IDs[3]++ },
-		"the hint moved":        func(r *batch.Row) { r.Meta.Sites[0].At += 2 }, // one on is the same: hint and turn begin with one token
+		"another token": func(r *batch.Row) { r.Sides[1].IDs[3]++ },
+		// One on is the same: hint and turn begin with one token.
+		"the hint moved":        func(r *batch.Row) { r.Meta.Sites[0].At += 2 },
 		"a shorter hint":        func(r *batch.Row) { r.Meta.Sites[0].Hint-- },
 		"a pair before the row": func(r *batch.Row) { r.Meta.Sites[0].Pairs[0].Start = 0 },
 		"a pair beyond":         func(r *batch.Row) { r.Meta.Sites[0].Pairs[0].End++ },
@@ -398,7 +439,12 @@ func TestViewSite(t *testing.T) {
 	cfg := toyConfig(t, "chatml.jinja")
 	for _, cumulative := range []bool{false, true} {
 		cfg.Cumulative = cumulative
-		c := collate(t, cfg, one([]Item{distillation("x", nodes(bugHunt), failedSite(1, 2, "Tools: edit."), nextSite(1, 2, "Look again."))}))
+		c := collate(t, cfg,
+			one(
+				[]Item{
+					distillation("x", nodes(bugHunt), failedSite(1, 2, "Tools: edit."), nextSite(1, 2, "Look again.")),
+				},
+			))
 		for n, hint := range []string{"Tools: edit.", "Look again."} {
 			v, err := tokenview.ReadSite(c.dir, n+1, toy(t))
 			if err != nil {
@@ -418,7 +464,8 @@ func TestViewSite(t *testing.T) {
 				}
 			}
 			var b strings.Builder
-			if err := v.Print(&b, tokenview.Look{Colour: n == 1}); err != nil || !strings.Contains(b.String(), "+ ") || !strings.Contains(b.String(), "> ") {
+			if err := v.Print(&b, tokenview.Look{Colour: n == 1}); err != nil || !strings.Contains(b.String(), "+ ") ||
+				!strings.Contains(b.String(), "> ") {
 				t.Errorf("%v %s", err, b.String())
 			}
 		}
@@ -429,26 +476,30 @@ func TestViewSite(t *testing.T) {
 	}
 }
 
-// TestComposerFormat: under the reference trainer's names every site has a row, both sides of which end with its target; the
-// mask is on where the teacher's logits predict it, and the student's are as far from the end of its row.
+// TestComposerFormat: under the reference trainer's names every site has a row, both sides of which end with its
+// target; the mask is on where the teacher's logits predict it, and the student's are as far from the end of its row.
 func TestComposerFormat(t *testing.T) {
 	cfg := toyConfig(t, "chatml.jinja")
 	items := func() []Item {
 		return []Item{
-			distillation("x", nodes(bugHunt), failedSite(1, 2, "Tools: edit."), nextSite(1, 2, "Look again."), failedSite(3, 4, "Edit takes a line.")),
+			distillation("x", nodes(bugHunt), failedSite(1, 2, "Tools: edit."), nextSite(1, 2, "Look again."),
+				failedSite(3, 4, "Edit takes a line.")),
 			preference("p", says("user: hi"), "yes", "no"),
 		}
 	}
 	native := collate(t, cfg, one(items()))
 	cfg.Layout = batch.Composer
 	c := collate(t, cfg, one(items()))
-	if len(c.lines) != 2 || c.lines[0].Channel != "dpo" || c.lines[1].Rows != 3 || c.lines[1].NActive != native.lines[1].NActive || len(c.lines[1].Sites) != 3 {
+	if len(c.lines) != 2 || c.lines[0].Channel != "dpo" || c.lines[1].Rows != 3 ||
+		c.lines[1].NActive != native.lines[1].NActive || len(c.lines[1].Sites) != 3 {
 		t.Fatalf("%+v", c.lines)
 	}
 	for i, names := range [][]string{
 		{
-			"dpo_chosen_attention_mask", "dpo_chosen_input_ids", "dpo_chosen_position_ids", "dpo_chosen_response_mask", "dpo_rejected_attention_mask", "dpo_rejected_input_ids",
-			"dpo_rejected_position_ids", "dpo_rejected_response_mask", "row_example", "row_n_active", "row_rollout", "row_weight",
+			"dpo_chosen_attention_mask", "dpo_chosen_input_ids", "dpo_chosen_position_ids", "dpo_chosen_response_mask",
+			"dpo_rejected_attention_mask", "dpo_rejected_input_ids",
+			"dpo_rejected_position_ids", "dpo_rejected_response_mask", "row_example", "row_n_active", "row_rollout",
+			"row_weight",
 		},
 		{
 			"attention_mask", "ctx_teacher_attention_mask", "ctx_teacher_input_ids", "ctx_teacher_position_ids",
@@ -494,12 +545,14 @@ func TestComposerFormat(t *testing.T) {
 	}
 }
 
-// TestD3LengthIsNoAlignment: hints that a template trims, that begin with a line break, or whose dots merge shift nothing: what
-// is compared is the same tokens, however long the hint is.
+// TestD3LengthIsNoAlignment: hints that a template trims, that begin with a line break, or whose dots merge shift
+// nothing: what is compared is the same tokens, however long the hint is.
 func TestD3LengthIsNoAlignment(t *testing.T) {
 	trims := strings.Replace(noSystem, "m.content }}", "(m.content | trim) }}", 1)
 	for _, template := range []string{noSystem, trims, ownTemplate(t, "chatml.jinja")} {
-		for _, hint := range []string{"  spaces  ", "\n\nline breaks\n", strings.Repeat(". ", 50), "!", strings.Repeat("long ", 300)} {
+		for _, hint := range []string{
+			"  spaces  ", "\n\nline breaks\n", strings.Repeat(". ", 50), "!", strings.Repeat("long ", 300),
+		} {
 			cfg := toyConfig(t, "chatml.jinja")
 			cfg.Template = template
 			c := collate(t, cfg, one([]Item{distillation("x", nodes(bugHunt), failedSite(1, 2, hint))}))
@@ -507,14 +560,19 @@ func TestD3LengthIsNoAlignment(t *testing.T) {
 				t.Fatalf("%q: %+v", hint, c.drops)
 			}
 			pairsOf(t, c, 0)
-			want(t, decode(t, c.rows[0].Sides[0].IDs), strings.TrimPrefix(before, map[bool]string{true: "<|im_start|>system\nYou help.<|im_end|>\n"}[!strings.Contains(template, "You help.")])+failedTurn)
+			want(t, decode(t, c.rows[0].Sides[0].IDs),
+				strings.TrimPrefix(before,
+					map[bool]string{true: "<|im_start|>system\nYou help.<|im_end|>\n"}[!strings.Contains(template,
+						"You help.")])+failedTurn)
 		}
 	}
 }
 
-// TestD6ShapesProveNothing: what is written of a site says where its tokens are, and they are compared, whatever the widths.
+// TestD6ShapesProveNothing: what is written of a site says where its tokens are, and they are compared, whatever the
+// widths.
 func TestD6ShapesProveNothing(t *testing.T) {
-	c := run(t, "chatml.jinja", distillation("x", nodes(bugHunt), failedSite(1, 2, "Tools: edit.")), distillation("y", nodes(bugHunt), nextSite(1, 2, "Look again, closely.")))
+	c := run(t, "chatml.jinja", distillation("x", nodes(bugHunt), failedSite(1, 2, "Tools: edit.")),
+		distillation("y", nodes(bugHunt), nextSite(1, 2, "Look again, closely.")))
 	for i := range c.lines {
 		for _, p := range pairsOf(t, c, i) {
 			if p.Pos == p.At {
@@ -531,14 +589,16 @@ func TestD6ShapesProveNothing(t *testing.T) {
 
 // TestD13AHintIsMadeOnce: the hint is the record's, the same for every row, and its hash is on the batch's line.
 func TestD13AHintIsMadeOnce(t *testing.T) {
-	c := run(t, "chatml.jinja", distillation("x", nodes(bugHunt), failedSite(1, 2, "Tools: edit."), nextSite(1, 2, "Tools: edit.")))
+	c := run(t, "chatml.jinja",
+		distillation("x", nodes(bugHunt), failedSite(1, 2, "Tools: edit."), nextSite(1, 2, "Tools: edit.")))
 	s := c.lines[0].Sites
 	if len(s) != 2 || s[0].HintSHA256 != s[1].HintSHA256 || s[0].HintSHA256 != hexSum("Tools: edit.") {
 		t.Errorf("%+v", s)
 	}
 }
 
-// TestNeutralHints: with a neutral hint set, every site has its tokens beside: those the hint itself would have, said instead.
+// TestNeutralHints: with a neutral hint set, every site has its tokens beside: those the hint itself would have, said
+// instead.
 func TestNeutralHints(t *testing.T) {
 	const neutral = "Look again, please."
 	items := func(a, b string) []Item {
@@ -560,11 +620,14 @@ func TestNeutralHints(t *testing.T) {
 	}
 }
 
-// TestNullHints: a control run has every site of the real one at the same places of the same student, with no token between:
-// teacher and student read the same ids at the same positions, and the files say so and are verified.
+// TestNullHints: a control run has every site of the real one at the same places of the same student, with no token
+// between: teacher and student read the same ids at the same positions, and the files say so and are verified.
 func TestNullHints(t *testing.T) {
 	items := func() []Item {
-		return []Item{distillation("x", nodes(bugHunt), failedSite(1, 2, "Tools: edit."), nextSite(1, 2, "Look again."), failedSite(3, 4, "Edit takes a line."))}
+		return []Item{
+			distillation("x", nodes(bugHunt), failedSite(1, 2, "Tools: edit."), nextSite(1, 2, "Look again."),
+				failedSite(3, 4, "Edit takes a line.")),
+		}
 	}
 	for _, cumulative := range []bool{false, true} {
 		cfg := toyConfig(t, "chatml.jinja")
@@ -573,7 +636,8 @@ func TestNullHints(t *testing.T) {
 		cfg.NullHints = true
 		c := collate(t, cfg, one(items()))
 		checkNull(t, c)
-		if len(c.rows) != 1 || len(c.rows[0].Sides) != len(real.rows[0].Sides) || !slices.Equal(c.rows[0].Sides[0].IDs, real.rows[0].Sides[0].IDs) {
+		if len(c.rows) != 1 || len(c.rows[0].Sides) != len(real.rows[0].Sides) ||
+			!slices.Equal(c.rows[0].Sides[0].IDs, real.rows[0].Sides[0].IDs) {
 			t.Fatal("the control has another student")
 		}
 		v, err := tokenview.ReadSite(c.dir, 1, toy(t))
@@ -581,11 +645,13 @@ func TestNullHints(t *testing.T) {
 			t.Fatal(err)
 		}
 		var shown strings.Builder
-		if err := v.Print(&shown, tokenview.Look{}); err != nil || !strings.Contains(shown.String(), "left out") || strings.Contains(shown.String(), "\n+ ") {
+		if err := v.Print(&shown, tokenview.Look{}); err != nil || !strings.Contains(shown.String(), "left out") ||
+			strings.Contains(shown.String(), "\n+ ") {
 			t.Error(err, shown.String())
 		}
 		for i, s := range c.rows[0].Meta.Sites {
-			if r := real.rows[0].Meta.Sites[i]; s.At != r.At || !slices.Equal(s.Pairs, r.Pairs) || s.HintSHA256 != r.HintSHA256 {
+			if r := real.rows[0].Meta.Sites[i]; s.At != r.At || !slices.Equal(s.Pairs, r.Pairs) ||
+				s.HintSHA256 != r.HintSHA256 {
 				t.Errorf("site %d: %+v, not %+v", i, s, r)
 			}
 		}

@@ -25,7 +25,8 @@ import (
 
 var update = flag.Bool("update", false, "write SITES.md")
 
-// failures is a failed call for each detector of builders/sdpo: the tool that is called, with what, and what comes back.
+// failures is a failed call for each detector of builders/sdpo: the tool that is called, with what, and what comes
+// back.
 var failures = []struct{ detector, tool, arguments, result string }{
 	{"flag", "weather", `{"city": "Rome"}`, "There is no city of that name."},
 	{"exit_code", "weather", `{"city": "Rome"}`, `{"stdout": "", "stderr": "no such city", "exit_code": 2}`},
@@ -69,7 +70,12 @@ func failedCalls(t testing.TB) (items []Item) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ex := &ttc.Example{ID: f.detector, Graph: ttc.Chain(ms, ttc.Yes), Tools: []chat.Tool{tool}, Fidelity: ttc.TextOnly}
+		ex := &ttc.Example{
+			ID:       f.detector,
+			Graph:    ttc.Chain(ms, ttc.Yes),
+			Tools:    []chat.Tool{tool},
+			Fidelity: ttc.TextOnly,
+		}
 		if failed := true; f.detector == "flag" {
 			ex.Graph.Nodes[2].Error = &failed
 		}
@@ -105,8 +111,8 @@ func (o *builderOutput) Record(r builders.Record) error { o.records = append(o.r
 func (o *builderOutput) Drop(d ledger.Drop) error       { o.drops = append(o.drops, d); return nil }
 func (o *builderOutput) Count(string, int64) error      { return nil }
 
-// TestSitesTable runs every detector's failure through every stock template, and compares what was kept, how the hint was
-// worded, and why the rest was refused with SITES.md, which -update writes.
+// TestSitesTable runs every detector's failure through every stock template, and compares what was kept, how the hint
+// was worded, and why the rest was refused with SITES.md, which -update writes.
 func TestSitesTable(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(oracletest.Path(t, "chat", "render", "templates"), "*.jinja"))
 	if err != nil || len(files) == 0 {
@@ -117,13 +123,17 @@ func TestSitesTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if os.Getenv("NATGO_LONG") == "" && !*update { // all with NATGO_LONG=1
-		some := []string{"qwen3.jinja", "qwen3_6.jinja", "llama3_1.jinja", "gptoss.jinja", "gemma3.jinja", "lfm2.jinja", "tiny_aya_chat_template.jinja"}
+		some := []string{
+			"qwen3.jinja", "qwen3_6.jinja", "llama3_1.jinja", "gptoss.jinja", "gemma3.jinja", "lfm2.jinja",
+			"tiny_aya_chat_template.jinja",
+		}
 		files = slices.DeleteFunc(files, func(path string) bool { return !slices.Contains(some, filepath.Base(path)) })
 	}
 	items := failedCalls(t)
 	var rows []string
 	for _, path := range files {
-		row := sitesRow(t, strings.TrimSuffix(filepath.Base(path), ".jinja"), oracletest.Template(t, filepath.Base(path)), items)
+		row := sitesRow(t, strings.TrimSuffix(filepath.Base(path), ".jinja"),
+			oracletest.Template(t, filepath.Base(path)), items)
 		rows = append(rows, row)
 		if !*update && !strings.Contains(string(have), row+"\n") {
 			t.Errorf("SITES.md doesn't have the line (write it anew with -update)\n%s", row)

@@ -93,8 +93,13 @@ func (q *witness) add(t testing.TB, c *collated, tok *tokenizer.Tokenizer, items
 				t.Fatal(refused)
 			}
 			w := witnessSite{
-				Conversation: int(info.Ordinal), Message: at, Silent: slices.Contains(info.Flags, "no_think"), Hint: site.Hint,
-				Student: row("student_", pairs[0].Row), Teacher: row("teacher_", pairs[0].Teacher), IDs: items[info.Ordinal].Record.Messages.Nodes[at].TokenIDs,
+				Conversation: int(info.Ordinal),
+				Message:      at,
+				Silent:       slices.Contains(info.Flags, "no_think"),
+				Hint:         site.Hint,
+				Student:      row("student_", pairs[0].Row),
+				Teacher:      row("teacher_", pairs[0].Teacher),
+				IDs:          items[info.Ordinal].Record.Messages.Nodes[at].TokenIDs,
 			}
 			var ids []int64
 			for _, p := range pairs {
@@ -133,8 +138,9 @@ func (q *witness) ask(t *testing.T) (checked int) {
 	return answer.Checked
 }
 
-// TestSitesByJinja has another program check every site of traces of all kinds, from the file to the tensors: ids reused across
-// turns, parallel and legacy calls, other scripts, marks of the template in texts, stray and missing results.
+// TestSitesByJinja has another program check every site of traces of all kinds, from the file to the tensors: ids
+// reused across turns, parallel and legacy calls, other scripts, marks of the template in texts, stray and missing
+// results.
 func TestSitesByJinja(t *testing.T) {
 	const file = "testdata/sites.jsonl"
 	data, err := os.ReadFile(file)
@@ -167,11 +173,19 @@ func TestSitesByJinja(t *testing.T) {
 					}
 				}
 			}
-			for _, template := range []string{ownTemplate(t, "chatml.jinja"), strings.Replace(noSystem, "m.content }}", "(m.content | trim) }}", 1)} {
+			for _, template := range []string{
+				ownTemplate(t, "chatml.jinja"), strings.Replace(noSystem, "m.content }}", "(m.content | trim) }}", 1),
+			} {
 				if ids && cumulative {
 					continue
 				}
-				c := Config{Tokenizer: toy(t), Template: template, MaxLength: 4000, BatchTokens: 8000, Cumulative: cumulative}
+				c := Config{
+					Tokenizer:   toy(t),
+					Template:    template,
+					MaxLength:   4000,
+					BatchTokens: 8000,
+					Cumulative:  cumulative,
+				}
 				done := collate(t, c, one(slices.Clone(items)))
 				q := &witness{Template: template}
 				if cumulative {
@@ -181,7 +195,8 @@ func TestSitesByJinja(t *testing.T) {
 				}
 				q.add(t, done, toy(t), items, raw)
 				kept := len(q.Sites)
-				if n := strings.Count(done.reasons("site"), " "); kept == 0 || n > 0 && strings.Contains(done.reasons("site"), "invariant") {
+				if n := strings.Count(done.reasons("site"), " "); kept == 0 ||
+					n > 0 && strings.Contains(done.reasons("site"), "invariant") {
 					t.Errorf("%d of %d sites: %s", kept, sites, done.reasons("site"))
 				}
 				want(t, q.ask(t), kept)
@@ -191,14 +206,15 @@ func TestSitesByJinja(t *testing.T) {
 	}
 }
 
-// builtSites reads traces and has the builder find the sites. The items are in the order of the file's lines: those without
-// a record have none.
+// builtSites reads traces and has the builder find the sites. The items are in the order of the file's lines: those
+// without a record have none.
 func builtSites(t testing.TB, file string, cfg sdpo.Config) (items []Item, sites int) {
 	t.Helper()
 	from := schema.New[traces.Config]()
 	from.Path = []string{file}
 	from.AssumeSampled = "assistant"
-	src, err := traces.Open(context.Background(), from, source.Options{Drop: func(d ledger.Drop) { t.Errorf("%+v", d) }})
+	src, err := traces.Open(context.Background(), from,
+		source.Options{Drop: func(d ledger.Drop) { t.Errorf("%+v", d) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +245,13 @@ func builtSites(t testing.TB, file string, cfg sdpo.Config) (items []Item, sites
 		sites += len(d.Sites)
 		items = append(items, Item{Hash: fmt.Sprintf("%032x", len(items)), Record: &builders.Resolved{
 			Record: d, Messages: p,
-			Origin: &builders.Origin{Example: ex.ID, Row: ex.Row, Fidelity: ex.Fidelity, Tools: ex.Tools, Policy: ex.Policy},
+			Origin: &builders.Origin{
+				Example:  ex.ID,
+				Row:      ex.Row,
+				Fidelity: ex.Fidelity,
+				Tools:    ex.Tools,
+				Policy:   ex.Policy,
+			},
 		}})
 	}
 }
@@ -263,7 +285,8 @@ func airlineRaw(t testing.TB, items []Item) (out []witnessConversation) {
 	return out
 }
 
-// TestHintsOfMarksStayText: a hint of all the marks a template knows has no special token that a harmless one doesn't have.
+// TestHintsOfMarksStayText: a hint of all the marks a template knows has no special token that a harmless one doesn't
+// have.
 func TestHintsOfMarksStayText(t *testing.T) {
 	for _, name := range []string{"qwen3", "llama3_1", "gptoss", "glm4moe"} {
 		t.Run(name, func(t *testing.T) {
@@ -277,7 +300,11 @@ func TestHintsOfMarksStayText(t *testing.T) {
 			}
 			specials := func(hint string) (n int) {
 				item := distillation("x", nodes(bugHunt), failedSite(1, 2, hint))
-				c := collate(t, Config{Tokenizer: tok, Template: source, TemplateVars: airlineVars()}, one([]Item{item}))
+				c := collate(t, Config{
+					Tokenizer:    tok,
+					Template:     source,
+					TemplateVars: airlineVars(),
+				}, one([]Item{item}))
 				if len(c.rows) != 1 {
 					t.Fatalf("%s: %+v", name, c.drops)
 				}
@@ -292,7 +319,8 @@ func TestHintsOfMarksStayText(t *testing.T) {
 				}
 				return n
 			}
-			if marked, plain := specials(strings.Join(marks, " ")), specials("Mind the tools."); marked != plain || plain == 0 || len(marks) < 4 {
+			if marked, plain := specials(strings.Join(marks, " ")), specials("Mind the tools."); marked != plain ||
+				plain == 0 || len(marks) < 4 {
 				t.Errorf("%s: %d special tokens in a hint of %d marks, %d in a harmless one", name, marked, len(marks), plain)
 			}
 		})

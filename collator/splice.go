@@ -159,7 +159,9 @@ func (h *hinted) end(given *given, q int) int { return len(h.Text) - (len(given.
 func (h *hinted) piece(given *given, q int) string { return h.Text[q:h.end(given, q)] }
 
 // spliceAs tries one way. A detail says why it doesn't do.
-func (w *worker) spliceAs(m *material, v *view, given *given, student *side, at int, mode string, site *builders.Site, s *splice) (detail string, refusal *cause) {
+func (w *worker) spliceAs(
+	m *material, v *view, given *given, student *side, at int, mode string, site *builders.Site, s *splice,
+) (detail string, refusal *cause) {
 	hinted, detail := w.hinted(m, v, given, at, mode, site.Hint)
 	if detail != "" {
 		return detail, nil
@@ -202,7 +204,9 @@ func (w *worker) neutral(m *material, v *view, given *given, student *side, at i
 }
 
 // spliceAt tries a place. A detail says why it doesn't do.
-func (w *worker) spliceAt(given *given, hinted *hinted, q int, student *side, s *splice) (detail string, refusal *cause) {
+func (w *worker) spliceAt(
+	given *given, hinted *hinted, q int, student *side, s *splice,
+) (detail string, refusal *cause) {
 	if q < len(given.Text) && !utf8.RuneStart(given.Text[q]) {
 		return "the place lies within a character", nil
 	}
@@ -234,7 +238,8 @@ func (w *worker) joins(hinted *hinted, q int, piece, tail []int32) bool {
 		return false // what follows is the turn
 	}
 	both, r := w.encodePart(&hinted.Result, q, len(hinted.Text))
-	return r == nil && len(both) == len(piece)+len(tail) && slices.Equal(both[:len(piece)], piece) && slices.Equal(both[len(piece):], tail)
+	return r == nil && len(both) == len(piece)+len(tail) && slices.Equal(both[:len(piece)], piece) &&
+		slices.Equal(both[len(piece):], tail)
 }
 
 // place is the token of a student row at which the tail, which is followed by the turn, begins; -1 if it can't be told.
@@ -249,7 +254,8 @@ func (w *worker) place(before string, tail []int32, student *side, target int) i
 	}
 	for i := target - 1; i > 0; i-- {
 		if student.IDs[i] == tail[0] {
-			if text, _, err := decodeSide(w.cfg.Tokenizer, &batch.Side{IDs: student.IDs[:i]}); err == nil && text == before {
+			if text, _, err := decodeSide(w.cfg.Tokenizer, &batch.Side{IDs: student.IDs[:i]}); err == nil &&
+				text == before {
 				return i
 			}
 			return -1

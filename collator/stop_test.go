@@ -28,7 +28,9 @@ func TestTurnsThatNothingEnds(t *testing.T) {
 		distillation("sdpo", nodes(bugHunt), failedSite(1, 2, "Look again.")),
 	}
 	reasons, dir := map[string]ledger.Reason{}, t.TempDir()
-	res, err := c.Collate(context.Background(), one(items), dir, t.TempDir(), func(d ledger.Drop) { reasons[d.Unit+" "+d.Example] = d.Reason })
+	res, err := c.Collate(context.Background(), one(items), dir, t.TempDir(), func(d ledger.Drop) {
+		reasons[d.Unit+" "+d.Example] = d.Reason
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

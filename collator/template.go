@@ -33,7 +33,8 @@ func TemplateText(c *tokenizer.Config, name string) (string, error) {
 		info, err := os.Stat(name)
 		switch {
 		case err == nil && info.Size() > tokenizer.MaxTemplateBytes:
-			return "", fmt.Errorf("template %s has %d bytes; the limit is %d", name, info.Size(), tokenizer.MaxTemplateBytes)
+			return "",
+				fmt.Errorf("template %s has %d bytes; the limit is %d", name, info.Size(), tokenizer.MaxTemplateBytes)
 		case err == nil && !info.IsDir():
 			return readTemplate(name)
 		case err != nil && !errors.Is(err, fs.ErrNotExist):

@@ -67,15 +67,22 @@ func nodes(ms []chat.Message) []ttc.Node { return ttc.Chain(ms, ttc.Yes).Nodes }
 
 func demonstration(id string, ns []ttc.Node) Item {
 	return Item{Hash: "h-" + id, Record: &builders.Resolved{
-		Record: &builders.Demonstration{Train: builders.TrainAll, Weight: 1}, Origin: &builders.Origin{Example: id, Fidelity: ttc.IDsLogProbs, Policy: "me"},
+		Record: &builders.Demonstration{Train: builders.TrainAll, Weight: 1}, Origin: &builders.Origin{
+			Example:  id,
+			Fidelity: ttc.IDsLogProbs,
+			Policy:   "me",
+		},
 		Messages: builders.Passage{Nodes: ns},
 	}}
 }
 
 func preference(id string, prompt []chat.Message, chosen, rejected string) Item {
 	return Item{Hash: "h-" + id, Record: &builders.Resolved{
-		Record: &builders.Preference{}, Origin: &builders.Origin{Example: id, Fidelity: ttc.TextOnly},
-		Prompt: builders.Passage{Nodes: ttc.Chain(prompt, ttc.No).Nodes}, Chosen: builders.Passage{Text: chosen}, Rejected: builders.Passage{Text: rejected},
+		Record:   &builders.Preference{},
+		Origin:   &builders.Origin{Example: id, Fidelity: ttc.TextOnly},
+		Prompt:   builders.Passage{Nodes: ttc.Chain(prompt, ttc.No).Nodes},
+		Chosen:   builders.Passage{Text: chosen},
+		Rejected: builders.Passage{Text: rejected},
 	}}
 }
 
@@ -99,14 +106,24 @@ func sampledRollout(t testing.TB, id, task string, reward *float64, ms []chat.Me
 		ns[i].FinishReason = "stop"
 	}
 	return Item{Hash: "h-" + id, Record: &builders.Resolved{
-		Record: &builders.Rollout{Reward: reward, Task: task}, Origin: &builders.Origin{Example: id, Fidelity: ttc.IDsLogProbs, Policy: "me"},
+		Record: &builders.Rollout{Reward: reward, Task: task}, Origin: &builders.Origin{
+			Example:  id,
+			Fidelity: ttc.IDsLogProbs,
+			Policy:   "me",
+		},
 		Messages: builders.Passage{Nodes: ns},
 	}}
 }
 
 func toyConfig(t testing.TB, template string) Config {
 	t.Helper()
-	return Config{Tokenizer: toy(t), Template: ownTemplate(t, template), Policy: "me", MaxLength: 4000, BatchTokens: 8000}
+	return Config{
+		Tokenizer:   toy(t),
+		Template:    ownTemplate(t, template),
+		Policy:      "me",
+		MaxLength:   4000,
+		BatchTokens: 8000,
+	}
 }
 
 // decode is the text of tokens.

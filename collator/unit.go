@@ -112,7 +112,8 @@ func (w *worker) trajectory(m *material, fit fitter) (one *made, unstable []int,
 			break
 		}
 		if w.cfg.Rows == Auto && slices.Contains(m.trained[:b[0]], true) && v.without(b[0]) == nil {
-			break // turns before it are right as they are: what changed is the past, and switching thinking off won't help
+			// Turns before it are right as they are: what changed is the past, and switching thinking off won't help.
+			break
 		}
 	}
 	if len(views) == 0 {
@@ -206,7 +207,14 @@ func (w *worker) unstable(m *material, v *view) (out []int) {
 
 // turn makes the row of one turn, with what the model was given before it.
 func (w *worker) turn(m *material, i int, fit fitter) (*made, *cause) {
-	part := &material{nodes: m.nodes[:i+1], trained: make([]bool, i+1), tools: m.tools, conv: m.conv.Head(i + 1), args: m.args, elsewhere: m.trained}
+	part := &material{
+		nodes:     m.nodes[:i+1],
+		trained:   make([]bool, i+1),
+		tools:     m.tools,
+		conv:      m.conv.Head(i + 1),
+		args:      m.args,
+		elsewhere: m.trained,
+	}
 	part.trained[i] = true
 	one, refusal := w.turnOf(part, i, fit)
 	if refusal != nil && refusal.Reason == StraddleEdge {

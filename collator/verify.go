@@ -41,7 +41,13 @@ const maxProblems = 100
 // was cut off; chosen and rejected share the prompt's tokens; and no batch is left out of the index. The error is one
 // of reading the index or the folder.
 func Verify(dir string, tok *tokenizer.Tokenizer) (*Report, error) {
-	v := verifier{dir: filepath.Join(dir, "batches"), tok: tok, report: &Report{}, files: map[string]bool{}, ends: map[string]*ends{}}
+	v := verifier{
+		dir:    filepath.Join(dir, "batches"),
+		tok:    tok,
+		report: &Report{},
+		files:  map[string]bool{},
+		ends:   map[string]*ends{},
+	}
 	if err := batch.EachLine(filepath.Join(v.dir, batch.IndexName), func(l *batch.Line) error {
 		v.batch(l)
 		return nil

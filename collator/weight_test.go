@@ -11,11 +11,12 @@ import (
 	"github.com/nat-go/nat-go/internal/oracletest"
 )
 
-// TestOneObjective: with the same choice of what weighs one, real agent runs weigh the same on every template, whether it
-// makes a row of a rollout or of a turn: every trained token one, every site one, or every record one.
+// TestOneObjective: with the same choice of what weighs one, real agent runs weigh the same on every template, whether
+// it makes a row of a rollout or of a turn: every trained token one, every site one, or every record one.
 func TestOneObjective(t *testing.T) {
 	templates := []string{
-		"qwen3", "qwen3_5_think", "qwen3_vl", "gptoss", "glm4moe", "nemotron_3_nano", "qwen2_5", "qwen3_instruct_2507", "lfm2_2_5", "deepseekv3",
+		"qwen3", "qwen3_5_think", "qwen3_vl", "gptoss", "glm4moe", "nemotron_3_nano", "qwen2_5", "qwen3_instruct_2507",
+		"lfm2_2_5", "deepseekv3",
 	}
 	examples, tools := airline(t)[:3], airlineTools(t)
 	hinted, sites := airlineSites(t, 1)
@@ -27,7 +28,13 @@ func TestOneObjective(t *testing.T) {
 	for _, name := range templates {
 		t.Run(name, func(t *testing.T) {
 			source := oracletest.Template(t, name+".jinja")
-			cfg := Config{Tokenizer: familyTokenizer(t, source), Template: source, TemplateVars: airlineVars(), MaxLength: 1 << 16, BatchTokens: 1 << 20}
+			cfg := Config{
+				Tokenizer:    familyTokenizer(t, source),
+				Template:     source,
+				TemplateVars: airlineVars(),
+				MaxLength:    1 << 16,
+				BatchTokens:  1 << 20,
+			}
 			for _, unit := range []Weight{ByToken, BySite, ByRollout} {
 				cfg.Weight = unit
 				sft := collate(t, cfg, one(slices.Clone(demonstrations)))
@@ -54,12 +61,16 @@ func TestOneObjective(t *testing.T) {
 				}
 				records := len(demonstrations) - count(recordsDropped(sft))
 				want := map[Weight][2]float64{
-					ByToken: {float64(trained), float64(pairs)}, BySite: {float64(records), float64(kept)}, ByRollout: {float64(records), 1},
+					ByToken: {float64(trained), float64(pairs)}, BySite: {float64(records), float64(kept)}, ByRollout: {
+						float64(records),
+						1,
+					},
 				}[unit]
 				if math.Abs(sum-want[0]) > 1e-3 || math.Abs(pairSum-want[1]) > 1e-3 {
 					t.Errorf("unit %d: demonstrations weigh %g, pairs %g; want %v", unit, sum, pairSum, want)
 				}
-				if name != "deepseekv3" && (kept != sites || records != len(demonstrations)) { // it can't say a call after another's result
+				// It can't say a call after another's result.
+				if name != "deepseekv3" && (kept != sites || records != len(demonstrations)) {
 					t.Errorf("%d of %d sites, %d of %d records", kept, sites, records, len(demonstrations))
 				}
 				if len(sft.rows) > records {

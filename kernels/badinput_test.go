@@ -232,7 +232,13 @@ func anyNaN32(x []float32) bool {
 
 func (c *badCase) options(path string) (Options, error) {
 	a := &c.Args
-	o := Options{Beta: val(a.Beta, 0.5), Temperature: val(a.Tau, 1), ClipValue: val(a.C, 0), Denominator: val(a.Denom, 0), Path: path}
+	o := Options{
+		Beta:        val(a.Beta, 0.5),
+		Temperature: val(a.Tau, 1),
+		ClipValue:   val(a.C, 0),
+		Denominator: val(a.Denom, 0),
+		Path:        path,
+	}
 	var err error
 	if o.Clip, err = ParseClip(a.Clip); err != nil {
 		return o, err
@@ -263,7 +269,9 @@ func (c *badCase) judgeJSD(t *testing.T, path string, e *badExpect) string {
 	}
 	z, rows, v := floats(t, a.Z, []float32{1, 2, 3, 0.5})
 	w, rowsT, vt := floats(t, a.T, []float32{1.5, 1, 3, 0})
-	if a.Z == nil && (a.Rows != nil || a.V != nil || a.RowsZ != nil || a.LenRowLoss != nil || a.Weights != nil || a.LenLabels != nil || a.LenWeights != nil) {
+	if a.Z == nil &&
+		(a.Rows != nil || a.V != nil || a.RowsZ != nil || a.LenRowLoss != nil || a.Weights != nil ||
+			a.LenLabels != nil || a.LenWeights != nil) {
 		rows, v = num(a.Rows, len(a.Weights)), num(a.V, 4)
 		if a.Rows == nil && a.Weights == nil {
 			rows = max(1, len(a.Labels))
@@ -390,7 +398,12 @@ func (c *badCase) logProb(t *testing.T, path string) outcome {
 	if off == nil {
 		off = []int{0, rows}
 	}
-	out := LogProbOutput{Token: make([]float64, rows), Sequence: make([]float64, len(off)-1), Count: make([]int32, len(off)-1), Grad: make([]float32, rows*v)}
+	out := LogProbOutput{
+		Token:    make([]float64, rows),
+		Sequence: make([]float64, len(off)-1),
+		Count:    make([]int32, len(off)-1),
+		Grad:     make([]float32, rows*v),
+	}
 	st, err := l.Run(&LogProbBatch{Logits: F32Matrix(z, rows, v), Targets: a.Targets, Offsets: off}, &out)
 	if err == nil && c.Expect.Count != nil && out.Count[0] != int32(*c.Expect.Count) {
 		t.Errorf("count %d, want %d", out.Count[0], *c.Expect.Count)
@@ -414,7 +427,11 @@ func (c *badCase) dpo() outcome {
 	}
 	p := Pairs{column(a.PC, n), column(a.PR, n), column(a.RC, n), column(a.RR, num(a.NRr, n)), nil}
 	res := make([]PairResult, n)
-	mean, err := DPO(p, PreferenceOptions{Kind: kind, Beta: val(a.Beta, 0.1), LabelSmoothing: val(a.LabelSmoothing, 0)}, res)
+	mean, err := DPO(p, PreferenceOptions{
+		Kind:           kind,
+		Beta:           val(a.Beta, 0.1),
+		LabelSmoothing: val(a.LabelSmoothing, 0),
+	}, res)
 	if err == nil && c.Expect.GPc != nil && math.Abs(res[0].Grad-float64(*c.Expect.GPc)) > 1e-15 {
 		return outcome{err: errors.New("wrong gradient")}
 	}

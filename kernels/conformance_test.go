@@ -223,8 +223,11 @@ func goldenDense(t *testing.T, s *Suite, path string) {
 			continue // the float64 path is the same code whichever path is chosen
 		}
 		out := Output{
-			RowLoss: make([]float64, in.Rows), StudentLSE: make([]float64, in.Rows), TeacherLSE: make([]float64, in.Rows),
-			Clipped: make([]int32, in.Rows), Grad: make([]float32, in.Rows*in.V),
+			RowLoss:    make([]float64, in.Rows),
+			StudentLSE: make([]float64, in.Rows),
+			TeacherLSE: make([]float64, in.Rows),
+			Clipped:    make([]int32, in.Rows),
+			Grad:       make([]float32, in.Rows*in.V),
 		}
 		if _, err := j.Run(&Batch{Student: z, Teacher: w}, &out); err != nil {
 			t.Fatal(err)
@@ -242,7 +245,8 @@ func goldenDense(t *testing.T, s *Suite, path string) {
 			where := c.ID + " " + c.In
 			for _, got := range []float64{out.RowLoss[r], fwd.RowLoss[r]} {
 				if g.far(got, want[r]) {
-					tl.fail(t, kind, "%s beta %g tau %g clip %s: loss %g want %g (rel %g)", where, c.Beta, c.Tau, c.Clip, got, want[r], got/want[r]-1)
+					tl.fail(t, kind, "%s beta %g tau %g clip %s: loss %g want %g (rel %g)", where, c.Beta, c.Tau,
+						c.Clip, got, want[r], got/want[r]-1)
 				}
 				if got < 0 && want[r] >= 0 {
 					tl.fail(t, kind+" negative", "%s: %g", where, got)
@@ -278,13 +282,15 @@ func goldenDense(t *testing.T, s *Suite, path string) {
 						floor = 97e-11
 					}
 					if !(math.Abs(got[q]-ws[q]) <= tol*scale+floor) {
-						tl.fail(t, kind+" gsum", "%s beta %g: sum %d is %g want %g (sum|g| %g)", where, c.Beta, q, got[q], ws[q], ws[1])
+						tl.fail(t, kind+" gsum", "%s beta %g: sum %d is %g want %g (sum|g| %g)", where, c.Beta, q,
+							got[q], ws[q], ws[1])
 					}
 				}
 				idx, samp := s.I32(in.SampleIdx), s.F64(c.Gsamp)
 				for q, ix := range idx {
 					if v := samp[r*len(idx)+q]; !(math.Abs(float64(grad[ix])-v) <= g.gradRel*ws[3]+1e-12) {
-						tl.fail(t, kind+" gsamp", "%s beta %g clip %s: entry %d is %g want %g (max %g)", where, c.Beta, c.Clip, ix, grad[ix], v, ws[3])
+						tl.fail(t, kind+" gsamp", "%s beta %g clip %s: entry %d is %g want %g (max %g)", where, c.Beta,
+							c.Clip, ix, grad[ix], v, ws[3])
 					}
 				}
 			}
@@ -381,7 +387,11 @@ func TestGoldenSparse(t *testing.T) {
 		z, w := inputOf(t, s, in)
 		o := optionsOf(t, c, "")
 		o.Reduction = ReduceSum
-		out := Output{RowLoss: make([]float64, in.Rows), StudentLSE: make([]float64, in.Rows), Grad: make([]float32, in.Rows*in.V)}
+		out := Output{
+			RowLoss:    make([]float64, in.Rows),
+			StudentLSE: make([]float64, in.Rows),
+			Grad:       make([]float32, in.Rows*in.V),
+		}
 		rest := restOf(strings.HasSuffix(c.Mode, "_renorm"))
 		var err error
 		if strings.HasPrefix(c.Mode, "teacher") {
@@ -414,7 +424,8 @@ func TestGoldenSparse(t *testing.T) {
 		}
 		for r, v := range want {
 			if g.far(out.RowLoss[r], v) {
-				tl.fail(t, c.Mode, "%s %s row %d beta %g clip %s: %g want %g", c.ID, c.In, r, c.Beta, c.Clip, out.RowLoss[r], v)
+				tl.fail(t, c.Mode, "%s %s row %d beta %g clip %s: %g want %g", c.ID, c.In, r, c.Beta, c.Clip,
+					out.RowLoss[r], v)
 			}
 			if c.Grad != nil && !math.IsInf(v, 1) {
 				checkGrad(t, &tl, g, c.ID, c.Mode, out.Grad[r*in.V:(r+1)*in.V], s.F64(c.Grad)[r*in.V:(r+1)*in.V])
@@ -447,8 +458,18 @@ func TestGoldenLogProb(t *testing.T) {
 				t.Fatal(err)
 			}
 			seqs := len(off) - 1
-			out := LogProbOutput{Token: make([]float64, in.Rows), Sequence: make([]float64, seqs), Count: make([]int32, seqs), Grad: make([]float32, in.Rows*in.V)}
-			if _, err := l.Run(&LogProbBatch{Logits: z, Targets: s.I32(in.Targets), Offsets: off, Upstream: s.F64(in.Up)}, &out); err != nil {
+			out := LogProbOutput{
+				Token:    make([]float64, in.Rows),
+				Sequence: make([]float64, seqs),
+				Count:    make([]int32, seqs),
+				Grad:     make([]float32, in.Rows*in.V),
+			}
+			if _, err := l.Run(&LogProbBatch{
+				Logits:   z,
+				Targets:  s.I32(in.Targets),
+				Offsets:  off,
+				Upstream: s.F64(in.Up),
+			}, &out); err != nil {
 				t.Fatal(err)
 			}
 			kind := func(r int) string {
@@ -489,7 +510,12 @@ func TestGoldenDPO(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := Pairs{PolicyChosen: s.F64(in.PC), PolicyRejected: s.F64(in.PR), ReferenceChosen: s.F64(in.RC), ReferenceRejected: s.F64(in.RR)}
+		p := Pairs{
+			PolicyChosen:      s.F64(in.PC),
+			PolicyRejected:    s.F64(in.PR),
+			ReferenceChosen:   s.F64(in.RC),
+			ReferenceRejected: s.F64(in.RR),
+		}
 		if c.Weighted {
 			p.Weights = s.F64(in.Weights)
 		}

@@ -13,7 +13,8 @@ import (
 func guarded(t *testing.T, n int) []byte {
 	page := syscall.Getpagesize()
 	size := (n + page - 1) / page * page
-	m, err := syscall.Mmap(-1, 0, size+2*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	m, err := syscall.Mmap(-1, 0, size+2*page, syscall.PROT_READ|syscall.PROT_WRITE,
+		syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
 		t.Skip(err)
 	}
@@ -42,10 +43,16 @@ func TestGuardPages(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, out := range []*Output{{}, {Grad: f(g)}} {
-					if _, err := j.Run(&Batch{Student: F32Matrix(f(z), 1, n), Teacher: F32Matrix(f(w), 1, n)}, out); err != nil {
+					if _, err := j.Run(&Batch{
+						Student: F32Matrix(f(z), 1, n),
+						Teacher: F32Matrix(f(w), 1, n),
+					}, out); err != nil {
 						t.Fatal(err)
 					}
-					if _, err := j.Run(&Batch{Student: BF16Matrix(h(z), 1, n), Teacher: BF16Matrix(h(w), 1, n)}, out); err != nil {
+					if _, err := j.Run(&Batch{
+						Student: BF16Matrix(h(z), 1, n),
+						Teacher: BF16Matrix(h(w), 1, n),
+					}, out); err != nil {
 						t.Fatal(err)
 					}
 				}

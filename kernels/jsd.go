@@ -47,8 +47,8 @@ func NewJSD(o Options) (*JSD, error) {
 // nearEnd is how close to 0 or 1 beta may come before the bend of psi, at log2(1/beta), leaves the table.
 const nearEnd = 1e-4
 
-// steepEnd is how close to 0 or 1 beta may come before the bend of psi lies in a wide segment of the signed table, whose
-// slope is then off by 1e-5 of itself: gradients, which are made of slopes, are left to the portable tiles there.
+// steepEnd is how close to 0 or 1 beta may come before the bend of psi lies in a wide segment of the signed table,
+// whose slope is then off by 1e-5 of itself: gradients, which are made of slopes, are left to the portable tiles there.
 const steepEnd = 0.02
 
 // Path names the path in use.
@@ -325,8 +325,8 @@ func (r *run) do(n int) {
 	}
 }
 
-// take does chunks of rows until none is left. The next chunk is taken before this one is done, so that its first row can be
-// prefetched; chunks are small, so that the last ones don't keep one worker much longer than the others.
+// take does chunks of rows until none is left. The next chunk is taken before this one is done, so that its first row
+// can be prefetched; chunks are small, so that the last ones don't keep one worker much longer than the others.
 func (r *run) take(w *worker) {
 	n := len(r.active)
 	chunk := max(1, min(16, n/(16*len(r.workers))))

@@ -156,7 +156,10 @@ func (q *logProbJob) row(r *run, w *worker, i, next int) {
 	if next >= 0 {
 		ahead = m.row(r.active[next])
 	}
-	r.results[i] = rowResult{loss: w.logProb(m.row(row), m.DType, m.Cols, int(q.b.Targets[row]), q.l.opt.Temperature, ahead, grad, q.scale[row])}
+	r.results[i] = rowResult{
+		loss: w.logProb(m.row(row), m.DType, m.Cols, int(q.b.Targets[row]), q.l.opt.Temperature, ahead, grad,
+			q.scale[row]),
+	}
 }
 
 func (q *logProbJob) collect(r *run) (Stats, error) {
@@ -199,7 +202,9 @@ func (q *logProbJob) collect(r *run) (Stats, error) {
 
 // logProb is log softmax(z/T)[y]. The mass beside the target is summed without it, so that the log-probability of a
 // near-certain token keeps its relative accuracy: -log(1 + rest/target).
-func (w *worker) logProb(p unsafe.Pointer, d DType, n, y int, tau float64, next unsafe.Pointer, grad []float32, scale float64) float64 {
+func (w *worker) logProb(
+	p unsafe.Pointer, d DType, n, y int, tau float64, next unsafe.Pointer, grad []float32, scale float64,
+) float64 {
 	a := &w.a
 	a.k = float32(math.Log2E / tau)
 	a.dk = float64(a.k)

@@ -77,9 +77,10 @@ type Options struct {
 	Normalize   bool    // divide loss and gradient by beta(1-beta), which makes the ends continuous
 	Reduction   Reduction
 	Denominator float64 // > 0 with ReduceDenom, 0 otherwise
-	Workers     int     // rows are shared among this many goroutines; 0 or 1: the caller's only. No result depends on it
-	Strict      bool    // a row without a finite softmax is an error
-	Path        string  // "" for the process's choice, else one of Paths()
+	// Rows are shared among this many goroutines; 0 or 1: the caller's only. No result depends on it.
+	Workers int
+	Strict  bool   // a row without a finite softmax is an error
+	Path    string // "" for the process's choice, else one of Paths()
 }
 
 func (o *Options) check() error {

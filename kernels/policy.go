@@ -30,7 +30,8 @@ type PolicyOptions struct {
 	ClipLow, ClipHigh float64 // the ratio is held in [1-ClipLow, 1+ClipHigh]; 0 and 0 turn clipping off
 	KL                float64 // weight of the penalty to Reference, the k3 estimator; 0: none
 	Reduction         PolicyReduction
-	Denominator       float64 // divides instead of this batch's own sum of weights: a step of several batches; 0: the batch's
+	// Divides instead of this batch's own sum of weights: a step of several batches; 0: the batch's.
+	Denominator float64
 }
 
 // PolicyBatch holds one element a token. Sequence s is tokens Offsets[s]:Offsets[s+1].
@@ -162,7 +163,8 @@ func (b *PolicyBatch) check(o *PolicyOptions, grad []float64) error {
 		return fail(CodeClip, "clip range is [1-%v, 1+%v]: want a low in [0,1] and a finite high of 0 or above", o.ClipLow, o.ClipHigh)
 	case !(o.KL >= 0) || !finite(o.KL):
 		return fail(CodeBeta, "the KL weight is %v: want a finite number, 0 or above", o.KL)
-	case o.Reduction > PerConstant || !(o.Denominator >= 0) || !finite(o.Denominator) || (o.Reduction == PerConstant && o.Denominator == 0):
+	case o.Reduction > PerConstant || !(o.Denominator >= 0) || !finite(o.Denominator) ||
+		(o.Reduction == PerConstant && o.Denominator == 0):
 		return fail(CodeDenominator, "denom is %v: want a finite number above 0", o.Denominator)
 	case len(b.Old) != n:
 		return fail(CodeShape, "%d log-probs but %d old ones", n, len(b.Old))

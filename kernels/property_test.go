@@ -69,7 +69,11 @@ func TestDifferential(t *testing.T) {
 					w[i] = z[i] + float32(noise.NormFloat64()*1e-4)
 				}
 			}
-			o := Options{Beta: drawBeta(rt), Temperature: rapid.SampledFrom([]float64{1, 0.5, 2, 0.7}).Draw(rt, "tau"), Path: path}
+			o := Options{
+				Beta:        drawBeta(rt),
+				Temperature: rapid.SampledFrom([]float64{1, 0.5, 2, 0.7}).Draw(rt, "tau"),
+				Path:        path,
+			}
 			switch rapid.IntRange(0, 4).Draw(rt, "clip") {
 			case 1:
 				o.Clip, o.ClipValue = ClipToken, 0.05
@@ -119,7 +123,8 @@ func TestIdentities(t *testing.T) {
 					rt.Fatalf("loss %g exceeds the entropy of beta, %g", loss, h)
 				}
 			}
-			if same, g := one(t, o, z, z); same != 0 || slices.ContainsFunc(g, func(x float32) bool { return math.Abs(float64(x)) > 1e-9 }) {
+			if same, g := one(t, o, z, z); same != 0 ||
+				slices.ContainsFunc(g, func(x float32) bool { return math.Abs(float64(x)) > 1e-9 }) {
 				rt.Fatalf("a row and itself: %g", same)
 			}
 			swapped := o
@@ -198,21 +203,30 @@ func TestDeterminism(t *testing.T) {
 			for range 8 {
 				wg.Go(func() {
 					out := Output{RowLoss: make([]float64, rows), Grad: make([]float32, rows*v)}
-					st, err := j.Run(&Batch{Student: F32Matrix(z, rows, v), Teacher: F32Matrix(w, rows, v), Labels: labels}, &out)
+					st, err := j.Run(&Batch{
+						Student: F32Matrix(z, rows, v),
+						Teacher: F32Matrix(w, rows, v),
+						Labels:  labels,
+					}, &out)
 					if err != nil {
 						t.Error(err)
 					}
 					if want.Grad == nil {
 						return
 					}
-					if st.Loss != loss || !slices.Equal(out.RowLoss, want.RowLoss) || !slices.Equal(out.Grad, want.Grad) {
+					if st.Loss != loss || !slices.Equal(out.RowLoss, want.RowLoss) ||
+						!slices.Equal(out.Grad, want.Grad) {
 						t.Errorf("%d workers: results differ", workers)
 					}
 				})
 				if want.Grad == nil {
 					wg.Wait()
 					want = Output{RowLoss: make([]float64, rows), Grad: make([]float32, rows*v)}
-					st, _ := j.Run(&Batch{Student: F32Matrix(z, rows, v), Teacher: F32Matrix(w, rows, v), Labels: labels}, &want)
+					st, _ := j.Run(&Batch{
+						Student: F32Matrix(z, rows, v),
+						Teacher: F32Matrix(w, rows, v),
+						Labels:  labels,
+					}, &want)
 					loss = st.Loss
 				}
 			}
@@ -291,7 +305,10 @@ func TestAlignment(t *testing.T) {
 				for i := range a {
 					a[i], b[i] = float32(r.NormFloat64()), float32(r.NormFloat64())
 				}
-				l, err := j.Run(&Batch{Student: F32Matrix(slices.Clone(a), 1, n), Teacher: F32Matrix(slices.Clone(b), 1, n)}, &Output{})
+				l, err := j.Run(&Batch{
+					Student: F32Matrix(slices.Clone(a), 1, n),
+					Teacher: F32Matrix(slices.Clone(b), 1, n),
+				}, &Output{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -372,8 +389,8 @@ func TestNearEqual(t *testing.T) {
 	})
 }
 
-// TestSmallBetaGradient holds every path to the reference where psi bends far out: the sides differ by a dozen log2 units of
-// odds, and the gradient of the larger entry cancels.
+// TestSmallBetaGradient holds every path to the reference where psi bends far out: the sides differ by a dozen log2
+// units of odds, and the gradient of the larger entry cancels.
 func TestSmallBetaGradient(t *testing.T) {
 	forPaths(t, func(t *testing.T, path string) {
 		for _, beta := range []float64{5e-4, 0.002, 0.005, 0.01, 0.019, 0.03, 0.981, 0.998} {
@@ -396,7 +413,9 @@ func TestSmallBetaGradient(t *testing.T) {
 
 // TestTableFit measures the tables against psi for every beta a path may be asked for.
 func TestTableFit(t *testing.T) {
-	for _, b := range []float64{0, 1, 1e-4, 0.001, 0.009, 0.01, steepEnd, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99, 0.999, 0.9999} {
+	for _, b := range []float64{
+		0, 1, 1e-4, 0.001, 0.009, 0.01, steepEnd, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99, 0.999, 0.9999,
+	} {
 		tab := newTable(b)
 		worst, at := 0.0, 0.0
 		for d := -40.0; d < 40; d += 0.0137 {
@@ -491,13 +510,25 @@ func TestPolicyLoss(t *testing.T) {
 			}
 		}
 	}
-	none := PolicyBatch{LogProbs: []float64{math.NaN()}, Old: []float64{0}, Mask: []bool{false}, Offsets: []int{0, 1}, Advantage: []float64{1}}
+	none := PolicyBatch{
+		LogProbs:  []float64{math.NaN()},
+		Old:       []float64{0},
+		Mask:      []bool{false},
+		Offsets:   []int{0, 1},
+		Advantage: []float64{1},
+	}
 	g := []float64{9}
 	if st, err := PolicyLoss(none, PolicyOptions{}, g); err != nil || st.Loss != 0 || g[0] != 0 {
 		t.Errorf("no active token: %+v %v %v", st, g, err)
 	}
-	same := PolicyBatch{LogProbs: []float64{-1, -2}, Old: []float64{-1, -2}, Offsets: []int{0, 2}, Advantage: []float64{0.5}}
-	if st, _ := PolicyLoss(same, PolicyOptions{ClipLow: 0.2, ClipHigh: 0.2}, nil); st.Ratio != 1 || st.Loss != -0.5 || st.ClipShare != 0 {
+	same := PolicyBatch{
+		LogProbs:  []float64{-1, -2},
+		Old:       []float64{-1, -2},
+		Offsets:   []int{0, 2},
+		Advantage: []float64{0.5},
+	}
+	if st, _ := PolicyLoss(same, PolicyOptions{ClipLow: 0.2, ClipHigh: 0.2}, nil); st.Ratio != 1 || st.Loss != -0.5 ||
+		st.ClipShare != 0 {
 		t.Errorf("on-policy: %+v", st)
 	}
 }

@@ -261,5 +261,6 @@ func ReferenceJSD(student, teacher []float64, o Options, grad []float64) float64
 	if grad != nil {
 		put = func(i int, g float64) { grad[i] = g }
 	}
-	return o.refJSD(unsafe.Pointer(&student[0]), unsafe.Pointer(&teacher[0]), float64s, float64s, len(student), put).loss
+	return o.refJSD(unsafe.Pointer(&student[0]), unsafe.Pointer(&teacher[0]), float64s, float64s, len(student),
+		put).loss
 }

@@ -193,8 +193,8 @@ func (w *worker) normaliser(p unsafe.Pointer, d DType, n int, next unsafe.Pointe
 func (w *worker) reference(zs, zt norm) (rs, rt float32) {
 	k := float64(w.a.k)
 	apart := float64(zt.ref) - float64(zs.ref)
-	// Where one side is the other plus a constant of few digits, subtracting that from the larger is exact. A small one is
-	// left alone: it may carry an entry over a power of 2, and t-s is exact as it is.
+	// Where one side is the other plus a constant of few digits, subtracting that from the larger is exact. A small one
+	// is left alone: it may carry an entry over a power of 2, and t-s is exact as it is.
 	c := float32(math.Round(apart*1024) / 1024)
 	if math.Abs(apart) < 1 {
 		c = 0
@@ -228,7 +228,9 @@ func constantApart(s, t unsafe.Pointer, d DType, n int) bool {
 }
 
 // jsdRow is one dense row. grad, when not nil, receives scale*dL/dz.
-func (j *JSD) jsdRow(w *worker, s, t unsafe.Pointer, d DType, n int, next ahead, grad []float32, scale float64) rowResult {
+func (j *JSD) jsdRow(
+	w *worker, s, t unsafe.Pointer, d DType, n int, next ahead, grad []float32, scale float64,
+) rowResult {
 	o, a, path := &j.opt, &w.a, w.path
 	if j.exact {
 		return j.slowRow(s, t, d, n, grad, scale)
@@ -548,7 +550,9 @@ func (j *JSD) slowRow(s, t unsafe.Pointer, d DType, n int, grad []float32, scale
 	for i := range z {
 		z[i] = load(s, d, i)
 	}
-	res := j.opt.refJSD(unsafe.Pointer(&z[0]), t, float64s, d, n, func(i int, g float64) { grad[i] = float32(g * scale) })
+	res := j.opt.refJSD(unsafe.Pointer(&z[0]), t, float64s, d, n, func(i int, g float64) {
+		grad[i] = float32(g * scale)
+	})
 	res.exact = true
 	return res
 }

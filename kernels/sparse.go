@@ -21,8 +21,8 @@ type SparseJSD struct {
 	pool runPool
 }
 
-// NewSparseJSD compares the teacher's ids and the rest of the vocabulary, whose teacher mass is 1 - sum exp(logprob) and
-// whose student mass is summed exactly over the complement.
+// NewSparseJSD compares the teacher's ids and the rest of the vocabulary, whose teacher mass is 1 - sum exp(logprob)
+// and whose student mass is summed exactly over the complement.
 func NewSparseJSD(o Options, rest Rest) (*SparseJSD, error) {
 	if err := checkSupported(&o, rest); err != nil {
 		return nil, err
@@ -162,7 +162,13 @@ func (j *SparseJSD) Run(b *SparseBatch, out *Output) (Stats, error) {
 		return ids, func(i int) float64 { return float64(lp[i]) }, rest, nil
 	}
 	job := bucketJob{
-		opt: &j.opt, student: &b.Student, out: out, weights: b.Weights, rest: j.rest, upstream: b.Upstream, support: support,
+		opt:      &j.opt,
+		student:  &b.Student,
+		out:      out,
+		weights:  b.Weights,
+		rest:     j.rest,
+		upstream: b.Upstream,
+		support:  support,
 	}
 	st, err := job.run(&j.pool, b.Labels)
 	if j.rest == RestBucket {
@@ -379,7 +385,9 @@ func (q *bucketJob) row(r *run, _ *worker, i, _ int) {
 }
 
 // buckets computes the loss over the support and, unless renormalised, the rest as one more bucket.
-func (q *bucketJob) buckets(res *rowResult, z *refRow, ids []int32, lp func(int) float64, restT float64, grad []float32, scale float64) {
+func (q *bucketJob) buckets(
+	res *rowResult, z *refRow, ids []int32, lp func(int) float64, restT float64, grad []float32, scale float64,
+) {
 	o := q.opt
 	a := make([]float64, len(ids), len(ids)+1)
 	b := make([]float64, len(ids), len(ids)+1)

@@ -156,11 +156,17 @@ func TestSweep(t *testing.T) {
 				v = 1 + r.IntN(300)
 			}
 			o := Options{
-				Beta:        []float64{0, 1, 0.5, 0.5, r.Float64(), r.Float64(), math.Pow(10, -6*r.Float64()), 1 - math.Pow(10, -6*r.Float64()), 1e-6, 1 - 1e-6}[r.IntN(10)],
-				Temperature: []float64{1, 1, 0.7, math.Pow(10, 4*r.Float64()-2)}[r.IntN(4)], Normalize: r.IntN(3) == 0, Path: path,
+				Beta: []float64{
+					0, 1, 0.5, 0.5, r.Float64(), r.Float64(), math.Pow(10, -6*r.Float64()),
+					1 - math.Pow(10, -6*r.Float64()), 1e-6, 1 - 1e-6,
+				}[r.IntN(10)],
+				Temperature: []float64{1, 1, 0.7, math.Pow(10, 4*r.Float64()-2)}[r.IntN(4)],
+				Normalize:   r.IntN(3) == 0,
+				Path:        path,
 			}
 			if r.IntN(3) == 0 {
-				o.Clip, o.ClipValue = []Clip{ClipToken, ClipElement, ClipBregman}[r.IntN(3)], math.Pow(10, -4*r.Float64())
+				o.Clip, o.ClipValue = []Clip{ClipToken, ClipElement, ClipBregman}[r.IntN(3)],
+					math.Pow(10, -4*r.Float64())
 			}
 			d := []DType{Float32, Float32, BFloat16, Float16}[r.IntN(4)]
 			z, w := make([]float64, v), make([]float64, v)
@@ -170,7 +176,8 @@ func TestSweep(t *testing.T) {
 			if err := sweepOne(o, &student, &teacher, z, w); err != "" {
 				where := fmt.Sprintf("%s, clip %d", shape.name, o.Clip)
 				if failed[where]++; failed[where] < 3 {
-					t.Errorf("%s V %d %v beta %g tau %g clip %d at %g norm %v: %s", shape.name, v, d, o.Beta, o.Temperature, o.Clip, o.ClipValue, o.Normalize, err)
+					t.Errorf("%s V %d %v beta %g tau %g clip %d at %g norm %v: %s", shape.name, v, d, o.Beta,
+						o.Temperature, o.Clip, o.ClipValue, o.Normalize, err)
 				}
 			}
 		}
@@ -207,7 +214,9 @@ func sweepOne(o Options, student, teacher *Matrix, z, w []float64) string {
 		return ""
 	}
 	// An entry at the limit may fall on either side.
-	if o.Clip != ClipNone && (st.Clipped != clippedReference(o, z, w) || o.Clip == ClipToken && math.Abs(loss/nf-o.ClipValue) < 1e-5*o.ClipValue) {
+	if o.Clip != ClipNone &&
+		(st.Clipped != clippedReference(o, z, w) ||
+			o.Clip == ClipToken && math.Abs(loss/nf-o.ClipValue) < 1e-5*o.ClipValue) {
 		return ""
 	}
 	top := 0.0
@@ -242,8 +251,8 @@ func clippedReference(o Options, z, w []float64) int {
 
 func ptr(x []float64) unsafe.Pointer { return unsafe.Pointer(&x[0]) }
 
-// TestShiftAcrossBinade: sides whose largest entries differ a little must not be shifted by that: an entry just below a power
-// of 2 would lose its last bit, and its gradient the near-equal accuracy.
+// TestShiftAcrossBinade: sides whose largest entries differ a little must not be shifted by that: an entry just below a
+// power of 2 would lose its last bit, and its gradient the near-equal accuracy.
 func TestShiftAcrossBinade(t *testing.T) {
 	const n = 300
 	z, w := make([]float32, n), make([]float32, n)
@@ -279,7 +288,11 @@ func TestEqualEntries(t *testing.T) {
 	forPaths(t, func(t *testing.T, path string) {
 		for _, top := range []float32{1.7, 3.3, 9.1} {
 			z[5], w[9] = top, top/2
-			for _, o := range []Options{{Beta: 0.5, Temperature: 1}, {Beta: 0.3, Temperature: 1.3}, {Beta: 0.3, Temperature: 1, Clip: ClipBregman, ClipValue: 1e-3}} {
+			for _, o := range []Options{
+				{Beta: 0.5, Temperature: 1},
+				{Beta: 0.3, Temperature: 1.3},
+				{Beta: 0.3, Temperature: 1, Clip: ClipBregman, ClipValue: 1e-3},
+			} {
 				o.Path = path
 				want := ReferenceJSD(widen(z), widen(w), o, nil)
 				if got, _ := one(t, o, z, w); math.Abs(got/want-1) > 2e-6 {

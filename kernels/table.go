@@ -28,8 +28,8 @@ type piece struct {
 	c      [degree + 1]float64
 }
 
-// psiSlope is the derivative of psi. With an entry l(a, b) of the log-probabilities, which grows by e^c where both do by c,
-// psi is l at a or b = 0, whichever is the larger, and dl/da gives the slope on either side.
+// psiSlope is the derivative of psi. With an entry l(a, b) of the log-probabilities, which grows by e^c where both do
+// by c, psi is l at a or b = 0, whichever is the larger, and dl/da gives the slope on either side.
 func psiSlope(d2, beta float64) float64 {
 	d := d2 * math.Ln2
 	if d > 0 {
@@ -40,9 +40,10 @@ func psiSlope(d2, beta float64) float64 {
 	return l - g
 }
 
-// fitPiece fits a polynomial of degree deg on [lo,hi]: it interpolates the slope at Chebyshev nodes and integrates, so that the
-// gradient, which is made of both, is as good as the loss; the other way round differentiating would cost it two digits. A
-// segment that touches 0 is expanded about 0 with the first two coefficients exactly 0: slope(D) = D h(D).
+// fitPiece fits a polynomial of degree deg on [lo,hi]: it interpolates the slope at Chebyshev nodes and integrates, so
+// that the gradient, which is made of both, is as good as the loss; the other way round differentiating would cost it
+// two digits. A segment that touches 0 is expanded about 0 with the first two coefficients exactly 0: slope(D) = D
+// h(D).
 func fitPiece(f, slope func(float64) float64, lo, hi float64, deg int) piece {
 	const nodes = 32
 	double := lo == 0 || hi == 0
@@ -133,8 +134,9 @@ type table struct {
 	rows *[degree + 2][segments]float32
 	// packed is the same by segment: centre, c0..c8, 0, 0.
 	packed *[segments][12]float32
-	// signed is the same in wider segments on each side of 0, chosen by the sign of D and by the exponent and first fraction
-	// bit of 1+|D|: signed[0] the centres, signed[1+i] degree i, 8 of D >= 0 before 8 of D < 0. Its D is in units of signedH.
+	// signed is the same in wider segments on each side of 0, chosen by the sign of D and by the exponent and first
+	// fraction bit of 1+|D|: signed[0] the centres, signed[1+i] degree i, 8 of D >= 0 before 8 of D < 0. Its D is in
+	// units of signedH.
 	signed *[signedDegree + 2][16]float32
 	even   *evenTable
 }
@@ -198,7 +200,10 @@ func newTable(beta float64) *table {
 }
 
 func newEvenTable() *evenTable {
-	e := &evenTable{wide: alignedRows[[evenDegree + 1][segments]float32](), narrow: alignedRows[[narrowDegree + 2][8]float32]()}
+	e := &evenTable{
+		wide:   alignedRows[[evenDegree + 1][segments]float32](),
+		narrow: alignedRows[[narrowDegree + 2][8]float32](),
+	}
 	f, slope := scaledPsi(0.5, 1)
 	for n := range segments {
 		lo := float64(n)

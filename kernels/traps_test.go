@@ -85,10 +85,17 @@ func TestNaNReachesTheSum(t *testing.T) {
 					z[i], w[i] = float32(i%5), float32(i%3)
 				}
 				z[n] = bad
-				if l, g := one(t, Options{Beta: 0.5, Temperature: 1, Path: path}, z, w); l == l || !anyNaN32(g) || g[0] == g[0] {
+				if l, g := one(t, Options{Beta: 0.5, Temperature: 1, Path: path}, z, w); l == l || !anyNaN32(g) ||
+					g[0] == g[0] {
 					t.Fatalf("%g at %d: loss %g", bad, n, l)
 				}
-				if l, _ := one(t, Options{Beta: 0, Temperature: 1, Clip: ClipToken, ClipValue: 0.1, Path: path}, w, z); l == l {
+				if l, _ := one(t, Options{
+					Beta:        0,
+					Temperature: 1,
+					Clip:        ClipToken,
+					ClipValue:   0.1,
+					Path:        path,
+				}, w, z); l == l {
 					t.Fatalf("%g in the teacher at %d: loss %g", bad, n, l)
 				}
 			}
@@ -96,7 +103,8 @@ func TestNaNReachesTheSum(t *testing.T) {
 	})
 }
 
-// TestGCPause: a collection must not wait for a batch. Assembly has no safe points; the wrapper around each tile is one.
+// TestGCPause: a collection must not wait for a batch. Assembly has no safe points; the wrapper around each tile is
+// one.
 func TestGCPause(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		t.Skip("measures pauses")
@@ -129,7 +137,8 @@ func TestGCPause(t *testing.T) {
 	after := stopping()
 	stop.Store(true)
 	<-done
-	// The bound is wide because the machine may be busy: without the wrapper a pause lasts for hundreds of milliseconds.
+	// The bound is wide because the machine may be busy: without the wrapper a pause lasts for hundreds of
+	// milliseconds.
 	var n, slow uint64
 	for i := range after.Counts {
 		c := after.Counts[i] - before.Counts[i]

@@ -107,7 +107,8 @@ func TestStrategies(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := NewChooser(c.cfg).Choose(scores, nil)
 			if show(r.Pairs) != c.want || fmt.Sprint(r.Why) != c.why || r.Left != c.left {
-				t.Errorf("%s:\ngot  %s %v %+v\nwant %s %v %+v", c.name, show(r.Pairs), r.Why, r.Left, c.want, c.why, c.left)
+				t.Errorf("%s:\ngot  %s %v %+v\nwant %s %v %+v", c.name, show(r.Pairs), r.Why, r.Left, c.want, c.why,
+					c.left)
 			}
 		})
 	}
@@ -223,7 +224,8 @@ func TestChooseIsTheNaiveChoice(t *testing.T) {
 	chooser := NewChooser(Config{})
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := c.Draw(t, "config")
-		scores := rapid.SliceOfN(rapid.OneOf(rapid.Map(rapid.IntRange(0, 10), func(n int) float64 { return float64(n) / 10 }), rapid.Float64Range(0, 1)), 1, 14).
+		scores := rapid.SliceOfN(rapid.OneOf(rapid.Map(rapid.IntRange(0, 10),
+			func(n int) float64 { return float64(n) / 10 }), rapid.Float64Range(0, 1)), 1, 14).
 			Draw(t, "scores")
 		chooser.cfg = cfg
 		r := chooser.Choose(scores, nil)

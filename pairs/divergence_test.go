@@ -68,7 +68,12 @@ func TestDiverge(t *testing.T) {
 			Divergence{Shared: 2},
 			OneGoesOn,
 		},
-		"the same": {talk(ask, [3]string{"assistant", "x"}), talk(ask, [3]string{"assistant", "x"}), Divergence{Shared: 2}, OneGoesOn},
+		"the same": {
+			talk(ask, [3]string{"assistant", "x"}),
+			talk(ask, [3]string{"assistant", "x"}),
+			Divergence{Shared: 2},
+			OneGoesOn,
+		},
 		"nothing shared": {
 			talk(ask, [3]string{"assistant", "x"}), talk([3]string{"user", "r"}, [3]string{"assistant", "x"}),
 			Divergence{},

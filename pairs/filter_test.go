@@ -131,9 +131,11 @@ func TestAnswerInPrompt(t *testing.T) {
 
 func TestPrintedPrompts(t *testing.T) {
 	for prompt, want := range map[string]bool{
-		"[{'role': 'user', 'content': 'hi'}]": true, "{'content': 'hi', 'role': 'user'}": true, "[HumanMessage(content='hi')]": true,
-		" [SystemMessage(content='x'), HumanMessage(content='hi')]": true, "({'role': 'user'},)": true, "AIMessageChunk(content='x')": true,
-		"": false, "hi": false, `[{"role": "user"}]`: false, "Human: hi": false, "[1, 2]": false, "{'key': 1}": false, "Systems design": false,
+		"[{'role': 'user', 'content': 'hi'}]": true, "{'content': 'hi', 'role': 'user'}": true,
+		"[HumanMessage(content='hi')]":                              true,
+		" [SystemMessage(content='x'), HumanMessage(content='hi')]": true, "({'role': 'user'},)": true,
+		"AIMessageChunk(content='x')": true,
+		"":                            false, "hi": false, `[{"role": "user"}]`: false, "Human: hi": false, "[1, 2]": false, "{'key': 1}": false, "Systems design": false,
 		"What does HumanMessage(content='x') do?": false,
 	} {
 		t.Run(prompt, func(t *testing.T) {
@@ -147,11 +149,16 @@ func TestPrintedPrompts(t *testing.T) {
 func TestSamePrompt(t *testing.T) {
 	messages := func() ttc.Prompt {
 		return ttc.Prompt{Form: ttc.MessagesPrompt, Messages: []chat.Message{{
-			Role: "assistant", Form: chat.Parts, Parts: []chat.Part{{Type: "text", Text: "x", Raw: []byte("r")}}, Name: "n",
+			Role:  "assistant",
+			Form:  chat.Parts,
+			Parts: []chat.Part{{Type: "text", Text: "x", Raw: []byte("r")}},
+			Name:  "n",
 			ToolCalls: []chat.ToolCall{
 				{ID: "c", Name: "f", Arguments: "{}", Extra: []chat.Member{{Key: "k", Value: []byte("1")}}},
 			},
-			Reasoning: "hm", ReasoningKey: "thinking", Extra: []chat.Member{{Key: "e", Value: []byte("1")}},
+			Reasoning:    "hm",
+			ReasoningKey: "thinking",
+			Extra:        []chat.Member{{Key: "e", Value: []byte("1")}},
 		}}}
 	}
 	a, b := messages(), messages()
@@ -159,10 +166,17 @@ func TestSamePrompt(t *testing.T) {
 		t.Error("equal prompts differ")
 	}
 	for name, change := range map[string]func(*chat.Message){
-		"role": func(m *chat.Message) { m.Role = "user" }, "form": func(m *chat.Message) { m.Form = chat.Null }, "name": func(m *chat.Message) { m.Name = "" },
-		"part": func(m *chat.Message) { m.Parts[0].Raw = []byte("s") }, "call": func(m *chat.Message) { m.ToolCalls[0].Arguments = "[]" },
-		"call extra": func(m *chat.Message) { m.ToolCalls[0].Extra = nil }, "extra": func(m *chat.Message) { m.Extra[0].Value = []byte("2") },
-		"reasoning": func(m *chat.Message) { m.Reasoning = "" }, "call id": func(m *chat.Message) { m.ToolCallID = "c" },
+		"role": func(m *chat.Message) { m.Role = "user" }, "form": func(m *chat.Message) { m.Form = chat.Null },
+		"name": func(m *chat.Message) { m.Name = "" },
+		"part": func(m *chat.Message) { m.Parts[0].Raw = []byte("s") }, "call": func(m *chat.Message) {
+			m.ToolCalls[0].Arguments = "[]"
+		},
+		"call extra": func(m *chat.Message) { m.ToolCalls[0].Extra = nil }, "extra": func(m *chat.Message) {
+			m.Extra[0].Value = []byte("2")
+		},
+		"reasoning": func(m *chat.Message) { m.Reasoning = "" }, "call id": func(m *chat.Message) {
+			m.ToolCallID = "c"
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := messages()
@@ -214,10 +228,25 @@ func TestChoicesAreNotLeaks(t *testing.T) {
 		leaks   int
 	}{
 		{"a choice", []string{"Answer with A or B", "Answer with A or B"}, []string{"A", "B"}, 0},
-		{"a choice with a stop", []string{"Yes or no?", "Yes or no?", "Yes or no?"}, []string{"Yes", "no?", "perhaps"}, 0},
-		{"long choices", []string{long + "x or " + long + "y", long + "x or " + long + "y"}, []string{long + "x", long + "y"}, 0},
+		{
+			"a choice with a stop",
+			[]string{"Yes or no?", "Yes or no?", "Yes or no?"},
+			[]string{"Yes", "no?", "perhaps"},
+			0,
+		},
+		{
+			"long choices",
+			[]string{long + "x or " + long + "y", long + "x or " + long + "y"},
+			[]string{long + "x", long + "y"},
+			0,
+		},
 		{"appended", []string{"What is 1 + 1? 2", "What is 1 + 1? 3"}, []string{"2", "3"}, 2},
-		{"appended to one", []string{"What is 1 + 1? 2", "What is 1 + 1?", "What is 1 + 1?"}, []string{"2", "3", "4"}, 1},
+		{
+			"appended to one",
+			[]string{"What is 1 + 1? 2", "What is 1 + 1?", "What is 1 + 1?"},
+			[]string{"2", "3", "4"},
+			1,
+		},
 		{"the same answer twice", []string{"1 + 1? 2", "1 + 1? 2"}, []string{"2", " 2"}, 2},
 		{"long, of a shared prompt", []string{"Q " + long, "Q " + long}, []string{long, "short"}, 1},
 	} {

@@ -1,5 +1,5 @@
-// Package manifests reads what nat-go writes for Kubernetes as Kubernetes does: a field that it doesn't know is refused.
-// It is a module of its own, so that nobody who builds nat-go builds Kubernetes' types.
+// Package manifests reads what nat-go writes for Kubernetes as Kubernetes does: a field that it doesn't know is
+// refused. It is a module of its own, so that nobody who builds nat-go builds Kubernetes' types.
 package manifests
 
 import (
@@ -100,7 +100,8 @@ func TestJobs(t *testing.T) {
 				t.Errorf("%s: %+v", stage, s)
 			}
 			last := s.PodFailurePolicy.Rules[1]
-			if last.Action != batch.PodFailurePolicyActionFailIndex || !slices.Equal(last.OnExitCodes.Values, []int32{4}) {
+			if last.Action != batch.PodFailurePolicyActionFailIndex ||
+				!slices.Equal(last.OnExitCodes.Values, []int32{4}) {
 				t.Errorf("%s: %+v", stage, last)
 			}
 		})

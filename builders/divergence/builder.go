@@ -234,6 +234,13 @@ func metadata(better, worse *rollout, d pairs.Divergence) json.Raw {
 
 func drop(ex *ttc.Example, unit string, why ledger.Reason) ledger.Drop {
 	return ledger.Drop{
-		Stage: ledger.Build, Reason: why, Unit: unit, Run: ex.Run, Example: ex.ID, Index: -1, File: ex.File, Offset: ex.Offset,
+		Stage:   ledger.Build,
+		Reason:  why,
+		Unit:    unit,
+		Run:     ex.Run,
+		Example: ex.ID,
+		Index:   -1,
+		File:    ex.File,
+		Offset:  ex.Offset,
 	}
 }

@@ -160,8 +160,12 @@ func TestPairs(t *testing.T) {
 			[]*ttc.Example{told("x", 0, "Q a"), told("y", 1, "P b"), tools},
 			[]string{"example x: different_setup", "example y: different_setup", "example o: different_setup"},
 		},
-		"one rollout":        {with(nil), []*ttc.Example{told("x", 0, "Q a")}, []string{"example x: single_rollout"}},
-		"environment parted": {with(nil), []*ttc.Example{told("x", 0, "Q a =r b"), told("y", 1, "Q a =s b")}, []string{"pair y: environment_parted", "example x: environment_parted", "example y: environment_parted"}},
+		"one rollout": {with(nil), []*ttc.Example{told("x", 0, "Q a")}, []string{"example x: single_rollout"}},
+		"environment parted": {
+			with(nil),
+			[]*ttc.Example{told("x", 0, "Q a =r b"), told("y", 1, "Q a =s b")},
+			[]string{"pair y: environment_parted", "example x: environment_parted", "example y: environment_parted"},
+		},
 		"unfit": {
 			with(nil),
 			[]*ttc.Example{unscored, branched, told("n", math.NaN(), "Q a"), told("e", 1, "Q"), {ID: "0"}},

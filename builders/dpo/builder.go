@@ -81,7 +81,8 @@ func (b *Builder) example(s *scratch, g *ttc.Group, e int, out builders.Output) 
 	others := s.group(ex, b.cfg.StepName)
 	if others > 0 {
 		d := drop(ex, "candidate", pairs.OtherName, "", -1)
-		d.Count, d.Detail = int64(others), fmt.Sprintf("%d candidates are of other steps than %q", others, b.cfg.StepName)
+		d.Count, d.Detail = int64(others),
+			fmt.Sprintf("%d candidates are of other steps than %q", others, b.cfg.StepName)
 		if err := out.Drop(d); err != nil {
 			return err
 		}
@@ -168,7 +169,8 @@ func (b *Builder) turn(s *scratch, g *ttc.Group, e int, t *turn, out builders.Ou
 	if len(t.candidates) < 2 && b.cfg.RequireMultiple {
 		sum.single++
 	}
-	f := pairs.Filter(ex.Candidates, t.candidates, pairs.FilterConfig{KeepAnswerInPrompt: b.cfg.AnswerInPrompt == "keep"})
+	f := pairs.Filter(ex.Candidates, t.candidates,
+		pairs.FilterConfig{KeepAnswerInPrompt: b.cfg.AnswerInPrompt == "keep"})
 	sum.contained += int64(f.Contained)
 	for _, o := range f.Out {
 		if err := out.Drop(b.candidateDrop(ex, o.Candidate, o.Reason)); err != nil {
@@ -225,9 +227,11 @@ func textKey(c *ttc.Candidate) uint64 {
 	return h.Sum64()
 }
 
-// records emits the pairs of a group, each in rec: an Output keeps nothing of a record, and hundreds of thousands of them
-// made a collection of garbage for every other frame.
-func (b *Builder) records(rec *builders.Preference, g *ttc.Group, e int, turnID string, group []int, chosen []pairs.Pair, out builders.Output) error {
+// records emits the pairs of a group, each in rec: an Output keeps nothing of a record, and hundreds of thousands of
+// them made a collection of garbage for every other frame.
+func (b *Builder) records(
+	rec *builders.Preference, g *ttc.Group, e int, turnID string, group []int, chosen []pairs.Pair, out builders.Output,
+) error {
 	ex := g.Examples[e]
 	for _, p := range chosen {
 		wi, li := group[p.Chosen], group[p.Rejected]
@@ -281,8 +285,8 @@ func orEmpty(raw json.Raw) json.Raw {
 	return raw
 }
 
-// note says in one line what became of the pairs of a turn that were not taken. They are no drops: their candidates may be in
-// other pairs.
+// note says in one line what became of the pairs of a turn that were not taken. They are no drops: their candidates may
+// be in other pairs.
 func (b *Builder) note(ex *ttc.Example, turnID string, left pairs.Left, out builders.Output) error {
 	total := left.Total()
 	if total == 0 {
@@ -293,7 +297,12 @@ func (b *Builder) note(ex *ttc.Example, turnID string, left pairs.Left, out buil
 	for _, c := range []struct {
 		n      int64
 		reason ledger.Reason
-	}{{left.NotChosen, pairs.NotChosen}, {left.BelowMinChosen, pairs.BelowMinChosen}, {left.BelowMargin, pairs.BelowMargin}, {left.Tie, pairs.Tie}} {
+	}{
+		{left.NotChosen, pairs.NotChosen},
+		{left.BelowMinChosen, pairs.BelowMinChosen},
+		{left.BelowMargin, pairs.BelowMargin},
+		{left.Tie, pairs.Tie},
+	} {
 		if c.n > 0 {
 			reason = c.reason
 			parts = append(parts, fmt.Sprintf("%s %d", c.reason, c.n))

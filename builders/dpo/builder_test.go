@@ -52,7 +52,13 @@ func build(t testing.TB, cfg Config, ex *ttc.Example) *recorder {
 
 // cand is a candidate of the default step in turn "t".
 func cand(output string, score float64) ttc.Candidate {
-	return ttc.Candidate{Step: "dpo_candidate_move", Turn: "t", Output: output, Score: score, Prompt: ttc.Prompt{Text: "Which move?"}}
+	return ttc.Candidate{
+		Step:   "dpo_candidate_move",
+		Turn:   "t",
+		Output: output,
+		Score:  score,
+		Prompt: ttc.Prompt{Text: "Which move?"},
+	}
 }
 
 func example(cands ...ttc.Candidate) *ttc.Example {
@@ -95,46 +101,158 @@ func TestBuild(t *testing.T) {
 	}{
 		{"all pairs", nil, example(cand("a", 0.1), cand("b", 0.9), cand("c", 0.5)), "b>a b>c c>a"},
 		{
-			"best against worst", func(c *Config) { c.ExhaustivePairs = false }, example(cand("a", 0.1), cand("b", 0.9), cand("c", 0.5)),
+			"best against worst", func(c *Config) { c.ExhaustivePairs = false },
+			example(cand("a", 0.1), cand("b", 0.9), cand("c", 0.5)),
 			"b>a -2:not_chosen_by_strategy [not_chosen_by_strategy 2]",
 		},
 		{
-			"limit", func(c *Config) { c.MaxPairsPerTurn = &one }, example(cand("a", 0.1), cand("b", 0.9), cand("c", 0.5)),
+			"limit", func(c *Config) { c.MaxPairsPerTurn = &one },
+			example(cand("a", 0.1), cand("b", 0.9), cand("c", 0.5)),
 			"b>a -2:not_chosen_by_strategy [not_chosen_by_strategy 2]",
 		},
 		{"tie", nil, example(cand("a", 0.5), cand("b", 0.5)), "-0:tie -1:tie [tie 1]"},
-		{"not a number", nil, example(cand("a", math.NaN()), cand("b", 0.5), cand("c", 0.1), cand("d", math.Inf(1))), "b>c -0:non_finite_score -3:non_finite_score"},
-		{"failed scorer", nil, example(cand("a", 0.5), cand("c", 0.1), with(cand("b", 0), func(c *ttc.Candidate) { c.ScoreError = "timeout" })), "a>c -2:failed_scorer"},
+		{
+			"not a number",
+			nil,
+			example(cand("a", math.NaN()), cand("b", 0.5), cand("c", 0.1), cand("d", math.Inf(1))),
+			"b>c -0:non_finite_score -3:non_finite_score",
+		},
+		{
+			"failed scorer",
+			nil,
+			example(cand("a", 0.5), cand("c", 0.1),
+				with(cand("b", 0), func(c *ttc.Candidate) { c.ScoreError = "timeout" })),
+			"a>c -2:failed_scorer",
+		},
 		{"empty", nil, example(cand("a", 0.5), cand(" \n", 0.7), cand("c", 0.1)), "a>c -1:empty_response"},
 		{"same text", nil, example(cand("a", 0.5), cand("a", 0.9), cand("c", 0.1)), "a>c -1:same_text"},
 		{"only the same text", nil, example(cand("a", 0.5), cand("a", 0.9)), "-1:same_text -0:single_candidate"},
 		{"single", nil, example(cand("a", 0.5)), "-0:single_candidate"},
-		{"two prompts", nil, example(cand("a", 0.5), prompt(cand("b", 0.9), ttc.Prompt{Text: "Other?"}), cand("c", 0.1)), "a>c -1:different_prompt"},
-		{"two prompts of two", nil, example(cand("a", 0.5), prompt(cand("b", 0.9), ttc.Prompt{Text: "Other?"}), cand("c", 0.1), prompt(cand("d", 0.2), ttc.Prompt{Text: "Other?"})), "a>c b>d"},
-		{"each its own prompt", nil, example(cand("a", 0.5), prompt(cand("b", 0.9), ttc.Prompt{Text: "Other?"})), "-0:different_prompt -1:different_prompt"},
-		{"equal messages", nil, example(prompt(cand("a", 0.5), messages(user)), prompt(cand("b", 0.9), messages(user))), "b>a"},
-		{"text and message", nil, example(prompt(cand("a", 0.5), messages(user)), prompt(cand("b", 0.9), ttc.Prompt{Text: "hi"})), "-0:different_prompt -1:different_prompt"},
-		{"the reply was appended", nil, example(prompt(cand("a", 0.5), messages(user, chat.Message{Role: "assistant", Form: chat.Text, Text: "a"})),
-			prompt(cand("b", 0.9), messages(user, chat.Message{Role: "assistant", Form: chat.Text, Text: "b"}))), "-0:answer_in_prompt -1:answer_in_prompt"},
-		{"the prompt ends with the answer", nil, example(cand("move?", 0.5), cand("b", 0.9), cand("c", 0.2)), "b>c b>move? move?>c"},
-		{"the prompt ends with the reply", nil, example(prompt(cand("e4", 0.5), ttc.Prompt{Text: "Your move?\nAssistant: e4"}), cand("b", 0.9), cand("c", 0.2)), "b>c -0:answer_in_prompt"},
-		{"a word ends with the answer", nil, example(prompt(cand("a", 0.5), ttc.Prompt{Text: "banana"}), prompt(cand("b", 0.9), ttc.Prompt{Text: "banana"})), "b>a"},
-		{"a long answer inside the prompt", nil, example(prompt(cand(long, 0.5), ttc.Prompt{Text: "so: " + long + ". Which?"}), prompt(cand("b", 0.9), ttc.Prompt{Text: "so: " + long + ". Which?"}),
-			prompt(cand("c", 0.1), ttc.Prompt{Text: "so: " + long + ". Which?"})), "b>c -0:answer_in_prompt"},
 		{
-			"all choose from the prompt", nil, example(prompt(cand(long+"1", 0.5), ttc.Prompt{Text: long + "1 or " + long + "2 or not?"}), prompt(cand(long+"2", 0.9), ttc.Prompt{Text: long + "1 or " + long + "2 or not?"})),
+			"two prompts",
+			nil,
+			example(cand("a", 0.5), prompt(cand("b", 0.9), ttc.Prompt{Text: "Other?"}), cand("c", 0.1)),
+			"a>c -1:different_prompt",
+		},
+		{
+			"two prompts of two",
+			nil,
+			example(cand("a", 0.5), prompt(cand("b", 0.9), ttc.Prompt{Text: "Other?"}), cand("c", 0.1),
+				prompt(cand("d", 0.2), ttc.Prompt{Text: "Other?"})),
+			"a>c b>d",
+		},
+		{
+			"each its own prompt",
+			nil,
+			example(cand("a", 0.5), prompt(cand("b", 0.9), ttc.Prompt{Text: "Other?"})),
+			"-0:different_prompt -1:different_prompt",
+		},
+		{
+			"equal messages",
+			nil,
+			example(prompt(cand("a", 0.5), messages(user)), prompt(cand("b", 0.9), messages(user))),
+			"b>a",
+		},
+		{
+			"text and message",
+			nil,
+			example(prompt(cand("a", 0.5), messages(user)), prompt(cand("b", 0.9), ttc.Prompt{Text: "hi"})),
+			"-0:different_prompt -1:different_prompt",
+		},
+		{
+			"the reply was appended",
+			nil,
+			example(prompt(cand("a", 0.5), messages(user, chat.Message{Role: "assistant", Form: chat.Text, Text: "a"})),
+				prompt(cand("b", 0.9), messages(user, chat.Message{Role: "assistant", Form: chat.Text, Text: "b"}))),
+			"-0:answer_in_prompt -1:answer_in_prompt",
+		},
+		{
+			"the prompt ends with the answer",
+			nil,
+			example(cand("move?", 0.5), cand("b", 0.9), cand("c", 0.2)),
+			"b>c b>move? move?>c",
+		},
+		{
+			"the prompt ends with the reply",
+			nil,
+			example(prompt(cand("e4", 0.5), ttc.Prompt{Text: "Your move?\nAssistant: e4"}), cand("b", 0.9),
+				cand("c", 0.2)),
+			"b>c -0:answer_in_prompt",
+		},
+		{
+			"a word ends with the answer",
+			nil,
+			example(prompt(cand("a", 0.5), ttc.Prompt{Text: "banana"}),
+				prompt(cand("b", 0.9), ttc.Prompt{Text: "banana"})),
+			"b>a",
+		},
+		{
+			"a long answer inside the prompt",
+			nil,
+			example(prompt(cand(long, 0.5), ttc.Prompt{Text: "so: " + long + ". Which?"}),
+				prompt(cand("b", 0.9), ttc.Prompt{Text: "so: " + long + ". Which?"}),
+				prompt(cand("c", 0.1), ttc.Prompt{Text: "so: " + long + ". Which?"})),
+			"b>c -0:answer_in_prompt",
+		},
+		{
+			"all choose from the prompt", nil,
+			example(prompt(cand(long+"1", 0.5), ttc.Prompt{Text: long + "1 or " + long + "2 or not?"}),
+				prompt(cand(long+"2", 0.9), ttc.Prompt{Text: long + "1 or " + long + "2 or not?"})),
 			long + "2>" + long + "1",
 		},
-		{"a short answer inside the prompt", nil, example(prompt(cand("b2", 0.5), ttc.Prompt{Text: "b2 or c3, which?"}), prompt(cand("d4", 0.9), ttc.Prompt{Text: "b2 or c3, which?"})), "d4>b2"},
-		{"printed prompt", nil, example(prompt(cand("a", 0.5), ttc.Prompt{Text: "[{'role': 'user', 'content': 'hi'}]"}), prompt(cand("b", 0.9), ttc.Prompt{Text: "[HumanMessage(content='hi')]"}),
-			prompt(cand("c", 0.9), ttc.Prompt{Form: ttc.OtherPrompt, Text: "{}"})), "-0:repr_prompt -1:repr_prompt -2:repr_prompt"},
-		{"least difference", func(c *Config) { c.MinScoreDiff = 0.3 }, example(cand("a", 0.1), cand("b", 0.9), cand("c", 0.75)), "b>a c>a [below_min_score_diff 1]"},
+		{
+			"a short answer inside the prompt",
+			nil,
+			example(prompt(cand("b2", 0.5), ttc.Prompt{Text: "b2 or c3, which?"}),
+				prompt(cand("d4", 0.9), ttc.Prompt{Text: "b2 or c3, which?"})),
+			"d4>b2",
+		},
+		{
+			"printed prompt",
+			nil,
+			example(prompt(cand("a", 0.5), ttc.Prompt{Text: "[{'role': 'user', 'content': 'hi'}]"}),
+				prompt(cand("b", 0.9), ttc.Prompt{Text: "[HumanMessage(content='hi')]"}),
+				prompt(cand("c", 0.9), ttc.Prompt{Form: ttc.OtherPrompt, Text: "{}"})),
+			"-0:repr_prompt -1:repr_prompt -2:repr_prompt",
+		},
+		{
+			"least difference",
+			func(c *Config) { c.MinScoreDiff = 0.3 },
+			example(cand("a", 0.1), cand("b", 0.9), cand("c", 0.75)),
+			"b>a c>a [below_min_score_diff 1]",
+		},
 		{"weak winner", func(c *Config) { c.MinChosenScore = &half }, example(cand("a", 0.1), cand("b", 0.3)), "-0:below_min_chosen_score -1:below_min_chosen_score [below_min_chosen_score 1]"},
-		{"lower is better", func(c *Config) { c.ScoreDirection = "lower" }, example(cand("a", 0.1), cand("b", 0.3)), "a>b"},
-		{"threshold", func(c *Config) { c.Strategy, c.Threshold = "threshold", &half }, example(cand("a", 0.1), cand("b", 0.5), cand("c", 0.9)), "c>a b>a [not_chosen_by_strategy 1]"},
-		{"drawn", func(c *Config) { c.Strategy, c.K = "random_k", &two }, example(cand("a", 0.1), cand("b", 0.5), cand("c", 0.9)), "c>a b>a [not_chosen_by_strategy 1]"},
-		{"other step", nil, example(with(cand("a", 0.1), func(c *ttc.Candidate) { c.Step = "x" }), cand("b", 0.5), cand("c", 0.9)), "c>b --1:other_step_name"},
-		{"turns apart", nil, example(cand("a", 0.1), with(cand("b", 0.5), func(c *ttc.Candidate) { c.Turn = "u" }), cand("c", 0.9), with(cand("d", 0.2), func(c *ttc.Candidate) { c.Turn = "u" })), "c>a b>d"},
+		{
+			"lower is better",
+			func(c *Config) { c.ScoreDirection = "lower" },
+			example(cand("a", 0.1), cand("b", 0.3)),
+			"a>b",
+		},
+		{
+			"threshold",
+			func(c *Config) { c.Strategy, c.Threshold = "threshold", &half },
+			example(cand("a", 0.1), cand("b", 0.5), cand("c", 0.9)),
+			"c>a b>a [not_chosen_by_strategy 1]",
+		},
+		{
+			"drawn",
+			func(c *Config) { c.Strategy, c.K = "random_k", &two },
+			example(cand("a", 0.1), cand("b", 0.5), cand("c", 0.9)),
+			"c>a b>a [not_chosen_by_strategy 1]",
+		},
+		{
+			"other step",
+			nil,
+			example(with(cand("a", 0.1), func(c *ttc.Candidate) { c.Step = "x" }), cand("b", 0.5), cand("c", 0.9)),
+			"c>b --1:other_step_name",
+		},
+		{
+			"turns apart",
+			nil,
+			example(cand("a", 0.1), with(cand("b", 0.5), func(c *ttc.Candidate) { c.Turn = "u" }), cand("c", 0.9),
+				with(cand("d", 0.2), func(c *ttc.Candidate) { c.Turn = "u" })),
+			"c>a b>d",
+		},
 		{"nothing", nil, example(), ""},
 	}
 	for _, c := range cases {
@@ -162,7 +280,8 @@ func TestRecord(t *testing.T) {
 	if string(r.Metadata) != want {
 		t.Errorf("metadata\ngot  %s\nwant %s", r.Metadata, want)
 	}
-	if r.Reward != 0.9-0.2 || r.ScoreName != "dpo_candidate_move" || r.ChosenPolicy != "m" || r.ChosenIndex != 1 || r.RejectedScore != 0.2 || r.Turn != "t" {
+	if r.Reward != 0.9-0.2 || r.ScoreName != "dpo_candidate_move" || r.ChosenPolicy != "m" || r.ChosenIndex != 1 ||
+		r.RejectedScore != 0.2 || r.Turn != "t" {
 		t.Errorf("%+v", r)
 	}
 	cfg.RewardFromDiff, cfg.Metadata, cfg.ScoreName = false, false, "judge"
@@ -177,7 +296,14 @@ func TestCounts(t *testing.T) {
 	single.Turn = "u"
 	ex.Candidates = append(ex.Candidates, single)
 	got := build(t, schema.New[Config](), ex).counts
-	for name, want := range map[string]int64{"total_examples": 1, "total_turns": 2, "total_candidates": 4, "total_pairs": 2, "skipped_single_candidate": 1, "pairs_tied": 1} {
+	for name, want := range map[string]int64{
+		"total_examples":           1,
+		"total_turns":              2,
+		"total_candidates":         4,
+		"total_pairs":              2,
+		"skipped_single_candidate": 1,
+		"pairs_tied":               1,
+	} {
 		t.Run(name, func(t *testing.T) {
 			if got[name] != want {
 				t.Errorf("%s is %d, want %d", name, got[name], want)
@@ -233,7 +359,8 @@ func TestEveryCandidateIsUsedOrDroppedOnce(t *testing.T) {
 		}
 		ex := &ttc.Example{ID: "e"}
 		for range rapid.IntRange(0, 14).Draw(t, "candidates") {
-			c := cand(rapid.SampledFrom([]string{"a", "b", "c", "d", "e", ""}).Draw(t, "output"), rapid.SampledFrom([]float64{0, 0.1, 0.3, 0.5, 0.5, 1, math.NaN()}).Draw(t, "score"))
+			c := cand(rapid.SampledFrom([]string{"a", "b", "c", "d", "e", ""}).Draw(t, "output"),
+				rapid.SampledFrom([]float64{0, 0.1, 0.3, 0.5, 0.5, 1, math.NaN()}).Draw(t, "score"))
 			c.Turn = rapid.SampledFrom([]string{"t", "u"}).Draw(t, "turn")
 			c.Prompt = prompts[min(len(prompts)-1, rapid.IntRange(0, 12).Draw(t, "prompt")/2)]
 			if rapid.IntRange(0, 9).Draw(t, "other") == 0 {
@@ -263,7 +390,8 @@ func TestEveryCandidateIsUsedOrDroppedOnce(t *testing.T) {
 		used := make([]bool, len(times))
 		for _, r := range out.records {
 			w, l := &ex.Candidates[r.Chosen.Ref.Candidate], &ex.Candidates[r.Rejected.Ref.Candidate]
-			if !(w.Score > l.Score) || w.Output == l.Output || w.Turn != l.Turn || w.Prompt.Text != l.Prompt.Text || w.Prompt.Form != l.Prompt.Form || !(r.Reward > 0) {
+			if !(w.Score > l.Score) || w.Output == l.Output || w.Turn != l.Turn || w.Prompt.Text != l.Prompt.Text ||
+				w.Prompt.Form != l.Prompt.Form || !(r.Reward > 0) {
 				t.Fatalf("a bad pair: %+v > %+v", w, l)
 			}
 			used[r.Chosen.Ref.Candidate], used[r.Rejected.Ref.Candidate] = true, true
@@ -290,7 +418,8 @@ func BenchmarkBuild(b *testing.B) {
 	for turn := range 3 {
 		prompt := ttc.Prompt{Text: strings.Repeat("the agent reads a question ", 22)}
 		for i := range 8 {
-			c := cand(fmt.Sprintf("%d %d %s", turn, i, strings.Repeat("one move at a time ", 15)), float64((i*7+turn)%11)/11)
+			c := cand(fmt.Sprintf("%d %d %s", turn, i, strings.Repeat("one move at a time ", 15)),
+				float64((i*7+turn)%11)/11)
 			c.Turn, c.Prompt = fmt.Sprint("turn_", turn), prompt
 			cands = append(cands, c)
 		}

@@ -10,9 +10,16 @@ import (
 func Example() {
 	found := finding.Sort([]finding.Finding{
 		{
-			File: "train.yaml", Line: 7, Column: 5, EndColumn: 10, Pointer: "/margn", Code: "NG1203",
-			Severity: finding.Error, Message: "unknown key", Suggestion: finding.Nearest("margn", []string{"order", "margin"}),
-			Snippet: "    margn: 0.2\n    ^^^^^",
+			File:       "train.yaml",
+			Line:       7,
+			Column:     5,
+			EndColumn:  10,
+			Pointer:    "/margn",
+			Code:       "NG1203",
+			Severity:   finding.Error,
+			Message:    "unknown key",
+			Suggestion: finding.Nearest("margn", []string{"order", "margin"}),
+			Snippet:    "    margn: 0.2\n    ^^^^^",
 		},
 		{
 			File: "train.yaml", Line: 2, Column: 1, Pointer: "/seed", Code: "NG1301",

@@ -147,7 +147,8 @@ func SARIF(w io.Writer, fs []Finding, version string, explain func(code string) 
 			where["region"] = object{"startLine": f.Line, "startColumn": f.Column, "endColumn": f.EndColumn}
 		}
 		result := object{
-			"ruleId": f.Code, "ruleIndex": slices.Index(codes, f.Code), "level": string(f.Severity), "message": object{"text": text},
+			"ruleId": f.Code, "ruleIndex": slices.Index(codes, f.Code), "level": string(f.Severity),
+			"message":    object{"text": text},
 			"properties": object{"pointer": f.Pointer},
 		}
 		if f.inFile() {

@@ -33,13 +33,25 @@ func (l *lines) Drop(d ledger.Drop) error {
 func (l *lines) Count(string, int64) error { return nil }
 
 func rollout(id string, reward *float64) *ttc.Example {
-	return &ttc.Example{ID: id, Task: "t", Reward: reward, Graph: ttc.Chain([]chat.Message{{Role: "user", Form: chat.Text, Text: "q"}, {Role: "assistant", Form: chat.Text, Text: id}}, ttc.Yes)}
+	return &ttc.Example{
+		ID:     id,
+		Task:   "t",
+		Reward: reward,
+		Graph: ttc.Chain([]chat.Message{
+			{Role: "user", Form: chat.Text, Text: "q"},
+			{Role: "assistant", Form: chat.Text, Text: id},
+		}, ttc.Yes),
+	}
 }
 
 func TestRollouts(t *testing.T) {
 	one, zero, nan := 1.0, 0.0, math.NaN()
 	branched := rollout("branched", &one)
-	branched.Graph.Nodes = append(branched.Graph.Nodes, ttc.Node{Parent: 0, Message: chat.Message{Role: "assistant"}, Sampled: ttc.Yes})
+	branched.Graph.Nodes = append(branched.Graph.Nodes, ttc.Node{
+		Parent:  0,
+		Message: chat.Message{Role: "assistant"},
+		Sampled: ttc.Yes,
+	})
 	alone := rollout("alone", &one)
 	alone.Task = ""
 	context_ := rollout("context", &one)
@@ -54,13 +66,37 @@ func TestRollouts(t *testing.T) {
 			[]*ttc.Example{rollout("a", &one), rollout("b", nil), rollout("c", &zero)},
 			lines{"0 to 1 of t: 1", "1 to 1 of t: none", "2 to 1 of t: 0"},
 		},
-		"branches share the reward":    {Config{MinRollouts: 1}, []*ttc.Example{branched}, lines{"0 to 1 of t: 1", "0 to 2 of t: 1"}},
-		"alone":                        {Config{MinRollouts: 1}, []*ttc.Example{alone}, lines{"0 to 1 of alone: 1"}},
-		"no number, nothing sampled":   {Config{MinRollouts: 1}, []*ttc.Example{rollout("a", &nan), context_}, lines{"a non_finite_score", "context nothing_to_train"}},
-		"unscored ones are left out":   {Config{MinRollouts: 1, NeedReward: true}, []*ttc.Example{rollout("a", nil)}, lines{"a no_reward"}},
-		"too few scored: all are left": {Config{MinRollouts: 2}, []*ttc.Example{rollout("a", &one), rollout("b", nil)}, lines{"a few_rollouts", "b few_rollouts"}},
-		"equal rewards":                {Config{MinRollouts: 1, NeedSpread: true}, []*ttc.Example{rollout("a", &one), rollout("b", &one), rollout("c", nil)}, lines{"a equal_rewards", "b equal_rewards", "c equal_rewards"}},
-		"some spread":                  {Config{MinRollouts: 2, NeedSpread: true}, []*ttc.Example{rollout("a", &one), rollout("b", &zero)}, lines{"0 to 1 of t: 1", "1 to 1 of t: 0"}},
+		"branches share the reward": {
+			Config{MinRollouts: 1},
+			[]*ttc.Example{branched},
+			lines{"0 to 1 of t: 1", "0 to 2 of t: 1"},
+		},
+		"alone": {Config{MinRollouts: 1}, []*ttc.Example{alone}, lines{"0 to 1 of alone: 1"}},
+		"no number, nothing sampled": {
+			Config{MinRollouts: 1},
+			[]*ttc.Example{rollout("a", &nan), context_},
+			lines{"a non_finite_score", "context nothing_to_train"},
+		},
+		"unscored ones are left out": {
+			Config{MinRollouts: 1, NeedReward: true},
+			[]*ttc.Example{rollout("a", nil)},
+			lines{"a no_reward"},
+		},
+		"too few scored: all are left": {
+			Config{MinRollouts: 2},
+			[]*ttc.Example{rollout("a", &one), rollout("b", nil)},
+			lines{"a few_rollouts", "b few_rollouts"},
+		},
+		"equal rewards": {
+			Config{MinRollouts: 1, NeedSpread: true},
+			[]*ttc.Example{rollout("a", &one), rollout("b", &one), rollout("c", nil)},
+			lines{"a equal_rewards", "b equal_rewards", "c equal_rewards"},
+		},
+		"some spread": {
+			Config{MinRollouts: 2, NeedSpread: true},
+			[]*ttc.Example{rollout("a", &one), rollout("b", &zero)},
+			lines{"0 to 1 of t: 1", "1 to 1 of t: 0"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := New(c.cfg)

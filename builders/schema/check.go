@@ -31,8 +31,8 @@ func (s *Spec) Check(doc *yamldoc.Document, node *yaml.Node, opt Options) []find
 	return fs
 }
 
-// JSON returns a block as canonical JSON - defaults filled in, keys sorted, durations and sizes as text - or nil where a
-// finding is an error. It holds secrets in clear: it is what a plugin gets, and nothing else may.
+// JSON returns a block as canonical JSON - defaults filled in, keys sorted, durations and sizes as text - or nil where
+// a finding is an error. It holds secrets in clear: it is what a plugin gets, and nothing else may.
 func (s *Spec) JSON(doc *yamldoc.Document, node *yaml.Node, opt Options) ([]byte, []finding.Finding) {
 	v, fs := s.Value(doc, node, opt)
 	if finding.Failed(fs) {
@@ -40,7 +40,13 @@ func (s *Spec) JSON(doc *yamldoc.Document, node *yaml.Node, opt Options) ([]byte
 	}
 	out, err := json.Marshal(plainJSON(v))
 	if err != nil {
-		return nil, append(fs, doc.Report(node, opt.Pointer, finding.Finding{Code: CodeType, Severity: finding.Error, Message: err.Error()}))
+		return nil,
+			append(fs,
+				doc.Report(node, opt.Pointer, finding.Finding{
+					Code:     CodeType,
+					Severity: finding.Error,
+					Message:  err.Error(),
+				}))
 	}
 	return asYAML(out), fs
 }
@@ -180,7 +186,11 @@ func (w *walker) null(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	if d := s.defaultText(); d != "" {
 		fix += " to use the default " + d
 	}
-	w.report(n, ptr, finding.Finding{Code: CodeNull, Message: fmt.Sprintf("%s is empty (null), it must be %s", label(ptr), s.expects()), Fix: fix})
+	w.report(n, ptr, finding.Finding{
+		Code:    CodeNull,
+		Message: fmt.Sprintf("%s is empty (null), it must be %s", label(ptr), s.expects()),
+		Fix:     fix,
+	})
 	return nil, false
 }
 
@@ -201,7 +211,11 @@ func (w *walker) wrongType(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 	if d := s.defaultText(); d != "" && s.Kind != String {
 		fix += fmt.Sprintf(" (default %s)", d)
 	}
-	w.report(n, ptr, finding.Finding{Code: CodeType, Message: fmt.Sprintf("%s must be %s, this is %s", label(ptr), s.expects(), w.shown(s, n)), Fix: fix})
+	w.report(n, ptr, finding.Finding{
+		Code:    CodeType,
+		Message: fmt.Sprintf("%s must be %s, this is %s", label(ptr), s.expects(), w.shown(s, n)),
+		Fix:     fix,
+	})
 	return nil, false
 }
 
@@ -247,7 +261,8 @@ func (w *walker) object(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 		if first := byField[f.Name]; first != nil {
 			w.report(key, child, finding.Finding{
 				Code:    CodeTwice,
-				Message: fmt.Sprintf("%q and %q are the same setting, and both are set", first.Value, key.Value), Fix: "keep " + f.Name,
+				Message: fmt.Sprintf("%q and %q are the same setting, and both are set", first.Value, key.Value),
+				Fix:     "keep " + f.Name,
 			})
 			continue
 		}

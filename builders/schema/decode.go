@@ -13,8 +13,8 @@ import (
 	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
-// Decode checks a block and fills into, a pointer to the struct the spec is of. Keys that are absent get their default; those
-// with an error too, so that what is right can be used to find out more.
+// Decode checks a block and fills into, a pointer to the struct the spec is of. Keys that are absent get their default;
+// those with an error too, so that what is right can be used to find out more.
 func (s *Spec) Decode(doc *yamldoc.Document, node *yaml.Node, into any, opt Options) []finding.Finding {
 	dst := reflect.ValueOf(into)
 	if dst.Kind() != reflect.Pointer || dst.IsNil() || dst.Elem().Type() != s.typ {
@@ -66,8 +66,8 @@ func without(v any, keys []string) any {
 	return v
 }
 
-// Defaults sets the fields of a struct, given as a pointer, to the defaults of its tags. A mistake in the tags is a panic: it is
-// one in the program.
+// Defaults sets the fields of a struct, given as a pointer, to the defaults of its tags. A mistake in the tags is a
+// panic: it is one in the program.
 func Defaults(into any) {
 	s := MustOf(into)
 	s.fill(reflect.ValueOf(into).Elem(), s.fallback())

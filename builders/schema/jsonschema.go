@@ -198,13 +198,14 @@ const (
 	maxSchemaNodes = 20_000
 )
 
-// FromJSONSchema makes a spec of a JSON Schema: the subset that JSONSchema writes and what generators of other languages
-// commonly do (anyOf, $ref, const). Keywords it doesn't know are ignored, so the check may be laxer than the schema, never
-// stricter. The text may come from a plugin: it is bounded, and an error says what is wrong with it. One that is empty stands
-// for any object.
+// FromJSONSchema makes a spec of a JSON Schema: the subset that JSONSchema writes and what generators of other
+// languages commonly do (anyOf, $ref, const). Keywords it doesn't know are ignored, so the check may be laxer than the
+// schema, never stricter. The text may come from a plugin: it is bounded, and an error says what is wrong with it. One
+// that is empty stands for any object.
 func FromJSONSchema(text []byte) (*Spec, error) {
 	if len(text) > maxSchemaBytes {
-		return nil, fmt.Errorf("the JSON Schema has %s, more than the limit of %s", Size(len(text)), Size(maxSchemaBytes))
+		return nil,
+			fmt.Errorf("the JSON Schema has %s, more than the limit of %s", Size(len(text)), Size(maxSchemaBytes))
 	}
 	if len(text) == 0 {
 		text = []byte(`{"type": "object", "additionalProperties": {}}`)
@@ -417,7 +418,8 @@ func (r *schemaReader) union(of []any, depth int) (*Spec, error) {
 		u.OneOf[0].Nullable = u.OneOf[0].Nullable || u.Nullable
 		return u.OneOf[0], nil
 	case 2:
-		if l := u.OneOf[1]; l.Kind == List && l.Elem != nil && bytes.Equal(l.Elem.JSONSchema(), u.OneOf[0].JSONSchema()) {
+		if l := u.OneOf[1]; l.Kind == List && l.Elem != nil &&
+			bytes.Equal(l.Elem.JSONSchema(), u.OneOf[0].JSONSchema()) {
 			l.Single, l.Nullable = true, u.Nullable
 			return l, nil
 		}

@@ -38,7 +38,8 @@ func drawEverything(t *rapid.T) everything {
 	v.Text = texts().Draw(t, "text")
 	v.Int = rapid.Int64().Draw(t, "int")
 	v.Small = rapid.Int8().Draw(t, "small")
-	v.Float = rapid.Float64().Filter(func(f float64) bool { return !math.IsInf(f, 0) && !math.IsNaN(f) }).Draw(t, "float")
+	v.Float = rapid.Float64().Filter(func(f float64) bool { return !math.IsInf(f, 0) && !math.IsNaN(f) }).
+		Draw(t, "float")
 	v.Bool = rapid.Bool().Draw(t, "bool")
 	v.Wait = time.Duration(rapid.Int64Min(0).Draw(t, "wait"))
 	v.Bytes = Size(rapid.Int64Min(0).Draw(t, "bytes"))
@@ -63,7 +64,8 @@ func drawEverything(t *rapid.T) everything {
 }
 
 func texts() *rapid.Generator[string] {
-	return rapid.StringN(0, 12, 40).Filter(func(s string) bool { // yaml.v3 writes some texts with line ends so that it can't read them
+	// yaml.v3 writes some texts with line ends so that it can't read them.
+	return rapid.StringN(0, 12, 40).Filter(func(s string) bool {
 		return utf8.ValidString(s) && !strings.ContainsAny(s, "\r\n\u0085\u2028\u2029") && s != "<<"
 	})
 }
@@ -143,21 +145,31 @@ func TestSizeRoundTrip(t *testing.T) {
 			t.Fatalf("%d -> %s -> %d %v", want, want, got, err)
 		}
 	})
-	for text, want := range map[string]Size{"1.5GB": 1.5e9, "0": 0, "7": 7, "1 KiB": 1024, "2mib": 2 << 20, "9223372036854775807": math.MaxInt64} {
+	for text, want := range map[string]Size{
+		"1.5GB":               1.5e9,
+		"0":                   0,
+		"7":                   7,
+		"1 KiB":               1024,
+		"2mib":                2 << 20,
+		"9223372036854775807": math.MaxInt64,
+	} {
 		t.Run(text, func(t *testing.T) {
 			if got, err := ParseSize(text); err != nil || got != want {
 				t.Errorf("%s: %d %v", text, got, err)
 			}
 		})
 	}
-	for _, text := range []string{"", "B", "-1", "1e400GB", "inf", "0x10", "9223372036854775808", "9999999TiB", "1 XB", "NaN", "1_0"} {
+	for _, text := range []string{
+		"", "B", "-1", "1e400GB", "inf", "0x10", "9223372036854775808", "9999999TiB", "1 XB", "NaN", "1_0",
+	} {
 		if got, err := ParseSize(text); err == nil {
 			t.Errorf("%q: %d", text, got)
 		}
 	}
 }
 
-// FuzzFromJSONSchema checks that no schema of a plugin makes the host panic, and that what is read can be written and read.
+// FuzzFromJSONSchema checks that no schema of a plugin makes the host panic, and that what is read can be written and
+// read.
 func FuzzFromJSONSchema(f *testing.F) {
 	f.Add(string(MustOf(everything{}).JSONSchema()), "text: 1\nint: x\n")
 	f.Add(`{"$ref":"#/$defs/a","$defs":{"a":{"anyOf":[{"type":"string"},{"$ref":"#/$defs/a"}]}}}`, "a: 1")

@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// scalar reads a scalar as the spec's kind. Quoted numbers and the YAML 1.1 words for true and false are taken as what they
-// say, as NAT does; the reverse, a number where a text belongs, is a finding.
+// scalar reads a scalar as the spec's kind. Quoted numbers and the YAML 1.1 words for true and false are taken as what
+// they say, as NAT does; the reverse, a number where a text belongs, is a finding.
 func (w *walker) scalar(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 	var raw any
 	if n.Decode(&raw) != nil || strings.HasPrefix(n.Tag, "!!binary") {
@@ -38,7 +38,11 @@ func (w *walker) scalar(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 	case Float:
 		if f, ok := floatOf(raw, text); ok {
 			if math.IsNaN(f) || math.IsInf(f, 0) {
-				w.report(n, ptr, finding.Finding{Code: CodeNonFinite, Message: label(ptr) + " must be a finite number", Fix: "write a number"})
+				w.report(n, ptr, finding.Finding{
+					Code:    CodeNonFinite,
+					Message: label(ptr) + " must be a finite number",
+					Fix:     "write a number",
+				})
 				return nil, false
 			}
 			return f, true
@@ -50,7 +54,11 @@ func (w *walker) scalar(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 			if _, err := strconv.ParseFloat(text, 64); err == nil && !w.doc.Rewritten(n) {
 				fix = "add a unit: " + text + "s"
 			}
-			w.report(n, ptr, finding.Finding{Code: CodeDuration, Message: fmt.Sprintf("%s is no duration: %s", label(ptr), w.shown(s, n)), Fix: fix})
+			w.report(n, ptr, finding.Finding{
+				Code:    CodeDuration,
+				Message: fmt.Sprintf("%s is no duration: %s", label(ptr), w.shown(s, n)),
+				Fix:     fix,
+			})
 			return nil, false
 		}
 		return d, true
@@ -91,7 +99,11 @@ func (w *walker) integer(s *Spec, n *yaml.Node, ptr string, raw any, text string
 	case float64:
 		switch {
 		case math.IsNaN(v) || math.IsInf(v, 0):
-			w.report(n, ptr, finding.Finding{Code: CodeNonFinite, Message: label(ptr) + " must be a finite number", Fix: "write a whole number"})
+			w.report(n, ptr, finding.Finding{
+				Code:    CodeNonFinite,
+				Message: label(ptr) + " must be a finite number",
+				Fix:     "write a whole number",
+			})
 			return nil, false
 		case v != math.Trunc(v):
 			return w.wrongType(s, n, ptr)
@@ -111,7 +123,11 @@ func (w *walker) integer(s *Spec, n *yaml.Node, ptr string, raw any, text string
 }
 
 func (w *walker) tooBig(n *yaml.Node, ptr string) (any, bool) {
-	w.report(n, ptr, finding.Finding{Code: CodeRange, Message: label(ptr) + " is larger than any whole number this program can hold", Fix: "write a smaller number"})
+	w.report(n, ptr, finding.Finding{
+		Code:    CodeRange,
+		Message: label(ptr) + " is larger than any whole number this program can hold",
+		Fix:     "write a smaller number",
+	})
 	return nil, false
 }
 
@@ -173,7 +189,11 @@ func (w *walker) any(n *yaml.Node, ptr string) (any, bool) {
 		return v, true
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			w.report(n, ptr, finding.Finding{Code: CodeNonFinite, Message: label(ptr) + " must be a finite number", Fix: "write a number, or a text in quotes"})
+			w.report(n, ptr, finding.Finding{
+				Code:    CodeNonFinite,
+				Message: label(ptr) + " must be a finite number",
+				Fix:     "write a number, or a text in quotes",
+			})
 			return nil, false
 		}
 		return v, true
@@ -184,7 +204,9 @@ func (w *walker) any(n *yaml.Node, ptr string) (any, bool) {
 // notInEnum says that a text is not one of those allowed.
 func (s *Spec) notInEnum(ptr, text, shown string) finding.Finding {
 	f := finding.Finding{
-		Code: CodeEnum, Message: fmt.Sprintf("%s can't be %s", label(ptr), shown), Fix: "write one of " + quoteAll(s.Enum),
+		Code:    CodeEnum,
+		Message: fmt.Sprintf("%s can't be %s", label(ptr), shown),
+		Fix:     "write one of " + quoteAll(s.Enum),
 	}
 	if f.Suggestion = finding.Nearest(text, s.Enum); f.Suggestion != "" {
 		f.Fix = fmt.Sprintf("write %s; allowed: %s", f.Suggestion, quoteAll(s.Enum))
@@ -225,8 +247,8 @@ func (s *Spec) wrongLength(ptr string, size int) finding.Finding {
 	}
 }
 
-// bounds checks a number, duration or size against what its Go type holds, or against the limits of a JSON Schema. Those of
-// tags the validator checks.
+// bounds checks a number, duration or size against what its Go type holds, or against the limits of a JSON Schema.
+// Those of tags the validator checks.
 func (w *walker) bounds(s *Spec, n *yaml.Node, ptr string, v any) bool {
 	var x float64
 	switch v := v.(type) {
@@ -281,7 +303,11 @@ func (s *Spec) outOfRange(ptr, shown string) finding.Finding {
 	} else if s.Nullable {
 		fix += ", or remove the key"
 	}
-	return finding.Finding{Code: CodeRange, Message: fmt.Sprintf("%s must be %s, this is %s", label(ptr), rule, shown), Fix: fix}
+	return finding.Finding{
+		Code:    CodeRange,
+		Message: fmt.Sprintf("%s must be %s, this is %s", label(ptr), rule, shown),
+		Fix:     fix,
+	}
 }
 
 // rangeText writes a range: "at least 1", "above 0 and at most 1".

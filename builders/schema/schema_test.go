@@ -62,11 +62,21 @@ func TestDecodeFillsDefaultsAndValues(t *testing.T) {
 	}
 	three := 3
 	want := block{
-		Step: "dpo_candidate_move", Max: &three, Wait: time.Minute, Memory: 1 << 30, Token: NewSecret("s3cret"), Host: "http://x",
-		Names: []string{"solo"}, Hyper: inner{Rate: 5e-5, Kind: "sft"}, Weights: map[string]int{"a": 2}, Extra: map[string]any{"k": []any{int64(1), "x"}},
-		Alpha: 2, Runs: 1,
+		Step:    "dpo_candidate_move",
+		Max:     &three,
+		Wait:    time.Minute,
+		Memory:  1 << 30,
+		Token:   NewSecret("s3cret"),
+		Host:    "http://x",
+		Names:   []string{"solo"},
+		Hyper:   inner{Rate: 5e-5, Kind: "sft"},
+		Weights: map[string]int{"a": 2},
+		Extra:   map[string]any{"k": []any{int64(1), "x"}},
+		Alpha:   2,
+		Runs:    1,
 	}
-	if d := cmp.Diff(want, got, cmp.AllowUnexported(block{}, shared{}), cmp.Comparer(func(a, b Secret) bool { return a == b })); d != "" {
+	if d := cmp.Diff(want, got, cmp.AllowUnexported(block{}, shared{}),
+		cmp.Comparer(func(a, b Secret) bool { return a == b })); d != "" {
 		t.Error(d)
 	}
 }
@@ -136,7 +146,10 @@ func TestSecretsAreMasked(t *testing.T) {
 				t.Errorf("%q: no findings", text)
 			}
 			var out bytes.Buffer
-			for _, err := range []error{finding.Text(&out, fs, true), finding.JSON(&out, fs), finding.GitHub(&out, fs), finding.SARIF(&out, fs, "v", func(string) string { return "" })} {
+			for _, err := range []error{
+				finding.Text(&out, fs, true), finding.JSON(&out, fs), finding.GitHub(&out, fs),
+				finding.SARIF(&out, fs, "v", func(string) string { return "" }),
+			} {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -192,7 +205,9 @@ func TestNestedUnionsEnd(t *testing.T) {
 
 // TestManyFindingsOnALongLine checks that a file of one line with thousands of mistakes ends soon and says so.
 func TestManyFindingsOnALongLine(t *testing.T) {
-	doc := parse(t, "{host: http://x, weights: {"+strings.Repeat("a: x, ", 1)+"}, names: ["+strings.Repeat("1, ", 60_000)+"], token: c4n4ry}")
+	doc := parse(t,
+		"{host: http://x, weights: {"+strings.Repeat("a: x, ", 1)+"}, names: ["+strings.Repeat("1, ", 60_000)+
+			"], token: c4n4ry}")
 	fs := MustOf(block{}).Check(doc, doc.Root, Options{})
 	if len(fs) != yamldoc.MaxFindings+1 || fs[yamldoc.MaxFindings].Code != yamldoc.CodeMore {
 		t.Fatal(len(fs))

@@ -16,8 +16,8 @@ import (
 	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
-// Validator decides the rules of validate tags. Rules of a program's own are registered with it, before the first config is
-// read; field names are the keys of the YAML.
+// Validator decides the rules of validate tags. Rules of a program's own are registered with it, before the first
+// config is read; field names are the keys of the YAML.
 var Validator = sync.OnceValue(func() *validator.Validate {
 	v := validator.New(validator.WithRequiredStructEnabled())
 	v.RegisterTagNameFunc(func(f reflect.StructField) string {
@@ -44,8 +44,8 @@ func isPattern(f validator.FieldLevel) bool {
 
 const inlineMark = "<inline>"
 
-// Validate checks a config that a program made itself, a pointer to a struct, by its tags. The error names every key that
-// breaks a rule.
+// Validate checks a config that a program made itself, a pointer to a struct, by its tags. The error names every key
+// that breaks a rule.
 func Validate(config any) error {
 	s := MustOf(config)
 	doc := &yamldoc.Document{}
@@ -62,8 +62,8 @@ func failures(config any) (out validator.ValidationErrors) {
 	return out
 }
 
-// validate reports the rules that a filled struct breaks, at the nodes that it was filled from. known is what the walk over the
-// nodes found: what is wrong already is not judged.
+// validate reports the rules that a filled struct breaks, at the nodes that it was filled from. known is what the walk
+// over the nodes found: what is wrong already is not judged.
 func (s *Spec) validate(
 	doc *yamldoc.Document, node *yaml.Node, config any, opt Options, known []finding.Finding,
 ) (fs []finding.Finding) {
@@ -102,7 +102,8 @@ func (s *Spec) validate(
 	return fs
 }
 
-// isWrong reports whether a value, or a list that it is in, could not be read whole: its entries are not where they stood.
+// isWrong reports whether a value, or a list that it is in, could not be read whole: its entries are not where they
+// stood.
 func (s *Spec) isWrong(keys []string, at string, known []finding.Finding) bool {
 	for n := 1; n <= len(keys); n++ {
 		ptr := at + yamldoc.Pointer(keys[:n]...)
@@ -135,8 +136,8 @@ func (s *Spec) at(keys []string) *Spec {
 	return s
 }
 
-// lookup finds the value that keys lead to, under whichever of their names, and the node of its key. A single value that
-// stands for a list of one is found as its entry.
+// lookup finds the value that keys lead to, under whichever of their names, and the node of its key. A single value
+// that stands for a list of one is found as its entry.
 func (s *Spec) lookup(n *yaml.Node, keys []string) (value, key *yaml.Node) {
 	for i, k := range keys {
 		in := s.at(keys[:i])
@@ -162,8 +163,8 @@ func (s *Spec) lookup(n *yaml.Node, keys []string) (value, key *yaml.Node) {
 	return n, key
 }
 
-// failed says what a failed rule wants, and what to do. base is the pointer of the struct, value the node that broke the rule;
-// nil: there is none.
+// failed says what a failed rule wants, and what to do. base is the pointer of the struct, value the node that broke
+// the rule; nil: there is none.
 func (s *Spec) failed(
 	doc *yamldoc.Document, e validator.FieldError, base string, keys []string, value *yaml.Node,
 ) finding.Finding {
@@ -219,7 +220,8 @@ func (s *Spec) failed(
 	case strings.HasPrefix(tag, "excluded_"):
 		return rule("can't stand beside "+others, "remove "+e.Field()+" or "+others)
 	}
-	return rule(fmt.Sprintf("breaks the rule %q", strings.TrimSpace(e.Tag()+" "+others)), "write a value that keeps the rule")
+	return rule(fmt.Sprintf("breaks the rule %q", strings.TrimSpace(e.Tag()+" "+others)),
+		"write a value that keeps the rule")
 }
 
 // isLimit reports whether a rule is one of the bounds that the spec has.
@@ -241,7 +243,8 @@ func sizeOf(v any) int {
 	return 0
 }
 
-// otherKeys writes a rule's parameter with the keys of the YAML where it names fields of the struct: "strategy random_k".
+// otherKeys writes a rule's parameter with the keys of the YAML where it names fields of the struct: "strategy
+// random_k".
 func (s *Spec) otherKeys(e validator.FieldError) string {
 	t := s.typ
 	path := strings.Split(e.StructNamespace(), ".")
@@ -258,7 +261,10 @@ func (s *Spec) otherKeys(e validator.FieldError) string {
 	var out strings.Builder
 	for i, name := range strings.Fields(e.Param()) {
 		if i > 0 {
-			out.WriteString(map[bool]string{true: ": ", false: " "}[strings.HasSuffix(e.Tag(), "_if") || strings.HasSuffix(e.Tag(), "_unless")])
+			out.WriteString(
+				map[bool]string{true: ": ", false: " "}[strings.HasSuffix(e.Tag(), "_if") ||
+					strings.HasSuffix(e.Tag(), "_unless")],
+			)
 		}
 		if t.Kind() == reflect.Struct {
 			if f, ok := t.FieldByName(name); ok {
@@ -270,7 +276,8 @@ func (s *Spec) otherKeys(e validator.FieldError) string {
 	return out.String()
 }
 
-// path takes the validator's Config.items[0].name apart into items, 0, name. The keys of a map stand in brackets as they are.
+// path takes the validator's Config.items[0].name apart into items, 0, name. The keys of a map stand in brackets as
+// they are.
 func path(namespace string) (keys []string) {
 	_, rest, _ := strings.Cut(namespace, ".") // the struct's own name
 	for rest != "" {

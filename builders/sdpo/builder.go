@@ -19,9 +19,13 @@ import (
 // Info describes the builder. Its unit is the task, since the hint source success looks at siblings.
 func Info() builders.Info {
 	return builders.Info{
-		Name: "sdpo_traj_builder", Version: "1.0.0", Stability: "beta",
-		Doc:  "failed tool calls with a hint each, for self-distillation; or the pairs and demonstrations they give",
-		Unit: builders.UnitTask, Kinds: []builders.Kind{builders.KindDistillation, builders.KindPreference, builders.KindDemonstration}, Config: new(Config),
+		Name:      "sdpo_traj_builder",
+		Version:   "1.0.0",
+		Stability: "beta",
+		Doc:       "failed tool calls with a hint each, for self-distillation; or the pairs and demonstrations they give",
+		Unit:      builders.UnitTask,
+		Kinds:     []builders.Kind{builders.KindDistillation, builders.KindPreference, builders.KindDemonstration},
+		Config:    new(Config),
 	}
 }
 
@@ -129,8 +133,19 @@ type work struct {
 	failures int
 }
 
-func (b *Builder) example(ctx context.Context, g *ttc.Group, e int, traces []*trace, sb *siblings, out builders.Output) error {
-	w := &work{Builder: b, ctx: ctx, out: out, group: g, at: e, siblings: sb, seen: map[[2]int]bool{}, counted: map[[2]int]bool{}}
+func (b *Builder) example(
+	ctx context.Context, g *ttc.Group, e int, traces []*trace, sb *siblings, out builders.Output,
+) error {
+	w := &work{
+		Builder:  b,
+		ctx:      ctx,
+		out:      out,
+		group:    g,
+		at:       e,
+		siblings: sb,
+		seen:     map[[2]int]bool{},
+		counted:  map[[2]int]bool{},
+	}
 	for _, t := range traces {
 		if err := w.trace(t); err != nil {
 			return err
@@ -339,7 +354,16 @@ func (w *work) dropSite(f *failure, why ledger.Reason, detail string) error {
 
 func (w *work) drop(unit string, why ledger.Reason, index int) ledger.Drop {
 	ex := w.group.Examples[w.at]
-	return ledger.Drop{Stage: ledger.Build, Reason: why, Unit: unit, Run: ex.Run, Example: ex.ID, Index: index, File: ex.File, Offset: ex.Offset}
+	return ledger.Drop{
+		Stage:   ledger.Build,
+		Reason:  why,
+		Unit:    unit,
+		Run:     ex.Run,
+		Example: ex.ID,
+		Index:   index,
+		File:    ex.File,
+		Offset:  ex.Offset,
+	}
 }
 
 func firstLine(s string) string {

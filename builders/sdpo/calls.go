@@ -19,9 +19,10 @@ type call struct {
 // isResult says whether a message is what a tool gave back.
 func isResult(m *chat.Message) bool { return m.Role == "tool" || m.Role == "function" }
 
-// link finds the calls of a walk, in order, with their results. A result belongs to the nearest preceding call with its id:
-// ids repeat within real traces. Of parallel calls with one id the first without a result is meant. A result without an id
-// belongs to the first call without a result of the turn just before it. orphans are the results that belong to no call.
+// link finds the calls of a walk, in order, with their results. A result belongs to the nearest preceding call with its
+// id: ids repeat within real traces. Of parallel calls with one id the first without a result is meant. A result
+// without an id belongs to the first call without a result of the turn just before it. orphans are the results that
+// belong to no call.
 func link(walk []*ttc.Node) (calls []call, orphans []int) {
 	byID := map[string][]int{} // calls of the last turn that used the id
 	var turn []int             // calls of the last turn
@@ -60,7 +61,8 @@ func link(walk []*ttc.Node) (calls []call, orphans []int) {
 	return calls, orphans
 }
 
-// answered is the call that a result is of: the first without a result, by name where the result has one, else the last.
+// answered is the call that a result is of: the first without a result, by name where the result has one, else the
+// last.
 func answered(calls []call, among []int, m *chat.Message) int {
 	last := -1
 	for _, c := range among {

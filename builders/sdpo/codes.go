@@ -28,7 +28,8 @@ func Codes() []ledger.Code {
 		ledger.NewCode(HintDeclined, "build", "The hint command answered null, or a rule says none: there is to be no hint here. No other source was asked.",
 			"Nothing. A command that leaves the site to the sources after it answers with an empty hint instead."),
 		ledger.NewCode(HintNotAllowed, "build", "The only hint for this site is of a kind that hints.allow does not have. Hindsight teaches guessing where the model could not have known.", "Write a rule that says what the model could have known; or add hindsight to hints.allow."),
-		ledger.NewCode(HintTooLong, "build", "The hint is longer than hints.max_chars.", "Shorten it, or raise the limit."),
+		ledger.NewCode(HintTooLong, "build", "The hint is longer than hints.max_chars.",
+			"Shorten it, or raise the limit."),
 		ledger.NewCode(NearMiss, "build", "A result has the words of a failure, and something speaks against it; the detail names the rule. It is not a site, and not a loss.",
 			"Where the call did fail, add a pattern to detect.match."),
 		ledger.NewCode(NextTurnFails, "build", "The turn after the error failed, too, and is a site itself; it is no example of what to do.", "Nothing."),
@@ -39,7 +40,8 @@ func Codes() []ledger.Code {
 		ledger.NewCode(NoSiteLeft, "build", "Calls of the example failed, but none makes a site; each is listed with its own reason.", "See the drops of unit site."),
 		ledger.NewCode(OrphanResult, "build", "A result that shows an error belongs to no call: no call before it has its id.", "Check how the trace was recorded."),
 		ledger.NewCode(RepeatedFailure, "build", "The same call failed in the same way just before; it counts once.", "Nothing."),
-		ledger.NewCode(SiteBudget, "build", "The example has more sites than max_sites_per_example.", "Raise the limit."),
+		ledger.NewCode(SiteBudget, "build", "The example has more sites than max_sites_per_example.",
+			"Raise the limit."),
 		ledger.NewCode(TransientError, "build", "A timeout, too many requests or a server that failed says nothing about the call.", "Nothing."),
 	}
 }

@@ -21,10 +21,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// commandSource asks a program of the user's: a JSON object per line in, one per line out. Every answer is kept in a file by
-// the hash of its question and is never asked for again, so that a run that is repeated or resumed makes the same records.
-// Failures are not kept: a run that is resumed asks again, about what it has not committed. The file is locked while a
-// question is open: processes that share it ask each question once.
+// commandSource asks a program of the user's: a JSON object per line in, one per line out. Every answer is kept in a
+// file by the hash of its question and is never asked for again, so that a run that is repeated or resumed makes the
+// same records. Failures are not kept: a run that is resumed asks again, about what it has not committed. The file is
+// locked while a question is open: processes that share it ask each question once.
 type commandSource struct {
 	cfg Command
 
@@ -112,7 +112,15 @@ func (c *commandSource) hint(ctx context.Context, s *site) (hint, error) {
 }
 
 func (s *site) question() (*question, error) {
-	q := &question{Tool: s.made.Name, Arguments: s.made.Arguments, Error: s.errorText(), Class: s.class, Target: "failed_turn", ErrorKind: s.told.kind, ErrorMeta: s.told.meta}
+	q := &question{
+		Tool:      s.made.Name,
+		Arguments: s.made.Arguments,
+		Error:     s.errorText(),
+		Class:     s.class,
+		Target:    "failed_turn",
+		ErrorKind: s.told.kind,
+		ErrorMeta: s.told.meta,
+	}
 	if s.target == builders.NextTurn {
 		q.Target = "next_turn"
 	}
@@ -247,7 +255,8 @@ func (c *commandSource) exchange(ctx context.Context, q *question) (r reply, err
 			return r, fmt.Errorf("the hint command %s has failed %d times and is not started again", c.cfg.Run[0], c.started)
 		}
 		c.started++
-		c.process, err = process.Respond(process.Config{Args: c.cfg.Run, Env: os.Environ()}, maxAnswer) // of a plugin: what its host grants
+		// Of a plugin: what its host grants.
+		c.process, err = process.Respond(process.Config{Args: c.cfg.Run, Env: os.Environ()}, maxAnswer)
 		if err != nil {
 			return r, fmt.Errorf("start the hint command: %w", err)
 		}
@@ -266,9 +275,13 @@ func (c *commandSource) exchange(ctx context.Context, q *question) (r reply, err
 	case err != nil:
 		return r, fmt.Errorf("the hint command %s answered what is no {\"id\", \"hint\", \"kind\"}: %s", c.cfg.Run[0], process.Beginning(answer))
 	case r.ID != q.ID:
-		return r, fmt.Errorf("the hint command %s answered another question: id %s", c.cfg.Run[0], process.Beginning([]byte(r.ID)))
+		return r,
+			fmt.Errorf("the hint command %s answered another question: id %s", c.cfg.Run[0],
+				process.Beginning([]byte(r.ID)))
 	case r.Kind != "" && r.Kind != "knowable" && r.Kind != "hindsight":
-		return r, fmt.Errorf("the hint command %s answered with the unknown kind %s", c.cfg.Run[0], process.Beginning([]byte(r.Kind)))
+		return r,
+			fmt.Errorf("the hint command %s answered with the unknown kind %s", c.cfg.Run[0],
+				process.Beginning([]byte(r.Kind)))
 	}
 	return r, nil
 }

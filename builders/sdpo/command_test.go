@@ -79,7 +79,12 @@ func commandConfig(t *testing.T, how string) (cfg Config, asked func() int) {
 	cfg = matching()
 	cfg.Hints.Allow = []string{"knowable", "hindsight"}
 	cfg.Hints.Sources = []string{sourceCommand}
-	cfg.Hints.Command = &Command{Run: []string{self, "hint-command", how, notes}, Timeout: 10 * time.Second, Answers: filepath.Join(dir, "answers.jsonl"), Kind: "hindsight"}
+	cfg.Hints.Command = &Command{
+		Run:     []string{self, "hint-command", how, notes},
+		Timeout: 10 * time.Second,
+		Answers: filepath.Join(dir, "answers.jsonl"),
+		Kind:    "hindsight",
+	}
 	return cfg, func() int {
 		b, err := os.ReadFile(notes)
 		if err != nil {
@@ -121,7 +126,9 @@ func TestCommand(t *testing.T) {
 	cfg, asked := commandConfig(t, "good")
 	cfg.Target = "both"
 	ex := example(t, failing2(t))
-	want := []string{"1.0>2 failed tool_error command: failed_turn for a", "3.0>4 failed tool_error command: failed_turn for b"}
+	want := []string{
+		"1.0>2 failed tool_error command: failed_turn for a", "3.0>4 failed tool_error command: failed_turn for b",
+	}
 	got := build(t, cfg, ex)
 	if d := cmp.Diff(want, got.sites()); d != "" {
 		t.Error(d)
@@ -151,8 +158,8 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// Whatever the program does, the site is dropped with what it did, and the rest goes on. Failures are not kept: a builder that
-// comes later asks again, and another source that is named after it answers.
+// Whatever the program does, the site is dropped with what it did, and the rest goes on. Failures are not kept: a
+// builder that comes later asks again, and another source that is named after it answers.
 func TestCommandMisbehaves(t *testing.T) {
 	for how, want := range map[string]string{
 		"hang":     "did not answer within",
@@ -180,14 +187,16 @@ func TestCommandMisbehaves(t *testing.T) {
 			}
 			before := asked()
 			again := build(t, cfg, ex)
-			if d := cmp.Diff(got.drops, again.drops); d != "" || how != "missing" && (asked() != before) != (how != "none") {
+			if d := cmp.Diff(got.drops, again.drops); d != "" ||
+				how != "missing" && (asked() != before) != (how != "none") {
 				t.Errorf("asked %d times, then %d: %s", before, asked(), d)
 			}
 			if how == "none" {
 				return
 			}
 			cfg.Hints.Sources = []string{sourceCommand, sourceRules}
-			if fallen := build(t, cfg, ex); len(fallen.sites()) != 2 || !strings.Contains(fallen.sites()[0], "rules: Mind the a tool.") {
+			if fallen := build(t, cfg, ex); len(fallen.sites()) != 2 ||
+				!strings.Contains(fallen.sites()[0], "rules: Mind the a tool.") {
 				t.Errorf("%v: %+v", fallen.sites(), fallen.drops)
 			}
 		})
@@ -238,7 +247,8 @@ func TestCommandChildrenEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat"); err == nil && !strings.Contains(string(stat), ") Z ") {
+	if stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat"); err == nil &&
+		!strings.Contains(string(stat), ") Z ") {
 		t.Errorf("a child of the program lives on: %s", stat)
 	}
 }

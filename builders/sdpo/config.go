@@ -108,7 +108,8 @@ func (c *Config) targets() []builders.Target {
 func (c *Config) emits(what string) bool { return slices.Contains(c.Emit, what) }
 
 func (h *Hints) allows(k builders.HintKind) bool {
-	return k == builders.Knowable && slices.Contains(h.Allow, "knowable") || k == builders.Hindsight && slices.Contains(h.Allow, "hindsight")
+	return k == builders.Knowable && slices.Contains(h.Allow, "knowable") ||
+		k == builders.Hindsight && slices.Contains(h.Allow, "hindsight")
 }
 
 // relate finds settings that are each in order and don't go together: the rules of each stand in its tag.

@@ -18,7 +18,8 @@ func detect(t testing.TB, c Detect, tool, text string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d.read(&chat.ToolCall{Name: tool}, &ttc.Node{Message: chat.Message{Role: "tool", Form: chat.Text, Text: text}}).class
+	return d.read(&chat.ToolCall{Name: tool},
+		&ttc.Node{Message: chat.Message{Role: "tool", Form: chat.Text, Text: text}}).class
 }
 
 func TestErrorShapes(t *testing.T) {
@@ -154,7 +155,9 @@ func TestEveryToolIsJudgedAlike(t *testing.T) {
 		"src/a.py:3:raise ValueError('bad')\nsrc/b.py:9:Error: see the manual": "",
 	} {
 		t.Run(text, func(t *testing.T) {
-			for _, tool := range []string{"run", "read_logs", "get_crash_report", "readFile", "kubectl_logs", "search", "book_flight", ""} {
+			for _, tool := range []string{
+				"run", "read_logs", "get_crash_report", "readFile", "kubectl_logs", "search", "book_flight", "",
+			} {
 				if got := detect(t, schema.New[Config]().Detect, tool, text); got != want {
 					t.Errorf("%s: %.60q is %q, want %q", tool, text, got, want)
 				}
@@ -164,13 +167,19 @@ func TestEveryToolIsJudgedAlike(t *testing.T) {
 }
 
 func TestFlags(t *testing.T) {
-	d, err := newDetector(&Detect{Results: schema.New[Config]().Detect.Results, Match: []Match{{Pattern: "configured"}}})
+	d, err := newDetector(&Detect{
+		Results: schema.New[Config]().Detect.Results,
+		Match:   []Match{{Pattern: "configured"}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	yes, no := true, false
 	node := func(explicit *bool, text string, extra ...chat.Member) *ttc.Node {
-		return &ttc.Node{Error: explicit, Message: chat.Message{Role: "tool", Form: chat.Text, Text: text, Extra: extra}}
+		return &ttc.Node{
+			Error:   explicit,
+			Message: chat.Message{Role: "tool", Form: chat.Text, Text: text, Extra: extra},
+		}
 	}
 	for want, nodes := range map[string][]*ttc.Node{
 		evidence.Flag: {
@@ -324,7 +333,10 @@ func TestArguments(t *testing.T) {
 func FuzzResult(f *testing.F) {
 	f.Add("run", `{"error": {"code": 1}}`)
 	f.Add("run", "Traceback (most recent call last):\n")
-	d, err := newDetector(&Detect{Results: schema.New[Config]().Detect.Results, Match: []Match{{JSONPath: "$.a[0]['b']"}}})
+	d, err := newDetector(&Detect{
+		Results: schema.New[Config]().Detect.Results,
+		Match:   []Match{{JSONPath: "$.a[0]['b']"}},
+	})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -340,7 +352,11 @@ func TestSilencedRulesAreTheRules(t *testing.T) {
 	want := sourceFlag
 	for _, r := range evidence.Rules {
 		want += " " + r.Name
-		text := map[string]string{"error_prefix": "Error: no seat", "exit_code": "Exit code 3\nno", "refusal": "Seat 12A is already taken."}[r.Name]
+		text := map[string]string{
+			"error_prefix": "Error: no seat",
+			"exit_code":    "Exit code 3\nno",
+			"refusal":      "Seat 12A is already taken.",
+		}[r.Name]
 		if text == "" {
 			continue
 		}

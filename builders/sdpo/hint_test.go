@@ -47,7 +47,8 @@ func TestRules(t *testing.T) {
 	}
 	cfg.Hints.Rules = []Rule{{Text: "{{ raise_exception('no') }}"}}
 	got = build(t, cfg, example(t, talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", "Error"))))
-	if got.drops[0].Reason != HintFailed || !strings.Contains(got.drops[0].Detail, "hints.rules[0].text: template line 1") {
+	if got.drops[0].Reason != HintFailed ||
+		!strings.Contains(got.drops[0].Detail, "hints.rules[0].text: template line 1") {
 		t.Errorf("%+v", got.drops)
 	}
 }
@@ -57,7 +58,8 @@ func TestFeedback(t *testing.T) {
 	cfg.Target = "both"
 	cfg.Hints.Allow = []string{"hindsight", "knowable"}
 	cfg.Hints.Sources = []string{sourceFeedback, sourceRules}
-	got := build(t, cfg, example(t, talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", " Error: no seats\n"), says("hm"))))
+	got := build(t, cfg,
+		example(t, talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", " Error: no seats\n"), says("hm"))))
 	want := []string{
 		"1.0>2 failed tool_error feedback: A call of a was tried here before and failed: Error: no seats",
 		"1.0>2 next tool_error rules: Mind the a tool.", // feedback would say nothing new
@@ -172,20 +174,25 @@ func TestConfigRefused(t *testing.T) {
 			c.Hints.Sources = []string{"feedback"}
 			c.Hints.Allow = []string{"hindsight"}
 		},
-		"feedback gives hindsight":                func(c *Config) { c.Hints.Sources = []string{"feedback"} },
-		"success gives hindsight":                 func(c *Config) { c.Hints.Sources = []string{"success"} },
-		"needs hints.command":                     func(c *Config) { c.Hints.Sources = []string{"command"}; c.Hints.Allow = []string{"hindsight"} },
+		"feedback gives hindsight": func(c *Config) { c.Hints.Sources = []string{"feedback"} },
+		"success gives hindsight":  func(c *Config) { c.Hints.Sources = []string{"success"} },
+		"needs hints.command": func(c *Config) {
+			c.Hints.Sources = []string{"command"}
+			c.Hints.Allow = []string{"hindsight"}
+		},
 		"needs hints.rules":                       func(c *Config) { c.Hints.Sources = []string{"rules"} },
 		"hints.sources is empty":                  func(c *Config) { c.Hints.Sources = nil },
 		"emit is empty":                           func(c *Config) { c.Emit = nil },
 		"pattern is missing, and so is json_path": func(c *Config) { c.Detect.Match = []Match{{Tool: "x"}} },
 		"detect.match[0].pattern":                 func(c *Config) { c.Detect.Match = []Match{{Pattern: "("}} },
-		"detect.match[0].tool":                    func(c *Config) { c.Detect.Match = []Match{{Tool: "(", Pattern: "x"}} },
-		"detect.match[0].json_path":               func(c *Config) { c.Detect.Match = []Match{{JSONPath: "x"}} },
-		"detect.transient[0]":                     func(c *Config) { c.Detect.Transient = []string{"("} },
-		"detect.ignore_tools[0]":                  func(c *Config) { c.Detect.IgnoreTools = []string{"("} },
-		"hints.rules[0].error":                    func(c *Config) { c.Hints.Rules = []Rule{{Error: "(", Text: "x"}} },
-		"hints.rules[0].text: template":           func(c *Config) { c.Hints.Rules = []Rule{{Text: "{{"}} },
+		"detect.match[0].tool": func(c *Config) {
+			c.Detect.Match = []Match{{Tool: "(", Pattern: "x"}}
+		},
+		"detect.match[0].json_path":     func(c *Config) { c.Detect.Match = []Match{{JSONPath: "x"}} },
+		"detect.transient[0]":           func(c *Config) { c.Detect.Transient = []string{"("} },
+		"detect.ignore_tools[0]":        func(c *Config) { c.Detect.IgnoreTools = []string{"("} },
+		"hints.rules[0].error":          func(c *Config) { c.Hints.Rules = []Rule{{Error: "(", Text: "x"}} },
+		"hints.rules[0].text: template": func(c *Config) { c.Hints.Rules = []Rule{{Text: "{{"}} },
 	} {
 		t.Run(want, func(t *testing.T) {
 			c := schema.New[Config]()
@@ -209,7 +216,8 @@ func TestHostile(t *testing.T) {
 		calls([3]string{"2", "a", `{"x":2}`}), result("2", special),
 		calls([3]string{"3", "a", `{"x":3}`}), result("3", "Error: lone \xed\xa0\x80 surrogate"))))
 	sites := got.records[0].(*builders.Distillation).Sites
-	if len(sites) != 2 || !strings.Contains(sites[0].Hint, strings.TrimSpace(special)) || got.drops[0].Reason != HintTooLong {
+	if len(sites) != 2 || !strings.Contains(sites[0].Hint, strings.TrimSpace(special)) ||
+		got.drops[0].Reason != HintTooLong {
 		t.Errorf("%d sites, %v", len(sites), got.why())
 	}
 	var many []string

@@ -8,8 +8,8 @@ import (
 )
 
 // leaks says whether a hint shares run words in a row with the target, or the whole of a target that is shorter. Such a
-// teacher copies instead of judging. Words are letters and digits; punctuation between them doesn't count, so that a quoted
-// or re-indented copy is found too. Exact tokens are compared once more where there is a tokenizer.
+// teacher copies instead of judging. Words are letters and digits; punctuation between them doesn't count, so that a
+// quoted or re-indented copy is found too. Exact tokens are compared once more where there is a tokenizer.
 func leaks(hint, target string, run int) bool {
 	in, of := words(hint), words(target)
 	run = min(run, len(of))

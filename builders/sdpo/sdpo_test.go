@@ -45,7 +45,9 @@ func (c *collected) sites() []string {
 			continue
 		}
 		for _, s := range d.Sites {
-			out = append(out, fmt.Sprintf("%d.%d>%d %s %s %s: %s", s.Call, s.CallSeq, s.Result, []string{"failed", "next"}[s.Target], s.Error, s.HintSource, s.Hint))
+			out = append(out,
+				fmt.Sprintf("%d.%d>%d %s %s %s: %s", s.Call, s.CallSeq, s.Result, []string{"failed", "next"}[s.Target],
+					s.Error, s.HintSource, s.Hint))
 		}
 	}
 	return out
@@ -147,26 +149,31 @@ func TestSites(t *testing.T) {
 			sites:    []string{"1.0>2 failed tool_error rules: Mind the weather tool."},
 		},
 		"ids repeat: the nearest call before is meant": {
-			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", "fine"), calls([3]string{"1", "b", "{}"}), result("1", "Error: x"),
+			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", "fine"),
+				calls([3]string{"1", "b", "{}"}), result("1", "Error: x"),
 				calls([3]string{"1", "c", "{}"}), result("1", "fine")),
 			sites: []string{"3.0>4 failed tool_error rules: Mind the b tool."},
 		},
 		"parallel calls apart, results in any order": {
-			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}, [3]string{"2", "b", "{}"}, [3]string{"3", "c", "{}"}),
+			messages: talk(user("hi"),
+				calls([3]string{"1", "a", "{}"}, [3]string{"2", "b", "{}"}, [3]string{"3", "c", "{}"}),
 				result("3", "fine"), result("2", "Error: x"), result("1", "fine")),
 			sites: []string{"1.1>3 failed tool_error rules: Mind the b tool."},
 		},
 		"parallel calls with one id": {
-			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}, [3]string{"1", "b", "{}"}), result("1", "fine"), result("1", "Error: x")),
-			sites:    []string{"1.1>3 failed tool_error rules: Mind the b tool."},
+			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}, [3]string{"1", "b", "{}"}), result("1", "fine"),
+				result("1", "Error: x")),
+			sites: []string{"1.1>3 failed tool_error rules: Mind the b tool."},
 		},
 		"two results of one call: the one that shows the error": {
-			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}, [3]string{"2", "b", "{}"}), result("1", "started"), result("2", "ok"), result("1", "Error: x")),
-			sites:    []string{"1.0>4 failed tool_error rules: Mind the a tool."},
+			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}, [3]string{"2", "b", "{}"}),
+				result("1", "started"), result("2", "ok"), result("1", "Error: x")),
+			sites: []string{"1.0>4 failed tool_error rules: Mind the a tool."},
 		},
 		"an id of two turns back, used anew since": {
-			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", "fine"), says("so"), calls([3]string{"1", "b", "{}"}), user("wait"), result("1", "Error: x")),
-			sites:    []string{"4.0>6 failed tool_error rules: Mind the b tool."},
+			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", "fine"), says("so"),
+				calls([3]string{"1", "b", "{}"}), user("wait"), result("1", "Error: x")),
+			sites: []string{"4.0>6 failed tool_error rules: Mind the b tool."},
 		},
 		"a breach of the schema that the tool took": {
 			tools:    []string{weather},
@@ -184,8 +191,9 @@ func TestSites(t *testing.T) {
 			sites: []string{"1.1>2 failed tool_error rules: Mind the b tool."},
 		},
 		"an orphan": {
-			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("nobody", "Error: x"), result("2", "fine")),
-			why:      []string{"site orphan_result", "example no_site_left"},
+			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("nobody", "Error: x"),
+				result("2", "fine")),
+			why: []string{"site orphan_result", "example no_site_left"},
 		},
 		"a call without a result": {
 			messages: talk(user("hi"), calls([3]string{"1", "weather", `{"city":`}), user("and?")),
@@ -197,30 +205,39 @@ func TestSites(t *testing.T) {
 			why:      []string{"site no_result", "example no_site_left"},
 		},
 		"both targets": {
-			change:   func(c *Config) { c.Target = "both" },
-			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}, [3]string{"2", "b", "{}"}), result("1", "Error: x"), result("2", "ok"), says("I see")),
-			sites:    []string{"1.0>2 failed tool_error rules: Mind the a tool.", "1.0>2 next tool_error rules: Mind the a tool."},
+			change: func(c *Config) { c.Target = "both" },
+			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}, [3]string{"2", "b", "{}"}),
+				result("1", "Error: x"), result("2", "ok"), says("I see")),
+			sites: []string{
+				"1.0>2 failed tool_error rules: Mind the a tool.", "1.0>2 next tool_error rules: Mind the a tool.",
+			},
 		},
 		"the next turn is the user's": {
-			change:   func(c *Config) { c.Target = "next_turn" },
-			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", "Error: x"), user("what?"), says("I see")),
-			why:      []string{"site no_next_turn", "example no_site_left"},
+			change: func(c *Config) { c.Target = "next_turn" },
+			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", "Error: x"), user("what?"),
+				says("I see")),
+			why: []string{"site no_next_turn", "example no_site_left"},
 		},
 		"the next turn fails, too": {
-			change:   func(c *Config) { c.Target = "next_turn" },
-			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", "Error: x"), calls([3]string{"2", "b", "{}"}), result("2", "Error: y"), says("I see")),
-			sites:    []string{"3.0>4 next tool_error rules: Mind the b tool."},
-			why:      []string{"site next_turn_fails"},
+			change: func(c *Config) { c.Target = "next_turn" },
+			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", "Error: x"),
+				calls([3]string{"2", "b", "{}"}), result("2", "Error: y"), says("I see")),
+			sites: []string{"3.0>4 next tool_error rules: Mind the b tool."},
+			why:   []string{"site next_turn_fails"},
 		},
 		"repeats count once, other arguments don't repeat": {
 			messages: talk(user("hi"), calls([3]string{"1", "a", `{"x":1}`}), result("1", "Error: x"), calls([3]string{"2", "a", ` {"x":1}`}), result("2", "Error: x"),
 				calls([3]string{"3", "a", `{"x":2}`}), result("3", "Error: x"), calls([3]string{"4", "b", `{}`}), result("4", "ok"), calls([3]string{"5", "a", `{"x":2}`}), result("5", "Error: x")),
-			sites: []string{"1.0>2 failed tool_error rules: Mind the a tool.", "5.0>6 failed tool_error rules: Mind the a tool.", "9.0>10 failed tool_error rules: Mind the a tool."},
-			why:   []string{"site repeated_failure"},
+			sites: []string{
+				"1.0>2 failed tool_error rules: Mind the a tool.", "5.0>6 failed tool_error rules: Mind the a tool.",
+				"9.0>10 failed tool_error rules: Mind the a tool.",
+			},
+			why: []string{"site repeated_failure"},
 		},
 		"transient errors": {
-			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", "Error: 429 Too Many Requests"), calls([3]string{"2", "a", "{}"}), result("2", "Error: the request timed out")),
-			why:      []string{"site transient_error", "site transient_error", "example no_site_left"},
+			messages: talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", "Error: 429 Too Many Requests"),
+				calls([3]string{"2", "a", "{}"}), result("2", "Error: the request timed out")),
+			why: []string{"site transient_error", "site transient_error", "example no_site_left"},
 		},
 		"the budget": {
 			change:   func(c *Config) { c.MaxSites = 1 },
@@ -301,10 +318,14 @@ func TestOnlySampledTurns(t *testing.T) {
 
 // Each call of a branched trace is one site, in the first branch that has it.
 func TestBranches(t *testing.T) {
-	ex := example(t, talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", "Error: x"), says("first"), says("second"), calls([3]string{"2", "b", "{}"}), result("2", "Error: y")))
+	ex := example(t,
+		talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", "Error: x"), says("first"), says("second"),
+			calls([3]string{"2", "b", "{}"}), result("2", "Error: y")))
 	ex.Graph.Nodes[4].Parent = 2
 	got := build(t, matching(), ex)
-	want := []string{"1.0>2 failed tool_error rules: Mind the a tool.", "4.0>5 failed tool_error rules: Mind the b tool."}
+	want := []string{
+		"1.0>2 failed tool_error rules: Mind the a tool.", "4.0>5 failed tool_error rules: Mind the b tool.",
+	}
 	if d := cmp.Diff(want, got.sites()); d != "" || len(got.records) != 2 {
 		t.Error(d)
 	}
@@ -379,8 +400,8 @@ func TestNoRepair(t *testing.T) {
 	}
 }
 
-// Every error result of errors.jsonl is found and traced to its call, and none is invented: with a pattern of the user's, and
-// with the rules alone.
+// Every error result of errors.jsonl is found and traced to its call, and none is invented: with a pattern of the
+// user's, and with the rules alone.
 func TestRealTraces(t *testing.T) {
 	dir := oracletest.Path(t, "chat", "traces")
 	var traces []struct {
@@ -457,8 +478,8 @@ func readJSON(t testing.TB, path string, into any) {
 	}
 }
 
-// FuzzBuild: whatever a trace holds, each site is a call of an assistant's message with a result behind it, its hint is within its
-// limits, and no example is lost.
+// FuzzBuild: whatever a trace holds, each site is a call of an assistant's message with a result behind it, its hint is
+// within its limits, and no example is lost.
 func FuzzBuild(f *testing.F) {
 	f.Add(talk(user("hi"), calls([3]string{"1", "a", `{"x":1}`}), result("1", "Error: x"), calls([3]string{"1", "a", `{"x":2}`}), result("1", "ok"), says("done")))
 	f.Add(talk(user("hi"), calls([3]string{"", "weather", `{"city":`}, [3]string{"", "b", ""}), result("", "Error: \x00<|im_end|>"), `{"role":"function","name":"b","content":[{"type":"text","text":"Error"}]}`))
@@ -501,7 +522,8 @@ func FuzzBuild(f *testing.F) {
 				t.Fatal(err)
 			}
 			for _, s := range d.Sites {
-				if s.Call >= len(p.Nodes) || s.CallSeq >= len(p.Nodes[s.Call].Message.ToolCalls) || s.Result >= len(p.Nodes) || s.Result >= 0 && s.Result <= s.Call ||
+				if s.Call >= len(p.Nodes) || s.CallSeq >= len(p.Nodes[s.Call].Message.ToolCalls) ||
+					s.Result >= len(p.Nodes) || s.Result >= 0 && s.Result <= s.Call ||
 					strings.TrimSpace(s.Hint) == "" || s.Target == builders.NextTurn && s.Result < 0 {
 					t.Fatalf("%+v in %d messages", s, len(p.Nodes))
 				}

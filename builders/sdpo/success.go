@@ -13,8 +13,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// successSource answers with what another rollout of the task did at the same prompt, where that worked. What the siblings
-// did is found once a group.
+// successSource answers with what another rollout of the task did at the same prompt, where that worked. What the
+// siblings did is found once a group.
 type successSource struct{}
 
 func (successSource) hint(context.Context, *site) (hint, error) { return hint{}, nil }
@@ -49,8 +49,8 @@ func (sb *siblings) learn(t *trace) {
 	}
 }
 
-// hint is a call that worked at the site's prompt: of the same tool if there is one, else the first. Rollouts share a prompt
-// when the messages before the turn say the same; the ids of calls, which are noise, apart.
+// hint is a call that worked at the site's prompt: of the same tool if there is one, else the first. Rollouts share a
+// prompt when the messages before the turn say the same; the ids of calls, which are noise, apart.
 func (sb *siblings) hint(s *site) hint {
 	if s.target != builders.FailedTurn {
 		return hint{}

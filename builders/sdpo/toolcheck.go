@@ -36,8 +36,9 @@ type fault struct {
 type checker struct {
 	classes map[string]bool // of Detect.Calls
 
-	mu      sync.Mutex
-	schemas map[xxh3.Uint128]*jsonschema.Schema // by a hash of the tool's definition; nil: there is none that can be used
+	mu sync.Mutex
+	// By a hash of the tool's definition; nil: there is none that can be used.
+	schemas map[xxh3.Uint128]*jsonschema.Schema
 }
 
 // maxSchemas bounds how many tools' schemas are kept compiled.
@@ -88,8 +89,8 @@ func toolNamed(tools []chat.Tool, name string) *chat.Tool {
 	return nil
 }
 
-// arguments are a call's arguments as a JSON object, or why they are none. Empty arguments stand for no arguments, as most
-// frameworks read them.
+// arguments are a call's arguments as a JSON object, or why they are none. Empty arguments stand for no arguments, as
+// most frameworks read them.
 func arguments(made *chat.ToolCall) (args json.Raw, why string) {
 	text := strings.TrimSpace(made.Arguments)
 	if made.AsObject && made.Parsed != nil {
@@ -125,8 +126,8 @@ func finite(v json.Raw) bool {
 	return stdjson.Valid(v)
 }
 
-// violations says what a tool's schema objects to in arguments, sorted, each once. A tool without a schema that can be used
-// objects to nothing.
+// violations says what a tool's schema objects to in arguments, sorted, each once. A tool without a schema that can be
+// used objects to nothing.
 func (k *checker) violations(tool *chat.Tool, args json.Raw) []string {
 	s := k.schema(tool)
 	if s == nil || !moderate(args) {
@@ -149,7 +150,8 @@ func (k *checker) violations(tool *chat.Tool, args json.Raw) []string {
 	return slices.Compact(out)
 }
 
-// circular says whether a validation found that the schema refers to itself without end: it says nothing about the arguments.
+// circular says whether a validation found that the schema refers to itself without end: it says nothing about the
+// arguments.
 func circular(e *jsonschema.ValidationError) bool {
 	_, is := e.ErrorKind.(*kind.RefCycle)
 	return is || slices.ContainsFunc(e.Causes, circular)
@@ -211,8 +213,8 @@ func parameters(tool *chat.Tool) json.Raw {
 	return nil
 }
 
-// compile returns nil where there is no schema or it can't be used: it comes with the data, and is not trusted. Nothing is
-// loaded from elsewhere.
+// compile returns nil where there is no schema or it can't be used: it comes with the data, and is not trusted. Nothing
+// is loaded from elsewhere.
 func compile(schema json.Raw) *jsonschema.Schema {
 	if schema == nil || len(schema) > 1<<20 || !moderate(schema) {
 		return nil
@@ -253,8 +255,8 @@ type anything string
 func (anything) MatchString(string) bool { return true }
 func (a anything) String() string        { return string(a) }
 
-// explain lists what a validation found, in words for a model, without the values that are wrong: a hint is to say what is
-// right.
+// explain lists what a validation found, in words for a model, without the values that are wrong: a hint is to say what
+// is right.
 func explain(e *jsonschema.ValidationError, out *[]string) {
 	at := place(e.InstanceLocation)
 	say := func(format string, a ...any) { *out = append(*out, fmt.Sprintf(format, a...)) }

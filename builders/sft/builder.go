@@ -91,7 +91,13 @@ func (b *Builder) candidates(g *ttc.Group, e int, out builders.Output) error {
 		if _, ok := turns[c.Turn]; !ok {
 			order = append(order, c.Turn)
 		}
-		turns[c.Turn] = append(turns[c.Turn], choice{example: e, candidate: i, score: c.Score, scored: true, why: unusable(c)})
+		turns[c.Turn] = append(turns[c.Turn], choice{
+			example:   e,
+			candidate: i,
+			score:     c.Score,
+			scored:    true,
+			why:       unusable(c),
+		})
 	}
 	if others > 0 {
 		d := drop(ex, "candidate", pairs.OtherName)
@@ -299,7 +305,16 @@ func ofCandidate(g *ttc.Group, c choice, score *float64) builders.Record {
 }
 
 func drop(ex *ttc.Example, unit string, why ledger.Reason) ledger.Drop {
-	return ledger.Drop{Stage: ledger.Build, Reason: why, Unit: unit, Run: ex.Run, Example: ex.ID, Index: -1, File: ex.File, Offset: ex.Offset}
+	return ledger.Drop{
+		Stage:   ledger.Build,
+		Reason:  why,
+		Unit:    unit,
+		Run:     ex.Run,
+		Example: ex.ID,
+		Index:   -1,
+		File:    ex.File,
+		Offset:  ex.Offset,
+	}
 }
 
 func (b *Builder) dropOf(ex *ttc.Example, c choice) ledger.Drop {

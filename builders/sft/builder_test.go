@@ -143,14 +143,16 @@ func TestBranches(t *testing.T) {
 func TestContextIsNotImitated(t *testing.T) {
 	one := 1.0
 	ex := &ttc.Example{ID: "x", Reward: &one, Graph: ttc.Chain(messages(1), ttc.No)}
-	if got := build(t, schema.New[Config](), &ttc.Group{Examples: []*ttc.Example{ex}}).lines; len(got) != 1 || got[0] != "drop rollout x nothing_to_train" {
+	if got := build(t, schema.New[Config](), &ttc.Group{Examples: []*ttc.Example{ex}}).lines; len(got) != 1 ||
+		got[0] != "drop rollout x nothing_to_train" {
 		t.Error(got)
 	}
 }
 
 func TestBadConfigs(t *testing.T) {
 	for _, change := range []func(*Config){
-		func(c *Config) { c.Select = "x" }, func(c *Config) { c.N = 0 }, func(c *Config) { c.Select = "threshold" }, func(c *Config) { c.Train = "" },
+		func(c *Config) { c.Select = "x" }, func(c *Config) { c.N = 0 }, func(c *Config) { c.Select = "threshold" },
+		func(c *Config) { c.Train = "" },
 	} {
 		if _, err := New(config(change)); err == nil {
 			t.Errorf("%+v", config(change))
@@ -207,7 +209,8 @@ func TestFailedCalls(t *testing.T) {
 		"recorded": {config(func(*Config) {}), recorded, masked},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := build(t, c.cfg, &ttc.Group{Examples: []*ttc.Example{c.ex}}).lines; len(got) != 1 || got[0] != c.want {
+			if got := build(t, c.cfg, &ttc.Group{Examples: []*ttc.Example{c.ex}}).lines; len(got) != 1 ||
+				got[0] != c.want {
 				t.Errorf("%s: %v, want %s", name, got, c.want)
 			}
 		})

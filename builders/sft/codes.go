@@ -12,7 +12,8 @@ const (
 // Codes are the pages of the reasons above, for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{
-		ledger.NewCode(BelowMinScore, "build", "The score does not reach min_score.", "Lower min_score if you want weaker examples."),
+		ledger.NewCode(BelowMinScore, "build", "The score does not reach min_score.",
+			"Lower min_score if you want weaker examples."),
 		ledger.NewCode(NotBest, "build", "Others of the same task or turn score better, and only the best n are imitated.", "Raise n."),
 		ledger.NewCode(
 			OnlyFailed, "build", "All that the model did in this rollout are failed tool calls, which are not imitated.",

@@ -97,8 +97,8 @@ func LookupPair(n *yaml.Node, path ...string) (key, value *yaml.Node) {
 	return key, n
 }
 
-// Rewrite replaces a scalar's text, as a variable's value does. What was written is kept, and an unquoted scalar gets the
-// type that its new text has.
+// Rewrite replaces a scalar's text, as a variable's value does. What was written is kept, and an unquoted scalar gets
+// the type that its new text has.
 func (d *Document) Rewrite(n *yaml.Node, text string) {
 	o := d.origins[n]
 	if !o.rewrote {
@@ -106,7 +106,8 @@ func (d *Document) Rewrite(n *yaml.Node, text string) {
 	}
 	d.origins[n] = o
 	n.Value = text
-	if n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle|yaml.TaggedStyle) == 0 {
+	if n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle|yaml.TaggedStyle) ==
+		0 {
 		n.Tag = ""
 	}
 }
@@ -201,8 +202,8 @@ func (d *Document) ReportText(n *yaml.Node, piece, ptr string, f finding.Finding
 	return d.Report(n, ptr, f)
 }
 
-// Set puts a value at a path, creating the mappings on the way, and says that all of it was written in src at the nodes'
-// own lines and columns. It returns false where the path leads through a scalar or past the end of a list.
+// Set puts a value at a path, creating the mappings on the way, and says that all of it was written in src at the
+// nodes' own lines and columns. It returns false where the path leads through a scalar or past the end of a list.
 func (d *Document) Set(path []string, value *yaml.Node, src *Source) bool {
 	d.own(value, src)
 	at := d.Root

@@ -26,20 +26,25 @@ type expander struct {
 func (x *expander) fail(n *yaml.Node, ptr, code, msg, fix string) {
 	switch {
 	case len(x.findings) < MaxFindings:
-		x.findings = append(x.findings, x.src.report(n, ptr, finding.Finding{Code: code, Severity: finding.Error, Message: msg, Fix: fix}))
+		x.findings = append(x.findings,
+			x.src.report(n, ptr, finding.Finding{Code: code, Severity: finding.Error, Message: msg, Fix: fix}))
 	case len(x.findings) == MaxFindings:
 		x.findings = append(x.findings, More(x.src.Name))
 	}
 }
 
-// MaxFindings bounds what is said about one text, or one block of it: each finding shows its line, and a line may be long.
+// MaxFindings bounds what is said about one text, or one block of it: each finding shows its line, and a line may be
+// long.
 const MaxFindings = 500
 
 // More is the finding that stands for all that are not shown.
 func More(file string) finding.Finding {
 	return finding.Finding{
-		File: file, Code: CodeMore, Severity: finding.Error, Message: fmt.Sprintf("more than %d findings, the rest is not shown", MaxFindings),
-		Fix: "correct these first",
+		File:     file,
+		Code:     CodeMore,
+		Severity: finding.Error,
+		Message:  fmt.Sprintf("more than %d findings, the rest is not shown", MaxFindings),
+		Fix:      "correct these first",
 	}
 }
 
@@ -50,17 +55,20 @@ func (x *expander) expand(n *yaml.Node, ptr string, depth int) *yaml.Node {
 	}
 	if x.nodes++; x.nodes > x.lim.Nodes {
 		x.stopped = true
-		x.fail(n, ptr, CodeTooMany, fmt.Sprintf("more than %d values once aliases are resolved", x.lim.Nodes), "write the values out instead of aliasing aliases")
+		x.fail(n, ptr, CodeTooMany, fmt.Sprintf("more than %d values once aliases are resolved", x.lim.Nodes),
+			"write the values out instead of aliasing aliases")
 		return nil
 	}
 	if x.text += len(n.Value); x.text > x.lim.Text {
 		x.stopped = true
-		x.fail(n, ptr, CodeTooMany, fmt.Sprintf("more than %d bytes of values once aliases are resolved", x.lim.Text), "name a file instead of repeating a long text")
+		x.fail(n, ptr, CodeTooMany, fmt.Sprintf("more than %d bytes of values once aliases are resolved", x.lim.Text),
+			"name a file instead of repeating a long text")
 		return nil
 	}
 	if depth > x.lim.Depth {
 		x.stopped = true
-		x.fail(n, ptr, CodeTooDeep, fmt.Sprintf("values are nested more than %d deep", x.lim.Depth), "flatten the configuration")
+		x.fail(n, ptr, CodeTooDeep, fmt.Sprintf("values are nested more than %d deep", x.lim.Depth),
+			"flatten the configuration")
 		return nil
 	}
 	if n.Kind == yaml.AliasNode {
@@ -107,7 +115,8 @@ func (x *expander) mapping(n, c *yaml.Node, ptr string, depth int) {
 			key.Value = unguard(key.Value)
 		}
 		if key.Kind != yaml.ScalarNode {
-			x.fail(n.Content[i], ptr, CodeBadKey, "a key must be a plain text, this is "+Describe(key), "write `name: value`")
+			x.fail(n.Content[i], ptr, CodeBadKey, "a key must be a plain text, this is "+Describe(key),
+				"write `name: value`")
 			continue
 		}
 		child := ptr + "/" + Escape(key.Value)
@@ -116,7 +125,8 @@ func (x *expander) mapping(n, c *yaml.Node, ptr string, depth int) {
 			continue
 		}
 		if first := seen[key.Value]; first != nil { // the last one counts, as in Python's reader
-			x.fail(n.Content[i], child, CodeDuplicate, fmt.Sprintf("%q is set twice: first on line %d", key.Value, first.Line), "remove one of them")
+			x.fail(n.Content[i], child, CodeDuplicate,
+				fmt.Sprintf("%q is set twice: first on line %d", key.Value, first.Line), "remove one of them")
 			if j, ok := at[key.Value]; ok {
 				c.Content[j], c.Content[j+1] = nil, nil
 			}
@@ -149,7 +159,8 @@ func (x *expander) merge(n *yaml.Node, ptr string, depth int) []*yaml.Node {
 		var pairs []*yaml.Node
 		for _, e := range v.Content {
 			if e.Kind != yaml.MappingNode {
-				x.fail(e, ptr, CodeBadMerge, "`<<` merges mappings, this is "+Describe(e), "name an anchor of a mapping")
+				x.fail(e, ptr, CodeBadMerge, "`<<` merges mappings, this is "+Describe(e),
+					"name an anchor of a mapping")
 				continue
 			}
 			pairs = append(pairs, e.Content...)

@@ -35,14 +35,20 @@ func Parse(name string, text []byte, lim Limits) (*Document, []finding.Finding) 
 		return nil, []finding.Finding{{File: name, Code: code, Severity: finding.Error, Message: msg, Fix: fix}}
 	}
 	if len(text) > lim.Bytes {
-		return whole(CodeTooLarge, fmt.Sprintf("the file has %d bytes, more than the limit of %d", len(text), lim.Bytes),
+		return whole(CodeTooLarge,
+			fmt.Sprintf("the file has %d bytes, more than the limit of %d", len(text), lim.Bytes),
 			"check that this is the configuration and not a data file")
 	}
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	src.lines = splitLines(string(text))
 	if !utf8.Valid(text) {
 		line := 1 + bytes.Count(text[:invalidAt(text)], []byte("\n"))
-		f := finding.Finding{Code: CodeSyntax, Severity: finding.Error, Message: "the text is not UTF-8", Fix: "save the file as UTF-8"}
+		f := finding.Finding{
+			Code:     CodeSyntax,
+			Severity: finding.Error,
+			Message:  "the text is not UTF-8",
+			Fix:      "save the file as UTF-8",
+		}
 		return nil, []finding.Finding{src.place(f, line, 1, 1)}
 	}
 	var root, more yaml.Node
@@ -59,7 +65,12 @@ func Parse(name string, text []byte, lim Limits) (*Document, []finding.Finding) 
 	x := expander{doc: doc, src: src, lim: lim, open: map[*yaml.Node]bool{}, guarded: len(guarded) != len(text)}
 	doc.Root = x.expand(Content(&root), "", 0)
 	if err := decodeNode(dec, &more); err == nil {
-		f := finding.Finding{Code: CodeManyDocs, Severity: finding.Error, Message: "the file has more than one YAML document", Fix: "keep one; remove the line ---"}
+		f := finding.Finding{
+			Code:     CodeManyDocs,
+			Severity: finding.Error,
+			Message:  "the file has more than one YAML document",
+			Fix:      "keep one; remove the line ---",
+		}
 		x.findings = append(x.findings, src.place(f, max(1, more.Line), max(1, more.Column), max(1, more.Column)))
 	} else if !errors.Is(err, io.EOF) {
 		x.findings = append(x.findings, src.syntax(guarded, err))
@@ -69,16 +80,19 @@ func Parse(name string, text []byte, lim Limits) (*Document, []finding.Finding) 
 	}
 	if doc.Root.Kind != yaml.MappingNode {
 		return nil, append(x.findings, doc.Report(doc.Root, "", finding.Finding{
-			Code: CodeNotMapping, Severity: finding.Error,
-			Message: "a configuration is a mapping of sections, this is " + Describe(doc.Root), Fix: "write `section: ...`, for example `finetuning:`",
+			Code:     CodeNotMapping,
+			Severity: finding.Error,
+			Message:  "a configuration is a mapping of sections, this is " + Describe(doc.Root),
+			Fix:      "write `section: ...`, for example `finetuning:`",
 		}))
 	}
 	return doc, x.findings
 }
 
-// A reference to a variable is written ${NAME}, whose brace ends a flow mapping: NAT, which replaces references in the raw
-// text, reads {host: ${HOST}}, and YAML does not. So the characters of references stand behind as many others of the
-// private use area while the text is parsed, which keeps every column, and come back in the nodes. No value is put in.
+// A reference to a variable is written ${NAME}, whose brace ends a flow mapping: NAT, which replaces references in the
+// raw text, reads {host: ${HOST}}, and YAML does not. So the characters of references stand behind as many others of
+// the private use area while the text is parsed, which keeps every column, and come back in the nodes. No value is put
+// in.
 const guardBase = 0xE100
 
 var (
@@ -175,7 +189,8 @@ func tabbed(text []byte, at int) bool {
 }
 
 func stoppedAt(text []byte) int {
-	r := &oneByteReader{text: slices.Concat(text, []byte("\n\n\n\n"))} // so that looking ahead ends before the text does
+	// So that looking ahead ends before the text does.
+	r := &oneByteReader{text: slices.Concat(text, []byte("\n\n\n\n"))}
 	dec := yaml.NewDecoder(r)
 	for {
 		var n yaml.Node
@@ -195,7 +210,8 @@ func isForbidden(r rune) bool {
 	return unicode.IsControl(r) && !strings.ContainsRune("\t\n\r\u0085", r) || r == 0xfffe || r == 0xffff
 }
 
-// lookAhead is how far the library's scanner reads past the character that it stumbles over, measured where that is the first.
+// lookAhead is how far the library's scanner reads past the character that it stumbles over, measured where that is the
+// first.
 var lookAhead = sync.OnceValue(func() int {
 	r := &oneByteReader{text: []byte("@\n\n\n\n\n\n\n\n")} // a character that nothing can begin with
 	if decodeNode(yaml.NewDecoder(r), new(yaml.Node)) == nil || r.read == len(r.text) {

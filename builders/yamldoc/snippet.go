@@ -53,7 +53,8 @@ func (s *Source) snippet(line, col, end int) string {
 	return cropped(out, from, max(to, from+1))
 }
 
-// hiddenIn finds what sounds secret, as ranges of characters. Where the text begins in the middle of a line, so may a secret.
+// hiddenIn finds what sounds secret, as ranges of characters. Where the text begins in the middle of a line, so may a
+// secret.
 func hiddenIn(text []rune, cut bool) (hide [][2]int) {
 	whole := string(text)
 	for _, span := range secret.SpansOfSetting(whole) {
@@ -88,10 +89,12 @@ func cropped(line []rune, from, to int) string {
 		caret.WriteByte(' ')
 	}
 	clean := strings.Map(printable, string(line))
-	return lead + clean + tail + "\n" + strings.Repeat(" ", len(lead)) + caret.String() + strings.Repeat("^", max(1, to-from))
+	return lead + clean + tail + "\n" + strings.Repeat(" ", len(lead)) + caret.String() +
+		strings.Repeat("^", max(1, to-from))
 }
 
-// printable keeps control characters of a hostile file off the terminal: one character for each, so that the caret stands right.
+// printable keeps control characters of a hostile file off the terminal: one character for each, so that the caret
+// stands right.
 func printable(r rune) rune {
 	if r == '\t' || terminal.Safe(r) {
 		return r

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// promised are the packages of the Go API we promise. A type that their exported signatures name is promised with them, so it
-// has to live in one of them too.
+// promised are the packages of the Go API we promise. A type that their exported signatures name is promised with them,
+// so it has to live in one of them too.
 var promised = []string{
 	"ttc", "ttc/chat", "ttc/chat/template", "ttc/json", "ttc/ledger", "ttc/pyvalue",
 	"builders", "builders/finding", "pairs", "plugins/sdk", "plugins/proto", "plugins/proto/nat/builder/v1",
@@ -30,8 +30,10 @@ func TestPromisedSignatures(t *testing.T) {
 	for _, p := range promised {
 		paths = append(paths, module+p)
 	}
-	pkgs, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedDeps |
-		packages.NeedExportFile}, paths...)
+	pkgs, err := packages.Load(&packages.Config{
+		Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedDeps |
+			packages.NeedExportFile,
+	}, paths...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +63,8 @@ const (
 // docLines is how long `go doc` of a promised package may be: what fits on a screen is read.
 const docLines = 60
 
-// TestPackagesSayWhetherTheyArePromised reads every package's comment, and of the promised ones `go doc` and the examples.
+// TestPackagesSayWhetherTheyArePromised reads every package's comment, and of the promised ones `go doc` and the
+// examples.
 func TestPackagesSayWhetherTheyArePromised(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range list(t, module+"...") {

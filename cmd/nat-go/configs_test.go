@@ -25,7 +25,11 @@ func TestConfigsAreSound(t *testing.T) {
 		t.Fatalf("only %d configurations found", len(files))
 	}
 	for _, file := range files {
-		c, found := config.Load(file, config.Options{Types: builtin.Types(), Run: true, Getenv: func(string) (string, bool) { return "", false }})
+		c, found := config.Load(file, config.Options{
+			Types:  builtin.Types(),
+			Run:    true,
+			Getenv: func(string) (string, bool) { return "", false },
+		})
 		if c == nil || finding.Failed(found) {
 			t.Errorf("%s: %+v", file, found)
 		}

@@ -19,7 +19,10 @@ import (
 // TestClosedOutput: a command whose output nobody reads says so instead of ending without a word.
 func TestClosedOutput(t *testing.T) {
 	b := newBed(t, 5)
-	for _, args := range [][]string{{"formats"}, {"finetune", "run", "--config-file", "finetune.yml", "--run-id", "r", "--json"}} {
+	for _, args := range [][]string{
+		{"formats"},
+		{"finetune", "run", "--config-file", "finetune.yml", "--run-id", "r", "--json"},
+	} {
 		r, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
@@ -30,7 +33,8 @@ func TestClosedOutput(t *testing.T) {
 		cmd.Stdout, cmd.Stderr = w, &stderr
 		_ = cmd.Run()
 		w.Close()
-		if got := cmd.ProcessState.ExitCode(); got != 3 || !strings.Contains(stderr.String(), "not all of the output was written") {
+		if got := cmd.ProcessState.ExitCode(); got != 3 ||
+			!strings.Contains(stderr.String(), "not all of the output was written") {
 			t.Errorf("%v: %v: %s", args, cmd.ProcessState, stderr.String())
 		}
 	}
@@ -52,7 +56,9 @@ func TestOutputsStayWhatTheyAre(t *testing.T) {
 	}
 	defer reader.Close()
 	for i, path := range []string{"/dev/null", "pipe", "link.prom"} {
-		b.must(t, b.command(nil, "finetune", "run", "--config-file", "finetune.yml", "--run-id", fmt.Sprint(i), "--metrics", path, "--dry-run"))
+		b.must(t,
+			b.command(nil, "finetune", "run", "--config-file", "finetune.yml", "--run-id", fmt.Sprint(i), "--metrics",
+				path, "--dry-run"))
 	}
 	if err := os.Symlink("target.html", filepath.Join(b.dir, "link.html")); err != nil {
 		t.Fatal(err)
@@ -63,7 +69,12 @@ func TestOutputsStayWhatTheyAre(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(b.dir, "target.html")); err != nil || len(text) == 0 {
 		t.Errorf("the page's link has a target of %d bytes, %v", len(text), err)
 	}
-	for path, mode := range map[string]fs.FileMode{filepath.Join(b.dir, "link.html"): fs.ModeSymlink, "/dev/null": fs.ModeCharDevice, pipe: fs.ModeNamedPipe, filepath.Join(b.dir, "link.prom"): fs.ModeSymlink} {
+	for path, mode := range map[string]fs.FileMode{
+		filepath.Join(b.dir, "link.html"): fs.ModeSymlink,
+		"/dev/null":                       fs.ModeCharDevice,
+		pipe:                              fs.ModeNamedPipe,
+		filepath.Join(b.dir, "link.prom"): fs.ModeSymlink,
+	} {
 		t.Run(path, func(t *testing.T) {
 			if info, err := os.Lstat(path); err != nil || info.Mode()&mode == 0 {
 				t.Errorf("%s is %v, %v", path, info.Mode(), err)
@@ -74,7 +85,8 @@ func TestOutputsStayWhatTheyAre(t *testing.T) {
 	if _, err := reader.Read(text); err != nil || string(text) != "# HELP" {
 		t.Errorf("the pipe got %q, %v", text, err)
 	}
-	if text, err := os.ReadFile(filepath.Join(b.dir, "target.prom")); err != nil || !bytes.HasPrefix(text, []byte("# HELP")) {
+	if text, err := os.ReadFile(filepath.Join(b.dir, "target.prom")); err != nil ||
+		!bytes.HasPrefix(text, []byte("# HELP")) {
 		t.Errorf("the link's target has %.20q, %v", text, err)
 	}
 }
@@ -90,22 +102,25 @@ trainer_adapters:
       customization_config: m/c@v1, dataset_output_dir: "copies[1]*"}
 finetuning: {trainer: t, trainer_adapter: a}
 `)
-	b.must(t, b.command(nil, "finetune", "run", "--config-file", "custom.yml", "--run-id", "r", "--output-dir", "out[a-z]", "--dry-run"))
+	b.must(t,
+		b.command(nil, "finetune", "run", "--config-file", "custom.yml", "--run-id", "r", "--output-dir", "out[a-z]",
+			"--dry-run"))
 	for _, name := range []string{"training_file.jsonl", "validation_file.jsonl"} {
 		t.Run(name, func(t *testing.T) {
 			want, err := os.ReadFile(filepath.Join(b.dir, "out[a-z]", "r", "dataset", "customizer", name))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, err := os.ReadFile(filepath.Join(b.dir, "copies[1]*", "r", name)); err != nil || !bytes.Equal(got, want) {
+			if got, err := os.ReadFile(filepath.Join(b.dir, "copies[1]*", "r", name)); err != nil ||
+				!bytes.Equal(got, want) {
 				t.Errorf("%s: %d bytes, %v", name, len(got), err)
 			}
 		})
 	}
 }
 
-// TestConvertKilled kills a conversion at points in time: the run is sound, or says that the command is to be run again,
-// which makes it so.
+// TestConvertKilled kills a conversion at points in time: the run is sound, or says that the command is to be run
+// again, which makes it so.
 func TestConvertKilled(t *testing.T) {
 	b := newBed(t, 200)
 	b.must(t, b.run(nil, "out"))
@@ -124,7 +139,8 @@ func TestConvertKilled(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		r := finish(t, b.command(nil, "dataset", "verify", run))
-		if r.code != 0 && (r.code != 1 || !strings.Contains(r.stdout, "was interrupted here")) || strings.Contains(r.stdout, "NG5001") {
+		if r.code != 0 && (r.code != 1 || !strings.Contains(r.stdout, "was interrupted here")) ||
+			strings.Contains(r.stdout, "NG5001") {
 			t.Fatalf("killed after %d/12: exit %d: %s%s", i, r.code, r.stdout, r.stderr)
 		}
 		b.must(t, convert())
@@ -158,7 +174,8 @@ func TestConvertOnAFullDisk(t *testing.T) {
 	}
 	mount("remount,size=" + strings.Fields(string(used))[0] + "m")
 	run := filepath.Join("disk", "r")
-	b.refused(t, b.command(nil, "dataset", "convert", run, "--format", "openai", "--format", "kto"), 3, "no space left on device")
+	b.refused(t, b.command(nil, "dataset", "convert", run, "--format", "openai", "--format", "kto"), 3,
+		"no space left on device")
 	b.must(t, b.command(nil, "dataset", "verify", run))
 	if d := cmp.Diff(want, b.content(t, "disk")); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
@@ -171,7 +188,8 @@ func TestVerifyStartsFromTheManifest(t *testing.T) {
 	b.must(t, b.run(nil, "out"))
 	for name, want := range map[string]string{
 		"dataset/trl/rows.jsonl": "dataset/trl/rows.jsonl", "records/records.log": "records/records.log",
-		"records/decisions.bin": "records/decisions.bin", "manifest.json": "not verifiable", "dataset/trl/train.jsonl": "trl/train.jsonl",
+		"records/decisions.bin": "records/decisions.bin", "manifest.json": "not verifiable",
+		"dataset/trl/train.jsonl": "trl/train.jsonl",
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(b.dir, "out", "r", filepath.FromSlash(name))
@@ -179,7 +197,8 @@ func TestVerifyStartsFromTheManifest(t *testing.T) {
 			if err := os.Rename(path, away); err != nil {
 				t.Fatal(err)
 			}
-			if r := finish(t, b.command(nil, "dataset", "verify", "out/r")); r.code != 1 || !strings.Contains(r.stdout, want) {
+			if r := finish(t, b.command(nil, "dataset", "verify", "out/r")); r.code != 1 ||
+				!strings.Contains(r.stdout, want) {
 				t.Errorf("without %s: exit %d: %s%s", name, r.code, r.stdout, r.stderr)
 			}
 			if err := os.Rename(away, path); err != nil {
@@ -198,12 +217,13 @@ func TestVerifyStartsFromTheManifest(t *testing.T) {
 func (b *bed) refusedBy(t *testing.T, cmd *exec.Cmd, code int, why string) {
 	t.Helper()
 	if r := finish(t, cmd); r.code != code || !strings.Contains(r.stdout, why) {
-		t.Errorf("%s: exit %d, want %d and %q: %s%s", strings.Join(cmd.Args[1:], " "), r.code, code, why, r.stdout, r.stderr)
+		t.Errorf("%s: exit %d, want %d and %q: %s%s", strings.Join(cmd.Args[1:], " "), r.code, code, why, r.stdout,
+			r.stderr)
 	}
 }
 
-// TestRunFolderRemovedDuringTheRun takes the folder, or a part of it, away at points in time: the run ends in an error, or
-// had ended before with the right bytes. Never is another data set called complete.
+// TestRunFolderRemovedDuringTheRun takes the folder, or a part of it, away at points in time: the run ends in an error,
+// or had ended before with the right bytes. Never is another data set called complete.
 func TestRunFolderRemovedDuringTheRun(t *testing.T) {
 	b := newBed(t, 300)
 	began := time.Now()
@@ -228,7 +248,8 @@ func TestRunFolderRemovedDuringTheRun(t *testing.T) {
 				}
 			}
 			if exists(b.dir, out, "r", "manifest.json") && what != "." {
-				if r := finish(t, b.command(nil, "dataset", "verify", out+"/r")); r.code != 0 && exists(b.dir, out, "r", what) {
+				if r := finish(t, b.command(nil, "dataset", "verify", out+"/r")); r.code != 0 &&
+					exists(b.dir, out, "r", what) {
 					t.Errorf("%s removed: exit 0, then %s", what, r.stdout)
 				}
 			}
@@ -243,7 +264,8 @@ func TestRunFolderHasOneOwner(t *testing.T) {
 	joined := regexp.MustCompile(`filepath\.Join\([^)]*"(records|dataset|batches|collected|teacher|trainer)"`)
 	allowed := regexp.MustCompile(`fmt\.Errorf|exit\.|NewCode|Var\(|doc:|Message:|scratch|warn\(|Short:|Long:|^\s*//`)
 	err := filepath.WalkDir("internal", func(path string, e fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "internal/runfolder/") {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
+			strings.HasPrefix(path, "internal/runfolder/") {
 			return err
 		}
 		text, err := os.ReadFile(path)

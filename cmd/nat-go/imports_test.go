@@ -12,8 +12,9 @@ import (
 
 const module = "github.com/nat-go/nat-go/"
 
-// mayImport says, for each part of the tree, which parts of it a package may import directly. A pattern ending in /... is
-// a whole subtree. A package is judged by the longest pattern it matches; imports within its own pattern are always fine.
+// mayImport says, for each part of the tree, which parts of it a package may import directly. A pattern ending in /...
+// is a whole subtree. A package is judged by the longest pattern it matches; imports within its own pattern are always
+// fine.
 var mayImport = map[string][]string{
 	"ttc/json":                       {},
 	"ttc/ledger":                     {},
@@ -35,20 +36,31 @@ var mayImport = map[string][]string{
 	"ttc/group":                      {"internal/...", "ttc/..."},
 	"pairs":                          {"ttc/..."},
 	"builders":                       {"ttc", "ttc/json", "ttc/chat", "ttc/ledger"},
-	"builders/...":                   {"internal/...", "builders", "builders/schema", "builders/finding", "builders/yamldoc", "pairs", "ttc/..."},
-	"plugins":                        {},
-	"plugins/proto/...":              {},
-	"plugins/python":                 {},
-	"plugins/wire":                   {"plugins/proto/...", "builders", "ttc/..."},
-	"plugins/sdk/...":                {"internal/...", "plugins/proto/...", "plugins/wire", "builders", "builders/schema", "builders/finding", "builders/yamldoc", "ttc/..."},
-	"plugins/host/...":               {"internal/...", "plugins/proto/...", "plugins/wire", "builders", "builders/schema", "builders/finding", "builders/yamldoc", "ttc/..."},
-	"plugins/conformance/...":        {"internal/...", "plugins/proto/...", "plugins/wire", "plugins/host/...", "plugins/sdk/...", "builders", "builders/schema", "builders/finding", "builders/yamldoc", "ttc/..."},
-	"collator":                       {"internal/...", "collator/...", "builders", "ttc/..."},
-	"collator/...":                   {"internal/...", "collator/...", "builders", "ttc/..."},
-	"collator/loss":                  {"internal/...", "collator/...", "builders", "ttc/...", "kernels/..."},
-	"collator/teacher":               {"internal/...", "collator/...", "builders", "ttc/...", "kernels/..."},
-	"cmd/...":                        {"..."},
-	"examples/...":                   {"..."},
+	"builders/...": {
+		"internal/...", "builders", "builders/schema", "builders/finding", "builders/yamldoc", "pairs", "ttc/...",
+	},
+	"plugins":           {},
+	"plugins/proto/...": {},
+	"plugins/python":    {},
+	"plugins/wire":      {"plugins/proto/...", "builders", "ttc/..."},
+	"plugins/sdk/...": {
+		"internal/...", "plugins/proto/...", "plugins/wire", "builders", "builders/schema", "builders/finding",
+		"builders/yamldoc", "ttc/...",
+	},
+	"plugins/host/...": {
+		"internal/...", "plugins/proto/...", "plugins/wire", "builders", "builders/schema", "builders/finding",
+		"builders/yamldoc", "ttc/...",
+	},
+	"plugins/conformance/...": {
+		"internal/...", "plugins/proto/...", "plugins/wire", "plugins/host/...", "plugins/sdk/...", "builders",
+		"builders/schema", "builders/finding", "builders/yamldoc", "ttc/...",
+	},
+	"collator":         {"internal/...", "collator/...", "builders", "ttc/..."},
+	"collator/...":     {"internal/...", "collator/...", "builders", "ttc/..."},
+	"collator/loss":    {"internal/...", "collator/...", "builders", "ttc/...", "kernels/..."},
+	"collator/teacher": {"internal/...", "collator/...", "builders", "ttc/...", "kernels/..."},
+	"cmd/...":          {"..."},
+	"examples/...":     {"..."},
 }
 
 type pkg struct {

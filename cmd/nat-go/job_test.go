@@ -21,8 +21,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer/customizertest"
 )
 
-// These tests run the program itself against a service on loopback: what a person does with a job, and what is left when the
-// program is killed.
+// These tests run the program itself against a service on loopback: what a person does with a job, and what is left
+// when the program is killed.
 
 const canary = "canary-7f3a"
 
@@ -128,7 +128,9 @@ func (p *project) natgo(t *testing.T, want int, args ...string) result {
 }
 
 func (p *project) runArgs(more ...string) []string {
-	return append([]string{"finetune", "run", "--config-file", "finetune.yml", "--from", p.input, "--run-id", "r1"}, more...)
+	return append([]string{
+		"finetune", "run", "--config-file", "finetune.yml", "--from", p.input, "--run-id", "r1",
+	}, more...)
 }
 
 // noSecrets looks into everything that was written, the configuration itself aside.
@@ -157,7 +159,11 @@ func (p *project) oneJob(t *testing.T) {
 }
 
 func TestJobFromBeginningToEnd(t *testing.T) {
-	p := newProject(t, &customizertest.Service{Token: canary + "-hf", OutputModel: "team-a/m", LFSOver: 100}, "deploy_on_completion: true")
+	p := newProject(t, &customizertest.Service{
+		Token:       canary + "-hf",
+		OutputModel: "team-a/m",
+		LFSOver:     100,
+	}, "deploy_on_completion: true")
 	r := p.natgo(t, 0, p.runArgs("--json")...)
 	var sum map[string]any
 	if err := json.Unmarshal([]byte(strings.TrimSpace(r.stdout)), &sum); err != nil || sum["status"] != "completed" {
@@ -177,8 +183,8 @@ func TestJobFromBeginningToEnd(t *testing.T) {
 	p.natgo(t, 2, "finetune", "status", "no-such-run")
 }
 
-// TestJobOfTheRightKind: of a run that made preferences and demonstrations, the job gets those that its training type reads,
-// under the names the service looks for.
+// TestJobOfTheRightKind: of a run that made preferences and demonstrations, the job gets those that its training type
+// reads, under the names the service looks for.
 func TestJobOfTheRightKind(t *testing.T) {
 	for training, key := range map[string]string{"sft": `"messages"`, "dpo": `"rejected_response"`} {
 		t.Run(training, func(t *testing.T) {
@@ -195,7 +201,9 @@ func TestJobOfTheRightKind(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := p.natgo(t, 0, p.runArgs()...)
-			for _, name := range []string{"training_file.jsonl", "validation_file.jsonl", "sft_training_file.jsonl", "sft_validation_file.jsonl"} {
+			for _, name := range []string{
+				"training_file.jsonl", "validation_file.jsonl", "sft_training_file.jsonl", "sft_validation_file.jsonl",
+			} {
 				if _, err := os.Stat(filepath.Join(p.dir, "out", "r1", "dataset", "customizer", name)); err != nil {
 					t.Errorf("%s: %v\n%s", training, err, r.stderr)
 				}
@@ -204,7 +212,8 @@ func TestJobOfTheRightKind(t *testing.T) {
 			for _, job := range s.Jobs {
 				repo = fmt.Sprint(job["dataset"])
 			}
-			if file := s.File(repo, "training/training_file.jsonl"); !bytes.Contains(file, []byte(key)) || s.File(repo, "validation/validation_file.jsonl") == nil {
+			if file := s.File(repo, "training/training_file.jsonl"); !bytes.Contains(file, []byte(key)) ||
+				s.File(repo, "validation/validation_file.jsonl") == nil {
 				t.Errorf("%s: the service got %.200q", training, file)
 			}
 			p.natgo(t, 0, "dataset", "verify", "out/r1")
@@ -255,7 +264,8 @@ func TestServiceThatIsNotThere(t *testing.T) {
 		return down.Load()
 	}
 	r := p.natgo(t, 3, p.runArgs()...)
-	if _, err := os.Stat(filepath.Join(p.dir, "out", "r1", "dataset", "customizer", "training_file.jsonl")); err != nil {
+	if _, err := os.Stat(filepath.Join(p.dir, "out", "r1", "dataset", "customizer", "training_file.jsonl")); err !=
+		nil {
 		t.Errorf("the data set is not there: %v\n%s", err, r.stderr)
 	}
 	down.Store(false)
@@ -263,8 +273,9 @@ func TestServiceThatIsNotThere(t *testing.T) {
 	p.oneJob(t)
 }
 
-// TestSecretsAreNowhere: a service that repeats all it is told - tokens, keys, the credentials of its own address, in whatever
-// form - in its errors and in the states it reports gets none of that into a file, an error, a log or the metrics.
+// TestSecretsAreNowhere: a service that repeats all it is told - tokens, keys, the credentials of its own address, in
+// whatever form - in its errors and in the states it reports gets none of that into a file, an error, a log or the
+// metrics.
 func TestSecretsAreNowhere(t *testing.T) {
 	s := &customizertest.Service{States: []string{"running", "failed"}}
 	var told sync.Map
@@ -344,7 +355,8 @@ func TestInterruptLeavesTheJob(t *testing.T) {
 	}
 }
 
-// TestKilledAtEveryState: kill -9 at each point of a submission; `finetune resume` ends with one job, never two, never none.
+// TestKilledAtEveryState: kill -9 at each point of a submission; `finetune resume` ends with one job, never two, never
+// none.
 func TestKilledAtEveryState(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -358,9 +370,21 @@ func TestKilledAtEveryState(t *testing.T) {
 			return r.URL.Path == "/v1/customization/jobs" && r.Method == http.MethodPost
 		}, true},
 		{"polling", func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/status") }, false},
-		{"before the deployment is made", func(r *http.Request) bool { return r.URL.Path == "/v1/deployment/model-deployments" }, false},
-		{"after the deployment is made", func(r *http.Request) bool { return r.URL.Path == "/v1/deployment/model-deployments" }, true},
-		{"deploying", func(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/v1/deployment/model-deployments/") }, false},
+		{
+			"before the deployment is made",
+			func(r *http.Request) bool { return r.URL.Path == "/v1/deployment/model-deployments" },
+			false,
+		},
+		{
+			"after the deployment is made",
+			func(r *http.Request) bool { return r.URL.Path == "/v1/deployment/model-deployments" },
+			true,
+		},
+		{
+			"deploying",
+			func(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/v1/deployment/model-deployments/") },
+			false,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &customizertest.Service{OutputModel: "team-a/m"}

@@ -19,8 +19,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer/customizertest"
 )
 
-// These tests leave jobs: with real signals to the program itself, from copies of run folders, and by killing the program while
-// it starts a local trainer.
+// These tests leave jobs: with real signals to the program itself, from copies of run folders, and by killing the
+// program while it starts a local trainer.
 
 // place is where a job of a test runs: a service on loopback, or a local program.
 type place struct {
@@ -174,12 +174,16 @@ func (p *place) journal() (j journal) {
 	return j
 }
 
-// TestSignals: once leaves the job running and says how to come back to it, twice cancels it, a polite end leaves at once; the
-// same while a run waits, a resumed one, and `finetune wait`.
+// TestSignals: once leaves the job running and says how to come back to it, twice cancels it, a polite end leaves at
+// once; the same while a run waits, a resumed one, and `finetune wait`.
 func TestSignals(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) *place{"local": newLocal, "service": newRemote} {
 		for _, command := range []string{"run", "wait", "resume"} {
-			for _, signals := range [][]syscall.Signal{{syscall.SIGINT}, {syscall.SIGINT, syscall.SIGINT}, {syscall.SIGTERM}} {
+			for _, signals := range [][]syscall.Signal{
+				{syscall.SIGINT},
+				{syscall.SIGINT, syscall.SIGINT},
+				{syscall.SIGTERM},
+			} {
 				if command == "resume" && len(signals) == 1 {
 					continue // as a run
 				}
@@ -228,7 +232,8 @@ func (p *place) leave(t *testing.T, args []string, signals []syscall.Signal) {
 		}
 		return
 	}
-	if !strings.Contains(text, "finetune wait out/r1") || !strings.Contains(text, "finetune cancel out/r1") || p.cancelled(t) {
+	if !strings.Contains(text, "finetune wait out/r1") || !strings.Contains(text, "finetune cancel out/r1") ||
+		p.cancelled(t) {
 		t.Errorf("the job was not left running with a word on how to come back:\n%s", text)
 	}
 	p.release()
@@ -251,8 +256,8 @@ func (p *place) asked(t *testing.T) string {
 	return ""
 }
 
-// TestLocalTrainerKilledAnywhere: kill -9 of nat-go at each step of starting a local trainer; `finetune resume` ends with one
-// trainer that was started, never two, never none.
+// TestLocalTrainerKilledAnywhere: kill -9 of nat-go at each step of starting a local trainer; `finetune resume` ends
+// with one trainer that was started, never two, never none.
 func TestLocalTrainerKilledAnywhere(t *testing.T) {
 	exists := func(name ...string) func(p *place) bool {
 		return func(p *place) bool {
@@ -266,9 +271,12 @@ func TestLocalTrainerKilledAnywhere(t *testing.T) {
 		"folder":            exists("trainer"),
 		"submission":        exists("trainer", "submission.json"),
 		"process group":     exists("trainer", "pid"),
-		"program":           func(p *place) bool { _, err := os.Stat(filepath.Join(p.dir, "starts")); return err == nil },
-		"reference":         func(p *place) bool { return p.journal().Job != nil },
-		"polling":           func(p *place) bool { return strings.Contains(string(p.journal().Job), "host") },
+		"program": func(p *place) bool {
+			_, err := os.Stat(filepath.Join(p.dir, "starts"))
+			return err == nil
+		},
+		"reference": func(p *place) bool { return p.journal().Job != nil },
+		"polling":   func(p *place) bool { return strings.Contains(string(p.journal().Job), "host") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -290,8 +298,8 @@ func TestLocalTrainerKilledAnywhere(t *testing.T) {
 	}
 }
 
-// TestCopiedFolder: a copy of a run folder, as on another machine, is enough for a service; of a local trainer it says that it
-// can't be seen from there, and starts no second one.
+// TestCopiedFolder: a copy of a run folder, as on another machine, is enough for a service; of a local trainer it says
+// that it can't be seen from there, and starts no second one.
 func TestCopiedFolder(t *testing.T) {
 	copied := func(t *testing.T, p *place) string {
 		t.Helper()
@@ -315,7 +323,8 @@ func TestCopiedFolder(t *testing.T) {
 			t.Errorf("without its secret: exit %d: %s", r.code, r.stderr)
 		}
 		p.natgo(t, 0, "finetune", "status", to)
-		if r := p.natgo(t, 0, "finetune", "list", "--output-dir", filepath.Dir(to)); !strings.Contains(r.stdout, "running") {
+		if r := p.natgo(t, 0, "finetune", "list", "--output-dir", filepath.Dir(to)); !strings.Contains(r.stdout,
+			"running") {
 			t.Error(r.stdout)
 		}
 		p.release()

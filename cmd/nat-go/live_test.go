@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// These tests run the program with sources that make agent runs: against a small server in the shape of `nat serve`, and,
-// where NAT is installed, against NAT itself.
+// These tests run the program with sources that make agent runs: against a small server in the shape of `nat serve`,
+// and, where NAT is installed, against NAT itself.
 
 const liveConfig = `
 sources: {s: %s}
@@ -55,13 +55,21 @@ func workflow(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "data: {\"value\": \"answer\"}\n\n")
 	for i := range 3 {
 		payload, _ := json.Marshal(map[string]any{
-			"event_type": "TTC_END", "event_timestamp": 1.5, "span_event_timestamp": nil, "framework": nil, "name": "dpo_candidate_move",
+			"event_type": "TTC_END", "event_timestamp": 1.5, "span_event_timestamp": nil, "framework": nil,
+			"name": "dpo_candidate_move",
 			"tags": nil, "metadata": map[string]any{}, "usage_info": nil, "UUID": "u", "data": map[string]any{
 				"input": in["input_message"], "output": fmt.Sprintf("move %d", i),
-				"chunk": nil, "payload": nil, "turn_id": "t", "turn_index": 0, "candidate_index": i, "score": float64(i),
+				"chunk": nil, "payload": nil, "turn_id": "t", "turn_index": 0, "candidate_index": i,
+				"score": float64(i),
 			},
 		})
-		line, _ := json.Marshal(map[string]any{"id": "u", "parent_id": "p", "type": "TTC_END", "name": "dpo_candidate_move", "payload": string(payload)})
+		line, _ := json.Marshal(map[string]any{
+			"id":        "u",
+			"parent_id": "p",
+			"type":      "TTC_END",
+			"name":      "dpo_candidate_move",
+			"payload":   string(payload),
+		})
 		fmt.Fprintf(w, "intermediate_data: %s\n\n", line)
 	}
 }
@@ -108,7 +116,8 @@ func TestEndpointSource(t *testing.T) {
 		t.Errorf("exit %d, asked %d times\n%s\n%s", r.code, asked.Load(), r.stdout, r.stderr)
 	}
 	p.noSecrets(t)
-	r = p.natgo(t, 0, "finetune", "run", "--config-file", "flags.yml", "--endpoint", h.URL, "--dataset", "q.json", "--run-id", "r2", "--json")
+	r = p.natgo(t, 0, "finetune", "run", "--config-file", "flags.yml", "--endpoint", h.URL, "--dataset", "q.json",
+		"--run-id", "r2", "--json")
 	if examples(t, r) != 2 {
 		t.Error(r.stdout)
 	}
@@ -136,8 +145,8 @@ func TestCommandSource(t *testing.T) {
 	}
 }
 
-// TestRealNAT runs `nat eval` and `nat serve` of the released NAT on the demo's workflow, where NATGO_REQUIRE names nat: it
-// takes a minute to install them from PyPI.
+// TestRealNAT runs `nat eval` and `nat serve` of the released NAT on the demo's workflow, where NATGO_REQUIRE names
+// nat: it takes a minute to install them from PyPI.
 func TestRealNAT(t *testing.T) {
 	bin := realNAT(t)
 	nat := filepath.Join(bin, "nat")
@@ -147,12 +156,14 @@ func TestRealNAT(t *testing.T) {
 	}
 	files := map[string]string{"nat.yml": string(config), "questions.json": twoQuestions}
 	p := live(t, fmt.Sprintf("{_type: command, nat_config: nat.yml, command: [%q, --log-level, warning, eval, --config_file, '{config}']}", nat), files)
-	if n := examples(t, p.natgo(t, 0, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r1", "--json")); n != 2 {
+	if n := examples(t,
+		p.natgo(t, 0, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r1", "--json")); n != 2 {
 		t.Errorf("nat eval: %d examples", n)
 	}
 	url := natServe(t, nat, p.dir)
 	p = live(t, fmt.Sprintf("{_type: endpoint, endpoint: %q, dataset: questions.json}", url), files)
-	if n := examples(t, p.natgo(t, 0, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r1", "--json")); n != 2 {
+	if n := examples(t,
+		p.natgo(t, 0, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r1", "--json")); n != 2 {
 		t.Errorf("nat serve: %d examples", n)
 	}
 }
@@ -165,7 +176,8 @@ func natServe(t *testing.T, nat, dir string) string {
 	}
 	port := fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
 	l.Close()
-	cmd := exec.Command(nat, "--log-level", "warning", "serve", "--config_file", "nat.yml", "--host", "127.0.0.1", "--port", port)
+	cmd := exec.Command(nat, "--log-level", "warning", "serve", "--config_file", "nat.yml", "--host", "127.0.0.1",
+		"--port", port)
 	cmd.Dir = dir
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -213,7 +225,16 @@ func realNAT(t *testing.T) string {
 	defer cancel()
 	for _, argv := range [][]string{
 		{"python3", "-m", "venv", dir},
-		{pip, "install", "-q", "nvidia-nat-core==1.9.0", "nvidia-nat-eval[full]==1.9.0", "langchain-core", "sqlalchemy[asyncio]", "aiosqlite"},
+		{
+			pip,
+			"install",
+			"-q",
+			"nvidia-nat-core==1.9.0",
+			"nvidia-nat-eval[full]==1.9.0",
+			"langchain-core",
+			"sqlalchemy[asyncio]",
+			"aiosqlite",
+		},
 		{pip, "install", "-q", "--no-deps", copied},
 	} {
 		if out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil {
@@ -251,10 +272,12 @@ trainer_adapters:
 			}
 		})
 	}
-	if r := p.natgo(t, 0, "finetune", "run", "--config-file", "good.yml", "--run-id", "r1"); !strings.Contains(r.stderr, "step=3 total_steps=3") {
+	if r := p.natgo(t, 0, "finetune", "run", "--config-file", "good.yml", "--run-id", "r1"); !strings.Contains(r.stderr,
+		"step=3 total_steps=3") {
 		t.Errorf("the trainer's output is not shown: %s", r.stderr)
 	}
-	if r := p.natgo(t, 1, "finetune", "run", "--config-file", "bad.yml", "--run-id", "r2"); !strings.Contains(r.stderr, "exit status 5") {
+	if r := p.natgo(t, 1, "finetune", "run", "--config-file", "bad.yml", "--run-id", "r2"); !strings.Contains(r.stderr,
+		"exit status 5") {
 		t.Error(r.stderr)
 	}
 	p.natgo(t, 0, "finetune", "run", "--config-file", "good.yml", "--run-id", "r3", "--detach")

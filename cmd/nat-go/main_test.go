@@ -35,8 +35,12 @@ const commitBytesVariable = "NATGO_TEST_COMMIT_BYTES"
 
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir:  "testdata/script",
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"fill": fill, "compress": compress, "exits": exits},
+		Dir: "testdata/script",
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"fill":     fill,
+			"compress": compress,
+			"exits":    exits,
+		},
 		Condition: func(name string) (bool, error) {
 			if name != "tokenizers" {
 				return false, fmt.Errorf("no condition %q", name)
@@ -61,8 +65,8 @@ func withTokenizers() bool {
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-tags", Value: "tokenizers"})
 }
 
-// fill is the script command `fill FILE TEMPLATE COUNT TEXT`: it writes the template to the file, with COUNT times TEXT in the
-// place of its `@`. Files that are too large to stand in a script are made with it.
+// fill is the script command `fill FILE TEMPLATE COUNT TEXT`: it writes the template to the file, with COUNT times TEXT
+// in the place of its `@`. Files that are too large to stand in a script are made with it.
 func fill(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 4 {
 		ts.Fatalf("usage: fill FILE TEMPLATE COUNT TEXT")

@@ -22,8 +22,8 @@ import (
 	"time"
 )
 
-// These tests run the program on what is made to exhaust memory. Each runs in a process of its own, which is ended where it
-// and all that it started hold more than the limit at once, or make no end of it.
+// These tests run the program on what is made to exhaust memory. Each runs in a process of its own, which is ended
+// where it and all that it started hold more than the limit at once, or make no end of it.
 
 const (
 	memoryLimit = 512 << 20
@@ -48,7 +48,8 @@ func TestMemory(t *testing.T) {
 		t.Skip("-short")
 	}
 	hostile := filepath.Join(t.TempDir(), "hostile")
-	if out, err := exec.Command("go", "build", "-o", hostile, "../../plugins/host/testdata/plugin").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", hostile, "../../plugins/host/testdata/plugin").
+		CombinedOutput(); err != nil {
 		t.Fatalf("can't build the hostile plugin: %v\n%s", err, out)
 	}
 	attacks := slices.Concat(pluginAttacks(hostile), inputAttacks(), sessionAttacks())
@@ -107,7 +108,8 @@ func (a *attack) run(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("peak %d MiB, %.1f s, exit %d, %d KiB said", peak>>20, time.Since(from).Seconds(), cmd.ProcessState.ExitCode(), said.n>>10)
+	t.Logf("peak %d MiB, %.1f s, exit %d, %d KiB said", peak>>20, time.Since(from).Seconds(),
+		cmd.ProcessState.ExitCode(), said.n>>10)
 	switch code := cmd.ProcessState.ExitCode(); {
 	case killed():
 		t.Errorf("it was killed at %d MiB: %s", memoryLimit>>20, said)
@@ -291,7 +293,13 @@ func inputAttacks() []attack {
 	named := func(source string) string { return fmt.Sprintf(memoryConfig, source+", path: in.json") }
 	return []attack{
 		{name: "variables", config: fmt.Sprintf(memoryConfig, "workflow_output, path: ["+strings.Repeat(`"${LONG}",`, 100_000)+"]"), env: long, code: 2, says: "larger than 16MiB in all"},
-		{name: "variables in lines", config: config + "collator: {template_kwargs: {a: [" + strings.Repeat("\"${LONG}\",\n", 100_000) + "]}}", env: long, code: 2, says: "larger than 16MiB in all"},
+		{
+			name:   "variables in lines",
+			config: config + "collator: {template_kwargs: {a: [" + strings.Repeat("\"${LONG}\",\n", 100_000) + "]}}",
+			env:    long,
+			code:   2,
+			says:   "larger than 16MiB in all",
+		},
 		{name: "one entry", config: named("workflow_output"), pipe: many(head, "x", `"}]`, 1<<10), code: 1, says: "example_too_large"},
 		{name: "one entry to tell what it is", config: config, args: from, pipe: many(head, "x", `"}]`, 1<<10), code: 1, says: "one value is larger than the limit"},
 		{
@@ -317,9 +325,27 @@ func inputAttacks() []attack {
 		{name: "empty messages", config: named("traces"), pipe: many(`[{"id": "a", "messages": [`, "{},", "{}]}]", 12), code: 1},
 		{name: "empty entries", config: named("workflow_output"), pipe: many(`[`, "{},", "{}]", 3), code: 1},
 		{name: "nested lists", config: named("workflow_output"), pipe: many(`[{"id": "a", "intermediate_steps": `, "[", "", 240), code: 1, says: "nested too deep"},
-		{name: "endless manifest", files: manifest, args: []string{"dataset", "verify", "out/r"}, code: 1, says: "not a regular file"},
-		{name: "endless manifest of a status", files: manifest, args: []string{"finetune", "status", "out/r"}, code: 1, says: "has no job"},
-		{name: "endless manifest of a resume", files: manifest, args: []string{"finetune", "resume", "out/r"}, code: 3, says: "not a regular file"},
+		{
+			name:  "endless manifest",
+			files: manifest,
+			args:  []string{"dataset", "verify", "out/r"},
+			code:  1,
+			says:  "not a regular file",
+		},
+		{
+			name:  "endless manifest of a status",
+			files: manifest,
+			args:  []string{"finetune", "status", "out/r"},
+			code:  1,
+			says:  "has no job",
+		},
+		{
+			name:  "endless manifest of a resume",
+			files: manifest,
+			args:  []string{"finetune", "resume", "out/r"},
+			code:  3,
+			says:  "not a regular file",
+		},
 		{name: "endless manifest in a list", files: manifest, args: []string{"finetune", "list", "out"}},
 		{
 			name: "endless template", args: []string{"chat", "render", "--template", "/dev/zero"}, code: 2,
@@ -330,7 +356,13 @@ func inputAttacks() []attack {
 			config: strings.Replace(config, "dpo_traj_builder", "acme/x", 1), args: from,
 			code: 3, says: "not a regular file",
 		},
-		{name: "endless config", files: map[string]string{"c.yml": "-> /dev/zero"}, args: []string{"validate", "--config-file", "c.yml"}, code: 2, says: "more than the limit"},
+		{
+			name:  "endless config",
+			files: map[string]string{"c.yml": "-> /dev/zero"},
+			args:  []string{"validate", "--config-file", "c.yml"},
+			code:  2,
+			says:  "more than the limit",
+		},
 	}
 }
 
@@ -383,8 +415,13 @@ func serverAttacks(t *testing.T) (as []attack) {
 		{"gzip", `data: {"value": "`, "x", true},
 	} {
 		as = append(as, attack{
-			name: "endpoint " + c.name, code: 3, says: "the answer is larger than max_answer_bytes", files: map[string]string{"q.json": questions},
-			config: fmt.Sprintf(memoryConfig, fmt.Sprintf("endpoint, endpoint: %q, dataset: q.json", endless(t, c.head, c.each, c.zipped)+"/generate")),
+			name:  "endpoint " + c.name,
+			code:  3,
+			says:  "the answer is larger than max_answer_bytes",
+			files: map[string]string{"q.json": questions},
+			config: fmt.Sprintf(memoryConfig,
+				fmt.Sprintf("endpoint, endpoint: %q, dataset: q.json",
+					endless(t, c.head, c.each, c.zipped)+"/generate")),
 		})
 	}
 	return as
@@ -441,13 +478,20 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 	}
 	piece := func(id string) any { return map[string]any{"Sequence": map[string]any{"id": id, "type_id": 0}} }
 	hostile["post_processor"] = map[string]any{
-		"type": "TemplateProcessing", "single": slices.Repeat([]any{piece("A")}, 200_000), "pair": []any{piece("A"), piece("B")}, "special_tokens": map[string]any{},
+		"type": "TemplateProcessing", "single": slices.Repeat([]any{piece("A")}, 200_000),
+		"pair": []any{piece("A"), piece("B")}, "special_tokens": map[string]any{},
 	}
 	text, err := json.Marshal(hostile)
 	if err != nil {
 		t.Fatal(err)
 	}
 	template["tokenizer.json"] = string(text)
-	as = append(as, attack{name: "tokenizer with a template", code: 3, says: "repeats the text", files: template, config: fmt.Sprintf(config, "traces", "")})
+	as = append(as, attack{
+		name:   "tokenizer with a template",
+		code:   3,
+		says:   "repeats the text",
+		files:  template,
+		config: fmt.Sprintf(config, "traces", ""),
+	})
 	return as
 }

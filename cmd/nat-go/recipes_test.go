@@ -16,8 +16,8 @@ import (
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
-// recipe runs a recipe of examples in a copy, as its README says, and returns the folder and the JSON objects that its trainer
-// printed.
+// recipe runs a recipe of examples in a copy, as its README says, and returns the folder and the JSON objects that its
+// trainer printed.
 func recipe(t *testing.T, name string, env ...string) (run string, printed []map[string]any) {
 	t.Helper()
 	if testing.Short() {

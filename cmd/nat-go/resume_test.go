@@ -134,7 +134,8 @@ func (b *bed) unfinish(t *testing.T, out string) {
 
 // withTimes are the files that hold times, or where the run was made.
 var withTimes = map[string]bool{
-	"job.json": true, "data_collection_progress.jsonl": true, "collection_history.json": true, "final_metrics.json": true, "records/begun.json": true,
+	"job.json": true, "data_collection_progress.jsonl": true, "collection_history.json": true,
+	"final_metrics.json": true, "records/begun.json": true,
 }
 
 // hashOfTimes matches what the manifest has of them. The last of them is written when a job has ended, by whoever
@@ -386,7 +387,9 @@ func TestResumeRefusesAnotherVersion(t *testing.T) {
 
 func TestResumeOfACompleteRun(t *testing.T) {
 	b := newBed(t, 5)
-	b.must(t, b.command(nil, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r", "--output-dir", "dry", "--dry-run"))
+	b.must(t,
+		b.command(nil, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r", "--output-dir", "dry",
+			"--dry-run"))
 	want := b.content(t, "dry")
 	if err := os.Remove(filepath.Join(b.dir, "in.json")); err != nil { // it is not needed any more
 		t.Fatal(err)
@@ -409,7 +412,9 @@ func TestResumeOfACompleteRun(t *testing.T) {
 // TestResumeOfARenamedFolder checks that a run keeps its name, by which services know its job.
 func TestResumeOfARenamedFolder(t *testing.T) {
 	b := newBed(t, 5)
-	b.must(t, b.command(nil, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r", "--output-dir", "dry", "--dry-run"))
+	b.must(t,
+		b.command(nil, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r", "--output-dir", "dry",
+			"--dry-run"))
 	if err := os.Rename(filepath.Join(b.dir, "dry", "r"), filepath.Join(b.dir, "elsewhere")); err != nil {
 		t.Fatal(err)
 	}
@@ -441,7 +446,9 @@ func TestInterrupted(t *testing.T) {
 				continue // it was done
 			}
 			caught = true
-			if got := cmd.ProcessState.ExitCode(); got != code || !strings.Contains(text.String(), "interrupted; nothing was submitted") || !strings.Contains(text.String(), "finetune resume") {
+			if got := cmd.ProcessState.ExitCode(); got != code ||
+				!strings.Contains(text.String(), "interrupted; nothing was submitted") ||
+				!strings.Contains(text.String(), "finetune resume") {
 				t.Errorf("%v: exit %d, want %d: %s", s, got, code, text.String())
 			}
 			for name := range b.content(t, out) {
@@ -475,7 +482,8 @@ func TestOneRunAtATime(t *testing.T) {
 	for !exists(b.dir, "both", "r", "records", "begun.json") {
 		time.Sleep(time.Millisecond)
 	}
-	if r := finish(t, b.resume("both")); r.code != 0 && (r.code != 2 || !strings.Contains(r.stderr, "is at work on the run")) {
+	if r := finish(t, b.resume("both")); r.code != 0 &&
+		(r.code != 2 || !strings.Contains(r.stderr, "is at work on the run")) {
 		t.Errorf("resume of a run at work: exit %d: %s", r.code, r.stderr)
 	}
 	one, other := <-results, <-results
@@ -496,7 +504,8 @@ func TestFullDisk(t *testing.T) {
 	want := b.content(t, "whole")
 	disk := func(options string) {
 		t.Helper()
-		if out, err := exec.Command("mount", "-t", "tmpfs", "-o", options, "tmpfs", filepath.Join(b.dir, "disk")).CombinedOutput(); err != nil {
+		if out, err := exec.Command("mount", "-t", "tmpfs", "-o", options, "tmpfs", filepath.Join(b.dir, "disk")).
+			CombinedOutput(); err != nil {
 			t.Skipf("SKIPPED: a full disk can't be tested without the right to mount one: %s", out)
 		}
 	}
@@ -528,7 +537,9 @@ func TestFullDisk(t *testing.T) {
 	b.must(t, b.resume("disk"))
 	b.same(t, want, "disk")
 	disk("remount,ro")
-	b.refused(t, b.command(nil, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "other", "--output-dir", "disk"), 3, "can't make the run folder", "read-only file system")
+	b.refused(t,
+		b.command(nil, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "other", "--output-dir", "disk"),
+		3, "can't make the run folder", "read-only file system")
 }
 
 // TestFinalMetricsOfAResumedRun: a run whose data set was complete reports the same collection runs as one made in one

@@ -27,7 +27,8 @@ var updateScreens = flag.Bool(
 
 // screen is a command that is shown on a terminal.
 type screen struct {
-	name string   // of its file; without one only its width is looked at, for its text changes with every code or setting
+	// Of its file; without one only its width is looked at, for its text changes with every code or setting.
+	name string
 	wide bool     // findings and errors, which people copy, are as long as they are
 	args []string // RUN stands for the run's folder
 	code int
@@ -169,7 +170,9 @@ var styles = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 // fits looks at every line that was written, also those that were written over.
 func fits(t *testing.T, width int, all string) {
 	t.Helper()
-	for _, line := range strings.FieldsFunc(styles.ReplaceAllString(all, ""), func(r rune) bool { return r == '\r' || r == '\n' }) {
+	for _, line := range strings.FieldsFunc(styles.ReplaceAllString(all, ""), func(r rune) bool {
+		return r == '\r' || r == '\n'
+	}) {
 		if line = strings.TrimPrefix(line, "\x1b[K"); columns.Width(line) > width {
 			t.Errorf("%d columns on a terminal of %d: %q", columns.Width(line), width, line)
 		}
@@ -194,7 +197,8 @@ func shown(all string) string {
 func compareScreen(t *testing.T, path, got string) {
 	t.Helper()
 	if *updateScreens {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(got), 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(got), 0o600)); err !=
+			nil {
 			t.Fatal(err)
 		}
 	}

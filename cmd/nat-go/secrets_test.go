@@ -27,12 +27,17 @@ import (
 
 // plantedSecrets are kinds of secrets as a person writes them into a setting; the bars are around the secret.
 var plantedSecrets = []string{
-	"train --token |cnry-plain|", "train --token=|cnry-1-equals|", "train --api-key '|cnry quoted|'", "HF_TOKEN=|cnry| python train.py",
+	"train --token |cnry-plain|", "train --token=|cnry-1-equals|", "train --api-key '|cnry quoted|'",
+	"HF_TOKEN=|cnry| python train.py",
 	"export OPENAI_KEY=|cnry-openai| && train", `curl -H "Authorization: Bearer |cnry-bearer-1|" http://x`, "Authorization: Basic |Y25yeTpjbnJ5MTIz|",
-	"|hf_cnryAbCdEfGhIjKlMnOpQrSt0123|", "|sk-proj-cnryABCD1234567890efgh|", "|ghp_cnry16C7e42F292c6912E7710c838347Ae|", "|github_pat_cnry11ABCDEFG0abcdefghij|",
-	"|AKIAIOSFODNN7CNRYAAA|", "|eyJjbnJ5IjoxfQ.eyJzdWIiOiJjbnJ5In0.cnryPq3xNlZ0aQ|", "http://user:|cnry-password|@host:80/x", "https://|cnrytokeninurl|@host/x",
-	"|xoxb-cnry-123456789012-abcdef|", "|glpat-cnryABCD1234567890|", "|nvapi-cnryAbcdefghijklmnop0123|", "http://host/x?access_token=|cnry123def456|&y=1",
-	"x-api-key: |cnry1234abcdef|", "AWS_SECRET_ACCESS_KEY=|cnryXUtnFEMI/K7MDENG/bPxRfiCY|", "login --password \"|cnry-pw|\"", "db_password=|cnry9Tr0ub4dor|",
+	"|hf_cnryAbCdEfGhIjKlMnOpQrSt0123|", "|sk-proj-cnryABCD1234567890efgh|", "|ghp_cnry16C7e42F292c6912E7710c838347Ae|",
+	"|github_pat_cnry11ABCDEFG0abcdefghij|",
+	"|AKIAIOSFODNN7CNRYAAA|", "|eyJjbnJ5IjoxfQ.eyJzdWIiOiJjbnJ5In0.cnryPq3xNlZ0aQ|",
+	"http://user:|cnry-password|@host:80/x", "https://|cnrytokeninurl|@host/x",
+	"|xoxb-cnry-123456789012-abcdef|", "|glpat-cnryABCD1234567890|", "|nvapi-cnryAbcdefghijklmnop0123|",
+	"http://host/x?access_token=|cnry123def456|&y=1",
+	"x-api-key: |cnry1234abcdef|", "AWS_SECRET_ACCESS_KEY=|cnryXUtnFEMI/K7MDENG/bPxRfiCY|",
+	"login --password \"|cnry-pw|\"", "db_password=|cnry9Tr0ub4dor|",
 	"-----BEGIN RSA PRIVATE KEY-----\n|MIIcnryIBAAKCAQEA|\n-----END RSA PRIVATE KEY-----",
 }
 
@@ -88,8 +93,8 @@ func put(path []string, text string) any {
 	return map[string]any{path[0]: put(path[1:], text)}
 }
 
-// TestNoSecretOfAConfigurationIsKept plants every kind of secret in every field of a configuration that takes text. Neither the
-// copy of the run folder nor a finding has it, and whoever masks what is printed is told of it.
+// TestNoSecretOfAConfigurationIsKept plants every kind of secret in every field of a configuration that takes text.
+// Neither the copy of the run folder nor a finding has it, and whoever masks what is printed is told of it.
 func TestNoSecretOfAConfigurationIsKept(t *testing.T) {
 	types := builtin.Types()
 	fields, checks := 0, 0
@@ -108,7 +113,11 @@ func TestNoSecretOfAConfigurationIsKept(t *testing.T) {
 				t.Fatal(err)
 			}
 			var values secret.Values
-			c, found := config.Parse("c.yml", file, config.Options{Types: types, Secrets: &values, Getenv: func(string) (string, bool) { return "", false }})
+			c, found := config.Parse("c.yml", file, config.Options{
+				Types:   types,
+				Secrets: &values,
+				Getenv:  func(string) (string, bool) { return "", false },
+			})
 			var out bytes.Buffer
 			for _, color := range []bool{false, true} {
 				_ = finding.Text(&out, found, color)
@@ -132,7 +141,12 @@ func TestNoSecretOfAConfigurationIsKept(t *testing.T) {
 			}
 		}
 	}
-	for section, of := range map[string]map[string]config.Component{"sources": types.Sources, "trajectory_builders": types.Builders, "trainers": types.Trainers, "trainer_adapters": types.Adapters} {
+	for section, of := range map[string]map[string]config.Component{
+		"sources":             types.Sources,
+		"trajectory_builders": types.Builders,
+		"trainers":            types.Trainers,
+		"trainer_adapters":    types.Adapters,
+	} {
 		for typ, component := range of {
 			spec := component.Spec
 			if spec == nil && component.Config != nil {
@@ -143,7 +157,11 @@ func TestNoSecretOfAConfigurationIsKept(t *testing.T) {
 			}
 		}
 	}
-	for section, into := range map[string]any{"collator": config.Collator{}, "dataset": config.Dataset{}, "finetuning": config.Finetuning{}} {
+	for section, into := range map[string]any{
+		"collator":   config.Collator{},
+		"dataset":    config.Dataset{},
+		"finetuning": config.Finetuning{},
+	} {
 		for _, path := range textFields(schema.MustOf(into), nil, 0) {
 			check(section, "", path)
 		}
@@ -154,7 +172,8 @@ func TestNoSecretOfAConfigurationIsKept(t *testing.T) {
 	t.Logf("%d fields, %d configurations", fields, checks)
 }
 
-// leaky is a run with a local trainer that prints all it was given, with secrets in its command, its variables and elsewhere.
+// leaky is a run with a local trainer that prints all it was given, with secrets in its command, its variables and
+// elsewhere.
 type leaky struct {
 	*project
 	secrets   []string
@@ -181,13 +200,15 @@ func newLeaky(t *testing.T, script string) *leaky {
 		p.secrets = append(p.secrets, hidden)
 	}
 	command = append(command, "--token", "cnry-two-words")
-	p.secrets = append(p.secrets, "cnry-two-words", "cnry-granted-value", "cnryMultiLineFirst", "cnryMultiLineSecond", "cnry-set-value", "cnry-override", "cnry-of-teacher",
+	p.secrets = append(p.secrets, "cnry-two-words", "cnry-granted-value", "cnryMultiLineFirst", "cnryMultiLineSecond",
+		"cnry-set-value", "cnry-override", "cnry-of-teacher",
 		base64.StdEncoding.EncodeToString([]byte("cnry-granted-value")))
 	p.secrets = deleteShort(p.secrets)
 	for i, word := range command {
 		p.variables = append(p.variables, fmt.Sprintf("NATGO_TRAINER_ADAPTERS_A_COMMAND_%d=%s", i, word))
 	}
-	p.variables = append(p.variables, "NATGO_TRAINER_ADAPTERS_A_SET_OPENAI_KEY=cnry-set-value", "NATGO_TRAINER_ADAPTERS_C_HF_TOKEN=cnry-override",
+	p.variables = append(p.variables, "NATGO_TRAINER_ADAPTERS_A_SET_OPENAI_KEY=cnry-set-value",
+		"NATGO_TRAINER_ADAPTERS_C_HF_TOKEN=cnry-override",
 		"NATGO_TRAINER_ADAPTERS_C_ENTITY_HOST=http://user:cnry-password@127.0.0.1:1", "NATGO_COLLATOR_TEACHER_API_KEY=cnry-of-teacher")
 	text, err := yaml.Marshal(map[string]any{
 		"trajectory_builders": map[string]any{"b": map[string]any{"_type": "dpo_traj_builder"}},
@@ -196,11 +217,22 @@ func newLeaky(t *testing.T, script string) *leaky {
 			"_type": "exec_trainer_adapter", "command": command, "poll_interval": "20ms", "stop_timeout": "2s",
 			"env": []string{"CNRY_GRANTED", "CNRY_KEY"}, "set": map[string]string{"OPENAI_KEY": "cnry-set-value"},
 		}, "c": map[string]any{
-			"_type": "nemo_customizer_trainer_adapter", "entity_host": "http://user:cnry-password@127.0.0.1:1", "datastore_host": "http://127.0.0.1:1", "namespace": "n", "customization_config": "x",
+			"_type": "nemo_customizer_trainer_adapter", "entity_host": "http://user:cnry-password@127.0.0.1:1",
+			"datastore_host": "http://127.0.0.1:1", "namespace": "n", "customization_config": "x",
 		}},
-		"dataset":    map[string]any{"formats": []string{"trl"}},
-		"collator":   map[string]any{"teacher": map[string]any{"endpoint": "http://127.0.0.1:1", "api_key": "cnry-of-teacher", "model": "m"}},
-		"finetuning": map[string]any{"enabled": true, "trainer": "t", "trajectory_builder": "b", "trainer_adapter": "a", "output_dir": "out"},
+		"dataset": map[string]any{"formats": []string{"trl"}},
+		"collator": map[string]any{"teacher": map[string]any{
+			"endpoint": "http://127.0.0.1:1",
+			"api_key":  "cnry-of-teacher",
+			"model":    "m",
+		}},
+		"finetuning": map[string]any{
+			"enabled":            true,
+			"trainer":            "t",
+			"trajectory_builder": "b",
+			"trainer_adapter":    "a",
+			"output_dir":         "out",
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -230,12 +262,14 @@ func (p *leaky) cmd(args ...string) *exec.Cmd {
 
 func (p *leaky) run(more ...string) *exec.Cmd {
 	return p.cmd(append([]string{
-		"finetune", "run", "--config-file", "finetune.yml", "--from", p.input, "--run-id", "r1", "--metrics", filepath.Join(p.dir, "metrics.prom"),
+		"finetune", "run", "--config-file", "finetune.yml", "--from", p.input, "--run-id", "r1", "--metrics",
+		filepath.Join(p.dir, "metrics.prom"),
 		"-o", "trainer_adapters.c.hf_token=cnry-override",
 	}, more...)...)
 }
 
-// look greps what was printed, and all that was written but the configuration and the trainer's own output, which is its own.
+// look greps what was printed, and all that was written but the configuration and the trainer's own output, which is
+// its own.
 func (p *leaky) look(t *testing.T, printed string) {
 	t.Helper()
 	grep := func(where, text string) {
@@ -248,7 +282,8 @@ func (p *leaky) look(t *testing.T, printed string) {
 	}
 	grep("the terminal", printed)
 	err := filepath.WalkDir(p.dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() || d.Name() == "finetune.yml" || strings.HasSuffix(path, filepath.Join("trainer", "output.log")) {
+		if err != nil || !d.Type().IsRegular() || d.Name() == "finetune.yml" ||
+			strings.HasSuffix(path, filepath.Join("trainer", "output.log")) {
 			return err
 		}
 		b, err := os.ReadFile(path)
@@ -269,20 +304,40 @@ func TestNoSecretGetsOut(t *testing.T) {
 		later  [][]string // commands about the run, afterwards
 		code   int
 	}{
-		"completes":         {script: "exit 0", later: [][]string{{"finetune", "status", "out/r1"}, {"finetune", "wait", "out/r1"}, {"dataset", "verify", "out/r1"}}},
-		"fails":             {script: `echo "bad token cnry-two-words $CNRY_KEY" >&2; exit 3`, code: 1, later: [][]string{{"finetune", "status", "out/r1", "--json"}, {"finetune", "list"}}},
-		"json":              {script: "exit 4", flags: []string{"--json"}, code: 1},
-		"dry run":           {script: "exit 0", flags: []string{"--dry-run"}},
-		"detached":          {script: "sleep 0.2; exit 5", flags: []string{"--detach"}, later: [][]string{{"finetune", "wait", "out/r1"}, {"finetune", "cancel", "out/r1"}}},
-		"usage":             {script: "exit 0", flags: []string{"--seed", "hf_cnryAbCdEfGhIjKlMnOpQrSt0123"}, code: 2},
-		"a bad setting":     {script: "exit 0", flags: []string{"-o", "trainer_adapters.a.poll_interval=hf_cnryAbCdEfGhIjKlMnOpQrSt0123"}, code: 2},
-		"an unknown key":    {script: "exit 0", flags: []string{"-o", "trainer_adapters.a.comand=--token=cnry-1-equals"}, code: 2},
+		"completes": {
+			script: "exit 0",
+			later: [][]string{
+				{"finetune", "status", "out/r1"},
+				{"finetune", "wait", "out/r1"},
+				{"dataset", "verify", "out/r1"},
+			},
+		},
+		"fails":   {script: `echo "bad token cnry-two-words $CNRY_KEY" >&2; exit 3`, code: 1, later: [][]string{{"finetune", "status", "out/r1", "--json"}, {"finetune", "list"}}},
+		"json":    {script: "exit 4", flags: []string{"--json"}, code: 1},
+		"dry run": {script: "exit 0", flags: []string{"--dry-run"}},
+		"detached": {
+			script: "sleep 0.2; exit 5",
+			flags:  []string{"--detach"},
+			later:  [][]string{{"finetune", "wait", "out/r1"}, {"finetune", "cancel", "out/r1"}},
+		},
+		"usage":         {script: "exit 0", flags: []string{"--seed", "hf_cnryAbCdEfGhIjKlMnOpQrSt0123"}, code: 2},
+		"a bad setting": {script: "exit 0", flags: []string{"-o", "trainer_adapters.a.poll_interval=hf_cnryAbCdEfGhIjKlMnOpQrSt0123"}, code: 2},
+		"an unknown key": {
+			script: "exit 0",
+			flags:  []string{"-o", "trainer_adapters.a.comand=--token=cnry-1-equals"},
+			code:   2,
+		},
 		"another's service": {script: "exit 0", flags: []string{"--trainer-adapter", "c"}, code: 3},
 		"cannot start":      {script: "exit 0", flags: []string{"-o", `trainer_adapters.a.env=["CNRY_GRANTED", "CNRY_UNSET"]`}, code: 3},
-		"interrupted": {script: "echo ready; sleep 20", code: 130, end: func(t *testing.T, cmd *exec.Cmd, out func() string) {
-			wait(t, func() bool { return strings.Contains(out(), "ready") })
-			_ = cmd.Process.Signal(syscall.SIGINT)
-		}, later: [][]string{{"finetune", "cancel", "out/r1"}, {"finetune", "status", "out/r1"}}},
+		"interrupted": {
+			script: "echo ready; sleep 20",
+			code:   130,
+			end: func(t *testing.T, cmd *exec.Cmd, out func() string) {
+				wait(t, func() bool { return strings.Contains(out(), "ready") })
+				_ = cmd.Process.Signal(syscall.SIGINT)
+			},
+			later: [][]string{{"finetune", "cancel", "out/r1"}, {"finetune", "status", "out/r1"}},
+		},
 		"killed": {script: "echo ready; sleep 1", code: -1, end: func(t *testing.T, cmd *exec.Cmd, out func() string) {
 			wait(t, func() bool { return strings.Contains(out(), "ready") })
 			_ = cmd.Process.Kill()

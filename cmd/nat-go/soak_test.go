@@ -82,7 +82,10 @@ func newSoak(t *testing.T, r *rand.Rand) *soak {
 	b := newBed(t, 1)
 	s := &soak{bed: b, t: t, rand: r, faults: []fault{
 		{name: "kill", disturb: func(s *soak, cmd *exec.Cmd) { s.pause(1); _ = cmd.Process.Kill() }},
-		{name: "terminate", disturb: func(s *soak, cmd *exec.Cmd) { s.pause(1); _ = cmd.Process.Signal(syscall.SIGTERM) }},
+		{
+			name:    "terminate",
+			disturb: func(s *soak, cmd *exec.Cmd) { s.pause(1); _ = cmd.Process.Signal(syscall.SIGTERM) },
+		},
 		{name: "interrupt twice", disturb: func(s *soak, cmd *exec.Cmd) {
 			s.pause(1)
 			_ = cmd.Process.Signal(os.Interrupt)
@@ -124,14 +127,22 @@ func newSoak(t *testing.T, r *rand.Rand) *soak {
 	if exec.Command("unshare", "-rm", "true").Run() == nil {
 		small := `mount -t tmpfs -o size=` // too small for the records, or for the rows
 		for _, size := range []string{"100k", "400k", "900k"} {
-			s.faults = append(s.faults, fault{name: "full disk " + size, disturb: func(*soak, *exec.Cmd) {}, wrap: []string{
-				"unshare", "-rm", "sh", "-c", small + size + ` soak soak && "$@"; code=$?; umount soak; exit $code`, "sh",
-			}})
+			s.faults = append(s.faults, fault{
+				name:    "full disk " + size,
+				disturb: func(*soak, *exec.Cmd) {},
+				wrap: []string{
+					"unshare", "-rm", "sh", "-c", small + size + ` soak soak && "$@"; code=$?; umount soak; exit $code`, "sh",
+				},
+			})
 		}
 	}
 	if _, err := exec.LookPath("strace"); err == nil {
 		for _, call := range []string{"fsync", "rename,renameat,renameat2", "openat", "write", "unlinkat"} {
-			s.faults = append(s.faults, fault{name: "kill at " + call, wrap: []string{"strace"}, disturb: func(*soak, *exec.Cmd) {}})
+			s.faults = append(s.faults, fault{
+				name:    "kill at " + call,
+				wrap:    []string{"strace"},
+				disturb: func(*soak, *exec.Cmd) {},
+			})
 		}
 	}
 	s.configure()
@@ -327,7 +338,8 @@ func (s *soak) wait(cmd *exec.Cmd, out, errs *bytes.Buffer) result {
 	}
 	var self syscall.Rusage // a child's peak is at least its parent's when it was started
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &self)
-	if use, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok && use.Maxrss<<10 > max(soakMemory, self.Maxrss<<10) {
+	if use, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok &&
+		use.Maxrss<<10 > max(soakMemory, self.Maxrss<<10) {
 		s.t.Errorf("%s took %d MiB", strings.Join(cmd.Args, " "), use.Maxrss>>10)
 	}
 	return result{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
@@ -380,7 +392,8 @@ func (s *soak) processes() (out []string) {
 	pids, _ := filepath.Glob("/proc/[0-9]*")
 	for _, p := range pids {
 		if dir, err := os.Readlink(filepath.Join(p, "cwd")); err != nil || !strings.HasPrefix(dir, s.dir) {
-			if exe, err := os.Readlink(filepath.Join(p, "exe")); err != nil || !strings.HasPrefix(exe, filepath.Dir(s.exe)) {
+			if exe, err := os.Readlink(filepath.Join(p, "exe")); err != nil ||
+				!strings.HasPrefix(exe, filepath.Dir(s.exe)) {
 				continue
 			}
 		}

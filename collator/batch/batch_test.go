@@ -42,8 +42,14 @@ func drawSide(t *rapid.T, scored bool) Side {
 func drawRow(t *rapid.T, c *Channel, ordinal int) *Row {
 	r := &Row{Weight: float32(rapid.IntRange(1, 8).Draw(t, "weight")) / 8}
 	r.Meta = Meta{
-		Record: fmt.Sprintf("%04x", ordinal/2), Ordinal: int64(ordinal / 2), Part: ordinal % 2, Example: fmt.Sprint("e", ordinal%5), Run: ordinal % 3,
-		Messages: []int{1}, IDs: "rendered", OnPolicy: "unknown",
+		Record:   fmt.Sprintf("%04x", ordinal/2),
+		Ordinal:  int64(ordinal / 2),
+		Part:     ordinal % 2,
+		Example:  fmt.Sprint("e", ordinal%5),
+		Run:      ordinal % 3,
+		Messages: []int{1},
+		IDs:      "rendered",
+		OnPolicy: "unknown",
 	}
 	for range c.Sides {
 		r.Sides = append(r.Sides, drawSide(t, c == RL && ordinal%3 > 0))
@@ -59,7 +65,9 @@ func drawRow(t *rapid.T, c *Channel, ordinal int) *Row {
 }
 
 // write spools rows alternately for train and validation and writes them.
-func write(t testing.TB, dir string, c *Channel, rows []*Row, layout Layout, budget, workers int, order Order) map[string]Count {
+func write(
+	t testing.TB, dir string, c *Channel, rows []*Row, layout Layout, budget, workers int, order Order,
+) map[string]Count {
 	t.Helper()
 	s, err := NewSpool(t.TempDir(), order)
 	if err != nil {
@@ -101,8 +109,8 @@ func readAll(t testing.TB, dir string) (rows []*Row, lines []Line) {
 	return rows, lines
 }
 
-// TestUnpackOfPack: unpack(pack(x)) = x, for every channel, layout and budget; id 0, which is the pad id here, is a token
-// like others (D10).
+// TestUnpackOfPack: unpack(pack(x)) = x, for every channel, layout and budget; id 0, which is the pad id here, is a
+// token like others (D10).
 func TestUnpackOfPack(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := channels[rapid.IntRange(0, 2).Draw(rt, "channel")]

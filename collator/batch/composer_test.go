@@ -24,8 +24,8 @@ func siteRow() *Row {
 	return r
 }
 
-// TestComposerMask: the mask is on one before each target token of the teacher; a file in which it isn't is refused though its
-// hash is right, and so is a row of two sites.
+// TestComposerMask: the mask is on one before each target token of the teacher; a file in which it isn't is refused
+// though its hash is right, and so is a row of two sites.
 func TestComposerMask(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, SDPO, []*Row{siteRow()}, Composer, 100, 1, Order{})

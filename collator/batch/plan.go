@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// windowBatches is how many batches' worth of rows are sorted by length together. More would waste less padding, but rows
-// of one length would meet in every epoch.
+// windowBatches is how many batches' worth of rows are sorted by length together. More would waste less padding, but
+// rows of one length would meet in every epoch.
 const windowBatches = 64
 
 // windowRows bounds a window where rows are tiny.
@@ -75,7 +75,8 @@ func (p *planner) flush(yield func(*planned, error) bool) bool {
 	}
 	// A window's batches are in order of length: shuffle them.
 	slices.SortStableFunc(batches, func(a, b []entry) int {
-		return cmp.Compare(mix(p.order.Seed, p.order.Epoch, p.windows, a[0].hash), mix(p.order.Seed, p.order.Epoch, p.windows, b[0].hash))
+		return cmp.Compare(mix(p.order.Seed, p.order.Epoch, p.windows, a[0].hash),
+			mix(p.order.Seed, p.order.Epoch, p.windows, b[0].hash))
 	})
 	p.windows++
 	for _, rows := range batches {

@@ -82,7 +82,14 @@ func sitesOf(rows []*Row) []Site {
 	out := []Site{}
 	for _, r := range rows {
 		for _, s := range r.Meta.Sites {
-			out = append(out, Site{Record: r.Meta.rollout(), Example: r.Meta.Example, Site: s.Site, HintSHA256: s.HintSHA256, Kind: s.Kind, Class: s.Class})
+			out = append(out, Site{
+				Record:     r.Meta.rollout(),
+				Example:    r.Meta.Example,
+				Site:       s.Site,
+				HintSHA256: s.HintSHA256,
+				Kind:       s.Kind,
+				Class:      s.Class,
+			})
 		}
 	}
 	return out
@@ -112,7 +119,15 @@ func sitePairs(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 			s := &r.Meta.Sites[k]
 			for _, run := range s.Pairs {
 				for p := run.Start; p < run.End; p++ {
-					pairs = append(pairs, pair{int64(i), int64(p) - 1, teacher + int64(s.Teacher), int64(p+r.shift(s.Teacher, p)) - 1, int64(r.Sides[0].IDs[p]), site, s.PairWeight(r.Weight)})
+					pairs = append(pairs, pair{
+						int64(i),
+						int64(p) - 1,
+						teacher + int64(s.Teacher),
+						int64(p+r.shift(s.Teacher, p)) - 1,
+						int64(r.Sides[0].IDs[p]),
+						site,
+						s.PairWeight(r.Weight),
+					})
 				}
 			}
 			site++
@@ -170,12 +185,14 @@ func (r *Row) Splices() error {
 		sites := r.teacherSites(k)
 		for _, s := range sites {
 			n := int(s.At - from)
-			if s.At < from || s.At < 1 || !s.sound() || at+n+int(s.Hint) > len(ids) || int(s.At) > len(student) || !slices.Equal(ids[at:at+n], student[from:s.At]) {
+			if s.At < from || s.At < 1 || !s.sound() || at+n+int(s.Hint) > len(ids) || int(s.At) > len(student) ||
+				!slices.Equal(ids[at:at+n], student[from:s.At]) {
 				return fmt.Errorf("teacher %d without the hint of site %d is not the student", k, s.Site)
 			}
 			at, from = at+n+int(s.Hint), s.At
 		}
-		if rest := ids[at:]; len(sites) == 0 || int(from)+len(rest) > len(student) || !slices.Equal(rest, student[from:int(from)+len(rest)]) {
+		if rest := ids[at:]; len(sites) == 0 || int(from)+len(rest) > len(student) ||
+			!slices.Equal(rest, student[from:int(from)+len(rest)]) {
 			return fmt.Errorf("teacher %d without its hints is not the student", k)
 		}
 		for _, s := range sites {

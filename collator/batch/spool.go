@@ -55,7 +55,8 @@ func (s *Spool) Close() error {
 	return s.file.Close()
 }
 
-// Add adds a row, whose encoding must not be used again. Where rows are added in the same order, everything made of them is the same.
+// Add adds a row, whose encoding must not be used again. Where rows are added in the same order, everything made of
+// them is the same.
 func (s *Spool) Add(c *Channel, split Split, r *Encoded) error {
 	at, err := s.file.Append(r.data)
 	if err != nil {
@@ -84,8 +85,8 @@ func (s *Spool) read(e *entry) (*Row, error) {
 // maxSides is the largest number of sides of a channel.
 const maxSides = 2
 
-// entry is what is known of a row when batches are planned. Its encoding sorts as batches are made: by channel, split and
-// variant, then shuffled.
+// entry is what is known of a row when batches are planned. Its encoding sorts as batches are made: by channel, split
+// and variant, then shuffled.
 type entry struct {
 	channel uint8
 	split   Split

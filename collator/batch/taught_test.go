@@ -41,23 +41,39 @@ func TestTaughtIsChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(rows []*Row, ids []int64, lps []float32){
-		"token id 10, the vocabulary has 10":    func(_ []*Row, ids []int64, _ []float32) { ids[2] = 10 },
-		"log-prob of token 7 is NaN":            func(_ []*Row, _ []int64, lps []float32) { lps[2] = float32(math.NaN()) },
-		"log-prob of token 7 is 0.5":            func(_ []*Row, _ []int64, lps []float32) { lps[2] = 0.5 },
-		"log-prob of token 3 is -Inf":           func(_ []*Row, _ []int64, lps []float32) { lps[3] = float32(math.Inf(-1)) },
-		"token 3 is more probable":              func(_ []*Row, _ []int64, lps []float32) { lps[3] = -0.25 },
-		"token 7 stands there twice":            func(_ []*Row, ids []int64, _ []float32) { ids[3] = 7 },
-		"sum to 1.2":                            func(_ []*Row, _ []int64, lps []float32) { lps[3] = -0.5 },
-		"entry 0 is -1, -0.5 behind the last":   func(_ []*Row, ids []int64, _ []float32) { ids[2], ids[3] = -1, 5 },
-		"entry 1 is -1, -1 behind the last":     func(_ []*Row, ids []int64, _ []float32) { ids[3] = -1 },
-		"row 0, position 1: 1 entries":          func(_ []*Row, ids []int64, lps []float32) { ids[3], lps[3] = -1, lps[0] },
-		"position 0: 1 entries where there is":  func(_ []*Row, ids []int64, lps []float32) { ids[0], lps[0] = 1, -1 },
-		"row 1, position 2: 1 entries where":    func(_ []*Row, ids []int64, lps []float32) { ids[10], lps[10] = 1, -1 },
-		"row 2, position 1: 1 entries where":    func(_ []*Row, ids []int64, lps []float32) { ids[14], lps[14] = 1, -1 },
-		"row 2, position 1: 0 entries":          func(rows []*Row, _ []int64, _ []float32) { rows[2].Meta.RL.Teacher = &Taught{TopK: 1} },
-		"row 0, position 1: 2 entries where":    func(rows []*Row, _ []int64, _ []float32) { rows[0].Meta.RL.Teacher.Failed = "x" },
-		"row 0 has 3 tokens, its teacher &{Top": func(rows []*Row, _ []int64, _ []float32) { rows[0].Meta.RL.Teacher.TopK = 3 },
-		"row 2 has 4 tokens":                    func(rows []*Row, _ []int64, _ []float32) { rows[2].Sides[0].IDs = make([]int32, 4) },
+		"token id 10, the vocabulary has 10": func(_ []*Row, ids []int64, _ []float32) { ids[2] = 10 },
+		"log-prob of token 7 is NaN": func(_ []*Row, _ []int64, lps []float32) {
+			lps[2] = float32(math.NaN())
+		},
+		"log-prob of token 7 is 0.5": func(_ []*Row, _ []int64, lps []float32) { lps[2] = 0.5 },
+		"log-prob of token 3 is -Inf": func(_ []*Row, _ []int64, lps []float32) {
+			lps[3] = float32(math.Inf(-1))
+		},
+		"token 3 is more probable":            func(_ []*Row, _ []int64, lps []float32) { lps[3] = -0.25 },
+		"token 7 stands there twice":          func(_ []*Row, ids []int64, _ []float32) { ids[3] = 7 },
+		"sum to 1.2":                          func(_ []*Row, _ []int64, lps []float32) { lps[3] = -0.5 },
+		"entry 0 is -1, -0.5 behind the last": func(_ []*Row, ids []int64, _ []float32) { ids[2], ids[3] = -1, 5 },
+		"entry 1 is -1, -1 behind the last":   func(_ []*Row, ids []int64, _ []float32) { ids[3] = -1 },
+		"row 0, position 1: 1 entries": func(_ []*Row, ids []int64, lps []float32) {
+			ids[3], lps[3] = -1, lps[0]
+		},
+		"position 0: 1 entries where there is": func(_ []*Row, ids []int64, lps []float32) { ids[0], lps[0] = 1, -1 },
+		"row 1, position 2: 1 entries where": func(_ []*Row, ids []int64, lps []float32) {
+			ids[10], lps[10] = 1, -1
+		},
+		"row 2, position 1: 1 entries where": func(_ []*Row, ids []int64, lps []float32) {
+			ids[14], lps[14] = 1, -1
+		},
+		"row 2, position 1: 0 entries": func(rows []*Row, _ []int64, _ []float32) {
+			rows[2].Meta.RL.Teacher = &Taught{TopK: 1}
+		},
+		"row 0, position 1: 2 entries where": func(rows []*Row, _ []int64, _ []float32) {
+			rows[0].Meta.RL.Teacher.Failed = "x"
+		},
+		"row 0 has 3 tokens, its teacher &{Top": func(rows []*Row, _ []int64, _ []float32) {
+			rows[0].Meta.RL.Teacher.TopK = 3
+		},
+		"row 2 has 4 tokens": func(rows []*Row, _ []int64, _ []float32) { rows[2].Sides[0].IDs = make([]int32, 4) },
 	} {
 		t.Run(want, func(t *testing.T) {
 			rows, ids, lps := taughtRows()
@@ -69,11 +85,26 @@ func TestTaughtIsChecked(t *testing.T) {
 	}
 	rows, ids, lps := taughtRows()
 	for want, pair := range map[string][2]tensors.Tensor{
-		"teacher_topk_ids has shape [18]":  {tensors.Of(TeacherIDs, ids, 18), tensors.Of(TeacherLogProbs, lps, 3, 3, 2)},
-		"for 3 rows":                       {tensors.Of(TeacherIDs, ids, 2, 3, 3), tensors.Of(TeacherLogProbs, lps, 2, 3, 3)},
-		"teacher_topk_logprobs [1 3 2]":    {tensors.Of(TeacherIDs, ids, 3, 3, 2), tensors.Of(TeacherLogProbs, lps[:6], 1, 3, 2)},
-		"tensor teacher_topk_ids:":         {tensors.Of(TeacherIDs, lps, 3, 3, 2), tensors.Of(TeacherLogProbs, lps, 3, 3, 2)},
-		"tensor teacher_topk_logprobs:":    {tensors.Of(TeacherIDs, ids, 3, 3, 2), tensors.Of(TeacherLogProbs, ids, 3, 3, 2)},
+		"teacher_topk_ids has shape [18]": {
+			tensors.Of(TeacherIDs, ids, 18),
+			tensors.Of(TeacherLogProbs, lps, 3, 3, 2),
+		},
+		"for 3 rows": {
+			tensors.Of(TeacherIDs, ids, 2, 3, 3),
+			tensors.Of(TeacherLogProbs, lps, 2, 3, 3),
+		},
+		"teacher_topk_logprobs [1 3 2]": {
+			tensors.Of(TeacherIDs, ids, 3, 3, 2),
+			tensors.Of(TeacherLogProbs, lps[:6], 1, 3, 2),
+		},
+		"tensor teacher_topk_ids:": {
+			tensors.Of(TeacherIDs, lps, 3, 3, 2),
+			tensors.Of(TeacherLogProbs, lps, 3, 3, 2),
+		},
+		"tensor teacher_topk_logprobs:": {
+			tensors.Of(TeacherIDs, ids, 3, 3, 2),
+			tensors.Of(TeacherLogProbs, ids, 3, 3, 2),
+		},
 		"tensor teacher_topk_logprobs: no": {tensors.Of(TeacherIDs, ids, 3, 3, 2), {}},
 	} {
 		t.Run(want, func(t *testing.T) {

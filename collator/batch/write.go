@@ -21,9 +21,10 @@ type Layout uint8
 
 // The layouts.
 const (
-	Padded   Layout = iota // one per row, padded on the right
-	Packed                 // end to end in one row; sft only
-	Composer               // as Padded, under the names of the reference composite trainer; all but sft. See composer.go
+	Padded Layout = iota // one per row, padded on the right
+	Packed               // end to end in one row; sft only
+	// As Padded, under the names of the reference composite trainer; all but sft. See composer.go.
+	Composer
 )
 
 // Form is what trainers differ in beside the layout.
@@ -91,8 +92,8 @@ type Count struct {
 	Active  int64 `json:"n_active"`
 }
 
-// Write writes the spool's rows as batches, in order, and the index last. Batches left by an earlier, unfinished write are
-// replaced. It returns the counts by "channel/split".
+// Write writes the spool's rows as batches, in order, and the index last. Batches left by an earlier, unfinished write
+// are replaced. It returns the counts by "channel/split".
 func (s *Spool) Write(ctx context.Context, spec Spec) (map[string]Count, error) {
 	if err := s.file.Flush(); err != nil {
 		return nil, err
@@ -230,9 +231,18 @@ func (spec *Spec) finish(p *planned, rows []*Row) error {
 func (spec *Spec) line(p *planned, rows []*Row) *Line {
 	rollouts, examples := lists(rows)
 	l := &Line{
-		Channel: p.channel.Name, Split: p.split.String(), Layout: p.layout.String(), Rows: len(rows),
-		PadID: spec.PadID, VocabSize: spec.VocabSize, Tokenizer: spec.Tokenizer, Template: spec.Template,
-		Rollouts: rollouts.list, Examples: examples.list, Sites: sitesOf(rows), Proof: BatchProof{Terminators: spec.Terminators},
+		Channel:   p.channel.Name,
+		Split:     p.split.String(),
+		Layout:    p.layout.String(),
+		Rows:      len(rows),
+		PadID:     spec.PadID,
+		VocabSize: spec.VocabSize,
+		Tokenizer: spec.Tokenizer,
+		Template:  spec.Template,
+		Rollouts:  rollouts.list,
+		Examples:  examples.list,
+		Sites:     sitesOf(rows),
+		Proof:     BatchProof{Terminators: spec.Terminators},
 	}
 	l.Form = spec.Form.of(p.channel, p.layout)
 	if rows[0].Meta.Ref != nil {

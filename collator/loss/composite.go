@@ -48,9 +48,10 @@ type DPO struct {
 // SDPO is the sdpo channel: the logits of both sides at the pair positions, [P, V].
 type SDPO struct {
 	Student, Teacher kernels.Matrix
-	TopK             *kernels.SparseTeacher // in place of Teacher: top log-probabilities, the rest of the vocabulary one bucket
-	TopKTemperature  float64                // that TopK was taken at, which the student's has to be; servers answer at 1
-	PairWeight       []float32              // [P] or nil
+	// In place of Teacher: top log-probabilities, the rest of the vocabulary one bucket.
+	TopK            *kernels.SparseTeacher
+	TopKTemperature float64   // that TopK was taken at, which the student's has to be; servers answer at 1
+	PairWeight      []float32 // [P] or nil
 }
 
 // Batch is what one call sees; nil channels are absent.
@@ -193,7 +194,8 @@ func (t *Tokens) predictions(side string, trained func(i int) bool) ([]int32, er
 				return nil, fmt.Errorf("%s row %d: token 0 is trained, but no logits predict it", side, r)
 			}
 			if id := t.IDs[i]; id < 0 || id >= int64(t.Logits.Cols) {
-				return nil, fmt.Errorf("%s row %d: token %d has id %d, the vocabulary is %d", side, r, p, id, t.Logits.Cols)
+				return nil,
+					fmt.Errorf("%s row %d: token %d has id %d, the vocabulary is %d", side, r, p, id, t.Logits.Cols)
 			}
 			targets[i-1] = int32(t.IDs[i])
 		}
@@ -250,7 +252,13 @@ func (g *GRPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	}
 	m.NonFinite += st.NonFinite
 	// Columns at token t belong to the logits at t-1.
-	p := kernels.PolicyBatch{LogProbs: tok, Old: make([]float64, n), Mask: make([]bool, n), Offsets: g.rows(), Advantage: widen(g.Advantage)}
+	p := kernels.PolicyBatch{
+		LogProbs:  tok,
+		Old:       make([]float64, n),
+		Mask:      make([]bool, n),
+		Offsets:   g.rows(),
+		Advantage: widen(g.Advantage),
+	}
 	if o.GRPO.KL > 0 {
 		p.Reference = make([]float64, n)
 	}
@@ -307,7 +315,8 @@ func (d *DPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	switch {
 	case d.RefChosen == nil || d.RefRejected == nil:
 		return fmt.Errorf("ref_chosen_logps or ref_rejected_logps are missing: compute them under the reference model, never zeros")
-	case d.Rejected.R != n || len(d.RefChosen) != n || len(d.RefRejected) != n || (d.RowWeight != nil && len(d.RowWeight) != n):
+	case d.Rejected.R != n || len(d.RefChosen) != n || len(d.RefRejected) != n ||
+		(d.RowWeight != nil && len(d.RowWeight) != n):
 		return fmt.Errorf("%d chosen rows, %d rejected, %d and %d reference sums, %d row weights: want one of each a pair",
 			n, d.Rejected.R, len(d.RefChosen), len(d.RefRejected), len(d.RowWeight))
 	}
@@ -342,7 +351,12 @@ func (d *DPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	if err != nil {
 		return err
 	}
-	pairs := kernels.Pairs{PolicyChosen: pc, PolicyRejected: pr, ReferenceChosen: widen(d.RefChosen), ReferenceRejected: widen(d.RefRejected)}
+	pairs := kernels.Pairs{
+		PolicyChosen:      pc,
+		PolicyRejected:    pr,
+		ReferenceChosen:   widen(d.RefChosen),
+		ReferenceRejected: widen(d.RefRejected),
+	}
 	if d.RowWeight != nil {
 		pairs.Weights = widen(d.RowWeight)
 	}

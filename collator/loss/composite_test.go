@@ -43,7 +43,13 @@ func example() Batch {
 		g.OldLogprobs = append(g.OldLogprobs, -float32(r.Float64())*4)
 		g.RefLogprobs = append(g.RefLogprobs, -float32(r.Float64())*4)
 	}
-	d := &DPO{Chosen: tokens(r, 2, 4), Rejected: tokens(r, 2, 6), RefChosen: []float32{-5, -7}, RefRejected: []float32{-6, -6.5}, RowWeight: []float32{1, 0.7}}
+	d := &DPO{
+		Chosen:      tokens(r, 2, 4),
+		Rejected:    tokens(r, 2, 6),
+		RefChosen:   []float32{-5, -7},
+		RefRejected: []float32{-6, -6.5},
+		RowWeight:   []float32{1, 0.7},
+	}
 	label := func(t *Tokens, prompt int) (l []int64) {
 		for i, id := range t.IDs {
 			if i%t.T < prompt {
@@ -61,7 +67,10 @@ func example() Batch {
 func options() Options {
 	return Options{
 		SDPOWeight: 0.7, DPOWeight: 0.3, DPO: kernels.PreferenceOptions{Beta: 0.1, LabelSmoothing: 0.05},
-		GRPO: kernels.PolicyOptions{ClipLow: 0.2, ClipHigh: 0.3, KL: 0.05}, JSD: kernels.Options{Beta: 0.5, Temperature: 1.5}, RolloutTemperature: 1.2, MaxTokens: 7,
+		GRPO: kernels.PolicyOptions{ClipLow: 0.2, ClipHigh: 0.3, KL: 0.05}, JSD: kernels.Options{
+			Beta:        0.5,
+			Temperature: 1.5,
+		}, RolloutTemperature: 1.2, MaxTokens: 7,
 	}
 }
 
@@ -69,7 +78,12 @@ func TestGradients(t *testing.T) {
 	for _, red := range []kernels.PolicyReduction{kernels.PerToken, kernels.PerSequence, kernels.PerConstant} {
 		b, o := example(), options()
 		o.GRPO.Reduction = red
-		g := Gradients{GRPO: make([]float32, 15*vocab), Chosen: make([]float32, 8*vocab), Rejected: make([]float32, 12*vocab), Student: make([]float32, 4*vocab)}
+		g := Gradients{
+			GRPO:     make([]float32, 15*vocab),
+			Chosen:   make([]float32, 8*vocab),
+			Rejected: make([]float32, 12*vocab),
+			Student:  make([]float32, 4*vocab),
+		}
 		if _, err := Composite(b, o, Step{}, &g); err != nil {
 			t.Fatal(err)
 		}
@@ -119,20 +133,30 @@ func TestAccumulation(t *testing.T) {
 		for r := range 3 {
 			g := b.GRPO
 			parts = append(parts, Batch{GRPO: &GRPO{
-				Tokens: rowsOf(g.Tokens, r, r+1), ResponseMask: g.ResponseMask[r*5 : r*5+5], OldLogprobs: g.OldLogprobs[r*5 : r*5+5],
-				RefLogprobs: g.RefLogprobs[r*5 : r*5+5], Advantage: g.Advantage[r : r+1], RowWeight: g.RowWeight[r : r+1],
+				Tokens:       rowsOf(g.Tokens, r, r+1),
+				ResponseMask: g.ResponseMask[r*5 : r*5+5],
+				OldLogprobs:  g.OldLogprobs[r*5 : r*5+5],
+				RefLogprobs:  g.RefLogprobs[r*5 : r*5+5],
+				Advantage:    g.Advantage[r : r+1],
+				RowWeight:    g.RowWeight[r : r+1],
 			}})
 		}
 		for r := range 2 {
 			d := b.DPO
 			parts[r].DPO = &DPO{
-				Chosen: rowsOf(d.Chosen, r, r+1), Rejected: rowsOf(d.Rejected, r, r+1), ChosenLabels: d.ChosenLabels[r*4 : r*4+4],
-				RejectedLabels: d.RejectedLabels[r*6 : r*6+6], RefChosen: d.RefChosen[r : r+1], RefRejected: d.RefRejected[r : r+1], RowWeight: d.RowWeight[r : r+1],
+				Chosen:         rowsOf(d.Chosen, r, r+1),
+				Rejected:       rowsOf(d.Rejected, r, r+1),
+				ChosenLabels:   d.ChosenLabels[r*4 : r*4+4],
+				RejectedLabels: d.RejectedLabels[r*6 : r*6+6],
+				RefChosen:      d.RefChosen[r : r+1],
+				RefRejected:    d.RefRejected[r : r+1],
+				RowWeight:      d.RowWeight[r : r+1],
 			}
 			s := b.SDPO
 			parts[r+1].SDPO = &SDPO{
-				Student: kernels.F32Matrix(s.Student.F32[2*r*vocab:2*(r+1)*vocab], 2, vocab),
-				Teacher: kernels.F32Matrix(s.Teacher.F32[2*r*vocab:2*(r+1)*vocab], 2, vocab), PairWeight: s.PairWeight[2*r : 2*r+2],
+				Student:    kernels.F32Matrix(s.Student.F32[2*r*vocab:2*(r+1)*vocab], 2, vocab),
+				Teacher:    kernels.F32Matrix(s.Teacher.F32[2*r*vocab:2*(r+1)*vocab], 2, vocab),
+				PairWeight: s.PairWeight[2*r : 2*r+2],
 			}
 		}
 		var step Step
@@ -173,7 +197,12 @@ func TestStepZero(t *testing.T) {
 			t.Fatal(err)
 		}
 		out := make([]float64, s.R)
-		if _, err := logProbs(1).Run(&kernels.LogProbBatch{Logits: s.Logits, Targets: targets, Offsets: s.rows()}, &kernels.LogProbOutput{Sequence: out}); err != nil {
+		if _, err := logProbs(1).
+			Run(&kernels.LogProbBatch{
+				Logits:  s.Logits,
+				Targets: targets,
+				Offsets: s.rows(),
+			}, &kernels.LogProbOutput{Sequence: out}); err != nil {
 			t.Fatal(err)
 		}
 		for _, v := range out {
@@ -181,10 +210,16 @@ func TestStepZero(t *testing.T) {
 		}
 		return sums
 	}
-	b.DPO.RefChosen, b.DPO.RefRejected = reference(&b.DPO.Chosen, b.DPO.ChosenLabels), reference(&b.DPO.Rejected, b.DPO.RejectedLabels)
+	b.DPO.RefChosen, b.DPO.RefRejected = reference(&b.DPO.Chosen, b.DPO.ChosenLabels),
+		reference(&b.DPO.Rejected, b.DPO.RejectedLabels)
 	targets, _ := b.GRPO.predictions("", func(i int) bool { return b.GRPO.ResponseMask[i] == 1 })
 	tok := make([]float64, 15)
-	if _, err := logProbs(o.RolloutTemperature).Run(&kernels.LogProbBatch{Logits: b.GRPO.Logits, Targets: targets, Offsets: b.GRPO.each()}, &kernels.LogProbOutput{Token: tok}); err != nil {
+	if _, err := logProbs(o.RolloutTemperature).
+		Run(&kernels.LogProbBatch{
+			Logits:  b.GRPO.Logits,
+			Targets: targets,
+			Offsets: b.GRPO.each(),
+		}, &kernels.LogProbOutput{Token: tok}); err != nil {
 		t.Fatal(err)
 	}
 	for i, v := range tok[:14] {
@@ -239,9 +274,12 @@ func TestRefusals(t *testing.T) {
 		spoil func(b *Batch)
 		want  string
 	}{
-		"no reference":      {func(b *Batch) { b.DPO.RefChosen = nil }, "never zeros"},
-		"no old logprobs":   {func(b *Batch) { b.GRPO.OldLogprobs = nil }, "never zeros"},
-		"shifted labels":    {func(b *Batch) { b.DPO.ChosenLabels[3] = (b.DPO.ChosenLabels[3] + 1) % vocab }, "token-aligned"},
+		"no reference":    {func(b *Batch) { b.DPO.RefChosen = nil }, "never zeros"},
+		"no old logprobs": {func(b *Batch) { b.GRPO.OldLogprobs = nil }, "never zeros"},
+		"shifted labels": {
+			func(b *Batch) { b.DPO.ChosenLabels[3] = (b.DPO.ChosenLabels[3] + 1) % vocab },
+			"token-aligned",
+		},
 		"first token":       {func(b *Batch) { b.GRPO.ResponseMask[5] = 1 }, "token 0"},
 		"id out of range":   {func(b *Batch) { b.GRPO.IDs[1] = vocab }, "vocabulary"},
 		"short mask":        {func(b *Batch) { b.GRPO.ResponseMask = b.GRPO.ResponseMask[:14] }, "response_mask"},
@@ -259,12 +297,21 @@ func TestRefusals(t *testing.T) {
 
 func TestRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	q := RowsRequest{Student: logits(r, 3), Teacher: logits(r, 3), Weights: []float32{1, 2, 3}, Labels: []int32{1, ignore, 2}, Beta: 0.3, Temperature: 2, Normalize: "beta"}
+	q := RowsRequest{
+		Student:     logits(r, 3),
+		Teacher:     logits(r, 3),
+		Weights:     []float32{1, 2, 3},
+		Labels:      []int32{1, ignore, 2},
+		Beta:        0.3,
+		Temperature: 2,
+		Normalize:   "beta",
+	}
 	res, err := Rows(q)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res.Totals.Active != 2 || res.Totals.Weight != 4 || math.Abs(float64(res.Totals.Loss)-(res.RowLoss[0]+3*res.RowLoss[2])/4) > 1e-15 {
+	if res.Totals.Active != 2 || res.Totals.Weight != 4 ||
+		math.Abs(float64(res.Totals.Loss)-(res.RowLoss[0]+3*res.RowLoss[2])/4) > 1e-15 {
 		t.Errorf("%+v %v", res.Totals, res.RowLoss)
 	}
 	q.Clip, q.Beta, q.ClipValue = "element", 0, 0.05
@@ -275,7 +322,12 @@ func TestRows(t *testing.T) {
 	if _, err := Rows(q); err == nil {
 		t.Error("an unknown normalisation is accepted")
 	}
-	if res, err := Rows(RowsRequest{Student: kernels.F32Matrix(nil, 0, 5), Teacher: kernels.F32Matrix(nil, 0, 5), Beta: 0.5, Temperature: 1}); err != nil || res.Totals.Loss != 0 {
+	if res, err := Rows(RowsRequest{
+		Student:     kernels.F32Matrix(nil, 0, 5),
+		Teacher:     kernels.F32Matrix(nil, 0, 5),
+		Beta:        0.5,
+		Temperature: 1,
+	}); err != nil || res.Totals.Loss != 0 {
 		t.Errorf("empty: %v", err)
 	}
 }

@@ -4,11 +4,12 @@
 //
 // It exists so that the author of a trainer can check their loss against an exact one. It has none of the faults of the
 // field's composite trainers: logits at position t-1 predict token t, masks are 0/1 and token-aligned, denominators are
-// those of the whole step, nothing active is exactly 0 with a zero gradient, and missing reference log-probabilities are
-// an error, never zeros.
+// those of the whole step, nothing active is exactly 0 with a zero gradient, and missing reference log-probabilities
+// are an error, never zeros.
 //
 // The arithmetic is that of package kernels; the columns are those of the batch files, as plain slices. Reductions: jsd
-// sum(w l)/sum(w) over the step, dpo the same over pairs (their mean where weights are 1), grpo by token, sequence or constant.
+// sum(w l)/sum(w) over the step, dpo the same over pairs (their mean where weights are 1), grpo by token, sequence or
+// constant.
 //
 // ReadRows and ReadDump take their input out of safetensors files, for `nat-go loss`.
 //

@@ -20,8 +20,8 @@ type Dump struct {
 	places []int            // sdpo: the row of the student's [R, T, V] logits of each pair; nil where they are [P, V]
 }
 
-// ReadDump reads one batch file and the logits for it. The columns of the batch are those of the batch files; the tensors
-// of the logits are
+// ReadDump reads one batch file and the logits for it. The columns of the batch are those of the batch files; the
+// tensors of the logits are
 //
 //	rl    logits [R,T,V]; ref_logprobs [R,T] where a KL penalty asks for them
 //	dpo   chosen_logits, rejected_logits [R,T,V]; ref_chosen_logps, ref_rejected_logps [R] where the batch has none
@@ -164,7 +164,8 @@ func (d *Dump) pairLogits(c *columns, prefix string, targets []int64) (m kernels
 	ids, grid := c.ints(prefix+"input_ids", 2)
 	rows, _ := c.ints("pair_"+prefix+"row", 1)
 	poss, _ := c.ints("pair_"+prefix+"pos", 1)
-	if c.err == nil && (grid[0] != shape[0] || grid[1] != shape[1] || len(rows) != len(targets) || len(poss) != len(targets)) {
+	if c.err == nil &&
+		(grid[0] != shape[0] || grid[1] != shape[1] || len(rows) != len(targets) || len(poss) != len(targets)) {
 		c.err = fmt.Errorf("tensor %s has shape %v for %sinput_ids of shape %v and %d pairs with %d rows and %d positions", name, shape, prefix, grid, len(targets), len(rows), len(poss))
 	}
 	for i := range targets {
@@ -172,7 +173,8 @@ func (d *Dump) pairLogits(c *columns, prefix string, targets []int64) (m kernels
 			return m, nil
 		}
 		r, p := rows[i], poss[i]
-		if r < 0 || r >= int64(grid[0]) || p < 0 || p+1 >= int64(grid[1]) || ids[int(r)*grid[1]+int(p)+1] != targets[i] {
+		if r < 0 || r >= int64(grid[0]) || p < 0 || p+1 >= int64(grid[1]) ||
+			ids[int(r)*grid[1]+int(p)+1] != targets[i] {
 			c.err = fmt.Errorf("pair %d: %sinput_ids at row %d, position %d + 1 is not the target id %d", i, prefix, r, p, targets[i])
 		}
 		at = append(at, int(r)*grid[1]+int(p))
@@ -184,7 +186,9 @@ func (d *Dump) pairLogits(c *columns, prefix string, targets []int64) (m kernels
 }
 
 // sparse makes a teacher of its columns [P,K], whose missing entries are -1. A pair without any loses its weight.
-func sparse(ids []int64, logps []float32, shape []int, weight []float32, vocab int) (t *kernels.SparseTeacher, unscored int, err error) {
+func sparse(
+	ids []int64, logps []float32, shape []int, weight []float32, vocab int,
+) (t *kernels.SparseTeacher, unscored int, err error) {
 	if len(logps) != len(ids) || shape[0] != len(weight) {
 		return nil, 0, fmt.Errorf("pair_teacher_topk_ids has shape %v, for %d log-probs and %d pairs", shape, len(logps), len(weight))
 	}
@@ -208,8 +212,8 @@ func sparse(ids []int64, logps []float32, shape []int, weight []float32, vocab i
 	return t, unscored, nil
 }
 
-// Evaluate computes the objective of a step cut into micro-batches: the denominators are the whole step's. With gradients
-// it returns one Gradients a dump, nil without.
+// Evaluate computes the objective of a step cut into micro-batches: the denominators are the whole step's. With
+// gradients it returns one Gradients a dump, nil without.
 func Evaluate(dumps []*Dump, o Options, gradients bool) (Metrics, []*Gradients, error) {
 	var step Step
 	for _, d := range dumps {
@@ -269,8 +273,8 @@ func (d *Dump) gradients() *Gradients {
 	return g
 }
 
-// Tensors names gradients after the logits they are of, prefix first: chosen_logits_grad is d loss / d chosen_logits, of
-// the same shape, float32.
+// Tensors names gradients after the logits they are of, prefix first: chosen_logits_grad is d loss / d chosen_logits,
+// of the same shape, float32.
 func (d *Dump) Tensors(g *Gradients, prefix string) (out []tensors.Tensor) {
 	add := func(name string, x []float32) {
 		out = append(out, tensors.Of(prefix+name+"_grad", x, d.shapes[name]...))

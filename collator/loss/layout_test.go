@@ -22,7 +22,8 @@ func TestComposerLayout(t *testing.T) {
 		return f
 	}
 	for _, name := range []string{"rewards", "dpo_chosen_input_ids", "sdpo_loss_mask"} {
-		if _, err := ReadDump(file(name), file("logits")); err == nil || !strings.Contains(err.Error(), "collator.format: composer") {
+		if _, err := ReadDump(file(name), file("logits")); err == nil ||
+			!strings.Contains(err.Error(), "collator.format: composer") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -31,7 +31,11 @@ type RowsRequest struct {
 // ReadRows takes the tensors of a request out of a file; its numbers are left to the caller.
 func ReadRows(f *tensors.File) (RowsRequest, error) {
 	c := &columns{files: []*tensors.File{f}}
-	q := RowsRequest{Student: c.logits("student_logits", 2), Teacher: c.logits("teacher_logits", 2), Weights: c.floats("weights", 1)}
+	q := RowsRequest{
+		Student: c.logits("student_logits", 2),
+		Teacher: c.logits("teacher_logits", 2),
+		Weights: c.floats("weights", 1),
+	}
 	if c.has("labels") {
 		labels, _ := c.ints("labels", 1)
 		q.Labels = make([]int32, len(labels))
@@ -59,7 +63,9 @@ func (r *RowsResult) Tensors() []tensors.Tensor {
 	if rows := len(r.RowLoss); rows > 0 {
 		v = len(r.Grad) / rows
 	}
-	return []tensors.Tensor{tensors.Of("row_loss", r.RowLoss, len(r.RowLoss)), tensors.Of("grad", r.Grad, len(r.RowLoss), v)}
+	return []tensors.Tensor{
+		tensors.Of("row_loss", r.RowLoss, len(r.RowLoss)), tensors.Of("grad", r.Grad, len(r.RowLoss), v),
+	}
 }
 
 // Number is null in JSON where it is not finite, since JSON has no word for that.
@@ -109,7 +115,14 @@ func Rows(q RowsRequest) (*RowsResult, error) {
 			weight += float64(q.Weights[r])
 		}
 	}
-	o := kernels.Options{Beta: q.Beta, Temperature: q.Temperature, Clip: clip, ClipValue: q.ClipValue, Normalize: q.Normalize == "beta", Workers: q.Workers}
+	o := kernels.Options{
+		Beta:        q.Beta,
+		Temperature: q.Temperature,
+		Clip:        clip,
+		ClipValue:   q.ClipValue,
+		Normalize:   q.Normalize == "beta",
+		Workers:     q.Workers,
+	}
 	scale := 1.0                                        // of the sum in what the kernel reduces to
 	if !q.Sum && weight > 0 && !math.IsInf(weight, 1) { // bad weights are refused below
 		o.Reduction, o.Denominator = kernels.ReduceDenom, weight

@@ -70,8 +70,8 @@ type Switch struct {
 // Place is what happens to one more message at some place.
 type Place struct {
 	Fate Fate `json:"fate"`
-	// Splice says that the text with the message is the text without it plus one piece: then a hint there changes nothing
-	// of what the model saw besides.
+	// Splice says that the text with the message is the text without it plus one piece: then a hint there changes
+	// nothing of what the model saw besides.
 	Splice bool `json:"splice"`
 }
 
@@ -131,8 +131,13 @@ func Run(source string, s turns.Settings) (*Report, error) {
 		return nil, err
 	}
 	rep := &Report{
-		Template: r.Fingerprint(), Roles: map[string]Fate{}, Trims: map[string]Trim{}, PrefixPreserving: map[string]bool{},
-		Terminators: map[string]string{}, Hints: map[string]Place{}, Filler: []string{},
+		Template:         r.Fingerprint(),
+		Roles:            map[string]Fate{},
+		Trims:            map[string]Trim{},
+		PrefixPreserving: map[string]bool{},
+		Terminators:      map[string]string{},
+		Hints:            map[string]Place{},
+		Filler:           []string{},
 	}
 	rep.Arguments = p.arguments()
 	p.prompt(rep)
@@ -211,7 +216,8 @@ func (p *prober) prompt(rep *Report) {
 	if err1 != nil || err2 != nil {
 		return
 	}
-	if rep.GenerationPrompt = p.r.Prompt(false); rep.GenerationPrompt == "" { // what closes a conversation may stand there (Phi-3)
+	// What closes a conversation may stand there (Phi-3).
+	if rep.GenerationPrompt = p.r.Prompt(false); rep.GenerationPrompt == "" {
 		rep.GenerationPrompt = open.Text[commonPrefix(closed.Text, open.Text):]
 	}
 	for i, m := range []chat.Message{answer, thinking(answer)} {
@@ -338,7 +344,8 @@ func (p *prober) callFate(n int, ms ...chat.Message) Fate {
 	return Kept
 }
 
-// rawArguments says what becomes of arguments that are no JSON object: the only honest rendering of them is as they are.
+// rawArguments says what becomes of arguments that are no JSON object: the only honest rendering of them is as they
+// are.
 func (p *prober) rawArguments() string {
 	broken := `{"k": "` + argText // what a model cut off, or wrote wrong
 	_, res, err := p.render(false, ask, calls(broken, 1), result)
@@ -404,7 +411,11 @@ func (p *prober) shows(i int, ms ...chat.Message) bool {
 
 func (p *prober) turnEnds(rep *Report) {
 	for kind, ms := range map[string][]chat.Message{
-		"final": {ask, answer}, "call": {ask, call}, "final_in_history": {ask, answer, next}, "call_in_history": {ask, call, result},
+		"final": {ask, answer}, "call": {ask, call}, "final_in_history": {ask, answer, next}, "call_in_history": {
+			ask,
+			call,
+			result,
+		},
 	} {
 		c, res, err := p.render(false, ms...)
 		if err != nil {
@@ -465,6 +476,10 @@ func (p *prober) compare(base, with []chat.Message, at int) Place {
 	if !strings.Contains(hinted.Text, hintText) {
 		fate = Dropped
 	}
-	n := commonPrefix(plain.Text, hinted.Text) // as far right as the piece can begin; a shorter prefix leaves a longer suffix
-	return Place{Fate: fate, Splice: fate == Kept && len(hinted.Text) > len(plain.Text) && strings.HasSuffix(hinted.Text, plain.Text[n:])}
+	// As far right as the piece can begin; a shorter prefix leaves a longer suffix.
+	n := commonPrefix(plain.Text, hinted.Text)
+	return Place{
+		Fate:   fate,
+		Splice: fate == Kept && len(hinted.Text) > len(plain.Text) && strings.HasSuffix(hinted.Text, plain.Text[n:]),
+	}
 }

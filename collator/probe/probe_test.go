@@ -34,7 +34,8 @@ func run(t *testing.T, source string) *Report {
 
 func TestPlainTemplate(t *testing.T) {
 	rep := run(t, chatml)
-	if rep.GenerationPrompt != "<|start|>assistant\n" || !rep.PromptIsPrefix || rep.NoThink != nil || rep.RewritesHistory || len(rep.Filler) > 0 {
+	if rep.GenerationPrompt != "<|start|>assistant\n" || !rep.PromptIsPrefix || rep.NoThink != nil ||
+		rep.RewritesHistory || len(rep.Filler) > 0 {
 		t.Errorf("%+v", rep)
 	}
 	for role, fate := range rep.Roles {
@@ -47,7 +48,8 @@ func TestPlainTemplate(t *testing.T) {
 			t.Errorf("%s ends in %q", kind, end)
 		}
 	}
-	if rep.Calls != Kept || rep.ParallelCalls != Kept || rep.Arguments != "object" || rep.RawArguments != "raw" || rep.ToolsShown || rep.Reasoning.Last {
+	if rep.Calls != Kept || rep.ParallelCalls != Kept || rep.Arguments != "object" || rep.RawArguments != "raw" ||
+		rep.ToolsShown || rep.Reasoning.Last {
 		t.Errorf("%+v", rep)
 	}
 	for place, p := range rep.Hints {
@@ -66,15 +68,32 @@ func TestEachDefectIsSeen(t *testing.T) {
 		old, new string
 		seen     func(*Report) bool
 	}{
-		"trims":        {"{{ m.content }}", "{{ m.content | trim }}", func(r *Report) bool { return r.Trims["user"] == Trim{true, true} }},
-		"trims left":   {"{{ m.content }}", "{{ m.content.lstrip() }}", func(r *Report) bool { return r.Trims["tool"] == Trim{true, false} }},
-		"drops tools":  {"{%- if m.content %}", "{%- if m.content and m.role != 'tool' %}", func(r *Report) bool { return r.Roles["tool"] == Dropped }},
-		"drops calls":  {"m.tool_calls or []", "[]", func(r *Report) bool { return r.Calls == Dropped }},
-		"drops second": {"m.tool_calls or []", "(m.tool_calls or [])[:1]", func(r *Report) bool { return r.Calls == Kept && r.ParallelCalls == Dropped }},
+		"trims": {
+			"{{ m.content }}",
+			"{{ m.content | trim }}",
+			func(r *Report) bool { return r.Trims["user"] == Trim{true, true} },
+		},
+		"trims left": {
+			"{{ m.content }}",
+			"{{ m.content.lstrip() }}",
+			func(r *Report) bool { return r.Trims["tool"] == Trim{true, false} },
+		},
+		"drops tools": {
+			"{%- if m.content %}",
+			"{%- if m.content and m.role != 'tool' %}",
+			func(r *Report) bool { return r.Roles["tool"] == Dropped },
+		},
+		"drops calls": {"m.tool_calls or []", "[]", func(r *Report) bool { return r.Calls == Dropped }},
+		"drops second": {
+			"m.tool_calls or []",
+			"(m.tool_calls or [])[:1]",
+			func(r *Report) bool { return r.Calls == Kept && r.ParallelCalls == Dropped },
+		},
 		"hoists": {
 			"{%- for m in messages %}", "{%- for m in messages|selectattr('role','equalto','system') %}{{ m.content }}{% endfor %}{% for m in messages if m.role != 'system' %}",
 			func(r *Report) bool {
-				return r.Roles["system_mid"] == Hoisted && r.Roles["system"] == Kept && !r.Hints["system_after_result"].Splice
+				return r.Roles["system_mid"] == Hoisted && r.Roles["system"] == Kept &&
+					!r.Hints["system_after_result"].Splice
 			},
 		},
 		"refuses": {
@@ -83,20 +102,26 @@ func TestEachDefectIsSeen(t *testing.T) {
 				return r.Roles["system_mid"] == Refused && r.Hints["system_before_call"].Fate == Refused
 			},
 		},
-		"quotes":       {"c.function.arguments if c.function.arguments is string else ", "", func(r *Report) bool { return r.RawArguments == "quoted" }},
-		"wants text":   {"{{ c.function.arguments if c.function.arguments is string else c.function.arguments | tojson }}", "{{ '' + c.function.arguments }}", func(r *Report) bool { return r.Arguments == "string" && r.Calls == Kept }},
-		"shows tools":  {"{%- for m in messages %}", "{% if tools %}{{ tools|tojson }}{% endif %}{%- for m in messages %}", func(r *Report) bool { return r.ToolsShown }},
-		"not a prefix": {"{{ '<|start|>assistant\\n' }}", "{{ '<|start|>assistant\\n<think>' }}", func(r *Report) bool { return !r.PromptIsPrefix }},
+		"quotes":      {"c.function.arguments if c.function.arguments is string else ", "", func(r *Report) bool { return r.RawArguments == "quoted" }},
+		"wants text":  {"{{ c.function.arguments if c.function.arguments is string else c.function.arguments | tojson }}", "{{ '' + c.function.arguments }}", func(r *Report) bool { return r.Arguments == "string" && r.Calls == Kept }},
+		"shows tools": {"{%- for m in messages %}", "{% if tools %}{{ tools|tojson }}{% endif %}{%- for m in messages %}", func(r *Report) bool { return r.ToolsShown }},
+		"not a prefix": {
+			"{{ '<|start|>assistant\\n' }}",
+			"{{ '<|start|>assistant\\n<think>' }}",
+			func(r *Report) bool { return !r.PromptIsPrefix },
+		},
 		"thinking": {
 			"{%- if m.content %}", "{%- if m.reasoning_content and loop.last %}{{ '<think>' + m.reasoning_content + '</think>' }}{% endif %}{%- if m.content %}",
 			func(r *Report) bool {
-				return r.Reasoning == Reasoning{Last: true} && !r.PrefixPreserving["reasoning"] && r.PrefixPreserving["chat"] && r.RewritesHistory && r.Hints["user_after_result"].Splice
+				return r.Reasoning == Reasoning{Last: true} && !r.PrefixPreserving["reasoning"] &&
+					r.PrefixPreserving["chat"] && r.RewritesHistory && r.Hints["user_after_result"].Splice
 			},
 		},
 		"no think switch": {
 			"{{ '<|start|>assistant\\n' }}", "{{ '<|start|>assistant\\n' }}{% if enable_thinking is false %}{{ '<think></think>' }}{% endif %}",
 			func(r *Report) bool {
-				return r.NoThink != nil && r.NoThink.Variable == "enable_thinking" && strings.HasSuffix(r.NoThink.Prompt, "<think></think>")
+				return r.NoThink != nil && r.NoThink.Variable == "enable_thinking" &&
+					strings.HasSuffix(r.NoThink.Prompt, "<think></think>")
 			},
 		},
 	} {
@@ -121,7 +146,8 @@ func TestTemplateThatDoesNotCompile(t *testing.T) {
 
 func TestRefusingEverythingIsAReport(t *testing.T) {
 	rep := run(t, "{{ raise_exception('no') }}")
-	if rep.Calls != Refused || rep.Roles["system"] != Refused || rep.Arguments != "refused" || rep.GenerationPrompt != "" {
+	if rep.Calls != Refused || rep.Roles["system"] != Refused || rep.Arguments != "refused" ||
+		rep.GenerationPrompt != "" {
 		t.Errorf("%+v", rep)
 	}
 }
@@ -149,7 +175,8 @@ func TestConformance(t *testing.T) {
 		probed(strings.TrimSuffix(filepath.Base(f), ".jinja")) // none fails
 	}
 	r := probed("qwen3")
-	check("qwen3", r.Roles["system_mid"] == Kept && r.RewritesHistory && r.NoThink != nil && len(r.Filler) == 1 && !r.Reasoning.History &&
+	check("qwen3", r.Roles["system_mid"] == Kept && r.RewritesHistory && r.NoThink != nil && len(r.Filler) == 1 &&
+		!r.Reasoning.History &&
 		r.Hints["system_after_result"].Splice && !r.Hints["user_after_result"].Splice)
 	r = probed("qwen3_5_think")
 	check("qwen3.5", r.Roles["system_mid"] == Refused)
@@ -158,7 +185,8 @@ func TestConformance(t *testing.T) {
 	r = probed("deepseekv3")
 	check("deepseekv3", r.Roles["system_mid"] == Hoisted && r.Arguments == "string" && r.RawArguments == "raw")
 	r = probed("llama3_1")
-	check("llama3.1", r.Roles["system_mid"] == Kept && r.Trims["system"] == Trim{true, true} && r.ParallelCalls == Refused)
+	check("llama3.1", r.Roles["system_mid"] == Kept && r.Trims["system"] == Trim{true, true} &&
+		r.ParallelCalls == Refused)
 	r = probed("qwen2_5")
 	check("qwen2.5", !r.RewritesHistory && r.Terminators["call"] == "<|im_end|>" && r.Roles["system_mid"] == Kept)
 	r = probed("phi3")

@@ -15,7 +15,8 @@ func (rep *Report) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "%-26s %s\n", label, fmt.Sprintf(format, a...))
 	}
 	line("template", "%s", rep.Template)
-	line("generation prompt", "%q, %s", rep.GenerationPrompt, choose(rep.PromptIsPrefix, "a prefix of the turn", "NOT a prefix of the turn"))
+	line("generation prompt", "%q, %s", rep.GenerationPrompt,
+		choose(rep.PromptIsPrefix, "a prefix of the turn", "NOT a prefix of the turn"))
 	line("  of a turn that thinks", "%s", choose(rep.PromptIsPrefixThinking, "a prefix too", "not a prefix"))
 	if rep.NoThink != nil {
 		line("thinking off", "%s=false, prompt %q", rep.NoThink.Variable, rep.NoThink.Prompt)
@@ -37,13 +38,16 @@ func (rep *Report) WriteText(w io.Writer) error {
 	line("tools", "%s", choose(rep.ToolsShown, "shown", "NOT shown"))
 	line("tool calls", "%s, parallel ones %s", rep.Calls, rep.ParallelCalls)
 	line("arguments", "%s; what is no object is %s", rep.Arguments, rep.RawArguments)
-	line("reasoning", "last turn %s, history %s", choose(rep.Reasoning.Last, "shown", "left out"), choose(rep.Reasoning.History, "shown", "left out"))
+	line("reasoning", "last turn %s, history %s", choose(rep.Reasoning.Last, "shown", "left out"),
+		choose(rep.Reasoning.History, "shown", "left out"))
 	for _, kind := range slices.Sorted(maps.Keys(rep.PrefixPreserving)) {
-		line("history of "+strings.ReplaceAll(kind, "_", " "), "%s", choose(rep.PrefixPreserving[kind], "stands as sampled", "is rewritten"))
+		line("history of "+strings.ReplaceAll(kind, "_", " "), "%s",
+			choose(rep.PrefixPreserving[kind], "stands as sampled", "is rewritten"))
 	}
 	for _, place := range slices.Sorted(maps.Keys(rep.Hints)) {
 		p := rep.Hints[place]
-		line("hint "+strings.ReplaceAll(place, "_", " "), "%s%s", p.Fate, choose(p.Fate != Kept, "", choose(p.Splice, ", the rest stays", ", the rest CHANGES")))
+		line("hint "+strings.ReplaceAll(place, "_", " "), "%s%s", p.Fate,
+			choose(p.Fate != Kept, "", choose(p.Splice, ", the rest stays", ", the rest CHANGES")))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

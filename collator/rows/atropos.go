@@ -11,11 +11,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// atropos is a scored group of Atropos (ScoredData of atroposlib 0.4): the rollouts of a task as token ids. A mask is the id
-// where the model sampled it, else -100; a log-prob is 1 where it is masked. Nothing is shifted.
+// atropos is a scored group of Atropos (ScoredData of atroposlib 0.4): the rollouts of a task as token ids. A mask is
+// the id where the model sampled it, else -100; a log-prob is 1 where it is masked. Nothing is shifted.
 //
-// There is no tokenizer here: rollouts qualify whose every message carries its ids. Of others the token channel rl makes
-// groups, which the trainer adapter pushes as well.
+// There is no tokenizer here: rollouts qualify whose every message carries its ids. Of others the token channel rl
+// makes groups, which the trainer adapter pushes as well.
 var atropos = Format{
 	Name:     "atropos",
 	Service:  true,
@@ -176,7 +176,11 @@ func (r *rowReader) atropos() *Row {
 		}
 	}
 	r.shape = append(r.shape, "tokens: ids")
-	return &Row{Kind: builders.KindRollout, Prompt: builders.Passage{Text: string(tokens)}, Completion: builders.Passage{Text: string(masks) + string(scores)}}
+	return &Row{
+		Kind:       builders.KindRollout,
+		Prompt:     builders.Passage{Text: string(tokens)},
+		Completion: builders.Passage{Text: string(masks) + string(scores)},
+	}
 }
 
 // numbers reads n lists of finite numbers.

@@ -107,8 +107,9 @@ type Format struct {
 	Consumer string // who reads it
 	Shape    string // one row, for people
 	Carries  []builders.Kind
-	Files    func(builders.Kind, Split) string // file name under dataset/<name>/; *.parquet is a table, all else JSON lines
-	Service  bool                              // the consumer is a service, which reads JSON itself
+	// File name under dataset/<name>/; *.parquet is a table, all else JSON lines.
+	Files    func(builders.Kind, Split) string
+	Service  bool // the consumer is a service, which reads JSON itself
 	open     func(*Encoder)
 	read     func(*rowReader) *Row
 	columns  func(builders.Kind, columns) parquet.Group // of tables

@@ -20,7 +20,11 @@ var kto = Format{
 	},
 	open: func(e *Encoder) { e.encode = each((*Encoder).ktoRows) },
 	read: func(r *rowReader) *Row {
-		row := &Row{Kind: builders.KindPreference, Prompt: r.passage("prompt", fullMessage), Completion: r.answer("completion")}
+		row := &Row{
+			Kind:       builders.KindPreference,
+			Prompt:     r.passage("prompt", fullMessage),
+			Completion: r.answer("completion"),
+		}
 		r.oneForm("prompt", row.Prompt, row.Completion)
 		label, _ := r.take("label", json.Bool).Bool()
 		row.Label = &label
@@ -54,7 +58,10 @@ func (e *Encoder) ktoRows(dst []byte, r *builders.Resolved) ([]byte, error) {
 	return e.ktoRow(e.next(dst), r, side, "rejected", r.Rejected, "false")
 }
 
-func (e *Encoder) ktoRow(dst []byte, r *builders.Resolved, side func([]byte, string, builders.Passage, string) ([]byte, error), name string, answer builders.Passage, label string) ([]byte, error) {
+func (e *Encoder) ktoRow(
+	dst []byte, r *builders.Resolved, side func([]byte, string, builders.Passage, string) ([]byte, error), name string,
+	answer builders.Passage, label string,
+) ([]byte, error) {
 	dst, err := side(append(dst, `{"prompt": `...), "prompt", r.Prompt, "user")
 	if err != nil {
 		return dst, err

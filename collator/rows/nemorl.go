@@ -15,8 +15,8 @@ func helixFiles(_ builders.Kind, s Split) string {
 	return "training.jsonl"
 }
 
-// nemoRL is NeMo RL's BinaryPreferenceDataset, which NeMo Helix's rl backend reads too: the first row selects the schema and
-// mixed files are refused.
+// nemoRL is NeMo RL's BinaryPreferenceDataset, which NeMo Helix's rl backend reads too: the first row selects the
+// schema and mixed files are refused.
 var nemoRL = Format{
 	Name:     "nemo_rl",
 	Consumer: "NeMo RL (BinaryPreferenceDataset), NeMo Helix",
@@ -25,7 +25,12 @@ var nemoRL = Format{
 	Files:    helixFiles,
 	open:     func(e *Encoder) { e.encode = each((*Encoder).nemoRLRow) },
 	read: func(r *rowReader) *Row {
-		return &Row{Kind: builders.KindPreference, Prompt: r.passage("prompt", plainMessage), Chosen: r.text("chosen"), Rejected: r.text("rejected")}
+		return &Row{
+			Kind:     builders.KindPreference,
+			Prompt:   r.passage("prompt", plainMessage),
+			Chosen:   r.text("chosen"),
+			Rejected: r.text("rejected"),
+		}
 	},
 	columns: func(_ builders.Kind, c columns) parquet.Group {
 		return parquet.Group{"prompt": c.plainPassage(), "chosen": parquet.String(), "rejected": parquet.String()}
@@ -47,7 +52,8 @@ var nemoRLRanked = Format{
 	},
 }
 
-// nemoRLRow writes both sides as text: the trainer makes an assistant message of each, so a side with tool calls is refused.
+// nemoRLRow writes both sides as text: the trainer makes an assistant message of each, so a side with tool calls is
+// refused.
 func (e *Encoder) nemoRLRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 	if r.Record.Kind() != builders.KindPreference {
 		return dst, e.refuse("it holds preferences only")

@@ -8,8 +8,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// openAI is the preference format of OpenAI's fine-tuning API (https://platform.openai.com/docs/guides/direct-preference-optimization):
-// both outputs are a single assistant message.
+// openAI is the preference format of OpenAI's fine-tuning API
+// (https://platform.openai.com/docs/guides/direct-preference-optimization): both outputs are a single assistant
+// message.
 var openAI = Format{
 	Name:     "openai",
 	Service:  true,
@@ -58,7 +59,8 @@ func (r *rowReader) openAI() *Row {
 	input.tools()
 	r.adopt("input", input)
 	r.listed = input.listed
-	row.Chosen, row.Rejected = r.answerOf("preferred_output", openAIMessage), r.answerOf("non_preferred_output", openAIMessage)
+	row.Chosen, row.Rejected = r.answerOf("preferred_output", openAIMessage),
+		r.answerOf("non_preferred_output", openAIMessage)
 	return row
 }
 

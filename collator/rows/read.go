@@ -20,7 +20,8 @@ type Row struct {
 	WholePrompt      bool             // its assistant turns are trained, too
 	Label            *bool            // whether the completion is a good one; nil: the row doesn't judge
 	Tools            []chat.Tool      // that the model could call
-	Shape            string           // what all rows of one file must share: the keys, and whether each holds text or messages
+	// What all rows of one file must share: the keys, and whether each holds text or messages.
+	Shape string
 }
 
 // Read reads a row of the format back, one line without its newline. It accepts what the format's consumer reads and
@@ -211,7 +212,8 @@ func (r *rowReader) oneForm(key string, first builders.Passage, rest ...builders
 	}
 }
 
-// tools takes the column of tool definitions, where there is one. It is no part of the shape: loaders fill it with null.
+// tools takes the column of tool definitions, where there is one. It is no part of the shape: loaders fill it with
+// null.
 func (r *rowReader) tools() {
 	v, ok := r.fields["tools"]
 	delete(r.fields, "tools")
@@ -236,7 +238,8 @@ func (r *rowReader) tools() {
 
 // plainMessage accepts {role, content: text}.
 func plainMessage(m *chat.Message) string {
-	if m.Form != chat.Text || len(m.ToolCalls) > 0 || m.Name != "" || m.ToolCallID != "" || m.ReasoningKey != "" || len(m.Extra) > 0 {
+	if m.Form != chat.Text || len(m.ToolCalls) > 0 || m.Name != "" || m.ToolCallID != "" || m.ReasoningKey != "" ||
+		len(m.Extra) > 0 {
 		return "is not {role, content} with a text"
 	}
 	return ""

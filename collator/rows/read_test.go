@@ -9,9 +9,18 @@ import (
 )
 
 func TestReadTakesWhatWasWritten(t *testing.T) {
-	chatPrompt := messages(says("system", "s"), says("user", "é\ud7ff"), call, chat.Message{Role: "tool", Form: chat.Text, Text: "r", ToolCallID: "1"})
+	chatPrompt := messages(says("system", "s"), says("user", "é\ud7ff"), call, chat.Message{
+		Role:       "tool",
+		Form:       chat.Text,
+		Text:       "r",
+		ToolCallID: "1",
+	})
 	plainChat := messages(says("system", "s"), says("user", "u"))
-	demo := &builders.Resolved{Record: &builders.Demonstration{}, Origin: &builders.Origin{}, Messages: messages(says("user", "q"), says("assistant", "a"))}
+	demo := &builders.Resolved{
+		Record:   &builders.Demonstration{},
+		Origin:   &builders.Origin{},
+		Messages: messages(says("user", "q"), says("assistant", "a")),
+	}
 	for name, c := range map[string]struct {
 		format Format
 		opts   Options
@@ -20,12 +29,27 @@ func TestReadTakesWhatWasWritten(t *testing.T) {
 	}{
 		"customizer":          {customizer, Options{}, preference(text("p"), text("c"), text("r")), "prompt: text, chosen_response: text, rejected_response: text"},
 		"customizer messages": {customizer, Options{FullHistory: true}, preference(plainChat, text("c"), text("r")), "prompt: messages, chosen_response: text, rejected_response: text"},
-		"trl":                 {trl, Options{}, preference(chatPrompt, messages(call), text("r")), "prompt: messages, chosen: messages, rejected: messages"},
-		"trl text":            {trl, Options{TextPrompt: PlainText}, preference(text("p"), text("c"), text("r")), "prompt: text, chosen: text, rejected: text"},
-		"nemo_rl":             {nemoRL, Options{}, preference(plainChat, text("c"), text("r")), "prompt: messages, chosen: text, rejected: text"},
-		"nemo_rl_ranked":      {nemoRLRanked, Options{}, preference(plainChat, messages(call), text("r")), "context: messages, completions.completion: messages, completions.completion: messages"},
-		"openai":              {openAI, Options{}, preference(chatPrompt, messages(call), text("r")), "input.messages: messages, preferred_output: messages, non_preferred_output: messages"},
-		"trl demonstration":   {trl, Options{}, demo, "prompt: messages, completion: messages"},
+		"trl": {
+			trl,
+			Options{},
+			preference(chatPrompt, messages(call), text("r")),
+			"prompt: messages, chosen: messages, rejected: messages",
+		},
+		"trl text": {
+			trl,
+			Options{TextPrompt: PlainText},
+			preference(text("p"), text("c"), text("r")),
+			"prompt: text, chosen: text, rejected: text",
+		},
+		"nemo_rl": {
+			nemoRL,
+			Options{},
+			preference(plainChat, text("c"), text("r")),
+			"prompt: messages, chosen: text, rejected: text",
+		},
+		"nemo_rl_ranked":    {nemoRLRanked, Options{}, preference(plainChat, messages(call), text("r")), "context: messages, completions.completion: messages, completions.completion: messages"},
+		"openai":            {openAI, Options{}, preference(chatPrompt, messages(call), text("r")), "input.messages: messages, preferred_output: messages, non_preferred_output: messages"},
+		"trl demonstration": {trl, Options{}, demo, "prompt: messages, completion: messages"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			line, _, err := NewEncoder(c.format, c.opts).Append(nil, Train, c.record)

@@ -26,7 +26,13 @@ func messages(ms ...chat.Message) builders.Passage {
 func says(role, s string) chat.Message { return chat.Message{Role: role, Form: chat.Text, Text: s} }
 
 func preference(prompt, chosen, rejected builders.Passage) *builders.Resolved {
-	return &builders.Resolved{Record: &builders.Preference{}, Origin: &builders.Origin{}, Prompt: prompt, Chosen: chosen, Rejected: rejected}
+	return &builders.Resolved{
+		Record:   &builders.Preference{},
+		Origin:   &builders.Origin{},
+		Prompt:   prompt,
+		Chosen:   chosen,
+		Rejected: rejected,
+	}
 }
 
 func rollout(task string, reward float64, ms ...chat.Message) *builders.Resolved {
@@ -50,7 +56,8 @@ func withIDs(r *builders.Resolved) *builders.Resolved {
 
 // TestRowsOfSeveralRecords: rollouts of a task are one group of Atropos, and one prompt of verl.
 func TestRowsOfSeveralRecords(t *testing.T) {
-	a, b := withIDs(rollout("t", 1, says("user", "q"), says("assistant", "a"))), withIDs(rollout("t", 0, says("user", "q"), says("assistant", "b")))
+	a, b := withIDs(rollout("t", 1, says("user", "q"), says("assistant", "a"))),
+		withIDs(rollout("t", 0, says("user", "q"), says("assistant", "b")))
 	other := withIDs(rollout("t", 0, says("user", "another"), says("assistant", "b")))
 	if atropos.Together(a) != atropos.Together(other) || atropos.Together(a) == "" {
 		t.Error("a group of Atropos is a task")
@@ -67,7 +74,9 @@ func TestRowsOfSeveralRecords(t *testing.T) {
 		t.Errorf("%s, %d, %v", got, n, err)
 	}
 	b.Messages.Nodes[1].LogProbs = nil
-	if got, _, err = NewEncoder(atropos, Options{}).AppendTogether(nil, Train, []*builders.Resolved{a, b}); err != nil || strings.Contains(string(got), "logprobs") {
+	if got, _, err = NewEncoder(atropos, Options{}).
+		AppendTogether(nil, Train, []*builders.Resolved{a, b}); err != nil ||
+		strings.Contains(string(got), "logprobs") {
 		t.Errorf("log-probs of half a group: %s, %v", got, err)
 	}
 	got, n, err = NewEncoder(verl, Options{}).AppendTogether(nil, Validation, []*builders.Resolved{a, b})
@@ -80,7 +89,11 @@ func TestRowsOfSeveralRecords(t *testing.T) {
 func TestTable(t *testing.T) {
 	truth := rollout("t", 1, says("user", "é\u0000\n"), says("assistant", "4"))
 	truth.Origin.Tools = []chat.Tool{{Raw: natjson.Raw(`{"name": "f"}`)}}
-	demo := &builders.Resolved{Record: &builders.Demonstration{}, Origin: &builders.Origin{}, Messages: messages(says("user", "q"), says("assistant", ""))}
+	demo := &builders.Resolved{
+		Record:   &builders.Demonstration{},
+		Origin:   &builders.Origin{},
+		Messages: messages(says("user", "q"), says("assistant", "")),
+	}
 	for _, r := range []*builders.Resolved{truth, demo} {
 		var want, got []string
 		var files [2]bytes.Buffer
@@ -116,7 +129,8 @@ func TestTable(t *testing.T) {
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%v; got %d rows, %s", err, len(got), got[0])
 		}
-		if raceDetector { // ends the process where the library uses memory unsafely, which otherwise is a panic that is caught
+		// Ends the process where the library uses memory unsafely, which otherwise is a panic that is caught.
+		if raceDetector {
 			continue
 		}
 		for cut := 0; cut < len(whole); cut += 7 {
@@ -151,7 +165,11 @@ func TestRows(t *testing.T) {
 	withTools := preference(chatPrompt, text("c"), text("r"))
 	withTools.Origin.Tools = []chat.Tool{{Raw: natjson.Raw("{\n \"name\": \"f f\"}")}}
 	demo := func(train builders.Train, ms ...chat.Message) *builders.Resolved {
-		return &builders.Resolved{Record: &builders.Demonstration{Train: train}, Origin: &builders.Origin{}, Messages: messages(ms...)}
+		return &builders.Resolved{
+			Record:   &builders.Demonstration{Train: train},
+			Origin:   &builders.Origin{},
+			Messages: messages(ms...),
+		}
 	}
 	truth := rollout("t", 1, says("user", "2+2?"), says("assistant", "4"))
 	truth.Record.Header().Metadata = natjson.Raw(`{"ground_truth": "4 \u20ac"}`)
@@ -250,7 +268,11 @@ func TestRows(t *testing.T) {
 
 // arguments is a call whose arguments a plugin sent as parsed.
 func arguments(parsed string) chat.Message {
-	return chat.Message{Role: "assistant", Form: chat.Null, ToolCalls: []chat.ToolCall{{ID: "1", Name: "f", Parsed: natjson.Raw(parsed)}}}
+	return chat.Message{
+		Role:      "assistant",
+		Form:      chat.Null,
+		ToolCalls: []chat.ToolCall{{ID: "1", Name: "f", Parsed: natjson.Raw(parsed)}},
+	}
 }
 
 func TestRowsHoldTheTextsTheyWereGiven(t *testing.T) {

@@ -135,7 +135,9 @@ func TestMessagesRows(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := &builders.Resolved{
-				Record: &builders.Demonstration{Train: c.train}, Origin: &builders.Origin{}, Messages: messages(c.ms...),
+				Record:   &builders.Demonstration{Train: c.train},
+				Origin:   &builders.Origin{},
+				Messages: messages(c.ms...),
 			}
 			enc := NewEncoder(chatRows, Options{LastTurn: c.last})
 			got, _, err := enc.Append(nil, Train, r)

@@ -7,8 +7,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// text appends a JSON string. Texts are escaped as ASCII, as Python's json.dumps does by default: a lone surrogate of the
-// source, which has no UTF-8 form, survives.
+// text appends a JSON string. Texts are escaped as ASCII, as Python's json.dumps does by default: a lone surrogate of
+// the source, which has no UTF-8 form, survives.
 func (e *Encoder) text(dst []byte, s string) ([]byte, error) {
 	if s == "" {
 		return append(dst, `""`...), nil
@@ -34,8 +34,8 @@ func (e *Encoder) text(dst []byte, s string) ([]byte, error) {
 	return append(dst, b...), nil
 }
 
-// escaped is a text as JSON. Each is looked through once, not once a row: a text is in many rows, and looking through the
-// rows was a tenth of a run.
+// escaped is a text as JSON. Each is looked through once, not once a row: a text is in many rows, and looking through
+// the rows was a tenth of a run.
 type escaped struct {
 	json []byte
 	of   int  // bytes of the text itself
@@ -50,8 +50,8 @@ func (e *Encoder) compact(dst []byte, raw json.Raw) []byte {
 	return dst
 }
 
-// loneSurrogate reports whether JSON has the escape of half a surrogate pair: \ud83d without \ude00 after it, or the other
-// way round. pyarrow, and so the datasets library, refuses a file for it.
+// loneSurrogate reports whether JSON has the escape of half a surrogate pair: \ud83d without \ude00 after it, or the
+// other way round. pyarrow, and so the datasets library, refuses a file for it.
 func loneSurrogate(row []byte) bool {
 	for {
 		i := bytes.Index(row, []byte(`\u`))

@@ -12,16 +12,17 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// verl is what verl's RLHFDataset and MultiTurnSFTDataset read (verl 0.9, verl/utils/dataset): Parquet with a prompt for
-// each task, which the trainer samples answers to itself, and Parquet with conversations.
+// verl is what verl's RLHFDataset and MultiTurnSFTDataset read (verl 0.9, verl/utils/dataset): Parquet with a prompt
+// for each task, which the trainer samples answers to itself, and Parquet with conversations.
 //
-// Parquet gives all messages of a file the same keys and all arguments of tool calls the same shape: what one message lacks
-// comes back as null, which chat templates take for something that is there. So messages are {role, content} and nothing else;
-// records with tool calls are for token batches. The tools of an RL prompt are kept in extra_info, for the file that
-// tool_config_path names: verl doesn't read them from rows.
+// Parquet gives all messages of a file the same keys and all arguments of tool calls the same shape: what one message
+// lacks comes back as null, which chat templates take for something that is there. So messages are {role, content} and
+// nothing else; records with tool calls are for token batches. The tools of an RL prompt are kept in extra_info, for
+// the file that tool_config_path names: verl doesn't read them from rows.
 //
 // reward_model.ground_truth is what the builder put into the record's metadata under that name, with the style "rule";
-// without one it is empty and the style is "model", so that a rule-based reward never scores against an empty text unseen.
+// without one it is empty and the style is "model", so that a rule-based reward never scores against an empty text
+// unseen.
 var verl = Format{
 	Name:     "verl",
 	Consumer: "verl (RLHFDataset, MultiTurnSFTDataset)",

@@ -46,8 +46,8 @@ func (a *Asked) fail(reason ledger.Reason, err error) {
 	}
 }
 
-// columns scores the teacher rows of a batch and puts in the teacher columns, in place of those it had. Rows that could not
-// be scored are counted; their entries are missing and their sites fall out.
+// columns scores the teacher rows of a batch and puts in the teacher columns, in place of those it had. Rows that could
+// not be scored are counted; their entries are missing and their sites fall out.
 func columns(ctx context.Context, t asker, b *open, rep *Asked) error {
 	p := b.pairs
 	var rows []int

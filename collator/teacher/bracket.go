@@ -10,7 +10,8 @@ const rounding = 1e-6
 // only one side lists - is some unknown way spread over the rest of the vocabulary:
 //
 //   - taking that for a single token can only bring the two nearer, which gives the lower end;
-//   - no token counts more than ln 2 / 2 times its two probabilities, as one does that only one side has, which gives the upper.
+//   - no token counts more than ln 2 / 2 times its two probabilities, as one does that only one side has, which gives
+//     the upper.
 //
 // The token that stands there is known on both sides where the server tells its log-prob beside the k best.
 func bracket(student, teacher []Entry) (lower, upper float64) {

@@ -31,7 +31,8 @@ type Options struct {
 	MaxAnswer   int64         // bytes of an answer, decompressed [64 MiB]
 	Store       string        // folder for answers; empty: they are not kept
 	Vocabulary  Vocabulary    // what the ids mean
-	Settled     func()        // told of each sequence that is scored or given up, from several goroutines at once; may be nil
+	// Told of each sequence that is scored or given up, from several goroutines at once; may be nil.
+	Settled func()
 }
 
 // Vocabulary says what ids mean, so that a server of another one is found out before it does harm.
@@ -132,7 +133,8 @@ type Result struct {
 	Err    error
 }
 
-// Check compares the server's vocabulary with ours. A server that can't tokenise has to be believed (Vocabulary.Assume).
+// Check compares the server's vocabulary with ours. A server that can't tokenise has to be believed
+// (Vocabulary.Assume).
 func (c *Client) Check(ctx context.Context) error {
 	v := c.o.Vocabulary
 	if v.Assume {
@@ -240,8 +242,8 @@ func (c *Client) Score(ctx context.Context, s Sequence) (*Scores, error) {
 	return scores, c.store.put(key, s, scores)
 }
 
-// ScoreAll scores sequences, several at once, equal ones once. Results are in order. The error is of what makes all further
-// requests pointless, or of the context.
+// ScoreAll scores sequences, several at once, equal ones once. Results are in order. The error is of what makes all
+// further requests pointless, or of the context.
 func (c *Client) ScoreAll(ctx context.Context, all []Sequence) ([]Result, error) {
 	results := make([]Result, len(all))
 	first := map[string]int{}

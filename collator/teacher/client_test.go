@@ -97,24 +97,64 @@ func TestHostileAnswers(t *testing.T) {
 		protocol, want string
 		spoil          func(a map[string]any)
 	}{
-		"too short":          {"vllm", "7 positions for 8 tokens", func(a map[string]any) { setList(a, list(a)[:7]) }},
-		"too long":           {"vllm", "9 positions for 8 tokens", func(a map[string]any) { setList(a, append(list(a), list(a)[7])) }},
-		"missing position":   {"vllm", "token 5: null where", func(a map[string]any) { list(a)[5] = nil }},
-		"empty position":     {"vllm", "0 entries where 4", func(a map[string]any) { list(a)[5] = map[string]any{} }},
-		"no list":            {"vllm", "no prompt_logprobs", func(a map[string]any) { a["choices"] = []any{map[string]any{}} }},
-		"no choices":         {"vllm", "choices", func(a map[string]any) { delete(a, "choices") }},
-		"id beyond":          {"vllm", "token id 99", func(a map[string]any) { list(a)[4].(map[string]any)["99"] = map[string]any{"logprob": -9} }},
-		"id of text":         {"vllm", "no token id", func(a map[string]any) { list(a)[4].(map[string]any)["the"] = map[string]any{"logprob": -9} }},
-		"null log-prob":      {"vllm", "log-prob of token 1 is null", func(a map[string]any) { list(a)[4].(map[string]any)["1"] = map[string]any{"logprob": nil} }},
-		"logits":             {"vllm", "no log-prob is above 0", func(a map[string]any) { list(a)[4].(map[string]any)["1"] = map[string]any{"logprob": 3.5} }},
-		"mass":               {"vllm", "sum to", func(a map[string]any) { list(a)[4].(map[string]any)["1"] = map[string]any{"logprob": -0.0001} }},
-		"duplicate, differs": {"trl", "two log-probs", func(a map[string]any) { x := trl(a, "logprob_token_ids")[0].([]any); x[1] = x[0] }},
+		"too short": {"vllm", "7 positions for 8 tokens", func(a map[string]any) { setList(a, list(a)[:7]) }},
+		"too long": {
+			"vllm",
+			"9 positions for 8 tokens",
+			func(a map[string]any) { setList(a, append(list(a), list(a)[7])) },
+		},
+		"missing position": {"vllm", "token 5: null where", func(a map[string]any) { list(a)[5] = nil }},
+		"empty position":   {"vllm", "0 entries where 4", func(a map[string]any) { list(a)[5] = map[string]any{} }},
+		"no list": {
+			"vllm",
+			"no prompt_logprobs",
+			func(a map[string]any) { a["choices"] = []any{map[string]any{}} },
+		},
+		"no choices": {"vllm", "choices", func(a map[string]any) { delete(a, "choices") }},
+		"id beyond": {
+			"vllm",
+			"token id 99",
+			func(a map[string]any) { list(a)[4].(map[string]any)["99"] = map[string]any{"logprob": -9} },
+		},
+		"id of text": {
+			"vllm",
+			"no token id",
+			func(a map[string]any) { list(a)[4].(map[string]any)["the"] = map[string]any{"logprob": -9} },
+		},
+		"null log-prob": {
+			"vllm",
+			"log-prob of token 1 is null",
+			func(a map[string]any) { list(a)[4].(map[string]any)["1"] = map[string]any{"logprob": nil} },
+		},
+		"logits": {
+			"vllm",
+			"no log-prob is above 0",
+			func(a map[string]any) { list(a)[4].(map[string]any)["1"] = map[string]any{"logprob": 3.5} },
+		},
+		"mass": {
+			"vllm",
+			"sum to",
+			func(a map[string]any) { list(a)[4].(map[string]any)["1"] = map[string]any{"logprob": -0.0001} },
+		},
+		"duplicate, differs": {
+			"trl",
+			"two log-probs",
+			func(a map[string]any) { x := trl(a, "logprob_token_ids")[0].([]any); x[1] = x[0] },
+		},
 		"duplicate, the same": {"trl", "3 entries where 4", func(a map[string]any) {
 			x, y := trl(a, "logprob_token_ids")[0].([]any), trl(a, "logprobs")[0].([]any)
 			x[1], y[1] = x[0], y[0]
 		}},
-		"ids and log-probs": {"trl", "ids for 4", func(a map[string]any) { a["logprob_token_ids"] = []any{trl(a, "logprob_token_ids")[:4]} }},
-		"ragged":            {"trl", "4 log-probs and 3 ids", func(a map[string]any) { x := trl(a, "logprob_token_ids"); x[2] = x[2].([]any)[:3] }},
+		"ids and log-probs": {
+			"trl",
+			"ids for 4",
+			func(a map[string]any) { a["logprob_token_ids"] = []any{trl(a, "logprob_token_ids")[:4]} },
+		},
+		"ragged": {
+			"trl",
+			"4 log-probs and 3 ids",
+			func(a map[string]any) { x := trl(a, "logprob_token_ids"); x[2] = x[2].([]any)[:3] },
+		},
 		"one position short": {"trl", "4 positions for 5", func(a map[string]any) {
 			for _, k := range []string{"logprobs", "logprob_token_ids", "actual_logprobs"} {
 				a[k] = []any{trl(a, k)[:4]}
@@ -131,7 +171,11 @@ func TestHostileAnswers(t *testing.T) {
 				at[id] = map[string]any{"logprob": -3}
 			}
 		}},
-		"other prompt":   {"atropos", "scored token 9 at position 1", func(a map[string]any) { a["prompt_tokens"] = []int{3, 9} }},
+		"other prompt": {
+			"atropos",
+			"scored token 9 at position 1",
+			func(a map[string]any) { a["prompt_tokens"] = []int{3, 9} },
+		},
 		"no meta":        {"sglang", "meta_info", func(a map[string]any) { delete(a, "meta_info") }},
 		"fields missing": {"atropos", "prompt_topk", func(a map[string]any) { delete(a, "prompt_topk_logprobs") }},
 	} {
@@ -176,7 +220,10 @@ func TestHostileBodies(t *testing.T) {
 	} {
 		t.Run(body, func(t *testing.T) {
 			s := newServer(t)
-			s.before = func(_ int64, w http.ResponseWriter, _ *http.Request) bool { io.WriteString(w, body); return true }
+			s.before = func(_ int64, w http.ResponseWriter, _ *http.Request) bool {
+				io.WriteString(w, body)
+				return true
+			}
 			res, err := s.client(t, nil).ScoreAll(t.Context(), []Sequence{{IDs: []int32{1, 2}}})
 			if err != nil || res[0].Reason != TeacherBadAnswer || !strings.Contains(res[0].Err.Error(), want) {
 				t.Errorf("%.60s: %v %+v", body, err, res)
@@ -303,7 +350,10 @@ func TestWideAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
-			s.before = func(_ int64, w http.ResponseWriter, _ *http.Request) bool { io.WriteString(w, c.body); return true }
+			s.before = func(_ int64, w http.ResponseWriter, _ *http.Request) bool {
+				io.WriteString(w, c.body)
+				return true
+			}
 			res, err := s.client(t, func(o *Options) { o.Protocol = c.protocol }).
 				ScoreAll(t.Context(), []Sequence{sequence})
 			if err != nil || res[0].Reason != TeacherBadAnswer || !strings.Contains(res[0].Err.Error(), c.want) {
@@ -323,7 +373,8 @@ func TestSGLangClipsTheLastID(t *testing.T) {
 			}
 		}
 	}
-	if _, err := s.client(t, func(o *Options) { o.Protocol = "sglang" }).Score(t.Context(), Sequence{IDs: []int32{1, vocab - 1, 3}}); err != nil {
+	if _, err := s.client(t, func(o *Options) { o.Protocol = "sglang" }).
+		Score(t.Context(), Sequence{IDs: []int32{1, vocab - 1, 3}}); err != nil {
 		t.Error(err)
 	}
 }
@@ -379,7 +430,11 @@ func TestStore(t *testing.T) {
 		t.Fatalf("%v, %d calls", err, s.calls.Load())
 	}
 	wantScores(t, c, again, sequence, true)
-	for _, change := range []func(*Options){func(o *Options) { o.TopK = 3 }, func(o *Options) { o.Model = "n" }, func(o *Options) { o.Vocabulary.Fingerprint = "g" }} {
+	for _, change := range []func(*Options){
+		func(o *Options) { o.TopK = 3 }, func(o *Options) { o.Model = "n" }, func(o *Options) {
+			o.Vocabulary.Fingerprint = "g"
+		},
+	} {
 		before := s.calls.Load()
 		if _, err := s.client(t, func(o *Options) { keep(o); change(o) }).Score(t.Context(), sequence); err != nil ||
 			s.calls.Load() != before+1 {
@@ -443,7 +498,8 @@ func TestOptions(t *testing.T) {
 		"want 1 or above": {Endpoint: "http://h", Model: "m", TopK: -1},
 	} {
 		t.Run(want, func(t *testing.T) {
-			if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "pw") {
+			if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) ||
+				strings.Contains(err.Error(), "pw") {
 				t.Errorf("%s: %v", want, err)
 			}
 		})

@@ -178,7 +178,9 @@ func (d *Divergence) sum(p *Pairs) {
 		s.Max = max(s.Max, l)
 		s.N++
 	}
-	for _, s := range slices.SortedFunc(maps.Values(sites), func(a, b *total) int { return cmp.Compare(a.Site, b.Site) }) {
+	for _, s := range slices.SortedFunc(maps.Values(sites), func(a, b *total) int {
+		return cmp.Compare(a.Site, b.Site)
+	}) {
 		if s.weight > 0 {
 			s.Mean /= s.weight
 		}

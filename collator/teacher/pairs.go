@@ -116,7 +116,10 @@ func (p *Pairs) check() error {
 			name     string
 			rows     [][]int32
 			row, pos int64
-		}{{"student", p.Student, p.StudentRow[i], p.StudentPos[i]}, {"teacher", p.Teacher, p.TeacherRow[i], p.TeacherPos[i]}} {
+		}{
+			{"student", p.Student, p.StudentRow[i], p.StudentPos[i]},
+			{"teacher", p.Teacher, p.TeacherRow[i], p.TeacherPos[i]},
+		} {
 			if side.row < 0 || side.row >= int64(len(side.rows)) || side.pos < 0 ||
 				side.pos+1 >= int64(len(side.rows[side.row])) {
 				return fmt.Errorf(
@@ -160,8 +163,8 @@ func (p *Pairs) Sequences() []Sequence {
 	return out
 }
 
-// Columns are the teacher columns [P,K] of pairs, out of the scores of the teacher rows; nil scores leave the row's entries
-// missing.
+// Columns are the teacher columns [P,K] of pairs, out of the scores of the teacher rows; nil scores leave the row's
+// entries missing.
 func (p *Pairs) Columns(scores []*Scores, k int) []tensors.Tensor {
 	ids, lps := make([]int64, p.Len()*k), make([]float32, p.Len()*k)
 	for i := range ids {

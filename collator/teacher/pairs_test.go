@@ -49,7 +49,8 @@ func sdpoBatch() []tensors.Tensor {
 			0,
 			0,
 			0,
-		), col("pair_student_pos", 1, 2, 4, 5), col("pair_teacher_row", 0, 0, 1, 1), col("pair_teacher_pos", 3, 4, 5, 6),
+		), col("pair_student_pos", 1, 2, 4, 5), col("pair_teacher_row", 0, 0, 1, 1),
+		col("pair_teacher_pos", 3, 4, 5, 6),
 		col(
 			"pair_target_id",
 			3,
@@ -485,11 +486,23 @@ func TestFromDump(t *testing.T) {
 	}
 	student[0] = float32(math.NaN())
 	for want, all := range map[string][]tensors.Tensor{
-		"pair 0":         {tensors.Of("student_logits", student, 4, vocab), tensors.Of("teacher_logits", teacher, 4, vocab)},
-		"a row a pair":   {tensors.Of("student_logits", student[:3*vocab], 3, vocab), tensors.Of("teacher_logits", teacher, 4, vocab)},
+		"pair 0": {
+			tensors.Of("student_logits", student, 4, vocab),
+			tensors.Of("teacher_logits", teacher, 4, vocab),
+		},
+		"a row a pair": {
+			tensors.Of("student_logits", student[:3*vocab], 3, vocab),
+			tensors.Of("teacher_logits", teacher, 4, vocab),
+		},
 		"teacher_logits": {tensors.Of("student_logits", student, 4, vocab)},
-		"3 columns":      {tensors.Of("student_logits", make([]float32, 12), 4, 3), tensors.Of("teacher_logits", teacher, 4, vocab)},
-		"not F32":        {tensors.Of("student_logits", make([]float64, 4*vocab), 4, vocab), tensors.Of("teacher_logits", teacher, 4, vocab)},
+		"3 columns": {
+			tensors.Of("student_logits", make([]float32, 12), 4, 3),
+			tensors.Of("teacher_logits", teacher, 4, vocab),
+		},
+		"not F32": {
+			tensors.Of("student_logits", make([]float64, 4*vocab), 4, vocab),
+			tensors.Of("teacher_logits", teacher, 4, vocab),
+		},
 	} {
 		t.Run(want, func(t *testing.T) {
 			if _, err := k.fromDump(open(all...), p); err == nil || !strings.Contains(err.Error(), want) {

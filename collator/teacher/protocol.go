@@ -51,9 +51,10 @@ func askVLLM(o *Options, s Sequence) any {
 	}
 }
 
-// answerVLLM reads choices[0].prompt_logprobs: one entry per token, the first null, each {id: {logprob, rank, ...}} of the k best
-// tokens and, where it is none of them, the token itself: k or k+1, in no order. A position without its token is of another
-// sequence. (vllm/v1/engine/logprobs.py; prompt log-probs are raw, whatever the temperature, and -inf is sent as -9999.)
+// answerVLLM reads choices[0].prompt_logprobs: one entry per token, the first null, each {id: {logprob, rank, ...}} of
+// the k best tokens and, where it is none of them, the token itself: k or k+1, in no order. A position without its
+// token is of another sequence. (vllm/v1/engine/logprobs.py; prompt log-probs are raw, whatever the temperature, and
+// -inf is sent as -9999.)
 func answerVLLM(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	choice, err := element(body, "choices", 0)
 	if err != nil {
@@ -154,9 +155,9 @@ func askSGLang(o *Options, s Sequence) any {
 	}
 }
 
-// answerSGLang reads meta_info.input_top_logprobs, one entry per token, the first null, each [[logprob, id, text], ...], and
-// input_token_logprobs, [[logprob, id, text], ...], of which the ids are compared. (Of the last id of its vocabulary SGLang
-// says 0 there, as of the hashes that stand for images.)
+// answerSGLang reads meta_info.input_top_logprobs, one entry per token, the first null, each [[logprob, id, text],
+// ...], and input_token_logprobs, [[logprob, id, text], ...], of which the ids are compared. (Of the last id of its
+// vocabulary SGLang says 0 there, as of the hashes that stand for images.)
 func answerSGLang(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	if body.Kind() == wire.Array {
 		for first := range body.Elements() {

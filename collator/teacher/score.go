@@ -40,7 +40,8 @@ func (s *Sequence) entries(k int) int {
 	return s.K
 }
 
-// Scores are a model's predictions along a sequence: index p is of the token at p+1. Both are empty before Sequence.From.
+// Scores are a model's predictions along a sequence: index p is of the token at p+1. Both are empty before
+// Sequence.From.
 type Scores struct {
 	Top   [][]Entry // the k most probable, best first, unique
 	Token []float32 // log-prob of the token that stands there; NaN where the server didn't say

@@ -225,7 +225,11 @@ func wantJSD(p *Pairs) (jsd, change []float64) {
 // TestScoring: the kernel's divergences of what a program computes are those of float64, whatever fits in its memory;
 // they stand in the batch and the index, and a second run asks nothing.
 func TestScoring(t *testing.T) {
-	for name, memory := range map[string]int64{"all at once": 1 << 20, "a pair at a time": 2 * 4 * vocab, "a site at a time": 4 * 4 * vocab} {
+	for name, memory := range map[string]int64{
+		"all at once":      1 << 20,
+		"a pair at a time": 2 * 4 * vocab,
+		"a site at a time": 4 * 4 * vocab,
+	} {
 		t.Run(name, func(t *testing.T) {
 			dir, asked := scoringFolder(t, "")
 			store := t.TempDir()
@@ -244,7 +248,8 @@ func TestScoring(t *testing.T) {
 				if again == 0 &&
 					(rep.Weighed.Kernel.Rows != 4 || rep.Weighed.Scorer.Sites != 2 || rep.Weighed.Sites != 2) ||
 					again == 1 &&
-						(rep.Weighed.Kernel.Rows != 0 || rep.Weighed.Scorer.Starts != 0 || rep.Weighed.Scorer.Replayed != 2) {
+						(rep.Weighed.Kernel.Rows != 0 || rep.Weighed.Scorer.Starts != 0 ||
+							rep.Weighed.Scorer.Replayed != 2) {
 					t.Errorf("time %d: %+v, %+v", again, rep.Weighed, rep.Weighed.Scorer)
 				}
 				data, err := os.ReadFile(filepath.Join(dir, "a.safetensors"))
@@ -373,7 +378,12 @@ func TestScoringDrops(t *testing.T) {
 
 // TestScoringFailures: what the program fails on costs that site, with what it did; nothing of it is kept.
 func TestScoringFailures(t *testing.T) {
-	for mode, want := range map[string]string{"dies": "exit status 3|ended", "hangs": "did not answer", "refuses": "too long", "nan": "softmax"} {
+	for mode, want := range map[string]string{
+		"dies":    "exit status 3|ended",
+		"hangs":   "did not answer",
+		"refuses": "too long",
+		"nan":     "softmax",
+	} {
 		t.Run(mode, func(t *testing.T) {
 			dir, _ := scoringFolder(t, mode)
 			store := t.TempDir()

@@ -167,8 +167,14 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 func (s *server) client(t *testing.T, change func(*Options)) *Client {
 	t.Helper()
 	o := Options{
-		Endpoint: s.URL, Model: "m", APIKey: "sekret", TopK: 4, Concurrency: 3, Backoff: time.Microsecond, Timeout: 10 * time.Second,
-		Vocabulary: Vocabulary{Fingerprint: "f", Size: vocab, Probes: []Probe{{"hello", letters("hello")}}},
+		Endpoint:    s.URL,
+		Model:       "m",
+		APIKey:      "sekret",
+		TopK:        4,
+		Concurrency: 3,
+		Backoff:     time.Microsecond,
+		Timeout:     10 * time.Second,
+		Vocabulary:  Vocabulary{Fingerprint: "f", Size: vocab, Probes: []Probe{{"hello", letters("hello")}}},
 	}
 	if change != nil {
 		change(&o)

@@ -16,7 +16,8 @@ const BaseWeight = batch.BaseWeight
 
 // Weighing says where all logits at the pair positions come from, and what they are used for.
 type Weighing struct {
-	Dumps    string   // folder with a file per batch, under the batch's name, of student_logits and teacher_logits [P, V]
+	// Folder with a file per batch, under the batch's name, of student_logits and teacher_logits [P, V].
+	Dumps    string
 	Scoring  *Scoring // a program that computes them, in place of Dumps
 	Spread   bool     // spread each site's weight over its pairs in proportion to their divergence
 	Least    float64  // sites whose mean divergence is below weigh nothing; 0: none

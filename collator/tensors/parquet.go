@@ -66,7 +66,8 @@ func NewParquetWriter(w io.Writer, columns ...Column) (*ParquetWriter, error) {
 		}
 		p.leaf = append(p.leaf, place)
 	}
-	p.w = parquet.NewWriter(w, parquet.NewSchema("rows", group), parquet.Compression(&parquet.Zstd), parquet.CreatedBy("nat-go", "1", "0"))
+	p.w = parquet.NewWriter(w, parquet.NewSchema("rows", group), parquet.Compression(&parquet.Zstd),
+		parquet.CreatedBy("nat-go", "1", "0"))
 	return p, nil
 }
 
@@ -124,7 +125,8 @@ func (p *ParquetWriter) values(out []parquet.Value, kind Kind, leaf int, cell an
 	case []int64:
 		return list(out, leaf, c, parquet.Int64Value), kind == Int64List
 	case []uint8:
-		return list(out, leaf, c, func(v uint8) parquet.Value { return parquet.Int32Value(int32(v)) }), kind == Uint8List
+		return list(out, leaf, c, func(v uint8) parquet.Value { return parquet.Int32Value(int32(v)) }),
+			kind == Uint8List
 	case []float32:
 		return list(out, leaf, c, parquet.FloatValue), kind == Float32List
 	case int64:

@@ -21,8 +21,8 @@ const (
 	MaxHeaderBytes = 100_000_000
 	MaxTensors     = 100_000
 	MaxDims        = 16
-	// MaxReadBytes is what Read takes of one tensor and ReadAll of a file, unless File.Limit says otherwise: a sparse file
-	// claims any size.
+	// MaxReadBytes is what Read takes of one tensor and ReadAll of a file, unless File.Limit says otherwise: a sparse
+	// file claims any size.
 	MaxReadBytes = 8 << 30
 )
 
@@ -131,7 +131,8 @@ func layout(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 		case t.DType.Size() == 0:
 			return nil, fmt.Errorf("tensor %q: unknown item type %q", t.Name, t.DType)
 		case !ok || n*t.DType.Size() != len(t.Data) || len(t.Shape) > MaxDims:
-			return nil, fmt.Errorf("tensor %q: %d bytes of %s don't fill shape %v", t.Name, len(t.Data), t.DType, t.Shape)
+			return nil,
+				fmt.Errorf("tensor %q: %d bytes of %s don't fill shape %v", t.Name, len(t.Data), t.DType, t.Shape)
 		case t.Name == "__metadata__" || !utf8.ValidString(t.Name):
 			return nil, fmt.Errorf("tensor %q: not a name the format allows", t.Name)
 		case entries[t.Name] != "":
@@ -221,7 +222,8 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	return &File{Header: *header, r: r, data: 8 + int64(length)}, nil
 }
 
-// OpenFile opens the safetensors file at path, which must be a regular one: see Open. Close it once its tensors are read.
+// OpenFile opens the safetensors file at path, which must be a regular one: see Open. Close it once its tensors are
+// read.
 func OpenFile(path string) (*File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -344,7 +346,9 @@ func (h *Header) checkCover(data int64) error {
 
 // Lookup finds a tensor by name.
 func (h *Header) Lookup(name string) (Info, bool) {
-	i, ok := slices.BinarySearchFunc(h.Tensors, name, func(t Info, name string) int { return strings.Compare(t.Name, name) })
+	i, ok := slices.BinarySearchFunc(h.Tensors, name, func(t Info, name string) int {
+		return strings.Compare(t.Name, name)
+	})
 	if !ok {
 		return Info{}, false
 	}

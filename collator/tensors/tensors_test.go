@@ -57,7 +57,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 	for _, want := range tensors {
 		got, err := f.Read(want.Name)
-		if err != nil || got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) || !bytes.Equal(got.Data, want.Data) {
+		if err != nil || got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) ||
+			!bytes.Equal(got.Data, want.Data) {
 			t.Errorf("%s: %+v, %v", want.Name, got, err)
 		}
 		if info, _ := f.Lookup(want.Name); info.Start%int64(want.DType.Size()) != 0 {
@@ -94,7 +95,8 @@ func TestSameBytes(t *testing.T) {
 	small := write(t, []Tensor{Of("b", []uint8{9}, 1), Of("a", []int64{1}, 1)}, nil)
 	header := `{"a":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[1],"data_offsets":[8,9]}}`
 	header += strings.Repeat(" ", (8-len(header)%8)%8)
-	expect := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header+"\x01\x00\x00\x00\x00\x00\x00\x00\x09"...)
+	expect := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))),
+		header+"\x01\x00\x00\x00\x00\x00\x00\x00\x09"...)
 	if !bytes.Equal(small, expect) {
 		t.Errorf("got %q\nwant %q", small, expect)
 	}
@@ -214,7 +216,8 @@ func TestHalves(t *testing.T) {
 		near := math.Abs(float64(Float16Value(bits)) - float64(v))
 		for _, other := range []uint16{bits - 1, bits + 1} {
 			o := float64(Float16Value(other))
-			if math.IsNaN(o) || math.IsInf(o, 0) || math.Signbit(o) != math.Signbit(float64(v)) || math.Abs(float64(v)) >= 65520 {
+			if math.IsNaN(o) || math.IsInf(o, 0) || math.Signbit(o) != math.Signbit(float64(v)) ||
+				math.Abs(float64(v)) >= 65520 {
 				continue
 			}
 			if d := math.Abs(o - float64(v)); d < near || d == near && bits&1 == 1 {
@@ -241,8 +244,14 @@ func TestParquet(t *testing.T) {
 	}
 	var files [2]bytes.Buffer
 	for i := range files {
-		w, err := NewParquetWriter(&files[i], Column{"input_ids", Int64List}, Column{"labels", Int64List}, Column{"completion_mask", Uint8List},
-			Column{"logps", Float32List}, Column{"weight", Float32Cell}, Column{"place", Int64Cell}, Column{"name", TextCell})
+		w, err := NewParquetWriter(&files[i], Column{"input_ids", Int64List}, Column{"labels", Int64List}, Column{
+			"completion_mask",
+			Uint8List,
+		},
+			Column{"logps", Float32List}, Column{"weight", Float32Cell}, Column{"place", Int64Cell}, Column{
+				"name",
+				TextCell,
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -288,7 +297,8 @@ numpy = load(data)
 seen["again"] = base64.b64encode(save({k: v for k, v in numpy.items()}, {"format": "np"})).decode()
 print(json.dumps(seen))
 `
-	plain := slices.DeleteFunc(slices.Clone(tensors), func(t Tensor) bool { return t.DType == BFloat16 }) // numpy has none
+	// Numpy has none.
+	plain := slices.DeleteFunc(slices.Clone(tensors), func(t Tensor) bool { return t.DType == BFloat16 })
 	cmd := exec.Command(py, "-c", script)
 	cmd.Stdin = bytes.NewReader(write(t, plain, metadata))
 	var stderr bytes.Buffer
@@ -316,7 +326,8 @@ print(json.dumps(seen))
 			t.Errorf("Python read %q as %s, want %s", want.Name, &compact, expect)
 		}
 		got, err := f.Read(want.Name)
-		if err != nil || got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) || !bytes.Equal(got.Data, want.Data) {
+		if err != nil || got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) ||
+			!bytes.Equal(got.Data, want.Data) {
 			t.Errorf("%s came back as %+v, %v", want.Name, got, err)
 		}
 	}
@@ -326,7 +337,10 @@ print(json.dumps(seen))
 func TestPythonReadsParquet(t *testing.T) {
 	py := pythontest.Need(t, "python", "import pyarrow.parquet", "its reader was not compared")
 	var b bytes.Buffer
-	w, err := NewParquetWriter(&b, Column{"labels", Int64List}, Column{"input_ids", Int64List}, Column{"completion_mask", Uint8List}, Column{"weight", Float32Cell}, Column{"name", TextCell})
+	w, err := NewParquetWriter(&b, Column{"labels", Int64List}, Column{"input_ids", Int64List}, Column{
+		"completion_mask",
+		Uint8List,
+	}, Column{"weight", Float32Cell}, Column{"name", TextCell})
 	if err != nil {
 		t.Fatal(err)
 	}

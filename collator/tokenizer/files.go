@@ -180,7 +180,8 @@ func readTemplates(dir string, inConfig json.RawMessage) ([]Template, error) {
 	found := map[string]Template{}
 	add := func(name, text, source string) error {
 		if len(text) > MaxTemplateBytes {
-			return refuse(CodeBadTokenizer, "%s: chat template %q has %d bytes, the limit is %d", filepath.Join(dir, source), name, len(text), MaxTemplateBytes)
+			return refuse(CodeBadTokenizer, "%s: chat template %q has %d bytes, the limit is %d",
+				filepath.Join(dir, source), name, len(text), MaxTemplateBytes)
 		}
 		if len(found) >= MaxTemplates {
 			return refuse(CodeBadTokenizer, "%s: more than %d chat templates", dir, MaxTemplates)

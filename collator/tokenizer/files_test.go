@@ -37,7 +37,13 @@ func TestReadConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>", "cls_token": ""} {
+	for name, want := range map[string]string{
+		"bos_token": "<s>",
+		"eos_token": "</s>",
+		"unk_token": "<unk>",
+		"pad_token": "<pad>",
+		"cls_token": "",
+	} {
 		t.Run(name, func(t *testing.T) {
 			if got, ok := c.Token(name); got != want || ok != (want != "") {
 				t.Errorf("%s is %q", name, got)
@@ -87,12 +93,14 @@ func TestReadConfig(t *testing.T) {
 
 // TestLoadErrors: each says what is wrong and, where there is one, the way out.
 func TestLoadErrors(t *testing.T) {
-	if _, err := Load(filepath.Join(t.TempDir(), "nothing")); err == nil || !strings.Contains(err.Error(), "no such file") {
+	if _, err := Load(filepath.Join(t.TempDir(), "nothing")); err == nil ||
+		!strings.Contains(err.Error(), "no such file") {
 		t.Errorf("got %v", err)
 	}
 	_, err := Load(folder(t, map[string]string{"tokenizer.model": "x"}))
 	var refused *Error
-	if !errors.As(err, &refused) || refused.Code != CodeMissingFile || !strings.Contains(err.Error(), "tokenizer.model") {
+	if !errors.As(err, &refused) || refused.Code != CodeMissingFile ||
+		!strings.Contains(err.Error(), "tokenizer.model") {
 		t.Errorf("got %v", err)
 	}
 	_, err = Load(folder(t, map[string]string{"tokenizer.json": "{}"}))

@@ -53,7 +53,8 @@ func configuredFolders(t *testing.T) []string {
 			"600": {"content": "<|a|>", "single_word": false, "lstrip": false, "rstrip": true, "normalized": false, "special": true},
 			"400": {"content": "<early>", "single_word": false, "lstrip": true, "rstrip": false, "normalized": false, "special": true}}}`,
 	} {
-		dirs = append(dirs, folder(t, map[string]string{"tokenizer.json": string(synthetic(t, nil)), "tokenizer_config.json": config}))
+		dirs = append(dirs,
+			folder(t, map[string]string{"tokenizer.json": string(synthetic(t, nil)), "tokenizer_config.json": config}))
 	}
 	return dirs
 }

@@ -70,34 +70,68 @@ func hostileBases() []map[string]any {
 	}
 	regex := func(p string) map[string]any { return map[string]any{"Regex": p} }
 	template := step("TemplateProcessing",
-		"single", []any{map[string]any{"SpecialToken": map[string]any{"id": "<|a|>", "type_id": 0}}, map[string]any{"Sequence": map[string]any{"id": "A", "type_id": 0}}},
-		"pair", []any{map[string]any{"Sequence": map[string]any{"id": "A", "type_id": 0}}, map[string]any{"Sequence": map[string]any{"id": "B", "type_id": 1}}},
-		"special_tokens", map[string]any{"<|a|>": map[string]any{"id": "<|a|>", "ids": []int{400}, "tokens": []string{"<|a|>"}}})
+		"single", []any{
+			map[string]any{"SpecialToken": map[string]any{"id": "<|a|>", "type_id": 0}},
+			map[string]any{"Sequence": map[string]any{"id": "A", "type_id": 0}},
+		},
+		"pair", []any{
+			map[string]any{"Sequence": map[string]any{"id": "A", "type_id": 0}},
+			map[string]any{"Sequence": map[string]any{"id": "B", "type_id": 1}},
+		},
+		"special_tokens",
+		map[string]any{"<|a|>": map[string]any{"id": "<|a|>", "ids": []int{400}, "tokens": []string{"<|a|>"}}})
 	return []map[string]any{
-		{"pre_tokenizer": metaspace("first"), "decoder": metaspace("first"), "truncation": step("", "direction", "Right", "max_length", 8, "strategy", "LongestFirst", "stride", 2)},
 		{
-			"normalizer": seq("normalizers", step("Prepend", "prepend", "▁"), replaceWith(" ", "▁"), step("Strip", "strip_left", true, "strip_right", true)),
-			"decoder":    seq("decoders", replaceWith("▁", " "), step("ByteFallback"), step("Fuse"), step("Strip", "content", " ", "start", 1, "stop", 0)),
+			"pre_tokenizer": metaspace("first"),
+			"decoder":       metaspace("first"),
+			"truncation":    step("", "direction", "Right", "max_length", 8, "strategy", "LongestFirst", "stride", 2),
+		},
+		{
+			"normalizer": seq("normalizers", step("Prepend", "prepend", "▁"), replaceWith(" ", "▁"),
+				step("Strip", "strip_left", true, "strip_right", true)),
+			"decoder": seq("decoders", replaceWith("▁", " "), step("ByteFallback"), step("Fuse"),
+				step("Strip", "content", " ", "start", 1, "stop", 0)),
 		},
 		{
 			"pre_tokenizer": seq("pretokenizers", step("Split", "pattern", regex(` ?[^(\s|[.,!?])]+|\s+(?!\S)`), "behavior", "Isolated", "invert", false), step("Digits", "individual_digits", true),
-				step("Punctuation", "behavior", "Isolated"), step("FixedLength", "length", 3), step("ByteLevel", "add_prefix_space", true, "trim_offsets", true, "use_regex", false)),
-			"post_processor": template, "padding": step("", "strategy", map[string]any{"Fixed": 16}, "direction", "Left", "pad_to_multiple_of", 8, "pad_id", 0, "pad_type_id", 0, "pad_token", "<unk>"),
+				step("Punctuation", "behavior", "Isolated"), step("FixedLength", "length", 3),
+				step("ByteLevel", "add_prefix_space", true, "trim_offsets", true, "use_regex", false)),
+			"post_processor": template,
+			"padding": step("", "strategy", map[string]any{"Fixed": 16}, "direction", "Left",
+				"pad_to_multiple_of", 8, "pad_id", 0, "pad_type_id", 0, "pad_token", "<unk>"),
 		},
 		{
-			"normalizer": step("BertNormalizer", "clean_text", true, "handle_chinese_chars", true, "strip_accents", nil, "lowercase", true), "pre_tokenizer": step("BertPreTokenizer"),
-			"post_processor": step("BertProcessing", "sep", []any{"<|end|>", 3}, "cls", []any{"<|a|>", 2}), "decoder": step("WordPiece", "prefix", "##", "cleanup", true),
-			"model": step("WordPiece", "unk_token", "<unk>", "continuing_subword_prefix", "##", "max_input_chars_per_word", 100, "vocab", map[string]int{"<unk>": 0, "h": 1, "##i": 2}),
+			"normalizer": step("BertNormalizer", "clean_text", true, "handle_chinese_chars", true, "strip_accents", nil,
+				"lowercase", true), "pre_tokenizer": step("BertPreTokenizer"),
+			"post_processor": step("BertProcessing", "sep", []any{"<|end|>", 3}, "cls", []any{"<|a|>", 2}),
+			"decoder":        step("WordPiece", "prefix", "##", "cleanup", true),
+			"model": step("WordPiece", "unk_token", "<unk>", "continuing_subword_prefix", "##",
+				"max_input_chars_per_word", 100, "vocab", map[string]int{"<unk>": 0, "h": 1, "##i": 2}),
 		},
 		{
-			"normalizer": step("Precompiled", "precompiled_charsmap", charsmap([]uint32{0, 0x100 | 'a', 0}, "b\x00")), "pre_tokenizer": metaspace("always"),
-			"model": step("Unigram", "unk_id", 0, "byte_fallback", false, "vocab", []any{[]any{"<unk>", 0}, []any{"▁", -1}, []any{"h", -2}, []any{"▁hi", -1.5}}),
+			"normalizer": step("Precompiled", "precompiled_charsmap",
+				charsmap([]uint32{0, 0x100 | 'a', 0}, "b\x00")),
+			"pre_tokenizer": metaspace("always"),
+			"model": step("Unigram", "unk_id", 0, "byte_fallback", false, "vocab", []any{
+				[]any{"<unk>", 0},
+				[]any{"▁", -1},
+				[]any{"h", -2},
+				[]any{"▁hi", -1.5},
+			}),
 		},
 		{
-			"decoder": step("CTC", "pad_token", "<unk>", "word_delimiter_token", "|", "cleanup", true), "post_processor": step("RobertaProcessing", "sep", []any{"<|end|>", 3}, "cls", []any{"<|a|>", 2}, "trim_offsets", true, "add_prefix_space", true),
-			"model": step("BPE", "dropout", 0.1, "continuing_subword_prefix", "##", "end_of_word_suffix", "</w>", "byte_fallback", true, "fuse_unk", true, "vocab", map[string]int{"h": 0, "##i": 1, "hi": 2}, "merges", []string{"h ##i"}),
+			"decoder": step("CTC", "pad_token", "<unk>", "word_delimiter_token", "|", "cleanup", true),
+			"post_processor": step("RobertaProcessing", "sep", []any{"<|end|>", 3}, "cls", []any{"<|a|>", 2},
+				"trim_offsets", true, "add_prefix_space", true),
+			"model": step("BPE", "dropout", 0.1, "continuing_subword_prefix", "##", "end_of_word_suffix", "</w>",
+				"byte_fallback", true, "fuse_unk", true, "vocab", map[string]int{"h": 0, "##i": 1, "hi": 2}, "merges",
+				[]string{"h ##i"}),
 		},
-		{"model": step("WordLevel", "unk_token", "<unk>", "vocab", map[string]int{"<unk>": 0, "hi": 1}), "pre_tokenizer": step("Whitespace"), "normalizer": seq("normalizers", step("NFKD"), step("StripAccents"), step("Lowercase"), step("Nmt"))},
+		{
+			"model":         step("WordLevel", "unk_token", "<unk>", "vocab", map[string]int{"<unk>": 0, "hi": 1}),
+			"pre_tokenizer": step("Whitespace"),
+			"normalizer":    seq("normalizers", step("NFKD"), step("StripAccents"), step("Lowercase"), step("Nmt")),
+		},
 	}
 }
 
@@ -111,7 +145,8 @@ func charsmap(units []uint32, texts string) string {
 }
 
 var nasty = []any{
-	nil, true, false, 0, 1, -1, 2, 3.5, 1e9, 1e18, 4294967295, "", " ", "x", "\u00e9", "\x01\x02", "BPE", "Sequence", "Strip", "Replace", "Fuse", "first", "never", "Fixed", "<|a|>", "##",
+	nil, true, false, 0, 1, -1, 2, 3.5, 1e9, 1e18, 4294967295, "", " ", "x", "\u00e9", "\x01\x02", "BPE", "Sequence",
+	"Strip", "Replace", "Fuse", "first", "never", "Fixed", "<|a|>", "##",
 	[]any{},
 	map[string]any{},
 	[]any{"a", "b"},
@@ -189,18 +224,34 @@ func TestHostileFiles(t *testing.T) {
 		grow = append(grow, replaceWith("a", "aa"))
 	}
 	cases := map[string]map[string]any{
-		"merge shorter than its prefix": {"model": step("BPE", "continuing_subword_prefix", "####", "vocab", map[string]int{"a": 0, "b": 1, "ab": 2}, "merges", []string{"a b"})},
-		"NUL in a message":              {"version": "1.\x00"},
-		"strip decoder":                 {"decoder": step("Strip", "content", "a", "start", 1, "stop", 1)},
-		"padding":                       {"padding": step("", "strategy", map[string]any{"Fixed": uint64(1) << 40}, "direction", "Right", "pad_id", 0, "pad_type_id", 0, "pad_token", "x")},
-		"padding multiple":              {"padding": step("", "strategy", "BatchLongest", "direction", "Right", "pad_to_multiple_of", uint64(1)<<40, "pad_id", 0, "pad_type_id", 0, "pad_token", "x")},
-		"stride":                        {"truncation": step("", "direction", "Right", "max_length", 4, "strategy", "LongestFirst", "stride", 4)},
-		"nesting":                       {"normalizer": deep},
-		"growth":                        {"normalizer": step("Sequence", "normalizers", grow)},
-		"nested repeat":                 {"pre_tokenizer": step("Split", "pattern", map[string]any{"Regex": `(a+)+b`}, "behavior", "Isolated", "invert", false)},
-		"trie out of bounds":            {"normalizer": step("Precompiled", "precompiled_charsmap", charsmap([]uint32{0x100 | 'a'<<10}, "b\x00"))},
-		"trie size":                     {"normalizer": step("Precompiled", "precompiled_charsmap", "/////w==")},
-		"fixed length":                  {"pre_tokenizer": step("FixedLength", "length", 0)},
+		"merge shorter than its prefix": {
+			"model": step("BPE", "continuing_subword_prefix", "####", "vocab", map[string]int{
+				"a":  0,
+				"b":  1,
+				"ab": 2,
+			}, "merges", []string{"a b"}),
+		},
+		"NUL in a message": {"version": "1.\x00"},
+		"strip decoder":    {"decoder": step("Strip", "content", "a", "start", 1, "stop", 1)},
+		"padding": {
+			"padding": step("", "strategy", map[string]any{"Fixed": uint64(1) << 40}, "direction", "Right", "pad_id", 0,
+				"pad_type_id", 0, "pad_token", "x"),
+		},
+		"padding multiple": {
+			"padding": step("", "strategy", "BatchLongest", "direction", "Right", "pad_to_multiple_of", uint64(1)<<40,
+				"pad_id", 0, "pad_type_id", 0, "pad_token", "x"),
+		},
+		"stride": {
+			"truncation": step("", "direction", "Right", "max_length", 4, "strategy", "LongestFirst", "stride", 4),
+		},
+		"nesting":       {"normalizer": deep},
+		"growth":        {"normalizer": step("Sequence", "normalizers", grow)},
+		"nested repeat": {"pre_tokenizer": step("Split", "pattern", map[string]any{"Regex": `(a+)+b`}, "behavior", "Isolated", "invert", false)},
+		"trie out of bounds": {
+			"normalizer": step("Precompiled", "precompiled_charsmap", charsmap([]uint32{0x100 | 'a'<<10}, "b\x00")),
+		},
+		"trie size":    {"normalizer": step("Precompiled", "precompiled_charsmap", "/////w==")},
+		"fixed length": {"pre_tokenizer": step("FixedLength", "length", 0)},
 	}
 	for name, parts := range cases {
 		t.Run(name, func(t *testing.T) {

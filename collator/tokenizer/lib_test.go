@@ -40,7 +40,8 @@ func TestLibScript(t *testing.T) {
 		t.Errorf("got %q, %v: %s", last, err, stderr)
 	}
 	_, stderr, err := runLib(t, cache, "NATGO_TOKENIZERS_LIB="+dir)
-	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 3 || !strings.Contains(stderr, "does not link with tokenizers_version_") {
+	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 3 ||
+		!strings.Contains(stderr, "does not link with tokenizers_version_") {
 		t.Errorf("a library that is none: %v, %s", err, stderr)
 	}
 }

@@ -27,18 +27,33 @@ func zoo(t testing.TB) map[string]*Tokenizer {
 		"plain":            {},
 		"metaspace first":  {"pre_tokenizer": metaspace("first"), "decoder": nil},
 		"metaspace always": {"pre_tokenizer": metaspace("always"), "decoder": nil},
-		"llama prepend": {"pre_tokenizer": nil, "decoder": nil, "normalizer": map[string]any{"type": "Sequence", "normalizers": []any{
-			map[string]any{"type": "Prepend", "prepend": "▁"}, replaceWith(" ", "▁"),
-		}}},
+		"llama prepend": {
+			"pre_tokenizer": nil,
+			"decoder":       nil,
+			"normalizer": map[string]any{"type": "Sequence", "normalizers": []any{
+				map[string]any{"type": "Prepend", "prepend": "▁"}, replaceWith(" ", "▁"),
+			}},
+		},
 		"prefix space":        {"pre_tokenizer": byteLevel(true, true)},
 		"trim with prefix":    {"pre_tokenizer": byteLevel(true, true), "post_processor": byteLevel(true, true)},
 		"trim without prefix": {"post_processor": byteLevel(false, true)},
-		"strips": {"added_tokens": added(token("<|a|>", map[string]any{"rstrip": true}), token("<|end|>", map[string]any{"lstrip": true, "rstrip": true}),
-			token("<tool>", map[string]any{"special": false, "lstrip": true, "rstrip": true}))},
-		"words": {"added_tokens": added(token("<|a|>", map[string]any{"single_word": true}), token("end", map[string]any{"single_word": true}), token("<tool>", map[string]any{"special": false}))},
+		"strips": {
+			"added_tokens": added(token("<|a|>", map[string]any{"rstrip": true}),
+				token("<|end|>", map[string]any{"lstrip": true, "rstrip": true}),
+				token("<tool>", map[string]any{"special": false, "lstrip": true, "rstrip": true})),
+		},
+		"words": {
+			"added_tokens": added(token("<|a|>", map[string]any{"single_word": true}),
+				token("end", map[string]any{"single_word": true}), token("<tool>", map[string]any{"special": false})),
+		},
 		"late": {"added_tokens": added(token("<|a|>", map[string]any{"normalized": true}), token("<|end|>", nil),
-			token("<tool>", map[string]any{"special": false, "normalized": true}), token("|><", map[string]any{"special": false, "normalized": true}))},
-		"lower case": {"normalizer": map[string]any{"type": "Lowercase"}, "added_tokens": added(token("<|a|>", nil), token("<TOOL>", map[string]any{"special": false, "normalized": true}))},
+			token("<tool>", map[string]any{"special": false, "normalized": true}),
+			token("|><", map[string]any{"special": false, "normalized": true}))},
+		"lower case": {
+			"normalizer": map[string]any{"type": "Lowercase"},
+			"added_tokens": added(token("<|a|>", nil),
+				token("<TOOL>", map[string]any{"special": false, "normalized": true})),
+		},
 		"strip and NFKC": {"normalizer": map[string]any{"type": "Sequence", "normalizers": []any{
 			map[string]any{"type": "NFKC"}, map[string]any{"type": "Strip", "strip_left": true, "strip_right": true},
 		}}},
@@ -58,8 +73,10 @@ func zoo(t testing.TB) map[string]*Tokenizer {
 }
 
 var fragments = []string{
-	"<|a|>", "<|a|>b", "<|end|>", "<tool>", "<TOOL>", "end", "<|", "|>", "<", " ", "  ", "\n", "\t", "a", "b", "Hello", " world", "é", "ﬁ", "漢", "👍🏽",
-	"\x00", "\x01", "\x02", "<|im_start|>", "<|im_end|>", "<|eot_id|>", "[CLS]", "[MASK]", "<tool_call>", "'s", "123", "\u00a0", "\u3000", "_", "e\u0301", "▁",
+	"<|a|>", "<|a|>b", "<|end|>", "<tool>", "<TOOL>", "end", "<|", "|>", "<", " ", "  ", "\n", "\t", "a", "b", "Hello",
+	" world", "é", "ﬁ", "漢", "👍🏽",
+	"\x00", "\x01", "\x02", "<|im_start|>", "<|im_end|>", "<|eot_id|>", "[CLS]", "[MASK]", "<tool_call>", "'s", "123",
+	"\u00a0", "\u3000", "_", "e\u0301", "▁",
 }
 
 func drawText(r *rapid.T) string {
@@ -120,7 +137,8 @@ func TestContentStaysText(t *testing.T) {
 						continue
 					}
 					special++
-					if o := row.Offsets[i]; o.Start < end && o.End > start && strings.TrimSpace(text[max(o.Start, start):min(o.End, end)]) != "" {
+					if o := row.Offsets[i]; o.Start < end && o.End > start &&
+						strings.TrimSpace(text[max(o.Start, start):min(o.End, end)]) != "" {
 						r.Fatalf("content %q became special token %d", text[o.Start:o.End], id)
 					}
 				}
@@ -146,7 +164,8 @@ func TestUnsegmentable(t *testing.T) {
 		t.Fatal("a special token matched in normalised text is no hard boundary")
 	}
 	var row Encoding
-	if err := tok.EncodeRow(&row, "<|A|>hi", []chat.Span{{End: 5}}); err != nil || len(row.IDs) != 3 || !tok.IsSpecial(row.IDs[0]) {
+	if err := tok.EncodeRow(&row, "<|A|>hi", []chat.Span{{End: 5}}); err != nil || len(row.IDs) != 3 ||
+		!tok.IsSpecial(row.IDs[0]) {
 		t.Errorf("got %v, %v", row.IDs, err)
 	}
 	var refused *Error
@@ -226,7 +245,8 @@ func TestConcurrentRows(t *testing.T) {
 			for i := range 200 {
 				k := i % len(texts)
 				row.Reset()
-				if err := tok.EncodeRow(&row, texts[k], everything(texts[k])); err != nil || !slices.Equal(row.IDs, want[k].IDs) {
+				if err := tok.EncodeRow(&row, texts[k], everything(texts[k])); err != nil ||
+					!slices.Equal(row.IDs, want[k].IDs) {
 					t.Errorf("%q: %v, %v", texts[k], row.IDs, err)
 					return
 				}

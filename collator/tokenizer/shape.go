@@ -132,14 +132,15 @@ func (s *shape) readModel() error {
 	s.vocab = together(s.vocab)
 	// BPE cuts this prefix off the right side of every merge, unchecked.
 	var prefix string
-	if json.Unmarshal(s.model["continuing_subword_prefix"], &prefix) == nil && prefix != "" && s.model["merges"] != nil {
+	if json.Unmarshal(s.model["continuing_subword_prefix"], &prefix) == nil && prefix != "" &&
+		s.model["merges"] != nil {
 		return s.checkMerges(prefix)
 	}
 	return nil
 }
 
-// together keeps the tokens of a vocabulary in one string. An object each would be most of what the garbage collector has to
-// visit in a run, every time.
+// together keeps the tokens of a vocabulary in one string. An object each would be most of what the garbage collector
+// has to visit in a run, every time.
 func together(vocab map[string]int32) map[string]int32 {
 	tokens := slices.Collect(maps.Keys(vocab))
 	all := strings.Join(tokens, "")
@@ -252,7 +253,8 @@ func (s *shape) readAdded() error {
 	seen := map[addedToken]bool{}
 	for _, token := range list {
 		if len(token.Content) > maxTokenBytes {
-			return refuse(CodeBadTokenizer, "an added token of %d bytes, the limit is %d", len(token.Content), maxTokenBytes)
+			return refuse(CodeBadTokenizer, "an added token of %d bytes, the limit is %d", len(token.Content),
+				maxTokenBytes)
 		}
 		if token.Content == "" || seen[token] {
 			continue
@@ -305,7 +307,8 @@ func (s *shape) checkBatching() error {
 			return refuse(CodeBadTokenizer, "truncation is malformed: %v", err)
 		}
 		if truncation.Stride > 0 && truncation.Stride >= truncation.MaxLength {
-			return refuse(CodeBadTokenizer, "truncation with stride %d and max_length %d", truncation.Stride, truncation.MaxLength)
+			return refuse(CodeBadTokenizer, "truncation with stride %d and max_length %d", truncation.Stride,
+				truncation.MaxLength)
 		}
 	}
 	return nil
@@ -381,7 +384,10 @@ func (s *shape) write(v variant) ([]byte, error) {
 		parts["model"] = raw
 	}
 	if v.continued {
-		for part, key := range map[string]string{"pre_tokenizer": "prepend_scheme", "post_processor": "add_prefix_space"} {
+		for part, key := range map[string]string{
+			"pre_tokenizer":  "prepend_scheme",
+			"post_processor": "add_prefix_space",
+		} {
 			if continued, changed := continuedPart(parts[part], part, key); changed {
 				parts[part] = continued
 			}
@@ -427,7 +433,8 @@ func continuedPart(raw json.RawMessage, part, key string) (json.RawMessage, bool
 				node[key] = "never"
 				delete(node, "add_prefix_space")
 				changed = true
-			case part == "post_processor" && (kind == "ByteLevel" || kind == "RobertaProcessing") && trims && node[key] != false:
+			case part == "post_processor" && (kind == "ByteLevel" || kind == "RobertaProcessing") && trims &&
+				node[key] != false:
 				node[key] = false
 				changed = true
 			}

@@ -31,7 +31,8 @@ func TestKnownPatterns(t *testing.T) {
 // TestNULEscapes: escaping is unambiguous, and spans come back to where they were.
 func TestNULEscapes(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		parts := rapid.SliceOf(rapid.SampledFrom([]string{"\x00", "\x01", "\x02", "\x03", "a", "é", "\x00\x01"})).Draw(r, "parts")
+		parts := rapid.SliceOf(rapid.SampledFrom([]string{"\x00", "\x01", "\x02", "\x03", "a", "é", "\x00\x01"})).
+			Draw(r, "parts")
 		text := strings.Join(parts, "")
 		escaped, offsets := escapeNUL(text)
 		if strings.Contains(escaped, "\x00") || unescapeNUL(escaped) != text {
@@ -81,11 +82,15 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// TestAddedIDs: ids are the library's: the vocabulary's where it knows the token, else counted up, whatever the file says.
+// TestAddedIDs: ids are the library's: the vocabulary's where it knows the token, else counted up, whatever the file
+// says.
 func TestAddedIDs(t *testing.T) {
 	s, err := readShape(synthetic(t, map[string]any{
-		"model":        map[string]any{"type": "WordLevel", "unk_token": "a", "vocab": map[string]int{"a": 0, "b": 70}},
-		"added_tokens": []map[string]any{token("x", nil), token("b", nil), token("", nil), token("y", nil), token("x", nil), token("x", map[string]any{"lstrip": true})},
+		"model": map[string]any{"type": "WordLevel", "unk_token": "a", "vocab": map[string]int{"a": 0, "b": 70}},
+		"added_tokens": []map[string]any{
+			token("x", nil), token("b", nil), token("", nil), token("y", nil), token("x", nil),
+			token("x", map[string]any{"lstrip": true}),
+		},
 	}))
 	if err != nil {
 		t.Fatal(err)

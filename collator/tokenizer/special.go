@@ -34,8 +34,12 @@ func (f *finder) at(text string, i int, may func(start, end int, t *addedToken) 
 	for n := 0; i+n < len(text); n++ {
 		c := text[i+n]
 		tokens := f.tokens[lo:hi]
-		from := sort.Search(len(tokens), func(k int) bool { return len(tokens[k].Content) > n && tokens[k].Content[n] >= c })
-		to := sort.Search(len(tokens), func(k int) bool { return len(tokens[k].Content) > n && tokens[k].Content[n] > c })
+		from := sort.Search(len(tokens), func(k int) bool {
+			return len(tokens[k].Content) > n && tokens[k].Content[n] >= c
+		})
+		to := sort.Search(len(tokens), func(k int) bool {
+			return len(tokens[k].Content) > n && tokens[k].Content[n] > c
+		})
 		lo, hi = lo+from, lo+to
 		if lo >= hi {
 			break
@@ -96,7 +100,8 @@ func startsWithWord(s string) bool {
 // isWord is \w of Rust's regex: Alphabetic, Mark, Decimal_Number,
 // Connector_Punctuation, Join_Control.
 func isWord(r rune) bool {
-	return unicode.IsLetter(r) || unicode.In(r, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic, unicode.Join_Control)
+	return unicode.IsLetter(r) ||
+		unicode.In(r, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic, unicode.Join_Control)
 }
 
 // specials knows the added tokens and where they split a text.

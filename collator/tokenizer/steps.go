@@ -92,8 +92,8 @@ func checkStep(path string, step map[string]any, growth *float64) error {
 	return nil
 }
 
-// checkTemplate refuses a template that repeats the text it is given, or adds so many special tokens to it, that a short
-// text takes gigabytes.
+// checkTemplate refuses a template that repeats the text it is given, or adds so many special tokens to it, that a
+// short text takes gigabytes.
 func checkTemplate(path string, step map[string]any) error {
 	ids := map[string]int{}
 	special, _ := step["special_tokens"].(map[string]any)

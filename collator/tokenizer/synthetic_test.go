@@ -19,13 +19,24 @@ func synthetic(t testing.TB, overrides map[string]any) []byte {
 	file := map[string]any{
 		"version": "1.0",
 		"added_tokens": []map[string]any{
-			token("<|a|>", nil), token("<|a|>b", map[string]any{"special": false}), token("<|end|>", nil), token("<tool>", map[string]any{"special": false}),
+			token("<|a|>", nil), token("<|a|>b", map[string]any{"special": false}), token("<|end|>", nil),
+			token("<tool>", map[string]any{"special": false}),
 		},
-		"normalizer":     nil,
-		"pre_tokenizer":  map[string]any{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
+		"normalizer": nil,
+		"pre_tokenizer": map[string]any{
+			"type":             "ByteLevel",
+			"add_prefix_space": false,
+			"trim_offsets":     true,
+			"use_regex":        true,
+		},
 		"post_processor": nil,
-		"decoder":        map[string]any{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
-		"model":          map[string]any{"type": "BPE", "unk_token": "<unk>", "vocab": vocab, "merges": []string{}},
+		"decoder": map[string]any{
+			"type":             "ByteLevel",
+			"add_prefix_space": false,
+			"trim_offsets":     true,
+			"use_regex":        true,
+		},
+		"model": map[string]any{"type": "BPE", "unk_token": "<unk>", "vocab": vocab, "merges": []string{}},
 	}
 	for key, value := range overrides {
 		file[key] = value
@@ -39,7 +50,15 @@ func synthetic(t testing.TB, overrides map[string]any) []byte {
 
 // token is an added token: special, matched in the text as it is, unless flags say otherwise.
 func token(content string, flags map[string]any) map[string]any {
-	t := map[string]any{"id": 1000, "content": content, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true}
+	t := map[string]any{
+		"id":          1000,
+		"content":     content,
+		"single_word": false,
+		"lstrip":      false,
+		"rstrip":      false,
+		"normalized":  false,
+		"special":     true,
+	}
 	for key, value := range flags {
 		t[key] = value
 	}

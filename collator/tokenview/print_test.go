@@ -37,7 +37,9 @@ func TestFolded(t *testing.T) {
 		!strings.Contains(got, "lines more: --full") {
 		t.Errorf("%s", got)
 	}
-	for _, got := range []string{print(Look{Width: 40, Full: true}, false), print(Look{Width: 40}, true), print(Look{}, false)} {
+	for _, got := range []string{
+		print(Look{Width: 40, Full: true}, false), print(Look{Width: 40}, true), print(Look{}, false),
+	} {
 		if strings.Count(got, "context") != 40 {
 			t.Errorf("%s", got)
 		}

@@ -84,8 +84,13 @@ func ReadSite(dir string, n int, tok *tokenizer.Tokenizer) (*Site, error) {
 	for i, r := range rows {
 		if left < len(r.Meta.Sites) {
 			v := &Site{
-				File: found.File, Example: r.Meta.Example, Site: r.Meta.Sites[left], OnPolicy: r.Meta.OnPolicy, Effect: effect,
-				StudentRow: i, TeacherRow: teacher + r.Meta.Sites[left].Teacher,
+				File:       found.File,
+				Example:    r.Meta.Example,
+				Site:       r.Meta.Sites[left],
+				OnPolicy:   r.Meta.OnPolicy,
+				Effect:     effect,
+				StudentRow: i,
+				TeacherRow: teacher + r.Meta.Sites[left].Teacher,
 			}
 			return v, v.fill(r, tok, jsd)
 		}

@@ -13,18 +13,20 @@ import (
 
 // dialect is how a template marks turns.
 type dialect struct {
-	header      string   // what every assistant turn begins with, thinking or not
-	prompt      string   // the generation prompt as configured; begins with header
-	fixed       bool     // it ends every conversation, asked for or not
-	others      []string // generation prompts with thinking switched on or off, longest first
-	filler      string   // what the switch adds after the header: an empty think block; empty where it is not known
-	openers     []string // where there is no generation prompt: what a question and a result end in, after which a turn starts
+	header string   // what every assistant turn begins with, thinking or not
+	prompt string   // the generation prompt as configured; begins with header
+	fixed  bool     // it ends every conversation, asked for or not
+	others []string // generation prompts with thinking switched on or off, longest first
+	filler string   // what the switch adds after the header: an empty think block; empty where it is not known
+	// Where there is no generation prompt: what a question and a result end in, after which a turn starts.
+	openers     []string
 	terminators []string // what ends a turn, longest first
 	next        string   // what follows a call that the template does not end; empty where it ends calls
 	stops       stops
-	closings    []string // where there is no terminator: what the template writes after a turn whatever follows, longest first
-	silent      *pyvalue.Dict
-	off         string // the generation prompt with that
+	// Where there is no terminator: what the template writes after a turn whatever follows, longest first.
+	closings []string
+	silent   *pyvalue.Dict
+	off      string // the generation prompt with that
 
 	rawArguments bool // see Renderer.RawArguments
 }
@@ -75,8 +77,8 @@ var (
 const tool = `[{"type":"function","function":{"name":"qzfLPe","description":"d","parameters":{"type":"object","properties":` +
 	`{"k":{"type":"string","description":"k"}},"required":["k"]}}}]`
 
-// learn renders tiny conversations, with or without the definition of a tool. What a template refuses is left out of its
-// dialect.
+// learn renders tiny conversations, with or without the definition of a tool. What a template refuses is left out of
+// its dialect.
 func learn(r *Renderer, tools bool) *dialect {
 	d := &dialect{}
 	p := prober{Renderer: r}
@@ -91,7 +93,8 @@ func learn(r *Renderer, tools bool) *dialect {
 	d.learnPrompts(p)
 	d.learnOpeners(p)
 	d.learnTerminators(p)
-	if len(d.terminators) == 0 && len(p.marks.tokens) > 0 { // of another model's tokenizer: say what it would have to know
+	// Of another model's tokenizer: say what it would have to know.
+	if len(d.terminators) == 0 && len(p.marks.tokens) > 0 {
 		other := *r
 		other.marks = newMarks(nil)
 		p.Renderer = &other
@@ -108,8 +111,9 @@ type prober struct {
 	raw   bool // arguments are handed over as text
 }
 
-// wantsRawArguments reports whether calls come out right only where their arguments are the text that was sampled: DeepSeek's
-// templates put it together with other texts, which fails for an object, and some print an object as Python does.
+// wantsRawArguments reports whether calls come out right only where their arguments are the text that was sampled:
+// DeepSeek's templates put it together with other texts, which fails for an object, and some print an object as Python
+// does.
 func (p prober) wantsRawArguments() bool {
 	const inPython = "{'k': '" + argText + "'}"
 	takes := func(raw bool, good func(text string) bool) bool {
@@ -210,11 +214,13 @@ func (d *dialect) learnPrompts(p prober) {
 			d.silent = nil // it is off already
 		}
 	}
-	d.others = slices.DeleteFunc(d.others, func(p string) bool { return p == d.prompt || !strings.HasPrefix(p, d.header) })
+	d.others = slices.DeleteFunc(d.others, func(p string) bool {
+		return p == d.prompt || !strings.HasPrefix(p, d.header)
+	})
 }
 
-// learnFixedPrompt is for templates that end every conversation in a generation prompt, asked for or not: what they show of a
-// turn begins like it. Those whose prompt is one special token have none to be found (Mistral's).
+// learnFixedPrompt is for templates that end every conversation in a generation prompt, asked for or not: what they
+// show of a turn begins like it. Those whose prompt is one special token have none to be found (Mistral's).
 func (d *dialect) learnFixedPrompt(p prober) {
 	open, ok1 := p.try(true, ask)
 	whole, ok2 := p.try(false, ask, answer)
@@ -265,7 +271,9 @@ func (d *dialect) learnHeader(p prober) {
 		// The longest beginning of the header that stands between question and answer.
 		for n := len(d.header); n > 0; n-- {
 			if strings.Contains(res.Text[from:to], d.header[:n]) {
-				if begun := p.marks.whole(d.header[:n]); n < len(d.header) && (ms[1].ToolCalls == nil || p.marks.in(begun)) { // a call may have no header at all
+				// a call may have no header at all.
+				if begun := p.marks.whole(d.header[:n]); n < len(d.header) &&
+					(ms[1].ToolCalls == nil || p.marks.in(begun)) {
 					d.header = begun
 				}
 				break
@@ -354,7 +362,8 @@ func (d *dialect) learnCall(p prober, written bool) {
 	}
 	same := a[:commonPrefix(a, b)]
 	d.addClosing(same)
-	if start, stop, ok := p.marks.next(same); ok && strings.HasPrefix(d.header, same[start:stop]) && !slices.Contains(d.terminators, same[start:stop]) {
+	if start, stop, ok := p.marks.next(same); ok && strings.HasPrefix(d.header, same[start:stop]) &&
+		!slices.Contains(d.terminators, same[start:stop]) {
 		// The next header follows at once (Command R+): nothing ends the call, here or in the middle.
 		d.next, d.stops.call = same[start:], d.stops.final
 		if d.stops.call == "" && len(d.terminators) > 0 {
@@ -407,7 +416,8 @@ func (d *dialect) add(s string) {
 func tail(res *template.Result, message int) string {
 	for i := len(res.Spans) - 1; i >= 0; i-- {
 		s := res.Spans[i]
-		if s.Message == message && s.Field != "role" && (strings.Contains(s.Field, "arguments") || strings.HasPrefix(s.Field, "content")) {
+		if s.Message == message && s.Field != "role" &&
+			(strings.Contains(s.Field, "arguments") || strings.HasPrefix(s.Field, "content")) {
 			return res.Text[s.End:]
 		}
 	}

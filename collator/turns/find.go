@@ -14,8 +14,9 @@ import (
 
 // Turn is an assistant's turn in a rendered conversation. Places are bytes of the text.
 type Turn struct {
-	Message    int         // index in the conversation
-	Start, End int         // byte offsets in the render: from the end of the generation prompt to the end of the terminator
+	Message int // index in the conversation
+	// Byte offsets in the render: from the end of the generation prompt to the end of the terminator.
+	Start, End int
 	Body       int         // where the terminator starts; End where there is none
 	Filler     []chat.Span // bytes of the render that no model wrote
 	Thinking   bool        // the generation prompt before it is the configured one
@@ -75,7 +76,11 @@ type origins struct {
 }
 
 func originsOf(res *template.Result) origins {
-	return origins{text: res.Text, all: res.Spans, spans: slices.AppendSeq(make([]template.Span, 0, len(res.Spans)), Fields(res))}
+	return origins{
+		text:  res.Text,
+		all:   res.Spans,
+		spans: slices.AppendSeq(make([]template.Span, 0, len(res.Spans)), Fields(res)),
+	}
 }
 
 // Fields goes through the spans of a render that are fields of messages or tools; a role's name is the template's own
@@ -220,7 +225,8 @@ func (r *Renderer) promptAt(d *dialect, c *Conversation, n int, given *template.
 func (r *Renderer) shared(d *dialect, c *Conversation, o *origins, t *Turn, i, from int, given *template.Result) bool {
 	at := len(r.marks.whole(o.text[:commonPrefix(o.text, given.Text)]))
 	k := o.after(at)
-	if i == 0 || at < from || k == len(o.spans) || o.spans[k].Message != i || c.role(i-1) != "tool" || at < r.promptAt(d, c, i, given) {
+	if i == 0 || at < from || k == len(o.spans) || o.spans[k].Message != i || c.role(i-1) != "tool" ||
+		at < r.promptAt(d, c, i, given) {
 		return false
 	}
 	*t = Turn{Message: i, Start: at}
@@ -247,7 +253,8 @@ func (o *origins) whole(turns []Turn, lost []*NotFound) ([]Turn, []*NotFound) {
 		t := &turns[i]
 		out := false
 		for k := o.after(t.End); k < len(o.spans) && (i+1 == len(turns) || o.spans[k].Start < turns[i+1].Start); k++ {
-			if s := &o.spans[k]; s.Message == t.Message && (strings.HasPrefix(s.Field, "content") || strings.Contains(s.Field, "arguments")) {
+			if s := &o.spans[k]; s.Message == t.Message &&
+				(strings.HasPrefix(s.Field, "content") || strings.Contains(s.Field, "arguments")) {
 				out = true
 			}
 		}
@@ -399,7 +406,8 @@ func (d *dialect) end(o *origins, t *Turn) {
 		if !t.Terminated() || k == len(o.spans) || o.spans[k].Message != t.Message {
 			return
 		}
-		switch header := d.header != "" && strings.HasPrefix(o.text[t.End:], d.header) && o.own(t.End, t.End+len(d.header)); {
+		switch header := d.header != "" && strings.HasPrefix(o.text[t.End:], d.header) &&
+			o.own(t.End, t.End+len(d.header)); {
 		case header && strings.HasPrefix(o.spans[k].Field, "content") && o.calls(t):
 			return // its calls ended it; the text behind them stands in a turn of its own (DeepSeek's R1)
 		case header:
@@ -422,8 +430,8 @@ func (o *origins) calls(t *Turn) bool {
 	return false
 }
 
-// arguments is where a call's arguments end among the next spans of a message; -1 without. A name alone may stand in the
-// result.
+// arguments is where a call's arguments end among the next spans of a message; -1 without. A name alone may stand in
+// the result.
 func (o *origins) arguments(k, message int) int {
 	for ; k < len(o.spans) && o.spans[k].Message == message; k++ {
 		if s := &o.spans[k]; strings.HasPrefix(s.Field, "tool_calls[") && strings.Contains(s.Field, "arguments") {

@@ -90,9 +90,9 @@ func (r *Renderer) With(s Settings) *Renderer {
 // Silent is the renderer with thinking switched off; nil where the template has no switch or it is off already.
 func (r *Renderer) Silent() *Renderer { return r.silent }
 
-// Cut is the renderer for turns that the template shows without the end of the generation prompt, also as the last ones: a
-// prompt that opens a thought which a turn without one doesn't have. What the model is given then goes on where the row has
-// the turn.
+// Cut is the renderer for turns that the template shows without the end of the generation prompt, also as the last
+// ones: a prompt that opens a thought which a turn without one doesn't have. What the model is given then goes on where
+// the row has the turn.
 func (r *Renderer) Cut() *Renderer { return r.cut }
 
 // Cuts reports whether this is such a renderer.

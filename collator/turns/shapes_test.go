@@ -90,15 +90,16 @@ func TestStops(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r, conv, res, found := findIn(t, c.name, c.template, c.messages)
 			r.Stop(conv, res, found)
-			if got := res.Text[found[0].Start:found[0].End]; len(found) != 1 || got != c.turn || !found[0].Terminated() {
+			if got := res.Text[found[0].Start:found[0].End]; len(found) != 1 || got != c.turn ||
+				!found[0].Terminated() {
 				t.Errorf("%s:\n got %q\nwant %q\n%s", c.name, got, c.turn, res.Text)
 			}
 		})
 	}
 }
 
-// TestSpecialTokensEndTurns: with a tokenizer's special tokens, what only looks like one ends nothing, and what doesn't look like
-// one does (MiniMax).
+// TestSpecialTokensEndTurns: with a tokenizer's special tokens, what only looks like one ends nothing, and what doesn't
+// look like one does (MiniMax).
 func TestSpecialTokensEndTurns(t *testing.T) {
 	const odd = `{% for m in messages %}]~b]{{ m.role }}{% if m.role == 'tool' %}<response>{{ m.content }}</response>{% else %}{{ m.content }}` +
 		`{% for c in m.tool_calls or [] %}<call>{{ c.function.name }} {{ c.function.arguments | tojson }}</call>{% endfor %}{% endif %}[e~[{% endfor %}` +

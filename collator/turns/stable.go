@@ -6,8 +6,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat/template"
 )
 
-// Stable reports whether a turn stands in a conversation's render as it did when it was sampled: what the model was given
-// then is the beginning of the render, and the turn as the last one reads the same up to its end. An error is the
+// Stable reports whether a turn stands in a conversation's render as it did when it was sampled: what the model was
+// given then is the beginning of the render, and the turn as the last one reads the same up to its end. An error is the
 // template's, which may refuse the beginning of a conversation.
 func (r *Renderer) Stable(c *Conversation, res *template.Result, t *Turn) (bool, error) {
 	room := rooms.Get().(*template.Room)
@@ -16,7 +16,8 @@ func (r *Renderer) Stable(c *Conversation, res *template.Result, t *Turn) (bool,
 	if err != nil {
 		return false, err
 	}
-	if d := r.of(c); r.cuts && given.Text+d.header == res.Text[:t.Start] && r.promptAt(d, c, t.Message, &given) == len(given.Text) {
+	if d := r.of(c); r.cuts && given.Text+d.header == res.Text[:t.Start] &&
+		r.promptAt(d, c, t.Message, &given) == len(given.Text) {
 		given.Text += d.header // it asks for no header where it shows one
 	}
 	if r.cuts && t.Start < len(given.Text) && t.Start >= r.promptAt(r.of(c), c, t.Message, &given) {
@@ -39,9 +40,9 @@ func (r *Renderer) Stable(c *Conversation, res *template.Result, t *Turn) (bool,
 	return len(then.Text) >= t.End && then.Text[:t.End] == res.Text[:t.End], nil
 }
 
-// AgreesWithMarkers reports whether the template's own generation markers, where it has any, say the same of the turns. A
-// marked region may begin earlier within the generation prompt, may leave filler out, and may have other white space at its
-// edges.
+// AgreesWithMarkers reports whether the template's own generation markers, where it has any, say the same of the turns.
+// A marked region may begin earlier within the generation prompt, may leave filler out, and may have other white space
+// at its edges.
 func AgreesWithMarkers(res *template.Result, turns []Turn) bool {
 	if res.Generations == nil {
 		return true

@@ -15,7 +15,9 @@ type steadiness struct{ texts, calls bool }
 // learnSteadiness renders small conversations of several rounds and looks at every turn.
 func (r *Renderer) learnSteadiness() (out [2]steadiness) {
 	texts := []chat.Message{ask, answer, user(resultText), answer, user(askText), answer}
-	calls := []chat.Message{ask, call, result, call, result, answer, user(resultText), call, result, answer, user(askText), answer}
+	calls := []chat.Message{
+		ask, call, result, call, result, answer, user(resultText), call, result, answer, user(askText), answer,
+	}
 	tools, _ := template.ParseTools(json.Raw(tool))
 	for i, tools := range []pyvalue.Value{pyvalue.None, tools} {
 		out[i] = steadiness{r.allStable(texts, tools), r.allStable(calls, tools)}
@@ -46,9 +48,9 @@ func (r *Renderer) allStable(ms []chat.Message, tools pyvalue.Value) bool {
 }
 
 // Steady reports whether a conversation is of a plain kind of which the template is known to show every turn as it was
-// sampled. Then one turn need not be looked at apart from the others: the last one's prompt, which holds all of the past, says
-// it for all. Plain means: no reasoning, one call a turn, a system message at the start only, and no angle bracket in what
-// user and assistant say, since what templates look for in texts are tags.
+// sampled. Then one turn need not be looked at apart from the others: the last one's prompt, which holds all of the
+// past, says it for all. Plain means: no reasoning, one call a turn, a system message at the start only, and no angle
+// bracket in what user and assistant say, since what templates look for in texts are tags.
 func (r *Renderer) Steady(c *Conversation) bool {
 	calls := false
 	for i := range c.Messages {
@@ -73,7 +75,8 @@ func (r *Renderer) Steady(c *Conversation) bool {
 			case "thinking", "reasoning", "reasoning_content":
 				return false
 			case "content":
-				if v.Kind() != pyvalue.KindStr || role != "tool" && role != "system" && strings.Contains(v.Text(), "<") {
+				if v.Kind() != pyvalue.KindStr ||
+					role != "tool" && role != "system" && strings.Contains(v.Text(), "<") {
 					return false
 				}
 			case "tool_calls":

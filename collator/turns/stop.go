@@ -7,8 +7,8 @@ import (
 )
 
 // Stop ends the last turn of a finished conversation where the template leaves it open: what would end it, were the
-// conversation to go on, is appended to the render as the template's own text, and what may stand behind the turn is cut off.
-// It does nothing where the conversation goes on, the turn is ended, or nothing is known to end it.
+// conversation to go on, is appended to the render as the template's own text, and what may stand behind the turn is
+// cut off. It does nothing where the conversation goes on, the turn is ended, or nothing is known to end it.
 func (r *Renderer) Stop(c *Conversation, res *template.Result, found []Turn) {
 	if len(found) == 0 || c.Open {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat/template"
 )
 
-// TestTurnsOfStockTemplates finds every assistant message in every render of the oracle's conversations, and compares with
-// the generation markers of the templates that have them: text of ours found in two ways.
+// TestTurnsOfStockTemplates finds every assistant message in every render of the oracle's conversations, and compares
+// with the generation markers of the templates that have them: text of ours found in two ways.
 func TestTurnsOfStockTemplates(t *testing.T) {
 	sources := oracleSources(t)
 	var names []string
@@ -55,14 +55,16 @@ func TestTurnsOfStockTemplates(t *testing.T) {
 func mayLose(name, conversation string) bool {
 	switch {
 	case strings.HasPrefix(name, "diffusion_gemma"):
-		return slices.Contains([]string{"tool_call_text", "tool_multi_step", "messy_tool", "consecutive_user"}, conversation)
+		return slices.Contains([]string{"tool_call_text", "tool_multi_step", "messy_tool", "consecutive_user"},
+			conversation)
 	case strings.HasPrefix(name, "deepseekv3"):
 		return slices.Contains([]string{"agent_run", "tool_multi_step", "mid_system"}, conversation)
 	}
 	return false
 }
 
-// checkTurns: turns come in order, apart; no byte of another message's field lies in one, and all of its own content does.
+// checkTurns: turns come in order, apart; no byte of another message's field lies in one, and all of its own content
+// does.
 func checkTurns(t *testing.T, r *Renderer, c *renderCase, res *template.Result, ts []Turn) {
 	t.Helper()
 	at := 0
@@ -86,7 +88,8 @@ func checkTurns(t *testing.T, r *Renderer, c *renderCase, res *template.Result, 
 				t.Errorf("%s: %s of message %d lies in the turn of %d", c.name, s.Field, s.Message, turn.Message)
 			}
 			if s.Message == turn.Message && s.Field == "content" && (s.Start < turn.Start || s.End > turn.Body) {
-				t.Errorf("%s: content of %d at %d-%d lies outside its turn %+v", c.name, s.Message, s.Start, s.End, turn)
+				t.Errorf("%s: content of %d at %d-%d lies outside its turn %+v", c.name, s.Message, s.Start, s.End,
+					turn)
 			}
 			for _, f := range turn.Filler {
 				if s.Start < f.End && s.End > f.Start {

@@ -13,8 +13,9 @@ import (
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
-// TestHintEffects has runs measure what hints do to a tiny model, by score_logits.py and by a stand-in for a vLLM server, and
-// has torch compute it over the whole vocabulary: the first are equal within 1e-4, the brackets of the second hold it.
+// TestHintEffects has runs measure what hints do to a tiny model, by score_logits.py and by a stand-in for a vLLM
+// server, and has torch compute it over the whole vocabulary: the first are equal within 1e-4, the brackets of the
+// second hold it.
 func TestHintEffects(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -22,7 +23,8 @@ func TestHintEffects(t *testing.T) {
 	}
 	py := pythontest.Torch(t)
 	bin := filepath.Join(t.TempDir(), "nat-go")
-	if out, err := exec.Command("go", "build", "-tags", "tokenizers", "-o", bin, "../../cmd/nat-go").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-tags", "tokenizers", "-o", bin, "../../cmd/nat-go").
+		CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	work := t.TempDir()

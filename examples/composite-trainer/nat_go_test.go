@@ -13,8 +13,9 @@ import (
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
-// TestOnRuns makes runs of examples/hints with the program - as they are, as a null-hint control on several templates, by the
-// reference trainer's names - has it verify them, and has test_nat_go.py train on them and compare its losses with nat-go's.
+// TestOnRuns makes runs of examples/hints with the program - as they are, as a null-hint control on several templates,
+// by the reference trainer's names - has it verify them, and has test_nat_go.py train on them and compare its losses
+// with nat-go's.
 func TestOnRuns(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -23,7 +24,10 @@ func TestOnRuns(t *testing.T) {
 	pythontest.Torch(t)
 	bin, work, natGo := program(t)
 	finetune := func(id, tokenizer string, more ...string) {
-		args := []string{"finetune", "run", "--config-file", "finetune.yml", "--run-id", id, "-o", "collator.tokenizer=" + tokenizer, "-o", "collator.policy=booker-1"}
+		args := []string{
+			"finetune", "run", "--config-file", "finetune.yml", "--run-id", id, "-o", "collator.tokenizer=" + tokenizer,
+			"-o", "collator.policy=booker-1",
+		}
 		for _, o := range more {
 			args = append(args, "-o", o)
 		}
@@ -49,14 +53,18 @@ func TestOnRuns(t *testing.T) {
 		finetune(name, folder)
 		finetune(name+".null", folder, "collator.hints=none")
 	}
-	t.Log(runWith(t, []string{"NATGO=" + bin, "NATGO_RUNS=" + filepath.Join(work, "out")}, "-m", "unittest", "test_nat_go"))
+	t.Log(
+		runWith(t, []string{"NATGO=" + bin, "NATGO_RUNS=" + filepath.Join(work, "out")}, "-m", "unittest",
+			"test_nat_go"),
+	)
 }
 
 // program builds nat-go, and copies examples/hints to a folder it then runs in.
 func program(t *testing.T) (bin, work string, natGo func(args ...string)) {
 	t.Helper()
 	bin = filepath.Join(t.TempDir(), "nat-go")
-	if out, err := exec.Command("go", "build", "-tags", "tokenizers", "-o", bin, "../../cmd/nat-go").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-tags", "tokenizers", "-o", bin, "../../cmd/nat-go").
+		CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	work = t.TempDir()
@@ -78,7 +86,10 @@ func program(t *testing.T) (bin, work string, natGo func(args ...string)) {
 
 // templates are the collator's toys and, where they are, stock ones that word a hint in different ways.
 func templates(t *testing.T) map[string]string {
-	out := map[string]string{"thinking": read(t, "../../collator/testdata/thinking.jinja"), "chatml": read(t, "../../collator/testdata/chatml.jinja")}
+	out := map[string]string{
+		"thinking": read(t, "../../collator/testdata/thinking.jinja"),
+		"chatml":   read(t, "../../collator/testdata/chatml.jinja"),
+	}
 	root := os.Getenv("NATGO_CONFORMANCE")
 	if root == "" {
 		root = "../../../shared/conformance"

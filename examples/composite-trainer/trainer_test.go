@@ -70,7 +70,16 @@ func TestReadsBatches(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		want, err := spool.Write(context.Background(), batch.Spec{Dir: dir, Budget: 256, Layout: layout, PadID: 0, VocabSize: 50, Tokenizer: "t", Template: "t", Reference: "policy"})
+		want, err := spool.Write(context.Background(), batch.Spec{
+			Dir:       dir,
+			Budget:    256,
+			Layout:    layout,
+			PadID:     0,
+			VocabSize: 50,
+			Tokenizer: "t",
+			Template:  "t",
+			Reference: "policy",
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +105,16 @@ func TestReadsBatches(t *testing.T) {
 }
 
 func row(rng *rand.Rand, c *batch.Channel, n int) *batch.Row {
-	r := &batch.Row{Weight: 1, Meta: batch.Meta{Record: fmt.Sprintf("%04x", n), Ordinal: int64(n), Example: fmt.Sprint("e", n), Messages: []int{1}, IDs: "sampled"}}
+	r := &batch.Row{
+		Weight: 1,
+		Meta: batch.Meta{
+			Record:   fmt.Sprintf("%04x", n),
+			Ordinal:  int64(n),
+			Example:  fmt.Sprint("e", n),
+			Messages: []int{1},
+			IDs:      "sampled",
+		},
+	}
 	for range c.Sides {
 		s := batch.Side{IDs: make([]int32, 8+rng.IntN(12))}
 		for i := range s.IDs {
@@ -124,7 +142,8 @@ func row(rng *rand.Rand, c *batch.Channel, n int) *batch.Row {
 	return r
 }
 
-// splice makes the row's second side the first with a hint in it, and on every other row adds a third for a second site.
+// splice makes the row's second side the first with a hint in it, and on every other row adds a third for a second
+// site.
 func splice(r *batch.Row, rng *rand.Rand) {
 	student := r.Sides[0].IDs
 	end := len(student)
@@ -135,8 +154,17 @@ func splice(r *batch.Row, rng *rand.Rand) {
 		at := target.Start - 1
 		r.Sides = append(r.Sides, batch.Side{IDs: slices.Concat(student[:at], hint, student[at:target.End])})
 		r.Meta.Sites = append(r.Meta.Sites, batch.RowSite{
-			Site: k, HintSHA256: "h", Kind: "knowable", Class: "schema", Source: "rules", Target: "failed_turn", Mode: "system",
-			Teacher: k, At: int32(at), Hint: int32(len(hint)), Pairs: []chat.Span{target},
+			Site:       k,
+			HintSHA256: "h",
+			Kind:       "knowable",
+			Class:      "schema",
+			Source:     "rules",
+			Target:     "failed_turn",
+			Mode:       "system",
+			Teacher:    k,
+			At:         int32(at),
+			Hint:       int32(len(hint)),
+			Pairs:      []chat.Span{target},
 		})
 	}
 	r.TrainSites()

@@ -27,7 +27,10 @@ func TestLengthIsControlled(t *testing.T) {
 	p := sdk.Plugin{Name: "length-dpo", Version: "test", Builders: []sdk.Factory{
 		sdk.New(builders.Info{Name: "length_controlled", Kinds: []builders.Kind{builders.KindPreference}}, newBuilder),
 	}}
-	r := conformance.BuildWith(t, p, "length_controlled", "max_length_ratio: 1.5", &ttc.Group{Key: "a", Examples: []*ttc.Example{ex}})[0]
+	r := conformance.BuildWith(t, p, "length_controlled", "max_length_ratio: 1.5", &ttc.Group{
+		Key:      "a",
+		Examples: []*ttc.Example{ex},
+	})[0]
 	if len(r.Records) != 1 || len(r.Drops) != 2 {
 		t.Fatalf("%d records, %d drops", len(r.Records), len(r.Drops))
 	}
@@ -36,7 +39,11 @@ func TestLengthIsControlled(t *testing.T) {
 	}
 	used := int64(2)
 	for i, want := range []ledger.Drop{
-		{Reason: "length-dpo/not_the_widest_margin", Turn: "t", Count: 1}, {Reason: "length-dpo/no_pair_of_equal_length", Turn: "u", Count: 2},
+		{Reason: "length-dpo/not_the_widest_margin", Turn: "t", Count: 1}, {
+			Reason: "length-dpo/no_pair_of_equal_length",
+			Turn:   "u",
+			Count:  2,
+		},
 	} {
 		got := r.Drops[i]
 		if got.Reason != want.Reason || got.Turn != want.Turn || got.N() != want.N() || got.Unit != "candidate" {

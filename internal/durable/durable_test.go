@@ -92,8 +92,10 @@ func TestSweep(t *testing.T) {
 	}
 	left := filepath.Join(dir, mark+"0123456789abcdef")
 	folder := filepath.Join(dir, mark+"fedcba9876543210")
-	keep := []string{".tmp-somebody", mark + "notes", mark + "0123456789abcdef.txt", "data", filepath.Base(mine.file.Name())}
-	for _, p := range append([]string{left}, filepath.Join(dir, keep[0]), filepath.Join(dir, keep[1]), filepath.Join(dir, keep[2]),
+	keep := []string{".tmp-somebody", mark + "notes", mark +
+		"0123456789abcdef.txt", "data", filepath.Base(mine.file.Name())}
+	for _, p := range append([]string{left}, filepath.Join(dir, keep[0]), filepath.Join(dir, keep[1]),
+		filepath.Join(dir, keep[2]),
 		filepath.Join(dir, keep[3])) {
 		if err := os.WriteFile(p, nil, 0o644); err != nil {
 			t.Fatal(err)
@@ -101,7 +103,8 @@ func TestSweep(t *testing.T) {
 	}
 	inner := filepath.Join(folder, mark+"0123456789abcdef")
 	link := filepath.Join(dir, mark+"00000000000000aa")
-	if err := errors.Join(os.Mkdir(folder, 0o755), os.WriteFile(inner, nil, 0o644), os.Symlink("data", link)); err != nil {
+	if err := errors.Join(os.Mkdir(folder, 0o755), os.WriteFile(inner, nil, 0o644), os.Symlink("data", link)); err !=
+		nil {
 		t.Fatal(err)
 	}
 	if err := Sweep(dir); err != nil {
@@ -165,11 +168,16 @@ func TestOutputLeavesWhatItIsPointedAt(t *testing.T) {
 	if err := errors.Join(
 		os.Mkdir(in("elsewhere"), 0o755), os.WriteFile(in("elsewhere/target"), []byte("old"), 0o600),
 		os.Symlink("elsewhere/target", in("link")), os.Symlink("link", in("link2")),
-		os.Symlink("elsewhere/later", in("dangling")), os.Symlink("loop", in("loop")), syscall.Mkfifo(in("pipe"), 0o644),
+		os.Symlink("elsewhere/later", in("dangling")), os.Symlink("loop", in("loop")),
+		syscall.Mkfifo(in("pipe"), 0o644),
 	); err != nil {
 		t.Fatal(err)
 	}
-	for name, target := range map[string]string{"link2": "elsewhere/target", "dangling": "elsewhere/later", "plain": "plain"} {
+	for name, target := range map[string]string{
+		"link2":    "elsewhere/target",
+		"dangling": "elsewhere/later",
+		"plain":    "plain",
+	} {
 		t.Run(name, func(t *testing.T) {
 			if err := WriteOutput(in(name), []byte("new "+name)); err != nil || read(t, in(target)) != "new "+name {
 				t.Errorf("%s: %v", name, err)
@@ -214,7 +222,8 @@ func TestOutputLeavesWhatItIsPointedAt(t *testing.T) {
 	}
 }
 
-// TestOutputToAnOpenFile: a path such as /dev/stdout names a file that somebody has open; it is written on, not replaced.
+// TestOutputToAnOpenFile: a path such as /dev/stdout names a file that somebody has open; it is written on, not
+// replaced.
 func TestOutputToAnOpenFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	f, err := os.Create(path)

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReadFile reads a file of at most this many bytes. What is not a regular file is refused: a link may lead to a device that
-// never ends, a pipe to nobody.
+// ReadFile reads a file of at most this many bytes. What is not a regular file is refused: a link may lead to a device
+// that never ends, a pipe to nobody.
 func ReadFile(path string, limit int64) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -1,14 +1,14 @@
 // Package extsort sorts more fixed-width entries than fit in memory.
 //
 // An entry is a row of bytes and its order is the order of its bytes, so a key is written big-endian, most significant
-// field first, and a total order costs no comparison function. What is to be grouped by a hash, joined on an id or drawn by
-// a seeded key becomes an entry of a few dozen bytes that says where the thing itself lies: curation and grouping decide
-// over such an index and never hold a map of all records.
+// field first, and a total order costs no comparison function. What is to be grouped by a hash, joined on an id or
+// drawn by a seeded key becomes an entry of a few dozen bytes that says where the thing itself lies: curation and
+// grouping decide over such an index and never hold a map of all records.
 //
 // Design choices:
-//   - Up to the memory budget nothing touches the disk. Beyond it sorted runs go to one temporary file, which is unlinked as
-//     soon as it is open: whatever kills the process, nothing is left behind.
-//   - Rows are sorted by their leading bytes first (most significant digit radix sort). Keys are mostly hashes, so two passes
-//     leave a handful of rows a bucket; common prefixes are skipped, and rows that come sorted are left alone.
+//   - Up to the memory budget nothing touches the disk. Beyond it sorted runs go to one temporary file, which is
+//     unlinked as soon as it is open: whatever kills the process, nothing is left behind.
+//   - Rows are sorted by their leading bytes first (most significant digit radix sort). Keys are mostly hashes, so two
+//     passes leave a handful of rows a bucket; common prefixes are skipped, and rows that come sorted are left alone.
 //   - The result can be read more than once, one reader at a time.
 package extsort

@@ -37,8 +37,9 @@ type run struct {
 	level    int
 }
 
-// New returns a sorter of entries of width bytes. It uses at most memory bytes (0: DefaultMemory) for entries and scratch
-// together, beyond which it writes runs to a temporary file in dir (empty: the system's folder for temporary files).
+// New returns a sorter of entries of width bytes. It uses at most memory bytes (0: DefaultMemory) for entries and
+// scratch together, beyond which it writes runs to a temporary file in dir (empty: the system's folder for temporary
+// files).
 func New(width int, memory int64, dir string) *Sorter {
 	if width <= 0 {
 		panic("extsort: an entry needs a positive width")
@@ -94,7 +95,8 @@ func (s *Sorter) Len() int64 { return s.count }
 // Spilled says whether entries were written to disk.
 func (s *Sorter) Spilled() bool { return s.file != nil }
 
-// Sort ends the adding and sorts what is in memory, which All does otherwise: several sorters can do it at the same time.
+// Sort ends the adding and sorts what is in memory, which All does otherwise: several sorters can do it at the same
+// time.
 func (s *Sorter) Sort() {
 	if !s.sorted {
 		s.sorted = true
@@ -102,8 +104,8 @@ func (s *Sorter) Sort() {
 	}
 }
 
-// All yields every entry in order. A yielded slice is valid until the next one. An error is yielded once, last. All may be
-// ranged over again, but not within itself, and ends the adding.
+// All yields every entry in order. A yielded slice is valid until the next one. An error is yielded once, last. All may
+// be ranged over again, but not within itself, and ends the adding.
 func (s *Sorter) All() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		s.Sort()

@@ -41,7 +41,8 @@ func sorted(t *testing.T, width int, memory int64, rows [][]byte) ([][]byte, boo
 func TestSortsLikeAComparisonSort(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		width := rapid.IntRange(1, 12).Draw(rt, "width")
-		alphabet := rapid.SampledFrom([]byte{1, 2, 255}).Draw(rt, "alphabet") // few values: long common prefixes, equal rows
+		// Few values: long common prefixes, equal rows.
+		alphabet := rapid.SampledFrom([]byte{1, 2, 255}).Draw(rt, "alphabet")
 		n := rapid.IntRange(0, 300).Draw(rt, "n")
 		memory := rapid.SampledFrom([]int64{1, 64, 500, 4000, 0}).Draw(rt, "memory")
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))

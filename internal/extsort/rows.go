@@ -9,7 +9,8 @@ import (
 // fewRows is the number of rows below which comparing beats counting.
 const fewRows = 20
 
-// sortRows sorts rows of width bytes by their bytes. All rows are equal before depth; scratch is at least as long as rows.
+// sortRows sorts rows of width bytes by their bytes. All rows are equal before depth; scratch is at least as long as
+// rows.
 func sortRows(rows, scratch []byte, width, depth int) {
 	depth, sorted := scan(rows, width, depth)
 	switch {

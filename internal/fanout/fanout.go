@@ -17,7 +17,8 @@ type Worker[T, R any] struct {
 // start makes a worker, in the goroutine that it will work in. No more than ahead items wait for an earlier one. The
 // first error ends it all, also one of the items; it returns when nothing runs any more.
 func Ordered[T, R any](
-	ctx context.Context, workers, ahead int, items iter.Seq2[T, error], start func() Worker[T, R], take func(T, R) error,
+	ctx context.Context, workers, ahead int, items iter.Seq2[T, error], start func() Worker[T, R],
+	take func(T, R) error,
 ) error {
 	type job struct {
 		item T

@@ -29,15 +29,16 @@ type Options struct {
 	Token          string // bearer token; empty: no Authorization header is sent
 	TLS            TLS
 	ConnectTimeout time.Duration // for a connection; 0: ten seconds
-	Timeout        time.Duration // for an answer to be complete, from the last byte of the request that was taken; 0: a minute
-	Backoff        time.Duration // before the second try; doubles, with jitter; 0: half a second
-	MaxPause       time.Duration // the longest pause between two tries, whatever the service asks for; 0: a minute
-	MaxAnswer      int64         // bytes of an answer, after it is decompressed; 0: MaxAnswer
-	Connections    int           // that are kept for the next requests; 0: two
-	Secrets        []string      // never shown in an error, even where the service repeats them; beside Token and Base's
+	// For an answer to be complete, from the last byte of the request that was taken; 0: a minute.
+	Timeout     time.Duration
+	Backoff     time.Duration // before the second try; doubles, with jitter; 0: half a second
+	MaxPause    time.Duration // the longest pause between two tries, whatever the service asks for; 0: a minute
+	MaxAnswer   int64         // bytes of an answer, after it is decompressed; 0: MaxAnswer
+	Connections int           // that are kept for the next requests; 0: two
+	Secrets     []string      // never shown in an error, even where the service repeats them; beside Token and Base's
 
-	// Large is how many answers may be large at once, above an eighth of MaxAnswer; others wait, and their clocks with them. A
-	// Reply counts until it is closed. 0: no limit.
+	// Large is how many answers may be large at once, above an eighth of MaxAnswer; others wait, and their clocks with
+	// them. A Reply counts until it is closed. 0: no limit.
 	Large int
 }
 
@@ -57,7 +58,8 @@ func New(o Options) (*Client, error) {
 		return nil, fmt.Errorf("%q is not the address of a service: it has to look like https://host or http://host:port/prefix",
 			address(o.Base, secret.NewValues(o.Secrets...)))
 	}
-	if o.TLS.InsecureSkipVerify && (o.Token != "" || u.User != nil || slices.ContainsFunc(o.Secrets, func(s string) bool { return s != "" })) {
+	if o.TLS.InsecureSkipVerify &&
+		(o.Token != "" || u.User != nil || slices.ContainsFunc(o.Secrets, func(s string) bool { return s != "" })) {
 		return nil, errors.New("tls.insecure_skip_verify and a token don't go together: the token would go to whoever answers; " +
 			"set tls.ca_file to the authority that signed the service's certificate")
 	}
@@ -68,7 +70,11 @@ func New(o Options) (*Client, error) {
 	o.ConnectTimeout, o.Timeout = orElse(o.ConnectTimeout, 10*time.Second), orElse(o.Timeout, time.Minute)
 	o.Backoff, o.MaxPause = orElse(o.Backoff, 500*time.Millisecond), orElse(o.MaxPause, time.Minute)
 	o.MaxAnswer, o.Connections = orElse(o.MaxAnswer, MaxAnswer), orElse(o.Connections, 2)
-	c := &Client{o: o, base: strings.TrimRight(o.Base, "/"), secrets: secret.NewValues(append([]string{o.Token}, o.Secrets...)...)}
+	c := &Client{
+		o:       o,
+		base:    strings.TrimRight(o.Base, "/"),
+		secrets: secret.NewValues(append([]string{o.Token}, o.Secrets...)...),
+	}
 	c.secrets.AddAddress(o.Base)
 	if o.Large > 0 {
 		c.large = make(chan struct{}, o.Large)
@@ -110,11 +116,12 @@ type Request struct {
 	Body   Body // nil: none
 	Accept string
 
-	Anonymous bool               // no bearer token, even if there is one; may be redirected to another host
-	Tries     int                // how many in all; 0: one
-	Harmless  bool               // doing it twice is the same as once
-	OK        []int              // statuses beside 2xx that are no error
-	Check     func(*Reply) error // says what is wrong with an answer of a good status, which is then asked for again; nil: nothing
+	Anonymous bool  // no bearer token, even if there is one; may be redirected to another host
+	Tries     int   // how many in all; 0: one
+	Harmless  bool  // doing it twice is the same as once
+	OK        []int // statuses beside 2xx that are no error
+	// Says what is wrong with an answer of a good status, which is then asked for again; nil: nothing.
+	Check func(*Reply) error
 }
 
 // Do makes the request, again where that is allowed and helps, and reads the whole answer.
@@ -123,7 +130,8 @@ func (c *Client) Do(ctx context.Context, req Request) (*Reply, error) {
 	for try := 1; ; try++ {
 		reply, err := c.once(ctx, req)
 		var e *Error
-		if err == nil || !errors.As(err, &e) || e.Fault != Unavailable || errors.Is(err, ErrTooLong) || e.Unsettled && !req.Harmless || try >= req.Tries {
+		if err == nil || !errors.As(err, &e) || e.Fault != Unavailable || errors.Is(err, ErrTooLong) ||
+			e.Unsettled && !req.Harmless || try >= req.Tries {
 			return reply, err
 		}
 		pause := wait/2 + rand.N(wait/2+1) // so that many clients don't come back at once
@@ -159,7 +167,8 @@ func (c *Client) once(ctx context.Context, req Request) (*Reply, error) {
 	x := &exchange{c: c, target: target, watch: newWatch(c.o.Timeout, func() { cancel(errStalled) })}
 	defer x.watch.stop()
 	x.op = fmt.Sprintf("%s (%s %s)", req.Op, req.Method, c.place(target))
-	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { x.sent.Store(true) }})
+	traced := httptrace.WithClientTrace(ctx,
+		&httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { x.sent.Store(true) }})
 
 	h, err := x.build(traced, req)
 	if err != nil {
@@ -329,8 +338,8 @@ func (c *Client) place(target string) string {
 // Place is the service's address, fit to be shown.
 func (c *Client) Place() string { return c.place(c.base) }
 
-// Scrub makes a text that came from the service fit to be shown on one line: without secrets, known or by their looks, and
-// without what would steer a terminal.
+// Scrub makes a text that came from the service fit to be shown on one line: without secrets, known or by their looks,
+// and without what would steer a terminal.
 func (c *Client) Scrub(s string) string { return terminal.Line(secret.Shape(c.secrets.Redact(s))) }
 
 // sleep waits, and says whether it waited to the end.
@@ -352,7 +361,14 @@ func (r *Reply) read(ctx context.Context, resp *http.Response) error {
 		limit = min(limit, maxRefusal)
 	}
 	tooLong := func() error {
-		return &Error{Op: r.x.op, Why: "the answer is longer than " + size(limit), Fault: Unavailable, Unsettled: true, Status: r.Status, Err: ErrTooLong}
+		return &Error{
+			Op:        r.x.op,
+			Why:       "the answer is longer than " + size(limit),
+			Fault:     Unavailable,
+			Unsettled: true,
+			Status:    r.Status,
+			Err:       ErrTooLong,
+		}
 	}
 	if resp.ContentLength > limit && resp.StatusCode/100 == 2 {
 		return tooLong()
@@ -383,8 +399,8 @@ func (r *Reply) read(ctx context.Context, resp *http.Response) error {
 	return nil
 }
 
-// pieces is a text whose length is not known while it is read. It is put together once: a buffer that grows would leave as
-// much again behind, for each answer that comes meanwhile.
+// pieces is a text whose length is not known while it is read. It is put together once: a buffer that grows would leave
+// as much again behind, for each answer that comes meanwhile.
 type pieces struct {
 	in   io.Reader
 	list [][]byte

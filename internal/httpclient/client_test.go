@@ -49,7 +49,8 @@ func serve(t *testing.T, h http.HandlerFunc) *httptest.Server {
 func caFile(t *testing.T, s *httptest.Server) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o644); err != nil {
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -114,8 +115,8 @@ func recorder(t *testing.T, start func(http.Handler) *httptest.Server) (*httptes
 	return s, func() []seen { mu.Lock(); defer mu.Unlock(); return all }
 }
 
-// TestRedirects: twelve ways to be sent elsewhere - another port, host or scheme, by each of four kinds of redirect - for a GET and
-// for the POST that makes a job. Nobody else sees a request, let alone a token.
+// TestRedirects: twelve ways to be sent elsewhere - another port, host or scheme, by each of four kinds of redirect -
+// for a GET and for the POST that makes a job. Nobody else sees a request, let alone a token.
 func TestRedirects(t *testing.T) {
 	other, got := recorder(t, httptest.NewServer)
 	secure, gotSecure := recorder(t, httptest.NewTLSServer)
@@ -126,21 +127,37 @@ func TestRedirects(t *testing.T) {
 	}
 	for name, to := range places {
 		t.Run(name, func(t *testing.T) {
-			for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+			for _, status := range []int{
+				http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect,
+				http.StatusPermanentRedirect,
+			} {
 				for _, method := range []string{http.MethodGet, http.MethodPost} {
 					var asked atomic.Int32
 					s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 						asked.Add(1)
 						http.Redirect(w, r, to+"/elsewhere", status)
 					})
-					c := client(t, Options{Base: strings.Replace(s.URL, "://", "://user:pass-word@", 1), Token: "t0ken-t0ken", Secrets: []string{"wandb-key"}})
-					req := Request{Op: "send", Method: method, Path: "/", Tries: 3, Harmless: true, Header: http.Header{"Wandb-Api-Key": {"wandb-key"}}}
+					c := client(t, Options{
+						Base:    strings.Replace(s.URL, "://", "://user:pass-word@", 1),
+						Token:   "t0ken-t0ken",
+						Secrets: []string{"wandb-key"},
+					})
+					req := Request{
+						Op:       "send",
+						Method:   method,
+						Path:     "/",
+						Tries:    3,
+						Harmless: true,
+						Header:   http.Header{"Wandb-Api-Key": {"wandb-key"}},
+					}
 					if method == http.MethodPost {
 						req.Body = Bytes{"application/json", []byte(`{"a": 1}`)}
 					}
 					_, err := c.Do(t.Context(), req)
 					var e *Error
-					if !errors.As(err, &e) || e.Fault != Local || e.Unsettled || !strings.Contains(err.Error(), "redirected to "+to) || strings.Contains(err.Error(), "pass-word") {
+					if !errors.As(err, &e) || e.Fault != Local || e.Unsettled ||
+						!strings.Contains(err.Error(), "redirected to "+to) ||
+						strings.Contains(err.Error(), "pass-word") {
 						t.Errorf("%s by %d for a %s: %v", name, status, method, err)
 					}
 					if asked.Load() != 1 {
@@ -165,7 +182,8 @@ func TestRedirectNeverChangesTheMethod(t *testing.T) {
 			}
 			t.Errorf("%s %s was asked for", r.Method, r.URL)
 		})
-		_, err := client(t, Options{Base: s.URL}).Do(t.Context(), Request{Op: "send", Method: http.MethodPost, Path: "/", Body: Bytes{Data: []byte("{}")}})
+		_, err := client(t, Options{Base: s.URL}).
+			Do(t.Context(), Request{Op: "send", Method: http.MethodPost, Path: "/", Body: Bytes{Data: []byte("{}")}})
 		if err == nil {
 			t.Errorf("%d was followed", status)
 		}
@@ -183,20 +201,24 @@ func TestRedirectWithinTheService(t *testing.T) {
 		b, _ := io.ReadAll(r.Body)
 		last = seen{r.Method, r.Header, string(b)}
 	})
-	_, err := client(t, Options{Base: s.URL, Token: "t0ken"}).Do(t.Context(), Request{Op: "send", Method: http.MethodPost, Path: "/", Body: Bytes{Data: []byte("{}")}})
-	if err != nil || last.method != http.MethodPost || last.body != "{}" || last.header.Get("Authorization") != "Bearer t0ken" || last.header.Get("Referer") != "" {
+	_, err := client(t, Options{Base: s.URL, Token: "t0ken"}).
+		Do(t.Context(), Request{Op: "send", Method: http.MethodPost, Path: "/", Body: Bytes{Data: []byte("{}")}})
+	if err != nil || last.method != http.MethodPost || last.body != "{}" ||
+		last.header.Get("Authorization") != "Bearer t0ken" || last.header.Get("Referer") != "" {
 		t.Errorf("%+v, %v", last, err)
 	}
 	endless := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, r.URL.Path+"x", http.StatusTemporaryRedirect)
 	})
-	if _, err := client(t, Options{Base: endless.URL}).Do(t.Context(), Request{Op: "ask", Method: http.MethodGet, Path: "/"}); err == nil || !strings.Contains(err.Error(), "more than 5 redirects") {
+	if _, err := client(t, Options{Base: endless.URL}).
+		Do(t.Context(), Request{Op: "ask", Method: http.MethodGet, Path: "/"}); err == nil ||
+		!strings.Contains(err.Error(), "more than 5 redirects") {
 		t.Errorf("err = %v", err)
 	}
 }
 
-// TestAnonymousRedirect: an upload to an address that the service handed out may be sent on; nothing that proves who we are goes
-// along.
+// TestAnonymousRedirect: an upload to an address that the service handed out may be sent on; nothing that proves who we
+// are goes along.
 func TestAnonymousRedirect(t *testing.T) {
 	other, got := recorder(t, httptest.NewServer)
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -246,14 +268,17 @@ func TestAnswerLimit(t *testing.T) {
 	s := serve(t, endless)
 	for _, path := range []string{"/", "/gzip", "/long"} {
 		for _, large := range []int{0, 1} {
-			reply, err := client(t, Options{Base: s.URL, MaxAnswer: limit, Large: large}).Do(t.Context(), Request{Op: "ask", Method: http.MethodPost, Path: path, Tries: 3, Harmless: true})
+			reply, err := client(t, Options{Base: s.URL, MaxAnswer: limit, Large: large}).
+				Do(t.Context(), Request{Op: "ask", Method: http.MethodPost, Path: path, Tries: 3, Harmless: true})
 			var e *Error
-			if !errors.Is(err, ErrTooLong) || !errors.As(err, &e) || e.Fault != Unavailable || !e.Unsettled || reply != nil || !strings.Contains(err.Error(), "longer than 65536 bytes") {
+			if !errors.Is(err, ErrTooLong) || !errors.As(err, &e) || e.Fault != Unavailable || !e.Unsettled ||
+				reply != nil || !strings.Contains(err.Error(), "longer than 65536 bytes") {
 				t.Errorf("%s: %v", path, err)
 			}
 		}
 	}
-	reply, err := client(t, Options{Base: s.URL}).Do(t.Context(), Request{Op: "ask", Method: http.MethodPost, Path: "/no"})
+	reply, err := client(t, Options{Base: s.URL}).
+		Do(t.Context(), Request{Op: "ask", Method: http.MethodPost, Path: "/no"})
 	if err == nil || len(reply.Body) > maxRefusal || len(err.Error()) > 1000 {
 		t.Errorf("err = %.2000v", err)
 	}
@@ -262,7 +287,9 @@ func TestAnswerLimit(t *testing.T) {
 	}
 	fits := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat("a", limit)) })
 	for _, large := range []int{0, 1} {
-		if reply, err := client(t, Options{Base: fits.URL, MaxAnswer: limit, Large: large}).Do(t.Context(), Request{Op: "ask", Method: http.MethodGet, Path: "/"}); err != nil || len(reply.Body) != limit {
+		if reply, err := client(t, Options{Base: fits.URL, MaxAnswer: limit, Large: large}).
+			Do(t.Context(), Request{Op: "ask", Method: http.MethodGet, Path: "/"}); err != nil ||
+			len(reply.Body) != limit {
 			t.Errorf("an answer of just the limit: %v", err)
 		}
 	}
@@ -316,7 +343,8 @@ func TestTrickle(t *testing.T) {
 		}
 	})
 	t.Cleanup(func() { close(release) })
-	_, err := client(t, Options{Base: s.URL, Timeout: 50 * time.Millisecond}).Do(t.Context(), Request{Op: "ask", Method: http.MethodGet, Path: "/"})
+	_, err := client(t, Options{Base: s.URL, Timeout: 50 * time.Millisecond}).
+		Do(t.Context(), Request{Op: "ask", Method: http.MethodGet, Path: "/"})
 	var e *Error
 	if !errors.As(err, &e) || !e.Unsettled || !strings.Contains(err.Error(), "no answer within 50ms") {
 		t.Errorf("err = %v", err)
@@ -326,7 +354,8 @@ func TestTrickle(t *testing.T) {
 func TestRetryAfter(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for v, want := range map[string]time.Duration{
-		"": 0, "2": 2 * time.Second, "0.5": 500 * time.Millisecond, "-1": 0, "x": 0, "NaN": 0, "1e300": (1<<31 - 1) * time.Second, "+Inf": (1<<31 - 1) * time.Second,
+		"": 0, "2": 2 * time.Second, "0.5": 500 * time.Millisecond, "-1": 0, "x": 0, "NaN": 0,
+		"1e300": (1<<31 - 1) * time.Second, "+Inf": (1<<31 - 1) * time.Second,
 		"Thu, 01 Jan 2026 00:01:00 GMT": time.Minute, "Wed, 31 Dec 2025 00:00:00 GMT": 0,
 	} {
 		t.Run(v, func(t *testing.T) {
@@ -337,7 +366,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// answers is a transport that answers from a list, without a network, so that a test's clock can stand in for the real one.
+// answers is a transport that answers from a list, without a network, so that a test's clock can stand in for the real
+// one.
 type answers struct {
 	list []func() (*http.Response, error)
 	n    int
@@ -350,11 +380,17 @@ func (a *answers) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func status(code int, header http.Header) func() (*http.Response, error) {
 	return func() (*http.Response, error) {
-		return &http.Response{StatusCode: code, Header: header, Body: io.NopCloser(strings.NewReader("{}")), ContentLength: 2}, nil
+		return &http.Response{
+			StatusCode:    code,
+			Header:        header,
+			Body:          io.NopCloser(strings.NewReader("{}")),
+			ContentLength: 2,
+		}, nil
 	}
 }
 
-// TestPauses: between tries it waits as long as the service asks, within bounds, and else longer each time, never quite the same.
+// TestPauses: between tries it waits as long as the service asks, within bounds, and else longer each time, never quite
+// the same.
 func TestPauses(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -373,10 +409,20 @@ func TestPauses(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					transport := &answers{list: []func() (*http.Response, error){status(429, c.header), status(503, c.header), status(408, c.header), status(200, nil)}}
+					transport := &answers{
+						list: []func() (*http.Response,
+							error){
+							status(429, c.header), status(503, c.header), status(408, c.header), status(200, nil),
+						},
+					}
 					client.http.Transport = transport
 					start := time.Now()
-					if _, err := client.Do(t.Context(), Request{Op: "ask", Method: http.MethodPost, Tries: 4, Harmless: true}); err != nil {
+					if _, err := client.Do(t.Context(), Request{
+						Op:       "ask",
+						Method:   http.MethodPost,
+						Tries:    4,
+						Harmless: true,
+					}); err != nil {
 						t.Error(err)
 					}
 					took := time.Since(start)
@@ -401,14 +447,22 @@ func TestTries(t *testing.T) {
 	}{{500, false, 1}, {500, true, 3}, {429, false, 3}, {400, true, 1}, {401, true, 1}, {404, true, 1}} {
 		var asked atomic.Int32
 		s := serve(t, func(w http.ResponseWriter, _ *http.Request) { asked.Add(1); w.WriteHeader(c.code) })
-		_, err := client(t, Options{Base: s.URL}).Do(t.Context(), Request{Op: "ask", Method: http.MethodPost, Tries: 3, Harmless: c.harmless})
+		_, err := client(t, Options{Base: s.URL}).
+			Do(t.Context(), Request{Op: "ask", Method: http.MethodPost, Tries: 3, Harmless: c.harmless})
 		if err == nil || int(asked.Load()) != c.want {
 			t.Errorf("%+v: %d tries, %v", c, asked.Load(), err)
 		}
 	}
 	var asked atomic.Int32
 	s := serve(t, func(http.ResponseWriter, *http.Request) { asked.Add(1) })
-	_, err := client(t, Options{Base: s.URL}).Do(t.Context(), Request{Op: "ask", Method: http.MethodGet, Tries: 2, Harmless: true, Check: func(*Reply) error { return errors.New("incomplete") }})
+	_, err := client(t, Options{Base: s.URL}).
+		Do(t.Context(), Request{
+			Op:       "ask",
+			Method:   http.MethodGet,
+			Tries:    2,
+			Harmless: true,
+			Check:    func(*Reply) error { return errors.New("incomplete") },
+		})
 	if err == nil || asked.Load() != 2 || !strings.Contains(err.Error(), "incomplete") {
 		t.Errorf("%d tries, %v", asked.Load(), err)
 	}
@@ -416,7 +470,8 @@ func TestTries(t *testing.T) {
 
 // TestRefusedConnection was certainly not carried out, and may be repeated whatever it was.
 func TestRefusedConnection(t *testing.T) {
-	_, err := client(t, Options{Base: "http://127.0.0.1:1"}).Do(t.Context(), Request{Op: "create", Method: http.MethodPost, Path: "/", Tries: 2})
+	_, err := client(t, Options{Base: "http://127.0.0.1:1"}).
+		Do(t.Context(), Request{Op: "create", Method: http.MethodPost, Path: "/", Tries: 2})
 	var e *Error
 	if !errors.As(err, &e) || e.Unsettled || e.Fault != Unavailable {
 		t.Errorf("err = %v", err)
@@ -438,9 +493,11 @@ func TestMessages(t *testing.T) {
 				w.WriteHeader(400)
 				_, _ = w.Write([]byte(body))
 			}))
-			_, err := client(t, Options{Base: s.URL, Token: "tok-1"}).Do(t.Context(), Request{Op: "ask", Method: http.MethodGet, Path: "/x?sig=1"})
+			_, err := client(t, Options{Base: s.URL, Token: "tok-1"}).
+				Do(t.Context(), Request{Op: "ask", Method: http.MethodGet, Path: "/x?sig=1"})
 			s.Close()
-			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "sig=1") || strings.ContainsFunc(err.Error(), unicode.IsControl) {
+			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "sig=1") ||
+				strings.ContainsFunc(err.Error(), unicode.IsControl) {
 				t.Errorf("%q: %v", body, err)
 			}
 		})
@@ -468,7 +525,10 @@ func TestEchoedToken(t *testing.T) {
 					w.WriteHeader(code)
 					fmt.Fprint(w, body(f))
 				}))
-				c := client(t, Options{Base: strings.Replace(s.URL, "://", "://user:pa%20ss%3Aw%C3%B6rd-1234@", 1), Token: token})
+				c := client(t, Options{
+					Base:  strings.Replace(s.URL, "://", "://user:pa%20ss%3Aw%C3%B6rd-1234@", 1),
+					Token: token,
+				})
 				reply, err := c.Do(t.Context(), Request{Op: "ask", Method: http.MethodGet, Path: "/"})
 				if err == nil {
 					err = reply.JSON(new(map[string]int))

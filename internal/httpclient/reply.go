@@ -66,8 +66,9 @@ func (r *Reply) shape(err error) string {
 // refusal is the error of an answer whose status is none of those expected.
 func (r *Reply) refusal() error {
 	e := &Error{
-		Op:         r.x.op,
-		Why:        strings.TrimSuffix(fmt.Sprintf("HTTP %d %s: %s", r.Status, http.StatusText(r.Status), r.detail()), ": "),
+		Op: r.x.op,
+		Why: strings.TrimSuffix(fmt.Sprintf("HTTP %d %s: %s", r.Status, http.StatusText(r.Status), r.detail()),
+			": "),
 		Status:     r.Status,
 		RetryAfter: retryAfter(r.Header.Get("Retry-After"), time.Now()),
 	}
@@ -92,7 +93,8 @@ func (r *Reply) refusal() error {
 	return e
 }
 
-// detail is what the answer says of the error: FastAPI's shapes, plain JSON with an error or message, or its first bytes.
+// detail is what the answer says of the error: FastAPI's shapes, plain JSON with an error or message, or its first
+// bytes.
 func (r *Reply) detail() string {
 	var v map[string]any
 	if json.Unmarshal(r.Body, &v) == nil {

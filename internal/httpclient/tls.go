@@ -22,7 +22,11 @@ type TLS struct {
 const maxPEM = 16 << 20
 
 func (t TLS) config() (*tls.Config, error) {
-	conf := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName, InsecureSkipVerify: t.InsecureSkipVerify}
+	conf := &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		ServerName:         t.ServerName,
+		InsecureSkipVerify: t.InsecureSkipVerify,
+	}
 	if t.CAFile != "" {
 		pem, err := durable.ReadFile(t.CAFile, maxPEM)
 		if err != nil {

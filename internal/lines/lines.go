@@ -23,8 +23,8 @@ func (e *TooLong) Error() string {
 // bufferBytes is how much is read at once, where r is not buffered already.
 const bufferBytes = 64 << 10
 
-// Read yields the lines of r without their newlines, the last also where it has none. A line is valid until the next. The
-// error is a *TooLong, after which reading may go on, or that of r, which is the last.
+// Read yields the lines of r without their newlines, the last also where it has none. A line is valid until the next.
+// The error is a *TooLong, after which reading may go on, or that of r, which is the last.
 func Read(r io.Reader, limit int) iter.Seq2[[]byte, error] {
 	return read(r, limit, false)
 }

@@ -22,9 +22,19 @@ func TestRead(t *testing.T) {
 		{"nothing", strings.NewReader(""), false, nil},
 		{"lines", strings.NewReader("a\n\nbb\n"), false, []string{"a", "", "bb"}},
 		{"no newline at the end", strings.NewReader("a\nb"), false, []string{"a", "b"}},
-		{"no newline at the end of what has to have one", strings.NewReader("a\nb"), true, []string{"a", "unexpected EOF"}},
+		{
+			"no newline at the end of what has to have one",
+			strings.NewReader("a\nb"),
+			true,
+			[]string{"a", "unexpected EOF"},
+		},
 		{"whole", strings.NewReader("a\nb\n"), true, []string{"a", "b"}},
-		{"as long as may be", strings.NewReader(strings.Repeat("x", 40) + "\n"), false, []string{strings.Repeat("x", 40)}},
+		{
+			"as long as may be",
+			strings.NewReader(strings.Repeat("x", 40) + "\n"),
+			false,
+			[]string{strings.Repeat("x", 40)},
+		},
 		{
 			"too long", strings.NewReader("a\n" + strings.Repeat("x", 41) + "\nb\n"), false,
 			[]string{"a", "the line is longer than 40 bytes", "b"},
@@ -33,7 +43,12 @@ func TestRead(t *testing.T) {
 			"too long at the end", strings.NewReader(strings.Repeat("x", 100)), false,
 			[]string{"the line is longer than 40 bytes"},
 		},
-		{"an error", io.MultiReader(strings.NewReader("a\nb"), iotest.ErrReader(broken)), false, []string{"a", "broken"}},
+		{
+			"an error",
+			io.MultiReader(strings.NewReader("a\nb"), iotest.ErrReader(broken)),
+			false,
+			[]string{"a", "broken"},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string

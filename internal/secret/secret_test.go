@@ -28,7 +28,8 @@ func TestTextNeverPrints(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, out := range []string{
-		fmt.Sprint(s), fmt.Sprintf("%s %v %+v %#v %q %x %d", s, s, s, s, s, s, s), fmt.Sprintf("%+v", struct{ S Text }{s}),
+		fmt.Sprint(s), fmt.Sprintf("%s %v %+v %#v %q %x %d", s, s, s, s, s, s, s),
+		fmt.Sprintf("%+v", struct{ S Text }{s}),
 		fmt.Sprintf("%#v", []Text{s}), string(asJSON), string(asYAML),
 	} {
 		if strings.Contains(out, "hunter2") || !strings.Contains(out, "[secret]") {
@@ -54,18 +55,22 @@ func TestRedactsEscapedForms(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, form := range []string{
-				s, string(quoted), fmt.Sprintf("%q", s), fmt.Sprintf("%+q", s), url.QueryEscape(s), url.PathEscape(s), strings.ToLower(url.QueryEscape("%")) + url.QueryEscape(s),
-				base64.StdEncoding.EncodeToString([]byte(s)), base64.RawURLEncoding.EncodeToString([]byte(s)), fmt.Sprintf("%x", s),
+				s, string(quoted), fmt.Sprintf("%q", s), fmt.Sprintf("%+q", s), url.QueryEscape(s), url.PathEscape(s),
+				strings.ToLower(url.QueryEscape("%")) + url.QueryEscape(s),
+				base64.StdEncoding.EncodeToString([]byte(s)), base64.RawURLEncoding.EncodeToString([]byte(s)),
+				fmt.Sprintf("%x", s),
 				"'" + strings.ReplaceAll(s, "'", "''") + "'",
 			} {
 				out := v.Redact("before " + form + " after")
-				if strings.Contains(out, form) || !strings.HasPrefix(out, "before ") || !strings.HasSuffix(out, " after") {
+				if strings.Contains(out, form) || !strings.HasPrefix(out, "before ") ||
+					!strings.HasSuffix(out, " after") {
 					t.Errorf("%q became %q", form, out)
 				}
 			}
 		})
 	}
-	if out := v.Redact(base64.StdEncoding.EncodeToString([]byte("user:" + values[1]))); strings.Contains(out, base64.StdEncoding.EncodeToString([]byte(values[1]))[4:20]) || !strings.Contains(out, Mask) {
+	if out := v.Redact(base64.StdEncoding.EncodeToString([]byte("user:" + values[1]))); strings.Contains(out,
+		base64.StdEncoding.EncodeToString([]byte(values[1]))[4:20]) || !strings.Contains(out, Mask) {
 		t.Errorf("within base64: %q", out)
 	}
 	if out := v.Redact("line QsecondlineofthekeyX and Qsecondlineofthekey0123456789abcd alone"); strings.Contains(out, "0123456789") {
@@ -81,7 +86,8 @@ func TestRedactCut(t *testing.T) {
 	for n := least; n < len(s); n++ {
 		for _, text := range []string{s[n:] + " and more", "some and " + s[:n], s[n:] + " in between " + s[:n]} {
 			out := v.RedactCut(text, true, true)
-			if n <= len(s)-least && strings.Contains(out, s[max(n, len(s)-least):]) || strings.Contains(out, s[:min(n, least)]) {
+			if n <= len(s)-least && strings.Contains(out, s[max(n, len(s)-least):]) ||
+				strings.Contains(out, s[:min(n, least)]) {
 				t.Errorf("%q became %q", text, out)
 			}
 		}
@@ -136,9 +142,11 @@ var planted = []string{
 	"train --token |VALUE9876|", "train --token=|hunter2x9|", "run --api-key '|Zx81Spectrum|' now", `cmd: ["--hf-token", "|abc123def|"]`,
 	"env HF_TOKEN=|plain| python train.py", "OPENAI_KEY=|plainwords| run", "AWS_SECRET_ACCESS_KEY=|wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY|",
 	`curl -H "Authorization: Bearer |abcdefgh|"`, "Authorization: Basic |dXNlcjpwYXNz|", "proxy-authorization: token |s3cr3tvalue|",
-	"using |hf_AbCdEfGhIjKlMnOpQrStUvWxYz01234567| here", "key |sk-proj-abcdEFGH1234567890| is bad", "|ghp_16C7e42F292c6912E7710c838347Ae178B4a|",
+	"using |hf_AbCdEfGhIjKlMnOpQrStUvWxYz01234567| here", "key |sk-proj-abcdEFGH1234567890| is bad",
+	"|ghp_16C7e42F292c6912E7710c838347Ae178B4a|",
 	"|github_pat_11ABCDEFG0abcdefghijkl_mnopq|", "aws |AKIAIOSFODNN7EXAMPLE|", "|eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P|",
-	"clone https://|ghosttoken|@github.com/x/y", "postgres://user:|pa55word|@db/x", "http://me:|pw|@127.0.0.1:1", "GET /x?access_token=|abc123def456|&y=1",
+	"clone https://|ghosttoken|@github.com/x/y", "postgres://user:|pa55word|@db/x", "http://me:|pw|@127.0.0.1:1",
+	"GET /x?access_token=|abc123def456|&y=1",
 	`"password": "|Tr0ub4dor&3|"`, "api_key: |0123456789abcdef0123|", "x-api-key: |abcdef123456|", "slack |xoxb-123456789012-abcdefGHIJ|", "glpat |glpat-abcdefGHIJ1234567890|",
 	"nvapi-|| |nvapi-Abcdefghijklmnop0123456789|",
 	"-----BEGIN RSA PRIVATE KEY-----\n|MIIEpAIBAAKCAQEA|\n-----END RSA PRIVATE KEY-----",
@@ -152,7 +160,8 @@ func TestShape(t *testing.T) {
 			hidden, after, _ := strings.Cut(rest, "|")
 			text := before + hidden + after
 			out := Shape(text)
-			if strings.Contains(out, hidden) && !strings.Contains(before+after, hidden) || !strings.Contains(out, Mask) {
+			if strings.Contains(out, hidden) && !strings.Contains(before+after, hidden) ||
+				!strings.Contains(out, Mask) {
 				t.Errorf("%q became %q", text, out)
 			}
 			if !Setting(text) {
@@ -164,8 +173,10 @@ func TestShape(t *testing.T) {
 		})
 	}
 	for _, text := range []string{
-		"train --token ${HF_TOKEN}", "--token $HF_TOKEN", "HF_TOKEN=${HF_TOKEN} run", "https://${USER}@host/", "Authorization: Bearer ${TOKEN}",
-		"MAX_TOKEN=512", "--pad-token '<|pad|>'", "--max-token 512", "PRIMARY_KEY=id", "EOS_TOKEN=<|im_end|>", "--tokenizer meta/llama-3.2-1b",
+		"train --token ${HF_TOKEN}", "--token $HF_TOKEN", "HF_TOKEN=${HF_TOKEN} run", "https://${USER}@host/",
+		"Authorization: Bearer ${TOKEN}",
+		"MAX_TOKEN=512", "--pad-token '<|pad|>'", "--max-token 512", "PRIMARY_KEY=id", "EOS_TOKEN=<|im_end|>",
+		"--tokenizer meta/llama-3.2-1b",
 	} {
 		if Looks(text) || Setting(text) {
 			t.Errorf("%q: %q", text, Shape(text))
@@ -181,14 +192,18 @@ func TestShape(t *testing.T) {
 
 func TestNamed(t *testing.T) {
 	for _, key := range []string{
-		"token", "hf_token", "HF_TOKEN", "OPENAI_KEY", "openai_key", "api-key", "apiKey", "password", "DB_PASS", "client_secret", "credentials", "AWS_ACCESS_KEY_ID", "GITHUB_PAT",
+		"token", "hf_token", "HF_TOKEN", "OPENAI_KEY", "openai_key", "api-key", "apiKey", "password", "DB_PASS",
+		"client_secret", "credentials", "AWS_ACCESS_KEY_ID", "GITHUB_PAT",
 		"wandb_api_key", "private_key", "WANDB_KEY",
 	} {
 		if !Named(key) {
 			t.Errorf("%s names no secret", key)
 		}
 	}
-	for _, key := range []string{"id_key", "question_key", "generated_answer_key", "max_tokens", "eos_token", "pad_token", "tokenizer", "KEYS", "PRIMARY_KEY", "monkey", "path"} {
+	for _, key := range []string{
+		"id_key", "question_key", "generated_answer_key", "max_tokens", "eos_token", "pad_token", "tokenizer", "KEYS",
+		"PRIMARY_KEY", "monkey", "path",
+	} {
 		if Named(key) {
 			t.Errorf("%s names a secret", key)
 		}
@@ -205,7 +220,8 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// TestShapeLeavesOrdinaryLines: ten thousand lines of this repository - code, prose, configurations, data - stay as they are.
+// TestShapeLeavesOrdinaryLines: ten thousand lines of this repository - code, prose, configurations, data - stay as
+// they are.
 func TestShapeLeavesOrdinaryLines(t *testing.T) {
 	lines, hits := 0, 0
 	err := filepath.WalkDir("../..", func(path string, d os.DirEntry, err error) error {
@@ -223,7 +239,8 @@ func TestShapeLeavesOrdinaryLines(t *testing.T) {
 		default:
 			return nil
 		}
-		if strings.Contains(path, "secret") || strings.Contains(path, "test") || strings.HasSuffix(path, ".pb.go") { // they hold made-up secrets
+		// They hold made-up secrets.
+		if strings.Contains(path, "secret") || strings.Contains(path, "test") || strings.HasSuffix(path, ".pb.go") {
 			return nil
 		}
 		f, err := os.Open(path)

@@ -53,8 +53,8 @@ func hinted(lower string, hints []string) bool {
 	return slices.ContainsFunc(hints, func(h string) bool { return strings.Contains(lower, h) })
 }
 
-// Shape masks what looks like a secret, whatever it is called. It is for texts of others: messages, output of programs, lines
-// of a file. Prose that only speaks of tokens and passwords stays.
+// Shape masks what looks like a secret, whatever it is called. It is for texts of others: messages, output of programs,
+// lines of a file. Prose that only speaks of tokens and passwords stays.
 func Shape(s string) string {
 	spans := Spans(s)
 	if spans == nil {
@@ -97,7 +97,8 @@ func found(s string) [][2]int {
 			}
 			from, to = unquoted(s, from, to)
 			v := s[from:to]
-			if v == "" || IsReference(v) || ofShell.MatchString(v) || strings.Trim(v, "*") == "" || len(v) > 2 && strings.Trim(v, ".xX") == "" {
+			if v == "" || IsReference(v) || ofShell.MatchString(v) || strings.Trim(v, "*") == "" ||
+				len(v) > 2 && strings.Trim(v, ".xX") == "" {
 				continue
 			}
 			if sh.least >= 0 && len(strings.Trim(v, "`.,:;!?()")) < leastValue { // `HF_TOKEN=x`, as one speaks of it
@@ -223,7 +224,8 @@ func ordinary(before, v string) bool {
 
 // IsReference reports whether a value of a configuration only names a variable: ${NAME}.
 func IsReference(v string) bool {
-	return strings.HasPrefix(v, "${") && strings.HasSuffix(v, "}") && !strings.Contains(v, ":-") && strings.Count(v, "${") == 1
+	return strings.HasPrefix(v, "${") && strings.HasSuffix(v, "}") && !strings.Contains(v, ":-") &&
+		strings.Count(v, "${") == 1
 }
 
 // ofShell is a variable as a shell has it: $NAME.
@@ -238,7 +240,8 @@ var (
 
 // Named reports whether a name says that its value is a secret: `hf_token`, `OPENAI_KEY`, `password`.
 func Named(key string) bool {
-	return (name.MatchString(key) || variable.MatchString(key) || namedKeys.MatchString(key)) && !plainTokens.MatchString(key)
+	return (name.MatchString(key) || variable.MatchString(key) || namedKeys.MatchString(key)) &&
+		!plainTokens.MatchString(key)
 }
 
 // flag is a flag of a program whose value is a secret.
@@ -257,14 +260,16 @@ var assigned = regexp.MustCompile(`\b(?:[A-Z][A-Z0-9]*_)*(?:TOKEN|SECRET|PASSWOR
 func plainly(text string, m []int) (from, to int, ok bool) {
 	from, to = unquoted(text, m[2], m[3])
 	v := text[from:to]
-	return from, to, v != "" && !IsReference(v) && !ofShell.MatchString(v) && !strings.HasPrefix(v, "-") && !ordinary(strings.TrimRight(text[m[0]:from], " \t"), v)
+	return from, to, v != "" && !IsReference(v) && !ofShell.MatchString(v) && !strings.HasPrefix(v, "-") &&
+		!ordinary(strings.TrimRight(text[m[0]:from], " \t"), v)
 }
 
 // keyed is a line of a configuration: `token: value`, or the same on one line with others.
 var keyed = regexp.MustCompile(`(?i)\b[\w-]*(?:` + words + `|(?:access[_-]?key[_-]?id|_key))["']?\s*[:= ]\s*("[^"]*"?|'[^']*'?|\{[^}]*\}?|\[[^\]]*\]?|[^\s,}\]#]+)`)
 
-// SpansOfSetting are the bytes [from, to) of what may be a secret in a line of a configuration, in order and apart. A line that is
-// shown to a person does without too much rather than too little: any value of a key named after a secret goes.
+// SpansOfSetting are the bytes [from, to) of what may be a secret in a line of a configuration, in order and apart. A
+// line that is shown to a person does without too much rather than too little: any value of a key named after a secret
+// goes.
 func SpansOfSetting(line string) [][2]int {
 	out := Spans(line)
 	for _, re := range []*regexp.Regexp{given, listed, assigned} {
@@ -287,8 +292,8 @@ var keyName = regexp.MustCompile(`[\w-]+`)
 // listed is a flag and its value in a list of words: ["--token", "value"].
 var listed = regexp.MustCompile(`(?i)["'\s\[,]--?(?:[\w-]*[_-])?` + words + `["']?\s*,\s*` + value)
 
-// Setting reports whether the value of a setting, in a file that a person wrote, holds a secret. It goes further than Looks: a
-// flag that is named after a secret has one in such a place, however plain it looks.
+// Setting reports whether the value of a setting, in a file that a person wrote, holds a secret. It goes further than
+// Looks: a flag that is named after a secret has one in such a place, however plain it looks.
 func Setting(text string) bool {
 	if Looks(text) {
 		return true
@@ -309,8 +314,8 @@ func Setting(text string) bool {
 // leastGranted is the length from which a granted variable's value is a secret whatever the variable is called.
 const leastGranted = 6
 
-// Granted is the secret that a variable granted to a program may be: one named after a secret, or one whose value is neither a
-// number nor the path of a file, which would be a part of other words.
+// Granted is the secret that a variable granted to a program may be: one named after a secret, or one whose value is
+// neither a number nor the path of a file, which would be a part of other words.
 func Granted(name, value string) []string {
 	if Named(name) || len(value) >= leastGranted && value[0] != '/' && strings.Trim(value, "0123456789.,:- ") != "" {
 		return []string{value}
@@ -318,7 +323,8 @@ func Granted(name, value string) []string {
 	return nil
 }
 
-// OfSetting lists the secrets in the value of a setting: all of it where its name says so, else the parts that look like one.
+// OfSetting lists the secrets in the value of a setting: all of it where its name says so, else the parts that look
+// like one.
 func OfSetting(key, value string) []string {
 	if Named(key) {
 		return []string{value}

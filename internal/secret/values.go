@@ -23,8 +23,8 @@ const (
 	leastCut   = 4  // bytes of a value at the edge of a text that were left when the text was cut
 )
 
-// Values are secrets whose values are known, with what they become when they are quoted, escaped or encoded. The zero value
-// holds none. It is safe for concurrent use.
+// Values are secrets whose values are known, with what they become when they are quoted, escaped or encoded. The zero
+// value holds none. It is safe for concurrent use.
 type Values struct {
 	mu       sync.RWMutex
 	forms    []string // longest first
@@ -64,8 +64,8 @@ func (v *Values) Add(values ...string) {
 	v.replacer = strings.NewReplacer(pairs...) // at one place the longest wins: it is asked in this order
 }
 
-// AddAddress adds the secrets of an address: its password or else its name, which alone is as a rule a token, and the header
-// they become.
+// AddAddress adds the secrets of an address: its password or else its name, which alone is as a rule a token, and the
+// header they become.
 func (v *Values) AddAddress(address string) { v.Add(OfAddress(address)...) }
 
 // OfAddress lists the secrets of an address.
@@ -99,14 +99,15 @@ func (v *Values) Redact(s string) string {
 	return v.replacer.Replace(s)
 }
 
-// RedactCut masks the values in a text that was cut out of a longer one, at its head, its tail or both: what is left of a value
-// at such an edge goes, too.
+// RedactCut masks the values in a text that was cut out of a longer one, at its head, its tail or both: what is left of
+// a value at such an edge goes, too.
 func (v *Values) RedactCut(s string, head, tail bool) string {
 	v.mu.RLock()
 	forms := v.forms
 	v.mu.RUnlock()
 	from, to := 0, len(s)
-	if head && tail && len(s) >= leastCut && slices.ContainsFunc(forms, func(f string) bool { return strings.Contains(f, s) }) {
+	if head && tail && len(s) >= leastCut &&
+		slices.ContainsFunc(forms, func(f string) bool { return strings.Contains(f, s) }) {
 		return Mask
 	}
 	if head {
@@ -147,8 +148,8 @@ func (v *Values) RedactCut(s string, head, tail bool) string {
 	return v.Redact(s)
 }
 
-// Writer masks the values in what is written through it, however it is cut into pieces. What may be the beginning of a value
-// waits for what follows it; Flush writes it.
+// Writer masks the values in what is written through it, however it is cut into pieces. What may be the beginning of a
+// value waits for what follows it; Flush writes it.
 type Writer struct {
 	v    *Values
 	w    io.Writer
@@ -184,8 +185,8 @@ func (w *Writer) Flush() error {
 	return err
 }
 
-// safeCut is how much of a text can be masked and passed on: from there on a value may begin that is not complete, and no
-// value lies across it.
+// safeCut is how much of a text can be masked and passed on: from there on a value may begin that is not complete, and
+// no value lies across it.
 func safeCut(text []byte, forms []string) int {
 	cut := len(text)
 	for _, f := range forms {
@@ -241,7 +242,8 @@ func escaped(s string) []string {
 	asGo, ascii := strconv.Quote(s), strconv.QuoteToASCII(s)
 	query := url.QueryEscape(s)
 	list := []string{
-		s, asGo[1 : len(asGo)-1], ascii[1 : len(ascii)-1], query, strings.ReplaceAll(query, "+", "%20"), url.PathEscape(s),
+		s, asGo[1 : len(asGo)-1], ascii[1 : len(ascii)-1], query, strings.ReplaceAll(query, "+", "%20"),
+		url.PathEscape(s),
 		html.EscapeString(s), strings.ReplaceAll(s, "'", "''"), strings.ReplaceAll(s, "'", `'\''`),
 		hex.EncodeToString([]byte(s)), strings.ToUpper(hex.EncodeToString([]byte(s))),
 	}

@@ -27,7 +27,8 @@ func TestSpool(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := make([]byte, 5)
-	if _, err := f.ReadAt(got, 3+int64(len(large))); err != nil || string(got) != "three" || f.Size() != 8+int64(len(large)) {
+	if _, err := f.ReadAt(got, 3+int64(len(large))); err != nil || string(got) != "three" ||
+		f.Size() != 8+int64(len(large)) {
 		t.Errorf("%q, size %d, %v", got, f.Size(), err)
 	}
 	if _, err := New(dir + "/not-there"); err == nil {

@@ -26,8 +26,8 @@ func Line(s string) string {
 
 var styles = regexp.MustCompile("\x1b\\[[0-9;:]*m")
 
-// Output makes plain lines of what a program printed as if for a terminal: of a line that it wrote over, such as a progress bar,
-// what stood there last, and no colours.
+// Output makes plain lines of what a program printed as if for a terminal: of a line that it wrote over, such as a
+// progress bar, what stood there last, and no colours.
 func Output(printed []byte) string {
 	var b strings.Builder
 	for line := range strings.Lines(styles.ReplaceAllString(string(printed), "")) {

@@ -17,7 +17,9 @@ const hostile = "a\x1b[31mred\x1b[0m\x1b]0;title\x07\r\x08\x7f\u009b2J\u202erigh
 
 func unsafe(s string) rune {
 	for _, r := range s {
-		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) && r != '\u200d' && r != '\u200c' || r == '\u2028' || r == unicode.ReplacementChar) {
+		if r != '\n' && r != '\t' &&
+			(unicode.IsControl(r) || unicode.Is(unicode.Cf, r) && r != '\u200d' && r != '\u200c' || r == '\u2028' ||
+				r == unicode.ReplacementChar) {
 			return r
 		}
 	}
@@ -72,7 +74,8 @@ func TestJSONStaysTheSame(t *testing.T) {
 
 // TestWriterInPieces: in whatever pieces a text comes, the same is written; only our own styles steer the terminal.
 func TestWriterInPieces(t *testing.T) {
-	text := hostile + Style("31;1", "our own "+hostile) + "世界" + ClearLine() + "\x1b[1m" + mark()[:9] + "x" + hostile + "\n"
+	text := hostile + Style("31;1", "our own "+hostile) + "世界" + ClearLine() + "\x1b[1m" + mark()[:9] + "x" + hostile +
+		"\n"
 	var want bytes.Buffer
 	w := NewWriter(&want)
 	fmt.Fprint(w, text)

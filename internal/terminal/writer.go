@@ -24,8 +24,8 @@ func Style(style, text string) string {
 // ClearLine goes to the beginning of the line and clears it.
 func ClearLine() string { return mark() + "[K" }
 
-// Writer makes what is written through it safe, and passes on the styles of this package. Known secrets are masked. A character
-// that is cut in two waits for its other half. It is safe for concurrent use.
+// Writer makes what is written through it safe, and passes on the styles of this package. Known secrets are masked. A
+// character that is cut in two waits for its other half. It is safe for concurrent use.
 type Writer struct {
 	mu      sync.Mutex
 	raw     io.Writer
@@ -165,7 +165,8 @@ func incomplete(text []byte) int {
 	m := []byte(mark())
 	if at := bytes.LastIndexByte(text, '\x1b'); at >= 0 {
 		tail := text[at:]
-		if len(tail) < len(m) && bytes.HasPrefix(m, tail) || bytes.HasPrefix(tail, m) && !bytes.ContainsAny(tail[len(m):], "mK") {
+		if len(tail) < len(m) && bytes.HasPrefix(m, tail) ||
+			bytes.HasPrefix(tail, m) && !bytes.ContainsAny(tail[len(m):], "mK") {
 			return len(tail)
 		}
 	}

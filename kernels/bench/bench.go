@@ -136,8 +136,10 @@ func (rep *Report) print(w io.Writer) error {
 	for _, x := range rep.Results {
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.1f\t%s\t%.3f\t%s\t%s\t%s\t%.0f %%\t%s\t%s\t%s\t\n",
 			x.Kernel, x.Path, x.Vocab, x.Threads, x.MicrosPerRow,
-			optional("%.3f", x.CachedNs), x.MemoryNs, optional("%.1f", x.Instructions), optional("%.0f %%", 100*x.OfFMA),
-			optional("%.0f %%", 100*x.OfDRAM), 100*x.OfMemory, optional("%.2f", x.Speedup), optional("%.1fx", x.OfTorch),
+			optional("%.3f", x.CachedNs), x.MemoryNs, optional("%.1f", x.Instructions),
+			optional("%.0f %%", 100*x.OfFMA),
+			optional("%.0f %%", 100*x.OfDRAM), 100*x.OfMemory, optional("%.2f", x.Speedup),
+			optional("%.1fx", x.OfTorch),
 			optional("%.1fx", x.OfCompiled))
 	}
 	if err := t.Flush(); err != nil {
@@ -165,7 +167,9 @@ func optional(format string, v float64) string {
 // Measure fills a Report.
 func Measure(ctx context.Context, o Options) (*Report, error) {
 	o.defaults()
-	rep := &Report{Machine: fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())}
+	rep := &Report{
+		Machine: fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()),
+	}
 	for _, p := range kernels.Paths() {
 		if p != "purego" || len(kernels.Paths()) == 1 {
 			rep.Paths = append(rep.Paths, p)
@@ -250,7 +254,8 @@ func (rep *Report) vocabulary(ctx context.Context, o Options, v int) error {
 		for _, th := range o.Threads {
 			p := findProbe(path)
 			if p.read != nil {
-				read[key(path, th)] = add(d.rows*v, spread(th, d.rows, func(r int) { p.read(d.s[r*v:(r+1)*v], d.t[r*v:(r+1)*v]) }))
+				read[key(path, th)] = add(d.rows*v,
+					spread(th, d.rows, func(r int) { p.read(d.s[r*v:(r+1)*v], d.t[r*v:(r+1)*v]) }))
 				fma[key(path, th)] = add(th*o.MiB<<15, spread(th, th, func(int) { p.fma(o.MiB << 15) }))
 			}
 			for _, k := range list {
@@ -300,7 +305,14 @@ func (rep *Report) vocabulary(ctx context.Context, o Options, v int) error {
 		}
 	}
 	for _, l := range lines {
-		x := Result{Kernel: l.k.name, Path: l.path, Vocab: v, Threads: l.threads, MemoryNs: l.memory.median(), Instructions: instructions[l.path][l.k.name]}
+		x := Result{
+			Kernel:       l.k.name,
+			Path:         l.path,
+			Vocab:        v,
+			Threads:      l.threads,
+			MemoryNs:     l.memory.median(),
+			Instructions: instructions[l.path][l.k.name],
+		}
 		x.MicrosPerRow = x.MemoryNs * float64(v) / 1000
 		floor := 0.0
 		if t := read[key(l.path, l.threads)]; t != nil {
@@ -412,7 +424,15 @@ func (d *data) run(j *kernels.JSD, k kernel, rows int) func() error {
 // repeat runs row r n times, which keeps it in the caches.
 func (d *data) repeat(j *kernels.JSD, k kernel, n int) func(r int) {
 	return func(r int) {
-		one := &data{rows: 1, v: d.v, s: d.s[r*d.v:], t: d.t[r*d.v:], bs: d.bs[r*d.v:], bt: d.bt[r*d.v:], grad: d.grad[r*d.v:]}
+		one := &data{
+			rows: 1,
+			v:    d.v,
+			s:    d.s[r*d.v:],
+			t:    d.t[r*d.v:],
+			bs:   d.bs[r*d.v:],
+			bt:   d.bt[r*d.v:],
+			grad: d.grad[r*d.v:],
+		}
 		b, out := one.batch(k, 1)
 		for range n {
 			if _, err := j.Run(b, out); err != nil {

@@ -19,7 +19,8 @@ func TestRun(t *testing.T) {
 		}
 	}
 	b.Reset()
-	if err := Run(t.Context(), &b, Options{Vocab: []int{1000}, MiB: 1, Rounds: 1, JSON: true}); err != nil || !strings.HasPrefix(b.String(), "{") {
+	if err := Run(t.Context(), &b, Options{Vocab: []int{1000}, MiB: 1, Rounds: 1, JSON: true}); err != nil ||
+		!strings.HasPrefix(b.String(), "{") {
 		t.Errorf("JSON: %v %s", err, b.String())
 	}
 }
@@ -44,10 +45,14 @@ func TestTorch(t *testing.T) {
 	if err := os.WriteFile(python, []byte(old), 0o755); err != nil { //nolint:gosec // it is run
 		t.Fatal(err)
 	}
-	if rep, err = Measure(t.Context(), o); err != nil || !strings.Contains(rep.NotCompiled, "compiler") || rep.Results[0].TorchNs == 0 {
+	if rep, err = Measure(t.Context(), o); err != nil || !strings.Contains(rep.NotCompiled, "compiler") ||
+		rep.Results[0].TorchNs == 0 {
 		t.Errorf("without a compiler: %v %+v", err, rep)
 	}
-	for want, text := range map[string]string{"doesn't run torch": "#!/bin/sh\n", "torch ended": "#!/bin/sh\necho 9.9\n"} {
+	for want, text := range map[string]string{
+		"doesn't run torch": "#!/bin/sh\n",
+		"torch ended":       "#!/bin/sh\necho 9.9\n",
+	} {
 		t.Run(want, func(t *testing.T) {
 			if err := os.WriteFile(python, []byte(text), 0o755); err != nil { //nolint:gosec // it is run
 				t.Fatal(err)

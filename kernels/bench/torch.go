@@ -29,8 +29,10 @@ type torch struct {
 
 func startTorch(ctx context.Context, python string, v int) (*torch, error) {
 	t := &torch{rows: max(1, 32<<20/4/v)}
-	t.cmd = exec.CommandContext(ctx, python, "-c", torchScript, strconv.Itoa(v), strconv.Itoa(t.rows)) //nolint:gosec // the user names it
-	t.cmd.Env = append(os.Environ(), "MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=17179869184", "MALLOC_TOP_PAD_=1073741824", "OMP_WAIT_POLICY=PASSIVE")
+	t.cmd = exec.CommandContext(ctx, python, "-c", torchScript, strconv.Itoa(v),
+		strconv.Itoa(t.rows)) //nolint:gosec // the user names it
+	t.cmd.Env = append(os.Environ(), "MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=17179869184",
+		"MALLOC_TOP_PAD_=1073741824", "OMP_WAIT_POLICY=PASSIVE")
 	t.cmd.Stderr = os.Stderr
 	out, err := t.cmd.StdoutPipe()
 	if err == nil {

@@ -53,7 +53,12 @@ func TestBadPluginsFailTheirCheck(t *testing.T) {
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			reports[i], errs[i] = Run(t.Context(), Options{Spec: host.Spec{Path: bad, Args: []string{"--how=" + name}, DrainTimeout: 300 * time.Millisecond}}, nil)
+			reports[i], errs[i] = Run(t.Context(),
+				Options{Spec: host.Spec{
+					Path:         bad,
+					Args:         []string{"--how=" + name},
+					DrainTimeout: 300 * time.Millisecond,
+				}}, nil)
 		})
 	}
 	wg.Wait()
@@ -63,8 +68,8 @@ func TestBadPluginsFailTheirCheck(t *testing.T) {
 		}
 		var failed []string
 		for _, c := range reports[i].Checks {
-			// One that sends more than it may is ended by the host, whenever that happens: on a busy machine a check that
-			// gives it many groups sees it, too.
+			// One that sends more than it may is ended by the host, whenever that happens: on a busy machine a check
+			// that gives it many groups sees it, too.
 			if name == "slow-consumer" && strings.HasSuffix(c.Detail, "had to be started again") {
 				continue
 			}
@@ -79,7 +84,10 @@ func TestBadPluginsFailTheirCheck(t *testing.T) {
 }
 
 func TestReport(t *testing.T) {
-	report, err := Run(t.Context(), Options{Spec: host.Spec{Path: bad, Args: []string{"--how=describe"}}, Only: []string{"handshake", "describe"}}, nil)
+	report, err := Run(t.Context(), Options{
+		Spec: host.Spec{Path: bad, Args: []string{"--how=describe"}},
+		Only: []string{"handshake", "describe"},
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,11 +120,15 @@ func (failing) Build(_ context.Context, g *ttc.Group, _ builders.Output) error {
 // The harness is the real protocol without the process.
 func TestHarness(t *testing.T) {
 	p := sdk.Plugin{Name: "mine", Version: "1", Builders: []sdk.Factory{
-		sdk.New(builders.Info{Name: "b", Kinds: []builders.Kind{builders.KindRollout}}, func(*struct{}) (builders.Builder, error) { return failing{}, nil }),
+		sdk.New(builders.Info{
+			Name:  "b",
+			Kinds: []builders.Kind{builders.KindRollout},
+		}, func(*struct{}) (builders.Builder, error) { return failing{}, nil }),
 	}}
 	rs := BuildWith(t, p, "b", "{}", sampleGroups(3, builders.UnitExample)...)
 	var failed *host.BuilderError
-	if len(rs) != 3 || rs[0].Err != nil || !errors.As(rs[1].Err, &failed) || !strings.Contains(failed.Stack, "goroutine") {
+	if len(rs) != 3 || rs[0].Err != nil || !errors.As(rs[1].Err, &failed) ||
+		!strings.Contains(failed.Stack, "goroutine") {
 		t.Errorf("%+v", rs)
 	}
 }

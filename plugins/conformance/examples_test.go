@@ -34,7 +34,8 @@ func TestPythonExample(t *testing.T) {
 			}
 			d := rs[0].Records[0].(*builders.Demonstration)
 			ms := d.Messages.Messages
-			if len(ms) != 2 || ms[0].Text != "What now, ex0-0, at 0?" || !strings.HasPrefix(ms[1].Text, "Option 1 of ex0-0") || *d.Score != 1 || d.Turn != "turn0" {
+			if len(ms) != 2 || ms[0].Text != "What now, ex0-0, at 0?" ||
+				!strings.HasPrefix(ms[1].Text, "Option 1 of ex0-0") || *d.Score != 1 || d.Turn != "turn0" {
 				t.Errorf("%+v", d)
 			}
 			return nil

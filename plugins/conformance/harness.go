@@ -13,14 +13,15 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// Harness serves a plugin in memory and returns the host's side of it. Everything but the process is real: protocol, frames,
-// credits, checks.
+// Harness serves a plugin in memory and returns the host's side of it. Everything but the process is real: protocol,
+// frames, credits, checks.
 func Harness(t testing.TB, p sdk.Plugin) *host.Plugin {
 	t.Helper()
 	lis := bufconn.Listen(1 << 20)
 	served := make(chan struct{})
 	go func() { defer close(served); _ = sdk.ServeListener(p, lis) }()
-	h, err := host.Connect(context.Background(), host.Spec{Name: p.Name}, func(ctx context.Context) (net.Conn, error) { return lis.DialContext(ctx) }, zerolog.Nop())
+	h, err := host.Connect(context.Background(), host.Spec{Name: p.Name},
+		func(ctx context.Context) (net.Conn, error) { return lis.DialContext(ctx) }, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,8 +33,8 @@ func Harness(t testing.TB, p sdk.Plugin) *host.Plugin {
 	return h
 }
 
-// BuildWith takes groups through a builder of a plugin in memory. Config is JSON or YAML. A group on which the builder fails
-// has its error in the result.
+// BuildWith takes groups through a builder of a plugin in memory. Config is JSON or YAML. A group on which the builder
+// fails has its error in the result.
 func BuildWith(t testing.TB, p sdk.Plugin, builder, config string, groups ...*ttc.Group) []host.Result {
 	t.Helper()
 	rs, err := Build(t.Context(), Harness(t, p), builder, []byte(config), groups)

@@ -45,8 +45,8 @@ func Names() (names []string) {
 	return names
 }
 
-// Run runs the checks. It returns an error only where nothing could be checked; failures are in the report. done, if not
-// nil, is called after each check.
+// Run runs the checks. It returns an error only where nothing could be checked; failures are in the report. done, if
+// not nil, is called after each check.
 func Run(ctx context.Context, opt Options, done func(Result)) (*Report, error) {
 	opt.Spec.StartTimeout = orDefault(opt.Spec.StartTimeout, 20*time.Second)
 	opt.Spec.BatchTimeout = orDefault(opt.Spec.BatchTimeout, 20*time.Second)
@@ -161,12 +161,16 @@ func (k *kit) each(ctx context.Context, change func(*host.Spec), f func(*host.Pl
 }
 
 // build takes groups through a builder.
-func (k *kit) build(ctx context.Context, p *host.Plugin, b host.BuilderInfo, groups []*ttc.Group) ([]host.Result, error) {
+func (k *kit) build(
+	ctx context.Context, p *host.Plugin, b host.BuilderInfo, groups []*ttc.Group,
+) ([]host.Result, error) {
 	return Build(ctx, p, b.Name, k.config(b.Name), groups)
 }
 
 // Build takes groups through a builder of a running plugin and returns their results, in order.
-func Build(ctx context.Context, p *host.Plugin, builder string, config []byte, groups []*ttc.Group) ([]host.Result, error) {
+func Build(
+	ctx context.Context, p *host.Plugin, builder string, config []byte, groups []*ttc.Group,
+) ([]host.Result, error) {
 	s, err := p.Open(ctx, builder, builder, config)
 	if err != nil {
 		return nil, err
@@ -198,7 +202,9 @@ func Build(ctx context.Context, p *host.Plugin, builder string, config []byte, g
 }
 
 // clean is build, where no group may fail.
-func (k *kit) clean(ctx context.Context, p *host.Plugin, b host.BuilderInfo, groups []*ttc.Group) ([]host.Result, error) {
+func (k *kit) clean(
+	ctx context.Context, p *host.Plugin, b host.BuilderInfo, groups []*ttc.Group,
+) ([]host.Result, error) {
 	rs, err := k.build(ctx, p, b, groups)
 	if err != nil {
 		return nil, err
@@ -221,11 +227,13 @@ func same(a, b []host.Result) error {
 			return fmt.Errorf("group %q stands where group %q should", b[i].Group.Key, a[i].Group.Key)
 		}
 		if len(a[i].Records) != len(b[i].Records) {
-			return fmt.Errorf("group %q has %d records once and %d another time", a[i].Group.Key, len(a[i].Records), len(b[i].Records))
+			return fmt.Errorf("group %q has %d records once and %d another time", a[i].Group.Key, len(a[i].Records),
+				len(b[i].Records))
 		}
 		for j := range a[i].Records {
 			if !reflect.DeepEqual(a[i].Records[j], b[i].Records[j]) {
-				return fmt.Errorf("record %d of group %q differs:\n%s\n%s", j, a[i].Group.Key, show(a[i].Records[j]), show(b[i].Records[j]))
+				return fmt.Errorf("record %d of group %q differs:\n%s\n%s", j, a[i].Group.Key, show(a[i].Records[j]),
+					show(b[i].Records[j]))
 			}
 		}
 		if !reflect.DeepEqual(a[i].Drops, b[i].Drops) || !reflect.DeepEqual(a[i].Counts, b[i].Counts) {

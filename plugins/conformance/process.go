@@ -147,8 +147,8 @@ func checkSigterm(_ context.Context, k *kit) error {
 	return nil
 }
 
-// checkParentDeath starts the plugin by a shell and kills the shell. The host asks the kernel to do this; other hosts, and
-// other systems, can't.
+// checkParentDeath starts the plugin by a shell and kills the shell. The host asks the kernel to do this; other hosts,
+// and other systems, can't.
 func checkParentDeath(_ context.Context, k *kit) error {
 	p, err := k.start(`"$0" "$@" & wait`)
 	if err != nil {

@@ -22,9 +22,9 @@ func skipPython(t testing.TB, why string) {
 	t.Skipf("SKIPPED: the Python plugin is not tested: %s", why)
 }
 
-// Python returns a Python that has the packages of a requirements file: a virtual environment that is made once and kept in the
-// user's cache. Where there is no python3 or package index the test is skipped with a loud line, or fails if NATGO_REQUIRE
-// names python.
+// Python returns a Python that has the packages of a requirements file: a virtual environment that is made once and
+// kept in the user's cache. Where there is no python3 or package index the test is skipped with a loud line, or fails
+// if NATGO_REQUIRE names python.
 func Python(t testing.TB, requirements string) string {
 	t.Helper()
 	python, err := exec.LookPath("python3")
@@ -46,7 +46,8 @@ func Python(t testing.TB, requirements string) string {
 		if out, err := exec.Command(python, "-m", "venv", "--clear", venv).CombinedOutput(); err != nil {
 			skipPython(t, "python3 can't make a virtual environment: "+string(out))
 		}
-		if out, err := exec.Command(filepath.Join(venv, "bin", "pip"), "install", "-q", "--disable-pip-version-check", "-r", requirements).CombinedOutput(); err != nil {
+		if out, err := exec.Command(filepath.Join(venv, "bin", "pip"), "install", "-q", "--disable-pip-version-check",
+			"-r", requirements).CombinedOutput(); err != nil {
 			skipPython(t, "pip can't install grpcio: "+string(out))
 		}
 		if err := os.WriteFile(ready, nil, 0o600); err != nil {

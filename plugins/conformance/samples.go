@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// sampleGroups are groups with a little of everything: scored candidates over several turns, a conversation with tool calls
-// and an error, a branch, ids and log-probs, rewards.
+// sampleGroups are groups with a little of everything: scored candidates over several turns, a conversation with tool
+// calls and an error, a branch, ids and log-probs, rewards.
 func sampleGroups(n int, unit builders.Unit) []*ttc.Group {
 	var out []*ttc.Group
 	for i := range n {
@@ -31,13 +31,25 @@ func sampleGroups(n int, unit builders.Unit) []*ttc.Group {
 func sampleExample(id, task string, row int) *ttc.Example {
 	reward := float64(row%5) / 4
 	ex := &ttc.Example{
-		ID: id, Task: task, Trial: fmt.Sprint(row), Row: int64(row), File: "sample.jsonl", Offset: int64(row) * 1000, Reward: &reward,
-		Policy: "sample-model", Fidelity: ttc.IDsLogProbs, RawID: json.Raw(fmt.Sprintf("%q", id)),
+		ID:       id,
+		Task:     task,
+		Trial:    fmt.Sprint(row),
+		Row:      int64(row),
+		File:     "sample.jsonl",
+		Offset:   int64(row) * 1000,
+		Reward:   &reward,
+		Policy:   "sample-model",
+		Fidelity: ttc.IDsLogProbs,
+		RawID:    json.Raw(fmt.Sprintf("%q", id)),
 		Sampling: &ttc.Sampling{Temperature: 0.7, TopP: 1},
 		Tools:    []chat.Tool{{Name: "search", Raw: json.Raw(`{"type":"function","function":{"name":"search","parameters":{"type":"object","properties":{"limit":{"type":"integer"}}}}}`)}},
 	}
 	say := func(parent int, role, text string, sampled ttc.Sampled) {
-		ex.Graph.Nodes = append(ex.Graph.Nodes, ttc.Node{Parent: parent, Sampled: sampled, Message: chat.Message{Role: role, Form: chat.Text, Text: text}})
+		ex.Graph.Nodes = append(ex.Graph.Nodes, ttc.Node{
+			Parent:  parent,
+			Sampled: sampled,
+			Message: chat.Message{Role: role, Form: chat.Text, Text: text},
+		})
 	}
 	say(-1, "system", "You are helpful.", ttc.No)
 	say(0, "user", "Find the answer to "+id, ttc.No)
@@ -53,8 +65,14 @@ func sampleExample(id, task string, row int) *ttc.Example {
 		for c := range 4 {
 			index := int64(turn)
 			ex.Candidates = append(ex.Candidates, ttc.Candidate{
-				Step: "dpo_candidate_move", Turn: fmt.Sprintf("turn%d", turn), TurnIndex: &index, Index: int64(c), Prompt: ttc.Prompt{Text: fmt.Sprintf("What now, %s, at %d?", id, turn)},
-				Output: fmt.Sprintf("Option %d of %s: %s", c, id, strings.Repeat("go on. ", c+1)), Score: float64((c*7+row+turn)%4) / 3, Metadata: json.Raw(`{"source":"sample"}`),
+				Step:      "dpo_candidate_move",
+				Turn:      fmt.Sprintf("turn%d", turn),
+				TurnIndex: &index,
+				Index:     int64(c),
+				Prompt:    ttc.Prompt{Text: fmt.Sprintf("What now, %s, at %d?", id, turn)},
+				Output:    fmt.Sprintf("Option %d of %s: %s", c, id, strings.Repeat("go on. ", c+1)),
+				Score:     float64((c*7+row+turn)%4) / 3,
+				Metadata:  json.Raw(`{"source":"sample"}`),
 			})
 		}
 	}
@@ -79,7 +97,10 @@ func hugeGroup() *ttc.Group {
 
 // oddTexts are what JSON texts can hold and programs choke on: a lone surrogate in its 3-byte form, NUL, other planes,
 // directions, a combining flood.
-var oddTexts = []string{"a\xed\xa0\x80b", "nul\x00nul", "🜁🜂\U0010ffff", "\u202eright to left", "e" + strings.Repeat("\u0301", 1000), "\r\n\u2028\u2029", "<|im_end|>"}
+var oddTexts = []string{
+	"a\xed\xa0\x80b", "nul\x00nul", "🜁🜂\U0010ffff", "\u202eright to left", "e" + strings.Repeat("\u0301", 1000),
+	"\r\n\u2028\u2029", "<|im_end|>",
+}
 
 func unicodeGroup() *ttc.Group {
 	g := sampleGroups(1, builders.UnitExample)[0]

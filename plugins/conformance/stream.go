@@ -15,12 +15,19 @@ import (
 )
 
 // openStream opens a session and its stream without the host's own client.
-func openStream(ctx context.Context, k *kit, p *host.Plugin, b host.BuilderInfo, minor uint32) (pb.BuilderClient, pb.Builder_BuildClient, error) {
+func openStream(
+	ctx context.Context, k *kit, p *host.Plugin, b host.BuilderInfo, minor uint32,
+) (pb.BuilderClient, pb.Builder_BuildClient, error) {
 	c, err := rpc(ctx, p)
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := c.Open(ctx, &pb.OpenRequest{Builder: b.Name, Config: k.config(b.Name), Name: "check", ProtocolMinor: minor})
+	m, err := c.Open(ctx, &pb.OpenRequest{
+		Builder:       b.Name,
+		Config:        k.config(b.Name),
+		Name:          "check",
+		ProtocolMinor: minor,
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -96,10 +103,25 @@ func checkMalformed(ctx context.Context, k *kit) error {
 			return err
 		}
 		for name, bad := range map[string][]*pb.BuildRequest{
-			"an unknown session":            {{Session: "no such session"}},
-			"a group without a beginning":   {nil, {Parts: []*pb.GroupPart{{Group: 1, End: true}}}},
-			"a text that is not there":      {nil, {Parts: []*pb.GroupPart{{Group: 1, Begin: true, End: true, Key: 7, Examples: []*pb.Example{{Id: 9}}}}}},
-			"a text that ends out of reach": {nil, {Parts: []*pb.GroupPart{{Group: 1, Begin: true, End: true, Text: []byte("x"), Ends: []uint32{99}, Examples: []*pb.Example{{Id: 1}}}}}},
+			"an unknown session":          {{Session: "no such session"}},
+			"a group without a beginning": {nil, {Parts: []*pb.GroupPart{{Group: 1, End: true}}}},
+			"a text that is not there": {
+				nil,
+				{Parts: []*pb.GroupPart{{Group: 1, Begin: true, End: true, Key: 7, Examples: []*pb.Example{{Id: 9}}}}},
+			},
+			"a text that ends out of reach": {
+				nil,
+				{
+					Parts: []*pb.GroupPart{{
+						Group:    1,
+						Begin:    true,
+						End:      true,
+						Text:     []byte("x"),
+						Ends:     []uint32{99},
+						Examples: []*pb.Example{{Id: 1}},
+					}},
+				},
+			},
 		} {
 			if err := malformed(ctx, k, p, b, name, bad); err != nil {
 				return err
@@ -112,7 +134,9 @@ func checkMalformed(ctx context.Context, k *kit) error {
 	})
 }
 
-func malformed(ctx context.Context, k *kit, p *host.Plugin, b host.BuilderInfo, name string, bad []*pb.BuildRequest) error {
+func malformed(
+	ctx context.Context, k *kit, p *host.Plugin, b host.BuilderInfo, name string, bad []*pb.BuildRequest,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	c, err := rpc(ctx, p)
@@ -184,7 +208,8 @@ func checkCancellation(ctx context.Context, k *kit) error {
 	})
 }
 
-// checkVersionSkew plays a host of the next minor version: it says so, and its messages have a field that is not known yet.
+// checkVersionSkew plays a host of the next minor version: it says so, and its messages have a field that is not known
+// yet.
 func checkVersionSkew(ctx context.Context, k *kit) error {
 	return k.with(ctx, nil, func(p *host.Plugin) error {
 		b := p.Describe()[0]
@@ -246,7 +271,8 @@ func checkDrain(ctx context.Context, k *kit) error {
 		if _, err := c.Drain(limited, &pb.DrainRequest{}); err != nil {
 			return fmt.Errorf("draining an idle plugin: %w", err)
 		}
-		if m, err := c.Open(limited, &pb.OpenRequest{Builder: b.Name, Config: k.config(b.Name)}); err == nil && m.GetSession() != "" {
+		if m, err := c.Open(limited, &pb.OpenRequest{Builder: b.Name, Config: k.config(b.Name)}); err == nil &&
+			m.GetSession() != "" {
 			return errors.New("it opens a session after Drain")
 		}
 		return nil

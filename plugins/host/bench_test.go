@@ -32,9 +32,16 @@ func (neighbours) Build(_ context.Context, g *ttc.Group, out builders.Output) er
 				return builders.Content{Ref: builders.Ref{Part: p, Example: e, Candidate: i}}
 			}
 			if err := out.Record(&builders.Preference{
-				Head: builders.Head{Example: e, Turn: a.Turn}, Prompt: ref(builders.CandidatePrompt, i),
-				Chosen: ref(builders.CandidateOutput, i), Rejected: ref(builders.CandidateOutput, i+1), Reward: a.Score - b.Score,
-				ScoreName: a.Step, ChosenScore: a.Score, RejectedScore: b.Score, ChosenIndex: a.Index, RejectedIndex: b.Index,
+				Head:          builders.Head{Example: e, Turn: a.Turn},
+				Prompt:        ref(builders.CandidatePrompt, i),
+				Chosen:        ref(builders.CandidateOutput, i),
+				Rejected:      ref(builders.CandidateOutput, i+1),
+				Reward:        a.Score - b.Score,
+				ScoreName:     a.Step,
+				ChosenScore:   a.Score,
+				RejectedScore: b.Score,
+				ChosenIndex:   a.Index,
+				RejectedIndex: b.Index,
 			}); err != nil {
 				return err
 			}
@@ -43,8 +50,8 @@ func (neighbours) Build(_ context.Context, g *ttc.Group, out builders.Output) er
 	return nil
 }
 
-// BenchmarkDataPlane takes groups of 16 and 48 KiB through a process and through memory: the difference in CPU time, of host
-// and plugin together, is what the process costs.
+// BenchmarkDataPlane takes groups of 16 and 48 KiB through a process and through memory: the difference in CPU time, of
+// host and plugin together, is what the process costs.
 func BenchmarkDataPlane(b *testing.B) {
 	for _, size := range []int{2 << 10, 6 << 10} {
 		groups := make([]*ttc.Group, 256)
@@ -66,10 +73,14 @@ func BenchmarkDataPlane(b *testing.B) {
 			go func() {
 				defer close(served)
 				_ = sdk.ServeListener(sdk.Plugin{Name: "test", Version: "1", Builders: []sdk.Factory{
-					sdk.New(builders.Info{Name: "pairs", Kinds: []builders.Kind{builders.KindPreference}}, func(*struct{}) (builders.Builder, error) { return neighbours{}, nil }),
+					sdk.New(builders.Info{
+						Name:  "pairs",
+						Kinds: []builders.Kind{builders.KindPreference},
+					}, func(*struct{}) (builders.Builder, error) { return neighbours{}, nil }),
 				}}, lis)
 			}()
-			p, err := Connect(b.Context(), Spec{Name: "test"}, func(ctx context.Context) (net.Conn, error) { return lis.DialContext(ctx) }, zerolog.Nop())
+			p, err := Connect(b.Context(), Spec{Name: "test"},
+				func(ctx context.Context) (net.Conn, error) { return lis.DialContext(ctx) }, zerolog.Nop())
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -149,9 +160,9 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// BenchmarkPoison takes four thousand small groups, all in hand at once, through a builder that kills its process at one of
-// them: what finding it costs is the difference to the undisturbed run. It is one start and a round trip for each group that
-// was in hand; bisection would be twelve starts, each of some 20 ms in Go and some 200 ms in Python.
+// BenchmarkPoison takes four thousand small groups, all in hand at once, through a builder that kills its process at
+// one of them: what finding it costs is the difference to the undisturbed run. It is one start and a round trip for
+// each group that was in hand; bisection would be twelve starts, each of some 20 ms in Go and some 200 ms in Python.
 func BenchmarkPoison(b *testing.B) {
 	groups := faultGroups(maxJobs)
 	for name, config := range map[string]string{"undisturbed": "{}", "poison": `{"at":"ex30","do":"kill"}`} {
@@ -189,14 +200,16 @@ func BenchmarkPoison(b *testing.B) {
 	}
 }
 
-// BenchmarkRawFrames is the yardstick of BenchmarkDataPlane's throughput: frames of plain bytes to a process that drops them.
+// BenchmarkRawFrames is the yardstick of BenchmarkDataPlane's throughput: frames of plain bytes to a process that drops
+// them.
 func BenchmarkRawFrames(b *testing.B) {
 	p, err := Start(b.Context(), Spec{Name: "raw", Path: testPlugin, Args: []string{"raw"}}, zerolog.Nop())
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer p.Close()
-	stream, err := p.instances[0].inc.rpc.Build(b.Context(), grpc.ForceCodecV2(encoding.GetCodecV2("proto"))) // stock gRPC
+	// Stock gRPC.
+	stream, err := p.instances[0].inc.rpc.Build(b.Context(), grpc.ForceCodecV2(encoding.GetCodecV2("proto")))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// binary returns the file to run: the one that was named, or, if it has a checksum, a private copy. Both are checked: the
-// file, so that a change is noticed; the copy, so that nobody can change what was checked before it starts.
+// binary returns the file to run: the one that was named, or, if it has a checksum, a private copy. Both are checked:
+// the file, so that a change is noticed; the copy, so that nobody can change what was checked before it starts.
 func (s *Spec) binary(runDir string) (string, error) {
 	if s.Self {
 		return selfPath()
@@ -66,7 +66,8 @@ func execError(path string, err error) error {
 	return err
 }
 
-// privateCopy returns a checked copy of a file, with those beside it that it loads, in a folder that only the user can enter.
+// privateCopy returns a checked copy of a file, with those beside it that it loads, in a folder that only the user can
+// enter.
 func privateCopy(path, sum string, beside map[string]string, runDir string) (string, error) {
 	key := sum
 	if len(beside) > 0 {
@@ -83,7 +84,8 @@ func privateCopy(path, sum string, beside map[string]string, runDir string) (str
 		if name != filepath.Base(name) || !filepath.IsLocal(name) {
 			return "", fmt.Errorf("%q is no name of a file beside %s", name, path)
 		}
-		if err := checkedCopy(filepath.Join(filepath.Dir(path), name), filepath.Join(dir, name), strings.ToLower(want)); err != nil {
+		if err := checkedCopy(filepath.Join(filepath.Dir(path), name), filepath.Join(dir, name),
+			strings.ToLower(want)); err != nil {
 			return "", err
 		}
 	}
@@ -101,7 +103,8 @@ func folderKey(sum string, beside map[string]string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// checkedCopy makes copied a copy of a file with the checksum sum. The file itself is checked even where there is a copy.
+// checkedCopy makes copied a copy of a file with the checksum sum. The file itself is checked even where there is a
+// copy.
 func checkedCopy(path, copied, sum string) error {
 	switch got, err := fileSum(path); {
 	case err != nil:

@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// checkRecord returns why a record can't stand: its kind was not declared, or what it refers to is not there. Whether its
-// numbers make sense is for the gate to say, which --compat nat does without.
+// checkRecord returns why a record can't stand: its kind was not declared, or what it refers to is not there. Whether
+// its numbers make sense is for the gate to say, which --compat nat does without.
 func checkRecord(g *ttc.Group, r builders.Record, kinds []builders.Kind) (ledger.Reason, error) {
 	if !slices.Contains(kinds, r.Kind()) {
 		return ledger.BadRecord, fmt.Errorf("its builder does not declare records of kind %v", r.Kind())
@@ -39,8 +39,8 @@ const (
 // units are what can be dropped.
 var units = []string{"candidate", "example", "group", "pair", "record", "rollout", "site", "step"}
 
-// cleanDrop makes a plugin's drop fit for the books: the stage and the builder are the host's to say, a reason that is not
-// known gets the plugin's name. A detail keeps its lines: the list of drops is JSON.
+// cleanDrop makes a plugin's drop fit for the books: the stage and the builder are the host's to say, a reason that is
+// not known gets the plugin's name. A detail keeps its lines: the list of drops is JSON.
 func cleanDrop(d *ledger.Drop, spec Spec, builder string) {
 	d.Stage, d.Builder, d.Format = ledger.Build, builder, ""
 	d.Count = max(d.Count, 0)
@@ -91,7 +91,14 @@ func countDrops(drops []ledger.Drop) error {
 
 // groupDrop is the drop of a whole group for one builder.
 func groupDrop(g *ttc.Group, builder string, reason ledger.Reason, detail string) ledger.Drop {
-	d := ledger.Drop{Stage: ledger.Build, Reason: reason, Unit: "group", Builder: builder, Index: -1, Detail: firstLine(detail)}
+	d := ledger.Drop{
+		Stage:   ledger.Build,
+		Reason:  reason,
+		Unit:    "group",
+		Builder: builder,
+		Index:   -1,
+		Detail:  firstLine(detail),
+	}
 	if len(g.Examples) > 0 {
 		ex := g.Examples[0]
 		d.Run, d.Example, d.File, d.Offset = ex.Run, ex.ID, ex.File, ex.Offset

@@ -17,11 +17,27 @@ import (
 func TestCleanDrop(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	for _, c := range []struct{ in, want ledger.Drop }{
-		{ledger.Drop{Reason: ledger.SameText, Unit: "candidate", Stage: "gate", Builder: "x", Format: "trl"}, ledger.Drop{Reason: ledger.SameText, Unit: "candidate"}},
-		{ledger.Drop{Reason: "too short\x1b[2J", Unit: "site", Count: -7}, ledger.Drop{Reason: "p/too_short_[2J", Unit: "site"}},
-		{ledger.Drop{Reason: "p/own", Unit: "unit of its own", Detail: "one\ntwo"}, ledger.Drop{Reason: "p/own", Unit: "record", Detail: "one\ntwo"}},
+		{
+			ledger.Drop{Reason: ledger.SameText, Unit: "candidate", Stage: "gate", Builder: "x", Format: "trl"},
+			ledger.Drop{Reason: ledger.SameText, Unit: "candidate"},
+		},
+		{
+			ledger.Drop{Reason: "too short\x1b[2J", Unit: "site", Count: -7},
+			ledger.Drop{Reason: "p/too_short_[2J", Unit: "site"},
+		},
+		{
+			ledger.Drop{Reason: "p/own", Unit: "unit of its own", Detail: "one\ntwo"},
+			ledger.Drop{Reason: "p/own", Unit: "record", Detail: "one\ntwo"},
+		},
 		{ledger.Drop{}, ledger.Drop{Reason: "p/unspecified", Unit: "record"}},
-		{ledger.Drop{Reason: ledger.Reason(long), Unit: "step", Detail: long}, ledger.Drop{Reason: ledger.Reason("p/" + long[:maxReason] + "..."), Unit: "step", Detail: long[:maxDetail] + "..."}},
+		{
+			ledger.Drop{Reason: ledger.Reason(long), Unit: "step", Detail: long},
+			ledger.Drop{
+				Reason: ledger.Reason("p/" + long[:maxReason] + "..."),
+				Unit:   "step",
+				Detail: long[:maxDetail] + "...",
+			},
+		},
 	} {
 		got := c.in
 		cleanDrop(&got, Spec{Name: "p", Known: func(r ledger.Reason) bool { return r == ledger.SameText }}, "mine")
@@ -40,7 +56,8 @@ func TestLogIsBounded(t *testing.T) {
 			p := newLogPump(zerolog.New(&log), new(secret.Values))
 			const n = 1000
 			p.drain(io.LimitReader(&repeat{line: line + "\n"}, int64(n*(len(line)+1))), "stderr")
-			if most := 4*bytesPerSec + linesPerSec*100; log.Len() > most || !strings.Contains(log.String(), "prints too much") {
+			if most := 4*bytesPerSec + linesPerSec*100; log.Len() > most ||
+				!strings.Contains(log.String(), "prints too much") {
 				t.Errorf("%s: %d lines of %d bytes make %d bytes of log; want at most %d", name, n, len(line), log.Len(), most)
 			}
 		})

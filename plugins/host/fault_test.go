@@ -84,7 +84,8 @@ func runFault(t *testing.T, spec Spec, builder, config string, groups []*ttc.Gro
 		}
 		for _, rec := range r.Records {
 			pref := rec.(*builders.Preference)
-			out.records[r.Group.Key] = append(out.records[r.Group.Key], fmt.Sprintf("%d>%d %v", pref.ChosenIndex, pref.RejectedIndex, pref.Reward))
+			out.records[r.Group.Key] = append(out.records[r.Group.Key],
+				fmt.Sprintf("%d>%d %v", pref.ChosenIndex, pref.RejectedIndex, pref.Reward))
 		}
 		out.drops = append(out.drops, r.Drops...)
 		if r.Err != nil {
@@ -109,8 +110,8 @@ func runFault(t *testing.T, spec Spec, builder, config string, groups []*ttc.Gro
 	return out
 }
 
-// TestFaults is the fault table: what a plugin does to the process at one group of many, what becomes of that group, and that
-// nothing else changes.
+// TestFaults is the fault table: what a plugin does to the process at one group of many, what becomes of that group,
+// and that nothing else changes.
 func TestFaults(t *testing.T) {
 	const once, always = true, false
 	dropped := []ledger.Reason{PoisonGroup}
@@ -133,18 +134,60 @@ func TestFaults(t *testing.T) {
 		{"stops itself once", "stop", once, nil, nil, "it is told to go on"},
 		{"stops itself each time", "stop", always, nil, dropped, "no sign of life"},
 		{"hangs", "hang", always, nil, dropped, "no sign of life"},
-		{"hangs and reports progress", "hang with progress", always, func(s *Spec) { s.BatchTimeout = 2 * time.Second }, dropped, "did not finish a group"},
+		{
+			"hangs and reports progress",
+			"hang with progress",
+			always,
+			func(s *Spec) { s.BatchTimeout = 2 * time.Second },
+			dropped,
+			"did not finish a group",
+		},
 		{"is slow and reports progress", "slow with progress", always, nil, nil, ""},
-		{"allocates without end", "allocate", always, func(s *Spec) { s.Memory = 300 << 20 }, dropped, "its limit is 300 MiB"},
+		{
+			"allocates without end",
+			"allocate",
+			always,
+			func(s *Spec) { s.Memory = 300 << 20 },
+			dropped,
+			"its limit is 300 MiB",
+		},
 		{"floods stdout", "flood stdout", always, nil, nil, "prints too much"},
 		{"floods stderr", "flood stderr", always, nil, nil, "prints too much"},
 		{"writes odd lines to stderr", "odd stderr", always, nil, nil, `{\"@message\": 1}`},
 		{"writes long lines", "long line", always, nil, nil, "[cut]"},
-		{"emits without end", "too much output", always, func(s *Spec) { s.OutputLimit = 64 << 20 }, dropped, "more than 64 MiB of results"},
-		{"refers to what is not there", "bad references", always, nil, []ledger.Reason{builders.BadReference, builders.BadReference}, ""},
+		{
+			"emits without end",
+			"too much output",
+			always,
+			func(s *Spec) { s.OutputLimit = 64 << 20 },
+			dropped,
+			"more than 64 MiB of results",
+		},
+		{
+			"refers to what is not there",
+			"bad references",
+			always,
+			nil,
+			[]ledger.Reason{builders.BadReference, builders.BadReference},
+			"",
+		},
 		{"emits what it did not declare", "wrong kind", always, nil, []ledger.Reason{ledger.BadRecord}, ""},
-		{"emits texts that are not", "bad texts", always, nil, []ledger.Reason{ledger.BadRecord, ledger.BadRecord, ledger.BadRecord, ledger.BadRecord}, ""},
-		{"emits sites without end", "many sites", always, func(s *Spec) { s.OutputLimit = 64 << 20 }, dropped, "more than 64 MiB of results"},
+		{
+			"emits texts that are not",
+			"bad texts",
+			always,
+			nil,
+			[]ledger.Reason{ledger.BadRecord, ledger.BadRecord, ledger.BadRecord, ledger.BadRecord},
+			"",
+		},
+		{
+			"emits sites without end",
+			"many sites",
+			always,
+			func(s *Spec) { s.OutputLimit = 64 << 20 },
+			dropped,
+			"more than 64 MiB of results",
+		},
 		{"drops more than there is", "drops too much", always, nil, failed, "which no group has"},
 		{"drops with codes", "drops", always, nil, []ledger.Reason{ledger.SameText, "test/too_short"}, ""},
 	} {
@@ -154,7 +197,8 @@ func TestFaults(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s/%d", c.name, instances), func(t *testing.T) {
 				t.Parallel()
-				// Where nothing is to be found stuck, nothing is, however slow the machine: the deadlines are the defaults.
+				// Where nothing is to be found stuck, nothing is, however slow the machine: the deadlines are the
+				// defaults.
 				spec := Spec{Name: "test", Path: testPlugin, Instances: instances, Backoff: 10 * time.Millisecond}
 				spec.Known = func(r ledger.Reason) bool { return r == ledger.SameText }
 				if c.do == "hang" || c.do == "stop" {
@@ -196,7 +240,8 @@ func checkFault(t *testing.T, got outcome, groups, pairs int, drops []ledger.Rea
 	var reasons []ledger.Reason
 	for _, d := range got.drops {
 		reasons = append(reasons, d.Reason)
-		if d.Stage != ledger.Build || d.Builder != "mine" || d.N() < 1 || whole && (d.Unit != "group" || d.Example != atGroup) {
+		if d.Stage != ledger.Build || d.Builder != "mine" || d.N() < 1 ||
+			whole && (d.Unit != "group" || d.Example != atGroup) {
 			t.Errorf("drop %+v", d)
 		}
 	}
@@ -291,7 +336,15 @@ func TestProtocolFaults(t *testing.T) {
 	})
 	t.Run("hangs in Open", func(t *testing.T) {
 		t.Parallel()
-		spec := Spec{Name: "raw", Path: testPlugin, Args: []string{"raw"}, CallTimeout: 2 * time.Second, Failures: 3, Backoff: time.Millisecond, DrainTimeout: time.Second}
+		spec := Spec{
+			Name:         "raw",
+			Path:         testPlugin,
+			Args:         []string{"raw"},
+			CallTimeout:  2 * time.Second,
+			Failures:     3,
+			Backoff:      time.Millisecond,
+			DrainTimeout: time.Second,
+		}
 		got := runFault(t, spec, "pairs", `{"do":"hang in open"}`, faultGroups(5))
 		var circuit *CircuitError
 		if !errors.As(got.err, &circuit) || !strings.Contains(got.err.Error(), "did not answer Open") {
@@ -327,7 +380,8 @@ func TestCircuitOpens(t *testing.T) {
 	if !errors.As(got.err, &circuit) {
 		t.Fatalf("the run ended with %v", got.err)
 	}
-	for _, want := range []string{"plugin test failed 10 times", "panic: a bug in a goroutine"} { // the process's last lines
+	// The process's last lines.
+	for _, want := range []string{"plugin test failed 10 times", "panic: a bug in a goroutine"} {
 		if !strings.Contains(got.err.Error(), want) {
 			t.Errorf("the error does not say %q: %v", want, got.err)
 		}
@@ -379,9 +433,9 @@ func TestCrashSparesOtherSessions(t *testing.T) {
 	wg.Wait()
 }
 
-// Two builders of one process whose results are taken in turn, as a run does, and far more of them than wait for free. The
-// process is killed now and then: the one that has it alone must not wait for results to be taken while the one whose turn it
-// is waits for the process.
+// Two builders of one process whose results are taken in turn, as a run does, and far more of them than wait for free.
+// The process is killed now and then: the one that has it alone must not wait for results to be taken while the one
+// whose turn it is waits for the process.
 func TestCrashUnderBackpressure(t *testing.T) {
 	t.Parallel()
 	p, err := Start(t.Context(), Spec{Name: "test", Path: testPlugin, Backoff: time.Millisecond}, zerolog.Nop())
@@ -428,8 +482,8 @@ func TestCrashUnderBackpressure(t *testing.T) {
 	}
 }
 
-// waitsAt sends groups to a builder that waits at one of them; with is called each time it does so, until it says that it may
-// go on. same says that one process did it all.
+// waitsAt sends groups to a builder that waits at one of them; with is called each time it does so, until it says that
+// it may go on. same says that one process did it all.
 func waitsAt(t *testing.T, spec Spec, with func(n, pid int) bool) (got []Result, same bool) {
 	t.Helper()
 	dir := t.TempDir()
@@ -487,8 +541,8 @@ func innocent(t *testing.T, got []Result) {
 	}
 }
 
-// Somebody kills the process each time the same group is in hand: in company, alone, and alone again. The group is none the
-// worse for it.
+// Somebody kills the process each time the same group is in hand: in company, alone, and alone again. The group is none
+// the worse for it.
 func TestKillsFromOutsideBlameNobody(t *testing.T) {
 	got, _ := waitsAt(t, Spec{Name: "test", Path: testPlugin, Backoff: time.Millisecond}, func(n, pid int) bool {
 		if n < 3 {
@@ -542,7 +596,8 @@ func TestMonotonic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, bad := range []string{"Unix" + "Nano()", "time." + "Unix(", ".Unix" + "()", "UnixMilli" + "()", ".Round" + "(0)"} {
+		for _, bad := range []string{"Unix" + "Nano()", "time." + "Unix(", ".Unix" + "()", "UnixMilli" +
+			"()", ".Round" + "(0)"} {
 			if strings.Contains(string(text), bad) {
 				t.Errorf("%s: %s takes the monotonic reading away", f, bad)
 			}
@@ -561,14 +616,24 @@ func TestStartFaults(t *testing.T) {
 		says []string
 	}{
 		{"exits at once", Spec{Args: []string{"exit"}}, []string{"exit status 7", "no licence found"}},
-		{"never handshakes", Spec{Args: []string{"silent"}, StartTimeout: 300 * time.Millisecond}, []string{"not ready within 300ms"}},
+		{"never handshakes", Spec{
+			Args:         []string{"silent"},
+			StartTimeout: 300 * time.Millisecond,
+		}, []string{"not ready within 300ms"}},
 		{"prints before the handshake", Spec{Args: []string{"noise"}}, []string{`"hello from init"`, "must print nothing before"}},
 		{"speaks another version", Spec{Args: []string{"old"}}, []string{"speaks version 0", "speaks 1"}},
 		{"listens elsewhere", Spec{Args: []string{"elsewhere"}}, []string{"/tmp/elsewhere.sock, outside its folder"}},
 		{"ends after the handshake", Spec{Args: []string{"gone"}}, []string{"exit status 4"}},
-		{"does not serve what it announced", Spec{Args: []string{"deaf"}, StartTimeout: time.Second}, []string{"not ready within 1s"}},
+		{
+			"does not serve what it announced",
+			Spec{Args: []string{"deaf"}, StartTimeout: time.Second},
+			[]string{"not ready within 1s"},
+		},
 		{"listens on TCP", Spec{Args: []string{"tcp"}}, []string{"must listen on a unix socket"}},
-		{"has a handshake that is too long", Spec{Args: []string{"long handshake"}, StartTimeout: time.Minute}, []string{"no handshake"}},
+		{"has a handshake that is too long", Spec{
+			Args:         []string{"long handshake"},
+			StartTimeout: time.Minute,
+		}, []string{"no handshake"}},
 		{"floods before the handshake", Spec{Args: []string{"flood"}}, []string{"no handshake"}},
 		{"is not there", Spec{Path: filepath.Join(dir, "nothing")}, []string{"there is no file"}},
 		{"is a folder", Spec{Path: dir}, []string{"is a folder"}},
@@ -639,7 +704,8 @@ func TestChecksum(t *testing.T) {
 	}
 	os.WriteFile(path, append(program, 0), 0o700)
 	var changed *ChecksumError
-	if _, err := Start(t.Context(), Spec{Name: "test", Path: path, SHA256: sum}, zerolog.Nop()); !errors.As(err, &changed) {
+	if _, err := Start(t.Context(), Spec{Name: "test", Path: path, SHA256: sum}, zerolog.Nop()); !errors.As(err,
+		&changed) {
 		t.Errorf("a changed file: %v", err)
 	}
 }
@@ -648,7 +714,12 @@ func TestChecksum(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	t.Setenv("NATGO_TEST_SECRET", "canary-secret")
 	t.Setenv("NATGO_TEST_GRANTED", "canary-granted")
-	_, err := Start(t.Context(), Spec{Name: "test", Path: testPlugin, Args: []string{"env"}, Env: []string{"NATGO_TEST_GRANTED"}}, zerolog.Nop())
+	_, err := Start(t.Context(), Spec{
+		Name: "test",
+		Path: testPlugin,
+		Args: []string{"env"},
+		Env:  []string{"NATGO_TEST_GRANTED"},
+	}, zerolog.Nop())
 	if err == nil {
 		t.Fatal("it started")
 	}
@@ -741,7 +812,11 @@ func beHost(plugin string) int {
 	if os.Getenv("NATGO_TEST_STOCK") != "" {
 		return beStockHost(plugin)
 	}
-	p, err := Start(context.Background(), Spec{Name: "test", Path: plugin, Args: strings.Fields(os.Getenv("NATGO_TEST_ARGS"))}, zerolog.Nop())
+	p, err := Start(context.Background(), Spec{
+		Name: "test",
+		Path: plugin,
+		Args: strings.Fields(os.Getenv("NATGO_TEST_ARGS")),
+	}, zerolog.Nop())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -750,8 +825,8 @@ func beHost(plugin string) int {
 	select {}
 }
 
-// The sweep goes by locks, not by what is written into the folder: a folder with an owner stays, in whatever namespace the
-// owner lives, and nothing is killed that does not carry the mark, whatever a plugin writes there.
+// The sweep goes by locks, not by what is written into the folder: a folder with an owner stays, in whatever namespace
+// the owner lives, and nothing is killed that does not carry the mark, whatever a plugin writes there.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
@@ -803,7 +878,12 @@ func TestSweep(t *testing.T) {
 // A socket folder that somebody has removed is made again; a plugin that can't get one fails, and nothing hangs.
 func TestSocketFolderGone(t *testing.T) {
 	t.Parallel()
-	p, err := Start(t.Context(), Spec{Name: "test", Path: testPlugin, Backoff: time.Millisecond, Failures: 4}, zerolog.Nop())
+	p, err := Start(t.Context(), Spec{
+		Name:     "test",
+		Path:     testPlugin,
+		Backoff:  time.Millisecond,
+		Failures: 4,
+	}, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// gate lets many workers share an instance, or one have it alone. A process serves the sessions of several builders, so a
-// crash hits them all; the one that looks for its culprit must be alone, or the others would seem to be at fault.
+// gate lets many workers share an instance, or one have it alone. A process serves the sessions of several builders, so
+// a crash hits them all; the one that looks for its culprit must be alone, or the others would seem to be at fault.
 type gate struct {
 	mu      sync.Mutex
 	sharing int

@@ -20,8 +20,8 @@ import (
 	"github.com/nat-go/nat-go/plugins/wire"
 )
 
-// The holes of go-plugin's stock path (Cmd instead of our own runner), each beside what this package does: were one closed
-// upstream, its test says so; were our cure lost, it fails.
+// The holes of go-plugin's stock path (Cmd instead of our own runner), each beside what this package does: were one
+// closed upstream, its test says so; were our cure lost, it fails.
 
 func stockConfig(path string, args ...string) *plugin.ClientConfig {
 	return &plugin.ClientConfig{
@@ -68,7 +68,8 @@ func TestHoleStderrPanicsHost(t *testing.T) {
 		t.Logf("%s: %s", closedUpstream, out)
 	}
 	for _, pid := range running(testPlugin) { // the plugin outlives the host that panicked
-		if cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); bytes.Contains(cmdline, []byte("odd stderr")) {
+		if cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); bytes.Contains(cmdline,
+			[]byte("odd stderr")) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
@@ -109,7 +110,11 @@ func TestHoleKillBlocks(t *testing.T) {
 	_ = syscall.Kill(pid, syscall.SIGKILL)
 	<-killed
 
-	p, err := Start(t.Context(), Spec{Name: "test", Path: testPlugin, DrainTimeout: 300 * time.Millisecond}, zerolog.Nop())
+	p, err := Start(t.Context(), Spec{
+		Name:         "test",
+		Path:         testPlugin,
+		DrainTimeout: 300 * time.Millisecond,
+	}, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +148,8 @@ func TestHoleOrphans(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		alive := true
-		for end := time.Now().Add(1500 * time.Millisecond); alive && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(1500 * time.Millisecond); alive &&
+			time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 			alive = lives(pid)
 		}
 		if alive {
@@ -177,7 +183,11 @@ func TestHoleLongLineStalls(t *testing.T) {
 		t.Log(closedUpstream)
 	}
 	c.Kill()
-	p, err := Start(t.Context(), Spec{Name: "test", Path: testPlugin, Args: []string{"long line", ourFile}}, zerolog.Nop())
+	p, err := Start(t.Context(), Spec{
+		Name: "test",
+		Path: testPlugin,
+		Args: []string{"long line", ourFile},
+	}, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,8 +23,8 @@ import (
 
 var testPlugin string
 
-// TestMain builds the test plugin, and fails the whole if the tests leave a process, a goroutine, a file descriptor or a
-// socket folder behind.
+// TestMain builds the test plugin, and fails the whole if the tests leave a process, a goroutine, a file descriptor or
+// a socket folder behind.
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "natgo-host")
 	if err != nil {
@@ -137,7 +137,11 @@ func TestPipeline(t *testing.T) {
 	for _, instances := range []int{1, 3} {
 		t.Run(fmt.Sprint(instances), func(t *testing.T) {
 			t.Parallel()
-			p, err := Start(t.Context(), Spec{Name: "test", Path: testPlugin, Instances: instances}, zerolog.New(zerolog.NewTestWriter(t)))
+			p, err := Start(t.Context(), Spec{
+				Name:      "test",
+				Path:      testPlugin,
+				Instances: instances,
+			}, zerolog.New(zerolog.NewTestWriter(t)))
 			if err != nil {
 				t.Fatal(err)
 			}

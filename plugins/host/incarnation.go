@@ -59,11 +59,15 @@ type connector func(ctx context.Context, number int) (*incarnation, error)
 // dialOptions bound what a plugin can send us in one message.
 func dialOptions() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithDefaultCallOptions(
-		grpc.ForceCodecV2(wire.Codec), grpc.MaxCallRecvMsgSize(2*wire.FrameLimitBytes), grpc.MaxCallSendMsgSize(8*wire.FrameLimitBytes))}
+		grpc.ForceCodecV2(wire.Codec), grpc.MaxCallRecvMsgSize(2*wire.FrameLimitBytes),
+		grpc.MaxCallSendMsgSize(8*wire.FrameLimitBytes))}
 }
 
 // seeConn notes the connection that a stream is opened on.
-func (inc *incarnation) seeConn(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (inc *incarnation) seeConn(
+	ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer,
+	opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
 	inc.connsMu.Lock()
 	if !slices.Contains(inc.conns, cc) {
 		inc.conns = append(inc.conns, cc)
@@ -72,7 +76,9 @@ func (inc *incarnation) seeConn(ctx context.Context, desc *grpc.StreamDesc, cc *
 	return streamer(ctx, desc, cc, method, opts...)
 }
 
-func (inc *incarnation) clientConfig(spec *Spec, runDir string, log zerolog.Logger, pump *logPump) *plugin.ClientConfig {
+func (inc *incarnation) clientConfig(
+	spec *Spec, runDir string, log zerolog.Logger, pump *logPump,
+) *plugin.ClientConfig {
 	return &plugin.ClientConfig{
 		HandshakeConfig:  Handshake,
 		VersionedPlugins: map[int]plugin.PluginSet{wire.ProtocolVersion: {}},

@@ -41,9 +41,16 @@ func TestHoleKeepalive(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				lis := bufconn.Listen(1 << 16)
 				stop := serve(lis)
-				conn, err := grpc.NewClient("passthrough:memory", grpc.WithTransportCredentials(insecure.NewCredentials()),
-					grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) }),
-					grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 3 * time.Second, PermitWithoutStream: true}))
+				conn, err := grpc.NewClient("passthrough:memory",
+					grpc.WithTransportCredentials(insecure.NewCredentials()),
+					grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+						return lis.DialContext(ctx)
+					}),
+					grpc.WithKeepaliveParams(keepalive.ClientParameters{
+						Time:                10 * time.Second,
+						Timeout:             3 * time.Second,
+						PermitWithoutStream: true,
+					}))
 				if err != nil {
 					t.Fatal(err)
 				}

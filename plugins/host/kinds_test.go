@@ -36,13 +36,19 @@ func branched(id string, reward float64) *ttc.Example {
 		n = add(len(ex.Graph.Nodes)-1, ttc.No, chat.Message{Role: "tool", Text: "Error: limit", ToolCallID: "c"})
 		n.Error, n.TokenIDs = &failed, []int32{}
 	}
-	add(4, ttc.Yes, chat.Message{Role: "assistant", Text: "here", Reasoning: "hm", ReasoningKey: "reasoning_content"}).FinishReason = "stop"
+	add(4, ttc.Yes, chat.Message{
+		Role:         "assistant",
+		Text:         "here",
+		Reasoning:    "hm",
+		ReasoningKey: "reasoning_content",
+	}).FinishReason = "stop"
 	add(4, ttc.Assumed, chat.Message{Role: "assistant", Text: "or here"}) // the branch
 	return ex
 }
 
-// The protocol carries all there is: a distillation with two sites and hints, a rollout with ids, log-probs and a branch, and
-// a task of three examples, through SDK, wire and host, in a real process. With this it was frozen at minor 0.
+// The protocol carries all there is: a distillation with two sites and hints, a rollout with ids, log-probs and a
+// branch, and a task of three examples, through SDK, wire and host, in a real process. With this it was frozen at minor
+// 0.
 func TestAllKinds(t *testing.T) {
 	t.Parallel()
 	p, err := Start(t.Context(), Spec{Name: "test", Path: testPlugin}, zerolog.Nop())
@@ -74,12 +80,43 @@ func TestAllKinds(t *testing.T) {
 	score, one := 0.5, 1.0
 	want := []builders.Record{
 		&builders.Distillation{Head: builders.Head{Turn: "d", Metadata: []byte(`{"x":NaN}`)}, Messages: span(5), Sites: []builders.Site{
-			{Call: 1, CallSeq: 0, Result: 2, Target: builders.FailedTurn, Tool: "search", Error: "schema", Hint: "limit is a number", HintSource: "schema", HintKind: builders.Knowable},
-			{Call: 3, CallSeq: 1, Result: 4, Target: builders.NextTurn, Tool: "search", Error: "tool_error", Hint: "a\xed\xa0\x80b", HintSource: "success", HintKind: builders.Hindsight},
+			{
+				Call:       1,
+				CallSeq:    0,
+				Result:     2,
+				Target:     builders.FailedTurn,
+				Tool:       "search",
+				Error:      "schema",
+				Hint:       "limit is a number",
+				HintSource: "schema",
+				HintKind:   builders.Knowable,
+			},
+			{
+				Call:       3,
+				CallSeq:    1,
+				Result:     4,
+				Target:     builders.NextTurn,
+				Tool:       "search",
+				Error:      "tool_error",
+				Hint:       "a\xed\xa0\x80b",
+				HintSource: "success",
+				HintKind:   builders.Hindsight,
+			},
 		}},
 		&builders.Rollout{Messages: span(6), Reward: &one, Task: "task"},
-		&builders.Demonstration{Messages: builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: ms}, Train: builders.TrainFlagged, Trained: make([]bool, 7), Weight: 1, Score: &score},
-		&builders.Preference{Prompt: builders.Content{Text: "p"}, Chosen: builders.Content{Text: "c"}, Rejected: builders.Content{Text: "r"}, Reward: 1},
+		&builders.Demonstration{
+			Messages: builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: ms},
+			Train:    builders.TrainFlagged,
+			Trained:  make([]bool, 7),
+			Weight:   1,
+			Score:    &score,
+		},
+		&builders.Preference{
+			Prompt:   builders.Content{Text: "p"},
+			Chosen:   builders.Content{Text: "c"},
+			Rejected: builders.Content{Text: "r"},
+			Reward:   1,
+		},
 	}
 	if d := cmp.Diff(want, got[0].Records, cmpopts.EquateEmpty()); d != "" {
 		t.Error(d)
@@ -88,7 +125,8 @@ func TestAllKinds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := passage.Nodes[3]; len(passage.Nodes) != 6 || n.TokenIDs[2] != 8 || n.LogProbs[1] != -0.25 || passage.Nodes[5].Message.Text != "or here" {
+	if n := passage.Nodes[3]; len(passage.Nodes) != 6 || n.TokenIDs[2] != 8 || n.LogProbs[1] != -0.25 ||
+		passage.Nodes[5].Message.Text != "or here" {
 		t.Errorf("%+v", passage.Nodes)
 	}
 }

@@ -149,7 +149,9 @@ func (p *logPump) keep(line string) {
 }
 
 func startsTrace(line string) bool {
-	for _, s := range []string{"panic: ", "fatal error: ", "Traceback (most recent call last)", "goroutine ", "SIGSEGV", "runtime: "} {
+	for _, s := range []string{
+		"panic: ", "fatal error: ", "Traceback (most recent call last)", "goroutine ", "SIGSEGV", "runtime: ",
+	} {
 		if strings.HasPrefix(line, s) {
 			return true
 		}

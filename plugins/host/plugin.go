@@ -35,8 +35,8 @@ type Plugin struct {
 	instances []*instance
 }
 
-// Start starts a plugin and asks what it is. All its processes are up when it returns. The error is a *StartError where the
-// program is at fault. Close must be called.
+// Start starts a plugin and asks what it is. All its processes are up when it returns. The error is a *StartError where
+// the program is at fault. Close must be called.
 func Start(ctx context.Context, spec Spec, log zerolog.Logger) (*Plugin, error) {
 	if !supported {
 		return nil, errors.New("plugins run on Linux and macOS only")
@@ -54,14 +54,21 @@ func Start(ctx context.Context, spec Spec, log zerolog.Logger) (*Plugin, error) 
 }
 
 // Connect is Start for a plugin that is served in memory: dial makes a connection to it. It is for tests.
-func Connect(ctx context.Context, spec Spec, dial func(context.Context) (net.Conn, error), log zerolog.Logger) (*Plugin, error) {
+func Connect(
+	ctx context.Context, spec Spec, dial func(context.Context) (net.Conn, error), log zerolog.Logger,
+) (*Plugin, error) {
 	p := &Plugin{spec: spec.withDefaults(), log: log, secrets: new(secret.Values), connect: dialMemory(dial)}
 	return p.start(ctx)
 }
 
 func (p *Plugin) start(ctx context.Context) (*Plugin, error) {
 	for i := range p.spec.Instances {
-		p.instances = append(p.instances, &instance{plugin: p, index: i, gate: newGate(), startMu: make(chan struct{}, 1)})
+		p.instances = append(p.instances, &instance{
+			plugin:  p,
+			index:   i,
+			gate:    newGate(),
+			startMu: make(chan struct{}, 1),
+		})
 	}
 	var wg sync.WaitGroup
 	errs := make([]error, len(p.instances))
@@ -132,8 +139,8 @@ func (p *Plugin) callError(ctx context.Context, inc *incarnation, call string, e
 	return inc.crash(p, inc.reason(err))
 }
 
-// Close ends the plugin: its processes may finish what they are at for Spec.DrainTimeout, then they are killed. Nothing of
-// it is left when Close returns.
+// Close ends the plugin: its processes may finish what they are at for Spec.DrainTimeout, then they are killed. Nothing
+// of it is left when Close returns.
 func (p *Plugin) Close() {
 	var wg sync.WaitGroup
 	for _, in := range p.instances {

@@ -18,8 +18,8 @@ import (
 // mark that the plugin's processes carry.
 //
 // A plugin can write here, as all that the user runs can. Nothing is killed for what is written here but processes that
-// carry the mark in their environment, where we have put it: plugins and what they started. Another program has it there
-// only if it was started with a plugin's environment on purpose.
+// carry the mark in their environment, where we have put it: plugins and what they started. Another program has it
+// there only if it was started with a plugin's environment on purpose.
 type runDir struct {
 	path string
 	mark string
@@ -62,7 +62,8 @@ func (d *runDir) claim() (err error) {
 	if err := unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return err
 	}
-	if err := os.Rename(d.lock.Name(), d.path+lockEnding); err != nil { //nolint:forbidigo // it is held already, and nothing to sync
+	if err := os.Rename(d.lock.Name(), d.path+lockEnding); err !=
+		nil { //nolint:forbidigo // it is held already, and nothing to sync
 		return err
 	}
 	return os.Mkdir(d.path, 0o700)

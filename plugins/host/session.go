@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Session is an ordered pipeline through one builder: what Send takes, Recv gives back with its results, in the same order.
-// Send and CloseSend belong to one goroutine, Recv to another.
+// Session is an ordered pipeline through one builder: what Send takes, Recv gives back with its results, in the same
+// order. Send and CloseSend belong to one goroutine, Recv to another.
 type Session struct {
 	plugin  *Plugin
 	builder BuilderInfo
@@ -34,8 +34,8 @@ type Session struct {
 	failures atomic.Int64
 }
 
-// Result is what became of a group. Records and Drops stand unless Reason says that the group was dropped whole: then there
-// are no records, and one drop of unit "group".
+// Result is what became of a group. Records and Drops stand unless Reason says that the group was dropped whole: then
+// there are no records, and one drop of unit "group".
 type Result struct {
 	Group   *ttc.Group
 	Records []builders.Record
@@ -66,8 +66,8 @@ type job struct {
 	done   chan struct{}
 }
 
-// Open makes a session of a builder with a config, a JSON object. name is what the user calls the builder. The error is a
-// *ConfigError where the plugin refuses the config. Canceling ctx ends the session.
+// Open makes a session of a builder with a config, a JSON object. name is what the user calls the builder. The error is
+// a *ConfigError where the plugin refuses the config. Canceling ctx ends the session.
 func (p *Plugin) Open(ctx context.Context, builder, name string, config []byte) (*Session, error) {
 	info, err := p.Builder(builder)
 	if err != nil {
@@ -83,8 +83,13 @@ func (p *Plugin) Open(ctx context.Context, builder, name string, config []byte) 
 		}
 	}
 	s := &Session{
-		plugin: p, builder: info, name: name, config: config, queue: make(chan *job, queuedJobs), order: make(chan *job, maxJobs),
-		window: newWindow(p.spec.Window),
+		plugin:  p,
+		builder: info,
+		name:    name,
+		config:  config,
+		queue:   make(chan *job, queuedJobs),
+		order:   make(chan *job, maxJobs),
+		window:  newWindow(p.spec.Window),
 	}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	for _, in := range p.instances {
@@ -100,8 +105,8 @@ const (
 	queuedJobs = 64
 )
 
-// Send hands a group over. It waits while Spec.Window bytes of groups are in hand. The group must not change until Recv has
-// returned it. The error is the session's end.
+// Send hands a group over. It waits while Spec.Window bytes of groups are in hand. The group must not change until Recv
+// has returned it. The error is the session's end.
 func (s *Session) Send(ctx context.Context, g *ttc.Group) error {
 	s.sent++
 	j := &job{number: s.sent, group: g, bytes: sizeOf(g), done: make(chan struct{})}
@@ -196,7 +201,12 @@ func (s *Session) end(err error) error {
 
 // refuse answers a job with the drop of its group.
 func (s *Session) refuse(j *job, reason ledger.Reason, err error) {
-	j.result = Result{Group: j.group, Reason: reason, Err: err, Drops: []ledger.Drop{groupDrop(j.group, s.name, reason, err.Error())}}
+	j.result = Result{
+		Group:  j.group,
+		Reason: reason,
+		Err:    err,
+		Drops:  []ledger.Drop{groupDrop(j.group, s.name, reason, err.Error())},
+	}
 	close(j.done)
 }
 
@@ -244,7 +254,8 @@ func (s *Session) logFailure(g *ttc.Group, r *wire.Results) {
 	if n > loggedFailures {
 		return
 	}
-	s.plugin.log.Warn().Str("builder", s.name).Str("group", g.Key).Str("stack", r.Stack).Msg("the builder failed on a group: " + firstLine(r.Failure))
+	s.plugin.log.Warn().Str("builder", s.name).Str("group", g.Key).Str("stack", r.Stack).
+		Msg("the builder failed on a group: " + firstLine(r.Failure))
 	if n == loggedFailures {
 		s.plugin.log.Warn().Str("builder", s.name).Msg("further groups that the builder fails on are dropped without a line here")
 	}

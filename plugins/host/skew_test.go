@@ -32,9 +32,18 @@ type everything struct{}
 func (everything) Build(_ context.Context, g *ttc.Group, out builders.Output) error {
 	for e := range g.Examples {
 		head := builders.Head{Example: e, Turn: "t", Metadata: []byte(`{}`)}
-		ms := builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: []chat.Message{{Role: "user", Form: chat.Text, Text: "hi"}}}
+		ms := builders.Content{
+			Ref:      builders.Ref{Part: builders.InlineMessages},
+			Messages: []chat.Message{{Role: "user", Form: chat.Text, Text: "hi"}},
+		}
 		for _, r := range []builders.Record{
-			&builders.Preference{Head: head, Prompt: builders.Content{Text: "p"}, Chosen: builders.Content{Text: "c"}, Rejected: builders.Content{Text: "r"}, Reward: 1},
+			&builders.Preference{
+				Head:     head,
+				Prompt:   builders.Content{Text: "p"},
+				Chosen:   builders.Content{Text: "c"},
+				Rejected: builders.Content{Text: "r"},
+				Reward:   1,
+			},
 			&builders.Demonstration{Head: head, Messages: ms, Weight: 1},
 			&builders.Rollout{Head: head, Messages: ms, Task: "task"},
 			&builders.Distillation{Head: head, Messages: ms, Sites: []builders.Site{{Hint: "h", Tool: "search"}}},
@@ -60,8 +69,8 @@ func (c countOnly) Record(r builders.Record) error {
 	return c.Count("pairs", 1)
 }
 
-// skewed is the codec of a plugin whose other side is a minor version away: to the plugin the host is the newer one, or to
-// the host the plugin is. What the newer side sends has a field in each message that the older one does not know.
+// skewed is the codec of a plugin whose other side is a minor version away: to the plugin the host is the newer one, or
+// to the host the plugin is. What the newer side sends has a field in each message that the older one does not know.
 type skewed struct {
 	encoding.CodecV2
 	newerPlugin, newerHost bool
@@ -114,11 +123,18 @@ func TestVersionSkew(t *testing.T) {
 		lis := bufconn.Listen(1 << 16)
 		server := grpc.NewServer(grpc.ForceServerCodecV2(codec))
 		pb.RegisterBuilderServer(server, sdk.NewService(sdk.Plugin{Name: "test", Version: "1", Builders: []sdk.Factory{
-			sdk.New(builders.Info{Name: "all", Kinds: []builders.Kind{builders.KindPreference, builders.KindDemonstration, builders.KindRollout, builders.KindDistillation}},
+			sdk.New(builders.Info{
+				Name: "all",
+				Kinds: []builders.Kind{
+					builders.KindPreference, builders.KindDemonstration, builders.KindRollout,
+					builders.KindDistillation,
+				},
+			},
 				func(*struct{}) (builders.Builder, error) { return everything{}, nil }),
 		}}))
 		go func() { _ = server.Serve(lis) }()
-		p, err := Connect(t.Context(), Spec{Name: "test"}, func(ctx context.Context) (net.Conn, error) { return lis.DialContext(ctx) }, zerolog.Nop())
+		p, err := Connect(t.Context(), Spec{Name: "test"},
+			func(ctx context.Context) (net.Conn, error) { return lis.DialContext(ctx) }, zerolog.Nop())
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -136,7 +152,8 @@ func TestVersionSkew(t *testing.T) {
 		if want == nil {
 			want = got
 		}
-		if d := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Result{}, ttc.Graph{}), cmpopts.IgnoreFields(Result{}, "Group")); d != "" {
+		if d := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Result{}, ttc.Graph{}),
+			cmpopts.IgnoreFields(Result{}, "Group")); d != "" {
 			t.Errorf("%s:\n%s", name, d)
 		}
 		s.Close()

@@ -20,16 +20,18 @@ type Spec struct {
 
 	Dir string // working directory; the host's
 
-	SHA256 string            // hex; the file is copied, the copy checked and run. Empty: run as it is
-	Beside map[string]string // with SHA256: files beside Path that it loads, by name, with their checksums; copied and checked with it
-	Env    []string          // names of variables it is granted, besides the harmless ones
+	SHA256 string // hex; the file is copied, the copy checked and run. Empty: run as it is
+	// With SHA256: files beside Path that it loads, by name, with their checksums; copied and checked with it.
+	Beside map[string]string
+	Env    []string // names of variables it is granted, besides the harmless ones
 
 	Reattach string // address of a plugin that runs already (--debug): "unix:/path"; nothing is started or stopped
 
 	Instances    int           // processes; 1
 	StartTimeout time.Duration // from start to handshake; 10 s
 	CallTimeout  time.Duration // of a call that is no stream; 10 s
-	BatchTimeout time.Duration // without a sign of life while it has groups in hand; 60 s. Progress counts, ten times over
+	// Without a sign of life while it has groups in hand; 60 s. Progress counts, ten times over.
+	BatchTimeout time.Duration
 	DrainTimeout time.Duration // to end by itself when asked; 5 s
 	Memory       int64         // resident bytes of one process; 0: no limit
 	GroupLimit   int           // bytes of one group; 1 GiB
@@ -38,7 +40,8 @@ type Spec struct {
 	Backoff      time.Duration // pause after the second failure in a row, doubled with each; 250 ms, at most 30 s
 	Failures     int           // failures in a row, without a finished group in between, that end the run; 10
 
-	// Known reports whether a drop reason is one that the program explains; any other gets the plugin's name. Nil: none is.
+	// Known reports whether a drop reason is one that the program explains; any other gets the plugin's name. Nil: none
+	// is.
 	Known func(ledger.Reason) bool
 }
 
@@ -72,7 +75,8 @@ func def[T comparable](v *T, d T) {
 // baseEnv is what every plugin may see of the host's environment.
 var baseEnv = []string{
 	"PATH", "HOME", "USER", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR",
-	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "GOMAXPROCS", "GOGC", "GOTRACEBACK",
+	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "GOMAXPROCS", "GOGC",
+	"GOTRACEBACK",
 	"XDG_CACHE_HOME", "GOCOVERDIR",
 }
 

@@ -14,7 +14,8 @@ const (
 	closed         // the plugin was stopped
 )
 
-// supervisor is the state of an instance. It is a value: step makes the next one of it and an event, and nothing else does.
+// supervisor is the state of an instance. It is a value: step makes the next one of it and an event, and nothing else
+// does.
 type supervisor struct {
 	phase    phase
 	failures int // in a row, without a finished group in between

@@ -11,11 +11,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever happens to an instance: it starts only from rest or after a pause, takes groups only when it was started, pauses
-// longer with each failure, gives up after so many in a row, and never comes back from a stop.
+// Whatever happens to an instance: it starts only from rest or after a pause, takes groups only when it was started,
+// pauses longer with each failure, gives up after so many in a row, and never comes back from a stop.
 func TestSupervisor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		spec := Spec{Failures: rapid.IntRange(1, 12).Draw(t, "failures"), Backoff: time.Duration(rapid.IntRange(1, 1000).Draw(t, "ms")) * time.Millisecond}.withDefaults()
+		spec := Spec{
+			Failures: rapid.IntRange(1, 12).Draw(t, "failures"),
+			Backoff:  time.Duration(rapid.IntRange(1, 1000).Draw(t, "ms")) * time.Millisecond,
+		}.withDefaults()
 		var s supervisor
 		failures, starts := 0, 0
 		for range rapid.IntRange(1, 200).Draw(t, "events") {
@@ -53,7 +56,8 @@ func TestSupervisor(t *testing.T) {
 				failures = 0
 			}
 			if s.failures != failures || s.starts != starts {
-				t.Fatalf("it counts %d failures and %d starts; there were %d and %d", s.failures, s.starts, failures, starts)
+				t.Fatalf("it counts %d failures and %d starts; there were %d and %d", s.failures, s.starts, failures,
+					starts)
 			}
 		}
 	})

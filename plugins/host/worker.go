@@ -145,7 +145,8 @@ const aloneTries = 3
 func fatal(ctx context.Context, err error) bool {
 	var circuit *CircuitError
 	var config *ConfigError
-	return ctx.Err() != nil || errors.As(err, &circuit) || errors.As(err, &config) || errors.Is(err, errStopped) || errors.Is(err, errNoCredit)
+	return ctx.Err() != nil || errors.As(err, &circuit) || errors.As(err, &config) || errors.Is(err, errStopped) ||
+		errors.Is(err, errNoCredit)
 }
 
 func (w *worker) poison(j *job, cause error) {
@@ -156,7 +157,9 @@ func (w *worker) poison(j *job, cause error) {
 
 // attempt sends jobs over one stream until the feed ends, pause is closed, or something fails; in lockstep, one at a
 // time. It returns the jobs that were taken from the feed and have no result; more says that the feed may have more.
-func (w *worker) attempt(ctx context.Context, feed <-chan *job, pause <-chan struct{}, lockstep bool) (inHand []*job, more bool, err error) {
+func (w *worker) attempt(
+	ctx context.Context, feed <-chan *job, pause <-chan struct{}, lockstep bool,
+) (inHand []*job, more bool, err error) {
 	inc, err := w.instance.incarnation(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -237,7 +240,8 @@ func (w *worker) attempt(ctx context.Context, feed <-chan *job, pause <-chan str
 // ours reports whether an error is the host's own finding about a plugin, not what a call came back with.
 func ours(err error) bool {
 	var stuck *deadlineError
-	return errors.As(err, &stuck) || errors.Is(err, errProtocol) || errors.Is(err, errNoCredit) || errors.Is(err, errYielded) || errors.Is(err, errNoEnd)
+	return errors.As(err, &stuck) || errors.Is(err, errProtocol) || errors.Is(err, errNoCredit) ||
+		errors.Is(err, errYielded) || errors.Is(err, errNoEnd)
 }
 
 // attempt is one Build stream.
@@ -297,7 +301,12 @@ func (a *attempt) open(timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(a.ctx, timeout)
 	defer cancel()
 	s := a.session
-	m, err := a.inc.rpc.Open(ctx, &pb.OpenRequest{Builder: s.builder.Name, Config: s.config, Name: s.name, ProtocolMinor: wire.Minor})
+	m, err := a.inc.rpc.Open(ctx, &pb.OpenRequest{
+		Builder:       s.builder.Name,
+		Config:        s.config,
+		Name:          s.name,
+		ProtocolMinor: wire.Minor,
+	})
 	if err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded {
 			return &deadlineError{fmt.Sprintf("it did not answer Open for %s", timeout)}
@@ -467,8 +476,8 @@ func (a *attempt) endIfDone() error {
 	return a.stream.CloseSend()
 }
 
-// read reads the stream to its end, whatever the consumer does: the plugin's credits for us count at once, and so does what
-// it spends of ours.
+// read reads the stream to its end, whatever the consumer does: the plugin's credits for us count at once, and so does
+// what it spends of ours.
 func (a *attempt) read() error {
 	spent := int64(0)
 	for {
@@ -577,8 +586,9 @@ func (a *attempt) part(reader *wire.RecordReader, part *pb.ResultPart) error {
 	return nil
 }
 
-// grant lets the plugin send a frame more, for one that was taken in, when the consumer has room for it. Who has the instance
-// alone, or has it while somebody else wants it, does not wait for the consumer: that may be waiting for just them.
+// grant lets the plugin send a frame more, for one that was taken in, when the consumer has room for it. Who has the
+// instance alone, or has it while somebody else wants it, does not wait for the consumer: that may be waiting for just
+// them.
 func (a *attempt) grant() error {
 	if !a.lockstep && a.full() {
 		a.waiting.Store(true)

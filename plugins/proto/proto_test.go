@@ -28,7 +28,9 @@ func describe(f protoreflect.FileDescriptor) []string {
 			} else if d.Enum() != nil {
 				typ = string(d.Enum().Name())
 			}
-			out = append(out, fmt.Sprintf("message %s %d %s %s %s presence=%v packed=%v", m.FullName(), d.Number(), d.Name(), d.Cardinality(), typ, d.HasPresence(), d.IsPacked()))
+			out = append(out,
+				fmt.Sprintf("message %s %d %s %s %s presence=%v packed=%v", m.FullName(), d.Number(), d.Name(),
+					d.Cardinality(), typ, d.HasPresence(), d.IsPacked()))
 		}
 		for i := range m.Messages().Len() {
 			message(m.Messages().Get(i))
@@ -48,15 +50,17 @@ func describe(f protoreflect.FileDescriptor) []string {
 		s := f.Services().Get(i)
 		for j := range s.Methods().Len() {
 			m := s.Methods().Get(j)
-			out = append(out, fmt.Sprintf("rpc %s(%s stream=%v) returns (%s stream=%v)", m.FullName(), m.Input().Name(), m.IsStreamingClient(), m.Output().Name(), m.IsStreamingServer()))
+			out = append(out,
+				fmt.Sprintf("rpc %s(%s stream=%v) returns (%s stream=%v)", m.FullName(), m.Input().Name(),
+					m.IsStreamingClient(), m.Output().Name(), m.IsStreamingServer()))
 		}
 	}
 	sort.Strings(out)
 	return out
 }
 
-// The protocol is frozen: what a released plugin or host may rely on is never changed or removed. What is added here is a
-// minor version of its own.
+// The protocol is frozen: what a released plugin or host may rely on is never changed or removed. What is added here is
+// a minor version of its own.
 func TestDescriptorIsFrozen(t *testing.T) {
 	const golden = "testdata/descriptor.txt"
 	now := describe(pb.File_nat_builder_v1_builder_proto)

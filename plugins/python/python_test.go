@@ -137,7 +137,11 @@ func BenchmarkLoad(b *testing.B) {
 
 func row(rng *rand.Rand, c *batch.Channel, n int) *batch.Row {
 	r := &batch.Row{Weight: 1, Meta: batch.Meta{
-		Record: fmt.Sprintf("%04x", n), Ordinal: int64(n), Example: fmt.Sprint("e", n), Messages: []int{1}, IDs: "sampled",
+		Record:   fmt.Sprintf("%04x", n),
+		Ordinal:  int64(n),
+		Example:  fmt.Sprint("e", n),
+		Messages: []int{1},
+		IDs:      "sampled",
 	}}
 	for range c.Sides {
 		side := batch.Side{IDs: make([]int32, 8+rng.IntN(12)), Trained: []chat.Span{{Start: 1, End: 3}}}

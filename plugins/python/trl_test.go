@@ -72,7 +72,8 @@ func TestTRL(t *testing.T) {
 				return
 			}
 			scores := filepath.Join(dir, "reference.jsonl")
-			say("../../examples/composite-trainer/reference_logps.py", "--batches", filepath.Join(dir, "run", "batches"),
+			say("../../examples/composite-trainer/reference_logps.py", "--batches",
+				filepath.Join(dir, "run", "batches"),
 				"--model", filepath.Join(dir, "model"), "--output", scores)
 			file, err := os.Open(scores)
 			if err != nil {

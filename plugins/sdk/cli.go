@@ -77,7 +77,16 @@ func (p *Plugin) printDescription(w io.Writer) error {
 		for _, k := range b.Kinds {
 			kinds = append(kinds, k.String())
 		}
-		out.Builders = append(out.Builders, builder{b.Name, b.Version, b.Stability, b.Doc, b.Unit.String(), kinds, b.RawSteps, b.ConfigSchema})
+		out.Builders = append(out.Builders, builder{
+			b.Name,
+			b.Version,
+			b.Stability,
+			b.Doc,
+			b.Unit.String(),
+			kinds,
+			b.RawSteps,
+			b.ConfigSchema,
+		})
 	}
 	return encode(w, out)
 }

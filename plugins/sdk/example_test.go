@@ -24,7 +24,11 @@ func (b best) Build(_ context.Context, g *ttc.Group, out builders.Output) error 
 				continue
 			}
 			answer := builders.Content{Ref: builders.Ref{Part: builders.CandidateOutput, Example: e, Candidate: i}}
-			if err := out.Record(&builders.Demonstration{Head: builders.Head{Example: e}, Messages: answer, Weight: 1}); err != nil {
+			if err := out.Record(&builders.Demonstration{
+				Head:     builders.Head{Example: e},
+				Messages: answer,
+				Weight:   1,
+			}); err != nil {
 				return err
 			}
 		}
@@ -34,7 +38,10 @@ func (b best) Build(_ context.Context, g *ttc.Group, out builders.Output) error 
 
 func plugin() sdk.Plugin {
 	return sdk.Plugin{Name: "acme", Version: "1.0.0", Builders: []sdk.Factory{sdk.New(builders.Info{
-		Name: "best", Stability: "beta", Doc: "imitate good answers", Kinds: []builders.Kind{builders.KindDemonstration},
+		Name:      "best",
+		Stability: "beta",
+		Doc:       "imitate good answers",
+		Kinds:     []builders.Kind{builders.KindDemonstration},
 	}, func(c *Config) (builders.Builder, error) { return best{*c}, nil })}}
 }
 

@@ -24,8 +24,9 @@ type Factory struct {
 	make func(config any) (builders.Builder, error)
 }
 
-// New describes a builder whose config is a C. build gets a config with defaults filled in that passed its tags' rules; an
-// error from it is a finding about the config as a whole. A mistake in the tags of C is a panic: it is one in the program.
+// New describes a builder whose config is a C. build gets a config with defaults filled in that passed its tags' rules;
+// an error from it is a finding about the config as a whole. A mistake in the tags of C is a panic: it is one in the
+// program.
 func New[C any](info builders.Info, build func(*C) (builders.Builder, error)) Factory {
 	info.Config = new(C)
 	return Factory{
@@ -41,8 +42,8 @@ func (f Factory) Info() builders.Info { return f.info }
 // Schema is the JSON Schema of the builder's config.
 func (f Factory) Schema() []byte { return f.spec.JSONSchema() }
 
-// Open makes a builder of a config, a JSON or YAML object; empty stands for {}. It returns no builder if a finding is an
-// error.
+// Open makes a builder of a config, a JSON or YAML object; empty stands for {}. It returns no builder if a finding is
+// an error.
 func (f Factory) Open(config []byte) (builders.Builder, []finding.Finding) {
 	if len(config) == 0 {
 		config = []byte("{}")
@@ -83,7 +84,13 @@ func (p *Plugin) describe() wire.Description {
 			i.Version = p.Version
 		}
 		d.Builders = append(d.Builders, wire.BuilderInfo{
-			Name: i.Name, Version: i.Version, Stability: i.Stability, Doc: i.Doc, Unit: i.Unit, Kinds: i.Kinds, RawSteps: i.RawSteps,
+			Name:         i.Name,
+			Version:      i.Version,
+			Stability:    i.Stability,
+			Doc:          i.Doc,
+			Unit:         i.Unit,
+			Kinds:        i.Kinds,
+			RawSteps:     i.RawSteps,
 			ConfigSchema: f.Schema(),
 		})
 	}
@@ -101,7 +108,13 @@ func wireFindings(fs []finding.Finding) []wire.Finding {
 		if fix == "" && f.Suggestion != "" {
 			fix = fmt.Sprintf("did you mean %s?", f.Suggestion)
 		}
-		out = append(out, wire.Finding{Pointer: f.Pointer, Message: f.Message, Fix: fix, Code: f.Code, Warning: f.Severity == finding.Warning})
+		out = append(out, wire.Finding{
+			Pointer: f.Pointer,
+			Message: f.Message,
+			Fix:     fix,
+			Code:    f.Code,
+			Warning: f.Severity == finding.Warning,
+		})
 	}
 	return out
 }

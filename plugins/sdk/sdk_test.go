@@ -21,7 +21,11 @@ func TestDependencies(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, line := range strings.Split(string(out), "\n") {
-		for _, bad := range []string{"tokenizers", "parquet", "klauspost", "hashicorp", "internal/process", "nat-go/builders/dpo", "nat-go/builders/sft", "nat-go/builders/sdpo", "nat-go/builders/grpo", "nat-go/collator", "nat-go/kernels", "nat-go/plugins/host", "nat-go/cmd", "nat-go/ttc/source"} {
+		for _, bad := range []string{
+			"tokenizers", "parquet", "klauspost", "hashicorp", "internal/process", "nat-go/builders/dpo",
+			"nat-go/builders/sft", "nat-go/builders/sdpo", "nat-go/builders/grpo", "nat-go/collator", "nat-go/kernels",
+			"nat-go/plugins/host", "nat-go/cmd", "nat-go/ttc/source",
+		} {
 			if strings.Contains(line, bad) {
 				t.Errorf("the SDK pulls in %s", line)
 			}
@@ -39,7 +43,12 @@ type testConfig struct {
 
 func testPlugin() Plugin {
 	return Plugin{Name: "test", Version: "1.2.3", Builders: []Factory{
-		New(builders.Info{Name: "best", Stability: "beta", Doc: "the best candidate", Kinds: []builders.Kind{builders.KindDemonstration}}, func(c *testConfig) (builders.Builder, error) {
+		New(builders.Info{
+			Name:      "best",
+			Stability: "beta",
+			Doc:       "the best candidate",
+			Kinds:     []builders.Kind{builders.KindDemonstration},
+		}, func(c *testConfig) (builders.Builder, error) {
 			if c.Fail == "config" {
 				return nil, errors.New("fail and least don't go together")
 			}
@@ -55,7 +64,11 @@ func (b best) Build(_ context.Context, g *ttc.Group, out builders.Output) error 
 		for i := range ex.Candidates {
 			if ex.Candidates[i].Score >= b.Least {
 				c := builders.Content{Ref: builders.Ref{Part: builders.CandidateOutput, Example: e, Candidate: i}}
-				if err := out.Record(&builders.Demonstration{Head: builders.Head{Example: e}, Messages: c, Weight: 1}); err != nil {
+				if err := out.Record(&builders.Demonstration{
+					Head:     builders.Head{Example: e},
+					Messages: c,
+					Weight:   1,
+				}); err != nil {
 					return err
 				}
 			}
@@ -115,7 +128,8 @@ func TestCommandLine(t *testing.T) {
 		t.Run(c.args, func(t *testing.T) {
 			var out, errs bytes.Buffer
 			code := commandLine(testPlugin(), strings.Fields(c.args), &out, &errs)
-			if code != c.code || !strings.Contains(out.String(), c.out) || !strings.Contains(strings.ToLower(errs.String()), strings.ToLower(c.err)) {
+			if code != c.code || !strings.Contains(out.String(), c.out) ||
+				!strings.Contains(strings.ToLower(errs.String()), strings.ToLower(c.err)) {
 				t.Errorf("%q: code %d\n%s\n%s", c.args, code, out.String(), errs.String())
 			}
 		})

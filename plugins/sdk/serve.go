@@ -82,10 +82,13 @@ func hostServer(p Plugin) *grpc.Server {
 	grpc_health_v1.RegisterHealthServer(s, h)
 	s.RegisterService(&grpc.ServiceDesc{
 		ServiceName: "plugin.GRPCController", HandlerType: (*any)(nil),
-		Methods: []grpc.MethodDesc{{MethodName: "Shutdown", Handler: func(_ any, _ context.Context, _ func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-			go s.Stop()
-			return &emptypb.Empty{}, nil
-		}}},
+		Methods: []grpc.MethodDesc{{
+			MethodName: "Shutdown",
+			Handler: func(_ any, _ context.Context, _ func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+				go s.Stop()
+				return &emptypb.Empty{}, nil
+			},
+		}},
 	}, nil)
 	return s
 }
@@ -97,7 +100,10 @@ func newServer() *grpc.Server {
 		grpc.ForceServerCodecV2(wire.Codec),
 		grpc.MaxRecvMsgSize(8*wire.FrameLimitBytes),
 		grpc.MaxSendMsgSize(wire.FrameLimitBytes),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
+			MinTime:             5 * time.Second,
+			PermitWithoutStream: true,
+		}),
 	)
 }
 

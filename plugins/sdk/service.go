@@ -142,7 +142,8 @@ func (s *service) Build(stream pb.Builder_BuildServer) error {
 	return c.build(b)
 }
 
-// conn is one Build stream: a reader that never waits for the builder, so that credits always get through, and the builder.
+// conn is one Build stream: a reader that never waits for the builder, so that credits always get through, and the
+// builder.
 type conn struct {
 	stream pb.Builder_BuildServer
 	sendMu sync.Mutex
@@ -265,7 +266,9 @@ func (c *conn) build(b builders.Builder) error {
 }
 
 // buildGroup calls the builder, and turns its error or panic into the group's failure.
-func (c *conn) buildGroup(ctx context.Context, b builders.Builder, w *wire.RecordWriter, number uint64, g *ttc.Group) (failure, stack string) {
+func (c *conn) buildGroup(
+	ctx context.Context, b builders.Builder, w *wire.RecordWriter, number uint64, g *ttc.Group,
+) (failure, stack string) {
 	defer func() {
 		if p := recover(); p != nil {
 			failure, stack = fmt.Sprintf("panic: %v", p), string(debug.Stack())

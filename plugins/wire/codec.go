@@ -12,8 +12,8 @@ import (
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 )
 
-// Codec is gRPC's own for protocol buffers, but for where its frames lie: gRPC keeps none of our size and clears each before
-// it is written over, which costs as much as copying it.
+// Codec is gRPC's own for protocol buffers, but for where its frames lie: gRPC keeps none of our size and clears each
+// before it is written over, which costs as much as copying it.
 var Codec encoding.CodecV2 = codec{}
 
 type codec struct{}

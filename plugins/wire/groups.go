@@ -169,8 +169,12 @@ func (w *GroupWriter) example(ex *ttc.Example) error {
 func (w *GroupWriter) node(n *ttc.Node) *pb.Node {
 	t := &w.texts
 	out := &pb.Node{
-		Parent: int64(n.Parent), Message: t.message(&n.Message), Sampled: pb.Sampled(n.Sampled), Policy: t.add(n.Policy),
-		FinishReason: t.add(n.FinishReason), Error: n.Error,
+		Parent:       int64(n.Parent),
+		Message:      t.message(&n.Message),
+		Sampled:      pb.Sampled(n.Sampled),
+		Policy:       t.add(n.Policy),
+		FinishReason: t.add(n.FinishReason),
+		Error:        n.Error,
 	}
 	if n.TokenIDs != nil {
 		out.TokenIds = &pb.TokenIDs{Values: n.TokenIDs}
@@ -204,7 +208,8 @@ func (w *GroupWriter) candidate(c *ttc.Candidate) *pb.Candidate {
 
 // addPrompt returns the index of p in the group's prompt table, sending it if it is new.
 func (w *GroupWriter) addPrompt(p *ttc.Prompt) uint32 {
-	if last := w.prompt; last != nil && last.Form == p.Form && last.Text == p.Text && sameMessages(last.Messages, p.Messages) {
+	if last := w.prompt; last != nil && last.Form == p.Form && last.Text == p.Text &&
+		sameMessages(last.Messages, p.Messages) {
 		return w.promptIndex
 	}
 	index, ok := uint32(0), false
@@ -219,7 +224,11 @@ func (w *GroupWriter) addPrompt(p *ttc.Prompt) uint32 {
 		index, ok = m.index, ok && m.n == len(p.Messages) && p.Form == ttc.MessagesPrompt
 	}
 	if !ok {
-		out := &pb.Prompt{Form: pb.PromptForm(p.Form), Text: w.texts.add(p.Text), Messages: w.texts.messages(p.Messages)}
+		out := &pb.Prompt{
+			Form:     pb.PromptForm(p.Form),
+			Text:     w.texts.add(p.Text),
+			Messages: w.texts.messages(p.Messages),
+		}
 		w.bytes += 12 + 32*len(p.Messages)
 		w.part.Prompts = append(w.part.Prompts, out)
 		w.nPrompts++
@@ -272,7 +281,9 @@ func (r *GroupReader) Part(p *pb.GroupPart) (*ttc.Group, error) {
 	}
 	for _, q := range p.Prompts {
 		r.prompts = append(r.prompts, ttc.Prompt{
-			Form: enum[ttc.PromptForm](&d, "prompt form", int32(q.GetForm()), 2), Text: d.text(q.GetText()), Messages: d.messages(q.GetMessages()),
+			Form:     enum[ttc.PromptForm](&d, "prompt form", int32(q.GetForm()), 2),
+			Text:     d.text(q.GetText()),
+			Messages: d.messages(q.GetMessages()),
 		})
 	}
 	for _, e := range p.Examples {
@@ -335,14 +346,24 @@ func (r *GroupReader) example(d *decoder, e *pb.Example) {
 		}
 	}
 	for _, s := range e.GetSteps() {
-		ex.Steps = append(ex.Steps, ttc.Step{Type: d.text(s.GetType()), Name: d.text(s.GetName()), Raw: d.raw(s.GetRaw())})
+		ex.Steps = append(ex.Steps, ttc.Step{
+			Type: d.text(s.GetType()),
+			Name: d.text(s.GetName()),
+			Raw:  d.raw(s.GetRaw()),
+		})
 	}
 }
 
 func (r *GroupReader) candidate(d *decoder, c *pb.Candidate) ttc.Candidate {
 	out := ttc.Candidate{
-		Step: d.text(c.GetStep()), Turn: d.text(c.GetTurn()), Index: c.GetIndex(), Output: d.text(c.GetOutput()),
-		Score: c.GetScore(), ScoreError: d.text(c.GetScoreError()), Metadata: d.raw(c.GetMetadata()), Offset: c.GetOffset(),
+		Step:       d.text(c.GetStep()),
+		Turn:       d.text(c.GetTurn()),
+		Index:      c.GetIndex(),
+		Output:     d.text(c.GetOutput()),
+		Score:      c.GetScore(),
+		ScoreError: d.text(c.GetScoreError()),
+		Metadata:   d.raw(c.GetMetadata()),
+		Offset:     c.GetOffset(),
 	}
 	if c != nil {
 		out.TurnIndex = c.TurnIndex

@@ -17,7 +17,8 @@ const (
 	CookieValue = "nat.builder.v1"
 )
 
-// ReattachVariable tells a host to attach to plugins that run already, under a debugger say: NAME=unix:PATH, comma separated.
+// ReattachVariable tells a host to attach to plugins that run already, under a debugger say: NAME=unix:PATH, comma
+// separated.
 const ReattachVariable = "NATGO_REATTACH"
 
 // Ping is the capability of a plugin that answers go-plugin's health check in a few seconds even while it builds.
@@ -57,7 +58,12 @@ func (d *Description) Describe() *pb.DescribeResponse {
 	out := &pb.DescribeResponse{Name: d.Name, Version: d.Version, ProtocolMinor: d.Minor, Capabilities: d.Capabilities}
 	for _, b := range d.Builders {
 		info := &pb.BuilderInfo{
-			Name: b.Name, Version: b.Version, Stability: b.Stability, Doc: b.Doc, Unit: pb.Unit(b.Unit), RawSteps: b.RawSteps,
+			Name:         b.Name,
+			Version:      b.Version,
+			Stability:    b.Stability,
+			Doc:          b.Doc,
+			Unit:         pb.Unit(b.Unit),
+			RawSteps:     b.RawSteps,
 			ConfigSchema: b.ConfigSchema,
 		}
 		for _, k := range b.Kinds {
@@ -70,12 +76,22 @@ func (d *Description) Describe() *pb.DescribeResponse {
 
 // ReadDescription reads what a plugin says of itself. Kinds and units that this build doesn't know are an error.
 func ReadDescription(m *pb.DescribeResponse) (Description, error) {
-	out := Description{Name: m.GetName(), Version: m.GetVersion(), Minor: m.GetProtocolMinor(), Capabilities: m.GetCapabilities()}
+	out := Description{
+		Name:         m.GetName(),
+		Version:      m.GetVersion(),
+		Minor:        m.GetProtocolMinor(),
+		Capabilities: m.GetCapabilities(),
+	}
 	d := decoder{}
 	for _, b := range m.GetBuilders() {
 		info := BuilderInfo{
-			Name: b.GetName(), Version: b.GetVersion(), Stability: b.GetStability(), Doc: b.GetDoc(), RawSteps: b.GetRawSteps(),
-			Unit: enum[builders.Unit](&d, "unit", int32(b.GetUnit()), int32(builders.UnitRun)), ConfigSchema: b.GetConfigSchema(),
+			Name:         b.GetName(),
+			Version:      b.GetVersion(),
+			Stability:    b.GetStability(),
+			Doc:          b.GetDoc(),
+			RawSteps:     b.GetRawSteps(),
+			Unit:         enum[builders.Unit](&d, "unit", int32(b.GetUnit()), int32(builders.UnitRun)),
+			ConfigSchema: b.GetConfigSchema(),
 		}
 		for _, k := range b.GetKinds() {
 			kind := enum[builders.Kind](&d, "kind of record", int32(k), int32(builders.KindDistillation))
@@ -97,7 +113,13 @@ func Findings(fs []Finding) []*pb.Finding {
 		if f.Warning {
 			severity = pb.Severity_SEVERITY_WARNING
 		}
-		out = append(out, &pb.Finding{Pointer: f.Pointer, Message: f.Message, Fix: f.Fix, Code: f.Code, Severity: severity})
+		out = append(out, &pb.Finding{
+			Pointer:  f.Pointer,
+			Message:  f.Message,
+			Fix:      f.Fix,
+			Code:     f.Code,
+			Severity: severity,
+		})
 	}
 	return out
 }

@@ -152,7 +152,14 @@ func (w *RecordWriter) pair(p *builders.Preference) bool {
 func newPairs(n int) *pb.Pairs {
 	block := make([]uint32, 5*n)
 	part := func(i int) []uint32 { return block[i*n : i*n : (i+1)*n] }
-	return &pb.Pairs{Example: part(0), Prompt: part(1), Chosen: part(2), Rejected: part(3), Metadata: part(4), Reward: make([]float64, 0, n)}
+	return &pb.Pairs{
+		Example:  part(0),
+		Prompt:   part(1),
+		Chosen:   part(2),
+		Rejected: part(3),
+		Metadata: part(4),
+		Reward:   make([]float64, 0, n),
+	}
 }
 
 // column makes v the n-th value of a column that is empty while all its values are 0.
@@ -175,7 +182,8 @@ func isPair(g *ttc.Group, p *builders.Preference) bool {
 	cands := g.Examples[i].Candidates
 	at := func(c *builders.Content, part builders.Part) int {
 		r := &c.Ref
-		if r.Part != part || r.Example != i || r.Candidate < 0 || r.Candidate >= len(cands) || r.Last != 0 || r.Skip != 0 || c.Text != "" || c.Messages != nil {
+		if r.Part != part || r.Example != i || r.Candidate < 0 || r.Candidate >= len(cands) || r.Last != 0 ||
+			r.Skip != 0 || c.Text != "" || c.Messages != nil {
 			return -1
 		}
 		return r.Candidate
@@ -215,10 +223,18 @@ func (w *RecordWriter) record(r builders.Record) (*pb.Record, error) {
 	switch r := r.(type) {
 	case *builders.Preference:
 		return &pb.Record{Kind: &pb.Record_Preference{Preference: &pb.Preference{
-			Head: w.head(&r.Head), Prompt: w.content(&r.Prompt), Chosen: w.content(&r.Chosen), Rejected: w.content(&r.Rejected),
-			Reward: r.Reward, ScoreName: t.add(r.ScoreName), ChosenScore: r.ChosenScore, RejectedScore: r.RejectedScore,
-			ChosenIndex: r.ChosenIndex, RejectedIndex: r.RejectedIndex,
-			ChosenPolicy: t.add(r.ChosenPolicy), RejectedPolicy: t.add(r.RejectedPolicy),
+			Head:           w.head(&r.Head),
+			Prompt:         w.content(&r.Prompt),
+			Chosen:         w.content(&r.Chosen),
+			Rejected:       w.content(&r.Rejected),
+			Reward:         r.Reward,
+			ScoreName:      t.add(r.ScoreName),
+			ChosenScore:    r.ChosenScore,
+			RejectedScore:  r.RejectedScore,
+			ChosenIndex:    r.ChosenIndex,
+			RejectedIndex:  r.RejectedIndex,
+			ChosenPolicy:   t.add(r.ChosenPolicy),
+			RejectedPolicy: t.add(r.RejectedPolicy),
 		}}}, nil
 	case *builders.Demonstration:
 		return &pb.Record{Kind: &pb.Record_Demonstration{Demonstration: &pb.Demonstration{
@@ -234,8 +250,15 @@ func (w *RecordWriter) record(r builders.Record) (*pb.Record, error) {
 		for i := range r.Sites {
 			s := &r.Sites[i]
 			out.Sites = append(out.Sites, &pb.Site{
-				Call: int64(s.Call), CallSeq: int64(s.CallSeq), Result: int64(s.Result), Target: pb.Target(s.Target), Tool: t.add(s.Tool),
-				Error: t.add(s.Error), Hint: t.add(s.Hint), HintSource: t.add(s.HintSource), HintKind: pb.HintKind(s.HintKind),
+				Call:       int64(s.Call),
+				CallSeq:    int64(s.CallSeq),
+				Result:     int64(s.Result),
+				Target:     pb.Target(s.Target),
+				Tool:       t.add(s.Tool),
+				Error:      t.add(s.Error),
+				Hint:       t.add(s.Hint),
+				HintSource: t.add(s.HintSource),
+				HintKind:   pb.HintKind(s.HintKind),
 			})
 			w.bytes += 48
 		}
@@ -248,9 +271,19 @@ func (w *RecordWriter) record(r builders.Record) (*pb.Record, error) {
 func (w *RecordWriter) Drop(d ledger.Drop) error {
 	t := &w.texts
 	out := &pb.Drop{
-		Reason: t.add(string(d.Reason)), Unit: t.add(d.Unit), Detail: t.add(d.Detail), Run: int64(d.Run), Example: t.add(d.Example),
-		Turn: t.add(d.Turn), Index: int64(d.Index), File: t.add(d.File), Offset: d.Offset, Count: d.Count, Stage: t.add(string(d.Stage)),
-		Builder: t.add(d.Builder), Format: t.add(d.Format),
+		Reason:  t.add(string(d.Reason)),
+		Unit:    t.add(d.Unit),
+		Detail:  t.add(d.Detail),
+		Run:     int64(d.Run),
+		Example: t.add(d.Example),
+		Turn:    t.add(d.Turn),
+		Index:   int64(d.Index),
+		File:    t.add(d.File),
+		Offset:  d.Offset,
+		Count:   d.Count,
+		Stage:   t.add(string(d.Stage)),
+		Builder: t.add(d.Builder),
+		Format:  t.add(d.Format),
 	}
 	w.part.Drops = append(w.part.Drops, out)
 	w.drops++
@@ -352,7 +385,8 @@ func (r *RecordReader) Part(p *pb.ResultPart, g *ttc.Group) (*Results, error) {
 	if d.err != nil {
 		return nil, fmt.Errorf("results of group %d: %w", p.Group, d.err)
 	}
-	r.results.Bytes = int(r.texts.size) + textBytes*len(r.texts.texts) + d.elements*elementBytes + recordBytes*len(r.results.Records) + dropBytes*len(r.results.Drops)
+	r.results.Bytes = int(r.texts.size) + textBytes*len(r.texts.texts) + d.elements*elementBytes +
+		recordBytes*len(r.results.Records) + dropBytes*len(r.results.Drops)
 	r.elements = d.elements
 	if r.Limit > 0 && r.results.Bytes > r.Limit {
 		return nil, &OutputLimitError{Limit: r.Limit, Records: len(r.results.Records)}
@@ -428,7 +462,11 @@ func (r *RecordReader) pairs(d *decoder, c *pb.Pairs, g *ttc.Group) {
 	for i := range n {
 		p := &block[from+i]
 		ref := func(part builders.Part, candidate uint32) builders.Content {
-			return builders.Content{Ref: builders.Ref{Part: part, Example: int(c.Example[i]), Candidate: int(candidate)}}
+			return builders.Content{Ref: builders.Ref{
+				Part:      part,
+				Example:   int(c.Example[i]),
+				Candidate: int(candidate),
+			}}
 		}
 		p.Example, p.Reward = int(c.Example[i]), c.Reward[i]
 		p.Prompt = ref(builders.CandidatePrompt, c.Prompt[i])
@@ -465,8 +503,11 @@ func (d *decoder) head(h *pb.Head) builders.Head {
 
 func (d *decoder) content(c *pb.Content) builders.Content {
 	out := builders.Content{Ref: builders.Ref{
-		Part: enum[builders.Part](d, "content part", int32(c.GetPart()), int32(builders.NodeSpan)), Example: int(c.GetExample()),
-		Candidate: int(c.GetCandidate()), Last: int(c.GetLast()), Skip: int(c.GetSkip()),
+		Part:      enum[builders.Part](d, "content part", int32(c.GetPart()), int32(builders.NodeSpan)),
+		Example:   int(c.GetExample()),
+		Candidate: int(c.GetCandidate()),
+		Last:      int(c.GetLast()),
+		Skip:      int(c.GetSkip()),
 	}}
 	switch out.Ref.Part {
 	case builders.InlineText:
@@ -482,16 +523,27 @@ func (d *decoder) record(q *pb.Record) builders.Record {
 	case *pb.Record_Preference:
 		p := k.Preference
 		return &builders.Preference{
-			Head: d.head(p.GetHead()), Prompt: d.content(p.GetPrompt()), Chosen: d.content(p.GetChosen()), Rejected: d.content(p.GetRejected()),
-			Reward: p.GetReward(), ScoreName: d.text(p.GetScoreName()), ChosenScore: p.GetChosenScore(), RejectedScore: p.GetRejectedScore(),
-			ChosenIndex: p.GetChosenIndex(), RejectedIndex: p.GetRejectedIndex(),
-			ChosenPolicy: d.text(p.GetChosenPolicy()), RejectedPolicy: d.text(p.GetRejectedPolicy()),
+			Head:           d.head(p.GetHead()),
+			Prompt:         d.content(p.GetPrompt()),
+			Chosen:         d.content(p.GetChosen()),
+			Rejected:       d.content(p.GetRejected()),
+			Reward:         p.GetReward(),
+			ScoreName:      d.text(p.GetScoreName()),
+			ChosenScore:    p.GetChosenScore(),
+			RejectedScore:  p.GetRejectedScore(),
+			ChosenIndex:    p.GetChosenIndex(),
+			RejectedIndex:  p.GetRejectedIndex(),
+			ChosenPolicy:   d.text(p.GetChosenPolicy()),
+			RejectedPolicy: d.text(p.GetRejectedPolicy()),
 		}
 	case *pb.Record_Demonstration:
 		m := k.Demonstration
 		out := &builders.Demonstration{
-			Head: d.head(m.GetHead()), Messages: d.content(m.GetMessages()), Train: enum[builders.Train](d, "train", int32(m.GetTrain()), 3),
-			Trained: m.GetTrained(), Weight: m.GetWeight(),
+			Head:     d.head(m.GetHead()),
+			Messages: d.content(m.GetMessages()),
+			Train:    enum[builders.Train](d, "train", int32(m.GetTrain()), 3),
+			Trained:  m.GetTrained(),
+			Weight:   m.GetWeight(),
 		}
 		if m != nil {
 			out.Score = m.Score
@@ -499,7 +551,11 @@ func (d *decoder) record(q *pb.Record) builders.Record {
 		return out
 	case *pb.Record_Rollout:
 		m := k.Rollout
-		out := &builders.Rollout{Head: d.head(m.GetHead()), Messages: d.content(m.GetMessages()), Task: d.text(m.GetTask())}
+		out := &builders.Rollout{
+			Head:     d.head(m.GetHead()),
+			Messages: d.content(m.GetMessages()),
+			Task:     d.text(m.GetTask()),
+		}
 		if m != nil {
 			out.Reward = m.Reward
 		}
@@ -510,10 +566,15 @@ func (d *decoder) record(q *pb.Record) builders.Record {
 		d.elements += len(m.GetSites())
 		for _, s := range m.GetSites() {
 			out.Sites = append(out.Sites, builders.Site{
-				Call: int(s.GetCall()), CallSeq: int(s.GetCallSeq()), Result: int(s.GetResult()),
-				Target: enum[builders.Target](d, "target", int32(s.GetTarget()), 1), Tool: d.text(s.GetTool()), Error: d.text(s.GetError()),
-				Hint: d.text(s.GetHint()), HintSource: d.text(s.GetHintSource()),
-				HintKind: enum[builders.HintKind](d, "hint kind", int32(s.GetHintKind()), 1),
+				Call:       int(s.GetCall()),
+				CallSeq:    int(s.GetCallSeq()),
+				Result:     int(s.GetResult()),
+				Target:     enum[builders.Target](d, "target", int32(s.GetTarget()), 1),
+				Tool:       d.text(s.GetTool()),
+				Error:      d.text(s.GetError()),
+				Hint:       d.text(s.GetHint()),
+				HintSource: d.text(s.GetHintSource()),
+				HintKind:   enum[builders.HintKind](d, "hint kind", int32(s.GetHintKind()), 1),
 			})
 		}
 		return out
@@ -524,8 +585,18 @@ func (d *decoder) record(q *pb.Record) builders.Record {
 
 func (d *decoder) drop(q *pb.Drop) ledger.Drop {
 	return ledger.Drop{
-		Stage: ledger.Stage(d.text(q.GetStage())), Reason: ledger.Reason(d.text(q.GetReason())), Unit: d.text(q.GetUnit()),
-		Detail: d.text(q.GetDetail()), Run: int(q.GetRun()), Example: d.text(q.GetExample()), Turn: d.text(q.GetTurn()), Index: int(q.GetIndex()),
-		File: d.text(q.GetFile()), Offset: q.GetOffset(), Count: q.GetCount(), Builder: d.text(q.GetBuilder()), Format: d.text(q.GetFormat()),
+		Stage:   ledger.Stage(d.text(q.GetStage())),
+		Reason:  ledger.Reason(d.text(q.GetReason())),
+		Unit:    d.text(q.GetUnit()),
+		Detail:  d.text(q.GetDetail()),
+		Run:     int(q.GetRun()),
+		Example: d.text(q.GetExample()),
+		Turn:    d.text(q.GetTurn()),
+		Index:   int(q.GetIndex()),
+		File:    d.text(q.GetFile()),
+		Offset:  q.GetOffset(),
+		Count:   q.GetCount(),
+		Builder: d.text(q.GetBuilder()),
+		Format:  d.text(q.GetFormat()),
 	}
 }

@@ -56,7 +56,8 @@ func decodedBytes(d protoreflect.MessageDescriptor, data []byte) (n int) {
 			n += 2 * len(v)
 		case f.Kind() == protoreflect.MessageKind:
 			n += decodedBytes(f.Message(), v)
-		case f.IsPacked() && f.Kind() != protoreflect.Fixed32Kind && f.Kind() != protoreflect.Sfixed32Kind && f.Kind() != protoreflect.FloatKind:
+		case f.IsPacked() && f.Kind() != protoreflect.Fixed32Kind && f.Kind() != protoreflect.Sfixed32Kind &&
+			f.Kind() != protoreflect.FloatKind:
 			n += numberBytes * len(v)
 		default:
 			n += len(v) + numberBytes

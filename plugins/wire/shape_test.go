@@ -9,7 +9,8 @@ import (
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 )
 
-// A message that would take far more memory than it has bytes is refused before it is decoded, by what is in it at any depth.
+// A message that would take far more memory than it has bytes is refused before it is decoded, by what is in it at any
+// depth.
 func TestShape(t *testing.T) {
 	many := make([]byte, 4<<20) // of a field of number 1 and no bytes: tag 0x0a, length 0
 	for i := range many {
@@ -22,11 +23,26 @@ func TestShape(t *testing.T) {
 	}{
 		"parts":    {many, &pb.BuildResponse{}, false},
 		"findings": {[]byte(nil), &pb.ValidateResponse{}, true},
-		"text":     {mustMarshal(t, &pb.BuildResponse{Parts: []*pb.ResultPart{{Text: make([]byte, 7<<20)}}}), &pb.BuildResponse{}, true},
-		"columns":  {mustMarshal(t, &pb.BuildResponse{Parts: []*pb.ResultPart{{Pairs: &pb.Pairs{Example: make([]uint32, 1<<20)}}}}), &pb.BuildResponse{}, true},
-		"deep": {mustMarshal(t, &pb.BuildResponse{Parts: []*pb.ResultPart{{Records: []*pb.Record{{Kind: &pb.Record_Demonstration{
-			Demonstration: &pb.Demonstration{Messages: &pb.Content{Messages: repeated(&pb.Message{}, 1<<20)}},
-		}}}}}}), &pb.BuildResponse{}, false},
+		"text": {
+			mustMarshal(t, &pb.BuildResponse{Parts: []*pb.ResultPart{{Text: make([]byte, 7<<20)}}}),
+			&pb.BuildResponse{},
+			true,
+		},
+		"columns": {
+			mustMarshal(t,
+				&pb.BuildResponse{Parts: []*pb.ResultPart{{Pairs: &pb.Pairs{Example: make([]uint32, 1<<20)}}}}),
+			&pb.BuildResponse{},
+			true,
+		},
+		"deep": {
+			mustMarshal(t, &pb.BuildResponse{
+				Parts: []*pb.ResultPart{{Records: []*pb.Record{{Kind: &pb.Record_Demonstration{
+					Demonstration: &pb.Demonstration{Messages: &pb.Content{Messages: repeated(&pb.Message{}, 1<<20)}},
+				}}}}},
+			}),
+			&pb.BuildResponse{},
+			false,
+		},
 		"groups": {mustMarshal(t, &pb.BuildRequest{Parts: repeated(&pb.GroupPart{}, 1<<20)}), &pb.BuildRequest{}, true},
 		"cut":    {many[:len(many)-1], &pb.BuildResponse{}, false},
 	} {

@@ -11,8 +11,9 @@ import (
 const maxGroupText = math.MaxUint32
 
 // FrameBytes is the size a frame is aimed at. A frame may be larger by one element; FrameLimitBytes is what a receiver
-// refuses. Frames are in many hands at once - being filled, in gRPC's, granted ahead, decoded, on both sides - so that their
-// size is most of what a run takes: at 1.5 MiB host and plugin take 150 MiB together, at 256 KiB 100, in the same time.
+// refuses. Frames are in many hands at once - being filled, in gRPC's, granted ahead, decoded, on both sides - so that
+// their size is most of what a run takes: at 1.5 MiB host and plugin take 150 MiB together, at 256 KiB 100, in the same
+// time.
 const (
 	FrameBytes      = 256 << 10
 	FrameLimitBytes = 8 << 20
@@ -36,8 +37,8 @@ type textWriter struct {
 	from, fromEnds int // where the current part starts in them
 }
 
-// sketch tells most texts apart by their beginning and length. Texts are many and large, and most are sent once: to hash all of
-// each would be to read them once more.
+// sketch tells most texts apart by their beginning and length. Texts are many and large, and most are sent once: to
+// hash all of each would be to read them once more.
 func sketch(s string) uint64 {
 	const enough = 32
 	return maphash.String(seed, s[:min(len(s), enough)]) ^ uint64(len(s))

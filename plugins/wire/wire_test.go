@@ -35,7 +35,8 @@ var raws = rapid.Custom(func(t *rapid.T) json.Raw {
 	return json.Raw(s)
 })
 
-var floats = rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{0, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1)}))
+var floats = rapid.OneOf(rapid.Float64(),
+	rapid.SampledFrom([]float64{0, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1)}))
 
 func optional[T any](t *rapid.T, g *rapid.Generator[T], label string) *T {
 	if !rapid.Bool().Draw(t, "has "+label) {
@@ -63,13 +64,23 @@ var members = rapid.Custom(func(t *rapid.T) chat.Member {
 
 var messages = rapid.Custom(func(t *rapid.T) chat.Message {
 	m := chat.Message{
-		Role: texts.Draw(t, "role"), Form: rapid.SampledFrom([]chat.Form{chat.Absent, chat.Null, chat.Text, chat.Parts}).Draw(t, "form"),
-		Text: texts.Draw(t, "text"), Name: texts.Draw(t, "name"), ToolCallID: texts.Draw(t, "id"),
-		Reasoning: texts.Draw(t, "reasoning"), ReasoningKey: texts.Draw(t, "key"), Extra: list(t, members, 2, "extra"),
+		Role:         texts.Draw(t, "role"),
+		Form:         rapid.SampledFrom([]chat.Form{chat.Absent, chat.Null, chat.Text, chat.Parts}).Draw(t, "form"),
+		Text:         texts.Draw(t, "text"),
+		Name:         texts.Draw(t, "name"),
+		ToolCallID:   texts.Draw(t, "id"),
+		Reasoning:    texts.Draw(t, "reasoning"),
+		ReasoningKey: texts.Draw(t, "key"),
+		Extra:        list(t, members, 2, "extra"),
 		ToolCalls: list(t, rapid.Custom(func(t *rapid.T) chat.ToolCall {
 			return chat.ToolCall{
-				ID: texts.Draw(t, "id"), Type: texts.Draw(t, "type"), Name: texts.Draw(t, "name"), Arguments: texts.Draw(t, "arguments"),
-				Parsed: raws.Draw(t, "parsed"), AsObject: rapid.Bool().Draw(t, "object"), Extra: list(t, members, 2, "extra"),
+				ID:        texts.Draw(t, "id"),
+				Type:      texts.Draw(t, "type"),
+				Name:      texts.Draw(t, "name"),
+				Arguments: texts.Draw(t, "arguments"),
+				Parsed:    raws.Draw(t, "parsed"),
+				AsObject:  rapid.Bool().Draw(t, "object"),
+				Extra:     list(t, members, 2, "extra"),
 			}
 		}), 2, "calls"),
 		Parts: list(t, rapid.Custom(func(t *rapid.T) chat.Part {
@@ -83,14 +94,26 @@ var groups = rapid.Custom(func(t *rapid.T) *ttc.Group {
 	g := &ttc.Group{Key: texts.Draw(t, "key")}
 	for range rapid.IntRange(1, 3).Draw(t, "examples") {
 		ex := &ttc.Example{
-			ID: texts.Draw(t, "id"), Task: texts.Draw(t, "task"), Trial: texts.Draw(t, "trial"), Run: rapid.Int().Draw(t, "run"),
-			Row: rapid.Int64().Draw(t, "row"), File: texts.Draw(t, "file"), Offset: rapid.Int64().Draw(t, "offset"),
-			Reward: optional(t, floats, "reward"), Policy: texts.Draw(t, "policy"),
-			Gaps:     ttc.Gaps(rapid.IntRange(0, 63).Draw(t, "gaps")),
-			Fidelity: rapid.SampledFrom([]ttc.Fidelity{ttc.Partial, ttc.TextOnly, ttc.IDs, ttc.IDsLogProbs}).Draw(t, "fidelity"),
-			RawID:    raws.Draw(t, "raw id"), Interrupted: rapid.Bool().Draw(t, "interrupted"),
+			ID:     texts.Draw(t, "id"),
+			Task:   texts.Draw(t, "task"),
+			Trial:  texts.Draw(t, "trial"),
+			Run:    rapid.Int().Draw(t, "run"),
+			Row:    rapid.Int64().Draw(t, "row"),
+			File:   texts.Draw(t, "file"),
+			Offset: rapid.Int64().Draw(t, "offset"),
+			Reward: optional(t, floats, "reward"),
+			Policy: texts.Draw(t, "policy"),
+			Gaps:   ttc.Gaps(rapid.IntRange(0, 63).Draw(t, "gaps")),
+			Fidelity: rapid.SampledFrom([]ttc.Fidelity{ttc.Partial, ttc.TextOnly, ttc.IDs, ttc.IDsLogProbs}).
+				Draw(t, "fidelity"),
+			RawID:       raws.Draw(t, "raw id"),
+			Interrupted: rapid.Bool().Draw(t, "interrupted"),
 			Sampling: optional(t, rapid.Custom(func(t *rapid.T) ttc.Sampling {
-				return ttc.Sampling{Temperature: floats.Draw(t, "t"), TopP: floats.Draw(t, "p"), Processed: rapid.Bool().Draw(t, "processed")}
+				return ttc.Sampling{
+					Temperature: floats.Draw(t, "t"),
+					TopP:        floats.Draw(t, "p"),
+					Processed:   rapid.Bool().Draw(t, "processed"),
+				}
 			}), "sampling"),
 			TeacherTopK: optional(t, rapid.IntRange(-1, 1000), "teacher top k"),
 			Tools: list(t, rapid.Custom(func(t *rapid.T) chat.Tool {
@@ -101,11 +124,19 @@ var groups = rapid.Custom(func(t *rapid.T) *ttc.Group {
 			}), 2, "steps"),
 			Candidates: list(t, rapid.Custom(func(t *rapid.T) ttc.Candidate {
 				c := ttc.Candidate{
-					Step: texts.Draw(t, "step"), Turn: texts.Draw(t, "turn"), TurnIndex: optional(t, rapid.Int64(), "turn index"),
-					Index: rapid.Int64().Draw(t, "index"), Output: texts.Draw(t, "output"), Score: floats.Draw(t, "score"),
-					ScoreError: texts.Draw(t, "score error"), Metadata: raws.Draw(t, "metadata"), Offset: rapid.Int64().Draw(t, "offset"),
+					Step:       texts.Draw(t, "step"),
+					Turn:       texts.Draw(t, "turn"),
+					TurnIndex:  optional(t, rapid.Int64(), "turn index"),
+					Index:      rapid.Int64().Draw(t, "index"),
+					Output:     texts.Draw(t, "output"),
+					Score:      floats.Draw(t, "score"),
+					ScoreError: texts.Draw(t, "score error"),
+					Metadata:   raws.Draw(t, "metadata"),
+					Offset:     rapid.Int64().Draw(t, "offset"),
 				}
-				c.Prompt.Form = rapid.SampledFrom([]ttc.PromptForm{ttc.TextPrompt, ttc.MessagesPrompt, ttc.OtherPrompt}).Draw(t, "form")
+				c.Prompt.Form = rapid.SampledFrom(
+					[]ttc.PromptForm{ttc.TextPrompt, ttc.MessagesPrompt, ttc.OtherPrompt},
+				).Draw(t, "form")
 				c.Prompt.Text = texts.Draw(t, "prompt")
 				c.Prompt.Messages = list(t, messages, 2, "messages")
 				return c
@@ -113,9 +144,12 @@ var groups = rapid.Custom(func(t *rapid.T) *ttc.Group {
 		}
 		for i := range rapid.IntRange(0, 4).Draw(t, "nodes") {
 			n := ttc.Node{
-				Parent: rapid.IntRange(-1, i-1).Draw(t, "parent"), Message: messages.Draw(t, "message"), Policy: texts.Draw(t, "policy"),
+				Parent:       rapid.IntRange(-1, i-1).Draw(t, "parent"),
+				Message:      messages.Draw(t, "message"),
+				Policy:       texts.Draw(t, "policy"),
 				Sampled:      rapid.SampledFrom([]ttc.Sampled{ttc.No, ttc.Yes, ttc.Assumed}).Draw(t, "sampled"),
-				FinishReason: texts.Draw(t, "finish"), Error: optional(t, rapid.Bool(), "error"),
+				FinishReason: texts.Draw(t, "finish"),
+				Error:        optional(t, rapid.Bool(), "error"),
 				Failure: optional(t, rapid.Custom(func(t *rapid.T) ttc.Failure {
 					return ttc.Failure{Kind: texts.Draw(t, "kind"), Meta: raws.Draw(t, "meta")}
 				}), "failure"),
@@ -206,7 +240,11 @@ func TestTextsOnce(t *testing.T) {
 	long := strings.Repeat("a long prompt ", 1000)
 	ex := &ttc.Example{ID: "x"}
 	for i := range 100 {
-		ex.Candidates = append(ex.Candidates, ttc.Candidate{Turn: "t", Prompt: ttc.Prompt{Text: strings.Clone(long)}, Output: fmt.Sprint("out", i%10)})
+		ex.Candidates = append(ex.Candidates, ttc.Candidate{
+			Turn:   "t",
+			Prompt: ttc.Prompt{Text: strings.Clone(long)},
+			Output: fmt.Sprint("out", i%10),
+		})
 	}
 	sent := 0
 	w := NewGroupWriter(func(m *pb.BuildRequest) error { sent += proto.Size(m); return nil })
@@ -224,14 +262,25 @@ func TestTextsOnce(t *testing.T) {
 // A group of any size is cut into frames of about the size aimed at, also when it is one text, or one example.
 func TestFramesAreBounded(t *testing.T) {
 	big := &ttc.Example{ID: "big"}
-	for i, size := range []int{10, 5 << 20, 20 << 20, 10} { // frames end within texts, and candidates before and after stay what they are
+	// Frames end within texts, and candidates before and after stay what they are.
+	for i, size := range []int{10, 5 << 20, 20 << 20, 10} {
 		big.Candidates = append(big.Candidates, ttc.Candidate{
-			Step: "s", Turn: fmt.Sprint("t", i), Index: int64(i), Score: float64(i), Prompt: ttc.Prompt{Text: strings.Repeat("p", size/3)},
-			Output: strings.Repeat("x", size), Metadata: []byte(`{}`), Offset: 7,
+			Step:     "s",
+			Turn:     fmt.Sprint("t", i),
+			Index:    int64(i),
+			Score:    float64(i),
+			Prompt:   ttc.Prompt{Text: strings.Repeat("p", size/3)},
+			Output:   strings.Repeat("x", size),
+			Metadata: []byte(`{}`),
+			Offset:   7,
 		})
 	}
 	for i := range 40_000 {
-		big.Graph.Nodes = append(big.Graph.Nodes, ttc.Node{Parent: i - 1, Message: chat.Message{Role: "user", Form: chat.Text, Text: fmt.Sprint("message ", i)}, TokenIDs: make([]int32, 64)})
+		big.Graph.Nodes = append(big.Graph.Nodes, ttc.Node{
+			Parent:   i - 1,
+			Message:  chat.Message{Role: "user", Form: chat.Text, Text: fmt.Sprint("message ", i)},
+			TokenIDs: make([]int32, 64),
+		})
 	}
 	frames := 0
 	var r GroupReader
@@ -272,7 +321,12 @@ func TestFramesAreBounded(t *testing.T) {
 var contents = rapid.Custom(func(t *rapid.T) builders.Content {
 	c := builders.Content{}
 	ints := rapid.IntRange(-3, 3)
-	c.Ref.Part = rapid.SampledFrom([]builders.Part{builders.InlineText, builders.InlineMessages, builders.CandidatePrompt, builders.CandidateOutput, builders.NodeSpan}).Draw(t, "part")
+	c.Ref.Part = rapid.SampledFrom(
+		[]builders.Part{
+			builders.InlineText, builders.InlineMessages, builders.CandidatePrompt, builders.CandidateOutput,
+			builders.NodeSpan,
+		},
+	).Draw(t, "part")
 	switch c.Ref.Part {
 	case builders.InlineText:
 		c.Text = texts.Draw(t, "text")
@@ -289,31 +343,65 @@ var contents = rapid.Custom(func(t *rapid.T) builders.Content {
 // records are of all four kinds, and often pairs, the kind that travels in columns.
 func records(g *ttc.Group) *rapid.Generator[builders.Record] {
 	return rapid.Custom(func(t *rapid.T) builders.Record {
-		head := builders.Head{Example: rapid.IntRange(-1, len(g.Examples)).Draw(t, "example"), Turn: texts.Draw(t, "turn"), Metadata: raws.Draw(t, "metadata")}
+		head := builders.Head{
+			Example:  rapid.IntRange(-1, len(g.Examples)).Draw(t, "example"),
+			Turn:     texts.Draw(t, "turn"),
+			Metadata: raws.Draw(t, "metadata"),
+		}
 		switch rapid.IntRange(0, 5).Draw(t, "kind") {
 		case 0:
 			return &builders.Preference{
-				Head: head, Prompt: contents.Draw(t, "prompt"), Chosen: contents.Draw(t, "chosen"), Rejected: contents.Draw(t, "rejected"),
-				Reward: floats.Draw(t, "reward"), ScoreName: texts.Draw(t, "score"), ChosenScore: floats.Draw(t, "a"), RejectedScore: floats.Draw(t, "b"),
-				ChosenIndex: rapid.Int64().Draw(t, "i"), RejectedIndex: rapid.Int64().Draw(t, "j"),
-				ChosenPolicy: texts.Draw(t, "policy"), RejectedPolicy: texts.Draw(t, "policy"),
+				Head:           head,
+				Prompt:         contents.Draw(t, "prompt"),
+				Chosen:         contents.Draw(t, "chosen"),
+				Rejected:       contents.Draw(t, "rejected"),
+				Reward:         floats.Draw(t, "reward"),
+				ScoreName:      texts.Draw(t, "score"),
+				ChosenScore:    floats.Draw(t, "a"),
+				RejectedScore:  floats.Draw(t, "b"),
+				ChosenIndex:    rapid.Int64().Draw(t, "i"),
+				RejectedIndex:  rapid.Int64().Draw(t, "j"),
+				ChosenPolicy:   texts.Draw(t, "policy"),
+				RejectedPolicy: texts.Draw(t, "policy"),
 			}
 		case 1:
 			return &builders.Demonstration{
-				Head: head, Messages: contents.Draw(t, "messages"), Train: rapid.SampledFrom([]builders.Train{builders.TrainAll, builders.TrainLast, builders.TrainCalls, builders.TrainFlagged}).Draw(t, "train"),
-				Trained: list(t, rapid.Bool(), 4, "trained"), Weight: floats.Draw(t, "weight"), Score: optional(t, floats, "score"),
+				Head:     head,
+				Messages: contents.Draw(t, "messages"),
+				Train: rapid.SampledFrom(
+					[]builders.Train{builders.TrainAll, builders.TrainLast, builders.TrainCalls, builders.TrainFlagged},
+				).Draw(t, "train"),
+				Trained: list(t, rapid.Bool(), 4, "trained"),
+				Weight:  floats.Draw(t, "weight"),
+				Score:   optional(t, floats, "score"),
 			}
 		case 2:
-			return &builders.Rollout{Head: head, Messages: contents.Draw(t, "messages"), Reward: optional(t, floats, "reward"), Task: texts.Draw(t, "task")}
+			return &builders.Rollout{
+				Head:     head,
+				Messages: contents.Draw(t, "messages"),
+				Reward:   optional(t, floats, "reward"),
+				Task:     texts.Draw(t, "task"),
+			}
 		case 3:
-			return &builders.Distillation{Head: head, Messages: contents.Draw(t, "messages"), Sites: list(t, rapid.Custom(func(t *rapid.T) builders.Site {
-				return builders.Site{
-					Call: rapid.Int().Draw(t, "call"), CallSeq: rapid.Int().Draw(t, "seq"), Result: rapid.Int().Draw(t, "result"),
-					Target: rapid.SampledFrom([]builders.Target{builders.FailedTurn, builders.NextTurn}).Draw(t, "target"), Tool: texts.Draw(t, "tool"),
-					Error: texts.Draw(t, "error"), Hint: texts.Draw(t, "hint"), HintSource: texts.Draw(t, "source"),
-					HintKind: rapid.SampledFrom([]builders.HintKind{builders.Knowable, builders.Hindsight}).Draw(t, "hint kind"),
-				}
-			}), 3, "sites")}
+			return &builders.Distillation{
+				Head:     head,
+				Messages: contents.Draw(t, "messages"),
+				Sites: list(t, rapid.Custom(func(t *rapid.T) builders.Site {
+					return builders.Site{
+						Call:    rapid.Int().Draw(t, "call"),
+						CallSeq: rapid.Int().Draw(t, "seq"),
+						Result:  rapid.Int().Draw(t, "result"),
+						Target: rapid.SampledFrom([]builders.Target{builders.FailedTurn, builders.NextTurn}).
+							Draw(t, "target"),
+						Tool:       texts.Draw(t, "tool"),
+						Error:      texts.Draw(t, "error"),
+						Hint:       texts.Draw(t, "hint"),
+						HintSource: texts.Draw(t, "source"),
+						HintKind: rapid.SampledFrom([]builders.HintKind{builders.Knowable, builders.Hindsight}).
+							Draw(t, "hint kind"),
+					}
+				}), 3, "sites"),
+			}
 		}
 		e := rapid.IntRange(0, len(g.Examples)-1).Draw(t, "example")
 		cands := g.Examples[e].Candidates
@@ -327,10 +415,18 @@ func records(g *ttc.Group) *rapid.Generator[builders.Record] {
 		}
 		head.Example, head.Turn = e, cands[a].Turn
 		return &builders.Preference{
-			Head: head, Prompt: ref(builders.CandidatePrompt, c), Chosen: ref(builders.CandidateOutput, a), Rejected: ref(builders.CandidateOutput, b),
-			Reward: floats.Draw(t, "reward"), ScoreName: cands[a].Step, ChosenScore: cands[a].Score, RejectedScore: cands[b].Score,
-			ChosenIndex: cands[a].Index, RejectedIndex: cands[b].Index,
-			ChosenPolicy: rapid.SampledFrom([]string{"", "p"}).Draw(t, "policy"), RejectedPolicy: rapid.SampledFrom([]string{"", "q"}).Draw(t, "policy"),
+			Head:           head,
+			Prompt:         ref(builders.CandidatePrompt, c),
+			Chosen:         ref(builders.CandidateOutput, a),
+			Rejected:       ref(builders.CandidateOutput, b),
+			Reward:         floats.Draw(t, "reward"),
+			ScoreName:      cands[a].Step,
+			ChosenScore:    cands[a].Score,
+			RejectedScore:  cands[b].Score,
+			ChosenIndex:    cands[a].Index,
+			RejectedIndex:  cands[b].Index,
+			ChosenPolicy:   rapid.SampledFrom([]string{"", "p"}).Draw(t, "policy"),
+			RejectedPolicy: rapid.SampledFrom([]string{"", "q"}).Draw(t, "policy"),
 		}
 	})
 }
@@ -384,8 +480,19 @@ func TestResultsRoundTrip(t *testing.T) {
 				}
 				if rapid.Bool().Draw(t, "drop") {
 					d := ledger.Drop{
-						Stage: ledger.Build, Reason: ledger.Reason(texts.Draw(t, "reason")), Unit: texts.Draw(t, "unit"), Run: 3, Example: texts.Draw(t, "example"),
-						Turn: "t", Index: -1, Builder: "b", Format: "f", File: "file", Offset: 7, Detail: texts.Draw(t, "detail"), Count: 9,
+						Stage:   ledger.Build,
+						Reason:  ledger.Reason(texts.Draw(t, "reason")),
+						Unit:    texts.Draw(t, "unit"),
+						Run:     3,
+						Example: texts.Draw(t, "example"),
+						Turn:    "t",
+						Index:   -1,
+						Builder: "b",
+						Format:  "f",
+						File:    "file",
+						Offset:  7,
+						Detail:  texts.Draw(t, "detail"),
+						Count:   9,
 					}
 					res.Drops = append(res.Drops, d)
 					if err := w.Drop(d); err != nil {
@@ -427,9 +534,19 @@ func TestReadersRefuse(t *testing.T) {
 		{"a text that ends nowhere", "text 1 ends at 5", &pb.ResultPart{Text: []byte("abc"), Ends: []uint32{5}}},
 		{"texts backwards", "text 2 ends at 1", &pb.ResultPart{Text: []byte("abc"), Ends: []uint32{2, 1}}},
 		{"a record of no kind", "no known kind", &pb.ResultPart{Records: []*pb.Record{{}}}},
-		{"columns of different length", "columns", &pb.ResultPart{Pairs: &pb.Pairs{Example: []uint32{0}, Prompt: []uint32{0}}}},
+		{
+			"columns of different length",
+			"columns",
+			&pb.ResultPart{Pairs: &pb.Pairs{Example: []uint32{0}, Prompt: []uint32{0}}},
+		},
 		{"fewer records than counted", "0 records came of the 1", &pb.ResultPart{Done: &pb.Done{Records: 1}}},
-		{"an unknown enum", "unknown train 9", &pb.ResultPart{Records: []*pb.Record{{Kind: &pb.Record_Demonstration{Demonstration: &pb.Demonstration{Train: 9}}}}}},
+		{
+			"an unknown enum",
+			"unknown train 9",
+			&pb.ResultPart{
+				Records: []*pb.Record{{Kind: &pb.Record_Demonstration{Demonstration: &pb.Demonstration{Train: 9}}}},
+			},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var r RecordReader
@@ -449,9 +566,21 @@ func TestReadersRefuse(t *testing.T) {
 	}{
 		{"no beginning", "without a beginning", &pb.GroupPart{}},
 		{"no example", "no example", &pb.GroupPart{Begin: true, End: true}},
-		{"a parent that comes later", "has parent 3", &pb.GroupPart{Begin: true, Examples: []*pb.Example{{Nodes: []*pb.Node{{Parent: 3}}}}}},
-		{"a prompt out of range", "prompt 1 of 0", &pb.GroupPart{Begin: true, Examples: []*pb.Example{{Candidates: []*pb.Candidate{{Prompt: 1}}}}}},
-		{"an example that goes nowhere", "ends within an example", &pb.GroupPart{Begin: true, End: true, Examples: []*pb.Example{{More: true}}}},
+		{
+			"a parent that comes later",
+			"has parent 3",
+			&pb.GroupPart{Begin: true, Examples: []*pb.Example{{Nodes: []*pb.Node{{Parent: 3}}}}},
+		},
+		{
+			"a prompt out of range",
+			"prompt 1 of 0",
+			&pb.GroupPart{Begin: true, Examples: []*pb.Example{{Candidates: []*pb.Candidate{{Prompt: 1}}}}},
+		},
+		{
+			"an example that goes nowhere",
+			"ends within an example",
+			&pb.GroupPart{Begin: true, End: true, Examples: []*pb.Example{{More: true}}},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var r GroupReader
@@ -469,7 +598,14 @@ func FuzzGroupReader(f *testing.F) {
 		f.Add(b)
 		return nil
 	})
-	_ = w.Group(1, &ttc.Group{Key: "k", Examples: []*ttc.Example{{ID: "a", Candidates: []ttc.Candidate{{Output: "o", Prompt: ttc.Prompt{Text: "p"}}}, Graph: ttc.Chain([]chat.Message{{Role: "user"}}, ttc.Yes)}}})
+	_ = w.Group(1, &ttc.Group{
+		Key: "k",
+		Examples: []*ttc.Example{{
+			ID:         "a",
+			Candidates: []ttc.Candidate{{Output: "o", Prompt: ttc.Prompt{Text: "p"}}},
+			Graph:      ttc.Chain([]chat.Message{{Role: "user"}}, ttc.Yes),
+		}},
+	})
 	_ = w.Flush()
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var m pb.BuildRequest
@@ -499,7 +635,14 @@ func FuzzGroupReader(f *testing.F) {
 }
 
 func FuzzRecordReader(f *testing.F) {
-	g := &ttc.Group{Key: "k", Examples: []*ttc.Example{{ID: "a", Candidates: []ttc.Candidate{{Output: "o"}, {Output: "p", Score: 1}}, Graph: ttc.Chain([]chat.Message{{Role: "user"}}, ttc.Yes)}}}
+	g := &ttc.Group{
+		Key: "k",
+		Examples: []*ttc.Example{{
+			ID:         "a",
+			Candidates: []ttc.Candidate{{Output: "o"}, {Output: "p", Score: 1}},
+			Graph:      ttc.Chain([]chat.Message{{Role: "user"}}, ttc.Yes),
+		}},
+	}
 	w := NewRecordWriter(func(m *pb.BuildResponse) error {
 		b, _ := proto.Marshal(m)
 		f.Add(b)
@@ -509,7 +652,12 @@ func FuzzRecordReader(f *testing.F) {
 	ref := func(p builders.Part, i int) builders.Content {
 		return builders.Content{Ref: builders.Ref{Part: p, Candidate: i}}
 	}
-	_ = w.Record(&builders.Preference{Prompt: ref(builders.CandidatePrompt, 0), Chosen: ref(builders.CandidateOutput, 1), Rejected: ref(builders.CandidateOutput, 0), ChosenScore: 1})
+	_ = w.Record(&builders.Preference{
+		Prompt:      ref(builders.CandidatePrompt, 0),
+		Chosen:      ref(builders.CandidateOutput, 1),
+		Rejected:    ref(builders.CandidateOutput, 0),
+		ChosenScore: 1,
+	})
 	_ = w.Record(&builders.Distillation{Sites: []builders.Site{{Hint: "h"}}})
 	_ = w.Drop(ledger.Drop{Reason: "tie"})
 	_ = w.Done("", "")

@@ -91,19 +91,21 @@ func walks(ex *Example) []string {
 
 func TestGraph(t *testing.T) {
 	for name, c := range map[string]struct{ calls, want string }{
-		"a conversation":           {"1 q>a; 2 q =a r>b", "s: q a* r b*"},
-		"a compaction":             {"1 q>a; 2 sum =a r>b", "s: q a* | sum a r b*"},
-		"an edited history":        {"1 q>a; 2 q =A r>b", "s: q a* | q A r b*"},
-		"a fork":                   {"1 q>a; 2 q =a r>b; 3 q =a s>c", "s: q a* r b* | q a* s c*"},
-		"a retry":                  {"1 q>x; 2 q>a; 3 q =a r>b", "s: q x | q a* r b*; abandoned"},
-		"an ambiguous retry":       {"1 q>x; 2 q>a", "s: q x | q a; ambiguous ambiguous"},
-		"both went on":             {"1 q>x; 2 q>a; 3 q =a r>b; 4 q =x r>b", "s: q a* r b* | q x* r b*"},
-		"recorded twice":           {"1 #1 q>a; 1 #1 q>a", "s: q a*; repeated"},
-		"a copy elsewhere":         {"1 #1 q>a; 2 #1 new>a", "s: q a* | new a; copied"},
-		"other tools":              {"1 tool:f q>a; 2 tool:g q =a r>b", "s: q a*; s.2: q a r b*"},
-		"a sub-agent":              {"1 q>a; 2 agent:x task>b; 3 q =a r>c", "s: q a* r c*; s/x: task b*"},
-		"goes on with other tools": {"1 tool:f q>x; 2 tool:f q>a; 3 tool:g q =a r>b", "s: q x | q a*; abandoned; s.2: q a r b*"},
-		"clocks go backwards":      {"9 q>a; 2 q =a r>b", "s: q a* r b*"},
+		"a conversation":     {"1 q>a; 2 q =a r>b", "s: q a* r b*"},
+		"a compaction":       {"1 q>a; 2 sum =a r>b", "s: q a* | sum a r b*"},
+		"an edited history":  {"1 q>a; 2 q =A r>b", "s: q a* | q A r b*"},
+		"a fork":             {"1 q>a; 2 q =a r>b; 3 q =a s>c", "s: q a* r b* | q a* s c*"},
+		"a retry":            {"1 q>x; 2 q>a; 3 q =a r>b", "s: q x | q a* r b*; abandoned"},
+		"an ambiguous retry": {"1 q>x; 2 q>a", "s: q x | q a; ambiguous ambiguous"},
+		"both went on":       {"1 q>x; 2 q>a; 3 q =a r>b; 4 q =x r>b", "s: q a* r b* | q x* r b*"},
+		"recorded twice":     {"1 #1 q>a; 1 #1 q>a", "s: q a*; repeated"},
+		"a copy elsewhere":   {"1 #1 q>a; 2 #1 new>a", "s: q a* | new a; copied"},
+		"other tools":        {"1 tool:f q>a; 2 tool:g q =a r>b", "s: q a*; s.2: q a r b*"},
+		"a sub-agent":        {"1 q>a; 2 agent:x task>b; 3 q =a r>c", "s: q a* r c*; s/x: task b*"},
+		"goes on with other tools": {
+			"1 tool:f q>x; 2 tool:f q>a; 3 tool:g q =a r>b", "s: q x | q a*; abandoned; s.2: q a r b*",
+		},
+		"clocks go backwards": {"9 q>a; 2 q =a r>b", "s: q a* r b*"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reward := 1.0

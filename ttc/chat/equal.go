@@ -7,7 +7,8 @@ import (
 
 // Equal says whether two messages say the same: all fields, the raw values byte for byte.
 func Equal(a, b *Message) bool {
-	return a.Role == b.Role && a.Form == b.Form && a.Text == b.Text && a.Name == b.Name && a.ToolCallID == b.ToolCallID &&
+	return a.Role == b.Role && a.Form == b.Form && a.Text == b.Text && a.Name == b.Name &&
+		a.ToolCallID == b.ToolCallID &&
 		a.Reasoning == b.Reasoning && a.ReasoningKey == b.ReasoningKey &&
 		slices.EqualFunc(a.Parts, b.Parts, equalParts) &&
 		slices.EqualFunc(a.ToolCalls, b.ToolCalls, equalCalls) &&
@@ -19,7 +20,8 @@ func equalParts(a, b Part) bool {
 }
 
 func equalCalls(a, b ToolCall) bool {
-	return a.ID == b.ID && a.Type == b.Type && a.Name == b.Name && a.Arguments == b.Arguments && a.AsObject == b.AsObject &&
+	return a.ID == b.ID && a.Type == b.Type && a.Name == b.Name && a.Arguments == b.Arguments &&
+		a.AsObject == b.AsObject &&
 		slices.EqualFunc(a.Extra, b.Extra, equalMembers)
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// ParseMessages reads an array of messages as the OpenAI chat API and what imitates it write them. Everything it returns is
-// copied out of raw. The error names the message and the field that can't be read.
+// ParseMessages reads an array of messages as the OpenAI chat API and what imitates it write them. Everything it
+// returns is copied out of raw. The error names the message and the field that can't be read.
 func ParseMessages(raw json.Raw) ([]Message, error) {
 	if raw.Kind() != json.Array {
 		return nil, fmt.Errorf("messages are %s, not an array", raw.Kind())
@@ -24,9 +24,9 @@ func ParseMessages(raw json.Raw) ([]Message, error) {
 	return out, nil
 }
 
-// parseMessage reads one message: role (required), content (text, null, absent, or parts), name, tool_calls, tool_call_id,
-// and hidden reasoning under reasoning_content, reasoning or thinking. A key it doesn't know, and a known one that is null,
-// goes to Extra. Everything it returns is copied out of raw.
+// parseMessage reads one message: role (required), content (text, null, absent, or parts), name, tool_calls,
+// tool_call_id, and hidden reasoning under reasoning_content, reasoning or thinking. A key it doesn't know, and a known
+// one that is null, goes to Extra. Everything it returns is copied out of raw.
 func parseMessage(raw json.Raw) (Message, error) {
 	var m Message
 	if raw.Kind() != json.Object {

@@ -164,8 +164,8 @@ func (x *Index) alone() [keyWidth]byte {
 // Len is the number of examples added.
 func (x *Index) Len() int64 { return int64(x.n) }
 
-// Groups yields the groups in the order of their first members, but for the first skip of them. It ends the adding, and can
-// be ranged over once. An error is yielded once, last.
+// Groups yields the groups in the order of their first members, but for the first skip of them. It ends the adding, and
+// can be ranged over once. An error is yielded once, last.
 func (x *Index) Groups(skip int64) iter.Seq2[Group, error] {
 	return func(yield func(Group, error) bool) {
 		if err := x.arrange(); err != nil {
@@ -250,8 +250,8 @@ func (g *gathering) start(first uint64) {
 	g.members, g.count, g.bytes = nil, 0, 0
 }
 
-// member takes in a member by its place. Of a group that is skipped or too large only the size is taken, and one member to
-// name it by.
+// member takes in a member by its place. Of a group that is skipped or too large only the size is taken, and one member
+// to name it by.
 func (g *gathering) member(place []byte) error {
 	size := int64(binary.BigEndian.Uint32(place[12:]))
 	g.count++
@@ -290,7 +290,12 @@ func (g *gathering) emit(yield func(Group, error) bool) bool {
 	}
 	first := g.members[0]
 	if g.tooLarge() {
-		return yield(Group{Refused: &Refusal{First: first, Examples: g.count, Bytes: g.bytes, Limits: g.index.opt.Limits}}, nil)
+		return yield(Group{Refused: &Refusal{
+			First:    first,
+			Examples: g.count,
+			Bytes:    g.bytes,
+			Limits:   g.index.opt.Limits,
+		}}, nil)
 	}
 	key := first.ID
 	switch {
@@ -308,7 +313,8 @@ func (x *Index) spoolFailed(err error) error {
 }
 
 func (x *Index) load(place []byte) (*ttc.Example, error) {
-	at, packed, plain := binary.BigEndian.Uint64(place), binary.BigEndian.Uint32(place[8:]), binary.BigEndian.Uint32(place[12:])
+	at, packed, plain := binary.BigEndian.Uint64(place), binary.BigEndian.Uint32(place[8:]),
+		binary.BigEndian.Uint32(place[12:])
 	x.packed = grow(x.packed, int(packed))
 	if _, err := x.spool.ReadAt(x.packed, int64(at)); err != nil {
 		return nil, fmt.Errorf("read the temporary file of grouping: %w", err)

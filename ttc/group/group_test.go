@@ -83,9 +83,13 @@ func TestGroups(t *testing.T) {
 		"some are done":                 {Options{}, 3, []string{"4: 4", "c: 6"}},
 		"all are done":                  {Options{}, 9, nil},
 		"collection runs":               {Options{By: Run}, 0, []string{"0: 0 1 2 3", "1: 4 5 6 7"}},
-		"too many examples":             {Options{Limits: Limits{Examples: 2}}, 0, []string{"refused 3 of 0", "a: 1 5", "2: 2", "4: 4", "c: 6"}},
-		"a refused one is done":         {Options{Limits: Limits{Examples: 2}}, 1, []string{"a: 1 5", "2: 2", "4: 4", "c: 6"}},
-		"too many bytes":                {Options{Limits: Limits{Bytes: 1}}, 3, []string{"refused 1 of 4", "refused 1 of 6"}},
+		"too many examples": {
+			Options{Limits: Limits{Examples: 2}},
+			0,
+			[]string{"refused 3 of 0", "a: 1 5", "2: 2", "4: 4", "c: 6"},
+		},
+		"a refused one is done": {Options{Limits: Limits{Examples: 2}}, 1, []string{"a: 1 5", "2: 2", "4: 4", "c: 6"}},
+		"too many bytes":        {Options{Limits: Limits{Bytes: 1}}, 3, []string{"refused 1 of 4", "refused 1 of 6"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if d := cmp.Diff(c.want, groupsOf(t, c.opt, c.skip, exs)); d != "" {
@@ -145,7 +149,8 @@ func TestRefusedIsNotLoaded(t *testing.T) {
 		}
 	}
 	for g, err := range x.Groups(0) {
-		if err != nil || g.Refused == nil || g.Refused.Examples != 1000 || !strings.Contains(g.Refused.Error(), "1000 examples; the limit is 3") {
+		if err != nil || g.Refused == nil || g.Refused.Examples != 1000 ||
+			!strings.Contains(g.Refused.Error(), "1000 examples; the limit is 3") {
 			t.Errorf("%+v %v", g, err)
 		}
 	}
@@ -165,7 +170,8 @@ func (c *counting) Decode(data []byte) (*ttc.Example, error) {
 }
 
 func TestErrors(t *testing.T) {
-	if _, err := New(plain{}, Options{Dir: "/nowhere"}); err == nil || !strings.Contains(err.Error(), "temporary file") {
+	if _, err := New(plain{}, Options{Dir: "/nowhere"}); err == nil ||
+		!strings.Contains(err.Error(), "temporary file") {
 		t.Error(err)
 	}
 	x, err := New(failing{}, Options{Dir: t.TempDir()})

@@ -23,7 +23,8 @@ var evaluation = func() []byte {
 				b.WriteString(",")
 			}
 			fmt.Fprintf(&b, "\n      {\n        \"parent_id\": \"3c1e\",\n        \"payload\": {\n          \"event_type\": \"TTC_END\",\n          \"event_timestamp\": 1767225600.25,\n          \"framework\": null,\n          \"data\": {\n            \"input\": %q,\n            \"output\": %q,\n            \"score\": 0.%d\n          }\n        }\n      }",
-				strings.Repeat("the agent reads a question about shipping routes\n", 12), strings.Repeat("one move at a time ", 16), k+1)
+				strings.Repeat("the agent reads a question about shipping routes\n", 12),
+				strings.Repeat("one move at a time ", 16), k+1)
 		}
 		b.WriteString("\n    ]\n  }")
 	}

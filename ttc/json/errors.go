@@ -42,8 +42,8 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("byte %d (line %d): %s, found %s", e.Offset, e.Line, e.Msg, e.Found)
 }
 
-// LineError words an error of Parse for input that is one line among others: its own count of lines, which is always 1, would
-// be taken for the number of the line.
+// LineError words an error of Parse for input that is one line among others: its own count of lines, which is always 1,
+// would be taken for the number of the line.
 func LineError(err error) error {
 	var e *SyntaxError
 	if !errors.As(err, &e) {
@@ -81,8 +81,8 @@ func newSyntaxError(data []byte, at int, base, line int64, msg string) *SyntaxEr
 	}
 }
 
-// errorAt makes the error for a scan that ended at data[at] without a value. base and line are those of data[0], open is
-// the offset at which the value begins.
+// errorAt makes the error for a scan that ended at data[at] without a value. base and line are those of data[0], open
+// is the offset at which the value begins.
 func (s *scanner) errorAt(data []byte, at int, base, line, open int64, st status) *SyntaxError {
 	if st == unexpected {
 		return newSyntaxError(data, at, base, line, s.msg)

@@ -2,9 +2,9 @@ package json
 
 import "math"
 
-// index is where the tokens of a value lie, in their order: keys, strings, numbers, words, and containers, which have a token
-// at their end too. A scanner makes it as it goes, so that a Cursor finds nothing twice: looking for the ends of keys and
-// values again took a quarter of the reading.
+// index is where the tokens of a value lie, in their order: keys, strings, numbers, words, and containers, which have a
+// token at their end too. A scanner makes it as it goes, so that a Cursor finds nothing twice: looking for the ends of
+// keys and values again took a quarter of the reading.
 type index struct {
 	on     bool
 	full   bool // there are too many: the value has no index
@@ -39,7 +39,8 @@ func (x *index) end(i int) {
 	}
 }
 
-// enter adds the container that begins at byte i, in another, and returns its number. Until it ends it holds the other's.
+// enter adds the container that begins at byte i, in another, and returns its number. Until it ends it holds the
+// other's.
 func (x *index) enter(i int, outer int32) int32 {
 	x.begin(i)
 	if x.full {

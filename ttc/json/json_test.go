@@ -83,7 +83,8 @@ func TestParse(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Parse([]byte("[\n1,\n\n x]"), Limits{}); !strings.Contains(err.Error(), "line 4") || !strings.Contains(err.Error(), "found 'x'") {
+	if _, err := Parse([]byte("[\n1,\n\n x]"), Limits{}); !strings.Contains(err.Error(), "line 4") ||
+		!strings.Contains(err.Error(), "found 'x'") {
 		t.Error(err)
 	}
 	if _, err := Parse([]byte(` "123456"`), Limits{Size: 7}); !strings.Contains(err.Error(), "larger than the limit") {
@@ -153,7 +154,10 @@ func TestReaderCursor(t *testing.T) {
 		`["` + strings.Repeat("x", 3<<20) + `", [1, {"a": "` + strings.Repeat("é", 1<<20) + `"}]]`,
 	}
 	for _, doc := range docs {
-		for _, in := range []io.Reader{strings.NewReader(doc), iotest.OneByteReader(strings.NewReader(doc)), iotest.HalfReader(strings.NewReader(doc))} {
+		for _, in := range []io.Reader{
+			strings.NewReader(doc), iotest.OneByteReader(strings.NewReader(doc)),
+			iotest.HalfReader(strings.NewReader(doc)),
+		} {
 			r := NewReader(in, ArrayOf, Limits{})
 			r.Index()
 			defer func() {
@@ -396,7 +400,8 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// TestAppendAtEveryPlace: what needs an escape is found wherever it stands among bytes that are looked at eight at a time.
+// TestAppendAtEveryPlace: what needs an escape is found wherever it stands among bytes that are looked at eight at a
+// time.
 func TestAppendAtEveryPlace(t *testing.T) {
 	escapes := map[string]string{
 		"\"": `\"`, "\\": `\\`, "\x00": `\u0000`, "\x1f": `\u001f`, "\x7f": `\u007f`, "\t": `\t`, "é": `\u00e9`,
@@ -404,7 +409,8 @@ func TestAppendAtEveryPlace(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		in, want := "", ""
-		for _, piece := range rapid.SliceOfN(rapid.SampledFrom(slices.Sorted(maps.Keys(escapes))), 1, 4).Draw(t, "pieces") {
+		for _, piece := range rapid.SliceOfN(rapid.SampledFrom(slices.Sorted(maps.Keys(escapes))), 1, 4).
+			Draw(t, "pieces") {
 			plain := strings.Repeat("x", rapid.IntRange(0, 17).Draw(t, "plain"))
 			in, want = in+plain+piece, want+plain+escapes[piece]
 		}
@@ -479,8 +485,8 @@ func TestCursor(t *testing.T) {
 	}
 }
 
-// FuzzParse compares with encoding/json, which knows no NaN and Infinity, replaces lone surrogates, and allows what is not
-// UTF-8; all else must agree.
+// FuzzParse compares with encoding/json, which knows no NaN and Infinity, replaces lone surrogates, and allows what is
+// not UTF-8; all else must agree.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{`{"a":[1,2.5e3,"x\u00e9"],"b":null}`, `"\ud83d\ude42é"`, `[[],{}]`, ` -0 `, `{"a":1,"a":2}`, `"\\\""`, `[NaN,-Infinity]`} {
 		f.Add([]byte(s))
@@ -490,7 +496,8 @@ func FuzzParse(f *testing.F) {
 		var whole any
 		d := stdjson.NewDecoder(bytes.NewReader(data))
 		d.UseNumber()
-		if stdjson.Valid(data) && len(data) < 4000 && bytes.Count(data, []byte("[")) < 900 && bytes.Count(data, []byte("{")) < 900 {
+		if stdjson.Valid(data) && len(data) < 4000 && bytes.Count(data, []byte("[")) < 900 &&
+			bytes.Count(data, []byte("{")) < 900 {
 			if isUTF8 := bytes.Equal(bytes.ToValidUTF8(data, nil), data); isUTF8 != (err == nil) {
 				t.Fatalf("%q: %v, but encoding/json takes it", data, err)
 			}
@@ -605,8 +612,8 @@ func replaceLone(s string) string {
 	return string(out)
 }
 
-// TestReaderHoldsNoMoreThanItsLimit reads values far beyond the limit: a text, many small values, a number. What is held is
-// bounded by the limit, and all but the number are passed over.
+// TestReaderHoldsNoMoreThanItsLimit reads values far beyond the limit: a text, many small values, a number. What is
+// held is bounded by the limit, and all but the number are passed over.
 func TestReaderHoldsNoMoreThanItsLimit(t *testing.T) {
 	const limit = 2 << 20
 	const huge = 64 << 20
@@ -619,7 +626,10 @@ func TestReaderHoldsNoMoreThanItsLimit(t *testing.T) {
 		"number": {head: `[1`, middle: "0", tail: `,1]`, final: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := io.MultiReader(strings.NewReader(c.head), &repeated{text: c.middle, left: huge / len(c.middle)}, strings.NewReader(c.tail))
+			in := io.MultiReader(strings.NewReader(c.head), &repeated{
+				text: c.middle,
+				left: huge / len(c.middle),
+			}, strings.NewReader(c.tail))
 			r := NewReader(in, ArrayOf, Limits{Size: limit})
 			_, _, err := r.Next()
 			var tooLarge *SizeError

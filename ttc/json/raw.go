@@ -8,8 +8,8 @@ import (
 )
 
 // Raw is one complete, syntax-checked JSON value without surrounding space. It is a slice of what was read: the space
-// between tokens, the escapes and the form of numbers are the writer's. A Raw that did not come from this package must have
-// passed Parse; methods may panic on anything else.
+// between tokens, the escapes and the form of numbers are the writer's. A Raw that did not come from this package must
+// have passed Parse; methods may panic on anything else.
 type Raw []byte
 
 // Kind is the kind of a value.
@@ -54,8 +54,8 @@ func kindOf(c byte) Kind {
 	return Number
 }
 
-// Parse checks that data is one JSON value, with nothing but space around it, and returns it. The Raw shares data's memory.
-// Its error is a *SyntaxError or a *SizeError.
+// Parse checks that data is one JSON value, with nothing but space around it, and returns it. The Raw shares data's
+// memory. Its error is a *SyntaxError or a *SizeError.
 func Parse(data []byte, lim Limits) (Raw, error) {
 	lim = lim.orDefaults()
 	var s scanner
@@ -95,8 +95,8 @@ func (r Raw) Bool() (value, ok bool) {
 	return r[0] == 't', true
 }
 
-// IsInt says whether a number was written as an integer: without a fraction or an exponent. To Python such a number is an
-// int of any size, any other a float.
+// IsInt says whether a number was written as an integer: without a fraction or an exponent. To Python such a number is
+// an int of any size, any other a float.
 func (r Raw) IsInt() bool {
 	if r.Kind() != Number {
 		return false
@@ -114,8 +114,8 @@ func (r Raw) Int64() (int64, bool) {
 	return n, err == nil
 }
 
-// Float64 returns a number as Python's float(json.loads(...)) has it: correctly rounded, NaN and infinities included, a float
-// literal beyond the range infinite. An integer beyond the range is not ok (Python raises OverflowError).
+// Float64 returns a number as Python's float(json.loads(...)) has it: correctly rounded, NaN and infinities included, a
+// float literal beyond the range infinite. An integer beyond the range is not ok (Python raises OverflowError).
 func (r Raw) Float64() (float64, bool) {
 	if r.Kind() != Number {
 		return 0, false
@@ -223,8 +223,8 @@ func (c *Cursor) Enter(k Kind) bool {
 	return true
 }
 
-// Member goes to the object's next member and returns its key (a raw string); the cursor then stands before its value, which
-// has to be taken by Value, Skip or Enter. At the object's end it returns false and the cursor stands after it.
+// Member goes to the object's next member and returns its key (a raw string); the cursor then stands before its value,
+// which has to be taken by Value, Skip or Enter. At the object's end it returns false and the cursor stands after it.
 func (c *Cursor) Member() (key Raw, ok bool) {
 	if len(c.tokens) > 0 {
 		t := c.tokens[c.at]
@@ -245,8 +245,8 @@ func (c *Cursor) Member() (key Raw, ok bool) {
 	return key, true
 }
 
-// Element goes to the array's next element; the cursor then stands before it. At the array's end it returns false and the
-// cursor stands after it.
+// Element goes to the array's next element; the cursor then stands before it. At the array's end it returns false and
+// the cursor stands after it.
 func (c *Cursor) Element() bool {
 	if len(c.tokens) == 0 {
 		return c.next(']')

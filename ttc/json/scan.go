@@ -271,8 +271,8 @@ func special(w uint64) uint64 {
 	return ((quote - ones) | (slash - ones) | (w - ones*0x20) | w) & highs
 }
 
-// scanString goes on inside a string from data[i]. It returns the position after the closing quote and true; or where to go
-// on and false when the bytes ran out; or the wrong byte's position and a message.
+// scanString goes on inside a string from data[i]. It returns the position after the closing quote and true; or where
+// to go on and false when the bytes ran out; or the wrong byte's position and a message.
 func scanString(data []byte, i int) (int, bool, string) {
 	for {
 		for i+8 <= len(data) {
@@ -385,8 +385,8 @@ const (
 	maxIntegerDigits = 4300      // CPython's limit on the digits of an integer literal (sys.set_int_max_str_digits)
 )
 
-// scanScalar reads a number or a word at data[i]. It returns the position after it and true; false when the bytes ran out
-// before its end is sure; or the wrong byte's position and a message.
+// scanScalar reads a number or a word at data[i]. It returns the position after it and true; false when the bytes ran
+// out before its end is sure; or the wrong byte's position and a message.
 func scanScalar(data []byte, i int, final bool) (int, bool, string) {
 	switch data[i] {
 	case 't':

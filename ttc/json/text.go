@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// Text returns the text of a string value as WTF-8: UTF-8, except that an escaped lone surrogate is kept in its three-byte
-// generalised encoding, as Python keeps it. It always copies.
+// Text returns the text of a string value as WTF-8: UTF-8, except that an escaped lone surrogate is kept in its
+// three-byte generalised encoding, as Python keeps it. It always copies.
 func (r Raw) Text() (string, bool) {
 	if r.Kind() != String {
 		return "", false
@@ -22,8 +22,8 @@ func (r Raw) Text() (string, bool) {
 	return unsafe.String(unsafe.SliceData(b), len(b)), true
 }
 
-// Bytes returns the text of a string value without copying it unless it has escapes; it is valid as long as r is. It is nil
-// for any other kind.
+// Bytes returns the text of a string value without copying it unless it has escapes; it is valid as long as r is. It is
+// nil for any other kind.
 func (r Raw) Bytes() []byte {
 	if r.Kind() != String {
 		return nil
@@ -129,23 +129,23 @@ var hexValue = func() (t [256]byte) {
 
 const hexDigits = "0123456789abcdef"
 
-// AppendString appends text as a JSON string in UTF-8, escaping what has to be: quotes, backslashes, control characters, and
-// lone surrogates as \udXXX (UTF-8 can't hold them). It is json.dumps(text, ensure_ascii=False) where there are none.
-// Bytes that are no WTF-8 at all become U+FFFD.
+// AppendString appends text as a JSON string in UTF-8, escaping what has to be: quotes, backslashes, control
+// characters, and lone surrogates as \udXXX (UTF-8 can't hold them). It is json.dumps(text, ensure_ascii=False) where
+// there are none. Bytes that are no WTF-8 at all become U+FFFD.
 func AppendString(dst []byte, text string) []byte {
 	dst, _ = appendQuoted(dst, text, false)
 	return dst
 }
 
-// AppendASCII appends text as a JSON string in ASCII, byte for byte as Python's json.dumps(text) does: everything outside
-// ' '..'~' as \uXXXX in lower case, beyond the basic plane as a surrogate pair, lone surrogates as they are.
+// AppendASCII appends text as a JSON string in ASCII, byte for byte as Python's json.dumps(text) does: everything
+// outside ' '..'~' as \uXXXX in lower case, beyond the basic plane as a surrogate pair, lone surrogates as they are.
 func AppendASCII(dst []byte, text string) []byte {
 	dst, _ = AppendChecked(dst, text)
 	return dst
 }
 
-// AppendChecked is AppendASCII, and says whether text is UTF-8. What is not, comes back from the JSON as something else, or as
-// half a surrogate pair.
+// AppendChecked is AppendASCII, and says whether text is UTF-8. What is not, comes back from the JSON as something
+// else, or as half a surrogate pair.
 func AppendChecked(dst []byte, text string) (out []byte, isUTF8 bool) {
 	return appendQuoted(dst, text, true)
 }
@@ -196,7 +196,8 @@ func decodeRune(p []byte) (rune, int) {
 	return utf8.DecodeRune(p)
 }
 
-// skipPlain returns where, from text[i] on, the first byte stands that needs an escape in one of the forms, eight at a time.
+// skipPlain returns where, from text[i] on, the first byte stands that needs an escape in one of the forms, eight at a
+// time.
 func skipPlain(text []byte, i int) int {
 	for ; i+8 <= len(text); i += 8 {
 		w := binary.LittleEndian.Uint64(text[i:])
@@ -210,8 +211,8 @@ func skipPlain(text []byte, i int) int {
 	return i
 }
 
-// AppendEscape appends the escape of a character in a JSON string, as Python's json.dumps writes it: the short form where
-// there is one, else \uXXXX in lower case, beyond the basic plane as a surrogate pair.
+// AppendEscape appends the escape of a character in a JSON string, as Python's json.dumps writes it: the short form
+// where there is one, else \uXXXX in lower case, beyond the basic plane as a surrogate pair.
 func AppendEscape(dst []byte, r rune) []byte {
 	switch r {
 	case '"', '\\':

@@ -1,7 +1,7 @@
 package ledger
 
-// Code is a page of `nat-go explain`: a drop reason or a finding code, what it means and what to do. Each stands beside the code
-// that reports it, in a function Codes of its package; the command gathers them in one list.
+// Code is a page of `nat-go explain`: a drop reason or a finding code, what it means and what to do. Each stands beside
+// the code that reports it, in a function Codes of its package; the command gathers them in one list.
 type Code struct {
 	Code string `json:"code"` // "tie", "NG1203"
 	Area string `json:"area"` // stage of a reason, or what a finding is about
@@ -33,7 +33,8 @@ func Codes() []Code {
 	return []Code{
 		NewCode(NonFiniteScore, "build", "The score is NaN or infinite.", "Fix the scorer."),
 		NewCode(SameText, "build", "Chosen and rejected are the same text.", "Nothing."),
-		NewCode(EmptyResponse, "build", "The candidate's output is empty.", "Nothing, or set the workflow to record the output."),
+		NewCode(EmptyResponse, "build", "The candidate's output is empty.",
+			"Nothing, or set the workflow to record the output."),
 		NewCode(NoReward, "build", "The rollout has no score, so nothing says whether it is worth imitating.", "Score it, or set select: all."),
 		NewCode(NothingTrained, "build", "The conversation has no turn that the model is known or assumed to have produced, or none that the loss policy trains.", "See assume_sampled of the source and the builder's train setting."),
 		NewCode(TurnNotSampled, "build", "The target turn was not produced by the model in this rollout (few-shot, copied, injected), so it is never trained.", "Nothing."),

@@ -25,19 +25,21 @@ func ParseFloat(raw json.Raw) (float64, bool) {
 	return 0, false
 }
 
-// floatText parses as Rust's f64 does, after trimming; underscores between other characters are tried without, untrimmed.
+// floatText parses as Rust's f64 does, after trimming; underscores between other characters are tried without,
+// untrimmed.
 func floatText(s string) (float64, bool) {
 	if f, ok := rustFloat(strings.TrimFunc(s, unicode.IsSpace)); ok {
 		return f, true
 	}
-	if !strings.Contains(s, "_") || strings.HasPrefix(s, "_") || strings.HasSuffix(s, "_") || strings.Contains(s, "__") {
+	if !strings.Contains(s, "_") || strings.HasPrefix(s, "_") || strings.HasSuffix(s, "_") ||
+		strings.Contains(s, "__") {
 		return 0, false
 	}
 	return rustFloat(strings.ReplaceAll(s, "_", ""))
 }
 
-// rustFloat parses [+-]? (inf | infinity | nan | digits with an optional point and exponent). strconv takes more than that:
-// hexadecimal and underscores.
+// rustFloat parses [+-]? (inf | infinity | nan | digits with an optional point and exponent). strconv takes more than
+// that: hexadecimal and underscores.
 func rustFloat(s string) (float64, bool) {
 	body := strings.TrimLeft(s, "+-")
 	if len(s)-len(body) > 1 || body == "" {
@@ -66,8 +68,8 @@ type Int struct {
 	Fits  bool   // in 64 bits
 }
 
-// ParseInt reads a value as pydantic's lax int: an integer of any size, a float without a fraction within 64 bits, a boolean,
-// or a string with an integer in it.
+// ParseInt reads a value as pydantic's lax int: an integer of any size, a float without a fraction within 64 bits, a
+// boolean, or a string with an integer in it.
 func ParseInt(raw json.Raw) (Int, bool) {
 	switch raw.Kind() {
 	case json.Bool:
@@ -91,8 +93,8 @@ func ParseInt(raw json.Raw) (Int, bool) {
 	return Int{}, false
 }
 
-// intText parses a sign, digits with single underscores between them, and a trailing ".0". Leading zeros are stripped the
-// way pydantic does it, with underscores, and with the surprise that a minus may follow them.
+// intText parses a sign, digits with single underscores between them, and a trailing ".0". Leading zeros are stripped
+// the way pydantic does it, with underscores, and with the surprise that a minus may follow them.
 func intText(s string) (Int, bool) {
 	s = strings.TrimFunc(s, unicode.IsSpace)
 	if rest, plus := strings.CutPrefix(s, "+"); plus {
@@ -118,7 +120,8 @@ func intText(s string) (Int, bool) {
 		s = whole
 	}
 	digits := strings.TrimPrefix(s, "-")
-	if digits == "" || digits[0] == '_' || s[len(s)-1] == '_' || strings.Contains(s, "__") || strings.Trim(digits, "0123456789_") != "" {
+	if digits == "" || digits[0] == '_' || s[len(s)-1] == '_' || strings.Contains(s, "__") ||
+		strings.Trim(digits, "0123456789_") != "" {
 		return Int{}, false
 	}
 	if s = strings.ReplaceAll(s, "_", ""); len(s) > 4300 {

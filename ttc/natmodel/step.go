@@ -8,8 +8,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Step is a recorded step that NAT's IntermediateStep model accepts, with the parts that carry a candidate. All slices are
-// parts of what was parsed.
+// Step is a recorded step that NAT's IntermediateStep model accepts, with the parts that carry a candidate. All slices
+// are parts of what was parsed.
 type Step struct {
 	EventType string   // one of eventTypes: "TTC_END", ...
 	Name      json.Raw // payload.name: a string, or nil
@@ -53,8 +53,8 @@ func ParseStep(raw json.Raw) (Step, error) {
 	return ReadStep(&c)
 }
 
-// ReadStep is ParseStep for the value c stands before; c then stands after it. It goes into the parts it looks at instead of
-// finding their ends first.
+// ReadStep is ParseStep for the value c stands before; c then stands after it. It goes into the parts it looks at
+// instead of finding their ends first.
 func ReadStep(c *json.Cursor) (Step, error) {
 	start := *c
 	if !c.Enter(json.Object) {

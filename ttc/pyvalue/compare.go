@@ -37,8 +37,8 @@ func equal(a, b Value, depth int) (bool, error) {
 	return a.Object() == b.Object(), nil
 }
 
-// Same is `a is b or a == b`, which is how Python compares elements of containers: it differs from Equal on NaN only (all
-// NaN of a JSON text are one object).
+// Same is `a is b or a == b`, which is how Python compares elements of containers: it differs from Equal on NaN only
+// (all NaN of a JSON text are one object).
 func Same(a, b Value) (bool, error) { return same(a, b, 0) }
 
 func same(a, b Value, depth int) (bool, error) {
@@ -101,7 +101,8 @@ func ordered(op string, a, b Value, depth int) (bool, error) {
 	case a.kind == b.kind && (a.kind == KindList || a.kind == KindTuple):
 		return orderedItems(op, a.Items(), b.Items(), depth)
 	}
-	return false, Errorf("TypeError", "'%s' not supported between instances of '%s' and '%s'", op, a.TypeName(), b.TypeName())
+	return false,
+		Errorf("TypeError", "'%s' not supported between instances of '%s' and '%s'", op, a.TypeName(), b.TypeName())
 }
 
 func orderedItems(op string, a, b []Value, depth int) (bool, error) {

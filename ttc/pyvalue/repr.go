@@ -9,9 +9,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/internal/pytext"
 )
 
-// A Marker is told where output comes from while values are printed: the bytes appended from dst on are those of leaf v, or
-// the punctuation of the list or dict v, until the next call. A text's own bytes include its quotes and escapes. A Marker
-// may panic to stop the work; nothing is held that would leak.
+// A Marker is told where output comes from while values are printed: the bytes appended from dst on are those of leaf
+// v, or the punctuation of the list or dict v, until the next call. A text's own bytes include its quotes and escapes.
+// A Marker may panic to stop the work; nothing is held that would leak.
 type Marker func(v Value, dst int)
 
 func (m Marker) at(v Value, dst int) {

@@ -26,11 +26,12 @@ const (
 // Value is a Python value. The zero Value is None. Values are immutable except that lists and dicts are shared by
 // reference, as in Python.
 //
-// Numbers and texts need no allocation of their own, and a leaf has a slot (the tag) in which the template engine carries
-// where a text came from. Nothing in this package reads a tag, except that repr asks it for the name of a subclass of str
-// (subclass).
+// Numbers and texts need no allocation of their own, and a leaf has a slot (the tag) in which the template engine
+// carries where a text came from. Nothing in this package reads a tag, except that repr asks it for the name of a
+// subclass of str (subclass).
 //
-// It is four words, because the compiler keeps what is no larger in registers: an interpreter hands values about all day.
+// It is four words, because the compiler keeps what is no larger in registers: an interpreter hands values about all
+// day.
 type Value struct {
 	kind Kind
 	n    uint64         // bool, int64, the bits of a float64, the length of a text
@@ -227,8 +228,8 @@ func (v Value) Tag() any {
 // LeafTag returns what WithTag attached, as it was given.
 func (v Value) LeafTag() *Tag { return v.tag }
 
-// WithTag returns v carrying a tag in place of the one it had. Lists and dicts are not copied: set their Tag when they are
-// made. Objects carry none.
+// WithTag returns v carrying a tag in place of the one it had. Lists and dicts are not copied: set their Tag when they
+// are made. Objects carry none.
 func (v Value) WithTag(tag *Tag) Value {
 	switch v.kind {
 	case KindList, KindTuple, KindDict, KindObject:

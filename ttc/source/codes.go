@@ -31,7 +31,8 @@ func Codes() []ledger.Code {
 		ledger.NewCode(NoScore, "source", "A candidate has no score.", "Score every candidate, or accept that unscored ones can't be compared."),
 		ledger.NewCode(BadScore, "source", "A candidate's score is no number.", "Write the score as a number."),
 		ledger.NewCode(BadTurnID, "source", "A candidate's turn_id is no string.", "Write turn_id as a string."),
-		ledger.NewCode(BadIndex, "source", "A candidate's candidate_index is no integer.", "Write candidate_index as an integer."),
+		ledger.NewCode(BadIndex, "source", "A candidate's candidate_index is no integer.",
+			"Write candidate_index as an integer."),
 		ledger.NewCode(BadOutput, "source", "A candidate's output is no text, so it can't be what the model wrote.", "Record the model's text as output (NAT would train on the printed form of the Python object)."),
 		ledger.NewCode(
 			NoOutput, "source", "A candidate has no answer: its key is missing or null.",

@@ -127,7 +127,13 @@ func Matches(paths []string) ([]string, error) {
 		if err != nil && strings.ContainsAny(p, "*?[") {
 			matches, err := filepath.Glob(p)
 			if err != nil {
-				return nil, &Error{Path: p, Offset: -1, What: "is no valid pattern", Help: "Quote a literal '[' as '\\['", Err: err}
+				return nil, &Error{
+					Path:   p,
+					Offset: -1,
+					What:   "is no valid pattern",
+					Help:   "Quote a literal '[' as '\\['",
+					Err:    err,
+				}
 			}
 			if len(matches) == 0 {
 				return nil, &Error{
@@ -433,7 +439,8 @@ func (file *File) uncompress(in *bufio.Reader, head []byte) error {
 		}
 		unpacked = gz
 	case bytes.HasPrefix(head, []byte{0x28, 0xB5, 0x2F, 0xFD}):
-		zr, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(128<<20), zstd.WithDecoderLowmem(true))
+		zr, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(128<<20),
+			zstd.WithDecoderLowmem(true))
 		if err != nil {
 			return &Error{Path: path, Offset: -1, What: "the zstd header can't be read: " + err.Error(), Err: err}
 		}

@@ -29,7 +29,10 @@ func write(t *testing.T, path, text string) string {
 
 func TestExpand(t *testing.T) {
 	dir := t.TempDir()
-	for _, f := range []string{"a/out.json", "b/out.json.gz", "jobs/jobs/job_2/out.json", "jobs/jobs/job_1/out.json", "jobs/other.json", "[odd]/out.json", "empty/x"} {
+	for _, f := range []string{
+		"a/out.json", "b/out.json.gz", "jobs/jobs/job_2/out.json", "jobs/jobs/job_1/out.json", "jobs/other.json",
+		"[odd]/out.json", "empty/x",
+	} {
 		write(t, filepath.Join(dir, f), "[]")
 	}
 	cases := []struct {
@@ -148,7 +151,14 @@ func TestNames(t *testing.T) {
 }
 
 func TestTrial(t *testing.T) {
-	for id, want := range map[string]string{"a_rep2": "a/rep2", "a": "a/", "a_rep": "a_rep/", "a_repx": "a_repx/", "_rep1": "_rep1/", "a_rep1_rep0": "a_rep1/rep0"} {
+	for id, want := range map[string]string{
+		"a_rep2":      "a/rep2",
+		"a":           "a/",
+		"a_rep":       "a_rep/",
+		"a_repx":      "a_repx/",
+		"_rep1":       "_rep1/",
+		"a_rep1_rep0": "a_rep1/rep0",
+	} {
 		t.Run(id, func(t *testing.T) {
 			if task, rep := Trial(id); task+"/"+rep != want {
 				t.Errorf("%s: %s/%s, want %s", id, task, rep, want)
@@ -191,7 +201,8 @@ func TestKeeperSharesPrompts(t *testing.T) {
 	other := k.Prompt(json.Raw(`"text"`))
 	b := k.Prompt(append([]byte(nil), raw...))
 	clear(raw)
-	if a.Form != ttc.MessagesPrompt || &a.Messages[0] != &b.Messages[0] || a.Messages[0].Text != "hi" || other.Text != "text" {
+	if a.Form != ttc.MessagesPrompt || &a.Messages[0] != &b.Messages[0] || a.Messages[0].Text != "hi" ||
+		other.Text != "text" {
 		t.Errorf("%+v %+v", a, b)
 	}
 	if p := k.Prompt(json.Raw(`[]`)); p.Form != ttc.MessagesPrompt || p.Messages == nil {

@@ -64,7 +64,10 @@ func ReadFile(ctx context.Context, path string, most int64) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(in, most+1))
 	if err == nil && int64(len(b)) > most {
 		return nil, &Error{
-			Path: path, Offset: -1, What: fmt.Sprintf("the file is larger than %d bytes", most), Help: "Check that it is the right file",
+			Path:   path,
+			Offset: -1,
+			What:   fmt.Sprintf("the file is larger than %d bytes", most),
+			Help:   "Check that it is the right file",
 		}
 	}
 	return b, err

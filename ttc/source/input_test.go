@@ -32,7 +32,8 @@ func TestPipeWithoutWriter(t *testing.T) {
 	}
 }
 
-// TestPipeThatStalls: reading a pipe whose writer says nothing more ends with the context; before that it is read as it comes.
+// TestPipeThatStalls: reading a pipe whose writer says nothing more ends with the context; before that it is read as it
+// comes.
 func TestPipeThatStalls(t *testing.T) {
 	path := fifo(t)
 	written := make(chan *os.File)

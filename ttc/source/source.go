@@ -26,11 +26,12 @@ type Source interface {
 
 // Options are what every source is opened with.
 type Options struct {
-	Drop   func(ledger.Drop) // told of what is left out, in order, before Next returns; nil: not told
-	Resume *Cursor           // go on after this place; nil: from the start. What was dropped before it is counted, not told
-	Inputs []Input           // with Resume: what the inputs were; a changed one is refused
-	Raw    bool              // keep raw ids and raw steps and judge nothing, where a source can: for NAT-exact runs
-	Part   *Part             // read this part of the input alone, of a source that is Divisible; nil: all of it
+	Drop func(ledger.Drop) // told of what is left out, in order, before Next returns; nil: not told
+	// Go on after this place; nil: from the start. What was dropped before it is counted, not told.
+	Resume *Cursor
+	Inputs []Input // with Resume: what the inputs were; a changed one is refused
+	Raw    bool    // keep raw ids and raw steps and judge nothing, where a source can: for NAT-exact runs
+	Part   *Part   // read this part of the input alone, of a source that is Divisible; nil: all of it
 	// Named is told of every entry of an input that isn't named by itself, as Part.Named has it; nil: not told.
 	Named func(row int64, id string)
 }
@@ -119,10 +120,14 @@ func (s *Stats) Warnings() []string {
 			ledger.Quantity(s.RepeatedIDs, "example"), strconv.Quote(s.FirstRepeat)))
 	}
 	if s.MissingIDs > 0 {
-		out = append(out, fmt.Sprintf("%s without an id, named by its row, as #0, #1 and so on", ledger.Quantity(s.MissingIDs, "example")))
+		out = append(out,
+			fmt.Sprintf("%s without an id, named by its row, as #0, #1 and so on",
+				ledger.Quantity(s.MissingIDs, "example")))
 	}
 	if s.Interrupted > 0 {
-		out = append(out, fmt.Sprintf("%s without steps and answer: the workflow was interrupted", ledger.Quantity(s.Interrupted, "example")))
+		out = append(out,
+			fmt.Sprintf("%s without steps and answer: the workflow was interrupted",
+				ledger.Quantity(s.Interrupted, "example")))
 	}
 	if len(s.Redacted) > 0 {
 		var classes []string

@@ -1,5 +1,5 @@
-// Package columns refuses lines of more than 120 columns, a tab being four. Lines that carry a string literal too long to
-// fit by itself may be longer.
+// Package columns refuses lines of more than 120 columns, a tab being four. Lines that carry a string literal too long
+// to fit by itself may be longer.
 package columns
 
 import (

@@ -1,5 +1,5 @@
-// Package waits refuses waiting that nothing can end: a channel operation outside a select that also watches a context, and
-// Wait methods that take none. A wait that is known to end says why in a comment on its line or the one above:
+// Package waits refuses waiting that nothing can end: a channel operation outside a select that also watches a context,
+// and Wait methods that take none. A wait that is known to end says why in a comment on its line or the one above:
 //
 //	wg.Wait() // wait: every worker watches ctx
 package waits
@@ -34,13 +34,17 @@ func run(pass *analysis.Pass) (any, error) {
 	reasons := reasonLines(pass)
 	report := func(n ast.Node, what string) {
 		at := pass.Fset.Position(n.Pos())
-		if strings.HasSuffix(at.Filename, "_test.go") || reasons[line{at.Filename, at.Line}] || reasons[line{at.Filename, at.Line - 1}] {
+		if strings.HasSuffix(at.Filename, "_test.go") || reasons[line{at.Filename, at.Line}] ||
+			reasons[line{at.Filename, at.Line - 1}] {
 			return
 		}
 		pass.Reportf(n.Pos(), "%s may wait forever: select on a context as well, or say why it ends in a // wait: comment", what)
 	}
 	in := pass.ResultOf[inspect.Analyzer].(*inspector.Inspector)
-	nodes := []ast.Node{(*ast.SendStmt)(nil), (*ast.UnaryExpr)(nil), (*ast.RangeStmt)(nil), (*ast.SelectStmt)(nil), (*ast.CallExpr)(nil)}
+	nodes := []ast.Node{
+		(*ast.SendStmt)(nil), (*ast.UnaryExpr)(nil), (*ast.RangeStmt)(nil), (*ast.SelectStmt)(nil),
+		(*ast.CallExpr)(nil),
+	}
 	in.WithStack(nodes, func(n ast.Node, push bool, stack []ast.Node) bool {
 		if !push {
 			return true

@@ -32,7 +32,8 @@ var _ builders.Builder = (*Builder)(nil)
 // New returns a builder. Settings NAT doesn't have are an error: they would change what has to be exact.
 func New(cfg dpo.Config) (*Builder, error) {
 	switch {
-	case cfg.Strategy != "", cfg.ScoreDirection != "" && cfg.ScoreDirection != "higher", cfg.MinChosenScore != nil, cfg.Threshold != nil, cfg.K != nil:
+	case cfg.Strategy != "", cfg.ScoreDirection != "" &&
+		cfg.ScoreDirection != "higher", cfg.MinChosenScore != nil, cfg.Threshold != nil, cfg.K != nil:
 		return nil, errors.New("NAT has no strategy, score_direction, min_chosen_score, threshold or k: leave them out with --compat nat, or leave out --compat nat")
 	}
 	return &Builder{cfg: cfg}, nil
@@ -161,7 +162,8 @@ func inputItems(g *ttc.Group) ([]*item, error) {
 	return items, nil
 }
 
-// dictKey is equal for ids that are one key of a Python dict. All NaN of one json.load are the same object, and so one key.
+// dictKey is equal for ids that are one key of a Python dict. All NaN of one json.load are the same object, and so one
+// key.
 func dictKey(raw json.Raw) (string, error) {
 	switch raw.Kind() {
 	case json.String:

@@ -12,8 +12,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// TestRandomRunsAreNATs compares with what NAT's own builder made of random evaluations (testdata/make_nat.py). Another file
-// made by that script can be named in NATGO_NAT_CASES.
+// TestRandomRunsAreNATs compares with what NAT's own builder made of random evaluations (testdata/make_nat.py). Another
+// file made by that script can be named in NATGO_NAT_CASES.
 func TestRandomRunsAreNATs(t *testing.T) {
 	path := "testdata/nat.jsonl"
 	if p := os.Getenv("NATGO_NAT_CASES"); p != "" {

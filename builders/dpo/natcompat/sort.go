@@ -1,8 +1,9 @@
 package natcompat
 
-// sortReversed orders items as CPython 3.11's sorted(items, key=..., reverse=True) does, where key has the items' keys. With
-// keys that compare inconsistently, NaN that is, the order follows from which comparisons are made, so the algorithm is
-// CPython's own: Objects/listobject.c, a timsort with binary insertion, galloping and powersort's merge order.
+// sortReversed orders items as CPython 3.11's sorted(items, key=..., reverse=True) does, where key has the items' keys.
+// With keys that compare inconsistently, NaN that is, the order follows from which comparisons are made, so the
+// algorithm is CPython's own: Objects/listobject.c, a timsort with binary insertion, galloping and powersort's merge
+// order.
 func sortReversed(keys []float64, items []int32) {
 	if len(keys) < 2 {
 		return

@@ -131,7 +131,8 @@ func TestBlind(t *testing.T) {
 		"blind":     {found: 130, failed: 141, wrong: 2, fine: 42},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if s, families := measure(t, name); s.found < least.found || s.wrong > least.wrong || s.failed != least.failed {
+			if s, families := measure(t, name); s.found < least.found || s.wrong > least.wrong ||
+				s.failed != least.failed {
 				t.Errorf("%s: %+v, want %+v at least\n%s", name, s, least, table(s, families))
 			}
 		})
@@ -146,7 +147,8 @@ func TestStrangers(t *testing.T) {
 		"strangers":     {found: 196, failed: 218, fine: 94},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if s, families := measure(t, name); s.found < least.found || s.wrong > least.wrong || s.failed != least.failed {
+			if s, families := measure(t, name); s.found < least.found || s.wrong > least.wrong ||
+				s.failed != least.failed {
 				t.Errorf("%s: %+v, want %+v at least\n%s", name, s, least, table(s, families))
 			}
 		})

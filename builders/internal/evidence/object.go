@@ -410,7 +410,8 @@ func (o *object) evidence() (key, rule string, certain bool) {
 		explained = explained || Truthy(o.by[k]) && !isCode(k)
 	}
 	for _, k := range boolKeys {
-		if o.isFalse(k) && (explained || o.text(failureKeys...) != "" || len(o.keys) == 1 || Truthy(o.by["errorcode"])) {
+		if o.isFalse(k) &&
+			(explained || o.text(failureKeys...) != "" || len(o.keys) == 1 || Truthy(o.by["errorcode"])) {
 			return k, "status_object", true
 		}
 	}

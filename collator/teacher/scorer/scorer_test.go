@@ -186,7 +186,8 @@ func TestRefused(t *testing.T) {
 // TestGivenUp: a program that fails again and again is started a few times and no more; what it says is told.
 func TestGivenUp(t *testing.T) {
 	for what, want := range map[string]string{
-		"exits": "ended without an answer", "dies": "ended without an answer", "rows": "3 rows", "id": "answered request", "prose": "can't be read",
+		"exits": "ended without an answer", "dies": "ended without an answer", "rows": "3 rows",
+		"id": "answered request", "prose": "can't be read",
 		"flood": "more than", "sleeps": "did not answer",
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -16,8 +16,8 @@ var special = regexp.MustCompile(`<[|｜][^\s<>]{1,40}[|｜]>|<\|[a-z_]+>|<[a-z_
 // pieced is a template that puts the marks of roles together of pieces.
 var pieced = regexp.MustCompile(`['"]<\|['"]`)
 
-// Family returns base, the text of a tokenizer.json, with the special strings of a template's source, and common begin and end
-// marks, as further special tokens behind its own.
+// Family returns base, the text of a tokenizer.json, with the special strings of a template's source, and common begin
+// and end marks, as further special tokens behind its own.
 func Family(base []byte, template string) ([]byte, error) {
 	var file map[string]json.RawMessage
 	if err := json.Unmarshal(base, &file); err != nil {

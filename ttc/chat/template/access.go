@@ -15,7 +15,8 @@ var changing = map[pyvalue.Kind][]string{
 
 // attributeOf is Python's getattr: a method or attribute of v's type, and false where it has none of that name.
 func (st *state) attributeOf(v val, name string) (val, bool) {
-	if strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__") && len(name) > 4 && isDunder(v, name[2:len(name)-2]) {
+	if strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__") && len(name) > 4 &&
+		isDunder(v, name[2:len(name)-2]) {
 		return st.unsafe(v, name), true
 	}
 	for _, m := range changing[v.Kind()] {
@@ -67,7 +68,8 @@ func isDunder(v val, name string) bool {
 		_, sized := length(v)
 		return sized
 	case "class", "doc", "init", "new", "repr", "str", "eq", "ne", "lt", "le", "gt", "ge", "hash", "dir", "format",
-		"getattribute", "setattr", "delattr", "reduce", "reduce_ex", "sizeof", "init_subclass", "subclasshook", "getstate":
+		"getattribute", "setattr", "delattr", "reduce", "reduce_ex", "sizeof", "init_subclass", "subclasshook",
+		"getstate":
 		return true
 	}
 	return false
@@ -81,7 +83,8 @@ func (st *state) objectAttribute(v val, name string) (val, bool) {
 	switch o := v.Object().(type) {
 	case *undefined:
 		switch name {
-		case "_undefined_hint", "_undefined_obj", "_undefined_name", "_undefined_exception", "_fail_with_undefined_error":
+		case "_undefined_hint", "_undefined_obj", "_undefined_name", "_undefined_exception",
+			"_fail_with_undefined_error":
 			return st.unsafe(v, name), true
 		}
 		o.raise()

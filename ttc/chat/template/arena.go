@@ -6,9 +6,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// arena holds what a render makes on its way: texts, provenances, lists, arguments, variables. None outlives the render - a
-// Result has copies - so the next render takes the same room again, and they cost the garbage collector nothing. (It used
-// to have a third of the time of templates that call macros and filters with arguments.)
+// arena holds what a render makes on its way: texts, provenances, lists, arguments, variables. None outlives the render
+// - a Result has copies - so the next render takes the same room again, and they cost the garbage collector nothing.
+// (It used to have a third of the time of templates that call macros and filters with arguments.)
 type arena struct {
 	text  []byte
 	provs slab[prov]
@@ -32,8 +32,8 @@ func (a *arena) reset() {
 	a.loops.reset()
 }
 
-// slab hands out zeroed elements from a piece of memory. A full piece stays with those who have its elements, and a larger
-// one follows.
+// slab hands out zeroed elements from a piece of memory. A full piece stays with those who have its elements, and a
+// larger one follows.
 type slab[T any] struct {
 	room  []T
 	taken int

@@ -8,8 +8,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// TestRoomIsUsedAgain renders in room that other renders left, also one that was refused and one that was very large: text and
-// spans must be those of a render with memory of its own.
+// TestRoomIsUsedAgain renders in room that other renders left, also one that was refused and one that was very large:
+// text and spans must be those of a render with memory of its own.
 func TestRoomIsUsedAgain(t *testing.T) {
 	tmpl, err := Compile(`{% for m in messages %}<{{ m.content | trim }}>{{ m | tojson }}{{ loop.index }}{% if m.content == 'stop' %}{{ m.x.y }}{% endif %}{% endfor %}`)
 	if err != nil {
@@ -25,7 +25,8 @@ func TestRoomIsUsedAgain(t *testing.T) {
 			want, wantErr := tmpl.Render(Input{Messages: messages})
 			got, err := tmpl.RenderIn(&room, Input{Messages: messages})
 			if (err == nil) != (wantErr == nil) || got.Text != want.Text || !slices.Equal(got.Spans, want.Spans) {
-				t.Fatalf("render %d: got %.100q %v %v\nwant %.100q %v %v", i, got.Text, got.Spans, err, want.Text, want.Spans, wantErr)
+				t.Fatalf("render %d: got %.100q %v %v\nwant %.100q %v %v", i, got.Text, got.Spans, err, want.Text,
+					want.Spans, wantErr)
 			}
 			if large := room.out.large(); large != (len(content) > maxKept/2) {
 				t.Errorf("render %d of %d bytes: the room is large: %v", i, len(got.Text), large)
@@ -34,8 +35,8 @@ func TestRoomIsUsedAgain(t *testing.T) {
 	}
 }
 
-// TestRendersLeaveNothing counts the objects that a render with loops, macros, filters with arguments and lists leaves to the
-// garbage collector: the same few for a long conversation as for a short one.
+// TestRendersLeaveNothing counts the objects that a render with loops, macros, filters with arguments and lists leaves
+// to the garbage collector: the same few for a long conversation as for a short one.
 func TestRendersLeaveNothing(t *testing.T) {
 	tmpl, err := Compile(`{% macro show(x, sep='-') %}{{ x | trim | default('', true) ~ sep }}{% endmacro %}` +
 		`{% for m in messages %}{% set parts = m.content.split('o') %}{{ show(m.content) }}{{ [parts[0], parts[-1]] | tojson }}{{ m.content[::-1][0] if false }}` +
@@ -60,8 +61,8 @@ func TestRendersLeaveNothing(t *testing.T) {
 	}
 }
 
-// TestResultsOutliveTheRender renders again and again with the same buffers: a result must stay as it was, and so must what
-// a refused render left behind.
+// TestResultsOutliveTheRender renders again and again with the same buffers: a result must stay as it was, and so must
+// what a refused render left behind.
 func TestResultsOutliveTheRender(t *testing.T) {
 	tmpl, err := Compile(`{% for m in messages %}{% set x %}[{{ m.content | trim | upper ~ loop.index }}]{% endset %}{{ x + (m.content | tojson) }}{{ x.split('-')[-1] }}` +
 		`{% if m.content == 'stop' %}{% set y %}{{ raise_exception(x) }}{% endset %}{% endif %}{% endfor %}`)

@@ -22,10 +22,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// BenchmarkRender renders real agent runs with stock templates, each result in the room of the one before, as `chat render`
-// does. Where NATGO_PYTHON (or python3) has jinja2, jinja2 has its rounds between ours, on the same conversations; x-jinja2
-// is how many times faster this engine is, median to median of the processor time of the two processes, with what the
-// garbage collector takes of both: what else runs on the machine takes neither's.
+// BenchmarkRender renders real agent runs with stock templates, each result in the room of the one before, as `chat
+// render` does. Where NATGO_PYTHON (or python3) has jinja2, jinja2 has its rounds between ours, on the same
+// conversations; x-jinja2 is how many times faster this engine is, median to median of the processor time of the two
+// processes, with what the garbage collector takes of both: what else runs on the machine takes neither's.
 func BenchmarkRender(b *testing.B) {
 	dir := oracletest.Path(b, "chat")
 	raw, err := os.ReadFile(filepath.Join(dir, "traces", "gpt-4o-airline-dev.json"))
@@ -36,7 +36,9 @@ func BenchmarkRender(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, name := range []string{"qwen2_5", "qwen3", "qwen3_5_think", "gptoss", "glm4moe", "nemotron_3_nano", "llama3_1", "gemma3"} {
+	for _, name := range []string{
+		"qwen2_5", "qwen3", "qwen3_5_think", "gptoss", "glm4moe", "nemotron_3_nano", "llama3_1", "gemma3",
+	} {
 		b.Run(name, func(b *testing.B) {
 			src, err := os.ReadFile(filepath.Join(dir, "render", "templates", name+".jinja"))
 			if err != nil {
@@ -112,7 +114,8 @@ func processorTime(b *testing.B) float64 {
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e3
 }
 
-// startJinja starts a jinja2 that renders a round when it is called and returns the microseconds; nil where there is none.
+// startJinja starts a jinja2 that renders a round when it is called and returns the microseconds; nil where there is
+// none.
 func startJinja(b *testing.B, src string, inputs []val) func() float64 {
 	d := &pyvalue.Dict{}
 	d.SetStr("src", pyvalue.Str(src))

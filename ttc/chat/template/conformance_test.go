@@ -46,9 +46,16 @@ func goldens(t testing.TB, file string) []golden {
 		d := v.Dict()
 		get := func(k string) val { v, _ := d.GetStr(k); return v }
 		out = append(out, golden{
-			template: get("template").Text(), name: get("case").Text(), messages: get("messages"), tools: get("tools"),
-			kwargs: get("kwargs").Dict(), ok: get("ok").IsTrue(), text: get("text").Text(),
-			generations: get("generation_spans_bytes"), rendered: get("messages_rendered"), message: get("message").Text(),
+			template:    get("template").Text(),
+			name:        get("case").Text(),
+			messages:    get("messages"),
+			tools:       get("tools"),
+			kwargs:      get("kwargs").Dict(),
+			ok:          get("ok").IsTrue(),
+			text:        get("text").Text(),
+			generations: get("generation_spans_bytes"),
+			rendered:    get("messages_rendered"),
+			message:     get("message").Text(),
 		})
 	}
 	return out

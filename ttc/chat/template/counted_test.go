@@ -84,12 +84,18 @@ func builtinCalls(x string) []string {
 	for _, name := range slices.Sorted(maps.Keys(globals)) {
 		with(name)
 	}
-	for _, op := range []string{"+", "-", "*", "/", "//", "%", "**", "~", "==", "!=", "<", ">=", "in", "not in", "and", "or"} {
-		out = append(out, x+" "+op+" "+x, x+" "+op+" 'a'", "'a' "+op+" "+x, x+" "+op+" 3", "3 "+op+" "+x, x+" "+op+" [1]")
+	for _, op := range []string{
+		"+", "-", "*", "/", "//", "%", "**", "~", "==", "!=", "<", ">=", "in", "not in", "and", "or",
+	} {
+		out = append(out, x+" "+op+" "+x, x+" "+op+" 'a'", "'a' "+op+" "+x, x+" "+op+" 3", "3 "+op+" "+x,
+			x+" "+op+" [1]")
 	}
-	return append(out, x+"[1:]", x+"[::-1]", x+"[::2]", x+"[5]", x+"["+x+"]", "{"+x+": 1}", "{1: 1}["+x+"]", "'%s' % "+x, "'%r' % "+x, "'{}'.format("+x+")", "not "+x, "-"+x,
-		x+"|tojson(indent=2)", x+"|tojson(sort_keys=true)", x+"|tojson(indent=' ' * 60000)", x+"|wordwrap(1)", x+"|sort(attribute='a,b')", x+"|map('upper')|list",
-		x+"|select('in', "+x+")|list", x+"|replace('', '-')", x+"|groupby(0)", x+".count("+x+"[0])", x+"|unique|list", x+"|batch(2)|list", x+"|slice(3)|list", x+"|join("+x+")")
+	return append(out, x+"[1:]", x+"[::-1]", x+"[::2]", x+"[5]", x+"["+x+"]", "{"+x+": 1}", "{1: 1}["+x+"]",
+		"'%s' % "+x, "'%r' % "+x, "'{}'.format("+x+")", "not "+x, "-"+x,
+		x+"|tojson(indent=2)", x+"|tojson(sort_keys=true)", x+"|tojson(indent=' ' * 60000)", x+"|wordwrap(1)",
+		x+"|sort(attribute='a,b')", x+"|map('upper')|list",
+		x+"|select('in', "+x+")|list", x+"|replace('', '-')", x+"|groupby(0)", x+".count("+x+"[0])", x+"|unique|list",
+		x+"|batch(2)|list", x+"|slice(3)|list", x+"|join("+x+")")
 }
 
 // TestEveryBuiltinCountsItsMemory renders each call with a limit of one megabyte. What is allocated on the way has to
@@ -124,13 +130,19 @@ func TestEveryBuiltinCountsItsMemory(t *testing.T) {
 // constantTime are the calls that answer without a look at all of what they are given, and constantForLists those
 // that do so for what is no text.
 var constantTime = []string{
-	"|default", "|d", "|length", "|count", "|first", "|last", "|attr", "|items", "|map", "|select", "|reject", "|selectattr", "|rejectattr", "|unique", "|batch", "|slice", "|abs", "|string", "|safe",
-	" is ", ".get", ".items", ".keys", ".values", ".real", ".imag", ".numerator", ".conjugate", ".bit_length", ".bit_count", ".as_integer_ratio", "[5]", "[1:]", "not ", " and ", " or ",
-	"cycler", "joiner", "namespace", "dict(", "range", "raise_exception", "|reverse", ".index", ".count", " != ", " == ",
+	"|default", "|d", "|length", "|count", "|first", "|last", "|attr", "|items", "|map", "|select", "|reject",
+	"|selectattr", "|rejectattr", "|unique", "|batch", "|slice", "|abs", "|string", "|safe",
+	" is ", ".get", ".items", ".keys", ".values", ".real", ".imag", ".numerator", ".conjugate", ".bit_length",
+	".bit_count", ".as_integer_ratio", "[5]", "[1:]", "not ", " and ", " or ",
+	"cycler", "joiner", "namespace", "dict(", "range", "raise_exception", "|reverse", ".index", ".count", " != ",
+	" == ",
 	"'a' <", "'a' >=", " in 'a'", " in [1]",
 }
 
-var constantForLists = []string{"'a'|", "'a'.", "'a' % ", "|float", "|int", "|truncate", "{1: 1}[", "ints[ints]", "texts[texts]", "tuple[tuple]", "dict[", ".fromkeys('a'", "in dict"}
+var constantForLists = []string{
+	"'a'|", "'a'.", "'a' % ", "|float", "|int", "|truncate", "{1: 1}[", "ints[ints]", "texts[texts]", "tuple[tuple]",
+	"dict[", ".fromkeys('a'", "in dict",
+}
 
 // TestEveryBuiltinCountsItsSteps renders each call with too few steps to go through a large argument. Those that end
 // all the same must be among the ones that need not go through it. Without NATGO_LONG it takes every fifth call.
@@ -138,7 +150,8 @@ func TestEveryBuiltinCountsItsSteps(t *testing.T) {
 	values := bigValues()
 	for i := range values.Len() {
 		name, v := values.At(i)
-		if v.Kind() == pyvalue.KindInt || v.Kind() == pyvalue.KindList && len(v.Items()) < 3 || name.Text() == "tuples" {
+		if v.Kind() == pyvalue.KindInt || v.Kind() == pyvalue.KindList && len(v.Items()) < 3 ||
+			name.Text() == "tuples" {
 			continue // one or two items
 		}
 		for k, call := range builtinCalls(name.Text()) {
@@ -188,7 +201,8 @@ func TestHeavyWorkEndsSoon(t *testing.T) {
 	for _, src := range []string{ // these can't end but at a limit, and must come to it
 		"{% for i in range(999) %}{% set x = {tuple: 1} %}{% endfor %}",
 		"{% for i in range(300) %}{% set x = word.isalpha() %}{% endfor %}", "{% for i in range(300) %}{% set x = greek|lower %}{% endfor %}",
-		"{{ ints.index(twice) }}", "{{ twice|tojson }}", "{{ twice|tojson(indent=' ' * 100000) }}", "{{ twice|pprint }}", "{{ twice|string }}", "{{ {tuples: 1} }}", "{{ tuples in dict }}",
+		"{{ ints.index(twice) }}", "{{ twice|tojson }}", "{{ twice|tojson(indent=' ' * 100000) }}",
+		"{{ twice|pprint }}", "{{ twice|string }}", "{{ {tuples: 1} }}", "{{ tuples in dict }}",
 		"{{ twice.count(twice) ~ twice.nosuch.x }}", "{% for i in range(9999) %}{% set x = huge * huge %}{% endfor %}", "{% for i in range(99999) %}{% set x = huge % 7 == huge // 3 %}{% endfor %}",
 		"{% for i in range(99999) %}{% set x = 1.1 ** 0.3 %}{% endfor %}", "{% for i in range(9999) %}{% set x = word|unique|list %}{% endfor %}",
 	} {

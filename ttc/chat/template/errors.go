@@ -10,8 +10,8 @@ import (
 
 // Error is a template that can't be compiled or a render that was refused.
 type Error struct {
-	// Class is the name of the Python exception: TemplateSyntaxError, TemplateAssertionError, UndefinedError, SecurityError,
-	// TemplateError (raise_exception), TypeError, ... or LimitError, which is our own.
+	// Class is the name of the Python exception: TemplateSyntaxError, TemplateAssertionError, UndefinedError,
+	// SecurityError, TemplateError (raise_exception), TypeError, ... or LimitError, which is our own.
 	Class  string
 	Text   string // what is wrong
 	Line   int    // 1-based line of the template

@@ -39,7 +39,8 @@ func (st *state) urlQuote(v val, safe string) val {
 		if r < 0x80 {
 			c := byte(r)
 			switch {
-			case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', isDigit(c), strings.IndexByte("_.-~", c) >= 0, strings.IndexByte(safe, c) >= 0:
+			case c >= 'a' && c <= 'z', c >= 'A' &&
+				c <= 'Z', isDigit(c), strings.IndexByte("_.-~", c) >= 0, strings.IndexByte(safe, c) >= 0:
 				return append(dst, c)
 			case c == ' ' && safe == "":
 				return append(dst, '+')

@@ -48,7 +48,8 @@ func (st *state) percent(format, with val) val {
 		p.rest = with.Items()
 	} else {
 		p.rest = []val{with}
-		p.lone = with.Kind() == pyvalue.KindDict || with.Kind() == pyvalue.KindList || asUndefined(with) != nil || isRange(with)
+		p.lone = with.Kind() == pyvalue.KindDict || with.Kind() == pyvalue.KindList || asUndefined(with) != nil ||
+			isRange(with)
 	}
 	p.run()
 	if len(p.rest) > 0 && !p.lone {
@@ -358,7 +359,8 @@ func (sp *spec) grouped(digits string, width int) string {
 		every = 4
 	}
 	end := 0
-	for end < len(digits) && isAlnumASCII(digits[end]) && digits[end] != 'e' && digits[end] != 'E' || end < len(digits) && every == 4 {
+	for end < len(digits) && isAlnumASCII(digits[end]) && digits[end] != 'e' && digits[end] != 'E' ||
+		end < len(digits) && every == 4 {
 		end++
 	}
 	whole, rest := digits[:end], digits[end:]
@@ -441,8 +443,8 @@ func (sp *spec) withPoint(s string) string {
 	return s + "."
 }
 
-// general is %g: precision significant digits, an exponent where the value calls for one. asFloat keeps ".0" and goes to
-// an exponent one digit earlier, as format(f, ".3") does.
+// general is %g: precision significant digits, an exponent where the value calls for one. asFloat keeps ".0" and goes
+// to an exponent one digit earlier, as format(f, ".3") does.
 func general(f float64, precision int, keepZeros, asFloat bool) string {
 	if precision == 0 {
 		precision = 1

@@ -25,8 +25,8 @@ func RequestMessages(request json.Raw) ([]pyvalue.Value, error) {
 	return ParseMessages(messages)
 }
 
-// ParseMessages reads the JSON array of a conversation into what Input.Messages takes: every value as Python sees it, with
-// its origin attached. Nothing is changed or checked.
+// ParseMessages reads the JSON array of a conversation into what Input.Messages takes: every value as Python sees it,
+// with its origin attached. Nothing is changed or checked.
 func ParseMessages(raw json.Raw) ([]pyvalue.Value, error) {
 	v, err := pyvalue.Parse(raw)
 	if err != nil {
@@ -113,8 +113,8 @@ func originOf(v val, src *Source) val {
 // reasoningKeys are the names hidden reasoning goes by, in the order in which transformers looks for it.
 var reasoningKeys = []string{"reasoning_content", "thinking", "reasoning"}
 
-// AliasReasoning does what transformers does to messages before it renders them: one that has reasoning under any of its
-// names gets it as `thinking`, first, and as `reasoning_content`. Doing it twice changes nothing.
+// AliasReasoning does what transformers does to messages before it renders them: one that has reasoning under any of
+// its names gets it as `thinking`, first, and as `reasoning_content`. Doing it twice changes nothing.
 func AliasReasoning(message pyvalue.Value) pyvalue.Value {
 	d := message.Dict()
 	if d == nil {
@@ -141,8 +141,8 @@ func AliasReasoning(message pyvalue.Value) pyvalue.Value {
 	return pyvalue.OfDict(out)
 }
 
-// Conversation makes Input.Messages of messages, normalised as templates want them: content that is null or absent is an
-// empty text, arguments that parse are an object in the order the model wrote them, and reasoning has all its names.
+// Conversation makes Input.Messages of messages, normalised as templates want them: content that is null or absent is
+// an empty text, arguments that parse are an object in the order the model wrote them, and reasoning has all its names.
 func Conversation(messages []chat.Message) ([]pyvalue.Value, error) {
 	return conversation(messages, false)
 }
@@ -237,9 +237,9 @@ func extras(d *pyvalue.Dict, members []chat.Member) error {
 	return nil
 }
 
-// Normalise prepares a message of an agent's trace as templates want it: content that is null or absent becomes an empty
-// text, arguments that are the text of a JSON object become that object, in the order the model wrote it, and keys that are
-// null otherwise are left out. What doesn't parse stays as it is.
+// Normalise prepares a message of an agent's trace as templates want it: content that is null or absent becomes an
+// empty text, arguments that are the text of a JSON object become that object, in the order the model wrote it, and
+// keys that are null otherwise are left out. What doesn't parse stays as it is.
 func Normalise(message pyvalue.Value) pyvalue.Value {
 	d := message.Dict()
 	if d == nil {

@@ -180,7 +180,8 @@ func (l *lexer) rawTag(at int, word string) int {
 	return -1
 }
 
-// closing matches the end of a block tag or comment: `+%}`, `-%}\s*` or `%}\n?`. It returns the end of the match, or -1.
+// closing matches the end of a block tag or comment: `+%}`, `-%}\s*` or `%}\n?`. It returns the end of the match, or
+// -1.
 func (l *lexer) closing(at int, end string) int {
 	rest := l.src[at:]
 	switch {
@@ -439,8 +440,8 @@ func (l *lexer) str(quote byte) {
 	l.advance(at + 1)
 }
 
-// unescape decodes a string literal as jinja2 does: what isn't ASCII is written as an escape first, then all escapes are
-// decoded - so a backslash before a letter like é stays, and the letter becomes text.
+// unescape decodes a string literal as jinja2 does: what isn't ASCII is written as an escape first, then all escapes
+// are decoded - so a backslash before a letter like é stays, and the letter becomes text.
 func unescape(s string, pos int) string {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s
@@ -481,7 +482,18 @@ func escapeText(r rune) string {
 	return "U" + strings.Repeat("0", 8-len(h)) + h
 }
 
-var simpleEscapes = map[byte]byte{'\\': '\\', '\'': '\'', '"': '"', 'a': 7, 'b': 8, 'f': 12, 'n': '\n', 'r': '\r', 't': '\t', 'v': 11}
+var simpleEscapes = map[byte]byte{
+	'\\': '\\',
+	'\'': '\'',
+	'"':  '"',
+	'a':  7,
+	'b':  8,
+	'f':  12,
+	'n':  '\n',
+	'r':  '\r',
+	't':  '\t',
+	'v':  11,
+}
 
 // unescapeOne decodes the escape whose letter stands first in s and returns how many bytes of s it took.
 func unescapeOne(out []byte, s string, pos int) ([]byte, int) {

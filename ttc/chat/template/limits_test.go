@@ -10,12 +10,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// TestReadingCounts: what only reads a long text counts as steps, as making one does. Else a loop over a few bytes of template
-// reads terabytes.
+// TestReadingCounts: what only reads a long text counts as steps, as making one does. Else a loop over a few bytes of
+// template reads terabytes.
 func TestReadingCounts(t *testing.T) {
 	for _, expr := range []string{
-		"s[5]", "s[0:1]", "s | length", "s.find('zz')", "s.count('zz')", "s.startswith(s)", "s == u", "s.isascii()", "s is lower",
-		"s | first", "(s | attr('find'))('zz')", "[s] | map('length') | list", "[s] | select('lower') | list", "'x'.strip(s)",
+		"s[5]", "s[0:1]", "s | length", "s.find('zz')", "s.count('zz')", "s.startswith(s)", "s == u", "s.isascii()",
+		"s is lower",
+		"s | first", "(s | attr('find'))('zz')", "[s] | map('length') | list", "[s] | select('lower') | list",
+		"'x'.strip(s)",
 	} {
 		t.Run(expr, func(t *testing.T) {
 			source := "{% set s = messages[0].content %}{% set u = messages[1].content %}{% for i in range(100) %}{% set x = " + expr + " %}{% endfor %}"
@@ -80,10 +82,12 @@ func TestSmallestLimits(t *testing.T) {
 	}
 }
 
-// TestTemplateIsUTF8: a file in another encoding (UTF-16 here, as some editors save) is refused, not rendered as rubbish.
+// TestTemplateIsUTF8: a file in another encoding (UTF-16 here, as some editors save) is refused, not rendered as
+// rubbish.
 func TestTemplateIsUTF8(t *testing.T) {
 	var e *Error
-	if _, err := Compile("\xff\xfe{\x00{\x00 \x00m\x00 \x00}\x00}\x00"); !errors.As(err, &e) || e.Class != "UnicodeDecodeError" {
+	if _, err := Compile("\xff\xfe{\x00{\x00 \x00m\x00 \x00}\x00}\x00"); !errors.As(err, &e) ||
+		e.Class != "UnicodeDecodeError" {
 		t.Errorf("a template in UTF-16: %v", err)
 	}
 	if _, err := Compile("é漢{{ messages }}"); err != nil {

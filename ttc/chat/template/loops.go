@@ -29,7 +29,17 @@ func (l *loop) Repr() string {
 
 func (st *state) newLoop(of val, rest iterator, depth int, recurse func(*state, val, int) val) *loop {
 	l := &from(st, &st.made.loops, 1)[0]
-	*l = loop{of: of, rest: rest, index0: -1, size: -1, after: missing, current: missing, before: missing, depth0: depth, recurse: recurse}
+	*l = loop{
+		of:      of,
+		rest:    rest,
+		index0:  -1,
+		size:    -1,
+		after:   missing,
+		current: missing,
+		before:  missing,
+		depth0:  depth,
+		recurse: recurse,
+	}
 	return l
 }
 
@@ -194,7 +204,9 @@ func (c *compiler) refuseLoopTarget(n *forNode) {
 }
 
 // loopBody compiles a loop over given items. body and otherwise are the frames of its two parts.
-func (c *compiler) loopBody(n *forNode, outer, body, otherwise *frame) func(st *state, items val, depth int, recurse func(*state, val, int) val) flow {
+func (c *compiler) loopBody(
+	n *forNode, outer, body, otherwise *frame,
+) func(st *state, items val, depth int, recurse func(*state, val, int) val) flow {
 	extended := n.recursive || undeclared(n.body, "loop")["loop"] || contains(statementChildren(n), isScopedBlock)
 	var loopVar variable
 	if extended {

@@ -56,7 +56,9 @@ var stringMethods = map[string]method{
 	"isupper":      caseMethod("isupper", isUpper),
 	"islower":      caseMethod("islower", isLower),
 	"istitle":      caseMethod("istitle", isTitle),
-	"isascii":      caseMethod("isascii", func(s string) bool { return strings.IndexFunc(s, func(r rune) bool { return r > 127 }) < 0 }),
+	"isascii": caseMethod("isascii", func(s string) bool {
+		return strings.IndexFunc(s, func(r rune) bool { return r > 127 }) < 0
+	}),
 	"isprintable": caseMethod("isprintable", func(s string) bool {
 		ok := true
 		eachRune(s, func(_ int, r rune, _ int) { ok = ok && pytext.IsPrintable(r) })

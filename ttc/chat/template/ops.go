@@ -47,7 +47,8 @@ func (st *state) add(a, b val) (val, bool) {
 		return st.join2(a, b), true
 	case a.Kind() == pyvalue.KindStr:
 		throw("TypeError", "can only concatenate str (not \"%s\") to str", b.TypeName())
-	case a.Kind() == pyvalue.KindList && b.Kind() != pyvalue.KindList, a.Kind() == pyvalue.KindTuple && b.Kind() != pyvalue.KindTuple:
+	case a.Kind() == pyvalue.KindList && b.Kind() != pyvalue.KindList, a.Kind() == pyvalue.KindTuple &&
+		b.Kind() != pyvalue.KindTuple:
 		throw("TypeError", "can only concatenate %s (not \"%s\") to %s", a.TypeName(), b.TypeName(), a.TypeName())
 	case a.Kind() == pyvalue.KindList:
 		return pyvalue.NewList(st.joinItems(a, b)), true
@@ -92,7 +93,8 @@ func (st *state) join2(a, b val) val {
 func (st *state) repeat(seq, times val) (val, bool) {
 	if times.Kind() != pyvalue.KindInt && times.Kind() != pyvalue.KindBool {
 		if seq.Kind() == pyvalue.KindStr || seq.Kind() == pyvalue.KindList || seq.Kind() == pyvalue.KindTuple {
-			if times.Kind() != pyvalue.KindStr && times.Kind() != pyvalue.KindList && times.Kind() != pyvalue.KindTuple || seq.Kind() == pyvalue.KindStr {
+			if times.Kind() != pyvalue.KindStr && times.Kind() != pyvalue.KindList &&
+				times.Kind() != pyvalue.KindTuple || seq.Kind() == pyvalue.KindStr {
 				throw("TypeError", "can't multiply sequence by non-int of type '%s'", times.TypeName())
 			}
 		}
@@ -542,7 +544,11 @@ func (st *state) slice(v, i, j, k val) val {
 	case pyvalue.KindObject:
 		if r, ok := v.Object().(*rangeObject); ok {
 			start, stop, step := bounds(int(r.len()), i, j, k)
-			return pyvalue.OfObject(&rangeObject{r.start + int64(start)*r.step, r.start + int64(stop)*r.step, r.step * int64(step)})
+			return pyvalue.OfObject(&rangeObject{
+				r.start + int64(start)*r.step,
+				r.start + int64(stop)*r.step,
+				r.step * int64(step),
+			})
 		}
 	}
 	throw("TypeError", "'%s' object is not subscriptable", v.TypeName())

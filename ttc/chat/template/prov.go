@@ -264,7 +264,8 @@ func escapeAt(s string) (out, in int) {
 	if err != nil {
 		return 2, 1
 	}
-	if r >= 0xd800 && r < 0xdc00 && len(s) >= 12 && s[6] == '\\' && s[7] == 'u' && (s[8] == 'd' || s[8] == 'D') && s[9] > 'b' {
+	if r >= 0xd800 && r < 0xdc00 && len(s) >= 12 && s[6] == '\\' && s[7] == 'u' && (s[8] == 'd' || s[8] == 'D') &&
+		s[9] > 'b' {
 		return 12, 4
 	}
 	return 2 + digits, len(pytext.AppendRune(nil, rune(r)))

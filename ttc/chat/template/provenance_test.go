@@ -9,7 +9,8 @@ import (
 )
 
 // TestProvenance renders one text through every kind of operation and says, for each run of the output, where it comes
-// from: c3+4 is four bytes of the content from byte 3 on, c3=2 two bytes that stand for byte 3, a dot a byte of the template.
+// from: c3+4 is four bytes of the content from byte 3 on, c3=2 two bytes that stand for byte 3, a dot a byte of the
+// template.
 func TestProvenance(t *testing.T) {
 	const request = `[{"role": "user", "content": " aé\"b\n<c> "}]` // bytes: 0 space, 1 a, 2-3 é, 4 ", 5 b, 6 \n, 7 <, 8 c, 9 >, 10 space
 	for src, want := range map[string]string{
@@ -75,7 +76,8 @@ func origins(res *Result) string {
 		if s.Field != "content" {
 			continue
 		}
-		if s.Start == at && s.Mode == Linear && last.Mode == Linear && last.End == s.Start && last.Offset+last.End-last.Start == s.Offset && last.End > 0 {
+		if s.Start == at && s.Mode == Linear && last.Mode == Linear && last.End == s.Start &&
+			last.Offset+last.End-last.Start == s.Offset && last.End > 0 {
 			last.End = s.End
 			at = s.End
 			continue
@@ -125,12 +127,12 @@ func TestOriginsOfStructuredFields(t *testing.T) {
 
 func TestErrorsNameThePlace(t *testing.T) {
 	for src, want := range map[string]string{
-		"a\n  {{ x.y }}":                       "template line 2, column 7: UndefinedError: 'x' is undefined",
-		"{% if x %}":                           "template line 1, column 11: TemplateSyntaxError: Unexpected end of template. Jinja was looking for the following tags: 'elif' or 'else' or 'endif'. The innermost block that needs to be closed is 'if'.",
-		"é\n{{ 'ü' + 1 }}":                     "template line 2, column 8: TypeError: can only concatenate str (not \"int\") to str",
-		"{{ messages.append(1) }}":             "template line 1, column 19: SecurityError: access to attribute 'append' of 'list' object is unsafe.",
-		"{{ raise_exception('no ' ~ 'way') }}": "template line 1, column 19: TemplateError: no way",
-		"{{ messages[0].content.x }}":          "template line 1, column 15: UndefinedError: list object has no element 0",
+		"a\n  {{ x.y }}":                                        "template line 2, column 7: UndefinedError: 'x' is undefined",
+		"{% if x %}":                                            "template line 1, column 11: TemplateSyntaxError: Unexpected end of template. Jinja was looking for the following tags: 'elif' or 'else' or 'endif'. The innermost block that needs to be closed is 'if'.",
+		"é\n{{ 'ü' + 1 }}":                                      "template line 2, column 8: TypeError: can only concatenate str (not \"int\") to str",
+		"{{ messages.append(1) }}":                              "template line 1, column 19: SecurityError: access to attribute 'append' of 'list' object is unsafe.",
+		"{{ raise_exception('no ' ~ 'way') }}":                  "template line 1, column 19: TemplateError: no way",
+		"{{ messages[0].content.x }}":                           "template line 1, column 15: UndefinedError: list object has no element 0",
 		"{% macro m() %}\n\n{{ 1 / 0 }}{% endmacro %}{{ m() }}": "template line 3, column 6: ZeroDivisionError: division by zero",
 		"{% for i in range(9) %}{{ 1 }":                         "template line 1, column 29: TemplateSyntaxError: unexpected '}'",
 	} {

@@ -27,20 +27,29 @@ func (w *writer) text() string {
 
 func (w *writer) expr(d int) string {
 	if d <= 0 {
-		return w.pick(w.name(), w.text(), "1", "0", "-1", "2.5", "true", "false", "none", "[]", "{}", "[1, 2]", "{'a': 1}", "messages", "loop.index0", "loop.last", "loop.first", "tools", "add_generation_prompt")
+		return w.pick(w.name(), w.text(), "1", "0", "-1", "2.5", "true", "false", "none", "[]", "{}", "[1, 2]",
+			"{'a': 1}", "messages", "loop.index0", "loop.last", "loop.first", "tools", "add_generation_prompt")
 	}
 	e := func() string { return w.expr(d - 1) }
 	switch w.r.IntN(16) {
 	case 0, 1:
-		return "(" + e() + " " + w.pick("~", "~", "==", "==", "!=", "and", "and", "or", "or", w.pick("+", "in", "not in", "<", ">", "-", "*", "%")) + " " + e() + ")"
+		return "(" + e() + " " +
+			w.pick("~", "~", "==", "==", "!=", "and", "and", "or", "or",
+				w.pick("+", "in", "not in", "<", ">", "-", "*", "%")) + " " + e() + ")"
 	case 2:
-		return e() + " | " + w.pick("string", "tojson", "default('-')", "default('-', true)", "upper", "trim", "title", "safe", "e", "replace('a', 'b')", "string | length", "capitalize", w.pick(sweepFilters...))
+		return e() + " | " +
+			w.pick("string", "tojson", "default('-')", "default('-', true)", "upper", "trim", "title", "safe", "e",
+				"replace('a', 'b')", "string | length", "capitalize", w.pick(sweepFilters...))
 	case 3:
-		return "(" + w.text() + " ~ '')." + w.pick("strip()", "upper()", "split()", "split('a')", "split('\\n')[-1]", "startswith('a')", "endswith('>')", "replace('a', '')", "lstrip('\\n')", "rstrip()", "title()", w.pick(sweepMethods...))
+		return "(" + w.text() + " ~ '')." +
+			w.pick("strip()", "upper()", "split()", "split('a')", "split('\\n')[-1]", "startswith('a')",
+				"endswith('>')", "replace('a', '')", "lstrip('\\n')", "rstrip()", "title()", w.pick(sweepMethods...))
 	case 4:
 		return w.text() + w.pick("[0]", "[-1]", "[1:]", "[:-1]", "[::-1]", "[2:4]", w.pick(sweepItems...))
 	case 5, 6:
-		return "(" + e() + " is " + w.pick("defined", "not defined", "none", "not none", "string", "mapping", "iterable", "sequence", "number", "true", "false", "boolean", "undefined", "equalto('a')", "in ['a', 1]") + ")"
+		return "(" + e() + " is " +
+			w.pick("defined", "not defined", "none", "not none", "string", "mapping", "iterable", "sequence", "number",
+				"true", "false", "boolean", "undefined", "equalto('a')", "in ['a', 1]") + ")"
 	case 7:
 		return "(" + e() + " if " + e() + w.pick("", " else "+e()) + ")"
 	case 8:
@@ -48,7 +57,8 @@ func (w *writer) expr(d int) string {
 	case 9:
 		return "(" + w.text() + " ~ '') + (" + w.text() + " ~ '')"
 	case 10:
-		return w.pick("m", "messages[0]", "messages[-1]", "messages[2]", "d") + w.pick(".role", ".content", "['role']", ".tool_calls", ".get('content')", ".x")
+		return w.pick("m", "messages[0]", "messages[-1]", "messages[2]", "d") +
+			w.pick(".role", ".content", "['role']", ".tool_calls", ".get('content')", ".x")
 	case 11:
 		return w.text() + " ~ " + e() + " ~ " + w.text()
 	case 12:
@@ -56,7 +66,11 @@ func (w *writer) expr(d int) string {
 	case 13:
 		return w.pick("mac", "mac2") + "(" + w.pick(e(), e(), "a="+e()) + ")"
 	case 14:
-		return "(messages | " + w.pick("selectattr('role', 'equalto', 'user')", "rejectattr('content')", "map(attribute='role')", "map('length')", "selectattr('tool_calls', 'defined')") + " | " + w.pick("list", "first", "last", "length", "join(',')", "tojson", "list | length") + ")"
+		return "(messages | " +
+			w.pick("selectattr('role', 'equalto', 'user')", "rejectattr('content')", "map(attribute='role')",
+				"map('length')",
+				"selectattr('tool_calls', 'defined')") + " | " +
+			w.pick("list", "first", "last", "length", "join(',')", "tojson", "list | length") + ")"
 	}
 	return e()
 }
@@ -88,7 +102,8 @@ func (w *writer) statement() string {
 	case 1, 2, 3:
 		return w.space() + w.pick("{{ ", "{{- ") + w.expr(w.r.IntN(3)) + w.pick(" }}", " -}}") + w.space()
 	case 4:
-		return w.tag("set " + w.pick("x", "y", "z", "ns.a", "ns.b", "m") + " = " + w.expr(2)) // m shadows the loop's variable
+		// m shadows the loop's variable.
+		return w.tag("set " + w.pick("x", "y", "z", "ns.a", "ns.b", "m") + " = " + w.expr(2))
 	case 5, 6:
 		out := w.tag("if "+w.expr(2)) + w.body()
 		if w.r.IntN(3) == 0 {
@@ -100,7 +115,10 @@ func (w *writer) statement() string {
 		return out + w.tag("endif")
 	case 7, 8, 9:
 		w.loops++
-		out := w.tag("for " + w.pick("m in messages", "m in messages[::-1]", "i in l", "k, v in d.items()", "k, v in d|items", "i in range(3)", "c in s[:3]", "m in messages", "i in l", "m in messages if m.content", "i in l if i > 1", "x in missing"))
+		out := w.tag("for " +
+			w.pick("m in messages", "m in messages[::-1]", "i in l", "k, v in d.items()", "k, v in d|items",
+				"i in range(3)", "c in s[:3]", "m in messages", "i in l", "m in messages if m.content",
+				"i in l if i > 1", "x in missing"))
 		out += w.body()
 		if w.r.IntN(4) == 0 {
 			out += w.tag("if "+w.expr(1)) + w.tag(w.pick("break", "continue")) + w.tag("endif") + w.body()
@@ -113,11 +131,13 @@ func (w *writer) statement() string {
 	case 10:
 		return w.tag("set x") + w.body() + w.tag("endset")
 	case 11:
-		return w.tag("filter "+w.pick("upper", "trim", "indent(1)", "replace('a', 'b')")) + w.body() + w.tag("endfilter")
+		return w.tag("filter "+w.pick("upper", "trim", "indent(1)", "replace('a', 'b')")) + w.body() +
+			w.tag("endfilter")
 	case 12:
 		return w.tag("with x = "+w.expr(1)) + w.body() + w.tag("endwith")
 	}
-	return w.tag("macro "+w.pick("mac3", "mac4")+w.pick("()", "(a)", "(a, b=1)", "(a=x, b=none)")) + w.body() + w.tag("endmacro")
+	return w.tag("macro "+w.pick("mac3", "mac4")+w.pick("()", "(a)", "(a, b=1)", "(a=x, b=none)")) + w.body() +
+		w.tag("endmacro")
 }
 
 func randomTemplate(seed uint64) string {
@@ -148,7 +168,8 @@ func TestRandom(t *testing.T) {
 			continue
 		}
 		if bad++; bad <= 8 {
-			t.Errorf("%s\n got %v %q %s\nwant %v %q %s", src, got.ok, got.text, got.error, want.ok, want.text, want.error)
+			t.Errorf("%s\n got %v %q %s\nwant %v %q %s", src, got.ok, got.text, got.error, want.ok, want.text,
+				want.error)
 		}
 	}
 	t.Logf("%d of %d as jinja2 (%d of them render)", same, n, rendered)

@@ -28,7 +28,16 @@ func (st *state) release() {
 		return
 	}
 	st.own.reset()
-	*st = state{lib: st.lib, none: st.none, own: st.own, out: st.own, free: st.free, given: st.given[:0], made: st.made, mark: st.mark}
+	*st = state{
+		lib:   st.lib,
+		none:  st.none,
+		own:   st.own,
+		out:   st.own,
+		free:  st.free,
+		given: st.given[:0],
+		made:  st.made,
+		mark:  st.mark,
+	}
 	states.Put(st)
 }
 

@@ -12,30 +12,72 @@ import (
 
 func sweepValues() []string {
 	return []string{
-		"s", "e", "u", "ws", "html", "n", "neg", "z", "f", "g", "h", "t", "nil", "l", "el", "ll", "ls", "mix", "d", "ed", "missing", "lone", "num", "fl", "lines", "nul",
-		"(1, 2)", "'%s-%d'", "'{} {}'", "range(3)", "d.items()", "d.keys()", "(html|safe)", "l|map('string')", "messages[2]", "messages[2].tool_calls", "namespace(a=1)", "'a-b (c) [d] <e'", "'x' * 3", "-0.0", "10 ** 20", "'\u0661\u0662'",
+		"s", "e", "u", "ws", "html", "n", "neg", "z", "f", "g", "h", "t", "nil", "l", "el", "ll", "ls", "mix", "d",
+		"ed", "missing", "lone", "num", "fl", "lines", "nul",
+		"(1, 2)", "'%s-%d'", "'{} {}'", "range(3)", "d.items()", "d.keys()", "(html|safe)", "l|map('string')",
+		"messages[2]", "messages[2].tool_calls", "namespace(a=1)", "'a-b (c) [d] <e'", "'x' * 3", "-0.0", "10 ** 20",
+		"'\u0661\u0662'",
 	}
 }
 
 var sweepFilters = []string{
-	"abs", "attr('x')", "attr('upper')", "batch(2)|list", "batch(2, 'x')|list", "capitalize", "center(20)", "count", "d('x')", "default('x', true)", "dictsort", "dictsort(true)", "dictsort(false, 'value')", "dictsort(reverse=true)",
-	"e", "escape", "filesizeformat", "filesizeformat(true)", "first", "float", "float(9)", "forceescape", "format(1, 2)", "format('a')", "format(a=1)", "groupby('role')", "groupby(0)", "indent", "indent(2, true)", "indent('> ', blank=true)", "int", "int(9)", "int(0, 16)", "items|list",
-	"join", "join('-')", "join(', ', 'role')", "join(attribute='x')", "last", "length", "list", "lower", "map('upper')|list", "map(attribute='role')|list", "map(attribute='x', default='d')|list", "map('length')|list", "max", "min", "max(attribute='role')", "max(true)", "reject|list", "reject('string')|list", "rejectattr('content')|list",
-	"replace('l', 'LL')", "replace('', '-')", "replace('l', 'x', 1)", "replace('a', 1)", "reverse|list", "reverse", "round", "round(1)", "round(-1)", "round(2, 'ceil')", "round(1, 'floor')", "safe", "select|list", "select('string')|list", "select('equalto', 1)|list", "selectattr('role', 'equalto', 'user')|list", "selectattr('role')|list",
-	"slice(2)|list", "slice(3, 'x')|list", "sort", "sort(true)", "sort(attribute='role')", "sort(case_sensitive=true)", "string", "striptags", "sum", "sum(start=1)", "title", "tojson", "tojson(indent=2)", "tojson(ensure_ascii=true)", "tojson(separators=(',', ':'))", "tojson(sort_keys=true)", "tojson(true, 1)", "trim", "trim('Hd ')", "truncate(5)", "truncate(5, true, '..', 0)", "truncate(6, leeway=0)", "unique|list", "unique(true)|list", "upper", "urlencode", "wordcount", "wordwrap(5)", "wordwrap(3, false)", "xmlattr", "nosuch", "upper|lower|title", "string|length", "list|length",
-	"default", "map|list", "select('nosuch')|list", "map('nosuch')|list", "tojson|length", "string|upper", "safe|upper", "safe|replace('<', '>')", "safe|indent", "safe|join('<')", "safe|list", "safe|string|e", "format", "int|string", "float|string", "center(5)", "center(width=-3)",
+	"abs", "attr('x')", "attr('upper')", "batch(2)|list", "batch(2, 'x')|list", "capitalize", "center(20)", "count",
+	"d('x')", "default('x', true)", "dictsort", "dictsort(true)", "dictsort(false, 'value')", "dictsort(reverse=true)",
+	"e", "escape", "filesizeformat", "filesizeformat(true)", "first", "float", "float(9)", "forceescape",
+	"format(1, 2)", "format('a')", "format(a=1)", "groupby('role')", "groupby(0)", "indent", "indent(2, true)",
+	"indent('> ', blank=true)", "int", "int(9)", "int(0, 16)", "items|list",
+	"join", "join('-')", "join(', ', 'role')", "join(attribute='x')", "last", "length", "list", "lower",
+	"map('upper')|list", "map(attribute='role')|list", "map(attribute='x', default='d')|list", "map('length')|list",
+	"max", "min", "max(attribute='role')", "max(true)", "reject|list", "reject('string')|list",
+	"rejectattr('content')|list",
+	"replace('l', 'LL')", "replace('', '-')", "replace('l', 'x', 1)", "replace('a', 1)", "reverse|list", "reverse",
+	"round", "round(1)", "round(-1)", "round(2, 'ceil')", "round(1, 'floor')", "safe", "select|list",
+	"select('string')|list", "select('equalto', 1)|list", "selectattr('role', 'equalto', 'user')|list",
+	"selectattr('role')|list",
+	"slice(2)|list", "slice(3, 'x')|list", "sort", "sort(true)", "sort(attribute='role')", "sort(case_sensitive=true)",
+	"string", "striptags", "sum", "sum(start=1)", "title", "tojson", "tojson(indent=2)", "tojson(ensure_ascii=true)",
+	"tojson(separators=(',', ':'))", "tojson(sort_keys=true)", "tojson(true, 1)", "trim", "trim('Hd ')", "truncate(5)",
+	"truncate(5, true, '..', 0)", "truncate(6, leeway=0)", "unique|list", "unique(true)|list", "upper", "urlencode",
+	"wordcount", "wordwrap(5)", "wordwrap(3, false)", "xmlattr", "nosuch", "upper|lower|title", "string|length",
+	"list|length",
+	"default", "map|list", "select('nosuch')|list", "map('nosuch')|list", "tojson|length", "string|upper", "safe|upper",
+	"safe|replace('<', '>')", "safe|indent", "safe|join('<')", "safe|list", "safe|string|e", "format", "int|string",
+	"float|string", "center(5)", "center(width=-3)",
 }
 
 var sweepMethods = []string{
-	"upper()", "lower()", "title()", "capitalize()", "swapcase()", "casefold()", "strip()", "strip('Hd')", "lstrip()", "rstrip()", "rstrip('d ')", "strip(none)", "strip(1)", "split()", "split(' ')", "split('l', 1)", "split(none, 1)", "split(sep='o')", "split(maxsplit=1)", "split('')", "rsplit()", "rsplit(' ', 1)", "rsplit(none, 1)", "splitlines()", "splitlines(true)", "replace('l', 'L')", "replace('l', 'L', 1)", "replace('', '.', 3)", "replace(1, 2)", "join(['a', 'b'])", "join(l)", "startswith('He')", "startswith(('x', 'H'))", "startswith('W', 6)", "endswith('ld')", "endswith('lo', 0, 5)", "removeprefix('He')", "removesuffix('ld')", "find('o')", "find('o', 5)", "rfind('o')", "index('o')", "rindex('o')", "find('o', -3, 99)", "count('l')", "count('')", "partition(' ')", "rpartition(' ')", "center(15)", "center(15, '*')", "ljust(15, '.')", "rjust(15)", "zfill(15)", "expandtabs()", "expandtabs(4)", "format(1, 2)", "isalpha()", "isalnum()", "isdigit()", "isdecimal()", "isnumeric()", "isspace()", "isupper()", "islower()", "istitle()", "isascii()", "isprintable()", "isidentifier()",
-	"get('b')", "get('zz')", "get('zz', 5)", "keys()", "values()", "items()", "copy()", "index(1)", "count(1)", "append(1)", "pop()", "update({})", "setdefault('a', 1)", "sort()", "clear()", "x", "b", "items", "keys", "values", "real", "imag", "bit_length()", "numerator", "__class__", "__len__", "_x", "0", "1", "0.x", "role", "content", "start", "a",
+	"upper()", "lower()", "title()", "capitalize()", "swapcase()", "casefold()", "strip()", "strip('Hd')", "lstrip()",
+	"rstrip()", "rstrip('d ')", "strip(none)", "strip(1)", "split()", "split(' ')", "split('l', 1)", "split(none, 1)",
+	"split(sep='o')", "split(maxsplit=1)", "split('')", "rsplit()", "rsplit(' ', 1)", "rsplit(none, 1)", "splitlines()",
+	"splitlines(true)", "replace('l', 'L')", "replace('l', 'L', 1)", "replace('', '.', 3)", "replace(1, 2)",
+	"join(['a', 'b'])", "join(l)", "startswith('He')", "startswith(('x', 'H'))", "startswith('W', 6)", "endswith('ld')",
+	"endswith('lo', 0, 5)", "removeprefix('He')", "removesuffix('ld')", "find('o')", "find('o', 5)", "rfind('o')",
+	"index('o')", "rindex('o')", "find('o', -3, 99)", "count('l')", "count('')", "partition(' ')", "rpartition(' ')",
+	"center(15)", "center(15, '*')", "ljust(15, '.')", "rjust(15)", "zfill(15)", "expandtabs()", "expandtabs(4)",
+	"format(1, 2)", "isalpha()", "isalnum()", "isdigit()", "isdecimal()", "isnumeric()", "isspace()", "isupper()",
+	"islower()", "istitle()", "isascii()", "isprintable()", "isidentifier()",
+	"get('b')", "get('zz')", "get('zz', 5)", "keys()", "values()", "items()", "copy()", "index(1)", "count(1)",
+	"append(1)", "pop()", "update({})", "setdefault('a', 1)", "sort()", "clear()", "x", "b", "items", "keys", "values",
+	"real", "imag", "bit_length()", "numerator", "__class__", "__len__", "_x", "0", "1", "0.x", "role", "content",
+	"start", "a",
 }
 
-var sweepTests = []string{"odd", "even", "divisibleby(3)", "divisibleby 2", "defined", "undefined", "filter", "test", "none", "boolean", "false", "true", "integer", "float", "lower", "upper", "string", "mapping", "number", "sequence", "iterable", "callable", "sameas(n)", "sameas none", "escaped", "in([42, 's'])", "in 'Hello World'", "eq(42)", "ne 42", "gt(1)", "ge 42", "lt('x')", "le(l)", "equalto(true)", "not none", "not in [1]", "nosuch", "string(1)", "lessthan 50"}
+var sweepTests = []string{
+	"odd", "even", "divisibleby(3)", "divisibleby 2", "defined", "undefined", "filter", "test", "none", "boolean",
+	"false", "true", "integer", "float", "lower", "upper", "string", "mapping", "number", "sequence", "iterable",
+	"callable", "sameas(n)", "sameas none", "escaped", "in([42, 's'])", "in 'Hello World'", "eq(42)", "ne 42", "gt(1)",
+	"ge 42", "lt('x')", "le(l)", "equalto(true)", "not none", "not in [1]", "nosuch", "string(1)", "lessthan 50",
+}
 
-var sweepItems = []string{"[0]", "[-1]", "[99]", "['b']", "['items']", "['upper']", "['zz']", "[1:]", "[:-1]", "[::-1]", "[1:3]", "[-3:-1]", "[::2]", "[5:1:-2]", "[none:2]", "[n]", "[true]", "[nil]", "[1.0]", "[[]]", "[missing]", "[0, 1]", "[::0]", "[100:]", "[:100]", "['_x']", "['__class__']", "['append']"}
+var sweepItems = []string{
+	"[0]", "[-1]", "[99]", "['b']", "['items']", "['upper']", "['zz']", "[1:]", "[:-1]", "[::-1]", "[1:3]", "[-3:-1]",
+	"[::2]", "[5:1:-2]", "[none:2]", "[n]", "[true]", "[nil]", "[1.0]", "[[]]", "[missing]", "[0, 1]", "[::0]",
+	"[100:]", "[:100]", "['_x']", "['__class__']", "['append']",
+}
 
-var sweepOps = []string{"+", "-", "*", "/", "//", "%", "**", "~", "==", "!=", "<", "<=", ">", ">=", "in", "not in", "and", "or"}
+var sweepOps = []string{
+	"+", "-", "*", "/", "//", "%", "**", "~", "==", "!=", "<", "<=", ">", ">=", "in", "not in", "and", "or",
+}
 
 func sweep() []string {
 	var out []string
@@ -52,14 +94,16 @@ func sweep() []string {
 			out = append(out, "{{ ("+v+") is "+m+" }}")
 		}
 		for _, m := range sweepItems {
-			if strings.Contains("'(-1", v[:1]) && strings.Contains(m, ":") { // jinja2 folds these, and a slice it can't fold is undefined
+			// Jinja2 folds these, and a slice it can't fold is undefined.
+			if strings.Contains("'(-1", v[:1]) && strings.Contains(m, ":") {
 				continue
 			}
 			out = append(out, "{{ ("+v+")"+m+" }}")
 		}
 		for _, op := range sweepOps {
 			for _, w := range values {
-				if strings.Contains("- < <= > >=", op) && (strings.HasPrefix(w, "d.") || strings.HasPrefix(v, "d.")) { // sets, which this engine has none of
+				// Sets, which this engine has none of.
+				if strings.Contains("- < <= > >=", op) && (strings.HasPrefix(w, "d.") || strings.HasPrefix(v, "d.")) {
 					continue
 				}
 				if op == "**" && (v == "n" || v == "h") && w == "f" { // libm's pow, to the last bit
@@ -120,7 +164,8 @@ func TestSweep(t *testing.T) {
 			continue
 		}
 		if bad++; bad <= 40 {
-			t.Errorf("%s\n got %v %q %s\nwant %v %q %s", src, got.ok, got.text, got.error, want.ok, want.text, want.error)
+			t.Errorf("%s\n got %v %q %s\nwant %v %q %s", src, got.ok, got.text, got.error, want.ok, want.text,
+				want.error)
 		}
 	}
 	t.Logf("%d of %d templates as jinja2", len(templates)-bad, len(templates))
@@ -146,7 +191,8 @@ func TestGolden(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := render(src.Text()); !got.equal(want) && !outside(got) {
-			t.Errorf("%s\n got %v %q %s\nwant %v %q %s", src.Text(), got.ok, got.text, got.error, want.ok, want.text, want.error)
+			t.Errorf("%s\n got %v %q %s\nwant %v %q %s", src.Text(), got.ok, got.text, got.error, want.ok, want.text,
+				want.error)
 		}
 	}
 }

@@ -27,7 +27,12 @@ const maxSource = 1 << 20
 func Compile(src string) (t *Template, err error) {
 	t = &Template{src: normalise(src)}
 	if len(src) > maxSource {
-		return nil, &Error{Class: "LimitError", Text: fmt.Sprintf("the template has more than %d bytes", maxSource), Line: 1, Column: 1}
+		return nil, &Error{
+			Class:  "LimitError",
+			Text:   fmt.Sprintf("the template has more than %d bytes", maxSource),
+			Line:   1,
+			Column: 1,
+		}
 	}
 	defer func() {
 		if r := recover(); r != nil {
@@ -93,13 +98,13 @@ type Mode uint8
 
 // The modes.
 const (
-	// Linear: the run is the field's bytes from Offset on, one for one (or those with a change that keeps their lengths, as
-	// most changes of case do).
+	// Linear: the run is the field's bytes from Offset on, one for one (or those with a change that keeps their
+	// lengths, as most changes of case do).
 	Linear Mode = iota
 	// Flat: all of the run stands for what is at Offset: an escape, a number, the punctuation of an object.
 	Flat
-	// Quoted: the run is the field's text from Offset on as JSON or Python's repr write it, with quotes and escapes. Exact
-	// takes it apart.
+	// Quoted: the run is the field's text from Offset on as JSON or Python's repr write it, with quotes and escapes.
+	// Exact takes it apart.
 	Quoted
 )
 
@@ -144,8 +149,9 @@ func (t *Template) Render(in Input) (Result, error) { return t.RenderIn(nil, in)
 // Room is memory that results lie in, one after the other. The zero value is ready. It is not safe for concurrent use.
 type Room struct{ out builder }
 
-// RenderIn is Render with the result in room, in place of the one before: whoever is done with each result when the next is
-// made, leaves nothing to the garbage collector. The result's text and spans are good until the room's next render.
+// RenderIn is Render with the result in room, in place of the one before: whoever is done with each result when the
+// next is made, leaves nothing to the garbage collector. The result's text and spans are good until the room's next
+// render.
 func (t *Template) RenderIn(room *Room, in Input) (res Result, err error) {
 	st := states.Get().(*state)
 	if room != nil {

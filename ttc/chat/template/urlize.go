@@ -159,7 +159,8 @@ func (l *linker) address(text val, i, j int) {
 		l.link(text, "", i, j, i+7, -1, false)
 	case isMailAddress(s):
 		l.link(text, "mailto:", i, j, i, -1, false)
-	case slices.ContainsFunc(l.schemes, func(scheme string) bool { return s != scheme && strings.HasPrefix(s, scheme) }):
+	case slices.ContainsFunc(l.schemes,
+		func(scheme string) bool { return s != scheme && strings.HasPrefix(s, scheme) }):
 		l.link(text, "", i, j, i, -1, true)
 	default:
 		l.slice(text, i, j)

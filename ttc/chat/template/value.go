@@ -22,8 +22,8 @@ func (*absent) TypeName() string { return "MissingType" }
 
 func isMissing(v val) bool { return v.IsSentinel() }
 
-// undefined is jinja2's lenient Undefined: it prints as nothing, is false and iterates as empty; anything else done to it
-// raises what it says.
+// undefined is jinja2's lenient Undefined: it prints as nothing, is false and iterates as empty; anything else done to
+// it raises what it says.
 type undefined struct {
 	hint   string
 	of     val // the value that lacks it, unless missing
@@ -153,8 +153,8 @@ type args struct {
 	named []val
 }
 
-// bind puts arguments into the places of parameters, as Python does: the first required of them must be given; those not
-// given are missing. A name that starts with "/" can only be given by place.
+// bind puts arguments into the places of parameters, as Python does: the first required of them must be given; those
+// not given are missing. A name that starts with "/" can only be given by place.
 func (a *args) bind(fn string, required int, params ...string) []val {
 	if len(params) == 0 && a.none() {
 		return nil

@@ -91,7 +91,15 @@ func (s *Source) readAhead() error {
 		}
 		s.At.Sum = source.Chain(s.At.Sum, uint64(offset))
 		s.Tally.S.Steps++
-		d := ledger.Drop{Unit: "step", Reason: source.BadStep, Run: s.At.Run, Example: source.RowName(s.lines - 1), Index: -1, File: s.Path(), Offset: offset}
+		d := ledger.Drop{
+			Unit:    "step",
+			Reason:  source.BadStep,
+			Run:     s.At.Run,
+			Example: source.RowName(s.lines - 1),
+			Index:   -1,
+			File:    s.Path(),
+			Offset:  offset,
+		}
 		if d.Detail = "the line is " + raw.Kind().String() + ", not an object"; tooLarge != nil {
 			d.Reason, d.Detail = source.ExampleTooLarge, tooLarge.Error()
 		}

@@ -103,7 +103,8 @@ func TestLinesOfOneIDAreAnExample(t *testing.T) {
 	if a.Task != "T" || a.Policy != "m" || string(a.Candidates[0].Metadata) != `{"k":[1]}` || a.Candidates[1].Prompt.Text != "P" || a.Candidates[0].Step != "dpo_candidate_move" {
 		t.Errorf("%+v", a)
 	}
-	if r.stats.MissingIDs != 2 || r.stats.RepeatedIDs != 1 || r.stats.FirstRepeat != "a" || r.stats.Steps != 8 || r.stats.Candidates != 8 || r.stats.Examples != 5 {
+	if r.stats.MissingIDs != 2 || r.stats.RepeatedIDs != 1 || r.stats.FirstRepeat != "a" || r.stats.Steps != 8 ||
+		r.stats.Candidates != 8 || r.stats.Examples != 5 {
 		t.Errorf("%+v", r.stats)
 	}
 }
@@ -117,12 +118,12 @@ func TestPolicyIsKnownWhereAllLinesAgree(t *testing.T) {
 
 func TestDrops(t *testing.T) {
 	for line, want := range map[string]ledger.Reason{
-		`7`:                                              source.BadStep,
-		`{"id":"a","output":"x"}`:                        source.NoScore,
-		`{"id":"a","output":"x","score":null}`:           source.NoScore,
-		`{"id":"a","output":"x","score":"y"}`:            source.BadScore,
-		`{"id":"a","output":{},"score":1}`:               source.BadOutput,
-		`{"id":"a","output":"x","score":1,"turn_id":[]}`: source.BadTurnID,
+		`7`:                                                         source.BadStep,
+		`{"id":"a","output":"x"}`:                                   source.NoScore,
+		`{"id":"a","output":"x","score":null}`:                      source.NoScore,
+		`{"id":"a","output":"x","score":"y"}`:                       source.BadScore,
+		`{"id":"a","output":{},"score":1}`:                          source.BadOutput,
+		`{"id":"a","output":"x","score":1,"turn_id":[]}`:            source.BadTurnID,
 		`{"id":"a","output":"x","score":1,"candidate_index":"two"}`: source.BadIndex,
 		`{"id":"a","output":"x","score":1,"metadata":7}`:            source.BadStep,
 		`{"id":"a","output":"` + strings.Repeat("x", 3000) + `"}`:   source.ExampleTooLarge,
@@ -133,7 +134,8 @@ func TestDrops(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(r.drops) != 1 || r.drops[0].Reason != want || !strings.HasPrefix(text[r.drops[0].Offset:], line) || r.drops[0].Unit != "step" {
+			if len(r.drops) != 1 || r.drops[0].Reason != want || !strings.HasPrefix(text[r.drops[0].Offset:], line) ||
+				r.drops[0].Unit != "step" {
 				t.Errorf("%.60s: %+v, want %s", line, r.drops, want)
 			}
 			if len(r.examples) != 1 || len(r.examples[0].Candidates) != 2 || r.stats.Steps != 3 {
@@ -145,9 +147,11 @@ func TestDrops(t *testing.T) {
 
 func TestKeysCanBeNamed(t *testing.T) {
 	r, err := read(t, func(c *Config) {
-		c.IDKey, c.TurnKey, c.OutputKey, c.ScoreKey, c.PromptKey, c.StepName = "q", "turn", "response", "reward", "input", "judged"
+		c.IDKey, c.TurnKey, c.OutputKey, c.ScoreKey, c.PromptKey, c.StepName = "q", "turn", "response", "reward",
+			"input", "judged"
 	}, source.Options{}, write(t, `[{"q":1,"turn":"t","response":"x","reward":2,"input":[{"role":"user","content":"hi"}]}]`))
-	if err != nil || shape(r) != "1[t0:x=2]" || r.examples[0].Candidates[0].Step != "judged" || r.examples[0].Candidates[0].Prompt.Form != ttc.MessagesPrompt {
+	if err != nil || shape(r) != "1[t0:x=2]" || r.examples[0].Candidates[0].Step != "judged" ||
+		r.examples[0].Candidates[0].Prompt.Form != ttc.MessagesPrompt {
 		t.Errorf("%s %v", shape(r), err)
 	}
 }
@@ -205,7 +209,8 @@ func TestResumeGivesTheRest(t *testing.T) {
 		if err != nil {
 			t.Fatalf("after %d: %v", k, err)
 		}
-		if len(rest.examples) != len(whole.examples)-k || k < len(whole.examples) && !reflect.DeepEqual(rest.examples, whole.examples[k:]) {
+		if len(rest.examples) != len(whole.examples)-k ||
+			k < len(whole.examples) && !reflect.DeepEqual(rest.examples, whole.examples[k:]) {
 			t.Fatalf("after %d the examples differ: %s", k, shape(rest))
 		}
 		if !reflect.DeepEqual(rest.stats, whole.stats) || !reflect.DeepEqual(rest.inputs, whole.inputs) {
@@ -215,7 +220,8 @@ func TestResumeGivesTheRest(t *testing.T) {
 	if err := os.WriteFile(a, []byte(strings.Join(slices.Concat([]string{`{"id":"new","output":"o","score":1}`}, lines), "\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := read(t, nil, source.Options{Resume: &whole.cursors[3], Inputs: whole.inputs}, a, b); err == nil || !strings.Contains(err.Error(), "changed") {
+	if _, err := read(t, nil, source.Options{Resume: &whole.cursors[3], Inputs: whole.inputs}, a, b); err == nil ||
+		!strings.Contains(err.Error(), "changed") {
 		t.Error(err)
 	}
 }
@@ -239,7 +245,8 @@ func FuzzRead(f *testing.F) {
 func TestEmptyEntriesEndTheRun(t *testing.T) {
 	const good = `{"id":"a","turn_id":"t","output":"x","score":1}` + "\n"
 	for text, want := range map[string]string{
-		strings.Repeat("{}\n", 3): "3 entries in a row", strings.Repeat("{}\n{}\n"+good, 3): "", good + strings.Repeat("{}\n", 4): "3 entries in a row",
+		strings.Repeat("{}\n", 3): "3 entries in a row", strings.Repeat("{}\n{}\n"+good, 3): "",
+		good + strings.Repeat("{}\n", 4): "3 entries in a row",
 	} {
 		t.Run(text, func(t *testing.T) {
 			_, err := read(t, func(c *Config) { c.MaxEmpty = 3 }, source.Options{}, write(t, text))

@@ -29,7 +29,8 @@ const (
 var secretFiles = []string{"config_original.yml", "config_effective.yml", "config_metadata.json"}
 
 // Collect runs the program as often as the config says, each time in dir/run<k>, and returns the outputs in order. Runs
-// that are complete are not repeated. What the program prints goes to dir/run<k>/output.log and, if it isn't nil, to live.
+// that are complete are not repeated. What the program prints goes to dir/run<k>/output.log and, if it isn't nil, to
+// live.
 func Collect(ctx context.Context, cfg Config, dir string, live io.Writer) ([]string, error) {
 	var paths []string
 	for run := range cfg.Runs {
@@ -88,8 +89,12 @@ func (c *collector) found(out string) (string, error) {
 	paths, err := source.Expand([]string{out}, nat.FileName)
 	if err != nil || len(paths) != 1 {
 		return "", &source.Error{
-			Path: out, Offset: -1, What: fmt.Sprintf("%s ended well, but left %d files called %s here", c.cfg.Command[0], len(paths), nat.FileName),
-			Help: "The program has to write it to {output_dir}; what it printed is in " + filepath.Join(c.dir, logFile), Err: err,
+			Path:   out,
+			Offset: -1,
+			What: fmt.Sprintf("%s ended well, but left %d files called %s here", c.cfg.Command[0], len(paths),
+				nat.FileName),
+			Help: "The program has to write it to {output_dir}; what it printed is in " + filepath.Join(c.dir, logFile),
+			Err:  err,
 		}
 	}
 	return paths[0], nil

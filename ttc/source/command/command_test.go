@@ -84,7 +84,8 @@ func TestCollect(t *testing.T) {
 	if _, err := os.Stat(strings.TrimSpace(string(copied))); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the copy of the configuration is left: %v", err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "run0", "output", "config_effective.yml")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(dir, "run0", "output", "config_effective.yml")); !errors.Is(err,
+		os.ErrNotExist) {
 		t.Error("NAT's own copy of the configuration is left")
 	}
 	cfg.Command = shell("exit 1")
@@ -103,7 +104,12 @@ func TestFailures(t *testing.T) {
 		{"fails", shell("echo it broke >&2; exit 4"), func(*Config) {}, `"it broke"; the rest is in`},
 		{"writes nothing", shell("exit 0"), func(*Config) {}, "left 0 files"},
 		{"is not there", []string{"no-such-program-x"}, func(*Config) {}, "install it"},
-		{"takes too long", shell("sleep 60"), func(c *Config) { c.Timeout, c.StopTimeout = 50*time.Millisecond, 50*time.Millisecond }, "did not end within 50ms"},
+		{
+			"takes too long",
+			shell("sleep 60"),
+			func(c *Config) { c.Timeout, c.StopTimeout = 50*time.Millisecond, 50*time.Millisecond },
+			"did not end within 50ms",
+		},
 		{"no configuration", shell("exit 0", "{config}"), func(*Config) {}, "set nat_config"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -164,8 +170,8 @@ func lives(pid string) bool {
 	return err == nil && !strings.HasPrefix(strings.TrimSpace(string(out)), "Z")
 }
 
-// TestOrphans: what a killed nat-go left running is ended before the program is started again in the same folder, also where
-// it has left its session.
+// TestOrphans: what a killed nat-go left running is ended before the program is started again in the same folder, also
+// where it has left its session.
 func TestOrphans(t *testing.T) {
 	if _, err := os.Stat("/proc/self/environ"); err != nil {
 		t.Skip("SKIPPED: no /proc")
@@ -215,7 +221,8 @@ func TestSecretsOfAFailedRun(t *testing.T) {
 	if _, err := Collect(t.Context(), cfg, dir, nil); err == nil {
 		t.Fatal("it did not fail")
 	}
-	if _, err := os.Stat(filepath.Join(dir, "run0", "output", "config_effective.yml")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(dir, "run0", "output", "config_effective.yml")); !errors.Is(err,
+		os.ErrNotExist) {
 		t.Error("NAT's own copy of the configuration is left")
 	}
 }
@@ -252,7 +259,10 @@ eval: {general: {max_concurrency: 2}}
 	if len(got) != 2 || got["workflow"] == nil {
 		t.Errorf("sections left:\n%s", text)
 	}
-	for _, want := range []string{"dir: /out", "cleanup: false", "max_concurrency: 2", "${SECRET_KEY}", "file://" + filepath.Join(dir, "p.txt"), "n: 007"} {
+	for _, want := range []string{
+		"dir: /out", "cleanup: false", "max_concurrency: 2", "${SECRET_KEY}", "file://" + filepath.Join(dir, "p.txt"),
+		"n: 007",
+	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the copy lacks %q:\n%s", want, text)
 		}

@@ -22,7 +22,10 @@ func Factory() source.Factory {
 			if cfg.NATConfig == "" {
 				cfg.NATConfig = c.NATConfig
 			}
-			c.Progress(source.Progress{Step: "collect", Text: fmt.Sprintf("collect: %s, %d times", cfg.Command[0], cfg.Runs)})
+			c.Progress(source.Progress{
+				Step: "collect",
+				Text: fmt.Sprintf("collect: %s, %d times", cfg.Command[0], cfg.Runs),
+			})
 			return Collect(ctx, cfg, c.Dir, io.Discard)
 		},
 	}

@@ -14,7 +14,10 @@ import (
 )
 
 // ours are the sections that `nat eval` doesn't know, or whose types it doesn't.
-var ours = []string{"base", "sources", "plugins", "collator", "dataset", "trajectory_builders", "trainers", "trainer_adapters", "finetuning"}
+var ours = []string{
+	"base", "sources", "plugins", "collator", "dataset", "trajectory_builders", "trainers", "trainer_adapters",
+	"finetuning",
+}
 
 const (
 	maxBytes = 4 << 20
@@ -22,8 +25,8 @@ const (
 	maxBases = 16
 )
 
-// Copy is NAT's configuration as `nat eval` accepts it, with the output folder set. It refuses one under which the output
-// would hold no step of the given types. Variables stay references.
+// Copy is NAT's configuration as `nat eval` accepts it, with the output folder set. It refuses one under which the
+// output would hold no step of the given types. Variables stay references.
 func Copy(ctx context.Context, path, outputDir string, stepTypes []string) ([]byte, error) {
 	root, err := merged(ctx, path, nil)
 	if err != nil {
@@ -66,7 +69,8 @@ func check(path string, root, output *yaml.Node, stepTypes []string) error {
 	if n := get(get(root, "eval"), "evaluators"); n == nil || len(n.Content) == 0 {
 		return refuse("without an evaluator `nat eval` writes nothing, and says that all is well", "Add one under eval.evaluators")
 	}
-	if n := get(get(get(get(get(root, "eval"), "general"), "dataset"), "structure"), "disable"); n != nil && n.Value == "true" {
+	if n := get(get(get(get(get(root, "eval"), "general"), "dataset"), "structure"), "disable"); n != nil &&
+		n.Value == "true" {
 		return refuse("with structure.disable `nat eval` writes answers without ids and steps", "Remove eval.general.dataset.structure.disable")
 	}
 	return nil
@@ -79,7 +83,11 @@ func merged(ctx context.Context, path string, seen []string) (*yaml.Node, error)
 		return nil, err
 	}
 	if slices.Contains(seen, abs) || len(seen) == maxBases {
-		return nil, &source.Error{Path: path, Offset: -1, What: "inherits from itself, or through too many files: " + strings.Join(append(seen, abs), " -> ")}
+		return nil, &source.Error{
+			Path:   path,
+			Offset: -1,
+			What:   "inherits from itself, or through too many files: " + strings.Join(append(seen, abs), " -> "),
+		}
 	}
 	root, err := parse(ctx, path)
 	if err != nil {

@@ -31,8 +31,8 @@ type Report struct {
 	First     string // what the first of them raised
 }
 
-// Collect asks every question that has no answer in dir yet, and writes dir/workflow_output.json once all have one. progress
-// is told how many have; it may be nil. An error leaves what was answered, and Collect can be called again.
+// Collect asks every question that has no answer in dir yet, and writes dir/workflow_output.json once all have one.
+// progress is told how many have; it may be nil. An error leaves what was answered, and Collect can be called again.
 func Collect(ctx context.Context, cfg Config, dir string, progress func(done, total int)) (string, *Report, error) {
 	base, err := cfg.base()
 	if err != nil {
@@ -65,8 +65,8 @@ func Collect(ctx context.Context, cfg Config, dir string, progress func(done, to
 	return path, &c.report, c.assemble(ctx, path)
 }
 
-// largeAnswers is how many bytes of answers that come near the limit are held at once: such an answer is parsed, too, which takes
-// as much again.
+// largeAnswers is how many bytes of answers that come near the limit are held at once: such an answer is parsed, too,
+// which takes as much again.
 const largeAnswers = 64 << 20
 
 func orSecond(d time.Duration) time.Duration {
@@ -200,9 +200,15 @@ func (c *collector) post(ctx context.Context, body []byte) (*httpclient.Reply, e
 	}
 	for _, path := range list {
 		reply, err := c.http.Do(ctx, httpclient.Request{
-			Op: "ask the workflow", Method: http.MethodPost, Path: path + c.cfg.query(), Accept: "text/event-stream",
-			Body: httpclient.Bytes{ContentType: "application/json", Data: body}, Tries: c.cfg.Tries, Harmless: true, Check: complete,
-			OK: []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUnprocessableEntity},
+			Op:       "ask the workflow",
+			Method:   http.MethodPost,
+			Path:     path + c.cfg.query(),
+			Accept:   "text/event-stream",
+			Body:     httpclient.Bytes{ContentType: "application/json", Data: body},
+			Tries:    c.cfg.Tries,
+			Harmless: true,
+			Check:    complete,
+			OK:       []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUnprocessableEntity},
 		})
 		if err != nil {
 			return nil, c.judge(err)
@@ -262,8 +268,8 @@ func (c *collector) unprocessable(r *httpclient.Reply) error {
 	return fmt.Errorf("the workflow at %s refuses the question: HTTP 422 %s", c.http.Place(), r.Excerpt())
 }
 
-// assemble writes the entries with their answers in the form of workflow_output.json. A file that is there with the same
-// content stays, and keeps its time, by which a resumed run knows its inputs again.
+// assemble writes the entries with their answers in the form of workflow_output.json. A file that is there with the
+// same content stays, and keeps its time, by which a resumed run knows its inputs again.
 func (c *collector) assemble(ctx context.Context, path string) error {
 	w, err := durable.Create(path)
 	if err != nil {

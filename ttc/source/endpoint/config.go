@@ -43,7 +43,10 @@ func collectRuns(ctx context.Context, cfg Config, c source.Collection) (paths []
 			return paths, err
 		}
 		if report.Raised > 0 {
-			c.Warn(fmt.Sprintf("the workflow raised on %d of %d questions; the first: %s", report.Raised, report.Questions, report.First))
+			c.Warn(
+				fmt.Sprintf("the workflow raised on %d of %d questions; the first: %s", report.Raised, report.Questions,
+					report.First),
+			)
 		}
 		paths = append(paths, path)
 	}

@@ -81,10 +81,23 @@ func (s *serve) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "data: {\"value\":\"answer to \"}\n\n")
 	for i := range 2 {
 		payload, _ := json.Marshal(map[string]any{
-			"event_type": "TTC_END", "event_timestamp": 1.5, "name": "dpo_candidate_move", "UUID": "u", "metadata": map[string]any{},
-			"data": map[string]any{"input": in[key], "output": fmt.Sprintf("o%d", i), "turn_id": "t", "candidate_index": i, "score": float64(i)},
+			"event_type": "TTC_END", "event_timestamp": 1.5, "name": "dpo_candidate_move", "UUID": "u",
+			"metadata": map[string]any{},
+			"data": map[string]any{
+				"input":           in[key],
+				"output":          fmt.Sprintf("o%d", i),
+				"turn_id":         "t",
+				"candidate_index": i,
+				"score":           float64(i),
+			},
 		})
-		line, _ := json.Marshal(map[string]any{"id": "u", "parent_id": "p", "type": "TTC_END", "name": "dpo_candidate_move", "payload": string(payload)})
+		line, _ := json.Marshal(map[string]any{
+			"id":        "u",
+			"parent_id": "p",
+			"type":      "TTC_END",
+			"name":      "dpo_candidate_move",
+			"payload":   string(payload),
+		})
 		fmt.Fprintf(w, "intermediate_data: %s\n\n", line)
 	}
 	fmt.Fprintf(w, "observability_trace: {}\n\ndata: {\"value\":%q}\n\n", in[key])
@@ -126,14 +139,16 @@ func TestCollect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report.Questions != 3 || report.Asked != 3 || report.Raised != 1 || !strings.Contains(report.First, "RuntimeError: exploded") {
+	if report.Questions != 3 || report.Asked != 3 || report.Raised != 1 ||
+		!strings.Contains(report.First, "RuntimeError: exploded") {
 		t.Errorf("%+v", report)
 	}
 	var rows []map[string]any
 	if err := json.Unmarshal([]byte(text), &rows); err != nil {
 		t.Fatal(err)
 	}
-	if len(rows) != 3 || rows[0]["generated_answer"] != "answer to q1" || rows[0]["extra"] != 1.0 || rows[1]["generated_answer"] != nil || rows[2]["id"] != "c" {
+	if len(rows) != 3 || rows[0]["generated_answer"] != "answer to q1" || rows[0]["extra"] != 1.0 ||
+		rows[1]["generated_answer"] != nil || rows[2]["id"] != "c" {
 		t.Errorf("%s", text)
 	}
 	before, err := os.Stat(filepath.Join(dir, "workflow_output.json"))
@@ -196,7 +211,8 @@ func TestResume(t *testing.T) {
 	_, report, err := collect(t, c, dir)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	slices.Sort(s.asked) // a request of the first collection may reach the server after all: the same question, once more
+	// a request of the first collection may reach the server after all: the same question, once more.
+	slices.Sort(s.asked)
 	if err != nil || report.Asked != 12 || len(slices.Compact(s.asked)) != 12 {
 		t.Errorf("%+v, asked %q, %v", report, s.asked, err)
 	}
@@ -218,7 +234,13 @@ func TestTraps(t *testing.T) {
 		{"that name", &serve{key: "question"}, func(c *Config) { c.InputKey = "question" }, "", 3},
 		{"wrong address", &serve{}, func(c *Config) { c.Endpoint += "/api" }, "is this the address of a nat serve", 0},
 		{"with a trailing slash", &serve{}, func(c *Config) { c.Endpoint += "/generate/full/" }, "", 3},
-		{"no server", &serve{}, func(c *Config) { c.Endpoint = "http://127.0.0.1:1"; c.Tries = 1 }, "connection refused", 0},
+		{
+			"no server",
+			&serve{},
+			func(c *Config) { c.Endpoint = "http://127.0.0.1:1"; c.Tries = 1 },
+			"connection refused",
+			0,
+		},
 		{"no address", &serve{}, func(c *Config) { c.Endpoint = "localhost" }, "has to look like", 0},
 		{"token refused", &serve{fault: func(_ string, _ int, w http.ResponseWriter) bool {
 			w.WriteHeader(401)
@@ -244,10 +266,13 @@ func TestTraps(t *testing.T) {
 			}
 			return n == 1
 		}}, func(*Config) {}, "", 4},
-		{"slow", &serve{fault: func(_ string, _ int, _ http.ResponseWriter) bool {
-			time.Sleep(60 * time.Millisecond)
-			return false
-		}}, func(c *Config) { c.Timeout, c.Tries = 20*time.Millisecond, 1 }, "no answer within 20ms", -1}, // on a busy machine a question may not have come to the server
+		{
+			"slow", &serve{fault: func(_ string, _ int, _ http.ResponseWriter) bool {
+				time.Sleep(60 * time.Millisecond)
+				return false
+			}}, func(c *Config) { c.Timeout, c.Tries = 20*time.Millisecond, 1 }, "no answer within 20ms",
+			-1,
+		}, // on a busy machine a question may not have come to the server
 		{"endless", &serve{fault: func(_ string, _ int, w http.ResponseWriter) bool {
 			_, _ = io.WriteString(w, strings.Repeat("x", 5000))
 			return true
@@ -284,7 +309,8 @@ func TestTokenStaysHidden(t *testing.T) {
 	}
 }
 
-// TestMovedService: nobody but the service is asked, whatever it says; a page that a redirect leads to never becomes data.
+// TestMovedService: nobody but the service is asked, whatever it says; a page that a redirect leads to never becomes
+// data.
 func TestMovedService(t *testing.T) {
 	var elsewhere atomic.Int32
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -293,7 +319,11 @@ func TestMovedService(t *testing.T) {
 	}))
 	t.Cleanup(other.Close)
 	for _, status := range []int{301, 302, 303, 307, 308} {
-		h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL+r.URL.Path, status) }))
+		h := httptest.NewServer(
+			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, other.URL+r.URL.Path, status)
+			}),
+		)
 		conf := config(t, h.URL, ".jsonl", threeQuestions)
 		conf.Token = "canary-token"
 		_, _, err := collect(t, conf, t.TempDir())
@@ -324,7 +354,8 @@ func TestQuestionFiles(t *testing.T) {
 		{".xls", "", "empty"}, {".parquet", "PAR1", "Convert it"}, {".csv", "id,q\n", `no column "question"`}, {".jsonl", `{"id": 1}`, "question_key"}, {".json", `[{"id": 1`, ""},
 	} {
 		t.Run(c.ext, func(t *testing.T) {
-			if _, _, err := collect(t, config(t, url, c.ext, c.text), t.TempDir()); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, _, err := collect(t, config(t, url, c.ext, c.text), t.TempDir()); err == nil ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %v", c.ext, err)
 			}
 		})
@@ -334,13 +365,14 @@ func TestQuestionFiles(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &serve{fault: func(string, int, http.ResponseWriter) bool { cancel(); return false }}
-	if _, _, err := Collect(ctx, config(t, s.start(t), ".jsonl", threeQuestions), t.TempDir(), nil); !errors.Is(err, context.Canceled) {
+	if _, _, err := Collect(ctx, config(t, s.start(t), ".jsonl", threeQuestions), t.TempDir(), nil); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("err = %v", err)
 	}
 }
 
-// TestRecorded parses all that a real nat serve sent to questions asked in the way we ask them: each step it emitted, and
-// whether the workflow raised.
+// TestRecorded parses all that a real nat serve sent to questions asked in the way we ask them: each step it emitted,
+// and whether the workflow raised.
 func TestRecorded(t *testing.T) {
 	paths := oracletest.Glob(t, "nat", "serve", "*full*.body")
 	paths = append(paths, oracletest.Glob(t, "nat", "serve", "*", "*full*.body")...)
@@ -377,7 +409,8 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("{\"code\": \"x\"}"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		a, err := parse(b)
-		if err == nil && !json.Valid([]byte("["+string(a.steps)+"]")) && !strings.ContainsAny(string(a.steps), "NI") && !strings.Contains(string(a.steps), "\xed") {
+		if err == nil && !json.Valid([]byte("["+string(a.steps)+"]")) && !strings.ContainsAny(string(a.steps), "NI") &&
+			!strings.Contains(string(a.steps), "\xed") {
 			t.Fatalf("steps are no JSON: %s", a.steps)
 		}
 	})

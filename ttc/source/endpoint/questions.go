@@ -36,7 +36,12 @@ func eachEntry(ctx context.Context, cfg *Config, do func(entry) error) error {
 	case ".csv":
 		return eachCSV(cfg, f, do)
 	default:
-		return &source.Error{Path: cfg.Dataset, Offset: -1, What: fmt.Sprintf("questions can't be read from a %q file", ext), Help: "Convert it to .jsonl, .json or .csv"}
+		return &source.Error{
+			Path:   cfg.Dataset,
+			Offset: -1,
+			What:   fmt.Sprintf("questions can't be read from a %q file", ext),
+			Help:   "Convert it to .jsonl, .json or .csv",
+		}
 	}
 }
 
@@ -52,7 +57,13 @@ func eachJSON(cfg *Config, f io.Reader, layout json.Layout, do func(entry) error
 		}
 		q, ok := raw.Get(cfg.QuestionKey)
 		if raw.Kind() != json.Object || !ok {
-			return &source.Error{Path: cfg.Dataset, Offset: offset, Line: r.Line(), What: fmt.Sprintf("entry %d has no %q", row, cfg.QuestionKey), Help: "Set question_key"}
+			return &source.Error{
+				Path:   cfg.Dataset,
+				Offset: offset,
+				Line:   r.Line(),
+				What:   fmt.Sprintf("entry %d has no %q", row, cfg.QuestionKey),
+				Help:   "Set question_key",
+			}
 		}
 		if err := do(entry{raw: append(json.Raw(nil), raw...), question: append(json.Raw(nil), q...)}); err != nil {
 			return err
@@ -75,7 +86,13 @@ func eachCSV(cfg *Config, f io.Reader, do func(entry) error) error {
 		}
 	}
 	if column < 0 {
-		return &source.Error{Path: cfg.Dataset, Offset: 0, Line: 1, What: fmt.Sprintf("there is no column %q", cfg.QuestionKey), Help: "Set question_key"}
+		return &source.Error{
+			Path:   cfg.Dataset,
+			Offset: 0,
+			Line:   1,
+			What:   fmt.Sprintf("there is no column %q", cfg.QuestionKey),
+			Help:   "Set question_key",
+		}
 	}
 	for {
 		row, err := r.Read()

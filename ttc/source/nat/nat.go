@@ -63,7 +63,14 @@ func (s *Source) entry(context.Context) (*ttc.Example, error) {
 	s.At.Row++
 	s.At.Offset = s.Reader.Offset()
 	s.Tally.S.Entries++
-	place := ledger.Drop{Unit: "example", Run: s.At.Run, Example: source.RowName(row), Index: -1, File: s.Path(), Offset: offset}
+	place := ledger.Drop{
+		Unit:    "example",
+		Run:     s.At.Run,
+		Example: source.RowName(row),
+		Index:   -1,
+		File:    s.Path(),
+		Offset:  offset,
+	}
 	if tooLarge != nil {
 		s.At.Sum = source.Chain(s.At.Sum, uint64(offset))
 		place.Reason, place.Detail = source.ExampleTooLarge, tooLarge.Error()

@@ -89,10 +89,12 @@ func TestCandidate(t *testing.T) {
 		{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"x"}]}],"output":"a\ud83db","turn_id":"t\u0031","turn_index":2,"candidate_index":3,"score":0.5,"chunk":null}`
 	r := mustRead(t, "[\n "+row(`7`, ttcEnd(data), ttcEnd(strings.Replace(data, "0.5", `"0.7"`, 1)))+"]")
 	ex := r.examples[0]
-	if ex.ID != "7" || ex.Task != "7" || string(ex.RawID) != "7" || ex.Row != 0 || ex.Run != 0 || ex.Offset != 3 || ex.Fidelity != ttc.TextOnly {
+	if ex.ID != "7" || ex.Task != "7" || string(ex.RawID) != "7" || ex.Row != 0 || ex.Run != 0 || ex.Offset != 3 ||
+		ex.Fidelity != ttc.TextOnly {
 		t.Errorf("%+v", ex)
 	}
-	if len(ex.Graph.Nodes) != 2 || ex.Graph.Nodes[0].Message.Text != "q" || ex.Graph.Nodes[1].Message.Text != "g" || ex.Graph.Nodes[1].Sampled != ttc.Assumed {
+	if len(ex.Graph.Nodes) != 2 || ex.Graph.Nodes[0].Message.Text != "q" || ex.Graph.Nodes[1].Message.Text != "g" ||
+		ex.Graph.Nodes[1].Sampled != ttc.Assumed {
 		t.Errorf("%+v", ex.Graph)
 	}
 	if len(ex.Candidates) != 2 {
@@ -103,7 +105,8 @@ func TestCandidate(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	m := c.Prompt.Messages
-	if c.Prompt.Form != ttc.MessagesPrompt || len(m) != 3 || m[1].Form != chat.Null || m[1].ToolCalls[0].Name != "f" || m[2].Form != chat.Parts || m[2].ToolCallID != "c" {
+	if c.Prompt.Form != ttc.MessagesPrompt || len(m) != 3 || m[1].Form != chat.Null || m[1].ToolCalls[0].Name != "f" ||
+		m[2].Form != chat.Parts || m[2].ToolCallID != "c" {
 		t.Errorf("%+v", c.Prompt)
 	}
 	if &m[0] != &d.Prompt.Messages[0] {
@@ -145,7 +148,8 @@ func TestDropsHaveAPlaceAndAReason(t *testing.T) {
 				return
 			}
 			d := r.drops[0]
-			if d.Stage != ledger.Source || d.Unit != "step" || d.Reason != c.reason || !strings.Contains(d.Detail, c.detail) || d.Example != "e" || d.File == "" {
+			if d.Stage != ledger.Source || d.Unit != "step" || d.Reason != c.reason ||
+				!strings.Contains(d.Detail, c.detail) || d.Example != "e" || d.File == "" {
 				t.Errorf("%s: %+v", c.step, d)
 			}
 			if d.Reason != source.OtherStep && !strings.HasPrefix(text[d.Offset:], c.step) {
@@ -212,7 +216,8 @@ func TestIDs(t *testing.T) {
 
 func TestInterrupted(t *testing.T) {
 	r := mustRead(t, `[{"id":1,"generated_answer":"","intermediate_steps":[]},{"id":2,"generated_answer":null,"intermediate_steps":[]},{"id":3,"generated_answer":"g","intermediate_steps":[]}]`)
-	if r.stats.Interrupted != 2 || !r.examples[0].Interrupted || !r.examples[1].Interrupted || r.examples[2].Interrupted {
+	if r.stats.Interrupted != 2 || !r.examples[0].Interrupted || !r.examples[1].Interrupted ||
+		r.examples[2].Interrupted {
 		t.Errorf("%+v", r.stats)
 	}
 }
@@ -220,8 +225,11 @@ func TestInterrupted(t *testing.T) {
 func TestKeysCanBeNamed(t *testing.T) {
 	text := strings.NewReplacer(`"id"`, `"uid"`, `"intermediate_steps"`, `"steps"`, `"question"`, `"q"`, `"generated_answer"`, `"out"`).Replace(
 		row(`"e"`, ttcEnd(`{"input":"P","output":"o","turn_id":"t","score":1}`)))
-	r, err := read(t, func(c *Config) { c.IDKey, c.TrajectoryKey, c.QuestionKey, c.AnswerKey = "uid", "steps", "q", "out" }, source.Options{}, write(t, "["+text+"]"))
-	if err != nil || len(r.examples) != 1 || r.examples[0].ID != "e" || len(r.examples[0].Candidates) != 1 || len(r.examples[0].Graph.Nodes) != 2 {
+	r, err := read(t,
+		func(c *Config) { c.IDKey, c.TrajectoryKey, c.QuestionKey, c.AnswerKey = "uid", "steps", "q", "out" },
+		source.Options{}, write(t, "["+text+"]"))
+	if err != nil || len(r.examples) != 1 || r.examples[0].ID != "e" || len(r.examples[0].Candidates) != 1 ||
+		len(r.examples[0].Graph.Nodes) != 2 {
 		t.Errorf("%+v %v", r, err)
 	}
 }
@@ -242,7 +250,8 @@ func TestInputsThatCannotBeRead(t *testing.T) {
 			path := write(t, text)
 			_, err := read(t, nil, source.Options{}, path)
 			var se *source.Error
-			if !errors.As(err, &se) || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(want)) || !strings.HasPrefix(err.Error(), path) {
+			if !errors.As(err, &se) || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(want)) ||
+				!strings.HasPrefix(err.Error(), path) {
 				t.Errorf("%.30q: %v, want %q", text, err, want)
 			}
 		})
@@ -251,7 +260,8 @@ func TestInputsThatCannotBeRead(t *testing.T) {
 		t.Error("no input is an error")
 	}
 	r, err := read(t, func(c *Config) { c.MaxExample = 1024 }, source.Options{}, write(t, "["+row("1", `"`+strings.Repeat("x", 2000)+`"`)+","+row("2")+"]"))
-	if err != nil || len(r.examples) != 1 || r.examples[0].ID != "2" || r.drops[0].Reason != source.ExampleTooLarge || r.examples[0].Row != 1 {
+	if err != nil || len(r.examples) != 1 || r.examples[0].ID != "2" || r.drops[0].Reason != source.ExampleTooLarge ||
+		r.examples[0].Row != 1 {
 		t.Errorf("%+v %v", r, err)
 	}
 }
@@ -295,7 +305,8 @@ func TestResumeGivesTheRest(t *testing.T) {
 		if k > 0 {
 			told = whole.told[k-1]
 		}
-		if want := whole.drops[told:]; len(rest.drops) != len(want) || len(want) > 0 && !reflect.DeepEqual(rest.drops, want) {
+		if want := whole.drops[told:]; len(rest.drops) != len(want) ||
+			len(want) > 0 && !reflect.DeepEqual(rest.drops, want) {
 			t.Fatalf("after %d: told of %d drops, want %d", k, len(rest.drops), len(want))
 		}
 	}
@@ -317,7 +328,8 @@ func TestResumeRefusesAChangedInput(t *testing.T) {
 			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := read(t, nil, source.Options{Resume: &at, Inputs: whole.inputs}, path); err == nil || !strings.Contains(err.Error(), "the input changed since the run began") {
+			if _, err := read(t, nil, source.Options{Resume: &at, Inputs: whole.inputs}, path); err == nil ||
+				!strings.Contains(err.Error(), "the input changed since the run began") {
 				t.Errorf("%s: %v", name, err)
 			}
 		})
@@ -365,7 +377,8 @@ func TestCompatKeepsRawStepsAndIDs(t *testing.T) {
 		t.Fatalf("%+v %v", r, err)
 	}
 	ex := r.examples[0]
-	if string(ex.RawID) != "2.0" || len(ex.Steps) != 2 || ex.Steps[0].Type != "TTC_END" || ex.Steps[0].Name != "s" || string(ex.Steps[0].Raw) != ttcEnd("7") || ex.Candidates != nil {
+	if string(ex.RawID) != "2.0" || len(ex.Steps) != 2 || ex.Steps[0].Type != "TTC_END" || ex.Steps[0].Name != "s" ||
+		string(ex.Steps[0].Raw) != ttcEnd("7") || ex.Candidates != nil {
 		t.Errorf("%+v", ex)
 	}
 }
@@ -379,7 +392,8 @@ func TestCompatFailsWhereNATDoes(t *testing.T) {
 	} {
 		t.Run(text, func(t *testing.T) {
 			_, err := read(t, nil, source.Options{Raw: true}, write(t, text))
-			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "NAT fails the whole collection run") {
+			if err == nil || !strings.Contains(err.Error(), want) ||
+				!strings.Contains(err.Error(), "NAT fails the whole collection run") {
 				t.Errorf("%s: %v, want %q", text, err, want)
 			}
 		})
@@ -391,7 +405,10 @@ func TestNoMatch(t *testing.T) {
 		{"[]", "The input has no entries"},
 		{"[" + row("1", ttcEnd(`{"turn_id":"t","score":1}`)) + "]", `Names seen: "s" (1). Set ttc_step_name`},
 		{"[" + row("1", step("LLM_END", "m", "null"), step("TOOL_END", "m", "null")) + "]", `"LLM_END" (1), "TOOL_END" (1). The file holds only what ` + "`nat eval`" + ` keeps by default`},
-		{"[" + row("1", step("LLM_END", "m", "null")) + "]", "eval.general.output.workflow_output_step_filter: [TTC_END]"},
+		{
+			"[" + row("1", step("LLM_END", "m", "null")) + "]",
+			"eval.general.output.workflow_output_step_filter: [TTC_END]",
+		},
 		{"[" + row("1") + "]", "The input has no steps at all"},
 		{"[" + row("1", "{}") + "]", "No step in the input has the form"},
 		{"[" + row("1", step("TTC_START", "m", "null")) + "]", "TTC_START steps without their TTC_END"},
@@ -400,7 +417,8 @@ func TestNoMatch(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.text, func(t *testing.T) {
 			r := mustRead(t, c.text)
-			if got := NoMatch(&r.stats, "wanted"); !strings.Contains(got, c.want) || !strings.HasPrefix(got, "No matching TTC step") {
+			if got := NoMatch(&r.stats, "wanted"); !strings.Contains(got, c.want) ||
+				!strings.HasPrefix(got, "No matching TTC step") {
 				t.Errorf("%s:\ngot  %s\nwant %s", c.text, got, c.want)
 			}
 		})
@@ -435,7 +453,8 @@ func BenchmarkRead(b *testing.B) {
 		var steps []string
 		for k := range 24 {
 			steps = append(steps, ttcEnd(fmt.Sprintf(`{"input":%q,"output":%q,"chunk":null,"payload":null,"turn_id":"turn_%d","turn_index":1,"candidate_index":%d,"score":0.%d}`,
-				strings.Repeat("the agent reads a question ", 22), strings.Repeat("one move at a time ", 16), k/8, k%8, k+1)))
+				strings.Repeat("the agent reads a question ", 22), strings.Repeat("one move at a time ", 16), k/8, k%8,
+				k+1)))
 		}
 		entries = append(entries, row(fmt.Sprint(i), steps...))
 	}

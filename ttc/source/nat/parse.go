@@ -38,7 +38,9 @@ type entry struct {
 
 // example fills ex from an entry, before which c stands. It returns false for an entry that is dropped. The error is
 // one NAT itself fails with.
-func (p *parser) example(raw json.Raw, c json.Cursor, hash xxh3.Uint128, ex *ttc.Example, ids *source.Names, place ledger.Drop) (bool, error) {
+func (p *parser) example(
+	raw json.Raw, c json.Cursor, hash xxh3.Uint128, ex *ttc.Example, ids *source.Names, place ledger.Drop,
+) (bool, error) {
 	refuse := func(reason ledger.Reason, format string, args ...any) (bool, error) {
 		place.Reason, place.Detail = reason, fmt.Sprintf(format, args...)
 		p.tally.Drop(place)
@@ -57,7 +59,8 @@ func (p *parser) example(raw json.Raw, c json.Cursor, hash xxh3.Uint128, ex *ttc
 	}
 	switch {
 	case !e.hasSteps:
-		return refuse(source.BadExample, "the entry has no %q; the key can be set (trajectory_key)", p.cfg.TrajectoryKey)
+		return refuse(source.BadExample, "the entry has no %q; the key can be set (trajectory_key)",
+			p.cfg.TrajectoryKey)
 	case kind != json.Array && kind != json.Null:
 		return refuse(source.BadExample, "%q is %s, not an array of steps", p.cfg.TrajectoryKey, kind)
 	}
@@ -284,7 +287,11 @@ func short(raw json.Raw) string {
 // compat fills ex with the raw id and the raw steps. What makes NAT fail the whole run is an error.
 func (p *parser) compat(raw json.Raw, e entry, kind json.Kind, ex *ttc.Example) error {
 	fail := func(what string) error {
-		return &source.Error{Path: ex.File, Offset: ex.Offset, What: what + ": NAT fails the whole collection run on it"}
+		return &source.Error{
+			Path:   ex.File,
+			Offset: ex.Offset,
+			What:   what + ": NAT fails the whole collection run on it",
+		}
 	}
 	if raw.Kind() != json.Object {
 		return fail("the entry is " + raw.Kind().String() + ", not an object")

@@ -74,7 +74,13 @@ func readTools(ctx context.Context, path string) ([]chat.Tool, error) {
 	}
 	tools, err := parseTools(raw)
 	if err != nil {
-		return nil, &source.Error{Path: path, Offset: -1, What: err.Error(), Help: "tools_file holds a JSON list of tool definitions", Err: err}
+		return nil, &source.Error{
+			Path:   path,
+			Offset: -1,
+			What:   err.Error(),
+			Help:   "tools_file holds a JSON list of tool definitions",
+			Err:    err,
+		}
 	}
 	return tools, nil
 }
@@ -103,7 +109,16 @@ func (s *Source) entry(context.Context) (*ttc.Example, error) {
 		if ex.ID == "" {
 			ex.ID = source.RowName(ex.Row)
 		}
-		s.Tally.Drop(ledger.Drop{Unit: "example", Reason: reason, Detail: detail, Run: ex.Run, Example: ex.ID, Index: -1, File: ex.File, Offset: offset})
+		s.Tally.Drop(ledger.Drop{
+			Unit:    "example",
+			Reason:  reason,
+			Detail:  detail,
+			Run:     ex.Run,
+			Example: ex.ID,
+			Index:   -1,
+			File:    ex.File,
+			Offset:  offset,
+		})
 		return nil, nil
 	}
 	if tooLarge != nil {
@@ -146,7 +161,17 @@ func (s *Source) addCandidates(raw json.Raw, ex *ttc.Example) {
 			reason, detail = s.candidates.Candidate(e, &c)
 		}
 		if reason != "" {
-			s.Tally.Drop(ledger.Drop{Unit: "step", Reason: reason, Detail: detail, Run: ex.Run, Example: ex.ID, Turn: c.Turn, Index: -1, File: ex.File, Offset: ex.Offset})
+			s.Tally.Drop(ledger.Drop{
+				Unit:    "step",
+				Reason:  reason,
+				Detail:  detail,
+				Run:     ex.Run,
+				Example: ex.ID,
+				Turn:    c.Turn,
+				Index:   -1,
+				File:    ex.File,
+				Offset:  ex.Offset,
+			})
 			continue
 		}
 		st.Candidates++

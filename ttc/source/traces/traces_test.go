@@ -88,14 +88,16 @@ const plain = `{"task_id": 3, "trial": 1, "reward": 0.5, "model": "m", "tools": 
 
 func TestEntry(t *testing.T) {
 	ex := one(t, nil, plain)
-	if ex.ID != "3/1" || ex.Task != "3" || ex.Trial != "1" || *ex.Reward != 0.5 || ex.Policy != "m" || len(ex.Tools) != 1 || ex.Tools[0].Name != "f" {
+	if ex.ID != "3/1" || ex.Task != "3" || ex.Trial != "1" || *ex.Reward != 0.5 || ex.Policy != "m" ||
+		len(ex.Tools) != 1 || ex.Tools[0].Name != "f" {
 		t.Errorf("%+v", ex)
 	}
 	n := ex.Graph.Nodes
 	if sampled(ex) != "NNANA" || n[2].Message.Form != chat.Null || n[2].Message.ToolCalls[0].Arguments != `{"a": 1}` || string(n[2].Message.ToolCalls[0].Parsed) != `{"a": 1}` {
 		t.Errorf("%s %+v", sampled(ex), n[2])
 	}
-	if n[3].Error == nil || !*n[3].Error || n[3].Message.Extra != nil || n[4].FinishReason != "stop" || n[4].Message.Reasoning != "hm" || ex.Fidelity != ttc.TextOnly {
+	if n[3].Error == nil || !*n[3].Error || n[3].Message.Extra != nil || n[4].FinishReason != "stop" ||
+		n[4].Message.Reasoning != "hm" || ex.Fidelity != ttc.TextOnly {
 		t.Errorf("%+v %+v %d", n[3], n[4], ex.Fidelity)
 	}
 }
@@ -114,7 +116,8 @@ func TestTraceSaysWhatWasSampled(t *testing.T) {
 	ex := one(t, nil, `{"messages": [{"role": "user", "content": "u", "sampled": true}, {"role": "assistant", "content": "a", "weight": 0}, {"role": "assistant", "content": "b", "sampled": false},
 	 {"role": "assistant", "content": "c", "token_ids": [5, 6], "logprobs": {"content": [{"logprob": -0.5}, {"logprob": 0}]}, "finish_reason": "length", "model": "other"}]}`)
 	last := ex.Graph.Nodes[3]
-	if sampled(ex) != "NNNY" || last.FinishReason != "length" || last.Policy != "other" || fmt.Sprint(last.TokenIDs, last.LogProbs) != "[5 6] [-0.5 0]" || ex.Fidelity != ttc.IDsLogProbs {
+	if sampled(ex) != "NNNY" || last.FinishReason != "length" || last.Policy != "other" ||
+		fmt.Sprint(last.TokenIDs, last.LogProbs) != "[5 6] [-0.5 0]" || ex.Fidelity != ttc.IDsLogProbs {
 		t.Errorf("%s %+v %d", sampled(ex), last, ex.Fidelity)
 	}
 	if ex.ID != "#0" {
@@ -125,7 +128,8 @@ func TestTraceSaysWhatWasSampled(t *testing.T) {
 func TestLegacyFunctionCall(t *testing.T) {
 	ex := one(t, nil, `{"functions": "[{\"name\": \"f\"}]", "traj": [{"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": "{}"}}, {"role": "function", "name": "f", "content": "r"}]}`)
 	n := ex.Graph.Nodes
-	if len(ex.Tools) != 1 || len(n[0].Message.ToolCalls) != 1 || n[0].Message.ToolCalls[0].Name != "f" || n[1].Message.Role != "tool" || n[0].Message.Extra != nil {
+	if len(ex.Tools) != 1 || len(n[0].Message.ToolCalls) != 1 || n[0].Message.ToolCalls[0].Name != "f" ||
+		n[1].Message.Role != "tool" || n[0].Message.Extra != nil {
 		t.Errorf("%+v", n)
 	}
 }
@@ -191,7 +195,8 @@ func TestToolsFile(t *testing.T) {
 	if len(ex.Tools) != 1 || ex.Tools[0].Name != "g" {
 		t.Errorf("%+v", ex.Tools)
 	}
-	if _, err := read(t, func(c *Config) { c.ToolsFile = "missing.json" }, source.Options{}, write(t, FileName, "{}")); err == nil {
+	if _, err := read(t, func(c *Config) { c.ToolsFile = "missing.json" }, source.Options{},
+		write(t, FileName, "{}")); err == nil {
 		t.Error("a missing tools file was accepted")
 	}
 }
@@ -206,7 +211,8 @@ func TestTruncatedFileNamesThePlace(t *testing.T) {
 // TestConformance loads the real runs as they are.
 func TestConformance(t *testing.T) {
 	dir := oracletest.Path(t, "chat", "traces")
-	r, err := read(t, func(c *Config) { c.ToolsFile = filepath.Join(dir, "tools.json") }, source.Options{}, filepath.Join(dir, "gpt-4o-airline-dev.json"))
+	r, err := read(t, func(c *Config) { c.ToolsFile = filepath.Join(dir, "tools.json") }, source.Options{},
+		filepath.Join(dir, "gpt-4o-airline-dev.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +230,8 @@ func TestConformance(t *testing.T) {
 		}
 	}
 	if len(r.examples) != 100 || len(r.drops) != 0 || calls != 545 || len(tasks) != 25 || r.stats.MissingIDs != 0 {
-		t.Errorf("%d examples, %d drops, %d calls, %d tasks, %d missing ids", len(r.examples), len(r.drops), calls, len(tasks), r.stats.MissingIDs)
+		t.Errorf("%d examples, %d drops, %d calls, %d tasks, %d missing ids", len(r.examples), len(r.drops), calls,
+			len(tasks), r.stats.MissingIDs)
 	}
 }
 
@@ -252,13 +259,15 @@ func TestCandidatesOfATrace(t *testing.T) {
 	cfg := schema.New[Config]()
 	cfg.Path = []string{path}
 	var drops []string
-	s, err := Open(context.Background(), cfg, source.Options{Drop: func(d ledger.Drop) { drops = append(drops, d.Unit+" "+string(d.Reason)) }})
+	s, err := Open(context.Background(), cfg,
+		source.Options{Drop: func(d ledger.Drop) { drops = append(drops, d.Unit+" "+string(d.Reason)) }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	a, _, err := s.Next(context.Background())
-	if err != nil || len(a.Candidates) != 2 || a.Candidates[0].Turn != "t" || a.Candidates[1].Index != 1 || a.Candidates[0].Prompt.Form != ttc.MessagesPrompt || a.Policy != "m" {
+	if err != nil || len(a.Candidates) != 2 || a.Candidates[0].Turn != "t" || a.Candidates[1].Index != 1 ||
+		a.Candidates[0].Prompt.Form != ttc.MessagesPrompt || a.Policy != "m" {
 		t.Errorf("%v %+v", err, a)
 	}
 	if b, _, err := s.Next(context.Background()); err != nil || len(b.Candidates) != 0 {
@@ -331,14 +340,16 @@ func TestTurnsAndPairs(t *testing.T) {
 	var got []string
 	for _, ex := range r.examples {
 		for _, c := range ex.Candidates {
-			got = append(got, fmt.Sprintf("%s %s %s%d %v", c.Turn, c.Output, c.Prompt.Text, len(c.Prompt.Messages), c.Score))
+			got = append(got,
+				fmt.Sprintf("%s %s %s%d %v", c.Turn, c.Output, c.Prompt.Text, len(c.Prompt.Messages), c.Score))
 		}
 	}
 	want := []string{"dpo_pairs/0 c 1 1", "dpo_pairs/0 r 1 0", "pair good p0 1", "pair bad p0 0"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if len(r.drops) != 1 || r.drops[0].Reason != source.BadOutput || r.drops[0].N() != 2 || r.drops[0].Turn != "dpo_pairs/1" {
+	if len(r.drops) != 1 || r.drops[0].Reason != source.BadOutput || r.drops[0].N() != 2 ||
+		r.drops[0].Turn != "dpo_pairs/1" {
 		t.Errorf("%+v", r.drops)
 	}
 	for _, a := range r.stats.Accounts() {

@@ -24,8 +24,8 @@ type Bed struct {
 	runs    int
 }
 
-// NewBed makes a folder below dir and generates an input in it. Empty: a file system in memory where there is one, so that
-// the disk is not what is measured. Close removes it.
+// NewBed makes a folder below dir and generates an input in it. Empty: a file system in memory where there is one, so
+// that the disk is not what is measured. Close removes it.
 func NewBed(program, dir string, s Shape) (*Bed, error) {
 	if dir == "" {
 		if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
@@ -65,7 +65,9 @@ func (b *Bed) run(ctx context.Context, input, formats []string) (Usage, int64, e
 	b.runs++
 	out := filepath.Join(b.Dir, fmt.Sprintf("out%d", b.runs))
 	defer os.RemoveAll(out)
-	args := append([]string{"finetune", "run", "--builder", "dpo", "--output-dir", out, "--run-id", "bench", "--dry-run"}, input...)
+	args := append([]string{
+		"finetune", "run", "--builder", "dpo", "--output-dir", out, "--run-id", "bench", "--dry-run",
+	}, input...)
 	for _, f := range formats {
 		args = append(args, "--format", f)
 	}

@@ -16,7 +16,8 @@ import (
 func program(tb testing.TB) string {
 	tb.Helper()
 	exe := filepath.Join(tb.TempDir(), "nat-go")
-	if out, err := exec.Command("go", "build", "-o", exe, "github.com/nat-go/nat-go/cmd/nat-go").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", exe, "github.com/nat-go/nat-go/cmd/nat-go").
+		CombinedOutput(); err != nil {
 		tb.Fatalf("%v\n%s", err, out)
 	}
 	return exe
@@ -52,20 +53,28 @@ func TestRun(t *testing.T) {
 	}
 	t.Setenv(PythonVariable, "/nonexistent") // a round of NAT takes seconds
 	var out bytes.Buffer
-	o := Options{Program: program(t), Dir: t.TempDir(), Shape: Shape{Examples: 20, Turns: 2, Candidates: 4, Seed: 1}, Rounds: 1, Stream: 0.0005}
+	o := Options{
+		Program: program(t),
+		Dir:     t.TempDir(),
+		Shape:   Shape{Examples: 20, Turns: 2, Candidates: 4, Seed: 1},
+		Rounds:  1,
+		Stream:  0.0005,
+	}
 	if err := Run(t.Context(), &out, o); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"-> 240 pairs", "writing and syncing the rows", "out of a pipe", "NAT is not installed"} {
+	for _, want := range []string{
+		"-> 240 pairs", "writing and syncing the rows", "out of a pipe", "NAT is not installed",
+	} {
 		if !bytes.Contains(out.Bytes(), []byte(want)) {
 			t.Errorf("%q is not in:\n%s", want, out.Bytes())
 		}
 	}
 }
 
-// BenchmarkRun is the main job on the standard input: 2,000 examples x 3 turns x 8 candidates, format customizer, in memory
-// where there is a file system for it. Beside it, in the same rounds, NAT (where it is installed) and the floor. The metrics
-// are medians of five rounds after a warm one, whatever b.N.
+// BenchmarkRun is the main job on the standard input: 2,000 examples x 3 turns x 8 candidates, format customizer, in
+// memory where there is a file system for it. Beside it, in the same rounds, NAT (where it is installed) and the floor.
+// The metrics are medians of five rounds after a warm one, whatever b.N.
 func BenchmarkRun(b *testing.B) {
 	o := Options{Program: program(b), Shape: Standard, Rounds: 5}
 	for b.Loop() {
@@ -73,8 +82,9 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// BenchmarkRunOnDisk is the same on the disk of the temporary folder. x-floor is its time over that in memory and the floor -
-// writing and syncing the same bytes there - together: what is above 1 is lost to waiting that could have been work.
+// BenchmarkRunOnDisk is the same on the disk of the temporary folder. x-floor is its time over that in memory and the
+// floor - writing and syncing the same bytes there - together: what is above 1 is lost to waiting that could have been
+// work.
 func BenchmarkRunOnDisk(b *testing.B) {
 	exe := program(b)
 	memory, err := NewBed(exe, "", Standard)
@@ -139,8 +149,8 @@ func report(b *testing.B, o Options) {
 	b.ReportMetric(r.Results[1].Seconds, "floor-s")
 }
 
-// BenchmarkPipe runs an input out of a pipe as it is generated, and reports the peak memory of host and plugin together: it
-// has to be the same whatever the size.
+// BenchmarkPipe runs an input out of a pipe as it is generated, and reports the peak memory of host and plugin
+// together: it has to be the same whatever the size.
 func BenchmarkPipe(b *testing.B) {
 	exe := program(b)
 	for _, c := range []struct {

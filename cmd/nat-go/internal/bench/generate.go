@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// Shape is the size of a generated workflow_output.json: every example has Turns turns, each of them Candidates candidates
-// for a prompt of PromptBytes, with outputs of OutputBytes.
+// Shape is the size of a generated workflow_output.json: every example has Turns turns, each of them Candidates
+// candidates for a prompt of PromptBytes, with outputs of OutputBytes.
 type Shape struct {
 	Examples, Turns, Candidates int
 	PromptBytes, OutputBytes    int // 0: 600 and 300
@@ -25,13 +25,15 @@ func (s Shape) Records() int64 {
 }
 
 var words = []string{
-	"the", "agent", "reads", "a", "question", "about", "shipping", "routes", "and", "plans", "one", "move", "at", "time",
-	"while", "keeping", "notes", "on", "cost", "delay", "weather", "fuel", "crew", "harbour", "permits", "café", "naïve", "façade", "東京",
+	"the", "agent", "reads", "a", "question", "about", "shipping", "routes", "and", "plans", "one", "move", "at",
+	"time",
+	"while", "keeping", "notes", "on", "cost", "delay", "weather", "fuel", "crew", "harbour", "permits", "café",
+	"naïve", "façade", "東京",
 	"review", "option", "because", "however", "therefore", "customer", "invoice", "database", "query", "result",
 }
 
-// Generate writes a file of the shape as NAT writes it: indented by two, with text beyond ASCII as it is. The same shape gives
-// the same bytes. Nothing of it is held: a shape may be larger than memory.
+// Generate writes a file of the shape as NAT writes it: indented by two, with text beyond ASCII as it is. The same
+// shape gives the same bytes. Nothing of it is held: a shape may be larger than memory.
 func Generate(w io.Writer, s Shape) error {
 	if s.PromptBytes == 0 {
 		s.PromptBytes = 600
@@ -146,5 +148,6 @@ func (g *generator) text(n int) {
 
 func (g *generator) uuid() string {
 	a, b := g.r.Uint64(), g.r.Uint64()
-	return fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x", a>>32, a>>16&0xffff, a&0xfff, b>>48&0x3fff|0x8000, b&0xffffffffffff)
+	return fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x", a>>32, a>>16&0xffff, a&0xfff, b>>48&0x3fff|0x8000,
+		b&0xffffffffffff)
 }

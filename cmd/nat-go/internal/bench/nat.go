@@ -15,8 +15,8 @@ import (
 //go:embed time_nat.py
 var natScript []byte
 
-// PythonVariable names the Python in which NAT is installed (nvidia-nat-core, nvidia-nat-eval, nvidia-nat-nemo-customizer);
-// without it python3 is tried.
+// PythonVariable names the Python in which NAT is installed (nvidia-nat-core, nvidia-nat-eval,
+// nvidia-nat-nemo-customizer); without it python3 is tried.
 const PythonVariable = "NATGO_NAT_PYTHON"
 
 // Python is a Python that has NAT; empty where there is none.

@@ -121,7 +121,8 @@ func (r *Report) stream(ctx context.Context, b *Bed, o Options) error {
 	if err != nil {
 		return err
 	}
-	r.Results = append(r.Results, r.line(fmt.Sprintf("nat-go, %.1f GB out of a pipe", float64(bytes)/1e9), u, bytes, s.Records()))
+	r.Results = append(r.Results,
+		r.line(fmt.Sprintf("nat-go, %.1f GB out of a pipe", float64(bytes)/1e9), u, bytes, s.Records()))
 	return nil
 }
 
@@ -134,8 +135,12 @@ func (s Shape) Scaled(bytes float64, size int64) Shape {
 func (r *Report) line(what string, u Usage, bytes, records int64) Line {
 	s := u.Wall.Seconds()
 	return Line{
-		What: what, Seconds: s, CPUSeconds: u.CPU.Seconds(), MBPerSecond: float64(bytes) / 1e6 / s, RecordsPerSecond: float64(records) / s,
-		PeakMiB: float64(u.Peak) / (1 << 20),
+		What:             what,
+		Seconds:          s,
+		CPUSeconds:       u.CPU.Seconds(),
+		MBPerSecond:      float64(bytes) / 1e6 / s,
+		RecordsPerSecond: float64(records) / s,
+		PeakMiB:          float64(u.Peak) / (1 << 20),
 	}
 }
 
@@ -155,7 +160,8 @@ func (r *Report) print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "\tseconds\tCPU s\tMB/s\trecords/s\tpeak MiB\t")
 	for _, l := range r.Results {
-		fmt.Fprintf(t, "%s\t%.3f\t%s\t%.0f\t%.0f\t%s\t\n", l.What, l.Seconds, optional("%.2f", l.CPUSeconds), l.MBPerSecond, l.RecordsPerSecond, optional("%.0f", l.PeakMiB))
+		fmt.Fprintf(t, "%s\t%.3f\t%s\t%.0f\t%.0f\t%s\t\n", l.What, l.Seconds, optional("%.2f", l.CPUSeconds),
+			l.MBPerSecond, l.RecordsPerSecond, optional("%.0f", l.PeakMiB))
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -15,7 +15,8 @@ import (
 type Usage struct {
 	Wall time.Duration
 	CPU  time.Duration // of user and system
-	Peak int64         // bytes resident, all processes together, sampled; elsewhere than on Linux of the largest one only
+	// Bytes resident, all processes together, sampled; elsewhere than on Linux of the largest one only.
+	Peak int64
 }
 
 const (
@@ -50,8 +51,8 @@ func measure(cmd *exec.Cmd) (Usage, error) {
 	return u, nil
 }
 
-// watch samples until it is stopped. It must not take the time of what it watches: files stay open, and the search for new
-// processes, which goes through every thread, is made less often.
+// watch samples until it is stopped. It must not take the time of what it watches: files stay open, and the search for
+// new processes, which goes through every thread, is made less often.
 func watch(pid int, stop <-chan struct{}) (peak int64) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()

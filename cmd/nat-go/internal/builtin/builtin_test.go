@@ -88,7 +88,8 @@ func TestBuilders(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range Builders() {
 		info := f.Info()
-		if info.Name == "" || info.Version == "" || info.Stability == "" || info.Doc == "" || len(info.Kinds) == 0 || seen[info.Name] {
+		if info.Name == "" || info.Version == "" || info.Stability == "" || info.Doc == "" || len(info.Kinds) == 0 ||
+			seen[info.Name] {
 			t.Errorf("%+v", info)
 		}
 		seen[info.Name] = true

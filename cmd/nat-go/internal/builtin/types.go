@@ -7,7 +7,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 )
 
-// stepsNeeded are the event types of NAT's output that a builder works on: a configuration that filters them out is told so.
+// stepsNeeded are the event types of NAT's output that a builder works on: a configuration that filters them out is
+// told so.
 var stepsNeeded = map[string][]string{"dpo_traj_builder": {"TTC_END"}}
 
 // Types are the types of component that a configuration may name.
@@ -20,7 +21,10 @@ func Types() config.Types {
 			return err == nil
 		},
 		Trainers: map[string]config.Component{
-			trainers.TrainerType: {Doc: "collect, then hand over to a trainer adapter", Config: &trainers.NemoCustomizerTrainer{}},
+			trainers.TrainerType: {
+				Doc:    "collect, then hand over to a trainer adapter",
+				Config: &trainers.NemoCustomizerTrainer{},
+			},
 		},
 		Adapters: map[string]config.Component{},
 	}

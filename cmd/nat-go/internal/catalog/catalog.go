@@ -71,7 +71,12 @@ type Named struct {
 func Program(name string, args []string) (*Named, error) {
 	for _, b := range builtin.Builders() {
 		if name == "" || name == builtin.PluginName || b.Info().Name == name {
-			spec := host.Spec{Name: builtin.PluginName, Self: true, Args: []string{builtin.ServeCommand}, Known: explain.Known}
+			spec := host.Spec{
+				Name:  builtin.PluginName,
+				Self:  true,
+				Args:  []string{builtin.ServeCommand},
+				Known: explain.Known,
+			}
 			return &Named{Spec: spec, Builder: strings.TrimPrefix(name, builtin.PluginName), name: name}, nil
 		}
 	}
@@ -93,7 +98,8 @@ func Program(name string, args []string) (*Named, error) {
 	}
 	base := strings.TrimPrefix(filepath.Base(name), "nat-go-builder-")
 	return &Named{
-		Spec: host.Spec{Name: base, Path: path, Args: args, StartTimeout: time.Minute, Known: explain.Known}, name: name,
+		Spec: host.Spec{Name: base, Path: path, Args: args, StartTimeout: time.Minute, Known: explain.Known},
+		name: name,
 	}, nil
 }
 

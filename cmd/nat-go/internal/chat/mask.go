@@ -24,9 +24,9 @@ type Mask struct {
 	Template  *turns.Renderer
 	Vars      *pyvalue.Dict // template variables; a request's kwargs come on top
 	Now       time.Time     // what strftime_now shows
-	// Rows answers what token rows hold: look-alikes in content stay text, filler and straddling tokens are out. Otherwise
-	// it is the plain render as Hugging Face encodes it: look-alikes become special tokens, a token is in the mask that
-	// overlaps a turn in any character, filler counted.
+	// Rows answers what token rows hold: look-alikes in content stay text, filler and straddling tokens are out.
+	// Otherwise it is the plain render as Hugging Face encodes it: look-alikes become special tokens, a token is in the
+	// mask that overlaps a turn in any character, filler counted.
 	Rows bool
 
 	last    *turns.Renderer

@@ -28,7 +28,8 @@ var loaded sync.Map
 func oracleTokenizer(t testing.TB, name string) *tokenizer.Tokenizer {
 	t.Helper()
 	path := oracletest.Path(t, "chat", "tokens", "tokenizers", name)
-	once, _ := loaded.LoadOrStore(path, sync.OnceValues(func() (*tokenizer.Tokenizer, error) { return tokenizer.Load(path) }))
+	once, _ := loaded.LoadOrStore(path,
+		sync.OnceValues(func() (*tokenizer.Tokenizer, error) { return tokenizer.Load(path) }))
 	tok, err := once.(func() (*tokenizer.Tokenizer, error))()
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +155,8 @@ func TestMaskLines(t *testing.T) {
 		for _, m := range got[9].Mask {
 			sum += m
 		}
-		if want := map[bool]int{false: 2, true: 11}[rows]; sum != want { // a special token and the end of the turn, or its ten characters
+		// a special token and the end of the turn, or its ten characters.
+		if want := map[bool]int{false: 2, true: 11}[rows]; sum != want {
 			t.Errorf("%d tokens in the mask, want %d", sum, want)
 		}
 	}

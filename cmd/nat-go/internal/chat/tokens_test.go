@@ -34,7 +34,10 @@ func TestTokens(t *testing.T) {
 	if r := new(Refused); !errors.As(err, &r) || r.Refused == 0 || r.Refused >= r.Of {
 		t.Fatal(err)
 	}
-	codes := []string{"", "", tokenizer.CodeBadRequest, tokenizer.CodeLoneSurrogate, tokenizer.CodeBadRequest, tokenizer.CodeBadRequest, tokenizer.CodeBadRequest, "", tokenizer.CodeBadRequest, tokenizer.CodeBadRequest}
+	codes := []string{
+		"", "", tokenizer.CodeBadRequest, tokenizer.CodeLoneSurrogate, tokenizer.CodeBadRequest,
+		tokenizer.CodeBadRequest, tokenizer.CodeBadRequest, "", tokenizer.CodeBadRequest, tokenizer.CodeBadRequest,
+	}
 	lines := bufio.NewScanner(&out)
 	for i, code := range codes {
 		t.Run(code, func(t *testing.T) {
@@ -56,7 +59,8 @@ func TestTokens(t *testing.T) {
 			if strings.ContainsFunc(lines.Text(), func(r rune) bool { return r < ' ' || r > '~' }) {
 				t.Errorf("line %d is not ASCII: %s", i, lines.Text())
 			}
-			if i == 0 && (len(answer.IDs) != 4 || !slices.Equal(answer.Offsets, [][2]int{{0, 1}, {1, 11}, {11, 13}, {11, 13}})) {
+			if i == 0 &&
+				(len(answer.IDs) != 4 || !slices.Equal(answer.Offsets, [][2]int{{0, 1}, {1, 11}, {11, 13}, {11, 13}})) {
 				t.Errorf("got %s", lines.Text())
 			}
 		})
@@ -70,7 +74,8 @@ func TestTokens(t *testing.T) {
 func TestLongLine(t *testing.T) {
 	tok := toy(t)
 	var out strings.Builder
-	long := io.MultiReader(strings.NewReader(strings.Repeat("x", MaxLine+1)), strings.NewReader("\n{\"text\": \"a\"}\n"))
+	long := io.MultiReader(strings.NewReader(strings.Repeat("x", MaxLine+1)),
+		strings.NewReader("\n{\"text\": \"a\"}\n"))
 	err := Answer(&Tokens{Tokenizer: tok}, long, &out)
 	answers := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if !errors.As(err, new(*Refused)) || len(answers) != 2 ||

@@ -19,7 +19,8 @@ import (
 
 func newBuildersCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "builders", Short: "List, describe, write, check and try trajectory builders"}
-	cmd.AddCommand(newBuildersListCmd(), newBuildersDescribeCmd(), newBuildersNewCmd(), newBuildersVerifyCmd(), newBuildersTryCmd())
+	cmd.AddCommand(newBuildersListCmd(), newBuildersDescribeCmd(), newBuildersNewCmd(), newBuildersVerifyCmd(),
+		newBuildersTryCmd())
 	return cmd
 }
 
@@ -151,7 +152,8 @@ func newBuildersNewCmd() *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]string{"dir": out})
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s is written; %s says how to build, check and use it\n", out, filepath.Join(out, "README.md"))
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is written; %s says how to build, check and use it\n", out,
+				filepath.Join(out, "README.md"))
 			if lang == "go" && replace == "" && v == "v0.0.0" {
 				fmt.Fprintln(cmd.OutOrStdout(), "this nat-go was built from a checkout: run `go get github.com/nat-go/nat-go@latest` there, or give --replace CHECKOUT")
 			}

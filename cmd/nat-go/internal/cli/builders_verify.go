@@ -49,7 +49,8 @@ func newBuildersVerifyCmd() *cobra.Command {
 				opt.Configs[name] = []byte(config)
 			}
 			if from != "" {
-				groups, _, err := plugins.Groups(cmd.Context(), builtin.Sources(), from, host.BuilderInfo{Unit: builders.UnitExample}, 50)
+				groups, _, err := plugins.Groups(cmd.Context(), builtin.Sources(), from,
+					host.BuilderInfo{Unit: builders.UnitExample}, 50)
 				if err != nil {
 					return exit.With(exit.Usage, err)
 				}
@@ -57,7 +58,9 @@ func newBuildersVerifyCmd() *cobra.Command {
 			}
 			var done func(conformance.Result)
 			if !asJSON && terminal.Is(cmd.ErrOrStderr()) {
-				done = func(r conformance.Result) { fmt.Fprint(cmd.ErrOrStderr(), terminal.ClearLine()+terminal.Line(r.Name)) }
+				done = func(r conformance.Result) {
+					fmt.Fprint(cmd.ErrOrStderr(), terminal.ClearLine()+terminal.Line(r.Name))
+				}
 			}
 			report, err := conformance.Run(cmd.Context(), opt, done)
 			if err != nil {

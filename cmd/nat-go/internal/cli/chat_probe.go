@@ -57,7 +57,12 @@ what it adds that no model wrote, and where a hint can be put without changing t
 // probeVars are the special tokens a template without a tokenizer may ask for, and the user's variables.
 func probeVars(kwargs string) (*pyvalue.Dict, error) {
 	vars := &pyvalue.Dict{}
-	for _, v := range [][2]string{{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"unk_token", "<unk>"}, {"pad_token", "<pad>"}} {
+	for _, v := range [][2]string{
+		{"bos_token", "<s>"},
+		{"eos_token", "</s>"},
+		{"unk_token", "<unk>"},
+		{"pad_token", "<pad>"},
+	} {
 		vars.SetStr(v[0], pyvalue.Str(v[1]))
 	}
 	if kwargs == "" {

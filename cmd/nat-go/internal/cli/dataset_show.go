@@ -264,7 +264,9 @@ func (p *viewPrinter) end() error {
 // showTokens prints what view finds in a run's token batches: a row, or an error site.
 func showTokens[V interface {
 	Print(w io.Writer, look tokenview.Look) error
-}](w io.Writer, path, folder string, asJSON bool, look tokenview.Look, view func(*tokenizer.Tokenizer) (V, error)) error {
+}](
+	w io.Writer, path, folder string, asJSON bool, look tokenview.Look, view func(*tokenizer.Tokenizer) (V, error),
+) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return exit.Usagef("there is no %s", path)
 	}

@@ -19,7 +19,10 @@ const (
 func natFolder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for name, text := range map[string]string{"training_file.jsonl": natTraining, "validation_file.jsonl": natValidation} {
+	for name, text := range map[string]string{
+		"training_file.jsonl":   natTraining,
+		"validation_file.jsonl": natValidation,
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +118,8 @@ func TestDatasetShowMistakes(t *testing.T) {
 		"[site tokens] were all set": {"nowhere", "--tokens", "0", "--site", "0"},
 	} {
 		t.Run(want, func(t *testing.T) {
-			if code, _, stderr := command(append([]string{"dataset", "show"}, args...)...); code != 2 || !strings.Contains(stderr, want) {
+			if code, _, stderr := command(append([]string{"dataset", "show"}, args...)...); code != 2 ||
+				!strings.Contains(stderr, want) {
 				t.Errorf("%v: exit code %d, %s", args, code, stderr)
 			}
 		})

@@ -29,7 +29,8 @@ Exit code 1 if there is an error.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := findDataset(args[0], *limits)
-			if run := runfolder.Folder(args[0]); err != nil && run.IsRun() { // it may have token batches and no rows of text
+			// It may have token batches and no rows of text.
+			if run := runfolder.Folder(args[0]); err != nil && run.IsRun() {
 				p, err = &dataset.Place{Run: run}, nil
 			}
 			if err != nil {

@@ -1,6 +1,6 @@
-// Package cli is nat-go's command line: a file per command, flags in, one call into the package that does the work, text or
-// JSON out. No logic lives here.
+// Package cli is nat-go's command line: a file per command, flags in, one call into the package that does the work,
+// text or JSON out. No logic lives here.
 //
-// Every command takes --json and then prints one object, last, on standard output; logs and progress go to standard error.
-// A command returns an error made with package exit, which decides the exit code.
+// Every command takes --json and then prints one object, last, on standard output; logs and progress go to standard
+// error. A command returns an error made with package exit, which decides the exit code.
 package cli

@@ -96,7 +96,8 @@ func feeds() []feed {
 			"sites whose hint the template can't show", proof,
 		},
 		{
-			"preference, rollout, distillation", "dpo, rl, sdpo with collator.format composer", "your own, by the reference composite trainer's names",
+			"preference, rollout, distillation", "dpo, rl, sdpo with collator.format composer",
+			"your own, by the reference composite trainer's names",
 			"the same as without", "cumulative hints and teacher columns; the reference trainer as it is passes no attention mask and doesn't shift, so it trains wrong positions whatever it is given", proof,
 		},
 	}

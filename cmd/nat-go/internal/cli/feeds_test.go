@@ -32,7 +32,9 @@ func TestFeedsCoverAllFormats(t *testing.T) {
 			t.Errorf("channel %s has no line", c.Name)
 		}
 	}
-	if slices.ContainsFunc(feeds(), func(f feed) bool { return f.Trains == "" || f.Lost == "" || f.Verified == "" || f.Trainer == "" }) {
+	if slices.ContainsFunc(feeds(), func(f feed) bool {
+		return f.Trains == "" || f.Lost == "" || f.Verified == "" || f.Trainer == ""
+	}) {
 		t.Error("a line is not whole")
 	}
 }

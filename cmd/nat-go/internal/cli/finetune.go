@@ -7,6 +7,7 @@ func newFinetuneCmd(commitBytes int64) *cobra.Command {
 		Use:   "finetune",
 		Short: "Make data sets, run training jobs and manage them",
 	}
-	cmd.AddCommand(newFinetuneRunCmd(commitBytes), newFinetuneResumeCmd(commitBytes), newFinetuneStatusCmd(), newFinetuneWaitCmd(), newFinetuneCancelCmd(), newFinetuneListCmd())
+	cmd.AddCommand(newFinetuneRunCmd(commitBytes), newFinetuneResumeCmd(commitBytes), newFinetuneStatusCmd(),
+		newFinetuneWaitCmd(), newFinetuneCancelCmd(), newFinetuneListCmd())
 	return cmd
 }

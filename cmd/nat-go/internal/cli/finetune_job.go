@@ -91,7 +91,8 @@ func describeJob(dir runfolder.Folder, j *jobs.Job) string {
 	}
 	s += "\n"
 	if j.Ref != nil {
-		s += fmt.Sprintf("job      %s at %s, submitted %s\n", j.Ref.ID, j.Ref.Backend, j.SubmittedAt.Format(time.RFC3339))
+		s += fmt.Sprintf("job      %s at %s, submitted %s\n", j.Ref.ID, j.Ref.Backend,
+			j.SubmittedAt.Format(time.RFC3339))
 		if m := j.Ref.Metadata["output_model"]; m != "" {
 			s += "model    " + m + "\n"
 		}

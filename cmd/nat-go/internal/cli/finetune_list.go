@@ -58,6 +58,7 @@ func listLine(e jobs.Entry) []string {
 	}
 	at := e.Job.UpdatedAt.UTC().Format("2006-01-02 15:04Z")
 	return []string{
-		run, string(e.Job.State()), terminal.Line(strings.TrimSuffix(e.Job.Adapter, "_trainer_adapter")), string(e.Job.Phase), at, terminal.Line(id),
+		run, string(e.Job.State()), terminal.Line(strings.TrimSuffix(e.Job.Adapter, "_trainer_adapter")),
+		string(e.Job.Phase), at, terminal.Line(id),
 	}
 }

@@ -31,9 +31,10 @@ what was made before as it is; the manifest says so.`,
 					return err
 				}
 			}
-			return withRun(cmd, commitBytes, asJSON, func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
-				return finetune.Resume(ctx, dir, how, env)
-			})
+			return withRun(cmd, commitBytes, asJSON,
+				func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
+					return finetune.Resume(ctx, dir, how, env)
+				})
 		},
 	}
 	addOutputDirs(cmd, &outputDirs)

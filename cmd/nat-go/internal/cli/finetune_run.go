@@ -47,16 +47,17 @@ A file is JSON lines, JSON, Parquet or CSV, also compressed with gzip or zstd; a
 			if cmd.Flags().Changed("seed") {
 				req.Seed = &seed
 			}
-			return withRun(cmd, commitBytes, asJSON, func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
-				var err error
-				switch req.Compat, err = compat.Parse(mode); {
-				case err != nil:
-					return finetune.Failed(req, exit.With(exit.Usage, err))
-				case timeout < 1:
-					return finetune.Failed(req, exit.Usagef("--endpoint-timeout %d: at least one second", timeout))
-				}
-				return finetune.Run(ctx, req, env)
-			})
+			return withRun(cmd, commitBytes, asJSON,
+				func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
+					var err error
+					switch req.Compat, err = compat.Parse(mode); {
+					case err != nil:
+						return finetune.Failed(req, exit.With(exit.Usage, err))
+					case timeout < 1:
+						return finetune.Failed(req, exit.Usagef("--endpoint-timeout %d: at least one second", timeout))
+					}
+					return finetune.Run(ctx, req, env)
+				})
 		},
 	}
 	f := cmd.Flags()
@@ -86,7 +87,10 @@ A file is JSON lines, JSON, Parquet or CSV, also compressed with gzip or zstd; a
 }
 
 // withRun calls a run with the environment of this process, and prints how it ended.
-func withRun(cmd *cobra.Command, commitBytes int64, asJSON bool, run func(context.Context, finetune.Env) (*finetune.Summary, error)) error {
+func withRun(
+	cmd *cobra.Command, commitBytes int64, asJSON bool,
+	run func(context.Context, finetune.Env) (*finetune.Summary, error),
+) error {
 	var sum *finetune.Summary
 	var found []finding.Finding
 	err := withEnv(cmd, commitBytes, func(ctx context.Context, env finetune.Env) (err error) {

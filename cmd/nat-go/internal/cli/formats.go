@@ -90,7 +90,8 @@ Trainers of text rows tokenise them again; exact masks are the business of token
 				if strings.HasSuffix(f.Name, rows.TableSuffix) {
 					continue
 				}
-				table(0, []string{fmt.Sprintf("%s  for %s; carries %s", f.Name, f.Consumer, strings.Join(f.Carries, ", "))})
+				table(0,
+					[]string{fmt.Sprintf("%s  for %s; carries %s", f.Name, f.Consumer, strings.Join(f.Carries, ", "))})
 				table(2, []string{f.Shape})
 			}
 			b.WriteByte('\n')

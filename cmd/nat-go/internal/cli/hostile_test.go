@@ -16,7 +16,8 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// hostile steers a terminal in every way there is: colours, the title, the cursor, the direction of writing, and what isn't UTF-8.
+// hostile steers a terminal in every way there is: colours, the title, the cursor, the direction of writing, and what
+// isn't UTF-8.
 const hostile = "h\x1b[31m\x1b]0;t\x07\r\x08\x7f\u009b2J\u202e\u2066\u200b\u2028\xff\xc3"
 
 // leaves are the commands that do something.
@@ -30,8 +31,8 @@ func leaves(c *cobra.Command) (all []*cobra.Command) {
 	return all
 }
 
-// TestNothingSteersTheTerminal drives every command with hostile text in each argument, in each flag and in the name and content of
-// each file that it can be given.
+// TestNothingSteersTheTerminal drives every command with hostile text in each argument, in each flag and in the name
+// and content of each file that it can be given.
 func TestNothingSteersTheTerminal(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -76,7 +77,9 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 	call([]string{"--" + hostile})
 	for _, c := range leaves(newRootCmd(Program{})) {
 		path := strings.Fields(c.CommandPath())[1:]
-		if c.Hidden || slices.Contains([]string{"bench", "completion", "help", "kernels"}, c.Name()) || path[0] == "completion" { // they take no text, or run for minutes
+		// They take no text, or run for minutes.
+		if c.Hidden || slices.Contains([]string{"bench", "completion", "help", "kernels"}, c.Name()) ||
+			path[0] == "completion" {
 			continue
 		}
 		call(append(slices.Clone(path), "--"+hostile))

@@ -44,7 +44,8 @@ one batch the names begin with the batch's number: 2.student_logits_grad. Metric
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(batches) != len(logits) {
-				return exit.Usagef("%d --batch and %d --logits: each batch has its own logits", len(batches), len(logits))
+				return exit.Usagef("%d --batch and %d --logits: each batch has its own logits", len(batches),
+					len(logits))
 			}
 			if err := notOver(output, slices.Concat(batches, logits)...); err != nil {
 				return err

@@ -93,19 +93,22 @@ func TestLossJSD(t *testing.T) {
 	const rows, v = 4, 50
 	z, p, w := normal(r, rows*v), normal(r, rows*v), []float32{1, 2, 3, 4}
 	z[2*v] = float32(math.NaN()) // an ignored row is never read
-	save(t, in, tensors.Of("student_logits", z, rows, v), tensors.Of("teacher_logits", p, rows, v), tensors.Of("weights", w, rows), tensors.Of("labels", []int64{0, 7, -100, 1}, rows))
+	save(t, in, tensors.Of("student_logits", z, rows, v), tensors.Of("teacher_logits", p, rows, v),
+		tensors.Of("weights", w, rows), tensors.Of("labels", []int64{0, 7, -100, 1}, rows))
 	link := filepath.Join(dir, "link.safetensors")
 	if err := os.Symlink(in, link); err != nil {
 		t.Fatal(err)
 	}
 	for _, over := range []string{in, link} {
-		if _, stderr := runLoss(t, 2, "jsd", "--input", in, "--output", over); !strings.Contains(stderr, "is an input too") {
+		if _, stderr := runLoss(t, 2, "jsd", "--input", in, "--output", over); !strings.Contains(stderr,
+			"is an input too") {
 			t.Errorf("the input is written over: %s", stderr)
 		}
 	}
 	for _, reduction := range []string{"mean", "sum"} {
 		t.Run(reduction, func(t *testing.T) {
-			totals, _ := runLoss(t, 0, "jsd", "--input", in, "--output", out, "--jsd-beta", "0.3", "--reduction", reduction)
+			totals, _ := runLoss(t, 0, "jsd", "--input", in, "--output", out, "--jsd-beta", "0.3", "--reduction",
+				reduction)
 			x, loss := read(t, out, "row_loss")
 			if x.DType != tensors.Float64 {
 				t.Errorf("row_loss is %s", x.DType)
@@ -161,7 +164,8 @@ func TestLossJSDTopK(t *testing.T) {
 	} {
 		t.Run(c.rest, func(t *testing.T) {
 			save(t, in, tensors.Of("student_logits", student, 1, 4), tensors.Of("teacher_logits", teacher, 1, 4))
-			totals, _ := runLoss(t, 0, "jsd", "--input", in, "--output", out, "--jsd-beta", "0.3", "--top-k", "2", "--top-k-rest", c.rest)
+			totals, _ := runLoss(t, 0, "jsd", "--input", in, "--output", out, "--jsd-beta", "0.3", "--top-k", "2",
+				"--top-k-rest", c.rest)
 			want := jsd(c.support(student), c.support(teacher), 0.3)
 			if got := totals["loss"].(float64); math.Abs(got-want) > 1e-6 || totals["path"] != "float64" {
 				t.Errorf("loss %g on path %v, want %g", got, totals["path"], want)
@@ -185,7 +189,8 @@ func TestLossJSDTopK(t *testing.T) {
 func TestLossJSDOfBadRows(t *testing.T) {
 	in := filepath.Join(t.TempDir(), "in.safetensors")
 	nan := float32(math.NaN())
-	save(t, in, tensors.Of("student_logits", []float32{0, 1, nan, 0}, 2, 2), tensors.Of("teacher_logits", []float32{0, 1, 0, 0}, 2, 2))
+	save(t, in, tensors.Of("student_logits", []float32{0, 1, nan, 0}, 2, 2),
+		tensors.Of("teacher_logits", []float32{0, 1, 0, 0}, 2, 2))
 	totals, stderr := runLoss(t, 0, "jsd", "--input", in)
 	if totals["loss"] != nil || totals["nonfinite_rows"].(float64) != 1 || !strings.Contains(stderr, "row 1") {
 		t.Errorf("%v %s", totals, stderr)
@@ -202,16 +207,23 @@ func TestLossJSDOfBadRows(t *testing.T) {
 		"not a file":        {"--input", filepath.Dir(in)},
 	} {
 		t.Run(want, func(t *testing.T) {
-			if _, stderr := runLoss(t, 2, append([]string{"jsd", "--input", in}, args...)...); !strings.Contains(stderr, want) {
+			if _, stderr := runLoss(t, 2, append([]string{"jsd", "--input", in}, args...)...); !strings.Contains(stderr,
+				want) {
 				t.Errorf("%v: %s", args, stderr)
 			}
 		})
 	}
 	for want, all := range map[string][]tensors.Tensor{
 		"teacher_logits is missing": {tensors.Of("student_logits", []float32{1}, 1, 1)},
-		"F32, BF16 or F16":          {tensors.Of("student_logits", []float64{1}, 1, 1), tensors.Of("teacher_logits", []float64{1}, 1, 1)},
-		"want 2 dimensions":         {tensors.Of("student_logits", []float32{1}, 1), tensors.Of("teacher_logits", []float32{1}, 1, 1)},
-		"rows":                      {tensors.Of("student_logits", []float32{1}, 1, 1), tensors.Of("teacher_logits", []float32{1, 2}, 2, 1)},
+		"F32, BF16 or F16": {
+			tensors.Of("student_logits", []float64{1}, 1, 1),
+			tensors.Of("teacher_logits", []float64{1}, 1, 1),
+		},
+		"want 2 dimensions": {
+			tensors.Of("student_logits", []float32{1}, 1),
+			tensors.Of("teacher_logits", []float32{1}, 1, 1),
+		},
+		"rows": {tensors.Of("student_logits", []float32{1}, 1, 1), tensors.Of("teacher_logits", []float32{1, 2}, 2, 1)},
 	} {
 		t.Run(want, func(t *testing.T) {
 			save(t, in, all...)
@@ -236,26 +248,36 @@ func TestLossComposite(t *testing.T) {
 		return x
 	}
 	grid := ids(6)
-	save(t, at("rl"), tensors.Of("input_ids", grid, 2, 3), tensors.Of("response_mask", []int64{0, 1, 1, 0, 1, 0}, 2, 3), tensors.Of("old_logprobs", []float32{0, -1, -2, 0, -3, 0}, 2, 3),
-		tensors.Of("advantage", []float32{1, -1}, 2), tensors.Of("row_weight", []float32{1, 0.5}, 2), tensors.Of("reward_null", []int64{0, 0}, 2))
+	save(t, at("rl"), tensors.Of("input_ids", grid, 2, 3), tensors.Of("response_mask", []int64{0, 1, 1, 0, 1, 0}, 2, 3),
+		tensors.Of("old_logprobs", []float32{0, -1, -2, 0, -3, 0}, 2, 3),
+		tensors.Of("advantage", []float32{1, -1}, 2), tensors.Of("row_weight", []float32{1, 0.5}, 2),
+		tensors.Of("reward_null", []int64{0, 0}, 2))
 	save(t, at("rl.logits"), tensors.Of("logits", normal(r, 6*v), 2, 3, v))
 	c, j := ids(4), ids(4)
-	save(t, at("dpo"), tensors.Of("chosen_input_ids", c, 1, 4), tensors.Of("rejected_input_ids", j, 1, 4), tensors.Of("chosen_labels", append([]int64{-1, -100}, c[2:]...), 1, 4), // of another ignore_index
-		tensors.Of("rejected_labels", append([]int64{-100, -100}, j[2:]...), 1, 4), tensors.Of("row_weight", []float32{1}, 1))
-	save(t, at("dpo.logits"), tensors.Of("chosen_logits", normal(r, 4*v), 1, 4, v), tensors.Of("rejected_logits", normal(r, 4*v), 1, 4, v),
+	// Of another ignore_index.
+	save(t, at("dpo"), tensors.Of("chosen_input_ids", c, 1, 4), tensors.Of("rejected_input_ids", j, 1, 4),
+		tensors.Of("chosen_labels", append([]int64{-1, -100}, c[2:]...), 1, 4),
+		tensors.Of("rejected_labels", append([]int64{-100, -100}, j[2:]...), 1, 4),
+		tensors.Of("row_weight", []float32{1}, 1))
+	save(t, at("dpo.logits"), tensors.Of("chosen_logits", normal(r, 4*v), 1, 4, v),
+		tensors.Of("rejected_logits", normal(r, 4*v), 1, 4, v),
 		tensors.Of("ref_chosen_logps", []float32{-3}, 1), tensors.Of("ref_rejected_logps", []float32{-4}, 1))
 	student, teacher := []int64{0, 1, 2, 3}, []int64{0, 5, 1, 2, 3}
 	pairs := []tensors.Tensor{
 		tensors.Of("student_input_ids", student, 1, 4), tensors.Of("teacher_input_ids", teacher, 1, 5),
-		tensors.Of("pair_student_row", []int64{0, 0}, 2), tensors.Of("pair_student_pos", []int64{1, 2}, 2), tensors.Of("pair_teacher_row", []int64{0, 0}, 2),
-		tensors.Of("pair_teacher_pos", []int64{2, 3}, 2), tensors.Of("pair_target_id", []int64{2, 3}, 2), tensors.Of("pair_weight", []float32{1, 0.5}, 2),
+		tensors.Of("pair_student_row", []int64{0, 0}, 2), tensors.Of("pair_student_pos", []int64{1, 2}, 2),
+		tensors.Of("pair_teacher_row", []int64{0, 0}, 2),
+		tensors.Of("pair_teacher_pos", []int64{2, 3}, 2), tensors.Of("pair_target_id", []int64{2, 3}, 2),
+		tensors.Of("pair_weight", []float32{1, 0.5}, 2),
 	}
 	save(t, at("sdpo"), pairs...)
 	z := normal(r, 4*v)
 	p := normal(r, 5*v)
 	save(t, at("sdpo.logits"), tensors.Of("student_logits", z, 1, 4, v), tensors.Of("teacher_logits", p, 1, 5, v))
 
-	args := []string{"composite", "--output", at("grads"), "--alpha", "0.7", "--dpo-weight", "0.3", "--clip-epsilon", "0"}
+	args := []string{
+		"composite", "--output", at("grads"), "--alpha", "0.7", "--dpo-weight", "0.3", "--clip-epsilon", "0",
+	}
 	for _, name := range []string{"rl", "dpo", "sdpo"} {
 		args = append(args, "--batch", at(name), "--logits", at(name+".logits"))
 	}
@@ -276,7 +298,8 @@ func TestLossComposite(t *testing.T) {
 	read(t, at("grads"), "2.rejected_logits_grad")
 
 	// Logits at the pair positions are the same as those of whole rows; so is a teacher's whole vocabulary as top-k.
-	save(t, at("pairs.logits"), tensors.Of("student_logits", z[v:3*v], 2, v), tensors.Of("teacher_logits", p[2*v:4*v], 2, v))
+	save(t, at("pairs.logits"), tensors.Of("student_logits", z[v:3*v], 2, v),
+		tensors.Of("teacher_logits", p[2*v:4*v], 2, v))
 	one, _ := runLoss(t, 0, "composite", "--batch", at("sdpo"), "--logits", at("pairs.logits"))
 	if math.Abs(one["sdpo"].(float64)-num("sdpo")) > 1e-6*want {
 		t.Errorf("at the pair positions %v, of whole rows %v", one["sdpo"], m["sdpo"])
@@ -293,8 +316,13 @@ func TestLossComposite(t *testing.T) {
 		}
 	}
 	topIDs, topLogps = append(topIDs, -1, -1), append(topLogps, float32(math.Inf(-1)), float32(math.Inf(-1)))
-	save(t, at("topk.logits"), tensors.Of("student_logits", z, 1, 4, v), tensors.Of("pair_teacher_topk_ids", topIDs[:2*v], 2, v), tensors.Of("pair_teacher_topk_logprobs", topLogps[:2*v], 2, v))
-	save(t, at("topk2.logits"), tensors.Of("student_logits", z, 1, 4, v), tensors.Of("pair_teacher_topk_ids", topIDs[:2*v], 2, v), tensors.Of("pair_teacher_topk_logprobs", topLogps[:2*v], 2, v), tensors.Of("pair_teacher_temperature", []float32{2}, 1))
+	save(t, at("topk.logits"), tensors.Of("student_logits", z, 1, 4, v),
+		tensors.Of("pair_teacher_topk_ids", topIDs[:2*v], 2, v),
+		tensors.Of("pair_teacher_topk_logprobs", topLogps[:2*v], 2, v))
+	save(t, at("topk2.logits"), tensors.Of("student_logits", z, 1, 4, v),
+		tensors.Of("pair_teacher_topk_ids", topIDs[:2*v], 2, v),
+		tensors.Of("pair_teacher_topk_logprobs", topLogps[:2*v], 2, v),
+		tensors.Of("pair_teacher_temperature", []float32{2}, 1))
 	runLoss(t, 0, "composite", "--batch", at("sdpo"), "--logits", at("topk2.logits"), "--temperature", "2")
 	one, _ = runLoss(t, 0, "composite", "--batch", at("sdpo"), "--logits", at("topk.logits"))
 	if got := one["sdpo"].(float64); math.Abs(got-want) > 1e-5*want {
@@ -312,7 +340,8 @@ func TestLossComposite(t *testing.T) {
 		"max-tokens":                    {"--batch", at("rl"), "--logits", at("rl.logits"), "--reduction", "constant"},
 	} {
 		t.Run(want, func(t *testing.T) {
-			save(t, at("noref"), tensors.Of("chosen_logits", normal(r, 4*v), 1, 4, v), tensors.Of("rejected_logits", normal(r, 4*v), 1, 4, v))
+			save(t, at("noref"), tensors.Of("chosen_logits", normal(r, 4*v), 1, 4, v),
+				tensors.Of("rejected_logits", normal(r, 4*v), 1, 4, v))
 			pairs[3] = tensors.Of("pair_student_pos", []int64{0, 2}, 2)
 			save(t, at("wrong"), pairs...)
 			if _, stderr := runLoss(t, 2, append([]string{"composite"}, args...)...); !strings.Contains(stderr, want) {

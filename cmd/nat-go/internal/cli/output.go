@@ -39,8 +39,8 @@ func hide(cmd *cobra.Command) *secret.Values {
 // stackField is what the host logs a plugin's traceback as.
 const stackField = "stack"
 
-// console writes log lines for a person. Its colours are its own, so it writes beside the writer that would escape them, what
-// others said escaped before.
+// console writes log lines for a person. Its colours are its own, so it writes beside the writer that would escape
+// them, what others said escaped before.
 func console(w io.Writer) io.Writer {
 	return zerolog.ConsoleWriter{
 		Out: terminal.For(w).Raw(), NoColor: !colored(w), TimeFormat: time.TimeOnly,

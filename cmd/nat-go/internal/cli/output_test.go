@@ -22,7 +22,13 @@ func progressAt(wide int, now *time.Time) (*progress, *bytes.Buffer) {
 }
 
 func TestProgress(t *testing.T) {
-	build := finetune.Progress{Step: "build", Done: 44 << 20, Total: 88 << 20, Unit: finetune.UnitByte, Detail: "1000 examples, 84000 records"}
+	build := finetune.Progress{
+		Step:   "build",
+		Done:   44 << 20,
+		Total:  88 << 20,
+		Unit:   finetune.UnitByte,
+		Detail: "1000 examples, 84000 records",
+	}
 	begun := build
 	pipe := finetune.Progress{Step: "build", Done: 39 << 20, Unit: finetune.UnitByte}
 	some := finetune.Progress{Step: "write", Done: 10, Total: 40, Unit: "record"}

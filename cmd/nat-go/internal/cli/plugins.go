@@ -98,7 +98,8 @@ file lies beside the configuration; put it under version control.`,
 				return exit.With(exit.Environment, err)
 			}
 			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{"file": c.Lock.Path(), "plugins": c.Lock.Plugins})
+				return json.NewEncoder(cmd.OutOrStdout()).
+					Encode(map[string]any{"file": c.Lock.Path(), "plugins": c.Lock.Plugins})
 			}
 			for _, name := range names {
 				fmt.Fprintf(cmd.OutOrStdout(), "locked %s %s\n", name, c.Lock.Plugins[name].Version)
@@ -112,8 +113,8 @@ file lies beside the configuration; put it under version control.`,
 	return cmd
 }
 
-// checkPluginBlocks checks the blocks of plugins' builders against their schemas: of the lock, or of the plugin, which is
-// started for it.
+// checkPluginBlocks checks the blocks of plugins' builders against their schemas: of the lock, or of the plugin, which
+// is started for it.
 func checkPluginBlocks(cmd *cobra.Command, file string, c *config.Config) []finding.Finding {
 	flags := pluginFlags{config: file}
 	plugins, err := flags.load(cmd)

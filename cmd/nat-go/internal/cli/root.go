@@ -118,7 +118,8 @@ func newRootCmd(p Program) *cobra.Command {
 	root.AddCommand(newManCmd())
 	root.AddCommand(newVersionCmd())
 	for _, c := range root.Commands() {
-		if c.HasSubCommands() && !c.Runnable() { // without its own action cobra answers a misspelt subcommand with help and success
+		// Without its own action cobra answers a misspelt subcommand with help and success.
+		if c.HasSubCommands() && !c.Runnable() {
 			c.Args = cobra.NoArgs
 			c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		}

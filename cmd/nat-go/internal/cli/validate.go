@@ -16,7 +16,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/preflight"
 )
 
-// checkPlugins checks the blocks of plugins against the plugins' own schemas, which means starting those that are not locked.
+// checkPlugins checks the blocks of plugins against the plugins' own schemas, which means starting those that are not
+// locked.
 type checkPlugins func(cmd *cobra.Command, file string, c *config.Config) []finding.Finding
 
 func newValidateCmd(types func() config.Types, plugins checkPlugins) *cobra.Command {

@@ -38,7 +38,8 @@ func writeConfig(t *testing.T, text string) string {
 
 func TestValidate(t *testing.T) {
 	good := writeConfig(t, validConfig)
-	bad := writeConfig(t, strings.Replace(validConfig, "strategy: adjacent", "custom_step_name: x, min_score_diff: -1", 1))
+	bad := writeConfig(t,
+		strings.Replace(validConfig, "strategy: adjacent", "custom_step_name: x, min_score_diff: -1", 1))
 	for _, c := range []struct {
 		args string
 		code int
@@ -51,7 +52,11 @@ func TestValidate(t *testing.T) {
 		{bad + " --compat nat -o trajectory_builders.moves.min_score_diff 0", 0, []string{"1 warning"}},
 		{bad + " --compat nat -o trajectory_builders.moves.min_score_diff=0", 0, []string{"1 warning"}},
 		{good + " -o dataset.formats trll", 2, []string{"(command line):1:17: error NG1205", "did you mean trl?"}},
-		{good + " -o dataset.format trl", 2, []string{"there is no setting dataset.format", "did you mean dataset.formats?"}},
+		{
+			good + " -o dataset.format trl",
+			2,
+			[]string{"there is no setting dataset.format", "did you mean dataset.formats?"},
+		},
 		{bad + " --report github", 2, []string{"::error title=NG1201,file=", "line=2,col=36,endColumn=52::"}},
 		{"--config-file none.yml", 2, []string{"none.yml: error NG1001: the file does not exist"}},
 		{"", 2, []string{"which configuration? `nat-go validate FILE`"}},
@@ -85,7 +90,8 @@ func TestValidateJSON(t *testing.T) {
 				t.Fatalf("exit %d, %v:\n%s", code, err, stdout)
 			}
 			f := got.Findings[0]
-			if got.OK || len(got.Findings) != 1 || f.Code != schema.CodeEnum || f.Suggestion != "adjacent" || f.Line != 2 || f.Column != 46 || f.EndColumn != 53 ||
+			if got.OK || len(got.Findings) != 1 || f.Code != schema.CodeEnum || f.Suggestion != "adjacent" ||
+				f.Line != 2 || f.Column != 46 || f.EndColumn != 53 ||
 				f.Pointer != "/trajectory_builders/moves/strategy" || f.File != bad {
 				t.Errorf("%+v", got)
 			}
@@ -105,7 +111,8 @@ func TestValidateJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &sarif); err != nil || code != 2 {
 		t.Fatalf("exit %d, %v", code, err)
 	}
-	if r := sarif.Runs[0]; r.Results[0].RuleID != schema.CodeEnum || r.Tool.Driver.Rules[0].ShortDescription.Text == "" {
+	if r := sarif.Runs[0]; r.Results[0].RuleID != schema.CodeEnum ||
+		r.Tool.Driver.Rules[0].ShortDescription.Text == "" {
 		t.Errorf("%+v", sarif)
 	}
 }
@@ -117,7 +124,8 @@ func TestSchemaCommand(t *testing.T) {
 		if err := json.Unmarshal([]byte(stdout), &doc); err != nil || code != 0 {
 			t.Errorf("%v: exit %d, %v %s", args, code, err, stderr)
 		}
-		if !strings.Contains(stdout, "max_pairs_per_turn") || !strings.Contains(stdout, "nemo_customizer_trainer_adapter") {
+		if !strings.Contains(stdout, "max_pairs_per_turn") ||
+			!strings.Contains(stdout, "nemo_customizer_trainer_adapter") {
 			t.Errorf("%v lacks component types", args)
 		}
 	}

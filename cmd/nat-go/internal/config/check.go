@@ -16,7 +16,8 @@ import (
 )
 
 // natSections are NAT's sections that are not ours.
-var natSections = set("general", "functions", "function_groups", "middleware", "llms", "embedders", "memory", "object_stores",
+var natSections = set("general", "functions", "function_groups", "middleware", "llms", "embedders", "memory",
+	"object_stores",
 	"optimizer", "retrievers", "ttc_strategies", "workflow", "authentication", "evaluators", "test_time_compute")
 
 // componentSections hold components by name, each with its `_type`.
@@ -144,7 +145,11 @@ func (l *loader) unknownSection(key *yaml.Node, ptr string) {
 		return
 	}
 	known := slices.Sorted(maps.Keys(topLevel()))
-	f := finding.Finding{Code: schema.CodeUnknownKey, Message: fmt.Sprintf("there is no section %q", key.Value), Fix: "remove it; sections: " + strings.Join(known, ", ")}
+	f := finding.Finding{
+		Code:    schema.CodeUnknownKey,
+		Message: fmt.Sprintf("there is no section %q", key.Value),
+		Fix:     "remove it; sections: " + strings.Join(known, ", "),
+	}
 	if f.Suggestion = likelySections[strings.ToLower(strings.ReplaceAll(key.Value, "-", "_"))]; f.Suggestion == "" {
 		f.Suggestion = finding.Nearest(key.Value, known)
 	}
@@ -184,8 +189,9 @@ func (l *loader) entries(key, node *yaml.Node, what string, each func(key, node 
 	}
 	if node.Kind != yaml.MappingNode {
 		l.report(at, ptr, finding.Finding{
-			Code: schema.CodeType, Message: fmt.Sprintf("the section %s must be a mapping from names to %s", key.Value, what),
-			Fix: fmt.Sprintf("write `%s: {my_name: {...}}`", key.Value),
+			Code:    schema.CodeType,
+			Message: fmt.Sprintf("the section %s must be a mapping from names to %s", key.Value, what),
+			Fix:     fmt.Sprintf("write `%s: {my_name: {...}}`", key.Value),
 		})
 		return
 	}
@@ -198,7 +204,8 @@ func (l *loader) entries(key, node *yaml.Node, what string, each func(key, node 
 			}
 			l.report(place, ptr+yamldoc.Pointer(k.Value), finding.Finding{
 				Code:    schema.CodeType,
-				Message: fmt.Sprintf("%s.%s must be a mapping", key.Value, k.Value), Fix: "write its settings below it, indented",
+				Message: fmt.Sprintf("%s.%s must be a mapping", key.Value, k.Value),
+				Fix:     "write its settings below it, indented",
 			})
 			continue
 		}
@@ -246,7 +253,12 @@ func (l *loader) oneProgram(p *Plugin, v *yaml.Node, ptr string) {
 }
 
 func (l *loader) components(c *Config, section string, key, node *yaml.Node, unknown finding.Severity) {
-	into := map[string]*[]Block{"sources": &c.Sources, "trajectory_builders": &c.Builders, "trainers": &c.Trainers, "trainer_adapters": &c.Adapters}[section]
+	into := map[string]*[]Block{
+		"sources":             &c.Sources,
+		"trajectory_builders": &c.Builders,
+		"trainers":            &c.Trainers,
+		"trainer_adapters":    &c.Adapters,
+	}[section]
 	if section == "sources" { // not NAT's
 		unknown = finding.Error
 	}
@@ -339,7 +351,8 @@ func typeOf(block *yaml.Node) string {
 	if n == nil || n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
 		return ""
 	}
-	if module, name, ok := strings.Cut(n.Value, "/"); ok && strings.HasPrefix(module, "nat.plugins.") { // NAT's long form
+	// NAT's long form.
+	if module, name, ok := strings.Cut(n.Value, "/"); ok && strings.HasPrefix(module, "nat.plugins.") {
 		return name
 	}
 	return n.Value

@@ -84,7 +84,8 @@ func (b *Block) Check(spec *schema.Spec) []finding.Finding {
 	return spec.Check(b.doc, b.node, b.options())
 }
 
-// JSON is the block as canonical JSON with the schema's defaults, to be sent to the builder's process. It holds secrets.
+// JSON is the block as canonical JSON with the schema's defaults, to be sent to the builder's process. It holds
+// secrets.
 func (b *Block) JSON(spec *schema.Spec) ([]byte, []finding.Finding) {
 	return spec.JSON(b.doc, b.node, b.options())
 }
@@ -125,8 +126,8 @@ func (c *Config) Selected() []Block {
 // Trainer is the trainer that finetuning names; nil where there is none.
 func (c *Config) Trainer() *Block { return find(c.Trainers, c.Finetuning.Trainer) }
 
-// FilesAdapter names, where no entry of trainer_adapters is called so, what happens without an adapter: the data set is written
-// as files.
+// FilesAdapter names, where no entry of trainer_adapters is called so, what happens without an adapter: the data set is
+// written as files.
 const FilesAdapter = "files"
 
 // Adapter is the trainer adapter that finetuning names; nil where there is none, which means files.

@@ -58,8 +58,11 @@ var testTypes = Types{
 	Sources:  map[string]Component{"workflow_output": {Config: sourceConfig{}}, "traces": {Config: sourceConfig{}}},
 	Builders: map[string]Component{"dpo_traj_builder": {Config: dpoConfig{}, Steps: []string{"TTC_END"}}},
 	Trainers: map[string]Component{"nemo_customizer_trainer": {Config: trainerConfig{}}},
-	Adapters: map[string]Component{"nemo_customizer_trainer_adapter": {Config: adapterConfig{}}, "files_trainer_adapter": {}},
-	Formats:  []string{"customizer", "trl", "nat_trajectories"},
+	Adapters: map[string]Component{
+		"nemo_customizer_trainer_adapter": {Config: adapterConfig{}},
+		"files_trainer_adapter":           {},
+	},
+	Formats: []string{"customizer", "trl", "nat_trajectories"},
 }
 
 var update = flag.Bool("update", false, "write the findings into testdata")
@@ -153,7 +156,8 @@ func checkPlaces(t testing.TB, fs []finding.Finding) {
 			continue
 		}
 		lines := strings.Split(strings.TrimPrefix(string(text), "\ufeff"), "\n")
-		if f.Line > len(lines) || f.Column < 1 || f.Column > utf8.RuneCountInString(lines[f.Line-1])+1 || f.EndColumn < f.Column {
+		if f.Line > len(lines) || f.Column < 1 || f.Column > utf8.RuneCountInString(lines[f.Line-1])+1 ||
+			f.EndColumn < f.Column {
 			t.Errorf("outside the file: %s", f)
 		}
 	}

@@ -9,8 +9,9 @@
 //	check     every section against its struct's tags (builders/schema), component blocks by their `_type`
 //	relate    the rules between sections: names that must exist, what enabled fine-tuning needs
 //
-// Which component types exist is the caller's to say (Types): this package knows the sections, not what is in them. Blocks
-// of plugins stay nodes until the plugin's own schema is at hand; Block.Check places its findings in the user's file.
+// Which component types exist is the caller's to say (Types): this package knows the sections, not what is in them.
+// Blocks of plugins stay nodes until the plugin's own schema is at hand; Block.Check places its findings in the user's
+// file.
 //
 // Sections of NAT that are not ours (llms, functions, workflow, ...) are passed over with one note. NAT's eval and
 // finetuning.run_configuration are read whole: a run takes its input and its limits from some of their keys, and

@@ -51,7 +51,11 @@ func (l *loader) expandAll() {
 	}
 }
 
-var selectors = map[string]string{"trajectory_builders": "trajectory_builder", "trainers": "trainer", "trainer_adapters": "trainer_adapter"}
+var selectors = map[string]string{
+	"trajectory_builders": "trajectory_builder",
+	"trainers":            "trainer",
+	"trainer_adapters":    "trainer_adapter",
+}
 
 // selected reports whether finetuning names a component.
 func (l *loader) selected(section, name string) bool {
@@ -86,8 +90,8 @@ var reference = regexp.MustCompile(`\$\$\{|\$\{([^:{}$]+)(?::-([^}]*))?\}|\$\{[^
 // natReference is NAT's own pattern, which knows no escape.
 var natReference = regexp.MustCompile(`\$\{([^:}]+)(?::-([^}]*))?\}`)
 
-// Expand replaces the references of a text that was a scalar of a configuration, as a run folder's config.yml keeps them. ok is
-// false where a variable is not set and has no default.
+// Expand replaces the references of a text that was a scalar of a configuration, as a run folder's config.yml keeps
+// them. ok is false where a variable is not set and has no default.
 func Expand(written string, getenv func(string) (string, bool)) (text string, ok bool) {
 	ok = true
 	text, fits := replaceReferences(reference, written, maxExpanded, func(ref, name, fallback string) string {
@@ -157,13 +161,19 @@ func (l *loader) substitute(n *yaml.Node, ptr string, severity finding.Severity)
 			return ""
 		}
 		fail(ref, finding.Finding{
-			Code: codeUnset, Severity: severity,
-			Message: fmt.Sprintf("the variable %s is not set", name), Fix: fmt.Sprintf("set %s, or write ${%s:-default}", name, name),
+			Code:     codeUnset,
+			Severity: severity,
+			Message:  fmt.Sprintf("the variable %s is not set", name),
+			Fix:      fmt.Sprintf("set %s, or write ${%s:-default}", name, name),
 		})
 		return ""
 	})
 	if !fits || !utf8.ValidString(text) {
-		l.report(n, ptr, finding.Finding{Code: codeReference, Message: "the variable's value is not UTF-8 text or larger than " + schema.Size(maxExpanded).String(), Fix: "check what the variable holds"})
+		l.report(n, ptr, finding.Finding{
+			Code:    codeReference,
+			Message: "the variable's value is not UTF-8 text or larger than " + schema.Size(maxExpanded).String(),
+			Fix:     "check what the variable holds",
+		})
 		return "", false
 	}
 	if !l.affords(n, ptr, len(text)) {
@@ -172,8 +182,8 @@ func (l *loader) substitute(n *yaml.Node, ptr string, severity finding.Severity)
 	return text, ok
 }
 
-// affords counts what variables and files have become. All values of a configuration together have a limit, too: a short file
-// can name a long variable a hundred thousand times.
+// affords counts what variables and files have become. All values of a configuration together have a limit, too: a
+// short file can name a long variable a hundred thousand times.
 func (l *loader) affords(n *yaml.Node, ptr string, size int) bool {
 	before := l.expanded
 	if l.expanded += size; l.expanded <= maxExpandedAll {
@@ -181,7 +191,9 @@ func (l *loader) affords(n *yaml.Node, ptr string, size int) bool {
 	}
 	if before <= maxExpandedAll { // said once
 		l.report(n, ptr, finding.Finding{
-			Code: codeReference, Message: "the values of variables and files are larger than " + schema.Size(maxExpandedAll).String() + " in all",
+			Code: codeReference,
+			Message: "the values of variables and files are larger than " + schema.Size(maxExpandedAll).
+				String() + " in all",
 			Fix: "check what the variables hold, or name the path of a file where a setting takes one",
 		})
 	}
@@ -189,7 +201,9 @@ func (l *loader) affords(n *yaml.Node, ptr string, size int) bool {
 }
 
 // replaceReferences replaces what a pattern finds in a text. It stops where the text becomes larger than most.
-func replaceReferences(pattern *regexp.Regexp, text string, most int, value func(ref, name, fallback string) string) (_ string, fits bool) {
+func replaceReferences(
+	pattern *regexp.Regexp, text string, most int, value func(ref, name, fallback string) string,
+) (_ string, fits bool) {
 	var b strings.Builder
 	at := 0
 	for _, m := range pattern.FindAllStringSubmatchIndex(text, -1) {
@@ -226,7 +240,8 @@ func (l *loader) readValue(n *yaml.Node, ptr string) {
 		l.report(n, ptr, finding.Finding{Code: codeFileValue, Message: msg, Fix: fix})
 	}
 	if !slices.Contains(fileExtensions, strings.ToLower(filepath.Ext(path))) {
-		fail("file:// names a file of another kind than text", "use one of the extensions "+strings.Join(fileExtensions, " "))
+		fail("file:// names a file of another kind than text",
+			"use one of the extensions "+strings.Join(fileExtensions, " "))
 		return
 	}
 	if !filepath.IsAbs(path) {

@@ -13,8 +13,8 @@ import (
 	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
-// FuzzParse checks that no text makes the loader panic, run away, point outside the file or show a secret, and that the copy
-// of whatever loads without an error loads again.
+// FuzzParse checks that no text makes the loader panic, run away, point outside the file or show a secret, and that the
+// copy of whatever loads without an error loads again.
 func FuzzParse(f *testing.F) {
 	f.Add(full, "dataset.split.seed=1", false)
 	archives, err := filepath.Glob("testdata/findings/*.txtar")
@@ -26,7 +26,8 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(string(ar.Files[0].Data), "trajectory_builders.b.min_score_diff=1", strings.Contains(string(ar.Comment), "compat"))
+		f.Add(string(ar.Files[0].Data), "trajectory_builders.b.min_score_diff=1",
+			strings.Contains(string(ar.Comment), "compat"))
 	}
 	f.Fuzz(func(t *testing.T, text, override string, compat bool) {
 		if strings.Contains(text, "file:") || strings.Contains(text, "base") || len(text) > 1<<16 {
@@ -44,7 +45,8 @@ func FuzzParse(f *testing.F) {
 				f.Column > utf8.RuneCountInString(lines[f.Line-1])+1) {
 				t.Errorf("outside the text: %+v", f)
 			}
-			if strings.Contains(f.Message+f.Fix+f.Snippet+f.Suggestion, "c4n4ry") && !strings.Contains(text+override, "c4n4ry") {
+			if strings.Contains(f.Message+f.Fix+f.Snippet+f.Suggestion, "c4n4ry") &&
+				!strings.Contains(text+override, "c4n4ry") {
 				t.Errorf("shows a variable's value: %+v", f)
 			}
 		}
@@ -90,7 +92,10 @@ func TestHostileFiles(t *testing.T) {
 		"lfs pointer": {write("lfs.yml", []byte("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")), codeFile},
 		"bomb": {write("bomb.yml", []byte("a: &a [1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"+
 			"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n")), yamldoc.CodeTooMany},
-		"deep":    {write("deep.yml", []byte("a: "+strings.Repeat("[", 5000)+strings.Repeat("]", 5000))), yamldoc.CodeTooDeep},
+		"deep": {
+			write("deep.yml", []byte("a: "+strings.Repeat("[", 5000)+strings.Repeat("]", 5000))),
+			yamldoc.CodeTooDeep,
+		},
 		"deeper":  {write("deeper.yml", []byte("a: "+strings.Repeat("[", 50000))), yamldoc.CodeSyntax},
 		"binary":  {write("binary.yml", []byte{0, 1, 2, 3, 0xff}), yamldoc.CodeSyntax},
 		"utf16":   {write("utf16.yml", []byte("\xff\xfea\x00:\x00 \x001\x00")), yamldoc.CodeSyntax},
@@ -114,7 +119,8 @@ func TestManyBases(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 40 {
 		name := func(i int) string { return strings.Repeat("x", i+1) + ".yml" }
-		if err := os.WriteFile(filepath.Join(dir, name(i)), []byte("base: "+name(i+1)+"\nfinetuning: {}\n"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name(i)), []byte("base: "+name(i+1)+"\nfinetuning: {}\n"),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

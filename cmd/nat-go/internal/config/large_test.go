@@ -10,8 +10,9 @@ import (
 	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
-// TestLargeFilesEnd: files with a hundred thousand mistakes, and short ones that would become gigabytes, end in findings that
-// are bounded, as is what is allocated on the way: work that grows with the square of the keys allocates far more.
+// TestLargeFilesEnd: files with a hundred thousand mistakes, and short ones that would become gigabytes, end in
+// findings that are bounded, as is what is allocated on the way: work that grows with the square of the keys allocates
+// far more.
 func TestLargeFilesEnd(t *testing.T) {
 	const n = 30_000
 	many := func(format string) string {
@@ -32,10 +33,30 @@ func TestLargeFilesEnd(t *testing.T) {
 		{"a key set again and again", "dataset:\n" + strings.Repeat("  formats: trl\n", n), 120, yamldoc.CodeMore},
 		{"components", "trainers:\n" + many("  t#: {_type: nemo_customizer_trainer}\n"), 250, codeNotEnabled},
 		{"unset variables on one line", "sources: {a: {_type: workflow_output, path: [" + many(`"${V#}",`) + "]}}", 250, yamldoc.CodeMore},
-		{"one variable in one text", "sources: {a: {_type: workflow_output, path: '" + strings.Repeat("${V}", n) + "'}}", 60, codeUnset},
-		{"a long variable in one text", "sources: {a: {_type: workflow_output, path: '" + strings.Repeat("${LONG}", n) + "'}}", 60, codeReference},
-		{"a long variable in many", "sources: {a: {_type: workflow_output, path: [" + strings.Repeat("'${LONG}',", n) + "]}}", 250, codeReference},
-		{"a long text, aliased", "sources: {a: {_type: workflow_output, path: [&x '" + value + "'" + strings.Repeat(",*x", n) + "]}}", 120, yamldoc.CodeTooMany},
+		{
+			"one variable in one text",
+			"sources: {a: {_type: workflow_output, path: '" + strings.Repeat("${V}", n) + "'}}",
+			60,
+			codeUnset,
+		},
+		{
+			"a long variable in one text",
+			"sources: {a: {_type: workflow_output, path: '" + strings.Repeat("${LONG}", n) + "'}}",
+			60,
+			codeReference,
+		},
+		{
+			"a long variable in many",
+			"sources: {a: {_type: workflow_output, path: [" + strings.Repeat("'${LONG}',", n) + "]}}",
+			250,
+			codeReference,
+		},
+		{
+			"a long text, aliased",
+			"sources: {a: {_type: workflow_output, path: [&x '" + value + "'" + strings.Repeat(",*x", n) + "]}}",
+			120,
+			yamldoc.CodeTooMany,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			opt := testOptions("")

@@ -76,7 +76,8 @@ func (l *loader) add(fs ...finding.Finding) {
 			f.Severity = finding.Note
 			l.findings = append(l.findings, f)
 		}
-		if last := &l.findings[len(l.findings)-1]; f.Severity == finding.Error || f.Severity == finding.Warning && last.Severity == finding.Note {
+		if last := &l.findings[len(l.findings)-1]; f.Severity == finding.Error ||
+			f.Severity == finding.Warning && last.Severity == finding.Note {
 			last.Severity = f.Severity
 		}
 	}
@@ -95,8 +96,8 @@ func (l *loader) report(n *yaml.Node, ptr string, f finding.Finding) {
 	l.add(f)
 }
 
-// withoutEchoes leaves out what only says again, in other words, that a value could not be had, and what NAT's sections have
-// wrong with them. NAT reads a key that is set twice, so with compat it is a warning.
+// withoutEchoes leaves out what only says again, in other words, that a value could not be had, and what NAT's sections
+// have wrong with them. NAT reads a key that is set twice, so with compat it is a warning.
 func (l *loader) withoutEchoes() []finding.Finding {
 	var out []finding.Finding
 	for _, f := range l.findings {
@@ -135,7 +136,8 @@ func readFile(path string) ([]byte, *finding.Finding) {
 		return fail("the file can't be read: "+reason(err), "check its permissions")
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, int64(yamldoc.DefaultLimits.Bytes)+1)) // a pipe has no size to look at first
+	// a pipe has no size to look at first.
+	text, err := io.ReadAll(io.LimitReader(f, int64(yamldoc.DefaultLimits.Bytes)+1))
 	if err != nil {
 		return fail("the file can't be read: "+reason(err), "check the path")
 	}
@@ -193,15 +195,18 @@ func (l *loader) base(name string, key, value *yaml.Node, above []string) *yamld
 	}
 	for i, a := range above {
 		if a == identity(path) {
-			return fail(codeBaseCycle, fmt.Sprintf("%s inherits from itself over %d files", path, len(above)-i), "remove one `base:` of the circle")
+			return fail(codeBaseCycle, fmt.Sprintf("%s inherits from itself over %d files", path, len(above)-i),
+				"remove one `base:` of the circle")
 		}
 	}
 	if len(above) >= maxBases {
-		return fail(codeBaseCycle, fmt.Sprintf("more than %d files inherit from each other", maxBases), "merge some of them")
+		return fail(codeBaseCycle, fmt.Sprintf("more than %d files inherit from each other", maxBases),
+			"merge some of them")
 	}
 	text, f := readFile(path)
 	if f != nil {
-		return fail(codeBase, fmt.Sprintf("the base %s can't be used: %s", path, f.Message), "check the path; it is relative to the file that names it")
+		return fail(codeBase, fmt.Sprintf("the base %s can't be used: %s", path, f.Message),
+			"check the path; it is relative to the file that names it")
 	}
 	return l.inherit(path, text, above)
 }

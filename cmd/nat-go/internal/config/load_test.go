@@ -53,7 +53,13 @@ func TestLoadedValues(t *testing.T) {
 		t.Error(d)
 	}
 	four := 4
-	if d := cmp.Diff(&dpoConfig{Step: "plan", All: true, MaxPairs: &four, FromDiff: true, Multiple: true}, c.Builders[0].Config); d != "" {
+	if d := cmp.Diff(&dpoConfig{
+		Step:     "plan",
+		All:      true,
+		MaxPairs: &four,
+		FromDiff: true,
+		Multiple: true,
+	}, c.Builders[0].Config); d != "" {
 		t.Error(d)
 	}
 	if got := names(c.Builders); !slices.Equal(got, []string{"z", "a", "m"}) {
@@ -66,20 +72,38 @@ func TestLoadedValues(t *testing.T) {
 	if adapter.Token.Reveal() != "from-env" || adapter.Hyper.Rate != 5e-5 {
 		t.Errorf("%+v", adapter)
 	}
-	want := Plugin{Name: "acme", Path: "./bin/acme", Env: []string{"ACME_TOKEN"}, Instances: 2, StartTimeout: 5 * time.Second, Timeout: time.Minute, Output: 96 << 20, Memory: 512 << 20}
+	want := Plugin{
+		Name:         "acme",
+		Path:         "./bin/acme",
+		Env:          []string{"ACME_TOKEN"},
+		Instances:    2,
+		StartTimeout: 5 * time.Second,
+		Timeout:      time.Minute,
+		Output:       96 << 20,
+		Memory:       512 << 20,
+	}
 	if d := cmp.Diff([]Plugin{want}, c.Plugins); d != "" {
 		t.Error(d)
 	}
 	split := Split{By: "task", Validation: 0.5, Seed: 7, ValidationSet: true}
-	if d := cmp.Diff(Dataset{Formats: []string{"trl"}, Split: split, PromptAs: "user_message", Turns: "every", JSONColumns: "json", Contradictions: "drop"}, c.Dataset); d != "" {
+	if d := cmp.Diff(Dataset{
+		Formats:        []string{"trl"},
+		Split:          split,
+		PromptAs:       "user_message",
+		Turns:          "every",
+		JSONColumns:    "json",
+		Contradictions: "drop",
+	}, c.Dataset); d != "" {
 		t.Error(d)
 	}
-	if c.Finetuning.OutputDir != "out" || c.Finetuning.NumEpochs != 1 || c.Finetuning.CurriculumLearning.ExpansionInterval != 5 || !c.Finetuning.Enabled ||
+	if c.Finetuning.OutputDir != "out" || c.Finetuning.NumEpochs != 1 ||
+		c.Finetuning.CurriculumLearning.ExpansionInterval != 5 || !c.Finetuning.Enabled ||
 		!slices.Equal(c.Finetuning.TargetFunctions, []string{"<workflow>"}) {
 		t.Errorf("%+v", c.Finetuning)
 	}
 	g := c.Eval.General
-	if g.Output.Dir != "out/eval" || !g.Output.Cleanup || g.Dataset.Structure.TrajectoryKey != "steps" || g.Dataset.Structure.QuestionKey != "question" ||
+	if g.Output.Dir != "out/eval" || !g.Output.Cleanup || g.Dataset.Structure.TrajectoryKey != "steps" ||
+		g.Dataset.Structure.QuestionKey != "question" ||
 		g.Dataset.IDKey != "uid" || g.Dataset.Type != "jsonl" || g.MaxConcurrency != 8 {
 		t.Errorf("%+v %+v %+v", g, g.Output, g.Dataset)
 	}
@@ -87,7 +111,8 @@ func TestLoadedValues(t *testing.T) {
 		t.Errorf("%+v", c.Collator)
 	}
 	plain, fs := Parse("config.yml", []byte("finetuning: {}\n"), Options{})
-	if finding.Failed(fs) || plain.Dataset.Split.Validation != 0.2 || plain.Dataset.Split.ValidationSet || plain.Eval.General.Output != nil {
+	if finding.Failed(fs) || plain.Dataset.Split.Validation != 0.2 || plain.Dataset.Split.ValidationSet ||
+		plain.Eval.General.Output != nil {
 		t.Errorf("%v %+v", fs, plain.Dataset)
 	}
 }
@@ -116,7 +141,11 @@ func TestPluginBlocks(t *testing.T) {
 	if len(fs) > 0 || string(out) != `{"depth":3,"keys":{"it":["wants",1.5]}}` {
 		t.Errorf("%s %v", out, fs)
 	}
-	placed := b.Adopt([]finding.Finding{{Pointer: "/keys/it/0", Code: "acme/bad", Message: "no"}, {Pointer: "/nowhere/x", Message: "gone"}, {Pointer: "", Message: "all"}})
+	placed := b.Adopt([]finding.Finding{
+		{Pointer: "/keys/it/0", Code: "acme/bad", Message: "no"},
+		{Pointer: "/nowhere/x", Message: "gone"},
+		{Pointer: "", Message: "all"},
+	})
 	if placed[0].Line != 6 || placed[0].Column != 43 || placed[0].Pointer != "/trajectory_builders/a/keys/it/0" {
 		t.Errorf("%+v", placed[0])
 	}
@@ -127,7 +156,8 @@ func TestPluginBlocks(t *testing.T) {
 	}
 }
 
-// TestSource checks the copy for the run folder: no secret in it, references kept, and the same configuration when loaded.
+// TestSource checks the copy for the run folder: no secret in it, references kept, and the same configuration when
+// loaded.
 func TestSource(t *testing.T) {
 	c := loadFull(t, "dataset.split.seed=9", "trainer_adapters.c.poll_interval_seconds=2")
 	out, err := c.Source()
@@ -139,7 +169,10 @@ func TestSource(t *testing.T) {
 			t.Errorf("%s is in the copy:\n%s", secret, out)
 		}
 	}
-	for _, kept := range []string{"ttc_step_name: \"${STEP:-plan}\"", "hf_token: ${TOKEN}\n", "max_pairs: ${MAX}\n", "left out, not used by nat-go: llms", "NATGO_COLLATOR_TEACHER_API_KEY"} {
+	for _, kept := range []string{
+		"ttc_step_name: \"${STEP:-plan}\"", "hf_token: ${TOKEN}\n", "max_pairs: ${MAX}\n",
+		"left out, not used by nat-go: llms", "NATGO_COLLATOR_TEACHER_API_KEY",
+	} {
 		if !strings.Contains(string(out), kept) {
 			t.Errorf("%q is not in the copy:\n%s", kept, out)
 		}
@@ -152,7 +185,8 @@ func TestSource(t *testing.T) {
 		t.Error(d)
 	}
 	for i := range c.Adapters {
-		if d := cmp.Diff(c.Adapters[i].Config, again.Adapters[i].Config, cmp.Comparer(func(a, b schema.Secret) bool { return a == b })); d != "" {
+		if d := cmp.Diff(c.Adapters[i].Config, again.Adapters[i].Config,
+			cmp.Comparer(func(a, b schema.Secret) bool { return a == b })); d != "" {
 			t.Error(d)
 		}
 	}
@@ -160,12 +194,15 @@ func TestSource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if body := func(b []byte) string { return string(b[strings.Index(string(b), "sources:"):]) }; body(out) != body(second) {
+	if body := func(b []byte) string {
+		return string(b[strings.Index(string(b), "sources:"):])
+	}; body(out) != body(second) {
 		t.Errorf("the copy of the copy differs:\n%s", cmp.Diff(body(out), body(second)))
 	}
 }
 
-// TestValuesAreNotYAML checks that what a variable or file holds can't become structure, and keeps its type where quoted.
+// TestValuesAreNotYAML checks that what a variable or file holds can't become structure, and keeps its type where
+// quoted.
 func TestValuesAreNotYAML(t *testing.T) {
 	for _, c := range []struct{ text, value, want string }{
 		{"a: ${V}", "{x: 1}", "{x: 1}"},
@@ -177,11 +214,14 @@ func TestValuesAreNotYAML(t *testing.T) {
 		{"a: ${V} # ${W}", "0123", "0123"},
 	} {
 		t.Run(c.text, func(t *testing.T) {
-			opt := Options{Getenv: func(string) (string, bool) { return c.value, true }, Types: Types{Builders: map[string]Component{
-				"t": {Config: struct {
-					A string `yaml:"a"`
-				}{}},
-			}}}
+			opt := Options{
+				Getenv: func(string) (string, bool) { return c.value, true },
+				Types: Types{Builders: map[string]Component{
+					"t": {Config: struct {
+						A string `yaml:"a"`
+					}{}},
+				}},
+			}
 			got, fs := Parse("c.yml", []byte("trajectory_builders: {b: {_type: t, <<: &x {}}}\n"), opt)
 			if got == nil || finding.Failed(fs) {
 				t.Fatal(fs)
@@ -250,7 +290,8 @@ func TestJSONSchema(t *testing.T) {
 		}
 		for _, bad := range []string{
 			"finetunning: {}", "trajectory_builders: {b: {_type: dpo_traj_builder, min_score_diff: -1}}", "trajectory_builders: {b: {_type: nope}}",
-			"trajectory_builders: {b: {}}", "dataset: {split: {by: prompt}}", "finetuning: {num_epochs: 0}", "finetuning: {num_epochs: abc}", "collator: {rows: turns}",
+			"trajectory_builders: {b: {}}", "dataset: {split: {by: prompt}}", "finetuning: {num_epochs: 0}",
+			"finetuning: {num_epochs: abc}", "collator: {rows: turns}",
 			"trainer_adapters: {a: {type: nemo_customizer_trainer_adapter}}",
 		} {
 			if valid(bad) == nil {
@@ -260,8 +301,8 @@ func TestJSONSchema(t *testing.T) {
 	}
 }
 
-// TestSourceHidesUnnamedSecrets checks secrets whose key doesn't say so: an address with a password, a flag of a program,
-// an entry of a section that does.
+// TestSourceHidesUnnamedSecrets checks secrets whose key doesn't say so: an address with a password, a flag of a
+// program, an entry of a section that does.
 func TestSourceHidesUnnamedSecrets(t *testing.T) {
 	c, fs := Parse("f.yml", []byte(`trajectory_builders: {b: {_type: dpo_traj_builder}}
 plugins: {acme: {path: ./acme, args: [--api-key=c4n4ry, --level=3, "--token=${TOKEN}"]}}

@@ -18,8 +18,8 @@ import (
 // Override is one -o of the command line: PATH=VALUE, or PATH VALUE joined by JoinOverrides.
 type Override string
 
-// JoinOverrides turns `-o PATH VALUE` into `-o PATH=VALUE`, so that a flag library that takes one word a flag can read NAT's
-// two-word form. Everything from "--" on is left alone.
+// JoinOverrides turns `-o PATH VALUE` into `-o PATH=VALUE`, so that a flag library that takes one word a flag can read
+// NAT's two-word form. Everything from "--" on is left alone.
 func JoinOverrides(args []string) []string {
 	var out []string
 	for i := 0; i < len(args); i++ {
@@ -89,8 +89,10 @@ func (l *loader) override(o Override) {
 	}
 	if !l.doc.Set(path, node, src) {
 		l.add(src.ReportAt(1, 1, width+1, yamldoc.Pointer(path...), finding.Finding{
-			Code: codeOverrideShape, Severity: finding.Error,
-			Message: fmt.Sprintf("%s leads through a value that has no such entry", dotted), Fix: "override the value itself",
+			Code:     codeOverrideShape,
+			Severity: finding.Error,
+			Message:  fmt.Sprintf("%s leads through a value that has no such entry", dotted),
+			Fix:      "override the value itself",
 		}))
 	}
 }
@@ -107,8 +109,8 @@ func (l *loader) fieldAt(path []string, key string) *schema.Field {
 	return s.Field(key)
 }
 
-// specAt finds the spec of a path; nil where anything goes. In a finding that the path does not exist, Line is the index of
-// the step that is wrong.
+// specAt finds the spec of a path; nil where anything goes. In a finding that the path does not exist, Line is the
+// index of the step that is wrong.
 func (l *loader) specAt(path []string) (*schema.Spec, *finding.Finding) {
 	top := path[0]
 	if natSections[top] {
@@ -153,7 +155,8 @@ func (l *loader) specAt(path []string) (*schema.Spec, *finding.Finding) {
 		default:
 			return nil, &finding.Finding{
 				Line: at, Code: codeOverrideShape, Severity: finding.Error,
-				Message: fmt.Sprintf("%s is a single value and has no %q in it", strings.Join(path[:at], "."), path[at]), Fix: "override " + strings.Join(path[:at], "."),
+				Message: fmt.Sprintf("%s is a single value and has no %q in it", strings.Join(path[:at], "."),
+					path[at]), Fix: "override " + strings.Join(path[:at], "."),
 			}
 		}
 	}
@@ -162,8 +165,11 @@ func (l *loader) specAt(path []string) (*schema.Spec, *finding.Finding) {
 
 func unknownStep(path []string, at int, known []string, meant string) *finding.Finding {
 	f := &finding.Finding{
-		Line: at, Code: codeOverridePath, Severity: finding.Error,
-		Message: fmt.Sprintf("there is no setting %s", strings.Join(path[:at+1], ".")), Fix: "known here: " + strings.Join(known, ", "),
+		Line:     at,
+		Code:     codeOverridePath,
+		Severity: finding.Error,
+		Message:  fmt.Sprintf("there is no setting %s", strings.Join(path[:at+1], ".")),
+		Fix:      "known here: " + strings.Join(known, ", "),
 	}
 	if meant != "" {
 		f.Suggestion = strings.Join(append(slices.Clone(path[:at]), meant), ".")
@@ -172,8 +178,8 @@ func unknownStep(path []string, at int, known []string, meant string) *finding.F
 	return f
 }
 
-// overrideValue makes a node of the text, typed by the spec: a text stays a text, a list may be written with commas as in
-// NAT, everything else is YAML.
+// overrideValue makes a node of the text, typed by the spec: a text stays a text, a list may be written with commas as
+// in NAT, everything else is YAML.
 func overrideValue(spec *schema.Spec, text string, column int) (*yaml.Node, *finding.Finding) {
 	null := text == "null" || text == "~"
 	if spec != nil && !(null && spec.Nullable) {
@@ -187,7 +193,12 @@ func overrideValue(spec *schema.Spec, text string, column int) (*yaml.Node, *fin
 		}
 	}
 	const prefix = "v: "
-	doc, fs := yamldoc.Parse(finding.CommandLine, []byte(prefix+text), yamldoc.Limits{Bytes: maxExpanded, Depth: 32, Nodes: 10_000, Text: maxExpanded})
+	doc, fs := yamldoc.Parse(finding.CommandLine, []byte(prefix+text), yamldoc.Limits{
+		Bytes: maxExpanded,
+		Depth: 32,
+		Nodes: 10_000,
+		Text:  maxExpanded,
+	})
 	value := (*yaml.Node)(nil)
 	if doc != nil {
 		value = yamldoc.Lookup(doc.Root, "v")
@@ -205,7 +216,12 @@ func commaList(text string, column int) *yaml.Node {
 	for part := range strings.SplitSeq(text, ",") {
 		lead := utf8.RuneCountInString(part) - utf8.RuneCountInString(strings.TrimLeft(part, " "))
 		if v := strings.TrimSpace(part); v != "" {
-			list.Content = append(list.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: v, Line: 1, Column: column + lead})
+			list.Content = append(list.Content, &yaml.Node{
+				Kind:   yaml.ScalarNode,
+				Value:  v,
+				Line:   1,
+				Column: column + lead,
+			})
 		}
 		column += utf8.RuneCountInString(part) + 1
 	}

@@ -69,7 +69,8 @@ func (l *loader) notEnabled(c *Config) {
 	case value == nil:
 		l.report(section, "/finetuning/enabled", what)
 	default:
-		if slices.ContainsFunc(l.findings, func(f finding.Finding) bool { return f.Pointer == "/finetuning/enabled" }) { // not false but wrong
+		// Not false but wrong.
+		if slices.ContainsFunc(l.findings, func(f finding.Finding) bool { return f.Pointer == "/finetuning/enabled" }) {
 			return
 		}
 		l.report(value, "/finetuning/enabled", what)
@@ -86,14 +87,18 @@ func (l *loader) incomplete(c *Config) {
 		if l.has("finetuning", key) { // set, but wrong: reported already
 			return
 		}
-		what := finding.Finding{Code: codeIncomplete, Message: fmt.Sprintf("fine-tuning is enabled, but finetuning.%s is missing", key)}
+		what := finding.Finding{
+			Code:    codeIncomplete,
+			Message: fmt.Sprintf("fine-tuning is enabled, but finetuning.%s is missing", key),
+		}
 		switch len(blocks) {
 		case 0:
 			what.Fix = fmt.Sprintf("add `%s: NAME` under finetuning, and NAME under %s", key, in)
 		case 1:
 			what.Fix = fmt.Sprintf("add `%s: %s` under finetuning", key, blocks[0].Name)
 		default:
-			what.Fix = fmt.Sprintf("add `%s: NAME` under finetuning, NAME one of %s", key, strings.Join(names(blocks), ", "))
+			what.Fix = fmt.Sprintf("add `%s: NAME` under finetuning, NAME one of %s", key,
+				strings.Join(names(blocks), ", "))
 		}
 		if key == "trainer" && f.TrainerAdapter == "" {
 			what.Fix += " (trainer_adapter may be left out: then the data set is written as files)"
@@ -125,10 +130,14 @@ func names(blocks []Block) []string {
 // named checks that a name which finetuning uses exists.
 func (l *loader) named(key, name string, blocks []Block, in string) {
 	section := yamldoc.Lookup(l.doc.Root, in)
-	if name == "" || yamldoc.Lookup(section, name) != nil || section != nil && section.Kind != yaml.MappingNode { // the last is reported already
+	// The last is reported already.
+	if name == "" || yamldoc.Lookup(section, name) != nil || section != nil && section.Kind != yaml.MappingNode {
 		return
 	}
-	f := finding.Finding{Code: codeNoSuchName, Message: fmt.Sprintf("finetuning.%s names %q, which is not under %s", key, name, in)}
+	f := finding.Finding{
+		Code:    codeNoSuchName,
+		Message: fmt.Sprintf("finetuning.%s names %q, which is not under %s", key, name, in),
+	}
 	f.Suggestion = finding.Nearest(name, names(blocks))
 	switch {
 	case f.Suggestion != "":
@@ -161,7 +170,8 @@ func (l *loader) pluginTypes(c *Config) {
 		b := &c.Builders[i]
 		plugin, _, ok := strings.Cut(b.Type, "/")
 		if !ok || b.Spec != nil || slices.ContainsFunc(c.Plugins, func(p Plugin) bool { return p.Name == plugin }) ||
-			(l.opt.Types.HasPlugin != nil && l.opt.Types.HasPlugin(plugin)) || yamldoc.Lookup(l.doc.Root, "plugins", plugin) != nil {
+			(l.opt.Types.HasPlugin != nil && l.opt.Types.HasPlugin(plugin)) ||
+			yamldoc.Lookup(l.doc.Root, "plugins", plugin) != nil {
 			continue
 		}
 		var known []string
@@ -197,7 +207,11 @@ func (l *loader) formats(c *Config) {
 		if secret.Setting(name) {
 			shown = "of this name"
 		}
-		f := finding.Finding{Code: schema.CodeEnum, Message: "there is no row format " + shown, Fix: "use one of " + strings.Join(l.opt.Types.Formats, ", ")}
+		f := finding.Finding{
+			Code:    schema.CodeEnum,
+			Message: "there is no row format " + shown,
+			Fix:     "use one of " + strings.Join(l.opt.Types.Formats, ", "),
+		}
 		if f.Suggestion = finding.Nearest(name, l.opt.Types.Formats); f.Suggestion != "" {
 			f.Fix = "write " + f.Suggestion
 		}
@@ -216,10 +230,12 @@ func (l *loader) stepFilter(c *Config) {
 		for _, step := range l.types(b.Section)[b.Type].Steps {
 			path := []string{"eval", "general", "output", "workflow_output_step_filter"}
 			at, filter := yamldoc.LookupPair(l.doc.Root, path...)
-			if filter != nil && (out == nil || filter.Kind == yaml.SequenceNode && len(out.StepFilter) < len(filter.Content)) {
+			if filter != nil &&
+				(out == nil || filter.Kind == yaml.SequenceNode && len(out.StepFilter) < len(filter.Content)) {
 				return // wrong, which is reported already
 			}
-			if filter != nil && filter.Kind == yaml.SequenceNode && (len(filter.Content) == 0 || slices.Contains(out.StepFilter, step)) {
+			if filter != nil && filter.Kind == yaml.SequenceNode &&
+				(len(filter.Content) == 0 || slices.Contains(out.StepFilter, step)) {
 				continue
 			}
 			if filter == nil {
@@ -240,7 +256,8 @@ func (l *loader) stepFilter(c *Config) {
 // noEffect warns about settings that NAT reads in other places than people expect.
 func (l *loader) noEffect(c *Config) {
 	t := c.Trainer()
-	if _, v := yamldoc.LookupPair(l.doc.Root, "finetuning", "num_epochs"); v != nil && t != nil && t.Type == "nemo_customizer_trainer" && c.Finetuning.NumEpochs != 1 {
+	if _, v := yamldoc.LookupPair(l.doc.Root, "finetuning", "num_epochs"); v != nil && t != nil &&
+		t.Type == "nemo_customizer_trainer" && c.Finetuning.NumEpochs != 1 {
 		l.report(v, "/finetuning/num_epochs", finding.Finding{
 			Code: codeNoEffect, Severity: finding.Warning,
 			Message: "nemo_customizer_trainer does not read finetuning.num_epochs", Fix: "set hyperparameters.epochs of the trainer adapter",

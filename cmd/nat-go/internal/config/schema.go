@@ -10,8 +10,8 @@ import (
 
 type object = map[string]any
 
-// JSONSchema is the schema of a whole file with the given component types, for editors and other tools. Where a value is not
-// a text, a reference to a variable is allowed as well.
+// JSONSchema is the schema of a whole file with the given component types, for editors and other tools. Where a value
+// is not a text, a reference to a variable is allowed as well.
 func JSONSchema(types Types, draft schema.Draft) []byte {
 	g := schemaWriter{defs: object{"reference": object{"type": "string", "pattern": `\$\{[^}]+\}`, "description": "a variable: ${NAME} or ${NAME:-default}"}}, draft: draft}
 	props := object{
@@ -20,7 +20,11 @@ func JSONSchema(types Types, draft schema.Draft) []byte {
 		"trajectory_builders": g.section("builders of records, by name", types.Builders, true),
 		"trainers":            g.section("trainers, by name", types.Trainers, false),
 		"trainer_adapters":    g.section("what hands the data set to a trainer, by name", types.Adapters, false),
-		"plugins":             object{"type": "object", "description": "programs that serve builders, by name", "additionalProperties": g.withReferences(pluginSpec().SchemaMap())},
+		"plugins": object{
+			"type":                 "object",
+			"description":          "programs that serve builders, by name",
+			"additionalProperties": g.withReferences(pluginSpec().SchemaMap()),
+		},
 	}
 	for name, spec := range sectionSpecs() {
 		props[name] = g.withReferences(spec.SchemaMap())
@@ -64,7 +68,13 @@ func (g *schemaWriter) section(doc string, types map[string]Component, plugins b
 	names := slices.Sorted(maps.Keys(types))
 	typeNames := object{"enum": names}
 	if plugins {
-		typeNames = object{"anyOf": []any{typeNames, object{"type": "string", "pattern": "^[^/]+/.+$", "description": "a builder of a plugin"}}}
+		typeNames = object{
+			"anyOf": []any{typeNames, object{
+				"type":        "string",
+				"pattern":     "^[^/]+/.+$",
+				"description": "a builder of a plugin",
+			}},
+		}
 	}
 	var rules []any
 	for _, name := range names {
@@ -82,7 +92,10 @@ func (g *schemaWriter) section(doc string, types map[string]Component, plugins b
 		}
 		g.defs[name] = block
 		for _, key := range typeKeys {
-			rules = append(rules, object{"if": object{"properties": object{key: object{"const": name}}, "required": []string{key}}, "then": g.ref(name)})
+			rules = append(rules, object{
+				"if":   object{"properties": object{key: object{"const": name}}, "required": []string{key}},
+				"then": g.ref(name),
+			})
 		}
 	}
 	entry := object{

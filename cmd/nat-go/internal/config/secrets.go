@@ -47,10 +47,12 @@ func holdsSecret(doc *yamldoc.Document, known *secret.Values, s scalar) bool {
 	if written == "" || s.node.ShortTag() == "!!null" {
 		return false
 	}
-	return doc.IsSecret(s.node) || s.named && !secret.Plain(written) || secret.Setting(written) || known.Redact(written) != written
+	return doc.IsSecret(s.node) || s.named && !secret.Plain(written) || secret.Setting(written) ||
+		known.Redact(written) != written
 }
 
-// leastKnown is the length from which a secret of one setting is looked for in others: a shorter one is a part of other words.
+// leastKnown is the length from which a secret of one setting is looked for in others: a shorter one is a part of other
+// words.
 const leastKnown = 6
 
 // gatherSecrets notes every value that must not be shown, and tells whoever asked: secrets, however they came into the
@@ -112,8 +114,8 @@ func (l *loader) variables(written string) (values []string) {
 	return values
 }
 
-// clearSecrets warns about secrets that stand in a file or on the command line in clear: the run folder doesn't keep them, so
-// that whoever comes back to the run has to have them in a variable.
+// clearSecrets warns about secrets that stand in a file or on the command line in clear: the run folder doesn't keep
+// them, so that whoever comes back to the run has to have them in a variable.
 func (l *loader) clearSecrets() {
 	eachScalar(l.doc.Root, nil, false, func(s scalar) {
 		written, _ := l.doc.Written(s.node)
@@ -135,8 +137,8 @@ var (
 	notInName     = regexp.MustCompile(`[^A-Z0-9]+`)
 )
 
-// variableFor is the variable that the copy of a configuration has in place of a secret: its own, or one named after the
-// setting's path.
+// variableFor is the variable that the copy of a configuration has in place of a secret: its own, or one named after
+// the setting's path.
 func variableFor(written string, path []string) string {
 	if m := anyReference.FindStringSubmatch(written); m != nil {
 		return m[1]

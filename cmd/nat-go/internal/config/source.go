@@ -9,9 +9,9 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// Source is the merged configuration of our sections, for the copy in the run folder: bases and overrides merged, variables
-// left as references, texts of file:// written out. It holds no secret: a secret that stands in the file in clear is
-// replaced by a reference to a variable, named in the head of the copy, from which `resume` reads it.
+// Source is the merged configuration of our sections, for the copy in the run folder: bases and overrides merged,
+// variables left as references, texts of file:// written out. It holds no secret: a secret that stands in the file in
+// clear is replaced by a reference to a variable, named in the head of the copy, from which `resume` reads it.
 func (c *Config) Source() ([]byte, error) {
 	s := sourceWriter{c: c}
 	root := &yaml.Node{Kind: yaml.MappingNode}

@@ -49,11 +49,13 @@ func values(path []string, n *yaml.Node, yield func([]string, string) bool) bool
 // that is cut off at one of them drops its group. A server that is waited for is: what it does not answer in time is
 // asked again by a resumed run. A * stands for one step; what lies below a path goes with it.
 var idle = []string{
-	"trainer_adapters", "finetuning.enabled", "finetuning.output_dir", "finetuning.trainer", "finetuning.trainer_adapter",
+	"trainer_adapters", "finetuning.enabled", "finetuning.output_dir", "finetuning.trainer",
+	"finetuning.trainer_adapter",
 	"finetuning.num_epochs", "finetuning.run_configuration", "trainers.*.wait_for_completion", "trainers.*._type",
 	"plugins.*.path", "plugins.*.python", "plugins.*.interpreter",
 	"plugins.*.sha256", "plugins.*.instances", "plugins.*.start_timeout",
-	"collator.tokenizer", "collator.template", "collator.reference.path", "collator.teacher.concurrency", "collator.teacher.timeout",
+	"collator.tokenizer", "collator.template", "collator.reference.path", "collator.teacher.concurrency",
+	"collator.teacher.timeout",
 	"collator.teacher.logits.memory", "collator.teacher.logits.timeout", "collator.teacher.logits.start_timeout",
 	"sources.*.concurrency", "sources.*.timeout", "sources.*.stop_timeout", "eval.general.max_concurrency",
 }

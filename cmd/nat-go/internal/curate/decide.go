@@ -218,7 +218,11 @@ func (d *Index) resolve() error {
 			}
 			key, d.bucket = [16]byte(row), d.bucket[:0]
 		}
-		d.bucket = append(d.bucket, bucketRow{binary.BigEndian.Uint64(row[ordinalAt:]) & (1<<ordinalBits - 1), [8]byte(row[scoreAt:]), row[tagAt]})
+		d.bucket = append(d.bucket, bucketRow{
+			binary.BigEndian.Uint64(row[ordinalAt:]) & (1<<ordinalBits - 1),
+			[8]byte(row[scoreAt:]),
+			row[tagAt],
+		})
 	}
 	if err := d.resolveBucket(key); err != nil {
 		return err

@@ -106,7 +106,8 @@ func genRules(rt *rapid.T) Rules {
 		Seed:           rapid.Uint64().Draw(rt, "seed"),
 		Split: Split{
 			By:         rapid.SampledFrom([]By{ByTask, ByExample}).Draw(rt, "by"),
-			Validation: rapid.SampledFrom([]float64{0, 0.1, 0.5, 0.9}).Draw(rt, "validation"), Seed: rapid.Uint64().Draw(rt, "split seed"),
+			Validation: rapid.SampledFrom([]float64{0, 0.1, 0.5, 0.9}).Draw(rt, "validation"),
+			Seed:       rapid.Uint64().Draw(rt, "split seed"),
 		},
 	}
 }
@@ -124,7 +125,8 @@ func plain(recs []rec, rules Rules) []bool {
 	for i, r := range recs {
 		switch {
 		case !r.Drop.Kept():
-		case rules.Contradictions && r.Kind == builders.KindPreference && seen[pair{r.Prompt, r.Score, r.Rejected, r.Chosen}]:
+		case rules.Contradictions && r.Kind == builders.KindPreference &&
+			seen[pair{r.Prompt, r.Score, r.Rejected, r.Chosen}]:
 		case rules.Dedupe && contents[r.content()]:
 		default:
 			kept[i], contents[r.content()] = true, true
@@ -213,7 +215,8 @@ func TestSampleDoesNotDependOnArrival(t *testing.T) {
 			return contents
 		}
 		other := slices.Clone(recs)
-		rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "shuffle"), 0)).Shuffle(len(other), func(i, j int) { other[i], other[j] = other[j], other[i] })
+		rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "shuffle"), 0)).
+			Shuffle(len(other), func(i, j int) { other[i], other[j] = other[j], other[i] })
 		a, b := kept(recs), kept(other)
 		if !slices.Equal(a, b) {
 			rt.Fatalf("%d kept, %d after shuffling, or others", len(a), len(b))
@@ -261,7 +264,8 @@ func TestSplitNeverShares(t *testing.T) {
 			r := recs[i]
 			keys := []string{fmt.Sprint("prompt ", r.Prompt)}
 			if rules.Split.By == ByTask || r.Kind == builders.KindRollout {
-				keys = append(keys, fmt.Sprint(r.Kind == builders.KindRollout && rules.Split.By != ByTask, " task ", r.Task))
+				keys = append(keys,
+					fmt.Sprint(r.Kind == builders.KindRollout && rules.Split.By != ByTask, " task ", r.Task))
 			}
 			{
 				keys = append(keys, fmt.Sprint("example ", r.Example))
@@ -319,7 +323,14 @@ func TestMemoryDoesNotMatter(t *testing.T) {
 func distinct(examples, each int) (recs []rec) {
 	for e := range examples {
 		for k := range each {
-			recs = append(recs, rec{Kind: builders.KindPreference, Example: e, Task: e, Prompt: 1000*e + k, Chosen: 1, Rejected: 2})
+			recs = append(recs, rec{
+				Kind:     builders.KindPreference,
+				Example:  e,
+				Task:     e,
+				Prompt:   1000*e + k,
+				Chosen:   1,
+				Rejected: 2,
+			})
 		}
 	}
 	return recs
@@ -332,7 +343,8 @@ func TestSplitIsAsNearAsItCanBe(t *testing.T) {
 		want           int
 	}{{100, 3, 0.2, 60}, {10, 1, 0.1, 1}, {10, 1, 0.9, 9}, {2, 4, 0.01, 4}, {4, 1, 0.1, 1}, {50, 2, 0.5, 50}} {
 		n := 0
-		for _, d := range decide(t, t.TempDir(), distinct(c.examples, c.each), Rules{Split: Split{By: ByExample, Validation: c.share, Required: true}}) {
+		for _, d := range decide(t, t.TempDir(), distinct(c.examples, c.each),
+			Rules{Split: Split{By: ByExample, Validation: c.share, Required: true}}) {
 			if d == Validation {
 				n++
 			}
@@ -388,7 +400,8 @@ func TestSplitThatTheDataCannotGive(t *testing.T) {
 	if got := decide(t, t.TempDir(), oneExample, rules); slices.Max(got) != Train {
 		t.Errorf("validation: 0 gave %v", got)
 	}
-	if got := decide(t, t.TempDir(), nil, Rules{Split: Split{By: ByTask, Validation: 0.5, Required: true}}); len(got) != 0 {
+	if got := decide(t, t.TempDir(), nil, Rules{Split: Split{By: ByTask, Validation: 0.5, Required: true}}); len(got) !=
+		0 {
 		t.Errorf("no data gave %v", got)
 	}
 }
@@ -424,7 +437,8 @@ func TestBadCallsAreErrors(t *testing.T) {
 		})
 	}
 	broken := errors.New("broken log")
-	if _, err := decideAll(func(yield func(Entry, error) bool) { yield(Entry{}, broken) }, Rules{}, t.TempDir()); !errors.Is(err, broken) {
+	if _, err := decideAll(func(yield func(Entry, error) bool) { yield(Entry{}, broken) }, Rules{},
+		t.TempDir()); !errors.Is(err, broken) {
 		t.Errorf("the log's error became %v", err)
 	}
 }
@@ -435,7 +449,14 @@ func nat() []Entry {
 	for e := range 2000 {
 		for turn := range 3 {
 			for k := range 28 {
-				r := rec{Kind: builders.KindPreference, Example: e, Task: e, Prompt: 3*e + turn, Chosen: 100 + k, Rejected: k}
+				r := rec{
+					Kind:     builders.KindPreference,
+					Example:  e,
+					Task:     e,
+					Prompt:   3*e + turn,
+					Chosen:   100 + k,
+					Rejected: k,
+				}
 				out = append(out, r.entry(len(out)))
 			}
 		}
@@ -458,8 +479,18 @@ func BenchmarkDecide(b *testing.B) {
 	}{
 		{"example", Rules{Dedupe: true, Contradictions: true, Split: Split{By: ByExample, Validation: 0.2}}},
 		{"task", Rules{Dedupe: true, Contradictions: true, Split: Split{By: ByTask, Validation: 0.2}}},
-		{"task_sampled", Rules{Dedupe: true, Contradictions: true, MaxPairs: 5000, Split: Split{By: ByTask, Validation: 0.2}}},
-		{"spilling", Rules{Dedupe: true, Contradictions: true, Memory: 4 << 20, Split: Split{By: ByTask, Validation: 0.2}}},
+		{"task_sampled", Rules{
+			Dedupe:         true,
+			Contradictions: true,
+			MaxPairs:       5000,
+			Split:          Split{By: ByTask, Validation: 0.2},
+		}},
+		{"spilling", Rules{
+			Dedupe:         true,
+			Contradictions: true,
+			Memory:         4 << 20,
+			Split:          Split{By: ByTask, Validation: 0.2},
+		}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			dir := b.TempDir()

@@ -11,7 +11,9 @@ import (
 )
 
 func TestDecisionsSurviveTheFile(t *testing.T) {
-	d := &Decisions{of: []Decision{Train, Validation, Both, Dropped(Duplicate), Dropped(NotSampled), Dropped(ledger.BadRoles)}}
+	d := &Decisions{of: []Decision{
+		Train, Validation, Both, Dropped(Duplicate), Dropped(NotSampled), Dropped(ledger.BadRoles),
+	}}
 	var file, again bytes.Buffer
 	n, err := d.WriteTo(&file)
 	if err != nil || n != int64(file.Len()) {
@@ -69,7 +71,8 @@ func TestAClaimOfManyRecordsTakesNoMemory(t *testing.T) {
 
 func TestEveryReasonComesBack(t *testing.T) {
 	for i, r := range reasons {
-		if got, ok := Decision(firstDrop + i).Reason(); !ok || got != r || Dropped(r) != Decision(firstDrop+i) || Dropped(r).Kept() {
+		if got, ok := Decision(firstDrop + i).Reason(); !ok || got != r || Dropped(r) != Decision(firstDrop+i) ||
+			Dropped(r).Kept() {
 			t.Errorf("%s does not come back", r)
 		}
 	}

@@ -51,7 +51,8 @@ type By string
 
 // The ways to split.
 const (
-	ByTask     By = "task"     // tasks, and examples and prompts with them
-	ByExample  By = "example"  // examples
-	ByPosition By = "position" // NAT's: the first max(1, int((1-v)n)) records train, the rest validate, a single one does both
+	ByTask    By = "task"    // tasks, and examples and prompts with them
+	ByExample By = "example" // examples
+	// NAT's: the first max(1, int((1-v)n)) records train, the rest validate, a single one does both.
+	ByPosition By = "position"
 )

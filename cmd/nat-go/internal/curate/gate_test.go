@@ -26,7 +26,11 @@ func msg(role, text string) chat.Message {
 }
 
 func call(id, name, args string) chat.Message {
-	return chat.Message{Role: "assistant", Form: chat.Null, ToolCalls: []chat.ToolCall{{ID: id, Name: name, Arguments: args}}}
+	return chat.Message{
+		Role:      "assistant",
+		Form:      chat.Null,
+		ToolCalls: []chat.ToolCall{{ID: id, Name: name, Arguments: args}},
+	}
 }
 
 func TestGatePreference(t *testing.T) {
@@ -42,27 +46,48 @@ func TestGatePreference(t *testing.T) {
 		change func(p *pair)
 		want   ledger.Reason
 	}{
-		"good":                  {func(p *pair) {}, ""},
-		"lower is better":       {func(p *pair) { p.ChosenScore, p.RejectedScore = 0, 1 }, ""},
-		"tie":                   {func(p *pair) { p.RejectedScore = 1 }, pairs.Tie},
-		"signed zeros tie":      {func(p *pair) { p.ChosenScore = math.Copysign(0, -1) }, pairs.Tie},
-		"NaN":                   {func(p *pair) { p.RejectedScore = math.NaN() }, ledger.NonFiniteScore},
-		"infinity":              {func(p *pair) { p.ChosenScore = math.Inf(1) }, ledger.NonFiniteScore},
-		"reward":                {func(p *pair) { p.Reward = math.NaN() }, ledger.BadRecord},
-		"same":                  {func(p *pair) { p.Resolved.Rejected = p.Resolved.Chosen }, ledger.SameText},
-		"same as message":       {func(p *pair) { p.Resolved.Rejected = messages(msg("assistant", "a")) }, ledger.SameText},
-		"empty":                 {func(p *pair) { p.Resolved.Rejected = text(" \n") }, ledger.EmptyResponse},
-		"no messages":           {func(p *pair) { p.Resolved.Chosen = messages() }, ledger.EmptyResponse},
-		"empty message":         {func(p *pair) { p.Resolved.Chosen = messages(msg("assistant", "")) }, ledger.EmptyResponse},
-		"no prompt":             {func(p *pair) { p.Resolved.Prompt = text("") }, ledger.BadRecord},
-		"no prompt messages":    {func(p *pair) { p.Resolved.Prompt = messages() }, ledger.BadRecord},
-		"messages":              {func(p *pair) { p.Resolved.Prompt = messages(msg("system", "s"), msg("user", "u")) }, ""},
-		"no user":               {func(p *pair) { p.Resolved.Prompt = messages(msg("system", "s")) }, ledger.BadRoles},
-		"answered":              {func(p *pair) { p.Resolved.Prompt = messages(msg("user", "u"), msg("assistant", "a")) }, ledger.BadRoles},
-		"unknown role":          {func(p *pair) { p.Resolved.Prompt = messages(msg("user", "u"), msg("User", "a")) }, ledger.BadRoles},
-		"answer by the user":    {func(p *pair) { p.Resolved.Chosen = messages(msg("user", "u")) }, ledger.BadRoles},
-		"answer ends in result": {func(p *pair) { p.Resolved.Chosen = messages(call("1", "f", "{}"), msg("tool", "r")) }, ledger.BadRoles},
-		"result first":          {func(p *pair) { p.Resolved.Prompt = messages(msg("user", "u"), msg("tool", "r")) }, ledger.BadRoles},
+		"good":             {func(p *pair) {}, ""},
+		"lower is better":  {func(p *pair) { p.ChosenScore, p.RejectedScore = 0, 1 }, ""},
+		"tie":              {func(p *pair) { p.RejectedScore = 1 }, pairs.Tie},
+		"signed zeros tie": {func(p *pair) { p.ChosenScore = math.Copysign(0, -1) }, pairs.Tie},
+		"NaN":              {func(p *pair) { p.RejectedScore = math.NaN() }, ledger.NonFiniteScore},
+		"infinity":         {func(p *pair) { p.ChosenScore = math.Inf(1) }, ledger.NonFiniteScore},
+		"reward":           {func(p *pair) { p.Reward = math.NaN() }, ledger.BadRecord},
+		"same":             {func(p *pair) { p.Resolved.Rejected = p.Resolved.Chosen }, ledger.SameText},
+		"same as message": {
+			func(p *pair) { p.Resolved.Rejected = messages(msg("assistant", "a")) },
+			ledger.SameText,
+		},
+		"empty":       {func(p *pair) { p.Resolved.Rejected = text(" \n") }, ledger.EmptyResponse},
+		"no messages": {func(p *pair) { p.Resolved.Chosen = messages() }, ledger.EmptyResponse},
+		"empty message": {
+			func(p *pair) { p.Resolved.Chosen = messages(msg("assistant", "")) },
+			ledger.EmptyResponse,
+		},
+		"no prompt":          {func(p *pair) { p.Resolved.Prompt = text("") }, ledger.BadRecord},
+		"no prompt messages": {func(p *pair) { p.Resolved.Prompt = messages() }, ledger.BadRecord},
+		"messages": {
+			func(p *pair) { p.Resolved.Prompt = messages(msg("system", "s"), msg("user", "u")) },
+			"",
+		},
+		"no user": {func(p *pair) { p.Resolved.Prompt = messages(msg("system", "s")) }, ledger.BadRoles},
+		"answered": {
+			func(p *pair) { p.Resolved.Prompt = messages(msg("user", "u"), msg("assistant", "a")) },
+			ledger.BadRoles,
+		},
+		"unknown role": {
+			func(p *pair) { p.Resolved.Prompt = messages(msg("user", "u"), msg("User", "a")) },
+			ledger.BadRoles,
+		},
+		"answer by the user": {func(p *pair) { p.Resolved.Chosen = messages(msg("user", "u")) }, ledger.BadRoles},
+		"answer ends in result": {
+			func(p *pair) { p.Resolved.Chosen = messages(call("1", "f", "{}"), msg("tool", "r")) },
+			ledger.BadRoles,
+		},
+		"result first": {
+			func(p *pair) { p.Resolved.Prompt = messages(msg("user", "u"), msg("tool", "r")) },
+			ledger.BadRoles,
+		},
 		"calls": {func(p *pair) {
 			p.Resolved.Chosen, p.Resolved.Rejected = messages(call("1", "f", "{}")), messages(call("1", "f", `{"x":1}`))
 		}, ""},
@@ -98,13 +123,16 @@ func TestGateConversations(t *testing.T) {
 		record builders.Resolved
 		want   ledger.Reason
 	}{
-		"demonstration":        {of(&builders.Demonstration{Weight: 1}, talk), ""},
-		"weight":               {of(&builders.Demonstration{Weight: nan}, talk), ledger.BadRecord},
-		"negative weight":      {of(&builders.Demonstration{Weight: -1}, talk), ledger.BadRecord},
-		"score":                {of(&builders.Demonstration{Score: &nan}, talk), ledger.NonFiniteScore},
-		"text":                 {of(&builders.Demonstration{}, text("x")), ledger.BadRecord},
-		"no answer":            {of(&builders.Demonstration{}, messages(msg("user", "u"))), ledger.BadRoles},
-		"empty answer":         {of(&builders.Demonstration{}, messages(msg("user", "u"), msg("assistant", ""))), ledger.EmptyResponse},
+		"demonstration":   {of(&builders.Demonstration{Weight: 1}, talk), ""},
+		"weight":          {of(&builders.Demonstration{Weight: nan}, talk), ledger.BadRecord},
+		"negative weight": {of(&builders.Demonstration{Weight: -1}, talk), ledger.BadRecord},
+		"score":           {of(&builders.Demonstration{Score: &nan}, talk), ledger.NonFiniteScore},
+		"text":            {of(&builders.Demonstration{}, text("x")), ledger.BadRecord},
+		"no answer":       {of(&builders.Demonstration{}, messages(msg("user", "u"))), ledger.BadRoles},
+		"empty answer": {
+			of(&builders.Demonstration{}, messages(msg("user", "u"), msg("assistant", ""))),
+			ledger.EmptyResponse,
+		},
 		"no user":              {of(&builders.Demonstration{}, messages(msg("assistant", "a"))), ledger.BadRoles},
 		"flags":                {flagged(false, false, false, true), ""},
 		"too few flags":        {flagged(true), ledger.BadRecord},
@@ -137,8 +165,10 @@ func TestGateConversations(t *testing.T) {
 
 func BenchmarkGatePreference(b *testing.B) {
 	r := builders.Resolved{
-		Record: &builders.Preference{ChosenScore: 1}, Chosen: text("an answer of some length"), Rejected: text("an answer of some lengtj"),
-		Prompt: messages(msg("system", "s"), msg("user", "u"), msg("assistant", "a"), msg("user", "u")),
+		Record:   &builders.Preference{ChosenScore: 1},
+		Chosen:   text("an answer of some length"),
+		Rejected: text("an answer of some lengtj"),
+		Prompt:   messages(msg("system", "s"), msg("user", "u"), msg("assistant", "a"), msg("user", "u")),
 	}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -17,8 +17,13 @@ func TestHold(t *testing.T) {
 		record := rapid.Custom(func(rt *rapid.T) rec {
 			small := func(name string, n int) int { return rapid.IntRange(0, n).Draw(rt, name) }
 			return rec{
-				Kind: builders.KindPreference, Prompt: small("prompt", 30), Chosen: small("chosen", 3), Rejected: small("rejected", 3),
-				Score: small("score", 1), Task: small("task", 12), Example: small("example", 40),
+				Kind:     builders.KindPreference,
+				Prompt:   small("prompt", 30),
+				Chosen:   small("chosen", 3),
+				Rejected: small("rejected", 3),
+				Score:    small("score", 1),
+				Task:     small("task", 12),
+				Example:  small("example", 40),
 			}
 		})
 		recs := rapid.SliceOfN(record, 1, 60).Draw(rt, "records")
@@ -31,7 +36,10 @@ func TestHold(t *testing.T) {
 		by := rapid.SampledFrom([]By{ByExample, ByTask}).Draw(rt, "by")
 		rules := Rules{
 			Dedupe: rapid.Bool().Draw(rt, "dedupe"), Contradictions: rapid.Bool().Draw(rt, "contradictions"),
-			MaxPairs: int64(rapid.SampledFrom([]int{0, 0, 20}).Draw(rt, "max")), Split: Split{By: by, Validation: 0.2}, Hold: true,
+			MaxPairs: int64(rapid.SampledFrom([]int{0, 0, 20}).Draw(rt, "max")), Split: Split{
+				By:         by,
+				Validation: 0.2,
+			}, Hold: true,
 		}
 		x, err := NewIndex(rules, dir)
 		if err != nil {

@@ -52,8 +52,8 @@ func TokenizerOf(run runfolder.Folder) (string, error) {
 	return path, nil
 }
 
-// VerifyBatches checks the token batches of a run's folder from the files and the tokenizer alone, and that there are as many as
-// the manifest has, and adds what it finds.
+// VerifyBatches checks the token batches of a run's folder from the files and the tokenizer alone, and that there are
+// as many as the manifest has, and adds what it finds.
 func (r *Report) VerifyBatches(run runfolder.Folder, tok *tokenizer.Tokenizer) error {
 	found, err := collator.Verify(string(run), tok)
 	if err != nil {
@@ -80,7 +80,11 @@ func (r *Report) VerifyBatches(run runfolder.Folder, tok *tokenizer.Tokenizer) e
 		}
 	}
 	if found.Batches < want {
-		r.Findings = append(r.Findings, Finding{Code: badBatch, File: folder + batch.IndexName, Message: fmt.Sprintf("the manifest has %d batches, here are %d", want, found.Batches)})
+		r.Findings = append(r.Findings, Finding{
+			Code:    badBatch,
+			File:    folder + batch.IndexName,
+			Message: fmt.Sprintf("the manifest has %d batches, here are %d", want, found.Batches),
+		})
 		r.Errors++
 	}
 	return err

@@ -15,15 +15,18 @@ func TestTokenizerOf(t *testing.T) {
 	tokenizer := t.TempDir()
 	for written, want := range map[string]string{
 		"${NATGO_TEST_MODEL}": "", "${NATGO_TEST_NONE:-" + tokenizer + "}": "", tokenizer: "",
-		"${NATGO_TEST_NONE}": "variable that is not set, ${NATGO_TEST_NONE}", "''": "names no tokenizer", "/no/such": "is not at /no/such",
+		"${NATGO_TEST_NONE}": "variable that is not set, ${NATGO_TEST_NONE}", "''": "names no tokenizer",
+		"/no/such": "is not at /no/such",
 	} {
 		t.Run(written, func(t *testing.T) {
 			t.Setenv("NATGO_TEST_MODEL", tokenizer)
-			if err := os.WriteFile(filepath.Join(run, "config.yml"), []byte("collator: {tokenizer: "+quote(written)+"}\n"), 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(run, "config.yml"),
+				[]byte("collator: {tokenizer: "+quote(written)+"}\n"), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			got, err := TokenizerOf(runfolder.Folder(run))
-			if want == "" && (err != nil || got != tokenizer) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			if want == "" && (err != nil || got != tokenizer) ||
+				want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 				t.Errorf("%s: %q, %v", written, got, err)
 			}
 		})

@@ -16,8 +16,8 @@ import (
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
-// verlPython is a Python with verl: that of NATGO_VERL_PYTHON, one made before in the user's cache or, where NATGO_REQUIRE
-// names verl, one made now.
+// verlPython is a Python with verl: that of NATGO_VERL_PYTHON, one made before in the user's cache or, where
+// NATGO_REQUIRE names verl, one made now.
 func verlPython(t *testing.T) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()
@@ -37,7 +37,10 @@ func verlPython(t *testing.T) string {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
-	for _, argv := range [][]string{{"python3", "-m", "venv", "--clear", env}, {ours, "-m", "pip", "install", "-q", "torch", "verl==0.9.1"}} {
+	for _, argv := range [][]string{
+		{"python3", "-m", "venv", "--clear", env},
+		{ours, "-m", "pip", "install", "-q", "torch", "verl==0.9.1"},
+	} {
 		if out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", strings.Join(argv, " "), err, out)
 		}
@@ -88,12 +91,14 @@ func TestTRLTakesOurRows(t *testing.T) {
 	}
 	load(t, python, "trl", run, &got)
 	if d, s, k := got["dpo"], got["sft"], got["kto"]; d.Rows != 8 || s.Rows != 8 || k.Rows != 16 ||
-		math.Abs(d.Loss-math.Ln2) > 1e-4 || s.Loss <= 0 || k.Loss <= 0 || !slices.Equal(k.Labels, []bool{false, true}) || !strings.HasPrefix(k.Completion, "good<|im_end|>") {
+		math.Abs(d.Loss-math.Ln2) > 1e-4 || s.Loss <= 0 || k.Loss <= 0 ||
+		!slices.Equal(k.Labels, []bool{false, true}) || !strings.HasPrefix(k.Completion, "good<|im_end|>") {
 		t.Errorf("%+v", got)
 	}
 }
 
-// TestVerlTakesOurRows: verl's own data sets load the Parquet files; what MultiTurnSFTDataset trains is the assistant's text.
+// TestVerlTakesOurRows: verl's own data sets load the Parquet files; what MultiTurnSFTDataset trains is the assistant's
+// text.
 func TestVerlTakesOurRows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: trainers are slow to start")
@@ -114,7 +119,8 @@ func TestVerlTakesOurRows(t *testing.T) {
 		}
 	}
 	load(t, python, "verl", run, &got)
-	if fmt.Sprint(got.RL.Prompt) != "[map[content:question 0.0 role:user]]" || got.RL.Rows != 16 || got.RL.Truth["style"] != "model" || got.RL.Source != "mine" {
+	if fmt.Sprint(got.RL.Prompt) != "[map[content:question 0.0 role:user]]" || got.RL.Rows != 16 ||
+		got.RL.Truth["style"] != "model" || got.RL.Source != "mine" {
 		t.Errorf("%+v", got.RL)
 	}
 	if got.SFT.Rows != 8 || strings.TrimSpace(got.SFT.Trained) != "so<|im_end|>" {

@@ -49,9 +49,13 @@ func fixture(t *testing.T) (run string, d *curate.Decisions, written []runfolder
 		for turn := range 2 {
 			for k := range 3 {
 				err := b.Record(0, &builders.Preference{
-					Head:   builders.Head{Turn: fmt.Sprint("t", turn)},
-					Prompt: content(fmt.Sprintf("question %d.%d", e, turn)), Chosen: content(fmt.Sprint("a long good answer ", k)), Rejected: content(fmt.Sprint("bad ", k)),
-					ScoreName: "judge", ChosenScore: float64(k + 1), Reward: 1,
+					Head:        builders.Head{Turn: fmt.Sprint("t", turn)},
+					Prompt:      content(fmt.Sprintf("question %d.%d", e, turn)),
+					Chosen:      content(fmt.Sprint("a long good answer ", k)),
+					Rejected:    content(fmt.Sprint("bad ", k)),
+					ScoreName:   "judge",
+					ChosenScore: float64(k + 1),
+					Reward:      1,
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -85,7 +89,11 @@ func fixture(t *testing.T) (run string, d *curate.Decisions, written []runfolder
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	d, err = decide(t, entries, curate.Rules{Dedupe: true, Contradictions: true, Split: curate.Split{By: curate.ByExample, Validation: 0.2}})
+	d, err = decide(t, entries, curate.Rules{
+		Dedupe:         true,
+		Contradictions: true,
+		Split:          curate.Split{By: curate.ByExample, Validation: 0.2},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +104,13 @@ func fixture(t *testing.T) (run string, d *curate.Decisions, written []runfolder
 	write(t, filepath.Join(run, "records/decisions.bin"), decisions.String())
 	customizer, _ := Lookup("customizer")
 	trl, _ := Lookup("trl")
-	written, err = Write(context.Background(), Spec{Dir: filepath.Join(run, "dataset"), Log: log, Decisions: d, Formats: []Format{customizer, trl}, Dropped: func(ledger.Drop) {}})
+	written, err = Write(context.Background(), Spec{
+		Dir:       filepath.Join(run, "dataset"),
+		Log:       log,
+		Decisions: d,
+		Formats:   []Format{customizer, trl},
+		Dropped:   func(ledger.Drop) {},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +185,8 @@ func TestFindKnowsADataSetHoweverItIsNamed(t *testing.T) {
 	} {
 		t.Run(path, func(t *testing.T) {
 			os.MkdirAll(filepath.Join(run, "elsewhere"), 0o755)
-			copyFile(t, filepath.Join(run, "dataset/customizer/training_file.jsonl"), filepath.Join(run, "elsewhere/training.jsonl"))
+			copyFile(t, filepath.Join(run, "dataset/customizer/training_file.jsonl"),
+				filepath.Join(run, "elsewhere/training.jsonl"))
 			var got []string
 			for _, f := range find(t, filepath.Join(run, path)).Formats {
 				got = append(got, f.Format.Name)
@@ -210,22 +225,82 @@ func TestEveryDamageIsFound(t *testing.T) {
 		want   string // code and place
 		warns  bool
 	}{
-		"cut":        {training, func(b []byte) string { return string(b[:len(b)-9]) }, badRow + " " + training + ":24", false},
-		"blank line": {training, func(b []byte) string { return "\n" + string(b) }, badRow + " " + training + ":1", false},
+		"cut": {
+			training,
+			func(b []byte) string { return string(b[:len(b)-9]) },
+			badRow + " " + training + ":24",
+			false,
+		},
+		"blank line": {
+			training,
+			func(b []byte) string { return "\n" + string(b) },
+			badRow + " " + training + ":1",
+			false,
+		},
 		"mixed": {training, func(b []byte) string {
 			return string(b) + `{"prompt": [], "chosen_response": "c", "rejected_response": "r"}` + "\n"
 		}, mixedShapes + " " + training + ":25", false},
-		"equal sides":   {training, func(b []byte) string { return string(b) + fmt.Sprintf(row, "p", "c", "c") }, emptyLesson + " " + training + ":25", false},
-		"empty side":    {training, func(b []byte) string { return string(b) + fmt.Sprintf(row, "p", "c", " ") }, emptyLesson + " " + training + ":25", false},
-		"repeated":      {training, func(b []byte) string { return string(b) + lines(b)[3] }, repeatedRow + " " + training + ":4", true},
-		"contradiction": {training, func(b []byte) string { return fmt.Sprintf(row, "p", "a", "b") + fmt.Sprintf(row, "p", "b", "a") }, contradiction + " " + training + ":", true},
-		"row removed":   {training, func(b []byte) string { return strings.Join(lines(b)[1:], "") }, originsDiffer + " customizer/rows.jsonl", false},
-		"row added":     {training, func(b []byte) string { return string(b) + fmt.Sprintf(row, "p", "c", "r") }, originsDiffer + " customizer/rows.jsonl", false},
-		"text changed":  {training, func(b []byte) string { return strings.Replace(string(b), "good", "food", 1) }, manifestWrong + " " + training, false},
-		"leaked prompt": {validation, func(b []byte) string { return strings.Replace(string(b), lines(b)[0], "LEAK", 1) }, promptOnBoth + " " + validation + ":1", false},
-		"leaked row":    {validation, func(b []byte) string { return strings.Replace(string(b), lines(b)[0], "LEAK", 1) }, rowOnBoth + " " + validation + ":1", false},
-		"origin":        {"customizer/rows.jsonl", func(b []byte) string { return strings.Replace(string(b), `"row":3`, `"row":4`, 1) }, originsDiffer + " customizer/rows.jsonl:4", false},
-		"origin broken": {"customizer/rows.jsonl", func(b []byte) string { return "{\n" + string(b) }, originsDiffer + " customizer/rows.jsonl:1", false},
+		"equal sides": {
+			training,
+			func(b []byte) string { return string(b) + fmt.Sprintf(row, "p", "c", "c") },
+			emptyLesson + " " + training + ":25",
+			false,
+		},
+		"empty side": {
+			training,
+			func(b []byte) string { return string(b) + fmt.Sprintf(row, "p", "c", " ") },
+			emptyLesson + " " + training + ":25",
+			false,
+		},
+		"repeated": {
+			training,
+			func(b []byte) string { return string(b) + lines(b)[3] },
+			repeatedRow + " " + training + ":4",
+			true,
+		},
+		"contradiction": {
+			training,
+			func(b []byte) string { return fmt.Sprintf(row, "p", "a", "b") + fmt.Sprintf(row, "p", "b", "a") },
+			contradiction + " " + training + ":",
+			true,
+		},
+		"row removed": {
+			training,
+			func(b []byte) string { return strings.Join(lines(b)[1:], "") },
+			originsDiffer + " customizer/rows.jsonl",
+			false,
+		},
+		"row added": {
+			training,
+			func(b []byte) string { return string(b) + fmt.Sprintf(row, "p", "c", "r") },
+			originsDiffer + " customizer/rows.jsonl",
+			false,
+		},
+		"text changed": {
+			training,
+			func(b []byte) string { return strings.Replace(string(b), "good", "food", 1) },
+			manifestWrong + " " + training,
+			false,
+		},
+		"leaked prompt": {
+			validation,
+			func(b []byte) string { return strings.Replace(string(b), lines(b)[0], "LEAK", 1) },
+			promptOnBoth + " " + validation + ":1",
+			false,
+		},
+		"leaked row": {
+			validation,
+			func(b []byte) string { return strings.Replace(string(b), lines(b)[0], "LEAK", 1) },
+			rowOnBoth + " " + validation + ":1",
+			false,
+		},
+		"origin": {"customizer/rows.jsonl", func(b []byte) string { return strings.Replace(string(b), `"row":3`, `"row":4`, 1) }, originsDiffer + " customizer/rows.jsonl:4", false},
+		"origin broken": {
+			"customizer/rows.jsonl",
+			func(b []byte) string { return "{\n" + string(b) },
+			originsDiffer + " customizer/rows.jsonl:1",
+			false,
+		},
 		"shared example": {"customizer/rows.jsonl", func(b []byte) string {
 			s := string(b)
 			for e := range 5 {
@@ -313,7 +388,8 @@ func TestMeasure(t *testing.T) {
 	if m := p.Margins; len(m) != 1 || m[0] != (Spread{"judge", 30, 1, 1, 2, 3, 3, 2, 0}) {
 		t.Errorf("margins %+v", m)
 	}
-	if p.PerTurn.Count != 10 || p.PerTurn.Min != 3 || p.PerTurn.Max != 3 || p.ChosenLonger != 1 || p.MeanGap != float64(len("a long good answer ")-len("bad ")) {
+	if p.PerTurn.Count != 10 || p.PerTurn.Min != 3 || p.PerTurn.Max != 3 || p.ChosenLonger != 1 ||
+		p.MeanGap != float64(len("a long good answer ")-len("bad ")) {
 		t.Errorf("%+v", p)
 	}
 
@@ -321,7 +397,8 @@ func TestMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if fromRows.Prompts != 15 || fromRows.Examples != 5 || fromRows.Pairs.ChosenLonger != 1 || fromRows.Pairs.PerTurn.Count != 10 {
+	if fromRows.Prompts != 15 || fromRows.Examples != 5 || fromRows.Pairs.ChosenLonger != 1 ||
+		fromRows.Pairs.PerTurn.Count != 10 {
 		t.Errorf("%+v %+v", fromRows, fromRows.Pairs)
 	}
 }
@@ -368,15 +445,18 @@ func TestConvertGivesTheSameBytesAndEntersTheManifest(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	nemo, _ := Lookup("nemo_rl")
-	if c, err = Convert(t.Context(), &Place{Run: runfolder.Folder(run)}, []Format{nemo}, rows.Options{}, t.TempDir()); err != nil {
+	if c, err = Convert(t.Context(), &Place{Run: runfolder.Folder(run)}, []Format{nemo}, rows.Options{},
+		t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Refused) != 1 || c.Refused[0].Count != 5 || c.Refused[0].Why != "it holds preferences only" || c.Rows() != 30 {
+	if len(c.Refused) != 1 || c.Refused[0].Count != 5 || c.Refused[0].Why != "it holds preferences only" ||
+		c.Rows() != 30 {
 		t.Errorf("%+v", c)
 	}
 
 	// In another shape: the manifest follows, and keeps all else in its place.
-	if _, err := Convert(t.Context(), &Place{Run: runfolder.Folder(run)}, []Format{customizer}, rows.Options{FullHistory: true}, ""); err != nil {
+	if _, err := Convert(t.Context(), &Place{Run: runfolder.Folder(run)}, []Format{customizer},
+		rows.Options{FullHistory: true}, ""); err != nil {
 		t.Fatal(err)
 	}
 	manifest, err := runfolder.Folder(run).ReadManifest()
@@ -387,16 +467,19 @@ func TestConvertGivesTheSameBytesAndEntersTheManifest(t *testing.T) {
 		t.Errorf("%+v", r.Findings)
 	}
 	text, err := os.ReadFile(filepath.Join(run, "manifest.json"))
-	if err != nil || !strings.HasPrefix(string(text), "{\n  \"z\": 1.0,\n  \"dataset\": [") || !strings.HasSuffix(string(text), "\"a\": {\n    \"b\": []\n  }\n}\n") {
+	if err != nil || !strings.HasPrefix(string(text), "{\n  \"z\": 1.0,\n  \"dataset\": [") ||
+		!strings.HasSuffix(string(text), "\"a\": {\n    \"b\": []\n  }\n}\n") {
 		t.Errorf("%s %v", text, err)
 	}
 
 	// Elsewhere: the run stays as it is.
 	other := t.TempDir()
-	if _, err := Convert(t.Context(), &Place{Run: runfolder.Folder(run)}, []Format{customizer}, rows.Options{}, other); err != nil {
+	if _, err := Convert(t.Context(), &Place{Run: runfolder.Folder(run)}, []Format{customizer}, rows.Options{},
+		other); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := os.ReadFile(filepath.Join(other, "customizer/training_file.jsonl")); err != nil || !bytes.Equal(got, want) {
+	if got, err := os.ReadFile(filepath.Join(other, "customizer/training_file.jsonl")); err != nil ||
+		!bytes.Equal(got, want) {
 		t.Error("other bytes", err)
 	}
 	if after, _ := os.ReadFile(filepath.Join(run, "manifest.json")); !bytes.Equal(after, text) {
@@ -406,7 +489,8 @@ func TestConvertGivesTheSameBytesAndEntersTheManifest(t *testing.T) {
 
 func TestTheRunSaysHowRowsAreWritten(t *testing.T) {
 	run, _, _ := fixture(t)
-	if o, err := (&Place{Run: runfolder.Folder(run)}).RowOptions(); err != nil || o != (rows.Options{TextPrompt: rows.PlainText}) {
+	if o, err := (&Place{Run: runfolder.Folder(run)}).RowOptions(); err != nil ||
+		o != (rows.Options{TextPrompt: rows.PlainText}) {
 		t.Errorf("%+v %v", o, err)
 	}
 	if o, err := (&Place{Run: runfolder.Folder(t.TempDir())}).RowOptions(); err != nil || o != (rows.Options{}) {
@@ -460,7 +544,8 @@ func TestPick(t *testing.T) {
 			}
 		})
 	}
-	if _, r := count(Query{Record: &eleven}); r.Ordinal != 11 || r.Origin.Example != "ex1" || r.Record.Header().Turn != "t1" {
+	if _, r := count(Query{Record: &eleven}); r.Ordinal != 11 || r.Origin.Example != "ex1" ||
+		r.Record.Header().Turn != "t1" {
 		t.Errorf("record 11 is %+v", r)
 	}
 	if (&Place{Run: runfolder.Folder(t.TempDir())}).Log() != "" {
@@ -474,7 +559,8 @@ func TestPickRowsWithTheirOrigin(t *testing.T) {
 	n := 0
 	err := p.PickRows("trl/sft.jsonl:2", 0, 2, func(file string, i int64, r *rows.Row, o *Origin) error {
 		n++
-		if file != "trl/sft.jsonl" || i != int64(n) || o == nil || o.Row != i || o.Builder != "dpo" || !strings.Contains(r.Prompt.Nodes[0].Message.Text, o.Example[2:]) {
+		if file != "trl/sft.jsonl" || i != int64(n) || o == nil || o.Row != i || o.Builder != "dpo" ||
+			!strings.Contains(r.Prompt.Nodes[0].Message.Text, o.Example[2:]) {
 			t.Errorf("%s:%d %+v %+v", file, i, r, o)
 		}
 		return nil
@@ -500,7 +586,10 @@ func TestReportsAndStatsInWords(t *testing.T) {
 	if err := s.Text(&b, explain); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"margin of judge", "chosen is longer in 100.0 %", "write more rather than better", "15 distinct prompts of 5 examples", "2 candidates", "the page of a tie"} {
+	for _, want := range []string{
+		"margin of judge", "chosen is longer in 100.0 %", "write more rather than better",
+		"15 distinct prompts of 5 examples", "2 candidates", "the page of a tie",
+	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
@@ -556,7 +645,10 @@ func TestSpreadsLeaveOutWhatIsNotFinite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Spread{{Name: "x", Count: 3, Min: -1, P10: -1, Median: 0.5, P90: 3, Max: 3, Mean: 2.5 / 3, NonFinite: 2}, {Name: "y", NonFinite: 1}}
+	want := []Spread{
+		{Name: "x", Count: 3, Min: -1, P10: -1, Median: 0.5, P90: 3, Max: 3, Mean: 2.5 / 3, NonFinite: 2},
+		{Name: "y", NonFinite: 1},
+	}
 	if fmt.Sprint(s.Pairs.Margins) != fmt.Sprint(want) {
 		t.Errorf("%+v", s.Pairs.Margins)
 	}
@@ -628,8 +720,10 @@ func TestConvertThatFailsLeavesTheRun(t *testing.T) {
 		t.Errorf("%+v, %v", m, err)
 	}
 	r := &Report{}
-	if err := r.VerifyRun(p.Run, nil, fs.ErrNotExist); err != nil || r.Errors != 2 || r.Findings[0].Code != interrupted ||
-		!strings.Contains(r.Findings[0].Message, "dataset convert --format nemo_rl") || r.Findings[1].Code != notVerifiable {
+	if err := r.VerifyRun(p.Run, nil, fs.ErrNotExist); err != nil || r.Errors != 2 ||
+		r.Findings[0].Code != interrupted ||
+		!strings.Contains(r.Findings[0].Message, "dataset convert --format nemo_rl") ||
+		r.Findings[1].Code != notVerifiable {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if n, err := p.Run.Temporaries(); n > 0 || err != nil {

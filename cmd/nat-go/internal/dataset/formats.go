@@ -9,7 +9,8 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
-// Format is a format that a data set can be written in: text rows, made of records, or token rows, made of token batches.
+// Format is a format that a data set can be written in: text rows, made of records, or token rows, made of token
+// batches.
 type Format struct {
 	rows.Format            // of token rows only what describes them; Read and NewEncoder are for text rows
 	tokens      *tokenRows // nil: text rows

@@ -17,8 +17,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// allKinds writes a run of 10 tasks to a folder, in the formats given: of each task three rollouts (of which the first two
-// share a prompt) with token ids, a preference, a demonstration. Every fifth task is on the validation side.
+// allKinds writes a run of 10 tasks to a folder, in the formats given: of each task three rollouts (of which the first
+// two share a prompt) with token ids, a preference, a demonstration. Every fifth task is on the validation side.
 func allKinds(t *testing.T, formats ...Format) (run string, written []runfolder.Written, dropped []ledger.Drop) {
 	t.Helper()
 	run = t.TempDir()
@@ -39,8 +39,14 @@ func allKinds(t *testing.T, formats ...Format) (run string, written []runfolder.
 				{Role: "user", Form: chat.Text, Text: question},
 				{Role: "assistant", Form: chat.Text, Text: fmt.Sprint("answer ", trial)},
 			}, ttc.Yes).Nodes
-			nodes[0].TokenIDs, nodes[1].TokenIDs, nodes[1].LogProbs = []int32{int32(task), 5}, []int32{7, int32(trial)}, []float32{-0.5, -1}
-			g.Examples = append(g.Examples, &ttc.Example{ID: fmt.Sprintf("%s/%d", g.Key, trial), Task: g.Key, Row: int64(3*task + trial), Graph: ttc.Graph{Nodes: nodes}})
+			nodes[0].TokenIDs, nodes[1].TokenIDs, nodes[1].LogProbs = []int32{int32(task), 5}, []int32{7, int32(trial)},
+				[]float32{-0.5, -1}
+			g.Examples = append(g.Examples, &ttc.Example{
+				ID:    fmt.Sprintf("%s/%d", g.Key, trial),
+				Task:  g.Key,
+				Row:   int64(3*task + trial),
+				Graph: ttc.Graph{Nodes: nodes},
+			})
 		}
 		b := recordlog.NewBuilder([]string{"mine"})
 		b.Begin(g)
@@ -54,10 +60,19 @@ func allKinds(t *testing.T, formats ...Format) (run string, written []runfolder.
 			})
 		}
 		records = append(records,
-			&builders.Preference{Prompt: content(fmt.Sprint("q", task)), Chosen: content("good"), Rejected: content("bad"), ChosenScore: 1, Reward: 1},
+			&builders.Preference{
+				Prompt:      content(fmt.Sprint("q", task)),
+				Chosen:      content("good"),
+				Rejected:    content("bad"),
+				ChosenScore: 1,
+				Reward:      1,
+			},
 			&builders.Demonstration{Train: builders.TrainAll, Weight: 1, Messages: builders.Content{
-				Ref:      builders.Ref{Part: builders.InlineMessages},
-				Messages: []chat.Message{{Role: "user", Form: chat.Text, Text: fmt.Sprint("show ", task)}, {Role: "assistant", Form: chat.Text, Text: "so"}},
+				Ref: builders.Ref{Part: builders.InlineMessages},
+				Messages: []chat.Message{
+					{Role: "user", Form: chat.Text, Text: fmt.Sprint("show ", task)},
+					{Role: "assistant", Form: chat.Text, Text: "so"},
+				},
 			}})
 		for _, r := range records {
 			if err := b.Record(0, r); err != nil {
@@ -95,8 +110,8 @@ func allKinds(t *testing.T, formats ...Format) (run string, written []runfolder.
 	return run, written, dropped
 }
 
-// TestEveryFormatAsWrittenIsSound: rows of every format are read back and found sound; each record is carried or dropped once;
-// every row has the origins of its records.
+// TestEveryFormatAsWrittenIsSound: rows of every format are read back and found sound; each record is carried or
+// dropped once; every row has the origins of its records.
 func TestEveryFormatAsWrittenIsSound(t *testing.T) {
 	for _, f := range Formats() {
 		if f.FromBatches() {
@@ -163,14 +178,19 @@ func TestDamagedTablesAreFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, b := range map[string][]byte{"cut": whole[:len(whole)/2], "empty": {}, "text": []byte("PAR1 not at all PAR1")} {
+	for name, b := range map[string][]byte{
+		"cut":   whole[:len(whole)/2],
+		"empty": {},
+		"text":  []byte("PAR1 not at all PAR1"),
+	} {
 		t.Run(name, func(t *testing.T) {
 			write(t, path, string(b))
 			p, err := Find(filepath.Join(run, "dataset"), DefaultLimits)
 			if err != nil {
 				t.Fatal(name, err)
 			}
-			if _, err := Verify(p, written, t.TempDir()); err == nil || !strings.Contains(err.Error(), "train.parquet") || !strings.Contains(err.Error(), "Parquet") {
+			if _, err := Verify(p, written, t.TempDir()); err == nil ||
+				!strings.Contains(err.Error(), "train.parquet") || !strings.Contains(err.Error(), "Parquet") {
 				t.Errorf("%s: %v", name, err)
 			}
 		})

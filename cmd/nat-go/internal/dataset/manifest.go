@@ -79,7 +79,9 @@ func (p *Place) Pick(q Query, f func(Picked) error) error {
 }
 
 // PickRows calls f for rows with their origin. row is FORMAT/FILE:N or FILE:N, from 1; skip counts from there.
-func (p *Place) PickRows(row string, skip, limit int64, f func(file string, n int64, r *rows.Row, o *Origin) error) error {
+func (p *Place) PickRows(
+	row string, skip, limit int64, f func(file string, n int64, r *rows.Row, o *Origin) error,
+) error {
 	name, number, ok := cutLast(row, ":")
 	if texts := p.Texts(); !ok && len(texts) > 0 { // a number alone is of the first file
 		name, number, ok = texts[0].Files[0].Name, row, true

@@ -7,15 +7,15 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Blocks are small enough to be hashed and copied out of the cache, and so many may wait that neither side stands still for the
-// other: one at a time they would have to be eight times as large.
+// Blocks are small enough to be hashed and copied out of the cache, and so many may wait that neither side stands still
+// for the other: one at a time they would have to be eight times as large.
 const (
 	blockBytes = 128 << 10
 	blocksHeld = 8
 )
 
-// output is a file written in blocks by a goroutine of its own: rows are made while the kernel copies the last block, which
-// is what the writing of a data set waits for.
+// output is a file written in blocks by a goroutine of its own: rows are made while the kernel copies the last block,
+// which is what the writing of a data set waits for.
 type output struct {
 	buf    []byte // append here, then call rotate
 	bytes  int64
@@ -33,7 +33,13 @@ func newOutput(path string) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &output{file: f, blocks: make(chan []byte, blocksHeld), free: make(chan []byte, blocksHeld+2), done: make(chan struct{}), sum: xxh3.New()}
+	o := &output{
+		file:   f,
+		blocks: make(chan []byte, blocksHeld),
+		free:   make(chan []byte, blocksHeld+2),
+		done:   make(chan struct{}),
+		sum:    xxh3.New(),
+	}
 	o.buf = make([]byte, 0, blockBytes+blockBytes/8)
 	for range blocksHeld + 1 {
 		o.free <- nil // wait: as much room as is filled

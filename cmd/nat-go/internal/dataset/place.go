@@ -192,7 +192,10 @@ func formatOf(folder string, files []RowFile) (Format, error) {
 		if f.FromBatches() || rows.IsTable(files[0].Name) != f.Declared() {
 			continue
 		}
-		if first == nil && slices.ContainsFunc(f.Carries, func(k builders.Kind) bool { return f.Files(k, files[0].Split) == files[0].Name }) {
+		if first == nil &&
+			slices.ContainsFunc(f.Carries, func(k builders.Kind) bool {
+				return f.Files(k, files[0].Split) == files[0].Name
+			}) {
 			return f, nil
 		}
 		if _, err := f.Read(first); err == nil {

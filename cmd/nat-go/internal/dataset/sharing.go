@@ -71,7 +71,12 @@ func (s *sharing) each(f func(*shared)) error {
 		key = [16]byte(row)
 		split, side := row[16]&1, row[17]&1
 		if g.count[split][side] == 0 {
-			g.first[split][side] = seat{rows.Split(split), side, binary.BigEndian.Uint32(row[18:]), int64(binary.BigEndian.Uint64(row[22:]))}
+			g.first[split][side] = seat{
+				rows.Split(split),
+				side,
+				binary.BigEndian.Uint32(row[18:]),
+				int64(binary.BigEndian.Uint64(row[22:])),
+			}
 		}
 		g.count[split][side]++
 		n++

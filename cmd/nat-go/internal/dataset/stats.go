@@ -144,8 +144,9 @@ func (m *meter) effects(index string) error {
 			}
 			if e.Upper != e.Lower {
 				values = map[string]float64{
-					"effect on the predictions (JSD), at least": e.Lower, "effect on the predictions (JSD), at most": e.Upper,
-					"effect on the target's log-prob": e.Target,
+					"effect on the predictions (JSD), at least": e.Lower,
+					"effect on the predictions (JSD), at most":  e.Upper,
+					"effect on the target's log-prob":           e.Target,
 				}
 			}
 			for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -425,8 +426,10 @@ func (m *meter) stats(of string) (*Stats, error) {
 	}
 	if err == nil && m.pairs > 0 {
 		s.Pairs = &PairStats{
-			Margins: []Spread{}, ChosenLonger: float64(m.longer) / float64(m.pairs), SameLength: float64(m.same) / float64(m.pairs),
-			MeanGap: float64(m.gap) / float64(m.pairs),
+			Margins:      []Spread{},
+			ChosenLonger: float64(m.longer) / float64(m.pairs),
+			SameLength:   float64(m.same) / float64(m.pairs),
+			MeanGap:      float64(m.gap) / float64(m.pairs),
 		}
 		err = m.swaps.each(func(g *shared) {
 			if g.bySide(0) > 0 && g.bySide(1) > 0 {

@@ -33,11 +33,13 @@ func (r *Report) Text(w io.Writer) error {
 	}
 	_ = t.Flush() // into memory
 	if r.Batches > 0 {
-		fmt.Fprintf(&b, "%s, %s, checked with the tokenizer\n", ledger.Quantity(r.Batches, "token batch"), ledger.Quantity(r.TokenRows, "row"))
+		fmt.Fprintf(&b, "%s, %s, checked with the tokenizer\n", ledger.Quantity(r.Batches, "token batch"),
+			ledger.Quantity(r.TokenRows, "row"))
 	}
 	switch {
 	case r.Errors > 0:
-		fmt.Fprintf(&b, "%s, %s; `nat-go explain CODE` says what to do\n", ledger.Quantity(r.Errors, "error"), ledger.Quantity(r.Warnings, "warning"))
+		fmt.Fprintf(&b, "%s, %s; `nat-go explain CODE` says what to do\n", ledger.Quantity(r.Errors, "error"),
+			ledger.Quantity(r.Warnings, "warning"))
 	case r.Warnings > 0:
 		fmt.Fprintf(&b, "sound, with %s\n", ledger.Quantity(r.Warnings, "warning"))
 	default:
@@ -133,7 +135,8 @@ func (s *Stats) drops(b *strings.Builder, width int, explain func(code string) (
 		if d.Format != "" {
 			stage += " " + d.Format
 		}
-		t.Add(terminal.Line(stage), terminal.Line(string(d.Reason)), terminal.Line(ledger.Quantity(d.Count, d.Unit)), page.Text)
+		t.Add(terminal.Line(stage), terminal.Line(string(d.Reason)), terminal.Line(ledger.Quantity(d.Count, d.Unit)),
+			page.Text)
 	}
 	b.WriteString(t.Text(width))
 }

@@ -14,8 +14,14 @@ import (
 // Files of token rows are read back, and held against the manifest like any others.
 func TestVerifyTokens(t *testing.T) {
 	var b bytes.Buffer
-	w, err := tensors.NewParquetWriter(&b, tensors.Column{Name: "input_ids", Kind: tensors.Int64List}, tensors.Column{Name: "labels", Kind: tensors.Int64List},
-		tensors.Column{Name: "row_weight", Kind: tensors.Float32Cell}, tensors.Column{Name: "example", Kind: tensors.TextCell})
+	w, err := tensors.NewParquetWriter(&b, tensors.Column{Name: "input_ids", Kind: tensors.Int64List}, tensors.Column{
+		Name: "labels",
+		Kind: tensors.Int64List,
+	},
+		tensors.Column{Name: "row_weight", Kind: tensors.Float32Cell}, tensors.Column{
+			Name: "example",
+			Kind: tensors.TextCell,
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +56,12 @@ func TestVerifyTokens(t *testing.T) {
 				t.Fatal(err)
 			}
 			r, err := Verify(p, []runfolder.Written{{Format: sftParquet.Name, Files: []runfolder.RowFile{
-				{Path: "sft_parquet/train.parquet", Rows: 7, Bytes: int64(b.Len()), XXH3: "other"}, {Path: "sft_parquet/validation.parquet"},
+				{
+					Path:  "sft_parquet/train.parquet",
+					Rows:  7,
+					Bytes: int64(b.Len()),
+					XXH3:  "other",
+				}, {Path: "sft_parquet/validation.parquet"},
 			}}}, t.TempDir())
 			if err != nil {
 				t.Fatal(err)
@@ -61,8 +72,10 @@ func TestVerifyTokens(t *testing.T) {
 			}
 			for _, want := range []string{
 				"train.parquet:2: error NG5001: labels[1] is 4 where input_ids has 5", "train.parquet:3: error NG5001: it has 2 input_ids and 1 labels",
-				"train.parquet:4: error NG5001: no token", "train.parquet:5: error NG5001: its row_weight is -1", "train.parquet:6: error NG5001: it has no input_ids",
-				"train.parquet:7: error NG5001: input_ids[0] is -4", "its content is not what was written", "validation.parquet: error NG5009: the manifest has it",
+				"train.parquet:4: error NG5001: no token", "train.parquet:5: error NG5001: its row_weight is -1",
+				"train.parquet:6: error NG5001: it has no input_ids",
+				"train.parquet:7: error NG5001: input_ids[0] is -4", "its content is not what was written",
+				"validation.parquet: error NG5009: the manifest has it",
 				"sft_parquet/train.parquet  7 rows  {input_ids, labels, row_weight, example}", "8 errors, 0 warnings",
 			} {
 				if !strings.Contains(got.String(), want) {

@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Trajectories is the format of NAT's TrajectoryCollections, which only a run that is compatible with NAT writes: one JSON
-// document a file, with NaN where a score was NaN.
+// Trajectories is the format of NAT's TrajectoryCollections, which only a run that is compatible with NAT writes: one
+// JSON document a file, with NaN where a score was NaN.
 const Trajectories = "nat_trajectories"
 
 // maxTrajectories is the largest collection that is checked. It is read whole, as NAT does.
@@ -22,7 +22,11 @@ const maxTrajectories = 2 << 30
 func (v *verifier) trajectories(path string) error {
 	seen := Verified{
 		Format: Trajectories, Shape: "episode, reward, metadata",
-		RowFile: runfolder.RowFile{Path: Trajectories + "/" + filepath.Base(path), Kind: "preference", Split: "train and validation"},
+		RowFile: runfolder.RowFile{
+			Path:  Trajectories + "/" + filepath.Base(path),
+			Kind:  "preference",
+			Split: "train and validation",
+		},
 	}
 	info, err := os.Stat(path)
 	if err != nil {
@@ -92,7 +96,8 @@ func trajectory(t json.Raw) error {
 		prompt, _ := step.Get("prompt")
 		chosen, _ := step.Get("chosen_response")
 		rejected, _ := step.Get("rejected_response")
-		if prompt.Kind() != json.String && prompt.Kind() != json.Array || chosen.Kind() != json.String || rejected.Kind() != json.String {
+		if prompt.Kind() != json.String && prompt.Kind() != json.Array || chosen.Kind() != json.String ||
+			rejected.Kind() != json.String {
 			return errors.New("its episode is no preference")
 		}
 	}

@@ -123,7 +123,13 @@ type formatCheck struct {
 }
 
 func (v *verifier) format(f FormatFolder) error {
-	c := &formatCheck{verifier: v, folder: f, prompts: newSharing(v.tmp), rows: newSharing(v.tmp), pairs: newSharing(v.tmp)}
+	c := &formatCheck{
+		verifier: v,
+		folder:   f,
+		prompts:  newSharing(v.tmp),
+		rows:     newSharing(v.tmp),
+		pairs:    newSharing(v.tmp),
+	}
 	defer c.prompts.close()
 	defer c.rows.close()
 	defer c.pairs.close()
@@ -144,7 +150,10 @@ func (v *verifier) format(f FormatFolder) error {
 // file reads the rows of a file.
 func (c *formatCheck) file(i int) error {
 	file := c.folder.Files[i]
-	seen := Verified{Format: c.folder.Format.Name, RowFile: runfolder.RowFile{Path: c.names[i], Split: file.Split.String()}}
+	seen := Verified{
+		Format:  c.folder.Format.Name,
+		RowFile: runfolder.RowFile{Path: c.names[i], Split: file.Split.String()},
+	}
 	var reading reading
 	check := func(n int64, line []byte) error {
 		row, err := c.folder.Format.Read(line)
@@ -159,7 +168,8 @@ func (c *formatCheck) file(i int) error {
 		case seen.Shape == "":
 			seen.Shape, seen.Kind = row.Shape, row.Kind.String()
 		case seen.Shape != row.Shape:
-			c.find(Finding{Code: mixedShapes, File: c.names[i], Row: n + 1}, "the row is {%s}, the rows before it are {%s}", row.Shape, seen.Shape)
+			c.find(Finding{Code: mixedShapes, File: c.names[i], Row: n + 1},
+				"the row is {%s}, the rows before it are {%s}", row.Shape, seen.Shape)
 		}
 		if wrong := lesson(row); wrong != "" {
 			c.find(Finding{Code: emptyLesson, File: c.names[i], Row: n + 1}, "%s", wrong)
@@ -378,14 +388,19 @@ func (c *formatCheck) origins() error {
 			c.find(f, "it is of row %d of %s, which has %d rows", o.Row, o.File, c.counts[i])
 		}
 		next[i] = o.Row + 1
-		return examples.add(xxh3.HashString128(o.Example).Bytes(), seat{split: c.folder.Files[i].Split, file: uint32(i), row: o.Row})
+		return examples.add(xxh3.HashString128(o.Example).Bytes(), seat{
+			split: c.folder.Files[i].Split,
+			file:  uint32(i),
+			row:   o.Row,
+		})
 	})
 	if err != nil {
 		return err
 	}
 	for i, n := range next {
 		if n < c.counts[i] {
-			c.find(Finding{Code: originsDiffer, File: name}, "%s has %d rows, only %d have an origin", c.folder.Files[i].Name, c.counts[i], n)
+			c.find(Finding{Code: originsDiffer, File: name}, "%s has %d rows, only %d have an origin",
+				c.folder.Files[i].Name, c.counts[i], n)
 		}
 	}
 	return examples.each(func(g *shared) {

@@ -10,9 +10,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// VerifyRun holds a run's folder against its manifest, file by file, and adds what it finds: what differs, what is missing,
-// what is there that the manifest doesn't have. Of rows that Verify has read the hash is known. manifest is nil where there
-// is none that can be read, for the reason given.
+// VerifyRun holds a run's folder against its manifest, file by file, and adds what it finds: what differs, what is
+// missing, what is there that the manifest doesn't have. Of rows that Verify has read the hash is known. manifest is
+// nil where there is none that can be read, for the reason given.
 func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, why error) error {
 	v := &verifier{report: &Report{}, more: map[string]int{}}
 	if err := v.left(run); err != nil {

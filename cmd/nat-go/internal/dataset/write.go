@@ -257,8 +257,18 @@ func (w *formatWriter) settle(ms []member, err error) error {
 func (w *formatWriter) drop(r *builders.Resolved, why *rows.CannotCarry) ledger.Drop {
 	o := r.Origin
 	return ledger.Drop{
-		Stage: ledger.Write, Reason: rows.FormatCannotCarry, Unit: Unit(why.Format), Run: o.Run, Example: o.Example,
-		Turn: r.Record.Header().Turn, Index: -1, Builder: o.Builder, Format: why.Format, File: o.File, Offset: o.Offset, Detail: why.Why,
+		Stage:   ledger.Write,
+		Reason:  rows.FormatCannotCarry,
+		Unit:    Unit(why.Format),
+		Run:     o.Run,
+		Example: o.Example,
+		Turn:    r.Record.Header().Turn,
+		Index:   -1,
+		Builder: o.Builder,
+		Format:  why.Format,
+		File:    o.File,
+		Offset:  o.Offset,
+		Detail:  why.Why,
 	}
 }
 
@@ -371,7 +381,12 @@ func (w *formatWriter) finish() (runfolder.Written, []runfolder.File, error) {
 		}
 		files = append(files, file)
 		out.Files = append(out.Files, runfolder.RowFile{
-			Path: w.enc.Name + "/" + f.name, Kind: f.kind, Split: f.split, Rows: f.rows, Bytes: file.Bytes, XXH3: file.XXH3,
+			Path:          w.enc.Name + "/" + f.name,
+			Kind:          f.kind,
+			Split:         f.split,
+			Rows:          f.rows,
+			Bytes:         file.Bytes,
+			XXH3:          file.XXH3,
 			ReadOtherwise: f.otherwise(),
 		})
 	}

@@ -42,7 +42,10 @@ const (
 )
 
 // granted are the variables that Python needs to find its packages. Credentials are not among them.
-var granted = []string{"PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX"}
+var granted = []string{
+	"PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
+	"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX",
+}
 
 // answer is a line of the script's.
 type answer struct {
@@ -125,7 +128,8 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 	case err != nil:
 		return nil, err
 	case !a.done:
-		return nil, exit.Environmentf("%s ended before it had answered (%v); its last words: %s", t.Python, waited, last)
+		return nil,
+			exit.Environmentf("%s ended before it had answered (%v); its last words: %s", t.Python, waited, last)
 	}
 	return a, nil
 }
@@ -137,7 +141,8 @@ func (t *Trainer) settings() map[string]any {
 	return t.Settings
 }
 
-// numbered are the rows with their numbers in a column of their own, by which answers are told apart: a trainer drops rows.
+// numbered are the rows with their numbers in a column of their own, by which answers are told apart: a trainer drops
+// rows.
 func (in *Input) numbered() []byte {
 	var b bytes.Buffer
 	for _, r := range in.rows {
@@ -211,7 +216,8 @@ func (a *asked) row(x *answer, in *Input) error {
 // environ is the script's environment: no credentials, no network, no other caches than its own.
 func environ(scratch string) []string {
 	env := []string{
-		"HF_HOME=" + filepath.Join(scratch, "hf"), "HF_HUB_OFFLINE=1", "HF_DATASETS_OFFLINE=1", "TRANSFORMERS_OFFLINE=1", "HF_HUB_DISABLE_TELEMETRY=1",
+		"HF_HOME=" + filepath.Join(scratch, "hf"), "HF_HUB_OFFLINE=1", "HF_DATASETS_OFFLINE=1",
+		"TRANSFORMERS_OFFLINE=1", "HF_HUB_DISABLE_TELEMETRY=1",
 		"CUDA_VISIBLE_DEVICES=", "TOKENIZERS_PARALLELISM=false", "WANDB_MODE=disabled", "PYTHONUNBUFFERED=1",
 	}
 	for _, name := range granted {

@@ -22,7 +22,12 @@ func fake(t *testing.T, script string) *Trainer {
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return &Trainer{Python: path, Timeout: time.Minute, Tokenizer: "/models/m", Settings: map[string]any{"max_length": 7}}
+	return &Trainer{
+		Python:    path,
+		Timeout:   time.Minute,
+		Tokenizer: "/models/m",
+		Settings:  map[string]any{"max_length": 7},
+	}
 }
 
 func input(t *testing.T, lines ...string) *Input {
@@ -55,7 +60,8 @@ func TestAsk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := a.sides[0][0]; len(s.IDs) != 3 || s.Trained[0] || !s.Trained[1] || s.Trained[2] { // nothing predicts the first token
+	// Nothing predicts the first token.
+	if s := a.sides[0][0]; len(s.IDs) != 3 || s.Trained[0] || !s.Trained[1] || s.Trained[2] {
 		t.Errorf("%+v", s)
 	}
 	if a.sides[1] != nil || a.versions["trl"] != "1.0" || len(a.notes) != 1 || a.notes[0] != "careful" {
@@ -81,7 +87,8 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestAskedBadly: a Python that isn't there, lacks packages, refuses, dies, lies, floods or hangs is said to, and nothing is left.
+// TestAskedBadly: a Python that isn't there, lacks packages, refuses, dies, lies, floods or hangs is said to, and
+// nothing is left.
 func TestAskedBadly(t *testing.T) {
 	for name, c := range map[string]struct {
 		script string
@@ -108,7 +115,8 @@ func TestAskedBadly(t *testing.T) {
 	}
 	tr := fake(t, "sleep 1000 & sleep 1000")
 	tr.Timeout = 50 * time.Millisecond
-	if _, err := tr.ask(t.Context(), input(t, tokenRow), t.TempDir()); exit.Code(err) != exit.Environment || !strings.Contains(err.Error(), "within 50ms") {
+	if _, err := tr.ask(t.Context(), input(t, tokenRow), t.TempDir()); exit.Code(err) != exit.Environment ||
+		!strings.Contains(err.Error(), "within 50ms") {
 		t.Errorf("hangs: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -117,7 +125,8 @@ func TestAskedBadly(t *testing.T) {
 		t.Error("asked though it was over")
 	}
 	tr.Python = filepath.Join(t.TempDir(), "nowhere")
-	if _, err := tr.ask(t.Context(), input(t, tokenRow), t.TempDir()); exit.Code(err) != exit.Environment || !strings.Contains(err.Error(), "--python") {
+	if _, err := tr.ask(t.Context(), input(t, tokenRow), t.TempDir()); exit.Code(err) != exit.Environment ||
+		!strings.Contains(err.Error(), "--python") {
 		t.Errorf("not there: %v", err)
 	}
 }

@@ -55,13 +55,31 @@ func match(theirs, ours Side) []Token {
 	for i, j := 0, 0; i < len(theirs.IDs) || j < len(ours.IDs); {
 		switch {
 		case i < len(theirs.IDs) && inTheirs[i]:
-			out = append(out, Token{ID: theirs.IDs[i], Class: "tokens that our row lacks", Trainer: mark(theirs.Trained[i]), Ours: absent, Position: [2]int{i, -1}})
+			out = append(out, Token{
+				ID:       theirs.IDs[i],
+				Class:    "tokens that our row lacks",
+				Trainer:  mark(theirs.Trained[i]),
+				Ours:     absent,
+				Position: [2]int{i, -1},
+			})
 			i++
 		case j < len(ours.IDs) && inOurs[j]:
-			out = append(out, Token{ID: ours.IDs[j], Class: ours.class[j], Trainer: absent, Ours: mark(ours.Trained[j]), Position: [2]int{-1, j}})
+			out = append(out, Token{
+				ID:       ours.IDs[j],
+				Class:    ours.class[j],
+				Trainer:  absent,
+				Ours:     mark(ours.Trained[j]),
+				Position: [2]int{-1, j},
+			})
 			j++
 		default:
-			out = append(out, Token{ID: theirs.IDs[i], Class: ours.class[j], Trainer: mark(theirs.Trained[i]), Ours: mark(ours.Trained[j]), Position: [2]int{i, j}})
+			out = append(out, Token{
+				ID:       theirs.IDs[i],
+				Class:    ours.class[j],
+				Trainer:  mark(theirs.Trained[i]),
+				Ours:     mark(ours.Trained[j]),
+				Position: [2]int{i, j},
+			})
 			i, j = i+1, j+1
 		}
 	}
@@ -101,7 +119,9 @@ func (d *differences) add(row int, tokens []Token) (same bool) {
 			continue
 		}
 		same = false
-		at := slices.IndexFunc(*d, func(x Difference) bool { return x.Kind == kind && x.Class == tokens[i].Class && x.Trained == trains })
+		at := slices.IndexFunc(*d, func(x Difference) bool {
+			return x.Kind == kind && x.Class == tokens[i].Class && x.Trained == trains
+		})
 		if at < 0 {
 			at = len(*d)
 			*d = append(*d, Difference{Kind: kind, Class: tokens[i].Class, Trained: trains})

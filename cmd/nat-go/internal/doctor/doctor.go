@@ -51,7 +51,9 @@ func (r *Report) Sound() bool {
 }
 
 // Compare has the trainer tokenise an input, and compares. detail is the number of a row to show token by token, or -1.
-func Compare(ctx context.Context, t *Trainer, cfg collator.Config, in *Input, detail int) (*Compared, map[string]string, error) {
+func Compare(
+	ctx context.Context, t *Trainer, cfg collator.Config, in *Input, detail int,
+) (*Compared, map[string]string, error) {
 	if detail >= len(in.rows) {
 		return nil, nil, exit.Usagef("there is no row %d: %s has %d that are looked at, counted from 0", detail, in.Name, len(in.rows))
 	}

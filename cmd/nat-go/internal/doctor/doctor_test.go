@@ -50,7 +50,11 @@ func TestCompareWithFake(t *testing.T) {
 	for i := range ones {
 		ones[i] = 1
 	}
-	answer, err := json.Marshal(map[string]any{"kind": "row", "row": 0, "sides": map[string]any{"row": map[string]any{"ids": known.rows[0].ours[0].IDs, "trained": ones}}})
+	answer, err := json.Marshal(map[string]any{
+		"kind":  "row",
+		"row":   0,
+		"sides": map[string]any{"row": map[string]any{"ids": known.rows[0].ours[0].IDs, "trained": ones}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +66,9 @@ func TestCompareWithFake(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"trainer_trains template text", "trainer_trains user messages 2", "trainer_trains tool results 3"}, kinds(c)); diff != "" || c.Same != 0 || len(c.LeftOut) != 1 {
+	if diff := cmp.Diff([]string{
+		"trainer_trains template text", "trainer_trains user messages 2", "trainer_trains tool results 3",
+	}, kinds(c)); diff != "" || c.Same != 0 || len(c.LeftOut) != 1 {
 		t.Errorf("%s: %+v", diff, c)
 	}
 	if len(c.Row) != 1 || len(c.Row[0].Tokens) != len(ones) || c.Row[0].Tokens[0].Text != "<|im_start|>" {
@@ -101,12 +107,27 @@ func TestTRL(t *testing.T) {
 		same     int
 		failure  string
 	}{
-		{"all turns", []string{toolRow}, nil, []string{"trainer_trains template text", "trainer_trains user messages 2", "trainer_trains tool results 3"}, 0, ""},
-		{"completion", []string{lastRow}, nil, []string{"trainer_trains template text"}, 0, ""}, // the newline after the end of the turn
+		{
+			"all turns",
+			[]string{toolRow},
+			nil,
+			[]string{"trainer_trains template text", "trainer_trains user messages 2", "trainer_trains tool results 3"},
+			0,
+			"",
+		},
+		// The newline after the end of the turn.
+		{"completion", []string{lastRow}, nil, []string{"trainer_trains template text"}, 0, ""},
 		{"pairs", []string{pairRow}, nil, []string{"trainer_trains template text"}, 0, ""},
 		{"token rows", []string{tokenRow}, nil, nil, 1, ""},
 		{"cut", []string{`{"input_ids": [5, 6, 7, 8], "labels": [-100, 6, -100, 8]}`}, map[string]any{"max_length": 3}, []string{"only_in_ours assistant turns 1"}, 0, ""},
-		{"no such setting", []string{lastRow}, map[string]any{"max_len": 7}, nil, 0, "unexpected keyword argument 'max_len'"},
+		{
+			"no such setting",
+			[]string{lastRow},
+			map[string]any{"max_len": 7},
+			nil,
+			0,
+			"unexpected keyword argument 'max_len'",
+		},
 		{"no markers", []string{toolRow}, map[string]any{"assistant_only_loss": true}, nil, 0, "TRL 1."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -121,7 +142,8 @@ func TestTRL(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, kinds(got)); diff != "" || got.Same != c.same || (c.name == "cut") != (len(got.Cut) == 1) {
+			if diff := cmp.Diff(c.want, kinds(got)); diff != "" || got.Same != c.same ||
+				(c.name == "cut") != (len(got.Cut) == 1) {
 				t.Errorf("%s %+v", diff, got)
 			}
 		})
@@ -136,7 +158,13 @@ func TestServe(t *testing.T) {
 		about                []string
 	}{
 		{"a copy", "config.json", "", "", nil},
-		{"another text of the same template", "chat_template.jinja", "{%- if tools %}", "{# hello #}{%- if tools %}", nil},
+		{
+			"another text of the same template",
+			"chat_template.jinja",
+			"{%- if tools %}",
+			"{# hello #}{%- if tools %}",
+			nil,
+		},
 		{"template", "chat_template.jinja", "{{ message.role }}", "{{ message.role | upper }}", []string{"template"}},
 		{"broken template", "chat_template.jinja", "{%- endfor %}", "{%- end %}", []string{"template"}},
 		{"id", "tokenizer.json", `"a": 64`, `"a": 65`, []string{"vocabulary", "tokenizer"}},

@@ -42,8 +42,8 @@ type Request struct {
 	Load      func(tokenizer string) (*tokenizer.Tokenizer, error)
 }
 
-// Examine compares what the trainer trains of the inputs with what we would, and where asked the folder that the model is
-// served from with the one it is trained with.
+// Examine compares what the trainer trains of the inputs with what we would, and where asked the folder that the model
+// is served from with the one it is trained with.
 func Examine(ctx context.Context, r Request) (*Report, error) {
 	switch {
 	case r.Trainer != trainers[0]:

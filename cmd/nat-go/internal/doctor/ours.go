@@ -28,10 +28,17 @@ const (
 var classOfOwner = map[string]string{
 	batch.InLoss: classTurns, batch.Markup: classTemplate, batch.Tools: "tool definitions",
 	batch.Filler: "template filler (no model wrote it)", batch.CutOff: "ends of turns that were cut off",
-	batch.NotSampled: "assistant turns that we don't train", batch.OtherRow: "assistant turns that we don't train", batch.Policy: "assistant turns that we don't train",
+	batch.NotSampled: "assistant turns that we don't train", batch.OtherRow: "assistant turns that we don't train",
+	batch.Policy: "assistant turns that we don't train",
 }
 
-var classOfRole = map[string]string{"tool": "tool results", "function": "tool results", "user": "user messages", "system": "system messages", "developer": "system messages"}
+var classOfRole = map[string]string{
+	"tool":      "tool results",
+	"function":  "tool results",
+	"user":      "user messages",
+	"system":    "system messages",
+	"developer": "system messages",
+}
 
 // collate makes our rows of those that are not tokenised yet: one a conversation, as trainers of text rows have it.
 func collate(ctx context.Context, cfg collator.Config, in *Input, scratch string) error {
@@ -93,7 +100,12 @@ func sidesOf(b *batch.Row, roles [][]string) []Side {
 	out := make([]Side, len(names))
 	for k := range out {
 		from := &b.Sides[k]
-		s := Side{Name: names[k], IDs: from.IDs, Trained: make([]bool, len(from.IDs)), class: make([]string, len(from.IDs))}
+		s := Side{
+			Name:    names[k],
+			IDs:     from.IDs,
+			Trained: make([]bool, len(from.IDs)),
+			class:   make([]string, len(from.IDs)),
+		}
 		for _, run := range from.Trained {
 			for i := run.Start; i < run.End; i++ {
 				s.Trained[i] = true

@@ -53,8 +53,8 @@ type row struct {
 	why    string     // why it did
 }
 
-// File reads the first rows of a file of JSON lines: {messages}, {prompt, completion}, {prompt, chosen, rejected} or {input_ids,
-// labels}. Other columns are left to the trainer.
+// File reads the first rows of a file of JSON lines: {messages}, {prompt, completion}, {prompt, chosen, rejected} or
+// {input_ids, labels}. Other columns are left to the trainer.
 func File(path string, limit int) (*Input, error) {
 	f, err := os.Open(path)
 	if err != nil {

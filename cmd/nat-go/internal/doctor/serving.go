@@ -55,8 +55,8 @@ type folder struct {
 	file   *vocabulary
 }
 
-// Serve compares the folder that rows are trained with - cfg's tokenizer, which lies in dir, and its template - with one that a
-// model is served from, on the conversations of the inputs.
+// Serve compares the folder that rows are trained with - cfg's tokenizer, which lies in dir, and its template - with
+// one that a model is served from, on the conversations of the inputs.
 func Serve(cfg collator.Config, dir, serving string, inputs []*Input) (*Serving, error) {
 	s := &Serving{Dir: serving, Findings: []Finding{}}
 	render, err := rendererOf(cfg, cfg.Tokenizer, cfg.Template)
@@ -172,7 +172,8 @@ func (s *Serving) vocabulary(ours, theirs *vocabulary) {
 		s.find("vocabulary", "%s with another id: %s", quantity(len(moved), "token"), firstOf(moved))
 	}
 	if len(missing) > 0 {
-		s.find("vocabulary", "%s of the training vocabulary missing: %s", quantity(len(missing), "token"), firstOf(quoted(missing)))
+		s.find("vocabulary", "%s of the training vocabulary missing: %s", quantity(len(missing), "token"),
+			firstOf(quoted(missing)))
 	}
 	if extra := len(theirs.ids) - (len(ours.ids) - len(missing)); extra > 0 {
 		s.find("vocabulary", "%s that training doesn't know", quantity(extra, "token"))
@@ -226,8 +227,8 @@ func orNone(text string, ok bool) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// template compares what the templates make of the rows' conversations, and of a few of our own, and what ids the folders'
-// tokenizers give that text.
+// template compares what the templates make of the rows' conversations, and of a few of our own, and what ids the
+// folders' tokenizers give that text.
 func (s *Serving) template(sameText bool, ours, theirs *folder, inputs []*Input) {
 	conversations := probes()
 	for _, in := range inputs {
@@ -260,7 +261,8 @@ func (s *Serving) template(sameText bool, ours, theirs *folder, inputs []*Input)
 	}
 	switch {
 	case texts > 0:
-		s.find("template", "%d of %s rendered otherwise: %s", texts, quantity(len(conversations), "conversation"), first)
+		s.find("template", "%d of %s rendered otherwise: %s", texts, quantity(len(conversations), "conversation"),
+			first)
 	case !sameText:
 		s.Checked = append(s.Checked, "(the templates' texts differ, what they render does not)")
 	}
@@ -281,7 +283,8 @@ func contrast(a, b string, errA, errB error) string {
 	for at < len(a) && at < len(b) && a[at] == b[at] {
 		at++
 	}
-	return fmt.Sprintf("after %q there comes %q there, %q here", a[max(0, at-20):at], b[at:min(len(b), at+40)], a[at:min(len(a), at+40)])
+	return fmt.Sprintf("after %q there comes %q there, %q here", a[max(0, at-20):at], b[at:min(len(b), at+40)],
+		a[at:min(len(a), at+40)])
 }
 
 // conversation is what templates take of a row; nil where it is tokens, or can't be rendered.
@@ -322,7 +325,11 @@ func probes() (out []*turns.Conversation) {
 			continue
 		}
 		tools, _ := template.ToolList(nil)
-		out = append(out, &turns.Conversation{Messages: values, Tools: tools, Open: messages[len(messages)-1].Role == "user"})
+		out = append(out, &turns.Conversation{
+			Messages: values,
+			Tools:    tools,
+			Open:     messages[len(messages)-1].Role == "user",
+		})
 	}
 	return out
 }
@@ -338,7 +345,8 @@ func (s *Serving) stops(ours, theirs *folder) error {
 	}
 	var generation, model config
 	for name, to := range map[string]*config{"generation_config.json": &generation, "config.json": &model} {
-		if err := readJSON(filepath.Join(theirs.dir, name), tokenizer.MaxConfigBytes, to); err != nil && !errors.Is(err, fs.ErrNotExist) && !isFile(theirs.dir) {
+		if err := readJSON(filepath.Join(theirs.dir, name), tokenizer.MaxConfigBytes, to); err != nil &&
+			!errors.Is(err, fs.ErrNotExist) && !isFile(theirs.dir) {
 			return err
 		}
 	}

@@ -20,8 +20,8 @@ const root = "../../../.."
 
 var findingCode = regexp.MustCompile(`^NG\d{4}$`)
 
-// typedCodes walks the module's Go source, tests aside, for codes that are typed out: finding codes written as a literal, and
-// literals that are made a ledger.Reason.
+// typedCodes walks the module's Go source, tests aside, for codes that are typed out: finding codes written as a
+// literal, and literals that are made a ledger.Reason.
 func typedCodes(t *testing.T) map[string][]string {
 	t.Helper()
 	typed := map[string][]string{}
@@ -96,7 +96,8 @@ func isReason(e ast.Expr) bool {
 	return false
 }
 
-// TestEveryCodeIsTypedOnceAndRegistered: a code stands in one place of the source, and that place's package is in the list.
+// TestEveryCodeIsTypedOnceAndRegistered: a code stands in one place of the source, and that place's package is in the
+// list.
 func TestEveryCodeIsTypedOnceAndRegistered(t *testing.T) {
 	typed := typedCodes(t)
 	if len(typed) < 150 {
@@ -120,7 +121,8 @@ func TestEveryCodeIsTypedOnceAndRegistered(t *testing.T) {
 func TestPagesAreWhole(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range codes() {
-		if c.Text == "" || c.Help == "" || c.Area == "" || !strings.HasSuffix(c.Text, ".") || !strings.HasSuffix(c.Help, ".") {
+		if c.Text == "" || c.Help == "" || c.Area == "" || !strings.HasSuffix(c.Text, ".") ||
+			!strings.HasSuffix(c.Help, ".") {
 			t.Errorf("%+v is not a whole page", c)
 		}
 		if seen[c.Code] {
@@ -145,10 +147,17 @@ func TestFind(t *testing.T) {
 		}
 	}
 	gate, err := Find("dataset")
-	if err != nil || !slices.ContainsFunc(gate, func(p ledger.Code) bool { return p.Code == "NG5001" }) || len(gate) == len(all) {
+	if err != nil || !slices.ContainsFunc(gate, func(p ledger.Code) bool { return p.Code == "NG5001" }) ||
+		len(gate) == len(all) {
 		t.Error(gate, err)
 	}
-	for what, want := range map[string]string{"tied": "did you mean tie?", "duplicat": "did you mean duplicate?", "acme/short": "acme", "ng5001": "NG5001", "zzzzzzzz": "lists all"} {
+	for what, want := range map[string]string{
+		"tied":       "did you mean tie?",
+		"duplicat":   "did you mean duplicate?",
+		"acme/short": "acme",
+		"ng5001":     "NG5001",
+		"zzzzzzzz":   "lists all",
+	} {
 		t.Run(what, func(t *testing.T) {
 			if _, err := Find(what); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v", what, err)

@@ -101,7 +101,8 @@ func (r *run) noBatches() error {
 			fmt.Fprintf(&table, "\n  %-16s %s", ledger.Quantity(a.Dropped[reason], unitRecord), reason)
 		}
 		return exit.Failedf("no token batch was made of %s that the collator was given:%s\n%s lists each with what was wrong, "+
-			"`nat-go explain CODE` says what to do", ledger.Quantity(a.In, unitRecord), table.String(), r.plan.folder.Dropped())
+			"`nat-go explain CODE` says what to do", ledger.Quantity(a.In, unitRecord), table.String(),
+			r.plan.folder.Dropped())
 	}
 	return nil
 }

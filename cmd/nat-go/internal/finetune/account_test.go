@@ -21,7 +21,12 @@ func TestFailedRunStaysFailed(t *testing.T) {
 		spoil          func(*run)
 		want           string
 	}{
-		"books":   {input: candidatesOf("1", "0"), builder: "dpo", spoil: func(r *run) { r.books.In(ledger.Build, "turn", 1) }, want: "don't balance"},
+		"books": {
+			input:   candidatesOf("1", "0"),
+			builder: "dpo",
+			spoil:   func(r *run) { r.books.In(ledger.Build, "turn", 1) },
+			want:    "don't balance",
+		},
 		"nothing": {input: candidatesOf("1", "1"), builder: "dpo", want: "no trajectories collected"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -39,7 +44,8 @@ func TestFailedRunStaysFailed(t *testing.T) {
 				c.spoil(r)
 			}
 			sum, err := r.end(context.Background(), (*run).make)
-			if exit.Code(err) != exit.Failed || !strings.Contains(err.Error(), c.want) || sum.Status != runfolder.Failed || sum.Job != nil {
+			if exit.Code(err) != exit.Failed || !strings.Contains(err.Error(), c.want) ||
+				sum.Status != runfolder.Failed || sum.Job != nil {
 				t.Fatalf("status %s, job %v, %v", sum.Status, sum.Job, err)
 			}
 			m, err := p.folder.ReadManifest()

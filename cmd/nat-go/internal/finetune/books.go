@@ -44,8 +44,12 @@ func kindOf(d *ledger.Drop) dropKind { return dropKind{d.Stage, d.Reason, d.Unit
 
 func newBooks() *books {
 	return &books{
-		Book: ledger.NewBook(), counters: map[string]map[string]int64{}, seen: map[dropKind]int64{}, more: map[dropKind]*ledger.Drop{},
-		near: map[string]*sdpo.NearMisses{}, hide: secret.Shape,
+		Book:     ledger.NewBook(),
+		counters: map[string]map[string]int64{},
+		seen:     map[dropKind]int64{},
+		more:     map[dropKind]*ledger.Drop{},
+		near:     map[string]*sdpo.NearMisses{},
+		hide:     secret.Shape,
 	}
 }
 
@@ -104,7 +108,14 @@ func (b *books) list(d ledger.Drop) {
 	}
 	m := b.more[k]
 	if m == nil {
-		m = &ledger.Drop{Stage: d.Stage, Reason: d.Reason, Unit: d.Unit, Format: d.Format, Index: -1, Detail: "further ones, not listed"}
+		m = &ledger.Drop{
+			Stage:  d.Stage,
+			Reason: d.Reason,
+			Unit:   d.Unit,
+			Format: d.Format,
+			Index:  -1,
+			Detail: "further ones, not listed",
+		}
 		b.more[k] = m
 		b.rest = append(b.rest, m)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// TestCandidatesNeverVanish gives results of builders to the books: whatever they name, every candidate is used or dropped,
-// unless the builder works on whole examples.
+// TestCandidatesNeverVanish gives results of builders to the books: whatever they name, every candidate is used or
+// dropped, unless the builder works on whole examples.
 func TestCandidatesNeverVanish(t *testing.T) {
 	group := func() *ttc.Group {
 		g := &ttc.Group{Key: "g"}
@@ -27,7 +27,11 @@ func TestCandidatesNeverVanish(t *testing.T) {
 		return g
 	}
 	output := func(example, candidate int) builders.Content {
-		return builders.Content{Ref: builders.Ref{Part: builders.CandidateOutput, Example: example, Candidate: candidate}}
+		return builders.Content{Ref: builders.Ref{
+			Part:      builders.CandidateOutput,
+			Example:   example,
+			Candidate: candidate,
+		}}
 	}
 	inline := func(text string) builders.Content { return builders.Content{Text: text} }
 	for name, c := range map[string]struct {
@@ -36,12 +40,17 @@ func TestCandidatesNeverVanish(t *testing.T) {
 		dropped map[ledger.Reason]int64
 	}{
 		"a pair": {
-			result:  result{Records: []builders.Record{&builders.Preference{Chosen: output(0, 0), Rejected: output(0, 1)}}},
+			result: result{
+				Records: []builders.Record{&builders.Preference{Chosen: output(0, 0), Rejected: output(0, 1)}},
+			},
 			used:    2,
 			dropped: map[ledger.Reason]int64{builders.NotUsed: 4},
 		},
 		"drops of turns": {
-			result:  result{Drops: []ledger.Drop{{Reason: "p/none", Unit: "turn", Example: "a"}, {Reason: "p/none", Unit: "turn", Example: "b"}}},
+			result: result{Drops: []ledger.Drop{
+				{Reason: "p/none", Unit: "turn", Example: "a"},
+				{Reason: "p/none", Unit: "turn", Example: "b"},
+			}},
 			dropped: map[ledger.Reason]int64{builders.NotUsed: 6},
 		},
 		"an example dropped as a whole": {
@@ -49,11 +58,19 @@ func TestCandidatesNeverVanish(t *testing.T) {
 			dropped: map[ledger.Reason]int64{builders.NotUsed: 3, "p/close": 3},
 		},
 		"a record of texts of its own": {
-			result:  result{Records: []builders.Record{&builders.Preference{Chosen: inline("other"), Rejected: inline("another")}}},
+			result: result{
+				Records: []builders.Record{&builders.Preference{Chosen: inline("other"), Rejected: inline("another")}},
+			},
 			dropped: map[ledger.Reason]int64{builders.NotUsed: 6},
 		},
 		"a record that names no example": {
-			result:  result{Records: []builders.Record{&builders.Preference{Head: builders.Head{Example: 9}, Chosen: inline("x"), Rejected: inline("y")}}},
+			result: result{
+				Records: []builders.Record{&builders.Preference{
+					Head:     builders.Head{Example: 9},
+					Chosen:   inline("x"),
+					Rejected: inline("y"),
+				}},
+			},
 			dropped: map[ledger.Reason]int64{builders.NotUsed: 6},
 		},
 		"nothing": {
@@ -61,7 +78,12 @@ func TestCandidatesNeverVanish(t *testing.T) {
 		},
 		"counts that overflow": {
 			result: result{Drops: []ledger.Drop{
-				{Reason: "p/a", Unit: "candidate", Example: "a", Count: math.MaxInt64}, {Reason: "p/b", Unit: "candidate", Example: "a", Count: math.MaxInt64},
+				{Reason: "p/a", Unit: "candidate", Example: "a", Count: math.MaxInt64}, {
+					Reason:  "p/b",
+					Unit:    "candidate",
+					Example: "a",
+					Count:   math.MaxInt64,
+				},
 			}},
 			dropped: map[ledger.Reason]int64{builders.BuilderFailed: 6},
 		},
@@ -116,8 +138,14 @@ func TestReasonsAreLimited(t *testing.T) {
 		f.Begin(g)
 		name := fmt.Sprint(i)
 		b.log(f, 0, 0, &result{
-			Group:  g,
-			Drops:  []ledger.Drop{{Stage: ledger.Build, Builder: "b", Example: "a", Reason: ledger.Reason("p/" + name), Unit: name}},
+			Group: g,
+			Drops: []ledger.Drop{{
+				Stage:   ledger.Build,
+				Builder: "b",
+				Example: "a",
+				Reason:  ledger.Reason("p/" + name),
+				Unit:    name,
+			}},
 			Counts: []wire.Count{{Name: name, N: 1}},
 		})
 		for _, d := range f.Group().Drops {

@@ -28,8 +28,8 @@ const callML = `{% for m in messages %}<|im_start|>{{ m.role }}
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
 {% endif %}`
 
-// ownTrace is a rollout of the model to be trained, with ids and log-probs, a failed call that it makes good, and answers that
-// were considered for one turn.
+// ownTrace is a rollout of the model to be trained, with ids and log-probs, a failed call that it makes good, and
+// answers that were considered for one turn.
 func ownTrace(t *testing.T, tok *tokenizer.Tokenizer, task, trial int) string {
 	t.Helper()
 	end, _ := tok.ID("<|im_end|>")
@@ -48,21 +48,37 @@ func ownTrace(t *testing.T, tok *tokenizer.Tokenizer, task, trial int) string {
 	call := func(id, args string) map[string]any {
 		var compact any
 		_ = json.Unmarshal([]byte(args), &compact)
-		return said(map[string]any{"content": "", "tool_calls": []any{map[string]any{"id": id, "type": "function", "function": map[string]any{"name": "weather", "arguments": args}}}},
+		return said(map[string]any{
+			"content": "",
+			"tool_calls": []any{map[string]any{
+				"id":       id,
+				"type":     "function",
+				"function": map[string]any{"name": "weather", "arguments": args},
+			}},
+		},
 			"<call>weather "+args+"</call>")
 	}
 	question := map[string]any{"role": "user", "content": fmt.Sprintf("How is the weather in town %d?", task)}
 	answers := []any{}
 	for i, text := range []string{"Fine.", "Bad.", "I don't know."} {
-		answers = append(answers, map[string]any{"turn_id": "last", "prompt": []any{question}, "output": fmt.Sprint(text, trial), "score": float64(i)})
+		answers = append(answers, map[string]any{
+			"turn_id": "last",
+			"prompt":  []any{question},
+			"output":  fmt.Sprint(text, trial),
+			"score":   float64(i),
+		})
 	}
 	line, err := json.Marshal(map[string]any{
-		"id": fmt.Sprintf("t%d-%d", task, trial), "task_id": fmt.Sprint(task), "trial": trial, "reward": float64(trial), "model": "me",
+		"id": fmt.Sprintf("t%d-%d", task, trial), "task_id": fmt.Sprint(task), "trial": trial, "reward": float64(trial),
+		"model":    "me",
 		"sampling": map[string]any{"temperature": 0.7, "top_p": 1}, "candidates": answers,
-		"tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "weather", "parameters": map[string]any{
-			"type":       "object",
-			"properties": map[string]any{"town": map[string]any{"type": "integer"}}, "required": []string{"town"},
-		}}}},
+		"tools": []any{map[string]any{
+			"type": "function",
+			"function": map[string]any{"name": "weather", "parameters": map[string]any{
+				"type":       "object",
+				"properties": map[string]any{"town": map[string]any{"type": "integer"}}, "required": []string{"town"},
+			}},
+		}},
 		"messages": []any{
 			question, call("a", fmt.Sprintf(`{"town": "number %d"}`, trial)),
 			map[string]any{"role": "tool", "tool_call_id": "a", "content": "no"},
@@ -89,8 +105,8 @@ func TestControlHasNoEffect(t *testing.T) {
 	}
 }
 
-// TestEveryChannelInOneRun: with the dpo, sdpo, sft and grpo builders in one run every channel of a composite trainer is there,
-// each row says which example it is of, repair pairs are off-policy, and the temperature stands on the lines.
+// TestEveryChannelInOneRun: with the dpo, sdpo, sft and grpo builders in one run every channel of a composite trainer
+// is there, each row says which example it is of, repair pairs are off-policy, and the temperature stands on the lines.
 func TestEveryChannelInOneRun(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, content := range map[string][]byte{"tokenizer.json": bytesTokenizer(t), "calls.jinja": []byte(callML)} {
@@ -123,7 +139,10 @@ collator: {tokenizer: tokenizer.json, template: calls.jinja, policy: me, max_len
 dataset: {formats: [sft_parquet, skyrl_pretokenized, trl], split: {by: task, validation: 0}}
 finetuning: {enabled: true, trajectory_builder: [pairs, hints, best, tasks], output_dir: o}
 `
-	for name, content := range map[string]string{"traces.jsonl": strings.Join(lines, "\n") + "\n", "finetune.yml": yaml} {
+	for name, content := range map[string]string{
+		"traces.jsonl": strings.Join(lines, "\n") + "\n",
+		"finetune.yml": yaml,
+	} {
 		t.Run(name, func(t *testing.T) {
 			if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
 				t.Fatal(err)
@@ -159,7 +178,8 @@ finetuning: {enabled: true, trajectory_builder: [pairs, hints, best, tasks], out
 					t.Errorf("a repair pair is on_policy %s", m.OnPolicy)
 				}
 			case l.Channel == "rl" || l.Channel == "sdpo":
-				if m.IDs != "sampled" || m.OnPolicy != "same" || m.Sampling == nil || m.Sampling.Temperature != 0.7 || m.Sampling.LogProbs != "raw" {
+				if m.IDs != "sampled" || m.OnPolicy != "same" || m.Sampling == nil || m.Sampling.Temperature != 0.7 ||
+					m.Sampling.LogProbs != "raw" {
 					t.Errorf("%s: %s %s %+v", l.Channel, m.IDs, m.OnPolicy, m.Sampling)
 				}
 			}
@@ -183,7 +203,10 @@ finetuning: {enabled: true, trajectory_builder: [pairs, hints, best, tasks], out
 	if err := WriteSummary(&b, sum, Look{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"sites    schema ", "hints by schema (knowable)", "sampled by the model to be trained: other", "tool-call arguments as sampled: exact"} {
+	for _, want := range []string{
+		"sites    schema ", "hints by schema (knowable)", "sampled by the model to be trained: other",
+		"tool-call arguments as sampled: exact",
+	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the summary doesn't say %q:\n%s", want, b.String())
 		}

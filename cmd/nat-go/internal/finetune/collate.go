@@ -97,7 +97,10 @@ func readReference(c *config.Reference) (*collator.Reference, error) {
 // CollatorConfig translates the section `collator`.
 func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 	out := collator.Config{
-		Policy: c.Policy, MaxLength: c.MaxLength, BatchTokens: c.BatchTokens, Order: batch.Order{Seed: seed, Epoch: c.Epoch},
+		Policy: c.Policy, MaxLength: c.MaxLength, BatchTokens: c.BatchTokens, Order: batch.Order{
+			Seed:  seed,
+			Epoch: c.Epoch,
+		},
 		Workers: runtime.GOMAXPROCS(0),
 	}
 	if c.MaxDPOLength != nil {
@@ -117,8 +120,16 @@ func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 	out.Weight = map[string]collator.Weight{
 		"token": collator.ByToken, "site": collator.BySite, "rollout": collator.ByRollout,
 	}[c.Weight]
-	out.Rows = map[string]collator.RowUnit{"auto": collator.Auto, "trajectory": collator.Trajectory, "turn": collator.PerTurn}[c.Rows]
-	out.Advantages = map[string]collator.Advantages{"group": collator.ByGroup, "none": collator.Plain, "batch": collator.ByBatch}[c.Advantages]
+	out.Rows = map[string]collator.RowUnit{
+		"auto":       collator.Auto,
+		"trajectory": collator.Trajectory,
+		"turn":       collator.PerTurn,
+	}[c.Rows]
+	out.Advantages = map[string]collator.Advantages{
+		"group": collator.ByGroup,
+		"none":  collator.Plain,
+		"batch": collator.ByBatch,
+	}[c.Advantages]
 	composer := c.Format == batch.Composer.String()
 	switch {
 	case out.NullHints && c.Teacher != nil && c.Teacher.HintEffect:
@@ -224,7 +235,12 @@ func (r *run) items(ctx context.Context, t *tokens, d *curate.Decisions) iter.Se
 			if len(items) > 0 && !yield(collator.Group{Items: items, Prepared: frame}, nil) {
 				return
 			}
-			r.tell(Progress{Step: "collate", Done: int64(g.First) + int64(len(g.Records)), Total: int64(d.Len()), Unit: unitRecord})
+			r.tell(Progress{
+				Step:  "collate",
+				Done:  int64(g.First) + int64(len(g.Records)),
+				Total: int64(d.Len()),
+				Unit:  unitRecord,
+			})
 		}
 	}
 }

@@ -29,7 +29,15 @@ func bytesTokenizer(t *testing.T) []byte {
 	}
 	var added []map[string]any
 	for i, text := range []string{"<|im_start|>", "<|im_end|>"} {
-		added = append(added, map[string]any{"id": len(vocab) + i, "content": text, "special": true, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false})
+		added = append(added, map[string]any{
+			"id":          len(vocab) + i,
+			"content":     text,
+			"special":     true,
+			"single_word": false,
+			"lstrip":      false,
+			"rstrip":      false,
+			"normalized":  false,
+		})
 	}
 	level := map[string]any{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true}
 	b, err := json.Marshal(map[string]any{
@@ -47,8 +55,8 @@ const chatML = `{% for m in messages %}<|im_start|>{{ m.role }}
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
 {% endif %}`
 
-// TestRunMakesTokenBatches runs the demo with a tokenizer: every kept pair is in a batch or dropped with a reason, the batches
-// pass verification from their files alone, and a second run gives the same bytes.
+// TestRunMakesTokenBatches runs the demo with a tokenizer: every kept pair is in a batch or dropped with a reason, the
+// batches pass verification from their files alone, and a second run gives the same bytes.
 func TestRunMakesTokenBatches(t *testing.T) {
 	root, err := filepath.Abs("../../../../examples/demo")
 	if err != nil {
@@ -72,7 +80,11 @@ func TestRunMakesTokenBatches(t *testing.T) {
 	var index []byte
 	for _, id := range []string{"a", "b"} {
 		t.Run(id, func(t *testing.T) {
-			sum, err := Run(context.Background(), Request{ConfigFile: "finetune.yml", RunID: id, OutputDir: "o"}, testEnv(t))
+			sum, err := Run(context.Background(), Request{
+				ConfigFile: "finetune.yml",
+				RunID:      id,
+				OutputDir:  "o",
+			}, testEnv(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,7 +93,8 @@ func TestRunMakesTokenBatches(t *testing.T) {
 					t.Errorf("%d of %d kept records went in, %d came out: %v", a.In, sum.Counts.Kept, a.Out, a.Dropped)
 				}
 			}
-			if sum.Batches == nil || sum.Batches.Counts["dpo/train"].Rows == 0 || sum.Batches.Counts["dpo/validation"].Rows == 0 {
+			if sum.Batches == nil || sum.Batches.Counts["dpo/train"].Rows == 0 ||
+				sum.Batches.Counts["dpo/validation"].Rows == 0 {
 				t.Fatalf("batches: %+v", sum.Batches)
 			}
 			if temps, _ := filepath.Glob(filepath.Join(sum.RunDir, ".nat-go-*")); len(temps) > 0 {
@@ -120,14 +133,15 @@ func TestRunMakesTokenBatches(t *testing.T) {
 	// A batch that is gone with its line can only be missed.
 	first, rest, _ := strings.Cut(string(index), "\n")
 	var line struct{ File string }
-	err = errors.Join(json.Unmarshal([]byte(first), &line), os.Remove(filepath.Join("o/a/batches", line.File)), os.WriteFile("o/a/batches/index.jsonl", []byte(rest), 0o600))
+	err = errors.Join(json.Unmarshal([]byte(first), &line), os.Remove(filepath.Join("o/a/batches", line.File)),
+		os.WriteFile("o/a/batches/index.jsonl", []byte(rest), 0o600))
 	if got := verified(); err != nil || !strings.Contains(got, "the manifest has") {
 		t.Error(got, err)
 	}
 }
 
-// TestReferenceAndEpoch sets the order of another epoch, and log-probs of a reference model for other tokens: the rows are
-// the same in another order, and each says that it has no log-probs.
+// TestReferenceAndEpoch sets the order of another epoch, and log-probs of a reference model for other tokens: the rows
+// are the same in another order, and each says that it has no log-probs.
 func TestReferenceAndEpoch(t *testing.T) {
 	root, err := filepath.Abs("../../../../examples/demo")
 	if err != nil {
@@ -167,7 +181,8 @@ func TestReferenceAndEpoch(t *testing.T) {
 	if rows += first.Batches.Counts["dpo/validation"].Rows; second.Batches.Stats.Flags["no_reference"] != rows {
 		t.Errorf("%d rows, flags %v", rows, second.Batches.Stats.Flags)
 	}
-	if a, b := read(t, "o/first/batches/dpo/train/00000.safetensors"), read(t, "o/second/batches/dpo/train/00000.safetensors"); string(a) == string(b) {
+	if a, b := read(t, "o/first/batches/dpo/train/00000.safetensors"),
+		read(t, "o/second/batches/dpo/train/00000.safetensors"); string(a) == string(b) {
 		t.Error("two epochs have the same order")
 	}
 	for keys, want := range map[string]string{
@@ -177,7 +192,8 @@ func TestReferenceAndEpoch(t *testing.T) {
 		"epoch: -1":                                        "epoch",
 	} {
 		t.Run(keys, func(t *testing.T) {
-			if _, err := made("bad", keys); err == nil || !strings.Contains(err.Error(), want) && !strings.Contains(err.Error(), "1 error") {
+			if _, err := made("bad", keys); err == nil ||
+				!strings.Contains(err.Error(), want) && !strings.Contains(err.Error(), "1 error") {
 				t.Errorf("%s: %v", keys, err)
 			}
 		})
@@ -206,7 +222,8 @@ func TestNoBatchFails(t *testing.T) {
 		})
 	}
 	sum, err := Run(context.Background(), Request{ConfigFile: "finetune.yml", RunID: "r", OutputDir: "o"}, testEnv(t))
-	if exit.Code(err) != exit.Failed || !strings.Contains(err.Error(), "template_refused") || sum.Status != runfolder.Failed {
+	if exit.Code(err) != exit.Failed || !strings.Contains(err.Error(), "template_refused") ||
+		sum.Status != runfolder.Failed {
 		t.Fatalf("exit %d, status %s: %v", exit.Code(err), sum.Status, err)
 	}
 }

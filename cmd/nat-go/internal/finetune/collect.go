@@ -16,7 +16,8 @@ import (
 )
 
 // live sets up a source that makes agent runs rather than finds them, if the block is one. What it makes lies in the
-// run folder, in the form of workflow_output.json, one file per collection run; from there on the run is like any other.
+// run folder, in the form of workflow_output.json, one file per collection run; from there on the run is like any
+// other.
 func (p *plan) live(block *config.Block) (in *inputs, err error) {
 	if p.Endpoint != "" {
 		if block, err = p.endpointOfFlags(); err != nil {
@@ -54,7 +55,8 @@ func (p *plan) endpointOfFlags() (*config.Block, error) {
 	}
 	cfg, keys := schema.New[endpoint.Config](), p.natKeys()
 	cfg.Endpoint, cfg.Timeout, cfg.Dataset = p.Endpoint, p.EndpointTimeout, p.Dataset
-	cfg.IDKey, cfg.QuestionKey, cfg.AnswerKey, cfg.TrajectoryKey = keys.IDKey, keys.QuestionKey, keys.AnswerKey, keys.TrajectoryKey
+	cfg.IDKey, cfg.QuestionKey, cfg.AnswerKey, cfg.TrajectoryKey = keys.IDKey, keys.QuestionKey, keys.AnswerKey,
+		keys.TrajectoryKey
 	if n := p.config.Eval.General.MaxConcurrency; n > 0 {
 		cfg.Concurrency = n
 	}
@@ -79,7 +81,8 @@ func (r *run) collect(ctx context.Context, in *inputs) error {
 		},
 	})
 	if err != nil && !errors.Is(err, context.Canceled) {
-		return exit.With(exit.Environment, fmt.Errorf("%w; `nat-go finetune resume %s` goes on where this stopped", err, r.plan.folder))
+		return exit.With(exit.Environment,
+			fmt.Errorf("%w; `nat-go finetune resume %s` goes on where this stopped", err, r.plan.folder))
 	}
 	in.paths = paths
 	if err := in.identify(ctx); err != nil {

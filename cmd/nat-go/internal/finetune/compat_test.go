@@ -101,7 +101,8 @@ func TestCompatGoesOnAfterAFailedCollectionRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(sum.DatasetDir, dataset.Trajectories)
-	if d := cmp.Diff([]string{"submitted.json", "trajectories.json", "trajectories_run1.json"}, dataFiles(t, dir)); d != "" {
+	if d := cmp.Diff([]string{"submitted.json", "trajectories.json", "trajectories_run1.json"}, dataFiles(t, dir)); d !=
+		"" {
 		t.Error(d)
 	}
 	if got := string(read(t, filepath.Join(dir, "trajectories_run1.json"))); !strings.Contains(got, `"run_id": "x_run2"`) {
@@ -123,7 +124,8 @@ func TestCompatEndsAtAFailedCollectionRun(t *testing.T) {
 	if d := cmp.Diff([]string{"trajectories.json"}, dataFiles(t, sum.DatasetDir)); d != "" {
 		t.Error(d)
 	}
-	if read(t, filepath.Join(sum.RunDir, "dpo_trajectory_builder_x_run0.jsonl")) == nil || read(t, filepath.Join(sum.RunDir, "collection_history.json")) == nil {
+	if read(t, filepath.Join(sum.RunDir, "dpo_trajectory_builder_x_run0.jsonl")) == nil ||
+		read(t, filepath.Join(sum.RunDir, "collection_history.json")) == nil {
 		t.Error("the progress files of the run before are missing")
 	}
 }
@@ -134,7 +136,13 @@ func TestCompatGroupsByTextOfID(t *testing.T) {
 	natFile(t, "in.json", natEntry("1", natStep("t", 0, "a", 1), natStep("t", 1, "b", 0.5)),
 		natEntry(`"1"`, natStep("u", 0, "c", 1), natStep("u", 1, "d", 0.5)), natEntry("2", natStep("t", 0, "e", 1), natStep("t", 1, "f", 0.5)))
 	natConfig(t, "num_runs: 1")
-	sum, err := Run(context.Background(), Request{ConfigFile: "config.yml", Compat: compat.NAT, DryRun: true, RunID: "x", From: []string{"in.json"}}, testEnv(t))
+	sum, err := Run(context.Background(), Request{
+		ConfigFile: "config.yml",
+		Compat:     compat.NAT,
+		DryRun:     true,
+		RunID:      "x",
+		From:       []string{"in.json"},
+	}, testEnv(t))
 	if err != nil {
 		t.Fatal(err)
 	}

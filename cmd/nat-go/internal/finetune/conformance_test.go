@@ -37,7 +37,8 @@ func testEnv(t *testing.T) Env {
 	}
 }
 
-// caseInputs are the inputs of a case, in the order of the collection runs. A run whose file is missing is a failed one.
+// caseInputs are the inputs of a case, in the order of the collection runs. A run whose file is missing is a failed
+// one.
 func caseInputs(t *testing.T, dir string) []string {
 	t.Helper()
 	names := []string{"input/workflow_output.json"}
@@ -72,7 +73,8 @@ func TestCompatIsNAT(t *testing.T) {
 				FinalStatus []struct{ Status string } `json:"final_status"`
 			}
 			text := bytes.ReplaceAll(read(t, "expected/metrics.json"), []byte("NaN"), []byte("null"))
-			text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("-Infinity"), []byte("null")), []byte("Infinity"), []byte("null"))
+			text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("-Infinity"), []byte("null")), []byte("Infinity"),
+				[]byte("null"))
 			if jerr := json.Unmarshal(text, &metrics); jerr != nil {
 				t.Fatal(jerr)
 			}
@@ -94,7 +96,9 @@ func TestCompatIsNAT(t *testing.T) {
 			}
 			wants, _ := filepath.Glob("expected/trajectories*.json")
 			for _, want := range append(wants, "expected/submitted.json") {
-				if want, got := read(t, want), read(t, filepath.Join(sum.DatasetDir, "nat_trajectories", filepath.Base(want))); !sameJSON(t, want, got) {
+				if want, got := read(t, want),
+					read(t, filepath.Join(sum.DatasetDir, "nat_trajectories", filepath.Base(want))); !sameJSON(t, want,
+					got) {
 					t.Errorf("%s differs", filepath.Base(string(want)))
 				}
 			}
@@ -130,7 +134,8 @@ func checkProgress(t *testing.T, sum *Summary) {
 	var lines []any
 	for k := range want.Builder {
 		var l map[string]any
-		if err := json.Unmarshal(read(t, filepath.Join(sum.RunDir, fmt.Sprintf("dpo_trajectory_builder_oracle_run%d.jsonl", k))), &l); err != nil {
+		if err := json.Unmarshal(read(t,
+			filepath.Join(sum.RunDir, fmt.Sprintf("dpo_trajectory_builder_oracle_run%d.jsonl", k))), &l); err != nil {
 			t.Fatal(err)
 		}
 		if c, ok := l["config"].(map[string]any); !ok || len(c) != 4 || c["ttc_step_name"] == nil {

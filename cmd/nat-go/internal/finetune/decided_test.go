@@ -36,13 +36,15 @@ func begunRun(t *testing.T, vars map[string]string) (runfolder.Folder, Env) {
 	if err := bench.Generate(&text, bench.Shape{Examples: 10, Turns: 2, Candidates: 4, Seed: 3}); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.WriteFile("in.json", text.Bytes(), 0o600), os.WriteFile("config.yml", []byte(decidedConfig), 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile("in.json", text.Bytes(), 0o600),
+		os.WriteFile("config.yml", []byte(decidedConfig), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	vars["TOKEN"] = "secret-of-the-hub"
 	env := testEnv(t)
 	env.Getenv = func(name string) (string, bool) { v, ok := vars[name]; return v, ok }
-	if _, err := Run(context.Background(), Request{ConfigFile: "config.yml", RunID: "r", DryRun: true}, env); err != nil {
+	if _, err := Run(context.Background(), Request{ConfigFile: "config.yml", RunID: "r", DryRun: true}, env); err !=
+		nil {
 		t.Fatal(err)
 	}
 	f := runfolder.Folder("out/r")
@@ -71,8 +73,11 @@ func TestResumeRefusesOtherSettings(t *testing.T) {
 		change func(t *testing.T, f runfolder.Folder, vars map[string]string, how *Again)
 		want   string // the name; empty: it goes on
 	}{
-		"nothing":    {func(*testing.T, runfolder.Folder, map[string]string, *Again) {}, ""},
-		"a variable": {func(_ *testing.T, _ runfolder.Folder, v map[string]string, _ *Again) { v["STRATEGY"] = "exhaustive" }, "trajectory_builders.moves.strategy"},
+		"nothing": {func(*testing.T, runfolder.Folder, map[string]string, *Again) {}, ""},
+		"a variable": {
+			func(_ *testing.T, _ runfolder.Folder, v map[string]string, _ *Again) { v["STRATEGY"] = "exhaustive" },
+			"trajectory_builders.moves.strategy",
+		},
 		"the file": {func(t *testing.T, f runfolder.Folder, _ map[string]string, _ *Again) {
 			replace(t, f.Config(), "max_pairs: 100", "max_pairs: 3")
 		}, "trainers.t.max_pairs"},
@@ -147,7 +152,8 @@ func TestDecidedHoldsNoValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Contains(text, []byte("trajectory_builders.moves.strategy")) || bytes.Contains(text, []byte("exhaustive")) {
+	if !bytes.Contains(text, []byte("trajectory_builders.moves.strategy")) ||
+		bytes.Contains(text, []byte("exhaustive")) {
 		t.Errorf("%s", text)
 	}
 	a, errA := f.ReadBegun()
@@ -221,7 +227,8 @@ func TestResumeOverridesWhatComesAfter(t *testing.T) {
 	if _, err := Resume(t.Context(), f, Again{}, env); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Resume(t.Context(), f, Again{Overrides: []string{"dataset.split.seed=9"}}, env); exit.Code(err) != exit.Usage ||
+	if _, err := Resume(t.Context(), f, Again{Overrides: []string{"dataset.split.seed=9"}}, env); exit.Code(err) !=
+		exit.Usage ||
 		!strings.Contains(err.Error(), "-o dataset.split.seed") {
 		t.Error(err)
 	}

@@ -76,14 +76,15 @@ func dataOf(t *testing.T, run string) map[string]string {
 	return out
 }
 
-// A run with a builder that works on tasks gives it tasks, whatever the order of the input; a builder of single examples
-// beside it makes the same records as alone; and a run that is interrupted anywhere ends with the same bytes.
+// A run with a builder that works on tasks gives it tasks, whatever the order of the input; a builder of single
+// examples beside it makes the same records as alone; and a run that is interrupted anywhere ends with the same bytes.
 func TestTasks(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("config.yml", []byte(taskConfig), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile("alone.yml", []byte(strings.Replace(taskConfig, "[best, moves]", "moves", 1)), 0o644); err != nil {
+	if err := os.WriteFile("alone.yml", []byte(strings.Replace(taskConfig, "[best, moves]", "moves", 1)), 0o644); err !=
+		nil {
 		t.Fatal(err)
 	}
 	from := writeTasks(t, ".", 3, 40)

@@ -100,12 +100,15 @@ func TestEveryFileOfARunIsVerified(t *testing.T) {
 			}
 		}
 	}
-	for _, extra := range []string{"records/more.log", "dataset/trl/extra.jsonl", "dataset/kto/train.jsonl", "batches/index.jsonl", "notes"} {
+	for _, extra := range []string{
+		"records/more.log", "dataset/trl/extra.jsonl", "dataset/kto/train.jsonl", "batches/index.jsonl", "notes",
+	} {
 		t.Run(extra, func(t *testing.T) {
 			copied := runfolder.Folder(filepath.Join(t.TempDir(), "r"))
 			path := filepath.Join(string(copied), filepath.FromSlash(extra))
 			err := os.CopyFS(string(copied), os.DirFS(string(whole)))
-			if err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o644)); err != nil {
+			if err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o644)); err !=
+				nil {
 				t.Fatal(err)
 			}
 			if r := verifyRun(t, copied); r.Errors == 0 {
@@ -124,7 +127,9 @@ func TestARunWithoutAManifestIsNotVerifiable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, manifest := range map[string]string{
-		"none": "", "no JSON": "{", "no hashes": strings.Replace(string(text), "\"files\": [\n    {\n      \"path\": \"co", "\"was\": [\n    {\n      \"path\": \"co", 1),
+		"none": "", "no JSON": "{",
+		"no hashes": strings.Replace(string(text), "\"files\": [\n    {\n      \"path\": \"co",
+			"\"was\": [\n    {\n      \"path\": \"co", 1),
 		"failed": strings.Replace(string(text), `"status": "completed"`, `"status": "failed"`, 1),
 	} {
 		t.Run(what, func(t *testing.T) {

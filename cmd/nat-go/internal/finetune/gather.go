@@ -186,7 +186,8 @@ func (b *building) tellBuilt() {
 	examples := b.books.Account(ledger.Source, unitExample).Out // In is known when all is read
 	b.tell(Progress{
 		Step: "build", Done: b.bytesRead(), Total: b.total, Unit: UnitByte,
-		Detail: fmt.Sprintf("%s, %s", ledger.Quantity(examples, unitExample), ledger.Quantity(int64(b.index.Len()), unitRecord)),
+		Detail: fmt.Sprintf("%s, %s", ledger.Quantity(examples, unitExample),
+			ledger.Quantity(int64(b.index.Len()), unitRecord)),
 	})
 }
 

@@ -23,14 +23,25 @@ func TestHintsExample(t *testing.T) {
 	}
 	out := t.TempDir()
 	t.Chdir(example)
-	sum, err := Run(context.Background(), Request{ConfigFile: "finetune.yml", DryRun: true, RunID: "r", OutputDir: out}, testEnv(t))
+	sum, err := Run(context.Background(), Request{
+		ConfigFile: "finetune.yml",
+		DryRun:     true,
+		RunID:      "r",
+		OutputDir:  out,
+	}, testEnv(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if sum.Counts.Records != 13 || sum.Counts.Kept != 13 {
 		t.Errorf("%+v", sum.Counts)
 	}
-	for reason, n := range map[ledger.Reason]int64{sdpo.TransientError: 1, sdpo.RepeatedFailure: 1, sdpo.NoRepair: 1, sdpo.NoErrorSite: 1, sdpo.NoSiteLeft: 1} {
+	for reason, n := range map[ledger.Reason]int64{
+		sdpo.TransientError:  1,
+		sdpo.RepeatedFailure: 1,
+		sdpo.NoRepair:        1,
+		sdpo.NoErrorSite:     1,
+		sdpo.NoSiteLeft:      1,
+	} {
 		if sum.Counts.Dropped[reason] != n {
 			t.Errorf("%d dropped for %s, want %d", sum.Counts.Dropped[reason], reason, n)
 		}
@@ -40,8 +51,11 @@ func TestHintsExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(map[string]int64{
-		"sites/schema/schema/knowable": 1, "sites/unknown_tool/schema/knowable": 1, "sites/arguments_not_json/rules/knowable": 2,
-	}, m.Counters["hints"], cmpopts.IgnoreMapEntries(func(name string, _ int64) bool { return !strings.HasPrefix(name, "sites/") })); d != "" {
+		"sites/schema/schema/knowable": 1, "sites/unknown_tool/schema/knowable": 1,
+		"sites/arguments_not_json/rules/knowable": 2,
+	}, m.Counters["hints"],
+		cmpopts.IgnoreMapEntries(func(name string, _ int64) bool { return !strings.HasPrefix(name, "sites/") })); d !=
+		"" {
 		t.Error(d)
 	}
 	for _, a := range m.Books {

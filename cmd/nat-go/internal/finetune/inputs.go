@@ -34,7 +34,8 @@ type inputs struct {
 	planned []source.Input       // with parts: what the plan knows the inputs by
 	open    func(ctx context.Context, path string, opt source.Options) (source.Source, error)
 
-	collect func(ctx context.Context, c source.Collection) ([]string, error) // makes the files before they are read; nil: they are there
+	// Makes the files before they are read; nil: they are there.
+	collect func(ctx context.Context, c source.Collection) ([]string, error)
 }
 
 // findInputs decides what is read: --from, else the sources section, else where NAT's evaluation wrote its output. A
@@ -313,7 +314,8 @@ func natOutput(e config.Eval) ([]string, error) {
 func (p *plan) natKeys() *nat.Config {
 	cfg := schema.New[nat.Config]()
 	if d := p.config.Eval.General.Dataset; d != nil {
-		cfg.IDKey, cfg.QuestionKey, cfg.AnswerKey, cfg.TrajectoryKey = d.IDKey, d.Structure.QuestionKey, d.Structure.GeneratedAnswerKey, d.Structure.TrajectoryKey
+		cfg.IDKey, cfg.QuestionKey, cfg.AnswerKey, cfg.TrajectoryKey = d.IDKey, d.Structure.QuestionKey,
+			d.Structure.GeneratedAnswerKey, d.Structure.TrajectoryKey
 	}
 	return &cfg
 }

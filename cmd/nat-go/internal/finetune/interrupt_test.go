@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
 
-// TestPipesAreLeft interrupts runs that wait for a pipe: one of which nobody writes, or one that stalls, as the input, the
-// configuration or the tokenizer. The run ends, and a run folder that was begun can be resumed.
+// TestPipesAreLeft interrupts runs that wait for a pipe: one of which nobody writes, or one that stalls, as the input,
+// the configuration or the tokenizer. The run ends, and a run folder that was begun can be resumed.
 func TestPipesAreLeft(t *testing.T) {
 	const config = "trajectory_builders: {m: {_type: dpo_traj_builder, ttc_step_name: s}}\n" +
 		"finetuning: {enabled: true, trajectory_builder: m, output_dir: out}\n"
@@ -21,10 +21,21 @@ func TestPipesAreLeft(t *testing.T) {
 		config string
 		stalls string // written to the pipe, which stays open; empty: nobody writes
 	}{
-		"input":               {req: Request{ConfigFile: "config.yml", From: []string{"pipe"}, Source: "candidates"}, config: config},
-		"input to be told":    {req: Request{ConfigFile: "config.yml", From: []string{"pipe"}}, config: config},
-		"input that stalls":   {req: Request{ConfigFile: "config.yml", From: []string{"pipe"}, Source: "candidates"}, config: config, stalls: candidatesOf("1", "0")},
-		"told, then stalls":   {req: Request{ConfigFile: "config.yml", From: []string{"pipe"}}, config: config, stalls: "{\"turn_id\":"},
+		"input": {
+			req:    Request{ConfigFile: "config.yml", From: []string{"pipe"}, Source: "candidates"},
+			config: config,
+		},
+		"input to be told": {req: Request{ConfigFile: "config.yml", From: []string{"pipe"}}, config: config},
+		"input that stalls": {
+			req:    Request{ConfigFile: "config.yml", From: []string{"pipe"}, Source: "candidates"},
+			config: config,
+			stalls: candidatesOf("1", "0"),
+		},
+		"told, then stalls": {
+			req:    Request{ConfigFile: "config.yml", From: []string{"pipe"}},
+			config: config,
+			stalls: "{\"turn_id\":",
+		},
 		"configuration":       {req: Request{ConfigFile: "pipe", From: []string{"in.jsonl"}}},
 		"configuration stops": {req: Request{ConfigFile: "pipe", From: []string{"in.jsonl"}}, stalls: "finetuning:\n"},
 		"tokenizer": {

@@ -80,7 +80,12 @@ func (r *run) openBuilder(ctx context.Context, started *processes, b config.Bloc
 	}
 	info, err := p.Builder(name)
 	if err != nil {
-		return nil, r.refuse([]finding.Finding{b.Report(finding.Finding{Code: config.CodePlugin, Severity: finding.Error, Message: err.Error()})})
+		return nil,
+			r.refuse(
+				[]finding.Finding{
+					b.Report(finding.Finding{Code: config.CodePlugin, Severity: finding.Error, Message: err.Error()}),
+				},
+			)
 	}
 	if err := r.checkUnit(b, info); err != nil {
 		return nil, err
@@ -177,7 +182,9 @@ func startProcesses(ctx context.Context, p *plan, env Env) (*processes, error) {
 	return ps, nil
 }
 
-func startPlugin(ctx context.Context, name string, configured []config.Plugin, lock *plugins.Lock, env Env) (*host.Plugin, error) {
+func startPlugin(
+	ctx context.Context, name string, configured []config.Plugin, lock *plugins.Lock, env Env,
+) (*host.Plugin, error) {
 	// Our own builders are trusted with more: to be NAT, a whole collection run is one group.
 	spec := host.Spec{
 		Name: name, Path: env.Self, Args: []string{builtin.ServeCommand}, OutputLimit: 1 << 30, Known: explain.Known,

@@ -57,7 +57,9 @@ func TestClockGoesBack(t *testing.T) {
 	other, _ := smallRun(t, func(_ *Request, env *Env) {
 		env.Now = func() time.Time { now = now.Add(-time.Hour); return now }
 	})
-	for _, name := range []string{"records/records.log", "dataset/trl/train.jsonl", "dataset/trl/rows.jsonl", "dropped.jsonl"} {
+	for _, name := range []string{
+		"records/records.log", "dataset/trl/train.jsonl", "dataset/trl/rows.jsonl", "dropped.jsonl",
+	} {
 		t.Run(name, func(t *testing.T) {
 			a, err := os.ReadFile(filepath.Join(dir, "out", "r", filepath.FromSlash(name)))
 			if err != nil {

@@ -58,7 +58,8 @@ func TestReaderHandsOnInOrder(t *testing.T) {
 	rd := readerOf(t, s, nil)
 	for i := range 30 {
 		got, err := rd.next(t.Context())
-		if err != nil || got.at.Row != int64(i+1) || got.at.Run != 1 || got.example.Run != 1 || len(got.drops) != 1 || got.drops[0].Run != 1 {
+		if err != nil || got.at.Row != int64(i+1) || got.at.Run != 1 || got.example.Run != 1 || len(got.drops) != 1 ||
+			got.drops[0].Run != 1 {
 			t.Fatalf("example %d: %+v, %v", i, got, err)
 		}
 	}
@@ -91,8 +92,8 @@ func TestReaderStaysWithinItsRoom(t *testing.T) {
 	rd.close()
 }
 
-// TestReaderPassesLargeExamples: one that is larger than what may wait goes through all the same, alone, also while the builders
-// are up and where a resumed run goes on late in a file.
+// TestReaderPassesLargeExamples: one that is larger than what may wait goes through all the same, alone, also while the
+// builders are up and where a resumed run goes on late in a file.
 func TestReaderPassesLargeExamples(t *testing.T) {
 	for _, resume := range []*source.Cursor{nil, {Row: 1, Offset: 10 << 30}} {
 		for _, size := range []int64{1, steadyBytes, steadyBytes + 1, aheadBytes - 1, aheadBytes + 1, 10 * aheadBytes} {
@@ -131,7 +132,8 @@ func TestReaderTellsDropsOfAnInputThatCannotBeOpened(t *testing.T) {
 	}
 }
 
-// TestReaderHoldsFewDrops: a file of nothing but drops takes no more memory than the list of them, and none goes uncounted.
+// TestReaderHoldsFewDrops: a file of nothing but drops takes no more memory than the list of them, and none goes
+// uncounted.
 func TestReaderHoldsFewDrops(t *testing.T) {
 	p := &inputs{paths: []string{"a"}, began: make([]source.Input, 1)}
 	const many = 3*listedDrops + 7
@@ -149,7 +151,8 @@ func TestReaderHoldsFewDrops(t *testing.T) {
 	for _, d := range got.drops {
 		n[d.Reason] += d.N()
 	}
-	if !errors.Is(err, io.EOF) || len(got.drops) > 2*(listedDrops+1)+1 || n[source.BadStep] != many || n[source.OtherStep] != 2*many {
+	if !errors.Is(err, io.EOF) || len(got.drops) > 2*(listedDrops+1)+1 || n[source.BadStep] != many ||
+		n[source.OtherStep] != 2*many {
 		t.Errorf("%d drops held, which count %v; %v", len(got.drops), n, err)
 	}
 }

@@ -59,8 +59,9 @@ type Env struct {
 	Findings func([]finding.Finding)          // told of what the configuration's check has to say
 	Leave    *jobs.Leave                      // a person's wish to leave, by signals; nil: never
 	Progress func(Progress)                   // told now and then how far the run is
-	Secrets  *secret.Values                   // told of every value that must not be shown, and never written; nil: none
-	Output   func([]byte)                     // given what a local trainer prints, while it is waited for
+	// Told of every value that must not be shown, and never written; nil: none.
+	Secrets *secret.Values
+	Output  func([]byte) // given what a local trainer prints, while it is waited for
 
 	Collating   func() (done func()) // called before token batches are made, which is work of another kind; nil: not
 	CommitBytes int64                // how many bytes of the record log a crash may cost; 0: the default

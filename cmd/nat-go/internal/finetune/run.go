@@ -64,7 +64,12 @@ func newRun(p *plan, env Env) *run {
 	return &run{
 		plan: p, env: env, books: b, history: compat.NewHistory(p.Compat, p.RunID, p.pairs(), env.Now), lock: p.lock,
 		made: &runfolder.Manifest{
-			NatGo: Version(), Log: recordlog.Version, RunID: p.RunID, Compat: p.Compat == compat.NAT, Rows: p.options, Counts: noCounts(),
+			NatGo:  Version(),
+			Log:    recordlog.Version,
+			RunID:  p.RunID,
+			Compat: p.Compat == compat.NAT,
+			Rows:   p.options,
+			Counts: noCounts(),
 		},
 		sum: &Summary{RunID: p.RunID, Status: runfolder.Failed, Chosen: p.chosen, Counts: noCounts()},
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// BenchmarkFirstRecord is the time from nothing to the first record of a built-in builder: what a run would wait for if it
-// had nothing else to do meanwhile.
+// BenchmarkFirstRecord is the time from nothing to the first record of a built-in builder: what a run would wait for if
+// it had nothing else to do meanwhile.
 func BenchmarkFirstRecord(b *testing.B) {
 	self, err := os.Executable()
 	if err != nil {
@@ -27,7 +27,11 @@ func BenchmarkFirstRecord(b *testing.B) {
 		{Step: "move", Turn: "t", Index: 1, Prompt: ttc.Prompt{Text: "p"}, Output: "bad"},
 	}}}}
 	for b.Loop() {
-		p, err := host.Start(b.Context(), host.Spec{Name: builtinPlugin, Path: self, Args: []string{builtin.ServeCommand}}, zerolog.Nop())
+		p, err := host.Start(b.Context(), host.Spec{
+			Name: builtinPlugin,
+			Path: self,
+			Args: []string{builtin.ServeCommand},
+		}, zerolog.Nop())
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -48,8 +52,8 @@ func BenchmarkFirstRecord(b *testing.B) {
 	}
 }
 
-// A plugin that does not start ends a run whose inputs are there; a run without inputs ends for want of them, and takes the
-// processes it had begun to start with it.
+// A plugin that does not start ends a run whose inputs are there; a run without inputs ends for want of them, and takes
+// the processes it had begun to start with it.
 func TestStartBeforeInputs(t *testing.T) {
 	t.Chdir(t.TempDir())
 	config := "plugins: {acme: {path: ./nothing}}\ntrajectory_builders: {m: {_type: acme/x}}\nfinetuning: {enabled: true, trajectory_builder: m, output_dir: out}\n"
@@ -60,9 +64,16 @@ func TestStartBeforeInputs(t *testing.T) {
 			}
 		})
 	}
-	for from, want := range map[string]string{"in.json": "plugin acme did not start: there is no file", "gone.json": "gone.json"} {
+	for from, want := range map[string]string{
+		"in.json":   "plugin acme did not start: there is no file",
+		"gone.json": "gone.json",
+	} {
 		t.Run(from, func(t *testing.T) {
-			sum, err := Run(context.Background(), Request{ConfigFile: "config.yml", From: []string{from}, Source: "workflow_output"}, testEnv(t))
+			sum, err := Run(context.Background(), Request{
+				ConfigFile: "config.yml",
+				From:       []string{from},
+				Source:     "workflow_output",
+			}, testEnv(t))
 			if err == nil || !strings.Contains(err.Error(), want) || sum == nil || sum.Status != runfolder.Failed {
 				t.Errorf("%s: %+v, %v", from, sum, err)
 			}

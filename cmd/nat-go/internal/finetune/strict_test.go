@@ -43,8 +43,14 @@ func TestStrictOnRecordedRuns(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Chdir(work)
-			sum, err := Run(context.Background(), Request{ConfigFile: "config.yml", DryRun: true, RunID: "r", From: caseInputs(t, dir)}, testEnv(t))
-			if code := exit.Code(err); failing[name] != 0 && code != failing[name] || code != exit.OK && code != exit.Failed && failing[name] == 0 {
+			sum, err := Run(context.Background(), Request{
+				ConfigFile: "config.yml",
+				DryRun:     true,
+				RunID:      "r",
+				From:       caseInputs(t, dir),
+			}, testEnv(t))
+			if code := exit.Code(err); failing[name] != 0 && code != failing[name] ||
+				code != exit.OK && code != exit.Failed && failing[name] == 0 {
 				t.Fatalf("exit %d: %v", code, err)
 			}
 			if err != nil && strings.Contains(err.Error(), "balance") {
@@ -52,7 +58,8 @@ func TestStrictOnRecordedRuns(t *testing.T) {
 			}
 			for reason, n := range want[name] {
 				if sum.Counts.Dropped[reason] != n {
-					t.Errorf("%d dropped for %s, want %d: %v", sum.Counts.Dropped[reason], reason, n, sum.Counts.Dropped)
+					t.Errorf("%d dropped for %s, want %d: %v", sum.Counts.Dropped[reason], reason, n,
+						sum.Counts.Dropped)
 				}
 			}
 			checkRows(t, filepath.Join(sum.DatasetDir, "customizer"))
@@ -74,7 +81,8 @@ func checkRows(t *testing.T, dir string) {
 			if err := json.Unmarshal(s.Bytes(), &raw); err != nil {
 				t.Fatal(err)
 			}
-			row.Prompt, row.Chosen, row.Rejected = raw["prompt"], raw["chosen_response"].(string), raw["rejected_response"].(string)
+			row.Prompt, row.Chosen, row.Rejected = raw["prompt"], raw["chosen_response"].(string),
+				raw["rejected_response"].(string)
 			if row.Chosen == row.Rejected {
 				t.Errorf("%s: chosen and rejected are both %q", name, row.Chosen)
 			}
@@ -101,20 +109,25 @@ func TestRepeatIsByteIdentical(t *testing.T) {
 	var first map[string]string
 	for _, id := range []string{"a", "b"} {
 		t.Run(id, func(t *testing.T) {
-			sum, err := Run(context.Background(), Request{ConfigFile: "finetune.yml", RunID: id, OutputDir: "o"}, testEnv(t))
+			sum, err := Run(context.Background(), Request{
+				ConfigFile: "finetune.yml",
+				RunID:      id,
+				OutputDir:  "o",
+			}, testEnv(t))
 			if err != nil {
 				t.Fatal(err)
 			}
 			got := map[string]string{}
 			for _, root := range []string{"dataset", "records", "dropped.jsonl"} {
-				err := filepath.WalkDir(filepath.Join(sum.RunDir, root), func(path string, e os.DirEntry, err error) error {
-					if err != nil || e.IsDir() || e.Name() == "begun.json" || e.Name() == "commit.json" {
-						return err
-					}
-					rel, _ := filepath.Rel(sum.RunDir, path)
-					got[rel] = string(read(t, path))
-					return nil
-				})
+				err := filepath.WalkDir(filepath.Join(sum.RunDir, root),
+					func(path string, e os.DirEntry, err error) error {
+						if err != nil || e.IsDir() || e.Name() == "begun.json" || e.Name() == "commit.json" {
+							return err
+						}
+						rel, _ := filepath.Rel(sum.RunDir, path)
+						got[rel] = string(read(t, path))
+						return nil
+					})
 				if err != nil {
 					t.Fatal(err)
 				}

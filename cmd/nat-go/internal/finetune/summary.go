@@ -65,15 +65,18 @@ func WriteSummary(w io.Writer, s *Summary, look Look) error {
 	if s.Chosen != "" {
 		look.line(&b, "", "chosen", s.Chosen)
 	}
-	fmt.Fprintf(&b, "  in       %s, %s\n", ledger.Quantity(c.Examples, "example"), ledger.Quantity(c.Candidates, "candidate"))
+	fmt.Fprintf(&b, "  in       %s, %s\n", ledger.Quantity(c.Examples, "example"),
+		ledger.Quantity(c.Candidates, "candidate"))
 	fmt.Fprintf(&b, "  records  %s made, %d kept\n", ledger.Quantity(c.Records, "record"), c.Kept)
 	for _, f := range s.Written {
-		fmt.Fprintf(&b, "  wrote    %s  %s\n", filepath.Join(s.DatasetDir, filepath.FromSlash(f.Path)), ledger.Quantity(f.Rows, "row"))
+		fmt.Fprintf(&b, "  wrote    %s  %s\n", filepath.Join(s.DatasetDir, filepath.FromSlash(f.Path)),
+			ledger.Quantity(f.Rows, "row"))
 	}
 	if s.Batches != nil {
 		for _, name := range slices.Sorted(maps.Keys(s.Batches.Counts)) {
 			n := s.Batches.Counts[name]
-			fmt.Fprintf(&b, "  batches  %-15s %s, %s, %s\n", name, ledger.Quantity(n.Batches, "batch"), ledger.Quantity(n.Rows, "row"), ledger.Quantity(n.Tokens, "token"))
+			fmt.Fprintf(&b, "  batches  %-15s %s, %s, %s\n", name, ledger.Quantity(n.Batches, "batch"),
+				ledger.Quantity(n.Rows, "row"), ledger.Quantity(n.Tokens, "token"))
 		}
 	}
 	writeSites(&b, s)
@@ -107,7 +110,8 @@ func writeJob(b *strings.Builder, s *Summary) {
 func writeSites(b *strings.Builder, s *Summary) {
 	for _, name := range slices.Sorted(maps.Keys(s.Sites)) {
 		if p := strings.Split(name, "/"); len(p) == 3 {
-			fmt.Fprintf(b, "  sites    %-18s %s, hints by %s (%s)\n", p[0], ledger.Quantity(s.Sites[name], "site"), p[1], p[2])
+			fmt.Fprintf(b, "  sites    %-18s %s, hints by %s (%s)\n", p[0], ledger.Quantity(s.Sites[name], "site"),
+				p[1], p[2])
 		}
 	}
 	if s.Batches == nil {
@@ -116,7 +120,10 @@ func writeSites(b *strings.Builder, s *Summary) {
 	for _, x := range []struct {
 		what string
 		n    map[string]int64
-	}{{"sampled by the model to be trained", s.Batches.Stats.OnPolicy}, {"tool-call arguments as sampled", s.Batches.Stats.Args}} {
+	}{
+		{"sampled by the model to be trained", s.Batches.Stats.OnPolicy},
+		{"tool-call arguments as sampled", s.Batches.Stats.Args},
+	} {
 		total, parts := int64(0), []string(nil)
 		for _, n := range x.n {
 			total += n

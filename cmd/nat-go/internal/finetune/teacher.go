@@ -20,7 +20,8 @@ import (
 
 // vocabularyProbes are texts whose ids tell vocabularies apart: words, spaces, numbers, code, other scripts.
 var vocabularyProbes = []string{
-	"The quick brown fox jumps over 13 lazy dogs.", "  indented\n\tcode(x) => {\"key\": [1, 2.5e-3]}", "Größenordnung, наука, 知識, 🦊",
+	"The quick brown fox jumps over 13 lazy dogs.", "  indented\n\tcode(x) => {\"key\": [1, 2.5e-3]}",
+	"Größenordnung, наука, 知識, 🦊",
 }
 
 // probes are the texts with their ids in the tokenizer.
@@ -55,8 +56,18 @@ func newTeacher(
 		v.Probes = append(v.Probes, teacher.Probe(p))
 	}
 	return teacher.New(teacher.Options{
-		Name: s.Name, Endpoint: s.Endpoint, Protocol: s.Protocol, Model: s.Model, APIKey: s.APIKey.Reveal(), TopK: c.TopK,
-		Concurrency: c.Concurrency, Timeout: c.Timeout, MaxAnswer: c.MaxAnswer, Store: store, Vocabulary: v, Settled: settled,
+		Name:        s.Name,
+		Endpoint:    s.Endpoint,
+		Protocol:    s.Protocol,
+		Model:       s.Model,
+		APIKey:      s.APIKey.Reveal(),
+		TopK:        c.TopK,
+		Concurrency: c.Concurrency,
+		Timeout:     c.Timeout,
+		MaxAnswer:   c.MaxAnswer,
+		Store:       store,
+		Vocabulary:  v,
+		Settled:     settled,
 	})
 }
 
@@ -125,7 +136,11 @@ func (r *run) teach(
 		defer program.Close()
 		w.Weighing.WrongWay = c.Logits.WrongWay == "drop"
 		w.Weighing.Scoring = &teacher.Scoring{
-			Program: program, Command: c.Logits.Command, Fingerprint: tok.Fingerprint(), Store: r.plan.folder.Teacher(), Settled: r.scoring("site"),
+			Program:     program,
+			Command:     c.Logits.Command,
+			Fingerprint: tok.Fingerprint(),
+			Store:       r.plan.folder.Teacher(),
+			Settled:     r.scoring("site"),
 		}
 	}
 	rep, err := w.Run(ctx, r.plan.folder.Batches())
@@ -171,8 +186,12 @@ func newScorer(c *config.Teacher, tok *tokenizer.Tokenizer) (*scorer.Scorer, err
 		return nil, err
 	}
 	program, err := scorer.New(scorer.Options{
-		Command: c.Logits.Command, Memory: int64(c.Logits.Memory), Timeout: c.Logits.Timeout, StartTimeout: c.Logits.StartTimeout,
-		Probes: texts, Assume: c.Vocabulary == "assume",
+		Command:      c.Logits.Command,
+		Memory:       int64(c.Logits.Memory),
+		Timeout:      c.Logits.Timeout,
+		StartTimeout: c.Logits.StartTimeout,
+		Probes:       texts,
+		Assume:       c.Vocabulary == "assume",
 	})
 	if err != nil {
 		return nil, exit.Usagef("collator.teacher.logits: %w", err)

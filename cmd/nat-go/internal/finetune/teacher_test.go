@@ -115,7 +115,12 @@ func TestRunAsksTheTeacher(t *testing.T) {
 finetuning: {enabled: true, trajectory_builder: hints, output_dir: o}
 collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, batch_tokens: 8192, teacher: {endpoint: "` + server.URL + `", model: m, top_k: 3}}
 `
-	for name, content := range map[string][]byte{"tokenizer.json": bytesTokenizer(t), "tool.jinja": []byte(toolML), "t.yml": []byte(yaml), "in.jsonl": []byte(failedCall)} {
+	for name, content := range map[string][]byte{
+		"tokenizer.json": bytesTokenizer(t),
+		"tool.jinja":     []byte(toolML),
+		"t.yml":          []byte(yaml),
+		"in.jsonl":       []byte(failedCall),
+	} {
 		t.Run(name, func(t *testing.T) {
 			if err := os.WriteFile(name, content, 0o644); err != nil {
 				t.Fatal(err)
@@ -158,7 +163,11 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 		apart := make([]float32, columns*n)
 		apart[0] = 3
 		var b bytes.Buffer
-		if err := tensors.Write(&b, []tensors.Tensor{tensors.Of("student_logits", make([]float32, columns*n), n, columns), tensors.Of("teacher_logits", apart, n, columns)}, nil); err != nil {
+		if err := tensors.Write(&b,
+			[]tensors.Tensor{
+				tensors.Of("student_logits", make([]float32, columns*n), n, columns),
+				tensors.Of("teacher_logits", apart, n, columns),
+			}, nil); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(filepath.Join("dumps", name), b.Bytes(), 0o644); err != nil {
@@ -283,7 +292,8 @@ collator:
     {rollouts: true, top_k: 3, servers: [{name: large, endpoint: "%s", model: m, weight: 3}, {name: small, endpoint: "%s", model: m}]}}
 `
 	for name, content := range map[string]string{
-		"traces.jsonl": strings.Join(lines, "\n") + "\n", "calls.jinja": callML, "t.yml": fmt.Sprintf(yaml, largeURL, smallURL),
+		"traces.jsonl": strings.Join(lines, "\n") + "\n", "calls.jinja": callML,
+		"t.yml": fmt.Sprintf(yaml, largeURL, smallURL),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
@@ -352,7 +362,8 @@ collator:
 			}
 			if want := map[string]string{
 				"0": "teacher: the best 3 tokens at each position; trained tokens -0.716 nats on average (large -0.5, small -2)\n",
-				"1": "teacher: the best 5 tokens", "2": "teacher: none, as the task asks\n", "3": "teacher: none (teacher_bad_answer)\n",
+				"1": "teacher: the best 5 tokens", "2": "teacher: none, as the task asks\n",
+				"3": "teacher: none (teacher_bad_answer)\n",
 			}[task]; !strings.Contains(shown.String(), want) {
 				t.Errorf("%s: want %q in\n%s", m.Example, want, &shown)
 			}

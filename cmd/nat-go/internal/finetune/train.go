@@ -89,15 +89,19 @@ func (r *run) writeFinal(job *jobs.Job) error {
 
 // unsubmitted is the error of a run whose data set is complete but was not taken.
 func (r *run) unsubmitted(err error) error {
-	r.sum.Next = "the data set is complete and lies in " + r.plan.folder.Dataset() + "; `nat-go finetune resume " + string(r.plan.folder) + "` submits it"
+	r.sum.Next = "the data set is complete and lies in " + r.plan.folder.Dataset() + "; `nat-go finetune resume " +
+		string(r.plan.folder) + "` submits it"
 	return trainers.Exit(err)
 }
 
 // client opens the adapter that the data set is handed to.
 func (r *run) client() (*jobs.Client, error) {
-	c, err := newClient(r.plan.folder, r.plan.adapter, trainers.Env{Log: r.env.Log, Progress: func(p trainers.Progress) {
-		r.tell(Progress{Step: p.What, Done: p.Done, Total: p.Total, Unit: p.Unit})
-	}})
+	c, err := newClient(r.plan.folder, r.plan.adapter, trainers.Env{
+		Log: r.env.Log,
+		Progress: func(p trainers.Progress) {
+			r.tell(Progress{Step: p.What, Done: p.Done, Total: p.Total, Unit: p.Unit})
+		},
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +131,11 @@ func newClient(folder runfolder.Folder, block config.Block, env trainers.Env) (*
 func OpenJob(folder runfolder.Folder, j *jobs.Job, env Env) (*jobs.Client, error) {
 	block := filesAdapter
 	if j.Adapter != files.Type {
-		c, fs := config.Load(folder.Config(), config.Options{Types: builtin.Types(), Getenv: env.Getenv, Secrets: env.Secrets})
+		c, fs := config.Load(folder.Config(), config.Options{
+			Types:   builtin.Types(),
+			Getenv:  env.Getenv,
+			Secrets: env.Secrets,
+		})
 		about := config.Block{Section: "trainer_adapters", Name: j.Name}
 		if fs = about.Under(fs); c == nil || finding.Failed(fs) { // what else a run needs is nothing to its job
 			env.Findings(fs)
@@ -183,7 +191,11 @@ func (r *run) dataSet() trainers.DataSet {
 	for _, w := range r.made.Dataset {
 		f := trainers.Format{Dir: folder.Rel(folder.Format(w.Format))}
 		for _, file := range w.Files {
-			f.Files = append(f.Files, trainers.File{Path: runfolder.DatasetFile(file.Path, 0, "").Path, Kind: file.Kind, Split: file.Split})
+			f.Files = append(f.Files, trainers.File{
+				Path:  runfolder.DatasetFile(file.Path, 0, "").Path,
+				Kind:  file.Kind,
+				Split: file.Split,
+			})
 		}
 		d.Formats[w.Format] = f
 	}

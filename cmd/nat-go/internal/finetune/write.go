@@ -26,7 +26,8 @@ func (r *run) write(ctx context.Context, d *curate.Decisions) error {
 		return ctx.Err()
 	}
 	p := r.plan
-	if err := p.Compat.WriteTrajectories(p.folder.Format(dataset.Trajectories), p.folder.Records(), p.RunID, d); err != nil {
+	if err := p.Compat.WriteTrajectories(p.folder.Format(dataset.Trajectories), p.folder.Records(), p.RunID, d); err !=
+		nil {
 		return exit.Environmentf("can't write NAT's trajectories: %w", err)
 	}
 	kept, formats := d.Kept(), p.formats
@@ -34,10 +35,20 @@ func (r *run) write(ctx context.Context, d *curate.Decisions) error {
 		formats = nil // the pass over the log is still made: it lists what was dropped
 	}
 	written, err := dataset.Write(ctx, dataset.Spec{
-		Dir: p.folder.Dataset(), Log: p.folder.Records(), Decisions: d, Formats: formats, Options: p.options, Dropped: r.books.drop,
+		Dir:       p.folder.Dataset(),
+		Log:       p.folder.Records(),
+		Decisions: d,
+		Formats:   formats,
+		Options:   p.options,
+		Dropped:   r.books.drop,
 		Group: func(g *recordlog.Group) {
 			r.listDropped(g, d)
-			r.tell(Progress{Step: "write", Done: int64(g.First) + int64(len(g.Records)), Total: int64(d.Len()), Unit: unitRecord})
+			r.tell(Progress{
+				Step:  "write",
+				Done:  int64(g.First) + int64(len(g.Records)),
+				Total: int64(d.Len()),
+				Unit:  unitRecord,
+			})
 		},
 		Ready: r.know,
 	})

@@ -22,7 +22,8 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 	other, _ := Read(path)
 	for _, err := range []error{
-		one.Put(Mark{Record: a, Mark: Reject}), other.Put(Mark{Record: b, Mark: Approve, Note: "<good>"}), one.Put(Mark{Record: a}),
+		one.Put(Mark{Record: a, Mark: Reject}), other.Put(Mark{Record: b, Mark: Approve, Note: "<good>"}),
+		one.Put(Mark{Record: a}),
 		one.Put(Mark{Record: a, Note: "later"}),
 	} {
 		if err != nil {
@@ -102,7 +103,9 @@ func TestLaterMarkHolds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, ok := f.Get([16]byte{0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa}); !ok ||
+	if m, ok := f.Get([16]byte{
+		0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0xaa,
+	}); !ok ||
 		m.Mark != Approve {
 		t.Errorf("%+v", m)
 	}

@@ -16,9 +16,9 @@ const (
 	maxBesideBytes = 64 << 20
 )
 
-// Beside returns the SHA-256 of the files that belong to a script, by name: those in its folder with its own ending, such as
-// the *.py beside a main.py, which it may import. A compiled program has none, and neither has a script without an ending.
-// Modules in folders below, and installed packages, are not covered.
+// Beside returns the SHA-256 of the files that belong to a script, by name: those in its folder with its own ending,
+// such as the *.py beside a main.py, which it may import. A compiled program has none, and neither has a script without
+// an ending. Modules in folders below, and installed packages, are not covered.
 func Beside(path string) (map[string]string, error) {
 	ending := filepath.Ext(path)
 	if script, err := isScript(path); err != nil || !script || ending == "" {

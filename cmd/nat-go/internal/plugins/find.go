@@ -78,8 +78,8 @@ func Locate(c config.Plugin) (Found, error) {
 	return found, nil
 }
 
-// Sums are the checksums that a plugin is known by: of its program, with those of the files beside it that belong to it,
-// or of its Python package, with those of the package's files.
+// Sums are the checksums that a plugin is known by: of its program, with those of the files beside it that belong to
+// it, or of its Python package, with those of the package's files.
 func Sums(ctx context.Context, spec host.Spec) (sum string, files map[string]string, err error) {
 	if spec.Module != "" {
 		return spec.ModuleFiles(ctx)

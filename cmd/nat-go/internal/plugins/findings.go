@@ -17,7 +17,13 @@ func Findings(fs []host.Finding) (out []finding.Finding) {
 		if code == "" {
 			code = config.CodeRefused
 		}
-		out = append(out, finding.Finding{Pointer: f.Pointer, Code: code, Severity: severity, Message: f.Message, Fix: f.Fix})
+		out = append(out, finding.Finding{
+			Pointer:  f.Pointer,
+			Code:     code,
+			Severity: severity,
+			Message:  f.Message,
+			Fix:      f.Fix,
+		})
 	}
 	return out
 }

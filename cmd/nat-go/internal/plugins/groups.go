@@ -18,7 +18,9 @@ import (
 
 // Groups reads up to most examples of a file (0: all) as `finetune run --from` does, by the same sources under their
 // defaults, and groups them as a builder asks. Drops are what the source left out.
-func Groups(ctx context.Context, sources []source.Factory, path string, info host.BuilderInfo, most int) (groups []*ttc.Group, drops []ledger.Drop, err error) {
+func Groups(
+	ctx context.Context, sources []source.Factory, path string, info host.BuilderInfo, most int,
+) (groups []*ttc.Group, drops []ledger.Drop, err error) {
 	h, err := detect.ReadHead(ctx, path)
 	if err != nil {
 		return nil, nil, err
@@ -30,7 +32,10 @@ func Groups(ctx context.Context, sources []source.Factory, path string, info hos
 	f := found.Source
 	config := f.New()
 	schema.Defaults(config)
-	s, err := f.Open(ctx, config, path, source.Options{Raw: info.RawSteps, Drop: func(d ledger.Drop) { drops = append(drops, d) }})
+	s, err := f.Open(ctx, config, path, source.Options{
+		Raw:  info.RawSteps,
+		Drop: func(d ledger.Drop) { drops = append(drops, d) },
+	})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -139,7 +139,11 @@ func (l *Lock) Check(name string, p *host.Plugin) error {
 	}
 	e, now := l.Plugins[name], describe(p)
 	for _, c := range []struct{ what, locked, now string }{
-		{"version", e.Version, now.Version}, {"protocol", e.Protocol, now.Protocol}, {"schema digest", e.Schema, now.Schema},
+		{"version", e.Version, now.Version}, {"protocol", e.Protocol, now.Protocol}, {
+			"schema digest",
+			e.Schema,
+			now.Schema,
+		},
 	} {
 		if c.locked != c.now {
 			return fmt.Errorf("plugin %s has %s %s; %s has %s: if the change is meant, run `nat-go plugins lock`", name, c.what, c.now, l.path, c.locked)
@@ -148,8 +152,8 @@ func (l *Lock) Check(name string, p *host.Plugin) error {
 	return nil
 }
 
-// Add locks a running plugin, whose program has the checksum sum, with the files beside it. Checksums of other platforms stay
-// while the version does.
+// Add locks a running plugin, whose program has the checksum sum, with the files beside it. Checksums of other
+// platforms stay while the version does.
 func (l *Lock) Add(spec host.Spec, p *host.Plugin, sum string, beside map[string]string) {
 	name := spec.Name
 	e := describe(p)
@@ -165,7 +169,11 @@ func (l *Lock) Add(spec host.Spec, p *host.Plugin, sum string, beside map[string
 }
 
 func describe(p *host.Plugin) *Entry {
-	e := &Entry{Version: p.Version(), Protocol: fmt.Sprintf("%d.%d", wire.ProtocolVersion, p.ProtocolMinor()), Builders: map[string]string{}}
+	e := &Entry{
+		Version:  p.Version(),
+		Protocol: fmt.Sprintf("%d.%d", wire.ProtocolVersion, p.ProtocolMinor()),
+		Builders: map[string]string{},
+	}
 	var lines []string
 	for _, b := range p.Describe() {
 		e.Builders[b.Name] = string(b.ConfigSchema)

@@ -150,7 +150,8 @@ func newGo(t *testing.T, name string) string {
 	return filepath.Join(dir, name)
 }
 
-// A new plugin in Go builds, passes all checks, and makes records; then it is locked, and a change is refused with the fix.
+// A new plugin in Go builds, passes all checks, and makes records; then it is locked, and a change is refused with the
+// fix.
 func TestNewGoAndLock(t *testing.T) {
 	binary := newGo(t, "my-pairs")
 	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // not before: the go command's cache lies there too
@@ -204,7 +205,8 @@ func TestNewGoAndLock(t *testing.T) {
 		t.Error(err)
 	}
 	configured[0].SHA256 = strings.Repeat("0", 64)
-	if _, err := Spec("acme", configured, lock); err == nil || !strings.Contains(err.Error(), "correct the one that is wrong") {
+	if _, err := Spec("acme", configured, lock); err == nil ||
+		!strings.Contains(err.Error(), "correct the one that is wrong") {
 		t.Error(err)
 	}
 	lock.Plugins["acme"].SHA256 = map[string]string{"plan9/mips": sum}
@@ -213,7 +215,8 @@ func TestNewGoAndLock(t *testing.T) {
 	}
 }
 
-// A new plugin in Python is the example under another name: under 40 lines with its test and its project file, and good.
+// A new plugin in Python is the example under another name: under 40 lines with its test and its project file, and
+// good.
 func TestNewPython(t *testing.T) {
 	dir, err := New(t.TempDir(), "my-best", "python", "", "")
 	if err != nil {
@@ -289,8 +292,10 @@ func TestFind(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, mode := range map[string]os.FileMode{
-		filepath.Join(folder, "nat-go-builder-one"): 0o755, filepath.Join(folder, "two"): 0o755, filepath.Join(onPath, "nat-go-builder-two"): 0o755,
-		filepath.Join(onPath, "nat-go-builder-three"): 0o755, filepath.Join(onPath, "nat-go-builder-four"): 0o644, filepath.Join(onPath, "other"): 0o755,
+		filepath.Join(folder, "nat-go-builder-one"): 0o755, filepath.Join(folder, "two"): 0o755,
+		filepath.Join(onPath, "nat-go-builder-two"):   0o755,
+		filepath.Join(onPath, "nat-go-builder-three"): 0o755, filepath.Join(onPath, "nat-go-builder-four"): 0o644,
+		filepath.Join(onPath, "other"): 0o755,
 	} {
 		t.Run(path, func(t *testing.T) {
 			if err := os.WriteFile(path, nil, mode); err != nil {
@@ -298,7 +303,14 @@ func TestFind(t *testing.T) {
 			}
 		})
 	}
-	for name, via := range map[string]string{"one": "plugin folder", "two": "plugin folder", "three": "PATH", "four": "", "other": "", "../one": ""} {
+	for name, via := range map[string]string{
+		"one":    "plugin folder",
+		"two":    "plugin folder",
+		"three":  "PATH",
+		"four":   "",
+		"other":  "",
+		"../one": "",
+	} {
 		t.Run(name, func(t *testing.T) {
 			found, err := Find(name, "")
 			if found.Via != via || (err == nil) != (via != "") {
@@ -319,7 +331,12 @@ func TestFind(t *testing.T) {
 }
 
 func TestReadLockRefuses(t *testing.T) {
-	for text, want := range map[string]string{"version: 7\n": "version 7", "verzion: 1\n": "can't be read", "version: 1\nplugins: {a: }\n": "is empty", "[": "can't be read"} {
+	for text, want := range map[string]string{
+		"version: 7\n":                 "version 7",
+		"verzion: 1\n":                 "can't be read",
+		"version: 1\nplugins: {a: }\n": "is empty",
+		"[":                            "can't be read",
+	} {
 		t.Run(text, func(t *testing.T) {
 			dir := t.TempDir()
 			if err := os.WriteFile(filepath.Join(dir, LockFile), []byte(text), 0o600); err != nil {

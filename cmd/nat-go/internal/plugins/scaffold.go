@@ -50,7 +50,8 @@ func New(dir, name, lang, replace, version string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if err := os.WriteFile(filepath.Join(out, rename.Replace(f)), []byte(rename.Replace(string(text))), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(out, rename.Replace(f)), []byte(rename.Replace(string(text))),
+			0o644); err != nil {
 			return "", err
 		}
 	}

@@ -14,7 +14,9 @@ import (
 )
 
 // Build takes groups through a builder.
-func Build(ctx context.Context, p *host.Plugin, builder string, settings []byte, groups []*ttc.Group) ([]host.Result, error) {
+func Build(
+	ctx context.Context, p *host.Plugin, builder string, settings []byte, groups []*ttc.Group,
+) ([]host.Result, error) {
 	return conformance.Build(ctx, p, builder, settings, groups)
 }
 
@@ -61,7 +63,8 @@ func (p printer) record(r builders.Record) error {
 	}
 	switch r := r.(type) {
 	case *builders.Preference:
-		out["prompt"], out["chosen"], out["rejected"], out["reward"] = p.show(r.Prompt), p.show(r.Chosen), p.show(r.Rejected), r.Reward
+		out["prompt"], out["chosen"], out["rejected"], out["reward"] = p.show(r.Prompt), p.show(r.Chosen),
+			p.show(r.Rejected), r.Reward
 	case *builders.Demonstration:
 		out["messages"], out["weight"] = p.show(r.Messages), r.Weight
 	case *builders.Rollout:

@@ -11,7 +11,8 @@ import (
 type encoder struct {
 	buf []byte
 
-	turn, score string // of the frame's last record: those of one turn stand together, and the names were a fifth of the log
+	// Of the frame's last record: those of one turn stand together, and the names were a fifth of the log.
+	turn, score string
 }
 
 func (e *encoder) uint(v uint64) { e.buf = binary.AppendUvarint(e.buf, v) }
@@ -65,7 +66,8 @@ func (e *encoder) floatPtr(p *float64) {
 
 var errShort = errors.New("the frame ends inside a value")
 
-// decoder reads them back. The first error sticks; values after it are zero. Strings and bytes share the frame's memory.
+// decoder reads them back. The first error sticks; values after it are zero. Strings and bytes share the frame's
+// memory.
 type decoder struct {
 	buf []byte
 	err error

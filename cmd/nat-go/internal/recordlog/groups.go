@@ -27,8 +27,8 @@ func Groups(dir string) iter.Seq2[*Group, error] {
 // groupsAhead is how many groups are read before they are asked for.
 const groupsAhead = 16
 
-// GroupsAhead is Groups for whoever keeps nothing of a group: it is valid until the next, whose memory it shares. Groups
-// are read while those before them are looked at.
+// GroupsAhead is Groups for whoever keeps nothing of a group: it is valid until the next, whose memory it shares.
+// Groups are read while those before them are looked at.
 func GroupsAhead(dir string) iter.Seq2[*Group, error] {
 	return func(yield func(*Group, error) bool) {
 		r, err := NewReader(dir)

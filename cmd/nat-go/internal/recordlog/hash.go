@@ -10,14 +10,15 @@ import (
 	"github.com/nat-go/nat-go/builders"
 )
 
-// Hash is a 128-bit xxh3 hash. It tells texts apart, it does not withstand an attacker: who can write the input can make
-// two of his own records look the same, and lose one of them, counted.
+// Hash is a 128-bit xxh3 hash. It tells texts apart, it does not withstand an attacker: who can write the input can
+// make two of his own records look the same, and lose one of them, counted.
 type Hash [16]byte
 
 // Hashes are what curation compares records by.
 type Hashes struct {
-	Content                  Hash // kind and all sides: what makes two records duplicates
-	Prompt, Chosen, Rejected Hash // of a Preference; Prompt of the others is that of their messages before the first assistant turn
+	Content Hash // kind and all sides: what makes two records duplicates
+	// Of a Preference; Prompt of the others is that of their messages before the first assistant turn.
+	Prompt, Chosen, Rejected Hash
 }
 
 // Hashes returns the hashes of every record of the group, each distinct text hashed once.
@@ -55,8 +56,9 @@ func (g *Group) Hashes() []Hashes {
 	return out
 }
 
-// appendOwn appends what, beside the messages, makes a record of one of these kinds what it is. Rollouts that say the same are
-// samples all the same: how often a model says it is what an advantage is about. So a rollout is one of its place.
+// appendOwn appends what, beside the messages, makes a record of one of these kinds what it is. Rollouts that say the
+// same are samples all the same: how often a model says it is what an advantage is about. So a rollout is one of its
+// place.
 func appendOwn(buf []byte, res *builders.Resolved) []byte {
 	e := encoder{buf: buf}
 	switch r := res.Record.(type) {

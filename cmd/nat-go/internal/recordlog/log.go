@@ -110,7 +110,14 @@ func Open(dir string) (*Writer, error) {
 		f.Close()
 		return nil, err
 	}
-	return &Writer{dir: dir, file: f, out: bufio.NewWriterSize(f, bufferBytes), state: c, synced: c.Bytes, sum: sum}, nil
+	return &Writer{
+		dir:    dir,
+		file:   f,
+		out:    bufio.NewWriterSize(f, bufferBytes),
+		state:  c,
+		synced: c.Bytes,
+		sum:    sum,
+	}, nil
 }
 
 // ReadCommit returns the last commit of the log in dir. Its error wraps fs.ErrNotExist where there is none.
@@ -201,7 +208,13 @@ func NewReader(dir string) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{file: f, in: bufio.NewReaderSize(f, bufferBytes), left: c.Bytes - int64(headerSize), offset: int64(headerSize), commit: c}
+	r := &Reader{
+		file:   f,
+		in:     bufio.NewReaderSize(f, bufferBytes),
+		left:   c.Bytes - int64(headerSize),
+		offset: int64(headerSize),
+		commit: c,
+	}
 	head := make([]byte, headerSize)
 	if _, err := io.ReadFull(r.in, head); err != nil || string(head[:len(magic)]) != magic {
 		f.Close()

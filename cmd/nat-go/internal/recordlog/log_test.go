@@ -21,22 +21,57 @@ func sample(t testing.TB, key string) *Group {
 	t.Helper()
 	yes, reward := true, 0.5
 	ex := &ttc.Example{
-		ID: key, Task: "t", Run: 1, Row: 7, File: "in.json", Offset: 99, Policy: "m", Fidelity: ttc.IDs, Gaps: ttc.ParsedArguments | ttc.RebuiltHistory,
-		Sampling: &ttc.Sampling{Temperature: 1, TopP: 0.9, Processed: true}, TeacherTopK: new(-1),
-		Tools: []chat.Tool{{Name: "f", Raw: json.Raw(`{"name":"f"}`)}},
+		ID:          key,
+		Task:        "t",
+		Run:         1,
+		Row:         7,
+		File:        "in.json",
+		Offset:      99,
+		Policy:      "m",
+		Fidelity:    ttc.IDs,
+		Gaps:        ttc.ParsedArguments | ttc.RebuiltHistory,
+		Sampling:    &ttc.Sampling{Temperature: 1, TopP: 0.9, Processed: true},
+		TeacherTopK: new(-1),
+		Tools:       []chat.Tool{{Name: "f", Raw: json.Raw(`{"name":"f"}`)}},
 		Candidates: []ttc.Candidate{
-			{Prompt: ttc.Prompt{Text: "p"}, Output: "good \xed\xa0\xbd"}, {Prompt: ttc.Prompt{Text: "p"}, Output: "bad"},
+			{Prompt: ttc.Prompt{Text: "p"}, Output: "good \xed\xa0\xbd"}, {
+				Prompt: ttc.Prompt{Text: "p"},
+				Output: "bad",
+			},
 		},
 		Graph: ttc.Graph{Nodes: []ttc.Node{
 			{Parent: -1, Message: chat.Message{Role: "user", Form: chat.Parts, Parts: []chat.Part{{Type: "text", Text: "q", Raw: json.Raw(`{}`)}}}},
 			{
-				Parent: 0, Sampled: ttc.Yes, Policy: "n", TokenIDs: []int32{1, -1}, LogProbs: []float32{-0.5, 0}, FinishReason: "stop",
+				Parent:       0,
+				Sampled:      ttc.Yes,
+				Policy:       "n",
+				TokenIDs:     []int32{1, -1},
+				LogProbs:     []float32{-0.5, 0},
+				FinishReason: "stop",
 				Message: chat.Message{
 					Role: "assistant", Form: chat.Null, Reasoning: "r", ReasoningKey: "thinking",
-					ToolCalls: []chat.ToolCall{{ID: "1", Type: "function", Name: "f", Arguments: "{", AsObject: true, Extra: []chat.Member{{Key: "k", Value: json.Raw("1")}}}},
+					ToolCalls: []chat.ToolCall{{
+						ID:        "1",
+						Type:      "function",
+						Name:      "f",
+						Arguments: "{",
+						AsObject:  true,
+						Extra:     []chat.Member{{Key: "k", Value: json.Raw("1")}},
+					}},
 				},
 			},
-			{Parent: 1, Error: &yes, Message: chat.Message{Role: "tool", Form: chat.Text, Text: "e", Name: "f", ToolCallID: "1", Extra: []chat.Member{{Key: "x", Value: json.Raw("null")}}}},
+			{
+				Parent: 1,
+				Error:  &yes,
+				Message: chat.Message{
+					Role:       "tool",
+					Form:       chat.Text,
+					Text:       "e",
+					Name:       "f",
+					ToolCallID: "1",
+					Extra:      []chat.Member{{Key: "x", Value: json.Raw("null")}},
+				},
+			},
 		}},
 	}
 	b := NewBuilder([]string{"moves", "hints"})
@@ -47,19 +82,40 @@ func sample(t testing.TB, key string) *Group {
 	walk := builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Last: 2}}
 	for _, r := range []builders.Record{
 		&builders.Preference{
-			Head: builders.Head{Turn: "1", Metadata: json.Raw(`{"a":1}`)}, Prompt: ref(builders.CandidatePrompt, 0),
-			Chosen: ref(builders.CandidateOutput, 0), Rejected: ref(builders.CandidateOutput, 1), Reward: 1, ScoreName: "s",
-			ChosenScore: 2, RejectedScore: 1, ChosenIndex: 3, RejectedIndex: -4, ChosenPolicy: "a", RejectedPolicy: "b",
+			Head:           builders.Head{Turn: "1", Metadata: json.Raw(`{"a":1}`)},
+			Prompt:         ref(builders.CandidatePrompt, 0),
+			Chosen:         ref(builders.CandidateOutput, 0),
+			Rejected:       ref(builders.CandidateOutput, 1),
+			Reward:         1,
+			ScoreName:      "s",
+			ChosenScore:    2,
+			RejectedScore:  1,
+			ChosenIndex:    3,
+			RejectedIndex:  -4,
+			ChosenPolicy:   "a",
+			RejectedPolicy: "b",
 		},
 		&builders.Preference{
-			Head: builders.Head{Turn: "1"}, Prompt: ref(builders.CandidatePrompt, 1), Chosen: ref(builders.CandidateOutput, 1),
-			Rejected: ref(builders.CandidateOutput, 0), ScoreName: "s",
+			Head:      builders.Head{Turn: "1"},
+			Prompt:    ref(builders.CandidatePrompt, 1),
+			Chosen:    ref(builders.CandidateOutput, 1),
+			Rejected:  ref(builders.CandidateOutput, 0),
+			ScoreName: "s",
 		},
 		&builders.Preference{
-			Head: builders.Head{Turn: "2"}, Prompt: ref(builders.CandidatePrompt, 1), Chosen: ref(builders.CandidateOutput, 1),
-			Rejected: ref(builders.CandidateOutput, 0), ScoreName: "other",
+			Head:      builders.Head{Turn: "2"},
+			Prompt:    ref(builders.CandidatePrompt, 1),
+			Chosen:    ref(builders.CandidateOutput, 1),
+			Rejected:  ref(builders.CandidateOutput, 0),
+			ScoreName: "other",
 		},
-		&builders.Demonstration{Messages: walk, Train: builders.TrainFlagged, Trained: []bool{false, true, false}, Weight: 1, Score: &reward},
+		&builders.Demonstration{
+			Messages: walk,
+			Train:    builders.TrainFlagged,
+			Trained:  []bool{false, true, false},
+			Weight:   1,
+			Score:    &reward,
+		},
 		&builders.Rollout{Messages: walk, Reward: &reward, Task: "t"},
 		&builders.Distillation{Messages: walk, Sites: []builders.Site{{
 			Call: 1, Result: 2, Tool: "f", Error: "tool_error", Hint: "h",
@@ -111,7 +167,13 @@ func TestLogGivesBackWhatWasWritten(t *testing.T) {
 			if got.First != uint64(i*len(want.Records)) {
 				t.Errorf("group %q begins at record %d, want %d", key, got.First, i*len(want.Records))
 			}
-			for _, p := range []struct{ got, want any }{{got.Key, want.Key}, {got.Records, want.Records}, {got.Drops, want.Drops}, {got.Accounts, want.Accounts}, {got.Counts, want.Counts}} {
+			for _, p := range []struct{ got, want any }{
+				{got.Key, want.Key},
+				{got.Records, want.Records},
+				{got.Drops, want.Drops},
+				{got.Accounts, want.Accounts},
+				{got.Counts, want.Counts},
+			} {
 				if d := cmp.Diff(p.want, p.got); d != "" {
 					t.Errorf("group %q (-want +got):\n%s", key, d)
 				}
@@ -132,12 +194,20 @@ func TestEqualTextsAreKeptOnce(t *testing.T) {
 func TestEqualRolloutsOfTwoTrialsAreTwoSamples(t *testing.T) {
 	var examples []*ttc.Example
 	for row, trial := range []string{"a", "b"} {
-		examples = append(examples, &ttc.Example{ID: "e", Trial: trial, Row: int64(row), Graph: ttc.Chain([]chat.Message{{Role: "user", Form: chat.Text, Text: "q"}}, ttc.Yes)})
+		examples = append(examples, &ttc.Example{
+			ID:    "e",
+			Trial: trial,
+			Row:   int64(row),
+			Graph: ttc.Chain([]chat.Message{{Role: "user", Form: chat.Text, Text: "q"}}, ttc.Yes),
+		})
 	}
 	b := NewBuilder([]string{"x"})
 	b.Begin(&ttc.Group{Key: "g", Examples: examples})
 	for i := range examples {
-		if err := b.Record(0, &builders.Rollout{Head: builders.Head{Example: i}, Messages: builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: i}}}); err != nil {
+		if err := b.Record(0, &builders.Rollout{
+			Head:     builders.Head{Example: i},
+			Messages: builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: i}},
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -149,7 +219,8 @@ func TestEqualRolloutsOfTwoTrialsAreTwoSamples(t *testing.T) {
 func TestBadReferenceAddsNothing(t *testing.T) {
 	b := NewBuilder([]string{"x"})
 	b.Begin(&ttc.Group{Key: "g", Examples: []*ttc.Example{{ID: "a"}}})
-	err := b.Record(0, &builders.Preference{Prompt: builders.Content{Ref: builders.Ref{Part: builders.CandidatePrompt, Candidate: 3}}})
+	err := b.Record(0,
+		&builders.Preference{Prompt: builders.Content{Ref: builders.Ref{Part: builders.CandidatePrompt, Candidate: 3}}})
 	if err == nil || len(b.Group().Records) != 0 {
 		t.Errorf("err %v, %d records", err, len(b.Group().Records))
 	}

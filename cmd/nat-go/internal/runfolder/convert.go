@@ -12,8 +12,8 @@ import (
 // converting begins the command of whoever writes formats to a run that is complete.
 const converting = "dataset convert"
 
-// LockToConvert locks a complete run to write formats of its data set. Where a conversion was left in the middle, it has to
-// be done again first: these formats have to have all that were written then.
+// LockToConvert locks a complete run to write formats of its data set. Where a conversion was left in the middle, it
+// has to be done again first: these formats have to have all that were written then.
 func (f Folder) LockToConvert(formats []string) (*Lock, error) {
 	command := converting
 	for _, name := range formats {

@@ -47,13 +47,15 @@ func (d *Decided) Changed(now *Decided) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// Accept takes names off the changed ones, a name with all that lies below it, and returns those left, and the names that
-// nothing changed of.
+// Accept takes names off the changed ones, a name with all that lies below it, and returns those left, and the names
+// that nothing changed of.
 func Accept(changed, accept []string) (left, idle []string) {
 	left = changed
 	for _, a := range accept {
 		before := len(left)
-		left = slices.DeleteFunc(slices.Clone(left), func(name string) bool { return name == a || strings.HasPrefix(name, a+".") })
+		left = slices.DeleteFunc(slices.Clone(left), func(name string) bool {
+			return name == a || strings.HasPrefix(name, a+".")
+		})
 		if len(left) == before {
 			idle = append(idle, a)
 		}

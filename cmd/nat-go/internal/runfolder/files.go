@@ -28,8 +28,8 @@ func DatasetFile(path string, bytes int64, xxh3 string) File {
 	return File{f.Rel(filepath.Join(f.Dataset(), filepath.FromSlash(path))), bytes, xxh3}
 }
 
-// living reports whether a path is of what changes after the run is complete: the lock, the job's journal, what the trainer
-// writes; and the manifest, which can't hold its own hash.
+// living reports whether a path is of what changes after the run is complete: the lock, the job's journal, what the
+// trainer writes; and the manifest, which can't hold its own hash.
 func (f Folder) living(rel string) bool {
 	switch f.path(filepath.FromSlash(rel)) {
 	case f.Manifest(), f.lockFile(), f.Job(), f.Trainer():
@@ -38,9 +38,9 @@ func (f Folder) living(rel string) bool {
 	return false
 }
 
-// Walk calls do for everything of the folder that the manifest speaks for, by its path in it. Links are not followed. Of
-// temporary files see Temporaries. The teacher's answers, of which there may be millions, go as one: a path that ends in a
-// slash.
+// Walk calls do for everything of the folder that the manifest speaks for, by its path in it. Links are not followed.
+// Of temporary files see Temporaries. The teacher's answers, of which there may be millions, go as one: a path that
+// ends in a slash.
 func (f Folder) Walk(do func(rel string, info fs.FileInfo) error) error {
 	return filepath.WalkDir(string(f), func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -81,8 +81,8 @@ func (f Folder) Temporaries() (n int, err error) {
 	return n, err
 }
 
-// Sum reads a file of the folder and says what is in it. A path that ends in a slash is a folder: all its files count, by
-// name and content.
+// Sum reads a file of the folder and says what is in it. A path that ends in a slash is a folder: all its files count,
+// by name and content.
 func (f Folder) Sum(rel string) (File, error) {
 	if strings.HasSuffix(rel, "/") {
 		return f.sumTree(rel)
@@ -135,8 +135,8 @@ func Digest(h *xxh3.Hasher) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Sums lists the files of the run, by path. Those that were hashed as they were written are not read again; one that has
-// another size now was changed meanwhile.
+// Sums lists the files of the run, by path. Those that were hashed as they were written are not read again; one that
+// has another size now was changed meanwhile.
 func (l *Lock) Sums(known []File) ([]File, error) {
 	by := map[string]File{}
 	for _, k := range known {

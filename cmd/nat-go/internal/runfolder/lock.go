@@ -26,7 +26,8 @@ type Holder struct {
 }
 
 func (h *Holder) String() string {
-	return fmt.Sprintf("`nat-go %s` (process %d on %s, since %s)", h.Command, h.Process, h.Host, h.Since.Format(time.DateTime))
+	return fmt.Sprintf("`nat-go %s` (process %d on %s, since %s)", h.Command, h.Process, h.Host,
+		h.Since.Format(time.DateTime))
 }
 
 // Lock is the right to write to a run folder: everything that writes to one holds it. It ends with the process, however
@@ -190,8 +191,8 @@ func (l *Lock) Check() error {
 	return exit.Environmentf("the run folder %s was removed or replaced while nat-go worked in it: make the run again", l.Folder)
 }
 
-// Unfinished leaves word, for whoever takes the lock next, that the work was left in the middle, as if the process had died
-// here.
+// Unfinished leaves word, for whoever takes the lock next, that the work was left in the middle, as if the process had
+// died here.
 func (l *Lock) Unfinished() { l.keep = true }
 
 // Finished takes that back. What another left in the middle is done now, too.
@@ -231,8 +232,8 @@ func (f Folder) LeftBy() (*Holder, error) {
 	return h, readErr
 }
 
-// Create makes the folder and locks it: two runs never share one. A folder that exists is refused untouched, unless a run
-// died in it before it had begun: it holds nothing then that resume could go on with.
+// Create makes the folder and locks it: two runs never share one. A folder that exists is refused untouched, unless a
+// run died in it before it had begun: it holds nothing then that resume could go on with.
 func (f Folder) Create(command string) (*Lock, error) {
 	if err := f.refuseUsed(); err != nil {
 		return nil, err
@@ -281,8 +282,8 @@ func (f Folder) refuseUsed() error {
 // Locked says whether somebody has ever locked the folder.
 func (f Folder) Locked() bool { return Has(f.lockFile()) }
 
-// Used says whether the folder is there and holds more than a run that dies before it begins leaves behind: its lock, its
-// configuration, an empty record folder. A folder without our lock is somebody's, whatever it holds.
+// Used says whether the folder is there and holds more than a run that dies before it begins leaves behind: its lock,
+// its configuration, an empty record folder. A folder without our lock is somebody's, whatever it holds.
 func (f Folder) Used() (bool, error) {
 	top, err := os.ReadDir(string(f))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(top) == 0 {
@@ -313,8 +314,8 @@ func (f Folder) Used() (bool, error) {
 	return false, err
 }
 
-// Sweep removes the temporary files that a command left which was killed here. What the trainer and the agent's own program
-// write is theirs: their folders are not looked into.
+// Sweep removes the temporary files that a command left which was killed here. What the trainer and the agent's own
+// program write is theirs: their folders are not looked into.
 func (l *Lock) Sweep() error {
 	f := l.Folder
 	for _, t := range []struct {

@@ -215,8 +215,8 @@ type Update struct {
 }
 
 // AddFormats makes the manifest that has these formats in the place of what it has of them, and their files. All else
-// stays as it is, also what this version doesn't know. It is on disk, for Commit to give it its name: a disk that is full
-// is found before the formats' own files get theirs.
+// stays as it is, also what this version doesn't know. It is on disk, for Commit to give it its name: a disk that is
+// full is found before the formats' own files get theirs.
 func (l *Lock) AddFormats(formats []Written, files []File) (*Update, error) {
 	m, err := l.Folder.ReadManifest()
 	if err != nil {

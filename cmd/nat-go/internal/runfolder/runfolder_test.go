@@ -73,7 +73,8 @@ func TestSomebodysFolderStaysAsItIs(t *testing.T) {
 			write(t, f.path(name), "mine")
 		}
 		before := listing(t, string(f))
-		if _, err := f.Create("finetune run"); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "exists already") {
+		if _, err := f.Create("finetune run"); exit.Code(err) != exit.Usage ||
+			!strings.Contains(err.Error(), "exists already") {
 			t.Errorf("%v: %v", files, err)
 		}
 		if after := listing(t, string(f)); !slices.Equal(before, after) {
@@ -113,9 +114,13 @@ func TestSweepKeepsWhatIsNotOurs(t *testing.T) {
 	if err := os.Symlink(elsewhere, f.Batches()); err != nil {
 		t.Fatal(err)
 	}
-	gone := []string{f.path(left), filepath.Join(f.Records(), left), filepath.Join(f.Format("trl"), left), f.path("teacher", "ab", left)}
+	gone := []string{
+		f.path(left), filepath.Join(f.Records(), left), filepath.Join(f.Format("trl"), left),
+		f.path("teacher", "ab", left),
+	}
 	stay := []string{
-		filepath.Join(f.Trainer(), left), filepath.Join(f.Trainer(), ".tmp-checkpoint"), filepath.Join(f.Collected(), "run0", left),
+		filepath.Join(f.Trainer(), left), filepath.Join(f.Trainer(), ".tmp-checkpoint"),
+		filepath.Join(f.Collected(), "run0", left),
 		filepath.Join(elsewhere, left), f.path(".tmp-mine"),
 	}
 	for _, path := range append(gone, stay...) {
@@ -208,7 +213,8 @@ func TestLockSoonWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		if _, err := f.LockSoon(t.Context(), "b", time.Minute); !errors.As(err, new(*Busy)) || time.Since(began) < time.Minute {
+		if _, err := f.LockSoon(t.Context(), "b", time.Minute); !errors.As(err, new(*Busy)) ||
+			time.Since(began) < time.Minute {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -231,7 +237,8 @@ func TestFolderRemovedDuringTheRun(t *testing.T) {
 		"the folder": func(f Folder) error { return os.RemoveAll(string(f)) },
 		"moved away": func(f Folder) error { return os.Rename(string(f), string(f)+"-away") },
 		"replaced": func(f Folder) error {
-			return errors.Join(os.Rename(string(f), string(f)+"-away"), os.CopyFS(string(f), os.DirFS(string(f)+"-away")))
+			return errors.Join(os.Rename(string(f), string(f)+"-away"),
+				os.CopyFS(string(f), os.DirFS(string(f)+"-away")))
 		},
 		"the records":  func(f Folder) error { return os.RemoveAll(f.Records()) },
 		"the drops":    func(f Folder) error { return os.Remove(f.Dropped()) },
@@ -323,7 +330,8 @@ func TestAddFormats(t *testing.T) {
 	}
 	var order struct{ Zeta []json.RawMessage }
 	now, _ := os.ReadFile(f.Manifest())
-	if err := json.Unmarshal(now, &order); err != nil || string(order.Zeta[0]) != "1.0" || !strings.HasPrefix(string(now), "{\n  \"zeta\"") {
+	if err := json.Unmarshal(now, &order); err != nil || string(order.Zeta[0]) != "1.0" ||
+		!strings.HasPrefix(string(now), "{\n  \"zeta\"") {
 		t.Errorf("%.100s, %v", now, err)
 	}
 }
@@ -338,7 +346,8 @@ func TestConvertAfterOneThatWasKilled(t *testing.T) {
 	l.Unfinished()
 	l.Close()
 	for range 2 {
-		if _, err := f.LockToConvert([]string{"kto"}); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "was interrupted") {
+		if _, err := f.LockToConvert([]string{"kto"}); exit.Code(err) != exit.Usage ||
+			!strings.Contains(err.Error(), "was interrupted") {
 			t.Error(err)
 		}
 	}
@@ -354,7 +363,8 @@ func TestConvertAfterOneThatWasKilled(t *testing.T) {
 	if err := os.Remove(f.Manifest()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.LockToConvert([]string{"kto"}); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "finetune resume") {
+	if _, err := f.LockToConvert([]string{"kto"}); exit.Code(err) != exit.Usage ||
+		!strings.Contains(err.Error(), "finetune resume") {
 		t.Error(err)
 	}
 }

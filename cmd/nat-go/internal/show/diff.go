@@ -67,8 +67,8 @@ func words(s string) []string {
 	return out
 }
 
-// Diff marks the items that are not part of a longest common subsequence: inX and inY have an item for each of x and y. Beyond
-// a thousand edits all between the common beginning and the common end counts as different.
+// Diff marks the items that are not part of a longest common subsequence: inX and inY have an item for each of x and y.
+// Beyond a thousand edits all between the common beginning and the common end counts as different.
 func Diff[T comparable](x, y []T, inX, inY []bool) {
 	lo := 0
 	for lo < len(x) && lo < len(y) && x[lo] == y[lo] {
@@ -111,8 +111,8 @@ func Diff[T comparable](x, y []T, inX, inY []bool) {
 	}
 }
 
-// edits is the forward pass of Myers' algorithm. trace[d] holds, for each diagonal k, how far d edits reach in x; it has an
-// offset of d+1 so that both neighbours of the outermost diagonals exist.
+// edits is the forward pass of Myers' algorithm. trace[d] holds, for each diagonal k, how far d edits reach in x; it
+// has an offset of d+1 so that both neighbours of the outermost diagonals exist.
 func edits[T comparable](x, y []T) (trace [][]int, found bool) {
 	prev := []int{0, 0, 0}
 	for d := 0; d <= min(len(x)+len(y), maxEdits); d++ {
@@ -145,7 +145,8 @@ func join(w []string, differs []bool) []Piece {
 	var out []Piece
 	for i, s := range w {
 		d := differs[i]
-		if r, _ := utf8.DecodeRuneInString(s); !d && r != '\n' && unicode.IsSpace(r) && i > 0 && i+1 < len(w) && differs[i-1] && differs[i+1] {
+		if r, _ := utf8.DecodeRuneInString(s); !d && r != '\n' && unicode.IsSpace(r) && i > 0 && i+1 < len(w) &&
+			differs[i-1] && differs[i+1] {
 			d = true
 		}
 		if n := len(out); n > 0 && out[n-1].Differs == d {

@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// AppendJSON appends the view as one JSON object: title, facts, and the texts or messages. Texts keep lone surrogates, which
-// the standard library would replace.
+// AppendJSON appends the view as one JSON object: title, facts, and the texts or messages. Texts keep lone surrogates,
+// which the standard library would replace.
 func AppendJSON(b []byte, v View) []byte {
 	b = json.AppendASCII(append(b, `{"title":`...), v.Title)
 	b = append(b, `,"facts":[`...)

@@ -70,7 +70,8 @@ func TestAPairOnAWideScreen(t *testing.T) {
 		t.Errorf("no line\n%s\nin\n%s", line, got)
 	}
 	color := printed(t, pair, Options{Width: 100, Color: true})
-	line = "I take \x1b[32mthe centre\x1b[0m now." + strings.Repeat(" ", 48-22) + " │ I take \x1b[31ma corner\x1b[0m now."
+	line = "I take \x1b[32mthe centre\x1b[0m now." + strings.Repeat(" ", 48-22) +
+		" │ I take \x1b[31ma corner\x1b[0m now."
 	if !strings.Contains(color, line) {
 		t.Errorf("no line\n%q\nin\n%s", line, color)
 	}
@@ -80,7 +81,11 @@ func TestAConversation(t *testing.T) {
 	v := View{Title: "x", Messages: messages(
 		chat.Message{Role: "assistant", Form: chat.Null, Reasoning: "hm", ToolCalls: []chat.ToolCall{{ID: "c1", Name: "search", Arguments: `{"q": 1}`}}},
 		chat.Message{Role: "tool", Form: chat.Text, Text: "found", ToolCallID: "c1"},
-		chat.Message{Role: "user", Form: chat.Parts, Parts: []chat.Part{{Type: "text", Text: "look"}, {Type: "image_url"}}})}
+		chat.Message{
+			Role:  "user",
+			Form:  chat.Parts,
+			Parts: []chat.Part{{Type: "text", Text: "look"}, {Type: "image_url"}},
+		})}
 	got := printed(t, v, Options{Width: 60})
 	for _, want := range []string{"(thinks) hm", `→ search({"q": 1})  c1`, "tool (answers c1)", "found", "look\n    (image_url)"} {
 		if !strings.Contains(got, want) {
@@ -90,10 +95,17 @@ func TestAConversation(t *testing.T) {
 }
 
 func TestLongTextsAreShortened(t *testing.T) {
-	v := View{Title: "x", Prompt: text(strings.Repeat("line\n", 100)), Chosen: text(strings.Repeat("a\n", 100)), Rejected: text("a\n"), Pair: true}
+	v := View{
+		Title:    "x",
+		Prompt:   text(strings.Repeat("line\n", 100)),
+		Chosen:   text(strings.Repeat("a\n", 100)),
+		Rejected: text("a\n"),
+		Pair:     true,
+	}
 	for _, width := range []int{60, 120} {
 		short, full := printed(t, v, Options{Width: width}), printed(t, v, Options{Width: width, Full: true})
-		if strings.Count(short, "more lines; --full") != 2 || strings.Contains(full, "--full") || strings.Count(full, "line") != 100 {
+		if strings.Count(short, "more lines; --full") != 2 || strings.Contains(full, "--full") ||
+			strings.Count(full, "line") != 100 {
 			t.Errorf("%d columns:\n%s", width, short)
 		}
 	}
@@ -118,7 +130,14 @@ func TestNothingReachesTheTerminalAsAControl(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := string(rapid.SliceOf(rapid.Byte()).Draw(rt, "text"))
 		role := string(rapid.SliceOfN(rapid.Byte(), 0, 5).Draw(rt, "role"))
-		v := View{Title: s, Facts: []string{s}, Prompt: messages(chat.Message{Role: role, Form: chat.Text, Text: s, ToolCallID: s}), Chosen: text(s), Rejected: text("x"), Pair: true}
+		v := View{
+			Title:    s,
+			Facts:    []string{s},
+			Prompt:   messages(chat.Message{Role: role, Form: chat.Text, Text: s, ToolCallID: s}),
+			Chosen:   text(s),
+			Rejected: text("x"),
+			Pair:     true,
+		}
 		for _, r := range printed(t, v, Options{Width: rapid.SampledFrom([]int{1, 40, 120}).Draw(rt, "width")}) {
 			if terminal.Text(string(r)) != string(r) {
 				rt.Fatalf("%q got through", r)
@@ -179,7 +198,8 @@ func TestComparisonKeepsTheTexts(t *testing.T) {
 	for i := range far {
 		far[i] = fmt.Sprint("w", i)
 	}
-	if left, _, alike := Compare(strings.Join(far, " "), strings.Repeat("x ", 3*maxEdits)); alike || len(left) != 1 || left[0].Differs {
+	if left, _, alike := Compare(strings.Join(far, " "), strings.Repeat("x ", 3*maxEdits)); alike || len(left) != 1 ||
+		left[0].Differs {
 		t.Errorf("texts that have nothing in common: %d spans", len(left))
 	}
 }

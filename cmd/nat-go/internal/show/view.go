@@ -24,9 +24,11 @@ func Record(p dataset.Picked) View {
 	case *builders.Preference:
 		v.Pair = true
 		v.Facts = append(v.Facts, fmt.Sprintf("%s: chosen %.6g, rejected %.6g, margin %.6g (candidates %d and %d); reward %.6g",
-			scoreName(r.ScoreName), r.ChosenScore, r.RejectedScore, margin(r), r.ChosenIndex, r.RejectedIndex, r.Reward))
+			scoreName(r.ScoreName), r.ChosenScore, r.RejectedScore, margin(r), r.ChosenIndex, r.RejectedIndex,
+			r.Reward))
 		if r.ChosenPolicy != "" || r.RejectedPolicy != "" {
-			v.Facts = append(v.Facts, fmt.Sprintf("sampled by %s and %s", known(r.ChosenPolicy), known(r.RejectedPolicy)))
+			v.Facts = append(v.Facts,
+				fmt.Sprintf("sampled by %s and %s", known(r.ChosenPolicy), known(r.RejectedPolicy)))
 		}
 	case *builders.Demonstration:
 		v.Facts = append(v.Facts, fmt.Sprintf("weight %v, %s", r.Weight, number("score", r.Score)))

@@ -11,12 +11,12 @@ import (
 // Adapter hands data sets to a trainer. Methods make one attempt each; errors are *Error where the adapter knows what
 // trying again would do.
 type Adapter interface {
-	// Check finds out whether the trainer can be used: reachable, credentials accepted, what must exist beforehand exists
-	// (it is made where the config asks for that). It submits nothing.
+	// Check finds out whether the trainer can be used: reachable, credentials accepted, what must exist beforehand
+	// exists (it is made where the config asks for that). It submits nothing.
 	Check(ctx context.Context) error
-	// Submit hands over the data set and starts the job. The key is unique to this submission and the same each time it is
-	// tried again; what Submit makes on the way (data sets, uploads) is named after it, so that a second try overwrites
-	// rather than adds.
+	// Submit hands over the data set and starts the job. The key is unique to this submission and the same each time it
+	// is tried again; what Submit makes on the way (data sets, uploads) is named after it, so that a second try
+	// overwrites rather than adds.
 	Submit(ctx context.Context, data DataSet, idempotencyKey string) (JobRef, error)
 	// Status asks how the job goes.
 	Status(ctx context.Context, job JobRef) (JobStatus, error)

@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/internal/httpclient"
 )
 
-// Error is what came of a try to do something with a trainer. A request to a service ends in an httpclient.Error instead; AsError
-// reads either.
+// Error is what came of a try to do something with a trainer. A request to a service ends in an httpclient.Error
+// instead; AsError reads either.
 type Error struct {
 	Op  string // what was tried: "start the trainer"
 	Why string // what came of it: "exec: no such file"
@@ -54,7 +54,15 @@ func AsError(err error) (*Error, bool) {
 	case errors.As(err, &e):
 		return e, true
 	case errors.As(err, &h):
-		return &Error{Op: h.Op, Why: h.Why, Fix: h.Fix, Fault: h.Fault, Unsettled: h.Unsettled, RetryAfter: h.RetryAfter, Err: h}, true
+		return &Error{
+			Op:         h.Op,
+			Why:        h.Why,
+			Fix:        h.Fix,
+			Fault:      h.Fault,
+			Unsettled:  h.Unsettled,
+			RetryAfter: h.RetryAfter,
+			Err:        h,
+		}, true
 	}
 	return nil, false
 }

@@ -87,8 +87,8 @@ func (s *Server) URL() string {
 	return "http://" + host + "/?token=" + s.token
 }
 
-// known says whether a request's Host is this server's. A page that has its own name resolve to this address gives itself
-// away by that name, so addresses can be trusted where names can't.
+// known says whether a request's Host is this server's. A page that has its own name resolve to this address gives
+// itself away by that name, so addresses can be trusted where names can't.
 func (s *Server) known(host string) bool {
 	name, port, err := net.SplitHostPort(host)
 	if err != nil || port != s.port {

@@ -30,7 +30,12 @@ func main() {
 	if len(os.Args) > 1 {
 		how = strings.TrimPrefix(os.Args[1], "--how=")
 	}
-	info := builders.Info{Name: "best", Stability: "beta", Doc: "the best candidate of each turn", Kinds: []builders.Kind{builders.KindDemonstration}}
+	info := builders.Info{
+		Name:      "best",
+		Stability: "beta",
+		Doc:       "the best candidate of each turn",
+		Kinds:     []builders.Kind{builders.KindDemonstration},
+	}
 	name := "bad"
 	switch how {
 	case "handshake":
@@ -45,7 +50,8 @@ func main() {
 		if os.Getenv(wire.CookieName) == "" {
 			select {}
 		}
-	case "schema", "unknown-builder", "bad-config", "slow-consumer", "malformed", "cancellation", "version-skew", "drain", "shutdown", "validate", "parent-death":
+	case "schema", "unknown-builder", "bad-config", "slow-consumer", "malformed", "cancellation", "version-skew",
+		"drain", "shutdown", "validate", "parent-death":
 		serveOdd(sdk.Plugin{Name: name, Version: "1.0.0", Builders: []sdk.Factory{sdk.New(info, newBest)}})
 		return
 	}
@@ -81,7 +87,10 @@ func (b best) Build(_ context.Context, g *ttc.Group, out builders.Output) error 
 	case "kinds":
 		return errors.Join(b.build(g, out, 0), out.Record(&builders.Rollout{}))
 	case "references":
-		return errors.Join(b.build(g, out, 0), out.Record(demonstration(0, builders.Content{Ref: builders.Ref{Part: builders.CandidateOutput, Candidate: 99}})))
+		return errors.Join(b.build(g, out, 0),
+			out.Record(
+				demonstration(0, builders.Content{Ref: builders.Ref{Part: builders.CandidateOutput, Candidate: 99}}),
+			))
 	case "drops":
 		return errors.Join(b.build(g, out, 0), out.Drop(ledger.Drop{Detail: "why not"}))
 	case "pure": // the same first time in each process
@@ -114,7 +123,9 @@ func (b best) Build(_ context.Context, g *ttc.Group, out builders.Output) error 
 	case "unicode":
 		for e, ex := range g.Examples {
 			for i := range ex.Candidates {
-				if err := out.Record(demonstration(e, builders.Content{Text: strings.ToValidUTF8(ex.Candidates[i].Output, "\uFFFD")})); err != nil {
+				if err := out.Record(
+					demonstration(e, builders.Content{Text: strings.ToValidUTF8(ex.Candidates[i].Output, "\uFFFD")}),
+				); err != nil {
 					return err
 				}
 			}
@@ -142,7 +153,8 @@ func (b best) build(g *ttc.Group, out builders.Output, more float64) error {
 			if ex.Candidates[i].Score < b.Least {
 				continue
 			}
-			d := demonstration(e, builders.Content{Ref: builders.Ref{Part: builders.CandidateOutput, Example: e, Candidate: i}})
+			d := demonstration(e,
+				builders.Content{Ref: builders.Ref{Part: builders.CandidateOutput, Example: e, Candidate: i}})
 			d.Weight += more
 			if err := out.Record(d); err != nil {
 				return err
@@ -218,7 +230,9 @@ func (s *oddService) Validate(ctx context.Context, r *pb.ValidateRequest) (*pb.V
 		return &pb.ValidateResponse{}, nil
 	}
 	if how == "validate" && string(r.GetConfig()) == "{}" && s.said.Swap(true) {
-		return &pb.ValidateResponse{Findings: []*pb.Finding{{Message: "again?", Severity: pb.Severity_SEVERITY_WARNING}}}, nil
+		return &pb.ValidateResponse{
+			Findings: []*pb.Finding{{Message: "again?", Severity: pb.Severity_SEVERITY_WARNING}},
+		}, nil
 	}
 	return s.BuilderServer.Validate(ctx, r)
 }

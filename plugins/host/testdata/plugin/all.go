@@ -22,12 +22,43 @@ func (all) Build(_ context.Context, g *ttc.Group, out builders.Output) error {
 	score := 0.5
 	for _, r := range []builders.Record{
 		&builders.Distillation{Head: builders.Head{Turn: "d", Metadata: []byte(`{"x":NaN}`)}, Messages: span(leaves[0]), Sites: []builders.Site{
-			{Call: 1, CallSeq: 0, Result: 2, Target: builders.FailedTurn, Tool: "search", Error: "schema", Hint: "limit is a number", HintSource: "schema", HintKind: builders.Knowable},
-			{Call: 3, CallSeq: 1, Result: 4, Target: builders.NextTurn, Tool: "search", Error: "tool_error", Hint: "a\xed\xa0\x80b", HintSource: "success", HintKind: builders.Hindsight},
+			{
+				Call:       1,
+				CallSeq:    0,
+				Result:     2,
+				Target:     builders.FailedTurn,
+				Tool:       "search",
+				Error:      "schema",
+				Hint:       "limit is a number",
+				HintSource: "schema",
+				HintKind:   builders.Knowable,
+			},
+			{
+				Call:       3,
+				CallSeq:    1,
+				Result:     4,
+				Target:     builders.NextTurn,
+				Tool:       "search",
+				Error:      "tool_error",
+				Hint:       "a\xed\xa0\x80b",
+				HintSource: "success",
+				HintKind:   builders.Hindsight,
+			},
 		}},
 		&builders.Rollout{Messages: span(leaves[len(leaves)-1]), Reward: ex.Reward, Task: ex.Task},
-		&builders.Demonstration{Messages: builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: nodes(ex)}, Train: builders.TrainFlagged, Trained: make([]bool, len(ex.Graph.Nodes)), Weight: 1, Score: &score},
-		&builders.Preference{Prompt: builders.Content{Text: "p"}, Chosen: builders.Content{Text: "c"}, Rejected: builders.Content{Text: "r"}, Reward: 1},
+		&builders.Demonstration{
+			Messages: builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: nodes(ex)},
+			Train:    builders.TrainFlagged,
+			Trained:  make([]bool, len(ex.Graph.Nodes)),
+			Weight:   1,
+			Score:    &score,
+		},
+		&builders.Preference{
+			Prompt:   builders.Content{Text: "p"},
+			Chosen:   builders.Content{Text: "c"},
+			Rejected: builders.Content{Text: "r"},
+			Reward:   1,
+		},
 	} {
 		if err := out.Record(r); err != nil {
 			return err

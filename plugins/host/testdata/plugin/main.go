@@ -78,8 +78,16 @@ func main() {
 		}
 	}
 	sdk.Serve(sdk.Plugin{Name: "test", Version: "1.0.0", Builders: []sdk.Factory{
-		sdk.New(builders.Info{Name: "pairs", Stability: "stable", Kinds: []builders.Kind{builders.KindPreference}}, newPairs),
-		sdk.New(builders.Info{Name: "bulky", Stability: "stable", Kinds: []builders.Kind{builders.KindPreference, builders.KindDemonstration}}, newPairs),
+		sdk.New(builders.Info{
+			Name:      "pairs",
+			Stability: "stable",
+			Kinds:     []builders.Kind{builders.KindPreference},
+		}, newPairs),
+		sdk.New(builders.Info{
+			Name:      "bulky",
+			Stability: "stable",
+			Kinds:     []builders.Kind{builders.KindPreference, builders.KindDemonstration},
+		}, newPairs),
 		sdk.New(builders.Info{Name: "all", Stability: "stable", Unit: builders.UnitTask, Kinds: []builders.Kind{
 			builders.KindPreference, builders.KindDemonstration, builders.KindRollout, builders.KindDistillation,
 		}}, newAll),
@@ -130,9 +138,16 @@ func pair(g *ttc.Group, e, i int) *builders.Preference {
 		return builders.Content{Ref: builders.Ref{Part: p, Example: e, Candidate: i}}
 	}
 	return &builders.Preference{
-		Head: builders.Head{Example: e, Turn: a.Turn, Metadata: []byte(`{"pair":true}`)}, Prompt: ref(builders.CandidatePrompt, i),
-		Chosen: ref(builders.CandidateOutput, i), Rejected: ref(builders.CandidateOutput, i+1), Reward: a.Score - b.Score,
-		ScoreName: a.Step, ChosenScore: a.Score, RejectedScore: b.Score, ChosenIndex: a.Index, RejectedIndex: b.Index,
+		Head:          builders.Head{Example: e, Turn: a.Turn, Metadata: []byte(`{"pair":true}`)},
+		Prompt:        ref(builders.CandidatePrompt, i),
+		Chosen:        ref(builders.CandidateOutput, i),
+		Rejected:      ref(builders.CandidateOutput, i+1),
+		Reward:        a.Score - b.Score,
+		ScoreName:     a.Step,
+		ChosenScore:   a.Score,
+		RejectedScore: b.Score,
+		ChosenIndex:   a.Index,
+		RejectedIndex: b.Index,
 	}
 }
 
@@ -166,7 +181,10 @@ func misbehave(ctx context.Context, do string, g *ttc.Group, out builders.Output
 			time.Sleep(time.Millisecond)
 		}
 	case "bulk":
-		return out.Record(&builders.Demonstration{Weight: 1, Messages: builders.Content{Text: strings.Repeat("x", 1<<20)}})
+		return out.Record(&builders.Demonstration{
+			Weight:   1,
+			Messages: builders.Content{Text: strings.Repeat("x", 1<<20)},
+		})
 	case "hang with progress":
 		for {
 			sdk.Progress(ctx, 1, 2)
@@ -200,7 +218,10 @@ func misbehave(ctx context.Context, do string, g *ttc.Group, out builders.Output
 		write(2, strings.Repeat("e", 70_000)+"\n"+strings.Repeat("f", 600_000)+"\n")
 	case "too much output":
 		for i := 0; ; i++ {
-			d := &builders.Demonstration{Weight: 1, Messages: builders.Content{Text: fmt.Sprint(i, strings.Repeat("x", 1<<20))}}
+			d := &builders.Demonstration{
+				Weight:   1,
+				Messages: builders.Content{Text: fmt.Sprint(i, strings.Repeat("x", 1<<20))},
+			}
 			if err := out.Record(d); err != nil {
 				return err
 			}
@@ -220,11 +241,17 @@ func misbehave(ctx context.Context, do string, g *ttc.Group, out builders.Output
 			func(p *builders.Preference) { p.Metadata = []byte("1 2") },
 			func(p *builders.Preference) {
 				call := chat.ToolCall{Name: "f", Parsed: []byte(`{} {}`)}
-				p.Chosen = builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: []chat.Message{{Role: "assistant", ToolCalls: []chat.ToolCall{call}}}}
+				p.Chosen = builders.Content{
+					Ref:      builders.Ref{Part: builders.InlineMessages},
+					Messages: []chat.Message{{Role: "assistant", ToolCalls: []chat.ToolCall{call}}},
+				}
 			},
 			func(p *builders.Preference) {
 				call := chat.ToolCall{Name: "f", Parsed: []byte("{\"x\":\"\xff\"}")}
-				p.Chosen = builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: []chat.Message{{Role: "assistant", ToolCalls: []chat.ToolCall{call}}}}
+				p.Chosen = builders.Content{
+					Ref:      builders.Ref{Part: builders.InlineMessages},
+					Messages: []chat.Message{{Role: "assistant", ToolCalls: []chat.ToolCall{call}}},
+				}
 			},
 		} {
 			p := pair(g, 0, 0)

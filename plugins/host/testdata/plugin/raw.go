@@ -23,7 +23,9 @@ func serveRaw(packed bool) {
 	newServer := plugin.DefaultGRPCServer
 	if packed {
 		newServer = func(o []grpc.ServerOption) *grpc.Server {
-			return grpc.NewServer(append(o, grpc.RPCCompressor(bomb{}))...) //nolint:staticcheck // the only way to compress for who didn't ask
+			return grpc.NewServer(
+				append(o, grpc.RPCCompressor(bomb{}))...,
+			) //nolint:staticcheck // the only way to compress for who didn't ask
 		}
 	}
 	plugin.Serve(&plugin.ServeConfig{
@@ -63,7 +65,11 @@ func (r *raw) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) 
 }
 
 func (r *raw) Describe(context.Context, *pb.DescribeRequest) (*pb.DescribeResponse, error) {
-	return &pb.DescribeResponse{Name: "raw", Version: "1", Builders: []*pb.BuilderInfo{{Name: "pairs", Kinds: []pb.Kind{pb.Kind_KIND_PREFERENCE}}}}, nil
+	return &pb.DescribeResponse{
+		Name:     "raw",
+		Version:  "1",
+		Builders: []*pb.BuilderInfo{{Name: "pairs", Kinds: []pb.Kind{pb.Kind_KIND_PREFERENCE}}},
+	}, nil
 }
 
 func (r *raw) Validate(context.Context, *pb.ValidateRequest) (*pb.ValidateResponse, error) {
@@ -197,7 +203,8 @@ func (r *raw) answer(stream *within, group uint64, key string) error {
 			part.Part = 200
 		case "empty texts":
 			for i := uint32(0); ; i++ {
-				if err := stream.answer(&pb.ResultPart{Group: group, Part: i, Ends: make([]uint32, 1<<20)}); err != nil {
+				if err := stream.answer(&pb.ResultPart{Group: group, Part: i, Ends: make([]uint32, 1<<20)}); err !=
+					nil {
 					return err
 				}
 			}
@@ -223,7 +230,12 @@ func (r *raw) answer(stream *within, group uint64, key string) error {
 				for i := range sites {
 					sites[i] = none
 				}
-				parts = []*pb.ResultPart{{Group: group, Records: []*pb.Record{{Kind: &pb.Record_Distillation{Distillation: &pb.Distillation{Sites: sites}}}}}}
+				parts = []*pb.ResultPart{{
+					Group: group,
+					Records: []*pb.Record{
+						{Kind: &pb.Record_Distillation{Distillation: &pb.Distillation{Sites: sites}}},
+					},
+				}}
 			}
 			if err := stream.Send(&pb.BuildResponse{Parts: parts}); err != nil {
 				return err

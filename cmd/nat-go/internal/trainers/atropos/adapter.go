@@ -74,7 +74,14 @@ type info struct {
 }
 
 func (a *Adapter) get(ctx context.Context, op, path string, body any, v any) error {
-	req := httpclient.Request{Op: op, Method: http.MethodGet, Path: path, Accept: "application/json", Tries: 3, Harmless: true}
+	req := httpclient.Request{
+		Op:       op,
+		Method:   http.MethodGet,
+		Path:     path,
+		Accept:   "application/json",
+		Tries:    3,
+		Harmless: true,
+	}
 	if body != nil {
 		b, err := httpclient.JSON(body)
 		if err != nil {
@@ -166,7 +173,12 @@ func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string)
 		if _, ok := trainers.AsError(err); ok {
 			return trainers.JobRef{}, err
 		}
-		return trainers.JobRef{}, &trainers.Error{Op: "push the groups of run " + data.RunID, Why: err.Error(), Fault: trainers.Local, Err: err}
+		return trainers.JobRef{}, &trainers.Error{
+			Op:    "push the groups of run " + data.RunID,
+			Why:   err.Error(),
+			Fault: trainers.Local,
+			Err:   err,
+		}
 	}
 	l, err := a.load(data, key)
 	if err != nil {
@@ -181,9 +193,11 @@ func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string)
 			return fail(err)
 		}
 	}
-	a.env.Log.Info().Int("sent", l.Sent).Int("uncertain", l.Uncertain).Int("without_teacher", l.NoTeacher).Interface("left_out", l.Skipped).Msg("pushed the groups to Atropos")
+	a.env.Log.Info().Int("sent", l.Sent).Int("uncertain", l.Uncertain).Int("without_teacher", l.NoTeacher).
+		Interface("left_out", l.Skipped).Msg("pushed the groups to Atropos")
 	return trainers.JobRef{RunID: data.RunID, Backend: Backend, ID: l.EnvName, Metadata: map[string]string{
-		"env_id": strings.Trim(fmt.Sprint(append(l.Earlier, l.EnvID)), "[]"), "key": key, "groups": strconv.Itoa(l.Sent), "group_size": strconv.Itoa(l.GroupSize),
+		"env_id": strings.Trim(fmt.Sprint(append(l.Earlier, l.EnvID)), "[]"), "key": key,
+		"groups": strconv.Itoa(l.Sent), "group_size": strconv.Itoa(l.GroupSize),
 		"batch_size": strconv.Itoa(l.BatchSize), "left_out": leftOut(l.Skipped), "uncertain": strconv.Itoa(l.Uncertain),
 		"without_teacher": strconv.Itoa(l.NoTeacher),
 		"wandb_group":     l.Life.Group, "wandb_project": l.Life.Project, "step": strconv.FormatInt(l.Life.Step, 10),
@@ -220,16 +234,30 @@ func (a *Adapter) register(ctx context.Context, data trainers.DataSet, l *delive
 	}
 	if i.BatchSize%size != 0 {
 		return &trainers.Error{
-			Op: "register with Atropos", Why: fmt.Sprintf("groups of %d never fill the trainer's batches of %d", size, i.BatchSize),
-			Fix: "use a batch_size that is a multiple, or another group_size", Fault: trainers.Refused,
+			Op:    "register with Atropos",
+			Why:   fmt.Sprintf("groups of %d never fill the trainer's batches of %d", size, i.BatchSize),
+			Fix:   "use a batch_size that is a multiple, or another group_size",
+			Fault: trainers.Refused,
 		}
 	}
-	body, err := httpclient.JSON(map[string]any{"max_token_length": l.MaxLen, "desired_name": a.conf.Name, "weight": a.conf.Weight, "group_size": size})
+	body, err := httpclient.JSON(map[string]any{
+		"max_token_length": l.MaxLen,
+		"desired_name":     a.conf.Name,
+		"weight":           a.conf.Weight,
+		"group_size":       size,
+	})
 	if err != nil {
 		return err
 	}
 	for end := time.Now().Add(a.conf.StartTimeout); ; {
-		reply, err := a.api.Do(ctx, httpclient.Request{Op: "register with Atropos", Method: http.MethodPost, Path: "/register-env", Accept: "application/json", Body: body, Tries: 3})
+		reply, err := a.api.Do(ctx, httpclient.Request{
+			Op:     "register with Atropos",
+			Method: http.MethodPost,
+			Path:   "/register-env",
+			Accept: "application/json",
+			Body:   body,
+			Tries:  3,
+		})
 		if err != nil {
 			return err
 		}
@@ -242,7 +270,8 @@ func (a *Adapter) register(ctx context.Context, data trainers.DataSet, l *delive
 			return err
 		}
 		if answer.Status == "success" && answer.EnvID != nil && *answer.EnvID >= 0 {
-			if l.EnvID >= 0 && (*answer.EnvID <= l.EnvID || !now.continues(l.Life)) { // numbers only grow while a server runs
+			// Numbers only grow while a server runs.
+			if l.EnvID >= 0 && (*answer.EnvID <= l.EnvID || !now.continues(l.Life)) {
 				a.env.Log.Warn().Int("groups", l.Sent).Msg("the run-api was restarted since groups were pushed to it; they may be lost and are not pushed again")
 				l.Sent, l.Uncertain, l.Earlier = 0, l.Uncertain+l.Sent, nil
 			} else if l.EnvID >= 0 {
@@ -276,8 +305,13 @@ func (a *Adapter) life(ctx context.Context) (life, error) {
 		return life{}, err
 	}
 	reply, err := a.api.Do(ctx, httpclient.Request{
-		Op: "ask the run-api who its trainer is", Method: http.MethodGet, Path: "/wandb_info", Accept: "application/json", Tries: 3, Harmless: true,
-		OK: []int{http.StatusNotFound},
+		Op:       "ask the run-api who its trainer is",
+		Method:   http.MethodGet,
+		Path:     "/wandb_info",
+		Accept:   "application/json",
+		Tries:    3,
+		Harmless: true,
+		OK:       []int{http.StatusNotFound},
 	})
 	if err != nil {
 		return life{}, err
@@ -317,7 +351,8 @@ func (a *Adapter) restarted(ctx context.Context, job trainers.JobRef) (string, e
 		return "", nil //nolint:nilerr // pushed by a version that didn't note it
 	}
 	now, err := a.life(ctx)
-	if err != nil || now.continues(life{Group: job.Metadata["wandb_group"], Project: job.Metadata["wandb_project"], Step: step}) {
+	if err != nil ||
+		now.continues(life{Group: job.Metadata["wandb_group"], Project: job.Metadata["wandb_project"], Step: step}) {
 		return "", err
 	}
 	return "the run-api was restarted after the groups were pushed; what it had queued is lost", nil
@@ -328,7 +363,11 @@ func environments(op string, job trainers.JobRef) (ids []int64, err error) {
 	for field := range strings.FieldsSeq(job.Metadata["env_id"]) {
 		id, err := strconv.ParseInt(field, 10, 64)
 		if err != nil || id < 0 { // a negative number addresses another's
-			return nil, &trainers.Error{Op: op, Why: "the job reference holds no env_id that can be used", Fault: trainers.Local}
+			return nil, &trainers.Error{
+				Op:    op,
+				Why:   "the job reference holds no env_id that can be used",
+				Fault: trainers.Local,
+			}
 		}
 		ids = append(ids, id)
 	}
@@ -353,7 +392,12 @@ func (a *Adapter) trainer(ctx context.Context) (info, error) {
 
 func (a *Adapter) pause(ctx context.Context, end time.Time, what string) error {
 	if time.Now().After(end) {
-		return &trainers.Error{Op: "register with Atropos", Why: fmt.Sprintf("%s within %s", what, a.conf.StartTimeout), Fix: "start the trainer", Fault: trainers.Unavailable}
+		return &trainers.Error{
+			Op:    "register with Atropos",
+			Why:   fmt.Sprintf("%s within %s", what, a.conf.StartTimeout),
+			Fix:   "start the trainer",
+			Fault: trainers.Unavailable,
+		}
 	}
 	a.env.Report(trainers.Progress{What: "wait for the Atropos trainer: " + what})
 	t := time.NewTimer(a.conf.PollInterval)
@@ -401,7 +445,8 @@ func (a *Adapter) push(ctx context.Context, data trainers.DataSet, l *delivery) 
 			f = g.check(l.GroupSize, l.MaxLen, a.conf.SkipSameScores)
 		}
 		if f != nil {
-			a.env.Log.Debug().Int("group", n-1).Str("reason", string(f.reason)).Str("detail", f.detail).Msg("group left out")
+			a.env.Log.Debug().Int("group", n-1).Str("reason", string(f.reason)).Str("detail", f.detail).
+				Msg("group left out")
 			l.Skipped[f.reason]++
 			l.Read++
 			return nil
@@ -410,11 +455,17 @@ func (a *Adapter) push(ctx context.Context, data trainers.DataSet, l *delivery) 
 			return err
 		}
 		if err := ctx.Err(); err != nil {
-			return &trainers.Error{Op: "push the groups", Why: fmt.Sprintf("interrupted after %d of them", l.Sent), Fix: "resume the run to push the rest", Fault: trainers.Local}
+			return &trainers.Error{
+				Op:    "push the groups",
+				Why:   fmt.Sprintf("interrupted after %d of them", l.Sent),
+				Fix:   "resume the run to push the rest",
+				Fault: trainers.Local,
+			}
 		}
 		if g.NoTeacher != "" {
 			l.NoTeacher++
-			a.env.Log.Warn().Int("group", n-1).Str("why", g.NoTeacher).Msg("the group goes on without the teacher's distributions")
+			a.env.Log.Warn().Int("group", n-1).Str("why", g.NoTeacher).
+				Msg("the group goes on without the teacher's distributions")
 		}
 		g.EnvID = &l.EnvID
 		return a.send(ctx, data, l, g)
@@ -425,7 +476,9 @@ func (a *Adapter) push(ctx context.Context, data trainers.DataSet, l *delivery) 
 	l.Complete = true
 	if l.Sent+l.Uncertain == 0 {
 		return errors.Join(a.save(data, l), &trainers.Error{
-			Op: "push the groups of run " + data.RunID, Why: "none of them is fit to be sent: " + leftOut(l.Skipped), Fault: trainers.Refused,
+			Op:    "push the groups of run " + data.RunID,
+			Why:   "none of them is fit to be sent: " + leftOut(l.Skipped),
+			Fault: trainers.Refused,
 		})
 	}
 	return a.save(data, l)
@@ -468,7 +521,14 @@ func (a *Adapter) request(g *Group) (httpclient.Request, error) {
 	if err != nil {
 		return httpclient.Request{}, err
 	}
-	req := httpclient.Request{Op: "push a group", Method: http.MethodPost, Path: "/scored_data", Accept: "application/json", Body: body, Tries: 3}
+	req := httpclient.Request{
+		Op:     "push a group",
+		Method: http.MethodPost,
+		Path:   "/scored_data",
+		Accept: "application/json",
+		Body:   body,
+		Tries:  3,
+	}
 	if a.conf.Gzip && len(body.Data) >= 1024 {
 		var b bytes.Buffer
 		z := gzip.NewWriter(&b)
@@ -527,7 +587,11 @@ func (a *Adapter) Status(ctx context.Context, job trainers.JobRef) (trainers.Job
 			return trainers.JobStatus{}, err
 		}
 		if s.Self == nil {
-			return trainers.JobStatus{}, &trainers.Error{Op: op, Why: "the answer holds no self_queue_size", Fault: trainers.Unavailable}
+			return trainers.JobStatus{}, &trainers.Error{
+				Op:    op,
+				Why:   "the answer holds no self_queue_size",
+				Fault: trainers.Unavailable,
+			}
 		}
 		queued += *s.Self
 		s.Self = nil
@@ -567,7 +631,15 @@ func (a *Adapter) Cancel(ctx context.Context, job trainers.JobRef) error {
 		if err != nil {
 			return err
 		}
-		_, err = a.api.Do(ctx, httpclient.Request{Op: op, Method: http.MethodPost, Path: "/disconnect-env", Accept: "application/json", Body: body, Tries: 3, Harmless: true})
+		_, err = a.api.Do(ctx, httpclient.Request{
+			Op:       op,
+			Method:   http.MethodPost,
+			Path:     "/disconnect-env",
+			Accept:   "application/json",
+			Body:     body,
+			Tries:    3,
+			Harmless: true,
+		})
 		if err != nil {
 			return err
 		}

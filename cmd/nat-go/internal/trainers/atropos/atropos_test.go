@@ -197,7 +197,8 @@ func line(n, first int) string {
 func data(t *testing.T, rows ...string) trainers.DataSet {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "train.jsonl"), []byte(strings.Join(rows, "\n")+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "train.jsonl"), []byte(strings.Join(rows, "\n")+"\n"), 0o644); err !=
+		nil {
 		t.Fatal(err)
 	}
 	return trainers.DataSet{
@@ -396,7 +397,8 @@ func TestServersNames(t *testing.T) {
 
 func TestQueueLimit(t *testing.T) {
 	s := &server{batch: 4, drains: true}
-	if _, err := adapter(t, config(t, s.start(t), "max_queue: 1")).Submit(t.Context(), data(t, line(4, 1), line(4, 2), line(4, 3)), "k"); err != nil ||
+	if _, err := adapter(t, config(t, s.start(t), "max_queue: 1")).
+		Submit(t.Context(), data(t, line(4, 1), line(4, 2), line(4, 3)), "k"); err != nil ||
 		len(s.groups) != 3 {
 		t.Errorf("%d groups, %v", len(s.groups), err)
 	}
@@ -460,15 +462,23 @@ func TestTeacherOfAllOrOfNone(t *testing.T) {
 		logs  [][][]float64
 		whole bool
 	}{
-		"whole":                          {ids, logs, true},
-		"failed on one sequence":         {[][][]int64{{{}, {4, 5}}, {}}, [][][]float64{{{}, {-1, -2}}, {}}, false},
-		"nothing for a trained token":    {[][][]int64{{{}, {}}, {{}}}, [][][]float64{{{}, {}}, {{}}}, false},
-		"too short":                      {[][][]int64{{{4}}, {{}}}, [][][]float64{{{-1}}, {{}}}, false},
-		"too long":                       {[][][]int64{{{}, {4}, {4}}, {{}}}, [][][]float64{{{}, {-1}, {-1}}, {{}}}, false},
+		"whole":                       {ids, logs, true},
+		"failed on one sequence":      {[][][]int64{{{}, {4, 5}}, {}}, [][][]float64{{{}, {-1, -2}}, {}}, false},
+		"nothing for a trained token": {[][][]int64{{{}, {}}, {{}}}, [][][]float64{{{}, {}}, {{}}}, false},
+		"too short":                   {[][][]int64{{{4}}, {{}}}, [][][]float64{{{-1}}, {{}}}, false},
+		"too long": {
+			[][][]int64{{{}, {4}, {4}}, {{}}},
+			[][][]float64{{{}, {-1}, {-1}}, {{}}},
+			false,
+		},
 		"ragged":                         {[][][]int64{{{}, {4}}, {{}}}, [][][]float64{{{}, {-1, -2}}, {{}}}, false},
 		"without log-probs":              {ids, nil, false},
 		"of another number of sequences": {ids[:1], logs[:1], false},
-		"not a number":                   {[][][]int64{{{}, {4}}, {{}}}, [][][]float64{{{}, {math.NaN()}}, {{}}}, false},
+		"not a number": {
+			[][][]int64{{{}, {4}}, {{}}},
+			[][][]float64{{{}, {math.NaN()}}, {{}}},
+			false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := &Group{Tokens: [][]int64{{1, 2}, {3}}, Masks: [][]int64{{-100, 2}, {-100}}, Scores: []float64{0, 1}}

@@ -6,15 +6,17 @@
 //
 //   - Data pushed before the trainer has registered breaks the server until it is reset. So nothing is pushed before
 //     /register-env says success, which is asked once a second.
-//   - A group of another size than registered is buffered until some subset adds up exactly; a larger one for ever. So only
-//     groups of exactly group_size are pushed, and group_size has to divide the trainer's batch size.
+//   - A group of another size than registered is buffered until some subset adds up exactly; a larger one for ever. So
+//     only groups of exactly group_size are pushed, and group_size has to divide the trainer's batch size.
 //   - A NaN or infinity is accepted, and the next GET /batch fails after it has taken the batch off the queue: the good
 //     groups in it are lost, too. So every number is finite before it is sent; a log-prob of -inf becomes -9999.
-//   - Lengths are not compared. So tokens, masks, log-probs and distillation columns are, and a mask is the token or -100.
-//   - Delivery is not idempotent. So each push is noted before and after; one whose answer was lost is counted as uncertain
-//     and not repeated.
-//   - Distillation columns are of all sequences of a group or of none. So a group of which one sequence's teacher failed,
-//     or whose columns are too short or too long, goes on without any, with its scores; that is warned of and counted.
+//   - Lengths are not compared. So tokens, masks, log-probs and distillation columns are, and a mask is the token or
+//     -100.
+//   - Delivery is not idempotent. So each push is noted before and after; one whose answer was lost is counted as
+//     uncertain and not repeated.
+//   - Distillation columns are of all sequences of a group or of none. So a group of which one sequence's teacher
+//     failed, or whose columns are too short or too long, goes on without any, with its scores; that is warned of and
+//     counted.
 //
 // Groups come from token batches of the rl channel (a group is all rows of one task, wherever the shuffle put them;
 // columns as they are, unshifted); else from rows in the atropos format (one scored group a line), which exist where

@@ -63,7 +63,11 @@ func (g *Group) check(size, maxLen int, skipSame bool) *fault {
 		name string
 		list [][]float64
 		min  float64
-	}{{"advantages", g.Advantages, 0}, {"ref_logprobs", g.RefLogProbs, lowest}, {"inference_logprobs", g.InferenceLogProbs, lowest}} {
+	}{
+		{"advantages", g.Advantages, 0},
+		{"ref_logprobs", g.RefLogProbs, lowest},
+		{"inference_logprobs", g.InferenceLogProbs, lowest},
+	} {
 		if f := g.checkColumn(c.name, c.list, c.min); f != nil {
 			return f
 		}

@@ -49,8 +49,13 @@ func New(conf *Config, env trainers.Env) (*Adapter, error) {
 		{&a.hub, "datastore_host", conf.DatastoreHost, conf.HFToken.Reveal()},
 	} {
 		c, err := httpclient.New(httpclient.Options{
-			Base: h.base, Token: h.token, TLS: conf.TLS,
-			ConnectTimeout: conf.ConnectTimeout, Timeout: conf.RequestTimeout, Backoff: conf.backoff, Secrets: conf.secrets(),
+			Base:           h.base,
+			Token:          h.token,
+			TLS:            conf.TLS,
+			ConnectTimeout: conf.ConnectTimeout,
+			Timeout:        conf.RequestTimeout,
+			Backoff:        conf.backoff,
+			Secrets:        conf.secrets(),
 		})
 		if err != nil {
 			return nil, exit.Usagef("%s: %w", h.field, err)
@@ -70,26 +75,35 @@ func (a *Adapter) Close() {
 // Address names the service that keeps the jobs, and our place in it.
 func (a *Adapter) Address() string { return a.entity.Place() + " (namespace " + a.conf.Namespace + ")" }
 
-// Check makes the namespace in both stores, where the config asks for that; else it makes no request, since the first one
-// of Submit shows the same. A service that refuses to make the namespace may have it, or have no such interface: that is
-// logged, and the next request tells. A token that is refused, or a host that isn't reached, is an error at once.
+// Check makes the namespace in both stores, where the config asks for that; else it makes no request, since the first
+// one of Submit shows the same. A service that refuses to make the namespace may have it, or have no such interface:
+// that is logged, and the next request tells. A token that is refused, or a host that isn't reached, is an error at
+// once.
 func (a *Adapter) Check(ctx context.Context) error {
 	if !a.conf.CreateNamespace {
 		return nil
 	}
 	ns := a.conf.Namespace
 	_, err := a.entity.Do(ctx, httpclient.Request{
-		Op: "create the namespace in the entity store", Method: http.MethodPost, Path: "/v1/namespaces", Accept: "application/json",
-		Body: must(httpclient.JSON(map[string]string{"id": ns, "description": "NAT finetuning namespace: " + ns})),
-		OK:   []int{http.StatusConflict}, Harmless: true, Tries: 3,
+		Op:       "create the namespace in the entity store",
+		Method:   http.MethodPost,
+		Path:     "/v1/namespaces",
+		Accept:   "application/json",
+		Body:     must(httpclient.JSON(map[string]string{"id": ns, "description": "NAT finetuning namespace: " + ns})),
+		OK:       []int{http.StatusConflict},
+		Harmless: true,
+		Tries:    3,
 	})
 	if err := a.tolerate(err); err != nil {
 		return err
 	}
 	_, err = a.store.Do(ctx, httpclient.Request{
-		Op: "create the namespace in the data store", Method: http.MethodPost, Path: "/v1/datastore/namespaces", Accept: "*/*",
-		Body: httpclient.Form(url.Values{"namespace": {ns}}),
-		OK:   []int{http.StatusConflict, http.StatusUnprocessableEntity}, // both say that it exists
+		Op:     "create the namespace in the data store",
+		Method: http.MethodPost,
+		Path:   "/v1/datastore/namespaces",
+		Accept: "*/*",
+		Body:   httpclient.Form(url.Values{"namespace": {ns}}),
+		OK:     []int{http.StatusConflict, http.StatusUnprocessableEntity}, // both say that it exists
 	})
 	return a.tolerate(err)
 }
@@ -110,10 +124,18 @@ func (a *Adapter) ensure(ctx context.Context, c *httpclient.Client, create httpc
 	create.Harmless, create.Tries = true, 3
 	_, err := c.Do(ctx, create)
 	var e *httpclient.Error
-	if err == nil || !errors.As(err, &e) || e.Fault == trainers.Unavailable || e.Fault == trainers.Local || e.Status == http.StatusUnauthorized {
+	if err == nil || !errors.As(err, &e) || e.Fault == trainers.Unavailable || e.Fault == trainers.Local ||
+		e.Status == http.StatusUnauthorized {
 		return err
 	}
-	look := httpclient.Request{Op: "look whether it exists", Method: http.MethodGet, Path: place, Accept: "application/json", Tries: 3, Harmless: true}
+	look := httpclient.Request{
+		Op:       "look whether it exists",
+		Method:   http.MethodGet,
+		Path:     place,
+		Accept:   "application/json",
+		Tries:    3,
+		Harmless: true,
+	}
 	if _, lookErr := c.Do(ctx, look); lookErr != nil {
 		return err
 	}
@@ -128,8 +150,8 @@ func must(b httpclient.Bytes, err error) httpclient.Bytes {
 	return b
 }
 
-// Submit uploads the data set under a name of its own and creates the job. Once the request for the job is on its way, it
-// is seen through to its answer even if ctx ends.
+// Submit uploads the data set under a name of its own and creates the job. Once the request for the job is on its way,
+// it is seen through to its answer even if ctx ends.
 func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string) (trainers.JobRef, error) {
 	files, err := a.files(data)
 	if err != nil {
@@ -145,7 +167,12 @@ func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string)
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		return trainers.JobRef{}, &trainers.Error{Op: "submit the job", Why: "interrupted before it was created", Fault: trainers.Local, Err: err}
+		return trainers.JobRef{}, &trainers.Error{
+			Op:    "submit the job",
+			Why:   "interrupted before it was created",
+			Fault: trainers.Local,
+			Err:   err,
+		}
 	}
 	return a.createJob(context.WithoutCancel(ctx), data.RunID, dataset, key)
 }
@@ -153,9 +180,12 @@ func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string)
 func (a *Adapter) makeDataset(ctx context.Context, runID, dataset string) error {
 	ns := a.conf.Namespace
 	_, err := a.hub.Do(ctx, httpclient.Request{
-		Op: "create the repository of the data set", Method: http.MethodPost, Path: "/v1/hf/api/repos/create", Accept: "*/*",
-		Body: must(httpclient.JSON(map[string]string{"name": dataset, "organization": ns, "type": "dataset"})),
-		OK:   []int{http.StatusConflict},
+		Op:     "create the repository of the data set",
+		Method: http.MethodPost,
+		Path:   "/v1/hf/api/repos/create",
+		Accept: "*/*",
+		Body:   must(httpclient.JSON(map[string]string{"name": dataset, "organization": ns, "type": "dataset"})),
+		OK:     []int{http.StatusConflict},
 	})
 	if err != nil {
 		return err
@@ -177,8 +207,8 @@ func (a *Adapter) makeDataset(ctx context.Context, runID, dataset string) error 
 	}, "/v1/datasets/"+url.PathEscape(ns)+"/"+url.PathEscape(dataset))
 }
 
-// job is what the service says of a job, as far as we read it. Replies have nulls and missing fields where the service's own
-// types say "required", and config and dataset as text or object.
+// job is what the service says of a job, as far as we read it. Replies have nulls and missing fields where the
+// service's own types say "required", and config and dataset as text or object.
 type job struct {
 	ID           string                  `json:"id"`
 	Dataset      any                     `json:"dataset"`
@@ -190,8 +220,8 @@ type job struct {
 	}] `json:"warnings"`
 }
 
-// lenient is a field of an answer that is only shown: one of another type than expected is as good as none, and no reason to
-// lose sight of a job.
+// lenient is a field of an answer that is only shown: one of another type than expected is as good as none, and no
+// reason to lose sight of a job.
 type lenient[T any] struct{ Value T }
 
 // UnmarshalJSON never fails.
@@ -224,7 +254,12 @@ func (a *Adapter) createJob(ctx context.Context, runID, dataset, key string) (tr
 		return trainers.JobRef{}, err
 	}
 	if j.ID == "" || strings.ContainsFunc(j.ID, func(r rune) bool { return r <= ' ' || !unicode.IsPrint(r) }) {
-		return trainers.JobRef{}, &trainers.Error{Op: "create the job", Why: "the answer holds no id that can be used", Fault: trainers.Unavailable, Unsettled: true}
+		return trainers.JobRef{}, &trainers.Error{
+			Op:        "create the job",
+			Why:       "the answer holds no id that can be used",
+			Fault:     trainers.Unavailable,
+			Unsettled: true,
+		}
 	}
 	for _, w := range j.Warnings.Value {
 		a.env.Log.Warn().Str("job", j.ID).Msg(a.entity.Scrub(strings.TrimSpace(w.Message + " " + w.Explanation)))
@@ -250,7 +285,8 @@ func (a *Adapter) jobBody(dataset, key string) map[string]any {
 		"hyperparameters": hyper,
 	}
 	for field, v := range map[string]string{
-		"output_model": a.conf.OutputModel, "name": a.conf.JobName, "description": a.conf.JobDescription, "project": a.conf.Project,
+		"output_model": a.conf.OutputModel, "name": a.conf.JobName, "description": a.conf.JobDescription,
+		"project": a.conf.Project,
 	} {
 		if v != "" {
 			body[field] = v
@@ -313,9 +349,13 @@ func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (
 	dataset, first := a.conf.Dataset(key), ""
 	for n := 1; n <= listPages; n++ {
 		reply, err := a.entity.Do(ctx, httpclient.Request{
-			Op: "look for the job of this run", Method: http.MethodGet, Path: "/v1/customization/jobs", Accept: "application/json",
-			Query: url.Values{"page": {fmt.Sprint(n)}, "page_size": {"100"}, "sort": {"-created_at"}},
-			Tries: 3, Harmless: true,
+			Op:       "look for the job of this run",
+			Method:   http.MethodGet,
+			Path:     "/v1/customization/jobs",
+			Accept:   "application/json",
+			Query:    url.Values{"page": {fmt.Sprint(n)}, "page_size": {"100"}, "sort": {"-created_at"}},
+			Tries:    3,
+			Harmless: true,
 		})
 		if err != nil {
 			return trainers.JobRef{}, false, err
@@ -375,12 +415,16 @@ type point struct {
 	Value *float64 `json:"value"`
 }
 
-// Status asks for the job's status. A failed request is made up to three times before it counts as one failure, as NAT's
-// client does.
+// Status asks for the job's status. A failed request is made up to three times before it counts as one failure, as
+// NAT's client does.
 func (a *Adapter) Status(ctx context.Context, ref trainers.JobRef) (trainers.JobStatus, error) {
 	reply, err := a.entity.Do(ctx, httpclient.Request{
-		Op: "get the status of job " + ref.ID, Method: http.MethodGet, Path: "/v1/customization/jobs/" + url.PathEscape(ref.ID) + "/status",
-		Accept: "application/json", Tries: 3, Harmless: true,
+		Op:       "get the status of job " + ref.ID,
+		Method:   http.MethodGet,
+		Path:     "/v1/customization/jobs/" + url.PathEscape(ref.ID) + "/status",
+		Accept:   "application/json",
+		Tries:    3,
+		Harmless: true,
 	})
 	if err != nil {
 		return trainers.JobStatus{}, err
@@ -390,7 +434,11 @@ func (a *Adapter) Status(ctx context.Context, ref trainers.JobRef) (trainers.Job
 		return trainers.JobStatus{}, err
 	}
 	if s.Status == "" {
-		return trainers.JobStatus{}, &trainers.Error{Op: "get the status of job " + ref.ID, Why: "the answer holds no status", Fault: trainers.Unavailable}
+		return trainers.JobStatus{}, &trainers.Error{
+			Op:    "get the status of job " + ref.ID,
+			Why:   "the answer holds no status",
+			Fault: trainers.Unavailable,
+		}
 	}
 	return a.jobStatus(ref, s), nil
 }
@@ -449,8 +497,13 @@ func state(s string) trainers.State {
 // Cancel asks for the job to be cancelled. A job that has ended already stays as it is.
 func (a *Adapter) Cancel(ctx context.Context, ref trainers.JobRef) error {
 	_, err := a.entity.Do(ctx, httpclient.Request{
-		Op: "cancel job " + ref.ID, Method: http.MethodPost, Path: "/v1/customization/jobs/" + url.PathEscape(ref.ID) + "/cancel",
-		Accept: "application/json", Header: http.Header{"Content-Type": {"application/json"}}, Tries: 3, Harmless: true,
+		Op:       "cancel job " + ref.ID,
+		Method:   http.MethodPost,
+		Path:     "/v1/customization/jobs/" + url.PathEscape(ref.ID) + "/cancel",
+		Accept:   "application/json",
+		Header:   http.Header{"Content-Type": {"application/json"}},
+		Tries:    3,
+		Harmless: true,
 	})
 	if err == nil {
 		return nil

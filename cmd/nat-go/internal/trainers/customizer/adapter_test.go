@@ -58,7 +58,10 @@ func open(t *testing.T, c *Config, env trainers.Env) *Adapter {
 const preferenceRow = `{"prompt": "p", "chosen_response": "c", "rejected_response": "r"}`
 
 func dataset(t *testing.T, train, validation []byte) trainers.DataSet {
-	return datasetOf(t, "preference", map[string][]byte{"training_file.jsonl": train, "validation_file.jsonl": validation})
+	return datasetOf(t, "preference", map[string][]byte{
+		"training_file.jsonl":   train,
+		"validation_file.jsonl": validation,
+	})
 }
 
 // datasetOf is a data set with files of one kind of record; nil: no such file.
@@ -117,7 +120,8 @@ func TestUpload(t *testing.T) {
 				service := c.service
 				s := customizertest.Start(t, &service)
 				var last trainers.Progress
-				a := open(t, config(t, s.URL, "hf_token: tok"), trainers.Env{Progress: func(p trainers.Progress) { last = p }})
+				a := open(t, config(t, s.URL, "hf_token: tok"),
+					trainers.Env{Progress: func(p trainers.Progress) { last = p }})
 				train, valid := rowsOf(size), rowsOf(size/3+1)
 				ref, err := a.Submit(t.Context(), dataset(t, train, valid), "r_1-abcd")
 				if err != nil {
@@ -154,7 +158,8 @@ func TestUploadReports(t *testing.T) {
 			t.Fatal(err)
 		}
 		mu.Lock()
-		if p := last["upload training/training_file.jsonl"]; len(last) != 2 || p.Done != p.Total || p.Total < 100_000 || p.Unit != "byte" {
+		if p := last["upload training/training_file.jsonl"]; len(last) != 2 || p.Done != p.Total || p.Total < 100_000 ||
+			p.Unit != "byte" {
 			t.Errorf("%+v", last)
 		}
 		mu.Unlock()
@@ -175,7 +180,8 @@ func TestStoredObjectIsNotSentAgain(t *testing.T) {
 
 func TestNoValidationFile(t *testing.T) {
 	s := customizertest.Start(t, &customizertest.Service{})
-	ref, err := open(t, config(t, s.URL, ""), trainers.Env{}).Submit(t.Context(), dataset(t, []byte(preferenceRow), nil), "k")
+	ref, err := open(t, config(t, s.URL, ""), trainers.Env{}).
+		Submit(t.Context(), dataset(t, []byte(preferenceRow), nil), "k")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +201,9 @@ func TestSFTRefusesPreferences(t *testing.T) {
 		t.Errorf("%d requests before the refusal", n)
 	}
 	rows := []byte(`{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}`)
-	if _, err := open(t, conf, trainers.Env{}).Submit(t.Context(), datasetOf(t, "demonstration", map[string][]byte{"sft_training_file.jsonl": rows}), "k"); err != nil {
+	if _, err := open(t, conf, trainers.Env{}).
+		Submit(t.Context(), datasetOf(t, "demonstration", map[string][]byte{"sft_training_file.jsonl": rows}),
+			"k"); err != nil {
 		t.Fatal(err)
 	}
 	var body struct {
@@ -253,18 +261,29 @@ hyperparameters: {seed: 7, warmup_steps: 10, optimizer: adamw_with_flat_lr, dpo:
 		"config": "meta/x@v1+A100", "dataset": map[string]any{"name": "nat-dpo", "namespace": "team-a"},
 		"output_model": "team-a/m", "name": "n", "project": "p",
 		"custom_fields": map[string]any{"a": "b", "nat_go_submission": "r-1-key"},
-		"integrations":  []any{map[string]any{"type": "wandb", "wandb": map[string]any{"project": "wp", "tags": []any{"x", "y"}}}},
+		"integrations": []any{map[string]any{
+			"type":  "wandb",
+			"wandb": map[string]any{"project": "wp", "tags": []any{"x", "y"}},
+		}},
 		"hyperparameters": map[string]any{
-			"training_type": "dpo", "finetuning_type": "all_weights", "epochs": 3.0, "batch_size": 4.0, "learning_rate": 5e-5,
-			"seed": 7.0, "warmup_steps": 10.0, "optimizer": "adamw_with_flat_lr",
-			"dpo": map[string]any{"ref_policy_kl_penalty": 0.1, "preference_loss_weight": 1.0, "preference_average_log_probs": false, "sft_loss_weight": 0.0, "max_grad_norm": 1.5},
+			"training_type": "dpo", "finetuning_type": "all_weights", "epochs": 3.0, "batch_size": 4.0,
+			"learning_rate": 5e-5,
+			"seed":          7.0, "warmup_steps": 10.0, "optimizer": "adamw_with_flat_lr",
+			"dpo": map[string]any{
+				"ref_policy_kl_penalty":        0.1,
+				"preference_loss_weight":       1.0,
+				"preference_average_log_probs": false,
+				"sft_loss_weight":              0.0,
+				"max_grad_norm":                1.5,
+			},
 		},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
 	for _, r := range s.Requests() {
-		if r.Line() == "POST /v1/customization/jobs" && (r.Header.Get("Wandb-Api-Key") != "wandb-secret" || r.Header.Get("Authorization") != "Bearer ent-secret") {
+		if r.Line() == "POST /v1/customization/jobs" &&
+			(r.Header.Get("Wandb-Api-Key") != "wandb-secret" || r.Header.Get("Authorization") != "Bearer ent-secret") {
 			t.Errorf("headers %v", r.Header)
 		}
 	}
@@ -360,7 +379,8 @@ func TestCheck(t *testing.T) {
 			t.Errorf("HTTP %d: exit %d, want %d: %v", status, got, code, err)
 		}
 	}
-	if err := open(t, config(t, "http://127.0.0.1:1", ""), trainers.Env{}).Check(t.Context()); exit.Code(trainers.Exit(err)) != exit.Environment {
+	if err := open(t, config(t, "http://127.0.0.1:1", ""), trainers.Env{}).
+		Check(t.Context()); exit.Code(trainers.Exit(err)) != exit.Environment {
 		t.Errorf("err = %v", err)
 	}
 }
@@ -420,7 +440,15 @@ func TestFaults(t *testing.T) {
 		{"409 of a repository that is there", create, 0, status(409, `{"error": "exists"}`), 0, 1, ""},
 		{"409 of a data set that is there", "/v1/datasets", 0, status(409, `{"detail": "exists"}`), 0, 1, ""},
 		{"a data set that can't be registered", "/v1/datasets", 0, status(422, `{"detail": "files_url"}`), 1, 2, "files_url"},
-		{"413", "/commit/", 0, status(413, "<html><head><title>413 Request Entity Too Large</title>"), 1, 1, "limits the size"},
+		{
+			"413",
+			"/commit/",
+			0,
+			status(413, "<html><head><title>413 Request Entity Too Large</title>"),
+			1,
+			1,
+			"limits the size",
+		},
 		{"422", jobs, 0, status(422, `{"detail": [{"loc": ["body", "hyperparameters", "epochs"], "msg": "too many"}]}`), 1, 1, "hyperparameters.epochs: too many"},
 		{"429 with Retry-After", jobs, 2, status(429, `{}`, "Retry-After", "0.02"), 0, 3, ""},
 		{"429 for ever", jobs, 0, status(429, `{"detail": "slow down"}`), 3, 3, "slow down"},
@@ -478,13 +506,20 @@ func TestFaults(t *testing.T) {
 }
 
 func TestStatusMapping(t *testing.T) {
-	s := customizertest.Start(t, &customizertest.Service{States: []string{"created", "pending", "running", "cancelling", "ready", "unknown", "new", "failed", "canceled", "cancelled", "completed"}})
+	s := customizertest.Start(t,
+		&customizertest.Service{States: []string{
+			"created", "pending", "running", "cancelling", "ready", "unknown", "new", "failed", "canceled", "cancelled",
+			"completed",
+		}})
 	a := open(t, config(t, s.URL, ""), trainers.Env{})
 	ref, err := a.Submit(t.Context(), small(t), "k")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []trainers.State{"pending", "pending", "running", "running", "running", "running", "running", "failed", "canceled", "canceled", "completed"} {
+	for _, want := range []trainers.State{
+		"pending", "pending", "running", "running", "running", "running", "running", "failed", "canceled", "canceled",
+		"completed",
+	} {
 		st, err := a.Status(t.Context(), ref)
 		if err != nil || st.State != want || st.Progress != nil {
 			t.Errorf("%+v, %v; want %s", st, err, want)
@@ -539,10 +574,19 @@ func TestDeploy(t *testing.T) {
 		model   string
 		err     string
 	}{
-		{"named by the create call", customizertest.Service{OutputModel: "d/m"}, "", "d/m@cust-0000000000000000000001", ""},
+		{
+			"named by the create call",
+			customizertest.Service{OutputModel: "d/m"},
+			"",
+			"d/m@cust-0000000000000000000001", "",
+		},
 		{"named when complete", customizertest.Service{LateModel: "d/late"}, "", "d/late", ""},
 		{"never named", customizertest.Service{}, "", "", "made no output model"},
-		{"name taken", customizertest.Service{OutputModel: "d/m", DeployConfig: "other/conf"}, "deployment_config: {deployment_name: prod}", "", "serves other/conf"},
+		{
+			"name taken",
+			customizertest.Service{OutputModel: "d/m", DeployConfig: "other/conf"},
+			"deployment_config: {deployment_name: prod}", "", "serves other/conf",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			service := c.service
@@ -593,7 +637,11 @@ func TestDeployAgain(t *testing.T) {
 	if n := s.Count("DELETE /v1/deployment/model-deployments/team-a/nat-deployment-k"); n != 1 {
 		t.Errorf("%d deletions", n)
 	}
-	other := customizertest.Start(t, &customizertest.Service{OutputModel: "d/m", Deployment: []string{"failed"}, DeployConfig: "other/conf"})
+	other := customizertest.Start(t, &customizertest.Service{
+		OutputModel:  "d/m",
+		Deployment:   []string{"failed"},
+		DeployConfig: "other/conf",
+	})
 	a = open(t, config(t, other.URL, "deploy_on_completion: true"), trainers.Env{})
 	if ref, err = a.Submit(t.Context(), small(t), "k"); err == nil {
 		_, _, err = a.Deploy(t.Context(), ref)
@@ -604,7 +652,10 @@ func TestDeployAgain(t *testing.T) {
 }
 
 func TestDeploymentStates(t *testing.T) {
-	s := customizertest.Start(t, &customizertest.Service{OutputModel: "d/m", Deployment: []string{"created", "pending", "unknown", "failed", "error", "cancelled", "ready"}})
+	s := customizertest.Start(t, &customizertest.Service{
+		OutputModel: "d/m",
+		Deployment:  []string{"created", "pending", "unknown", "failed", "error", "cancelled", "ready"},
+	})
 	a := open(t, config(t, s.URL, "deploy_on_completion: true"), trainers.Env{})
 	ref, err := a.Submit(t.Context(), small(t), "k")
 	if err == nil {
@@ -613,12 +664,15 @@ func TestDeploymentStates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []trainers.State{"pending", "pending", "running", "failed", "failed", "canceled", "completed"} {
+	for _, want := range []trainers.State{
+		"pending", "pending", "running", "failed", "failed", "canceled", "completed",
+	} {
 		if st, err := a.StatusOfDeployment(t.Context(), ref); err != nil || st.State != want {
 			t.Errorf("%+v, %v; want %s", st, err, want)
 		}
 	}
-	if st, err := a.StatusOfDeployment(t.Context(), ref.With("deployment", "not-there")); err != nil || st.State != trainers.Pending {
+	if st, err := a.StatusOfDeployment(t.Context(), ref.With("deployment", "not-there")); err != nil ||
+		st.State != trainers.Pending {
 		t.Errorf("missing: %+v, %v", st, err)
 	}
 }
@@ -663,7 +717,8 @@ func TestSecretsStayHidden(t *testing.T) {
 	if text := fmt.Sprintf("%v %+v", conf.HFToken, *conf); strings.Contains(text, "canary") {
 		t.Errorf("a printed config shows a secret: %s", text)
 	}
-	if _, err := New(config(t, "http://u:canary-pw@", ""), trainers.Env{}); err == nil || strings.Contains(err.Error(), "canary-pw") {
+	if _, err := New(config(t, "http://u:canary-pw@", ""), trainers.Env{}); err == nil ||
+		strings.Contains(err.Error(), "canary-pw") {
 		t.Errorf("err = %v", err)
 	}
 }

@@ -38,7 +38,8 @@ func BenchmarkUpload(b *testing.B) {
 			url = s.URL
 			dir := b.TempDir()
 			path := filepath.Join(dir, "train.jsonl")
-			if err := os.WriteFile(path, []byte(strings.Repeat(preferenceRow+"\n", size/(len(preferenceRow)+1))), 0o644); err != nil {
+			if err := os.WriteFile(path, []byte(strings.Repeat(preferenceRow+"\n", size/(len(preferenceRow)+1))),
+				0o644); err != nil {
 				b.Fatal(err)
 			}
 			conf := new(Config)
@@ -52,7 +53,12 @@ func BenchmarkUpload(b *testing.B) {
 			b.SetBytes(size)
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := a.upload(b.Context(), "d", file{local: path, remote: "training/training_file.jsonl", commit: "c", size: fileSize(b, path)}); err != nil {
+				if err := a.upload(b.Context(), "d", file{
+					local:  path,
+					remote: "training/training_file.jsonl",
+					commit: "c",
+					size:   fileSize(b, path),
+				}); err != nil {
 					b.Fatal(err)
 				}
 			}

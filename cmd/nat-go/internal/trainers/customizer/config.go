@@ -18,8 +18,8 @@ const Type = "nemo_customizer_trainer_adapter"
 // Backend is the backend its job references name, as in NAT.
 const Backend = "nemo-customizer"
 
-// Config is `trainer_adapters.<n>` of `_type: nemo_customizer_trainer_adapter`: NAT's fields with NAT's defaults and rules,
-// then ours.
+// Config is `trainer_adapters.<n>` of `_type: nemo_customizer_trainer_adapter`: NAT's fields with NAT's defaults and
+// rules, then ours.
 type Config struct {
 	Reward *trainers.Reward `yaml:"reward" doc:"NAT's reward function; a preference data set doesn't read it"`
 
@@ -152,7 +152,9 @@ func seconds(s float64) time.Duration {
 
 // secrets lists the values that must not be shown.
 func (c *Config) secrets() []string {
-	return slices.Concat([]string{c.HFToken.Reveal(), c.EntityToken.Reveal(), c.DatastoreToken.Reveal(), c.WandbAPIKey.Reveal()},
+	return slices.Concat([]string{
+		c.HFToken.Reveal(), c.EntityToken.Reveal(), c.DatastoreToken.Reveal(), c.WandbAPIKey.Reveal(),
+	},
 		secret.OfAddress(c.EntityHost), secret.OfAddress(c.DatastoreHost))
 }
 

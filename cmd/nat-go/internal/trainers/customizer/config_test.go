@@ -29,7 +29,8 @@ const required = "entity_host: http://e/\ndatastore_host: http://d//\nnamespace:
 func TestLongDurations(t *testing.T) {
 	for _, s := range []float64{1e10, 9.3e9, 1e300, math.Inf(1)} {
 		c := &Config{PollIntervalSeconds: s, DeploymentTimeout: s, TrainingTimeout: s}
-		if l := c.Limits(); l.Poll != math.MaxInt64 || l.DeploymentTimeout != math.MaxInt64 || l.TrainingTimeout != math.MaxInt64 {
+		if l := c.Limits(); l.Poll != math.MaxInt64 || l.DeploymentTimeout != math.MaxInt64 ||
+			l.TrainingTimeout != math.MaxInt64 {
 			t.Errorf("%g seconds: %+v", s, l)
 		}
 	}
@@ -79,7 +80,8 @@ func TestDefaults(t *testing.T) {
 		})
 	}
 	var tr trainers.NemoCustomizerTrainer
-	if fs := decode(t, &tr, "{}"); len(fs) > 0 || tr.NumRuns != 1 || !tr.DeduplicatePairs || tr.MaxPairs != nil || !tr.WaitForCompletion || tr.ContinueOnCollectionError {
+	if fs := decode(t, &tr, "{}"); len(fs) > 0 || tr.NumRuns != 1 || !tr.DeduplicatePairs || tr.MaxPairs != nil ||
+		!tr.WaitForCompletion || tr.ContinueOnCollectionError {
 		t.Errorf("%+v, %v", tr, fs)
 	}
 }
@@ -87,11 +89,16 @@ func TestDefaults(t *testing.T) {
 // TestRules are NAT's, and each names the field.
 func TestRules(t *testing.T) {
 	for text, field := range map[string]string{
-		"max_consecutive_status_failures: 0": "max_consecutive_status_failures", "max_consecutive_status_failures: 11": "max_consecutive_status_failures",
-		"poll_interval_seconds: 0": "poll_interval_seconds", "deployment_timeout_seconds: 0": "deployment_timeout_seconds",
-		"hyperparameters: {epochs: 0}": "epochs", "hyperparameters: {learning_rate: 0}": "learning_rate", "hyperparameters: {batch_size: 0}": "batch_size",
-		"hyperparameters: {training_type: grpo}": "training_type", "hyperparameters: {dpo: {ref_policy_kl_penalty: -1}}": "ref_policy_kl_penalty",
-		"deployment_config: {gpu: 0}": "gpu", "dataset_version: each": "dataset_version", "tls: {cert_file: x}": "key_file",
+		"max_consecutive_status_failures: 0":  "max_consecutive_status_failures",
+		"max_consecutive_status_failures: 11": "max_consecutive_status_failures",
+		"poll_interval_seconds: 0":            "poll_interval_seconds",
+		"deployment_timeout_seconds: 0":       "deployment_timeout_seconds",
+		"hyperparameters: {epochs: 0}":        "epochs", "hyperparameters: {learning_rate: 0}": "learning_rate",
+		"hyperparameters: {batch_size: 0}":                    "batch_size",
+		"hyperparameters: {training_type: grpo}":              "training_type",
+		"hyperparameters: {dpo: {ref_policy_kl_penalty: -1}}": "ref_policy_kl_penalty",
+		"deployment_config: {gpu: 0}":                         "gpu", "dataset_version: each": "dataset_version",
+		"tls: {cert_file: x}": "key_file",
 	} {
 		t.Run(text, func(t *testing.T) {
 			fs := decode(t, new(Config), required+text)

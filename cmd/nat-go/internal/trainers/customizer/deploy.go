@@ -34,7 +34,10 @@ func (a *Adapter) Deploy(ctx context.Context, ref trainers.JobRef) (trainers.Job
 		depName = *d.Name
 	}
 	err = a.ensure(ctx, a.entity, httpclient.Request{
-		Op: "create the deployment config", Method: http.MethodPost, Path: "/v1/deployment/configs", Accept: "application/json",
+		Op:     "create the deployment config",
+		Method: http.MethodPost,
+		Path:   "/v1/deployment/configs",
+		Accept: "application/json",
 		Body: must(httpclient.JSON(map[string]any{
 			"name": confName, "namespace": ns, "description": d.Description, "model": ref.Metadata["output_model"],
 			"nim_deployment": map[string]any{"image_name": d.ImageName, "image_tag": d.ImageTag, "gpu": d.GPU},
@@ -56,7 +59,12 @@ func (a *Adapter) withModel(ctx context.Context, ref trainers.JobRef) (trainers.
 	}
 	op := "deploy the model of job " + ref.ID
 	reply, err := a.entity.Do(ctx, httpclient.Request{
-		Op: op, Method: http.MethodGet, Path: "/v1/customization/jobs/" + url.PathEscape(ref.ID), Accept: "application/json", Tries: 3, Harmless: true,
+		Op:       op,
+		Method:   http.MethodGet,
+		Path:     "/v1/customization/jobs/" + url.PathEscape(ref.ID),
+		Accept:   "application/json",
+		Tries:    3,
+		Harmless: true,
 	})
 	if err != nil {
 		return ref, err
@@ -75,14 +83,15 @@ func (a *Adapter) withModel(ctx context.Context, ref trainers.JobRef) (trainers.
 	return ref.With("output_model", m), nil
 }
 
-// createDeployment makes the deployment. One of that name may be ours, from a try whose answer was lost; one that serves
-// something else is not.
+// createDeployment makes the deployment. One of that name may be ours, from a try whose answer was lost; one that
+// serves something else is not.
 func (a *Adapter) createDeployment(ctx context.Context, depName, config string) error {
 	op := "create the deployment"
 	create := httpclient.Request{
 		Op: op, Method: http.MethodPost, Path: "/v1/deployment/model-deployments", Accept: "application/json",
 		Body: must(httpclient.JSON(map[string]string{
-			"name": depName, "namespace": a.conf.Namespace, "description": a.conf.Deployment.Description, "config": config,
+			"name": depName, "namespace": a.conf.Namespace, "description": a.conf.Deployment.Description,
+			"config": config,
 		})),
 		Tries: 3, Harmless: true, // it is made under its name: a second one is a conflict
 	}
@@ -100,7 +109,8 @@ func (a *Adapter) createDeployment(ctx context.Context, depName, config string) 
 			Op: op, Why: fmt.Sprintf("a deployment %s exists and serves %s", depName, a.entity.Scrub(serves)),
 			Fix: "choose another deployment_name, or delete it", Fault: trainers.Refused,
 		}
-	case !found || !deploymentState(d.Status.Status).Terminal() || deploymentState(d.Status.Status) == trainers.Completed:
+	case !found || !deploymentState(d.Status.Status).Terminal() ||
+		deploymentState(d.Status.Status) == trainers.Completed:
 		return nil
 	case serves == "":
 		return &trainers.Error{
@@ -118,7 +128,12 @@ func (a *Adapter) createDeployment(ctx context.Context, depName, config string) 
 		return err
 	}
 	if _, err = a.entity.Do(ctx, create); conflict(err) {
-		return &trainers.Error{Op: op, Why: "the one that failed is still being deleted", Fault: trainers.Unavailable, Err: err}
+		return &trainers.Error{
+			Op:    op,
+			Why:   "the one that failed is still being deleted",
+			Fault: trainers.Unavailable,
+			Err:   err,
+		}
 	}
 	return err
 }
@@ -152,7 +167,10 @@ func (a *Adapter) StatusOfDeployment(ctx context.Context, ref trainers.JobRef) (
 		return trainers.JobStatus{State: trainers.Pending, Message: "deployment " + name + ": not there yet"}, nil
 	}
 	st := trainers.JobStatus{
-		Message:  strings.TrimSpace(fmt.Sprintf("deployment %s: %s %s", name, a.entity.Scrub(d.Status.Status), a.entity.Scrub(strings.TrimSpace(d.Status.Description)))),
+		Message: strings.TrimSpace(
+			fmt.Sprintf("deployment %s: %s %s", name, a.entity.Scrub(d.Status.Status),
+				a.entity.Scrub(strings.TrimSpace(d.Status.Description))),
+		),
 		Metadata: map[string]any{"deployment": name, "deployment_status": a.entity.Scrub(d.Status.Status)},
 	}
 	st.State = deploymentState(d.Status.Status)

@@ -34,8 +34,8 @@ func before(t *testing.T, s *customizertest.Service, h func(next http.Handler) h
 	s.URL = front.URL // in the addresses that the service hands out
 }
 
-// TestUploadCutShort: a connection that is reset while the bytes are under way is made again; a proxy that refuses the upload
-// without reading it is understood at once.
+// TestUploadCutShort: a connection that is reset while the bytes are under way is made again; a proxy that refuses the
+// upload without reading it is understood at once.
 func TestUploadCutShort(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -72,7 +72,8 @@ func TestUploadCutShort(t *testing.T) {
 			})
 			data := dataset(t, rowsOf(8<<20), nil)
 			_, err := open(t, config(t, s.URL, ""), trainers.Env{}).Submit(t.Context(), data, "k")
-			if got := exit.Code(trainers.Exit(err)); got != c.code || err != nil && !strings.Contains(err.Error(), c.want) {
+			if got := exit.Code(trainers.Exit(err)); got != c.code ||
+				err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("exit %d, want %d: %v", got, c.code, err)
 			}
 			if puts.Load() != c.tries || c.code == 0 && s.JobCount() != 1 {
@@ -113,7 +114,8 @@ func TestOddAnswers(t *testing.T) {
 		t.Run(text, func(t *testing.T) {
 			status = text
 			st, err := a.Status(t.Context(), ref)
-			if err != nil || st.State != want || st.Progress != nil || strings.ContainsAny(st.Message+fmt.Sprint(st.Metadata), "\x1b\u009b") {
+			if err != nil || st.State != want || st.Progress != nil ||
+				strings.ContainsAny(st.Message+fmt.Sprint(st.Metadata), "\x1b\u009b") {
 				t.Errorf("%s: %+v, %v", text, st, err)
 			}
 		})
@@ -126,7 +128,8 @@ func TestOddAnswers(t *testing.T) {
 	}
 }
 
-// TestJobIDThatCannotBeUsed: an id that would steer a terminal or another path is no id; whether there is a job is open then.
+// TestJobIDThatCannotBeUsed: an id that would steer a terminal or another path is no id; whether there is a job is open
+// then.
 func TestJobIDThatCannotBeUsed(t *testing.T) {
 	for _, id := range []string{`\u001b[2J`, `a b`, `x\ny`} {
 		t.Run(id, func(t *testing.T) {
@@ -139,7 +142,8 @@ func TestJobIDThatCannotBeUsed(t *testing.T) {
 				return true
 			}
 			customizertest.Start(t, s)
-			if _, err := open(t, config(t, s.URL, ""), trainers.Env{}).Submit(t.Context(), small(t), "k"); !trainers.Unsettled(err) {
+			if _, err := open(t, config(t, s.URL, ""), trainers.Env{}).
+				Submit(t.Context(), small(t), "k"); !trainers.Unsettled(err) {
 				t.Errorf("%s: %v", id, err)
 			}
 		})

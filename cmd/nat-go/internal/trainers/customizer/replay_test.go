@@ -139,8 +139,8 @@ func readTranscript(t *testing.T, dir string) []exchange {
 // uploads are the files that NAT's rows make, by their path in the repository.
 type uploads map[string][]byte
 
-// readInput makes the files of the rows that NAT's adapter was given, with our encoder in compat, split as NAT does. For sft,
-// where NAT sends preferences, they are demonstrations of the chosen answers.
+// readInput makes the files of the rows that NAT's adapter was given, with our encoder in compat, split as NAT does.
+// For sft, where NAT sends preferences, they are demonstrations of the chosen answers.
 func readInput(t *testing.T, dir string, conf *Config) uploads {
 	t.Helper()
 	in, err := os.Open(filepath.Join(dir, "input.jsonl"))
@@ -178,7 +178,10 @@ func readInput(t *testing.T, dir string, conf *Config) uploads {
 	if len(lines) == 1 {
 		rest = lines
 	}
-	return uploads{"training/training_file.jsonl": bytes.Join(lines[:n], []byte("\n")), "validation/validation_file.jsonl": bytes.Join(rest, []byte("\n"))}
+	return uploads{
+		"training/training_file.jsonl":     bytes.Join(lines[:n], []byte("\n")),
+		"validation/validation_file.jsonl": bytes.Join(rest, []byte("\n")),
+	}
 }
 
 func recordOf(t *testing.T, line []byte, training string) *builders.Resolved {
@@ -198,23 +201,38 @@ func recordOf(t *testing.T, line []byte, training string) *builders.Resolved {
 		}
 		return builders.Passage{Nodes: ttc.Chain(ms, ttc.No).Nodes}
 	}
-	r := &builders.Resolved{Record: &builders.Preference{}, Origin: &builders.Origin{}, Prompt: field("prompt"), Chosen: field("chosen_response"), Rejected: field("rejected_response")}
+	r := &builders.Resolved{
+		Record:   &builders.Preference{},
+		Origin:   &builders.Origin{},
+		Prompt:   field("prompt"),
+		Chosen:   field("chosen_response"),
+		Rejected: field("rejected_response"),
+	}
 	if training == "sft" {
 		r.Record = &builders.Demonstration{Train: builders.TrainLast}
-		r.Messages.Nodes = ttc.Chain([]chat.Message{{Role: "user", Form: chat.Text, Text: r.Prompt.Text}, {Role: "assistant", Form: chat.Text, Text: r.Chosen.Text}}, ttc.Assumed).Nodes
+		r.Messages.Nodes = ttc.Chain([]chat.Message{
+			{Role: "user", Form: chat.Text, Text: r.Prompt.Text},
+			{Role: "assistant", Form: chat.Text, Text: r.Chosen.Text},
+		}, ttc.Assumed).Nodes
 	}
 	return r
 }
 
-// byHand makes a session of what was done by hand with the clients that NAT uses, in other versions: the same steps with words
-// of its own. Its files are those it uploaded.
+// byHand makes a session of what was done by hand with the clients that NAT uses, in other versions: the same steps
+// with words of its own. Its files are those it uploaded.
 func byHand(t *testing.T, transcript []exchange, out outcome) (outcome, uploads) {
 	t.Helper()
-	conf := map[string]any{"entity_host": "{{ENTITY}}", "datastore_host": "{{DATASTORE}}", "namespace": "team-a", "create_namespace_if_missing": true}
+	conf := map[string]any{
+		"entity_host":                 "{{ENTITY}}",
+		"datastore_host":              "{{DATASTORE}}",
+		"namespace":                   "team-a",
+		"create_namespace_if_missing": true,
+	}
 	files := uploads{}
 	for i := range transcript {
 		x := &transcript[i]
-		x.Request.Text = strings.NewReplacer("for run r1", "for run "+runID, "training file", "Training file", "validation file", "Validation file").Replace(x.Request.Text)
+		x.Request.Text = strings.NewReplacer("for run r1", "for run "+runID, "training file", "Training file",
+			"validation file", "Validation file").Replace(x.Request.Text)
 		switch target := x.Request.Target; {
 		case target == "/v1/hf/api/repos/create":
 			conf["hf_token"] = strings.TrimSpace(strings.TrimPrefix(x.Request.Headers["authorization"], "Bearer"))
@@ -251,7 +269,8 @@ func committed(text string, before []exchange) (content []byte, name string) {
 		}
 		content, name = op.Value.Content, op.Value.Path
 		for _, put := range before {
-			if op.Value.OID != "" && put.Request.Method == http.MethodPut && strings.Contains(put.Request.Target, op.Value.OID) {
+			if op.Value.OID != "" && put.Request.Method == http.MethodPut &&
+				strings.Contains(put.Request.Target, op.Value.OID) {
 				content = []byte(put.Request.Text)
 			}
 		}
@@ -262,8 +281,9 @@ func committed(text string, before []exchange) (content []byte, name string) {
 // script is a transcript as it should have been.
 type script struct {
 	exchanges []exchange
-	open      bool // NAT gave up here though all was well, or went on though something was not: what we do next is not in it
-	lost      bool // NAT sent the job a second time, not knowing whether the first was made
+	// NAT gave up here though all was well, or went on though something was not: what we do next is not in it.
+	open bool
+	lost bool // NAT sent the job a second time, not knowing whether the first was made
 }
 
 // edit turns what NAT did into what is right.
@@ -293,7 +313,8 @@ func edit(in []exchange, out outcome, files uploads) (sc script) {
 			return sc
 		}
 		// The LFS action's header is sent, as git-lfs does.
-		if x.Request.Method == http.MethodPut && strings.Contains(in[i-1].Response.Text+string(in[i-1].Response.JSON), "lfs-action-token") {
+		if x.Request.Method == http.MethodPut &&
+			strings.Contains(in[i-1].Response.Text+string(in[i-1].Response.JSON), "lfs-action-token") {
 			x.Request.Headers["authorization"] = "Bearer lfs-action-token"
 		}
 		// sft trains demonstrations, and takes no settings of dpo.
@@ -301,14 +322,16 @@ func edit(in []exchange, out outcome, files uploads) (sc script) {
 			x.Request.Text = demonstrating(x, files)
 		}
 		// The deployment is polled by its name.
-		if x.Request.Method == http.MethodGet && strings.HasPrefix(x.Request.Target, "/v1/deployment/model-deployments") {
+		if x.Request.Method == http.MethodGet &&
+			strings.HasPrefix(x.Request.Target, "/v1/deployment/model-deployments") {
 			x = byName(x, conf, out)
 		}
 		sc.exchanges = append(sc.exchanges, x)
-		// What is refused at the start is not tried further; a data set that can't be registered is not trained on; what of a
-		// deployment is there already is looked at.
+		// What is refused at the start is not tried further; a data set that can't be registered is not trained on;
+		// what of a deployment is there already is looked at.
 		bad := x.Response.Dropped || x.Response.Status >= 400 && x.Response.Status != http.StatusConflict
-		last := i+1 == len(in) || in[i+1].Request.Headers["x-stainless-retry-count"] <= "0" || x.Response.Status == http.StatusConflict
+		last := i+1 == len(in) || in[i+1].Request.Headers["x-stainless-retry-count"] <= "0" ||
+			x.Response.Status == http.StatusConflict
 		switch namespace := strings.HasSuffix(x.Request.Target, "/namespaces"); {
 		case !post || !last:
 		case namespace && (x.Response.Dropped || x.Response.Status == http.StatusUnauthorized),
@@ -339,7 +362,10 @@ func overLFS(xet, announced exchange, conf *Config, files uploads) []exchange {
 	request := func(method, target, contentType, text, answer string) exchange {
 		x := xet
 		x.Request.Method, x.Request.Target, x.Request.Text = method, target, text
-		x.Request.Headers = map[string]string{"content-type": contentType, "authorization": announced.Request.Headers["authorization"]}
+		x.Request.Headers = map[string]string{
+			"content-type":  contentType,
+			"authorization": announced.Request.Headers["authorization"],
+		}
 		if method == http.MethodPut {
 			x.Request.Headers = nil
 		}
@@ -443,7 +469,9 @@ type player struct {
 func newPlayer(t *testing.T, s script) *player {
 	p := &player{script: s, server: map[string]*httptest.Server{}}
 	for _, service := range []string{"entity", "datastore"} {
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.answer(w, r, service) }))
+		s := httptest.NewServer(
+			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.answer(w, r, service) }),
+		)
 		t.Cleanup(s.Close)
 		p.server[service] = s
 	}
@@ -501,7 +529,8 @@ func (p *player) reply(w http.ResponseWriter, x exchange) {
 	if text == "" {
 		text = string(x.Response.JSON)
 	}
-	text = strings.NewReplacer("{{ENTITY}}", p.server["entity"].URL, "{{DATASTORE}}", p.server["datastore"].URL).Replace(text)
+	text = strings.NewReplacer("{{ENTITY}}", p.server["entity"].URL, "{{DATASTORE}}", p.server["datastore"].URL).
+		Replace(text)
 	for k, v := range x.Response.Headers {
 		switch strings.ToLower(k) {
 		case "content-length", "date", "server", "connection", "transfer-encoding":
@@ -527,11 +556,20 @@ func compare(x exchange, service string, r *http.Request, body []byte) string {
 		target = u
 	}
 	got := shape{service, r.Method, natural(target), r.Header.Get("Authorization"), r.Header.Get("Content-Type"), nil}
-	want := shape{x.Service, x.Request.Method, natural(x.Request.Target), x.Request.Headers["authorization"], x.Request.Headers["content-type"], nil}
+	want := shape{
+		x.Service,
+		x.Request.Method,
+		natural(x.Request.Target),
+		x.Request.Headers["authorization"],
+		x.Request.Headers["content-type"],
+		nil,
+	}
 	if x.Request.Elided { // all there is of it is its length and hash
-		got.Body, want.Body = digest([]byte(natural(pythonic(got.ContentType, body)))), fmt.Sprint(x.Request.Len, " ", x.Request.SHA256)
+		got.Body, want.Body = digest([]byte(natural(pythonic(got.ContentType, body)))),
+			fmt.Sprint(x.Request.Len, " ", x.Request.SHA256)
 	} else {
-		got.Body, want.Body = decodeBody(got.ContentType, natural(string(body))), decodeBody(want.ContentType, natural(x.Request.Text))
+		got.Body, want.Body = decodeBody(got.ContentType, natural(string(body))),
+			decodeBody(want.ContentType, natural(x.Request.Text))
 	}
 	return cmp.Diff(want, got)
 }
@@ -671,7 +709,8 @@ func (p *player) finish(t *testing.T) {
 		t.Fatal(p.bad)
 	}
 	if p.next < len(p.exchanges) && !p.ended {
-		t.Fatalf("%d of %d requests played; next: %s %s", p.next, len(p.exchanges), p.exchanges[p.next].Request.Method, p.exchanges[p.next].Request.Target)
+		t.Fatalf("%d of %d requests played; next: %s %s", p.next, len(p.exchanges), p.exchanges[p.next].Request.Method,
+			p.exchanges[p.next].Request.Target)
 	}
 	t.Logf("%d requests played", p.next)
 }

@@ -34,15 +34,21 @@ type file struct {
 	size   int64
 }
 
-// files lists what a data set has for the training type: preferences for dpo, demonstrations for sft. The service looks for
-// either under NAT's names. NAT sends preferences as sft too, of which nothing anyone meant is trained.
+// files lists what a data set has for the training type: preferences for dpo, demonstrations for sft. The service looks
+// for either under NAT's names. NAT sends preferences as sft too, of which nothing anyone meant is trained.
 func (a *Adapter) files(data trainers.DataSet) ([]file, error) {
 	op := "submit run " + data.RunID
 	f, ok := data.Formats["customizer"]
 	if !ok || len(f.Files) == 0 {
-		return nil, &trainers.Error{Op: op, Why: "the run has no rows in the customizer format", Fix: "add customizer to dataset.formats", Fault: trainers.Local}
+		return nil, &trainers.Error{
+			Op:    op,
+			Why:   "the run has no rows in the customizer format",
+			Fix:   "add customizer to dataset.formats",
+			Fault: trainers.Local,
+		}
 	}
-	kind, other, fix := builders.KindPreference, builders.KindDemonstration, "set training_type: sft, or build preferences"
+	kind, other, fix := builders.KindPreference, builders.KindDemonstration,
+		"set training_type: sft, or build preferences"
 	if a.conf.Hyperparameters.TrainingType == "sft" {
 		kind, other, fix = other, kind, "set training_type: dpo, or build demonstrations"
 	}
@@ -55,18 +61,38 @@ func (a *Adapter) files(data trainers.DataSet) ([]file, error) {
 			Why: fmt.Sprintf("training_type is %s, and the rows are %ss", a.conf.Hyperparameters.TrainingType, other),
 		}
 	case train == "":
-		return nil, &trainers.Error{Op: op, Why: fmt.Sprintf("no %s is on the training side of the split", kind), Fix: "make more data, or lower dataset.split.validation", Fault: trainers.Refused}
+		return nil, &trainers.Error{
+			Op:    op,
+			Why:   fmt.Sprintf("no %s is on the training side of the split", kind),
+			Fix:   "make more data, or lower dataset.split.validation",
+			Fault: trainers.Refused,
+		}
 	case left != "":
-		a.env.Log.Warn().Str("file", left).Msgf("training_type is %s: the %ss of this run are not sent", a.conf.Hyperparameters.TrainingType, other)
+		a.env.Log.Warn().Str("file", left).
+			Msgf("training_type is %s: the %ss of this run are not sent", a.conf.Hyperparameters.TrainingType, other)
 	}
-	list := []file{{local: data.Path(train), remote: "training/training_file.jsonl", commit: "Training file for run " + data.RunID}}
+	list := []file{{
+		local:  data.Path(train),
+		remote: "training/training_file.jsonl",
+		commit: "Training file for run " + data.RunID,
+	}}
 	if validation != "" {
-		list = append(list, file{local: data.Path(validation), remote: "validation/validation_file.jsonl", commit: "Validation file for run " + data.RunID})
+		list = append(list, file{
+			local:  data.Path(validation),
+			remote: "validation/validation_file.jsonl",
+			commit: "Validation file for run " + data.RunID,
+		})
 	}
 	for i := range list {
 		info, err := os.Stat(list[i].local)
 		if err != nil {
-			return nil, &trainers.Error{Op: op, Why: err.Error(), Fix: "the run folder is not complete: run it again", Fault: trainers.Local, Err: err}
+			return nil, &trainers.Error{
+				Op:    op,
+				Why:   err.Error(),
+				Fix:   "the run folder is not complete: run it again",
+				Fault: trainers.Local,
+				Err:   err,
+			}
 		}
 		list[i].size = info.Size()
 	}
@@ -97,7 +123,11 @@ func (a *Adapter) upload(ctx context.Context, dataset string, f file) error {
 		}
 	}
 	_, err = a.hub.Do(ctx, httpclient.Request{
-		Op: "commit " + f.remote, Method: http.MethodPost, Path: "/v1/hf/api/datasets/" + repo + "/commit/main", Accept: "*/*", Body: body,
+		Op:     "commit " + f.remote,
+		Method: http.MethodPost,
+		Path:   "/v1/hf/api/datasets/" + repo + "/commit/main",
+		Accept: "*/*",
+		Body:   body,
 	})
 	return err
 }
@@ -122,7 +152,12 @@ func (a *Adapter) preupload(ctx context.Context, repo string, f file) (lfs bool,
 	}
 	op := "announce " + f.remote
 	reply, err := a.hub.Do(ctx, httpclient.Request{
-		Op: op, Method: http.MethodPost, Path: "/v1/hf/api/datasets/" + repo + "/preupload/main", Accept: "*/*", Tries: hubTries, Harmless: true,
+		Op:       op,
+		Method:   http.MethodPost,
+		Path:     "/v1/hf/api/datasets/" + repo + "/preupload/main",
+		Accept:   "*/*",
+		Tries:    hubTries,
+		Harmless: true,
 		Body: must(httpclient.JSON(map[string]any{"files": []any{map[string]any{
 			"path": f.remote, "sample": base64.StdEncoding.EncodeToString(sample[:n]), "size": f.size,
 		}}})),
@@ -144,7 +179,12 @@ func (a *Adapter) preupload(ctx context.Context, repo string, f file) (lfs bool,
 		switch {
 		case x.Path != f.remote:
 		case x.Ignore:
-			return false, &trainers.Error{Op: op, Why: "the store would ignore this file", Fix: "look for a .gitignore in the repository", Fault: trainers.Refused}
+			return false, &trainers.Error{
+				Op:    op,
+				Why:   "the store would ignore this file",
+				Fix:   "look for a .gitignore in the repository",
+				Fault: trainers.Refused,
+			}
 		case x.Mode == "lfs":
 			return f.size > 0, nil
 		case x.Mode == "regular":
@@ -175,8 +215,13 @@ func (a *Adapter) uploadLFS(ctx context.Context, repo string, f file) (string, e
 	}))
 	body.ContentType = lfsType
 	reply, err := a.hub.Do(ctx, httpclient.Request{
-		Op: "negotiate the upload of " + f.remote, Method: http.MethodPost, Path: "/v1/hf/datasets/" + repo + ".git/info/lfs/objects/batch",
-		Accept: lfsType, Body: body, Tries: hubTries, Harmless: true,
+		Op:       "negotiate the upload of " + f.remote,
+		Method:   http.MethodPost,
+		Path:     "/v1/hf/datasets/" + repo + ".git/info/lfs/objects/batch",
+		Accept:   lfsType,
+		Body:     body,
+		Tries:    hubTries,
+		Harmless: true,
 	})
 	if err != nil {
 		return "", err
@@ -200,14 +245,22 @@ func (a *Adapter) uploadLFS(ctx context.Context, repo string, f file) (string, e
 			continue
 		}
 		if o.Error != nil {
-			return "", &trainers.Error{Op: "upload " + f.remote, Why: fmt.Sprintf("the store refuses the object: %d %s", o.Error.Code, a.hub.Scrub(o.Error.Message)), Fault: trainers.Refused}
+			return "", &trainers.Error{
+				Op:    "upload " + f.remote,
+				Why:   fmt.Sprintf("the store refuses the object: %d %s", o.Error.Code, a.hub.Scrub(o.Error.Message)),
+				Fault: trainers.Refused,
+			}
 		}
 		if o.Actions["upload"] == nil { // stored already
 			return oid, nil
 		}
 		return oid, a.transfer(ctx, f, oid, *o.Actions["upload"], o.Actions["verify"])
 	}
-	return "", &trainers.Error{Op: "upload " + f.remote, Why: "the store's answer doesn't mention the object", Fault: trainers.Refused}
+	return "", &trainers.Error{
+		Op:    "upload " + f.remote,
+		Why:   "the store's answer doesn't mention the object",
+		Fault: trainers.Refused,
+	}
 }
 
 const lfsType = "application/vnd.git-lfs+json"
@@ -219,17 +272,30 @@ func (a *Adapter) transfer(ctx context.Context, f file, oid string, up action, v
 		err = a.putParts(ctx, f, oid, up)
 	} else {
 		_, err = a.hub.Do(ctx, httpclient.Request{
-			Op: "upload " + f.remote, Method: http.MethodPut, Path: up.Href, Accept: "*/*", Header: headers(up.Header), Anonymous: true,
-			Body: httpclient.File{Path: f.local, Length: f.size, Progress: a.progress(f)}, Tries: hubTries, Harmless: true,
+			Op:        "upload " + f.remote,
+			Method:    http.MethodPut,
+			Path:      up.Href,
+			Accept:    "*/*",
+			Header:    headers(up.Header),
+			Anonymous: true,
+			Body:      httpclient.File{Path: f.local, Length: f.size, Progress: a.progress(f)},
+			Tries:     hubTries,
+			Harmless:  true,
 		})
 	}
 	if err != nil || verify == nil {
 		return err
 	}
 	_, err = a.hub.Do(ctx, httpclient.Request{
-		Op: "verify " + f.remote, Method: http.MethodPost, Path: verify.Href, Accept: "*/*", Header: headers(verify.Header),
-		Anonymous: a.foreign(verify.Href), Tries: hubTries, Harmless: true,
-		Body: must(httpclient.JSON(map[string]any{"oid": oid, "size": f.size})),
+		Op:        "verify " + f.remote,
+		Method:    http.MethodPost,
+		Path:      verify.Href,
+		Accept:    "*/*",
+		Header:    headers(verify.Header),
+		Anonymous: a.foreign(verify.Href),
+		Tries:     hubTries,
+		Harmless:  true,
+		Body:      must(httpclient.JSON(map[string]any{"oid": oid, "size": f.size})),
 	})
 	return err
 }
@@ -241,8 +307,8 @@ func (a *Adapter) foreign(href string) bool {
 	return err != nil || base == nil || u.Scheme != base.Scheme || u.Host != base.Host
 }
 
-// headers are those the store asks for. git-lfs sends them; the hub's client doesn't, which works only where they aren't
-// needed.
+// headers are those the store asks for. git-lfs sends them; the hub's client doesn't, which works only where they
+// aren't needed.
 func headers(h map[string]string) http.Header {
 	out := http.Header{}
 	for k, v := range h {
@@ -259,7 +325,11 @@ func (a *Adapter) putParts(ctx context.Context, f file, oid string, up action) e
 	op := "upload " + f.remote
 	chunk, err := strconv.ParseInt(up.Header["chunk_size"], 10, 64)
 	if err != nil || chunk <= 0 || (f.size+chunk-1)/chunk > maxParts {
-		return &trainers.Error{Op: op, Why: fmt.Sprintf("the store asks for parts of %q bytes", a.hub.Scrub(up.Header["chunk_size"])), Fault: trainers.Refused}
+		return &trainers.Error{
+			Op:    op,
+			Why:   fmt.Sprintf("the store asks for parts of %q bytes", a.hub.Scrub(up.Header["chunk_size"])),
+			Fault: trainers.Refused,
+		}
 	}
 	hrefs := map[int64]string{}
 	for k, v := range up.Header {
@@ -277,25 +347,51 @@ func (a *Adapter) putParts(ctx context.Context, f file, oid string, up action) e
 		offset := (n - 1) * chunk
 		href, ok := hrefs[n]
 		if !ok {
-			return &trainers.Error{Op: op, Why: fmt.Sprintf("the store gave no address for part %d", n), Fault: trainers.Refused}
+			return &trainers.Error{
+				Op:    op,
+				Why:   fmt.Sprintf("the store gave no address for part %d", n),
+				Fault: trainers.Refused,
+			}
 		}
 		reply, err := a.hub.Do(ctx, httpclient.Request{
-			Op: fmt.Sprintf("%s, part %d", op, n), Method: http.MethodPut, Path: href, Accept: "*/*", Anonymous: true, Tries: hubTries, Harmless: true,
-			Body: httpclient.File{Path: f.local, Offset: offset, Length: min(chunk, f.size-offset), Progress: func(done int64) { report(offset + done) }},
+			Op:        fmt.Sprintf("%s, part %d", op, n),
+			Method:    http.MethodPut,
+			Path:      href,
+			Accept:    "*/*",
+			Anonymous: true,
+			Tries:     hubTries,
+			Harmless:  true,
+			Body: httpclient.File{
+				Path:     f.local,
+				Offset:   offset,
+				Length:   min(chunk, f.size-offset),
+				Progress: func(done int64) { report(offset + done) },
+			},
 		})
 		if err != nil {
 			return err
 		}
 		etag := reply.Header.Get("ETag")
 		if etag == "" {
-			return &trainers.Error{Op: op, Why: fmt.Sprintf("the store gave no etag for part %d", n), Fault: trainers.Refused}
+			return &trainers.Error{
+				Op:    op,
+				Why:   fmt.Sprintf("the store gave no etag for part %d", n),
+				Fault: trainers.Refused,
+			}
 		}
 		parts = append(parts, part{n, etag})
 	}
 	body := must(httpclient.JSON(map[string]any{"oid": oid, "parts": parts}))
 	body.ContentType = lfsType
 	_, err = a.hub.Do(ctx, httpclient.Request{
-		Op: op + ", joining the parts", Method: http.MethodPost, Path: up.Href, Accept: lfsType, Anonymous: true, Body: body, Tries: hubTries, Harmless: true,
+		Op:        op + ", joining the parts",
+		Method:    http.MethodPost,
+		Path:      up.Href,
+		Accept:    lfsType,
+		Anonymous: true,
+		Body:      body,
+		Tries:     hubTries,
+		Harmless:  true,
 	})
 	return err
 }
@@ -316,7 +412,10 @@ func sha256Of(path string) (string, error) {
 const ndjson = "application/x-ndjson"
 
 func commitHeader(f file) ([]byte, error) {
-	b, err := httpclient.JSON(map[string]any{"key": "header", "value": map[string]string{"summary": f.commit, "description": ""}})
+	b, err := httpclient.JSON(map[string]any{
+		"key":   "header",
+		"value": map[string]string{"summary": f.commit, "description": ""},
+	})
 	return append(b.Data, '\n'), err
 }
 
@@ -326,7 +425,10 @@ func commitLFS(f file, oid string) (httpclient.Body, error) {
 	if err != nil {
 		return nil, err
 	}
-	line, err := httpclient.JSON(map[string]any{"key": "lfsFile", "value": map[string]any{"path": f.remote, "algo": "sha256", "oid": oid, "size": f.size}})
+	line, err := httpclient.JSON(map[string]any{
+		"key":   "lfsFile",
+		"value": map[string]any{"path": f.remote, "algo": "sha256", "oid": oid, "size": f.size},
+	})
 	return httpclient.Bytes{ContentType: ndjson, Data: append(append(head, line.Data...), '\n')}, err
 }
 
@@ -371,7 +473,10 @@ func (c *inline) Open() (io.ReadCloser, error) {
 	return struct {
 		io.Reader
 		io.Closer
-	}{io.MultiReader(strings.NewReader(string(c.head)), newBase64Reader(content), strings.NewReader(c.tail)), content}, nil
+	}{
+		io.MultiReader(strings.NewReader(string(c.head)), newBase64Reader(content), strings.NewReader(c.tail)),
+		content,
+	}, nil
 }
 
 // base64Reader encodes what it reads. Chunks are a multiple of three bytes, so that only the last is padded.

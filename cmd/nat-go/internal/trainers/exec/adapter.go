@@ -63,7 +63,13 @@ func (a *Adapter) Check(context.Context) error {
 			continue
 		}
 		if _, err := osexec.LookPath(name); err != nil {
-			return &trainers.Error{Op: "start the trainer", Why: err.Error(), Fix: "install it, or give its path in command", Fault: trainers.Local, Err: err}
+			return &trainers.Error{
+				Op:    "start the trainer",
+				Why:   err.Error(),
+				Fix:   "install it, or give its path in command",
+				Fault: trainers.Local,
+				Err:   err,
+			}
 		}
 	}
 	return nil
@@ -88,7 +94,12 @@ type born struct {
 // Submit starts the program.
 func (a *Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (trainers.JobRef, error) {
 	fail := func(err error) (trainers.JobRef, error) {
-		return trainers.JobRef{}, &trainers.Error{Op: "start the trainer", Why: err.Error(), Fault: trainers.Local, Err: err}
+		return trainers.JobRef{}, &trainers.Error{
+			Op:    "start the trainer",
+			Why:   err.Error(),
+			Fault: trainers.Local,
+			Err:   err,
+		}
 	}
 	vars, err := a.conf.variables(data)
 	if err != nil {
@@ -156,7 +167,11 @@ func (a *Adapter) start(dir string, b *born, argv, environ []string) (pid int, e
 		return 0, err
 	}
 	p, err := process.Start(process.Config{
-		Args: append([]string{"/bin/sh", "-c", script, work}, argv...), Dir: dir, Env: environ, Mark: b.Mark, Output: out,
+		Args:     append([]string{"/bin/sh", "-c", script, work}, argv...),
+		Dir:      dir,
+		Env:      environ,
+		Mark:     b.Mark,
+		Output:   out,
 		Files:    []*os.File{held}, // its processes hold the lock from now on
 		Survives: true,
 	})
@@ -168,14 +183,24 @@ func (a *Adapter) start(dir string, b *born, argv, environ []string) (pid int, e
 
 // ref is the job of a submission.
 func (b *born) ref(data trainers.DataSet, pid int) trainers.JobRef {
-	return trainers.JobRef{RunID: data.RunID, Backend: Backend, ID: strconv.Itoa(pid), Metadata: map[string]string{"host": b.Host, "key": b.Key}}
+	return trainers.JobRef{
+		RunID:    data.RunID,
+		Backend:  Backend,
+		ID:       strconv.Itoa(pid),
+		Metadata: map[string]string{"host": b.Host, "key": b.Key},
+	}
 }
 
 // Find looks for the program that a submission started.
 func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (trainers.JobRef, bool, error) {
 	none := func(err error) (trainers.JobRef, bool, error) {
 		if err != nil {
-			err = &trainers.Error{Op: "look for the trainer of this run", Why: err.Error(), Fault: trainers.Local, Err: err}
+			err = &trainers.Error{
+				Op:    "look for the trainer of this run",
+				Why:   err.Error(),
+				Fault: trainers.Local,
+				Err:   err,
+			}
 		}
 		return trainers.JobRef{}, false, err
 	}
@@ -280,17 +305,31 @@ func (a *Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobSt
 	dir := a.dir()
 	living := alive(dir) // before the exit status is looked for: a program that ends between the two has one
 	code, err := readInt(filepath.Join(dir, exitFile))
-	st := trainers.JobStatus{State: trainers.Running, Message: "the trainer is running", Metadata: map[string]any{"pid": job.ID, "output": filepath.Join(dir, outputFile)}}
+	st := trainers.JobStatus{
+		State:    trainers.Running,
+		Message:  "the trainer is running",
+		Metadata: map[string]any{"pid": job.ID, "output": filepath.Join(dir, outputFile)},
+	}
 	readProgress(filepath.Join(dir, outputFile), &st)
 	switch {
 	case err == nil:
 		a.ended(dir, code, &st)
 	case !errors.Is(err, fs.ErrNotExist):
-		return st, &trainers.Error{Op: "get the status of the trainer", Why: err.Error(), Fault: trainers.Local, Err: err}
+		return st, &trainers.Error{
+			Op:    "get the status of the trainer",
+			Why:   err.Error(),
+			Fault: trainers.Local,
+			Err:   err,
+		}
 	case living:
 	default:
 		if err := unseen(dir); err != nil {
-			return st, &trainers.Error{Op: "get the status of the trainer", Why: err.Error(), Fault: trainers.Local, Err: err}
+			return st, &trainers.Error{
+				Op:    "get the status of the trainer",
+				Why:   err.Error(),
+				Fault: trainers.Local,
+				Err:   err,
+			}
 		}
 		st.State, st.Message = trainers.Failed, "the trainer is gone and left no exit status: it was killed"
 		if info, err := os.Stat(filepath.Join(dir, outputFile)); err == nil && info.Size() == 0 {

@@ -38,11 +38,19 @@ type Config struct {
 
 // Limits says how long to wait and how patiently.
 func (c *Config) Limits() trainers.Limits {
-	return trainers.Limits{Poll: c.PollInterval, StatusFailures: 3, TrainingTimeout: c.TrainingTimeout, CancelOnTimeout: c.CancelOnTimeout}
+	return trainers.Limits{
+		Poll:            c.PollInterval,
+		StatusFailures:  3,
+		TrainingTimeout: c.TrainingTimeout,
+		CancelOnTimeout: c.CancelOnTimeout,
+	}
 }
 
 // inherited are the variables that any program needs to run at all.
-var inherited = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TERM", "LD_LIBRARY_PATH", "XDG_CACHE_HOME"}
+var inherited = []string{
+	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TERM", "LD_LIBRARY_PATH",
+	"XDG_CACHE_HOME",
+}
 
 var variable = regexp.MustCompile(`\{([a-z_]+)\}`)
 
@@ -82,7 +90,8 @@ func (c *Config) absent(name string, vars map[string]string) string {
 		return fmt.Sprintf("the run has rows of several kinds (%s): write {%s_%s} or the like", strings.Join(kinds, ", "), kinds[0], name)
 	}
 	for _, kind := range []string{"preference", "demonstration", "rollout"} {
-		if split, ok := strings.CutPrefix(name, kind+"_"); ok && slices.Contains([]string{"train_file", "validation_file"}, split) {
+		if split, ok := strings.CutPrefix(name, kind+"_"); ok &&
+			slices.Contains([]string{"train_file", "validation_file"}, split) {
 			return fmt.Sprintf("the run has no such %s rows in the %s format", kind, c.Format)
 		}
 	}
@@ -125,8 +134,8 @@ func (c *Config) command(vars map[string]string) ([]string, error) {
 	return out, errors.Join(errs...)
 }
 
-// secrets are the values that must not be told of a job: of granted variables, since a program may print what it was given, and
-// of variables that are set under a name that says so.
+// secrets are the values that must not be told of a job: of granted variables, since a program may print what it was
+// given, and of variables that are set under a name that says so.
 func (c *Config) secrets() *secret.Values {
 	v := new(secret.Values)
 	for _, name := range c.Env {

@@ -180,8 +180,8 @@ func TestFolderMovesWhileTheProgramRuns(t *testing.T) {
 	}
 }
 
-// TestUnseenIsNotDead: from a copy of the folder, here or on another machine, a program that runs can't be seen; that is said,
-// and no verdict is made of it, and nothing is started a second time.
+// TestUnseenIsNotDead: from a copy of the folder, here or on another machine, a program that runs can't be seen; that
+// is said, and no verdict is made of it, and nothing is started a second time.
 func TestUnseenIsNotDead(t *testing.T) {
 	d := data(t)
 	conf := config(t, Config{Command: sh("sleep 60")})
@@ -255,7 +255,8 @@ func TestNameChanged(t *testing.T) {
 	}
 }
 
-// TestSlowShell: on a busy machine the shell may take any time to note its process group. Submit doesn't wait for it; Find does.
+// TestSlowShell: on a busy machine the shell may take any time to note its process group. Submit doesn't wait for it;
+// Find does.
 func TestSlowShell(t *testing.T) {
 	bin, release := t.TempDir(), filepath.Join(t.TempDir(), "release")
 	write(t, filepath.Join(bin, "mv"),
@@ -330,8 +331,8 @@ func TestCancelReachesOtherGroupsAndSessions(t *testing.T) {
 	}
 }
 
-// Everything is killed, as by a power cut, after the shell has started and before the program has: there is no job, and the
-// next submission makes one.
+// Everything is killed, as by a power cut, after the shell has started and before the program has: there is no job, and
+// the next submission makes one.
 func TestKilledBeforeTheProgramBegan(t *testing.T) {
 	bin := t.TempDir() // the shell's mv ends all there is, once the process is noted
 	write(t, filepath.Join(bin, "mv"), "#!/bin/sh\n/bin/mv \"$@\"\nkill -9 $PPID\nsleep 60\n")

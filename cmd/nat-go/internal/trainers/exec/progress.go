@@ -135,7 +135,8 @@ func readEnd(path string, n int64) ([]byte, error) {
 	return b, err
 }
 
-// lastLines is the end of the output, for an error: without secrets, also where the part that is read begins in the middle of one.
+// lastLines is the end of the output, for an error: without secrets, also where the part that is read begins in the
+// middle of one.
 func lastLines(path string, n int, secrets *secret.Values) string {
 	b, err := readEnd(path, tailBytes)
 	if err != nil {

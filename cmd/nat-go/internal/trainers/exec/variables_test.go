@@ -8,13 +8,22 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 )
 
-// TestVariablesOfSeveralKinds: {train_file} is the file of the one kind there is; of several, each has a name of its own.
+// TestVariablesOfSeveralKinds: {train_file} is the file of the one kind there is; of several, each has a name of its
+// own.
 func TestVariablesOfSeveralKinds(t *testing.T) {
 	d := data(t)
 	f := d.Formats["trl"]
-	f.Files = append(f.Files, trainers.File{Path: "dataset/trl/sft.jsonl", Kind: "demonstration", Split: trainers.Train},
+	f.Files = append(f.Files, trainers.File{
+		Path:  "dataset/trl/sft.jsonl",
+		Kind:  "demonstration",
+		Split: trainers.Train,
+	},
 		trainers.File{Path: "dataset/trl/sft_validation.jsonl", Kind: "demonstration", Split: trainers.Validation})
-	one := trainers.DataSet{RunID: "r1", RunDir: d.RunDir, Formats: map[string]trainers.Format{"trl": {Dir: f.Dir, Files: f.Files[1:]}}}
+	one := trainers.DataSet{
+		RunID:   "r1",
+		RunDir:  d.RunDir,
+		Formats: map[string]trainers.Format{"trl": {Dir: f.Dir, Files: f.Files[1:]}},
+	}
 	d.Formats["trl"] = f
 	for _, c := range []struct {
 		data trainers.DataSet
@@ -40,7 +49,8 @@ func TestVariablesOfSeveralKinds(t *testing.T) {
 			switch {
 			case c.bad && (err == nil || !strings.Contains(err.Error(), c.want)):
 				t.Errorf("%s: %v, want %q", c.arg, err, c.want)
-			case !c.bad && (err != nil || !slices.ContainsFunc(argv, func(a string) bool { return strings.HasSuffix(a, c.want) })):
+			case !c.bad &&
+				(err != nil || !slices.ContainsFunc(argv, func(a string) bool { return strings.HasSuffix(a, c.want) })):
 				t.Errorf("%s: %q, %v", c.arg, argv, err)
 			}
 		})

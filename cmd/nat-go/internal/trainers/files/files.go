@@ -70,10 +70,15 @@ func paths(data trainers.DataSet) []string {
 // Status is always completed.
 func (Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobStatus, error) {
 	if job.Backend != Backend {
-		return trainers.JobStatus{}, fmt.Errorf("job of run %s belongs to backend %q, not to %q", job.RunID, job.Backend, Backend)
+		return trainers.JobStatus{},
+			fmt.Errorf("job of run %s belongs to backend %q, not to %q", job.RunID, job.Backend, Backend)
 	}
 	done := 100.0
-	return trainers.JobStatus{State: trainers.Completed, Progress: &done, Message: "the data set is in the run folder"}, nil
+	return trainers.JobStatus{
+		State:    trainers.Completed,
+		Progress: &done,
+		Message:  "the data set is in the run folder",
+	}, nil
 }
 
 // Cancel has nothing to cancel.

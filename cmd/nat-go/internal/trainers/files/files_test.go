@@ -15,7 +15,10 @@ func TestDoneAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "dataset", "trl", "train.jsonl"))
 	data := trainers.DataSet{RunID: "r1", RunDir: dir, Formats: map[string]trainers.Format{
-		"trl": {Dir: "dataset/trl", Files: []trainers.File{{Path: "dataset/trl/train.jsonl", Kind: "preference", Split: trainers.Train}}},
+		"trl": {
+			Dir:   "dataset/trl",
+			Files: []trainers.File{{Path: "dataset/trl/train.jsonl", Kind: "preference", Split: trainers.Train}},
+		},
 	}}
 	var a trainers.Adapter = Adapter{}
 	ctx := context.Background()
@@ -37,7 +40,10 @@ func TestDoneAtOnce(t *testing.T) {
 
 func TestMissingFileIsSaid(t *testing.T) {
 	data := trainers.DataSet{RunID: "r1", RunDir: t.TempDir(), Formats: map[string]trainers.Format{
-		"trl": {Dir: "dataset/trl", Files: []trainers.File{{Path: "dataset/trl/train.jsonl", Kind: "preference", Split: trainers.Train}}},
+		"trl": {
+			Dir:   "dataset/trl",
+			Files: []trainers.File{{Path: "dataset/trl/train.jsonl", Kind: "preference", Split: trainers.Train}},
+		},
 	}}
 	_, err := Adapter{}.Submit(context.Background(), data, "k")
 	if err == nil || !strings.Contains(err.Error(), "not complete") {

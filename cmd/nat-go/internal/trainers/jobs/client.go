@@ -28,7 +28,8 @@ type Client struct {
 	Log     zerolog.Logger
 	Watch   func(Update)   // called with each status while waiting; nil: nobody looks
 	Secrets *secret.Values // never written to the journal; nil: none are known
-	Output  func([]byte)   // called with what the trainer prints while waiting, where the adapter can tell; nil: nobody looks
+	// Called with what the trainer prints while waiting, where the adapter can tell; nil: nobody looks.
+	Output func([]byte)
 
 	locked  bool // the run folder, by Submit
 	unsaved bool // the journal is behind what is known
@@ -70,8 +71,8 @@ func (u Update) String() string {
 	return s
 }
 
-// Submit hands over the data set, unless the run has a job already, which is then returned. An error leaves the run so that
-// Submit can be called again, in this process or another.
+// Submit hands over the data set, unless the run has a job already, which is then returned. An error leaves the run so
+// that Submit can be called again, in this process or another.
 func (c *Client) Submit(ctx context.Context, data trainers.DataSet) (*Job, error) {
 	lock, err := c.Dir.Lock("finetune resume " + string(c.Dir))
 	if err != nil {
@@ -120,11 +121,17 @@ func (c *Client) intent(runID string) (*Job, error) {
 	}
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // never fails
-	return &Job{RunID: runID, Adapter: c.Type, Name: c.Name, Key: runID + "-" + hex.EncodeToString(random[:]), Phase: Unsubmitted}, nil
+	return &Job{
+		RunID:   runID,
+		Adapter: c.Type,
+		Name:    c.Name,
+		Key:     runID + "-" + hex.EncodeToString(random[:]),
+		Phase:   Unsubmitted,
+	}, nil
 }
 
-// sameService refuses to look for an unsettled submission's job anywhere but where it was submitted: not to find it there would
-// mean to submit it a second time.
+// sameService refuses to look for an unsettled submission's job anywhere but where it was submitted: not to find it
+// there would mean to submit it a second time.
 func (c *Client) sameService(j *Job) error {
 	a, ok := c.Adapter.(trainers.Addressed)
 	if !ok {
@@ -238,13 +245,15 @@ func (c *Client) save(j *Job) error {
 }
 
 func same(a, b trainers.JobStatus) bool {
-	return a.State == b.State && a.Message == b.Message && a.Step == b.Step && equal(a.Progress, b.Progress) && equal(a.Loss, b.Loss)
+	return a.State == b.State && a.Message == b.Message && a.Step == b.Step && equal(a.Progress, b.Progress) &&
+		equal(a.Loss, b.Loss)
 }
 
 func equal(a, b *float64) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// Wait waits until the job has ended, deployment included. Each status is written down. An error with exit code 1 is about
-// the job; with 3, about reaching it: the job may go on. Where leave says so, it returns before: detached, or cancelled.
+// Wait waits until the job has ended, deployment included. Each status is written down. An error with exit code 1 is
+// about the job; with 3, about reaching it: the job may go on. Where leave says so, it returns before: detached, or
+// cancelled.
 func (c *Client) Wait(ctx context.Context, j *Job, leave *Leave) error {
 	if j.Ref == nil {
 		return exit.Failedf("run %s has no job to wait for: `nat-go finetune resume %s` submits it", j.RunID, c.Dir)
@@ -403,8 +412,8 @@ func (c *Client) tail(ctx context.Context, j *Job, from int64) int64 {
 	if !ok || c.Output == nil {
 		return from
 	}
-	// A trainer may print faster than is read here: what it prints meanwhile waits for the next look, and signals and time
-	// limits don't wait for it.
+	// A trainer may print faster than is read here: what it prints meanwhile waits for the next look, and signals and
+	// time limits don't wait for it.
 	for end := from + tailBytes; from < end && ctx.Err() == nil; {
 		text, next, err := t.Tail(ctx, *j.Ref, from)
 		if err != nil {

@@ -121,7 +121,12 @@ var (
 	denied  = &trainers.Error{Op: "get the status", Why: "HTTP 401", Fault: trainers.Denied}
 	gone    = &trainers.Error{Op: "get the status", Why: "HTTP 404", Fault: trainers.Gone}
 	refused = &trainers.Error{Op: "create the job", Why: "HTTP 422", Fault: trainers.Refused}
-	lost    = &trainers.Error{Op: "create the job", Why: "connection reset", Fault: trainers.Unavailable, Unsettled: true}
+	lost    = &trainers.Error{
+		Op:        "create the job",
+		Why:       "connection reset",
+		Fault:     trainers.Unavailable,
+		Unsettled: true,
+	}
 )
 
 const (
@@ -139,7 +144,14 @@ func client(t interface{ TempDir() string }, f *fake, l trainers.Limits) *Client
 	if l.StatusFailures == 0 {
 		l.StatusFailures = 3
 	}
-	return &Client{Dir: runfolder.Folder(t.TempDir()), Type: "fake_trainer_adapter", Name: "a", Adapter: f, Limits: l, Log: zerolog.Nop()}
+	return &Client{
+		Dir:     runfolder.Folder(t.TempDir()),
+		Type:    "fake_trainer_adapter",
+		Name:    "a",
+		Adapter: f,
+		Limits:  l,
+		Log:     zerolog.Nop(),
+	}
 }
 
 var data = trainers.DataSet{RunID: "r1"}
@@ -165,23 +177,167 @@ func TestWait(t *testing.T) {
 		state  trainers.State
 		took   time.Duration
 	}{
-		{"completes", fake{states: []any{pending, running, running, completed}, noDeploy: true}, trainers.Limits{}, 0, "", Done, completed, 90 * time.Second},
-		{"fails", fake{states: []any{running, failed}}, trainers.Limits{}, 1, "job job-1 failed", Done, failed, 30 * time.Second},
-		{"is cancelled elsewhere", fake{states: []any{running, canceled}}, trainers.Limits{}, 1, "cancelled", Done, canceled, 30 * time.Second},
-		{"one lost answer", fake{states: []any{running, busy, completed}, noDeploy: true}, trainers.Limits{}, 0, "", Done, completed, 75 * time.Second},
-		{"limit of failures", fake{states: []any{running, busy}}, trainers.Limits{}, 3, "finetune wait", Training, running, 30*time.Second + 45*time.Second + 67500*time.Millisecond},
-		{"the counter starts anew", fake{states: []any{busy, busy, running, busy, busy, completed}, noDeploy: true}, trainers.Limits{}, 0, "", Done, completed, 255 * time.Second},
+		{
+			"completes",
+			fake{states: []any{pending, running, running, completed}, noDeploy: true},
+			trainers.Limits{},
+			0,
+			"",
+			Done,
+			completed,
+			90 * time.Second,
+		},
+		{
+			"fails",
+			fake{states: []any{running, failed}},
+			trainers.Limits{},
+			1,
+			"job job-1 failed",
+			Done,
+			failed,
+			30 * time.Second,
+		},
+		{
+			"is cancelled elsewhere",
+			fake{states: []any{running, canceled}},
+			trainers.Limits{},
+			1,
+			"cancelled",
+			Done,
+			canceled,
+			30 * time.Second,
+		},
+		{
+			"one lost answer",
+			fake{states: []any{running, busy, completed}, noDeploy: true},
+			trainers.Limits{},
+			0,
+			"",
+			Done,
+			completed,
+			75 * time.Second,
+		},
+		{
+			"limit of failures",
+			fake{states: []any{running, busy}},
+			trainers.Limits{},
+			3,
+			"finetune wait",
+			Training,
+			running,
+			30*time.Second + 45*time.Second + 67500*time.Millisecond,
+		},
+		{
+			"the counter starts anew",
+			fake{states: []any{busy, busy, running, busy, busy, completed}, noDeploy: true},
+			trainers.Limits{},
+			0,
+			"",
+			Done,
+			completed,
+			255 * time.Second,
+		},
 		{"credentials", fake{states: []any{denied}}, trainers.Limits{}, 3, "401", Training, pending, 0},
-		{"service forgot the job", fake{states: []any{gone}}, trainers.Limits{}, 1, "404", Training, pending, 112500 * time.Millisecond},
-		{"training timeout", fake{states: []any{running}}, trainers.Limits{TrainingTimeout: 100 * time.Second}, 1, "longer than 1m40s", Training, running, 100 * time.Second},
-		{"training timeout cancels", fake{states: []any{running}}, trainers.Limits{TrainingTimeout: 100 * time.Second, CancelOnTimeout: true}, 1, "longer than 1m40s: the job is cancelled", Training, running, 100 * time.Second},
-		{"deploys", fake{states: []any{completed}, deployment: []any{pending, running, completed}}, trainers.Limits{}, 0, "", Done, completed, 60 * time.Second},
-		{"deployment fails", fake{states: []any{completed}, deployment: []any{failed}}, trainers.Limits{}, 1, "the deployment of job job-1 failed", Done, failed, 0},
-		{"deployment is cancelled", fake{states: []any{completed}, deployment: []any{canceled}}, trainers.Limits{}, 1, "cancelled", Done, canceled, 0},
-		{"deployment timeout", fake{states: []any{completed}, deployment: []any{running}}, trainers.Limits{DeploymentTimeout: time.Hour}, 1, "deployment has taken longer", Deploying, running, time.Hour},
-		{"deployment is refused", fake{states: []any{completed}, deployErr: []error{refused}}, trainers.Limits{}, 1, "trained, but not deployed", Training, completed, 0},
-		{"deployment is hard to reach", fake{states: []any{completed}, deployErr: []error{busy, busy, nil}, deployment: []any{completed}}, trainers.Limits{}, 0, "", Done, completed, 112500 * time.Millisecond},
-		{"deployment can't be reached", fake{states: []any{completed}, deployErr: []error{busy, busy, busy}}, trainers.Limits{}, 3, "not deployed", Training, completed, 112500 * time.Millisecond},
+		{
+			"service forgot the job",
+			fake{states: []any{gone}},
+			trainers.Limits{},
+			1,
+			"404",
+			Training,
+			pending,
+			112500 * time.Millisecond,
+		},
+		{
+			"training timeout",
+			fake{states: []any{running}},
+			trainers.Limits{TrainingTimeout: 100 * time.Second},
+			1,
+			"longer than 1m40s",
+			Training,
+			running,
+			100 * time.Second,
+		},
+		{
+			"training timeout cancels",
+			fake{states: []any{running}},
+			trainers.Limits{TrainingTimeout: 100 * time.Second, CancelOnTimeout: true},
+			1,
+			"longer than 1m40s: the job is cancelled",
+			Training,
+			running,
+			100 * time.Second,
+		},
+		{
+			"deploys",
+			fake{states: []any{completed}, deployment: []any{pending, running, completed}},
+			trainers.Limits{},
+			0,
+			"",
+			Done,
+			completed,
+			60 * time.Second,
+		},
+		{
+			"deployment fails",
+			fake{states: []any{completed}, deployment: []any{failed}},
+			trainers.Limits{},
+			1,
+			"the deployment of job job-1 failed",
+			Done,
+			failed,
+			0,
+		},
+		{
+			"deployment is cancelled",
+			fake{states: []any{completed}, deployment: []any{canceled}},
+			trainers.Limits{},
+			1,
+			"cancelled",
+			Done,
+			canceled,
+			0,
+		},
+		{
+			"deployment timeout",
+			fake{states: []any{completed}, deployment: []any{running}},
+			trainers.Limits{DeploymentTimeout: time.Hour},
+			1,
+			"deployment has taken longer",
+			Deploying,
+			running,
+			time.Hour,
+		},
+		{
+			"deployment is refused",
+			fake{states: []any{completed}, deployErr: []error{refused}},
+			trainers.Limits{},
+			1,
+			"trained, but not deployed",
+			Training,
+			completed,
+			0,
+		},
+		{
+			"deployment is hard to reach",
+			fake{states: []any{completed}, deployErr: []error{busy, busy, nil}, deployment: []any{completed}},
+			trainers.Limits{},
+			0,
+			"",
+			Done,
+			completed,
+			112500 * time.Millisecond,
+		},
+		{
+			"deployment can't be reached",
+			fake{states: []any{completed}, deployErr: []error{busy, busy, busy}},
+			trainers.Limits{},
+			3,
+			"not deployed",
+			Training,
+			completed,
+			112500 * time.Millisecond,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -271,8 +427,8 @@ type addressed struct {
 
 func (a *addressed) Address() string { return a.at }
 
-// TestUnsettledSubmissionElsewhere: where the config names another service by now, the job is neither looked for there, in vain,
-// nor submitted a second time.
+// TestUnsettledSubmissionElsewhere: where the config names another service by now, the job is neither looked for there,
+// in vain, nor submitted a second time.
 func TestUnsettledSubmissionElsewhere(t *testing.T) {
 	f := &fake{states: []any{completed}, submit: func(string) error { return lost }, findErr: busy, noDeploy: true}
 	c := client(t, f, trainers.Limits{})
@@ -282,7 +438,8 @@ func TestUnsettledSubmissionElsewhere(t *testing.T) {
 		t.Fatal("no error")
 	}
 	f.submit, f.findErr, a.at = nil, nil, "http://two"
-	if _, err := c.Submit(t.Context(), data); exit.Code(err) != exit.Environment || !strings.Contains(err.Error(), "http://one") || !strings.Contains(err.Error(), "http://two") {
+	if _, err := c.Submit(t.Context(), data); exit.Code(err) != exit.Environment ||
+		!strings.Contains(err.Error(), "http://one") || !strings.Contains(err.Error(), "http://two") {
 		t.Errorf("err = %v", err)
 	}
 	if len(f.jobs) != 1 {
@@ -408,7 +565,8 @@ func TestLockedOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cl.Submit(t.Context(), data); err == nil || !strings.Contains(err.Error(), "`nat-go dataset convert` (process ") {
+	if _, err := cl.Submit(t.Context(), data); err == nil ||
+		!strings.Contains(err.Error(), "`nat-go dataset convert` (process ") {
 		t.Errorf("err = %v", err)
 	}
 	lock.Close()
@@ -568,7 +726,15 @@ func TestETA(t *testing.T) {
 func TestMachineEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Unix(0, 0)
-		m := &machine{phase: Training, since: now, limits: trainers.Limits{Poll: rapid.SampledFrom([]time.Duration{time.Second, math.MaxInt64}).Draw(t, "poll"), StatusFailures: rapid.IntRange(1, 10).Draw(t, "failures"), TrainingTimeout: time.Hour}}
+		m := &machine{
+			phase: Training,
+			since: now,
+			limits: trainers.Limits{
+				Poll:            rapid.SampledFrom([]time.Duration{time.Second, math.MaxInt64}).Draw(t, "poll"),
+				StatusFailures:  rapid.IntRange(1, 10).Draw(t, "failures"),
+				TrainingTimeout: time.Hour,
+			},
+		}
 		for range 4000 {
 			var err error
 			if rapid.Bool().Draw(t, "fails") {
@@ -606,7 +772,13 @@ func TestFloodingTrainer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &flood{fake{states: []any{trainers.Running}}}
-				c := &Client{Dir: runfolder.Folder(t.TempDir()), Type: "fake", Adapter: f, Limits: limits, Log: zerolog.Nop()}
+				c := &Client{
+					Dir:     runfolder.Folder(t.TempDir()),
+					Type:    "fake",
+					Adapter: f,
+					Limits:  limits,
+					Log:     zerolog.Nop(),
+				}
 				var shown int
 				signals := make(chan os.Signal, 1)
 				c.Output = func(b []byte) {

@@ -57,7 +57,10 @@ func (m *machine) next(now time.Time, st trainers.JobStatus, err error) action {
 	if limit > 0 {
 		left := limit - now.Sub(m.since)
 		if left <= 0 {
-			a := action{do: giveUp, err: exit.Failedf("the %s has taken longer than %s and is still %s", what, limit, st.State)}
+			a := action{
+				do:  giveUp,
+				err: exit.Failedf("the %s has taken longer than %s and is still %s", what, limit, st.State),
+			}
 			if m.phase == Training && m.limits.CancelOnTimeout {
 				a.do, a.err = cancel, exit.Failedf("the %s has taken longer than %s: the job is cancelled", what, limit)
 			}
@@ -76,7 +79,11 @@ func (m *machine) failed(err error) action {
 		return action{do: giveUp, err: exit.With(exit.Environment, err)}
 	}
 	if m.failures >= m.limits.StatusFailures {
-		return action{do: giveUp, err: exit.With(exit.Code(trainers.Exit(err)), fmt.Errorf("no status after %d tries in a row: %w", m.failures, err))}
+		return action{
+			do: giveUp,
+			err: exit.With(exit.Code(trainers.Exit(err)),
+				fmt.Errorf("no status after %d tries in a row: %w", m.failures, err)),
+		}
 	}
 	pause := time.Duration(min(float64(m.limits.Poll)*math.Pow(1.5, float64(m.failures)), float64(maxPause)))
 	if ok {

@@ -61,7 +61,8 @@ type Service struct {
 // Start starts the service on loopback; it ends with the test.
 func Start(t testing.TB, s *Service) *Service {
 	t.Helper()
-	s.mu, s.files, s.objects, s.parts, s.deployments = new(sync.Mutex), map[string][]byte{}, map[string][]byte{}, map[string][][]byte{}, map[string]string{}
+	s.mu, s.files, s.objects, s.parts, s.deployments = new(sync.Mutex), map[string][]byte{}, map[string][]byte{},
+		map[string][][]byte{}, map[string]string{}
 	if s.States == nil {
 		s.States = []string{"created", "running", "completed"}
 	}
@@ -288,8 +289,9 @@ func (s *Service) job(r *http.Request, rest string, body []byte) (int, any) {
 		id := fmt.Sprintf("cust-%022d", len(s.Jobs)+1)
 		d, _ := v["dataset"].(map[string]any)
 		j := object{
-			"id": id, "config": v["config"], "dataset": fmt.Sprintf("%v/%v", d["namespace"], d["name"]), "custom_fields": v["custom_fields"],
-			"status": "created", "warnings": nil, "namespace": "default", "output_model": nil,
+			"id": id, "config": v["config"], "dataset": fmt.Sprintf("%v/%v", d["namespace"], d["name"]),
+			"custom_fields": v["custom_fields"],
+			"status":        "created", "warnings": nil, "namespace": "default", "output_model": nil,
 		}
 		if s.OutputModel != "" {
 			j["output_model"] = s.OutputModel + "@" + id
@@ -375,5 +377,10 @@ func (s *Service) deployment(r *http.Request, rest string, body []byte) (int, an
 		state = s.Deployment[min(s.deployPolls, len(s.Deployment)-1)]
 		s.deployPolls++
 	}
-	return 200, object{"name": name, "config": conf, "url": "", "status_details": object{"status": state, "description": "d\n"}}
+	return 200, object{
+		"name":           name,
+		"config":         conf,
+		"url":            "",
+		"status_details": object{"status": state, "description": "d\n"},
+	}
 }
