@@ -374,8 +374,8 @@ func TestVerifyFindsDamage(t *testing.T) {
 		"file":      {c.lines[0].Proof.SHA256, strings.Repeat("0", 64)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := os.WriteFile(index, []byte(strings.Replace(string(text), swap[0], swap[1], 1)), 0o644); err !=
-				nil {
+			if err := os.WriteFile(index, []byte(strings.Replace(string(text), swap[0], swap[1], 1)),
+				0o644); err != nil {
 				t.Fatal(err)
 			}
 			if r, err := Verify(c.dir, toy(t)); err != nil || len(r.Problems) == 0 {

@@ -264,8 +264,9 @@ func TestServiceThatIsNotThere(t *testing.T) {
 		return down.Load()
 	}
 	r := p.natgo(t, 3, p.runArgs()...)
-	if _, err := os.Stat(filepath.Join(p.dir, "out", "r1", "dataset", "customizer", "training_file.jsonl")); err !=
-		nil {
+	if _, err := os.Stat(
+		filepath.Join(p.dir, "out", "r1", "dataset", "customizer", "training_file.jsonl"),
+	); err != nil {
 		t.Errorf("the data set is not there: %v\n%s", err, r.stderr)
 	}
 	down.Store(false)

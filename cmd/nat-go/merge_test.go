@@ -200,8 +200,7 @@ func (s *shop) keeps(seed uint64) {
 	}
 	m := manifestOf(t, kept)
 	if m.Counts.Kept+m.Counts.Dropped["shares_validation"]+m.Counts.Dropped["duplicate"]+
-		m.Counts.Dropped["contradiction"] !=
-		m.Counts.Records {
+		m.Counts.Dropped["contradiction"] != m.Counts.Records {
 		t.Errorf("seed %d: %+v don't add up", seed, m.Counts)
 	}
 	if m.Counts.Dropped["shares_validation"] == 0 {

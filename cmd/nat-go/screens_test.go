@@ -197,8 +197,8 @@ func shown(all string) string {
 func compareScreen(t *testing.T, path, got string) {
 	t.Helper()
 	if *updateScreens {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(got), 0o600)); err !=
-			nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, []byte(got), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -103,8 +103,8 @@ func TestSweep(t *testing.T) {
 	}
 	inner := filepath.Join(folder, mark+"0123456789abcdef")
 	link := filepath.Join(dir, mark+"00000000000000aa")
-	if err := errors.Join(os.Mkdir(folder, 0o755), os.WriteFile(inner, nil, 0o644), os.Symlink("data", link)); err !=
-		nil {
+	if err := errors.Join(os.Mkdir(folder, 0o755), os.WriteFile(inner, nil, 0o644),
+		os.Symlink("data", link)); err != nil {
 		t.Fatal(err)
 	}
 	if err := Sweep(dir); err != nil {

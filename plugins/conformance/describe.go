@@ -81,8 +81,8 @@ func checkUnknownBuilder(ctx context.Context, k *kit) error {
 		if err != nil {
 			return err
 		}
-		if _, err := c.Open(ctx, &pb.OpenRequest{Builder: "no such builder", Config: []byte("{}")}); status.Code(err) !=
-			codes.NotFound {
+		if _, err := c.Open(ctx,
+			&pb.OpenRequest{Builder: "no such builder", Config: []byte("{}")}); status.Code(err) != codes.NotFound {
 			return fmt.Errorf("opening a builder that is not there is answered %v", err)
 		}
 		return alive(ctx, c)

@@ -62,8 +62,8 @@ func (d *runDir) claim() (err error) {
 	if err := unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return err
 	}
-	if err := os.Rename(d.lock.Name(), d.path+lockEnding); err !=
-		nil { //nolint:forbidigo // it is held already, and nothing to sync
+	err = os.Rename(d.lock.Name(), d.path+lockEnding) //nolint:forbidigo // it is held already, and nothing to sync
+	if err != nil {
 		return err
 	}
 	return os.Mkdir(d.path, 0o700)

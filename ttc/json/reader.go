@@ -252,8 +252,9 @@ func (r *Reader) fill() error {
 	if r.block == nil || len(r.buf) > len(r.block)*3/4 && int64(len(r.block)) < most {
 		r.block = make([]byte, max(blockBytes, int(min(2*int64(len(r.block)), most))))
 		r.buf = r.block[:copy(r.block, r.buf)]
-	} else if len(r.buf) ==
-		len(r.block) { // the scanner has not moved on: a number, for strings are passed over as they come
+	} else if len(r.buf) == len(
+		r.block,
+	) { // the scanner has not moved on: a number, for strings are passed over as they come
 		return r.syntaxError(fmt.Sprintf("a number of more than %d bytes", r.lim.Size))
 	} else if &r.block[0] != unsafe.SliceData(r.buf) {
 		r.buf = r.block[:copy(r.block, r.buf)]

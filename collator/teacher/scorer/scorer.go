@@ -303,8 +303,8 @@ func (s *Scorer) Score(ctx context.Context, all []Sequence) ([]byte, error) {
 				return nil, fmt.Errorf("position %d of a sequence of %d tokens", p, len(all[i].IDs))
 			}
 		}
-		if at := slices.IndexFunc(all[i].IDs, func(id int32) bool { return id < 0 || int(id) >= s.model.Vocab }); at >=
-			0 {
+		if at := slices.IndexFunc(all[i].IDs,
+			func(id int32) bool { return id < 0 || int(id) >= s.model.Vocab }); at >= 0 {
 			return nil, fmt.Errorf(
 				"the scoring program %s has a vocabulary of %d tokens: the batches have id %d",
 				s.o.Command[0],

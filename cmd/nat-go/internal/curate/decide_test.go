@@ -400,8 +400,8 @@ func TestSplitThatTheDataCannotGive(t *testing.T) {
 	if got := decide(t, t.TempDir(), oneExample, rules); slices.Max(got) != Train {
 		t.Errorf("validation: 0 gave %v", got)
 	}
-	if got := decide(t, t.TempDir(), nil, Rules{Split: Split{By: ByTask, Validation: 0.5, Required: true}}); len(got) !=
-		0 {
+	if got := decide(t, t.TempDir(), nil,
+		Rules{Split: Split{By: ByTask, Validation: 0.5, Required: true}}); len(got) != 0 {
 		t.Errorf("no data gave %v", got)
 	}
 }

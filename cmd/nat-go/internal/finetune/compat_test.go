@@ -101,8 +101,8 @@ func TestCompatGoesOnAfterAFailedCollectionRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(sum.DatasetDir, dataset.Trajectories)
-	if d := cmp.Diff([]string{"submitted.json", "trajectories.json", "trajectories_run1.json"}, dataFiles(t, dir)); d !=
-		"" {
+	if d := cmp.Diff([]string{"submitted.json", "trajectories.json", "trajectories_run1.json"},
+		dataFiles(t, dir)); d != "" {
 		t.Error(d)
 	}
 	if got := string(read(t, filepath.Join(dir, "trajectories_run1.json"))); !strings.Contains(got, `"run_id": "x_run2"`) {

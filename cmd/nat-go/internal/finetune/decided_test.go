@@ -43,8 +43,11 @@ func begunRun(t *testing.T, vars map[string]string) (runfolder.Folder, Env) {
 	vars["TOKEN"] = "secret-of-the-hub"
 	env := testEnv(t)
 	env.Getenv = func(name string) (string, bool) { v, ok := vars[name]; return v, ok }
-	if _, err := Run(context.Background(), Request{ConfigFile: "config.yml", RunID: "r", DryRun: true}, env); err !=
-		nil {
+	if _, err := Run(context.Background(), Request{
+		ConfigFile: "config.yml",
+		RunID:      "r",
+		DryRun:     true,
+	}, env); err != nil {
 		t.Fatal(err)
 	}
 	f := runfolder.Folder("out/r")
@@ -227,8 +230,8 @@ func TestResumeOverridesWhatComesAfter(t *testing.T) {
 	if _, err := Resume(t.Context(), f, Again{}, env); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Resume(t.Context(), f, Again{Overrides: []string{"dataset.split.seed=9"}}, env); exit.Code(err) !=
-		exit.Usage ||
+	if _, err := Resume(t.Context(), f, Again{Overrides: []string{"dataset.split.seed=9"}},
+		env); exit.Code(err) != exit.Usage ||
 		!strings.Contains(err.Error(), "-o dataset.split.seed") {
 		t.Error(err)
 	}

@@ -83,8 +83,8 @@ func TestTasks(t *testing.T) {
 	if err := os.WriteFile("config.yml", []byte(taskConfig), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile("alone.yml", []byte(strings.Replace(taskConfig, "[best, moves]", "moves", 1)), 0o644); err !=
-		nil {
+	if err := os.WriteFile("alone.yml", []byte(strings.Replace(taskConfig, "[best, moves]", "moves", 1)),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	from := writeTasks(t, ".", 3, 40)

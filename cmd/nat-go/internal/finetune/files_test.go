@@ -107,8 +107,8 @@ func TestEveryFileOfARunIsVerified(t *testing.T) {
 			copied := runfolder.Folder(filepath.Join(t.TempDir(), "r"))
 			path := filepath.Join(string(copied), filepath.FromSlash(extra))
 			err := os.CopyFS(string(copied), os.DirFS(string(whole)))
-			if err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o644)); err !=
-				nil {
+			if err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755),
+				os.WriteFile(path, nil, 0o644)); err != nil {
 				t.Fatal(err)
 			}
 			if r := verifyRun(t, copied); r.Errors == 0 {

@@ -54,8 +54,9 @@ func TestHintsExample(t *testing.T) {
 		"sites/schema/schema/knowable": 1, "sites/unknown_tool/schema/knowable": 1,
 		"sites/arguments_not_json/rules/knowable": 2,
 	}, m.Counters["hints"],
-		cmpopts.IgnoreMapEntries(func(name string, _ int64) bool { return !strings.HasPrefix(name, "sites/") })); d !=
-		"" {
+		cmpopts.IgnoreMapEntries(func(name string, _ int64) bool {
+			return !strings.HasPrefix(name, "sites/")
+		})); d != "" {
 		t.Error(d)
 	}
 	for _, a := range m.Books {

@@ -26,8 +26,8 @@ func (r *run) write(ctx context.Context, d *curate.Decisions) error {
 		return ctx.Err()
 	}
 	p := r.plan
-	if err := p.Compat.WriteTrajectories(p.folder.Format(dataset.Trajectories), p.folder.Records(), p.RunID, d); err !=
-		nil {
+	if err := p.Compat.WriteTrajectories(p.folder.Format(dataset.Trajectories), p.folder.Records(), p.RunID,
+		d); err != nil {
 		return exit.Environmentf("can't write NAT's trajectories: %w", err)
 	}
 	kept, formats := d.Kept(), p.formats

@@ -203,8 +203,11 @@ func (r *raw) answer(stream *within, group uint64, key string) error {
 			part.Part = 200
 		case "empty texts":
 			for i := uint32(0); ; i++ {
-				if err := stream.answer(&pb.ResultPart{Group: group, Part: i, Ends: make([]uint32, 1<<20)}); err !=
-					nil {
+				if err := stream.answer(&pb.ResultPart{
+					Group: group,
+					Part:  i,
+					Ends:  make([]uint32, 1<<20),
+				}); err != nil {
 					return err
 				}
 			}

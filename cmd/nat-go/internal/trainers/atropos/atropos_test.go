@@ -197,8 +197,8 @@ func line(n, first int) string {
 func data(t *testing.T, rows ...string) trainers.DataSet {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "train.jsonl"), []byte(strings.Join(rows, "\n")+"\n"), 0o644); err !=
-		nil {
+	if err := os.WriteFile(filepath.Join(dir, "train.jsonl"), []byte(strings.Join(rows, "\n")+"\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	return trainers.DataSet{
