@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/collator/turns"
+	"github.com/nat-go/nat-go/internal/durable"
 )
 
 // Log is the record log of the run; empty where there is none.
@@ -26,7 +26,7 @@ func (p *Place) Log() string {
 
 // Decisions reads what curation decided in the run.
 func (p *Place) Decisions() (*curate.Decisions, error) {
-	f, err := os.Open(p.Run.Decisions())
+	f, err := durable.Open(p.Run.Decisions())
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/lines"
 )
 
@@ -216,7 +217,7 @@ func eachLine(path string, limits Limits, f func(n int64, line []byte) error) er
 
 // eachLineFrom is eachLine from a line on; those before it are not looked at.
 func eachLineFrom(path string, limits Limits, from int64, f func(n int64, line []byte) error) error {
-	file, err := os.Open(path)
+	file, err := durable.Open(path)
 	if err != nil {
 		return err
 	}

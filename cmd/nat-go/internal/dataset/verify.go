@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
@@ -210,7 +210,7 @@ func (v *verifier) read(file RowFile, seen *Verified, f func(n int64, line []byt
 
 // summed calls f for each row of a file, whose content goes by the summer.
 func summed(file RowFile, sum *summer, f func(n int64, line []byte) error) error {
-	in, err := os.Open(file.Path)
+	in, err := durable.Open(file.Path)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/internal/durable"
 )
 
 // Offset is where the frame of the group that Next answers next begins.
@@ -26,7 +28,7 @@ func OpenAccess(dir string) (*Access, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open(filepath.Join(dir, LogName))
+	f, err := durable.Open(filepath.Join(dir, LogName))
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func (j *Join) Add(dir, sum string) (*Part, error) {
 	case !c.Done || c.XXH3 != sum:
 		return nil, fmt.Errorf("%s is not the log that its manifest names", filepath.Join(dir, LogName))
 	}
-	f, err := os.Open(filepath.Join(dir, LogName))
+	f, err := durable.Open(filepath.Join(dir, LogName))
 	if err != nil {
 		return nil, err
 	}

@@ -204,7 +204,7 @@ func NewReader(dir string) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open(filepath.Join(dir, LogName))
+	f, err := durable.Open(filepath.Join(dir, LogName))
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -117,7 +116,7 @@ func ContentSum(path string) (string, error) {
 }
 
 func content(path string) (sum string, n int64, err error) {
-	in, err := os.Open(path)
+	in, err := durable.Open(path)
 	if err != nil {
 		return "", 0, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/internal/durable"
 )
 
 // Frames is the file in which a shard keeps, for each group of its log, what is prepared of its token batches. A frame
@@ -93,7 +94,7 @@ type FrameReader struct {
 
 // ReadFrames opens the file of a shard's folder, which has to have the size that its manifest names.
 func ReadFrames(f runfolder.Folder, d *Done) (*FrameReader, error) {
-	file, err := os.Open(FramesPath(f))
+	file, err := durable.Open(FramesPath(f))
 	if err != nil {
 		return nil, err
 	}

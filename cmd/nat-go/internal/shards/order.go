@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/internal/durable"
 )
 
 // Place is where an example stands in the inputs: its collection run and its row there.
@@ -82,7 +83,7 @@ type Places struct {
 
 // OpenPlaces opens the file of a shard's folder.
 func OpenPlaces(f runfolder.Folder) (*Places, error) {
-	file, err := os.Open(orderPath(f))
+	file, err := durable.Open(orderPath(f))
 	if err != nil {
 		return nil, err
 	}

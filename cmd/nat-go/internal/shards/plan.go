@@ -218,7 +218,7 @@ func (f Folder) readNamed(s *Shard, shard int) error {
 		s.Parts[i].Named = map[int64]string{}
 		of[s.Parts[i].Input] = s.Parts[i].Named
 	}
-	in, err := os.Open(f.Named(shard))
+	in, err := durable.Open(f.Named(shard))
 	if err != nil {
 		return exit.Environmentf("can't read the plan: %w", err)
 	}

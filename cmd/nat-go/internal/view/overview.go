@@ -8,13 +8,13 @@ import (
 	"io/fs"
 	"maps"
 	"math"
-	"os"
 	"slices"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/lines"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -330,7 +330,7 @@ const maxDropLine = 16 << 20
 
 // eachDrop calls f for each line of dropped.jsonl until it answers false.
 func (r *Run) eachDrop(f func(*ledger.Drop) bool) error {
-	file, err := os.Open(r.Folder.Dropped())
+	file, err := durable.Open(r.Folder.Dropped())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -252,7 +252,7 @@ var errTable = errors.New("not a table of this version")
 
 // loadTable reads what encode wrote. Whatever is wrong with the file, the table is only made again.
 func loadTable(path string) (*table, error) {
-	f, err := os.Open(path)
+	f, err := durable.Open(path)
 	if err != nil {
 		return nil, err
 	}

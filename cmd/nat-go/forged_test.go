@@ -1,0 +1,67 @@
+//go:build linux
+
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestForgedRunFolder puts a pipe that nobody writes to, and a device that never ends, in the place of each file of a run:
+// every command that reads the run ends, within bounds.
+func TestForgedRunFolder(t *testing.T) {
+	b := newBed(t, 5)
+	b.must(t, b.command(nil, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r", "--dry-run"))
+	b.must(t, b.command(nil, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "s", "--dry-run"))
+	run := filepath.Join(b.dir, "out", "r")
+	commands := [][]string{
+		{"dataset", "verify", "out/r"}, {"dataset", "stats", "out/r"}, {"dataset", "show", "out/r"},
+		{"dataset", "convert", "out/r", "--format", "openai"},
+		{"dataset", "merge", "out/s", "out/r", "--run-id", "m"}, {"view", "out/r", "--export", "page.html"},
+	}
+	var names []string
+	err := filepath.WalkDir(run, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && !strings.HasPrefix(d.Name(), ".") {
+			names = append(names, path)
+		}
+		return err
+	})
+	if err != nil || len(names) < 8 {
+		t.Fatalf("%d files, %v", len(names), err)
+	}
+	kept := filepath.Join(b.dir, "kept")
+	for _, name := range names {
+		for _, forge := range []func() error{
+			func() error { return syscall.Mkfifo(name, 0o600) }, func() error { return os.Symlink("/dev/zero", name) },
+		} {
+			if err := os.Rename(name, kept); err != nil {
+				t.Fatal(err)
+			}
+			if err := forge(); err != nil {
+				t.Fatal(err)
+			}
+			for _, args := range commands {
+				cmd := b.command(nil, args...)
+				hung := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+				r := finish(t, cmd)
+				if !hung.Stop() {
+					t.Errorf("%v waits for %s", args, name)
+				}
+				if r.code < 0 || r.code > 3 || strings.Contains(r.stderr, "goroutine ") {
+					t.Errorf("%v with %s: exit %d: %s", args, name, r.code, r.stderr)
+				}
+				if err := os.RemoveAll(filepath.Join(b.dir, "out", "m")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Rename(kept, name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
