@@ -239,6 +239,23 @@ func TestAnonymousRedirect(t *testing.T) {
 	}
 }
 
+// TestRedirectToPlainHTTP: what was asked for over TLS is not sent on in clear, with no token either.
+func TestRedirectToPlainHTTP(t *testing.T) {
+	other, got := recorder(t, httptest.NewServer)
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other.URL+"/bucket", http.StatusTemporaryRedirect)
+	}))
+	t.Cleanup(s.Close)
+	c := client(t, Options{Base: s.URL, TLS: TLS{InsecureSkipVerify: true}})
+	_, err := c.Do(t.Context(), Request{
+		Op: "upload", Method: http.MethodPut, Path: s.URL + "/upload", Anonymous: true,
+		Body: Bytes{"text/plain", []byte("data")},
+	})
+	if err == nil || !strings.Contains(err.Error(), "redirected from https") || len(got()) > 0 {
+		t.Errorf("%v, %v", err, got())
+	}
+}
+
 // TestAnswerLimit: an answer has a limit, counted after it is decompressed, whatever it says of its length.
 func TestAnswerLimit(t *testing.T) {
 	const limit = 1 << 16
