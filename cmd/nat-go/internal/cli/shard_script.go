@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -31,12 +33,14 @@ type script struct {
 	engine string
 	out    string
 	memory string
+	asJSON bool
 }
 
 func (s *script) flags(f *pflag.FlagSet) {
 	f.StringVar(&s.out, "out", "", "folder to write to; default: "+s.engine+" in the plan's")
 	f.IntVar(&s.CPUs, "cpus", 2, "processors of a process")
 	f.StringVar(&s.memory, "memory", "2GiB", "memory of a process")
+	f.BoolVar(&s.asJSON, "json", false, "print one JSON object")
 }
 
 // write writes what makes the run of the plan, and says how to start it.
@@ -74,14 +78,19 @@ func (s *script) write(
 	if err := engines.Write(out, made); err != nil {
 		return err
 	}
-	if isQuiet(cmd) {
+	var paths []string
+	for _, f := range made {
+		paths = append(paths, filepath.Join(out, f.Name))
+	}
+	next += " " + paths[0]
+	switch {
+	case s.asJSON:
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{"files": paths, "next": next})
+	case isQuiet(cmd):
 		return nil
 	}
-	for _, f := range made {
-		fmt.Fprintln(cmd.OutOrStdout(), filepath.Join(out, f.Name))
-	}
-	fmt.Fprintf(cmd.OutOrStdout(), "  next     %s %s\n", next, filepath.Join(out, made[0].Name))
-	return nil
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n  next     %s\n", strings.Join(paths, "\n"), next)
+	return err
 }
 
 // programFlag names the program as the nodes find it; default: this one's own file.
