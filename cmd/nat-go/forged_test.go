@@ -12,17 +12,20 @@ import (
 	"time"
 )
 
-// TestForgedRunFolder puts a pipe that nobody writes to, and a device that never ends, in the place of each file of a run:
-// every command that reads the run ends, within bounds.
+// TestForgedRunFolder puts a pipe that nobody writes to, and a device that never ends, in the place of each file of a
+// run: every command that reads the run ends, within bounds.
 func TestForgedRunFolder(t *testing.T) {
 	b := newBed(t, 5)
 	b.must(t, b.command(nil, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r", "--dry-run"))
 	b.must(t, b.command(nil, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "s", "--dry-run"))
 	run := filepath.Join(b.dir, "out", "r")
 	commands := [][]string{
-		{"dataset", "verify", "out/r"}, {"dataset", "stats", "out/r"}, {"dataset", "show", "out/r"},
+		{"dataset", "verify", "out/r"},
+		{"dataset", "stats", "out/r"},
+		{"dataset", "show", "out/r"},
 		{"dataset", "convert", "out/r", "--format", "openai"},
-		{"dataset", "merge", "out/s", "out/r", "--run-id", "m"}, {"view", "out/r", "--export", "page.html"},
+		{"dataset", "merge", "out/s", "out/r", "--run-id", "m"},
+		{"view", "out/r", "--export", "page.html"},
 	}
 	var names []string
 	err := filepath.WalkDir(run, func(path string, d fs.DirEntry, err error) error {
