@@ -19,7 +19,6 @@ import (
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
-	"github.com/nat-go/nat-go/internal/durable"
 	natjson "github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
@@ -83,7 +82,7 @@ func readReference(c *config.Reference) (*collator.Reference, error) {
 	if c == nil {
 		return nil, nil
 	}
-	f, err := durable.Open(c.Path)
+	f, err := os.Open(c.Path)
 	if err != nil {
 		return nil, exit.Usagef("collator.reference.path: %w", err)
 	}
