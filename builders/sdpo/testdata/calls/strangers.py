@@ -7,6 +7,7 @@ of those libraries that are about errors. Groups go to one half each by a hash o
 strangers-dev.jsonl; nobody looks at a text of strangers.jsonl.
 """
 
+import re
 import hashlib
 import json
 import sys
@@ -571,7 +572,7 @@ def main():
     for r in results(sys.argv[1] if len(sys.argv) > 1 else sys.executable):
         if r["family"] == "documents":  # others' texts: measured beside, not kept
             continue
-        r["text"] = r["text"].replace("registry.npmjs.org", "packages.example")
+        r["text"] = re.sub(r"https://registry[.\w]+", "https://packages.example", r["text"])
         half = hashlib.sha256(f"strangers/{r['family']}/{r['group']}".encode()).digest()[0] % 2
         halves[["strangers-dev", "strangers"][half]].append(r)
     for name, rows in halves.items():
