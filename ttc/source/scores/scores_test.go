@@ -4,10 +4,15 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
 )
 
 func write(t *testing.T, name, text string) string {
@@ -81,6 +86,81 @@ func TestRefused(t *testing.T) {
 			)
 			if err == nil || !strings.Contains(err.Error(), why) {
 				t.Errorf("%s: %v, want %s", text, err, why)
+			}
+		})
+	}
+}
+
+// ran is an example whose model ran commands, each with what came back: "command => result".
+func ran(runs ...string) *ttc.Example {
+	ex := &ttc.Example{ID: "x"}
+	add := func(m chat.Message, s ttc.Sampled) {
+		ex.Graph.Nodes = append(ex.Graph.Nodes,
+			ttc.Node{Parent: len(ex.Graph.Nodes) - 1, Message: m, Sampled: s})
+	}
+	add(chat.Message{Role: "user", Text: "Fix it: 7 passed"}, ttc.No)
+	for i, r := range runs {
+		command, result, _ := strings.Cut(r, " => ")
+		arguments := json.AppendString([]byte(`{"command":`), command)
+		id := strconv.Itoa(i)
+		add(chat.Message{Role: "assistant", ToolCalls: []chat.ToolCall{{
+			ID: id, Name: "Bash", Arguments: string(arguments) + "}", Parsed: json.Raw(string(arguments) + "}"),
+		}}}, ttc.Yes)
+		add(chat.Message{Role: "tool", ToolCallID: id, Text: result}, ttc.No)
+	}
+	return ex
+}
+
+func TestRules(t *testing.T) {
+	zero, one := 0.0, 1.0
+	rules := []Rule{
+		{Name: "failed", Tool: "^Bash$", Call: `(?m)^command: pytest "a b"`, Result: `\d+ failed`, Score: &zero},
+		{Name: "passed", Tool: "^Bash$", Call: `pytest`, Result: `\d+ passed`, Score: &one},
+		{Name: "share", Result: `score=(?P<score>\S+)`},
+	}
+	branched := ran(`pytest => 1 passed`, `pytest => 9 passed`)
+	branched.Graph.Nodes[3].Parent = 0 // the first run is in a branch that was left
+	for name, c := range map[string]struct {
+		ex   *ttc.Example
+		want Evidence
+	}{
+		"nothing":               {ran(), Evidence{}},
+		"what the user says":    {ran("ls => x"), Evidence{}},
+		"the last run":          {ran(`pytest "a b" => 2 failed`, "pytest => 3 passed"), Evidence{"passed", 1, 4, "Bash", "3 passed"}},
+		"the first of rules":    {ran(`pytest "a b" => 2 failed, 1 passed`), Evidence{"failed", 0, 2, "Bash", "2 failed, 1 passed"}},
+		"another command":       {ran("pytest => 3 passed", "echo 1 failed => 1 failed"), Evidence{"passed", 1, 2, "Bash", "3 passed"}},
+		"a captured score":      {ran("bench => a\n  score=0.25 ok\nb"), Evidence{"share", 0.25, 2, "Bash", "score=0.25 ok"}},
+		"a captured no number":  {ran("bench => score=NaN"), Evidence{}},
+		"the branch that lasts": {branched, Evidence{"passed", 1, 2, "Bash", "9 passed"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := NewRules(rules)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, _ := r.Of(c.ex)
+			if d := cmp.Diff(c.want, got); d != "" {
+				t.Error(d)
+			}
+			if r.Give(c.ex); (c.ex.Reward != nil) != (c.want.Rule != "") {
+				t.Errorf("the reward is %v", c.ex.Reward)
+			}
+		})
+	}
+}
+
+func TestRulesRefused(t *testing.T) {
+	one := 1.0
+	for want, rule := range map[string]Rule{
+		"[0].tool: error parsing regexp":                {Tool: "(", Result: "x", Score: &one},
+		"[0].call: error parsing regexp":                {Call: "[", Result: "x", Score: &one},
+		"[0].result: it is empty":                       {Score: &one},
+		"[0]: it has neither a score nor a group":       {Result: "x"},
+		"[0]: it has a score as well as a group (?P<sc": {Result: "(?P<score>x)", Score: &one},
+	} {
+		t.Run(want, func(t *testing.T) {
+			if _, err := NewRules([]Rule{rule}); err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%v", err)
 			}
 		})
 	}

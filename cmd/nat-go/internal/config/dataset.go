@@ -12,6 +12,7 @@ type Dataset struct {
 	Contradictions string         `yaml:"contradictions" default:"drop" validate:"oneof=drop keep" doc:"records that prefer A to B where others, by the same score, prefer B to A"`
 	MaxPairs       *int           `yaml:"max_pairs" validate:"omitempty,gte=1" doc:"keep at most this many records, drawn by split.seed; wins over the trainer's max_pairs" example:"5000"`
 	Scores         *scores.Config `yaml:"scores" doc:"scores of rollouts that stand in files of their own, joined by the rollouts' ids"`
+	ScoreRules     []scores.Rule  `yaml:"score_rules" validate:"unique=Name,dive" doc:"scores by what results of tools say: the last result that a rule matches decides, by the first such rule" example:"[{name: passed, tool: Bash, call: pytest, result: ' passed in ', score: 1}, {name: failed, tool: Bash, call: pytest, result: ' failed', score: 0}]"`
 	Marks          string         `yaml:"marks" doc:"file of marks, as nat-go view writes it beside a run: records that were rejected there are left out" example:"out/run1.marks.jsonl"`
 }
 

@@ -12,13 +12,15 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source/scores"
 )
 
 // builder is a builder of the run: a session with its process.
 type builder struct {
 	name  string // in the YAML
 	unit  builders.Unit
-	picks bool // it declares records that are made of candidates
+	picks bool          // it declares records that are made of candidates
+	rules *scores.Rules // that gave scores; nil: none did
 
 	kinds   map[dropKind]bool // of its drops in the log
 	names   map[string]bool   // of its counters in the log
@@ -94,8 +96,10 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result) {
 	if left > 0 {
 		f.Drop(b.place(g, 0, ledger.Drop{Reason: a.whyUnused(), Unit: a.unit, Index: -1, Count: left}))
 	}
+	found := evidence{rules: b.rules, group: g}
 	for _, r := range res.Records {
 		head := *r.Header()
+		found.addTo(r)
 		rebase(r, first)
 		if d, ok := r.(*builders.Distillation); ok {
 			f.Account(ledger.Build, unitSite, int64(len(d.Sites)), int64(len(d.Sites)))

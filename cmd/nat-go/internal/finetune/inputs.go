@@ -29,6 +29,7 @@ type inputs struct {
 	began   []source.Input       // what the files were when the run began
 	limit   int64                // at most this many examples of each; 0: all
 	scores  *scores.Scores       // that stand beside them; nil: none
+	verdict *scores.Rules        // by what results say; nil: none
 	lower   string               // a builder for which a lower score is better
 	parts   map[int]*source.Part // what of which path a shard reads; nil: all of all
 	planned []source.Input       // with parts: what the plan knows the inputs by
@@ -45,7 +46,8 @@ func findInputs(ctx context.Context, p *plan) (*inputs, error) {
 	if err != nil {
 		return nil, err
 	}
-	in.limit, in.scores, in.lower = p.Limit, p.scores, lowerIsBetter(p.config)
+	in.limit, in.lower = p.Limit, lowerIsBetter(p.config)
+	in.scores, in.verdict = p.scores, p.verdict
 	if err := in.identify(ctx); err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}

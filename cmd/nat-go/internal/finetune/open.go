@@ -111,7 +111,7 @@ func (r *run) openBuilder(ctx context.Context, started *processes, b config.Bloc
 	picks := slices.ContainsFunc(info.Kinds, func(k builders.Kind) bool {
 		return k == builders.KindPreference || k == builders.KindDemonstration
 	})
-	return &builder{name: b.Name, unit: info.Unit, picks: picks, session: session}, nil
+	return &builder{name: b.Name, unit: info.Unit, picks: picks, rules: r.plan.verdict, session: session}, nil
 }
 
 // checkUnit refuses builders whose unit this run can't give them: with --compat nat a collection run is one group.

@@ -37,6 +37,7 @@ type plan struct {
 	rules   curate.Rules
 	marks   *marks.File    // a person's; nil: none
 	scores  *scores.Scores // that stand beside the inputs; nil: none
+	verdict *scores.Rules  // scores by what results say; nil: none
 	copyTo  string         // NAT's dataset_output_dir; empty: no copy
 	notes   []string
 	chosen  string           // how the input is read and what is made of it, where nobody said
@@ -178,8 +179,13 @@ func (p *plan) readMarks() (err error) {
 	return nil
 }
 
-// readScores reads the scores that stand beside the inputs.
+// readScores reads the scores that stand beside the inputs, and the rules that give scores.
 func (p *plan) readScores(ctx context.Context) (err error) {
+	if list := p.config.Dataset.ScoreRules; len(list) > 0 {
+		if p.verdict, err = scores.NewRules(list); err != nil {
+			return exit.Usagef("dataset.score_rules%w", err)
+		}
+	}
 	if c := p.config.Dataset.Scores; c != nil {
 		if p.scores, err = scores.Read(ctx, c); err != nil {
 			return exit.Usagef("dataset.scores: %w", err)

@@ -78,6 +78,9 @@ func (rd *reader) read(ctx context.Context, in *inputs, k int, resume *source.Cu
 		} else if next.example, next.at, next.err = src.Next(ctx); next.err == nil {
 			at = next.at
 			next.example.Run, next.at.Run = k, k
+			if in.verdict != nil {
+				in.verdict.Give(next.example)
+			}
 			if in.scores != nil {
 				in.scores.Give(next.example)
 			}

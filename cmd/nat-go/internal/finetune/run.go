@@ -143,10 +143,23 @@ func (r *run) make(ctx context.Context) error {
 	return r.finish(ctx, built, tokens)
 }
 
-// scored says where scores that stand beside the inputs are of none of their examples: the keys don't fit.
+// scored says where scores that stand beside the inputs are of none of their examples, as the keys don't fit, and how
+// many scores each rule gave.
 func (r *run) scored(built *built) {
 	p := r.plan
-	if p.scores == nil || p.resume || built.seen.Examples == 0 {
+	if p.resume || built.seen.Examples == 0 {
+		return
+	}
+	if p.verdict != nil {
+		given := p.verdict.Given()
+		for _, rule := range p.config.Dataset.ScoreRules {
+			if given[rule.Name] == 0 {
+				r.warn("dataset.score_rules: the rule %s decided on no example", rule.Name)
+			}
+			r.info("scored by a rule", "rule", rule.Name, "examples", given[rule.Name])
+		}
+	}
+	if p.scores == nil {
 		return
 	}
 	if given, _ := p.scores.Given(); given == 0 {

@@ -42,7 +42,42 @@ func Record(p dataset.Picked) View {
 			v.Facts = append(v.Facts, site(i, s)+foundBy(r, i))
 		}
 	}
+	v.Facts = append(v.Facts, scoredBy(p.Record.Header().Metadata)...)
 	return v
+}
+
+// scoredBy says which rules gave the scores of a record, and what they went by.
+func scoredBy(metadata []byte) (facts []string) {
+	type evidence struct {
+		Rule, Tool, Quote string
+		Score             float64
+		Message           int
+	}
+	var m struct {
+		Record   *evidence `json:"scored_by"`
+		Chosen   *evidence `json:"chosen_scored_by"`
+		Rejected *evidence `json:"rejected_scored_by"`
+	}
+	if json.Unmarshal(metadata, &m) != nil {
+		return nil
+	}
+	for _, side := range []struct {
+		name string
+		*evidence
+	}{{"", m.Record}, {"chosen: ", m.Chosen}, {"rejected: ", m.Rejected}} {
+		if e := side.evidence; e != nil {
+			facts = append(facts, fmt.Sprintf("%sscored %v by the rule %s: message %d of its rollout, a result of %s, says %q",
+				side.name, e.Score, e.Rule, e.Message, named(e.Tool), e.Quote))
+		}
+	}
+	return facts
+}
+
+func named(tool string) string {
+	if tool == "" {
+		return "an unnamed tool"
+	}
+	return tool
 }
 
 // Fate is what became of a record: the sides of the split it is on, or why it was dropped.

@@ -1,0 +1,77 @@
+package finetune
+
+import (
+	"fmt"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/scores"
+)
+
+// evidence finds what the scores of a group's examples go by, where a rule gave them.
+type evidence struct {
+	rules *scores.Rules // nil: there are none
+	group *ttc.Group    // as the builder saw it
+	found map[int]json.Raw
+}
+
+// addTo adds the evidence to a record's metadata.
+func (e *evidence) addTo(r builders.Record) {
+	if e.rules == nil {
+		return
+	}
+	h := r.Header()
+	add := func(key string, example int) {
+		if raw := e.of(example); raw != nil {
+			h.Metadata = withMember(h.Metadata, key, raw)
+		}
+	}
+	if p, ok := r.(*builders.Preference); ok && p.Chosen.Ref.Part == builders.NodeSpan &&
+		p.Rejected.Ref.Part == builders.NodeSpan && p.Chosen.Ref.Example != p.Rejected.Ref.Example {
+		add("chosen_scored_by", p.Chosen.Ref.Example)
+		add("rejected_scored_by", p.Rejected.Ref.Example)
+		return
+	}
+	add("scored_by", h.Example)
+}
+
+// of is the evidence of an example; nil: no rule gave its score.
+func (e *evidence) of(example int) json.Raw {
+	if raw, ok := e.found[example]; ok || example < 0 || example >= len(e.group.Examples) {
+		return raw
+	}
+	if e.found == nil {
+		e.found = map[int]json.Raw{}
+	}
+	e.found[example] = nil
+	ex := e.group.Examples[example]
+	x, ok := e.rules.Of(ex)
+	if !ok || ex.Reward == nil || *ex.Reward != x.Score { // a file gave another
+		return nil
+	}
+	b := json.AppendString([]byte(`{"rule":`), x.Rule)
+	b = fmt.Appendf(b, `,"score":%v,"message":%d,"tool":`, x.Score, x.Message)
+	b = json.AppendString(b, x.Tool)
+	b = json.AppendString(append(b, `,"quote":`...), x.Quote)
+	e.found[example] = append(b, '}')
+	return e.found[example]
+}
+
+// withMember is an object with one more member; nil is an object without any. One that has the key, and what is no
+// object, stays as it is.
+func withMember(object json.Raw, key string, value json.Raw) json.Raw {
+	out := json.Raw("{")
+	if object != nil {
+		if _, has := object.Get(key); has || object.Kind() != json.Object {
+			return object
+		}
+		out = append(json.Raw(nil), object[:len(object)-1]...)
+		for range object.Members() {
+			out = append(out, ',')
+			break
+		}
+	}
+	out = json.AppendString(out, key)
+	return append(append(append(out, ':'), value...), '}')
+}

@@ -1,0 +1,214 @@
+package scores
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+)
+
+// Rule is an element of `dataset.score_rules`.
+type Rule struct {
+	Name   string   `yaml:"name" validate:"required" doc:"what the rule is called beside the scores it gives"`
+	Tool   string   `yaml:"tool" doc:"regular expression for the name of the tool; without it any tool"`
+	Call   string   `yaml:"call" doc:"regular expression for the arguments of the call; without it any arguments"`
+	Result string   `yaml:"result" validate:"required" doc:"regular expression for the result; a group named score captures the score"`
+	Score  *float64 `yaml:"score" doc:"the score, where no group captures it"`
+}
+
+// Evidence is what a rule goes by.
+type Evidence struct {
+	Rule    string
+	Score   float64
+	Message int // the result, counted from the beginning of its conversation
+	Tool    string
+	Quote   string // the line of the result that the rule matched
+}
+
+// Rules give scores by what the results of tools say.
+type Rules struct {
+	rules []rule
+	given map[string]int64
+}
+
+type rule struct {
+	Rule
+	tool, call, result *regexp.Regexp // nil: anything matches
+	group              int            // of result that captures the score; -1: none does
+}
+
+// NewRules compiles rules. Its errors say which setting is wrong.
+func NewRules(rules []Rule) (*Rules, error) {
+	out := &Rules{given: map[string]int64{}}
+	for i, r := range rules {
+		x := rule{Rule: r, group: -1}
+		for _, p := range []struct {
+			key, pattern string
+			into         **regexp.Regexp
+		}{{"tool", r.Tool, &x.tool}, {"call", r.Call, &x.call}, {"result", r.Result, &x.result}} {
+			if p.pattern == "" {
+				continue
+			}
+			re, err := regexp.Compile(p.pattern)
+			if err != nil {
+				return nil, fmt.Errorf("[%d].%s: %w", i, p.key, err)
+			}
+			*p.into = re
+		}
+		if x.result != nil {
+			x.group = x.result.SubexpIndex("score")
+		}
+		switch {
+		case x.result == nil:
+			return nil, fmt.Errorf("[%d].result: it is empty, so that nothing decides", i)
+		case x.group < 0 && r.Score == nil:
+			return nil, fmt.Errorf("[%d]: it has neither a score nor a group (?P<score>...) in its result", i)
+		case x.group >= 0 && r.Score != nil:
+			return nil, fmt.Errorf("[%d]: it has a score as well as a group (?P<score>...) in its result", i)
+		}
+		out.rules = append(out.rules, x)
+	}
+	return out, nil
+}
+
+// Give gives an example its score, if a rule matches one of its results.
+func (r *Rules) Give(ex *ttc.Example) {
+	if e, ok := r.Of(ex); ok {
+		r.given[e.Rule]++
+		ex.Reward = &e.Score
+	}
+}
+
+// Given says how many examples got their score by each rule.
+func (r *Rules) Given() map[string]int64 { return r.given }
+
+// Of is what the rules say of an example. The last result that any rule matches decides, by the first such rule: tests
+// that failed and were run again count as the last run says.
+func (r *Rules) Of(ex *ttc.Example) (Evidence, bool) {
+	walk := ex.Graph.Branch(last(&ex.Graph))
+	for i, n := range slices.Backward(walk) {
+		m := &ex.Graph.Nodes[n].Message
+		if m.Role != "tool" && m.Role != "function" {
+			continue
+		}
+		call := callOf(&ex.Graph, walk[:i], m)
+		text := resultText(m)
+		for k := range r.rules {
+			if e, ok := r.rules[k].match(call, text); ok {
+				e.Message = i
+				return e, true
+			}
+		}
+	}
+	return Evidence{}, false
+}
+
+// last is the leaf of the conversation that the session ended with: of the branch that holds the model's last answer.
+func last(g *ttc.Graph) int {
+	leaf := len(g.Nodes) - 1
+	for i, n := range slices.Backward(g.Nodes) {
+		if n.Sampled != ttc.No {
+			leaf = i
+			break
+		}
+	}
+	for i := leaf + 1; i < len(g.Nodes); i++ { // results that nobody answered follow
+		if g.Nodes[i].Parent == leaf && g.Nodes[i].Message.Role != "assistant" {
+			leaf = i
+		}
+	}
+	return leaf
+}
+
+// callOf is the call that a result answers: the last before it with its id.
+func callOf(g *ttc.Graph, before []int, result *chat.Message) chat.ToolCall {
+	if result.ToolCallID != "" {
+		for _, n := range slices.Backward(before) {
+			for _, c := range g.Nodes[n].Message.ToolCalls {
+				if c.ID == result.ToolCallID {
+					return c
+				}
+			}
+		}
+	}
+	return chat.ToolCall{Name: result.Name}
+}
+
+func resultText(m *chat.Message) string {
+	if m.Form != chat.Parts {
+		return m.Text
+	}
+	var b strings.Builder
+	for _, p := range m.Parts {
+		b.WriteString(p.Text)
+	}
+	return b.String()
+}
+
+func (r *rule) match(call chat.ToolCall, text string) (Evidence, bool) {
+	if r.tool != nil && !r.tool.MatchString(call.Name) || r.call != nil && !r.call.MatchString(arguments(call)) {
+		return Evidence{}, false
+	}
+	at := r.result.FindStringSubmatchIndex(text)
+	if at == nil {
+		return Evidence{}, false
+	}
+	e := Evidence{Rule: r.Name, Tool: call.Name, Quote: line(text, at[0], at[1])}
+	if r.group < 0 {
+		e.Score = *r.Score
+		return e, true
+	}
+	from, to := at[2*r.group], at[2*r.group+1]
+	if from < 0 {
+		return Evidence{}, false
+	}
+	x, err := strconv.ParseFloat(text[from:to], 64)
+	if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
+		return Evidence{}, false
+	}
+	e.Score = x
+	return e, true
+}
+
+// arguments are what a call was given, with the escapes of JSON read, so that patterns see a command as it was typed.
+func arguments(c chat.ToolCall) string {
+	if c.Parsed == nil {
+		return c.Arguments
+	}
+	var texts []string
+	for key, v := range c.Parsed.Members() {
+		name, _ := key.Text()
+		if s, ok := v.Text(); ok {
+			texts = append(texts, name+": "+s)
+		} else {
+			texts = append(texts, name+": "+string(v))
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+// line is the line of a text in which a match begins, shortened.
+func line(text string, from, to int) string {
+	const most = 160
+	begin := strings.LastIndexByte(text[:from], '\n') + 1
+	end := len(text)
+	if i := strings.IndexByte(text[to:], '\n'); i >= 0 {
+		end = to + i
+	}
+	if from-begin > most/2 {
+		begin = from - most/2
+	}
+	quote := text[begin:end]
+	if i := strings.IndexByte(quote, '\n'); i >= from-begin && i > 0 {
+		quote = quote[:i]
+	}
+	if len(quote) > most {
+		quote = quote[:most] + "..."
+	}
+	return strings.TrimSpace(strings.ToValidUTF8(quote, ""))
+}
