@@ -27,6 +27,12 @@ const (
 	MuchLonger        ledger.Reason = "chosen_much_longer"
 )
 
+// Why the branches of a session make no pair.
+const (
+	SingleBranch ledger.Reason = "single_branch"
+	NoneKept     ledger.Reason = "no_branch_kept"
+)
+
 // Codes are the pages of the reasons above, for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{
@@ -119,5 +125,12 @@ func Codes() []ledger.Code {
 			"The chosen side is longer than the rejected one by more than max_length_ratio: the pair would teach length.",
 			"Raise max_length_ratio, or leave it out, if longer is better here.",
 		),
+		ledger.NewCode(SingleBranch, "build",
+			"The session has only one branch: nothing in it was tried again or left.",
+			"Nothing; sessions with retries and edits have branches."),
+		ledger.NewCode(NoneKept, "build",
+			"The model answered the same messages more than once, and the session went on from none of the answers, "+
+				"so nothing says which is better.",
+			"Nothing; or score the answers, and pair them as candidates."),
 	}
 }

@@ -50,6 +50,9 @@ type rollout struct {
 
 // Build pairs the rollouts of a task.
 func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) error {
+	if b.cfg.Compare == "branches" {
+		return b.branches(ctx, g, out)
+	}
 	var fit []*rollout
 	for e, ex := range g.Examples {
 		r, why := usable(e, ex)
@@ -190,11 +193,15 @@ func (b *Builder) pair(g *ttc.Group, better, worse *rollout, margin float64, out
 }
 
 func (b *Builder) refused(better, worse *rollout, d pairs.Divergence, margin float64) ledger.Reason {
-	long, short := length(better.nodes[d.Shared:d.EndA]), length(worse.nodes[d.Shared:d.EndB])
-	switch most := b.cfg.MaxLengthRatio; {
-	case b.cfg.ScoreSD > 0 && margin <= b.cfg.noise():
+	if b.cfg.ScoreSD > 0 && margin <= b.cfg.noise() {
 		return pairs.WithinNoise
-	case most > 0 && float64(long) > most*float64(short):
+	}
+	return b.tooLong(length(better.nodes[d.Shared:d.EndA]), length(worse.nodes[d.Shared:d.EndB]))
+}
+
+// tooLong refuses a pair whose chosen side is much longer than the rejected one.
+func (b *Builder) tooLong(chosen, rejected int) ledger.Reason {
+	if most := b.cfg.MaxLengthRatio; most > 0 && float64(chosen) > most*float64(rejected) {
 		return pairs.MuchLonger
 	}
 	return ""
@@ -203,17 +210,21 @@ func (b *Builder) refused(better, worse *rollout, d pairs.Divergence, margin flo
 // length is how many bytes the model wrote.
 func length(nodes []*ttc.Node) (n int) {
 	for _, node := range nodes {
-		if node.Sampled == ttc.No || node.Message.Role != "assistant" {
-			continue
+		if node.Sampled != ttc.No && node.Message.Role == "assistant" {
+			n += textBytes(&node.Message)
 		}
-		m := &node.Message
-		n += len(m.Text) + len(m.Reasoning)
-		for _, p := range m.Parts {
-			n += len(p.Text)
-		}
-		for _, c := range m.ToolCalls {
-			n += len(c.Name) + len(c.Arguments)
-		}
+	}
+	return n
+}
+
+// textBytes is how many bytes a message has.
+func textBytes(m *chat.Message) int {
+	n := len(m.Text) + len(m.Reasoning)
+	for _, p := range m.Parts {
+		n += len(p.Text)
+	}
+	for _, c := range m.ToolCalls {
+		n += len(c.Name) + len(c.Arguments)
 	}
 	return n
 }

@@ -8,6 +8,7 @@ import (
 
 // Config is `trajectory_builders.<name>` with `_type: divergence_traj_builder`.
 type Config struct {
+	Compare        string   `yaml:"compare" default:"rollouts" validate:"oneof=rollouts branches" doc:"rollouts: the scored rollouts of a task. branches: those of one session, the one it went on with against those it left; of the settings below only max_length_ratio counts then"`
 	Strategy       string   `yaml:"strategy" default:"best_vs_worst" validate:"oneof=best_vs_worst adjacent best_vs_rest pass_fail exhaustive" doc:"which rollouts of a task are compared"`
 	Pass           *float64 `yaml:"pass" validate:"required_if=Strategy pass_fail,excluded_unless=Strategy pass_fail" doc:"strategy pass_fail: a rollout passes that scores at least this"`
 	ScoreDirection string   `yaml:"score_direction" default:"higher" validate:"oneof=higher lower" doc:"whether a higher or a lower score is better"`

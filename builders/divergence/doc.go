@@ -9,5 +9,9 @@
 // package pairs over their scores; each refusal has a reason: those of the strategy, and those of pairs.Diverge. A
 // rollout of another task changes no pair.
 //
+// With `compare: branches` the branches of one session are compared instead, without scores: where the model answered
+// the same messages more than once, the answer that the session went on from is chosen, and one that it left rejected.
+// The chosen side has no more of the model's turns than the rejected one.
+//
 // Not part of the promised API.
 package divergence

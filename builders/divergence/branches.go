@@ -1,0 +1,152 @@
+package divergence
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/pairs"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// branches pairs what each session went on with and what it left.
+func (b *Builder) branches(ctx context.Context, g *ttc.Group, out builders.Output) error {
+	for e, ex := range g.Examples {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		forks := pairs.Forks(&ex.Graph)
+		why := pairs.SingleBranch
+		made := false
+		for _, f := range forks {
+			n, refused, err := b.fork(e, ex, f, out)
+			if err != nil {
+				return err
+			}
+			made = made || n > 0
+			if refused != "" {
+				why = refused
+			}
+		}
+		if made {
+			continue
+		}
+		if err := out.Drop(drop(ex, "example", why)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fork makes the pairs of a fork, and says how many, and why one was refused.
+func (b *Builder) fork(e int, ex *ttc.Example, f pairs.Fork, out builders.Output) (n int, why ledger.Reason, err error) {
+	refuse := func(reason ledger.Reason, left int) error {
+		why = reason
+		d := drop(ex, "pair", reason)
+		if d.Detail = fmt.Sprintf("after message %d", f.At); left >= 0 {
+			d.Detail = fmt.Sprintf("message %d against %d", f.Kept, left)
+		}
+		return out.Drop(d)
+	}
+	if f.Why != "" {
+		return 0, f.Why, refuse(f.Why, -1)
+	}
+	kept := branchOf(e, ex, f, f.Kept)
+	for _, end := range f.Left {
+		left := branchOf(e, ex, f, end)
+		chosen := kept.first(left.turns)
+		if reason := b.alike(chosen, left); reason != "" {
+			if err := refuse(reason, end); err != nil {
+				return n, why, err
+			}
+			continue
+		}
+		n++
+		p := &builders.Preference{
+			Head: builders.Head{Example: e, Turn: fmt.Sprint(chosen.walk[chosen.from]), Metadata: branchMetadata(f, end)},
+			Prompt: builders.Content{Ref: builders.Ref{
+				Part: builders.NodeSpan, Example: e, Last: chosen.walk[chosen.from-1],
+			}},
+			Chosen: chosen.content(), Rejected: left.content(),
+			Reward: 1, ScoreName: "kept", ChosenScore: 1,
+			ChosenIndex: int64(chosen.walk[chosen.from]), RejectedIndex: int64(left.walk[left.from]),
+			ChosenPolicy: chosen.policy(), RejectedPolicy: left.policy(),
+		}
+		if err := out.Record(p); err != nil {
+			return n, why, err
+		}
+	}
+	return n, why, nil
+}
+
+// branch is how a session went on from a fork.
+type branch struct {
+	example int
+	ex      *ttc.Example
+	walk    []int // from the root to the model's last message
+	from    int   // the first message behind the fork
+	turns   int   // of the model
+	length  int   // bytes that the model wrote
+}
+
+func branchOf(e int, ex *ttc.Example, f pairs.Fork, last int) branch {
+	br := branch{example: e, ex: ex, walk: ex.Graph.Branch(last), from: len(ex.Graph.Branch(f.At))}
+	return br.first(len(br.walk))
+}
+
+// first is the branch up to the model's so many turns.
+func (br branch) first(turns int) branch {
+	out := branch{example: br.example, ex: br.ex, from: br.from}
+	for i, n := range br.walk {
+		node := &br.ex.Graph.Nodes[n]
+		if i < br.from || node.Message.Role != "assistant" || node.Sampled == ttc.No && i > br.from {
+			continue
+		}
+		if out.turns == turns {
+			break
+		}
+		out.turns++
+		out.length += textBytes(&node.Message)
+		out.walk = br.walk[:i+1]
+	}
+	return out
+}
+
+// content is what follows the fork. An answer that was set aside is not marked as the model's, so it is written out: it
+// was the model that gave it.
+func (br branch) content() builders.Content {
+	last := br.walk[len(br.walk)-1]
+	if br.ex.Graph.Nodes[last].Sampled == ttc.No {
+		return builders.Content{
+			Ref:      builders.Ref{Part: builders.InlineMessages},
+			Messages: []chat.Message{br.ex.Graph.Nodes[last].Message},
+		}
+	}
+	return builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: br.example, Last: last, Skip: br.from}}
+}
+
+func (br branch) policy() string {
+	if p := br.ex.Graph.Nodes[br.walk[br.from]].Policy; p != "" {
+		return p
+	}
+	return br.ex.Policy
+}
+
+// alike says why two branches make no pair.
+func (b *Builder) alike(chosen, left branch) ledger.Reason {
+	switch {
+	case chosen.length == 0 || left.length == 0:
+		return ledger.EmptyResponse
+	case pairs.SameWalk(&chosen.ex.Graph, chosen.walk[chosen.from:], left.walk[left.from:]):
+		return ledger.SameText
+	}
+	return b.tooLong(chosen.length, left.length)
+}
+
+// branchMetadata says where a pair stands in its session.
+func branchMetadata(f pairs.Fork, left int) json.Raw {
+	return fmt.Appendf(nil, `{"fork":%d,"kept":%d,"left":%d}`, f.At, f.Kept, left)
+}

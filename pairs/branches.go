@@ -1,0 +1,72 @@
+package pairs
+
+import (
+	"slices"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Fork is where the model answered the same messages more than once.
+type Fork struct {
+	At   int           // the last node that the branches share
+	Kept int           // last node of the branch that the session went on with; -1: of none
+	Left []int         // last nodes of the other branches
+	Why  ledger.Reason // why they make no pair; empty: they do
+}
+
+// Forks finds where the branches of a graph part. The branch that was kept is the one that the session came back to
+// last: nodes are in the order in which their calls were made.
+//
+// An answer that a source set aside as an abandoned retry is not marked as sampled. It is known by its place: nothing
+// follows it, and beside it stands an answer that was gone on from.
+func Forks(g *ttc.Graph) (forks []Fork) {
+	children := make([][]int, len(g.Nodes))
+	latest := make([]int, len(g.Nodes)) // of the nodes that a node leads to, the last that the model wrote
+	for i := len(g.Nodes) - 1; i >= 0; i-- {
+		n := &g.Nodes[i]
+		if latest[i] == 0 {
+			latest[i] = i
+		}
+		if n.Parent >= 0 {
+			children[n.Parent] = append(children[n.Parent], i)
+			latest[n.Parent] = max(latest[n.Parent], latest[i])
+		}
+	}
+	for at, list := range children {
+		if len(list) > 1 {
+			slices.Sort(list)
+			forks = append(forks, fork(g, at, list, latest, children))
+		}
+	}
+	return forks
+}
+
+func fork(g *ttc.Graph, at int, list, latest []int, children [][]int) Fork {
+	f := Fork{At: at, Kept: -1, Why: EnvironmentParted}
+	answers := slices.DeleteFunc(slices.Clone(list), func(n int) bool {
+		return g.Nodes[n].Message.Role != "assistant" || g.Nodes[n].Sampled == ttc.No && len(children[n]) > 0
+	})
+	if len(answers) < 2 {
+		return f
+	}
+	f.Why = NoneKept
+	for _, n := range answers {
+		if len(children[n]) > 0 && latest[n] > f.Kept {
+			f.Kept, f.Why = latest[n], ""
+		}
+	}
+	for _, n := range answers {
+		if latest[n] != f.Kept {
+			f.Left = append(f.Left, latest[n])
+		}
+	}
+	return f
+}
+
+// SameWalk reports whether two walks of a graph say the same, whatever the ids of their calls.
+func SameWalk(g *ttc.Graph, a, b []int) bool {
+	return slices.EqualFunc(a, b, func(x, y int) bool {
+		return sameMessage(&g.Nodes[x].Message, &g.Nodes[y].Message)
+	})
+}
