@@ -42,7 +42,9 @@ func (b *Builder) branches(ctx context.Context, g *ttc.Group, out builders.Outpu
 }
 
 // fork makes the pairs of a fork, and says how many, and why one was refused.
-func (b *Builder) fork(e int, ex *ttc.Example, f pairs.Fork, out builders.Output) (n int, why ledger.Reason, err error) {
+func (b *Builder) fork(
+	e int, ex *ttc.Example, f pairs.Fork, out builders.Output,
+) (n int, why ledger.Reason, err error) {
 	refuse := func(reason ledger.Reason, left int) error {
 		why = reason
 		d := drop(ex, "pair", reason)
@@ -66,7 +68,11 @@ func (b *Builder) fork(e int, ex *ttc.Example, f pairs.Fork, out builders.Output
 		}
 		n++
 		p := &builders.Preference{
-			Head: builders.Head{Example: e, Turn: fmt.Sprint(chosen.walk[chosen.from]), Metadata: branchMetadata(f, end)},
+			Head: builders.Head{
+				Example:  e,
+				Turn:     fmt.Sprint(chosen.walk[chosen.from]),
+				Metadata: branchMetadata(f, end),
+			},
 			Prompt: builders.Content{Ref: builders.Ref{
 				Part: builders.NodeSpan, Example: e, Last: chosen.walk[chosen.from-1],
 			}},

@@ -79,9 +79,13 @@ func TestBranches(t *testing.T) {
 		"a history that was edited": { // the copy is not the model's
 			nil, grown("s", "Q a", "Q ~A B c"), []string{"pair s: environment_parted", "example s: environment_parted"},
 		},
-		"one branch":     {nil, grown("s", "Q a =r b"), []string{"example s: single_branch"}},
-		"another id":     {nil, calls, []string{"pair c: same_text", "example c: same_text"}},
-		"an empty retry": {nil, grown("s", "Q ~x", "Q a =r b"), []string{"pair s: empty_response", "example s: empty_response"}},
+		"one branch": {nil, grown("s", "Q a =r b"), []string{"example s: single_branch"}},
+		"another id": {nil, calls, []string{"pair c: same_text", "example c: same_text"}},
+		"an empty retry": {
+			nil,
+			grown("s", "Q ~x", "Q a =r b"),
+			[]string{"pair s: empty_response", "example s: empty_response"},
+		},
 		"much longer": {
 			func(c *Config) { c.MaxLengthRatio = 2 }, grown("s", "Q ~x", "Q aaa =r b"),
 			[]string{"pair s: chosen_much_longer", "example s: chosen_much_longer"},

@@ -124,12 +124,18 @@ func TestRules(t *testing.T) {
 		ex   *ttc.Example
 		want Evidence
 	}{
-		"nothing":               {ran(), Evidence{}},
-		"what the user says":    {ran("ls => x"), Evidence{}},
-		"the last run":          {ran(`pytest "a b" => 2 failed`, "pytest => 3 passed"), Evidence{"passed", 1, 4, "Bash", "3 passed"}},
-		"the first of rules":    {ran(`pytest "a b" => 2 failed, 1 passed`), Evidence{"failed", 0, 2, "Bash", "2 failed, 1 passed"}},
-		"another command":       {ran("pytest => 3 passed", "echo 1 failed => 1 failed"), Evidence{"passed", 1, 2, "Bash", "3 passed"}},
-		"a captured score":      {ran("bench => a\n  score=0.25 ok\nb"), Evidence{"share", 0.25, 2, "Bash", "score=0.25 ok"}},
+		"nothing":            {ran(), Evidence{}},
+		"what the user says": {ran("ls => x"), Evidence{}},
+		"the last run":       {ran(`pytest "a b" => 2 failed`, "pytest => 3 passed"), Evidence{"passed", 1, 4, "Bash", "3 passed"}},
+		"the first of rules": {ran(`pytest "a b" => 2 failed, 1 passed`), Evidence{"failed", 0, 2, "Bash", "2 failed, 1 passed"}},
+		"another command": {
+			ran("pytest => 3 passed", "echo 1 failed => 1 failed"),
+			Evidence{"passed", 1, 2, "Bash", "3 passed"},
+		},
+		"a captured score": {
+			ran("bench => a\n  score=0.25 ok\nb"),
+			Evidence{"share", 0.25, 2, "Bash", "score=0.25 ok"},
+		},
 		"a captured no number":  {ran("bench => score=NaN"), Evidence{}},
 		"the branch that lasts": {branched, Evidence{"passed", 1, 2, "Bash", "9 passed"}},
 	} {
