@@ -23,10 +23,16 @@ type component struct {
 	PURL    string `json:"purl"`
 }
 
+// uplot draws the charts of nat-go view, whose page holds it as npm has it; it lies in uplotDir.
+var uplot = component{"library", "uplot", "1.6.32", "pkg:npm/uplot@1.6.32"}
+
+const uplotDir = "cmd/nat-go/internal/view/page/vendor/uplot"
+
 // crate is an entry of a Cargo.lock.
 var crate = regexp.MustCompile(`(?m)^\[\[package\]\]\nname = "([^"]+)"\nversion = "([^"]+)"$`)
 
-// bill lists what is in the binary: Go's library, the modules it was linked of, and the tokenizer library's crates.
+// bill lists what is in the binary: Go's library, the modules it was linked of, the tokenizer library's crates, and
+// what the pages of nat-go view use.
 func (b *build) bill() ([]byte, error) {
 	self := b.info.Main
 	golang := strings.TrimPrefix(b.info.GoVersion, "go")
@@ -41,6 +47,7 @@ func (b *build) bill() ([]byte, error) {
 		name, version := string(m[1]), string(m[2])
 		parts = append(parts, component{"library", name, version, "pkg:cargo/" + name + "@" + version})
 	}
+	parts = append(parts, uplot)
 	return json.MarshalIndent(map[string]any{
 		"$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json", "bomFormat": "CycloneDX", "specVersion": "1.6",
 		"metadata": map[string]any{"component": component{
@@ -50,13 +57,18 @@ func (b *build) bill() ([]byte, error) {
 	}, "", "  ")
 }
 
-// moduleLicences are those of Go and of the modules that a binary was linked of, from their own folders.
+// moduleLicences are those of Go, of the modules that a binary was linked of, and of what its pages use, from their own
+// folders.
 func moduleLicences(root string, info *buildinfo.BuildInfo) (text []byte, err error) {
 	goroot, err := command(root, "env", "GOROOT")
 	if err != nil {
 		return nil, err
 	}
 	if text, err = appendLicences(nil, info.GoVersion, strings.TrimSpace(string(goroot))); err != nil {
+		return nil, err
+	}
+	uplotAt := filepath.Join(root, filepath.FromSlash(uplotDir))
+	if text, err = appendLicences(text, uplot.Name+" "+uplot.Version, uplotAt); err != nil {
 		return nil, err
 	}
 	args := []string{"list", "-m", "-json"}

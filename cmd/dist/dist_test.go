@@ -56,6 +56,7 @@ func TestSameBytes(t *testing.T) {
 	root := t.TempDir()
 	for _, name := range []string{
 		"LICENSE", "go.mod", "go.sum", "plugins/python/README.md", "collator/tokenizer/libtokenizers/Cargo.lock",
+		uplotDir + "/LICENSE",
 	} {
 		t.Run(name, func(t *testing.T) {
 			data, err := os.ReadFile(filepath.Join("../..", name))

@@ -142,6 +142,7 @@ func (v *viewTest) pages(t *testing.T) {
 			t.Errorf("where the hint is spliced in, the student has %v tokens", splice)
 		}
 	}
+	v.charts(t, tab)
 	v.quiet(t, tab)
 	show(tab, "#/record?n=999")
 	if text := tab.Text("#status"); text != "there are 13 records" {
@@ -163,6 +164,57 @@ func (v *viewTest) pages(t *testing.T) {
 	if browsertest.Eval[bool](tab, "getComputedStyle(document.querySelector('nav')).display !== 'none'") {
 		t.Error("what does nothing on paper is printed")
 	}
+}
+
+// charts: each distribution is drawn, in the colours of the theme, and a bar is clicked as its line in the list is.
+func (v *viewTest) charts(t *testing.T, tab *browsertest.Tab) {
+	const bar = `[...document.querySelectorAll('.card')].find((c) => c.ariaLabel === 'score or reward')`
+	var inks []string
+	for _, dark := range []bool{false, true} {
+		tab.Screen(1280, tall, dark)
+		show(tab, "#/overview")
+		tab.Await("document.querySelectorAll('.chart canvas').length === document.querySelectorAll('.chart').length")
+		inks = append(inks, browsertest.Eval[string](tab, `(() => {
+			const c = `+bar+`.querySelector('canvas')
+			const px = c.getContext('2d').getImageData(0, 0, c.width, c.height).data
+			const seen = {}
+			for (let i = 0; i < px.length; i += 4) if (px[i + 3] === 255) {
+				const rgb = px.slice(i, i + 3).join(' ')
+				seen[rgb] = (seen[rgb] ?? 0) + 1
+			}
+			return Object.entries(seen).sort((a, b) => b[1] - a[1])[0]?.[0] ?? 'nothing'
+		})()`))
+	}
+	if diff := cmp.Diff([]string{"0 114 178", "86 180 233"}, inks); diff != "" {
+		t.Errorf("the colours of bars in light and dark: %s", diff)
+	}
+	names := browsertest.Eval[[]string](tab,
+		"[...document.querySelectorAll('.card:has(.chart)')].map((c) => c.ariaLabel)")
+	want := []string{
+		"margin", "score or reward", "length in bytes", "turns", "messages", "share of trained tokens", "error sites",
+		"spread of rewards in a group",
+	}
+	if !withTokenizers() {
+		want = slices.DeleteFunc(want, func(name string) bool { return strings.HasPrefix(name, "share") })
+	}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("the charts: %s", diff)
+	}
+	listed := browsertest.Eval[string](tab, bar+".querySelector('details a').hash")
+	at := browsertest.Eval[[]float64](tab, `(() => {
+		const r = `+bar+`.querySelector('.u-over').getBoundingClientRect()
+		return [r.left + 3, r.top + r.height / 2]
+	})()`)
+	tab.Do(chromedp.MouseClickXY(at[0], at[1]))
+	tab.Await("location.hash.startsWith('#/rows')")
+	if clicked := browsertest.Eval[string](tab, "location.hash"); clicked != listed {
+		t.Errorf("a click on the first bar shows %s, its line in the list %s", clicked, listed)
+	}
+	tab.Await("document.getElementById('main').dataset.shown === location.hash")
+	if text := tab.Text("main"); !strings.Contains(text, "1 record\n") {
+		t.Errorf("the records of the first bar: %s", text)
+	}
+	tab.Screen(1280, tall, false)
 }
 
 func (v *viewTest) nobodyIsBarred(t *testing.T) {

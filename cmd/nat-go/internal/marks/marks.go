@@ -10,6 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/internal/durable"
@@ -104,10 +107,20 @@ func (m *File) Put(mark Mark) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	lock, err := lockFolder(m.path)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
 	if err := m.reread(); err != nil {
 		return err
 	}
 	m.set(mark)
+	return m.write()
+}
+
+// write replaces the file with the marks that there are.
+func (m *File) write() error {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
@@ -128,6 +141,39 @@ func (m *File) Put(mark Mark) error {
 		return fmt.Errorf("%s would have %d bytes, of at most %d: no more marks fit", m.path, text.Len(), maxBytes)
 	}
 	return durable.WriteOutput(m.path, text.Bytes()) // it may be a link to marks that runs share
+}
+
+// lockPatience is how long a mark waits for other views that write theirs, which takes each of them milliseconds.
+const lockPatience = 30 * time.Second
+
+// lockFolder locks the folder of a file of marks, so that no other view writes between the reading of the file and its
+// replacement. The file itself can't be locked: it is replaced, and may not exist yet. Closing the folder unlocks it.
+func lockFolder(path string) (*os.File, error) {
+	for range 40 { // links, as the file is written through them
+		target, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path), target)
+		}
+		path = target
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	for end := time.Now().Add(lockPatience); ; time.Sleep(time.Millisecond) {
+		err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return dir, nil // locked, or on a file system without locks
+		}
+		if time.Now().After(end) {
+			dir.Close()
+			return nil, fmt.Errorf("the mark was not saved: another program has kept %s locked for %v",
+				dir.Name(), lockPatience)
+		}
+	}
 }
 
 // reread takes over what another view of the run has marked meanwhile.

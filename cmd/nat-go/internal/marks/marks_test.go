@@ -2,16 +2,112 @@ package marks
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 var a, b = strings.Repeat("a", 32), strings.Repeat("b", 32)
+
+// writerEnv makes this test's program a process that writes marks, for the tests of several: "PATH FIRST COUNT".
+const writerEnv = "NATGO_TEST_MARKS_WRITER"
+
+func TestMain(m *testing.M) {
+	var path string
+	var first, count int
+	if n, _ := fmt.Sscan(os.Getenv(writerEnv), &path, &first, &count); n == 3 {
+		f, err := Read(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			panic(err)
+		}
+		for i := range count {
+			if err := f.Put(Mark{Record: fmt.Sprintf("%032x", first+i), Mark: Reject}); err != nil {
+				panic(err)
+			}
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// writer starts a process that writes marks.
+func writer(t *testing.T, path string, first, count int) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %d", writerEnv, path, first, count))
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd
+}
+
+// TestProcessesAtOnce: processes that mark at the same moment lose none of them, whether they write through a link or not.
+func TestProcessesAtOnce(t *testing.T) {
+	const processes, each = 4, 40
+	dir := t.TempDir()
+	shared, link := filepath.Join(dir, "shared.jsonl"), filepath.Join(dir, "links", "r.marks.jsonl")
+	if err := errors.Join(os.Mkdir(filepath.Dir(link), 0o700), os.Symlink("../shared.jsonl", link)); err != nil {
+		t.Fatal(err)
+	}
+	var writers []*exec.Cmd
+	for i := range processes {
+		writers = append(writers, writer(t, []string{shared, link}[i%2], i*each, each))
+	}
+	for _, w := range writers {
+		if err := w.Wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := Read(shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(f.All()); n != processes*each {
+		t.Errorf("%d marks are left of %d", n, processes*each)
+	}
+}
+
+// TestKilled: whenever a process that marks is killed, the file that it leaves is valid, and has all marks but those
+// it had not yet saved.
+func TestKilled(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.jsonl")
+	draw, before := rand.New(rand.NewPCG(1, 2)), 0
+	for i := range 20 {
+		w := writer(t, path, i*10_000, 10_000)
+		if i%4 != 0 { // otherwise it may be killed before its first mark
+			for n := before; n == before; time.Sleep(time.Millisecond) {
+				f, err := Read(path)
+				if err != nil && !errors.Is(err, fs.ErrNotExist) {
+					t.Fatal(err)
+				}
+				n = len(f.All())
+			}
+		}
+		time.Sleep(time.Duration(draw.IntN(int(20 * time.Millisecond))))
+		if err := w.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = w.Wait()
+		f, err := Read(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		if n := len(f.All()); n < before {
+			t.Fatalf("%d marks are left of %d", n, before)
+		} else {
+			before = n
+		}
+	}
+}
 
 // TestTwoAtOnce: two views of a run are open, and neither takes away what the other has marked.
 func TestTwoAtOnce(t *testing.T) {

@@ -73,6 +73,9 @@ type row struct {
 	Score    *float64 `json:"score"`
 	Length   uint32   `json:"length"`
 	Messages uint16   `json:"messages"`
+	Turns    uint16   `json:"turns"`
+	Share    *float64 `json:"share"`  // of its tokens that are trained
+	Spread   *float64 `json:"spread"` // of the rewards in its group
 	Sites    uint16   `json:"sites"`
 	Fidelity string   `json:"fidelity"`
 	Mark     string   `json:"mark,omitempty"`
@@ -143,19 +146,23 @@ func (r *Run) row(ordinal uint64) (row, error) {
 	e := &r.table.Entries[ordinal]
 	line := row{
 		Record: ordinal + 1, Kind: p.Record.Kind().String(), Builder: p.Origin.Builder, Example: text(p.Origin.Example),
-		Task: text(
-			p.Origin.Task,
-		), Turn: text(p.Record.Header().Turn), Fate: show.Fate(p), Length: e.Chars, Messages: e.Messages,
-		Sites: e.Sites, Fidelity: ttc.Fidelity(e.Fidelity).String(), Mark: r.verdict(e),
-		Text: snippet(p.Resolved),
+		Task: text(p.Origin.Task), Turn: text(p.Record.Header().Turn), Fate: show.Fate(p),
+		Score: known(float64(e.Score)), Length: e.Chars, Messages: e.Messages, Turns: e.Turns,
+		Share: known(e.share()), Spread: known(float64(e.Spread)), Sites: e.Sites,
+		Fidelity: ttc.Fidelity(e.Fidelity).String(), Mark: r.verdict(e), Text: snippet(p.Resolved),
 	}
 	if r.undecided() {
 		line.Fate = "undecided"
 	}
-	if v := float64(e.Score); finite(v) {
-		line.Score = &v
-	}
 	return line, nil
+}
+
+// known is a number as JSON has it: null for none.
+func known(v float64) *float64 {
+	if !finite(v) {
+		return nil
+	}
+	return &v
 }
 
 // snippet is the beginning of what a person knows a record by: the last user's words, or the prompt.

@@ -2,7 +2,6 @@ package view
 
 import (
 	"errors"
-	"math"
 	"net/http"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
@@ -144,14 +143,17 @@ func (r *Run) differences() *compared {
 func overlay(a, b *Run) []overlaid {
 	out := []overlaid{}
 	for _, d := range distributions {
-		h := histogram{Name: d.name, Key: d.key, Min: math.Inf(1), Max: math.Inf(-1)}
-		for _, t := range []*table{a.table, b.table} {
-			h.span(t, d.of)
+		if h, counts, ok := d.histogram(a.table, b.table); ok && h.Min < h.Max {
+			h.Count = sum(counts[0])
+			out = append(out, overlaid{histogram: h, Other: counts[1]})
 		}
-		if h.Count == 0 || h.Min == h.Max {
-			continue
-		}
-		out = append(out, overlaid{histogram: h.counted(a.table, d.of), Other: h.counted(b.table, d.of).Bins})
 	}
 	return out
+}
+
+func sum(list []int64) (n int64) {
+	for _, x := range list {
+		n += x
+	}
+	return n
 }

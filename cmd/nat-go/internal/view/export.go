@@ -356,46 +356,30 @@ const notice = "<!-- This file contains the data of a run: prompts, answers and 
 // exportedPage is the page in one piece, in two halves between which the data goes. Its modules find each other by an
 // import map, and its data in the file instead of on a server.
 func exportedPage() (head, foot string, err error) {
-	names, err := fs.Glob(files, "page/*.js")
+	table, err := importMap()
 	if err != nil {
 		return "", "", err
 	}
-	imports := map[string]string{}
-	for _, path := range names {
-		text, err := files.ReadFile(path)
+	var inline [4]string
+	for i, name := range []string{"index.html", "style.css", uplot + "uPlot.min.css", uplot + "uPlot.iife.min.js"} {
+		text, err := files.ReadFile("page/" + name)
 		if err != nil {
 			return "", "", err
 		}
-		name := strings.TrimPrefix(path, "page/")
-		switch name {
-		case "data.js":
-			continue
-		case "exported.js":
-			name = "data.js"
-		}
-		source := strings.ReplaceAll(string(text), "from './", "from 'nat-go/")
-		imports["nat-go/"+name] = "data:text/javascript;base64," + base64.StdEncoding.EncodeToString([]byte(source))
+		inline[i] = string(text)
 	}
-	table, err := json.Marshal(map[string]any{"imports": imports})
-	if err != nil {
-		return "", "", err
-	}
-	page, err := files.ReadFile("page/index.html")
-	if err != nil {
-		return "", "", err
-	}
-	style, err := files.ReadFile("page/style.css")
-	if err != nil {
-		return "", "", err
-	}
+	page, style, plotStyle, plot := inline[0], inline[1], inline[2], inline[3]
 	const start = `import 'nat-go/app.js'`
-	policy := fmt.Sprintf("default-src 'none'; script-src %s %s data:; style-src %s; base-uri 'none'; "+
-		"form-action 'none'", hashSource(table), hashSource([]byte(start)), hashSource(style))
-	text := notice + string(page)
+	policy := fmt.Sprintf("default-src 'none'; script-src %s %s %s data:; style-src %s %s; base-uri 'none'; "+
+		"form-action 'none'", hashSource(table), hashSource(start), hashSource(plot), hashSource(style),
+		hashSource(plotStyle))
+	text := notice + page
 	for _, change := range [][2]string{
 		{`<meta charset="utf-8">`, `<meta charset="utf-8">` + "\n" +
 			`<meta http-equiv="Content-Security-Policy" content="` + policy + `">`},
-		{`<link rel="stylesheet" href="style.css">`, "<style>" + string(style) + "</style>"},
+		{`<link rel="stylesheet" href="style.css">`, "<style>" + style + "</style>"},
+		{`<link rel="stylesheet" href="` + uplot + `uPlot.min.css">`, "<style>" + plotStyle + "</style>"},
+		{`<script src="` + uplot + `uPlot.iife.min.js"></script>`, "<script>" + plot + "</script>"},
 		{`<link rel="icon" href="icon.svg">` + "\n", ""},
 		{`<script type="module" src="app.js"></script>` + "\n", ""},
 	} {
@@ -412,8 +396,38 @@ func exportedPage() (head, foot string, err error) {
 		table, start, foot), nil
 }
 
+// importMap has the page's modules as data: addresses, with the module that reads the file in the place of the one that
+// asks a server.
+func importMap() (string, error) {
+	names, err := fs.Glob(files, "page/*.js")
+	if err != nil {
+		return "", err
+	}
+	imports := map[string]string{}
+	for _, path := range names {
+		text, err := files.ReadFile(path)
+		if err != nil {
+			return "", err
+		}
+		name := strings.TrimPrefix(path, "page/")
+		switch name {
+		case "data.js":
+			continue
+		case "exported.js":
+			name = "data.js"
+		}
+		source := strings.ReplaceAll(string(text), "from './", "from 'nat-go/")
+		imports["nat-go/"+name] = "data:text/javascript;base64," + base64.StdEncoding.EncodeToString([]byte(source))
+	}
+	table, err := json.Marshal(map[string]any{"imports": imports})
+	return string(table), err
+}
+
+// uplot is where the page has the library of its charts.
+const uplot = "vendor/uplot/"
+
 // hashSource lets a policy allow an inline script or style.
-func hashSource(text []byte) string {
-	sum := sha256.Sum256(text)
+func hashSource(text string) string {
+	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }

@@ -26,11 +26,22 @@ type term func(e *entry, d curate.Decision) bool
 type number func(e *entry) float64
 
 var numbers = map[string]number{
-	"margin":   func(e *entry) float64 { return float64(e.Score) },
-	"score":    func(e *entry) float64 { return float64(e.Score) },
+	"margin":   func(e *entry) float64 { return e.scoreOf(true) },
+	"score":    func(e *entry) float64 { return e.scoreOf(false) },
 	"length":   func(e *entry) float64 { return float64(e.Chars) },
 	"messages": func(e *entry) float64 { return float64(e.Messages) },
 	"sites":    func(e *entry) float64 { return float64(e.Sites) },
+	"turns":    func(e *entry) float64 { return float64(e.Turns) },
+	"share":    func(e *entry) float64 { return e.share() },
+	"spread":   func(e *entry) float64 { return float64(e.Spread) },
+}
+
+// scoreOf is the margin of a preference, or the score or reward of another record; NaN for what is asked of the other.
+func (e *entry) scoreOf(preference bool) float64 {
+	if (builders.Kind(e.Kind) == builders.KindPreference) != preference {
+		return math.NaN()
+	}
+	return float64(e.Score)
 }
 
 // fields are the keys of terms with a colon, as help lists them.

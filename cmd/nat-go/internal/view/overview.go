@@ -31,6 +31,7 @@ type overview struct {
 	Losses     []loss           `json:"losses"`
 	Facets     map[string]facet `json:"facets"`
 	Histograms []histogram      `json:"histograms"`
+	Split      []balance        `json:"split,omitempty"`
 	Formats    []format         `json:"formats"`
 	Batches    []batches        `json:"batches,omitempty"`
 	Warnings   []string         `json:"warnings,omitempty"`
@@ -63,6 +64,19 @@ type histogram struct {
 	Max   float64 `json:"max"`
 	Bins  []int64 `json:"bins"`
 	Count int64   `json:"count"`
+	Whole bool    `json:"whole,omitempty"` // each bin is of one whole number, from Min to Max
+
+	// Of the spread of rewards, which counts groups: those without any, which are in no bin.
+	Unit string `json:"unit,omitempty"`
+	Zero int64  `json:"zero,omitempty"`
+}
+
+// balance is how some of the records are divided between training and validation.
+type balance struct {
+	Name       string `json:"name"`
+	Filter     string `json:"filter"` // in the filter box
+	Train      int64  `json:"train"`
+	Validation int64  `json:"validation"`
 }
 
 type format struct {
@@ -84,7 +98,7 @@ const bins = 40
 func (r *Run) overview() (*overview, error) {
 	o := &overview{
 		Run: r.name(), State: r.state(), Records: len(r.table.Entries), Facets: r.facets(),
-		Histograms: r.summary.histograms, Formats: []format{},
+		Histograms: r.summary.histograms, Split: r.summary.split, Formats: []format{},
 	}
 	if m := r.Manifest; m != nil {
 		o.Error, o.Counts, o.Books, o.Warnings = m.Error, m.Counts, m.Books, m.Warnings
@@ -127,10 +141,11 @@ func (r *Run) state() string {
 type summary struct {
 	facets     map[string]facet // but that of marks
 	histograms []histogram
+	split      []balance
 }
 
 func (r *Run) summarise() (*summary, error) {
-	s := &summary{facets: map[string]facet{}, histograms: r.histograms()}
+	s := &summary{facets: map[string]facet{}, histograms: r.histograms(), split: r.balances()}
 	var builder, kind, fidelity, decision [256]int64
 	for i := range r.table.Entries {
 		e := &r.table.Entries[i]
@@ -245,55 +260,130 @@ func (r *Run) facets() map[string]facet {
 	return out
 }
 
-// distributions are the numbers that histograms are made of.
-var distributions = []struct {
+// distribution is a number that a histogram is made of.
+type distribution struct {
 	name, key string
-	of        number
-}{
-	{"margin or score", "score", numbers["score"]},
-	{"length in bytes", "length", numbers["length"]},
-	{"messages", "messages", numbers["messages"]},
-	{"error sites", "sites", numbers["sites"]},
+	whole     bool
+}
+
+var distributions = []distribution{
+	{"margin", "margin", false}, {"score or reward", "score", false}, {"length in bytes", "length", false},
+	{"turns", "turns", true}, {"messages", "messages", true}, {"share of trained tokens", "share", false},
+	{"error sites", "sites", true},
+}
+
+// histogram counts the values in tables in the same bins, a list for each; ok is false where there is nothing to see.
+func (d distribution) histogram(tables ...*table) (h histogram, counts [][]int64, ok bool) {
+	h = histogram{Name: d.name, Key: d.key, Min: math.Inf(1), Max: math.Inf(-1)}
+	of := numbers[d.key]
+	for _, t := range tables {
+		for i := range t.Entries {
+			if v := of(&t.Entries[i]); finite(v) {
+				h.Min, h.Max = min(h.Min, v), max(h.Max, v)
+				h.Count++
+			}
+		}
+	}
+	if h.Count == 0 || h.Max == 0 && h.Min == 0 {
+		return h, nil, false
+	}
+	n := bins
+	if h.Whole = h.Max == h.Min || d.whole && h.Max-h.Min < bins; h.Whole {
+		n = int(h.Max-h.Min) + 1
+	}
+	for _, t := range tables {
+		list := make([]int64, n)
+		for i := range t.Entries {
+			if v := of(&t.Entries[i]); finite(v) {
+				list[h.bin(v, n)]++
+			}
+		}
+		counts = append(counts, list)
+	}
+	h.Bins = counts[0]
+	return h, counts, true
+}
+
+// bin is the one of n bins that a value is in.
+func (h *histogram) bin(v float64, n int) int {
+	if h.Whole {
+		return int(v - h.Min)
+	}
+	return min(n-1, int(float64(n)*(v-h.Min)/(h.Max-h.Min)))
 }
 
 func (r *Run) histograms() []histogram {
 	out := []histogram{}
 	for _, d := range distributions {
-		h := histogram{Name: d.name, Key: d.key, Min: math.Inf(1), Max: math.Inf(-1)}
-		h.span(r.table, d.of)
-		if h.Count > 0 && (h.Max != 0 || h.Min != 0) {
-			out = append(out, h.counted(r.table, d.of))
+		if h, _, ok := d.histogram(r.table); ok {
+			out = append(out, h)
 		}
+	}
+	if h := r.table.spreads(); h.Count > 0 {
+		out = append(out, h)
 	}
 	return out
 }
 
-// span widens a histogram to the values of a table, and counts these.
-func (h *histogram) span(t *table, of number) {
-	for i := range t.Entries {
-		if v := of(&t.Entries[i]); finite(v) {
-			h.Min, h.Max = min(h.Min, v), max(h.Max, v)
-			h.Count++
+// spreads counts groups by the spread of their rewards. What has none is counted apart: where all rollouts of a group
+// got the same reward there is nothing to learn from their difference.
+func (t *table) spreads() histogram {
+	groups := &table{} // an entry for each
+	for i, first := range t.First {
+		end := uint64(len(t.Entries))
+		if i+1 < len(t.First) {
+			end = t.First[i+1]
+		}
+		seen := map[rewardGroup]bool{}
+		for k := range t.Entries[first:end] {
+			if e := &t.Entries[first+uint64(k)]; e.rewarded() && !seen[e.rewardGroup()] {
+				seen[e.rewardGroup()] = true
+				groups.Entries = append(groups.Entries, entry{Spread: e.Spread})
+			}
 		}
 	}
+	all := int64(len(groups.Entries))
+	groups.Entries = slices.DeleteFunc(groups.Entries, func(e entry) bool { return e.Spread == 0 })
+	h, _, ok := distribution{"spread of rewards in a group", "spread", false}.histogram(groups)
+	if !ok {
+		h.Min, h.Max, h.Bins = 0, 0, []int64{}
+	}
+	h.Unit, h.Zero, h.Count = "groups", all-int64(len(groups.Entries)), all
+	return h
 }
 
-// counted is the histogram with a table's values in its bins.
-func (h histogram) counted(t *table, of number) histogram {
-	h.Bins, h.Count = make([]int64, bins), 0
-	for i := range t.Entries {
-		v := of(&t.Entries[i])
-		if !finite(v) {
-			continue
-		}
-		at := 0
-		if h.Max > h.Min {
-			at = min(bins-1, int(bins*(v-h.Min)/(h.Max-h.Min)))
-		}
-		h.Bins[at]++
-		h.Count++
+// balances are how the records of each builder and kind are divided, after all of them.
+func (r *Run) balances() []balance {
+	if r.undecided() {
+		return nil
 	}
-	return h
+	var all balance
+	var builder, kind [256]balance
+	for i := range r.table.Entries {
+		e, d := &r.table.Entries[i], r.decision(uint64(i))
+		for _, b := range []*balance{&all, &builder[e.Builder], &kind[e.Kind]} {
+			if d.Trains() {
+				b.Train++
+			}
+			if d.Validates() {
+				b.Validation++
+			}
+		}
+	}
+	all.Name = "all"
+	out := []balance{all}
+	add := func(b balance, key, value string) {
+		if b.Name, b.Filter = key+" "+value, key+":"+value; b.Train+b.Validation > 0 {
+			out = append(out, b)
+		}
+	}
+	for i, name := range r.table.Builders {
+		add(builder[i], "builder", name)
+	}
+	for i := range kind {
+		add(kind[i], "kind", builders.Kind(i).String())
+	}
+	return out
 }
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

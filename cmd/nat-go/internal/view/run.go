@@ -74,6 +74,9 @@ func OpenRun(
 	} else if err != nil {
 		return nil, err
 	}
+	if err := r.table.readShares(folder, cache); err != nil {
+		return nil, err
+	}
 	if runfolder.Has(folder.Decisions()) {
 		if r.decisions, err = (&dataset.Place{Run: folder}).Decisions(); err != nil {
 			return nil, err

@@ -26,22 +26,27 @@ type entry struct {
 	Fidelity uint8
 	Sites    uint16
 	Messages uint16
+	Turns    uint16  // messages of an assistant; answers, where there are only texts
+	Share    uint16  // of its tokens that are trained, in shareParts; unknownShare: it has none. Kept apart, see share.go
 	Chars    uint32  // bytes of all its texts
 	Score    float32 // margin of a preference, score or reward of the others; NaN: none
+	Spread   float32 // of a rollout: the largest reward of its group less the smallest; NaN: none
 	Task     uint64  // hash of the task key; of the example's, where it is its own
 	Example  uint64  // hash of the example's id
 	Content  recordlog.Hash
 }
 
 // entryBytes is what an entry takes in a file.
-const entryBytes = 3*1 + 2*2 + 2*4 + 2*8 + 16
+const entryBytes = 3*1 + 3*2 + 3*4 + 2*8 + 16
 
 func (e *entry) append(b []byte) []byte {
 	b = append(b, e.Kind, e.Builder, e.Fidelity)
 	b = binary.LittleEndian.AppendUint16(b, e.Sites)
 	b = binary.LittleEndian.AppendUint16(b, e.Messages)
+	b = binary.LittleEndian.AppendUint16(b, e.Turns)
 	b = binary.LittleEndian.AppendUint32(b, e.Chars)
 	b = binary.LittleEndian.AppendUint32(b, math.Float32bits(e.Score))
+	b = binary.LittleEndian.AppendUint32(b, math.Float32bits(e.Spread))
 	b = binary.LittleEndian.AppendUint64(b, e.Task)
 	b = binary.LittleEndian.AppendUint64(b, e.Example)
 	return append(b, e.Content[:]...)
@@ -49,11 +54,13 @@ func (e *entry) append(b []byte) []byte {
 
 func (e *entry) read(b []byte) {
 	*e = entry{
-		Kind: b[0], Builder: b[1], Fidelity: b[2],
+		Kind: b[0], Builder: b[1], Fidelity: b[2], Share: unknownShare,
 		Sites: binary.LittleEndian.Uint16(b[3:]), Messages: binary.LittleEndian.Uint16(b[5:]),
-		Chars: binary.LittleEndian.Uint32(b[7:]), Score: math.Float32frombits(binary.LittleEndian.Uint32(b[11:])),
-		Task: binary.LittleEndian.Uint64(b[15:]), Example: binary.LittleEndian.Uint64(b[23:]),
-		Content: recordlog.Hash(b[31:entryBytes]),
+		Turns: binary.LittleEndian.Uint16(b[7:]), Chars: binary.LittleEndian.Uint32(b[9:]),
+		Score:  math.Float32frombits(binary.LittleEndian.Uint32(b[13:])),
+		Spread: math.Float32frombits(binary.LittleEndian.Uint32(b[17:])),
+		Task:   binary.LittleEndian.Uint64(b[21:]), Example: binary.LittleEndian.Uint64(b[29:]),
+		Content: recordlog.Hash(b[37:entryBytes]),
 	}
 }
 
@@ -90,43 +97,99 @@ func readTable(log string, progress func(bytes int64)) (*table, error) {
 			return nil, err
 		}
 		t.First, t.Offset = append(t.First, g.First), append(t.Offset, at)
-		hashes := g.Hashes()
-		for i := range g.Records {
-			rec := &g.Records[i]
-			b, known := names[rec.Origin.Builder]
-			if !known {
-				if len(t.Builders) == maxBuilders {
-					return nil, fmt.Errorf("%s: more than %d builders", log, maxBuilders)
-				}
-				b = uint8(len(t.Builders))
-				name := strings.Clone(
-					rec.Origin.Builder,
-				) // a group's strings are in its frame, whose memory is used again
-				names[name] = b
-				t.Builders = append(t.Builders, name)
-			}
-			e := entryOf(rec)
-			e.Builder, e.Content = b, hashes[i].Content
-			t.Entries = append(t.Entries, e)
+		if err := t.add(g, names); err != nil {
+			return nil, fmt.Errorf("%s: %w", log, err)
 		}
 		progress(at)
 		r.Reuse(g)
 	}
 }
 
+// add adds the records of a group. names are the builders' indices by their names.
+func (t *table) add(g *recordlog.Group, names map[string]uint8) error {
+	hashes, first := g.Hashes(), len(t.Entries)
+	for i := range g.Records {
+		rec := &g.Records[i]
+		b, known := names[rec.Origin.Builder]
+		if !known {
+			if len(t.Builders) == maxBuilders {
+				return fmt.Errorf("more than %d builders", maxBuilders)
+			}
+			b = uint8(len(t.Builders))
+			name := strings.Clone(rec.Origin.Builder) // the group's strings are in memory that is used again
+			names[name] = b
+			t.Builders = append(t.Builders, name)
+		}
+		e := entryOf(rec)
+		e.Builder, e.Content = b, hashes[i].Content
+		t.Entries = append(t.Entries, e)
+	}
+	spread(t.Entries[first:])
+	return nil
+}
+
+// spread sets the spread of rewards in the entries of one group of the log: rollouts of one builder and task are
+// scored against each other.
+func spread(group []entry) {
+	var of map[rewardGroup][2]float32 // the least and the most
+	for i := range group {
+		if e := &group[i]; e.rewarded() {
+			if of == nil {
+				of = map[rewardGroup][2]float32{}
+			}
+			span, begun := of[e.rewardGroup()]
+			if !begun {
+				span = [2]float32{e.Score, e.Score}
+			}
+			of[e.rewardGroup()] = [2]float32{min(span[0], e.Score), max(span[1], e.Score)}
+		}
+	}
+	for i := range group {
+		if e := &group[i]; e.rewarded() {
+			span := of[e.rewardGroup()]
+			e.Spread = span[1] - span[0]
+		}
+	}
+}
+
+// rewardGroup names, within a group of the log, the rollouts that are scored against each other.
+type rewardGroup struct {
+	builder uint8
+	task    uint64
+}
+
+func (e *entry) rewardGroup() rewardGroup { return rewardGroup{e.Builder, e.Task} }
+
+// rewarded says whether the record is a rollout with a reward.
+func (e *entry) rewarded() bool {
+	return builders.Kind(e.Kind) == builders.KindRollout && finite(float64(e.Score))
+}
+
 func entryOf(r *builders.Resolved) entry {
-	e := entry{Kind: uint8(r.Record.Kind()), Score: float32(math.NaN()), Fidelity: uint8(r.Origin.Fidelity)}
+	nan := float32(math.NaN())
+	e := entry{
+		Kind: uint8(r.Record.Kind()), Score: nan, Spread: nan, Share: unknownShare, Fidelity: uint8(r.Origin.Fidelity),
+	}
 	e.Example = hashOf(r.Origin.Example)
 	e.Task = e.Example
 	if r.Origin.Task != "" {
 		e.Task = hashOf(r.Origin.Task)
 	}
-	messages := 0
+	messages, turns := 0, 0
 	for _, p := range []*builders.Passage{&r.Prompt, &r.Chosen, &r.Rejected, &r.Messages} {
 		e.Chars += uint32(min(size(p), math.MaxUint32/4))
 		messages += len(p.Nodes)
+		if p == &r.Rejected { // an answer in the same turn as the chosen one
+			continue
+		}
+		for i := range p.Nodes {
+			if p.Nodes[i].Message.Role == "assistant" {
+				turns++
+			}
+		}
 	}
 	e.Messages = uint16(min(messages, math.MaxUint16))
+	e.Turns = uint16(min(max(turns, 1), math.MaxUint16))
 	switch x := r.Record.(type) {
 	case *builders.Preference:
 		e.Score = float32(math.Abs(x.ChosenScore - x.RejectedScore))
@@ -175,7 +238,7 @@ func (t *table) group(ordinal uint64) (first uint64, offset int64) {
 }
 
 const (
-	tableMagic = "nat-go view table 1\n"
+	tableMagic = "nat-go view table 2\n"
 	// cachedFrom is the size of a log whose table is worth keeping: making it takes longer than a person likes to wait.
 	cachedFrom = 64 << 20
 )

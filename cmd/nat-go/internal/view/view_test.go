@@ -170,7 +170,7 @@ func TestFilter(t *testing.T) {
 	}{
 		{"margin>27", "", []uint32{28, 29}},
 		{"margin>27", "-score", []uint32{29, 28}},
-		{"score<=1 builder:hints", "", []uint32{1}},
+		{"margin<=1 builder:hints", "", []uint32{1}},
 		{"example:example7", "", []uint32{7}},
 		{`task:"task1" margin<5`, "", []uint32{1, 4}},
 		{"mark:reject", "", []uint32{4}},

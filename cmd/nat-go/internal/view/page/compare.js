@@ -1,4 +1,5 @@
-import { el, count, number, table, visible } from './dom.js'
+import { chart } from './chart.js'
+import { el, count, table, visible } from './dom.js'
 import { get } from './data.js'
 import { link } from './app.js'
 
@@ -15,7 +16,7 @@ export async function compare(p) {
     el('ol', { class: 'flow' },
       el('li', {}, el('b', {}, count(c.same)), 'alike'),
       kinds.map(([what, text, n]) => el('li', {}, el('b', {}, count(n)), el('a', { href: link('compare', { what }) }, text)))),
-    el('div', { class: 'cards' }, c.histograms.map((h) => both(h, first, second))),
+    el('div', { class: 'cards' }, c.histograms.map((h) => chart(h, { other: h.other, names: [first, second] }))),
     el('h2', {}, p.what ? kinds.find(([what]) => what === p.what)?.[1] ?? '' : 'What differs'),
     c.total === 0 ? el('p', {}, 'Nothing.') : table('What differs', [
       { title: 'what', cell: (d) => d.what },
@@ -28,21 +29,4 @@ export async function compare(p) {
     el('div', { class: 'pager' }, offset > 0 && el('a', { href: to(Math.max(0, offset - page)) }, 'previous'),
       offset + page < c.total && el('a', { href: to(offset + page) }, 'next')),
   ] }
-}
-
-function both(h, first, second) {
-  const top = Math.max(...h.bins, ...h.other)
-  const width = (h.max - h.min) / h.bins.length
-  return el('section', { class: 'card', 'aria-label': h.name }, el('h3', {}, h.name),
-    el('div', { class: 'bars two' }, h.bins.map((n, i) => {
-      const a = el('span')
-      a.style.height = `${(100 * n) / top}%`
-      const b = el('span', { class: 'other' })
-      b.style.height = `${(100 * h.other[i]) / top}%`
-      const from = h.min + i * width
-      const text = `${number(from)} to ${number(from + width)}: ${count(n)} in ${first}, ${count(h.other[i])} in ${second}`
-      return el('a', { href: link('rows', { q: `${h.key}>=${from} ${h.key}<=${from + width}` }), title: text, 'aria-label': text }, a, b)
-    })),
-    el('div', { class: 'axis' }, el('span', {}, number(h.min)), el('span', {}, number(h.max))),
-    el('p', { class: 'dim' }, `filled: ${first}, outlined: ${second}`))
 }

@@ -83,7 +83,11 @@ async function rows({ q = '', sort = '', offset = 0, limit = 50, at = 0 }) {
   return { total: hits.length, rows: hits, of: found.length, next: next < found.length ? next : undefined }
 }
 
-const number = { margin: (r) => r.score, score: (r) => r.score, length: (r) => r.length, messages: (r) => r.messages, sites: (r) => r.sites }
+const number = {
+  margin: (r) => (r.kind === 'preference' ? r.score : null),
+  score: (r) => (r.kind === 'preference' ? null : r.score),
+}
+for (const name of ['length', 'messages', 'sites', 'turns', 'share', 'spread']) number[name] = (r) => r[name]
 const compare = { '<': (a, b) => a < b, '<=': (a, b) => a <= b, '>': (a, b) => a > b, '>=': (a, b) => a >= b, '=': (a, b) => a === b, '==': (a, b) => a === b }
 const reasonOf = (r) => (r.fate.startsWith('dropped: ') ? r.fate.slice('dropped: '.length) : '')
 const field = {

@@ -1,4 +1,5 @@
-import { el, count, number, percent, table, visible } from './dom.js'
+import { el, count, percent, table, visible } from './dom.js'
+import { chart } from './chart.js'
 import { get } from './data.js'
 import { link } from './app.js'
 
@@ -16,7 +17,8 @@ export async function overview() {
     el('h2', {}, 'Records'),
     el('div', { class: 'cards' },
       Object.entries(o.facets).filter(([, values]) => values.length).map(([key, values]) => facet(key, values)),
-      o.histograms.map(histogram)),
+      o.histograms.map((h) => chart(h))),
+    o.split && split(o.split),
     o.formats.length > 0 && [el('h2', {}, 'Rows'), table('Rows by format', [
       { title: 'format', cell: (f) => f.format },
       { title: 'records', numeric: true, cell: (f) => count(f.records) },
@@ -61,6 +63,16 @@ function flow(o) {
     o.formats.map((f) => el('li', {}, el('b', {}, count(f.records)), `rows of ${f.format}`)))
 }
 
+/** How the records are divided between training and validation: all, and those of each builder and kind. */
+function split(list) {
+  const to = (b, side) => el('a', { href: link('rows', { q: `${b.filter.replace(/:(.*)$/s, (_, v) => `:${quoted(v)}`)} split:${side}`.trim() }) }, count(b[side]))
+  return [el('h2', {}, 'Split'), table('Split between training and validation', [
+    { title: 'records', cell: (b) => visible(b.name) },
+    { title: 'train', numeric: true, cell: (b) => to(b, 'train') },
+    { title: 'validation', numeric: true, cell: (b) => to(b, 'validation') },
+    { title: 'share of validation', numeric: true, cell: (b) => percent(b.validation, b.train + b.validation) }], list)]
+}
+
 function losses(list) {
   return table('What was left out', [
     { title: 'stage', cell: (l) => l.stage },
@@ -75,21 +87,4 @@ export function facet(key, values, also = '') {
   return el('section', { class: 'card', 'aria-label': key }, el('h3', {}, key),
     el('ul', { class: 'facet' }, values.slice(0, 12).map((v) => el('li', {},
       el('a', { href: link('rows', { q: `${also} ${key}:${quoted(v.value)}`.trim() }) }, visible(v.value)), el('span', {}, count(v.count))))))
-}
-
-function histogram(h) {
-  const top = Math.max(...h.bins)
-  const width = (h.max - h.min) / h.bins.length
-  const bar = (n, i) => {
-    const from = h.min + i * width
-    const to = from + width
-    const last = i === h.bins.length - 1
-    const span = el('span')
-    span.style.height = `${(100 * n) / top}%`
-    return el('a', { href: link('rows', { q: `${h.key}>=${from} ${h.key}${last ? '<=' : '<'}${last ? h.max : to}` }),
-      'aria-label': `${h.name} from ${number(from)} to ${number(to)}: ${count(n)}`, title: `${number(from)} to ${number(to)}: ${count(n)}` }, span)
-  }
-  return el('section', { class: 'card', 'aria-label': h.name }, el('h3', {}, `${h.name} (${count(h.count)})`),
-    el('div', { class: 'bars' }, h.bins.map(bar)),
-    el('div', { class: 'axis' }, el('span', {}, number(h.min)), el('span', {}, number(h.max))))
 }
