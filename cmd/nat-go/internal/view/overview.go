@@ -267,8 +267,12 @@ type distribution struct {
 }
 
 var distributions = []distribution{
-	{"margin", "margin", false}, {"score or reward", "score", false}, {"length in bytes", "length", false},
-	{"turns", "turns", true}, {"messages", "messages", true}, {"share of trained tokens", "share", false},
+	{"margin", "margin", false},
+	{"score or reward", "score", false},
+	{"length in bytes", "length", false},
+	{"turns", "turns", true},
+	{"messages", "messages", true},
+	{"share of trained tokens", "share", false},
 	{"error sites", "sites", true},
 }
 
