@@ -50,7 +50,7 @@ func writer(t *testing.T, path string, first, count int) *exec.Cmd {
 	return cmd
 }
 
-// TestProcessesAtOnce: processes that mark at the same moment lose none of them, whether they write through a link or not.
+// TestProcessesAtOnce: processes that mark at the same moment lose no mark, whether they write through a link or not.
 func TestProcessesAtOnce(t *testing.T) {
 	const processes, each = 4, 40
 	dir := t.TempDir()

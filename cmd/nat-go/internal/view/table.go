@@ -27,7 +27,7 @@ type entry struct {
 	Sites    uint16
 	Messages uint16
 	Turns    uint16  // messages of an assistant; answers, where there are only texts
-	Share    uint16  // of its tokens that are trained, in shareParts; unknownShare: it has none. Kept apart, see share.go
+	Share    uint16  // of its tokens that are trained, in shareParts, or unknownShare; see share.go
 	Chars    uint32  // bytes of all its texts
 	Score    float32 // margin of a preference, score or reward of the others; NaN: none
 	Spread   float32 // of a rollout: the largest reward of its group less the smallest; NaN: none
