@@ -107,6 +107,9 @@ func (c Call) read(text string, depth int) Finding {
 			return c.value(v, depth)
 		}
 	}
+	if f := c.logged(text, depth); f.Failed {
+		return f
+	}
 	text = plain(text)
 	if v := members(text); v != nil {
 		return c.value(v, depth)
@@ -115,6 +118,23 @@ func (c Call) read(text string, depth int) Finding {
 		return f
 	}
 	return c.words(text)
+}
+
+// level begins a line that a program logs.
+var level = lazy(`^(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL)\b`)
+
+// logged reads a result whose first line is an object, and below it stands what a program logged meanwhile.
+func (c Call) logged(text string, depth int) Finding {
+	first, rest, more := strings.Cut(text, "\n")
+	if !more || text[0] != '{' {
+		return Finding{}
+	}
+	v := value(first)
+	if v == nil || v.Kind() != json.Object ||
+		!looksLikeLog(firstLines(rest, 1)) && !level().MatchString(firstLines(rest, 1)[0]) {
+		return Finding{}
+	}
+	return c.value(v, depth+1)
 }
 
 func (c Call) value(v json.Raw, depth int) Finding {

@@ -127,8 +127,8 @@ func TestFresh(t *testing.T) {
 // the first half (blind-dev), 0.90 of both halves' failures were found. Nobody looks at a text of the second.
 func TestBlind(t *testing.T) {
 	for name, least := range map[string]score{
-		"blind-dev": {found: 157, failed: 159, fine: 42},
-		"blind":     {found: 130, failed: 141, wrong: 2, fine: 42},
+		"blind-dev": {found: 158, failed: 159, fine: 34},
+		"blind":     {found: 137, failed: 141, wrong: 2, fine: 32},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if s, families := measure(t, name); s.found < least.found || s.wrong > least.wrong ||
@@ -143,13 +143,33 @@ func TestBlind(t *testing.T) {
 // the first half, 0.82 of both halves' failures were found. Nobody looks at a text of the second.
 func TestStrangers(t *testing.T) {
 	for name, least := range map[string]score{
-		"strangers-dev": {found: 237, failed: 239, fine: 38},
-		"strangers":     {found: 196, failed: 218, fine: 43},
+		"strangers-dev": {found: 237, failed: 239, fine: 31},
+		"strangers":     {found: 203, failed: 217, fine: 31},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if s, families := measure(t, name); s.found < least.found || s.wrong > least.wrong ||
 				s.failed != least.failed {
 				t.Errorf("%s: %+v, want %+v at least\n%s", name, s, least, table(s, families))
+			}
+		})
+	}
+}
+
+// What sweep.py got out of all programs of a machine and all functions of a hundred libraries, in two halves: at first
+// sight, after rules were made with the first half alone, 0.977 of the second half's failures were found; the rules
+// before found 0.84 of both. Nobody looks at a text of the second.
+func TestSweep(t *testing.T) {
+	for name, least := range map[string]score{
+		"sweep-dev": {found: 1448, failed: 1460, wrong: 1, fine: 140},
+		"sweep":     {found: 1351, failed: 1383, wrong: 2, fine: 138},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, families := measure(t, name)
+			if s.found < least.found || s.wrong > least.wrong || s.failed != least.failed {
+				t.Errorf("%s: %+v, want %+v at least\n%s", name, s, least, table(s, families))
+			}
+			if s.recall() < 0.97 || s.precision() < 0.97 {
+				t.Errorf("%s: recall %.3f, precision %.3f", name, s.recall(), s.precision())
 			}
 		})
 	}
@@ -258,7 +278,7 @@ func TestLongResults(t *testing.T) {
 		strings.Repeat(`"`, 1<<20):                     "",
 		strings.Repeat("Error: ", 1<<18):               "",
 	} {
-		t.Run(text, func(t *testing.T) {
+		t.Run(text[max(0, len(text)-60):], func(t *testing.T) {
 			if f := Read(text, Call{}); f.Failed != (want != "") || f.Failed && f.Rule != want {
 				t.Errorf("%.40q...: %+v, want %q", text, f, want)
 			}

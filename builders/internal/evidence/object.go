@@ -443,6 +443,19 @@ func (o *object) evidence() (key, rule string, certain bool) {
 			return k, "status_object", s == "fail" && o.by["data"] != nil
 		}
 	}
+	for _, k := range []string{"failed", "error", "iserror", "haserror"} {
+		if o.isTrue(k) && explained {
+			return k, "status_object", false
+		}
+	}
+	for i, k := range o.keys {
+		if s, ok := o.by[k].Text(); ok && strings.TrimSpace(s) != "" && ownError(k) {
+			return o.keys[i], "error_object", false
+		}
+	}
+	if o.text("name") != "" && o.text("message") != "" && thrown().MatchString(o.text("stack")) {
+		return "stack", "error_object", true
+	}
 	if v := o.by["failure"]; len(o.keys) == 1 && v.Kind() == json.Object {
 		return "failure", "error_object", false
 	}
@@ -462,7 +475,8 @@ func (o *object) evidence() (key, rule string, certain bool) {
 			break
 		}
 	}
-	if code := o.text("code"); code != "" && o.text("message") != "" && badCode().MatchString(code) {
+	if code := o.text("code"); code != "" && o.text("message") != "" && (badCode().MatchString(code) ||
+		numberedCode().MatchString(code) && !done().MatchString(o.text("message")) && !o.hasMore("code", "message")) {
 		return "code", "error_object", false
 	}
 	if n, ok := o.by["found"].Bool(); ok && !n && o.by["index"] != nil {
@@ -470,6 +484,16 @@ func (o *object) evidence() (key, rule string, certain bool) {
 	}
 	return "", "", false
 }
+
+// ownError reports whether a member's name says of whom it is an error: tool_error, parse_error. A last error is one
+// of a record's.
+func ownError(key string) bool {
+	return (strings.HasSuffix(key, "error") || strings.HasSuffix(key, "exception")) && !errorKey[key] &&
+		!strings.HasPrefix(key, "last") && !strings.HasPrefix(key, "on") && !strings.HasPrefix(key, "previous")
+}
+
+// thrown is the stack of an exception, as JavaScript has it.
+var thrown = lazy(`^[A-Za-z]\w*: [^\n]*(?:\n.*)*\n\s+at `)
 
 // refusesData reports whether an object of a code, a message and data has no data, and doesn't say that all is well.
 func (o *object) refusesData() bool {
@@ -485,6 +509,14 @@ var badCode = lazy(`(?i)^[\w.-]*(?:err|econn|enoent|eacces|timed?_?out|refused|i
 	`not_?(?:found|allowed|available|enough)|insufficient|denied|` +
 	`failed|failure|forbidden|unauthori[sz]ed|conflict|expired|limit|missing|taken|unknown|exceed|duplicate|` +
 	`reject)[\w.-]*$`)
+
+// numberedCode is a code as services number their errors: PGRST116.
+var numberedCode = lazy(`^[A-Z]{2,8}[-_]?\d{2,6}$`)
+
+// hasMore reports whether an object says anything besides some members.
+func (o *object) hasMore(known ...string) bool {
+	return slices.ContainsFunc(o.keys, func(k string) bool { return Truthy(o.by[k]) && !slices.Contains(known, k) })
+}
 
 func digits(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
@@ -508,7 +540,8 @@ func listed(v json.Raw) bool {
 func (c Call) foreign(o *object) []string {
 	var out []string
 	for i, k := range o.keys {
-		if envelope[k] || !Truthy(o.by[k]) || c.echo(o.names[i], o.by[k]) {
+		if envelope[k] || ownError(k) || !Truthy(o.by[k]) || c.echo(o.names[i], o.by[k]) ||
+			k == "failed" || k == "name" && o.by["stack"] != nil {
 			continue
 		}
 		out = append(out, k)
@@ -553,9 +586,11 @@ func (c Call) only(o *object, depth int) (Finding, bool) {
 	}) {
 		return Finding{}, true
 	}
-	if s := o.text("message", "msg", "detail"); s != "" && len(s) < 600 {
-		if f := c.read(s, depth+1); f.Failed {
-			return f, true
+	for _, k := range []string{"message", "msg", "detail", "description", "title"} {
+		if s := o.text(k); s != "" && len(s) < 600 {
+			if f := c.read(s, depth+1); f.Failed || k != "description" {
+				return f, true
+			}
 		}
 	}
 	return Finding{}, true

@@ -8,7 +8,7 @@ import (
 // A program that a command line runs speaks in its own name, and what it says last is about the call: "find: unknown
 // predicate". What it says besides errors is known by a few words.
 var (
-	signed = lazy(`^([\w./+-]+)(?: [a-z]+){0,2}(?: \([\w ]+\))? ?: +(\S.*)$`)
+	signed = lazy(`^([\w./+-]+)(?:\[\d+\])?(?: [a-z]+){0,2}(?: \([\w ]+\))? ?: +(\S.*)$`)
 	quiet  = lazy(`(?i)\b(?:warnings?|warn|note|notice|info|debug|removing leading|up to date|nothing to be done|` +
 		`entering|leaving|done|ok|created|updated|imported|installed|saved|succe\w+|complete[ds]?|finished|` +
 		`skipp\w+|ignor\w+|listening|started|running|version|progress|added|removed|deprecated|using|loaded|` +
@@ -18,14 +18,17 @@ var (
 		`Unrecognized|Unknown (?:option|command|argument|flag)|No such) .{1,300}|` +
 		`(?:Unknown|Unrecognized|Unsupported|Invalid|Illegal|Bad|Missing) [\w -]{2,40}(?:: | ["'\x{2018}]).{1,200}|` +
 		`\S+ (?:is not|isn't) an? (?:[\w-]+ ){1,4}(?:file|directory|archive|key|image|device|repository|package)\b.*|` +
-		`Error \w+ing .*|Please (?:run|log ?in|sign in|authenticate)\b.*|` +
+		`Error \w+ing .*|Please (?:run|log ?in|sign in|authenticate|use|set|specify|provide|supply|install)\b.*|` +
 		`To get started with .*\bplease run\b.*|The system cannot .*|Access is denied.*|(?:[A-Z][\w-]*|` +
 		`\S+) (?:[\w-]+ ){0,4}failed[.!]?(?: .*)?|.{1,80} failed: \S.*|` +
 		`.{1,80}: (?:error|Error|ERROR): \S.*)$`)
 )
 
+// stamp is the time before a line, as Go's package log and others write it.
+var stamp = lazy(`^\[?\d{4}[/-]\d\d[/-]\d\d[ T]\d\d:\d\d:\d\d\S*\]? +(?:\d+ +)?(?:\S+\.go:\d+: )?`)
+
 // declines is a first line that says that what the command asks for can't be had; what follows explains it.
-var declines = lazy(`^(?:[^:]{1,120} (?:is|are) not (?:permitted|recogni[sz]ed)\.?|` +
+var declines = lazy(`^(?:.{1,80} requires .{1,80}\b(?:not (?:have )?installed|to be installed)\b.*|[^:]{1,120} (?:is|are) not (?:permitted|recogni[sz]ed)\.?|` +
 	`[Nn]o (?:[\w-]+ ){1,3}(?:running|connected|reachable|responding|listening) (?:on|at|to) \S.*)$`)
 
 // voice reads the last words of a program in a text that no other rule knows.
@@ -54,6 +57,9 @@ func (c Call) voice(t *text) Finding {
 			}
 			return failed("program_message", l)
 		}
+		if len(t.head) <= fewLines && l[0] == '[' && tagged().MatchString(l) {
+			return failed("program_message", l)
+		}
 		if unsigned().MatchString(l) && !quiet().MatchString(l) && !figure().MatchString(l) {
 			return failed("program_message", l)
 		}
@@ -75,29 +81,39 @@ func (c Call) complaint(t *text, command string) Finding {
 	}
 	l := t.head[0]
 	m := signed().FindStringSubmatch(l)
-	long := len(t.head) > fewLines && !slices.ContainsFunc(t.head[1:fewLines], usedSo)
-	if m == nil || long || !starts(command, m[1]) {
+	long := len(t.head) > fewLines && !slices.ContainsFunc(t.head[1:fewLines], func(below string) bool {
+		return usedSo(below) || sameVoice(below, l)
+	})
+	if m == nil || long || !starts(command, m[1]) || !aWord().MatchString(m[2]) {
 		return c.misused(t, command)
 	}
 	said, _, _ := strings.Cut(inBrackets().ReplaceAllString(m[2], ""), ". ")
-	if quiet().MatchString(said) || figure().MatchString(l) {
-		return Finding{}
+	if quiet().MatchString(said) && !strings.HasPrefix(said, "no ") || figure().MatchString(l) {
+		return c.misused(t, command)
 	}
 	return failed("program_message", l)
 }
 
 // misused is how a program is used, where nobody asked for it: it says so instead of doing the work.
 func (c Call) misused(t *text, command string) Finding {
-	if asksHelp().MatchString(command) || len(t.all) > 2000 {
+	const most, few = 4000, 4 // bytes, lines
+	if asksHelp().MatchString(command) || len(t.all) > most {
 		return Finding{}
 	}
-	for _, l := range t.head[:min(2, len(t.head))] {
-		if usage().MatchString(l + " ") {
+	for _, l := range t.head[:min(fewLines, len(t.head))] {
+		name, rest, _ := strings.Cut(l, " ")
+		if len(t.head) <= few && pointsToHelp().MatchString(l) {
+			return failed("program_message", t.head[0])
+		}
+		if usage().MatchString(l+" ") || starts(command, name) && strings.ContainsAny(rest[:min(1, len(rest))], "[<") {
 			return failed("program_message", l)
 		}
 	}
 	return Finding{}
 }
+
+// pointsToHelp is what a program says that does nothing but send the caller to its help.
+var pointsToHelp = lazy(`(?i)\b(?:try|see|use|run|type|check)\b.{0,60}(?:\s--?help\b|\s-h\b|['"\x60 ]help['"\x60.])`)
 
 // echo is a line of a short text that turns down what the command was given: it names an argument and says that it
 // won't do.
@@ -143,7 +159,7 @@ func holdsWord(l, word string) bool {
 }
 
 var (
-	turnsDown = lazy(`(?i)\b(?:not (?:an? |the |be |in |enough |been |find |found|exist|installed|permitted|allowed|` +
+	turnsDown = lazy(`(?i)\b(?:has no\b|not (?:\w+ed\b|executable|ready|an? |the |be |in |enough |been |find |found|exist|installed|permitted|allowed|` +
 		`supported|recogni[sz]ed|valid|readable|writable|accessible|understood|implemented|available|defined|` +
 		`specified|open|set\b|known)|(?:is|was|are|does|do|did|has|have|could|can|wo)n't|can ?not|unknown|` +
 		`unrecogni[sz]ed|unsupported|invalid|illegal|no such|` +
@@ -151,6 +167,7 @@ var (
 		`unable|failed to|failure|bad|malformed|must|expect(?:s|ed|ing)|required|requires|undefined|unexpected|` +
 		`conflicts?|too (?:many|few|long|short|large|small)|already exists|out of range|corrupt\w*|unreachable|` +
 		`forbidden|unauthori[sz]ed)`)
+	aWord      = lazy(`(?i)[a-z]{3}`)
 	inBrackets = lazy(`\([^()]*\)`)
 	asksHelp   = lazy(`(?i)(?:^|\s)(?:-h|-\?|-H|--?help\S*|help|--usage|--?version|-V|man|info|cat|less|head|tail|` +
 		`grep|echo|printf|sed|awk|rg)(?:\s|$)`)
@@ -165,7 +182,12 @@ func starts(command, program string) bool {
 		for len(words) > 1 && (strings.Contains(words[0], "=") || prefixes[words[0]]) {
 			words = words[1:]
 		}
-		if len(words) > 0 && strings.TrimLeft(words[0][strings.LastIndexByte(words[0], '/')+1:], `"'`) == program {
+		if len(words) == 0 {
+			continue
+		}
+		name := strings.TrimLeft(words[0][strings.LastIndexByte(words[0], '/')+1:], `"'`)
+		if rest, ok := strings.CutPrefix(name, program); ok && (rest == "" || len(program) > 2 &&
+			strings.ContainsAny(rest[:1], "-_.0123456789")) { // erb is erb3.1, cscope speaks for cscope-indexer
 			return true
 		}
 	}

@@ -16,6 +16,9 @@ func (c Call) words(text string) Finding {
 	if text == "" {
 		return Finding{}
 	}
+	if c.command() != "" && c.reads() == "" && !strings.Contains(text, "\n") {
+		text = stamp().ReplaceAllString(text, "") // a program's last words, which it gave the time: not a log
+	}
 	t := textOf(text)
 	if q := t.framework(); q != "" {
 		return failed("framework_text", q)
@@ -86,7 +89,10 @@ func (t *text) one() bool { return len(t.head) <= 2 && len(t.all) <= 400 && t.co
 
 // frameworks write these at the beginning of a result, and nobody else does.
 var frameworks = lazy(`^(?:<tool_use_error>|<error>|<system>ERROR: |ERROR while calling tool: |` +
-	`Oops! Something went wrong|### Error$|An? (?:\w+ )?(?:error|exception) (?:has )?occurred\b|` +
+	`(?:Oops! )?Something went wrong\b|### Error$|(?:Tool|Function|Call|Action|Command|Server|API)` +
+	`(?: \S+)? (?:returned|reported|raised|threw|gave|responded with) an? (?:error|exception)\b|` +
+	`(?:The |Your )?(?:\w+ ){0,3}(?:failed|ended|returned|finished|exited|stopped) with (?:the following |an? )` +
+	`(?:error|exception)s?\b|(?:Tool|Function|Agent|Action) (?:run|use) failed\b|An? (?:\w+ )?(?:error|exception) (?:has )?occurred\b|` +
 	`ERROR: Your input to the tool was invalid|An error occurred while (?:running|parsing|invoking|calling|` +
 	`executing) |` +
 	`An error occurred when calling |Error occurred when calling |` +
@@ -147,6 +153,9 @@ func (t *text) framework() string {
 		}
 		return first
 	}
+	if len(t.head) > 1 && len(t.head) <= 8 && statusFailed().MatchString(first) && because().MatchString(t.head[1]) {
+		return t.head[1]
+	}
 	if first == "### Result" && len(t.head) > 1 && strings.HasPrefix(t.head[1], "Error: ") { // Playwright's MCP server
 		return t.head[1]
 	}
@@ -155,6 +164,12 @@ func (t *text) framework() string {
 	}
 	return ""
 }
+
+// A status that failed, and below it why.
+var (
+	statusFailed = lazy(`(?i)^(?:status|result|outcome): (?:failed|failure|error)\.?$`)
+	because      = lazy(`(?i)^(?:reason|message|error|details?|cause): \S`)
+)
 
 // definition says whether a text that begins like an error goes on as an article about it.
 func (t *text) definition() bool {
@@ -178,10 +193,14 @@ func (t *text) paragraphs() (n int) {
 }
 
 var (
-	pageTitle = lazy(`(?is)<(?:title|h1)[^>]{0,200}>\s*(?:(?:http )?error:? )?(?:([45]\d\d)\b[^<]{0,80}|` +
-		reasonPhrase + `(?: \([45]\d\d\))?|error(?: (?:response|page|report))?)\s*</`)
-	soapFault = lazy(`(?i)<(?:\w+:)?Fault>|^(?:<\?xml[^>]*\?>\s*)?<(?:Error|ErrorResponse|error)\b[^>]*>`)
-	tags      = lazy(`<[^>]{0,500}>`)
+	pageTitle = lazy(`(?is)<(?:title|h1)[^>]{0,200}>\s*(?:http status |(?:http |runtime )?error:? ` +
+		`|[^<]{0,60}\| )?(?:[^<]{0,80}\((?:http )?[45]\d\d\)|([45]\d\d)\b[^<]{0,80}|` +
+		reasonPhrase + `(?: \([45]\d\d\))?|whitelabel error page|error(?: (?:response|page|report))?)\s*</`)
+	soapFault = lazy(`(?i)<(?:\w+:)?Fault>|^(?:<\?xml[^>]*\?>\s*)?<(?:[\w.:-]*(?:[_:-]|[a-z]))?(?:` +
+		`error|exception|failure)(?:[_-]?(?:response|message|result|report))?(?:\s[^>]*)?>`)
+	tags    = lazy(`<[^>]{0,500}>`)
+	hidden  = lazy(`(?is)<(?:style|script|svg)\b.*?</(?:style|script|svg)>|<!--.*?-->`)
+	stackOf = lazy(`(?is)<pre\b.*?</pre>`) // what it was, with its stack
 )
 
 // reasonPhrase is what HTTP calls its errors, as the title of a page has it.
@@ -201,8 +220,9 @@ func (t *text) page() (Finding, bool) {
 		return failed("error_page", strings.TrimSpace(tags().ReplaceAllString(start, " "))), true
 	}
 	if m := pageTitle().FindString(start); m != "" {
-		said := len(strings.Fields(tags().ReplaceAllString(start, " ")))
-		if said <= 40 && len(t.all) < 4096 {
+		body := hidden().ReplaceAllString(t.all[:min(len(t.all), window)], " ")
+		said := len(strings.Fields(tags().ReplaceAllString(stackOf().ReplaceAllString(body, " "), " ")))
+		if said <= 40 && len(t.all) < window {
 			return failed("error_page", m), true
 		}
 		return near("error_page", m, "the page says more than that"), true
@@ -230,13 +250,13 @@ var (
 		`Caused by: )?(?:` + exceptionName + `(?: \[[\w.]+\])?(?:\(.*\)|: .*|:)|` + exceptionName + `(?:\(.*\)|` +
 		`:.*|\s\[.*\].*)?$|KeyboardInterrupt$|SystemExit: .*)`)
 	namedError = lazy(`^(?:Uncaught |Unhandled )?(?:[A-Za-z_][\w$]*(?:\.|::))*[A-Z]\w*(?:Error|Exception|` +
-		`Interrupt|Failure)(?: \[[\w.]+\])?(?:\(.*\)$|: \S.*|:$)`)
+		`Interrupt|Failure)(?: \[[\w.]+\])?(?:\(.*\)$|: \S.*|:$)|^(?:Error|Exception)\(['"].*\)$`)
 	panicLine = lazy(`^(?:panic: |fatal error: |thread '[^']*'(?: \(\d+\))? (?:has )?panicked at |` +
 		`Exception in thread "|Unhandled exception\b|terminate called after throwing|Fatal Python error: |` +
-		`goroutine \d+ \[|\*\*\* stack smashing|PHP Fatal error: )`)
+		`goroutine \d+ \[|\*\*\* stack smashing|\S+:\d+:in .*\([A-Z]\w*(?:::\w+)*\)$|(?:PHP )?Fatal error: )`)
 	frameLine = lazy(`^(?:\s+|at |Caused by: |Suppressed: |\.\.\. \d+ more|During handling of the above|` +
 		`The above exception was|For further information |\^+$|Node\.js v\d|\}$|exit status \d+$|goroutine \d+|` +
-		`main\.|runtime\.|created by |note: |Backtrace|stack backtrace|\[Previous line|\[signal )`)
+		`main\.|runtime\.|created by |note: |Backtrace|stack backtrace|[Ss]tack trace:|CallStack \(from |#\d+\s|\[Previous line|\[signal )`)
 )
 
 var (
@@ -321,6 +341,10 @@ func (t *text) traceback() Finding {
 		case whole && stack > 0:
 			return failed("traceback", l)
 		}
+	}
+	if i := slices.IndexFunc(t.tail, func(l string) bool { return strings.HasPrefix(l, "CallStack (from ") }); i > 0 &&
+		!wentOn(t.tail[i+1:]) { // Haskell
+		return failed("traceback", t.tail[i-1])
 	}
 	// The stack of Node is above the tail, or the whole text is one exception.
 	if len(t.tail) >= 3 && strings.HasPrefix(t.last(), "Node.js v") {
@@ -413,11 +437,11 @@ var cross = lazy(`^(?:×|✗|✘|✖|❌|⛔|🚫)\s+[A-Za-z]`)
 // tagged is a level in brackets before what went wrong, as a tool's own log writes it; raises is a sentence that names
 // the exception that something raised.
 var (
-	tagged = lazy(`(?i)^\[(?:error|fatal|failed|failure|exception)\]:?\s+\S`)
+	tagged = lazy(`^(?:ERR|Err|FATAL)!? [^\s:=|].*|(?i)^\[\s*(?:[\w-]+[ _-])?(?:err(?:or)?|fatal|failed|failure|exception)\s*\]:?\s+\S`)
 	raises = lazy(`^(?:The |Your |An? |This )?(?:[\w.()'"` + "`" + `-]+ ){0,4}(?:raised|threw|thrown|throws|` +
 		`(?:failed|ended|exited|crashed|aborted|died|stopped) with|hit|got|caught|encountered|ran into)` +
 		`(?: an?| the)?(?: \w+)?(?: (?:exception|error))?:? ` + anyException + `(?:: |\(|\.|$)|` +
-		`^Unexpected ` + anyException + `: |` +
+		`^Unexpected ` + anyException + `: |^\(` + anyException + `\) \S|` +
 		`^while (?:parsing|scanning|constructing) an? [a-z ]+$`)
 	ended  = lazy(`^[A-Z]\w*(?: \w+){0,3} (?:failed|crashed|aborted|errored):\s+\S`)
 	anyTag = lazy(`^\[[A-Za-z]+\]`)
@@ -494,8 +518,8 @@ func (t *text) complains(l string) bool {
 	return prefixed().MatchString(l) || more().MatchString(l) || namedError().MatchString(l) || build().MatchString(l)
 }
 
-const osError = `(?:[Nn]o such (?:file|directory|device|process|user|host|column|table|container|image|option|` +
-	`command|remote|branch|ref)\b.*|command not found\b.*|not found|[Pp]ermission denied.*|Is a directory.*|` +
+const osError = `(?:\S+ is a directory\b.*|[Nn]o such (?:file|directory|device|process|user|host|column|table|container|image|option|` +
+	`command|remote|branch|ref)\b.*|command not found\b.*|not found|Unknown command\b.*|[Nn]o matching .*|[Pp]ermission denied.*|Is a directory.*|` +
 	`[Nn]ot a directory.*|File exists.*|` +
 	`[Oo]peration not permitted.*|[Rr]ead-only file system.*|Directory not empty.*|Device or resource busy.*|` +
 	`[Cc]onnection (?:refused|reset|timed out|closed).*|No space left on device.*|Invalid argument.*|` +
@@ -526,11 +550,13 @@ var (
 		`swift|zig|cs|f90|proto|hs|ml|ts|tsx|` +
 		`js)[:(]\d+(?:[:,]\d+)?\)?:? (?:fatal )?(?:error|undefined|cannot|syntax error|imported and not used|` +
 		`declared and not used|expected|missing|invalid)\b.*|` +
-		`(?:\./)?\S+\.go:\d+:\d+: \S.*|(?:collect2|ld|clang|cc1|rustc|javac|gcc|g\+\+|` +
+		`(?:\./)?\S+\.go:\d+:\d+: \S.*|\S+:\d+(?::\d+)?: (?:fatal )?(?:error|Error): .*|(?:collect2|ld|clang|cc1|rustc|javac|gcc|g\+\+|` +
 		`\S*/ld): (?:fatal )?(?:error: )?.*|\S*\.(?:c|o|cc|cpp):.*undefined reference to .*|` +
 		`error: could not compile .*|error(?:\[E\d+\])?: .*|error: aborting due to .*|` +
 		`\d+ errors?(?: generated\.)?$|compilation terminated\.$|For more information about this error, try .*)$`)
-	build = lazy(`^(?:\S+\s+: ok=\d+ .*(?:unreachable|failed)=[1-9].*|[Ee]rror (?:\w+ing|while|when|` +
+	build = lazy(`^(?:[Cc]ommand terminated by signal \d+.*|Out of memory: .*|HRESULT: 0x[89][0-9A-Fa-f]{7}.*|` +
+		`error [A-Z]{2,5}\d{3,5}: .*|e: \S+\.kts?: .*|Module build failed .*|\S+: exception error: .*|error connecting to .*|` +
+		`[\w./-]+: \S.{0,80} fatal: .*|[\w./-]+: (?:\S+:\d+: )?.*\bAssertion .* failed\.?|(?:ERROR: )?In procedure \S+: .*|\s*\(file ".*" line \d+\)$|\S+\s+: ok=\d+ .*(?:unreachable|failed)=[1-9].*|[Ee]rror (?:\w+ing|while|when|` +
 		`during) [^:]{1,120}: \S.*|` +
 		`Execution of \S+ aborted.*|\S*[Mm]akefile:\d+: \*\*\* .*|[\d\s:%.kMG-]*curl: \(\d+\) .*|` +
 		`(?:stat|lstat|open|read|write|mkdir|remove|exec|fork/exec|chdir|rename|unlink|listen tcp|lookup) \S[^:]*: ` +
@@ -576,7 +602,7 @@ var (
 		`operable program|info |Type X|\[ERROR\]|thrown in|in expression|Check |If you |Use |\* |Available |` +
 		`Valid |Commands:|Example|.*\(core dumped\)|exit status|collect2|warning: |make: |[A-Z][\w-]+:$|` +
 		`Caused by:|# |\.\.\.)`)
-	usage = lazy(`^[Uu]sage:\s`)
+	usage = lazy(`^(?:[Uu]sage|USAGE|Syntax|SYNTAX|Synopsis)(?: information)?:?\s`)
 	// What a program says of its arguments, below its usage.
 	rejects = lazy(`^(?:[\w./-]+(?: [\w-]+)?: )?(?:[Ee]rror\b.*|[Ii]nvalid \w.*|[Uu]n(?:known|recognized|` +
 		`expected) \w.*|` +
@@ -642,7 +668,7 @@ func (t *text) program() Finding {
 	}
 	if t.short && diagnostic(t.head[0]) {
 		for _, l := range t.head[1:] {
-			if !more().MatchString(l) && !diagnostic(l) && !sameVoice(l, t.head[0]) {
+			if !more().MatchString(l) && !diagnostic(l) && !sameVoice(l, t.head[0]) && !namedError().MatchString(l) {
 				return near("program_message", t.head[0], "what came after it went on")
 			}
 		}
@@ -699,6 +725,7 @@ var httpStatus = lazy(`(?:\b[45]\d\d (?:Bad Request|Unauthorized|Payment Require
 	`^Message: .*(?:element|session|alert|window|timeout|script)|Error \d+ connecting to |^\([45]\d\d\)$|` +
 	`^<_\w*RpcError of RPC that terminated with:|` +
 	`^(?:HTTP(?:/[\d.]+)?(?: [Ee]rror)?:? (?:[Ss]tatus(?: [Cc]ode)?:? )?[45]\d\d\b|` +
+	`[45]\d\d (?:page not found|method not allowed)$|[45]\d\d(?::| [—-]) [A-Z][a-z]+(?: [A-Z]?[a-z]+){0,4}$|` +
 	`[45]\d\d (?:Client|Server) Error: |[45]\d\d [A-Z][a-z]+(?: [A-Z]?[a-z]+){0,4}(?::|$)|(?:Client|` +
 	`Server) error '[45]\d\d |(?:[Ss]tatus(?: [Cc]ode)?|[Rr]esponse(?: [Ss]tatus)?(?: [Cc]ode)?):? [45]\d\d\b)|` +
 	`\b(?:failed|error|rejected|responded|returned|answered)\b.{0,120}\b(?:status(?: code)?|HTTP|` +
@@ -718,7 +745,7 @@ func (t *text) http() Finding {
 	if counts().MatchString(first) {
 		return Finding{}
 	}
-	if len(t.all) > 1200 || len(t.head) > 6 && !calls().MatchString(t.all) || !httpStatus().MatchString(first) ||
+	if len(t.all) > 1200 || len(t.head) > 6 && !calls().MatchString(t.all) || !httpStatus().MatchString(bare(first)) ||
 		first[0] == '#' || first[0] == '|' || first[0] == '-' || len(t.head) > 1 && t.paragraphs() > 0 ||
 		strings.HasPrefix(first, "Title:") {
 		return Finding{}
@@ -853,11 +880,13 @@ var (
 		`not (?:allowed|authorized|authorised|permitted|found|available|enough|supported|possible)|` +
 		`access (?:denied|is denied|forbidden)|permission denied|insufficient|no such|too (?:many|few|long|` +
 		`short|large|small|late|early)|bad request|operation not|request (?:rejected|refused|denied|failed|` +
-		`timed out)|timed out|timeout\b|quota|rate limit)\b|` +
+		`timed out)|timed out|timeout\b|quota|rate limit|bad (?:\w+ ){0,2}(?:specified|given|supplied|type|value|format|` +
+		`name|number|header|argument|option|address|descriptor|syntax|token|character|escape|file|data|input))\b|` +
+		`\S+(?: \S+)? malformed$|` +
 		`(?:\S+ ){0,5}(?:failed|refused|rejected|denied|aborted|not possible|impossible|invalid|` +
 		`unavailable)(?:[.:!]|$| (?:because|due to|since)\b)|get failed:|delete failed:)`)
 	said = lazy(`(?i)\b(?:cannot be|can't be|can not be|could not be|couldn't be|can only be|must be|` +
-		`must not be|must have|must contain|is required|are required|is missing|are missing|already (?:taken|` +
+		`must not be|must have|must contain|must (?:provide|specify|give|supply|pass)|should be (?:provided|given|specified|supplied)|is required|are required|is missing|are missing|already (?:taken|` +
 		`booked|exists?|been|in use|reserved|redeemed|used|registered|closed|cancelled|canceled|shipped|paid|` +
 		`sold|assigned)|` +
 		`(?:is|are|was|were) (?:not|no longer) (?:in|available|allowed|valid|permitted|possible|authori[sz]ed|` +
@@ -975,7 +1004,7 @@ var says = lazy(`(?i)(?:\bno longer \w+|\b(?:reached|hit|exhausted) (?:the|your|
 	`execute|display|process|determine|handle|iterate|convert|assign|call)\b|\bis outside (?:the|of|your|its)\b|` +
 	`\binvalid (?:value|arguments?|type|format|input|parameters?|id|name|request|token|key|url|path|date|state)\b|` +
 	`\bexpected .{1,40}, (?:but )?(?:got|found|received)\b|\b(?:raised|threw) an? (?:exception|error)\b|` +
-	`\bfailed (?:with|due to|on)\b|\bis (?:illegal|incorrect|wrong|archived)\b|: (?:invalid|` +
+	`\bfailed (?:with|due to|on)\b|\bno output (?:was )?(?:produced|written|generated)\b|\bis (?:illegal|incorrect|wrong|archived)\b|: (?:invalid|` +
 	`unsupported) [^:]{1,40}$|` +
 	`^there (?:is|are|was|'s) no (?:such )?[\w-]+(?: [\w-]+){0,2} \S*[\d#"'][\w#"'-]*\W*$|` +
 	`^(?:relation|table|column|database|schema|function|index|type|view|collection|constraint|user|role|file|` +
@@ -990,8 +1019,8 @@ var says = lazy(`(?i)(?:\bno longer \w+|\b(?:reached|hit|exhausted) (?:the|your|
 var raw = lazy(`^(?:'[\w.]+' object (?:has no attribute|is not|does not) .*|unsupported operand type.*|` +
 	`(?:integer |float )?division by zero|(?:list|string|tuple) index out of range|index out of (?:range|` +
 	`bounds).*|` +
-	`name '\w+' is not defined|\w+ is not (?:defined|a function|iterable|a constructor)|` +
-	`[\w.]+\(\) (?:missing \d+ required|got an unexpected keyword|takes \d+|got multiple values).*|` +
+	`name '\w+' is not defined|\S+ is not a valid [\w ]+|\w+ is not (?:defined|a function|iterable|a constructor)|` +
+	`[\w.]+\(\) (?:missing \d+ required|got an unexpected keyword|takes (?:from )?\d+|got multiple values).*|` +
 	`invalid literal for \w+\(\).*|` +
 	`Expecting (?:value|property name|',' delimiter|':' delimiter).*|could not convert string to .*|` +
 	`Cannot read propert(?:y|ies) .*|Unexpected (?:token|end of|identifier).*|fetch failed|` +

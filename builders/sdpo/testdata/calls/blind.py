@@ -386,6 +386,15 @@ SERVERS = [
 ]
 
 
+# Licences, and manuals of more than a page, are others' texts: such a result is not kept.
+THEIRS = re.compile(r"copyright|\(c\) (?:19|20)\d\d|licen[sc]e|warranty", re.IGNORECASE)
+PAGE = 3000
+
+
+def kept(r):
+    return not THEIRS.search(r["text"]) and (r["failed"] or len(r["text"]) <= PAGE)
+
+
 def run(command, python=None):
     with tempfile.TemporaryDirectory(prefix="blind") as folder:
         for name, body in FILES.items():
@@ -438,7 +447,7 @@ def results(python):
 
 def main():
     halves = {"blind-dev": [], "blind": []}
-    for r in results(sys.argv[1] if len(sys.argv) > 1 else sys.executable):
+    for r in filter(kept, results(sys.argv[1] if len(sys.argv) > 1 else sys.executable)):
         half = hashlib.sha256(f"{r['family']}/{r['group']}".encode()).digest()[0] % 2
         halves[["blind-dev", "blind"][half]].append(r)
     for name, rows in halves.items():
