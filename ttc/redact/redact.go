@@ -165,10 +165,16 @@ func (r *Redactor) appendValue(b []byte, raw json.Raw, depth int) ([]byte, bool)
 	case kind == json.Object && depth < maxDepth:
 		at := 0
 		for k, v := range raw.Members() {
+			var did bool
+			name, _ := k.Text()
+			if out, ok := r.Text(name); ok {
+				b = append(b, raw[at:offset(raw, k)]...)
+				b = json.AppendString(b, out)
+				at, changed = offset(raw, k)+len(k), true
+			}
 			from := offset(raw, v)
 			b = append(b, raw[at:from]...)
-			var did bool
-			if name, _ := k.Text(); v.Kind() == json.String && secret.Named(name) {
+			if v.Kind() == json.String && secret.Named(name) {
 				b, did = r.named(b, v)
 			} else {
 				b, did = r.appendValue(b, v, depth+1)
@@ -243,9 +249,19 @@ func (r *Redactor) Text(s string) (string, bool) {
 	return b.String(), true
 }
 
-func (r *Redactor) find(s string) (out []found) {
+// find finds the places, also where escapes or colours stand before a secret that would else begin a word.
+func (r *Redactor) find(s string) []found {
+	out := r.places(s, s)
+	if bare := unescaped(s); bare != s {
+		out = append(out, r.places(bare, s)...)
+	}
+	return append(out, r.encoded(s)...)
+}
+
+// places finds the places of a text; whole is the text that they stand in, byte for byte at the same places.
+func (r *Redactor) places(s, whole string) (out []found) {
 	add := func(class string, from, to int) {
-		if v := s[from:to]; !strings.Contains(v, opening) && !r.allowed(v) && !inside(s, from) {
+		if v := whole[from:to]; !strings.Contains(v, opening) && !r.allowed(v) && !inside(s, from) {
 			out = append(out, found{from, to, class})
 		}
 	}
@@ -270,10 +286,38 @@ func (r *Redactor) find(s string) (out []found) {
 		}
 	}
 	for _, span := range secret.Spans(s) {
-		r.know(s[span[0]:span[1]])
+		r.know(whole[span[0]:span[1]])
 		add("secret", span[0], span[1])
 	}
-	return append(out, r.encoded(s)...)
+	return out
+}
+
+// escape is what stands for a character, or for none: an escape of JSON or of a program's text, however often escaped
+// itself, and a colour.
+var escape = regexp.MustCompile(`\\+(?:[nrt"']|u[0-9a-fA-F]{4})|\x1b\[[0-9;]*[A-Za-z]`)
+
+// unescaped is a text with white space in the place of each byte of its escapes.
+func unescaped(s string) string {
+	if !strings.ContainsAny(s, "\\\x1b") {
+		return s
+	}
+	var b []byte
+	for _, m := range escape.FindAllStringIndex(s, -1) {
+		if b == nil {
+			b = []byte(s)
+		}
+		space := byte(' ')
+		if last := s[m[1]-1]; s[m[0]] == '\\' && (last == 'n' || last == 'r') {
+			space = '\n'
+		}
+		for i := m[0]; i < m[1]; i++ {
+			b[i] = space
+		}
+	}
+	if b == nil {
+		return s
+	}
+	return string(b)
 }
 
 // know remembers a value, which may stand alone elsewhere in the example.

@@ -155,11 +155,63 @@ var rules = sync.OnceValue(func() []rule {
 		{
 			class: "home",
 			hints: []string{`Users\`},
-			re:    re(`[A-Za-z]:\\{1,2}Users\\{1,2}([A-Za-z0-9][\w.-]{0,31})`),
+			re:    re(`[A-Za-z]:\\{1,4}Users\\{1,4}([A-Za-z0-9][\w.-]{0,31})`),
 			is:    isPerson,
 		},
-	}, keys()...)
+	}, append(surrounded(), keys()...)...)
 })
+
+// surrounded are those that only what stands before them gives away.
+func surrounded() []rule {
+	re := regexp.MustCompile
+	return []rule{
+		{class: "private_key", long: true, hints: []string{"Private-Lines:"}, re: re(
+			`Private-Lines: \d+\s+([A-Za-z0-9+/=\s]+?)\s*Private-MAC`)},
+		{class: "private_key", long: true, hints: []string{"key-data"}, re: re(
+			`key-data["']?\s*[:=]\s*["']?(LS0tLS[A-Za-z0-9+/]{20,}={0,2})`,
+		)},
+		{class: "secret", hints: []string{"netrc", "machine "}, re: re(
+			`\bmachine\s+\S+\s+login\s+\S+\s+password\s+([^\s"'\\]{4,})`)},
+		{class: "secret", hints: []string{" -u ", " -u'", ` -u"`, "--user"}, re: re(
+			`(?:-u ?|--user[ =])["']?[^\s:"']+:([^\s"'$]{4,})`), is: ofCurl},
+		{
+			class: "secret", hints: []string{"mysql"}, re: re(
+				`\bmysql(?:dump|admin|import)?\b[^\n|;&]{0,200}? -p["']?([^\s"'$-][^\s"'$]{4,})`,
+			),
+			is: func(m, _ string) bool { return digits(m) },
+		},
+		{class: "secret", hints: []string{"sshpass"}, re: re(`\bsshpass\s+-p\s*["']?([^\s"'$]{4,})`)},
+		{class: "secret", hints: []string{"auth"}, near: beforeColon, re: re(
+			`\bauth["\s]*:["\s]*([A-Za-z0-9+/]{12,}={0,2})`,
+		), is: isLogin},
+		{class: "secret", hints: []string{"secret_key_base"}, re: re(`secret_key_base["'\s:=]+([0-9a-f]{32,})`)},
+		{class: "webhook", hints: []string{"/api/webhooks/"}, re: re(
+			`discord(?:app)?\.com/api/webhooks/\d+/([\w-]{40,})`,
+		)},
+		{class: "webhook", hints: []string{"webhook.office.com"}, re: re(
+			`webhook\.office\.com/webhookb2/([\w@/-]{60,})`,
+		)},
+		{class: "home", hints: []string{"projects/-"}, re: re(
+			`projects/-(?:home|Users)-([A-Za-z0-9][A-Za-z0-9_.]{0,31})`,
+		), is: isPerson},
+	}
+}
+
+// ofCurl says whether a user's name and password are given to a client of the web, not a user and a group to a program.
+func ofCurl(_, before string) bool {
+	line := before[strings.LastIndexByte(before, '\n')+1:]
+	return strings.Contains(line, "curl") || strings.Contains(line, "wget")
+}
+
+// beforeColon says that a colon follows soon.
+func beforeColon(s string, at int) bool { return strings.Contains(s[at:min(len(s), at+12)], ":") }
+
+// isLogin says whether a text is a name and a password in base64.
+func isLogin(match, _ string) bool {
+	b, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(match, "="))
+	name, password, ok := strings.Cut(string(b), ":")
+	return err == nil && ok && name != "" && password != ""
+}
 
 // keys are those with a prefix or a shape of their own.
 func keys() []rule {
@@ -219,8 +271,38 @@ func keys() []rule {
 		key("postman_key", `PMAK-[0-9a-f]{24}-[0-9a-f]{34}`, 3, "PMAK-"),
 		key("planetscale_token", `pscale_(?:tkn|pw|oauth)_[\w.=-]{32,}`, 3.5, "pscale_"),
 		key("doppler_token", `dp\.(?:pt|st|ct|sa)\.[\w.-]{40,}`, 3.5, "dp."),
+		key("google_key", `1//0[\w-]{30,}`, 3.5, "1//0"),
+		airtable(),
+		key("notion_token", `ntn_[A-Za-z0-9]{40,}`, 3.5, "ntn_"),
+		key("netlify_token", `nf[pcu]_[A-Za-z0-9]{36,}`, 3.5, "nfp_", "nfc_", "nfu_"),
+		key("fly_token", `f(?:m[12]|o1)_[\w+/=-]{40,}`, 3.5, "fm1_", "fm2_", "fo1_"),
+		key("pulumi_token", `pul-[0-9a-f]{40}`, 3, "pul-"),
+		key("rubygems_key", `rubygems_[0-9a-f]{48}`, 3, "rubygems_"),
+		key("crates_token", `cio[A-Za-z0-9]{32}\b`, 4, "cio"),
+		key("buildkite_token", `bk[a-z]{2}_[0-9a-f]{40}`, 3, "bkua_", "bkpt_", "bkrt_"),
+		key("circleci_token", `CCI(?:PAT|PRJ)_[A-Za-z0-9]{20,}_[0-9a-f]{40}`, 3, "CCIP"),
+		key("dropbox_token", `sl\.(?:u\.)?[\w-]{100,}`, 4, "sl."),
+		key("dynatrace_token", `dt0[a-z]\d\d\.[A-Z2-7]{24}\.[A-Z2-7]{64}`, 3, "dt0"),
+		key("mailchimp_key", `[0-9a-f]{32}-us\d{1,2}\b`, 3, "-us"),
+		key("brevo_key", `x(?:keysib|smtpsib)-[0-9a-f]{64}-[A-Za-z0-9]{16}`, 3, "xkeysib-", "xsmtpsib-"),
+		key("razorpay_key", `rzp_live_[A-Za-z0-9]{14}`, 3, "rzp_live_"),
+		key("langsmith_key", `lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}`, 3, "lsv2_"),
+		key("tavily_key", `tvly-[\w-]{24,}`, 3.5, "tvly-"),
+		key("pinecone_key", `pcsk_[A-Za-z0-9]+_[A-Za-z0-9]{40,}`, 3.5, "pcsk_"),
+		key("e2b_key", `e2b_[0-9a-f]{40}`, 3, "e2b_"),
+		key("together_key", `tgp_v1_[\w-]{40,}`, 3.5, "tgp_v1_"),
+		key("jina_key", `jina_[A-Za-z0-9]{50,}`, 3.5, "jina_"),
+		key("mapbox_token", `sk\.eyJ[\w-]{20,}\.[\w-]{20,}`, 3.5, "sk.eyJ"),
+		key("paypal_token", `access_token\$production\$[0-9a-z]{16}\$[0-9a-f]{32}`, 3, "access_token$"),
 		key("supabase_key", `sb[ps]?_(?:secret_|publishable_)?[\w-]{30,}`, 3.5, "sb"),
 	}
+}
+
+func airtable() rule {
+	const dot = len("pat") + 14
+	r := key("airtable_token", `pat[A-Za-z0-9]{14}\.[0-9a-f]{64}`, 3, "pat")
+	r.near = func(s string, at int) bool { return at+dot < len(s) && s[at+dot] == '.' }
+	return r
 }
 
 func discord() rule {
