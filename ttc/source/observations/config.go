@@ -24,9 +24,14 @@ func factory(typ, doc string, parse func(json.Raw) (observation, bool), keys ...
 	return session.Format{
 		Type: typ, Doc: doc, Extensions: extensions,
 		Recognize: session.Marked(func(entry json.Raw) bool {
-			_, ok := parse(entry)
-			return ok
-		}, keys...),
+			inner, _ := within(entry)
+			for _, e := range append(inner, entry) {
+				if _, ok := parse(e); ok {
+					return true
+				}
+			}
+			return false
+		}, append(keys, envelopes...)...),
 		Entries: func(tally *source.Tally) session.Entries { return entries(tally, parse) },
 	}.Factory()
 }

@@ -40,6 +40,11 @@ func lc(typ, content, more string) string {
 		`","content":"` + content + `"` + more + `}}`
 }
 
+// nested are lines as elements of a list.
+func nested(lines ...string) string {
+	return strings.ReplaceAll(strings.TrimSpace(strings.Join(lines, "")), "\n", ",")
+}
+
 func generations(message string) string {
 	return `{"generations":[[{"text":"","message":` + message + `}]]}`
 }
@@ -78,6 +83,25 @@ func TestCalls(t *testing.T) {
 				lc("ai", "", `,"tool_calls":[{"name":"f","args":{"x":1},"id":"c"}]`)+`,`+
 				lc("tool", "no", `,"tool_call_id":"c","status":"error"`)+`]]}`, generations(lc("ai", "a", ""))),
 			"s / q / [c] / c=no! / a*",
+		},
+		"Langfuse's traces": {
+			Langfuse(), `{"id":"t1","name":"n","sessionId":"s9","observations":[` + nested(
+				generation("a", "", `[`+question+`]`, asks), generation("bb", "", `[`+question+`,`+asks+`,`+toolSays+`]`, answers)) +
+				`],"scores":[` + nested(langfuseScore("good", "1", "NUMERIC")) + `]}`, "q / [c]* / c=no / a*",
+		},
+		"a page of the API": {
+			Langfuse(),
+			"{\n\"data\": [" + strings.NewReplacer("trace_id", "traceId", "start_time", "startTime").Replace(
+				nested(generation("a", "", `[`+question+`]`, answers))) + "],\n\"meta\": {\"page\": 1}}\n", "q / a*",
+		},
+		"LangSmith's runs": {
+			LangSmith(), `{"runs":[` + nested(run("a", "llm", "", `{"messages":[`+question+`]}`,
+				`{"choices":[{"message":`+answers+`}]}`)) + `]}`, "q / a*",
+		},
+		"runs within runs": {
+			LangSmith(), run("a", "chain", `,"child_runs":[`+nested(run("bb", "chain", `,"child_runs":[`+
+				nested(run("c", "llm", "", `{"messages":[`+question+`]}`,
+					`{"choices":[{"message":`+answers+`}]}`))+`]`, `{}`, `{}`))+`]`, `{}`, `{}`), "q / a*",
 		},
 		"objects as texts": {
 			LangSmith(), run("a", "llm", "", sessiontest.Quote(`{"messages":[[`+lc("human", "q", "")+`]]}`),
@@ -170,6 +194,24 @@ func TestScores(t *testing.T) {
 	}
 	if r := sessiontest.ReadText(t, Langfuse(), "export.jsonl", row); r.Examples[0].ID != "s1" {
 		t.Error(r.Examples[0].ID)
+	}
+}
+
+// TestEnvelopes: what a trace says of itself is said of what it holds, and what is too deep is counted.
+func TestEnvelopes(t *testing.T) {
+	observation := strings.Replace(generation("a", "", `"q"`, `"a"`), `"trace_id":"t1",`, "", 1)
+	r := sessiontest.ReadText(t, Langfuse(), "traces.jsonl", `{"id":"t7","sessionId":"s9","observations":[`+
+		nested(observation)+`],"scores":[{"id":"s","name":"good","value":0.5,"dataType":"NUMERIC"}]}`)
+	if len(r.Examples) != 1 || r.Examples[0].ID != "s9" || r.Examples[0].Reward == nil || *r.Examples[0].Reward != 0.5 {
+		t.Errorf("%+v, %v", r.Examples, r.Stats.Unread)
+	}
+	deep := run("a", "llm", "", `{"messages":[`+question+`]}`, `{"choices":[{"message":`+answers+`}]}`)
+	for i := range 40 {
+		deep = run(fmt.Sprint("x", i), "chain", `,"child_runs":[`+nested(deep)+`]`, `{}`, `{}`)
+	}
+	r = sessiontest.ReadText(t, LangSmith(), "runs.jsonl", deep)
+	if got := fmt.Sprint(r.Stats.Unread); got != "map[entries too deep within others:1 runs of type chain:31]" {
+		t.Error(got)
 	}
 }
 

@@ -25,8 +25,21 @@ type reader struct {
 func entries(tally *source.Tally, parse func(json.Raw) (observation, bool)) session.Entries {
 	r := &reader{tally: tally, parse: parse, named: map[string]string{}, ids: map[string]string{}}
 	return session.Entries{
-		ID: r.key, Others: "entries that are no observations", Regroup: r.session, Sessions: r.sessions,
+		ID:       r.key,
+		Others:   "entries that are no observations",
+		Within:   r.within,
+		Regroup:  r.session,
+		Sessions: r.sessions,
 	}
+}
+
+// within are the entries that an entry holds.
+func (r *reader) within(entry json.Raw) []json.Raw {
+	out, tooDeep := within(entry)
+	if tooDeep > 0 {
+		r.tally.PassOver("entries too deep within others", tooDeep)
+	}
+	return out
 }
 
 // key is what an observation is kept under: a short name of its trace. A score may be of a session alone.

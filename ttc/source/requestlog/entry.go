@@ -22,13 +22,13 @@ type entry struct {
 func entryOf(raw json.Raw) (entry, bool) {
 	e := entry{raw: raw}
 	if isLiteLLM(raw) {
-		e.request, e.response = liteLLMRequest(raw), body(raw, "response")
+		e.request, e.response = liteLLMRequest(raw), exchange.Joined(body(raw, "response"))
 		if text := session.Text(raw, "error_str"); text != "" || session.Text(raw, "status") == "failure" {
 			e.failed = session.Name("the status is failure: " + text)
 		}
 		return e, true
 	}
-	e.request, e.response = body(raw, "request"), body(raw, "response")
+	e.request, e.response = body(raw, "request"), exchange.Joined(body(raw, "response"))
 	if e.request.Kind() != json.Object || !isRequest(e.request) {
 		return e, false
 	}

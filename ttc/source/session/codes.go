@@ -62,9 +62,8 @@ func Codes() []ledger.Code {
 		),
 		page(
 			UnknownShape,
-			"The request or the response is of no API that is read: chat completions, responses, Anthropic's messages. "+
-				"A response that was streamed and recorded piece by piece is none, either.",
-			"Record whole responses, put together from their pieces.",
+			"The request or the response is of no API that is read: chat completions, responses, Anthropic's messages.",
+			"Record requests and responses as they went over the wire; streamed responses may be lists or texts of their events.",
 		),
 		page(SessionTooLong, "One session holds more than the limit: bytes, objects and lists, or context of its calls.",
 			"Raise sources.*.max_session_bytes, max_session_objects or max_session_context, at the cost of memory."),

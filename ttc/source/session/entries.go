@@ -16,8 +16,11 @@ import (
 // Entries are the entries of a format each of which is of one session: lines, elements of a list, rows of a table.
 type Entries struct {
 	// ID is the session that an entry is of; not ok: it is no entry of the format.
-	ID       func(entry json.Raw) (id string, ok bool)
-	Others   string // what such entries are called where they are counted; empty: by their types
+	ID func(entry json.Raw) (id string, ok bool)
+	// What such entries are called where they are counted; empty: by their types.
+	Others string
+	// The entries that an entry holds; none: it is one itself. nil: none holds any.
+	Within   func(entry json.Raw) []json.Raw
 	Regroup  func(id string) string
 	Sessions func(Group) []*calls.Session // of the entries with one id
 }
@@ -40,14 +43,18 @@ func (e Entries) file(ctx context.Context, s *Store, path string, limits Limits,
 	var known bool
 	others := map[string]int64{}
 	err = ReadEntries(ctx, bufio.NewReaderSize(f, 64<<10), path, limits.MaxLine, tally, func(l Line) bool {
-		id, ok := e.ID(l.JSON)
-		if !ok {
-			others[e.nameOf(l.JSON)]++
-			return true
+		for _, entry := range e.within(l.JSON) {
+			id, ok := e.ID(entry)
+			if !ok {
+				others[e.nameOf(entry)]++
+				continue
+			}
+			known = true
+			if failed = s.Add(id, entry, l.Offset); failed != nil {
+				return false
+			}
 		}
-		known = true
-		failed = s.Add(id, l.JSON, l.Offset)
-		return failed == nil
+		return true
 	})
 	if err = errors.Join(err, failed); err != nil {
 		return err
@@ -60,6 +67,16 @@ func (e Entries) file(ctx context.Context, s *Store, path string, limits Limits,
 		tally.PassOver(name, n)
 	}
 	return nil
+}
+
+// within are the entries of an entry, which may be itself.
+func (e Entries) within(entry json.Raw) []json.Raw {
+	if e.Within != nil {
+		if inner := e.Within(entry); len(inner) > 0 {
+			return inner
+		}
+	}
+	return []json.Raw{entry}
 }
 
 // nameOf is what an entry that isn't read is counted as.

@@ -1,12 +1,18 @@
 package builtin
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/nat-go/nat-go/ttc/source/detect"
+	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
 )
 
 // TestStoredFormatsAreRecognised: of all sources there are, one reads each format of stored calls, and no other claims
@@ -42,5 +48,95 @@ func TestStoredFormatsAreRecognised(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestStoredFormatsCompressed: each format gives the same with gzip and with zstd, and is recognised.
+func TestStoredFormatsCompressed(t *testing.T) {
+	const (
+		said   = `[{"role":"user","content":"q"}]`
+		whole  = `{"id":"1","choices":[{"message":{"role":"assistant","content":"a"}}]}`
+		items  = `[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"a"}]}]`
+		single = "q / a*"
+	)
+	for typ, text := range map[string]string{
+		"chat":         `{"request":{"messages":` + said + `},"response":` + whole + `}`,
+		"responses":    `{"request":{"model":"m","input":"q"},"response":{"id":"r","output":` + items + `}}`,
+		"nemo_gym":     `{"responses_create_params":{"input":"q"},"response":{"output":` + items + `},"reward":1,"id":1}`,
+		"langsmith":    `{"runs":[{"id":"1","run_type":"llm","inputs":{"messages":` + said + `},"outputs":` + whole + `}]}`,
+		"langfuse":     `{"data":[{"id":"1","traceId":"1","type":"GENERATION","input":` + said + `,"output":"a"}]}`,
+		"agent_traces": `{"harness":"pi","session_id":"s","messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}],"tools":[]}`,
+	} {
+		t.Run(typ, func(t *testing.T) {
+			for name, data := range compressed(t, "in.jsonl", text+"\n") {
+				path := sessiontest.Write(t, t.TempDir(), name, string(data))
+				h, err := detect.ReadHead(context.Background(), path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				found, err := detect.Choose(Sources(), "", h)
+				if err != nil || found.Source.Type != typ {
+					t.Fatalf("%s: %v, %v", name, found, err)
+				}
+				factory, _ := Source(typ)
+				r := sessiontest.Read(t, factory, path)
+				if len(r.Examples) != 1 {
+					t.Fatalf("%s: %d examples, %+v", name, len(r.Examples), r.Drops)
+				}
+				if d := cmp.Diff(single, sessiontest.Walks(r.Examples[0])); d != "" {
+					t.Errorf("%s: %s", name, d)
+				}
+			}
+		})
+	}
+	t.Run("atof", func(t *testing.T) { compressedATOF(t) })
+}
+
+// compressedATOF reads what NeMo Relay wrote.
+func compressedATOF(t *testing.T) {
+	plain, err := filepath.Glob("../../../../ttc/source/atof/testdata/*.jsonl")
+	if err != nil || len(plain) == 0 {
+		t.Fatal(plain, err)
+	}
+	factory, _ := Source("atof")
+	for _, path := range plain {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for _, ex := range sessiontest.Read(t, factory, path).Examples {
+			want = append(want, sessiontest.Walks(ex))
+		}
+		for name, data := range compressed(t, filepath.Base(path), string(text)) {
+			var got []string
+			r := sessiontest.Read(t, factory, sessiontest.Write(t, t.TempDir(), name, string(data)))
+			for _, ex := range r.Examples {
+				got = append(got, sessiontest.Walks(ex))
+			}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Errorf("%s: %s", name, d)
+			}
+		}
+	}
+}
+
+// compressed is a file in each of its forms, by its name.
+func compressed(t *testing.T, name, text string) map[string][]byte {
+	t.Helper()
+	var gz bytes.Buffer
+	w := gzip.NewWriter(&gz)
+	if _, err := w.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	enc, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string][]byte{
+		name: []byte(text), name + ".gz": gz.Bytes(), name + ".zst": enc.EncodeAll([]byte(text), nil),
 	}
 }

@@ -75,11 +75,19 @@ func TestEachAnswerIsTrainedOnce(t *testing.T) {
 	if err := os.WriteFile(made, []byte(exported()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	inputs := map[string]string{"otlp": made}
+	atof, err := filepath.Abs("../../../../ttc/source/atof/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inputs := map[string]string{"otlp": made, "atof": atof}
 	if dir := os.Getenv("NATGO_CONFORMANCE"); dir != "" {
 		readers := filepath.Join(dir, "readers")
 		inputs["claude_code"] = filepath.Join(readers, "claude_code", "projects")
 		inputs["codex"] = filepath.Join(readers, "codex", "sessions")
+		inputs["chat"] = filepath.Join(readers, "request_logs", "openai_chat.jsonl")
+		inputs["responses"] = filepath.Join(readers, "request_logs", "openai_responses.jsonl")
+		inputs["nemo_gym"] = filepath.Join(readers, "nemo_gym")
+		inputs["atif"] = filepath.Join(readers, "atif_harbor", "claude")
 	}
 	for typ, path := range inputs {
 		t.Run(typ, func(t *testing.T) {
@@ -87,9 +95,10 @@ func TestEachAnswerIsTrainedOnce(t *testing.T) {
 			r := sessiontest.Read(t, factory, path)
 			want, aside := answers(r)
 			trained, set := trainedTexts(t, typ, path)
-			for text := range want {
-				if trained[text] != 1 {
-					t.Errorf("trained %d times: %q", trained[text], text)
+			total := 0
+			for text, n := range want {
+				if total += n; trained[text] != n {
+					t.Errorf("trained %d times, not %d: %q", trained[text], n, text)
 				}
 			}
 			for text := range aside {
@@ -97,16 +106,17 @@ func TestEachAnswerIsTrainedOnce(t *testing.T) {
 					t.Errorf("set aside, and trained %d times: %q", trained[text], text)
 				}
 			}
-			if len(want) == 0 || typ == "otlp" && (len(want) != 7 || len(aside) != 1) || set > len(want) {
+			if len(want) == 0 || typ == "otlp" && (len(want) != 7 || len(aside) != 1) || set > total {
 				t.Errorf("%d answers, %d set aside, %d trained texts", len(want), len(aside), set)
 			}
 		})
 	}
 }
 
-// answers are the texts of the answers that are to be trained, and those of the model's that are not.
-func answers(r sessiontest.Reading) (trained, aside map[string]bool) {
-	trained, aside = map[string]bool{}, map[string]bool{}
+// answers are the texts of the answers that are to be trained, with how many answers each is, and those of the model's
+// that are not.
+func answers(r sessiontest.Reading) (trained map[string]int, aside map[string]bool) {
+	trained, aside = map[string]int{}, map[string]bool{}
 	for _, ex := range r.Examples {
 		for i := range ex.Graph.Nodes {
 			n := &ex.Graph.Nodes[i]
@@ -114,7 +124,7 @@ func answers(r sessiontest.Reading) (trained, aside map[string]bool) {
 				continue
 			}
 			if n.Sampled == ttc.Yes {
-				trained[n.Message.Text] = true
+				trained[n.Message.Text]++
 			} else {
 				aside[n.Message.Text] = true
 			}
