@@ -14,8 +14,8 @@ var envelopes = []string{"data", "runs", "observations", "scores", "child_runs"}
 // maxDepth is how deep runs within runs are followed.
 const maxDepth = 30
 
-// within are the entries that an entry holds, and how many are too deep within others. What a trace says of itself - its
-// id, its session - is said of each observation that doesn't say it.
+// within are the entries that an entry holds, and how many are too deep within others. What a trace says of itself -
+// its id, its session - is said of each observation that doesn't say it.
 func within(entry json.Raw) (out []json.Raw, tooDeep int64) {
 	out = appendWithin(nil, entry, 0, &tooDeep)
 	return out, tooDeep
