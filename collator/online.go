@@ -23,6 +23,7 @@ func (c *Collator) Online(
 		at int64
 	}
 	rows := map[builders.Kind][]placed{}
+	tokens := map[builders.Kind]int{} // of all sides
 	take := func(g Group, outcomes []outcome) error {
 		for i := range outcomes {
 			it := &g.Items[i]
@@ -33,6 +34,12 @@ func (c *Collator) Online(
 				}
 				kind := it.Record.Record.Kind()
 				rows[kind] = append(rows[kind], placed{&made[k], it.Record.Origin.Row})
+				for _, s := range made[k].Sides {
+					tokens[kind] += len(s.IDs)
+				}
+				if n := tokens[kind]; n > c.cfg.BatchTokens { // the rest would be made for nothing
+					return &batch.TooLarge{Channel: channelOf(kind), Tokens: n, Budget: c.cfg.BatchTokens}
+				}
 			}
 		}
 		return nil
@@ -51,7 +58,7 @@ func (c *Collator) Online(
 	spec := c.spec(sum)
 	res := &Result{Counts: map[string]batch.Count{}, Accounts: sum.accounts(), Stats: sum.stats}
 	out := &batch.Assembled{}
-	for _, ch := range []channel{demonstrations{}, rollouts{}, distillations{}, preferences{}} {
+	for _, ch := range channels {
 		all := rows[ch.Kind()]
 		if len(all) == 0 {
 			continue
@@ -68,6 +75,19 @@ func (c *Collator) Online(
 		res.Counts[ch.Batch().Name+"/"+batch.Train.String()] = count
 	}
 	return out, res, nil
+}
+
+// channels are those of the kinds of records.
+var channels = []channel{demonstrations{}, rollouts{}, distillations{}, preferences{}}
+
+// channelOf is the name of the channel that records of a kind go to.
+func channelOf(kind builders.Kind) string {
+	for _, ch := range channels {
+		if ch.Kind() == kind {
+			return ch.Batch().Name
+		}
+	}
+	return kind.String()
 }
 
 // Model says of what model the rows are: the fingerprint of its chat template, what stands behind a row's end, and the

@@ -39,6 +39,7 @@ type attack struct {
 	env    []string              // more of the environment
 	args   []string              // finetune run --config-file finetune.yml --run-id r, if there are none
 	pipe   func(io.Writer) error // what comes through the pipe in.json or, if it is the name, in.jsonl
+	input  func(io.Writer) error // what comes through standard input
 	code   int                   // how the program ends
 	says   string                // and what it says
 }
@@ -52,10 +53,11 @@ func TestMemory(t *testing.T) {
 		CombinedOutput(); err != nil {
 		t.Fatalf("can't build the hostile plugin: %v\n%s", err, out)
 	}
-	attacks := slices.Concat(pluginAttacks(hostile), inputAttacks(), sessionAttacks())
+	attacks := slices.Concat(pluginAttacks(hostile), inputAttacks(), sessionAttacks(), planAttacks())
 	attacks = append(attacks, serverAttacks(t)...)
 	if withTokenizers() {
 		attacks = append(attacks, tokenizerAttacks(t)...)
+		attacks = append(attacks, collateAttacks(t)...)
 	}
 	for _, a := range attacks {
 		t.Run(a.name, func(t *testing.T) { a.run(t) })
@@ -84,6 +86,16 @@ func (a *attack) run(t *testing.T) {
 	cmd.Stdout, cmd.Stderr = said, said
 	if a.pipe != nil {
 		defer pipe(t, filepath.Join(b.dir, "in.json"), a.pipe)()
+	}
+	if a.input != nil {
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			_ = a.input(in) // the program may end before
+			in.Close()
+		}()
 	}
 	killed := limitMemory(t, cmd)
 	start(t, cmd)

@@ -21,7 +21,7 @@ type TooLarge struct {
 }
 
 func (e *TooLarge) Error() string {
-	return fmt.Sprintf("the %s batch would have %d tokens, padding included; the budget is %d",
+	return fmt.Sprintf("the %s batch would have at least %d tokens, padding included; the budget is %d",
 		e.Channel, e.Tokens, e.Budget)
 }
 

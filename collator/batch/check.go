@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
@@ -28,7 +28,7 @@ func Read(dir string, l *Line) ([]*Row, error) {
 	if !filepath.IsLocal(filepath.FromSlash(l.File)) {
 		return nil, fmt.Errorf("file %q lies outside the folder", l.File)
 	}
-	f, err := os.Open(filepath.Join(dir, filepath.FromSlash(l.File)))
+	f, err := durable.Open(filepath.Join(dir, filepath.FromSlash(l.File)))
 	if err != nil {
 		return nil, err
 	}

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strconv"
 
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/lines"
 )
 
@@ -129,7 +129,7 @@ const maxLineBytes = 32 << 20
 
 // EachLine calls f with each line of an index, in order.
 func EachLine(path string, f func(*Line) error) error {
-	file, err := os.Open(path)
+	file, err := durable.Open(path)
 	if err != nil {
 		return err
 	}

@@ -108,7 +108,7 @@ type StepProblem struct{ File, Text string }
 // list there is nothing to check.
 func CheckSteps(dir string) (listed []string, problems []StepProblem, err error) {
 	path := filepath.Join(dir, StepsName)
-	f, err := os.Open(path)
+	f, err := durable.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	}

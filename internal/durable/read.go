@@ -10,8 +10,15 @@ import (
 
 // Open opens a file for reading. What is not a regular file is refused: a link may lead to a device that never ends, a
 // pipe to nobody.
-func Open(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+func Open(path string) (*os.File, error) { return open(path, os.O_RDONLY) }
+
+// Continue opens a file for reading and writing, as Open does, and makes it where there is none.
+func Continue(path string) (*os.File, error) {
+	return open(path, os.O_CREATE|os.O_RDWR)
+}
+
+func open(path string, flags int) (*os.File, error) {
+	f, err := os.OpenFile(path, flags|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, err
 	}

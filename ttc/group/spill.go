@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"os"
 
 	"github.com/klauspost/compress/s2"
 	"github.com/zeebo/xxh3"
@@ -71,7 +69,7 @@ func (s *Spill) Add(ex *ttc.Example) (err error) {
 	if s.plain, err = s.codec.Append(s.plain[:0], ex); err != nil {
 		return fmt.Errorf("example %q can't be kept for grouping: %w", ex.ID, err)
 	}
-	if int64(len(s.plain)) > math.MaxUint32 {
+	if len(s.plain) > maxSpillBlock/2 { // packed it may be longer by a little
 		return fmt.Errorf("example %q has %d bytes: too many to be grouped", ex.ID, len(s.plain))
 	}
 	key := taskKey(ex)
@@ -135,7 +133,7 @@ func (s *Spill) Close() error {
 func (s *Spill) Abort() { s.file.Abort() }
 
 // maxSpillList is how large the list of a spill may be.
-const maxSpillList = 256 << 20
+const maxSpillList = 128 << 20
 
 // SpilledAt calls do for each place of the spill's file that has examples of one part.
 func SpilledAt(path string, part int, do func(offset, n int64) error) error {
@@ -177,15 +175,22 @@ func (x *Index) AddSpilled(ctx context.Context, path string, part int) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.Open(path)
+	f, err := durable.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
 	var buf []byte
 	for _, b := range list.Parts[part] {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
+		}
+		if b.Bytes > info.Size()-b.Offset { // before room is made for it
+			return fmt.Errorf("%s is shorter than its list says: run the shard again", path)
 		}
 		buf = grow(buf, int(b.Bytes))
 		if _, err := f.ReadAt(buf, b.Offset); err != nil && !errors.Is(err, io.EOF) {
@@ -204,7 +209,7 @@ func (x *Index) AddSpilled(ctx context.Context, path string, part int) error {
 }
 
 // maxSpillBlock is how large a block may be: one of a single, very large example.
-const maxSpillBlock = 4 << 30
+const maxSpillBlock = 256 << 20
 
 var errSpilled = errors.New("an entry of the spill is damaged")
 
@@ -219,10 +224,13 @@ func (x *Index) addPacked(b []byte) ([]byte, error) {
 		return nil, errSpilled
 	}
 	plain, m := binary.Uvarint(b[n:])
-	if m <= 0 || packed > uint64(len(b)-n-m) || plain > math.MaxUint32 {
+	if m <= 0 || packed > uint64(len(b)-n-m) || plain > maxSpillBlock/2 {
 		return nil, errSpilled
 	}
 	b = b[n+m:]
+	if n, err := s2.DecodedLen(b[:packed]); err != nil || uint64(n) != plain {
+		return nil, errSpilled
+	}
 	if key == [keyWidth]byte{} {
 		key = x.alone()
 	}

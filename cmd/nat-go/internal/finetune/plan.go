@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
@@ -93,7 +92,7 @@ func (p *plan) name(env Env) error {
 		rand.Read(b[:])
 		p.RunID = env.Now().UTC().Format("20060102-150405-") + hex.EncodeToString(b[:])
 	}
-	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`).MatchString(p.RunID) {
+	if !runfolder.ValidID(p.RunID) {
 		return exit.Usagef(
 			"--run-id %q: letters, digits, dots, dashes and underscores only, at most 100, beginning with a letter or digit",
 			p.RunID,

@@ -443,13 +443,10 @@ func (p *plan) leftUndone() string {
 	return "nothing was submitted"
 }
 
-// maxConfig is how large the configuration of a plan may be: what one is made of has that limit, too.
-const maxConfig = 16 << 20
-
 // configText is the configuration as the run keeps it.
 func (p *plan) configText() ([]byte, error) {
 	if p.merging != nil {
-		return durable.ReadFile(p.merging.dir.Config(), maxConfig)
+		return durable.ReadFile(p.merging.dir.Config(), shards.MaxConfig)
 	}
 	return p.config.Source()
 }

@@ -146,7 +146,7 @@ func (r *run) copyForNAT() error {
 }
 
 func copyFile(to, from string) error {
-	in, err := os.Open(from)
+	in, err := durable.Open(from)
 	if err != nil {
 		return err
 	}

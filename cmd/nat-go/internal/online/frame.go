@@ -9,8 +9,11 @@ import (
 	"io"
 )
 
-// DefaultRequestBytes is how long a frame to nat-go may be.
-const DefaultRequestBytes = 256 << 20
+// How long a frame to nat-go may be, and how many objects and lists it may have, unless the settings say otherwise.
+const (
+	DefaultRequestBytes   = 64 << 20
+	DefaultRequestObjects = 400_000
+)
 
 // Codes of errors.
 const (

@@ -2,6 +2,7 @@ package online
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -169,7 +170,13 @@ func (v *Service) ready() Ready {
 
 // answer makes the batches of a request: {"id": 1, "traces": [...]}.
 func (v *Service) answer(ctx context.Context, frame []byte, a *Answer) ([]byte, error) {
-	request, err := json.Parse(frame, json.Limits{Size: v.limit()})
+	most := cmp.Or(max(0, v.settings.RequestObjects), DefaultRequestObjects)
+	request, err := json.Parse(frame, json.Limits{Size: v.limit(), Objects: most})
+	var large *json.SizeError
+	if errors.As(err, &large) {
+		return nil, problem(TooLarge, "", "the request has more than %d objects and lists: the setting "+
+			"request_objects raises the limit, or send fewer traces at a time", most)
+	}
 	if err != nil {
 		return nil, problem(BadRequest, "", "the request is not JSON: %v", json.LineError(err))
 	}

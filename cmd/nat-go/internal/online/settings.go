@@ -16,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	ttcjson "github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source/traces"
 )
 
@@ -35,6 +36,8 @@ type Settings struct {
 	Workers int `json:"workers"`
 	// RequestBytes is how long a request may be; 0: DefaultRequestBytes.
 	RequestBytes int64 `json:"request_bytes"`
+	// RequestObjects is how many objects and lists a request may have; 0: DefaultRequestObjects.
+	RequestObjects int64 `json:"request_objects"`
 }
 
 // DefaultTokens is how many tokens a channel's batch may have, padding included.
@@ -57,8 +60,11 @@ type Ready struct {
 	VocabSize int64  `json:"vocab_size"`
 }
 
-// maxSettings is how long the first frame may be.
-const maxSettings = 16 << 20
+// What the first frame may have: as many bytes as a configuration, and objects and lists.
+const (
+	maxSettings       = 4 << 20
+	maxSettingObjects = 100_000
+)
 
 func readSettings(in io.Reader) (*Settings, error) {
 	text, err := readFrame(in, maxSettings)
@@ -68,6 +74,9 @@ func readSettings(in io.Reader) (*Settings, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if _, err := ttcjson.Parse(text, ttcjson.Limits{Objects: maxSettingObjects}); err != nil {
+		return nil, problem(BadSettings, "settings", "they can't be read: %v", ttcjson.LineError(err))
 	}
 	s := &Settings{}
 	dec := json.NewDecoder(bytes.NewReader(text))

@@ -90,7 +90,7 @@ func Open(dir string) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(filepath.Join(dir, LogName), os.O_RDWR, 0o600)
+	f, err := durable.Continue(filepath.Join(dir, LogName))
 	if err != nil {
 		return nil, err
 	}

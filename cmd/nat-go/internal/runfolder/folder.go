@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
@@ -14,6 +15,12 @@ import (
 
 // Folder is the path of a run's folder.
 type Folder string
+
+var validID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+
+// ValidID says whether a text can be the id of a run. It is the name of the run's folder and stands in scripts, so it
+// has neither spaces nor slashes, and nothing that a shell or a terminal takes for more than a letter.
+func ValidID(id string) bool { return validID.MatchString(id) }
 
 // Manifest says what the run read, decided and wrote.
 func (f Folder) Manifest() string { return f.path("manifest.json") }

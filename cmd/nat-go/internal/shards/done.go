@@ -46,7 +46,7 @@ func WriteDone(f runfolder.Folder, d *Done) error {
 // ReadDone reads the manifest of a shard of the plan; nil: it isn't done. That of another plan is an error.
 func (f Folder) ReadDone(p *Plan, stage Stage, shard int) (*Done, error) {
 	path := donePath(f.Shard(stage, shard))
-	text, err := durable.ReadFile(path, maxBytes)
+	text, err := durable.ReadFile(path, maxDoneBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -54,7 +54,11 @@ func (f Folder) ReadDone(p *Plan, stage Stage, shard int) (*Done, error) {
 		return nil, err
 	}
 	d := new(Done)
-	if err := json.Unmarshal(text, d); err != nil {
+	err = decode(text, d)
+	if err == nil {
+		err = d.check()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	switch {

@@ -26,7 +26,7 @@ type Frames struct {
 // frameHead is the width of a frame's length and hash; maxFrame the most bytes that a frame may have.
 const (
 	frameHead = 4 + 8
-	maxFrame  = 1 << 31
+	maxFrame  = 256 << 20
 )
 
 // FramesPath is the file's path in a shard's folder.
@@ -34,7 +34,7 @@ func FramesPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "
 
 // OpenFrames goes on with the file, or begins it, and says how many frames it has.
 func OpenFrames(f runfolder.Folder) (_ *Frames, frames uint64, err error) {
-	file, err := os.OpenFile(FramesPath(f), os.O_CREATE|os.O_RDWR, 0o600)
+	file, err := durable.Continue(FramesPath(f))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -126,7 +126,7 @@ func (r *FrameReader) Next() ([]byte, error) {
 		return nil, r.damaged("a frame is cut off")
 	}
 	n := int64(binary.LittleEndian.Uint32(head[:]))
-	if r.left -= frameHead + n; r.left < 0 {
+	if r.left -= frameHead + n; r.left < 0 || n > maxFrame {
 		return nil, r.damaged("a frame is cut off")
 	}
 	frame := make([]byte, n)

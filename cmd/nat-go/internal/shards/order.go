@@ -31,7 +31,7 @@ func orderPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "o
 
 // OpenOrder goes on with the file after so many groups.
 func OpenOrder(f runfolder.Folder, groups int64) (*Order, error) {
-	file, err := os.OpenFile(orderPath(f), os.O_CREATE|os.O_WRONLY, 0o600)
+	file, err := durable.Continue(orderPath(f))
 	if err != nil {
 		return nil, err
 	}

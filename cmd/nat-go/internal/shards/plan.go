@@ -26,9 +26,6 @@ const Version = 2
 // Most is how many shards a plan may have.
 const Most = 100_000
 
-// maxBytes is how large a plan or a manifest may be that is read.
-const maxBytes = 256 << 20
-
 // Plan says how a run is divided. It is written once; every shard goes by it.
 type Plan struct {
 	Version int                `json:"plan_version"`
@@ -71,7 +68,9 @@ func (f Folder) Plan() string { return f.path(PlanName) }
 func (f Folder) Config() string { return runfolder.Folder(f).Config() }
 
 // Named has the ids that the parts of a shard don't tell.
-func (f Folder) Named(shard int) string { return f.path("named", number(shard)+".jsonl") }
+func (f Folder) Named(shard int) string { return f.path(filepath.FromSlash(namedPath(shard))) }
+
+func namedPath(shard int) string { return "named/" + number(shard) + ".jsonl" }
 
 // Stage is a part of the work that all shards do before the next begins.
 type Stage string
@@ -143,42 +142,48 @@ func (f Folder) Read() (*Plan, error) {
 		return nil, exit.Usagef("%s: this command reads plans on a disk only; run, status and merge read them in "+
 			"object storage as well", f)
 	}
-	text, err := durable.ReadFile(f.Plan(), maxBytes)
+	text, err := durable.ReadFile(f.Plan(), maxPlanBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, exit.Environmentf("there is no plan in %s: `nat-go shard plan` makes one", f)
 	}
 	if err != nil {
 		return nil, exit.Environmentf("can't read the plan: %w", err)
 	}
-	p := new(Plan)
-	if err := json.Unmarshal(text, p); err != nil {
+	p, err := decodePlan(text)
+	if err != nil {
 		return nil, exit.Failedf("%s: %w", f.Plan(), err)
 	}
-	if p.Version != Version {
-		return nil, exit.Failedf(
-			"%s has version %d, this program reads version %d: make the plan again",
-			f.Plan(),
-			p.Version,
-			Version,
-		)
+	return p, nil
+}
+
+func decodePlan(text []byte) (*Plan, error) {
+	p := new(Plan)
+	if err := decode(text, p); err != nil {
+		return nil, err
 	}
-	for _, raw := range []*json.RawMessage{&p.Request} { // it was indented with the rest
-		var b bytes.Buffer
-		if err := json.Compact(&b, *raw); err != nil {
-			return nil, exit.Failedf("%s: %w", f.Plan(), err)
-		}
-		*raw = b.Bytes()
+	switch {
+	case p.Version != Version:
+		return nil, fmt.Errorf("it has version %d, this program reads version %d: make the plan again", p.Version,
+			Version)
+	case len(p.Request) > maxRequestBytes:
+		return nil, fmt.Errorf("its request has %d bytes: a command line has at most %d", len(p.Request),
+			maxRequestBytes)
 	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, p.Request); err != nil { // it was indented with the rest
+		return nil, err
+	}
+	p.Request = b.Bytes()
 	sum, err := sumOf(*p)
 	if err != nil {
 		return nil, err
 	}
 	if sum != p.Sum || p.Decided == nil {
-		return nil, exit.Failedf(
-			"%s was changed since it was written: its shards would not be parts of one run. Put it back, or "+
-				"make a plan in another folder",
-			f.Plan(),
-		)
+		return nil, errors.New("it was changed since it was written: its shards would not be parts of one run. Put " +
+			"it back, or make a plan in another folder")
+	}
+	if err := p.check(); err != nil {
+		return nil, fmt.Errorf("%w: make the plan again", err)
 	}
 	return p, nil
 }
@@ -192,11 +197,11 @@ func (f Folder) Part(p *Plan, shard int) (*Shard, error) {
 		}
 		return &s, nil
 	}
-	sum, err := runfolder.ContentSum(f.Named(shard))
+	file, err := runfolder.Folder(f).Sum(s.Named.Path)
 	if err != nil {
 		return nil, exit.Environmentf("can't read the plan: %w", err)
 	}
-	if sum != s.Named.XXH3 {
+	if file != *s.Named {
 		return nil, exit.Failedf(
 			"%s was changed since it was written: make a plan in another folder",
 			f.Named(shard),
@@ -266,6 +271,9 @@ func (n *NamedFile) Add(input int, row int64, id string) (err error) {
 		return err
 	}
 	line = append(line, '\n')
+	if n.bytes+int64(len(line)) > maxNamedBytes {
+		return fmt.Errorf("shard %d has too many entries whose ids stood before: make a plan of more shards", n.shard)
+	}
 	n.sum.Write(line)
 	n.bytes += int64(len(line))
 	_, err = n.buf.Write(line)
@@ -282,7 +290,7 @@ func (n *NamedFile) Commit() (*runfolder.File, error) {
 		return nil, err
 	}
 	f := &runfolder.File{
-		Path:  filepath.ToSlash(filepath.Join("named", number(n.shard)+".jsonl")),
+		Path:  namedPath(n.shard),
 		Bytes: n.bytes,
 		XXH3:  runfolder.Digest(n.sum),
 	}

@@ -94,7 +94,7 @@ func (r *Remote) send(ctx context.Context, dir Folder, path string) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.Open(path)
+	f, err := durable.Open(path)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (r *Remote) sendLast(ctx context.Context, dir Folder, path string) error {
 	if err != nil {
 		return err
 	}
-	text, err := durable.ReadFile(path, maxBytes)
+	text, err := durable.ReadFile(path, maxPlanBytes)
 	if err == nil {
 		err = r.storage.Create(ctx, to, text)
 	}
@@ -124,7 +124,7 @@ func (r *Remote) sendLast(ctx context.Context, dir Folder, path string) error {
 
 // Copy begins a copy below work: with the plan and the configuration. One of the same plan that is there goes on.
 func (r *Remote) Copy(ctx context.Context, work string) (Folder, *Plan, error) {
-	text, err := r.storage.ReadAll(ctx, objects.Join(string(r.folder), PlanName), maxBytes)
+	text, err := r.storage.ReadAll(ctx, objects.Join(string(r.folder), PlanName), maxPlanBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil, exit.Environmentf("there is no plan in %s: `nat-go shard plan` makes one", r.folder)
 	}
@@ -138,7 +138,7 @@ func (r *Remote) Copy(ctx context.Context, work string) (Folder, *Plan, error) {
 		err = durable.WriteFile(dir.Plan(), text)
 	}
 	if err == nil {
-		err = r.fetch(ctx, dir, dir.Config(), nil)
+		err = r.fetchFile(ctx, dir, dir.Config(), MaxConfig, nil)
 	}
 	if err != nil {
 		return "", nil, orEnvironment(fmt.Errorf("can't copy the plan: %w", err))
@@ -147,8 +147,13 @@ func (r *Remote) Copy(ctx context.Context, work string) (Folder, *Plan, error) {
 	return dir, p, err
 }
 
-// fetch fetches a file, which has to be what its manifest says; nil: none speaks of it.
+// fetch fetches a file, which has to be what its manifest says.
 func (r *Remote) fetch(ctx context.Context, dir Folder, path string, is *runfolder.File) error {
+	return r.fetchFile(ctx, dir, path, is.Bytes, is)
+}
+
+// fetchFile fetches a file of at most so many bytes; is: what its manifest says, nil where none speaks of it.
+func (r *Remote) fetchFile(ctx context.Context, dir Folder, path string, most int64, is *runfolder.File) error {
 	from, err := r.object(dir, path)
 	if err != nil {
 		return err
@@ -161,6 +166,9 @@ func (r *Remote) fetch(ctx context.Context, dir Folder, path string, is *runfold
 		return err
 	}
 	defer in.Close()
+	if in.Size > most {
+		return exit.Failedf("%s has %d bytes; at most %d are fetched", from, in.Size, most)
+	}
 	out, err := durable.Create(path)
 	if err != nil {
 		return err
@@ -181,7 +189,7 @@ func (r *Remote) fetch(ctx context.Context, dir Folder, path string, is *runfold
 // fetchDone fetches the manifest of a shard; false: it has none.
 func (r *Remote) fetchDone(ctx context.Context, dir Folder, stage Stage, shard int) (bool, error) {
 	path := donePath(dir.Shard(stage, shard))
-	err := r.fetch(ctx, dir, path, nil)
+	err := r.fetchFile(ctx, dir, path, maxDoneBytes, nil)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err == nil, orEnvironment(err)
 	}
@@ -277,7 +285,7 @@ func (r *Remote) fetchSpilled(ctx context.Context, dir Folder, d *Done, part int
 		return err
 	}
 	defer in.Close()
-	out, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
+	out, err := durable.Continue(path)
 	if err != nil {
 		return err
 	}

@@ -83,6 +83,7 @@ func TestPlan(t *testing.T) {
 	cut := source.Cursor{Row: 3, Offset: 100, Sum: 7}
 	p := &Plan{
 		Version: Version, RunID: "r", Request: []byte(`{"a":1}`), Decided: runfolder.NewDecided(""),
+		Inputs: []source.Input{{Path: "in.jsonl"}},
 		Shards: []Shard{
 			{Parts: []Part{{Part: source.Part{To: cut}}}, Examples: 3},
 			{Parts: []Part{{Part: source.Part{From: cut}}}, Examples: 2, Named: named},

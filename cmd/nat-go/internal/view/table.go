@@ -3,6 +3,7 @@ package view
 import (
 	"bufio"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/ttc"
 )
 
 // entry is what filters, sorting, facets and histograms know of a record, without its texts. Its size is fixed.
@@ -249,11 +251,11 @@ func openTable(log, cache string, progress func(bytes int64)) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Bytes < cachedFrom || c.XXH3 == "" || cache == "" {
+	if c.Bytes < cachedFrom || !isSum(c.XXH3) || cache == "" {
 		return readTable(log, progress)
 	}
 	path := filepath.Join(cache, c.XXH3+".table")
-	if t, err := loadTable(path); err == nil && uint64(len(t.Entries)) == c.Records {
+	if t, err := loadTable(path, &c); err == nil {
 		return t, nil
 	}
 	t, err := readTable(log, progress)
@@ -313,17 +315,20 @@ func (t *table) write(w io.Writer) error {
 
 var errTable = errors.New("not a table of this version")
 
-// loadTable reads what encode wrote. Whatever is wrong with the file, the table is only made again.
-func loadTable(path string) (*table, error) {
+// isSum says whether a text is a hash: it is made a file's name, and comes from a file of the run.
+func isSum(text string) bool {
+	b, err := hex.DecodeString(text)
+	return err == nil && len(b) == 16
+}
+
+// loadTable reads what write wrote of a log with this commit. Whatever is wrong with the file, the table is only made
+// again. Rooms grow with what has been read and found sound: others may have left a file there that claims any size.
+func loadTable(path string, c *recordlog.Commit) (*table, error) {
 	f, err := durable.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
 	sum := xxh3.New()
 	in := io.TeeReader(bufio.NewReaderSize(f, 1<<20), sum)
 	t := &table{}
@@ -333,7 +338,7 @@ func loadTable(path string) (*table, error) {
 	}
 	for range head[len(tableMagic)] {
 		var n uint32
-		if err := binary.Read(in, binary.LittleEndian, &n); err != nil || int64(n) > info.Size() {
+		if err := binary.Read(in, binary.LittleEndian, &n); err != nil || n > maxBuilderName {
 			return nil, errTable
 		}
 		name := make([]byte, n)
@@ -342,31 +347,77 @@ func loadTable(path string) (*table, error) {
 		}
 		t.Builders = append(t.Builders, string(name))
 	}
-	var entries, groups uint64
-	for _, n := range []*uint64{&entries, &groups} {
-		if err := binary.Read(in, binary.LittleEndian, n); err != nil || *n > uint64(info.Size()) {
-			return nil, errTable
-		}
+	var counts [2]uint64
+	if err := binary.Read(in, binary.LittleEndian, &counts); err != nil {
+		return nil, err
 	}
-	t.Entries, t.First, t.Offset = make([]entry, entries), make([]uint64, groups), make([]int64, groups)
-	block := make([]byte, entryBytes<<14)
-	for part := range slices.Chunk(t.Entries, 1<<14) {
-		if _, err := io.ReadFull(in, block[:entryBytes*len(part)]); err != nil {
-			return nil, err
-		}
-		for i := range part {
-			part[i].read(block[entryBytes*i:])
-		}
+	if counts != [2]uint64{c.Records, c.Groups} {
+		return nil, errTable
 	}
-	for _, column := range []any{t.First, t.Offset} {
-		if err := binary.Read(in, binary.LittleEndian, column); err != nil {
-			return nil, err
-		}
+	if err := t.loadEntries(in, counts[0]); err != nil {
+		return nil, err
+	}
+	if t.First, err = column(in, counts[1], counts[0]); err != nil {
+		return nil, err
+	}
+	offsets, err := column(in, counts[1], uint64(max(0, c.Bytes)))
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range offsets {
+		t.Offset = append(t.Offset, int64(n))
 	}
 	want := sum.Sum64()
 	var got uint64
 	if err := binary.Read(in, binary.LittleEndian, &got); err != nil || got != want {
 		return nil, errTable
 	}
+	if len(t.Entries) > 0 && (len(t.First) == 0 || t.First[0] != 0) {
+		return nil, errTable
+	}
 	return t, nil
+}
+
+// maxBuilderName is more than the name of a builder has.
+const maxBuilderName = 1 << 16
+
+// loadEntries reads entries, each of which has to be of a record that there can be.
+func (t *table) loadEntries(in io.Reader, n uint64) error {
+	t.Entries = make([]entry, 0, min(n, 1<<22))
+	block := make([]byte, entryBytes<<14)
+	for uint64(len(t.Entries)) < n {
+		part := block[:entryBytes*min(1<<14, n-uint64(len(t.Entries)))]
+		if _, err := io.ReadFull(in, part); err != nil {
+			return err
+		}
+		for ; len(part) > 0; part = part[entryBytes:] {
+			var e entry
+			e.read(part)
+			kind := builders.Kind(e.Kind)
+			if int(e.Builder) >= len(t.Builders) || kind < builders.KindPreference || kind > builders.KindDistillation ||
+				ttc.Fidelity(e.Fidelity) > ttc.IDsLogProbs {
+				return errTable
+			}
+			t.Entries = append(t.Entries, e)
+		}
+	}
+	return nil
+}
+
+// column reads numbers that never fall, and are no larger than most.
+func column(in io.Reader, n, most uint64) (all []uint64, err error) {
+	block := make([]uint64, 1<<14)
+	for uint64(len(all)) < n {
+		part := block[:min(uint64(len(block)), n-uint64(len(all)))]
+		if err := binary.Read(in, binary.LittleEndian, part); err != nil {
+			return nil, err
+		}
+		if all = append(all, part...); all[len(all)-1] > most || !slices.IsSorted(all[len(all)-len(part):]) {
+			return nil, errTable
+		}
+	}
+	if !slices.IsSorted(all) {
+		return nil, errTable
+	}
+	return all, nil
 }

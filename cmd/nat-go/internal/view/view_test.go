@@ -1,6 +1,7 @@
 package view
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -131,7 +132,11 @@ func TestTableIsTheSameOutOfTheCache(t *testing.T) {
 	if err := made.keep(path); err != nil {
 		t.Fatal(err)
 	}
-	kept, err := loadTable(path)
+	commit, err := recordlog.ReadCommit(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := loadTable(path, &commit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +151,7 @@ func TestTableIsTheSameOutOfTheCache(t *testing.T) {
 		if err := os.WriteFile(path, whole[:n], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := loadTable(path); err == nil {
+		if _, err := loadTable(path, &commit); err == nil {
 			t.Errorf("a table cut at byte %d of %d was believed", n, len(whole))
 		}
 	}
@@ -154,8 +159,67 @@ func TestTableIsTheSameOutOfTheCache(t *testing.T) {
 	if err := os.WriteFile(path, whole, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := loadTable(path); err == nil {
+	if _, err := loadTable(path, &commit); err == nil {
 		t.Error("a table with a flipped bit was believed")
+	}
+}
+
+// TestForgedTable: a table in the cache whose sum is right, but that speaks of what can't be, is made again.
+func TestForgedTable(t *testing.T) {
+	log := testRun(t, 100).Records()
+	commit, err := recordlog.ReadCommit(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "x.table")
+	for name, forge := range map[string]func(*table){
+		"a builder without a name":    func(t *table) { t.Entries[3].Builder = 9 },
+		"a kind that there isn't":     func(t *table) { t.Entries[3].Kind = 200 },
+		"a fidelity that there isn't": func(t *table) { t.Entries[3].Fidelity = 4 },
+		"fewer records":               func(t *table) { t.Entries = t.Entries[1:] },
+		"no groups":                   func(t *table) { t.First, t.Offset = nil, nil },
+		"groups out of order":         func(t *table) { t.First[1], t.First[2] = t.First[2], t.First[1]-1 },
+		"groups behind the end":       func(t *table) { t.First[len(t.First)-1] = 1 << 40 },
+		"offsets behind the end":      func(t *table) { t.Offset[len(t.Offset)-1] = commit.Bytes + 1 },
+		"a first record that is not":  func(t *table) { t.First[0] = 1 },
+		"a long name":                 func(t *table) { t.Builders[0] = strings.Repeat("x", maxBuilderName+1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			made, err := readTable(log, func(int64) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			forge(made)
+			if err := made.keep(path); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := loadTable(path, &commit); err == nil {
+				t.Error("it was believed")
+			}
+		})
+	}
+	head := append([]byte(tableMagic), 0)
+	head = binary.LittleEndian.AppendUint64(head, commit.Records)
+	if err := os.WriteFile(path, binary.LittleEndian.AppendUint64(head, commit.Groups), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, 1<<40); err != nil { // holes
+		t.Fatal(err)
+	}
+	if _, err := loadTable(path, &commit); err == nil {
+		t.Error("a file of holes was believed")
+	}
+}
+
+// TestForgedSum: the hash of a log is a file's name, whatever the run says it is.
+func TestForgedSum(t *testing.T) {
+	for _, sum := range []string{"", "../../x", "00", strings.Repeat("g", 32), strings.Repeat("0", 31) + "/"} {
+		if isSum(sum) {
+			t.Errorf("%q is taken for a hash", sum)
+		}
+	}
+	if !isSum(strings.Repeat("0f", 16)) {
+		t.Error("a hash is refused")
 	}
 }
 

@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	layout "github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/lines"
 	"github.com/nat-go/nat-go/internal/spool"
 )
@@ -56,7 +56,7 @@ func each(data trainers.DataSet, do func(*Group, *fault) error) error {
 }
 
 func eachLine(path string, do func(line []byte) error) error {
-	f, err := os.Open(path)
+	f, err := durable.Open(path)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,87 @@
+package shards
+
+import (
+	stdjson "encoding/json"
+	"fmt"
+	"path/filepath"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// MaxConfig is how large the configuration of a plan may be: what one is made of has that limit, too.
+const MaxConfig = 16 << 20
+
+// What a plan and the manifest of a shard may ask for. Both lie in a folder that others may write to, and their sums
+// can be made by anybody.
+const (
+	maxPlanBytes    = 96 << 20
+	maxRequestBytes = 1 << 20  // of what the command line asked for, as the plan has it
+	maxDoneBytes    = 1 << 20  // of one shard
+	maxNamedBytes   = 64 << 20 // of the ids that a shard is given
+	maxObjects      = 2 << 20  // objects and lists of a plan or a manifest
+	maxGroups       = 1 << 40  // more than any log that can be stored has
+)
+
+// decode refuses a text of more objects and lists than a plan has use for, before any is made.
+func decode(text []byte, into any) error {
+	if _, err := json.Parse(text, json.Limits{Depth: 100, Size: maxPlanBytes, Objects: maxObjects}); err != nil {
+		return err
+	}
+	return stdjson.Unmarshal(text, into)
+}
+
+// check says what a plan says that no plan does: its shards would be read or written elsewhere, or nowhere.
+func (p *Plan) check() error {
+	if !runfolder.ValidID(p.RunID) {
+		return fmt.Errorf("%q can't be the id of a run", p.RunID)
+	}
+	if n := len(p.Shards); n < 1 || n > Most {
+		return fmt.Errorf("it has %d shards: a plan has 1 to %d", n, Most)
+	}
+	for i := range p.Shards {
+		s := &p.Shards[i]
+		if s.Examples < 0 || s.Bytes < 0 {
+			return fmt.Errorf("shard %d has %d examples in %d bytes", i, s.Examples, s.Bytes)
+		}
+		for _, part := range s.Parts {
+			if err := part.check(len(p.Inputs)); err != nil {
+				return fmt.Errorf("shard %d: %w", i, err)
+			}
+		}
+		if s.Named != nil && (s.Named.Path != namedPath(i) || s.Named.Bytes < 0 || s.Named.Bytes > maxNamedBytes) {
+			return fmt.Errorf("shard %d takes %d bytes of ids from %q", i, s.Named.Bytes, s.Named.Path)
+		}
+	}
+	return nil
+}
+
+func (p *Part) check(inputs int) error {
+	if p.Input < 0 || p.Input >= inputs {
+		return fmt.Errorf("it takes a part of input %d of %d", p.Input, inputs)
+	}
+	for _, c := range []*int64{&p.From.Row, &p.From.Offset, &p.From.Lines, &p.To.Row, &p.To.Offset, &p.To.Lines} {
+		if *c < 0 {
+			return fmt.Errorf("its part of input %d begins or ends before the input", p.Input)
+		}
+	}
+	if p.To.Row > 0 && (p.To.Row < p.From.Row || p.To.Offset < p.From.Offset) {
+		return fmt.Errorf("its part of input %d ends before it begins", p.Input)
+	}
+	return nil
+}
+
+// check says what the manifest of a shard says that none does.
+func (d *Done) check() error {
+	seen := map[string]bool{}
+	for _, f := range d.Files {
+		if !filepath.IsLocal(filepath.FromSlash(f.Path)) || f.Bytes < 0 || seen[f.Path] {
+			return fmt.Errorf("it names the file %q of %d bytes", f.Path, f.Bytes)
+		}
+		seen[f.Path] = true
+	}
+	if d.Groups > maxGroups || d.Records > maxGroups {
+		return fmt.Errorf("it has %d groups of %d records", d.Groups, d.Records)
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package shards
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// TestForgedPlan: a plan whose sum is right, as anybody can make it, is refused where it says what none does.
+func TestForgedPlan(t *testing.T) {
+	long := strings.Repeat("x", maxRequestBytes)
+	for name, c := range map[string]struct {
+		forge func(*Plan)
+		says  string
+	}{
+		"commands in the id":  {func(p *Plan) { p.RunID = "r\nrm -r x" }, "can't be the id of a run"},
+		"a path as the id":    {func(p *Plan) { p.RunID = "../r" }, "can't be the id of a run"},
+		"escapes in the id":   {func(p *Plan) { p.RunID = "r\x1b[2J" }, "can't be the id of a run"},
+		"no shards":           {func(p *Plan) { p.Shards = nil }, "it has 0 shards"},
+		"too many shards":     {func(p *Plan) { p.Shards = make([]Shard, Most+1) }, "a plan has 1 to 100000"},
+		"another input":       {func(p *Plan) { p.Shards[0].Parts[0].Input = 1 }, "input 1 of 1"},
+		"a negative input":    {func(p *Plan) { p.Shards[0].Parts[0].Input = -1 }, "input -1 of 1"},
+		"a negative row":      {func(p *Plan) { p.Shards[0].Parts[0].From.Row = -1 }, "before the input"},
+		"a negative offset":   {func(p *Plan) { p.Shards[0].Parts[0].To.Offset = -1 }, "before the input"},
+		"an end before":       {func(p *Plan) { p.Shards[0].Parts[0].From.Row = 9 }, "ends before it begins"},
+		"a negative count":    {func(p *Plan) { p.Shards[0].Examples = -1 }, "shard 0 has -1 examples"},
+		"ids from elsewhere":  {func(p *Plan) { p.Shards[0].Named = &runfolder.File{Path: "../x"} }, `ids from "../x"`},
+		"a large request":     {func(p *Plan) { p.Request = []byte(`"` + long + `"`) }, "its request has"},
+		"too many ids":        {func(p *Plan) { p.Shards[0].Named = named0(maxNamedBytes + 1) }, "67108865 bytes of ids"},
+		"nothing is too much": {func(*Plan) {}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := Folder(t.TempDir())
+			p := &Plan{
+				Version: Version, RunID: "r", Request: []byte(`{}`), Decided: runfolder.NewDecided(""),
+				Inputs: make([]source.Input, 1),
+				Shards: []Shard{{Parts: []Part{{Part: source.Part{To: source.Cursor{Row: 3, Offset: 9}}}}}},
+			}
+			c.forge(p)
+			if err := f.Write(p); err != nil {
+				t.Fatal(err)
+			}
+			_, err := f.Read()
+			if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+				t.Errorf("%v, want %q", err, c.says)
+			}
+		})
+	}
+}
+
+func named0(bytes int64) *runfolder.File { return &runfolder.File{Path: namedPath(0), Bytes: bytes} }
+
+// TestForgedManifest: the manifest of a shard names files of its own folder, and as many groups as there can be.
+func TestForgedManifest(t *testing.T) {
+	p := &Plan{Sum: "s"}
+	for name, c := range map[string]struct {
+		done Done
+		says string
+	}{
+		"a file elsewhere": {Done{Files: []runfolder.File{{Path: "../../x"}}}, `names the file "../../x"`},
+		"a path from root": {Done{Files: []runfolder.File{{Path: "/etc/x"}}}, `names the file "/etc/x"`},
+		"a file twice":     {Done{Files: []runfolder.File{{Path: "a"}, {Path: "a"}}}, `names the file "a"`},
+		"a negative size":  {Done{Files: []runfolder.File{{Path: "a", Bytes: -1}}}, "of -1 bytes"},
+		"no end of groups": {Done{Groups: 1 << 63}, "groups"},
+		"a sound one":      {Done{Files: []runfolder.File{{Path: "records/records.log", Bytes: 1}}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := Folder(t.TempDir())
+			folder := f.Shard(Build, 0)
+			if err := os.MkdirAll(string(folder), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			c.done.Plan, c.done.Stage = p.Sum, Build
+			if err := WriteDone(folder, &c.done); err != nil {
+				t.Fatal(err)
+			}
+			_, err := f.ReadDone(p, Build, 0)
+			if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+				t.Errorf("%v, want %q", err, c.says)
+			}
+		})
+	}
+}
+
+// TestManyObjects: a plan of more objects than any is refused before they are made.
+func TestManyObjects(t *testing.T) {
+	f := Folder(t.TempDir())
+	text := `{"plan_version":2,"shards":[` + strings.Repeat("{},", maxObjects) + `{}]}`
+	if err := os.WriteFile(filepath.Join(string(f), PlanName), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Read(); err == nil || !strings.Contains(err.Error(), "objects") {
+		t.Errorf("%v", err)
+	}
+}
