@@ -13,8 +13,9 @@ import (
 // valueBytes is about what a value takes in a page that is decoded, beside its bytes.
 const valueBytes = 8
 
-// largest is how many bytes the dictionary and the largest page of a column take when they are decoded.
-func largest(in io.ReaderAt, c *format.ColumnMetaData) (int64, error) {
+// largest is how many bytes the dictionary and the largest page of a column take when they are decoded. Each page is
+// decompressed once to see that it is as large as it says.
+func (f *inflater) largest(in io.ReaderAt, c *format.ColumnMetaData) (int64, error) {
 	begin := c.DataPageOffset
 	if d := c.DictionaryPageOffset; d > 0 && d < begin {
 		begin = d
@@ -43,10 +44,17 @@ func largest(in io.ReaderAt, c *format.ColumnMetaData) (int64, error) {
 		} else {
 			page = max(page, n)
 		}
-		at, err = section.Seek(int64(h.CompressedPageSize)-int64(buf.Buffered()), io.SeekCurrent)
+		if dictionary+page > maxHeld {
+			return dictionary + page, nil // it is refused for that
+		}
+		at, err = section.Seek(-int64(buf.Buffered()), io.SeekCurrent)
 		if err != nil {
 			return 0, err
 		}
+		if err := f.check(section, c.Codec, &h); err != nil {
+			return 0, err
+		}
+		at += int64(h.CompressedPageSize)
 	}
 	return dictionary + page, nil
 }

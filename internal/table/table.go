@@ -28,6 +28,7 @@ type Reader struct {
 	skip    int64              // rows of the next group
 	row     parquet.Row
 	number  int64
+	pages   inflater
 	schema  *parquet.Schema    // that rows are given in
 	convert parquet.Conversion // nil: the file's
 }
@@ -83,6 +84,12 @@ func (r *Reader) Skip(rows int64) {
 
 // Close ends the reading. The file stays open.
 func (r *Reader) Close() error {
+	r.pages.close()
+	return r.endGroup()
+}
+
+// endGroup ends the reading of the group at hand.
+func (r *Reader) endGroup() error {
 	var err error
 	for _, c := range r.columns {
 		err = errors.Join(err, c.pages.Close())
@@ -129,7 +136,7 @@ func (r *Reader) Next() (row any, err error) {
 
 // group begins to read the next group of rows.
 func (r *Reader) group() error {
-	if err := r.Close(); err != nil {
+	if err := r.endGroup(); err != nil {
 		return broken(err)
 	}
 	if len(r.groups) == 0 {
@@ -140,7 +147,7 @@ func (r *Reader) group() error {
 	r.groups = r.groups[1:]
 	var held int64
 	for i := range meta.Columns {
-		n, err := largest(r.in, &meta.Columns[i].MetaData)
+		n, err := r.pages.largest(r.in, &meta.Columns[i].MetaData)
 		if err != nil {
 			return broken(err)
 		}

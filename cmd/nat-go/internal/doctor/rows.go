@@ -6,17 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strconv"
-
-	"github.com/parquet-go/parquet-go"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/lines"
+	"github.com/nat-go/nat-go/internal/table"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -56,7 +55,7 @@ type row struct {
 // File reads the first rows of a file of JSON lines: {messages}, {prompt, completion}, {prompt, chosen, rejected} or
 // {input_ids, labels}. Other columns are left to the trainer.
 func File(path string, limit int) (*Input, error) {
-	f, err := os.Open(path)
+	f, err := durable.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -270,11 +269,7 @@ func Batches(run runfolder.Folder, limit int) (*Input, error) {
 
 // Parquet takes the first rows of a file with the columns input_ids and labels.
 func Parquet(path string, limit int) (*Input, error) {
-	type tokens struct {
-		IDs    []int64 `parquet:"input_ids,list"`
-		Labels []int64 `parquet:"labels,list"`
-	}
-	f, err := os.Open(path)
+	f, err := durable.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -283,33 +278,43 @@ func Parquet(path string, limit int) (*Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := parquet.OpenFile(f, info.Size())
+	r, err := table.Open(f, info.Size())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	defer r.Close()
 	for _, column := range []string{"input_ids", "labels"} {
-		if _, ok := file.Schema().Lookup(column, "list", "element"); !ok {
+		if _, ok := r.Schema().Lookup(column, "list", "element"); !ok {
 			return nil, fmt.Errorf("%s has no column %s of lists of numbers; of Parquet files those with tokens are compared", path, column)
 		}
 	}
 	in := &Input{Name: path, Method: SFT}
-	r := parquet.NewGenericReader[tokens](file)
-	defer r.Close()
-	rows := make([]tokens, limit)
-	n, err := r.Read(rows)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	for _, t := range rows[:n] {
-		line, err := stdjson.Marshal(map[string][]int64{"input_ids": t.IDs, "labels": t.Labels})
+	for len(in.rows) < limit {
+		row, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
 		if err == nil {
-			err = in.add(len(in.rows), line)
+			err = in.addTokens(row)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: row %d: %w", path, len(in.rows), err)
 		}
 	}
 	return in, nil
+}
+
+// addTokens adds a row of a Parquet file.
+func (in *Input) addTokens(row any) error {
+	columns, ok := row.(map[string]any)
+	if !ok {
+		return errors.New("it has no columns")
+	}
+	line, err := stdjson.Marshal(map[string]any{"input_ids": columns["input_ids"], "labels": columns["labels"]})
+	if err != nil {
+		return err
+	}
+	return in.add(len(in.rows), line)
 }
 
 // tokenised adds a row that is tokenised already.

@@ -30,7 +30,7 @@ func TestForgedPlan(t *testing.T) {
 		"a negative count":    {func(p *Plan) { p.Shards[0].Examples = -1 }, "shard 0 has -1 examples"},
 		"ids from elsewhere":  {func(p *Plan) { p.Shards[0].Named = &runfolder.File{Path: "../x"} }, `ids from "../x"`},
 		"a large request":     {func(p *Plan) { p.Request = []byte(`"` + long + `"`) }, "its request has"},
-		"too many ids":        {func(p *Plan) { p.Shards[0].Named = named0(maxNamedBytes + 1) }, "67108865 bytes of ids"},
+		"too many ids":        {func(p *Plan) { p.Shards[0].Named = named0(maxNamedBytes + 1) }, "bytes of ids"},
 		"nothing is too much": {func(*Plan) {}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -393,9 +393,9 @@ func (t *table) loadEntries(in io.Reader, n uint64) error {
 		for ; len(part) > 0; part = part[entryBytes:] {
 			var e entry
 			e.read(part)
-			kind := builders.Kind(e.Kind)
-			if int(e.Builder) >= len(t.Builders) || kind < builders.KindPreference || kind > builders.KindDistillation ||
-				ttc.Fidelity(e.Fidelity) > ttc.IDsLogProbs {
+			switch kind := builders.Kind(e.Kind); {
+			case int(e.Builder) >= len(t.Builders), ttc.Fidelity(e.Fidelity) > ttc.IDsLogProbs,
+				kind < builders.KindPreference, kind > builders.KindDistillation:
 				return errTable
 			}
 			t.Entries = append(t.Entries, e)

@@ -1,0 +1,111 @@
+package table
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go/format"
+	"github.com/pierrec/lz4/v4"
+)
+
+// inflater tells whether pages are as large as they say, before the library makes room for whatever comes out of them:
+// it goes by what is compressed, and of LZ4 that is damaged it makes twice the room again and again.
+type inflater struct {
+	page bytes.Buffer // compressed
+	out  []byte
+	zstd *zstd.Decoder
+}
+
+var errLies = errors.New("a page holds more than it says")
+
+// check reads a page, and refuses one that holds more than its header says.
+func (f *inflater) check(in io.Reader, codec format.CompressionCodec, h *format.PageHeader) error {
+	f.page.Reset()
+	n, err := f.page.ReadFrom(io.LimitReader(in, int64(h.CompressedPageSize)))
+	if err == nil && n < int64(h.CompressedPageSize) {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return err
+	}
+	data, size := f.page.Bytes(), int64(h.UncompressedPageSize)
+	if h.DataPageHeaderV2.Valid { // its levels are not compressed
+		v2 := &h.DataPageHeaderV2.V
+		levels := int64(v2.RepetitionLevelsByteLength) + int64(v2.DefinitionLevelsByteLength)
+		if v2.RepetitionLevelsByteLength < 0 || v2.DefinitionLevelsByteLength < 0 || levels > min(n, size) {
+			return errors.New("a page has more levels than bytes")
+		}
+		if v2.IsCompressed.Valid && !v2.IsCompressed.V {
+			return nil
+		}
+		data, size = data[levels:], size-levels
+	}
+	if len(data) == 0 {
+		return nil
+	}
+	return f.inflate(codec, data, size)
+}
+
+// inflate decompresses data of which at most size bytes may come.
+func (f *inflater) inflate(codec format.CompressionCodec, data []byte, size int64) error {
+	switch codec {
+	case format.Snappy:
+		if n, err := snappy.DecodedLen(data); err != nil || int64(n) > size {
+			return errLies
+		}
+	case format.Lz4Raw:
+		if f.out = f.out[:cap(f.out)]; int64(len(f.out)) < size {
+			f.out = make([]byte, size)
+		}
+		if _, err := lz4.UncompressBlock(data, f.out[:size]); err != nil {
+			return errLies
+		}
+	case format.Gzip:
+		r, err := gzip.NewReader(bytes.NewReader(data))
+		if err != nil {
+			return fmt.Errorf("a page: %w", err)
+		}
+		return bounded(r, size)
+	case format.Zstd:
+		if err := f.resetZstd(data); err != nil {
+			return fmt.Errorf("a page: %w", err)
+		}
+		return bounded(f.zstd, size)
+	case format.Brotli:
+		return bounded(brotli.NewReader(bytes.NewReader(data)), size)
+	}
+	return nil
+}
+
+func (f *inflater) resetZstd(data []byte) (err error) {
+	if f.zstd == nil {
+		f.zstd, err = zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1),
+			zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxHeld))
+		return err
+	}
+	return f.zstd.Reset(bytes.NewReader(data))
+}
+
+// bounded refuses what more than size bytes come of.
+func bounded(r io.Reader, size int64) error {
+	n, err := io.Copy(io.Discard, io.LimitReader(r, size+1))
+	if err != nil {
+		return fmt.Errorf("a page: %w", err)
+	}
+	if n > size {
+		return errLies
+	}
+	return nil
+}
+
+func (f *inflater) close() {
+	if f.zstd != nil {
+		f.zstd.Close()
+	}
+}
