@@ -68,6 +68,19 @@ func asLines(all []object) func(*testing.T, string) {
 
 func message(role, text string) object { return object{"role": role, "content": text} }
 
+func zipped(t *testing.T, b []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	if _, err := w.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
 // toolTalk is a conversation with a call, its text in parts, and a thank-you that nothing answers.
 func toolTalk(i int) object {
 	function := object{"name": "distance", "arguments": fmt.Sprintf(`{"from": %d}`, i)}
@@ -118,17 +131,10 @@ func arrivals() []arrival {
 				t.Fatal(err)
 			}
 		}, 30, "trl"},
-		{"ids.jsonl.gz", func(t *testing.T, path string) {
-			t.Helper()
-			var b bytes.Buffer
-			w := gzip.NewWriter(&b)
-			_, _ = w.Write(jsonLines(t, lines(60, func(i int) object {
-				id := fmt.Sprint("q", i/2)
-				return object{"id": id, "prompt": question(i / 2), "output": answer(i), "score": i % 2}
-			})))
-			w.Close()
-			putFile(t, path, b.Bytes())
-		}, 30, "trl"},
+		{"ids.jsonl.gz", asZipped(lines(60, func(i int) object {
+			id := fmt.Sprint("q", i/2)
+			return object{"id": id, "prompt": question(i / 2), "output": answer(i), "score": i % 2}
+		})), 30, "trl"},
 		{"talks.jsonl", asLines(lines(40, func(i int) object {
 			return object{"messages": []object{
 				message("system", "Be brief."), message("user", question(i)), message("assistant", answer(i)),
@@ -187,13 +193,13 @@ func arrivals() []arrival {
 	}
 }
 
-// TestNewcomer acts somebody who has read nothing: for each of twelve files `nat-go run FILE` and `nat-go init FILE`
+// TestNewcomer acts somebody who has read nothing: for each of these files `nat-go run FILE` and `nat-go init FILE`
 // with the run of what it writes give rows that their consumer loads, with no flag given. Under nine tenths of the rows
 // without a reason is a failure.
 func TestNewcomer(t *testing.T) {
 	self, dir := program(t), t.TempDir()
 	var written []string
-	for i, a := range arrivals() {
+	for i, a := range slices.Concat(arrivals(), publicSets(), oddShapes()) {
 		name, stdin := a.name, ""
 		if name == "-" {
 			stdin = filepath.Join(dir, "stdin")

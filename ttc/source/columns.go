@@ -17,6 +17,7 @@ type Column struct {
 	Numeric int                  // values that are numbers, or texts of one, as in CSV
 	Empty   int                  // texts that are empty
 	JSON    int                  // texts that are JSON: an array or an object
+	Size    int                  // bytes of its values
 }
 
 // Columns are the keys of the entries that are objects, in the order in which they first stand.
@@ -56,6 +57,7 @@ func (c *Column) add(v json.Raw) {
 		return
 	}
 	c.Present++
+	c.Size += len(v)
 	c.Kinds[v.Kind()]++
 	switch text, _ := v.Text(); {
 	case v.Kind() == json.Number || v.Kind() == json.Bool:
@@ -76,6 +78,9 @@ func isNumber(text string) bool {
 	_, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	return err == nil
 }
+
+// All are the columns, in their order.
+func (cs Columns) All() []*Column { return cs.all }
 
 // Of returns the column of a key; nil where no entry has it.
 func (cs Columns) Of(key string) *Column {
@@ -132,6 +137,7 @@ type Key struct {
 	Default string             // "output"
 	Means   string             // "the answer"
 	Others  []string           // what it is also called
+	Last    []string           // what it may be called where no other column can be it
 	Is      func(*Column) bool // whether a column can be it; nil: any
 }
 
@@ -156,14 +162,20 @@ func (cs Columns) Find(k Key, taken ...string) Choice {
 	if name := cs.given[k.Setting]; name != "" {
 		return Choice{Column: cs.Of(name), Given: true}
 	}
-	if c := fits(k.Default); c != nil {
+	if c := fits(k.Default); c != nil && k.Default != "" {
 		return Choice{Column: c}
 	}
-	var found []*Column
-	for _, c := range cs.all {
-		if slices.Contains(k.Others, strings.ToLower(c.Key)) && fits(c.Key) != nil {
-			found = append(found, c)
+	called := func(names []string) (found []*Column) {
+		for _, c := range cs.all {
+			if slices.Contains(names, strings.ToLower(c.Key)) && fits(c.Key) != nil {
+				found = append(found, c)
+			}
 		}
+		return found
+	}
+	found := called(k.Others)
+	if found == nil {
+		found = called(k.Last)
 	}
 	switch len(found) {
 	case 0:
@@ -177,6 +189,14 @@ func (cs Columns) Find(k Key, taken ...string) Choice {
 	return Choice{Column: found[0], Guessed: true, Problem: what}
 }
 
+// Set sets a setting of the source.
+func (r *Reading) Set(setting, value string) {
+	if r.Settings == nil {
+		r.Settings = map[string]string{}
+	}
+	r.Settings[setting] = value
+}
+
 // Take notes a choice in a reading.
 func (r *Reading) Take(k Key, c Choice) {
 	if c.Problem != "" && r.Problem == "" {
@@ -185,14 +205,52 @@ func (r *Reading) Take(k Key, c Choice) {
 	if c.Column == nil || !c.Guessed && !c.Given {
 		return
 	}
-	if r.Settings == nil {
-		r.Settings = map[string]string{}
-	}
-	r.Settings[k.Setting] = c.Key
+	r.Set(k.Setting, c.Key)
 	if c.Given {
 		return
 	}
 	r.Guessed = append(r.Guessed, fmt.Sprintf("%s is read from %q", k.Means, c.Key))
+}
+
+// Objects are the columns of the objects in the lists under a key, or in the JSON texts of such lists.
+func (h *Head) Objects(key string) Columns {
+	inner := Head{Given: h.Given}
+	for _, e := range h.Entries {
+		list, _ := e.Get(key)
+		if text, ok := list.Text(); ok {
+			list, _ = json.Parse([]byte(text), InTexts)
+		}
+		for element := range list.Elements() {
+			if element.Kind() == json.Object {
+				inner.Entries = append(inner.Entries, element)
+			}
+		}
+	}
+	return inner.Columns()
+}
+
+// HasWithin says whether the objects in a list of the entries have a key.
+func (h *Head) HasWithin(key string) bool {
+	return slices.ContainsFunc(h.Columns().all, func(c *Column) bool {
+		return c.Present > 0 && c.List() && h.Objects(c.Key).Of(key) != nil
+	})
+}
+
+// Texts says whether all the texts under a key are as is says, and there is one. Empty ones say nothing.
+func (h *Head) Texts(key string, is func(text string) bool) bool {
+	n := 0
+	for _, e := range h.Entries {
+		v, _ := e.Get(key)
+		text, ok := v.Text()
+		switch {
+		case v.Kind() == json.Null || v.Kind() == json.Invalid || ok && text == "":
+		case !ok || !is(text):
+			return false
+		default:
+			n++
+		}
+	}
+	return n > 0
 }
 
 // lowerIsBetter are names of scores of which a lower one is the better.
@@ -202,7 +260,7 @@ var lowerIsBetter = []string{"loss", "cost", "error_rate", "distance", "rank", "
 func ScoreNames() []string {
 	return append([]string{
 		"score", "rating", "reward", "grade", "overall_score", "final_score", "quality", "judge_score",
-		"final_reward", "label",
+		"final_reward", "label", "helpfulness",
 	}, lowerIsBetter...)
 }
 

@@ -17,6 +17,8 @@ type Factory struct {
 	// Recognize says how an input is read, from its beginning; nil: it is never recognised. See package detect.
 	Recognize func(*Head) Reading
 	Paths     func(config any) []string // the files that a config names
+	Wrapped   bool                      // it has the setting entries_key
+	Same      map[string]string         // settings of other sources and those that mean the same here
 	// Open opens one of them.
 	Open func(ctx context.Context, config any, path string, opt Options) (Source, error)
 
@@ -30,6 +32,21 @@ type Factory struct {
 	Collect func(ctx context.Context, config any, c Collection) ([]string, error)
 	// Output is the config to read them under; nil: that of NAT's evaluation.
 	Output func(config any) any
+}
+
+// Named are settings that a person named, as this source calls them.
+func (f Factory) Named(given map[string]string) map[string]string {
+	if len(f.Same) == 0 || len(given) == 0 {
+		return given
+	}
+	out := map[string]string{}
+	for setting, key := range given {
+		if here, ok := f.Same[setting]; ok && given[here] == "" {
+			setting = here
+		}
+		out[setting] = key
+	}
+	return out
 }
 
 // Collection is what a source that makes agent runs is told.

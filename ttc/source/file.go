@@ -377,7 +377,10 @@ func (file *File) start(f io.Reader, whole io.ReaderAt) error {
 }
 
 // read sets the reader of what is not compressed, or not any more.
-func (file *File) read(in io.Reader, head []byte) {
+func (file *File) read(in *bufio.Reader, head []byte) {
+	if order, ok := utf16Of(head); ok {
+		in, head = file.fromUTF16(in, order)
+	}
 	file.Reader = in
 	if !file.plain && tables.IsCSV(file.ID.Path, head) {
 		file.Reader, file.whole = tables.CSV(in), "it is a table"
@@ -426,7 +429,7 @@ func (file *File) uncompress(in *bufio.Reader, head []byte) error {
 	var unpacked io.Reader
 	switch {
 	case len(head) == 0:
-		return &Error{Path: path, Offset: 0, What: "the file is empty", Help: "nat eval writes nothing where no evaluator gave a result; run it again"}
+		return &Error{Path: path, Offset: 0, What: "the file is empty", Help: "Make it again; nat eval writes nothing where no evaluator gave a result"}
 	case bytes.HasPrefix(head, []byte("version https://git-lfs.github.com/spec/")):
 		return &Error{
 			Path: path, Offset: 0, What: "this is a Git LFS pointer, not the file itself" + lfsSize(head),

@@ -139,11 +139,12 @@ func (w *Walk) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.file, w.whole = f, f.whole
+	w.file = f
 	w.IDs.Reset()
 	w.At = from
 	w.At.Run = run
 	w.Reader = w.begin(f)
+	w.whole = f.whole
 	if from.Offset > 0 {
 		w.Reader.GoOn(from.Offset)
 	}

@@ -53,6 +53,7 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 }
 
 func (s *Source) begin(f *source.File) *json.Reader {
+	f.Within(s.cfg.EntriesKey)
 	s.lines = s.At.Lines
 	return json.NewReader(f, json.Auto, json.Limits{Size: s.cfg.MaxLine})
 }
@@ -185,7 +186,12 @@ func (s *Source) belongs() belonging {
 		return belonging{id: name}
 	}
 	if prompt, _ := s.ahead.raw.Get(s.cfg.PromptKey); len(prompt.Bytes()) > 0 || prompt.Kind() == json.Array {
-		return belonging{prompt: xxh3.Hash128(prompt)}
+		hash := xxh3.Hash128(prompt)
+		if s.cfg.ContextKey != "" {
+			context, _ := s.ahead.raw.Get(s.cfg.ContextKey)
+			hash.Hi ^= xxh3.Hash(context)
+		}
+		return belonging{prompt: hash}
 	}
 	return belonging{}
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -153,6 +155,51 @@ func TestKeysCanBeNamed(t *testing.T) {
 	if err != nil || shape(r) != "1[t0:x=2]" || r.examples[0].Candidates[0].Step != "judged" ||
 		r.examples[0].Candidates[0].Prompt.Form != ttc.MessagesPrompt {
 		t.Errorf("%s %v", shape(r), err)
+	}
+}
+
+// TestAnswersThatAreObjects: each answer of a line has its own score, and the line's keys where it has none of them.
+func TestAnswersThatAreObjects(t *testing.T) {
+	path := write(t, `{"model": "x", "score": 9, "prompt": "\n\nHuman: q\n\nAssistant:", "ctx": "c", "answers": [`+
+		`{"text": "a", "score": 1, "model": "m"}, {"text": "b", "score": 0}, {"text": "c"}, 7]}`)
+	r, err := read(t, func(c *Config) {
+		c.OutputKey, c.AnswerKey, c.Transcripts = "answers", "text", "split"
+	}, source.Options{}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range r.examples[0].Candidates {
+		got = append(got,
+			fmt.Sprintf("%s %s -> %s %v", c.Prompt.Messages[0].Role, c.Prompt.Messages[0].Text, c.Output, c.Score))
+	}
+	want := []string{"user q -> a 1", "user q -> b 0"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	var dropped []string
+	for _, d := range r.drops {
+		dropped = append(dropped, string(d.Reason))
+	}
+	if diff := cmp.Diff([]string{string(source.NoScore), string(source.NoScore)}, dropped); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestPassages: a passage stands below its question, and questions about other passages are other prompts.
+func TestPassages(t *testing.T) {
+	path := write(t, `{"prompt": "q", "passage": "one", "output": "a", "score": 1}`+"\n"+
+		`{"prompt": "q", "passage": "two", "output": "b", "score": 0}`)
+	r, err := read(t, func(c *Config) { c.ContextKey = "passage" }, source.Options{}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, ex := range r.examples {
+		got = append(got, ex.Candidates[0].Prompt.Text)
+	}
+	if diff := cmp.Diff([]string{"q\n\none", "q\n\ntwo"}, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -6,13 +6,15 @@ import "github.com/nat-go/nat-go/ttc/source"
 func Factory() source.Factory {
 	return source.Files(source.Factory{
 		Type: "candidates", Doc: "scored candidates as JSON lines", File: FileName,
-		Recognize: recognize,
+		Recognize: recognize, Wrapped: true,
+		Same: map[string]string{"response_key": "output_key", "reward_key": "score_key"},
 	}, func(c *Config) *[]string { return &c.Path }, Open)
 }
 
 // Config is `sources.<name>` with `_type: candidates`.
 type Config struct {
 	Path       []string `yaml:"path" scalar:"true" doc:"files or patterns; each file is a collection run"`
+	EntriesKey string   `yaml:"entries_key" doc:"key of the list of entries, where a file is one object that holds them: data, rows; empty: the file is the entries"`
 	IDKey      string   `yaml:"id_key" default:"id" doc:"key of the example's id; lines without one belong together where their prompts are equal"`
 	TaskKey    string   `yaml:"task_key" default:"task_id" doc:"key of what trials of one problem share"`
 	Keys       `yaml:",inline"`
@@ -28,6 +30,9 @@ type Keys struct {
 	IndexKey    string `yaml:"index_key" default:"candidate_index" doc:"key of the candidate's index; without it candidates are counted within their turn"`
 	PromptKey   string `yaml:"prompt_key" default:"prompt" doc:"key of the prompt: text or messages"`
 	OutputKey   string `yaml:"output_key" default:"output" doc:"key of the model's answer: text, or a list of them with a list of scores"`
+	AnswerKey   string `yaml:"answer_key" doc:"key of the text in an answer that is an object: output_key is then a list of such, each with its own score_key"`
+	ContextKey  string `yaml:"context_key" doc:"key of a text that is put below a prompt that is a text, as the passage that a question is about"`
+	Transcripts string `yaml:"transcripts" default:"keep" validate:"oneof=keep split" doc:"split: a prompt such as Human: ... Assistant: ... is the messages that it tells of"`
 	ScoreKey    string `yaml:"score_key" default:"score" doc:"key of the score: a number"`
 	MetadataKey string `yaml:"metadata_key" default:"metadata" doc:"key of an object that is passed on"`
 	ModelKey    string `yaml:"model_key" default:"model" doc:"key of the model that wrote the output"`

@@ -10,6 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/natmodel"
 	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/transcript"
 )
 
 // Reader makes candidates of objects, by the names of their keys: for this source and for others whose entries hold
@@ -37,7 +38,7 @@ func (r *Reader) Policy() string { return r.models.only() }
 // Candidate fills cand from an object, but for its step and offset. A reason says why it can't.
 func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, string) {
 	cfg := &r.keys
-	var turn, index, prompt, output, score, metadata, model, failure, reasoning json.Raw
+	var turn, index, prompt, context, output, score, metadata, model, failure, reasoning json.Raw
 	c := raw.Cursor()
 	c.Enter(json.Object)
 	for key, ok := c.Member(); ok; key, ok = c.Member() {
@@ -52,6 +53,8 @@ func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, st
 			index = v
 		case cfg.PromptKey:
 			prompt = v
+		case cfg.ContextKey:
+			context = v
 		case cfg.OutputKey:
 			output = v
 		case cfg.ScoreKey:
@@ -88,7 +91,7 @@ func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, st
 	}
 	var ok bool
 	if cand.Score, ok = natmodel.ParseFloat(score); !ok {
-		return source.BadScore, fmt.Sprintf("%s is %s, not a number", cfg.ScoreKey, score.Kind())
+		return source.BadScore, fmt.Sprintf("%s is %s, not a number", cfg.ScoreKey, shown(score))
 	}
 	answer, why := r.answer(output)
 	switch {
@@ -106,9 +109,20 @@ func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, st
 	r.counts[cand.Turn]++
 	cand.Output = answer
 	cand.Prompt = r.prompt(prompt)
+	if more, _ := context.Text(); more != "" && cand.Prompt.Form == ttc.TextPrompt {
+		cand.Prompt.Text += "\n\n" + more
+	}
 	cand.Metadata = r.keep.Raw(metadata)
 	cand.ScoreError = source.ScoreError(cand.Score, failure, reasoning, metadata)
 	return "", ""
+}
+
+// shown is a value for a person: a short text as it is.
+func shown(raw json.Raw) string {
+	if raw.Kind() == json.String && len(raw) <= 24 {
+		return string(raw)
+	}
+	return raw.Kind().String()
 }
 
 func missing(key string, raw json.Raw) string {
@@ -147,6 +161,8 @@ func (r *Reader) prompt(raw json.Raw) ttc.Prompt {
 			p.Messages[i].FlattenText()
 		}
 		return p
+	} else if messages := r.transcript(p); messages != nil {
+		return ttc.Prompt{Form: ttc.MessagesPrompt, Messages: messages}
 	} else if p.Form != ttc.TextPrompt || !strings.HasPrefix(p.Text, `[{`) || !strings.Contains(p.Text, `"role"`) {
 		return p
 	}
@@ -159,6 +175,14 @@ func (r *Reader) prompt(raw json.Raw) ttc.Prompt {
 		return r.keep.Prompt(raw)
 	}
 	return r.prompt(inner)
+}
+
+// transcript is what a prompt tells of, where prompts are transcripts; else nil.
+func (r *Reader) transcript(p ttc.Prompt) []chat.Message {
+	if r.keys.Transcripts != "split" || p.Form != ttc.TextPrompt {
+		return nil
+	}
+	return transcript.Split(p.Text)
 }
 
 // models remembers whether the lines of an example name one model.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/transcript"
 )
 
 // What the keys of candidates are also called.
@@ -12,9 +13,15 @@ var (
 	outputKey = source.Key{
 		Setting: "output_key", Default: "output", Means: "the answer", Is: isAnswer,
 		Others: []string{
-			"response", "completion", "answer", "text", "generation", "model_output", "candidate", "reply",
-			"responses", "completions", "outputs", "answers",
+			"response", "completion", "answer", "generation", "model_output", "candidate", "reply",
+			"responses", "completions", "outputs", "answers", "generations", "candidates",
 		},
+		Last: []string{"text"},
+	}
+	// answerKey is the text of an answer that is an object, in a list of such.
+	answerKey = source.Key{
+		Setting: "answer_key", Means: "its text", Is: (*source.Column).Text,
+		Others: []string{"response", "completion", "answer", "output", "generation", "content", "text", "reply"},
 	}
 	scoreKey = source.Key{
 		Setting: "score_key", Default: "score", Means: "the score", Is: isScore,
@@ -22,7 +29,12 @@ var (
 	}
 	promptKey = source.Key{
 		Setting: "prompt_key", Default: "prompt", Means: "the prompt",
-		Others: []string{"question", "query", "instruction", "input", "messages", "context", "problem", "user"},
+		Others: []string{"question", "query", "instruction", "input", "messages", "problem", "user"},
+		Last:   []string{"context", "conversation", "conversations"},
+	}
+	contextKey = source.Key{
+		Setting: "context_key", Means: "what is put below the prompt", Is: (*source.Column).Text,
+		Others: []string{"context", "input"},
 	}
 	idKey = source.Key{
 		Setting: "id_key", Default: "id", Means: "the id",
@@ -43,8 +55,22 @@ func isScore(c *source.Column) bool { return c.Number() || c.Kinds[json.Array] =
 // recognize knows candidates by an answer and a score.
 func recognize(h *source.Head) (r source.Reading) {
 	cols := h.Columns()
-	output, score := cols.Find(outputKey), cols.Find(scoreKey)
-	if output.Column == nil || score.Column == nil || (score.List() || output.List()) && score.List() != output.List() {
+	output := cols.Find(outputKey)
+	if output.Column == nil {
+		return r
+	}
+	score, answer := cols.Find(scoreKey), source.Choice{}
+	several := output.List()
+	if inner := h.Objects(output.Key); several && inner.Names() != "" {
+		// A list of messages, or of parts, is one answer; other objects are answers with their scores.
+		if several = !inner.Has("role", "from", "type"); several {
+			answer, score = inner.Find(answerKey), inner.Find(scoreKey)
+			if answer.Column == nil {
+				return r
+			}
+		}
+	}
+	if score.Column == nil || answer.Column == nil && score.List() != several {
 		return r
 	}
 	prompt := cols.Find(promptKey, output.Key)
@@ -54,18 +80,31 @@ func recognize(h *source.Head) (r source.Reading) {
 	}
 	r.Fit = source.Fits
 	r.Take(outputKey, output)
+	r.Take(answerKey, answer)
 	r.TakeScore(scoreKey, score)
-	r.Take(promptKey, prompt)
+	takePrompt(&r, h, prompt)
 	r.Take(idKey, id)
 	r.Take(turnKey, cols.Find(turnKey))
 	if id.Column != nil && prompt.Column != nil && cols.Of("turn_id") == nil && rowIDs(h, id.Key, prompt.Key) {
-		if r.Settings == nil {
-			r.Settings = map[string]string{}
-		}
-		r.Settings["id_key"] = ""
+		r.Set("id_key", "")
 		r.Guessed = append(r.Guessed, "every line has another "+id.Key+", so lines with one prompt are its candidates")
 	}
 	return r
+}
+
+// takePrompt notes the prompt, what stands below it, and whether it is a transcript.
+func takePrompt(r *source.Reading, h *source.Head, prompt source.Choice) {
+	r.Take(promptKey, prompt)
+	if prompt.Column == nil || !prompt.Text() {
+		return
+	}
+	if prompt.Guessed { // what is called prompt is whole
+		r.Take(contextKey, h.Columns().Find(contextKey, prompt.Key, r.Settings["output_key"]))
+	}
+	if h.Texts(prompt.Key, transcript.Is) {
+		r.Set("transcripts", "split")
+		r.Guessed = append(r.Guessed, "the prompts are transcripts, and are split into messages")
+	}
 }
 
 // rowIDs says whether ids number the lines, and prompts say which of them belong together.
@@ -86,6 +125,12 @@ func rowIDs(h *source.Head, id, prompt string) bool {
 // one.
 func (k *Keys) answers(raw json.Raw) (out []json.Raw) {
 	outputs, _ := raw.Get(k.OutputKey)
+	if k.AnswerKey != "" && outputs.Kind() == json.Array {
+		for o := range outputs.Elements() {
+			out = append(out, k.line(raw, o))
+		}
+		return out
+	}
 	scores, _ := raw.Get(k.ScoreKey)
 	if outputs.Kind() != json.Array || scores.Kind() != json.Array {
 		return nil
@@ -112,4 +157,31 @@ func (k *Keys) answers(raw json.Raw) (out []json.Raw) {
 		n++
 	}
 	return out
+}
+
+// line is the line of one answer that is an object: what the answer says, and what the line says that holds it.
+func (k *Keys) line(raw, answer json.Raw) json.Raw {
+	line := []byte{'{'}
+	add := func(key, v json.Raw) {
+		if len(line) > 1 {
+			line = append(line, ',')
+		}
+		line = append(append(append(line, key...), ':'), v...)
+	}
+	for key, v := range raw.Members() {
+		if key.Is(k.OutputKey) || key.Is(k.ScoreKey) {
+			continue
+		}
+		name, _ := key.Text()
+		if _, own := answer.Get(name); !own {
+			add(key, v)
+		}
+	}
+	for key, v := range answer.Members() {
+		if key.Is(k.AnswerKey) {
+			key = json.AppendString(nil, k.OutputKey)
+		}
+		add(key, v)
+	}
+	return append(line, '}')
 }

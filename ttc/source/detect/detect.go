@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -24,12 +25,16 @@ const (
 var ErrEmpty = errors.New("is empty: there is nothing to read")
 
 // ReadHead reads the beginning of a file. An input that isn't JSON has no entries, which is no error.
-func ReadHead(ctx context.Context, path string) (*source.Head, error) {
+func ReadHead(ctx context.Context, path string) (*source.Head, error) { return readHead(ctx, path, "") }
+
+// readHead reads the beginning of a file, or of the list that stands under a key of it.
+func readHead(ctx context.Context, path, within string) (*source.Head, error) {
 	f, err := source.Open(ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	f.Within(within)
 	h := &source.Head{Path: path}
 	h.Bytes = make([]byte, source.HeadBytes)
 	n, err := io.ReadFull(f, h.Bytes)
@@ -95,19 +100,17 @@ type Found struct {
 // Choose asks the sources how they would read an input. only names the one that was asked for; empty: any.
 func Choose(all []source.Factory, only string, h *source.Head) (*Found, error) {
 	cols := h.Columns()
-	for _, setting := range slices.Sorted(maps.Keys(h.Given)) {
-		if key := h.Given[setting]; key != "" && len(h.Entries) > 0 && cols.Of(key) == nil {
-			what := fmt.Sprintf("no entry has the key %q that %s is to be read from; the keys are: %s",
-				key, strings.TrimSuffix(setting, "_key"), cols.Names())
-			return nil, &UnknownError{h.Path, what}
-		}
+	if err := missing(h, cols); err != nil {
+		return nil, err
 	}
 	var best []Found
 	for _, f := range all {
 		if f.Recognize == nil || only != "" && f.Type != only {
 			continue
 		}
-		r := f.Recognize(h)
+		as := *h
+		as.Given = f.Named(h.Given)
+		r := f.Recognize(&as)
 		if r.Fit == source.NoFit || len(best) > 0 && r.Fit < best[0].Fit {
 			continue
 		}
@@ -123,7 +126,7 @@ func Choose(all []source.Factory, only string, h *source.Head) (*Found, error) {
 		if best[0].Problem != "" {
 			return nil, &AmbiguousError{Path: h.Path, What: best[0].Problem}
 		}
-		return best[0].with(h.Given), nil
+		return best[0].with(best[0].Source.Named(h.Given)), nil
 	}
 	var names []string
 	for _, b := range best {
@@ -131,6 +134,20 @@ func Choose(all []source.Factory, only string, h *source.Head) (*Found, error) {
 	}
 	what := "it can be read as " + strings.Join(names, " and as ") + ": say which with --source"
 	return nil, &AmbiguousError{Path: h.Path, What: what}
+}
+
+// missing is an error where a person named a key that no entry has.
+func missing(h *source.Head, cols source.Columns) error {
+	for _, setting := range slices.Sorted(maps.Keys(h.Given)) {
+		key := h.Given[setting]
+		if key == "" || len(h.Entries) == 0 || cols.Of(key) != nil || setting == entriesKey || h.HasWithin(key) {
+			continue
+		}
+		what := fmt.Sprintf("no entry has the key %q that %s is to be read from; the keys are: %s",
+			key, strings.TrimSuffix(setting, "_key"), cols.Names())
+		return &UnknownError{h.Path, what}
+	}
+	return nil
 }
 
 // with adds the settings that a person named.
@@ -156,6 +173,7 @@ func (e *UnknownError) Error() string { return "can't tell what " + e.Path + " i
 
 // wanted are the shapes that sources read, for a person.
 const wanted = `  candidates   prompt, output, score       several scored answers to a prompt, one per line (id, turn_id)
+               prompt, responses           all answers in a line: texts and scores, or objects {text, score}
   traces       messages (tools, reward)    conversations; also conversations of {from, value}
                prompt, response            demonstrations
                prompt, chosen, rejected    pairs
@@ -169,12 +187,69 @@ func unknown(all []source.Factory, only string, h *source.Head, cols source.Colu
 	if only != "" {
 		what = "it doesn't look like what the source " + only + " reads; "
 	}
-	keys := "its entries are not objects"
-	if names := cols.Names(); names != "" {
-		keys = "its keys are: " + names
+	names := cols.Names()
+	switch {
+	case names != "":
+		what += "its keys are: " + names
+	case h.Entries[0].Kind() == json.Object:
+		return &UnknownError{h.Path, what + "its entries are objects without keys; " + types(all)}
+	default:
+		what += "its entries are not objects"
 	}
-	return &UnknownError{h.Path, what + keys + ". What is read:\n" + wanted +
-		"\nName the keys that mean the same, as in --map output=KEY --map score=KEY, or " + types(all)}
+	if why := lacking(cols); why != "" {
+		what += ". " + why
+	}
+	return &UnknownError{h.Path, what + ". What is read:\n" + wanted +
+		"\nName the keys that mean the same, as in " + example(cols) + ", or " + types(all)}
+}
+
+// lacking says what is missing of an input that has a part of what is wanted.
+func lacking(cols source.Columns) string {
+	texts := 0
+	for _, c := range cols.All() {
+		if c.Present > 0 && c.Text() && c.Numeric < c.Present {
+			texts++
+		}
+	}
+	switch {
+	case texts == 1 && cols.Of("text") != nil:
+		return "A text alone, as for pretraining, has no answer that could be trained"
+	case texts == 1 && cols.Of("prompt") != nil:
+		return "There are prompts, but no answers to them"
+	}
+	return ""
+}
+
+// example is how keys of this input would be named: the two with the longest texts may be a prompt and its answer.
+func example(cols source.Columns) string {
+	var texts []*source.Column
+	score := ""
+	for _, c := range cols.All() {
+		switch {
+		case c.Present == 0 || strings.HasSuffix(strings.ToLower(c.Key), "id"):
+		case c.Number() && score == "":
+			score = " --map score=" + quoted(c.Key)
+		case c.Text() && !c.Number():
+			texts = append(texts, c)
+		}
+	}
+	if len(texts) < 2 {
+		return "--map output=KEY --map score=KEY"
+	}
+	longest := slices.Clone(texts)
+	slices.SortStableFunc(longest, func(x, y *source.Column) int { return y.Size - x.Size })
+	texts = slices.DeleteFunc(texts, func(c *source.Column) bool { return !slices.Contains(longest[:2], c) })
+	return "--map prompt=" + quoted(texts[0].Key) + " --map output=" + quoted(texts[1].Key) + score
+}
+
+// quoted is a key as a shell takes it.
+func quoted(key string) string {
+	if strings.ContainsFunc(key, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-.", r)
+	}) {
+		return "'" + strings.ReplaceAll(key, "'", `'\''`) + "'"
+	}
+	return key
 }
 
 func types(all []source.Factory) string {

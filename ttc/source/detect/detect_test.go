@@ -16,8 +16,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/traces"
 )
 
-// TestChoose: what an input is, from its first lines; and where nobody can know it, what is said.
-func TestChoose(t *testing.T) {
+// TestRecognize: what an input is, from its first lines; and where nobody can know it, what is said.
+func TestRecognize(t *testing.T) {
 	for name, c := range map[string]struct {
 		text, only string
 		given      map[string]string
@@ -58,6 +58,68 @@ func TestChoose(t *testing.T) {
 			want: "traces prompt_key=question response_key=answer",
 		},
 
+		"transcripts": {
+			text: `{"chosen": "\n\nHuman: q\n\nAssistant: a", "rejected": "\n\nHuman: q\n\nAssistant: b"}`,
+			want: "traces transcripts=split",
+		},
+		"one transcript among texts": {
+			text: `{"prompt": "Human: q\n\nAssistant: a", "response": "b"} {"prompt": "q", "response": "b"}`,
+			want: "traces",
+		},
+		"a text that tells": {
+			text: `{"text": "### Human: q### Assistant: a"}`,
+			want: "traces messages_key=text transcripts=split",
+		},
+		"answers with scores": {
+			text: `{"instruction": "p", "completions": [{"response": "a", "overall_score": 1}]}`,
+			want: "candidates answer_key=response output_key=completions prompt_key=instruction score_key=overall_score",
+		},
+		"ranked answers": {
+			text: `{"prompt": "p", "turns": 1, "answers": [{"answer": "a", "rank": 1}]}`,
+			want: "candidates answer_key=answer output_key=answers score_key=rank lower",
+		},
+		"a labelled message": {
+			text: `{"prompt": "p", "completion": [{"role": "assistant", "content": "a"}], "label": true}`,
+			want: "candidates output_key=completion score_key=label",
+		},
+		"rated pairs": {
+			text: `{"conversation": [{"input": "q"}], "prompt": "p", "chosen": "a", "rejected": "b", "chosen-rating": 2, "rejected-rating": 1}`,
+			want: "traces chosen_score_key=chosen-rating rejected_score_key=rejected-rating",
+		},
+		"a rendered text beside": {
+			text: `{"instruction": "i", "input": "", "output": "o", "text": "i o"}`,
+			want: "traces context_key=input prompt_key=instruction response_key=output",
+		},
+		"a passage": {
+			text: `{"question": "q", "context": "c", "answer": "a"}`,
+			want: "traces context_key=context prompt_key=question response_key=answer",
+		},
+		"a context beside a prompt": {
+			text: `{"prompt": "q", "context": "c", "response": "a"}`,
+			want: "traces",
+		},
+		"lists": {text: `[[{"role": "user", "content": "q"}]]`, want: "traces"},
+		"an object around a list": {
+			text: `{"version": 1, "rows": [{"prompt": "p", "response": "a"}], "more": []}`,
+			want: "traces entries_key=rows",
+		},
+		"the answer is named": {
+			text:  `{"Frage": "p", "Antwort": "o"}`,
+			given: map[string]string{"prompt_key": "Frage", "output_key": "Antwort"},
+			want:  "traces prompt_key=Frage response_key=Antwort",
+		},
+		"the score is named": {
+			text:  `{"Frage": "p", "Antwort": "o", "Note": 1}`,
+			given: map[string]string{"prompt_key": "Frage", "output_key": "Antwort", "score_key": "Note"},
+			want:  "candidates output_key=Antwort prompt_key=Frage score_key=Note",
+		},
+		"other languages": {
+			text: `{"row id": 1, "Frage": "Was ist das?", "Art": "x", "die Antwort": "Es ist nichts.", "Note": 1}`,
+			want: "as in --map prompt=Frage --map output='die Antwort' --map score=Note",
+		},
+		"no keys":    {text: "{} {}", want: "its entries are objects without keys"},
+		"texts only": {text: `{"text": "Once upon a time"}`, want: "A text alone, as for pretraining"},
+
 		"two answers": {
 			text: `{"prompt": "p", "response": "o", "completion": "o", "score": 1}`,
 			want: `the answer may be "response" or "completion": say which with --map output=response`,
@@ -72,7 +134,7 @@ func TestChoose(t *testing.T) {
 			given: map[string]string{"output_key": "reply"},
 			want:  `no entry has the key "reply"`,
 		},
-		"prompts only": {text: `{"prompt": "p"}`, want: "its keys are: prompt"},
+		"prompts only": {text: `{"prompt": "p"}`, want: "its keys are: prompt. There are prompts, but no answers"},
 		"not asked": {
 			text: `{"messages": [{"role": "user", "content": "q"}]}`,
 			only: "candidates",
@@ -85,13 +147,8 @@ func TestChoose(t *testing.T) {
 			if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			h, err := detect.ReadHead(context.Background(), path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			h.Given = c.given
 			all := []source.Factory{nat.Factory(), candidates.Factory(), traces.Factory()}
-			found, err := detect.Choose(all, c.only, h)
+			found, err := detect.Recognize(context.Background(), all, c.only, path, c.given)
 			if err != nil {
 				if !strings.Contains(err.Error(), c.want) {
 					t.Errorf("%v, want %s", err, c.want)

@@ -20,6 +20,7 @@ type Survey struct {
 	Unscored   int      `json:"unscored"`
 	LowScore   *float64 `json:"low_score,omitempty"`
 	HighScore  *float64 `json:"high_score,omitempty"`
+	Graded     bool     `json:"graded,omitempty"` // a score is neither 0 nor 1
 	Candidates int      `json:"candidates"`
 	Choices    int      `json:"choices"` // prompts with several answers
 	TextPrompt int      `json:"text_prompts"`
@@ -83,6 +84,12 @@ func (s *Survey) node(n *ttc.Node) {
 	}
 }
 
+// Labelled says whether the scores are labels, 1 for what is good and 0 for what isn't, and nothing can be compared: no
+// prompt has several answers, no task several rollouts.
+func (s *Survey) Labelled() bool {
+	return s.LowScore != nil && *s.LowScore == 0 && *s.HighScore == 1 && !s.Graded && s.Choices == 0 && s.Tasks == 0
+}
+
 func (s *Survey) candidates(cs []ttc.Candidate) {
 	turns := map[string]int{}
 	for i := range cs {
@@ -98,6 +105,7 @@ func (s *Survey) candidates(cs []ttc.Candidate) {
 }
 
 func (s *Survey) score(v float64) {
+	s.Graded = s.Graded || v != 0 && v != 1
 	if s.LowScore == nil || v < *s.LowScore {
 		s.LowScore = &v
 	}

@@ -238,7 +238,6 @@ func TestInputsThatCannotBeRead(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                     "the file is empty",
 		"  \n":                 "expected '[', the start of an array, found the end",
-		"\xff\xfe[\x00]\x00":   "the text is UTF-16: convert it to UTF-8",
 		"{}":                   "expected an array of data-set entries, found an object",
 		`{"id":1}` + "\n{}":    "--source candidates",
 		"[" + row("1") + ",\n": "the file is cut off",

@@ -39,7 +39,7 @@ func IsCSV(path string, head []byte) bool {
 // headed says whether the first line looks like the names of columns.
 func headed(b []byte) bool {
 	line, _, whole := bytes.Cut(b, []byte("\n"))
-	isSeparator := func(r rune) bool { return r == ',' || r == '\t' }
+	isSeparator := func(r rune) bool { return strings.ContainsRune(separators, r) }
 	names := strings.FieldsFunc(strings.TrimRight(string(line), "\r"), isSeparator)
 	return whole && len(names) > 1 && !slices.ContainsFunc(names, func(name string) bool {
 		name = strings.Trim(name, `"`)
@@ -93,11 +93,14 @@ func CSV(in io.Reader) io.Reader {
 	return r
 }
 
+// separators are those that are looked for.
+const separators = ",\t;|"
+
 // separator is the one that the first line has most of.
 func separator(head []byte) rune {
 	line, _, _ := bytes.Cut(head, []byte("\n"))
 	best, most := ',', 0
-	for _, sep := range []rune{',', '\t', ';'} {
+	for _, sep := range separators {
 		if n := bytes.Count(line, []byte(string(sep))); n > most {
 			best, most = sep, n
 		}

@@ -9,7 +9,8 @@ import (
 func Factory() source.Factory {
 	return source.Files(source.Factory{
 		Type: "traces", Doc: "agent runs in the OpenAI chat format, as JSON lines or one array", File: FileName,
-		Recognize: recognize,
+		Recognize: recognize, Wrapped: true,
+		Same: map[string]string{"output_key": "response_key", "score_key": "reward_key"},
 	}, func(c *Config) *[]string { return &c.Path }, Open)
 }
 
@@ -24,6 +25,7 @@ func PairsFactory() source.Factory {
 // Config is `sources.<name>` with `_type: traces`.
 type Config struct {
 	Path        []string `yaml:"path" scalar:"true" doc:"files or patterns; each file is a collection run"`
+	EntriesKey  string   `yaml:"entries_key" doc:"key of the list of entries, where a file is one object that holds them: data, rows; empty: the file is the entries"`
 	IDKey       string   `yaml:"id_key" default:"id" doc:"key of the rollout's id (trace_id is tried as well); without one it is task/trial, or its row"`
 	MessagesKey string   `yaml:"messages_key" default:"messages" doc:"key of the list of messages (traj and turns are tried as well)"`
 	ToolsKey    string   `yaml:"tools_key" default:"tools" doc:"key of the list of tool definitions (functions is tried as well)"`
@@ -47,6 +49,7 @@ type Config struct {
 	ResponseKey string `yaml:"response_key" default:"response" doc:"key of the answer of an entry without messages: with its prompt it makes a conversation"`
 	ContextKey  string `yaml:"context_key" doc:"key of a text that is put below such a prompt, as the input of an instruction"`
 	SystemKey   string `yaml:"system_key" default:"system" doc:"key of a system message that stands beside the conversation"`
+	Transcripts string `yaml:"transcripts" default:"keep" validate:"oneof=keep split" doc:"split: a text such as Human: ... Assistant: ... is the messages that it tells of"`
 	ChosenKey   string `yaml:"chosen_key" default:"chosen" doc:"key of the better side of a pair"`
 	RejectedKey string `yaml:"rejected_key" default:"rejected" doc:"key of the worse side of a pair"`
 

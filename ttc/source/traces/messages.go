@@ -11,6 +11,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/exchange"
 )
 
 // graph makes a chain of the messages, with what they carry beside their text.
@@ -35,11 +36,45 @@ func parseMessages(raw json.Raw) ([]chat.Message, error) {
 		}
 		raw = inner
 	}
-	messages, err := chat.ParseMessages(asMessages(raw))
+	raw = asMessages(raw)
+	messages, err := chat.ParseMessages(raw)
+	if err == nil && slices.ContainsFunc(messages, hasBlocks) {
+		messages, err = blockMessages(raw)
+	}
 	for i := range messages {
 		messages[i].FlattenText()
 	}
 	return messages, err
+}
+
+// hasBlocks says whether a message has blocks as Anthropic's API has them, for what the chat API has members.
+func hasBlocks(m chat.Message) bool {
+	return slices.ContainsFunc(m.Parts, func(p chat.Part) bool {
+		return p.Type == "tool_use" || p.Type == "tool_result" || p.Type == "thinking"
+	})
+}
+
+// blockMessages reads messages some of which have Anthropic's blocks: calls and results of tools, reasoning.
+func blockMessages(raw json.Raw) (out []chat.Message, err error) {
+	for e := range raw.Elements() {
+		one, err := chat.ParseMessages(json.Raw("[" + string(e) + "]"))
+		if err != nil {
+			return nil, err
+		}
+		if !hasBlocks(one[0]) {
+			out = append(out, one[0])
+			continue
+		}
+		content, _ := e.Get("content")
+		for _, m := range exchange.AnthropicMessages(one[0].Role, content) {
+			if m.Error != nil && *m.Error {
+				m.Message.Extra = append(m.Message.Extra, chat.Member{Key: "is_error", Value: json.Raw("true")})
+			}
+			out = append(out, m.Message)
+		}
+		out[len(out)-1].Extra = append(out[len(out)-1].Extra, one[0].Extra...)
+	}
+	return out, nil
 }
 
 // demonstration makes a conversation of a prompt and its answer.
@@ -434,6 +469,9 @@ func parseTools(raw json.Raw) ([]chat.Tool, error) {
 		t, err := chat.ParseTool(e)
 		if err != nil {
 			return nil, fmt.Errorf("tool %d: %w", len(out), err)
+		}
+		if _, anthropic := e.Get("input_schema"); anthropic {
+			t, _ = exchange.ToolOf(e)
 		}
 		out = append(out, t)
 	}

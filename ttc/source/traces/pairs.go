@@ -3,7 +3,6 @@ package traces
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -76,16 +75,16 @@ func (s *Source) parsePair(raw json.Raw) (p pair, _ ledger.Reason, err error) {
 	if !ok {
 		prompt, _ = raw.Get(s.cfg.PromptKey)
 	}
-	if err := p.setPrompt(prompt); err != nil {
+	if err := p.setPrompt(s.told(prompt)); err != nil {
 		return p, source.BadStep, err
 	}
 	better, _ := raw.Get(s.cfg.ChosenKey)
-	chosen, err := passage(better, "assistant")
+	chosen, err := passage(s.told(better), "assistant")
 	if err != nil {
 		return p, source.BadOutput, fmt.Errorf("%s: %w", s.cfg.ChosenKey, err)
 	}
 	worse, _ := raw.Get(s.cfg.RejectedKey)
-	rejected, err := passage(worse, "assistant")
+	rejected, err := passage(s.told(worse), "assistant")
 	if err != nil {
 		return p, source.BadOutput, fmt.Errorf("%s: %w", s.cfg.RejectedKey, err)
 	}
@@ -109,11 +108,11 @@ func (s *Source) scores(raw json.Raw, p *pair) (ledger.Reason, error) {
 		return "", nil
 	}
 	for i, v := range []json.Raw{chosen, rejected} {
-		f, ok := v.Float64()
-		if !ok || math.IsNaN(f) || math.IsInf(f, 0) {
-			return source.BadScore, fmt.Errorf("a score is %s, not a finite number", v.Kind())
+		f, err := reward(v)
+		if err != nil || f == nil {
+			return source.BadScore, fmt.Errorf("a score is %s, not a finite number", clip(v))
 		}
-		p.scores[i] = f
+		p.scores[i] = *f
 	}
 	if p.scores[0] <= p.scores[1] {
 		return source.BadScore, fmt.Errorf("chosen scores %v and rejected %v", p.scores[0], p.scores[1])

@@ -1,17 +1,23 @@
 package traces
 
 import (
+	"bytes"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/transcript"
 )
 
 // What the keys of traces, of demonstrations and of ready pairs are also called.
 var (
 	messagesKey = source.Key{
 		Setting: "messages_key", Default: "messages", Means: "the conversation", Is: isConversation,
-		Others: []string{"conversations", "conversation", "dialog", "dialogue", "chat", "trajectory", "history"},
+		Others: []string{
+			"conversations", "conversation", "dialog", "dialogue", "chat", "trajectory", "history", "items", "contents",
+		},
 	}
 	toolsKey = source.Key{
 		Setting: "tools_key", Default: "tools", Means: "the list of tools",
@@ -27,13 +33,19 @@ var (
 
 	promptKey = source.Key{
 		Setting: "prompt_key", Default: "prompt", Means: "the prompt",
-		Others: []string{"question", "query", "instruction", "input", "problem", "user", "context"},
+		Others: []string{"question", "query", "instruction", "input", "problem", "user"},
+		Last:   []string{"context"},
+	}
+	contextKey = source.Key{
+		Setting: "context_key", Means: "what is put below the prompt", Is: (*source.Column).Text,
+		Others: []string{"context", "input"},
 	}
 	responseKey = source.Key{
 		Setting: "response_key", Default: "response", Means: "the answer", Is: isPassage,
 		Others: []string{
-			"output", "completion", "answer", "text", "generation", "assistant", "reply", "solution", "target",
+			"output", "completion", "answer", "generation", "assistant", "reply", "solution", "target",
 		},
+		Last: []string{"text"},
 	}
 	chosenKey = source.Key{
 		Setting: "chosen_key", Default: "chosen", Means: "the better answer", Is: isPassage,
@@ -46,6 +58,21 @@ var (
 		Others: []string{
 			"rejected_response", "non_preferred_output", "dispreferred", "loser", "bad", "response_rejected",
 		},
+	}
+	chosenScoreKey = source.Key{
+		Setting: "chosen_score_key", Default: "chosen_score", Means: "the better answer's score",
+		Others: []string{
+			"score_chosen", "chosen-rating", "chosen_rating", "rating_chosen", "chosen_reward", "reward_chosen",
+		},
+		Is: (*source.Column).Number,
+	}
+	rejectedScoreKey = source.Key{
+		Setting: "rejected_score_key", Default: "rejected_score", Means: "the worse answer's score",
+		Others: []string{
+			"score_rejected", "rejected-rating", "rejected_rating", "rating_rejected", "rejected_reward",
+			"reward_rejected",
+		},
+		Is: (*source.Column).Number,
 	}
 )
 
@@ -64,31 +91,37 @@ var own = []string{"traj", "turns", "dpo_pairs", "replays"}
 // without a score: with one they are candidates.
 func recognize(h *source.Head) (r source.Reading) {
 	cols := h.Columns()
+	if conversations(h) {
+		r.Fit = source.Fits
+		return r
+	}
 	messages := cols.Find(messagesKey)
+	if messages.Column != nil && !speaks(h, messages.Key) {
+		messages = source.Choice{}
+	}
 	chosen, rejected := cols.Find(chosenKey), cols.Find(rejectedKey)
 	reward := cols.Find(rewardKey)
 	pairs := chosen.Column != nil && rejected.Column != nil
 	switch {
-	case pairs || messages.Column != nil && speaks(h, messages.Key):
+	case pairs:
 		r.Fit = source.Fits
+		takePairs(&r, h, chosen, rejected)
+		if messages.Column == nil {
+			return r
+		}
+	case messages.Column != nil:
+		r.Fit = source.Fits
+		if answered(cols, messages.Key, reward, h) {
+			return source.Reading{} // candidates whose prompts are messages
+		}
 	default:
 		for _, key := range own {
-			if cols.Of(key) != nil {
+			if c := cols.Of(key); c != nil && c.List() {
 				r.Fit = source.Fits
 				return r
 			}
 		}
-		return recognizeDemonstrations(cols)
-	}
-	if pairs {
-		r.Take(chosenKey, chosen)
-		r.Take(rejectedKey, rejected)
-		r.Take(promptKey, cols.Find(promptKey))
-		if messages.Column == nil {
-			return r
-		}
-	} else if answered(cols, messages.Key, reward, h) {
-		return source.Reading{} // candidates whose prompts are messages
+		return recognizeDemonstrations(h)
 	}
 	r.Take(messagesKey, messages)
 	r.Take(toolsKey, cols.Find(toolsKey))
@@ -99,6 +132,42 @@ func recognize(h *source.Head) (r source.Reading) {
 	return r
 }
 
+// takePairs notes the two sides of ready pairs, their scores and their prompt.
+func takePairs(r *source.Reading, h *source.Head, chosen, rejected source.Choice) {
+	cols := h.Columns()
+	r.Take(chosenKey, chosen)
+	r.Take(rejectedKey, rejected)
+	prompt := cols.Find(promptKey, chosen.Key, rejected.Key)
+	r.Take(promptKey, prompt)
+	better, worse := cols.Find(chosenScoreKey), cols.Find(rejectedScoreKey)
+	if better.Column != nil && worse.Column != nil {
+		r.Take(chosenScoreKey, better)
+		r.Take(rejectedScoreKey, worse)
+	}
+	splitTranscripts(r, h, chosen, rejected, prompt)
+}
+
+// splitTranscripts has the source split transcripts, where one of the columns holds nothing else.
+func splitTranscripts(r *source.Reading, h *source.Head, columns ...source.Choice) {
+	for _, c := range columns {
+		if c.Column != nil && c.Text() && h.Texts(c.Key, transcript.Is) {
+			r.Set("transcripts", "split")
+			r.Guessed = append(r.Guessed, fmt.Sprintf("%q holds transcripts, which are split into messages", c.Key))
+			return
+		}
+	}
+}
+
+// conversations says whether the entries are lists of messages.
+func conversations(h *source.Head) bool {
+	for _, e := range h.Entries {
+		if e.Kind() != json.Array || !isSpoken(e) {
+			return false
+		}
+	}
+	return len(h.Entries) > 0
+}
+
 // speaks says whether the lists under a key are of messages: an empty one may be.
 func speaks(h *source.Head, key string) bool {
 	for _, e := range h.Entries {
@@ -106,11 +175,19 @@ func speaks(h *source.Head, key string) bool {
 		if text, ok := v.Text(); ok {
 			v, _ = json.Parse([]byte(text), source.InTexts)
 		}
-		for m := range v.Elements() {
-			_, role := m.Get("role")
-			_, from := m.Get("from")
-			return role || from
+		if v.Kind() == json.Array && len(bytes.Trim(v, "[] \t\r\n")) > 0 {
+			return isSpoken(v)
 		}
+	}
+	return false
+}
+
+// isSpoken says whether a list begins with a message.
+func isSpoken(list json.Raw) bool {
+	for m := range list.Elements() {
+		_, role := m.Get("role")
+		_, from := m.Get("from")
+		return role || from
 	}
 	return false
 }
@@ -134,27 +211,51 @@ func answered(cols source.Columns, messages string, score source.Choice, h *sour
 	return true
 }
 
-func recognizeDemonstrations(cols source.Columns) (r source.Reading) {
-	score := cols.Find(source.Key{
-		Setting: "score_key", Default: "score", Others: source.ScoreNames(), Is: (*source.Column).Number,
-	})
+// recognizeDemonstrations knows entries that are a prompt and an answer, and those that are one text which tells of a
+// conversation.
+func recognizeDemonstrations(h *source.Head) (r source.Reading) {
+	cols := h.Columns()
+	score := cols.Find(rewardKey)
 	response := cols.Find(responseKey)
 	if score.Column != nil || response.Column == nil {
 		return r
 	}
 	prompt := cols.Find(promptKey, response.Key)
+	context := cols.Find(contextKey, keyOf(prompt), response.Key)
 	instruction, input := cols.Of("instruction"), cols.Of("input")
-	if instruction != nil && input != nil && response.Key != "input" {
+	if instruction != nil && input != nil && response.Key != "input" && !prompt.Given {
 		prompt = source.Choice{Column: instruction, Guessed: true}
-		r.Settings = map[string]string{"context_key": "input"}
-		r.Guessed = append(r.Guessed, `"input" is put below the instruction`)
+		context = source.Choice{Column: input, Guessed: true}
 	}
 	if prompt.Column == nil {
-		return source.Reading{}
+		return recognizeTexts(h, response)
 	}
 	r.Fit = source.Fits
 	r.Take(promptKey, prompt)
 	r.Take(responseKey, response)
+	if prompt.Guessed || context.Given { // what is called prompt is whole
+		r.Take(contextKey, context)
+	}
+	splitTranscripts(&r, h, prompt)
+	return r
+}
+
+func keyOf(c source.Choice) string {
+	if c.Column == nil {
+		return ""
+	}
+	return c.Key
+}
+
+// recognizeTexts knows entries that are one text which tells of a conversation.
+func recognizeTexts(h *source.Head, text source.Choice) (r source.Reading) {
+	if !text.Text() || !h.Texts(text.Key, transcript.Is) {
+		return r
+	}
+	r.Fit = source.Fits
+	r.Set("messages_key", text.Key)
+	r.Guessed = append(r.Guessed, fmt.Sprintf("the conversation is read from %q", text.Key))
+	splitTranscripts(&r, h, text)
 	return r
 }
 
@@ -163,7 +264,11 @@ var roles = map[string]string{
 	"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bing": "assistant", "bard": "assistant",
 	"ai": "assistant", "bot": "assistant", "model": "assistant", "function_call": "assistant", "tool_call": "assistant",
 	"observation": "tool", "function_response": "tool", "tool_response": "tool",
+	"prompter": "user", "claude": "assistant", "llm": "assistant",
 }
+
+// standard are the roles of the chat API, which some write in capitals.
+var standard = []string{"system", "developer", "user", "assistant", "tool", "function"}
 
 // asMessages makes messages of ShareGPT's {"from", "value"}. Other entries it leaves as they are.
 func asMessages(raw json.Raw) json.Raw {
@@ -197,7 +302,18 @@ func asMessage(m json.Raw) json.Raw {
 		keys = []string{"from", "value"}
 	}
 	name, isText := role.Text()
-	to, known := roles[strings.ToLower(name)]
+	lower := strings.ToLower(name)
+	to, known := roles[lower]
+	if !known && name != lower && slices.Contains(standard, lower) {
+		to, known = lower, true
+	}
+	if parts, ok := m.Get("parts"); ok && value == nil {
+		value, known = textParts(parts), true
+		keys[1] = "parts"
+		if to == "" {
+			to = lower
+		}
+	}
 	if !ok || !isText || keys[0] == "role" && !known {
 		return nil
 	}
@@ -220,6 +336,22 @@ func asMessage(m json.Raw) json.Raw {
 		}
 	}
 	return append(out, '}')
+}
+
+// textParts are Google's parts, {"text": ...}, as those of the chat API; others stay as they are.
+func textParts(parts json.Raw) json.Raw {
+	out := []byte{'['}
+	for p := range parts.Elements() {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		if text, ok := p.Get("text"); ok {
+			out = append(append(append(out, `{"type":"text","text":`...), text...), '}')
+		} else {
+			out = append(out, p...)
+		}
+	}
+	return append(out, ']')
 }
 
 // callsOf is the list of calls in the text of ShareGPT's function_call: an object {"name", "arguments"}, or several.

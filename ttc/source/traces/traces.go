@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/candidates"
+	"github.com/nat-go/nat-go/ttc/source/transcript"
 )
 
 // Source reads traces.
@@ -86,6 +87,7 @@ func readTools(ctx context.Context, path string) ([]chat.Tool, error) {
 }
 
 func (s *Source) begin(f *source.File) *json.Reader {
+	f.Within(s.cfg.EntriesKey)
 	s.entries = 0
 	return json.NewReader(f, json.Auto, json.Limits{Size: s.cfg.MaxExample, Objects: s.cfg.MaxObjects})
 }
@@ -222,6 +224,10 @@ func (s *Source) unreadOf(raw json.Raw) {
 // read fills an example from its entry. The error says for a person why it can't.
 func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 	cfg := &s.cfg
+	if raw.Kind() == json.Array {
+		ex.Tools, s.system = s.tools, ""
+		return s.finish(nil, ex, s.graph(raw, ex))
+	}
 	if raw.Kind() != json.Object {
 		return fmt.Errorf("the entry is %s, not an object", raw.Kind())
 	}
@@ -254,25 +260,60 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 			return fmt.Errorf("%s: %w", cfg.ToolsKey, err)
 		}
 	}
-	s.system, _ = get(cfg.SystemKey).Text()
+	s.system = systemText(get(cfg.SystemKey, "systemInstruction", "system_instruction"))
 	messages, prompt, response := get(cfg.MessagesKey, "traj", "turns"), get(cfg.PromptKey), get(cfg.ResponseKey)
 	s.unreadOf(raw)
 	switch {
 	case messages != nil:
-		err = s.graph(messages, ex)
+		return s.finish(get(cfg.FinishKey), ex, s.graph(s.told(messages), ex))
 	case get(cfg.PairsKey).Kind() == json.Array || get(cfg.ReplaysKey).Kind() == json.Array ||
 		get(cfg.AnswersKey).Kind() == json.Array || get(cfg.ChosenKey) != nil && get(cfg.RejectedKey) != nil:
 		ex.Fidelity = ttc.TextOnly
 		return nil
 	case prompt != nil && response != nil:
-		err = s.demonstration(prompt, get(cfg.ContextKey), response, ex)
-	default:
-		err = fmt.Errorf("the entry has no %s; its keys are: %s", cfg.MessagesKey, source.KeysOf(raw))
+		err = s.demonstration(s.told(prompt), get(cfg.ContextKey), response, ex)
+		return s.finish(get(cfg.FinishKey), ex, err)
 	}
+	return fmt.Errorf("the entry has no %s; its keys are: %s", cfg.MessagesKey, source.KeysOf(raw))
+}
+
+// told is a text as the messages that it tells of, where texts are transcripts.
+func (s *Source) told(raw json.Raw) json.Raw {
+	text, ok := raw.Text()
+	if !ok || s.cfg.Transcripts != "split" {
+		return raw
+	}
+	messages := transcript.Split(text)
+	if messages == nil {
+		return raw
+	}
+	out := []byte{'['}
+	for i, m := range messages {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(json.AppendString(append(out, `{"role":`...), m.Role), `,"content":`...)
+		out = append(json.AppendString(out, m.Text), '}')
+	}
+	return append(out, ']')
+}
+
+// systemText is the text of a system message that stands beside the conversation: a text, or Google's parts of one.
+func systemText(raw json.Raw) string {
+	if parts, ok := raw.Get("parts"); ok {
+		text, _ := chat.TextOfParts(textParts(parts))
+		return text
+	}
+	text, _ := raw.Text()
+	return text
+}
+
+// finish notes why the model stopped, and what the conversation can prove.
+func (s *Source) finish(reason json.Raw, ex *ttc.Example, err error) error {
 	if err != nil {
 		return err
 	}
-	if reason := get(cfg.FinishKey); reason.Kind() == json.String {
+	if reason.Kind() == json.String {
 		if n := lastAssistant(ex.Graph.Nodes); n >= 0 && ex.Graph.Nodes[n].FinishReason == "" {
 			ex.Graph.Nodes[n].FinishReason, _ = reason.Text()
 		}

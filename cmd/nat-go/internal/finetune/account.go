@@ -79,8 +79,8 @@ func (r *run) failure(seen *source.Stats) error {
 		return r.noData(seen)
 	}
 	if r.empty() {
-		return exit.Failedf("the data set is empty: none of the formats asked for can carry the %d records that were kept; %s says why",
-			r.made.Counts.Kept, r.plan.folder.Dropped())
+		return exit.Failedf("the data set is empty: none of the formats asked for can carry the %d records that were kept%s; %s says why",
+			r.made.Counts.Kept, r.books.first, r.plan.folder.Dropped())
 	}
 	return r.noBatches()
 }
@@ -120,9 +120,11 @@ func (r *run) noData(seen *source.Stats) error {
 		}
 	}
 	if c.Records == 0 {
-		return exit.Failedf("no trajectories collected: the builders made no record of %s; %s lists why", ledger.Quantity(c.Examples, unitExample), r.plan.folder.Dropped())
+		return exit.Failedf("no trajectories collected: the builders made no record of %s%s; %s lists why",
+			ledger.Quantity(c.Examples, unitExample), r.books.first, r.plan.folder.Dropped())
 	}
-	return exit.Failedf("no trajectories collected: nothing is left of %s; %s lists why", ledger.Quantity(c.Records, unitRecord), r.plan.folder.Dropped())
+	return exit.Failedf("no trajectories collected: nothing is left of %s%s; %s lists why",
+		ledger.Quantity(c.Records, unitRecord), r.books.first, r.plan.folder.Dropped())
 }
 
 // empty reports whether nothing was written of the records that were kept: no row in any format, and no batch.

@@ -2,6 +2,7 @@ package finetune
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"github.com/nat-go/nat-go/builders/sdpo"
 	"github.com/nat-go/nat-go/internal/durable"
@@ -28,6 +29,8 @@ type books struct {
 	more map[dropKind]*ledger.Drop
 	near map[string]*sdpo.NearMisses // by builder
 	err  error
+
+	first string // the first drop of which more is known than its reason, for a person
 
 	hide func(string) string // takes secrets out of a text that is listed
 }
@@ -102,6 +105,9 @@ func (b *books) list(d ledger.Drop) {
 	}
 	k := kindOf(&d)
 	b.seen[k]++
+	if b.first == "" && d.Detail != "" && d.Unit != unitPair {
+		b.first = fmt.Sprintf(" (the first: %s, %s)", d.Reason, b.hide(d.Detail))
+	}
 	if b.seen[k] <= listedDrops {
 		b.encode(&d)
 		return

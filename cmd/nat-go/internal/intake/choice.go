@@ -65,6 +65,8 @@ func (r *Report) choose() Choice {
 		c.Builders = []string{sftBuilder}
 		c.Why = "conversations to imitate"
 		switch {
+		case r.imitatesGood():
+			c.Why = "nothing can be compared, and every score is 0 or 1: what is labelled 1 is imitated"
 		case r.Candidates > 0:
 			c.Why = "no prompt has answers with different scores, so there is nothing to compare: the answers are imitated"
 		case r.Tasks > 0 && r.Scored > 0:
@@ -78,6 +80,9 @@ func (r *Report) choose() Choice {
 	}
 	return c
 }
+
+// imitatesGood says whether only what is labelled 1 is imitated.
+func (r *Report) imitatesGood() bool { return r.Labelled() && !r.Lower }
 
 // take takes the builders that a person named, as --builder takes them.
 func (r *Report) take(names []string) {

@@ -182,11 +182,20 @@ func choose(ctx context.Context, files []string, opt Options) (*detect.Found, er
 }
 
 func chooseOne(ctx context.Context, file, only string, given map[string]string) (*detect.Found, error) {
-	h, err := detect.ReadHead(ctx, file)
+	found, err := detect.Recognize(ctx, builtin.Sources(), only, file, given)
+	var unknown *detect.UnknownError
+	var ambiguous *detect.AmbiguousError
 	var syntax *source.Error
 	var large *json.SizeError
 	var asks *table.LimitError
 	switch {
+	case err == nil:
+		return found, nil
+	case errors.As(err, &unknown) && only != "" && len(given) == 0: // a person knows better
+		f, _ := builtin.Source(only)
+		return &detect.Found{Source: f}, nil
+	case errors.As(err, &unknown), errors.As(err, &ambiguous):
+		return nil, exit.With(exit.Usage, err)
 	case errors.Is(err, detect.ErrEmpty) && only == "":
 		return nil, exit.With(exit.Failed, err)
 	case (errors.Is(err, detect.ErrEmpty) || errors.As(err, &syntax)) && only != "": // the source says it, in the run
@@ -194,20 +203,8 @@ func chooseOne(ctx context.Context, file, only string, given map[string]string) 
 		return &detect.Found{Source: f, Reading: source.Reading{Settings: given}}, nil
 	case errors.As(err, &syntax) && syntax.Line > 0, errors.As(err, &large), errors.As(err, &asks):
 		return nil, exit.With(exit.Failed, err)
-	case err != nil:
-		return nil, exit.With(exit.Environment, err)
 	}
-	h.Given = given
-	found, err := detect.Choose(builtin.Sources(), only, h)
-	var unknown *detect.UnknownError
-	if errors.As(err, &unknown) && only != "" && len(given) == 0 { // a person knows better
-		f, _ := builtin.Source(only)
-		return &detect.Found{Source: f}, nil
-	}
-	if err != nil {
-		return nil, exit.With(exit.Usage, err)
-	}
-	return found, nil
+	return nil, exit.With(exit.Environment, err)
 }
 
 func said(f *detect.Found) string {

@@ -84,6 +84,9 @@ func (r *Report) builder(b *strings.Builder, typ string) {
 		if r.Scored > 0 || r.Candidates > 0 {
 			b.WriteString("    select: best              # the best n of each task or prompt; or all, or threshold\n")
 		}
+		if r.imitatesGood() {
+			b.WriteString("    min_score: 1              # what is labelled 0 is not imitated\n")
+		}
 		if r.ToolCalls > 0 {
 			b.WriteString("    skip_failed_calls: true   # leave out calls that failed; their turns are not imitated\n")
 		}

@@ -98,6 +98,9 @@ func settings(f sdk.Factory, r *Report) map[string]any {
 	if r.Lower {
 		all["score_direction"] = "lower"
 	}
+	if r.imitatesGood() {
+		all["min_score"] = 1
+	}
 	spec := schema.MustOf(f.Info().Config)
 	out := map[string]any{}
 	for _, field := range spec.Fields {

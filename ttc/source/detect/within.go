@@ -1,0 +1,82 @@
+package detect
+
+import (
+	"context"
+	"errors"
+
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// entriesKey is the setting of sources that read the entries of a list in one object.
+const entriesKey = "entries_key"
+
+// wrapping are the keys under which files that are one object keep their entries.
+var wrapping = []string{
+	"data", "rows", "examples", "items", "records", "entries", "samples", "results", "train", "dataset",
+	"conversations",
+}
+
+// Recognize tells how a file is read: by its entries or, where no source knows those, by those of a list that the file
+// is wrapped around. given are the settings that a person named, only the source that was asked for; empty: any.
+func Recognize(
+	ctx context.Context, all []source.Factory, only, path string, given map[string]string,
+) (*Found, error) {
+	if key := given[entriesKey]; key != "" {
+		return within(ctx, all, only, path, key, given)
+	}
+	h, err := ReadHead(ctx, path)
+	var found *Found
+	if err == nil {
+		h.Given = given
+		found, err = Choose(all, only, h)
+	}
+	var unknown *UnknownError
+	var large *json.SizeError
+	if !errors.As(err, &unknown) && !errors.As(err, &large) {
+		return found, err
+	}
+	for _, key := range wrapping {
+		if h != nil && !wraps(h, key) {
+			continue
+		}
+		if found, werr := within(ctx, all, only, path, key, given); werr == nil {
+			return found, nil
+		}
+	}
+	return nil, err
+}
+
+// wraps says whether an input is one object that has a list under a key.
+func wraps(h *source.Head, key string) bool {
+	if len(h.Entries) != 1 {
+		return false
+	}
+	list, _ := h.Entries[0].Get(key)
+	return list.Kind() == json.Array
+}
+
+// within recognises the entries of the list under a key.
+func within(
+	ctx context.Context, all []source.Factory, only, path, key string, given map[string]string,
+) (*Found, error) {
+	h, err := readHead(ctx, path, key)
+	if err != nil {
+		return nil, err
+	}
+	h.Given = given
+	var able []source.Factory
+	for _, f := range all {
+		if f.Wrapped {
+			able = append(able, f)
+		}
+	}
+	found, err := Choose(able, only, h)
+	if err != nil {
+		return nil, err
+	}
+	if found.Set(entriesKey, key); given[entriesKey] == "" {
+		found.Guessed = append(found.Guessed, "the entries are those of the list under \""+key+"\"")
+	}
+	return found, nil
+}

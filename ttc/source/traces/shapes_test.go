@@ -1,0 +1,128 @@
+package traces
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// TestShapes: what is read of entries in the shapes of others, as "role: text" for each message.
+func TestShapes(t *testing.T) {
+	split := func(c *Config) { c.Transcripts = "split" }
+	for name, c := range map[string]struct {
+		text string
+		set  func(*Config)
+		want []string
+	}{
+		"Anthropic's blocks": {
+			text: `{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": [
+				{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "So"},
+				{"type": "tool_use", "id": "1", "name": "f", "input": {"a": 1}}]},
+				{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": "no", "is_error": true},
+				{"type": "text", "text": "go on"}]}]}`,
+			want: []string{"user: q", `assistant: So (hm) f({"a": 1})`, "tool: no failed", "user: go on"},
+		},
+		"Google's parts": {
+			text: `{"systemInstruction": {"parts": [{"text": "s"}]}, "messages": [
+				{"role": "user", "parts": [{"text": "q"}]}, {"role": "model", "parts": [{"text": "a"}, {"text": "b"}]}]}`,
+			want: []string{"system: s", "user: q", "assistant: ab"},
+		},
+		"capitals": {
+			text: `{"messages": [{"from": "User", "value": "q"}, {"from": "CLAUDE", "value": "a"}]}`,
+			want: []string{"user: q", "assistant: a"},
+		},
+		"a list": {
+			text: `[[{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]]`,
+			want: []string{"user: q", "assistant: a"},
+		},
+		"a transcript": {
+			text: `{"messages": "Human: q\n\nAssistant: a"}`, set: split,
+			want: []string{"user: q", "assistant: a"},
+		},
+		"a wrapped list": {
+			text: `{"n": 1, "rows": [{"prompt": "q", "response": "a"}]}`,
+			set:  func(c *Config) { c.EntriesKey = "rows" },
+			want: []string{"user: q", "assistant: a"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, spoken(t, c.text, c.set)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestTranscribedPair: what both transcripts begin with is the prompt.
+func TestTranscribedPair(t *testing.T) {
+	src := open(t, `{"chosen": "\n\nHuman: q\n\nAssistant: a", "rejected": "\n\nHuman: q\n\nAssistant: b"}`,
+		func(c *Config) { c.Transcripts = "split" })
+	ex, _, err := src.Next(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range ex.Candidates {
+		got = append(got, c.Prompt.Messages[0].Role+": "+c.Prompt.Messages[0].Text+" -> "+c.Output)
+	}
+	if diff := cmp.Diff([]string{"user: q -> a", "user: q -> b"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func open(t *testing.T, text string, set func(*Config)) *Source {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "in.json")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var cfg Config
+	schema.Defaults(&cfg)
+	cfg.Path = []string{path}
+	if set != nil {
+		set(&cfg)
+	}
+	src, err := Open(context.Background(), cfg, source.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { src.Close() })
+	return src
+}
+
+// spoken are the messages of all examples.
+func spoken(t *testing.T, text string, set func(*Config)) (out []string) {
+	t.Helper()
+	src := open(t, text, set)
+	for {
+		ex, _, err := src.Next(context.Background())
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range ex.Graph.Nodes {
+			parts := []string{n.Message.Role + ": " + n.Message.Text}
+			if n.Message.Reasoning != "" {
+				parts = append(parts, "("+n.Message.Reasoning+")")
+			}
+			for _, call := range n.Message.ToolCalls {
+				parts = append(parts, call.Name+"("+call.Arguments+")")
+			}
+			if n.Error != nil && *n.Error {
+				parts = append(parts, "failed")
+			}
+			out = append(out, strings.Join(parts, " "))
+		}
+	}
+}
