@@ -68,7 +68,7 @@ func (r *Redactor) Example(ex *ttc.Example) {
 		if len(r.tools) != len(ex.Tools) || &r.tools[0] != &ex.Tools[0] {
 			r.tools, r.redacted = ex.Tools, slices.Clone(ex.Tools)
 			for i := range r.redacted {
-				r.redacted[i].Raw, _ = r.json(r.redacted[i].Raw)
+				r.tool(&r.redacted[i])
 			}
 		}
 		ex.Tools = r.redacted
@@ -80,6 +80,21 @@ func (r *Redactor) Example(ex *ttc.Example) {
 		r.known = nil
 	}
 }
+
+// tool redacts the definition of a tool. One with nothing in it is remembered: each session has its own copy.
+func (r *Redactor) tool(t *chat.Tool) {
+	hash := xxh3.Hash128Seed(t.Raw, toolSeed)
+	if _, ok := r.clean[hash]; ok {
+		return
+	}
+	out, changed := r.json(t.Raw)
+	if t.Raw = out; !changed && len(r.clean) < maxClean {
+		r.clean[hash] = struct{}{}
+	}
+}
+
+// toolSeed keeps the hashes of definitions apart from those of texts.
+const toolSeed = 1
 
 func (r *Redactor) nodes(ex *ttc.Example) {
 	for i := range ex.Graph.Nodes {

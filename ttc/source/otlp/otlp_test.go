@@ -636,12 +636,5 @@ func BenchmarkRead(b *testing.B) {
 			)
 		}
 	}
-	path := sessiontest.Write(b, b.TempDir(), "e.jsonl", out.String())
-	b.SetBytes(int64(out.Len()))
-	for b.Loop() {
-		r := sessiontest.Read(b, Factory(), path)
-		if r.Stats.Calls != 4000 {
-			b.Fatal(r.Stats)
-		}
-	}
+	sessiontest.Bench(b, Factory(), sessiontest.Write(b, b.TempDir(), "e.jsonl", out.String()), 4000)
 }

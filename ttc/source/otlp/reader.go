@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -171,6 +172,11 @@ func (r *reader) keep(kind byte, raw json.Raw, offset int64) {
 	r.err = r.store.Add(trace, r.scratch, offset)
 }
 
+// sessionKeys are the attributes that name a session, the most telling first.
+var sessionKeys = [...]string{
+	"gen_ai.conversation.id", "session.id", "traceloop.association.properties.session_id",
+}
+
 var marks = [][]byte{[]byte("gen_ai."), []byte("llm."), []byte("openinference."), []byte("traceloop.")}
 
 // tellsOfModels says whether an item has anything of the conventions that are read.
@@ -198,11 +204,17 @@ func appendPlace(b []byte, raw json.Raw) []byte {
 
 // sessionOf is the session that an item names.
 func sessionOf(raw json.Raw) string {
-	a := attributesOf(raw)
-	for _, key := range []string{
-		"gen_ai.conversation.id", "session.id", "traceloop.association.properties.session_id",
-	} {
-		if id := source.IDText(a[key]); id != "" {
+	list, _ := raw.Get("attributes")
+	var found [len(sessionKeys)]json.Raw
+	for e := range list.Elements() {
+		key, _ := e.Get("key")
+		if i := slices.IndexFunc(sessionKeys[:], key.Is); i >= 0 {
+			value, _ := e.Get("value")
+			found[i] = plain(nil, value, 0)
+		}
+	}
+	for _, v := range found {
+		if id := source.IDText(v); id != "" {
 			return session.ID(id)
 		}
 	}

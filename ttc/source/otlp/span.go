@@ -3,6 +3,7 @@ package otlp
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -111,14 +112,39 @@ func (s *span) objectsInTexts(most int64) (n int64) {
 }
 
 // attributesOf reads the attributes of an item.
-func attributesOf(raw json.Raw) attributes {
-	list, _ := raw.Get("attributes")
+func attributesOf(list json.Raw) attributes {
 	out := attributes{}
 	for e := range list.Elements() {
-		value, _ := e.Get("value")
-		out[session.Text(e, "key")] = plain(nil, value, 0)
+		var key string
+		var value json.Raw
+		for k, v := range e.Members() {
+			switch {
+			case k.Is("key"):
+				key, _ = v.Text()
+			case k.Is("value"):
+				value = v
+			}
+		}
+		out[key] = plain(nil, value, 0)
 	}
 	return out
+}
+
+// members are the values that an object has under some keys, found in one pass: spans are long, and each Get reads all
+// of one.
+func members(object json.Raw, keys ...string) map[string]json.Raw {
+	out := make(map[string]json.Raw, len(keys))
+	for k, v := range object.Members() {
+		if i := slices.IndexFunc(keys, k.Is); i >= 0 {
+			out[keys[i]] = v
+		}
+	}
+	return out
+}
+
+func textOf(v json.Raw) string {
+	s, _ := v.Text()
+	return s
 }
 
 // maxDepth is how deep values are followed.
@@ -181,9 +207,8 @@ func appendInt(b []byte, v json.Raw) []byte {
 }
 
 // nanoseconds is a time, which is a text in JSON.
-func nanoseconds(raw json.Raw, keys ...string) int64 {
-	for _, key := range keys {
-		v, _ := raw.Get(key)
+func nanoseconds(values ...json.Raw) int64 {
+	for _, v := range values {
 		n, ok := v.Int64()
 		if text, isText := v.Text(); isText {
 			var err error
@@ -199,33 +224,27 @@ func nanoseconds(raw json.Raw, keys ...string) int64 {
 
 // spanOf reads a kept span.
 func spanOf(kept session.Kept) *span {
-	raw := json.Raw(kept.JSON[1:])
+	m := members(json.Raw(kept.JSON[1:]), "spanId", "parentSpanId", "traceId", "startTimeUnixNano", "attributes",
+		"droppedAttributesCount", "status", "events")
 	s := &span{
-		id: hexID(
-			session.Text(raw, "spanId"),
-			spanBytes,
-		), parent: hexID(session.Text(raw, "parentSpanId"), spanBytes),
-		trace:      hexID(session.Text(raw, "traceId"), traceBytes),
-		start:      nanoseconds(raw, "startTimeUnixNano"),
-		attributes: attributesOf(raw), path: kept.Path, offset: kept.Offset,
+		id:     hexID(textOf(m["spanId"]), spanBytes),
+		parent: hexID(textOf(m["parentSpanId"]), spanBytes),
+		trace:  hexID(textOf(m["traceId"]), traceBytes),
+		start:  nanoseconds(m["startTimeUnixNano"]), attributes: attributesOf(m["attributes"]),
+		path: kept.Path, offset: kept.Offset,
 	}
-	if v, ok := raw.Get("droppedAttributesCount"); ok {
-		n, _ := v.Int64()
-		s.cut = n > 0
-	}
-	status, _ := raw.Get("status")
-	code, _ := status.Get("code")
-	n, _ := code.Int64()
-	s.failed = n == 2 || code.Is("STATUS_CODE_ERROR")
-	s.status = session.Text(status, "message")
-	list, _ := raw.Get("events")
+	cut, _ := m["droppedAttributesCount"].Int64()
+	s.cut = cut > 0
+	status := members(m["status"], "code", "message")
+	code, _ := status["code"].Int64()
+	s.failed = code == 2 || status["code"].Is("STATUS_CODE_ERROR")
+	s.status = textOf(status["message"])
 	place := int64(0)
-	for e := range list.Elements() {
+	for e := range m["events"].Elements() {
+		of := members(e, "name", "timeUnixNano", "attributes")
 		ev := event{
-			name: session.Text(
-				e,
-				"name",
-			), at: nanoseconds(e, "timeUnixNano"), place: place, attributes: attributesOf(e),
+			name: textOf(of["name"]), at: nanoseconds(of["timeUnixNano"]), place: place,
+			attributes: attributesOf(of["attributes"]),
 		}
 		ev.body = ev.attributes.structured("gen_ai.event.content")
 		s.events = append(s.events, ev)
@@ -236,11 +255,11 @@ func spanOf(kept session.Kept) *span {
 
 // eventOf reads a kept log record. It returns the span that it is of, too.
 func eventOf(kept session.Kept) (ev event, trace, of string) {
-	raw := json.Raw(kept.JSON[1:])
-	body, _ := raw.Get("body")
+	m := members(json.Raw(kept.JSON[1:]), "traceId", "spanId", "eventName", "timeUnixNano", "observedTimeUnixNano",
+		"attributes", "body")
 	ev = event{
-		name: session.Text(raw, "eventName"), at: nanoseconds(raw, "timeUnixNano", "observedTimeUnixNano"),
-		place: kept.Offset, attributes: attributesOf(raw), body: plain(nil, body, 0),
+		name: textOf(m["eventName"]), at: nanoseconds(m["timeUnixNano"], m["observedTimeUnixNano"]),
+		place: kept.Offset, attributes: attributesOf(m["attributes"]), body: plain(nil, m["body"], 0),
 	}
 	if ev.name == "" {
 		ev.name = ev.attributes.text("event.name")
@@ -250,5 +269,5 @@ func eventOf(kept session.Kept) (ev event, trace, of string) {
 			ev.body = parsed
 		}
 	}
-	return ev, hexID(session.Text(raw, "traceId"), traceBytes), hexID(session.Text(raw, "spanId"), spanBytes)
+	return ev, hexID(textOf(m["traceId"]), traceBytes), hexID(textOf(m["spanId"]), spanBytes)
 }
