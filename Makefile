@@ -7,13 +7,15 @@ TAGS      := tokenizers
 LIBDIR     = $(shell sh collator/tokenizer/lib.sh 2>/dev/null | tail -n 1)
 WITH_LIB   = CGO_LDFLAGS="-L$(LIBDIR) $$CGO_LDFLAGS"
 FUZZTIME  ?= 10s
+# What wheel and release are for: amd64 or arm64.
+ARCH      ?= amd64
 LINT_VERSION := v2.15.0
 VALE_VERSION := v3.21.0
 # The pages for users: their words are checked.
 PAGES      = README.md CONTRIBUTING.md $(shell find builders collator configs examples kernels plugins ttc/ledger -name '*.md' \
 	-not -path '*/testdata/*' -not -path '*/.venv/*' -not -path '*/out/*')
 
-.PHONY: help demo test build wheel release lib lint words gen bench fuzz verify verify-full clean
+.PHONY: help demo test build wheel release image portable lib lint words gen bench fuzz verify verify-full clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -27,16 +29,19 @@ test: lib ## set up, then run all tests
 build: lib ## build bin/nat-go
 	$(WITH_LIB) $(GO) build -tags $(TAGS) -o bin/nat-go ./cmd/nat-go
 
-wheel: bin/portable/nat-go ## write the Python wheel to dist, for every Linux with glibc 2.17 or newer
-	@rm -f dist/nat_go-*.whl
-	$(GO) run ./cmd/dist wheel
+wheel: portable ## write the Python wheel to dist, for every Linux with glibc 2.17 or newer; ARCH=arm64: the other one
+	@rm -f dist/nat_go-*_$(if $(filter arm64,$(ARCH)),aarch64,x86_64).whl
+	$(GO) run ./cmd/dist -binary bin/portable/$(ARCH)/nat-go wheel
 
-release: bin/portable/nat-go ## write an archive of the same program to dist
-	$(GO) run ./cmd/dist archive
+release: portable ## write an archive of the same program to dist
+	$(GO) run ./cmd/dist -binary bin/portable/$(ARCH)/nat-go archive
 
-.PHONY: bin/portable/nat-go
-bin/portable/nat-go:
-	.ci/portable
+image: portable ## write a container image of the same program to dist, for docker load and registries
+	@rm -f dist/*.oci.tar
+	$(GO) run ./cmd/dist -binary bin/portable/$(ARCH)/nat-go image
+
+portable:
+	.ci/portable $(ARCH)
 
 lib: ## fetch or build libtokenizers, once
 	@sh collator/tokenizer/lib.sh >/dev/null

@@ -31,9 +31,9 @@ const uplotDir = "cmd/nat-go/internal/view/page/vendor/uplot"
 // crate is an entry of a Cargo.lock.
 var crate = regexp.MustCompile(`(?m)^\[\[package\]\]\nname = "([^"]+)"\nversion = "([^"]+)"$`)
 
-// bill lists what is in the binary: Go's library, the modules it was linked of, the tokenizer library's crates, and
-// what the pages of nat-go view use.
-func (b *build) bill() ([]byte, error) {
+// bill lists what is in the binary: Go's library, the modules it was linked from, the tokenizer library's crates, and
+// what the pages of nat-go view use; then what is packed beside it.
+func (b *build) bill(beside ...component) ([]byte, error) {
 	self := b.info.Main
 	golang := strings.TrimPrefix(b.info.GoVersion, "go")
 	parts := []component{{"library", "stdlib", golang, "pkg:golang/stdlib@" + golang}}
@@ -47,7 +47,7 @@ func (b *build) bill() ([]byte, error) {
 		name, version := string(m[1]), string(m[2])
 		parts = append(parts, component{"library", name, version, "pkg:cargo/" + name + "@" + version})
 	}
-	parts = append(parts, uplot)
+	parts = append(append(parts, uplot), beside...)
 	return json.MarshalIndent(map[string]any{
 		"$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json", "bomFormat": "CycloneDX", "specVersion": "1.6",
 		"metadata": map[string]any{"component": component{
@@ -57,8 +57,8 @@ func (b *build) bill() ([]byte, error) {
 	}, "", "  ")
 }
 
-// moduleLicences are those of Go, of the modules that a binary was linked of, and of what its pages use, from their own
-// folders.
+// moduleLicences are those of Go, of the modules that a binary was linked from, and of what its pages use, read from
+// their own folders.
 func moduleLicences(root string, info *buildinfo.BuildInfo) (text []byte, err error) {
 	goroot, err := command(root, "env", "GOROOT")
 	if err != nil {

@@ -69,11 +69,15 @@ func TestSameBytes(t *testing.T) {
 	for _, name := range []string{"__init__.py", "py.typed", "inner/more.py"} {
 		write(t, filepath.Join(root, "plugins/python/natgo", name), []byte(name))
 	}
+	certificates := filepath.Join(root, "certificates")
+	write(t, certificates, []byte("of somebody"))
 	var seen [2]map[string][]byte
 	for i := range seen {
 		out := t.TempDir()
 		var stdout bytes.Buffer
-		args := []string{"-binary", binary, "-root", root, "-out", out, "wheel", "archive"}
+		args := []string{
+			"-binary", binary, "-root", root, "-out", out, "-certificates", certificates, "wheel", "archive", "image",
+		}
 		if err := run(args, &stdout); err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +91,7 @@ func TestSameBytes(t *testing.T) {
 		}
 		write(t, filepath.Join(root, "plugins/python/natgo/__pycache__/x.cpython-311.pyc"), []byte("x"))
 	}
-	if len(seen[0]) != 2 {
+	if len(seen[0]) != 3 {
 		t.Fatalf("%d files were written", len(seen[0]))
 	}
 	for name, data := range seen[0] {
@@ -112,7 +116,7 @@ func write(t *testing.T, path string, data []byte) {
 
 func TestRefused(t *testing.T) {
 	err := run([]string{"-binary", program(t), "-root", "../..", "-out", t.TempDir(), "snap"}, os.Stderr)
-	if err == nil || !strings.Contains(err.Error(), "neither wheel nor archive") {
+	if err == nil || !strings.Contains(err.Error(), "none of wheel, archive and image") {
 		t.Errorf("snap: %v", err)
 	}
 	if _, err := needs([]byte("text")); err == nil {

@@ -30,6 +30,7 @@ type build struct {
 	licence  []byte // nat-go's own
 	licences []byte // those of everything else in the binary
 	crates   []byte // the lock file of the tokenizer library
+	system   system
 }
 
 // file is a file of a wheel or an archive.
@@ -37,6 +38,7 @@ type file struct {
 	name    string
 	data    []byte
 	program bool
+	open    bool // a folder that everybody can write to
 }
 
 // age is the time of every file that is packed: the first that a zip can say.
@@ -44,9 +46,14 @@ var age = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func run(args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("dist", flag.ContinueOnError)
-	binary := flags.String("binary", "bin/portable/nat-go", "the built program; LICENSES of what is not Go lies beside it")
+	binary := flags.String("binary", "bin/portable/amd64/nat-go", "the built program; LICENSES of what is not Go lies beside it")
 	root := flags.String("root", ".", "root of the checkout")
 	out := flags.String("out", "dist", "folder to write to")
+	var from system
+	flags.StringVar(&from.glibcLicence, "glibc-licence", "/usr/share/doc/libc6/copyright",
+		"for an image: the licence of glibc")
+	flags.StringVar(&from.certificates, "certificates", "/etc/ssl/certs/ca-certificates.crt",
+		"for an image: certificates of the authorities that are trusted")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -54,6 +61,7 @@ func run(args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
+	b.system = from
 	if err := os.MkdirAll(*out, 0o755); err != nil {
 		return err
 	}
@@ -65,8 +73,10 @@ func run(args []string, stdout io.Writer) error {
 			name, err = b.wheel(&packed)
 		case "archive":
 			name, err = b.archive(&packed)
+		case "image":
+			name, err = b.image(&packed)
 		default:
-			err = fmt.Errorf("%q is neither wheel nor archive", what)
+			err = fmt.Errorf("%q is none of wheel, archive and image", what)
 		}
 		if err != nil {
 			return err

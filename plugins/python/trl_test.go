@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/nat-go/nat-go/builders"
@@ -22,7 +23,7 @@ import (
 
 // TestTRL: TRL's losses are over exactly the tokens of the files, which tests/trl/test_exact.py reads from the
 // gradients. The rows are conversations with tools and reasoning on four templates, 6 pairs and 6 demonstrations of
-// each; NATGO_LONG=1 takes 50 of each, one with a result of 800 words.
+// each; NATGO_LONG=1 takes 26 of each, 208 rows, and the last of them has a tool result of 20,000 tokens.
 func TestTRL(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: training takes a minute; run without -short")
@@ -30,7 +31,7 @@ func TestTRL(t *testing.T) {
 	python := pythontest.TRL(t)
 	count, long := "6", "0"
 	if os.Getenv("NATGO_LONG") != "" {
-		count, long = "50", "800"
+		count, long = "26", "4800"
 	}
 	work := t.TempDir()
 	env := append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=.", "OMP_NUM_THREADS=1", "HF_HUB_OFFLINE=1",
@@ -88,6 +89,24 @@ func TestTRL(t *testing.T) {
 		})
 	}
 	say("-m", "unittest", "-v", "tests/trl/test_exact.py")
+}
+
+// TestTorch runs those of the tests that need torch: tensors, and a DataLoader with and without workers, forked and
+// spawned.
+func TestTorch(t *testing.T) {
+	python := pythontest.TRL(t)
+	cmd := exec.Command(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "torch", "tests",
+		"--ignore=tests/trl")
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=.", "HF_HOME="+t.TempDir(),
+		"NATGO_TEST_BATCHES="+writeBatches(t), "NATGO_TEST_PROGRAM="+program(t))
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(out), "skipped") {
+		t.Error("a test was skipped")
+	}
 }
 
 // made are the records of what made.py wrote: a preference of each pair, a demonstration of each trace.

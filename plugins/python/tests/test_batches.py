@@ -86,6 +86,7 @@ def test_without_numpy_values_are_memoryviews():
     assert json.loads(got) == natgo.load(BATCHES, "dpo")[0]["chosen_input_ids"].tolist()
 
 
+@pytest.mark.torch
 def test_torch_shares_the_memory():
     torch = pytest.importorskip("torch")
     batch = natgo.load(BATCHES, "dpo")[0]
@@ -135,6 +136,7 @@ def test_the_state_of_other_batches_is_refused():
         natgo.load(BATCHES, "sft", epoch=1).stream().load_state_dict(state)
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("context", ["fork", "spawn"])
 def test_workers_give_the_same_and_can_be_stopped(context):
     pytest.importorskip("torch")

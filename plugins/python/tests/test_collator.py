@@ -401,7 +401,8 @@ def test_threads_share_it():
             same(batch, want)
 
 
-@pytest.mark.parametrize("workers, method", [(0, None), (2, "fork"), (2, "spawn")])
+@pytest.mark.torch
+@pytest.mark.parametrize("workers, method", [(0, None), (4, "fork"), (4, "spawn")])
 def test_data_loader(workers, method):
     torch = pytest.importorskip("torch")
     from torch.utils.data import DataLoader

@@ -176,6 +176,7 @@ def test_hints(batches):
     assert (found.pair, found.token, found.id) == (2, batch["pair_student_pos"][2] + 1, batch["pair_target_id"][2])
 
 
+@pytest.mark.torch
 def test_torch(batches):
     torch = pytest.importorskip("torch")
     batch = {name: torch.from_numpy(x.copy()) for name, x in batches["sft"].items()}
