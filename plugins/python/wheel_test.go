@@ -203,6 +203,23 @@ print(rows, stream.state_dict()["next"], batches[0]["row_weight"][0], "torch" in
 	}
 }
 
+// TestPipx: pipx makes a command of the wheel, in an environment of its own.
+func TestPipx(t *testing.T) {
+	path := wheel(t)
+	python := pythontest.Need(t, "python", "import pipx", "the wheel was not installed by pipx")
+	work := t.TempDir()
+	cmd := exec.Command(python, "-m", "pipx", "install", path)
+	cmd.Env = append(os.Environ(), "PIPX_HOME="+filepath.Join(work, "home"), "PIPX_BIN_DIR="+filepath.Join(work, "bin"),
+		"PIPX_MAN_DIR="+filepath.Join(work, "man"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := exec.Command(filepath.Join(work, "bin", "nat-go"), "--version").CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), "nat-go ") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // firstMinute is the first of README's starts.
 func firstMinute(t *testing.T, say func(program string, args ...string) string) {
 	t.Helper()
