@@ -81,41 +81,44 @@ func (s *script) check(t *testing.T) (*Report, error) {
 	return Check(file, logits, Options{}, 1e-4)
 }
 
+// mistakes are those of a script, with what a check says of them.
+var mistakes = map[string]struct {
+	spoil func(*script)
+	want  []Difference // without numbers
+	cause string
+}{
+	"a right script": {spoil: func(*script) {}},
+	"a token too many": {
+		spoil: func(s *script) { s.terms[untrained] = s.term(untrained, untrained-1) },
+		want: []Difference{{
+			Term: "token_losses", Token: untrained, Why: "the script trains the token, the batch leaves it out",
+		}},
+	},
+	"a token too few": {
+		spoil: func(s *script) { s.terms[scriptTokens+2] = 0 },
+		want: []Difference{{
+			Term: "token_losses", Row: 1, Token: 2, Why: "the batch trains the token, the script leaves it out",
+		}},
+	},
+	"one wrong term": {
+		spoil: func(s *script) { s.terms[1] += 0.01 },
+		want:  []Difference{{Term: "token_losses", Token: 1, Why: "the term is another"}},
+	},
+	"not shifted": {
+		spoil: func(s *script) {
+			for i := range s.terms {
+				if s.labels[i] >= 0 {
+					s.terms[i] = s.term(i, i)
+				}
+			}
+		},
+		cause: "the logits are not shifted",
+	},
+}
+
 // A check finds each mistake at its token, and says what would explain it.
 func TestCheck(t *testing.T) {
-	for name, c := range map[string]struct {
-		spoil func(*script)
-		want  []Difference // without numbers
-		cause string
-	}{
-		"a right script": {spoil: func(*script) {}},
-		"a token too many": {
-			spoil: func(s *script) { s.terms[untrained] = s.term(untrained, untrained-1) },
-			want: []Difference{{
-				Term: "token_losses", Token: untrained, Why: "the script trains the token, the batch leaves it out",
-			}},
-		},
-		"a token too few": {
-			spoil: func(s *script) { s.terms[scriptTokens+2] = 0 },
-			want: []Difference{{
-				Term: "token_losses", Row: 1, Token: 2, Why: "the batch trains the token, the script leaves it out",
-			}},
-		},
-		"one wrong term": {
-			spoil: func(s *script) { s.terms[1] += 0.01 },
-			want:  []Difference{{Term: "token_losses", Token: 1, Why: "the term is another"}},
-		},
-		"not shifted": {
-			spoil: func(s *script) {
-				for i := range s.terms {
-					if s.labels[i] >= 0 {
-						s.terms[i] = s.term(i, i)
-					}
-				}
-			},
-			cause: "the logits are not shifted",
-		},
-	} {
+	for name, c := range mistakes {
 		t.Run(name, func(t *testing.T) {
 			s := newScript()
 			c.spoil(s)

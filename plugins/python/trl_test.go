@@ -55,18 +55,7 @@ func TestTRL(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(work, name)
-			if err := os.CopyFS(filepath.Join(dir, "model"), os.DirFS(own)); err != nil {
-				t.Fatal(err)
-			}
-			if template != "" {
-				text, err := os.ReadFile(template)
-				if err == nil {
-					err = os.WriteFile(filepath.Join(dir, "model", "chat_template.jinja"), text, 0o600)
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
+			copyModel(t, own, filepath.Join(dir, "model"), template)
 			items := made(t, work)
 			collate(t, dir, "run", nil, items)
 			if name != "chatml" {
@@ -89,6 +78,24 @@ func TestTRL(t *testing.T) {
 		})
 	}
 	say("-m", "unittest", "-v", "tests/trl/test_exact.py")
+}
+
+// copyModel copies a model's folder, with another chat template where one is named.
+func copyModel(t *testing.T, from, to, template string) {
+	t.Helper()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	if template == "" {
+		return
+	}
+	text, err := os.ReadFile(template)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(to, "chat_template.jinja"), text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestTorch runs those of the tests that need torch: tensors, and a DataLoader with and without workers, forked and

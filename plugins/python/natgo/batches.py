@@ -1,4 +1,4 @@
-"""Token batches of a run: random access, ranks, and a stream that can be stopped and gone on with."""
+"""Token batches of a run: random access, ranks, and a stream that can be stopped and resumed."""
 
 import hashlib
 import json
@@ -81,7 +81,7 @@ class BatchSet(Sequence[Batch]):
         return batch.torch() if self._torch else batch
 
     def rank(self, rank: int, world: int) -> "BatchSet":
-        """What one of `world` processes trains on: every `world`-th batch, from the `rank`-th on (counted from 0).
+        """The batches that one of `world` processes trains on: every `world`-th, starting with number `rank` (counted from 0).
 
         The ranks joined in turn are exactly this set. Where its length is not a multiple of `world`, the last ranks have one batch
         less; take `natgo.load(...)[: len(s) // world * world]` first where every rank needs the same number.
@@ -101,7 +101,7 @@ class BatchSet(Sequence[Batch]):
         return Stream(self, num_workers, context)
 
     def fingerprint(self) -> str:
-        """Names the batches and their order, whatever folder they lie in."""
+        """Identifies the batches and their order, whichever folder they are in."""
         digest = hashlib.sha256()
         for at in self._order:
             line = self._lines[at]
@@ -130,7 +130,7 @@ class BatchSet(Sequence[Batch]):
 
 
 class Stream:
-    """Iterates a `BatchSet` once, and can be stopped and gone on with, exact to the batch.
+    """Iterates over a `BatchSet` once, and can be stopped and resumed at exactly the same batch.
 
     `state_dict()` counts the batches that the caller was given, not those that workers have read ahead. With
     `num_workers` above 0 batches are read by a `torch.utils.data.DataLoader` in worker processes, started by `context` (`fork`,
@@ -172,7 +172,7 @@ class Stream:
 
 
 def _copied(batch: Batch) -> Batch:
-    """A mapping can't be sent from worker to trainer; the tensors' bytes are."""
+    """A mapping can't be sent from a worker to the trainer, so the tensors' bytes are."""
     if any(isinstance(x, memoryview) for x in batch.values()):
         raise BatchError("worker processes need numpy, or torch=True")
     return Batch({name: x.clone() if hasattr(x, "clone") else x.copy() for name, x in batch.items()}, batch.line)

@@ -1,4 +1,4 @@
-"""Token batches of traces, made while a training loop waits: online RL and distillation, new rollouts every step."""
+"""Token batches made from traces while a training loop waits, for online RL and distillation with new rollouts at every step."""
 
 import json
 import os
@@ -16,10 +16,10 @@ Hints = Callable[[Optional[str], Any], Optional[str]]
 _CHANNELS = ("rl", "sdpo", "dpo", "sft")
 _NAMES = ("nat_go", "composer")
 
-# What `hints` answers travels with the error; the builder takes it from there.
+# What `hints` returns travels with the error, where the builder finds it.
 _HINT = "{% if error_meta and error_meta.hint %}{{ error_meta.hint }}{% endif %}"
 
-# With `hints` the errors are those that the traces tell of: they are what it is asked about.
+# With `hints`, the errors are those that the traces report: `hints` is asked about each of them.
 _TOLD = {"results": ["flag"], "silence": ["result_flag"], "calls": []}
 
 # What the reference collator makes of traces: text is a rollout, one row per site, masks of 1 and -100.
@@ -39,7 +39,7 @@ class Collated(Dict[str, Any]):
     """
 
     books: List[Dict[str, Any]]
-    """The accounts, {stage, unit, in, out, dropped: {reason: count}}: in is out and all that was dropped."""
+    """The accounts, {stage, unit, in, out, dropped: {reason: count}}: in is the sum of out and all that was dropped."""
     drops: List[Dict[str, Any]]
     """The first of what was dropped: reason, unit, example, detail."""
     channels: List[Dict[str, Any]]
@@ -47,7 +47,7 @@ class Collated(Dict[str, Any]):
 
     @property
     def dropped(self) -> Dict[str, int]:
-        """How often something was dropped for which reason; `nat-go explain REASON` says more."""
+        """How many were dropped, by reason; `nat-go explain REASON` says more."""
         out: Dict[str, int] = {}
         for account in self.books:
             for reason, n in account.get("dropped", {}).items():
@@ -194,7 +194,7 @@ class Collator:
             raise
 
     def _hinted(self, trace: Trace, number: int) -> Trace:
-        """The trace with the hint of each error beside it."""
+        """The trace, with a hint beside each error."""
         assert self._hints is not None
         for key in ("messages", "traj", "turns"):
             turns = trace.get(key) if isinstance(trace, Mapping) else None
@@ -215,7 +215,7 @@ class Collator:
 
     @property
     def pid(self) -> Optional[int]:
-        """The process id of the nat-go that works for this process; None while there is none."""
+        """The id of the nat-go process that serves this one; None while there is none."""
         return self._process.pid if self._process is not None else None
 
     def close(self) -> None:
@@ -239,7 +239,7 @@ def _remove(folder: str, owner: int) -> None:
 
 
 def _plain(x: Any) -> Any:
-    """Arrays, tensors and their numbers as JSON has them."""
+    """Converts arrays, tensors and their scalars to what JSON has."""
     if hasattr(x, "tolist"):
         return x.tolist()
     if isinstance(x, Mapping):

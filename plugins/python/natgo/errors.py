@@ -1,18 +1,18 @@
-"""What goes wrong with a run's files, and with the process that collates traces."""
+"""Errors in a run's files, and errors of the process that collates traces."""
 
 from typing import Any, Dict, Type
 
 
 class NatgoError(Exception):
-    """The base of every error that natgo raises itself."""
+    """The base class of all errors that natgo itself raises."""
 
 
 class BatchError(NatgoError):
-    """A batch file or the index is missing, damaged or not of the format; the message names file and place."""
+    """A batch file or the index is missing, damaged or in another format; the message names the file and the place."""
 
 
 class RowsError(NatgoError):
-    """A run has no such rows, or they are damaged; the message names file and place."""
+    """A run has no such rows, or they are damaged; the message names the file and the place."""
 
 
 class TamperedError(BatchError, RowsError):
@@ -20,11 +20,11 @@ class TamperedError(BatchError, RowsError):
 
 
 class CollatorError(NatgoError):
-    """The base of what goes wrong when traces are collated; each subclass says what to do with the call."""
+    """The base class of errors in collating traces; each subclass says what can be done about the call."""
 
 
 class SettingsError(CollatorError):
-    """The collator's settings are wrong; `where` is the setting. Every call fails until it is made with others."""
+    """The collator's settings are wrong; `where` names the setting. Every call fails until they are changed."""
 
     def __init__(self, message: str, where: str = ""):
         super().__init__(f"{where}: {message}" if where else message)
@@ -49,15 +49,15 @@ class RequestError(CollatorError):
 
 
 class DeadlineError(CollatorError, TimeoutError):
-    """There was no answer in time. The process was ended; the next call starts another."""
+    """There was no answer in time. The process was stopped; the next call starts another."""
 
 
 class ProcessError(CollatorError):
-    """The process can't be started, or ended on each try; the message has what it said."""
+    """The process can't be started, or ended at every try; the message has its last output."""
 
 
 class DroppedError(CollatorError):
-    """With `strict=True`: something was left out of a batch. `dropped` is how often for which reason."""
+    """With `strict=True`: something was left out of a batch. `dropped` counts it by reason."""
 
     def __init__(self, message: str, dropped: Dict[str, int]):
         super().__init__(message)

@@ -15,12 +15,12 @@ _SHARED = "/dev/shm"
 
 
 class CheckError(NatgoError):
-    """The check can't be made: a tensor is missing or of the wrong shape, or nat-go failed; the message says which."""
+    """The check can't be made: a tensor is missing or has the wrong shape, or nat-go failed; the message says which."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A term that the script has otherwise."""
+    """A term whose value in the script is not ours."""
 
     term: str
     row: int
@@ -43,7 +43,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Report:
-    """What a check found; printed, it says so in words."""
+    """What a check found; `print` shows it in words."""
 
     channel: str
     compared: List[str]

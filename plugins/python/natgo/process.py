@@ -1,4 +1,4 @@
-"""A nat-go process that answers frames over pipes. It belongs to the process that started it, and to no forked child."""
+"""A nat-go process that answers frames over pipes. It belongs to the process that started it, never to a forked child."""
 
 import json
 import os
@@ -16,7 +16,7 @@ _SAID_BYTES = 2000  # of what the process says on standard error, kept for messa
 
 
 class Ended(Exception):
-    """The process is gone, or what it writes makes no sense; the message says which."""
+    """The process has ended, or what it writes makes no sense; the message says which."""
 
 
 class Late(Exception):
@@ -53,7 +53,7 @@ class Process:
         return self._owner == os.getpid()
 
     def ask(self, frame: bytes, seconds: float) -> Tuple[Dict[str, Any], bytearray]:
-        """Sends a frame and returns head and body of the answer. After any error it is of no more use: `close` it."""
+        """Sends a frame and returns the head and body of the answer. After an error the process can no longer be used: `close` it."""
         until = time.monotonic() + seconds
         self._write(struct.pack("<I", len(frame)) + frame, until)
         head, body = struct.unpack("<IQ", self._read(12, until))
@@ -129,7 +129,7 @@ _all: "weakref.WeakSet[Process]" = weakref.WeakSet()
 
 
 def _forked() -> None:
-    """In a forked child: the parent's pipes are closed, or its processes would outlive it."""
+    """Closes the parent's pipes in a forked child: otherwise the parent's processes would outlive it."""
     for process in list(_all):
         process.close()
 
@@ -138,7 +138,7 @@ os.register_at_fork(after_in_child=_forked)
 
 
 class Supervised:
-    """A process that is started when it is first needed, in each process that needs it, and again when it ended.
+    """A process that is started when it is first needed, in each process that needs it, and again if it has ended.
 
     `settings` is its first frame. The answers to the same frame are the same, so a call whose process ended is tried again.
     """
@@ -154,7 +154,7 @@ class Supervised:
         self.starts = 0
 
     def ask(self, frame: bytes, seconds: float) -> Tuple[Dict[str, Any], bytearray]:
-        """Raises `Ended` where every try ended, `Late` where time is up, and `Refused` for an answer that is an error."""
+        """Raises `Ended` if every try ended early, `Late` if time runs out, and `Refused` if the answer is an error."""
         if self._owner != os.getpid():  # a lock that another thread of the parent held would never be free
             self._owner, self._lock, self._process = os.getpid(), threading.Lock(), None
         with self._lock:
@@ -186,7 +186,7 @@ class Supervised:
 
     @property
     def pid(self) -> Optional[int]:
-        """Of the process that runs for this one; None while there is none."""
+        """The id of the process that runs for this one; None while there is none."""
         return self._process.pid if self._process is not None and self._process.mine else None
 
     def _close(self) -> None:

@@ -46,7 +46,7 @@ def as_torch(x: Any) -> Any:
 
 
 def map_tensors(path: str) -> Tuple[Dict[str, Any], mmap.mmap]:
-    """The tensors of a file by name, and the mapping that they are views of.
+    """The tensors of a file by name, and the mapping that they are views into.
 
     The mapping is private: writing to a tensor changes neither the file nor what others see of it.
     """
@@ -59,7 +59,7 @@ def map_tensors(path: str) -> Tuple[Dict[str, Any], mmap.mmap]:
 
 
 def read_tensors(path: str, data: Buffer) -> Dict[str, Any]:
-    """The tensors of a safetensors file that is at hand, as views of it; path is what errors call it."""
+    """The tensors of a safetensors file in memory, as views of it; errors call it path."""
     size = len(data)
     if size < 8:
         raise BatchError(f"{path}: is {size} bytes long, too short for a safetensors file")

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 Path = Union[str, "os.PathLike[str]"]
-# What has no shape of its own: tools are described, and called, with whatever keys they have. As a struct each would
-# get the keys of all, with None for a value.
+# Columns without a fixed shape: tools are described, and called, with any keys. In a struct, each row would get the keys of
+# all rows, with None as the value.
 _FREE = ("arguments", "parameters", "tools")
 
 
@@ -34,7 +34,7 @@ def rows(run: Path, format: str, split: str = "train", *, kind: str = "", verify
     if path.endswith(".parquet"):
         return datasets.Dataset.from_parquet(path)
     features = datasets.Features({name: _feature(name, shape) for name, shape in _shape(path).items()})
-    # What was made of the same bytes before is taken from the cache of datasets.
+    # If the same bytes were read before, the rows come from the cache of datasets.
     return datasets.Dataset.from_generator(_read, features=features, gen_kwargs={"path": path}, fingerprint=digest)
 
 
