@@ -95,7 +95,7 @@ func show(tab *browsertest.Tab, hash string) {
 	text, _ := json.Marshal(hash)
 	browsertest.Eval[any](tab, "location.hash = "+string(text)+"; 0")
 	tab.Await("document.getElementById('main').dataset.shown === " + string(text) +
-		" && [...document.querySelectorAll('.piece')].every((p) => " +
+		" && !document.querySelector('[aria-busy]') && [...document.querySelectorAll('.piece')].every((p) => " +
 		"p.childElementCount || p.getBoundingClientRect().top > innerHeight)")
 }
 
@@ -255,7 +255,7 @@ func (v *viewTest) keys(t *testing.T) {
 	show(tab, "#/rows")
 	at := func() int {
 		return browsertest.Eval[int](tab,
-			"[...document.querySelectorAll('tbody tr')].findIndex((r) => r.ariaSelected === 'true')")
+			"Number(document.querySelector('tbody tr[aria-current=true]')?.dataset.row ?? -1)")
 	}
 	for i, step := range []struct {
 		key  string

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
@@ -113,6 +112,9 @@ func madeWith(l *batch.Line, tok *tokenizer.Tokenizer) error {
 }
 
 func viewOf(l *batch.Line, row int, r *batch.Row, tok *tokenizer.Tokenizer) (*Row, error) {
+	d := &decoder{
+		decode: func(ids []int32) (string, error) { return tok.Decode(ids, false) }, texts: map[int32]string{},
+	}
 	v := &Row{File: l.File, Row: row + 1, Channel: l.Channel, Meta: r.Meta, Weight: r.Weight}
 	names := batch.Lookup(l.Channel).Sides
 	for k := range r.Sides {
@@ -124,7 +126,7 @@ func viewOf(l *batch.Line, row int, r *batch.Row, tok *tokenizer.Tokenizer) (*Ro
 		}
 		logProbs := s.LogProbs
 		for i, id := range s.IDs {
-			text, err := tok.Decode([]int32{id}, false)
+			text, err := d.token(id)
 			if err != nil {
 				return nil, err
 			}
@@ -140,7 +142,7 @@ func viewOf(l *batch.Line, row int, r *batch.Row, tok *tokenizer.Tokenizer) (*Ro
 			}
 			side.Tokens = append(side.Tokens, t)
 		}
-		if err := side.place(s.IDs, tok); err != nil {
+		if err := side.place(s.IDs, d); err != nil {
 			return nil, err
 		}
 		v.Sides = append(v.Sides, side)
@@ -148,45 +150,20 @@ func viewOf(l *batch.Line, row int, r *batch.Row, tok *tokenizer.Tokenizer) (*Ro
 	return v, nil
 }
 
-// place says where in the side's text each token stands. What a token adds to a text depends on the one before it: a
-// space is dropped at the beginning, and a character may be of several tokens, which then share its place.
-func (s *Side) place(ids []int32, tok *tokenizer.Tokenizer) error {
-	whole, err := tok.Decode(ids, false)
+// place says where in the side's text each token stands.
+func (s *Side) place(ids []int32, d *decoder) error {
+	whole, err := d.decode(ids)
 	if err != nil {
 		return err
 	}
-	spans, at := make([][2]int, len(ids)), 0
-	for i := 0; i < len(ids); {
-		before, n := "", 1
-		if i > 0 {
-			if before, err = tok.Decode(ids[i-1:i], false); err != nil {
-				return err
-			}
-		}
-		var text string
-		for ; ; n++ {
-			if text, err = tok.Decode(ids[max(0, i-1):i+n], false); err != nil {
-				return err
-			}
-			if text = strings.TrimPrefix(text, before); n == utf8.UTFMax || i+n == len(ids) ||
-				!strings.HasSuffix(text, "\ufffd") {
-				break
-			}
-		}
-		if !strings.HasPrefix(whole[min(at, len(whole)):], text) {
-			return nil
-		}
-		for k := range n {
-			spans[i+k] = [2]int{at, at + len(text)}
-		}
-		at, i = at+len(text), i+n
+	spans, err := d.spans(ids, whole, d.alone)
+	if err == nil && spans == nil {
+		spans, err = d.spans(ids, whole, d.after)
 	}
-	if at == len(whole) {
-		for i := range s.Tokens {
-			s.Tokens[i].Bytes = &spans[i]
-		}
+	for i := range spans {
+		s.Tokens[i].Bytes = &spans[i]
 	}
-	return nil
+	return err
 }
 
 // measured sets the divergences of the pairs of a row whose sites begin with number first of their batch.

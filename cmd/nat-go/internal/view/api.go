@@ -28,11 +28,31 @@ const (
 	maxWindow  = 200       // messages
 	maxTools   = 64
 
-	searchedAtOnce = 20_000 // records
+	maxHits = 1000 // of a search
+	toldOf  = 1000 // records after which a search says how far it is
 )
 
-// answer is what an endpoint answers with: a value to be encoded, or JSON as it is.
+// answer is what an endpoint answers with: a value to be encoded, or streamed.
 type answer any
+
+// streamed is an answer that is sent line by line as it is made.
+type streamed func(send func(line any) error) error
+
+// serve sends the lines. What goes wrong after the first is a line, too.
+func (s streamed) serve(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	control := http.NewResponseController(w)
+	send := func(line any) error {
+		_, body := encode(line, nil)
+		if _, err := w.Write(body); err != nil {
+			return err
+		}
+		return control.Flush()
+	}
+	if err := s(send); err != nil {
+		_ = send(hit{Error: text(err.Error())})
+	}
+}
 
 // routes are the endpoints.
 func (r *Run) routes() map[string]func(*http.Request) (answer, error) {
@@ -42,6 +62,7 @@ func (r *Run) routes() map[string]func(*http.Request) (answer, error) {
 		},
 		"GET /api/overview": func(*http.Request) (answer, error) { return r.overview() },
 		"GET /api/rows":     r.rows,
+		"GET /api/search":   r.searchTexts,
 		"GET /api/record":   r.oneRecord,
 		"GET /api/drops":    r.drops,
 		"GET /api/batches":  r.batchRows,
@@ -55,10 +76,9 @@ func (r *Run) routes() map[string]func(*http.Request) (answer, error) {
 
 // rowsAnswer is a window of the table.
 type rowsAnswer struct {
-	Total int   `json:"total"`          // that fit; where texts are searched, those found in this part
-	Next  int   `json:"next,omitempty"` // where texts are searched: the "at" to go on with; 0: all were
-	Of    int   `json:"of,omitempty"`   // where texts are searched: how many
-	Rows  []row `json:"rows"`
+	Total  int   `json:"total"`            // that fit
+	Search bool  `json:"search,omitempty"` // the filter has words to look for in texts: /api/search sends what fits
+	Rows   []row `json:"rows"`
 }
 
 // row is a line of the table.
@@ -94,23 +114,8 @@ func (r *Run) rows(req *http.Request) (answer, error) {
 	}
 	a := rowsAnswer{Total: len(found), Rows: []row{}}
 	if len(f.words) > 0 {
-		// A part of the texts at a time: the page shows what was found, and asks for the next.
-		at, _, err := window(q.Get("at"), "", maxRows)
-		if err != nil {
-			return nil, err
-		}
-		a.Of, at = len(found), min(at, len(found))
-		var hits []uint32
-		n, err := r.search(req.Context(), found[at:min(at+searchedAtOnce, len(found))], f.words, func(n uint32) bool {
-			hits = append(hits, n)
-			return len(hits) < limit
-		})
-		if err != nil {
-			return nil, err
-		}
-		if found, a.Total, offset = hits, len(hits), 0; at+n < a.Of {
-			a.Next = at + n
-		}
+		a.Total, a.Search = 0, true
+		return a, nil
 	}
 	for _, n := range found[min(offset, len(found)):min(offset+limit, len(found))] {
 		line, err := r.row(uint64(n))
@@ -120,6 +125,52 @@ func (r *Run) rows(req *http.Request) (answer, error) {
 		a.Rows = append(a.Rows, line)
 	}
 	return a, nil
+}
+
+// hit is a line of what a search sends: a row that was found, or how far the search is.
+type hit struct {
+	Row   *row   `json:"row,omitempty"`
+	At    int    `json:"at,omitempty"` // records searched
+	Of    int    `json:"of,omitempty"`
+	More  bool   `json:"more,omitempty"` // it ends here, after maxHits; "at" goes on from there
+	Error string `json:"error,omitempty"`
+}
+
+// searchTexts sends the records whose texts hold the words of a filter, as they are found.
+func (r *Run) searchTexts(req *http.Request) (answer, error) {
+	q := req.URL.Query()
+	found, f, err := r.find(q.Get("q"), q.Get("sort"))
+	if err != nil {
+		return nil, err
+	}
+	at, _, err := window(q.Get("at"), "", maxRows)
+	if err != nil {
+		return nil, err
+	}
+	return streamed(func(send func(line any) error) error {
+		at, hits := min(at, len(found)), 0
+		for at < len(found) && hits < maxHits {
+			var failed error
+			part := found[at:min(at+toldOf, len(found))]
+			n, err := r.search(req.Context(), part, f.words, func(n uint32) bool {
+				line, err := r.row(uint64(n))
+				if err == nil {
+					err = send(hit{Row: &line})
+				}
+				hits, failed = hits+1, err
+				return err == nil && hits < maxHits
+			})
+			if err := errors.Join(err, failed); err != nil {
+				return err
+			}
+			if at += n; at < len(found) && hits < maxHits {
+				if err := send(hit{At: at, Of: len(found)}); err != nil {
+					return err
+				}
+			}
+		}
+		return send(hit{At: at, Of: len(found), More: at < len(found)})
+	}), nil
 }
 
 func window(offset, limit string, most int) (from, n int, err error) {

@@ -424,6 +424,9 @@ const maxDropLine = 16 << 20
 
 // eachDrop calls f for each line of dropped.jsonl until it answers false.
 func (r *Run) eachDrop(f func(*ledger.Drop) bool) error {
+	if r.plain != nil { // nothing was dropped that is known of, and the path may be a file
+		return nil
+	}
 	file, err := durable.Open(r.Folder.Dropped())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -1,7 +1,11 @@
 package view
 
 import (
+	"encoding/json"
+	"errors"
+	"io"
 	"math"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"slices"
@@ -41,8 +45,9 @@ func TestWorkOfLargeRuns(t *testing.T) {
 		{"/api/rows?limit=50&q=task%3Atask1", 50, 64 << 10},
 		{"/api/rows?limit=1000000", maxRows, 256 << 10},
 		{"/api/record?n=30000", 1, 16 << 10},
-		{"/api/rows?limit=50&q=%22good+answer%22", 100, 64 << 10},
-		{"/api/rows?limit=50&q=%22nobody+said+this%22", searchedAtOnce, 1 << 10},
+		{"/api/rows?limit=50&q=%22good+answer%22", 0, 1 << 10},
+		{"/api/search?q=%22good+answer%22", maxHits, 512 << 10},
+		{"/api/search?q=%22nobody+said+this%22", n, 4 << 10},
 	} {
 		t.Run(c.path, func(t *testing.T) {
 			r.kept, counted.read = nil, 0
@@ -54,19 +59,35 @@ func TestWorkOfLargeRuns(t *testing.T) {
 			}
 		})
 	}
-	var a rowsAnswer
-	for at, asked := 0, 0; ; asked++ { // what is rare is found part by part
-		get(t, s, h, "/api/rows?limit=50&q=%22answer+49999%22&at="+strconv.Itoa(at), &a)
-		if at = a.Next; at == 0 || a.Total > 0 {
-			if asked != n/searchedAtOnce || len(a.Rows) != 1 || a.Rows[0].Record != n {
-				t.Errorf("found %v in part %d", a.Rows, asked)
-			}
-			break
-		}
+	rare := searched(t, s, h, "%22answer+49999%22")
+	if last := rare[len(rare)-1]; len(rare) != n/toldOf+1 || rare[n/toldOf-1].Row.Record != n || last.At != n || last.More {
+		t.Errorf("%d lines, the last two %+v", len(rare), rare[len(rare)-2:])
+	}
+	first := searched(t, s, h, "%22good+answer%22")
+	last := first[len(first)-1]
+	if hits := searched(t, s, h, "%22good+answer%22&at="+strconv.Itoa(last.At)); !last.More || last.At < maxHits ||
+		hits[0].Row.Record <= first[len(first)-2].Row.Record {
+		t.Errorf("a search that goes on from %+v begins with %+v", last, hits[0].Row)
 	}
 	var o overview
 	if get(t, s, h, "/api/overview", &o); o.Facets["task"][0] != (value{"task0", 16667}) || o.Records != n {
 		t.Errorf("%d records, tasks %v", o.Records, o.Facets["task"])
+	}
+}
+
+// searched are the lines that a search sends.
+func searched(t *testing.T, s *Server, h http.Handler, q string) (list []hit) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, s.request("GET", "/api/search?q="+q, ""))
+	for d := json.NewDecoder(w.Body); ; {
+		var line hit
+		if err := d.Decode(&line); errors.Is(err, io.EOF) {
+			return list
+		} else if err != nil || line.Error != "" {
+			t.Fatalf("%v %+v", err, line)
+		}
+		list = append(list, line)
 	}
 }
 

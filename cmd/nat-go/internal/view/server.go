@@ -119,14 +119,15 @@ func (s *Server) handler(r *Run) http.Handler {
 	for pattern, answerTo := range r.routes() {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, req *http.Request) {
 			if subtle.ConstantTimeCompare([]byte(req.Header.Get(TokenHeader)), []byte(s.token)) != 1 {
-				http.Error(
-					w,
-					"the link that nat-go view printed holds the token that is missing here",
-					http.StatusForbidden,
-				)
+				http.Error(w, "the token of the link that nat-go view printed is missing", http.StatusForbidden)
 				return
 			}
-			code, body := encode(answerTo(req))
+			a, err := answerTo(req)
+			if lines, ok := a.(streamed); ok && err == nil {
+				lines.serve(w)
+				return
+			}
+			code, body := encode(a, err)
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(code)
 			_, _ = w.Write(body)

@@ -22,6 +22,20 @@ export function get(what, parameters = {}) {
   return ask(`/api/${what}?${q}`)
 }
 
+/** The lines of an answer, as they come. */
+export async function * lines(what, parameters, signal) {
+  const q = new URLSearchParams(Object.entries(parameters).filter(([, v]) => v !== undefined && v !== ''))
+  const response = await fetch(`/api/${what}?${q}`, { headers: { 'X-Nat-Go-Token': token }, credentials: 'omit', signal })
+  if (!response.ok) throw new Error((await response.json()).error)
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()
+  let rest = ''
+  for (let part = await reader.read(); !part.done; part = await reader.read()) {
+    const whole = (rest + part.value).split('\n')
+    rest = whole.pop()
+    for (const line of whole) yield JSON.parse(line)
+  }
+}
+
 export function post(what, body) {
   return ask(`/api/${what}`, { method: 'POST', body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } })
 }

@@ -33,6 +33,6 @@ export function table(caption, columns, rows) {
     el('table', {},
       el('thead', {}, el('tr', {}, columns.map((c) => el('th', { scope: 'col', class: c.numeric && 'number', 'aria-sort': c.order },
         c.sort ? el('a', { href: c.sort }, c.title) : c.title)))),
-      el('tbody', {}, rows.map((r, i) => el('tr', { 'data-row': i, 'aria-selected': 'false' },
+      el('tbody', {}, rows.map((r, i) => el('tr', { 'data-row': i },
         columns.map((c) => el('td', { class: c.numeric ? 'number' : c.wide && 'text' }, c.cell(r, i))))))))
 }

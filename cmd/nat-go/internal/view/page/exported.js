@@ -67,8 +67,12 @@ async function part(name, key, { offset = 0, limit = 200 }, fits) {
   return a
 }
 
-async function rows({ q = '', sort = '', offset = 0, limit = 50, at = 0 }) {
+let last = {} // the question that was asked last, and what fits it
+
+/** The rows that fit a filter, in the order asked for; what their texts have to hold is left to lines. */
+async function find(q, sort) {
   const { terms, words } = filter(q)
+  if (last.q === q && last.sort === sort) return { found: last.found, words }
   const found = []
   for await (const r of list('rows')) if (terms.every((t) => t(r))) found.push(r)
   if (sort) {
@@ -76,11 +80,32 @@ async function rows({ q = '', sort = '', offset = 0, limit = 50, at = 0 }) {
     const missing = (r) => r[name] === null
     found.sort((a, b) => missing(a) - missing(b) || (missing(a) ? 0 : by * (a[name] - b[name])))
   }
-  if (!words.length) return { total: found.length, rows: found.slice(offset, offset + limit) }
-  const hits = []
+  last = { q, sort, found }
+  return { found, words }
+}
+
+async function rows({ q = '', sort = '', offset = 0, limit = 50 }) {
+  const { found, words } = await find(q, sort)
+  if (words.length) return { total: 0, search: true, rows: [] }
+  return { total: found.length, rows: found.slice(offset, offset + limit) }
+}
+
+const mostHits = 1000
+
+/** The records whose texts hold what is searched for, as the server sends them. */
+export async function * lines(what, { q = '', sort = '', at = 0 }, signal) {
+  const { found, words } = await find(q, sort)
+  let hits = 0
   let next = Number(at)
-  for (; next < found.length && hits.length < limit; next++) if (await holds(found[next], words)) hits.push(found[next])
-  return { total: hits.length, rows: hits, of: found.length, next: next < found.length ? next : undefined }
+  for (; next < found.length && hits < mostHits; next++) {
+    if (signal.aborted) return
+    if (await holds(found[next], words)) {
+      hits++
+      yield { row: found[next] }
+    }
+    if (next % 100 === 99) yield { at: next + 1, of: found.length }
+  }
+  yield { at: next, of: found.length, more: next < found.length }
 }
 
 const number = {

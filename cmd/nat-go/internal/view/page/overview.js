@@ -46,8 +46,11 @@ function follow(o) {
   const timer = setInterval(async () => {
     try {
       const now = await get('overview')
-      document.getElementById('stages')?.replaceWith(now.stages ? stages(now) : '')
-      if (now.state !== 'running') clearInterval(timer)
+      if (now.state === 'running') document.getElementById('stages')?.replaceWith(stages(now))
+      else { // it has ended: all of the page is another
+        clearInterval(timer)
+        dispatchEvent(new HashChangeEvent('hashchange'))
+      }
     } catch {
       clearInterval(timer)
     }

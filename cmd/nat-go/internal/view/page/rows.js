@@ -1,74 +1,67 @@
-import { el, count, number, table, visible } from './dom.js'
-import { get } from './data.js'
+import { el, count, number, visible } from './dom.js'
+import { get, lines } from './data.js'
 import { go, link, say } from './app.js'
 import { facet } from './overview.js'
-
-const page = 50
+import { List, Pages, Window } from './window.js'
 
 export async function rows(p) {
-  const offset = Number(p.offset ?? 0)
-  const ask = (change) => get('rows', { q: p.q, sort: p.sort, offset, at: p.at, limit: page, ...change })
-  const a = await ask({})
-  const shown = a.rows
-  const columns = columnsOf(p)
-  let list = table('Records', columns, shown)
-  let at = -1
-  const move = (by) => {
-    const lines = [...list.querySelectorAll('tbody tr')]
-    if (!lines.length) return
-    at = Math.max(0, Math.min(lines.length - 1, at + by))
-    lines.forEach((l, i) => l.setAttribute('aria-selected', String(i === at)))
-    lines[at].scrollIntoView({ block: 'nearest' })
-    lines[at].querySelector('a').focus()
+  const ask = (offset, limit) => get('rows', { q: p.q, sort: p.sort, offset, limit })
+  const first = Math.max(0, Number(p.offset ?? 0) || 0)
+  const begin = first - (first % 100)
+  const a = await ask(begin, 100)
+  const source = a.search ? new List() : new Pages(a.total, ask)
+  if (!a.search) source.parts.set(begin / 100, a.rows)
+  const total = el('p', { class: 'dim', id: 'total' }, `${count(a.total)} ${a.total === 1 ? 'record' : 'records'}`)
+  const further = el('p')
+  let here = location.hash
+  const moved = (offset, at) => { // the link names what is seen
+    if (location.hash !== here) return // another page is on its way
+    here = link('rows', { ...p, offset, row: at + 1 })
+    if (location.hash !== here) history.replaceState(history.state, '', here)
   }
-  const to = (change) => link('rows', { q: p.q, sort: p.sort, ...change })
-  const total = el('p', { class: 'dim' })
-  const pager = el('div', { class: 'pager' })
-  const tell = () => {
-    if (a.of === undefined) {
-      total.textContent = `${count(a.total)} ${a.total === 1 ? 'record' : 'records'}`
-      pager.replaceChildren(...[
-        offset > 0 && el('a', { href: to({ offset: Math.max(0, offset - page) }) }, 'previous'),
-        shown.length > 0 && el('span', {}, `${count(offset + 1)} to ${count(offset + shown.length)}`),
-        offset + page < a.total && el('a', { href: to({ offset: offset + page }) }, 'next')].filter(Boolean))
-    } else {
-      total.textContent = `${count(shown.length)} found, ${a.next ? `${count(a.next)} of ${count(a.of)} records searched` : 'all records searched'}`
-      pager.replaceChildren(...(a.next ? [el('a', { href: to({ at: a.next }) }, 'next')] : []))
-    }
-  }
-  tell()
-  // What is searched comes part by part: hits are shown as they are found.
-  let open = true
-  const search = async () => {
-    try {
-      while (open && a.next && shown.length < page) {
-        const more = await ask({ at: a.next, limit: page - shown.length })
-        if (!open) return
-        a.next = more.next
-        shown.push(...more.rows)
-        if (more.rows.length) {
-          const longer = table('Records', columns, shown)
-          list.replaceWith(longer)
-          list = longer
-        }
-        tell()
-      }
-    } catch (err) {
-      say(err.message, true)
-    }
-  }
+  const list = new Window('Records', columnsOf(p), source, { moved, failed: (err) => say(err.message, true) })
+  if (a.search) list.table.ariaBusy = 'true'
+  const stop = new AbortController()
   return {
-    title: 'Rows', content: [filterBox(p), facets(p), total, list, pager],
-    keys: { j: () => move(1), k: () => move(-1) }, shown: search, left: () => { open = false },
+    title: 'Rows', content: [filterBox(p), facets(p), total, list.element, further],
+    keys: { j: () => list.step(1), k: () => list.step(-1) },
+    shown: () => {
+      list.start(first, Number(p.row ?? 0) - 1)
+      if (a.search) search(p, list, total, further, stop.signal)
+    },
+    left: () => {
+      stop.abort()
+      list.end()
+    },
   }
+}
+
+/** Adds what is found in the texts to the list, as it is found. */
+async function search(p, list, total, further, signal) {
+  const { source } = list
+  const tell = (at, of) => { total.textContent = `${count(source.total)} found, ${at < of ? `${count(at)} of ${count(of)} records searched` : 'all records searched'}` }
+  try {
+    for await (const line of lines('search', { q: p.q, sort: p.sort, at: p.at }, signal)) {
+      if (line.error) throw new Error(line.error)
+      if (line.row) source.rows.push(line.row)
+      else tell(line.at, line.of)
+      if (line.more) further.append(el('a', { href: link('rows', { q: p.q, sort: p.sort, at: line.at }) }, 'search the records after these'))
+      list.soon()
+    }
+  } catch (err) {
+    if (!signal.aborted) say(err.message, true)
+  }
+  if (signal.aborted) return
+  list.draw()
+  list.table.ariaBusy = null
 }
 
 function columnsOf(p) {
   const sorted = (name) => link('rows', { q: p.q, sort: p.sort === `-${name}` ? name : `-${name}` })
   const order = (name) => (p.sort === name ? 'ascending' : p.sort === `-${name}` ? 'descending' : undefined)
-  const column = (title, name, cell) => ({ title, numeric: true, sort: sorted(name), order: order(name), cell })
+  const column = (title, name, cell) => ({ title, numeric: true, size: 'little', sort: sorted(name), order: order(name), cell })
   return [
-    { title: 'record', numeric: true, cell: (r) => el('a', { href: link('record', { n: r.record, q: p.q }) }, count(r.record)) },
+    { title: 'record', numeric: true, size: 'little', cell: (r) => el('a', { href: link('record', { n: r.record, q: p.q }) }, count(r.record)) },
     { title: 'kind', cell: (r) => r.kind },
     { title: 'task', cell: (r) => visible(r.task ?? '') },
     { title: 'example', cell: (r) => visible(r.example) + (r.turn ? `, ${visible(r.turn)}` : '') },
@@ -76,8 +69,8 @@ function columnsOf(p) {
     { title: 'fate', cell: (r) => r.fate },
     column('score', 'score', (r) => number(r.score)),
     column('length', 'length', (r) => count(r.length)),
-    { title: 'mark', cell: (r) => r.mark ?? '' },
-    { title: 'beginning', wide: true, cell: (r) => visible(r.text) },
+    { title: 'mark', size: 'little', cell: (r) => r.mark ?? '' },
+    { title: 'beginning', size: 'much', cell: (r) => visible(r.text) },
   ]
 }
 

@@ -1,0 +1,72 @@
+package tokenview
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// decoder decodes tokens one by one, each id once: decoding is most of the work of showing a long row.
+type decoder struct {
+	decode func(ids []int32) (string, error)
+	texts  map[int32]string // of ids by themselves
+}
+
+func (d *decoder) token(id int32) (string, error) {
+	if text, known := d.texts[id]; known {
+		return text, nil
+	}
+	text, err := d.decode([]int32{id})
+	if err == nil {
+		d.texts[id] = text
+	}
+	return text, err
+}
+
+// adds says what the n tokens from i on add to a text.
+type adds func(ids []int32, i, n int) (string, error)
+
+// alone is true of tokenizers whose tokens are bytes: a token adds its own text, wherever it stands.
+func (d *decoder) alone(ids []int32, i, n int) (string, error) {
+	if n == 1 {
+		return d.token(ids[i])
+	}
+	return d.decode(ids[i : i+n])
+}
+
+// after is true of others, too: what a token adds depends on the one before it, as a space is dropped at the beginning.
+func (d *decoder) after(ids []int32, i, n int) (string, error) {
+	if i == 0 {
+		return d.alone(ids, i, n)
+	}
+	before, err := d.token(ids[i-1])
+	if err != nil {
+		return "", err
+	}
+	text, err := d.decode(ids[i-1 : i+n])
+	return strings.TrimPrefix(text, before), err
+}
+
+// spans are where the tokens stand in their text; nil where what they add does not make up the text. The tokens that a
+// character is divided between share its place.
+func (d *decoder) spans(ids []int32, whole string, add adds) ([][2]int, error) {
+	spans, at := make([][2]int, len(ids)), 0
+	for i := 0; i < len(ids); {
+		n := 1
+		text, err := add(ids, i, n)
+		for err == nil && strings.HasSuffix(text, "\ufffd") && n < utf8.UTFMax && i+n < len(ids) {
+			n++
+			text, err = add(ids, i, n)
+		}
+		if err != nil || !strings.HasPrefix(whole[min(at, len(whole)):], text) {
+			return nil, err
+		}
+		for k := range n {
+			spans[i+k] = [2]int{at, at + len(text)}
+		}
+		at, i = at+len(text), i+n
+	}
+	if at != len(whole) {
+		return nil, nil
+	}
+	return spans, nil
+}
