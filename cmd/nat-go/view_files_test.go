@@ -33,7 +33,7 @@ func TestViewShowsTheFiles(t *testing.T) {
 	for _, c := range []struct {
 		example             string
 		rows, pairs, tokens int
-	}{{"demo", 200, 60, 60}, {"hints", 0, 0, 7}} {
+	}{{"demo", 200, 200, 193}, {"hints", 0, 0, 7}} {
 		t.Run(c.example, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), c.example)
 			if err := os.CopyFS(dir, os.DirFS("../../examples/"+c.example)); err != nil {

@@ -33,8 +33,8 @@ func TestViewOfManyRows(t *testing.T) {
 	const rows = 300_000
 	var text bytes.Buffer
 	for i := range rows {
-		fmt.Fprintf(&text, `{"messages":[{"role":"user","content":"question %d"},{"role":"assistant","content":"a"}]}`+"\n",
-			i+1)
+		const row = `{"messages":[{"role":"user","content":"question %d"},{"role":"assistant","content":"a"}]}` + "\n"
+		fmt.Fprintf(&text, row, i+1)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "train.jsonl"), text.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
@@ -115,7 +115,8 @@ func TestViewOfManyRows(t *testing.T) {
 
 // nasty are texts that a page must show and never obey.
 var nasty = []string{
-	"</script><script>pwned = 1</script>", `<img src=x onerror="pwned=1">`, `"><svg onload=pwned=1>`, "a\x00b\x1b[31m\x7f",
+	"</script><script>pwned = 1</script>", `<img src=x onerror="pwned=1">`, `"><svg onload=pwned=1>`,
+	"a\x00b\x1b[31m\x7f",
 	"\u202eright to left\u202c \u2066isolated\u2069 \u200f", "\xff\xfe not UTF-8",
 	"\xed\xa0\x80 a lone surrogate \xed\xb0\x80",
 	"javascript:pwned=1", "{{constructor.constructor('pwned=1')()}}", "<!-- ]]> --!>", strings.Repeat("\u0301", 2000),
@@ -212,13 +213,14 @@ func TestViewOfHostileRun(t *testing.T) {
 				tab.Await("document.getElementById('main').innerText.includes(" + quote(want) + ")")
 				browsertest.Eval[any](tab, "document.querySelectorAll('details').forEach((d) => { d.open = true }); 0")
 				found := browsertest.Eval[[]string](tab, `[
-					...[...document.querySelectorAll('main script, main img, main svg, main iframe, main style, main object, main *')]
+					...[...document.querySelectorAll('main *')]
 						.filter((e) => /^(script|img|svg|iframe|style|object|embed)$/i.test(e.tagName) ||
 							[...e.attributes].some((a) => /^on/i.test(a.name) || /^\s*javascript:/i.test(a.value)))
 						.map((e) => e.outerHTML.slice(0, 200)),
 					...('pwned' in globalThis ? ['a script of the data has run'] : []),
 					...(/[\u0000-\u0008\u001b\u007f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]/u
-						.test(document.getElementById('main').textContent) ? ['a control character is shown as it is'] : []),
+						.test(document.getElementById('main').textContent)
+						? ['a control character is shown as it is'] : []),
 				]`)
 				if diff := cmp.Diff([]string{}, found); diff != "" {
 					t.Errorf("%s: %s", hash, diff)
@@ -254,7 +256,8 @@ func TestExportHoldsNoSecret(t *testing.T) {
 	secrets := []string{"AKIA" + "IOSFODNN7QZTKW3P", "jane.doe@acme.org"}
 	session := `{"schema_version":"ATIF-v1.7","session_id":"s","agent":{"name":"a","version":"1"},"steps":[` +
 		`{"source":"user","message":"my key is ` + secrets[0] + `"},` +
-		`{"source":"agent","message":"I told ` + secrets[1] + ` of ` + secrets[0] + `","reasoning_content":"` + secrets[0] + `"}]}`
+		`{"source":"agent","message":"I told ` + secrets[1] + ` of ` + secrets[0] +
+		`","reasoning_content":"` + secrets[0] + `"}]}`
 	for name, text := range map[string]string{
 		"s.json": session, "finetune.yml": `sources: {runs: {_type: atif, path: s.json}}
 trajectory_builders: {best: {_type: sft_traj_builder, from: rollouts, select: all}}
@@ -297,7 +300,8 @@ func exportedText(t *testing.T, path string) string {
 	}
 	data := between(`id="data">`, "</script>")
 	var index struct{ Members [][2]int }
-	if err := json.Unmarshal([]byte(between(`id="index">`, "</script>")), &index); err != nil || len(index.Members) == 0 {
+	err = json.Unmarshal([]byte(between(`id="index">`, "</script>")), &index)
+	if err != nil || len(index.Members) == 0 {
 		t.Fatalf("%d members, %v", len(index.Members), err)
 	}
 	text := string(page)

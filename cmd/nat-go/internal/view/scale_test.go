@@ -60,7 +60,8 @@ func TestWorkOfLargeRuns(t *testing.T) {
 		})
 	}
 	rare := searched(t, s, h, "%22answer+49999%22")
-	if last := rare[len(rare)-1]; len(rare) != n/toldOf+1 || rare[n/toldOf-1].Row.Record != n || last.At != n || last.More {
+	if last := rare[len(rare)-1]; len(rare) != n/toldOf+1 || rare[n/toldOf-1].Row.Record != n || last.At != n ||
+		last.More {
 		t.Errorf("%d lines, the last two %+v", len(rare), rare[len(rare)-2:])
 	}
 	first := searched(t, s, h, "%22good+answer%22")

@@ -93,7 +93,7 @@ class Strip {
       const node = el('div', { class: `piece beside ${piece.what}`, 'data-sides': head.shown.length })
       const longest = Math.max(...piece.spans.map(([from, to]) => to - from))
       node.style.minHeight = `${Math.max(1, Math.round(longest / (head.shown.length > 1 ? 10 : 20))) * 1.7}rem`
-      return { ...piece, node, drawn: false }
+      return { ...piece, node }
     })
     this.element = el('div', { class: 'strip tokens', tabindex: '0', role: 'group', 'aria-label': 'tokens: arrows move', 'aria-describedby': 'token',
       onmouseover: (e) => this.about(e.target), onclick: (e) => this.pick(e.target), onkeydown: (e) => this.key(e) }, this.pieces.map((x) => x.node))
@@ -104,7 +104,7 @@ class Strip {
       for (const s of seen) {
         const piece = this.pieces.find((x) => x.node === s.target)
         if (s.isIntersecting) this.draw(piece)
-        else if (piece.drawn) this.clear(piece)
+        else this.clear(piece)
       }
     }, { rootMargin: '800px 0px' })
     for (const x of this.pieces) this.observer.observe(x.node)
@@ -128,24 +128,29 @@ class Strip {
     return out
   }
 
-  async draw(piece) {
-    if (piece.drawn) return
-    piece.drawn = true
+  draw(piece) {
+    piece.drawing ??= this.fill(piece)
+    return piece.drawing
+  }
+
+  async fill(piece) {
     try {
       const sides = await Promise.all(piece.spans.map(([from, to], i) => this.range(this.head.shown[i], from, to)))
-      if (!piece.drawn) return
+      if (!piece.drawing) return // it was left meanwhile
       piece.node.replaceChildren(...sides.map((list, i) => el('div', {}, list.map((t) => this.token(t, this.head.shown[i])))))
       piece.node.style.minHeight = ''
     } catch (err) {
-      piece.drawn = false
+      piece.drawing = undefined
       say(err.message, true)
     }
   }
 
   clear(piece) {
-    piece.node.style.minHeight = `${piece.node.offsetHeight}px`
-    piece.node.replaceChildren()
-    piece.drawn = false
+    if (piece.node.childElementCount) {
+      piece.node.style.minHeight = `${piece.node.offsetHeight}px`
+      piece.node.replaceChildren()
+    }
+    piece.drawing = undefined
   }
 
   token(t, side) {
@@ -185,12 +190,16 @@ class Strip {
     if (!piece) return
     this.element.querySelector('[aria-current]')?.removeAttribute('aria-current')
     this.at = [side, at]
-    await this.draw(piece)
-    const node = [...piece.node.querySelectorAll('span')].find((x) => x.token?.position === at && Number(x.dataset.side) === side)
-    if (!node) {
-      piece.node.scrollIntoView({ block: 'center' })
-      return
+    let node
+    for (let tries = 0; tries < 20 && !node; tries++) {
+      await this.draw(piece)
+      if (this.at[0] !== side || this.at[1] !== at) return // it went on
+      node = [...piece.node.querySelectorAll('span')].find((x) => x.token?.position === at && Number(x.dataset.side) === side)
+      if (node) break
+      piece.node.scrollIntoView({ block: 'center' }) // a piece that is far away is cleared again
+      await new Promise(requestAnimationFrame)
     }
+    if (!node) return
     node.setAttribute('aria-current', 'true')
     node.scrollIntoView({ block: 'nearest' })
     this.about(node)
