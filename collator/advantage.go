@@ -1,6 +1,8 @@
 package collator
 
 import (
+	"encoding/binary"
+	"errors"
 	"math"
 
 	"github.com/nat-go/nat-go/collator/batch"
@@ -28,8 +30,10 @@ type tasks struct {
 }
 
 type taskKey struct {
-	builder, task, example string
-	run                    int // example and run: only where the example is its own task
+	Builder string
+	Task    string `json:",omitempty"`
+	Example string `json:",omitempty"`
+	Run     int    `json:",omitempty"` // example and run: only where the example is its own task
 }
 
 // moments are the running mean and squared deviations of rewards (Welford).
@@ -98,4 +102,42 @@ func (t *tasks) score(how Advantages, s *batch.Scored) {
 	case ByBatch:
 		s.Advantage /= t.all.deviation() + advantageEps
 	}
+}
+
+// encode encodes what rows are scored by; decode reads it again.
+func (t *tasks) encode() (b []byte) {
+	for _, m := range append([]moments{t.all}, t.list...) {
+		b = binary.LittleEndian.AppendUint64(b, uint64(m.n))
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(m.mean))
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(m.m2))
+		topK := int64(math.MinInt64) // nothing is asked
+		if m.topK != nil {
+			topK = int64(*m.topK)
+		}
+		b = binary.LittleEndian.AppendUint64(b, uint64(topK))
+	}
+	return b
+}
+
+// momentsWidth is the width of the moments of a task.
+const momentsWidth = 4 * 8
+
+func (t *tasks) decode(b []byte) error {
+	if len(b) == 0 || len(b)%momentsWidth != 0 {
+		return errors.New("the scores of the tasks are damaged")
+	}
+	for at := 0; at < len(b); at += momentsWidth {
+		word := func(i int) uint64 { return binary.LittleEndian.Uint64(b[at+8*i:]) }
+		m := moments{n: int64(word(0)), mean: math.Float64frombits(word(1)), m2: math.Float64frombits(word(2))}
+		if topK := int64(word(3)); topK != math.MinInt64 {
+			k := int(topK)
+			m.topK = &k
+		}
+		if at == 0 {
+			t.all = m
+			continue
+		}
+		t.list = append(t.list, m)
+	}
+	return nil
 }

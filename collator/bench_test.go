@@ -228,7 +228,7 @@ func BenchmarkWorkers(b *testing.B) {
 			if err != nil {
 				return err
 			}
-			return errors.Join(c.spool(ctx, unprepared(one(items)), spool, newSummary(nil)), spool.Close())
+			return errors.Join(c.spool(ctx, one(items), spool, newSummary(nil)), spool.Close())
 		}},
 		{"files", func(c *Collator, items []Item) error {
 			_, err := c.Collate(ctx, one(items), b.TempDir(), b.TempDir(), nil)

@@ -25,6 +25,7 @@ type Item struct {
 	// Dropped: curation left the record out. A rollout's reward still counts when others of its task are compared with
 	// each other; nothing else of it does.
 	Dropped bool
+	Index   int // the caller's own number of the item in its group, by which Prepare has it decided on later
 
 	ordinal int64 // place among all items
 }

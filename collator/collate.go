@@ -45,24 +45,6 @@ type LeftOut struct {
 func (c *Collator) Collate(
 	ctx context.Context, groups iter.Seq2[[]Item, error], dir, scratch string, dropped func(ledger.Drop),
 ) (*Result, error) {
-	return c.CollatePrepared(ctx, unprepared(groups), dir, scratch, dropped)
-}
-
-func unprepared(groups iter.Seq2[[]Item, error]) iter.Seq2[Group, error] {
-	return func(yield func(Group, error) bool) {
-		for items, err := range groups {
-			if !yield(Group{Items: items}, err) {
-				return
-			}
-		}
-	}
-}
-
-// CollatePrepared is Collate for groups that Prepare was given before, in whatever process, by a Collator of the same
-// configuration: what it made of them is taken as it is. Everything written is what Collate writes.
-func (c *Collator) CollatePrepared(
-	ctx context.Context, groups iter.Seq2[Group, error], dir, scratch string, dropped func(ledger.Drop),
-) (*Result, error) {
 	spool, err := batch.NewSpool(scratch, c.cfg.Order)
 	if err != nil {
 		return nil, err
@@ -72,6 +54,11 @@ func (c *Collator) CollatePrepared(
 	if err := c.spool(ctx, groups, spool, sum); err != nil {
 		return nil, err
 	}
+	return c.write(ctx, spool, sum, dir)
+}
+
+// write writes the batches of the rows in a spool.
+func (c *Collator) write(ctx context.Context, spool *batch.Spool, sum *summary, dir string) (*Result, error) {
 	spec := c.spec(sum)
 	spec.Dir = filepath.Join(dir, "batches")
 	counts, err := spool.Write(ctx, spec)
@@ -105,12 +92,13 @@ func (c *Collator) spec(sum *summary) batch.Spec {
 }
 
 // spool makes the rows, in parallel over groups, and spools them in order.
-func (c *Collator) spool(ctx context.Context, groups iter.Seq2[Group, error], spool *batch.Spool, sum *summary) error {
+func (c *Collator) spool(ctx context.Context, groups iter.Seq2[[]Item, error], spool *batch.Spool, sum *summary) error {
 	workers := max(1, c.cfg.Workers)
-	take := func(g Group, outcomes []outcome) error {
+	take := func(items []Item, outcomes []outcome) error {
 		for i := range outcomes {
-			it, o := &g.Items[i], &outcomes[i]
-			group, rows := sum.book(it, o)
+			it, o := &items[i], &outcomes[i]
+			about := it.subject()
+			group, rows := sum.book(&about, it.Dropped, o)
 			for k := range rows {
 				o.encoded[k].SetOrdinal(it.ordinal)
 				if rows[k].Meta.RL != nil {
@@ -128,15 +116,15 @@ func (c *Collator) spool(ctx context.Context, groups iter.Seq2[Group, error], sp
 }
 
 // numbered gives the records their ordinals.
-func numbered(groups iter.Seq2[Group, error]) iter.Seq2[Group, error] {
-	return func(yield func(Group, error) bool) {
+func numbered(groups iter.Seq2[[]Item, error]) iter.Seq2[[]Item, error] {
+	return func(yield func([]Item, error) bool) {
 		ordinal := int64(0)
-		for g, err := range groups {
-			for i := range g.Items {
-				g.Items[i].ordinal = ordinal
+		for items, err := range groups {
+			for i := range items {
+				items[i].ordinal = ordinal
 				ordinal++
 			}
-			if !yield(g, err) {
+			if !yield(items, err) {
 				return
 			}
 		}
@@ -144,16 +132,13 @@ func numbered(groups iter.Seq2[Group, error]) iter.Seq2[Group, error] {
 }
 
 // worker makes rows in a goroutine of its own.
-func (c *Collator) worker() fanout.Worker[Group, []outcome] {
+func (c *Collator) worker() fanout.Worker[[]Item, []outcome] {
 	stop := lockThread()
 	w := &worker{Collator: c}
-	return fanout.Worker[Group, []outcome]{
-		Work: func(g Group) ([]outcome, error) {
-			if g.Prepared != nil {
-				return readOutcomes(g.Prepared, g.Items)
-			}
-			outcomes := w.outcomes(g.Items)
-			return outcomes, w.encode(g.Items, outcomes)
+	return fanout.Worker[[]Item, []outcome]{
+		Work: func(items []Item) ([]outcome, error) {
+			outcomes := w.outcomes(items)
+			return outcomes, w.encode(items, outcomes)
 		},
 		Stop: stop,
 	}
@@ -234,33 +219,61 @@ func (s *summary) accounts() []ledger.Account {
 	return out
 }
 
-// book books what became of an item. It returns the rows that go into batches, and the number of a rollout's task.
-func (s *summary) book(it *Item, o *outcome) (group int64, rows []batch.Row) {
-	group = -1
+// subject is what the books have to know of an item.
+type subject struct {
+	Drop   *ledger.Drop `json:",omitempty"` // as which it is dropped, but for unit, reason and detail
+	Task   *taskKey     `json:",omitempty"` // of a rollout
+	Reward *float64     `json:",omitempty"`
+	TopK   *int         `json:",omitempty"` // what it asks of a teacher
+}
+
+func (it *Item) subject() subject {
+	o := it.Record.Origin
+	s := subject{Drop: &ledger.Drop{
+		Stage: ledger.Collate, Run: o.Run, Example: o.Example, Turn: it.Record.Record.Header().Turn, Index: -1,
+		Builder: o.Builder, File: o.File, Offset: o.Offset,
+	}}
 	if r, ok := it.Record.Record.(*builders.Rollout); ok {
-		group = s.tasks.add(taskOf(it, r), r.Reward)
-		if asked := it.Record.Origin.TeacherTopK; s.tasks.ask(group, asked) {
+		task := taskOf(it, r)
+		s.Task, s.Reward, s.TopK = &task, r.Reward, o.TeacherTopK
+	}
+	return s
+}
+
+// drop is the drop of a unit of the subject.
+func (s *subject) drop(unit string, why *cause) ledger.Drop {
+	d := *s.Drop
+	d.Unit, d.Reason, d.Detail = unit, why.Reason, why.Detail
+	return d
+}
+
+// book books what became of an item. It returns the rows that go into batches, and the number of a rollout's task.
+func (s *summary) book(it *subject, dropped bool, o *outcome) (group int64, rows []batch.Row) {
+	group = -1
+	if it.Task != nil {
+		group = s.tasks.add(*it.Task, it.Reward)
+		if asked := it.TopK; s.tasks.ask(group, asked) {
 			s.keys.In++
-			s.dropped(dropOf(it, s.keys.Unit, refuse(KeyDiffers, "group_overrides.teacher_top_k is %d; an earlier rollout of "+
-				"the task has %d", *asked, *s.tasks.list[group].topK)))
+			s.dropped(it.drop(s.keys.Unit, refuse(KeyDiffers, "group_overrides.teacher_top_k is %d; an earlier "+
+				"rollout of the task has %d", *asked, *s.tasks.list[group].topK)))
 		}
 	}
-	if it.Dropped {
+	if dropped {
 		return group, nil
 	}
 	s.records.In++
 	s.turns.In += int64(o.Turns)
 	s.turns.Out += int64(o.Turns - len(o.TurnDrops))
 	for _, d := range o.TurnDrops {
-		s.dropped(dropOf(it, "turn", &d))
+		s.dropped(it.drop("turn", &d))
 	}
 	s.sites.In += int64(o.Sites)
 	s.sites.Out += int64(o.Sites - len(o.SiteDrops))
 	for _, d := range o.SiteDrops {
-		s.dropped(dropOf(it, "site", &d))
+		s.dropped(it.drop("site", &d))
 	}
 	if o.Refused != nil {
-		s.dropped(dropOf(it, "record", o.Refused))
+		s.dropped(it.drop("record", o.Refused))
 		return group, nil
 	}
 	s.records.Out++
@@ -286,24 +299,7 @@ func taskOf(it *Item, r *builders.Rollout) taskKey {
 		task = o.Task
 	}
 	if task != "" {
-		return taskKey{builder: o.Builder, task: task}
+		return taskKey{Builder: o.Builder, Task: task}
 	}
-	return taskKey{builder: o.Builder, example: o.Example, run: o.Run}
-}
-
-func dropOf(it *Item, unit string, r *cause) ledger.Drop {
-	o := it.Record.Origin
-	return ledger.Drop{
-		Stage:   ledger.Collate,
-		Reason:  r.Reason,
-		Unit:    unit,
-		Run:     o.Run,
-		Example: o.Example,
-		Turn:    it.Record.Record.Header().Turn,
-		Index:   -1,
-		Builder: o.Builder,
-		File:    o.File,
-		Offset:  o.Offset,
-		Detail:  r.Detail,
-	}
+	return taskKey{Builder: o.Builder, Example: o.Example, Run: o.Run}
 }

@@ -24,10 +24,11 @@ func (c *Collator) Online(
 	}
 	rows := map[builders.Kind][]placed{}
 	tokens := map[builders.Kind]int{} // of all sides
-	take := func(g Group, outcomes []outcome) error {
+	take := func(items []Item, outcomes []outcome) error {
 		for i := range outcomes {
-			it := &g.Items[i]
-			group, made := sum.book(it, &outcomes[i])
+			it := &items[i]
+			about := it.subject()
+			group, made := sum.book(&about, it.Dropped, &outcomes[i])
 			for k := range made {
 				if made[k].Meta.RL != nil {
 					made[k].Meta.RL.Group = group
@@ -44,15 +45,15 @@ func (c *Collator) Online(
 		}
 		return nil
 	}
-	worker := func() fanout.Worker[Group, []outcome] {
+	worker := func() fanout.Worker[[]Item, []outcome] {
 		stop := lockThread()
 		w := &worker{Collator: c}
-		return fanout.Worker[Group, []outcome]{
-			Work: func(g Group) ([]outcome, error) { return w.outcomes(g.Items), nil }, Stop: stop,
+		return fanout.Worker[[]Item, []outcome]{
+			Work: func(items []Item) ([]outcome, error) { return w.outcomes(items), nil }, Stop: stop,
 		}
 	}
 	workers := max(1, c.cfg.Workers)
-	if err := fanout.Ordered(ctx, workers, 4*workers, numbered(unprepared(groups)), worker, take); err != nil {
+	if err := fanout.Ordered(ctx, workers, 4*workers, numbered(groups), worker, take); err != nil {
 		return nil, nil, err
 	}
 	spec := c.spec(sum)

@@ -2,45 +2,52 @@ package collator
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
+	"math"
+	"path/filepath"
 
+	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/internal/fanout"
+	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Group are records that are collated together, and what Prepare made of them, where that was done before.
-type Group struct {
-	Items    []Item
-	Prepared []byte // nil: nothing was
+// Prepared is what Prepare made of a group.
+type Prepared struct {
+	Head []byte // what is counted and decided by
+	Rows []byte // their encodings, end to end
 }
 
 // Prepare does the part of Collate that depends on nothing but the group itself, which is nearly all the work: it makes
-// the rows of its records. put is called in the order of the groups, from one goroutine, with what CollatePrepared
-// takes for the group. Records that curation would leave out are prepared, too.
-func (c *Collator) Prepare(ctx context.Context, groups iter.Seq2[[]Item, error], put func([]byte) error) error {
+// the rows of its records. put is called in the order of the groups, from one goroutine. Records that curation would
+// leave out are prepared, too.
+func (c *Collator) Prepare(ctx context.Context, groups iter.Seq2[[]Item, error], put func(Prepared) error) error {
 	workers := max(1, c.cfg.Workers)
-	start := func() fanout.Worker[[]Item, []byte] {
+	start := func() fanout.Worker[[]Item, Prepared] {
 		w := c.worker()
-		return fanout.Worker[[]Item, []byte]{
-			Work: func(items []Item) ([]byte, error) {
-				outcomes, err := w.Work(Group{Items: items})
+		return fanout.Worker[[]Item, Prepared]{
+			Work: func(items []Item) (Prepared, error) {
+				outcomes, err := w.Work(items)
 				if err != nil {
-					return nil, err
+					return Prepared{}, err
 				}
-				return appendOutcomes(nil, outcomes)
+				return c.keep(items, outcomes)
 			},
 			Stop: w.Stop,
 		}
 	}
-	return fanout.Ordered(ctx, workers, 4*workers, groups, start, func(_ []Item, b []byte) error { return put(b) })
+	return fanout.Ordered(ctx, workers, 4*workers, groups, start, func(_ []Item, p Prepared) error { return put(p) })
 }
 
-// prepared is an outcome as it is kept: what is counted of its rows, whose encodings follow.
+// prepared is an item with its outcome, as it is kept: what is counted of its rows, and where they end.
 type prepared struct {
+	subject
+	Index     int // the item's
+	Kind      builders.Kind
 	Refused   *cause        `json:",omitempty"`
 	Turns     int           `json:",omitempty"`
 	TurnDrops []cause       `json:",omitempty"`
@@ -52,6 +59,7 @@ type prepared struct {
 }
 
 type preparedRow struct {
+	batch.Kept
 	IDs      string
 	OnPolicy string
 	Args     string
@@ -60,75 +68,168 @@ type preparedRow struct {
 	RL       bool     `json:",omitempty"`
 }
 
-// appendOutcomes encodes what became of the records of a group.
-func appendOutcomes(dst []byte, outcomes []outcome) ([]byte, error) {
+// keep encodes what became of the records of a group.
+func (c *Collator) keep(items []Item, outcomes []outcome) (p Prepared, err error) {
 	kept := make([]prepared, len(outcomes))
 	for i := range outcomes {
 		o := &outcomes[i]
-		kept[i] = prepared{
+		k := &kept[i]
+		*k = prepared{
+			Index: items[i].Index, Kind: items[i].Record.Record.Kind(), subject: items[i].subject(),
 			Refused: o.Refused, Turns: o.Turns, TurnDrops: o.TurnDrops, Sites: o.Sites, SiteDrops: o.SiteDrops,
 			Reasoning: o.left.reasoning, Calls: o.left.calls,
 		}
-		for k := range o.Rows {
-			m := &o.Rows[k].Meta
-			kept[i].Rows = append(kept[i].Rows, preparedRow{
+		if r := k.Reward; r != nil && (math.IsNaN(*r) || math.IsInf(*r, 0)) {
+			k.Reward = nil // it counts as none
+		}
+		if o.Refused == nil && len(o.TurnDrops) == 0 && len(o.SiteDrops) == 0 && k.TopK == nil {
+			k.Drop = nil // it is not asked for
+		}
+		for n := range o.Rows {
+			m := &o.Rows[n].Meta
+			row := preparedRow{
 				IDs: m.IDs, OnPolicy: m.OnPolicy, Args: m.Args, Flags: m.Flags, Open: len(m.Open), RL: m.RL != nil,
-			})
+			}
+			p.Rows, row.Kept = o.encoded[n].Append(p.Rows)
+			o.encoded[n].Free()
+			k.Rows = append(k.Rows, row)
 		}
 	}
-	head, err := json.Marshal(kept)
-	if err != nil {
-		return nil, err
-	}
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(head)))
-	dst = append(dst, head...)
-	for i := range outcomes {
-		for _, e := range outcomes[i].encoded {
-			dst = e.Append(dst)
-			e.Free()
-		}
-	}
-	return dst, nil
+	p.Head, err = json.Marshal(kept)
+	return p, err
 }
 
-var errPrepared = errors.New("what was prepared of a group is damaged")
+// Reader reads the encoding of a row that was prepared, and checks its sum. It is called concurrently.
+type Reader = func(*batch.Kept) ([]byte, error)
 
-// readOutcomes decodes what appendOutcomes made of a group of so many records.
-func readOutcomes(b []byte, items []Item) ([]outcome, error) {
-	if len(b) < 4 || uint64(len(b)-4) < uint64(binary.LittleEndian.Uint32(b)) {
-		return nil, errPrepared
-	}
-	n := int(binary.LittleEndian.Uint32(b))
+// KeptGroup is a group that was prepared, in whatever process, by a Collator of the same configuration.
+type KeptGroup struct {
+	Head   []byte // what Prepare made
+	File   int    // where its Rows lie in the store
+	Offset int64
+	Decide func(index int) (dropped bool, split batch.Split) // of the item of that Index
+}
+
+// readKept decodes the head of a group.
+func readKept(head []byte) ([]prepared, error) {
 	var kept []prepared
-	if err := json.Unmarshal(b[4:4+n], &kept); err != nil {
-		return nil, fmt.Errorf("%w: %v", errPrepared, err)
+	if err := json.Unmarshal(head, &kept); err != nil {
+		return nil, fmt.Errorf("what was prepared of a group is damaged: %w", err)
 	}
-	if len(kept) != len(items) {
-		return nil, fmt.Errorf("%w: it is of %d records, and the group has %d", errPrepared, len(kept), len(items))
+	return kept, nil
+}
+
+// outcome is what is counted of the item.
+func (k *prepared) outcome() *outcome {
+	o := &outcome{
+		Refused: k.Refused, Turns: k.Turns, TurnDrops: k.TurnDrops, Sites: k.Sites, SiteDrops: k.SiteDrops,
+		left: leftOut{reasoning: k.Reasoning, calls: k.Calls}, Rows: make([]batch.Row, len(k.Rows)),
 	}
-	b = b[4+n:]
-	outcomes := make([]outcome, len(kept))
-	for i := range kept {
-		k, o := &kept[i], &outcomes[i]
-		*o = outcome{
-			Refused: k.Refused, Turns: k.Turns, TurnDrops: k.TurnDrops, Sites: k.Sites, SiteDrops: k.SiteDrops,
-			left: leftOut{reasoning: k.Reasoning, calls: k.Calls}, Rows: make([]batch.Row, len(k.Rows)),
+	for i, r := range k.Rows {
+		m := &o.Rows[i].Meta
+		m.IDs, m.OnPolicy, m.Args, m.Flags, m.Open = r.IDs, r.OnPolicy, r.Args, r.Flags, make([]int, r.Open)
+	}
+	return o
+}
+
+// Cut are batches that are cut and not yet written, of groups that were prepared.
+type Cut struct {
+	collator *Collator
+	spool    *batch.Spool
+	sum      *summary
+}
+
+// CutKept cuts batches of groups that were prepared, by the lengths of their rows alone, which stay where they are.
+// dropped is that of Collate, scratch a folder for temporary files of some dozen bytes a row.
+func (c *Collator) CutKept(
+	ctx context.Context, groups iter.Seq2[KeptGroup, error], rows Reader, scratch string,
+	dropped func(ledger.Drop),
+) (_ *Cut, err error) {
+	cut := &Cut{collator: c, sum: newSummary(dropped)}
+	if cut.spool, err = batch.NewSpool(scratch, c.cfg.Order); err != nil {
+		return nil, err
+	}
+	cut.spool.KeptBy(rows)
+	workers := max(1, c.cfg.Workers)
+	ordinal := int64(0)
+	err = fanout.Ordered(ctx, workers, 16*workers, groups, func() fanout.Worker[KeptGroup, []prepared] {
+		return fanout.Worker[KeptGroup, []prepared]{
+			Work: func(g KeptGroup) ([]prepared, error) { return readKept(g.Head) },
 		}
-		for j, r := range k.Rows {
-			m := &o.Rows[j].Meta
-			m.IDs, m.OnPolicy, m.Args, m.Flags, m.Open = r.IDs, r.OnPolicy, r.Args, r.Flags, make([]int, r.Open)
-			if r.RL {
-				m.RL = &batch.Scored{}
+	}, func(g KeptGroup, kept []prepared) error {
+		for i := range kept {
+			if err := cut.take(&g, &kept[i], ordinal); err != nil {
+				return err
 			}
-			e, rest, err := batch.ReadEncoded(b)
-			if err != nil {
-				return nil, err
-			}
-			o.encoded, b = append(o.encoded, e), rest
+			ordinal++
+		}
+		return nil
+	})
+	if err != nil {
+		cut.Close()
+		return nil, err
+	}
+	return cut, nil
+}
+
+// take takes an item of a group, whose rows begin at the group's offset, and moves that behind them.
+func (cut *Cut) take(g *KeptGroup, k *prepared, ordinal int64) error {
+	ch := cut.collator.channels[k.Kind]
+	if ch == nil {
+		return errors.New("what was prepared of a group is damaged: no channel takes its records")
+	}
+	dropped, split := g.Decide(k.Index)
+	task, booked := cut.sum.book(&k.subject, dropped, k.outcome())
+	for i := range k.Rows {
+		r := &k.Rows[i]
+		r.File, r.Offset, r.Ordinal, r.Group = g.File, g.Offset, ordinal, -1
+		g.Offset += int64(r.Bytes)
+		if len(booked) == 0 { // nothing of it goes into batches
+			continue
+		}
+		if r.RL {
+			r.Group = task
+		}
+		if err := cut.spool.Keep(ch.Batch(), split, &r.Kept); err != nil {
+			return err
 		}
 	}
-	if len(b) > 0 {
-		return nil, errPrepared
+	return nil
+}
+
+// Close removes the temporary files.
+func (cut *Cut) Close() { cut.spool.Close() }
+
+// result is what was written, with the counts of the batches.
+func (cut *Cut) result(counts map[string]batch.Count) *Result {
+	return &Result{Counts: counts, Accounts: cut.sum.accounts(), Stats: cut.sum.stats}
+}
+
+// Write writes the batches as Collate does.
+func (cut *Cut) Write(ctx context.Context, dir string) (*Result, error) {
+	return cut.collator.write(ctx, cut.spool, cut.sum, dir)
+}
+
+// Divide divides the batches between n processes, each of which calls WriteKept with its part and with scores. The
+// result lacks the counts and the steps, which follow from what those write.
+func (cut *Cut) Divide(n int, part func(i int) (io.WriteCloser, error)) (_ *Result, scores []byte, err error) {
+	if err := cut.spool.Divide(cut.collator.spec(cut.sum), n, part); err != nil {
+		return nil, nil, err
 	}
-	return outcomes, nil
+	return cut.result(nil), cut.sum.tasks.encode(), nil
+}
+
+// WriteKept writes the batches of a part below dir/batches, without an index: their lines go to put, in order, with
+// what they add to the counts of "channel/split".
+func (c *Collator) WriteKept(
+	ctx context.Context, part io.Reader, scores []byte, rows Reader, dir string,
+	put func(line []byte, key string, n batch.Count) error,
+) error {
+	sum := newSummary(nil)
+	if err := sum.tasks.decode(scores); err != nil {
+		return err
+	}
+	spec := c.spec(sum)
+	spec.Dir = filepath.Join(dir, "batches")
+	return spec.WriteKept(ctx, part, rows, put)
 }

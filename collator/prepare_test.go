@@ -3,19 +3,24 @@
 package collator
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"iter"
+	"io"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // TestPrepare: groups that were prepared apart, without what is decided of them, make the files, the drops and the
-// counts that Collate makes; whatever is damaged of them is an error.
+// counts that Collate makes, written here or in parts; what is damaged of them is an error.
 func TestPrepare(t *testing.T) {
 	cfg := toyConfig(t, "chatml.jinja")
 	cfg.MaxLength, cfg.Workers = 200, 2
@@ -33,66 +38,111 @@ func TestPrepare(t *testing.T) {
 		demonstration("f", nodes(bugHunt)),
 		sampledRollout(t, "g", "other", nil, bugHunt),
 	}
-	decide := func(items []Item) {
-		items[1].Dropped, items[5].Split = true, batch.Validation
-	}
-	var frames [][]byte
-	err = c.Prepare(context.Background(), one(items), func(b []byte) error {
-		frames = append(frames, b)
+	var heads [][]byte
+	kept, at := &memory{}, []int64{}
+	err = c.Prepare(context.Background(), one(items), func(p Prepared) error {
+		heads, at = append(heads, p.Head), append(at, int64(len(kept.rows)))
+		kept.rows = append(kept.rows, p.Rows...)
 		return nil
 	})
-	if err != nil || len(frames) != len(items) {
-		t.Fatalf("%d frames (%v)", len(frames), err)
+	if err != nil || len(heads) != len(items) {
+		t.Fatalf("%d heads (%v)", len(heads), err)
 	}
-	decide(items)
+	items[1].Dropped, items[5].Split = true, batch.Validation
 	type made struct {
 		Result *Result
 		Drops  []ledger.Drop
 		Files  map[string]string
 	}
-	collateInto := func(groups iter.Seq2[Group, error]) (m made) {
-		dir := t.TempDir()
-		m.Result, err = c.CollatePrepared(context.Background(), groups, dir, t.TempDir(), func(d ledger.Drop) {
-			m.Drops = append(m.Drops, d)
-		})
+	m := func(dir string, res *Result, err error, drops []ledger.Drop) (m made) {
+		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.Files = map[string]string{}
+		m = made{Result: res, Drops: drops, Files: map[string]string{}}
 		for name, text := range files(t, dir) {
 			m.Files[fmt.Sprint(name)] = fmt.Sprint(text)
 		}
 		return m
 	}
-	want := collateInto(unprepared(one(items)))
+	ctx, dir := context.Background(), t.TempDir()
+	var drops []ledger.Drop
+	note := func(d ledger.Drop) { drops = append(drops, d) }
+	res, err := c.Collate(ctx, one(items), dir, t.TempDir(), note)
+	want := m(dir, res, err, drops)
 	if len(want.Drops) == 0 || len(want.Result.Counts) < 4 {
 		t.Fatalf("the test shows little: %d drops, %v", len(want.Drops), want.Result.Counts)
 	}
-	for i := range items { // what was prepared is taken, whatever the record is
-		items[i].Record.Messages.Nodes = nil
-	}
-	got := collateInto(func(yield func(Group, error) bool) {
+	groups := func(yield func(KeptGroup, error) bool) {
 		for i := range items {
-			if !yield(Group{Items: items[i : i+1], Prepared: frames[i]}, nil) {
+			g := KeptGroup{Head: heads[i], Offset: at[i], Decide: func(int) (bool, batch.Split) {
+				return items[i].Dropped, items[i].Split
+			}}
+			if !yield(g, nil) {
 				return
 			}
 		}
-	})
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("prepared groups make another data set (-want +got):\n%s", d)
 	}
-
-	for n := range frames[0] {
-		if _, err := readOutcomes(frames[0][:n], items[:1]); err == nil {
-			t.Fatalf("%d bytes of %d are taken for all", n, len(frames[0]))
+	cut := func() *Cut {
+		drops = nil
+		cut, err := c.CutKept(ctx, groups, kept.read, t.TempDir(), note)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(cut.Close)
+		return cut
+	}
+	dir = t.TempDir()
+	res, err = cut().Write(ctx, dir)
+	if d := cmp.Diff(want, m(dir, res, err, drops)); d != "" {
+		t.Errorf("groups that were prepared make another data set (-want +got):\n%s", d)
+	}
+	for _, n := range []int{1, 2, 3, 50} {
+		t.Run(fmt.Sprint(n, " parts"), func(t *testing.T) {
+			dir := t.TempDir()
+			parts := make([]buffer, n)
+			res, scores, err := cut().Divide(n, func(i int) (io.WriteCloser, error) { return &parts[i], nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			res.Counts = map[string]batch.Count{}
+			var index bytes.Buffer
+			for i := range parts {
+				err := c.WriteKept(ctx, &parts[i], scores, kept.read, dir,
+					func(line []byte, key string, n batch.Count) error {
+						index.Write(line)
+						res.Counts[key] = res.Counts[key].Plus(n)
+						return nil
+					})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			err = os.WriteFile(filepath.Join(dir, "batches", batch.IndexName), index.Bytes(), 0o600)
+			if d := cmp.Diff(want, m(dir, res, err, drops)); d != "" {
+				t.Errorf("divided, they make another data set (-want +got):\n%s", d)
+			}
+		})
+	}
+	for n := range heads[0] {
+		if _, err := readKept(heads[0][:n]); err == nil {
+			t.Fatalf("%d bytes of %d are taken for all", n, len(heads[0]))
 		}
 	}
-	for at := range frames[1] {
-		b := append([]byte{}, frames[1]...)
-		b[at] ^= 0x80
-		_, _ = readOutcomes(b, items[:1]) // no panic, and no memory for what isn't there
+}
+
+// buffer is a part of a cut.
+type buffer struct{ bytes.Buffer }
+
+func (*buffer) Close() error { return nil }
+
+// memory keeps rows.
+type memory struct{ rows []byte }
+
+func (m *memory) read(k *batch.Kept) ([]byte, error) {
+	b := bytes.Clone(m.rows[k.Offset:][:k.Bytes])
+	if xxh3.Hash(b) != k.Sum {
+		return nil, errors.New("a checksum is wrong")
 	}
-	if _, err := readOutcomes(frames[0], items[:2]); err == nil {
-		t.Error("what was prepared of one record is taken for two")
-	}
+	return b, nil
 }

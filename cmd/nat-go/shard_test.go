@@ -258,14 +258,43 @@ func (b *bed) inShards(
 	) != "" {
 		t.Errorf("missing: %s", r.stdout)
 	}
+	if r.IntN(3) > 0 || strings.Contains(t.Name(), "Write") {
+		b.writeInShards(t, r, out, n, took, faults)
+	}
 	faults[b.disturb(t, r, func() *exec.Cmd { return b.merged(out) }, 2*took)]++
 	if res := finish(t, b.merged(out)); res.code != 0 && !strings.Contains(res.stderr, "merged already") {
-		t.Fatalf("merge: exit %d: %s", res.code, res.stderr)
+		t.Fatalf("merge: exit %d: %s%s", res.code, res.stdout, res.stderr)
 	}
 	if res := finish(t, b.resume(out)); res.code != 0 { // hands over what a disturbed merge did not
 		t.Fatalf("resume: exit %d: %s", res.code, res.stderr)
 	}
 	b.same(t, want, out)
+}
+
+// writeInShards has the shards of a plan write, with faults, in some order.
+func (b *bed) writeInShards(
+	t *testing.T, r *rand.Rand, out string, n int, took time.Duration, faults map[string]int,
+) {
+	t.Helper()
+	leave := func() *exec.Cmd {
+		return b.command(nil, "shard", "merge", "--leave-writing", filepath.Join(out, "r.shards"))
+	}
+	faults[b.disturb(t, r, leave, 2*took)]++
+	for range 2 { // once more says what comes next
+		b.must(t, leave())
+	}
+	for _, i := range r.Perm(n) {
+		cmd := func() *exec.Cmd { return b.shard(out, "write", i) }
+		for range 2 {
+			faults[b.disturb(t, r, cmd, took)]++
+		}
+		b.must(t, cmd())
+		faults["shares written"]++
+	}
+	if r := b.must(t, b.command(nil, "shard", "status", "-q", filepath.Join(out, "r.shards"))); strings.TrimSpace(
+		r.stdout) != "" {
+		t.Errorf("not written: %s", r.stdout)
+	}
 }
 
 // TestShards: whatever the number of shards, the order and the faults, the run is that of one process. NATGO_SHARD_SOAK
@@ -313,7 +342,7 @@ func TestShards(t *testing.T) {
 		}
 	}
 	t.Logf("%d plans, faults: %v", draws, faults)
-	if faults["killed"] == 0 || faults["terminated"] == 0 {
+	if faults["killed"] == 0 || faults["terminated"] == 0 || faults["shares written"] == 0 {
 		t.Error("nothing was tested: no shard was disturbed")
 	}
 }
@@ -441,7 +470,7 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 		t.Fatal(err)
 	}
 	b.write(t, plan, strings.Replace(string(was), `"offset": `, `"offset": 1`, 1))
-	b.refused(t, at(nil, "--index", "0"), 4, "plan.json was changed since it was written")
+	b.refused(t, at(nil, "--index", "0"), 4, "plan.json: it was changed since it was written")
 	b.write(t, plan, string(was))
 	b.must(t, b.merged("out"))
 	b.refused(t, b.merged("out"), 2, "merged already")

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/zeebo/xxh3"
+
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
@@ -192,36 +194,15 @@ func Encode(c *Channel, r *Row) (*Encoded, error) {
 // encodings are those the spool has taken, to be used again.
 var encodings = sync.Pool{New: func() any { return new(Encoded) }}
 
-// Append adds the row to what is kept of it outside the spool; ReadEncoded reads it again.
-func (e *Encoded) Append(dst []byte) []byte {
-	dst = append(dst, e.variant)
-	for _, n := range e.length {
-		dst = binary.LittleEndian.AppendUint32(dst, n)
+// Append adds the row to what is kept of it outside the spool.
+func (e *Encoded) Append(dst []byte) ([]byte, Kept) {
+	return append(dst, e.data...), Kept{
+		Variant: e.variant, Length: e.length, Bytes: uint32(len(e.data)), Sum: xxh3.Hash(e.data),
 	}
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(e.data)))
-	return append(dst, e.data...)
 }
 
 // Free gives back the memory of a row that no spool takes. It must not be used again.
 func (e *Encoded) Free() { encodings.Put(e) }
-
-// ReadEncoded reads a row that Append added to a buffer, and says what follows it.
-func ReadEncoded(b []byte) (e *Encoded, rest []byte, err error) {
-	d := decoder{b: b}
-	e = encodings.Get().(*Encoded)
-	*e = Encoded{data: e.data[:0]}
-	if v := d.bytes(1); v != nil {
-		e.variant = v[0]
-	}
-	for i := range e.length {
-		e.length[i] = d.u32()
-	}
-	e.data = append(e.data, d.bytes(d.len())...)
-	if d.bad || len(e.data) < rowHead {
-		return nil, nil, errSpool
-	}
-	return e, d.b, nil
-}
 
 // rowHead is the width of what is known of a row only when those before it are: its record's ordinal and its task.
 const rowHead = 8 + 8

@@ -32,6 +32,9 @@ type Spool struct {
 	entries *extsort.Sorter
 	key     [entryWidth]byte
 	order   Order
+	// Where the encodings of all rows are, where they aren't in file; file has a Place for each row then.
+	kept      func(*Kept) ([]byte, error) // reads what is kept elsewhere; then file has only where that is
+	keptBytes int64
 }
 
 // Order says in which order rows are trained.
@@ -62,19 +65,32 @@ func (s *Spool) Add(c *Channel, split Split, r *Encoded) error {
 	if err != nil {
 		return err
 	}
+	k := Kept{Variant: r.variant, Length: r.length, Bytes: uint32(len(r.data))}
+	encodings.Put(r)
+	return s.enter(c, split, &k, at)
+}
+
+// enter adds the entry of the next row.
+func (s *Spool) enter(c *Channel, split Split, k *Kept, at int64) error {
 	e := entry{
-		channel: uint8(slices.Index(channels, c)), split: split, variant: r.variant,
-		ordinal: s.rows, offset: at, bytes: uint32(len(r.data)), length: r.length,
+		channel: uint8(slices.Index(channels, c)), split: split, variant: k.Variant,
+		ordinal: s.rows, offset: at, bytes: k.Bytes, length: k.Length,
 	}
 	e.hash = mix(s.order.Seed, s.order.Epoch, uint64(s.rows))
 	s.rows++
 	e.encode(s.key[:])
-	encodings.Put(r)
 	return s.entries.Add(s.key[:])
 }
 
 // read reads a row back.
 func (s *Spool) read(e *entry) (*Row, error) {
+	if s.kept != nil {
+		at, err := s.place(e)
+		if err != nil {
+			return nil, err
+		}
+		return at.read(s.kept)
+	}
 	b := make([]byte, e.bytes)
 	if _, err := s.file.ReadAt(b, e.offset); err != nil && err != io.EOF {
 		return nil, err

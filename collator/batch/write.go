@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 
@@ -92,6 +93,11 @@ type Count struct {
 	Active  int64 `json:"n_active"`
 }
 
+// Plus is the sum of two counts.
+func (c Count) Plus(d Count) Count {
+	return Count{c.Batches + d.Batches, c.Rows + d.Rows, c.Tokens + d.Tokens, c.Active + d.Active}
+}
+
 // Write writes the spool's rows as batches, in order, and the index last. Batches left by an earlier, unfinished write
 // are replaced. It returns the counts by "channel/split".
 func (s *Spool) Write(ctx context.Context, spec Spec) (map[string]Count, error) {
@@ -123,11 +129,43 @@ func (s *Spool) Write(ctx context.Context, spec Spec) (map[string]Count, error) 
 
 // writeAll assembles batches in parallel and writes their lines in order.
 func (s *Spool) writeAll(ctx context.Context, spec *Spec, index io.Writer) (map[string]Count, error) {
-	type job struct {
-		*planned
-		number int
+	write := func(j job) (finished, error) {
+		rows := make([]*Row, len(j.rows))
+		for i := range j.rows {
+			r, err := s.read(&j.rows[i])
+			if err != nil {
+				return finished{}, err
+			}
+			rows[i] = r
+		}
+		return spec.write(&j, rows)
 	}
-	jobs := func(yield func(job, error) bool) {
+	counts := map[string]Count{}
+	workers := max(1, spec.Workers)
+	err := fanout.Ordered(ctx, workers, 2*workers, s.jobs(spec), func() fanout.Worker[job, finished] {
+		return fanout.Worker[job, finished]{Work: write}
+	}, func(j job, f finished) error {
+		counts[j.key()] = counts[j.key()].Plus(f.count)
+		_, err := index.Write(f.line)
+		return err
+	})
+	for key := range counts {
+		if err == nil {
+			err = durable.SyncDir(filepath.Join(spec.Dir, filepath.FromSlash(key)))
+		}
+	}
+	return counts, err
+}
+
+// job is a batch and its number among those of its channel and split.
+type job struct {
+	*planned
+	number int
+}
+
+// jobs are the batches in order.
+func (s *Spool) jobs(spec *Spec) iter.Seq2[job, error] {
+	return func(yield func(job, error) bool) {
 		numbers := map[string]int{}
 		for p, err := range s.plan(spec.Budget, spec.Layout, spec.Form) {
 			if err != nil {
@@ -140,34 +178,6 @@ func (s *Spool) writeAll(ctx context.Context, spec *Spec, index io.Writer) (map[
 			numbers[p.key()]++
 		}
 	}
-	write := func(j job) (finished, error) {
-		l, err := s.writeBatch(spec, j.planned, j.number)
-		if err != nil {
-			return finished{}, err
-		}
-		text, err := marshal(l)
-		return finished{text, l.count()}, err
-	}
-	counts := map[string]Count{}
-	workers := max(1, spec.Workers)
-	err := fanout.Ordered(ctx, workers, 2*workers, jobs, func() fanout.Worker[job, finished] {
-		return fanout.Worker[job, finished]{Work: write}
-	}, func(j job, f finished) error {
-		c := counts[j.key()]
-		c.Batches += f.count.Batches
-		c.Rows += f.count.Rows
-		c.Tokens += f.count.Tokens
-		c.Active += f.count.Active
-		counts[j.key()] = c
-		_, err := index.Write(f.line)
-		return err
-	})
-	for key := range counts {
-		if err == nil {
-			err = durable.SyncDir(filepath.Join(spec.Dir, filepath.FromSlash(key)))
-		}
-	}
-	return counts, err
 }
 
 // finished is a batch written: its line and what it adds to the counts.
@@ -181,33 +191,30 @@ func (l *Line) count() Count { return Count{1, int64(l.Rows), l.Tokens, l.NActiv
 
 func (p *planned) key() string { return p.channel.Name + "/" + p.split.String() }
 
-// writeBatch reads the rows of a batch and writes its file.
-func (s *Spool) writeBatch(spec *Spec, p *planned, number int) (*Line, error) {
-	rows := make([]*Row, len(p.rows))
-	for i := range p.rows {
-		r, err := s.read(&p.rows[i])
-		if err != nil {
-			return nil, err
-		}
-		rows[i] = r
-	}
+// write writes the file of a batch.
+func (spec *Spec) write(j *job, rows []*Row) (finished, error) {
+	p := j.planned
 	if err := spec.finish(p, rows); err != nil {
-		return nil, err
+		return finished{}, err
 	}
 	l := spec.line(p, rows)
-	l.File = fmt.Sprintf("%s/%05d.safetensors", p.key(), number)
+	l.File = fmt.Sprintf("%s/%05d.safetensors", p.key(), j.number)
 	var data bytes.Buffer
 	meta := map[string]string{"channel": l.Channel, "layout": l.Layout}
 	if err := tensors.Write(&data, assemble(p.channel, rows, p.layout, l.Form, spec.PadID), meta); err != nil {
-		return nil, err
+		return finished{}, err
 	}
 	sum := sha256.Sum256(data.Bytes())
 	l.Proof.SHA256 = hex.EncodeToString(sum[:])
 	path := filepath.Join(spec.Dir, filepath.FromSlash(l.File))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, err
+		return finished{}, err
 	}
-	return l, durable.WriteMember(path, data.Bytes())
+	if err := durable.WriteMember(path, data.Bytes()); err != nil {
+		return finished{}, err
+	}
+	text, err := marshal(l)
+	return finished{text, l.count()}, err
 }
 
 // finish completes a batch's rows, and refuses those that its layout can't hold.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 )
@@ -12,13 +13,17 @@ import (
 func newShardMergeCmd(commitBytes int64) *cobra.Command {
 	var how finetune.Request
 	var work string
-	var asJSON bool
+	var asJSON, leave bool
 	cmd := &cobra.Command{
 		Use:   "merge [PLAN]",
 		Short: "Make the run of the shards that were built",
 		Long: `Join what the shards of a plan built, decide on all records, and write the data set and the token
 batches: the run folder that one machine would have made. A merge that was interrupted goes on; one with shards
-missing is refused, naming them.`,
+missing is refused, naming them.
+
+With --leave-writing it decides, cuts the token batches, and divides what is to be written between the shards:
+` + "`shard run --stage write`" + ` writes the share of one, and merge, called again, puts the shares together. The data
+set is the same, byte for byte.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withRun(
@@ -26,12 +31,13 @@ missing is refused, naming them.`,
 				commitBytes,
 				asJSON,
 				func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
-					return mergeShards(ctx, planArg(args), work, how, env)
+					return mergeShards(ctx, planArg(args), work, how, leave, env)
 				},
 			)
 		},
 	}
 	f := cmd.Flags()
+	f.BoolVar(&leave, "leave-writing", false, "divide the writing between the shards, and write nothing here")
 	f.BoolVar(&how.DryRun, "dry-run", false, "write the data set and submit nothing")
 	f.BoolVar(&how.Detach, "detach", false, "submit the job and don't wait for it")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object, last, on standard output")
@@ -41,10 +47,14 @@ missing is refused, naming them.`,
 
 // mergeShards merges the shards of a plan, of one in object storage from a copy of what they built.
 func mergeShards(
-	ctx context.Context, dir shards.Folder, work string, how finetune.Request, env finetune.Env,
+	ctx context.Context, dir shards.Folder, work string, how finetune.Request, leave bool, env finetune.Env,
 ) (sum *finetune.Summary, err error) {
 	if dir.Remote() == nil {
-		return finetune.MergeShards(ctx, dir, how, env)
+		return finetune.MergeShards(ctx, dir, how, leave, env)
+	}
+	if leave {
+		return finetune.Failed(how, exit.Usagef("%s: the shards of a plan in object storage can't write: each would "+
+			"have to fetch the merged log, which is as much work. Leave --leave-writing out", dir))
 	}
 	err = inWorkDir(work, func(own string) error {
 		c, err := copyPlan(ctx, dir, own)
@@ -54,7 +64,7 @@ func mergeShards(
 		if err := c.remote.FetchBuilt(ctx, c.dir, c.plan); err != nil {
 			return c.told(err)
 		}
-		sum, err = finetune.MergeShards(ctx, c.dir, how, env)
+		sum, err = finetune.MergeShards(ctx, c.dir, how, false, env)
 		c.toldSummary(sum)
 		return c.told(err)
 	})

@@ -38,7 +38,8 @@ nothing else is printed, as in sbatch --array=$(nat-go shard status -q PLAN).`,
 			return printShards(cmd, dir, plan, states, asJSON)
 		},
 	}
-	cmd.Flags().StringVar(&stage, "stage", "", "build or group: this stage; default: all up to the first not done")
+	cmd.Flags().StringVar(&stage, "stage", "",
+		"build, group or write: this stage; default: all up to the first not done")
 	cmd.Flags().IntVar(&perTask, "per-task", 1,
 		"print the array tasks that are missing instead, where each builds so many shards: task 0 the first of them")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -77,6 +78,9 @@ func lookAt(ctx context.Context, c *copied, stage string) (*shards.Plan, []*shar
 		return nil, nil, err
 	}
 	stages := plan.Stages()
+	if c.dir.HasCut() {
+		stages = append(stages, shards.Write)
+	}
 	if stage != "" {
 		stages = []shards.Stage{shards.Stage(stage)}
 	}
@@ -120,7 +124,7 @@ func printShards(cmd *cobra.Command, dir shards.Folder, plan *shards.Plan, state
 	switch stages := plan.Stages(); {
 	case missing != "":
 		fmt.Fprintf(out, "  missing  %s\n", missing)
-	case last.Stage == stages[len(stages)-1]:
+	case last.Stage == stages[len(stages)-1] || last.Stage == shards.Write:
 		fmt.Fprintf(out, "  next     nat-go shard merge %s\n", dir)
 	}
 	return nil

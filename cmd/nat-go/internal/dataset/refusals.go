@@ -15,6 +15,11 @@ type refusals struct {
 	count map[string]int64 // by why, without what is of one record alone
 	tried int64
 	carry []alternative
+
+	// Of a part of a data set, for refusals.join:
+	inPart bool
+	order  []string // reasons, as they came first
+	tries  []try
 }
 
 // alternative is another format that may carry what one refuses.
@@ -28,30 +33,60 @@ type alternative struct {
 const (
 	triedRefusals = 200
 	maxReasons    = 50
+	// Those of a part are told apart when all parts are known.
+	maxPartReasons = 5000
 )
 
 var ofOneRecord = regexp.MustCompile(`"[^"]*"|\d+`)
 
 func (r *refusals) add(f rows.Format, o rows.Options, ms []member, why string) {
-	if r.count == nil {
-		r.count = map[string]int64{}
-		for _, other := range rows.Formats() {
-			if other.Name != f.Name && !other.Declared() && !other.SharesRows() && !f.SharesRows() {
-				r.carry = append(r.carry, alternative{enc: rows.NewEncoder(other, o)})
-			}
-		}
+	r.begin(f, o)
+	most := maxReasons
+	if r.inPart {
+		most = maxPartReasons
 	}
-	why = ofOneRecord.ReplaceAllString(why, "…")
-	if _, known := r.count[why]; !known && len(r.count) >= maxReasons {
-		why = "other reasons"
-	}
-	r.count[why] += int64(len(ms))
+	r.note(ofOneRecord.ReplaceAllString(why, "…"), int64(len(ms)), most)
 	if r.tried += int64(len(ms)); r.tried > triedRefusals {
 		return
 	}
+	before := make([]int64, len(r.carry))
 	for i := range r.carry {
+		before[i] = r.carry[i].took
 		r.carry[i].try(ms)
 	}
+	if r.inPart {
+		t := try{Records: int64(len(ms))}
+		for i := range r.carry {
+			t.Took = append(t.Took, r.carry[i].took-before[i])
+		}
+		r.tries = append(r.tries, t)
+	}
+}
+
+// begin finds the other formats that may carry what one refuses.
+func (r *refusals) begin(f rows.Format, o rows.Options) {
+	if r.count != nil {
+		return
+	}
+	r.count = map[string]int64{}
+	for _, other := range rows.Formats() {
+		if other.Name != f.Name && !other.Declared() && !other.SharesRows() && !f.SharesRows() {
+			r.carry = append(r.carry, alternative{enc: rows.NewEncoder(other, o)})
+		}
+	}
+}
+
+// note counts n records that are refused for a reason, of which so many are told apart.
+func (r *refusals) note(why string, n int64, most int) {
+	_, known := r.count[why]
+	if !known && len(r.count) >= most {
+		why = "other reasons"
+		_, known = r.count[why]
+	}
+	if !known {
+		r.order = append(r.order, why)
+	}
+	r.count[why] += n
 }
 
 func (a *alternative) try(ms []member) {

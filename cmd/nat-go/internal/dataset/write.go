@@ -39,6 +39,8 @@ type Spec struct {
 	// Ready is told of the formats and of every file of them when all are safe on disk and before the first gets its
 	// name; its error is that of Write, which leaves nothing then. It may be nil.
 	Ready func([]runfolder.Written, []runfolder.File) error
+
+	part bool // a part is written: lines only, and what Join needs
 }
 
 // Unit is the unit in which the books of a format are kept.
@@ -47,31 +49,49 @@ func Unit(format string) string { return format + " record" }
 // Write writes the kept records in every format of text rows, in the order of the log. Files appear whole or not at
 // all; canceling ctx leaves none that was not there before.
 func Write(ctx context.Context, s Spec) ([]runfolder.Written, error) {
-	var all []*formatWriter
+	all, err := newFormatWriters(s)
 	defer func() {
 		for _, w := range all {
 			w.abort()
 		}
 	}()
+	if err == nil {
+		err = s.survey(ctx, all)
+	}
+	if err == nil {
+		err = s.writeGroups(ctx, all, s.groups(all))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return finishAll(s, all)
+}
+
+// newFormatWriters begins the formats of text rows. Those that were begun are returned with an error, too.
+func newFormatWriters(s Spec) (all []*formatWriter, err error) {
 	for _, f := range s.Formats {
 		if f.FromBatches() {
 			continue
 		}
 		w, err := newFormatWriter(s, f)
 		if err != nil {
-			return nil, err
+			return all, err
 		}
 		all = append(all, w)
 	}
-	if err := s.survey(ctx, all); err != nil {
-		return nil, err
-	}
-	for g, err := range s.groups(all) {
+	return all, nil
+}
+
+// writeGroups writes the rows of groups.
+func (s *Spec) writeGroups(
+	ctx context.Context, all []*formatWriter, groups iter.Seq2[*recordlog.Group, error],
+) error {
+	for g, err := range groups {
 		if err == nil {
 			err = ctx.Err()
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if s.Group != nil {
 			s.Group(g)
@@ -79,10 +99,15 @@ func Write(ctx context.Context, s Spec) ([]runfolder.Written, error) {
 		hashes := g.Hashes()
 		for _, w := range all {
 			if err := w.group(g, hashes); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
+	return nil
+}
+
+// finishAll ends the files of all formats, and gives them their names.
+func finishAll(s Spec, all []*formatWriter) ([]runfolder.Written, error) {
 	var out []runfolder.Written
 	var files []runfolder.File
 	for _, w := range all {
@@ -118,16 +143,21 @@ func (s *Spec) survey(ctx context.Context, all []*formatWriter) error {
 		if err != nil {
 			return err
 		}
-		for i := range g.Records {
-			if s.Decisions.At(g.First + uint64(i)).Kept() {
-				found[g.Records[i].Record.Kind()].Note(&g.Records[i])
-			}
-		}
+		note(&found, g, s.Decisions)
 	}
 	for _, w := range all {
 		w.contents = found
 	}
 	return nil
+}
+
+// note adds what the kept records of a group have.
+func note(found *[8]rows.Contents, g *recordlog.Group, d *curate.Decisions) {
+	for i := range g.Records {
+		if d.At(g.First + uint64(i)).Kept() {
+			found[g.Records[i].Record.Kind()].Note(&g.Records[i])
+		}
+	}
 }
 
 // groups are those of the log, where anyone wants them.
@@ -161,6 +191,7 @@ type formatWriter struct {
 
 func newFormatWriter(s Spec, f Format) (*formatWriter, error) {
 	w := &formatWriter{spec: s, enc: rows.NewEncoder(f.Format, s.Options), dir: filepath.Join(s.Dir, f.Name)}
+	w.refused.inPart = s.part
 	if err := os.MkdirAll(w.dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -170,6 +201,9 @@ func newFormatWriter(s Spec, f Format) (*formatWriter, error) {
 }
 
 func (w *formatWriter) group(g *recordlog.Group, hashes []recordlog.Hashes) error {
+	if w.spec.part && w.enc.Declared() {
+		note(&w.contents, g, w.spec.Decisions)
+	}
 	w.enc.Begin()
 	w.prefix.origin = nil // the next group has its origins in the same memory
 	if w.enc.SharesRows() {
@@ -349,8 +383,9 @@ func (w *formatWriter) open(kind builders.Kind, s rows.Split) (*rowFile, error) 
 	if err != nil {
 		return nil, err
 	}
-	f := &rowFile{name: name, kind: kind.String(), split: s.String(), out: out}
+	f := &rowFile{name: name, of: kind, side: s, out: out}
 	switch {
+	case w.spec.part:
 	case !rows.IsTable(name) && !w.enc.Service && !w.spec.Options.NAT:
 		f.reading = &reading{}
 	case rows.IsTable(name):
@@ -372,7 +407,7 @@ func (w *formatWriter) finish() (runfolder.Written, []runfolder.File, error) {
 			if err := f.table.Close(); err != nil {
 				return out, nil, err
 			}
-		case w.enc.FinalNewline():
+		case w.enc.FinalNewline() || w.spec.part:
 			f.out.buf = append(f.out.buf, '\n')
 		}
 		file, err := f.out.sumUp(w.enc.Name + "/" + f.name)
@@ -382,8 +417,8 @@ func (w *formatWriter) finish() (runfolder.Written, []runfolder.File, error) {
 		files = append(files, file)
 		out.Files = append(out.Files, runfolder.RowFile{
 			Path:          w.enc.Name + "/" + f.name,
-			Kind:          f.kind,
-			Split:         f.split,
+			Kind:          f.of.String(),
+			Split:         f.side.String(),
 			Rows:          f.rows,
 			Bytes:         file.Bytes,
 			XXH3:          file.XXH3,
@@ -415,11 +450,13 @@ func (w *formatWriter) abort() {
 
 // rowFile is a file of rows being written.
 type rowFile struct {
-	name, kind, split string
-	rows              int64
-	out               *output
-	table             *rows.Table // nil: a file of lines
-	reading           *reading    // of lines that Hugging Face datasets reads
+	name    string
+	of      builders.Kind
+	side    rows.Split
+	rows    int64
+	out     *output
+	table   *rows.Table // nil: a file of lines
+	reading *reading    // of lines that Hugging Face datasets reads
 }
 
 // otherwise is what the rows' reader makes otherwise of them.
@@ -437,6 +474,9 @@ type originPrefix struct {
 	origin *builders.Origin
 	text   []byte
 }
+
+// originsFile is how the line of a row's origin begins.
+const originsFile = `{"file":"`
 
 // line appends the origin of a row: file and row (from 0), record hash, run, example, turn, builder.
 func (p *originPrefix) line(dst []byte, f *rowFile, row int64, r *builders.Resolved, hash recordlog.Hash) []byte {
@@ -458,7 +498,7 @@ func (p *originPrefix) line(dst []byte, f *rowFile, row int64, r *builders.Resol
 			p.text = append(p.text, ']')
 		}
 	}
-	dst = append(append(append(dst, `{"file":"`...), f.name...), `","row":`...)
+	dst = append(append(append(dst, originsFile...), f.name...), `","row":`...)
 	dst = appendDigits(dst, row)
 	dst = hex.AppendEncode(append(dst, `,"record":"`...), hash[:])
 	dst = append(append(dst, '"'), p.text...)

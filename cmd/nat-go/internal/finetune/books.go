@@ -112,6 +112,13 @@ func (b *books) list(d ledger.Drop) {
 		b.encode(&d)
 		return
 	}
+	b.unlisted(&d, 0, d.N())
+}
+
+// unlisted counts further drops of a kind of which enough are listed: so many, of n things.
+func (b *books) unlisted(d *ledger.Drop, drops, n int64) {
+	k := kindOf(d)
+	b.seen[k] += drops
 	m := b.more[k]
 	if m == nil {
 		m = &ledger.Drop{
@@ -125,7 +132,7 @@ func (b *books) list(d ledger.Drop) {
 		b.more[k] = m
 		b.rest = append(b.rest, m)
 	}
-	m.Count += d.N()
+	m.Count += n
 }
 
 func (b *books) encode(d *ledger.Drop) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"time"
 
@@ -61,6 +62,10 @@ type building struct {
 	expected bool          // the index knows about how many records will come
 	at       cursor        // what is logged
 	order    *shards.Order // of the groups in the log, where others are to be put between them; else nil
+
+	frames    *shards.Frames // the index of a shard; else nil
+	frameText []byte         // scratch, as is the next
+	scratch   []curate.Entry
 }
 
 // build streams the examples of every collection run through the builders into the record log. One goroutine reads and
@@ -75,6 +80,10 @@ func (r *run) build(ctx context.Context, in *inputs, ahead *reader, bs []*builde
 			b.index.Close()
 		}
 	}()
+	if b.frames, err = r.plan.newIndex(); err != nil {
+		return nil, exit.Environmentf("can't write the index of the shard: %w", err)
+	}
+	defer func() { err = errors.Join(err, b.frames.Close()) }()
 	if err := b.openLog(ctx); err != nil {
 		return nil, err
 	}
@@ -181,6 +190,12 @@ func (b *building) goOn(ctx context.Context, c recordlog.Commit) (err error) {
 			return exit.Environmentf("can't go on with the record log: %w", err)
 		}
 	}
+	if b.plan.merging != nil {
+		if err := b.takeIndexed(ctx, c.Records); err != nil {
+			return exit.Default(exit.Environment, fmt.Errorf("can't read the indexes of the shards: %w", err))
+		}
+		return nil
+	}
 	for g, err := range recordlog.Groups(dir) {
 		switch {
 		case err != nil:
@@ -204,9 +219,18 @@ func (b *building) goOn(ctx context.Context, c recordlog.Commit) (err error) {
 	return nil
 }
 
-// take books what a group of the log holds - its drops, accounts, the builders' counters, NAT's view of the collection
-// runs - and enters its records into the index, through the gate.
+// take takes in a group of the log.
 func (b *building) take(g *recordlog.Group) error {
+	all := b.entriesOf(g)
+	if err := b.indexGroup(g, all); err != nil {
+		return exit.Environmentf("can't write the index of the shard: %w", err)
+	}
+	return b.takeIn(g, all)
+}
+
+// takeIn books what a group of the log holds - its drops, accounts, the builders' counters, NAT's view of the
+// collection runs - and enters its records into the index of curation.
+func (b *building) takeIn(g *recordlog.Group, all []curate.Entry) error {
 	for _, d := range g.Drops {
 		b.books.drop(d)
 	}
@@ -218,21 +242,17 @@ func (b *building) take(g *recordlog.Group) error {
 		x.know(g)
 	}
 	b.history.Add(g)
-	return b.enter(g)
+	return b.enter(all)
 }
 
-// enter puts what curation has to know of a group's records into the index. What the gate stops is booked here; it is
-// listed with what curation drops, in the order of the log.
-func (b *building) enter(g *recordlog.Group) error {
-	var passed int64
+// entriesOf are what curation has to know of a group's records: those that the gate stops are dropped already.
+func (b *building) entriesOf(g *recordlog.Group) []curate.Entry {
 	var entries entries
+	all := b.scratch[:0]
 	for i, h := range g.Hashes() {
 		rec := &g.Records[i]
 		e := entries.of(rec, h)
 		e.Ordinal = g.First + uint64(i)
-		if b.plan.marks != nil {
-			b.marked.note(b.plan.marks, h.Content, e.Ordinal)
-		}
 		var reason ledger.Reason
 		if b.plan.Compat.Gates() {
 			reason, _ = curate.Gate(rec)
@@ -242,15 +262,32 @@ func (b *building) enter(g *recordlog.Group) error {
 		}
 		if reason != "" {
 			e.Drop = curate.Dropped(reason)
+		}
+		all = append(all, e)
+	}
+	b.scratch = all
+	return all
+}
+
+// enter puts entries into the index. What the gate stopped is booked here; it is listed with what curation drops, in
+// the order of the log.
+func (b *building) enter(all []curate.Entry) error {
+	var passed int64
+	for i := range all {
+		e := &all[i]
+		if b.plan.marks != nil {
+			b.marked.note(b.plan.marks, e.Content, e.Ordinal)
+		}
+		if reason, dropped := e.Drop.Reason(); dropped {
 			b.books.Drop(ledger.Drop{Stage: ledger.Gate, Reason: reason, Unit: unitRecord})
 		} else {
 			passed++
 		}
-		if err := b.index.Add(e); err != nil {
+		if err := b.index.Add(*e); err != nil {
 			return err
 		}
 	}
-	b.books.In(ledger.Gate, unitRecord, int64(len(g.Records)))
+	b.books.In(ledger.Gate, unitRecord, int64(len(all)))
 	b.books.Out(ledger.Gate, unitRecord, passed)
 	return nil
 }

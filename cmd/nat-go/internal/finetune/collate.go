@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"os"
 	"runtime"
@@ -20,6 +21,7 @@ import (
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	natjson "github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -185,10 +187,10 @@ func (r *run) collate(ctx context.Context, t *tokens, d *curate.Decisions) error
 	if r.env.Collating != nil {
 		done = r.env.Collating()
 	}
-	res, err := t.collator.CollatePrepared(ctx, r.items(ctx, t, d), string(folder), string(folder), r.books.drop)
+	res, err := r.batches(ctx, t, d)
 	done()
 	if err != nil {
-		return exit.Environmentf("can't make the batches: %w", err)
+		return exit.Default(exit.Environment, fmt.Errorf("can't make the batches: %w", err))
 	}
 	r.books.enter(res.Accounts)
 	taught, err := r.teach(ctx, t.tokenizer, res.Counts)
@@ -207,32 +209,49 @@ func (r *run) collate(ctx context.Context, t *tokens, d *curate.Decisions) error
 	return nil
 }
 
+// batches writes the batches. Of a merge, the rows are there already, or the batches are.
+func (r *run) batches(ctx context.Context, t *tokens, d *curate.Decisions) (*collator.Result, error) {
+	folder := string(r.plan.folder)
+	m := r.plan.merging
+	switch {
+	case m == nil:
+		return t.collator.Collate(ctx, r.items(t, d), folder, folder, r.books.drop)
+	case m.cut != nil:
+		return r.joinBatches(ctx)
+	}
+	cut, rows, err := r.cutBatches(ctx, t, d, r.books.drop)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.close()
+	defer cut.Close()
+	return cut.Write(ctx, folder)
+}
+
+// cutBatches cuts batches of the rows that the shards made.
+func (r *run) cutBatches(
+	ctx context.Context, t *tokens, d *curate.Decisions, dropped func(ledger.Drop),
+) (*collator.Cut, *keptRows, error) {
+	m := r.plan.merging
+	rows := &keptRows{of: m}
+	cut, err := t.collator.CutKept(ctx, m.kept(ctx, d), rows.read, string(r.plan.folder), dropped)
+	if err != nil {
+		rows.close()
+	}
+	return cut, rows, err
+}
+
 // items yields the records to collate, a group at a time. Left-out rollouts come too: their rewards still count when
 // others of their task are compared with each other.
-//
-// What shards prepared of them comes with them.
-func (r *run) items(ctx context.Context, t *tokens, d *curate.Decisions) iter.Seq2[collator.Group, error] {
-	return func(yield func(collator.Group, error) bool) {
-		prepared := func() ([]byte, error, bool) { return nil, nil, true }
-		if m := r.plan.merging; m != nil {
-			next, stop := iter.Pull2(m.prepared(ctx))
-			defer stop()
-			prepared = next
-		}
+func (r *run) items(t *tokens, d *curate.Decisions) iter.Seq2[[]collator.Item, error] {
+	return func(yield func([]collator.Item, error) bool) {
 		for g, err := range recordlog.Groups(r.plan.folder.Records()) {
-			var frame []byte
-			if err == nil {
-				var ok bool
-				if frame, err, ok = prepared(); !ok {
-					err = errors.New("a shard prepared fewer token rows than its log has records: run it again")
-				}
-			}
 			if err != nil {
-				yield(collator.Group{}, err)
+				yield(nil, err)
 				return
 			}
 			items := t.items(g, d)
-			if len(items) > 0 && !yield(collator.Group{Items: items, Prepared: frame}, nil) {
+			if len(items) > 0 && !yield(items, nil) {
 				return
 			}
 			r.tell(Progress{
@@ -254,13 +273,9 @@ func (t *tokens) items(g *recordlog.Group, d *curate.Decisions) []collator.Item 
 		if !t.collator.Collates(rec.Record.Kind()) {
 			continue
 		}
-		item := collator.Item{Record: rec, Hash: hex.EncodeToString(hashes[i].Content[:])}
+		item := collator.Item{Record: rec, Index: i, Hash: hex.EncodeToString(hashes[i].Content[:])}
 		if d != nil {
-			decision := d.At(g.First + uint64(i))
-			item.Dropped = !decision.Kept()
-			if decision.Validates() && !decision.Trains() {
-				item.Split = batch.Validation
-			}
+			item.Dropped, item.Split = decided(d, g.First+uint64(i))
 		}
 		items = append(items, item)
 	}

@@ -107,8 +107,8 @@ func (r *run) writeDecisions(d *curate.Decisions) error {
 	return f.Commit()
 }
 
-// listDropped lists the records of a group that the gate stopped or curation dropped, which are booked already.
-func (r *run) listDropped(g *recordlog.Group, d *curate.Decisions) {
+// droppedOf tells of the records of a group that the gate stopped or curation dropped, which are booked already.
+func (r *run) droppedOf(g *recordlog.Group, d *curate.Decisions, list func(ledger.Drop)) {
 	for i := range g.Records {
 		reason, dropped := d.At(g.First + uint64(i)).Reason()
 		if !dropped {
@@ -126,7 +126,7 @@ func (r *run) listDropped(g *recordlog.Group, d *curate.Decisions) {
 				_, drop.Detail = r.plan.tooLow(rec)
 			}
 		}
-		r.books.list(drop)
+		list(drop)
 	}
 }
 

@@ -29,7 +29,8 @@ type shard struct {
 	stage  shards.Stage
 	number int
 	of     *shards.Shard
-	spill  *group.Spill // where examples are kept for the shards' groups; nil: they are built
+	run    runfolder.Folder // of the merge
+	spill  *group.Spill     // where examples are kept for the shards' groups; nil: they are built
 }
 
 // RunShard builds one shard of a plan into its own folder, or goes on with it where an earlier attempt stopped. It is
@@ -42,14 +43,15 @@ func RunShard(ctx context.Context, dir shards.Folder, stage shards.Stage, number
 	if err := shards.InPlan(number, len(shared.Shards), "--index"); err != nil {
 		return Failed(p.Request, exit.With(exit.Usage, err))
 	}
-	if !slices.Contains(shared.Stages(), stage) {
-		return Failed(p.Request, exit.Usagef("--stage %s: the stages of this plan are %v", stage, shared.Stages()))
+	if !slices.Contains(append(shared.Stages(), shards.Write), stage) {
+		return Failed(p.Request, exit.Usagef("--stage %s: the stages of this plan are %v, then write", stage,
+			shared.Stages()))
 	}
 	s := &shard{dir: dir, plan: shared, stage: stage, number: number}
 	if s.of, err = dir.Part(shared, number); err != nil {
 		return Failed(p.Request, err)
 	}
-	p.shard, p.folder = s, dir.Shard(stage, number)
+	s.run, p.shard, p.folder = p.folder, s, dir.Shard(stage, number)
 	return newRun(p, env).end(ctx, (*run).makeShard)
 }
 
@@ -78,15 +80,13 @@ func openPlan(ctx context.Context, dir shards.Folder, env Env) (*plan, *shards.P
 
 // makeShard builds the shard.
 func (r *run) makeShard(ctx context.Context) error {
-	s := r.plan.shard
-	if d, err := s.dir.ReadDone(s.plan, s.stage, s.number); err != nil {
-		return exit.With(exit.Failed, err)
-	} else if d != nil {
-		r.sum.Status = runfolder.Completed
-		r.sum.Warnings = append(r.sum.Warnings, "the shard was built already; it was not built again")
-		return r.shardIsWhole(d)
+	if done, err := r.wasBuilt(); done || err != nil {
+		return err
 	}
 	if err := r.openShard(); err != nil {
+		return err
+	}
+	if done, err := r.wasBuilt(); done || err != nil { // by another process, until it let go of the folder
 		return err
 	}
 	tokens, err := unlessEnded(ctx, func() (*tokens, error) { return openTokens(r.plan) })
@@ -96,6 +96,13 @@ func (r *run) makeShard(ctx context.Context) error {
 	defer tokens.close()
 	if err := r.asPlanned(tokens); err != nil {
 		return err
+	}
+	s := r.plan.shard
+	if s.stage == shards.Write {
+		return r.writeShard(ctx, tokens)
+	}
+	if err := r.books.open(r.plan.folder.Dropped()); err != nil {
+		return exit.Environmentf("can't write the list of drops: %w", err)
 	}
 	switch {
 	case s.stage == shards.Group:
@@ -108,6 +115,21 @@ func (r *run) makeShard(ctx context.Context) error {
 		return err
 	}
 	return r.buildShard(ctx, in, tokens)
+}
+
+// wasBuilt says whether the shard is built already, and is still whole.
+func (r *run) wasBuilt() (bool, error) {
+	s := r.plan.shard
+	d, err := s.dir.ReadDone(s.plan, s.stage, s.number)
+	if err != nil {
+		return false, exit.With(exit.Failed, err)
+	}
+	if d == nil {
+		return false, nil
+	}
+	r.sum.Status = runfolder.Completed
+	r.sum.Warnings = append(r.sum.Warnings, "the shard was built already; it was not built again")
+	return true, r.shardIsWhole(d)
 }
 
 // buildShard builds the shard's part of the inputs, or its share of the tasks.
@@ -265,9 +287,6 @@ func (r *run) openShard() (err error) {
 	if err := r.lock.Sweep(); err != nil {
 		return exit.Environmentf("can't clean up the folder of the shard: %w", err)
 	}
-	if err := r.books.open(folder.Dropped()); err != nil {
-		return exit.Environmentf("can't write the list of drops: %w", err)
-	}
 	return nil
 }
 
@@ -298,10 +317,6 @@ func planOf(p *plan) *shards.Plan {
 
 // shardDone closes the shard's books and writes, last, its manifest.
 func (r *run) shardDone(ctx context.Context, built *built) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	s := r.plan.shard
 	if err := r.books.close(); err != nil {
 		return exit.Environmentf("can't write the list of drops: %w", err)
 	}
@@ -312,16 +327,24 @@ func (r *run) shardDone(ctx context.Context, built *built) error {
 	if err := r.knowLog(); err != nil {
 		return exit.With(exit.Environment, err)
 	}
+	return r.seal(ctx, &shards.Done{
+		Seen: built.seen, Groups: c.Groups, Records: c.Records, Books: r.books.Accounts(), Counters: r.books.counters,
+	})
+}
+
+// seal writes the manifest of the shard, last.
+func (r *run) seal(ctx context.Context, d *shards.Done) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	s := r.plan.shard
 	files, err := r.lock.Sums(r.known)
 	if err == nil {
 		err = r.lock.Check()
 	}
 	if err == nil {
-		err = shards.WriteDone(r.plan.folder, &shards.Done{
-			NatGo: Version(), Plan: s.plan.Sum, Stage: s.stage, Shard: s.number, Seen: built.seen,
-			Groups: c.Groups, Records: c.Records,
-			Books: r.books.Accounts(), Counters: r.books.counters, Files: files,
-		})
+		d.NatGo, d.Plan, d.Stage, d.Shard, d.Files = Version(), s.plan.Sum, s.stage, s.number, files
+		err = shards.WriteDone(r.plan.folder, d)
 	}
 	if err != nil {
 		return exit.Default(exit.Environment, fmt.Errorf("can't write the manifest of the shard: %w", err))

@@ -22,17 +22,25 @@ type merging struct {
 	dir  shards.Folder
 	plan *shards.Plan
 	done map[shards.Stage][]*shards.Done // by shard
+
+	ranges []recordlog.Range // of the merged log, one for each shard to write
+	leave  bool              // the shards are to write
+	cut    *shards.Cut       // what they write; nil: nothing
+	shares []*share          // what they wrote
 }
 
 // MergeShards makes the run of a plan of what its shards built: their logs, one after the other, are the log that one
 // process would have written, and from there on the run is like any other. It goes on with a merge that was
 // interrupted.
-func MergeShards(ctx context.Context, dir shards.Folder, how Request, env Env) (*Summary, error) {
+//
+// With leave, it divides what is to be written between the shards, and leaves that to them. Once they have done it, the
+// next merge puts it together.
+func MergeShards(ctx context.Context, dir shards.Folder, how Request, leave bool, env Env) (*Summary, error) {
 	p, of, err := openPlan(ctx, dir, env)
 	if err != nil {
 		return Failed(how, err)
 	}
-	m := &merging{dir: dir, plan: of}
+	m := &merging{dir: dir, plan: of, leave: leave}
 	if err := m.complete(); err != nil {
 		return Failed(p.Request, err)
 	}
@@ -48,7 +56,20 @@ func MergeShards(ctx context.Context, dir shards.Folder, how Request, env Env) (
 		return Failed(p.Request, err)
 	}
 	defer p.lock.Close()
-	return newRun(p, env).end(ctx, (*run).merge)
+	work := (*run).merge
+	switch missing, err := m.ready(); {
+	case err != nil:
+		return Failed(p.Request, err)
+	case leave && m.cut != nil:
+		work = func(r *run, _ context.Context) error {
+			r.leftToShards()
+			return nil
+		}
+	case len(missing) > 0:
+		return Failed(p.Request, exit.Failedf("%s not written yet: %s. `nat-go shard run %s --stage write --index I` "+
+			"writes one", someOf(len(missing), len(of.Shards)), shards.Array(missing), dir))
+	}
+	return newRun(p, env).end(ctx, work)
 }
 
 // complete refuses to merge while shards are missing, naming them.
@@ -69,14 +90,27 @@ func (m *merging) complete() error {
 		if len(missing) == 0 {
 			continue
 		}
-		are := "are"
-		if len(missing) == 1 {
-			are = "is"
-		}
-		return exit.Failedf("%d of the %s %s not built yet: %s. `nat-go shard run %s --stage %s --index I` builds one",
-			len(missing), ledger.Quantity(int64(len(m.plan.Shards)), "shard"), are, shards.Array(missing), m.dir, stage)
+		return exit.Failedf("%s not built yet: %s. `nat-go shard run %s --stage %s --index I` builds one",
+			someOf(len(missing), len(m.plan.Shards)), shards.Array(missing), m.dir, stage)
 	}
 	return nil
+}
+
+// someOf begins a sentence about n of the shards.
+func someOf(n, all int) string {
+	are := "are"
+	if n == 1 {
+		are = "is"
+	}
+	return fmt.Sprintf("%d of the %s %s", n, ledger.Quantity(int64(all), "shard"), are)
+}
+
+// ready finds what the shards wrote, where writing was left to them, and which have not.
+func (m *merging) ready() (missing []int, err error) {
+	if m.cut, err = m.dir.ReadCut(m.plan); err != nil || m.cut == nil {
+		return nil, err
+	}
+	return m.written()
 }
 
 // merged takes over the run folder of a merge that was interrupted; true: it was not.
@@ -138,6 +172,9 @@ func (r *run) merge(ctx context.Context) error {
 		if err := tooManyNames(b); err != nil {
 			return err
 		}
+	}
+	if m := r.plan.merging; m.leave {
+		return r.leaveWriting(ctx, built, tokens)
 	}
 	return r.finish(ctx, built, tokens)
 }

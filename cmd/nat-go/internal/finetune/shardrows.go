@@ -6,11 +6,19 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"os"
+	"slices"
+	"sync"
 
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/collator"
+	"github.com/nat-go/nat-go/collator/batch"
 )
 
 // prepareRows renders and tokenises the records of the shard, so that the merge need not: a frame for each group of its
@@ -19,19 +27,22 @@ func (r *run) prepareRows(ctx context.Context, t *tokens) error {
 	if t == nil {
 		return nil
 	}
-	frames, before, err := shards.OpenFrames(r.plan.folder)
+	rows, before, err := shards.OpenPrepared(r.plan.folder)
 	if err != nil {
 		return exit.Environmentf("can't keep the token rows: %w", err)
 	}
-	err = t.collator.Prepare(ctx, r.unprepared(t, before), frames.Add)
-	if err = errors.Join(err, frames.Close()); err != nil && ctx.Err() == nil {
+	records := make(chan int, groupsInFlight) // of the groups on their way, which are fewer
+	err = t.collator.Prepare(ctx, r.unprepared(t, before, records), func(p collator.Prepared) error {
+		return rows.Add(<-records, p.Head, p.Rows) // wait: a group's number is there before the group
+	})
+	if err = errors.Join(err, rows.Close()); err != nil && ctx.Err() == nil {
 		return exit.Default(exit.Environment, fmt.Errorf("can't make the token rows: %w", err))
 	}
 	return ctx.Err()
 }
 
 // unprepared yields the records of the shard's groups after so many of them.
-func (r *run) unprepared(t *tokens, before uint64) iter.Seq2[[]collator.Item, error] {
+func (r *run) unprepared(t *tokens, before uint64, records chan<- int) iter.Seq2[[]collator.Item, error] {
 	return func(yield func([]collator.Item, error) bool) {
 		c, err := recordlog.ReadCommit(r.plan.folder.Records())
 		if err != nil {
@@ -47,6 +58,7 @@ func (r *run) unprepared(t *tokens, before uint64) iter.Seq2[[]collator.Item, er
 			if at++; at <= before {
 				continue
 			}
+			records <- len(g.Records) // wait: room for all that are on their way
 			if !yield(t.items(g, nil), nil) {
 				return
 			}
@@ -56,69 +68,165 @@ func (r *run) unprepared(t *tokens, before uint64) iter.Seq2[[]collator.Item, er
 	}
 }
 
-// prepared yields what the shards prepared of each group of the merged log, in its order; nil, where a group has no
-// records yet, for it was made when the shards read the inputs of tasks.
-func (m *merging) prepared(ctx context.Context) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		if err := m.eachPrepared(ctx, func(frame []byte) bool { return yield(frame, nil) }); err != nil {
-			yield(nil, err)
+// frames hands on a frame of each group of the merged log, in its order, from the files that the shards of some stages
+// keep, and of which shard it is.
+func (m *merging) frames(
+	ctx context.Context, path func(runfolder.Folder) string, stages []shards.Stage,
+	take func(shard int, frame []byte) error,
+) error {
+	open := func(stage shards.Stage, i int) (*frameGroups, error) {
+		folder := m.dir.Shard(stage, i)
+		in, err := shards.ReadFrames(folder, m.done[stage][i], path(folder))
+		return &frameGroups{in, func(frame []byte) error { return take(i, frame) }}, err
+	}
+	if slices.Contains(stages, shards.Build) {
+		for i := range m.plan.Shards {
+			if err := takeAll(ctx, func() (*frameGroups, error) { return open(shards.Build, i) }); err != nil {
+				return err
+			}
 		}
 	}
+	if !m.plan.Tasks || !slices.Contains(stages, shards.Group) {
+		return nil
+	}
+	return m.interleave(ctx, func(i int) (groups, error) { return open(shards.Group, i) })
+}
+
+func takeAll(ctx context.Context, open func() (*frameGroups, error)) (err error) {
+	in, err := open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	for ctx.Err() == nil {
+		switch err := in.Next(); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// frameGroups hands on what a shard keeps of its groups, a group at a time.
+type frameGroups struct {
+	*shards.FrameReader
+	take func([]byte) error
+}
+
+// Next hands on the next group's frame, or is io.EOF.
+func (p *frameGroups) Next() error {
+	frame, err := p.FrameReader.Next()
+	if err != nil {
+		return err
+	}
+	return p.take(frame)
 }
 
 // errEnough ends the reading of frames that nobody asks for any more.
 var errEnough = errors.New("enough")
 
-func (m *merging) eachPrepared(ctx context.Context, yield func([]byte) bool) error {
-	open := func(stage shards.Stage, i int) (*preparedGroups, error) {
-		in, err := shards.ReadFrames(m.dir.Shard(stage, i), m.done[stage][i])
-		return &preparedGroups{in, yield}, err
-	}
-	for i, d := range m.done[shards.Build] {
-		if m.plan.Tasks {
-			for range d.Groups {
-				if !yield(nil) {
-					return nil
-				}
+// kept yields the groups of the merged log whose records the shards tokenised, with what is decided of them.
+func (m *merging) kept(ctx context.Context, d *curate.Decisions) iter.Seq2[collator.KeptGroup, error] {
+	return func(yield func(collator.KeptGroup, error) bool) {
+		first := uint64(0)
+		if m.plan.Tasks { // those of the first stage have no records
+			for _, done := range m.done[shards.Build] {
+				first += done.Records
 			}
-			continue
 		}
-		in, err := open(shards.Build, i)
-		if err != nil {
-			return err
-		}
-		for err == nil {
-			err = in.Next()
-		}
-		in.Close()
-		switch {
-		case errors.Is(err, errEnough):
+		ends := make([]int64, len(m.plan.Shards))
+		err := m.frames(ctx, shards.HeadsPath, m.rowStage(), func(shard int, frame []byte) error {
+			h, err := shards.ReadHead(frame)
+			if err != nil {
+				return err
+			}
+			from := first
+			g := collator.KeptGroup{
+				Head: h.Head, File: shard, Offset: ends[shard],
+				Decide: func(i int) (bool, batch.Split) { return decided(d, from+uint64(i)) },
+			}
+			ends[shard] += h.Rows
+			first += uint64(h.Records)
+			if first > d.Len() {
+				return errors.New("the shards prepared the token rows of more records than there are")
+			}
+			if !yield(g, nil) {
+				return errEnough
+			}
 			return nil
-		case !errors.Is(err, io.EOF):
-			return err
+		})
+		if err == nil && first != d.Len() {
+			err = errors.New("a shard prepared fewer token rows than its log has records: run it again")
+		}
+		if err != nil && !errors.Is(err, errEnough) {
+			yield(collator.KeptGroup{}, err)
 		}
 	}
-	if !m.plan.Tasks {
-		return nil
-	}
-	err := m.interleave(ctx, func(i int) (groups, error) { return open(shards.Group, i) })
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
 }
 
-// preparedGroups hands on what a shard prepared, a group at a time.
-type preparedGroups struct {
-	*shards.FrameReader
-	yield func([]byte) bool
+// decided is what becomes of a record in token batches.
+func decided(d *curate.Decisions, ordinal uint64) (dropped bool, split batch.Split) {
+	x := d.At(ordinal)
+	if x.Validates() && !x.Trains() {
+		split = batch.Validation
+	}
+	return !x.Kept(), split
 }
 
-// Next hands on the next group's frame, or is io.EOF.
-func (p *preparedGroups) Next() error {
-	frame, err := p.FrameReader.Next()
-	if err == nil && !p.yield(frame) {
-		err = errEnough
+// rowStage is the stage that makes token rows.
+func (m *merging) rowStage() []shards.Stage {
+	stages := m.plan.Stages()
+	return stages[len(stages)-1:]
+}
+
+// keptRows reads the token rows of all shards.
+type keptRows struct {
+	of   *merging
+	mu   sync.Mutex
+	file map[int]*os.File // of the shards that were asked for
+}
+
+// read reads a row.
+func (k *keptRows) read(row *batch.Kept) ([]byte, error) {
+	f, err := k.open(row.File)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	b := make([]byte, row.Bytes)
+	if _, err := f.ReadAt(b, row.Offset); err != nil {
+		return nil, shards.Damaged(f.Name(), err.Error())
+	}
+	if xxh3.Hash(b) != row.Sum {
+		return nil, shards.Damaged(f.Name(), "a checksum is wrong")
+	}
+	return b, nil
+}
+
+func (k *keptRows) open(shard int) (_ *os.File, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	f := k.file[shard]
+	if f == nil {
+		if shard < 0 || shard >= len(k.of.plan.Shards) {
+			return nil, fmt.Errorf("the division of the batches names shard %d", shard)
+		}
+		stage := k.of.rowStage()[0]
+		folder := k.of.dir.Shard(stage, shard)
+		if f, err = shards.OpenBuilt(folder, k.of.done[stage][shard], shards.RowsPath(folder)); err != nil {
+			return nil, err
+		}
+		if k.file == nil {
+			k.file = map[int]*os.File{}
+		}
+		k.file[shard] = f
+	}
+	return f, nil
+}
+
+func (k *keptRows) close() {
+	for _, f := range k.file {
+		f.Close()
+	}
 }

@@ -34,7 +34,7 @@ func (r *run) write(ctx context.Context, d *curate.Decisions) error {
 	if kept == 0 {
 		formats = nil // the pass over the log is still made: it lists what was dropped
 	}
-	written, err := dataset.Write(ctx, dataset.Spec{
+	spec := dataset.Spec{
 		Dir:       p.folder.Dataset(),
 		Log:       p.folder.Records(),
 		Decisions: d,
@@ -42,7 +42,7 @@ func (r *run) write(ctx context.Context, d *curate.Decisions) error {
 		Options:   p.options,
 		Dropped:   r.books.drop,
 		Group: func(g *recordlog.Group) {
-			r.listDropped(g, d)
+			r.droppedOf(g, d, r.books.list)
 			r.tell(Progress{
 				Step:  "write",
 				Done:  int64(g.First) + int64(len(g.Records)),
@@ -51,7 +51,8 @@ func (r *run) write(ctx context.Context, d *curate.Decisions) error {
 			})
 		},
 		Ready: r.know,
-	})
+	}
+	written, err := r.writeText(ctx, spec)
 	if err != nil {
 		return exit.Environmentf("can't write the data set: %w", err)
 	}
@@ -66,6 +67,14 @@ func (r *run) write(ctx context.Context, d *curate.Decisions) error {
 		return r.copyForNAT()
 	}
 	return nil
+}
+
+// writeText writes the text rows, or joins those that shards wrote.
+func (r *run) writeText(ctx context.Context, s dataset.Spec) ([]runfolder.Written, error) {
+	if m := r.plan.merging; m != nil && m.cut != nil {
+		return r.joinRows(ctx, s)
+	}
+	return dataset.Write(ctx, s)
 }
 
 // warnOfRefused says what formats can't carry, why, and what can.

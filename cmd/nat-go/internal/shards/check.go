@@ -17,7 +17,7 @@ const MaxConfig = 16 << 20
 const (
 	maxPlanBytes    = 96 << 20
 	maxRequestBytes = 1 << 20  // of what the command line asked for, as the plan has it
-	maxDoneBytes    = 1 << 20  // of one shard
+	maxDoneBytes    = 32 << 20 // of one shard, which names each batch that it wrote
 	maxNamedBytes   = 64 << 20 // of the ids that a shard is given
 	maxObjects      = 2 << 20  // objects and lists of a plan or a manifest
 	maxGroups       = 1 << 40  // more than any log that can be stored has

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/zeebo/xxh3"
 
@@ -15,9 +16,8 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Frames is the file in which a shard keeps, for each group of its log, what is prepared of its token batches. A frame
-// has its length and its hash before it, so that what an earlier attempt left is gone on with after its last whole
-// frame.
+// Frames is a file of blocks of bytes. Each has its length and its hash before it, so that what an earlier attempt left
+// is gone on with after its last whole frame.
 type Frames struct {
 	file *os.File
 	out  *bufio.Writer
@@ -29,14 +29,35 @@ const (
 	maxFrame  = 256 << 20
 )
 
-// FramesPath is the file's path in a shard's folder.
-func FramesPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "prepared.bin") }
+// IndexPath is the file that has, of each group of a shard's log, what a merge has to know of it.
+func IndexPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "index.bin") }
 
-// OpenFrames goes on with the file, or begins it, and says how many frames it has.
-func OpenFrames(f runfolder.Folder) (_ *Frames, frames uint64, err error) {
-	file, err := durable.Continue(FramesPath(f))
+// HeadsPath is the file that has, of each group of a shard's log, what is known of its token rows; those themselves lie
+// end to end in the file at RowsPath.
+func HeadsPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "heads.bin") }
+
+// RowsPath is the file of the token rows of a shard.
+func RowsPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "prepared.bin") }
+
+// NewFrames begins a file of frames, in place of one that is there.
+func NewFrames(path string) (*Frames, error) {
+	file, err := durable.Continue(path)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
+	}
+	if err := file.Truncate(0); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return &Frames{file: file, out: bufio.NewWriterSize(file, 256<<10)}, nil
+}
+
+// GoOnFrames goes on with a file of frames, or begins it. It keeps the frames that each says to keep, up to the first
+// that it doesn't.
+func GoOnFrames(path string, keep func(frame []byte) bool) (_ *Frames, err error) {
+	file, err := durable.Continue(path)
+	if err != nil {
+		return nil, err
 	}
 	defer func() {
 		if err != nil {
@@ -50,25 +71,24 @@ func OpenFrames(f runfolder.Folder) (_ *Frames, frames uint64, err error) {
 	end := int64(0)
 	for {
 		frame, err := in.Next()
-		if err != nil {
+		if err != nil || !keep(frame) {
 			break // the end, or what was being written when the attempt ended
 		}
 		end += frameHead + int64(len(frame))
-		frames++
 	}
 	if err := file.Truncate(end); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if _, err := file.Seek(end, io.SeekStart); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	return &Frames{file: file, out: bufio.NewWriterSize(file, 1<<20)}, frames, nil
+	return &Frames{file: file, out: bufio.NewWriterSize(file, 1<<20)}, nil
 }
 
-// Add adds the frame of the next group.
+// Add adds a frame.
 func (f *Frames) Add(frame []byte) error {
 	if len(frame) > maxFrame {
-		return fmt.Errorf("a group makes token rows of %d bytes; at most %d can be kept", len(frame), maxFrame)
+		return fmt.Errorf("a group takes %d bytes in %s; at most %d can be kept", len(frame), f.file.Name(), maxFrame)
 	}
 	var head [frameHead]byte
 	binary.LittleEndian.PutUint32(head[:], uint32(len(frame)))
@@ -80,40 +100,136 @@ func (f *Frames) Add(frame []byte) error {
 	return err
 }
 
-// Close makes what was added safe on disk, and closes the file.
+// Close makes what was added safe on disk, and closes the file. It does nothing where there is none.
 func (f *Frames) Close() error {
+	if f == nil {
+		return nil
+	}
 	return errors.Join(f.out.Flush(), f.file.Sync(), f.file.Close())
 }
 
-// FrameReader reads the file again.
+// Prepared are the token rows of a shard, as they are written.
+type Prepared struct {
+	heads *Frames
+	rows  *os.File
+	out   *bufio.Writer
+	head  []byte
+}
+
+// preparedHead is the width of what stands before a head: the bytes of the group's token rows, and its records.
+const preparedHead = 8 + 4
+
+// OpenPrepared goes on with the token rows of a shard, or begins them, and says of how many groups they are there.
+func OpenPrepared(f runfolder.Folder) (_ *Prepared, groups uint64, err error) {
+	p := &Prepared{}
+	if p.rows, err = durable.Continue(RowsPath(f)); err != nil {
+		return nil, 0, err
+	}
+	defer func() {
+		if err != nil {
+			p.rows.Close()
+		}
+	}()
+	info, err := p.rows.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	end := int64(0)
+	p.heads, err = GoOnFrames(HeadsPath(f), func(frame []byte) bool {
+		if len(frame) < preparedHead {
+			return false
+		}
+		n := int64(binary.LittleEndian.Uint64(frame))
+		if n < 0 || end+n > info.Size() {
+			return false
+		}
+		end += n
+		groups++
+		return true
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	if err = p.rows.Truncate(end); err == nil {
+		_, err = p.rows.Seek(end, io.SeekStart)
+	}
+	p.out = bufio.NewWriterSize(p.rows, 1<<20)
+	return p, groups, err
+}
+
+// Add adds the next group, of so many records.
+func (p *Prepared) Add(records int, head, rows []byte) error {
+	if _, err := p.out.Write(rows); err != nil {
+		return err
+	}
+	p.head = binary.LittleEndian.AppendUint64(p.head[:0], uint64(len(rows)))
+	p.head = binary.LittleEndian.AppendUint32(p.head, uint32(records))
+	p.head = append(p.head, head...)
+	return p.heads.Add(p.head)
+}
+
+// Close makes what was added safe on disk, and closes the files.
+func (p *Prepared) Close() error {
+	return errors.Join(p.out.Flush(), p.rows.Sync(), p.rows.Close(), p.heads.Close())
+}
+
+// Head is what is known of the token rows of a group.
+type Head struct {
+	Records int
+	Rows    int64 // bytes
+	Head    []byte
+}
+
+// ReadHead reads what Prepared.Add wrote.
+func ReadHead(frame []byte) (Head, error) {
+	if len(frame) < preparedHead {
+		return Head{}, errors.New("what is known of token rows is cut off")
+	}
+	return Head{
+		Rows:    int64(binary.LittleEndian.Uint64(frame)),
+		Records: int(binary.LittleEndian.Uint32(frame[8:])),
+		Head:    frame[preparedHead:],
+	}, nil
+}
+
+// FrameReader reads a file of frames again.
 type FrameReader struct {
 	file *os.File
 	in   *bufio.Reader
 	left int64
 }
 
-// ReadFrames opens the file of a shard's folder, which has to have the size that its manifest names.
-func ReadFrames(f runfolder.Folder, d *Done) (*FrameReader, error) {
-	file, err := durable.Open(FramesPath(f))
+// ReadFrames opens a file of frames of a shard's folder, which has to have the size that its manifest names.
+func ReadFrames(f runfolder.Folder, d *Done, path string) (*FrameReader, error) {
+	file, err := OpenBuilt(f, d, path)
 	if err != nil {
 		return nil, err
 	}
-	r := &FrameReader{file: file, in: bufio.NewReaderSize(file, 1<<20)}
 	info, err := file.Stat()
-	if err == nil {
-		r.left = info.Size()
-		err = r.damaged("it is not what its manifest names")
-		for _, x := range d.Files {
-			if x.Path == f.Rel(file.Name()) && x.Bytes == r.left {
-				err = nil
-			}
-		}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return &FrameReader{file: file, in: bufio.NewReaderSize(file, 64<<10), left: info.Size()}, nil
+}
+
+// OpenBuilt opens a file of a shard's folder, which has to have the size that its manifest names.
+func OpenBuilt(f runfolder.Folder, d *Done, path string) (*os.File, error) {
+	file, err := durable.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && !slices.ContainsFunc(d.Files, func(x runfolder.File) bool {
+		return x.Path == f.Rel(path) && x.Bytes == info.Size()
+	}) {
+		err = Damaged(path, "it is not what its manifest names")
 	}
 	if err != nil {
 		file.Close()
 		return nil, err
 	}
-	return r, nil
+	return file, nil
 }
 
 // Next is the next frame, or io.EOF.
@@ -142,6 +258,9 @@ func (r *FrameReader) Next() ([]byte, error) {
 // Close closes the file.
 func (r *FrameReader) Close() error { return r.file.Close() }
 
-func (r *FrameReader) damaged(why string) error {
-	return fmt.Errorf("%s is damaged: %s: remove the folder of the shard, and run it again", r.file.Name(), why)
+func (r *FrameReader) damaged(why string) error { return Damaged(r.file.Name(), why) }
+
+// Damaged is the error of a file of a shard that is not what the shard wrote.
+func Damaged(path, why string) error {
+	return fmt.Errorf("%s is damaged: %s: remove the folder of the shard, and run it again", path, why)
 }

@@ -20,10 +20,11 @@ func TestFrames(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := []string{"first", "", "third frame"}
-	path := FramesPath(f)
+	path := HeadsPath(f)
 	add := func() {
 		t.Helper()
-		w, n, err := OpenFrames(f)
+		n := 0
+		w, err := GoOnFrames(path, func([]byte) bool { n++; return true })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +44,7 @@ func TestFrames(t *testing.T) {
 	}
 	done := &Done{Files: []runfolder.File{{Path: f.Rel(path), Bytes: int64(len(whole))}}}
 	read := func() (got []string, _ error) {
-		r, err := ReadFrames(f, done)
+		r, err := ReadFrames(f, done, path)
 		if err != nil {
 			return nil, err
 		}

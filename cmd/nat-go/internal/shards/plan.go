@@ -21,7 +21,7 @@ import (
 )
 
 // Version is that of the files written here. Those of another version are refused.
-const Version = 2
+const Version = 3
 
 // Most is how many shards a plan may have.
 const Most = 100_000
@@ -79,6 +79,7 @@ type Stage string
 const (
 	Build Stage = "build" // read the shard's part of the inputs; build it, or keep it for the shards' groups
 	Group Stage = "group" // build the shard's share of the tasks
+	Write Stage = "write" // write the shard's share of the data set, once a merge has divided that
 )
 
 // Stages are those of the plan's shards, in their order.

@@ -1,0 +1,270 @@
+package dataset
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/durable"
+)
+
+// Share is what WritePart wrote: rows of a part of a log, as lines, which Join puts together.
+type Share struct {
+	Formats []partFormat `json:"formats"`
+}
+
+// partFormat is the part of a format. Its rows are lines, also of those that are tables in the end.
+type partFormat struct {
+	Name     string           `json:"name"`
+	Files    []partFile       `json:"files"` // in the order of their first rows
+	Records  int64            `json:"records"`
+	Dropped  int64            `json:"dropped"`
+	Trimmed  int64            `json:"trimmed"`
+	Contents [8]rows.Contents `json:"contents"`
+	Refused  partRefusals     `json:"refused"`
+}
+
+type partFile struct {
+	Name  string        `json:"name"`
+	Kind  builders.Kind `json:"kind"`
+	Split rows.Split    `json:"split"`
+	Rows  int64         `json:"rows"`
+}
+
+// WritePart writes the kept records of groups, which are a part of the log's, in the spec's folder: lines of rows and
+// of origins a format. Join makes of all parts what Write makes of the log.
+func WritePart(ctx context.Context, s Spec, groups iter.Seq2[*recordlog.Group, error]) (*Share, error) {
+	s.part = true
+	all, err := newFormatWriters(s)
+	defer func() {
+		for _, w := range all {
+			w.abort()
+		}
+	}()
+	if err == nil {
+		err = s.writeGroups(ctx, all, groups)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p := &Share{}
+	for _, w := range all {
+		f := partFormat{
+			Name: w.enc.Name, Records: w.records, Dropped: w.dropped, Trimmed: w.trimmed, Contents: w.contents,
+			Refused: w.refused.part(),
+		}
+		for _, x := range w.files {
+			f.Files = append(f.Files, partFile{x.name, x.of, x.side, x.rows})
+		}
+		if _, _, err := w.finish(); err != nil {
+			return nil, err
+		}
+		if err := w.place(); err != nil {
+			return nil, err
+		}
+		p.Formats = append(p.Formats, f)
+	}
+	return p, nil
+}
+
+// Join makes the data set of its parts, in their order: all that Write writes.
+func Join(ctx context.Context, s Spec, parts []*Share, dirs []string) ([]runfolder.Written, error) {
+	all, err := newFormatWriters(s)
+	defer func() {
+		for _, w := range all {
+			w.abort()
+		}
+	}()
+	if err != nil {
+		return nil, err
+	}
+	for i, w := range all {
+		for _, p := range parts {
+			if i >= len(p.Formats) || p.Formats[i].Name != w.enc.Name {
+				return nil, errors.New("the parts have other formats than the run")
+			}
+			for k, c := range p.Formats[i].Contents {
+				w.contents[k].Rich = w.contents[k].Rich || c.Rich
+				w.contents[k].Tools = w.contents[k].Tools || c.Tools
+			}
+		}
+		for k, p := range parts {
+			if err := w.join(ctx, &p.Formats[i], filepath.Join(dirs[k], w.enc.Name)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return finishAll(s, all)
+}
+
+// join adds a part.
+func (w *formatWriter) join(ctx context.Context, p *partFormat, dir string) error {
+	w.records += p.Records
+	w.dropped += p.Dropped
+	w.trimmed += p.Trimmed
+	w.refused.join(w.enc.Format, w.spec.Options, &p.Refused)
+	before := map[string]int64{}
+	for _, x := range p.Files {
+		if x.Kind < 0 || int(x.Kind) >= len(w.byPlace) || int(x.Split) >= len(w.byPlace[0]) {
+			return errors.New("a part has rows of an unknown kind")
+		}
+		f, err := w.open(x.Kind, x.Split)
+		if err == nil && f.name != x.Name {
+			err = fmt.Errorf("a part has rows of %s where %s was due", x.Name, f.name)
+		}
+		if err != nil {
+			return err
+		}
+		before[f.name] = f.rows
+		if err := f.join(ctx, filepath.Join(dir, x.Name)); err != nil {
+			return err
+		}
+		if f.rows != before[f.name]+x.Rows {
+			return fmt.Errorf("%s has %d rows where %d were written", filepath.Join(dir, x.Name),
+				f.rows-before[f.name], x.Rows)
+		}
+	}
+	return w.joinOrigins(ctx, filepath.Join(dir, OriginsFile), before)
+}
+
+// joinChunk is how much of a part is read at a time.
+const joinChunk = 1 << 20
+
+// eachChunk calls f with the lines of a file, some at a time and whole.
+func eachChunk(ctx context.Context, path string, f func(lines []byte) error) error {
+	file, err := durable.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // its number of rows tells whether there should be one
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	in := bufio.NewReaderSize(file, joinChunk)
+	var held []byte
+	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		b, err := in.Peek(1)
+		if err == nil {
+			b, _ = in.Peek(in.Buffered())
+			end := bytes.LastIndexByte(b, '\n') + 1
+			if held = append(held, b[:end]...); end > 0 {
+				if err := f(held); err != nil {
+					return err
+				}
+				held = held[:0]
+			}
+			held = append(held, b[end:]...)
+			_, err = in.Discard(len(b))
+		}
+		if errors.Is(err, io.EOF) {
+			if len(held) > 0 {
+				return f(held)
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// join adds the rows of a part.
+func (f *rowFile) join(ctx context.Context, path string) error {
+	return eachChunk(ctx, path, func(lines []byte) error {
+		n := int64(bytes.Count(lines, []byte{'\n'}))
+		if lines[len(lines)-1] != '\n' {
+			n++
+		} else {
+			lines = lines[:len(lines)-1]
+		}
+		if f.table != nil {
+			f.rows += n
+			return f.cells(lines)
+		}
+		if f.rows > 0 {
+			f.out.buf = append(f.out.buf, '\n')
+		}
+		if f.reading != nil {
+			f.reading.lines(lines, int(n))
+		}
+		f.rows += n
+		f.out.buf = append(f.out.buf, lines...)
+		f.out.rotate()
+		return nil
+	})
+}
+
+// joinOrigins adds the origins of the rows of a part, whose files had so many rows before it.
+func (w *formatWriter) joinOrigins(ctx context.Context, path string, before map[string]int64) error {
+	return eachChunk(ctx, path, func(lines []byte) error {
+		for line := range bytes.Lines(lines) {
+			name, rest, ok := bytes.Cut(line[min(len(line), len(originsFile)):], []byte(`","row":`))
+			digits := bytes.IndexByte(rest, ',')
+			if !ok || digits < 0 {
+				return fmt.Errorf("%s is damaged: a line is no origin", path)
+			}
+			row, err := strconv.ParseInt(string(rest[:digits]), 10, 64)
+			if err != nil {
+				return fmt.Errorf("%s is damaged: %w", path, err)
+			}
+			w.origins.buf = append(append(append(w.origins.buf, originsFile...), name...), `","row":`...)
+			w.origins.buf = appendDigits(w.origins.buf, before[string(name)]+row)
+			w.origins.buf = append(w.origins.buf, rest[digits:]...)
+		}
+		w.origins.rotate()
+		return nil
+	})
+}
+
+// partRefusals are the refusals of a part.
+type partRefusals struct {
+	Why    []string `json:"why,omitempty"` // in the order in which they came first
+	Counts []int64  `json:"counts,omitempty"`
+	Tries  []try    `json:"tries,omitempty"` // of the first records refused
+}
+
+// try says which other formats carry records that one refuses.
+type try struct {
+	Records int64   `json:"records"`
+	Took    []int64 `json:"took"`
+}
+
+func (r *refusals) part() (p partRefusals) {
+	p.Tries = r.tries
+	for _, why := range r.order {
+		p.Why, p.Counts = append(p.Why, why), append(p.Counts, r.count[why])
+	}
+	return p
+}
+
+// join adds the refusals of a part.
+func (r *refusals) join(f rows.Format, o rows.Options, p *partRefusals) {
+	if len(p.Why) > 0 {
+		r.begin(f, o)
+	}
+	for i, why := range p.Why {
+		r.note(why, p.Counts[i], maxReasons)
+	}
+	for _, t := range p.Tries {
+		if r.tried += t.Records; r.tried > triedRefusals {
+			break
+		}
+		for i := range min(len(r.carry), len(t.Took)) {
+			r.carry[i].took += t.Took[i]
+		}
+	}
+}

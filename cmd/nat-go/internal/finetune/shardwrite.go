@@ -1,0 +1,537 @@
+package finetune
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/collator"
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// The writing of a data set is divided by what is written, not by who built it: each shard writes the rows of a range
+// of the merged log, and a range of the token batches, whose rows it reads where the shards that made them keep them.
+
+// share says what a shard wrote. It stands in a file beside the rows, which its manifest names.
+type share struct {
+	Rows    *dataset.Share `json:"rows"`
+	Batches []keyCount     `json:"batches"` // a batch each, in the order of its lines
+}
+
+type keyCount struct {
+	Key   string      `json:"key"`
+	Count batch.Count `json:"count"`
+}
+
+func shareFile(f runfolder.Folder) string  { return filepath.Join(string(f), "share.json") }
+func shareDrops(f runfolder.Folder) string { return filepath.Join(string(f), "drops.jsonl") }
+func shareLines(f runfolder.Folder) string { return filepath.Join(string(f), "lines.jsonl") }
+
+// leaveWriting divides what is to be written between the shards.
+func (r *run) leaveWriting(ctx context.Context, built *built, t *tokens) error {
+	d, err := r.curate(ctx, built)
+	if err != nil {
+		return err
+	}
+	m := r.plan.merging
+	if err := m.dir.NewCut(); err != nil {
+		return exit.Environmentf("can't divide the data set: %w", err)
+	}
+	c, err := recordlog.ReadCommit(r.plan.folder.Records())
+	if err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	cut := &shards.Cut{Plan: m.plan.Sum, Log: c.XXH3, Ranges: m.ranges}
+	if cut.Decisions, err = runfolder.ContentSum(r.plan.folder.Decisions()); err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	if t != nil && d.Kept() > 0 {
+		if cut.Collated, err = r.divideBatches(ctx, t, d); err != nil {
+			return exit.Default(exit.Environment, fmt.Errorf("can't divide the batches: %w", err))
+		}
+	}
+	if err := m.dir.WriteCut(cut); err != nil {
+		return exit.Environmentf("can't divide the data set: %w", err)
+	}
+	r.leftToShards()
+	return nil
+}
+
+// leftToShards says what comes next.
+func (r *run) leftToShards() {
+	r.sum.Status = runfolder.Completed
+	r.sum.Next = fmt.Sprintf("`nat-go shard run %s --stage write --index I` writes the share of a shard; then merge "+
+		"again", r.plan.merging.dir)
+}
+
+// divideBatches cuts the batches, and divides them between the shards.
+func (r *run) divideBatches(ctx context.Context, t *tokens, d *curate.Decisions) (json.RawMessage, error) {
+	m := r.plan.merging
+	drops, err := newDropFile(m.dir.CutDrops())
+	if err != nil {
+		return nil, err
+	}
+	defer drops.abort()
+	cut, rows, err := r.cutBatches(ctx, t, d, drops.drop)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.close()
+	defer cut.Close()
+	res, scores, err := cut.Divide(len(m.plan.Shards), func(i int) (io.WriteCloser, error) {
+		f, err := durable.Create(m.dir.CutBatches(i))
+		return &closing{f, bufio.NewWriter(f)}, err
+	})
+	if err == nil {
+		err = durable.WriteFile(m.dir.CutScores(), scores)
+	}
+	if err == nil {
+		err = drops.close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(res)
+}
+
+// closing is a file that is complete when it is closed.
+type closing struct {
+	file *durable.File
+	*bufio.Writer
+}
+
+func (p *closing) Close() error {
+	if err := p.Flush(); err != nil {
+		p.file.Abort()
+		return err
+	}
+	return p.file.Commit()
+}
+
+// writeShard writes the shard's share of the data set.
+func (r *run) writeShard(ctx context.Context, t *tokens) error {
+	s := r.plan.shard
+	cut, err := s.dir.ReadCut(s.plan)
+	if err != nil {
+		return err
+	}
+	if cut == nil {
+		return exit.Environmentf("nothing is divided yet: `nat-go shard merge %s --leave-writing` does that, once all "+
+			"shards are built", s.dir)
+	}
+	d, err := r.cutDecisions(cut)
+	if err != nil {
+		return err
+	}
+	made := &share{}
+	if made.Rows, err = r.writeRows(ctx, cut.Ranges[s.number], d); err != nil {
+		return exit.Default(exit.Environment, fmt.Errorf("can't write the rows: %w", err))
+	}
+	if cut.Collated != nil {
+		if made.Batches, err = r.writeBatches(ctx, t); err != nil {
+			return exit.Default(exit.Environment, fmt.Errorf("can't make the batches: %w", err))
+		}
+	}
+	text, err := json.Marshal(made)
+	if err == nil {
+		err = durable.WriteFile(shareFile(r.plan.folder), text)
+	}
+	if err != nil {
+		return exit.Environmentf("can't write the share of the shard: %w", err)
+	}
+	return r.seal(ctx, &shards.Done{})
+}
+
+// cutDecisions are the decisions that the cut was made by, of the log that it was made of.
+func (r *run) cutDecisions(cut *shards.Cut) (*curate.Decisions, error) {
+	run := r.plan.shard.run
+	c, err := recordlog.ReadCommit(run.Records())
+	if err != nil {
+		return nil, exit.Environmentf("can't read the merged log: %w", err)
+	}
+	sum, err := runfolder.ContentSum(run.Decisions())
+	if err != nil {
+		return nil, exit.Environmentf("can't read the decisions: %w", err)
+	}
+	if c.XXH3 != cut.Log || sum != cut.Decisions {
+		return nil, exit.Failedf("%s is not the run that was divided: remove %s, and merge again", run,
+			filepath.Dir(r.plan.shard.dir.CutPath()))
+	}
+	f, err := durable.Open(run.Decisions())
+	if err != nil {
+		return nil, exit.With(exit.Environment, err)
+	}
+	defer f.Close()
+	d, err := curate.ReadDecisions(f)
+	if err != nil {
+		return nil, exit.With(exit.Environment, err)
+	}
+	return d, nil
+}
+
+// writeRows writes the rows of a range of the merged log.
+func (r *run) writeRows(ctx context.Context, x recordlog.Range, d *curate.Decisions) (*dataset.Share, error) {
+	folder, s := r.plan.folder, r.plan.shard
+	for _, dir := range []string{folder.Dataset(), folder.Batches()} { // of an attempt that was cut short
+		if err := os.RemoveAll(dir); err != nil {
+			return nil, err
+		}
+	}
+	drops, err := newDropFile(shareDrops(folder))
+	if err != nil {
+		return nil, err
+	}
+	defer drops.abort()
+	formats := r.plan.formats
+	if d.Kept() == 0 {
+		formats = nil
+	}
+	log := s.run.Records()
+	written, err := dataset.WritePart(ctx, dataset.Spec{
+		Dir: folder.Dataset(), Log: log, Decisions: d, Formats: formats, Options: r.plan.options,
+		Dropped: drops.drop,
+		Group: func(g *recordlog.Group) {
+			r.droppedOf(g, d, drops.list)
+			r.tell(Progress{
+				Step: "write", Done: int64(g.First - x.First), Total: 0, Unit: unitRecord,
+			})
+		},
+	}, decidedOn(recordlog.GroupsIn(log, x), d))
+	if err != nil {
+		return nil, err
+	}
+	return written, drops.close()
+}
+
+// decidedOn are groups, as far as there are decisions on their records.
+func decidedOn(
+	groups iter.Seq2[*recordlog.Group, error], d *curate.Decisions,
+) iter.Seq2[*recordlog.Group, error] {
+	return func(yield func(*recordlog.Group, error) bool) {
+		for g, err := range groups {
+			if n := d.Len(); err == nil && (g.First > n || uint64(len(g.Records)) > n-g.First) {
+				err = errors.New("the division of the data set names records that nothing was decided on")
+			}
+			if !yield(g, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// maxScores is how large the scores of all tasks may be.
+const maxScores = 16 << 30
+
+// writeBatches writes the shard's share of the batches.
+func (r *run) writeBatches(ctx context.Context, t *tokens) (all []keyCount, err error) {
+	s, folder := r.plan.shard, r.plan.folder
+	m, err := s.built()
+	if err != nil {
+		return nil, err
+	}
+	scores, err := durable.ReadFile(s.dir.CutScores(), maxScores)
+	if err != nil {
+		return nil, err
+	}
+	in, err := durable.Open(s.dir.CutBatches(s.number))
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	lines, err := durable.Create(shareLines(folder))
+	if err != nil {
+		return nil, err
+	}
+	defer lines.Abort()
+	rows := &keptRows{of: m}
+	defer rows.close()
+	buf := bufio.NewWriter(lines)
+	err = t.collator.WriteKept(ctx, bufio.NewReader(in), scores, rows.read, string(folder),
+		func(line []byte, key string, n batch.Count) error {
+			all = append(all, keyCount{key, n})
+			_, err := buf.Write(line)
+			return err
+		})
+	if err == nil {
+		err = buf.Flush()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return all, lines.Commit()
+}
+
+// built is what the shards built.
+func (s *shard) built() (*merging, error) {
+	m := &merging{dir: s.dir, plan: s.plan}
+	return m, m.complete()
+}
+
+// written reads what the shards wrote, where there is a cut; ok is false where some are missing and left says so.
+func (m *merging) written() (missing []int, err error) {
+	for i := range m.plan.Shards {
+		d, err := m.dir.ReadDone(m.plan, shards.Write, i)
+		if err != nil {
+			return nil, exit.With(exit.Failed, err)
+		}
+		if d == nil {
+			missing = append(missing, i)
+		}
+		m.done[shards.Write] = append(m.done[shards.Write], d)
+	}
+	if len(missing) > 0 {
+		return missing, nil
+	}
+	for i, d := range m.done[shards.Write] {
+		path := shareFile(m.dir.Shard(shards.Write, i))
+		text, err := readBuilt(m.dir.Shard(shards.Write, i), d, path)
+		if err != nil {
+			return nil, exit.With(exit.Environment, err)
+		}
+		x := new(share)
+		if err := json.Unmarshal(text, x); err != nil || x.Rows == nil {
+			return nil, exit.With(exit.Environment, shards.Damaged(path, "it is no share"))
+		}
+		m.shares = append(m.shares, x)
+	}
+	return nil, nil
+}
+
+// readBuilt reads a small file of a shard, which has to be what its manifest names.
+func readBuilt(f runfolder.Folder, d *shards.Done, path string) ([]byte, error) {
+	in, err := shards.OpenBuilt(f, d, path)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	return io.ReadAll(in)
+}
+
+// joinRows makes the text rows of those that the shards wrote.
+func (r *run) joinRows(ctx context.Context, s dataset.Spec) ([]runfolder.Written, error) {
+	m := r.plan.merging
+	var all []*dataset.Share
+	var dirs []string
+	for i, x := range m.shares {
+		folder := m.dir.Shard(shards.Write, i)
+		all, dirs = append(all, x.Rows), append(dirs, folder.Dataset())
+		if err := r.replayDrops(shareDrops(folder)); err != nil {
+			return nil, err
+		}
+	}
+	return dataset.Join(ctx, s, all, dirs)
+}
+
+// joinBatches takes over the batches that the shards wrote.
+func (r *run) joinBatches(ctx context.Context) (*collator.Result, error) {
+	m, folder := r.plan.merging, r.plan.folder
+	res := new(collator.Result)
+	if err := json.Unmarshal(m.cut.Collated, res); err != nil {
+		return nil, err
+	}
+	if err := r.replayDrops(m.dir.CutDrops()); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(folder.Batches(), 0o755); err != nil {
+		return nil, err
+	}
+	index, err := durable.Create(filepath.Join(folder.Batches(), batch.IndexName))
+	if err != nil {
+		return nil, err
+	}
+	defer index.Abort()
+	res.Counts = map[string]batch.Count{}
+	for i, x := range m.shares {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		from := m.dir.Shard(shards.Write, i)
+		for _, b := range x.Batches {
+			res.Counts[b.Key] = res.Counts[b.Key].Plus(b.Count)
+		}
+		lines, err := shards.OpenBuilt(from, m.done[shards.Write][i], shareLines(from))
+		if err != nil {
+			return nil, err
+		}
+		_, err = io.Copy(index, lines)
+		if err = errors.Join(err, lines.Close()); err != nil {
+			return nil, err
+		}
+		if err := r.takeBatches(from, m.done[shards.Write][i]); err != nil {
+			return nil, err
+		}
+	}
+	if err := index.Commit(); err != nil {
+		return nil, err
+	}
+	if r.plan.config.Collator.Composer.Files == "step" {
+		res.Steps, err = batch.WriteSteps(folder.Batches())
+	}
+	return res, err
+}
+
+// takeBatches gives the batches that a shard wrote their names in the run folder, without copying them where the file
+// system can.
+func (r *run) takeBatches(from runfolder.Folder, d *shards.Done) error {
+	in := from.Rel(from.Batches()) + "/"
+	for _, f := range d.Files {
+		if len(f.Path) <= len(in) || f.Path[:len(in)] != in {
+			continue
+		}
+		old, path := filepath.Join(string(from), f.Path), filepath.Join(string(r.plan.folder), f.Path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := linkOrCopy(old, path); err != nil {
+			return err
+		}
+		if r.plan.config.Collator.Teacher == nil { // else it is written once more
+			r.known = append(r.known, f)
+		}
+	}
+	return nil
+}
+
+func linkOrCopy(old, path string) error {
+	if os.Link(old, path) == nil {
+		return nil
+	}
+	in, err := durable.Open(old)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := durable.Create(path)
+	if err != nil {
+		return err
+	}
+	defer out.Abort()
+	if _, err := io.Copy(out, in); err != nil {
+		return err
+	}
+	return out.CommitUnsynced()
+}
+
+// dropFile keeps drops for a merge to book and list. It lists no more of a kind than a run does; the rest it counts.
+type dropFile struct {
+	file *durable.File
+	out  *bufio.Writer
+	enc  *json.Encoder
+	seen map[dropKind]int64
+	rest []*keptDrop
+	more map[dropKind]*keptDrop
+	err  error
+}
+
+// keptDrop is a drop as it is kept: booked already, or not; the first of those that aren't listed, or all of them.
+type keptDrop struct {
+	ledger.Drop
+	Booked bool  `json:"booked,omitempty"`
+	First  bool  `json:"first_unlisted,omitempty"`
+	Times  int64 `json:"unlisted,omitempty"` // drops
+	Total  int64 `json:"unlisted_total,omitempty"`
+}
+
+func newDropFile(path string) (*dropFile, error) {
+	f, err := durable.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	out := bufio.NewWriter(f)
+	d := &dropFile{
+		file: f, out: out, enc: json.NewEncoder(out), seen: map[dropKind]int64{}, more: map[dropKind]*keptDrop{},
+	}
+	d.enc.SetEscapeHTML(false)
+	return d, nil
+}
+
+func (f *dropFile) drop(d ledger.Drop) { f.keep(d, false) }
+
+// list keeps a drop that is booked already.
+func (f *dropFile) list(d ledger.Drop) { f.keep(d, true) }
+
+func (f *dropFile) keep(d ledger.Drop, booked bool) {
+	k := kindOf(&d)
+	f.seen[k]++
+	if f.seen[k] <= listedDrops {
+		f.encode(&keptDrop{Drop: d, Booked: booked})
+		return
+	}
+	m := f.more[k]
+	if m == nil {
+		m = &keptDrop{
+			Drop:   ledger.Drop{Stage: d.Stage, Reason: d.Reason, Unit: d.Unit, Format: d.Format},
+			Booked: booked,
+		}
+		f.more[k] = m
+		f.rest = append(f.rest, m)
+		f.encode(&keptDrop{Drop: m.Drop, Booked: booked, First: true})
+	}
+	m.Times++
+	m.Total += d.N()
+}
+
+func (f *dropFile) encode(d *keptDrop) {
+	if err := f.enc.Encode(d); err != nil && f.err == nil {
+		f.err = err
+	}
+}
+
+func (f *dropFile) close() error {
+	for _, d := range f.rest {
+		f.encode(d)
+	}
+	if f.err == nil {
+		f.err = f.out.Flush()
+	}
+	if f.err != nil {
+		return f.err
+	}
+	return f.file.Commit()
+}
+
+func (f *dropFile) abort() { f.file.Abort() }
+
+// replayDrops books and lists the drops that a file keeps.
+func (r *run) replayDrops(path string) error {
+	in, err := durable.Open(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	for dec := json.NewDecoder(bufio.NewReader(in)); dec.More(); {
+		var d keptDrop
+		if err := dec.Decode(&d); err != nil {
+			return shards.Damaged(path, err.Error())
+		}
+		switch {
+		case d.First:
+			r.books.unlisted(&d.Drop, 0, 0)
+		case d.Times > 0:
+			if !d.Booked {
+				d.Count = d.Total
+				r.books.Drop(d.Drop)
+			}
+			r.books.unlisted(&d.Drop, d.Times, d.Total)
+		case d.Booked:
+			r.books.list(d.Drop)
+		default:
+			r.books.drop(d.Drop)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package recordlog
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+
+	"github.com/nat-go/nat-go/internal/durable"
+)
+
+// Range is a run of groups of a log.
+type Range struct {
+	Offset int64  `json:"offset"` // of the first group's frame
+	Bytes  int64  `json:"bytes"`
+	First  uint64 `json:"first"` // ordinal of its first record
+}
+
+// GroupsIn is Groups for those of a range.
+func GroupsIn(dir string, x Range) iter.Seq2[*Group, error] {
+	return func(yield func(*Group, error) bool) {
+		r, err := NewReader(dir)
+		if err == nil {
+			defer r.Close()
+			if x.Offset < r.offset || x.Bytes < 0 || x.Offset-r.offset+x.Bytes > r.left {
+				err = errors.New("the record log is shorter than it was")
+			} else {
+				_, err = r.file.Seek(x.Offset, io.SeekStart)
+			}
+		}
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		r.in.Reset(r.file)
+		r.offset, r.left, r.next = x.Offset, x.Bytes, x.First
+		for {
+			g, err := r.Next()
+			if errors.Is(err, io.EOF) || !yield(g, err) || err != nil {
+				return
+			}
+			r.Reuse(g)
+		}
+	}
+}
+
+// Frames finds where the groups of a log begin, without reading them.
+type Frames struct {
+	file *os.File
+	at   int64
+	end  int64
+}
+
+// OpenFrames opens the log in dir up to its last commit.
+func OpenFrames(dir string) (*Frames, error) {
+	c, err := ReadCommit(dir)
+	if err != nil {
+		return nil, err
+	}
+	f, err := durable.Open(filepath.Join(dir, LogName))
+	if err != nil {
+		return nil, err
+	}
+	return &Frames{file: f, at: int64(headerSize), end: c.Bytes}, nil
+}
+
+// Next is the bytes of the next group's frame, or io.EOF.
+func (f *Frames) Next() (size int64, err error) {
+	if f.at >= f.end {
+		return 0, io.EOF
+	}
+	var head [frameHead]byte
+	if _, err := f.file.ReadAt(head[:], f.at); err != nil {
+		return 0, errShort
+	}
+	n := binary.LittleEndian.Uint64(head[:])
+	size = int64(n) + frameHead + frameTail
+	if n > maxFrame || size > f.end-f.at {
+		return 0, errShort
+	}
+	f.at += size
+	return size, nil
+}
+
+// Offset is where the frame that Next answers next begins.
+func (f *Frames) Offset() int64 { return f.at }
+
+// Bytes is how many bytes the log has.
+func (f *Frames) Bytes() int64 { return f.end }
+
+// Close closes the file.
+func (f *Frames) Close() error { return f.file.Close() }

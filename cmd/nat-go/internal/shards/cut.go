@@ -1,0 +1,79 @@
+package shards
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/internal/durable"
+)
+
+// Cut says how the data set of a plan is divided between shards that write it. A merge makes it, once all is decided.
+type Cut struct {
+	Version   int               `json:"cut_version"`
+	Plan      string            `json:"plan"` // the plan's sum
+	Log       string            `json:"log"`  // hash of the merged log
+	Decisions string            `json:"decisions"`
+	Ranges    []recordlog.Range `json:"ranges"`             // of the merged log, by shard
+	Collated  json.RawMessage   `json:"collated,omitempty"` // what is known of the batches already
+}
+
+// CutPath is where the cut is, which is written last of what it is about.
+func (f Folder) CutPath() string { return f.path("cut", "cut.json") }
+
+// CutBatches is which batches a shard writes, and CutScores what rows of rollouts are scored by.
+func (f Folder) CutBatches(shard int) string { return f.path("cut", number(shard)+".batches") }
+
+// CutScores is what rows of rollouts are scored by.
+func (f Folder) CutScores() string { return f.path("cut", "scores.bin") }
+
+// CutDrops are the drops of the cutting of batches.
+func (f Folder) CutDrops() string { return f.path("cut", "drops.jsonl") }
+
+// NewCut begins to cut, without what an earlier attempt left.
+func (f Folder) NewCut() error {
+	if err := os.RemoveAll(filepath.Dir(f.CutPath())); err != nil {
+		return err
+	}
+	return os.MkdirAll(filepath.Dir(f.CutPath()), 0o755)
+}
+
+// WriteCut writes a cut, last.
+func (f Folder) WriteCut(c *Cut) error {
+	c.Version = Version
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(f.CutPath(), append(text, '\n'))
+}
+
+// ReadCut reads the cut of a plan; nil: there is none.
+func (f Folder) ReadCut(p *Plan) (*Cut, error) {
+	text, err := durable.ReadFile(f.CutPath(), maxPlanBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, exit.With(exit.Environment, err)
+	}
+	c := new(Cut)
+	if err := decode(text, c); err != nil {
+		return nil, exit.Failedf("%s: %w", f.CutPath(), err)
+	}
+	if c.Version != Version || c.Plan != p.Sum || len(c.Ranges) != len(p.Shards) {
+		return nil, exit.Failedf("%s is of another plan: remove %s, and merge again", f.CutPath(),
+			filepath.Dir(f.CutPath()))
+	}
+	return c, nil
+}
+
+// HasCut says whether a merge has divided the data set between the shards.
+func (f Folder) HasCut() bool {
+	_, err := os.Stat(f.CutPath())
+	return err == nil
+}

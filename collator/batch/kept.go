@@ -1,0 +1,220 @@
+package batch
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"path/filepath"
+
+	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/fanout"
+)
+
+// Kept is a row whose encoding is kept elsewhere: what a spool has to know of it.
+type Kept struct {
+	Variant uint8
+	Length  [maxSides]uint32
+	Bytes   uint32 // of the encoding
+	Sum     uint64 // its xxh3, which whoever reads it checks
+
+	// Where it is kept, and what was not known of the row when it was made.
+	File    int   `json:"-"`
+	Offset  int64 `json:"-"`
+	Ordinal int64 `json:"-"` // place of the row's record among those collated
+	Group   int64 `json:"-"` // number of an rl row's task; else -1
+}
+
+const placeWidth = 4 + 8 + 4 + 8 + 8 + 8
+
+func (r *Kept) append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(r.File))
+	b = binary.LittleEndian.AppendUint64(b, uint64(r.Offset))
+	b = binary.LittleEndian.AppendUint32(b, r.Bytes)
+	b = binary.LittleEndian.AppendUint64(b, r.Sum)
+	b = binary.LittleEndian.AppendUint64(b, uint64(r.Ordinal))
+	return binary.LittleEndian.AppendUint64(b, uint64(r.Group))
+}
+
+func decodePlace(b []byte) Kept {
+	return Kept{
+		File:    int(binary.LittleEndian.Uint32(b)),
+		Offset:  int64(binary.LittleEndian.Uint64(b[4:])),
+		Bytes:   binary.LittleEndian.Uint32(b[12:]),
+		Sum:     binary.LittleEndian.Uint64(b[16:]),
+		Ordinal: int64(binary.LittleEndian.Uint64(b[24:])),
+		Group:   int64(binary.LittleEndian.Uint64(b[32:])),
+	}
+}
+
+// read reads the row.
+func (r *Kept) read(from func(*Kept) ([]byte, error)) (*Row, error) {
+	b, err := from(r)
+	if err != nil {
+		return nil, err
+	}
+	if len(b) < rowHead {
+		return nil, errSpool
+	}
+	e := Encoded{data: b}
+	e.SetOrdinal(r.Ordinal)
+	if r.Group >= 0 {
+		e.SetGroup(r.Group)
+	}
+	return readRow(b)
+}
+
+// KeptBy has read read the encodings of rows, which are kept elsewhere: Keep adds them. read is called concurrently.
+func (s *Spool) KeptBy(read func(*Kept) ([]byte, error)) { s.kept = read }
+
+// Keep is Add for a row whose encoding is kept elsewhere.
+func (s *Spool) Keep(c *Channel, split Split, k *Kept) error {
+	var b [placeWidth]byte
+	at, err := s.file.Append(k.append(b[:0]))
+	if err != nil {
+		return err
+	}
+	s.keptBytes += int64(k.Bytes)
+	return s.enter(c, split, k, at)
+}
+
+func (s *Spool) place(e *entry) (Kept, error) {
+	var b [placeWidth]byte
+	if n, err := s.file.ReadAt(b[:], e.offset); n < len(b) {
+		return Kept{}, err
+	}
+	return decodePlace(b[:]), nil
+}
+
+// Divide writes the batches of a spool of kept rows to n parts, of about as many bytes of rows each, in order: first
+// to part 0. WriteKept makes the batches of a part.
+func (s *Spool) Divide(spec Spec, n int, part func(i int) (io.WriteCloser, error)) (err error) {
+	if err := s.file.Flush(); err != nil {
+		return err
+	}
+	total, done, at := s.keptBytes, int64(0), -1
+	var out io.WriteCloser
+	defer func() {
+		if out != nil {
+			err = errors.Join(err, out.Close())
+		}
+	}()
+	for j, err := range s.jobs(&spec) {
+		if err != nil {
+			return err
+		}
+		for at < min(int(int64(n)*done/max(1, total)), n-1) { // a part may have none
+			if out != nil {
+				if err := out.Close(); err != nil {
+					return err
+				}
+			}
+			at++
+			if out, err = part(at); err != nil {
+				return err
+			}
+		}
+		b := []byte{j.rows[0].channel, byte(j.split)}
+		b = binary.LittleEndian.AppendUint64(b, uint64(j.number))
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(j.rows)))
+		for i := range j.rows {
+			r, err := s.place(&j.rows[i])
+			if err != nil {
+				return err
+			}
+			b = r.append(b)
+			done += int64(r.Bytes)
+		}
+		if _, err := out.Write(b); err != nil {
+			return err
+		}
+	}
+	for at++; at < n; at++ {
+		empty, err := part(at)
+		if err == nil {
+			err = empty.Close()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxBatchRows bounds the rows of a batch that a part claims to have.
+const maxBatchRows = 1 << 24
+
+// readJob reads the next batch of a part, or is io.EOF.
+func readJob(in io.Reader, spec *Spec) (*job, []Kept, error) {
+	var head [2 + 8 + 4]byte
+	if _, err := io.ReadFull(in, head[:]); err != nil {
+		return nil, nil, err
+	}
+	n := int(binary.LittleEndian.Uint32(head[10:]))
+	if int(head[0]) >= len(channels) || n < 1 || n > maxBatchRows {
+		return nil, nil, errSpool
+	}
+	c := channels[head[0]]
+	j := &job{
+		&planned{channel: c, split: Split(head[1]), layout: spec.Layout.of(c)},
+		int(binary.LittleEndian.Uint64(head[2:])),
+	}
+	places := make([]Kept, 0, min(n, 1<<10))
+	for range n {
+		var b [placeWidth]byte
+		if _, err := io.ReadFull(in, b[:]); err != nil {
+			return nil, nil, errSpool
+		}
+		places = append(places, decodePlace(b[:]))
+	}
+	return j, places, nil
+}
+
+// WriteKept writes the batches of a part of a divided spool into the spec's folder, without an index: their lines go
+// to put, in order, with what they add to the counts of "channel/split".
+func (spec Spec) WriteKept(
+	ctx context.Context, part io.Reader, read func(*Kept) ([]byte, error),
+	put func(line []byte, key string, c Count) error,
+) error {
+	jobs := func(yield func(kept, error) bool) {
+		for {
+			j, places, err := readJob(part, &spec)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if !yield(kept{j, places}, err) || err != nil {
+				return
+			}
+		}
+	}
+	write := func(k kept) (finished, error) {
+		all := make([]*Row, len(k.places))
+		for i := range k.places {
+			r, err := k.places[i].read(read)
+			if err != nil {
+				return finished{}, err
+			}
+			all[i] = r
+		}
+		return spec.write(k.job, all)
+	}
+	workers := max(1, spec.Workers)
+	keys := map[string]bool{}
+	err := fanout.Ordered(ctx, workers, 2*workers, jobs, func() fanout.Worker[kept, finished] {
+		return fanout.Worker[kept, finished]{Work: write}
+	}, func(k kept, f finished) error {
+		keys[k.key()] = true
+		return put(f.line, k.key(), f.count)
+	})
+	for key := range keys {
+		if err == nil {
+			err = durable.SyncDir(filepath.Join(spec.Dir, filepath.FromSlash(key)))
+		}
+	}
+	return err
+}
+
+type kept struct {
+	*job
+	places []Kept
+}
