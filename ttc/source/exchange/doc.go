@@ -5,5 +5,7 @@
 // request and its response become messages in the words of chat templates: a developer is the system, each result of a
 // tool is a message, the text and the calls of one turn are one message.
 //
+// A response that was streamed and logged piece by piece is put together first (Joined).
+//
 // Not part of the promised API.
 package exchange

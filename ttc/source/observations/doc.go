@@ -6,6 +6,8 @@
 // fail the results they gave. A session with scores of one name has their mean as its reward; with several names
 // nothing says which is the reward, so it has none and they are counted.
 //
+// Entries may stand alone, in pages as the APIs answer them, in the trace that they are of, or, runs, within others.
+//
 // Both are read as their makers describe them; no program writes the exports without an account, so unlike other
 // sources these were never tried on a recorded one.
 //

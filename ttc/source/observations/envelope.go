@@ -22,13 +22,16 @@ func within(entry json.Raw) (out []json.Raw, tooDeep int64) {
 }
 
 func appendWithin(out []json.Raw, entry json.Raw, depth int, tooDeep *int64) []json.Raw {
+	if !holds(entry) {
+		return out
+	}
 	before := len(out)
-	self := session.Value(entry, "type", "run_type") != nil
-	for _, key := range envelopes {
-		list, ok := entry.Get(key)
-		if !ok || list.Kind() != json.Array {
+	of := holderOf(entry)
+	for key, list := range entry.Members() {
+		if list.Kind() != json.Array || !slices.ContainsFunc(envelopes, key.Is) {
 			continue
 		}
+		said := key.Is("observations") || key.Is("scores")
 		for e := range list.Elements() {
 			switch {
 			case e.Kind() != json.Object:
@@ -36,8 +39,8 @@ func appendWithin(out []json.Raw, entry json.Raw, depth int, tooDeep *int64) []j
 			case depth == maxDepth:
 				*tooDeep++
 				continue
-			case key == "observations" || key == "scores":
-				e = ofTrace(e, entry, self)
+			case said:
+				e = of.tell(e)
 			}
 			n := len(out)
 			if out = appendWithin(out, e, depth+1, tooDeep); len(out) == n {
@@ -45,10 +48,20 @@ func appendWithin(out []json.Raw, entry json.Raw, depth int, tooDeep *int64) []j
 			}
 		}
 	}
-	if self && len(out) > before { // a run is an entry itself
+	if of.self && len(out) > before { // a run is an entry itself
 		out = append(out, without(entry, envelopes))
 	}
 	return out
+}
+
+// holds says whether an entry has a list of others.
+func holds(entry json.Raw) bool {
+	for key, list := range entry.Members() {
+		if list.Kind() == json.Array && slices.ContainsFunc(envelopes, key.Is) {
+			return true
+		}
+	}
+	return false
 }
 
 // without is an object without some keys.
@@ -66,13 +79,25 @@ func without(object json.Raw, keys []string) json.Raw {
 	return append(out, '}')
 }
 
-// ofTrace is an observation or a score that says which trace and session it is of. It stands in a trace, or, inner, in
-// an observation of one.
-func ofTrace(e, holder json.Raw, inner bool) json.Raw {
-	trace := text(holder, "id")
-	if inner {
-		trace = text(holder, "traceId", "trace_id")
+// holder is what an entry says of those that it holds.
+type holder struct {
+	self           bool // it is an observation or a run itself
+	trace, session string
+}
+
+func holderOf(entry json.Raw) holder {
+	h := holder{
+		self:  session.Value(entry, "type", "run_type") != nil,
+		trace: text(entry, "id"), session: text(entry, "sessionId", "session_id"),
 	}
+	if h.self {
+		h.trace = text(entry, "traceId", "trace_id")
+	}
+	return h
+}
+
+// tell is an observation or a score that says which trace and session it is of.
+func (h holder) tell(e json.Raw) json.Raw {
 	out, n := json.Raw("{"), 0
 	add := func(key, value []byte) {
 		if n++; n > 1 {
@@ -83,11 +108,11 @@ func ofTrace(e, holder json.Raw, inner bool) json.Raw {
 	for k, v := range e.Members() {
 		add(k, v)
 	}
-	if trace != "" && session.Value(e, "traceId", "trace_id") == nil {
-		add([]byte(`"traceId"`), json.AppendString(nil, trace))
+	if h.trace != "" && session.Value(e, "traceId", "trace_id") == nil {
+		add([]byte(`"traceId"`), json.AppendString(nil, h.trace))
 	}
-	if s := text(holder, "sessionId", "session_id"); s != "" && session.Value(e, "sessionId", "session_id") == nil {
-		add([]byte(`"sessionId"`), json.AppendString(nil, s))
+	if h.session != "" && session.Value(e, "sessionId", "session_id") == nil {
+		add([]byte(`"sessionId"`), json.AppendString(nil, h.session))
 	}
 	return append(out, '}')
 }
