@@ -11,29 +11,7 @@ import (
 // libraries are those that every Linux with glibc has, as PEP 600 lists them; what else a binary needs has to be in it.
 var libraries = []string{
 	"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libresolv.so.2", "libutil.so.1",
-	"ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1",
-}
-
-// machine is a kind of processor, as Go and as Python call it.
-type machine struct{ goarch, python string }
-
-var machines = map[elf.Machine]machine{
-	elf.EM_X86_64:  {"amd64", "x86_64"},
-	elf.EM_AARCH64: {"arm64", "aarch64"},
-}
-
-// machineOf is the machine that a program is for.
-func machineOf(program []byte) (machine, error) {
-	f, err := elf.NewFile(bytes.NewReader(program))
-	if err != nil {
-		return machine{}, err
-	}
-	defer f.Close()
-	m, ok := machines[f.Machine]
-	if !ok {
-		return machine{}, fmt.Errorf("the program is for %v, and only those for x86-64 and aarch64 are packed", f.Machine)
-	}
-	return m, nil
+	"ld-linux-x86-64.so.2",
 }
 
 // release is one of glibc.
@@ -50,6 +28,9 @@ func needs(program []byte) (oldest release, err error) {
 		return oldest, err
 	}
 	defer f.Close()
+	if f.Machine != elf.EM_X86_64 {
+		return oldest, fmt.Errorf("the program is for %v, and only those for x86-64 are packed", f.Machine)
+	}
 	needed, err := f.ImportedLibraries()
 	if err != nil {
 		return oldest, err
@@ -81,14 +62,11 @@ func needs(program []byte) (oldest release, err error) {
 // legacy names releases that have a name of their own in older tags.
 var legacy = map[release]string{{2, 5}: "manylinux1", {2, 12}: "manylinux2010", {2, 17}: "manylinux2014"}
 
-// platform is the tag of wheels that run on a machine with a glibc.
-func (r release) platform(m machine) string {
-	if m.goarch == "arm64" && r.before(release{2, 17}) {
-		r = release{2, 17} // the first for this machine
-	}
-	tag := fmt.Sprintf("manylinux_%d_%d_%s", r.major, r.minor, m.python)
+// platform is the tag of wheels that run with a glibc.
+func (r release) platform() string {
+	tag := fmt.Sprintf("manylinux_%d_%d_x86_64", r.major, r.minor)
 	if old := legacy[r]; old != "" {
-		tag += "." + old + "_" + m.python
+		tag += "." + old + "_x86_64"
 	}
 	return tag
 }

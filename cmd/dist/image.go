@@ -32,8 +32,7 @@ const nobody = 65532
 // image writes a container image with nothing in it but the program and what it needs, and returns its name. It is an
 // archive of an OCI layout that is also what `docker load` reads.
 func (b *build) image(w io.Writer) (name string, err error) {
-	m, err := machineOf(b.binary)
-	if err != nil {
+	if _, err := needs(b.binary); err != nil {
 		return "", err
 	}
 	files, err := b.rootFiles()
@@ -59,7 +58,7 @@ func (b *build) image(w io.Writer) (name string, err error) {
 	}
 	config, err := json.Marshal(oci.Image{
 		Created:  &age,
-		Platform: oci.Platform{OS: "linux", Architecture: m.goarch},
+		Platform: oci.Platform{OS: "linux", Architecture: "amd64"},
 		Config: oci.ImageConfig{
 			Entrypoint: []string{"/usr/bin/nat-go"}, WorkingDir: "/work", User: fmt.Sprintf("%d:%d", nobody, nobody),
 			Env: []string{"PATH=/usr/bin", "HOME=/home/nat-go"}, Labels: labels,
@@ -76,7 +75,7 @@ func (b *build) image(w io.Writer) (name string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return "nat-go-" + b.version() + "-linux-" + m.goarch + ".oci.tar", layer(w, parts)
+	return "nat-go-" + b.version() + "-linux-amd64.oci.tar", layer(w, parts)
 }
 
 // layout are the files of an OCI layout with one image of one layer, and the manifest that `docker load` goes by.
