@@ -152,7 +152,9 @@ def wrong_tokens(ours, theirs):
     (a, on_a), (b, on_b) = ours, theirs
     on_a, on_b, same = set(on_a), set(on_b), set()
     start = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
-    end = next((i for i, (x, y) in enumerate(zip(reversed(a[start:]), reversed(b[start:]))) if x != y), min(len(a), len(b)) - start)
+    end = 0
+    if LONG:  # a common end of thousands of tokens is matched without the matcher, which takes quadratic time
+        end = next((i for i, (x, y) in enumerate(zip(reversed(a[start:]), reversed(b[start:]))) if x != y), min(len(a), len(b)) - start)
     blocks = difflib.SequenceMatcher(None, a[start : len(a) - end], b[start : len(b) - end], autojunk=False).get_matching_blocks()
     ends = [(0, 0, start), (len(a) - end, len(b) - end, end)]
     for x, y, n in ends + [(start + x, start + y, n) for x, y, n in blocks]:
