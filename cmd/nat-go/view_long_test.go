@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -31,14 +32,7 @@ func TestViewOfManyRows(t *testing.T) {
 	b := browsertest.Start(t)
 	dir := t.TempDir()
 	const rows = 300_000
-	var text bytes.Buffer
-	for i := range rows {
-		const row = `{"messages":[{"role":"user","content":"question %d"},{"role":"assistant","content":"a"}]}` + "\n"
-		fmt.Fprintf(&text, row, i+1)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "train.jsonl"), text.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeRows(t, filepath.Join(dir, "train.jsonl"), rows)
 	url, stop := viewed(t, program(t), dir, "train.jsonl")
 	defer stop()
 	tab := b.Open(t, url)
@@ -47,26 +41,9 @@ func TestViewOfManyRows(t *testing.T) {
 	if n := browsertest.Eval[int](tab, "Number(document.querySelector('table').ariaRowCount)"); n != rows+1 {
 		t.Errorf("a screen reader is told of %d rows", n)
 	}
-	// seen are the ordinals of the rows that are seen, by what they say; they say what aria-rowindex does.
-	seen := func() []int {
-		t.Helper()
-		tab.Await("!document.querySelector('[aria-busy]')")
-		return browsertest.Eval[[]int](tab, `(() => {
-			const frame = document.querySelector('.window').getBoundingClientRect()
-			const top = frame.top + document.querySelector('.window thead').offsetHeight
-			return [...document.querySelectorAll('.window tbody tr')].filter((r) => {
-				const at = r.getBoundingClientRect()
-				return at.bottom > top + 2 && at.top < frame.bottom - 2
-			}).map((r) => {
-				const n = Number(r.cells[0].textContent.replaceAll(',', ''))
-				if (n !== r.ariaRowIndex - 1 || !r.textContent.endsWith('question ' + n)) throw r.outerHTML
-				return n
-			})
-		})()`)
-	}
 	checked := func(where string, first, last int) {
 		t.Helper()
-		got := seen()
+		got := seenRows(tab)
 		if len(got) < 5 || got[0] < first || got[len(got)-1] > last || got[len(got)-1]-got[0] != len(got)-1 {
 			t.Errorf("%s: the rows %v are seen", where, got)
 		}
@@ -86,7 +63,7 @@ func TestViewOfManyRows(t *testing.T) {
 	checked("after much scrolling", rows*18/20, rows)
 	scroll(height)
 	checked("at the end", rows-40, rows)
-	if got := seen(); got[len(got)-1] != rows {
+	if got := seenRows(tab); got[len(got)-1] != rows {
 		t.Errorf("the last row is not seen at the end: %v", got)
 	}
 	tab.Await("location.hash.includes('offset=299')")
@@ -111,6 +88,36 @@ func TestViewOfManyRows(t *testing.T) {
 		t.Errorf("found: %v", got)
 	}
 	(&viewTest{}).quiet(t, tab)
+}
+
+// writeRows writes a file of so many rows, each with its number.
+func writeRows(t *testing.T, path string, rows int) {
+	t.Helper()
+	var text bytes.Buffer
+	for i := range rows {
+		const row = `{"messages":[{"role":"user","content":"question %d"},{"role":"assistant","content":"a"}]}` + "\n"
+		fmt.Fprintf(&text, row, i+1)
+	}
+	if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// seenRows are the numbers of the rows that are seen, by what they say, which is what aria-rowindex says, too.
+func seenRows(tab *browsertest.Tab) []int {
+	tab.Await("!document.querySelector('[aria-busy]')")
+	return browsertest.Eval[[]int](tab, `(() => {
+		const frame = document.querySelector('.window').getBoundingClientRect()
+		const top = frame.top + document.querySelector('.window thead').offsetHeight
+		return [...document.querySelectorAll('.window tbody tr')].filter((r) => {
+			const at = r.getBoundingClientRect()
+			return at.bottom > top + 2 && at.top < frame.bottom - 2
+		}).map((r) => {
+			const n = Number(r.cells[0].textContent.replaceAll(',', ''))
+			if (n !== r.ariaRowIndex - 1 || !r.textContent.endsWith('question ' + n)) throw r.outerHTML
+			return n
+		})
+	})()`)
 }
 
 // nasty are texts that a page must show and never obey.
@@ -172,16 +179,8 @@ func nastyRun(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Append(b.Group()); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Commit(nil, true); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(folder.Begun(), []byte("{}"), 0o600); err != nil {
+	err = errors.Join(w.Append(b.Group()), w.Commit(nil, true), w.Close())
+	if err := errors.Join(err, os.WriteFile(folder.Begun(), []byte("{}"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -323,6 +322,24 @@ func exportedText(t *testing.T, path string) string {
 	return text
 }
 
+// addPair adds a pair to the log of a run, which has it safe on disk then.
+func addPair(t *testing.T, w *recordlog.Writer, b *recordlog.Builder, key string) {
+	t.Helper()
+	b.Begin(&ttc.Group{Key: key, Examples: []*ttc.Example{{
+		ID: key, Candidates: []ttc.Candidate{{Prompt: ttc.Prompt{Text: "p"}, Output: key}, {Output: "other"}},
+	}}})
+	ref := func(part builders.Part, c int) builders.Content {
+		return builders.Content{Ref: builders.Ref{Part: part, Candidate: c}}
+	}
+	err := b.Record(0, &builders.Preference{
+		Prompt: ref(builders.CandidatePrompt, 0), Chosen: ref(builders.CandidateOutput, 0),
+		Rejected: ref(builders.CandidateOutput, 1), ChosenScore: 1,
+	})
+	if err := errors.Join(err, w.Append(b.Group()), w.Commit(nil, true)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestViewOfRunInProgress: the stages of a run that goes on are shown as they are, without opening the page again,
 // until the run ends.
 func TestViewOfRunInProgress(t *testing.T) {
@@ -345,26 +362,7 @@ func TestViewOfRunInProgress(t *testing.T) {
 	}
 	defer w.Close()
 	builder := recordlog.NewBuilder([]string{"b"})
-	add := func(key string) {
-		builder.Begin(&ttc.Group{Key: key, Examples: []*ttc.Example{{
-			ID: key, Candidates: []ttc.Candidate{{Prompt: ttc.Prompt{Text: "p"}, Output: key}, {Output: "other"}},
-		}}})
-		ref := func(part builders.Part, c int) builders.Content {
-			return builders.Content{Ref: builders.Ref{Part: part, Candidate: c}}
-		}
-		if err := builder.Record(0, &builders.Preference{
-			Prompt: ref(builders.CandidatePrompt, 0), Chosen: ref(builders.CandidateOutput, 0),
-			Rejected: ref(builders.CandidateOutput, 1), ChosenScore: 1,
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Append(builder.Group()); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Commit(nil, true); err != nil {
-			t.Fatal(err)
-		}
-	}
+	add := func(key string) { addPair(t, w, builder, key) }
 	add("one")
 	url, stop := viewed(t, program(t), dir, "r")
 	defer stop()

@@ -122,7 +122,14 @@ func TestViewOfLongRows(t *testing.T) {
 	if most := slices.Max(answers); len(answers) > 120 || most > 256<<10 {
 		t.Errorf("%d answers, the largest has %d bytes", len(answers), most)
 	}
-	show(tab, "#/tokens?ref="+refs["rl sampled"]+"&heat=logprob")
+	logProbsAreHeat(t, tab, refs["rl sampled"])
+	(&viewTest{}).quiet(t, tab)
+}
+
+// logProbsAreHeat: each trained token of the row has the colour of its log-prob, and no other has one.
+func logProbsAreHeat(t *testing.T, tab *browsertest.Tab, ref string) {
+	t.Helper()
+	show(tab, "#/tokens?ref="+ref+"&heat=logprob")
 	tab.Await("document.querySelector('.tokens .heat')")
 	got := browsertest.Eval[[]string](tab,
 		"[...document.querySelectorAll('.tokens .heat')].map((s) => s.className.slice(-1))")
@@ -142,7 +149,6 @@ func TestViewOfLongRows(t *testing.T) {
 	if n := len(slices.Compact(colours)); n != 4 {
 		t.Errorf("four steps of heat have %d colours", n)
 	}
-	(&viewTest{}).quiet(t, tab)
 }
 
 // TestViewOfHintEffects: what a hint does to the predictions is drawn as heat, each token in the step that the batch
@@ -169,7 +175,30 @@ func TestViewOfHintEffects(t *testing.T) {
 	if err != nil || len(index) != 1 {
 		t.Fatalf("%d batches, %v", len(index), err)
 	}
-	file, err := tensors.OpenFile(filepath.Join(batches, filepath.FromSlash(index[0].File)))
+	want := effectSteps(t, filepath.Join(batches, filepath.FromSlash(index[0].File)))
+	url, stop := viewed(t, exe, dir, "out/r")
+	defer stop()
+	tab := b.Open(t, url)
+	tab.Screen(1280, tall, false)
+	got := make([]int, 5)
+	for row := range index[0].Rows {
+		show(tab, fmt.Sprintf("#/tokens?ref=%s:%d&heat=hint", index[0].File, row+1))
+		tab.Await("document.querySelector('.tokens .heat')")
+		for i, n := range browsertest.Eval[[]int](tab, `[0, 1, 2, 3, 4].map((n) =>
+			document.querySelectorAll('.tokens .heat-' + n).length)`) {
+			got[i] += n
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("tokens by steps of heat: %s", diff)
+	}
+	(&viewTest{}).quiet(t, tab)
+}
+
+// effectSteps counts the tokens of a batch by the steps of heat that their hints' effects are in.
+func effectSteps(t *testing.T, path string) []int {
+	t.Helper()
+	file, err := tensors.OpenFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,21 +221,5 @@ func TestViewOfHintEffects(t *testing.T) {
 		}
 		want[step]++
 	}
-	url, stop := viewed(t, exe, dir, "out/r")
-	defer stop()
-	tab := b.Open(t, url)
-	tab.Screen(1280, tall, false)
-	got := make([]int, 5)
-	for row := range index[0].Rows {
-		show(tab, fmt.Sprintf("#/tokens?ref=%s:%d&heat=hint", index[0].File, row+1))
-		tab.Await("document.querySelector('.tokens .heat')")
-		for i, n := range browsertest.Eval[[]int](tab, `[0, 1, 2, 3, 4].map((n) =>
-			document.querySelectorAll('.tokens .heat-' + n).length)`) {
-			got[i] += n
-		}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("tokens by steps of heat: %s", diff)
-	}
-	(&viewTest{}).quiet(t, tab)
+	return want
 }

@@ -26,10 +26,15 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
+// viewFlags are the flags of nat-go view.
+type viewFlags struct {
+	addr, folder, file     string
+	public, closed, asJSON bool
+	export                 view.Export
+}
+
 func newViewCmd() *cobra.Command {
-	var addr, folder, file string
-	var public, closed, asJSON bool
-	var export view.Export
+	v := &viewFlags{}
 	cmd := &cobra.Command{
 		Use:   "view PATH [OTHER]",
 		Short: "Look at a run in the browser: the books, pairs, conversations, tokens and what was left out",
@@ -48,78 +53,85 @@ holds of how much.`,
   nat-go view out/run1 --export report.html --where 'kind:preference margin>0.2'
   nat-go view out/run1 --addr 127.0.0.1:8080 --no-browser`,
 		Args: cobra.RangeArgs(1, 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if file == "" && (cmd.Flags().Changed("where") || cmd.Flags().Changed("limit")) {
-				return exit.Usagef("--where and --limit say what --export FILE writes")
-			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			cache, err := os.UserCacheDir()
-			if err == nil {
-				cache = filepath.Join(cache, "nat-go", "view")
-			}
-			// What is looked at is read again and again; the table of a large log stays. With Go's own setting the
-			// process would take twice the table.
-			debug.SetGCPercent(25)
-			shown := newProgress(cmd)
-			run, err := openView(args[0], cache, folder, shown)
-			if err != nil {
-				return err
-			}
-			defer run.Close()
-			if len(args) == 2 {
-				other, err := openView(args[1], cache, folder, shown)
-				if err != nil {
-					return err
-				}
-				defer other.Close()
-				run.Compare(other)
-			}
-			if file != "" {
-				export.Bytes = view.ExportBytes
-				return exportView(ctx, cmd.OutOrStdout(), run, file, export, asJSON)
-			}
-			shown.end()
-			s, err := view.Listen(addr, public)
-			if err != nil {
-				return exit.With(exit.Environment, err)
-			}
-			if asJSON {
-				err = json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]string{"url": s.URL()})
-			} else {
-				_, err = fmt.Fprintln(cmd.OutOrStdout(), s.URL())
-			}
-			if err != nil {
-				return exit.With(exit.Environment, err)
-			}
-			if out, ok := cmd.OutOrStdout().(*terminal.Writer); ok {
-				_ = out.Flush()
-			}
-			if !closed {
-				openBrowser(s.URL())
-			}
-			if err := s.Serve(ctx, run); err != nil {
-				return exit.With(exit.Environment, err)
-			}
-			return nil
-		},
+		RunE: v.run,
 	}
 	f := cmd.Flags()
-	f.StringVar(&addr, "addr", "127.0.0.1:0", "`ADDRESS` to listen on; port 0: a free one")
-	f.BoolVar(&public, "public", false, "listen also where other machines can reach it")
-	f.BoolVar(&closed, "no-browser", false, "print the link only")
-	f.BoolVar(&asJSON, "json", false, "print the link, or what was exported, as one JSON object")
-	f.StringVar(&file, "export", "", "write the page with its data to this `FILE`, and serve nothing")
-	f.StringVar(&export.Where, "where", "",
+	f.StringVar(&v.addr, "addr", "127.0.0.1:0", "`ADDRESS` to listen on; port 0: a free one")
+	f.BoolVar(&v.public, "public", false, "listen also where other machines can reach it")
+	f.BoolVar(&v.closed, "no-browser", false, "print the link only")
+	f.BoolVar(&v.asJSON, "json", false, "print the link, or what was exported, as one JSON object")
+	f.StringVar(&v.file, "export", "", "write the page with its data to this `FILE`, and serve nothing")
+	f.StringVar(&v.export.Where, "where", "",
 		"with --export: records that fit this `FILTER`, as in the page's filter box")
-	f.IntVar(&export.Limit, "limit", 2000, "with --export: at most this many records; 0: all")
+	f.IntVar(&v.export.Limit, "limit", 2000, "with --export: at most this many records; 0: all")
 	f.StringVar(
-		&folder,
+		&v.folder,
 		"tokenizer",
 		"",
 		"tokenizer of the token batches; without it the one the run's config.yml names",
 	)
 	return cmd
+}
+
+func (v *viewFlags) run(cmd *cobra.Command, args []string) error {
+	if v.file == "" && (cmd.Flags().Changed("where") || cmd.Flags().Changed("limit")) {
+		return exit.Usagef("--where and --limit say what --export FILE writes")
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	cache, err := os.UserCacheDir()
+	if err == nil {
+		cache = filepath.Join(cache, "nat-go", "view")
+	}
+	// What is looked at is read again and again; the table of a large log stays. With Go's own setting the process
+	// would take twice the table.
+	debug.SetGCPercent(25)
+	shown := newProgress(cmd)
+	run, err := openView(args[0], cache, v.folder, shown)
+	if err != nil {
+		return err
+	}
+	defer run.Close()
+	if len(args) == 2 {
+		other, err := openView(args[1], cache, v.folder, shown)
+		if err != nil {
+			return err
+		}
+		defer other.Close()
+		run.Compare(other)
+	}
+	if v.file != "" {
+		v.export.Bytes = view.ExportBytes
+		return exportView(ctx, cmd.OutOrStdout(), run, v.file, v.export, v.asJSON)
+	}
+	shown.end()
+	return v.serve(ctx, cmd.OutOrStdout(), run)
+}
+
+// serve prints the link, and shows the run until the context ends.
+func (v *viewFlags) serve(ctx context.Context, w io.Writer, run *view.Run) error {
+	s, err := view.Listen(v.addr, v.public)
+	if err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	if v.asJSON {
+		err = json.NewEncoder(w).Encode(map[string]string{"url": s.URL()})
+	} else {
+		_, err = fmt.Fprintln(w, s.URL())
+	}
+	if err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	if out, ok := w.(*terminal.Writer); ok {
+		_ = out.Flush()
+	}
+	if !v.closed {
+		openBrowser(s.URL())
+	}
+	if err := s.Serve(ctx, run); err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	return nil
 }
 
 // exportView writes a run's page with its data to a file.
