@@ -204,7 +204,7 @@ func TestViewOfHostileRun(t *testing.T) {
 			tab.Screen(1280, 900, false)
 			for hash, want := range map[string]string{
 				"#/overview": "builder", "#/rows": "1,001 records", "#/rows?q=%22pwned%22": "</script>",
-				"#/record?n=1": "next in the group", "#/record?n=500": "previous in the group",
+				"#/record?n=1": "200 other branches", "#/record?n=500": "previous in the group",
 				"#/record?n=3": "more bytes", "#/record?n=1001": "rejected", "#/drops": "Left out",
 				"#/tokens": "Rows of",
 			} {

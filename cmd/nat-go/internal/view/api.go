@@ -247,13 +247,13 @@ type recordAnswer struct {
 	Offset   int64           `json:"offset"`         // and where in it, in bytes
 	Key      string          `json:"key"`
 	Mark     *marks.Mark     `json:"mark,omitempty"`
-	View     json.RawMessage `json:"view"`             // as `dataset show --json` has it
-	Diff     *sides          `json:"diff,omitempty"`   // of a preference's last messages
-	Parent   []int           `json:"parent,omitempty"` // of each message that is shown: branches
-	Sampled  []string        `json:"sampled,omitempty"`
-	From     int             `json:"from"`     // of the messages that are shown, which the lists above are of, too
-	Messages int             `json:"messages"` // all there are
-	Before   int             `json:"before"`   // messages of a preference's prompt that are left out, the first ones
+	View     json.RawMessage `json:"view"`               // as `dataset show --json` has it
+	Diff     *sides          `json:"diff,omitempty"`     // of a preference's last messages
+	Sampled  []string        `json:"sampled,omitempty"`  // of each message that is shown
+	Branches []branch        `json:"branches,omitempty"` // at most maxBranches
+	From     int             `json:"from"`               // of the messages that are shown, which the list above is of, too
+	Messages int             `json:"messages"`           // all there are
+	Before   int             `json:"before"`             // messages of a preference's prompt that are left out, the first ones
 	AllTools int             `json:"all_tools"`
 	Sites    []site          `json:"sites,omitempty"`
 	Tools    []tool          `json:"tools,omitempty"`
@@ -326,7 +326,6 @@ func (r *Run) oneRecord(req *http.Request) (answer, error) {
 		}
 	}
 	for i := range shown {
-		a.Parent = append(a.Parent, shown[i].Parent)
 		a.Sampled = append(a.Sampled, shown[i].Sampled.String())
 	}
 	switch x := p.Record.(type) {
@@ -340,7 +339,8 @@ func (r *Run) oneRecord(req *http.Request) (answer, error) {
 		}
 	}
 	a.Prev, a.Next = r.neighbours(n - 1)
-	return a, nil
+	a.Branches, err = r.branches(n - 1)
+	return a, err
 }
 
 // answerText is an answer as the one text that is compared: what was said, then the calls.

@@ -544,6 +544,43 @@ func TestLargeRecordsComeInWindows(t *testing.T) {
 	}
 }
 
+// TestBranches: of a conversation, those of the same example that go another way are listed, with where they part.
+func TestBranches(t *testing.T) {
+	folder := runfolder.Folder(filepath.Join(t.TempDir(), "r"))
+	if err := os.MkdirAll(folder.Records(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w, err := recordlog.Create(folder.Records())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var messages []chat.Message
+	for _, text := range []string{"q", "a", "b", "c"} {
+		messages = append(messages, chat.Message{Role: "assistant", Form: chat.Text, Text: text})
+	}
+	graph := ttc.Chain(messages, ttc.Yes)
+	graph.Nodes[2].Parent, graph.Nodes[3].Parent = 0, 1 // q a, q b, q a c
+	b := recordlog.NewBuilder([]string{"x"})
+	b.Begin(&ttc.Group{Key: "k", Examples: []*ttc.Example{{ID: "e", Graph: graph}}})
+	for _, last := range []int{1, 2, 3, 1} {
+		walk := builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Last: last}}
+		err = errors.Join(err, b.Record(0, &builders.Demonstration{Messages: walk, Weight: 1}))
+	}
+	if err := errors.Join(err, w.Append(b.Group()), w.Commit(nil, true), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s, h := serve(t, open(t, folder))
+	var a recordAnswer
+	get(t, s, h, "/api/record?n=1", &a)
+	want := []branch{
+		{Record: 2, Builder: "x", Parts: 1, Messages: 2, Sampled: 1},
+		{Record: 3, Builder: "x", Parts: 2, Messages: 3, Sampled: 1},
+	}
+	if diff := cmp.Diff(want, a.Branches); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestPublicAddress: other machines reach it by its address or the machine's name, and by no other name.
 func TestPublicAddress(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -124,33 +124,20 @@ function conversation(r) {
     if (s.result >= 0) failed.set(s.result, s)
   }
   return [tree(r), r.view.messages.map((m, i) =>
-    message(m, r.from + i, { n: r.row.record, site: failed.get(r.from + i), sampled: r.sampled?.[i], parent: r.parent?.[i] }))]
+    message(m, r.from + i, { n: r.row.record, site: failed.get(r.from + i), sampled: r.sampled?.[i] }))]
 }
 
-/** The branches among the messages that are shown: chains of messages, each below the one it goes on from. */
+/** Where else the example went: its other conversations, by the message that each parts at. */
 function tree(r) {
-  const chains = []
-  const chainOf = new Map()
-  r.parent?.forEach((parent, i) => {
-    const at = r.from + i
-    const before = chainOf.get(parent)
-    if (before && before.last === parent) {
-      before.last = at
-      before.sampled += r.sampled[i] === 'yes' ? 1 : 0
-      chainOf.set(at, before)
-      return
-    }
-    const chain = { first: at, last: at, after: parent, depth: before ? before.depth + 1 : 0, sampled: r.sampled[i] === 'yes' ? 1 : 0 }
-    chains.push(chain)
-    chainOf.set(at, chain)
-  })
-  if (chains.length < 2) return undefined
-  return el('details', { open: chains.length <= 20 }, el('summary', {}, `${chains.length} branches`),
-    el('ul', { class: 'tree' }, chains.map((c) => {
-      const line = el('li', {}, el('a', { href: link('record', { n: r.row.record, m: String(c.first) }) },
-        c.first === c.last ? `message ${c.first}` : `messages ${c.first} to ${c.last}`),
-      c.after >= 0 && ` after message ${c.after}`, c.sampled > 0 && [' ', el('span', { class: 'badge' }, `${c.sampled} sampled`)])
-      line.style.marginInlineStart = `${Math.min(c.depth, 12)}rem`
+  if (!r.branches?.length) return undefined
+  const list = [...r.branches].sort((a, b) => a.parts - b.parts || a.record - b.record)
+  return el('details', { open: list.length <= 20 }, el('summary', {}, list.length === 1 ? 'another branch of the example' : `${list.length} other branches of the example`),
+    el('ul', { class: 'tree' }, list.map((b) => {
+      const own = b.messages - b.parts
+      const line = el('li', {}, el('a', { href: link('record', { n: b.record, m: own > 0 ? String(b.parts) : undefined }) }, `record ${b.record}`),
+        own > 0 ? ` of ${visible(b.builder)} parts at message ${b.parts}: ${own} of its own` : ` of ${visible(b.builder)} ends before message ${b.parts}`,
+        b.sampled > 0 && [' ', el('span', { class: 'badge' }, `${b.sampled} sampled`)])
+      line.style.marginInlineStart = `${Math.min(b.parts, 12)}rem`
       return line
     })))
 }
@@ -166,12 +153,11 @@ function pager(r, p) {
     r.from + shown < r.messages && el('a', { href: to(r.from + shown) }, 'next messages'))
 }
 
-function message(m, i, { n, site, sampled, parent }) {
+function message(m, i, { n, site, sampled }) {
   const text = typeof m.content === 'string' ? el('pre', {}, visible(m.content))
     : m.content ? el('pre', {}, visible(m.content.map((part) => part.text ?? JSON.stringify(part)).join('\n'))) : undefined
   return el('article', { class: `message ${m.role === 'assistant' ? 'assistant' : ''} ${site ? 'failed' : ''}`, id: `message-${i}` },
     el('h3', {}, n ? el('a', { href: link('record', { n, m: String(i) }) }, `${i}.`) : `${i}.`, ` ${visible(m.role)}`, sampled === 'yes' && [' ', el('span', { class: 'badge' }, 'sampled')],
-      parent !== undefined && parent !== i - 1 && [' ', el('span', { class: 'badge' }, `after message ${parent}`)],
       site && [' ', el('span', { class: 'badge' }, `failed: ${visible(site.error)}`)]),
     m.reasoning && el('details', { class: 'fold' }, el('summary', {}, 'reasoning'), el('pre', {}, visible(m.reasoning))),
     m.role === 'tool' ? el('details', { class: 'fold', open: true }, el('summary', {}, 'result'), text ?? '') : text,

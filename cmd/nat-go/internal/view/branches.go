@@ -1,0 +1,69 @@
+package view
+
+import (
+	"slices"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+)
+
+// branch is another record of the same example: a conversation that goes another way from some message on.
+type branch struct {
+	Record   uint64 `json:"record"` // from 1
+	Builder  string `json:"builder"`
+	Parts    int    `json:"parts"`    // the first message that is not that of the record it is a branch of
+	Messages int    `json:"messages"` // all of its own record
+	Sampled  int    `json:"sampled"`  // those from Parts on that the model produced
+}
+
+// maxBranches is how many branches a record lists.
+const maxBranches = 200
+
+// branches lists the records of a conversation's group that are of the same example and not the same conversation, the
+// first maxBranches of them.
+func (r *Run) branches(ordinal uint64) (list []branch, err error) {
+	if r.plain != nil {
+		return nil, nil
+	}
+	first, offset := r.table.group(ordinal)
+	g, err := r.group(offset)
+	if err != nil {
+		return nil, err
+	}
+	own := &g.Records[ordinal-first]
+	for i := range g.Records {
+		other := &g.Records[i]
+		if own.Messages.IsText() || other.Messages.IsText() || other.Origin.Example != own.Origin.Example {
+			continue
+		}
+		a, b := own.Messages.Nodes, other.Messages.Nodes
+		parts := 0
+		for parts < min(len(a), len(b)) && sameMessage(&a[parts].Message, &b[parts].Message) {
+			parts++
+		}
+		if parts == len(a) && parts == len(b) {
+			continue // the same, or another builder's of the same
+		}
+		x := branch{
+			Record: first + uint64(i) + 1, Builder: text(other.Origin.Builder), Parts: parts, Messages: len(b),
+		}
+		for k := range b[parts:] {
+			if b[parts+k].Sampled == ttc.Yes {
+				x.Sampled++
+			}
+		}
+		if list = append(list, x); len(list) == maxBranches {
+			break
+		}
+	}
+	return list, nil
+}
+
+// sameMessage says whether two messages say the same.
+func sameMessage(a, b *chat.Message) bool {
+	return a.Role == b.Role && a.Text == b.Text && a.Reasoning == b.Reasoning &&
+		slices.EqualFunc(a.ToolCalls, b.ToolCalls, func(x, y chat.ToolCall) bool {
+			return x.Name == y.Name && x.Arguments == y.Arguments
+		}) &&
+		slices.EqualFunc(a.Parts, b.Parts, func(x, y chat.Part) bool { return string(x.Raw) == string(y.Raw) })
+}
