@@ -249,11 +249,11 @@ type recordAnswer struct {
 	Mark     *marks.Mark     `json:"mark,omitempty"`
 	View     json.RawMessage `json:"view"`               // as `dataset show --json` has it
 	Diff     *sides          `json:"diff,omitempty"`     // of a preference's last messages
-	Sampled  []string        `json:"sampled,omitempty"`  // of each message that is shown
+	Sampled  []string        `json:"sampled,omitempty"`  // of those shown
 	Branches []branch        `json:"branches,omitempty"` // at most maxBranches
-	From     int             `json:"from"`               // of the messages that are shown, which the list above is of, too
+	From     int             `json:"from"`               // of the messages that are shown, as sampled is
 	Messages int             `json:"messages"`           // all there are
-	Before   int             `json:"before"`             // messages of a preference's prompt that are left out, the first ones
+	Before   int             `json:"before"`             // how many of the first messages of a prompt are left out
 	AllTools int             `json:"all_tools"`
 	Sites    []site          `json:"sites,omitempty"`
 	Tools    []tool          `json:"tools,omitempty"`
