@@ -224,12 +224,26 @@ func (w *worker) spliceAt(
 	case len(ids) == 0:
 		return "the hint has no token", nil
 	case i < 1:
-		return "the row has other tokens before the turn than the text there alone", nil
+		return w.noPlace(given.Text[:q], student, s.target), nil
 	case !special(student.IDs[i]) && !special(ids[len(ids)-1]) && !w.joins(hinted, q, ids, tail):
 		return "the hint's last token merges with what follows it", nil
 	}
 	s.at, s.ids, s.text = i, ids, ""
 	return "", w.checkTeacher(&hinted.Result, q, hinted.end(given, q), student, s)
+}
+
+// noPlace says why a row has no place behind a text: a token goes over it (the two line breaks around a tool's empty
+// result are one token), or the row was encoded otherwise.
+func (w *worker) noPlace(before string, student *side, target int) string {
+	for i := target; i > 0; i-- {
+		if at, ok := student.cut(i); !ok || at > len(before) {
+			continue
+		} else if at < len(before) {
+			return "the place lies within a token of the row"
+		}
+		break
+	}
+	return "the row has other tokens before the turn than the text there alone"
 }
 
 // joins reports whether a piece and what the model was given behind it have the same tokens together as apart.

@@ -201,8 +201,9 @@ def common(a, b):
     return len(os.path.commonprefix([a, b]))
 
 
-def turn_of(given, closed, m):
-    """Where the model's part of a turn begins in the prompt it was given, and its text; the stop may be missing."""
+def turn_of(given, closed, m, before):
+    """Where the model's part of a turn begins in the prompt it was given, and its text; the stop may be missing. before is
+    the message before it."""
     if closed.startswith(given):
         return len(given), NEXT.split(closed[len(given):])[0]
     # The prompt opens a thought, and the template shows the turn without one.
@@ -219,7 +220,7 @@ def turn_of(given, closed, m):
         parts = closed.split(head)
         for k in range(len(parts) - 1, 0, -1):
             text = NEXT.split(head.join(parts[k:]))[0]
-            if holds(text, m):
+            if holds(text, m) and not (len(before) > 12 and before in text):
                 options.add(text)
                 break
     return (len(given), min(options, key=len)) if options else None
@@ -236,7 +237,13 @@ def expected(example, i, silent):
     given, closed = look(example, i, True, silent), look(example, i + 1, False, silent)
     if given is None or closed is None:
         return None
-    return turn_of(given, closed, conversations[example][i])
+    return turn_of(given, closed, conversations[example][i], said_before(example, i))
+
+
+def said_before(example, i):
+    """The text of the message before message i, which is no part of its turn."""
+    text = conversations[example][i - 1]["content"] if i else ""
+    return text.strip() if isinstance(text, str) else ""
 
 
 # --- the batches
@@ -490,7 +497,7 @@ def proof(example, i):
         return "the render has not " + " and ".join(gone)
     n = common(given, closed)
     n = max(0, given.rfind("<", 0, n + 1) if given[n:n + 1] != "<" else n)
-    want = turn_of(given, closed, m)
+    want = turn_of(given, closed, m, said_before(example, i))
     if want is None:
         return "what the model is given goes on with %r, the render with %r" % (given[n:n + 24], closed[n:n + 24])
     return "a part of the turn stands outside it, behind its stop token"

@@ -72,6 +72,29 @@ func (c Call) frame(text string, depth int) (f Finding, framed bool) {
 			}
 		}
 	}
+	if f, framed := c.codeBelow(text, tail); framed {
+		return f, true
+	}
+	if timeLimit().MatchString(head[0]) && len(text) < 2000 {
+		return failed("time_limit", head[0]), true
+	}
+	// Frames without a code: the prompt of an interactive shell, the command that was echoed.
+	if l := tail[len(tail)-1]; strings.HasSuffix(l, "$") && len(tail) > 1 && strings.HasPrefix(tail[len(tail)-2],
+		"(Current directory:") {
+		body, _, _ := strings.Cut(text, "\n(Open file:")
+		return c.read(body, depth+1), true
+	}
+	if strings.HasPrefix(head[0], "$ ") {
+		if _, body, ok := strings.Cut(text, "\n"); ok {
+			return c.read(body, depth+1), true
+		}
+		return Finding{}, true
+	}
+	return Finding{}, false
+}
+
+// codeBelow reads the exit code that a harness puts behind the output.
+func (c Call) codeBelow(text string, tail []string) (f Finding, framed bool) {
 	for i := len(tail) - 1; i >= 0; i-- {
 		l := tail[i]
 		if m := codeLast().FindStringSubmatch(l); m != nil {
@@ -93,21 +116,6 @@ func (c Call) frame(text string, depth int) (f Finding, framed bool) {
 			!strings.HasPrefix(l, "Signal:") && !strings.HasPrefix(l, "Background PIDs:") {
 			break
 		}
-	}
-	if timeLimit().MatchString(head[0]) && len(text) < 2000 {
-		return failed("time_limit", head[0]), true
-	}
-	// Frames without a code: the prompt of an interactive shell, the command that was echoed.
-	if l := tail[len(tail)-1]; strings.HasSuffix(l, "$") && len(tail) > 1 && strings.HasPrefix(tail[len(tail)-2],
-		"(Current directory:") {
-		body, _, _ := strings.Cut(text, "\n(Open file:")
-		return c.read(body, depth+1), true
-	}
-	if strings.HasPrefix(head[0], "$ ") {
-		if _, body, ok := strings.Cut(text, "\n"); ok {
-			return c.read(body, depth+1), true
-		}
-		return Finding{}, true
 	}
 	return Finding{}, false
 }

@@ -428,6 +428,14 @@ func (o *object) evidence() (key, rule string, certain bool) {
 			return k, "status_object", true
 		}
 	}
+	if key, rule, certain = o.named(explained); key != "" {
+		return key, rule, certain
+	}
+	return o.shaped()
+}
+
+// named says which member is named as an error, or gives a status of one.
+func (o *object) named(explained bool) (key, rule string, certain bool) {
 	for _, k := range errorKeys {
 		if v := o.by[k]; Truthy(v) && v.Kind() != json.Number && !(v.Kind() == json.Bool && !explained) && !listed(v) {
 			if isCode(k) && !explained {
@@ -456,6 +464,11 @@ func (o *object) evidence() (key, rule string, certain bool) {
 	if o.text("name") != "" && o.text("message") != "" && thrown().MatchString(o.text("stack")) {
 		return "stack", "error_object", true
 	}
+	return "", "", false
+}
+
+// shaped says which member tells of an error by what stands beside it.
+func (o *object) shaped() (key, rule string, certain bool) {
 	if v := o.by["failure"]; len(o.keys) == 1 && v.Kind() == json.Object {
 		return "failure", "error_object", false
 	}

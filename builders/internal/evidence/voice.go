@@ -24,15 +24,22 @@ var (
 		`.{1,80}: (?:error|Error|ERROR): \S.*)$`)
 )
 
+// sums is a program's last word on the errors that it listed.
+var sums = lazy(`^(?:found |there were )?[1-9]\d* (?:fatal )?errors?\b`)
+
+// lastLog is a line of a log at a level that ends a program.
+var lastLog = lazy(`^time="[^"]*" level=(?:fatal|error|panic) msg=`)
+
 // stamp is the time before a line, as Go's package log and others write it.
 var stamp = lazy(`^\[?\d{4}[/-]\d\d[/-]\d\d[ T]\d\d:\d\d:\d\d\S*\]? +(?:\d+ +)?(?:\S+\.go:\d+: )?`)
 
 // declines is a first line that says that what the command asks for can't be had; what follows explains it.
-var declines = lazy(`^(?:.{1,80} requires .{1,80}\b(?:not (?:have )?installed|to be installed)\b.*|[^:]{1,120} (?:is|are) not (?:permitted|recogni[sz]ed)\.?|` +
+var declines = lazy(`^(?:\S+ aborted!|[Ee]xpects an? .{1,80}|.{1,80} requires .{1,80}\b(?:not (?:have )?installed|to be installed)\b.*|[^:]{1,120} (?:is|are) not (?:permitted|recogni[sz]ed)\.?|` +
 	`[Nn]o (?:[\w-]+ ){1,3}(?:running|connected|reachable|responding|listening) (?:on|at|to) \S.*)$`)
 
 // voice reads the last words of a program in a text that no other rule knows.
 func (c Call) voice(t *text) Finding {
+	const few = 12 // lines
 	command := c.command()
 	if command == "" {
 		return Finding{}
@@ -42,6 +49,10 @@ func (c Call) voice(t *text) Finding {
 	}
 	if f := echo(t, command); f.Failed {
 		return f
+	}
+	if m := signed().FindStringSubmatch(t.last()); m != nil && len(t.head) <= few && starts(command, m[1]) &&
+		sums().MatchString(m[2]) {
+		return failed("program_message", t.last())
 	}
 	if len(t.head) > 1 && t.document("program_message") != "" {
 		return Finding{}
@@ -88,7 +99,8 @@ func (c Call) complaint(t *text, command string) Finding {
 		return c.misused(t, command)
 	}
 	said, _, _ := strings.Cut(inBrackets().ReplaceAllString(m[2], ""), ". ")
-	if quiet().MatchString(said) && !strings.HasPrefix(said, "no ") || figure().MatchString(l) {
+	describes := asksHelp().MatchString(command) && !turnsDown().MatchString(said)
+	if quiet().MatchString(said) && !strings.HasPrefix(said, "no ") || describes || figure().MatchString(l) {
 		return c.misused(t, command)
 	}
 	return failed("program_message", l)
@@ -97,7 +109,7 @@ func (c Call) complaint(t *text, command string) Finding {
 // misused is how a program is used, where nobody asked for it: it says so instead of doing the work.
 func (c Call) misused(t *text, command string) Finding {
 	const most, few = 4000, 4 // bytes, lines
-	if asksHelp().MatchString(command) || len(t.all) > most {
+	if asksHelp().MatchString(command) && !host().MatchString(command) || len(t.all) > most {
 		return Finding{}
 	}
 	for _, l := range t.head[:min(fewLines, len(t.head))] {
@@ -113,7 +125,10 @@ func (c Call) misused(t *text, command string) Finding {
 }
 
 // pointsToHelp is what a program says that does nothing but send the caller to its help.
-var pointsToHelp = lazy(`(?i)\b(?:try|see|use|run|type|check)\b.{0,60}(?:\s--?help\b|\s-h\b|['"\x60 ]help['"\x60.])`)
+var pointsToHelp = lazy(`(?i)\b(?:try|see|use|run|type|check|more info\w*)\b.{0,60}(?:\s--?help\b|\s-h\b|['"\x60 ]help['"\x60.])`)
+
+// host is -h with a host behind it, which asks for no help.
+var host = lazy(`\s-h \w+\.\w`)
 
 // echo is a line of a short text that turns down what the command was given: it names an argument and says that it
 // won't do.

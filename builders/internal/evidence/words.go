@@ -17,6 +17,7 @@ func (c Call) words(text string) Finding {
 		return Finding{}
 	}
 	if c.command() != "" && c.reads() == "" && !strings.Contains(text, "\n") {
+		text = lastLog().ReplaceAllString(text, "Error: ")
 		text = stamp().ReplaceAllString(text, "") // a program's last words, which it gave the time: not a log
 	}
 	t := textOf(text)
@@ -252,7 +253,7 @@ var (
 	namedError = lazy(`^(?:Uncaught |Unhandled )?(?:[A-Za-z_][\w$]*(?:\.|::))*[A-Z]\w*(?:Error|Exception|` +
 		`Interrupt|Failure)(?: \[[\w.]+\])?(?:\(.*\)$|: \S.*|:$)|^(?:Error|Exception)\(['"].*\)$`)
 	panicLine = lazy(`^(?:panic: |fatal error: |thread '[^']*'(?: \(\d+\))? (?:has )?panicked at |` +
-		`Exception in thread "|Unhandled exception\b|terminate called after throwing|Fatal Python error: |` +
+		`Exception in thread "|Un(?:handled|caught) exception\b|terminate called after throwing|Fatal Python error: |` +
 		`goroutine \d+ \[|\*\*\* stack smashing|\S+:\d+:in .*\([A-Z]\w*(?:::\w+)*\)$|(?:PHP )?Fatal error: )`)
 	frameLine = lazy(`^(?:\s+|at |Caused by: |Suppressed: |\.\.\. \d+ more|During handling of the above|` +
 		`The above exception was|For further information |\^+$|Node\.js v\d|\}$|exit status \d+$|goroutine \d+|` +
@@ -274,44 +275,10 @@ func (t *text) traceback() Finding {
 	if strings.Contains(begin, "Exception Group "+stackHead) && groupEnd().MatchString(t.last()) {
 		return failed("traceback", groupLine().FindString(begin))
 	}
-	head := -1
-	for i, l := range t.tail {
-		if strings.HasPrefix(l, stackHead) || strings.HasPrefix(l, "  File \"") && i == 0 {
-			head = i
-		}
+	if f, is := t.stackAbove(); is {
+		return f
 	}
-	if head >= 0 || strings.Contains(t.all[max(0, len(t.all)-window):], "\n"+stackHead) {
-		end := head + 1
-		for end < len(t.tail) && (t.tail[end][0] == ' ' || t.tail[end][0] == '\t') {
-			end++
-		}
-		if head < 0 { // the stack is longer than the lines looked at
-			for end = len(t.tail) - 1; end > 0 && !namedError().MatchString(t.tail[end]); end-- {
-			}
-		}
-		if end >= len(t.tail) {
-			return Finding{}
-		}
-		for _, l := range t.tail[end+1:] {
-			if logLine().MatchString(l) || !frameLine().MatchString(l) && len(t.tail[end+1:]) > 8 {
-				return near("traceback", t.tail[end], "what came after it went on")
-			}
-		}
-		if end+1 == len(t.tail) && slices.Contains(t.tail[:end], t.tail[end]) {
-			return near("traceback", t.tail[end],
-				"the same exception stands there more than once: a collection of them")
-		}
-		after := t.tail[end+1:]
-		if len(after) > 0 && wentOn(after) {
-			return near("traceback", t.tail[end], "what came after it went on")
-		}
-		if !exceptionLine().MatchString(t.tail[end]) && head < 0 {
-			return Finding{}
-		}
-		return failed("traceback", t.tail[end])
-	}
-	if l := t.last(); namedError().MatchString(l) && strings.Contains(t.all[:min(len(t.all), window)],
-		"Traceback (most recent call last)") {
+	if l := t.last(); namedError().MatchString(l) && strings.Contains(begin, "Traceback (most recent call last)") {
 		return failed("traceback", l)
 	}
 	if len(t.tail) == len(t.head) && strings.HasPrefix(t.head[0], "  File \"") || strings.HasPrefix(t.head[0],
@@ -320,7 +287,55 @@ func (t *text) traceback() Finding {
 			return failed("traceback", l)
 		}
 	}
-	// An exception with its stack below it, to the end.
+	if f := t.stackBelow(); f.Rule != "" {
+		return f
+	}
+	return t.alone()
+}
+
+// stackAbove reads what Python prints of an exception at the end of the text: its stack and then its name.
+func (t *text) stackAbove() (_ Finding, is bool) {
+	head := -1
+	for i, l := range t.tail {
+		if strings.HasPrefix(l, stackHead) || strings.HasPrefix(l, "  File \"") && i == 0 {
+			head = i
+		}
+	}
+	if head < 0 && !strings.Contains(t.all[max(0, len(t.all)-window):], "\n"+stackHead) {
+		return Finding{}, false
+	}
+	end := head + 1
+	for end < len(t.tail) && (t.tail[end][0] == ' ' || t.tail[end][0] == '\t') {
+		end++
+	}
+	if head < 0 { // the stack is longer than the lines looked at
+		for end = len(t.tail) - 1; end > 0 && !namedError().MatchString(t.tail[end]); end-- {
+		}
+	}
+	if end >= len(t.tail) {
+		return Finding{}, true
+	}
+	for _, l := range t.tail[end+1:] {
+		if logLine().MatchString(l) || !frameLine().MatchString(l) && len(t.tail[end+1:]) > 8 {
+			return near("traceback", t.tail[end], "what came after it went on"), true
+		}
+	}
+	if end+1 == len(t.tail) && slices.Contains(t.tail[:end], t.tail[end]) {
+		return near("traceback", t.tail[end],
+			"the same exception stands there more than once: a collection of them"), true
+	}
+	after := t.tail[end+1:]
+	if len(after) > 0 && wentOn(after) {
+		return near("traceback", t.tail[end], "what came after it went on"), true
+	}
+	if !exceptionLine().MatchString(t.tail[end]) && head < 0 {
+		return Finding{}, true
+	}
+	return failed("traceback", t.tail[end]), true
+}
+
+// stackBelow reads an exception with its stack below it, to the end.
+func (t *text) stackBelow() Finding {
 	for i, l := range t.tail {
 		if !panicLine().MatchString(l) && !namedError().MatchString(l) {
 			continue
@@ -342,6 +357,11 @@ func (t *text) traceback() Finding {
 			return failed("traceback", l)
 		}
 	}
+	return Finding{}
+}
+
+// alone reads an exception whose stack is of another kind, above the lines looked at, or not there.
+func (t *text) alone() Finding {
 	if i := slices.IndexFunc(t.tail, func(l string) bool { return strings.HasPrefix(l, "CallStack (from ") }); i > 0 &&
 		!wentOn(t.tail[i+1:]) { // Haskell
 		return failed("traceback", t.tail[i-1])
@@ -519,7 +539,7 @@ func (t *text) complains(l string) bool {
 }
 
 const osError = `(?:\S+ is a directory\b.*|[Nn]o such (?:file|directory|device|process|user|host|column|table|container|image|option|` +
-	`command|remote|branch|ref)\b.*|command not found\b.*|not found|Unknown command\b.*|[Nn]o matching .*|[Pp]ermission denied.*|Is a directory.*|` +
+	`command|remote|branch|ref)\b.*|command not found\b.*|not found|Unknown command\b.*|(?:device|file|host|user|module|key) not found\b.*|[Nn]o matching .*|[Pp]ermission denied.*|Is a directory.*|` +
 	`[Nn]ot a directory.*|File exists.*|` +
 	`[Oo]peration not permitted.*|[Rr]ead-only file system.*|Directory not empty.*|Device or resource busy.*|` +
 	`[Cc]onnection (?:refused|reset|timed out|closed).*|No space left on device.*|Invalid argument.*|` +
@@ -550,11 +570,11 @@ var (
 		`swift|zig|cs|f90|proto|hs|ml|ts|tsx|` +
 		`js)[:(]\d+(?:[:,]\d+)?\)?:? (?:fatal )?(?:error|undefined|cannot|syntax error|imported and not used|` +
 		`declared and not used|expected|missing|invalid)\b.*|` +
-		`(?:\./)?\S+\.go:\d+:\d+: \S.*|\S+:\d+(?::\d+)?: (?:fatal )?(?:error|Error): .*|(?:collect2|ld|clang|cc1|rustc|javac|gcc|g\+\+|` +
+		`(?:\./)?\S+\.go:\d+:\d+: \S.*|\S+:\d+(?::\d+)?: (?:fatal )?(?:(?:error|Error): |syntax error\b).*|(?:collect2|ld|clang|cc1|rustc|javac|gcc|g\+\+|` +
 		`\S*/ld): (?:fatal )?(?:error: )?.*|\S*\.(?:c|o|cc|cpp):.*undefined reference to .*|` +
 		`error: could not compile .*|error(?:\[E\d+\])?: .*|error: aborting due to .*|` +
 		`\d+ errors?(?: generated\.)?$|compilation terminated\.$|For more information about this error, try .*)$`)
-	build = lazy(`^(?:[Cc]ommand terminated by signal \d+.*|Out of memory: .*|HRESULT: 0x[89][0-9A-Fa-f]{7}.*|` +
+	build = lazy(`^(?:Error in [^:]{1,60}: \S.*|\S+ exited with (?:status|exit)(?: code)? [1-9]\d*\.?|[Cc]ommand terminated by signal \d+.*|Out of memory: .*|HRESULT: 0x[89][0-9A-Fa-f]{7}.*|` +
 		`error [A-Z]{2,5}\d{3,5}: .*|e: \S+\.kts?: .*|Module build failed .*|\S+: exception error: .*|error connecting to .*|` +
 		`[\w./-]+: \S.{0,80} fatal: .*|[\w./-]+: (?:\S+:\d+: )?.*\bAssertion .* failed\.?|(?:ERROR: )?In procedure \S+: .*|\s*\(file ".*" line \d+\)$|\S+\s+: ok=\d+ .*(?:unreachable|failed)=[1-9].*|[Ee]rror (?:\w+ing|while|when|` +
 		`during) [^:]{1,120}: \S.*|` +
@@ -618,10 +638,6 @@ func (t *text) program() Finding {
 	case reports:
 		return Finding{}
 	}
-	diagnostic := func(l string) bool {
-		return unixLine().MatchString(l) || build().MatchString(l) || compiler().MatchString(l) ||
-			gitLine().MatchString(l)
-	}
 	if strings.Contains(last, "(ignored)") {
 		return Finding{}
 	}
@@ -647,17 +663,8 @@ func (t *text) program() Finding {
 	if diagnostic(t.head[0]) && len(t.head) > 1 && slices.ContainsFunc(t.head[1:min(len(t.head), 4)], usedSo) {
 		return failed("program_message", t.head[0]) // how it is used goes on for as long as it takes
 	}
-	// A compiler's report: it names the place first, and shows the lines.
-	for i, l := range t.head {
-		if i < 12 && compiler().MatchString(l) && !strings.Contains(l, ": warning: ") && !strings.HasPrefix(l,
-			"error: ") {
-			ends := t.tail[max(0, len(t.tail)-4):]
-			for _, e := range ends {
-				if more().MatchString(e) || compiler().MatchString(e) {
-					return failed("program_message", l)
-				}
-			}
-		}
+	if f := t.compiled(); f.Rule != "" {
+		return f
 	}
 	if usage().MatchString(t.head[0]) {
 		for _, l := range t.tail[max(0, len(t.tail)-12):] {
@@ -673,6 +680,27 @@ func (t *text) program() Finding {
 			}
 		}
 		return failed("program_message", t.head[0])
+	}
+	return Finding{}
+}
+
+// diagnostic reports whether a line is one that a program ends with that could not do its work.
+func diagnostic(l string) bool {
+	return unixLine().MatchString(l) || build().MatchString(l) || compiler().MatchString(l) || gitLine().MatchString(l)
+}
+
+// compiled reads a compiler's report: it names the place first, and shows the lines.
+func (t *text) compiled() Finding {
+	for i, l := range t.head {
+		if i < 12 && compiler().MatchString(l) && !strings.Contains(l, ": warning: ") && !strings.HasPrefix(l,
+			"error: ") {
+			ends := t.tail[max(0, len(t.tail)-4):]
+			for _, e := range ends {
+				if more().MatchString(e) || compiler().MatchString(e) {
+					return failed("program_message", l)
+				}
+			}
+		}
 	}
 	return Finding{}
 }
@@ -790,32 +818,12 @@ func (t *text) document(rule string) string {
 	if exitStatus().MatchString(t.last()) && t.short {
 		return "" // of the program that ran what stands above
 	}
-	n := map[string]int{}
-	for _, l := range t.head {
-		switch {
-		case logLine().MatchString(l):
-			n["log"]++
-		case mailHead().MatchString(l):
-			n["mail"]++
-		case numbered().MatchString(l):
-			n["numbered"]++
-		case diffHead().MatchString(l):
-			n["diff"]++
-		case grepLine().MatchString(l) && !compiler().MatchString(l) && !strings.Contains(l, "rror") &&
-			!build().MatchString(l):
-			n["grep"]++
-		case speaker().MatchString(l):
-			n["speaker"]++
-		case manual().MatchString(l):
-			n["manual"]++
-		case heading().MatchString(l):
-			n["heading"]++
-		case item().MatchString(l):
-			n["item"]++
-		case source().MatchString(l):
-			n["source"]++
-		}
-	}
+	return t.kind()
+}
+
+// kind says what kind of document a text is by its first lines; empty if none.
+func (t *text) kind() string {
+	n := t.marks()
 	lines := len(t.head)
 	switch {
 	case strings.Contains(strings.Join(t.tail, "\n"), "BUILD FAIL") || strings.HasPrefix(t.head[0], "FAILURE: "):
@@ -845,6 +853,37 @@ func (t *text) document(rule string) string {
 		return "it is a letter or an article that quotes it"
 	}
 	return ""
+}
+
+// marks counts the lines that are of a kind of document.
+func (t *text) marks() map[string]int {
+	n := map[string]int{}
+	for _, l := range t.head {
+		switch {
+		case logLine().MatchString(l):
+			n["log"]++
+		case mailHead().MatchString(l):
+			n["mail"]++
+		case numbered().MatchString(l):
+			n["numbered"]++
+		case diffHead().MatchString(l):
+			n["diff"]++
+		case grepLine().MatchString(l) && !compiler().MatchString(l) && !strings.Contains(l, "rror") &&
+			!build().MatchString(l):
+			n["grep"]++
+		case speaker().MatchString(l):
+			n["speaker"]++
+		case manual().MatchString(l):
+			n["manual"]++
+		case heading().MatchString(l):
+			n["heading"]++
+		case item().MatchString(l):
+			n["item"]++
+		case source().MatchString(l):
+			n["source"]++
+		}
+	}
+	return n
 }
 
 var exitStatus = lazy(`^(?:exit status [1-9]\d*|The connection to the server \S+ was refused.*|` +
@@ -1029,7 +1068,7 @@ var raw = lazy(`^(?:'[\w.]+' object (?:has no attribute|is not|does not) .*|unsu
 	`math domain error|not enough values to unpack.*|too many values to unpack.*|cannot import name .*|` +
 	`invalid syntax.*|unexpected EOF.*|` +
 	`.{1,120}(?:: | at | in |, |\()line:? \d+,? (?:col(?:umn)?|char):? \d+\W*|` +
-	`expected .{1,80}, (?:but )?(?:not|got|found|received) .*|(?:the )?option \S+ not recogni[sz]ed|` +
+	`.{0,80}\b(?:want|wanted|need) .{1,80}, (?:but )?got .*|expected .{1,80}, (?:but )?(?:not|got|found|received) .*|(?:the )?option \S+ not recogni[sz]ed|` +
 	`.{1,80}: x not in \w+|conversion from .{1,80} failed .*|.{1,80} truncated|.{1,120} \(\d+ sub-exceptions?\)|` +
 	`object of type '\w+' has no .*|` +
 	`Object of type \w+ is not JSON serializable|\[Errno \d+\] .*|E[A-Z]{4,}: .*|net::ERR_\w+.*|` +

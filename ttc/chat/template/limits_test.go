@@ -94,3 +94,21 @@ func TestTemplateIsUTF8(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestWordsOfUrlize: each word is matched a few times and counts as that, else a text of short words takes ten times as
+// long as the limit of steps allows others.
+func TestWordsOfUrlize(t *testing.T) {
+	messages, err := ParseMessages(json.Raw(`[{"role": "user", "content": "` + strings.Repeat("a ", 10_000) + `"}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tmpl, err := Compile("{{ messages[0].content | urlize | length }}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = tmpl.Render(Input{Messages: messages, Limits: Limits{Steps: 30_000}})
+	var e *Error
+	if !errors.As(err, &e) || e.Class != "LimitError" {
+		t.Errorf("10,000 words in 30,000 steps: %v", err)
+	}
+}

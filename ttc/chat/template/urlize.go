@@ -56,7 +56,7 @@ func urlizeFilter(st *state, v val, a *args) val {
 			j += n
 		}
 		st.step()
-		st.left -= int64(j-i) >> 2 // a word is matched a few times
+		st.left -= 3 + int64(j-i)>>2 // a word is matched a few times, however short it is
 		l.word(text, i, j)
 		for i = j; i < len(s) && startsWithSpace(s[i:]); {
 			_, n := pytext.DecodeRune(s[i:])
