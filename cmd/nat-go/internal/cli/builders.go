@@ -13,6 +13,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/catalog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/intake"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
 	"github.com/nat-go/nat-go/plugins/host"
 )
@@ -63,6 +64,11 @@ func (f *pluginFlags) find(cmd *cobra.Command, name string) (*catalog.Named, err
 
 // start starts the plugin of what a person named.
 func (f *pluginFlags) start(cmd *cobra.Command, name string) (*host.Plugin, *catalog.Named, error) {
+	for _, b := range builtin.Builders() {
+		if typ := intake.TypeOf(name); b.Info().Name == typ { // dpo, as --builder takes it
+			name = typ
+		}
+	}
 	n, err := f.find(cmd, name)
 	if err != nil {
 		return nil, nil, err

@@ -126,9 +126,9 @@ func (r *Report) Format(builder string) string {
 	case builder == grpoBuilder:
 		return "verl"
 	case builder == sftBuilder && r.Candidates == 0 && (r.ToolCalls > 0 || r.Turns > r.Examples):
-		return "messages"
+		return r.best(builder, "messages")
 	}
-	return "trl"
+	return r.best(builder, "trl")
 }
 
 // asked is why a builder was chosen that a person named.

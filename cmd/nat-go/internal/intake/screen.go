@@ -68,6 +68,9 @@ func (r *Report) Screen(w io.Writer) error {
 		line("choice", "%s, as %s: %s",
 			strings.Join(r.Choice.Builders, ", "), strings.Join(r.Choice.Formats, ", "), r.Choice.Why)
 	}
+	for _, loss := range r.Losses() {
+		line("lost", "%s", loss)
+	}
 	_, err := io.WriteString(terminal.For(w), b.String())
 	return err
 }

@@ -41,6 +41,9 @@ func (r *Report) YAML() []byte {
 		r.builder(&b, typ)
 	}
 	fmt.Fprintf(&b, "\ndataset:\n  formats: %-14s # `nat-go formats` lists them\n", flow(r.Choice.Formats))
+	for _, loss := range r.Losses() {
+		fmt.Fprintf(&b, "  # %s\n", oneLine(loss))
+	}
 	if r.TextPrompt > 0 {
 		b.WriteString("  prompt_as: user_message # a prompt that is a text becomes one user message; or text\n")
 	}

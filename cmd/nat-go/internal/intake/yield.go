@@ -22,6 +22,7 @@ type Yield struct {
 	Records  int64            `json:"records"`
 	Dropped  map[string]int64 `json:"dropped,omitempty"` // by reason
 	Counters map[string]int64 `json:"counters,omitempty"`
+	Formats  []*Carried       `json:"formats,omitempty"` // those of pairs and demonstrations
 }
 
 // Name is the short name, as --builder takes it.
@@ -81,7 +82,7 @@ func (y *yields) by(ctx context.Context, f sdk.Factory, r *Report) (Yield, error
 			}
 		}
 		for _, g := range groups {
-			if err := b.Build(ctx, g, (*counter)(&out)); err != nil {
+			if err := b.Build(ctx, g, &counter{&out, g}); err != nil {
 				return out, err
 			}
 		}
@@ -111,10 +112,16 @@ func settings(f sdk.Factory, r *Report) map[string]any {
 	return out
 }
 
-// counter counts what a builder emits.
-type counter Yield
+// counter counts what a builder emits of a group.
+type counter struct {
+	*Yield
+	group *ttc.Group
+}
 
-func (c *counter) Record(builders.Record) error { c.Records++; return nil }
+func (c *counter) Record(r builders.Record) error {
+	c.Records++
+	return c.try(c.group, r)
+}
 
 func (c *counter) Drop(d ledger.Drop) error { c.Dropped[string(d.Reason)] += d.N(); return nil }
 
