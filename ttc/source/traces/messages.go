@@ -68,7 +68,7 @@ func blockMessages(raw json.Raw) (out []chat.Message, err error) {
 		content, _ := e.Get("content")
 		for _, m := range exchange.AnthropicMessages(one[0].Role, content) {
 			if m.Error != nil && *m.Error {
-				m.Message.Extra = append(m.Message.Extra, chat.Member{Key: "is_error", Value: json.Raw("true")})
+				m.Extra = append(m.Extra, chat.Member{Key: "is_error", Value: json.Raw("true")})
 			}
 			out = append(out, m.Message)
 		}
