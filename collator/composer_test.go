@@ -38,46 +38,75 @@ func composerConfig(t *testing.T) Config {
 	return cfg
 }
 
-// TestEqualWidth: a student as wide as its teacher has padding where the teacher has the hint and nowhere else; what is
-// compared stands at one position of both, and positions count without the padding.
+// TestEqualWidth: a student as wide as its teacher has padding where the teacher has a hint and nowhere else; what is
+// compared stands at one position of both, and positions count without the padding. Where hints add up a row has all
+// of its record's.
 func TestEqualWidth(t *testing.T) {
-	c := collate(t, composerConfig(t), one(composerItems(t)))
-	i := slices.IndexFunc(c.lines, func(l batch.Line) bool { return l.Channel == "sdpo" })
-	x := tensorsOf(t, c, i)
-	want(t, x["input_ids"].Shape, x["ctx_teacher_input_ids"].Shape)
-	student, teacher := ints(t, x["input_ids"]), ints(t, x["ctx_teacher_input_ids"])
-	seen, positions := ints(t, x["attention_mask"]), ints(t, x["position_ids"])
-	teacherSeen, mask := ints(t, x["ctx_teacher_attention_mask"]), ints(t, x["sdpo_loss_mask"])
+	for _, test := range []struct {
+		name       string
+		cumulative bool
+		hints      []int // of each row
+	}{{"per site", false, []int{1, 1}}, {"cumulative", true, []int{2}}} {
+		t.Run(test.name, func(t *testing.T) {
+			cfg := composerConfig(t)
+			cfg.Cumulative = test.cumulative
+			c := collate(t, cfg, one(composerItems(t)))
+			i := slices.IndexFunc(c.lines, func(l batch.Line) bool { return l.Channel == "sdpo" })
+			line, x := c.lines[i], tensorsOf(t, c, i)
+			var hints []int
+			for _, r := range line.RowInfo {
+				hints = append(hints, len(r.Sites))
+			}
+			want(t, hints, test.hints)
+			want(t, x["input_ids"].Shape, x["ctx_teacher_input_ids"].Shape)
+			active := 0
+			for row := range x["input_ids"].Shape[0] {
+				active += checkEqualWidth(t, x, row, line.RowInfo[row].Sites, line.PadID)
+			}
+			want(t, int64(active), line.NActive)
+			// Every turn is a target of one row: a row of one site has another turn beside its own.
+			if own := sum(ints(t, x["response_mask"])); own < int64(active) || own == int64(active) != test.cumulative {
+				t.Errorf("the response mask has %d tokens, the targets %d", own, active)
+			}
+		})
+	}
+}
+
+// checkEqualWidth compares a row's sides, cell by cell, and counts what its mask has on.
+func checkEqualWidth(t *testing.T, x map[string]tensors.Tensor, row int, sites []batch.RowSite, pad int64) (active int) {
+	t.Helper()
 	width := x["input_ids"].Shape[1]
-	active := 0
-	for row := range x["input_ids"].Shape[0] {
-		s := c.lines[i].RowInfo[row].Sites[0]
-		next := int64(0)
-		for at := row * width; at < (row+1)*width; at++ {
-			hint := at-row*width >= int(s.At) && at-row*width < int(s.At+s.Hint)
-			switch {
-			case hint:
-				want(t, []int64{student[at], seen[at], teacherSeen[at]}, []int64{c.lines[i].PadID, 0, 1})
-			case seen[at] == 1:
-				want(t, []int64{student[at], positions[at]}, []int64{teacher[at], next})
-				next++
-			default:
-				want(t, teacherSeen[at], int64(0))
-			}
-			switch mask[at] {
-			case 1:
-				active++
-				want(t, []int64{seen[at+1], student[at+1]}, []int64{1, teacher[at+1]})
-			case batch.Ignored:
-			default:
-				t.Fatalf("the mask has %d", mask[at])
-			}
+	cells := func(name string) []int64 { return ints(t, x[name])[row*width : (row+1)*width] }
+	student, seen, positions := cells("input_ids"), cells("attention_mask"), cells("position_ids")
+	teacher, teacherSeen := cells("ctx_teacher_input_ids"), cells("ctx_teacher_attention_mask")
+	hinted, before := map[int]bool{}, 0
+	for _, s := range sites {
+		for k := range int(s.Hint) {
+			hinted[int(s.At)+before+k] = true
+		}
+		before += int(s.Hint)
+	}
+	next := int64(0)
+	for at := range width {
+		switch {
+		case hinted[at]:
+			want(t, []int64{student[at], seen[at], teacherSeen[at]}, []int64{pad, 0, 1})
+		case seen[at] == 1:
+			want(t, []int64{student[at], positions[at]}, []int64{teacher[at], next})
+			next++
+		default:
+			want(t, teacherSeen[at], int64(0))
+		}
+		switch mask := cells("sdpo_loss_mask")[at]; mask {
+		case 1:
+			active++
+			want(t, []int64{seen[at], seen[at+1], student[at+1]}, []int64{1, 1, teacher[at+1]})
+		case batch.Ignored:
+		default:
+			t.Fatalf("the mask has %d", mask)
 		}
 	}
-	want(t, int64(active), c.lines[i].NActive)
-	if own := ints(t, x["response_mask"]); sum(own) <= int64(active) {
-		t.Error("the response mask has the targets alone, and the model wrote more", sum(own), active)
-	}
+	return active
 }
 
 // TestSteps: a step file has every channel's rows under the described names, and is what its batches make.

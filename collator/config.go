@@ -111,7 +111,14 @@ func New(cfg Config) (*Collator, error) {
 		return nil, errors.New("collator: step files are made of batches in the composer layout and of equal width")
 	}
 	if cfg.Layout == batch.Composer && cfg.Cumulative {
-		return nil, errors.New("collator: the composer format has one row per site, which can't hold cumulative hints")
+		switch {
+		case !cfg.Form.EqualWidth:
+			return nil, errors.New("collator: the composer format can hold cumulative hints only with equal width, " +
+				"where one mask is of both sides")
+		case cfg.Weight == BySite:
+			return nil, errors.New("collator: a composer row has one weight, so with cumulative hints sites can't have " +
+				"weights of their own")
+		}
 	}
 	if cfg.TemplateTime.IsZero() {
 		cfg.TemplateTime, _ = ParseTemplateTime(DefaultTemplateTime)

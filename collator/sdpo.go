@@ -58,7 +58,11 @@ func (distillations) Rows(w *worker, it *Item) outcome {
 			r.Meta.IDs = "sampled"
 		}
 	}
-	if w.cfg.Layout == batch.Composer {
+	switch {
+	case w.cfg.Layout != batch.Composer:
+	case w.cfg.Cumulative:
+		together(out.Rows)
+	default:
 		if r := w.apart(&out); r != nil {
 			return sp.account(refused(r), nil)
 		}
@@ -132,6 +136,17 @@ func (sp *splicer) account(out outcome, rows []made) outcome {
 func (sp *splicer) counted(i int) bool {
 	r := sp.refused[i]
 	return r == nil || r.Reason != ledger.NoNextTurn && r.Reason != ledger.TurnNotSampled
+}
+
+// together gives rows the weight of their pairs, which is that of all sites.
+func together(rows []batch.Row) {
+	for i := range rows {
+		r := &rows[i]
+		r.Weight = r.Meta.Sites[0].PairWeight(r.Weight)
+		for k := range r.Meta.Sites {
+			r.Meta.Sites[k].Weight = 0
+		}
+	}
 }
 
 // apart gives each site a row of its own, which ends with its target, as the composer layout has it.

@@ -10,14 +10,16 @@ const (
 // tileArgs is the one argument of every tile function. kernels/_generate takes the offsets of its fields from this
 // declaration. Pointers are typed so that the collector sees them.
 type tileArgs struct {
-	s, t unsafe.Pointer // student and teacher entries
-	g    unsafe.Pointer // raw gradient, float32
-	out  unsafe.Pointer // gradient, float32
-	n    int
-	tab  unsafe.Pointer
-	pfs  unsafe.Pointer // what to prefetch meanwhile
-	pft  unsafe.Pointer
-	step int // bytes between prefetches; 0 keeps them in place
+	s, t  unsafe.Pointer // student and teacher entries
+	g     unsafe.Pointer // raw gradient, float32
+	out   unsafe.Pointer // gradient, float32
+	kept  unsafe.Pointer // 2^(kx - ref) of the student, or of what the first pass reads; float32
+	keptT unsafe.Pointer // the teacher's
+	n     int
+	tab   unsafe.Pointer
+	pfs   unsafe.Pointer // what to prefetch meanwhile
+	pft   unsafe.Pointer
+	step  int // bytes between prefetches; 0 keeps them in place
 
 	k        float32 // log2(e)/T
 	ref      float32 // first pass: 2^(kx - ref)
@@ -34,7 +36,7 @@ type tileArgs struct {
 	max     float32 // the largest entry, |D| or |out|
 	qmax    float32 // the largest q of a finish
 	lift    float32 // entries of the student's side are larger by this, for the rounding of nls and nlt
-	_       float32
+	ratio   float32 // what the student's kept entries are multiplied by, to be over the teacher's normaliser
 	kl      float64 // klLift times sum 2^yt (yt-ys)
 	klAbs   float64 // klLift times sum 2^yt |yt-ys|
 

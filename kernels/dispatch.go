@@ -21,6 +21,12 @@ type tileSet struct {
 	evenGrad [3]tileFunc // grad without clip for beta 1/2, or nil
 	finish   [3]tileFunc // out = 2^(k(s-rs)+nls)*qk + g*gk
 
+	// sum that leaves the exponentials in kept, and second passes that take them from there and sum over the teacher's
+	// normaliser; or nil
+	keep                                      [3]tileFunc
+	keptJSD, keptEven, keptGrad, keptEvenGrad [3]tileFunc
+	finishKept, streamKept                    tileFunc // finish and stream, q from kept
+
 	stream [3]tileFunc // finish past the caches, to a 64-byte boundary, or nil
 	// one pass over both sides, with refs -nls and -nlt: sum klLift 2^yt, sumG 2^ys, kl, klAbs; or nil
 	kl [3]tileFunc
@@ -29,6 +35,9 @@ type tileSet struct {
 	tabH    float64 // units of D in tab, in log2 of odds; 0: the table's own
 	evenTab func(*table) unsafe.Pointer
 	evenH   float64 // units of |D| in the even table, in log2 of odds
+
+	keptEvenTab func(*table) unsafe.Pointer
+	keptEvenH   float64
 }
 
 // call is where a goroutine inside the kernels can be preempted: its prologue checks the stack bound, which a loop

@@ -26,6 +26,16 @@ func assemblyPaths() []*tileSet {
 			tab:      func(t *table) unsafe.Pointer { return unsafe.Pointer(t.rows) },
 			evenTab:  func(t *table) unsafe.Pointer { return unsafe.Pointer(t.even.wide) },
 			evenH:    1,
+
+			keep:         [3]tileFunc{keepF32AVX512, keepBF16AVX512, keepF16AVX512},
+			keptJSD:      [3]tileFunc{jsdKeptF32AVX512, jsdKeptBF16AVX512, jsdKeptF16AVX512},
+			keptEven:     [3]tileFunc{jsdKeptEvenF32AVX512, jsdKeptEvenBF16AVX512, jsdKeptEvenF16AVX512},
+			keptGrad:     [3]tileFunc{gradKeptF32AVX512, nil, gradKeptF16AVX512},
+			keptEvenGrad: [3]tileFunc{gradKeptEvenF32AVX512, nil, gradKeptEvenF16AVX512},
+			finishKept:   finishKeptAVX512,
+			streamKept:   streamKeptAVX512,
+			keptEvenTab:  func(t *table) unsafe.Pointer { return unsafe.Pointer(t.even.geometric) },
+			keptEvenH:    geometricH,
 		})
 	}
 	// F16C came with AVX, before AVX2; every processor with AVX2 has it.

@@ -209,7 +209,7 @@ func (w *worker) logProb(
 	a.k = float32(math.Log2E / tau)
 	a.dk = float64(a.k)
 	w.skip = y
-	rest := w.normaliser(p, d, n, next)
+	rest := w.normaliser(p, d, n, next, nil)
 	w.skip = -1
 	x := load(p, d, y)
 	if !rest.ok || math.IsInf(x, 0) || math.IsNaN(x) || math.Abs(a.dk*x) > farthest || tau < 1e-6 || tau > 1e6 {

@@ -12,8 +12,9 @@ type worker struct {
 	padS   [block]float32 // a row's tail, padded with -Inf; half types use its first half
 	padT   [block]float32
 	padOut [block]float32
-	raw    []float32 // a row's raw gradient
-	skip   int       // an entry normaliser leaves out, or -1
+	raw    []float32    // a row's raw gradient
+	kept   [2][]float32 // both sides' exponentials, from the first pass to the second; on a 64-byte boundary
+	skip   int          // an entry normaliser leaves out, or -1
 	copied *[tile]float32
 	zero   *[tile]float32
 	next   func() // the goroutine's body, kept so that starting it allocates nothing
@@ -34,10 +35,22 @@ func (w *worker) reserve(n int) {
 	}
 }
 
+// keep makes room for both sides' exponentials of n entries and padded tails.
+func (w *worker) keep(n int) (s, t []float32) {
+	if len(w.kept[0]) < n+block {
+		for i := range w.kept {
+			b := make([]float32, n+block+15)
+			w.kept[i] = b[-(uintptr(unsafe.Pointer(&b[0]))/4)&15:]
+		}
+	}
+	return w.kept[0], w.kept[1]
+}
+
 // release drops the references to a caller's memory.
 func (w *worker) release() {
 	a := &w.a
 	a.s, a.t, a.g, a.out, a.pfs, a.pft, a.tab, a.table = nil, nil, nil, nil, nil, nil, nil, nil
+	a.kept, a.keptT = nil, nil
 }
 
 var negInf = float32(math.Inf(-1))
@@ -91,102 +104,155 @@ type norm struct {
 	sum float64
 	l   float64
 	ok  bool
+	// kept says that the row's 2^(kx - a ref) were kept, all over one ref; total is their sum.
+	kept  bool
+	total float64
 }
 
 // farthest normaliser, in log2 units, whose rows float32 resolves well enough.
 const farthest = 4096
 
-func (w *worker) normaliser(p unsafe.Pointer, d DType, n int, next unsafe.Pointer) norm {
-	a, size, k := &w.a, d.Size(), float64(w.a.k)
+// normaliser makes the first pass. Where keep is not nil the exponentials are left there.
+func (w *worker) normaliser(p unsafe.Pointer, d DType, n int, next unsafe.Pointer, keep []float32) norm {
+	a, size := &w.a, d.Size()
 	full := n &^ (block - 1)
 	tail := unsafe.Pointer(nil)
 	if full < n {
 		tail = padTail(&w.padS, unsafe.Add(p, full*size), d, n-full)
-	}
-	// without gives the block at entry i with the skipped entry masked.
-	without := func(q unsafe.Pointer, i, m int) unsafe.Pointer {
-		if w.skip < i || w.skip >= i+m {
-			return q
-		}
-		if w.copied == nil {
-			w.copied = new([tile]float32)
-		}
-		c := unsafe.Pointer(w.copied)
-		copy(unsafe.Slice((*byte)(c), m*size), unsafe.Slice((*byte)(q), m*size))
-		maskEntry(c, d, w.skip-i)
-		return c
-	}
-	if tail != nil && w.skip >= full {
-		maskEntry(tail, d, w.skip-full)
-	}
-	top := func(q unsafe.Pointer, m int) float32 {
-		a.s, a.n = q, m
-		call(w.path.max[d], a)
-		return a.max
-	}
-	var ref float32
-	if full > 0 {
-		ref = top(p, min(full, 2*block))
-	} else {
-		ref = top(tail, block)
-	}
-	if !(ref > -math.MaxFloat32 && ref < math.MaxFloat32) { // masked at the start: look at all
-		for i := 0; i < full; i += tile {
-			ref = max(ref, top(unsafe.Add(p, i*size), min(tile, full-i)))
-		}
-		if tail != nil {
-			ref = max(ref, top(tail, block))
+		if w.skip >= full {
+			maskEntry(tail, d, w.skip-full)
 		}
 	}
-	if !(math.Abs(float64(ref))*k < farthest) {
+	f := firstPass{w: w, d: d, sum: w.path.sum[d], kept: keep != nil}
+	if f.kept {
+		f.sum = w.path.keep[d]
+	}
+	if !f.start(p, tail, full) {
 		return norm{}
-	}
-	sumTile := w.path.sum[d]
-	setRef := func() {
-		a.ref = float32(k * float64(ref))
-		a.dref = float64(a.ref)
-	}
-	setRef()
-	total := 0.0
-	one := func(q unsafe.Pointer, m int) bool {
-		a.s, a.n = q, m
-		call(sumTile, a)
-		if !(a.sum < 1.2e18) { // the reference is too small for this tile, or it holds a NaN
-			m := top(q, m)
-			if !(m > ref && float64(m)*k < farthest) {
-				return false
-			}
-			was := a.dref
-			ref = m
-			setRef()
-			total *= math.Exp2(was - a.dref)
-			call(sumTile, a)
-			if !(a.sum < 1.2e18) {
-				return false
-			}
-		}
-		total += a.sum
-		return true
 	}
 	for i := 0; i < full; i += tile {
 		a.pfs, a.step = p, 0
 		if next != nil {
 			a.pfs, a.step = unsafe.Add(next, full*size*3/4+i*size/4), 64
 		}
-		if m := min(tile, full-i); !one(without(unsafe.Add(p, i*size), i, m), m) {
+		if keep != nil {
+			a.kept = unsafe.Pointer(&keep[i])
+		}
+		if m := min(tile, full-i); !f.add(w.without(unsafe.Add(p, i*size), d, i, m), m) {
 			return norm{}
 		}
 	}
 	if tail != nil {
 		a.pfs, a.step = p, 0
-		if !one(tail, block) {
+		if keep != nil {
+			a.kept = unsafe.Pointer(&keep[full])
+		}
+		if !f.add(tail, block) {
 			return norm{}
 		}
 	}
-	s := math.Log2(total)
-	l := a.dref + s
-	return norm{ref: ref, sum: a.dref - k*float64(ref) + s, l: l, ok: math.Abs(l) < farthest}
+	return f.norm()
 }
+
+// without gives the n entries from entry i on with the skipped entry masked.
+func (w *worker) without(p unsafe.Pointer, d DType, i, n int) unsafe.Pointer {
+	if w.skip < i || w.skip >= i+n {
+		return p
+	}
+	if w.copied == nil {
+		w.copied = new([tile]float32)
+	}
+	c := unsafe.Pointer(w.copied)
+	copy(unsafe.Slice((*byte)(c), n*d.Size()), unsafe.Slice((*byte)(p), n*d.Size()))
+	maskEntry(c, d, w.skip-i)
+	return c
+}
+
+// firstPass sums a row's 2^(k*x - k*ref).
+type firstPass struct {
+	w     *worker
+	d     DType
+	sum   tileFunc
+	ref   float32
+	total float64
+	kept  bool // all that was kept so far is over the present reference
+}
+
+// top is the largest of n entries.
+func (f *firstPass) top(p unsafe.Pointer, n int) float32 {
+	a := &f.w.a
+	a.s, a.n = p, n
+	call(f.w.path.max[f.d], a)
+	return a.max
+}
+
+// start takes the largest of the first entries as the reference or, where those are masked, of all.
+func (f *firstPass) start(p, tail unsafe.Pointer, full int) bool {
+	size := f.d.Size()
+	if full > 0 {
+		f.ref = f.top(p, min(full, 2*block))
+	} else {
+		f.ref = f.top(tail, block)
+	}
+	if !(f.ref > -math.MaxFloat32 && f.ref < math.MaxFloat32) {
+		for i := 0; i < full; i += tile {
+			f.ref = max(f.ref, f.top(unsafe.Add(p, i*size), min(tile, full-i)))
+		}
+		if tail != nil {
+			f.ref = max(f.ref, f.top(tail, block))
+		}
+	}
+	k := float64(f.w.a.k)
+	if !(math.Abs(float64(f.ref))*k < farthest) {
+		return false
+	}
+	f.setReference()
+	return true
+}
+
+func (f *firstPass) setReference() {
+	a := &f.w.a
+	a.ref = float32(float64(a.k) * float64(f.ref))
+	a.dref = float64(a.ref)
+}
+
+// add sums a tile, with a new reference where the tile shows that the present one is too small.
+func (f *firstPass) add(p unsafe.Pointer, n int) bool {
+	a := &f.w.a
+	a.s, a.n = p, n
+	call(f.sum, a)
+	if !(a.sum < 1.2e18) { // the reference is too small for this tile, or it holds a NaN
+		top := f.top(p, n)
+		if !(top > f.ref && float64(top)*float64(a.k) < farthest) {
+			return false
+		}
+		was := a.dref
+		f.ref = top
+		f.setReference()
+		f.kept = f.kept && f.total == 0
+		f.total *= math.Exp2(was - a.dref)
+		call(f.sum, a)
+		if !(a.sum < 1.2e18) {
+			return false
+		}
+	}
+	f.total += a.sum
+	return true
+}
+
+func (f *firstPass) norm() norm {
+	a := &f.w.a
+	s := math.Log2(f.total)
+	l := a.dref + s
+	return norm{
+		ref: f.ref, sum: a.dref - float64(a.k)*float64(f.ref) + s, l: l, ok: math.Abs(l) < farthest,
+		kept: f.kept, total: f.total,
+	}
+}
+
+// alike is how much the sums of two rows over their references may differ, in log2 units, where one row may be the
+// other plus a constant.
+const alike = 0.125
 
 // reference chooses what to subtract from both sides before scaling. Equal references of 0 keep t-s exact, which
 // nearly equal rows need; large or different normalisers are subtracted first, so that k*x - L does not round.
@@ -196,7 +262,7 @@ func (w *worker) reference(zs, zt norm) (rs, rt float32) {
 	// Where one side is the other plus a constant of few digits, subtracting that from the larger is exact. A small one
 	// is left alone: it may carry an entry over a power of 2, and t-s is exact as it is.
 	c := float32(math.Round(apart*1024) / 1024)
-	if math.Abs(apart) < 1 {
+	if math.Abs(apart) < 1 || (math.Abs(apart) < 8 && math.Abs(zs.sum-zt.sum) > alike) {
 		c = 0
 	}
 	switch {
@@ -245,80 +311,22 @@ func (j *JSD) jsdRow(
 			return res
 		}
 	}
-	zs := w.normaliser(s, d, n, next.s)
-	if !zs.ok {
+	wantG := grad != nil || o.clipsElements()
+	zs, zt := j.firstPasses(w, s, t, d, n, next, wantG)
+	if !zs.ok || !zt.ok {
 		return j.slowRow(s, t, d, n, grad, scale)
 	}
-	zt := w.normaliser(t, d, n, next.t)
-	if !zt.ok {
-		return j.slowRow(s, t, d, n, grad, scale)
-	}
-	rs, rt := w.reference(zs, zt)
 	res := rowResult{lseZ: zs.l * math.Ln2, lseT: zt.l * math.Ln2}
 	if math.Abs(zs.sum-zt.sum) < 2e-6 && constantApart(s, t, d, n) {
 		clear(grad)
 		return res // exactly 0, where rounding would leave 1e-15
 	}
-	k, h := a.dk, j.table.h
-	ls, lt := zs.l-k*float64(rs), zt.l-k*float64(rt)
-	if rs == zs.ref && rt == zt.ref {
-		ls, lt = zs.sum, zt.sum
-	}
-	even := j.table.symmetric && !o.clipsElements() && path.even[d] != nil
-	switch {
-	case even:
-		h = path.evenH
-	case path.tabH > 0:
-		h = path.tabH
-	}
-	a.rs, a.rt = rs, rt
-	a.dnls, a.dnlt, a.nls, a.nlt = -ls, -lt, float32(-ls), float32(-lt)
-	a.dhk = k / h
-	a.hk = float32(a.dhk)
-	a.dhd = (ls - lt) / h
-	a.hd = float32((ls - lt) / k * float64(a.hk))
-	a.dslope = h * math.Ln2
-	a.slope = float32(a.dslope)
-	wantG := grad != nil || o.clipsElements()
-	// nls and nlt are rounded: by how much each side's entries must be scaled. A gradient pass lifts the student's to
-	// the teacher's; the forward pass takes the mean of both.
-	fixS, fixT := 1.0, 1.0
-	if !path.float64s {
-		fixS, fixT = math.Exp2(-(float64(a.nls) + ls)), math.Exp2(-(float64(a.nlt) + lt))
-	}
-	fix := fixT
-	if !wantG {
-		fix = math.Sqrt(fixS * fixT)
-	}
-	a.lift = float32(fixS / fixT)
-	a.clip, a.dclip = float32(math.Inf(1)), math.Inf(1)
-	if o.clipsElements() { // the tile's entries are yet to be scaled
-		a.dclip = o.ClipValue / math.Ln2 / fix
-		a.clip = float32(a.dclip)
-	}
-	a.table = j.table
-	pass := path.jsd[d]
-	a.tab = path.tab(j.table)
-	switch {
-	case even && wantG:
-		pass, a.tab = path.evenGrad[d], path.evenTab(j.table)
-	case even:
-		pass, a.tab = path.even[d], path.evenTab(j.table)
-	case wantG:
-		pass = path.grad[d]
-	}
+	p := j.plan(w, zs, zt, d, wantG)
 	if wantG {
 		w.reserve(n)
 	}
-	var diverges func() bool
-	switch {
-	case j.end && o.Beta == 0:
-		diverges = func() bool { return float64(a.max)*h > steep && w.diverges(d, a.t, a.s, a.rt, a.nlt) }
-	case j.end:
-		diverges = func() bool { return float64(a.max)*h > steep && w.diverges(d, a.s, a.t, a.rs, a.nls) }
-	}
-	sums, ok := w.second(pass, s, t, d, n, next, wantG, diverges)
-	res.loss, res.clipped = sums.loss*math.Ln2*fix, sums.clipped
+	sums, ok := w.second(&p, s, t, d, n, next, wantG)
+	res.loss, res.clipped = sums.loss*math.Ln2*p.fix, sums.clipped
 	if !ok || !(res.loss < 1e4) {
 		return j.slowRow(s, t, d, n, grad, scale)
 	}
@@ -333,13 +341,117 @@ func (j *JSD) jsdRow(
 		return res
 	}
 	g := scale * nf / o.Temperature * math.Ln2 / a.dslope
-	a.dgk, a.dqk = g*fixT, -sums.grad*g*fixT*fixS
+	a.dgk, a.dqk = g*p.fix, -sums.grad*g*p.fix*p.fixS
 	a.gk, a.qk = float32(a.dgk), float32(a.dqk)
-	keep := sums.far * float32(h) // the gradient of entries beyond the table is dropped
-	if !w.third(s, d, n, grad, scale*nf/o.Temperature, float64(keep) > 28, sums.clipped > 0) {
+	far := sums.far * float32(p.h) // the gradient of entries beyond the table is dropped
+	if !w.third(&p, s, d, n, grad, scale*nf/o.Temperature, float64(far) > 28, sums.clipped > 0) {
 		return j.slowRow(s, t, d, n, grad, scale)
 	}
 	return res
+}
+
+// firstPasses makes both sides' first passes. It keeps the exponentials where the second pass can take them: not at
+// the ends of beta, where a weight too small for float32 may count, nor where a gradient wants entries in order.
+func (j *JSD) firstPasses(
+	w *worker, s, t unsafe.Pointer, d DType, n int, next ahead, wantG bool,
+) (zs, zt norm) {
+	var keepS, keepT []float32
+	if w.path.keep[d] != nil && !j.end && !(wantG && d == BFloat16) {
+		keepS, keepT = w.keep(n)
+	}
+	if zs = w.normaliser(s, d, n, next.s, keepS); zs.ok {
+		if !zs.kept {
+			keepT = nil
+		}
+		zt = w.normaliser(t, d, n, next.t, keepT)
+	}
+	return zs, zt
+}
+
+// plan is what a row's second pass does.
+type plan struct {
+	f    tileFunc
+	h    float64 // the table's unit of D, in log2 of odds
+	fix  float64 // what its sums are to be multiplied by
+	fixS float64 // and the exponentials of the third pass
+	kept bool
+	// end says that beta is 0, where the teacher's side weighs the log-odds, or 1, where the student's does.
+	end, teacherWeighs bool
+}
+
+// tiles chooses the pass and its table.
+func (p *plan) tiles(path *tileSet, d DType, t *table, even, wantG bool) unsafe.Pointer {
+	tab := path.tab
+	p.h = t.h
+	if path.tabH > 0 {
+		p.h = path.tabH
+	}
+	if even {
+		p.h, tab = path.evenH, path.evenTab
+	}
+	switch {
+	case p.kept && even && wantG:
+		p.f = path.keptEvenGrad[d]
+	case p.kept && even:
+		p.f, p.h, tab = path.keptEven[d], path.keptEvenH, path.keptEvenTab
+	case p.kept && wantG:
+		p.f = path.keptGrad[d]
+	case p.kept:
+		p.f = path.keptJSD[d]
+	case even && wantG:
+		p.f = path.evenGrad[d]
+	case even:
+		p.f = path.even[d]
+	case wantG:
+		p.f = path.grad[d]
+	default:
+		p.f = path.jsd[d]
+	}
+	return tab(t)
+}
+
+// plan chooses the second pass of a row and sets its constants.
+func (j *JSD) plan(w *worker, zs, zt norm, d DType, wantG bool) plan {
+	o, a, path := &j.opt, &w.a, w.path
+	rs, rt := w.reference(zs, zt)
+	even := j.table.symmetric && !o.clipsElements() && path.even[d] != nil
+	p := plan{kept: zs.kept && zt.kept && rs == rt, end: j.end, teacherWeighs: o.Beta == 0, fixS: 1}
+	a.table = j.table
+	a.tab = p.tiles(path, d, j.table, even, wantG)
+	k := a.dk
+	ls, lt := zs.l-k*float64(rs), zt.l-k*float64(rt)
+	if rs == zs.ref && rt == zt.ref {
+		ls, lt = zs.sum, zt.sum
+	}
+	a.rs, a.rt = rs, rt
+	a.dnls, a.dnlt, a.nls, a.nlt = -ls, -lt, float32(-ls), float32(-lt)
+	a.dhk = k / p.h
+	a.hk = float32(a.dhk)
+	a.dhd = (ls - lt) / p.h
+	a.hd = float32((ls - lt) / k * float64(a.hk))
+	a.dslope = p.h * math.Ln2
+	a.slope = float32(a.dslope)
+	// nls and nlt are rounded: by how much each side's entries must be scaled. A gradient pass lifts the student's to
+	// the teacher's; the forward pass takes the mean of both. Kept exponentials are over no normaliser yet.
+	fixT := 1.0
+	if !path.float64s {
+		p.fixS, fixT = math.Exp2(-(float64(a.nls) + ls)), math.Exp2(-(float64(a.nlt) + lt))
+	}
+	p.fix = fixT
+	switch {
+	case p.kept:
+		p.fix, p.fixS = 1/zt.total, 1/zs.total
+		a.ratio = float32(zt.total / zs.total)
+	case !wantG:
+		p.fix = math.Sqrt(p.fixS * fixT)
+	}
+	a.lift = float32(p.fixS / fixT)
+	a.clip, a.dclip = float32(math.Inf(1)), math.Inf(1)
+	if o.clipsElements() { // the tile's entries are yet to be scaled
+		a.dclip = o.ClipValue / math.Ln2 / p.fix
+		a.clip = float32(a.dclip)
+	}
+	return p
 }
 
 // klLift multiplies the weights of the one-pass tile: one of 2^-150, which float32 does not hold, counts where the
@@ -351,10 +463,15 @@ const klLift = 1 << 32
 const steep = 1 << 64
 
 // diverges reports whether the tile just done has an entry of KL(p||q) whose log-odds are beyond steep, if not
-// infinite, and whose weight is a float64 above 0. rp and np are the tile's shift and normaliser of p.
-func (w *worker) diverges(d DType, p, q unsafe.Pointer, rp, np float32) bool {
+// infinite, and whose weight is a float64 above 0. p is the teacher or else the student.
+func (w *worker) diverges(d DType, teacherWeighs bool) bool {
 	const faintest = -1080 // log2 of less than the smallest float64
-	k := w.a.dk
+	a := &w.a
+	k := a.dk
+	p, q, rp, np := a.s, a.t, a.rs, a.nls
+	if teacherWeighs {
+		p, q, rp, np = a.t, a.s, a.rt, a.nlt
+	}
 	if w.copied == nil {
 		w.copied = new([tile]float32)
 	}
@@ -440,19 +557,20 @@ type secondSums struct {
 	clipped    int
 }
 
-// second runs the pass over both rows; a gradient pass leaves the raw gradient in w.raw. Where diverges is not nil and
-// holds of a tile that was done, it stops and ok is false.
-func (w *worker) second(f tileFunc, s, t unsafe.Pointer, d DType, n int, next ahead, wantG bool, diverges func() bool) (
-	sums secondSums, ok bool,
-) {
+// second runs the pass over both rows; a gradient pass leaves the raw gradient in w.raw. Where a tile diverges it stops
+// and ok is false.
+func (w *worker) second(p *plan, s, t unsafe.Pointer, d DType, n int, next ahead, wantG bool) (sums secondSums, ok bool) {
 	a, size := &w.a, d.Size()
 	full := n &^ (block - 1)
 	one := func(i int) bool {
 		if wantG {
 			a.g = unsafe.Pointer(&w.raw[i])
 		}
-		call(f, a)
-		if diverges != nil && diverges() {
+		if p.kept {
+			a.kept, a.keptT = unsafe.Pointer(&w.kept[0][i]), unsafe.Pointer(&w.kept[1][i])
+		}
+		call(p.f, a)
+		if p.end && float64(a.max)*p.h > steep && w.diverges(d, p.teacherWeighs) {
 			return false
 		}
 		sums.loss += a.sum
@@ -493,25 +611,34 @@ const streamFrom = 16384
 // leaves too little of them and third reports false, with s still intact. unit is what an entry of size 1 scales to;
 // dropped says that raw gradients of up to 3e-8 are missing, clipped that the sum lacks the terms its errors would
 // have cancelled with.
-func (w *worker) third(s unsafe.Pointer, d DType, n int, grad []float32, unit float64, dropped, clipped bool) bool {
+func (w *worker) third(
+	p *plan, s unsafe.Pointer, d DType, n int, grad []float32, unit float64, dropped, clipped bool,
+) bool {
 	a, size := &w.a, d.Size()
 	full := n &^ (block - 1)
-	f := w.path.finish[d]
+	finish, stream := w.path.finish[d], w.path.stream[d]
+	if p.kept {
+		finish, stream = w.path.finishKept, w.path.streamKept
+	}
+	f := finish
 	top, q := float32(0), float32(0)
 	out := grad
 	inPlace := unsafe.Pointer(&grad[0]) == s
 	if inPlace {
 		out = w.raw
-	} else if g := w.path.stream[d]; g != nil && n >= streamFrom && uintptr(unsafe.Pointer(&grad[0]))&63 == 0 {
-		f = g
+	} else if stream != nil && n >= streamFrom && uintptr(unsafe.Pointer(&grad[0]))&63 == 0 {
+		f = stream
 	}
-	one := func(i int, p unsafe.Pointer, m int) {
-		a.n, a.s, a.g, a.out = m, p, unsafe.Pointer(&w.raw[i]), unsafe.Pointer(&w.padOut)
+	one := func(i int, from unsafe.Pointer, m int) {
+		a.n, a.s, a.g, a.out = m, from, unsafe.Pointer(&w.raw[i]), unsafe.Pointer(&w.padOut)
+		if p.kept {
+			a.kept = unsafe.Pointer(&w.kept[0][i])
+		}
 		if i < full {
 			a.out = unsafe.Pointer(&out[i])
 			call(f, a)
 		} else {
-			call(w.path.finish[d], a)
+			call(finish, a)
 		}
 		top, q = max(top, a.max), max(q, a.qmax)
 	}

@@ -11,16 +11,31 @@ func maxF32AVX512(a *tileArgs)
 func sumF32AVX512(a *tileArgs)
 
 //go:noescape
+func keepF32AVX512(a *tileArgs)
+
+//go:noescape
 func jsdEvenF32AVX512(a *tileArgs)
+
+//go:noescape
+func jsdKeptEvenF32AVX512(a *tileArgs)
 
 //go:noescape
 func jsdF32AVX512(a *tileArgs)
 
 //go:noescape
+func jsdKeptF32AVX512(a *tileArgs)
+
+//go:noescape
 func gradEvenF32AVX512(a *tileArgs)
 
 //go:noescape
+func gradKeptEvenF32AVX512(a *tileArgs)
+
+//go:noescape
 func gradF32AVX512(a *tileArgs)
+
+//go:noescape
+func gradKeptF32AVX512(a *tileArgs)
 
 //go:noescape
 func finishF32AVX512(a *tileArgs)
@@ -38,10 +53,19 @@ func maxBF16AVX512(a *tileArgs)
 func sumBF16AVX512(a *tileArgs)
 
 //go:noescape
+func keepBF16AVX512(a *tileArgs)
+
+//go:noescape
 func jsdEvenBF16AVX512(a *tileArgs)
 
 //go:noescape
+func jsdKeptEvenBF16AVX512(a *tileArgs)
+
+//go:noescape
 func jsdBF16AVX512(a *tileArgs)
+
+//go:noescape
+func jsdKeptBF16AVX512(a *tileArgs)
 
 //go:noescape
 func gradEvenBF16AVX512(a *tileArgs)
@@ -65,16 +89,31 @@ func maxF16AVX512(a *tileArgs)
 func sumF16AVX512(a *tileArgs)
 
 //go:noescape
+func keepF16AVX512(a *tileArgs)
+
+//go:noescape
 func jsdEvenF16AVX512(a *tileArgs)
+
+//go:noescape
+func jsdKeptEvenF16AVX512(a *tileArgs)
 
 //go:noescape
 func jsdF16AVX512(a *tileArgs)
 
 //go:noescape
+func jsdKeptF16AVX512(a *tileArgs)
+
+//go:noescape
 func gradEvenF16AVX512(a *tileArgs)
 
 //go:noescape
+func gradKeptEvenF16AVX512(a *tileArgs)
+
+//go:noescape
 func gradF16AVX512(a *tileArgs)
+
+//go:noescape
+func gradKeptF16AVX512(a *tileArgs)
 
 //go:noescape
 func finishF16AVX512(a *tileArgs)
@@ -84,6 +123,12 @@ func streamF16AVX512(a *tileArgs)
 
 //go:noescape
 func klF16AVX512(a *tileArgs)
+
+//go:noescape
+func finishKeptAVX512(a *tileArgs)
+
+//go:noescape
+func streamKeptAVX512(a *tileArgs)
 
 //go:noescape
 func maxF32AVX2(a *tileArgs)

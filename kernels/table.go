@@ -145,16 +145,21 @@ type table struct {
 type evenTable struct {
 	// wide has 32 segments of one log2 unit, expanded about their left edges; wide[i] holds degree i.
 	wide *[evenDegree + 1][segments]float32
+	// geometric has 16 segments, chosen by the exponent and two fraction bits of 1+|D2|/2: geometric[0] the centres in
+	// units of D2/2, geometric[1+i] degree i. psi is within 4e-7 of itself.
+	geometric *[geometricDegree + 2][16]float32
 	// narrow has 8 segments, chosen by the exponent and first fraction bit of 1+|D2|/4: narrow[0] the centres in units
 	// of D2/4, narrow[1+i] degree i.
 	narrow *[narrowDegree + 2][8]float32
 }
 
 const (
-	evenDegree   = 6
-	narrowDegree = 8
-	signedDegree = 8
-	signedH      = 3 // beyond 15 of them, 45 log2 units of odds, psi is what it tends to
+	evenDegree      = 6
+	geometricDegree = 5
+	narrowDegree    = 8
+	signedDegree    = 8
+	geometricH      = 2
+	signedH         = 3 // beyond 15 of them, 45 log2 units of odds, psi is what it tends to
 )
 
 // narrowEdges are where the segments begin that slot finds.
@@ -201,8 +206,9 @@ func newTable(beta float64) *table {
 
 func newEvenTable() *evenTable {
 	e := &evenTable{
-		wide:   alignedRows[[evenDegree + 1][segments]float32](),
-		narrow: alignedRows[[narrowDegree + 2][8]float32](),
+		wide:      alignedRows[[evenDegree + 1][segments]float32](),
+		narrow:    alignedRows[[narrowDegree + 2][8]float32](),
+		geometric: alignedRows[[geometricDegree + 2][16]float32](),
 	}
 	f, slope := scaledPsi(0.5, 1)
 	for n := range segments {
@@ -217,6 +223,17 @@ func newEvenTable() *evenTable {
 		}
 		for j := range e.wide {
 			e.wide[j][n] = float32(c[j])
+		}
+	}
+	f, slope = scaledPsi(0.5, geometricH)
+	for i := range 16 {
+		edge := func(i int) float64 { return math.Ldexp(1+float64(i%4)/4, i/4) - 1 }
+		lo := edge(i)
+		p := fitPiece(f, slope, lo, edge(i+1), geometricDegree)
+		s := math.Float32bits(float32(1+lo)) >> 21 & 15
+		e.geometric[0][s] = float32(p.centre)
+		for j := range geometricDegree + 1 {
+			e.geometric[1+j][s] = float32(p.c[j])
 		}
 	}
 	f, slope = scaledPsi(0.5, 4)

@@ -71,7 +71,7 @@ TEXT ·maxF32NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 32(R0), R4
+	MOVD 48(R0), R4
 	FMOVQ 224(R11), F16 // -inf
 loop:
 	VLD1.P 16(R1), [V0.S4]
@@ -79,7 +79,7 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x6e30fa10 // fmaxv s16, v16.4s
-	FMOVS F16, 144(R0)
+	FMOVS F16, 160(R0)
 	RET
 
 // func sumF32NEON(a *tileArgs)
@@ -87,10 +87,10 @@ TEXT ·sumF32NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 32(R0), R4
-	ADD $72, R0, R9
+	MOVD 48(R0), R4
+	ADD $88, R0, R9
 	VLD1R (R9), [V16.S4]
-	ADD $76, R0, R9
+	ADD $92, R0, R9
 	VLD1R (R9), [V17.S4]
 	WORD $0x6ea0fa31 // fneg v17.4s, v17.4s
 	VEOR V23.B16, V23.B16, V23.B16
@@ -130,7 +130,7 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 120(R0)
+	FMOVD F23, 136(R0)
 	RET
 
 // func jsdF32NEON(a *tileArgs)
@@ -138,24 +138,24 @@ TEXT ·jsdF32NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 32(R0), R4
+	MOVD 48(R0), R4
 	MOVD 8(R0), R2
 	MOVD 16(R0), R3
-	MOVD 40(R0), R5
+	MOVD 56(R0), R5
 	MOVD $48, R6
-	ADD $72, R0, R9
-	VLD1R (R9), [V16.S4]
-	ADD $80, R0, R9
-	VLD1R (R9), [V17.S4]
-	ADD $84, R0, R9
-	VLD1R (R9), [V18.S4]
 	ADD $88, R0, R9
-	VLD1R (R9), [V19.S4]
-	ADD $92, R0, R9
-	VLD1R (R9), [V20.S4]
+	VLD1R (R9), [V16.S4]
 	ADD $96, R0, R9
-	VLD1R (R9), [V21.S4]
+	VLD1R (R9), [V17.S4]
 	ADD $100, R0, R9
+	VLD1R (R9), [V18.S4]
+	ADD $104, R0, R9
+	VLD1R (R9), [V19.S4]
+	ADD $108, R0, R9
+	VLD1R (R9), [V20.S4]
+	ADD $112, R0, R9
+	VLD1R (R9), [V21.S4]
+	ADD $116, R0, R9
 	VLD1R (R9), [V22.S4]
 	VEOR V23.B16, V23.B16, V23.B16
 	VEOR V24.B16, V24.B16, V24.B16
@@ -260,9 +260,9 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 120(R0)
+	FMOVD F23, 136(R0)
 	WORD $0x6e30fb39 // fmaxv s25, v25.4s
-	FMOVS F25, 144(R0)
+	FMOVS F25, 160(R0)
 	RET
 
 // func gradF32NEON(a *tileArgs)
@@ -270,24 +270,24 @@ TEXT ·gradF32NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 32(R0), R4
+	MOVD 48(R0), R4
 	MOVD 8(R0), R2
 	MOVD 16(R0), R3
-	MOVD 40(R0), R5
+	MOVD 56(R0), R5
 	MOVD $48, R6
-	ADD $72, R0, R9
-	VLD1R (R9), [V16.S4]
-	ADD $80, R0, R9
-	VLD1R (R9), [V17.S4]
-	ADD $84, R0, R9
-	VLD1R (R9), [V18.S4]
 	ADD $88, R0, R9
-	VLD1R (R9), [V19.S4]
-	ADD $92, R0, R9
-	VLD1R (R9), [V20.S4]
+	VLD1R (R9), [V16.S4]
 	ADD $96, R0, R9
-	VLD1R (R9), [V21.S4]
+	VLD1R (R9), [V17.S4]
 	ADD $100, R0, R9
+	VLD1R (R9), [V18.S4]
+	ADD $104, R0, R9
+	VLD1R (R9), [V19.S4]
+	ADD $108, R0, R9
+	VLD1R (R9), [V20.S4]
+	ADD $112, R0, R9
+	VLD1R (R9), [V21.S4]
+	ADD $116, R0, R9
 	VLD1R (R9), [V22.S4]
 	VEOR V23.B16, V23.B16, V23.B16
 	VEOR V24.B16, V24.B16, V24.B16
@@ -409,9 +409,9 @@ loop:
 	WORD $0x6e2cdc21 // fmul v1.4s, v1.4s, v12.4s
 	WORD $0x6e2cdf7b // fmul v27.4s, v27.4s, v12.4s
 	WORD $0x6ea0fb7b // fneg v27.4s, v27.4s
-	ADD $108, R0, R9
+	ADD $124, R0, R9
 	VLD1R (R9), [V28.S4]
-	ADD $152, R0, R9
+	ADD $168, R0, R9
 	VLD1R (R9), [V29.S4]
 	WORD $0x6e3ddc3e // fmul v30.4s, v1.4s, v29.4s
 	WORD $0x6e3ddf7d // fmul v29.4s, v27.4s, v29.4s
@@ -419,7 +419,7 @@ loop:
 	VORR V31.B16, V31.B16, V28.B16
 	VBSL V27.B16, V29.B16, V31.B16
 	VBSL V1.B16, V30.B16, V28.B16
-	ADD $104, R0, R9
+	ADD $120, R0, R9
 	VLD1R (R9), [V29.S4]
 	WORD $0x6ebde79e // fcmgt v30.4s, v28.4s, v29.4s
 	WORD $0x4ebdf79c // fmin v28.4s, v28.4s, v29.4s
@@ -437,14 +437,14 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 120(R0)
+	FMOVD F23, 136(R0)
 	WORD $0x6e30fb39 // fmaxv s25, v25.4s
-	FMOVS F25, 144(R0)
+	FMOVS F25, 160(R0)
 	WORD $0x7e70db18 // faddp d24, v24.2d
-	FMOVD F24, 128(R0)
+	FMOVD F24, 144(R0)
 	VADDV V26.S4, V26
 	VMOV V26.S[0], R7
-	MOVD R7, 136(R0)
+	MOVD R7, 152(R0)
 	RET
 
 // func finishF32NEON(a *tileArgs)
@@ -452,18 +452,18 @@ TEXT ·finishF32NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 32(R0), R4
+	MOVD 48(R0), R4
 	MOVD 16(R0), R2
 	MOVD 24(R0), R3
-	ADD $72, R0, R9
-	VLD1R (R9), [V16.S4]
-	ADD $80, R0, R9
-	VLD1R (R9), [V17.S4]
 	ADD $88, R0, R9
+	VLD1R (R9), [V16.S4]
+	ADD $96, R0, R9
+	VLD1R (R9), [V17.S4]
+	ADD $104, R0, R9
 	VLD1R (R9), [V18.S4]
-	ADD $112, R0, R9
+	ADD $128, R0, R9
 	VLD1R (R9), [V19.S4]
-	ADD $116, R0, R9
+	ADD $132, R0, R9
 	VLD1R (R9), [V20.S4]
 	VEOR V24.B16, V24.B16, V24.B16
 	VEOR V25.B16, V25.B16, V25.B16
@@ -505,9 +505,9 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x6e30fb18 // fmaxv s24, v24.4s
-	FMOVS F24, 144(R0)
+	FMOVS F24, 160(R0)
 	WORD $0x6e30fb39 // fmaxv s25, v25.4s
-	FMOVS F25, 148(R0)
+	FMOVS F25, 164(R0)
 	RET
 
 // func maxBF16NEON(a *tileArgs)
@@ -515,7 +515,7 @@ TEXT ·maxBF16NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 32(R0), R4
+	MOVD 48(R0), R4
 	FMOVQ 224(R11), F16 // -inf
 loop:
 	VLD1.P 8(R1), [V0.H4]
@@ -524,7 +524,7 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x6e30fa10 // fmaxv s16, v16.4s
-	FMOVS F16, 144(R0)
+	FMOVS F16, 160(R0)
 	RET
 
 // func sumBF16NEON(a *tileArgs)
@@ -532,10 +532,10 @@ TEXT ·sumBF16NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 32(R0), R4
-	ADD $72, R0, R9
+	MOVD 48(R0), R4
+	ADD $88, R0, R9
 	VLD1R (R9), [V16.S4]
-	ADD $76, R0, R9
+	ADD $92, R0, R9
 	VLD1R (R9), [V17.S4]
 	WORD $0x6ea0fa31 // fneg v17.4s, v17.4s
 	VEOR V23.B16, V23.B16, V23.B16
@@ -576,7 +576,7 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 120(R0)
+	FMOVD F23, 136(R0)
 	RET
 
 // func jsdBF16NEON(a *tileArgs)
@@ -584,24 +584,24 @@ TEXT ·jsdBF16NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 32(R0), R4
+	MOVD 48(R0), R4
 	MOVD 8(R0), R2
 	MOVD 16(R0), R3
-	MOVD 40(R0), R5
+	MOVD 56(R0), R5
 	MOVD $48, R6
-	ADD $72, R0, R9
-	VLD1R (R9), [V16.S4]
-	ADD $80, R0, R9
-	VLD1R (R9), [V17.S4]
-	ADD $84, R0, R9
-	VLD1R (R9), [V18.S4]
 	ADD $88, R0, R9
-	VLD1R (R9), [V19.S4]
-	ADD $92, R0, R9
-	VLD1R (R9), [V20.S4]
+	VLD1R (R9), [V16.S4]
 	ADD $96, R0, R9
-	VLD1R (R9), [V21.S4]
+	VLD1R (R9), [V17.S4]
 	ADD $100, R0, R9
+	VLD1R (R9), [V18.S4]
+	ADD $104, R0, R9
+	VLD1R (R9), [V19.S4]
+	ADD $108, R0, R9
+	VLD1R (R9), [V20.S4]
+	ADD $112, R0, R9
+	VLD1R (R9), [V21.S4]
+	ADD $116, R0, R9
 	VLD1R (R9), [V22.S4]
 	VEOR V23.B16, V23.B16, V23.B16
 	VEOR V24.B16, V24.B16, V24.B16
@@ -708,9 +708,9 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 120(R0)
+	FMOVD F23, 136(R0)
 	WORD $0x6e30fb39 // fmaxv s25, v25.4s
-	FMOVS F25, 144(R0)
+	FMOVS F25, 160(R0)
 	RET
 
 // func gradBF16NEON(a *tileArgs)
@@ -718,24 +718,24 @@ TEXT ·gradBF16NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 32(R0), R4
+	MOVD 48(R0), R4
 	MOVD 8(R0), R2
 	MOVD 16(R0), R3
-	MOVD 40(R0), R5
+	MOVD 56(R0), R5
 	MOVD $48, R6
-	ADD $72, R0, R9
-	VLD1R (R9), [V16.S4]
-	ADD $80, R0, R9
-	VLD1R (R9), [V17.S4]
-	ADD $84, R0, R9
-	VLD1R (R9), [V18.S4]
 	ADD $88, R0, R9
-	VLD1R (R9), [V19.S4]
-	ADD $92, R0, R9
-	VLD1R (R9), [V20.S4]
+	VLD1R (R9), [V16.S4]
 	ADD $96, R0, R9
-	VLD1R (R9), [V21.S4]
+	VLD1R (R9), [V17.S4]
 	ADD $100, R0, R9
+	VLD1R (R9), [V18.S4]
+	ADD $104, R0, R9
+	VLD1R (R9), [V19.S4]
+	ADD $108, R0, R9
+	VLD1R (R9), [V20.S4]
+	ADD $112, R0, R9
+	VLD1R (R9), [V21.S4]
+	ADD $116, R0, R9
 	VLD1R (R9), [V22.S4]
 	VEOR V23.B16, V23.B16, V23.B16
 	VEOR V24.B16, V24.B16, V24.B16
@@ -859,9 +859,9 @@ loop:
 	WORD $0x6e2cdc21 // fmul v1.4s, v1.4s, v12.4s
 	WORD $0x6e2cdf7b // fmul v27.4s, v27.4s, v12.4s
 	WORD $0x6ea0fb7b // fneg v27.4s, v27.4s
-	ADD $108, R0, R9
+	ADD $124, R0, R9
 	VLD1R (R9), [V28.S4]
-	ADD $152, R0, R9
+	ADD $168, R0, R9
 	VLD1R (R9), [V29.S4]
 	WORD $0x6e3ddc3e // fmul v30.4s, v1.4s, v29.4s
 	WORD $0x6e3ddf7d // fmul v29.4s, v27.4s, v29.4s
@@ -869,7 +869,7 @@ loop:
 	VORR V31.B16, V31.B16, V28.B16
 	VBSL V27.B16, V29.B16, V31.B16
 	VBSL V1.B16, V30.B16, V28.B16
-	ADD $104, R0, R9
+	ADD $120, R0, R9
 	VLD1R (R9), [V29.S4]
 	WORD $0x6ebde79e // fcmgt v30.4s, v28.4s, v29.4s
 	WORD $0x4ebdf79c // fmin v28.4s, v28.4s, v29.4s
@@ -887,14 +887,14 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 120(R0)
+	FMOVD F23, 136(R0)
 	WORD $0x6e30fb39 // fmaxv s25, v25.4s
-	FMOVS F25, 144(R0)
+	FMOVS F25, 160(R0)
 	WORD $0x7e70db18 // faddp d24, v24.2d
-	FMOVD F24, 128(R0)
+	FMOVD F24, 144(R0)
 	VADDV V26.S4, V26
 	VMOV V26.S[0], R7
-	MOVD R7, 136(R0)
+	MOVD R7, 152(R0)
 	RET
 
 // func finishBF16NEON(a *tileArgs)
@@ -902,18 +902,18 @@ TEXT ·finishBF16NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 32(R0), R4
+	MOVD 48(R0), R4
 	MOVD 16(R0), R2
 	MOVD 24(R0), R3
-	ADD $72, R0, R9
-	VLD1R (R9), [V16.S4]
-	ADD $80, R0, R9
-	VLD1R (R9), [V17.S4]
 	ADD $88, R0, R9
+	VLD1R (R9), [V16.S4]
+	ADD $96, R0, R9
+	VLD1R (R9), [V17.S4]
+	ADD $104, R0, R9
 	VLD1R (R9), [V18.S4]
-	ADD $112, R0, R9
+	ADD $128, R0, R9
 	VLD1R (R9), [V19.S4]
-	ADD $116, R0, R9
+	ADD $132, R0, R9
 	VLD1R (R9), [V20.S4]
 	VEOR V24.B16, V24.B16, V24.B16
 	VEOR V25.B16, V25.B16, V25.B16
@@ -956,9 +956,9 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x6e30fb18 // fmaxv s24, v24.4s
-	FMOVS F24, 144(R0)
+	FMOVS F24, 160(R0)
 	WORD $0x6e30fb39 // fmaxv s25, v25.4s
-	FMOVS F25, 148(R0)
+	FMOVS F25, 164(R0)
 	RET
 
 // func maxF16NEON(a *tileArgs)
@@ -966,7 +966,7 @@ TEXT ·maxF16NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 32(R0), R4
+	MOVD 48(R0), R4
 	FMOVQ 224(R11), F16 // -inf
 loop:
 	VLD1.P 8(R1), [V0.H4]
@@ -975,7 +975,7 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x6e30fa10 // fmaxv s16, v16.4s
-	FMOVS F16, 144(R0)
+	FMOVS F16, 160(R0)
 	RET
 
 // func sumF16NEON(a *tileArgs)
@@ -983,10 +983,10 @@ TEXT ·sumF16NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 32(R0), R4
-	ADD $72, R0, R9
+	MOVD 48(R0), R4
+	ADD $88, R0, R9
 	VLD1R (R9), [V16.S4]
-	ADD $76, R0, R9
+	ADD $92, R0, R9
 	VLD1R (R9), [V17.S4]
 	WORD $0x6ea0fa31 // fneg v17.4s, v17.4s
 	VEOR V23.B16, V23.B16, V23.B16
@@ -1027,7 +1027,7 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 120(R0)
+	FMOVD F23, 136(R0)
 	RET
 
 // func jsdF16NEON(a *tileArgs)
@@ -1035,24 +1035,24 @@ TEXT ·jsdF16NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 32(R0), R4
+	MOVD 48(R0), R4
 	MOVD 8(R0), R2
 	MOVD 16(R0), R3
-	MOVD 40(R0), R5
+	MOVD 56(R0), R5
 	MOVD $48, R6
-	ADD $72, R0, R9
-	VLD1R (R9), [V16.S4]
-	ADD $80, R0, R9
-	VLD1R (R9), [V17.S4]
-	ADD $84, R0, R9
-	VLD1R (R9), [V18.S4]
 	ADD $88, R0, R9
-	VLD1R (R9), [V19.S4]
-	ADD $92, R0, R9
-	VLD1R (R9), [V20.S4]
+	VLD1R (R9), [V16.S4]
 	ADD $96, R0, R9
-	VLD1R (R9), [V21.S4]
+	VLD1R (R9), [V17.S4]
 	ADD $100, R0, R9
+	VLD1R (R9), [V18.S4]
+	ADD $104, R0, R9
+	VLD1R (R9), [V19.S4]
+	ADD $108, R0, R9
+	VLD1R (R9), [V20.S4]
+	ADD $112, R0, R9
+	VLD1R (R9), [V21.S4]
+	ADD $116, R0, R9
 	VLD1R (R9), [V22.S4]
 	VEOR V23.B16, V23.B16, V23.B16
 	VEOR V24.B16, V24.B16, V24.B16
@@ -1159,9 +1159,9 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 120(R0)
+	FMOVD F23, 136(R0)
 	WORD $0x6e30fb39 // fmaxv s25, v25.4s
-	FMOVS F25, 144(R0)
+	FMOVS F25, 160(R0)
 	RET
 
 // func gradF16NEON(a *tileArgs)
@@ -1169,24 +1169,24 @@ TEXT ·gradF16NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 32(R0), R4
+	MOVD 48(R0), R4
 	MOVD 8(R0), R2
 	MOVD 16(R0), R3
-	MOVD 40(R0), R5
+	MOVD 56(R0), R5
 	MOVD $48, R6
-	ADD $72, R0, R9
-	VLD1R (R9), [V16.S4]
-	ADD $80, R0, R9
-	VLD1R (R9), [V17.S4]
-	ADD $84, R0, R9
-	VLD1R (R9), [V18.S4]
 	ADD $88, R0, R9
-	VLD1R (R9), [V19.S4]
-	ADD $92, R0, R9
-	VLD1R (R9), [V20.S4]
+	VLD1R (R9), [V16.S4]
 	ADD $96, R0, R9
-	VLD1R (R9), [V21.S4]
+	VLD1R (R9), [V17.S4]
 	ADD $100, R0, R9
+	VLD1R (R9), [V18.S4]
+	ADD $104, R0, R9
+	VLD1R (R9), [V19.S4]
+	ADD $108, R0, R9
+	VLD1R (R9), [V20.S4]
+	ADD $112, R0, R9
+	VLD1R (R9), [V21.S4]
+	ADD $116, R0, R9
 	VLD1R (R9), [V22.S4]
 	VEOR V23.B16, V23.B16, V23.B16
 	VEOR V24.B16, V24.B16, V24.B16
@@ -1310,9 +1310,9 @@ loop:
 	WORD $0x6e2cdc21 // fmul v1.4s, v1.4s, v12.4s
 	WORD $0x6e2cdf7b // fmul v27.4s, v27.4s, v12.4s
 	WORD $0x6ea0fb7b // fneg v27.4s, v27.4s
-	ADD $108, R0, R9
+	ADD $124, R0, R9
 	VLD1R (R9), [V28.S4]
-	ADD $152, R0, R9
+	ADD $168, R0, R9
 	VLD1R (R9), [V29.S4]
 	WORD $0x6e3ddc3e // fmul v30.4s, v1.4s, v29.4s
 	WORD $0x6e3ddf7d // fmul v29.4s, v27.4s, v29.4s
@@ -1320,7 +1320,7 @@ loop:
 	VORR V31.B16, V31.B16, V28.B16
 	VBSL V27.B16, V29.B16, V31.B16
 	VBSL V1.B16, V30.B16, V28.B16
-	ADD $104, R0, R9
+	ADD $120, R0, R9
 	VLD1R (R9), [V29.S4]
 	WORD $0x6ebde79e // fcmgt v30.4s, v28.4s, v29.4s
 	WORD $0x4ebdf79c // fmin v28.4s, v28.4s, v29.4s
@@ -1338,14 +1338,14 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 120(R0)
+	FMOVD F23, 136(R0)
 	WORD $0x6e30fb39 // fmaxv s25, v25.4s
-	FMOVS F25, 144(R0)
+	FMOVS F25, 160(R0)
 	WORD $0x7e70db18 // faddp d24, v24.2d
-	FMOVD F24, 128(R0)
+	FMOVD F24, 144(R0)
 	VADDV V26.S4, V26
 	VMOV V26.S[0], R7
-	MOVD R7, 136(R0)
+	MOVD R7, 152(R0)
 	RET
 
 // func finishF16NEON(a *tileArgs)
@@ -1353,18 +1353,18 @@ TEXT ·finishF16NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 32(R0), R4
+	MOVD 48(R0), R4
 	MOVD 16(R0), R2
 	MOVD 24(R0), R3
-	ADD $72, R0, R9
-	VLD1R (R9), [V16.S4]
-	ADD $80, R0, R9
-	VLD1R (R9), [V17.S4]
 	ADD $88, R0, R9
+	VLD1R (R9), [V16.S4]
+	ADD $96, R0, R9
+	VLD1R (R9), [V17.S4]
+	ADD $104, R0, R9
 	VLD1R (R9), [V18.S4]
-	ADD $112, R0, R9
+	ADD $128, R0, R9
 	VLD1R (R9), [V19.S4]
-	ADD $116, R0, R9
+	ADD $132, R0, R9
 	VLD1R (R9), [V20.S4]
 	VEOR V24.B16, V24.B16, V24.B16
 	VEOR V25.B16, V25.B16, V25.B16
@@ -1407,7 +1407,7 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x6e30fb18 // fmaxv s24, v24.4s
-	FMOVS F24, 144(R0)
+	FMOVS F24, 160(R0)
 	WORD $0x6e30fb39 // fmaxv s25, v25.4s
-	FMOVS F25, 148(R0)
+	FMOVS F25, 164(R0)
 	RET

@@ -99,26 +99,38 @@ func (a *assembly) grid(name string, side int, fill int64, put func(cells []int6
 	}
 	for i, at := range a.starts(side) {
 		s := a.seqs[side][i]
-		if from, gap := a.gap(side, i); gap > 0 {
-			whole := slices.Repeat([]int64{fill}, len(s.IDs))
-			put(whole, s)
-			copy(cells[at:], whole[:from])
-			copy(cells[at+from+gap:], whole[from:])
+		gaps := a.gaps(side, i)
+		if len(gaps) == 0 {
+			put(cells[at:at+len(s.IDs)], s)
 			continue
 		}
-		put(cells[at:at+len(s.IDs)], s)
+		whole := slices.Repeat([]int64{fill}, len(s.IDs))
+		put(whole, s)
+		done := 0
+		for _, g := range gaps {
+			copy(cells[at:], whole[done:g.from])
+			at, done = at+g.from-done+g.cells, g.from
+		}
+		copy(cells[at:], whole[done:])
 	}
 	return tensors.Of(name, cells, a.height(side), a.width[side])
 }
 
-// gap is where a sequence of a side has cells that hold none of its tokens, and how many: a student that is as wide as
-// its teacher has them where the teacher has the hint.
-func (a *assembly) gap(side, row int) (from, cells int) {
-	if !a.form.EqualWidth || side != 0 || len(a.rows[row].Meta.Sites) == 0 {
-		return 0, 0
+// gap is some cells that hold none of a sequence's tokens, before the token that from counts.
+type gap struct{ from, cells int }
+
+// gaps are those of a sequence of a side, in order: a student that is as wide as its teacher has one wherever the
+// teacher has a hint.
+func (a *assembly) gaps(side, row int) (out []gap) {
+	if !a.form.EqualWidth || side != 0 {
+		return nil
 	}
-	s := &a.rows[row].Meta.Sites[0]
-	return int(s.At), int(s.Hint)
+	for _, s := range a.rows[row].teacherSites(0) {
+		if s.Hint > 0 {
+			out = append(out, gap{int(s.At), int(s.Hint)})
+		}
+	}
+	return out
 }
 
 // positions are 0, 1, 2, ... of each sequence's tokens. In a gap stands that of the token behind it: nothing is read
@@ -131,9 +143,11 @@ func (a *assembly) positions(name string, side int) tensors.Tensor {
 	})
 	cells, _ := tensors.Items[int64](t)
 	for i, at := range a.starts(side) {
-		from, gap := a.gap(side, i)
-		for k := range gap {
-			cells[at+from+k] = int64(from)
+		for _, g := range a.gaps(side, i) {
+			for k := range g.cells {
+				cells[at+g.from+k] = int64(g.from)
+			}
+			at += g.cells
 		}
 	}
 	return tensors.Of(name, cells, t.Shape...)

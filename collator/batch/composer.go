@@ -13,7 +13,7 @@ import (
 //	      [dpo_chosen_ref_logprobs dpo_rejected_ref_logprobs]
 //
 // and reward_null, group and the row_ columns beside them, for which that trainer has no names. An sdpo row is one
-// site: both sides end with its target and differ by the hint alone. sdpo_loss_mask is 0 or 1, of the teacher's shape,
+// site or, where hints add up, which takes a form of equal width, all sites of a rollout's row: both sides end with its target and differ by the hint alone. sdpo_loss_mask is 0 or 1, of the teacher's shape,
 // and on where the logits predict the target; the student's logits for the same token are as far from its row's end. In
 // a form of equal width the student is padded where the teacher has the hint, so that both stand at the same position:
 // no token attends to that padding, and position_ids count without it, so that it changes nothing.
@@ -52,13 +52,24 @@ func composerName(c *Channel, name string) string {
 	return name
 }
 
-// oneSite checks that an sdpo row is about one site: the layout can't say more.
-func oneSite(r *Row) error {
-	if len(r.Meta.Sites) != 1 || len(r.Sides) != 2 {
-		return fmt.Errorf("a row of %d sites and %d teachers: the composer layout has one row per site", len(r.Meta.Sites), len(r.Sides)-1)
+// endTogether checks that an sdpo row has one teacher, as the layout can't say more, and that its student ends where
+// that one does. Of several sites the mask can't say where in the student their targets are, unless both sides have
+// them at the same position.
+func endTogether(r *Row, form Form) error {
+	sites := r.Meta.Sites
+	switch {
+	case len(sites) == 0 || len(r.Sides) != 2:
+		return fmt.Errorf("a row of %d sites and %d teachers: the composer layout has one teacher per row", len(sites),
+			len(r.Sides)-1)
+	case len(sites) > 1 && !form.EqualWidth:
+		return fmt.Errorf("a row of %d sites: the composer layout holds them in a form of equal width alone", len(sites))
 	}
-	if s := r.Meta.Sites[0]; len(r.Sides[0].IDs)+int(s.Hint) != len(r.Sides[1].IDs) {
-		return fmt.Errorf("student and teacher of site %d don't end together", s.Site)
+	hints := 0
+	for _, s := range sites {
+		hints += int(s.Hint)
+	}
+	if len(r.Sides[0].IDs)+hints != len(r.Sides[1].IDs) {
+		return fmt.Errorf("student and teacher of site %d don't end together", sites[0].Site)
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func TestComposerMask(t *testing.T) {
 	}
 	two := siteRow()
 	two.Meta.Sites = append(two.Meta.Sites, two.Meta.Sites[0])
-	if err := oneSite(two); err == nil || !strings.Contains(err.Error(), "2 sites") {
+	if err := endTogether(two, Form{}); err == nil || !strings.Contains(err.Error(), "2 sites") {
 		t.Error(err)
 	}
 }

@@ -275,7 +275,7 @@ func unpackSites(r *reader, l *Line, rows []*Row) error {
 		row.Sides = append([]Side{student[i]}, teachers[next:next+n]...)
 		next += n
 		if l.Layout == Composer.String() {
-			if err := oneSite(row); err != nil {
+			if err := endTogether(row, l.Form); err != nil {
 				return fmt.Errorf("row %d: %w", i, err)
 			}
 		}

@@ -226,7 +226,7 @@ func (spec *Spec) finish(p *planned, rows []*Row) error {
 			}
 		}
 		if p.layout == Composer && p.channel == SDPO {
-			if err := oneSite(r); err != nil {
+			if err := endTogether(r, spec.Form.of(p.channel, p.layout)); err != nil {
 				return err
 			}
 		}

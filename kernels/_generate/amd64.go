@@ -25,14 +25,24 @@ func amd64Tiles(own numbers) *ir.File {
 	g.wideConstants()
 	for _, d := range dtypes {
 		g.max512(d)
-		g.sum512(d)
+		g.sum512(d, false)
+		g.sum512(d, true)
 		for _, k := range kinds {
 			g.jsd512(d, k)
+			k.kept = true
+			switch {
+			case k.even && !k.grad:
+				g.jsdGeometric512(d)
+			case !k.grad || d != bf16: // what is kept of bfloat16 is out of order
+				g.jsd512(d, k)
+			}
 		}
-		g.finish512(d, false)
-		g.finish512(d, true)
+		g.finish512(d, false, false)
+		g.finish512(d, false, true)
 		g.kl512(d)
 	}
+	g.finish512(f32, true, false)
+	g.finish512(f32, true, true)
 	g.narrowConstants()
 	for _, d := range dtypes {
 		g.max256(d)
@@ -144,4 +154,31 @@ func linesAhead(d dtype, second bool) int {
 		return 2 // of 8 in 128 entries
 	}
 	return 1
+}
+
+// largest starts a tile that leaves the largest of four vectors' lanes, of so many entries together, in the first.
+func (g *generator) largest(
+	path string, d dtype, v []VecPhysical, entries uint64,
+	load func(d dtype, base, i Register, e int, v []VecPhysical, order bool),
+) {
+	g.text(path, "max"+d.name)
+	s, n, i := RDI, RCX, RAX
+	g.MOVQ(g.arg("s"), s)
+	g.MOVQ(g.arg("n"), n)
+	g.XORQ(i, i)
+	load(d, s, i, 0, v[0:4], false)
+	g.JMP(LabelRef("next"))
+	g.align()
+	g.Label("loop")
+	load(d, s, i, 0, v[4:8], false)
+	for j := range 4 {
+		g.VMAXPS(v[4+j], v[j], v[j])
+	}
+	g.Label("next")
+	g.ADDQ(Imm(entries), i)
+	g.CMPQ(i, n)
+	g.JLT(LabelRef("loop"))
+	g.VMAXPS(v[1], v[0], v[0])
+	g.VMAXPS(v[3], v[2], v[2])
+	g.VMAXPS(v[2], v[0], v[0])
 }

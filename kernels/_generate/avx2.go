@@ -108,26 +108,7 @@ func (g *generator) exp2_256(y, z, p []VecPhysical) {
 }
 
 func (g *generator) max256(d dtype) {
-	g.text("AVX2", "max"+d.name)
-	s, n, i := RDI, RCX, RAX
-	g.MOVQ(g.arg("s"), s)
-	g.MOVQ(g.arg("n"), n)
-	g.XORQ(i, i)
-	g.load256(d, s, i, 0, ymm[0:4], false)
-	g.JMP(LabelRef("next"))
-	g.align()
-	g.Label("loop")
-	g.load256(d, s, i, 0, ymm[4:8], false)
-	for j := range 4 {
-		g.VMAXPS(ymm[4+j], ymm[j], ymm[j])
-	}
-	g.Label("next")
-	g.ADDQ(Imm(32), i)
-	g.CMPQ(i, n)
-	g.JLT(LabelRef("loop"))
-	g.VMAXPS(Y1, Y0, Y0)
-	g.VMAXPS(Y3, Y2, Y2)
-	g.VMAXPS(Y2, Y0, Y0)
+	g.largest("AVX2", d, ymm, 32, g.load256)
 	g.maxLanes256(Y0, Y1)
 	g.VMOVSS(X0, g.arg("max"))
 	g.VZEROUPPER()

@@ -21,6 +21,8 @@ func (g *generator) wideConstants() {
 	c.add("far", bits(1e30))
 	c.add("-far", bits(-1e30))
 	c.add("one", U32(1))
+	c.add("1", bits(1))
+	c.add("geometricLimit", bits(14.999))
 	c.add("sign", U32(1<<31))
 	c.add("high", U32(0xffff0000))
 	c.add("abs", U32(1<<31-1))
@@ -166,65 +168,9 @@ func (g *generator) powers512(lifted string, y, f, p []VecPhysical, e5, e4 VecPh
 }
 
 func (g *generator) max512(d dtype) {
-	g.text("AVX512", "max"+d.name)
-	s, n, i := RDI, RCX, RAX
-	g.MOVQ(g.arg("s"), s)
-	g.MOVQ(g.arg("n"), n)
-	g.XORQ(i, i)
-	g.load512(d, s, i, 0, zmm[0:4], false)
-	g.JMP(LabelRef("next"))
-	g.align()
-	g.Label("loop")
-	g.load512(d, s, i, 0, zmm[4:8], false)
-	for j := range 4 {
-		g.VMAXPS(zmm[4+j], zmm[j], zmm[j])
-	}
-	g.Label("next")
-	g.ADDQ(Imm(64), i)
-	g.CMPQ(i, n)
-	g.JLT(LabelRef("loop"))
-	g.VMAXPS(Z1, Z0, Z0)
-	g.VMAXPS(Z3, Z2, Z2)
-	g.VMAXPS(Z2, Z0, Z0)
+	g.largest("AVX512", d, zmm, 64, g.load512)
 	g.maxLanes512(Z0, Z1)
 	g.store32(Z0, g.arg("max"))
-	g.VZEROUPPER()
-	g.RET()
-}
-
-func (g *generator) sum512(d dtype) {
-	g.text("AVX512", "sum"+d.name)
-	s, n, i, pf, step := RDI, RCX, RAX, RSI, RDX
-	g.MOVQ(g.arg("s"), s)
-	g.MOVQ(g.arg("n"), n)
-	g.MOVQ(g.arg("pfs"), pf)
-	g.MOVQ(g.arg("step"), step)
-	g.VBROADCASTSS(g.arg("k"), Z28)
-	g.VBROADCASTSS(g.arg("ref"), Z29)
-	g.leading512("", Z30, Z31)
-	g.zero512(Z24, Z25)
-	g.XORQ(i, i)
-	y, f, p := zmm[0:8], zmm[8:16], zmm[16:24]
-	g.align()
-	g.Label("loop")
-	g.load512(d, s, i, 0, y, false)
-	g.prefetch(linesAhead(d, false), step, pf)
-	for j := range y {
-		g.VFMSUB213PS(Z29, Z28, y[j])
-	}
-	g.fractions512(y, f)
-	g.powers512("", y, f, p, Z30, Z31)
-	// Pairs first, then float64: many small terms added one by one to a large float32 would be lost.
-	for w := 1; w < 8; w *= 2 {
-		for j := 0; j < 8; j += 2 * w {
-			g.VADDPS(p[j+w], p[j], p[j])
-		}
-	}
-	g.addFloat64(p[0], Z24, Z25, p[1], p[2])
-	g.ADDQ(Imm(128), i)
-	g.CMPQ(i, n)
-	g.JLT(LabelRef("loop"))
-	g.storeFloat64(g.arg("sum"), Z24, Z25, Z0)
 	g.VZEROUPPER()
 	g.RET()
 }
@@ -255,21 +201,30 @@ func (g *generator) jsd512(d dtype, k kind) {
 		acc: Z28, accG: Z29, far: Z30, clipped: Z31,
 	}
 	g.zero512(q.acc, q.accG, q.far, q.clipped)
+	ks, kt := R12, R13
+	if k.kept {
+		g.MOVQ(g.arg("kept"), ks)
+		g.MOVQ(g.arg("keptT"), kt)
+	}
 	g.align()
 	g.Label("loop")
-	q.logProbabilities()
+	if k.kept {
+		q.keptOdds()
+	} else {
+		q.logProbabilities()
+	}
 	if k.even {
 		q.evenSegment()
 	} else {
 		q.segment()
 	}
-	g.exp2_512(q.student, q.fraction, q.larger, q.lo, q.hi)
-	if k.grad {
-		for j := range q.larger {
-			g.VMULPS_BCST(g.arg("lift"), q.larger[j], q.studentLarger[j], q.larger[j])
-		}
+	if k.kept {
+		q.polynomial()
+		q.keptLarger(ks, kt)
+	} else {
+		q.power()
+		q.polynomial()
 	}
-	q.polynomial()
 	if k.grad {
 		q.gradient()
 		q.addGradient()
@@ -321,6 +276,57 @@ func (g *second512) logProbabilities() {
 		g.VMAXPS(g.teacher[j], s, s)
 	}
 	g.VBROADCASTSS(g.wide.mem("magic"), g.hi)
+}
+
+// keptOdds loads both sides and leaves D in odds.
+func (g *second512) keptOdds() {
+	if g.d == f32 {
+		for j, d := range g.odds {
+			g.VMOVUPS(Mem{Base: g.p.t, Index: g.p.i, Scale: 4, Disp: 64 * j}, d)
+		}
+		for j, d := range g.odds {
+			g.VSUBPS(Mem{Base: g.p.s, Index: g.p.i, Scale: 4, Disp: 64 * j}, d, d)
+		}
+	} else {
+		g.load512(g.d, g.p.s, g.p.i, 0, g.student, g.grad)
+		g.load512(g.d, g.p.t, g.p.i, 0, g.odds, g.grad)
+		for j, d := range g.odds {
+			g.VSUBPS(g.student[j], d, d)
+		}
+	}
+	g.prefetch(linesAhead(g.d, true), g.p.step, g.p.pfs, g.p.pft)
+	g.VBROADCASTSS(g.arg("hk"), g.lo)
+	g.VBROADCASTSS(g.arg("hd"), g.hi)
+	for _, d := range g.odds {
+		g.VFMADD213PS(g.hi, g.lo, d)
+	}
+	if g.grad {
+		for j, d := range g.odds {
+			g.VPMOVD2M(d, g.studentLarger[j])
+		}
+	}
+	g.VBROADCASTSS(g.wide.mem("magic"), g.hi)
+}
+
+// power leaves 2^hi in larger, lifted where the student's side is the larger.
+func (g *second512) power() {
+	g.exp2_512(g.student, g.fraction, g.larger, g.lo, g.hi)
+	if g.grad {
+		for j, l := range g.larger {
+			g.VMULPS_BCST(g.arg("lift"), l, g.studentLarger[j], l)
+		}
+	}
+}
+
+// keptLarger leaves the larger side's probability, over the teacher's normaliser, in larger.
+func (g *second512) keptLarger(ks, kt Register) {
+	g.VBROADCASTSS(g.arg("ratio"), g.lo)
+	for j, l := range g.larger {
+		g.VMULPS(Mem{Base: ks, Index: g.p.i, Scale: 4, Disp: 64 * j}, g.lo, l)
+	}
+	for j, l := range g.larger {
+		g.VMAXPS(Mem{Base: kt, Index: g.p.i, Scale: 4, Disp: 64 * j}, l, l)
+	}
 }
 
 // evenSegment finds the segment of |D| and the argument within it. The segment is left in the low bits of teacher.
@@ -487,16 +493,24 @@ func (g *second512) results() {
 	g.store32(g.far, g.arg("max"))
 }
 
-// finish512 is out = 2^(k(s-rs)+nls)*qk + g*gk. The streaming one writes past the caches, to a 64-byte boundary: a
-// large gradient would otherwise be read before it is written.
-func (g *generator) finish512(d dtype, stream bool) {
+// finish512 is out = q*qk + g*gk, where q = 2^(k(s-rs)+nls) or, of a kept one, what the first pass kept. The streaming
+// one writes past the caches, to a 64-byte boundary: a large gradient would otherwise be read before it is written.
+func (g *generator) finish512(d dtype, kept, stream bool) {
 	name := "finish"
 	if stream {
 		name = "stream"
 	}
-	g.text("AVX512", name+d.name)
+	if kept {
+		g.text("AVX512", name+"Kept")
+	} else {
+		g.text("AVX512", name+d.name)
+	}
 	s, raw, out, n, i := RDI, RSI, RBX, RCX, RAX
-	g.MOVQ(g.arg("s"), s)
+	if kept {
+		g.MOVQ(g.arg("kept"), s)
+	} else {
+		g.MOVQ(g.arg("s"), s)
+	}
 	g.MOVQ(g.arg("g"), raw)
 	g.MOVQ(g.arg("out"), out)
 	g.MOVQ(g.arg("n"), n)
@@ -509,27 +523,32 @@ func (g *generator) finish512(d dtype, stream bool) {
 	g.zero512(top, qmax)
 	g.align()
 	g.Label("loop")
-	g.load512(d, s, i, 0, Y, true)
-	for j := range Y {
+	for j := range G {
 		g.VMULPS(Mem{Base: raw, Index: i, Scale: 4, Disp: 64 * j}, gk, G[j])
 	}
-	for j := range Y {
-		g.VSUBPS(rs, Y[j], Y[j])
+	if kept {
+		P = Y
+		g.load512(f32, s, i, 0, P, true)
+	} else {
+		g.load512(d, s, i, 0, Y, true)
+		for j := range Y {
+			g.VSUBPS(rs, Y[j], Y[j])
+		}
+		for j := range Y {
+			g.VFMADD213PS(nls, k, Y[j])
+		}
+		g.exp2_512(Y, F, P, Z24, Z25)
 	}
-	for j := range Y {
-		g.VFMADD213PS(nls, k, Y[j])
-	}
-	g.exp2_512(Y, F, P, Z24, Z25)
-	for j := range Y {
+	for j := range P {
 		g.VFMADD231PS(P[j], qk, G[j])
 	}
-	for j := range Y {
+	for j := range P {
 		g.VMAXPS(P[j], qmax, qmax)
 	}
-	for j := range Y {
+	for j := range G {
 		g.VRANGEPS(Imm(0xb), G[j], top, top)
 	}
-	for j := range Y {
+	for j := range G {
 		to := Mem{Base: out, Index: i, Scale: 4, Disp: 64 * j}
 		if stream {
 			g.VMOVNTPS(G[j], to)

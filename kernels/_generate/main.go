@@ -34,8 +34,9 @@ var (
 	dtypes = []dtype{f32, bf16, f16}
 )
 
-// kind selects a second-pass tile: psi_1/2 or the general table, with or without gradient (the general one clips).
-type kind struct{ even, grad bool }
+// kind selects a second-pass tile: psi_1/2 or the general table, with or without gradient (the general one clips), and
+// whether it takes the exponentials that the first pass kept.
+type kind struct{ even, grad, kept bool }
 
 var kinds = []kind{{even: true}, {}, {even: true, grad: true}, {grad: true}}
 
@@ -43,6 +44,9 @@ func (k kind) name() string {
 	n := "jsd"
 	if k.grad {
 		n = "grad"
+	}
+	if k.kept {
+		n += "Kept"
 	}
 	if k.even {
 		n += "Even"
@@ -63,7 +67,7 @@ var (
 )
 
 // numbers are package kernels' own: the degrees of the tables' polynomials, and klLift.
-type numbers struct{ degree, evenDegree, narrowDegree, signedDegree, klLift int }
+type numbers struct{ degree, evenDegree, geometricDegree, narrowDegree, signedDegree, klLift int }
 
 func main() {
 	if len(os.Args) != 2 {
@@ -101,7 +105,7 @@ func readNumbers() numbers {
 		n, _ := constant.Int64Val(c.Val())
 		return int(n)
 	}
-	return numbers{of("degree"), of("evenDegree"), of("narrowDegree"), of("signedDegree"), of("klLift")}
+	return numbers{of("degree"), of("evenDegree"), of("geometricDegree"), of("narrowDegree"), of("signedDegree"), of("klLift")}
 }
 
 // newContext is an empty file with a build constraint. pkg, where it is not empty, is the package whose types it names.

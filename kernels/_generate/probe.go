@@ -74,9 +74,13 @@ func writeInstructions(file string, tiles *ir.File) {
 		first, second, finish float64 // entries of a step
 	}{{"avx2", "AVX2", 64, 32, 16}, {"avx512", "AVX512", 128, 64, 64}} {
 		per16 := func(f string, entries float64) float64 { return 16 * loopInstructions(tiles, f+p.suffix) / entries }
-		forward := func(d, f string) float64 { return 2*per16("sum"+d, p.first) + per16(f+d, p.second) }
-		gradient := func(f string) float64 { return forward("F32", f) + per16("finishF32", p.finish) }
-		kl := forward("F32", "jsd")
+		first, kept, even, finish := "sum", "", p.second, "finishF32"
+		if p.path == "avx512" {
+			first, kept, even, finish = "keep", "Kept", 128, "finishKept"
+		}
+		forward := func(d, f string, entries float64) float64 { return 2*per16(first+d, p.first) + per16(f+d, entries) }
+		gradient := func(f string) float64 { return forward("F32", f, p.second) + per16(finish, p.finish) }
+		kl := forward("F32", "jsd", p.second)
 		if p.path == "avx512" {
 			kl = per16("klF32", 64)
 		}
@@ -85,12 +89,12 @@ func writeInstructions(file string, tiles *ir.File) {
 			name string
 			n    float64
 		}{
-			{"forward", forward("F32", "jsdEven")},
-			{"forward, bfloat16", forward("BF16", "jsdEven")},
-			{"forward, beta 0.3", forward("F32", "jsd")},
+			{"forward", forward("F32", "jsd"+kept+"Even", even)},
+			{"forward, bfloat16", forward("BF16", "jsd"+kept+"Even", even)},
+			{"forward, beta 0.3", forward("F32", "jsd"+kept, p.second)},
 			{"forward, KL", kl},
-			{"gradient", gradient("gradEven")},
-			{"gradient, beta 0.3", gradient("grad")},
+			{"gradient", gradient("grad" + kept + "Even")},
+			{"gradient, beta 0.3", gradient("grad" + kept)},
 		} {
 			fmt.Fprintf(&b, "\t\t%q: %.1f,\n", k.name, k.n)
 		}

@@ -15,11 +15,11 @@ var instructions = map[string]map[string]float64{
 		"gradient, beta 0.3": 282.0,
 	},
 	"avx512": {
-		"forward":            51.0,
-		"forward, bfloat16":  55.0,
-		"forward, beta 0.3":  58.0,
+		"forward":            41.0,
+		"forward, bfloat16":  45.0,
+		"forward, beta 0.3":  48.0,
 		"forward, KL":        28.0,
-		"gradient":           77.8,
-		"gradient, beta 0.3": 88.8,
+		"gradient":           57.8,
+		"gradient, beta 0.3": 68.8,
 	},
 }

@@ -98,7 +98,7 @@ func feeds() []feed {
 		{
 			"preference, rollout, distillation", "dpo, rl, sdpo with collator.format composer",
 			"your own, by the reference composite trainer's names",
-			"the same as without", "cumulative hints and teacher columns; the reference trainer as it is passes no attention mask and doesn't shift, so it trains wrong positions whatever it is given", proof,
+			"the same as without", "teacher columns, and cumulative hints but with `composer.width: equal`; the reference trainer as it is passes no attention mask and doesn't shift, so it trains wrong positions whatever it is given", proof,
 		},
 	}
 }

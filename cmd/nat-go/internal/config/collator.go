@@ -20,7 +20,7 @@ type Collator struct {
 	Rows           string         `yaml:"rows" default:"auto" validate:"oneof=auto trajectory turn" doc:"one row a trajectory or a turn; auto asks the template"`
 	Weight         string         `yaml:"weight" default:"token" validate:"oneof=token site rollout" doc:"what weighs one in the loss, whatever rows the template makes of it: every trained token, every hint's target (other records: as a whole), or every record"`
 	Layout         string         `yaml:"layout" default:"padded" validate:"oneof=padded packed" doc:"packed is for sft only, and not for format composer"`
-	Format         string         `yaml:"format" default:"nat_go" validate:"oneof=nat_go composer" doc:"names of the tensors; composer: those of the reference composite trainer, one row per site (channels dpo, rl and sdpo)"`
+	Format         string         `yaml:"format" default:"nat_go" validate:"oneof=nat_go composer" doc:"names of the tensors; composer: those of the reference composite trainer, a row per site or, with sites cumulative, per rollout (channels dpo, rl and sdpo)"`
 	Composer       Composer       `yaml:"composer" doc:"what else format composer has as the reference composite trainer's collator does"`
 	IgnoreIndex    int64          `yaml:"ignore_index" default:"-100" validate:"lt=0" doc:"label, in token batches, of what is not trained"`
 	PadID          *int64         `yaml:"pad_id" alias:"pad_token_id" validate:"omitempty,gte=0" doc:"id behind a row's end, which no mask goes by; without it the tokenizer's pad token, or its end of text"`

@@ -1,0 +1,233 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// The forward tiles of AVX-512 do two groups of four vectors, half a step apart: while one group multiplies, the other
+// adds, which processors do in different units. Left to itself the scheduler hardly overlaps the two, since a group's
+// next phase lies too far ahead.
+
+// stream is a sequence of instructions that is still to be written.
+type stream []func()
+
+func (s *stream) add(f func()) { *s = append(*s, f) }
+
+// each adds one instruction for each of n vectors.
+func (s *stream) each(n int, f func(j int)) {
+	for j := range n {
+		s.add(func() { f(j) })
+	}
+}
+
+// interleave writes two streams, spreading the shorter over the longer.
+func interleave(a, b stream) {
+	if len(a) < len(b) {
+		a, b = b, a
+	}
+	done := 0
+	for i, f := range a {
+		f()
+		for ; done < (i+1)*len(b)/len(a); done++ {
+			b[done]()
+		}
+	}
+}
+
+func (s stream) write() { interleave(s, nil) }
+
+// nextStep leaves in next the entry of the step after i or, where that is the last, 0: what is computed of it then is
+// not used, and nothing beyond the tile is read.
+func (g *generator) nextStep(i, n, next, zero Register, entries int) {
+	g.LEAQ(Mem{Base: i, Disp: entries}, next)
+	g.CMPQ(next, n)
+	g.CMOVQGE(zero, next)
+}
+
+// sumGroup is four vectors of a first pass.
+type sumGroup struct{ y, f, p []VecPhysical }
+
+// sum512 is the first pass. With keep it leaves each 2^(k s - ref) in kept, for the later passes.
+func (g *generator) sum512(d dtype, keep bool) {
+	name := "sum"
+	if keep {
+		name = "keep"
+	}
+	g.text("AVX512", name+d.name)
+	s, n, i, pf, step, kept, next, zero := RDI, RCX, RAX, RSI, RDX, RBX, R12, R13
+	g.MOVQ(g.arg("s"), s)
+	g.MOVQ(g.arg("n"), n)
+	g.MOVQ(g.arg("pfs"), pf)
+	g.MOVQ(g.arg("step"), step)
+	if keep {
+		g.MOVQ(g.arg("kept"), kept)
+	}
+	k, ref, e5, e4, total0, total1, half := Z28, Z29, Z30, Z31, Z24, Z25, Z26
+	g.VBROADCASTSS(g.arg("k"), k)
+	g.VBROADCASTSS(g.arg("ref"), ref)
+	g.leading512("", e5, e4)
+	g.zero512(total0, total1)
+	g.XORQ(i, i)
+	g.XORQ(zero, zero)
+	groups := [2]sumGroup{{zmm[0:4], zmm[4:8], zmm[8:12]}, {zmm[12:16], zmm[16:20], zmm[20:24]}}
+	head := func(q sumGroup, at Register, entry int) (st stream) {
+		g.loads512(&st, d, s, at, entry, q.y, false)
+		st.each(4, func(j int) { g.VFMSUB213PS(ref, k, q.y[j]) })
+		st.each(4, func(j int) { g.VREDUCEPS(Imm(9), q.y[j], q.f[j]) })
+		return st
+	}
+	tail := func(q sumGroup, entry int, sum VecPhysical) (st stream) {
+		st.each(4, func(j int) { g.VSCALEFPS(q.y[j], q.p[j], q.p[j]) })
+		if keep {
+			st.each(4, func(j int) { g.VMOVUPS(q.p[j], Mem{Base: kept, Index: i, Scale: 4, Disp: 4*entry + 64*j}) })
+		}
+		st.add(func() { g.VADDPS(q.p[1], q.p[0], q.p[0]) })
+		st.add(func() { g.VADDPS(q.p[3], q.p[2], q.p[2]) })
+		st.add(func() { g.VADDPS(q.p[2], q.p[0], sum) })
+		return st
+	}
+	head(groups[0], i, 0).write()
+	g.align()
+	g.Label("loop")
+	g.prefetch(linesAhead(d, false), step, pf)
+	g.nextStep(i, n, next, zero, 128)
+	interleave(g.polynomial512(groups[0], e5, e4), head(groups[1], i, 64))
+	interleave(g.polynomial512(groups[1], e5, e4), append(tail(groups[0], 0, half), head(groups[0], next, 0)...))
+	// Pairs first, then float64: many small terms added one by one to a large float32 would be lost.
+	sum := groups[1].p[0]
+	tail(groups[1], 64, sum).write()
+	g.VADDPS(sum, half, half)
+	g.addFloat64(half, total0, total1, groups[1].p[1], groups[1].p[2])
+	g.ADDQ(Imm(128), i)
+	g.CMPQ(i, n)
+	g.JLT(LabelRef("loop"))
+	g.storeFloat64(g.arg("sum"), total0, total1, Z0)
+	g.VZEROUPPER()
+	g.RET()
+}
+
+// loads512 is load512 as instructions of a stream.
+func (g *generator) loads512(st *stream, d dtype, base, i Register, entry int, v []VecPhysical, order bool) {
+	for j := 0; j < len(v); j += 2 {
+		st.add(func() { g.load512(d, base, i, entry+16*j, v[j:j+2], order) })
+	}
+}
+
+// polynomial512 is p = 2^f.
+func (g *generator) polynomial512(q sumGroup, e5, e4 VecPhysical) (st stream) {
+	for j, p := range q.p {
+		st.add(func() {
+			g.VMOVAPS(e5, p)
+			g.VFMADD213PS(e4, q.f[j], p)
+		})
+	}
+	for _, n := range []string{"e3", "e2", "e1", "e0"} {
+		st.each(4, func(j int) { g.VFMADD213PS_BCST(g.wide.mem(n), q.f[j], q.p[j]) })
+	}
+	return st
+}
+
+// geometric512 is the second pass of psi_1/2 without gradient over kept exponentials: |D| finds one of 16 segments by
+// the exponent and two fraction bits of 1+|D|, so that a lookup is one permute.
+type geometric512 struct {
+	*generator
+	d                           dtype
+	p                           pointers
+	ks, kt                      Register
+	hk, limit, ratio, acc, row  VecPhysical
+	centre, coefficient, widens VecPhysical // scratch
+}
+
+// oddsGroup is four vectors of it: D, then the argument in its segment; the segment, then the larger side; psi.
+type oddsGroup struct{ odds, segment, psi []VecPhysical }
+
+func (g *generator) jsdGeometric512(d dtype) {
+	g.text("AVX512", "jsdKeptEven"+d.name)
+	q := geometric512{
+		generator: g, d: d, p: g.loadPointers(), ks: R12, kt: R13,
+		hk: Z24, limit: Z25, ratio: Z26, acc: Z27, row: Z28, centre: Z29, coefficient: Z30, widens: Z31,
+	}
+	next, zero := R14, RBX
+	g.MOVQ(g.arg("kept"), q.ks)
+	g.MOVQ(g.arg("keptT"), q.kt)
+	g.VBROADCASTSS(g.arg("hk"), q.hk)
+	g.VBROADCASTSS(g.wide.mem("geometricLimit"), q.limit)
+	g.VBROADCASTSS(g.arg("ratio"), q.ratio)
+	g.zero512(q.acc)
+	g.XORQ(zero, zero)
+	groups := [2]oddsGroup{{zmm[0:4], zmm[4:8], zmm[8:12]}, {zmm[12:16], zmm[16:20], zmm[20:24]}}
+	q.head(groups[0], q.p.i, 0).write()
+	g.align()
+	g.Label("loop")
+	g.prefetch(2*linesAhead(d, true), q.p.step, q.p.pfs, q.p.pft)
+	g.nextStep(q.p.i, q.p.n, next, zero, 128)
+	interleave(append(q.polynomial(groups[0]), q.entries(groups[0], 0)...), q.head(groups[1], q.p.i, 64))
+	interleave(append(q.polynomial(groups[1]), q.entries(groups[1], 64)...), q.head(groups[0], next, 0))
+	g.ADDQ(Imm(128), q.p.i)
+	g.CMPQ(q.p.i, q.p.n)
+	g.JLT(LabelRef("loop"))
+	g.zero512(Z0)
+	g.storeFloat64(g.arg("sum"), q.acc, Z0, Z1)
+	g.zero512(Z0)
+	g.store32(Z0, g.arg("max"))
+	g.VZEROUPPER()
+	g.RET()
+}
+
+// head loads both sides and finds the segment of |D| and the argument within it.
+func (g *geometric512) head(q oddsGroup, at Register, entry int) (st stream) {
+	if g.d == f32 {
+		g.loads512(&st, g.d, g.p.t, at, entry, q.odds, false)
+		st.each(4, func(j int) {
+			g.VSUBPS(Mem{Base: g.p.s, Index: at, Scale: 4, Disp: 4*entry + 64*j}, q.odds[j], q.odds[j])
+		})
+	} else {
+		g.loads512(&st, g.d, g.p.s, at, entry, q.psi, false)
+		g.loads512(&st, g.d, g.p.t, at, entry, q.odds, false)
+		st.each(4, func(j int) { g.VSUBPS(q.psi[j], q.odds[j], q.odds[j]) })
+	}
+	st.each(4, func(j int) { g.VFMADD213PS_BCST(g.arg("hd"), g.hk, q.odds[j]) })
+	st.each(4, func(j int) { g.VRANGEPS(Imm(0xa), g.limit, q.odds[j], q.odds[j]) }) // NaN becomes the limit
+	st.each(4, func(j int) { g.VADDPS_BCST(g.wide.mem("1"), q.odds[j], q.segment[j]) })
+	st.each(4, func(j int) { g.VPSRLD(Imm(21), q.segment[j], q.segment[j]) })
+	st.add(func() { g.VMOVAPS(Mem{Base: g.p.tab}, g.widens) })
+	st.each(4, func(j int) {
+		g.VPERMPS(g.widens, q.segment[j], g.centre)
+		g.VSUBPS(g.centre, q.odds[j], q.odds[j])
+	})
+	return st
+}
+
+// polynomial evaluates psi.
+func (g *geometric512) polynomial(q oddsGroup) (st stream) {
+	load := func(degree int) {
+		st.add(func() { g.VMOVAPS(Mem{Base: g.p.tab, Disp: 64 * (1 + degree)}, g.row) })
+	}
+	load(g.geometricDegree)
+	st.each(4, func(j int) { g.VPERMPS(g.row, q.segment[j], q.psi[j]) })
+	for degree := g.geometricDegree - 1; degree >= 0; degree-- {
+		load(degree)
+		st.each(4, func(j int) {
+			g.VPERMPS(g.row, q.segment[j], g.coefficient)
+			g.VFMADD213PS(g.coefficient, q.odds[j], q.psi[j])
+		})
+	}
+	return st
+}
+
+// entries multiplies psi by the larger side's probability, which is over the teacher's normaliser, and adds: four
+// vectors, then float64. Of many equal terms, rounding against a large sum is all one way.
+func (g *geometric512) entries(q oddsGroup, entry int) (st stream) {
+	kept := func(base Register, j int) Mem { return Mem{Base: base, Index: g.p.i, Scale: 4, Disp: 4*entry + 64*j} }
+	larger := q.segment
+	st.each(4, func(j int) { g.VMULPS(kept(g.ks, j), g.ratio, larger[j]) })
+	st.each(4, func(j int) { g.VMAXPS(kept(g.kt, j), larger[j], larger[j]) })
+	sum := q.psi[0]
+	st.add(func() { g.VMULPS(larger[0], q.psi[0], sum) })
+	for j := 1; j < 4; j++ {
+		st.add(func() { g.VFMADD231PS(larger[j], q.psi[j], sum) })
+	}
+	st.add(func() { g.widen512(sum, g.acc, q.psi[1]) })
+	return st
+}
