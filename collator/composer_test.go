@@ -73,7 +73,9 @@ func TestEqualWidth(t *testing.T) {
 }
 
 // checkEqualWidth compares a row's sides, cell by cell, and counts what its mask has on.
-func checkEqualWidth(t *testing.T, x map[string]tensors.Tensor, row int, sites []batch.RowSite, pad int64) (active int) {
+func checkEqualWidth(
+	t *testing.T, x map[string]tensors.Tensor, row int, sites []batch.RowSite, pad int64,
+) (active int) {
 	t.Helper()
 	width := x["input_ids"].Shape[1]
 	cells := func(name string) []int64 { return ints(t, x[name])[row*width : (row+1)*width] }

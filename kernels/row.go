@@ -559,7 +559,9 @@ type secondSums struct {
 
 // second runs the pass over both rows; a gradient pass leaves the raw gradient in w.raw. Where a tile diverges it stops
 // and ok is false.
-func (w *worker) second(p *plan, s, t unsafe.Pointer, d DType, n int, next ahead, wantG bool) (sums secondSums, ok bool) {
+func (w *worker) second(
+	p *plan, s, t unsafe.Pointer, d DType, n int, next ahead, wantG bool,
+) (sums secondSums, ok bool) {
 	a, size := &w.a, d.Size()
 	full := n &^ (block - 1)
 	one := func(i int) bool {

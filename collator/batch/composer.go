@@ -12,11 +12,12 @@ import (
 //	dpo   dpo_chosen_ and dpo_rejected_ with the same three and response_mask,
 //	      [dpo_chosen_ref_logprobs dpo_rejected_ref_logprobs]
 //
-// and reward_null, group and the row_ columns beside them, for which that trainer has no names. An sdpo row is one
-// site or, where hints add up, which takes a form of equal width, all sites of a rollout's row: both sides end with its target and differ by the hint alone. sdpo_loss_mask is 0 or 1, of the teacher's shape,
-// and on where the logits predict the target; the student's logits for the same token are as far from its row's end. In
-// a form of equal width the student is padded where the teacher has the hint, so that both stand at the same position:
-// no token attends to that padding, and position_ids count without it, so that it changes nothing.
+// and reward_null, group and the row_ columns beside them, for which that trainer has no names. An sdpo row is one site
+// or, where hints add up, which takes a form of equal width, all sites of a rollout's row: both sides end with its
+// target and differ by the hint alone. sdpo_loss_mask is 0 or 1, of the teacher's shape, and on where the logits
+// predict the target; the student's logits for the same token are as far from its row's end. In a form of equal width
+// the student is padded where the teacher has the hint, so that both stand at the same position: no token attends to
+// that padding, and position_ids count without it, so that it changes nothing.
 
 // lossMask is what stands for the pair table.
 const lossMask = "sdpo_loss_mask"
