@@ -24,17 +24,16 @@ func (c *columns) take(name string, dims int) (t tensors.Tensor, ok bool) {
 		if c.err != nil {
 			return t, false
 		}
-		if _, ok := f.Lookup(name); !ok {
+		info, ok := f.Lookup(name)
+		if !ok {
 			continue
 		}
-		if t, c.err = f.Read(name); c.err != nil {
+		if len(info.Shape) != dims { // before it is read
+			c.err = fmt.Errorf("tensor %s has shape %v: want %d dimensions", name, info.Shape, dims)
 			return t, false
 		}
-		if len(t.Shape) != dims {
-			c.err = fmt.Errorf("tensor %s has shape %v: want %d dimensions", name, t.Shape, dims)
-			return t, false
-		}
-		return t, true
+		t, c.err = f.Read(name)
+		return t, c.err == nil
 	}
 	return t, false
 }

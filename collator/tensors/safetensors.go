@@ -4,21 +4,22 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"unicode/utf8"
 	"unsafe"
+
+	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Limits of a file. The header's is the reference implementation's.
+// Limits of a file. The reference implementation takes headers of 100 MB, of which the names and shapes take many times
+// that in memory; a batch has some dozens of tensors.
 const (
-	MaxHeaderBytes = 100_000_000
+	MaxHeaderBytes = 16 << 20
 	MaxTensors     = 100_000
 	MaxDims        = 16
 	// MaxReadBytes is what Read takes of one tensor and ReadAll of a file, unless File.Limit says otherwise: a sparse
@@ -225,14 +226,11 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 // OpenFile opens the safetensors file at path, which must be a regular one: see Open. Close it once its tensors are
 // read.
 func OpenFile(path string) (*File, error) {
-	f, err := os.Open(path)
+	f, err := durable.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("not a file")
-	}
 	var file *File
 	if err == nil {
 		file, err = Open(f, info.Size())

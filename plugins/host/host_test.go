@@ -173,3 +173,33 @@ func TestPipeline(t *testing.T) {
 		})
 	}
 }
+
+// TestRuntimeFolder: sockets lie in the runtime folder where there is one. A variable may name what the last login had,
+// or what is no folder: then they lie elsewhere.
+func TestRuntimeFolder(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	short, err := os.MkdirTemp("", "rt") // its path has to be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(short) })
+	elsewhere := fmt.Sprintf("/tmp/nat-go-%d", os.Getuid())
+	for name, c := range map[string]struct{ named, want string }{
+		"a folder":      {short, filepath.Join(short, "nat-go")},
+		"a missing one": {filepath.Join(short, "gone"), elsewhere},
+		"a file":        {file, elsewhere},
+		"none":          {"", elsewhere},
+		"a long one":    {"/tmp/" + strings.Repeat("x", 60), elsewhere},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("XDG_RUNTIME_DIR", c.named)
+			if got, err := runBase(); err != nil || got != c.want {
+				t.Errorf("%q is %q, want %q: %v", c.named, got, c.want, err)
+			}
+		})
+	}
+}

@@ -196,15 +196,15 @@ func TestLossJSDOfBadRows(t *testing.T) {
 		t.Errorf("%v %s", totals, stderr)
 	}
 	for want, args := range map[string][]string{
-		"beta is 2":         {"--jsd-beta", "2"},
-		"clip mode":         {"--clip", "some"},
-		"want mean or sum":  {"--reduction", "max"},
-		"want none or beta": {"--normalize", "x"},
-		"k is -1":           {"--top-k", "-1"},
-		"no top-k is set":   {"--top-k-rest", "renormalise"},
-		"unknown rest":      {"--top-k", "1", "--top-k-rest", "x"},
-		"no such file":      {"--input", in + "x"},
-		"not a file":        {"--input", filepath.Dir(in)},
+		"beta is 2":          {"--jsd-beta", "2"},
+		"clip mode":          {"--clip", "some"},
+		"want mean or sum":   {"--reduction", "max"},
+		"want none or beta":  {"--normalize", "x"},
+		"k is -1":            {"--top-k", "-1"},
+		"no top-k is set":    {"--top-k-rest", "renormalise"},
+		"unknown rest":       {"--top-k", "1", "--top-k-rest", "x"},
+		"no such file":       {"--input", in + "x"},
+		"not a regular file": {"--input", filepath.Dir(in)},
 	} {
 		t.Run(want, func(t *testing.T) {
 			if _, stderr := runLoss(t, 2, append([]string{"jsd", "--input", in}, args...)...); !strings.Contains(stderr,
