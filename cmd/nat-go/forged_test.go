@@ -5,6 +5,7 @@ package main
 import (
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -65,6 +66,62 @@ func TestForgedRunFolder(t *testing.T) {
 			if err := os.Rename(kept, name); err != nil {
 				t.Fatal(err)
 			}
+		}
+	}
+}
+
+// TestForgedShardFolder does the same to each file of a plan and of its shards, one of which has only begun.
+func TestForgedShardFolder(t *testing.T) {
+	b := newShardBed(t, 10)
+	b.must(t, b.planned("out", "dpo.yml", "--shards", "2"))
+	b.must(t, b.shard("out", "build", 0))
+	dir := filepath.Join(b.dir, "out", "r.shards")
+	unfinished := filepath.Join(dir, "build", "00000", "shard.json")
+	var names []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && !strings.HasPrefix(d.Name(), ".") {
+			names = append(names, path)
+		}
+		return err
+	})
+	if err != nil || len(names) < 5 {
+		t.Fatalf("%d files, %v", len(names), err)
+	}
+	if err := os.Remove(unfinished); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		whole, err := os.ReadFile(name)
+		if err != nil && name != unfinished {
+			continue // of an earlier attempt: it is made anew
+		}
+		if err := os.RemoveAll(name); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Mkfifo(name, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, cmd := range []*exec.Cmd{
+			b.command(nil, "shard", "status", dir), b.shard("out", "build", 0), b.merged("out"),
+			b.command(nil, "shard", "script", "ray", dir, "--out", filepath.Join(b.dir, "script")),
+		} {
+			hung := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+			r := finish(t, cmd)
+			if !hung.Stop() {
+				t.Errorf("%v waits for %s", cmd.Args[1:], name)
+			}
+			if r.code < 0 || r.code > 4 || strings.Contains(r.stderr, "goroutine ") {
+				t.Errorf("%v with %s: exit %d: %s", cmd.Args[1:], name, r.code, r.stderr)
+			}
+		}
+		if err := os.RemoveAll(name); err != nil {
+			t.Fatal(err)
+		}
+		if name == unfinished {
+			continue
+		}
+		if err := os.WriteFile(name, whole, 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -73,6 +73,11 @@ func openPlan(ctx context.Context, dir shards.Folder, env Env) (*plan, *shards.P
 	if err := json.Unmarshal(of.Request, &req); err != nil {
 		return nil, nil, exit.Failedf("%s: %w", dir.Plan(), err)
 	}
+	config, err := durable.Open(dir.Config()) // a configuration may come through a pipe, that of a plan does not
+	if err != nil {
+		return nil, nil, exit.Environmentf("can't read the plan: %w", err)
+	}
+	config.Close()
 	req.RunID, req.ConfigFile, req.Builders, req.Overrides = of.RunID, dir.Config(), nil, nil
 	p, err := unlessEnded(ctx, func() (*plan, error) { return newPlan(ctx, req, env) })
 	return p, of, err
