@@ -151,11 +151,17 @@ func (f Folder) Read() (*Plan, error) {
 		return nil, exit.Environmentf("can't read the plan: %w", err)
 	}
 	p, err := decodePlan(text)
+	if errors.Is(err, errChanged) {
+		return nil, exit.Failedf("%s %w", f.Plan(), err)
+	}
 	if err != nil {
 		return nil, exit.Failedf("%s: %w", f.Plan(), err)
 	}
 	return p, nil
 }
+
+var errChanged = errors.New("was changed since it was written: its shards would not be parts of one run. Put it back, " +
+	"or make a plan in another folder")
 
 func decodePlan(text []byte) (*Plan, error) {
 	p := new(Plan)
@@ -180,8 +186,7 @@ func decodePlan(text []byte) (*Plan, error) {
 		return nil, err
 	}
 	if sum != p.Sum || p.Decided == nil {
-		return nil, errors.New("it was changed since it was written: its shards would not be parts of one run. Put " +
-			"it back, or make a plan in another folder")
+		return nil, errChanged
 	}
 	if err := p.check(); err != nil {
 		return nil, fmt.Errorf("%w: make the plan again", err)
