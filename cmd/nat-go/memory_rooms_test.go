@@ -6,8 +6,11 @@ import (
 	"encoding/binary"
 	"io"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 )
 
 // frames writes frames of `nat-go collate`: a length, and what comes of a function after it, whatever the length says.
@@ -72,18 +75,19 @@ func collateAttacks(t *testing.T) (as []attack) {
 
 // planAttacks are by a plan of shards that others may write to.
 func planAttacks() (as []attack) {
+	version := `{"plan_version":` + strconv.Itoa(shards.Version)
 	return append(
 		as,
 		attack{
 			name: "plan of empty shards", args: []string{"shard", "status", "."}, code: 1, says: "objects",
 			files: map[string]string{
-				"plan.json": `{"plan_version":2,"shards":[` + strings.Repeat("{},", 20<<20) + `{}]}`,
+				"plan.json": version + `,"shards":[` + strings.Repeat("{},", 20<<20) + `{}]}`,
 			},
 		},
 		attack{
 			name: "plan with a long request", args: []string{"shard", "status", "."}, code: 1, says: "its request has",
 			files: map[string]string{
-				"plan.json": `{"plan_version":2,"request":"` + strings.Repeat("x", 90<<20) + `"}`,
+				"plan.json": version + `,"request":"` + strings.Repeat("x", 90<<20) + `"}`,
 			},
 		},
 		attack{

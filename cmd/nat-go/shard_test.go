@@ -470,7 +470,7 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 		t.Fatal(err)
 	}
 	b.write(t, plan, strings.Replace(string(was), `"offset": `, `"offset": 1`, 1))
-	b.refused(t, at(nil, "--index", "0"), 4, "plan.json: it was changed since it was written")
+	b.refused(t, at(nil, "--index", "0"), 4, "plan.json was changed since it was written")
 	b.write(t, plan, string(was))
 	b.must(t, b.merged("out"))
 	b.refused(t, b.merged("out"), 2, "merged already")
