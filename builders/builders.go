@@ -10,37 +10,37 @@ import (
 )
 
 // Builder turns a group of examples into records. Build is pure in (config, group). An error drops the whole group for
-// this builder; other builders' records of the group stand. A builder that is an io.Closer is closed with its session.
+// this builder; records from other builders stand. A builder that implements io.Closer is closed with its session.
 type Builder interface {
 	Build(ctx context.Context, g *ttc.Group, out Output) error
 }
 
-// Output takes what a builder emits. An error means that the run is over: return it.
+// Output receives what a builder emits. An error means that the run is over: return it.
 type Output interface {
-	Record(Record) error // keeps nothing of the record: a builder may use its memory for the next
+	Record(Record) error // does not retain the record: a builder may reuse its memory for the next one
 	Drop(ledger.Drop) error
-	// Count adds n to a counter of the builder's own ("total_turns"), summed over the run and shown with its
-	// statistics.
+	// Count adds n to one of the builder's own counters ("total_turns"), which are summed over the run and shown with
+	// its statistics.
 	Count(name string, n int64) error
 }
 
-// Info is what a builder says of itself.
+// Info describes a builder.
 type Info struct {
-	Name      string // as in YAML: "dpo_traj_builder"
+	Name      string // the name used in YAML: "dpo_traj_builder"
 	Version   string
 	Stability string // "stable", "beta", "experimental"
 	Doc       string // one line
 	Unit      Unit
 	Kinds     []Kind // the kinds of record it may emit
-	Config    any    // a pointer to its config struct, of which only the type counts; tags as in builders/schema
+	Config    any    // a pointer to its config struct, used only for its type; for the tags see builders/schema
 	RawSteps  bool   // it needs Example.Steps
 }
 
-// Unit is the size of the groups a builder works on.
+// Unit is the size of group a builder works on.
 type Unit uint8
 
-// The units, finest first. A run's unit is the coarsest its builders ask for; a builder of a finer unit is called once
-// an example.
+// The units, finest first. A run uses the coarsest unit any of its builders asks for; a builder with a finer unit is
+// called once per example.
 const (
 	UnitExample Unit = iota
 	UnitTask
@@ -92,14 +92,14 @@ type Record interface {
 	Header() *Head
 }
 
-// Head is what every record has.
+// Head holds what every record has.
 type Head struct {
-	Example  int      // index into the group's examples: where the record comes from
-	Turn     string   // turn id within the example; empty where the record is about the whole of it
-	Metadata json.Raw // one JSON object in the order it is to be written; nil: none
+	Example  int      // index of the example in the group that the record comes from
+	Turn     string   // turn id within the example; empty if the record is about the whole example
+	Metadata json.Raw // one JSON object with its keys in output order; nil: none
 }
 
-// Header returns the head itself, for embedding.
+// Header returns the head itself, so that embedding types satisfy Record.
 func (h *Head) Header() *Head { return h }
 
 // Preference says that one answer to a prompt is better than another.
@@ -107,12 +107,12 @@ type Preference struct {
 	Head
 	Prompt           Content // text or messages
 	Chosen, Rejected Content // text, or messages that continue the prompt
-	Reward           float64 // by how much: the margin of the scores, or what the builder makes of it
+	Reward           float64 // how much better: the difference of the scores, or the builder's own measure
 
-	ScoreName                    string // what the scores measure: the step's name unless the source says more
+	ScoreName                    string // what the scores measure: the step's name unless the source is more specific
 	ChosenScore, RejectedScore   float64
-	ChosenIndex, RejectedIndex   int64  // candidate_index of either side
-	ChosenPolicy, RejectedPolicy string // model that sampled either side; empty: unknown
+	ChosenIndex, RejectedIndex   int64  // candidate_index of each side
+	ChosenPolicy, RejectedPolicy string // model that sampled each side; empty: unknown
 }
 
 // Demonstration is a conversation whose assistant turns are to be imitated.
@@ -120,31 +120,31 @@ type Demonstration struct {
 	Head
 	Messages Content
 	Train    Train
-	Trained  []bool   // where Train is TrainFlagged: one per message
-	Weight   float64  // of the demonstration in the loss; 1 where the builder has no opinion
-	Score    *float64 // what it was chosen by; nil: it was not scored
+	Trained  []bool   // with TrainFlagged: one flag per message
+	Weight   float64  // weight of the demonstration in the loss; 1 if the builder has no opinion
+	Score    *float64 // the score it was selected by; nil: not scored
 }
 
-// Train is a loss policy: which assistant turns are trained.
+// Train is a loss policy: which assistant turns to train.
 type Train uint8
 
 // The loss policies.
 const (
 	TrainAll     Train = iota // all sampled assistant turns
 	TrainLast                 // the last one
-	TrainCalls                // those that call tools
+	TrainCalls                // those with tool calls
 	TrainFlagged              // those flagged in Trained
 )
 
-// Rollout is a conversation and the reward it got; its ids and log-probs come from the referenced nodes.
+// Rollout is a conversation and its reward; token ids and log-probs come from the referenced nodes.
 type Rollout struct {
 	Head
 	Messages Content
-	Reward   *float64 // nil is no zero: the rollout was not scored
+	Reward   *float64 // nil: the rollout was not scored, which is not the same as zero
 	Task     string   // rollouts of one task form a group for advantages
 }
 
-// Distillation is a conversation with error sites and, at each, a hint that a teacher is given and the student is not.
+// Distillation is a conversation with error sites and, for each, a hint that the teacher sees and the student does not.
 type Distillation struct {
 	Head
 	Messages Content
@@ -153,11 +153,11 @@ type Distillation struct {
 
 // Site is a failed tool call. Indices are into the record's messages.
 type Site struct {
-	Call    int    // the assistant message that made the call
-	CallSeq int    // which of its tool calls; -1 of a message without any
-	Result  int    // what shows the error, a tool's message or a user's; -1: the call itself (FailedTurn only)
-	Target  Target // which turn is distilled
-	Tool    string // name of the tool called
+	Call    int    // the assistant message with the call
+	CallSeq int    // position among its tool calls; -1 if the message has none
+	Result  int    // the tool or user message that shows the error; -1: the call itself (FailedTurn only)
+	Target  Target // which turn to distil
+	Tool    string // name of the tool that was called
 	Error   string // class of the error: "arguments_not_json", "unknown_tool", "schema", "tool_error", ...
 
 	Hint       string
@@ -165,29 +165,29 @@ type Site struct {
 	HintKind   HintKind
 }
 
-// Target says which turn of a site the teacher's distribution is for.
+// Target says which turn of a site the teacher's distribution applies to.
 type Target uint8
 
 // The targets of a site.
 const (
-	FailedTurn Target = iota // the turn that made the failing call; the hint goes directly before it
-	NextTurn                 // the assistant turn after the error result; the hint goes after the result
+	FailedTurn Target = iota // the turn with the failing call; the hint goes directly before it
+	NextTurn                 // the assistant turn after the error; the hint goes after the result
 )
 
-// HintKind says whether a model could have known the hint.
+// HintKind says whether the model could have known what the hint says.
 type HintKind uint8
 
 // The kinds of hint.
 const (
-	Knowable  HintKind = iota // schema, tool list, format, stated policy
-	Hindsight                 // environment facts, a sibling's solution
+	Knowable  HintKind = iota // schemas, tool lists, formats, stated policies
+	Hindsight                 // facts about the environment, a sibling's solution
 )
 
-// Content is a text or messages: inline, or by reference into the group.
+// Content is text or messages, inline or as a reference into the group.
 type Content struct {
 	Ref      Ref
-	Messages []chat.Message // inline messages, where Ref.Part is InlineMessages
-	Text     string         // inline text, where Ref.Part is InlineText
+	Messages []chat.Message // inline messages if Ref.Part is InlineMessages
+	Text     string         // inline text if Ref.Part is InlineText
 }
 
 // Ref points into a group.
@@ -195,7 +195,7 @@ type Ref struct {
 	Part      Part
 	Example   int // index into the group's examples
 	Candidate int // CandidatePrompt, CandidateOutput
-	// NodeSpan: the messages on the walk from the root to node Last, leaving out the first Skip of them.
+	// NodeSpan: the messages on the path from the root to node Last, without the first Skip of them.
 	Last, Skip int
 }
 

@@ -2,7 +2,7 @@ package builders
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// What the host says of a builder and its records.
+// What the host says about a builder and its records.
 const (
 	BuilderFailed ledger.Reason = "builder_failed"
 	BadReference  ledger.Reason = "bad_reference"
@@ -12,7 +12,7 @@ const (
 	GroupTooLarge ledger.Reason = "group_too_large"
 )
 
-// Codes are the pages of the reasons above, for `nat-go explain`.
+// Codes are the pages of these codes for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(BuilderFailed, "build", "The builder reported an error for this group; other builders' records of it stand.", "See the detail; run `nat-go builders try` on the group."),

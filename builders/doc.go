@@ -1,11 +1,11 @@
 // Package builders is the contract of a trajectory builder: what it is given (a group of examples), what it emits (four
-// kinds of record), what it says of itself.
+// kinds of record), and how it describes itself.
 //
-// A builder is pure in (config, group): it may be called in any process, in any order, and again. It keeps no state
-// from one group to the next, reads no clock and no random source, and so a run is deterministic and can be resumed.
+// A builder is pure in (config, group): it may be called in any process, in any order, and more than once. It keeps no
+// state between groups and reads neither clock nor random source, which makes a run deterministic and resumable.
 //
 // The content of a record is inline or a reference into the group, which the host resolves and checks. References are
-// the fast path: a turn of eight candidates makes up to 28 pairs of the same eight texts.
+// the fast path: eight candidates of a turn make up to 28 pairs out of the same eight texts.
 //
 // Part of the Go API we promise (v0).
 package builders

@@ -7,20 +7,20 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Resolved is a record with every reference replaced by what it points at, and where it comes from. It stands alone:
-// what curates, writes or collates records needs nothing else.
+// Resolved is a record with every reference replaced by what it points at, and with its origin. It is self-contained:
+// curating, writing and collating records needs nothing else.
 type Resolved struct {
-	Record Record  // its Content fields are empty; the passages below hold them
+	Record Record  // with empty Content fields; the passages below hold the content
 	Origin *Origin // shared by the records of one example
 
 	Prompt, Chosen, Rejected Passage // of a Preference
-	Messages                 Passage // of the other kinds
+	Messages                 Passage // for the other kinds
 }
 
-// Origin is where a record comes from: its example, without the content.
+// Origin identifies the example a record comes from, without its content.
 type Origin struct {
-	Run      int   // collection run, from 0
-	Row      int64 // place in the input, from 0
+	Run      int   // collection run, counted from 0
+	Row      int64 // position in the input, from 0
 	Example  string
 	Task     string
 	Trial    string
@@ -28,15 +28,15 @@ type Origin struct {
 	Offset   int64  // byte offset in the uncompressed file
 	Policy   string // model that sampled it; empty: unknown
 	Fidelity ttc.Fidelity
-	Gaps     ttc.Gaps // why it is no higher
+	Gaps     ttc.Gaps // why it is not higher
 	Sampling *ttc.Sampling
 
-	TeacherTopK *int // as the example has it
+	TeacherTopK *int // as given by the example
 	Tools       []chat.Tool
-	Builder     string // name in the YAML
+	Builder     string // name in the YAML file
 }
 
-// Passage is content without references: a text, or a walk of messages.
+// Passage is content without references: text, or a chain of messages.
 type Passage struct {
 	Text  string
 	Nodes []ttc.Node // a chain; nil: the content is Text
@@ -45,13 +45,14 @@ type Passage struct {
 // IsText reports whether the passage is a text rather than messages. An empty list of messages has non-nil Nodes.
 func (p Passage) IsText() bool { return p.Nodes == nil }
 
-// Resolve returns the passage c stands for in g. An error says which part of the reference doesn't exist in the group.
+// Resolve returns the passage that c stands for in g. The error says which part of the reference doesn't exist in the
+// group.
 func Resolve(g *ttc.Group, c Content) (Passage, error) {
 	switch c.Ref.Part {
 	case InlineText:
 		return Passage{Text: c.Text}, nil
 	case InlineMessages:
-		// A builder that writes messages itself vouches for the assistant's.
+		// A builder that writes messages itself vouches for the assistant's turns.
 		return Passage{Nodes: ttc.Chain(c.Messages, ttc.Assumed).Nodes}, nil
 	}
 	if c.Ref.Example < 0 || c.Ref.Example >= len(g.Examples) {
@@ -94,12 +95,12 @@ func Resolve(g *ttc.Group, c Content) (Passage, error) {
 	return Passage{}, fmt.Errorf("unknown part %d", c.Ref.Part)
 }
 
-// chain makes context nodes of the messages of a prompt: nothing says who sampled them.
+// chain turns the messages of a prompt into context nodes: nothing says who sampled them.
 func chain(ms []chat.Message) []ttc.Node {
 	return ttc.Chain(ms, ttc.No).Nodes
 }
 
-// CheckRefs reports whether all of r's content resolves in g, without resolving it.
+// CheckRefs checks that all of r's content resolves in g, without resolving it.
 func CheckRefs(g *ttc.Group, r Record) error {
 	switch r := r.(type) {
 	case *Preference:

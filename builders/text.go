@@ -8,9 +8,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// CheckTexts returns an error that goes on after "the record", if a text that the record itself carries is not UTF-8
-// (lone surrogates in their three-byte form are allowed, as everywhere) or a raw value is not one JSON value. What it
-// refers to is not looked at.
+// CheckTexts returns an error if a text that the record itself carries is not UTF-8 (lone surrogates in their
+// three-byte form are allowed, as everywhere) or a raw value is not exactly one JSON value. The error's text continues
+// a sentence that begins "the record". Referenced content is not examined.
 func CheckTexts(r Record) error {
 	var c textCheck
 	h := r.Header()
@@ -41,10 +41,10 @@ func CheckTexts(r Record) error {
 	return c.err
 }
 
-// textCheck remembers the first thing that was wrong.
+// textCheck remembers the first problem found.
 type textCheck struct{ err error }
 
-// text is small enough to be inlined: most texts of a record are empty.
+// text is small enough to be inlined: most texts in a record are empty.
 func (c *textCheck) text(what, s string) {
 	if s != "" {
 		c.check(what, s)
@@ -102,7 +102,8 @@ func (c *textCheck) members(ms []chat.Member) {
 	}
 }
 
-// validSurrogates reports whether all that is not UTF-8 in s are surrogates in their three-byte form, ED A0..BF 80..BF.
+// validSurrogates reports whether everything in s that is not UTF-8 is a surrogate in its three-byte form, ED A0..BF
+// 80..BF.
 func validSurrogates(s string) bool {
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRuneInString(s[i:])

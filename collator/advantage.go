@@ -11,7 +11,7 @@ import (
 // Advantages says what a reward is compared with.
 type Advantages uint8
 
-// The advantages of GRPO: a reward less the mean of its task's.
+// The advantages of GRPO: a reward minus the mean of its task's rewards.
 const (
 	// Divided by the standard deviation of the task's rewards (Shao et al. 2024, arXiv:2402.03300).
 	ByGroup Advantages = iota
@@ -19,13 +19,13 @@ const (
 	ByBatch            // divided by the standard deviation of all rewards collected
 )
 
-// advantageEps keeps the quotient finite where all rewards are equal; it is TRL's.
+// advantageEps keeps the quotient finite when all rewards are equal; the value is TRL's.
 const advantageEps = 1e-4
 
-// tasks are the tasks rollouts belong to, with what their rewards come to.
+// tasks are the tasks that rollouts belong to, with statistics of their rewards.
 type tasks struct {
 	by   map[taskKey]int64
-	list []moments // by number: the order of first appearance
+	list []moments // by number, in order of first appearance
 	all  moments
 }
 
@@ -33,14 +33,14 @@ type taskKey struct {
 	Builder string
 	Task    string `json:",omitempty"`
 	Example string `json:",omitempty"`
-	Run     int    `json:",omitempty"` // example and run: only where the example is its own task
+	Run     int    `json:",omitempty"` // example and run: only if the example is its own task
 }
 
 // moments are the running mean and squared deviations of rewards (Welford).
 type moments struct {
 	n        int64
 	mean, m2 float64
-	topK     *int // what the source asks of a teacher for the task: the first word of it
+	topK     *int // what the source wants from a teacher for the task: its first request
 }
 
 func (m *moments) add(x float64) {
@@ -50,7 +50,7 @@ func (m *moments) add(x float64) {
 	m.m2 += d * (x - m.mean)
 }
 
-// deviation is the standard deviation with ddof 1, 0 for fewer than two.
+// deviation is the standard deviation with ddof 1, or 0 for fewer than two rewards.
 func (m *moments) deviation() float64 {
 	if m.n < 2 {
 		return 0
@@ -58,8 +58,8 @@ func (m *moments) deviation() float64 {
 	return math.Sqrt(max(0, m.m2/float64(m.n-1)))
 }
 
-// add counts a rollout's reward, whether it becomes rows or not: what was left out was still an attempt at the task. A
-// null reward is none. It returns the number of the task.
+// add counts a rollout's reward, whether or not it yields rows: what was left out was still an attempt at the task. A
+// null reward is not counted. It returns the number of the task.
 func (t *tasks) add(key taskKey, reward *float64) int64 {
 	if t.by == nil {
 		t.by = map[taskKey]int64{}
@@ -77,7 +77,7 @@ func (t *tasks) add(key taskKey, reward *float64) int64 {
 	return n
 }
 
-// ask notes what a rollout asks of a teacher for its task, and reports whether another of the task has asked for
+// ask records what a rollout wants from a teacher for its task, and reports whether another rollout of the task wanted
 // something else.
 func (t *tasks) ask(task int64, topK *int) (differs bool) {
 	k := &t.list[task]
@@ -87,7 +87,7 @@ func (t *tasks) ask(task int64, topK *int) (differs bool) {
 	return topK != nil && *topK != *k.topK
 }
 
-// score fills in the advantage of a row, whose group is known, and what the group asks of a teacher.
+// score fills in the advantage of a row whose group is known, and what the group wants from a teacher.
 func (t *tasks) score(how Advantages, s *batch.Scored) {
 	s.TeacherTopK = t.list[s.Group].topK
 	if s.Null {

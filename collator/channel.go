@@ -8,12 +8,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// channel makes rows of one kind of record.
+// channel makes rows from one kind of record.
 type channel interface {
 	Kind() builders.Kind
 	Batch() *batch.Channel // how its rows are written
-	// Rows makes the rows of a record, or says why not all of it, or nothing, makes rows. It is called concurrently,
-	// with a worker for each call, and depends on the item alone.
+	// Rows makes the rows of a record, or says why some or all of it yields no rows. It is called concurrently, with a
+	// separate worker for each call, and depends on the item alone.
 	Rows(w *worker, it *Item) outcome
 }
 
@@ -21,36 +21,36 @@ type channel interface {
 type Item struct {
 	Record *builders.Resolved
 	Split  batch.Split
-	Hash   string // names the record's content; stands in the batch's line
-	// Dropped: curation left the record out. A rollout's reward still counts when others of its task are compared with
-	// each other; nothing else of it does.
+	Hash   string // identifies the record's content; appears in the batch's line
+	// Dropped: curation left the record out. A rollout's reward still counts when the rollouts of its task are
+	// compared; nothing else of it is used.
 	Dropped bool
 	Index   int // the caller's own number of the item in its group, by which Prepare has it decided on later
 
-	ordinal int64 // place among all items
+	ordinal int64 // position among all items
 }
 
-// outcome is what became of a record. Turns are counted apart: Turns is how many were to be trained, and TurnDrops says
-// which of them are in no row.
+// outcome is what became of a record. Turns are counted separately: Turns is how many were to be trained, and TurnDrops
+// says which of them are in no row.
 type outcome struct {
 	Rows      []batch.Row
 	Refused   *cause // why there are no rows
 	Turns     int
 	TurnDrops []cause
-	Sites     int // of a distillation; SiteDrops says which of them are in no row
+	Sites     int // for a distillation; SiteDrops says which of them are in no row
 	SiteDrops []cause
 
 	left    leftOut
 	encoded []*batch.Encoded
 }
 
-// leaves adds what one of the rows leaves out. The calls of a message are counted once, however many rows it stands in.
+// leaves adds what one of the rows leaves out. The calls of a message are counted once, however many rows contain it.
 func (o *outcome) leaves(l leftOut) {
 	o.left.reasoning += l.reasoning
 	o.left.calls = max(o.left.calls, l.calls)
 }
 
-// cause is why a record or turn makes no row.
+// cause is why a record or turn yields no row.
 type cause struct {
 	Reason ledger.Reason
 	Detail string
@@ -62,5 +62,5 @@ func refuse(reason ledger.Reason, format string, a ...any) *cause {
 	return &cause{reason, fmt.Sprintf(format, a...)}
 }
 
-// refused is the outcome of a record that is refused whole.
+// refused is the outcome for a record that is refused as a whole.
 func refused(r *cause) outcome { return outcome{Refused: r} }

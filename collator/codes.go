@@ -2,7 +2,7 @@ package collator
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// Why a record makes no token row.
+// Why a record yields no token row.
 const (
 	ArgsUnrenderable         ledger.Reason = "args_unrenderable"
 	BadSampledIDs            ledger.Reason = "bad_sampled_ids"
@@ -27,7 +27,7 @@ const (
 	TurnNotFound             ledger.Reason = "turn_not_found"
 )
 
-// Codes are the pages of the reasons above, for `nat-go explain`.
+// Codes are the pages of these reasons for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(ArgsUnrenderable, "collate", "A tool call's arguments are not JSON, or change value when parsed and printed, and the template can't show the text the model wrote: the row would train on what was never sampled.", "Nothing, or use a template that prints argument strings as they are."),

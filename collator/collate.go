@@ -20,28 +20,28 @@ type Result struct {
 	Steps    int // step files
 }
 
-// Stats are counted over rows as they were made.
+// Stats are counts over the rows as they were made.
 type Stats struct {
 	IDs      map[string]int64 `json:"ids"`             // "sampled", "rendered"
 	OnPolicy map[string]int64 `json:"on_policy"`       // same, other, unknown
-	Args     map[string]int64 `json:"args"`            // how tool-call arguments came through
-	Flags    map[string]int64 `json:"flags,omitempty"` // of rows, as row_info has them
-	Open     int64            `json:"open,omitempty"`  // turns trained that end in no stop token
+	Args     map[string]int64 `json:"args"`            // how tool-call arguments survived rendering
+	Flags    map[string]int64 `json:"flags,omitempty"` // over rows, as in row_info
+	Open     int64            `json:"open,omitempty"`  // trained turns without a stop token at the end
 	LeftOut  LeftOut          `json:"left_out"`        // what the template doesn't show
 }
 
-// LeftOut counts what a template doesn't show of the messages that rows are made of.
+// LeftOut counts what a template leaves out of the messages that rows are made from.
 type LeftOut struct {
-	Reasoning int64 `json:"reasoning"` // trained turns without the reasoning that was recorded
-	Calls     int64 `json:"calls"`     // assistant messages without their calls, once a record
+	Reasoning int64 `json:"reasoning"` // trained turns without their recorded reasoning
+	Calls     int64 `json:"calls"`     // assistant messages without their calls, once per record
 }
 
 // Collate makes rows of records and writes them as batches under dir/batches, index.jsonl last. The records come in
-// groups, in their order; each must stay as it is until Collate returns or drops its last reference to it, so they
-// can't share memory that the caller uses again. Records of a kind without a channel must not be given (see Collates).
+// groups, in order; each must stay unchanged until Collate returns or drops its last reference to it, so records can't
+// share memory that the caller reuses. Records of a kind without a channel must not be passed (see Collates).
 //
-// dropped is called in the order of the records, from one goroutine. scratch is a folder for temporary files, of about
-// the size of what is written. Everything written depends on the items and the configuration alone.
+// dropped is called in the order of the records, from a single goroutine. scratch is a folder for temporary files,
+// whose total size is about that of the output. Everything written depends on the items and the configuration alone.
 func (c *Collator) Collate(
 	ctx context.Context, groups iter.Seq2[[]Item, error], dir, scratch string, dropped func(ledger.Drop),
 ) (*Result, error) {
@@ -72,7 +72,7 @@ func (c *Collator) write(ctx context.Context, spool *batch.Spool, sum *summary, 
 	return res, err
 }
 
-// spec says how batches of the rows that sum has booked are made.
+// spec says how to make batches of the rows recorded in sum.
 func (c *Collator) spec(sum *summary) batch.Spec {
 	spec := batch.Spec{
 		Budget: c.cfg.BatchTokens, Layout: c.cfg.Layout, Form: c.cfg.Form, Workers: c.cfg.Workers,
@@ -115,7 +115,7 @@ func (c *Collator) spool(ctx context.Context, groups iter.Seq2[[]Item, error], s
 	return fanout.Ordered(ctx, workers, 4*workers, numbered(groups), c.worker, take)
 }
 
-// numbered gives the records their ordinals.
+// numbered assigns ordinals to the records.
 func numbered(groups iter.Seq2[[]Item, error]) iter.Seq2[[]Item, error] {
 	return func(yield func([]Item, error) bool) {
 		ordinal := int64(0)
@@ -131,7 +131,7 @@ func numbered(groups iter.Seq2[[]Item, error]) iter.Seq2[[]Item, error] {
 	}
 }
 
-// worker makes rows in a goroutine of its own.
+// worker makes rows in its own goroutine.
 func (c *Collator) worker() fanout.Worker[[]Item, []outcome] {
 	stop := lockThread()
 	w := &worker{Collator: c}
@@ -144,7 +144,7 @@ func (c *Collator) worker() fanout.Worker[[]Item, []outcome] {
 	}
 }
 
-// lockThread keeps a worker on its thread: the library's memory is that thread's, and on another it is cold.
+// lockThread keeps a worker on its thread: the library's memory is per thread, and cold on any other.
 func lockThread() (unlock func()) {
 	runtime.LockOSThread()
 	return runtime.UnlockOSThread
@@ -178,7 +178,7 @@ func (w *worker) encode(items []Item, outcomes []outcome) error {
 				return err
 			}
 			o.encoded = append(o.encoded, e)
-			o.Rows[k].Sides = nil // only what is counted is looked at again
+			o.Rows[k].Sides = nil // only the counted parts are used again
 		}
 	}
 	return nil
@@ -192,7 +192,7 @@ type summary struct {
 	records ledger.Account
 	turns   ledger.Account
 	sites   ledger.Account
-	keys    ledger.Account // that say something which does not hold
+	keys    ledger.Account // records that state something untrue
 }
 
 func newSummary(dropped func(ledger.Drop)) *summary {
@@ -247,7 +247,7 @@ func (s *subject) drop(unit string, why *cause) ledger.Drop {
 	return d
 }
 
-// book books what became of an item. It returns the rows that go into batches, and the number of a rollout's task.
+// book records what became of an item. It returns the rows that go into batches, and the number of a rollout's task.
 func (s *summary) book(it *subject, dropped bool, o *outcome) (group int64, rows []batch.Row) {
 	group = -1
 	if it.Task != nil {

@@ -19,58 +19,58 @@ type RowUnit uint8
 
 // The row units.
 const (
-	// a trajectory where the template shows all its trained turns as they were sampled, else turns.
+	// a trajectory if the template shows all its trained turns as they were sampled, else turns.
 	Auto       RowUnit = iota
-	Trajectory         // a whole conversation; turns that it does not show as they were sampled are not trained
-	PerTurn            // a trained turn, with what the model was given before it
+	Trajectory         // a whole conversation; turns not shown as they were sampled are not trained
+	PerTurn            // one trained turn, with what the model was given before it
 )
 
-// Weight says what weighs one in the loss, whatever rows a template makes of it.
+// Weight says which unit weighs one in the loss, whatever rows a template makes of it.
 type Weight uint8
 
 // The units of weight.
 const (
-	ByToken   Weight = iota // every trained token, or pair of the pair table: the loss is their mean
+	ByToken   Weight = iota // every trained token, or pair in the pair table: the loss is their mean
 	BySite                  // every hint's target, its tokens together; records without hints weigh as with ByRollout
-	ByRollout               // every record, its tokens together
+	ByRollout               // every record, all its tokens together
 )
 
-// Config says how records are collated. Tokenizer, Template, MaxLength and BatchTokens have to be set.
+// Config says how to collate records. Tokenizer, Template, MaxLength and BatchTokens must be set.
 type Config struct {
 	Tokenizer    *tokenizer.Tokenizer
-	Template     string        // source of the chat template, see TemplateText
-	TemplateVars *pyvalue.Dict // further template variables (enable_thinking, ...); may be nil
-	TemplateTime time.Time     // what strftime_now shows; zero: DefaultTemplateTime
+	Template     string        // source of the chat template; see TemplateText
+	TemplateVars *pyvalue.Dict // additional template variables (enable_thinking, ...); may be nil
+	TemplateTime time.Time     // what strftime_now returns; zero: DefaultTemplateTime
 
 	// Policy is the model to be trained: what other models sampled is off-policy. Empty: nothing is known to be
 	// on-policy.
 	Policy    string
-	MaxLength int // tokens of a row, at least 2; README.md says what is cut from longer ones
-	// MaxPairLength is MaxLength for either side of a preference; 0: the same.
+	MaxLength int // tokens per row, at least 2; README.md says what is cut from longer rows
+	// MaxPairLength is MaxLength for each side of a preference; 0: the same.
 	MaxPairLength int
-	BatchTokens   int // tokens of a batch, padding included; at least MaxLength
+	BatchTokens   int // tokens per batch, including padding; at least MaxLength
 	Rows          RowUnit
 	Weight        Weight
 	Layout        batch.Layout
 	Form          batch.Form
-	Steps         bool        // write files of all channels a step, too; for the composer layout and equal width
-	PadID         *int64      // what stands behind a row's end; nil: the tokenizer's own
+	Steps         bool        // also write files with all channels of a step; needs the composer layout and equal width
+	PadID         *int64      // fills the space after a row's end; nil: the tokenizer's own pad id
 	Order         batch.Order // of the rows
 	Workers       int         // goroutines; 0: 1. The output does not depend on it
 
 	Advantages Advantages // rl
-	// RenderedRollouts lets rollouts without token ids into rl, as ids made of their text. Such rows say so, and have
-	// no log-probs; for trainers that take them.
+	// RenderedRollouts admits rollouts without token ids to rl, with ids made from their text. Such rows say so and
+	// have no log-probs; it is meant for trainers that accept them.
 	RenderedRollouts bool
-	Reference        *Reference // dpo: log-probs of pairs under a reference model; nil without
-	NullHints        bool       // sdpo: a control, in which hints have no token: teacher and student are equal
+	Reference        *Reference // dpo: log-probs of pairs under a reference model; nil: none
+	NullHints        bool       // sdpo: a control with empty hints, so that teacher and student are equal
 	Cumulative       bool       // sdpo: a teacher has all hints of its row, each seen by targets after it; else one
-	// Neutral is for sdpo a neutral hint: what it would be in each hint's place is kept beside the row, for measuring
-	// hints by. Empty: none.
+	// Neutral, for sdpo, is a neutral hint: its tokens in each hint's place are stored beside the row, as a yardstick
+	// for the hints. Empty: none.
 	Neutral string
 }
 
-// Collator makes batches of records. It is safe for concurrent use.
+// Collator makes batches from records. It is safe for concurrent use.
 type Collator struct {
 	cfg         Config
 	render      *turns.Renderer
@@ -79,7 +79,7 @@ type Collator struct {
 	ends        []int32 // the same, in order
 	pad         int64
 	vocab       int64
-	restores    bool // the tokenizer gives ASCII text back exactly, piece by piece
+	restores    bool // the tokenizer restores ASCII text exactly, piece by piece
 	passesArgs  bool // the template prints argument strings as they are
 }
 
@@ -141,7 +141,7 @@ func New(cfg Config) (*Collator, error) {
 	return c, nil
 }
 
-// specialTexts are the texts of a tokenizer's special tokens.
+// specialTexts returns the texts of a tokenizer's special tokens.
 func specialTexts(t *tokenizer.Tokenizer) (out []string) {
 	for _, s := range t.Specials() {
 		out = append(out, s.Text)
@@ -152,7 +152,7 @@ func specialTexts(t *tokenizer.Tokenizer) (out []string) {
 // Collates reports whether there is a channel for a kind of record.
 func (c *Collator) Collates(k builders.Kind) bool { return c.channels[k] != nil }
 
-// learnTokens finds what has to be known of the tokenizer.
+// learnTokens finds out what has to be known about the tokenizer.
 func (c *Collator) learnTokens() error {
 	tok := c.cfg.Tokenizer
 	for _, text := range c.render.Terminators() {
@@ -189,8 +189,8 @@ func (c *Collator) learnTokens() error {
 	return nil
 }
 
-// restores reports whether the tokenizer gives ASCII text back as it was, also when its tokens are decoded piece by
-// piece: then hashes of such text need no decoding.
+// restores reports whether the tokenizer restores ASCII text exactly, even when tokens are decoded piece by piece: then
+// hashing such text needs no decoding.
 func restores(tok *tokenizer.Tokenizer) bool {
 	text := " Hello  world ! It 's n't  a.b , \"q\" \t\n\n x\r\n<tag> [y] {\"k\": -1.50e3}\n```py\n~`@#$%^&*()_+=|\\;:/?\x01\x7f ABC zyx 0123456789 .\n"
 	var enc tokenizer.Encoding
@@ -208,7 +208,7 @@ func restores(tok *tokenizer.Tokenizer) bool {
 	return whole.String() == text
 }
 
-// passesArguments reports whether the template prints a call's arguments as they are where they are a string.
+// passesArguments reports whether the template prints a call's arguments unchanged if they are a string.
 func passesArguments(r *turns.Renderer) bool {
 	const raw = `{"qzk":"qzv", "qzl" :1e0,}`
 	c, err := conversation([]chat.Message{

@@ -13,15 +13,15 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// How a conversation's tool-call arguments come through: printed from the parsed value, they may read differently.
+// How a conversation's tool-call arguments survive: printed from the parsed value, they may look different.
 const (
 	argsNone  = "none"  // no calls
-	argsExact = "exact" // the same text, but for white space between tokens
+	argsExact = "exact" // the same text except for white space between tokens
 	argsValue = "value" // the same value
-	argsRaw   = "raw"   // printed as the string that was sampled
+	argsRaw   = "raw"   // printed as the sampled string
 )
 
-// conversation makes what templates take of messages.
+// conversation turns messages into what templates take.
 func conversation(messages []chat.Message, tools []chat.Tool) (*turns.Conversation, error) {
 	values, err := template.Conversation(messages)
 	if err != nil {
@@ -37,28 +37,28 @@ func conversation(messages []chat.Message, tools []chat.Tool) (*turns.Conversati
 // material is a conversation to be made into rows.
 type material struct {
 	nodes   []ttc.Node
-	trained []bool // which of them are to be trained; only assistant's
+	trained []bool // which messages to train; only the assistant's
 	tools   []chat.Tool
-	// elsewhere are messages that other rows of the record train; nil: none.
+	// elsewhere marks messages that other rows of the record train; nil: none.
 	elsewhere []bool
-	index     []int // each node's place in the record's messages, where some were cut out; nil: its own
+	index     []int // each node's index in the record's messages, if some were cut out; nil: its own
 
 	conv *turns.Conversation
 	args string
-	ids  bool // ids of calls were mapped to shorter ones
-	// apart: the tokens of a trained turn are encoded apart from what the model was given before it, as they are when
-	// it samples, though in the whole text a token would lie across the edge.
+	ids  bool // call ids were replaced by shorter ones
+	// apart: the tokens of a trained turn are encoded separately from what the model was given before it, as when it
+	// samples, although in the whole text a token would span the boundary.
 	apart bool
 }
 
-// prepare checks a conversation and makes what templates take of it.
+// prepare checks a conversation and converts it to what templates take.
 func (w *worker) prepare(m *material) *cause {
 	messages := make([]chat.Message, len(m.nodes))
 	m.args = argsNone
 	for i := range m.nodes {
 		messages[i] = m.nodes[i].Message
 		msg := &messages[i]
-		if msg.Role == "" { // D27: no default that half of the code shares
+		if msg.Role == "" { // D27: no default that only half of the code knows
 			return refuse(ledger.BadRoles, "message %d has no role", i)
 		}
 		for _, p := range msg.Parts {
@@ -85,11 +85,11 @@ func (w *worker) prepare(m *material) *cause {
 	return nil
 }
 
-// shortIDLength is how many letters and digits an id of a call has where a template takes no others.
+// shortIDLength is the exact number of letters and digits of a call id for templates that accept no others.
 const shortIDLength = 9
 
-// shortID is an id that such a template takes: the beginning of the SHA-256 of the one it stands for, so that a call
-// and its result still have the same. One that is short is itself.
+// shortID returns an id that such a template accepts: the beginning of the SHA-256 of the original, so that a call and
+// its result still match. An id that is already short is returned unchanged.
 func shortID(id string) string {
 	if len(id) == shortIDLength {
 		return id
@@ -97,7 +97,7 @@ func shortID(id string) string {
 	return hexSum(id)[:shortIDLength]
 }
 
-// shortenIDs maps the ids of a message, whose calls are its own, and reports whether any is another now.
+// shortenIDs replaces the ids of a message, which must own its calls, and reports whether any changed.
 func shortenIDs(m *chat.Message) (mapped bool) {
 	for k := range m.ToolCalls {
 		c := &m.ToolCalls[k]
@@ -129,7 +129,7 @@ func (w *worker) arguments(m *material, call *chat.ToolCall, message int) *cause
 	return nil
 }
 
-// argumentsOf says how a call's arguments come through parsing and printing; "" where they don't.
+// argumentsOf says how a call's arguments survive parsing and printing; "" if they don't.
 func argumentsOf(call *chat.ToolCall) string {
 	if call.Parsed == nil || repeatsKeys(call.Parsed) {
 		return ""
@@ -159,7 +159,7 @@ func argumentsOf(call *chat.ToolCall) string {
 	return argsValue
 }
 
-// repeatsKeys reports whether an object within v has a key twice: one of the two would be lost.
+// repeatsKeys reports whether any object within v has a duplicate key, one of which would be lost.
 func repeatsKeys(v json.Raw) bool {
 	switch v.Kind() {
 	case json.Object:
@@ -181,7 +181,7 @@ func repeatsKeys(v json.Raw) bool {
 	return false
 }
 
-// nodesOf are a passage's messages: a text stands for one message of the role.
+// nodesOf returns a passage's messages: text stands for one message with the given role.
 func nodesOf(p builders.Passage, role string, sampled ttc.Sampled) []ttc.Node {
 	if !p.IsText() {
 		return p.Nodes
@@ -189,7 +189,7 @@ func nodesOf(p builders.Passage, role string, sampled ttc.Sampled) []ttc.Node {
 	return []ttc.Node{{Parent: -1, Sampled: sampled, Message: chat.Message{Role: role, Form: chat.Text, Text: p.Text}}}
 }
 
-// policyOf says whether the model to be trained sampled a node.
+// policyOf reports whether the model to be trained sampled a node.
 func (c *Collator) policyOf(policy, fallback string) string {
 	if policy == "" {
 		policy = fallback
@@ -203,7 +203,7 @@ func (c *Collator) policyOf(policy, fallback string) string {
 	return "other"
 }
 
-// onPolicy says it of all trained nodes.
+// onPolicy reports the same for all trained nodes.
 func (c *Collator) onPolicy(nodes []ttc.Node, trained []bool, fallback string) string {
 	all := ""
 	for i := range nodes {
@@ -222,7 +222,7 @@ func (c *Collator) onPolicy(nodes []ttc.Node, trained []bool, fallback string) s
 	return all
 }
 
-// fidelity lowers what a source states to what a row uses of it.
+// fidelity lowers what a source states to what a row actually uses.
 func fidelity(stated ttc.Fidelity, sampled, logProbs bool) string {
 	f := stated
 	switch {

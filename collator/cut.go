@@ -7,16 +7,16 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// fitter makes a side of a view of m, cutting what has to go for it to fit into MaxLength.
+// fitter makes a side from a view of m, cutting what must go to fit into MaxLength.
 type fitter func(w *worker, m *material, v *view) (*made, *cause)
 
 // block is a stretch of messages that are cut out together.
 type block struct{ from, to int }
 
-// blocks lists what may be cut out of a conversation, in the order in which it is. System messages, the first and the
-// last user's question, and the last step stay. First go whole rounds - a question and all that follows it - in the
-// middle, then steps - an assistant's message and the results of its calls - of the first round but its last, then of
-// the last. So a call is never separated from its result, and roles alternate as before.
+// blocks lists what may be cut out of a conversation, in cutting order. System messages, the first and the last user
+// question, and the last step stay. Whole rounds in the middle - a question and everything that follows it - go first;
+// then steps - an assistant message and the results of its calls - of the first round except its last one, then of the
+// last round. A call is thus never separated from its result, and roles alternate as before.
 func blocks(nodes []ttc.Node) (out []block) {
 	at := 0
 	for at < len(nodes) && (nodes[at].Message.Role == "system" || nodes[at].Message.Role == "developer") {
@@ -42,7 +42,7 @@ func blocks(nodes []ttc.Node) (out []block) {
 	return out
 }
 
-// inner lists the steps of a round but the last.
+// inner lists the steps of a round except the last.
 func inner(nodes []ttc.Node, round block) (steps []block) {
 	for i := round.from; i < round.to; i++ {
 		if nodes[i].Message.Role == "assistant" {
@@ -57,7 +57,8 @@ func inner(nodes []ttc.Node, round block) (steps []block) {
 	return steps[:len(steps)-1]
 }
 
-// without is a conversation with the first n blocks cut out; places holds each message's place before.
+// without returns a conversation with the first n blocks cut out; places holds each remaining message's original
+// position.
 func without(m *material, all []block, n int) *material {
 	gone := make([]bool, len(m.nodes))
 	for _, b := range all[:n] {
@@ -80,7 +81,7 @@ func without(m *material, all []block, n int) *material {
 	return out
 }
 
-// cutMiddle is the fitter of demonstrations: whole middle turns go.
+// cutMiddle is the fitter for demonstrations: it removes whole turns from the middle.
 func cutMiddle(w *worker, m *material, v *view) (*made, *cause) {
 	s, r := w.side(m, v)
 	if r != nil || len(s.IDs) <= w.cfg.MaxLength {
@@ -89,7 +90,7 @@ func cutMiddle(w *worker, m *material, v *view) (*made, *cause) {
 	return w.cutSide(m, v, len(s.IDs), blocks(m.nodes))
 }
 
-// cutTail is the fitter of rollouts: the end goes, at a place where no call waits for its result.
+// cutTail is the fitter for rollouts: it cuts off the end, at a place where no call is waiting for its result.
 func cutTail(w *worker, m *material, v *view) (*made, *cause) {
 	s, r := w.side(m, v)
 	if r != nil || len(s.IDs) <= w.cfg.MaxLength {
@@ -98,7 +99,7 @@ func cutTail(w *worker, m *material, v *view) (*made, *cause) {
 	return w.cutSide(m, v, len(s.IDs), tails(m.nodes))
 }
 
-// tails lists what may be cut off a conversation's end, from the end on.
+// tails lists what may be cut off the end of a conversation, starting from the end.
 func tails(nodes []ttc.Node) (out []block) {
 	to := len(nodes)
 	for n := len(nodes) - 1; n > 0; n-- {
@@ -110,7 +111,7 @@ func tails(nodes []ttc.Node) (out []block) {
 	return out
 }
 
-// cutSide cuts the fewest blocks for the one side of a row, which has too many tokens.
+// cutSide cuts as few blocks as possible from the single side of a row that has too many tokens.
 func (w *worker) cutSide(m *material, v *view, tokens int, all []block) (*made, *cause) {
 	tooLong := refuse(TooLong, "the row has %d tokens; max_length is %d", tokens, w.cfg.MaxLength)
 	return w.cutFewest(m, v, all, tooLong, func(short *material, next *view) (*made, int, *cause) {
@@ -122,8 +123,8 @@ func (w *worker) cutSide(m *material, v *view, tokens int, all []block) (*made, 
 	})
 }
 
-// cutFewest makes a row, and says how long it is, of a conversation with the fewest blocks cut out that do: more are
-// shorter, so it halves.
+// cutFewest makes a row from a conversation with as few blocks cut out as possible, and returns its length. Cutting
+// more never makes it longer, so a binary search finds the number.
 func (w *worker) cutFewest(
 	m *material, v *view, all []block, tooLong *cause, row func(*material, *view) (*made, int, *cause),
 ) (best *made, refusal *cause) {
@@ -155,8 +156,8 @@ func (w *worker) cutFewest(
 	return best, nil
 }
 
-// again renders a conversation anew with the view's renderer; every trained turn left must stand as it does where it
-// was given just that.
+// again renders a conversation anew with the view's renderer; every remaining trained turn must read as it did in its
+// own context.
 func (w *worker) again(m *material, v *view) (*view, *cause) {
 	if r := w.prepare(m); r != nil {
 		return nil, r
@@ -171,7 +172,7 @@ func (w *worker) again(m *material, v *view) (*view, *cause) {
 	return next, nil
 }
 
-// cutTrained lists the trained messages of m that short no longer has.
+// cutTrained lists the trained messages of m that are missing from short.
 func cutTrained(m, short *material) (out []int) {
 	for i, on := range m.trained {
 		if on && !slices.Contains(short.index, m.place(i)) {

@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// preferences is the channel dpo: two continuations of one prompt.
+// preferences is the dpo channel: two continuations of one prompt.
 type preferences struct{}
 
 func (preferences) Kind() builders.Kind   { return builders.KindPreference }
@@ -65,7 +65,7 @@ func (preferences) Rows(w *worker, it *Item) outcome {
 	return out
 }
 
-// noReference flags a pair for which the file of reference log-probs has none.
+// noReference flags a pair that is missing from the file of reference log-probs.
 const noReference = "no_reference"
 
 // continuation is one side of a preference.
@@ -75,7 +75,7 @@ type continuation struct {
 	nodes   []ttc.Node
 }
 
-// check refuses what can't be compared.
+// check refuses pairs that can't be compared.
 func (c *continuation) check() *cause {
 	trained := c.trained()
 	if !slices.Contains(trained, true) {
@@ -91,7 +91,7 @@ func (c *continuation) check() *cause {
 
 func (c *continuation) trained() []bool { return trainable(c.nodes, builders.TrainAll, nil) }
 
-// bothPolicies says whether the model to be trained sampled both sides.
+// bothPolicies reports whether the model to be trained sampled both sides.
 func (w *worker) bothPolicies(it *Item, sides [2]continuation) string {
 	var both [2]string
 	for k := range sides {
@@ -110,7 +110,7 @@ func (w *worker) bothPolicies(it *Item, sides [2]continuation) string {
 	return "unknown"
 }
 
-// pair makes both sides of a preference, over the tokens of one prompt, and says how many those are.
+// pair makes both sides of a preference over the tokens of one prompt, and returns how many prompt tokens there are.
 func (w *worker) pair(it *Item, prompt []ttc.Node, sides [2]continuation) (pair [2]*made, length int, refusal *cause) {
 	p := w.pairs.prompt(it, prompt)
 	for _, r := range w.renderers() {
@@ -122,14 +122,14 @@ func (w *worker) pair(it *Item, prompt []ttc.Node, sides [2]continuation) (pair 
 			refusal = failed
 		}
 		if !another(failed) {
-			break // thinking has nothing to do with it
+			break // thinking is not the cause
 		}
 	}
 	return pair, 0, refusal
 }
 
-// sides makes both sides with one renderer. Where the prompt's last token merges with what follows it in the whole
-// text, each side's turn is encoded apart from the prompt.
+// sides makes both sides with one renderer. If the prompt's last token merges with what follows it in the whole text,
+// each side's turn is encoded separately from the prompt.
 func (w *worker) sides(
 	p *promptOf, r *turns.Renderer, sides [2]continuation,
 ) (pair [2]*made, length int, refusal *cause) {
@@ -148,10 +148,10 @@ func (w *worker) sides(
 	return pair, length, refusal
 }
 
-// common checks that both sides begin with the prompt's tokens, and differ after them. It returns how many those are.
+// common checks that both sides begin with the prompt's tokens and differ after them. It returns how many those are.
 func (w *worker) common(p *promptOf, r *turns.Renderer, pair [2]*made) (length int, refusal *cause) {
 	cut := ""
-	if r.Cuts() { // one side may have more of the generation prompt than the other
+	if r.Cuts() { // one side may share more of the generation prompt than the other
 		cut = commonStart(pair[0].prompt, pair[1].prompt)
 	}
 	ids, refusal := w.promptIDs(p, r, cut)
@@ -183,7 +183,7 @@ func commonPrefix(a, b []int32) []int32 {
 	return a[:n]
 }
 
-// fitPair makes a pair fit: the same blocks of the prompt go on both sides. length is the number of the prompt's
+// fitPair makes a pair fit by cutting the same blocks of the prompt on both sides. length is the number of prompt
 // tokens, before and after.
 func (w *worker) fitPair(
 	p *promptOf, r *turns.Renderer, sides [2]continuation, pair [2]*made, length int,
@@ -224,7 +224,7 @@ func (w *worker) fitPair(
 	return best, length, nil
 }
 
-// continued makes one side: prompt and continuation, its sampled turns trained.
+// continued makes one side: prompt and continuation, with its sampled turns trained.
 func (w *worker) continued(p *promptOf, r *turns.Renderer, c *continuation, apart bool) (*made, *cause) {
 	key := sideKey{r, c.key(), apart}
 	if s, ok := p.sides[key]; ok && s.made != nil {
@@ -295,12 +295,12 @@ func (w *worker) continuedAnew(p *promptOf, r *turns.Renderer, c *continuation, 
 	return one, nil
 }
 
-// withoutStop refuses to compare turns, or to teach one, whose end is not known.
+// withoutStop refuses to compare or teach turns that have no known end.
 func withoutStop(message int) *cause {
 	return refuse(NoStopToken, "nothing that the template writes ends the turn of message %d", message)
 }
 
-// promptIDs are the tokens of the prompt, its generation prompt included, or of what a row has of it.
+// promptIDs returns the tokens of the prompt including its generation prompt, or of what remains of it in a row.
 func (w *worker) promptIDs(p *promptOf, r *turns.Renderer, cut string) ([]int32, *cause) {
 	if ids, ok := p.ids[r]; ok && cut == "" {
 		return ids, nil
@@ -335,16 +335,16 @@ func (w *worker) promptIDs(p *promptOf, r *turns.Renderer, cut string) ([]int32,
 	return b.ids, nil
 }
 
-// pairCache keeps the last prompt: the pairs of a turn share it, and each of its texts stands in several pairs.
+// pairCache keeps the last prompt: the pairs of a turn share it, and each of its texts occurs in several pairs.
 type pairCache struct{ last *promptOf }
 
-// promptOf is a prompt and what was made of it.
+// promptOf is a prompt and what was made from it.
 type promptOf struct {
 	nodes []ttc.Node
 	tools []chat.Tool
 	text  string
-	index []int // places of the nodes in the record's messages, where some were cut out
-	whole int   // messages of the prompt as it was
+	index []int // indices of the nodes in the record's messages, if some were cut out
+	whole int   // number of messages in the uncut prompt
 	ids   map[*turns.Renderer][]int32
 	sides map[sideKey]cachedSide
 }
@@ -360,10 +360,10 @@ type cachedSide struct {
 	refusal *cause
 }
 
-// maxCachedSides bounds the sides kept of one prompt.
+// maxCachedSides bounds the sides cached per prompt.
 const maxCachedSides = 64
 
-// prompt returns what is known of an item's prompt.
+// prompt returns what is known about an item's prompt.
 func (c *pairCache) prompt(it *Item, nodes []ttc.Node) *promptOf {
 	p := it.Record.Prompt
 	same := c.last != nil && sameSlice(c.last.tools, it.Record.Origin.Tools) && len(c.last.sides) < maxCachedSides
@@ -382,5 +382,5 @@ func sameSlice[T any](a, b []T) bool {
 	return len(a) == len(b) && unsafe.SliceData(a) == unsafe.SliceData(b)
 }
 
-// key is the text a side is known by; empty where it is not a text.
+// key is the text that identifies a side; empty if it is not text.
 func (c *continuation) key() string { return c.passage.Text }

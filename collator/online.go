@@ -11,9 +11,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Online makes the batches of records in memory, for a training loop that hands over a step's: at most one a channel,
-// with all rows of the records in the order of their examples (Origin.Row). Apart from that order the rows are those of
-// Collate. A channel whose batch would have more than BatchTokens is an error, not several batches.
+// Online makes the batches of records in memory, for a training loop that passes in one step's records: at most one
+// batch per channel, with all rows of the records in the order of their examples (Origin.Row). Apart from that order
+// the rows are those of Collate. A channel whose batch would exceed BatchTokens is an error, not several batches.
 func (c *Collator) Online(
 	ctx context.Context, groups iter.Seq2[[]Item, error], dropped func(ledger.Drop),
 ) (*batch.Assembled, *Result, error) {
@@ -91,8 +91,8 @@ func channelOf(kind builders.Kind) string {
 	return kind.String()
 }
 
-// Model says of what model the rows are: the fingerprint of its chat template, what stands behind a row's end, and the
-// number that ids are below.
+// Model identifies the model that rows are made for: the fingerprint of its chat template, the pad id, and the number
+// that all ids are below.
 func (c *Collator) Model() (template string, pad, vocab int64) {
 	return c.render.Fingerprint(), c.pad, c.vocab
 }

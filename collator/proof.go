@@ -11,15 +11,15 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// What is known of a template was learned from small conversations. Before a turn is trained it is proved on the
-// conversation at hand, from the tokens: its ids are cut out of the row's, decoded, and compared with what the template
-// shows of the turn, rendered as the last one behind what the model was given. A turn for which that fails is not
+// What is known about a template was learned from small conversations. Before a turn is trained, that knowledge is
+// verified on the conversation at hand, from the tokens: the turn's ids are cut out of the row, decoded, and compared
+// with how the template renders it as the last turn after what the model was given. A turn that fails this is not
 // trained.
 
-// edge is how many tokens before a turn are decoded with it: more than a generation prompt has.
+// edge is how many tokens before a turn are decoded along with it: more than a generation prompt has.
 const edge = 24
 
-// proveTurns proves the trained turns that have no ids of the source's.
+// proveTurns verifies the trained turns whose ids do not come from the source.
 func (b *sideBuilder) proveTurns() *cause {
 	for i := range b.v.turns {
 		t := &b.v.turns[i]
@@ -43,8 +43,8 @@ func (b *sideBuilder) unproven(t *turns.Turn, why string) *cause {
 	return refuse(DialectUnproven, "the turn of message %d: %s", b.m.place(t.Message), why)
 }
 
-// cutOut compares the tokens of a turn, and those just before it, with the text that they were made of. It says what
-// differs.
+// cutOut compares a turn's tokens, and those just before it, with the text they were made from. It returns the
+// difference.
 func (b *sideBuilder) cutOut(t *turns.Turn) string {
 	text, spans := b.v.res.Text, b.v.res.Spans
 	i := sort.Search(len(spans), func(i int) bool { return spans[i].End > t.Start })
@@ -56,21 +56,21 @@ func (b *sideBuilder) cutOut(t *turns.Turn) string {
 		}
 	}
 	if !b.w.restores {
-		return "" // what such a tokenizer decodes is another text, always
+		return "" // such a tokenizer never decodes to the original text
 	}
 	from := sort.Search(len(b.offsets), func(i int) bool { return b.offsets[i].Start >= t.Start })
 	to := from + sort.Search(len(b.offsets)-from, func(i int) bool { return b.offsets[from+i].Start >= t.End })
 	if from == to {
-		return "" // there is nothing to train, which is refused elsewhere
+		return "" // nothing to train, which is refused elsewhere
 	}
-	start := b.offsets[from].Start // behind filler that shares a token with the prompt's end
+	start := b.offsets[from].Start // after filler that shares a token with the end of the prompt
 	if !b.standsFor(from, to, text[start:t.End]) {
 		return "its tokens stand for another text"
 	}
 	k := max(0, from-edge)
 	for k < from && (b.offsets[k].Start == b.offsets[k].End || k > 0 && b.offsets[k-1].End > b.offsets[k].Start ||
 		!utf8.RuneStart(text[b.offsets[k].Start])) {
-		k++ // an id of the source's, or within a character
+		k++ // an id from the source, or inside a character
 	}
 	given := func(o chat.Span) bool { return o.Start == o.End }
 	if k == from || slices.ContainsFunc(b.offsets[k:from], given) {

@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Reference holds log-probs of preferences under a reference model, made by someone who has one. They are good for
-// exactly the tokens they were computed for, so each is looked up by a hash of the row's tokens and labels.
+// Reference holds log-probs of preferences under a reference model, supplied by the user. They are valid only for the
+// tokens they were computed for, so each is looked up by a hash of the row's tokens and labels.
 type Reference struct {
 	Fingerprint string // of model, tokenizer, template and length limit
 	LogProbs    func(rowHash string) (chosen, rejected float64, ok bool)
@@ -27,7 +27,7 @@ const maxReferenceLine = 4096
 
 // ReadReference reads log-probs of a reference model: JSON lines {"row", "chosen", "rejected"}, where row is the
 // RowHash of a pair's row and the others are sums of natural log-probs over its labels
-// (examples/composite-trainer/reference_logps.py writes them). About 100 bytes a line are kept in memory. Errors name
+// (examples/composite-trainer/reference_logps.py writes them). It keeps about 100 bytes per line in memory. Errors name
 // the line.
 func ReadReference(r io.Reader, fingerprint string) (*Reference, error) {
 	pairs := map[[sha256.Size]byte]batch.Ref{}
@@ -85,7 +85,7 @@ func referenceLine(line []byte) (row [sha256.Size]byte, ref batch.Ref, err error
 	return row, batch.Ref{Chosen: *in.Chosen, Rejected: *in.Rejected}, nil
 }
 
-// of looks a row up.
+// of looks up a row.
 func (f *Reference) of(r *batch.Row) *batch.Ref {
 	chosen, rejected, ok := f.LogProbs(RowHash(r))
 	if !ok || math.IsNaN(chosen+rejected) || math.IsInf(chosen+rejected, 0) {
@@ -94,8 +94,8 @@ func (f *Reference) of(r *batch.Row) *batch.Ref {
 	return &batch.Ref{Chosen: chosen, Rejected: rejected}
 }
 
-// RowHash names the tokens and labels of a row: SHA-256 in hex over, for each side, the ids as little-endian int32, -1,
-// and start and end of each trained run, -1.
+// RowHash identifies the tokens and labels of a row: SHA-256 in hex over, for each side, the ids as little-endian
+// int32, -1, then start and end of each trained run, -1.
 func RowHash(r *batch.Row) string {
 	var all batch.Side
 	for i := range r.Sides {

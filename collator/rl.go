@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// rollouts is the channel rl: what the model to be trained sampled itself, by its own ids, with a reward.
+// rollouts is the rl channel: what the model to be trained sampled itself, with its own ids and a reward.
 type rollouts struct{}
 
 func (rollouts) Kind() builders.Kind   { return builders.KindRollout }
@@ -22,13 +22,13 @@ func (rollouts) Rows(w *worker, it *Item) outcome {
 	}
 	rows, lost, whole := w.rollout(m, cutTail)
 	weight := float32(1)
-	if w.cfg.Weight != ByToken { // trainers that reduce a sequence do that row by row
+	if w.cfg.Weight != ByToken { // trainers that reduce per sequence do so row by row
 		weight = 1 / float32(max(1, len(rows)))
 	}
 	out := w.outcome(it, m, rows, lost, whole, weight)
 	reward := it.Record.Record.(*builders.Rollout).Reward
 	for i := range out.Rows {
-		s := &batch.Scored{Null: reward == nil} // the group and advantage follow when all rollouts are known
+		s := &batch.Scored{Null: reward == nil} // group and advantage are set once all rollouts are known
 		if reward != nil {
 			s.Reward = *reward
 		}

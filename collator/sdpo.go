@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// distillations is the channel sdpo: a student row, the rollout as it was, and teacher rows, the same tokens with hints
+// distillations is the sdpo channel: a student row, the rollout as it was, and teacher rows, the same tokens with hints
 // spliced in. See splice.go.
 type distillations struct{}
 
@@ -70,8 +70,8 @@ func (distillations) Rows(w *worker, it *Item) outcome {
 	return sp.account(out, rows)
 }
 
-// weigh sets the weights of pairs. Rows share a site's targets only where hints add up: there a site without pairs of
-// its own has no weight.
+// weigh sets the weights of pairs. Rows share a site's targets only where hints accumulate: a site without pairs of its
+// own there has no weight.
 func (sp *splicer) weigh(w *worker, rows []made) {
 	if w.cfg.Weight == ByToken {
 		return
@@ -96,7 +96,7 @@ func (sp *splicer) weigh(w *worker, rows []made) {
 	}
 }
 
-// account settles what became of every site.
+// account records what became of every site.
 func (sp *splicer) account(out outcome, rows []made) outcome {
 	out.Sites = len(sp.sites)
 	in, taught, lost := map[int]bool{}, map[int]bool{}, map[int]bool{}
@@ -132,7 +132,7 @@ func (sp *splicer) account(out outcome, rows []made) outcome {
 	return out
 }
 
-// counted says whether a site's target is one of the record's turns: not where it has none.
+// counted reports whether a site's target is one of the record's turns; it isn't if the site has no target.
 func (sp *splicer) counted(i int) bool {
 	r := sp.refused[i]
 	return r == nil || r.Reason != ledger.NoNextTurn && r.Reason != ledger.TurnNotSampled
@@ -149,7 +149,7 @@ func together(rows []batch.Row) {
 	}
 }
 
-// apart gives each site a row of its own, which ends with its target, as the composer layout has it.
+// apart gives each site its own row, which ends with its target, as the composer layout requires.
 func (w *worker) apart(out *outcome) *cause {
 	whole := out.Rows
 	out.Rows = nil
@@ -186,11 +186,12 @@ func (w *worker) apart(out *outcome) *cause {
 	return nil
 }
 
-// beginnings are the texts of beginnings of a row: where ASCII can be decoded piece by piece, only what is new is.
+// beginnings caches the texts of prefixes of a row: if ASCII can be decoded piece by piece, only the new part is
+// decoded.
 type beginnings struct {
 	w    *worker
 	ids  []int32
-	upTo int // tokens that done is the text of
+	upTo int // number of tokens that done is the text of
 	done string
 }
 
@@ -208,13 +209,13 @@ func (b *beginnings) text(end int) (string, error) {
 	return b.w.cfg.Tokenizer.Decode(b.ids[:end], false)
 }
 
-// ownerOf is the message whose token this is.
+// ownerOf returns the message that a token belongs to.
 func ownerOf(all batch.Owners, at int) int {
 	i := slices.IndexFunc(all, func(o batch.Owner) bool { return o.End > at })
 	return all[i].Message
 }
 
-// targetTurn is the message whose distribution a site's teacher gives.
+// targetTurn returns the message whose distribution a site's teacher provides.
 func targetTurn(nodes []ttc.Node, s *builders.Site) (int, *cause) {
 	at := s.Call
 	if s.Target == builders.NextTurn {
@@ -231,24 +232,24 @@ func targetTurn(nodes []ttc.Node, s *builders.Site) (int, *cause) {
 	return at, nil
 }
 
-// splicer makes the teachers of one record's rows.
+// splicer makes the teachers for the rows of one record.
 type splicer struct {
 	sites   []builders.Site
 	target  []int
-	refused []*cause // why a site is in no row; the last reason
+	refused []*cause // why a site is in no row; the last reason found
 	made    map[*side]*spliced
 }
 
-// spliced is what a student row has beside it.
+// spliced is what a student row is accompanied by.
 type spliced struct {
 	teachers []batch.Side
 	proofs   []batch.Proof
 	sites    []batch.RowSite
-	size     int // tokens of the longest teacher, hints that are left out included
+	size     int // tokens of the longest teacher, including hints that are left out
 }
 
-// fit is the fitter of distillations: the head goes, in whole rounds before that of the first target, then in whole
-// steps.
+// fit is the fitter for distillations: it cuts from the front, first whole rounds before that of the first target, then
+// whole steps.
 func (sp *splicer) fit(w *worker, m *material, v *view) (*made, *cause) {
 	one, size, r := sp.row(w, m, v)
 	if r != nil || size <= w.cfg.MaxLength {
@@ -260,7 +261,7 @@ func (sp *splicer) fit(w *worker, m *material, v *view) (*made, *cause) {
 	})
 }
 
-// heads lists what may be cut out before the first target, in order: whole rounds before its own, then the steps of its
+// heads lists what may be cut before the first target, in order: whole rounds before its own, then the steps of its
 // own.
 func heads(m *material) (out []block) {
 	first := slices.Index(m.trained, true)
@@ -279,8 +280,8 @@ func heads(m *material) (out []block) {
 	return append(rounds[:len(rounds)-1], inner(m.nodes, own)...)
 }
 
-// row makes the student of a view and its teachers. size is the longest of them. Targets none of whose sites can be
-// spliced are left out.
+// row makes the student from a view, and its teachers. size is the length of the longest. Targets for which no site can
+// be spliced are left out.
 func (sp *splicer) row(w *worker, m *material, v *view) (one *made, size int, refusal *cause) {
 	student, r := w.side(m, v)
 	if r != nil {
@@ -313,9 +314,9 @@ func (sp *splicer) row(w *worker, m *material, v *view) (one *made, size int, re
 		splices = append(splices, *s)
 	}
 	if len(splices) == 0 {
-		return nil, 0, refusal // there is one: every trained turn is some site's target
+		return nil, 0, refusal // there is a reason: every trained turn is the target of some site
 	}
-	if !slices.Equal(kept, m.trained) { // the student again, without what has no teacher
+	if !slices.Equal(kept, m.trained) { // make the student again, without the turns that have no teacher
 		fewer := *m
 		fewer.trained = kept
 		return sp.row(w, &fewer, v)
@@ -328,7 +329,7 @@ func (sp *splicer) row(w *worker, m *material, v *view) (one *made, size int, re
 	return &made{side: student}, size, nil
 }
 
-// endAtTarget cuts what a template puts behind the last target: nothing there is trained.
+// endAtTarget cuts off what a template puts after the last target: nothing there is trained.
 func (w *worker) endAtTarget(s *side, v *view) *cause {
 	end := s.Trained[len(s.Trained)-1].End
 	if end == len(s.IDs) {
@@ -365,7 +366,7 @@ func ownersUpTo(all batch.Owners, end int) (out batch.Owners) {
 	return out
 }
 
-// teach makes the teachers: one per site, or with Cumulative one for all, in which each target sees the hints before
+// teach makes the teachers: one per site or, with Cumulative, a single one in which each target sees the hints before
 // it.
 func (w *worker) teach(student *side, splices []splice, sites []builders.Site, out *spliced) *cause {
 	row := batch.Row{Sides: []batch.Side{student.Side}}
@@ -387,7 +388,7 @@ func (w *worker) teach(student *side, splices []splice, sites []builders.Site, o
 			from = s.at
 			end = max(end, s.runs[len(s.runs)-1].End)
 			site := rowSite(&sites[s.site], &s, k)
-			if s.target == target { // of two hints for one turn, the second adds no pairs
+			if s.target == target { // the second of two hints for one turn adds no pairs
 				site.Pairs = []chat.Span{}
 			}
 			target = s.target
@@ -448,7 +449,7 @@ func (w *worker) proveTeacher(p *batch.Proof, s *batch.Side, student *side, grou
 	return w.proveDecoded(p, s)
 }
 
-// proveDecoded is for tokens that were checked and are put together anew: their text is what they decode to.
+// proveDecoded is for tokens that have been checked and are recombined: their text is what they decode to.
 func (w *worker) proveDecoded(p *batch.Proof, s *batch.Side) *cause {
 	text, target, err := decodeSide(w.cfg.Tokenizer, s)
 	if err != nil {
@@ -470,14 +471,14 @@ func (w *worker) prove(p *batch.Proof, s *batch.Side, text, target string) {
 	}
 }
 
-// teacherText is the text of a teacher's tokens and the hash of what it trains, put together from the student's text
-// and the hints'; false where either is not known. Decoding every teacher would cost more than all else.
+// teacherText returns the text of a teacher's tokens and the hash of what it trains, assembled from the texts of the
+// student and the hints; false if either is unknown. Decoding every teacher would cost more than everything else.
 func teacherText(s *batch.Side, student *side, group []splice) (text, target string, ok bool) {
 	var b strings.Builder
 	from, by, tokens := 0, 0, 0
 	h := sha256.New()
 	run := 0
-	// piece adds the student's tokens up to a place, and what of them is trained.
+	// piece adds the student's tokens up to a position, and whichever of them are trained.
 	piece := func(to int) bool {
 		end, ok := student.cut(to)
 		if !ok {
@@ -508,7 +509,7 @@ func teacherText(s *batch.Side, student *side, group []splice) (text, target str
 	return b.String(), hex.EncodeToString(h.Sum(nil)), true
 }
 
-// teacherOwners are the student's with hints between; what other sites train is not in this teacher's loss.
+// teacherOwners are the student's with hints in between; what other sites train is not in this teacher's loss.
 func teacherOwners(out, student batch.Owners, group []splice, end int) batch.Owners {
 	by, next := 0, 0
 	at := 0
@@ -543,7 +544,7 @@ func teacherOwners(out, student batch.Owners, group []splice, end int) batch.Own
 	return out
 }
 
-// hintMessage is a hint as a message of its own.
+// hintMessage returns a hint as a message of its own.
 func hintMessage(role, text string) chat.Message {
 	return chat.Message{Role: role, Form: chat.Text, Text: text}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// demonstrations is the channel sft: conversations to be imitated.
+// demonstrations is the sft channel: conversations to be imitated.
 type demonstrations struct{}
 
 func (demonstrations) Kind() builders.Kind   { return builders.KindDemonstration }
@@ -23,12 +23,12 @@ func (demonstrations) Rows(w *worker, it *Item) outcome {
 	rows, lost, whole := w.rollout(m, cutMiddle)
 	out := w.outcome(it, m, rows, lost, whole, w.rowWeight(rows, d.Weight))
 	for i := range out.Rows {
-		out.Rows[i].Sides[0].LogProbs = nil // imitation asks for none
+		out.Rows[i].Sides[0].LogProbs = nil // imitation needs no log-probs
 	}
 	return out
 }
 
-// rowWeight is the weight of each token in the rows of one record.
+// rowWeight returns the weight of each token in the rows of one record.
 func (w *worker) rowWeight(rows []made, weight float64) float32 {
 	if w.cfg.Weight == ByToken {
 		return float32(weight)
@@ -40,11 +40,11 @@ func (w *worker) rowWeight(rows []made, weight float64) float32 {
 	return float32(weight / float64(max(1, tokens)))
 }
 
-// outcome makes the rows of one conversation, each token of which has the weight.
+// outcome makes the rows of one conversation, with the given weight for each token.
 func (w *worker) outcome(it *Item, m *material, rows []made, lost []cause, whole *cause, weight float32) outcome {
 	out := outcome{Refused: whole, Turns: count(m.trained), TurnDrops: lost}
 	if whole != nil {
-		// Every turn has the reason of its own, or the record's.
+		// Every turn has its own reason, or the record's.
 		for len(out.TurnDrops) < out.Turns {
 			out.TurnDrops = append(out.TurnDrops, *whole)
 		}

@@ -22,24 +22,24 @@ import (
 	"github.com/nat-go/nat-go/ttc/redact"
 )
 
-// worker is one goroutine's memory. Its methods make sides of rows; a channel is handed one.
+// worker is one goroutine's memory. Its methods make the sides of rows; each call of a channel gets its own.
 type worker struct {
 	*Collator
 	enc     tokenizer.Encoding
-	offsets []chat.Span // of the side that is being made
+	offsets []chat.Span // of the side being made
 	spans   []chat.Span
 	runs    []chat.Span
 	fields  []template.Span
 	pairs   pairCache
 }
 
-// view is a conversation rendered, its turns found.
+// view is a rendered conversation with its turns located.
 type view struct {
 	r     *turns.Renderer
 	res   template.Result
 	turns []turns.Turn
 	lost  []*turns.NotFound
-	// sampled are messages whose turns are known to stand here as they were sampled.
+	// sampled marks messages whose turns are known to read here as they were sampled.
 	sampled map[int]bool
 }
 
@@ -50,7 +50,7 @@ func (v *view) standsAsSampled(message int) {
 	v.sampled[message] = true
 }
 
-// without says why a message has no turn in the view; nil where it has one.
+// without says why a message has no turn in the view; nil if it has one.
 func (v *view) without(message int) *cause {
 	for _, l := range v.lost {
 		if l.Message == message {
@@ -60,11 +60,11 @@ func (v *view) without(message int) *cause {
 	return nil
 }
 
-// look renders a conversation and finds its turns.
+// look renders a conversation and locates its turns.
 func (w *worker) look(r *turns.Renderer, c *turns.Conversation) (*view, *cause) {
 	res, err := r.Render(c)
 	if err != nil {
-		return nil, refuse(TemplateRefused, "%v", err) // never another text instead: DEFECTS.md, D18
+		return nil, refuse(TemplateRefused, "%v", err) // never fall back to another text: DEFECTS.md, D18
 	}
 	v := &view{r: r, res: res}
 	v.turns, v.lost = r.FindEach(c, &res)
@@ -76,7 +76,7 @@ func (w *worker) look(r *turns.Renderer, c *turns.Conversation) (*view, *cause) 
 }
 
 // renderers are the ways to render a conversation, in the order they are tried: as configured, with thinking switched
-// off, and without the end of a generation prompt that the template doesn't show of a turn.
+// off, and without the end of a generation prompt that the template doesn't show in a turn.
 func (w *worker) renderers() []*turns.Renderer {
 	out := []*turns.Renderer{w.render}
 	if s := w.render.Silent(); s != nil {
@@ -99,25 +99,25 @@ type side struct {
 	batch.Side
 	proof    batch.Proof
 	messages []int // trained
-	sampled  bool  // all trained ids are the source's
-	given    bool  // some of its ids are the source's
+	sampled  bool  // all trained ids come from the source
+	given    bool  // some of its ids come from the source
 	cutOff   bool  // a trained turn was cut off by the length limit
-	open     []int // trained messages whose turn ends in no stop token, as places in the record
-	short    bool  // ids of calls were mapped to shorter ones
+	open     []int // trained messages whose turn lacks a stop token, as indices in the record
+	short    bool  // call ids were replaced by shorter ones
 	left     leftOut
 	args     string
 
-	text    string      // what the tokens stand for, where each token's part of it is known; else empty
-	offsets []chat.Span // of text; the worker's memory, until it makes its next side
+	text    string      // the text the tokens stand for, if each token's part of it is known; else empty
+	offsets []chat.Span // of text; the worker's memory, valid until it makes its next side
 }
 
-// leftOut counts what a template doesn't show of a row's messages.
+// leftOut counts what a template leaves out of a row's messages.
 type leftOut struct {
-	reasoning int // trained turns without the reasoning that was recorded
+	reasoning int // trained turns without their recorded reasoning
 	calls     int // assistant messages without their calls
 }
 
-// leftOut counts what the view doesn't show of the messages.
+// leftOut counts what the view leaves out of the messages.
 func (v *view) leftOut(m *material) (out leftOut) {
 	thinksOrCalls := func(n ttc.Node) bool { return n.Message.Reasoning != "" || len(n.Message.ToolCalls) > 0 }
 	if !slices.ContainsFunc(m.nodes, thinksOrCalls) {
@@ -136,7 +136,7 @@ func (v *view) leftOut(m *material) (out leftOut) {
 	return out
 }
 
-// cut is where token i begins in the text; false where that is not known, or within a character.
+// cut returns where token i begins in the text; false if that is unknown or inside a character.
 func (s *side) cut(i int) (int, bool) {
 	if s.text == "" || i < 1 || i > len(s.IDs) {
 		return 0, false
@@ -149,13 +149,13 @@ func (s *side) cut(i int) (int, bool) {
 	return at, at == next && (at == len(s.text) || utf8.RuneStart(s.text[at]))
 }
 
-// sideBuilder puts a side together.
+// sideBuilder assembles a side.
 type sideBuilder struct {
 	w        *worker
 	m        *material
 	v        *view
 	ids      []int32
-	offsets  []chat.Span // of the render, in the worker's memory; zero-width for sampled ids
+	offsets  []chat.Span // into the render, in the worker's memory; zero-width for sampled ids
 	own      []chat.Span // the template's own text
 	trained  []span
 	sampled  []span
@@ -170,8 +170,8 @@ type span struct {
 	terminal bool // it runs to the end of a turn with a terminator
 }
 
-// side makes the tokens of a conversation as v shows it. Ids the source has for assistant's turns are taken as they
-// are; what lies between them is encoded on its own.
+// side makes the tokens of a conversation as v shows it. Ids that the source has for assistant turns are used as they
+// are; what lies between them is encoded separately.
 func (w *worker) side(m *material, v *view) (*side, *cause) {
 	if partly := v.partly(m); len(partly) > 0 {
 		return nil, partlyRendered(m.place(partly[0]))
@@ -183,7 +183,7 @@ func (w *worker) side(m *material, v *view) (*side, *cause) {
 	}
 	b := &sideBuilder{w: w, m: m, v: v, own: turns.Template(&v.res), offsets: w.offsets[:0]}
 	defer func() { w.offsets = b.offsets[:0] }()
-	at, skip := 0, 0 // skip: bytes at the start of the next piece that the last ids have already
+	at, skip := 0, 0 // skip: bytes at the start of the next piece already covered by the last ids
 	var ranges []chat.Span
 	var owners []*turns.Turn
 	for i := range v.turns {
@@ -233,7 +233,7 @@ func (w *worker) side(m *material, v *view) (*side, *cause) {
 	return b.finish()
 }
 
-// text encodes bytes from to to of the render, without the tokens of the first skip ones.
+// text encodes bytes from to to of the render, without the tokens of the first skip bytes.
 func (b *sideBuilder) text(from, to, skip int) *cause {
 	if from+skip >= to {
 		return nil
@@ -248,7 +248,7 @@ func (b *sideBuilder) text(from, to, skip int) *cause {
 	if err := w.cfg.Tokenizer.EncodeRow(&w.enc, b.v.res.Text[from:to], w.spans); err != nil {
 		return refuseTokens(err)
 	}
-	// At once: what a worker leaves behind is what collecting garbage costs the others.
+	// In one allocation: a worker's garbage slows down the others when it is collected.
 	b.ids = slices.Grow(b.ids, len(w.enc.IDs))
 	for k, id := range w.enc.IDs {
 		o := w.enc.Offsets[k]
@@ -325,8 +325,7 @@ func (b *sideBuilder) mask(ranges []chat.Span, owners []*turns.Turn) *cause {
 	return nil
 }
 
-// train takes in the tokens of a rendered range, but for those of placeholders: what was taken out is not to be
-// imitated.
+// train adds the tokens of a rendered range, except those of placeholders: what was redacted is not to be imitated.
 func (b *sideBuilder) train(run, of chat.Span, message int, terminal bool) {
 	from := run.Start
 	add := func(end int, terminal bool) {
@@ -386,7 +385,7 @@ func (b *sideBuilder) finish() (*side, *cause) {
 	return s, nil
 }
 
-// place is a node's place in the record.
+// place returns a node's index in the record.
 func (m *material) place(i int) int {
 	if m.index == nil {
 		return i
@@ -394,7 +393,7 @@ func (m *material) place(i int) int {
 	return m.index[i]
 }
 
-// logProbs takes the source's log-probs, where all trained tokens have one.
+// logProbs copies the source's log-probs if every trained token has one.
 func (s *side) logProbs(b *sideBuilder) {
 	if !s.sampled {
 		return
@@ -439,19 +438,19 @@ func (s *side) prove(b *sideBuilder) *cause {
 	return nil
 }
 
-// restored reports whether ids stand for text, where the tokenizer restores ASCII. Of a text that has more, the tokens
-// of other characters are decoded, with those that share one.
+// restored reports whether ids stand for text, given that the tokenizer restores ASCII. In other text only the tokens
+// of non-ASCII characters, and those sharing a character, are decoded.
 func (w *worker) restored(ids []int32, offsets []chat.Span, text string) bool {
 	if ascii(text) {
 		return true
 	}
 	var others []int32
 	var want []byte
-	at := 0 // the text before is accounted for
+	at := 0 // position up to which the text is accounted for
 	for i := 0; i < len(ids); {
 		start, end := offsets[i].Start, offsets[i].End
 		if start < at || !ascii(text[at:start]) {
-			return false // a token out of order, or characters without one
+			return false // a token out of order, or characters without a token
 		}
 		if ascii(text[start:end]) {
 			i++
@@ -479,7 +478,7 @@ func addTarget(h hash.Hash, text string) {
 	h.Write(targetEnd)
 }
 
-// hexSum is the sha256 of a text.
+// hexSum returns the SHA-256 of a text in hex.
 func hexSum(text string) string {
 	sum := sha256.Sum256(unsafe.Slice(unsafe.StringData(text), len(text))) // no copy: it is only read
 	return hex.EncodeToString(sum[:])
@@ -527,7 +526,7 @@ func ascii(s string) bool {
 	return true
 }
 
-// owners says for each run of tokens whose they are and whether, or why not, they are trained.
+// owners says, for each run of tokens, who owns it and whether, or why not, it is trained.
 func (b *sideBuilder) owners(trained []chat.Span) (out batch.Owners) {
 	turn, sp, run, given := 0, 0, 0, 0
 	found, spans := b.v.turns, slices.AppendSeq(b.w.fields[:0], turns.Fields(&b.v.res))

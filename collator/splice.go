@@ -14,50 +14,50 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// A teacher is a splice, never a second render (D5): teacher = student[:at] + hint + student[at:]. So every token of
-// the student is the teacher's, and alignment is exact by construction, not by length (D3, D6).
+// A teacher is a splice, never a second render (D5): teacher = student[:at] + hint + student[at:]. So all of the
+// student's tokens are in the teacher, and alignment is exact by construction, not by length (D3, D6).
 //
-// What the hint's tokens are the template decides: the conversation up to the target is rendered as the model was given
-// it, and once more with the hint in it - as a system message, as a user's, or at the end of the message before. If the
-// second text is the first with one piece put in, that piece is the hint. A template that raises, drops the message,
-// puts it elsewhere, or changes anything else (a user's message makes Qwen 3 forget earlier reasoning) fails that test,
-// and the next way is tried; where none is left, the site is refused. An added token (a special one, or one like
-// </tool_response>) has to stand at the right edge, on either side of it, so that no merge across the edge is lost.
+// The template determines the hint's tokens: the conversation up to the target is rendered as the model was given it,
+// and once more with the hint in it - as a system message, as a user message, or appended to the message before. If the
+// second text is the first with one piece inserted, that piece is the hint. A template that raises, drops or moves the
+// message, or changes anything else (a user message makes Qwen 3 forget earlier reasoning) fails this test, and the
+// next way is tried; if none is left, the site is refused. An added token (a special one, or one like </tool_response>)
+// must be at the right edge, on either side of it, so that no merge across the edge is lost.
 
-// A control run has every hint put in its place, checked, and then left out: what a trainer makes of such rows, in
-// which teacher and student read the same tokens at the same positions, is exactly 0 unless it reads the wrong ones.
+// A control run puts every hint in its place, checks it, and then leaves it out: teacher and student read the same
+// tokens at the same positions, so whatever a trainer makes of such rows is exactly 0 unless it reads the wrong ones.
 
-// splice is a hint at a place of a student row.
+// splice is a hint at a position in a student row.
 type splice struct {
 	site    int
 	target  int         // first token of the target turn
-	message int         // of the target, as a place in the record
-	at      int         // the hint stands before this token of the student
+	message int         // message of the target, as an index in the record
+	at      int         // the hint precedes this token of the student
 	ids     []int32     // of the hint
 	room    int         // tokens of a hint that a control run leaves out: its rows are those that would have had it
-	text    string      // what they stand for, where that was checked
-	neutral []int32     // of the neutral hint in its place; nil without, or where that has no place here
+	text    string      // the text they stand for, if that was checked
+	neutral []int32     // tokens of the neutral hint in its place; nil if there is none or it doesn't fit here
 	runs    []chat.Span // the target's tokens in the loss
 	mode    string
 }
 
-// The ways to word a hint into a conversation, in the order they are tried.
+// The ways to place a hint in a conversation, in the order they are tried.
 const (
 	modeSystem = "system"
 	modeUser   = "user"
-	modeAppend = "append" // to the message before: a tool's result or a user's
-	modeLine   = "line"   // the same, with the end of a line behind it: the last token doesn't merge with what follows
+	modeAppend = "append" // to the message before: a tool result or a user message
+	modeLine   = "line"   // the same followed by a line break: the last token doesn't merge with what follows
 	// To the message before, in front of its text: what follows the text merges with its last token.
 	modePrepend = "prepend"
-	// The same with a space between, which may be the first byte of a token that the row has there already.
+	// The same with a space in between, which may be the first byte of a token that the row already has there.
 	modeLead = "lead"
 	modeNone = batch.NoHint // left out
 )
 
-// leakTokens is how many of the target's tokens in a row a hint may not have.
+// leakTokens is how many consecutive tokens of the target a hint must not contain.
 const leakTokens = 12
 
-// splice finds where and how a site's hint goes into a student row. at is the target's place in m.
+// splice finds where and how a site's hint goes into a student row. at is the target's index in m.
 func (w *worker) splice(m *material, v *view, student *side, at int, site *builders.Site) (*splice, *cause) {
 	s := &splice{message: m.place(at), target: -1}
 	from := 0
@@ -104,14 +104,14 @@ func (w *worker) splice(m *material, v *view, student *side, at int, site *build
 	return nil, refuse(HintUnplaceable, "before message %d: %s", s.message, why)
 }
 
-// given is what the model was given before a turn, as it stands in a row.
+// given is what the model was given before a turn, as it appears in a row.
 type given struct {
 	template.Result
-	cut string // the end of the generation prompt, where the row leaves it out
-	add string // the header, where the row has one and the prompt none
+	cut string // the end of the generation prompt, if the row leaves it out
+	add string // the header, if the row has one and the prompt doesn't
 }
 
-// given renders what the model was given before a turn: the row has to begin with it.
+// given renders what the model was given before a turn: the row must begin with it.
 func (w *worker) given(m *material, v *view, at, start int) (*given, *cause) {
 	open := *m.conv.Head(at)
 	open.Open = true
@@ -132,15 +132,15 @@ func (w *worker) given(m *material, v *view, at, start int) (*given, *cause) {
 	return g, nil
 }
 
-// hinted is the same with a hint in it: one piece more, which stands at byte lo of the given text, or at any up to hi
-// ("a" in "aab"). It is wanted at byte at.
+// hinted is the same with a hint in it: one more piece, at byte lo of the given text or at any position up to hi ("a"
+// in "aab"). It is wanted at byte at.
 type hinted struct {
 	template.Result
 	lo, at, hi int
 	text       string // of the hint
 }
 
-// places goes through the places at which the piece may stand, the wanted one first, if the hint is whole there.
+// places iterates over the positions where the piece may be, starting with the wanted one if the hint is whole there.
 func (h *hinted) places(given *given) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for _, r := range [][2]int{{h.at, h.hi + 1}, {h.lo, h.at}} {
@@ -153,12 +153,12 @@ func (h *hinted) places(given *given) iter.Seq[int] {
 	}
 }
 
-// end is where the piece ends that stands at byte q of the given text.
+// end returns where the piece that starts at byte q of the given text ends.
 func (h *hinted) end(given *given, q int) int { return len(h.Text) - (len(given.Text) - q) }
 
 func (h *hinted) piece(given *given, q int) string { return h.Text[q:h.end(given, q)] }
 
-// spliceAs tries one way. A detail says why it doesn't do.
+// spliceAs tries one way. The detail says why it doesn't work.
 func (w *worker) spliceAs(
 	m *material, v *view, given *given, student *side, at int, mode string, site *builders.Site, s *splice,
 ) (detail string, refusal *cause) {
@@ -169,7 +169,7 @@ func (w *worker) spliceAs(
 	if w.leaksTokens(site.Hint, student, s) {
 		return "", refuse(ledger.HintContainsTarget, "the hint has %d or more of the turn's tokens in a row, or all of them", leakTokens)
 	}
-	// One of the places with a token of its own at its right edge is wanted.
+	// We want a position with a token boundary at the hint's right edge.
 	first := "the template drops or rewrites the hint"
 	for q := range hinted.places(given) {
 		detail, r := w.spliceAt(given, hinted, q, student, s)
@@ -184,7 +184,7 @@ func (w *worker) spliceAs(
 	return first, nil
 }
 
-// neutral is the neutral hint, put into the same place in the same way as a hint; nil where the template has no place
+// neutral returns the neutral hint, put in the same place in the same way as a hint; nil if the template has no place
 // for it.
 func (w *worker) neutral(m *material, v *view, given *given, student *side, at int, mode string, s *splice) []int32 {
 	if w.cfg.Neutral == "" {
@@ -203,7 +203,7 @@ func (w *worker) neutral(m *material, v *view, given *given, student *side, at i
 	return nil
 }
 
-// spliceAt tries a place. A detail says why it doesn't do.
+// spliceAt tries one position. The detail says why it doesn't work.
 func (w *worker) spliceAt(
 	given *given, hinted *hinted, q int, student *side, s *splice,
 ) (detail string, refusal *cause) {
@@ -246,7 +246,7 @@ func (w *worker) noPlace(before string, student *side, target int) string {
 	return "the row has other tokens before the turn than the text there alone"
 }
 
-// joins reports whether a piece and what the model was given behind it have the same tokens together as apart.
+// joins reports whether a piece and the text after it have the same tokens together as separately.
 func (w *worker) joins(hinted *hinted, q int, piece, tail []int32) bool {
 	if len(tail) == 0 {
 		return false // what follows is the turn
@@ -256,9 +256,9 @@ func (w *worker) joins(hinted *hinted, q int, piece, tail []int32) bool {
 		slices.Equal(both[len(piece):], tail)
 }
 
-// place is the token of a student row at which the tail, which is followed by the turn, begins; -1 if it can't be told.
-// Where the template puts something at the start of the turn that merges with the tail's end, the tail is found by its
-// first token, and the text before it has to be the render's.
+// place returns the token of a student row at which the tail, which is followed by the turn, begins; -1 if that can't
+// be told. If the template puts something at the start of the turn that merges with the end of the tail, the tail is
+// located by its first token, and the text before it must be the render's.
 func (w *worker) place(before string, tail []int32, student *side, target int) int {
 	if i := target - len(tail); i > 0 && slices.Equal(student.IDs[i:target], tail) {
 		return i
@@ -278,7 +278,7 @@ func (w *worker) place(before string, tail []int32, student *side, target int) i
 	return -1
 }
 
-// hinted renders the conversation before a turn with the hint in it. A detail says why that doesn't do.
+// hinted renders the conversation before a turn with the hint in it. The detail says why that doesn't work.
 func (w *worker) hinted(m *material, v *view, given *given, at int, mode, text string) (_ *hinted, detail string) {
 	open := *m.conv.Head(at)
 	open.Open = true
@@ -299,7 +299,7 @@ func (w *worker) hinted(m *material, v *view, given *given, at int, mode, text s
 			return nil, err.Error()
 		}
 		open.Messages = append(slices.Clone(open.Messages[:at-1]), template.WithOrigin(c.Messages[0], at-1))
-		wanted = -1 // of an empty text no byte is there: its place shows in the render with the hint
+		wanted = -1 // an empty text has no byte to point at: its position shows only in the render with the hint
 		for _, s := range given.Spans {
 			if s.Message != at-1 || s.Field != "content" {
 				continue
@@ -340,7 +340,7 @@ func (w *worker) hinted(m *material, v *view, given *given, at int, mode, text s
 	return h, ""
 }
 
-// beside is a message's text with a hint.
+// beside returns a message's text with a hint added.
 func beside(mode, text, hint string) string {
 	gap := "\n\n"
 	if text == "" {
@@ -372,7 +372,7 @@ func commonSuffix(a, b string) (n int) {
 	return n
 }
 
-// encodePart encodes bytes from to to of a render on their own.
+// encodePart encodes bytes from to to of a render separately.
 func (w *worker) encodePart(res *template.Result, from, to int) ([]int32, *cause) {
 	w.spans = w.spans[:0]
 	for _, r := range turns.Template(res) {
@@ -390,10 +390,10 @@ func (w *worker) encodePart(res *template.Result, from, to int) ([]int32, *cause
 	return slices.Clone(w.enc.IDs), nil
 }
 
-// checkTeacher checks that the teacher's tokens up to the target are the text that was rendered with the hint, where
-// the student's are the text rendered without. The hint's tokens stand for bytes from to to of the text.
+// checkTeacher checks that the teacher's tokens up to the target are the text rendered with the hint, given that the
+// student's are the text rendered without. The hint's tokens stand for bytes from to to of the text.
 func (w *worker) checkTeacher(hinted *template.Result, from, to int, student *side, s *splice) *cause {
-	if student.proof.Lossy || student.given { // ids of the source's need not be what the text would give
+	if student.proof.Lossy || student.given { // ids from the source need not be what the text would give
 		return nil
 	}
 	piece := hinted.Text[from:to]
@@ -412,17 +412,17 @@ func (w *worker) checkTeacher(hinted *template.Result, from, to int, student *si
 	switch {
 	case err != nil:
 		return refuse(NotTokenizable, "%v", err)
-	case !strings.HasPrefix(text, hinted.Text): // filler may stand between the prompt and the target
+	case !strings.HasPrefix(text, hinted.Text): // there may be filler between the prompt and the target
 		return refuse(InvariantBroken, "the teacher's tokens before message %d are not the text rendered with the hint", s.message)
 	}
 	return nil
 }
 
-// leaksTokens reports whether a hint has a run of the target's tokens, or all of a shorter target's.
+// leaksTokens reports whether a hint contains a long run of the target's tokens, or the whole of a shorter target.
 func (w *worker) leaksTokens(hint string, student *side, s *splice) bool {
 	w.enc.Reset()
 	if err := w.cfg.Tokenizer.EncodeRow(&w.enc, hint, nil); err != nil {
-		return false // it is refused for that elsewhere
+		return false // refused elsewhere
 	}
 	var target []int32
 	for _, r := range s.runs {

@@ -12,8 +12,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// DefaultTemplateTime is what strftime_now shows by default. The machine's clock is never read: rows would change with
-// it.
+// DefaultTemplateTime is what strftime_now returns by default. The machine's clock is never read, because rows would
+// change with it.
 const DefaultTemplateTime = "2026-01-02T03:04:05"
 
 // ParseTemplateTime reads a time like DefaultTemplateTime, or a date.
@@ -26,8 +26,8 @@ func ParseTemplateTime(s string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is not a time like %s", s, DefaultTemplateTime)
 }
 
-// TemplateText returns a chat template's source: of the file called name, else the tokenizer's template of that name,
-// or with an empty name the tokenizer's own.
+// TemplateText returns a chat template's source: from the file called name, or else the tokenizer's template of that
+// name; with an empty name, the tokenizer's default.
 func TemplateText(c *tokenizer.Config, name string) (string, error) {
 	if name != "" {
 		info, err := os.Stat(name)
@@ -52,7 +52,7 @@ func TemplateText(c *tokenizer.Config, name string) (string, error) {
 	return "", fmt.Errorf("%q is neither a file nor the name of a template of the tokenizer", name)
 }
 
-// readTemplate reads a template that may come from a pipe or a device, which have no size to look at first.
+// readTemplate reads a template that may come from a pipe or a device, whose size is unknown.
 func readTemplate(name string) (string, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -66,8 +66,8 @@ func readTemplate(name string) (string, error) {
 	return string(b), err
 }
 
-// TemplateVars are the variables a template is rendered with: the tokenizer's special tokens under their names, as
-// transformers has it, then extra ones.
+// TemplateVars returns the variables a template is rendered with: the tokenizer's special tokens under their names, as
+// in transformers, then extra ones.
 func TemplateVars(c *tokenizer.Config, extra *pyvalue.Dict) *pyvalue.Dict {
 	vars := &pyvalue.Dict{}
 	for _, s := range c.Special {

@@ -11,18 +11,19 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// made is a side and what of its conversation was cut out to make it fit.
+// made is a side, and what was cut out of its conversation to make it fit.
 type made struct {
 	*side
 	by     *turns.Renderer // what rendered it
-	view   *view           // what it was made of, of a trajectory
-	cut    []int           // trained messages that were cut out, as places in the record
+	view   *view           // for a trajectory, what it was made from
+	cut    []int           // trained messages that were cut out, as indices in the record
 	short  bool            // something was cut out
-	prompt string          // of a preference: what stands before its first trained turn
-	partly []int           // messages that are not trained because the template shows a part of them only
+	prompt string          // for a preference: what precedes its first trained turn
+	partly []int           // messages that are not trained because the template shows them only in part
 }
 
-// rollout makes the rows of one conversation: one, or one a trained turn. The refusals are of single turns, or of all.
+// rollout makes the rows of one conversation: a single one, or one per trained turn. The refusals are of single turns,
+// or of all.
 func (w *worker) rollout(m *material, fit fitter) (rows []made, turnsRefused []cause, whole *cause) {
 	if r := w.prepare(m); r != nil {
 		return nil, nil, r
@@ -42,7 +43,7 @@ func (w *worker) rollout(m *material, fit fitter) (rows []made, turnsRefused []c
 		case w.cfg.Rows == Trajectory, r != nil && r.Reason != TooLong && r.Reason != TemplateRefused && !another(r):
 			return nil, nil, r
 		}
-		// What stands before a message that the template refuses can be said in it.
+		// What precedes a message that the template refuses can still be rendered.
 		first = r
 	}
 	for i := range m.nodes {
@@ -65,7 +66,7 @@ func (w *worker) rollout(m *material, fit fitter) (rows []made, turnsRefused []c
 	return rows, turnsRefused, nil
 }
 
-// unlike says why a view does not have a message as it was sampled.
+// unlike says why a view does not show a message as it was sampled.
 func (v *view) unlike(m *material, i int) *cause {
 	if r := v.without(i); r != nil {
 		return r
@@ -77,7 +78,7 @@ func unlikeSampled(message int) *cause {
 	return refuse(GenerationPromptMismatch, "the render does not show message %d as it was sampled", message)
 }
 
-// lost are the turns of a row that were to be trained and are not.
+// lost returns the turns of a row that should be trained but are not.
 func (w *worker) lost(m *material, one *made) (out []cause) {
 	for _, i := range one.partly {
 		out = append(out, *partlyRendered(i))
@@ -88,9 +89,9 @@ func (w *worker) lost(m *material, one *made) (out []cause) {
 	return out
 }
 
-// trajectory makes one row of a conversation. Where no renderer shows all trained turns as they were sampled, unstable
-// lists those that are not under the first, and the row trains the others; it is a GenerationPromptMismatch if none is
-// left.
+// trajectory makes one row from a conversation. If no renderer shows all trained turns as they were sampled, unstable
+// lists those that the first one doesn't, and the row trains the others; if none is left, the error is a
+// GenerationPromptMismatch.
 func (w *worker) trajectory(m *material, fit fitter) (one *made, unstable []int, refusal *cause) {
 	var views []*view
 	var bad [][]int
@@ -104,7 +105,7 @@ func (w *worker) trajectory(m *material, fit fitter) (one *made, unstable []int,
 			if len(views) == 0 && !another(r1) {
 				break
 			}
-			continue // without thinking the template may refuse what it took
+			continue // without thinking the template may refuse what it accepted before
 		}
 		b := w.unstable(m, v)
 		views, bad = append(views, v), append(bad, b)
@@ -112,7 +113,8 @@ func (w *worker) trajectory(m *material, fit fitter) (one *made, unstable []int,
 			break
 		}
 		if w.cfg.Rows == Auto && slices.Contains(m.trained[:b[0]], true) && v.without(b[0]) == nil {
-			// Turns before it are right as they are: what changed is the past, and switching thinking off won't help.
+			// The turns before it are right as they are: what changed is history, and switching thinking off won't
+			// help.
 			break
 		}
 	}
@@ -154,7 +156,7 @@ func partlyRendered(message int) *cause {
 	return refuse(PartlyRendered, "the template leaves out a part of message %d: its tool calls, some of them, or the text beside them", message)
 }
 
-// partly lists the trained messages without ids of their own that a view shows only a part of.
+// partly lists the trained messages without ids of their own that a view shows only in part.
 func (v *view) partly(m *material) (out []int) {
 	for i := range v.turns {
 		t := &v.turns[i]
@@ -184,7 +186,7 @@ func (w *worker) unstable(m *material, v *view) (out []int) {
 		if last >= 0 {
 			if ok, err := v.r.Stable(m.conv, &v.res, &v.turns[last]); ok && err == nil {
 				v.standsAsSampled(v.turns[last].Message)
-				return nil // of the others it is likely, and proved before they are trained
+				return nil // the others are likely to be, and are verified before they are trained
 			}
 		}
 	}
@@ -224,7 +226,7 @@ func (w *worker) turn(m *material, i int, fit fitter) (*made, *cause) {
 	return one, refusal
 }
 
-// turnOf tries one renderer after the other.
+// turnOf tries one renderer after another.
 func (w *worker) turnOf(part *material, i int, fit fitter) (*made, *cause) {
 	var refusal *cause
 	for _, r := range w.renderers() {
@@ -250,8 +252,8 @@ func (w *worker) turnOf(part *material, i int, fit fitter) (*made, *cause) {
 	return nil, refusal
 }
 
-// asGiven puts the turn of the last message of m behind what the model was given before it, where the template, seeing
-// the turn, would have rewritten that (gpt-oss drops earlier reasoning once there is a final answer).
+// asGiven puts the turn of m's last message after what the model was given before it, if the template, seeing the turn,
+// would have rewritten that (gpt-oss drops earlier reasoning once there is a final answer).
 func (w *worker) asGiven(m *material, v *view, i int) (*view, *cause) {
 	t := v.turns[len(v.turns)-1]
 	if !t.Thinking {
@@ -280,7 +282,7 @@ func (w *worker) asGiven(m *material, v *view, i int) (*view, *cause) {
 	return given, nil
 }
 
-// trainable marks the messages a loss policy trains: never one the model did not produce.
+// trainable marks the messages that a loss policy trains: never one the model did not produce.
 func trainable(nodes []ttc.Node, train builders.Train, flags []bool) []bool {
 	out := make([]bool, len(nodes))
 	last := -1
@@ -314,7 +316,7 @@ func count(flags []bool) (n int) {
 	return n
 }
 
-// meta is what the rows of an item have in common.
+// meta returns what the rows of an item have in common.
 func (w *worker) meta(it *Item, nodes []ttc.Node, trained []bool) batch.Meta {
 	o := it.Record.Origin
 	return batch.Meta{
@@ -324,7 +326,7 @@ func (w *worker) meta(it *Item, nodes []ttc.Node, trained []bool) batch.Meta {
 	}
 }
 
-// describeSide fills in what a row's meta says of its side.
+// describeSide fills in what a row's meta says about its side.
 func (w *worker) describeSide(meta *batch.Meta, s *made, stated ttc.Fidelity) {
 	meta.IDs = "rendered"
 	if s.sampled {
@@ -338,7 +340,7 @@ func (w *worker) describeSide(meta *batch.Meta, s *made, stated ttc.Fidelity) {
 	meta.Flags = w.flags(s)
 }
 
-// sampling is how a row's ids were sampled; nil where they were not, or it is not known.
+// sampling says how a row's ids were sampled; nil if they weren't, or it is not known.
 func sampling(s *ttc.Sampling, sampled bool) *batch.Sampling {
 	if s == nil || !sampled || !(s.Temperature >= 0 && s.TopP >= 0) || math.IsInf(s.Temperature+s.TopP, 1) {
 		return nil

@@ -11,14 +11,14 @@ import (
 	"github.com/nat-go/nat-go/collator/tokenizer"
 )
 
-// Report is what Verify found.
+// Report is the result of Verify.
 type Report struct {
 	Batches, Rows int64
 	Problems      []Problem
 	More          int64 // problems beyond those listed
 }
 
-// Problem is something that does not hold.
+// Problem is something that is wrong.
 type Problem struct {
 	File string // relative to batches/
 	Row  int    // -1: the whole batch
@@ -35,11 +35,11 @@ func (p Problem) String() string {
 // maxProblems bounds the problems listed.
 const maxProblems = 100
 
-// Verify checks every batch of a run folder again, from its files and the tokenizer alone: the file is the one the
-// index speaks of; masks, positions, labels, pads and counts follow from the rows; the tokens are the text that was
-// rendered or the ids that the source had; what is trained is the text of the turns, and ends in a terminator unless it
-// was cut off; chosen and rejected share the prompt's tokens; and no batch is left out of the index. The error is one
-// of reading the index or the folder.
+// Verify checks every batch of a run folder again, from its files and the tokenizer alone: the file is the one in the
+// index; masks, positions, labels, pads and counts follow from the rows; the tokens are those of the rendered text, or
+// the ids from the source; what is trained is the text of the turns, and ends in a terminator unless it was cut off;
+// chosen and rejected share the prompt's tokens; and no batch is missing from the index. The error is one of reading
+// the index or the folder.
 func Verify(dir string, tok *tokenizer.Tokenizer) (*Report, error) {
 	v := verifier{
 		dir:    filepath.Join(dir, "batches"),
@@ -65,7 +65,7 @@ func Verify(dir string, tok *tokenizer.Tokenizer) (*Report, error) {
 	return v.report, v.unlisted()
 }
 
-// ends counts the trained runs of a channel that end in a stop token, of those that were not cut off.
+// ends counts, among the trained runs of a channel that were not cut off, those that end in a stop token.
 type ends struct{ runs, ended int64 }
 
 type verifier struct {
@@ -96,7 +96,7 @@ func (v *verifier) steps() error {
 	return err
 }
 
-// unlisted finds batches that the index does not have: an index that was cut short is sound, line by line.
+// unlisted finds batches that are missing from the index: a truncated index is sound line by line.
 func (v *verifier) unlisted() error {
 	return filepath.WalkDir(v.dir, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".safetensors" {
@@ -141,7 +141,7 @@ func (v *verifier) batch(l *batch.Line) {
 	}
 }
 
-// stops counts a row's turns that end.
+// stops counts a row's turns that end in a stop token.
 func (v *verifier) stops(l *batch.Line, r *batch.Row) {
 	if slices.Contains(r.Meta.Flags, "cut_off") {
 		return

@@ -3,12 +3,12 @@ package kernels
 import "unsafe"
 
 const (
-	block = 128  // entries: what a tile function's count is a multiple of
-	tile  = 4096 // entries of one call, about 2 us
+	block = 128  // entries: a tile function's count is a multiple of this
+	tile  = 4096 // entries per call, about 2 us
 )
 
-// tileArgs is the one argument of every tile function. kernels/_generate takes the offsets of its fields from this
-// declaration. Pointers are typed so that the collector sees them.
+// tileArgs is the single argument of every tile function. kernels/_generate reads the offsets of its fields from this
+// declaration. Pointers are typed so that the garbage collector sees them.
 type tileArgs struct {
 	s, t  unsafe.Pointer // student and teacher entries
 	g     unsafe.Pointer // raw gradient, float32
@@ -19,15 +19,15 @@ type tileArgs struct {
 	tab   unsafe.Pointer
 	pfs   unsafe.Pointer // what to prefetch meanwhile
 	pft   unsafe.Pointer
-	step  int // bytes between prefetches; 0 keeps them in place
+	step  int // bytes between prefetches; 0 prefetches the same line again
 
 	k        float32 // log2(e)/T
 	ref      float32 // first pass: 2^(kx - ref)
 	rs, rt   float32 // subtracted from the logits before scaling
 	nls, nlt float32 // -log2 sum 2^(k(x-r))
 	hk, hd   float32 // D = (t'-s')*hk + hd
-	clip     float32 // largest entry, log2 units
-	slope    float32 // the raw gradient is slope*l - 2^hi dpsi/dD, times 1/slope that of a in log2 units
+	clip     float32 // largest entry, in log2 units
+	slope    float32 // the raw gradient is slope*l - 2^hi dpsi/dD: 1/slope times that in log2 units
 	qk, gk   float32 // out = q*qk + g*gk
 
 	sum     float64 // results

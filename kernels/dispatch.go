@@ -27,26 +27,26 @@ type tileSet struct {
 	keptJSD, keptEven, keptGrad, keptEvenGrad [3]tileFunc
 	finishKept, streamKept                    tileFunc // finish and stream, q from kept
 
-	stream [3]tileFunc // finish past the caches, to a 64-byte boundary, or nil
+	stream [3]tileFunc // finish bypassing the caches, to a 64-byte boundary, or nil
 	// one pass over both sides, with refs -nls and -nlt: sum klLift 2^yt, sumG 2^ys, kl, klAbs; or nil
 	kl [3]tileFunc
 
 	tab     func(*table) unsafe.Pointer
-	tabH    float64 // units of D in tab, in log2 of odds; 0: the table's own
+	tabH    float64 // unit of D in tab, in log2 of odds; 0: the table's own
 	evenTab func(*table) unsafe.Pointer
-	evenH   float64 // units of |D| in the even table, in log2 of odds
+	evenH   float64 // unit of |D| in the even table, in log2 of odds
 
 	keptEvenTab func(*table) unsafe.Pointer
 	keptEvenH   float64
 }
 
-// call is where a goroutine inside the kernels can be preempted: its prologue checks the stack bound, which a loop
-// over assembly calls never does. Inlined it would let a collection wait for a whole batch.
+// call is where a goroutine inside the kernels can be preempted: its prologue checks the stack bound, which a loop over
+// assembly calls never does. If it were inlined, a garbage collection would have to wait for a whole batch.
 //
 //go:noinline
 func call(f tileFunc, a *tileArgs) { f(a) }
 
-// paths lists what this processor can run, best first; purego is always last.
+// paths lists the paths this processor can run, best first; purego is always last.
 var paths = sync.OnceValue(func() []*tileSet { return append(assemblyPaths(), pureTiles()) })
 
 // Paths names the paths this machine can run, best first.

@@ -10,7 +10,7 @@ import (
 
 func assemblyPaths() []*tileSet {
 	var out []*tileSet
-	// x/sys/cpu checks that the system saves the wide registers. GODEBUG=cpu.avx512f=off clears that flag alone.
+	// x/sys/cpu checks that the system saves the wide registers. GODEBUG=cpu.avx512f=off clears only that flag.
 	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL {
 		out = append(out, &tileSet{
 			name:     "avx512",

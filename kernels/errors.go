@@ -7,7 +7,7 @@ type Code string
 
 // The codes.
 const (
-	CodeShape          Code = "shape"           // rows, columns, strides and lengths that don't fit together
+	CodeShape          Code = "shape"           // rows, columns, strides and lengths that don't match
 	CodeTemperature    Code = "tau"             // Options.Temperature
 	CodeBeta           Code = "beta"            // Options.Beta, PreferenceOptions.Beta or PolicyOptions.KL
 	CodeClip           Code = "clip"            // a clip mode, its value or a clip range
@@ -16,8 +16,8 @@ const (
 	CodeAlias          Code = "alias"           // a gradient that overlaps an input
 	CodeIDs            Code = "ids"             // ids of a sparse teacher
 	CodeOffsets        Code = "offsets"         // where rows or sequences begin
-	CodeLogProb        Code = "logp"            // a log-probability that is not one
-	CodeMass           Code = "mass"            // log-probabilities of more than 1 in all
+	CodeLogProb        Code = "logp"            // a value that can't be a log-probability
+	CodeMass           Code = "mass"            // log-probabilities whose total mass exceeds 1
 	CodeK              Code = "k"               // the size of a top-k support
 	CodeTarget         Code = "target"          // a target outside the vocabulary
 	CodeLabelSmoothing Code = "label_smoothing" // PreferenceOptions.LabelSmoothing
@@ -26,7 +26,7 @@ const (
 	CodeNonFinite      Code = "nonfinite"       // a row without a softmax, with Options.Strict
 )
 
-// Error is a refused call. Nothing has been written when one is returned, save for CodeNonFinite.
+// Error is a rejected call. Nothing has been written when one is returned, except for CodeNonFinite.
 type Error struct {
 	Code    Code
 	Message string

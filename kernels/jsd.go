@@ -7,16 +7,16 @@ import (
 	"unsafe"
 )
 
-// JSD computes a generalised Jensen-Shannon divergence. It holds the fitted table and scratch, is safe for
+// JSD computes a generalised Jensen-Shannon divergence. It holds the fitted table and scratch memory, is safe for
 // concurrent use and is worth keeping: making one takes a millisecond.
 type JSD struct {
 	opt   Options
 	path  *tileSet
 	table *table
 	end   bool // beta is 0 or 1
-	exact bool // every row takes the float64 reference
+	exact bool // every row takes the float64 path
 	pool  runPool
-	// gradPath computes gradients: path, but for small beta on a path whose table is too coarse there.
+	// gradPath computes gradients: it equals path except for small beta on a path whose table is too coarse there.
 	gradPath *tileSet
 	gradPool runPool
 }
@@ -48,25 +48,26 @@ func NewJSD(o Options) (*JSD, error) {
 const nearEnd = 1e-4
 
 // steepEnd is how close to 0 or 1 beta may come before the bend of psi lies in a wide segment of the signed table,
-// whose slope is then off by 1e-5 of itself: gradients, which are made of slopes, are left to the portable tiles there.
+// where the slope has a relative error of 1e-5: gradients, which are made of slopes, are then left to the portable
+// tiles.
 const steepEnd = 0.02
 
-// Path names the path in use.
+// Path returns the name of the path in use.
 func (j *JSD) Path() string { return j.path.name }
 
 // Batch is the input of a dense divergence: rows of student and teacher logits of one element type and vocabulary.
 type Batch struct {
 	Student, Teacher Matrix
-	// Vocab, when above 0, is the number of leading columns that are vocabulary; the rest is padding and is not
-	// read; its gradient is 0. It is what makes sides of different width comparable.
+	// Vocab, if above 0, is the number of leading columns that are vocabulary; the rest is padding, is not read, and
+	// has gradient 0. It makes sides of different width comparable.
 	Vocab   int
 	Labels  []int32   // [rows] or nil; IgnoreIndex leaves a row out
 	Weights []float32 // [rows] or nil; finite and >= 0
-	// Upstream is d loss / d the reduced loss, where that is a part of another: it multiplies the gradient. nil: 1.
+	// Upstream is d loss / d the reduced loss, for a loss that is part of another: it multiplies the gradient. nil: 1.
 	Upstream *float64
 }
 
-// Output receives per-row results; nil slices are not wanted. Ignored rows get 0.
+// Output receives per-row results; leave slices nil that are not wanted. Ignored rows get 0.
 type Output struct {
 	RowLoss    []float64 // [rows] before weight and denominator
 	StudentLSE []float64 // [rows] log sum exp(x/T)
@@ -85,7 +86,7 @@ type Stats struct {
 	NonFinite int     // rows without a softmax: loss NaN
 	Infinite  int     // rows of loss +Inf: support mismatch at beta 0 or 1
 	Clipped   int     // entries or tokens at the limit
-	Exact     int     // rows that took the float64 path, about a hundred times slower
+	Exact     int     // rows computed on the float64 path, about a hundred times slower
 	// MassClamped counts sparse rows whose teacher log-probabilities summed to slightly more than 1.
 	MassClamped int
 }
@@ -181,8 +182,8 @@ func overlap(g []float32, m *Matrix) bool {
 	return a < b+uintptr(m.len()*m.DType.Size()) && b < a+uintptr(4*len(g))
 }
 
-// Run computes the loss and whatever out asks for. The gradient is computed when out.Grad is set. It allocates
-// nothing once warm, save for rows that need the float64 path.
+// Run computes the loss and whatever out asks for. It computes the gradient if out.Grad is set. Once warm it allocates
+// nothing, except for rows that need the float64 path.
 func (j *JSD) Run(b *Batch, out *Output) (Stats, error) {
 	v, err := b.vocab()
 	if err == nil {
@@ -252,7 +253,7 @@ type jsdJob struct {
 	scale float64
 }
 
-// row computes active row number i of the run; next is the one this worker does after it, or -1.
+// row computes active row number i of the run; next is the one this worker does afterwards, or -1.
 func (q *jsdJob) row(r *run, w *worker, i, next int) {
 	b, out := q.b, q.out
 	row := r.active[i]
@@ -286,7 +287,7 @@ type run struct {
 	workers []*worker
 	path    *tileSet
 	job     job
-	dense   jsdJob // job points here in a dense run: no allocation
+	dense   jsdJob // job points here in a dense run, to avoid an allocation
 	taken   atomic.Int64
 	wg      sync.WaitGroup
 }
@@ -304,8 +305,8 @@ func (r *run) start(rows int, labels []int32) {
 	r.results = r.results[:len(r.active)]
 }
 
-// do shares the rows among n workers in chunks, so that a slow core does not hold up the rest. A row's result
-// depends on nothing but the row.
+// do distributes the rows over n workers in chunks, so that a slow core does not hold up the rest. A row's result
+// depends only on the row.
 func (r *run) do(n int) {
 	n = max(1, min(n, len(r.active)))
 	for len(r.workers) < n {
@@ -325,8 +326,8 @@ func (r *run) do(n int) {
 	}
 }
 
-// take does chunks of rows until none is left. The next chunk is taken before this one is done, so that its first row
-// can be prefetched; chunks are small, so that the last ones don't keep one worker much longer than the others.
+// take processes chunks of rows until none is left. It takes the next chunk before this one is done, so that its first
+// row can be prefetched; chunks are small, so that no worker finishes much later than the others.
 func (r *run) take(w *worker) {
 	n := len(r.active)
 	chunk := max(1, min(16, n/(16*len(r.workers))))
@@ -347,7 +348,7 @@ func (r *run) take(w *worker) {
 	}
 }
 
-// collect writes row results, counts them and reduces the loss, in row order whatever the workers did.
+// collect writes row results, counts them and reduces the loss, in row order independently of the workers.
 func (r *run) collect(o *Options, weights []float32, out *Output, denom float64) (Stats, error) {
 	st := Stats{Active: len(r.active)}
 	var bad error
@@ -420,7 +421,8 @@ func explain(row, v int, student, teacher *Matrix) error {
 	return fail(CodeNonFinite, "row %d: the support has no mass", row)
 }
 
-// runPool keeps idle runs. It is a plain stack, not a sync.Pool: a collection must not throw scratch away.
+// runPool keeps idle runs. It is a plain stack rather than a sync.Pool, because a garbage collection must not discard
+// scratch memory.
 type runPool struct {
 	mu   sync.Mutex
 	idle []*run

@@ -13,7 +13,7 @@ type LogProb struct {
 	pool runPool
 }
 
-// LogProbOptions of a LogProb.
+// LogProbOptions are the options of a LogProb.
 type LogProbOptions struct {
 	Temperature float64
 	Mean        bool // average over a sequence's scored rows instead of summing; 0 for none
@@ -35,7 +35,7 @@ func NewLogProb(o LogProbOptions) (*LogProb, error) {
 	return &LogProb{opt: o, path: path}, nil
 }
 
-// LogProbBatch is rows of logits with a target each. Sequence s is rows Offsets[s]:Offsets[s+1].
+// LogProbBatch is rows of logits with one target each. Sequence s is rows Offsets[s]:Offsets[s+1].
 type LogProbBatch struct {
 	Logits   Matrix
 	Targets  []int32 // [rows]; IgnoreIndex: not scored
@@ -44,7 +44,7 @@ type LogProbBatch struct {
 	// Upstream[s] is d loss / d sequence s; nil means 1 each.
 }
 
-// LogProbOutput receives results; nil slices are not wanted.
+// LogProbOutput receives results; leave slices nil that are not wanted.
 type LogProbOutput struct {
 	Token      []float64 // [rows] log-probability of the target, 0 where not scored
 	Sequence   []float64 // [sequences]
@@ -200,8 +200,8 @@ func (q *logProbJob) collect(r *run) (Stats, error) {
 	return st, bad
 }
 
-// logProb is log softmax(z/T)[y]. The mass beside the target is summed without it, so that the log-probability of a
-// near-certain token keeps its relative accuracy: -log(1 + rest/target).
+// logProb is log softmax(z/T)[y]. The mass of all other entries is summed without the target's, so that the
+// log-probability of a near-certain token keeps its relative accuracy: -log(1 + rest/target).
 func (w *worker) logProb(
 	p unsafe.Pointer, d DType, n, y int, tau float64, next unsafe.Pointer, grad []float32, scale float64,
 ) float64 {

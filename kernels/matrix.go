@@ -15,7 +15,7 @@ const (
 	BFloat16
 	Float16
 
-	float64s DType = 255 // the reference's own input
+	float64s DType = 255 // the reference's own input type
 )
 
 func (d DType) String() string {

@@ -2,7 +2,7 @@ package kernels
 
 import "math"
 
-// IgnoreIndex marks a row or token that takes no part in a loss.
+// IgnoreIndex marks a row or token that is excluded from a loss.
 const IgnoreIndex = -100
 
 // Clip says what is limited to Options.ClipValue, in units of the un-normalised loss.
@@ -46,14 +46,14 @@ const (
 	ReduceDenom                      // S / Options.Denominator
 )
 
-// Rest is what becomes of the vocabulary outside a support.
+// Rest says what becomes of the vocabulary outside a support.
 type Rest uint8
 
 // What the rest may become.
 const (
 	// RestBucket makes it one more bucket on both sides. The loss is a lower bound of the full divergence.
 	RestBucket Rest = iota
-	// RestRenormalise leaves it out and scales both sides to 1 on the support: no bound, and 0 for a support of one.
+	// RestRenormalise leaves it out and scales both sides to 1 on the support: not a bound, and 0 for a support of one.
 	RestRenormalise
 )
 
@@ -77,7 +77,7 @@ type Options struct {
 	Normalize   bool    // divide loss and gradient by beta(1-beta), which makes the ends continuous
 	Reduction   Reduction
 	Denominator float64 // > 0 with ReduceDenom, 0 otherwise
-	// Rows are shared among this many goroutines; 0 or 1: the caller's only. No result depends on it.
+	// Rows are distributed over this many goroutines; 0 or 1: only the caller's. Results don't depend on it.
 	Workers int
 	Strict  bool   // a row without a finite softmax is an error
 	Path    string // "" for the process's choice, else one of Paths()
@@ -120,7 +120,7 @@ func (o *Options) normFactor() float64 {
 	return 1
 }
 
-// clipToken limits a row's loss and reports whether its gradient is 0 for that. A NaN passes.
+// clipToken limits a row's loss and reports whether its gradient is 0 because of that. NaN is left unchanged.
 func (o *Options) clipToken(r *rowResult) (flat bool) {
 	if o.Clip != ClipToken {
 		return false
@@ -136,7 +136,7 @@ func (o *Options) clipToken(r *rowResult) (flat bool) {
 	return false
 }
 
-// denominator of a reduction over n active rows of v entries.
+// denominator returns the denominator of a reduction over n active rows of v entries.
 func (o *Options) denominator(n, v int) float64 {
 	switch o.Reduction {
 	case ReduceBatchMean:

@@ -30,13 +30,13 @@ type PolicyOptions struct {
 	ClipLow, ClipHigh float64 // the ratio is held in [1-ClipLow, 1+ClipHigh]; 0 and 0 turn clipping off
 	KL                float64 // weight of the penalty to Reference, the k3 estimator; 0: none
 	Reduction         PolicyReduction
-	// Divides instead of this batch's own sum of weights: a step of several batches; 0: the batch's.
+	// Divides instead of this batch's own sum of weights, for a step made of several batches; 0: the batch's.
 	Denominator float64
 }
 
-// PolicyBatch holds one element a token. Sequence s is tokens Offsets[s]:Offsets[s+1].
+// PolicyBatch holds one element per token. Sequence s is tokens Offsets[s]:Offsets[s+1].
 type PolicyBatch struct {
-	LogProbs  []float64 // under the policy that is trained
+	LogProbs  []float64 // under the policy being trained
 	Old       []float64 // under the policy that sampled
 	Reference []float64 // under the reference, or nil without KL
 	Mask      []bool    // which tokens the policy produced; nil: all
@@ -61,8 +61,8 @@ const maxLogRatio = 20
 //
 //	l = -min(r A, clamp(r, 1-ClipLow, 1+ClipHigh) A) + KL (e^(ref-lp) - (ref-lp) - 1),  r = e^(lp-old)
 //
-// grad, when not nil, receives d loss / d LogProbs, 0 outside the mask. Tokens outside the mask are never read. No
-// active token gives exactly 0.
+// grad, if not nil, receives d loss / d LogProbs, 0 outside the mask. Tokens outside the mask are never read. Without
+// an active token the result is exactly 0.
 func PolicyLoss(b PolicyBatch, o PolicyOptions, grad []float64) (PolicyStats, error) {
 	if err := b.check(&o, grad); err != nil {
 		return PolicyStats{}, err

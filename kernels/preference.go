@@ -32,7 +32,7 @@ type PreferenceOptions struct {
 	LabelSmoothing float64 // in [0, 0.5), sigmoid only
 }
 
-// Pairs are sequence log-probabilities under the policy and the reference, one element a pair.
+// Pairs holds sequence log-probabilities under the policy and the reference, one element per pair.
 type Pairs struct {
 	PolicyChosen, PolicyRejected       []float64
 	ReferenceChosen, ReferenceRejected []float64

@@ -36,7 +36,7 @@ func decode(p unsafe.Pointer, d DType, n int, buf *[tile]float32) []float32 {
 	return buf[:n]
 }
 
-// exp2 is 2^y for y <= 1000, relative error below 1e-10; NaN stays, below -1000 is 0.
+// exp2 is 2^y for y <= 1000, with a relative error below 1e-10; NaN stays NaN, below -1000 it is 0.
 func exp2(y float64) float64 {
 	if !(y >= -1000) {
 		if y != y {

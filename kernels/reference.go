@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// The float64 definition of every dense loss. Fast paths are tested against it and hand it the rows that float32
-// cannot hold, so it is written to be read and to be exact, not to be quick.
+// The float64 definition of every dense loss. Fast paths are tested against it and hand it the rows that float32 cannot
+// represent, so it is written for clarity and exactness, not speed.
 
 // glNodes and glWeights are the 16-point Gauss-Legendre rule on [0,1].
 var glNodes, glWeights = gaussLegendre16()
@@ -67,7 +67,7 @@ func entryTerms(a, b, d, beta float64, bregman bool) (l, g float64) {
 	near := math.Abs(d) < 0.25
 	switch beta {
 	case 0:
-		if p > 0 { // not -Inf, nor so far below that float64 makes it 0
+		if p > 0 { // neither -Inf nor so small that float64 makes it 0
 			l = p * d
 		}
 		g = -p
@@ -131,8 +131,8 @@ func entryTerms(a, b, d, beta float64, bregman bool) (l, g float64) {
 	return l, g
 }
 
-// refRow is the softmax statistics of one row over n entries: the maximum m of x/T and s = log sum exp(x/T - m).
-// They stay apart, since m may be 3e38.
+// refRow holds the softmax statistics of one row over n entries: the maximum m of x/T and s = log sum exp(x/T - m).
+// They are kept separate, because m may be 3e38.
 type refRow struct {
 	p      unsafe.Pointer
 	dtype  DType
@@ -178,7 +178,7 @@ type rowResult struct {
 	exact      bool // took the float64 path
 }
 
-// refJSD is the definition of the dense row loss. With a non-nil put it hands over every entry of the gradient dL/dz.
+// refJSD is the definition of the dense row loss. If put is not nil, it receives every entry of the gradient dL/dz.
 func (o *Options) refJSD(s, t unsafe.Pointer, ds, dt DType, n int, put func(i int, g float64)) rowResult {
 	z, w := newRefRow(s, ds, n, o.Temperature), newRefRow(t, dt, n, o.Temperature)
 	res := rowResult{lseZ: z.lse(), lseT: w.lse()}
@@ -201,7 +201,7 @@ func (o *Options) refJSD(s, t unsafe.Pointer, ds, dt DType, n int, put func(i in
 		}
 		return a, l, g, false
 	}
-	// The gradient G_j - q_j sum G cancels where one entry holds nearly all of q. Subtracting that entry's own G/q = c
+	// The gradient G_j - q_j sum G cancels if one entry holds nearly all of q. Subtracting that entry's own G/q = c
 	// from all changes nothing and makes its term exactly 0.
 	top, best := 0, math.Inf(-1)
 	for i := range n {
@@ -215,7 +215,7 @@ func (o *Options) refJSD(s, t unsafe.Pointer, ds, dt DType, n int, put func(i in
 		if i == top {
 			return 0
 		}
-		return g - float64(c*math.Exp(a)) // not fused: equal entries must cancel
+		return g - float64(c*math.Exp(a)) // not fused, because equal entries must cancel
 	}
 	var sumG float64
 	for i := range n {
@@ -251,7 +251,7 @@ func (o *Options) refJSD(s, t unsafe.Pointer, ds, dt DType, n int, put func(i in
 	return res
 }
 
-// ReferenceJSD is the float64 loss of one row and, where grad is not nil, its gradient with respect to the student's
+// ReferenceJSD is the float64 loss of one row and, if grad is not nil, its gradient with respect to the student's
 // logits. It is the definition the fast paths are measured against. It does not validate.
 func ReferenceJSD(student, teacher []float64, o Options, grad []float64) float64 {
 	if len(student) == 0 {

@@ -14,10 +14,10 @@ type worker struct {
 	padOut [block]float32
 	raw    []float32    // a row's raw gradient
 	kept   [2][]float32 // both sides' exponentials, from the first pass to the second; on a 64-byte boundary
-	skip   int          // an entry normaliser leaves out, or -1
+	skip   int          // an entry that normaliser leaves out; -1: none
 	copied *[tile]float32
 	zero   *[tile]float32
-	next   func() // the goroutine's body, kept so that starting it allocates nothing
+	next   func() // the goroutine's body, stored so that starting it allocates nothing
 }
 
 func newWorker(p *tileSet) *worker {
@@ -46,7 +46,7 @@ func (w *worker) keep(n int) (s, t []float32) {
 	return w.kept[0], w.kept[1]
 }
 
-// release drops the references to a caller's memory.
+// release drops references to the caller's memory.
 func (w *worker) release() {
 	a := &w.a
 	a.s, a.t, a.g, a.out, a.pfs, a.pft, a.tab, a.table = nil, nil, nil, nil, nil, nil, nil, nil
@@ -55,7 +55,7 @@ func (w *worker) release() {
 
 var negInf = float32(math.Inf(-1))
 
-// padTail copies the last n entries of a row into a block and fills it with -Inf, which every tile counts as nothing.
+// padTail copies the last n entries of a row into a block padded with -Inf, which contributes nothing in any tile.
 func padTail(dst *[block]float32, src unsafe.Pointer, d DType, n int) unsafe.Pointer {
 	p := unsafe.Pointer(dst)
 	if d == Float32 {
@@ -94,11 +94,11 @@ func maskEntry(p unsafe.Pointer, d DType, i int) {
 	}
 }
 
-// ahead is where the next row lies, to be prefetched while this one is computed. Zero: nowhere.
+// ahead is the location of the next row, to be prefetched while this one is computed. Zero: none.
 type ahead struct{ s, t unsafe.Pointer }
 
-// norm is a row's log-normaliser in log2 units of k*x: L = k*ref + sum. ref is an element of the row and sum >= 0
-// but for rounding. ok is false for rows float32 can't hold.
+// norm is a row's log-normaliser in log2 units of k*x: L = k*ref + sum. ref is an element of the row, and sum >= 0
+// except for rounding. ok is false for rows that float32 can't represent.
 type norm struct {
 	ref float32
 	sum float64
@@ -109,7 +109,7 @@ type norm struct {
 	total float64
 }
 
-// farthest normaliser, in log2 units, whose rows float32 resolves well enough.
+// farthest is the largest normaliser, in log2 units, whose rows float32 resolves well enough.
 const farthest = 4096
 
 // normaliser makes the first pass. Where keep is not nil the exponentials are left there.
@@ -221,7 +221,7 @@ func (f *firstPass) add(p unsafe.Pointer, n int) bool {
 	a := &f.w.a
 	a.s, a.n = p, n
 	call(f.sum, a)
-	if !(a.sum < 1.2e18) { // the reference is too small for this tile, or it holds a NaN
+	if !(a.sum < 1.2e18) { // the reference is too small for this tile, or the tile contains a NaN
 		top := f.top(p, n)
 		if !(top > f.ref && float64(top)*float64(a.k) < farthest) {
 			return false
@@ -259,8 +259,8 @@ const alike = 0.125
 func (w *worker) reference(zs, zt norm) (rs, rt float32) {
 	k := float64(w.a.k)
 	apart := float64(zt.ref) - float64(zs.ref)
-	// Where one side is the other plus a constant of few digits, subtracting that from the larger is exact. A small one
-	// is left alone: it may carry an entry over a power of 2, and t-s is exact as it is.
+	// If one side is the other plus a constant with few digits, subtracting that from the larger one is exact. A small
+	// constant is left alone: it may carry an entry over a power of 2, and t-s is exact as it is.
 	c := float32(math.Round(apart*1024) / 1024)
 	if math.Abs(apart) < 1 || (math.Abs(apart) < 8 && math.Abs(zs.sum-zt.sum) > alike) {
 		c = 0
@@ -277,7 +277,7 @@ func (w *worker) reference(zs, zt norm) (rs, rt float32) {
 	return r, r
 }
 
-// constantApart reports whether two rows differ by a constant, exactly, and are masked alike.
+// constantApart reports whether two rows differ by exactly a constant and are masked alike.
 func constantApart(s, t unsafe.Pointer, d DType, n int) bool {
 	apart := math.NaN()
 	for i := range n {
@@ -293,7 +293,7 @@ func constantApart(s, t unsafe.Pointer, d DType, n int) bool {
 	return true
 }
 
-// jsdRow is one dense row. grad, when not nil, receives scale*dL/dz.
+// jsdRow computes one dense row. grad, if not nil, receives scale*dL/dz.
 func (j *JSD) jsdRow(
 	w *worker, s, t unsafe.Pointer, d DType, n int, next ahead, grad []float32, scale float64,
 ) rowResult {
@@ -304,7 +304,7 @@ func (j *JSD) jsdRow(
 	a.k = float32(math.Log2E / o.Temperature)
 	a.dk = float64(a.k)
 	if j.end && grad == nil && path.kl[d] != nil && !o.clipsElements() {
-		// One reading of the row is enough where the sides differ.
+		// If the sides differ, reading the row once is enough.
 		res, ok := w.onePassKL(s, t, d, n, next, o.Beta)
 		if ok {
 			o.clipToken(&res)
@@ -447,19 +447,19 @@ func (j *JSD) plan(w *worker, zs, zt norm, d DType, wantG bool) plan {
 	}
 	a.lift = float32(p.fixS / fixT)
 	a.clip, a.dclip = float32(math.Inf(1)), math.Inf(1)
-	if o.clipsElements() { // the tile's entries are yet to be scaled
+	if o.clipsElements() { // the tile's entries are not scaled yet
 		a.dclip = o.ClipValue / math.Ln2 / p.fix
 		a.clip = float32(a.dclip)
 	}
 	return p
 }
 
-// klLift multiplies the weights of the one-pass tile: one of 2^-150, which float32 does not hold, counts where the
+// klLift multiplies the weights of the one-pass tile: a weight of 2^-150, which float32 can't represent, matters if the
 // log-odds are 2^128.
 const klLift = 1 << 32
 
-// steep is the log-odds, in log2 units, from which on float32 does not hold what an entry adds to a loss of beta 0 or
-// 1, which grows with them without a bound. Below it nothing is lost where a weight under 2^-126 counts as 0.
+// steep is the log-odds, in log2 units, above which float32 can't represent what an entry adds to a loss of beta 0 or
+// 1, which grows with them without bound. Below it nothing is lost by treating a weight under 2^-126 as 0.
 const steep = 1 << 64
 
 // diverges reports whether the tile just done has an entry of KL(p||q) whose log-odds are beyond steep, if not
@@ -485,8 +485,8 @@ func (w *worker) diverges(d DType, teacherWeighs bool) bool {
 }
 
 // onePassKL is KL(teacher||student) for beta 0 and KL(student||teacher) for beta 1, as the mean log-odds minus the
-// difference of the normalisers. That cancels where the sides are nearly equal: ok is false unless the result is a fair
-// part of what it is the difference of, or where it is infinite. The first tile tells most such rows.
+// difference of the normalisers. That cancels if the sides are nearly equal: ok is false unless the result is a fair
+// part of the terms it is the difference of, or infinite. The first tile identifies most such rows.
 func (w *worker) onePassKL(s, t unsafe.Pointer, d DType, n int, next ahead, beta float64) (res rowResult, ok bool) {
 	const share = 0.1
 	if beta == 1 {
@@ -550,7 +550,7 @@ func (w *worker) onePassKL(s, t unsafe.Pointer, d DType, n int, next ahead, beta
 	return res, res.loss < 1e4
 }
 
-// secondSums is what a second pass adds up over a row, far the largest |D| that it met.
+// secondSums is what a second pass adds up over a row; far is the largest |D| encountered.
 type secondSums struct {
 	loss, grad float64
 	far        float32
@@ -587,7 +587,7 @@ func (w *worker) second(
 		a.n = min(tile, full-i)
 		a.s, a.t = unsafe.Add(s, i*size), unsafe.Add(t, i*size)
 		a.pfs, a.pft, a.step = s, t, 0
-		if next.s != nil { // the first pass has fetched the last quarter
+		if next.s != nil { // the first pass has already fetched the last quarter
 			a.pfs, a.pft, a.step = unsafe.Add(next.s, i*size*3/4), unsafe.Add(next.t, i*size*3/4), 64
 		}
 		if !one(i) {
@@ -606,13 +606,13 @@ func (w *worker) second(
 	return sums, true
 }
 
-// streamFrom is the length of row whose gradient is written past the caches.
+// streamFrom is the row length from which gradients bypass the caches when written.
 const streamFrom = 16384
 
-// third folds the raw gradient through the softmax: out = q*qk + g*gk. Where the two nearly cancel throughout, float32
-// leaves too little of them and third reports false, with s still intact. unit is what an entry of size 1 scales to;
-// dropped says that raw gradients of up to 3e-8 are missing, clipped that the sum lacks the terms its errors would
-// have cancelled with.
+// third folds the raw gradient through the softmax: out = q*qk + g*gk. If the two nearly cancel throughout, float32
+// leaves too little of them and third returns false, with s still intact. unit is what an entry of size 1 scales to;
+// dropped says that raw gradients of up to 3e-8 are missing, clipped that the sum lacks the terms its errors would have
+// cancelled with.
 func (w *worker) third(
 	p *plan, s unsafe.Pointer, d DType, n int, grad []float32, unit float64, dropped, clipped bool,
 ) bool {
@@ -651,7 +651,7 @@ func (w *worker) third(
 		one(full, padTail(&w.padS, unsafe.Add(s, full*size), d, n-full), block)
 		copy(out[full:n], w.padOut[:n-full])
 	}
-	gone := float64(q) * math.Abs(float64(a.qk)) // how large the terms were that may have cancelled
+	gone := float64(q) * math.Abs(float64(a.qk)) // size of the terms that may have cancelled
 	if dropped {
 		gone = max(gone, unit*0.06)
 	}

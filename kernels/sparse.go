@@ -21,8 +21,8 @@ type SparseJSD struct {
 	pool runPool
 }
 
-// NewSparseJSD compares the teacher's ids and the rest of the vocabulary, whose teacher mass is 1 - sum exp(logprob)
-// and whose student mass is summed exactly over the complement.
+// NewSparseJSD compares the teacher's ids, and as one more term the rest of the vocabulary, whose teacher mass is 1 -
+// sum exp(logprob) and whose student mass is summed exactly over the complement.
 func NewSparseJSD(o Options, rest Rest) (*SparseJSD, error) {
 	if err := checkSupported(&o, rest); err != nil {
 		return nil, err
@@ -44,10 +44,10 @@ type SparseBatch struct {
 	Teacher  SparseTeacher
 	Labels   []int32   // [rows] or nil; IgnoreIndex leaves a row out
 	Weights  []float32 // [rows] or nil; finite and >= 0
-	Upstream *float64  // multiplies the gradient, for a loss that is a part of another; nil: 1
+	Upstream *float64  // multiplies the gradient, for a loss that is part of another; nil: 1
 }
 
-// massTolerance is by how much a row's log mass may exceed 0 through rounding of float32 or bfloat16 log-probabilities.
+// massTolerance is how far a row's log mass may exceed 0 through rounding of float32 or bfloat16 log-probabilities.
 const massTolerance = 1e-3
 
 func (b *SparseBatch) check(rest Rest) error {
@@ -93,7 +93,7 @@ func (t *SparseTeacher) row(r int) ([]int32, []float32) {
 	return t.IDs[lo:hi], t.LogProbs[lo:hi]
 }
 
-// checkSupport validates one row; seen is an all-zero bitmap of the vocabulary and is left so.
+// checkSupport validates one row; seen is an all-zero bitmap of the vocabulary and is left all-zero.
 func checkSupport(r int, ids []int32, lp []float32, v int, rest Rest, seen []uint64) (err error) {
 	marked := 0
 	defer func() {
@@ -182,7 +182,7 @@ func (j *SparseJSD) Run(b *SparseBatch, out *Output) (Stats, error) {
 	return st, err
 }
 
-// tailMass is 1 - sum exp(lp), taken from the largest so that it does not cancel where one entry is nearly 1.
+// tailMass is 1 - sum exp(lp), subtracted from the largest down so that it does not cancel if one entry is nearly 1.
 func tailMass(lp []float32) float64 {
 	if len(lp) == 0 {
 		return 1
@@ -202,7 +202,7 @@ func tailMass(lp []float32) float64 {
 	return rest
 }
 
-// TopKJSD is the divergence on the student's own k most probable entries, the teacher dense.
+// TopKJSD is the divergence on the student's own k most probable entries, with a dense teacher.
 type TopKJSD struct {
 	opt  Options
 	k    int
@@ -210,8 +210,8 @@ type TopKJSD struct {
 	pool runPool
 }
 
-// NewTopKJSD keeps the k largest student logits of a row, ties to the lower index. The support is a constant for the
-// gradient. k above V means V.
+// NewTopKJSD keeps the k largest student logits of a row, preferring the lower index on ties. The support counts as
+// constant for the gradient. k above V means V.
 func NewTopKJSD(o Options, k int, rest Rest) (*TopKJSD, error) {
 	if err := checkSupported(&o, rest); err != nil {
 		return nil, err
@@ -253,7 +253,7 @@ func (j *TopKJSD) Run(b *Batch, out *Output) (Stats, error) {
 	return job.run(&j.pool, b.Labels)
 }
 
-// topK lists the indices of the k largest entries of a row in ascending order; among equals the lowest win.
+// topK lists the indices of the k largest entries of a row in ascending order; ties go to the lowest index.
 func topK(m *Matrix, row, k int) []int32 {
 	n := m.Cols
 	k = min(k, n)
@@ -303,7 +303,7 @@ func topK(m *Matrix, row, k int) []int32 {
 	return heap
 }
 
-// complement is the log-mass of a row outside ids, which are in any order.
+// complement returns the log-mass of a row outside ids, which may be in any order.
 func (r *refRow) complement(ids []int32) float64 {
 	sorted := slices.Clone(ids)
 	slices.Sort(sorted)
@@ -327,7 +327,7 @@ func (r *refRow) complement(ids []int32) float64 {
 	return m + math.Log(s) - r.s
 }
 
-// bucketJob compares a student with a teacher known on a support, in float64.
+// bucketJob compares a student with a teacher known only on a support, in float64.
 type bucketJob struct {
 	opt              *Options
 	student, teacher *Matrix
@@ -336,7 +336,7 @@ type bucketJob struct {
 	rest             Rest
 	upstream         *float64
 	scale            float64
-	// support gives a row's ids, the teacher's log-probability of each and its log-mass elsewhere.
+	// support returns a row's ids, the teacher's log-probability of each, and its log-mass elsewhere.
 	support func(row int, z *refRow) ([]int32, func(i int) float64, float64, error)
 }
 

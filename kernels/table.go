@@ -41,9 +41,8 @@ func psiSlope(d2, beta float64) float64 {
 }
 
 // fitPiece fits a polynomial of degree deg on [lo,hi]: it interpolates the slope at Chebyshev nodes and integrates, so
-// that the gradient, which is made of both, is as good as the loss; the other way round differentiating would cost it
-// two digits. A segment that touches 0 is expanded about 0 with the first two coefficients exactly 0: slope(D) = D
-// h(D).
+// that the gradient, which is made of both, is as accurate as the loss; differentiating instead would cost two digits.
+// A segment that touches 0 is expanded about 0 with the first two coefficients exactly 0: slope(D) = D h(D).
 func fitPiece(f, slope func(float64) float64, lo, hi float64, deg int) piece {
 	const nodes = 32
 	double := lo == 0 || hi == 0
@@ -123,7 +122,7 @@ func flatPiece(f func(float64) float64, at float64, linear bool) piece {
 	return p
 }
 
-// table is psi_beta in the layouts of every path. h is the width of a segment in log2 units of odds.
+// table is psi_beta in the layouts of all paths. h is the width of a segment in log2 units of odds.
 type table struct {
 	h float64
 	// symmetric is true for beta 1/2, where psi is even.
@@ -134,9 +133,9 @@ type table struct {
 	rows *[degree + 2][segments]float32
 	// packed is the same by segment: centre, c0..c8, 0, 0.
 	packed *[segments][12]float32
-	// signed is the same in wider segments on each side of 0, chosen by the sign of D and by the exponent and first
-	// fraction bit of 1+|D|: signed[0] the centres, signed[1+i] degree i, 8 of D >= 0 before 8 of D < 0. Its D is in
-	// units of signedH.
+	// signed is the same with wider segments on each side of 0, selected by the sign of D and by the exponent and first
+	// fraction bit of 1+|D|: signed[0] holds the centres, signed[1+i] degree i, 8 for D >= 0 before 8 for D < 0. Its D
+	// is in units of signedH.
 	signed *[signedDegree + 2][16]float32
 	even   *evenTable
 }
@@ -159,19 +158,19 @@ const (
 	narrowDegree    = 8
 	signedDegree    = 8
 	geometricH      = 2
-	signedH         = 3 // beyond 15 of them, 45 log2 units of odds, psi is what it tends to
+	signedH         = 3 // beyond 15 of them, 45 log2 units of odds, psi equals its limit
 )
 
-// narrowEdges are where the segments begin that slot finds.
+// narrowEdges are where the segments found by slot begin.
 var narrowEdges = [9]float64{0, 0.5, 1, 2, 3, 5, 7, 11, 15}
 
-// slot is the segment that begins at |D| = edge: the exponent and first fraction bit of 1+|D|.
+// slot returns the segment that begins at |D| = edge: the exponent and first fraction bit of 1+|D|.
 func slot(edge float64) int { return int(math.Float32bits(float32(1+edge))>>22) & 7 }
 
 // newTable fits psi_beta. It takes about half a millisecond.
 func newTable(beta float64) *table {
 	t := &table{h: 2, symmetric: beta == 0.5}
-	// Small beta moves the bend of psi to log2(1/beta): the table must reach further.
+	// A small beta moves the bend of psi to log2(1/beta), so the table must reach further.
 	if interior := min(beta, 1-beta); interior > 0 && interior < 0.01 {
 		t.h = 2.5
 	}

@@ -12,33 +12,33 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Strategy says which of the possible pairs of a turn are taken.
+// Strategy says which of a turn's possible pairs to take.
 type Strategy string
 
-// The strategies. Candidates are ranked by score, best first, equals in their order.
+// The strategies. Candidates are ranked by score, best first; equal scores keep their order.
 const (
 	Exhaustive  Strategy = "exhaustive"    // every pair
-	BestVsWorst Strategy = "best_vs_worst" // the first against the last
-	Adjacent    Strategy = "adjacent"      // each against the first of the next lower score
-	BestVsRest  Strategy = "best_vs_rest"  // the first against each other
+	BestVsWorst Strategy = "best_vs_worst" // the best against the worst
+	Adjacent    Strategy = "adjacent"      // each against the first with the next lower score
+	BestVsRest  Strategy = "best_vs_rest"  // the best against every other
 	Threshold   Strategy = "threshold"     // each at or above the threshold against each below it
-	RandomK     Strategy = "random_k"      // K pairs drawn by hash of seed and keys
+	RandomK     Strategy = "random_k"      // K pairs, drawn by a hash of the seed and the keys
 )
 
-// Config is how pairs are chosen. Scores are finite; with LowerIsBetter, margins and thresholds are meant in that
+// Config says how to choose pairs. Scores are finite; with LowerIsBetter, margins and thresholds apply in that
 // direction.
 type Config struct {
 	Strategy      Strategy
 	LowerIsBetter bool
-	MinMargin     float64  // a pair's margin is at least this, and never 0
-	MinChosen     *float64 // the winner's score is at least this (at most, with LowerIsBetter)
+	MinMargin     float64  // the smallest margin of a pair; equal scores never make one
+	MinChosen     *float64 // the winner must score at least this (at most, with LowerIsBetter)
 	Threshold     float64
 	K             int
 	Seed          uint64
-	MaxPairs      int // keep the pairs of largest margin; 0: all
+	MaxPairs      int // keep only the pairs with the largest margins; 0: all
 }
 
-// Pair is two candidates, as indices into what was given, and the margin between them, positive.
+// Pair is two candidates, as indices into the input, and the positive margin between them.
 type Pair struct {
 	Chosen, Rejected int
 	Margin           float64
@@ -47,8 +47,8 @@ type Pair struct {
 // Result is what Choose made of a turn. It is valid until the Chooser's next call.
 type Result struct {
 	Pairs []Pair // largest margin first, then by rank
-	// Why says for each candidate that is in no pair why not: tie, below_min_score_diff, below_min_chosen_score or
-	// not_chosen_by_strategy; empty for the others.
+	// Why says for each candidate in no pair why that is: tie, below_min_score_diff, below_min_chosen_score or
+	// not_chosen_by_strategy; it is empty for the others.
 	Why []ledger.Reason
 	// Left counts the pairs not taken: Possible == len(Pairs) + the sum of Left.
 	Possible int64
@@ -63,13 +63,13 @@ type Left struct {
 // Total is the number of pairs not taken.
 func (l Left) Total() int64 { return l.Tie + l.BelowMargin + l.BelowMinChosen + l.NotChosen }
 
-// The most that is chosen from one turn. All pairs of a thousand candidates are half a million.
+// Upper limits on the pairs from one turn. A thousand candidates make half a million pairs.
 const (
-	maxAll   = 100_000 // pairs, where all are taken
-	maxDrawn = 1 << 29 // pairs that RandomK draws from
+	maxAll   = 100_000 // pairs, for strategies that take all of them
+	maxDrawn = 1 << 29 // pairs RandomK may draw from
 )
 
-// Check says why the pairs of a turn of n candidates are too many to be made.
+// Check returns an error if a turn of n candidates would make too many pairs.
 func (c Config) Check(n int) error {
 	all := int64(n) * int64(n-1) / 2
 	switch c.Strategy {
@@ -87,24 +87,24 @@ func (c Config) Check(n int) error {
 	return nil
 }
 
-// Chooser chooses pairs. It keeps its memory from call to call and is used by one goroutine.
+// Chooser chooses pairs. It reuses its memory between calls and must be used by one goroutine at a time.
 type Chooser struct {
 	cfg    Config
 	rank   []int     // candidates by rank
-	score  []float64 // by rank, turned so that higher is better: not increasing
-	first  []int     // by rank: the first rank that makes a pair as the rejected side; n where there is none
+	score  []float64 // by rank, negated for LowerIsBetter so that higher is better: never increasing
+	first  []int     // by rank: the first rank that this one can beat; n if there is none
 	pairs  []Pair
 	why    []ledger.Reason
 	rows   rowHeap
 	drawn  drawHeap
-	winner int // ranks below this may be chosen sides
+	winner int // ranks below this one may win a pair
 }
 
 // NewChooser returns a chooser.
 func NewChooser(cfg Config) *Chooser { return &Chooser{cfg: cfg} }
 
-// Choose chooses pairs among candidates with these scores. keys name the candidates for RandomK, whatever their order;
-// other strategies don't look at them.
+// Choose chooses pairs among candidates with the given scores. keys identify the candidates for RandomK independently
+// of their order; the other strategies ignore them.
 func (c *Chooser) Choose(scores []float64, keys []uint64) Result {
 	n := len(scores)
 	c.order(scores)
@@ -165,9 +165,9 @@ func (c *Chooser) order(scores []float64) {
 	}
 }
 
-// bounds finds for each rank the first rank it can win against, and the ranks that may win at all. It counts the pairs
-// this excludes. Rounding keeps order, so margins rise along a row (i fixed, j rising) and fall from row to row: one
-// pass does.
+// bounds finds, for each rank, the first rank it can beat, and which ranks may win at all. It counts the pairs this
+// rules out. Rounding is monotonic, so margins grow along a row (fixed i, increasing j) and shrink from row to row: one
+// pass is enough.
 func (c *Chooser) bounds() (left Left) {
 	n := len(c.score)
 	c.first = c.first[:0]
@@ -207,7 +207,7 @@ func (c *Chooser) add(i, j int) {
 	c.pairs = append(c.pairs, Pair{Chosen: i, Rejected: j, Margin: c.score[i] - c.score[j]})
 }
 
-// reasons turns ranks back into candidates and says of each that is in no pair why not.
+// reasons maps ranks back to candidates and says why each candidate in no pair was left out.
 func (c *Chooser) reasons(n int) {
 	c.why = append(c.why[:0], make([]ledger.Reason, n)...)
 	const used = "used"
@@ -235,7 +235,7 @@ func (c *Chooser) reasons(n int) {
 	}
 }
 
-// byMargin is the order of pairs: largest margin first, then by rank.
+// byMargin orders pairs by margin, largest first, then by rank.
 func byMargin(a, b Pair) int {
 	if a.Margin != b.Margin {
 		return cmp.Compare(b.Margin, a.Margin)
@@ -243,7 +243,7 @@ func byMargin(a, b Pair) int {
 	return cmp.Or(cmp.Compare(a.Chosen, b.Chosen), cmp.Compare(a.Rejected, b.Rejected))
 }
 
-// cut sorts the pairs and keeps the widest.
+// cut sorts the pairs and keeps those with the largest margins.
 func (c *Chooser) cut() {
 	slices.SortFunc(c.pairs, byMargin)
 	if m := c.cfg.MaxPairs; m > 0 && len(c.pairs) > m {
@@ -251,9 +251,10 @@ func (c *Chooser) cut() {
 	}
 }
 
-// widest adds, in order, the pairs with chosen rank below winners and rejected rank from losers on: all, or the
-// MaxPairs widest. Row i (chosen rank i) has its widest pairs at its end, and no row's widest is wider than that of the
-// row before: so a row enters the heap when the one before it has given its first pair.
+// widest appends, in order, the pairs whose chosen rank is below winners and whose rejected rank is at least losers:
+// all of them, or the MaxPairs with the largest margins. The widest pairs of row i (chosen rank i) are at its end, and
+// no row has a wider pair than the row before it, so a row enters the heap only once the previous row has yielded its
+// first pair.
 func (c *Chooser) widest(winners, losers int) {
 	n, most := len(c.score), c.cfg.MaxPairs
 	all := 0
@@ -283,7 +284,7 @@ func (c *Chooser) widest(winners, losers int) {
 			open()
 			r = &c.rows[0]
 		}
-		// All of the row's pairs of this margin, in order of rank.
+		// All pairs of the row with this margin, in order of rank.
 		least := max(c.first[r.rank], losers)
 		begin := r.end - 1
 		for begin > least && c.score[r.rank]-c.score[begin-1] == r.margin {
@@ -303,7 +304,7 @@ func (c *Chooser) widest(winners, losers int) {
 	}
 }
 
-// row is what is left of a chosen rank's pairs: those with rejected ranks below end.
+// row is what remains of one chosen rank's pairs: those with a rejected rank below end.
 type row struct {
 	rank   int
 	margin float64 // of its widest
@@ -328,7 +329,7 @@ func (h *rowHeap) Pop() any {
 	return x
 }
 
-// draw adds the K pairs whose hash of seed and keys is smallest.
+// draw appends the K pairs whose hash of seed and keys is smallest.
 func (c *Chooser) draw(keys []uint64) {
 	c.drawn = c.drawn[:0]
 	n := len(c.score)
@@ -364,7 +365,7 @@ func (d draw) before(e draw) bool {
 	return d.hash < e.hash || d.hash == e.hash && (d.i < e.i || d.i == e.i && d.j < e.j)
 }
 
-// drawHeap has the largest hash on top.
+// drawHeap is a heap with the largest hash on top.
 type drawHeap []draw
 
 func (h drawHeap) Len() int           { return len(h) }

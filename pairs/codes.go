@@ -2,7 +2,7 @@ package pairs
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// Why a candidate made no pair.
+// Why a candidate is in no pair.
 const (
 	Tie             ledger.Reason = "tie"
 	FailedScorer    ledger.Reason = "failed_scorer"
@@ -33,7 +33,7 @@ const (
 	NoneKept     ledger.Reason = "no_branch_kept"
 )
 
-// Codes are the pages of the reasons above, for `nat-go explain`.
+// Codes are the pages of these reasons for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(

@@ -8,18 +8,17 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Divergence is where two rollouts part, and what the model made of each after that.
+// Divergence is where two rollouts part, and what the model did in each of them afterwards.
 type Divergence struct {
-	Shared int // messages that both begin with: the prompt
-	// EndA and EndB are behind the last message that the model wrote in either rollout: what follows it - results that
-	// nobody answered - can't be trained.
+	Shared int // number of messages both begin with: the prompt
+	// EndA and EndB are the indices after the last message that the model wrote in each rollout. Anything later -
+	// results that were never answered - can't be trained.
 	EndA, EndB int
 }
 
-// Diverge finds where two rollouts of a task part; a and b are the messages of each in order. Ids of tool calls are
-// drawn anew in each rollout, and don't count. The reason says why there is no pair: they part where the environment
-// spoke, so the model did nothing differently there; or one of them goes on where the other ends; or they share
-// nothing.
+// Diverge finds where two rollouts of a task part; a and b are the messages of each, in order. Tool call ids are
+// ignored, because every rollout draws new ones. The reason says why there is no pair: they part at a message from the
+// environment, so the model did nothing differently there; one continues where the other ends; or they share nothing.
 func Diverge(a, b []*ttc.Node) (d Divergence, why ledger.Reason) {
 	for d.Shared < min(len(a), len(b)) && sameMessage(&a[d.Shared].Message, &b[d.Shared].Message) {
 		d.Shared++
@@ -36,7 +35,7 @@ func Diverge(a, b []*ttc.Node) (d Divergence, why ledger.Reason) {
 	return d, ""
 }
 
-// sameMessage compares what was said, not the ids of calls.
+// sameMessage compares two messages, ignoring the ids of their calls.
 func sameMessage(a, b *chat.Message) bool {
 	x, y := *a, *b
 	x.ToolCallID, y.ToolCallID = "", ""
@@ -52,7 +51,7 @@ func nameless(calls []chat.ToolCall) []chat.ToolCall {
 	return calls
 }
 
-// written reports whether the model wrote a message in this rollout.
+// written reports whether the model wrote this message in this rollout.
 func written(n *ttc.Node) bool { return n.Message.Role == "assistant" && n.Sampled != ttc.No }
 
 func end(nodes []*ttc.Node) int {
@@ -64,7 +63,7 @@ func end(nodes []*ttc.Node) int {
 	return 0
 }
 
-// Setup is how many messages of a rollout stand before the first that the model wrote: what it was given to begin with.
+// Setup returns the number of messages before the first one the model wrote: what the rollout was given to start with.
 func Setup(nodes []*ttc.Node) int {
 	if i := slices.IndexFunc(nodes, written); i >= 0 {
 		return i

@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Out is a candidate that must not be in any pair.
+// Out is a candidate that must not be in any pair, with the reason.
 type Out struct {
 	Candidate int
 	Reason    ledger.Reason
@@ -20,19 +20,19 @@ type Out struct {
 
 // Filtered is what Filter made of a turn.
 type Filtered struct {
-	Groups [][]int // candidates that may be compared: of one prompt, at least two, each text once
-	Out    []Out   // the others, each once
-	// Contained counts candidates that stay although their output stands somewhere in the prompt: too short, or true of
-	// all of the turn, to be a leak.
+	Groups [][]int // candidates that may be compared: same prompt, at least two, distinct texts
+	Out    []Out   // all other candidates, once each
+	// Contained counts candidates that are kept although their output occurs in the prompt: it is too short to be a
+	// leak, or the same is true of every candidate of the turn.
 	Contained int
 }
 
-// FilterConfig says what Filter lets pass.
+// FilterConfig says what Filter lets through.
 type FilterConfig struct {
-	KeepAnswerInPrompt bool // candidates whose prompt gives their answer away stay; they are counted as contained
+	KeepAnswerInPrompt bool // keep candidates whose prompt contains their answer, and count them as contained
 }
 
-// Filter sorts out a turn's candidates; turn has their indices in all. Checked in this order: failed_scorer,
+// Filter sorts a turn's candidates; turn holds their indices into all. The checks run in this order: failed_scorer,
 // non_finite_score, empty_response, repr_prompt, answer_in_prompt, different_prompt, same_text, single_candidate.
 func Filter(all []ttc.Candidate, turn []int, cfg FilterConfig) Filtered {
 	var f Filtered
@@ -64,7 +64,7 @@ func Filter(all []ttc.Candidate, turn []int, cfg FilterConfig) Filtered {
 	return f
 }
 
-// unfit says why a candidate is unfit whatever the others are.
+// unfit returns the reason a candidate is unusable regardless of the others.
 func unfit(c *ttc.Candidate) ledger.Reason {
 	switch {
 	case c.ScoreError != "":
@@ -79,22 +79,22 @@ func unfit(c *ttc.Candidate) ledger.Reason {
 	return ""
 }
 
-// printed is how Python prints a list of message dicts or of LangChain's message objects.
+// printed matches Python's repr of a list of message dicts or of LangChain message objects.
 var printed = regexp.MustCompile(
 	`^\s*[\[(]?\s*(\{\s*'(role|content|type)'\s*:|(Human|AI|System|Tool|Function|Chat)Message(Chunk)?\()`,
 )
 
 func isRepr(prompt string) bool {
-	if prompt == "" || strings.IndexByte("[({HAST FC\t\n", prompt[0]) < 0 { // almost every prompt stops here
+	if prompt == "" || strings.IndexByte("[({HAST FC\t\n", prompt[0]) < 0 { // nearly every prompt is ruled out here
 		return false
 	}
 	return printed.MatchString(prompt)
 }
 
-// leaks takes out the candidates whose prompt gives their answer away: a message of the assistant ends it, or its text
-// ends with the answer, or holds it where the answer is too long to stand there by chance. A prompt that others were
-// given, too, and answered otherwise was recorded without an answer: what it ends with is its own ("Answer with A or
-// B"). And where all candidates of the turn stand in their prompts, in full length, choosing among them is the task.
+// leaks removes candidates whose prompt gives the answer away: it ends with an assistant message, or its text ends with
+// the answer, or contains an answer too long to be there by chance. A prompt that other candidates answered differently
+// was recorded without an answer, so whatever it ends with is its own ("Answer with A or B"). And if the prompt
+// contains every candidate of the turn in full, the task is to choose among them.
 func (f *Filtered) leaks(all []ttc.Candidate, turn []int, cfg FilterConfig) []int {
 	copied := 0
 	where := make([]place, len(turn))
@@ -106,7 +106,7 @@ func (f *Filtered) leaks(all []ttc.Candidate, turn []int, cfg FilterConfig) []in
 	}
 	for k, i := range turn {
 		if where[k] != inside && where[k] != atEnd {
-			continue // as almost all do: their outputs needn't be measured
+			continue // true of almost all, and saves measuring their outputs
 		}
 		long := isLong(all[i].Output) && copied < len(turn)
 		if long || where[k] == atEnd && !answeredOtherwise(all, turn, i) {
@@ -127,7 +127,8 @@ func (f *Filtered) leaks(all []ttc.Candidate, turn []int, cfg FilterConfig) []in
 	return kept
 }
 
-// answeredOtherwise reports whether another candidate of the turn has the prompt of candidate i and another output.
+// answeredOtherwise reports whether another candidate of the turn has the same prompt as candidate i and a different
+// output.
 func answeredOtherwise(all []ttc.Candidate, turn []int, i int) bool {
 	for _, k := range turn {
 		if strings.TrimSpace(all[k].Output) != strings.TrimSpace(all[i].Output) &&
@@ -138,20 +139,20 @@ func answeredOtherwise(all []ttc.Candidate, turn []int, i int) bool {
 	return false
 }
 
-// isLong says whether an output is too long to stand in its prompt by chance.
+// isLong reports whether an output is too long to occur in its prompt by chance.
 func isLong(output string) bool {
 	const most = 64 // characters
 	return len(output) >= most && utf8.RuneCountInString(strings.TrimSpace(output)) >= most
 }
 
-// place is where an output stands in a prompt.
+// place is where an output occurs in a prompt.
 type place uint8
 
 const (
 	nowhere place = iota
 	inside
 	atEnd    // the prompt ends with it
-	answered // the prompt gives it away, as one that ends with a message of the assistant
+	answered // the prompt gives it away by ending with an assistant message
 )
 
 func find(p *ttc.Prompt, output string) place {
@@ -195,15 +196,16 @@ func findText(text, output string) place {
 	return atEnd
 }
 
-// speaker is how transcripts say, on a line of its own or before the text, that the model speaks now.
+// speaker matches how a transcript announces, on its own line or before the text, that the model speaks next.
 var speaker = regexp.MustCompile(`(?i)(^|[\n\r|>])[ \t<|\[*#]*(assistant|ai|bot|model|gpt)[ \t>|\]*]*:?[ \t]*[\n\r]*$`)
 
-// anchorBytes of a text are looked for first: package strings compares so many at once, and longer ones by a hash that
-// rolls over every byte. They begin with a letter that is not one of the commonest of English, as the search goes from
-// one occurrence of that to the next. Both together take a tenth off the builder's time.
+// anchorBytes is the length of the prefix to search for first: package strings compares needles up to this length
+// directly and uses a rolling hash over every byte for longer ones. The anchor starts at a letter that is rare in
+// English, because the search jumps from one occurrence of that byte to the next. Together these save a tenth of the
+// builder's time.
 const anchorBytes = 32
 
-// contains is strings.Contains for texts that are mostly not contained.
+// contains is strings.Contains, tuned for texts that usually do not occur.
 func contains(text, output string) bool {
 	if len(text) < len(output) {
 		return false
@@ -211,7 +213,7 @@ func contains(text, output string) bool {
 	if skip := strings.IndexFunc(output, uncommon); skip >= 0 && len(output) > skip+anchorBytes {
 		anchor := output[skip : skip+anchorBytes]
 		at := skip
-		for range 8 { // a text that repeats itself is left to the hash: that takes time in proportion to the text
+		for range 8 { // leave repetitive texts to the rolling hash, which takes linear time
 			i := strings.Index(text[at:], anchor)
 			if i < 0 {
 				return false
@@ -227,7 +229,8 @@ func contains(text, output string) bool {
 
 func uncommon(r rune) bool { return !strings.ContainsRune(" etaoinsrhl", r) }
 
-// wordBytes is how long an output is that no longer word happens to end with: "a" is no answer in "pick a banana".
+// wordBytes is the length from which an output no longer matches the end of a word by accident: "a" is not an answer in
+// "pick a banana".
 const wordBytes = 8
 
 func endsInWord(s string) bool {
@@ -272,7 +275,7 @@ next:
 	return groups
 }
 
-// SamePrompt says whether two prompts are the same text or the same messages.
+// SamePrompt reports whether two prompts are the same text or the same messages.
 func SamePrompt(a, b *ttc.Prompt) bool {
 	if a.Form != b.Form || a.Text != b.Text || len(a.Messages) != len(b.Messages) {
 		return false
@@ -288,9 +291,9 @@ func SamePrompt(a, b *ttc.Prompt) bool {
 	return true
 }
 
-// eachTextOnce takes out candidates whose output another of the group, before it, has.
+// eachTextOnce removes candidates whose output already occurred in their group.
 func (f *Filtered) eachTextOnce(all []ttc.Candidate, group []int) []int {
-	if len(group) <= 32 { // no map for the usual handful
+	if len(group) <= 32 { // the usual handful needs no map
 		kept := group[:0]
 	next:
 		for _, i := range group {

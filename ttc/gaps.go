@@ -1,21 +1,21 @@
 package ttc
 
-// Gaps is a set of things that a trace doesn't say, or shows otherwise than the model saw them: the reasons for a low
-// Fidelity.
+// Gaps is a set of things that a trace doesn't say, or shows differently from how the model saw them: the reasons for a
+// low Fidelity.
 type Gaps uint8
 
-// The gaps. There are no more than six: the record log keeps them in a byte with the fidelity.
+// The gaps. There can be no more than six: the record log keeps them in one byte with the fidelity.
 const (
 	NoTools         Gaps = 1 << iota // the definitions of the tools
 	NoSystem                         // the system prompt
 	HiddenReasoning                  // the text of the reasoning
-	ParsedArguments                  // the arguments of calls as the model spelled them
+	ParsedArguments                  // the arguments of calls as spelled by the model
 	AlteredResults                   // tool results as the model saw them
-	RebuiltHistory                   // the messages of the request: they are put together from what was logged
+	RebuiltHistory                   // the messages of the request: they were reconstructed from what was logged
 	allGaps         Gaps = 1<<iota - 1
 )
 
-// gapNames are the names that files have them by, in the order of their bits, and what a better capture would record.
+// gapNames are the names of the gaps in files, in the order of their bits, and what a better capture would record.
 var gapNames = [...]struct{ name, cure string }{
 	{"no_tools", "the definitions of tools"},
 	{"no_system_prompt", "the system prompt"},
@@ -36,10 +36,10 @@ func (g Gaps) Names() []string {
 	return out
 }
 
-// Lowering are the gaps that make a trace partial. Arguments that are spelled otherwise are the same call.
+// Lowering returns the gaps that make a trace partial. Arguments with a different spelling are still the same call.
 func (g Gaps) Lowering() Gaps { return g &^ ParsedArguments & allGaps }
 
-// Cure says, for a person, what a capture without a gap would record. It is empty for a name that is none.
+// Cure says, for people, what a capture without the gap would record. It is empty for an unknown name.
 func Cure(gap string) string {
 	for _, n := range gapNames {
 		if n.name == gap {

@@ -15,36 +15,36 @@ type Group struct {
 	Examples []*Example
 }
 
-// Example is one data-set entry an agent was run on, with what that rollout left.
+// Example is one data-set entry that an agent was run on, with everything the rollout produced.
 type Example struct {
-	ID    string // as text; unique within a run outside compat
-	Task  string // what trials of one problem share; empty: the example is its own task
-	Trial string // which rollout of the task, where the source says
+	ID    string // as text; unique within a run except in compat mode
+	Task  string // shared by all trials of one problem; empty: the example is its own task
+	Trial string // which rollout of the task, if the source says
 	Run   int    // collection run, from 0
-	Row   int64  // place among the entries of the run, from 0
+	Row   int64  // position among the entries of the run, from 0
 
-	File   string // input file, as the user named it
+	File   string // input file, as named by the user
 	Offset int64  // byte offset of the entry in the uncompressed file
 
 	Graph      Graph
 	Tools      []chat.Tool
 	Candidates []Candidate // in source order
-	Steps      []Step      // raw steps, where the source was asked to keep them (compat)
+	Steps      []Step      // raw steps, if the source was asked to keep them (compat)
 
-	Reward      *float64 // score of the whole rollout; nil where there is none
+	Reward      *float64 // score of the whole rollout; nil: none
 	Policy      string   // model that sampled it; empty: unknown
 	Fidelity    Fidelity
-	Gaps        Gaps // why it is no higher, as far as the source knows
+	Gaps        Gaps // why it is not higher, as far as the source knows
 	Sampling    *Sampling
-	RawID       json.Raw // the id as it stood; nil where there is none
-	Interrupted bool     // the source says that the workflow raised here
+	RawID       json.Raw // the id as written; nil: none
+	Interrupted bool     // the source says that the workflow raised an exception here
 
-	// TeacherTopK is how many log-probs a token the source asks of a teacher for the example's task: 0: the token's own
-	// alone; below 0: there is to be no teacher; nil: it doesn't say.
+	// TeacherTopK is how many log-probs per token the source wants from a teacher for the example's task. 0: only the
+	// token's own; negative: no teacher; nil: unspecified.
 	TeacherTopK *int
 }
 
-// Graph is an example's messages, each held once, with its parent. A branch is a walk from the root to a leaf.
+// Graph holds an example's messages, each once, with its parent. A branch is a walk from the root to a leaf.
 type Graph struct{ Nodes []Node }
 
 // Node is a message in a graph.
@@ -52,23 +52,23 @@ type Node struct {
 	Parent  int // index in Graph.Nodes, always smaller than the node's own; -1 at a root
 	Message chat.Message
 	Sampled Sampled
-	Policy  string // model that sampled this message; empty: as the example's
+	Policy  string // model that sampled this message; empty: the example's
 
 	TokenIDs     []int32   // the ids the model saw or wrote here; nil: unknown
-	LogProbs     []float32 // one per token id, of sampled tokens; nil: unknown
+	LogProbs     []float32 // one per token id of a sampled message; nil: unknown
 	FinishReason string    // "stop", "length", "tool_calls", ...; empty: unknown
 	Error        *bool     // on a tool result: an explicit flag of the source
-	Failure      *Failure  // what the source tells of a failed call at this message, whoever speaks; nil: nothing
+	Failure      *Failure  // what the source says about a failed call at this message, whoever speaks; nil: nothing
 }
 
-// Failure is what a source tells of a failed call beside a message: a result, the turn that made it, or a user's
-// report.
+// Failure is what a source says about a failed call beside a message: a result, the turn that made the call, or a
+// user's report.
 type Failure struct {
-	Kind string   // of the error, in the source's words; may be empty
-	Meta json.Raw // what the source says beside the kind; nil: nothing
+	Kind string   // kind of error, in the source's words; may be empty
+	Meta json.Raw // what the source says besides the kind; nil: nothing
 }
 
-// Branch returns the node indices from the root to leaf, both included. It returns nil if leaf is out of range.
+// Branch returns the node indices from the root to leaf, inclusive. It returns nil if leaf is out of range.
 func (g *Graph) Branch(leaf int) []int {
 	if leaf < 0 || leaf >= len(g.Nodes) {
 		return nil
@@ -85,7 +85,7 @@ func (g *Graph) Branch(leaf int) []int {
 	return out
 }
 
-// Leaves returns the nodes no other node names as parent, in order.
+// Leaves returns, in order, the nodes that are no other node's parent.
 func (g *Graph) Leaves() []int {
 	inner := make([]bool, len(g.Nodes))
 	for _, n := range g.Nodes {
@@ -102,7 +102,7 @@ func (g *Graph) Leaves() []int {
 	return out
 }
 
-// Chain makes a graph of one branch out of messages, all with the same Sampled for assistant messages.
+// Chain makes a graph with a single branch out of messages, all with the same Sampled for assistant messages.
 func Chain(messages []chat.Message, assistant Sampled) Graph {
 	g := Graph{Nodes: make([]Node, len(messages))}
 	for i, m := range messages {
@@ -124,7 +124,7 @@ const (
 	Assumed
 )
 
-// String returns the word for it: yes, no, assumed.
+// String returns yes, no or assumed.
 func (s Sampled) String() string {
 	if names := [...]string{"no", "yes", "assumed"}; int(s) < len(names) {
 		return names[s]
@@ -132,8 +132,8 @@ func (s Sampled) String() string {
 	return "unknown"
 }
 
-// Fidelity says what the text a record uses can honestly support. A source states what it can prove; the collator may
-// lower it, never raise it.
+// Fidelity says what the recorded text of an example can honestly support. A source states what it can prove; the
+// collator may lower it but never raise it.
 type Fidelity uint8
 
 // The levels of fidelity, lowest first.
@@ -144,10 +144,10 @@ const (
 	IDsLogProbs                 // token ids and log-probs
 )
 
-// fidelityNames are the names that files have the levels by.
+// fidelityNames are the names of the levels in files.
 var fidelityNames = [...]string{"partial", "text", "ids", "ids+logprobs"}
 
-// ParseFidelity is the fidelity of a name.
+// ParseFidelity returns the fidelity with the given name.
 func ParseFidelity(name string) (Fidelity, error) {
 	i := slices.Index(fidelityNames[:], name)
 	if i < 0 {
@@ -156,7 +156,7 @@ func ParseFidelity(name string) (Fidelity, error) {
 	return Fidelity(i), nil
 }
 
-// String returns the name that files have it by: partial, text, ids, ids+logprobs.
+// String returns its name in files: partial, text, ids, ids+logprobs.
 func (f Fidelity) String() string {
 	if int(f) < len(fidelityNames) {
 		return fidelityNames[f]
@@ -164,17 +164,17 @@ func (f Fidelity) String() string {
 	return "unknown"
 }
 
-// Sampling is how a rollout was sampled; it gives the log-probs their meaning.
+// Sampling is how a rollout was sampled, which gives its log-probs their meaning.
 type Sampling struct {
 	Temperature, TopP float64
-	Processed         bool // log-probs are those after temperature and top_p, not the model's raw ones
+	Processed         bool // log-probs are from after temperature and top_p, not the model's raw ones
 }
 
 // Step is a recorded event, kept raw for builders that need what the types above leave out.
 type Step struct {
 	Type string   // "TTC_END", ...
 	Name string   // payload.name
-	Raw  json.Raw // the whole step as it stood
+	Raw  json.Raw // the whole step as recorded
 }
 
 // Candidate is one of several outputs considered at a turn, with its score.
@@ -182,23 +182,23 @@ type Candidate struct {
 	Step      string // name of the step that recorded it (payload.name)
 	Turn      string // turn id; the key of a turn is the pair (example, turn), never a joined string
 	TurnIndex *int64
-	Index     int64 // candidate_index, 0 where absent
+	Index     int64 // candidate_index, 0 if absent
 
 	Prompt Prompt
 	Output string
 
 	Score      float64
-	ScoreError string // why the scorer failed on it; empty: it didn't
+	ScoreError string // why the scorer failed on it; empty: it didn't fail
 
-	Metadata json.Raw // the step's metadata object; nil without
+	Metadata json.Raw // the step's metadata object; nil: none
 	Offset   int64    // byte offset of the step in the uncompressed file
 }
 
 // Prompt is what a candidate was given: a text or messages.
 type Prompt struct {
 	Form     PromptForm
-	Text     string         // where Form is TextPrompt, and the printed value where it is OtherPrompt
-	Messages []chat.Message // where Form is MessagesPrompt
+	Text     string         // if Form is TextPrompt; the printed value if it is OtherPrompt
+	Messages []chat.Message // if Form is MessagesPrompt
 }
 
 // PromptForm is the form of a prompt.

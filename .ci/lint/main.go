@@ -1,4 +1,4 @@
-// Command lint holds the checks of this tree that golangci-lint has no linter for. It runs as `go vet -vettool`.
+// Command lint contains checks of this tree for which golangci-lint has no linter. It runs as `go vet -vettool`.
 package main
 
 import (

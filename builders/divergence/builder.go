@@ -25,12 +25,12 @@ func Info() builders.Info {
 	}
 }
 
-// Builder pairs rollouts. Build may be called from several goroutines.
+// Builder pairs rollouts. Build may be called concurrently.
 type Builder struct{ cfg Config }
 
 var _ builders.Builder = (*Builder)(nil)
 
-// New returns a builder, or what is wrong with its configuration.
+// New returns a builder, or an error that says what is wrong with its configuration.
 func New(cfg Config) (*Builder, error) {
 	if err := schema.Validate(&cfg); err != nil {
 		return nil, err
@@ -42,10 +42,10 @@ func New(cfg Config) (*Builder, error) {
 type rollout struct {
 	at    int // index into the group's examples
 	ex    *ttc.Example
-	walk  []int // its nodes, from the root
+	walk  []int // its nodes from the root on
 	nodes []*ttc.Node
 	used  bool
-	why   ledger.Reason // of the last pair that was refused
+	why   ledger.Reason // why its last pair was refused
 }
 
 // Build pairs the rollouts of a task.
@@ -78,7 +78,7 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 	return nil
 }
 
-// usable says why a rollout can't be compared.
+// usable returns the reason a rollout can't be compared, if there is one.
 func usable(e int, ex *ttc.Example) (*rollout, ledger.Reason) {
 	leaves := ex.Graph.Leaves()
 	switch {
@@ -102,7 +102,7 @@ func usable(e int, ex *ttc.Example) (*rollout, ledger.Reason) {
 	return r, ""
 }
 
-// setups are the rollouts that can be compared with each other, in order of their first.
+// setups groups the rollouts that can be compared with each other, in order of each group's first.
 func setups(all []*rollout) (sets [][]*rollout) {
 	for _, r := range all {
 		i := slices.IndexFunc(sets, func(set []*rollout) bool {
@@ -121,7 +121,7 @@ func sameTools(a, b []chat.Tool) bool {
 	return slices.EqualFunc(a, b, func(x, y chat.Tool) bool { return x.Name == y.Name && bytes.Equal(x.Raw, y.Raw) })
 }
 
-// choose makes the pairs of rollouts that began alike; lonely is why there is none of a single one.
+// choose pairs rollouts that began alike; lonely is the reason to give when there is only one.
 func (b *Builder) choose(g *ttc.Group, set []*rollout, lonely ledger.Reason, out builders.Output) error {
 	if len(set) == 1 {
 		return out.Drop(drop(set[0].ex, "example", lonely))
@@ -161,7 +161,7 @@ func (b *Builder) choose(g *ttc.Group, set []*rollout, lonely ledger.Reason, out
 	return nil
 }
 
-// pair makes the pair of two rollouts, or says why it makes none.
+// pair makes the pair of two rollouts, or says why there is none.
 func (b *Builder) pair(g *ttc.Group, better, worse *rollout, margin float64, out builders.Output) error {
 	d, why := pairs.Diverge(better.nodes, worse.nodes)
 	if why == "" {
@@ -207,7 +207,7 @@ func (b *Builder) tooLong(chosen, rejected int) ledger.Reason {
 	return ""
 }
 
-// length is how many bytes the model wrote.
+// length is the number of bytes the model wrote.
 func length(nodes []*ttc.Node) (n int) {
 	for _, node := range nodes {
 		if node.Sampled != ttc.No && node.Message.Role == "assistant" {
@@ -229,14 +229,14 @@ func textBytes(m *chat.Message) int {
 	return n
 }
 
-// content is messages from..to of a rollout.
+// content returns messages from..to of a rollout.
 func (r *rollout) content(from, to int) builders.Content {
 	return builders.Content{Ref: builders.Ref{
 		Part: builders.NodeSpan, Example: r.at, Last: r.walk[to-1], Skip: from,
 	}}
 }
 
-// metadata says which two rollouts a pair is of.
+// metadata names the two rollouts of a pair.
 func metadata(better, worse *rollout, d pairs.Divergence) json.Raw {
 	b := json.AppendString([]byte(`{"chosen_rollout":`), better.ex.ID)
 	b = json.AppendString(append(b, `,"rejected_rollout":`...), worse.ex.ID)

@@ -1,13 +1,13 @@
 // Package divergence builds preference pairs of whole rollouts of a task (`_type: divergence_traj_builder`).
 //
-// Two scored rollouts of one task begin alike and part somewhere. The messages that they share are the prompt, what
-// follows in the better one is chosen, what follows in the worse one rejected; what the environment said there is
-// context on both sides, and only the model's own turns are trained. So the pair is about the step where one rollout
-// began to go wrong, and not about everything that was done alike before.
+// Two scored rollouts of one task begin alike and part somewhere. The messages they share are the prompt; what follows
+// in the better one is chosen, what follows in the worse one is rejected. Messages from the environment are context on
+// both sides, and only the model's own turns are trained. The pair is thus about the step where one rollout began to go
+// wrong, not about everything that was done alike before.
 //
-// Rollouts are compared that had the same tools and began with the same messages. Which of them are is a strategy of
-// package pairs over their scores; each refusal has a reason: those of the strategy, and those of pairs.Diverge. A
-// rollout of another task changes no pair.
+// Only rollouts that had the same tools and began with the same messages are compared. A strategy of package pairs
+// selects among them by score; every refusal has a reason, either the strategy's or that of pairs.Diverge. A rollout of
+// another task changes no pair.
 //
 // With `compare: branches` the branches of one session are compared instead, without scores: where the model answered
 // the same messages more than once, the answer that the session went on from is chosen, and one that it left rejected.

@@ -26,7 +26,7 @@ func Info() builders.Info {
 	}
 }
 
-// Builder builds preference pairs. Build may be called from several goroutines.
+// Builder builds preference pairs. Build may be called concurrently.
 type Builder struct {
 	cfg     Config
 	pairs   pairs.Config
@@ -35,7 +35,7 @@ type Builder struct {
 
 var _ builders.Builder = (*Builder)(nil)
 
-// New returns a builder, or what is wrong with its configuration.
+// New returns a builder, or an error that says what is wrong with its configuration.
 func New(cfg Config) (*Builder, error) {
 	if err := schema.Validate(&cfg); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func New(cfg Config) (*Builder, error) {
 	return b, nil
 }
 
-// scratch is memory used from one example to the next.
+// scratch is memory reused from one example to the next.
 type scratch struct {
 	chooser *pairs.Chooser
 	turns   []turn
@@ -102,7 +102,7 @@ func (b *Builder) example(s *scratch, g *ttc.Group, e int, out builders.Output) 
 	return t.report(out)
 }
 
-// group sorts an example's candidates into turns, in order of first appearance, and counts those of other steps.
+// group sorts an example's candidates into turns, in order of first appearance, and counts candidates of other steps.
 func (s *scratch) group(ex *ttc.Example, step string) (others int) {
 	s.turns = s.turns[:0]
 	clear(s.byTurn)
@@ -132,7 +132,7 @@ func (s *scratch) group(ex *ttc.Example, step string) (others int) {
 	return others
 }
 
-// tally is what a builder counts of an example, beside records and drops.
+// tally is what a builder counts per example besides records and drops.
 type tally struct {
 	examples, turns, candidates, pairs, single, contained int64
 	left                                                  pairs.Left
@@ -207,7 +207,7 @@ func (b *Builder) turn(s *scratch, g *ttc.Group, e int, t *turn, out builders.Ou
 	return b.note(ex, t.id, left, out)
 }
 
-// choose runs the strategy over a group of candidates.
+// choose applies the strategy to a group of candidates.
 func (s *scratch) choose(ex *ttc.Example, group []int, withKeys bool) pairs.Result {
 	s.scores, s.keys = s.scores[:0], s.keys[:0]
 	for _, i := range group {
@@ -220,15 +220,15 @@ func (s *scratch) choose(ex *ttc.Example, group []int, withKeys bool) pairs.Resu
 	return s.chooser.Choose(s.scores, s.keys)
 }
 
-// textKey names a candidate by its text, wherever it stands.
+// textKey identifies a candidate by its text, independently of its position.
 func textKey(c *ttc.Candidate) uint64 {
 	h := fnv.New64a()
-	_, _ = io.WriteString(h, c.Output) // a hash never fails
+	_, _ = io.WriteString(h, c.Output) // writing to a hash never fails
 	return h.Sum64()
 }
 
-// records emits the pairs of a group, each in rec: an Output keeps nothing of a record, and hundreds of thousands of
-// them made a collection of garbage for every other frame.
+// records emits the pairs of a group, reusing rec for each: an Output keeps nothing of a record, and allocating
+// hundreds of thousands of them triggered a garbage collection for every other frame.
 func (b *Builder) records(
 	rec *builders.Preference, g *ttc.Group, e int, turnID string, group []int, chosen []pairs.Pair, out builders.Output,
 ) error {
@@ -236,7 +236,7 @@ func (b *Builder) records(
 	for _, p := range chosen {
 		wi, li := group[p.Chosen], group[p.Rejected]
 		win, lose := &ex.Candidates[wi], &ex.Candidates[li]
-		*rec = builders.Preference{} // and filled field by field: a record is large
+		*rec = builders.Preference{} // cleared and filled field by field, because a record is large
 		rec.Example, rec.Turn = e, turnID
 		rec.Prompt.Ref = builders.Ref{Part: builders.CandidatePrompt, Example: e, Candidate: wi}
 		rec.Chosen.Ref = builders.Ref{Part: builders.CandidateOutput, Example: e, Candidate: wi}
@@ -261,7 +261,7 @@ func (b *Builder) records(
 	return nil
 }
 
-// metadata is NAT's metadata object of a pair, its keys in NAT's order.
+// metadata is the metadata object NAT gives a pair, with its keys in NAT's order.
 func (b *Builder) metadata(ex *ttc.Example, turnID string, win, lose *ttc.Candidate, margin float64, n int) json.Raw {
 	m := append([]byte(nil), `{"dpo_type": "preference_pair", "score_diff": `...)
 	m = pyvalue.AppendFloat(m, margin)
@@ -285,8 +285,8 @@ func orEmpty(raw json.Raw) json.Raw {
 	return raw
 }
 
-// note says in one line what became of the pairs of a turn that were not taken. They are no drops: their candidates may
-// be in other pairs.
+// note says in one line what happened to the pairs of a turn that were not taken. They are not drops: their candidates
+// may be in other pairs.
 func (b *Builder) note(ex *ttc.Example, turnID string, left pairs.Left, out builders.Output) error {
 	total := left.Total()
 	if total == 0 {
@@ -335,7 +335,7 @@ func drop(ex *ttc.Example, unit string, reason ledger.Reason, turnID string, ind
 	}
 }
 
-// brief is the start of a text.
+// brief returns the start of a text.
 func brief(s string) string {
 	const most = 80
 	if len(s) <= most {

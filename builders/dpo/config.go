@@ -27,7 +27,7 @@ type Reward struct {
 	Name string `yaml:"name" validate:"required" doc:"name of the evaluator"`
 }
 
-// chooser turns the settings into those of package pairs.
+// chooser translates the settings into those of package pairs.
 func (c *Config) chooser() pairs.Config {
 	p := pairs.Config{
 		Strategy:      pairs.Strategy(c.Strategy),

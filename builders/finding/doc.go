@@ -1,7 +1,7 @@
-// Package finding is what there is to say about a configuration, with its place: one type for everything that checks
-// one, printed for people, as JSON, as GitHub's workflow commands and as SARIF.
+// Package finding defines what a check reports about a configuration, with its place: one type for every check, printed
+// for people, as JSON, as GitHub workflow commands and as SARIF.
 //
-// A plugin's author meets it where a config is opened (plugins/sdk).
+// Plugin authors meet it when they open a config (plugins/sdk).
 //
 // Part of the Go API we promise (v0).
 package finding

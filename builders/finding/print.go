@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// Text writes findings for people: place, code, message, the line with a caret, what to do.
+// Text writes findings for people: place, code, message, the line with a caret, and the fix.
 func Text(w io.Writer, fs []Finding, color bool) error {
 	paint := func(code, s string) string {
 		if !color {
@@ -61,7 +61,7 @@ func (f Finding) String() string {
 	return s
 }
 
-// Count says how many findings of each severity there are: "2 errors, 1 warning".
+// Count returns how many findings of each severity there are: "2 errors, 1 warning".
 func Count(fs []Finding) string {
 	var parts []string
 	for _, s := range []Severity{Error, Warning, Note} {

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// Nearest returns the candidate closest to what was written, or "" where none is close: at most a third of the longer
-// word may differ (Damerau's edits: insert, delete, replace, swap neighbours). Case, dashes and underscores don't
-// count.
+// Nearest returns the candidate closest to what was written, or "" if none is close: at most a third of the longer word
+// may differ (Damerau's edits: insert, delete, replace, swap neighbours). Case, dashes and underscores don't count.
 func Nearest(written string, candidates []string) string {
 	const maxLen = 64
 	if written == "" || len(written) > maxLen {

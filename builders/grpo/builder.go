@@ -20,12 +20,12 @@ func Info() builders.Info {
 	}
 }
 
-// Builder hands on rollouts. Build may be called from several goroutines.
+// Builder passes on rollouts. Build may be called concurrently.
 type Builder struct{ cfg Config }
 
 var _ builders.Builder = (*Builder)(nil)
 
-// New returns a builder, or what is wrong with its configuration.
+// New returns a builder, or an error that says what is wrong with its configuration.
 func New(cfg Config) (*Builder, error) {
 	if err := schema.Validate(&cfg); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 	return nil
 }
 
-// judge says why a whole task is left out.
+// judge returns the reason to leave out a whole task, if there is one.
 func (b *Builder) judge(g *ttc.Group) (why ledger.Reason, detail string) {
 	scored, equal, first := 0, true, 0.0
 	for _, ex := range g.Examples {
@@ -89,7 +89,7 @@ func (b *Builder) judge(g *ttc.Group) (why ledger.Reason, detail string) {
 	return "", ""
 }
 
-// rollout says why a rollout is left out of its task.
+// rollout returns the reason to leave a rollout out of its task, if there is one.
 func (b *Builder) rollout(ex *ttc.Example) (why ledger.Reason, detail string) {
 	switch {
 	case !sampled(&ex.Graph):

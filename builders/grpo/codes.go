@@ -8,7 +8,7 @@ const (
 	EqualRewards ledger.Reason = "equal_rewards"
 )
 
-// Codes are the pages of the reasons above, for `nat-go explain`.
+// Codes are the pages of these reasons for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(FewRollouts, "build", "The task has fewer scored rollouts than min_rollouts; it is left out whole.", "Sample more rollouts, or lower min_rollouts."),

@@ -1,11 +1,11 @@
-// Package grpo hands on rollouts with their rewards, grouped by task, for group-relative policy optimisation.
+// Package grpo passes on rollouts with their rewards, grouped by task, for group-relative policy optimisation.
 //
-// Every rollout of a task goes on, also one without a reward: what a reward is compared with is all scored rollouts of
-// the task, and no reward is not a reward of zero. Of a rollout with branches each branch is a record; they share the
-// reward.
+// Every rollout of a task is passed on, even one without a reward: a reward is compared with those of all scored
+// rollouts of the task, and having no reward is not a reward of zero. In a rollout with branches each branch is a
+// record; the branches share the reward.
 //
-// Tasks that teach nothing - fewer rollouts than asked for, all rewards equal - can be left out whole, never in part:
-// an advantage over half a group is a wrong one.
+// Tasks that teach nothing - too few rollouts, or all rewards equal - can be left out whole but never in part: an
+// advantage computed over half a group is wrong.
 //
 // Not part of the promised API.
 package grpo

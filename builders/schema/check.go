@@ -19,20 +19,20 @@ import (
 
 // Options change how a block is checked.
 type Options struct {
-	Pointer string           // the block's own pointer, put before those of its findings
-	At      *yaml.Node       // the key that names the block: where missing keys are reported; nil: the block itself
-	Unknown finding.Severity // of keys the spec doesn't know; empty: Error
-	Skip    []string         // keys of the block that are not the spec's to judge: "_type"
+	Pointer string           // the block's own pointer, prefixed to those of its findings
+	At      *yaml.Node       // the key that names the block, where missing keys are reported; nil: the block itself
+	Unknown finding.Severity // severity of keys the spec doesn't know; empty: Error
+	Skip    []string         // keys of the block that the spec doesn't judge: "_type"
 }
 
-// Check reports all that is wrong with a block.
+// Check reports everything that is wrong with a block.
 func (s *Spec) Check(doc *yamldoc.Document, node *yaml.Node, opt Options) []finding.Finding {
 	_, fs := s.Value(doc, node, opt)
 	return fs
 }
 
-// JSON returns a block as canonical JSON - defaults filled in, keys sorted, durations and sizes as text - or nil where
-// a finding is an error. It holds secrets in clear: it is what a plugin gets, and nothing else may.
+// JSON returns a block as canonical JSON - defaults filled in, keys sorted, durations and sizes as text - or nil if any
+// finding is an error. It contains secrets in the clear: it is meant for the plugin and must go nowhere else.
 func (s *Spec) JSON(doc *yamldoc.Document, node *yaml.Node, opt Options) ([]byte, []finding.Finding) {
 	v, fs := s.Value(doc, node, opt)
 	if finding.Failed(fs) {
@@ -51,7 +51,7 @@ func (s *Spec) JSON(doc *yamldoc.Document, node *yaml.Node, opt Options) ([]byte
 	return asYAML(out), fs
 }
 
-// asYAML escapes the characters that JSON has in the clear and YAML has not, so that the text can be read as either.
+// asYAML escapes the characters that JSON allows unescaped and YAML doesn't, so that the text can be read as either.
 func asYAML(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	for _, r := range string(text) {
@@ -64,7 +64,7 @@ func asYAML(text []byte) []byte {
 	return out
 }
 
-// plainJSON writes durations as text; the other types of a Value encode themselves.
+// plainJSON writes durations as text; the other types in a Value encode themselves.
 func plainJSON(v any) any {
 	switch v := v.(type) {
 	case time.Duration:
@@ -86,7 +86,7 @@ func plainJSON(v any) any {
 }
 
 // Value returns a block as map[string]any, []any, string, int64, float64, bool, time.Duration and Size, with defaults
-// filled in. What has an error is left out.
+// filled in. Whatever has an error is left out.
 func (s *Spec) Value(doc *yamldoc.Document, node *yaml.Node, opt Options) (any, []finding.Finding) {
 	if s.typ == nil || s.Kind != Object {
 		return s.walk(doc, node, opt)
@@ -94,7 +94,8 @@ func (s *Spec) Value(doc *yamldoc.Document, node *yaml.Node, opt Options) (any, 
 	return s.decode(doc, node, reflect.New(s.typ), opt)
 }
 
-// walk checks what nodes show by themselves: keys, types and, where the spec comes from a JSON Schema, its keywords.
+// walk checks what can be seen from the nodes alone: keys, types and, if the spec comes from a JSON Schema, its
+// keywords.
 func (s *Spec) walk(doc *yamldoc.Document, node *yaml.Node, opt Options) (any, []finding.Finding) {
 	w := walker{doc: doc, unknown: opt.Unknown, skip: opt.Skip, top: node, steps: new(int)}
 	if w.unknown == "" {
@@ -108,17 +109,17 @@ func (s *Spec) walk(doc *yamldoc.Document, node *yaml.Node, opt Options) (any, [
 	return v, w.findings
 }
 
-// walker checks nodes against specs and gathers findings.
+// walker checks nodes against specs and collects findings.
 type walker struct {
 	doc      *yamldoc.Document
 	unknown  finding.Severity
 	skip     []string
 	top      *yaml.Node
-	steps    *int // values looked at so far, by those who try the choices of a union too
+	steps    *int // values examined so far, shared with the walkers that try a union's choices
 	findings []finding.Finding
 }
 
-// maxSteps bounds a check: a plugin's schema may nest unions so that the choices multiply.
+// maxSteps bounds a check: a plugin's schema may nest unions so that their choices multiply.
 const maxSteps = 300_000
 
 func (w *walker) report(n *yaml.Node, ptr string, f finding.Finding) {
@@ -134,7 +135,7 @@ func (w *walker) report(n *yaml.Node, ptr string, f finding.Finding) {
 	w.findings = append(w.findings, w.doc.Report(n, ptr, f))
 }
 
-// value returns the value of a node, and whether it could be had. at is where to report what is missing.
+// value returns the value of a node, and whether it has one. at is where to report missing keys.
 func (w *walker) value(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	if s == nil {
 		s = &Spec{Kind: Any, Nullable: true}
@@ -170,7 +171,7 @@ func (w *walker) value(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	return v, ok && w.bounds(s, n, ptr, v)
 }
 
-// emptyText reports whether a null is a variable's empty value where a text is expected.
+// emptyText reports whether a null is a variable's empty value where text is expected.
 func (w *walker) emptyText(s *Spec, n *yaml.Node) bool {
 	return s.Kind == String && !s.Nullable && w.doc.Rewritten(n)
 }
@@ -179,7 +180,7 @@ func (w *walker) null(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	if s.Nullable {
 		return s.Default, true
 	}
-	if n.Value == "" { // `key:` has no place of its own
+	if n.Value == "" { // the value of `key:` has no place of its own
 		n = at
 	}
 	fix := "write " + s.expects() + ", or remove the key"
@@ -219,7 +220,7 @@ func (w *walker) wrongType(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 	return nil, false
 }
 
-// shown describes a value for a message: as written in the file, never a secret nor what a variable holds.
+// shown describes a value for a message: as written in the file, never a secret or the value of a variable.
 func (w *walker) shown(s *Spec, n *yaml.Node) string {
 	if n.Kind != yaml.ScalarNode || s.Secret {
 		return yamldoc.Describe(n)
@@ -247,7 +248,7 @@ func (w *walker) object(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 		return w.wrongType(s, n, ptr)
 	}
 	out := map[string]any{}
-	byField := map[string]*yaml.Node{} // key node that set a field
+	byField := map[string]*yaml.Node{} // the key node that set each field
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, val := n.Content[i], n.Content[i+1]
 		child := ptr + "/" + yamldoc.Escape(key.Value)
@@ -279,7 +280,7 @@ func (w *walker) object(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 			continue
 		}
 		if f.Required {
-			if s.typ == nil { // else the validator says so
+			if s.typ == nil { // otherwise the validator reports it
 				w.report(at, ptr+yamldoc.Pointer(f.Name), f.missing(ptr))
 			}
 			continue
@@ -291,7 +292,7 @@ func (w *walker) object(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	return out, true
 }
 
-// fallback is the value of an absent key: its default, or for an object the defaults of what is in it.
+// fallback returns the value of an absent key: its default, or for an object the defaults of its fields.
 func (s *Spec) fallback() any {
 	if s.Default != nil || s.Kind != Object || s.Nullable {
 		return s.Default
@@ -309,13 +310,13 @@ func (s *Spec) fallback() any {
 }
 
 func (w *walker) unknownKey(s *Spec, key, val *yaml.Node, ptr string) {
-	if len(w.findings) > yamldoc.MaxFindings { // what was meant takes longer to find than the key to read
+	if len(w.findings) > yamldoc.MaxFindings { // finding what was meant takes longer than reading the key
 		w.doc.Hide(val)
 		return
 	}
 	meant := s.Nearest(key.Value)
 	severity := w.unknown
-	if s.Open { // what others may add to; only a likely slip is worth a word
+	if s.Open { // others may add keys here; report only a likely typo
 		if s.Field(meant) == nil {
 			return
 		}
@@ -343,7 +344,7 @@ func (w *walker) unknownKey(s *Spec, key, val *yaml.Node, ptr string) {
 	w.report(key, ptr+"/"+yamldoc.Escape(key.Value), f)
 }
 
-// missing says that a key is not in the object at a pointer.
+// missing reports that the object at a pointer lacks a key.
 func (f *Field) missing(ptr string) finding.Finding {
 	fix := fmt.Sprintf("add `%s: %s`", f.Name, f.Spec.example())
 	if ptr != "" {
@@ -390,7 +391,7 @@ func (w *walker) list(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	return out, w.length(s, n, ptr, len(out))
 }
 
-// union takes the first spec that fits; where none does it reports what the closest one says.
+// union takes the first spec that fits; if none does, it reports the findings of the closest one.
 func (w *walker) union(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	var closest []finding.Finding
 	for _, o := range s.OneOf {
@@ -411,7 +412,7 @@ func (w *walker) union(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	return nil, false
 }
 
-// fitsShape reports whether a node is of the right sort for a spec, whatever is inside.
+// fitsShape reports whether a node is the right kind of value for a spec, whatever it contains.
 func (s *Spec) fitsShape(n *yaml.Node) bool {
 	switch s.Kind {
 	case Any:

@@ -19,7 +19,7 @@ const (
 	CodePattern    = "NG1213"
 )
 
-// Codes are the pages of the codes above, for `nat-go explain`.
+// Codes are the pages of these codes for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(CodeUnknownKey, "config", "A key is not known here. NAT ignores unknown keys of components silently, and the setting has no effect.", "Use the suggested key or remove it; `nat-go schema` lists all. With --compat nat it is a warning."),

@@ -13,8 +13,8 @@ import (
 	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
-// Decode checks a block and fills into, a pointer to the struct the spec is of. Keys that are absent get their default;
-// those with an error too, so that what is right can be used to find out more.
+// Decode checks a block and fills into, a pointer to the struct that the spec describes. Absent keys get their
+// defaults, and so do keys with errors, so that what is right can be used to find further errors.
 func (s *Spec) Decode(doc *yamldoc.Document, node *yaml.Node, into any, opt Options) []finding.Finding {
 	dst := reflect.ValueOf(into)
 	if dst.Kind() != reflect.Pointer || dst.IsNil() || dst.Elem().Type() != s.typ {
@@ -24,7 +24,7 @@ func (s *Spec) Decode(doc *yamldoc.Document, node *yaml.Node, into any, opt Opti
 	return fs
 }
 
-// decode walks over a block, fills dst, and asks the validator.
+// decode walks over a block, fills dst, and runs the validator.
 func (s *Spec) decode(doc *yamldoc.Document, node *yaml.Node, dst reflect.Value, opt Options) (any, []finding.Finding) {
 	v, fs := s.walk(doc, node, opt)
 	if v == nil {
@@ -32,7 +32,7 @@ func (s *Spec) decode(doc *yamldoc.Document, node *yaml.Node, dst reflect.Value,
 	}
 	s.fill(dst.Elem(), v)
 	broken := s.validate(doc, node, dst.Interface(), opt, fs)
-	for _, f := range slices.Backward(broken) { // from the end of a list, so that the rest of it keeps its places
+	for _, f := range slices.Backward(broken) { // from the end of a list, so that earlier entries keep their positions
 		v = without(v, yamldoc.SplitPointer(strings.TrimPrefix(f.Pointer, opt.Pointer)))
 	}
 	if broken != nil {
@@ -41,7 +41,7 @@ func (s *Spec) decode(doc *yamldoc.Document, node *yaml.Node, dst reflect.Value,
 	return v, append(fs, broken...)
 }
 
-// without takes what keys lead to out of a value.
+// without removes from a value what the given keys lead to.
 func without(v any, keys []string) any {
 	if len(keys) == 0 {
 		return v
@@ -66,14 +66,14 @@ func without(v any, keys []string) any {
 	return v
 }
 
-// Defaults sets the fields of a struct, given as a pointer, to the defaults of its tags. A mistake in the tags is a
-// panic: it is one in the program.
+// Defaults sets the fields of a struct, given as a pointer, to the defaults in its tags. It panics on a mistake in the
+// tags, which is a bug in the program.
 func Defaults(into any) {
 	s := MustOf(into)
 	s.fill(reflect.ValueOf(into).Elem(), s.fallback())
 }
 
-// New returns a config with the defaults of its tags.
+// New returns a config with the defaults in its tags.
 func New[C any]() (config C) {
 	Defaults(&config)
 	return config

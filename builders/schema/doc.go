@@ -1,6 +1,6 @@
-// Package schema makes a Go struct the one description of a configuration block.
+// Package schema makes a Go struct the single description of a configuration block.
 //
-// Struct tags say everything that is known about a setting:
+// Struct tags hold everything that is known about a setting:
 //
 //	type Config struct {
 //		Step   string        `yaml:"ttc_step_name" default:"dpo_candidate_move" aka:"custom_step_name"`
@@ -25,17 +25,17 @@
 //	aka       names people write by mistake, answered with the right one
 //	open      "true" on an object: keys it does not know pass
 //
-// The struct becomes a Spec, the Spec a JSON Schema (which a plugin sends to the host, and from which the host makes an
-// equal Spec again), and a Spec with a YAML tree becomes findings and a filled struct.
+// The struct becomes a Spec; the Spec becomes a JSON Schema (which a plugin sends to the host, and from which the host
+// makes an equal Spec again); a Spec and a YAML tree yield findings and a filled struct.
 //
 // # Why not decode and validate with the libraries alone
 //
-// A YAML library stops at the first unknown key and forgets about unknown keys within a custom unmarshaller. A person
-// who fixes a config wants all findings at once, each with its place and what to write instead. So the text is parsed
-// once to nodes (builders/yamldoc), the Spec is walked over them, and the value is filled by a setter of our own; the
-// validator then runs over the filled struct, and its failures are mapped back to nodes.
+// A YAML library stops at the first unknown key and misses unknown keys inside a custom unmarshaller. Someone fixing a
+// config wants all findings at once, each with its place and what to write instead. So the text is parsed into nodes
+// once (builders/yamldoc), the Spec is walked over them, and our own setter fills the value; then the validator runs
+// over the filled struct, and its failures are mapped back to nodes.
 //
-// What a plugin's config needs of it, the struct tags and the types of values, is as stable as package sdk (v0). The
+// The parts that a plugin's config needs - the struct tags and the value types - are as stable as package sdk (v0). The
 // rest:
 //
 // Not part of the promised API.

@@ -14,33 +14,33 @@ import (
 	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
-// Draft is a version of JSON Schema. Only keywords that both have in common are written.
+// Draft is a version of JSON Schema. Only keywords that both drafts share are written.
 type Draft string
 
-// The drafts that can be written. Editors' YAML servers want draft-07.
+// The drafts that can be written. YAML language servers in editors want draft-07.
 const (
 	Draft2020 Draft = "https://json-schema.org/draft/2020-12/schema"
 	Draft07   Draft = "http://json-schema.org/draft-07/schema#"
 )
 
-// formats of texts that are more than texts.
+// Formats of strings with a special meaning.
 const (
 	formatDuration = "go-duration"
 	formatSize     = "byte-size"
 )
 
-// JSONSchema writes the spec as a JSON Schema 2020-12. FromJSONSchema makes an equal spec of it.
+// JSONSchema writes the spec as JSON Schema 2020-12. FromJSONSchema turns it back into an equal spec.
 func (s *Spec) JSONSchema() []byte {
 	m := s.schema()
 	m["$schema"] = string(Draft2020)
 	out, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
-		panic("schema: " + err.Error()) // strings, numbers and maps of them always encode
+		panic("schema: " + err.Error()) // strings, numbers and maps of them can always be encoded
 	}
 	return out
 }
 
-// SchemaMap is the JSON Schema as a map, to be put into a larger one.
+// SchemaMap returns the JSON Schema as a map that can be embedded in a larger one.
 func (s *Spec) SchemaMap() map[string]any { return s.schema() }
 
 func (s *Spec) schema() map[string]any {
@@ -112,7 +112,7 @@ func (s *Spec) schema() map[string]any {
 	return m
 }
 
-// nullable allows null beside what a schema allows.
+// nullable allows null in addition to what a schema allows.
 func nullable(m map[string]any) map[string]any {
 	if typ, ok := m["type"].(string); ok && m["enum"] == nil {
 		m["type"] = []string{typ, "null"}
@@ -198,10 +198,10 @@ const (
 	maxSchemaNodes = 20_000
 )
 
-// FromJSONSchema makes a spec of a JSON Schema: the subset that JSONSchema writes and what generators of other
-// languages commonly do (anyOf, $ref, const). Keywords it doesn't know are ignored, so the check may be laxer than the
-// schema, never stricter. The text may come from a plugin: it is bounded, and an error says what is wrong with it. One
-// that is empty stands for any object.
+// FromJSONSchema makes a spec from a JSON Schema: the subset that JSONSchema writes plus what generators in other
+// languages commonly use (anyOf, $ref, const). Unknown keywords are ignored, so the check may be laxer than the schema
+// but never stricter. The text may come from a plugin, so it is bounded, and errors say what is wrong with it. An empty
+// text stands for any object.
 func FromJSONSchema(text []byte) (*Spec, error) {
 	if len(text) > maxSchemaBytes {
 		return nil,
@@ -255,7 +255,7 @@ func text(v any, or string) string {
 	return or
 }
 
-// kindOf reads what a schema says of types.
+// kindOf reads a schema's type keywords.
 func (r *schemaReader) kindOf(m map[string]any, depth int) (*Spec, error) {
 	if ref, ok := m["$ref"].(string); ok {
 		target, err := r.resolve(ref)
@@ -330,7 +330,7 @@ func (r *schemaReader) typed(s *Spec, typ string, m map[string]any, depth int) e
 		}
 		s.MinLen, s.MaxLen = intOf(m["minLength"]), intOf(m["maxLength"])
 		if p, ok := m["pattern"].(string); ok {
-			s.Pattern, _ = regexp.Compile(p) // a pattern that Go can't express is one of the keywords not known
+			s.Pattern, _ = regexp.Compile(p) // a pattern that Go can't express is treated as an unknown keyword
 		}
 	default:
 		return fmt.Errorf("the JSON Schema has an unknown type %q", typ)
@@ -371,7 +371,7 @@ func (r *schemaReader) object(s *Spec, m map[string]any, depth int) error {
 	return nil
 }
 
-// orderOf lists the properties, first those that x-order names.
+// orderOf lists the properties, starting with those named by x-order.
 func orderOf(props map[string]any, order []string) []string {
 	var out []string
 	for _, name := range order {
@@ -397,7 +397,7 @@ func (r *schemaReader) elem(s *Spec, v any, depth int) (err error) {
 	return err
 }
 
-// union reads anyOf; null becomes Nullable and "T or a list of T" a list that a single value may stand for.
+// union reads anyOf; null becomes Nullable, and "T or a list of T" becomes a list that accepts a single value.
 func (r *schemaReader) union(of []any, depth int) (*Spec, error) {
 	u := &Spec{Kind: Union}
 	for _, v := range of {
@@ -479,7 +479,7 @@ func boundOf(inclusive, exclusive any) *Bound {
 	return nil
 }
 
-// defaultOf reads a default as a value of the spec; one that breaks the spec is left out.
+// defaultOf reads a default as a value of the spec; a default that violates the spec is left out.
 func defaultOf(s *Spec, v any) any {
 	raw, err := json.Marshal(v)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// scalar reads a scalar as the spec's kind. Quoted numbers and the YAML 1.1 words for true and false are taken as what
-// they say, as NAT does; the reverse, a number where a text belongs, is a finding.
+// scalar reads a scalar as the spec's kind. Quoted numbers and YAML 1.1's words for true and false are accepted, as NAT
+// does; the reverse, a number where text belongs, is a finding.
 func (w *walker) scalar(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 	var raw any
 	if n.Decode(&raw) != nil || strings.HasPrefix(n.Tag, "!!binary") {
@@ -201,7 +201,7 @@ func (w *walker) any(n *yaml.Node, ptr string) (any, bool) {
 	return n.Value, true
 }
 
-// notInEnum says that a text is not one of those allowed.
+// notInEnum reports that a text is not one of the allowed ones.
 func (s *Spec) notInEnum(ptr, text, shown string) finding.Finding {
 	f := finding.Finding{
 		Code:    CodeEnum,
@@ -214,7 +214,7 @@ func (s *Spec) notInEnum(ptr, text, shown string) finding.Finding {
 	return f
 }
 
-// length checks a text, list or mapping against the limits of a JSON Schema. Those of tags the validator checks.
+// length checks a text, list or mapping against the limits of a JSON Schema. The validator checks those in tags.
 func (w *walker) length(s *Spec, n *yaml.Node, ptr string, size int) bool {
 	if s.typ != nil || (s.MinLen == nil || size >= *s.MinLen) && (s.MaxLen == nil || size <= *s.MaxLen) {
 		return true
@@ -223,7 +223,7 @@ func (w *walker) length(s *Spec, n *yaml.Node, ptr string, size int) bool {
 	return false
 }
 
-// wrongLength says that a text, list or mapping is too short or too long.
+// wrongLength reports that a text, list or mapping is too short or too long.
 func (s *Spec) wrongLength(ptr string, size int) finding.Finding {
 	unit := "entries"
 	if s.Kind == String {
@@ -247,8 +247,8 @@ func (s *Spec) wrongLength(ptr string, size int) finding.Finding {
 	}
 }
 
-// bounds checks a number, duration or size against what its Go type holds, or against the limits of a JSON Schema.
-// Those of tags the validator checks.
+// bounds checks a number, duration or size against the range of its Go type, or against the limits of a JSON Schema.
+// The validator checks those in tags.
 func (w *walker) bounds(s *Spec, n *yaml.Node, ptr string, v any) bool {
 	var x float64
 	switch v := v.(type) {
@@ -273,12 +273,12 @@ func (w *walker) bounds(s *Spec, n *yaml.Node, ptr string, v any) bool {
 	return inRange
 }
 
-// holds reports whether x lies on the right side of a bound: -1 of a least value, 1 of a greatest.
+// holds reports whether x lies on the right side of a bound: -1 for a minimum, 1 for a maximum.
 func (b *Bound) holds(x, side float64) bool {
 	return b == nil || x*side < b.Value*side || x == b.Value && !b.Exclusive
 }
 
-// holds reports whether a value fits into a Go type.
+// holds reports whether a value fits a Go type.
 func holds(t reflect.Type, v any) bool {
 	switch v := v.(type) {
 	case int64:
@@ -294,7 +294,7 @@ func holds(t reflect.Type, v any) bool {
 	return true
 }
 
-// outOfRange says that a number, duration or size is too small or too large.
+// outOfRange reports that a number, duration or size is too small or too large.
 func (s *Spec) outOfRange(ptr, shown string) finding.Finding {
 	rule := s.rangeText()
 	fix := "write a value that is " + rule

@@ -36,30 +36,30 @@ const (
 	Union // one of several specs
 )
 
-// Spec says what a value may be.
+// Spec describes what a value may be.
 type Spec struct {
 	Kind     Kind
 	Name     string // what people call it: "dpo_traj_builder"; empty: the place says enough
 	Doc      string
-	Example  string // a value for people to see, as it would stand in YAML
+	Example  string // a value to show to people, as it would stand in YAML
 	Nullable bool
 	Secret   bool
-	Default  any // as Value returns it; nil: none
+	Default  any // as returned by Value; nil: none
 	Enum     []string
 	Min, Max *Bound
 	MinLen   *int // characters of a String, entries of a List or Map
 	MaxLen   *int
 	Pattern  *regexp.Regexp
 	Fields   []Field // of an Object, in order
-	Open     bool    // an Object: keys it does not know pass
-	Elem     *Spec   // of a List or Map; nil: anything
-	Single   bool    // a List: one value stands for a list of one
+	Open     bool    // for an Object: unknown keys are accepted
+	Elem     *Spec   // for a List or Map; nil: anything
+	Single   bool    // for a List: a single value stands for a list of one
 	OneOf    []*Spec // of a Union
 
-	typ reflect.Type // nil where the spec comes from a JSON Schema
+	typ reflect.Type // nil if the spec comes from a JSON Schema
 }
 
-// Bound is an end of a range. Durations are in nanoseconds.
+// Bound is one end of a range. Durations are in nanoseconds.
 type Bound struct {
 	Value     float64
 	Exclusive bool
@@ -71,12 +71,12 @@ type Field struct {
 	Spec     *Spec
 	Required bool
 	Aliases  []string // other accepted names
-	Aka      []string // names people write by mistake
+	Aka      []string // names that people write by mistake
 
-	index []int // of the struct field
+	index []int // index of the struct field
 }
 
-// Field returns the field with a name or alias.
+// Field returns the field with the given name or alias.
 func (s *Spec) Field(name string) *Field {
 	for i := range s.Fields {
 		if f := &s.Fields[i]; f.Name == name || slices.Contains(f.Aliases, name) {
@@ -86,7 +86,7 @@ func (s *Spec) Field(name string) *Field {
 	return nil
 }
 
-// Of returns the spec of a struct, given as a value or a pointer to one. An error is a mistake in the tags.
+// Of returns the spec of a struct, given as a value or a pointer. The error reports a mistake in the tags.
 func Of(v any) (*Spec, error) {
 	t := reflect.TypeOf(v)
 	for t != nil && t.Kind() == reflect.Pointer {
@@ -108,10 +108,10 @@ func Of(v any) (*Spec, error) {
 	return s, nil
 }
 
-// specs are those that were made, by type: a file may have a hundred thousand components of one.
+// specs caches specs by type: a file may have a hundred thousand components of the same type.
 var specs sync.Map
 
-// MustOf is Of for structs that are part of a program.
+// MustOf is Of for structs that are part of the program.
 func MustOf(v any) *Spec {
 	s, err := Of(v)
 	if err != nil {
@@ -264,7 +264,7 @@ func words(tag string) (out []string) {
 	return out
 }
 
-// rules takes from a validate tag what a JSON Schema can say, and what help needs. The validator decides.
+// rules takes from a validate tag what a JSON Schema can express, and what help texts need. The validator decides.
 func (f *Field) rules(tag string) error {
 	s := f.Spec
 	if s.Elem != nil && s.Elem.ruled() && !slices.Contains(strings.Split(tag, ","), "dive") {
@@ -392,7 +392,7 @@ func (s *Spec) Names() []string {
 	return out
 }
 
-// Nearest finds what an unknown key was meant to be: a key of the object, else the path of one deeper inside.
+// Nearest guesses what an unknown key was meant to be: a key of the object, or else the path of a key further inside.
 func (s *Spec) Nearest(key string) string {
 	for _, f := range s.Fields {
 		if slices.Contains(f.Aka, key) {
@@ -424,7 +424,7 @@ func (s *Spec) Nearest(key string) string {
 	return ""
 }
 
-// defaultText writes a default the way it would stand in YAML; "" where there is none.
+// defaultText writes a default the way it would stand in YAML; "" if there is none.
 func (s *Spec) defaultText() string {
 	if s.Default == nil || s.Secret {
 		return ""
@@ -437,7 +437,7 @@ func (s *Spec) defaultText() string {
 	return text
 }
 
-// example is a value for "write `key: ...`".
+// example returns a value for "write `key: ...`".
 func (s *Spec) example() string {
 	switch {
 	case s.Secret:

@@ -16,8 +16,8 @@ import (
 	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
-// Validator decides the rules of validate tags. Rules of a program's own are registered with it, before the first
-// config is read; field names are the keys of the YAML.
+// Validator enforces the rules of validate tags. A program registers its own rules with it before it reads the first
+// config; field names are the YAML keys.
 var Validator = sync.OnceValue(func() *validator.Validate {
 	v := validator.New(validator.WithRequiredStructEnabled())
 	v.RegisterTagNameFunc(func(f reflect.StructField) string {
@@ -31,12 +31,12 @@ var Validator = sync.OnceValue(func() *validator.Validate {
 		return name
 	})
 	if err := v.RegisterValidation("pattern", isPattern); err != nil {
-		panic(err) // the name is wrong
+		panic(err) // the rule's name is invalid
 	}
 	return v
 })
 
-// isPattern is the rule of settings that are regular expressions.
+// isPattern is the rule for settings that are regular expressions.
 func isPattern(f validator.FieldLevel) bool {
 	_, err := regexp.Compile(f.Field().String())
 	return err == nil
@@ -44,8 +44,8 @@ func isPattern(f validator.FieldLevel) bool {
 
 const inlineMark = "<inline>"
 
-// Validate checks a config that a program made itself, a pointer to a struct, by its tags. The error names every key
-// that breaks a rule.
+// Validate checks a config that the program built itself, given as a pointer to a struct, by its tags. The error names
+// every key that breaks a rule.
 func Validate(config any) error {
 	s := MustOf(config)
 	doc := &yamldoc.Document{}
@@ -62,8 +62,8 @@ func failures(config any) (out validator.ValidationErrors) {
 	return out
 }
 
-// validate reports the rules that a filled struct breaks, at the nodes that it was filled from. known is what the walk
-// over the nodes found: what is wrong already is not judged.
+// validate reports the rules that a filled struct breaks, at the nodes it was filled from. known holds the findings of
+// the walk over the nodes: what is already known to be wrong is not judged again.
 func (s *Spec) validate(
 	doc *yamldoc.Document, node *yaml.Node, config any, opt Options, known []finding.Finding,
 ) (fs []finding.Finding) {
@@ -86,7 +86,7 @@ func (s *Spec) validate(
 		place := value
 		switch {
 		case value == nil && len(keys) > 1:
-			if _, place = s.lookup(node, keys[:len(keys)-1]); place == nil { // an entry of a list has no key
+			if _, place = s.lookup(node, keys[:len(keys)-1]); place == nil { // a list entry has no key
 				place = parent
 			}
 		case value == nil:
@@ -102,8 +102,7 @@ func (s *Spec) validate(
 	return fs
 }
 
-// isWrong reports whether a value, or a list that it is in, could not be read whole: its entries are not where they
-// stood.
+// isWrong reports whether a value, or a list it is in, could not be read completely: its entries have moved.
 func (s *Spec) isWrong(keys []string, at string, known []finding.Finding) bool {
 	for n := 1; n <= len(keys); n++ {
 		ptr := at + yamldoc.Pointer(keys[:n]...)
@@ -117,7 +116,7 @@ func (s *Spec) isWrong(keys []string, at string, known []finding.Finding) bool {
 	return false
 }
 
-// at is the spec of the value that keys lead to; nil where they lead nowhere.
+// at returns the spec of the value that keys lead to; nil if they lead nowhere.
 func (s *Spec) at(keys []string) *Spec {
 	for _, k := range keys {
 		switch {
@@ -136,8 +135,8 @@ func (s *Spec) at(keys []string) *Spec {
 	return s
 }
 
-// lookup finds the value that keys lead to, under whichever of their names, and the node of its key. A single value
-// that stands for a list of one is found as its entry.
+// lookup finds the value that keys lead to, under any of their names, and the node of its key. A single value that
+// stands for a list of one is found as that entry.
 func (s *Spec) lookup(n *yaml.Node, keys []string) (value, key *yaml.Node) {
 	for i, k := range keys {
 		in := s.at(keys[:i])
@@ -163,7 +162,7 @@ func (s *Spec) lookup(n *yaml.Node, keys []string) (value, key *yaml.Node) {
 	return n, key
 }
 
-// failed says what a failed rule wants, and what to do. base is the pointer of the struct, value the node that broke
+// failed says what a failed rule requires and how to fix it. base is the struct's pointer, value the node that broke
 // the rule; nil: there is none.
 func (s *Spec) failed(
 	doc *yamldoc.Document, e validator.FieldError, base string, keys []string, value *yaml.Node,
@@ -224,7 +223,7 @@ func (s *Spec) failed(
 		"write a value that keeps the rule")
 }
 
-// isLimit reports whether a rule is one of the bounds that the spec has.
+// isLimit reports whether a rule is one of the bounds in the spec.
 func (s *Spec) isLimit(tag string) bool {
 	switch tag {
 	case "gt", "gte", "min", "lt", "lte", "max", "len":
@@ -243,8 +242,7 @@ func sizeOf(v any) int {
 	return 0
 }
 
-// otherKeys writes a rule's parameter with the keys of the YAML where it names fields of the struct: "strategy
-// random_k".
+// otherKeys writes a rule's parameter with YAML keys in place of the struct's field names: "strategy random_k".
 func (s *Spec) otherKeys(e validator.FieldError) string {
 	t := s.typ
 	path := strings.Split(e.StructNamespace(), ".")
@@ -276,8 +274,7 @@ func (s *Spec) otherKeys(e validator.FieldError) string {
 	return out.String()
 }
 
-// path takes the validator's Config.items[0].name apart into items, 0, name. The keys of a map stand in brackets as
-// they are.
+// path splits the validator's Config.items[0].name into items, 0, name. Map keys appear in brackets unescaped.
 func path(namespace string) (keys []string) {
 	_, rest, _ := strings.Cut(namespace, ".") // the struct's own name
 	for rest != "" {
@@ -305,7 +302,7 @@ func path(namespace string) (keys []string) {
 	return keys
 }
 
-// checkDefault reports a default that breaks the rules of its own field. Rules that look at other fields are left out.
+// checkDefault reports a default that breaks its own field's rules. Rules that refer to other fields are skipped.
 func checkDefault(value any, tag string) error {
 	for rule := range strings.SplitSeq(tag, ",") {
 		name, _, _ := strings.Cut(rule, "=")

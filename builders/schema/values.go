@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// Secret is a text that is never shown: every way of printing it gives "[secret]".
+// Secret is a text that is never shown: however it is printed, the result is "[secret]".
 type Secret struct{ text secret.Text }
 
 // NewSecret wraps a text.
@@ -37,7 +37,7 @@ func (s Secret) MarshalYAML() (any, error) { return s.text.MarshalYAML() }
 // Size is a number of bytes, written "512MiB", "1.5GB" or as a plain number.
 type Size int64
 
-// units, largest first so that String finds the largest that divides.
+// units, largest first so that String finds the largest one that divides the size.
 var units = []struct {
 	name string
 	size int64

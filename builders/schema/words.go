@@ -65,7 +65,7 @@ func (s *Spec) limits() string {
 	return ""
 }
 
-// DefaultText is the default as it would stand in YAML on one line; "" where there is none.
+// DefaultText returns the default as it would stand in YAML on one line; "" if there is none.
 func (s *Spec) DefaultText() string {
 	if s.Default == nil || s.Secret {
 		return ""
@@ -73,7 +73,7 @@ func (s *Spec) DefaultText() string {
 	return flowText(s.Default)
 }
 
-// ExampleText is a value as it might stand in YAML: one that is not the default, where that is easily found.
+// ExampleText returns a value as it might stand in YAML, if possible one that is not the default.
 func (s *Spec) ExampleText() string {
 	switch {
 	case s.Example != "":

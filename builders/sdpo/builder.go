@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Info describes the builder. Its unit is the task, since the hint source success looks at siblings.
+// Info describes the builder. Its unit is the task because the hint source "success" looks at siblings.
 func Info() builders.Info {
 	return builders.Info{
 		Name:      "sdpo_traj_builder",
@@ -29,18 +29,18 @@ func Info() builders.Info {
 	}
 }
 
-// Builder finds error sites and hints. Build may be called from several goroutines.
+// Builder finds error sites and hints. Build may be called concurrently.
 type Builder struct {
 	cfg      Config
 	detector *detector
 	checker  *checker
 	sources  []source
-	siblings bool // a source looks at them
+	siblings bool // whether a source looks at siblings
 }
 
 var _ builders.Builder = (*Builder)(nil)
 
-// New returns a builder, or what is wrong with its configuration.
+// New returns a builder, or an error that says what is wrong with its configuration.
 func New(cfg Config) (*Builder, error) {
 	if err := errors.Join(schema.Validate(&cfg), cfg.relate()); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func New(cfg Config) (*Builder, error) {
 	return b, nil
 }
 
-// Close ends the hint command, if one runs.
+// Close ends the hint command, if one is running.
 func (b *Builder) Close() error {
 	for _, s := range b.sources {
 		if c, ok := s.(*commandSource); ok {
@@ -101,7 +101,7 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 				sb.learn(t)
 			}
 		}
-		if !b.siblings { // then there is no need to hold them all
+		if !b.siblings { // no need to hold all of them
 			if err := b.example(ctx, g, e, traces[e], &sb, out); err != nil {
 				return err
 			}
@@ -118,7 +118,7 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 	return nil
 }
 
-// work is what is under way for one example.
+// work is the state of the work on one example.
 type work struct {
 	*Builder
 	ctx      context.Context
@@ -126,8 +126,8 @@ type work struct {
 	group    *ttc.Group
 	at       int // of the example
 	siblings *siblings
-	seen     map[[2]int]bool // calls, by node and place in it, met in a branch before
-	counted  map[[2]int]bool // the same, of those counted
+	seen     map[[2]int]bool // calls already met in an earlier branch, by node and position in it
+	counted  map[[2]int]bool // the same, for calls that were counted
 	sites    int
 	records  int
 	failures int
@@ -161,7 +161,7 @@ func (b *Builder) example(
 	return out.Drop(d)
 }
 
-// trace makes records of the failures of a branch that were not in a branch before.
+// trace makes records of the failures of a branch that no earlier branch had.
 func (w *work) trace(t *trace) error {
 	if err := w.countOrphans(t); err != nil {
 		return err
@@ -174,7 +174,7 @@ func (w *work) trace(t *trace) error {
 	}
 	var sites []builders.Site
 	var rules []string // that found them
-	last := 0          // place of the last message that a site needs
+	last := 0          // position of the last message that a site needs
 	for i := range t.failures {
 		f := &t.failures[i]
 		key := [2]int{t.nodes[f.turn], f.seq}
@@ -223,7 +223,7 @@ func (w *work) trace(t *trace) error {
 	})
 }
 
-// foundBy is the metadata of a record: the rule that found each of its sites.
+// foundBy is a record's metadata: the rule that found each of its sites.
 func foundBy(rules []string) json.Raw {
 	m := []byte(`{"found_by": [`)
 	for i, r := range rules {
@@ -235,8 +235,8 @@ func foundBy(rules []string) json.Raw {
 	return append(m, "]}"...)
 }
 
-// countCalls counts what was judged. Without a list of tools nobody can say that a tool is unknown or its schema
-// broken.
+// countCalls counts the calls that were judged. Without a list of tools nobody can say that a tool is unknown or that a
+// call violates its schema.
 func (w *work) countCalls(t *trace) error {
 	n := int64(0)
 	for i := range t.calls {
@@ -255,7 +255,8 @@ func (w *work) countCalls(t *trace) error {
 	return w.out.Count(countedWithoutTools, n)
 }
 
-// nearMisses lists the results that have the words of a failure and are none, with the rule and what speaks against it.
+// nearMisses lists the results that contain words of failure but are not failures, with the rule and what speaks
+// against it.
 func (w *work) nearMisses(t *trace) error {
 	for i := range t.nearly {
 		n := &t.nearly[i]
@@ -276,7 +277,7 @@ func (w *work) nearMisses(t *trace) error {
 	return nil
 }
 
-// setAside says why a failure is no site, whatever the target.
+// setAside returns the reason a failure is not a site whatever the target, if there is one.
 func setAside(f *failure) ledger.Reason {
 	switch {
 	case f.transient:
@@ -287,7 +288,7 @@ func setAside(f *failure) ledger.Reason {
 	return ""
 }
 
-// site finds the target and the hint of a failure. It returns nil where something is missing, and drops the site.
+// site finds the target and the hint of a failure. If either is missing it drops the site and returns nil.
 func (w *work) site(t *trace, f *failure, target builders.Target) (*builders.Site, error) {
 	s, why := t.locate(f, target)
 	detail := ""
@@ -319,7 +320,7 @@ func (w *work) site(t *trace, f *failure, target builders.Target) (*builders.Sit
 	}, nil
 }
 
-// countOrphans books results that belong to no call: one that shows an error is a site that was lost.
+// countOrphans records results that belong to no call: one that shows an error is a lost site.
 func (w *work) countOrphans(t *trace) error {
 	for _, at := range t.orphans {
 		key := [2]int{t.nodes[at], -1}
@@ -371,7 +372,7 @@ func firstLine(s string) string {
 	return line
 }
 
-// brief is the start of a text, for one line.
+// brief returns the start of a text, for display on one line.
 func brief(s string) string {
 	const most = 160
 	if len(s) <= most {

@@ -7,24 +7,24 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// call is a tool call on a walk and what came of it. Indices are places on the walk.
+// call is a tool call on a walk and its outcome. Indices are positions on the walk.
 type call struct {
 	turn   int   // the assistant message
-	seq    int   // which of its calls
-	result int   // the first tool message that answers it, -1 where none does
+	seq    int   // position among its message's calls
+	result int   // the first tool message that answers it; -1 if none does
 	more   []int // further ones
 	made   *chat.ToolCall
 }
 
-// isResult says whether a message is what a tool gave back.
+// isResult reports whether a message is the result of a tool.
 func isResult(m *chat.Message) bool { return m.Role == "tool" || m.Role == "function" }
 
 // link finds the calls of a walk, in order, with their results. A result belongs to the nearest preceding call with its
-// id: ids repeat within real traces. Of parallel calls with one id the first without a result is meant. A result
-// without an id belongs to the first call without a result of the turn just before it. orphans are the results that
-// belong to no call.
+// id, because ids repeat in real traces; among parallel calls with one id, to the first without a result. A result
+// without an id belongs to the first unanswered call of the turn just before it. orphans are results that belong to no
+// call.
 func link(walk []*ttc.Node) (calls []call, orphans []int) {
-	byID := map[string][]int{} // calls of the last turn that used the id
+	byID := map[string][]int{} // calls of the last turn that used each id
 	var turn []int             // calls of the last turn
 	for at, n := range walk {
 		m := &n.Message
@@ -61,8 +61,8 @@ func link(walk []*ttc.Node) (calls []call, orphans []int) {
 	return calls, orphans
 }
 
-// answered is the call that a result is of: the first without a result, by name where the result has one, else the
-// last.
+// answered returns the call that a result belongs to: the first without a result, matched by name if the result has
+// one; otherwise the last.
 func answered(calls []call, among []int, m *chat.Message) int {
 	last := -1
 	for _, c := range among {
@@ -76,7 +76,7 @@ func answered(calls []call, among []int, m *chat.Message) int {
 	return last
 }
 
-// textOf is the text of a message: its content, or the text of its parts.
+// textOf returns the text of a message: its content, or the text of its parts.
 func textOf(m *chat.Message) string {
 	if m.Form != chat.Parts {
 		return m.Text

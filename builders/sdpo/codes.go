@@ -2,7 +2,7 @@ package sdpo
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// Why a failed call makes no site.
+// Why a failed call yields no site.
 const (
 	HintFailed      ledger.Reason = "hint_failed"
 	HintDeclined    ledger.Reason = "hint_declined"
@@ -21,7 +21,7 @@ const (
 	TransientError  ledger.Reason = "transient_error"
 )
 
-// Codes are the pages of the reasons above, for `nat-go explain`.
+// Codes are the pages of these reasons for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(HintFailed, "build", "A source of hints failed at this site, and none after it had one: a rule's template could not be rendered, or the hint command hung, ended or answered nonsense.", "See the detail. Sources named after it are asked in its place. Failures of the command are not kept: another run asks again."),

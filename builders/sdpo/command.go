@@ -21,30 +21,30 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// commandSource asks a program of the user's: a JSON object per line in, one per line out. Every answer is kept in a
-// file by the hash of its question and is never asked for again, so that a run that is repeated or resumed makes the
-// same records. Failures are not kept: a run that is resumed asks again, about what it has not committed. The file is
-// locked while a question is open: processes that share it ask each question once.
+// commandSource asks a user's program: one JSON object per line in, one per line out. Every answer is stored in a file
+// under the hash of its question and never requested again, so a run that is repeated or resumed makes the same
+// records. Failures are not stored: a resumed run asks again about whatever it has not committed. The file is locked
+// while a question is open, so processes that share it ask each question once.
 type commandSource struct {
 	cfg Command
 
 	mu      sync.Mutex
 	known   map[string]stored
-	read    int64 // bytes of the answers' file taken in
+	read    int64 // how many bytes of the answers file have been read
 	process *process.Responder
 	started int // how often the program was started
 }
 
 // Limits of the program.
 const (
-	maxAnswer   = 1 << 20 // bytes of a line
-	maxStored   = 8 << 20 // bytes of a line of the file of answers: JSON takes up to six for one
-	maxRestarts = 5       // of a program that fails
+	maxAnswer   = 1 << 20 // bytes in a line
+	maxStored   = 8 << 20 // bytes in a line of the answers file: JSON may take six for one
+	maxRestarts = 5       // of a failing program
 )
 
 // question is what the program is asked.
 type question struct {
-	ID        string   `json:"id"` // SHA-256 of the rest
+	ID        string   `json:"id"` // SHA-256 of the other fields
 	Tool      string   `json:"tool"`
 	Arguments string   `json:"arguments"`
 	Error     string   `json:"error"`
@@ -52,24 +52,25 @@ type question struct {
 	Target    string   `json:"target"`
 	Schema    json.Raw `json:"schema,omitempty"`
 	Tools     []string `json:"tools,omitempty"`
-	Task      string   `json:"task"` // the first thing the user said
+	Task      string   `json:"task"` // the first user message
 
-	// What the source tells of the error, where it tells something.
+	// What the source says about the error, if anything.
 	ErrorKind string   `json:"error_kind,omitempty"`
 	ErrorMeta json.Raw `json:"error_meta,omitempty"`
 }
 
-// reply is what it answers: a hint; null, which leaves the site out; or an empty one: the sources after are asked.
+// reply is the program's answer: a hint; null, which leaves the site out; or an empty hint, after which the next source
+// is asked.
 type reply struct {
 	ID   string  `json:"id"`
 	Hint *string `json:"hint"`
 	Kind string  `json:"kind"`
 }
 
-// stored is a line of the answers' file.
+// stored is a line of the answers file.
 type stored struct {
 	Input  string  `json:"input"`          // the question's id
-	Hint   *string `json:"hint,omitempty"` // nil: there is to be none
+	Hint   *string `json:"hint,omitempty"` // nil: no hint is wanted
 	Kind   string  `json:"kind,omitempty"`
 	Failed string  `json:"failed,omitempty"` // why there is no answer
 }
@@ -145,7 +146,7 @@ func (s *site) question() (*question, error) {
 	return q, nil
 }
 
-// line is the question as it is sent. Lone surrogates become U+FFFD: the program reads plain JSON.
+// line is the question as it is sent. Lone surrogates become U+FFFD, because the program reads plain JSON.
 func (q *question) line() ([]byte, error) {
 	clean := *q
 	if clean.Schema != nil && !stdjson.Valid(clean.Schema) {
@@ -163,8 +164,8 @@ func (q *question) line() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// ask looks the question up in the file, which another process may have added to, and asks the program where it isn't
-// there. An error is that of the file; that the program failed is no error, and not kept in it.
+// ask looks the question up in the file, which another process may have extended, and asks the program if it isn't
+// there. The error concerns the file only; a failing program is not an error and is not stored.
 func (c *commandSource) ask(ctx context.Context, q *question) (a stored, err error) {
 	f, err := os.OpenFile(c.cfg.Answers, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
@@ -183,7 +184,7 @@ func (c *commandSource) ask(ctx context.Context, q *question) (a stored, err err
 	if a = c.run(ctx, q); ctx.Err() != nil {
 		return a, context.Cause(ctx)
 	}
-	if a.Failed != "" { // not again by this builder, but by the next
+	if a.Failed != "" { // this builder won't ask again, but the next one will
 		c.known[q.ID] = a
 		return a, nil
 	}
@@ -203,7 +204,7 @@ func (c *commandSource) ask(ctx context.Context, q *question) (a stored, err err
 	return a, nil
 }
 
-// takeIn reads what the file has beyond what was read before. A line that was cut off by a crash is taken away.
+// takeIn reads what was added to the file since it was last read. A line cut off by a crash is removed.
 func (c *commandSource) takeIn(f *os.File) error {
 	if _, err := f.Seek(c.read, io.SeekStart); err != nil {
 		return fmt.Errorf("hints.command.answers: %w", err)
@@ -222,7 +223,7 @@ func (c *commandSource) takeIn(f *os.File) error {
 		if err := stdjson.Unmarshal(line, &a); err != nil || a.Input == "" {
 			return fmt.Errorf("hints.command.answers: %s is damaged at byte %d: remove that line, and its question is asked again", c.cfg.Answers, c.read)
 		}
-		if _, twice := c.known[a.Input]; !twice && a.Failed == "" { // older versions kept failures
+		if _, twice := c.known[a.Input]; !twice && a.Failed == "" { // older versions stored failures
 			c.known[a.Input] = a
 		}
 		c.read += int64(len(line)) + 1 // and its newline
@@ -230,7 +231,7 @@ func (c *commandSource) takeIn(f *os.File) error {
 	return nil
 }
 
-// run asks the program and makes an answer of whatever it does.
+// run asks the program and turns whatever it does into an answer.
 func (c *commandSource) run(ctx context.Context, q *question) stored {
 	a := stored{Input: q.ID}
 	r, err := c.exchange(ctx, q)
@@ -255,7 +256,7 @@ func (c *commandSource) exchange(ctx context.Context, q *question) (r reply, err
 			return r, fmt.Errorf("the hint command %s has failed %d times and is not started again", c.cfg.Run[0], c.started)
 		}
 		c.started++
-		// Of a plugin: what its host grants.
+		// The environment that the host grants this plugin.
 		c.process, err = process.Respond(process.Config{Args: c.cfg.Run, Env: os.Environ()}, maxAnswer)
 		if err != nil {
 			return r, fmt.Errorf("start the hint command: %w", err)

@@ -39,7 +39,7 @@ type Match struct {
 	Class    string `yaml:"class" default:"tool_error" doc:"name of the class of error"`
 }
 
-// Hints says what the teacher is told.
+// Hints configures what the teacher is told.
 type Hints struct {
 	Allow    []string `yaml:"allow" default:"[knowable]" validate:"dive,oneof=knowable hindsight" doc:"knowable: a model could have known it from schema, tool list, format or policy; hindsight: only the environment or another rollout tells"`
 	Sources  []string `yaml:"sources" default:"[rules, schema]" validate:"dive,oneof=rules schema feedback success command" doc:"who is asked for a hint, in this order; the first that answers wins"`
@@ -49,7 +49,7 @@ type Hints struct {
 	LeakRun  int      `yaml:"leak_run" default:"5" validate:"gte=2" doc:"words in a row that a hint may not share with the turn it is for"`
 }
 
-// Rule is a hint for errors of a kind.
+// Rule is a hint for one kind of error.
 type Rule struct {
 	Tool  string `yaml:"tool" validate:"pattern" doc:"pattern of the tool's name"`
 	Error string `yaml:"error" validate:"pattern" doc:"pattern of the error's text"`
@@ -63,7 +63,7 @@ type Rule struct {
 	Kind string `yaml:"kind" default:"knowable" validate:"omitempty,oneof=knowable hindsight" doc:"whether a model could have known it"`
 }
 
-// Command is a program that is asked for hints.
+// Command is a program that supplies hints.
 type Command struct {
 	Run     []string      `yaml:"run" validate:"required,min=1" doc:"program and arguments; it reads a JSON object per line and answers each with one"`
 	Timeout time.Duration `yaml:"timeout" default:"30s" validate:"gte=100ms" doc:"for one answer"`
@@ -112,7 +112,7 @@ func (h *Hints) allows(k builders.HintKind) bool {
 		k == builders.Hindsight && slices.Contains(h.Allow, "hindsight")
 }
 
-// relate finds settings that are each in order and don't go together: the rules of each stand in its tag.
+// relate finds settings that are valid on their own but don't go together; the rules for each one stand in its tag.
 func (c *Config) relate() error {
 	h := &c.Hints
 	for _, s := range h.Sources {
@@ -133,7 +133,7 @@ func (c *Config) relate() error {
 	return nil
 }
 
-// patterns compiles a list of patterns of a setting.
+// patterns compiles the list of patterns in a setting.
 func patterns(setting string, list []string) ([]*regexp.Regexp, error) {
 	var out []*regexp.Regexp
 	for i, p := range list {
@@ -146,7 +146,7 @@ func patterns(setting string, list []string) ([]*regexp.Regexp, error) {
 	return out, nil
 }
 
-// pattern compiles a pattern of a setting; an empty one is nil.
+// pattern compiles the pattern in a setting; an empty one is nil.
 func pattern(setting, p string) (*regexp.Regexp, error) {
 	if p == "" {
 		return nil, nil

@@ -13,10 +13,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// sourceFlag is the rule of what a source says of a result, outside its content.
+// sourceFlag is the rule for what a source says about a result outside its content.
 const sourceFlag = "source_flag"
 
-// detector tells results that show a failed call from all others.
+// detector tells results of failed calls from all others.
 type detector struct {
 	classes   map[string]bool // of Detect.Results
 	silenced  map[string]bool // rules
@@ -24,7 +24,7 @@ type detector struct {
 	transient []*regexp.Regexp
 	ignore    []*regexp.Regexp
 	nextTurn  bool
-	looks     bool // a rule is asked of what stands in a result
+	looks     bool // some rule examines the content of results
 }
 
 type matcher struct {
@@ -76,14 +76,14 @@ func newDetector(c *Detect) (*detector, error) {
 	return d, nil
 }
 
-// finding is what a result says of its call. Without a rule it says nothing; without a class it is a near miss.
+// finding is what a result says about its call. Without a rule it says nothing; without a class it is a near miss.
 type finding struct {
 	class, rule string
-	quote, why  string // the words that the rule goes by; of a near miss, what speaks against it
+	quote, why  string // the words that the rule matched; for a near miss, what speaks against it
 	supported   bool   // a near miss that the agent's next turn may settle
 }
 
-// read reads a result. The user's rules come first, then the source's word, then what stands in the result.
+// read judges a result. The user's rules come first, then the source's flags, then the content of the result.
 func (d *detector) read(made *chat.ToolCall, n *ttc.Node) finding {
 	if anyFits(d.ignore, made.Name) {
 		return finding{}
@@ -130,7 +130,7 @@ func (m *matcher) fits(c *content) bool {
 	return evidence.Truthy(v)
 }
 
-// flag reads what the source or the message says of a result, outside its content: Anthropic's and MCP's is_error,
+// flag reads what the source or the message says about a result outside its content: Anthropic's and MCP's is_error,
 // LangChain's status, the kind of error in tool_error.
 func flag(n *ttc.Node) (flagged, said bool) {
 	if n.Failure != nil {
@@ -158,20 +158,20 @@ func flag(n *ttc.Node) (flagged, said bool) {
 	return false, false
 }
 
-// toldError says whether a member tool_error tells of an error: the kind of one, and an empty kind is one, too.
+// toldError reports whether a tool_error member indicates an error; an empty kind counts as one.
 func toldError(v json.Raw) bool {
 	b, isBool := v.Bool()
 	return v.Kind() != json.Invalid && v.Kind() != json.Null && (!isBool || b)
 }
 
-// told is what a source tells of an error beside a message: its kind and what belongs to it.
+// told is what a source says about an error beside a message: its kind and related data.
 type told struct {
 	kind string
 	meta json.Raw
 	any  bool
 }
 
-// tool is the name of the tool that the source tells of; empty where it doesn't.
+// tool returns the name of the tool according to the source; empty if it doesn't say.
 func (e *told) tool() (name string) {
 	if e.meta.Kind() == json.Object {
 		for _, key := range []string{"tool", "tool_name", "name"} {
@@ -202,7 +202,7 @@ func toldOf(n *ttc.Node) (e told) {
 	return e
 }
 
-// wentWell says whether the source or the message says outright that the call worked.
+// wentWell reports whether the source or the message says outright that the call succeeded.
 func wentWell(n *ttc.Node) bool {
 	if flagged, said := flag(n); flagged || !said {
 		return false
@@ -213,14 +213,14 @@ func wentWell(n *ttc.Node) bool {
 	})
 }
 
-// content is the text of a result, and its value where it is JSON.
+// content is the text of a result, and its value if the text is JSON.
 type content struct {
 	text   string
-	value  json.Raw // parsed when asked for
+	value  json.Raw // parsed on demand
 	parsed bool
 }
 
-// maxJSON is the largest result that is looked into.
+// maxJSON is the size of the largest result that is parsed.
 const maxJSON = 4 << 20
 
 func (c *content) whole() json.Raw {
@@ -233,9 +233,8 @@ func (c *content) whole() json.Raw {
 	return c.value
 }
 
-// lazy is a regular expression that is compiled when it is first used: these took a process that serves other
-// builders a
-// millisecond of its start.
+// lazy is a regular expression that is compiled on first use: compiling these took a millisecond of the start-up of
+// processes that serve other builders.
 func lazy(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
@@ -249,7 +248,7 @@ var transientText = lazy(`(?i)\btimed[ -]out\b|\bdeadline (?:was )?exceeded\b|\b
 	`\b(?:status(?: ?code)?|http(?:/\d(?:\.\d)?)?(?: error)?|error code|response code)\W{0,3}(?:408|425|429|` +
 	`5\d\d)\b`)
 
-// isTransient says whether an error says nothing about the call: a timeout, too many requests, a server that failed.
+// isTransient reports whether an error says nothing about the call: a timeout, too many requests, a server failure.
 func (d *detector) isTransient(text string) bool {
 	const most = 64 << 10
 	if len(text) > most {
@@ -277,7 +276,7 @@ func transientObject(o json.Raw, depth int) bool {
 	return depth < 2 && transientObject(inner, depth+1)
 }
 
-// plainText is a value as text: a string's own, else the JSON.
+// plainText returns a value as text: a string's content, or the JSON of anything else.
 func plainText(v json.Raw) string {
 	if s, ok := v.Text(); ok {
 		return s

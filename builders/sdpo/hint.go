@@ -19,17 +19,17 @@ type hint struct {
 	text   string
 	source string
 	kind   builders.HintKind
-	none   bool // the source wants none here: no other is asked
+	none   bool // the source wants no hint here: no other source is asked
 }
 
-// source gives hints. An empty text is no answer, unless it says none. An error is a source that failed; it is made for
-// a person.
+// source supplies hints. An empty text is not an answer unless none is set. An error means the source failed; its text
+// is written for people.
 type source interface {
 	hint(ctx context.Context, s *site) (hint, error)
 }
 
-// hintFor asks the sources in order; the first that answers wins. One that fails leaves it to the next; where none
-// answers, its failure is the reason. A reason says why there is no hint.
+// hintFor asks the sources in order; the first answer wins. If one fails, the next is asked; if none answers, that
+// failure is the reason there is no hint.
 func (b *Builder) hintFor(ctx context.Context, s *site, siblings *siblings) (h hint, why ledger.Reason, detail string) {
 	why = NoHint
 	failure := ""
@@ -75,7 +75,7 @@ func (b *Builder) hintFor(ctx context.Context, s *site, siblings *siblings) (h h
 	return hint{}, why, detail
 }
 
-// maxError is how much of an error's text goes into a hint, in bytes.
+// maxError is how many bytes of an error's text go into a hint.
 const maxError = 8 << 10
 
 func (s *site) errorText() string {
@@ -85,7 +85,7 @@ func (s *site) errorText() string {
 	return strings.ToValidUTF8(s.text[:maxError], "") + "..."
 }
 
-// ruleSource answers with the first of the user's rules that fits.
+// ruleSource answers with the first of the user's rules that matches.
 type ruleSource []rule
 
 type rule struct {
@@ -124,7 +124,7 @@ func newRules(rules []Rule) (ruleSource, error) {
 	return out, nil
 }
 
-// ruleLimits bound the rendering of one hint.
+// ruleLimits bound the rendering of a hint.
 var ruleLimits = template.Limits{Steps: 1_000_000, Bytes: 16 << 20}
 
 func (rs ruleSource) hint(_ context.Context, s *site) (hint, error) {
@@ -151,9 +151,10 @@ func (rs ruleSource) hint(_ context.Context, s *site) (hint, error) {
 	return hint{}, nil
 }
 
-// variables are what a rule's text can use: tool, arguments (an object, or the text where it is none), error, class,
-// error_kind and error_meta (what the source tells of the error: tool_error and error_meta beside the message), schema
-// (of the arguments, or none), tools (the definitions), tool_names, and problems (what is wrong with the call itself).
+// variables are what the text of a rule can use: tool, arguments (an object, or text if they are not one), error,
+// class, error_kind and error_meta (what the source says about the error: tool_error and error_meta beside the
+// message), schema (of the arguments, or none), tools (the definitions), tool_names, and problems (what is wrong with
+// the call itself).
 func (s *site) variables() (template.Input, error) {
 	tools, err := template.ToolList(s.example.Tools)
 	if err != nil {
@@ -203,7 +204,7 @@ func (s *site) variables() (template.Input, error) {
 }
 
 // schemaSource says what the tool list and the tool's schema object to. It answers for faults of the call itself, as
-// the checker finds them or, where it can't, as the source tells of them; see told.go.
+// found by the checker or, failing that, as reported by the source; see told.go.
 type schemaSource struct{}
 
 func (schemaSource) hint(_ context.Context, s *site) (hint, error) {
@@ -232,7 +233,7 @@ func (s *site) faultHint() (text string) {
 	return text
 }
 
-// toolNames are the names of the trace's tools; without any, of those that the source tells of.
+// toolNames returns the names of the trace's tools; if it lists none, of those the source reports.
 func (s *site) toolNames() string {
 	var names []string
 	for i := range s.example.Tools {
@@ -244,7 +245,7 @@ func (s *site) toolNames() string {
 	return some(names, 60, ", ")
 }
 
-// some joins the first of a list.
+// some joins the first few of a list.
 func some(list []string, most int, by string) string {
 	if len(list) <= most {
 		return strings.Join(list, by)
@@ -252,7 +253,7 @@ func some(list []string, most int, by string) string {
 	return strings.Join(list[:most], by) + fmt.Sprintf("%sand %d more", by, len(list)-most)
 }
 
-// feedbackSource repeats what the environment said. For the turn after the error that is nothing new.
+// feedbackSource repeats what the environment said, which is nothing new for the turn after the error.
 type feedbackSource struct{}
 
 func (feedbackSource) hint(_ context.Context, s *site) (hint, error) {

@@ -7,9 +7,9 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// leaks says whether a hint shares run words in a row with the target, or the whole of a target that is shorter. Such a
-// teacher copies instead of judging. Words are letters and digits; punctuation between them doesn't count, so that a
-// quoted or re-indented copy is found too. Exact tokens are compared once more where there is a tokenizer.
+// leaks reports whether a hint shares run consecutive words with the target, or the whole of a shorter target: such a
+// teacher copies instead of judging. Words are letters and digits; punctuation between them is ignored, so quoted or
+// re-indented copies are found too. If there is a tokenizer, exact tokens are compared as well.
 func leaks(hint, target string, run int) bool {
 	in, of := words(hint), words(target)
 	run = min(run, len(of))

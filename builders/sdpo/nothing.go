@@ -10,21 +10,21 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Counters of a run.
+// A run's counters.
 const (
 	countedCalls        = "calls"
 	countedWithoutTools = "calls_without_tools"
 )
 
-// NearMisses keeps the drops of results that nearly were failures, nearest first.
+// NearMisses keeps the drops of results that were nearly failures, nearest first.
 type NearMisses struct {
 	list []ledger.Drop
 }
 
-// shownNearMisses is how many are kept.
+// shownNearMisses is how many of them are kept.
 const shownNearMisses = 3
 
-// Add takes a drop of any kind.
+// Add accepts a drop of any kind.
 func (n *NearMisses) Add(d *ledger.Drop) {
 	if d.Reason != NearMiss {
 		return
@@ -43,9 +43,9 @@ func (n *NearMisses) Add(d *ledger.Drop) {
 	n.list = n.list[:min(len(n.list), shownNearMisses)]
 }
 
-// Remarks are what a person should know of a run of this builder: that no call of it was found to have failed, what was
-// looked for and what came nearest; that calls could not be checked for want of a list of tools. counters are the
-// builder's.
+// Remarks says what a person should know about a run of this builder: that none of its calls were found to have failed,
+// what was looked for and what came nearest; or that calls could not be checked because there was no list of tools.
+// counters are the builder's.
 func Remarks(c *Config, counters map[string]int64, near *NearMisses) []string {
 	var out []string
 	calls, found := counters[countedCalls], int64(0)

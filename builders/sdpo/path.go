@@ -9,12 +9,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// path leads to a value within a JSON value: the part of JSONPath (RFC 9535) that names one place, $.a['b'][0].
+// path addresses a value within a JSON value: the part of JSONPath (RFC 9535) that names a single place, $.a['b'][0].
 type path []step
 
 type step struct {
 	key   string
-	index int // in an array, where key is not meant; negative counts from the end
+	index int // in an array, used if key is not; negative counts from the end
 	array bool
 }
 
@@ -65,7 +65,7 @@ func parseStep(s string) (st step, rest string, err error) {
 	return st, "", fmt.Errorf("a dot or [ is due at %q", s)
 }
 
-// find returns the value the path leads to.
+// find returns the value at the path.
 func (p path) find(v json.Raw) (json.Raw, bool) {
 	for _, st := range p {
 		if !st.array {

@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// repair emits what a failure that was made good gives beside distillation: a preference for the call that worked over
-// the one that failed, and the turn that worked as a demonstration.
+// repair emits what a repaired failure yields besides distillation: a preference for the call that worked over the one
+// that failed, and the turn that worked as a demonstration.
 func (w *work) repair(t *trace, f *failure) error {
 	pairs, demos := w.cfg.emits(emitRepairPairs), w.cfg.emits(emitDemonstrations)
 	if !pairs && !demos {
@@ -47,14 +47,14 @@ func (w *work) repair(t *trace, f *failure) error {
 		Chosen:   inline(t.walk[good]),
 		Rejected: inline(t.walk[f.turn]),
 		Reward:   1, ScoreName: "call_worked", ChosenScore: 1, RejectedScore: 0, RejectedIndex: 0, ChosenIndex: 1,
-		// The chosen turn was sampled after the error was seen, not at this prompt: whoever sampled it, it is
+		// The chosen turn was sampled after the error was seen, not at this prompt: whichever model sampled it, it is
 		// off-policy here.
 		ChosenPolicy:   strings.TrimSpace(w.group.Examples[w.at].Policy + " after the error"),
 		RejectedPolicy: policy(w.group.Examples[w.at], t.walk[f.turn]),
 	})
 }
 
-// inline is a turn as content of its own: its token ids, if any, were sampled at another prompt and don't go along.
+// inline copies a turn as inline content: its token ids, if any, were sampled at another prompt and are left out.
 func inline(n *ttc.Node) builders.Content {
 	return builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: []chat.Message{n.Message}}
 }
@@ -66,8 +66,8 @@ func policy(ex *ttc.Example, n *ttc.Node) string {
 	return ex.Policy
 }
 
-// corrected is the place of the turn that made a failed call good: the next call of the same tool that worked, before
-// anyone but the model and its tools has spoken. All calls of that turn worked. -1: there is none.
+// corrected returns the position of the turn that repaired a failed call: the next successful call of the same tool
+// before anyone but the model and its tools has spoken. All calls of that turn must have succeeded. -1: there is none.
 func (t *trace) corrected(f *failure) int {
 	failed := map[int]bool{}
 	for i := range t.failures {
@@ -89,7 +89,7 @@ func (t *trace) corrected(f *failure) int {
 			}
 		}
 		if strings.TrimSpace(c.made.Arguments) == strings.TrimSpace(f.made.Arguments) {
-			return -1 // the same call worked later: it was not the call that was wrong
+			return -1 // the same call succeeded later, so the call wasn't at fault
 		}
 		return c.turn
 	}

@@ -23,7 +23,7 @@ type trace struct {
 	orphans  []int
 	failures []failure
 	nearly   []nearMiss
-	hashes   []xxh3.Uint128 // of prompts; see there
+	hashes   []xxh3.Uint128 // hashes of prompts; see prompts
 }
 
 // failure is a call that failed.
@@ -31,15 +31,15 @@ type failure struct {
 	call
 	class     string
 	rule      string // that found it
-	quote     string // what the rule goes by
-	told      told   // what the source tells of the error
+	quote     string // what the rule matched
+	told      told   // what the source says about the error
 	fault     *fault // what is wrong with the call itself, if anything
 	text      string // what the result says
 	transient bool
-	repeated  bool // the call before it was the same and failed the same way
+	repeated  bool // the previous call was the same and failed the same way
 }
 
-// nearMiss is a result with the words of a failure that is none, as far as the rules can tell.
+// nearMiss is a result with words of failure that is not a failure, as far as the rules can tell.
 type nearMiss struct {
 	call
 	finding
@@ -52,7 +52,7 @@ func (b *Builder) read(ex *ttc.Example, nodes []int) *trace {
 		t.walk[i] = &ex.Graph.Nodes[n]
 	}
 	t.calls, t.orphans = link(t.walk)
-	last := -1 // the call before, if it failed: its place in failures
+	last := -1 // index in failures of the previous call, if it failed
 	for _, c := range t.calls {
 		f, nearly, failed := b.judge(t, c)
 		if !failed {
@@ -70,12 +70,12 @@ func (b *Builder) read(ex *ttc.Example, nodes []int) *trace {
 	return t
 }
 
-// judge says whether a call failed, or nearly.
+// judge decides whether a call failed or nearly did.
 func (b *Builder) judge(t *trace, c call) (f failure, nearly finding, failed bool) {
 	f = failure{call: c, fault: b.checker.call(c.made, t.example.Tools)}
 	if c.result >= 0 {
 		for _, at := range append([]int{c.result},
-			c.more...) { // the first that shows an error, where there are several
+			c.more...) { // the first that shows an error, if there are several
 			found := b.detector.read(c.made, t.walk[at])
 			if found.class == "" && found.supported && b.detector.nextTurn && t.supports(c, at) {
 				found.class = evidence.Message
@@ -90,7 +90,7 @@ func (b *Builder) judge(t *trace, c call) (f failure, nearly finding, failed boo
 		}
 		f.text = textOf(&t.walk[f.result].Message)
 		if f.class == "" && f.fault != nil && f.fault.class != argumentsNotJSON && wentWell(t.walk[f.result]) {
-			f.fault = nil // the source says that it went well: the list of tools is not all there is
+			f.fault = nil // the source says it succeeded, so the list of tools is incomplete
 		}
 	}
 	b.detector.tell(t, &f)
@@ -105,8 +105,8 @@ func (b *Builder) judge(t *trace, c call) (f failure, nearly finding, failed boo
 	return f, finding{}, true
 }
 
-// tell takes what the source tells of the error, beside the result or beside the turn that made the call. A turn that
-// it calls a failure is one, whatever its result says; the first of its calls stands for it.
+// tell applies what the source says about an error beside the result or beside the turn with the call. A turn that the
+// source calls a failure is one, whatever its result says; the first of its calls represents it.
 func (d *detector) tell(t *trace, f *failure) {
 	if f.result >= 0 {
 		f.told = toldOf(t.walk[f.result])
@@ -125,14 +125,14 @@ func (d *detector) tell(t *trace, f *failure) {
 	}
 }
 
-// toldTurns adds the failures that the source tells of where no call of the trace shows them: of a turn that calls a
-// tool in its text alone, and of a result or a user's message after a turn. Such a failure is of the nearest turn of
-// the assistant, at that place or before.
+// toldTurns adds failures that the source reports where no call of the trace shows them: for a turn that calls a tool
+// only in its text, and for a result or user message after a turn. Such a failure belongs to the nearest assistant turn
+// at or before that place.
 func (d *detector) toldTurns(t *trace) {
 	if !d.classes[evidence.Flag] || d.silenced[sourceFlag] {
 		return
 	}
-	linked := map[int]bool{} // results of calls: judged with them
+	linked := map[int]bool{} // results of calls, already judged with them
 	for _, c := range t.calls {
 		for _, at := range append([]int{c.result}, c.more...) {
 			linked[at] = true
@@ -148,7 +148,7 @@ func (d *detector) toldTurns(t *trace) {
 			continue
 		} else if turn >= 0 {
 			shows := at
-			if assistant && slices.Contains(t.orphans, at+1) { // what came of it
+			if assistant && slices.Contains(t.orphans, at+1) { // the outcome
 				shows++
 			}
 			t.orphans = slices.DeleteFunc(t.orphans, func(o int) bool { return o == shows })
@@ -160,8 +160,8 @@ func (d *detector) toldTurns(t *trace) {
 	slices.SortStableFunc(t.failures, func(x, y failure) int { return cmp.Or(x.turn-y.turn, x.seq-y.seq) })
 }
 
-// toldAt makes a turn of the assistant a failure for what the source says, or adds that to the turn's failure. It shows
-// at a place.
+// toldAt makes an assistant turn a failure because the source says so, or adds the source's information to the turn's
+// failure. It shows at the given position.
 func (d *detector) toldAt(t *trace, turn, at int, of told) {
 	n := t.walk[at]
 	for i := range t.failures {
@@ -181,7 +181,7 @@ func (d *detector) toldAt(t *trace, turn, at int, of told) {
 		call:  call{turn: turn, seq: -1, result: -1, made: &chat.ToolCall{Name: of.tool()}},
 		class: evidence.Flag, rule: sourceFlag, quote: of.kind, told: of, text: of.kind,
 	}
-	if made := t.walk[turn].Message.ToolCalls; len(made) > 0 { // the first stands for the turn
+	if made := t.walk[turn].Message.ToolCalls; len(made) > 0 { // the first call represents the turn
 		f.seq, f.made = 0, &made[0]
 	}
 	if anyFits(d.ignore, f.made.Name) {
@@ -200,8 +200,8 @@ func (d *detector) toldAt(t *trace, turn, at int, of told) {
 var regrets = lazy(`(?i)\b(?:sorry|apologi[sz]e|apologies|unfortunately|seems? (?:that )?(?:there (?:is|was)|` +
 	`the .{1,40} failed)|did(?:n't| not) work|failed|an error|let me (?:try|fix|correct)|try again|my mistake)\b`)
 
-// supports says whether the agent's next turn takes a result for a failure: it regrets, or makes a call of the same
-// tool anew. That settles what a rule left open, and is no evidence alone.
+// supports reports whether the agent's next turn treats a result as a failure: it apologises, or calls the same tool
+// again. That settles what a rule left open, but is not evidence on its own.
 func (t *trace) supports(c call, result int) bool {
 	next := t.nextTurn(result)
 	if next < 0 {
@@ -216,21 +216,21 @@ func (t *trace) supports(c call, result int) bool {
 	return slices.ContainsFunc(m.ToolCalls, func(again chat.ToolCall) bool { return again.Name == c.made.Name })
 }
 
-// same says whether two failures are one made twice.
+// same reports whether two failures are the same one repeated.
 func same(a, b *failure) bool {
 	return a.class == b.class && a.text == b.text && a.made.Name == b.made.Name &&
 		strings.TrimSpace(a.made.Arguments) == strings.TrimSpace(b.made.Arguments)
 }
 
-// site is a failure with a target that a hint is wanted for.
+// site is a failure with a target for which a hint is wanted.
 type site struct {
 	*trace
 	*failure
 	target builders.Target
-	at     int // place of the target turn on the walk
+	at     int // position of the target turn on the walk
 }
 
-// locate finds the target turn of a failure. A reason says why there is none.
+// locate finds the target turn of a failure, or returns the reason there is none.
 func (t *trace) locate(f *failure, target builders.Target) (s site, why ledger.Reason) {
 	s = site{trace: t, failure: f, target: target, at: f.turn}
 	if target == builders.NextTurn {
@@ -252,8 +252,8 @@ func (t *trace) locate(f *failure, target builders.Target) (s site, why ledger.R
 	return s, ""
 }
 
-// nextTurn is the assistant turn that answers a result: after it and the results beside it. -1 where the user speaks
-// first or the walk ends.
+// nextTurn returns the assistant turn that responds to a result: the one after it and the results beside it. -1 if the
+// user speaks first or the walk ends.
 func (t *trace) nextTurn(result int) int {
 	for i := result + 1; i < len(t.walk); i++ {
 		switch m := &t.walk[i].Message; {
@@ -266,7 +266,7 @@ func (t *trace) nextTurn(result int) int {
 	return -1
 }
 
-// targetText is what the model wrote in the target turn.
+// targetText returns what the model wrote in the target turn.
 func (s *site) targetText() string {
 	m := &s.walk[s.at].Message
 	var b strings.Builder

@@ -13,21 +13,21 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// successSource answers with what another rollout of the task did at the same prompt, where that worked. What the
-// siblings did is found once a group.
+// successSource answers with what another rollout of the task did at the same prompt, if that succeeded. The siblings'
+// calls are collected once per group.
 type successSource struct{}
 
 func (successSource) hint(context.Context, *site) (hint, error) { return hint{}, nil }
 
-// siblings are the calls of a group that worked, by the prompt they were made at.
+// siblings are the successful calls of a group, by the prompt they were made at.
 type siblings struct {
 	byPrompt map[xxh3.Uint128][]*chat.ToolCall
 }
 
-// maxSiblings bounds the calls kept for one prompt.
+// maxSiblings bounds the calls kept per prompt.
 const maxSiblings = 64
 
-// learn adds the calls of a walk that worked: those of turns all of whose calls have a result and none failed.
+// learn adds the successful calls of a walk: those of turns in which every call has a result and none failed.
 func (sb *siblings) learn(t *trace) {
 	failed := map[int]bool{}
 	for i := range t.failures {
@@ -49,8 +49,8 @@ func (sb *siblings) learn(t *trace) {
 	}
 }
 
-// hint is a call that worked at the site's prompt: of the same tool if there is one, else the first. Rollouts share a
-// prompt when the messages before the turn say the same; the ids of calls, which are noise, apart.
+// hint returns a successful call made at the site's prompt: one of the same tool if possible, otherwise the first.
+// Rollouts share a prompt if the messages before the turn say the same; the ids of calls are noise and are ignored.
 func (sb *siblings) hint(s *site) hint {
 	if s.target != builders.FailedTurn {
 		return hint{}
@@ -58,7 +58,7 @@ func (sb *siblings) hint(s *site) hint {
 	var best *chat.ToolCall
 	for _, c := range sb.byPrompt[s.prompts()[s.turn]] {
 		if c.Name == s.made.Name && strings.TrimSpace(c.Arguments) == strings.TrimSpace(s.made.Arguments) {
-			continue // the environment answers one call in two ways
+			continue // the environment answered one call in two ways
 		}
 		if best == nil || best.Name != s.made.Name && c.Name == s.made.Name {
 			best = c
@@ -71,7 +71,7 @@ func (sb *siblings) hint(s *site) hint {
 	return hint{text: text, source: sourceSuccess, kind: builders.Hindsight}
 }
 
-// prompts hashes, for each place on the walk, all that stands before it.
+// prompts hashes, for each position on the walk, everything before it.
 func (t *trace) prompts() []xxh3.Uint128 {
 	if t.hashes != nil {
 		return t.hashes

@@ -7,8 +7,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// The words by which sources name the faults that a schema has an answer to, without case and without what is between
-// the words. Any other kind is for rules and commands.
+// The words by which sources name faults that a schema can answer, in lower case and without separators. Any other kind
+// is left to rules and commands.
 var toldKinds = map[string]string{
 	"unknowntool":        unknownTool,
 	"nosuchtool":         unknownTool,
@@ -46,7 +46,7 @@ var toldKinds = map[string]string{
 	"typeerror":          badSchema,
 }
 
-// class is the fault of a call that the source's kind of error names; empty where it names none.
+// class returns the fault of a call that the source's kind of error names; empty if it names none.
 func (e *told) class() string {
 	plain := strings.Map(func(r rune) rune {
 		switch {
@@ -60,7 +60,7 @@ func (e *told) class() string {
 	return toldKinds[plain]
 }
 
-// tools are the names of the tools that the source says there are.
+// tools returns the names of the tools that exist according to the source.
 func (e *told) tools() (names []string) {
 	if e.meta.Kind() != json.Object {
 		return nil
@@ -87,7 +87,7 @@ func (e *told) tools() (names []string) {
 	return nil
 }
 
-// parameters is the schema of the arguments: the trace's own, or the one that the source tells of.
+// parameters returns the schema of the arguments: the trace's own, or the one the source gives.
 func (s *site) parameters() json.Raw {
 	if t := s.tool(); t != nil {
 		if p := parameters(t); p != nil {
@@ -105,10 +105,10 @@ func (s *site) parameters() json.Raw {
 	return nil
 }
 
-// maxSchemaHint is how long a schema may be that is quoted in a hint, in bytes.
+// maxSchemaHint is the size in bytes of the longest schema that is quoted in a hint.
 const maxSchemaHint = 1500
 
-// toldHint is what tool list and schema say to the kind of error that the source tells of.
+// toldHint is what the tool list and the schema say about the kind of error that the source reports.
 func (s *site) toldHint() string {
 	tool := s.made.Name
 	if tool == "" {

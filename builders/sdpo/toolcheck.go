@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Classes of error that a call shows by itself.
+// Classes of error that are visible in the call itself.
 const (
 	argumentsNotJSON = "arguments_not_json"
 	unknownTool      = "unknown_tool"
@@ -29,7 +29,7 @@ const (
 // fault is what is wrong with a call, whatever its result says.
 type fault struct {
 	class  string
-	detail []string // for badSchema, what the schema says; for argumentsNotJSON, why it is none
+	detail []string // for badSchema, what the schema objects to; for argumentsNotJSON, the parse error
 }
 
 // checker finds what is wrong with calls. It is safe for concurrent use.
@@ -37,11 +37,11 @@ type checker struct {
 	classes map[string]bool // of Detect.Calls
 
 	mu sync.Mutex
-	// By a hash of the tool's definition; nil: there is none that can be used.
+	// By hash of the tool's definition; nil: it has no usable schema.
 	schemas map[xxh3.Uint128]*jsonschema.Schema
 }
 
-// maxSchemas bounds how many tools' schemas are kept compiled.
+// maxSchemas bounds how many compiled schemas are kept.
 const maxSchemas = 1000
 
 func newChecker(c *Detect) *checker {
@@ -62,7 +62,7 @@ func (k *checker) call(made *chat.ToolCall, tools []chat.Tool) *fault {
 		return &fault{argumentsNotJSON, []string{why}}
 	}
 	if len(tools) == 0 {
-		return nil // what tools there were is not known
+		return nil // the tools are not known
 	}
 	tool := toolNamed(tools, made.Name)
 	if tool == nil {
@@ -89,8 +89,8 @@ func toolNamed(tools []chat.Tool, name string) *chat.Tool {
 	return nil
 }
 
-// arguments are a call's arguments as a JSON object, or why they are none. Empty arguments stand for no arguments, as
-// most frameworks read them.
+// arguments returns a call's arguments as a JSON object, or why they are not one. Empty arguments stand for no
+// arguments, as most frameworks read them.
 func arguments(made *chat.ToolCall) (args json.Raw, why string) {
 	text := strings.TrimSpace(made.Arguments)
 	if made.AsObject && made.Parsed != nil {
@@ -118,7 +118,7 @@ func arguments(made *chat.ToolCall) (args json.Raw, why string) {
 	return v, ""
 }
 
-// finite says whether a value has no number that JSON doesn't have.
+// finite reports whether a value contains only numbers that JSON can express.
 func finite(v json.Raw) bool {
 	if !bytes.Contains(v, []byte("NaN")) && !bytes.Contains(v, []byte("Infinity")) {
 		return true
@@ -126,8 +126,8 @@ func finite(v json.Raw) bool {
 	return stdjson.Valid(v)
 }
 
-// violations says what a tool's schema objects to in arguments, sorted, each once. A tool without a schema that can be
-// used objects to nothing.
+// violations returns what a tool's schema objects to in the arguments, sorted and without duplicates. A tool without a
+// usable schema objects to nothing.
 func (k *checker) violations(tool *chat.Tool, args json.Raw) []string {
 	s := k.schema(tool)
 	if s == nil || !moderate(args) {
@@ -135,7 +135,7 @@ func (k *checker) violations(tool *chat.Tool, args json.Raw) []string {
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(args))
 	if err != nil {
-		return nil // a lone surrogate, say: nothing the schema is about
+		return nil // a lone surrogate, say: nothing a schema is about
 	}
 	var found *jsonschema.ValidationError
 	if !errors.As(s.Validate(value), &found) {
@@ -150,15 +150,15 @@ func (k *checker) violations(tool *chat.Tool, args json.Raw) []string {
 	return slices.Compact(out)
 }
 
-// circular says whether a validation found that the schema refers to itself without end: it says nothing about the
+// circular reports whether a validation found that the schema refers to itself endlessly, which says nothing about the
 // arguments.
 func circular(e *jsonschema.ValidationError) bool {
 	_, is := e.ErrorKind.(*kind.RefCycle)
 	return is || slices.ContainsFunc(e.Causes, circular)
 }
 
-// moderate says whether all numbers are of a size that exact arithmetic can bear: 1e999999999 is eleven bytes, and a
-// gigabyte as a fraction.
+// moderate reports whether all numbers are of a size that exact arithmetic can handle: 1e999999999 is eleven bytes, and
+// a gigabyte as a fraction.
 func moderate(v json.Raw) bool {
 	switch v.Kind() {
 	case json.Number:
@@ -195,8 +195,8 @@ func (k *checker) schema(tool *chat.Tool) *jsonschema.Schema {
 	return s
 }
 
-// parameters is the schema of a tool's arguments, where the definition has one: under parameters (OpenAI), input_schema
-// (Anthropic) or inputSchema (MCP), alone or within "function".
+// parameters returns the schema of a tool's arguments, if the definition has one: under parameters (OpenAI),
+// input_schema (Anthropic) or inputSchema (MCP), at the top level or within "function".
 func parameters(tool *chat.Tool) json.Raw {
 	if tool.Raw.Kind() != json.Object {
 		return nil
@@ -213,8 +213,8 @@ func parameters(tool *chat.Tool) json.Raw {
 	return nil
 }
 
-// compile returns nil where there is no schema or it can't be used: it comes with the data, and is not trusted. Nothing
-// is loaded from elsewhere.
+// compile returns nil if there is no schema or it is unusable: it comes with the data and is not trusted. Nothing is
+// loaded from elsewhere.
 func compile(schema json.Raw) *jsonschema.Schema {
 	if schema == nil || len(schema) > 1<<20 || !moderate(schema) {
 		return nil
@@ -237,12 +237,12 @@ func compile(schema json.Raw) *jsonschema.Schema {
 	return s
 }
 
-// closed is a loader that loads nothing.
+// closed is a loader that refuses to load anything.
 type closed struct{}
 
 func (closed) Load(url string) (any, error) { return nil, fmt.Errorf("%s is not loaded", url) }
 
-// regexpOf compiles a pattern of a schema. One that needs what RE2 leaves out (look-ahead) objects to nothing.
+// regexpOf compiles a schema's pattern. One that needs features RE2 lacks (look-ahead) objects to nothing.
 func regexpOf(p string) (jsonschema.Regexp, error) {
 	if re, err := regexp.Compile(p); err == nil {
 		return re, nil
@@ -255,8 +255,7 @@ type anything string
 func (anything) MatchString(string) bool { return true }
 func (a anything) String() string        { return string(a) }
 
-// explain lists what a validation found, in words for a model, without the values that are wrong: a hint is to say what
-// is right.
+// explain lists what a validation found, worded for a model, without the wrong values: a hint should say what is right.
 func explain(e *jsonschema.ValidationError, out *[]string) {
 	at := place(e.InstanceLocation)
 	say := func(format string, a ...any) { *out = append(*out, fmt.Sprintf(format, a...)) }
@@ -311,7 +310,7 @@ func explain(e *jsonschema.ValidationError, out *[]string) {
 	}
 }
 
-// place names a value within arguments: passengers[0].dob.
+// place names a value within the arguments: passengers[0].dob.
 func place(at []string) string {
 	if len(at) == 0 {
 		return "the arguments object"

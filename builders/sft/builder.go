@@ -23,12 +23,12 @@ func Info() builders.Info {
 	}
 }
 
-// Builder builds demonstrations. Build may be called from several goroutines.
+// Builder builds demonstrations. Build may be called concurrently.
 type Builder struct{ cfg Config }
 
 var _ builders.Builder = (*Builder)(nil)
 
-// New returns a builder, or what is wrong with its configuration.
+// New returns a builder, or an error that says what is wrong with its configuration.
 func New(cfg Config) (*Builder, error) {
 	if err := schema.Validate(&cfg); err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func New(cfg Config) (*Builder, error) {
 	return &Builder{cfg}, nil
 }
 
-// Build chooses among the rollouts of the group, and among the candidates of each turn of its examples.
+// Build chooses among the rollouts of the group, and among the candidates for each turn of its examples.
 func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) error {
 	var rollouts []choice
 	for e, ex := range g.Examples {
@@ -60,13 +60,13 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 
 // choice is a rollout or candidate that may be chosen.
 type choice struct {
-	example, candidate int // candidate -1: the rollout
+	example, candidate int // candidate is -1 for a rollout
 	score              float64
 	scored             bool
-	why                ledger.Reason // why it can't be or wasn't chosen; empty: it is
+	why                ledger.Reason // why it can't be or wasn't chosen; empty: it is chosen
 }
 
-// trainable says why nothing of a rollout can be imitated.
+// trainable returns the reason nothing in a rollout can be imitated, if there is one.
 func trainable(g *ttc.Graph) ledger.Reason {
 	for _, n := range g.Nodes {
 		if n.Message.Role == "assistant" && n.Sampled != ttc.No {
@@ -126,7 +126,7 @@ func unusable(c *ttc.Candidate) ledger.Reason {
 	return ""
 }
 
-// choose decides over the rollouts of a task or the candidates of a turn, and emits records and drops in their order.
+// choose decides among the rollouts of a task or the candidates for a turn, and emits records and drops in their order.
 func (b *Builder) choose(g *ttc.Group, cs []choice, out builders.Output) error {
 	b.decide(cs)
 	for _, c := range cs {
@@ -167,7 +167,7 @@ func (b *Builder) decide(cs []choice) {
 	if !b.cfg.best() || !scored || len(good) <= b.cfg.N {
 		return
 	}
-	slices.SortStableFunc(good, func(i, j int) int { // of equals the first stays first
+	slices.SortStableFunc(good, func(i, j int) int { // equal scores keep their order
 		switch x, y := cs[i].score, cs[j].score; {
 		case x == y:
 			return 0
@@ -207,8 +207,8 @@ func (b *Builder) emit(g *ttc.Group, c choice, out builders.Output) error {
 	return out.Drop(b.dropOf(g.Examples[c.example], c))
 }
 
-// branch emits the demonstration of one branch, up to the last turn of it that is trained: nothing can train after
-// that. What branches share is trained in the first of them.
+// branch emits the demonstration of one branch, up to its last trained turn, since nothing after that can train. What
+// branches share is trained in the first of them.
 func (b *Builder) branch(
 	g *ttc.Group, c choice, walk []int, several bool, seen []bool, score *float64, out builders.Output,
 ) (made bool, err error) {
@@ -227,7 +227,7 @@ func (b *Builder) branch(
 		skipped += int64(len(f.calls))
 	}
 	last := lastOf(flags)
-	if last < 0 { // its turns are trained in branches before it, or there is nothing but failed calls
+	if last < 0 { // its turns are trained in earlier branches, or all its calls failed
 		return false, nil
 	}
 	for name, n := range map[string]int64{"failed_calls": skipped, "trailing_messages": int64(len(walk) - 1 - last)} {
@@ -266,7 +266,7 @@ func spanTo(example, last int) builders.Content {
 	return builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: example, Last: last}}
 }
 
-// flags marks the turns of a branch to be trained: those of the loss policy that no branch before had.
+// flags marks the turns of a branch to be trained: those selected by the loss policy that no earlier branch contained.
 func (b *Builder) flags(g *ttc.Graph, nodes []int, seen []bool) []bool {
 	flags := make([]bool, len(nodes))
 	last := -1
@@ -288,8 +288,8 @@ func (b *Builder) flags(g *ttc.Graph, nodes []int, seen []bool) []bool {
 	return flags
 }
 
-// ofCandidate is the demonstration of a candidate: its prompt, and its output as the one turn to imitate. There is no
-// reference for the two together, so the messages go inline.
+// ofCandidate is the demonstration of a candidate: its prompt, and its output as the one turn to imitate. No single
+// reference covers the two together, so the messages go inline.
 func ofCandidate(g *ttc.Group, c choice, score *float64) builders.Record {
 	cand := &g.Examples[c.example].Candidates[c.candidate]
 	messages := slices.Clone(cand.Prompt.Messages)

@@ -9,7 +9,7 @@ const (
 	OnlyFailed    ledger.Reason = "only_failed_calls"
 )
 
-// Codes are the pages of the reasons above, for `nat-go explain`.
+// Codes are the pages of these reasons for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(BelowMinScore, "build", "The score does not reach min_score.",

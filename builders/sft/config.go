@@ -27,7 +27,7 @@ func (c *Config) train() builders.Train {
 	return builders.TrainAll
 }
 
-// reaches reports whether a score is good enough by min_score.
+// reaches reports whether a score satisfies min_score.
 func (c *Config) reaches(score float64) bool {
 	if c.MinScore == nil {
 		return true
@@ -38,5 +38,5 @@ func (c *Config) reaches(score float64) bool {
 	return score >= *c.MinScore
 }
 
-// best reports whether the best are chosen of those that are scored.
+// best reports whether only the best of the scored rollouts are chosen.
 func (c *Config) best() bool { return c.Select == "best" || c.Select == "" }

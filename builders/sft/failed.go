@@ -10,10 +10,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// failure is what failed in a turn: some of its calls, or all of them.
+// failure is what failed in a turn: some or all of its calls.
 type failure struct {
-	calls   []int // by their place in the turn
-	results []int // the messages that show it, by their place in the walk
+	calls   []int // by position in the turn
+	results []int // the messages that show it, by position in the walk
 }
 
 // failures finds the failed calls of a walk, by the turn that made them.
@@ -44,7 +44,7 @@ func failures(g *ttc.Graph, walk []int) map[int]failure {
 	return out
 }
 
-// callOf is the call that a result answers: by its id, else by its place.
+// callOf returns the call that a result answers: by its id, or else by its position.
 func callOf(m, result *chat.Message, next int) int {
 	if result.ToolCallID != "" {
 		for i := range m.ToolCalls {
@@ -75,10 +75,10 @@ func failed(n *ttc.Node, call *chat.ToolCall) bool {
 	return evidence.Read(text, evidence.Call{Arguments: args}).Failed
 }
 
-// without is the walk without what failed, as messages, and which of them are trained. A turn all of whose calls failed
-// goes with them; of others the calls that failed.
+// without returns the walk without what failed, as messages, and which of them are trained. A turn is removed if all of
+// its calls failed; otherwise only the failed calls are.
 func without(g *ttc.Graph, walk []int, flags []bool, fs map[int]failure) (messages []chat.Message, trained []bool) {
-	var out []int // places of results that are left out
+	var out []int // positions of the results that are left out
 	for _, f := range fs {
 		out = append(out, f.results...)
 	}
@@ -102,7 +102,7 @@ func without(g *ttc.Graph, walk []int, flags []bool, fs map[int]failure) (messag
 	return messages, trained
 }
 
-// recorded says whether the ids of a walk's tokens were recorded: then its messages stay as they are.
+// recorded reports whether the token ids of a walk were recorded, in which case its messages stay as they are.
 func recorded(g *ttc.Graph, walk []int) bool {
 	return slices.ContainsFunc(walk, func(n int) bool { return g.Nodes[n].TokenIDs != nil })
 }

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// open is a bracket or quote that nothing closes.
+// open is a bracket or quote that is never closed.
 type open struct {
 	at   int // byte offset
 	char byte
@@ -13,9 +13,8 @@ type open struct {
 
 var closes = map[byte]byte{'{': '}', '[': ']'}
 
-// unclosed finds the bracket or quote that was open where the library gave up, or that is closed by another's end: the
-// library only notices what comes after, which may be lines below. nil: there is none, or the text is fine as far as
-// this can tell.
+// unclosed finds the bracket or quote that was open where the library gave up, or that is closed by the wrong kind: the
+// library only notices what follows, possibly lines later. nil: there is none, or the text looks fine.
 func unclosed(text []byte, end int) *open {
 	var stack []open
 	for i := 0; i < min(end+1, len(text)); i++ {
@@ -44,7 +43,8 @@ func unclosed(text []byte, end int) *open {
 	if len(stack) == 0 {
 		return nil
 	}
-	// What opens where the library stopped was being read; what opens on a line before was forgotten there.
+	// What opens on the line where the library stopped was still being read; what opens on an earlier line was left
+	// open.
 	last := bytes.LastIndexByte(text[:min(end, len(text))], '\n')
 	for i := len(stack) - 1; i >= 0; i-- {
 		if stack[i].at < last {
@@ -54,12 +54,12 @@ func unclosed(text []byte, end int) *open {
 	return &stack[len(stack)-1]
 }
 
-// begins says whether a value begins here: after a space, a bracket, a comma or at the start of a line.
+// begins reports whether a value can begin here: after a space, a bracket or a comma, or at the start of a line.
 func begins(text []byte, i int) bool {
 	return i == 0 || bytes.IndexByte([]byte(" \n\t{[,:"), text[i-1]) >= 0
 }
 
-// quoted is how long a quoted text is; 0: it doesn't end.
+// quoted returns the length of a quoted text; 0: it doesn't end.
 func quoted(text []byte) int {
 	for i := 1; i < len(text); i++ {
 		switch {
@@ -74,7 +74,7 @@ func quoted(text []byte) int {
 	return 0
 }
 
-// place is the line and column of an offset, from 1.
+// place returns the line and column of an offset, both from 1.
 func place(text []byte, at int) (line, column int) {
 	start := bytes.LastIndexByte(text[:at], '\n') + 1
 	return 1 + bytes.Count(text[:at], []byte("\n")), 1 + utf8.RuneCount(text[start:at])

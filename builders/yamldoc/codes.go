@@ -18,7 +18,7 @@ const (
 	CodeMore       = "NG1018"
 )
 
-// Codes are the pages of the codes above, for `nat-go explain`.
+// Codes are the pages of these codes for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(CodeSyntax, "config", "The text is not YAML (or not UTF-8).", "Look at brackets, quotes, colons and indentation at the place and on the line before; indent with spaces."),

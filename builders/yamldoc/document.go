@@ -12,8 +12,8 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// Document is a YAML mapping whose nodes know where they were written - in one file, or in several that were merged.
-// Aliases and merge keys are resolved when it is parsed, so every node has one place and the tree is a tree.
+// Document is a YAML mapping whose nodes know where they were written - in one file, or in several merged ones. Aliases
+// and merge keys are resolved when it is parsed, so every node has exactly one place.
 type Document struct {
 	Root    *yaml.Node
 	origins map[*yaml.Node]origin
@@ -26,7 +26,7 @@ type origin struct {
 	rewrote bool
 }
 
-// Merge lays over onto d, key by key and deep: where both have a mapping they are merged, else over's value wins.
+// Merge overlays over onto d, recursively: where both have a mapping they are merged, otherwise over's value wins.
 func (d *Document) Merge(over *Document) {
 	for n, o := range over.origins {
 		d.origins[n] = o
@@ -45,7 +45,7 @@ func merge(base, over *yaml.Node) {
 		case !ok:
 			base.Content = append(base.Content, over.Content[i], over.Content[i+1])
 		case base.Content[j+1].Kind == yaml.MappingNode && over.Content[i+1].Kind == yaml.MappingNode:
-			base.Content[j] = over.Content[i] // findings about the block point at the file that was asked for
+			base.Content[j] = over.Content[i] // findings about the block point at the file the user asked for
 			merge(base.Content[j+1], over.Content[i+1])
 		default:
 			base.Content[j], base.Content[j+1] = over.Content[i], over.Content[i+1]
@@ -65,13 +65,13 @@ func keyIndex(m *yaml.Node, key string) int {
 	return -1
 }
 
-// Lookup walks keys and list indices down from a node; nil where the path ends.
+// Lookup follows keys and list indices down from a node; it returns nil if the path doesn't exist.
 func Lookup(n *yaml.Node, path ...string) *yaml.Node {
 	_, v := LookupPair(n, path...)
 	return v
 }
 
-// LookupPair is Lookup that also returns the key node of the last step, nil at a list index.
+// LookupPair is Lookup that also returns the key node of the last step; nil for a list index.
 func LookupPair(n *yaml.Node, path ...string) (key, value *yaml.Node) {
 	for _, p := range path {
 		key = nil
@@ -97,8 +97,8 @@ func LookupPair(n *yaml.Node, path ...string) (key, value *yaml.Node) {
 	return key, n
 }
 
-// Rewrite replaces a scalar's text, as a variable's value does. What was written is kept, and an unquoted scalar gets
-// the type that its new text has.
+// Rewrite replaces a scalar's text, as a variable's value does. The written text is kept, and an unquoted scalar gets
+// the type of its new text.
 func (d *Document) Rewrite(n *yaml.Node, text string) {
 	o := d.origins[n]
 	if !o.rewrote {
@@ -123,7 +123,7 @@ func (d *Document) Written(n *yaml.Node) (string, bool) {
 // Rewritten reports whether Rewrite has replaced a scalar's text.
 func (d *Document) Rewritten(n *yaml.Node) bool { return d.origins[n].rewrote }
 
-// File is the name of the text that a node comes from.
+// File returns the name of the text that a node comes from.
 func (d *Document) File(n *yaml.Node) string {
 	if s := d.origins[n].src; s != nil {
 		return s.Name
@@ -176,14 +176,14 @@ func (d *Document) Report(n *yaml.Node, ptr string, f finding.Finding) finding.F
 	return d.origins[n].src.reportAs(n, d.origins[n], ptr, f)
 }
 
-// ReportText is Report that points at a piece of a scalar's text.
+// ReportText is Report pointing at part of a scalar's text.
 func (d *Document) ReportText(n *yaml.Node, piece, ptr string, f finding.Finding) finding.Finding {
 	src := d.origins[n].src
 	if src == nil || n.Line < 1 || n.Line > len(src.lines) {
 		return d.Report(n, ptr, f)
 	}
 	written, _ := d.Written(n)
-	most := len(`\u0000`)*utf8.RuneCountInString(written) + 64 // how far the scalar can reach, however it is escaped
+	most := len(`\u0000`)*utf8.RuneCountInString(written) + 64 // the longest the scalar can be, however it is escaped
 	for line := n.Line; line <= len(src.lines); line++ {
 		text := src.line(line)
 		from := 0
@@ -192,7 +192,7 @@ func (d *Document) ReportText(n *yaml.Node, piece, ptr string, f finding.Finding
 		} else if strings.TrimSpace(src.lines[line-1]) != "" && !src.continues(n, line) {
 			break
 		}
-		within := string(text[from:min(len(text), from+most)]) // a line may be the whole file
+		within := string(text[from:min(len(text), from+most)]) // the file may be a single line
 		if i := strings.Index(within, piece); i >= 0 {
 			col := from + utf8.RuneCountInString(within[:i]) + 1
 			f.Pointer = ptr
@@ -202,8 +202,8 @@ func (d *Document) ReportText(n *yaml.Node, piece, ptr string, f finding.Finding
 	return d.Report(n, ptr, f)
 }
 
-// Set puts a value at a path, creating the mappings on the way, and says that all of it was written in src at the
-// nodes' own lines and columns. It returns false where the path leads through a scalar or past the end of a list.
+// Set puts a value at a path, creating mappings on the way, and records that all of it was written in src at the nodes'
+// own lines and columns. It returns false if the path leads through a scalar or past the end of a list.
 func (d *Document) Set(path []string, value *yaml.Node, src *Source) bool {
 	d.own(value, src)
 	at := d.Root
@@ -258,8 +258,8 @@ func (d *Document) own(n *yaml.Node, src *Source) {
 	}
 }
 
-// Adopt places findings that know only a pointer below block: those of a plugin. at is block's own pointer and fallback
-// the node to point at where a pointer leads nowhere.
+// Adopt places findings that only have a pointer below block, such as those of a plugin. at is block's own pointer;
+// fallback is the node to point at if a pointer leads nowhere.
 func (d *Document) Adopt(block, fallback *yaml.Node, at string, fs []finding.Finding) []finding.Finding {
 	out := make([]finding.Finding, len(fs))
 	for i, f := range fs {
@@ -278,12 +278,12 @@ func (d *Document) Adopt(block, fallback *yaml.Node, at string, fs []finding.Fin
 	return out
 }
 
-// IsNull reports whether a node is null, or none at all.
+// IsNull reports whether a node is null or missing.
 func IsNull(n *yaml.Node) bool {
 	return n.Kind == 0 || (n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null")
 }
 
-// Describe names what a node holds, never its text.
+// Describe names the kind of value a node holds, never its text.
 func Describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:

@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// expander copies a parsed tree into a document: aliases become copies, merge keys are merged, duplicates are found.
+// expander copies a parsed tree into a document: it copies aliases, merges merge keys and finds duplicates.
 type expander struct {
 	doc      *Document
 	src      *Source
@@ -18,7 +18,7 @@ type expander struct {
 	nodes    int
 	text     int
 	stopped  bool
-	open     map[*yaml.Node]bool // aliased nodes being expanded
+	open     map[*yaml.Node]bool // aliased nodes currently being expanded
 	guarded  bool
 	findings []finding.Finding
 }
@@ -33,11 +33,10 @@ func (x *expander) fail(n *yaml.Node, ptr, code, msg, fix string) {
 	}
 }
 
-// MaxFindings bounds what is said about one text, or one block of it: each finding shows its line, and a line may be
-// long.
+// MaxFindings bounds the findings about one text or one block: each shows its line, and a line may be long.
 const MaxFindings = 500
 
-// More is the finding that stands for all that are not shown.
+// More is the finding that stands for all those not shown.
 func More(file string) finding.Finding {
 	return finding.Finding{
 		File:     file,
@@ -48,7 +47,7 @@ func More(file string) finding.Finding {
 	}
 }
 
-// expand returns nil where the value can't be had; a finding then says why.
+// expand returns nil if the value is unusable; a finding then says why.
 func (x *expander) expand(n *yaml.Node, ptr string, depth int) *yaml.Node {
 	if x.stopped {
 		return nil
@@ -104,7 +103,7 @@ func (x *expander) expand(n *yaml.Node, ptr string, depth int) *yaml.Node {
 
 func (x *expander) mapping(n, c *yaml.Node, ptr string, depth int) {
 	seen := map[string]*yaml.Node{}
-	at := map[string]int{} // where the pair of a key stands in c
+	at := map[string]int{} // where each key's pair is in c
 	var merged []*yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
@@ -124,7 +123,7 @@ func (x *expander) mapping(n, c *yaml.Node, ptr string, depth int) {
 			merged = append(merged, x.merge(n.Content[i+1], ptr, depth)...)
 			continue
 		}
-		if first := seen[key.Value]; first != nil { // the last one counts, as in Python's reader
+		if first := seen[key.Value]; first != nil { // the last one counts, as in PyYAML
 			x.fail(n.Content[i], child, CodeDuplicate,
 				fmt.Sprintf("%q is set twice: first on line %d", key.Value, first.Line), "remove one of them")
 			if j, ok := at[key.Value]; ok {
@@ -147,7 +146,7 @@ func (x *expander) mapping(n, c *yaml.Node, ptr string, depth int) {
 	}
 }
 
-// merge returns the pairs that a merge key `<<` brings in.
+// merge returns the pairs that a merge key `<<` contributes.
 func (x *expander) merge(n *yaml.Node, ptr string, depth int) []*yaml.Node {
 	v := x.expand(n, ptr, depth+1)
 	switch {

@@ -17,18 +17,18 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// Limits bound what a text may cost. They are far above what people write.
+// Limits bound the cost of a text. They are far above anything people write.
 type Limits struct {
 	Bytes int // of the text
 	Depth int // of nested values
-	Nodes int // of values after aliases are resolved
-	Text  int // bytes of those values
+	Nodes int // number of values after aliases are resolved
+	Text  int // bytes in those values
 }
 
 // DefaultLimits are the limits for files.
 var DefaultLimits = Limits{Bytes: 4 << 20, Depth: 100, Nodes: 200_000, Text: 16 << 20}
 
-// Parse reads one YAML (or JSON) text. The document is usable, though maybe incomplete, unless it is nil.
+// Parse reads one YAML (or JSON) text. Unless it is nil, the document is usable, though possibly incomplete.
 func Parse(name string, text []byte, lim Limits) (*Document, []finding.Finding) {
 	src := &Source{Name: name}
 	whole := func(code, msg, fix string) (*Document, []finding.Finding) {
@@ -89,10 +89,10 @@ func Parse(name string, text []byte, lim Limits) (*Document, []finding.Finding) 
 	return doc, x.findings
 }
 
-// A reference to a variable is written ${NAME}, whose brace ends a flow mapping: NAT, which replaces references in the
-// raw text, reads {host: ${HOST}}, and YAML does not. So the characters of references stand behind as many others of
-// the private use area while the text is parsed, which keeps every column, and come back in the nodes. No value is put
-// in.
+// A reference to a variable is written ${NAME}, and its brace ends a flow mapping: NAT, which replaces references in
+// the raw text, accepts {host: ${HOST}}, and YAML does not. So while the text is parsed, each character of a reference
+// is replaced by one from the private use area, which preserves columns, and the originals are restored in the nodes.
+// No value is inserted here.
 const guardBase = 0xE100
 
 var (
@@ -123,7 +123,7 @@ func unguard(value string) string {
 	}, value)
 }
 
-// decodeNode guards against a panic inside the YAML library: a hostile text must end in a finding.
+// decodeNode guards against panics inside the YAML library: a hostile text must end in a finding.
 func decodeNode(dec *yaml.Decoder, n *yaml.Node) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -133,7 +133,7 @@ func decodeNode(dec *yaml.Decoder, n *yaml.Node) (err error) {
 	return dec.Decode(n)
 }
 
-// Content is the root of a document node, or the node itself.
+// Content returns the root of a document node, or the node itself.
 func Content(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.DocumentNode && len(n.Content) > 0 {
 		return n.Content[0]
@@ -154,8 +154,8 @@ func invalidAt(text []byte) int {
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line \d+: )?`)
 
-// syntax places a syntax error. The library tells the line of the construct at best, never the column; the bytes it had
-// read when it gave up, fed to it one at a time, do.
+// syntax places a syntax error. The library reports at best the line of the construct, never the column; feeding it one
+// byte at a time shows how far it had read when it gave up.
 func (s *Source) syntax(text []byte, err error) finding.Finding {
 	f := finding.Finding{
 		Code: CodeSyntax, Severity: finding.Error,
@@ -182,21 +182,21 @@ var (
 	ends  = map[byte]byte{'{': '}', '[': ']', '"': '"', '\'': '\''}
 )
 
-// tabbed says whether the line of an offset is indented with a tab.
+// tabbed reports whether the line at an offset is indented with a tab.
 func tabbed(text []byte, at int) bool {
 	line := text[bytes.LastIndexByte(text[:at], '\n')+1:]
 	return bytes.IndexByte(line[:len(line)-len(bytes.TrimLeft(line, " \t"))], '\t') >= 0
 }
 
 func stoppedAt(text []byte) int {
-	// So that looking ahead ends before the text does.
+	// Padding, so that look-ahead ends before the text does.
 	r := &oneByteReader{text: slices.Concat(text, []byte("\n\n\n\n"))}
 	dec := yaml.NewDecoder(r)
 	for {
 		var n yaml.Node
 		if err := decodeNode(dec, &n); err != nil {
 			switch {
-			case strings.Contains(err.Error(), "control characters"): // found while reading, not by the scanner
+			case strings.Contains(err.Error(), "control characters"): // detected by the reader, not the scanner
 				return max(0, bytes.IndexFunc(text, isForbidden))
 			case r.read < len(r.text):
 				return max(0, r.read-1-lookAhead())
@@ -210,12 +210,11 @@ func isForbidden(r rune) bool {
 	return unicode.IsControl(r) && !strings.ContainsRune("\t\n\r\u0085", r) || r == 0xfffe || r == 0xffff
 }
 
-// lookAhead is how far the library's scanner reads past the character that it stumbles over, measured where that is the
-// first.
+// lookAhead is how far the library's scanner reads past an offending character, measured with one at the very start.
 var lookAhead = sync.OnceValue(func() int {
-	r := &oneByteReader{text: []byte("@\n\n\n\n\n\n\n\n")} // a character that nothing can begin with
+	r := &oneByteReader{text: []byte("@\n\n\n\n\n\n\n\n")} // a character that can't start anything
 	if decodeNode(yaml.NewDecoder(r), new(yaml.Node)) == nil || r.read == len(r.text) {
-		return 0 // the line is right all the same
+		return 0 // the line is still right
 	}
 	return r.read - 1
 })

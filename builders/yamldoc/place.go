@@ -15,11 +15,11 @@ type Source struct {
 	lines []string
 	masks []mask
 
-	at    int // the line that runes holds: findings come many to a line, and a line may be the whole file
+	at    int // the line held in runes: one line may have many findings, and may be the whole file
 	runes []rune
 }
 
-// line returns a line's characters, none where there is no such line.
+// line returns the characters of a line, or none if it doesn't exist.
 func (s *Source) line(n int) []rune {
 	if n < 1 || n > len(s.lines) {
 		return nil
@@ -31,7 +31,7 @@ func (s *Source) line(n int) []rune {
 }
 
 // mask hides a secret's characters in snippets.
-type mask struct{ line, from, to int } // columns from 1, to exclusive
+type mask struct{ line, from, to int } // columns count from 1; to is exclusive
 
 func splitLines(text string) []string {
 	lines := strings.Split(text, "\n")
@@ -41,18 +41,19 @@ func splitLines(text string) []string {
 	return lines
 }
 
-// continues reports whether a line can still belong to the multi-line scalar n: it is indented deeper than n's key.
+// continues reports whether a line can still belong to the multi-line scalar n: it is indented more deeply than n's
+// key.
 func (s *Source) continues(n *yaml.Node, line int) bool {
 	indent := func(l string) int { return len(l) - len(strings.TrimLeft(l, " ")) }
 	return indent(s.lines[line-1]) > indent(s.lines[n.Line-1])
 }
 
-// NewSource makes a source of a text on the command line, for nodes put into a document with Set.
+// NewSource makes a source of a text from the command line, for nodes put into a document with Set.
 func NewSource(text string) *Source {
 	return &Source{Name: finding.CommandLine, lines: splitLines(text)}
 }
 
-// HideFrom masks everything from a column of the first line on.
+// HideFrom masks everything from a column of the first line onwards.
 func (s *Source) HideFrom(column int) {
 	s.masks = append(s.masks, mask{1, column, utf8.RuneCountInString(s.lines[0]) + 1})
 }
@@ -73,7 +74,7 @@ func (s *Source) reportAs(n *yaml.Node, o origin, ptr string, f finding.Finding)
 	return s.place(f, n.Line, col, end)
 }
 
-// place sets file, line and columns, kept within the text, and makes the snippet.
+// place sets file, line and columns, clamped to the text, and makes the snippet.
 func (s *Source) place(f finding.Finding, line, col, end int) finding.Finding {
 	f.File = s.Name
 	f.Line = min(max(line, 1), max(len(s.lines), 1))
@@ -84,7 +85,7 @@ func (s *Source) place(f finding.Finding, line, col, end int) finding.Finding {
 	return f
 }
 
-// span returns the columns of a scalar's first line; other nodes have their first character.
+// span returns the columns of a scalar's first line; for other nodes, of their first character.
 func (s *Source) span(n *yaml.Node, o origin) (from, to int) {
 	from = n.Column
 	if n.Kind != yaml.ScalarNode || n.Line < 1 || n.Line > len(s.lines) {
@@ -95,7 +96,7 @@ func (s *Source) span(n *yaml.Node, o origin) (from, to int) {
 	if at < 0 || at >= len(line) {
 		return from, from + 1
 	}
-	for at < len(line) && (line[at] == '!' || line[at] == '&') { // a tag or anchor stands before the scalar
+	for at < len(line) && (line[at] == '!' || line[at] == '&') { // skip a tag or anchor before the scalar
 		for at < len(line) && line[at] != ' ' {
 			at++
 		}

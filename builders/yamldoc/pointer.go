@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Pointer joins keys to a JSON pointer.
+// Pointer joins keys into a JSON pointer.
 func Pointer(keys ...string) string {
 	var b strings.Builder
 	for _, k := range keys {
@@ -20,7 +20,7 @@ func Escape(key string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
 }
 
-// SplitPointer takes a JSON pointer apart.
+// SplitPointer splits a JSON pointer into keys.
 func SplitPointer(ptr string) []string {
 	if ptr == "" {
 		return nil

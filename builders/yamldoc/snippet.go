@@ -12,13 +12,13 @@ import (
 const (
 	maskText     = "********"
 	snippetWidth = 140
-	maxLine      = 2000 // characters of a line that are looked at
+	maxLine      = 2000 // characters of a line that are examined
 )
 
 // snippet returns the line with secrets masked, a newline, and a caret under columns [col, end).
 func (s *Source) snippet(line, col, end int) string {
 	text := s.line(line)
-	first := 0 // of the characters to look at
+	first := 0 // of the characters to examine
 	if len(text) > maxLine {
 		first = max(0, min(col-1-maxLine/2, len(text)-maxLine))
 		text = text[first : first+maxLine]
@@ -33,7 +33,7 @@ func (s *Source) snippet(line, col, end int) string {
 
 	var out []rune
 	at := 0
-	place := make([]int, len(text)+1) // where each character stands in the masked text
+	place := make([]int, len(text)+1) // position of each character in the masked text
 	masked := false
 	for i, r := range text {
 		for at < len(hide) && hide[at][1] <= i {
@@ -53,7 +53,7 @@ func (s *Source) snippet(line, col, end int) string {
 	return cropped(out, from, max(to, from+1))
 }
 
-// hiddenIn finds what sounds secret, as ranges of characters. Where the text begins in the middle of a line, so may a
+// hiddenIn finds what looks secret, as ranges of characters. If the text begins in the middle of a line, so may a
 // secret.
 func hiddenIn(text []rune, cut bool) (hide [][2]int) {
 	whole := string(text)
@@ -66,7 +66,7 @@ func hiddenIn(text []rune, cut bool) (hide [][2]int) {
 	return hide
 }
 
-// cropped keeps the part of a long line around the caret, and keeps tabs so that the caret stands right.
+// cropped keeps the part of a long line around the caret, and keeps tabs so that the caret lines up.
 func cropped(line []rune, from, to int) string {
 	lead, tail := "", ""
 	if len(line) > snippetWidth {
@@ -93,8 +93,8 @@ func cropped(line []rune, from, to int) string {
 		strings.Repeat("^", max(1, to-from))
 }
 
-// printable keeps control characters of a hostile file off the terminal: one character for each, so that the caret
-// stands right.
+// printable keeps a hostile file's control characters off the terminal, replacing each with one character so that the
+// caret lines up.
 func printable(r rune) rune {
 	if r == '\t' || terminal.Safe(r) {
 		return r

@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// component is a part of a bill of materials, of CycloneDX 1.6.
+// component is an entry in a CycloneDX 1.6 bill of materials.
 type component struct {
 	Type    string `json:"type"`
 	Name    string `json:"name"`
@@ -28,7 +28,7 @@ var uplot = component{"library", "uplot", "1.6.32", "pkg:npm/uplot@1.6.32"}
 
 const uplotDir = "cmd/nat-go/internal/view/page/vendor/uplot"
 
-// crate is an entry of a Cargo.lock.
+// crate matches an entry of a Cargo.lock.
 var crate = regexp.MustCompile(`(?m)^\[\[package\]\]\nname = "([^"]+)"\nversion = "([^"]+)"$`)
 
 // bill lists what is in the binary: Go's library, the modules it was linked from, the tokenizer library's crates, and

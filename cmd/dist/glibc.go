@@ -8,20 +8,21 @@ import (
 	"slices"
 )
 
-// libraries are those that every Linux with glibc has, as PEP 600 lists them; what else a binary needs has to be in it.
+// libraries are those present on every Linux with glibc, as listed by PEP 600; anything else a binary needs must be
+// linked into it.
 var libraries = []string{
 	"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libresolv.so.2", "libutil.so.1",
 	"ld-linux-x86-64.so.2",
 }
 
-// release is one of glibc.
+// release is a glibc release.
 type release struct{ major, minor int }
 
 func (r release) before(other release) bool {
 	return r.major < other.major || r.major == other.major && r.minor < other.minor
 }
 
-// needs is the oldest glibc that a program runs with, by the versions of the symbols it asks for.
+// needs returns the oldest glibc that a program runs with, judging by the versions of the symbols it requires.
 func needs(program []byte) (oldest release, err error) {
 	f, err := elf.NewFile(bytes.NewReader(program))
 	if err != nil {
@@ -59,10 +60,10 @@ func needs(program []byte) (oldest release, err error) {
 	return oldest, nil
 }
 
-// legacy names releases that have a name of their own in older tags.
+// legacy names releases that have their own name in older tags.
 var legacy = map[release]string{{2, 5}: "manylinux1", {2, 12}: "manylinux2010", {2, 17}: "manylinux2014"}
 
-// platform is the tag of wheels that run with a glibc.
+// platform returns the platform tag for wheels that require a glibc.
 func (r release) platform() string {
 	tag := fmt.Sprintf("manylinux_%d_%d_x86_64", r.major, r.minor)
 	if old := legacy[r]; old != "" {

@@ -21,19 +21,19 @@ func main() {
 	}
 }
 
-// build is what is packed.
+// build is what is packaged.
 type build struct {
 	binary   []byte
 	info     *buildinfo.BuildInfo
-	python   string // folder of the package natgo
+	python   string // folder of the natgo package
 	readme   []byte
 	licence  []byte // nat-go's own
-	licences []byte // those of everything else in the binary
+	licences []byte // licences of everything else in the binary
 	crates   []byte // the lock file of the tokenizer library
 	system   system
 }
 
-// file is a file of a wheel or an archive.
+// file is a file in a wheel or an archive.
 type file struct {
 	name    string
 	data    []byte
@@ -41,7 +41,7 @@ type file struct {
 	open    bool // a folder that everybody can write to
 }
 
-// age is the time of every file that is packed: the first that a zip can say.
+// age is the time of every packaged file: the earliest that a zip can express.
 var age = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func run(args []string, stdout io.Writer) error {
@@ -114,11 +114,11 @@ func read(binary, root string) (*build, error) {
 	return b, err
 }
 
-// third is the name of the licences of others in what is packed.
+// third is the name of the file with other people's licences.
 const third = "THIRD-PARTY-LICENSES"
 
-// version is the binary's own in Python's words: of v1.2.3 1.2.3, and of a commit between releases, which Go calls
-// v1.2.4-0.20261122163342-5ca03b2abcde, 1.2.4.dev20261122163342+5ca03b2abcde.
+// version returns the binary's version in Python's notation: 1.2.3 for v1.2.3, and for a commit between releases, which
+// Go calls v1.2.4-0.20261122163342-5ca03b2abcde, 1.2.4.dev20261122163342+5ca03b2abcde.
 func (b *build) version() string {
 	v, local, _ := strings.Cut(strings.TrimPrefix(b.info.Main.Version, "v"), "+")
 	base, rest, pre := strings.Cut(v, "-")

@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// metadata describes the wheel to pip. The package itself needs nothing: numpy and the rest are for who uses them.
+// metadata describes the wheel to pip. The package itself needs nothing: numpy and the rest are up to its users.
 const metadata = `Metadata-Version: 2.4
 Name: nat-go
 Version: %s
@@ -44,7 +44,7 @@ Description-Content-Type: text/markdown
 
 const format = "Wheel-Version: 1.0\nGenerator: nat-go\nRoot-Is-Purelib: false\n"
 
-// wheel writes a wheel (PEP 427), a zip with a list of its files, and returns its name. pip puts what lies in scripts
+// wheel writes a wheel (PEP 427), a zip with a list of its files, and returns its name. pip puts the content of scripts
 // beside python and makes it executable.
 func (b *build) wheel(w io.Writer) (name string, err error) {
 	glibc, err := needs(b.binary)
@@ -80,7 +80,7 @@ func (b *build) wheel(w io.Writer) (name string, err error) {
 		fmt.Fprintf(&record, "%s,sha256=%s,%d\n", f.name, base64.RawURLEncoding.EncodeToString(sum[:]), len(f.data))
 	}
 	fmt.Fprintf(&record, "%sRECORD,,\n", info)
-	files = append(files, file{name: info + "RECORD", data: record.Bytes()}) // last, as PEP 427 wants it
+	files = append(files, file{name: info + "RECORD", data: record.Bytes()}) // last, as PEP 427 requires
 	return stem + "-" + tag + ".whl", zipped(w, files)
 }
 
@@ -110,7 +110,7 @@ func (f *file) mode() os.FileMode {
 	return 0o644
 }
 
-// pythonFiles are those of the package, in order; what Python leaves there is not.
+// pythonFiles returns the files of the package, in order, without those that Python leaves there.
 func pythonFiles(dir string) (files []file, err error) {
 	err = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !slices.Contains([]string{".py", ".pyi", ".typed"}, filepath.Ext(path)) {

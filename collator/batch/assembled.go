@@ -8,13 +8,13 @@ import (
 	"github.com/nat-go/nat-go/collator/tensors"
 )
 
-// Assembled are batches in memory, at most one a channel. Their lines name no file and have no hash of one.
+// Assembled holds batches in memory, at most one per channel. Their lines name no file and carry no file hash.
 type Assembled struct {
 	Lines   []Line
 	tensors [][]tensors.Tensor // of each
 }
 
-// TooLarge is the error of a batch that would have more tokens than its budget.
+// TooLarge is the error for a batch that would exceed its token budget.
 type TooLarge struct {
 	Channel        string
 	Tokens, Budget int // with padding
@@ -25,8 +25,8 @@ func (e *TooLarge) Error() string {
 		e.Channel, e.Tokens, e.Budget)
 }
 
-// Add makes one batch of rows of a channel, in their order. Rows that can't share one, or that are more than the
-// budget, are an error.
+// Add makes one batch of rows of a channel, in their order. It fails if the rows can't share a batch or exceed the
+// budget.
 func (a *Assembled) Add(spec *Spec, c *Channel, split Split, rows []*Row) (Count, error) {
 	p := &planned{channel: c, split: split, layout: spec.Layout.of(c)}
 	for _, r := range rows {
@@ -47,7 +47,7 @@ func (a *Assembled) Add(spec *Spec, c *Channel, split Split, rows []*Row) (Count
 	return l.count(), nil
 }
 
-// cells are the tokens of a batch, padding included.
+// cells counts the tokens of a batch, including padding.
 func (spec *Spec) cells(c *Channel, rows []*Row) (n int) {
 	for side := range c.Sides {
 		width, all := 0, seqs(c, rows, side)
@@ -59,8 +59,8 @@ func (spec *Spec) cells(c *Channel, rows []*Row) (n int) {
 	return n
 }
 
-// Write writes the batches as one safetensors file: with prefix each name begins with its channel and a dot. Those in
-// the composer layout, whose sides have to be of equal width, are joined as in a step file, under names of their own.
+// Write writes the batches as one safetensors file; with prefix, each name begins with its channel and a dot. Batches
+// in the composer layout, whose sides must be of equal width, are joined as in a step file, under that layout's names.
 func (a *Assembled) Write(w io.Writer, prefix bool) error {
 	var all []tensors.Tensor
 	j := &joint{}
@@ -82,7 +82,7 @@ func (a *Assembled) Write(w io.Writer, prefix bool) error {
 		}
 	}
 	all = append(all, j.tensors()...)
-	if room, ok := w.(interface{ Grow(n int) }); ok { // a buffer that grows as it is written is copied several times
+	if room, ok := w.(interface{ Grow(n int) }); ok { // without room, a growing buffer is copied several times
 		size := 0
 		for _, t := range all {
 			size += len(t.Data) + headerBytes
@@ -92,7 +92,7 @@ func (a *Assembled) Write(w io.Writer, prefix bool) error {
 	return tensors.Write(w, all, nil)
 }
 
-// headerBytes is about what a tensor's entry takes in a file's header.
+// headerBytes is roughly the size of a tensor's entry in a file's header.
 const headerBytes = 256
 
 func byName(all []tensors.Tensor) map[string]tensors.Tensor {

@@ -6,16 +6,16 @@ import (
 	"github.com/nat-go/nat-go/collator/tensors"
 )
 
-// Ignored is the label of a token that is not trained, unless the form of a batch says another.
+// Ignored is the label of a token that is not trained, unless a batch's form says otherwise.
 const Ignored = -100
 
 // Channel describes the files of a channel.
 type Channel struct {
 	Name  string   // folder under batches/
 	Sides []string // prefix of each side's tensors
-	// columns appends what the channel has beside ids, masks, positions and row columns.
+	// columns appends what the channel has besides ids, masks, positions and row columns.
 	columns func(dst []tensors.Tensor, b *assembly) []tensors.Tensor
-	// variant tells rows apart that can't share a batch because their columns differ.
+	// variant distinguishes rows that can't share a batch because their columns differ.
 	variant func(*Row) uint8
 }
 
@@ -24,7 +24,7 @@ var (
 	SFT = &Channel{Name: "sft", Sides: []string{""}, columns: labels, variant: oneVariant}
 	DPO = &Channel{Name: "dpo", Sides: []string{"chosen_", "rejected_"}, columns: pairColumns, variant: dpoVariant}
 	RL  = &Channel{Name: "rl", Sides: []string{""}, columns: rolloutColumns, variant: rlVariant}
-	// SDPO has a teacher a site, or one for all sites of a row: its second side has more rows than the first.
+	// SDPO has a teacher per site, or one for all sites of a row: its second side may have more rows than its first.
 	SDPO = &Channel{Name: "sdpo", Sides: []string{"student_", "teacher_"}, columns: sitePairs, variant: oneVariant}
 )
 
@@ -56,7 +56,7 @@ func rlVariant(r *Row) uint8 {
 	return 0
 }
 
-// assembly is a batch being put together. Every side has its own R and T.
+// assembly is a batch under construction. Each side has its own R and T.
 type assembly struct {
 	channel *Channel
 	rows    []*Row
@@ -74,7 +74,7 @@ func (a *assembly) height(side int) int {
 	return len(a.seqs[side])
 }
 
-// starts are the places of the sequences' first tokens in a side's tensors.
+// starts are the positions of the sequences' first tokens in a side's tensors.
 func (a *assembly) starts(side int) []int {
 	at := make([]int, len(a.seqs[side]))
 	next := 0
@@ -89,7 +89,7 @@ func (a *assembly) starts(side int) []int {
 	return at
 }
 
-// grid makes an int64 [R,T] tensor of a side, filled where rows end.
+// grid makes an int64 [R,T] tensor of a side, with a fill value where rows end.
 func (a *assembly) grid(name string, side int, fill int64, put func(cells []int64, s *Side)) tensors.Tensor {
 	cells := make([]int64, a.height(side)*a.width[side])
 	if fill != 0 {
@@ -133,8 +133,8 @@ func (a *assembly) gaps(side, row int) (out []gap) {
 	return out
 }
 
-// positions are 0, 1, 2, ... of each sequence's tokens. In a gap stands that of the token behind it: nothing is read
-// there.
+// positions are 0, 1, 2, ... for the tokens of each sequence. Cells of a gap carry the position of the token after it;
+// nothing reads them.
 func (a *assembly) positions(name string, side int) tensors.Tensor {
 	t := a.grid(name, side, 0, func(cells []int64, _ *Side) {
 		for i := range cells {
@@ -194,7 +194,7 @@ func assemble(c *Channel, rows []*Row, layout Layout, form Form, pad int64) []te
 	return out
 }
 
-// labelGrid is input_ids where trained and Ignored elsewhere; in the composer layout a mask.
+// labelGrid is input_ids where trained and Ignored elsewhere; in the composer layout, a mask.
 func (a *assembly) labelGrid(side int) tensors.Tensor {
 	if a.layout == Composer {
 		return a.maskGrid(a.channel.Sides[side]+"labels", side, 0, 0)
@@ -208,7 +208,7 @@ func (a *assembly) labelGrid(side int) tensors.Tensor {
 	})
 }
 
-// maskGrid is 1 so many positions before each trained token, and off elsewhere.
+// maskGrid is 1 the given number of positions before each trained token, and off elsewhere.
 func (a *assembly) maskGrid(name string, side, before int, off int64) tensors.Tensor {
 	return a.grid(name, side, off, func(cells []int64, s *Side) {
 		for _, r := range s.Trained {
@@ -268,7 +268,7 @@ func rolloutColumns(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 		a.ints("group", func(i int) int64 { return a.rows[i].Meta.RL.Group }))
 }
 
-// rowColumns are the columns every channel has. row_rollout and row_example index the lists of the batch's line.
+// rowColumns are the columns that every channel has. row_rollout and row_example index the lists in the batch's line.
 func (a *assembly) rowColumns() []tensors.Tensor {
 	rollouts, examples := lists(a.rows)
 	return []tensors.Tensor{
@@ -279,7 +279,7 @@ func (a *assembly) rowColumns() []tensors.Tensor {
 	}
 }
 
-// active counts labels of all sides, or the pairs of an sdpo row.
+// active counts the labels of all sides, or the pairs of an sdpo row.
 func (r *Row) active() (n int) {
 	if len(r.Meta.Sites) > 0 {
 		for _, s := range r.Meta.Sites {

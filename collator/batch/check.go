@@ -17,9 +17,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Read reads a batch back into rows, and checks all that the file and its line say of each other: the rows, assembled
-// again, give the file byte for byte, so that every mask, position, pad, label and count is what it has to be. dir is
-// the folder of the index. The error names the first thing that is wrong.
+// Read reads a batch back into rows, and checks everything that the file and its line say about each other: the rows,
+// assembled again, must give the file byte for byte, so every mask, position, pad, label and count is what it should
+// be. dir is the folder of the index. The error names the first thing that is wrong.
 func Read(dir string, l *Line) ([]*Row, error) {
 	c := Lookup(l.Channel)
 	if c == nil {
@@ -64,11 +64,11 @@ func Read(dir string, l *Line) ([]*Row, error) {
 	return rows, compare(c, l, rows, all)
 }
 
-// MaxFileBytes is more than the file of a batch has: a batch is some ten thousand tokens. One that claims more isn't
-// read.
+// MaxFileBytes is more than any batch file needs, since a batch is some ten thousand tokens. A file that claims more
+// isn't read.
 const MaxFileBytes = 1 << 30
 
-// compare assembles rows again.
+// compare assembles the rows again and compares.
 func compare(c *Channel, l *Line, rows []*Row, all []tensors.Tensor) error {
 	layout := slices.Index(layoutNames[:], l.Layout)
 	if layout < 0 {
@@ -146,13 +146,13 @@ func compare(c *Channel, l *Line, rows []*Row, all []tensors.Tensor) error {
 	return nil
 }
 
-// Columns of the sdpo channel that are added to a batch after it was made.
+// Columns of the sdpo channel that are added to a batch after it is made.
 const (
-	BaseWeight = "pair_base_weight" // the pair weights it was made with, where pair_weight was set anew
-	PairJSD    = "pair_jsd"         // each pair's divergence, where it was measured: -1 where it could not be
+	BaseWeight = "pair_base_weight" // the original pair weights, if pair_weight was changed
+	PairJSD    = "pair_jsd"         // each pair's divergence, if measured; -1: it could not be
 )
 
-// checkDivergences checks that there is one a pair, and that each can be one.
+// checkDivergences checks that there is one per pair and that each is a possible value.
 func checkDivergences(t tensors.Tensor, l *Line) error {
 	x, err := tensors.Items[float32](t)
 	if err != nil {
@@ -169,7 +169,7 @@ func checkDivergences(t tensors.Tensor, l *Line) error {
 	return nil
 }
 
-// checkWeights checks weights that don't follow from the rows: as many as made, none negative or not finite.
+// checkWeights checks weights that don't follow from the rows: the right number, none of them negative or not finite.
 func checkWeights(got, made tensors.Tensor) error {
 	if got.DType != made.DType || !slices.Equal(got.Shape, made.Shape) {
 		return fmt.Errorf("tensor pair_weight is %s %v, not %s %v", got.DType, got.Shape, made.DType, made.Shape)
@@ -186,10 +186,10 @@ func checkWeights(got, made tensors.Tensor) error {
 	return nil
 }
 
-// reader takes tensors by the names they have in the padded layout.
+// reader fetches tensors by their names in the padded layout.
 type reader struct {
 	tensors []tensors.Tensor
-	name    func(string) string // in this file; nil: the same
+	name    func(string) string // maps a name to that in this file; nil: the same
 	err     error
 }
 
@@ -225,7 +225,7 @@ func items[T int64 | float32](r *reader, name string, dims int) (v []T, shape []
 	return v, t.Shape
 }
 
-// unpack makes rows of a batch's tensors and its line. What it doesn't look at, compare does.
+// unpack rebuilds rows from a batch's tensors and its line. What it doesn't examine, compare does.
 func unpack(c *Channel, l *Line, all []tensors.Tensor) ([]*Row, error) {
 	r := &reader{tensors: all}
 	if l.Layout == Composer.String() {
@@ -341,7 +341,7 @@ func unpackSide(r *reader, c *Channel, l *Line, rows []*Row, side int, prefix st
 	return nil
 }
 
-// runs finds the trained runs in labels, or in a mask: what is not off.
+// runs finds the trained runs in labels or in a mask: whatever is not off.
 func runs(labels []int64, off int64) (out []chat.Span) {
 	for i, v := range labels {
 		if v == off {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The composer layout has the names of the reference composite trainer, for a trainer that reads those:
+// The composer layout uses the names of the reference composite trainer, for trainers that read those:
 //
 //	rl    input_ids attention_mask position_ids response_mask rewards advantages [old_logprobs]
 //	sdpo  input_ids attention_mask position_ids response_mask, ctx_teacher_ with the first three, sdpo_loss_mask
@@ -19,15 +19,15 @@ import (
 // the student is padded where the teacher has the hint, so that both stand at the same position: no token attends to
 // that padding, and position_ids count without it, so that it changes nothing.
 
-// lossMask is what stands for the pair table.
+// lossMask takes the place of the pair table.
 const lossMask = "sdpo_loss_mask"
 
-// IsComposer says whether a batch is in the composer layout, by the names of its tensors.
+// IsComposer reports whether a batch is in the composer layout, judging by the names of its tensors.
 func IsComposer(has func(name string) bool) bool {
 	return has(lossMask) || has("dpo_chosen_input_ids") || has("rewards")
 }
 
-// composerName is the name in the composer layout of a tensor of the padded one.
+// composerName translates a tensor's name in the padded layout to the composer layout.
 func composerName(c *Channel, name string) string {
 	switch c {
 	case RL:

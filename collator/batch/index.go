@@ -11,7 +11,7 @@ import (
 )
 
 // IndexName is the file that lists the batches, under batches/. It is written last: without it the folder is
-// unfinished. StepsName, beside it, lists the step files.
+// incomplete. StepsName, beside it, lists the step files.
 const (
 	IndexName = "index.jsonl"
 	StepsName = "steps.jsonl"
@@ -31,11 +31,11 @@ type Line struct {
 	VocabSize int64    `json:"vocab_size"`
 	Tokenizer string   `json:"tokenizer"` // fingerprint
 	Template  string   `json:"template"`  // fingerprint
-	Rollouts  []string `json:"rollouts"`  // what row_rollout indexes: the records the rows were made of
+	Rollouts  []string `json:"rollouts"`  // what row_rollout indexes: the records the rows were made from
 	Examples  []string `json:"examples"`  // what row_example indexes: example ids
 	Sites     []Site   `json:"sites"`
 	RowInfo   []Meta   `json:"row_info"` // one per row
-	// Reference is the fingerprint of what computed the ref_ columns: model, tokenizer, template and length limit.
+	// Reference is the fingerprint of whatever computed the ref_ columns: model, tokenizer, template and length limit.
 	Reference string     `json:"reference,omitempty"`
 	Proof     BatchProof `json:"proof"`
 }
@@ -49,21 +49,21 @@ type Site struct {
 	Kind       string `json:"kind"`
 	Class      string `json:"class"`
 
-	Effect *Effect `json:"effect,omitempty"` // of its hint, where collator.teacher measured it
+	Effect *Effect `json:"effect,omitempty"` // of its hint, if collator.teacher measured it
 }
 
-// Effect is what a hint does to the predictions at its target's tokens: means over these, in nats, unweighted. The
-// divergence (JSD, beta 0.5) of the predictions with the hint from those without it lies in [Lower, Upper]: equal where
-// it was computed from all logits.
+// Effect is what a hint does to the predictions of its target's tokens: unweighted means over these, in nats. The
+// divergence (JSD, beta 0.5) between the predictions with and without the hint lies in [Lower, Upper]; the two are
+// equal if it was computed from all logits.
 type Effect struct {
-	Route  string  `json:"route"` // logits, dumps: of all logits; top_k: a bracket
+	Route  string  `json:"route"` // logits, dumps: from all logits; top_k: a bracket
 	Lower  float64 `json:"jsd_lower"`
 	Upper  float64 `json:"jsd_upper"`
-	Max    float64 `json:"jsd_max,omitempty"` // over the tokens; not of a bracket
+	Max    float64 `json:"jsd_max,omitempty"` // over the tokens; absent for a bracket
 	Target float64 `json:"target"`            // log p(token | hint) - log p(token)
 }
 
-// Amount says the divergence in words.
+// Amount describes the divergence in words.
 func (e *Effect) Amount() string {
 	if e.Lower == e.Upper {
 		return fmt.Sprintf("%.3g nats", e.Lower)
@@ -71,13 +71,13 @@ func (e *Effect) Amount() string {
 	return fmt.Sprintf("%.3g to %.3g nats", e.Lower, e.Upper)
 }
 
-// BatchProof is what a batch can be checked against; the rows' own part stands in row_info.
+// BatchProof is what a batch can be checked against; the per-row part is in row_info.
 type BatchProof struct {
 	SHA256      string  `json:"sha256"`      // of the file
 	Terminators []int32 `json:"terminators"` // ids that end a turn
 }
 
-// indexed is a list of distinct texts in order of first use, and each row's place in it.
+// indexed is a list of distinct texts in order of first use, and each row's index into it.
 type indexed struct {
 	list []string
 	at   []int
@@ -111,7 +111,7 @@ func lists(rows []*Row) (rollouts, examples *indexed) {
 	return rollouts, examples
 }
 
-// rollout names the record a row is a part of: rows of one name are of one record.
+// rollout names the record a row is part of: rows with the same name belong to the same record.
 func (m *Meta) rollout() string { return strconv.FormatInt(m.Ordinal, 10) + "-" + m.Record }
 
 // ReadIndex reads the lines of an index.
@@ -124,7 +124,7 @@ func ReadIndex(path string) ([]Line, error) {
 	return lines, err
 }
 
-// maxLineBytes bounds a line of an index, which has some hundred bytes a row of its batch.
+// maxLineBytes bounds a line of an index, which has a few hundred bytes per row of its batch.
 const maxLineBytes = 32 << 20
 
 // EachLine calls f with each line of an index, in order.

@@ -8,7 +8,7 @@ import (
 )
 
 // WriteParquet writes the sft rows of a split as Parquet, one per row, in the order of the batches: input_ids and
-// labels, which TRL's SFTTrainer takes as they are instead of tokenising texts again, row_weight, and the example's id.
+// labels, which TRL's SFTTrainer uses as they are instead of tokenising texts again, row_weight, and the example's id.
 // dir is the folder of the index; every batch is checked as it is read (see Read). It returns the number of rows.
 func WriteParquet(w io.Writer, dir string, split Split) (rows int64, err error) {
 	columns := []tensors.Column{
@@ -24,7 +24,7 @@ func WriteParquet(w io.Writer, dir string, split Split) (rows int64, err error) 
 }
 
 // WriteLossMasks is WriteParquet for SkyRL's pre-tokenised rows: input_ids, and loss_mask, 1 where a token is trained
-// and 0 elsewhere. SkyRL hands on every other column, so there is none.
+// and 0 elsewhere. SkyRL passes on every other column, so there is none.
 func WriteLossMasks(w io.Writer, dir string, split Split) (rows int64, err error) {
 	columns := []tensors.Column{
 		{Name: "input_ids", Kind: tensors.Int64List}, {Name: "loss_mask", Kind: tensors.Uint8List},
@@ -70,7 +70,7 @@ func writeParquet(
 	return rows, p.Close()
 }
 
-// tokenColumns are a side's ids, and its labels: the id where trained, Ignored elsewhere.
+// tokenColumns returns a side's ids, and its labels: the id where trained, Ignored elsewhere.
 func (s *Side) tokenColumns() (ids, labels []int64) {
 	ids, labels = make([]int64, len(s.IDs)), make([]int64, len(s.IDs))
 	for i, id := range s.IDs {

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// windowBatches is how many batches' worth of rows are sorted by length together. More would waste less padding, but
-// rows of one length would meet in every epoch.
+// windowBatches is how many batches' worth of rows are sorted by length together. A larger window would waste less
+// padding, but rows of equal length would meet in every epoch.
 const windowBatches = 64
 
-// windowRows bounds a window where rows are tiny.
+// windowRows bounds a window of tiny rows.
 const windowRows = 1 << 14
 
 // planned is a batch: rows of one channel, split and variant.
@@ -51,7 +51,7 @@ type planner struct {
 	windows uint64
 }
 
-// full reports whether e can't join the window.
+// full reports whether e no longer fits in the window.
 func (p *planner) full(e *entry) bool {
 	if len(p.window) == 0 {
 		return false
@@ -73,7 +73,7 @@ func (p *planner) flush(yield func(*planned, error) bool) bool {
 	} else {
 		batches = cut(p.window, p.budget, p.form.of(c, layout).EqualWidth)
 	}
-	// A window's batches are in order of length: shuffle them.
+	// A window's batches are ordered by length: shuffle them.
 	slices.SortStableFunc(batches, func(a, b []entry) int {
 		return cmp.Compare(mix(p.order.Seed, p.order.Epoch, p.windows, a[0].hash),
 			mix(p.order.Seed, p.order.Epoch, p.windows, b[0].hash))
@@ -88,15 +88,15 @@ func (p *planner) flush(yield func(*planned, error) bool) bool {
 	return true
 }
 
-// byLength sorts longest first; equal ones stay shuffled.
+// byLength sorts longest first; equal lengths stay shuffled.
 func byLength(rows []entry) []entry {
 	sorted := slices.Clone(rows)
 	slices.SortStableFunc(sorted, func(a, b entry) int { return b.total() - a.total() })
 	return sorted
 }
 
-// cut makes padded batches of rows of like length. A row longer than the budget is a batch of its own. Where the sides
-// are as wide as each other, each costs as much as the longer.
+// cut makes padded batches from rows of similar length. A row longer than the budget is a batch of its own. If the
+// sides are of equal width, each costs as much as the longer one.
 func cut(window []entry, budget int, equal bool) [][]entry {
 	rows := byLength(window)
 	var out [][]entry
@@ -131,7 +131,7 @@ func cut(window []entry, budget int, equal bool) [][]entry {
 func pack(window []entry, budget int) [][]entry {
 	var out [][]entry
 	var room []int
-	first := 0 // bins before have no room for the shortest row
+	first := 0 // earlier bins have no room for the shortest row
 	rows := byLength(window)
 	shortest := rows[len(rows)-1].total()
 	for _, r := range rows {

@@ -15,11 +15,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Side is one sequence of tokens of a row: the only one, or the chosen or rejected one of a pair.
+// Side is one sequence of tokens in a row: the only one, or the chosen or rejected one of a pair.
 type Side struct {
 	IDs      []int32     // [T]
-	Trained  []chat.Span // tokens in the loss; sorted, apart, never position 0 (nothing predicts it)
-	LogProbs []float32   // rl: of the trained tokens, in order, in nats; nil where unknown
+	Trained  []chat.Span // tokens in the loss; sorted, disjoint, never position 0 (nothing predicts it)
+	LogProbs []float32   // rl: of the trained tokens, in order, in nats; nil: unknown
 }
 
 // InLoss reports whether token i is trained.
@@ -51,19 +51,19 @@ type Row struct {
 	Meta   Meta
 }
 
-// Meta is what is known of a row beside its tokens. Record to Flags are written to its batch's line as row_info.
+// Meta is what is known about a row besides its tokens. Record to Flags are written to its batch's line as row_info.
 type Meta struct {
 	Record   string   `json:"record"`              // hash of the record
-	Ordinal  int64    `json:"ordinal"`             // place of the record among those collated, from 0
+	Ordinal  int64    `json:"ordinal"`             // position of the record among those collated, from 0
 	Part     int      `json:"part"`                // which row of the record, from 0
 	Run      int      `json:"run"`                 // collection run of the example
 	Example  string   `json:"example"`             // id of the example
 	Turn     string   `json:"turn,omitempty"`      // turn id within the example
-	Messages []int    `json:"messages"`            // the messages trained, as indices into the record's
-	IDs      string   `json:"ids"`                 // "sampled": as the source has them; "rendered": made from text
+	Messages []int    `json:"messages"`            // the trained messages, as indices into the record's
+	IDs      string   `json:"ids"`                 // "sampled": as given by the source; "rendered": made from text
 	OnPolicy string   `json:"on_policy"`           // same, other, unknown
 	Fidelity string   `json:"fidelity"`            // what the text can support: ids+logprobs, ids, text, partial
-	Gaps     []string `json:"gaps,omitempty"`      // why it is no higher, as far as the source knows: no_tools, ...
+	Gaps     []string `json:"gaps,omitempty"`      // why it is not higher, as far as the source knows: no_tools, ...
 	Args     string   `json:"args_roundtrip"`      // exact, value (same value, other text), none (no calls)
 	Prompt   int      `json:"prompt,omitempty"`    // tokens of a preference's common prompt
 	Open     []int    `json:"open,omitempty"`      // the messages trained that end in no stop token, for the template has none
@@ -73,11 +73,11 @@ type Meta struct {
 	Ref      *Ref     `json:"reference,omitempty"` // dpo only
 
 	Sites    []RowSite `json:"sites,omitempty"`    // sdpo only
-	Sampling *Sampling `json:"sampling,omitempty"` // of sampled ids, where the source says it
+	Sampling *Sampling `json:"sampling,omitempty"` // of sampled ids, if the source says
 }
 
-// Sampling is how a rollout was sampled: what its log-probs are, and the temperature a trainer has to divide logits by
-// to get the same.
+// Sampling is how a rollout was sampled: what its log-probs are, and the temperature by which a trainer must divide
+// logits to get the same ones.
 type Sampling struct {
 	Temperature float64 `json:"temperature"`
 	TopP        float64 `json:"top_p"`
@@ -88,21 +88,21 @@ type Sampling struct {
 type Scored struct {
 	Reward    float64 `json:"reward"` // 0 where Null
 	Null      bool    `json:"null"`   // the rollout was not scored
-	Group     int64   `json:"group"`  // number of the task, by first appearance
+	Group     int64   `json:"group"`  // number of the task, in order of first appearance
 	Advantage float64 `json:"advantage"`
 
-	// TeacherTopK is what the source asks of a teacher for the task: so many log-probs a token; 0: the token's own;
-	// below 0: none; nil: as configured.
+	// TeacherTopK is how many log-probs per token the source wants from a teacher for the task. 0: only the token's
+	// own; negative: none; nil: as configured.
 	TeacherTopK *int    `json:"teacher_top_k,omitempty"`
-	Teacher     *Taught `json:"teacher,omitempty"` // what a teacher said, where one was asked
+	Teacher     *Taught `json:"teacher,omitempty"` // what a teacher said, if one was asked
 }
 
-// Taught is what a teacher, or several, said of a row of the rl channel.
+// Taught is what one or more teachers said about a row of the rl channel.
 type Taught struct {
-	TopK    int                `json:"top_k"`                  // log-probs a token; 0: the token's own
+	TopK    int                `json:"top_k"`                  // log-probs per token; 0: the token's own
 	LogProb *float64           `json:"mean_logprob,omitempty"` // of the trained tokens, in nats
-	By      map[string]float64 `json:"by,omitempty"`           // the same of each of several teachers
-	Failed  string             `json:"failed,omitempty"`       // why there is nothing
+	By      map[string]float64 `json:"by,omitempty"`           // the same for each of several teachers
+	Failed  string             `json:"failed,omitempty"`       // why there are none
 }
 
 // Ref holds log-probs of a pair under the reference model, summed over labels, in nats.
@@ -113,34 +113,34 @@ type Ref struct {
 
 // Proof is what a side can be checked against without the run. Hashes are SHA-256 in hex.
 type Proof struct {
-	Text   string `json:"text"`            // of the text all tokens stand for
-	Target string `json:"target"`          // of the texts the trained runs stand for, each followed by a NUL
-	IDs    string `json:"ids,omitempty"`   // sampled ids: of the source's, as little-endian int32
+	Text   string `json:"text"`            // of the text that all tokens stand for
+	Target string `json:"target"`          // of the texts that the trained runs stand for, each followed by a NUL
+	IDs    string `json:"ids,omitempty"`   // sampled ids: of the source's ids, as little-endian int32
 	Open   int    `json:"open,omitempty"`  // trained runs that do not end in a terminator: cut off, or followed by filler
 	Lossy  bool   `json:"lossy,omitempty"` // the tokenizer does not restore the text exactly; hashes are of what it restores
-	// Owners says whose the tokens are, run by run.
+	// Owners says who owns each run of tokens.
 	Owners Owners `json:"owners,omitempty"`
 }
 
-// Owner says whose a run of tokens is; it begins where the one before ends. In JSON it is [end, message, why].
+// Owner says who owns a run of tokens, which begins where the previous one ends. In JSON it is [end, message, why].
 type Owner struct {
 	End     int    // position after the last token
-	Message int    // index in the record's messages, -1 where it is none's
+	Message int    // index in the record's messages; -1: belongs to none
 	Why     string // InLoss, or why the tokens are not trained
 }
 
-// Why tokens are trained or not.
+// Why tokens are or are not trained.
 const (
 	InLoss     = "trained"
 	Context    = "context"     // a message that is not the assistant's
 	Markup     = "template"    // the template's own text
 	Tools      = "tools"       // tool definitions
-	Filler     = "filler"      // put into a turn by the template; no model wrote it
+	Filler     = "filler"      // inserted into a turn by the template; no model wrote it
 	Hint       = "hint"        // what the teacher is told
-	NotSampled = "not_sampled" // an assistant's message the model did not produce in this rollout
+	NotSampled = "not_sampled" // an assistant message that the model did not produce in this rollout
 	OtherRow   = "other_row"   // a turn that another row of the record trains
-	Policy     = "loss_policy" // an assistant's turn that the record's loss policy leaves out
-	CutOff     = "cut_off"     // the end of a turn that the model did not end
+	Policy     = "loss_policy" // an assistant turn excluded by the record's loss policy
+	CutOff     = "cut_off"     // the terminator of a turn that the model did not end itself
 )
 
 // Owners are the owners of a side's tokens, in order.
@@ -165,7 +165,7 @@ func (o *Owner) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &[3]any{&o.End, &o.Message, &o.Why})
 }
 
-// Encoded is a row ready for the spool. Rows are encoded by those who make them, in parallel; the spool takes them one
+// Encoded is a row ready for the spool. Rows are encoded by whoever makes them, in parallel; the spool takes them one
 // by one.
 type Encoded struct {
 	data    []byte
@@ -183,7 +183,7 @@ func Encode(c *Channel, r *Row) (*Encoded, error) {
 	for i := range c.Sides {
 		all := seqs(c, []*Row{r}, i)
 		for _, s := range all {
-			e.length[i] = max(e.length[i], uint32(len(s.IDs)*len(all))) // what they take, padded to the longest
+			e.length[i] = max(e.length[i], uint32(len(s.IDs)*len(all))) // cells including padding to the longest
 		}
 	}
 	var err error
@@ -191,7 +191,7 @@ func Encode(c *Channel, r *Row) (*Encoded, error) {
 	return e, err
 }
 
-// encodings are those the spool has taken, to be used again.
+// encodings are those the spool is done with, for reuse.
 var encodings = sync.Pool{New: func() any { return new(Encoded) }}
 
 // Append adds the row to what is kept of it outside the spool.
@@ -201,16 +201,17 @@ func (e *Encoded) Append(dst []byte) ([]byte, Kept) {
 	}
 }
 
-// Free gives back the memory of a row that no spool takes. It must not be used again.
+// Free releases the memory of a row that will not be spooled. It must not be used again.
 func (e *Encoded) Free() { encodings.Put(e) }
 
-// rowHead is the width of what is known of a row only when those before it are: its record's ordinal and its task.
+// rowHead is the width of the part of a row that is known only once all earlier rows are: its record's ordinal and its
+// task.
 const rowHead = 8 + 8
 
-// SetOrdinal sets the place of the row's record among those collated.
+// SetOrdinal sets the position of the row's record among those collated.
 func (e *Encoded) SetOrdinal(n int64) { binary.LittleEndian.PutUint64(e.data[8:], uint64(n)) }
 
-// SetGroup sets the number of the task of an rl row, which is known only when the rows before it are.
+// SetGroup sets the number of an rl row's task, which is known only once all earlier rows are.
 func (e *Encoded) SetGroup(n int64) { binary.LittleEndian.PutUint64(e.data, uint64(n)) }
 
 // appendRow encodes a row for the spool.

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// RowSite is an error site of an sdpo row. The first side of such a row is the student's, the others are teachers': the
+// RowSite is an error site of an sdpo row. The first side of such a row is the student's; the others are teachers': the
 // student's tokens up to the end of their targets, with hints spliced in.
 type RowSite struct {
 	Site       int    `json:"site"` // index of the record's sites
@@ -18,20 +18,20 @@ type RowSite struct {
 	Class      string `json:"class"`  // of the error
 	Source     string `json:"source"` // of the hint
 	Target     string `json:"target"` // failed_turn, next_turn
-	// Mode is how the hint is worded into the context: system, user, append, line, prepend, lead; NoHint in a control
+	// Mode is how the hint is placed in the context: system, user, append, line, prepend, lead; NoHint in a control
 	// run.
 	Mode    string `json:"mode"`
 	Teacher int    `json:"teacher"`
-	At      int32  `json:"at"`   // the hint stands before the student's token of this index
-	Hint    int32  `json:"hint"` // tokens of the hint; 0 where Mode is NoHint, and only there
-	// Neutral is a neutral hint's tokens, as they would stand in the hint's place.
+	At      int32  `json:"at"`   // the hint precedes the student's token with this index
+	Hint    int32  `json:"hint"` // number of tokens in the hint; 0 if and only if Mode is NoHint
+	// Neutral is the tokens of a neutral hint, as they would stand in place of the hint.
 	Neutral []int32     `json:"neutral,omitempty"`
-	Pairs   []chat.Span `json:"pairs"` // the target's tokens, as positions of the student's
-	// Weight is that of each pair, where it is not the row's.
+	Pairs   []chat.Span `json:"pairs"` // the target's tokens, as positions in the student
+	// Weight is the weight of each pair, if it differs from the row's.
 	Weight float32 `json:"weight,omitempty"`
 }
 
-// Tokens is the number of pairs.
+// Tokens returns the number of pairs.
 func (s *RowSite) Tokens() (n int) {
 	for _, r := range s.Pairs {
 		n += r.End - r.Start
@@ -39,7 +39,7 @@ func (s *RowSite) Tokens() (n int) {
 	return n
 }
 
-// PairWeight is the weight of each pair in a row of that weight.
+// PairWeight returns the weight of each pair in a row of the given weight.
 func (s *RowSite) PairWeight(row float32) float32 {
 	if s.Weight > 0 {
 		return s.Weight
@@ -47,13 +47,13 @@ func (s *RowSite) PairWeight(row float32) float32 {
 	return row
 }
 
-// NoHint is the mode of a site whose hint was left out on purpose: its teacher reads what the student reads.
+// NoHint is the mode of a site whose hint was deliberately left out: its teacher reads what the student reads.
 const NoHint = "none"
 
-// sound says whether the hint has as many tokens as its mode says: none or some.
+// sound reports whether the hint has tokens exactly if its mode says so.
 func (s *RowSite) sound() bool { return s.Hint > 0 != (s.Mode == NoHint) && s.Hint >= 0 }
 
-// shift is how far a teacher's tokens stand behind the student's at a position.
+// shift is how far a teacher's tokens lie behind the student's at a position.
 func (r *Row) shift(teacher, at int) (by int) {
 	for i := range r.Meta.Sites {
 		if s := &r.Meta.Sites[i]; s.Teacher == teacher && int(s.At) <= at {
@@ -63,7 +63,7 @@ func (r *Row) shift(teacher, at int) (by int) {
 	return by
 }
 
-// seqs are the sequences of a side of the batch: one per row, but of teachers as many as a row has.
+// seqs returns the sequences of a side of the batch: one per row, but as many teachers as a row has.
 func seqs(c *Channel, rows []*Row, side int) (out []*Side) {
 	for _, r := range rows {
 		if c == SDPO && side == 1 {
@@ -77,7 +77,7 @@ func seqs(c *Channel, rows []*Row, side int) (out []*Side) {
 	return out
 }
 
-// siteOf is a site of a batch: its place in the line's list is what pair_site says.
+// sitesOf lists the sites of a batch: pair_site holds positions in this list.
 func sitesOf(rows []*Row) []Site {
 	out := []Site{}
 	for _, r := range rows {
@@ -95,7 +95,7 @@ func sitesOf(rows []*Row) []Site {
 	return out
 }
 
-// sitePairs is the pair table; in the composer layout a mask over the teacher's positions, those of the logits.
+// sitePairs makes the pair table; in the composer layout, a mask over the teacher's positions, those of the logits.
 func sitePairs(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 	if a.layout == Composer {
 		off := int64(0)
@@ -157,7 +157,7 @@ func sitePairs(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 	return append(dst, tensors.Of("pair_weight", w, len(w)))
 }
 
-// ownTurns is 1 at the student's tokens that the model wrote in this rollout, whether or not they are a target.
+// ownTurns is 1 at the student's tokens that the model wrote in this rollout, whether or not they are targets.
 func (a *assembly) ownTurns() tensors.Tensor {
 	next := 0
 	return a.grid("response_mask", 0, 0, func(cells []int64, _ *Side) {
@@ -176,7 +176,8 @@ func (a *assembly) ownTurns() tensors.Tensor {
 	})
 }
 
-// Splices checks that every teacher is the student's tokens with hints between, and that pairs lie within both.
+// Splices checks that every teacher consists of the student's tokens with hints in between, and that pairs lie within
+// both.
 func (r *Row) Splices() error {
 	student := r.Sides[0].IDs
 	for k := range r.Sides[1:] {
@@ -207,7 +208,7 @@ func (r *Row) Splices() error {
 	return nil
 }
 
-// teacherSites are the sites of a teacher, by place.
+// teacherSites returns the sites of a teacher, by position.
 func (r *Row) teacherSites(teacher int) (out []RowSite) {
 	for _, s := range r.Meta.Sites {
 		if s.Teacher == teacher {
@@ -218,7 +219,7 @@ func (r *Row) teacherSites(teacher int) (out []RowSite) {
 	return out
 }
 
-// trainSites sets what is trained of an sdpo row's sides from its sites.
+// trainSites derives what is trained on an sdpo row's sides from its sites.
 func (r *Row) trainSites() {
 	on := make([][]bool, len(r.Sides))
 	for k := range r.Sides {
@@ -244,10 +245,10 @@ func (r *Row) trainSites() {
 	}
 }
 
-// TrainSites is trainSites for those who make rows: after Splices said that the sites are sound.
+// TrainSites is trainSites for callers that make rows, after Splices has accepted the sites.
 func (r *Row) TrainSites() { r.trainSites() }
 
-// unpackSites makes the rows of an sdpo batch.
+// unpackSites rebuilds the rows of an sdpo batch.
 func unpackSites(r *reader, l *Line, rows []*Row) error {
 	student, err := sequences(r, l, "student_")
 	if err != nil {
@@ -293,7 +294,7 @@ func unpackSites(r *reader, l *Line, rows []*Row) error {
 	return nil
 }
 
-// sequences reads the ids of a side, as long as its mask says.
+// sequences reads the ids of a side, up to the length its mask gives.
 func sequences(r *reader, l *Line, prefix string) ([]Side, error) {
 	ids, shape := items[int64](r, prefix+"input_ids", 2)
 	mask, _ := items[int64](r, prefix+"attention_mask", 2)

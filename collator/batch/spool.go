@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/internal/spool"
 )
 
-// Split is a side of the data set: its name is a folder under the channel's.
+// Split is one part of the data set, training or validation; its name is a folder below the channel's.
 type Split uint8
 
 // The splits.
@@ -25,7 +25,7 @@ func (s Split) String() string {
 	return "train"
 }
 
-// Spool keeps rows on disk, with an entry for each that is sorted outside memory. It is not safe for concurrent use.
+// Spool keeps rows on disk, with one entry for each that is sorted outside memory. It is not safe for concurrent use.
 type Spool struct {
 	file    *spool.File
 	rows    int64
@@ -37,7 +37,7 @@ type Spool struct {
 	keptBytes int64
 }
 
-// Order says in which order rows are trained.
+// Order determines the order in which rows are trained.
 type Order struct {
 	Seed  uint64
 	Epoch uint64
@@ -58,8 +58,7 @@ func (s *Spool) Close() error {
 	return s.file.Close()
 }
 
-// Add adds a row, whose encoding must not be used again. Where rows are added in the same order, everything made of
-// them is the same.
+// Add adds a row, whose encoding must not be used again. Adding the same rows in the same order gives the same output.
 func (s *Spool) Add(c *Channel, split Split, r *Encoded) error {
 	at, err := s.file.Append(r.data)
 	if err != nil {
@@ -98,11 +97,11 @@ func (s *Spool) read(e *entry) (*Row, error) {
 	return readRow(b)
 }
 
-// maxSides is the largest number of sides of a channel.
+// maxSides is the largest number of sides in any channel.
 const maxSides = 2
 
-// entry is what is known of a row when batches are planned. Its encoding sorts as batches are made: by channel, split
-// and variant, then shuffled.
+// entry is what must be known about a row to plan batches. Its encoding sorts the way batches are made: by channel,
+// split and variant, then shuffled.
 type entry struct {
 	channel uint8
 	split   Split
@@ -139,7 +138,7 @@ func decodeEntry(b []byte) (e entry) {
 	return e
 }
 
-// total is the number of tokens of the row, all sides.
+// total returns the number of tokens of the row over all sides.
 func (e *entry) total() (n int) {
 	for _, l := range e.length {
 		n += int(l)
@@ -147,7 +146,7 @@ func (e *entry) total() (n int) {
 	return n
 }
 
-// mix hashes a row's number into the order of an epoch (the finaliser of MurmurHash3 over each word).
+// mix hashes a row's number into the order of an epoch (MurmurHash3's finaliser over each word).
 func mix(words ...uint64) uint64 {
 	h := uint64(0x9e3779b97f4a7c15)
 	for _, w := range words {

@@ -18,9 +18,9 @@ import (
 	"github.com/nat-go/nat-go/internal/lines"
 )
 
-// A step file has all channels of a step under one roof, as the reference composite trainer's collator returns them:
-// the rows of an rl batch, then those of an sdpo batch, of one width, and the pairs of a dpo batch beside them. It is
-// put together from batches of the composer layout and of equal width alone, so that it can be made again and compared.
+// A step file combines all channels of a step, as the reference composite trainer's collator returns them: the rows of
+// an rl batch, then those of an sdpo batch, all of one width, and the pairs of a dpo batch beside them. It is put
+// together solely from batches of equal width in the composer layout, so that it can be made again and compared.
 //
 //	input_ids attention_mask position_ids response_mask          [B,T]  rollouts, then the students of sites
 //	rewards advantages reward_null group row_channel row_...     [B]    row_channel: 0 rl, 1 sdpo; sites have no reward
@@ -35,7 +35,7 @@ const stepsFolder = "steps"
 type step struct {
 	File    string   `json:"file"` // relative to the folder of the list
 	Split   string   `json:"split"`
-	Batches []string `json:"batches"` // the files it is made of, at most one a channel
+	Batches []string `json:"batches"` // the files it is made from, at most one per channel
 	Rows    int      `json:"rows"`    // of rollouts and sites
 	Pairs   int      `json:"pairs"`   // of the dpo part
 	SHA256  string   `json:"sha256"`
@@ -44,7 +44,7 @@ type step struct {
 // stepChannels are the channels of a step, in the order of their rows.
 var stepChannels = []string{"rl", "sdpo", "dpo"}
 
-// planSteps puts the batches of each split into as many steps as its longest channel has, spread evenly.
+// planSteps distributes the batches of each split evenly over as many steps as its longest channel has.
 func planSteps(index []Line) (steps [][]*Line) {
 	for _, split := range []Split{Train, Validation} {
 		byChannel := map[string][]*Line{}
@@ -101,10 +101,10 @@ func WriteSteps(dir string) (int, error) {
 	return len(plan), durable.WriteFile(filepath.Join(dir, StepsName), list.Bytes())
 }
 
-// StepProblem is a step file that is not what its batches make.
+// StepProblem is a step file that differs from what its batches make.
 type StepProblem struct{ File, Text string }
 
-// CheckSteps makes every step of the batches in dir again and compares. listed are the files of the list; without a
+// CheckSteps makes every step of the batches in dir again and compares. listed are the files in the list; without a
 // list there is nothing to check.
 func CheckSteps(dir string) (listed []string, problems []StepProblem, err error) {
 	path := filepath.Join(dir, StepsName)
@@ -163,7 +163,7 @@ func makeStep(dir string, parts []*Line, numbers map[string]int) (*step, []byte,
 		if l.Layout != Composer.String() || l.Channel == SDPO.Name && !l.EqualWidth {
 			return nil, nil, fmt.Errorf("%s is not in the composer layout, or its sides are of different width", l.File)
 		}
-		if _, err := Read(dir, l); err != nil { // so that all shapes are what they should be
+		if _, err := Read(dir, l); err != nil { // to be sure of all shapes
 			return nil, nil, fmt.Errorf("%s: %w", l.File, err)
 		}
 		all, err := readTensors(dir, l)
@@ -189,7 +189,7 @@ func makeStep(dir string, parts []*Line, numbers map[string]int) (*step, []byte,
 	return s, data.Bytes(), nil
 }
 
-// readTensors reads the tensors of a batch that was checked.
+// readTensors reads the tensors of a batch that has been checked.
 func readTensors(dir string, l *Line) (map[string]tensors.Tensor, error) {
 	data, err := durable.ReadFile(filepath.Join(dir, filepath.FromSlash(l.File)), MaxFileBytes)
 	if err != nil {
@@ -206,19 +206,19 @@ func readTensors(dir string, l *Line) (map[string]tensors.Tensor, error) {
 	return byName(all), nil
 }
 
-// joint is a step being put together.
+// joint is a step under construction.
 type joint struct {
 	parts []part
 	pairs []tensors.Tensor
 }
 
-// part is a batch in a step: its rows stand below those of the parts before.
+// part is a batch in a step: its rows come after those of earlier parts.
 type part struct {
 	line *Line
 	all  map[string]tensors.Tensor
 }
 
-// take takes in a batch: they come in the order of stepChannels.
+// take adds a batch; batches must come in the order of stepChannels.
 func (j *joint) take(l *Line, all map[string]tensors.Tensor) {
 	if l.Channel == DPO.Name {
 		j.addPairs(l, all)
@@ -227,7 +227,7 @@ func (j *joint) take(l *Line, all map[string]tensors.Tensor) {
 	}
 }
 
-// addPairs takes in a dpo batch, both sides of one width.
+// addPairs adds a dpo batch, both sides of one width.
 func (j *joint) addPairs(l *Line, all map[string]tensors.Tensor) {
 	width := max(all["dpo_chosen_input_ids"].Shape[1], all["dpo_rejected_input_ids"].Shape[1])
 	for name, t := range all {
@@ -287,7 +287,7 @@ func (j *joint) tensors() []tensors.Tensor {
 	return out
 }
 
-// channels says of each row whose it is: 0 rl, 1 sdpo.
+// channels gives each row's channel: 0 rl, 1 sdpo.
 func (j *joint) channels() tensors.Tensor {
 	var v []int64
 	for _, p := range j.parts {
@@ -296,7 +296,7 @@ func (j *joint) channels() tensors.Tensor {
 	return tensors.Of("row_channel", v, len(v))
 }
 
-// joinGrid puts grids below each other, padded to one width. A part without one has its other grid there, or the fill.
+// joinGrid stacks grids, padded to one width. A part without the grid contributes its other grid, or the fill value.
 func joinGrid[T int64 | float32](j *joint, name, other string, fill T) tensors.Tensor {
 	width, rows := 0, 0
 	for _, p := range j.parts {
@@ -321,7 +321,7 @@ func joinGrid[T int64 | float32](j *joint, name, other string, fill T) tensors.T
 	return tensors.Of(name, cells, rows, width)
 }
 
-// joinColumn puts columns below each other. A part without one has the fill.
+// joinColumn concatenates columns. A part without the column contributes the fill value.
 func joinColumn[T int64 | float32](j *joint, name string, fill T) tensors.Tensor {
 	var out []T
 	for _, p := range j.parts {

@@ -7,18 +7,18 @@ import (
 	"github.com/nat-go/nat-go/collator/tensors"
 )
 
-// Columns of the rl channel [R,T,K]: a teacher's most probable tokens AT each position, given what precedes it, best
-// first. What is missing is -1 and -inf; a row that the teacher could not be asked about has nothing.
+// Columns of the rl channel [R,T,K]: a teacher's most probable tokens AT each position, given the tokens before it,
+// best first. Missing entries are -1 and -inf; a row about which the teacher could not be asked has only those.
 const (
 	TeacherIDs      = "teacher_topk_ids"
 	TeacherLogProbs = "teacher_topk_logprobs"
 )
 
-// aboveOne is by how much the probabilities of a position may exceed 1 in all through rounding.
+// aboveOne is how far the probabilities of a position may sum above 1 through rounding.
 const aboveOne = 0.05
 
-// checkTaught checks a teacher's columns against what row_info says of each row: so many entries at every token but the
-// first, or none at all.
+// checkTaught checks a teacher's columns against what row_info says about each row: the stated number of entries at
+// every token but the first, or none at all.
 func checkTaught(ids, logProbs tensors.Tensor, rows []*Row, l *Line) error {
 	top, err := tensors.Items[int64](ids)
 	if err != nil {
@@ -70,8 +70,8 @@ func checkTaught(ids, logProbs tensors.Tensor, rows []*Row, l *Line) error {
 	return nil
 }
 
-// checkEntries checks one position: entries that can be log-probs, each token once, the best first, as many as there
-// are to be at least, and nothing behind them.
+// checkEntries checks one position: possible log-probs, distinct tokens, best first, at least the required number, and
+// nothing after them.
 func checkEntries(ids []int64, logProbs []float32, want int, vocab int64) error {
 	n, mass := 0, 0.0
 	for n < len(ids) && ids[n] >= 0 {

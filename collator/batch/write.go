@@ -17,28 +17,28 @@ import (
 	"github.com/nat-go/nat-go/internal/fanout"
 )
 
-// Layout says how a batch's sequences lie.
+// Layout says how a batch's sequences are laid out.
 type Layout uint8
 
 // The layouts.
 const (
 	Padded Layout = iota // one per row, padded on the right
 	Packed               // end to end in one row; sft only
-	// As Padded, under the names of the reference composite trainer; all but sft. See composer.go.
+	// Like Padded, with the names of the reference composite trainer; all channels but sft. See composer.go.
 	Composer
 )
 
-// Form is what trainers differ in beside the layout.
+// Form is what differs between trainers besides the layout.
 type Form struct {
-	IgnoreIndex int64 `json:"ignore_index,omitempty"` // label of what is not trained; 0: Ignored
-	// Of sdpo in the composer layout: the student is as wide as the teacher, with padding where the teacher has the
-	// hint; what is not in the loss is IgnoreIndex in the loss mask, not 0; there is a mask of the model's own turns.
+	IgnoreIndex int64 `json:"ignore_index,omitempty"` // label of tokens that are not trained; 0: Ignored
+	// For sdpo in the composer layout: the student is as wide as the teacher, padded where the teacher has the hint;
+	// the loss mask holds IgnoreIndex instead of 0 outside the loss; there is a mask of the model's own turns.
 	EqualWidth   bool `json:"equal_width,omitempty"`
 	SignedMask   bool `json:"signed_mask,omitempty"`
 	ResponseMask bool `json:"response_mask,omitempty"`
 }
 
-// of is what of the form concerns a channel in a layout.
+// of returns the part of the form that concerns a channel in a layout.
 func (f Form) of(c *Channel, layout Layout) (own Form) {
 	if f.ignored() != Ignored && c != RL {
 		own.IgnoreIndex = f.IgnoreIndex
@@ -60,7 +60,7 @@ var layoutNames = [...]string{Padded: "padded", Packed: "packed", Composer: "com
 
 func (l Layout) String() string { return layoutNames[l] }
 
-// of is the layout in which a channel's batches are written.
+// of returns the layout in which a channel's batches are written.
 func (l Layout) of(c *Channel) Layout {
 	if l == Packed && c != SFT || l == Composer && c == SFT {
 		return Padded
@@ -70,17 +70,17 @@ func (l Layout) of(c *Channel) Layout {
 
 // Spec says how batches are written.
 type Spec struct {
-	Dir         string // the folder that gets index.jsonl and <channel>/<split>/; made if it is not there
-	Budget      int    // tokens of a batch, padding included
-	Layout      Layout // of the channels that can have it, Padded of the others
+	Dir         string // the folder for index.jsonl and <channel>/<split>/; created if missing
+	Budget      int    // tokens per batch, including padding
+	Layout      Layout // for the channels that support it; the others use Padded
 	Form        Form
-	PadID       int64   // what input_ids hold behind a row's end
-	VocabSize   int64   // ids are below it
+	PadID       int64   // value of input_ids past the end of a row
+	VocabSize   int64   // ids are smaller than this
 	Tokenizer   string  // fingerprint
 	Template    string  // fingerprint
-	Reference   string  // fingerprint of what computed the rows' reference log-probs; empty without
+	Reference   string  // fingerprint of whatever computed the rows' reference log-probs; empty: none
 	Terminators []int32 // ids that end a turn
-	Workers     int     // batches assembled at once; 0: 1
+	Workers     int     // batches assembled concurrently; 0: 1
 	// Finish completes a row before it is assembled. It is called concurrently.
 	Finish func(*Row) error
 }
@@ -98,8 +98,8 @@ func (c Count) Plus(d Count) Count {
 	return Count{c.Batches + d.Batches, c.Rows + d.Rows, c.Tokens + d.Tokens, c.Active + d.Active}
 }
 
-// Write writes the spool's rows as batches, in order, and the index last. Batches left by an earlier, unfinished write
-// are replaced. It returns the counts by "channel/split".
+// Write writes the spool's rows as batches, in order, and the index last. It replaces batches left by an earlier,
+// unfinished write, and returns the counts by "channel/split".
 func (s *Spool) Write(ctx context.Context, spec Spec) (map[string]Count, error) {
 	if err := s.file.Flush(); err != nil {
 		return nil, err
@@ -180,13 +180,13 @@ func (s *Spool) jobs(spec *Spec) iter.Seq2[job, error] {
 	}
 }
 
-// finished is a batch written: its line and what it adds to the counts.
+// finished is a batch that has been written: its line and its contribution to the counts.
 type finished struct {
 	line  []byte
 	count Count
 }
 
-// count is what the batch of a line adds to the counts.
+// count returns what the batch of a line adds to the counts.
 func (l *Line) count() Count { return Count{1, int64(l.Rows), l.Tokens, l.NActive} }
 
 func (p *planned) key() string { return p.channel.Name + "/" + p.split.String() }
@@ -234,7 +234,7 @@ func (spec *Spec) finish(p *planned, rows []*Row) error {
 	return nil
 }
 
-// line is the line of a batch, but for its file.
+// line returns a batch's line, without its file.
 func (spec *Spec) line(p *planned, rows []*Row) *Line {
 	rollouts, examples := lists(rows)
 	l := &Line{

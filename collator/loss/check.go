@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// A check compares the terms of a training script's own loss with ours, token by token. The script's are tensors beside
-// the logits:
+// A check compares the loss terms of a training script with ours, token by token. The script supplies its own as
+// tensors beside the logits:
 //
 //	sft   yours.token_losses [R,T]: -log p of the tokens that labels names
 //	rl    yours.token_losses [R,T]: what the objective is a sum of, before weights
@@ -20,25 +20,25 @@ import (
 //	sdpo  yours.pair_losses [P]: the divergence of each pair, before weights
 //	all   yours.loss []: the whole, reduced
 //
-// A tensor [R,T] has the term of token t at t and 0 where nothing is trained; one of [R,T-1] has it at t-1, as logits
-// that were shifted do. Any of them may be absent.
+// A tensor [R,T] has the term of token t at t and 0 where nothing is trained; one of [R,T-1] has it at t-1, as shifted
+// logits do. Any of them may be absent.
 
-// Report is what a check found.
+// Report is the result of a check.
 type Report struct {
 	Channel     string       `json:"channel"`
 	Compared    []string     `json:"compared"`    // terms
-	Entries     int          `json:"entries"`     // tokens and pairs compared
+	Entries     int          `json:"entries"`     // number of tokens and pairs compared
 	Differ      int          `json:"differ"`      // of these
 	Differences []Difference `json:"differences"` // the first
-	Causes      []string     `json:"causes"`      // what would explain all that differs in a term
+	Causes      []string     `json:"causes"`      // what would explain all differences in a term
 	Loss        Number       `json:"loss"`        // ours
 }
 
-// Difference is a term that the script has otherwise.
+// Difference is a term whose value differs in the script.
 type Difference struct {
 	Term  string `json:"term"`
-	Row   int    `json:"row"`            // of the batch, from 0; of sdpo the student's
-	Token int    `json:"token"`          // position of the token in the row; -1: the row as a whole
+	Row   int    `json:"row"`            // in the batch, from 0; for sdpo, the student's
+	Token int    `json:"token"`          // position of the token in the row; -1: the whole row
 	ID    int64  `json:"id"`             // of the token
 	Pair  *int   `json:"pair,omitempty"` // of sdpo
 	Yours Number `json:"yours"`
@@ -46,13 +46,13 @@ type Difference struct {
 	Why   string `json:"why"`
 }
 
-// MostRows is how many rows a check takes, and mostDifferences how many differences it names.
+// MostRows is how many rows a check accepts, and mostDifferences how many differences it lists.
 const (
 	MostRows        = 64
 	mostDifferences = 20
 )
 
-// checker is a check under way.
+// checker is a check in progress.
 type checker struct {
 	yours  *columns
 	o      Options
@@ -60,8 +60,8 @@ type checker struct {
 	report *Report
 }
 
-// Check compares the script's terms in the file of logits with ours. Numbers are the same within tolerance, relative
-// and, below 1, absolute.
+// Check compares the script's terms in the logits file with ours. tolerance is relative, and absolute for numbers below
+// 1.
 func Check(file, logits *tensors.File, o Options, tolerance float64) (*Report, error) {
 	c := &checker{&columns{files: []*tensors.File{logits}}, o, tolerance, &Report{
 		Compared: []string{}, Differences: []Difference{}, Causes: []string{},
@@ -142,7 +142,7 @@ func (c *checker) checkDump(file, logits *tensors.File) error {
 	return c.checkSDPO(file, logits, d)
 }
 
-// same reports whether two numbers are the same, as far as the tolerance goes.
+// same reports whether two numbers are equal within the tolerance.
 func (c *checker) same(a, b float64) bool {
 	return math.Abs(a-b) <= c.tol*max(1, math.Abs(a), math.Abs(b)) || math.IsNaN(a) && math.IsNaN(b) || a == b
 }
@@ -158,13 +158,13 @@ func (c *checker) cause(format string, a ...any) {
 	c.report.Causes = append(c.report.Causes, fmt.Sprintf(format, a...))
 }
 
-// whole compares the reduced loss. Where the terms are given as well, they say more of what is wrong.
+// whole compares the reduced loss. If the terms are given too, they say more about what is wrong.
 func (c *checker) whole(ours float64) {
 	c.report.Loss = Number(ours)
 	for dims := range 2 {
 		t, ok := c.yours.take("yours.loss", dims)
 		if !ok {
-			c.yours.err = nil // of another number of dimensions
+			c.yours.err = nil // a different number of dimensions
 			continue
 		}
 		v, err := tensors.Floats(t)
@@ -183,17 +183,17 @@ func (c *checker) whole(ours float64) {
 	}
 }
 
-// grid is a term a token: the script's and ours, token-aligned.
+// grid holds one term per token, the script's and ours, aligned by token.
 type grid struct {
 	name    string
 	side    *Tokens
 	trained []bool
 	yours   []float64 // nil: not given
 	ours    []float64
-	at      [][]float64 // what the term would be of logits read elsewhere
+	at      [][]float64 // the term computed from logits at other positions
 }
 
-// elsewhere is where a script may read the logits of a token by mistake, beside the place before it.
+// elsewhere lists where a script may mistakenly read a token's logits, instead of the position before it.
 var elsewhere = []struct {
 	from int
 	what string
@@ -202,7 +202,7 @@ var elsewhere = []struct {
 	{-2, "the logits are shifted twice: those two places before a token predict the one before it"},
 }
 
-// grid makes our terms: sign times the log-probability of trained tokens.
+// grid computes our terms: sign times the log-probability of each trained token.
 func (c *checker) grid(name string, side *Tokens, trained func(i int) bool, sign float64) (*grid, error) {
 	g := &grid{name: name, side: side, trained: make([]bool, side.R*side.T)}
 	for i := range g.trained {
@@ -226,7 +226,7 @@ func (c *checker) grid(name string, side *Tokens, trained func(i int) bool, sign
 	return g, err
 }
 
-// logProbs are sign times the log-probabilities of trained tokens, of the logits so many places from them.
+// logProbs returns sign times the log-probabilities of trained tokens, from logits at the given offset.
 func (c *checker) logProbs(g *grid, from int, temperature, sign float64) ([]float64, error) {
 	n := g.side.R * g.side.T
 	targets := slices.Repeat([]int32{kernels.IgnoreIndex}, n)
@@ -259,7 +259,7 @@ func (c *checker) logProbs(g *grid, from int, temperature, sign float64) ([]floa
 	return out, nil
 }
 
-// tokens reads the script's terms of a side's tokens, token-aligned; nil: not given.
+// tokens reads the script's terms for a side's tokens, aligned by token; nil: not given.
 func (c *checker) tokens(name string, side *Tokens) ([]float64, error) {
 	t, ok := c.yours.take("yours."+name, 2)
 	if !ok {
@@ -284,7 +284,7 @@ func (c *checker) tokens(name string, side *Tokens) ([]float64, error) {
 	return out, nil
 }
 
-// compare compares a term token by token, and looks for what would explain it all.
+// compare compares a term token by token, and looks for one mistake that would explain everything.
 func (c *checker) compare(g *grid) {
 	if g.yours == nil {
 		return
@@ -315,7 +315,7 @@ func (c *checker) compare(g *grid) {
 	}
 }
 
-// explain looks for one mistake that makes all the script's terms what they are.
+// explain looks for one mistake that accounts for all of the script's terms.
 func (c *checker) explain(g *grid) {
 	all := func(want func(i int) float64) bool {
 		for i := range g.yours {
@@ -355,7 +355,7 @@ func (c *checker) explain(g *grid) {
 	}
 }
 
-// fits reports whether the script's terms are these wherever both sides train.
+// fits reports whether the script's terms equal these wherever both sides train.
 func (c *checker) fits(g *grid, terms []float64) bool {
 	n := 0
 	for i, on := range g.trained {
@@ -369,7 +369,7 @@ func (c *checker) fits(g *grid, terms []float64) bool {
 	return n > 0
 }
 
-// factor is what all of ours would have to be multiplied by.
+// factor returns the number that all of ours would have to be multiplied by.
 func (c *checker) factor(yours, ours []float64) (factor float64, ok bool) {
 	for i, o := range ours {
 		if math.Abs(o) > c.tol {
@@ -412,7 +412,7 @@ func (c *checker) checkRL(g *GRPO) error {
 	return nil
 }
 
-// policy makes each token's part of the objective of its log-probability, before weights.
+// policy turns each token's log-probability into its part of the objective, before weights.
 func (c *checker) policy(g *GRPO, trained []bool, lp []float64) ([]float64, error) {
 	o := c.o.GRPO
 	o.Reduction, o.Denominator = kernels.PerToken, 1
@@ -466,7 +466,7 @@ func (c *checker) checkDPO(d *DPO) error {
 	return c.explainDPO(pairs, yours)
 }
 
-// sums are the sums of a grid's rows.
+// sums returns the row sums of a grid.
 func sums(g *grid) []float64 {
 	out := make([]float64, g.side.R)
 	for i, x := range g.ours {
@@ -487,7 +487,7 @@ func dpoLosses(p kernels.Pairs, o kernels.PreferenceOptions) ([]float64, error) 
 	return out, nil
 }
 
-// column reads a term a row of the script's; nil: not given.
+// column reads the script's per-row terms; nil: not given.
 func (c *checker) column(name string, rows int) ([]float64, error) {
 	t, ok := c.yours.take("yours."+name, 1)
 	if !ok {
@@ -499,7 +499,7 @@ func (c *checker) column(name string, rows int) ([]float64, error) {
 	return tensors.Floats(t)
 }
 
-// rows compares a term a row, and says how many differ.
+// rows compares a per-row term, and returns how many differ.
 func (c *checker) rows(name string, yours, ours []float64) (wrong int) {
 	c.report.Compared = append(c.report.Compared, name)
 	c.report.Entries += len(ours)
@@ -515,7 +515,7 @@ func (c *checker) rows(name string, yours, ours []float64) (wrong int) {
 	return wrong
 }
 
-// explainDPO tries the mistakes of a preference loss.
+// explainDPO tries common mistakes in a preference loss.
 func (c *checker) explainDPO(p kernels.Pairs, yours []float64) error {
 	o := c.o.DPO
 	swapped, bare := p, p
@@ -538,7 +538,8 @@ func (c *checker) explainDPO(p kernels.Pairs, yours []float64) error {
 	return nil
 }
 
-// betaOf is the beta with which all losses are the script's: searched by the first pair that tells betas apart.
+// betaOf finds the beta that explains all of the script's losses: it searches with the first pair that distinguishes
+// betas.
 func (c *checker) betaOf(p kernels.Pairs, yours []float64) (float64, bool) {
 	o := c.o.DPO
 	one := func(i int, beta float64) float64 {
@@ -608,7 +609,7 @@ func (c *checker) checkSDPO(file, logits *tensors.File, d *Dump) error {
 	return nil
 }
 
-// divergences are the terms of all pairs.
+// divergences returns the terms of all pairs.
 func (c *checker) divergences(s *SDPO, o kernels.Options) ([]float64, error) {
 	o.Reduction, o.Denominator, o.Workers = kernels.ReduceDenom, 1, c.o.Workers
 	out := make([]float64, s.Student.Rows)
@@ -618,7 +619,7 @@ func (c *checker) divergences(s *SDPO, o kernels.Options) ([]float64, error) {
 	return out, err
 }
 
-// explainJSD tries the mistakes of a divergence.
+// explainJSD tries common mistakes in a divergence.
 func (c *checker) explainJSD(s *SDPO, yours, ours []float64) {
 	o := c.o.JSD
 	for k := range 41 {
@@ -643,7 +644,7 @@ func (c *checker) explainJSD(s *SDPO, yours, ours []float64) {
 	}
 }
 
-// shifted has at each place what stands so many places further on.
+// shifted has at each position the value that many positions further on.
 func shifted(x []float64, by int) []float64 {
 	out := make([]float64, len(x))
 	for i := range x {

@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// columns takes tensors out of files by name; the first file that has one gives it. The first error stands.
+// columns reads tensors from files by name; the first file that has one supplies it. The first error sticks.
 type columns struct {
 	files []*tensors.File
 	err   error
@@ -18,7 +18,7 @@ func (c *columns) has(name string) bool {
 	return slices.ContainsFunc(c.files, func(f *tensors.File) bool { _, ok := f.Lookup(name); return ok })
 }
 
-// take reads a tensor of that many dimensions, false where there is none.
+// take reads a tensor with that many dimensions; false if there is none.
 func (c *columns) take(name string, dims int) (t tensors.Tensor, ok bool) {
 	for _, f := range c.files {
 		if c.err != nil {
@@ -68,7 +68,7 @@ func integers(t tensors.Tensor) ([]int64, error) {
 	return v, err
 }
 
-// floats reads a tensor of numbers that may be absent.
+// floats reads a tensor of numbers, which may be absent.
 func (c *columns) floats(name string, dims int) []float32 {
 	t, ok := c.take(name, dims)
 	if !ok {
@@ -116,7 +116,7 @@ func matrix(t tensors.Tensor, rows, cols int) (kernels.Matrix, error) {
 	return kernels.Matrix{}, fmt.Errorf("tensor %s holds %s: logits are F32, BF16 or F16", t.Name, t.DType)
 }
 
-// alike makes two sides of different element types both float32, which holds either exactly.
+// alike converts two sides of different element types to float32, which holds either exactly.
 func alike(a, b *kernels.Matrix) {
 	if a.DType == b.DType {
 		return

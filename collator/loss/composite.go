@@ -13,14 +13,14 @@ type Options struct {
 	DPO        kernels.PreferenceOptions
 	GRPO       kernels.PolicyOptions
 	JSD        kernels.Options // Reduction and Denominator are set here
-	// RolloutTemperature divides the logits of grpo: it is the one old_logprobs were taken at. 0 means 1.
+	// RolloutTemperature divides the logits of grpo: the temperature that old_logprobs were taken at. 0 means 1.
 	RolloutTemperature float64
-	// MaxTokens is the length that the reduction PerConstant divides every row by.
+	// MaxTokens is the length by which the reduction PerConstant divides every row.
 	MaxTokens int
 	Workers   int
 }
 
-// Tokens is one side of a channel: ids [R,T] row-major and the logits of every position, [R*T, V].
+// Tokens is one side of a channel: ids [R,T], row-major, and the logits of every position, [R*T, V].
 type Tokens struct {
 	R, T   int
 	IDs    []int64
@@ -31,7 +31,7 @@ type Tokens struct {
 type GRPO struct {
 	Tokens
 	ResponseMask []int64   // [R,T], 0/1
-	OldLogprobs  []float32 // [R,T], of the token at t
+	OldLogprobs  []float32 // [R,T], for the token at t
 	RefLogprobs  []float32 // [R,T], only with a KL weight
 	Advantage    []float32 // [R]
 	RowWeight    []float32 // [R] or nil
@@ -41,38 +41,39 @@ type GRPO struct {
 type DPO struct {
 	Chosen, Rejected             Tokens
 	ChosenLabels, RejectedLabels []int64   // [R,T], kernels.IgnoreIndex where not trained
-	RefChosen, RefRejected       []float32 // [R], sums over labels under the reference
+	RefChosen, RefRejected       []float32 // [R], sums over labels under the reference model
 	RowWeight                    []float32 // [R] or nil
 }
 
 // SDPO is the sdpo channel: the logits of both sides at the pair positions, [P, V].
 type SDPO struct {
 	Student, Teacher kernels.Matrix
-	// In place of Teacher: top log-probabilities, the rest of the vocabulary one bucket.
+	// Instead of Teacher: its top log-probabilities, with the rest of the vocabulary as one bucket.
 	TopK            *kernels.SparseTeacher
-	TopKTemperature float64   // that TopK was taken at, which the student's has to be; servers answer at 1
+	TopKTemperature float64   // the temperature TopK was taken at, which must be the student's too; servers answer at 1
 	PairWeight      []float32 // [P] or nil
 }
 
-// Batch is what one call sees; nil channels are absent.
+// Batch is the input of one call; nil channels are absent.
 type Batch struct {
 	GRPO *GRPO
 	DPO  *DPO
 	SDPO *SDPO
 }
 
-// Step holds the denominators of an optimiser step, so that a step split into micro-batches gives what the whole gives.
-// Add up the Step of every micro-batch and hand the sum to each call. A zero Step means: the batch is the step.
+// Step holds the denominators of an optimiser step, so that a step split into micro-batches gives the same result as
+// the whole. Add up the Step of every micro-batch and pass the sum to each call. A zero Step means that the batch is
+// the whole step.
 type Step struct {
-	GRPO float64 // sum of weights: of tokens, of sequences that have any, or times MaxTokens
-	DPO  float64 // sum of weights of pairs
+	GRPO float64 // sum of weights: over tokens, over non-empty sequences, or times MaxTokens
+	DPO  float64 // sum of the weights of pairs
 	SDPO float64 // sum of pair weights
 }
 
 // Add returns the sum of two steps.
 func (s Step) Add(o Step) Step { return Step{s.GRPO + o.GRPO, s.DPO + o.DPO, s.SDPO + o.SDPO} }
 
-// StepOf counts one batch.
+// StepOf returns the denominators of one batch.
 func StepOf(b Batch, o Options) Step {
 	var s Step
 	if g := b.GRPO; g != nil {
@@ -112,7 +113,7 @@ func weight(w []float32, i int) float64 {
 	return float64(w[i])
 }
 
-// Gradients receives d L / d logits; nil slices are not wanted. Shapes are those of the logits, contiguous.
+// Gradients receives d L / d logits; leave slices nil that are not wanted. Shapes are those of the logits, contiguous.
 type Gradients struct {
 	GRPO, Chosen, Rejected, Student []float32
 }
@@ -129,7 +130,7 @@ type Metrics struct {
 	KL           float64 `json:"grpo_kl"`
 	Pairs        int     `json:"dpo_pairs"`
 	Margin       float64 `json:"dpo_margin"`   // mean reward margin
-	Accuracy     float64 `json:"dpo_accuracy"` // share of pairs whose chosen reward is the larger
+	Accuracy     float64 `json:"dpo_accuracy"` // share of pairs whose chosen reward is larger
 	Positions    int     `json:"sdpo_positions"`
 	NonFinite    int     `json:"nonfinite_rows"`
 	SDPOClipped  int     `json:"sdpo_clipped"`
@@ -137,7 +138,7 @@ type Metrics struct {
 }
 
 // Composite computes the objective over one batch. step holds the denominators of the whole optimiser step; the zero
-// value takes those of the batch.
+// value means those of the batch.
 func Composite(b Batch, o Options, step Step, grads *Gradients) (Metrics, error) {
 	if grads == nil {
 		grads = &Gradients{}
@@ -162,7 +163,7 @@ func Composite(b Batch, o Options, step Step, grads *Gradients) (Metrics, error)
 	return m, nil
 }
 
-// check validates the shape of one side and that it has the columns named.
+// check validates the shape of one side and that it has the named columns.
 func (t *Tokens) check(side string, columns map[string]int) error {
 	if t.R < 0 || t.T < 0 || len(t.IDs) != t.R*t.T {
 		return fmt.Errorf("%s: %d ids for R x T = %d x %d", side, len(t.IDs), t.R, t.T)
@@ -203,7 +204,7 @@ func (t *Tokens) predictions(side string, trained func(i int) bool) ([]int32, er
 	return targets, nil
 }
 
-// each is the offsets that make every logit row a sequence of its own; rows those that make a sequence of each row.
+// each holds the offsets that make every logit row its own sequence; rows those that make each batch row one.
 func (t *Tokens) each() []int { return ramp(t.R*t.T, 1) }
 func (t *Tokens) rows() []int { return ramp(t.R, t.T) }
 
@@ -414,7 +415,7 @@ func (s *SDPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	jo := o.JSD
 	jo.Reduction, jo.Denominator, jo.Workers = kernels.ReduceDenom, total, o.Workers
 	out := &kernels.Output{Grad: grads.Student}
-	if o.SDPOWeight == 0 { // no gradient, whatever the rows hold
+	if o.SDPOWeight == 0 { // no gradient, whatever the rows contain
 		clear(grads.Student)
 		out.Grad = nil
 	}

@@ -10,14 +10,14 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// Dump is a batch with the logits a trainer dumped for it: a micro-batch of an optimiser step.
+// Dump is a batch together with the logits a trainer dumped for it: a micro-batch of an optimiser step.
 type Dump struct {
 	Batch
-	// Unscored counts sdpo pairs whose teacher columns are empty. They weigh nothing.
+	// Unscored counts sdpo pairs whose teacher columns are empty. Their weight is zero.
 	Unscored int
 
-	shapes map[string][]int // of logits, by tensor
-	places []int            // sdpo: the row of the student's [R, T, V] logits of each pair; nil where they are [P, V]
+	shapes map[string][]int // shapes of the logits, by tensor
+	places []int            // sdpo: each pair's row in the student's [R, T, V] logits; nil if they are [P, V]
 }
 
 // ReadDump reads one batch file and the logits for it. The columns of the batch are those of the batch files; the
@@ -29,7 +29,7 @@ type Dump struct {
 //	      teacher_logits the pair_teacher_topk_ columns of the batch or of this file are the teacher; they were
 //	      taken at temperature 1, unless pair_teacher_temperature [1] says otherwise
 //
-// A column that stands in both files is taken from the logits' file.
+// A column found in both files is taken from the logits file.
 func ReadDump(file, logits *tensors.File) (*Dump, error) {
 	c := &columns{files: []*tensors.File{logits, file}}
 	d := &Dump{shapes: map[string][]int{}}
@@ -67,7 +67,7 @@ func (d *Dump) side(c *columns, prefix string) (t Tokens) {
 	return t
 }
 
-// remember keeps a tensor's shape, which its gradient will have.
+// remember records a tensor's shape, which its gradient will have.
 func (d *Dump) remember(c *columns, name string, dims int) {
 	for _, f := range c.files {
 		if info, ok := f.Lookup(name); ok && len(info.Shape) == dims {
@@ -84,7 +84,7 @@ func (d *Dump) readGRPO(c *columns) {
 	g.RefLogprobs = c.floats("ref_logprobs", 2)
 	g.Advantage = c.floats("advantage", 1)
 	g.RowWeight = c.floats("row_weight", 1)
-	if c.has("reward_null") { // a rollout nobody scored has no advantage: it weighs nothing
+	if c.has("reward_null") { // a rollout that nobody scored has no advantage, so its weight is zero
 		null, _ := c.ints("reward_null", 1)
 		if g.RowWeight == nil {
 			g.RowWeight = ones(g.R)
@@ -112,7 +112,7 @@ func (d *Dump) readDPO(c *columns) {
 	p.RejectedLabels, _ = c.ints("rejected_labels", 2)
 	for _, labels := range [][]int64{p.ChosenLabels, p.RejectedLabels} {
 		for i, l := range labels {
-			if l < 0 { // collator.ignore_index may be any number below 0
+			if l < 0 { // collator.ignore_index may be any negative number
 				labels[i] = kernels.IgnoreIndex
 			}
 		}
@@ -185,7 +185,8 @@ func (d *Dump) pairLogits(c *columns, prefix string, targets []int64) (m kernels
 	return gather(m, at), at
 }
 
-// sparse makes a teacher of its columns [P,K], whose missing entries are -1. A pair without any loses its weight.
+// sparse makes a teacher from its columns [P,K], in which missing entries are -1. A pair without entries loses its
+// weight.
 func sparse(
 	ids []int64, logps []float32, shape []int, weight []float32, vocab int,
 ) (t *kernels.SparseTeacher, unscored int, err error) {
@@ -212,8 +213,8 @@ func sparse(
 	return t, unscored, nil
 }
 
-// Evaluate computes the objective of a step cut into micro-batches: the denominators are the whole step's. With
-// gradients it returns one Gradients a dump, nil without.
+// Evaluate computes the objective of a step split into micro-batches, with the whole step's denominators. With
+// gradients it returns one Gradients per dump, otherwise nil.
 func Evaluate(dumps []*Dump, o Options, gradients bool) (Metrics, []*Gradients, error) {
 	var step Step
 	for _, d := range dumps {
@@ -237,7 +238,7 @@ func Evaluate(dumps []*Dump, o Options, gradients bool) (Metrics, []*Gradients, 
 	return total, all, nil
 }
 
-// add joins the metrics of a micro-batch: losses are sums, the rest means of what was counted.
+// add combines the metrics of a micro-batch: losses are summed, the rest are means over what was counted.
 func (m *Metrics) add(x Metrics) {
 	mean := func(a *float64, b float64, n, k int) {
 		if n+k > 0 {
@@ -273,8 +274,8 @@ func (d *Dump) gradients() *Gradients {
 	return g
 }
 
-// Tensors names gradients after the logits they are of, prefix first: chosen_logits_grad is d loss / d chosen_logits,
-// of the same shape, float32.
+// Tensors names gradients after their logits, prefix first: chosen_logits_grad is d loss / d chosen_logits, with the
+// same shape, float32.
 func (d *Dump) Tensors(g *Gradients, prefix string) (out []tensors.Tensor) {
 	add := func(name string, x []float32) {
 		out = append(out, tensors.Of(prefix+name+"_grad", x, d.shapes[name]...))

@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// RowsRequest is a JSD over dumped logits, as a trainer's author would ask for it: tensors student_logits and
+// RowsRequest asks for a JSD over dumped logits, as the author of a trainer would: tensors student_logits and
 // teacher_logits [rows, V], optional weights and labels [rows].
 type RowsRequest struct {
 	Student, Teacher kernels.Matrix
@@ -21,14 +21,14 @@ type RowsRequest struct {
 	Clip             string // none, token, element or element_bregman
 	ClipValue        float64
 	Normalize        string // none or beta
-	TopK             int    // above 0: only the student's k most probable entries of a row are compared one by one
-	Rest             string // bucket or renormalise: what becomes of the others, with TopK
-	Vocab            int    // above 0: the leading columns that are vocabulary; sides of different width need it
-	Sum              bool   // total and gradient are of sum(w*loss), not of sum(w*loss)/sum(w)
+	TopK             int    // above 0: compare only the student's k most probable entries of a row individually
+	Rest             string // with TopK, what becomes of the other entries: bucket or renormalise
+	Vocab            int    // above 0: how many leading columns are vocabulary; required if the sides differ in width
+	Sum              bool   // total and gradient are those of sum(w*loss), not of sum(w*loss)/sum(w)
 	Workers          int
 }
 
-// ReadRows takes the tensors of a request out of a file; its numbers are left to the caller.
+// ReadRows reads the tensors of a request from a file; its numbers are left to the caller.
 func ReadRows(f *tensors.File) (RowsRequest, error) {
 	c := &columns{files: []*tensors.File{f}}
 	q := RowsRequest{
@@ -57,7 +57,7 @@ type RowsResult struct {
 	Totals  RowsTotals
 }
 
-// Tensors are what is written.
+// Tensors returns what is written to the file.
 func (r *RowsResult) Tensors() []tensors.Tensor {
 	v := 0
 	if rows := len(r.RowLoss); rows > 0 {
@@ -68,7 +68,7 @@ func (r *RowsResult) Tensors() []tensors.Tensor {
 	}
 }
 
-// Number is null in JSON where it is not finite, since JSON has no word for that.
+// Number is null in JSON if it is not finite, because JSON can't express that.
 type Number float64
 
 // MarshalJSON writes the number or null.
@@ -94,7 +94,7 @@ type RowsTotals struct {
 	Findings  []string `json:"findings,omitempty"`
 }
 
-// Rows computes the request. A total that is not finite has a finding that says why.
+// Rows computes the request. If a total is not finite, a finding says why.
 func Rows(q RowsRequest) (*RowsResult, error) {
 	clip, err := kernels.ParseClip(q.Clip)
 	if err != nil {
@@ -123,7 +123,7 @@ func Rows(q RowsRequest) (*RowsResult, error) {
 		Normalize:   q.Normalize == "beta",
 		Workers:     q.Workers,
 	}
-	scale := 1.0                                        // of the sum in what the kernel reduces to
+	scale := 1.0                                        // from the kernel's reduction to the sum
 	if !q.Sum && weight > 0 && !math.IsInf(weight, 1) { // bad weights are refused below
 		o.Reduction, o.Denominator = kernels.ReduceDenom, weight
 		scale = 1 / weight
@@ -161,7 +161,7 @@ func Rows(q RowsRequest) (*RowsResult, error) {
 	return res, nil
 }
 
-// divergence is that of whole rows or of a top-k support.
+// divergence is over whole rows or a top-k support.
 func (q *RowsRequest) divergence(o kernels.Options) (interface {
 	Run(*kernels.Batch, *kernels.Output) (kernels.Stats, error)
 }, error,
@@ -191,7 +191,7 @@ func spoiled(st kernels.Stats, loss []float64) (out []string) {
 	return out
 }
 
-// findings says what about the options is legal but rarely meant.
+// findings reports options that are legal but rarely intended.
 func findings(o *kernels.Options) (out []string) {
 	if end := min(o.Beta, 1-o.Beta); end > 0 && end < 0.01 && !o.Normalize {
 		out = append(out, fmt.Sprintf("beta %g is near an end, where loss and gradient vanish in proportion to beta(1-beta): normalize beta divides by it; beta 0 and 1 are the KL divergences", o.Beta))

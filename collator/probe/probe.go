@@ -16,12 +16,12 @@ type Fate string
 // The fates.
 const (
 	Kept    Fate = "kept"
-	Dropped Fate = "dropped" // it is not in the text at all
-	Hoisted Fate = "hoisted" // it stands before messages that precede it
+	Dropped Fate = "dropped" // it does not appear in the text at all
+	Hoisted Fate = "hoisted" // it appears before messages that precede it
 	Refused Fate = "refused" // the template raises
 )
 
-// Report is what a template does.
+// Report describes what a template does.
 type Report struct {
 	Template string `json:"template"` // "sha256:..." of its source
 
@@ -30,9 +30,9 @@ type Report struct {
 	PromptIsPrefixThinking bool   `json:"generation_prompt_is_prefix_thinking"` // the same for a turn with reasoning
 
 	Roles map[string]Fate `json:"roles"` // system first, system mid-conversation, developer, tool, ...
-	Trims map[string]Trim `json:"trims"` // role -> white space removed round its content
+	Trims map[string]Trim `json:"trims"` // role -> white space stripped from around its content
 
-	ToolsShown    bool   `json:"tools_shown"` // definitions are in the prompt
+	ToolsShown    bool   `json:"tools_shown"` // definitions appear in the prompt
 	Calls         Fate   `json:"tool_calls"`
 	ParallelCalls Fate   `json:"parallel_tool_calls"`
 	Arguments     string `json:"arguments"`     // how it wants them: object, string (it refuses objects), or refused
@@ -41,15 +41,15 @@ type Report struct {
 	PrefixPreserving map[string]bool `json:"prefix_preserving"` // conversation kind -> turns stand in history as they were sampled
 	RewritesHistory  bool            `json:"rewrites_history"`
 	Reasoning        Reasoning       `json:"reasoning"`
-	Filler           []string        `json:"filler"` // text it puts into turns that no model wrote
+	Filler           []string        `json:"filler"` // text it inserts into turns that no model wrote
 
 	Terminators map[string]string `json:"terminators"` // kind of turn -> what ends it
 	NoThink     *Switch           `json:"no_think,omitempty"`
 
-	Hints map[string]Place `json:"hints"` // where a message can be put in, and whether the rest stays as it is
+	Hints map[string]Place `json:"hints"` // where a message can be inserted, and whether the rest stays the same
 }
 
-// Trim says which sides of a text lose white space.
+// Trim says which sides of a text lose their white space.
 type Trim struct {
 	Left  bool `json:"left"`
 	Right bool `json:"right"`
@@ -64,14 +64,14 @@ type Reasoning struct {
 // Switch is a variable that turns thinking off.
 type Switch struct {
 	Variable string `json:"variable"`
-	Prompt   string `json:"generation_prompt"` // with the variable false
+	Prompt   string `json:"generation_prompt"` // when the variable is false
 }
 
-// Place is what happens to one more message at some place.
+// Place says what happens when one more message is inserted at some place.
 type Place struct {
 	Fate Fate `json:"fate"`
-	// Splice says that the text with the message is the text without it plus one piece: then a hint there changes
-	// nothing of what the model saw besides.
+	// Splice says that the text with the message is the text without it plus one piece: a hint there changes nothing
+	// else of what the model saw.
 	Splice bool `json:"splice"`
 }
 
@@ -117,10 +117,10 @@ type prober struct {
 	r     *turns.Renderer
 	set   turns.Settings
 	tools pyvalue.Value
-	raw   bool // arguments are handed over as text
+	raw   bool // pass arguments as text
 }
 
-// Run probes a template. The error is that of a template that doesn't compile, a *template.Error.
+// Run probes a template. The error is a *template.Error for a template that doesn't compile.
 func Run(source string, s turns.Settings) (*Report, error) {
 	r, err := turns.New(source, s)
 	if err != nil {
@@ -149,7 +149,7 @@ func Run(source string, s turns.Settings) (*Report, error) {
 	return rep, nil
 }
 
-// render renders messages; it fails where the template refuses.
+// render renders messages; it fails if the template refuses them.
 func (p *prober) render(open bool, ms ...chat.Message) (*turns.Conversation, *template.Result, error) {
 	make := template.Conversation
 	if p.raw {
@@ -169,7 +169,7 @@ func (p *prober) render(open bool, ms ...chat.Message) (*turns.Conversation, *te
 	return c, &res, err
 }
 
-// arguments finds out how the template wants arguments, and goes on with that.
+// arguments finds out how the template wants arguments, and uses that form from then on.
 func (p *prober) arguments() string {
 	p.raw = p.r.RawArguments()
 	switch {
@@ -181,7 +181,7 @@ func (p *prober) arguments() string {
 	return "object"
 }
 
-// fate is what became of message i of a conversation.
+// fate returns what became of message i of a conversation.
 func (p *prober) fate(i int, ms ...chat.Message) Fate {
 	_, res, err := p.render(false, ms...)
 	if err != nil {
@@ -216,7 +216,7 @@ func (p *prober) prompt(rep *Report) {
 	if err1 != nil || err2 != nil {
 		return
 	}
-	// What closes a conversation may stand there (Phi-3).
+	// What closes a conversation may appear here (Phi-3).
 	if rep.GenerationPrompt = p.r.Prompt(false); rep.GenerationPrompt == "" {
 		rep.GenerationPrompt = open.Text[commonPrefix(closed.Text, open.Text):]
 	}
@@ -296,7 +296,7 @@ func (p *prober) roles(rep *Report) {
 	}
 }
 
-// trimOf compares the bytes of a message's content that are in the text with the content.
+// trimOf compares the bytes of a message's content that appear in the text with the content.
 func trimOf(res *template.Result, i int, content string) Trim {
 	first, last := len(content), 0
 	for s := range res.Exact() {
@@ -323,7 +323,7 @@ func (p *prober) toolUse(rep *Report) {
 	rep.RawArguments = p.rawArguments()
 }
 
-// callFate is kept only if every call of the message is there.
+// callFate is Kept only if every call of the message appears.
 func (p *prober) callFate(n int, ms ...chat.Message) Fate {
 	_, res, err := p.render(false, ms...)
 	if err != nil {
@@ -344,10 +344,9 @@ func (p *prober) callFate(n int, ms ...chat.Message) Fate {
 	return Kept
 }
 
-// rawArguments says what becomes of arguments that are no JSON object: the only honest rendering of them is as they
-// are.
+// rawArguments says what becomes of arguments that are not a JSON object: the only honest rendering is verbatim.
 func (p *prober) rawArguments() string {
-	broken := `{"k": "` + argText // what a model cut off, or wrote wrong
+	broken := `{"k": "` + argText // what a model cut off or got wrong
 	_, res, err := p.render(false, ask, calls(broken, 1), result)
 	if err != nil {
 		return "refused"
@@ -363,7 +362,7 @@ func (p *prober) rawArguments() string {
 	return "dropped"
 }
 
-// history asks, of conversations of several kinds, whether each turn stands there as it was sampled.
+// history determines, for several kinds of conversation, whether each turn reads as it was sampled.
 func (p *prober) history(rep *Report) {
 	last := say("assistant", hintText)
 	for kind, ms := range map[string][]chat.Message{
@@ -392,7 +391,7 @@ func (p *prober) history(rep *Report) {
 	rep.Reasoning.History = p.shows(1, ask, thinking(answer), next, last)
 }
 
-// shows reports whether the reasoning of message i is in the text.
+// shows reports whether the reasoning of message i appears in the text.
 func (p *prober) shows(i int, ms ...chat.Message) bool {
 	_, res, err := p.render(false, ms...)
 	if err != nil {
@@ -442,7 +441,7 @@ func (rep *Report) addFiller(text string) {
 	rep.Filler = append(rep.Filler, text)
 }
 
-// hints puts one more message into a run with a failed call: before the call, or after its result.
+// hints inserts one more message into a run with a failed call: before the call, or after its result.
 func (p *prober) hints(rep *Report) {
 	base := []chat.Message{say("system", systemText), ask, thinking(call), result, thinking(answer)}
 	if p.fate(0, base...) == Refused {

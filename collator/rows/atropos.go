@@ -11,10 +11,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// atropos is a scored group of Atropos (ScoredData of atroposlib 0.4): the rollouts of a task as token ids. A mask is
-// the id where the model sampled it, else -100; a log-prob is 1 where it is masked. Nothing is shifted.
+// atropos is a scored group of Atropos (ScoredData of atroposlib 0.4): the rollouts of a task as token ids. The mask
+// holds the id where the model sampled it, else -100; log-probs are 1 where masked. Nothing is shifted.
 //
-// There is no tokenizer here: rollouts qualify whose every message carries its ids. Of others the token channel rl
+// There is no tokenizer here: a rollout qualifies only if all its messages carry ids. For others, the rl token channel
 // makes groups, which the trainer adapter pushes as well.
 var atropos = Format{
 	Name:     "atropos",
@@ -45,7 +45,7 @@ var atropos = Format{
 const (
 	maskedToken   = -100
 	maskedLogProb = "1.0"
-	lowestLogProb = -9999 // stands for minus infinity, which JSON has no word for
+	lowestLogProb = -9999 // stands for minus infinity, which JSON can't express
 )
 
 func (e *Encoder) atroposRow(dst []byte, rs []*builders.Resolved) ([]byte, error) {
@@ -92,7 +92,7 @@ func (e *Encoder) atroposRow(dst []byte, rs []*builders.Resolved) ([]byte, error
 	return append(dst, '}'), nil
 }
 
-// tokens checks that a rollout is known token by token, and says whether the log-probs of its sampled tokens are.
+// tokens checks that every token of a rollout is known, and returns whether the log-probs of the sampled ones are.
 func (e *Encoder) tokens(rollout int, nodes []ttc.Node) (logProbs bool, err error) {
 	logProbs = true
 	sampled := 0
@@ -114,7 +114,7 @@ func (e *Encoder) tokens(rollout int, nodes []ttc.Node) (logProbs bool, err erro
 
 func sampledNode(n *ttc.Node) bool { return n.Message.Role == "assistant" && n.Sampled != ttc.No }
 
-// lists appends a list for each rollout with an item for each of its tokens.
+// lists appends one list per rollout with one item per token.
 func lists(dst []byte, rs []*builders.Resolved, item func(dst []byte, n *ttc.Node, t int) []byte) []byte {
 	dst = append(dst, '[')
 	for i, r := range rs {
@@ -138,7 +138,7 @@ func lists(dst []byte, rs []*builders.Resolved, item func(dst []byte, n *ttc.Nod
 	return append(dst, ']')
 }
 
-// atropos reads a group back: the server itself checks types only.
+// atropos reads a group back: the server itself only checks types.
 func (r *rowReader) atropos() *Row {
 	tokens, masks, scores := r.take("tokens", json.Array), r.take("masks", json.Array), r.take("scores", json.Array)
 	n, trained := 0, false

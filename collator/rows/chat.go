@@ -6,9 +6,9 @@ import (
 	"github.com/nat-go/nat-go/builders"
 )
 
-// chatRows is the format that everybody has for conversations: messages, and the tools that could be called. Its
-// readers train every turn of the assistant, each in a way of its own, or, where they are told to, the last (see
-// Options.LastTurn). What follows the last turn trains nothing and is left out.
+// chatRows is the format everybody uses for conversations: messages, and the tools that could be called. Its readers
+// train every assistant turn, each reader in its own way, or only the last if told to (see Options.LastTurn). Whatever
+// follows the last turn trains nothing and is left out.
 var chatRows = Format{
 	Name:     "messages",
 	Consumer: "TRL, verl, Axolotl, LLaMA-Factory, NeMo RL (SFT)",

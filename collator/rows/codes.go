@@ -7,7 +7,7 @@ const (
 	FormatCannotCarry ledger.Reason = "format_cannot_carry"
 )
 
-// Codes are the pages of the reasons above, for `nat-go explain`.
+// Codes are the pages of these reasons for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(FormatCannotCarry, "write", "The row format has no place for this record; other formats may have it.", "Choose a format that can carry it (`nat-go formats`)."),

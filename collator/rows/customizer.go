@@ -82,7 +82,7 @@ func (e *Encoder) customizerRow(dst []byte, r *builders.Resolved) ([]byte, error
 	return append(dst, '}'), nil
 }
 
-// customizerDemonstration writes the conversation, all of whose assistant turns the service trains.
+// customizerDemonstration writes the conversation; the service trains all of its assistant turns.
 func (e *Encoder) customizerDemonstration(dst []byte, r *builders.Resolved, d *builders.Demonstration) ([]byte, error) {
 	err := e.everyTurn(r.Messages.Nodes, d)
 	if err != nil {
@@ -94,7 +94,7 @@ func (e *Encoder) customizerDemonstration(dst []byte, r *builders.Resolved, d *b
 	return append(e.appendTools(dst, r.Origin.Tools), '}'), nil
 }
 
-// everyTurn refuses a demonstration for a trainer of all assistant turns, where it is not meant to train them all.
+// everyTurn refuses a demonstration that is not meant to train all its assistant turns, for trainers that always do.
 func (e *Encoder) everyTurn(nodes []ttc.Node, d *builders.Demonstration) error {
 	if n := len(nodes); n == 0 || nodes[n-1].Message.Role != "assistant" {
 		return e.refuse("it does not end in an assistant turn")
@@ -107,8 +107,8 @@ func (e *Encoder) everyTurn(nodes []ttc.Node, d *builders.Demonstration) error {
 	return nil
 }
 
-// customizerPrompt follows NAT's _format_prompt: messages with use_full_message_history (a text becomes one user
-// message), else the text, or the last message's text.
+// customizerPrompt follows NAT's _format_prompt: messages if use_full_message_history is set (text becomes one user
+// message), otherwise the text, or the last message's text.
 func (e *Encoder) customizerPrompt(dst []byte, p builders.Passage) ([]byte, error) {
 	var err error
 	switch {
@@ -130,7 +130,7 @@ func (e *Encoder) customizerPrompt(dst []byte, p builders.Passage) ([]byte, erro
 	return e.text(dst, last.Text)
 }
 
-// textOnly refuses messages of which {role, content} would lose something.
+// textOnly refuses messages that {role, content} can't represent completely.
 func (e *Encoder) textOnly(m *chat.Message) error {
 	switch {
 	case e.opts.NAT:
@@ -143,7 +143,7 @@ func (e *Encoder) textOnly(m *chat.Message) error {
 	return nil
 }
 
-// sideText is the text of a chosen or rejected side: a text, or a single assistant message without tool calls.
+// sideText returns the text of a chosen or rejected side: text, or a single assistant message without tool calls.
 func (e *Encoder) sideText(side string, p builders.Passage) (string, error) {
 	switch {
 	case p.IsText():

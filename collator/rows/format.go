@@ -9,10 +9,10 @@ import (
 	"github.com/nat-go/nat-go/builders"
 )
 
-// Split is the side of the split a row is on.
+// Split is the part of the data set a row belongs to.
 type Split uint8
 
-// The sides of a split.
+// The parts of a data set.
 const (
 	Train Split = iota
 	Validation
@@ -27,27 +27,27 @@ func (s Split) String() string {
 
 // Options are the settings of row formats.
 type Options struct {
-	// FullHistory keeps message prompts as messages in customizer rows; otherwise the prompt is the last message's text
-	// (NAT's use_full_message_history).
+	// FullHistory keeps message prompts as messages in customizer rows; otherwise the prompt is the text of the last
+	// message (NAT's use_full_message_history).
 	FullHistory bool `json:"use_full_message_history,omitempty"`
-	// TextPrompt says what trl rows make of a string prompt: one user message, or the text itself.
+	// TextPrompt says how trl rows hold a string prompt: as one user message, or as the text itself.
 	TextPrompt TextPrompt `json:"prompt_as"`
-	// NAT writes customizer rows as NAT does, bytes and all: ASCII, no final newline, keys of messages it doesn't know
-	// left out without a word.
+	// NAT writes customizer rows exactly as NAT does: ASCII, no final newline, unknown message keys silently omitted.
 	NAT bool `json:"nat,omitempty"`
-	// LastTurn writes messages rows for a trainer that is told to train the last turn alone; else it trains all.
+	// LastTurn writes messages rows for a trainer that is told to train only the last turn; otherwise it trains all of
+	// them.
 	LastTurn bool `json:"last_turn,omitempty"`
-	// JSONColumns says how tables hold what is not alike in every row.
+	// JSONColumns says how tables hold values whose shape differs between rows.
 	JSONColumns JSONColumns `json:"json_columns,omitzero"`
 }
 
-// JSONColumns says how a table holds messages with more than a role and a text, and tools.
+// JSONColumns says how a table holds tools, and messages with more than a role and text.
 type JSONColumns uint8
 
-// The ways to hold values that are not alike.
+// The ways to hold values of differing shapes.
 const (
-	JSONValues JSONColumns = iota // of Parquet's type JSON, which Hugging Face datasets reads from 4.7 on
-	JSONText                      // as texts, which their reader has to parse
+	JSONValues JSONColumns = iota // as Parquet's JSON type, which Hugging Face datasets supports from 4.7 on
+	JSONText                      // as text that the reader must parse
 )
 
 // MarshalText writes it as in YAML.
@@ -71,13 +71,13 @@ func (c *JSONColumns) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// TextPrompt says how a string prompt is written for a trainer that reads messages.
+// TextPrompt says how to write a string prompt for a trainer that reads messages.
 type TextPrompt uint8
 
 // The ways to write a string prompt.
 const (
 	UserMessage TextPrompt = iota // [{"role": "user", "content": prompt}]
-	PlainText                     // the string; the trainer applies no chat template to it
+	PlainText                     // the string itself; the trainer applies no chat template to it
 )
 
 // MarshalText writes it as in YAML.
@@ -105,19 +105,19 @@ func (t *TextPrompt) UnmarshalText(b []byte) error {
 type Format struct {
 	Name     string
 	Consumer string // who reads it
-	Shape    string // one row, for people
+	Shape    string // one row, for people to look at
 	Carries  []builders.Kind
-	// File name under dataset/<name>/; *.parquet is a table, all else JSON lines.
+	// File name under dataset/<name>/; *.parquet is a table, anything else is JSON lines.
 	Files    func(builders.Kind, Split) string
-	Service  bool // the consumer is a service, which reads JSON itself
+	Service  bool // the consumer is a service that reads the JSON itself
 	open     func(*Encoder)
 	read     func(*rowReader) *Row
 	columns  func(builders.Kind, columns) parquet.Group // of tables
-	together func(*builders.Resolved) (key string)      // see Together; nil: every record stands alone
+	together func(*builders.Resolved) (key string)      // see Together; nil: every record makes its own rows
 }
 
-// Together names the records of a group that share rows, in formats where some do: those with the same key are given to
-// the encoder at once. An empty key: the record stands alone.
+// Together returns a key for the records of a group that share rows, in formats where some do: records with the same
+// key are passed to the encoder at once. An empty key means that the record makes its own rows.
 func (f Format) Together(r *builders.Resolved) (key string) {
 	if f.together == nil {
 		return ""
@@ -125,10 +125,10 @@ func (f Format) Together(r *builders.Resolved) (key string) {
 	return f.together(r)
 }
 
-// SharesRows says whether records of this format may share rows at all.
+// SharesRows reports whether records of this format may ever share rows.
 func (f Format) SharesRows() bool { return f.together != nil }
 
-// Formats lists the row formats: those of lines, verl's tables, and each of lines as a table.
+// Formats lists the row formats: JSON lines, verl's tables, and each JSON lines format as a table.
 func Formats() []Format {
 	all := []Format{customizer, trl, chatRows, kto, nemoRL, nemoRLRanked, openAI, verl, atropos}
 	for _, f := range all {
@@ -139,11 +139,11 @@ func Formats() []Format {
 	return all
 }
 
-// TableSuffix ends the name of a format of lines as a table.
+// TableSuffix ends the name of a JSON lines format that is written as a table.
 const TableSuffix = ".parquet"
 
-// Table is a format of lines as a Parquet table, which says of every column what it holds; ok is false where the format
-// has tables itself. A reader of JSON lines has to guess that from the first of them.
+// Table returns a JSON lines format as a Parquet table, which declares the type of every column; ok is false if the
+// format already is a table. A reader of JSON lines has to guess the types from the first rows.
 func (f Format) Table() (table Format, ok bool) {
 	if f.Declared() {
 		return Format{}, false
@@ -160,13 +160,13 @@ func (f Format) Table() (table Format, ok bool) {
 	return t, true
 }
 
-// Lines is the format of lines that a table is one of; the format itself where it is none.
+// Lines returns the JSON lines format that a table is a variant of, or the format itself if it isn't one.
 func (f Format) Lines() string { return strings.TrimSuffix(f.Name, TableSuffix) }
 
-// Declared says whether the files of the format are tables, whose columns are declared.
+// Declared reports whether the files of the format are tables with declared columns.
 func (f Format) Declared() bool { return IsTable(f.Files(f.Carries[0], Train)) }
 
-// Lookup finds a format.
+// Lookup finds a format by name.
 func Lookup(name string) (Format, bool) {
 	for _, f := range Formats() {
 		if f.Name == name {
@@ -185,17 +185,17 @@ func Names() string {
 	return strings.Join(names, ", ")
 }
 
-// CannotCarry is the error of a record that a format has no place for.
+// CannotCarry is the error for a record that a format can't express.
 type CannotCarry struct{ Format, Why string }
 
 func (e *CannotCarry) Error() string {
 	return fmt.Sprintf("%s rows can't carry it: %s", e.Format, e.Why)
 }
 
-// encode appends the rows that records make together, with next between them.
+// encode appends the rows that records make together, separated by calls of next.
 type encode func(e *Encoder, dst []byte, rs []*builders.Resolved) ([]byte, error)
 
-// each makes an encode of what appends the rows of a record that stands alone.
+// each makes an encode from a function that appends the rows of a single record.
 func each(f func(e *Encoder, dst []byte, r *builders.Resolved) ([]byte, error)) encode {
 	return func(e *Encoder, dst []byte, rs []*builders.Resolved) ([]byte, error) { return f(e, dst, rs[0]) }
 }
@@ -206,40 +206,40 @@ type Encoder struct {
 	opts    Options
 	encode  encode
 	split   Split // of the rows being made
-	rows    int   // made of the records at hand
-	trimmed int   // messages behind the last turn that they were made without
+	rows    int   // made from the current records
+	trimmed int   // messages after the last turn that were left out
 	one     [1]*builders.Resolved
-	lone    bool // they have half a surrogate pair
+	lone    bool // the rows contain half a surrogate pair
 	escaped map[*byte]escaped
 	arena   []byte
 	back    []byte // scratch: a text read back
 
-	several       bool // a side of a pair may be several messages
-	textArguments bool // arguments of tool calls are written as sampled, in a string; otherwise as an object
+	several       bool // a side of a pair may have several messages
+	textArguments bool // write tool call arguments as sampled, in a string; otherwise as an object
 }
 
-// NewEncoder returns an encoder of a format.
+// NewEncoder returns an encoder for a format.
 func NewEncoder(f Format, o Options) *Encoder {
 	e := &Encoder{Format: f, opts: o, escaped: map[*byte]escaped{}}
 	f.open(e)
 	return e
 }
 
-// Begin forgets the texts of the last group. Call it before the first row of each group: texts are known by their place
-// in memory.
+// Begin forgets the texts of the last group. Call it before the first row of each group: texts are identified by their
+// address in memory.
 func (e *Encoder) Begin() {
 	clear(e.escaped)
 	e.arena = e.arena[:0]
 }
 
-// Append appends the rows of a record that stands alone, one or more, with newlines between them and none at the end,
-// and says how many there are. On a *CannotCarry, dst is returned as it was.
+// Append appends the one or more rows of a single record, separated by newlines without one at the end, and returns how
+// many there are. On a *CannotCarry, dst is returned unchanged.
 func (e *Encoder) Append(dst []byte, s Split, r *builders.Resolved) (out []byte, rows int, err error) {
 	e.one[0] = r
 	return e.AppendTogether(dst, s, e.one[:])
 }
 
-// AppendTogether is Append for records that Together gave the same key.
+// AppendTogether is Append for records with the same key from Together.
 func (e *Encoder) AppendTogether(dst []byte, s Split, rs []*builders.Resolved) (out []byte, rows int, err error) {
 	n := len(dst)
 	e.split, e.rows, e.lone, e.trimmed = s, 1, false, 0
@@ -253,13 +253,13 @@ func (e *Encoder) AppendTogether(dst []byte, s Split, rs []*builders.Resolved) (
 	return out, e.rows, nil
 }
 
-// next begins another row of the same records.
+// next starts another row of the same records.
 func (e *Encoder) next(dst []byte) []byte {
 	e.rows++
 	return append(dst, '\n')
 }
 
-// Trimmed is how many messages behind its last turn the last record was written without.
+// Trimmed returns how many messages after its last turn the last record was written without.
 func (e *Encoder) Trimmed() int { return e.trimmed }
 
 // FinalNewline reports whether the last row of a file ends in a newline.

@@ -7,9 +7,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// kto is the unpaired preference format of TRL's KTOTrainer: each answer alone, with whether it is a good one
+// kto is the unpaired preference format of TRL's KTOTrainer: each answer alone, labelled good or bad
 // (https://huggingface.co/docs/trl/dataset_formats). A preference makes two rows. An answer that wins one pair and
-// loses another gets both labels, which `dataset verify` reports: pairs of the best and the worst have none of these.
+// loses another gets both labels, which `dataset verify` reports; with best-versus-worst pairs this can't happen.
 var kto = Format{
 	Name:     "kto",
 	Consumer: "TRL (KTOTrainer)",

@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// plainMessages appends [{"role", "content"}, ...]. ok is asked about each message first.
+// plainMessages appends [{"role", "content"}, ...]. It calls ok for each message first.
 func (e *Encoder) plainMessages(dst []byte, nodes []ttc.Node, ok func(*chat.Message) error) ([]byte, error) {
 	var err error
 	dst = append(dst, '[')
@@ -33,8 +33,8 @@ func (e *Encoder) plainMessages(dst []byte, nodes []ttc.Node, ok func(*chat.Mess
 	return append(dst, ']'), nil
 }
 
-// fullMessages appends messages as Hugging Face chat templates take them: content, tool calls with their arguments as
-// an object, results with the id of their call.
+// fullMessages appends messages the way Hugging Face chat templates take them: content, tool calls with their arguments
+// as an object, results with the id of their call.
 func (e *Encoder) fullMessages(dst []byte, nodes []ttc.Node) ([]byte, error) {
 	var err error
 	dst = append(dst, '[')
@@ -49,7 +49,7 @@ func (e *Encoder) fullMessages(dst []byte, nodes []ttc.Node) ([]byte, error) {
 	return append(dst, ']'), nil
 }
 
-// content is asText where the rows are not NAT's, which doesn't know of it.
+// content applies asText unless the rows are NAT's, which has no such rule.
 func (e *Encoder) content(m *chat.Message) *chat.Message {
 	if e.opts.NAT {
 		return m
@@ -57,8 +57,7 @@ func (e *Encoder) content(m *chat.Message) *chat.Message {
 	return asText(m)
 }
 
-// asText is a message whose content, where it is a list of texts alone, is their text: a column of contents has one
-// shape.
+// asText turns content that is a list of texts only into that text, so that a column of contents has one shape.
 func asText(m *chat.Message) *chat.Message {
 	if m.Form != chat.Parts {
 		return m
@@ -112,7 +111,8 @@ func (e *Encoder) toolCalls(dst []byte, m *chat.Message) ([]byte, error) {
 	dst = append(dst, `, "tool_calls": [`...)
 	for i := range m.ToolCalls {
 		c := &m.ToolCalls[i]
-		// They may come from a plugin, as may the text beside them: nothing says that they are one JSON value.
+		// They may come from a plugin, as may the text beside them: nothing guarantees that they are a single JSON
+		// value.
 		if !e.textArguments && (c.Parsed.Kind() != json.Object || !utf8.Valid(c.Parsed) || !json.Valid(c.Parsed)) {
 			return dst, e.refuse("the arguments of a call of %q are not a JSON object", c.Name)
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// helixFiles are the names that NeMo Helix looks for at the root of a fileset; NeMo RL takes any.
+// helixFiles are the file names that NeMo Helix looks for at the root of a fileset; NeMo RL takes any.
 func helixFiles(_ builders.Kind, s Split) string {
 	if s == Validation {
 		return "validation.jsonl"
@@ -15,8 +15,8 @@ func helixFiles(_ builders.Kind, s Split) string {
 	return "training.jsonl"
 }
 
-// nemoRL is NeMo RL's BinaryPreferenceDataset, which NeMo Helix's rl backend reads too: the first row selects the
-// schema and mixed files are refused.
+// nemoRL is NeMo RL's BinaryPreferenceDataset, which NeMo Helix's rl backend also reads: the first row determines the
+// schema, and mixed files are refused.
 var nemoRL = Format{
 	Name:     "nemo_rl",
 	Consumer: "NeMo RL (BinaryPreferenceDataset), NeMo Helix",
@@ -52,7 +52,7 @@ var nemoRLRanked = Format{
 	},
 }
 
-// nemoRLRow writes both sides as text: the trainer makes an assistant message of each, so a side with tool calls is
+// nemoRLRow writes both sides as text: the trainer makes each an assistant message, so a side with tool calls is
 // refused.
 func (e *Encoder) nemoRLRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 	if r.Record.Kind() != builders.KindPreference {
@@ -60,7 +60,7 @@ func (e *Encoder) nemoRLRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 	}
 	dst = append(dst, `{"prompt": `...)
 	var err error
-	switch plain := e.opts.TextPrompt == PlainText; { // one shape a file
+	switch plain := e.opts.TextPrompt == PlainText; { // one shape per file
 	case plain && !r.Prompt.IsText():
 		return dst, e.refuse("with prompt_as: text a file holds plain texts only, and this record has messages")
 	case plain:

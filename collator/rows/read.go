@@ -16,16 +16,16 @@ type Row struct {
 	Kind             builders.Kind
 	Prompt           builders.Passage
 	Chosen, Rejected builders.Passage // of a Preference
-	Completion       builders.Passage // of a Demonstration, or of a row that judges one answer
-	WholePrompt      bool             // its assistant turns are trained, too
-	Label            *bool            // whether the completion is a good one; nil: the row doesn't judge
-	Tools            []chat.Tool      // that the model could call
+	Completion       builders.Passage // of a Demonstration, or of a row that judges a single answer
+	WholePrompt      bool             // its assistant turns are trained too
+	Label            *bool            // whether the completion is good; nil: the row doesn't judge
+	Tools            []chat.Tool      // tools the model could call
 	// What all rows of one file must share: the keys, and whether each holds text or messages.
 	Shape string
 }
 
-// Read reads a row of the format back, one line without its newline. It accepts what the format's consumer reads and
-// nothing else: an error names the key and what is wrong with it.
+// Read reads a row of the format back: one line without its newline. It accepts exactly what the format's consumer
+// reads; an error names the key and what is wrong with it.
 func (f Format) Read(line []byte) (*Row, error) {
 	raw, err := json.Parse(line, json.Limits{})
 	if err != nil {
@@ -53,13 +53,13 @@ func (f Format) Read(line []byte) (*Row, error) {
 	return row, r.err
 }
 
-// rowReader takes the values of a row out one by one. The first error sticks.
+// rowReader reads the values of a row one by one. The first error sticks.
 type rowReader struct {
 	fields map[string]json.Raw
 	shape  []string
 	listed []chat.Tool // tools
 	err    error
-	parsed bool // of a table: where a value is due, a text is one as JSON (see JSONText)
+	parsed bool // from a table: a text where a value is expected is that value as JSON (see JSONText)
 }
 
 func (r *rowReader) has(key string) bool { _, ok := r.fields[key]; return ok }
@@ -70,7 +70,7 @@ func (r *rowReader) fail(key, format string, a ...any) {
 	}
 }
 
-// passage takes a text, or messages that pass check.
+// passage reads text, or messages that pass check.
 func (r *rowReader) passage(key string, check func(*chat.Message) string) (p builders.Passage) {
 	v, ok := r.fields[key]
 	delete(r.fields, key)
@@ -99,7 +99,7 @@ func (r *rowReader) passage(key string, check func(*chat.Message) string) (p bui
 	return p
 }
 
-// values is a list with values in the place of texts that hold them as JSON, where the row is a table's.
+// values returns a list with texts parsed as JSON if the row is from a table that holds them so.
 func (r *rowReader) values(list json.Raw) json.Raw {
 	if !r.parsed {
 		return list
@@ -118,7 +118,7 @@ func (r *rowReader) values(list json.Raw) json.Raw {
 	return append(out, ']')
 }
 
-// conversation takes the messages of a demonstration; the last one is what it shows.
+// conversation reads the messages of a demonstration; the last one is what it demonstrates.
 func (r *rowReader) conversation(check func(*chat.Message) string) *Row {
 	row := &Row{Kind: builders.KindDemonstration, Prompt: r.passage("messages", check), WholePrompt: true}
 	nodes := row.Prompt.Nodes
@@ -131,7 +131,7 @@ func (r *rowReader) conversation(check func(*chat.Message) string) *Row {
 	return row
 }
 
-// text takes a text.
+// text reads text.
 func (r *rowReader) text(key string) builders.Passage {
 	p := r.passage(key, fullMessage)
 	if !p.IsText() {
@@ -140,10 +140,10 @@ func (r *rowReader) text(key string) builders.Passage {
 	return p
 }
 
-// answer takes a text, or a single assistant message.
+// answer reads text or a single assistant message.
 func (r *rowReader) answer(key string) builders.Passage { return r.answerOf(key, fullMessage) }
 
-// turns takes a text, or messages that begin and end with the assistant's.
+// turns reads text, or messages that begin and end with the assistant's.
 func (r *rowReader) turns(key string) builders.Passage {
 	p := r.passage(key, fullMessage)
 	n := len(p.Nodes)
@@ -153,7 +153,7 @@ func (r *rowReader) turns(key string) builders.Passage {
 	return p
 }
 
-// answerOf is answer with another check of the message.
+// answerOf is answer with a different check of the message.
 func (r *rowReader) answerOf(key string, check func(*chat.Message) string) builders.Passage {
 	p := r.passage(key, check)
 	if !p.IsText() && (len(p.Nodes) != 1 || p.Nodes[0].Message.Role != "assistant") {
@@ -162,7 +162,7 @@ func (r *rowReader) answerOf(key string, check func(*chat.Message) string) build
 	return p
 }
 
-// take takes a value of one kind.
+// take reads a value of one kind.
 func (r *rowReader) take(key string, kind json.Kind) json.Raw {
 	v, ok := r.fields[key]
 	delete(r.fields, key)
@@ -177,7 +177,7 @@ func (r *rowReader) take(key string, kind json.Kind) json.Raw {
 	return nil
 }
 
-// object is a reader of an object within the row; adopt takes in what it found.
+// object returns a reader for an object within the row; adopt takes over its error.
 func (r *rowReader) object(key string, v json.Raw) *rowReader {
 	in := &rowReader{fields: map[string]json.Raw{}, parsed: r.parsed}
 	if v == nil || v.Kind() != json.Object {
@@ -203,7 +203,7 @@ func (r *rowReader) adopt(key string, in *rowReader) {
 	}
 }
 
-// oneForm refuses a row that mixes texts and messages.
+// oneForm refuses a row that mixes text and messages.
 func (r *rowReader) oneForm(key string, first builders.Passage, rest ...builders.Passage) {
 	for _, p := range rest {
 		if p.IsText() != first.IsText() {
@@ -212,8 +212,8 @@ func (r *rowReader) oneForm(key string, first builders.Passage, rest ...builders
 	}
 }
 
-// tools takes the column of tool definitions, where there is one. It is no part of the shape: loaders fill it with
-// null.
+// tools reads the column of tool definitions, if there is one. It is not part of the shape, because loaders fill it
+// with null.
 func (r *rowReader) tools() {
 	v, ok := r.fields["tools"]
 	delete(r.fields, "tools")

@@ -17,14 +17,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// tableBytes is about how much a table holds before it writes a row group.
+// tableBytes is roughly how much a table buffers before it writes a row group.
 const tableBytes = 32 << 20
 
-// IsTable says whether a file of rows is a Parquet table rather than JSON lines.
+// IsTable reports whether a file of rows is a Parquet table rather than JSON lines.
 func IsTable(file string) bool { return strings.HasSuffix(file, ".parquet") }
 
-// Contents says what the messages of some records have beside a role and a text. A table's columns are declared before
-// its first row, so that it has to be known then.
+// Contents says what the messages of some records have besides a role and text. A table's columns are declared before
+// its first row, so this must be known in advance.
 type Contents struct {
 	Rich  bool // tool calls, results with the id of their call, names, reasoning, no text
 	Tools bool // definitions of tools
@@ -51,7 +51,7 @@ type columns struct {
 	Contents
 }
 
-// value is a column of values that are not alike: of any JSON.
+// value is a column whose values differ in shape: any JSON.
 func (c columns) value() parquet.Node {
 	if c.JSONColumns == JSONText {
 		return parquet.String()
@@ -59,9 +59,8 @@ func (c columns) value() parquet.Node {
 	return parquet.JSON()
 }
 
-// messages is a column of messages: {role, content}, and where some have more than that, values as they are. As a
-// struct of all keys that any has they would come back with nulls, which chat templates take for something that is
-// there.
+// messages is a column of messages: {role, content} or, if any have more than that, free-form values. A struct with all
+// keys that any message has would come back with nulls, which chat templates treat as present.
 func (c columns) messages() parquet.Node {
 	if c.Rich {
 		return parquet.List(c.value())
@@ -72,7 +71,7 @@ func (c columns) messages() parquet.Node {
 // plainMessages is a column of {role, content}.
 var plainMessages = parquet.List(parquet.Group{"role": parquet.String(), "content": parquet.String()})
 
-// passage is a column of texts where a text prompt is written as one, else of messages.
+// passage is a column of text if text prompts are written as such, otherwise of messages.
 func (c columns) passage() parquet.Node {
 	if c.TextPrompt == PlainText {
 		return parquet.String()
@@ -80,7 +79,7 @@ func (c columns) passage() parquet.Node {
 	return c.messages()
 }
 
-// plainPassage is passage for a format whose messages are {role, content}, whatever those of the records are.
+// plainPassage is passage for a format whose messages are always {role, content}.
 func (c columns) plainPassage() parquet.Node {
 	if c.TextPrompt == PlainText {
 		return parquet.String()
@@ -88,7 +87,7 @@ func (c columns) plainPassage() parquet.Node {
 	return plainMessages
 }
 
-// and adds the column of tools to others, where some row has any.
+// and adds the column of tools to others if any row has tools.
 func (c columns) and(g parquet.Group) parquet.Group {
 	if c.Tools {
 		g["tools"] = parquet.Optional(parquet.List(c.value()))
@@ -103,14 +102,14 @@ type Table struct {
 	bytes  int
 }
 
-// NewTable starts a file for the rows of a kind of record, whose records have what is said.
+// NewTable starts a file for rows from one kind of record; contents describes what the records hold.
 func (f Format) NewTable(w io.Writer, k builders.Kind, o Options, has Contents) *Table {
 	s := parquet.NewSchema(f.Name, f.columns(k, columns{o, has}))
 	compressed, by := parquet.Compression(&parquet.Zstd), parquet.CreatedBy("nat-go", "1", "0")
 	return &Table{schema: s, w: parquet.NewGenericWriter[any](w, s, compressed, by)}
 }
 
-// Append writes a row, given as the JSON object that the encoder made.
+// Append writes a row, given as the JSON object the encoder made.
 func (t *Table) Append(line []byte) error {
 	row, err := json.Parse(line, json.Limits{})
 	if err != nil {
@@ -130,10 +129,10 @@ func (t *Table) Append(line []byte) error {
 	return t.w.Flush()
 }
 
-// Close writes what is left and the footer. It doesn't close the file below.
+// Close writes what remains and the footer. It doesn't close the underlying file.
 func (t *Table) Close() error { return t.w.Close() }
 
-// cell is a JSON value as its column takes it.
+// cell converts a JSON value to what its column takes.
 func cell(n parquet.Node, v json.Raw) (any, error) {
 	switch {
 	case v.Kind() == json.Null:
@@ -193,7 +192,7 @@ func leaf(n parquet.Node, v json.Raw) (any, error) {
 
 func isJSON(n parquet.Node) bool { return n.Leaf() && is[*format.JsonType](n) }
 
-// is says whether a node's logical type is T.
+// is reports whether a node's logical type is T.
 func is[T format.LogicalTypeValue](n parquet.Node) bool {
 	t := n.Type().LogicalType()
 	if t == nil {
@@ -203,10 +202,10 @@ func is[T format.LogicalTypeValue](n parquet.Node) bool {
 	return ok
 }
 
-// elementOf is what a list holds: it is a group of "list", which repeats a group of "element".
+// elementOf returns what a list holds: a list is a group "list" that repeats a group "element".
 func elementOf(list parquet.Node) parquet.Node { return list.Fields()[0].Fields()[0] }
 
-// EachTableRow calls f for each row of a Parquet file from a number on, as one line of JSON. What is null in it is left
+// EachTableRow calls f for each row of a Parquet file from the given number on, as one line of JSON. Nulls are left
 // out.
 func EachTableRow(r io.ReaderAt, size, from int64, f func(n int64, line []byte) error) error {
 	in, err := table.Open(r, size)
@@ -237,8 +236,7 @@ func EachTableRow(r io.ReaderAt, size, from int64, f func(n int64, line []byte) 
 	}
 }
 
-// asStrings is a node with strings where it has values of JSON: the library would decode them, and lose the order of
-// keys.
+// asStrings is a node with strings in place of JSON values: the library would decode those and lose the order of keys.
 func asStrings(n parquet.Node) parquet.Node {
 	var out parquet.Node
 	switch {
@@ -264,7 +262,7 @@ func asStrings(n parquet.Node) parquet.Node {
 	return out
 }
 
-// isList says whether a node is a list of the shape that all writers of today give it.
+// isList reports whether a node is a list in the form that all current writers use.
 func isList(n parquet.Node) bool {
 	if !is[*format.ListType](n) || len(n.Fields()) != 1 || n.Fields()[0].Name() != "list" || n.Fields()[0].Leaf() {
 		return false
@@ -273,7 +271,7 @@ func isList(n parquet.Node) bool {
 	return len(in) == 1 && in[0].Name() == "element"
 }
 
-// fromCell is what the library made of a column's value, without nulls, as encoding/json is to write it.
+// fromCell converts the library's value of a column, without nulls, to what encoding/json should write.
 func fromCell(n parquet.Node, v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -7,8 +7,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// text appends a JSON string. Texts are escaped as ASCII, as Python's json.dumps does by default: a lone surrogate of
-// the source, which has no UTF-8 form, survives.
+// text appends a JSON string. Texts are escaped as ASCII, as Python's json.dumps does by default, so a lone surrogate
+// in the source, which has no UTF-8 form, survives.
 func (e *Encoder) text(dst []byte, s string) ([]byte, error) {
 	if s == "" {
 		return append(dst, `""`...), nil
@@ -34,15 +34,15 @@ func (e *Encoder) text(dst []byte, s string) ([]byte, error) {
 	return append(dst, b...), nil
 }
 
-// escaped is a text as JSON. Each is looked through once, not once a row: a text is in many rows, and looking through
-// the rows was a tenth of a run.
+// escaped is a text as JSON. Each text is examined once rather than once per row: a text occurs in many rows, and
+// examining the rows took a tenth of a run.
 type escaped struct {
 	json []byte
-	of   int  // bytes of the text itself
-	lone bool // it has half a surrogate pair
+	of   int  // length of the original text in bytes
+	lone bool // contains half a surrogate pair
 }
 
-// compact appends a JSON value that the source has.
+// compact appends a JSON value from the source.
 func (e *Encoder) compact(dst []byte, raw json.Raw) []byte {
 	n := len(dst)
 	dst = json.AppendCompact(dst, raw)
@@ -50,8 +50,8 @@ func (e *Encoder) compact(dst []byte, raw json.Raw) []byte {
 	return dst
 }
 
-// loneSurrogate reports whether JSON has the escape of half a surrogate pair: \ud83d without \ude00 after it, or the
-// other way round. pyarrow, and so the datasets library, refuses a file for it.
+// loneSurrogate reports whether JSON contains the escape of half a surrogate pair: \ud83d without \ude00 after it, or
+// the reverse. pyarrow, and therefore the datasets library, refuses a file that contains one.
 func loneSurrogate(row []byte) bool {
 	for {
 		i := bytes.Index(row, []byte(`\u`))
@@ -62,7 +62,7 @@ func loneSurrogate(row []byte) bool {
 		for before > 0 && row[before-1] == '\\' {
 			before--
 		}
-		if (i-before)%2 == 1 { // the backslash is itself escaped
+		if (i-before)%2 == 1 { // the backslash itself is escaped
 			row = row[i+2:]
 			continue
 		}
@@ -80,14 +80,14 @@ func loneSurrogate(row []byte) bool {
 	}
 }
 
-// The halves of a surrogate pair, by the second digit of their escape.
+// The halves of a surrogate pair, by the second hex digit of their escape.
 const (
 	neither = iota
 	high
 	low
 )
 
-// half says which half of a surrogate pair a text of JSON begins with the escape of.
+// half returns which half of a surrogate pair the escape at the start of a JSON text is.
 func half(b []byte) int {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' || b[2]|0x20 != 'd' {
 		return neither

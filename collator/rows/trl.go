@@ -10,8 +10,7 @@ import (
 
 // trl is what TRL's DPOTrainer and SFTTrainer read: the conversational preference format with an explicit prompt, and
 // the conversational prompt-completion format (https://huggingface.co/docs/trl/dataset_formats). A side of a pair may
-// be several messages, all of which TRL takes for the completion: results of tools that stand between turns are
-// trained, too.
+// have several messages, all of which TRL treats as the completion: tool results between turns are trained too.
 var trl = Format{
 	Name:     "trl",
 	Consumer: "TRL (DPOTrainer, SFTTrainer)",
@@ -90,8 +89,8 @@ func (e *Encoder) trlPreference(dst []byte, r *builders.Resolved) ([]byte, error
 	return e.end(dst, r)
 }
 
-// trlSide appends a prompt or a continuation as messages; a text becomes one message of the given role. A continuation
-// begins and ends with a turn of the assistant.
+// trlSide appends a prompt or a continuation as messages; text becomes one message with the given role. A continuation
+// begins and ends with an assistant turn.
 func (e *Encoder) trlSide(dst []byte, name string, p builders.Passage, role string) ([]byte, error) {
 	if p.IsText() {
 		dst = append(append(append(dst, `[{"role": "`...), role...), `", "content": `...)
@@ -109,8 +108,8 @@ func (e *Encoder) trlSide(dst []byte, name string, p builders.Passage, role stri
 	return e.fullMessages(dst, p.Nodes)
 }
 
-// trlDemonstration writes the last message as the completion, and refuses a record that trains others too: TRL trains
-// the whole completion, tool results in between included.
+// trlDemonstration writes the last message as the completion, and refuses a record that trains other messages too: TRL
+// trains the whole completion, including tool results within it.
 func (e *Encoder) trlDemonstration(dst []byte, r *builders.Resolved, d *builders.Demonstration) ([]byte, error) {
 	nodes := r.Messages.Nodes
 	last := len(nodes) - 1
@@ -151,7 +150,7 @@ func trained(nodes []ttc.Node, d *builders.Demonstration, i int) bool {
 	return n.Sampled != ttc.No
 }
 
-// end closes a row; tools, where the example has any, go into a column of their own, which chat templates are given.
+// end closes a row; tools, if the example has any, go into their own column, which is passed to chat templates.
 func (e *Encoder) end(dst []byte, r *builders.Resolved) ([]byte, error) {
 	if e.opts.TextPrompt != PlainText {
 		dst = e.appendTools(dst, r.Origin.Tools)
@@ -159,7 +158,7 @@ func (e *Encoder) end(dst []byte, r *builders.Resolved) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// appendTools appends the member tools, where there are any.
+// appendTools appends the tools member, if there are tools.
 func (e *Encoder) appendTools(dst []byte, tools []chat.Tool) []byte {
 	if len(tools) == 0 {
 		return dst

@@ -12,17 +12,17 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// verl is what verl's RLHFDataset and MultiTurnSFTDataset read (verl 0.9, verl/utils/dataset): Parquet with a prompt
-// for each task, which the trainer samples answers to itself, and Parquet with conversations.
+// verl is what verl's RLHFDataset and MultiTurnSFTDataset read (verl 0.9, verl/utils/dataset): Parquet with one prompt
+// per task, for which the trainer itself samples answers, and Parquet with conversations.
 //
-// Parquet gives all messages of a file the same keys and all arguments of tool calls the same shape: what one message
-// lacks comes back as null, which chat templates take for something that is there. So messages are {role, content} and
-// nothing else; records with tool calls are for token batches. The tools of an RL prompt are kept in extra_info, for
-// the file that tool_config_path names: verl doesn't read them from rows.
+// Parquet gives all messages of a file the same keys and all tool call arguments the same shape: what a message lacks
+// comes back as null, which chat templates treat as present. So messages are {role, content} and nothing else; records
+// with tool calls are for token batches. The tools of an RL prompt are kept in extra_info, for the file that
+// tool_config_path names, because verl doesn't read them from rows.
 //
 // reward_model.ground_truth is what the builder put into the record's metadata under that name, with the style "rule";
-// without one it is empty and the style is "model", so that a rule-based reward never scores against an empty text
-// unseen.
+// without it the field is empty and the style is "model", so that a rule-based reward is never silently scored against
+// an empty text.
 var verl = Format{
 	Name:     "verl",
 	Consumer: "verl (RLHFDataset, MultiTurnSFTDataset)",
@@ -59,7 +59,7 @@ func verlColumns(k builders.Kind, _ columns) parquet.Group {
 	}
 }
 
-// verlPrompt is the prompt of a rollout, with its task: rollouts that share both make one row.
+// verlPrompt returns the prompt of a rollout, with its task: rollouts that share both make one row.
 func verlPrompt(r *builders.Resolved) string {
 	rollout, ok := r.Record.(*builders.Rollout)
 	if !ok {
@@ -73,7 +73,7 @@ func verlPrompt(r *builders.Resolved) string {
 	return b.String()
 }
 
-// beforeSampled are the messages before the first that was sampled; nil: none was.
+// beforeSampled returns the messages before the first sampled one; nil if none was sampled.
 func beforeSampled(nodes []ttc.Node) []ttc.Node {
 	for i := range nodes {
 		if nodes[i].Message.Role == "assistant" && nodes[i].Sampled != ttc.No {
@@ -93,7 +93,7 @@ func (e *Encoder) verlRow(dst []byte, rs []*builders.Resolved) ([]byte, error) {
 	return dst, e.refuse("it holds prompts of rollouts, and demonstrations")
 }
 
-// verlTask writes the prompt that rollouts of one task share.
+// verlTask writes the prompt that the rollouts of one task share.
 func (e *Encoder) verlTask(dst []byte, rs []*builders.Resolved) ([]byte, error) {
 	start, r := len(dst), rs[0]
 	prompt := beforeSampled(r.Messages.Nodes)
@@ -125,7 +125,7 @@ func (e *Encoder) verlTask(dst []byte, rs []*builders.Resolved) ([]byte, error) 
 		list := e.appendTools(nil, r.Origin.Tools)
 		dst = json.AppendASCII(append(dst, `, "tools": `...), strings.TrimPrefix(string(list), `, "tools": `))
 	}
-	e.lone = loneSurrogate(dst[start:]) // of names too; not of the tools, whose own escapes are escaped
+	e.lone = loneSurrogate(dst[start:]) // covers names too, but not the tools, whose escapes are themselves escaped
 	return append(dst, "}}"...), nil
 }
 
@@ -140,7 +140,7 @@ func (e *Encoder) verlDemonstration(dst []byte, r *builders.Resolved, d *builder
 	return append(dst, '}'), err
 }
 
-// bare refuses messages that are more than {role, content}.
+// bare refuses messages with more than {role, content}.
 func (e *Encoder) bare(m *chat.Message) error {
 	switch {
 	case len(m.ToolCalls) > 0 || m.ToolCallID != "":

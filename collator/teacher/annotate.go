@@ -18,15 +18,15 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Asked counts what became of the teacher rows a server was asked about.
+// Asked counts what became of the teacher rows that a server was asked about.
 type Asked struct {
 	Batches int                      `json:"batches"`
-	Rows    int                      `json:"rows"`                // teacher rows asked about
+	Rows    int                      `json:"rows"`                // teacher rows in requests
 	Pairs   int                      `json:"pairs"`               // pairs
 	Scored  int                      `json:"scored_pairs"`        // pairs that got teacher entries
 	Failed  map[ledger.Reason]int    `json:"failed,omitempty"`    // rows, by reason
-	Example map[ledger.Reason]string `json:"example,omitempty"`   // one error a reason
-	By      map[string]int           `json:"failed_by,omitempty"` // rows, by the first of several teachers that failed
+	Example map[ledger.Reason]string `json:"example,omitempty"`   // one error per reason
+	By      map[string]int           `json:"failed_by,omitempty"` // rows, by the first of several teachers to fail
 }
 
 func (a *Asked) fail(reason ledger.Reason, err error) {
@@ -46,8 +46,8 @@ func (a *Asked) fail(reason ledger.Reason, err error) {
 	}
 }
 
-// columns scores the teacher rows of a batch and puts in the teacher columns, in place of those it had. Rows that could
-// not be scored are counted; their entries are missing and their sites fall out.
+// columns scores the teacher rows of a batch and sets its teacher columns, replacing existing ones. Rows that could not
+// be scored are counted; their entries are missing and their sites are dropped.
 func columns(ctx context.Context, t asker, b *open, rep *Asked) error {
 	p := b.pairs
 	var rows []int
@@ -84,7 +84,7 @@ func columns(ctx context.Context, t asker, b *open, rep *Asked) error {
 	return nil
 }
 
-// replace puts tensors in the place of those of their name.
+// replace replaces tensors with those of the same name.
 func replace(all []tensors.Tensor, with ...tensors.Tensor) []tensors.Tensor {
 	out := slices.DeleteFunc(slices.Clone(all), func(t tensors.Tensor) bool {
 		return slices.ContainsFunc(with, func(w tensors.Tensor) bool { return w.Name == t.Name })
@@ -92,7 +92,7 @@ func replace(all []tensors.Tensor, with ...tensors.Tensor) []tensors.Tensor {
 	return append(out, with...)
 }
 
-// eachBatch rewrites the batches of a folder that are of some channels.
+// eachBatch rewrites the batches of some channels in a folder.
 func eachBatch(
 	dir string,
 	channels []string,

@@ -2,18 +2,18 @@ package teacher
 
 import "math"
 
-// rounding is how far float32 log-probs can put a divergence off, in nats.
+// rounding is the largest error in nats that float32 log-probs can cause in a divergence.
 const rounding = 1e-6
 
-// bracket is where the JSD (beta 0.5) of two distributions over one vocabulary lies, of each of which only the most
-// probable tokens are known. Tokens known on both sides count as they are. The rest of either side - its tail and what
-// only one side lists - is some unknown way spread over the rest of the vocabulary:
+// bracket bounds the JSD (beta 0.5) of two distributions over one vocabulary of which only the most probable tokens are
+// known. Tokens known on both sides count as they are. The rest of either side - its tail and tokens listed only by the
+// other - is spread in some unknown way over the rest of the vocabulary:
 //
 //   - taking that for a single token can only bring the two nearer, which gives the lower end;
 //   - no token counts more than ln 2 / 2 times its two probabilities, as one does that only one side has, which gives
 //     the upper.
 //
-// The token that stands there is known on both sides where the server tells its log-prob beside the k best.
+// The actual token is known on both sides if the server reports its log-prob beside the k best.
 func bracket(student, teacher []Entry) (lower, upper float64) {
 	q := make(map[int32]float64, len(student))
 	for _, e := range student {
@@ -33,7 +33,7 @@ func bracket(student, teacher []Entry) (lower, upper float64) {
 	return max(0, lower-rounding), min(math.Ln2, upper+rounding)
 }
 
-// half is what a token of these two probabilities adds to the JSD.
+// half is what a token with these two probabilities contributes to the JSD.
 func half(x, y float64) float64 {
 	m := (x + y) / 2
 	sum := 0.0
@@ -45,7 +45,7 @@ func half(x, y float64) float64 {
 	return max(0, sum/2)
 }
 
-// known are the entries at a position, with the token that stands there where it is none of the best.
+// known returns the entries at a position, including the actual token if it is not among the best.
 func (s *Scores) known(at int, token int32) []Entry {
 	top := s.Top[at]
 	if lp := s.Token[at]; !math.IsNaN(float64(lp)) {

@@ -16,31 +16,31 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Options of a Client. Zero values take the defaults in brackets.
+// Options of a Client. Zero values mean the defaults in brackets.
 type Options struct {
-	Name        string        // of one of several, whose answers are kept apart by it; empty: it is the only one
+	Name        string        // name of one of several, whose answers are stored separately; empty: it is the only one
 	Endpoint    string        // base URL of the server
 	Protocol    string        // vllm, trl, sglang or atropos [vllm]
-	Model       string        // name the server knows the model by; vllm needs it
+	Model       string        // the model's name on the server; required by vllm
 	APIKey      string        // bearer token
 	TopK        int           // [20]
-	Concurrency int           // requests at once [8]
-	Timeout     time.Duration // of one request [60s]
-	Tries       int           // how often a request is made in all [5]
-	Backoff     time.Duration // before the second try; doubles, with jitter [500ms]
-	MaxAnswer   int64         // bytes of an answer, decompressed [64 MiB]
-	Store       string        // folder for answers; empty: they are not kept
+	Concurrency int           // concurrent requests [8]
+	Timeout     time.Duration // per request [60s]
+	Tries       int           // attempts per request in total [5]
+	Backoff     time.Duration // delay before the second attempt; doubles, with jitter [500ms]
+	MaxAnswer   int64         // bytes in an answer, decompressed [64 MiB]
+	Store       string        // folder for answers; empty: they are not stored
 	Vocabulary  Vocabulary    // what the ids mean
-	// Told of each sequence that is scored or given up, from several goroutines at once; may be nil.
+	// Called for each sequence that is scored or given up, from several goroutines at once; may be nil.
 	Settled func()
 }
 
-// Vocabulary says what ids mean, so that a server of another one is found out before it does harm.
+// Vocabulary says what ids mean, so that a server with a different one is detected before it does harm.
 type Vocabulary struct {
 	Fingerprint string  // of the tokenizer
-	Size        int     // 0: unknown; above: ids beyond are refused
-	Probes      []Probe // texts with their ids, compared with the server's
-	Assume      bool    // believe a server that can't tokenise
+	Size        int     // 0: unknown; otherwise larger ids are refused
+	Probes      []Probe // texts with their ids, to be compared with the server's
+	Assume      bool    // trust a server that can't tokenise
 }
 
 // Probe is a text and its ids, without special tokens added.
@@ -51,7 +51,7 @@ type Probe struct {
 
 const (
 	maxPause = 30 * time.Second
-	// largeAnswers is how many bytes of answers that come near the limit are held at once, whatever the concurrency.
+	// largeAnswers is how many bytes of near-limit answers are held at once, whatever the concurrency.
 	largeAnswers = 128 << 20
 )
 
@@ -63,7 +63,7 @@ type Client struct {
 	store store
 }
 
-// New checks the options. It makes no request.
+// New checks the options. It makes no requests.
 func New(o Options) (*Client, error) {
 	if o.Protocol == "" {
 		o.Protocol = "vllm"
@@ -114,7 +114,7 @@ func New(o Options) (*Client, error) {
 	return &Client{o: o, p: p, http: client, store: store{o.Store}}, nil
 }
 
-// Close lets go of idle connections.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.Close() }
 
 // Fatal is an error that makes every further request pointless.
@@ -122,19 +122,18 @@ type Fatal struct{ Err error }
 
 func (e *Fatal) Error() string { return e.Err.Error() }
 
-// Unwrap returns what is the matter.
+// Unwrap returns the cause.
 func (e *Fatal) Unwrap() error { return e.Err }
 
 // Result is the outcome for one sequence: scores, or a reason and an error.
 type Result struct {
 	Scores *Scores
-	Each   []*Scores // of several teachers, what each says, in their order
+	Each   []*Scores // for several teachers, what each says, in order
 	Reason ledger.Reason
 	Err    error
 }
 
-// Check compares the server's vocabulary with ours. A server that can't tokenise has to be believed
-// (Vocabulary.Assume).
+// Check compares the server's vocabulary with ours. A server that can't tokenise has to be trusted (Vocabulary.Assume).
 func (c *Client) Check(ctx context.Context) error {
 	v := c.o.Vocabulary
 	if v.Assume {
@@ -181,7 +180,7 @@ func (c *Client) Check(ctx context.Context) error {
 	return nil
 }
 
-// tokens reads what a server makes of a text for which we have want ids; a few more of its ids are enough to tell.
+// tokens reads a server's ids for a text for which we have want ids; a few more than that are enough to tell.
 func (c *Client) tokens(body wire.Raw, want int) ([]int32, error) {
 	list, ok := body.Get("tokens")
 	if !ok || list.Kind() != wire.Array {
@@ -200,13 +199,13 @@ func (c *Client) tokens(body wire.Raw, want int) ([]int32, error) {
 	return ids, nil
 }
 
-// missing says whether an error is of a server that has no such path.
+// missing reports whether an error means that the server has no such path.
 func missing(err error) bool {
 	var e *httpclient.Error
 	return errors.As(err, &e) && (e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed)
 }
 
-// Score scores one sequence, from the store where it was scored before.
+// Score scores one sequence, from the store if it was scored before.
 func (c *Client) Score(ctx context.Context, s Sequence) (*Scores, error) {
 	if s.From < 0 || s.From >= len(s.IDs)-1 {
 		return nil, fmt.Errorf(
@@ -242,8 +241,8 @@ func (c *Client) Score(ctx context.Context, s Sequence) (*Scores, error) {
 	return scores, c.store.put(key, s, scores)
 }
 
-// ScoreAll scores sequences, several at once, equal ones once. Results are in order. The error is of what makes all
-// further requests pointless, or of the context.
+// ScoreAll scores sequences concurrently, and equal ones only once. Results are in order. The error is one that makes
+// further requests pointless, or the context's.
 func (c *Client) ScoreAll(ctx context.Context, all []Sequence) ([]Result, error) {
 	results := make([]Result, len(all))
 	first := map[string]int{}
@@ -294,7 +293,7 @@ func (c *Client) ScoreAll(ctx context.Context, all []Sequence) ([]Result, error)
 	return results, nil
 }
 
-// post makes a request, again where that may help, and has the answer used.
+// post makes a request, retries where that may help, and passes the answer to use.
 func (c *Client) post(ctx context.Context, op, path string, body []byte, use func(wire.Raw) error) error {
 	reply, err := c.http.Do(ctx, httpclient.Request{
 		Op: op, Method: http.MethodPost, Path: path, Tries: c.o.Tries, Harmless: true,

@@ -11,7 +11,7 @@ const (
 	TeacherUnavailable ledger.Reason = "teacher_unavailable"
 )
 
-// Codes are the pages of the reasons above, for `nat-go explain`.
+// Codes are the pages of these reasons for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(

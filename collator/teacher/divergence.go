@@ -13,18 +13,18 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// SiteJSD is how far teacher and student are apart at a site.
+// SiteJSD is how far teacher and student differ at a site.
 type SiteJSD struct {
 	Site   int64
 	Mean   float64 // weighted mean over its pairs, in nats
 	Max    float64
-	Change float64 // mean over its pairs of what the teacher's log-prob of the target is above the student's
+	Change float64 // mean over its pairs of the teacher's log-prob of the target minus the student's
 	Plain  float64 // unweighted mean
 	N      int
 }
 
-// Divergence is the JSD at every pair and of every site, out of full-vocabulary logits at the pair positions. Of pairs
-// whose logits could not be had it is NaN, and their sites are not listed.
+// Divergence is the JSD of every pair and every site, from full-vocabulary logits at the pair positions. It is NaN for
+// pairs whose logits were unavailable, and their sites are not listed.
 type Divergence struct {
 	Token            []float64 // [P]
 	Student, Teacher []float64 // [P], log-prob of the target
@@ -46,7 +46,7 @@ type Kernel struct {
 	Seconds float64 `json:"seconds"` // that it took
 }
 
-// divergences computes divergences and keeps count.
+// divergences computes divergences and keeps counts.
 type divergences struct {
 	jsd   *kernels.JSD
 	count Kernel
@@ -54,8 +54,8 @@ type divergences struct {
 	loss, student, teacher []float64
 }
 
-// run computes the divergences of rows of logits, row i of which is about pair pairs[i], and enters them. bad is the
-// first row that has no softmax, else -1: nothing is entered then.
+// run computes and records the divergences of rows of logits, where row i is about pair pairs[i]. bad is the first row
+// that has no softmax, in which case nothing is recorded; otherwise -1.
 func (k *divergences) run(d *Divergence, p *Pairs, pairs []int, student, teacher kernels.Matrix) (bad int, err error) {
 	n := len(pairs)
 	for _, list := range []*[]float64{&k.loss, &k.student, &k.teacher} {
@@ -83,7 +83,7 @@ func (k *divergences) run(d *Divergence, p *Pairs, pairs []int, student, teacher
 	return -1, nil
 }
 
-// logProb is a target's log-prob, not below the floor.
+// logProb returns a target's log-prob, not below the floor.
 func logProb(m *kernels.Matrix, row int, target int64, lse float64) float64 {
 	at := row*m.Cols + int(target)
 	var x float64
@@ -190,7 +190,7 @@ func (d *Divergence) sum(p *Pairs) {
 	}
 }
 
-// column is the divergences as a column of the batch.
+// column returns the divergences as a column of the batch.
 func (d *Divergence) column() tensors.Tensor {
 	out := make([]float32, len(d.Token))
 	for i, l := range d.Token {
@@ -201,10 +201,10 @@ func (d *Divergence) column() tensors.Tensor {
 	return tensors.Of(batch.PairJSD, out, len(out))
 }
 
-// Weights spreads each site's weight over its pairs in proportion to their divergence: tokens the hint changes count
-// more. What a site weighs in all stays the same; one without any divergence keeps its weights.
+// Weights spreads each site's weight over its pairs in proportion to their divergence: tokens that the hint changes
+// count more. The total weight of a site stays the same; one without any divergence keeps its weights.
 func (d *Divergence) Weights(p *Pairs) []float32 {
-	sums := map[int64][2]float64{} // of weights, and of weights times divergence
+	sums := map[int64][2]float64{} // sums of weights, and of weights times divergence
 	for i, site := range p.Site {
 		s := sums[site]
 		w := float64(p.Weight[i])

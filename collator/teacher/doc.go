@@ -1,41 +1,39 @@
-// Package teacher asks a model what it thinks of given token ids, and makes of the answers what a distillation batch
-// needs: the top-k log-probs at each pair position, whether a hint had an effect, how far teacher and student are
-// apart.
+// Package teacher asks a model how likely it finds given token ids, and derives what a distillation batch needs: the
+// top-k log-probs at each pair position, whether a hint had an effect, and how far teacher and student differ.
 //
 // # One schema
 //
-// Servers answer in shapes of their own: vLLM and SGLang are token-aligned (entry i is the distribution that scored
+// Every server has its own response format: vLLM and SGLang are token-aligned (entry i is the distribution that scored
 // token i, entry 0 is empty), TRL's vllm-serve is prediction-aligned over the completion. Here everything is
-// prediction-aligned, as the batches are: Scores.Top[p] is what the model predicts after token p, of token p+1. Servers
-// give k entries, or k+1 where the token itself is not among the k best; the extra one never enters the support, it is
-// kept in Scores.Token. Support ids are unique, sorted by log-prob; -inf is clamped to Floor; lengths are checked
-// against what was asked.
+// prediction-aligned, like the batches: Scores.Top[p] is what the model predicts after token p, for token p+1. Servers
+// return k entries, or k+1 if the actual token is not among the k best; the extra one never enters the support, but is
+// kept in Scores.Token. Support ids are unique and sorted by log-prob; -inf is clamped to Floor; lengths are checked
+// against the request.
 //
-// The shapes are those of the servers' own sources; what each of them does with the first position, the k+1st entry and
-// -inf stands beside its reader, in protocol.go. Answers are raw log-probs, at temperature 1.
+// The formats follow the servers' own sources; how each of them treats the first position, the k+1st entry and -inf is
+// described beside its reader, in protocol.go. Answers are raw log-probs, at temperature 1.
 //
 // # One failure, one sequence
 //
-// A bad answer costs the sequence it was given for, with a reason, and no other: its pairs get missing entries (-1,
-// -inf). Only what makes every answer worthless ends the work: a server of another vocabulary, a refused key, a path it
-// doesn't have.
+// A bad answer costs only the sequence it was given for, with a reason: its pairs get missing entries (-1, -inf). The
+// work ends only if every answer would be worthless: a server with a different vocabulary, a rejected key, a missing
+// path.
 //
 // # Sites fall out, they don't vanish
 //
-// Work asks for columns, tries hints out, and weighs by dumped logits, a batch at a time. A hint is tried out on the
-// student's row with that one hint alone - whatever else the teacher's row has - and beside a neutral one, which the
-// collator has put in the same place in the same words of the template: a teacher that is only disturbed by more text
-// would pass otherwise. What falls out - an answer that can't be used, a hint without effect or with the wrong one, too
-// little divergence - weighs nothing (pair_weight 0, the weights there were in pair_base_weight) and is told of once,
-// with the first reason; the rows stay, since other sites share them and the files are verified as they were made.
+// Work requests columns, measures hints, and weighs by dumped logits, a batch at a time. A hint is measured on the
+// student's row with that single hint - whatever else the teacher's row has - and beside a neutral one, which the
+// collator has put in the same place with the same template text: otherwise a teacher that is merely disturbed by more
+// text would pass. What is dropped - an unusable answer, a hint without effect or with the wrong one, too small a
+// divergence - weighs nothing (pair_weight 0, with the original weights in pair_base_weight) and is reported once, with
+// the first reason; the rows stay, since other sites share them and the files are verified as they were made.
 //
 // # Repeatable
 //
-// Answers are stored by the hash of what was asked (server kind, model, vocabulary, k, ids), so that a run that is
-// resumed, or repeated, asks nothing twice and has the same bytes even where the server's arithmetic depends on its
-// batches.
+// Answers are stored by the hash of the request (server kind, model, vocabulary, k, ids), so a run that is resumed or
+// repeated asks nothing twice and produces the same bytes even if the server's arithmetic depends on its batches.
 //
-// Servers are untrusted: sizes are limited, a redirect is followed nowhere, and no error shows a key.
+// Servers are untrusted: sizes are limited, redirects are not followed, and no error shows a key.
 //
 // Not part of the promised API.
 package teacher

@@ -19,7 +19,7 @@ const (
 	Higher Direction = +1 // next_turn: the next turn becomes more likely
 )
 
-// Probed is a site whose hint is tried out: its student row, and the same row with the hint, or a neutral one, spliced
+// Probed is a site whose hint is measured: its student row, and the same row with the hint, or a neutral one, spliced
 // in. Rows end at the last target.
 type Probed struct {
 	Student, Teacher []int32
@@ -30,39 +30,38 @@ type Probed struct {
 
 // Measure says how hints are tried out.
 type Measure struct {
-	Least    float64 // nats a token by which a hint has to do more than the neutral one
-	LeastJSD float64 // sites whose divergence is certainly below weigh nothing; 0: none
+	Least    float64 // nats per token by which a hint must do better than the neutral one
+	LeastJSD float64 // sites whose divergence is certainly lower weigh nothing; 0: no limit
 }
 
-// Measured counts what became of the hints that were tried out.
+// Measured counts what became of the hints that were measured.
 type Measured struct {
 	Sites   int     `json:"sites"`       // tried out
 	Neutral int     `json:"neutral"`     // of these, beside a neutral hint: the template has no place for one elsewhere
 	Mean    float64 `json:"mean_effect"` // nats a token the right way, beyond the neutral hint, over the sites measured
-	// Means over the sites measured of the ends between which their divergence lies, which the best k tokens leave
-	// open.
+	// Means over the measured sites of the bounds of their divergence, which the best k tokens leave open.
 	Lower float64 `json:"mean_jsd_lower"`
 	Upper float64 `json:"mean_jsd_upper"`
 	Below int     `json:"below,omitempty"` // sites whose divergence is certainly below LeastJSD, whether or not they were in
-	Open  int     `json:"open,omitempty"`  // sites of which that can't be said: LeastJSD lies in the bracket
+	Open  int     `json:"open,omitempty"`  // undecided sites: LeastJSD lies inside the bracket
 
-	sum [3]float64 // of Mean, Lower, Upper
+	sum [3]float64 // sums for Mean, Lower, Upper
 	n   int
 }
 
 // Effect is what a hint does to the target tokens: the mean over them of log p(y | hint) - log p(y).
 type Effect struct {
 	Hint    float64
-	Control float64 // of the neutral hint; 0 without
+	Control float64 // for the neutral hint; 0 if there is none
 
-	Lower, Upper float64 // the mean over the targets of the ends of the divergence's bracket
+	Lower, Upper float64 // means over the targets of the bounds of the divergence
 }
 
 // Net is the hint's effect beyond that of any text in its place.
 func (e Effect) Net() float64 { return e.Hint - e.Control }
 
-// Judge gives the reason for which a site is dropped, or none: the hint has to move its targets the right way, by at
-// least least nats a token more than the neutral one.
+// Judge returns the reason for dropping a site, or none: the hint must move its targets in the right direction, by at
+// least least nats per token more than the neutral one.
 func (e Effect) Judge(d Direction, least float64) ledger.Reason {
 	switch net := float64(d) * e.Net(); {
 	case net >= least && net > 0:
@@ -81,8 +80,8 @@ type Outcome struct {
 	Err    error
 }
 
-// Effects measures hints: two or three sequences a site are scored. What could not be scored has a reason of its own;
-// the others are judged with least nats a token.
+// Effects measures hints by scoring two or three sequences per site. A sequence that could not be scored has its own
+// reason; the others are judged with least nats per token.
 func (c *Client) Effects(ctx context.Context, sites []Probed, least float64) ([]Outcome, error) {
 	out := make([]Outcome, len(sites))
 	type part struct{ site, shift, kind int }
@@ -153,7 +152,7 @@ func sameTargets(s Probed, ids []int32, shift int) bool {
 	return true
 }
 
-// mean is the mean log-prob of target tokens.
+// mean is the mean log-prob of the target tokens.
 func mean(s *Scores, targets []int, shift int) (float64, error) {
 	sum := 0.0
 	for _, t := range targets {
@@ -166,8 +165,7 @@ func mean(s *Scores, targets []int, shift int) (float64, error) {
 	return sum / float64(len(targets)), nil
 }
 
-// measure tries out the hints of a batch's sites that are still in, and puts out those without the effect they should
-// have.
+// measure measures the hints of a batch's remaining sites, and drops those without the required effect.
 func (c *Client) measure(ctx context.Context, b *open, m *Measure, rep *Measured) error {
 	probed, err := b.probes()
 	if err != nil {
@@ -217,7 +215,7 @@ func (m *Measured) enter(p *Probed, o *Outcome) {
 	m.Mean, m.Lower, m.Upper = m.sum[0]/n, m.sum[1]/n, m.sum[2]/n
 }
 
-// judge says why a site falls out, if it does.
+// judge returns the reason a site is dropped, if it is.
 func (m *Measure) judge(o *Outcome, rep *Measured) (reason ledger.Reason, detail string) {
 	if o.Err != nil {
 		return o.Reason, o.Err.Error()
@@ -244,8 +242,8 @@ func (m *Measure) judge(o *Outcome, rep *Measured) (reason ledger.Reason, detail
 	)
 }
 
-// probes are the batch's sites as they are to be tried out: one hint each, also where the teacher's row has more. A
-// second hint for one turn has no pairs, and no probe.
+// probes returns the batch's sites as they are to be measured: one hint each, even if the teacher's row has more. A
+// second hint for one turn has no pairs, and therefore no probe.
 func (b *open) probes() (map[int64]Probed, error) {
 	out := map[int64]Probed{}
 	site, teacher := int64(0), 0
@@ -269,7 +267,7 @@ func (b *open) probes() (map[int64]Probed, error) {
 	return out, nil
 }
 
-// hintStart is where the hint of site k begins in its teacher's row.
+// hintStart returns where the hint of site k begins in its teacher's row.
 func hintStart(sites []batch.RowSite, k int) int {
 	at := int(sites[k].At)
 	for i := range sites {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// asker is who scores sequences: a teacher, or several.
+// asker scores sequences: one teacher, or several.
 type asker interface {
 	Check(ctx context.Context) error
 	ScoreAll(ctx context.Context, all []Sequence) ([]Result, error)
@@ -27,13 +27,13 @@ type Member struct {
 	Client *Client // with a name
 }
 
-// Mixture asks several teachers and makes of what they say the one distribution that a batch has room for: the sum of
-// theirs by weight. A token that a teacher doesn't name counts nothing of it, so that a log-prob of the mixture is a
-// lower bound, too low by what the teacher's weight times its least entry comes to at most; the token that stands in
-// the sequence is exact where its teachers say it. All of them have to answer: a mixture of fewer would be another one.
+// Mixture asks several teachers and combines their answers into the single distribution that a batch has room for:
+// their weighted sum. A token that a teacher doesn't list counts as zero for it, so a log-prob of the mixture is a
+// lower bound, low by at most the teacher's weight times its smallest listed probability; the actual token is exact if
+// its teachers report it. All teachers have to answer: a mixture of fewer would be a different one.
 type Mixture struct {
 	members []Member
-	weights []float64 // logarithms; their exponentials add up to 1
+	weights []float64 // logarithms whose exponentials add up to 1
 }
 
 // NewMixture checks the members.
@@ -71,14 +71,14 @@ func (m *Mixture) names() (out []string) {
 	return out
 }
 
-// Close lets go of idle connections.
+// Close closes idle connections.
 func (m *Mixture) Close() {
 	for _, t := range m.members {
 		t.Client.Close()
 	}
 }
 
-// memberError is an error of one of several teachers.
+// memberError is an error from one of several teachers.
 type memberError struct {
 	name string
 	err  error
@@ -86,7 +86,7 @@ type memberError struct {
 
 func (e *memberError) Error() string { return "teacher " + e.name + ": " + e.err.Error() }
 
-// Unwrap returns what is the matter with it.
+// Unwrap returns its cause.
 func (e *memberError) Unwrap() error { return e.err }
 
 // Check compares every teacher's vocabulary with ours.
@@ -99,7 +99,7 @@ func (m *Mixture) Check(ctx context.Context) error {
 	return nil
 }
 
-// ScoreAll has all teachers score the sequences, at the same time. A sequence that one of them fails on has failed.
+// ScoreAll has all teachers score the sequences concurrently. A sequence fails if any teacher fails on it.
 func (m *Mixture) ScoreAll(ctx context.Context, all []Sequence) ([]Result, error) {
 	said := make([][]Result, len(m.members))
 	group, ctx := errgroup.WithContext(ctx)
@@ -133,7 +133,7 @@ func (m *Mixture) result(s *Sequence, at int, said [][]Result) (r Result) {
 	return r
 }
 
-// mix is the sum of what the teachers say of a sequence.
+// mix returns the weighted sum of the teachers' answers for a sequence.
 func (m *Mixture) mix(s *Sequence, each []*Scores) *Scores {
 	n := len(s.IDs) - 1
 	out := &Scores{Top: make([][]Entry, n), Token: make([]float32, n)}
@@ -146,7 +146,7 @@ func (m *Mixture) mix(s *Sequence, each []*Scores) *Scores {
 	return out
 }
 
-// position is the sum at one position, whose token is known.
+// position returns the sum at one position, whose actual token is known.
 func (m *Mixture) position(each []*Scores, p int, token int32) (top []Entry, own float32) {
 	mass, stands, unknown := map[int32]float64{}, 0.0, false
 	for i, t := range each {
@@ -160,7 +160,7 @@ func (m *Mixture) position(each []*Scores, p int, token int32) (top []Entry, own
 		}
 	}
 	if _, listed := mass[token]; listed {
-		mass[token] = stands // of those, too, that don't list it
+		mass[token] = stands // including those that don't list it
 	}
 	for id, x := range mass {
 		top = append(top, Entry{id, clamped(math.Log(x))})

@@ -13,19 +13,19 @@ const (
 	TopLogProbs = "pair_teacher_topk_logprobs"
 )
 
-// Missing is the id of an entry that is not there; its log-prob is -inf.
+// Missing is the id of a missing entry; its log-prob is -inf.
 const Missing = -1
 
-// Pairs is the pair table of an sdpo batch with the rows it is about.
+// Pairs is the pair table of an sdpo batch with the rows it refers to.
 type Pairs struct {
 	Student, Teacher       [][]int32 // token ids of the rows, without padding
-	StudentRow, StudentPos []int64   // [P], of the logits that predict the target
+	StudentRow, StudentPos []int64   // [P], for the logits that predict the target
 	TeacherRow, TeacherPos []int64   // [P]
 	Target, Site           []int64   // [P]
 	Weight                 []float32 // [P]
 }
 
-// ReadPairs takes the pair table out of a batch's tensors and checks that every pair predicts its target on both sides.
+// ReadPairs reads the pair table from a batch's tensors and checks that every pair predicts its target on both sides.
 func ReadPairs(all []tensors.Tensor) (*Pairs, error) {
 	byName := map[string]tensors.Tensor{}
 	for _, t := range all {
@@ -107,7 +107,7 @@ func ReadPairs(all []tensors.Tensor) (*Pairs, error) {
 	return p, p.check()
 }
 
-// Len is the number of pairs.
+// Len returns the number of pairs.
 func (p *Pairs) Len() int { return len(p.StudentRow) }
 
 func (p *Pairs) check() error {
@@ -149,7 +149,7 @@ func (p *Pairs) check() error {
 	return nil
 }
 
-// Sequences are the teacher rows, each from the first position a pair asks for. A row no pair is about has no IDs.
+// Sequences returns the teacher rows, each from the first position a pair refers to. A row without pairs has no IDs.
 func (p *Pairs) Sequences() []Sequence {
 	out := make([]Sequence, len(p.Teacher))
 	for i, r := range p.TeacherRow {
@@ -163,7 +163,7 @@ func (p *Pairs) Sequences() []Sequence {
 	return out
 }
 
-// Columns are the teacher columns [P,K] of pairs, out of the scores of the teacher rows; nil scores leave the row's
+// Columns returns the teacher columns [P,K] for pairs, from the scores of the teacher rows; nil scores leave a row's
 // entries missing.
 func (p *Pairs) Columns(scores []*Scores, k int) []tensors.Tensor {
 	ids, lps := make([]int64, p.Len()*k), make([]float32, p.Len()*k)

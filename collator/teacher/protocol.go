@@ -14,13 +14,13 @@ import (
 // protocol is a kind of server.
 type protocol struct {
 	path string
-	// ask is the body of a request.
+	// ask builds the body of a request.
 	ask func(o *Options, s Sequence) any
-	// answer takes the predictions for positions s.From to the last out of an answer.
+	// answer reads the predictions for positions s.From to the last from an answer.
 	answer func(o *Options, s Sequence, body wire.Raw) ([]raw, error)
-	// tokenize is where the server tokenises texts, empty where it doesn't.
+	// tokenize is the path at which the server tokenises texts; empty if it can't.
 	tokenize string
-	// gone is what else to say of a server that has no such path.
+	// gone is what to add to the error for a server without that path.
 	gone string
 }
 
@@ -33,7 +33,7 @@ var protocols = map[string]*protocol{
 		gone:   "; newer versions of TRL use a plain vLLM server: protocol vllm",
 	},
 	"sglang": {path: "/generate", ask: askSGLang, answer: answerSGLang, tokenize: "/tokenize"},
-	// The shape of an Atropos server manager's get_logprobs, and of the distill_ columns of its scored groups.
+	// The format of an Atropos server manager's get_logprobs, and of the distill_ columns of its scored groups.
 	"atropos": {path: "/get_logprobs", ask: askAtropos, answer: answerAtropos},
 }
 
@@ -51,10 +51,10 @@ func askVLLM(o *Options, s Sequence) any {
 	}
 }
 
-// answerVLLM reads choices[0].prompt_logprobs: one entry per token, the first null, each {id: {logprob, rank, ...}} of
-// the k best tokens and, where it is none of them, the token itself: k or k+1, in no order. A position without its
-// token is of another sequence. (vllm/v1/engine/logprobs.py; prompt log-probs are raw, whatever the temperature, and
-// -inf is sent as -9999.)
+// answerVLLM reads choices[0].prompt_logprobs: one entry per token, the first null, each {id: {logprob, rank, ...}}
+// with the k best tokens and, if it is not among them, the actual token: k or k+1, in no particular order. A position
+// without its own token belongs to another sequence. (vllm/v1/engine/logprobs.py; prompt log-probs are raw, whatever
+// the temperature, and -inf is sent as -9999.)
 func answerVLLM(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	choice, err := element(body, "choices", 0)
 	if err != nil {
@@ -108,9 +108,10 @@ func askTRL(o *Options, s Sequence) any {
 	}
 }
 
-// answerTRL reads logprobs and logprob_token_ids, [sequence][completion token][k], prediction-aligned: entry i is of
-// completion token i, k or k+1 of them by rank. actual_logprobs, where there, is the log-prob of the token itself. (The
-// vllm-serve of TRL 1.0 to 1.2; where it is gone, TRL's own client asks a plain vLLM, and so has this one to.)
+// answerTRL reads logprobs and logprob_token_ids, [sequence][completion token][k], prediction-aligned: entry i is for
+// completion token i, with k or k+1 tokens by rank. actual_logprobs, if present, is the log-prob of the token itself.
+// (The vllm-serve of TRL 1.0 to 1.2; later versions no longer have it: TRL's own client then asks a plain vLLM, and so
+// must this one.)
 func answerTRL(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	lps, err := element(body, "logprobs", 0)
 	if err != nil {
@@ -156,8 +157,8 @@ func askSGLang(o *Options, s Sequence) any {
 }
 
 // answerSGLang reads meta_info.input_top_logprobs, one entry per token, the first null, each [[logprob, id, text],
-// ...], and input_token_logprobs, [[logprob, id, text], ...], of which the ids are compared. (Of the last id of its
-// vocabulary SGLang says 0 there, as of the hashes that stand for images.)
+// ...], and input_token_logprobs, [[logprob, id, text], ...], whose ids are compared. (For the last id of its
+// vocabulary SGLang reports 0 there, as it does for the hashes that stand for images.)
 func answerSGLang(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	if body.Kind() == wire.Array {
 		for first := range body.Elements() {
@@ -247,7 +248,7 @@ func askAtropos(o *Options, s Sequence) any {
 }
 
 // answerAtropos reads prompt_topk_token_ids and prompt_topk_logprobs, [token][k], token-aligned, the first empty, and
-// prompt_tokens, which has to be what was asked about.
+// prompt_tokens, which must equal the request's.
 func answerAtropos(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	lps, ok := body.Get("prompt_topk_logprobs")
 	ids, ok2 := body.Get("prompt_topk_token_ids")
@@ -273,7 +274,7 @@ func answerAtropos(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	return out[s.From+1:], nil
 }
 
-// element is body[key][i], an array.
+// element returns body[key][i], an array.
 func element(body wire.Raw, key string, i int) (wire.Raw, error) {
 	list, ok := body.Get(key)
 	if !ok || list.Kind() != wire.Array {
@@ -288,7 +289,7 @@ func element(body wire.Raw, key string, i int) (wire.Raw, error) {
 	return nil, bad("%s is empty", key)
 }
 
-// tokenAligned reads one entry per token and shifts them: the entry of token p+1 is the prediction at p.
+// tokenAligned reads one entry per token and shifts them: the entry for token p+1 is the prediction at p.
 func tokenAligned(s Sequence, list wire.Raw, read func(wire.Raw) ([]Entry, error)) ([]raw, error) {
 	var out []raw
 	i := 0
@@ -308,7 +309,8 @@ func tokenAligned(s Sequence, list wire.Raw, read func(wire.Raw) ([]Entry, error
 	return out, nil
 }
 
-// Limits of lists in an answer: its bytes are limited, and the list of two-byte elements is twelve times as large.
+// Limits on lists in an answer: although its bytes are limited, a list of two-byte elements takes twelve times that
+// memory.
 const (
 	maxPositions = 1 << 20
 	maxEntries   = 1 << 16
@@ -326,7 +328,7 @@ func collect(array wire.Raw, most int, what string) ([]wire.Raw, error) {
 	return out, nil
 }
 
-// zipped reads log-probs and ids of the same shape, [position][k]. Entries that are null are padding.
+// zipped reads log-probs and ids of the same shape, [position][k]. Null entries are padding.
 func zipped(lps, ids wire.Raw) ([]raw, error) {
 	if lps.Kind() != wire.Array || ids.Kind() != wire.Array {
 		return nil, bad("log-probs and ids are no arrays")
@@ -388,7 +390,7 @@ func appendEntry(dst []Entry, id int64, lp wire.Raw) ([]Entry, error) {
 
 func encode(v any) []byte {
 	b, err := json.Marshal(v)
-	if err != nil { // maps of numbers and texts only
+	if err != nil { // the maps hold only numbers and texts
 		panic(err)
 	}
 	return b

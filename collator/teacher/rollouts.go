@@ -10,36 +10,37 @@ import (
 	"github.com/nat-go/nat-go/collator/tensors"
 )
 
-// Taught counts what became of the rows of rl batches that a teacher was asked about, and of the groups they make.
+// Taught counts what became of the rows of rl batches that a teacher was asked about, and of their groups.
 type Taught struct {
 	Asked
-	Teachers []string `json:"teachers,omitempty"`       // of several, in order
-	Groups   int      `json:"groups"`                   // tasks of which a row was asked about
+	Teachers []string `json:"teachers,omitempty"`       // if there are several, in order
+	Groups   int      `json:"groups"`                   // tasks with at least one row in a request
 	Without  int      `json:"groups_without,omitempty"` // of these, tasks of which a row has no columns: they are pushed without any
-	Excused  int      `json:"excused,omitempty"`        // rows whose group asked for no teacher
+	Excused  int      `json:"excused,omitempty"`        // rows whose group wanted no teacher
 }
 
 // rollouts is the work on rl batches.
 type rollouts struct {
 	teacher asker
 	rep     Taught
-	groups  map[int64]bool // those asked about; true: a row has no columns
+	groups  map[int64]bool // groups asked about; true: one of its rows has no columns
 }
 
 func newRollouts(t asker) *rollouts {
 	return &rollouts{teacher: t, rep: Taught{Teachers: t.names()}, groups: map[int64]bool{}}
 }
 
-// grid is an rl batch's rows as far as a teacher needs them.
+// grid is the part of an rl batch's rows that a teacher needs.
 type grid struct {
 	rows    [][]int32 // without padding
 	width   int
-	trained []int64 // [R,T]; nil where the batch doesn't say
+	trained []int64 // [R,T]; nil if the batch doesn't say
 }
 
-// batch puts into an rl batch what the teacher says at every position of its rows: columns [R,T,K], the distribution
-// of the token AT t given what precedes it, as all columns of the channel; nothing where t is 0 or padding. A row that
-// could not be scored has no entries at all, and is counted. What a group asks for goes before what is configured.
+// batch adds to an rl batch what the teacher says at every position of its rows: columns [R,T,K], the distribution of
+// the token AT t given what precedes it, aligned like all columns of the channel; nothing at t = 0 or at padding. A row
+// that could not be scored has no entries at all, and is counted. What a group asks for takes precedence over the
+// configuration.
 func (w *rollouts) batch(ctx context.Context, l *batch.Line, all []tensors.Tensor) ([]tensors.Tensor, error) {
 	g, err := rolloutRows(all)
 	if err != nil {
@@ -52,7 +53,7 @@ func (w *rollouts) batch(ctx context.Context, l *batch.Line, all []tensors.Tenso
 	var of []int
 	for i, ids := range g.rows {
 		scored := scoredOf(l, i)
-		scored.Teacher = nil // of an earlier time
+		scored.Teacher = nil // from an earlier run
 		k, excused := wanted(scored)
 		switch {
 		case excused:
@@ -69,7 +70,7 @@ func (w *rollouts) batch(ctx context.Context, l *batch.Line, all []tensors.Tenso
 	for i := range ask {
 		k = max(k, 1, ask[i].entries(w.teacher.topK()))
 	}
-	if len(ask) == 0 { // none is wanted: the columns are there and empty
+	if len(ask) == 0 { // none wanted: the columns exist and are empty
 		k = 1
 	}
 	ids, logps := make([]int64, len(g.rows)*g.width*k), make([]float32, len(g.rows)*g.width*k)
@@ -99,7 +100,7 @@ func (w *rollouts) batch(ctx context.Context, l *batch.Line, all []tensors.Tenso
 		tensors.Of(batch.TeacherLogProbs, logps, len(g.rows), g.width, k)), nil
 }
 
-// scoredOf is what the index says of a row of an rl batch, and takes down what is said.
+// scoredOf returns what the index says about a row of an rl batch, creating the entry if needed.
 func scoredOf(l *batch.Line, row int) *batch.Scored {
 	if row < len(l.RowInfo) && l.RowInfo[row].RL != nil {
 		return l.RowInfo[row].RL
@@ -107,8 +108,8 @@ func scoredOf(l *batch.Line, row int) *batch.Scored {
 	return &batch.Scored{}
 }
 
-// wanted is what a row's group asks of its teacher (group_overrides.teacher_top_k): 0 is of the token alone, and below
-// 0 nothing.
+// wanted returns what a row's group wants from its teacher (group_overrides.teacher_top_k): 0 means the token alone, a
+// negative number nothing.
 func wanted(s *batch.Scored) (k int, excused bool) {
 	switch {
 	case s.TeacherTopK == nil:
@@ -121,7 +122,7 @@ func wanted(s *batch.Scored) (k int, excused bool) {
 	return *s.TeacherTopK, false
 }
 
-// enter counts a row's group, once, and once again where a row of it failed.
+// enter counts a row's group once, and once more if one of its rows failed.
 func (w *rollouts) enter(group int64, failed bool) {
 	without, seen := w.groups[group]
 	if !seen {
@@ -133,7 +134,7 @@ func (w *rollouts) enter(group int64, failed bool) {
 	w.groups[group] = without || failed
 }
 
-// said sums up what was said of a row.
+// said summarises what was said about a row.
 func (w *rollouts) said(s *Sequence, r *Result, g *grid, row int) *batch.Taught {
 	out := &batch.Taught{TopK: s.entries(w.teacher.topK()), LogProb: g.mean(r.Scores, row)}
 	for i, name := range w.teacher.names() {
@@ -147,7 +148,7 @@ func (w *rollouts) said(s *Sequence, r *Result, g *grid, row int) *batch.Taught 
 	return out
 }
 
-// mean is the mean log-prob of a row's trained tokens; nil where there are none, or the server doesn't say.
+// mean is the mean log-prob of a row's trained tokens; nil if there are none, or the server doesn't report it.
 func (g *grid) mean(s *Scores, row int) *float64 {
 	sum, n := 0.0, 0
 	for p, lp := range s.Token {
@@ -162,7 +163,7 @@ func (g *grid) mean(s *Scores, row int) *float64 {
 	return &sum
 }
 
-// rolloutRows are the rows of an rl batch.
+// rolloutRows returns the rows of an rl batch.
 func rolloutRows(all []tensors.Tensor) (*grid, error) {
 	g := &grid{}
 	var grids [3][]int64

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Floor is what a log-prob of -inf is clamped to, as vLLM does.
+// Floor is what a log-prob of -inf is clamped to, as in vLLM.
 const Floor = -9999
 
-// maxAboveOne is by how much a log-prob may exceed 0 through rounding.
+// maxAboveOne is how far a log-prob may exceed 0 through rounding.
 const maxAboveOne = 1e-3
 
 // Entry is a token and its log-prob.
@@ -19,17 +19,17 @@ type Entry struct {
 	LogProb float32
 }
 
-// Sequence is token ids to be scored. What is predicted before position From is not wanted.
+// Sequence is token ids to be scored. Predictions before position From are not needed.
 type Sequence struct {
 	IDs  []int32
-	From int // the first position whose prediction is wanted, 0 <= From < len(IDs)-1
-	K    int // log-probs a position: 0: as the teacher's options have it; TokenOnly: of the token that stands there
+	From int // the first position whose prediction is needed, 0 <= From < len(IDs)-1
+	K    int // log-probs per position. 0: as in the teacher's options; TokenOnly: only the actual token's
 }
 
-// TokenOnly asks for the log-prob of the token that stands at each position, and for no others.
+// TokenOnly asks for the log-prob of the actual token at each position, and for no others.
 const TokenOnly = -1
 
-// entries is how many of the most probable tokens are asked for, where the options say k.
+// entries returns how many of the most probable tokens to ask for, given k in the options.
 func (s *Sequence) entries(k int) int {
 	switch {
 	case s.K == 0:
@@ -40,14 +40,14 @@ func (s *Sequence) entries(k int) int {
 	return s.K
 }
 
-// Scores are a model's predictions along a sequence: index p is of the token at p+1. Both are empty before
+// Scores are a model's predictions along a sequence: index p predicts the token at p+1. Both fields are empty before
 // Sequence.From.
 type Scores struct {
 	Top   [][]Entry // the k most probable, best first, unique
-	Token []float32 // log-prob of the token that stands there; NaN where the server didn't say
+	Token []float32 // log-prob of the actual token; NaN if the server didn't report it
 }
 
-// badAnswer is an answer that can't be used. It is not asked for again: the server would say the same.
+// badAnswer is an unusable answer. There is no retry, since the server would say the same again.
 type badAnswer struct{ why string }
 
 func (e *badAnswer) Error() string { return "the teacher's answer can't be used: " + e.why }
@@ -57,10 +57,10 @@ func bad(format string, a ...any) error { return &badAnswer{fmt.Sprintf(format, 
 // raw is one position of an answer as the server gave it.
 type raw struct {
 	entries []Entry
-	actual  float64 // log-prob of the token that stands there; NaN where it is to be looked up in the entries
+	actual  float64 // log-prob of the actual token; NaN: look it up in the entries
 }
 
-// normalise makes scores of predictions for positions s.From to len(s.IDs)-2.
+// normalise turns predictions for positions s.From to len(s.IDs)-2 into scores.
 func normalise(s Sequence, k, vocab int, positions []raw) (*Scores, error) {
 	n := len(s.IDs) - 1
 	if len(positions) != n-s.From {
@@ -105,7 +105,7 @@ func normalise(s Sequence, k, vocab int, positions []raw) (*Scores, error) {
 	return out, nil
 }
 
-// support sorts a position's entries, drops repeats and refuses what is no log-prob.
+// support sorts a position's entries, removes duplicates and rejects anything that is not a log-prob.
 func support(entries []Entry, vocab int) ([]Entry, error) {
 	out := slices.Clone(entries)
 	for i := range out {
@@ -143,7 +143,7 @@ func support(entries []Entry, vocab int) ([]Entry, error) {
 	return unique, nil
 }
 
-// byLogProb puts the most probable first; of equal ones, the lower id.
+// byLogProb orders by probability, highest first, then by id.
 func byLogProb(a, b Entry) int {
 	return cmp.Or(cmp.Compare(b.LogProb, a.LogProb), cmp.Compare(a.ID, b.ID))
 }

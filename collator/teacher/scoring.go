@@ -16,15 +16,15 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// Scoring has a program compute all logits at the pair positions, both sides of each site, as many sites at a time as
-// fit in the memory shared with it. Nothing of the logits is kept: what the kernel makes of them is, so that a run that
-// is resumed asks about no site twice. A site that the program fails on is asked about alone; failures are not kept.
+// Scoring has a program compute all logits at the pair positions, for both sides of each site, as many sites at a time
+// as fit in the shared memory. The logits are not kept, only what the kernel makes of them, so that a resumed run asks
+// about no site twice. A site that the program fails on is retried alone; failures are not stored.
 type Scoring struct {
 	Program     *scorer.Scorer
-	Command     []string // what the answers depend on, beside the tokens
+	Command     []string // what the answers depend on besides the tokens
 	Fingerprint string   // of the tokenizer
-	Store       string   // folder for the answers; empty: they are not kept
-	Settled     func()   // told of each site that is scored or given up; may be nil
+	Store       string   // folder for the answers; empty: they are not stored
+	Settled     func()   // called for each site that is scored or given up; may be nil
 
 	rep Scored
 }
@@ -35,16 +35,16 @@ type Scored struct {
 	Vocab    int     `json:"vocab,omitempty"`
 	Starts   int     `json:"starts"` // of the program
 	Requests int64   `json:"requests"`
-	Sites    int     `json:"sites"`              // that it was asked about
-	Replayed int     `json:"replayed,omitempty"` // sites whose answers were kept from before
+	Sites    int     `json:"sites"`              // sites in requests
+	Replayed int     `json:"replayed,omitempty"` // sites whose answers were already stored
 	Failed   int     `json:"failed,omitempty"`   // sites that it failed on
 	Seconds  float64 `json:"seconds"`            // that it took
 }
 
-// saveEvery is how long answers wait to be kept.
+// saveEvery is how long answers wait before they are stored.
 const saveEvery = 2 * time.Second
 
-// part is pairs of a site, as many as fit in a request.
+// part is as many pairs of a site as fit in a request.
 type part struct {
 	site  int64
 	pairs []int
@@ -64,7 +64,7 @@ type scoring struct {
 	lost   map[int64]bool
 }
 
-// batch is the divergence at every pair of a batch. Sites the program fails on fall out.
+// batch computes the divergence of every pair of a batch. Sites that the program fails on are dropped.
 func (s *Scoring) batch(ctx context.Context, b *open, k *divergences) (*Divergence, error) {
 	w := &scoring{
 		Scoring: s,
@@ -125,7 +125,7 @@ func (w *scoring) ask(ctx context.Context, sites []int64, key string) error {
 	return w.flush(ctx, m)
 }
 
-// fit is how many of a site's pairs fit in one request.
+// fit returns how many of a site's pairs fit in one request.
 func (w *scoring) fit(pairs []int) int {
 	n := len(pairs)
 	for n > 1 && !w.Program.Fits(2*n, 0) {
@@ -134,7 +134,7 @@ func (w *scoring) fit(pairs []int) int {
 	return n
 }
 
-// add puts a part into the next request, after that has been made where it is full.
+// add puts a part into the next request, flushing it first if it is full.
 func (w *scoring) add(ctx context.Context, m scorer.Model, p part) error {
 	t := w.b.pairs
 	rows, tokens := 2*len(p.pairs), len(t.Student[t.StudentRow[p.pairs[0]]])+len(t.Teacher[t.TeacherRow[p.pairs[0]]])
@@ -148,7 +148,7 @@ func (w *scoring) add(ctx context.Context, m scorer.Model, p part) error {
 	return nil
 }
 
-// flush makes the request that is due.
+// flush makes the pending request.
 func (w *scoring) flush(ctx context.Context, m scorer.Model) error {
 	parts := w.wait
 	w.wait, w.rows, w.tokens = nil, 0, 0
@@ -195,7 +195,7 @@ func (w *scoring) lose(site int64, err error) {
 	w.b.lose(site, reason, err.Error())
 }
 
-// score has parts scored and enters their divergences.
+// score has parts scored and records their divergences.
 func (w *scoring) score(ctx context.Context, m scorer.Model, parts []part) error {
 	sequences, pairs := w.sequences(parts)
 	began := time.Now()
@@ -225,7 +225,7 @@ func (w *scoring) score(ctx context.Context, m scorer.Model, parts []part) error
 		return &scorer.Failed{Err: &badAnswer{"a row of logits has no softmax (a NaN, +Inf, or -Inf throughout)"}}
 	}
 	for _, p := range parts {
-		if w.lost[p.site] { // by another of its parts
+		if w.lost[p.site] { // because of another of its parts
 			for _, i := range p.pairs {
 				w.d.Token[i] = math.NaN()
 			}
@@ -234,7 +234,7 @@ func (w *scoring) score(ctx context.Context, m scorer.Model, parts []part) error
 	return nil
 }
 
-// sequences are the student's rows at the parts' pairs, in their order, then the teacher's.
+// sequences returns the student's rows at the parts' pairs, in order, then the teacher's.
 func (w *scoring) sequences(parts []part) (all []scorer.Sequence, pairs []int) {
 	for _, p := range parts {
 		pairs = append(pairs, p.pairs...)
@@ -245,7 +245,7 @@ func (w *scoring) sequences(parts []part) (all []scorer.Sequence, pairs []int) {
 		gather(t.Teacher, t.TeacherRow, t.TeacherPos, pairs)...), pairs
 }
 
-// gather lists rows with the positions that are wanted of each, as far as the last of them.
+// gather lists rows with the positions wanted in each, truncated after the last of them.
 func gather(rows [][]int32, row, pos []int64, pairs []int) (all []scorer.Sequence) {
 	for i, p := range pairs {
 		if i == 0 || row[p] != row[pairs[i-1]] {
@@ -260,7 +260,7 @@ func gather(rows [][]int32, row, pos []int64, pairs []int) (all []scorer.Sequenc
 	return all
 }
 
-// scoringVersion is part of every key: another layout has other names.
+// scoringVersion is part of every key: change it with the layout.
 const scoringVersion = "scored logits 1"
 
 // key is the hash of all that a batch's answers depend on.
@@ -285,7 +285,7 @@ func (s *Scoring) key(p *Pairs) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// load takes in the answers kept of the batch.
+// load reads the batch's stored answers.
 func (w *scoring) load(key string) {
 	data, ok := store{w.Store}.read(key)
 	if n := w.b.pairs.Len(); !ok || len(data) != 24*n {
@@ -305,7 +305,7 @@ func (w *scoring) load(key string) {
 	}
 }
 
-// save keeps the answers there are.
+// save stores the answers obtained so far.
 func (w *scoring) save(key string) error {
 	w.saved = time.Now()
 	data := make([]byte, 0, 24*len(w.d.Token))

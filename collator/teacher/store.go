@@ -13,13 +13,13 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// store keeps answers, one file each, under the hash of what was asked.
+// store keeps answers, one file each, under the hash of the request.
 type store struct{ dir string }
 
-// storeVersion is part of every key: another layout has other names.
+// storeVersion is part of every key: change it with the layout.
 const storeVersion = "teacher answers 1"
 
-// key is the hash of all that an answer depends on.
+// key is the hash of everything an answer depends on.
 func (c *Client) key(s Sequence) string {
 	h := sha256.New()
 	fmt.Fprintf(
@@ -46,7 +46,7 @@ func (c *Client) key(s Sequence) string {
 
 func (st store) path(key string) string { return filepath.Join(st.dir, key[:2], key) }
 
-// read returns what is kept under a key. What is damaged is as good as none.
+// read returns what is stored under a key. A damaged file counts as missing.
 func (st store) read(key string) ([]byte, bool) {
 	if st.dir == "" {
 		return nil, false

@@ -11,16 +11,16 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// BaseWeight is the column that keeps the pair weights a batch was made with, once Work has set others.
+// BaseWeight is the column with a batch's original pair weights, once Work has set others.
 const BaseWeight = batch.BaseWeight
 
-// Weighing says where all logits at the pair positions come from, and what they are used for.
+// Weighing says where the full logits at the pair positions come from, and what they are used for.
 type Weighing struct {
-	// Folder with a file per batch, under the batch's name, of student_logits and teacher_logits [P, V].
+	// Folder with one file per batch, under the batch's name, with student_logits and teacher_logits [P, V].
 	Dumps    string
-	Scoring  *Scoring // a program that computes them, in place of Dumps
+	Scoring  *Scoring // a program that computes them, instead of Dumps
 	Spread   bool     // spread each site's weight over its pairs in proportion to their divergence
-	Least    float64  // sites whose mean divergence is below weigh nothing; 0: none
+	Least    float64  // sites with a smaller mean divergence weigh nothing; 0: no limit
 	WrongWay bool     // sites whose hint moves the target the wrong way weigh nothing
 	JSD      kernels.Options
 }
@@ -29,16 +29,16 @@ type Weighing struct {
 type Weighed struct {
 	Batches  int     `json:"batches"`
 	Sites    int     `json:"sites"`               // with logits
-	Below    int     `json:"below,omitempty"`     // sites below Least, whether or not they were in
+	Below    int     `json:"below,omitempty"`     // sites below Least, whether or not they were dropped already
 	WrongWay int     `json:"wrong_way,omitempty"` // sites whose hint moves the target the wrong way, whether or not they were in
 	Mean     float64 `json:"mean_jsd"`            // over sites
-	Change   float64 `json:"mean_change"`         // over sites: log p(target | hint) - log p(target), nats a token
+	Change   float64 `json:"mean_change"`         // over sites: log p(target | hint) - log p(target), nats per token
 	Kernel   Kernel  `json:"kernel"`              // the JSD kernel's share
 	Scorer   *Scored `json:"scorer,omitempty"`    // the program's
 	Unscored int     `json:"unscored,omitempty"`  // sites without logits
 }
 
-// weigher reads logits, a batch at a time. A batch without a dump is an error.
+// weigher reads logits, a batch at a time. A missing dump is an error.
 type weigher struct {
 	*Weighing
 	k   divergences
@@ -55,8 +55,8 @@ func newWeigher(w *Weighing) (*weigher, error) {
 	return out, err
 }
 
-// batch puts out the sites that differ too little or go the wrong way, and spreads the weights of the others over their
-// tokens, as asked. It says of every site what its hint does.
+// batch drops the sites that differ too little or go the wrong way, and spreads the weights of the others over their
+// tokens, as configured. It records for every site what its hint does.
 func (w *weigher) batch(ctx context.Context, b *open) error {
 	d, route, err := w.logits(ctx, b)
 	if err != nil {
@@ -103,7 +103,7 @@ func (w *weigher) batch(ctx context.Context, b *open) error {
 	return nil
 }
 
-// logits are the batch's divergences, and the route they came by.
+// logits returns the batch's divergences, and the route they came by.
 func (w *weigher) logits(ctx context.Context, b *open) (*Divergence, string, error) {
 	if w.Scoring != nil {
 		d, err := w.Scoring.batch(ctx, b, &w.k)
@@ -121,7 +121,7 @@ func (w *weigher) logits(ctx context.Context, b *open) (*Divergence, string, err
 	return d, "dumps", nil
 }
 
-// directions are which way a good hint moves the target of each site.
+// directions returns, for each site, which way a good hint moves its target.
 func (b *open) directions() map[int64]Direction {
 	out, site := map[int64]Direction{}, int64(0)
 	for r := range b.line.RowInfo {
@@ -140,7 +140,7 @@ func direction(s *batch.RowSite) Direction {
 	return Lower
 }
 
-// basePairs reads the pair table with the weights the batch was made with.
+// basePairs reads the pair table with the batch's original weights.
 func basePairs(all []tensors.Tensor) (*Pairs, error) {
 	if i := slices.IndexFunc(all, func(t tensors.Tensor) bool { return t.Name == BaseWeight }); i >= 0 {
 		base := all[i]

@@ -12,14 +12,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Work is what is done to the sdpo batches of a folder, in this order. A site that falls out on the way weighs nothing
-// from there on, and is told of once, with the first reason.
+// Work is what is done to the sdpo batches of a folder, in this order. A site that is dropped on the way weighs nothing
+// from then on, and is reported once, with the first reason.
 type Work struct {
-	Client   *Client   // asked for the top-k columns; nil: nobody is, or the mixture is
-	Mixture  *Mixture  // asked in the client's place
-	Effect   *Measure  // tries the hints out on the client's model; nil: they are not
-	Weighing *Weighing // weighs by all logits; nil: weights stay
-	Rollouts bool      // who is asked is asked about the rows of rl batches, too, at every position
+	Client   *Client   // supplies the top-k columns; nil: none, or the mixture does
+	Mixture  *Mixture  // asked instead of the client
+	Effect   *Measure  // measures the hints with the client's model; nil: no measurement
+	Weighing *Weighing // weighs by full logits; nil: weights stay
+	Rollouts bool      // also ask about the rows of rl batches, at every position
 	Dropped  func(Drop)
 }
 
@@ -28,10 +28,10 @@ type Drop struct {
 	Reason ledger.Reason
 	Site   batch.Site
 	Row    *batch.Meta // of its student row
-	Detail string      // what was seen, in one line
+	Detail string      // what was observed, in one line
 }
 
-// Report counts what became of sites, and of what was asked for them.
+// Report counts what became of sites and of the requests for them.
 type Report struct {
 	Sites   int                   `json:"sites"`
 	Dropped map[ledger.Reason]int `json:"dropped,omitempty"` // sites that weigh nothing, by reason
@@ -41,7 +41,7 @@ type Report struct {
 	Weighed *Weighed              `json:"weighed,omitempty"`
 }
 
-// Kept is the number of sites that still weigh something.
+// Kept returns the number of sites that still weigh something.
 func (r *Report) Kept() int {
 	n := r.Sites
 	for _, k := range r.Dropped {
@@ -50,9 +50,9 @@ func (r *Report) Kept() int {
 	return n
 }
 
-// Run does the work on every sdpo batch under a batches folder, and renews the index. It can be run again: what is
-// stored is not asked for twice, and weights are set from those the batch was made with, which are kept beside. Where
-// it is broken off the index is as it was and the batches not yet entered don't agree with it; running it again mends
+// Run does the work on every sdpo batch in a batches folder, and rewrites the index. It can be run again: stored
+// answers are not requested twice, and weights are set from the original ones, which are stored beside. If it is
+// interrupted, the index stays as it was and the batches rewritten so far don't agree with it; running it again repairs
 // that.
 func (w *Work) Run(ctx context.Context, dir string) (*Report, error) {
 	rep := &Report{Dropped: map[ledger.Reason]int{}}
@@ -86,7 +86,7 @@ func (w *Work) Run(ctx context.Context, dir string) (*Report, error) {
 			return rollouts.batch(ctx, l, all)
 		}
 		for i := range l.Sites {
-			l.Sites[i].Effect = nil // of an earlier time
+			l.Sites[i].Effect = nil // from an earlier run
 		}
 		b, err := openBatch(l, all)
 		if err != nil {
@@ -120,7 +120,7 @@ func (w *Work) Run(ctx context.Context, dir string) (*Report, error) {
 	return rep, err
 }
 
-// asked is who is asked; nil: nobody.
+// asked returns whom to ask; nil: nobody.
 func (w *Work) asked() asker {
 	switch {
 	case w.Mixture != nil:
@@ -131,22 +131,22 @@ func (w *Work) asked() asker {
 	return nil
 }
 
-// loss is why a site fell out.
+// loss is why a site was dropped.
 type loss struct {
 	reason ledger.Reason
 	detail string
 }
 
-// open is a batch that is being worked on.
+// open is a batch being worked on.
 type open struct {
 	line  *batch.Line
 	all   []tensors.Tensor
-	pairs *Pairs // with the weights the batch was made with
+	pairs *Pairs // with the batch's original weights
 	sites []int64
 	out   map[int64]loss
-	// spread, where not nil, takes the place of the pairs' weights.
+	// spread, if not nil, replaces the pairs' weights.
 	spread []float32
-	jsd    *Divergence // where it was measured
+	jsd    *Divergence // if it was measured
 }
 
 func openBatch(l *batch.Line, all []tensors.Tensor) (*open, error) {
@@ -164,14 +164,14 @@ func openBatch(l *batch.Line, all []tensors.Tensor) (*open, error) {
 	return b, nil
 }
 
-// lose puts a site out, unless it is.
+// lose drops a site, unless it is dropped already.
 func (b *open) lose(site int64, reason ledger.Reason, detail string) {
 	if _, ok := b.out[site]; !ok {
 		b.out[site] = loss{reason, detail}
 	}
 }
 
-// in says whether a site is still in.
+// in reports whether a site has not been dropped.
 func (b *open) in(site int64) bool { _, out := b.out[site]; return !out }
 
 func (b *open) lost() []int64 { return slices.SortedFunc(maps.Keys(b.out), cmp.Compare[int64]) }
@@ -184,7 +184,7 @@ func (b *open) drop(site int64) Drop {
 	return d
 }
 
-// tensors are the batch as it is now.
+// tensors returns the batch in its current state.
 func (b *open) tensors() []tensors.Tensor {
 	w := b.pairs.Weight
 	if b.spread != nil {

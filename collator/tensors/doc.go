@@ -1,11 +1,9 @@
 // Package tensors stores batches: named arrays as safetensors files, and
 // pre-tokenised rows as Parquet.
 //
-// A safetensors file is eight bytes of header length (little endian), a JSON
-// object {name: {dtype, shape, data_offsets}}, and the arrays' bytes, row-major
-// and little endian (https://huggingface.co/docs/safetensors). The package has a
-// writer and a reader of its own because both are small and two things matter
-// here that libraries leave open:
+// A safetensors file is eight bytes of header length (little endian), a JSON object {name: {dtype, shape,
+// data_offsets}}, and the arrays' bytes, row-major and little endian (https://huggingface.co/docs/safetensors). The
+// package has its own writer and reader because both are small and two things matter here that libraries leave open:
 //
 //   - The same arrays give the same bytes. Names are sorted, "__metadata__" comes
 //     first with sorted keys, nothing else is in the header, and it is padded with
@@ -19,8 +17,8 @@
 // Writing goes to any io.Writer in one pass; a caller that needs a durable file
 // writes to a temporary one, syncs and renames.
 //
-// Parquet rows (WriteParquet) have the columns TRL's SFT trainer takes as
-// pre-tokenised: input_ids and labels, and what else the rows carry.
+// Parquet rows (WriteParquet) have the columns that TRL's SFT trainer accepts as pre-tokenised: input_ids and labels,
+// plus whatever else the rows carry.
 //
 // Not part of the promised API.
 package tensors

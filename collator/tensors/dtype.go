@@ -20,13 +20,13 @@ const (
 // sizes of an item in bytes.
 var sizes = map[DType]int{Int64: 8, Float64: 8, Int32: 4, Float32: 4, Float16: 2, BFloat16: 2, Uint8: 1, Bool: 1}
 
-// Size is the number of bytes of an item, 0 for a type this package doesn't know.
+// Size returns the number of bytes in an item, 0 for a type this package doesn't know.
 func (d DType) Size() int { return sizes[d] }
 
-// BFloat16Value is the value of bfloat16 bits.
+// BFloat16Value converts bfloat16 bits.
 func BFloat16Value(bits uint16) float32 { return math.Float32frombits(uint32(bits) << 16) }
 
-// Float16Value is the value of half precision bits.
+// Float16Value converts half precision bits.
 func Float16Value(bits uint16) float32 {
 	sign := float32(1)
 	if bits&0x8000 != 0 {

@@ -8,11 +8,10 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// rowGroupBytes is about how much a Parquet writer holds before it writes a row group.
+// rowGroupBytes is roughly how much a Parquet writer buffers before it writes a row group.
 const rowGroupBytes = 32 << 20
 
-// Column describes a column of a Parquet file: a list of numbers a row, or one
-// number, or one text.
+// Column describes a column of a Parquet file: per row, a list of numbers, a number, or a text.
 type Column struct {
 	Name string
 	Kind Kind
@@ -36,11 +35,11 @@ const (
 // (or completion_mask) as they are, without tokenising again.
 type ParquetWriter struct {
 	columns []Column        // in the order the caller named them
-	leaf    []int           // their places in the file, which sorts by name
+	leaf    []int           // their positions in the file, which sorts columns by name
 	w       *parquet.Writer //nolint:staticcheck // GenericWriter wants a Go type; the columns have none
 	row     parquet.Row
-	cells   [][]parquet.Value // of the row at hand, by place in the file
-	bytes   int               // about what the open row group holds
+	cells   [][]parquet.Value // of the current row, by position in the file
+	bytes   int               // approximate size of the open row group
 }
 
 // NewParquetWriter starts a file with these columns.
@@ -89,7 +88,7 @@ func node(kind Kind) (parquet.Node, error) {
 	return nil, fmt.Errorf("unknown kind %d", kind)
 }
 
-// Append writes one row: a cell for each column, in the order of the columns.
+// Append writes one row: a cell for each column, in order.
 func (p *ParquetWriter) Append(cells ...any) error {
 	if len(cells) != len(p.columns) {
 		return fmt.Errorf("parquet: a row of %d cells for %d columns", len(cells), len(p.columns))
@@ -139,8 +138,8 @@ func (p *ParquetWriter) values(out []parquet.Value, kind Kind, leaf int, cell an
 	return nil, false
 }
 
-// list gives the items of a list their levels: the first starts the row, the
-// others repeat within it; an empty list is a null one level up.
+// list assigns levels to the items of a list: the first starts the row, the others repeat within it; an empty list is a
+// null one level up.
 func list[T any](out []parquet.Value, leaf int, items []T, value func(T) parquet.Value) []parquet.Value {
 	if len(items) == 0 {
 		return append(out, parquet.NullValue().Level(0, 0, leaf))
@@ -151,5 +150,5 @@ func list[T any](out []parquet.Value, leaf int, items []T, value func(T) parquet
 	return out
 }
 
-// Close writes what is left and the footer. It doesn't close the file below.
+// Close writes what remains and the footer. It doesn't close the underlying file.
 func (p *ParquetWriter) Close() error { return p.w.Close() }

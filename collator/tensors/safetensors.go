@@ -22,8 +22,8 @@ const (
 	MaxHeaderBytes = 16 << 20
 	MaxTensors     = 100_000
 	MaxDims        = 16
-	// MaxReadBytes is what Read takes of one tensor and ReadAll of a file, unless File.Limit says otherwise: a sparse
-	// file claims any size.
+	// MaxReadBytes bounds what Read takes from one tensor and ReadAll from a file, unless File.Limit says otherwise: a
+	// sparse file can claim any size.
 	MaxReadBytes = 8 << 30
 )
 
@@ -35,18 +35,17 @@ type Tensor struct {
 	Data  []byte
 }
 
-// Len is the number of items.
+// Len returns the number of items.
 func (t Tensor) Len() int { return len(t.Data) / max(1, t.DType.Size()) }
 
-// number is what a tensor can be made of.
+// number is an item type that tensors can be made of.
 type number interface {
 	int64 | float64 | int32 | float32 | uint8
 }
 
-// Of makes a tensor of a slice, without a copy where the machine is little endian
-// (all supported ones are). The type follows from the items: int64 is I64,
-// float32 is F32 and so on. It panics if the shape doesn't fit the slice: that is
-// a mistake in the calling code, not in data.
+// Of makes a tensor from a slice, without a copy if the machine is little endian (all supported ones are). The type
+// follows from the items: int64 is I64, float32 is F32 and so on. It panics if the shape doesn't match the slice: that
+// is a bug in the calling code, not a matter of data.
 func Of[T number](name string, items []T, shape ...int) Tensor {
 	var zero T
 	var dtype DType
@@ -70,7 +69,7 @@ func Of[T number](name string, items []T, shape ...int) Tensor {
 	return Tensor{Name: name, DType: dtype, Shape: shape, Data: data}
 }
 
-// volume is the number of items of a shape, false if it is negative or overflows.
+// volume returns the number of items in a shape; false if it is negative or overflows.
 func volume(shape []int) (int, bool) {
 	n := 1
 	for _, d := range shape {
@@ -82,14 +81,13 @@ func volume(shape []int) (int, bool) {
 	return n, true
 }
 
-// Header says what a file holds and where; it is what Write puts in front.
+// Header says what a file contains and where; it is what Write writes first.
 type Header struct {
 	Metadata map[string]string
 	Tensors  []Info // by name
 }
 
-// Info is an entry of a header. Start and End are offsets into the data, which
-// begins right after the header.
+// Info is an entry in a header. Start and End are offsets into the data, which begins right after the header.
 type Info struct {
 	Name       string
 	DType      DType
@@ -122,7 +120,7 @@ func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	return nil
 }
 
-// layout is the header of tensors whose data follows in the given order.
+// layout returns the header for tensors whose data follows in the given order.
 func layout(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 	entries := map[string]string{}
 	var at int64
@@ -192,14 +190,13 @@ func marshal(v any) ([]byte, error) {
 // File is an open safetensors file. Reads are independent of each other.
 type File struct {
 	Header
-	Limit int64 // bytes that Read takes of one tensor, and ReadAll of all; 0: MaxReadBytes
+	Limit int64 // bytes that Read may take from one tensor, and ReadAll in total; 0: MaxReadBytes
 	r     io.ReaderAt
 	data  int64 // where the data begins
 	close func() error
 }
 
-// Open reads and checks the header of a file of the given size. What it accepts
-// can be read without further checks.
+// Open reads and checks the header of a file of the given size. An accepted file can be read without further checks.
 func Open(r io.ReaderAt, size int64) (*File, error) {
 	var prefix [8]byte
 	if size < 8 {
@@ -243,7 +240,7 @@ func OpenFile(path string) (*File, error) {
 	return file, nil
 }
 
-// Close closes a file that OpenFile opened; of any other it does nothing.
+// Close closes a file that OpenFile opened; for any other it does nothing.
 func (f *File) Close() error {
 	if f.close == nil {
 		return nil
@@ -320,7 +317,7 @@ func parseInfo(dec *json.Decoder, name string) (Info, error) {
 	return Info{name, entry.DType, entry.Shape, start, end}, nil
 }
 
-// checkCover makes sure that the tensors fill the data exactly, in some order.
+// checkCover checks that the tensors fill the data exactly, in some order.
 func (h *Header) checkCover(data int64) error {
 	slices.SortFunc(h.Tensors, func(a, b Info) int {
 		if a.Start != b.Start {
@@ -369,7 +366,7 @@ func (f *File) Read(name string) (Tensor, error) {
 	return Tensor{info.Name, info.DType, info.Shape, data}, nil
 }
 
-// limit refuses to read more bytes than may be.
+// limit refuses to read more bytes than allowed.
 func (f *File) limit(bytes int64, what string) error {
 	limit := f.Limit
 	if limit == 0 {

@@ -8,16 +8,14 @@ import (
 // DefaultCacheBytes bounds the memory of a tokenizer's segment cache.
 const DefaultCacheBytes = 64 << 20
 
-// segment is a text between special tokens, and whether something precedes it
-// where that makes a difference.
+// segment is a text between special tokens, and whether something precedes it if that makes a difference.
 type segment struct {
 	text      string
 	continued bool
 }
 
-// cache keeps encoded segments in two generations of half the limit each: a full
-// young one becomes the old one, and what is used again moves back. That is as
-// good as an LRU list here and takes no bookkeeping per hit.
+// cache keeps encoded segments in two generations of half the limit each: a full young generation becomes the old one,
+// and segments that are used again move back. Here that is as good as an LRU list and needs no bookkeeping per hit.
 type cache struct {
 	mu         sync.Mutex
 	young, old map[segment]Encoding
@@ -31,7 +29,7 @@ func newCache(limit int) *cache {
 	return &cache{limit: limit, young: map[segment]Encoding{}}
 }
 
-// get returns a stored encoding, which is shared and not to be changed.
+// get returns a stored encoding, which is shared and must not be changed.
 func (c *cache) get(key segment) (Encoding, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,7 +47,7 @@ func (c *cache) get(key segment) (Encoding, bool) {
 }
 
 func (c *cache) put(key segment, enc Encoding) {
-	key.text = strings.Clone(key.text) // not to keep the row it was cut from
+	key.text = strings.Clone(key.text) // don't retain the row it was cut from
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.store(key, enc)

@@ -11,23 +11,23 @@ var ErrUnavailable = errors.New("this build of nat-go has no tokenizer library: 
 
 // Codes of an Error. They are part of the output of `nat-go chat tokens`.
 const (
-	CodeLoneSurrogate   = "lone_surrogate"           // the text holds a surrogate without its pair
-	CodeInvalidUTF8     = "invalid_utf8"             // the text is no UTF-8
+	CodeLoneSurrogate   = "lone_surrogate"           // the text contains an unpaired surrogate
+	CodeInvalidUTF8     = "invalid_utf8"             // the text is not UTF-8
 	CodeTextTooLong     = "text_too_long"            // more than MaxTextBytes
 	CodeEncodeFailed    = "encode_failed"            // the library refused the text
 	CodeDecodeFailed    = "decode_failed"            // the library refused the ids
 	CodeSpecialInText   = "special_token_in_content" // look-alike that can't be kept text with this tokenizer
 	CodeBadTokenizer    = "bad_tokenizer"            // the files are malformed or beyond a limit
 	CodeMissingFile     = "missing_tokenizer_file"   // no tokenizer.json where one was expected
-	CodeBadRequest      = "bad_request"              // a line of input is no request
-	CodeRequestTooLarge = "request_too_large"        // a line of input is beyond MaxLineBytes
+	CodeBadRequest      = "bad_request"              // a line of input is not a valid request
+	CodeRequestTooLarge = "request_too_large"        // a line of input exceeds MaxLineBytes
 )
 
 // Error is a refusal with a code for programs and a message for people.
 type Error struct {
 	Code    string
 	Message string
-	Offset  int // byte offset into the text, -1 where there is none
+	Offset  int // byte offset into the text; -1: none
 }
 
 func (e *Error) Error() string { return e.Message }

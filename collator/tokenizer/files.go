@@ -17,13 +17,13 @@ import (
 
 // Limits on the files of a tokenizer folder.
 const (
-	MaxTokenizerBytes = 128 << 20 // tokenizer.json; the largest in use have about 35 MB
+	MaxTokenizerBytes = 128 << 20 // tokenizer.json; the largest in use are about 35 MB
 	MaxConfigBytes    = 16 << 20  // tokenizer_config.json, special_tokens_map.json
 	MaxTemplateBytes  = 1 << 20   // one chat template
 	MaxTemplates      = 64        // named chat templates
 )
 
-// Config is what a tokenizer folder says beside tokenizer.json.
+// Config is what a tokenizer folder says besides tokenizer.json.
 type Config struct {
 	// Special holds the named special tokens in the order Hugging Face lists them
 	// (bos_token, eos_token, unk_token, sep_token, pad_token, cls_token,
@@ -44,7 +44,7 @@ type NamedToken struct{ Name, Text string }
 
 // Template is a chat template and where it was found.
 type Template struct {
-	Name   string // "default" or a name of the model's own, like "tool_use"
+	Name   string // "default" or the model's own name for it, like "tool_use"
 	Text   string
 	Source string // file name within the folder
 }
@@ -59,7 +59,7 @@ func (c *Config) Token(name string) (string, bool) {
 	return "", false
 }
 
-// Template returns the chat template of that name; "" means the default one.
+// Template returns the chat template with that name; "" means the default one.
 func (c *Config) Template(name string) (Template, bool) {
 	if name == "" {
 		name = "default"
@@ -75,11 +75,10 @@ func (c *Config) Template(name string) (Template, bool) {
 // specialNames in the order of transformers' SpecialTokensMixin.
 var specialNames = []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}
 
-// ReadConfig reads what lies beside tokenizer.json in a Hugging Face folder:
-// tokenizer_config.json, special_tokens_map.json in folders so old that the former
-// lists no added tokens, chat_template.jinja (which wins over a template in the config, as in
-// transformers), chat_template.json and additional_chat_templates/*.jinja.
-// A folder without any of them gives an empty Config. It needs no library.
+// ReadConfig reads the files beside tokenizer.json in a Hugging Face folder: tokenizer_config.json,
+// special_tokens_map.json in folders old enough that the former lists no added tokens, chat_template.jinja (which takes
+// precedence over a template in the config, as in transformers), chat_template.json and
+// additional_chat_templates/*.jinja. A folder without any of them gives an empty Config. It needs no library.
 func ReadConfig(dir string) (*Config, error) {
 	c := &Config{}
 	raw, err := readObject(dir, "tokenizer_config.json")
@@ -115,9 +114,9 @@ func ReadConfig(dir string) (*Config, error) {
 	return c, err
 }
 
-// addedTokens lists what transformers adds to the tokenizer when it opens a
-// folder: every entry of added_tokens_decoder, by index, whose flags then win over
-// tokenizer.json's, special also where a name says so. (PreTrainedTokenizerFast.__init__)
+// addedTokens lists what transformers adds to the tokenizer when it opens a folder: every entry of
+// added_tokens_decoder, by index, whose flags take precedence over those in tokenizer.json; an entry is also special if
+// it has one of the special names. (PreTrainedTokenizerFast.__init__)
 func (c *Config) addedTokens(raw json.RawMessage) ([]addedToken, error) {
 	var decoder map[string]addedToken
 	if raw != nil {
@@ -252,7 +251,7 @@ func readTemplates(dir string, inConfig json.RawMessage) ([]Template, error) {
 	return templates, nil
 }
 
-// readObject reads a JSON object, or nil where there is no such file.
+// readObject reads a JSON object, or returns nil if the file doesn't exist.
 func readObject(dir, name string) (map[string]json.RawMessage, error) {
 	path := filepath.Join(dir, name)
 	data, err := readLimited(path, MaxConfigBytes)
@@ -285,7 +284,7 @@ func readLimited(path string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// pathError is the reason alone of an error that names its path.
+// pathError returns only the reason from an error that names its path.
 func pathError(err error) error {
 	var e *fs.PathError
 	if errors.As(err, &e) {
@@ -294,9 +293,9 @@ func pathError(err error) error {
 	return err
 }
 
-// locate finds the tokenizer.json that a path means: a folder with one, or the
-// file itself. The folder around a file of another name is not ours, so only
-// one called tokenizer.json brings the configuration beside it.
+// locate finds the tokenizer.json that a path refers to: one in the folder, or the file itself. Only a file called
+// tokenizer.json brings along the configuration beside it, since the folder of a file with another name may be
+// unrelated.
 func locate(path string) (file, dir string, err error) {
 	info, err := os.Stat(path)
 	if err != nil {

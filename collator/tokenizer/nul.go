@@ -8,22 +8,20 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// The binding passes texts as C strings, which end at a NUL. A text that holds
-// one is written with two escapes and given to an instance that turns them back
-// before anything else happens (first steps of its normalizer) and into them
+// The binding passes texts as C strings, which end at a NUL. A text that contains one is written with two escapes and
+// given to an instance that decodes them before anything else happens (first steps of its normalizer) and encodes them
 // again after everything else (last steps of its decoder):
 //
 //	NUL  <-> U+0001 U+0002
 //	0001 <-> U+0001 U+0003
 //
-// After escaping every U+0001 is followed by one of the two, so both directions
-// are unambiguous. Each character is one byte, which makes offsets easy to map.
+// After escaping, every U+0001 is followed by one of the two, so both directions are unambiguous. Each character is one
+// byte, which makes offsets easy to map.
 const (
 	nulMark, nulZero, nulSelf = '\x01', '\x02', '\x03'
 )
 
-// escapeNUL returns the escaped text and, for each of its byte offsets (its
-// length included), the offset into text.
+// escapeNUL returns the escaped text and, for each byte offset in it (its length included), the offset into text.
 func escapeNUL(text string) (escaped string, offsets []int) {
 	var b strings.Builder
 	b.Grow(len(text) + 16)
@@ -49,8 +47,8 @@ var unescapeNUL = strings.NewReplacer(
 	string(nulMark)+string(nulSelf), string(nulMark),
 ).Replace
 
-// unmapSpan turns a span over the escaped text into one over the text. An end
-// within an escape means the end of the character it stands for.
+// unmapSpan maps a span of the escaped text to one of the text. An end within an escape maps to the end of the
+// character it stands for.
 func unmapSpan(s chat.Span, offsets []int) chat.Span {
 	start, end := offsets[s.Start], offsets[s.End]
 	if s.End > 0 && offsets[s.End-1] == end {
@@ -91,8 +89,7 @@ func nulNormalizer(raw json.RawMessage) json.RawMessage {
 	return sequence("normalizers", steps)
 }
 
-// nulDecoder leaves a file without a decoder alone: joining tokens with spaces
-// can't be put into a sequence.
+// nulDecoder leaves a file without a decoder alone: joining tokens with spaces can't be expressed in a sequence.
 func nulDecoder(raw json.RawMessage) json.RawMessage {
 	if !present(raw) {
 		return raw
@@ -107,7 +104,7 @@ func nulDecoder(raw json.RawMessage) json.RawMessage {
 func sequence(key string, steps []any) json.RawMessage {
 	out, err := json.Marshal(map[string]any{"type": "Sequence", key: steps})
 	if err != nil {
-		panic(err) // strings and JSON that was parsed before
+		panic(err) // only strings and JSON that has been parsed before
 	}
 	return out
 }

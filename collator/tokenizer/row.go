@@ -2,15 +2,13 @@ package tokenizer
 
 import "github.com/nat-go/nat-go/ttc/chat"
 
-// EncodeRow appends to dst the tokens of text as a training row has them: special
-// tokens only where their characters lie wholly within template (byte ranges of
-// the text, sorted, apart; touching ones count as one), everywhere else as plain
-// text; no truncation, no padding, nothing added. Appended offsets refer to text.
+// EncodeRow appends to dst the tokens of text for a training row: special tokens only where their characters lie
+// entirely within template (byte ranges of the text, sorted and disjoint; adjacent ones count as one), plain text
+// everywhere else; no truncation, no padding, nothing added. Appended offsets refer to text.
 //
-// The ids are those of whole-text encoding with Hugging Face, for every text
-// whose look-alikes all lie within template. Where a tokenizer can't be encoded
-// in segments (Segmentable) and there are look-alikes outside, the row is refused
-// with CodeSpecialInText. On an error dst is unchanged.
+// The ids equal Hugging Face's encoding of the whole text, for every text whose look-alikes all lie within template. If
+// the tokenizer can't encode in segments (see Segmentable) and there are look-alikes outside template, the row is
+// refused with CodeSpecialInText. On an error dst is unchanged.
 func (t *Tokenizer) EncodeRow(dst *Encoding, text string, template []chat.Span) error {
 	if err := checkText(text); err != nil {
 		return err
@@ -71,7 +69,7 @@ func (t *Tokenizer) appendSegment(dst *Encoding, text string, from, to int) erro
 	return nil
 }
 
-// encodeWhole encodes a row of a tokenizer whose segments depend on each other.
+// encodeWhole encodes a row for a tokenizer whose segments depend on each other.
 func (t *Tokenizer) encodeWhole(dst *Encoding, text string, template []chat.Span) error {
 	if at, token, is := t.specials.outside(text, template); is {
 		return refuseAt(at, CodeSpecialInText, "%q at byte %d is not from the template, and with this tokenizer it can't be kept plain text (%s)", token, at, t.specials.why)

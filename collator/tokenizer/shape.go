@@ -12,23 +12,22 @@ import (
 	"unicode/utf8"
 )
 
-// Limits on what a tokenizer.json may ask of the library.
+// Limits on what a tokenizer.json may demand of the library.
 const (
-	maxVocab          = 8 << 20  // entries of the model's vocabulary
+	maxVocab          = 8 << 20  // entries in the model's vocabulary
 	maxAddedTokens    = 1 << 20  // entries of added_tokens
-	maxTokenBytes     = 16 << 10 // of one added token
+	maxTokenBytes     = 16 << 10 // of a single added token
 	maxTemplateTokens = 1 << 10  // special tokens that a template adds to a text
 	maxPipelineBytes  = 16 << 20 // of normalizer, pre_tokenizer, post_processor, decoder each
 	maxPipelineDepth  = 24
 	maxPadTokens      = 1 << 20
-	maxGrowth         = 4096 // how many times longer replacement may make a text
+	maxGrowth         = 4096 // factor by which replacement may lengthen a text
 	maxPatternBytes   = 16 << 10
 	maxPatternDepth   = 32
 	maxPatternRepeats = 10_000
 )
 
-// shape is a tokenizer.json that was checked, taken apart just far enough to
-// know its tokens and to write variants of it.
+// shape is a checked tokenizer.json, parsed just far enough to know its tokens and to write variants of it.
 type shape struct {
 	parts map[string]json.RawMessage // top level of the file
 	model map[string]json.RawMessage
@@ -52,9 +51,9 @@ type addedToken struct {
 // pipeline names the parts of a file that are trees of typed steps.
 var pipeline = []string{"normalizer", "pre_tokenizer", "post_processor", "decoder"}
 
-// readShape checks a tokenizer.json. Everything it refuses was seen to, or by
-// the library's source could, end the process (a panic or a failed allocation
-// while loading) or run without a useful bound; the rest is the library's to judge.
+// readShape checks a tokenizer.json. Everything it refuses has been seen, or according to the library's source is able,
+// to end the process (a panic or a failed allocation while loading) or to run without a useful bound; the rest is left
+// to the library.
 func readShape(data []byte) (*shape, error) {
 	if len(data) > MaxTokenizerBytes {
 		return nil, refuse(CodeBadTokenizer, "larger than %d bytes", MaxTokenizerBytes)
@@ -130,7 +129,7 @@ func (s *shape) readModel() error {
 		return refuse(CodeBadTokenizer, "model.vocab has more than %d entries", maxVocab)
 	}
 	s.vocab = together(s.vocab)
-	// BPE cuts this prefix off the right side of every merge, unchecked.
+	// BPE cuts this prefix off the right side of every merge without checking that it is there.
 	var prefix string
 	if json.Unmarshal(s.model["continuing_subword_prefix"], &prefix) == nil && prefix != "" &&
 		s.model["merges"] != nil {
@@ -139,8 +138,8 @@ func (s *shape) readModel() error {
 	return nil
 }
 
-// together keeps the tokens of a vocabulary in one string. An object each would be most of what the garbage collector
-// has to visit in a run, every time.
+// together keeps the tokens of a vocabulary in one string. As separate objects they would be most of what the garbage
+// collector visits in a run, every time.
 func together(vocab map[string]int32) map[string]int32 {
 	tokens := slices.Collect(maps.Keys(vocab))
 	all := strings.Join(tokens, "")
@@ -175,10 +174,9 @@ func (s *shape) checkMerges(prefix string) error {
 	return nil
 }
 
-// add appends the tokens a folder's configuration adds, as transformers does:
-// those of added_tokens_decoder, then named special tokens nobody listed. A token
-// that is special by name only counts as special here: typed by a user it must
-// stay text like the others.
+// add appends the tokens that a folder's configuration adds, as transformers does: those of added_tokens_decoder, then
+// named special tokens that were not listed. A token that is special only by name counts as special here too: typed by
+// a user, it must stay text like the others.
 func (s *shape) add(config *Config) error {
 	var list []json.RawMessage
 	if raw := s.parts["added_tokens"]; raw != nil {
@@ -236,8 +234,7 @@ func nameless(texts []string) []NamedToken {
 	return list
 }
 
-// readAdded reads added_tokens and gives them ids as the library does
-// (AddedVocabulary::add_tokens in tokenizers 0.22).
+// readAdded reads added_tokens and assigns ids as the library does (AddedVocabulary::add_tokens in tokenizers 0.22).
 func (s *shape) readAdded() error {
 	var list []addedToken
 	if raw := s.parts["added_tokens"]; raw != nil {
@@ -314,8 +311,8 @@ func (s *shape) checkBatching() error {
 	return nil
 }
 
-// fingerprint is the sha256 over the parts that decide ids and offsets; layout
-// of the file, truncation, padding and the decoder don't count.
+// fingerprint is the SHA-256 over the parts that determine ids and offsets; file layout, truncation, padding and the
+// decoder don't count.
 func (s *shape) fingerprint() string {
 	h := sha256.New()
 	for _, part := range []string{"added_tokens", "normalizer", "pre_tokenizer", "post_processor", "model"} {
@@ -345,7 +342,7 @@ func (s *shape) maxID() int32 {
 	return largest
 }
 
-// size is Hugging Face's len(tokenizer): distinct tokens, added ones included.
+// size is Hugging Face's len(tokenizer): the number of distinct tokens, including added ones.
 func (s *shape) size() int {
 	n := len(s.vocab)
 	seen := map[string]bool{}
@@ -362,12 +359,11 @@ func (s *shape) size() int {
 type variant struct {
 	specialsAsText bool // special-token look-alikes stay text
 	batching       bool // the file's truncation and padding apply
-	continued      bool // for a text that is not the start of its row
-	nul            bool // the escapes of nul.go stand for NUL
+	continued      bool // for text that is not at the start of its row
+	nul            bool // the escapes in nul.go stand for NUL
 }
 
-// write serialises the file for a variant. Dropout is off in all of them: ids
-// must not depend on chance.
+// write serialises the file for a variant. Dropout is off in all of them, because ids must not depend on chance.
 func (s *shape) write(v variant) ([]byte, error) {
 	parts := maps.Clone(s.parts)
 	if !v.batching {
@@ -407,10 +403,9 @@ func (s *shape) hasContinued() bool {
 	return pre || post
 }
 
-// continuedPart rewrites the two things in the library that look at whether a
-// piece is the first of its text: Metaspace with prepend_scheme "first" adds its
-// prefix only there, and offset trimming with add_prefix_space keeps a leading
-// space only there. For later pieces that is "never" and false.
+// continuedPart rewrites the two settings in the library that depend on whether a piece is the first of its text:
+// Metaspace with prepend_scheme "first" adds its prefix only there, and offset trimming with add_prefix_space keeps a
+// leading space only there. For later pieces they become "never" and false.
 func continuedPart(raw json.RawMessage, part, key string) (json.RawMessage, bool) {
 	var tree any
 	if raw == nil || json.Unmarshal(raw, &tree) != nil {

@@ -15,7 +15,7 @@ import (
 // tokenizers does: leftmost-longest, then single_word, lstrip and rstrip.
 type finder struct {
 	tokens []addedToken // by content
-	first  [256]bool    // bytes that start one
+	first  [256]bool    // bytes with which one can start
 }
 
 func newFinder(tokens []addedToken) *finder {
@@ -27,7 +27,7 @@ func newFinder(tokens []addedToken) *finder {
 	return f
 }
 
-// at returns the longest token that starts at text[i:] and may stand there.
+// at returns the longest token that starts at text[i:] and is allowed there.
 func (f *finder) at(text string, i int, may func(start, end int, t *addedToken) bool) *addedToken {
 	var best *addedToken
 	lo, hi := 0, len(f.tokens)
@@ -51,7 +51,7 @@ func (f *finder) at(text string, i int, may func(start, end int, t *addedToken) 
 	return best
 }
 
-// found is an added token in a text, with the white space it takes along.
+// found is an added token in a text, including the white space it absorbs.
 type found struct {
 	chat.Span
 	token *addedToken
@@ -108,8 +108,8 @@ func isWord(r rune) bool {
 type specials struct {
 	early, late *finder              // tokens matched before and after normalising; late is nil where no special is
 	byID        map[int32]addedToken // the special ones
-	list        []addedToken         // the special ones, in the order of the file
-	why         string               // why rows can't be encoded segment by segment, "" if they can
+	list        []addedToken         // the special ones, in file order
+	why         string               // why rows can't be encoded segment by segment; "" if they can
 }
 
 func newSpecials(s *shape) *specials {
@@ -158,10 +158,9 @@ func newSpecials(s *shape) *specials {
 	return sp
 }
 
-// effective merges tokens listed more than once as the library does: special if
-// any entry is, matched before or after normalising as the first special entry
-// says, with the other flags of the last. once is false where entries that are
-// not special differ, which the library matches in more than one way.
+// effective merges tokens that are listed more than once as the library does: special if any entry is, matched before
+// or after normalising according to the first special entry, with the other flags taken from the last. once is false if
+// non-special entries differ, which the library matches in more than one way.
 func effective(added []addedToken) (tokens []addedToken, once bool) {
 	place := map[string]int{}
 	once = true
@@ -185,14 +184,14 @@ func effective(added []addedToken) (tokens []addedToken, once bool) {
 	return tokens, once
 }
 
-// trimmed says whether offset trimming would shorten a token of this content.
+// trimmed reports whether offset trimming would shorten a token with this content.
 func trimmed(content string) bool {
 	first, _ := utf8.DecodeRuneInString(content)
 	last, _ := utf8.DecodeLastRuneInString(content)
 	return unicode.IsSpace(first) || unicode.IsSpace(last) || first == 'Ġ' || last == 'Ġ'
 }
 
-// identity reports whether a normalizer changes nothing: none, or an empty sequence.
+// identity reports whether a normalizer changes nothing: it is absent or an empty sequence.
 func identity(raw json.RawMessage) bool {
 	var step struct {
 		Type        string
@@ -233,8 +232,8 @@ func (sp *specials) split(text string, template []chat.Span) []found {
 	return only
 }
 
-// findLate adds the tokens that are matched after normalising (here the
-// identity) in what lies between those found before.
+// findLate adds the tokens that are matched after normalising (here the identity), in the text between those found
+// before.
 func (sp *specials) findLate(early []found, text string, within func(int, int, *addedToken) bool) []found {
 	var all []found
 	from := 0
@@ -253,8 +252,8 @@ func (sp *specials) findLate(early []found, text string, within func(int, int, *
 	return all
 }
 
-// outside returns the first place where text holds a special token's characters
-// that are not wholly within template.
+// outside returns the first place where text contains a special token's characters that are not entirely within
+// template.
 func (sp *specials) outside(text string, template []chat.Span) (at int, token string, is bool) {
 	at = -1
 	for _, t := range sp.list {
@@ -278,8 +277,8 @@ func covered(spans []chat.Span, start, end int) bool {
 	return k < len(spans) && spans[k].Start <= start && end <= spans[k].End
 }
 
-// merge joins neighbouring spans, so that a special token may lie across two
-// pieces of template text that touch. The spans must be sorted and apart.
+// merge joins adjacent spans, so that a special token may lie across two touching pieces of template text. The spans
+// must be sorted and disjoint.
 func merge(spans []chat.Span, length int) ([]chat.Span, error) {
 	var out []chat.Span
 	for i, s := range spans {

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// depthOf returns how deep a JSON text nests, without parsing it.
+// depthOf returns the nesting depth of a JSON text, without parsing it.
 func depthOf(raw json.RawMessage) int {
 	depth, deepest, inString := 0, 0, false
 	for i := 0; i < len(raw); i++ {
@@ -30,9 +30,8 @@ func depthOf(raw json.RawMessage) int {
 	return deepest
 }
 
-// checkSteps walks a normalizer, pre_tokenizer, post_processor or decoder and
-// refuses settings the library does not survive. growth is the product of what
-// replacements so far may do to the length of a text.
+// checkSteps walks a normalizer, pre_tokenizer, post_processor or decoder and refuses settings that would crash the
+// library. growth is the product of what replacements so far may do to the length of a text.
 func checkSteps(path string, node any, growth *float64) error {
 	switch node := node.(type) {
 	case []any:
@@ -92,8 +91,8 @@ func checkStep(path string, step map[string]any, growth *float64) error {
 	return nil
 }
 
-// checkTemplate refuses a template that repeats the text it is given, or adds so many special tokens to it, that a
-// short text takes gigabytes.
+// checkTemplate refuses a template that repeats its input, or adds so many special tokens, that a short text takes
+// gigabytes.
 func checkTemplate(path string, step map[string]any) error {
 	ids := map[string]int{}
 	special, _ := step["special_tokens"].(map[string]any)
@@ -124,17 +123,16 @@ func checkTemplate(path string, step map[string]any) error {
 	return nil
 }
 
-// checkPattern refuses regular expressions that backtrack beyond reason in a
-// backtracking engine (Oniguruma): a repeat without an upper bound around another
-// one, back references, recursion, huge counts, deep nesting.
+// checkPattern refuses regular expressions that would backtrack excessively in a backtracking engine (Oniguruma): an
+// unbounded repeat around another one, back references, recursion, huge counts, deep nesting.
 func checkPattern(pattern string) string {
 	if len(pattern) > maxPatternBytes {
 		return "is too long"
 	}
-	type group struct{ repeats bool } // holds an unbounded repeat
+	type group struct{ repeats bool } // contains an unbounded repeat
 	open := []group{{}}
 	repeats := 0
-	closed := group{} // the item a quantifier would apply to
+	closed := group{} // what a quantifier would apply to
 	for i := 0; i < len(pattern); i++ {
 		item := group{}
 		switch pattern[i] {
@@ -192,8 +190,8 @@ func checkPattern(pattern string) string {
 	return ""
 }
 
-// quantifier reads "*", "+" or "{m,n}" at i and returns where it ends.
-// A "{" that starts no quantifier is a plain character.
+// quantifier reads "*", "+" or "{m,n}" at i and returns where it ends. A "{" that doesn't start a quantifier is a plain
+// character.
 func quantifier(pattern string, i int) (unbounded bool, end int, tooMany bool) {
 	if pattern[i] != '{' {
 		return true, i, false
@@ -211,7 +209,7 @@ func quantifier(pattern string, i int) (unbounded bool, end int, tooMany bool) {
 	return strings.HasSuffix(body, ","), i + length, false
 }
 
-// classEnd returns the index of the "]" that closes the class opened at i, -1 if none.
+// classEnd returns the index of the "]" that closes the class opened at i; -1 if there is none.
 func classEnd(pattern string, i int) int {
 	depth := 0
 	for ; i < len(pattern); i++ {

@@ -7,13 +7,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// MaxTextBytes is the longest text Encode and EncodeRow take.
+// MaxTextBytes is the length of the longest text that Encode and EncodeRow accept.
 const MaxTextBytes = 64 << 20
 
-// Encoding is a text as tokens. Offsets[i] is the part of the text token i
-// stands for, in bytes of UTF-8; tokens added by a post-processor or by padding
-// have {0, 0}. A character split over several byte-level tokens is reported
-// whole by each of them, as Hugging Face does.
+// Encoding is a text as tokens. Offsets[i] is the part of the text that token i stands for, in bytes of UTF-8; tokens
+// added by a post-processor or by padding have {0, 0}. For a character split over several byte-level tokens, each of
+// them reports the whole character, as Hugging Face does.
 type Encoding struct {
 	IDs     []int32     // [n]
 	Offsets []chat.Span // [n]
@@ -22,13 +21,12 @@ type Encoding struct {
 // Reset empties e and keeps its memory.
 func (e *Encoding) Reset() { e.IDs, e.Offsets = e.IDs[:0], e.Offsets[:0] }
 
-// Options say how Encode treats special tokens.
+// Options determine how Encode treats special tokens.
 type Options struct {
 	// AddSpecial adds what the file's post-processor adds ([CLS], a BOS).
 	AddSpecial bool
-	// ParseSpecial makes special tokens of their look-alikes in the text, as
-	// Hugging Face does by default. Off, they are encoded as plain text
-	// (encode_special_tokens in the library).
+	// ParseSpecial turns look-alikes in the text into special tokens, as Hugging Face does by default. If it is off,
+	// they are encoded as plain text (encode_special_tokens in the library).
 	ParseSpecial bool
 }
 
@@ -36,12 +34,12 @@ type Options struct {
 type Special struct {
 	ID             int32
 	Text           string
-	LStrip, RStrip bool // takes the white space before or after it along
+	LStrip, RStrip bool // absorbs the white space before or after it
 }
 
 // Tokenizer is a loaded tokenizer. It is safe for concurrent use.
 type Tokenizer struct {
-	// Config is what lay beside the tokenizer.json, empty if it was loaded alone.
+	// Config is what was found beside tokenizer.json; empty if that was loaded alone.
 	Config *Config
 
 	shape       *shape
@@ -63,15 +61,15 @@ type engine interface {
 	close()
 }
 
-// slot makes sure that a variant is built once; building takes up to a second.
+// slot ensures that a variant is built only once; building takes up to a second.
 type slot struct {
 	once sync.Once
 	engine
 	err error
 }
 
-// Load reads a Hugging Face folder or a single tokenizer.json.
-// Without the library (build tag "tokenizers") it answers ErrUnavailable.
+// Load reads a Hugging Face folder or a single tokenizer.json. Without the library (build tag "tokenizers") it returns
+// ErrUnavailable.
 func Load(path string) (*Tokenizer, error) {
 	file, dir, err := locate(path)
 	if err != nil {
@@ -97,7 +95,7 @@ func Load(path string) (*Tokenizer, error) {
 	return t, err
 }
 
-// New makes a tokenizer of the content of a tokenizer.json.
+// New makes a tokenizer from the content of a tokenizer.json.
 func New(data []byte) (*Tokenizer, error) {
 	if !available {
 		return nil, ErrUnavailable
@@ -124,14 +122,14 @@ func newTokenizer(data []byte, config *Config) (*Tokenizer, error) {
 		cache:       newCache(DefaultCacheBytes),
 		engines:     map[variant]*slot{},
 	}
-	// What the library refuses should be known now, not at the first text.
+	// Find out now, not at the first text, whether the library refuses the file.
 	if _, err := t.engine(variant{specialsAsText: true}); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
-// Close frees the library's memory. No other call may be running or follow.
+// Close frees the library's memory. No other call may be in progress or follow.
 func (t *Tokenizer) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -143,15 +141,14 @@ func (t *Tokenizer) Close() {
 	t.engines = nil
 }
 
-// Fingerprint names everything in the file that decides ids and offsets:
-// "sha256:" and 64 hex digits.
+// Fingerprint identifies everything in the file that determines ids and offsets: "sha256:" and 64 hex digits.
 func (t *Tokenizer) Fingerprint() string { return t.fingerprint }
 
-// VocabSize is the number of distinct tokens, added ones included: Hugging Face's
-// len(tokenizer). Ids need not be below it, see MaxID.
+// VocabSize returns the number of distinct tokens, including added ones: Hugging Face's len(tokenizer). Ids need not be
+// below it; see MaxID.
 func (t *Tokenizer) VocabSize() int { return t.vocab }
 
-// MaxID is the largest id of any token; a model's embedding has at least MaxID+1 rows.
+// MaxID returns the largest id of any token; a model's embedding has at least MaxID+1 rows.
 func (t *Tokenizer) MaxID() int32 { return t.maxID }
 
 // ID returns the id of a token given as the vocabulary spells it ("<|im_end|>",
@@ -182,7 +179,7 @@ func (t *Tokenizer) IsAdded(id int32) bool {
 	return false
 }
 
-// Specials lists the special tokens in the order of the file.
+// Specials lists the special tokens in file order.
 func (t *Tokenizer) Specials() []Special {
 	list := make([]Special, 0, len(t.specials.list))
 	for _, a := range t.specials.list {
@@ -191,9 +188,8 @@ func (t *Tokenizer) Specials() []Special {
 	return list
 }
 
-// Encode encodes a text as Hugging Face's tokenizers does with this file,
-// truncation and padding included. It refuses what Python refuses: text that is
-// no UTF-8, lone surrogates.
+// Encode encodes a text as Hugging Face's tokenizers does with this file, including truncation and padding. Like
+// Python, it refuses text that is not UTF-8 and lone surrogates.
 func (t *Tokenizer) Encode(text string, opts Options) (Encoding, error) {
 	return t.encode(text, opts.AddSpecial, variant{specialsAsText: !opts.ParseSpecial, batching: true})
 }
@@ -230,7 +226,7 @@ func (t *Tokenizer) encode(text string, addSpecial bool, v variant) (Encoding, e
 	return enc, nil
 }
 
-// controlToken returns an added token that holds a character the NUL escapes use.
+// controlToken returns an added token that contains a character used by the NUL escapes.
 func (t *Tokenizer) controlToken() (string, bool) {
 	for _, a := range t.shape.added {
 		for i := range len(a.Content) {
@@ -242,8 +238,8 @@ func (t *Tokenizer) controlToken() (string, bool) {
 	return "", false
 }
 
-// Decode returns the text of ids. Ids the tokenizer doesn't know are skipped, and
-// bytes that form no UTF-8 become U+FFFD, as in Hugging Face.
+// Decode returns the text of ids. As in Hugging Face, unknown ids are skipped, and bytes that don't form UTF-8 become
+// U+FFFD.
 func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) (string, error) {
 	if len(ids) == 0 {
 		return "", nil
@@ -256,7 +252,7 @@ func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) (string, error) {
 	if text, ok := e.decode(ids, skipSpecial); ok {
 		return text, nil
 	}
-	// Most likely the text holds a NUL, which no C string can.
+	// Most likely the text contains a NUL, which no C string can.
 	v.nul = true
 	if e, err = t.engine(v); err != nil {
 		return "", err
@@ -268,7 +264,7 @@ func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) (string, error) {
 	return unescapeNUL(text), nil
 }
 
-// engine returns the instance for a variant, building it at the first call.
+// engine returns the instance for a variant, building it on the first call.
 func (t *Tokenizer) engine(v variant) (engine, error) {
 	v = t.reduce(v)
 	t.mu.Lock()
@@ -301,7 +297,7 @@ func (t *Tokenizer) reduce(v variant) variant {
 	return v
 }
 
-// checkText refuses what no tokenizer takes.
+// checkText refuses what no tokenizer accepts.
 func checkText(text string) error {
 	if len(text) > MaxTextBytes {
 		return refuse(CodeTextTooLong, "the text has %d bytes, the limit is %d", len(text), MaxTextBytes)

@@ -9,12 +9,12 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
 
-// Colours of a terminal.
+// Terminal colours.
 const (
 	green, dim, yellow = "32", "2", "33"
 )
 
-// leastTokens is the narrowest that a column of tokens gets.
+// leastTokens is the minimum width of a column of tokens.
 const leastTokens = 16
 
 type printer struct {
@@ -29,7 +29,7 @@ func (p *printer) printf(format string, a ...any) {
 	}
 }
 
-// words writes a line of words, broken where it is too wide.
+// words writes a line of words, wrapped if it is too wide.
 func (p *printer) words(indent, line string) {
 	lines := []string{terminal.Line(line)}
 	if p.Width > 0 {
@@ -40,8 +40,8 @@ func (p *printer) words(indent, line string) {
 	}
 }
 
-// tokens writes the texts of tokens behind a head, | between them, broken between tokens where a line is too wide. Of
-// tokens that aren't whole asked for, the lines in the middle are left out, and counted.
+// tokens writes the texts of tokens after a head, separated by |, wrapped between tokens. Unless whole is set, lines in
+// the middle of a long run are left out and counted.
 func (p *printer) tokens(head string, texts []string, colour string, whole bool) {
 	lines := wrapTokens(texts, p.Width-columns.Width(head))
 	if n := len(lines); !whole && !p.Full && n > folded+1 {
@@ -59,8 +59,8 @@ func (p *printer) tokens(head string, texts []string, colour string, whole bool)
 	}
 }
 
-// wrapTokens joins texts to lines of at most width columns; width 0 and below: to one. A token that is wider than a
-// line is broken.
+// wrapTokens joins texts into lines of at most width columns, or into a single line if width is 0 or less. A token
+// wider than a line is split.
 func wrapTokens(texts []string, width int) []string {
 	if width <= 0 {
 		return []string{strings.Join(texts, "|")}

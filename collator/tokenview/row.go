@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// Row is a row as it was written, token by token; it marshals as `dataset show --tokens ROW --json` prints it.
+// Row is a row as it was written, token by token; it marshals to what `dataset show --tokens ROW --json` prints.
 type Row struct {
 	File    string     `json:"file"`
 	Row     int        `json:"row"` // from 1
@@ -27,27 +27,27 @@ type Row struct {
 
 // Side is one side of a row.
 type Side struct {
-	Name   string  `json:"name,omitempty"` // chosen, rejected; empty where there is one side
+	Name   string  `json:"name,omitempty"` // chosen, rejected; empty if there is only one side
 	Tokens []Token `json:"tokens"`
 }
 
-// Token is a token, whose it is, and whether or why not it is trained.
+// Token is a token, its owner, and whether, or why not, it is trained.
 type Token struct {
 	Position int    `json:"position"`
 	ID       int32  `json:"id"`
 	Text     string `json:"text"`
-	Message  int    `json:"message"` // index in the record's messages, -1: none's
+	Message  int    `json:"message"` // index in the record's messages; -1: belongs to none
 	Trained  bool   `json:"trained"`
 	Why      string `json:"why"`
 
-	// Bytes are where the token stands in its side's text; nil where tokens don't divide the text.
+	// Bytes is the token's range in its side's text; nil if tokens don't divide the text.
 	Bytes   *[2]int  `json:"bytes,omitempty"`
-	LogProb *float32 `json:"log_prob,omitempty"` // as it was sampled, in nats, where that is known
-	// JSD is how far the prediction of the token with a hint is from that without it, in nats, where it was measured.
+	LogProb *float32 `json:"log_prob,omitempty"` // when it was sampled, in nats, if known
+	// JSD is how far the prediction of the token with a hint differs from that without it, in nats, if measured.
 	JSD *float32 `json:"jsd,omitempty"`
 }
 
-// ErrNoRow is the error of a reference that names no row.
+// ErrNoRow is the error for a reference to a row that doesn't exist.
 var ErrNoRow = errors.New("no such row")
 
 // ReadRow reads a row of a run folder: "sft/train/00000.safetensors:3", or just a number, which counts all rows in the
@@ -96,14 +96,14 @@ func ReadRow(dir, ref string, tok *tokenizer.Tokenizer) (*Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	first := 0 // of the batch's sites that is the row's
+	first := 0 // index of the row's first site among the batch's
 	for _, r := range rows[:row] {
 		first += len(r.Meta.Sites)
 	}
 	return v, v.measured(filepath.Join(dir, "batches"), found, first)
 }
 
-// madeWith refuses to print a batch's ids with another tokenizer, to which they mean other texts.
+// madeWith refuses to print a batch's ids with a different tokenizer, for which they mean different texts.
 func madeWith(l *batch.Line, tok *tokenizer.Tokenizer) error {
 	if l.Tokenizer != tok.Fingerprint() {
 		return fmt.Errorf("%s was made with tokenizer %s, this is %s", l.File, l.Tokenizer, tok.Fingerprint())
@@ -166,7 +166,7 @@ func (s *Side) place(ids []int32, d *decoder) error {
 	return err
 }
 
-// measured sets the divergences of the pairs of a row whose sites begin with number first of their batch.
+// measured sets the divergences of the pairs of a row whose sites begin at index first in their batch.
 func (v *Row) measured(dir string, l *batch.Line, first int) error {
 	for n, site := range v.Meta.Sites {
 		jsd, err := divergences(dir, l, first+n)
@@ -185,18 +185,18 @@ func (v *Row) measured(dir string, l *batch.Line, first int) error {
 	return nil
 }
 
-// Look is how a row or a site is printed for people.
+// Look is how a row or site is printed for people.
 type Look struct {
 	Colour bool
-	Width  int  // columns; 0: lines are as long as they get
-	Full   bool // all lines of what isn't trained, however long
+	Width  int  // columns; 0: no wrapping
+	Full   bool // print all lines of what isn't trained, however long
 }
 
-// folded is how many lines a run of tokens that are not trained has where it isn't printed whole.
+// folded is how many lines of an untrained run of tokens are shown unless it is printed in full.
 const folded = 4
 
-// Print writes a row for people: a line each time the owner or the reason changes, trained text marked with >, and in
-// colour if asked for: trained green, filler and what was left out yellow, the rest dim.
+// Print writes a row for people: a new line each time the owner or the reason changes, trained text marked with >,
+// optionally in colour: trained text green, filler and what was left out yellow, the rest dim.
 func (v *Row) Print(w io.Writer, l Look) error {
 	m := &v.Meta
 	line := fmt.Sprintf("%s row %d: example %s, messages %v, ids %s, on_policy %s",
@@ -225,7 +225,7 @@ func (s *Side) Print(w io.Writer, l Look) error {
 	return out.err
 }
 
-// taught says what a teacher says of a rollout, or why it says nothing; empty where none was asked.
+// taught says what a teacher said about a rollout, or why it said nothing; empty if none was asked.
 func taught(s *batch.Scored) (said string) {
 	switch {
 	case s == nil:
@@ -286,7 +286,7 @@ func (p *printer) side(s *Side) {
 	}
 }
 
-// visible is a token's text without what would steer a terminal.
+// visible returns a token's text without terminal control characters.
 func visible(s string) string {
 	return terminal.Line(strings.ReplaceAll(s, "|", `\|`))
 }

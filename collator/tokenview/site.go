@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// Site is an error site as it was written: the student's and a teacher's tokens side by side. It marshals as
-// `dataset show --site N --json` prints it.
+// Site is an error site as it was written: the student's and a teacher's tokens side by side. It marshals to what
+// `dataset show --site N --json` prints.
 type Site struct {
 	File       string        `json:"file"`
 	Example    string        `json:"example"`
@@ -20,18 +20,18 @@ type Site struct {
 	TeacherRow int           `json:"teacher_row"` // of teacher_input_ids
 	Site       batch.RowSite `json:"site"`
 	OnPolicy   string        `json:"on_policy"`
-	Effect     *batch.Effect `json:"effect,omitempty"` // of the hint, where it was measured
+	Effect     *batch.Effect `json:"effect,omitempty"` // of the hint, if measured
 	Parts      []Part        `json:"parts"`
 }
 
-// Part is a run of tokens: of both rows, or of the teacher's alone.
+// Part is a run of tokens: of both rows, or of the teacher's only.
 type Part struct {
 	What    string   `json:"what"`    // context, hint, target
-	Student [2]int   `json:"student"` // positions, the end not included; -1, -1 for a hint
+	Student [2]int   `json:"student"` // positions, end exclusive; -1, -1 for a hint
 	Teacher [2]int   `json:"teacher"`
 	Tokens  []string `json:"tokens"`
 
-	// Of a target: how far the prediction of each token with the hint is from that without it, in nats, where it was
+	// For a target: how far the prediction of each token with the hint differs from that without it, in nats, if
 	// measured.
 	JSD []float32 `json:"jsd,omitempty"`
 }
@@ -43,7 +43,7 @@ const (
 	Target  = "target"
 )
 
-// shown is the least divergence of a token that is printed beside it, in nats.
+// shown is the smallest divergence, in nats, that is printed beside a token.
 const shown = 0.01
 
 // siteContext is how many tokens before the hint are shown.
@@ -100,7 +100,7 @@ func ReadSite(dir string, n int, tok *tokenizer.Tokenizer) (*Site, error) {
 	return nil, fmt.Errorf("%s: the line lists a site that no row has", found.File)
 }
 
-// divergences are those of a site's pairs, in their order, where a batch has them.
+// divergences returns those of a site's pairs, in order, if the batch has them.
 func divergences(dir string, l *batch.Line, site int) (jsd []float32, err error) {
 	file, err := tensors.OpenFile(filepath.Join(dir, filepath.FromSlash(l.File)))
 	if err != nil {
@@ -192,7 +192,7 @@ func (v *Site) fill(r *batch.Row, tok *tokenizer.Tokenizer, jsd []float32) error
 }
 
 // Print writes a site for people: student and teacher aligned, the hint marked with + (yellow), the target with >
-// (green). The positions are those of the tokens; the logits that predict a token stand one before it.
+// (green). Positions are those of the tokens; the logits that predict a token are one position earlier.
 func (v *Site) Print(w io.Writer, l Look) error {
 	out := &printer{w: terminal.For(w), Look: l}
 	wording := "worded as " + v.Site.Mode

@@ -15,27 +15,27 @@ import (
 type dialect struct {
 	header string   // what every assistant turn begins with, thinking or not
 	prompt string   // the generation prompt as configured; begins with header
-	fixed  bool     // it ends every conversation, asked for or not
+	fixed  bool     // it ends every conversation, whether or not it was requested
 	others []string // generation prompts with thinking switched on or off, longest first
-	filler string   // what the switch adds after the header: an empty think block; empty where it is not known
-	// Where there is no generation prompt: what a question and a result end in, after which a turn starts.
+	filler string   // what the switch adds after the header: an empty think block; empty if unknown
+	// If there is no generation prompt: what a question and a result end with, after which a turn starts.
 	openers     []string
 	terminators []string // what ends a turn, longest first
-	next        string   // what follows a call that the template does not end; empty where it ends calls
+	next        string   // what follows a call that the template does not terminate; empty if it terminates calls
 	stops       stops
-	// Where there is no terminator: what the template writes after a turn whatever follows, longest first.
+	// If there is no terminator: what the template writes after a turn whatever follows, longest first.
 	closings []string
 	silent   *pyvalue.Dict
-	off      string // the generation prompt with that
+	off      string // the generation prompt with that filler
 
 	rawArguments bool // see Renderer.RawArguments
 }
 
-// stops are what ends a turn that the template leaves open at the end of a conversation: what stands there once the
-// conversation goes on (GLM ends a turn with the next role's header). Empty where it is not known.
+// stops are what ends a turn that the template leaves open at the end of a conversation: whatever appears there once
+// the conversation continues (GLM ends a turn with the next role's header). Empty if unknown.
 type stops struct{ final, call string }
 
-// switched is the dialect with thinking switched off.
+// switched returns the dialect with thinking switched off.
 func (d *dialect) switched() *dialect {
 	s := *d
 	s.prompt = d.off
@@ -44,7 +44,7 @@ func (d *dialect) switched() *dialect {
 	return &s
 }
 
-// Texts of the conversations a dialect is learned from.
+// Texts in the conversations that a dialect is learned from.
 const (
 	askText, answerText, argText, resultText = "qzuVWa", "qzaXKb", "qzvJHc", "qzrMNd"
 )
@@ -52,10 +52,10 @@ const (
 // switches are the variables by which templates turn thinking off.
 var switches = []string{"enable_thinking", "thinking"}
 
-// emptyThought is an empty think block, where the template has no switch that shows it.
+// emptyThought matches an empty think block, for templates without a switch that reveals it.
 var emptyThought = regexp.MustCompile(`<(think|thinking|thought|reasoning)>\s*</(?:think|thinking|thought|reasoning)>\s*`)
 
-// closedThought is the end of a thought at the start of a turn.
+// closedThought matches the end of a thought at the start of a turn.
 var closedThought = regexp.MustCompile(`^\s*</(?:[a-z]+:)?(?:think|thinking|thought|reasoning)>`)
 
 func user(s string) chat.Message { return chat.Message{Role: "user", Form: chat.Text, Text: s} }
@@ -73,11 +73,11 @@ var (
 	result = chat.Message{Role: "tool", Form: chat.Text, Text: resultText, ToolCallID: "call00001", Name: "qzfLPe"}
 )
 
-// tool is the definition of the tool that is called.
+// tool is the definition of the tool in the calls.
 const tool = `[{"type":"function","function":{"name":"qzfLPe","description":"d","parameters":{"type":"object","properties":` +
 	`{"k":{"type":"string","description":"k"}},"required":["k"]}}}]`
 
-// learn renders tiny conversations, with or without the definition of a tool. What a template refuses is left out of
+// learn renders tiny conversations, with or without a tool definition. Whatever the template refuses is missing from
 // its dialect.
 func learn(r *Renderer, tools bool) *dialect {
 	d := &dialect{}
@@ -93,7 +93,7 @@ func learn(r *Renderer, tools bool) *dialect {
 	d.learnPrompts(p)
 	d.learnOpeners(p)
 	d.learnTerminators(p)
-	// Of another model's tokenizer: say what it would have to know.
+	// With another model's tokenizer: say what it would have to know.
 	if len(d.terminators) == 0 && len(p.marks.tokens) > 0 {
 		other := *r
 		other.marks = newMarks(nil)
@@ -108,12 +108,11 @@ type prober struct {
 	*Renderer
 	tools pyvalue.Value
 	parts bool
-	raw   bool // arguments are handed over as text
+	raw   bool // pass arguments as text
 }
 
-// wantsRawArguments reports whether calls come out right only where their arguments are the text that was sampled:
-// DeepSeek's templates put it together with other texts, which fails for an object, and some print an object as Python
-// does.
+// wantsRawArguments reports whether calls render correctly only if their arguments are the sampled text: DeepSeek's
+// templates concatenate it with other texts, which fails for an object, and some print an object as Python does.
 func (p prober) wantsRawArguments() bool {
 	const inPython = "{'k': '" + argText + "'}"
 	takes := func(raw bool, good func(text string) bool) bool {
@@ -129,13 +128,13 @@ func (p prober) wantsRawArguments() bool {
 		takes(true, func(text string) bool { return strings.Contains(text, call.ToolCalls[0].Arguments) })
 }
 
-// with is the prober with a template variable set.
+// with returns the prober with a template variable set.
 func (p prober) with(vars *pyvalue.Dict) prober {
 	p.Renderer = &Renderer{tmpl: p.tmpl, vars: vars, now: p.now, limits: p.limits, marks: p.marks}
 	return p
 }
 
-// try renders messages; ok is false where the template refuses.
+// try renders messages; ok is false if the template refuses them.
 func (p prober) try(open bool, ms ...chat.Message) (template.Result, bool) {
 	if p.parts {
 		ms = slices.Clone(ms)
@@ -152,14 +151,14 @@ func (p prober) try(open bool, ms ...chat.Message) (template.Result, bool) {
 	return res, err == nil
 }
 
-// generationPrompt is what add_generation_prompt adds.
+// generationPrompt returns what add_generation_prompt adds.
 func (p prober) generationPrompt() (string, bool) {
 	closed, ok1 := p.try(false, ask)
 	open, ok2 := p.try(true, ask)
 	if !ok1 || !ok2 {
 		return "", false
 	}
-	// What closes a conversation (Phi-3's end of text) may stand where the generation prompt goes.
+	// What closes a conversation (Phi-3's end of text) may appear where the generation prompt goes.
 	n := commonPrefix(closed.Text, open.Text)
 	if rest := closed.Text[n:]; rest != "" && !p.marks.in(closed.Text[lineStart(closed.Text, n):]) {
 		return "", false
@@ -219,8 +218,8 @@ func (d *dialect) learnPrompts(p prober) {
 	})
 }
 
-// learnFixedPrompt is for templates that end every conversation in a generation prompt, asked for or not: what they
-// show of a turn begins like it. Those whose prompt is one special token have none to be found (Mistral's).
+// learnFixedPrompt handles templates that end every conversation with a generation prompt, requested or not: what they
+// show of a turn begins with it. Those whose prompt is one special token don't have one that can be found (Mistral's).
 func (d *dialect) learnFixedPrompt(p prober) {
 	open, ok1 := p.try(true, ask)
 	whole, ok2 := p.try(false, ask, answer)
@@ -233,7 +232,7 @@ func (d *dialect) learnFixedPrompt(p prober) {
 	if len(p.marks.all(header)) < 2 {
 		return
 	}
-	// What ends the question's turn ends an answer's, too.
+	// What ends the question's turn also ends an answer's.
 	if _, stop, _ := p.marks.next(header); strings.Contains(tail(&again, 1), header[:stop]) {
 		header, prompt = header[stop:], prompt[stop:]
 	} else if header == prompt {
@@ -242,15 +241,15 @@ func (d *dialect) learnFixedPrompt(p prober) {
 	d.header, d.prompt, d.fixed = header, prompt, true
 }
 
-// switchedOff reports whether the switch changes anything at all, like a /nothink in the user's message.
+// switchedOff reports whether the switch changes anything at all, even a /nothink in the user's message.
 func (d *dialect) switchedOff(p prober, name string) bool {
 	a, ok1 := p.try(true, ask)
 	b, ok2 := p.with(withVar(p.vars, name, false)).try(true, ask)
 	return ok1 && ok2 && a.Text != b.Text
 }
 
-// learnHeader finds what all prompts, and the turns the template writes itself, begin with. A think tag belongs to the
-// prompts, not to the header.
+// learnHeader finds the common beginning of all prompts and of the turns that the template writes itself. A think tag
+// belongs to the prompts, not to the header.
 func (d *dialect) learnHeader(p prober) {
 	for _, prompt := range d.others {
 		d.header = d.header[:commonPrefix(d.header, prompt)]
@@ -268,7 +267,7 @@ func (d *dialect) learnHeader(p prober) {
 		if from < 0 || !found || to < from {
 			continue
 		}
-		// The longest beginning of the header that stands between question and answer.
+		// The longest prefix of the header that appears between question and answer.
 		for n := len(d.header); n > 0; n-- {
 			if strings.Contains(res.Text[from:to], d.header[:n]) {
 				// a call may have no header at all.
@@ -282,7 +281,8 @@ func (d *dialect) learnHeader(p prober) {
 	}
 }
 
-// learnOpeners finds where turns start if the template has no generation prompt: Mistral's go on right after [/INST].
+// learnOpeners finds where turns start if the template has no generation prompt: Mistral's continue right after
+// [/INST].
 func (d *dialect) learnOpeners(p prober) {
 	if d.header != "" {
 		return
@@ -318,7 +318,7 @@ func (d *dialect) learnFinal(p prober) (written bool) {
 	b = b[:strings.Index(b+resultText, resultText)]
 	same := a[:commonPrefix(a, b)]
 	both := p.marks.all(same)
-	if start, stop, ok := p.marks.next(d.header); ok && start == 0 { // from there on it is the next turn's
+	if start, stop, ok := p.marks.next(d.header); ok && start == 0 { // from there on it belongs to the next turn
 		if i := slices.Index(both, d.header[:stop]); i > 0 {
 			both = both[:i]
 		}
@@ -339,7 +339,7 @@ func (d *dialect) learnFinal(p prober) (written bool) {
 	return written
 }
 
-// stopIn is the first terminator of what follows a turn, with the white space before it.
+// stopIn returns the first terminator in what follows a turn, with the white space before it.
 func (d *dialect) stopIn(after string) string {
 	for _, t := range d.terminators {
 		if at := strings.Index(after, t); at >= 0 && strings.TrimSpace(after[:at]) == "" {
@@ -389,7 +389,7 @@ func (d *dialect) learnCall(p prober, written bool) {
 		d.add(all[len(all)-1])
 	case longer && marked:
 		d.add(rest[start:stop])
-	default: // the past reads otherwise than the end: what ends an answer there ends a call
+	default: // history reads differently from the end: what ends an answer there ends a call
 		for _, t := range d.terminators {
 			if at := strings.Index(b, t); at >= 0 {
 				from := len(strings.TrimRight(b[:at], " \n"))

@@ -12,18 +12,18 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat/template"
 )
 
-// Turn is an assistant's turn in a rendered conversation. Places are bytes of the text.
+// Turn is an assistant turn in a rendered conversation. Positions are byte offsets into the text.
 type Turn struct {
 	Message int // index in the conversation
-	// Byte offsets in the render: from the end of the generation prompt to the end of the terminator.
+	// From the end of the generation prompt to the end of the terminator.
 	Start, End int
-	Body       int         // where the terminator starts; End where there is none
-	Filler     []chat.Span // bytes of the render that no model wrote
+	Body       int         // where the terminator starts; End if there is none
+	Filler     []chat.Span // byte ranges of the render that no model wrote
 	Thinking   bool        // the generation prompt before it is the configured one
-	Appended   bool        // the terminator is not the template's: it ends the conversation without one
+	Appended   bool        // the terminator is not the template's, which ends the conversation without one
 }
 
-// Shifted is the turn in a text in which it stands by bytes further on.
+// Shifted returns the turn for a text in which it starts by bytes later.
 func (t Turn) Shifted(by int) Turn {
 	t.Start, t.End, t.Body = t.Start+by, t.End+by, t.Body+by
 	t.Filler = slices.Clone(t.Filler)
@@ -37,8 +37,8 @@ func (t Turn) Shifted(by int) Turn {
 // Terminated reports whether the turn ends in a terminator.
 func (t *Turn) Terminated() bool { return t.Body < t.End }
 
-// Shows reports whether a turn shows all of its message: its content, if there is more of it than white space, and each
-// of its calls. A template may take the first call only, or leave text beside calls out.
+// Shows reports whether a turn shows all of its message: its content, if that is not blank, and each of its calls. A
+// template may show only the first call, or omit text beside calls.
 func (t *Turn) Shows(c *Conversation, res *template.Result) bool {
 	d := c.Messages[t.Message].Dict()
 	content, _ := d.GetStr("content")
@@ -58,7 +58,7 @@ func (t *Turn) Shows(c *Conversation, res *template.Result) bool {
 	return text && !slices.Contains(seen, false)
 }
 
-// NotFound is the error of a turn that the render doesn't show.
+// NotFound is the error for a turn that the render doesn't show.
 type NotFound struct {
 	Message int
 	Why     string
@@ -68,10 +68,10 @@ func (e *NotFound) Error() string {
 	return fmt.Sprintf("the assistant's message %d is not to be found in the rendered text: %s", e.Message, e.Why)
 }
 
-// origins answers where bytes of a render come from.
+// origins tells where the bytes of a render come from.
 type origins struct {
 	text  string
-	spans []template.Span // of fields, roles left out
+	spans []template.Span // of fields, without roles
 	all   []template.Span
 }
 
@@ -83,8 +83,8 @@ func originsOf(res *template.Result) origins {
 	}
 }
 
-// Fields goes through the spans of a render that are fields of messages or tools; a role's name is the template's own
-// markup.
+// Fields iterates over the spans of a render that are fields of messages or tools; the name of a role counts as the
+// template's own markup.
 func Fields(res *template.Result) iter.Seq[template.Span] {
 	return func(yield func(template.Span) bool) {
 		for _, s := range res.Spans {
@@ -95,7 +95,7 @@ func Fields(res *template.Result) iter.Seq[template.Span] {
 	}
 }
 
-// knownRole reports whether a role's name is one of those that templates print as part of their own markup.
+// knownRole reports whether a role is one that templates print as part of their own markup.
 func knownRole(s string) bool {
 	switch strings.ToLower(s) {
 	case "system", "developer", "user", "assistant", "tool", "function", "ipython", "model":
@@ -104,7 +104,7 @@ func knownRole(s string) bool {
 	return false
 }
 
-// after is the index of the first span that ends after byte at.
+// after returns the index of the first span that ends after byte at.
 func (o *origins) after(at int) int {
 	return sort.Search(len(o.spans), func(i int) bool { return o.spans[i].End > at })
 }
@@ -115,7 +115,7 @@ func (o *origins) own(from, to int) bool {
 	return i == len(o.spans) || o.spans[i].Start >= to
 }
 
-// find is the first place at or after from, and before limit, where s stands as the template's own text; -1 without.
+// find returns the first position in [from, limit) at which s appears as the template's own text; -1 if there is none.
 func (o *origins) find(s string, from, limit int) int {
 	if s == "" {
 		return -1
@@ -134,8 +134,8 @@ func (o *origins) find(s string, from, limit int) int {
 	return -1
 }
 
-// Template lists the stretches of a render that are the template's own: there, and only there, special-token text is a
-// special token.
+// Template lists the stretches of a render that are the template's own: only there is special-token text a special
+// token.
 func Template(res *template.Result) []chat.Span {
 	var out []chat.Span
 	at := 0
@@ -151,7 +151,7 @@ func Template(res *template.Result) []chat.Span {
 	return out
 }
 
-// Find finds the turns of all assistant messages in a render of c. The error is that of the first it doesn't find.
+// Find finds the turns of all assistant messages in a render of c. The error is that of the first turn it doesn't find.
 func (r *Renderer) Find(c *Conversation, res *template.Result) ([]Turn, error) {
 	found, lost := r.FindEach(c, res)
 	if len(lost) > 0 {
@@ -160,7 +160,7 @@ func (r *Renderer) Find(c *Conversation, res *template.Result) ([]Turn, error) {
 	return found, nil
 }
 
-// FindEach finds the turns of assistant messages in a render of c, and says which it doesn't.
+// FindEach finds the turns of assistant messages in a render of c, and says which ones it doesn't find.
 func (r *Renderer) FindEach(c *Conversation, res *template.Result) (found []Turn, lost []*NotFound) {
 	o := originsOf(res)
 	d := r.of(c)
@@ -183,9 +183,9 @@ func (r *Renderer) FindEach(c *Conversation, res *template.Result) (found []Turn
 	return o.whole(found, lost)
 }
 
-// foreign reports whether a turn begins with another message's text, or ends before its own, although it has some: the
-// header before it was another's, or none's (DeepSeek's R1 writes an empty turn behind a call; a result without text
-// leaves nothing between that and the next turn).
+// foreign reports whether a turn begins with another message's text, or ends before its own message's text although
+// there is some: the header before it belonged to another message, or to none (DeepSeek's R1 writes an empty turn after
+// a call; a result without text leaves nothing between itself and the next turn).
 func (o *origins) foreign(t *Turn, from int) bool {
 	k := o.after(t.Start)
 	switch {
@@ -198,7 +198,7 @@ func (o *origins) foreign(t *Turn, from int) bool {
 	return mine
 }
 
-// follows finds a turn that a template opens without a header: DeepSeek goes on right after a tool's result.
+// follows finds a turn that a template opens without a header: DeepSeek continues right after a tool's result.
 func (r *Renderer) follows(d *dialect, c *Conversation, o *origins, t *Turn, i, from int) bool {
 	room := rooms.Get().(*template.Room)
 	defer rooms.Put(room)
@@ -206,7 +206,8 @@ func (r *Renderer) follows(d *dialect, c *Conversation, o *origins, t *Turn, i, 
 	return err == nil && (d.bare(o, t, i, from, given.Text) || r.cuts && r.shared(d, c, o, t, i, from, &given))
 }
 
-// promptAt is where the generation prompt begins in a render that ends in one: of a conversation's first n messages.
+// promptAt returns where the generation prompt begins in a render of a conversation's first n messages that ends with
+// one.
 func (r *Renderer) promptAt(d *dialect, c *Conversation, n int, given *template.Result) int {
 	if d.fixed {
 		return max(0, len(given.Text)-len(d.prompt))
@@ -220,8 +221,8 @@ func (r *Renderer) promptAt(d *dialect, c *Conversation, n int, given *template.
 	return commonPrefix(closed.Text, given.Text)
 }
 
-// shared finds a turn without a header that stands where the generation prompt would (Apertus goes on right after a
-// result, and asks for a turn there with the header that it then leaves out).
+// shared finds a turn without a header, located where the generation prompt would be (Apertus continues right after a
+// result, yet prompts for a turn there with the header that it then omits).
 func (r *Renderer) shared(d *dialect, c *Conversation, o *origins, t *Turn, i, from int, given *template.Result) bool {
 	at := len(r.marks.whole(o.text[:commonPrefix(o.text, given.Text)]))
 	k := o.after(at)
@@ -235,7 +236,7 @@ func (r *Renderer) shared(d *dialect, c *Conversation, o *origins, t *Turn, i, f
 	return true
 }
 
-// closed takes the end of a thought that nothing in the turn began for filler.
+// closed treats as filler the end of a thought that was never opened in the turn.
 func (o *origins) closed(t *Turn) {
 	at := t.Start
 	for _, f := range t.Filler {
@@ -246,7 +247,7 @@ func (o *origins) closed(t *Turn) {
 	}
 }
 
-// whole takes turns out of which a part of the message's content or arguments stands.
+// whole removes turns that show only part of the message's content or arguments.
 func (o *origins) whole(turns []Turn, lost []*NotFound) ([]Turn, []*NotFound) {
 	whole := turns[:0:0]
 	for i := range turns {
@@ -287,7 +288,7 @@ func (d *dialect) find(o *origins, i, from int) (Turn, *NotFound) {
 	return t, nil
 }
 
-// opened finds the turn of message i where the template has no generation prompt.
+// opened finds the turn of message i if the template has no generation prompt.
 func (d *dialect) opened(o *origins, i, from int) (Turn, *NotFound) {
 	limit, mine := o.first(i, from)
 	t := Turn{Message: i, Start: -1, Thinking: true}
@@ -297,7 +298,7 @@ func (d *dialect) opened(o *origins, i, from int) (Turn, *NotFound) {
 				t.Start = end
 			}
 			if !mine {
-				break // its turn is the first of those that follow
+				break // its turn is the first of the following ones
 			}
 		}
 	}
@@ -309,7 +310,7 @@ func (d *dialect) opened(o *origins, i, from int) (Turn, *NotFound) {
 	return t, nil
 }
 
-// bare finds a turn that follows given, what the model was given, without a header.
+// bare finds a turn without a header that follows given, what the model was given.
 func (d *dialect) bare(o *origins, t *Turn, i, from int, given string) bool {
 	at := len(given)
 	k := o.after(at)
@@ -322,8 +323,8 @@ func (d *dialect) bare(o *origins, t *Turn, i, from int, given string) bool {
 	return true
 }
 
-// headerOf is where the header of message i stands: the last before its first byte, or for a message without text the
-// next.
+// headerOf returns the position of message i's header: the last one before its first byte or, for a message without
+// text, the next one.
 func (d *dialect) headerOf(o *origins, i, from int) (int, *NotFound) {
 	limit, mine := o.first(i, from)
 	at := o.find(d.header, from, limit)
@@ -345,9 +346,9 @@ func (d *dialect) headerOf(o *origins, i, from int) (int, *NotFound) {
 	}
 }
 
-// first is where the text of message i starts, after from; for a message without text, where that of the next does.
-// Templates look the name of a result's function up in the call, also in a later one where ids are used again: a name
-// alone counts only where nothing else of the message is shown.
+// first returns where the text of message i starts, after from; for a message without text, where that of the next one
+// does. Templates look up the name of a result's function in the call, possibly in a later call that reuses the id: a
+// name alone counts only if nothing else of the message is shown.
 func (o *origins) first(i, from int) (at int, mine bool) {
 	at = -1
 	for k := o.after(from); k < len(o.spans); k++ {
@@ -371,8 +372,8 @@ func (o *origins) first(i, from int) (at int, mine bool) {
 	return len(o.text), false
 }
 
-// start is where the turn begins: after the generation prompt as configured, else after another the template can make,
-// else after the bare header of a turn in the past.
+// start returns where the turn begins: after the generation prompt as configured, otherwise after another one the
+// template can make, otherwise after the bare header of a turn in history.
 func (d *dialect) start(o *origins, header int) (int, bool) {
 	fits := func(p string) bool {
 		return strings.HasPrefix(o.text[header:], p) && o.own(header, header+len(p))
@@ -389,8 +390,8 @@ func (d *dialect) start(o *origins, header int) (int, bool) {
 }
 
 // end finds the terminator. A template may close a turn's reasoning as if it were a turn, and open another for the
-// answer (gpt-oss): the turn goes on where another header is followed by text of the same message. It may also write
-// calls as a turn of another role (GigaChat): it goes on where the message's text does.
+// answer (gpt-oss): the turn continues if another header is followed by text of the same message. It may also write
+// calls as a turn of another role (GigaChat): the turn continues where the message's text does.
 func (d *dialect) end(o *origins, t *Turn) {
 	at := t.Start
 	for {
@@ -409,7 +410,7 @@ func (d *dialect) end(o *origins, t *Turn) {
 		switch header := d.header != "" && strings.HasPrefix(o.text[t.End:], d.header) &&
 			o.own(t.End, t.End+len(d.header)); {
 		case header && strings.HasPrefix(o.spans[k].Field, "content") && o.calls(t):
-			return // its calls ended it; the text behind them stands in a turn of its own (DeepSeek's R1)
+			return // its calls ended it; the text after them is in a turn of its own (DeepSeek's R1)
 		case header:
 			at = t.End + len(d.header)
 		default:
@@ -430,8 +431,8 @@ func (o *origins) calls(t *Turn) bool {
 	return false
 }
 
-// arguments is where a call's arguments end among the next spans of a message; -1 without. A name alone may stand in
-// the result.
+// arguments returns where a call's arguments end among the next spans of a message; -1 if they are missing. A name
+// alone may belong to the result.
 func (o *origins) arguments(k, message int) int {
 	for ; k < len(o.spans) && o.spans[k].Message == message; k++ {
 		if s := &o.spans[k]; strings.HasPrefix(s.Field, "tool_calls[") && strings.Contains(s.Field, "arguments") {
@@ -441,8 +442,8 @@ func (o *origins) arguments(k, message int) int {
 	return -1
 }
 
-// terminator finds the first terminator between from and limit. Without one the turn ends where the next header stands,
-// or the text.
+// terminator finds the first terminator between from and limit. If there is none, the turn ends at the next header or
+// at the end of the text.
 func (d *dialect) terminator(o *origins, message, from, limit int) (start, end int) {
 	start = -1
 	if at := o.find(d.next, from, limit); at >= 0 {
@@ -472,7 +473,7 @@ func (d *dialect) terminator(o *origins, message, from, limit int) (start, end i
 			}
 		}
 	}
-	// A role's name is the last that may stand before the next message's text.
+	// Only a role's name may come before the next message's text.
 	i := sort.Search(len(o.all), func(i int) bool { return o.all[i].Start >= from })
 	for ; i < len(o.all) && o.all[i].Start < limit; i++ {
 		if o.all[i].Field == "role" {
@@ -498,7 +499,7 @@ func (d *dialect) fillerOf(o *origins, after int, t *Turn) (out []chat.Span) {
 	}
 	for _, m := range emptyThought.FindAllStringIndex(o.text[after:t.Body], -1) {
 		from, to := after+m[0], after+m[1]
-		for to > from && !o.own(from, to) { // white space at its end may be the message's
+		for to > from && !o.own(from, to) { // white space at its end may belong to the message
 			if to--; !isSpace(o.text[to]) {
 				from = to
 			}

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// marks finds special tokens in text: those of a tokenizer, or without one what looks like one.
+// marks finds special tokens in text: those of a tokenizer or, without one, whatever looks like one.
 type marks struct {
-	first   [256]bool // bytes that a special token begins with
+	first   [256]bool // bytes with which a special token can begin
 	lengths []int     // of the tokens, longest first
 	tokens  map[string]bool
 }
 
-// looks is what a special token looks like.
+// looks matches what looks like a special token.
 var looks = regexp.MustCompile(`<[^\s<>]{1,64}>|\[/?[A-Z_]{2,32}\]|\[\|[^\s\[\]|]{1,64}\|\]|\[e~\[|\]~b\]`)
 
 func newMarks(tokens []string) *marks {
@@ -30,7 +30,7 @@ func newMarks(tokens []string) *marks {
 	return m
 }
 
-// each calls f with the place of every special token of s, until f returns false.
+// each calls f with the range of every special token in s, until f returns false.
 func (m *marks) each(s string, f func(start, end int) bool) {
 	if len(m.tokens) == 0 {
 		for _, at := range looks.FindAllStringIndex(s, -1) {
@@ -56,7 +56,7 @@ func (m *marks) each(s string, f func(start, end int) bool) {
 	}
 }
 
-// all are the special tokens of s, in order.
+// all returns the special tokens in s, in order.
 func (m *marks) all(s string) (out []string) {
 	m.each(s, func(start, end int) bool {
 		out = append(out, s[start:end])
@@ -65,7 +65,7 @@ func (m *marks) all(s string) (out []string) {
 	return out
 }
 
-// next is where the first special token of s is; false without one.
+// next returns the range of the first special token in s; false if there is none.
 func (m *marks) next(s string) (start, end int, ok bool) {
 	m.each(s, func(a, b int) bool {
 		start, end, ok = a, b, true
@@ -74,13 +74,13 @@ func (m *marks) next(s string) (start, end int, ok bool) {
 	return start, end, ok
 }
 
-// in reports whether s has a special token.
+// in reports whether s contains a special token.
 func (m *marks) in(s string) bool {
 	_, _, ok := m.next(s)
 	return ok
 }
 
-// whole is s without the beginning of a special token at its end, where it was cut there.
+// whole returns s without a special token at its end that was cut off in the middle.
 func (m *marks) whole(s string) string {
 	if at := strings.LastIndexAny(s, "<["); at > strings.LastIndexAny(s, ">]") {
 		return s[:at]

@@ -2,7 +2,7 @@ package turns
 
 import "github.com/nat-go/nat-go/ttc/chat"
 
-// Trained lists what of the turns is trained, as ranges of bytes: spans less filler. Turns for which keep is false are
+// Trained lists the trained byte ranges of the turns: their spans without filler. Turns for which keep is false are
 // left out; a nil keep keeps all.
 func Trained(turns []Turn, keep func(*Turn) bool) (out []chat.Span) {
 	for i := range turns {
@@ -24,10 +24,10 @@ func Trained(turns []Turn, keep func(*Turn) bool) (out []chat.Span) {
 	return out
 }
 
-// Tokens maps ranges of bytes, sorted and apart, to runs of the tokens that overlap them; zero-width tokens overlap
-// nothing. Straddle is the first token that also lies outside the range it overlaps, -1 without one: its id is not what
-// the model saw on one side of the edge and sampled on the other. Runs are appended to dst, one per range; an empty one
-// where no token overlaps.
+// Tokens maps byte ranges, sorted and disjoint, to runs of the tokens that overlap them; zero-width tokens overlap
+// nothing. straddle is the first token that also lies outside the range it overlaps, or -1: its id is not what the
+// model saw on one side of the edge and sampled on the other. Tokens appends one run per range to dst, empty if no
+// token overlaps it.
 func Tokens(dst []chat.Span, offsets []chat.Span, ranges []chat.Span) (runs []chat.Span, straddle int) {
 	straddle = -1
 	t := 0
@@ -47,7 +47,7 @@ func Tokens(dst []chat.Span, offsets []chat.Span, ranges []chat.Span) (runs []ch
 			}
 		}
 		if run.End > run.Start && t > 0 && offsets[t-1].End > r.End {
-			t-- // the token may overlap the next range, too
+			t-- // the token may also overlap the next range
 		}
 		dst = append(dst, run)
 	}

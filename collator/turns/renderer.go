@@ -22,21 +22,22 @@ type Renderer struct {
 	now         time.Time
 	limits      template.Limits
 	marks       *marks
-	plain       *dialect      // of conversations without tools
-	tooled      *dialect      // of those with tools
-	steady      [2]steadiness // of conversations without tools, and with
+	plain       *dialect      // for conversations without tools
+	tooled      *dialect      // for those with tools
+	steady      [2]steadiness // for conversations without tools, and with
 	shortIDs    bool
-	silent      *Renderer // the same with thinking switched off, where the template has such a switch
+	silent      *Renderer // the same with thinking switched off, if the template has a switch
 	cut         *Renderer // the same, for turns that the template shows without the end of the generation prompt
-	cuts        bool      // it is such a one
+	cuts        bool      // this is such a renderer
 }
 
 // Settings of a renderer.
 type Settings struct {
 	Vars   *pyvalue.Dict // template variables: special tokens, enable_thinking, ...; may be nil
-	Now    time.Time     // what strftime_now shows; zero: template.DefaultNow
+	Now    time.Time     // what strftime_now returns; zero: template.DefaultNow
 	Limits template.Limits
-	// Special are the texts of the tokenizer's special tokens: one of them ends a turn. Empty: what looks like one.
+	// Special holds the texts of the tokenizer's special tokens, one of which ends a turn. Empty: whatever looks like
+	// one.
 	Special []string
 }
 
@@ -70,7 +71,7 @@ func newRenderer(t *template.Template, fingerprint string, m *marks, s Settings)
 	return r
 }
 
-// of is the dialect of a conversation.
+// of returns the dialect for a conversation.
 func (r *Renderer) of(c *Conversation) *dialect {
 	if len(c.Tools.Items()) > 0 {
 		return r.tooled
@@ -78,7 +79,7 @@ func (r *Renderer) of(c *Conversation) *dialect {
 	return r.plain
 }
 
-// With returns a renderer of the same template with other settings.
+// With returns a renderer for the same template with other settings.
 func (r *Renderer) With(s Settings) *Renderer {
 	m := r.marks
 	if s.Special != nil {
@@ -87,21 +88,21 @@ func (r *Renderer) With(s Settings) *Renderer {
 	return newRenderer(r.tmpl, r.fingerprint, m, s)
 }
 
-// Silent is the renderer with thinking switched off; nil where the template has no switch or it is off already.
+// Silent returns the renderer with thinking switched off; nil if the template has no switch or it is off already.
 func (r *Renderer) Silent() *Renderer { return r.silent }
 
-// Cut is the renderer for turns that the template shows without the end of the generation prompt, also as the last
-// ones: a prompt that opens a thought which a turn without one doesn't have. What the model is given then goes on where
-// the row has the turn.
+// Cut returns the renderer for turns that the template shows without the end of the generation prompt, even at the end
+// of a conversation: the prompt opens a thought that a turn without one doesn't have. What the model is given then
+// continues where the row has the turn.
 func (r *Renderer) Cut() *Renderer { return r.cut }
 
 // Cuts reports whether this is such a renderer.
 func (r *Renderer) Cuts() bool { return r.cuts }
 
-// Fingerprint names the template: "sha256:" and 64 hex digits.
+// Fingerprint identifies the template: "sha256:" and 64 hex digits.
 func (r *Renderer) Fingerprint() string { return r.fingerprint }
 
-// Prompt is the generation prompt of conversations with or without tools.
+// Prompt returns the generation prompt of conversations with or without tools.
 func (r *Renderer) Prompt(tools bool) string {
 	if tools {
 		return r.tooled.prompt
@@ -109,7 +110,7 @@ func (r *Renderer) Prompt(tools bool) string {
 	return r.plain.prompt
 }
 
-// Header is what every turn begins with, in conversations with or without tools.
+// Header returns what every turn begins with, in conversations with or without tools.
 func (r *Renderer) Header(tools bool) string {
 	if tools {
 		return r.tooled.header
@@ -117,7 +118,7 @@ func (r *Renderer) Header(tools bool) string {
 	return r.plain.header
 }
 
-// Terminators are the texts that end a turn.
+// Terminators returns the texts that end a turn.
 func (r *Renderer) Terminators() []string {
 	out := slices.Clone(r.plain.terminators)
 	for _, t := range r.tooled.terminators {
@@ -128,13 +129,13 @@ func (r *Renderer) Terminators() []string {
 	return out
 }
 
-// RawArguments reports whether the template wants arguments of calls as the text that was sampled, not as an object.
+// RawArguments reports whether the template wants call arguments as the sampled text rather than an object.
 func (r *Renderer) RawArguments() bool { return r.tooled.rawArguments }
 
-// ShortIDs reports whether the template refuses ids of calls unless they have nine characters, like Mistral's.
+// ShortIDs reports whether the template refuses call ids that are not exactly nine characters, like Mistral's.
 func (r *Renderer) ShortIDs() bool { return r.shortIDs }
 
-// learnShortIDs asks for a call with a long id, and with a short one.
+// learnShortIDs renders a call with a long id and one with a short id.
 func (r *Renderer) learnShortIDs() bool {
 	long, back := call, result
 	long.ToolCalls = slices.Clone(call.ToolCalls)
@@ -147,7 +148,7 @@ func (r *Renderer) learnShortIDs() bool {
 	return short && !long1
 }
 
-// values makes messages what templates take.
+// values converts messages to what templates take.
 func values(ms []chat.Message, rawArguments bool) ([]pyvalue.Value, error) {
 	if rawArguments {
 		return template.RawConversation(ms)
@@ -157,12 +158,12 @@ func values(ms []chat.Message, rawArguments bool) ([]pyvalue.Value, error) {
 
 // Conversation is what is rendered.
 type Conversation struct {
-	Messages []pyvalue.Value // as template.Conversation or template.ParseMessages make them
+	Messages []pyvalue.Value // as made by template.Conversation or template.ParseMessages
 	Tools    pyvalue.Value
 	Open     bool // end in a generation prompt
 }
 
-// head is the conversation's first n messages, ending in a generation prompt if open.
+// head returns the conversation's first n messages, ending in a generation prompt if open.
 func (c *Conversation) head(n int, open bool) *Conversation {
 	return &Conversation{Messages: c.Messages[:n], Tools: c.Tools, Open: open}
 }
@@ -176,18 +177,18 @@ func (c *Conversation) role(i int) string {
 	return ""
 }
 
-// rooms are for renders that are only looked at.
+// rooms holds memory for renders that are only inspected.
 var rooms = sync.Pool{New: func() any { return &template.Room{} }}
 
 // Render renders a conversation. The error is a *template.Error.
 func (r *Renderer) Render(c *Conversation) (template.Result, error) { return r.RenderIn(nil, c) }
 
-// RenderIn is Render with the result in room, where it is good until the room's next render.
+// RenderIn is Render with the result in room, valid until the room's next render.
 func (r *Renderer) RenderIn(room *template.Room, c *Conversation) (template.Result, error) {
 	return r.tmpl.RenderIn(room, template.Input{
 		Messages: c.Messages, Tools: c.Tools, AddGenerationPrompt: c.Open, Kwargs: r.vars, Now: r.now, Limits: r.limits,
 	})
 }
 
-// Head is the conversation's first n messages, closed.
+// Head returns the conversation's first n messages, closed.
 func (c *Conversation) Head(n int) *Conversation { return c.head(n, false) }

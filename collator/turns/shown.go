@@ -6,13 +6,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat/template"
 )
 
-// Shown says what a render shows of a message.
+// Shown says which parts of a message a render shows.
 type Shown struct {
 	Reasoning bool
 	Calls     bool // at least a part of one
 }
 
-// ShownOf says of each of a conversation's messages what its render shows.
+// ShownOf says for each message of a conversation what its render shows.
 func ShownOf(res *template.Result, messages int) []Shown {
 	out := make([]Shown, messages)
 	for i := range res.Spans {

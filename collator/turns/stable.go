@@ -6,9 +6,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat/template"
 )
 
-// Stable reports whether a turn stands in a conversation's render as it did when it was sampled: what the model was
-// given then is the beginning of the render, and the turn as the last one reads the same up to its end. An error is the
-// template's, which may refuse the beginning of a conversation.
+// Stable reports whether a turn appears in a conversation's render as it did when it was sampled: what the model was
+// given then is a prefix of the render, and the turn rendered as the last one is the same up to its end. An error is
+// the template's, which may refuse part of a conversation.
 func (r *Renderer) Stable(c *Conversation, res *template.Result, t *Turn) (bool, error) {
 	room := rooms.Get().(*template.Room)
 	defer rooms.Put(room)
@@ -18,7 +18,7 @@ func (r *Renderer) Stable(c *Conversation, res *template.Result, t *Turn) (bool,
 	}
 	if d := r.of(c); r.cuts && given.Text+d.header == res.Text[:t.Start] &&
 		r.promptAt(d, c, t.Message, &given) == len(given.Text) {
-		given.Text += d.header // it asks for no header where it shows one
+		given.Text += d.header // it prompts without the header that it shows
 	}
 	if r.cuts && t.Start < len(given.Text) && t.Start >= r.promptAt(r.of(c), c, t.Message, &given) {
 		given.Text = given.Text[:t.Start]
@@ -40,9 +40,9 @@ func (r *Renderer) Stable(c *Conversation, res *template.Result, t *Turn) (bool,
 	return len(then.Text) >= t.End && then.Text[:t.End] == res.Text[:t.End], nil
 }
 
-// AgreesWithMarkers reports whether the template's own generation markers, where it has any, say the same of the turns.
-// A marked region may begin earlier within the generation prompt, may leave filler out, and may have other white space
-// at its edges.
+// AgreesWithMarkers reports whether the template's own generation markers, if it has any, agree with the turns. A
+// marked region may begin earlier within the generation prompt, may omit filler, and may have different white space at
+// its edges.
 func AgreesWithMarkers(res *template.Result, turns []Turn) bool {
 	if res.Generations == nil {
 		return true

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// steadiness is what is known of how a template shows the past of plain conversations.
+// steadiness is what is known about how a template shows the history of plain conversations.
 type steadiness struct{ texts, calls bool }
 
 // learnSteadiness renders small conversations of several rounds and looks at every turn.
@@ -47,10 +47,10 @@ func (r *Renderer) allStable(ms []chat.Message, tools pyvalue.Value) bool {
 	return true
 }
 
-// Steady reports whether a conversation is of a plain kind of which the template is known to show every turn as it was
-// sampled. Then one turn need not be looked at apart from the others: the last one's prompt, which holds all of the
-// past, says it for all. Plain means: no reasoning, one call a turn, a system message at the start only, and no angle
-// bracket in what user and assistant say, since what templates look for in texts are tags.
+// Steady reports whether a conversation is of a plain kind for which the template is known to show every turn as it was
+// sampled. Then turns need no individual checks: the last one's prompt, which contains the whole history, covers them
+// all. Plain means: no reasoning, one call per turn, a system message only at the start, and no angle bracket in user
+// or assistant text, because tags are what templates look for in texts.
 func (r *Renderer) Steady(c *Conversation) bool {
 	calls := false
 	for i := range c.Messages {

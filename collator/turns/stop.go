@@ -6,9 +6,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat/template"
 )
 
-// Stop ends the last turn of a finished conversation where the template leaves it open: what would end it, were the
-// conversation to go on, is appended to the render as the template's own text, and what may stand behind the turn is
-// cut off. It does nothing where the conversation goes on, the turn is ended, or nothing is known to end it.
+// Stop ends the last turn of a finished conversation if the template leaves it open: whatever would end it if the
+// conversation continued is appended to the render as the template's own text, and anything after the turn is cut off.
+// It does nothing if the conversation is open, the turn has ended, or nothing is known to end it.
 func (r *Renderer) Stop(c *Conversation, res *template.Result, found []Turn) {
 	if len(found) == 0 || c.Open {
 		return

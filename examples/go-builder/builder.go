@@ -21,8 +21,8 @@ type builder struct{ Config }
 
 func newBuilder(c *Config) (builders.Builder, error) { return builder{*c}, nil }
 
-// Build emits one pair a turn. Every candidate goes into it or is dropped with a reason: the run's books have to
-// balance.
+// Build emits one pair per turn. Every candidate is part of it or dropped with a reason, because the run's books have
+// to balance.
 func (b builder) Build(_ context.Context, g *ttc.Group, out builders.Output) error {
 	for e, ex := range g.Examples {
 		var turns []string
@@ -51,7 +51,7 @@ func (b builder) Build(_ context.Context, g *ttc.Group, out builders.Output) err
 	return nil
 }
 
-// turn emits the widest margin among answers of about the same length.
+// turn emits the widest margin among answers of similar length.
 func (b builder) turn(e int, ex *ttc.Example, turn string, members []int, out builders.Output) error {
 	chosen, rejected, widest := -1, -1, 0.0
 	tooLong := 0
@@ -84,7 +84,7 @@ func (b builder) turn(e int, ex *ttc.Example, turn string, members []int, out bu
 	return out.Record(preference(e, ex, chosen, rejected))
 }
 
-// drop says why n candidates of a turn go into no record.
+// drop says why n candidates of a turn are in no record.
 func drop(out builders.Output, ex *ttc.Example, turn, reason string, n int, detail string) error {
 	if n == 0 {
 		return nil
@@ -106,7 +106,7 @@ func (b builder) close(x, y string) bool {
 	return float64(max(n, m)) <= b.MaxRatio*float64(min(n, m))
 }
 
-// preference refers to the candidates: their texts need not be sent back.
+// preference refers to the candidates, so their texts need not be sent back.
 func preference(e int, ex *ttc.Example, chosen, rejected int) *builders.Preference {
 	c, r := &ex.Candidates[chosen], &ex.Candidates[rejected]
 	ref := func(part builders.Part, i int) builders.Content {

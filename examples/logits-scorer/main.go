@@ -1,6 +1,7 @@
 // Command logits-scorer is a scoring program for `collator.teacher.logits` that needs nothing but Go: a toy language
-// model whose logits depend on the token before and on what was said recently, so that a hint moves them. It shows the
-// protocol, and is what the demo and the tests run. For a real model see ../composite-trainer/score_logits.py.
+// model whose logits depend on the previous token and on what was said recently, so that a hint moves them. It
+// demonstrates the protocol, and is what the demo and the tests run. For a real model see
+// ../composite-trainer/score_logits.py.
 //
 // Not part of the promised API.
 package main
@@ -70,7 +71,7 @@ func serve(in io.Reader, out io.Writer, memory io.WriterAt, vocab int) error {
 	}
 }
 
-// score writes a row of logits for each position of each sequence, end to end.
+// score writes a row of logits for each position of each sequence, contiguously.
 func score(all []sequence, memory io.WriterAt, size int64, vocab int) (rows int, err error) {
 	logits, row := make([]float32, vocab), make([]byte, 4*vocab)
 	for _, s := range all {
@@ -97,8 +98,8 @@ func score(all []sequence, memory io.WriterAt, size int64, vocab int) (rows int,
 	return rows, nil
 }
 
-// predict is the model: a fixed table of what follows the last token, and a liking for what was said of late, most of
-// all for what followed the last token when it was said before.
+// predict is the model: a fixed table of what follows the last token, and a preference for what was said recently, most
+// of all for what followed the last token earlier.
 func predict(ids []int, logits []float32) {
 	last := ids[len(ids)-1]
 	for v := range logits {

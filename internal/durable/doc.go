@@ -1,3 +1,3 @@
-// Package durable writes files so that a reader, or a run resumed after a crash, sees the whole of one or nothing of
-// it: written beside its place under a temporary name, synced, renamed, and the folder synced.
+// Package durable writes files so that a reader, or a run resumed after a crash, sees either the whole file or nothing:
+// a file is written beside its destination under a temporary name, synced and renamed, and the folder is synced.
 package durable

@@ -15,23 +15,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mark begins the name of a temporary file, which has random digits after it: two writers never share one. Its writer
-// holds it locked; Sweep removes those that a crash left.
+// mark begins the name of a temporary file; random digits follow, so two writers never share one. Its writer holds a
+// lock on it; Sweep removes those that a crash left behind.
 const mark = ".nat-go-tmp-"
 
-// bufferBytes gathers small writes; large ones pass it by.
+// bufferBytes is the size up to which writes are combined; larger ones bypass the buffer.
 const bufferBytes = 64 << 10
 
 // File is a file that appears under its name only when it is committed.
 type File struct {
 	*bufio.Writer
 	file *os.File
-	path string // empty: what is written goes straight to file
+	path string // empty: writes go straight to file
 	over bool
-	safe bool // on disk, by Prepare
+	safe bool // Prepare has made it durable
 }
 
-// Create begins the file at path. Its folder must exist.
+// Create starts the file at path. Its folder must exist.
 func Create(path string) (*File, error) {
 	temp, err := temporary(filepath.Dir(path))
 	if err != nil {
@@ -40,7 +40,7 @@ func Create(path string) (*File, error) {
 	return &File{Writer: bufio.NewWriterSize(temp, bufferBytes), file: temp, path: path}, nil
 }
 
-// temporary makes a file with a name of its own, and locks it.
+// temporary creates and locks a file with a unique name.
 func temporary(dir string) (*os.File, error) {
 	for {
 		var random [8]byte
@@ -53,11 +53,11 @@ func temporary(dir string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		_ = lock(f) // a file system without locks has to do without: Sweep then removes nothing
+		_ = lock(f) // a file system without locks must do without: Sweep then removes nothing
 		if sameFile(f) {
 			return f, nil
 		}
-		f.Close() // swept between its making and its lock
+		f.Close() // swept between creation and locking
 	}
 }
 
@@ -79,7 +79,7 @@ func sameFile(f *os.File) bool {
 	return err == nil && os.SameFile(a, b)
 }
 
-// Commit makes the file appear under its name, safely on disk.
+// Commit makes the file appear under its name, durably.
 func (f *File) Commit() error {
 	if err := f.rename(true); err != nil || f.path == "" {
 		return err
@@ -87,7 +87,7 @@ func (f *File) Commit() error {
 	return SyncDir(filepath.Dir(f.path))
 }
 
-// Prepare makes what was written safe on disk, so that nothing but the name is left for Commit to fail at.
+// Prepare makes what was written durable, so that Commit can only fail at the name.
 func (f *File) Prepare() error {
 	err := f.Flush()
 	if err == nil && f.path != "" {
@@ -97,13 +97,14 @@ func (f *File) Prepare() error {
 	return err
 }
 
-// CommitUnsynced is Commit without waiting for the disk: what it writes survives the process, not the machine.
+// CommitUnsynced is Commit without waiting for the disk: the file survives the process, but not necessarily the
+// machine.
 func (f *File) CommitUnsynced() error { return f.rename(false) }
 
 // Chmod sets the permissions that the file will have.
 func (f *File) Chmod(mode os.FileMode) error { return f.file.Chmod(mode) }
 
-// rename gives the file its name. Unless it is synced, it survives the process, not the machine.
+// rename gives the file its name. Unless synced, it survives the process but not necessarily the machine.
 func (f *File) rename(sync bool) error {
 	err := f.Flush()
 	if err == nil && f.path != "" && sync && !f.safe {
@@ -115,7 +116,8 @@ func (f *File) rename(sync bool) error {
 	return f.end(err)
 }
 
-// CommitChanged is Commit for what may be there already: a file with the same content stays, and keeps its time.
+// CommitChanged is Commit for a file that may exist already: if the content is the same, the existing file stays and
+// keeps its time.
 func (f *File) CommitChanged() error {
 	if err := f.Flush(); err != nil {
 		return f.end(err)
@@ -131,7 +133,7 @@ func (f *File) CommitChanged() error {
 	return f.Commit()
 }
 
-// same reports whether the file that is there holds what was written.
+// same reports whether the existing file has the same content as what was written.
 func (f *File) same() (bool, error) {
 	there, err := os.Open(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -159,7 +161,7 @@ func (f *File) same() (bool, error) {
 	}
 }
 
-// end closes the file, and removes it where something failed.
+// end closes the file, and removes it if something failed.
 func (f *File) end(err error) error {
 	f.over = true
 	if err != nil && f.path != "" {
@@ -185,20 +187,20 @@ func WriteFile(path string, data []byte) error {
 	return write(Create, path, bytes.NewReader(data), (*File).Commit)
 }
 
-// WriteMember is WriteFile for one of many files of a folder: the caller calls SyncDir when all are written.
+// WriteMember is WriteFile for one of many files in a folder: the caller calls SyncDir when all are written.
 func WriteMember(path string, data []byte) error {
 	return write(Create, path, bytes.NewReader(data), func(f *File) error { return f.rename(true) })
 }
 
-// Note is WriteFile without waiting for the disk, see CommitUnsynced.
+// Note is WriteFile without waiting for the disk; see CommitUnsynced.
 func Note(path string, data []byte) error {
 	return write(Create, path, bytes.NewReader(data), (*File).CommitUnsynced)
 }
 
-// WriteOutput is WriteFile for a path that a person named, see Output.
+// WriteOutput is WriteFile for a path given by the user; see Output.
 func WriteOutput(path string, data []byte) error { return CopyOutput(path, bytes.NewReader(data)) }
 
-// CopyOutput writes what r gives to a path that a person named, see Output.
+// CopyOutput copies r to a path given by the user; see Output.
 func CopyOutput(path string, r io.Reader) error { return write(Output, path, r, (*File).Commit) }
 
 func write(create func(string) (*File, error), path string, r io.Reader, commit func(*File) error) error {
@@ -213,8 +215,8 @@ func write(create func(string) (*File, error), path string, r io.Reader, commit 
 	return commit(f)
 }
 
-// Output begins the file at a path that a person named. A link stays, and what it leads to is replaced; what is no
-// regular file - a device, a pipe - is written to as it stands. A file that is replaced keeps its permissions.
+// Output starts the file at a path given by the user. A link is kept and its target replaced; anything but a regular
+// file - a device, a pipe - is written to directly. A replaced file's permissions are kept.
 func Output(path string) (*File, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -245,7 +247,7 @@ func Output(path string) (*File, error) {
 	return f, nil
 }
 
-// straight opens what is no regular file. A pipe that nobody reads is an error rather than a wait.
+// straight opens anything but a regular file. A pipe without a reader is an error rather than a wait.
 func straight(path string) (*File, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|unix.O_NONBLOCK, 0)
 	if errors.Is(err, unix.ENXIO) {
@@ -257,8 +259,8 @@ func straight(path string) (*File, error) {
 	return &File{Writer: bufio.NewWriterSize(f, bufferBytes), file: f}, nil
 }
 
-// descriptor reports whether the path names an open file of the process, such as /dev/stdout: whoever opened it goes on
-// with the file that is there, so that it must not be replaced.
+// descriptor reports whether the path names an open file of the process, such as /dev/stdout: whoever opened it
+// continues with the same file, so it must not be replaced.
 func descriptor(path string) bool {
 	for range maxLinks {
 		dir := filepath.Dir(path)
@@ -280,10 +282,10 @@ func descriptor(path string) bool {
 	return false
 }
 
-// maxLinks is how many links in a row are followed, as Linux does.
+// maxLinks is how many links in a row are followed, the same as on Linux.
 const maxLinks = 40
 
-// linked is the path that a link to nothing leads to; another path is itself.
+// linked returns the path that a dangling link leads to; any other path is returned unchanged.
 func linked(path string) (string, error) {
 	for range maxLinks {
 		to, err := os.Readlink(path)
@@ -298,7 +300,7 @@ func linked(path string) (string, error) {
 	return "", fmt.Errorf("%s: too many links", path)
 }
 
-// SyncDir makes renames in a folder safe on disk.
+// SyncDir makes renames in a folder durable.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

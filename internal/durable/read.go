@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open opens a file for reading. What is not a regular file is refused: a link may lead to a device that never ends, a
-// pipe to nobody.
+// Open opens a file for reading. It refuses anything but a regular file: a link may lead to an endless device, and a
+// pipe may have no writer.
 func Open(path string) (*os.File, error) { return open(path, os.O_RDONLY) }
 
 // Continue opens a file for reading and writing, as Open does, and makes it where there is none.
@@ -33,7 +33,7 @@ func open(path string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// ReadFile reads a file of at most so many bytes, which Open opens.
+// ReadFile reads a file of at most the given size, opened by Open.
 func ReadFile(path string, limit int64) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {

@@ -18,8 +18,8 @@ func Temporary(name string) bool {
 	return ok && err == nil && len(random) == 8
 }
 
-// Sweep removes the temporary files that a crash left in a folder, which need not exist; folders in it are not looked
-// into. One that is being written stays: its writer holds it locked, which ends with the writer however that ends.
+// Sweep removes the temporary files that a crash left in a folder, which need not exist; sub-folders are not searched.
+// Files being written stay: their writer holds a lock that ends with it, however it ends.
 func Sweep(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -38,7 +38,7 @@ func Sweep(dir string) error {
 	return nil
 }
 
-// removeLeft removes a file that nobody holds.
+// removeLeft removes a file that nobody has locked.
 func removeLeft(path string) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,8 +1,8 @@
 // Package extsort sorts more fixed-width entries than fit in memory.
 //
 // An entry is a row of bytes and its order is the order of its bytes, so a key is written big-endian, most significant
-// field first, and a total order costs no comparison function. What is to be grouped by a hash, joined on an id or
-// drawn by a seeded key becomes an entry of a few dozen bytes that says where the thing itself lies: curation and
+// field first, and a total order needs no comparison function. Whatever is to be grouped by a hash, joined on an id or
+// drawn by a seeded key becomes an entry of a few dozen bytes that says where the thing itself is: curation and
 // grouping decide over such an index and never hold a map of all records.
 //
 // Design choices:

@@ -9,19 +9,19 @@ import (
 	"github.com/nat-go/nat-go/internal/spool"
 )
 
-// DefaultMemory is the budget in bytes of a sorter that is given none.
+// DefaultMemory is the default budget of a sorter, in bytes.
 const DefaultMemory = 32 << 20
 
-// minRead is how many bytes of a run one read should bring in at least: it bounds how many runs are merged at once.
+// minRead is how many bytes of a run a single read should return at least: it bounds how many runs are merged at once.
 const minRead = 64 << 10
 
-// Sorter collects entries and hands them out in the order of their bytes. It is not safe for concurrent use.
+// Sorter collects entries and returns them in the order of their bytes. It is not safe for concurrent use.
 type Sorter struct {
 	width  int
 	dir    string
-	limit  int // bytes of rows kept before they are written out
+	limit  int // bytes of rows held before they are written out
 	rows   []byte
-	spare  []byte // scratch of the sort, then read buffers of the merge
+	spare  []byte // scratch space for sorting, then read buffers for merging
 	count  int64
 	sorted bool
 
@@ -30,14 +30,14 @@ type Sorter struct {
 	err  error
 }
 
-// run is a sorted stretch of the file. Runs of one level are merged together into one of the next, so that the number
-// read at once stays bounded.
+// run is a sorted stretch of the file. Runs of one level are merged into one of the next, so that the number read at
+// once stays bounded.
 type run struct {
 	off, len int64
 	level    int
 }
 
-// New returns a sorter of entries of width bytes. It uses at most memory bytes (0: DefaultMemory) for entries and
+// New returns a sorter for entries of width bytes. It uses at most memory bytes (0: DefaultMemory) for entries and
 // scratch together, beyond which it writes runs to a temporary file in dir (empty: the system's folder for temporary
 // files).
 func New(width int, memory int64, dir string) *Sorter {
@@ -51,7 +51,7 @@ func New(width int, memory int64, dir string) *Sorter {
 	return &Sorter{width: width, dir: dir, limit: limit}
 }
 
-// Add takes a copy of an entry of the sorter's width. The error is that of the disk.
+// Add adds a copy of an entry of the sorter's width. The error comes from the disk.
 func (s *Sorter) Add(entry []byte) error {
 	if len(entry) != s.width {
 		return fmt.Errorf("extsort: an entry of %d bytes for a sorter of %d", len(entry), s.width)
@@ -75,28 +75,28 @@ func (s *Sorter) Add(entry []byte) error {
 	return nil
 }
 
-// Expect makes room for n more entries at once, as far as the budget goes. It is a hint.
+// Expect makes room for n more entries at once, within the budget. It is a hint.
 func (s *Sorter) Expect(n uint64) {
 	if want := min(n, uint64(s.limit/s.width))*uint64(s.width) + uint64(len(s.rows)); want > uint64(cap(s.rows)) {
 		s.grow(int(want))
 	}
 }
 
-// grow makes room for rows of so many bytes, but never beyond the limit.
+// grow makes room for rows of that many bytes, but never beyond the limit.
 func (s *Sorter) grow(bytes int) {
 	rows := make([]byte, len(s.rows), min(bytes, s.limit))
 	copy(rows, s.rows)
 	s.rows = rows
 }
 
-// Len is the number of entries added.
+// Len returns the number of entries added.
 func (s *Sorter) Len() int64 { return s.count }
 
-// Spilled says whether entries were written to disk.
+// Spilled reports whether entries were written to disk.
 func (s *Sorter) Spilled() bool { return s.file != nil }
 
-// Sort ends the adding and sorts what is in memory, which All does otherwise: several sorters can do it at the same
-// time.
+// Sort ends the adding and sorts what is in memory, which All would otherwise do: several sorters can do it
+// concurrently.
 func (s *Sorter) Sort() {
 	if !s.sorted {
 		s.sorted = true
@@ -104,8 +104,8 @@ func (s *Sorter) Sort() {
 	}
 }
 
-// All yields every entry in order. A yielded slice is valid until the next one. An error is yielded once, last. All may
-// be ranged over again, but not within itself, and ends the adding.
+// All yields every entry in order. A yielded slice is valid until the next one. An error is yielded once, at the end.
+// All may be ranged over again, but not within itself, and ends the adding.
 func (s *Sorter) All() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		s.Sort()
@@ -129,12 +129,12 @@ func (s *Sorter) All() iter.Seq2[[]byte, error] {
 	}
 }
 
-// Close releases memory and disk. The sorter is of no use after it.
+// Close releases memory and disk space. The sorter can't be used afterwards.
 func (s *Sorter) Close() {
 	s.rows, s.spare, s.runs = nil, nil, nil
 	s.sorted, s.err = true, errors.New("extsort: the sorter is closed")
 	if s.file != nil {
-		s.file.Close() // nobody will read what is lost if it fails
+		s.file.Close() // a failure loses nothing that will be read
 		s.file = nil
 	}
 }
@@ -149,7 +149,7 @@ func (s *Sorter) sort() {
 	}
 }
 
-// spill writes the rows in memory as a run, and merges runs where one level has become too many.
+// spill writes the rows in memory as a run, and merges runs if there are too many of one level.
 func (s *Sorter) spill() error {
 	if s.file == nil {
 		f, err := spool.New(s.dir)
@@ -176,7 +176,7 @@ func (s *Sorter) spill() error {
 	}
 }
 
-// topLevel is the tail of the runs that share the last one's level.
+// topLevel returns the trailing runs that share the last one's level.
 func (s *Sorter) topLevel() []run {
 	i := len(s.runs) - 1
 	for i > 0 && s.runs[i-1].level == s.runs[i].level {
@@ -224,18 +224,18 @@ func (s *Sorter) write(b []byte) error {
 	return nil
 }
 
-// merge reads sorted runs, and rows that are still in memory, as one. Its cursors form a heap by their first row.
+// merge reads sorted runs, and rows still in memory, as one. Its cursors form a heap ordered by their first row.
 type merge struct {
 	width   int
 	cursors []*cursor
-	moved   bool // the top cursor's row has been handed out
+	moved   bool // the top cursor's row has been returned
 }
 
 type cursor struct {
 	file     *spool.File
-	off, end int64  // what of the run is still to be read
+	off, end int64  // the part of the run that has not been read
 	buf      []byte // room for whole rows
-	rest     []byte // rows read and not handed out
+	rest     []byte // rows read but not returned
 }
 
 func newMerge(s *Sorter, runs []run, memory []byte) *merge {
@@ -243,7 +243,7 @@ func newMerge(s *Sorter, runs []run, memory []byte) *merge {
 	room := max(1, len(s.spare)/s.width/max(1, len(runs))) * s.width
 	for i, r := range runs {
 		buf := s.spare[min(i*room, len(s.spare)):min((i+1)*room, len(s.spare))]
-		if len(buf) < s.width { // more runs than rows of scratch: only where the budget is absurdly small
+		if len(buf) < s.width { // more runs than scratch rows: only if the budget is absurdly small
 			buf = make([]byte, s.width)
 		}
 		m.cursors = append(m.cursors, &cursor{file: s.file, off: r.off, end: r.off + r.len, buf: buf})
@@ -287,7 +287,7 @@ func (m *merge) next() ([]byte, error) {
 	return m.cursors[0].rest[:m.width:m.width], nil
 }
 
-// fill reads on where all rows read have been handed out. It reports whether there is a row.
+// fill reads on if all rows read so far have been returned. It reports whether there is a row.
 func (c *cursor) fill(width int) (bool, error) {
 	if len(c.rest) > 0 {
 		return true, nil

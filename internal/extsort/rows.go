@@ -47,10 +47,10 @@ func sortRows(rows, scratch []byte, width, depth int) {
 	other.Wait()
 }
 
-// manyBytes of rows are sorted on two cores.
+// manyBytes is how many bytes of rows are sorted on two cores.
 const manyBytes = 1 << 20
 
-// sortParts sorts the rows between each two bounds.
+// sortParts sorts the rows between each pair of bounds.
 func sortParts(rows, scratch []byte, bounds []int, width, depth int) {
 	for i, end := range bounds[1:] {
 		if start := bounds[i]; end-start > width {
@@ -59,7 +59,7 @@ func sortParts(rows, scratch []byte, bounds []int, width, depth int) {
 	}
 }
 
-// scan returns how many leading bytes all rows share, at least depth, and whether the rows are in order already.
+// scan returns how many leading bytes all rows share, at least depth, and whether the rows are already in order.
 func scan(rows []byte, width, depth int) (common int, sorted bool) {
 	if len(rows) <= width {
 		return width, true

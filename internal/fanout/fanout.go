@@ -10,12 +10,12 @@ import (
 // Worker is what one goroutine works with.
 type Worker[T, R any] struct {
 	Work func(T) (R, error)
-	Stop func() // called in the goroutine when there is nothing more to do; may be nil
+	Stop func() // called in the goroutine when there is no more work; may be nil
 }
 
-// Ordered has workers make a result of each item, and calls take with items and results, in order and one at a time.
-// start makes a worker, in the goroutine that it will work in. No more than ahead items wait for an earlier one. The
-// first error ends it all, also one of the items; it returns when nothing runs any more.
+// Ordered has workers compute a result for each item, and calls take with items and results, in order and one at a
+// time. start makes a worker, in the goroutine that will use it. At most ahead items wait for an earlier one. The first
+// error, including one from the items, ends everything; Ordered returns when nothing is running any more.
 func Ordered[T, R any](
 	ctx context.Context, workers, ahead int, items iter.Seq2[T, error], start func() Worker[T, R],
 	take func(T, R) error,

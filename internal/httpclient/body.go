@@ -38,28 +38,28 @@ func Form(v url.Values) Bytes {
 	return Bytes{ContentType: "application/x-www-form-urlencoded", Data: []byte(v.Encode())}
 }
 
-// Type is the content type.
+// Type returns the content type.
 func (b Bytes) Type() string { return b.ContentType }
 
-// Size is the number of bytes.
+// Size returns the number of bytes.
 func (b Bytes) Size() int64 { return int64(len(b.Data)) }
 
 // Open returns a reader of the bytes.
 func (b Bytes) Open() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Data)), nil }
 
-// File is a body that is a part of a file.
+// File is a body that is part of a file.
 type File struct {
 	Path        string
 	Offset      int64
 	Length      int64
 	ContentType string
-	Progress    func(done int64) // called as bytes are taken; nil: nobody looks
+	Progress    func(done int64) // called as bytes are read; may be nil
 }
 
-// Type is the content type.
+// Type returns the content type.
 func (f File) Type() string { return f.ContentType }
 
-// Size is the number of bytes.
+// Size returns the number of bytes.
 func (f File) Size() int64 { return f.Length }
 
 // Open returns a reader of the part.

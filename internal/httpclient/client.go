@@ -20,25 +20,25 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// MaxAnswer is how many bytes of an answer are read where nothing else is said.
+// MaxAnswer is the default limit on the bytes of an answer.
 const MaxAnswer = 8 << 20
 
 // Options are the settings of a client.
 type Options struct {
 	Base           string // "https://host/prefix"; requests' paths are appended
-	Token          string // bearer token; empty: no Authorization header is sent
+	Token          string // bearer token; empty: send no Authorization header
 	TLS            TLS
 	ConnectTimeout time.Duration // for a connection; 0: ten seconds
-	// For an answer to be complete, from the last byte of the request that was taken; 0: a minute.
+	// For a complete answer, counted from the last byte of the request that was accepted; 0: a minute.
 	Timeout     time.Duration
 	Backoff     time.Duration // before the second try; doubles, with jitter; 0: half a second
-	MaxPause    time.Duration // the longest pause between two tries, whatever the service asks for; 0: a minute
-	MaxAnswer   int64         // bytes of an answer, after it is decompressed; 0: MaxAnswer
-	Connections int           // that are kept for the next requests; 0: two
+	MaxPause    time.Duration // longest pause between two tries, whatever the service asks for; 0: a minute
+	MaxAnswer   int64         // bytes of an answer after decompression; 0: MaxAnswer
+	Connections int           // idle connections kept for later requests; 0: two
 	Secrets     []string      // never shown in an error, even where the service repeats them; beside Token and Base's
 
-	// Large is how many answers may be large at once, above an eighth of MaxAnswer; others wait, and their clocks with
-	// them. A Reply counts until it is closed. 0: no limit.
+	// Large is how many answers may be large, above an eighth of MaxAnswer, at the same time; others wait, with their
+	// clocks stopped. A Reply counts until it is closed. 0: no limit.
 	Large int
 }
 
@@ -51,7 +51,7 @@ type Client struct {
 	large   chan struct{}
 }
 
-// New makes a client. It makes no request.
+// New makes a client. It sends no request.
 func New(o Options) (*Client, error) {
 	u, err := url.Parse(o.Base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
@@ -103,28 +103,28 @@ func orElse[T comparable](v, otherwise T) T {
 	return v
 }
 
-// Close lets go of idle connections.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Request is one request.
 type Request struct {
-	Op     string // what it is for: "create the job"
+	Op     string // its purpose: "create the job"
 	Method string
-	Path   string // "/v1/jobs", appended to the base as it stands; or a whole URL that the service handed out
+	Path   string // "/v1/jobs", appended to the base as it is; or a whole URL supplied by the service
 	Query  url.Values
 	Header http.Header
 	Body   Body // nil: none
 	Accept string
 
-	Anonymous bool  // no bearer token, even if there is one; may be redirected to another host
-	Tries     int   // how many in all; 0: one
-	Harmless  bool  // doing it twice is the same as once
-	OK        []int // statuses beside 2xx that are no error
-	// Says what is wrong with an answer of a good status, which is then asked for again; nil: nothing.
+	Anonymous bool  // send no bearer token, even if there is one; may be redirected to another host
+	Tries     int   // attempts in total; 0: one
+	Harmless  bool  // idempotent: doing it twice is the same as once
+	OK        []int // statuses besides 2xx that are not errors
+	// Says what is wrong with an answer of a good status, which is then requested again; nil: nothing.
 	Check func(*Reply) error
 }
 
-// Do makes the request, again where that is allowed and helps, and reads the whole answer.
+// Do makes the request, retrying where that is allowed and may help, and reads the whole answer.
 func (c *Client) Do(ctx context.Context, req Request) (*Reply, error) {
 	wait := c.o.Backoff
 	for try := 1; ; try++ {
@@ -197,7 +197,7 @@ func (c *Client) once(ctx context.Context, req Request) (*Reply, error) {
 	return reply, nil
 }
 
-// errStalled is the cause of a request that was given up on.
+// errStalled is the cause of a request that was given up.
 var errStalled = errors.New("no answer in time")
 
 func (x *exchange) build(ctx context.Context, req Request) (*http.Request, error) {
@@ -261,7 +261,7 @@ func refuseRedirect(format string, args ...any) error {
 // checkRedirect decides whether a redirect is followed: see the package's comment.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	first := via[0]
-	req.Header.Del("Referer") // an address may hold a signature
+	req.Header.Del("Referer") // an address may contain a signature
 	to := req.URL.Scheme + "://" + req.URL.Host
 	switch {
 	case len(via) > maxRedirects:
@@ -283,7 +283,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// origin is scheme, host and port.
+// origin returns scheme, host and port.
 func origin(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -292,13 +292,13 @@ func origin(u *url.URL) string {
 	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
-// failed is the error of a request without a whole answer.
+// failed returns the error for a request without a complete answer.
 func (x *exchange) failed(ctx context.Context, err error, sent bool) error {
 	c := x.c
 	why := err
 	var ue *url.Error
 	if errors.As(err, &ue) {
-		why = ue.Err // without the address, which may hold credentials
+		why = ue.Err // without the address, which may contain credentials
 	}
 	e := &Error{Op: x.op, Why: c.Scrub(why.Error()), Fault: Unavailable, Unsettled: sent, Err: err}
 	switch {
@@ -310,14 +310,14 @@ func (x *exchange) failed(ctx context.Context, err error, sent bool) error {
 		e.Fault, e.Unsettled = Local, false
 		e.Fix = "set tls.ca_file to the authority that signed the service's certificate"
 	case errors.As(err, new(redirectError)):
-		e.Fault, e.Unsettled = Local, false // the service did nothing but send us away
+		e.Fault, e.Unsettled = Local, false // the service did nothing but redirect us
 	case !sent:
 		e.Fix = "check the address and that the service is up"
 	}
 	return e
 }
 
-// address is what was given as one, without credentials.
+// address returns the configured address without credentials.
 func address(s string, secrets *secret.Values) string {
 	if at := strings.LastIndex(s, "@"); at >= 0 {
 		s = secret.Mask + s[at:]
@@ -325,7 +325,7 @@ func address(s string, secrets *secret.Values) string {
 	return terminal.Line(secrets.Redact(s))
 }
 
-// place is a URL fit to be shown: without credentials and without a query, which may hold a signature.
+// place returns a URL for display: without credentials and without a query, which may contain a signature.
 func (c *Client) place(target string) string {
 	u, err := url.Parse(target)
 	if err != nil {
@@ -335,14 +335,14 @@ func (c *Client) place(target string) string {
 	return c.Scrub(u.String())
 }
 
-// Place is the service's address, fit to be shown.
+// Place returns the service's address for display.
 func (c *Client) Place() string { return c.place(c.base) }
 
-// Scrub makes a text that came from the service fit to be shown on one line: without secrets, known or by their looks,
-// and without what would steer a terminal.
+// Scrub prepares text from the service for display on one line: without secrets, known or recognisable, and without
+// terminal control characters.
 func (c *Client) Scrub(s string) string { return terminal.Line(secret.Shape(c.secrets.Redact(s))) }
 
-// sleep waits, and says whether it waited to the end.
+// sleep waits, and reports whether it waited the full time.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -399,15 +399,15 @@ func (r *Reply) read(ctx context.Context, resp *http.Response) error {
 	return nil
 }
 
-// pieces is a text whose length is not known while it is read. It is put together once: a buffer that grows would leave
-// as much again behind, for each answer that comes meanwhile.
+// pieces is a text whose length is unknown while it is read. It is assembled once: a growing buffer would leave as much
+// garbage again, for each concurrent answer.
 type pieces struct {
 	in   io.Reader
 	list [][]byte
 	n    int64
 }
 
-// read reads until there are so many bytes, or to the end.
+// read reads until it has that many bytes, or to the end.
 func (p *pieces) read(most int64) error {
 	for p.n < most {
 		piece := make([]byte, 0, min(most-p.n, max(4<<10, min(p.n, 1<<20))))
@@ -437,7 +437,7 @@ func (p *pieces) join() []byte {
 	return text
 }
 
-// ErrTooLong is the cause of an error about an answer above the limit. It is not asked for again.
+// ErrTooLong is the cause of an error about an answer above the limit. It is not requested again.
 var ErrTooLong = errors.New("the answer is too long")
 
 func size(n int64) string {
@@ -447,7 +447,7 @@ func size(n int64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// enlarge waits for a place among the answers that may be large.
+// enlarge waits for a slot among the answers that may be large.
 func (r *Reply) enlarge(ctx context.Context) error {
 	r.x.watch.pause()
 	defer r.x.watch.reset()

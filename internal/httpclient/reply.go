@@ -21,14 +21,14 @@ type Reply struct {
 	Body   []byte
 
 	x    *exchange
-	cut  bool // Body is the beginning of a long refusal
-	held bool // it has a place among the large ones
+	cut  bool // Body is only the beginning of a long refusal
+	held bool // it has a slot among the large ones
 }
 
-// maxRefusal is how much is read of an answer that says no.
+// maxRefusal is how much of a refusal is read.
 const maxRefusal = 64 << 10
 
-// Close says that the answer is no longer used: see Options.Large. Closing twice is the same as once.
+// Close says that the answer is no longer used; see Options.Large. Closing twice is harmless.
 func (r *Reply) Close() {
 	if r.held {
 		r.held = false
@@ -36,7 +36,7 @@ func (r *Reply) Close() {
 	}
 }
 
-// JSON decodes the answer. An answer that is no JSON leaves open what the service did.
+// JSON decodes the answer. An answer that is not JSON leaves open what the service did.
 func (r *Reply) JSON(v any) error {
 	dec := json.NewDecoder(bytes.NewReader(r.Body))
 	dec.UseNumber()
@@ -49,7 +49,7 @@ func (r *Reply) JSON(v any) error {
 	return nil
 }
 
-// shape says what an answer is that could not be decoded.
+// shape describes an answer that could not be decoded.
 func (r *Reply) shape(err error) string {
 	switch body := bytes.TrimSpace(r.Body); {
 	case len(body) == 0:
@@ -63,7 +63,7 @@ func (r *Reply) shape(err error) string {
 	}
 }
 
-// refusal is the error of an answer whose status is none of those expected.
+// refusal returns the error for an answer with an unexpected status.
 func (r *Reply) refusal() error {
 	e := &Error{
 		Op: r.x.op,
@@ -93,8 +93,8 @@ func (r *Reply) refusal() error {
 	return e
 }
 
-// detail is what the answer says of the error: FastAPI's shapes, plain JSON with an error or message, or its first
-// bytes.
+// detail returns what the answer says about the error: FastAPI's formats, plain JSON with an error or message, or its
+// first bytes.
 func (r *Reply) detail() string {
 	var v map[string]any
 	if json.Unmarshal(r.Body, &v) == nil {
@@ -117,7 +117,7 @@ func (r *Reply) detail() string {
 	return r.excerpt()
 }
 
-// validation prints FastAPI's list of what is wrong with a body: "hyperparameters.epochs: must be at least 1".
+// validation prints FastAPI's list of problems with a body: "hyperparameters.epochs: must be at least 1".
 func validation(list []any) string {
 	var out []string
 	for _, x := range list {
@@ -142,7 +142,8 @@ func validation(list []any) string {
 	return strings.Join(out, "; ")
 }
 
-// titleTag is compiled when a page is met: its counted part costs every start of the program 2 ms.
+// titleTag is compiled when the first page arrives: its counted repetition would add 2 ms to every start of the
+// program.
 var titleTag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?is)<title[^>]*>(.{0,200}?)</title>`) })
 
 func (r *Reply) title() string {
@@ -154,10 +155,10 @@ func (r *Reply) title() string {
 
 func (r *Reply) excerpt() string { return r.short(string(r.Body[:min(len(r.Body), 2000)])) }
 
-// Excerpt is the beginning of the answer, fit to be shown on one line.
+// Excerpt returns the beginning of the answer for display on one line.
 func (r *Reply) Excerpt() string { return r.excerpt() }
 
-// short makes a text of the service fit for one line of an error.
+// short shortens text from the service to fit on one line of an error.
 func (r *Reply) short(s string) string {
 	s = r.x.c.secrets.RedactCut(s, false, r.cut || len(s) < len(r.Body))
 	s = r.x.c.Scrub(strings.Join(strings.Fields(s), " "))

@@ -8,7 +8,8 @@ import (
 	"iter"
 )
 
-// TooLong is the error of a line beyond the limit. Reading may go on with the next: what is left of it is passed over.
+// TooLong is the error for a line beyond the limit. Reading may continue with the next; the rest of the line is
+// skipped.
 type TooLong struct {
 	Limit int // bytes
 }
@@ -20,16 +21,17 @@ func (e *TooLong) Error() string {
 	return fmt.Sprintf("the line is longer than %d bytes", e.Limit)
 }
 
-// bufferBytes is how much is read at once, where r is not buffered already.
+// bufferBytes is how much is read at once if r is not buffered already.
 const bufferBytes = 64 << 10
 
-// Read yields the lines of r without their newlines, the last also where it has none. A line is valid until the next.
-// The error is a *TooLong, after which reading may go on, or that of r, which is the last.
+// Read yields the lines of r without their newlines, including a last line without one. A line is valid until the next.
+// The error is a *TooLong, after which reading may continue, or r's, which is final.
 func Read(r io.Reader, limit int) iter.Seq2[[]byte, error] {
 	return read(r, limit, false)
 }
 
-// ReadWhole is Read for input whose lines all end in a newline: what comes after the last one is io.ErrUnexpectedEOF.
+// ReadWhole is Read for input in which every line ends in a newline: anything after the last newline is
+// io.ErrUnexpectedEOF.
 func ReadWhole(r io.Reader, limit int) iter.Seq2[[]byte, error] {
 	return read(r, limit, true)
 }
@@ -40,7 +42,7 @@ func read(r io.Reader, limit int, whole bool) iter.Seq2[[]byte, error] {
 		in = bufio.NewReaderSize(r, bufferBytes)
 	}
 	return func(yield func([]byte, error) bool) {
-		var long []byte // of a line that the buffer doesn't hold
+		var long []byte // of a line that doesn't fit in the buffer
 		for {
 			part, err := in.ReadSlice('\n') //nolint:forbidigo // this is where it is allowed
 			line := part

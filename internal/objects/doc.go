@@ -1,11 +1,12 @@
-// Package objects reads and writes objects in a storage that is reached over a network and fails now and then: S3 and
-// what speaks its protocol, and files that a web server or the Hugging Face hub hands out, for reading.
+// Package objects reads and writes objects in storage that is reached over a network and fails now and then: S3 and
+// whatever speaks its protocol, and, for reading, files served by a web server or the Hugging Face hub.
 //
-// An object is read in ranges. What comes is counted: a body that is cut off goes on where it ended, and only if the
-// object is the same, by its ETag. There is no rename in such a storage: what belongs together is written first, and
-// the manifest that names it last, if it isn't there yet. A listing is never asked for, since it may be incomplete.
+// An object is read in ranges. Received bytes are counted: after an interrupted body reading continues where it
+// stopped, but only if the object is still the same, by its ETag. Such storage has no rename: the members are written
+// first, and the manifest that names them last, if it doesn't exist yet. Listings are never used, since they may be
+// incomplete.
 //
-// Credentials come from the environment, and no error has one in it.
+// Credentials come from the environment, and no error contains one.
 //
 // Not part of the promised API.
 package objects

@@ -18,15 +18,15 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// Error is something that can't be done with an object, for a person. It has no credential in it.
+// Error is something that can't be done with an object, explained for people. It contains no credential.
 type Error struct {
 	Path string
 	What string
 	Help string
 	Err  error // fs.ErrNotExist, fs.ErrPermission, fs.ErrExist, ErrChanged, a context's; else nil
 
-	final bool   // trying again is no use
-	pause string // in seconds, as the service asks for it
+	final bool   // retrying is pointless
+	pause string // in seconds, as requested by the service
 }
 
 func (e *Error) Error() string {
@@ -39,10 +39,10 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// ErrChanged is the cause of an error about an object that is not what it was when it was opened.
+// ErrChanged is the cause of an error about an object that has changed since it was opened.
 var ErrChanged = errors.New("the object changed")
 
-// statusError is an answer that is no good.
+// statusError is an answer with an error status.
 type statusError struct {
 	status     int
 	code       string // of S3: "SlowDown"
@@ -61,10 +61,10 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("status %d, %s", e.status, text)
 }
 
-// maxMessage is how much of what a service says is repeated.
+// maxMessage is how much of the service's message is repeated.
 const maxMessage = 300
 
-// explain makes of what went wrong an error for a person, without secrets.
+// explain turns an error into one for people, without secrets.
 func explain(ctx context.Context, p, doing string, err error, hidden *secret.Values) *Error {
 	var known *Error
 	if errors.As(err, &known) {
@@ -105,7 +105,7 @@ func explain(ctx context.Context, p, doing string, err error, hidden *secret.Val
 	return e
 }
 
-// answered is the answer that an error is about; nil: there was none.
+// answered returns the answer that an error is about; nil: there was none.
 func answered(err error) *statusError {
 	var own *statusError
 	if errors.As(err, &own) {
@@ -118,7 +118,7 @@ func answered(err error) *statusError {
 	return &statusError{status: s3.StatusCode, code: s3.Code, message: s3.Message}
 }
 
-// passing says whether an answer may be another the next time.
+// passing reports whether a retry may get a different answer.
 func passing(status int, code string) bool {
 	switch code {
 	case "RequestTimeout", "BadDigest", "IncompleteBody", "InvalidDigest", "XAmzContentSHA256Mismatch", "SlowDown",
@@ -134,7 +134,7 @@ func passing(status int, code string) bool {
 	return status >= 500
 }
 
-// certain says whether a request that got no answer never will.
+// certain reports whether a request that got no answer will never get one.
 func certain(err error) bool {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
@@ -144,7 +144,7 @@ func certain(err error) bool {
 		errors.As(err, &dns) && dns.IsNotFound || strings.Contains(err.Error(), "HTTP response to HTTPS client")
 }
 
-// clean makes a text that came from elsewhere fit to be shown.
+// clean prepares text from elsewhere for display.
 func clean(text string, hidden *secret.Values) string {
 	text = terminal.Line(secret.Shape(hidden.Redact(text)))
 	if len(text) > maxMessage {

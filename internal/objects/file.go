@@ -8,8 +8,7 @@ import (
 	"sync"
 )
 
-// File is an object that is read, all through in the state it was opened in. Read is used by one goroutine, ReadAt by
-// any.
+// File is an object being read, always in the state it was opened in. Read is used by one goroutine, ReadAt by any.
 type File struct {
 	Info
 	s    *Storage
@@ -19,15 +18,15 @@ type File struct {
 	path string
 
 	place int64 // of Read
-	last  int64 // where Read ends: the object's end, or that of a section
-	end   int64 // of body, in the object
+	last  int64 // where Read ends: at the end of the object or of a section
+	end   int64 // of body, as an offset in the object
 	body  io.ReadCloser
 	left  patience
-	since int64 // bytes since patience was new
+	since int64 // bytes received since patience was reset
 
 	mu     sync.Mutex
 	blocks map[int64][]byte
-	used   []int64 // numbers of blocks, the last used last
+	used   []int64 // numbers of blocks, most recently used last
 }
 
 // Open opens an object for reading, until ctx ends.
@@ -44,16 +43,16 @@ func (s *Storage) Open(ctx context.Context, path string) (*File, error) {
 	return f, nil
 }
 
-// GoTo sets where Read goes on, from the beginning of the object.
+// GoTo sets where Read continues, as an offset in the object.
 func (f *File) GoTo(offset int64) { f.Section(offset, f.Size-offset) }
 
-// Section has Read read n bytes from a place on, as far as there are so many, and ask for no more.
+// Section limits Read to n bytes from an offset on, if there are as many, and requests no more.
 func (f *File) Section(offset, n int64) {
 	f.drop()
 	f.place, f.last = offset, min(f.Size, offset+n)
 }
 
-// Close ends what is being read.
+// Close ends any reading in progress.
 func (f *File) Close() error {
 	f.drop()
 	return nil
@@ -66,13 +65,13 @@ func (f *File) drop() {
 	}
 }
 
-// chunk is how much Read asks for at once. A body that nobody reads is not held open long.
+// chunk is how much Read requests at once. A body that nobody reads is not held open for long.
 const chunk = 64 << 20
 
-// worth is how much has to come for the tries to be counted anew.
+// worth is how much must arrive for the retry count to be reset.
 const worth = 256 << 10
 
-// Read reads on. A body that is cut off goes on where it ended.
+// Read continues reading. After an interrupted body it continues where that stopped.
 func (f *File) Read(p []byte) (int, error) {
 	for {
 		if f.place >= f.last {
@@ -87,7 +86,7 @@ func (f *File) Read(p []byte) (int, error) {
 			f.drop()
 		}
 		if n > 0 || len(p) == 0 {
-			return n, nil // what is wrong shows again with the next read
+			return n, nil // a remaining problem shows again on the next read
 		}
 		if err == nil || errors.Is(err, io.EOF) && f.place == f.end {
 			continue
@@ -99,7 +98,7 @@ func (f *File) Read(p []byte) (int, error) {
 	}
 }
 
-// read reads of the body that is open, or opens the next.
+// read reads from the open body, or opens the next.
 func (f *File) read(p []byte) (n int, err error) {
 	if f.body == nil {
 		f.end = min(f.last, f.place+chunk)
@@ -136,13 +135,13 @@ func (f *File) explain(err error) *Error {
 	return e
 }
 
-// The memory of ReadAt: as many blocks as a table has columns that are read side by side.
+// The memory of ReadAt: as many blocks as the number of table columns read side by side.
 const (
 	block     = 512 << 10
 	maxBlocks = 64
 )
 
-// ReadAt reads at a place. What is read is kept in blocks, as of a table, whose columns are read in turn.
+// ReadAt reads at an offset. What is read is kept in blocks, for tables, whose columns are read alternately.
 func (f *File) ReadAt(p []byte, at int64) (n int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -189,7 +188,7 @@ func (f *File) block(number int64) ([]byte, error) {
 	return b, nil
 }
 
-// fill reads as much as comes.
+// fill reads as much as arrives.
 func (f *File) fill(b []byte, from int64) (int, error) {
 	body, err := f.open(from, int64(len(b)))
 	if err != nil {

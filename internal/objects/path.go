@@ -17,7 +17,7 @@ const (
 	schemeHTTP  = "http"
 )
 
-// Is says whether a path names an object, rather than a file.
+// Is reports whether a path names an object rather than a file.
 func Is(p string) bool {
 	scheme, _, ok := strings.Cut(p, "://")
 	switch strings.ToLower(scheme) {
@@ -27,12 +27,12 @@ func Is(p string) bool {
 	return false
 }
 
-// Join is the path of an object below a folder.
+// Join returns the path of an object below a folder.
 func Join(dir string, names ...string) string {
 	return strings.TrimRight(dir, "/") + "/" + path.Join(names...)
 }
 
-// place is where an object is: in which service, in what of it, and under which key.
+// place is where an object is: in which service, in which bucket or host, and under which key.
 type place struct {
 	scheme string
 	bucket string // of S3; the host of a web server; "datasets" of the hub
@@ -45,7 +45,7 @@ func Check(p string) error {
 	return err
 }
 
-// parse takes a path apart. What it refuses it doesn't repeat, where that may be a credential.
+// parse splits a path. Its errors don't repeat what they reject if that may be a credential.
 func parse(p string) (place, error) {
 	scheme, rest, _ := strings.Cut(p, "://")
 	at := place{scheme: strings.ToLower(scheme)}
@@ -100,7 +100,7 @@ func (at *place) check(p string) error {
 	return nil
 }
 
-// What the hub has, as a path has it after hf://.
+// What the hub has, as it appears in a path after hf://.
 const (
 	hubDatasets = "datasets"
 	hubBuckets  = "buckets"

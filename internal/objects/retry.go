@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// How a request is tried again.
+// How a request is retried.
 const (
 	mostTries    = 10
 	firstPause   = 200 * time.Millisecond // doubles
 	longestPause = 20 * time.Second
-	mostSilence  = time.Minute // nothing comes or goes for so long: the request is given up, and made again
+	mostSilence  = time.Minute // with no progress for this long, the request is abandoned and repeated
 )
 
-// patience counts the tries at one thing.
+// patience counts the attempts at one thing.
 type patience struct {
 	s     *Storage
 	tries int
 }
 
-// again waits before the next try, unless there is none.
+// again waits before the next attempt, unless there is none left.
 func (p *patience) again(ctx context.Context, e *Error) bool {
 	if p.tries++; e.final || p.tries >= mostTries {
 		return false
@@ -44,7 +44,7 @@ func (p *patience) again(ctx context.Context, e *Error) bool {
 	}
 }
 
-// try does something that may be done twice, until it is done or is no use.
+// try does something idempotent, until it succeeds or is pointless.
 func (s *Storage) try(ctx context.Context, p, doing string, do func(context.Context) error) error {
 	left := patience{s: s}
 	for {
@@ -59,7 +59,7 @@ func (s *Storage) try(ctx context.Context, p, doing string, do func(context.Cont
 	}
 }
 
-// once does something, and gives it up when nothing moves.
+// once does something, and gives up when nothing moves.
 func (s *Storage) once(ctx context.Context, do func(context.Context) error) error {
 	ctx, w := s.watch(ctx)
 	defer w.stop()
@@ -104,7 +104,7 @@ func (w *watch) why(err error) error {
 	return err
 }
 
-// moving tells the watch of a request of each piece of its body.
+// moving tells the request's watch about each piece of its body.
 type moving struct {
 	io.ReadSeeker
 	w *watch
@@ -122,7 +122,7 @@ type watched struct {
 	w *watch
 }
 
-// Read waits for what comes; what its reader takes for something else in between isn't silence.
+// Read waits for data; time that the reader spends on something else in between doesn't count as silence.
 func (b *watched) Read(p []byte) (int, error) {
 	b.w.moved()
 	n, err := b.ReadCloser.Read(p)

@@ -26,7 +26,7 @@ type s3 struct {
 	client *minio.Core
 }
 
-// s3 opens a service; it makes no request.
+// s3 opens a service; it sends no request.
 func (s *Storage) s3(kind string) (service, error) {
 	endpoint, region, prefix := "https://s3.amazonaws.com", first(s.getenv, "AWS_REGION", "AWS_DEFAULT_REGION"), "AWS"
 	switch kind {
@@ -72,8 +72,8 @@ func first(getenv func(string) string, names ...string) string {
 	return ""
 }
 
-// credentials are those of the environment: its variables, AWS's file of them, and what a machine or a pod in AWS is
-// given. Without any, requests are not signed, as public buckets have it.
+// credentials come from the environment: its variables, AWS's credentials file, and what a machine or pod in AWS is
+// given. Without any, requests are not signed, as for public buckets.
 func (s *Storage) credentials(prefix string, own bool) *credentials.Credentials {
 	id, key := s.getenv(prefix+"_ACCESS_KEY_ID"), s.getenv(prefix+"_SECRET_ACCESS_KEY")
 	var from []credentials.Provider
@@ -100,7 +100,7 @@ func (s *Storage) credentials(prefix string, own bool) *credentials.Credentials 
 	return credentials.NewChainCredentials(from)
 }
 
-// hiding has the values that a provider gives hidden.
+// hiding has the values from a provider hidden.
 type hiding struct {
 	credentials.Provider
 	hidden *secret.Values
@@ -147,14 +147,14 @@ func (c *s3) get(ctx context.Context, at place, from, n int64, is Info) (io.Read
 	return body, nil
 }
 
-// checkRange refuses an answer that isn't of the range that was asked for, and reads from it how large the object is.
+// checkRange refuses an answer for a different range from the one requested, and reads the object's size from it.
 func checkRange(header http.Header, from, n int64, now *Info) error {
 	var first, last, size int64
 	text := header.Get("Content-Range")
 	if _, err := fmt.Sscanf(text, "bytes %d-%d/%d", &first, &last, &size); err != nil {
 		length, err := strconv.ParseInt(header.Get("Content-Length"), 10, 64)
 		if err == nil && length == n && from == 0 {
-			now.Size = n // all of it was asked for
+			now.Size = n // all of it was requested
 			return nil
 		}
 		return errNoRanges
@@ -168,7 +168,7 @@ func checkRange(header http.Header, from, n int64, now *Info) error {
 
 var errNoRanges = errors.New("the server gives no parts of an object (no Content-Range): copy it to a disk first")
 
-// maxPut is how large what is written at once may be.
+// maxPut is the largest size that is written in a single request.
 const maxPut = 64 << 20
 
 func (c *s3) put(ctx context.Context, at place, data []byte, onlyNew bool) error {
@@ -186,7 +186,7 @@ func sums(data []byte) (md5sum, sha string) {
 	return base64.StdEncoding.EncodeToString(m[:]), hex.EncodeToString(s[:])
 }
 
-// body is what is sent, of which the request's watch is told.
+// body is the data being sent; it tells the request's watch about progress.
 func body(ctx context.Context, data []byte) io.Reader {
 	if w, ok := ctx.Value(watchKey{}).(*watch); ok {
 		return moving{ReadSeeker: bytes.NewReader(data), w: w}

@@ -12,38 +12,38 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// service is what a kind of storage can do. Each is one try: what is tried again is decided above.
+// service is what a kind of storage can do. Each call is a single attempt: retries are decided above.
 type service interface {
 	stat(ctx context.Context, at place) (Info, error)
-	// get opens n bytes from a place on, of the object that is what it was.
+	// get opens n bytes from an offset on, of the object in a known state.
 	get(ctx context.Context, at place, from, n int64, is Info) (io.ReadCloser, error)
-	// put writes a whole object; with onlyNew, only where there is none.
+	// put writes a whole object; with onlyNew, only if there is none yet.
 	put(ctx context.Context, at place, data []byte, onlyNew bool) error
-	// begin begins an upload in parts; it is nothing until it is complete.
+	// begin starts a multipart upload; it has no effect until it is completed.
 	begin(ctx context.Context, at place) (upload, error)
 	remove(ctx context.Context, at place) error
 }
 
-// upload is an object that is written in parts, numbered from 1.
+// upload is an object being written in parts, numbered from 1.
 type upload interface {
 	part(ctx context.Context, number int, data []byte) error
 	complete(ctx context.Context) error
 	abort(ctx context.Context) error
 }
 
-// Info is what an object is known by.
+// Info identifies an object's state.
 type Info struct {
 	Size    int64
 	ModTime time.Time // zero: unknown
-	ETag    string    // of what is in it; empty: unknown
+	ETag    string    // of its content; empty: unknown
 }
 
-// same says whether two answers are about the same state of an object.
+// same reports whether two answers are about the same state of an object.
 func (i Info) same(other Info) bool {
 	return i.Size == other.Size && i.ETag == other.ETag && (i.ETag != "" || i.ModTime.Equal(other.ModTime))
 }
 
-// Storage is all object storage that a process reaches, with its credentials. It is safe for concurrent use.
+// Storage is all the object storage that a process can reach, with its credentials. It is safe for concurrent use.
 type Storage struct {
 	getenv  func(string) string
 	pause   time.Duration
@@ -53,10 +53,10 @@ type Storage struct {
 
 	mu       sync.Mutex
 	services map[string]service
-	honours  map[string]error // by bucket: nil, where a second write with If-None-Match is refused
+	honours  map[string]error // by bucket: nil if a second write with If-None-Match is refused
 }
 
-// New is the storage that an environment gives access to. It makes no request.
+// New returns the storage that an environment gives access to. It sends no request.
 func New(getenv func(string) string) *Storage {
 	s := &Storage{
 		getenv: getenv, pause: firstPause, silence: mostSilence, hidden: secret.NewValues(Secrets(getenv)...),
@@ -73,7 +73,7 @@ func New(getenv func(string) string) *Storage {
 		MaxIdleConnsPerHost:    8,
 		IdleConnTimeout:        30 * time.Second,
 		MaxResponseHeaderBytes: 256 << 10,
-		DisableCompression:     true, // an object is what it is
+		DisableCompression:     true, // objects are transferred as they are
 		ForceAttemptHTTP2:      true,
 	}
 	return s
@@ -85,7 +85,7 @@ var secretNames = []string{
 	"GS_ACCESS_KEY_ID", "GS_SECRET_ACCESS_KEY", "HF_ACCESS_KEY_ID", "HF_SECRET_ACCESS_KEY", "HF_TOKEN",
 }
 
-// Secrets are the values in an environment that must not be shown.
+// Secrets returns the values in an environment that must not be shown.
 func Secrets(getenv func(string) string) (values []string) {
 	for _, name := range secretNames {
 		if v := getenv(name); v != "" {
@@ -97,13 +97,13 @@ func Secrets(getenv func(string) string) (values []string) {
 
 var ofProcess = sync.OnceValue(func() *Storage { return New(os.Getenv) })
 
-// OfProcess is the storage that the process's environment gives access to.
+// OfProcess returns the storage that the process's environment gives access to.
 func OfProcess() *Storage { return ofProcess() }
 
-// Close lets go of idle connections.
+// Close closes idle connections.
 func (s *Storage) Close() { s.http.CloseIdleConnections() }
 
-// find finds where a path leads.
+// find resolves a path.
 func (s *Storage) find(path string) (service, place, error) {
 	at, err := parse(path)
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *Storage) find(path string) (service, place, error) {
 	return client, at, nil
 }
 
-// Stat says what an object is known by.
+// Stat returns the state of an object.
 func (s *Storage) Stat(ctx context.Context, path string) (info Info, err error) {
 	to, at, err := s.find(path)
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *Storage) Stat(ctx context.Context, path string) (info Info, err error) 
 	return info, err
 }
 
-// Remove removes an object, which need not be there.
+// Remove removes an object, which need not exist.
 func (s *Storage) Remove(ctx context.Context, path string) error {
 	to, at, err := s.find(path)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// web is a server that hands out files. at.bucket is its host, at.key the path there.
+// web is a server of files. at.bucket is its host, at.key the path there.
 type web struct {
 	s     *Storage
-	token string // sent to the host itself and to no other
+	token string // sent only to the host itself
 }
 
 func (s *Storage) web(at place) service {
@@ -24,7 +24,7 @@ func (s *Storage) web(at place) service {
 	return &web{s: s}
 }
 
-// hub finds where the hub hands out a file of a data set: hf://datasets/OWNER/NAME[@REVISION]/FILE.
+// hub finds where the hub serves a file of a data set: hf://datasets/OWNER/NAME[@REVISION]/FILE.
 func (s *Storage) hub(at place) (place, error) {
 	parts := strings.SplitN(at.key, "/", 3)
 	name, revision, _ := strings.Cut(parts[1], "@")
@@ -43,7 +43,7 @@ func (s *Storage) hub(at place) (place, error) {
 	if err := of.check(base); err != nil {
 		return at, err
 	}
-	revision = strings.ReplaceAll(revision, "%2F", "/") // as the hub's own client writes a branch with a slash
+	revision = strings.ReplaceAll(revision, "%2F", "/") // the hub's own client writes a branch with a slash this way
 	key := strings.TrimPrefix(u.Path+"/", "/") +
 		"datasets/" + parts[0] + "/" + name + "/resolve/" + url.PathEscape(revision) + "/" + escapePath(parts[2])
 	return place{scheme: schemeHF, bucket: u.Scheme + "://" + u.Host, key: key}, nil
@@ -57,8 +57,8 @@ func escapePath(p string) string {
 	return strings.Join(parts, "/")
 }
 
-// bucketOfHub addresses a bucket of the hub as its S3 face has it: https://s3.hf.co/OWNER/NAME/FILE, so that the owner
-// stands where the bucket does elsewhere.
+// bucketOfHub addresses a bucket of the hub through its S3 face: https://s3.hf.co/OWNER/NAME/FILE, so the owner takes
+// the place of the bucket.
 func bucketOfHub(at place) place {
 	owner, key, _ := strings.Cut(at.key, "/")
 	return place{scheme: at.scheme, bucket: owner, key: key}
@@ -74,7 +74,7 @@ func (c *web) address(at place) string {
 // maxHops is how many redirects are followed.
 const maxHops = 5
 
-// ask asks for a range. The token goes to the host that was named and to no other.
+// ask requests a range. The token goes only to the host that was named.
 func (c *web) ask(ctx context.Context, at place, from, last int64, is Info) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.address(at), http.NoBody)
 	if err != nil {
@@ -123,7 +123,7 @@ func infoOfAnswer(h http.Header) (info Info) {
 	return info
 }
 
-// stat asks for the first byte: servers that answer to HEAD otherwise than to GET are many.
+// stat requests the first byte, because many servers answer HEAD differently from GET.
 func (c *web) stat(ctx context.Context, at place) (Info, error) {
 	resp, err := c.ask(ctx, at, 0, 0, Info{})
 	if err != nil {

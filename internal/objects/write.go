@@ -11,7 +11,7 @@ import (
 	"io/fs"
 )
 
-// ReadAll reads a whole object of at most this many bytes.
+// ReadAll reads a whole object of at most the given size.
 func (s *Storage) ReadAll(ctx context.Context, path string, most int64) ([]byte, error) {
 	f, err := s.Open(ctx, path)
 	if err != nil {
@@ -27,13 +27,13 @@ func (s *Storage) ReadAll(ctx context.Context, path string, most int64) ([]byte,
 	return io.ReadAll(f)
 }
 
-// partSize is how much is sent at once: ten thousand parts, which is the most, are 640 GiB.
+// partSize is how much is sent at once: ten thousand parts, the maximum, are 640 GiB.
 const partSize = maxPut
 
 // mostParts is how many parts an object may have.
 const mostParts = 10_000
 
-// Write writes an object, in parts where it is large. It is there when all of it is, and is written over.
+// Write writes an object, in parts if it is large. The object appears only when complete, and replaces an existing one.
 func (s *Storage) Write(ctx context.Context, path string, in io.Reader, size int64) error {
 	return s.write(ctx, path, in, size, partSize)
 }
@@ -75,7 +75,7 @@ func (s *Storage) write(ctx context.Context, path string, in io.Reader, size, pa
 			})
 		}
 		if err != nil {
-			_ = s.once(context.WithoutCancel(ctx), up.abort) // what is left of it the storage's own rules remove
+			_ = s.once(context.WithoutCancel(ctx), up.abort) // the storage's own rules remove what is left of it
 			return err
 		}
 		left -= n
@@ -83,8 +83,8 @@ func (s *Storage) write(ctx context.Context, path string, in io.Reader, size, pa
 	return s.complete(ctx, path, up, size)
 }
 
-// complete ends an upload. One that was complete before the answer got lost is not known any more the next time: then
-// what is there tells.
+// complete ends an upload. If it succeeded but the answer was lost, a retry no longer knows the upload: then the object
+// itself tells.
 func (s *Storage) complete(ctx context.Context, path string, up upload, size int64) error {
 	tries := 0
 	err := s.try(ctx, path, "completing it", func(ctx context.Context) error {
@@ -99,9 +99,9 @@ func (s *Storage) complete(ctx context.Context, path string, up upload, size int
 	return err
 }
 
-// Create writes an object where there is none: the manifest that names what was written before it. One with the same
-// content is no error: it is what an earlier try wrote, or another process that did the same. Storage that would let
-// two writers each believe to be the first is refused.
+// Create writes an object where there is none: the manifest that names what was written before it. An existing one with
+// the same content is not an error: an earlier attempt, or another process doing the same, wrote it. Storage that would
+// let two writers each believe to be the first is refused.
 func (s *Storage) Create(ctx context.Context, path string, data []byte) error {
 	to, at, err := s.find(path)
 	if err != nil {
@@ -124,8 +124,8 @@ func (s *Storage) Create(ctx context.Context, path string, data []byte) error {
 	return err
 }
 
-// CanCreate tries, once for each bucket, whether the storage refuses to write an object with If-None-Match that is
-// there, as Create needs it.
+// CanCreate tests, once per bucket, whether the storage refuses to write an existing object with If-None-Match, which
+// Create relies on.
 func (s *Storage) CanCreate(ctx context.Context, path string) error {
 	to, at, err := s.find(path)
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *Storage) CanCreate(ctx context.Context, path string) error {
 			Help: "Use storage that does, such as AWS S3, Cloudflare R2 or MinIO, or a shared disk",
 		}
 	default:
-		return err // it may be otherwise the next time
+		return err // the next attempt may differ
 	}
 	s.mu.Lock()
 	s.honours[at.scheme+at.bucket] = err

@@ -1,3 +1,3 @@
-// Package oracletest finds the oracle data for tests: what peers (NAT, Jinja, tokenizers, PyTorch) were recorded to
-// answer. The data is not part of the repository. It is for this module's tests and not promised to others.
+// Package oracletest finds the oracle data for tests: recorded answers of peers (NAT, Jinja, tokenizers, PyTorch). The
+// data is not part of the repository. It is for this module's tests and not promised to others.
 package oracletest

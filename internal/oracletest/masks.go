@@ -21,7 +21,7 @@ type Mask struct {
 	}
 }
 
-// Masks are the lines of a file of chat/masks, with the tools that they name.
+// Masks returns the lines of a file in chat/masks, with the tools that they name.
 func Masks(t testing.TB, file string) (out []Mask) {
 	t.Helper()
 	airline := read(t, "chat", "traces", "tools.json")
@@ -38,7 +38,7 @@ func Masks(t testing.TB, file string) (out []Mask) {
 	return out
 }
 
-// Template is the text of a chat template.
+// Template returns the text of a chat template.
 func Template(t testing.TB, name string) string {
 	t.Helper()
 	return string(read(t, "chat", "render", "templates", name))

@@ -16,29 +16,29 @@ import (
 // Config says what to run and how.
 type Config struct {
 	Args []string // the program and its arguments
-	Path string   // the program's file, where Args[0] is only what to call it
-	Dir  string   // working directory; this program's
-	Env  []string // all of its environment, but for the mark
-	Mark string   // what its processes are known by, see NewMark; empty: a new one
-	With string   // a further mark, which it shares with others; empty: none
+	Path string   // the program's file, if Args[0] is only its display name
+	Dir  string   // working directory; empty: this program's
+	Env  []string // its whole environment, except for the mark
+	Mark string   // identifies its processes, see NewMark; empty: a new one
+	With string   // an additional mark, which it shares with others; empty: none
 
-	// Stdout and Stderr read what it prints, each on a goroutine of its own, until the end; what they leave is
-	// drained. A nil Stdout drops it; a nil Stderr sends it where Stdout goes. Output instead of both is a file that
-	// it writes itself.
+	// Stdout and Stderr read what it prints, each in its own goroutine, until the end; what they leave is drained. A
+	// nil Stdout discards the output; a nil Stderr sends it where Stdout goes. Output, instead of both, is a file that
+	// the program writes to directly.
 	Stdout, Stderr func(io.Reader)
 	Output         *os.File
 
-	// Group gives it a process group of its own and leaves it in this program's session: Linux shares out the
-	// processors by session (autogroup), and two programs that hand work to and fro all the time lose a fifth by
-	// being in two.
+	// Group gives it its own process group but leaves it in this program's session: Linux shares out the processors by
+	// session (autogroup), and two programs that constantly exchange work lose a fifth of their speed in different
+	// sessions.
 	Group bool
 
-	Input    bool       // it reads what is written to Process.Stdin; else it reads nothing
+	Input    bool       // it reads what is written to Process.Stdin; otherwise its standard input is empty
 	Files    []*os.File // further open files: descriptors 3, 4, ...
-	Survives bool       // it runs on when this program ends
+	Survives bool       // it continues when this program ends
 }
 
-// Process is a program that was started.
+// Process is a started program.
 type Process struct {
 	Stdin io.WriteCloser // with Config.Input
 
@@ -46,7 +46,7 @@ type Process struct {
 	pid      int
 	mark     string
 	started  uint64
-	survives bool // when it ends by itself, what it has left running is its own affair
+	survives bool // if it ends by itself, processes that it left running may continue
 
 	mu     sync.Mutex
 	reaped bool
@@ -86,7 +86,7 @@ func Start(c Config) (*Process, error) {
 	started := make(chan error)
 	go func() {
 		// The parent-death signal is sent when the thread that forked ends, not when this program does: the thread
-		// stays locked to this goroutine, which waits for the child, and ends with it.
+		// stays locked to this goroutine, which waits for the child and ends with it.
 		runtime.LockOSThread()
 		err := p.cmd.Start()
 		closeAll(pipes.theirs...)
@@ -106,7 +106,7 @@ func Start(c Config) (*Process, error) {
 	return p, nil
 }
 
-// plumbing is the pipes between this program and a child.
+// plumbing holds the pipes between this program and a child.
 type plumbing struct {
 	theirs, ours []*os.File
 	stdin        *os.File
@@ -165,7 +165,7 @@ func closeAll(files ...*os.File) {
 	}
 }
 
-// wait drains the output, waits for the end, and ends what the program has left.
+// wait drains the output, waits for the end, and ends what the program left running.
 func (p *Process) wait(pipes *plumbing) {
 	var readers sync.WaitGroup
 	for i, read := range pipes.readers {
@@ -201,16 +201,16 @@ func (p *Process) tree() *Tree {
 	return &Tree{Session: p.pid, Mark: p.mark, ours: true, since: p.started}
 }
 
-// PID is the program's process and session.
+// PID returns the id of the program's process and session.
 func (p *Process) PID() int { return p.pid }
 
-// Mark is what the program's processes are known by.
+// Mark returns what identifies the program's processes.
 func (p *Process) Mark() string { return p.mark }
 
-// Done is closed when the program and what it started have ended and its output is read.
+// Done is closed when the program and everything it started have ended and its output has been read.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err says how the program ended: why it was killed, where it was; else nil, or an *exec.ExitError. It waits for Done.
+// Err says how the program ended: why it was killed, if it was; otherwise nil or an *exec.ExitError. It waits for Done.
 func (p *Process) Err() error {
 	<-p.done
 	if p.cause != nil {
@@ -219,7 +219,7 @@ func (p *Process) Err() error {
 	return p.exit
 }
 
-// Exit is how the system says that the program ended, whoever ended it. It waits for Done.
+// Exit returns how the program ended according to the system, whoever ended it. It waits for Done.
 func (p *Process) Exit() error {
 	<-p.done
 	return p.exit
@@ -231,7 +231,7 @@ func (p *Process) Left() []int {
 	return p.left
 }
 
-// Kill ends the program and all it started, now. It doesn't wait. The first cause counts.
+// Kill ends the program and everything it started, at once. It doesn't wait. The first cause counts.
 func (p *Process) Kill(cause error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -241,14 +241,15 @@ func (p *Process) Kill(cause error) {
 	if p.cause == nil {
 		p.cause = cause
 	}
-	// Its group at once; the rest when it is seen to have ended, while those that a scan would miss later are still
-	// children of what is about to end.
+	// Its group at once; the rest after it has ended, while those that a later scan would miss are still children of
+	// what is about to end.
 	tree := p.tree()
 	tree.signal(syscall.SIGKILL)
 	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
 }
 
-// Stop asks the program and all it started to end, and kills what has not ended in time. It returns when they are gone.
+// Stop asks the program and everything it started to end, and kills whatever has not ended in time. It returns when
+// they are gone.
 func (p *Process) Stop(cause error, patience time.Duration) {
 	p.mu.Lock()
 	if p.cause == nil && !p.reaped {
@@ -268,7 +269,7 @@ func (p *Process) Stop(cause error, patience time.Duration) {
 	}
 }
 
-// Run waits for the end of the program, which it stops when the context ends.
+// Run waits for the end of the program, stopping it when the context ends.
 func (p *Process) Run(ctx context.Context, patience time.Duration) error {
 	select {
 	case <-p.done:
@@ -278,7 +279,7 @@ func (p *Process) Run(ctx context.Context, patience time.Duration) error {
 	return p.Err()
 }
 
-// Ended says in words how a program ended by itself, of what Exit returned.
+// Ended describes, given what Exit returned, how a program ended by itself.
 func Ended(err error) string {
 	var e *exec.ExitError
 	switch {
@@ -293,7 +294,7 @@ func Ended(err error) string {
 	return "ended: " + err.Error()
 }
 
-// Signal is the signal that ended a program, of what Exit returned.
+// Signal returns the signal that ended a program, given what Exit returned.
 func Signal(err error) (syscall.Signal, bool) {
 	var e *exec.ExitError
 	if !errors.As(err, &e) {

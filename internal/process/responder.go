@@ -13,11 +13,11 @@ import (
 	"github.com/nat-go/nat-go/internal/lines"
 )
 
-// maxWords is how many bytes of what a responder says on standard error are kept.
+// maxWords is how many bytes of a responder's standard error are kept.
 const maxWords = 2000
 
-// Responder is a program that answers each line it reads with one line. It is not trusted: an answer has a limit and a
-// deadline, and a line that nobody asked for is an error. It is for one caller at a time.
+// Responder is a program that answers each line it reads with one line. It is not trusted: an answer has a size limit
+// and a deadline, and an unsolicited line is an error. It serves one caller at a time.
 type Responder struct {
 	*Process
 	answers chan answer
@@ -30,7 +30,7 @@ type answer struct {
 	err  error
 }
 
-// Respond starts a program that answers in lines of at most limit bytes. Config.Stdout, Stderr and Input are set here.
+// Respond starts a program that answers in lines of at most limit bytes. It sets Config.Stdout, Stderr and Input.
 func Respond(c Config, limit int) (*Responder, error) {
 	r := &Responder{answers: make(chan answer, 1), said: &head{}, limit: limit}
 	c.Input, c.Stdout, c.Stderr = true, r.listen, func(from io.Reader) { _, _ = io.Copy(r.said, from) }
@@ -41,8 +41,8 @@ func Respond(c Config, limit int) (*Responder, error) {
 	return r, nil
 }
 
-// listen hands on lines until the end or one that is too long. It waits for each to be taken: a program that floods
-// stands still.
+// listen passes on lines until the end or one that is too long. It waits for each to be consumed, so a program that
+// floods is blocked.
 func (r *Responder) listen(out io.Reader) {
 	defer close(r.answers)
 	for text, err := range lines.ReadWhole(out, r.limit) {
@@ -57,9 +57,9 @@ func (r *Responder) listen(out io.Reader) {
 	}
 }
 
-// Ask sends a line and waits for one. The error goes on after "the ... command ...".
+// Ask sends a line and waits for the answer. The error's text continues a sentence that begins "the ... command ...".
 func (r *Responder) Ask(ctx context.Context, send []byte, wait time.Duration) ([]byte, error) {
-	select { // nothing may have come unasked
+	select { // there must be no unsolicited output
 	case a, ok := <-r.answers:
 		if !ok {
 			return nil, errors.New("ended")
@@ -100,7 +100,7 @@ func (r *Responder) Ask(ctx context.Context, send []byte, wait time.Duration) ([
 	}
 }
 
-// End ends the program, with all it started, and returns what it said on standard error.
+// End ends the program and everything it started, and returns what it wrote to standard error.
 func (r *Responder) End() string {
 	r.Kill(errors.New("it is not needed any more"))
 	for range r.answers { // lets listen end
@@ -109,7 +109,7 @@ func (r *Responder) End() string {
 	return strings.TrimSpace(r.said.String())
 }
 
-// Beginning is the beginning of what a program wrote, quoted, for an error.
+// Beginning returns the beginning of what a program wrote, quoted, for an error.
 func Beginning(b []byte) string {
 	s := strings.ToValidUTF8(string(b[:min(len(b), 40)]), "?")
 	return fmt.Sprintf("%q", s)

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attributes gives the program a session of its own, or a group. There is no parent-death signal here.
+// attributes gives the program its own session, or a process group. There is no parent-death signal here.
 func attributes(c *Config) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: !c.Group, Setpgid: c.Group}
 }
@@ -53,10 +53,10 @@ func startTime(pid int) uint64 {
 	return uint64(t.Sec)*1e6 + uint64(t.Usec)
 }
 
-// Stopped is not known here.
+// Stopped is not available here.
 func Stopped(int) bool { return false }
 
-// Boot names the start of this system; other systems, and other starts, have other names. Empty: not known.
+// Boot identifies the current boot of this system; other systems and other boots have different names. Empty: unknown.
 func Boot() string {
 	id, err := unix.Sysctl("kern.bootsessionuuid")
 	if err != nil {
@@ -68,5 +68,5 @@ func Boot() string {
 // marksSeen says that the marks of other processes can't be read here.
 const marksSeen = false
 
-// hasMark is not known here: the environment of other processes is not read.
+// hasMark is not available here: the environment of other processes can't be read.
 func hasMark(int, string) (has, hidden bool) { return false, false }

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attributes gives the program a session of its own, or a group, and has it killed when the thread that made it ends.
+// attributes gives the program its own session, or a process group, and has it killed when the thread that created it
+// ends.
 func attributes(c *Config) *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Setsid: !c.Group, Setpgid: c.Group}
 	if !c.Survives {
@@ -21,7 +22,7 @@ func attributes(c *Config) *syscall.SysProcAttr {
 	return a
 }
 
-// await waits for the end of the program and calls ended before its number becomes free.
+// await waits for the end of the program and calls ended before its process id is freed.
 func await(cmd *exec.Cmd, ended func()) error {
 	for {
 		err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
@@ -60,8 +61,8 @@ func look(pid int) (e entry, ok bool) {
 	if err != nil {
 		return e, false
 	}
-	// The second field is the name in parentheses, which may hold anything. Then come state, parent, group, session,
-	// and, as the 22nd of all, the start in clock ticks since boot.
+	// The second field is the name in parentheses, which may contain anything. Then come state, parent, group, session
+	// and, as the 22nd field overall, the start in clock ticks since boot.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 20 || fields[0][0] == 'Z' || fields[0][0] == 'X' {
 		return e, false
@@ -79,14 +80,14 @@ func startTime(pid int) uint64 {
 	return e.start
 }
 
-// Stopped reports whether a process stands still because of a signal (SIGSTOP).
+// Stopped reports whether a process is stopped by a signal (SIGSTOP).
 func Stopped(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	return err == nil && len(fields) > 0 && (fields[0][0] == 'T' || fields[0][0] == 't')
 }
 
-// Boot names the start of this system; other systems, and other starts, have other names. Empty: not known.
+// Boot identifies the current boot of this system; other systems and other boots have different names. Empty: unknown.
 func Boot() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -98,11 +99,12 @@ func Boot() string {
 // marksSeen says that the marks of other processes can be read here.
 const marksSeen = true
 
-// maxEnviron is how much of a process's environment is looked at.
+// maxEnviron is how much of a process's environment is searched.
 const maxEnviron = 8 << 20
 
-// hasMark looks for the mark in a process's environment. That of a process that is just replacing its program (execve)
-// can't be seen: it reads as empty, as does that of one without any variables, or one that is ending.
+// hasMark looks for the mark in a process's environment. The environment of a process that is just replacing its
+// program (execve) can't be seen: it reads as empty, as does that of one without any variables, or of one that is
+// ending.
 func hasMark(pid int, mark string) (has, hidden bool) {
 	if mark == "" {
 		return false, false

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// markVariable holds the marks of a program and of those that it was started by: "outer inner".
+// markVariable holds the marks of a program and of those that started it: "outer inner".
 const markVariable = "NATGO_PROCESS"
 
 // NewMark returns a mark that nothing else has.
@@ -28,29 +28,29 @@ func withMarks(env []string, marks ...string) []string {
 	return append(env, markVariable+"="+strings.Join(all, " "))
 }
 
-// Tree is a program with all that it started, as far as that can be found: see the package comment.
+// Tree is a program and everything it started, as far as that can be found: see the package comment.
 type Tree struct {
 	Session int    // its first process, if known
-	Mark    string // what its processes have in their environment
+	Mark    string // carried by its processes in their environment
 
 	ours  bool   // the first process is a child of ours that nobody has waited for: its number is no other's
 	since uint64 // when it started
 }
 
-// entry is a process that runs, in a look at all of them.
+// entry is a running process, in a scan of all of them.
 type entry struct {
 	pid, parent, group, session int
 	start                       uint64
 }
 
-// Members lists the processes of the tree that run.
+// Members lists the running processes of the tree.
 func (t *Tree) Members() []int {
 	pids, _ := t.members()
 	return pids
 }
 
-// members lists the processes of the tree that run. Where it is not sure, there are others whose marks can't be seen
-// now.
+// members lists the running processes of the tree. If sure is false, there are others whose marks can't be seen at the
+// moment.
 func (t *Tree) members() (pids []int, sure bool) {
 	sure = true
 	var all []entry
@@ -65,9 +65,9 @@ func (t *Tree) members() (pids []int, sure bool) {
 		if has {
 			in[e.pid] = true
 		}
-		sure = sure && (!hidden || e.group == 0) // threads of the kernel are in no group
+		sure = sure && (!hidden || e.group == 0) // kernel threads are in no group
 	}
-	// A session's number is only known to be ours while its first process is there and has our mark.
+	// A session id is only known to be ours while its first process exists and carries our mark.
 	if t.Session > 0 && (t.ours || in[t.Session] || !marksSeen) {
 		for _, e := range all {
 			if e.session == t.Session || e.group == t.Session {
@@ -100,13 +100,13 @@ func (t *Tree) signal(s syscall.Signal) {
 // endTimeout is how long the system has to end processes that were killed.
 const endTimeout = 2 * time.Second
 
-// Kill kills all of the tree and returns what doesn't end.
+// Kill kills the whole tree and returns what doesn't end.
 func (t *Tree) Kill() []int { return t.kill(context.Background(), endTimeout) }
 
-// Stop asks all of the tree to end, kills what has not ended in time, and returns what doesn't end even then.
+// Stop asks the whole tree to end, kills what has not ended in time, and returns what doesn't end even then.
 func (t *Tree) Stop(ctx context.Context, patience time.Duration) (left []int) {
 	t.signal(syscall.SIGTERM)
-	t.signal(syscall.SIGCONT) // one that is stopped hears nothing
+	t.signal(syscall.SIGCONT) // a stopped process can't handle signals
 	if len(t.gone(ctx, patience, nil)) == 0 {
 		return nil
 	}
@@ -121,11 +121,12 @@ func (t *Tree) kill(ctx context.Context, patience time.Duration) []int {
 	})
 }
 
-// unsureLooks is how often nothing is to be seen before that is believed, while there are processes whose marks can't
-// be seen: 63 ms, in which one that was replacing its program has its environment again.
+// unsureLooks is how many scans in a row must find nothing before that is believed, while there are processes whose
+// marks can't be seen: 63 ms, after which one that was replacing its program has its environment back.
 const unsureLooks = 6
 
-// gone waits until nothing of the tree runs, and calls what, if not nil, with what still does each time it looks.
+// gone waits until nothing in the tree is running, and calls what, if not nil, with the remaining processes on each
+// scan.
 func (t *Tree) gone(ctx context.Context, patience time.Duration, what func([]int)) []int {
 	end := time.Now().Add(patience)
 	unsure := 0

@@ -1,4 +1,4 @@
-// Package pythontest finds a Python for tests that ask another program, and makes one where it is asked for. It is for
+// Package pythontest finds a Python for tests that consult another program, and sets one up if requested. It is for
 // this module's tests and not promised to others.
 //
 // NATGO_REQUIRE is a comma-separated list of what a test must not be skipped for: python (python3 with the packages of

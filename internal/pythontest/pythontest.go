@@ -13,7 +13,7 @@ import (
 )
 
 // Need returns a python3 on which check, a line of Python, runs without failing ("import jinja2, tokenizers"). Without
-// one the test is skipped, or, where NATGO_REQUIRE names what, fails. unchecked ends the message: what is not tested
+// one the test is skipped or, if NATGO_REQUIRE names what, fails. unchecked completes the message: what is not tested
 // then.
 func Need(t testing.TB, what, check, unchecked string) string {
 	t.Helper()
@@ -36,8 +36,8 @@ func Required(what string) bool {
 	return slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), what)
 }
 
-// Version returns a Python of a version such as 3.10: one on PATH, or one that pyenv installed. Without one the test is
-// skipped, or, where NATGO_REQUIRE names pythons, fails.
+// Version returns a Python of a version such as 3.10: one on PATH, or one installed by pyenv. Without one the test is
+// skipped or, if NATGO_REQUIRE names pythons, fails.
 func Version(t testing.TB, version string) string {
 	t.Helper()
 	root := os.Getenv("PYENV_ROOT")
@@ -56,16 +56,16 @@ func Version(t testing.TB, version string) string {
 	return ""
 }
 
-// Torch returns a Python with torch, safetensors and numpy. Where NATGO_REQUIRE names torch and what is missing is
-// safetensors, as with Debian's python3-torch, a virtual environment is made for it in the user's cache. torch itself
-// is not fetched: the package index's wheel for Linux brings gigabytes of CUDA.
+// Torch returns a Python with torch, safetensors and numpy. If NATGO_REQUIRE names torch and only safetensors is
+// missing, as with Debian's python3-torch, it sets up a virtual environment for it in the user's cache. torch itself is
+// not downloaded: the package index's wheel for Linux brings gigabytes of CUDA.
 func Torch(t testing.TB) string {
 	t.Helper()
 	return found(t, torch, "no python3 with torch, safetensors and numpy; NATGO_REQUIRE=torch makes that a failure")
 }
 
-// TRL returns a Python with TRL: that of NATGO_TRAINER_PYTHON, python3, or, where NATGO_REQUIRE names trl, a virtual
-// environment made for it in the user's cache, torch of the package index included.
+// TRL returns a Python with TRL: that of NATGO_TRAINER_PYTHON, python3, or, if NATGO_REQUIRE names trl, a virtual
+// environment set up for it in the user's cache, including torch from the package index.
 func TRL(t testing.TB) string {
 	t.Helper()
 	return found(t, trl, "no Python with trl, peft and datasets, so nothing was asked of TRL; "+
@@ -109,9 +109,9 @@ var trl = sync.OnceValues(func() (string, error) {
 	return inside(env), create(env, need, "python3", nil, packages...)
 })
 
-// Datasets3 returns a Python with Hugging Face datasets 3.6, the last before its columns of JSON: that of
-// NATGO_DATASETS3_PYTHON, or, where NATGO_REQUIRE names datasets3, a virtual environment made for it in the user's
-// cache. It is empty where there is none, which is logged: a test goes on with today's.
+// Datasets3 returns a Python with Hugging Face datasets 3.6, the last version before JSON columns: that of
+// NATGO_DATASETS3_PYTHON or, if NATGO_REQUIRE names datasets3, a virtual environment set up for it in the user's cache.
+// It is empty if there is none, which is logged: a test continues with the current version.
 func Datasets3(t testing.TB) string {
 	t.Helper()
 	path, err := datasets3()
@@ -134,7 +134,7 @@ var datasets3 = sync.OnceValues(func() (string, error) {
 	return inside(env), create(env, need, "python3", nil, "datasets==3.6.0")
 })
 
-// environment is a virtual environment's folder in the user's cache.
+// environment returns a virtual environment's folder in the user's cache.
 func environment(name string) string {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -145,7 +145,7 @@ func environment(name string) string {
 
 func inside(env string) string { return filepath.Join(env, "bin", "python") }
 
-// create makes a virtual environment of base with packages in it.
+// create creates a virtual environment from base with packages in it.
 func create(env, need, base string, flags []string, packages ...string) error {
 	for _, args := range [][]string{
 		slices.Concat([]string{base, "-m", "venv", "--clear"}, flags, []string{env}),
@@ -162,7 +162,7 @@ func create(env, need, base string, flags []string, packages ...string) error {
 // first returns the first of the Pythons on which check runs.
 func first(check string, pythons ...string) string {
 	for _, p := range pythons {
-		// A Python that is named without its folder looks for its own library by PATH, which tests take away.
+		// A Python given without its folder looks for its own library through PATH, which tests clear.
 		if abs, err := exec.LookPath(p); err == nil && run(abs, "-c", check) == nil {
 			return abs
 		}
@@ -177,7 +177,7 @@ func run(program string, args ...string) error {
 	return nil
 }
 
-// TinyModel makes the tiny model of examples/trl-dpo and returns its folder. root is the repository's.
+// TinyModel makes the tiny model of examples/trl-dpo and returns its folder. root is the repository's root.
 func TinyModel(t testing.TB, root string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -8,22 +8,23 @@ import (
 	"unicode"
 )
 
-// A shape is a way to write a secret: its submatch is what has to go.
+// A shape is a way to write a secret; its submatch is what must be masked.
 type shape struct {
 	re *regexp.Regexp
-	// sure says that whatever matched is a secret. Else it has to look random, too: prose names such keys.
+	// sure says that whatever matches is a secret. Otherwise it also has to look random, because prose mentions such
+	// keys.
 	sure  bool
-	least int      // bytes of a value that isn't sure; 0: eight; -1: a sure one may be of any length
-	hint  []string // one of these, in small letters, is in each text that matches; nil: look always
+	least int      // minimum length in bytes of a value that isn't sure; 0: eight; -1: sure ones may have any length
+	hint  []string // every matching text contains one of these, in lower case; nil: always search
 }
 
-// words are the ends of names whose values are secrets.
+// words are the endings of names whose values are secrets.
 const words = `(?:token|secret|passw(?:or)?d|passphrase|passwd|pwd|api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|auth[_-]?key|credentials?)`
 
-// value is one word of a command line or a file, quoted or not.
+// value matches one word of a command line or a file, quoted or not.
 const value = `(\$\{[^}\s]*\}|"(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s"',;}\])]+)`
 
-// shapes are compiled when the first text is looked at: they cost every start of the program.
+// shapes are compiled when the first text is searched, because doing so would slow down every start of the program.
 var shapes = sync.OnceValue(func() []shape {
 	re := regexp.MustCompile
 	names := settingHints
@@ -46,15 +47,15 @@ var shapes = sync.OnceValue(func() []shape {
 	}
 })
 
-// settingHints are in every text that names a secret, in small letters.
+// settingHints: every text that names a secret contains one of these, in lower case.
 var settingHints = []string{"token", "secret", "passw", "passphrase", "pwd", "key", "credential", "pat="}
 
 func hinted(lower string, hints []string) bool {
 	return slices.ContainsFunc(hints, func(h string) bool { return strings.Contains(lower, h) })
 }
 
-// Shape masks what looks like a secret, whatever it is called. It is for texts of others: messages, output of programs,
-// lines of a file. Prose that only speaks of tokens and passwords stays.
+// Shape masks what looks like a secret, whatever it is called. It is for texts from elsewhere: messages, output of
+// programs, lines of a file. Prose that merely mentions tokens and passwords stays.
 func Shape(s string) string {
 	spans := Spans(s)
 	if spans == nil {
@@ -71,13 +72,13 @@ func Shape(s string) string {
 	return b.String()
 }
 
-// Looks reports whether there is what looks like a secret in a text.
+// Looks reports whether a text contains something that looks like a secret.
 func Looks(s string) bool { return Spans(s) != nil }
 
-// Spans are the bytes [from, to) of what looks like a secret, in order and apart.
+// Spans returns the byte ranges [from, to) of what looks like a secret, in order and disjoint.
 func Spans(s string) [][2]int { return merge(found(s)) }
 
-// found are the places of what looks like a secret, which may overlap.
+// found returns the ranges of what looks like a secret, which may overlap.
 func found(s string) [][2]int {
 	var out [][2]int
 	var lower string
@@ -101,7 +102,7 @@ func found(s string) [][2]int {
 				len(v) > 2 && strings.Trim(v, ".xX") == "" {
 				continue
 			}
-			if sh.least >= 0 && len(strings.Trim(v, "`.,:;!?()")) < leastValue { // `HF_TOKEN=x`, as one speaks of it
+			if sh.least >= 0 && len(strings.Trim(v, "`.,:;!?()")) < leastValue { // `HF_TOKEN=x`, as in prose
 				continue
 			}
 			if !sh.sure && !random(v, sh.least) || sh.sure && ordinary(s[m[0]:from], v) {
@@ -113,7 +114,7 @@ func found(s string) [][2]int {
 	return out
 }
 
-// merge puts spans in order and those that touch together.
+// merge sorts spans and joins those that touch.
 func merge(out [][2]int) [][2]int {
 	if len(out) < 2 {
 		return out
@@ -140,7 +141,7 @@ func unquoted(s string, from, to int) (int, int) {
 	return from, to
 }
 
-// random says whether a text may be a secret: letters with digits in it, or mixed in another way that words aren't.
+// random reports whether a text may be a secret: letters mixed with digits, or otherwise in ways that words aren't.
 func random(v string, least int) bool {
 	if least == 0 {
 		least = 8
@@ -176,7 +177,8 @@ func random(v string, least int) bool {
 	}
 }
 
-// version says whether a text is a name with a number, as models and files have: llama-3.2-1b, gpt-4o, utf8, step_100.
+// version reports whether a text is a name with a number, as models and files have: llama-3.2-1b, gpt-4o, utf8,
+// step_100.
 func version(v string) bool {
 	parts := strings.FieldsFunc(v, func(r rune) bool { return strings.ContainsRune("-_.:/@", r) })
 	if len(parts) < 2 {
@@ -190,7 +192,7 @@ func version(v string) bool {
 	return true
 }
 
-// changes counts where letters turn to digits or back.
+// changes counts the transitions between letters and digits.
 func changes(s string) (n int) {
 	for i := 1; i < len(s); i++ {
 		if (s[i] >= '0' && s[i] <= '9') != (s[i-1] >= '0' && s[i-1] <= '9') {
@@ -200,7 +202,7 @@ func changes(s string) (n int) {
 	return n
 }
 
-// Plain reports whether a value is a word or a number that no secret is: "true", "none", "512".
+// Plain reports whether a value is a word or number that can't be a secret: "true", "none", "512".
 func Plain(v string) bool {
 	switch strings.ToLower(v) {
 	case "true", "false", "none", "null", "nil", "yes", "no", "on", "off", "~":
@@ -209,10 +211,10 @@ func Plain(v string) bool {
 	return len(v) < 8 && strings.Trim(v, "0123456789.") == ""
 }
 
-// plainTokens are variables whose values are tokens of a language, or numbers of them.
+// plainTokens matches variables whose values are language tokens, or counts of them.
 var plainTokens = regexp.MustCompile(`(?i)(?:max|min|num|eos|bos|pad|unk|sep|cls|mask|stop|image|special|new|per|first|last|end|start|prompt)[_-]?tokens?=?$|(?:cache|primary|sort|partition|foreign|index|hash|row|id|dict|lookup|group)[_-]key=?$`)
 
-// ordinary says whether a value of a name that sounds secret can't be one.
+// ordinary reports whether the value of a name that sounds secret can't be a secret.
 func ordinary(before, v string) bool {
 	before = strings.TrimRight(before, `"'`)
 	switch strings.ToLower(v) {
@@ -222,18 +224,18 @@ func ordinary(before, v string) bool {
 	return Plain(v) || plainTokens.MatchString(before) || strings.HasPrefix(v, "<|")
 }
 
-// IsReference reports whether a value of a configuration only names a variable: ${NAME}.
+// IsReference reports whether a configuration value merely names a variable: ${NAME}.
 func IsReference(v string) bool {
 	return strings.HasPrefix(v, "${") && strings.HasSuffix(v, "}") && !strings.Contains(v, ":-") &&
 		strings.Count(v, "${") == 1
 }
 
-// ofShell is a variable as a shell has it: $NAME.
+// ofShell matches a variable in shell notation: $NAME.
 var ofShell = regexp.MustCompile(`^\$[A-Z_][A-Z0-9_]*$`)
 
 var (
 	name = regexp.MustCompile(`(?i)` + words + `$|(?:access[_-]?key[_-]?id|_pat|bearer|authorization|cookie)$`)
-	// An environment variable ends in _KEY where it is one; a key of a config may be the name of a field.
+	// An environment variable with a secret key ends in _KEY; a config key with that ending may be the name of a field.
 	variable  = regexp.MustCompile(`^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|PASS|AUTH|SIG|DSN)$`)
 	namedKeys = regexp.MustCompile(`(?i)(?:openai|anthropic|wandb|hf|huggingface|aws|azure|gcp|google|nvidia|ngc|signing|encryption|ssh|deploy|master)[_-]?key$`)
 )
@@ -244,19 +246,20 @@ func Named(key string) bool {
 		!plainTokens.MatchString(key)
 }
 
-// flag is a flag of a program whose value is a secret.
+// flag matches a program's flag whose value is a secret.
 var flag = regexp.MustCompile(`(?i)^--?(?:[\w-]*[_-])?` + words + `$`)
 
-// Flag reports whether a word of a command line says that the next one is a secret: `--token`.
+// Flag reports whether a word of a command line says that the next word is a secret: `--token`.
 func Flag(word string) bool { return flag.MatchString(word) && !plainTokens.MatchString(word) }
 
-// given is a secret given to a program within one word or a line for a shell: --api-key=value, `train --token value`.
+// given matches a secret passed to a program within one word or a shell command line: --api-key=value, `train --token
+// value`.
 var given = regexp.MustCompile(`(?i)(?:^|[\s"'])--?(?:[\w-]*[_-])?` + words + `(?:=|[ \t]+)` + value)
 
-// assigned is a variable set for a program: `HF_TOKEN=value train`.
+// assigned matches a variable set for a program: `HF_TOKEN=value train`.
 var assigned = regexp.MustCompile(`\b(?:[A-Z][A-Z0-9]*_)*(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PWD|KEY|PAT|CREDENTIALS?)=` + value)
 
-// plainly is the place of the secret in a match of given or assigned.
+// plainly returns the range of the secret in a match of given or assigned.
 func plainly(text string, m []int) (from, to int, ok bool) {
 	from, to = unquoted(text, m[2], m[3])
 	v := text[from:to]
@@ -264,12 +267,12 @@ func plainly(text string, m []int) (from, to int, ok bool) {
 		!ordinary(strings.TrimRight(text[m[0]:from], " \t"), v)
 }
 
-// keyed is a line of a configuration: `token: value`, or the same on one line with others.
+// keyed matches a configuration line: `token: value`, or the same on one line with others.
 var keyed = regexp.MustCompile(`(?i)\b[\w-]*(?:` + words + `|(?:access[_-]?key[_-]?id|_key))["']?\s*[:= ]\s*("[^"]*"?|'[^']*'?|\{[^}]*\}?|\[[^\]]*\]?|[^\s,}\]#]+)`)
 
-// SpansOfSetting are the bytes [from, to) of what may be a secret in a line of a configuration, in order and apart. A
-// line that is shown to a person does without too much rather than too little: any value of a key named after a secret
-// goes.
+// SpansOfSetting returns the byte ranges [from, to) of what may be a secret in a configuration line, in order and
+// disjoint. For a line that is shown to a person, hiding too much is better than too little: any value of a key named
+// like a secret is included.
 func SpansOfSetting(line string) [][2]int {
 	out := Spans(line)
 	for _, re := range []*regexp.Regexp{given, listed, assigned} {
@@ -289,11 +292,11 @@ func SpansOfSetting(line string) [][2]int {
 
 var keyName = regexp.MustCompile(`[\w-]+`)
 
-// listed is a flag and its value in a list of words: ["--token", "value"].
+// listed matches a flag and its value in a list of words: ["--token", "value"].
 var listed = regexp.MustCompile(`(?i)["'\s\[,]--?(?:[\w-]*[_-])?` + words + `["']?\s*,\s*` + value)
 
-// Setting reports whether the value of a setting, in a file that a person wrote, holds a secret. It goes further than
-// Looks: a flag that is named after a secret has one in such a place, however plain it looks.
+// Setting reports whether the value of a setting, in a file written by a person, contains a secret. It goes further
+// than Looks: in such a place the value of a flag named like a secret is one, however plain it looks.
 func Setting(text string) bool {
 	if Looks(text) {
 		return true
@@ -314,8 +317,8 @@ func Setting(text string) bool {
 // leastGranted is the length from which a granted variable's value is a secret whatever the variable is called.
 const leastGranted = 6
 
-// Granted is the secret that a variable granted to a program may be: one named after a secret, or one whose value is
-// neither a number nor the path of a file, which would be a part of other words.
+// Granted returns the secret that a variable granted to a program may hold: one named like a secret, or one whose value
+// is neither a number nor a file path, which could be part of other words.
 func Granted(name, value string) []string {
 	if Named(name) || len(value) >= leastGranted && value[0] != '/' && strings.Trim(value, "0123456789.,:- ") != "" {
 		return []string{value}
@@ -323,7 +326,7 @@ func Granted(name, value string) []string {
 	return nil
 }
 
-// OfSetting lists the secrets in the value of a setting: all of it where its name says so, else the parts that look
+// OfSetting lists the secrets in the value of a setting: all of it if the name says so, otherwise the parts that look
 // like one.
 func OfSetting(key, value string) []string {
 	if Named(key) {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Text is a text that is never shown: every way of printing it gives "[secret]".
+// Text is a text that is never shown: however it is printed, the result is "[secret]".
 type Text struct{ text string }
 
 // New wraps a text.
@@ -18,7 +18,7 @@ func (t Text) Reveal() string { return t.text }
 // IsZero reports whether there is no text.
 func (t Text) IsZero() bool { return t.text == "" }
 
-// String is "[secret]", or nothing where there is no text.
+// String returns "[secret]", or nothing if there is no text.
 func (t Text) String() string {
 	if t.text == "" {
 		return ""

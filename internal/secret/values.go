@@ -14,17 +14,17 @@ import (
 	"sync"
 )
 
-// Mask is what stands where a secret was.
+// Mask replaces a secret.
 const Mask = "***"
 
 const (
-	leastValue = 4  // bytes of a value that is looked for: a shorter one is a part of other words
-	leastLine  = 12 // bytes of one line of a value of several that is looked for by itself
-	leastCut   = 4  // bytes of a value at the edge of a text that were left when the text was cut
+	leastValue = 4  // minimum bytes of a value: shorter ones occur in other words
+	leastLine  = 12 // minimum bytes for a line of a multi-line value to be masked by itself
+	leastCut   = 4  // bytes of a value that remain at the edge of a text that was cut
 )
 
-// Values are secrets whose values are known, with what they become when they are quoted, escaped or encoded. The zero
-// value holds none. It is safe for concurrent use.
+// Values are secrets whose values are known, including their quoted, escaped or encoded forms. The zero value holds
+// none. It is safe for concurrent use.
 type Values struct {
 	mu       sync.RWMutex
 	forms    []string // longest first
@@ -38,7 +38,7 @@ func NewValues(values ...string) *Values {
 	return v
 }
 
-// Add adds values. Those of under four bytes are passed over.
+// Add adds values. Those of fewer than four bytes are ignored.
 func (v *Values) Add(values ...string) {
 	var more []string
 	for _, s := range values {
@@ -61,14 +61,14 @@ func (v *Values) Add(values ...string) {
 	for _, f := range v.forms {
 		pairs = append(pairs, f, Mask)
 	}
-	v.replacer = strings.NewReplacer(pairs...) // at one place the longest wins: it is asked in this order
+	v.replacer = strings.NewReplacer(pairs...) // the longest match wins, so it comes first
 }
 
-// AddAddress adds the secrets of an address: its password or else its name, which alone is as a rule a token, and the
-// header they become.
+// AddAddress adds the secrets in an address: its password or, failing that, its user name, which on its own is usually
+// a token, and the header made from them.
 func (v *Values) AddAddress(address string) { v.Add(OfAddress(address)...) }
 
-// OfAddress lists the secrets of an address.
+// OfAddress lists the secrets in an address.
 func OfAddress(address string) []string {
 	u, err := url.Parse(address)
 	if err != nil || u.User == nil {
@@ -82,7 +82,7 @@ func OfAddress(address string) []string {
 	return []string{header, password}
 }
 
-// Len is how many texts are looked for.
+// Len returns how many texts are searched for.
 func (v *Values) Len() int {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -99,8 +99,8 @@ func (v *Values) Redact(s string) string {
 	return v.replacer.Replace(s)
 }
 
-// RedactCut masks the values in a text that was cut out of a longer one, at its head, its tail or both: what is left of
-// a value at such an edge goes, too.
+// RedactCut masks the values in a text that was cut out of a longer one, at its head, its tail or both: what remains of
+// a value at such an edge is masked too.
 func (v *Values) RedactCut(s string, head, tail bool) string {
 	v.mu.RLock()
 	forms := v.forms
@@ -134,7 +134,7 @@ func (v *Values) RedactCut(s string, head, tail bool) string {
 		}
 		return s
 	}
-	// What is whole comes first: the end of a value may be the beginning of another.
+	// Complete values first: the end of one value may be the beginning of another.
 	if from > 0 || to < len(s) {
 		out := v.Redact(s[from:to])
 		if from > 0 {
@@ -148,18 +148,18 @@ func (v *Values) RedactCut(s string, head, tail bool) string {
 	return v.Redact(s)
 }
 
-// Writer masks the values in what is written through it, however it is cut into pieces. What may be the beginning of a
-// value waits for what follows it; Flush writes it.
+// Writer masks the values in what is written through it, however it is split into pieces. What may be the beginning of
+// a value is held back until more follows; Flush writes it.
 type Writer struct {
 	v    *Values
 	w    io.Writer
 	held []byte
 }
 
-// Writer makes a writer to w.
+// Writer makes a writer that writes to w.
 func (v *Values) Writer(w io.Writer) *Writer { return &Writer{v: v, w: w} }
 
-// Write takes all of p unless writing on fails.
+// Write accepts all of p unless the underlying writer fails.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.v.mu.RLock()
 	forms := w.v.forms
@@ -174,7 +174,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// Flush writes what was held back. A beginning of a value that nothing followed is masked.
+// Flush writes what was held back. An incomplete beginning of a value is masked.
 func (w *Writer) Flush() error {
 	text := string(w.held)
 	w.held = nil
@@ -185,8 +185,8 @@ func (w *Writer) Flush() error {
 	return err
 }
 
-// safeCut is how much of a text can be masked and passed on: from there on a value may begin that is not complete, and
-// no value lies across it.
+// safeCut returns how much of a text can be masked and passed on: an incomplete value may begin after that, and no
+// value spans it.
 func safeCut(text []byte, forms []string) int {
 	cut := len(text)
 	for _, f := range forms {
@@ -210,7 +210,7 @@ func safeCut(text []byte, forms []string) int {
 	return cut
 }
 
-// forms are the ways in which a value turns up.
+// forms are the forms in which a value turns up.
 func forms(value string) []string {
 	var out []string
 	add := func(least int, list ...string) {
@@ -230,7 +230,7 @@ func forms(value string) []string {
 		return out
 	}
 	for line := range strings.FieldsFuncSeq(trimmed, func(r rune) bool { return r == '\n' || r == '\r' }) {
-		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "-----") { // the frame of a PEM file is no secret
+		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "-----") { // the frame of a PEM file is not secret
 			add(leastLine, escaped(line)...)
 		}
 	}
@@ -256,10 +256,10 @@ func escaped(s string) []string {
 	if enc.Encode(s) == nil {
 		plain := strings.TrimSuffix(b.String(), "\n")
 		plain = plain[1 : len(plain)-1]
-		twice := strconv.Quote(plain) // JSON within JSON, as an error in an answer has it
+		twice := strconv.Quote(plain) // JSON within JSON, as found in an error inside an answer
 		list = append(list, plain, strings.ReplaceAll(plain, "/", `\/`), twice[1:len(twice)-1])
 	}
-	// Percent signs come with small letters, too.
+	// Percent escapes also come in lower case.
 	lower := func(t string) string {
 		var out strings.Builder
 		for i := 0; i < len(t); i++ {
@@ -280,7 +280,8 @@ func escaped(s string) []string {
 		if len(s) < 8 {
 			continue
 		}
-		// In the base64 of a longer text the value begins at one of three places: what only it decides is looked for.
+		// In the base64 of a longer text the value begins at one of three alignments: search for the part that the
+		// value alone determines.
 		for lead := range 3 {
 			enc := e.EncodeToString(append(make([]byte, lead), s...))
 			from := (lead*8 + 5) / 6

@@ -6,18 +6,18 @@ import (
 	"os"
 )
 
-// bufferBytes gathers small blocks; large ones pass it by.
+// bufferBytes is the size up to which blocks are combined; larger ones bypass the buffer.
 const bufferBytes = 256 << 10
 
-// File is a file that blocks are appended to and read from again. Appending is not safe for concurrent use; reading
-// what was flushed is.
+// File is a file to which blocks are appended and from which they are read back. Appending is not safe for concurrent
+// use; reading what was flushed is.
 type File struct {
 	file *os.File
 	out  *bufio.Writer
 	size int64
 }
 
-// New makes an empty file on the disk of dir; empty: the system's folder for temporary files.
+// New creates an empty file on the disk of dir; empty: the system's folder for temporary files.
 func New(dir string) (*File, error) {
 	f, err := Unnamed(dir)
 	if err != nil {
@@ -26,7 +26,7 @@ func New(dir string) (*File, error) {
 	return &File{file: f, out: bufio.NewWriterSize(f, bufferBytes)}, nil
 }
 
-// Unnamed makes the bare file, for what is not appended block by block.
+// Unnamed creates the bare file, for content that is not appended block by block.
 func Unnamed(dir string) (*os.File, error) {
 	f, err := os.CreateTemp(dir, ".nat-go-spool-*") //nolint:forbidigo // this is where it is allowed
 	if err != nil {
@@ -39,7 +39,7 @@ func Unnamed(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// Append adds a block and returns where it lies.
+// Append adds a block and returns its offset.
 func (f *File) Append(block []byte) (at int64, err error) {
 	at = f.size
 	n, err := f.out.Write(block)
@@ -50,7 +50,7 @@ func (f *File) Append(block []byte) (at int64, err error) {
 // Flush makes what was appended readable.
 func (f *File) Flush() error { return f.out.Flush() }
 
-// Size is how many bytes were appended.
+// Size returns how many bytes were appended.
 func (f *File) Size() int64 { return f.size }
 
 // ReadAt reads what was flushed, as io.ReaderAt does.

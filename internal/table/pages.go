@@ -10,7 +10,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// valueBytes is about what a value takes in a page that is decoded, beside its bytes.
+// valueBytes is roughly what a value takes in a decoded page besides its bytes.
 const valueBytes = 8
 
 // largest is how many bytes the dictionary and the largest page of a column take when they are decoded. Each page is
@@ -59,7 +59,7 @@ func (f *inflater) largest(in io.ReaderAt, c *format.ColumnMetaData) (int64, err
 	return dictionary + page, nil
 }
 
-// values is how many values a page says it has.
+// values returns how many values a page claims to have.
 func values(h *format.PageHeader) int64 {
 	switch {
 	case h.DataPageHeader.Valid:

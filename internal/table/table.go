@@ -9,11 +9,11 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// What a file may ask for. Of each column a dictionary and a page are held at once.
+// What a file may demand. For each column a dictionary and a page are held at once.
 const (
-	maxFooter  = 32 << 20 // bytes of what describes the file
+	maxFooter  = 32 << 20 // bytes of the file's metadata
 	maxColumns = 1024     // that hold values
-	maxHeld    = 96 << 20 // bytes of a dictionary and a page of every column
+	maxHeld    = 96 << 20 // bytes of one dictionary and one page of every column
 	maxRow     = 32 << 20 // bytes of a row's values
 	maxValues  = 1 << 19  // of a row
 )
@@ -23,13 +23,13 @@ type Reader struct {
 	file    *parquet.File
 	in      io.ReaderAt
 	groups  []parquet.RowGroup // that are left
-	columns []*column          // of the group that is read
-	rows    int64              // that are left of it
-	skip    int64              // rows of the next group
+	columns []*column          // of the current row group
+	rows    int64              // remaining rows in it
+	skip    int64              // rows to skip in the next group
 	row     parquet.Row
 	number  int64
 	pages   inflater
-	schema  *parquet.Schema    // that rows are given in
+	schema  *parquet.Schema    // of the rows that are returned
 	convert parquet.Conversion // nil: the file's
 }
 
@@ -56,10 +56,10 @@ func Open(in io.ReaderAt, size int64) (r *Reader, err error) {
 	return &Reader{file: file, in: in, groups: file.RowGroups(), schema: file.Schema()}, nil
 }
 
-// Schema is the file's.
+// Schema returns the file's schema.
 func (r *Reader) Schema() *parquet.Schema { return r.file.Schema() }
 
-// As has rows given in another schema of the same columns.
+// As has rows returned in another schema with the same columns.
 func (r *Reader) As(schema *parquet.Schema) (err error) {
 	defer recovered(&err)
 	if parquet.EqualNodes(schema, r.file.Schema()) {
@@ -72,7 +72,7 @@ func (r *Reader) As(schema *parquet.Schema) (err error) {
 	return nil
 }
 
-// Skip leaves out the first rows. It comes before Next.
+// Skip skips the first rows. Call it before Next.
 func (r *Reader) Skip(rows int64) {
 	r.number += rows
 	for len(r.groups) > 0 && rows >= r.groups[0].NumRows() {
@@ -98,7 +98,7 @@ func (r *Reader) endGroup() error {
 	return err
 }
 
-// Next returns the next row: maps, lists, texts and numbers. After the last the error is io.EOF.
+// Next returns the next row: maps, lists, texts and numbers. After the last one the error is io.EOF.
 func (r *Reader) Next() (row any, err error) {
 	defer recovered(&err)
 	for r.rows == 0 {
@@ -134,7 +134,7 @@ func (r *Reader) Next() (row any, err error) {
 	return row, nil
 }
 
-// group begins to read the next group of rows.
+// group starts reading the next row group.
 func (r *Reader) group() error {
 	if err := r.endGroup(); err != nil {
 		return broken(err)
@@ -168,24 +168,24 @@ func (r *Reader) group() error {
 	return nil
 }
 
-// LimitError says that a file asks for too much.
+// LimitError says that a file demands too much.
 type LimitError struct{ What string }
 
 func (e *LimitError) Error() string { return e.What }
 
 func broken(what any) error { return fmt.Errorf("this is not a sound Parquet file: %v", what) }
 
-// recovered makes an error of a panic: the library panics at some broken files.
+// recovered turns a panic into an error: the library panics on some broken files.
 func recovered(err *error) {
 	if p := recover(); p != nil {
 		*err = broken(p)
 	}
 }
 
-// budget is what a row may still take.
+// budget is how much more a row may take.
 type budget struct{ bytes, values int }
 
-// column is a column of a group that is read value by value.
+// column is a column of a row group, read value by value.
 type column struct {
 	pages  parquet.Pages
 	values parquet.ValueReader
@@ -194,7 +194,7 @@ type column struct {
 	err    error           // behind them
 }
 
-// next appends the values of the next row: one, and those that repeat it.
+// next appends the values of the next row: one value, and those that repeat it.
 func (c *column) next(row parquet.Row, left *budget) (parquet.Row, error) {
 	for first := true; ; first = false {
 		v, err := c.peek()
@@ -221,13 +221,13 @@ func (c *column) next(row parquet.Row, left *budget) (parquet.Row, error) {
 	}
 }
 
-// peek is the next value.
+// peek returns the next value.
 func (c *column) peek() (parquet.Value, error) {
 	for len(c.ready) == 0 {
 		if c.err != nil && !errors.Is(c.err, io.EOF) {
 			return parquet.Value{}, c.err
 		}
-		if c.values == nil || c.err != nil { // the next page; the last one's memory is the row's, too
+		if c.values == nil || c.err != nil { // the next page; the row still uses the memory of the last one
 			page, err := c.pages.ReadPage()
 			if err != nil {
 				return parquet.Value{}, err

@@ -26,8 +26,8 @@ func Line(s string) string {
 
 var styles = regexp.MustCompile("\x1b\\[[0-9;:]*m")
 
-// Output makes plain lines of what a program printed as if for a terminal: of a line that it wrote over, such as a
-// progress bar, what stood there last, and no colours.
+// Output makes plain lines from what a program printed as if to a terminal: of an overwritten line, such as a progress
+// bar, only the last state, and no colours.
 func Output(printed []byte) string {
 	var b strings.Builder
 	for line := range strings.Lines(styles.ReplaceAllString(string(printed), "")) {
@@ -42,7 +42,7 @@ func Output(printed []byte) string {
 	return b.String()
 }
 
-// plain is how many bytes at the beginning of a text are ink, spaces, tabs and line feeds of ASCII.
+// plain returns how many bytes at the beginning of a text are printable ASCII, spaces, tabs and line feeds.
 func plain[T string | []byte](s T) int {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c >= 0x7f || c < ' ' && c != '\n' && c != '\t' {
@@ -81,10 +81,10 @@ func appendSafe[T string | []byte](dst []byte, s T) []byte {
 	return dst
 }
 
-// Safe says whether a character is printed as it is by Line.
+// Safe reports whether Line prints a character unchanged.
 func Safe(r rune) bool { return !hidden(r) }
 
-// hidden says whether a character is anything but ink or a space. Joiners within emoji and scripts are ink.
+// hidden reports whether a character is neither visible nor a space. Joiners within emoji and scripts count as visible.
 func hidden(r rune) bool {
 	return r != '\u200d' && r != '\u200c' && (unicode.Is(unicode.C, r) || r == '\u2028' || r == '\u2029')
 }
@@ -93,7 +93,7 @@ func appendUnit(dst []byte, r rune) []byte {
 	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 }
 
-// appendInvalid writes a lone surrogate (three bytes of WTF-8) or a stray byte, and says how many bytes it took.
+// appendInvalid writes a lone surrogate (three bytes of WTF-8) or a stray byte, and returns how many bytes it consumed.
 func appendInvalid[T string | []byte](dst []byte, s T) ([]byte, int) {
 	if len(s) >= 3 && s[0] == 0xed && s[1] >= 0xa0 && s[1] <= 0xbf && s[2]&0xc0 == 0x80 {
 		return appendUnit(dst, 0xd000|rune(s[1]&0x3f)<<6|rune(s[2]&0x3f)), 3

@@ -13,33 +13,34 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// mark stands before a control sequence of ours. It differs from process to process: a text of others can't hold it.
+// mark precedes a control sequence of ours. It differs from process to process, so a text from elsewhere can't contain
+// it.
 var mark = sync.OnceValue(func() string { return "\x1b" + rand.Text() })
 
-// Style gives a text a style, such as "31;1", on a terminal. It shows where the text is written through a Writer.
+// Style gives a text a style, such as "31;1", on a terminal. It takes effect if the text is written through a Writer.
 func Style(style, text string) string {
 	return mark() + "[" + style + "m" + text + mark() + "[0m"
 }
 
-// ClearLine goes to the beginning of the line and clears it.
+// ClearLine moves to the beginning of the line and clears it.
 func ClearLine() string { return mark() + "[K" }
 
-// Writer makes what is written through it safe, and passes on the styles of this package. Known secrets are masked. A
-// character that is cut in two waits for its other half. It is safe for concurrent use.
+// Writer makes what is written through it safe, and passes on the styles of this package. Known secrets are masked. An
+// incomplete character waits for its other half. It is safe for concurrent use.
 type Writer struct {
 	mu      sync.Mutex
 	raw     io.Writer
-	out     io.Writer // raw, or what masks secrets before it
+	out     io.Writer // raw, or what masks secrets in front of it
 	secrets *secret.Writer
 	held    []byte
 	buf     []byte
 	err     error // the first
 }
 
-// NewWriter makes a writer to w.
+// NewWriter makes a writer that writes to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{raw: w, out: w} }
 
-// For is w itself if it is a Writer, and else one to it.
+// For returns w itself if it is a Writer, and otherwise a new one that writes to it.
 func For(w io.Writer) *Writer {
 	if t, ok := w.(*Writer); ok {
 		return t
@@ -55,7 +56,7 @@ func (w *Writer) Hide(values *secret.Values) {
 	w.out = w.secrets
 }
 
-// Raw writes past the writer, for those who make their output safe themselves. Known secrets are masked all the same.
+// Raw bypasses the writer, for callers that make their output safe themselves. Known secrets are still masked.
 func (w *Writer) Raw() io.Writer { return raw{w} }
 
 type raw struct{ w *Writer }
@@ -67,7 +68,7 @@ func (r raw) Write(p []byte) (int, error) {
 	return n, r.w.note(err)
 }
 
-// Err is the first error of writing: what came after it was written to nobody.
+// Err returns the first write error: nothing after it was written.
 func (w *Writer) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -94,7 +95,7 @@ func Is(w io.Writer) bool {
 	return err == nil
 }
 
-// Width is how many columns the terminal behind w has; 0: it is none.
+// Width returns how many columns the terminal behind w has; 0: it is not a terminal.
 func Width(w io.Writer) int {
 	if t, ok := w.(*Writer); ok {
 		w = t.raw
@@ -107,7 +108,7 @@ func Width(w io.Writer) int {
 	return 0
 }
 
-// Write takes all of p unless writing on fails.
+// Write accepts all of p unless the underlying writer fails.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -141,7 +142,7 @@ func (w *Writer) Flush() error {
 	return w.note(err)
 }
 
-// appendStyled appends a text with its styles as a terminal takes them.
+// appendStyled appends a text with its styles in the terminal's notation.
 func appendStyled(dst, text []byte) []byte {
 	m := []byte(mark())
 	for {
@@ -160,7 +161,7 @@ func appendStyled(dst, text []byte) []byte {
 	}
 }
 
-// incomplete is how many bytes at the end of a text are the beginning of a character or of a style.
+// incomplete returns how many bytes at the end of a text are the beginning of a character or of a style.
 func incomplete(text []byte) int {
 	m := []byte(mark())
 	if at := bytes.LastIndexByte(text, '\x1b'); at >= 0 {

@@ -16,7 +16,7 @@ type generator struct {
 	*build.Context
 	numbers
 	args         gotypes.Component // what the function's argument points at
-	wide, narrow *constants        // of AVX-512 and AVX2
+	wide, narrow *constants        // for AVX-512 and AVX2
 }
 
 // amd64Tiles builds the tile functions of both paths.
@@ -69,7 +69,7 @@ func (g *generator) arg(field string) Mem {
 	return f.Addr
 }
 
-// align is an instruction avo doesn't have.
+// align emits an instruction that avo doesn't have.
 func (g *generator) align() {
 	g.Instruction(&ir.Instruction{Opcode: "PCALIGN", Operands: []Op{Imm(64)}})
 }

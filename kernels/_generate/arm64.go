@@ -11,18 +11,18 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Go's arm64 assembler has few vector floating-point instructions. Those that it lacks are encoded here and printed as
-// WORDs with their mnemonic, which the test disassembles them to again. Every vector operation works on four float32
-// lanes unless its name says otherwise.
+// Go's arm64 assembler has few vector floating-point instructions. Missing ones are encoded here and printed as WORDs
+// with their mnemonic, to which the test disassembles them again. Every vector operation works on four float32 lanes
+// unless its name says otherwise.
 
 type neon struct {
 	b     strings.Builder
 	stubs *build.Context
-	args  gotypes.Component // what a function's argument points at
+	args  gotypes.Component // what the function's argument points at
 	numbers
 }
 
-// offset is that of a field of a function's argument, which R0 points at.
+// offset returns the offset of a field in the function's argument, which R0 points at.
 func (n *neon) offset(field string) int {
 	f, err := n.args.Field(field).Resolve()
 	check(err)
@@ -35,7 +35,7 @@ func (n *neon) word(code uint32, comment string, args ...any) {
 	n.line("WORD $0x%08x // %s", code, fmt.Sprintf(comment, args...))
 }
 
-// neonOps are instructions of three operands, d = a op b, that the assembler lacks.
+// neonOps are three-operand instructions, d = a op b, that the assembler lacks.
 var neonOps = map[string]uint32{
 	"fadd":   0x4E20D400,
 	"fsub":   0x4EA0D400,
@@ -48,7 +48,7 @@ var neonOps = map[string]uint32{
 	"bic":    0x4E601C00,
 }
 
-// neonMnemonics are those that it has. fmla adds a*b to d, bsl selects a where d is set and b elsewhere.
+// neonMnemonics are those it has. fmla adds a*b to d, bsl selects a where d is set and b elsewhere.
 var neonMnemonics = map[string]string{"fmla": "VFMLA", "bsl": "VBSL", "orr": "VORR", "add": "VADD", "sub": "VSUB"}
 
 func (n *neon) op(name string, d, a, b int) {
@@ -66,7 +66,7 @@ func (n *neon) op(name string, d, a, b int) {
 		name, d, lanes, a, lanes, b, lanes)
 }
 
-// neonUnary are instructions of two operands that the assembler lacks.
+// neonUnary are two-operand instructions that the assembler lacks.
 var neonUnary = map[string]struct {
 	code   uint32
 	format string
@@ -158,7 +158,7 @@ func (n *neon) scale(y, k, c, scratch int) {
 	n.mov(y, scratch)
 }
 
-// exp2 turns y, at most 127, into 2^y; NaN stays, -127 and below give 0. t0..t2 are scratch.
+// exp2 turns y, at most 127, into 2^y; NaN stays NaN, -127 and below give 0. t0..t2 are scratch.
 func (n *neon) exp2(y, t0, t1, t2 int) {
 	n.constant(t0, "low")
 	n.op("fmax", y, y, t0)

@@ -13,7 +13,7 @@ func (g *generator) narrowConstants() {
 	for i, v := range expNear {
 		c.add(fmt.Sprint("e", i), bits(v))
 	}
-	c.add("biased", bits(1.5*(1<<23)+127)) // rounds to an integer that sits in the exponent's place after a shift
+	c.add("biased", bits(1.5*(1<<23)+127)) // adding it rounds to an integer that a shift moves into the exponent
 	c.add("low", bits(-127))
 	c.add("high", bits(127))
 	c.add("abs", U32(1<<31-1))
@@ -82,8 +82,8 @@ func (g *generator) maxLanes256(y, tmp VecPhysical) {
 	g.VMAXPS(tmp.AsX(), y.AsX(), y.AsX())
 }
 
-// exp2_256 leaves 2^y as p times z; y is clobbered. The caller has clamped y to [-127, 127]: beyond it the shifted
-// exponent would wrap into a finite wrong number. At -127 z is exactly 0. Memory operands keep NaN in y.
+// exp2_256 leaves 2^y as p times z; y is clobbered. The caller has clamped y to [-127, 127]: outside it the shifted
+// exponent would wrap to a finite wrong number. At -127 z is exactly 0. Memory operands keep NaN in y.
 func (g *generator) exp2_256(y, z, p []VecPhysical) {
 	for j := range y {
 		g.VADDPS(g.narrow.mem("biased"), y[j], z[j])
@@ -197,7 +197,7 @@ func (g *generator) jsd256(d dtype, k kind) {
 		tmp: Y12, far: Y13, acc: Y14, accG: Y15,
 	}
 	q.side, q.early, q.late = q.teacher, q.larger[0], q.student[0]
-	if k.grad && !k.even { // no register is left for the sign: it goes on top of the index
+	if k.grad && !k.even { // no register is left for the sign, so it goes on top of the index
 		q.sign, q.side, q.early, q.late = q.teacher, q.odds, Y10, Y10
 	}
 	for _, y := range []VecPhysical{q.far, q.acc, q.accG} {
@@ -210,7 +210,7 @@ func (g *generator) jsd256(d dtype, k kind) {
 	g.Label("loop")
 	lines := 1 // of 1 in 32 entries
 	if d == f32 {
-		lines = 2 // of 2: somewhat more than the first pass leaves
+		lines = 2 // of 2: slightly more than the first pass leaves
 	}
 	g.prefetch(lines, q.p.step, q.p.pfs, q.p.pft)
 	for u := range 2 {
@@ -389,8 +389,8 @@ func (g *second256) polynomial() {
 	}
 }
 
-// addEntries adds four vectors, the last of which end a step, then float64: of many equal terms, rounding against a
-// large sum is all one way.
+// addEntries adds four vectors, the last of which complete a step, then float64: with many equal terms, rounding
+// against a large sum always errs the same way.
 func (g *second256) addEntries(last bool) {
 	if !last {
 		g.VMULPS(g.larger[0], g.psi[0], g.accG)

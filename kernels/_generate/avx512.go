@@ -129,7 +129,7 @@ func (g *generator) zero512(z ...VecPhysical) {
 	}
 }
 
-// exp2_512 is p = 2^y; f, t0 and t1 are scratch. -Inf gives 0, +Inf and NaN stay.
+// exp2_512 is p = 2^y; f, t0 and t1 are scratch. -Inf gives 0; +Inf and NaN are preserved.
 func (g *generator) exp2_512(y, f, p []VecPhysical, t0, t1 VecPhysical) {
 	g.fractions512(y, f)
 	g.leading512("", t0, t1)
@@ -185,7 +185,7 @@ type second512 struct {
 	// of the segment; odds the argument within it; fraction that of exp2, then the raw gradient; larger is 2^hi.
 	student, teacher, odds, fraction, larger, psi []VecPhysical
 	studentLarger                                 []OpmaskPhysical
-	lo, hi                                        VecPhysical   // scratch: constants, or the halves of a table's row
+	lo, hi                                        VecPhysical   // scratch: constants, or the halves of a table row
 	tmp                                           []VecPhysical // two vectors of scratch
 	acc, accG, far, clipped                       VecPhysical
 }
@@ -343,10 +343,10 @@ func (g *second512) evenSegment() {
 	}
 }
 
-// segment is evenSegment for the general table, by D, whose argument is from the segment's centre and has no limit.
+// segment is evenSegment for the general table, by D, with the argument relative to the segment's centre and no limit.
 func (g *second512) segment() {
 	for _, d := range g.odds {
-		g.VRANGEPS(Imm(0xb), d, g.far, g.far) // largest |D|, NaN passed over
+		g.VRANGEPS(Imm(0xb), d, g.far, g.far) // largest |D|, ignoring NaN
 	}
 	g.VBROADCASTSS(g.wide.mem("far"), g.lo)
 	for _, d := range g.odds {
@@ -404,7 +404,8 @@ func (g *second512) polynomial() {
 	}
 }
 
-// addEntries adds four vectors, then float64: of many equal terms, rounding against a large sum is all one way.
+// addEntries adds four vectors, then float64: with many equal terms, rounding against a large sum always errs the same
+// way.
 func (g *second512) addEntries() {
 	g.VMULPS(g.larger[0], g.psi[0], g.accG)
 	for j := 1; j < len(g.psi); j++ {

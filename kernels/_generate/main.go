@@ -1,5 +1,5 @@
-// Command generate writes the amd64 and arm64 assembly of package kernels and of kernels/bench. It is a module of its
-// own, so that avo is not a dependency of nat-go. Run it through gen.sh.
+// Command generate writes the amd64 and arm64 assembly for packages kernels and kernels/bench. It is a separate module,
+// so that avo is not a dependency of nat-go. Run it through gen.sh.
 package main
 
 import (
@@ -66,7 +66,7 @@ var (
 	}
 )
 
-// numbers are package kernels' own: the degrees of the tables' polynomials, and klLift.
+// numbers are package kernels' own: the degrees of the table polynomials, and klLift.
 type numbers struct{ degree, evenDegree, geometricDegree, narrowDegree, signedDegree, klLift int }
 
 func main() {
@@ -74,7 +74,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: generate DIR, where package kernels lies")
 		os.Exit(2)
 	}
-	// The package's types are read from its sources, without the functions that are yet to be written.
+	// The package's types are read from its sources, ignoring functions that are yet to be generated.
 	check(os.Chdir(os.Args[1]))
 	check(os.Setenv("GOFLAGS", os.Getenv("GOFLAGS")+" -tags=purego"))
 	own := readNumbers()
@@ -108,7 +108,7 @@ func readNumbers() numbers {
 	return numbers{of("degree"), of("evenDegree"), of("geometricDegree"), of("narrowDegree"), of("signedDegree"), of("klLift")}
 }
 
-// newContext is an empty file with a build constraint. pkg, where it is not empty, is the package whose types it names.
+// newContext is an empty file with a build constraint. pkg, if not empty, is the package whose types it names.
 func newContext(constraint, pkg string) *build.Context {
 	c := build.NewContext()
 	c.ConstraintExpr(constraint)
@@ -118,7 +118,7 @@ func newContext(constraint, pkg string) *build.Context {
 	return c
 }
 
-// function starts a function that doesn't let its arguments escape.
+// function starts a function whose arguments don't escape.
 func function(c *build.Context, name, signature string) {
 	c.Function(name)
 	c.Pragma("noescape")

@@ -11,7 +11,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// probes builds the floors of kernels/bench: how fast this core multiplies and adds, and how fast it reads two streams.
+// probes builds the floors for kernels/bench: how fast this core multiplies and adds, and how fast it reads two
+// streams.
 func probes() *ir.File {
 	g := &generator{Context: newContext("amd64,!purego", "")}
 	for _, p := range []struct {
@@ -25,7 +26,7 @@ func probes() *ir.File {
 	return compile(g.Context)
 }
 
-// multiplyProbe does n FMAs that don't wait for each other.
+// multiplyProbe executes n independent FMAs.
 func (g *generator) multiplyProbe(name string, v []VecPhysical) {
 	function(g.Context, name, "func(n int)")
 	n := g.Load(g.Param("n"), RCX)
@@ -63,7 +64,7 @@ func (g *generator) readProbe(name string, v []VecPhysical, bytes int) {
 	g.RET()
 }
 
-// writeInstructions writes how many vector instructions the kernels of kernels/bench take, from what was built.
+// writeInstructions writes how many vector instructions the kernels in kernels/bench take, counted in what was built.
 func writeInstructions(file string, tiles *ir.File) {
 	var b strings.Builder
 	b.WriteString("// " + generatedBy("").GeneratedWarning() + "\n\n//go:build amd64 && !purego\n\npackage bench\n\n" +
@@ -71,7 +72,7 @@ func writeInstructions(file string, tiles *ir.File) {
 		"var instructions = map[string]map[string]float64{\n")
 	for _, p := range []struct {
 		path, suffix          string
-		first, second, finish float64 // entries of a step
+		first, second, finish float64 // entries per step
 	}{{"avx2", "AVX2", 64, 32, 16}, {"avx512", "AVX512", 128, 64, 64}} {
 		per16 := func(f string, entries float64) float64 { return 16 * loopInstructions(tiles, f+p.suffix) / entries }
 		first, kept, even, finish := "sum", "", p.second, "finishF32"
@@ -106,8 +107,8 @@ func writeInstructions(file string, tiles *ir.File) {
 	check(os.WriteFile(file, out, 0o644))
 }
 
-// loopInstructions counts the vector instructions but loads, stores and moves between a function's loop label and its
-// branch.
+// loopInstructions counts the vector instructions between a function's loop label and its branch, except loads, stores
+// and moves.
 func loopInstructions(tiles *ir.File, name string) float64 {
 	n, in := 0.0, false
 	for _, f := range tiles.Functions() {

@@ -17,15 +17,15 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// Options of Run. Zero values take the defaults in brackets.
+// Options of Run. Zero values mean the defaults in brackets.
 type Options struct {
 	Vocab   []int         // vocabulary sizes [32000, 151936]
-	MiB     int           // size of each side beyond the caches [256]
+	MiB     int           // size of each side when larger than the caches [256]
 	Threads []int         // [1, 2]
-	Rounds  int           // interleaved rounds; the median counts [7]
-	Budget  time.Duration // stop starting rounds after this long, compiling apart [60s]
+	Rounds  int           // interleaved rounds; the median is reported [7]
+	Budget  time.Duration // start no new round after this long, not counting compilation [60s]
 	JSON    bool          // one JSON object instead of a table
-	Torch   string        // a Python that has torch, to be measured beside; empty: none
+	Torch   string        // a Python with torch to measure against; empty: none
 }
 
 // Report is what Run measured.
@@ -35,19 +35,19 @@ type Report struct {
 	Floors  []Floor  `json:"floors"`
 	Results []Result `json:"results"`
 	Torch   string   `json:"torch,omitempty"` // its version
-	// NotCompiled says why torch.compile isn't in the table, empty where it is.
+	// NotCompiled says why torch.compile isn't in the table; empty if it is.
 	NotCompiled string `json:"torch_not_compiled,omitempty"`
 
-	left time.Duration // of the budget: what rounds took is off, what compiling took is not
+	left time.Duration // what remains of the budget after the rounds so far; compilation doesn't count
 }
 
-// Floor is what the machine can do, per number of threads.
+// Floor is what the machine can do with a given number of threads.
 type Floor struct {
 	Threads    int     `json:"threads"`
-	ReadGBps   float64 `json:"read_gb_per_s"` // two streams beyond the caches
+	ReadGBps   float64 `json:"read_gb_per_s"` // two streams larger than the caches
 	FMAPerNs   float64 `json:"vector_fma_per_ns"`
 	Path       string  `json:"path"`
-	SecondCore bool    `json:"second_core"` // two threads multiply 1.8 times as fast as one
+	SecondCore bool    `json:"second_core"` // two threads multiply at least 1.8 times as fast as one
 }
 
 // Result is one kernel on one path.
@@ -59,16 +59,17 @@ type Result struct {
 	CachedNs     float64 `json:"cached_ns_per_entry,omitempty"`
 	MemoryNs     float64 `json:"memory_ns_per_entry"`
 	MicrosPerRow float64 `json:"us_per_row"`
-	// OfFMA is the time the instructions would take at the FMA rate over the cached time: above 1 where additions and
-	// permutes have units of their own. OfDRAM is the memory floor over the time from memory, OfMemory the larger of
-	// that floor and the cached time over it: 1 is perfect. Speedup is over one thread, from memory.
+	// OfFMA is the time the instructions would take at the FMA rate, divided by the cached time: above 1 if additions
+	// and permutes have units of their own. OfDRAM is the memory floor divided by the time from memory; OfMemory is the
+	// larger of that floor and the cached time, divided by the time from memory: 1 is perfect. Speedup is relative to
+	// one thread, from memory.
 	Instructions float64 `json:"instructions_per_16,omitempty"`
 	OfFMA        float64 `json:"of_fma_floor,omitempty"`
 	OfDRAM       float64 `json:"of_dram_floor,omitempty"`
 	OfMemory     float64 `json:"of_memory_floor"`
 	Speedup      float64 `json:"speedup,omitempty"`
-	// TorchNs is what eager torch takes, with as many threads; OfTorch that over the time from memory. CompiledNs is
-	// what the fastest of the forms that torch.compile fuses takes, CompiledForm its name.
+	// TorchNs is the time of eager torch with the same number of threads; OfTorch is that divided by the time from
+	// memory. CompiledNs is the time of the fastest form that torch.compile fuses, CompiledForm its name.
 	TorchNs      float64 `json:"torch_ns_per_entry,omitempty"`
 	OfTorch      float64 `json:"times_torch,omitempty"`
 	CompiledNs   float64 `json:"torch_compiled_ns_per_entry,omitempty"`
@@ -104,7 +105,7 @@ var list = []kernel{
 	{name: "gradient, beta 0.3", beta: 0.3, grad: true, bytes: 12},
 }
 
-// Run measures and prints. It stops early, with what it has, when ctx ends.
+// Run measures and prints. When ctx ends it stops early, with what it has.
 func Run(ctx context.Context, w io.Writer, o Options) error {
 	o.defaults()
 	rep, err := Measure(ctx, o)
@@ -184,7 +185,7 @@ func Measure(ctx context.Context, o Options) (*Report, error) {
 	return rep, nil
 }
 
-// data is both sides, in both types, larger than the caches, and a gradient.
+// data is both sides, in both types and larger than the caches, and a gradient.
 type data struct {
 	rows, v int
 	s, t    []float32
@@ -197,7 +198,7 @@ func newData(v, mib int) *data {
 	n := d.rows * v
 	d.s, d.t, d.grad = large[float32](n), large[float32](n), large[float32](n)
 	d.bs, d.bt = large[uint16](n), large[uint16](n)
-	for i := range d.grad { // the first touch of a page is the system's time
+	for i := range d.grad { // the first touch of a page costs system time
 		d.grad[i] = 1
 	}
 	r := rand.New(rand.NewPCG(1, 2))
@@ -213,7 +214,7 @@ func newData(v, mib int) *data {
 	return d
 }
 
-// task is one thing to time: do runs it over some entries.
+// task is one thing to time: do processes a number of entries.
 type task struct {
 	entries int
 	do      func() error
@@ -334,7 +335,7 @@ func (rep *Report) vocabulary(ctx context.Context, o Options, v int) error {
 	return nil
 }
 
-// peerKey is what torch is measured at: once for all paths and types.
+// peerKey is what torch is measured for: once for all paths and types.
 type peerKey struct {
 	beta     float64
 	grad     bool
@@ -342,11 +343,11 @@ type peerKey struct {
 	compiled bool
 }
 
-// peer is torch, if it is asked for, and its tasks.
+// peer is torch, if requested, and its tasks.
 type peer struct {
 	torch *torch
 	tasks map[peerKey]*task
-	forms map[peerKey]string // the compiled form that was the fastest
+	forms map[peerKey]string // the fastest compiled form
 }
 
 func (rep *Report) peer(ctx context.Context, o *Options, v int, add func(int, func() error) *task) (*peer, error) {
@@ -366,7 +367,7 @@ func (rep *Report) peer(ctx context.Context, o *Options, v int, add func(int, fu
 				if compiled && rep.NotCompiled != "" || p.tasks[key] != nil {
 					continue
 				}
-				// Compiling takes minutes: not in a round.
+				// Compiling takes minutes, so it is not part of a round.
 				form, err := p.torch.do(k, th, compiled)
 				if errors.Is(err, errNotCompiled) {
 					rep.NotCompiled = err.Error()
@@ -442,7 +443,7 @@ func (d *data) repeat(j *kernels.JSD, k kernel, n int) func(r int) {
 	}
 }
 
-// spread shares n calls among threads.
+// spread divides n calls among threads.
 func spread(threads, n int, f func(i int)) func() error {
 	return func() error {
 		done := make(chan struct{})
@@ -461,7 +462,7 @@ func spread(threads, n int, f func(i int)) func() error {
 	}
 }
 
-// probe is the floors of a path; nil functions where there are none.
+// probe holds the floors of a path; the functions are nil if there are none.
 type probe struct {
 	read func(s, t []float32)
 	fma  func(n int) // n vector instructions

@@ -12,7 +12,7 @@ func findProbe(path string) probe {
 	return probe{}
 }
 
-// chunks and steps keep a call short: assembly can't be preempted.
+// chunks and steps keep a call short, because assembly can't be preempted.
 func chunks(s, t []float32, f func(s, t *float32, n int)) {
 	const size = 4096
 	for i := 0; i+size <= len(s); i += size {

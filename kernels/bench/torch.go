@@ -16,9 +16,9 @@ import (
 //go:embed torch.py
 var torchScript string
 
-// torch is a Python process that computes the same losses when told to, with eager torch or with the fastest of several
-// forms that torch.compile fuses, so that its rounds are interleaved with ours. Its allocator is told to keep memory:
-// most of what torch takes by default is the system's page faults, which would flatter us.
+// torch is a Python process that computes the same losses on request, with eager torch or with the fastest of several
+// forms that torch.compile fuses, so that its rounds can be interleaved with ours. Its allocator is told to keep
+// memory: by default most of torch's time goes into page faults, which would flatter us.
 type torch struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
@@ -53,7 +53,7 @@ func startTorch(ctx context.Context, python string, v int) (*torch, error) {
 	return t, nil
 }
 
-// errNotCompiled says that this torch can't compile: too old, or no C++ compiler beside it.
+// errNotCompiled means that this torch can't compile: it is too old, or there is no C++ compiler.
 var errNotCompiled = errors.New("torch.compile doesn't work here")
 
 // do computes what a kernel computes and returns the name of the form that ran.

@@ -22,7 +22,7 @@ func checkBuilds(ctx context.Context, k *kit) error {
 	})
 }
 
-// dropsOf fails if results have drops of a reason that the host gave.
+// dropsOf fails if results contain drops with a reason that only the host gives.
 func dropsOf(rs []host.Result, reason ledger.Reason, detail string) error {
 	for _, r := range rs {
 		for _, d := range r.Drops {

@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// survives takes one group through each builder. The builder may fail on it; the process may not.
+// survives sends one group to each builder. The builder may fail on it; the process must not.
 func survives(ctx context.Context, k *kit, g func() *ttc.Group) error {
 	return k.each(ctx, nil, func(p *host.Plugin, b host.BuilderInfo) error {
 		rs, err := k.build(ctx, p, b, []*ttc.Group{g()})
@@ -60,7 +60,7 @@ func checkUnicode(ctx context.Context, k *kit) error {
 	})
 }
 
-// inlineTexts are the texts that a record carries itself.
+// inlineTexts returns the texts that a record itself carries.
 func inlineTexts(r builders.Record) (texts []string) {
 	var contents []*builders.Content
 	switch r := r.(type) {

@@ -33,8 +33,8 @@ func Harness(t testing.TB, p sdk.Plugin) *host.Plugin {
 	return h
 }
 
-// BuildWith takes groups through a builder of a plugin in memory. Config is JSON or YAML. A group on which the builder
-// fails has its error in the result.
+// BuildWith sends groups through a builder of an in-memory plugin. Config is JSON or YAML. If the builder fails on a
+// group, the group's result holds the error.
 func BuildWith(t testing.TB, p sdk.Plugin, builder, config string, groups ...*ttc.Group) []host.Result {
 	t.Helper()
 	rs, err := Build(t.Context(), Harness(t, p), builder, []byte(config), groups)
@@ -44,7 +44,7 @@ func BuildWith(t testing.TB, p sdk.Plugin, builder, config string, groups ...*tt
 	return rs
 }
 
-// Test runs the checks against a program, each as a test of its own.
+// Test runs the checks against a program, each as a separate test.
 func Test(t *testing.T, opt Options) {
 	t.Helper()
 	for _, name := range Names() {

@@ -21,9 +21,9 @@ import (
 // Options say what to check.
 type Options struct {
 	Spec    host.Spec                        // how to start the plugin
-	Configs map[string][]byte                // a config for a builder, as JSON; {} without
-	Groups  func(builders.Unit) []*ttc.Group // groups to build from; our samples without
-	Only    []string                         // names of checks; all without
+	Configs map[string][]byte                // config per builder, as JSON; {} if missing
+	Groups  func(builders.Unit) []*ttc.Group // groups to build from; nil: our samples
+	Only    []string                         // names of checks; empty: all
 }
 
 // check is one thing that a plugin must do.
@@ -45,8 +45,8 @@ func Names() (names []string) {
 	return names
 }
 
-// Run runs the checks. It returns an error only where nothing could be checked; failures are in the report. done, if
-// not nil, is called after each check.
+// Run runs the checks. It returns an error only if nothing could be checked; failures are in the report. done, if not
+// nil, is called after each check.
 func Run(ctx context.Context, opt Options, done func(Result)) (*Report, error) {
 	opt.Spec.StartTimeout = orDefault(opt.Spec.StartTimeout, 20*time.Second)
 	opt.Spec.BatchTimeout = orDefault(opt.Spec.BatchTimeout, 20*time.Second)
@@ -76,7 +76,7 @@ func Run(ctx context.Context, opt Options, done func(Result)) (*Report, error) {
 		}
 		if c.name == "handshake" {
 			if err != nil {
-				return report, nil // nothing else can pass
+				return report, nil // no other check can pass
 			}
 			if err := k.with(ctx, nil, func(p *host.Plugin) error {
 				report.Plugin, report.Version = p.Name(), p.Version()
@@ -138,7 +138,7 @@ func (k *kit) groups(unit builders.Unit) []*ttc.Group {
 	return sampleGroups(12, unit)
 }
 
-// each runs a check for every builder of a plugin. It is skipped if it is for all of them.
+// each runs a check for every builder of a plugin. It counts as skipped only if it is skipped for all of them.
 func (k *kit) each(ctx context.Context, change func(*host.Spec), f func(*host.Plugin, host.BuilderInfo) error) error {
 	return k.with(ctx, change, func(p *host.Plugin) error {
 		var skipped error
@@ -160,14 +160,14 @@ func (k *kit) each(ctx context.Context, change func(*host.Spec), f func(*host.Pl
 	})
 }
 
-// build takes groups through a builder.
+// build sends groups through a builder.
 func (k *kit) build(
 	ctx context.Context, p *host.Plugin, b host.BuilderInfo, groups []*ttc.Group,
 ) ([]host.Result, error) {
 	return Build(ctx, p, b.Name, k.config(b.Name), groups)
 }
 
-// Build takes groups through a builder of a running plugin and returns their results, in order.
+// Build sends groups through a builder of a running plugin and returns their results, in order.
 func Build(
 	ctx context.Context, p *host.Plugin, builder string, config []byte, groups []*ttc.Group,
 ) ([]host.Result, error) {
@@ -201,7 +201,7 @@ func Build(
 	}
 }
 
-// clean is build, where no group may fail.
+// clean is build, except that no group may fail.
 func (k *kit) clean(
 	ctx context.Context, p *host.Plugin, b host.BuilderInfo, groups []*ttc.Group,
 ) ([]host.Result, error) {
@@ -217,7 +217,7 @@ func (k *kit) clean(
 	return rs, nil
 }
 
-// same compares results by what is in them.
+// same compares results by content.
 func same(a, b []host.Result) error {
 	if len(a) != len(b) {
 		return fmt.Errorf("%d results and %d", len(a), len(b))
@@ -264,7 +264,7 @@ func nothing(rs []host.Result) error {
 	return skipError("the builder makes no record of the sample groups; give it a config and groups that it works on")
 }
 
-// processEnv is the environment of plugins that a check starts itself.
+// processEnv is the environment for plugins that a check starts itself.
 func processEnv() []string {
 	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
 }

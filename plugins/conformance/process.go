@@ -23,7 +23,7 @@ import (
 	"github.com/nat-go/nat-go/plugins/wire"
 )
 
-// started is a plugin that a check starts without the host, as any parent would.
+// started is a plugin that a check starts without the host, as any parent could.
 type started struct {
 	*process.Process
 	line string // the handshake
@@ -37,7 +37,7 @@ func (k *kit) program() (string, error) {
 	return k.opt.Spec.Path, nil
 }
 
-// args are the arguments of the plugin's command line.
+// args returns the arguments of the plugin's command line.
 func (k *kit) args() []string {
 	if m := k.opt.Spec.Module; m != "" {
 		return append(host.ModuleArgs(m), k.opt.Spec.Args...)
@@ -45,7 +45,7 @@ func (k *kit) args() []string {
 	return k.opt.Spec.Args
 }
 
-// start starts the plugin, by a shell script if one is given: $0 and its arguments are the plugin's command line.
+// start starts the plugin, through a shell script if one is given: $0 and its arguments are the plugin's command line.
 func (k *kit) start(script string) (*started, error) {
 	path, err := k.program()
 	if err != nil {
@@ -69,7 +69,7 @@ func (k *kit) start(script string) (*started, error) {
 		line <- s
 	}
 	c.Stderr = func(io.Reader) {} // drained
-	c.Survives = true             // no help from us: it is to end by itself
+	c.Survives = true             // it must end without our help
 	p, err := process.Start(c)
 	if err != nil {
 		os.RemoveAll(dir)
@@ -89,7 +89,7 @@ const maxHandshake = 64 << 10
 
 func (p *started) tree() *process.Tree { return &process.Tree{Session: p.PID(), Mark: p.Mark()} }
 
-// end ends the process and all it started.
+// end ends the process and everything it started.
 func (p *started) end() {
 	p.Kill(errors.New("the check is over"))
 	<-p.Done()
@@ -128,7 +128,7 @@ func checkShutdown(ctx context.Context, k *kit) error {
 	if code := status.Code(err); code == codes.Unimplemented || code == codes.DeadlineExceeded {
 		return fmt.Errorf("it does not serve plugin.GRPCController/Shutdown: %w", err)
 	}
-	if !p.endsWithin(5 * time.Second) { // the call itself may fail: the process is ending
+	if !p.endsWithin(5 * time.Second) { // the call itself may fail, since the process is ending
 		return errors.New("it runs on 5 s after plugin.GRPCController/Shutdown")
 	}
 	return nil
@@ -147,8 +147,8 @@ func checkSigterm(_ context.Context, k *kit) error {
 	return nil
 }
 
-// checkParentDeath starts the plugin by a shell and kills the shell. The host asks the kernel to do this; other hosts,
-// and other systems, can't.
+// checkParentDeath starts the plugin from a shell and kills the shell. Our host has the kernel end the plugin; other
+// hosts, and other systems, can't.
 func checkParentDeath(_ context.Context, k *kit) error {
 	p, err := k.start(`"$0" "$@" & wait`)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// skipPython skips a test that needs Python and the package index, or fails it where NATGO_REQUIRE names python.
+// skipPython skips a test that needs Python and the package index, or fails it if NATGO_REQUIRE names python.
 func skipPython(t testing.TB, why string) {
 	t.Helper()
 	for _, r := range strings.Split(os.Getenv("NATGO_REQUIRE"), ",") {
@@ -22,9 +22,9 @@ func skipPython(t testing.TB, why string) {
 	t.Skipf("SKIPPED: the Python plugin is not tested: %s", why)
 }
 
-// Python returns a Python that has the packages of a requirements file: a virtual environment that is made once and
-// kept in the user's cache. Where there is no python3 or package index the test is skipped with a loud line, or fails
-// if NATGO_REQUIRE names python.
+// Python returns a Python with the packages of a requirements file: a virtual environment that is created once and kept
+// in the user's cache. Without python3 or the package index the test is skipped with a clear message, or fails if
+// NATGO_REQUIRE names python.
 func Python(t testing.TB, requirements string) string {
 	t.Helper()
 	python, err := exec.LookPath("python3")

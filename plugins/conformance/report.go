@@ -29,7 +29,7 @@ type Result struct {
 
 // Report is the outcome of all checks.
 type Report struct {
-	Plugin  string   `json:"plugin"` // what it calls itself; empty if it never came up
+	Plugin  string   `json:"plugin"` // its own name; empty if it never started
 	Version string   `json:"version"`
 	Passed  int      `json:"passed"`
 	Failed  int      `json:"failed"`
@@ -75,7 +75,7 @@ func (r *Report) Text(w io.Writer) error {
 // JSON writes the report for programs.
 func (r *Report) JSON(w io.Writer) error { return json.NewEncoder(w).Encode(r) }
 
-// skipError says why a check has nothing to check.
+// skipError says why there is nothing to check.
 type skipError string
 
 func (e skipError) Error() string { return string(e) }

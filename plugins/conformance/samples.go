@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// sampleGroups are groups with a little of everything: scored candidates over several turns, a conversation with tool
-// calls and an error, a branch, ids and log-probs, rewards.
+// sampleGroups contain a little of everything: scored candidates over several turns, a conversation with tool calls and
+// an error, a branch, ids and log-probs, rewards.
 func sampleGroups(n int, unit builders.Unit) []*ttc.Group {
 	var out []*ttc.Group
 	for i := range n {
@@ -84,7 +84,7 @@ func emptyGroup() *ttc.Group {
 	return &ttc.Group{Key: "empty", Examples: []*ttc.Example{{ID: "empty"}}}
 }
 
-// hugeGroup is far over a frame: many texts, and one of a few MiB.
+// hugeGroup is far larger than a frame: many texts, and one of several MiB.
 func hugeGroup() *ttc.Group {
 	g := sampleGroups(1, builders.UnitExample)[0]
 	ex := g.Examples[0]
@@ -95,8 +95,8 @@ func hugeGroup() *ttc.Group {
 	return g
 }
 
-// oddTexts are what JSON texts can hold and programs choke on: a lone surrogate in its 3-byte form, NUL, other planes,
-// directions, a combining flood.
+// oddTexts are things that JSON can hold and programs stumble over: a lone surrogate in its 3-byte form, NUL, other
+// planes, bidi controls, a flood of combining characters.
 var oddTexts = []string{
 	"a\xed\xa0\x80b", "nul\x00nul", "🜁🜂\U0010ffff", "\u202eright to left", "e" + strings.Repeat("\u0301", 1000),
 	"\r\n\u2028\u2029", "<|im_end|>",

@@ -38,7 +38,7 @@ func openStream(
 	return c, stream, stream.Send(&pb.BuildRequest{Session: m.GetSession()})
 }
 
-// checkSlowConsumer grants nothing: with the credit it starts with, a plugin may send four frames.
+// checkSlowConsumer grants nothing: with its initial credit a plugin may send four frames.
 func checkSlowConsumer(ctx context.Context, k *kit) error {
 	return k.with(ctx, nil, func(p *host.Plugin) error {
 		b := p.Describe()[0]
@@ -208,8 +208,8 @@ func checkCancellation(ctx context.Context, k *kit) error {
 	})
 }
 
-// checkVersionSkew plays a host of the next minor version: it says so, and its messages have a field that is not known
-// yet.
+// checkVersionSkew plays a host with the next minor version: it announces that version, and its messages have a field
+// that is not known yet.
 func checkVersionSkew(ctx context.Context, k *kit) error {
 	return k.with(ctx, nil, func(p *host.Plugin) error {
 		b := p.Describe()[0]

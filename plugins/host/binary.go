@@ -19,8 +19,8 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// binary returns the file to run: the one that was named, or, if it has a checksum, a private copy. Both are checked:
-// the file, so that a change is noticed; the copy, so that nobody can change what was checked before it starts.
+// binary returns the file to run: the named one or, if it has a checksum, a private copy. Both are checked: the file,
+// so that a change is noticed; the copy, so that nobody can change what was checked before it starts.
 func (s *Spec) binary(runDir string) (string, error) {
 	if s.Self {
 		return selfPath()
@@ -54,7 +54,7 @@ func lookError(path string, err error) error {
 	return err
 }
 
-// execError says why the system refused to run a file that is there and executable.
+// execError says why the system refused to run a file that exists and is executable.
 func execError(path string, err error) error {
 	_, statErr := os.Stat(path)
 	switch {
@@ -66,8 +66,8 @@ func execError(path string, err error) error {
 	return err
 }
 
-// privateCopy returns a checked copy of a file, with those beside it that it loads, in a folder that only the user can
-// enter.
+// privateCopy returns a checked copy of a file, including the files beside it that it loads, in a folder that only the
+// user can enter.
 func privateCopy(path, sum string, beside map[string]string, runDir string) (string, error) {
 	key := sum
 	if len(beside) > 0 {
@@ -93,7 +93,7 @@ func privateCopy(path, sum string, beside map[string]string, runDir string) (str
 	return copied, checkedCopy(path, copied, sum)
 }
 
-// folderKey names the folder of a program and the files that go with it: other contents, another folder.
+// folderKey names the folder for a program and the files that go with it: different contents, different folder.
 func folderKey(sum string, beside map[string]string) string {
 	h := sha256.New()
 	fmt.Fprintln(h, sum)
@@ -103,8 +103,7 @@ func folderKey(sum string, beside map[string]string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// checkedCopy makes copied a copy of a file with the checksum sum. The file itself is checked even where there is a
-// copy.
+// checkedCopy makes copied a copy of a file with checksum sum. The file itself is checked even if the copy exists.
 func checkedCopy(path, copied, sum string) error {
 	switch got, err := fileSum(path); {
 	case err != nil:
@@ -138,7 +137,7 @@ func checkedCopy(path, copied, sum string) error {
 	return nil
 }
 
-// ChecksumError says that a plugin's file is not the one that was vouched for.
+// ChecksumError says that a plugin's file is not the one that was locked.
 type ChecksumError struct{ Path, Want, Got string }
 
 func (e *ChecksumError) Error() string {

@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// checkRecord returns why a record can't stand: its kind was not declared, or what it refers to is not there. Whether
-// its numbers make sense is for the gate to say, which --compat nat does without.
+// checkRecord returns why a record is invalid: its kind was not declared, or something it refers to does not exist.
+// Whether its numbers make sense is checked by the gate, which --compat nat does without.
 func checkRecord(g *ttc.Group, r builders.Record, kinds []builders.Kind) (ledger.Reason, error) {
 	if !slices.Contains(kinds, r.Kind()) {
 		return ledger.BadRecord, fmt.Errorf("its builder does not declare records of kind %v", r.Kind())
@@ -28,19 +28,20 @@ func checkRecord(g *ttc.Group, r builders.Record, kinds []builders.Kind) (ledger
 	return "", nil
 }
 
-// What a drop of a plugin's may say. Reasons and units are codes; what differs from drop to drop belongs in the detail.
+// Limits on what a plugin's drops may say. Reasons and units are codes; what varies from drop to drop belongs in the
+// detail.
 const (
 	maxReason = 64
 	maxDetail = 1000
-	// maxDropped is how many things a group can be made of: more is no number of what was dropped.
+	// maxDropped bounds how many things a group can be made of: a larger count of drops is not plausible.
 	maxDropped = 1 << 32
 )
 
-// units are what can be dropped.
+// units are the things that can be dropped.
 var units = []string{"candidate", "example", "group", "pair", "record", "rollout", "site", "step"}
 
-// cleanDrop makes a plugin's drop fit for the books: the stage and the builder are the host's to say, a reason that is
-// not known gets the plugin's name. A detail keeps its lines: the list of drops is JSON.
+// cleanDrop makes a plugin's drop fit for the books: the host sets the stage and the builder, and an unknown reason
+// gets the plugin's name as a prefix. A detail keeps its line breaks, since the list of drops is JSON.
 func cleanDrop(d *ledger.Drop, spec Spec, builder string) {
 	d.Stage, d.Builder, d.Format = ledger.Build, builder, ""
 	d.Count = max(d.Count, 0)
@@ -61,7 +62,7 @@ func cleanDrop(d *ledger.Drop, spec Spec, builder string) {
 	d.Reason = ledger.Reason(reason)
 }
 
-// code makes a text fit for a code.
+// code turns a text into a valid code.
 func code(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r <= ' ' || r >= 0x7f {
@@ -78,7 +79,7 @@ func cut(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "..."
 }
 
-// countDrops is an error if drops say that more was dropped than there can be.
+// countDrops returns an error if more was reported as dropped than there can be.
 func countDrops(drops []ledger.Drop) error {
 	var n int64
 	for i := range drops {
@@ -111,7 +112,7 @@ func firstLine(s string) string {
 	return s
 }
 
-// sizeOf is about how many bytes a group has.
+// sizeOf returns roughly how many bytes a group has.
 func sizeOf(g *ttc.Group) int {
 	n := len(g.Key)
 	for _, ex := range g.Examples {

@@ -7,7 +7,7 @@ const (
 	PoisonGroup ledger.Reason = "poison_group"
 )
 
-// Codes are the pages of the reasons above, for `nat-go explain`.
+// Codes are the pages of these reasons for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(PoisonGroup, "build", "The builder's process crashed or hung on this group, alone, again.", "See the process's last lines in the log; report to its author."),

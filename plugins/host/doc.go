@@ -1,11 +1,10 @@
 // Package host runs trajectory-builder plugins and never trusts them.
 //
-// Start starts n copies of a plugin's process; Open makes a Session of one of its builders: groups in, results out,
+// Start starts n copies of a plugin's process; Open makes a Session with one of its builders: groups in, results out,
 // in the order of the groups whatever n is. go-plugin does the handshake and the connection; everything that touches
-// the process is our own (program.go), because go-plugin's stock path can be crashed, blocked for ever and made to
-// leak by the plugin.
+// the process is our own (program.go), because a plugin can crash, block or leak go-plugin's stock implementation.
 //
-// What the host does about a plugin that misbehaves:
+// What the host does about a misbehaving plugin:
 //
 //   - It crashes, hangs, trickles, breaks the protocol, or goes over its memory: it is killed with all that it
 //     started, and started again after a pause that doubles with each failure in a row (supervisor.go, clock.go).
@@ -18,13 +17,13 @@
 //   - It answers wrongly: a record that refers to what its group does not have, holds what is not text or JSON, or
 //     is of a kind the builder did not declare, is dropped and counted (check.go).
 //
-// Every wait has a deadline, every buffer a limit, and every process, socket and folder an end, also after a kill -9
-// of the host: the kernel kills the plugin (Linux) or the plugin notices (elsewhere), and the next start sweeps what
-// is left (rundir.go). Whoever has an instance alone never waits for results to be taken, and who waits for them
-// holds nothing that others wait for (gate.go).
+// Every wait has a deadline, every buffer a limit, and every process, socket and folder is cleaned up, even after a
+// kill -9 of the host: the kernel kills the plugin (Linux) or the plugin notices (elsewhere), and the next start sweeps
+// what is left (rundir.go). Whoever has exclusive use of an instance never waits for results to be consumed, and
+// whoever waits for that holds nothing that others wait for (gate.go).
 //
-// A plugin sees all the data of its groups and runs as the same user. The host keeps it from harming a run by
-// mistake; it is no sandbox.
+// A plugin sees all the data of its groups and runs as the same user. The host keeps it from harming a run by accident;
+// it is not a sandbox.
 //
 // Not part of the promised API.
 package host

@@ -12,11 +12,11 @@ import (
 	"github.com/nat-go/nat-go/plugins/wire"
 )
 
-// StartError says why a plugin did not come up. It is about the environment: the file, the machine, the plugin itself.
+// StartError says why a plugin did not start. It is about the environment: the file, the machine, the plugin itself.
 type StartError struct {
 	Plugin string
 	Err    error
-	Tail   []string // the process's last lines
+	Tail   []string // the last lines printed by the process
 }
 
 func (e *StartError) Error() string {
@@ -25,7 +25,7 @@ func (e *StartError) Error() string {
 
 func (e *StartError) Unwrap() error { return e.Err }
 
-// CrashError says that a plugin's process ended, was ended, or broke the protocol while it had groups in hand.
+// CrashError says that a plugin's process ended, was killed, or broke the protocol while it was working on groups.
 type CrashError struct {
 	Plugin      string
 	PID         int
@@ -40,7 +40,7 @@ func (e *CrashError) Error() string {
 
 func (e *CrashError) Unwrap() error { return e.Err }
 
-// CircuitError says that a plugin failed too often in a row to go on.
+// CircuitError says that a plugin has failed too often in a row to continue.
 type CircuitError struct {
 	Plugin   string
 	Failures int
@@ -53,7 +53,7 @@ func (e *CircuitError) Error() string {
 
 func (e *CircuitError) Unwrap() error { return e.Err }
 
-// BuilderError says that a builder failed on a group; its process is well.
+// BuilderError says that a builder failed on a group; its process is fine.
 type BuilderError struct {
 	Builder, Group, Message string
 	Stack                   string // of a panic
@@ -63,7 +63,7 @@ func (e *BuilderError) Error() string {
 	return fmt.Sprintf("builder %s failed on group %q: %s", e.Builder, e.Group, e.Message)
 }
 
-// PoisonError says that a plugin's process fails on a group, alone, again.
+// PoisonError says that a plugin's process fails repeatedly on a group even without others.
 type PoisonError struct {
 	Builder, Group string
 	Err            error
@@ -75,7 +75,7 @@ func (e *PoisonError) Error() string {
 
 func (e *PoisonError) Unwrap() error { return e.Err }
 
-// TooLargeError says that a group is over the limit for one unit of work.
+// TooLargeError says that a group exceeds the limit for one unit of work.
 type TooLargeError struct {
 	Group       string
 	Size, Limit int
@@ -85,7 +85,7 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("group %q has %d MiB; the limit for one unit of work is %d MiB", e.Group, e.Size>>20, e.Limit>>20)
 }
 
-// ConfigError says that a plugin refused a builder's config.
+// ConfigError says that a plugin rejected a builder's config.
 type ConfigError struct {
 	Builder  string
 	Findings []Finding
@@ -131,7 +131,7 @@ func tail(lines []string) string {
 	return "\n  its last lines:\n    " + strings.ReplaceAll(strings.Join(lines, "\n"), "\n", "\n    ")
 }
 
-// secrets are the values of the variables that the plugin is granted.
+// secrets returns the values of the variables that the plugin is granted.
 func (s *Spec) secrets() *secret.Values {
 	values := new(secret.Values)
 	for _, name := range s.Env {
@@ -140,7 +140,7 @@ func (s *Spec) secrets() *secret.Values {
 	return values
 }
 
-// mask masks what the plugin was granted in an error that may quote it.
+// mask masks granted secrets in an error that may quote them.
 func (p *Plugin) mask(err error) error {
 	if err == nil || p.secrets.Redact(err.Error()) == err.Error() {
 		return err
@@ -156,7 +156,7 @@ type masked struct {
 func (e *masked) Error() string { return e.secrets.Redact(e.error.Error()) }
 func (e *masked) Unwrap() error { return e.error }
 
-// findings are what the plugin says of a config.
+// findings returns what the plugin says about a config.
 func (p *Plugin) findings(said []*pb.Finding) []Finding {
 	found := wire.ReadFindings(said)
 	for i := range found {
@@ -166,7 +166,7 @@ func (p *Plugin) findings(said []*pb.Finding) []Finding {
 	return found
 }
 
-// hide masks what the plugin was granted in what it says of a group. Records are not touched: they are the data set.
+// hide masks granted secrets in what the plugin says about a group. Records are not touched: they are the data set.
 func (p *Plugin) hide(r *wire.Results) {
 	if p.secrets.Len() == 0 {
 		return

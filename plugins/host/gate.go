@@ -5,20 +5,22 @@ import (
 	"sync"
 )
 
-// gate lets many workers share an instance, or one have it alone. A process serves the sessions of several builders, so
-// a crash hits them all; the one that looks for its culprit must be alone, or the others would seem to be at fault.
+// gate lets many workers share an instance, or one use it exclusively. A process serves the sessions of several
+// builders, so a crash affects them all; a worker searching for the culprit must be alone, or the others would seem to
+// be at fault.
 type gate struct {
 	mu      sync.Mutex
 	sharing int
 	alone   bool
-	waiting int           // who want to be alone
-	changed chan struct{} // closed and replaced at each change
-	wanted  chan struct{} // closed while someone waits to be alone
+	waiting int           // number of workers that want exclusive use
+	changed chan struct{} // closed and replaced on each change
+	wanted  chan struct{} // closed while someone waits for exclusive use
 }
 
 func newGate() *gate { return &gate{changed: make(chan struct{}), wanted: make(chan struct{})} }
 
-// share waits until nobody is alone or wants to be. The channel is closed when someone does: then finish and release.
+// share waits until nobody has or wants exclusive use. The channel is closed when someone wants it: then finish and
+// release.
 func (g *gate) share(ctx context.Context) (<-chan struct{}, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -71,7 +73,7 @@ func (g *gate) change() {
 	g.changed = make(chan struct{})
 }
 
-// wait waits for a change, without the lock.
+// wait waits for a change, without holding the lock.
 func (g *gate) wait(ctx context.Context) error {
 	changed := g.changed
 	g.mu.Unlock()

@@ -28,7 +28,7 @@ import (
 	"github.com/nat-go/nat-go/plugins/wire"
 )
 
-// incarnation is one life of a plugin's process. It is used once: what has failed is never started again.
+// incarnation is one life of a plugin's process. It is used once: after a failure it is never restarted.
 type incarnation struct {
 	number int
 	conn   *grpc.ClientConn
@@ -37,23 +37,23 @@ type incarnation struct {
 	proc   *program       // nil if the plugin was not started by us
 	client *plugin.Client // nil if the plugin is in memory
 
-	woken atomic.Int32 // how often it was told to go on
+	woken atomic.Int32 // how often it was told to continue
 
 	connsMu sync.Mutex
-	conns   []*grpc.ClientConn // go-plugin forgets a connection on which its first call failed
+	conns   []*grpc.ClientConn // go-plugin forgets a connection whose first call failed
 
 	endOnce sync.Once
 	cause   error         // set before dead is closed
-	dead    chan struct{} // closed when it is not to be used any more
-	gone    chan struct{} // closed when all of it is released
+	dead    chan struct{} // closed when it must not be used any more
+	gone    chan struct{} // closed when all its resources are released
 }
 
-// Handshake is how go-plugin and a plugin know each other.
+// Handshake is how go-plugin and a plugin recognise each other.
 var Handshake = plugin.HandshakeConfig{
 	ProtocolVersion: wire.ProtocolVersion, MagicCookieKey: wire.CookieName, MagicCookieValue: wire.CookieValue,
 }
 
-// connector brings a plugin up.
+// connector starts and connects to a plugin.
 type connector func(ctx context.Context, number int) (*incarnation, error)
 
 // dialOptions bound what a plugin can send us in one message.
@@ -63,7 +63,7 @@ func dialOptions() []grpc.DialOption {
 		grpc.MaxCallSendMsgSize(8*wire.FrameLimitBytes))}
 }
 
-// seeConn notes the connection that a stream is opened on.
+// seeConn records the connection that a stream is opened on.
 func (inc *incarnation) seeConn(
 	ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer,
 	opts ...grpc.CallOption,
@@ -115,7 +115,7 @@ func (p *Plugin) launch(ctx context.Context, number int) (*incarnation, error) {
 	}
 	inc.client = plugin.NewClient(config)
 
-	// The plugin has StartTimeout from here to its description; killing it ends every call that waits for it.
+	// From here the plugin has StartTimeout to describe itself; killing it ends every call that waits for it.
 	deadline := time.AfterFunc(p.spec.StartTimeout, func() {
 		proc.kill(fmt.Errorf("it was not ready within %s (plugins.%s.start_timeout)", p.spec.StartTimeout, p.spec.Name))
 	})
@@ -139,7 +139,7 @@ func (p *Plugin) launch(ctx context.Context, number int) (*incarnation, error) {
 	return inc, nil
 }
 
-// connect does the handshake and asks what the plugin is.
+// connect does the handshake and asks the plugin to describe itself.
 func (inc *incarnation) connect(ctx context.Context, timeout time.Duration) error {
 	c, err := inc.client.Client()
 	if err != nil {
@@ -189,7 +189,7 @@ func checkDescription(d *wire.Description) error {
 	return nil
 }
 
-// startError prefers what the process saw to what go-plugin made of it.
+// startError prefers what the process reported to what go-plugin made of it.
 func (inc *incarnation) startError(err error) error {
 	p := inc.proc
 	patience := goneWait
@@ -207,11 +207,11 @@ func (inc *incarnation) startError(err error) error {
 	return p.exit
 }
 
-// goneWait is how long to wait for the end of a process that broke its connection or was killed. It mostly takes
-// milliseconds, but not on a machine that has no time for it.
+// goneWait is how long to wait for the end of a process that broke its connection or was killed. That usually takes
+// milliseconds, but longer on a busy machine.
 const goneWait = 10 * time.Second
 
-// answered reports whether an error came from the plugin itself, so that its process is alive.
+// answered reports whether an error came from the plugin itself, which means that its process is alive.
 func answered(err error) bool {
 	s, ok := status.FromError(err)
 	return errors.Is(err, errProtocol) || ok && s.Code() != codes.Unavailable && s.Code() != codes.Canceled
@@ -220,7 +220,7 @@ func answered(err error) bool {
 // fail ends the incarnation. The first cause counts.
 func (inc *incarnation) fail(cause error) { inc.end(cause, 0) }
 
-// close ends the incarnation in good order: the plugin may finish what it is at, within the time given.
+// close ends the incarnation in an orderly way: the plugin may finish its work within the given time.
 func (inc *incarnation) close(timeout time.Duration) {
 	select {
 	case <-inc.dead:
@@ -236,8 +236,8 @@ func (inc *incarnation) close(timeout time.Duration) {
 	<-inc.gone // wait: fail and end kill the process after a deadline
 }
 
-// end releases the incarnation. The process is killed after the time given, if it has not ended by itself when
-// go-plugin asked it to.
+// end releases the incarnation. The process is killed after the given time if it has not ended when go-plugin asked it
+// to.
 func (inc *incarnation) end(cause error, patience time.Duration) {
 	inc.endOnce.Do(func() {
 		inc.cause = cause
@@ -254,7 +254,7 @@ func (inc *incarnation) end(cause error, patience time.Duration) {
 				kill := time.AfterFunc(patience, func() { inc.proc.kill(cause) })
 				defer kill.Stop()
 			}
-			inc.client.Kill() // of a dead process: this closes the connection and removes the socket
+			inc.client.Kill() // with the process dead this closes the connection and removes the socket
 			inc.connsMu.Lock()
 			for _, c := range inc.conns {
 				c.Close()
@@ -267,8 +267,8 @@ func (inc *incarnation) end(cause error, patience time.Duration) {
 	})
 }
 
-// reason turns the error of a call into what happened to the process, if something did: the call's own error then says
-// little ("connection reset").
+// reason replaces the error of a call with what happened to the process, if something did: the call's own error then
+// says little ("connection reset").
 func (inc *incarnation) reason(err error) error {
 	patience := goneWait
 	if inc.proc == nil || answered(err) {
@@ -289,7 +289,7 @@ func (inc *incarnation) reason(err error) error {
 	}
 }
 
-// rpcError is the error of a call as a person reads it.
+// rpcError phrases the error of a call for people.
 func rpcError(err error) error {
 	if s, ok := status.FromError(err); ok {
 		return &callError{s}
@@ -303,7 +303,7 @@ func (e *callError) Error() string {
 	return fmt.Sprintf("%s (%s)", e.status.Message(), strings.ToLower(e.status.Code().String()))
 }
 
-// GRPCStatus makes it be a gRPC error still.
+// GRPCStatus lets it still be a gRPC error.
 func (e *callError) GRPCStatus() *status.Status { return e.status }
 
 // crash is the error for the user.
@@ -317,7 +317,7 @@ func (inc *incarnation) crash(p *Plugin, err error) *CrashError {
 	return out
 }
 
-// watch asks a plugin that promised to answer whether it is there. Two answers missed in a row mean that it is stuck.
+// watch checks on a plugin that promised to answer pings. Two missed answers in a row mean that it is stuck.
 func (inc *incarnation) watch(every time.Duration) {
 	health := grpc_health_v1.NewHealthClient(inc.conn)
 	missed := 0
@@ -334,7 +334,7 @@ func (inc *incarnation) watch(every time.Duration) {
 		_, err := health.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: plugin.GRPCServiceName})
 		cancel()
 		switch late := monotonic() - asked - 2*every; {
-		case err == nil || late > stall: // answered, or it was us who stood still
+		case err == nil || late > stall: // answered, or we were suspended ourselves
 			missed = 0
 		default:
 			missed++
@@ -350,11 +350,11 @@ func (inc *incarnation) watch(every time.Duration) {
 	}
 }
 
-// wakes is how often a process that is stopped is told to go on.
+// wakes is how often a stopped process is told to continue.
 const wakes = 3
 
-// wake tells a process to go on that somebody has stopped (SIGSTOP), and reports whether that was so: it is no fault
-// of what the process has in hand. One that is stopped again and again is stuck.
+// wake tells a process to continue that somebody has stopped (SIGSTOP), and reports whether it was stopped: that is not
+// the fault of the work in hand. A process that is stopped again and again counts as stuck.
 func (inc *incarnation) wake() bool {
 	if inc.proc == nil || !process.Stopped(inc.proc.pid()) || inc.woken.Add(1) > wakes {
 		return false
@@ -379,7 +379,7 @@ func (p *program) endsWithin(d time.Duration) bool {
 	}
 }
 
-// program is the file to run, and its arguments.
+// program returns the file to run and its arguments.
 func (s *Spec) program(ctx context.Context, runDir string) (file string, args []string, err error) {
 	if s.Module != "" {
 		return s.module(ctx, runDir)
@@ -388,13 +388,13 @@ func (s *Spec) program(ctx context.Context, runDir string) (file string, args []
 	return file, s.Args, err
 }
 
-// command is the program to start.
+// command returns the command to start.
 func (s *Spec) command(file string, args, handshakeEnv []string) process.Config {
 	c := process.Config{
 		Path: file, Args: append([]string{file}, args...), Dir: s.Dir, Env: slices.Clone(handshakeEnv), Group: true,
 	}
 	if s.Self {
-		c.Args[0] = os.Args[0] // what people see in a list of processes
+		c.Args[0] = os.Args[0] // shown in process lists
 	}
 	granted := map[string]bool{}
 	for _, name := range append(baseEnv, s.Env...) {

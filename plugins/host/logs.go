@@ -18,22 +18,22 @@ import (
 )
 
 const (
-	maxLineBytes = 256 << 10 // of a plugin's output; the rest of a longer line is cut
+	maxLineBytes = 256 << 10 // in a line of output; the rest of a longer line is cut
 	tailBytes    = 64 << 10
 	tailLines    = 20
-	linesPerSec  = 500       // written to the log; more are counted
+	linesPerSec  = 500       // logged per second; more are counted
 	bytesPerSec  = 256 << 10 // of them
-	maxLogged    = 16 << 10  // of a line that goes to the log
+	maxLogged    = 16 << 10  // in a logged line
 )
 
-// logPump turns what a process prints into log lines. It always drains, whatever is printed.
+// logPump turns a process's output into log lines. It always drains the output, whatever it is.
 type logPump struct {
 	mu         sync.Mutex
 	log        zerolog.Logger
-	secrets    *secret.Values // that the process was granted: it may print them
+	secrets    *secret.Values // granted to the process, which may print them
 	tail       []string       // the last lines, oldest first
 	tailSize   int
-	inError    bool // within a stack trace
+	inError    bool // inside a stack trace
 	window     time.Time
 	inWindow   int // lines
 	bytes      int // of them
@@ -44,7 +44,7 @@ func newLogPump(log zerolog.Logger, secrets *secret.Values) *logPump {
 	return &logPump{log: log, secrets: secrets}
 }
 
-// setLog changes where lines go: the process id is known only after the first of them may have come.
+// setLog changes where lines go: the process id may become known only after the first of them.
 func (p *logPump) setLog(log zerolog.Logger) {
 	p.mu.Lock()
 	p.log = log
@@ -68,7 +68,7 @@ func (p *logPump) drain(r io.Reader, stream string) {
 	p.reportSuppressed()
 }
 
-// read takes what reading a line came to.
+// read handles the result of reading a line.
 func (p *logPump) read(line []byte, err error, stream string) {
 	var long *lines.TooLong
 	switch {
@@ -81,7 +81,7 @@ func (p *logPump) read(line []byte, err error, stream string) {
 	}
 }
 
-// lastLines returns the end of what was printed.
+// lastLines returns the end of the output.
 func (p *logPump) lastLines() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,8 +159,8 @@ func startsTrace(line string) bool {
 	return false
 }
 
-// parseLine reads a line of JSON as zerolog, hclog or Python's loggers write it, else plain text. fields is nil for
-// text.
+// parseLine reads a line of JSON in the form written by zerolog, hclog or Python's loggers, or plain text. fields is
+// nil for text.
 func parseLine(line []byte) (zerolog.Level, string, map[string]any) {
 	if line[0] != '{' {
 		return textLevel(line), string(line), nil
@@ -185,7 +185,7 @@ func parseLine(line []byte) (zerolog.Level, string, map[string]any) {
 			}
 		case "time", "@timestamp", "timestamp", "ts", "stream":
 		case "plugin", "pid", "incarnation", "error":
-			fields["plugin_"+k] = v // ours are not to be overwritten
+			fields["plugin_"+k] = v // ours must not be overwritten
 		default:
 			fields[strings.TrimPrefix(k, "@")] = v
 		}
@@ -215,7 +215,7 @@ func textLevel(line []byte) zerolog.Level {
 	return zerolog.DebugLevel
 }
 
-// namedLevel never returns a level that ends the host.
+// namedLevel never returns a level that would end the host.
 func namedLevel(s string) zerolog.Level {
 	switch strings.ToLower(s) {
 	case "trace":
@@ -230,7 +230,7 @@ func namedLevel(s string) zerolog.Level {
 	return zerolog.DebugLevel
 }
 
-// syncWriter takes what go-plugin forwards of the plugin's os.Stdout and os.Stderr.
+// syncWriter receives what go-plugin forwards from the plugin's os.Stdout and os.Stderr.
 type syncWriter struct {
 	pump   *logPump
 	stream string
@@ -256,7 +256,7 @@ func (w *syncWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// hostLogger gives go-plugin's own messages to zerolog, at debug: what they report is reported by us.
+// hostLogger sends go-plugin's own messages to zerolog at debug level, because we report the same things ourselves.
 func hostLogger(log zerolog.Logger) hclog.Logger {
 	l := hclog.NewInterceptLogger(&hclog.LoggerOptions{Level: hclog.Off, Output: io.Discard})
 	if log.GetLevel() <= zerolog.DebugLevel {
@@ -267,7 +267,7 @@ func hostLogger(log zerolog.Logger) hclog.Logger {
 
 type hostSink struct{ log zerolog.Logger }
 
-// Accept is called by hclog, possibly from several goroutines.
+// Accept is called by hclog, possibly concurrently.
 func (s *hostSink) Accept(name string, _ hclog.Level, msg string, args ...any) {
 	e := s.log.Debug().Str("from", "go-plugin")
 	for i := 0; i+1 < len(args); i += 2 {

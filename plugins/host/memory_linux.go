@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// selfPath is this program's file. The link works even if the file has been replaced since.
+// selfPath returns this program's file. The link works even if the file has been replaced.
 func selfPath() (string, error) { return "/proc/self/exe", nil }
 
-// residentBytes is how much memory a process has.
+// residentBytes returns how much memory a process uses.
 func residentBytes(pid int) (int64, bool) {
 	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
@@ -26,7 +26,7 @@ func residentBytes(pid int) (int64, bool) {
 	return pages * int64(os.Getpagesize()), err == nil
 }
 
-// limitMemory is the backstop of the sampled limit: no more private memory than twice that and a little.
+// limitMemory is the backstop for the sampled limit: private memory may be at most a little more than twice that.
 func limitMemory(pid int, bytes int64) {
 	n := uint64(2*bytes + 512<<20)
 	_ = unix.Prlimit(pid, unix.RLIMIT_DATA, &unix.Rlimit{Cur: n, Max: n}, nil)

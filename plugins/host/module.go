@@ -18,21 +18,21 @@ import (
 	"github.com/nat-go/nat-go/internal/process"
 )
 
-// serveModule is the module of the Python package natgo that serves the builders of another.
+// serveModule is the module of the Python package natgo that serves another module's builders.
 const serveModule = "natgo.builder"
 
-// What a Python package may have: more is no plugin's.
+// Limits for a Python package: no plugin exceeds them.
 const (
 	maxModuleFiles = 2000
 	maxModuleBytes = 64 << 20
 	maxWhere       = 64 << 10
 )
 
-// ModuleArgs are the arguments by which an interpreter serves the builders of a Python module, as it finds that itself.
+// ModuleArgs are the arguments with which an interpreter serves the builders of a Python module that it locates itself.
 func ModuleArgs(module string) []string { return []string{"-m", serveModule, module} }
 
-// module is the interpreter and the arguments that serve the spec's module. With a checksum the module's package is
-// looked for without running it, and checked; a private copy of it is what runs.
+// module returns the interpreter and arguments that serve the spec's module. With a checksum, the module's package is
+// located without running it, and checked; what runs is a private copy.
 func (s *Spec) module(ctx context.Context, runDir string) (interpreter string, args []string, err error) {
 	if interpreter, err = s.interpreter(); err != nil || s.SHA256 == "" {
 		return interpreter, append(ModuleArgs(s.Module), s.Args...), err
@@ -60,7 +60,7 @@ func (s *Spec) module(ctx context.Context, runDir string) (interpreter string, a
 	return interpreter, append([]string{"-m", serveModule, "--from", dir, s.Module}, s.Args...), nil
 }
 
-// moduleChanged says which file of a package is not the one that was locked.
+// moduleChanged says which file of a package differs from the locked one.
 func (s *Spec) moduleChanged(folder string, files map[string]string, sum string) error {
 	for _, name := range slices.Sorted(maps.Keys(s.Beside)) {
 		switch got := files[name]; got {
@@ -81,7 +81,7 @@ func (s *Spec) moduleChanged(folder string, files map[string]string, sum string)
 	return &ChecksumError{Path: "the package of " + s.Module, Want: s.SHA256, Got: sum}
 }
 
-// interpreter is the Python that the spec names.
+// interpreter returns the Python that the spec names.
 func (s *Spec) interpreter() (string, error) {
 	path, err := exec.LookPath(s.Path)
 	if err != nil && !errors.Is(err, exec.ErrDot) {
@@ -90,8 +90,8 @@ func (s *Spec) interpreter() (string, error) {
 	return filepath.Abs(path)
 }
 
-// ModuleFiles returns the SHA-256 of the Python package that the spec's module is in, and those of its files by their
-// names. The interpreter is asked where it lies; nothing of it is run.
+// ModuleFiles returns the SHA-256 of the Python package that contains the spec's module, and of its files by name. The
+// interpreter is asked for its location; none of the package's code is run.
 func (s *Spec) ModuleFiles(ctx context.Context) (sum string, files map[string]string, err error) {
 	interpreter, err := s.interpreter()
 	if err != nil {
@@ -105,8 +105,8 @@ func (s *Spec) ModuleFiles(ctx context.Context) (sum string, files map[string]st
 
 func moduleSum(files map[string]string) string { return folderKey(serveModule, files) }
 
-// locateModule returns the folder that a module's package is found in, and the files of the package, by their names
-// below that folder.
+// locateModule returns the folder containing a module's package, and the files of the package, by their names below
+// that folder.
 func (s *Spec) locateModule(
 	ctx context.Context, interpreter string,
 ) (folder string, files map[string]string, err error) {
@@ -143,7 +143,7 @@ func (s *Spec) locateModule(
 	return folder, files, err
 }
 
-// askWhere asks the interpreter where the module's package lies: a folder, or a file.
+// askWhere asks the interpreter where the module's package is: a folder or a file.
 func (s *Spec) askWhere(ctx context.Context, interpreter string) (string, error) {
 	var out, told []byte
 	read := func(into *[]byte) func(io.Reader) {

@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/plugins/wire"
 )
 
-// BuilderInfo is what a builder says of itself.
+// BuilderInfo is how a builder describes itself.
 type BuilderInfo = wire.BuilderInfo
 
 // Finding is what a plugin says about a builder's config; Pointer is a JSON pointer into it.
@@ -28,15 +28,15 @@ type Finding = wire.Finding
 type Plugin struct {
 	spec      Spec
 	log       zerolog.Logger
-	secrets   *secret.Values // that it was granted: whatever it says may hold them
+	secrets   *secret.Values // granted to the plugin: whatever it says may contain them
 	runDir    *runDir        // nil for a plugin in memory
 	connect   connector
 	desc      wire.Description
 	instances []*instance
 }
 
-// Start starts a plugin and asks what it is. All its processes are up when it returns. The error is a *StartError where
-// the program is at fault. Close must be called.
+// Start starts a plugin and asks it to describe itself. All its processes are running when it returns. The error is a
+// *StartError if the program is at fault. Close must be called.
 func Start(ctx context.Context, spec Spec, log zerolog.Logger) (*Plugin, error) {
 	if !supported {
 		return nil, errors.New("plugins run on Linux and macOS only")
@@ -53,7 +53,7 @@ func Start(ctx context.Context, spec Spec, log zerolog.Logger) (*Plugin, error) 
 	return p.start(ctx)
 }
 
-// Connect is Start for a plugin that is served in memory: dial makes a connection to it. It is for tests.
+// Connect is Start for a plugin served in memory: dial makes a connection to it. It is for tests.
 func Connect(
 	ctx context.Context, spec Spec, dial func(context.Context) (net.Conn, error), log zerolog.Logger,
 ) (*Plugin, error) {
@@ -86,19 +86,19 @@ func (p *Plugin) start(ctx context.Context) (*Plugin, error) {
 	return p, nil
 }
 
-// Name is what the plugin calls itself.
+// Name returns the plugin's own name.
 func (p *Plugin) Name() string { return p.desc.Name }
 
 // Version is the plugin's version.
 func (p *Plugin) Version() string { return p.desc.Version }
 
-// ProtocolMinor is the minor version of the protocol that the plugin speaks.
+// ProtocolMinor returns the minor version of the protocol that the plugin speaks.
 func (p *Plugin) ProtocolMinor() int { return int(p.desc.Minor) }
 
 // Describe lists the builders that the plugin serves.
 func (p *Plugin) Describe() []BuilderInfo { return slices.Clone(p.desc.Builders) }
 
-// Builder returns what the plugin says of one builder. The error names those that there are.
+// Builder returns the description of one builder. The error lists the existing ones.
 func (p *Plugin) Builder(name string) (BuilderInfo, error) {
 	var names []string
 	for _, b := range p.desc.Builders {
@@ -133,14 +133,14 @@ func (p *Plugin) callError(ctx context.Context, inc *incarnation, call string, e
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		inc.fail(timeoutError("answer to "+call, p.spec.CallTimeout))
-	case ctx.Err() != nil: // nobody wants the answer any more: nothing is wrong with the process
+	case ctx.Err() != nil: // nobody wants the answer any more; the process is fine
 		return ctx.Err()
 	}
 	return inc.crash(p, inc.reason(err))
 }
 
-// Close ends the plugin: its processes may finish what they are at for Spec.DrainTimeout, then they are killed. Nothing
-// of it is left when Close returns.
+// Close ends the plugin: its processes may finish their work for Spec.DrainTimeout, then they are killed. Nothing
+// remains of the plugin when Close returns.
 func (p *Plugin) Close() {
 	var wg sync.WaitGroup
 	for _, in := range p.instances {
@@ -152,7 +152,7 @@ func (p *Plugin) Close() {
 	}
 }
 
-// PIDs lists the processes that run now.
+// PIDs lists the running processes.
 func (p *Plugin) PIDs() (pids []int) {
 	for _, in := range p.instances {
 		in.mu.Lock()
@@ -170,7 +170,7 @@ type instance struct {
 	index  int
 	gate   *gate
 
-	startMu chan struct{} // a token, for who starts an incarnation
+	startMu chan struct{} // a token for whoever starts an incarnation
 
 	mu   sync.Mutex
 	sup  supervisor
@@ -178,12 +178,12 @@ type instance struct {
 	last error // the last failure
 }
 
-// incarnation returns the running one, and starts one if there is none.
+// incarnation returns the running incarnation, starting one if necessary.
 func (in *instance) incarnation(ctx context.Context) (*incarnation, error) {
 	select {
 	case in.startMu <- struct{}{}:
 		defer func() { <-in.startMu }() // wait: takes back what was put
-	case <-ctx.Done(): // somebody else's start may take its time
+	case <-ctx.Done(): // another caller's start may take time
 		return nil, ctx.Err()
 	}
 	spec := &in.plugin.spec
@@ -215,7 +215,7 @@ func (in *instance) incarnation(ctx context.Context) (*incarnation, error) {
 			first := in.sup.starts == 1
 			in.mu.Unlock()
 			if first || ctx.Err() != nil {
-				return nil, err // a plugin that never came up is not tried again
+				return nil, err // a plugin that never started is not tried again
 			}
 			in.plugin.log.Warn().Str("plugin", spec.Name).Err(err).Msg("the plugin did not start again")
 			continue
@@ -242,7 +242,7 @@ func (in *instance) incarnation(ctx context.Context) (*incarnation, error) {
 	}
 }
 
-// look returns the state, and notices at once if the incarnation is dead.
+// look returns the state, noticing at once if the incarnation is dead.
 func (in *instance) look() (*incarnation, supervisor, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -308,7 +308,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Conn is the connection to the plugin's first process, for checks of the protocol itself.
+// Conn returns the connection to the plugin's first process, for checks of the protocol itself.
 func (p *Plugin) Conn(ctx context.Context) (grpc.ClientConnInterface, error) {
 	inc, err := p.instances[0].incarnation(ctx)
 	if err != nil {

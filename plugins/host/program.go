@@ -19,8 +19,8 @@ import (
 )
 
 // program is our own runner.Runner. go-plugin sees one line of its standard output, the handshake, and nothing of its
-// standard error; both are drained to the end, whatever comes. It can be killed at any time, also before it was
-// started: no call of go-plugin's is in the way.
+// standard error; both are always drained to the end. It can be killed at any time, even before it is started, without
+// a call of go-plugin's being in the way.
 type program struct {
 	name    string
 	config  process.Config // set before Start
@@ -32,13 +32,13 @@ type program struct {
 	handshakeW, stderrW *io.PipeWriter
 
 	mu       sync.Mutex
-	proc     *process.Process // nil before it was started
+	proc     *process.Process // nil before it is started
 	killed   error            // why we killed it
 	startErr error            // what was wrong with the file or the handshake
 	exit     error            // how it ended, set before done
 
 	ended sync.Once
-	done  chan struct{} // closed when the process is gone and its output is drained, or it will never be started
+	done  chan struct{} // closed when the process is gone and its output drained, or when it will never be started
 }
 
 func newProgram(name string, limit int64, pump *logPump) *program {
@@ -87,7 +87,7 @@ func (p *program) wait() {
 	p.finish(err)
 }
 
-// finish says that the program has ended, or never starts. The lock is held.
+// finish records that the program has ended, or will never start. The lock is held.
 func (p *program) finish(err error) {
 	p.ended.Do(func() {
 		p.exit = err
@@ -97,7 +97,7 @@ func (p *program) finish(err error) {
 	})
 }
 
-// exitError says how a process ended that nobody here killed.
+// exitError describes the end of a process that nobody here killed.
 func exitError(err error) error {
 	hint := ""
 	if s, ok := process.Signal(err); ok && s == syscall.SIGKILL {
@@ -114,8 +114,7 @@ type endError struct {
 
 func (e *endError) Error() string { return e.text }
 
-// outside reports whether a failure may be somebody else's doing: a signal that ends any process can come from
-// anywhere.
+// outside reports whether a failure may have an outside cause: a signal that ends any process can come from anywhere.
 func outside(err error) bool {
 	var e *endError
 	if !errors.As(err, &e) {
@@ -125,7 +124,7 @@ func outside(err error) bool {
 	return ok && (s == syscall.SIGKILL || s == syscall.SIGTERM || s == syscall.SIGINT || s == syscall.SIGHUP)
 }
 
-// readStdout takes the handshake from the first line and drains the rest.
+// readStdout reads the handshake from the first line and drains the rest.
 func (p *program) readStdout(r io.Reader) {
 	first := true
 	for line, err := range lines.Read(r, maxLineBytes) {
@@ -134,7 +133,7 @@ func (p *program) readStdout(r io.Reader) {
 			continue
 		}
 		first = false
-		// A line that is no handshake never gets to go-plugin, which reads 64 KiB of one and then no more.
+		// An invalid line is never passed to go-plugin, which reads 64 KiB of one and then stops reading.
 		if bad := p.checkHandshake(string(line)); bad != nil {
 			p.fail(bad)
 		} else {
@@ -143,7 +142,7 @@ func (p *program) readStdout(r io.Reader) {
 	}
 }
 
-// maxHandshake is the length of a handshake line, far above what a socket's path and a certificate take.
+// maxHandshake is the length of a handshake line, far more than a socket's path and a certificate need.
 const maxHandshake = 16 << 10
 
 // checkHandshake checks core|app|net|addr|protocol before go-plugin sees it, so that the user gets a useful error.
@@ -181,7 +180,7 @@ func (p *program) fail(err error) {
 	p.kill(err)
 }
 
-// kill ends the process and all it started; one that was not started yet never is. The first reason counts.
+// kill ends the process and everything it started; one that was not started yet never will be. The first reason counts.
 func (p *program) kill(why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -200,10 +199,10 @@ func (p *program) kill(why error) {
 	p.proc.Kill(why)
 }
 
-// resume tells the process to go on that was stopped by a signal.
+// resume continues a process that was stopped by a signal.
 func (p *program) resume() { _ = syscall.Kill(p.pid(), syscall.SIGCONT) }
 
-// pid is the process's number; 0 before it has one.
+// pid returns the process id; 0 before there is one.
 func (p *program) pid() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -213,7 +212,7 @@ func (p *program) pid() int {
 	return p.proc.PID()
 }
 
-// watchMemory samples the resident memory and kills what goes beyond the limit.
+// watchMemory samples the resident memory and kills the process if it exceeds the limit.
 func (p *program) watchMemory(pid int) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -236,7 +235,7 @@ func (p *program) Wait(context.Context) error {
 	return p.exit
 }
 
-// Kill kills the process and waits for its end, but not for ever: a process in the kernel's hands may take its time.
+// Kill kills the process and waits for its end, but not indefinitely: a process blocked in the kernel may take a while.
 func (p *program) Kill(context.Context) error {
 	p.kill(errStopped)
 	select {

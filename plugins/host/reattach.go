@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/plugins/wire"
 )
 
-// ReattachAddress returns where a plugin of a name is to be attached to, by the environment; empty: nowhere.
+// ReattachAddress returns the address in the environment for attaching to the named plugin; empty: none.
 func ReattachAddress(name string) string {
 	for _, entry := range strings.Split(os.Getenv(wire.ReattachVariable), ",") {
 		if n, addr, ok := strings.Cut(entry, "="); ok && strings.TrimSpace(n) == name {
@@ -49,7 +49,7 @@ func (p *Plugin) reattach(ctx context.Context, number int) (*incarnation, error)
 	return inc, nil
 }
 
-// attached is the runner of a process that is not ours.
+// attached is the runner for a process that is not ours.
 type attached struct {
 	path  string
 	ended chan struct{}

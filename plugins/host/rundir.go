@@ -13,13 +13,13 @@ import (
 	"github.com/nat-go/nat-go/internal/process"
 )
 
-// runDir holds the sockets of one Plugin. Beside it lies a file that is locked as long as the folder has an owner: a
-// process id says nothing to a process of another namespace, and may be another's by now. The name of both is the
-// mark that the plugin's processes carry.
+// runDir holds the sockets of one Plugin. Beside it is a file that stays locked for as long as the folder has an owner:
+// a process id means nothing to a process in another namespace, and may have been reused. The name of both is the mark
+// that the plugin's processes carry.
 //
-// A plugin can write here, as all that the user runs can. Nothing is killed for what is written here but processes that
-// carry the mark in their environment, where we have put it: plugins and what they started. Another program has it
-// there only if it was started with a plugin's environment on purpose.
+// A plugin can write here, as can anything else the user runs. Nothing written here can get a process killed except one
+// that carries the mark in its environment, where we put it: plugins and what they started. Any other program has it
+// there only if it was deliberately started with a plugin's environment.
 type runDir struct {
 	path string
 	mark string
@@ -27,11 +27,11 @@ type runDir struct {
 }
 
 const (
-	maxSocketPath = 100 // of the 104 bytes that macOS has and the 108 of Linux
+	maxSocketPath = 100 // macOS allows 104 bytes, Linux 108
 	lockEnding    = ".lock"
 )
 
-// newRunDir sweeps what ended hosts left and makes a directory of our own.
+// newRunDir sweeps what ended hosts left behind and creates a directory of our own.
 func newRunDir() (*runDir, error) {
 	base, err := runBase()
 	if err != nil {
@@ -51,7 +51,8 @@ func newRunDir() (*runDir, error) {
 	return d, nil
 }
 
-// claim makes the lock and the folder. The lock gets its name when it is held, so that nobody sees it without an owner.
+// claim creates the lock and the folder. The lock gets its name once it is held, so that nobody sees it without an
+// owner.
 func (d *runDir) claim() (err error) {
 	if d.lock, err = os.CreateTemp(filepath.Dir(d.path), ".new-"); err != nil { //nolint:forbidigo // a lock, not data
 		return err
@@ -69,7 +70,7 @@ func (d *runDir) claim() (err error) {
 	return os.Mkdir(d.path, 0o700)
 }
 
-// restore makes the folder again where somebody has removed it.
+// restore recreates the folder if somebody has removed it.
 func (d *runDir) restore() error {
 	if err := os.Mkdir(d.path, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("the folder for plugin sockets is gone and can't be made again: %w", err)
@@ -86,11 +87,11 @@ func (d *runDir) remove() {
 	}
 }
 
-// runBase is a folder of the user's that nobody else can enter, with a short path.
+// runBase returns a folder of the user's that nobody else can enter, with a short path.
 func runBase() (string, error) {
 	base := fmt.Sprintf("/tmp/nat-go-%d", os.Getuid())
 	if x := os.Getenv("XDG_RUNTIME_DIR"); x != "" && len(x) < 50 {
-		if info, err := os.Stat(x); err == nil && info.IsDir() { // it may name what the last login had
+		if info, err := os.Stat(x); err == nil && info.IsDir() { // it may be left over from an earlier login
 			base = filepath.Join(x, "nat-go")
 		}
 	}

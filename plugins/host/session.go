@@ -14,12 +14,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Session is an ordered pipeline through one builder: what Send takes, Recv gives back with its results, in the same
+// Session is an ordered pipeline through one builder: whatever Send accepts, Recv returns with its results, in the same
 // order. Send and CloseSend belong to one goroutine, Recv to another.
 type Session struct {
 	plugin  *Plugin
 	builder BuilderInfo
-	name    string // what the user calls it
+	name    string // the user's name for it
 	config  []byte
 
 	ctx    context.Context
@@ -34,20 +34,20 @@ type Session struct {
 	failures atomic.Int64
 }
 
-// Result is what became of a group. Records and Drops stand unless Reason says that the group was dropped whole: then
-// there are no records, and one drop of unit "group".
+// Result is what became of a group. Records and Drops stand unless Reason says that the group was dropped as a whole:
+// then there are no records, and one drop of unit "group".
 type Result struct {
 	Group   *ttc.Group
 	Records []builders.Record
 	Drops   []ledger.Drop
 	Counts  []wire.Count
 	Reason  ledger.Reason // builder_failed, poison_group, group_too_large, or empty
-	Err     error         // the whole story where Reason is not empty: *BuilderError, *PoisonError, *TooLargeError
+	Err     error         // details if Reason is not empty: *BuilderError, *PoisonError, *TooLargeError
 
 	reuse func()
 }
 
-// Release gives the records' memory to later results, where that is possible. None of them may be in use.
+// Release makes the records' memory available to later results, if possible. None of the records may be in use.
 func (r *Result) Release() {
 	if r.reuse != nil {
 		r.reuse()
@@ -55,19 +55,19 @@ func (r *Result) Release() {
 	*r = Result{}
 }
 
-// job is a group on its way.
+// job is a group being processed.
 type job struct {
 	number uint64
 	group  *ttc.Group
 	bytes  int
-	alone  int // failures of the process while it had nothing else in hand
+	alone  int // failures of the process while this was its only job
 	result Result
-	held   func() // tells the worker that its results were taken
+	held   func() // tells the worker that its results have been consumed
 	done   chan struct{}
 }
 
-// Open makes a session of a builder with a config, a JSON object. name is what the user calls the builder. The error is
-// a *ConfigError where the plugin refuses the config. Canceling ctx ends the session.
+// Open makes a session of a builder with a config, a JSON object. name is the user's name for the builder. The error is
+// a *ConfigError if the plugin rejects the config. Cancelling ctx ends the session.
 func (p *Plugin) Open(ctx context.Context, builder, name string, config []byte) (*Session, error) {
 	info, err := p.Builder(builder)
 	if err != nil {
@@ -99,14 +99,14 @@ func (p *Plugin) Open(ctx context.Context, builder, name string, config []byte) 
 	return s, nil
 }
 
-// maxJobs bounds the groups in hand, whatever their size; queuedJobs those of them that no worker has taken.
+// maxJobs bounds the groups in progress, whatever their size; queuedJobs those that no worker has taken yet.
 const (
 	maxJobs    = 4096
 	queuedJobs = 64
 )
 
-// Send hands a group over. It waits while Spec.Window bytes of groups are in hand. The group must not change until Recv
-// has returned it. The error is the session's end.
+// Send passes a group to the session. It waits while Spec.Window bytes of groups are in progress. The group must not
+// change until Recv has returned it. The error is the reason the session ended.
 func (s *Session) Send(ctx context.Context, g *ttc.Group) error {
 	s.sent++
 	j := &job{number: s.sent, group: g, bytes: sizeOf(g), done: make(chan struct{})}
@@ -133,7 +133,7 @@ func (s *Session) Send(ctx context.Context, g *ttc.Group) error {
 	case s.queue <- j:
 		return nil
 	case <-ctx.Done():
-		s.cancel(ctx.Err()) // the group is in the order and will not be answered
+		s.cancel(ctx.Err()) // the group has its place in the order but will never be answered
 		return ctx.Err()
 	case <-s.ctx.Done():
 		return s.end(nil)
@@ -176,7 +176,7 @@ func (s *Session) Recv(ctx context.Context) (Result, error) {
 	return j.result, nil
 }
 
-// Close ends the session, whatever is still in hand.
+// Close ends the session, whatever is still in progress.
 func (s *Session) Close() {
 	if s.finished.Load() { // the streams are about to end by themselves
 		late := time.AfterFunc(s.plugin.spec.CallTimeout, func() { s.cancel(errStopped) })
@@ -188,7 +188,7 @@ func (s *Session) Close() {
 	s.cancel(errStopped)
 }
 
-// end is why the session is over.
+// end returns why the session is over.
 func (s *Session) end(err error) error {
 	if cause := context.Cause(s.ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
@@ -210,7 +210,7 @@ func (s *Session) refuse(j *job, reason ledger.Reason, err error) {
 	close(j.done)
 }
 
-// answer checks what came for a job and hands it to Recv.
+// answer checks the result for a job and passes it to Recv.
 func (s *Session) answer(j *job, r *wire.Results, reuse func()) {
 	s.plugin.hide(r)
 	if r.Failure != "" {
@@ -246,7 +246,7 @@ func (s *Session) answer(j *job, r *wire.Results, reuse func()) {
 	close(j.done)
 }
 
-// loggedFailures is how many groups a builder fails on before that is no news any more. Each has a drop of its own.
+// loggedFailures is how many failed groups per builder are logged. Each one has a drop of its own.
 const loggedFailures = 3
 
 func (s *Session) logFailure(g *ttc.Group, r *wire.Results) {
@@ -261,12 +261,12 @@ func (s *Session) logFailure(g *ttc.Group, r *wire.Results) {
 	}
 }
 
-// window bounds the bytes in hand. One group larger than all of it goes alone.
+// window bounds the bytes in progress. A single group larger than the limit goes alone.
 type window struct {
 	mu    sync.Mutex
 	limit int
 	used  int
-	freed chan struct{} // closed when bytes are released; nil while nobody waits
+	freed chan struct{} // closed when bytes are released; nil while nobody is waiting
 }
 
 func newWindow(limit int) *window { return &window{limit: limit} }

@@ -9,39 +9,39 @@ import (
 
 // Spec says how to run a plugin. Zero values stand for the defaults given with each field.
 type Spec struct {
-	Name string   // what the user calls it
+	Name string   // the user's name for it
 	Path string   // executable; found on PATH if it has no separator
 	Self bool     // this program itself, instead of Path
-	Args []string // of the command line
+	Args []string // on the command line
 
-	// Module is a Python module that declares builders: Path is then the interpreter, which serves it by the package
-	// natgo. SHA256 is that of the module's package, Beside those of its files.
+	// Module is a Python module that declares builders: Path is then the interpreter, which serves the module through
+	// the package natgo. SHA256 is that of the module's package, Beside those of its files.
 	Module string
 
-	Dir string // working directory; the host's
+	Dir string // working directory; default: the host's
 
-	SHA256 string // hex; the file is copied, the copy checked and run. Empty: run as it is
-	// With SHA256: files beside Path that it loads, by name, with their checksums; copied and checked with it.
+	SHA256 string // hex; the file is copied, and the copy checked and run. Empty: run as it is
+	// With SHA256: files beside Path that it loads, by name, with their checksums; copied and checked along with it.
 	Beside map[string]string
-	Env    []string // names of variables it is granted, besides the harmless ones
+	Env    []string // names of variables it is granted in addition to the harmless ones
 
-	Reattach string // address of a plugin that runs already (--debug): "unix:/path"; nothing is started or stopped
+	Reattach string // address of a running plugin (--debug): "unix:/path"; nothing is started or stopped
 
 	Instances    int           // processes; 1
 	StartTimeout time.Duration // from start to handshake; 10 s
-	CallTimeout  time.Duration // of a call that is no stream; 10 s
-	// Without a sign of life while it has groups in hand; 60 s. Progress counts, ten times over.
+	CallTimeout  time.Duration // for a unary call; 10 s
+	// Without a sign of life while it is working on groups; 60 s. Reported progress extends it tenfold.
 	BatchTimeout time.Duration
-	DrainTimeout time.Duration // to end by itself when asked; 5 s
-	Memory       int64         // resident bytes of one process; 0: no limit
-	GroupLimit   int           // bytes of one group; 1 GiB
-	OutputLimit  int           // bytes of what one group may become, in memory; 96 MiB, with Self 1 GiB
-	Window       int           // bytes of groups in hand, all processes together; 24 MiB an instance
-	Backoff      time.Duration // pause after the second failure in a row, doubled with each; 250 ms, at most 30 s
+	DrainTimeout time.Duration // for ending by itself when asked; 5 s
+	Memory       int64         // resident bytes per process; 0: no limit
+	GroupLimit   int           // bytes per group; 1 GiB
+	OutputLimit  int           // bytes in memory of one group's results; 96 MiB, with Self 1 GiB
+	Window       int           // bytes of groups in progress over all processes; 24 MiB per instance
+	Backoff      time.Duration // pause after the second failure in a row, doubling from then on; 250 ms, at most 30 s
 	Failures     int           // failures in a row, without a finished group in between, that end the run; 10
 
-	// Known reports whether a drop reason is one that the program explains; any other gets the plugin's name. Nil: none
-	// is.
+	// Known reports whether the program explains a drop reason; any other gets the plugin's name as a prefix. Nil: none
+	// is known.
 	Known func(ledger.Reason) bool
 }
 
@@ -72,7 +72,7 @@ func def[T comparable](v *T, d T) {
 	}
 }
 
-// baseEnv is what every plugin may see of the host's environment.
+// baseEnv is the part of the host's environment that every plugin may see.
 var baseEnv = []string{
 	"PATH", "HOME", "USER", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR",
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "GOMAXPROCS", "GOGC",
@@ -80,5 +80,5 @@ var baseEnv = []string{
 	"XDG_CACHE_HOME", "GOCOVERDIR",
 }
 
-// supported says whether the host's process handling exists for this system.
+// supported says whether the host's process handling supports this system.
 var supported = runtime.GOOS == "linux" || runtime.GOOS == "darwin"

@@ -2,20 +2,19 @@ package host
 
 import "time"
 
-// phase is where an instance of a plugin is in its life.
+// phase is the current phase in the life of an instance.
 type phase uint8
 
 const (
 	stopped  phase = iota
 	starting       // the process is being started
 	ready          // it takes groups
-	backoff        // it failed; the next start waits
-	open           // it failed too often: the circuit is open, for good
+	backoff        // it failed; the next start is delayed
+	open           // it failed too often: the circuit is open for good
 	closed         // the plugin was stopped
 )
 
-// supervisor is the state of an instance. It is a value: step makes the next one of it and an event, and nothing else
-// does.
+// supervisor is the state of an instance. It is a value: only step computes the next state, from a state and an event.
 type supervisor struct {
 	phase    phase
 	failures int // in a row, without a finished group in between
@@ -60,7 +59,8 @@ func (s supervisor) step(e event, spec *Spec) supervisor {
 	return s
 }
 
-// pause is how long to wait after so many failures in a row. The first is free: one bad group should cost no time.
+// pause returns how long to wait after that many failures in a row. There is no wait after the first: one bad group
+// should cost no time.
 func pause(failures int, base time.Duration) time.Duration {
 	if failures <= 1 {
 		return 0

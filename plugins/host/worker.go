@@ -23,7 +23,7 @@ type worker struct {
 	session  *Session
 	instance *instance
 	heldBack atomic.Int64  // bytes of results that Recv has not taken
-	taken    chan struct{} // told when it takes some
+	taken    chan struct{} // signalled when it takes some
 	backlog  []*job        // taken from the queue, sent in vain and to be sent again, in order
 }
 
@@ -51,8 +51,8 @@ func (w *worker) run() {
 	}
 }
 
-// recover goes on after a failure: the groups that were in hand are sent again, alone on the instance, and the one that
-// makes the process fail is found. It reports whether the session goes on.
+// recover continues after a failure: the groups in progress are sent again, with exclusive use of the instance, to find
+// the one that makes the process fail. It reports whether the session goes on.
 func (w *worker) recover(ctx context.Context, inHand []*job, err error) bool {
 	if ctx.Err() != nil {
 		return false
@@ -64,8 +64,8 @@ func (w *worker) recover(ctx context.Context, inHand []*job, err error) bool {
 	log := w.session.plugin.log.Warn().Str("plugin", w.session.plugin.spec.Name).Int("groups_in_hand", len(inHand))
 	log.Err(err).Msg("the plugin failed; it is started again")
 	for len(inHand) > 0 {
-		// Whoever takes the results may be waiting for a builder that waits for the instance: nobody has it alone who
-		// waits for results to be taken.
+		// Whoever consumes the results may be waiting for a builder that waits for the instance: never wait for results
+		// to be consumed while holding it exclusively.
 		if !w.room(ctx) || w.instance.gate.lock(ctx) != nil {
 			return false
 		}
@@ -81,7 +81,7 @@ func (w *worker) recover(ctx context.Context, inHand []*job, err error) bool {
 	return true
 }
 
-// room waits until results may be held back again. It holds nothing.
+// room waits until results may be held back again. It holds nothing meanwhile.
 func (w *worker) room(ctx context.Context) bool {
 	for w.full() {
 		select {
@@ -93,21 +93,20 @@ func (w *worker) room(ctx context.Context) bool {
 	return true
 }
 
-// full reports whether so many results wait for Recv that no more are to come.
+// full reports whether so many results are waiting for Recv that no more may be added.
 func (w *worker) full() bool { return w.heldBack.Load() > heldLimit }
 
-// isolate sends jobs that a failing process had in hand one by one, each when the one before is answered. A failure
-// then has one possible culprit, which has failed before in company, and is poison. It returns those that are not
-// sent because too many results wait to be taken.
+// isolate sends the jobs that a failing process was working on one by one, each after the previous answer. A failure
+// then has only one possible culprit, which has already failed in company, and counts as poison. It returns those not
+// sent because too many results are waiting to be consumed.
 //
-// A process that was killed is no proof: somebody may have killed it, or the system for want of memory, and done so
+// A killed process proves nothing: somebody, or the system for lack of memory, may have killed it, and may have done so
 // again. Such a group is tried alone aloneTries times.
 //
-// Halving the suspects, the other way to do this, takes a start for each time there are halves. With 4,096 groups in
-// hand (BenchmarkPoison) one by one costs one start and 4,096 round trips, 0.3 s in all; halving would cost twelve
-// starts and every group once more, 0.2 s for a plugin in Go, which starts in 11 ms, and 2 s for one in Python. With
-// the few hundred groups that are mostly in hand, one by one is the faster for both, and finds a second culprit at
-// the price of the first.
+// The alternative, bisecting the suspects, takes a start per halving. With 4,096 groups in progress (BenchmarkPoison),
+// one by one costs one start and 4,096 round trips, 0.3 s in all; bisecting would cost twelve starts and every group
+// once more, 0.2 s for a plugin in Go, which starts in 11 ms, and 2 s for one in Python. With the usual few hundred
+// groups, one by one is faster for both, and finds a second culprit at no extra cost.
 func (w *worker) isolate(ctx context.Context, js []*job) (rest []*job, err error) {
 	for len(js) > 0 {
 		feed := make(chan *job, len(js))
@@ -177,7 +176,7 @@ func (w *worker) attempt(
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	defer a.cancel(nil)
 	if err := a.open(spec.CallTimeout); err != nil {
-		if ctx.Err() != nil { // the session is over: nothing is wrong with the process
+		if ctx.Err() != nil { // the session is over; the process is fine
 			return nil, true, ctx.Err()
 		}
 		var refused *ConfigError
@@ -202,7 +201,7 @@ func (w *worker) attempt(
 	wg.Go(func() {
 		err := a.read()
 		if errors.Is(err, errProtocol) {
-			a.cancel(err) // at once: what was sent before may wait for the consumer
+			a.cancel(err) // at once: an earlier send may be waiting for the consumer
 		}
 		a.readErr = err
 		close(a.results)
@@ -237,7 +236,7 @@ func (w *worker) attempt(
 	return a.jobs, true, inc.crash(w.session.plugin, err)
 }
 
-// ours reports whether an error is the host's own finding about a plugin, not what a call came back with.
+// ours reports whether an error is the host's own finding about a plugin rather than the result of a call.
 func ours(err error) bool {
 	var stuck *deadlineError
 	return errors.As(err, &stuck) || errors.Is(err, errProtocol) || errors.Is(err, errNoCredit) ||
@@ -254,23 +253,23 @@ type attempt struct {
 	stream pb.Builder_BuildClient
 	sendMu sync.Mutex
 	ended  bool          // half-closed
-	credit chan struct{} // a token for each frame we may send
+	credit chan struct{} // one token per frame we may send
 	more   bool
 
-	pause    <-chan struct{} // closed when somebody wants the instance alone
-	lockstep bool            // we have it alone
-	idle     chan struct{}   // in lockstep: the group is answered
+	pause    <-chan struct{} // closed when somebody wants exclusive use of the instance
+	lockstep bool            // we have exclusive use
+	idle     chan struct{}   // in lockstep: the group has been answered
 	received chan struct{}   // closed when the receiver is done
 	sent     atomic.Bool     // the sender is done
 	starved  atomic.Bool     // the sender waits for credit
-	lastSent atomic.Uint64   // number of the last group that was sent whole
+	lastSent atomic.Uint64   // number of the last group that was sent completely
 	frames   atomic.Int64    // sent
-	waiting  atomic.Bool     // the consumer is slow: the plugin can do nothing for it
+	waiting  atomic.Bool     // the consumer is slow, which is not the plugin's fault
 	clock    clock
 
-	granted atomic.Int64        // frames that the plugin may send in all
-	results chan frame          // that were read and not taken in: the plugin's credit bounds them
-	ahead   *semaphore.Weighted // and so do their bytes
+	granted atomic.Int64        // frames that the plugin may send in total
+	results chan frame          // read but not consumed: the plugin's credit bounds them
+	ahead   *semaphore.Weighted // this bounds their bytes
 	readErr error               // why there are no more, set before results is closed
 
 	mu   sync.Mutex
@@ -280,19 +279,19 @@ type attempt struct {
 // maxCredit bounds what a plugin can grant.
 const maxCredit = 1 << 10
 
-// heldLimit is how many bytes of results wait for Recv before the plugin gets no more credit.
+// heldLimit is how many bytes of results may wait for Recv before the plugin gets no more credit.
 const heldLimit = 8 << 20
 
-// aheadLimit is how many bytes of frames are read before those sent earlier are taken in.
+// aheadLimit is how many bytes of frames are read before earlier ones are consumed.
 const aheadLimit = 4 << 20
 
-// frame is a message with parts, and how large it was.
+// frame is a message with parts, and its size.
 type frame struct {
 	*pb.BuildResponse
 	bytes int64
 }
 
-// deadlineError says that the plugin gave no sign of life, or none that helps, for too long.
+// deadlineError says that the plugin gave no sign of life, or no useful one, for too long.
 type deadlineError struct{ what string }
 
 func (e *deadlineError) Error() string { return e.what }
@@ -342,7 +341,7 @@ func (a *attempt) close(timeout time.Duration) {
 	_, _ = a.inc.rpc.Close(ctx, &pb.CloseRequest{Session: a.id})
 }
 
-// linger is how long a frame that is not full waits for more.
+// linger is how long a partly filled frame waits for more.
 const linger = 2 * time.Millisecond
 
 // send writes jobs to the stream. It returns whether the feed may have more.
@@ -358,12 +357,12 @@ func (a *attempt) send(feed <-chan *job) (more bool, err error) {
 		last := m.Parts[len(m.Parts)-1]
 		whole := last.Group
 		if !last.End {
-			whole-- // the plugin can't answer what it has a part of
+			whole-- // the plugin can't answer a group that it has only partly received
 		}
 		a.lastSent.Store(whole)
 		a.frames.Add(1)
 		err := a.write(m)
-		if errors.Is(err, io.EOF) { // the stream is over: the receiver says how
+		if errors.Is(err, io.EOF) { // the stream is over: the receiver reports why
 			<-a.ctx.Done()
 			err = context.Cause(a.ctx)
 		}
@@ -401,8 +400,8 @@ func (a *attempt) send(feed <-chan *job) (more bool, err error) {
 	}
 }
 
-// next returns the next job, or nil at the end of the feed and, with more, when somebody else wants the instance or
-// too many results wait to be taken. While none comes it sends what there is.
+// next returns the next job, or nil at the end of the feed and, with more set, when somebody else wants the instance or
+// too many results are waiting. While it waits for a job it sends what there is.
 func (a *attempt) next(feed <-chan *job, idle *time.Timer, w *wire.GroupWriter) (j *job, more bool, err error) {
 	if a.lockstep && a.full() {
 		return nil, true, nil
@@ -442,7 +441,7 @@ func (a *attempt) next(feed <-chan *job, idle *time.Timer, w *wire.GroupWriter) 
 	}
 }
 
-// sendEnd sends what there is, and ends the stream if all of it is answered.
+// sendEnd sends what there is, and ends the stream if all of it has been answered.
 func (a *attempt) sendEnd(w *wire.GroupWriter) error {
 	if err := w.Flush(); err != nil {
 		return err
@@ -460,8 +459,8 @@ func (a *attempt) write(m *pb.BuildRequest) error {
 	return a.stream.Send(m)
 }
 
-// endIfDone half-closes the stream when there are no more groups and all are answered: not before, because credits go
-// the same way.
+// endIfDone half-closes the stream when there are no more groups and all have been answered; not before, because
+// credits travel the same way.
 func (a *attempt) endIfDone() error {
 	a.mu.Lock()
 	done := a.sent.Load() && len(a.jobs) == 0
@@ -477,7 +476,7 @@ func (a *attempt) endIfDone() error {
 }
 
 // read reads the stream to its end, whatever the consumer does: the plugin's credits for us count at once, and so does
-// what it spends of ours.
+// its use of ours.
 func (a *attempt) read() error {
 	spent := int64(0)
 	for {
@@ -489,7 +488,7 @@ func (a *attempt) read() error {
 		if err != nil {
 			return err
 		}
-		a.clock.sign() // whatever it says, and be it only its progress
+		a.clock.sign() // any message counts, even mere progress
 		for range m.GetCredit() {
 			select {
 			case a.credit <- struct{}{}: // wait: room for the initial credit
@@ -514,7 +513,7 @@ func (a *attempt) read() error {
 	}
 }
 
-// receive takes in what was read.
+// receive processes what was read.
 func (a *attempt) receive() error {
 	reader := wire.RecordReader{Limit: a.session.plugin.spec.OutputLimit}
 	for f := range a.results { // wait: read ends with the attempt's context
@@ -586,9 +585,9 @@ func (a *attempt) part(reader *wire.RecordReader, part *pb.ResultPart) error {
 	return nil
 }
 
-// grant lets the plugin send a frame more, for one that was taken in, when the consumer has room for it. Who has the
-// instance alone, or has it while somebody else wants it, does not wait for the consumer: that may be waiting for just
-// them.
+// grant lets the plugin send one more frame, for one that was consumed, when the consumer has room for it. A worker
+// with exclusive use of the instance, or one that holds it while somebody else wants it, does not wait for the
+// consumer, which may itself be waiting for that.
 func (a *attempt) grant() error {
 	if !a.lockstep && a.full() {
 		a.waiting.Store(true)
@@ -610,13 +609,13 @@ func (a *attempt) grant() error {
 	a.granted.Add(1)
 	err := a.write(&pb.BuildRequest{Credit: 1})
 	if errors.Is(err, io.EOF) {
-		return nil // the stream is over: Recv says how
+		return nil // the stream is over: Recv reports why
 	}
 	return err
 }
 
-// watch ends the attempt if the plugin has groups in hand and gives no sign of life, or too little of results, for
-// too long.
+// watch ends the attempt if the plugin is working on groups and gives no sign of life, or too few results, for too
+// long.
 func (a *attempt) watch() {
 	limit := a.session.plugin.spec.BatchTimeout
 	next := limit
@@ -632,7 +631,7 @@ func (a *attempt) watch() {
 			return
 		}
 		if late := monotonic() - asked - next; late > stall {
-			a.clock.skip(late) // it was us who stood still, and the plugin may have, too
+			a.clock.skip(late) // we were suspended ourselves, and perhaps the plugin too
 		}
 		next = limit
 		if !a.waiting.Load() {
@@ -646,10 +645,10 @@ func (a *attempt) watch() {
 	}
 }
 
-// stall is how much later than asked for a timer fires on a busy machine.
+// stall is how late a timer may fire on a busy machine.
 const stall = time.Second
 
-// overdue is what the plugin is late with, or when to look again.
+// overdue returns what the plugin is late with, or when to check again.
 func (a *attempt) overdue(limit time.Duration) (next time.Duration, err error) {
 	a.sendMu.Lock()
 	ended := a.ended

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// commandLine is what the program does when it is run by hand. It returns the exit code.
+// commandLine runs the program when it is started by hand, and returns the exit code.
 func commandLine(p Plugin, args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		usage(p, stderr)
@@ -98,7 +98,7 @@ func encode(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// pick returns the builder of a name, or the only one there is.
+// pick returns the builder with the given name, or the only one there is.
 func (p *Plugin) pick(name string) (Factory, error) {
 	if name == "" && len(p.Builders) == 1 {
 		return p.Builders[0], nil

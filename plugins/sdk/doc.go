@@ -1,5 +1,5 @@
 // Package sdk makes a program a plugin of nat-go: Serve answers the builder protocol with builders.Builder values, so
-// that an author writes a builder, a config struct and a main of ten lines, and nothing of gRPC.
+// that an author writes a builder, a config struct and a ten-line main, and needs no gRPC.
 //
 //	func main() {
 //		sdk.Serve(sdk.Plugin{
@@ -15,21 +15,21 @@
 //
 //	func newCurriculum(c *Config) (builders.Builder, error) { ... }
 //
-// The tags of the config struct (package builders/schema) are all there is to say about its config: defaults, the
-// host's findings at their line and column, the JSON Schema and the documentation come from them.
+// The tags of the config struct (package builders/schema) fully describe the config: its defaults, the host's findings
+// with line and column, the JSON Schema and the documentation all come from them.
 //
-// Started by nat-go, the program serves the builders as hashicorp/go-plugin asks for, which it does not link. Started
-// by hand, it is a command line: describe, schema, try FILE (which has nat-go run it), and --debug, which waits for a
-// host to attach, so that the plugin can run under a debugger.
+// Started by nat-go, the program serves its builders the way hashicorp/go-plugin expects, without linking that library.
+// Started by hand, it is a command line: describe, schema, try FILE (which has nat-go run it), and --debug, which waits
+// for a host to attach so that the plugin can run under a debugger.
 //
-// A builder is pure in (config, group) and is called with one group at a time. What it prints goes to the host's log;
-// lines of JSON with level and message keep them. Nothing may be printed to standard output before Serve: the first
-// line belongs to the handshake. A panic in Build fails its group and no other; the process lives on.
+// A builder is pure in (config, group) and is called with one group at a time. Whatever it prints goes to the host's
+// log; JSON lines keep their level and message. Nothing may be printed to standard output before Serve, because the
+// first line is the handshake. A panic in Build fails only its group; the process carries on.
 //
-// Importing the package does nothing to the process: memory, collector, signals and environment stay the program's own.
-// A plugin has little alive at a time, so that GOGC=400 in nat-go's environment, which it hands on, spares a large run
-// much of the collector's work. The package pulls in no cgo, tokenizer, Parquet, compression or built-in builder, so
-// that a plugin stays small to build.
+// Importing the package does nothing to the process: memory, garbage collector, signals and environment stay the
+// program's own. A plugin has little live memory at any time, so GOGC=400 in nat-go's environment, which it passes on,
+// saves a large run much of the collector's work. The package pulls in no cgo, tokenizer, Parquet, compression or
+// built-in builder, so a plugin stays quick to build.
 //
 // Part of the Go API we promise (v0).
 package sdk

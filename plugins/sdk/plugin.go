@@ -13,20 +13,20 @@ import (
 
 // Plugin is a program that serves builders.
 type Plugin struct {
-	Name, Version string // of the program; a builder without a version has this one
+	Name, Version string // of the program; also used for builders that have no version
 	Builders      []Factory
 }
 
-// Factory makes builders of one kind. New makes one.
+// Factory makes builders of one kind. New returns one.
 type Factory struct {
 	info builders.Info
 	spec *schema.Spec
 	make func(config any) (builders.Builder, error)
 }
 
-// New describes a builder whose config is a C. build gets a config with defaults filled in that passed its tags' rules;
-// an error from it is a finding about the config as a whole. A mistake in the tags of C is a panic: it is one in the
-// program.
+// New describes a builder whose config is a C. build receives a config with defaults filled in that satisfies the rules
+// in its tags; an error from it is a finding about the whole config. A mistake in the tags of C is a bug in the program
+// and panics.
 func New[C any](info builders.Info, build func(*C) (builders.Builder, error)) Factory {
 	info.Config = new(C)
 	return Factory{
@@ -36,14 +36,14 @@ func New[C any](info builders.Info, build func(*C) (builders.Builder, error)) Fa
 	}
 }
 
-// Info is what the builder says of itself.
+// Info is how the builder describes itself.
 func (f Factory) Info() builders.Info { return f.info }
 
 // Schema is the JSON Schema of the builder's config.
 func (f Factory) Schema() []byte { return f.spec.JSONSchema() }
 
-// Open makes a builder of a config, a JSON or YAML object; empty stands for {}. It returns no builder if a finding is
-// an error.
+// Open makes a builder from a config, a JSON or YAML object; empty stands for {}. It returns no builder if any finding
+// is an error.
 func (f Factory) Open(config []byte) (builders.Builder, []finding.Finding) {
 	if len(config) == 0 {
 		config = []byte("{}")
@@ -64,7 +64,7 @@ func (f Factory) Open(config []byte) (builders.Builder, []finding.Finding) {
 	return b, found
 }
 
-// factory returns the builder of a name.
+// factory returns the builder with the given name.
 func (p *Plugin) factory(name string) (Factory, error) {
 	var names []string
 	for _, f := range p.Builders {
@@ -97,7 +97,7 @@ func (p *Plugin) describe() wire.Description {
 	return d
 }
 
-// wireFindings drops the places of findings: they are about the JSON that the host made of the user's file.
+// wireFindings removes the places of findings, which refer to the JSON that the host made from the user's file.
 func wireFindings(fs []finding.Finding) []wire.Finding {
 	var out []wire.Finding
 	for _, f := range fs {

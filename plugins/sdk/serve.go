@@ -25,15 +25,15 @@ import (
 	"github.com/nat-go/nat-go/plugins/wire"
 )
 
-// Serve runs the plugin and does not return: it serves a host, or, started by hand, runs the command line.
+// Serve runs the plugin and does not return: it serves a host or, if started by hand, runs the command line.
 func Serve(p Plugin) { ServeArgs(p, os.Args[1:]) }
 
-// ServeArgs is Serve for programs that have read some of their arguments themselves.
+// ServeArgs is Serve for programs that have already parsed some of their arguments.
 func ServeArgs(p Plugin, args []string) {
 	if os.Getenv(wire.CookieName) != wire.CookieValue {
 		os.Exit(commandLine(p, args, os.Stdout, os.Stderr))
 	}
-	signal.Ignore(os.Interrupt) // a person's, meant for the host, which ends us when it is time
+	signal.Ignore(os.Interrupt) // meant for the host, which ends us when it is time
 	go exitWithParent(os.Getppid())
 	if err := serveHost(p, os.Stdout); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", p.Name, err)
@@ -42,8 +42,8 @@ func ServeArgs(p Plugin, args []string) {
 	os.Exit(0)
 }
 
-// serveHost does what hashicorp/go-plugin's Serve does, without what else that links: it listens in the host's
-// folder, says where in the handshake, a line on standard output, and serves until the host shuts it down.
+// serveHost does what hashicorp/go-plugin's Serve does without linking the rest of it: it listens in the host's folder,
+// announces the address in the handshake, a line on standard output, and serves until the host shuts it down.
 func serveHost(p Plugin, stdout io.Writer) error {
 	versions := strings.Split(os.Getenv("PLUGIN_PROTOCOL_VERSIONS"), ",")
 	if v := strconv.Itoa(wire.ProtocolVersion); !slices.Contains(versions, v) {
@@ -61,19 +61,19 @@ func serveHost(p Plugin, stdout io.Writer) error {
 	return s.Serve(lis)
 }
 
-// listen makes a socket in a folder. It is removed when the listener is closed.
+// listen makes a socket in a folder. Closing the listener removes it.
 func listen(dir string) (net.Listener, error) {
 	f, err := os.CreateTemp(dir, "plugin") //nolint:forbidigo // for its name, which a socket gets
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil { // it was for the name
+	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil { // only its name was needed
 		return nil, err
 	}
 	return net.Listen("unix", f.Name())
 }
 
-// hostServer serves a plugin, and of go-plugin's own services those that a host needs: health and shutdown.
+// hostServer serves a plugin, plus those of go-plugin's own services that a host needs: health and shutdown.
 func hostServer(p Plugin) *grpc.Server {
 	s := newServer()
 	pb.RegisterBuilderServer(s, newService(p))
@@ -93,8 +93,8 @@ func hostServer(p Plugin) *grpc.Server {
 	return s
 }
 
-// newServer has a receive limit well above a frame's size (grpc's own is 4 MiB) and takes the host's pings (grpc's own
-// policy closes the connection on them).
+// newServer sets a receive limit well above the size of a frame (gRPC's own is 4 MiB) and accepts the host's pings
+// (gRPC's own policy would close the connection).
 func newServer() *grpc.Server {
 	return grpc.NewServer(
 		grpc.ForceServerCodecV2(wire.Codec),
@@ -107,8 +107,7 @@ func newServer() *grpc.Server {
 	)
 }
 
-// exitWithParent ends the process when its parent has ended. Linux does this by a signal that the host asks for; other
-// systems have none.
+// exitWithParent ends the process when its parent ends. On Linux the host asks for a signal; other systems have none.
 func exitWithParent(parent int) {
 	for range time.Tick(time.Second) {
 		if os.Getppid() != parent {
@@ -117,7 +116,7 @@ func exitWithParent(parent int) {
 	}
 }
 
-// debug serves until it is interrupted, for a host that is told where.
+// debug serves until it is interrupted, and prints where a host can connect.
 func (p *Plugin) debug(w io.Writer) error {
 	dir, err := os.MkdirTemp("", "natgo")
 	if err != nil {
@@ -138,7 +137,7 @@ func (p *Plugin) debug(w io.Writer) error {
 	return s.Serve(lis)
 }
 
-// ServeListener serves the plugin on a listener, until it is closed: in memory, for tests.
+// ServeListener serves the plugin on a listener until it is closed, such as one in memory for tests.
 func ServeListener(p Plugin, lis net.Listener) error {
 	s := newServer()
 	defer s.Stop()

@@ -136,29 +136,28 @@ func (s *service) Build(stream pb.Builder_BuildServer) error {
 		return err
 	}
 	defer s.streams.Done()
-	// The reader ends when the handler returns, because that ends the stream's context.
+	// The reader ends when the handler returns, because that cancels the stream's context.
 	c := newConn(stream)
 	go c.read()
 	return c.build(b)
 }
 
-// conn is one Build stream: a reader that never waits for the builder, so that credits always get through, and the
-// builder.
+// conn is one Build stream: the builder, and a reader that never waits for it, so that credits always get through.
 type conn struct {
 	stream pb.Builder_BuildServer
 	sendMu sync.Mutex
-	credit chan struct{} // a token for each frame we may send
-	frames chan frame    // what the reader took in; the credits bound it
-	err    error         // of the reader, set before frames is closed
+	credit chan struct{} // one token per frame we may send
+	frames chan frame    // what the reader received; bounded by the credits
+	err    error         // the reader's error, set before frames is closed
 }
 
-// frame is the groups that a request frame completed.
+// frame is the groups completed by a request frame.
 type frame struct {
 	groups  []*ttc.Group
 	numbers []uint64
 }
 
-// maxCredit bounds what a host may grant us: a mistake, not a message, beyond it.
+// maxCredit bounds what a host may grant us; anything beyond is a mistake.
 const maxCredit = 1 << 10
 
 func newConn(stream pb.Builder_BuildServer) *conn {
@@ -224,7 +223,7 @@ func (c *conn) read() {
 	}
 }
 
-// flushAfter is how long results wait for their frame to be full.
+// flushAfter is how long results wait for their frame to fill up.
 const flushAfter = 100 * time.Millisecond
 
 // build answers the groups in order.
@@ -249,7 +248,7 @@ func (c *conn) build(b builders.Builder) error {
 			if err := w.Done(failure, stack); err != nil {
 				return err
 			}
-			// Nobody waits long for what is done: the host takes a plugin that says nothing for stuck.
+			// Finished results never wait long, because the host takes a silent plugin for stuck.
 			last := i == len(f.groups)-1 && len(c.frames) == 0
 			if now := time.Now(); last || now.Sub(flushed) > flushAfter {
 				flushed = now
@@ -265,7 +264,7 @@ func (c *conn) build(b builders.Builder) error {
 	return w.Flush()
 }
 
-// buildGroup calls the builder, and turns its error or panic into the group's failure.
+// buildGroup calls the builder and turns its error or panic into the group's failure.
 func (c *conn) buildGroup(
 	ctx context.Context, b builders.Builder, w *wire.RecordWriter, number uint64, g *ttc.Group,
 ) (failure, stack string) {
@@ -283,7 +282,7 @@ func (c *conn) buildGroup(
 	return "", ""
 }
 
-// output hands a builder's records and drops to the writer.
+// output passes a builder's records and drops to the writer.
 type output struct{ w *wire.RecordWriter }
 
 func (o output) Record(r builders.Record) error { return o.w.Record(r) }
@@ -293,8 +292,8 @@ func (o output) Count(name string, n int64) error { return o.w.Count(name, n) }
 
 type progressKey struct{}
 
-// Progress tells the host that the group of ctx is being worked on: done of total things, 0 if the total is unknown. A
-// builder that needs minutes for a group calls it now and then, else the host takes the process for stuck.
+// Progress tells the host that the group of ctx is being worked on: done of total things, with 0 for an unknown total.
+// A builder that needs minutes for a group should call it now and then, or the host will take the process for stuck.
 func Progress(ctx context.Context, done, total int64) {
 	if f, ok := ctx.Value(progressKey{}).(func(done, total int64)); ok {
 		f(done, total)

@@ -7,7 +7,7 @@ import (
 	"os/exec"
 )
 
-// try has nat-go run a builder over the examples in a file: it reads them, and groups them, as a run does.
+// try has nat-go run a builder over the examples in a file, which it reads and groups as a run does.
 func try(stdout, stderr io.Writer, args []string) error {
 	if len(args) == 0 {
 		return errors.New("try needs a file of examples")

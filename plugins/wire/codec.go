@@ -12,8 +12,8 @@ import (
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 )
 
-// Codec is gRPC's own for protocol buffers, but for where its frames lie: gRPC keeps none of our size and clears each
-// before it is written over, which costs as much as copying it.
+// Codec is gRPC's own for protocol buffers, except for where its frames are stored: gRPC keeps none of our size and
+// clears each buffer before it is overwritten, which costs as much as copying it.
 var Codec encoding.CodecV2 = codec{}
 
 type codec struct{}
@@ -40,7 +40,7 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	}
 	buf := data.MaterializeToBuffer(&frames)
 	defer buf.Free()
-	if _, ours := v.(*pb.BuildRequest); !ours { // a host's groups have a limit of their own
+	if _, ours := v.(*pb.BuildRequest); !ours { // a host's groups have their own limit
 		if err := checkShape(m.ProtoReflect().Descriptor(), buf.ReadOnlyData()); err != nil {
 			return err
 		}
@@ -48,15 +48,14 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return proto.Unmarshal(buf.ReadOnlyData(), m)
 }
 
-// frames keeps frames for the next one. What is smaller than a frame is not worth keeping, what is larger does not come
-// again.
+// frames keeps frames for reuse. Smaller buffers are not worth keeping, and larger ones don't recur.
 var frames framePool
 
 type framePool struct{ pool sync.Pool }
 
 const (
 	smallFrame = 16 << 10
-	keptFrame  = FrameBytes + FrameBytes/8 // a frame may be over its size by an element
+	keptFrame  = FrameBytes + FrameBytes/8 // a frame may exceed its size by one element
 )
 
 func (p *framePool) Get(n int) *[]byte {

@@ -1,18 +1,18 @@
 // Package wire turns groups and records into frames of the builder protocol and back. It is the only code that knows
 // both the Go types (ttc, builders) and the generated ones (plugins/proto).
 //
-// GroupWriter and RecordWriter cut what they are given into frames by size, so that neither a run of hundreds of MiB
-// nor a single huge text makes a huge message; GroupReader and RecordReader put the pieces together again, within
-// limits. A group that went through both sides equals the one that was sent.
+// GroupWriter and RecordWriter split their input into frames by size, so that neither a run of hundreds of MiB nor a
+// single huge text makes a huge message; GroupReader and RecordReader reassemble the pieces, within limits. A group
+// that has passed through both sides equals the one that was sent.
 //
-// Texts travel in one blob a frame and are decoded as substrings of it: one copy, one allocation, however many texts
-// there are. The blob lives as long as any of its texts. Equal texts and equal prompts of a group are sent once;
+// Texts travel in one blob per frame and are decoded as substrings of it: one copy, one allocation, however many texts
+// there are. The blob lives for as long as any of its texts. Equal texts and equal prompts of a group are sent once;
 // preferences between candidates, the hot case, travel as columns of indices.
 //
-// Its Finding is not that of package finding: it is the protocol's, without a place, which the host alone knows.
+// Its Finding is not that of package finding: it is the protocol's, without a place, which only the host knows.
 //
-// Readers trust nothing: an index out of range, a text that ends before it starts, an unknown enum value, a part that
-// repeats or is missing is an error that says what was wrong, never a panic.
+// Readers trust nothing: an index out of range, a text that ends before it starts, an unknown enum value, or a part
+// that repeats or is missing is an error that says what was wrong, never a panic.
 //
 // Not part of the promised API.
 package wire

@@ -9,19 +9,19 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// GroupWriter cuts groups into request frames.
+// GroupWriter splits groups into request frames.
 type GroupWriter struct {
 	emit  func(*pb.BuildRequest) error
 	parts []*pb.GroupPart
 	part  *pb.GroupPart // the last of parts, of the group being written
 	bytes int           // estimate of the frame's size
 	texts textWriter
-	slab  []pb.Candidate // of what is not sent yet, used again after that
+	slab  []pb.Candidate // of what has not been sent yet; reused afterwards
 	used  int
 
 	prompts     map[string]uint32 // text prompts already sent
 	messages    map[*chat.Message]messagePrompt
-	prompt      *ttc.Prompt // the last one, and its index: a turn's candidates mostly share theirs
+	prompt      *ttc.Prompt // the last one and its index: the candidates of a turn mostly share theirs
 	promptIndex uint32
 	nPrompts    uint32
 }
@@ -31,15 +31,15 @@ type messagePrompt struct {
 	index uint32
 }
 
-// NewGroupWriter returns a writer that calls emit with each full frame. A frame and all in it may be reused after emit
-// returns.
+// NewGroupWriter returns a writer that calls emit with each full frame. A frame and everything in it may be reused
+// after emit returns.
 func NewGroupWriter(emit func(*pb.BuildRequest) error) *GroupWriter {
 	w := &GroupWriter{emit: emit, prompts: map[string]uint32{}, messages: map[*chat.Message]messagePrompt{}}
 	w.texts = newTextWriter(&w.bytes, w.split)
 	return w
 }
 
-// Group writes a group under a number. It reads g only until it returns.
+// Group writes a group under a number. It does not use g after it returns.
 func (w *GroupWriter) Group(number uint64, g *ttc.Group) error {
 	w.texts.reset()
 	clear(w.prompts)
@@ -48,7 +48,7 @@ func (w *GroupWriter) Group(number uint64, g *ttc.Group) error {
 	w.open(number)
 	w.part.Begin = true
 	key := w.texts.add(g.Key)
-	w.part.Key = key // of the part that completes it
+	w.part.Key = key // on the part that completes it
 	for _, ex := range g.Examples {
 		if err := w.example(ex); err != nil {
 			return err
@@ -77,7 +77,7 @@ func (w *GroupWriter) Flush() error {
 	err := w.emit(&pb.BuildRequest{Parts: w.parts})
 	clear(w.parts)
 	w.parts, w.bytes = w.parts[:0], 0
-	if w.part == nil { // within a group, candidates of an example that goes on wait for the next frame
+	if w.part == nil { // within a group, candidates of an unfinished example wait for the next frame
 		clear(w.slab[:w.used])
 		w.used = 0
 	}
@@ -96,7 +96,7 @@ func (w *GroupWriter) close() {
 	w.part.Text, w.part.Ends = w.texts.take()
 }
 
-// split ends the frame within a group.
+// split ends the frame in the middle of a group.
 func (w *GroupWriter) split() error {
 	w.close()
 	number := w.part.Group
@@ -105,7 +105,7 @@ func (w *GroupWriter) split() error {
 	return err
 }
 
-// full splits where the frame is full; cur, an example being written, then goes on in the next frame.
+// full splits if the frame is full; cur, an example being written, then continues in the next frame.
 func (w *GroupWriter) full(cur *pb.Example) (*pb.Example, error) {
 	if w.texts.err != nil {
 		return nil, w.texts.err
@@ -244,9 +244,9 @@ func (w *GroupWriter) addPrompt(p *ttc.Prompt) uint32 {
 	return index
 }
 
-// GroupReader puts groups together again. The zero value is ready.
+// GroupReader reassembles groups. The zero value is ready.
 type GroupReader struct {
-	Limit int // bytes of text in a group; 0: no limit but the format's
+	Limit int // bytes of text in a group; 0: only the format's limit
 
 	group   *ttc.Group
 	number  uint64
@@ -255,7 +255,7 @@ type GroupReader struct {
 	prompts []ttc.Prompt
 }
 
-// Part takes in a part and returns its group where the part ends it, else nil. It keeps the part's text.
+// Part processes a part and returns its group if the part ends it, else nil. It keeps the part's text.
 func (r *GroupReader) Part(p *pb.GroupPart) (*ttc.Group, error) {
 	switch {
 	case p.Begin && r.group != nil:
@@ -401,7 +401,7 @@ func (d *decoder) node(n *pb.Node, at int) ttc.Node {
 	return out
 }
 
-// orEmpty keeps "known to be empty" apart from "unknown".
+// orEmpty distinguishes "known to be empty" from "unknown".
 func orEmpty[T any](s []T) []T {
 	if s == nil {
 		return []T{}

@@ -59,10 +59,10 @@ func (t *textWriter) members(ms []chat.Member) []*pb.Member {
 	return out
 }
 
-// decoder reads texts and messages and remembers the first thing that was wrong.
+// decoder reads texts and messages and remembers the first problem.
 type decoder struct {
 	texts    *textReader
-	elements int // messages and what they are made of
+	elements int // messages and their parts
 	err      error
 }
 

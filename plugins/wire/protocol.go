@@ -11,23 +11,23 @@ const (
 	Minor           = 1
 )
 
-// The cookie is a variable by which a plugin knows that it was not started by hand. It is no secret.
+// The cookie is a variable by which a plugin knows that it was not started by hand. It is not a secret.
 const (
 	CookieName  = "NATGO_PLUGIN_COOKIE"
 	CookieValue = "nat.builder.v1"
 )
 
-// ReattachVariable tells a host to attach to plugins that run already, under a debugger say: NAME=unix:PATH, comma
-// separated.
+// ReattachVariable tells a host to attach to plugins that are already running, for example under a debugger:
+// NAME=unix:PATH, comma separated.
 const ReattachVariable = "NATGO_REATTACH"
 
 // Ping is the capability of a plugin that answers go-plugin's health check in a few seconds even while it builds.
 const Ping = "ping"
 
-// InitialCredit is how many frames each side may send before it was granted any.
+// InitialCredit is how many frames each side may send before it is granted any.
 const InitialCredit = 4
 
-// Description is what a plugin says of itself.
+// Description is how a plugin describes itself.
 type Description struct {
 	Name, Version string
 	Minor         uint32
@@ -74,7 +74,7 @@ func (d *Description) Describe() *pb.DescribeResponse {
 	return out
 }
 
-// ReadDescription reads what a plugin says of itself. Kinds and units that this build doesn't know are an error.
+// ReadDescription reads a plugin's description. Kinds and units that this build doesn't know are an error.
 func ReadDescription(m *pb.DescribeResponse) (Description, error) {
 	out := Description{
 		Name:         m.GetName(),
@@ -124,7 +124,7 @@ func Findings(fs []Finding) []*pb.Finding {
 	return out
 }
 
-// ReadFindings reads findings. An unknown severity is an error, the safe side.
+// ReadFindings reads findings. An unknown severity counts as an error, to be safe.
 func ReadFindings(fs []*pb.Finding) []Finding {
 	var out []Finding
 	for _, f := range fs {

@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// RecordWriter cuts what a builder makes of its groups into response frames.
+// RecordWriter splits what a builder makes of its groups into response frames.
 type RecordWriter struct {
 	emit  func(*pb.BuildResponse) error
 	parts []*pb.ResultPart
@@ -31,8 +31,8 @@ type Count struct {
 	N    int64
 }
 
-// NewRecordWriter returns a writer that calls emit with each full frame. A frame and all in it may be reused after emit
-// returns.
+// NewRecordWriter returns a writer that calls emit with each full frame. A frame and everything in it may be reused
+// after emit returns.
 func NewRecordWriter(emit func(*pb.BuildResponse) error) *RecordWriter {
 	w := &RecordWriter{emit: emit}
 	w.texts = newTextWriter(&w.bytes, w.split)
@@ -103,7 +103,7 @@ func (w *RecordWriter) Done(failure, stack string) error {
 	return w.texts.err
 }
 
-// Record writes a record. It keeps nothing of it.
+// Record writes a record. It retains nothing of it.
 func (w *RecordWriter) Record(r builders.Record) error {
 	w.records++
 	if p, ok := r.(*builders.Preference); ok && w.pair(p) {
@@ -148,7 +148,7 @@ func (w *RecordWriter) pair(p *builders.Preference) bool {
 	return true
 }
 
-// newPairs makes columns that take n rows without growing, which is about how many pairs n candidates make.
+// newPairs makes columns with room for n rows, which is roughly how many pairs n candidates make.
 func newPairs(n int) *pb.Pairs {
 	block := make([]uint32, 5*n)
 	part := func(i int) []uint32 { return block[i*n : i*n : (i+1)*n] }
@@ -162,7 +162,7 @@ func newPairs(n int) *pb.Pairs {
 	}
 }
 
-// column makes v the n-th value of a column that is empty while all its values are 0.
+// column sets the n-th value of a column to v; the column is empty while all its values are 0.
 func column(c []uint32, v uint32, n int) []uint32 {
 	if v == 0 && len(c) == 0 {
 		return c
@@ -173,7 +173,7 @@ func column(c []uint32, v uint32, n int) []uint32 {
 	return append(c, v)
 }
 
-// isPair reports whether p says no more than Pairs can.
+// isPair reports whether Pairs can represent p completely.
 func isPair(g *ttc.Group, p *builders.Preference) bool {
 	i := p.Example
 	if i < 0 || i >= len(g.Examples) {
@@ -314,14 +314,14 @@ type Results struct {
 	Records []builders.Record
 	Drops   []ledger.Drop
 	Counts  []Count
-	Failure string // not empty: the builder failed on the group, and what there is above does not stand
+	Failure string // if not empty, the builder failed on the group and the above is void
 	Stack   string // of a panic
-	Bytes   int    // about what the results hold in memory
+	Bytes   int    // approximate memory held by the results
 
-	block []builders.Preference // that Records point into
+	block []builders.Preference // memory that Records point into
 }
 
-// Reuse gives the memory of the records to later ones. Nothing of them may be in use.
+// Reuse makes the memory of the records available to later ones. None of it may be in use.
 func (r *RecordReader) Reuse(old *Results) {
 	if old.block != nil {
 		old.Records = old.Records[:0]
@@ -329,19 +329,19 @@ func (r *RecordReader) Reuse(old *Results) {
 	}
 }
 
-// RecordReader puts the results of a group together. The zero value is ready.
+// RecordReader reassembles the results of a group. The zero value is ready.
 type RecordReader struct {
 	Limit int // bytes of results for one group; 0: none
 
 	number   uint64
-	next     uint32 // number of the part that is expected; 0: no group is open
+	next     uint32 // number of the expected part; 0: no group is open
 	texts    textReader
 	results  *Results
-	elements int       // of records: sites, messages, parts, calls
+	elements int       // in records: sites, messages, parts, calls
 	spare    sync.Pool // of *Results
 }
 
-// Pending is about how many bytes of results there are of the group that is not complete.
+// Pending returns roughly how many bytes of results there are for the incomplete group.
 func (r *RecordReader) Pending() int {
 	if r.results == nil {
 		return 0
@@ -349,16 +349,16 @@ func (r *RecordReader) Pending() int {
 	return r.results.Bytes
 }
 
-// About what results take in memory beside their text.
+// Approximate memory of results besides their text.
 const (
 	recordBytes  = 400
 	dropBytes    = 250
-	elementBytes = 200 // of what a record is made of
+	elementBytes = 200 // of an element of a record
 	textBytes    = 20  // of an entry of the text table
 )
 
-// Part takes in a part of the results of g and returns them when they are complete, else nil. It keeps the part's text.
-// References are not looked at.
+// Part processes a part of the results of g and returns them when they are complete, else nil. It keeps the part's
+// text. References are not checked.
 func (r *RecordReader) Part(p *pb.ResultPart, g *ttc.Group) (*Results, error) {
 	if r.next == 0 {
 		r.number, r.results, r.elements = p.Group, r.begin(), 0
@@ -417,7 +417,7 @@ func (r *RecordReader) Part(p *pb.ResultPart, g *ttc.Group) (*Results, error) {
 	return out, d.err
 }
 
-// begin returns empty results, with the memory of old ones where there are any.
+// begin returns empty results, reusing the memory of old ones if there are any.
 func (r *RecordReader) begin() *Results {
 	if old, ok := r.spare.Get().(*Results); ok {
 		return &Results{Records: old.Records, block: old.block[:0]}

@@ -8,15 +8,15 @@ import (
 )
 
 // A message may be a hundred times as large in memory as on the wire: an empty part takes two bytes there and two
-// hundred here. What a message from a plugin would take is counted before it is decoded.
+// hundred here. The memory a plugin's message would take is computed before it is decoded.
 const (
 	maxDecoded   = 64 << 20 // bytes in memory of one message
-	messageBytes = 224      // of an element that is a message, whatever is in it
+	messageBytes = 224      // of a nested message, without its content
 	numberBytes  = 8        // of a packed number
 )
 
-// checkShape refuses a message that would take too much memory. One so small that it can't is not looked at: that is
-// every frame of a plugin that keeps to their size.
+// checkShape refuses a message that would take too much memory. Messages too small for that are not examined, which
+// covers every frame of a plugin that respects the frame size.
 func checkShape(d protoreflect.MessageDescriptor, data []byte) error {
 	if len(data) <= maxDecoded/(messageBytes/2+1) {
 		return nil
@@ -27,8 +27,8 @@ func checkShape(d protoreflect.MessageDescriptor, data []byte) error {
 	return nil
 }
 
-// decodedBytes is about how much memory a message takes. It stops at the limit; what is malformed is for the decoder
-// to say.
+// decodedBytes returns roughly how much memory a message takes. It stops at the limit; malformed messages are left to
+// the decoder.
 func decodedBytes(d protoreflect.MessageDescriptor, data []byte) (n int) {
 	n = messageBytes
 	for len(data) > 0 && n <= maxDecoded {

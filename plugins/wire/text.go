@@ -7,38 +7,38 @@ import (
 	"unsafe"
 )
 
-// maxGroupText is what the offsets of a group's text table can address.
+// maxGroupText is the largest offset that a group's text table can address.
 const maxGroupText = math.MaxUint32
 
-// FrameBytes is the size a frame is aimed at. A frame may be larger by one element; FrameLimitBytes is what a receiver
-// refuses. Frames are in many hands at once - being filled, in gRPC's, granted ahead, decoded, on both sides - so that
-// their size is most of what a run takes: at 1.5 MiB host and plugin take 150 MiB together, at 256 KiB 100, in the same
-// time.
+// FrameBytes is the target size of a frame. A frame may exceed it by one element; FrameLimitBytes is what a receiver
+// refuses. Many frames exist at once - being filled, in gRPC's hands, granted ahead, decoded, on both sides - so their
+// size accounts for most of a run's memory: at 1.5 MiB host and plugin take 150 MiB together, at 256 KiB 100, in the
+// same time.
 const (
 	FrameBytes      = 256 << 10
 	FrameLimitBytes = 8 << 20
 )
 
-// splitText is the length from which a text may be cut at a frame's end.
+// splitText is the length from which a text may be split at the end of a frame.
 const splitText = 64 << 10
 
 // textWriter collects the texts of one group: the index of each, and the bytes and ends of those in the frame.
 type textWriter struct {
 	seen  map[uint64]sent   // by their sketch
-	ids   map[string]uint32 // of those whose sketch is another's
+	ids   map[string]uint32 // for texts whose sketch equals another's
 	n     uint32            // texts so far
 	size  uint64            // bytes so far
 	frame *int              // size of the frame being filled
-	split func() error      // ends that frame within the group
+	split func() error      // ends that frame in the middle of the group
 	err   error             // of split: sticky
 
-	text           []byte // of the frame: its parts share one buffer
+	text           []byte // of the frame, whose parts share one buffer
 	ends           []uint32
 	from, fromEnds int // where the current part starts in them
 }
 
-// sketch tells most texts apart by their beginning and length. Texts are many and large, and most are sent once: to
-// hash all of each would be to read them once more.
+// sketch distinguishes most texts by their beginning and length. Texts are many and large, and most are sent once:
+// hashing each completely would mean reading them once more.
 func sketch(s string) uint64 {
 	const enough = 32
 	return maphash.String(seed, s[:min(len(s), enough)]) ^ uint64(len(s))
@@ -63,7 +63,7 @@ func (t *textWriter) reset() {
 	t.n, t.size = 0, 0
 }
 
-// add returns the index of s, sending it if it is new. Only a text that looks like one sent before is read for that.
+// add returns the index of s, sending it if it is new. Only a text that looks like an earlier one is compared in full.
 func (t *textWriter) add(s string) uint32 {
 	if s == "" {
 		return 0
@@ -86,7 +86,7 @@ func (t *textWriter) add(s string) uint32 {
 	return id
 }
 
-// addOnce is add for raw values that are not expected again: it sends without looking.
+// addOnce is add for raw values that are not expected again: it sends without searching.
 func (t *textWriter) addOnce(b []byte) uint32 {
 	if len(b) == 0 {
 		return 0
@@ -122,7 +122,7 @@ func (t *textWriter) take() (text []byte, ends []uint32) {
 	return text, ends
 }
 
-// free makes the buffer free for the next frame.
+// free releases the buffer for the next frame.
 func (t *textWriter) free() {
 	t.text, t.ends, t.from, t.fromEnds = t.text[:0], t.ends[:0], 0, 0
 }
@@ -130,7 +130,7 @@ func (t *textWriter) free() {
 // textReader is the text table of the group being read.
 type textReader struct {
 	texts   []string
-	partial []byte // of a text that goes on in the next part
+	partial []byte // of a text that continues in the next part
 	start   uint64 // where the next text starts
 	size    uint64 // bytes seen
 }
@@ -140,7 +140,7 @@ func (t *textReader) reset() {
 	t.texts, t.partial, t.start, t.size = t.texts[:0], nil, 0, 0
 }
 
-// part takes in the texts of one part. It keeps blob.
+// part adds the texts of one part. It keeps blob.
 func (t *textReader) part(blob []byte, ends []uint32) error {
 	base := t.size
 	t.size += uint64(len(blob))
@@ -184,7 +184,7 @@ func (t *textReader) at(i uint32) (string, bool) {
 	return t.texts[i-1], true
 }
 
-// str is b as a string, without a copy: b is never written again.
+// str returns b as a string, without a copy: b is never written again.
 func str(b []byte) string {
 	if len(b) == 0 {
 		return ""
@@ -192,7 +192,7 @@ func str(b []byte) string {
 	return unsafe.String(&b[0], len(b))
 }
 
-// raw is s as bytes, without a copy: nobody writes to a json.Raw.
+// raw returns s as bytes, without a copy: nobody writes to a json.Raw.
 func raw(s string) []byte {
 	if s == "" {
 		return nil

@@ -12,9 +12,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// sum is the hash by which messages are the same. What only the way of recording decides leaves no mark: how the
-// arguments of a call were spelled, whether a message without text has none or an empty one, whether a text stands
-// alone or as one part.
+// sum is the hash by which messages are considered equal. It ignores differences in recording: the spelling of a call's
+// arguments, whether a message without text has none or an empty one, whether a text stands alone or as a single part.
 func sum(b []byte, m *Message) (xxh3.Uint128, []byte) {
 	b = b[:0]
 	field := func(text string) {
@@ -55,7 +54,7 @@ func sum(b []byte, m *Message) (xxh3.Uint128, []byte) {
 	return xxh3.Hash128(b), b
 }
 
-// Plain is the text of a message that has nothing but text.
+// Plain returns the text of a message that consists only of text.
 func Plain(m *chat.Message) (string, bool) {
 	if m.Form != chat.Parts {
 		return m.Text, true
@@ -70,13 +69,13 @@ func Plain(m *chat.Message) (string, bool) {
 	return b.String(), true
 }
 
-// maxCanonical is how deep values are brought into one form; deeper ones are taken as they stand.
+// maxCanonical is the depth down to which values are canonicalised; deeper ones are used as written.
 const maxCanonical = 64
 
-// maxMembers is how many members an object may have to be brought into that form; what is larger is taken as it stands.
+// maxMembers is how many members an object may have to be canonicalised; larger ones are used as written.
 const maxMembers = 10_000
 
-// appendCanonical appends a value in the one form that equal values have: keys sorted, no space, numbers by their
+// appendCanonical appends a value in the form that all equal values share: keys sorted, no white space, numbers by
 // value.
 func appendCanonical(b []byte, v json.Raw, depth int) []byte {
 	if depth == maxCanonical {

@@ -16,15 +16,16 @@ import (
 // Session collects the calls of one session.
 type Session struct {
 	ID     string
-	Task   string   // what trials of one problem share; empty: the session is its own task
+	Task   string   // shared by all trials of one problem; empty: the session is its own task
 	Trial  string   // which of the trials
-	Reward *float64 // of the main agent's work; nil: none
+	Reward *float64 // for the main agent's work; nil: none
 
-	// MostGiven is how many messages the calls may be given, all together: each call counts all of its context.
+	// MostGiven limits the number of messages in the contexts of all calls together: each call counts its whole
+	// context.
 	MostGiven int64
 	context   int64
 
-	last struct { // tools that were looked at, which calls share
+	last struct { // the tools last examined, which calls share
 		tools []chat.Tool
 		key   xxh3.Uint128
 	}
@@ -41,16 +42,16 @@ type Session struct {
 type kept struct {
 	Message
 	hash    xxh3.Uint128
-	written bool // by the model, in some call
+	written bool // written by the model in some call
 }
 
-// thread is what can be one example: an agent, with one set of tools.
+// thread is what can become one example: an agent with one set of tools.
 type thread struct {
 	agent string
 	tools xxh3.Uint128
 }
 
-// graph is a thread's messages, in the order they came.
+// graph is a thread's messages, in order of arrival.
 type graph struct {
 	tools    []chat.Tool
 	nodes    []node
@@ -69,14 +70,14 @@ type node struct {
 
 type edge struct{ parent, message int32 }
 
-// call is what is kept of a Call.
+// call is the part of a Call that is kept.
 type call struct {
 	at   int32        // node of the answer
 	seal xxh3.Uint128 // hash of the answer
 	Call
 }
 
-// mostGiven is MostGiven where nobody says otherwise.
+// mostGiven is the default of MostGiven.
 const mostGiven = 16_000_000
 
 // NewSession returns a session without calls.
@@ -87,13 +88,13 @@ func NewSession(id string) *Session {
 	}
 }
 
-// Message takes a message that calls are given. Equal messages have one Ref.
+// Message adds a message that calls are given. Equal messages have the same Ref.
 func (s *Session) Message(m Message) Ref { return Ref(s.intern(&m, false)) }
 
 // At returns a message.
 func (s *Session) At(r Ref) Message { return s.messages[r].Message }
 
-// Add takes a call. A session that is TooLarge takes none.
+// Add adds a call. A session that is TooLarge accepts none.
 func (s *Session) Add(c Call) {
 	if s.Give(len(c.Input)); s.TooLarge() {
 		return
@@ -109,13 +110,13 @@ func (s *Session) Add(c Call) {
 	g.calls = append(g.calls, call{at: at, seal: s.messages[answer].hash, Call: c})
 }
 
-// Give counts messages that a call is given, for those who put a context together before they add the call.
+// Give counts messages towards MostGiven, for callers that assemble a context before they add the call.
 func (s *Session) Give(messages int) { s.context += int64(messages) }
 
-// TooLarge says whether calls were given more messages than MostGiven.
+// TooLarge reports whether calls were given more messages than MostGiven.
 func (s *Session) TooLarge() bool { return s.context > s.MostGiven }
 
-// Len is how many calls were added.
+// Len returns how many calls were added.
 func (s *Session) Len() (n int) {
 	for _, g := range s.threads {
 		n += len(g.calls)
@@ -136,7 +137,7 @@ func (s *Session) graph(c *Call) *graph {
 	return g
 }
 
-// toolsKey is equal for equal tools.
+// toolsKey returns equal keys for equal tools.
 func (s *Session) toolsKey(tools []chat.Tool) xxh3.Uint128 {
 	if s.last.tools != nil && sameSlice(tools, s.last.tools) {
 		return s.last.key
@@ -156,8 +157,8 @@ func sameSlice(a, b []chat.Tool) bool {
 
 func compareTools(a, b chat.Tool) int { return bytes.Compare(a.Raw, b.Raw) }
 
-// intern returns the number of a message. Of its copies, which may be spelled differently, one is kept, whichever came
-// first.
+// intern returns the number of a message. One of its copies, which may be spelled differently, is kept, independently
+// of the order of arrival.
 func (s *Session) intern(m *Message, written bool) int32 {
 	var h xxh3.Uint128
 	h, s.scratch = sum(s.scratch, m)
@@ -181,7 +182,7 @@ func (s *Session) intern(m *Message, written bool) int32 {
 	return n
 }
 
-// spelledBefore orders copies of a message: first those with arguments as the model spelled them, then the longer ones.
+// spelledBefore orders copies of a message: first those with arguments as the model spelled them, then longer ones.
 func spelledBefore(m, than *chat.Message) bool {
 	if x, y := sampledSpelling(m), sampledSpelling(than); x != y {
 		return x
@@ -194,7 +195,7 @@ func sampledSpelling(m *chat.Message) bool {
 	return len(m.ToolCalls) > 0 && !m.ToolCalls[0].AsObject
 }
 
-// spelling is all that may differ between copies.
+// spelling is everything that may differ between copies.
 func spelling(m *chat.Message) string {
 	var b strings.Builder
 	b.WriteByte('0' + byte(m.Form))
@@ -230,20 +231,20 @@ func (s *Session) child(g *graph, parent, message int32) int32 {
 	return at
 }
 
-// Size is about how many bytes the messages take.
+// Size is roughly how many bytes the messages take.
 func (s *Session) Size() int64 { return s.size }
 
-// Example is an example made of a session, with what became of its calls.
+// Example is an example made from a session, with what became of its calls.
 type Example struct {
 	ttc.Example
 	Agent    string
 	Calls    int64 // in all
 	Trained  int64
-	SetAside []SetAside      // the calls that aren't trained
-	Graded   map[Grade]int64 // the calls that are
+	SetAside []SetAside      // calls that aren't trained
+	Graded   map[Grade]int64 // calls that are
 }
 
-// Grade is what can be claimed of a call, and why no more.
+// Grade is what can be claimed for a call, and why not more.
 type Grade struct {
 	Fidelity ttc.Fidelity
 	Gaps     ttc.Gaps
@@ -262,16 +263,16 @@ type Reason uint8
 
 // Why a call is not trained.
 const (
-	Repeated  Reason = iota // the same answer to the same messages was recorded before
-	Copied                  // another session, or another place, owns the answer
-	Abandoned               // a retry: a later call goes on from another answer to the same messages
-	Ambiguous               // several answers to the same messages, and no call goes on from any
+	Repeated  Reason = iota // the same answer to the same messages was recorded earlier
+	Copied                  // another session or place owns the answer
+	Abandoned               // a retry: a later call continues from another answer to the same messages
+	Ambiguous               // several answers to the same messages, and no call continues from any of them
 )
 
-// Owner says whether an answer is trained here. It is asked once an answer, in order; nil: always.
+// Owner reports whether an answer is trained here. It is called once per answer, in order; nil: always.
 type Owner func(id string, answer xxh3.Uint128) bool
 
-// Examples makes the examples, in the order of their first calls. The session can't be added to afterwards.
+// Examples makes the examples, in the order of their first calls. No calls can be added afterwards.
 func (s *Session) Examples(own Owner) []*Example {
 	type part struct {
 		thread
@@ -317,7 +318,7 @@ func (s *Session) Examples(own Owner) []*Example {
 	return out
 }
 
-// given says of each message in which thread it stands in the history of a call.
+// given says for each message in which thread it occurs in the history of a call.
 func (s *Session) given() []*graph {
 	out := make([]*graph, len(s.messages))
 	for _, g := range s.threads {
@@ -429,7 +430,7 @@ func (s *Session) settle(g *graph, given []*graph, own Owner, ex *Example) []boo
 	return trained
 }
 
-// goesOn says whether a call goes on from an answer: in this thread or, with other tools, in another.
+// goesOn reports whether some call continues from an answer: in this thread or, with other tools, in another.
 func (s *Session) goesOn(g *graph, at int32, given []*graph) bool {
 	n := &g.nodes[at]
 	return n.inner || given[n.message] != nil && given[n.message] != g && given[n.message] != several
@@ -439,7 +440,7 @@ func (ex *Example) setAside(why Reason, c *call) {
 	ex.SetAside = append(ex.SetAside, SetAside{Why: why, ID: c.ID, File: c.File, Offset: c.Offset})
 }
 
-// number appends the nodes of a walk that the graph of the example lacks.
+// number appends the nodes of a walk that are missing from the example's graph.
 func (s *Session) number(g *graph, at int32, ex *Example) {
 	var walk []int32
 	for n := at; n >= 0 && g.nodes[n].renumbered < 0; n = g.nodes[n].parent {

@@ -1,7 +1,7 @@
 package calls
 
-// Walk stands for a list of messages of a session. Walks share what they begin with, so that the histories of a long
-// session, each of which goes on from the one before, take memory for their messages once. The zero Walk is empty.
+// Walk stands for a list of messages of a session. Walks share common prefixes, so the histories of a long session,
+// each of which continues the one before, store their messages once. The zero Walk is empty.
 type Walk int32
 
 // walkStep is the last message of a walk.
@@ -10,7 +10,7 @@ type walkStep struct {
 	message int32
 }
 
-// Extend is a walk with one message more.
+// Extend returns a walk with one more message.
 func (s *Session) Extend(w Walk, r Ref) Walk {
 	step := walkStep{w, int32(r)}
 	next, ok := s.walkOf[step]
@@ -22,7 +22,7 @@ func (s *Session) Extend(w Walk, r Ref) Walk {
 	return next
 }
 
-// Last is the last message of a walk, and the walk before it. It reports false for an empty one.
+// Last returns the last message of a walk, and the walk before it. It reports false for an empty walk.
 func (s *Session) Last(w Walk) (r Ref, before Walk, ok bool) {
 	if w == 0 {
 		return 0, 0, false
@@ -31,7 +31,7 @@ func (s *Session) Last(w Walk) (r Ref, before Walk, ok bool) {
 	return Ref(step.message), step.before, true
 }
 
-// along is the node that a walk ends at. What it begins with is looked up where it was followed before.
+// along returns the node that a walk ends at, looking up prefixes that were followed before.
 func (s *Session) along(g *graph, w Walk) int32 {
 	var steps []Walk
 	at := int32(-1)

@@ -13,18 +13,18 @@ const (
 	Parts              // a list of typed parts
 )
 
-// Message is one entry of a conversation, in the words of the OpenAI chat format.
+// Message is one entry of a conversation, in the terms of the OpenAI chat format.
 type Message struct {
 	Role       string
 	Form       Form
-	Text       string // content, where Form is Text
-	Parts      []Part // content, where Form is Parts
+	Text       string // content, if Form is Text
+	Parts      []Part // content, if Form is Parts
 	Name       string
 	ToolCalls  []ToolCall
-	ToolCallID string // on a tool's result: the call it answers
+	ToolCallID string // on a tool's result: the id of the call it answers
 
-	Reasoning    string // hidden reasoning, where the source has it
-	ReasoningKey string // the key it stood under (reasoning_content, reasoning, thinking); empty without
+	Reasoning    string // hidden reasoning, if the source has it
+	ReasoningKey string // its key (reasoning_content, reasoning, thinking); empty: none
 
 	Extra []Member // other keys, raw, in source order
 }
@@ -32,20 +32,20 @@ type Message struct {
 // Span is a half-open range: of bytes of a text, or of tokens.
 type Span struct{ Start, End int }
 
-// Part is one piece of a multi-part content.
+// Part is one piece of multi-part content.
 type Part struct {
 	Type string   // text, image_url, input_audio, ...
-	Text string   // where Type is text
-	Raw  json.Raw // the whole part as it stood
+	Text string   // if Type is text
+	Raw  json.Raw // the whole part as given
 }
 
-// ToolCall is a call the assistant made.
+// ToolCall is a call made by the assistant.
 type ToolCall struct {
 	ID        string
-	Type      string   // "function", or empty where the source has none
+	Type      string   // "function", or empty if the source has none
 	Name      string   // function name
 	Arguments string   // as sampled: the string the model wrote, or the object's own JSON text
-	Parsed    json.Raw // the arguments as a JSON value, key order kept; nil where they don't parse
+	Parsed    json.Raw // the arguments as a JSON value with key order preserved; nil if they don't parse
 	AsObject  bool     // the source gave an object, not a string
 	Extra     []Member // other keys of the call, raw, in source order
 }
@@ -53,7 +53,7 @@ type ToolCall struct {
 // Tool is a function the model may call.
 type Tool struct {
 	Name string
-	Raw  json.Raw // the whole definition as it stood, key order kept
+	Raw  json.Raw // the whole definition as given, with key order preserved
 }
 
 // Member is one key of an object with its raw value.

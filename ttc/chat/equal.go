@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Equal says whether two messages say the same: all fields, the raw values byte for byte.
+// Equal reports whether two messages are the same in all fields, with raw values compared byte for byte.
 func Equal(a, b *Message) bool {
 	return a.Role == b.Role && a.Form == b.Form && a.Text == b.Text && a.Name == b.Name &&
 		a.ToolCallID == b.ToolCallID &&

@@ -6,8 +6,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// FlattenText makes a text of content that is a list of texts alone: the two mean the same, and most of what reads
-// messages takes texts only. Other content stays as it is.
+// FlattenText turns content that is a list of texts into a single text: the two mean the same, and most consumers of
+// messages accept only text. Other content stays as it is.
 func (m *Message) FlattenText() {
 	if m.Form != Parts {
 		return
@@ -17,7 +17,7 @@ func (m *Message) FlattenText() {
 	}
 }
 
-// TextOfParts is the text of content that is a list of texts alone, given as JSON.
+// TextOfParts returns the text of content that is a list of texts, given as JSON.
 func TextOfParts(raw json.Raw) (string, bool) {
 	var m Message
 	if raw.Kind() != json.Array || m.parseContent(raw) != nil || len(m.Parts) == 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// ParseMessages reads an array of messages as the OpenAI chat API and what imitates it write them. Everything it
-// returns is copied out of raw. The error names the message and the field that can't be read.
+// ParseMessages reads an array of messages as written by the OpenAI chat API and its imitators. Everything it returns
+// is copied out of raw. The error names the message and the field that can't be read.
 func ParseMessages(raw json.Raw) ([]Message, error) {
 	if raw.Kind() != json.Array {
 		return nil, fmt.Errorf("messages are %s, not an array", raw.Kind())
@@ -25,8 +25,8 @@ func ParseMessages(raw json.Raw) ([]Message, error) {
 }
 
 // parseMessage reads one message: role (required), content (text, null, absent, or parts), name, tool_calls,
-// tool_call_id, and hidden reasoning under reasoning_content, reasoning or thinking. A key it doesn't know, and a known
-// one that is null, goes to Extra. Everything it returns is copied out of raw.
+// tool_call_id, and hidden reasoning under reasoning_content, reasoning or thinking. Unknown keys, and known ones that
+// are null, go to Extra. Everything it returns is copied out of raw.
 func parseMessage(raw json.Raw) (Message, error) {
 	var m Message
 	if raw.Kind() != json.Object {
@@ -74,7 +74,7 @@ func isReasoning(key string) bool {
 }
 
 func (m *Message) parseContent(v json.Raw) error {
-	m.Text, m.Parts = "", nil // of duplicate keys the last wins
+	m.Text, m.Parts = "", nil // the last of duplicate keys wins
 	switch v.Kind() {
 	case json.Null:
 		m.Form = Null
@@ -137,7 +137,8 @@ func parseCalls(v json.Raw) ([]ToolCall, error) {
 	return out, nil
 }
 
-// ParseToolCall reads a call: {"id", "type", "function": {"name", "arguments"}}, or the same flat, without "function".
+// ParseToolCall reads a call: {"id", "type", "function": {"name", "arguments"}}, or the same without the nested
+// "function".
 func ParseToolCall(raw json.Raw) (ToolCall, error) {
 	var call ToolCall
 	if raw.Kind() != json.Object {
@@ -193,7 +194,7 @@ func (call *ToolCall) parseFunction(key string, v json.Raw) (err error) {
 	return err
 }
 
-// ParseTool reads a tool's definition: {"type": "function", "function": {"name", ...}}, or the inner object alone.
+// ParseTool reads a tool definition: {"type": "function", "function": {"name", ...}}, or just the inner object.
 func ParseTool(raw json.Raw) (Tool, error) {
 	if raw.Kind() != json.Object {
 		return Tool{}, fmt.Errorf("a tool is %s, not an object", raw.Kind())

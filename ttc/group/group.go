@@ -16,37 +16,37 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// Codec encodes examples without loss.
+// Codec encodes examples losslessly.
 type Codec interface {
 	Append(dst []byte, ex *ttc.Example) ([]byte, error)
 	// Decode returns an example that doesn't alias data.
 	Decode(data []byte) (*ttc.Example, error)
 }
 
-// By says what examples of a group share.
+// By says what the examples of a group have in common.
 type By uint8
 
-// Groups of one task (an example without a task is one by itself), or of one collection run.
+// Groups by task (an example without a task is its own group) or by collection run.
 const (
 	Task By = iota
 	Run
 )
 
-// Limits bound a group. Zero stands for the default.
+// Limits bound a group. Zero means the default.
 type Limits struct {
 	Examples int64 // 100,000
-	Bytes    int64 // of its encoded examples; 256 MiB
+	Bytes    int64 // of its encoded examples; default 256 MiB
 }
 
-// Options are how an index is made.
+// Options configure an index.
 type Options struct {
 	By     By
 	Limits Limits
-	Memory int64  // budget in bytes of both sorts together; 0: extsort.DefaultMemory
+	Memory int64  // memory in bytes for both sorts together; 0: extsort.DefaultMemory
 	Dir    string // for temporary files; empty: the system's
 }
 
-// Index collects examples and gives them back in groups. It is not safe for concurrent use.
+// Index collects examples and returns them in groups. It is not safe for concurrent use.
 type Index struct {
 	codec Codec
 	opt   Options
@@ -64,12 +64,12 @@ type Index struct {
 // Widths of an entry's parts in bytes.
 const (
 	keyWidth   = 16
-	placeWidth = 8 + 4 + 4 // offset in the spool, bytes there, bytes uncompressed
+	placeWidth = 8 + 4 + 4 // offset in the spool, size there, uncompressed size
 )
 
-// Group is a group, or one that was refused.
+// Group is a group, or the refusal of one.
 type Group struct {
-	*ttc.Group // nil where Refused is not
+	*ttc.Group // nil if Refused is not
 	Refused    *Refusal
 }
 
@@ -110,7 +110,7 @@ func New(codec Codec, opt Options) (*Index, error) {
 	}, nil
 }
 
-// Add takes an example. Nothing of it is kept.
+// Add adds an example. It retains nothing of it.
 func (x *Index) Add(ex *ttc.Example) error {
 	if x.err != nil {
 		return x.err
@@ -145,7 +145,7 @@ func (x *Index) keep(key [keyWidth]byte, packed []byte, plain uint32) error {
 	return x.byKey.Add(row)
 }
 
-// key is equal for examples of one group.
+// key is equal for the examples of one group.
 func (x *Index) key(ex *ttc.Example) [keyWidth]byte {
 	switch {
 	case x.opt.By == Run:
@@ -156,16 +156,16 @@ func (x *Index) key(ex *ttc.Example) [keyWidth]byte {
 	return x.alone()
 }
 
-// alone is the key of the next example, where it is a group by itself.
+// alone returns the key of the next example if it is its own group.
 func (x *Index) alone() [keyWidth]byte {
 	return xxh3.HashString128("alone\x00" + strconv.FormatUint(x.n, 10)).Bytes()
 }
 
-// Len is the number of examples added.
+// Len returns the number of examples added.
 func (x *Index) Len() int64 { return int64(x.n) }
 
-// Groups yields the groups in the order of their first members, but for the first skip of them. It ends the adding, and
-// can be ranged over once. An error is yielded once, last.
+// Groups yields the groups in the order of their first members, except for the first skip of them. It ends the adding,
+// and can be ranged over once. An error is yielded once, at the end.
 func (x *Index) Groups(skip int64) iter.Seq2[Group, error] {
 	return func(yield func(Group, error) bool) {
 		if err := x.arrange(); err != nil {
@@ -193,7 +193,7 @@ func (x *Index) Groups(skip int64) iter.Seq2[Group, error] {
 	}
 }
 
-// arrange finds each group's first member and sorts by it.
+// arrange finds each group's first member and sorts by its position.
 func (x *Index) arrange() error {
 	if x.err != nil {
 		return x.err
@@ -225,18 +225,18 @@ func (x *Index) arrange() error {
 	return nil
 }
 
-// Close releases memory and disk.
+// Close releases memory and disk space.
 func (x *Index) Close() {
 	x.byKey.Close()
 	x.order.Close()
-	x.spool.Close() // nobody will read what is lost if it fails
+	x.spool.Close() // a failure loses nothing that will be read
 	x.err = errors.New("group: the index is closed")
 }
 
-// gathering is a group that is being read.
+// gathering is a group being read.
 type gathering struct {
 	index *Index
-	skip  int64 // groups still to be passed over
+	skip  int64 // groups still to be skipped
 
 	open    bool
 	first   uint64
@@ -250,8 +250,8 @@ func (g *gathering) start(first uint64) {
 	g.members, g.count, g.bytes = nil, 0, 0
 }
 
-// member takes in a member by its place. Of a group that is skipped or too large only the size is taken, and one member
-// to name it by.
+// member adds a member, given its location. Of a group that is skipped or too large it records only the size, and one
+// member to identify it.
 func (g *gathering) member(place []byte) error {
 	size := int64(binary.BigEndian.Uint32(place[12:]))
 	g.count++
@@ -279,7 +279,7 @@ func (g *gathering) tooLarge() bool {
 	return g.count > l.Examples || g.bytes > l.Bytes
 }
 
-// emit yields the group, if there is one. It reports whether to go on.
+// emit yields the group, if there is one. It reports whether to continue.
 func (g *gathering) emit(yield func(Group, error) bool) bool {
 	if !g.open {
 		return true

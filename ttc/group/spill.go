@@ -15,16 +15,16 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// Spill keeps examples for other processes to group them: each in the part that its task belongs to, so that all
-// examples of a task, from whatever spills, are in parts of one number. It is one file of blocks, each of one part, and
-// one that says where they are.
+// Spill stores examples for other processes to group: each goes into the part that its task belongs to, so all examples
+// of a task, from all spills, are in parts with the same number. It consists of one file of blocks, each belonging to
+// one part, and one that says where they are.
 type Spill struct {
 	codec Codec
 	file  *durable.File
 	list  string
 	at    int64
-	parts [][]byte // what is not written yet
-	most  int      // bytes of a part that are held
+	parts [][]byte // what has not been written yet
+	most  int      // bytes buffered per part
 	index spillIndex
 	n     uint64
 	plain []byte
@@ -41,14 +41,14 @@ type spillBlock struct {
 	XXH3   uint64 `json:"xxh3"`
 }
 
-// What of a spill is held in memory, in all parts together, and how small a block may be.
+// How much of a spill is buffered in memory, over all parts, and how small a block may be.
 const (
 	spillMemory   = 32 << 20
 	spillBlockMin = 4 << 10
 )
 
-// NewSpill begins a spill of so many parts: the file of blocks at path, the list of them beside it. Both have their
-// names after Close.
+// NewSpill begins a spill with that many parts: the file of blocks at path, the list of blocks beside it. Both get
+// their names on Close.
 func NewSpill(codec Codec, path string, parts int) (*Spill, error) {
 	f, err := durable.Create(path)
 	if err != nil {
@@ -61,10 +61,10 @@ func NewSpill(codec Codec, path string, parts int) (*Spill, error) {
 	}, nil
 }
 
-// SpillList is the file that says where the blocks of a spill are, with their hashes.
+// SpillList returns the name of the file that says where the blocks of a spill are, with their hashes.
 func SpillList(path string) string { return path + ".json" }
 
-// Add appends an example: the key of its task 16 bytes, the lengths, and the example as the index keeps it.
+// Add appends an example: 16 bytes of task key, the lengths, and the example as the index stores it.
 func (s *Spill) Add(ex *ttc.Example) (err error) {
 	if s.plain, err = s.codec.Append(s.plain[:0], ex); err != nil {
 		return fmt.Errorf("example %q can't be kept for grouping: %w", ex.ID, err)
@@ -74,7 +74,7 @@ func (s *Spill) Add(ex *ttc.Example) (err error) {
 	}
 	key := taskKey(ex)
 	part := int(xxh3.Hash(key[:]) % uint64(len(s.parts)))
-	if ex.Task == "" { // wherever there is room
+	if ex.Task == "" { // any part will do
 		part = int(s.n % uint64(len(s.parts)))
 	}
 	s.n++
@@ -89,7 +89,7 @@ func (s *Spill) Add(ex *ttc.Example) (err error) {
 	return s.flush(part)
 }
 
-// taskKey is what tasks are told apart by; zero for an example without one.
+// taskKey identifies tasks; it is zero for an example without one.
 func taskKey(ex *ttc.Example) (key [keyWidth]byte) {
 	if ex.Task != "" {
 		key = xxh3.HashString128("task\x00" + ex.Task).Bytes()
@@ -129,13 +129,13 @@ func (s *Spill) Close() error {
 	return err
 }
 
-// Abort leaves nothing of a spill that wasn't completed.
+// Abort removes a spill that wasn't completed.
 func (s *Spill) Abort() { s.file.Abort() }
 
-// maxSpillList is how large the list of a spill may be.
+// maxSpillList is the largest list a spill may have.
 const maxSpillList = 128 << 20
 
-// SpilledAt calls do for each place of the spill's file that has examples of one part.
+// SpilledAt calls do for each range of the spill's file that contains examples of one part.
 func SpilledAt(path string, part int, do func(offset, n int64) error) error {
 	list, err := readSpillList(path, part)
 	if err != nil {
@@ -149,7 +149,7 @@ func SpilledAt(path string, part int, do func(offset, n int64) error) error {
 	return nil
 }
 
-// readSpillList reads where the blocks of a spill are that has a part of that number.
+// readSpillList reads where the blocks of a spill are, for a spill with a part of that number.
 func readSpillList(path string, part int) (list spillIndex, err error) {
 	text, err := durable.ReadFile(SpillList(path), maxSpillList)
 	if err != nil {
@@ -169,7 +169,7 @@ func readSpillList(path string, part int) (list spillIndex, err error) {
 	return list, nil
 }
 
-// AddSpilled adds the examples of one part of a spill, in their order, until ctx ends. They are not decoded.
+// AddSpilled adds the examples of one part of a spill, in order, until ctx ends. They are not decoded.
 func (x *Index) AddSpilled(ctx context.Context, path string, part int) error {
 	list, err := readSpillList(path, part)
 	if err != nil {
@@ -208,7 +208,7 @@ func (x *Index) AddSpilled(ctx context.Context, path string, part int) error {
 	return nil
 }
 
-// maxSpillBlock is how large a block may be: one of a single, very large example.
+// maxSpillBlock is the largest a block may be: one with a single, very large example.
 const maxSpillBlock = 256 << 20
 
 var errSpilled = errors.New("an entry of the spill is damaged")

@@ -1,6 +1,6 @@
 package json
 
-// AppendCompact appends a value on one line, without the space between its tokens.
+// AppendCompact appends a value on one line, without white space between tokens.
 func AppendCompact(dst []byte, r Raw) []byte {
 	for i := 0; i < len(r); {
 		switch c := r[i]; c {

@@ -7,12 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// Limits bound what is read. A zero field takes its default.
+// Limits bound the values that are read. A zero field means its default.
 type Limits struct {
-	Depth int   // levels of nesting of one value; default 1000
+	Depth int   // nesting levels in one value; default 1000
 	Size  int64 // bytes of one value; default 256 MiB
 
-	Objects int64 // and lists in one value; default: any number
+	Objects int64 // plus lists in one value; default: unlimited
 }
 
 func (l Limits) orDefaults() Limits {
@@ -27,12 +27,12 @@ func (l Limits) orDefaults() Limits {
 
 // SyntaxError says where the input stops being JSON and what was expected there.
 type SyntaxError struct {
-	Offset    int64  // byte offset of what is wrong; of the end where the input is truncated
+	Offset    int64  // byte offset of the error; of the end if the input is truncated
 	Line      int64  // its line, from 1
 	Msg       string // what was expected
-	Found     string // what stands there, for a person
+	Found     string // what was found there, for people
 	Truncated bool   // the input ends inside a value
-	Open      int64  // where Truncated: byte offset at which the outermost open value begins
+	Open      int64  // if Truncated: byte offset at which the outermost open value begins
 }
 
 func (e *SyntaxError) Error() string {
@@ -42,8 +42,8 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("byte %d (line %d): %s, found %s", e.Offset, e.Line, e.Msg, e.Found)
 }
 
-// LineError words an error of Parse for input that is one line among others: its own count of lines, which is always 1,
-// would be taken for the number of the line.
+// LineError phrases an error of Parse for input that is one line among many: Parse's own line number, which is always
+// 1, would be mistaken for the number of the line.
 func LineError(err error) error {
 	var e *SyntaxError
 	if !errors.As(err, &e) {
@@ -56,11 +56,11 @@ func LineError(err error) error {
 	return said
 }
 
-// SizeError says that one value is larger than the limit. A Reader goes on after it with the next value.
+// SizeError says that one value exceeds the limit. A Reader continues after it with the next value.
 type SizeError struct {
 	Offset int64 // where the value begins
 	Limit  int64 // bytes
-	Many   bool  // what there are too many of is objects and lists
+	Many   bool  // there are too many objects and lists
 }
 
 func (e *SizeError) Error() string {
@@ -102,7 +102,7 @@ func (s *scanner) errorAt(data []byte, at int, base, line, open int64, st status
 	return e
 }
 
-// describe names the character at the start of p, for a person.
+// describe names the character at the start of p, for people.
 func describe(p []byte) string {
 	if len(p) == 0 {
 		return "the end"

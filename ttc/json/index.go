@@ -2,16 +2,16 @@ package json
 
 import "math"
 
-// index is where the tokens of a value lie, in their order: keys, strings, numbers, words, and containers, which have a
-// token at their end too. A scanner makes it as it goes, so that a Cursor finds nothing twice: looking for the ends of
-// keys and values again took a quarter of the reading.
+// index lists where the tokens of a value are, in order: keys, strings, numbers, words, and containers, which also have
+// a token at their end. A scanner builds it as it goes, so that a Cursor searches for nothing: finding the ends of keys
+// and values again took a quarter of the reading time.
 type index struct {
 	on     bool
-	full   bool // there are too many: the value has no index
+	full   bool // there are too many tokens: the value has no index
 	tokens []token
 }
 
-// token is a stretch of a value. next is the token after it and, if it is a container, after all that is in it.
+// token is a stretch of a value. next is the token after it and, for a container, after everything in it.
 type token struct{ from, to, next int32 }
 
 // maxTokens bounds the memory: 3 MiB.
@@ -31,7 +31,7 @@ func (x *index) begin(i int) {
 	x.tokens = append(x.tokens, token{from: int32(i)})
 }
 
-// end says where the last token ends.
+// end records where the last token ends.
 func (x *index) end(i int) {
 	if !x.full {
 		t := &x.tokens[len(x.tokens)-1]
@@ -39,8 +39,8 @@ func (x *index) end(i int) {
 	}
 }
 
-// enter adds the container that begins at byte i, in another, and returns its number. Until it ends it holds the
-// other's.
+// enter adds the container that begins at byte i and returns its number. While it is open, its next holds the number of
+// the enclosing container.
 func (x *index) enter(i int, outer int32) int32 {
 	x.begin(i)
 	if x.full {
@@ -51,7 +51,7 @@ func (x *index) enter(i int, outer int32) int32 {
 	return n
 }
 
-// leave ends the container before byte i and returns the one around it.
+// leave closes the container before byte i and returns the enclosing one.
 func (x *index) leave(i int, n int32) (outer int32) {
 	x.begin(i - 1)
 	x.end(i)

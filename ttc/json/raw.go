@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// Raw is one complete, syntax-checked JSON value without surrounding space. It is a slice of what was read: the space
-// between tokens, the escapes and the form of numbers are the writer's. A Raw that did not come from this package must
-// have passed Parse; methods may panic on anything else.
+// Raw is one complete, syntax-checked JSON value without surrounding white space. It is a slice of the input: white
+// space between tokens, escapes and the notation of numbers are the writer's. A Raw that did not come from this package
+// must have passed Parse; methods may panic on anything else.
 type Raw []byte
 
 // Kind is the kind of a value.
@@ -54,8 +54,8 @@ func kindOf(c byte) Kind {
 	return Number
 }
 
-// Parse checks that data is one JSON value, with nothing but space around it, and returns it. The Raw shares data's
-// memory. Its error is a *SyntaxError or a *SizeError.
+// Parse checks that data is one JSON value, surrounded by nothing but white space, and returns it. The Raw shares
+// data's memory. The error is a *SyntaxError or a *SizeError.
 func Parse(data []byte, lim Limits) (Raw, error) {
 	lim = lim.orDefaults()
 	var s scanner
@@ -77,11 +77,11 @@ func Parse(data []byte, lim Limits) (Raw, error) {
 	return Raw(data[start:end]), nil
 }
 
-// Objects is how many objects and lists a value has, itself and those in it. Where there are more than most, so is the
-// result; what stands in texts is not counted.
+// Objects returns how many objects and lists a value contains, including itself. It stops counting above most and then
+// returns something larger; brackets inside strings don't count.
 func (r Raw) Objects(most int64) int64 { return objects(r, most) }
 
-// Valid says whether data is one JSON value within the default limits.
+// Valid reports whether data is one JSON value within the default limits.
 func Valid(data []byte) bool {
 	_, err := Parse(data, Limits{})
 	return err == nil
@@ -95,8 +95,8 @@ func (r Raw) Bool() (value, ok bool) {
 	return r[0] == 't', true
 }
 
-// IsInt says whether a number was written as an integer: without a fraction or an exponent. To Python such a number is
-// an int of any size, any other a float.
+// IsInt reports whether a number was written as an integer: without a fraction or an exponent. To Python such a number
+// is an int of any size, and any other is a float.
 func (r Raw) IsInt() bool {
 	if r.Kind() != Number {
 		return false
@@ -114,8 +114,9 @@ func (r Raw) Int64() (int64, bool) {
 	return n, err == nil
 }
 
-// Float64 returns a number as Python's float(json.loads(...)) has it: correctly rounded, NaN and infinities included, a
-// float literal beyond the range infinite. An integer beyond the range is not ok (Python raises OverflowError).
+// Float64 returns a number as Python's float(json.loads(...)) would: correctly rounded, NaN and infinities included,
+// with float literals beyond the range infinite. For an integer beyond the range ok is false (Python raises
+// OverflowError).
 func (r Raw) Float64() (float64, bool) {
 	if r.Kind() != Number {
 		return 0, false
@@ -136,8 +137,8 @@ func (r Raw) Float64() (float64, bool) {
 	return f, true
 }
 
-// Members iterates over an object's members in order, duplicates included; the key is a raw string. A value that is no
-// object has none.
+// Members iterates over an object's members in order, including duplicates; the key is a raw string. A value that is
+// not an object has none.
 func (r Raw) Members() iter.Seq2[Raw, Raw] {
 	return func(yield func(Raw, Raw) bool) {
 		c := r.Cursor()
@@ -153,7 +154,7 @@ func (r Raw) Members() iter.Seq2[Raw, Raw] {
 	}
 }
 
-// Elements iterates over an array's elements. A value that is no array has none.
+// Elements iterates over an array's elements. A value that is not an array has none.
 func (r Raw) Elements() iter.Seq[Raw] {
 	return func(yield func(Raw) bool) {
 		c := r.Cursor()
@@ -168,7 +169,7 @@ func (r Raw) Elements() iter.Seq[Raw] {
 	}
 }
 
-// Get returns the value of a key. Of duplicates the last wins, as in Python.
+// Get returns the value of a key. The last of duplicates wins, as in Python.
 func (r Raw) Get(key string) (value Raw, ok bool) {
 	for k, v := range r.Members() {
 		if k.Is(key) {
@@ -179,17 +180,17 @@ func (r Raw) Get(key string) (value Raw, ok bool) {
 }
 
 // Cursor walks a value token by token and looks at no byte twice. It is the fast way through a large value: Members and
-// Elements have to find a value's end before they hand it out, a Cursor enters it at once.
+// Elements have to find a value's end before they yield it, while a Cursor enters it at once.
 //
-// A cursor stands before a value (Kind, Enter, Value) or inside a container (Member, Element).
+// A cursor is either before a value (Kind, Enter, Value) or inside a container (Member, Element).
 type Cursor struct {
 	data   []byte
 	pos    int     // in data, or
-	tokens []token // where these are known
+	tokens []token // if known
 	at     int     // in tokens
 }
 
-// Cursor returns a cursor that stands before r.
+// Cursor returns a cursor positioned before r.
 func (r Raw) Cursor() Cursor { return Cursor{data: r} }
 
 // Pos returns the cursor's offset in the value it was made from.
@@ -203,7 +204,7 @@ func (c *Cursor) Pos() int {
 	return int(c.tokens[c.at].from)
 }
 
-// Kind returns the kind of the value the cursor stands before.
+// Kind returns the kind of the value the cursor is before.
 func (c *Cursor) Kind() Kind {
 	pos := c.Pos()
 	if pos >= len(c.data) {
@@ -212,8 +213,8 @@ func (c *Cursor) Kind() Kind {
 	return kindOf(c.data[pos])
 }
 
-// Enter goes into the value if it is a container of the given kind; the cursor then stands before its first member or
-// element. It returns false, and stays, if it isn't.
+// Enter enters the value if it is a container of the given kind; the cursor is then before its first member or element.
+// Otherwise it returns false and does not move.
 func (c *Cursor) Enter(k Kind) bool {
 	if c.Kind() != k || k != Object && k != Array {
 		return false
@@ -223,8 +224,9 @@ func (c *Cursor) Enter(k Kind) bool {
 	return true
 }
 
-// Member goes to the object's next member and returns its key (a raw string); the cursor then stands before its value,
-// which has to be taken by Value, Skip or Enter. At the object's end it returns false and the cursor stands after it.
+// Member moves to the object's next member and returns its key (a raw string); the cursor is then before its value,
+// which must be consumed by Value, Skip or Enter. At the object's end it returns false and the cursor is after the
+// object.
 func (c *Cursor) Member() (key Raw, ok bool) {
 	if len(c.tokens) > 0 {
 		t := c.tokens[c.at]
@@ -245,8 +247,8 @@ func (c *Cursor) Member() (key Raw, ok bool) {
 	return key, true
 }
 
-// Element goes to the array's next element; the cursor then stands before it. At the array's end it returns false and
-// the cursor stands after it.
+// Element moves to the array's next element; the cursor is then before it. At the array's end it returns false and the
+// cursor is after the array.
 func (c *Cursor) Element() bool {
 	if len(c.tokens) == 0 {
 		return c.next(']')
@@ -270,7 +272,7 @@ func (c *Cursor) next(end byte) bool {
 	return true
 }
 
-// Value takes the value the cursor stands before; the cursor then stands after it.
+// Value returns the value the cursor is before, and moves past it.
 func (c *Cursor) Value() Raw {
 	if len(c.tokens) > 0 {
 		t := c.tokens[c.at]
@@ -282,7 +284,7 @@ func (c *Cursor) Value() Raw {
 	return Raw(c.data[start:c.pos:c.pos])
 }
 
-// Skip passes over the value the cursor stands before.
+// Skip moves past the value the cursor is before.
 func (c *Cursor) Skip() {
 	if len(c.tokens) > 0 {
 		c.at = int(c.tokens[c.at].next)

@@ -9,38 +9,38 @@ import (
 	"unsafe"
 )
 
-// Layout says how values lie in a stream.
+// Layout says how values are arranged in a stream.
 type Layout uint8
 
 // The layouts.
 const (
 	Auto    Layout = iota // ArrayOf if the first byte is '[', else Values
-	ArrayOf               // one array at the top; its elements are the values
-	Values                // JSON lines, or values one after the other with space between
+	ArrayOf               // one top-level array, whose elements are the values
+	Values                // JSON lines, or values separated by white space
 )
 
 const blockBytes = 1 << 20 // measured: 64 KiB is a third slower, 16 MiB no faster
 
-// Reader reads a stream value by value, with one value in memory at a time. A leading byte order mark is passed over.
+// Reader reads a stream value by value, with one value in memory at a time. A leading byte order mark is skipped.
 type Reader struct {
 	in     io.Reader
 	lim    Limits
 	layout Layout
 
 	block []byte
-	buf   []byte // what was read and not yet discarded: a part of block
-	pos   int    // next byte to look at
+	buf   []byte // read and not yet discarded: a part of block
+	pos   int    // next byte to examine
 	base  int64  // offset of buf[0] in the stream
 	line  int64  // line of buf[0], from 1
 	eof   bool
 
 	begun    bool
-	first    bool // no element of the array was read yet
+	first    bool // no array element has been read yet
 	array    int64
 	done     bool
 	err      error // sticks
 	scan     scanner
-	top      Kind  // what stands at the top level
+	top      Kind  // the kind of the top-level value
 	lastLine int64 // line of the last value
 	last     Raw   // that value
 }
@@ -50,17 +50,18 @@ func NewReader(r io.Reader, layout Layout, lim Limits) *Reader {
 	return &Reader{in: r, lim: lim.orDefaults(), layout: layout, line: 1}
 }
 
-// GoOn says, before Next, that the stream is the rest of one of values, from a place between two of them.
+// GoOn says, before Next, that the stream is the continuation of a stream of values, starting between two of them.
 func (r *Reader) GoOn(offset int64) {
 	r.begun, r.layout, r.base = true, Values, offset
 }
 
-// InArray says, once Next was called, whether the values are the elements of one array.
+// InArray reports, once Next has been called, whether the values are the elements of one array.
 func (r *Reader) InArray() bool { return r.layout == ArrayOf }
 
 // Next returns the next value and its byte offset in the stream. The value is valid until the next call. After the last
-// it returns io.EOF; else a *SyntaxError, a *SizeError, or an error of the underlying reader. A value beyond the size
-// limit is passed over without being kept, so that reading can go on after a *SizeError; every other error is final.
+// one it returns io.EOF; other errors are a *SyntaxError, a *SizeError, or an error of the underlying reader. A value
+// beyond the size limit is skipped without being stored, so reading can continue after a *SizeError; every other error
+// is final.
 func (r *Reader) Next() (Raw, int64, error) {
 	if r.err != nil {
 		return nil, r.Offset(), r.err
@@ -73,19 +74,19 @@ func (r *Reader) Next() (Raw, int64, error) {
 	return v, at, err
 }
 
-// Index makes the reader keep where the parts of each value lie, for cursors that are quicker. Call it before Next.
+// Index makes the reader record where the parts of each value are, which makes cursors faster. Call it before Next.
 func (r *Reader) Index() { r.scan.index.on = true }
 
-// Cursor stands before the value that Next returned last, and is valid as long.
+// Cursor returns a cursor before the value that Next returned last, valid for as long as that value.
 func (r *Reader) Cursor() Cursor { return Cursor{data: r.last, tokens: r.scan.index.tokens} }
 
-// Offset is the offset of the next byte to be looked at.
+// Offset returns the offset of the next byte to be examined.
 func (r *Reader) Offset() int64 { return r.base + int64(r.pos) }
 
 // Line returns the line, from 1, at which the last value begins.
 func (r *Reader) Line() int64 { return r.lastLine }
 
-// Top says, once Next was called, what the stream began with: an Array also where Layout is Values.
+// Top returns, once Next has been called, what the stream began with; it is Array even if Layout is Values.
 func (r *Reader) Top() Kind { return r.top }
 
 func (r *Reader) next() (Raw, int64, error) {
@@ -134,7 +135,7 @@ func (r *Reader) next() (Raw, int64, error) {
 	return r.value()
 }
 
-// begin reads up to the first value: the byte order mark, space, the array's bracket.
+// begin reads up to the first value: the byte order mark, white space, the array's bracket.
 func (r *Reader) begin() error {
 	r.begun, r.first = true, true
 	for len(r.buf) < 3 && !r.eof {
@@ -183,13 +184,13 @@ func (r *Reader) end() error {
 	return io.EOF
 }
 
-// value reads the value at r.pos, where a byte is known to stand.
+// value reads the value at r.pos, where there is known to be a byte.
 func (r *Reader) value() (Raw, int64, error) {
 	r.discard()
 	start := r.Offset()
 	r.lastLine = r.line
 	r.scan.reset(r.lim.Depth)
-	i, from := 0, 0 // from is where the value begins: before the buffer once it is too large to be kept
+	i, from := 0, 0 // from is where the value begins: before the buffer once it is too large to be stored
 	tooLarge := false
 	for {
 		var st status
@@ -225,7 +226,7 @@ func (r *Reader) value() (Raw, int64, error) {
 	}
 }
 
-// space passes over space, reading on as needed.
+// space skips white space, reading on as needed.
 func (r *Reader) space() error {
 	for {
 		if r.pos = skipSpace(r.buf, r.pos); r.pos < len(r.buf) || r.eof {
@@ -238,7 +239,7 @@ func (r *Reader) space() error {
 	}
 }
 
-// discard forgets what was read before r.pos.
+// discard drops what was read before r.pos.
 func (r *Reader) discard() {
 	r.line += int64(bytes.Count(r.buf[:r.pos], []byte{'\n'}))
 	r.base += int64(r.pos)
@@ -248,13 +249,13 @@ func (r *Reader) discard() {
 
 // fill reads more bytes after those in r.buf, moving these to the front of the block, or to a larger one.
 func (r *Reader) fill() error {
-	most := r.lim.Size + blockBytes // the largest value that is kept, and the start of the next
+	most := r.lim.Size + blockBytes // the largest value that is stored, and the start of the next
 	if r.block == nil || len(r.buf) > len(r.block)*3/4 && int64(len(r.block)) < most {
 		r.block = make([]byte, max(blockBytes, int(min(2*int64(len(r.block)), most))))
 		r.buf = r.block[:copy(r.block, r.buf)]
 	} else if len(r.buf) == len(
 		r.block,
-	) { // the scanner has not moved on: a number, for strings are passed over as they come
+	) { // the scanner made no progress: a number, since strings are passed over as they come
 		return r.syntaxError(fmt.Sprintf("a number of more than %d bytes", r.lim.Size))
 	} else if &r.block[0] != unsafe.SliceData(r.buf) {
 		r.buf = r.block[:copy(r.block, r.buf)]
@@ -276,7 +277,7 @@ func (r *Reader) fill() error {
 	return fmt.Errorf("byte %d: %w", r.base+int64(len(r.buf)), io.ErrNoProgress)
 }
 
-// shrink lets go of a block that is larger than what a value that isn't kept needs.
+// shrink releases a block that is larger than needed to skip a value.
 func (r *Reader) shrink() {
 	if len(r.block) > blockBytes && len(r.buf) <= blockBytes/2 {
 		r.block = make([]byte, blockBytes)
@@ -284,7 +285,7 @@ func (r *Reader) shrink() {
 	}
 }
 
-// wholeRune reads on where a block ends inside the character at r.buf[i], so that an error can name it.
+// wholeRune reads on if the buffer ends inside the character at r.buf[i], so that an error can name it.
 func (r *Reader) wholeRune(i int) {
 	for i < len(r.buf) && !utf8.FullRune(r.buf[i:]) && !r.eof && r.fill() == nil {
 	}
@@ -302,9 +303,9 @@ func (r *Reader) truncatedArray() error {
 	return e
 }
 
-// tooMany says whether a value has more than most objects and lists; 0: no number is too many.
+// tooMany reports whether a value has more than most objects and lists; 0 means no limit.
 func tooMany(v []byte, most int64) bool {
-	return most > 0 && begins(v) > most && objects(v, most) > most // the first also counts those that stand in texts
+	return most > 0 && begins(v) > most && objects(v, most) > most // the first also counts brackets inside strings
 }
 
 // objects counts the objects and lists in a value, up to a few more than most.

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// The scanner is a state machine over bytes that can stop anywhere and go on when more bytes are there, so that a value
-// of any length is looked at once whatever the size of the blocks it arrives in.
+// The scanner is a state machine over bytes that can stop anywhere and continue when more bytes are available, so a
+// value of any length is examined once, whatever the size of the blocks it arrives in.
 
 type state uint8
 
@@ -27,15 +27,15 @@ type status uint8
 const (
 	complete   status = iota // the value ended
 	needMore                 // the bytes ran out inside the value
-	unexpected               // a byte that can't stand here: scanner.msg says why
+	unexpected               // an illegal byte: scanner.msg says why
 )
 
 type scanner struct {
 	state    state
 	depth    int
 	maxDepth int
-	stack    []uint64 // one bit a level: 1 is an object
-	msg      string   // what was expected, when the status is unexpected
+	stack    []uint64 // one bit per level: 1 is an object
+	msg      string   // what was expected, if the status is unexpected
 
 	index  index
 	within int32 // the token of the innermost open container
@@ -68,9 +68,9 @@ func (s *scanner) inObject() bool {
 	return s.stack[d>>6]>>(d&63)&1 == 1
 }
 
-// scan goes on from data[i]. final says that no bytes will follow data, so that a number at the very end is complete.
+// scan continues from data[i]. final says that no more bytes follow data, so that a number at the very end is complete.
 // It returns where it stopped: after the value (complete), at the first byte it has to see again (needMore), or at the
-// byte that is wrong (unexpected).
+// illegal byte (unexpected).
 func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 	switch s.state {
 	case inString, inKey: // the bytes ran out inside it
@@ -201,7 +201,7 @@ func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 	}
 }
 
-// goOn goes on inside a string or key from data[i]; complete says that it ended.
+// goOn continues inside a string or key from data[i]; complete says that it ended.
 func (s *scanner) goOn(data []byte, i int) (int, status) {
 	i, ok, msg := scanString(data, i)
 	switch {
@@ -220,14 +220,14 @@ func (s *scanner) goOn(data []byte, i int) (int, status) {
 	return i, complete
 }
 
-// pop leaves a container that ends before i, and says whether it was the outermost.
+// pop leaves a container that ends before i, and reports whether it was the outermost.
 func (s *scanner) pop(i int) bool {
 	s.within = s.index.leave(i, s.within)
 	s.depth--
 	return s.valueDone()
 }
 
-// valueDone moves to the state after a value and says whether it was the outermost.
+// valueDone moves to the state after a value and reports whether it was the outermost.
 func (s *scanner) valueDone() bool {
 	if s.depth == 0 {
 		s.state = finished
@@ -246,7 +246,7 @@ func skipSpace(data []byte, i int) int {
 	for i < len(data) {
 		switch data[i] {
 		case ' ':
-			// Indented files are a quarter spaces: eight at a time.
+			// A quarter of an indented file is spaces: skip eight at a time.
 			for i+8 <= len(data) && binary.LittleEndian.Uint64(data[i:]) == ones*' ' {
 				i += 8
 			}
@@ -263,16 +263,16 @@ func skipSpace(data []byte, i int) int {
 }
 
 // special marks (in the top bit of each byte) the bytes of w that end a run of plain string characters: '"', '\\',
-// control characters and everything beyond ASCII. Bits above the first marked byte may be wrong, as the borrow of the
-// subtractions runs upward; only the first is ever used.
+// control characters and everything beyond ASCII. Bits above the first marked byte may be wrong, because the
+// subtractions borrow upwards; only the first is ever used.
 func special(w uint64) uint64 {
 	quote := w ^ ones*'"'
 	slash := w ^ ones*'\\'
 	return ((quote - ones) | (slash - ones) | (w - ones*0x20) | w) & highs
 }
 
-// scanString goes on inside a string from data[i]. It returns the position after the closing quote and true; or where
-// to go on and false when the bytes ran out; or the wrong byte's position and a message.
+// scanString continues inside a string from data[i]. It returns the position after the closing quote and true; or where
+// to continue and false if the bytes ran out; or the illegal byte's position and a message.
 func scanString(data []byte, i int) (int, bool, string) {
 	for {
 		for i+8 <= len(data) {
@@ -319,7 +319,7 @@ func scanString(data []byte, i int) (int, bool, string) {
 	}
 }
 
-// escapeLen returns the length of the escape at p[0] == '\\', or 0 when p ends inside it.
+// escapeLen returns the length of the escape at p[0] == '\\', or 0 if p ends inside it.
 func escapeLen(p []byte) (int, string) {
 	if len(p) < 2 {
 		return 0, ""
@@ -341,7 +341,7 @@ func escapeLen(p []byte) (int, string) {
 	return 0, "no such escape: expected one of \\\" \\\\ \\/ \\b \\f \\n \\r \\t \\uXXXX"
 }
 
-// runeLen returns the length of the UTF-8 sequence at p[0] >= 0x80 (Unicode 16, table 3-7); 0 when p ends inside it.
+// runeLen returns the length of the UTF-8 sequence at p[0] >= 0x80 (Unicode 16, table 3-7); 0 if p ends inside it.
 func runeLen(p []byte) (int, bool) {
 	c := p[0]
 	lo, hi := byte(0x80), byte(0xBF)
@@ -385,8 +385,8 @@ const (
 	maxIntegerDigits = 4300      // CPython's limit on the digits of an integer literal (sys.set_int_max_str_digits)
 )
 
-// scanScalar reads a number or a word at data[i]. It returns the position after it and true; false when the bytes ran
-// out before its end is sure; or the wrong byte's position and a message.
+// scanScalar reads a number or a word at data[i]. It returns the position after it and true; false if the bytes ran out
+// before its end is certain; or the illegal byte's position and a message.
 func scanScalar(data []byte, i int, final bool) (int, bool, string) {
 	switch data[i] {
 	case 't':

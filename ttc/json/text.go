@@ -22,8 +22,8 @@ func (r Raw) Text() (string, bool) {
 	return unsafe.String(unsafe.SliceData(b), len(b)), true
 }
 
-// Bytes returns the text of a string value without copying it unless it has escapes; it is valid as long as r is. It is
-// nil for any other kind.
+// Bytes returns the text of a string value, without copying it unless it has escapes; it is valid for as long as r is.
+// It is nil for any other kind.
 func (r Raw) Bytes() []byte {
 	if r.Kind() != String {
 		return nil
@@ -43,7 +43,7 @@ func (r Raw) AppendText(dst []byte) []byte {
 	return appendUnescaped(dst, r[1:len(r)-1])
 }
 
-// Is says whether r is a string with this text.
+// Is reports whether r is a string with this text.
 func (r Raw) Is(text string) bool {
 	if r.Kind() != String {
 		return false
@@ -129,9 +129,9 @@ var hexValue = func() (t [256]byte) {
 
 const hexDigits = "0123456789abcdef"
 
-// AppendString appends text as a JSON string in UTF-8, escaping what has to be: quotes, backslashes, control
-// characters, and lone surrogates as \udXXX (UTF-8 can't hold them). It is json.dumps(text, ensure_ascii=False) where
-// there are none. Bytes that are no WTF-8 at all become U+FFFD.
+// AppendString appends text as a JSON string in UTF-8, escaping only what must be escaped: quotes, backslashes, control
+// characters, and lone surrogates as \udXXX (UTF-8 can't represent them). Without lone surrogates it is
+// json.dumps(text, ensure_ascii=False). Bytes that are not WTF-8 become U+FFFD.
 func AppendString(dst []byte, text string) []byte {
 	dst, _ = appendQuoted(dst, text, false)
 	return dst
@@ -144,8 +144,8 @@ func AppendASCII(dst []byte, text string) []byte {
 	return dst
 }
 
-// AppendChecked is AppendASCII, and says whether text is UTF-8. What is not, comes back from the JSON as something
-// else, or as half a surrogate pair.
+// AppendChecked is AppendASCII, and reports whether text is UTF-8. Text that is not comes back from the JSON as
+// something else, or as half a surrogate pair.
 func AppendChecked(dst []byte, text string) (out []byte, isUTF8 bool) {
 	return appendQuoted(dst, text, true)
 }
@@ -188,7 +188,7 @@ func appendQuoted(dst []byte, s string, ascii bool) (out []byte, isUTF8 bool) {
 	return append(dst, '"'), isUTF8
 }
 
-// decodeRune decodes the WTF-8 sequence that p begins with.
+// decodeRune decodes the WTF-8 sequence at the start of p.
 func decodeRune(p []byte) (rune, int) {
 	if p[0] == 0xED && len(p) > 2 && p[1]&0xE0 == 0xA0 && p[2]&0xC0 == 0x80 {
 		return 0xD000 | rune(p[1]&0x3F)<<6 | rune(p[2]&0x3F), 3
@@ -196,8 +196,8 @@ func decodeRune(p []byte) (rune, int) {
 	return utf8.DecodeRune(p)
 }
 
-// skipPlain returns where, from text[i] on, the first byte stands that needs an escape in one of the forms, eight at a
-// time.
+// skipPlain returns the position of the first byte, from text[i] on, that needs an escape in one of the forms,
+// examining eight at a time.
 func skipPlain(text []byte, i int) int {
 	for ; i+8 <= len(text); i += 8 {
 		w := binary.LittleEndian.Uint64(text[i:])

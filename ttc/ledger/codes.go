@@ -1,10 +1,10 @@
 package ledger
 
-// Code is a page of `nat-go explain`: a drop reason or a finding code, what it means and what to do. Each stands beside
-// the code that reports it, in a function Codes of its package; the command gathers them in one list.
+// Code is a page of `nat-go explain`: a drop reason or a finding code, what it means and what to do about it. Each is
+// defined beside the code that reports it, in a function Codes of its package; the command collects them in one list.
 type Code struct {
 	Code string `json:"code"` // "tie", "NG1203"
-	Area string `json:"area"` // stage of a reason, or what a finding is about
+	Area string `json:"area"` // stage of a reason, or subject of a finding
 	Text string `json:"text"` // what it means
 	Help string `json:"help"` // what to do about it
 }
@@ -14,7 +14,7 @@ func NewCode[C ~string](code C, area, text, help string) Code {
 	return Code{string(code), area, text, help}
 }
 
-// Reasons that more than one package gives.
+// Reasons given by more than one package.
 const (
 	NonFiniteScore     Reason = "non_finite_score"
 	SameText           Reason = "same_text"
@@ -28,7 +28,7 @@ const (
 	BadRoles           Reason = "bad_roles"
 )
 
-// Codes are the pages of the reasons above, for `nat-go explain`.
+// Codes are the pages of these reasons for `nat-go explain`.
 func Codes() []Code {
 	return []Code{
 		NewCode(NonFiniteScore, "build", "The score is NaN or infinite.", "Fix the scorer."),

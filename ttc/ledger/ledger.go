@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// Stage is a step of the run at which things enter, go on, or are dropped.
+// Stage is a step of the run that things enter, and from which they are passed on or dropped.
 type Stage string
 
 // The stages of a run, in order.
 const (
 	Source  Stage = "source"  // bytes -> examples, steps -> candidates
 	Build   Stage = "build"   // candidates, sites, rollouts -> records
-	Gate    Stage = "gate"    // records -> records fit to train on
+	Gate    Stage = "gate"    // records -> records fit for training
 	Curate  Stage = "curate"  // records -> records chosen: dedupe, contradictions, sampling
 	Write   Stage = "write"   // records -> rows of one format
 	Collate Stage = "collate" // records -> token rows
-	Teacher Stage = "teacher" // error sites -> those a teacher has something to say about
+	Teacher Stage = "teacher" // error sites -> those that a teacher can say something about
 )
 
-// Reason is a drop reason: a code of the registry, or "plugin/code" for a third party's own.
+// Reason is a drop reason: a registered code, or "plugin/code" for a third party's own.
 type Reason string
 
 // Drop is one thing left out of the data set, with its place.
@@ -32,16 +32,16 @@ type Drop struct {
 	Run     int    `json:"run"`               // collection run, from 0
 	Example string `json:"example,omitempty"` // example id
 	Turn    string `json:"turn,omitempty"`    // turn id within the example
-	Index   int    `json:"index"`             // place within the turn, or -1
+	Index   int    `json:"index"`             // index within the turn, or -1
 	Builder string `json:"builder,omitempty"` // name in the YAML
 	Format  string `json:"format,omitempty"`  // row format, stage write only
 	File    string `json:"file,omitempty"`    // input file, as the user named it
 	Offset  int64  `json:"offset,omitempty"`  // byte offset in the (uncompressed) file
-	Detail  string `json:"detail,omitempty"`  // one line for a person: what was seen
+	Detail  string `json:"detail,omitempty"`  // one line for people: what was observed
 	Count   int64  `json:"count,omitempty"`   // how many things this line stands for; 0 means 1
 }
 
-// N is how many things the drop stands for.
+// N returns how many things the drop stands for.
 func (d Drop) N() int64 {
 	if d.Count == 0 {
 		return 1
@@ -58,7 +58,7 @@ type Account struct {
 	Dropped map[Reason]int64 `json:"dropped,omitempty"`
 }
 
-// DroppedTotal is the number of things dropped for any reason.
+// DroppedTotal returns the number of things dropped for any reason.
 func (a *Account) DroppedTotal() (n int64) {
 	for _, c := range a.Dropped {
 		n += c
@@ -66,7 +66,7 @@ func (a *Account) DroppedTotal() (n int64) {
 	return n
 }
 
-// Book is a run's accounts. It is not safe for concurrent use: one goroutine keeps it.
+// Book holds a run's accounts. It is not safe for concurrent use: one goroutine keeps it.
 type Book struct {
 	accounts map[accountKey]*Account
 }
@@ -79,7 +79,7 @@ type accountKey struct {
 // NewBook returns an empty book.
 func NewBook() *Book { return &Book{accounts: map[accountKey]*Account{}} }
 
-// Account returns the account of a stage and unit, opening it when it is new.
+// Account returns the account of a stage and unit, opening it if it is new.
 func (b *Book) Account(s Stage, unit string) *Account {
 	k := accountKey{s, unit}
 	a := b.accounts[k]
@@ -93,7 +93,7 @@ func (b *Book) Account(s Stage, unit string) *Account {
 // In counts n things entering a stage.
 func (b *Book) In(s Stage, unit string, n int64) { b.Account(s, unit).In += n }
 
-// Out counts n things a stage passed on.
+// Out counts n things that a stage passed on.
 func (b *Book) Out(s Stage, unit string, n int64) { b.Account(s, unit).Out += n }
 
 // Drop counts a drop in its stage and unit.

@@ -25,8 +25,8 @@ func ParseFloat(raw json.Raw) (float64, bool) {
 	return 0, false
 }
 
-// floatText parses as Rust's f64 does, after trimming; underscores between other characters are tried without,
-// untrimmed.
+// floatText parses as Rust's f64 does, after trimming; if there are underscores between other characters, it tries
+// without them, untrimmed.
 func floatText(s string) (float64, bool) {
 	if f, ok := rustFloat(strings.TrimFunc(s, unicode.IsSpace)); ok {
 		return f, true
@@ -38,7 +38,7 @@ func floatText(s string) (float64, bool) {
 	return rustFloat(strings.ReplaceAll(s, "_", ""))
 }
 
-// rustFloat parses [+-]? (inf | infinity | nan | digits with an optional point and exponent). strconv takes more than
+// rustFloat parses [+-]? (inf | infinity | nan | digits with an optional point and exponent). strconv accepts more than
 // that: hexadecimal and underscores.
 func rustFloat(s string) (float64, bool) {
 	body := strings.TrimLeft(s, "+-")
@@ -94,7 +94,7 @@ func ParseInt(raw json.Raw) (Int, bool) {
 }
 
 // intText parses a sign, digits with single underscores between them, and a trailing ".0". Leading zeros are stripped
-// the way pydantic does it, with underscores, and with the surprise that a minus may follow them.
+// the way pydantic does it, together with underscores, and with the surprise that a minus may follow them.
 func intText(s string) (Int, bool) {
 	s = strings.TrimFunc(s, unicode.IsSpace)
 	if rest, plus := strings.CutPrefix(s, "+"); plus {

@@ -9,7 +9,7 @@ import (
 )
 
 // Step is a recorded step that NAT's IntermediateStep model accepts, with the parts that carry a candidate. All slices
-// are parts of what was parsed.
+// are parts of the parsed input.
 type Step struct {
 	EventType string   // one of eventTypes: "TTC_END", ...
 	Name      json.Raw // payload.name: a string, or nil
@@ -19,7 +19,7 @@ type Step struct {
 	Fields json.Cursor // stands before Data
 }
 
-// FieldError says which field of a step NAT's model refuses, and why.
+// FieldError says which field of a step NAT's model rejects, and why.
 type FieldError struct {
 	Field string // "payload.event_type"
 	Msg   string
@@ -46,15 +46,15 @@ var eventTypes = map[string]struct {
 	"SPAN_START": {"SPAN_START", false}, "SPAN_CHUNK": {"SPAN_CHUNK", false}, "SPAN_END": {"SPAN_END", true},
 }
 
-// ParseStep checks a step as NAT's IntermediateStep model does; its error is a *FieldError. Of duplicate keys the last
+// ParseStep checks a step as NAT's IntermediateStep model does; its error is a *FieldError. The last of duplicate keys
 // counts, as in Python.
 func ParseStep(raw json.Raw) (Step, error) {
 	c := raw.Cursor()
 	return ReadStep(&c)
 }
 
-// ReadStep is ParseStep for the value c stands before; c then stands after it. It goes into the parts it looks at
-// instead of finding their ends first.
+// ReadStep is ParseStep for the value that c is before; it moves c past it. It enters the parts it needs instead of
+// finding their ends first.
 func ReadStep(c *json.Cursor) (Step, error) {
 	start := *c
 	if !c.Enter(json.Object) {
@@ -97,7 +97,7 @@ var (
 	errNoPayload  = refuse("payload", "is missing")
 )
 
-// checkAncestry checks the value c stands before; c then stands after it.
+// checkAncestry checks the value that c is before, and moves c past it.
 func checkAncestry(c *json.Cursor) error {
 	const at = "function_ancestry"
 	if !c.Enter(json.Object) {
@@ -136,7 +136,7 @@ func notAnObject(field string, c *json.Cursor) error {
 	return err
 }
 
-// readPayload reads the value c stands before; c then stands after it.
+// readPayload reads the value that c is before, and moves c past it.
 func readPayload(c *json.Cursor) (Step, error) {
 	const at = "payload"
 	var s Step
@@ -234,8 +234,8 @@ func checkKeys(at string, raw json.Raw) error {
 	return nil
 }
 
-// hasLoneSurrogate says whether a key holds half of a surrogate pair, which pydantic refuses as the name of a field it
-// doesn't know.
+// hasLoneSurrogate reports whether a key contains half of a surrogate pair, which pydantic rejects in the name of an
+// unknown field.
 func hasLoneSurrogate(key json.Raw) bool {
 	return bytes.IndexByte(key, '\\') >= 0 && !utf8.Valid(key.Bytes())
 }
@@ -327,7 +327,7 @@ func present(raw json.Raw) json.Raw {
 	return raw
 }
 
-// brief shows a value in a message.
+// brief shortens a value for a message.
 func brief(raw json.Raw) string {
 	switch {
 	case raw == nil:

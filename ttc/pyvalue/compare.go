@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Equal is a == b. It fails only on values nested too deeply. Objects are equal when they are the same one, or when
-// they have a method `Equal(Object) bool` that says so.
+// Equal is a == b. It fails only on values that are nested too deeply. Objects are equal if they are the same one, or
+// if they have a method `Equal(Object) bool` that says so.
 func Equal(a, b Value) (bool, error) { return equal(a, b, 0) }
 
 func equal(a, b Value, depth int) (bool, error) {
@@ -37,8 +37,8 @@ func equal(a, b Value, depth int) (bool, error) {
 	return a.Object() == b.Object(), nil
 }
 
-// Same is `a is b or a == b`, which is how Python compares elements of containers: it differs from Equal on NaN only
-// (all NaN of a JSON text are one object).
+// Same is `a is b or a == b`, which is how Python compares elements of containers: it differs from Equal only for NaN
+// (all NaNs of a JSON text are one object).
 func Same(a, b Value) (bool, error) { return same(a, b, 0) }
 
 func same(a, b Value, depth int) (bool, error) {
@@ -82,7 +82,7 @@ func equalDicts(a, b *Dict, depth int) (bool, error) {
 	return true, nil
 }
 
-// Less is a < b. It fails with Python's TypeError where the two can't be ordered.
+// Less is a < b. It fails with Python's TypeError if the two can't be ordered.
 func Less(a, b Value) (bool, error) { return Ordered("<", a, b) }
 
 // Ordered is `a op b` for op one of < <= > >=.
@@ -130,7 +130,7 @@ func holds(op string, c int) bool {
 	return c >= 0
 }
 
-// compareNumbers compares exactly, without rounding an int to a float. It reports false where either is NaN.
+// compareNumbers compares exactly, without rounding an int to a float. It reports false if either is NaN.
 func compareNumbers(a, b Value) (int, bool) {
 	if a.kind != KindFloat && b.kind != KindFloat {
 		if !a.isBig() && !b.isBig() {

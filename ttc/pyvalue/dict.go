@@ -8,17 +8,17 @@ import (
 	"unsafe"
 )
 
-// Dict is a Python dict: ordered by first insertion; setting a key again keeps its place and its first spelling.
+// Dict is a Python dict: ordered by first insertion; setting a key again keeps its position and its first spelling.
 type Dict struct {
 	keys, values []Value
 	index        map[hashKey]int // nil while small
-	Tag          any             // as a leaf's tag
+	Tag          any             // like a leaf's tag
 }
 
-// smallDict is the size up to which a dict is searched from the front; message objects stay below it.
+// smallDict is the size up to which a dict is searched linearly; message objects stay below it.
 const smallDict = 8
 
-// hashKey is equal for keys that Python takes for the same: 1, 1.0 and True.
+// hashKey is equal for keys that Python considers the same: 1, 1.0 and True.
 type hashKey struct {
 	kind Kind
 	n    uint64
@@ -27,11 +27,11 @@ type hashKey struct {
 
 // NewDict makes a dict with room for n keys.
 func NewDict(n int) *Dict {
-	room := make([]Value, 2*n) // next to one another: who asks for a key wants its value
+	room := make([]Value, 2*n) // adjacent, because whoever looks up a key wants its value
 	return &Dict{keys: room[:0:n], values: room[n : n : 2*n]}
 }
 
-// Len is the number of keys.
+// Len returns the number of keys.
 func (d *Dict) Len() int { return len(d.keys) }
 
 // At returns the i-th key and its value.
@@ -51,14 +51,14 @@ func (d *Dict) GetStr(key string) (Value, bool) {
 	return None, false
 }
 
-// Ref returns a pointer to the value of a text key, nil without. What it points at must not be changed, and is valid
-// until the dict changes.
+// Ref returns a pointer to the value of a text key, or nil. What it points at must not be changed, and is valid until
+// the dict changes.
 func (d *Dict) Ref(key string) *Value {
 	if d.index != nil {
 		return d.indexed(key)
 	}
 	p, n, alike := unsafe.Pointer(unsafe.StringData(key)), uint64(len(key)), false
-	for i := range d.keys { // most keys are from Intern, as most that are asked for
+	for i := range d.keys { // most keys come from Intern, as do most of those looked up
 		k := &d.keys[i]
 		if k.n != n || k.kind != KindStr {
 			continue
@@ -91,7 +91,7 @@ func (d *Dict) indexed(key string) *Value {
 	return nil
 }
 
-// Get returns the value of a key. It fails where Python would: the key can't be hashed.
+// Get returns the value of a key. It fails, like Python, if the key can't be hashed.
 func (d *Dict) Get(key Value) (Value, bool, error) {
 	if key.kind == KindStr {
 		v, ok := d.GetStr(key.text())
@@ -107,7 +107,7 @@ func (d *Dict) Get(key Value) (Value, bool, error) {
 // SetStr sets a text key.
 func (d *Dict) SetStr(key string, v Value) { _ = d.Set(Str(key), v) }
 
-// Set sets a key. It fails where Python would: the key can't be hashed.
+// Set sets a key. It fails, like Python, if the key can't be hashed.
 func (d *Dict) Set(key, v Value) error {
 	i, h, err := d.find(key)
 	if err != nil {
@@ -160,7 +160,7 @@ func hash(v Value) (hashKey, error) {
 	return hashAt(v, 0, &n)
 }
 
-// maxKey is how many values a tuple may hold, at all depths, to be a key.
+// maxKey is how many values, over all depths, a tuple used as a key may hold.
 const maxKey = 1 << 16
 
 func hashAt(v Value, depth int, n *int) (hashKey, error) {

@@ -1,9 +1,10 @@
-// Package pyvalue is Python's view of a JSON value: what CPython 3.11 prints, compares, sorts and dumps.
+// Package pyvalue is Python's view of a JSON value: how CPython 3.11 prints, compares, sorts and dumps it.
 //
-// NAT is written in Python and chat templates run in Python, so data files and rendered prompts hold Python's float
-// text, Python's repr of lists, Python's idea of truth and order. This package has those rules once, for both.
+// NAT is written in Python and chat templates run in Python, so data files and rendered prompts contain Python's float
+// text, Python's repr of lists, and Python's idea of truth and order. This package has those rules in one place, for
+// both.
 //
-// Text is WTF-8: UTF-8, except that a lone surrogate is its three-byte generalised encoding. Byte order of WTF-8 is
+// Text is WTF-8: UTF-8, except that a lone surrogate is its three-byte generalised encoding. The byte order of WTF-8 is
 // code point order, so texts compare as Python compares them.
 //
 // Part of the Go API we promise (v0).

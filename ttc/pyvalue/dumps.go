@@ -12,15 +12,15 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Dump are the options of json.dumps.
+// Dump holds the options of json.dumps.
 type Dump struct {
 	ASCII    bool   // ensure_ascii
-	Indented bool   // indent is given: a line an element
-	Indent   string // what one level is indented by, where Indented
+	Indented bool   // indent is given: one element per line
+	Indent   string // indentation per level, if Indented
 	Item     string // separator between items; "" means Python's default
 	Key      string // separator after a key; "" means Python's default
 	SortKeys bool
-	// Custom says that Item and Key are meant as they stand, even if empty.
+	// Custom says that Item and Key are used as given, even if empty.
 	Custom bool
 }
 
@@ -30,8 +30,8 @@ func Dumps(v Value) (string, error) {
 	return string(b), err
 }
 
-// Append appends json.dumps(v). mark may be nil. It fails where Python would: on what JSON doesn't have, on keys that
-// can't be sorted, on values nested too deeply.
+// Append appends json.dumps(v). mark may be nil. It fails where Python would: on values that JSON can't express, keys
+// that can't be sorted, and values nested too deeply.
 func (o Dump) Append(dst []byte, v Value, mark Marker) ([]byte, error) {
 	if !o.Custom {
 		if o.Item == "" {
@@ -77,7 +77,7 @@ func appendScalar(dst []byte, v Value) ([]byte, error) {
 	return AppendJSONFloat(dst, v.Float64()), nil
 }
 
-// AppendJSONFloat appends a float as json.dumps writes it: repr(f), and bare words for what JSON has no numbers for.
+// AppendJSONFloat appends a float as json.dumps writes it: repr(f), or a bare word for what JSON has no numbers for.
 func AppendJSONFloat(dst []byte, f float64) []byte {
 	switch {
 	case math.IsNaN(f):
@@ -90,7 +90,7 @@ func AppendJSONFloat(dst []byte, f float64) []byte {
 	return AppendFloat(dst, f)
 }
 
-// newline begins a line of v. A wide indent is told of in pieces, so that a Marker can stop it.
+// newline starts a line of v. A wide indent is reported in pieces, so that a Marker can stop it.
 func (o *Dump) newline(dst []byte, v Value, mark Marker, depth int) []byte {
 	if !o.Indented {
 		return dst
@@ -160,7 +160,7 @@ func (o *Dump) dict(dst []byte, v Value, mark Marker, depth int) ([]byte, error)
 	return append(o.newline(dst, v, mark, depth), '}'), nil
 }
 
-// order returns the order in which keys are written, nil for the dict's own.
+// order returns the order in which keys are written; nil for the dict's own.
 func (o *Dump) order(d *Dict) ([]int, error) {
 	if !o.SortKeys {
 		return nil, nil
@@ -192,9 +192,9 @@ func (o *Dump) key(dst []byte, k Value, mark Marker) ([]byte, error) {
 	return dst, Errorf("TypeError", "keys must be str, int, float, bool or None, not %s", k.TypeName())
 }
 
-// text appends a JSON string: control characters, quotes and backslashes are escaped; all beyond ASCII too where the
-// options say so. Tool results are long and full of quotes, so eight bytes are looked at and copied at once, and again
-// behind each quote among them.
+// text appends a JSON string: control characters, quotes and backslashes are escaped, and non-ASCII characters too if
+// the options say so. Tool results are long and full of quotes, so eight bytes are examined and copied at a time, and
+// again after each quote among them.
 func (o *Dump) text(dst []byte, v Value, mark Marker) []byte {
 	s := v.text()
 	mark.at(v, len(dst))
@@ -209,7 +209,7 @@ next:
 		}
 		w := binary.LittleEndian.Uint64([]byte(s[i : i+8]))
 		binary.LittleEndian.PutUint64(room[n:n+8], w)
-		done := 0 // how many of the eight are dealt with; room[n] is for the one after
+		done := 0 // how many of the eight are done; room[n] is for the next one
 		for special := escapes(w, o.ASCII); special != 0; special &= special - 1 {
 			k := bits.TrailingZeros64(special) / 8
 			rest := w >> (8 * k & 63)
@@ -242,7 +242,7 @@ next:
 	return append(dst, '"')
 }
 
-// isPlain reports whether a few bytes stand for themselves in a JSON string.
+// isPlain reports whether a few bytes need no escaping in a JSON string.
 func isPlain(s string, ascii bool) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f && ascii {
@@ -252,7 +252,7 @@ func isPlain(s string, ascii bool) bool {
 	return true
 }
 
-// escapes has the high bit set of those of eight bytes that don't stand for themselves in a JSON string.
+// escapes has the high bit set for those of eight bytes that need escaping in a JSON string.
 func escapes(w uint64, ascii bool) uint64 {
 	const ones, high, low = 0x0101010101010101, 0x8080808080808080, 0x7f7f7f7f7f7f7f7f
 	quote, slash := w^ones*'"', w^ones*'\\'
@@ -263,7 +263,7 @@ func escapes(w uint64, ascii bool) uint64 {
 	return ^plain & high
 }
 
-// escape appends the escape of the character at s[i:] and returns where the next one is.
+// escape appends the escape of the character at s[i:] and returns the position of the next one.
 func (o *Dump) escape(dst []byte, s string, i int) ([]byte, int) {
 	r, size := pytext.DecodeRune(s[i:])
 	return json.AppendEscape(dst, r), i + size

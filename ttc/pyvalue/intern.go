@@ -2,11 +2,11 @@ package pyvalue
 
 import "unsafe"
 
-// Intern returns s, from the place that Parse has it from if it is one of the words that every conversation repeats.
+// Intern returns s, sharing memory with Parse's copy if it is one of the words that every conversation repeats.
 func Intern(s string) string { return intern(unsafe.Slice(unsafe.StringData(s), len(s))) }
 
-// intern is string(b), without a copy for the words that every conversation repeats: its keys and roles. They are what
-// templates look up and compare most, and read from one place they stay in the processor's cache.
+// intern is string(b), without a copy for the words that every conversation repeats: its keys and roles. Templates look
+// these up and compare them most, and a shared copy stays in the processor's cache.
 func intern(b []byte) string {
 	switch string(b) {
 	case "role":

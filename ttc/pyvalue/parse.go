@@ -10,9 +10,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Parse is json.loads: ints of any size (to CPython's 4300 digits), floats beyond the range are infinite, the last of
-// equal keys wins at the place of the first, NaN and Infinity are read, two escaped surrogates make one character. raw
-// has been syntax-checked by its reader; what isn't JSON is still an error here, never a panic.
+// Parse is json.loads: ints of any size (up to CPython's 4300 digits), floats beyond the range are infinite, the last
+// of equal keys wins in the position of the first, NaN and Infinity are accepted, two escaped surrogates make one
+// character. raw has been syntax-checked by its reader; anything that isn't JSON is still an error here, never a panic.
 func Parse(raw json.Raw) (Value, error) {
 	p := parser{b: raw}
 	v, err := p.value(0)

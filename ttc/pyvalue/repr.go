@@ -9,9 +9,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/internal/pytext"
 )
 
-// A Marker is told where output comes from while values are printed: the bytes appended from dst on are those of leaf
-// v, or the punctuation of the list or dict v, until the next call. A text's own bytes include its quotes and escapes.
-// A Marker may panic to stop the work; nothing is held that would leak.
+// A Marker is called to say where output comes from while values are printed: the bytes appended from dst on belong to
+// leaf v, or are the punctuation of the list or dict v, until the next call. A text's own bytes include its quotes and
+// escapes. A Marker may panic to stop the work; no resources are held that would leak.
 type Marker func(v Value, dst int)
 
 func (m Marker) at(v Value, dst int) {
@@ -50,20 +50,20 @@ func AppendStr(dst []byte, v Value, mark Marker) ([]byte, error) {
 	return AppendRepr(dst, v, mark)
 }
 
-// Printer is an object that prints other values. It hands on mark and depth to AppendReprAt.
+// Printer is an object that prints other values. It passes mark and depth on to AppendReprAt.
 type Printer interface {
 	AppendRepr(dst []byte, mark Marker, depth int) ([]byte, error)
 }
 
-// AppendReprAt is AppendRepr for a value that an object nests at the given depth.
+// AppendReprAt is AppendRepr for a value nested inside an object at the given depth.
 func AppendReprAt(dst []byte, v Value, mark Marker, depth int) ([]byte, error) {
 	return appendRepr(dst, v, mark, depth)
 }
 
-// subclass is a tag that makes a str one of a Python subclass: its repr is Name('text'). "" is str itself.
+// subclass is a tag that makes a str an instance of a Python subclass: its repr is Name('text'). "" is str itself.
 type subclass interface{ ClassName() string }
 
-// AppendRepr appends repr(v). mark may be nil. It fails only on values nested too deeply.
+// AppendRepr appends repr(v). mark may be nil. It fails only on values that are nested too deeply.
 func AppendRepr(dst []byte, v Value, mark Marker) ([]byte, error) {
 	return appendRepr(dst, v, mark, 0)
 }
@@ -154,7 +154,7 @@ func appendDict(dst []byte, v Value, mark Marker, depth int) (_ []byte, err erro
 	return append(dst, '}'), nil
 }
 
-// maxIntDigits is CPython's limit on converting between int and decimal text.
+// maxIntDigits is CPython's limit for conversions between int and decimal text.
 const maxIntDigits = 4300
 
 // AppendInt appends an int in decimal. It fails beyond CPython's limit of 4300 digits.
@@ -203,8 +203,8 @@ func AppendFloat(dst []byte, f float64) []byte {
 	return append(dst, ".0"...)
 }
 
-// appendQuoted appends repr of the str v: single quotes unless the text has one and no double quote; what Unicode 14
-// doesn't call printable is escaped.
+// appendQuoted appends the repr of the str v: single quotes unless the text contains one and no double quote; whatever
+// Unicode 14 doesn't call printable is escaped.
 func appendQuoted(dst []byte, v Value, mark Marker) []byte {
 	s := v.text()
 	quote := byte('\'')

@@ -10,7 +10,8 @@ import (
 // Kind is the type of a value.
 type Kind uint8
 
-// The kinds of value. An Object is whatever else an interpreter built on this package needs (a function, a namespace).
+// The kinds of value. An Object is anything else that an interpreter built on this package needs (a function, a
+// namespace).
 const (
 	KindNone Kind = iota
 	KindBool
@@ -27,25 +28,25 @@ const (
 // reference, as in Python.
 //
 // Numbers and texts need no allocation of their own, and a leaf has a slot (the tag) in which the template engine
-// carries where a text came from. Nothing in this package reads a tag, except that repr asks it for the name of a
+// records where a text came from. Nothing in this package reads a tag, except that repr asks it for the name of a
 // subclass of str (subclass).
 //
-// It is four words, because the compiler keeps what is no larger in registers: an interpreter hands values about all
-// day.
+// It is four words, because the compiler keeps values up to that size in registers, and an interpreter passes values
+// around all the time.
 type Value struct {
 	kind Kind
 	n    uint64         // bool, int64, the bits of a float64, the length of a text
-	p    unsafe.Pointer // *byte of a text, *List, *Dict, *Object, *big.Int of an int that is no int64
+	p    unsafe.Pointer // *byte of a text, *List, *Dict, *Object, or *big.Int for an int beyond int64
 	tag  *Tag           // of a leaf
 }
 
-// Tag is what a leaf carries for the sake of an interpreter. It is meant to be part of what it holds.
+// Tag is what a leaf carries on behalf of an interpreter. It is meant to be embedded in the value it holds.
 type Tag struct{ Of any }
 
 // List is the content of a list or a tuple.
 type List struct {
 	Items []Value
-	Tag   any // as a leaf's tag
+	Tag   any // like a leaf's tag
 }
 
 // Object is a value of a kind that JSON doesn't have.
@@ -118,7 +119,8 @@ func OfDict(d *Dict) Value { return Value{kind: KindDict, p: unsafe.Pointer(d)} 
 // OfObject makes a value of o.
 func OfObject(o Object) Value { return Value{kind: KindObject, p: unsafe.Pointer(&o)} }
 
-// OfSentinel makes the value by which an interpreter marks that there is none: IsSentinel tells it from every other.
+// OfSentinel makes the value by which an interpreter marks the absence of one: IsSentinel distinguishes it from every
+// other.
 func OfSentinel(o Object) Value { return Value{kind: KindObject, n: 1, p: unsafe.Pointer(&o)} }
 
 // IsSentinel reports whether OfSentinel made v.
@@ -144,7 +146,7 @@ func (v Value) Text() string {
 	return v.text()
 }
 
-// IsText reports whether v is the str s. It is quickest where both are from Intern.
+// IsText reports whether v is the str s. It is fastest if both come from Intern.
 func (v *Value) IsText(s string) bool {
 	return v.kind == KindStr && v.n == uint64(len(s)) && (v.p == unsafe.Pointer(unsafe.StringData(s)) || v.text() == s)
 }
@@ -212,7 +214,7 @@ func (v Value) Object() Object {
 	return *(*Object)(v.p)
 }
 
-// Tag returns what WithTag attached; of a list or dict, its Tag.
+// Tag returns what WithTag attached; for a list or dict, its Tag.
 func (v Value) Tag() any {
 	switch {
 	case v.tag != nil:
@@ -225,11 +227,11 @@ func (v Value) Tag() any {
 	return nil
 }
 
-// LeafTag returns what WithTag attached, as it was given.
+// LeafTag returns what WithTag attached, unchanged.
 func (v Value) LeafTag() *Tag { return v.tag }
 
-// WithTag returns v carrying a tag in place of the one it had. Lists and dicts are not copied: set their Tag when they
-// are made. Objects carry none.
+// WithTag returns v with its tag replaced. Lists and dicts are not copied: set their Tag when they are made. Objects
+// carry none.
 func (v Value) WithTag(tag *Tag) Value {
 	switch v.kind {
 	case KindList, KindTuple, KindDict, KindObject:
@@ -239,7 +241,7 @@ func (v Value) WithTag(tag *Tag) Value {
 	return v
 }
 
-// TypeName is Python's name of v's type.
+// TypeName returns Python's name for v's type.
 func (v Value) TypeName() string {
 	switch v.kind {
 	case KindNone:
@@ -299,7 +301,7 @@ func Errorf(class, format string, a ...any) *Error {
 	return &Error{Class: class, Text: fmt.Sprintf(format, a...)}
 }
 
-// MaxDepth is how deep values may nest before printing, dumping or comparing them ends in Python's RecursionError.
+// MaxDepth is how deeply values may nest before printing, dumping or comparing them ends in Python's RecursionError.
 const MaxDepth = 990
 
 func errTooDeep() error {

@@ -1,18 +1,18 @@
-// Package redact takes secrets and personal data out of what agents left, before anything is written.
+// Package redact removes secrets and personal data from what agents left behind, before anything is written.
 //
-// What is found is replaced by a placeholder that says what it was, "<REDACTED:email:3>". One value has one placeholder
+// Each finding is replaced by a placeholder that says what it was, "<REDACTED:email:3>". One value has one placeholder
 // throughout a data set, in texts, reasoning, arguments and results alike, so that what an agent copied from a result
-// into a call still is a copy. A placeholder within a turn is not trained (see Placeholders): a model shouldn't learn
+// into a call is still a copy. A placeholder within a turn is not trained (see Placeholders): a model shouldn't learn
 // to write it.
 //
 // # Why rules of our own
 //
-// The rules are the published forms of keys, those that have a checksum checked by it, the others by how random they
-// look, and internal/secret for whatever is named like one. The library of gitleaks brings some eighty modules (a
-// configuration framework, archives, a regular expression engine in WebAssembly), looks for keys only, and gives no
-// place within the value that is to be replaced.
+// The rules are the published shapes of keys, verified by their checksum if they have one and otherwise by how random
+// they look, plus internal/secret for anything named like a secret. gitleaks' library brings some eighty modules (a
+// configuration framework, archives, a regular expression engine in WebAssembly), looks only for keys, and doesn't
+// report the exact range to replace.
 //
-// Nothing keeps a value: what was seen is remembered by its hash.
+// No value is kept: what was seen is remembered by its hash.
 //
 // Not part of the promised API.
 package redact

@@ -23,20 +23,20 @@ type Config struct {
 	Allow   []string `yaml:"allow" doc:"texts that stay, and patterns of them between slashes: [me@acme.org, /^10[.]/]"`
 }
 
-// Redactor replaces what is to be replaced. It is not safe for concurrent use.
+// Redactor replaces secrets and personal data. It is not safe for concurrent use.
 type Redactor struct {
 	allow    map[string]bool
 	patterns []*regexp.Regexp
 	seen     map[xxh3.Uint128]string // the placeholder of each value
 	numbers  map[string]int
 	counts   map[string]int64
-	clean    map[xxh3.Uint128]struct{} // texts with nothing in them: prompts and tools come again in each session
-	known    map[string]bool           // secrets of this example that only their surroundings give away
-	tools    []chat.Tool               // that were looked at last, which examples share
+	clean    map[xxh3.Uint128]struct{} // texts without findings: prompts and tools recur in every session
+	known    map[string]bool           // secrets of this example that are recognisable only from their context
+	tools    []chat.Tool               // the last ones examined, which examples share
 	redacted []chat.Tool
 }
 
-// New returns a redactor; nil where it is switched off.
+// New returns a redactor; nil if it is switched off.
 func New(cfg Config) (*Redactor, error) {
 	if !cfg.Enabled {
 		return nil, nil
@@ -59,7 +59,7 @@ func New(cfg Config) (*Redactor, error) {
 	return r, nil
 }
 
-// Counts says how many places of each class were replaced.
+// Counts returns how many places of each class were replaced.
 func (r *Redactor) Counts() map[string]int64 { return r.counts }
 
 // Example redacts an example, whose messages may be shared with others: what changes is copied.
@@ -75,7 +75,7 @@ func (r *Redactor) Example(ex *ttc.Example) {
 	}
 	r.known = nil
 	r.nodes(ex)
-	if r.known != nil { // they may stand alone elsewhere
+	if r.known != nil { // they may appear elsewhere on their own
 		r.nodes(ex)
 		r.known = nil
 	}
@@ -99,7 +99,7 @@ const toolSeed = 1
 func (r *Redactor) nodes(ex *ttc.Example) {
 	for i := range ex.Graph.Nodes {
 		n := &ex.Graph.Nodes[i]
-		if r.message(&n.Message) { // the ids stand for the text as it was
+		if r.message(&n.Message) { // the ids stand for the original text
 			n.TokenIDs, n.LogProbs = nil, nil
 			ex.Fidelity = min(ex.Fidelity, ttc.TextOnly)
 		}
@@ -134,7 +134,7 @@ func (r *Redactor) message(m *chat.Message) (changed bool) {
 			text(&c.Arguments)
 			continue
 		}
-		// The arguments keep the model's spelling as far as they stay.
+		// The parts of the arguments that stay keep the model's spelling.
 		if parsed, err := json.Parse([]byte(c.Arguments), json.Limits{}); err == nil {
 			if out, ok := r.json(parsed); ok {
 				c.Arguments, c.Parsed, changed = string(out), out, true
@@ -144,10 +144,10 @@ func (r *Redactor) message(m *chat.Message) (changed bool) {
 	return changed
 }
 
-// maxDepth is how deep values are looked into.
+// maxDepth is how deeply values are searched.
 const maxDepth = 200
 
-// json redacts the texts in a value. What stays is byte for byte as it was.
+// json redacts the texts in a value. What stays is unchanged byte for byte.
 func (r *Redactor) json(raw json.Raw) (json.Raw, bool) {
 	if len(raw) == 0 {
 		return raw, false
@@ -201,7 +201,7 @@ func (r *Redactor) appendValue(b []byte, raw json.Raw, depth int) ([]byte, bool)
 	return append(b, raw...), changed
 }
 
-// named redacts the value of a key that is named after a secret, whatever it looks like.
+// named redacts the value of a key that is named like a secret, whatever the value looks like.
 func (r *Redactor) named(b []byte, v json.Raw) ([]byte, bool) {
 	s, _ := v.Text()
 	if out, ok := r.Text(s); ok {
@@ -214,12 +214,12 @@ func (r *Redactor) named(b []byte, v json.Raw) ([]byte, bool) {
 	return json.AppendString(b, r.placeholder("secret", s)), true
 }
 
-// offset is where a part of a value begins.
+// offset returns where a part of a value begins.
 func offset(whole, part json.Raw) int {
 	return int(uintptr(unsafe.Pointer(unsafe.SliceData(part))) - uintptr(unsafe.Pointer(unsafe.SliceData(whole))))
 }
 
-// maxClean is how many texts without anything in them are remembered.
+// maxClean is how many texts without findings are remembered.
 const maxClean = 100_000
 
 // found is a place in a text.
@@ -253,7 +253,7 @@ func (r *Redactor) Text(s string) (string, bool) {
 	var b strings.Builder
 	at := 0
 	for _, p := range places {
-		if p.from < at { // within what was replaced
+		if p.from < at { // inside what was replaced
 			continue
 		}
 		b.WriteString(s[at:p.from])
@@ -335,7 +335,7 @@ func unescaped(s string) string {
 	return string(b)
 }
 
-// know remembers a value, which may stand alone elsewhere in the example.
+// know remembers a value, which may appear elsewhere in the example on its own.
 func (r *Redactor) know(value string) {
 	if len(value) < 8 || strings.Contains(value, opening) || r.allowed(value) {
 		return
@@ -349,7 +349,7 @@ func (r *Redactor) know(value string) {
 // dataURL is a piece of base64 in a text.
 var dataURL = regexp.MustCompile(`;base64,([A-Za-z0-9+/]{16,}={0,2})`)
 
-// encoded finds data URLs that hold a text with something in it. An image is not looked into.
+// encoded finds data URLs that contain text with a finding in it. Images are not searched.
 func (r *Redactor) encoded(s string) (out []found) {
 	if !strings.Contains(s, ";base64,") {
 		return nil
@@ -371,7 +371,7 @@ const opening = "<REDACTED:"
 
 var placeholder = regexp.MustCompile(`<REDACTED:[a-z_]+:\d+>`)
 
-// Placeholders are the bytes [from, to) of a text that stand for something that was taken out.
+// Placeholders returns the byte ranges [from, to) of a text that stand for something redacted.
 func Placeholders(s string) [][]int {
 	if !strings.Contains(s, opening) {
 		return nil
@@ -379,13 +379,13 @@ func Placeholders(s string) [][]int {
 	return placeholder.FindAllStringIndex(s, -1)
 }
 
-// inside says whether a place is within a placeholder: texts may be redacted more than once.
+// inside reports whether a position is within a placeholder: texts may be redacted more than once.
 func inside(s string, at int) bool {
 	i := strings.LastIndex(s[:at], opening)
 	return i >= 0 && !strings.Contains(s[i:at], ">")
 }
 
-// placeholder is the one placeholder of a value.
+// placeholder returns the placeholder of a value, always the same one.
 func (r *Redactor) placeholder(class, value string) string {
 	r.counts[class]++
 	key := xxh3.HashString128(value)

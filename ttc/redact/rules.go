@@ -13,23 +13,23 @@ import (
 	"sync"
 )
 
-// rule is a form of what is to be replaced: the last submatch of its pattern.
+// rule is a shape of something to replace: the last submatch of its pattern.
 type rule struct {
 	class string
-	hints []string // one of these is in each text that matches
+	hints []string // every matching text contains one of these
 	re    *regexp.Regexp
-	is    func(match, before string) bool // whether a match is one; nil: always
-	near  func(s string, at int) bool     // whether it is worth looking around a hint; nil: always
+	is    func(match, before string) bool // whether a match counts; nil: always
+	near  func(s string, at int) bool     // whether to look around a hint; nil: always
 	long  bool                            // a match may be longer than a window
 }
 
-// A window is what is looked at around a hint: a pattern costs every byte that it sees.
+// A window is what is searched around a hint: a pattern costs time for every byte it sees.
 const (
 	windowBefore = 128
 	windowAfter  = 512
 )
 
-// windows are the parts of a text that may hold a match, apart and in order.
+// windows returns the parts of a text that may contain a match, disjoint and in order.
 func (r *rule) windows(s string) iter.Seq[[2]int] {
 	return func(yield func([2]int) bool) {
 		var places []int
@@ -68,20 +68,20 @@ func (r *rule) windows(s string) iter.Seq[[2]int] {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// between says that a digit stands on either side.
+// between reports whether there is a digit on either side.
 func between(s string, at int) bool {
 	return at > 0 && at+1 < len(s) && isDigit(s[at-1]) && isDigit(s[at+1])
 }
 
 func beforeDigit(s string, at int) bool { return at+1 < len(s) && isDigit(s[at+1]) }
 
-// hexBefore says that a piece of an address stands on either side.
+// hexBefore reports whether there is part of an address on either side.
 func hexBefore(s string, at int) bool {
 	hex := func(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
 	return at > 0 && at+5 < len(s) && hex(s[at-1]) && hex(s[at+1]) && strings.IndexByte(s[at+1:at+6], ':') > 0
 }
 
-// afterWord says that a long word stands before.
+// afterWord reports whether a long word precedes.
 func afterWord(s string, at int) bool {
 	const least = 20
 	if at < least {
@@ -95,7 +95,7 @@ func afterWord(s string, at int) bool {
 	return true
 }
 
-// key is the rule of a key with a prefix of its own. bits is how random it has to look, per character.
+// key is the rule for a key with a prefix of its own. bits is how random it has to look, per character.
 func key(class, pattern string, bits float64, hints ...string) rule {
 	return rule{
 		class: class, hints: hints, re: regexp.MustCompile(`(?:^|[^A-Za-z0-9_])(` + pattern + `)`),
@@ -213,7 +213,7 @@ func isLogin(match, _ string) bool {
 	return err == nil && ok && name != "" && password != ""
 }
 
-// keys are those with a prefix or a shape of their own.
+// keys are those with a characteristic prefix or shape.
 func keys() []rule {
 	return []rule{
 		key("aws_key_id", `(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b`, 3, "AKIA", "ASIA", "ABIA", "ACCA"),
@@ -311,7 +311,7 @@ func discord() rule {
 	return r
 }
 
-// entropy is how random a text looks, in bits a character.
+// entropy measures how random a text looks, in bits per character.
 func entropy(s string) float64 {
 	var counts [256]int
 	for i := range len(s) {
@@ -327,7 +327,7 @@ func entropy(s string) float64 {
 	return bits
 }
 
-// repeats says that a text is a stand-in for a key: one character over and over, or words that say so.
+// repeats reports whether a text is a stand-in for a key: one character over and over, or words that say so.
 func repeats(s string) bool {
 	lower := strings.ToLower(s)
 	for _, word := range []string{
@@ -343,7 +343,7 @@ func repeats(s string) bool {
 
 func digits(s string) bool { return strings.ContainsAny(s, "0123456789") }
 
-// checked says whether the last six characters are the checksum of those before, as in tokens of GitHub and npm.
+// checked reports whether the last six characters are the checksum of those before, as in tokens of GitHub and npm.
 func checked(s string) bool {
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	if len(s) < 7 {
@@ -364,7 +364,7 @@ func isJWT(match, _ string) bool {
 	return err == nil && json.Valid(b) && strings.Contains(string(b), `"alg"`)
 }
 
-// isEmail leaves addresses of programs and of documents.
+// isEmail excludes addresses of programs and in documentation.
 func isEmail(match, before string) bool {
 	name, host, _ := strings.Cut(strings.ToLower(match), "@")
 	switch {
@@ -377,7 +377,7 @@ func isEmail(match, before string) bool {
 	return !notDomains[last]
 }
 
-// notDomains are endings of file names, which follow an @ as in logo@2x.png.
+// notDomains are file name endings, which may follow an @ as in logo@2x.png.
 var notDomains = map[string]bool{
 	"png": true, "jpg": true, "jpeg": true, "gif": true, "svg": true,
 	"webp": true, "js": true, "ts": true, "css": true, "json": true,
@@ -394,11 +394,11 @@ func isPhone(match, before string) bool {
 	if n < 9 || n > 15 {
 		return false
 	}
-	// In a diff a line that was added begins so.
+	// That is how an added line begins in a diff.
 	return match[0] != '+' || strings.ContainsAny(match[1:], " .-(") || before != "" && !strings.HasSuffix(before, "\n")
 }
 
-// isIPv4 leaves addresses that say nothing about anyone, and versions.
+// isIPv4 excludes addresses that identify nobody, and version numbers.
 func isIPv4(match, before string) bool {
 	ip, err := netip.ParseAddr(match)
 	if err != nil || ip.IsLoopback() || ip.IsUnspecified() || ip.IsMulticast() {
@@ -425,7 +425,7 @@ func isIPv6(match, _ string) bool {
 	return err == nil && ip.IsGlobalUnicast()
 }
 
-// isPerson leaves folders that are the same on many machines.
+// isPerson excludes folders that are the same on many machines.
 func isPerson(match, _ string) bool { return !everyones[strings.ToLower(match)] }
 
 var everyones = map[string]bool{

@@ -20,7 +20,7 @@ const (
 	KeyNotUsed      ledger.Reason = "key_not_used"
 )
 
-// Codes are the pages of the reasons above, for `nat-go explain`.
+// Codes are the pages of these reasons for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(BadExample, "source", "An input entry is not an object, or lacks the list of steps or messages that its format requires.", "Check the entry named in dropped.jsonl; the keys can be set under sources."),

@@ -9,24 +9,24 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Column is what stands under one key of the entries of a head.
+// Column describes the values under one key in the entries of a head.
 type Column struct {
 	Key     string
-	Present int                  // entries that have it, and not as null
+	Present int                  // entries that have it with a value other than null
 	Kinds   [json.Object + 1]int // of its values
-	Numeric int                  // values that are numbers, or texts of one, as in CSV
+	Numeric int                  // values that are numbers, or texts that are, as in CSV
 	Empty   int                  // texts that are empty
 	JSON    int                  // texts that are JSON: an array or an object
 	Size    int                  // bytes of its values
 }
 
-// Columns are the keys of the entries that are objects, in the order in which they first stand.
+// Columns are the keys of the entries that are objects, in order of first appearance.
 type Columns struct {
 	all   []*Column
 	given map[string]string
 }
 
-// Columns looks through the entries of a head, once.
+// Columns examines the entries of a head, once.
 func (h *Head) Columns() Columns {
 	if h.columns == nil {
 		h.columns = h.look()
@@ -82,7 +82,7 @@ func isNumber(text string) bool {
 // All are the columns, in their order.
 func (cs Columns) All() []*Column { return cs.all }
 
-// Of returns the column of a key; nil where no entry has it.
+// Of returns the column of a key; nil if no entry has it.
 func (cs Columns) Of(key string) *Column {
 	if i := slices.IndexFunc(cs.all, func(c *Column) bool { return c.Key == key && c.Present > 0 }); i >= 0 {
 		return cs.all[i]
@@ -90,12 +90,12 @@ func (cs Columns) Of(key string) *Column {
 	return nil
 }
 
-// Has reports whether an entry has one of the keys, be it null.
+// Has reports whether any entry has one of the keys, even with a null value.
 func (cs Columns) Has(keys ...string) bool {
 	return slices.ContainsFunc(cs.all, func(c *Column) bool { return slices.Contains(keys, c.Key) })
 }
 
-// Names lists the keys, for a person.
+// Names lists the keys, for people.
 func (cs Columns) Names() string {
 	var names []string
 	for _, c := range cs.all {
@@ -104,10 +104,10 @@ func (cs Columns) Names() string {
 	return strings.Join(names, ", ")
 }
 
-// maxNamed is how many keys are named to a person.
+// maxNamed is how many keys are listed to people.
 const maxNamed = 20
 
-// KeysOf lists the keys of an entry, for a person.
+// KeysOf lists the keys of an entry, for people.
 func KeysOf(entry json.Raw) string {
 	var names []string
 	for key := range entry.Members() {
@@ -120,37 +120,37 @@ func KeysOf(entry json.Raw) string {
 	return strings.Join(names, ", ")
 }
 
-// Text says whether the column holds texts.
+// Text reports whether the column holds texts.
 func (c *Column) Text() bool { return c.Kinds[json.String] == c.Present }
 
-// Number says whether the column holds numbers: true and false are 1 and 0, and CSV has them as texts.
+// Number reports whether the column holds numbers: true and false are 1 and 0, and CSV has them as texts.
 func (c *Column) Number() bool { return c.Numeric == c.Present }
 
-// List says whether the column holds arrays, or the JSON texts of some, as tables do.
+// List reports whether the column holds arrays or, as in tables, their JSON text.
 func (c *Column) List() bool {
 	return c.Kinds[json.Array] == c.Present || c.Kinds[json.String] == c.Present && c.JSON == c.Present
 }
 
-// Key is a key of a source's config that may be called otherwise in an input.
+// Key is a key in a source's config that may have another name in an input.
 type Key struct {
 	Setting string             // "output_key"
 	Default string             // "output"
 	Means   string             // "the answer"
-	Others  []string           // what it is also called
+	Others  []string           // other names it goes by
 	Last    []string           // what it may be called where no other column can be it
-	Is      func(*Column) bool // whether a column can be it; nil: any
+	Is      func(*Column) bool // whether a column qualifies; nil: any
 }
 
-// Choice is the key that an input has for a setting.
+// Choice is the key chosen for a setting in an input.
 type Choice struct {
-	*Column        // nil: there is none
+	*Column        // nil: none
 	Guessed bool   // it isn't the default, and nobody named it
-	Given   bool   // a person named it
-	Problem string // two keys could be it
+	Given   bool   // it was named explicitly
+	Problem string // two keys qualify
 }
 
-// Find finds the column of a key: the one of its default name, else the only one with another name it goes by. taken
-// are columns that are something else.
+// Find finds the column for a key: the one with its default name, or else the only one with another name it goes by.
+// taken are columns already assigned to something else.
 func (cs Columns) Find(k Key, taken ...string) Choice {
 	fits := func(name string) *Column {
 		c := cs.Of(name)
@@ -197,7 +197,7 @@ func (r *Reading) Set(setting, value string) {
 	r.Settings[setting] = value
 }
 
-// Take notes a choice in a reading.
+// Take records a choice in a reading.
 func (r *Reading) Take(k Key, c Choice) {
 	if c.Problem != "" && r.Problem == "" {
 		r.Problem = c.Problem
@@ -253,10 +253,10 @@ func (h *Head) Texts(key string, is func(text string) bool) bool {
 	return n > 0
 }
 
-// lowerIsBetter are names of scores of which a lower one is the better.
+// lowerIsBetter are names of scores for which lower is better.
 var lowerIsBetter = []string{"loss", "cost", "error_rate", "distance", "rank", "perplexity", "regret", "penalty", "nll"}
 
-// ScoreNames are what scores are also called.
+// ScoreNames are other names for scores.
 func ScoreNames() []string {
 	return append([]string{
 		"score", "rating", "reward", "grade", "overall_score", "final_score", "quality", "judge_score",
@@ -264,7 +264,7 @@ func ScoreNames() []string {
 	}, lowerIsBetter...)
 }
 
-// TakeScore notes the choice of a score, and its direction where the name says that a lower one is the better.
+// TakeScore records the choice of a score, and its direction if the name says that lower is better.
 func (r *Reading) TakeScore(k Key, c Choice) {
 	r.Take(k, c)
 	if c.Column != nil && slices.Contains(lowerIsBetter, strings.ToLower(c.Key)) {

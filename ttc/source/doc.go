@@ -1,9 +1,9 @@
-// Package source is the contract of a reader of inputs, and what all readers share: finding the files, opening them
-// plain or compressed, knowing them again.
+// Package source defines the contract of a reader of inputs, and what all readers share: finding files, opening them
+// whether or not they are compressed, and verifying that they are unchanged.
 //
-// A source hands out one example at a time in the order of its inputs, and with each a cursor: where to go on after it.
-// A source that is opened with a cursor reads what lies before it again without handing it out; it costs a fraction of
-// the first reading, needs no state on disk (ids already seen, say), and proves by a rolling hash that the input is the
+// A source yields one example at a time in the order of its inputs, each with a cursor that says where to continue
+// after it. A source opened with a cursor rereads what comes before without yielding it; that costs a fraction of the
+// first reading, needs no state on disk (such as ids already seen), and proves by a rolling hash that the input is the
 // same.
 //
 // Not part of the promised API.

@@ -2,19 +2,19 @@ package source
 
 import "context"
 
-// Factory is a type of source: what an entry of the sources section names by `_type`.
+// Factory is a type of source: what an entry in the sources section names by `_type`.
 type Factory struct {
-	Type string // as in YAML: "candidates"
+	Type string // the name used in YAML: "candidates"
 	Doc  string // one line
-	// Tried is whose files the source was tried on, with versions; empty: it is written from a description alone. It is
-	// said of sources that read what other programs store.
+	// Tried says on whose files the source was tested, with versions; empty: it was written from a description alone.
+	// It is set for sources that read what other programs store.
 	Tried string
 	New   func() any // a pointer to an empty config struct, for builders/schema to fill
 
 	// A source that reads files:
 
-	File string // looked for where a folder is named
-	// Recognize says how an input is read, from its beginning; nil: it is never recognised. See package detect.
+	File string // the file to look for if a folder is given
+	// Recognize says from its beginning how an input is read; nil: it is never recognised. See package detect.
 	Recognize func(*Head) Reading
 	Paths     func(config any) []string // the files that a config names
 	Wrapped   bool                      // it has the setting entries_key
@@ -22,15 +22,15 @@ type Factory struct {
 	// Open opens one of them.
 	Open func(ctx context.Context, config any, path string, opt Options) (Source, error)
 
-	// OpenAll opens all that was named as one input, folders included: for a source whose examples lie across files.
-	// Open is that of one path.
+	// OpenAll opens everything that was given as one input, including folders: for a source whose examples span files.
+	// Open handles a single path.
 	OpenAll func(ctx context.Context, config any, paths []string, opt Options) (Source, error)
 
 	// A source that has agent runs made, as files that the source workflow_output reads:
 
-	// Collect makes a file for each collection run.
+	// Collect makes one file per collection run.
 	Collect func(ctx context.Context, config any, c Collection) ([]string, error)
-	// Output is the config to read them under; nil: that of NAT's evaluation.
+	// Output is the config for reading them; nil: that of NAT's evaluation.
 	Output func(config any) any
 }
 
@@ -49,25 +49,25 @@ func (f Factory) Named(given map[string]string) map[string]string {
 	return out
 }
 
-// Collection is what a source that makes agent runs is told.
+// Collection is what a source that makes agent runs is given.
 type Collection struct {
-	Dir       string         // where the runs go; those that are complete are not made again
+	Dir       string         // where the runs go; completed ones are not made again
 	Runs      int            // num_runs of the trainer
-	RunsSet   bool           // num_runs was written, not assumed
-	NATConfig string         // NAT's configuration of this run; empty: there is none
-	Progress  func(Progress) // told how far the collection is
+	RunsSet   bool           // num_runs was given, not defaulted
+	NATConfig string         // NAT's configuration for this run; empty: none
+	Progress  func(Progress) // called with the progress of the collection
 	Warn      func(text string)
 }
 
-// Progress is how far a collection is.
+// Progress says how far a collection is.
 type Progress struct {
 	Step        string // "collect run 1 of 3"
-	Text        string // shown instead of the numbers, where it isn't empty
+	Text        string // shown instead of the numbers if not empty
 	Done, Total int64
 	Unit        string
 }
 
-// Files completes the factory of a source that reads files. paths is where its config has them.
+// Files completes the factory of a source that reads files. paths returns them from its config.
 func Files[C any, S Source](
 	f Factory, paths func(*C) *[]string, open func(context.Context, C, Options) (S, error),
 ) Factory {
@@ -85,7 +85,7 @@ func Files[C any, S Source](
 	return f
 }
 
-// Folders completes the factory of a source that reads all it is given as one input.
+// Folders completes the factory of a source that reads all its paths as one input.
 func Folders[C any, S Source](
 	f Factory, paths func(*C) *[]string, open func(context.Context, C, Options) (S, error),
 ) Factory {

@@ -26,26 +26,26 @@ import (
 
 // Input identifies an input file.
 type Input struct {
-	Path    string    `json:"path"` // as the user named it
+	Path    string    `json:"path"` // as named by the user
 	Size    int64     `json:"size"` // bytes on disk
 	ModTime time.Time `json:"mod_time"`
-	ETag    string    `json:"etag,omitempty"` // of an object: what its storage knows its content by
-	Sum     uint64    `json:"sum,omitempty"`  // rolling hash over its entries, once it was read to its end
+	ETag    string    `json:"etag,omitempty"` // for an object: its storage's identifier of the content
+	Sum     uint64    `json:"sum,omitempty"`  // rolling hash over its entries, once it has been read to the end
 }
 
-// Same says whether two inputs are the same file as far as size, time and (where both know it) content tell.
+// Same reports whether two inputs are the same file, judging by size, time and (if both know it) content.
 func (in Input) Same(other Input) bool {
 	return in.Path == other.Path && in.Size == other.Size && in.ModTime.Equal(other.ModTime) &&
 		(in.ETag == "" || other.ETag == "" || in.ETag == other.ETag) &&
 		(in.Sum == 0 || other.Sum == 0 || in.Sum == other.Sum)
 }
 
-// Identify is what several files or folders are known by, as one input: the bytes of all files, and the time of the
-// last change.
+// Identify describes several files or folders as one input: the total size of all files, and the time of the last
+// change.
 func Identify(ctx context.Context, paths []string) (Input, error) {
 	in := Input{Path: strings.Join(paths, ", ")}
 	add := func(info fs.FileInfo, err error) error {
-		if errors.Is(err, fs.ErrNotExist) { // gone since the folder was read
+		if errors.Is(err, fs.ErrNotExist) { // gone since the folder was listed
 			return nil
 		}
 		if err == nil && info.Mode().IsRegular() {
@@ -91,7 +91,7 @@ func Identify(ctx context.Context, paths []string) (Input, error) {
 
 // Expand finds the files a user named: a file; a pattern (its matches, sorted); a folder, which stands for the file
 // called name in it, or for those in its jobs/job_* sub-folders, sorted (NAT's append_job_id_to_output_dir), or else
-// for all data files in and below it. name may also stand with .gz or .zst. Each file is one collection run.
+// for all data files in and below it. name may also have the suffix .gz or .zst. Each file is one collection run.
 func Expand(paths []string, name string) ([]string, error) {
 	matches, err := Matches(paths)
 	if err != nil {
@@ -108,7 +108,7 @@ func Expand(paths []string, name string) ([]string, error) {
 	return out, nil
 }
 
-// Matches finds what is there of what a user named: a file, a folder, or a pattern's matches, sorted.
+// Matches returns what exists of what a user named: a file, a folder, or a pattern's matches, sorted.
 func Matches(paths []string) ([]string, error) {
 	var out []string
 	for _, p := range paths {
@@ -189,17 +189,17 @@ func expandOne(path, name string) ([]string, error) {
 	}
 }
 
-// dataNames are how the names of data files end, without that of their compression.
+// dataNames are the endings of data files' names, without that of their compression.
 var dataNames = []string{".jsonl", ".ndjson", ".json", ".parquet", ".csv", ".tsv"}
 
-// notData are files that lie beside data, by the name that libraries give them.
+// notData are files that libraries put beside data.
 var notData = []string{"dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json", "manifest.json"}
 
 // maxFiles is how many files a folder may stand for.
 const maxFiles = 100_000
 
-// dataFiles are the data files in a folder and below it, sorted; hidden ones and those that libraries put beside data
-// are none.
+// dataFiles returns the data files in and below a folder, sorted, without hidden ones and those that libraries put
+// beside data.
 func dataFiles(dir string) (out []string, err error) {
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		name := strings.ToLower(e.Name())
@@ -245,7 +245,8 @@ func openError(path string, err error) error {
 	return &Error{Path: path, Offset: -1, What: err.Error(), Help: help, Err: err}
 }
 
-// objectError is an error about an object, as one about an input; nil: err is about something else.
+// objectError returns an error about an object in the form of an error about an input; nil if err is about something
+// else.
 func objectError(err error) error {
 	var oe *objects.Error
 	if !errors.As(err, &oe) {
@@ -254,23 +255,23 @@ func objectError(err error) error {
 	return &Error{Path: oe.Path, Offset: -1, What: oe.What, Help: oe.Help, Err: err}
 }
 
-// File is an open input, uncompressed as it is read.
+// File is an open input that is decompressed as it is read.
 type File struct {
 	io.Reader
 	ID      Input
 	closers []func() error
-	plain   bool   // tables are read as they are
+	plain   bool   // tables are returned as they are
 	whole   string // why it can't be read in parts; empty: it can
 }
 
-// Open opens an input: plain, gzip or zstd, told by its first bytes. A Git LFS pointer and an empty file are errors
-// that say what to do. Tables - Parquet, CSV - are read as JSON lines. A pipe and standard input, named "-", may be
-// opened again and are then read from their beginning. Opening and reading end with ctx.
+// Open opens an input: plain, gzip or zstd, detected from its first bytes. A Git LFS pointer and an empty file are
+// errors that say what to do. Tables - Parquet, CSV - are read as JSON lines. A pipe and standard input, named "-", may
+// be opened repeatedly and are then read from their beginning. Opening and reading end with ctx.
 func Open(ctx context.Context, path string) (*File, error) {
 	return open(ctx, &File{ID: Input{Path: path}})
 }
 
-// OpenPlain is Open for what reads tables itself.
+// OpenPlain is Open for callers that read tables themselves.
 func OpenPlain(ctx context.Context, path string) (*File, error) {
 	return open(ctx, &File{ID: Input{Path: path}, plain: true})
 }
@@ -293,7 +294,7 @@ func open(ctx context.Context, file *File) (*File, error) {
 	return file.orClosed(err)
 }
 
-// orClosed is the file, or nothing after an error.
+// orClosed returns the file, or closes it if there is an error.
 func (file *File) orClosed(err error) (*File, error) {
 	if err != nil {
 		file.Close()
@@ -302,8 +303,8 @@ func (file *File) orClosed(err error) (*File, error) {
 	return file, nil
 }
 
-// openAt opens a file from a place on that a reading of it told, where it is not the beginning: of one that is not
-// compressed, nor a table.
+// openAt opens a file at an offset reported by an earlier reading; unless that is 0, the file must be neither
+// compressed nor a table.
 func openAt(ctx context.Context, path string, offset int64) (*File, error) {
 	file := &File{ID: Input{Path: path}}
 	if offset == 0 {
@@ -315,7 +316,7 @@ func openAt(ctx context.Context, path string, offset int64) (*File, error) {
 	return file.orClosed(file.startRegular(ctx, offset))
 }
 
-// startObject opens an object, and begins to read it at offset.
+// startObject opens an object and starts reading at offset.
 func (file *File) startObject(ctx context.Context, offset int64) error {
 	o, err := objects.OfProcess().Open(ctx, file.ID.Path)
 	if err != nil {
@@ -331,7 +332,7 @@ func (file *File) startObject(ctx context.Context, offset int64) error {
 	return file.start(o, o)
 }
 
-// startRegular opens a regular file, and begins to read it at offset.
+// startRegular opens a regular file and starts reading at offset.
 func (file *File) startRegular(ctx context.Context, offset int64) error {
 	path := file.ID.Path
 	f, err := openInput(ctx, path)
@@ -357,10 +358,10 @@ func (file *File) startRegular(ctx context.Context, offset int64) error {
 	return file.start(f, f.file)
 }
 
-// start tells by the first bytes how the file is read. whole is where a Parquet file can be read out of order; nil:
-// nowhere.
+// start decides from the first bytes how to read the file. whole gives random access for a Parquet file; nil: there is
+// none.
 func (file *File) start(f io.Reader, whole io.ReaderAt) error {
-	// The peek buffer hands large reads through, so that it costs nothing later.
+	// The peek buffer passes large reads through, so it costs nothing later.
 	in := bufio.NewReaderSize(f, 512)
 	head, err := in.Peek(256)
 	if err != nil && err != io.EOF {
@@ -376,7 +377,7 @@ func (file *File) start(f io.Reader, whole io.ReaderAt) error {
 	return nil
 }
 
-// read sets the reader of what is not compressed, or not any more.
+// read sets the reader for uncompressed or already decompressed data.
 func (file *File) read(in *bufio.Reader, head []byte) {
 	if order, ok := utf16Of(head); ok {
 		in, head = file.fromUTF16(in, order)
@@ -408,7 +409,7 @@ func (file *File) parquet(in io.ReaderAt) error {
 	return nil
 }
 
-// foreign are files that are often named and can't be read, by their first bytes.
+// foreign are kinds of file that people often name but that can't be read, by their first bytes.
 var foreign = []struct{ mark, is, help string }{
 	{"ARROW1", "an Arrow file", "In Python: datasets.load_from_disk(FOLDER).to_parquet(\"data.parquet\")"},
 	{"PK\x03\x04", "a zip archive (or a spreadsheet)", "Unpack it, or save the sheet as CSV"},
@@ -418,7 +419,7 @@ var foreign = []struct{ mark, is, help string }{
 	{"\x80\x04\x95", "a Python pickle", "Write its entries as JSON lines"},
 }
 
-// uncompress sets the reader where the file is compressed, and refuses what can't be read.
+// uncompress sets the reader if the file is compressed, and refuses what can't be read.
 func (file *File) uncompress(in *bufio.Reader, head []byte) error {
 	path := file.ID.Path
 	for _, f := range foreign {
@@ -454,7 +455,7 @@ func (file *File) uncompress(in *bufio.Reader, head []byte) error {
 	}
 	file.whole = "it is compressed"
 	begun := bufio.NewReaderSize(unpacked, 512)
-	head, _ = begun.Peek(256) // what is wrong with it, the reader of the file says
+	head, _ = begun.Peek(256) // the reader of the file reports what is wrong with it
 	if tables.IsParquet(head) && !file.plain {
 		return file.parquet(nil)
 	}
@@ -462,7 +463,7 @@ func (file *File) uncompress(in *bufio.Reader, head []byte) error {
 	return nil
 }
 
-// lfsSize quotes the size a pointer gives.
+// lfsSize quotes the size given by a pointer.
 func lfsSize(head []byte) string {
 	for line := range bytes.Lines(head) {
 		if size, ok := bytes.CutPrefix(line, []byte("size ")); ok {
@@ -481,8 +482,7 @@ func (file *File) Close() (err error) {
 	return err
 }
 
-// ReadError says for a person what went wrong while reading values from path. whole is the number of entries read
-// before.
+// ReadError explains what went wrong while reading values from path. whole is the number of entries read before that.
 func ReadError(path string, err error, whole int64) error {
 	if e := objectError(err); e != nil {
 		return e

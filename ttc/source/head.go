@@ -4,16 +4,16 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Head is the beginning of an input, by which a source tells whether it can read it.
+// Head is the beginning of an input, from which a source decides whether it can read it.
 type Head struct {
-	Path    string     // as the user named it
+	Path    string     // as named by the user
 	Bytes   []byte     // the first bytes, uncompressed, at most HeadBytes
-	Entries []json.Raw // the first: JSON lines, elements of one array, rows of a table; none where it isn't JSON
-	Whole   bool       // there are no other entries
+	Entries []json.Raw // the first ones: JSON lines, elements of an array, rows of a table; none if it isn't JSON
+	Whole   bool       // these are all the entries
 
-	Given map[string]string // settings that a person named: {"output_key": "response"}; Find keeps to them
+	Given map[string]string // settings given by the user: {"output_key": "response"}; Find respects them
 
-	columns []*Column // of Entries; nil: not looked at yet
+	columns []*Column // of Entries; nil: not computed yet
 }
 
 // The size of a head.
@@ -22,26 +22,27 @@ const (
 	HeadEntries = 200
 )
 
-// Fit says how well an input's beginning is what a source reads.
+// Fit says how well an input's beginning matches what a source reads.
 type Fit uint8
 
-// The fits. What is Certain wins over what Fits; two of the same rank are an ambiguity, which a person has to resolve.
+// The fits. Certain takes precedence over Fits; two sources with the same rank are an ambiguity that a person has to
+// resolve.
 const (
 	NoFit   Fit = iota
 	Fits        // its keys are those of a common shape
-	Certain     // it carries the mark of one format: a version, a type, keys that no other has
+	Certain     // it carries the mark of one format: a version, a type, unique keys
 )
 
-// Reading is how a source would read an input.
+// Reading says how a source would read an input.
 type Reading struct {
 	Fit      Fit
-	Settings map[string]string // of the source's config, where they are not the defaults: {"output_key": "response"}
-	Guessed  []string          // what of this is a guess, for a person: `the answer is read from "response"`
-	Lower    bool              // a lower score is the better one
+	Settings map[string]string // non-default settings for the source's config: {"output_key": "response"}
+	Guessed  []string          // which of this is a guess, for people: `the answer is read from "response"`
+	Lower    bool              // a lower score is better
 	Problem  string            // why an input of this shape can't be read as it is, and what to do; empty: it can
 }
 
-// ByEntry makes a recogniser of what one entry has: the first decides.
+// ByEntry makes a recogniser that decides on the content of the first entry.
 func ByEntry(fit Fit, is func(entry json.Raw) bool) func(*Head) Reading {
 	return func(h *Head) Reading {
 		if len(h.Entries) > 0 && is(h.Entries[0]) {

@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// IDText is an id as text; empty for a missing one: absent, null, "", NaN (what pandas makes of a gap), or no plain
+// IDText returns an id as text; empty if it is missing: absent, null, "", NaN (how pandas writes a gap), or not a plain
 // value.
 func IDText(raw json.Raw) string {
 	switch raw.Kind() {
@@ -27,10 +27,10 @@ func IDText(raw json.Raw) string {
 	return ""
 }
 
-// RowName is the name of an example without an id.
+// RowName names an example that has no id.
 func RowName(row int64) string { return fmt.Sprintf("#%d", row) }
 
-// Trial splits the suffix off that `nat eval --reps` adds to an id.
+// Trial splits off the suffix that `nat eval --reps` adds to an id.
 func Trial(id string) (task, rep string) {
 	i := strings.LastIndex(id, "_rep")
 	if i <= 0 || i+4 == len(id) || strings.Trim(id[i+4:], "0123456789") != "" {
@@ -39,7 +39,7 @@ func Trial(id string) (task, rep string) {
 	return id[:i], id[i+1:]
 }
 
-// ScoreError finds the mark of a scorer that failed, in the form NAT's evaluators leave it beside a score of 0.0:
+// ScoreError finds the mark of a failed scorer in the form that NAT's evaluators leave beside a score of 0.0:
 // reasoning.error, or error, among the candidate's own keys or in its metadata.
 func ScoreError(score float64, failure, reasoning, metadata json.Raw) string {
 	if metadata.Kind() == json.Object && (bytes.Contains(metadata, []byte(`"reasoning"`)) || bytes.Contains(metadata, []byte(`"error"`))) {
@@ -70,8 +70,8 @@ func Chain(sum, hash uint64) uint64 {
 	return sum ^ sum>>29
 }
 
-// Replay brings a source that was just opened to opt.Resume: it reads what lies before once more, without telling of
-// drops. It is an error if the input isn't what it was.
+// Replay advances a source that was just opened to opt.Resume: it rereads what comes before without reporting drops. It
+// is an error if the input has changed.
 func Replay(ctx context.Context, s Source, tally *Tally, opt Options) error {
 	to := *opt.Resume
 	tally.Silent = true

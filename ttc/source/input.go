@@ -13,17 +13,17 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// InTexts bounds JSON that stands in a text: the limits of what is around it don't count what is in texts.
+// InTexts bounds JSON inside a text, which the limits of the surrounding JSON don't cover.
 var InTexts = json.Limits{Objects: 200_000}
 
-// input is an open file whose reads end with a context, also where nothing comes: from a named pipe, a terminal.
+// input is an open file whose reads end with a context even if nothing arrives: from a named pipe, a terminal.
 type input struct {
 	file *os.File
 	ctx  context.Context
 	stop func() bool
 }
 
-// openInput opens a file for reading. A named pipe is waited for, until ctx ends.
+// openInput opens a file for reading. It waits for the writer of a named pipe until ctx ends.
 func openInput(ctx context.Context, path string) (*input, error) {
 	f, err := openWaiting(ctx, path)
 	if err != nil {
@@ -47,7 +47,7 @@ func (in *input) Close() error {
 	return in.file.Close()
 }
 
-// ReadFile reads a whole file of at most this many bytes, until ctx ends.
+// ReadFile reads a whole file of at most the given size, until ctx ends.
 func ReadFile(ctx context.Context, path string, most int64) ([]byte, error) {
 	if objects.Is(path) {
 		b, err := objects.OfProcess().ReadAll(ctx, path, most)
@@ -73,8 +73,7 @@ func ReadFile(ctx context.Context, path string, most int64) ([]byte, error) {
 	return b, err
 }
 
-// openWaiting is os.Open, which on a named pipe waits for a writer however long it takes: here no longer than ctx
-// lasts.
+// openWaiting is os.Open, which on a named pipe waits indefinitely for a writer; here it waits only until ctx ends.
 func openWaiting(ctx context.Context, path string) (*os.File, error) {
 	if info, err := os.Stat(path); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
 		return os.Open(path)
@@ -93,7 +92,7 @@ func openWaiting(ctx context.Context, path string) (*os.File, error) {
 		return r.f, r.err
 	case <-ctx.Done():
 	}
-	go func() { // a writer, if only for a moment, lets the one above go on
+	go func() { // a writer, even a brief one, unblocks the open above
 		if w, err := os.OpenFile(path, os.O_RDWR|syscall.O_NONBLOCK, 0); err == nil {
 			defer w.Close()
 		}

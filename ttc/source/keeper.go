@@ -11,7 +11,7 @@ import (
 )
 
 // Keeper copies what an example keeps out of the reader's buffer, into blocks of memory that belong to the example:
-// texts and raw values side by side, equal prompts once, names that recur all through the input once.
+// texts and raw values side by side, equal prompts once, names that recur throughout the input once.
 type Keeper struct {
 	block   []byte
 	kept    int // bytes of this example
@@ -22,7 +22,8 @@ type Keeper struct {
 	names   map[string]string
 }
 
-// Reset starts an example. Its first block is what the one before took: examples of one input are alike.
+// Reset starts an example. Its first block has the size that the previous one needed: the examples of an input are
+// alike.
 func (k *Keeper) Reset() {
 	if k.names == nil {
 		k.prompts, k.names = map[xxh3.Uint128]ttc.Prompt{}, map[string]string{}
@@ -50,7 +51,7 @@ func (k *Keeper) Raw(raw json.Raw) json.Raw {
 	return json.Raw(b[:len(b):len(b)])
 }
 
-// room returns an empty slice with n bytes of the block; a full block is left to those who hold parts of it.
+// room returns an empty slice with n bytes of the block; a full block is left to the holders of its parts.
 func (k *Keeper) room(n int) []byte {
 	k.kept += n
 	if cap(k.block)-len(k.block) < n {
@@ -60,7 +61,7 @@ func (k *Keeper) room(n int) []byte {
 	return k.block[at:at:cap(k.block)]
 }
 
-// Turn keeps a turn id; candidates of a turn, which mostly follow each other, share it.
+// Turn keeps a turn id; the candidates of a turn, which are mostly adjacent, share it.
 func (k *Keeper) Turn(raw json.Raw) string {
 	if k.turn == "" || !raw.Is(k.turn) {
 		k.turn = k.Text(raw)
@@ -68,8 +69,8 @@ func (k *Keeper) Turn(raw json.Raw) string {
 	return k.turn
 }
 
-// Prompt keeps what a candidate was given: a text, messages, or something else as its JSON text. An absent or null
-// prompt is the empty text. Equal prompts of an example are parsed once and share their memory.
+// Prompt keeps what a candidate was given: text, messages, or something else as its JSON text. An absent or null prompt
+// is the empty text. Equal prompts within an example are parsed once and share their memory.
 func (k *Keeper) Prompt(raw json.Raw) ttc.Prompt {
 	if raw == nil || raw.Kind() == json.Null {
 		return ttc.Prompt{}
@@ -102,7 +103,7 @@ func (k *Keeper) prompt(raw json.Raw) ttc.Prompt {
 	return ttc.Prompt{Form: ttc.OtherPrompt, Text: string(raw)}
 }
 
-// Name keeps a text that recurs all through the input.
+// Name keeps a text that recurs throughout the input.
 func (k *Keeper) Name(b []byte) string {
 	if s, ok := k.names[string(b)]; ok {
 		return s

@@ -8,12 +8,12 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// Names makes ids unique within a file and finds entries that repeat. It remembers hashes only: 36 bytes an entry. Call
+// Names makes ids unique within a file and finds duplicate entries. It remembers only hashes: 36 bytes per entry. Call
 // Reset before its first use.
 type Names struct {
 	byID map[xxh3.Uint128]name
 	more map[xxh3.Uint128]struct{} // entries whose id was seen before
-	part *Part                     // its entries are named as it says; nil: it is not a part that is read
+	part *Part                     // names for the entries of a part; nil: this is not a part
 	tell func(row int64, id string)
 }
 
@@ -22,14 +22,14 @@ type name struct {
 	count uint32
 }
 
-// Reset forgets all, for the next file.
+// Reset forgets everything, for the next file.
 func (n *Names) Reset() {
 	n.byID = map[xxh3.Uint128]name{}
 	n.more = map[xxh3.Uint128]struct{}{}
 }
 
-// Add takes the id of an entry and its hash. It returns the id to use, unique in the file, or identical for an entry
-// that stood here before.
+// Add takes the id of an entry and its hash. It returns the id to use, unique within the file, or identical if the same
+// entry occurred before.
 func (n *Names) Add(row int64, id string, entry xxh3.Uint128) (unique string, identical bool) {
 	if n.part != nil {
 		unique, ok := n.part.Named[row]
@@ -71,8 +71,8 @@ func (n *Names) add(id string, entry xxh3.Uint128) (unique string, identical boo
 	}
 }
 
-// Name gives an example an id that is unique in the file: its own, its task and trial, or its row. It reports an entry
-// that stood there before, and counts what it made up.
+// Name gives an example an id that is unique within the file: its own, its task and trial, or its row. It reports an
+// entry that occurred before, and counts the names it made up.
 func (n *Names) Name(ex *ttc.Example, entry xxh3.Uint128, st *Stats) (identical bool) {
 	id, missing := ex.ID, false
 	switch {

@@ -10,17 +10,17 @@ import (
 	"github.com/nat-go/nat-go/internal/spool"
 )
 
-// Stdin names standard input where a file is named.
+// Stdin stands for standard input where a file name is expected.
 const Stdin = "-"
 
-// pipes are the pipes that were opened, by their path. What a pipe holds can be read once, and an input is opened more
-// than once: to see what it is, then to read it. So what was read of a pipe is kept, in a file without a name.
+// pipes are the pipes opened so far, by path. A pipe can be read only once, but an input is opened more than once: to
+// see what it is, then to read it. So what was read from a pipe is kept, in an unnamed file.
 var pipes = struct {
 	sync.Mutex
 	open map[string]*pipe
 }{open: map[string]*pipe{}}
 
-// pipe is a pipe and what was read of it.
+// pipe is a pipe and what was read from it.
 type pipe struct {
 	mu   sync.Mutex
 	in   io.Reader
@@ -28,9 +28,9 @@ type pipe struct {
 	err  error // of the pipe; io.EOF at its end
 }
 
-// openPipe opens standard input or a pipe from its beginning; nil, where path is neither.
+// openPipe opens standard input or a pipe from its beginning; nil if path is neither.
 func openPipe(ctx context.Context, path string) (*pipeView, error) {
-	const passing = fs.ModeNamedPipe | fs.ModeCharDevice | fs.ModeSocket // what was read of it is gone
+	const passing = fs.ModeNamedPipe | fs.ModeCharDevice | fs.ModeSocket // what was read from it is gone
 	if path == Stdin {
 		path = "/dev/stdin"
 	} else if info, err := os.Stat(path); err != nil || info.Mode()&passing == 0 {

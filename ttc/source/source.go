@@ -14,87 +14,88 @@ import (
 
 // Source reads examples. It is used by one goroutine.
 type Source interface {
-	// Next returns the next example and the cursor after it. After the last it returns io.EOF. Nothing in the example
-	// aliases memory that a later call changes. An error is final, and made for a person.
+	// Next returns the next example and the cursor after it. After the last one it returns io.EOF. The example shares
+	// no memory with what a later call changes. An error is final, and written for people.
 	Next(ctx context.Context) (*ttc.Example, Cursor, error)
-	// Inputs says what was opened so far; an input's Sum is known once it was read to its end.
+	// Inputs returns what has been opened so far; an input's Sum is known once it has been read to the end.
 	Inputs() []Input
-	// Stats are the counts up to the last example handed out.
+	// Stats returns the counts up to the last example returned.
 	Stats() *Stats
 	Close() error
 }
 
-// Options are what every source is opened with.
+// Options are the options that every source is opened with.
 type Options struct {
-	Drop func(ledger.Drop) // told of what is left out, in order, before Next returns; nil: not told
-	// Go on after this place; nil: from the start. What was dropped before it is counted, not told.
+	Drop func(ledger.Drop) // called for what is left out, in order, before Next returns; may be nil
+	// Continue after this place; nil: start at the beginning. Drops before it are counted but not reported.
 	Resume *Cursor
-	Inputs []Input // with Resume: what the inputs were; a changed one is refused
-	Raw    bool    // keep raw ids and raw steps and judge nothing, where a source can: for NAT-exact runs
-	Part   *Part   // read this part of the input alone, of a source that is Divisible; nil: all of it
-	// Named is told of every entry of an input that isn't named by itself, as Part.Named has it; nil: not told.
+	Inputs []Input // with Resume: what the inputs were then; a changed one is refused
+	Raw    bool    // keep raw ids and raw steps and judge nothing, if the source can: for NAT-exact runs
+	Part   *Part   // read only this part of the input, for a Divisible source; nil: all of it
+	// Named is called for every entry of an input that can't be named from the entry alone, as listed in Part.Named;
+	// may be nil.
 	Named func(row int64, id string)
 }
 
-// Part is a part of an input, between two places that a source told. It is read without what lies before it, and gives
-// what a reading of the whole input gives there.
+// Part is a part of an input, between two cursors that a source returned. It is read without what comes before it, and
+// yields what a reading of the whole input yields there.
 type Part struct {
 	From Cursor `json:"from"` // zero: the beginning of the input
 	To   Cursor `json:"to"`   // zero: its end
-	// Named are the ids of those entries, by row, that can't be told from the part alone: of one whose id was taken
-	// before; empty for one that stood before as it is, and is left out.
+	// Named holds, by row, the ids of entries that can't be named from the part alone: those whose id was taken before,
+	// and, with an empty id, those that repeat an earlier entry exactly and are left out.
 	Named map[int64]string `json:"-"`
 }
 
-// Divisible is a source whose input may be read in parts.
+// Divisible is a source whose input can be read in parts.
 type Divisible interface {
-	// Indivisible says, once an example was read, why this input can't be read in parts; empty: it can.
+	// Indivisible says, once an example has been read, why this input can't be read in parts; empty: it can.
 	Indivisible() string
 }
 
 // Cursor is a place between two examples.
 type Cursor struct {
-	Run    int    `json:"run"`             // collection run, from 0: the input file
+	Run    int    `json:"run"`             // collection run (the input file), from 0
 	Row    int64  `json:"row"`             // entries of the file read so far
 	Offset int64  `json:"offset"`          // byte offset in the uncompressed file
 	Sum    uint64 `json:"sum"`             // rolling hash of the file's entries so far
-	Lines  int64  `json:"lines,omitempty"` // lines read so far, where several make an entry
+	Lines  int64  `json:"lines,omitempty"` // lines read so far, if an entry has several
 }
 
 // Stats are a source's counts. The books balance: Entries == Examples + dropped examples, Steps == Candidates + dropped
-// steps, and of the calls those that aren't dropped are trained.
+// steps, and calls that aren't dropped are trained.
 type Stats struct {
 	Entries    int64 `json:"entries"`
 	Examples   int64 `json:"examples"`
 	Steps      int64 `json:"steps"`
 	Candidates int64 `json:"candidates"`
-	Calls      int64 `json:"calls,omitempty"`       // to a model, of sources that tell of them
-	ReadyPairs int64 `json:"ready_pairs,omitempty"` // pairs whose better side the input names; it scores more
+	Calls      int64 `json:"calls,omitempty"`       // model calls, for sources that report them
+	ReadyPairs int64 `json:"ready_pairs,omitempty"` // pairs whose better side is named by the input and scores more
 
 	MissingIDs  int64            `json:"missing_ids,omitempty"`  // examples named by their row, "#12"
-	RepeatedIDs int64            `json:"repeated_ids,omitempty"` // examples whose id was taken, named "id#2"
+	RepeatedIDs int64            `json:"repeated_ids,omitempty"` // examples whose id was taken, renamed to "id#2"
 	FirstRepeat string           `json:"first_repeat,omitempty"` // the first such id
-	Interrupted int64            `json:"interrupted,omitempty"`  // examples whose workflow raised
+	Interrupted int64            `json:"interrupted,omitempty"`  // examples whose workflow raised an exception
 	Events      map[string]int64 `json:"events,omitempty"`       // steps by event type
 	Names       map[string]int64 `json:"names,omitempty"`        // candidates by step name
-	Unread      map[string]int64 `json:"unread,omitempty"`       // keys that mean something and that nothing reads, how often
+	Unread      map[string]int64 `json:"unread,omitempty"`       // counts of keys that mean something but are not read
 
-	Fidelity map[string]int64 `json:"fidelity,omitempty"` // calls that are trained, by what can be claimed of them
-	Gaps     map[string]int64 `json:"gaps,omitempty"`     // of those, the calls that lack something, by what
-	Rising   map[string]int64 `json:"rising,omitempty"`   // of those, the calls that are partial for nothing else
+	Fidelity map[string]int64 `json:"fidelity,omitempty"` // trained calls, by what can be claimed for them
+	Gaps     map[string]int64 `json:"gaps,omitempty"`     // how many of them lack something, by what
+	Rising   map[string]int64 `json:"rising,omitempty"`   // how many of them are partial for that reason alone
 
-	Redacted map[string]int64 `json:"redacted,omitempty"` // places that were replaced, by what stood there
+	Redacted map[string]int64 `json:"redacted,omitempty"` // number of redactions, by class
 
 	Dropped map[string]map[ledger.Reason]int64 `json:"dropped,omitempty"` // unit -> reason -> count
 }
 
-// Accounts gives the counts as accounts of the books.
+// Accounts returns the counts as accounts of the books.
 func (s *Stats) Accounts() []ledger.Account {
 	out := []ledger.Account{
 		{Stage: ledger.Source, Unit: "example", In: s.Entries, Out: s.Examples, Dropped: s.Dropped["example"]},
 		{Stage: ledger.Source, Unit: "step", In: s.Steps, Out: s.Candidates, Dropped: s.Dropped["step"]},
 	}
-	// These are counted by what became of them.
+	// These are counted by outcome.
 	for _, unit := range []string{"call", "line", "file", "session", unitKey} {
 		a := ledger.Account{Stage: ledger.Source, Unit: unit, Dropped: s.Dropped[unit]}
 		if unit == "call" {
@@ -112,7 +113,7 @@ func (s *Stats) Accounts() []ledger.Account {
 	return out
 }
 
-// Warnings says, for a person, what the run went on in spite of. Nothing here was dropped.
+// Warnings says, for people, what was unusual although nothing was dropped for it.
 func (s *Stats) Warnings() []string {
 	var out []string
 	if s.RepeatedIDs > 0 {
@@ -145,7 +146,7 @@ func (s *Stats) Warnings() []string {
 	return out
 }
 
-// Grade counts calls of one fidelity.
+// Grade counts calls with one fidelity.
 func (s *Stats) Grade(f ttc.Fidelity, gaps ttc.Gaps, n int64) {
 	s.Fidelity = addCounts(s.Fidelity, map[string]int64{f.String(): n})
 	for _, name := range gaps.Names() {
@@ -156,7 +157,7 @@ func (s *Stats) Grade(f ttc.Fidelity, gaps ttc.Gaps, n int64) {
 	}
 }
 
-// lacking says, for a person, what calls lack and what a better capture would have allowed. It is empty where none is
+// lacking says, for people, what calls lack and what a better capture would have allowed. It is empty if none is
 // partial.
 func (s *Stats) lacking() string {
 	partial := s.Fidelity[ttc.Partial.String()]
@@ -179,14 +180,14 @@ func (s *Stats) lacking() string {
 	return out
 }
 
-// Tally counts a source's work and tells of drops. Sources embed one.
+// Tally counts a source's work and reports drops. Sources embed it.
 type Tally struct {
 	S      Stats
 	Tell   func(ledger.Drop)
-	Silent bool // while what lies before a cursor is read again
+	Silent bool // while what precedes a cursor is reread
 }
 
-// Drop counts a drop and tells of it.
+// Drop counts a drop and reports it.
 func (t *Tally) Drop(d ledger.Drop) {
 	d.Stage = ledger.Source
 	if t.S.Dropped == nil {
@@ -203,7 +204,7 @@ func (t *Tally) Drop(d ledger.Drop) {
 	}
 }
 
-// PassOver counts things of an input that nothing reads.
+// PassOver counts things in an input that nothing reads.
 func (t *Tally) PassOver(what string, n int64) {
 	if n == 0 {
 		return
@@ -214,10 +215,10 @@ func (t *Tally) PassOver(what string, n int64) {
 	t.S.Unread[what] += n
 }
 
-// unitKey is the unit of keys of an input.
+// unitKey is the unit for keys of an input.
 const unitKey = "key"
 
-// Unused tells of a key that means something and that nothing reads.
+// Unused reports a key that means something but is not read.
 func (t *Tally) Unused(ex *ttc.Example, key string) {
 	t.Drop(ledger.Drop{
 		Unit: unitKey, Reason: KeyNotUsed, Detail: key, Run: ex.Run, Example: ex.ID, Index: -1,
@@ -225,11 +226,11 @@ func (t *Tally) Unused(ex *ttc.Example, key string) {
 	})
 }
 
-// Error is an input that can't be read, for a person: where, what, and what to do.
+// Error is an input that can't be read, explained for people: where, what, and what to do.
 type Error struct {
 	Path   string
-	Offset int64 // byte offset in the (uncompressed) file; -1 where it says nothing
-	Line   int64 // from 1; 0 where it says nothing
+	Offset int64 // byte offset in the (uncompressed) file; -1: unknown
+	Line   int64 // from 1; 0: unknown
 	What   string
 	Help   string
 	Err    error

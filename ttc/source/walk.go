@@ -9,28 +9,28 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Walk goes through the files of a source. Sources of files embed one and add how an example is made of an entry.
+// Walk iterates over the files of a source. File sources embed it and add how to make an example from an entry.
 type Walk struct {
 	Tally  Tally
-	Reader *json.Reader // of the file that is open
+	Reader *json.Reader // for the open file
 	At     Cursor
-	IDs    Names // of the file that is open
+	IDs    Names // for the open file
 
 	paths    []string
 	begin    func(*File) *json.Reader
 	entry    func(context.Context) (*ttc.Example, error)
 	file     *File
 	done     []Input
-	empty    int64 // entries in a row of which nothing came
+	empty    int64 // consecutive entries that yielded nothing
 	maxEmpty int64
 	err      error
 	part     *Part
 	whole    string // why the file can't be read in parts
 }
 
-// Init says what is walked, and how it was opened. begin is called at the start of each file; entry reads the next
-// entry of the file: it returns nil for one that was dropped, and io.EOF at the file's end. maxEmpty is how many
-// entries in a row may have nothing in them.
+// Init sets what is walked, and how it was opened. begin is called at the start of each file; entry reads the next
+// entry of the file: it returns nil for one that was dropped, and io.EOF at the end of the file. maxEmpty is how many
+// consecutive entries may be empty.
 func (w *Walk) Init(
 	paths []string, maxEmpty int64, opt Options,
 	begin func(*File) *json.Reader, entry func(context.Context) (*ttc.Example, error),
@@ -39,7 +39,7 @@ func (w *Walk) Init(
 	w.part, w.IDs.part, w.IDs.tell = opt.Part, opt.Part, opt.Named
 }
 
-// Indivisible says why the file can't be read in parts: see Divisible.
+// Indivisible says why the file can't be read in parts; see Divisible.
 func (w *Walk) Indivisible() string {
 	if w.whole == "" && w.Reader != nil && w.Reader.InArray() {
 		return "it is one JSON array"
@@ -47,10 +47,10 @@ func (w *Walk) Indivisible() string {
 	return w.whole
 }
 
-// Path is the file that is open.
+// Path returns the open file.
 func (w *Walk) Path() string { return w.paths[w.At.Run] }
 
-// Files are the input files, one per collection run.
+// Files returns the input files, one per collection run.
 func (w *Walk) Files() []string { return w.paths }
 
 // Inputs identifies the files opened so far.
@@ -61,10 +61,10 @@ func (w *Walk) Inputs() []Input {
 	return append(w.done[:len(w.done):len(w.done)], w.file.ID)
 }
 
-// Stats are the counts so far.
+// Stats returns the counts so far.
 func (w *Walk) Stats() *Stats { return &w.Tally.S }
 
-// Close closes the file that is open.
+// Close closes the open file.
 func (w *Walk) Close() error {
 	if w.file == nil {
 		return nil

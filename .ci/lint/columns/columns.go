@@ -1,5 +1,5 @@
-// Package columns refuses lines of more than 120 columns, a tab being four. Lines that carry a string literal too long
-// to fit by itself may be longer.
+// Package columns refuses lines of more than 120 columns, a tab being four. Lines with a string literal too long to fit
+// on its own may be longer.
 package columns
 
 import (
@@ -61,7 +61,7 @@ func longLines(fset *token.FileSet, f *ast.File, file *token.File) ([]int, error
 	return long, in.Err()
 }
 
-// literalLines are the lines inside raw strings, and those of single literals that alone fill half of a line.
+// literalLines returns the lines inside raw strings, and those of single literals that alone fill half of a line.
 func literalLines(fset *token.FileSet, f *ast.File) map[int]bool {
 	out := map[int]bool{}
 	ast.Inspect(f, func(n ast.Node) bool {

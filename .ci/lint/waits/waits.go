@@ -96,7 +96,7 @@ func reasonLines(pass *analysis.Pass) map[line]bool {
 	return out
 }
 
-// inSelect reports whether the innermost statement around the node is the communication of a select's case.
+// inSelect reports whether the innermost statement around the node is the communication of a select case.
 func inSelect(stack []ast.Node) bool {
 	for i := len(stack) - 2; i > 0; i-- {
 		switch up := stack[i].(type) {

@@ -1,13 +1,12 @@
 // Package natcompat is NAT's preference-pair algorithm, to the letter, for runs with `--compat nat`: the same pairs in
-// the same order from the same steps, with everything NAT does without saying so. It is written once, here, over the
-// raw steps of a whole collection run; nothing in it is shared with the builder for people who want a clean data set
-// (package dpo).
+// the same order from the same steps, including everything NAT does without saying so. It works on the raw steps of a
+// whole collection run and shares nothing with the builder for people who want a clean data set (package dpo).
 //
-// What NAT does and we repeat: ids are Python dict keys, so that 2 and 2.0 are one item and the last one wins, but 1
-// and "1" are two; turns are keyed "<id>::<turn>", so that two examples can share one; outputs that are no text become
-// Python's str() and messages with anything but text a repr; ties, NaN and equal texts make pairs; scores are sorted by
-// CPython's sort, whose order among NaNs is that of its merges (sort.go). The peer is nvidia-nat-nemo-customizer 1.9.0
-// under CPython 3.11; 1.4.3 gives the same.
+// What NAT does and we reproduce: ids are Python dict keys, so 2 and 2.0 are one item and the last one wins, but 1 and
+// "1" are two; turns are keyed "<id>::<turn>", so two examples can share one; outputs that are not text become Python's
+// str(), and messages with anything but text a repr; ties, NaN and equal texts make pairs; scores are sorted by
+// CPython's sort, whose order among NaNs depends on its merges (sort.go). The peer is nvidia-nat-nemo-customizer 1.9.0
+// under CPython 3.11; 1.4.3 behaves the same.
 //
 // Not part of the promised API.
 package natcompat

@@ -29,7 +29,7 @@ type Builder struct{ cfg dpo.Config }
 
 var _ builders.Builder = (*Builder)(nil)
 
-// New returns a builder. Settings NAT doesn't have are an error: they would change what has to be exact.
+// New returns a builder. Settings that NAT doesn't have are an error, because they would change what has to be exact.
 func New(cfg dpo.Config) (*Builder, error) {
 	switch {
 	case cfg.Strategy != "", cfg.ScoreDirection != "" &&
@@ -39,7 +39,7 @@ func New(cfg dpo.Config) (*Builder, error) {
 	return &Builder{cfg: cfg}, nil
 }
 
-// candidate is NAT's CandidateStep. Candidates of one id share its text and place.
+// candidate is NAT's CandidateStep. Candidates with the same id share its text and position.
 type candidate struct {
 	example  *item
 	turn     string
@@ -47,7 +47,7 @@ type candidate struct {
 	prompt   *prompt
 	response string
 	score    float64
-	metadata json.Raw // an object; nil for {}
+	metadata json.Raw // an object; nil: {}
 }
 
 // prompt is what _extract_prompt returns: messages, or a text.
@@ -56,7 +56,8 @@ type prompt struct {
 	text     string
 }
 
-// item is an entry of NAT's dict of input items: the key of the first of equal ids, the steps of the last.
+// item is an entry in NAT's dict of input items: it has the key of the first of several equal ids and the steps of the
+// last.
 type item struct {
 	id string // str(key)
 	at int    // index of the example in the group
@@ -66,10 +67,10 @@ type item struct {
 type pair struct {
 	chosen, rejected *candidate
 	diff             float64
-	among            int // candidates of the turn, for best-vs-worst; 0: exhaustive
+	among            int // number of candidates in the turn, for best-vs-worst; 0: exhaustive
 }
 
-// metrics are the builder's, under NAT's names.
+// metrics are the builder's counters, under NAT's names.
 type metrics struct {
 	examples, turns, candidates, pairs, single, scoreDiff, rejectedSteps int64
 }
@@ -162,8 +163,8 @@ func inputItems(g *ttc.Group) ([]*item, error) {
 	return items, nil
 }
 
-// dictKey is equal for ids that are one key of a Python dict. All NaN of one json.load are the same object, and so one
-// key.
+// dictKey returns equal values for ids that are the same key in a Python dict. All NaNs from one json.load are the same
+// object, and therefore one key.
 func dictKey(raw json.Raw) (string, error) {
 	switch raw.Kind() {
 	case json.String:
@@ -200,7 +201,7 @@ func str(raw json.Raw) (string, error) {
 
 // collect is _collect_candidates: the candidates of each turn, keyed "<id>::<turn>", in order of first appearance.
 func (b *Builder) collect(ctx context.Context, g *ttc.Group, items []*item, m *metrics) ([][]candidate, error) {
-	// Every item's steps are validated when they are read, also those of items that lose their place in the dict.
+	// The steps of every item are validated when they are read, even for items that lose their place in the dict.
 	used := map[int]*item{}
 	for _, it := range items {
 		used[it.at] = it
@@ -252,7 +253,7 @@ func (b *Builder) collect(ctx context.Context, g *ttc.Group, items []*item, m *m
 	return turns, nil
 }
 
-// parseCandidate is _parse_candidate. It is not ok for a step NAT passes over with a line in its log.
+// parseCandidate is _parse_candidate. ok is false for a step that NAT skips with a line in its log.
 func parseCandidate(step natmodel.Step, prompts map[string]*prompt) (c candidate, ok bool, err error) {
 	if step.Data == nil {
 		return c, false, nil
@@ -274,7 +275,7 @@ func parseCandidate(step natmodel.Step, prompts map[string]*prompt) (c candidate
 			output = v
 		}
 	}
-	// TTCEventData refuses the whole when one field is refused, and only then are missing ones looked at.
+	// TTCEventData rejects the object when any field is invalid, and looks for missing fields only after that.
 	switch {
 	case !absent(turn) && turn.Kind() != json.String:
 		return c, false, nil
@@ -329,7 +330,7 @@ func response(output json.Raw) (string, error) {
 	return pyvalue.ToStr(v)
 }
 
-// extractPrompt is _extract_prompt. Equal inputs of an item are looked at once.
+// extractPrompt is _extract_prompt. Equal inputs within an item are parsed once.
 func extractPrompt(input json.Raw, known map[string]*prompt) (*prompt, error) {
 	if p, ok := known[string(input)]; ok {
 		return p, nil
@@ -348,7 +349,7 @@ func extractPrompt(input json.Raw, known map[string]*prompt) (*prompt, error) {
 	return p, nil
 }
 
-// asMessages reads a list whose every element has a role and a content that are text; other keys are lost.
+// asMessages reads a list in which every element has a text role and text content; other keys are lost.
 func (p *prompt) asMessages(input json.Raw) bool {
 	messages := []chat.Message{}
 	for e := range input.Elements() {
@@ -459,7 +460,7 @@ func (b *Builder) emit(group []pair, out builders.Output) error {
 	return nil
 }
 
-// metadata is the pair's metadata object, keys in NAT's order.
+// metadata is the pair's metadata object, with its keys in NAT's order.
 func (p *pair) metadata() json.Raw {
 	c, r := p.chosen, p.rejected
 	m := make([]byte, 0, 256+len(c.metadata)+len(r.metadata))

@@ -1,8 +1,8 @@
 package natcompat
 
-// sortReversed orders items as CPython 3.11's sorted(items, key=..., reverse=True) does, where key has the items' keys.
-// With keys that compare inconsistently, NaN that is, the order follows from which comparisons are made, so the
-// algorithm is CPython's own: Objects/listobject.c, a timsort with binary insertion, galloping and powersort's merge
+// sortReversed orders items as CPython 3.11's sorted(items, key=..., reverse=True) does, where key holds the items'
+// keys. When keys compare inconsistently, as NaN does, the order depends on which comparisons are made, so this is
+// CPython's own algorithm: Objects/listobject.c, a timsort with binary insertion, galloping and powersort's merge
 // order.
 func sortReversed(keys []float64, items []int32) {
 	if len(keys) < 2 {
@@ -15,7 +15,7 @@ func sortReversed(keys []float64, items []int32) {
 
 const minGallop = 7
 
-// slice is keys and items moved together.
+// slice is keys and items that move together.
 type slice struct {
 	keys  []float64
 	items []int32
@@ -105,7 +105,7 @@ func countRun(keys []float64) (n int, descending bool) {
 	return n, false
 }
 
-// binarySort sorts the first hi elements, of which the first start are sorted.
+// binarySort sorts the first hi elements, of which the first start are already sorted.
 func binarySort(s slice, hi, start int) {
 	if start == 0 {
 		start++
@@ -180,7 +180,7 @@ func (s *sort) mergeAt(i int) {
 	}
 }
 
-// gallopLeft finds where key belongs in the sorted a, left of equals, starting at hint.
+// gallopLeft finds where key belongs in the sorted a, left of equal elements, starting at hint.
 func gallopLeft(key float64, a []float64, hint int) int {
 	last, ofs := 0, 1
 	if a[hint] < key {
@@ -212,7 +212,7 @@ func gallopLeft(key float64, a []float64, hint int) int {
 	return ofs
 }
 
-// gallopRight finds where key belongs in the sorted a, right of equals, starting at hint.
+// gallopRight finds where key belongs in the sorted a, right of equal elements, starting at hint.
 func gallopRight(key float64, a []float64, hint int) int {
 	last, ofs := 0, 1
 	if key < a[hint] {
@@ -244,7 +244,7 @@ func gallopRight(key float64, a []float64, hint int) int {
 	return ofs
 }
 
-// keep copies n elements from i on to the side.
+// keep copies n elements from i on into temporary memory.
 func (s *sort) keep(i, n int) slice {
 	if len(s.temp.keys) < n {
 		s.temp = slice{make([]float64, n), make([]int32, n)}
@@ -256,7 +256,7 @@ func (s *sort) keep(i, n int) slice {
 // mergeLo merges the runs at a and b, na <= nb, from the front.
 func (s *sort) mergeLo(a, na, b, nb int) {
 	t, all, dest := s.keep(a, na), s.all, a
-	a = 0 // in t from here on
+	a = 0 // from here on an index into t
 	copyA := func() { all.set(dest, t, a); dest++; a++; na-- }
 	copyB := func() { all.set(dest, all, b); dest++; b++; nb-- }
 	succeed := func() { all.move(dest, t, a, na) }
@@ -312,7 +312,7 @@ func (s *sort) mergeLo(a, na, b, nb int) {
 					lastOfA()
 					return
 				}
-				if na == 0 { // comparisons needn't be consistent
+				if na == 0 { // comparisons may be inconsistent
 					succeed()
 					return
 				}
@@ -348,7 +348,7 @@ func (s *sort) mergeHi(a, na, b, nb int) {
 	t, all, dest := s.keep(b, nb), s.all, b+nb-1
 	base := a
 	a += na - 1
-	b = nb - 1 // in t from here on
+	b = nb - 1 // from here on an index into t
 	copyA := func() { all.set(dest, all, a); dest--; a--; na-- }
 	copyB := func() { all.set(dest, t, b); dest--; b--; nb-- }
 	succeed := func() { all.move(dest-(nb-1), t, 0, nb) }
@@ -418,7 +418,7 @@ func (s *sort) mergeHi(a, na, b, nb int) {
 					firstOfB()
 					return
 				}
-				if nb == 0 { // comparisons needn't be consistent
+				if nb == 0 { // comparisons may be inconsistent
 					succeed()
 					return
 				}

@@ -9,19 +9,19 @@ import (
 
 // Classes of evidence.
 const (
-	ExitCode  = "exit_code" // of a process, as a harness shows it
-	Status    = "status"    // a status or a flag within a JSON object
-	Exception = "exception" // an exception, a framework's wrapper, an object that is an error
-	Message   = "message"   // a program's or a service's words
-	Flag      = "flag"      // a flag of the result itself, as protocols have it
+	ExitCode  = "exit_code" // of a process, as shown by a harness
+	Status    = "status"    // a status or flag inside a JSON object
+	Exception = "exception" // an exception, a framework's wrapper, an error object
+	Message   = "message"   // the wording of a program or service
+	Flag      = "flag"      // a flag on the result itself, as protocols define it
 )
 
-// Rule is one way to tell that a call failed.
+// Rule is one way to recognise a failed call.
 type Rule struct {
 	Name, Class, Doc string
 }
 
-// Rules are all rules, in the order in which they are tried.
+// Rules are all the rules, in the order they are tried.
 var Rules = []Rule{
 	{"result_flag", Flag, "an object with isError, is_error or an error-text type, as MCP, Anthropic and the AI SDK write it"},
 	{"exit_code", ExitCode, "an exit code other than 0 where a harness puts it: first or last, or in a process's object"},
@@ -38,7 +38,7 @@ var Rules = []Rule{
 	{"refusal", Message, "a result of a sentence or two that refuses: cannot, already taken, not found, must be"},
 }
 
-// Named returns the rule of a name.
+// Named returns the rule with the given name.
 func Named(name string) (Rule, bool) {
 	for _, r := range Rules {
 		if r.Name == name {
@@ -48,18 +48,18 @@ func Named(name string) (Rule, bool) {
 	return Rule{}, false
 }
 
-// Call is what is known of the call that a result answers.
+// Call is what is known about the call that a result answers.
 type Call struct {
 	Arguments json.Raw // an object, or nil
 }
 
-// Finding is what a result says. The zero value says nothing of a failure.
+// Finding is what a result says about its call. The zero value says nothing about a failure.
 type Finding struct {
-	Rule   string // the name of the rule; empty: none fits
-	Failed bool   // else it is a near miss: a rule's words stand there, and something speaks against them
-	Why    string // of a near miss: what speaks against it
-	Quote  string // the line that the rule goes by
-	// Supported says of a near miss that the agent's next turn may settle it.
+	Rule   string // name of the rule; empty: none matches
+	Failed bool   // if false, a near miss: a rule's words occur, but something speaks against them
+	Why    string // for a near miss: what speaks against it
+	Quote  string // the line that the rule matched
+	// Supported reports whether the agent's next turn may settle this near miss.
 	Supported bool
 }
 
@@ -71,7 +71,7 @@ func near(rule, quote, why string) Finding {
 	return Finding{Rule: rule, Quote: clip(quote), Why: why}
 }
 
-// clip is the first line of a text, shortened.
+// clip returns the first line of a text, shortened.
 func clip(s string) string {
 	const most = 120
 	s = strings.TrimSpace(s)
@@ -84,7 +84,7 @@ func clip(s string) string {
 	return s
 }
 
-// maxJSON is the largest result that is read as JSON.
+// maxJSON is the size of the largest result that is parsed as JSON.
 const maxJSON = 4 << 20
 
 // Read reads a result.
@@ -102,7 +102,7 @@ func (c Call) read(text string, depth int) Finding {
 	if v := value(text); v != nil {
 		return c.value(v, depth)
 	}
-	if text[0] == '{' { // a process's or framework's frame around what is no JSON can't begin with a brace
+	if text[0] == '{' { // the frame that a process or framework puts around plain text can't begin with a brace
 		if v := literal(text); v != nil {
 			return c.value(v, depth)
 		}
@@ -150,7 +150,7 @@ func (c Call) value(v json.Raw, depth int) Finding {
 	return Finding{}
 }
 
-// value is a text as JSON: an object, an array or a string.
+// value parses a text as JSON: an object, an array or a string.
 func value(text string) json.Raw {
 	if len(text) > maxJSON || !strings.ContainsRune(`{["`, rune(text[0])) {
 		return nil
@@ -162,7 +162,7 @@ func value(text string) json.Raw {
 	return v
 }
 
-// literal is a text as JSON that is written as Python writes a dict.
+// literal parses a text written like a Python dict into JSON.
 func literal(text string) json.Raw {
 	const most = 256 << 10
 	if len(text) > most || !strings.ContainsRune(text[:min(len(text), 200)], '\'') {
@@ -199,8 +199,8 @@ func literal(text string) json.Raw {
 	return v
 }
 
-// quoted reads a Python string literal that begins at from. Of its escapes only the plain ones are known: the words
-// count.
+// quoted reads a Python string literal starting at from. It decodes only the simple escapes, because only the words
+// matter.
 func quoted(text string, from int) (end int, s string) {
 	var b strings.Builder
 	for i := from + 1; i < len(text); i++ {
@@ -228,7 +228,7 @@ func quoted(text string, from int) (end int, s string) {
 	return -1, ""
 }
 
-// members is a text of a few lines "key: value" as an object.
+// members reads a few lines of the form "key: value" as an object.
 func members(text string) json.Raw {
 	const most = 8
 	if len(text) > 1000 || strings.Count(text, "\n") >= most || !strings.Contains(text, "\n") {
@@ -244,7 +244,7 @@ func members(text string) json.Raw {
 		if i > 0 {
 			b = append(b, ',')
 		} else if key := fold(k); errorKey[key] || key == "message" {
-			return nil // an error's own words
+			return nil // the error's own words
 		}
 		b = append(json.AppendString(b, strings.ToLower(k)), ':')
 		switch v = strings.TrimSpace(v); {
@@ -261,7 +261,7 @@ func members(text string) json.Raw {
 	return v
 }
 
-// plain is a text without the escape sequences of terminals.
+// plain strips terminal escape sequences from a text.
 func plain(text string) string {
 	if strings.IndexByte(text, 0x1b) < 0 && strings.IndexByte(text, '\r') < 0 {
 		return text

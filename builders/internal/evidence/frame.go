@@ -9,12 +9,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// lazy is a regular expression that is compiled when it is first used: a process that serves other builders needs none.
+// lazy is a regular expression that is compiled on first use: a process that serves other builders never needs it.
 func lazy(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
 
-// Harnesses put the exit code before the output or after it.
+// Harnesses print the exit code before or after the output.
 var (
 	codeFirst = lazy(`^(?:<returncode>\s*(-?\d+)\s*</returncode>|Exit code:? (-?\d+)$|` +
 		`[Ee]xit ?code:? (-?\d+)(?: \(execution (?:failed|succeeded)\))?$|` +
@@ -36,11 +36,10 @@ var (
 	retries = lazy(`^(?:Chunk ID:|Wall time:|Original token count:|Output:|Directory:|Command:|Total output lines:)`)
 )
 
-// Each harness writes its frame in the first lines or the last; a text that speaks of exit codes elsewhere is only a
-// text.
+// A harness puts its frame in the first or last lines; exit codes mentioned elsewhere are just text.
 const frameLines = 6
 
-// frame reads the exit code that a harness shows. framed is false where none is shown.
+// frame reads the exit code that a harness shows; framed is false if there is none.
 func (c Call) frame(text string, depth int) (f Finding, framed bool) {
 	head, tail := firstLines(text, frameLines), lastLines(text, frameLines)
 	if looksLikeLog(head) {
@@ -78,7 +77,7 @@ func (c Call) frame(text string, depth int) (f Finding, framed bool) {
 	if timeLimit().MatchString(head[0]) && len(text) < 2000 {
 		return failed("time_limit", head[0]), true
 	}
-	// Frames without a code: the prompt of an interactive shell, the command that was echoed.
+	// Frames without a code: an interactive shell's prompt, the echoed command.
 	if l := tail[len(tail)-1]; strings.HasSuffix(l, "$") && len(tail) > 1 && strings.HasPrefix(tail[len(tail)-2],
 		"(Current directory:") {
 		body, _, _ := strings.Cut(text, "\n(Open file:")
@@ -120,7 +119,7 @@ func (c Call) codeBelow(text string, tail []string) (f Finding, framed bool) {
 	return Finding{}, false
 }
 
-// exited judges by an exit code.
+// exited judges a call by its exit code.
 func (c Call) exited(code, line, body string) Finding {
 	n, err := strconv.Atoi(code)
 	if err != nil || n == 0 {
@@ -135,17 +134,17 @@ func (c Call) exited(code, line, body string) Finding {
 	return failed("exit_code", line)
 }
 
-// answering are programs that say no with exit code 1.
+// answering are programs that answer "no" with exit code 1.
 var answering = map[string]bool{
 	"grep": true, "egrep": true, "fgrep": true, "rg": true, "ag": true, "ack": true, "diff": true, "cmp": true,
 	"comm": true,
 	"test": true, "[": true, "pgrep": true, "which": true, "expr": true,
 }
 
-// isAnswer says why an exit code other than 0 is no failure: the program found nothing, or reports what it found.
+// isAnswer says why a non-zero exit code is not a failure: the program found nothing, or reports what it found.
 func (c Call) isAnswer(code int, body string) string {
 	if code == 124 || code == 126 || code == 127 || code > 128 || code < 0 {
-		return "" // a limit, no such program, a signal
+		return "" // a timeout, no such program, a signal
 	}
 	if report(body) {
 		return "a test run's or a checker's report: its exit code is the answer"
@@ -169,7 +168,7 @@ func (c Call) isAnswer(code int, body string) string {
 	return ""
 }
 
-// readers are programs that print what others wrote.
+// readers are programs that print what others have written.
 var readers = map[string]bool{
 	"cat": true, "bat": true, "less": true, "more": true, "head": true, "tail": true, "nl": true, "tac": true,
 	"grep": true, "egrep": true, "fgrep": true, "rg": true, "ag": true, "zcat": true,
@@ -177,9 +176,8 @@ var readers = map[string]bool{
 	"cut": true, "sort": true, "uniq": true, "column": true,
 }
 
-// reads is the program that the command ends with, where it is one that prints a document: what stands there is not
-// about
-// the call, but for what the program says in its own name.
+// reads returns the last program of the command if it prints a document: the text is then not about the call, except
+// for what the program says in its own name.
 func (c Call) reads() string {
 	command := strings.TrimSpace(c.command())
 	if command == "" || strings.ContainsAny(command, "\n") {
@@ -187,7 +185,7 @@ func (c Call) reads() string {
 	}
 	parts := strings.FieldsFunc(command, func(r rune) bool { return r == ';' || r == '&' || r == '|' })
 	if len(parts) == 0 || strings.Contains(command, "|") && len(parts) > 1 && !quotes(parts[0]) {
-		return "" // the first program of a pipe may fail
+		return "" // the first program of a pipeline may fail
 	}
 	words := strings.Fields(parts[len(parts)-1])
 	if len(words) == 0 {
@@ -210,13 +208,13 @@ func (c Call) reads() string {
 	return ""
 }
 
-// quotes says whether a part of a command begins with a program that prints documents.
+// quotes reports whether part of a command begins with a program that prints documents.
 func quotes(part string) bool {
 	words := strings.Fields(part)
 	return len(words) > 0 && readers[words[0][strings.LastIndexByte(words[0], '/')+1:]]
 }
 
-// command is the command line that the call ran, if it ran one.
+// command returns the command line that the call ran, if any.
 func (c Call) command() string {
 	if c.Arguments.Kind() != json.Object {
 		return ""
@@ -262,13 +260,13 @@ var (
 		`.*No Python files.*|error: unexpected .*|.*[Ii]nvalid option.*)`)
 )
 
-// report says whether a text is what a test runner or a checker reports.
+// report reports whether a text is the report of a test runner or checker.
 func report(body string) bool {
 	found, unable := reported(body)
 	return found && unable == ""
 }
 
-// reported looks for the report of a test runner or a checker, and for a line that says that it could not do its work.
+// reported looks for the report of a test runner or checker, and for a line that says it could not do its work.
 func reported(body string) (found bool, unable string) {
 	for _, l := range append(firstLines(body, 12), lastLines(body, 12)...) {
 		if unable == "" && noTests().MatchString(l) {

@@ -2,12 +2,11 @@ package evidence
 
 import "strings"
 
-// maxLine is how much of a line is looked at.
+// maxLine is how much of a line is examined.
 const maxLine = 400
 
-// firstLines are the first lines of a text that aren't blank, without trailing space, each up to maxLine. There is at
-// least
-// one.
+// firstLines returns the first non-blank lines of a text, without trailing space, each cut at maxLine. There is at
+// least one.
 func firstLines(text string, most int) []string {
 	var out []string
 	for text != "" && len(out) < most {
@@ -23,7 +22,7 @@ func firstLines(text string, most int) []string {
 	return out
 }
 
-// lastLines are the last lines of a text that aren't blank, in order. There is at least one.
+// lastLines returns the last non-blank lines of a text, in order. There is at least one.
 func lastLines(text string, most int) []string {
 	var out []string
 	for text != "" && len(out) < most {

@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// member is a member of an object, or nil.
+// member returns a member of an object, or nil.
 func member(o json.Raw, key string) json.Raw {
 	v, _ := o.Get(key)
 	return v
@@ -23,9 +23,8 @@ func set(lists ...[]string) map[string]bool {
 	return m
 }
 
-// What objects consist of, in lower case and without underscores. An object of a failed call has no other members;
-// one with
-// others is a record of something: a payment, a job, a line of a log.
+// The members that objects consist of, in lower case without underscores. The object of a failed call has no other
+// members; an object with others is a record of something: a payment, a job, a log line.
 var (
 	exitKeys  = []string{"exitcode", "returncode", "exitstatus", "rc"}
 	errorKeys = []string{
@@ -59,7 +58,7 @@ var (
 		"iserror", "content", "structuredcontent", "meta", "type", "tooluseid", "toolcallid", "name", "error",
 		"message", "output", "text", "result",
 	})
-	// A record has one of these: it tells of something that has a life of its own.
+	// A record has at least one of these: it describes something that exists on its own.
 	recordKey = set(exitKeys, []string{
 		"id", "uuid", "state", "level", "logger", "ts", "startedat", "finishedat", "createdat", "updatedat",
 		"checkedat", "started", "finished", "duration", "attempts", "attempt",
@@ -70,7 +69,7 @@ var (
 	})
 )
 
-// fold is a key without what spellings differ in: errorMessage, error_message and Error-Message are one.
+// fold removes what differs between spellings of a key: errorMessage, error_message and Error-Message become one.
 func fold(key string) string {
 	key = strings.Trim(key, "_")
 	if strings.ContainsAny(key, "_-") {
@@ -79,14 +78,14 @@ func fold(key string) string {
 	return strings.ToLower(key)
 }
 
-// object is a JSON object with its members by folded key.
+// object is a JSON object with its members indexed by folded key.
 type object struct {
 	keys  []string // in order
 	names []string // as written
 	by    map[string]json.Raw
 }
 
-// maxMembers bounds what is looked at: an error has a handful of members.
+// maxMembers bounds how many members are examined: an error has a handful.
 const maxMembers = 64
 
 func read(o json.Raw) (r object, ok bool) {
@@ -107,7 +106,7 @@ func (o *object) only(allowed map[string]bool) bool {
 	return !slices.ContainsFunc(o.keys, func(k string) bool { return !allowed[k] })
 }
 
-// text is the first of some members that is a text of more than spaces.
+// text returns the first of the given members that holds non-blank text.
 func (o *object) text(keys ...string) string {
 	for _, k := range keys {
 		if s, ok := o.by[k].Text(); ok && strings.TrimSpace(s) != "" {
@@ -146,7 +145,7 @@ func (c Call) object(raw json.Raw, depth int) Finding {
 	return Finding{}
 }
 
-// process reads the object of a process: an exit code with its output, and nothing else.
+// process reads an object that describes a process: an exit code and its output, nothing else.
 func (c Call) process(o *object, _ json.Raw, depth int) (Finding, bool) {
 	if meta := o.by["metadata"]; meta.Kind() == json.Object && len(o.keys) == 2 && o.by["output"] != nil {
 		n, ok := member(meta, "exit_code").Int64()
@@ -199,9 +198,8 @@ func (c Call) exitedObject(code int64, o *object) Finding {
 	return failed("exit_code", quote)
 }
 
-// flagged reads a result with its flag, as protocols have it. In an object with other members a flag is that of
-// something
-// reported.
+// flagged reads a result by its flag, as protocols define it. In an object with other members the flag belongs to
+// whatever is being reported.
 func (c Call) flagged(o *object, _ json.Raw, depth int) (Finding, bool) {
 	kind := o.text("type")
 	if (kind == "error-text" || kind == "error-json") && o.by["value"] != nil && len(o.keys) == 2 {
@@ -213,14 +211,14 @@ func (c Call) flagged(o *object, _ json.Raw, depth int) (Finding, bool) {
 	}
 	if yes, ok := flag.Bool(); ok && o.only(flagKey) && len(o.keys) > 1 {
 		if !yes {
-			return Finding{}, true // the result says that it went well
+			return Finding{}, true // the result says the call succeeded
 		}
 		return failed("result_flag", o.words()), true
 	}
 	return near("result_flag", "isError", "the object has other members: it is a record"), true
 }
 
-// words is what an object says in words, for a quote.
+// words returns what an object says in words, to be quoted.
 func (o *object) words() string {
 	for _, k := range append(slices.Clone(errorKeys), whyKeys...) {
 		switch v := o.by[k]; v.Kind() {
@@ -248,7 +246,7 @@ func (o *object) words() string {
 	return strings.Join(o.names[:min(len(o.names), 8)], ", ")
 }
 
-// rpc reads answers of JSON-RPC and GraphQL.
+// rpc reads JSON-RPC and GraphQL responses.
 func (c Call) rpc(o *object, _ json.Raw, _ int) (Finding, bool) {
 	if o.by["jsonrpc"] != nil {
 		if o.by["error"].Kind() == json.Object && o.by["result"] == nil {
@@ -283,7 +281,7 @@ var responseKey = set(statusKeys, []string{
 	"elapsedms", "method", "responseheaders", "contenttype", "url", "finalurl", "success", "message",
 })
 
-// response reads an HTTP response with its status and what came with it.
+// response reads an HTTP response: its status and body.
 func (c Call) response(o *object, _ json.Raw, _ int) (Finding, bool) {
 	if !o.only(responseKey) || o.by["headers"] == nil && o.by["body"] == nil && o.by["statustext"] == nil &&
 		o.by["reasonphrase"] == nil && !(o.by["text"] != nil && o.by["statuscode"] != nil) {
@@ -311,7 +309,7 @@ var (
 	})
 )
 
-// wrapper looks into an object that has nothing but the result in it.
+// wrapper looks inside an object that holds nothing but the result.
 func (c Call) wrapper(o *object, _ json.Raw, depth int) (Finding, bool) {
 	inner := ""
 	for _, k := range o.keys {
@@ -333,7 +331,7 @@ func (c Call) wrapper(o *object, _ json.Raw, depth int) (Finding, bool) {
 	return c.value(o.by[inner], depth+1), true
 }
 
-// array looks into a list of the parts of one result, and into the one element of an error that comes as a list.
+// array looks inside a list of the parts of one result, and at the single element of an error sent as a list.
 func (c Call) array(v json.Raw, depth int) Finding {
 	var text strings.Builder
 	n := 0
@@ -362,7 +360,7 @@ var badStatus = set([]string{
 	"invalid", "not_found", "notfound", "unauthorized", "forbidden", "exception",
 })
 
-// errorObject reads objects that are an error, or that say that it did not work.
+// errorObject reads objects that are errors, or that say something did not work.
 func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
 	evidence, rule, certain := o.evidence()
 	if evidence == "" {
@@ -393,17 +391,17 @@ func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
 	return f, true
 }
 
-// isCode says whether a member is an error's code, which says nothing alone.
+// isCode reports whether a member is an error code, which means nothing on its own.
 func isCode(key string) bool { return key == "errorcode" || key == "errcode" }
 
-// refuses says whether a text is a sentence that says no.
+// refuses reports whether a text is a refusal.
 func refuses(s string) bool { return textOf(s).refusal().Failed }
 
-// failureKeys say why where another member says that it failed; of a record they are one member among many.
+// failureKeys give the reason when another member says that something failed; in a record they are one member among
+// many.
 var failureKeys = []string{"failurereason", "failuremessage", "errorreason", "statusmessage", "statusreason"}
 
-// evidence says which member tells of a failure. certain: it is one that tells of this call, not of what was asked
-// about.
+// evidence says which member indicates a failure. certain: the member is about this call, not about what was queried.
 func (o *object) evidence() (key, rule string, certain bool) {
 	explained := false
 	for _, k := range slices.Concat(errorKeys, whyKeys) {
@@ -421,7 +419,7 @@ func (o *object) evidence() (key, rule string, certain bool) {
 			n, ok = int64(s[0]-'0')*100, true
 		}
 		if ok && n >= 400 && n <= 599 && explained {
-			// RFC 9457: a problem has a title or details, and what members it likes beside them.
+			// RFC 9457: a problem has a title or details, plus any members it likes.
 			return k, "status_object", o.text("detail", "title") != "" && k != "code"
 		}
 		if ok && n != 0 && (n < 100 || n > 399) && o.refusesData() {
@@ -508,7 +506,8 @@ func ownError(key string) bool {
 // thrown is the stack of an exception, as JavaScript has it.
 var thrown = lazy(`^[A-Za-z]\w*: [^\n]*(?:\n.*)*\n\s+at `)
 
-// refusesData reports whether an object of a code, a message and data has no data, and doesn't say that all is well.
+// refusesData reports whether an object with a code, a message and a data member has no data and doesn't say that all
+// is well.
 func (o *object) refusesData() bool {
 	said, none := o.text("message", "msg"), false
 	for _, k := range []string{"data", "result"} {
@@ -517,7 +516,7 @@ func (o *object) refusesData() bool {
 	return none && said != "" && !done().MatchString(said) && !nothing().MatchString(said)
 }
 
-// badCode is a code of an error, in capitals or camel case.
+// badCode matches an error code in capitals or camel case.
 var badCode = lazy(`(?i)^[\w.-]*(?:err|econn|enoent|eacces|timed?_?out|refused|invalid|` +
 	`not_?(?:found|allowed|available|enough)|insufficient|denied|` +
 	`failed|failure|forbidden|unauthori[sz]ed|conflict|expired|limit|missing|taken|unknown|exceed|duplicate|` +
@@ -533,7 +532,7 @@ func (o *object) hasMore(known ...string) bool {
 
 func digits(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
-// listed says whether a value lists names: errors of something, not what went wrong with the call.
+// listed reports whether a value is a list of names: the errors of something, not what went wrong with the call.
 func listed(v json.Raw) bool {
 	if v.Kind() != json.Array {
 		return false
@@ -549,7 +548,8 @@ func listed(v json.Raw) bool {
 	return false
 }
 
-// foreign are the members that neither an error has nor the call gave: what makes the object a record.
+// foreign returns the members that neither belong to an error nor were given by the call: they make the object a
+// record.
 func (c Call) foreign(o *object) []string {
 	var out []string
 	for i, k := range o.keys {
@@ -565,7 +565,7 @@ func (c Call) foreign(o *object) []string {
 	return out
 }
 
-// echo says whether a member repeats what the call asked with.
+// echo reports whether a member repeats an argument of the call.
 func (c Call) echo(name string, v json.Raw) bool {
 	if c.Arguments.Kind() != json.Object {
 		return false
@@ -586,7 +586,7 @@ func (c Call) echo(name string, v json.Raw) bool {
 	return false
 }
 
-// only reads an object that has a message and perhaps a code: the words decide.
+// only reads an object with a message and perhaps a code; the wording decides.
 func (c Call) only(o *object, depth int) (Finding, bool) {
 	if !o.only(set(whyKeys, statusKeys, []string{"type", "requestid", "documentationurl"})) {
 		return Finding{}, true
@@ -609,7 +609,7 @@ func (c Call) only(o *object, depth int) (Finding, bool) {
 	return Finding{}, true
 }
 
-// Truthy says whether a value is there and more than null, false, 0 or empty.
+// Truthy reports whether a value is present and not null, false, 0 or empty.
 func Truthy(v json.Raw) bool {
 	switch v.Kind() {
 	case json.Invalid, json.Null:

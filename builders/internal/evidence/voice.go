@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// A program that a command line runs speaks in its own name, and what it says last is about the call: "find: unknown
-// predicate". What it says besides errors is known by a few words.
+// A program run by a command line speaks in its own name, and its last words are about the call: "find: unknown
+// predicate". A few words identify what it says besides errors.
 var (
 	signed = lazy(`^([\w./+-]+)(?:\[\d+\])?(?: [a-z]+){0,2}(?: \([\w ]+\))? ?: +(\S.*)$`)
 	quiet  = lazy(`(?i)\b(?:warnings?|warn|note|notice|info|debug|removing leading|up to date|nothing to be done|` +
 		`entering|leaving|done|ok|created|updated|imported|installed|saved|succe\w+|complete[ds]?|finished|` +
 		`skipp\w+|ignor\w+|listening|started|running|version|progress|added|removed|deprecated|using|loaded|` +
 		`connected|\d+%)\b`)
-	// The last words of a command that nobody signed.
+	// The last words of a command, without a program's name in front.
 	unsigned = lazy(`^(?:(?:Unable to|Could not|Couldn't|Cannot|Can't|Failed to|Not able to|Invalid choice|` +
 		`Unrecognized|Unknown (?:option|command|argument|flag)|No such) .{1,300}|` +
 		`(?:Unknown|Unrecognized|Unsupported|Invalid|Illegal|Bad|Missing) [\w -]{2,40}(?:: | ["'\x{2018}]).{1,200}|` +
@@ -33,11 +33,11 @@ var lastLog = lazy(`^time="[^"]*" level=(?:fatal|error|panic) msg=`)
 // stamp is the time before a line, as Go's package log and others write it.
 var stamp = lazy(`^\[?\d{4}[/-]\d\d[/-]\d\d[ T]\d\d:\d\d:\d\d\S*\]? +(?:\d+ +)?(?:\S+\.go:\d+: )?`)
 
-// declines is a first line that says that what the command asks for can't be had; what follows explains it.
+// declines matches a first line saying that what the command asks for is unavailable; an explanation follows.
 var declines = lazy(`^(?:\S+ aborted!|[Ee]xpects an? .{1,80}|.{1,80} requires .{1,80}\b(?:not (?:have )?installed|to be installed)\b.*|[^:]{1,120} (?:is|are) not (?:permitted|recogni[sz]ed)\.?|` +
 	`[Nn]o (?:[\w-]+ ){1,3}(?:running|connected|reachable|responding|listening) (?:on|at|to) \S.*)$`)
 
-// voice reads the last words of a program in a text that no other rule knows.
+// voice reads a program's last words in a text that no other rule matches.
 func (c Call) voice(t *text) Finding {
 	const few = 12 // lines
 	command := c.command()
@@ -81,11 +81,11 @@ func (c Call) voice(t *text) Finding {
 	return Finding{}
 }
 
-// fewLines is how long the answer is of a program that was called wrongly: what is wrong, and how it is done.
+// fewLines is the length of a program's answer to a wrong invocation: what is wrong, and how to do it right.
 const fewLines = 6
 
-// complaint is the first line of a short text in which the program that the command runs speaks in its own name. What
-// it prints when it works, it doesn't sign. Below stands what else it says of it.
+// complaint returns the first line of a short text in which the command's program speaks in its own name, which it does
+// not do when it works. What else the program says about the error follows below.
 func (c Call) complaint(t *text, command string) Finding {
 	if command == "" {
 		return Finding{}
@@ -106,7 +106,7 @@ func (c Call) complaint(t *text, command string) Finding {
 	return failed("program_message", l)
 }
 
-// misused is how a program is used, where nobody asked for it: it says so instead of doing the work.
+// misused matches a usage message nobody asked for: the program prints it instead of doing the work.
 func (c Call) misused(t *text, command string) Finding {
 	const most, few = 4000, 4 // bytes, lines
 	if asksHelp().MatchString(command) && !host().MatchString(command) || len(t.all) > most {
@@ -130,8 +130,7 @@ var pointsToHelp = lazy(`(?i)\b(?:try|see|use|run|type|check|more info\w*)\b.{0,
 // host is -h with a host behind it, which asks for no help.
 var host = lazy(`\s-h \w+\.\w`)
 
-// echo is a line of a short text that turns down what the command was given: it names an argument and says that it
-// won't do.
+// echo matches a line of a short text that rejects an argument of the command by name.
 func echo(t *text, command string) Finding {
 	const most = 3 // lines
 	if len(t.head) > most || t.count > 60 || looksLikeLog(t.head) || report(t.all) {
@@ -154,7 +153,7 @@ func echo(t *text, command string) Finding {
 	return Finding{}
 }
 
-// holdsWord reports whether a word stands in a line, not as a part of another.
+// holdsWord reports whether a line contains a word, not just as part of another.
 func holdsWord(l, word string) bool {
 	part := func(b byte) bool {
 		return b == '_' || b == '-' || b >= '0' && b <= '9' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z'
@@ -209,7 +208,7 @@ func starts(command, program string) bool {
 	return false
 }
 
-// prefixes are programs that start another.
+// prefixes are programs that start another program.
 var prefixes = map[string]bool{
 	"sudo": true, "env": true, "time": true, "nohup": true, "exec": true, "nice": true, "xargs": true, "command": true,
 }

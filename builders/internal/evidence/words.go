@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// window is how much of a text is looked at, at its beginning and at its end.
+// window is how much of a text is examined at each end.
 const window = 16 << 10
 
-// sample is how many lines are looked at, at the beginning and at the end.
+// sample is how many lines are examined at each end.
 const sample = 40
 
 // words judges a text by its words and where they stand.
@@ -55,7 +55,7 @@ func (c Call) words(text string) Finding {
 	return f
 }
 
-// shells speak for the programs that they can't start.
+// shells speak for the programs they fail to start.
 var shells = map[string]bool{
 	"bash": true, "sh": true, "zsh": true, "dash": true, "ksh": true, "/bin/sh": true,
 	"/bin/bash": true, "-bash": true, "timeout": true, "sudo": true,
@@ -64,12 +64,12 @@ var shells = map[string]bool{
 var defines = lazy(`(?i)\b(?:raised (?:when|if|by)|(?:is|are) (?:raised|thrown) (?:when|if|by)|is defined as|` +
 	`refers to|occurs when)\b`)
 
-// text is a text with the lines that are looked at.
+// text is a text together with the lines that are examined.
 type text struct {
 	all        string
-	head, tail []string // lines, not blank; of a short text both are all of it
-	short      bool     // a dozen lines at most
-	count      int      // words, up to the window
+	head, tail []string // non-blank lines; in a short text each holds all of them
+	short      bool     // at most a dozen lines
+	count      int      // number of words, up to the window
 }
 
 func textOf(s string) *text {
@@ -85,10 +85,10 @@ func textOf(s string) *text {
 
 func (t *text) last() string { return t.tail[len(t.tail)-1] }
 
-// one says whether the text is a sentence or two.
+// one reports whether the text is only a sentence or two.
 func (t *text) one() bool { return len(t.head) <= 2 && len(t.all) <= 400 && t.count <= 50 }
 
-// frameworks write these at the beginning of a result, and nobody else does.
+// frameworks matches what only frameworks write at the start of a result.
 var frameworks = lazy(`^(?:<tool_use_error>|<error>|<system>ERROR: |ERROR while calling tool: |` +
 	`(?:Oops! )?Something went wrong\b|### Error$|(?:Tool|Function|Call|Action|Command|Server|API)` +
 	`(?: \S+)? (?:returned|reported|raised|threw|gave|responded with) an? (?:error|exception)\b|` +
@@ -128,7 +128,7 @@ var frameworks = lazy(`^(?:<tool_use_error>|<error>|<system>ERROR: |ERROR while 
 	`\d+ validation errors?(?: for \w+\b|:)|\(?(?:psycopg2?|sqlite3|pymysql|MySQLdb|asyncpg|sqlalchemy|pyodbc|` +
 	`oracledb|cx_Oracle)\.[\w.]+(?:Error|Exception|Column|Table|Violation|\w+)\))`)
 
-// unknownTool is what frameworks say of a tool that is not there.
+// unknownTool matches what frameworks say about a tool that doesn't exist.
 var unknownTool = lazy(`^(?:(?:Error: )?\S+ is not a valid tool, try (?:one of|another)|(?:Error: )?(?:Unknown|` +
 	`Unrecognized|Invalid|Nonexistent) (?:tool|function|` +
 	`action)(?: name)?:? ["'` + "`" + `]?[\w.:-]+["'` + "`" + `]?(?:$|[.,]\s)|` +
@@ -139,13 +139,13 @@ var unknownTool = lazy(`^(?:(?:Error: )?\S+ is not a valid tool, try (?:one of|a
 	`n't) exist|not defined)|[Tt]here is (?:no|not a) (?:tool|function) (?:named|called)|` +
 	`Action '[^']*' don't exist)`)
 
-// The end of what pydantic-ai and LangGraph ask the model for.
+// How the prompts of pydantic-ai and LangGraph for a retry end.
 var fixIt = lazy(`(?:Fix the errors and try again\.|Please fix your mistakes\.|` +
 	`Please fix the error and try again\.|please try again with a supplied tool call name.*|` +
 	`Please rewrite the input so it satisfies the expected schema\.|Please check your input and try again\.|` +
 	`Please retry with complete response\.)$`)
 
-// framework is the line that a framework wrote around an error.
+// framework returns the line that a framework wrapped around an error.
 func (t *text) framework() string {
 	first := t.head[0]
 	if frameworks().MatchString(first) || unknownTool().MatchString(first) {
@@ -172,12 +172,12 @@ var (
 	because      = lazy(`(?i)^(?:reason|message|error|details?|cause): \S`)
 )
 
-// definition says whether a text that begins like an error goes on as an article about it.
+// definition reports whether a text that begins like an error continues as an article about it.
 func (t *text) definition() bool {
 	return t.paragraphs() >= 2
 }
 
-// paragraphs counts, after the first line, lines of running text: two sentences, or one of twenty-five words.
+// paragraphs counts lines of prose after the first line: two sentences, or one of twenty-five words.
 func (t *text) paragraphs() (n int) {
 	for _, l := range t.head[1:] {
 		if l[0] == ' ' || l[0] == '\t' || strings.ContainsAny(l[:1], "<{[|+-*#>$") {
@@ -204,14 +204,14 @@ var (
 	stackOf = lazy(`(?is)<pre\b.*?</pre>`) // what it was, with its stack
 )
 
-// reasonPhrase is what HTTP calls its errors, as the title of a page has it.
+// reasonPhrase matches HTTP's names for its errors, as they appear in page titles.
 const reasonPhrase = `(?:(?:bad|invalid) request|unauthorized|(?:authentication|payment) required|forbidden|` +
 	`access denied|(?:page |file |resource )?not found|method not allowed|not acceptable|(?:request )?timeout|` +
 	`conflict|gone|(?:payload|content|request entity) too large|unsupported media type|` +
 	`unprocessable (?:entity|content)|too many requests|(?:internal )?server error|not implemented|bad gateway|service (?:temporarily )?unavailable|` +
 	`gateway time-?out)`
 
-// page reads markup: a page of an HTTP error is short, and an article about one isn't.
+// page reads markup: an HTTP error page is short, an article about errors isn't.
 func (t *text) page() (Finding, bool) {
 	if !strings.HasPrefix(t.all, "<") || strings.HasPrefix(t.all, "<returncode>") {
 		return Finding{}, false
@@ -231,7 +231,7 @@ func (t *text) page() (Finding, bool) {
 	return Finding{}, strings.Contains(start, "</") && !strings.HasPrefix(start, "<error>")
 }
 
-// strongest is the first rule whose words stand in the right place.
+// strongest returns the first rule whose words stand in the right place.
 func (t *text) strongest() Finding {
 	for _, try := range []func() Finding{t.traceback, t.prefix, t.program, t.http, t.refusal} {
 		if f := try(); f.Rule != "" {
@@ -267,10 +267,10 @@ var (
 
 const stackHead = "Traceback (most recent call last):"
 
-// traceback reads an exception: at the end of the text with its stack, or as the whole of it. What goes on after it,
-// went on.
+// traceback reads an exception: at the end of the text with its stack, or as the whole text. If output continues after
+// it, the program went on.
 func (t *text) traceback() Finding {
-	// Python, and what prints like it: the stack, then a line at the margin that names the exception.
+	// Python and whatever prints like it: the stack, then an unindented line that names the exception.
 	begin := t.all[:min(len(t.all), window)]
 	if strings.Contains(begin, "Exception Group "+stackHead) && groupEnd().MatchString(t.last()) {
 		return failed("traceback", groupLine().FindString(begin))
@@ -308,7 +308,7 @@ func (t *text) stackAbove() (_ Finding, is bool) {
 	for end < len(t.tail) && (t.tail[end][0] == ' ' || t.tail[end][0] == '\t') {
 		end++
 	}
-	if head < 0 { // the stack is longer than the lines looked at
+	if head < 0 { // the stack is longer than the lines examined
 		for end = len(t.tail) - 1; end > 0 && !namedError().MatchString(t.tail[end]); end-- {
 		}
 	}
@@ -366,7 +366,7 @@ func (t *text) alone() Finding {
 		!wentOn(t.tail[i+1:]) { // Haskell
 		return failed("traceback", t.tail[i-1])
 	}
-	// The stack of Node is above the tail, or the whole text is one exception.
+	// Node's stack lies above the tail, or the whole text is one exception.
 	if len(t.tail) >= 3 && strings.HasPrefix(t.last(), "Node.js v") {
 		return failed("traceback", t.errorLine())
 	}
@@ -387,8 +387,8 @@ func (t *text) alone() Finding {
 	return Finding{}
 }
 
-// spelledName is an exception's name that says what is wrong, and ends in no word for errors: InvalidToken,
-// DoesNotExist.
+// spelledName matches the name of an exception that says what is wrong but doesn't end in a word for errors:
+// InvalidToken, DoesNotExist.
 const spelledName = `(?:[A-Za-z_]\w*(?:\.|::))*` +
 	`(?:(?:[A-Z][a-z0-9]*)*(?:Invalid|Bad|Missing|Unknown|Undefined|Unsupported|Unexpected|` +
 	`Malformed|Illegal|Duplicate|NoSuch|TooMany|TooLarge|Cannot)(?:[A-Z][a-z0-9]*)+|` +
@@ -398,7 +398,7 @@ const spelledName = `(?:[A-Za-z_]\w*(?:\.|::))*` +
 
 var spelledError = lazy(`^` + spelledName + `(?:\(.*\)$|: \S.*$|:$)`)
 
-// bare is a line without the mark that some tools put before an error.
+// bare returns a line without the mark that some tools put before an error.
 func bare(l string) string {
 	rest := strings.TrimLeft(l, "⚠❗❕🔴🛑💥‼\ufe0f ")
 	if rest == "" || len(rest) == len(strings.TrimLeft(l, " ")) {
@@ -407,7 +407,7 @@ func bare(l string) string {
 	return rest
 }
 
-// errorLine is the first line that names an error.
+// errorLine returns the first line that names an error.
 func (t *text) errorLine() string {
 	for _, l := range append(t.head, t.tail...) {
 		if namedError().MatchString(l) {
@@ -417,7 +417,7 @@ func (t *text) errorLine() string {
 	return t.head[0]
 }
 
-// wentOn says whether lines after an exception are the program's own, not the exception's message.
+// wentOn reports whether the lines after an exception are the program's own, rather than part of its message.
 func wentOn(lines []string) bool {
 	for i, l := range lines {
 		if frameLine().MatchString(l) || strings.HasPrefix(l, stackHead) || namedError().MatchString(l) ||
@@ -425,7 +425,7 @@ func wentOn(lines []string) bool {
 			continue
 		}
 		if i+1 < len(lines) && (lines[i+1][0] == ' ' || lines[i+1][0] == '\t') || strings.ContainsAny(l[:1], "[({|^") {
-			continue // pydantic names a field, and says below what is wrong with it
+			continue // pydantic names a field and says on the next lines what is wrong with it
 		}
 		return true
 	}
@@ -448,14 +448,14 @@ var (
 	logName = lazy(`^ERROR:\w+:`)
 )
 
-// boxed is an error in a box, as Terraform draws it.
+// boxed matches an error in a box, as Terraform draws it.
 var boxed = lazy(`(?m)^[│|] Error: .*$`)
 
-// cross is a mark before what went wrong.
+// cross matches a mark in front of what went wrong.
 var cross = lazy(`^(?:×|✗|✘|✖|❌|⛔|🚫)\s+[A-Za-z]`)
 
-// tagged is a level in brackets before what went wrong, as a tool's own log writes it; raises is a sentence that names
-// the exception that something raised.
+// tagged matches a level in brackets in front of what went wrong, as in a tool's own log; raises matches a sentence
+// naming the exception that something raised.
 var (
 	tagged = lazy(`^(?:ERR|Err|FATAL)!? [^\s:=|].*|(?i)^\[\s*(?:[\w-]+[ _-])?(?:err(?:or)?|fatal|failed|failure|exception)\s*\]:?\s+\S`)
 	raises = lazy(`^(?:The |Your |An? |This )?(?:[\w.()'"` + "`" + `-]+ ){0,4}(?:raised|threw|thrown|throws|` +
@@ -467,7 +467,7 @@ var (
 	anyTag = lazy(`^\[[A-Za-z]+\]`)
 )
 
-// sole reports whether the first line's tag is the only one, on a text of a few lines: a tool's answer, not a log.
+// sole reports whether the tag on the first line is the only one in a text of a few lines: a tool's answer, not a log.
 func (t *text) sole() bool {
 	const most = 6 // lines
 	if len(t.head) > most || len(t.all) > 2000 || t.paragraphs() > 0 {
@@ -478,7 +478,7 @@ func (t *text) sole() bool {
 	})
 }
 
-// prefix reads a text that begins with Error: and is its explanation.
+// prefix reads a text that begins with "Error:" and consists of its explanation.
 func (t *text) prefix() Finding {
 	if cross().MatchString(t.head[0]) && t.startingLike(t.head[0]) == 1 {
 		return failed("error_prefix", t.head[0])
@@ -518,11 +518,11 @@ func (t *text) prefix() Finding {
 	return failed("error_prefix", first)
 }
 
-// figure is an error as a number: a model's, a measurement's.
+// figure matches an error that is a number: a model's error, a measurement's.
 var figure = lazy(`^[\w ]*[Ee]rrors?\s?[:=]\s*(?:-?[\d.]+(?:e-?\d+)?\s?%?|none|no|null|false|n/a|\d+ (?:of|` +
 	`out of|/) ?\d+.*)$`)
 
-// startingLike counts the lines with the first word of one.
+// startingLike counts the lines that begin with the same word as the given one.
 func (t *text) startingLike(line string) (n int) {
 	word, _, _ := strings.Cut(line, " ")
 	for _, l := range t.head {
@@ -533,7 +533,7 @@ func (t *text) startingLike(line string) (n int) {
 	return n
 }
 
-// complains says whether a line belongs to an error: it names one, or adds to one.
+// complains reports whether a line belongs to an error: it names one or adds to one.
 func (t *text) complains(l string) bool {
 	return prefixed().MatchString(l) || more().MatchString(l) || namedError().MatchString(l) || build().MatchString(l)
 }
@@ -562,10 +562,10 @@ const osError = `(?:\S+ is a directory\b.*|[Nn]o such (?:file|directory|device|p
 	`doesn't exist.*|does not exist.*|file not found.*|cannot open.*)`
 
 var (
-	// program: [line N:] [file:] what the system says
+	// program: [line N:] [file:] the system's message
 	unixLine = lazy(`^(?:-?(?:ba|z|da|k|c)?sh|[./\w][\w./+-]{0,80}(?:\.exe)?(?: \([\w ]+\))?|` +
 		`/\S+)(?:\[\d+\])?: +(?:(?:line )?\d+: )?(?:[^:]{1,200}: ){0,3}` + osError + `$`)
-	// file:line:column: error: of compilers
+	// compilers' file:line:column: error:
 	compiler = lazy(`^(?:\S+ ?: (?:fatal )?error [A-Z]+\d+: .*|\S+\.(?:c|cc|cpp|cxx|h|hpp|m|go|rs|java|kt|scala|` +
 		`swift|zig|cs|f90|proto|hs|ml|ts|tsx|` +
 		`js)[:(]\d+(?:[:,]\d+)?\)?:? (?:fatal )?(?:error|undefined|cannot|syntax error|imported and not used|` +
@@ -623,7 +623,7 @@ var (
 		`Valid |Commands:|Example|.*\(core dumped\)|exit status|collect2|warning: |make: |[A-Z][\w-]+:$|` +
 		`Caused by:|# |\.\.\.)`)
 	usage = lazy(`^(?:[Uu]sage|USAGE|Syntax|SYNTAX|Synopsis)(?: information)?:?\s`)
-	// What a program says of its arguments, below its usage.
+	// What a program says about its arguments, below its usage.
 	rejects = lazy(`^(?:[\w./-]+(?: [\w-]+)?: )?(?:[Ee]rror\b.*|[Ii]nvalid \w.*|[Uu]n(?:known|recognized|` +
 		`expected) \w.*|` +
 		`[Mm]issing \w.*|[Nn]o such \w.*|(?:the following )?arguments? .*|option .*requires .*)$`)
@@ -647,7 +647,7 @@ func (t *text) program() Finding {
 	if diagnostic(last) || unixLine().MatchString(strings.TrimSpace(last)) {
 		return failed("program_message", last)
 	}
-	// The complaint, and below it what the program adds.
+	// The complaint, followed by what the program adds.
 	for i := len(t.tail) - 1; i >= 0; i-- {
 		l := t.tail[i]
 		if diagnostic(l) {
@@ -661,7 +661,7 @@ func (t *text) program() Finding {
 		return failed("program_message", last)
 	}
 	if diagnostic(t.head[0]) && len(t.head) > 1 && slices.ContainsFunc(t.head[1:min(len(t.head), 4)], usedSo) {
-		return failed("program_message", t.head[0]) // how it is used goes on for as long as it takes
+		return failed("program_message", t.head[0]) // usage may take any number of lines
 	}
 	if f := t.compiled(); f.Rule != "" {
 		return f
@@ -705,7 +705,7 @@ func (t *text) compiled() Finding {
 	return Finding{}
 }
 
-// usedSo reports whether a line shows how a program is used.
+// usedSo reports whether a line is part of a program's usage.
 func usedSo(l string) bool {
 	l = strings.TrimSpace(l)
 	if i := strings.Index(l, ": "); i > 0 && !strings.Contains(l[:i], " ") && usage().MatchString(l[i+2:]) {
@@ -714,7 +714,7 @@ func usedSo(l string) bool {
 	return usage().MatchString(l + " ")
 }
 
-// buildEnds reports whether a build's last words are that it failed: its verdict, and below it nothing but errors.
+// buildEnds reports whether a build's last words are that it failed: its verdict, followed by nothing but errors.
 func (t *text) buildEnds() bool {
 	for i := len(t.tail) - 1; i >= 0; i-- {
 		l := t.tail[i]
@@ -728,7 +728,7 @@ func (t *text) buildEnds() bool {
 	return false
 }
 
-// speaks is the program that a line begins with, as programs sign their messages: "tar: " and "tar (child): ".
+// speaks returns the program that signs a line, as in "tar: " and "tar (child): ".
 func speaks(l string) string {
 	i := strings.IndexAny(l, ": ")
 	if i <= 0 || l[i] == ' ' && !strings.HasPrefix(l[i:], " (") {
@@ -761,13 +761,13 @@ var httpStatus = lazy(`(?:\b[45]\d\d (?:Bad Request|Unauthorized|Payment Require
 	`[Nn]ame or service not known|getaddrinfo (?:ENOTFOUND|EAI_AGAIN)|\bECONN(?:REFUSED|RESET)\b|` +
 	`\bENOTFOUND\b|\bETIMEDOUT\b|^\d{3} (?:Unrecognized|Invalid|Syntax|Not found|Bad)\b)`)
 
-// counts are figures of what was checked or seen.
+// counts matches counts of things checked or seen.
 var counts = lazy(`\b\d+ (?:ok|passed|succeeded|errors?|failed|failures?|warnings?)\b`)
 
-// calls is a log of what was tried, below an error.
+// calls matches the log of what was tried, printed below an error.
 var calls = lazy(`(?m)^(?:Call log:|Stacktrace:|HTTP response headers:|\s+details = )`)
 
-// http reads a short text that gives the status of a request that failed.
+// http reads a short text that gives the status of a failed request.
 func (t *text) http() Finding {
 	first := t.head[0]
 	if counts().MatchString(first) {
@@ -801,14 +801,14 @@ var (
 	diffHead = lazy(`^(?:diff --git |--- [ab]/|\+\+\+ [ab]/|@@ -\d|commit [0-9a-f]{4,40}$|Author: )`)
 )
 
-// looksLikeLog says whether the first line is of a log.
+// looksLikeLog reports whether the first line is from a log.
 func looksLikeLog(lines []string) bool { return logLine().MatchString(lines[0]) }
 
-// document says why a text is a document, whose errors are those of others. rule is the one that would fit.
+// document says why a text is a document, whose errors are not the call's. rule is the rule that would otherwise match.
 func (t *text) document(rule string) string {
 	if rule == "refusal" || len(t.head) == 1 {
 		if looksLikeLog(t.head) && tagged().MatchString(t.head[0]) {
-			return "" // a level without a time or a logger
+			return "" // a level without a timestamp or logger name
 		}
 		if looksLikeLog(t.head) {
 			return "it is a line of a log"
@@ -816,7 +816,7 @@ func (t *text) document(rule string) string {
 		return ""
 	}
 	if exitStatus().MatchString(t.last()) && t.short {
-		return "" // of the program that ran what stands above
+		return "" // from the program that ran what is printed above
 	}
 	return t.kind()
 }
@@ -891,7 +891,7 @@ var exitStatus = lazy(`^(?:exit status [1-9]\d*|The connection to the server \S+
 
 var letter = lazy(`^(?:Hi|Hello|Hey|Dear|Hallo|Good (?:morning|day))\b.{0,40}[,!]?$`)
 
-// proseBefore says whether sentences of running text stand among the first lines.
+// proseBefore reports whether the first lines contain sentences of prose.
 func (t *text) proseBefore() bool {
 	n := 0
 	for _, l := range t.head {
@@ -949,14 +949,15 @@ var (
 		`^no (?:\w+ ){1,3}with .{0,60} (?:exists?|found)\b`)
 )
 
-// undone says of what was asked that it was not done, or of one thing that it is not there.
+// undone matches a statement that the request was not carried out, or that the one thing asked for doesn't exist.
 var undone = lazy(`(?i)^(?:nothing (?:was|is|has been) (?:changed|done|saved|sent|deleted|updated|created|` +
 	`booked)\b|` +
 	`no \w+ (?:named|called|with (?:the )?(?:id|name|number|key)) \S+|(?:\S+ ){1,4}not (?:applied|saved|sent|` +
 	`created|` +
 	`updated|executed|performed|completed|processed|accepted|delivered|accessible)\b|bad \w+: \S)`)
 
-// core is a short text without what is added to a sentence that says no: the place, a hint. Else it is the text itself.
+// core strips from a short refusal what is added to its sentence: the place, a hint. Any other text is returned
+// unchanged.
 func (t *text) core() *text {
 	if len(t.head) < 2 || len(t.head) > 8 || !t.short {
 		return t
@@ -969,15 +970,15 @@ func (t *text) core() *text {
 	return textOf(t.head[0])
 }
 
-// generalRule begins a sentence about what holds for all.
+// generalRule matches the start of a sentence about what holds in general.
 var generalRule = lazy(`(?i)^[\w ]{0,30}\b(?:policy|policies|rules?|terms|conditions|guidelines?|faq|note|` +
 	`summary|translation|` +
 	`answer|transcript|title|description)\s?:`)
 
-// camel is a name like BadZipFile before what it says.
+// camel matches a name like BadZipFile in front of its message.
 var camel = lazy(`^(?:[\w.]+\.)?[A-Z][a-z]+(?:[A-Z][a-z]+)+: (\S.*)$`)
 
-// main is the main clause of a sentence: what follows tells why.
+// main returns the main clause of a sentence; what follows gives the reason.
 func main(s string) string {
 	for _, w := range []string{" because ", " since ", " after ", "; "} {
 		if i := strings.Index(s, w); i > 12 {
@@ -987,11 +988,11 @@ func main(s string) string {
 	return s
 }
 
-// code is a line of source code.
+// code matches a line of source code.
 var code = lazy(`^(?:throw |raise |return |if |with |fmt\.|console\.|print\(|[\w.]+ :?= |:raises |` +
 	`\w+\(.*\)\s*[{;]?$)|[;{]$`)
 
-// refusal reads a sentence or two that say no.
+// refusal reads a sentence or two that refuse something.
 func (t *text) refusal() Finding {
 	if core := t.core(); core != t {
 		return core.refusal()
@@ -1028,7 +1029,7 @@ func (t *text) refusal() Finding {
 	return Finding{}
 }
 
-// Further ways to say no, by how the sentence is made rather than by what it is about.
+// Further forms of refusal, by how the sentence is built rather than what it is about.
 var says = lazy(`(?i)(?:\bno longer \w+|\b(?:reached|hit|exhausted) (?:the|your|its|their|a) .{0,30}(?:maximum|` +
 	`limit|` +
 	`quota|cap)\b|\b(?:could not|couldn't|unable to|failed to|not able to)\b|\boverlaps?\b.{0,40}\b(?:existing|` +
@@ -1054,7 +1055,7 @@ var says = lazy(`(?i)(?:\bno longer \w+|\b(?:reached|hit|exhausted) (?:the|your|
 	`^while (?:parsing|scanning|constructing) a|^'[\w-]+' codec can't|^(?:[\w.]+\(\)|[\w.]+) (?:arg|iterable)\b.*` +
 	`\b(?:empty|invalid)|^file (?:contains no|is not an?) |\bviolates\b)`)
 
-// The bare message of an exception, as tools hand it on that catch every exception.
+// The bare message of an exception, as returned by tools that catch every exception.
 var raw = lazy(`^(?:'[\w.]+' object (?:has no attribute|is not|does not) .*|unsupported operand type.*|` +
 	`(?:integer |float )?division by zero|(?:list|string|tuple) index out of range|index out of (?:range|` +
 	`bounds).*|` +
@@ -1075,12 +1076,12 @@ var raw = lazy(`^(?:'[\w.]+' object (?:has no attribute|is not|does not) .*|unsu
 	`Message: no such element.*|runtime error: .*|strconv\.\w+: .*|json: cannot unmarshal .*|` +
 	`open \S+: (?:no such file|permission denied).*|dial tcp .*|context deadline exceeded.*|null pointer.*)$`)
 
-// A status's phrase, alone.
+// The reason phrase of a status, alone.
 var phrase = lazy(`(?i)^(?:not found|forbidden|unauthori[sz]ed|bad request|internal server error|access denied|` +
 	`permission denied|method not allowed|conflict|service unavailable|bad gateway|gateway timeout|` +
 	`timed? ?out|rate limit exceeded|too many requests|unprocessable entity)\W*$`)
 
-// sentence is the first sentence of a line.
+// sentence returns the first sentence of a line.
 func sentence(l string) string {
 	for i := 0; i+1 < len(l); i++ {
 		if (l[i] == '.' || l[i] == ';' || l[i] == '!') && l[i+1] == ' ' && i > 8 {

@@ -1,10 +1,10 @@
-// Package scorer runs a program of the user's that computes a model's logits, all of the vocabulary, at given positions
-// of given token ids. The logits come through memory that both processes share, not through a pipe.
+// Package scorer runs a user's program that computes a model's logits, over the whole vocabulary, at given positions of
+// given token ids. The logits come through memory shared by both processes, not through a pipe.
 //
 // # Protocol
 //
-// The program is started once and lives as long as it is needed. It reads a JSON object per line on standard input and
-// answers each with one on standard output. Descriptor 3 is the shared memory: a file without a name, of a fixed size,
+// The program is started once and lives as long as it is needed. It reads one JSON object per line on standard input
+// and answers each with one on standard output. Descriptor 3 is the shared memory: an unnamed file of a fixed size,
 // mapped by both.
 //
 //	> {"hello": "nat.logits.v1", "memory": 67108864, "probes": ["a text", ...]}
@@ -13,18 +13,18 @@
 //	< {"id": 1, "rows": 2}
 //	< {"id": 1, "error": "out of memory"}
 //
-// For each sequence in order, and each of its positions in order, the program writes one row of vocab logits, of what
-// comes after that position, end to end from the beginning of the memory. dtype is float32, bfloat16 or float16, in the
-// machine's byte order. The answer follows when the rows are written. Positions may repeat. probes are what the
-// program's tokenizer makes of the texts, without special tokens; a program without one leaves them out, and has to be
-// believed.
+// For each sequence in order, and each of its positions in order, the program writes one row of vocab logits, for what
+// comes after that position, contiguously from the beginning of the memory. dtype is float32, bfloat16 or float16, in
+// the machine's byte order. The answer follows once the rows are written. Positions may repeat. probes are the ids that
+// the program's tokenizer gives the texts, without special tokens; a program without a tokenizer omits them, and has to
+// be trusted.
 //
 // # Trust
 //
-// The program is not believed: answers have a limit and a deadline; one that dies, hangs, floods or answers something
-// else is killed with all it started and, at the next request, started again, until it has failed too often in a row.
-// On Linux the memory is sealed: the program can't shrink it under the reader. It may write into it at any time, which
-// spoils its own numbers and nothing else. What it read in vain is for the caller to ask again, in smaller parts, or to
+// The program is not trusted: answers have a size limit and a deadline; a program that dies, hangs, floods or answers
+// something else is killed together with everything it started and restarted at the next request, until it has failed
+// too often in a row. On Linux the memory is sealed, so the program can't shrink it under the reader. It may write to
+// it at any time, which only spoils its own numbers. If a request fails, the caller may repeat it in smaller parts or
 // give up.
 //
 // Not part of the promised API.

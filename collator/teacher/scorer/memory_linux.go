@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memory is a sealed file in memory, mapped: nobody can shrink it under its readers.
+// memory is a sealed, mapped file in memory: nobody can shrink it under its readers.
 type memory struct {
 	file *os.File
 	data []byte

@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/internal/spool"
 )
 
-// memory is a file without a name, which is read, not mapped: the program could shrink it under a reader.
+// memory is an unnamed file that is read rather than mapped, because the program could shrink it under a reader.
 type memory struct {
 	file *os.File
 	data []byte

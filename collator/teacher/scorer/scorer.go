@@ -24,18 +24,18 @@ const (
 	maxModel  = 200 // bytes of a model's name
 	// maxFailures is how often in a row the program may fail before it is given up.
 	maxFailures = 5
-	// maxTokens is how many tokens of all its sequences a request has, unless a single sequence has more.
+	// maxTokens is how many tokens a request may have over all its sequences, unless a single sequence has more.
 	maxTokens = 16 << 10
 )
 
-// Options of a Scorer. Zero values take the defaults in brackets.
+// Options of a Scorer. Zero values mean the defaults in brackets.
 type Options struct {
 	Command      []string      // the program and its arguments
-	Memory       int64         // bytes that are shared with it [64 MiB]
-	Timeout      time.Duration // of an answer [5m]
-	StartTimeout time.Duration // until it has loaded its model [10m]
-	Probes       []Probe       // texts whose ids it has to know
-	Assume       bool          // believe a program that says nothing of the probes
+	Memory       int64         // bytes of memory shared with it [64 MiB]
+	Timeout      time.Duration // per answer [5m]
+	StartTimeout time.Duration // for loading its model [10m]
+	Probes       []Probe       // texts whose ids it must report
+	Assume       bool          // trust a program that doesn't report the probes
 }
 
 // Probe is a text and its ids, without special tokens.
@@ -44,13 +44,13 @@ type Probe struct {
 	IDs  []int32
 }
 
-// Sequence is token ids and the positions at which the logits are wanted, those of what comes after each.
+// Sequence is token ids and the positions at which logits are wanted, each for the token after it.
 type Sequence struct {
 	IDs       []int32 `json:"ids"`
 	Positions []int32 `json:"positions"`
 }
 
-// Model is what the program says of itself.
+// Model is how the program describes itself.
 type Model struct {
 	Name  string
 	Vocab int // columns of a row
@@ -65,7 +65,7 @@ func (e *Failed) Error() string { return e.Err.Error() }
 // Unwrap returns what went wrong.
 func (e *Failed) Unwrap() error { return e.Err }
 
-// Scorer is a program that scores. It is for one caller at a time.
+// Scorer is a program that scores. It serves one caller at a time.
 type Scorer struct {
 	o        Options
 	program  *process.Responder
@@ -77,7 +77,7 @@ type Scorer struct {
 	last     error // failure
 }
 
-// New checks the options. It starts nothing: the program is started by the first request.
+// New checks the options. It starts nothing: the first request starts the program.
 func New(o Options) (*Scorer, error) {
 	if o.Memory == 0 {
 		o.Memory = 64 << 20
@@ -102,17 +102,17 @@ func New(o Options) (*Scorer, error) {
 	return &Scorer{o: o}, nil
 }
 
-// Close ends the program and gives the memory back.
+// Close ends the program and releases the memory.
 func (s *Scorer) Close() { s.stop() }
 
-// Starts is how often the program was started.
+// Starts returns how often the program was started.
 func (s *Scorer) Starts() int { return s.starts }
 
-// Requests is how many requests were made.
+// Requests returns how many requests were made.
 func (s *Scorer) Requests() int64 { return s.requests }
 
-// stop ends the program and returns what it said. Its memory goes with it: nothing it may have left running writes into
-// the next one's.
+// stop ends the program and returns what it said. Its memory goes with it, so nothing it may have left running can
+// write into its successor's.
 func (s *Scorer) stop() (said string) {
 	if s.program != nil {
 		said = s.program.End()
@@ -125,7 +125,7 @@ func (s *Scorer) stop() (said string) {
 	return said
 }
 
-// Model starts the program where it doesn't run, and returns what it says of itself.
+// Model starts the program if it isn't running, and returns its description.
 func (s *Scorer) Model(ctx context.Context) (Model, error) {
 	if s.program != nil {
 		return s.model, nil
@@ -140,7 +140,7 @@ func (s *Scorer) Model(ctx context.Context) (Model, error) {
 	}
 }
 
-// failed notes a failure and says whether the program may be tried again.
+// failed records a failure and reports whether the program may be tried again.
 func (s *Scorer) failed(ctx context.Context, err error) bool {
 	said := s.stop()
 	if ctx.Err() != nil {
@@ -206,7 +206,7 @@ func (s *Scorer) start(ctx context.Context) (err error) {
 	return s.meet(&in)
 }
 
-// meet checks what the program says of itself.
+// meet checks the program's description.
 func (s *Scorer) meet(in *introduction) error {
 	dtype, ok := map[string]tensors.DType{
 		"float32": tensors.Float32, "bfloat16": tensors.BFloat16, "float16": tensors.Float16,
@@ -255,7 +255,7 @@ func (s *Scorer) meet(in *introduction) error {
 	return nil
 }
 
-// exchange asks and reads the answer.
+// exchange sends a request and reads the answer.
 func (s *Scorer) exchange(ctx context.Context, ask any, wait time.Duration, into any) error {
 	line, err := json.Marshal(ask)
 	if err != nil {
@@ -283,14 +283,13 @@ type response struct {
 	Error *string `json:"error"`
 }
 
-// Fits says whether the rows and tokens of a request fit in the memory and are not too many at once. It needs the
-// model.
+// Fits reports whether the rows and tokens of a request fit in the memory and within the limits. It needs the model.
 func (s *Scorer) Fits(rows, tokens int) bool {
 	return int64(rows)*int64(s.model.Vocab*s.model.DType.Size()) <= s.o.Memory && (tokens <= maxTokens || rows <= 2)
 }
 
-// Score has sequences scored and returns the rows, end to end: valid until the next call. A *Failed may be overcome by
-// asking again, for less; any other error makes further requests pointless.
+// Score has sequences scored and returns the rows, contiguously: valid until the next call. After a *Failed a smaller
+// request may succeed; any other error makes further requests pointless.
 func (s *Scorer) Score(ctx context.Context, all []Sequence) ([]byte, error) {
 	if _, err := s.Model(ctx); err != nil {
 		return nil, err
@@ -333,7 +332,7 @@ func (s *Scorer) Score(ctx context.Context, all []Sequence) ([]byte, error) {
 	}
 }
 
-// declined is a request that the program says it can't do.
+// declined is a request that the program says it can't handle.
 type declined struct{ why string }
 
 func (e *declined) Error() string { return "can't do it: " + e.why }

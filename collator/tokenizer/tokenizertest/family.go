@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// special is what a template's special tokens look like.
+// special matches the usual shapes of a template's special tokens.
 var special = regexp.MustCompile(`<[|｜][^\s<>]{1,40}[|｜]>|<\|[a-z_]+>|<[a-z_]+\|>` +
 	`|<(?:start_of_turn|end_of_turn|end_of_utterance|bos|eos|sop|/?think|/?tool_response)>|\[gMASK\]` +
 	`|\[e~\[|\]~b\]|\[/?(?:INST|TOOL_CALLS|TOOL_RESULTS|AVAILABLE_TOOLS|SYSTEM_PROMPT|ARGS|CALL_ID|THINK)\]` +
 	`|<seed:(?:bos|eos)>|<(?:beginning|end)_of_sentence>|<SPECIAL_\d+>|<sep>|</?(?:assistant|user|system|role)>`)
 
-// pieced is a template that puts the marks of roles together of pieces.
+// pieced matches templates that assemble role markers from pieces.
 var pieced = regexp.MustCompile(`['"]<\|['"]`)
 
 // Family returns base, the text of a tokenizer.json, with the special strings of a template's source, and common begin
-// and end marks, as further special tokens behind its own.
+// and end markers, added after its own special tokens.
 func Family(base []byte, template string) ([]byte, error) {
 	var file map[string]json.RawMessage
 	if err := json.Unmarshal(base, &file); err != nil {

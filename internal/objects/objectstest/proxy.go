@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Proxy stands before a server and does to some requests what networks and busy servers do.
+// Proxy stands in front of a server and does to some requests what networks and busy servers do.
 type Proxy struct {
 	Address string
 
@@ -22,7 +22,7 @@ type Proxy struct {
 	rng    *rand.Rand
 	rate   float64
 	faults map[string]int
-	// Before is asked before each request that is not spoiled; what it answers with true is not passed on.
+	// Before is called before each request that is not spoiled; if it returns true the request is not passed on.
 	Before func(w http.ResponseWriter, r *http.Request) bool
 }
 
@@ -39,7 +39,7 @@ func NewProxy(t testing.TB, server string, seed uint64, rate float64) *Proxy {
 	return p
 }
 
-// Faults says how many of each kind there were.
+// Faults returns how many faults of each kind there were.
 func (p *Proxy) Faults() map[string]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,7 +50,7 @@ func (p *Proxy) Faults() map[string]int {
 	return out
 }
 
-// draw decides on a fault; empty: none.
+// draw picks a fault; empty: none.
 func (p *Proxy) draw() (kind string, share float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -21,13 +21,13 @@ import (
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
-// The credentials of the servers. No output may have the secret in it.
+// The servers' credentials. No output may contain the secret.
 const (
 	ID     = "AKIATESTOFNATGO00000"
 	Secret = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLE1"
 )
 
-// Bucket is there in every server.
+// Bucket exists in every server.
 const Bucket = "traces"
 
 // Server is a server of S3's protocol.
@@ -35,7 +35,7 @@ type Server struct {
 	Address string // "127.0.0.1:4567"
 }
 
-// Environment is what a process needs to reach a server: it, or a proxy before it.
+// Environment is what a process needs to reach a server, or a proxy in front of it.
 func Environment(address string) map[string]string {
 	return map[string]string{
 		"AWS_ACCESS_KEY_ID": ID, "AWS_SECRET_ACCESS_KEY": Secret, "AWS_ENDPOINT_URL": "http://" + address,
@@ -43,13 +43,13 @@ func Environment(address string) map[string]string {
 	}
 }
 
-// Each runs a test against each server that there is.
+// Each runs a test against each available server.
 func Each(t *testing.T, test func(t *testing.T, s *Server)) {
 	t.Run("versitygw", func(t *testing.T) { test(t, Versity(t)) })
 	t.Run("moto", func(t *testing.T) { test(t, Moto(t)) })
 }
 
-// Moto starts moto's server, of the package index. Without it the test is skipped.
+// Moto starts moto's server, from the package index. Without it the test is skipped.
 func Moto(t testing.TB) *Server {
 	t.Helper()
 	python := pythontest.Need(t, "moto", "import moto.server", "nothing is tried against moto's S3")
@@ -58,7 +58,7 @@ func Moto(t testing.TB) *Server {
 	return start(t, address, exec.Command(python, "-m", "moto.server", "-H", host, "-p", port))
 }
 
-// Versity starts versitygw, of .ci/versitygw. Where it can't be built the test is skipped.
+// Versity starts versitygw, from .ci/versitygw. If it can't be built the test is skipped.
 func Versity(t testing.TB) *Server {
 	t.Helper()
 	program, err := versity()
@@ -72,7 +72,7 @@ func Versity(t testing.TB) *Server {
 	return start(t, address, exec.Command(program, t.TempDir(), address))
 }
 
-// versity builds the server once: into the user's cache, where the next test finds it.
+// versity builds the server once, into the user's cache, where the next test finds it.
 var versity = sync.OnceValues(func() (string, error) {
 	_, here, _, _ := runtime.Caller(0)
 	dir := filepath.Join(filepath.Dir(here), "..", "..", "..", ".ci", "versitygw")
@@ -96,7 +96,7 @@ var versity = sync.OnceValues(func() (string, error) {
 	return program, nil
 })
 
-// free is an address that nobody listens at.
+// free returns an address that nobody listens on.
 func free(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -107,7 +107,7 @@ func free(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// start starts a server, waits for it and makes the bucket.
+// start starts a server, waits for it and creates the bucket.
 func start(t testing.TB, address string, cmd *exec.Cmd) *Server {
 	t.Helper()
 	in, err := cmd.StdinPipe()

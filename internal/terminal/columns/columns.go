@@ -6,10 +6,10 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// Width is how many columns a line takes.
+// Width returns how many columns a line takes.
 func Width(line string) int { return uniseg.StringWidth(line) }
 
-// Fit cuts a line to so many columns, with an ellipsis where something is missing.
+// Fit cuts a line to the given number of columns, with an ellipsis if something is missing.
 func Fit(line string, columns int) string {
 	if Width(line) <= columns {
 		return line
@@ -21,7 +21,7 @@ func Fit(line string, columns int) string {
 	return head + "…"
 }
 
-// Cut cuts a line behind the last character that ends within so many columns.
+// Cut cuts a line after the last character that ends within the given number of columns.
 func Cut(line string, columns int) (head, rest string) {
 	end, used := 0, 0
 	for g := uniseg.NewGraphemes(line); g.Next() && used+g.Width() <= columns; {
@@ -31,7 +31,7 @@ func Cut(line string, columns int) (head, rest string) {
 	return line[:end], line[end:]
 }
 
-// Pad fills a line up to so many columns with spaces.
+// Pad pads a line with spaces to the given number of columns.
 func Pad(line string, columns int) string {
 	return line + strings.Repeat(" ", max(0, columns-Width(line)))
 }

@@ -7,23 +7,23 @@ import (
 
 const (
 	gap = 2
-	// leastLast is how narrow the last column may get before it goes below the others.
+	// leastLast is how narrow the last column may become before it moves below the others.
 	leastLast = 24
 	indent    = 4
 )
 
-// Table is lines of cells.
+// Table is a list of rows of cells.
 type Table struct {
 	Rows   [][]string
 	Indent int                                       // of every line
-	Style  func(row, column int, cell string) string // gives a cell a style after it was padded; nil: none has one
+	Style  func(row, column int, cell string) string // styles a cell after padding; nil: no styles
 }
 
-// Add adds a line.
+// Add adds a row.
 func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
-// Text lays the table out in at most width columns where words allow it; 0: as wide as it gets. What doesn't fit of
-// the last column is wrapped there, or, where there is too little room, goes to lines of its own below.
+// Text lays out the table in at most width columns if words allow it; 0: no limit. What doesn't fit in the last column
+// is wrapped there or, if there is too little room, moved to lines of its own below.
 func (t *Table) Text(width int) string {
 	wide := t.widths()
 	before := t.Indent
@@ -37,7 +37,8 @@ func (t *Table) Text(width int) string {
 	return b.String()
 }
 
-// widths are those of the columns' widest cells; a row's last cell counts only where others follow it elsewhere.
+// widths returns the widths of the columns' widest cells; a row's last cell counts only if other rows have cells after
+// it.
 func (t *Table) widths() []int {
 	var wide []int
 	for _, row := range t.Rows {
@@ -88,7 +89,8 @@ func (t *Table) line(b *strings.Builder, r int, row []string, wide []int, before
 	b.WriteByte('\n')
 }
 
-// Wrap breaks a line between words, so that each part takes at most width columns; a longer word has a line of its own.
+// Wrap breaks a line between words, so that each part takes at most width columns; a longer word gets a line of its
+// own.
 func Wrap(line string, width int) []string {
 	var out []string
 	used := 0

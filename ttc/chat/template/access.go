@@ -7,13 +7,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// changing are the methods that the immutable sandbox keeps away.
+// changing lists the methods that the immutable sandbox forbids.
 var changing = map[pyvalue.Kind][]string{
 	pyvalue.KindList: {"append", "clear", "pop", "reverse", "insert", "sort", "extend", "remove"},
 	pyvalue.KindDict: {"clear", "pop", "popitem", "setdefault", "update"},
 }
 
-// attributeOf is Python's getattr: a method or attribute of v's type, and false where it has none of that name.
+// attributeOf is Python's getattr: a method or attribute of v's type, or false if it has none with that name.
 func (st *state) attributeOf(v val, name string) (val, bool) {
 	if strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__") && len(name) > 4 &&
 		isDunder(v, name[2:len(name)-2]) {
@@ -146,7 +146,7 @@ func (m *macro) attribute(name string) (val, bool) {
 	return missing, false
 }
 
-// subscript is Python's v[i], and false where Python raises TypeError or LookupError.
+// subscript is Python's v[i], or false if Python would raise TypeError or LookupError.
 func (st *state) subscript(v, i val) (val, bool) {
 	switch v.Kind() {
 	case pyvalue.KindDict:
@@ -181,7 +181,7 @@ func (st *state) subscript(v, i val) (val, bool) {
 	return missing, false
 }
 
-// place is the index i of a sequence of n elements.
+// place returns index i of a sequence of n elements.
 func place(i val, n int) (int, bool) {
 	if i.Kind() != pyvalue.KindInt && i.Kind() != pyvalue.KindBool {
 		return 0, false
@@ -196,7 +196,7 @@ func place(i val, n int) (int, bool) {
 	return int(x), x >= 0 && x < int64(n)
 }
 
-// safe keeps away attributes the sandbox calls private.
+// safe hides attributes that the sandbox considers private.
 func (st *state) safe(v, attr val, name string) val {
 	if name[0] == '_' {
 		return st.unsafe(v, name)
@@ -226,7 +226,7 @@ func isChanging(name string) bool {
 	return false
 }
 
-// getitem is v[i]: the item first, then, for a text, the attribute.
+// getitem is v[i]: the item first, then, for a string, the attribute.
 func (st *state) getitem(v, i val) val {
 	st.step()
 	if item, ok := st.subscript(v, i); ok {

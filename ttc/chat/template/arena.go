@@ -6,9 +6,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// arena holds what a render makes on its way: texts, provenances, lists, arguments, variables. None outlives the render
+// arena holds the intermediate values of a render: texts, provenances, lists, arguments, variables. None outlives the
+// render
 // - a Result has copies - so the next render takes the same room again, and they cost the garbage collector nothing.
-// (It used to have a third of the time of templates that call macros and filters with arguments.)
+// (Allocating them took a third of the time of templates that call macros and filters with arguments.)
 type arena struct {
 	text  []byte
 	provs slab[prov]
@@ -20,7 +21,7 @@ type arena struct {
 	loops slab[loop]
 }
 
-// reset takes everything back. Nothing that came from the arena may be used any more.
+// reset reclaims everything. Nothing that came from the arena may be used any more.
 func (a *arena) reset() {
 	a.text = a.text[:0]
 	a.provs.reset()
@@ -32,8 +33,8 @@ func (a *arena) reset() {
 	a.loops.reset()
 }
 
-// slab hands out zeroed elements from a piece of memory. A full piece stays with those who have its elements, and a
-// larger one follows.
+// slab hands out zeroed elements from a block of memory. A full block stays with those who hold its elements, and a
+// larger one replaces it.
 type slab[T any] struct {
 	room  []T
 	taken int
@@ -63,7 +64,7 @@ func (s *slab[T]) reset() {
 	s.taken = 0
 }
 
-// from takes n elements from a slab, which count as bytes made: one that is kept keeps its neighbours.
+// from takes n elements from a slab and counts them as bytes made: an element that is kept also keeps its neighbours.
 func from[T any](st *state, s *slab[T], n int) []T {
 	var e T
 	size := n * int(unsafe.Sizeof(e))
@@ -120,10 +121,10 @@ func (st *state) collected(b *provBuilder) *prov {
 	return p
 }
 
-// value is what b holds.
+// value returns what b holds.
 func (st *state) value(b *builder) val { return str(st.made.string(b.b), st.collected(&b.p)) }
 
-// told is v with escapes told apart, for texts that many parts are cut from.
+// told is v with escapes marked as such, for texts from which many parts are cut.
 func told(v val) val {
 	if p := rawProv(v); p == nil || !p.escapes {
 		return v
@@ -131,7 +132,7 @@ func told(v val) val {
 	return str(v.Text(), provOf(v))
 }
 
-// cut is bytes i to j of v; what is cut from a Markup is one.
+// cut returns bytes i to j of v; a part of a Markup is a Markup.
 func (st *state) cut(v val, i, j int) val {
 	p := provOf(v)
 	if p == nil {

@@ -8,7 +8,7 @@ type pos int32
 
 func (p pos) at() int32 { return int32(p) }
 
-// use says what a name in an expression is there for.
+// use says what a name in an expression is used for.
 type use uint8
 
 const (
@@ -48,7 +48,7 @@ type (
 		pos
 		keys, values []node
 	}
-	condNode struct { // then if test else otherwise; otherwise may be nil
+	condNode struct { // then if test, else otherwise, which may be nil
 		pos
 		test, then, otherwise node
 	}
@@ -89,7 +89,7 @@ type (
 		pos
 		node, index node
 	}
-	sliceNode struct { // any may be nil
+	sliceNode struct { // each may be nil
 		pos
 		start, stop, step node
 	}
@@ -98,7 +98,7 @@ type (
 		fn   node
 		args arguments
 	}
-	filterNode struct { // node is nil where the filter is of a block
+	filterNode struct { // node is nil if the filter applies to a block
 		pos
 		node node
 		name string
@@ -166,7 +166,7 @@ type (
 		pos
 		name     string
 		params   []*nameNode
-		defaults []node // of the last params
+		defaults []node // of the last parameters
 		body     []node
 	}
 	callBlockNode struct {
@@ -209,7 +209,7 @@ type (
 		on   node
 		body []node
 	}
-	loaderNode struct { // extends, include, import, from: nothing to load from
+	loaderNode struct { // extends, include, import, from: there is nothing to load from
 		pos
 		tag  string
 		expr node
@@ -218,7 +218,7 @@ type (
 	continueNode struct{ pos }
 )
 
-// children lists what a node is made of, in the order in which jinja2 visits it.
+// children lists a node's parts, in the order in which jinja2 visits them.
 func children(n node) []node {
 	switch n := n.(type) {
 	case *tupleNode:

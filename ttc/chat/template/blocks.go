@@ -6,11 +6,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// A block of template inheritance stands for its body here, and for what self.name() calls. It is a function: it sees
-// what the template was given and what the template has set at its top level; a scoped one sees the variables around
-// it too.
+// A block of template inheritance here stands for its own body, and is what self.name() calls. It is a function: it
+// sees what the template was given and what the template set at top level; a scoped block also sees the variables
+// around it.
 
-// block is what is compiled of a block.
+// block is a compiled block.
 type block struct {
 	node  *blockNode
 	fn    *funcScope
@@ -18,7 +18,7 @@ type block struct {
 	body  stmt
 }
 
-// findBlocks lists the blocks of a template, wherever they stand.
+// findBlocks lists the blocks of a template, wherever they are.
 func (c *compiler) findBlocks(body []node) {
 	contains(body, func(n node) bool {
 		if b, ok := n.(*blockNode); ok {
@@ -63,7 +63,7 @@ func (c *compiler) compileBlock(b *block) {
 	b.body = c.body(b.node.body, f)
 }
 
-// block compiles the place of a block.
+// block compiles the place where a block is printed.
 func (c *compiler) block(n *blockNode, f *frame) stmt {
 	b, at := c.blockOf(n.name), n.at()
 	if n.required {
@@ -109,7 +109,7 @@ func (f *frame) hops(to *funcScope) int {
 	return n
 }
 
-// outerScope finds what the block that f is in sees beyond the top level.
+// outerScope finds what the block containing f sees beyond the top level.
 func (c *compiler) outerScope(f *frame) func(st *state) *scope {
 	if f.block == nil {
 		return func(*state) *scope { return nil }
@@ -118,7 +118,7 @@ func (c *compiler) outerScope(f *frame) func(st *state) *scope {
 	return func(st *state) *scope { return at.activation(st).scope }
 }
 
-// visible are the variables that were set in a frame or round it.
+// visible returns the variables set in a frame or around it.
 func (c *compiler) visible(f *frame) (names []string, from []variable) {
 	for s := f.sym; s != nil; s = s.parent {
 		for _, name := range s.stores {
@@ -130,11 +130,11 @@ func (c *compiler) visible(f *frame) (names []string, from []variable) {
 	return names, from
 }
 
-// blockLookup is where a block looks for a variable before it asks what the template was given.
+// blockLookup is where a block looks for a variable before it consults what the template was given.
 type blockLookup struct {
 	name  string
 	block variable  // the block's activation
-	top   *variable // what the template's top level has of that name
+	top   *variable // the variable of that name at the template's top level
 }
 
 func (c *compiler) lookupInBlock(name string, f *frame) *blockLookup {
@@ -159,7 +159,7 @@ func (l *blockLookup) of(st *state) val {
 	return missing
 }
 
-// blocksObject is the variable self: the blocks by their names.
+// blocksObject is the variable self: the blocks by name.
 type blocksObject struct {
 	blocks []*block
 	root   *activation
@@ -205,7 +205,7 @@ func (o *blockObject) call(st *state, a *args) val {
 	return st.markupIf(st.escaping, st.pop())
 }
 
-// selfOf compiles what sets the variable self, where nodes ask for it.
+// selfOf compiles the code that sets the variable self, if nodes use it.
 func (c *compiler) selfOf(nodes []node, f *frame) func(st *state) {
 	if !undeclared(nodes, "self")["self"] {
 		return func(*state) {}
@@ -216,7 +216,7 @@ func (c *compiler) selfOf(nodes []node, f *frame) func(st *state) {
 	}
 }
 
-// autoescape compiles a part in which what is printed is escaped, or is not.
+// autoescape compiles a part in which output is, or is not, escaped.
 func (c *compiler) autoescape(n *autoescapeNode, f *frame) stmt {
 	in := f.inner()
 	in.sym.scan(n.on)
@@ -224,7 +224,7 @@ func (c *compiler) autoescape(n *autoescapeNode, f *frame) stmt {
 	on, enter, before := c.condition(n.on, in), c.enter(in), c.escaping
 	switch k, constant := n.on.(*constNode); {
 	case !constant:
-		c.escaping = escapeAsTold // a constant that has to be computed is left out here: nobody writes that
+		c.escaping = escapeAsTold // constants that must be computed are not supported here: nobody writes that
 	case k.value.Truth():
 		c.escaping = escapeOn
 	default:
@@ -237,14 +237,14 @@ func (c *compiler) autoescape(n *autoescapeNode, f *frame) stmt {
 		was := st.escaping
 		st.escaping = on(st)
 		if fl := body(st); fl != flowOn {
-			return fl // jinja2 forgets to set it back, too
+			return fl // jinja2 forgets to reset it as well
 		}
 		st.escaping = was
 		return flowOn
 	}
 }
 
-// isConstant reports whether jinja2 computes the value of an expression when it compiles.
+// isConstant reports whether jinja2 computes the value of an expression at compile time.
 func (c *compiler) isConstant(n node) bool {
 	switch n := n.(type) {
 	case *constNode:
@@ -269,5 +269,5 @@ func (c *compiler) isConstant(n node) bool {
 	return !slices.ContainsFunc(children(n), func(e node) bool { return !c.isConstant(e) })
 }
 
-// contextFilters are those that jinja2 applies only when it renders.
+// contextFilters are filters that jinja2 applies only at render time.
 var contextFilters = []string{"map", "select", "reject", "selectattr", "rejectattr", "random"}

@@ -8,8 +8,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// A template is compiled into closures: an expression into a function that returns a value, a statement into one that
-// writes to the output. Names have become slots by then.
+// A template is compiled into closures: an expression becomes a function that returns a value, a statement one that
+// writes to the output. By then names have become slots.
 
 type (
 	expr func(st *state) val
@@ -29,10 +29,10 @@ const (
 type activation struct {
 	slots  []val
 	parent *activation
-	scope  *scope // of a scoped block: what it sees of where it stands
+	scope  *scope // for a scoped block: what it sees of its surroundings
 }
 
-// scope are variables that a scoped block sees, over those of the blocks it stands in.
+// scope holds the variables that a scoped block sees, on top of those of enclosing blocks.
 type scope struct {
 	names  []string
 	values []val
@@ -54,9 +54,9 @@ func (s *scope) get(name string) val {
 type frame struct {
 	sym    *symbols
 	fn     *funcScope
-	block  *funcScope // the function of the block that it is in, or nil
-	inLoop bool       // break and continue are possible
-	soft   bool       // in an if: an unknown filter is an error only when it is reached
+	block  *funcScope // the function of the enclosing block, or nil
+	inLoop bool       // break and continue are allowed
+	soft   bool       // inside an if: an unknown filter is an error only when it is reached
 }
 
 func (f *frame) inner() *frame {
@@ -75,7 +75,7 @@ func (f *frame) softened() *frame {
 	return &c
 }
 
-// variable is a slot as seen from a function: so many functions out, at that index.
+// variable is a slot as seen from a function: the number of functions outwards, and the index there.
 type variable struct{ hops, slot int }
 
 func (f *frame) variable(r ref) variable {
@@ -96,13 +96,13 @@ func (v variable) activation(st *state) *activation {
 	return a
 }
 
-// escaping says, where the compiler is, whether what is printed is escaped.
+// escaping says whether output is escaped at the compiler's position.
 type escaping uint8
 
 const (
 	escapeOff    escaping = iota
 	escapeOn              // in an autoescape block whose expression is constant
-	escapeAsTold          // known only when it is rendered: state.escaping
+	escapeAsTold          // known only at render time: state.escaping
 )
 
 type compiler struct {
@@ -110,12 +110,12 @@ type compiler struct {
 	blocks   []*block
 	rootFn   *funcScope
 	rootSym  *symbols
-	from     []string // the variables the template reads
+	from     []string // names of the variables the template reads
 	escaping escaping
-	folding  bool // within an expression whose value jinja2 prints when it compiles
+	folding  bool // inside an expression whose value jinja2 prints at compile time
 }
 
-// given is the index in state.given of a variable the template is given.
+// given returns the index in state.given of a variable passed to the template.
 func (c *compiler) given(name string) int {
 	i := slices.Index(c.from, name)
 	if i < 0 {
@@ -145,20 +145,20 @@ func (c *compiler) root(body []node) (stmt, *funcScope) {
 	}, fn
 }
 
-// enter compiles what happens when a frame is entered: every variable gets its first value.
+// enter compiles what happens on entering a frame: every variable gets its first value.
 func (c *compiler) enter(f *frame) func(st *state) {
 	type first struct {
 		to    variable
 		kind  loadKind
 		given int
 		from  variable
-		block *blockLookup // of a name that a block looks up
+		block *blockLookup // for a name that a block looks up
 	}
 	var loads []first
 	for _, r := range f.sym.order {
 		l := f.sym.loads[r]
 		if l.kind == loadParameter {
-			f.variable(r) // gives it its slot
+			f.variable(r) // assigns it a slot
 			continue
 		}
 		x := first{to: f.variable(r), kind: l.kind}
@@ -294,7 +294,7 @@ func (c *compiler) output(n *outputNode, f *frame) stmt {
 	}
 }
 
-// constantTexts are the texts that items begin with, as one, and how many of the items they are.
+// constantTexts returns the joined constant texts that items begin with, and how many items those are.
 func (c *compiler) constantTexts(items []node) (string, int) {
 	var text strings.Builder
 	for i, item := range items {
@@ -320,7 +320,7 @@ func (c *compiler) print(item node, f *frame) stmt {
 		c.folding = true
 		defer func() { c.folding = false }()
 		if escape == escapeAsTold {
-			escape = escapeOff // jinja2 prints constants when it compiles, when it can't know yet
+			escape = escapeOff // jinja2 prints constants at compile time, when it can't know yet
 		}
 	}
 	if escape != escapeOff {
@@ -346,7 +346,7 @@ func (c *compiler) print(item node, f *frame) stmt {
 	return c.printValue(item, f)
 }
 
-// printValue prints what an expression is.
+// printValue prints the value of an expression.
 func (c *compiler) printValue(n node, f *frame) stmt {
 	at, e := n.at(), c.expr(n, f)
 	return func(st *state) flow {
@@ -357,7 +357,7 @@ func (c *compiler) printValue(n node, f *frame) stmt {
 	}
 }
 
-// printFilter prints x|tojson without making a text of it first.
+// printFilter prints x|tojson without building its text first.
 func (c *compiler) printFilter(n *filterNode, f *frame) stmt {
 	at := n.at()
 	switch {
@@ -396,7 +396,7 @@ func (c *compiler) printFilter(n *filterNode, f *frame) stmt {
 	}
 }
 
-// printConcat prints a ~ b ~ c without putting the texts together first.
+// printConcat prints a ~ b ~ c without joining the texts first.
 func (c *compiler) printConcat(n *concatNode, f *frame) stmt {
 	items, at := c.exprs(n.items, f), n.at()
 	return func(st *state) flow {
@@ -409,7 +409,7 @@ func (c *compiler) printConcat(n *concatNode, f *frame) stmt {
 	}
 }
 
-// printSum prints a + b + c without putting the texts together first.
+// printSum prints a + b + c without joining the texts first.
 func (c *compiler) printSum(n *binaryNode, f *frame) stmt {
 	if n.op != "+" {
 		return c.printValue(n, f)
@@ -564,7 +564,7 @@ func (c *compiler) set(n *setNode, f *frame) stmt {
 	}
 }
 
-// namespaceChecks are made before the value is computed, as jinja2 makes them.
+// namespaceChecks run before the value is computed, as in jinja2.
 func (c *compiler) namespaceChecks(target node, f *frame) []func(st *state) {
 	var checks []func(st *state)
 	contains([]node{target}, func(n node) bool {
@@ -620,7 +620,7 @@ func (st *state) markupIf(is bool, v val) val {
 	return str(v.Text(), markupProv(rawProv(v)))
 }
 
-// captured is the text of a part that was captured: Markup where texts are escaped.
+// captured is the text of a captured part: Markup if texts are escaped.
 func (e escaping) captured(st *state, v val) val {
 	return st.markupIf(e == escapeOn || e == escapeAsTold && st.escaping, v)
 }
@@ -645,7 +645,7 @@ func (c *compiler) filterBlock(n *filterBlockNode, f *frame) stmt {
 	}
 }
 
-// printText prints what jinja2 hands on as it is, and what has to be a text therefore.
+// printText prints what jinja2 passes on unchanged, and which therefore has to be text.
 func (st *state) printText(v val) {
 	if v.Kind() != pyvalue.KindStr {
 		throw("TypeError", "sequence item: expected str instance, %s found", v.TypeName())

@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// expr compiles an expression. What it compiles to sets st.pos before anything that may fail.
+// expr compiles an expression. The result sets st.pos before anything that may fail.
 func (c *compiler) expr(n node, f *frame) expr {
 	switch n := n.(type) {
 	case *constNode:
@@ -51,7 +51,7 @@ func (c *compiler) expr(n node, f *frame) expr {
 
 func (c *compiler) name(n *nameNode, f *frame) expr {
 	r, ok := f.sym.find(n.name)
-	if !ok { // a filter's arguments on a block are not scanned by jinja2 either
+	if !ok { // jinja2 doesn't scan the arguments of a block's filter either
 		f.sym.load(n.name)
 		name := n.name
 		return func(st *state) val {
@@ -97,7 +97,7 @@ func (c *compiler) item(n *itemNode, f *frame) expr {
 	of, at := c.expr(n.node, f), n.at()
 	if s, ok := n.index.(*sliceNode); ok {
 		start, stop, step := c.optional(s.start, f), c.optional(s.stop, f), c.optional(s.step, f)
-		folding := c.folding // jinja2 evaluates constants by a way on which a slice that fails is undefined
+		folding := c.folding // jinja2 evaluates constants on a path where a failing slice is undefined
 		return func(st *state) val {
 			v, i, j, k := of(st), start(st), stop(st), step(st)
 			if folding && !canSlice(v) && asUndefined(v) == nil {
@@ -210,7 +210,7 @@ func (c *compiler) compare(n *compareNode, f *frame) expr {
 	return func(st *state) val { return pyvalue.Bool(is(st)) }
 }
 
-// comparison compiles a comparison that has no quicker way.
+// comparison compiles a comparison for which there is no faster path.
 func (c *compiler) comparison(n *compareNode, f *frame) condition {
 	first, at := c.expr(n.first, f), n.at()
 	type step struct {
@@ -255,12 +255,12 @@ func (c *compiler) comparison(n *compareNode, f *frame) condition {
 	}
 }
 
-// orders are the operators that compare numbers: bit 0 is set of those that hold for a smaller first one, bit 1 for
-// equal ones, bit 2 for a larger.
+// orders are the operators that compare numbers: bit 0 is set if they hold for a smaller first operand, bit 1 for equal
+// ones, bit 2 for a larger one.
 var orders = map[string]uint8{"<": 1, "<=": 3, "==": 2, "!=": 5, ">=": 6, ">": 4}
 
 // compareSmall compares two ints, or two bools, in the common case that they are small: 0, 1 or 2 for a smaller, equal
-// or larger first one.
+// or larger first operand.
 func compareSmall(a, b *val) (sign uint8, ok bool) {
 	if k := a.Kind(); k != b.Kind() || k != pyvalue.KindInt && k != pyvalue.KindBool {
 		return 0, false
@@ -311,8 +311,8 @@ func addends(n *binaryNode) []node {
 	return out
 }
 
-// addition is a + b + c + ... : templates put texts together so, and one pass over all of them beats a new text for
-// every plus. Texts that stand in the template are not evaluated.
+// addition is a + b + c + ... : templates join texts that way, and one pass over all operands beats a new text for
+// every plus. Literal texts are not evaluated.
 type addition struct{ parts []addend }
 
 // addend is a text, or an expression.
@@ -333,7 +333,7 @@ func (c *compiler) addition(n *binaryNode, f *frame) *addition {
 	return sum
 }
 
-// operands evaluates the expressions and reports whether all are texts, none of them Markup.
+// operands evaluates the expressions and reports whether all are texts that are not Markup.
 func (a *addition) operands(st *state, vals []val) ([]val, bool) {
 	plain := true
 	for i := range a.parts {
@@ -347,7 +347,7 @@ func (a *addition) operands(st *state, vals []val) ([]val, bool) {
 	return vals, plain
 }
 
-// fold adds one after the other.
+// fold adds the operands one after another.
 func (a *addition) fold(st *state, vals []val) (v val) {
 	for i := range a.parts {
 		w := pyvalue.Str(a.parts[i].text)
@@ -455,7 +455,7 @@ func (c *compiler) arguments(a *arguments, f *frame) func(st *state) *args {
 	}
 }
 
-// constants are the values of arguments that are all literals, else nil.
+// constants returns the values of arguments that are all literals, else nil.
 func constants(a *arguments) []val {
 	var out []val
 	for _, n := range slices.Concat(a.plain, a.values) {
@@ -489,7 +489,7 @@ func (a *args) addDict(v val) {
 	}
 }
 
-// callExpr compiles a call. caller, where it isn't nil, is handed over as the keyword argument of that name.
+// callExpr compiles a call. caller, if not nil, is passed as the keyword argument of that name.
 func (c *compiler) callExpr(n *callNode, f *frame, caller func(st *state) val) expr {
 	arguments, at := c.arguments(&n.args, f), n.at()
 	withCaller := func(st *state) *args {
@@ -510,7 +510,7 @@ func (c *compiler) callExpr(n *callNode, f *frame, caller func(st *state) val) e
 		}
 		return func(st *state) val {
 			v := of(st)
-			var method method // called without being made a value first
+			var method method // called without becoming a value first
 			switch v.Kind() {
 			case pyvalue.KindStr:
 				method = ofText

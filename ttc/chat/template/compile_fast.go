@@ -7,15 +7,15 @@ import (
 )
 
 // Most of what a chat template does is to look up a key of a message and compare it with a text, to decide something.
-// Here such expressions are compiled without handing values about: lookups to pointers, decisions to booleans.
+// Here such expressions are compiled without passing values around: lookups to pointers, decisions to booleans.
 
 type (
 	ptr       func(st *state) *val
 	condition func(st *state) bool
 )
 
-// ptr compiles an expression to a pointer, which is good until another expression is evaluated. What it points at is
-// read only.
+// ptr compiles an expression to a pointer, valid until another expression is evaluated. What it points at must not be
+// modified.
 func (c *compiler) ptr(n node, f *frame) ptr {
 	if p := c.path(n, f); p != nil {
 		return p.ref
@@ -34,18 +34,18 @@ func (c *compiler) ptr(n node, f *frame) ptr {
 }
 
 // path is a variable and what is looked up from it: message.role, messages[0]['content'], call.function.name. Each name
-// used to be a closure that called the one before it; one loop over the names is quicker.
+// used to be a closure that called the previous one; a single loop over the names is faster.
 //
-// Of profiles (llama3_1, nemotron_3_nano, gptoss): the largest parts are Dict.Ref, JSON texts and memmove, and what
-// they wait for is memory - a message's dict, keys, provenance and text are a miss each, so fewer values handed about
-// and fewer touched is what helps. Reading the next message ahead of its turn did not. What is left is spread thinly.
+// From profiles (llama3_1, nemotron_3_nano, gptoss): the largest parts are Dict.Ref, JSON texts and memmove, and they
+// wait for memory - a message's dict, keys, provenance and text are a cache miss each, so touching and passing around
+// fewer values is what helps. Reading the next message ahead of its turn did not. What remains is spread thinly.
 type path struct {
 	slot   int
-	absent val // what the variable is while it was never set
+	absent val // the variable's value while it is unset
 	names  []lookup
 }
 
-// path compiles what is looked up from a variable of the function at hand; nil for other expressions.
+// path compiles what is looked up from a variable of the current function; nil for other expressions.
 func (c *compiler) path(n node, f *frame) *path {
 	p := &path{}
 	for {
@@ -88,15 +88,15 @@ func (p *path) ref(st *state) *val {
 // lookup is .name, ['name'] or [0].
 type lookup struct {
 	at     int32
-	name   string // "" of an index
+	name   string // "" for an index
 	value  val    // the name or index
 	index  int
-	item   bool // in brackets: what a dict holds goes before its methods
-	plain  bool // of a dict it is no method: a key, or nothing
-	absent val  // what it is of a dict without it; what is said of that depends on the type alone
+	item   bool // in brackets: a dict's items take precedence over its methods
+	plain  bool // on a dict it is not a method: a key, or nothing
+	absent val  // the result on a dict without it; messages about that depend only on the type
 }
 
-// lookup is what an expression looks up by a constant, and of what; nil for other expressions.
+// lookup returns what an expression looks up by a constant, and in what; nil for other expressions.
 func (c *compiler) lookup(n node) (node, *lookup) {
 	switch n := n.(type) {
 	case *attrNode:
@@ -152,7 +152,7 @@ func (l *lookup) of(st *state, v *val) *val {
 	return st.attributeRef(v, &l.value)
 }
 
-// keep puts a value where a pointer to it lasts for a few more.
+// keep stores a value where a pointer to it stays valid for a few more.
 func (st *state) keep(v val) *val {
 	p := &st.kept[st.nextKept%len(st.kept)]
 	st.nextKept++
@@ -181,7 +181,7 @@ func namePtr(from variable, name string) ptr {
 	}
 }
 
-// attributeRef is v.name where v is no dict, or name may be a method.
+// attributeRef is v.name if v is not a dict, or name may be a method.
 func (st *state) attributeRef(v, name *val) *val {
 	if n := name.Text(); v.Kind() == pyvalue.KindObject && n[0] != '_' {
 		switch o := v.Object().(type) {
@@ -200,7 +200,7 @@ func (st *state) attributeRef(v, name *val) *val {
 	return st.keep(st.getattr(*v, *name))
 }
 
-// condition compiles an expression of which only the truth matters.
+// condition compiles an expression of which only the truth value matters.
 func (c *compiler) condition(n node, f *frame) condition {
 	switch n := n.(type) {
 	case *notNode:
@@ -254,8 +254,8 @@ func (c *compiler) holdsText(n *compareNode, f *frame) condition {
 	}
 }
 
-// comparesLength compiles `node | length > 0`, `== 0` and `!= 0`, for which the characters of a text need not be
-// counted; it returns nil for other comparisons.
+// comparesLength compiles `node | length > 0`, `== 0` and `!= 0`, which don't require counting a text's characters; it
+// returns nil for other comparisons.
 func (c *compiler) comparesLength(n *compareNode, f *frame) condition {
 	filter, ok := n.first.(*filterNode)
 	if !ok || filter.node == nil || filter.name != "length" || !filter.args.empty() || len(n.ops) != 1 {

@@ -1,18 +1,18 @@
 // Package template renders chat templates - the Jinja that Hugging Face's chat templates are written in - to the byte
-// as transformers does, and says of every byte which field of which message it comes from.
+// as transformers does, and reports for every byte which field of which message it comes from.
 //
 //	tmpl, err := template.Compile(source)
 //	messages, err := template.ParseMessages(json)
 //	result, err := tmpl.Render(template.Input{Messages: messages, AddGenerationPrompt: true})
 //
 // Settings are those of transformers: the immutable sandbox, trim_blocks, lstrip_blocks, loop controls, generation
-// blocks, and its tojson, raise_exception and strftime_now; jinja2 3.1 and CPython 3.11 are what it is compared with.
-// Left out, each with an error that says so: random, lipsum, bytes, complex numbers, and loading other templates. The
+// blocks, and its tojson, raise_exception and strftime_now; the reference is jinja2 3.1 under CPython 3.11. Not
+// supported, each with an error that says so: random, lipsum, bytes, complex numbers, and loading other templates. The
 // clock is never read.
 //
 // Templates and conversations are untrusted: steps, bytes, nesting and call depth have limits (Limits). What Python
-// would raise is an *Error with its place in the template. README.md says how the engine is built, and why it is one
-// of our own.
+// would raise is an *Error with its place in the template. README.md says how the engine is built, and why it is our
+// own.
 //
 // Part of the Go API we promise (v0).
 package template

@@ -86,7 +86,7 @@ func absFilter(_ *state, v val, a *args) val {
 	return pyvalue.BigInt(new(big.Int).Abs(v.Big()))
 }
 
-// attrFilter is getattr without the way over the item.
+// attrFilter is getattr without falling back to the item.
 func attrFilter(st *state, v val, a *args) val {
 	name := a.bind("attr", 1, "name")[0]
 	if name.Kind() != pyvalue.KindStr {
@@ -162,7 +162,7 @@ func defaultFilter(_ *state, v val, a *args) val {
 	return v
 }
 
-// ignoreCase lowers texts for comparison.
+// ignoreCase lower-cases texts for comparison.
 func (st *state) ignoreCase(v val) val {
 	if v.Kind() == pyvalue.KindStr {
 		return st.lower(v)
@@ -194,7 +194,7 @@ func dictsortFilter(st *state, v val, a *args) val {
 	return pyvalue.NewList(st.sorted(items, keys, isSet(p[2])))
 }
 
-// sorted sorts items by keys, stably, also where reversed.
+// sorted sorts items by keys, stably, even when reversed.
 func (st *state) sorted(items, keys []val, reversed bool) []val {
 	order := make([]int, len(items))
 	for i := range order {
@@ -265,7 +265,7 @@ func firstFilter(st *state, v val, a *args) val {
 	return undefinedHint("No first item, sequence was empty.")
 }
 
-// backwards is list(reversed(v)), and false where Python can't reverse v.
+// backwards is list(reversed(v)), or false if Python can't reverse v.
 func (st *state) backwards(v val) ([]val, bool) {
 	switch v.Kind() {
 	case pyvalue.KindStr, pyvalue.KindList, pyvalue.KindTuple, pyvalue.KindDict:
@@ -351,7 +351,7 @@ func groupbyFilter(st *state, v val, a *args) val {
 	return pyvalue.NewList(out)
 }
 
-// groupTuple marks the tuples that groupby makes: their parts have the names grouper and list.
+// groupTuple marks the tuples that groupby makes, whose parts are named grouper and list.
 type groupTuple struct{}
 
 func indentFilter(st *state, v val, a *args) val {
@@ -376,7 +376,7 @@ func indentFilter(st *state, v val, a *args) val {
 	if text == "" || isLineBreak(lastRune(text)) {
 		lines = append(lines, pyvalue.Str("")) // jinja2 adds a line break before it splits
 	}
-	at := 0 // of the line in the text
+	at := 0 // position of the line in the text
 	for i, line := range lines {
 		s := line.Text()
 		body := strings.TrimRightFunc(s, isLineBreak)
@@ -440,8 +440,8 @@ func joinFilter(st *state, v val, a *args) val {
 	return st.finish(b)
 }
 
-// joinEscaping is the join of an autoescape block: the separator is escaped where there is Markup among the items, or
-// they where it is Markup.
+// joinEscaping is join inside an autoescape block: the separator is escaped if there is Markup among the items, and the
+// items if the separator is Markup.
 func (st *state) joinEscaping(it iterator, get func(val) val, sep val) val {
 	var items []val
 	markup := false
@@ -490,8 +490,8 @@ func mapFilter(st *state, v val, a *args) val {
 	})
 }
 
-// lazily makes a generator over v that prepares its function when it is first asked, as the generator functions of
-// jinja2's filters do. The function says what to hand out, and whether to.
+// lazily makes a generator over v that prepares its function on first use, as the generator functions of jinja2's
+// filters do. The function says what to yield, and whether to.
 func (st *state) lazily(name string, v val, prepare func() func(val) (val, bool)) val {
 	var it iterator
 	var f func(val) (val, bool)
@@ -573,7 +573,7 @@ func selectFilter(name string, byAttribute, keep bool) filterFunc {
 	}
 }
 
-// attrGetter looks up a dotted path, whose parts of digits are indices.
+// attrGetter looks up a dotted path; parts consisting of digits are indices.
 func (st *state) attrGetter(attribute, otherwise val) func(val) val {
 	parts := attributeParts(attribute)
 	return func(v val) val {
@@ -657,7 +657,7 @@ func replaceFilter(st *state, v val, a *args) val {
 		}
 		return st.replace(v, st.softText(p[0]), with, limit)
 	}
-	// str() of a Markup is a plain text, so this filter never escapes.
+	// str() of a Markup is plain text, so this filter never escapes.
 	text := func(v val) val {
 		s, q := st.text(v)
 		return str(s, plainProv(q))
@@ -676,7 +676,7 @@ func roundFilter(st *state, v val, a *args) val {
 	if !v.IsNumber() {
 		throw("TypeError", "type %s doesn't define __round__ method", v.TypeName())
 	}
-	if digits.IsNone() && method == "common" { // a whole number then, not a float
+	if digits.IsNone() && method == "common" { // then the result is an integer, not a float
 		if v.Kind() != pyvalue.KindFloat {
 			return st.roundInt(v, 0)
 		}
@@ -963,9 +963,9 @@ func titleFilter(st *state, v val, a *args) val {
 	a.bind("title", 0)
 	v = st.softText(v)
 	s := v.Text()
-	first, last := 0, -1 // where the word begins, and the character before
+	first, last := 0, -1 // where the word begins, and the preceding character
 	return st.mapRunes(str(s, plainProv(provOf(v))), func(dst []byte, at int, r rune) []byte {
-		if at <= last || isWordBreak(r) { // mapRunes goes through the text twice where lengths change
+		if at <= last || isWordBreak(r) { // mapRunes passes over the text twice if lengths change
 			first = at
 		}
 		last = at
@@ -978,7 +978,7 @@ func titleFilter(st *state, v val, a *args) val {
 			return pytext.AppendUpper(dst, r)
 		}
 		_, n := pytext.DecodeRune(s[first:])
-		return appendLower(dst, s[first+n:], at-first-n, r) // jinja2 lowers the rest of the word on its own
+		return appendLower(dst, s[first+n:], at-first-n, r) // jinja2 lower-cases the rest of the word separately
 	})
 }
 

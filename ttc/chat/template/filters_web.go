@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// The filters jinja2 has for web pages, and those that lay out prose.
+// The filters that jinja2 has for web pages, and those that lay out prose.
 
 func urlencodeFilter(st *state, v val, a *args) val {
 	a.bind("urlencode", 0)

@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// spec is how one value is to be formatted: Python's format specification, which % formatting is turned into as well.
+// spec says how to format one value: Python's format specification, to which % formatting is also converted.
 type spec struct {
 	fill      val // one character
 	align     byte
@@ -264,7 +264,7 @@ func character(v val) val {
 	return pyvalue.Str(string(pytext.AppendRune(nil, rune(i))))
 }
 
-// conversionOf is str(v), repr(v) or ascii(v).
+// conversionOf returns str(v), repr(v) or ascii(v).
 func (st *state) conversionOf(v val, kind byte) val {
 	if kind == 's' {
 		s, p := st.text(v)
@@ -285,7 +285,7 @@ func (st *state) conversionOf(v val, kind byte) val {
 	return out
 }
 
-// write pads a text; inner is how many of its bytes stay before zero padding (a sign or prefix).
+// write pads a text; inner is how many of its bytes come before zero padding (a sign or prefix).
 func (sp *spec) write(st *state, b *builder, text val, inner int) {
 	n := sp.width - pytext.Len(text.Text())
 	if n <= 0 {
@@ -317,7 +317,7 @@ func (sp *spec) write(st *state, b *builder, text val, inner int) {
 	st.writeRepeated(b, sp.fill, right)
 }
 
-// intDigits are the digits of |i| in the base the kind says, without prefix.
+// intDigits returns the digits of |i| in the base given by the kind, without prefix.
 func (sp *spec) intDigits(i *big.Int) string {
 	base := map[byte]int{'b': 2, 'o': 8, 'x': 16, 'X': 16}[sp.kind]
 	if base == 0 {
@@ -352,7 +352,7 @@ func (sp *spec) number(st *state, b *builder, negative bool, digits string) {
 	sp.write(st, b, pyvalue.Str(head+digits), len(head))
 }
 
-// grouped puts separators into the digits before the point; zero padding is grouped too.
+// grouped inserts separators into the digits before the point; zero padding is grouped too.
 func (sp *spec) grouped(digits string, width int) string {
 	every := 3
 	if strings.IndexByte("boxX", sp.kind) >= 0 && sp.kind != 0 {

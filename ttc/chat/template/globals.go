@@ -54,7 +54,7 @@ func newDict(st *state, fn string, a *args) *pyvalue.Dict {
 	if len(a.plain) == 1 {
 		from := a.plain[0]
 		if u := asUndefined(from); u != nil {
-			u.raise() // dict() asks it for its keys
+			u.raise() // dict() asks for its keys
 		}
 		if m := from.Dict(); m != nil {
 			for i := range m.Len() {
@@ -82,7 +82,7 @@ func namespaceGlobal(st *state, a *args) val {
 	return pyvalue.OfObject(&namespace{newDict(st, "namespace", a)})
 }
 
-// cycler cycles through values by hand.
+// cycler cycles through values on request.
 type cycler struct {
 	items []val
 	pos   int
@@ -124,7 +124,7 @@ func (c *cycler) attribute(name string) (val, bool) {
 	return missing, false
 }
 
-// joiner is empty the first time it is called and a separator from then on.
+// joiner is empty on the first call and a separator from then on.
 type joiner struct {
 	sep  val
 	used bool

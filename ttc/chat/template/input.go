@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// RequestMessages reads the messages of a request, a JSON object with them among its members.
+// RequestMessages reads the messages of a request, a JSON object that contains them as a member.
 func RequestMessages(request json.Raw) ([]pyvalue.Value, error) {
 	if request.Kind() != json.Object {
 		return nil, fmt.Errorf("the request is %s, not an object", request.Kind())
@@ -51,7 +51,7 @@ func ParseTools(raw json.Raw) (pyvalue.Value, error) {
 	return toolOrigin(v), nil
 }
 
-// ToolList makes Input.Tools of tool definitions: None without any.
+// ToolList makes Input.Tools from tool definitions: None if there are none.
 func ToolList(tools []chat.Tool) (pyvalue.Value, error) {
 	if len(tools) == 0 {
 		return pyvalue.None, nil
@@ -69,7 +69,7 @@ func ToolList(tools []chat.Tool) (pyvalue.Value, error) {
 
 func toolOrigin(v val) val { return originOf(v, &Source{FromTools, "tools"}) }
 
-// WithOrigin returns a message dict that carries, on every value in it, that it is the message of that index.
+// WithOrigin returns a message dict in which every value is marked as belonging to the message with that index.
 func WithOrigin(message pyvalue.Value, index int) pyvalue.Value {
 	if message.Kind() != pyvalue.KindDict {
 		return originOf(message, &Source{index, ""})
@@ -79,7 +79,7 @@ func WithOrigin(message pyvalue.Value, index int) pyvalue.Value {
 	out.Tag = &Source{index, ""}
 	for i := range d.Len() {
 		k, v := d.At(i)
-		_ = out.Set(k, originOf(v, &Source{index, k.Text()})) // keys of a dict can be hashed
+		_ = out.Set(k, originOf(v, &Source{index, k.Text()})) // dict keys are hashable
 	}
 	return pyvalue.OfDict(out)
 }
@@ -110,11 +110,12 @@ func originOf(v val, src *Source) val {
 	return v.WithTag(newSingle(Span{chat.Span{End: len(v.Text())}, src, 0, Linear}, false).asTag())
 }
 
-// reasoningKeys are the names hidden reasoning goes by, in the order in which transformers looks for it.
+// reasoningKeys are the keys under which messages carry hidden reasoning, in the order in which transformers looks for
+// them.
 var reasoningKeys = []string{"reasoning_content", "thinking", "reasoning"}
 
-// AliasReasoning does what transformers does to messages before it renders them: one that has reasoning under any of
-// its names gets it as `thinking`, first, and as `reasoning_content`. Doing it twice changes nothing.
+// AliasReasoning does to messages what transformers does before rendering: a message with reasoning under any of its
+// keys gets it as `thinking`, first, and as `reasoning_content`. Doing it twice changes nothing.
 func AliasReasoning(message pyvalue.Value) pyvalue.Value {
 	d := message.Dict()
 	if d == nil {
@@ -141,13 +142,14 @@ func AliasReasoning(message pyvalue.Value) pyvalue.Value {
 	return pyvalue.OfDict(out)
 }
 
-// Conversation makes Input.Messages of messages, normalised as templates want them: content that is null or absent is
-// an empty text, arguments that parse are an object in the order the model wrote them, and reasoning has all its names.
+// Conversation makes Input.Messages from messages, normalised the way templates want them: null or absent content is an
+// empty text, arguments that parse are an object with its keys in the model's order, and reasoning is available under
+// all its keys.
 func Conversation(messages []chat.Message) ([]pyvalue.Value, error) {
 	return conversation(messages, false)
 }
 
-// RawConversation is Conversation with all arguments as the text that was sampled, for templates that want it so.
+// RawConversation is Conversation with all arguments as the sampled text, for templates that want it so.
 func RawConversation(messages []chat.Message) ([]pyvalue.Value, error) {
 	return conversation(messages, true)
 }
@@ -167,7 +169,7 @@ func conversation(messages []chat.Message, raw bool) ([]pyvalue.Value, error) {
 func messageValue(m *chat.Message, raw bool) (val, error) {
 	d := pyvalue.NewDict(4)
 	d.SetStr("role", pyvalue.Str(m.Role))
-	content := pyvalue.Str(m.Text) // "" where there is none
+	content := pyvalue.Str(m.Text) // "" if there is none
 	if m.Form == chat.Parts {
 		parts := make([]val, len(m.Parts))
 		for i, p := range m.Parts {
@@ -230,16 +232,16 @@ func extras(d *pyvalue.Dict, members []chat.Member) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.Key, err)
 		}
-		if !v.IsNone() { // null says what a missing key says, and templates test for the key
+		if !v.IsNone() { // null means the same as a missing key, and templates test for the key
 			d.SetStr(m.Key, v)
 		}
 	}
 	return nil
 }
 
-// Normalise prepares a message of an agent's trace as templates want it: content that is null or absent becomes an
-// empty text, arguments that are the text of a JSON object become that object, in the order the model wrote it, and
-// keys that are null otherwise are left out. What doesn't parse stays as it is.
+// Normalise prepares a message of an agent's trace the way templates want it: null or absent content becomes an empty
+// text, arguments that are the text of a JSON object become that object with its keys in the model's order, and other
+// null keys are left out. What doesn't parse stays as it is.
 func Normalise(message pyvalue.Value) pyvalue.Value {
 	d := message.Dict()
 	if d == nil {

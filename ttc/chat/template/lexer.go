@@ -56,7 +56,7 @@ func (t token) describe() string {
 	return t.text
 }
 
-// normalise makes every line break a line feed and drops one at the end (keep_trailing_newline is off).
+// normalise converts every line break to a line feed and drops one at the end (keep_trailing_newline is off).
 func normalise(src string) string {
 	if strings.IndexByte(src, '\r') >= 0 {
 		src = strings.ReplaceAll(src, "\r\n", "\n")
@@ -99,7 +99,7 @@ func (l *lexer) advance(to int) {
 	l.pos = to
 }
 
-// root takes template data up to the next tag, and the tag.
+// root reads template data up to the next tag, and the tag.
 func (l *lexer) root() {
 	start, at := l.pos, l.pos
 	for {
@@ -243,7 +243,7 @@ func (l *lexer) endRaw(at int) int {
 	return l.closing(l.skipSpace(at+len("endraw")), "%}")
 }
 
-// tag takes the tokens of a print statement or block up to its end.
+// tag reads the tokens of a print statement or block up to its end.
 func (l *lexer) tag(variable bool) {
 	l.brackets = l.brackets[:0]
 	for l.pos < len(l.src) {
@@ -349,7 +349,7 @@ func (l *lexer) operator() {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// digits takes (_?\d)* after at least one digit.
+// digits reads (_?\d)* after at least one digit.
 func (l *lexer) digits(at int, ok func(byte) bool) int {
 	for at < len(l.src) {
 		if ok(l.src[at]) {
@@ -440,7 +440,7 @@ func (l *lexer) str(quote byte) {
 	l.advance(at + 1)
 }
 
-// unescape decodes a string literal as jinja2 does: what isn't ASCII is written as an escape first, then all escapes
+// unescape decodes a string literal as jinja2 does: non-ASCII characters are first written as escapes, then all escapes
 // are decoded - so a backslash before a letter like é stays, and the letter becomes text.
 func unescape(s string, pos int) string {
 	if strings.IndexByte(s, '\\') < 0 {
@@ -495,7 +495,7 @@ var simpleEscapes = map[byte]byte{
 	'v':  11,
 }
 
-// unescapeOne decodes the escape whose letter stands first in s and returns how many bytes of s it took.
+// unescapeOne decodes the escape whose letter comes first in s and returns how many bytes of s it consumed.
 func unescapeOne(out []byte, s string, pos int) ([]byte, int) {
 	c := s[0]
 	if plain, ok := simpleEscapes[c]; ok {

@@ -1,6 +1,6 @@
 package template
 
-// library is what a template finds without having been given it.
+// library is what a template can use without being given it.
 type library struct {
 	filters map[string]filterFunc
 	tests   map[string]testFunc

@@ -6,12 +6,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// loop is the variable `loop`: an iteration with a look at its neighbours.
+// loop is the variable `loop`: an iteration that can look at its neighbours.
 type loop struct {
 	of      val // what is iterated
 	rest    iterator
 	index0  int
-	size    int // -1 until asked for
+	size    int // -1 until requested
 	peeked  bool
 	after   val
 	current val
@@ -275,7 +275,7 @@ func (c *compiler) loopBody(
 	}
 }
 
-// loopFilter compiles `for ... if test`: a generator, so tests run as items are asked for.
+// loopFilter compiles `for ... if test`: a generator, so tests run as items are requested.
 func (c *compiler) loopFilter(n *forNode, outer, body *frame) func(st *state, rest iterator) iterator {
 	if n.test == nil {
 		return nil

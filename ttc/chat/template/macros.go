@@ -18,13 +18,13 @@ func (m *macro) Repr() string {
 	return "<Macro '" + m.code.name + "'>"
 }
 
-// macroCode is what is compiled of a macro.
+// macroCode is a compiled macro.
 type macroCode struct {
 	name                    string
 	params                  []string
 	places                  []variable // of params
-	defaults                []expr     // of the last params
-	caller, kwargs, varargs *variable  // where the body asks for them
+	defaults                []expr     // of the last parameters
+	caller, kwargs, varargs *variable  // if the body uses them
 	explicitCaller          bool       // caller is a parameter
 	fn                      *funcScope
 	enter                   func(st *state)
@@ -96,8 +96,9 @@ func (c *compiler) callBlock(n *callBlockNode, f *frame) stmt {
 	}
 }
 
-// generation compiles transformers' {% generation %}: the body runs as that of a call block does, and the place of its
-// text in the output is noted. transformers gets the place wrong inside a macro or a set block; there none is noted.
+// generation compiles transformers' {% generation %}: the body runs like that of a call block, and the range of its
+// text in the output is recorded. transformers gets the range wrong inside a macro or a set block; there, none is
+// recorded.
 func (c *compiler) generation(n *generationNode, f *frame) stmt {
 	code := c.macro(n.macro, f)
 	at := n.at()
@@ -155,7 +156,7 @@ func (st *state) callMacro(m *macro, a *args) val {
 	return st.markupIf(st.escaping, v)
 }
 
-// bindRest hands over arguments that no parameter took, or refuses them.
+// bindRest passes on arguments that no parameter took, or rejects them.
 func (code *macroCode) bindRest(st *state, a *args, taken []bool) {
 	if code.kwargs != nil {
 		rest := &pyvalue.Dict{}

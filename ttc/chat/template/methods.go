@@ -75,7 +75,7 @@ func plainMethod(name string, f func(st *state, v val) val) method {
 	}
 }
 
-// positional returns the arguments of a method that takes none by name; those not given are missing.
+// positional returns the arguments of a method without named parameters; missing ones are marked as such.
 func (a *args) positional(name string, least, most int) []val {
 	if len(a.names) > 0 {
 		throw("TypeError", "%s() takes no keyword arguments", name)
@@ -91,7 +91,7 @@ func (a *args) positional(name string, least, most int) []val {
 	return out
 }
 
-// textArg is an argument that must be a str.
+// textArg returns an argument that must be a str.
 func textArg(v val, what string) val {
 	if v.Kind() != pyvalue.KindStr {
 		throw("TypeError", "%s must be str, not %s", what, v.TypeName())
@@ -99,7 +99,7 @@ func textArg(v val, what string) val {
 	return v
 }
 
-// isSet is a flag that Python takes as an int.
+// isSet returns a flag that Python takes as an int.
 func isSet(v val) bool { return intArg(v, 0) != 0 }
 
 func intArg(v val, otherwise int) int {
@@ -156,7 +156,7 @@ func joinMethod(st *state, self val, a *args) val {
 	return st.like(self, st.joinTexts(self, items))
 }
 
-// span is s[start:end] of a search method, as bytes; ok is false where start lies behind the end.
+// span is s[start:end] for a search method, in bytes; ok is false if start is past the end.
 func span(s string, start, end val) (i, j int, ok bool) {
 	n := pytext.Len(s)
 	clip := func(v val, absent int) int {

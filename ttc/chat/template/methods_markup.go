@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// markupMethods are what Markup has beyond str.
+// markupMethods are the methods that Markup has beyond those of str.
 var markupMethods = map[string]method{
 	"escape": func(st *state, _ val, a *args) val { return st.escape(a.bind("escape", 1, "s")[0]) },
 	"unescape": func(st *state, self val, a *args) val {
@@ -20,7 +20,7 @@ var markupMethods = map[string]method{
 	},
 }
 
-// unescapeHTML replaces the character references of HTML by what they stand for.
+// unescapeHTML replaces HTML character references with what they stand for.
 func (st *state) unescapeHTML(v val) val {
 	s, p := v.Text(), plainProv(provOf(v))
 	if !strings.Contains(s, "&") {
@@ -59,7 +59,7 @@ func referenceEnd(s string, i int) int {
 	return end
 }
 
-// stripTags removes comments and tags, makes runs of white space one space, and replaces character references.
+// stripTags removes comments and tags, collapses runs of white space, and replaces character references.
 func (st *state) stripTags(v val) val {
 	v = str(v.Text(), plainProv(provOf(v)))
 	v = st.without(v, "<!--", "-->")

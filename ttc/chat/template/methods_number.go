@@ -36,7 +36,7 @@ func (st *state) numberAttribute(v val, name string) (val, bool) {
 	return missing, false
 }
 
-// plainNumber makes an int of a bool.
+// plainNumber converts a bool to an int.
 func plainNumber(v val) val {
 	if v.Kind() == pyvalue.KindBool {
 		return pyvalue.BigInt(v.Big())
@@ -101,7 +101,7 @@ func floatRatio(v val) val {
 	return pyvalue.NewTuple(pyvalue.BigInt(new(big.Int).Set(r.Num())), pyvalue.BigInt(new(big.Int).Set(r.Denom())))
 }
 
-// floatHex is float.hex(): thirteen hexadecimal digits, and no more than that of an exponent.
+// floatHex is float.hex(): thirteen hexadecimal digits, and as few as possible in the exponent.
 func floatHex(v val) val {
 	f := v.Float64()
 	sign := ""

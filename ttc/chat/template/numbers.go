@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// powerBits is the precision with which realPower computes: enough to round a float64 once.
+// powerBits is the precision realPower works with: enough to round a float64 once.
 const powerBits = 192
 
 var ln2 = sync.OnceValue(func() *big.Float {
@@ -19,8 +19,8 @@ var ln2 = sync.OnceValue(func() *big.Float {
 	return half.Neg(half)
 })
 
-// realPower is x ** y of a positive x, rounded once, which is what libm's pow does but for one case in thousands.
-// Go's is less exact.
+// realPower is x ** y for a positive x, rounded once, which matches libm's pow except for one case in thousands. Go's
+// is less exact.
 func realPower(x, y float64) float64 {
 	mantissa, exponent := math.Frexp(x)
 	if mantissa < math.Sqrt2/2 {
@@ -48,7 +48,7 @@ func realPower(x, y float64) float64 {
 	return r
 }
 
-// logNear1 is ln(m), by a series that is quick for m near 1.
+// logNear1 is ln(m), by a series that converges quickly for m near 1.
 func logNear1(m *big.Float) *big.Float {
 	one := new(big.Float).SetPrec(powerBits).SetInt64(1)
 	z := new(big.Float).Quo(new(big.Float).Sub(m, one), new(big.Float).Add(m, one))
@@ -74,7 +74,7 @@ func asciiNumber(s string) string {
 	var b strings.Builder
 	eachRune(s, func(_ int, r rune, _ int) {
 		if r >= 0x80 && pytext.IsDecimal(r) {
-			zero := r // digits of a script stand in a row, from zero on
+			zero := r // digits of a script are consecutive, starting with zero
 			for pytext.IsDecimal(zero-1) && r-zero < 9 {
 				zero--
 			}
@@ -85,7 +85,7 @@ func asciiNumber(s string) string {
 	return b.String()
 }
 
-// plainDigits removes underscores between digits; it reports false where one stands elsewhere.
+// plainDigits removes underscores between digits; it reports false if there is one anywhere else.
 func plainDigits(s string) (string, bool) {
 	if !strings.Contains(s, "_") {
 		return s, true
@@ -163,7 +163,7 @@ func parseFloat(s string) (float64, bool) {
 	return f, err == nil || math.IsInf(f, 0)
 }
 
-// toFloat is float(v), and false where Python raises TypeError or ValueError.
+// toFloat is float(v), or false if Python would raise TypeError or ValueError.
 func toFloat(v val) (float64, bool) {
 	switch {
 	case v.IsNumber():

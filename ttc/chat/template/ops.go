@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// maxIntBits bounds the ints a template may compute.
+// maxIntBits bounds the ints that a template may compute.
 const maxIntBits = 1 << 16
 
 // arithmetic is `a op b`.
@@ -64,7 +64,7 @@ func (st *state) joinItems(a, b val) []val {
 	return append(append(st.made.vals.take(len(x) + len(y))[:0], x...), y...)
 }
 
-// join2 is a + b of two texts. If one is Markup the other is escaped and the result is Markup.
+// join2 is a + b for two texts. If one is Markup the other is escaped and the result is Markup.
 func (st *state) join2(a, b val) val {
 	am, bm := isMarkup(a), isMarkup(b)
 	if am != bm {
@@ -210,7 +210,7 @@ func (st *state) numeric(op string, a, b val) val {
 	return pyvalue.BigInt(r)
 }
 
-// small computes with int64 where that can't overflow.
+// small computes with int64 when that can't overflow.
 func small(op string, x, y int64) (val, bool) {
 	const half = 1 << 31
 	fits := x > -half && x < half && y > -half && y < half
@@ -284,7 +284,7 @@ func (st *state) divide(a, b val) val {
 	return pyvalue.Float(f)
 }
 
-// floorMod is divmod(x, y) as CPython's float_divmod computes it.
+// floorMod is divmod(x, y) as computed by CPython's float_divmod.
 func floorMod(x, y float64) (float64, float64) {
 	m := math.Mod(x, y)
 	div := (x - m) / y
@@ -340,7 +340,7 @@ func wholePower(x float64, y int) float64 {
 	return f
 }
 
-// multiplies counts the work of multiplying or dividing ints of so many bits.
+// multiplies counts the work of multiplying or dividing ints with that many bits.
 func (st *state) multiplies(p, q int) { st.left -= int64(1+p>>6) * int64(1+q>>6) >> 3 }
 
 func (st *state) power(a, b val) val {
@@ -380,7 +380,7 @@ func negate(v val, minus bool) val {
 	return pyvalue.BigInt(v.Big())
 }
 
-// holds is `a op b` of a comparison.
+// holds is `a op b` for a comparison.
 func (st *state) holds(op string, a, b val) bool {
 	st.step()
 	switch op {
@@ -448,7 +448,7 @@ func (st *state) hashes(key val) {
 	}
 }
 
-// costOf counts the work of comparing or printing a container, element by element, whatever it nests.
+// costOf counts the work of comparing or printing a container, element by element, including nested ones.
 func (st *state) costOf(v val) { st.costAt(v, 0) }
 
 func (st *state) costAt(v val, depth int) {
@@ -530,7 +530,7 @@ func (st *state) slice(v, i, j, k val) val {
 		items := v.Items()
 		start, stop, step := bounds(len(items), i, j, k)
 		var out []val
-		if step == 1 && start < stop { // what can't be changed is shared
+		if step == 1 && start < stop { // immutable, so it can be shared
 			out = items[start:stop:stop]
 		} else {
 			out = pick(st, items, start, stop, step)

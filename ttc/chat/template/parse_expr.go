@@ -202,9 +202,9 @@ func (p *parser) nameOrConstant(t token, namespace bool) node {
 
 type tupleOptions struct {
 	simple    bool   // names and literals only: a target
-	cond      bool   // an inline if may stand here
+	cond      bool   // an inline if is allowed
 	end       string // a name that ends the tuple
-	brackets  bool   // an empty tuple is one
+	brackets  bool   // () counts as a tuple
 	namespace bool
 }
 
@@ -398,7 +398,7 @@ func (p *parser) callArguments() arguments {
 	return a
 }
 
-// filters parses the filters that follow n; it returns n where there is none.
+// filters parses the filters that follow n; it returns n if there are none.
 func (p *parser) filters(n node) node {
 	for links := 0; p.skipOp("|"); links++ {
 		p.chain(links)

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// maxNesting is how deep expressions and blocks may nest in a template.
+	// maxNesting is how deeply expressions and blocks may nest in a template.
 	maxNesting = 100
 	// maxChain is how many operators, subscripts or filters may follow each other without brackets.
 	maxChain = 2000
@@ -20,7 +20,7 @@ type parser struct {
 	tokens []token
 	i      int
 	depth  int
-	ends   [][]string // the tags that the blocks being parsed wait for
+	ends   [][]string // the end tags that the blocks being parsed are waiting for
 	open   []string   // the tags of the blocks being parsed
 }
 
@@ -340,7 +340,7 @@ func (p *parser) blockStatement(t token) node {
 	return n
 }
 
-// isBlank reports whether a node prints white space of the template's own at most.
+// isBlank reports whether a node prints at most white space from the template itself.
 func isBlank(n node) bool {
 	switch n := n.(type) {
 	case *outputNode:
@@ -367,7 +367,7 @@ func (p *parser) loader(t token) node {
 
 type targetOptions struct {
 	end       string // a name that ends the tuple
-	namespace bool   // ns.attribute may be assigned to
+	namespace bool   // assignment to ns.attribute is allowed
 }
 
 func (p *parser) target(o targetOptions) node {

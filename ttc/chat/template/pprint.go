@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// pprintWidth is the line that pprint fills.
+// pprintWidth is the line width of pprint.
 const pprintWidth = 80
 
 // pprintFilter is pprint.pformat.
@@ -25,7 +25,7 @@ type prettyPrinter struct {
 	out builder
 }
 
-// sorted is v with its dicts in the order of their keys.
+// sorted returns v with the keys of its dicts sorted.
 func (p *prettyPrinter) sorted(v val, depth int) val {
 	if depth > pyvalue.MaxDepth {
 		throw("RecursionError", "maximum recursion depth exceeded")
@@ -53,7 +53,7 @@ func (p *prettyPrinter) sorted(v val, depth int) val {
 			y, _ := d.At(order[j])
 			p.st.step()
 			less, err := pyvalue.Ordered("<", x, y)
-			if err != nil { // keys that can't be compared stand by the names of their types
+			if err != nil { // keys that can't be compared are ordered by type name
 				return "<class '"+x.TypeName()+"'>" < "<class '"+y.TypeName()+"'>"
 			}
 			return less
@@ -81,7 +81,7 @@ func (p *prettyPrinter) newLine(indent int) {
 	p.write("\n" + strings.Repeat(" ", indent))
 }
 
-// format writes v; allowance is how many characters have to follow it on its last line.
+// format writes v; allowance is how many characters must follow it on its last line.
 func (p *prettyPrinter) format(v val, indent, allowance, level int) {
 	rep := p.st.conversionOf(v, 'r')
 	if pytext.Len(rep.Text()) <= pprintWidth-indent-allowance {
@@ -96,7 +96,7 @@ func (p *prettyPrinter) format(v val, indent, allowance, level int) {
 		p.items(v.Items(), indent+1, allowance+1, level+1)
 		p.write("]")
 	case pyvalue.KindTuple:
-		if _, ok := v.List().Tag.(groupTuple); ok { // a named tuple of jinja2's, which prints itself
+		if _, ok := v.List().Tag.(groupTuple); ok { // one of jinja2's named tuples, which prints itself
 			p.writeValue(rep)
 			return
 		}
@@ -152,7 +152,7 @@ func (p *prettyPrinter) dict(d *pyvalue.Dict, indent, allowance, level int) {
 	p.write("}")
 }
 
-// text writes a text that is too long for its line as several, one per line.
+// text writes a text that is too long for its line as several texts, one per line.
 func (p *prettyPrinter) text(v, whole val, indent, allowance, level int) {
 	if level == 1 {
 		indent++
@@ -193,7 +193,7 @@ func (p *prettyPrinter) text(v, whole val, indent, allowance, level int) {
 // words breaks a line between its words.
 func (p *prettyPrinter) words(pieces []val, line val, width, allowance int, lastLine bool) []val {
 	s := line.Text()
-	start, end := 0, 0 // of what is collected
+	start, end := 0, 0 // of what has been collected
 	for end < len(s) {
 		next := wordEnd(s, end)
 		most := width
@@ -212,7 +212,7 @@ func (p *prettyPrinter) words(pieces []val, line val, width, allowance int, last
 	return pieces
 }
 
-// wordEnd is the end of the word at i with the white space after it.
+// wordEnd returns the end of the word at i including the white space after it.
 func wordEnd(s string, i int) int {
 	space := false
 	for i < len(s) {
@@ -227,11 +227,11 @@ func wordEnd(s string, i int) int {
 	return i
 }
 
-// reprLen is len(repr(s)), or something larger than most.
+// reprLen is len(repr(s)), or something larger than any line.
 func reprLen(s string, most int) int {
 	if n := pytext.Len(s) + 2; n > most {
 		return n
 	}
-	rep, _ := pyvalue.Repr(pyvalue.Str(s)) // of a text, which can't fail
+	rep, _ := pyvalue.Repr(pyvalue.Str(s)) // of a text, so it can't fail
 	return pytext.Len(rep)
 }

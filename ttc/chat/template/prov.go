@@ -20,7 +20,7 @@ type Source struct {
 const FromTools = -2
 
 // prov is the provenance of a text, carried as the tag of a value: its spans, as in a Result. A nil prov is template
-// text. On numbers, None and the like it has one empty span: whatever is printed of the value comes from there.
+// text. For numbers, None and the like it has one empty span: whatever is printed of the value comes from there.
 type prov struct {
 	pyvalue.Tag
 	spans   []Span
@@ -28,7 +28,7 @@ type prov struct {
 	escapes bool // some span is quoted
 }
 
-// rawProv is the provenance of v, in which segs may be quoted; to copy whole texts.
+// rawProv is the provenance of v, in which spans may be quoted; for copying whole texts.
 func rawProv(v val) *prov {
 	if t := v.LeafTag(); t != nil {
 		p, _ := t.Of.(*prov)
@@ -37,7 +37,7 @@ func rawProv(v val) *prov {
 	return nil
 }
 
-// provOf is the provenance of v, in which no seg is quoted: every part of the text can be told apart.
+// provOf is the provenance of v without quoted spans: every part of the text can be located.
 func provOf(v val) *prov {
 	p := rawProv(v)
 	if p == nil || !p.escapes {
@@ -60,7 +60,7 @@ func provOf(v val) *prov {
 	return out
 }
 
-// ClassName makes the repr of a Markup say so.
+// ClassName makes the repr of a Markup say that it is one.
 func (p *prov) ClassName() string {
 	if p != nil && p.markup {
 		return "Markup"
@@ -73,8 +73,8 @@ func isMarkup(v val) bool {
 	return p != nil && p.markup
 }
 
-// asTag is p as values carry it. Provenances of what is rendered are shared by renders, and not written to: they have
-// been through here.
+// asTag returns p in the form that values carry. Provenances of the input are shared between renders and never written
+// to: they have been through here.
 func (p *prov) asTag() *pyvalue.Tag {
 	if p.Of == nil {
 		p.Of = p
@@ -123,7 +123,7 @@ func (p *prov) slice(i, j int) *prov {
 	return out
 }
 
-// at is the source of byte i of the text; byte 0 of an empty one, as of a number, is what it comes from.
+// at returns the source of byte i of the text; for byte 0 of an empty one, as for a number, the value's own source.
 func (p *prov) at(i int) (*Source, int) {
 	if p == nil || len(p.spans) == 0 {
 		return nil, 0
@@ -142,19 +142,19 @@ func (p *prov) at(i int) (*Source, int) {
 	return s.Source, s.Offset + i - s.Start
 }
 
-// find is the index of the span that holds byte i, or of the next one.
+// find returns the index of the span that contains byte i, or of the next one.
 func (p *prov) find(i int) int {
 	return sort.Search(len(p.spans), func(k int) bool { return p.spans[k].End > i })
 }
 
-// provBuilder collects the spans of a text that is being put together.
+// provBuilder collects the spans of a text under construction.
 type provBuilder struct {
 	spans   []Span
 	n       int // length of the text so far
 	escapes bool
 }
 
-// add says that the next n bytes come from src, byte off on; a nil src is the template.
+// add says that the next n bytes come from src, from byte off on; a nil src is the template.
 func (b *provBuilder) add(n int, src *Source, off int, m Mode) {
 	start := b.n
 	b.n += n
@@ -177,7 +177,7 @@ func (b *provBuilder) add(n int, src *Source, off int, m Mode) {
 		}
 	}
 	b.spans = append(b.spans, Span{})
-	s := &b.spans[len(b.spans)-1] // field by field: a whole Span would be put together elsewhere and waited for
+	s := &b.spans[len(b.spans)-1] // field by field: a whole Span would be assembled elsewhere and stall here
 	s.Start, s.End, s.Source, s.Offset, s.Mode = start, b.n, src, off, m
 }
 
@@ -225,7 +225,7 @@ func (b *provBuilder) unquote(s string, src *Source, off int) {
 	})
 }
 
-// eachEscape walks a quoted text: runs that stand for themselves, and escapes (and quotes) of out bytes that stand for
+// eachEscape walks a quoted text: runs that stand for themselves, and escapes (and quotes), where out bytes stand for
 // in bytes of the text.
 func eachEscape(s string, f func(out, in int)) {
 	f(1, 0)
@@ -251,7 +251,7 @@ func eachEscape(s string, f func(out, in int)) {
 	}
 }
 
-// escapeAt is the length of the escape s begins with, and of the UTF-8 it stands for.
+// escapeAt returns the length of the escape that s begins with, and of the UTF-8 it stands for.
 func escapeAt(s string) (out, in int) {
 	digits := 0
 	if len(s) > 1 {
@@ -271,7 +271,7 @@ func escapeAt(s string) (out, in int) {
 	return 2 + digits, len(pytext.AppendRune(nil, rune(r)))
 }
 
-// prov returns a copy of what was collected; nil if all of it is template text.
+// prov returns a copy of what was collected; nil if it is all template text.
 func (b *provBuilder) prov() *prov {
 	switch len(b.spans) {
 	case 0:
@@ -294,7 +294,7 @@ func newSingle(s Span, escapes bool) *prov {
 	return &one.prov
 }
 
-// builder puts a text together with its provenance.
+// builder assembles a text with its provenance.
 type builder struct {
 	b []byte
 	p provBuilder
@@ -334,19 +334,20 @@ const spanSize = int(unsafe.Sizeof(Span{}))
 
 func (b *builder) value() val { return str(string(b.b), b.p.prov()) }
 
-// reset empties b, and lets go of the sources.
+// reset empties b and releases the sources.
 func (b *builder) reset() {
 	clear(b.p.spans)
 	b.b, b.p.spans, b.p.n, b.p.escapes = b.b[:0], b.p.spans[:0], 0, false
 }
 
-// marker turns the calls of a pyvalue printer into spans. A text inside a container that was itself put together from
-// several sources counts as its first one, whole: the printed bytes are not at hand to map each.
+// marker turns the calls of a pyvalue printer into spans. A text inside a container that was itself assembled from
+// several sources is attributed to the first of them as a whole, because its printed bytes are not available for
+// mapping.
 type marker struct {
 	b     *builder
 	st    *state
-	base  int // where in the printer's buffer the text starts
-	spans int // how many spans were before it
+	base  int // where the text starts in the printer's buffer
+	spans int // number of spans before it
 
 	at   int // from where on the printer's output comes from src
 	src  *Source
@@ -354,7 +355,7 @@ type marker struct {
 	mode Mode
 }
 
-// mark is told that from dst on the output comes from v.
+// mark is called when the output from dst on comes from v.
 func (m *marker) mark(v val, dst int) {
 	m.st.step()
 	m.st.room(dst - m.base + spanSize*(len(m.b.p.spans)-m.spans))
@@ -363,7 +364,7 @@ func (m *marker) mark(v val, dst int) {
 	m.src, m.off, m.mode = origin(&v)
 }
 
-// origin is what a printed value comes from, and how.
+// origin says where a printed value comes from, and how.
 func origin(v *val) (src *Source, off int, mode Mode) {
 	switch v.Kind() {
 	case pyvalue.KindList, pyvalue.KindTuple, pyvalue.KindDict:

@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// states are kept for their buffers.
+// states are pooled for their buffers.
 var states = sync.Pool{New: func() any {
 	st := &state{lib: builtins, own: &builder{}}
 	st.out, st.none.st = st.own, st
@@ -20,7 +20,7 @@ const maxKept = 1 << 20
 
 func (b *builder) large() bool { return cap(b.b) > maxKept || cap(b.p.spans) > maxKept/32 }
 
-// release hands the state's buffers on to a later render, and nothing else.
+// release passes the state's buffers, and nothing else, on to a later render.
 func (st *state) release() {
 	clear(st.given)
 	st.made.reset()
@@ -41,7 +41,7 @@ func (st *state) release() {
 	states.Put(st)
 }
 
-// state is one render.
+// state is the state of one render.
 type state struct {
 	lib      *library
 	input    Input
@@ -49,17 +49,17 @@ type state struct {
 	act      *activation
 	own      *builder
 	out      *builder
-	outer    []*builder // the builders that wait while a macro or block is captured
+	outer    []*builder // builders suspended while a macro or block is captured
 	pos      int32      // what is being evaluated, for errors
-	left     int64      // steps that may still be made
-	bytes    int64      // of text and lists that may still be made
+	left     int64      // steps that remain
+	bytes    int64      // text and lists that may still be made
 	depth    int
-	nested   int  // generators that are drawing from one another
+	nested   int  // generators currently drawing from one another
 	escaping bool // by an autoescape block
 	free     []*builder
 	made     arena
 	none     args           // no arguments
-	marker   marker         // of the printer that is at work
+	marker   marker         // of the active printer
 	mark     pyvalue.Marker // its method
 
 	kept     [8]val // see keep
@@ -71,20 +71,20 @@ type state struct {
 // step counts one unit of work.
 func (st *state) step() {
 	if st.left--; st.left < 0 {
-		st.tooManySteps() // apart, so that a step is inlined
+		st.tooManySteps() // a separate function, so that step is inlined
 	}
 }
 
 func (st *state) tooManySteps() { throw("LimitError", "more than %d steps", st.input.Limits.Steps) }
 
-// spend counts n bytes made by the template, whether they are printed or thrown away.
+// spend counts n bytes made by the template, whether they are printed or discarded.
 func (st *state) spend(n int) {
 	st.room(n)
 	st.bytes -= int64(n)
 	st.left -= int64(n) >> 6 // long texts take time as well
 }
 
-// reads counts the work of going through texts. Where escapes in one have to be told apart it is more.
+// reads counts the work of scanning texts. It costs more if escapes have to be told apart.
 func (st *state) reads(texts ...val) {
 	for i := range texts {
 		v := &texts[i]
@@ -99,9 +99,9 @@ func (st *state) reads(texts ...val) {
 	}
 }
 
-// room makes sure that n more bytes may be made.
+// room checks that n more bytes may be made.
 func (st *state) room(n int) {
-	if uint64(n) > uint64(st.bytes) { // also if n is negative: too large for an int
+	if uint64(n) > uint64(st.bytes) { // also if n is negative, too large for an int
 		st.tooManyBytes()
 	}
 }
@@ -110,8 +110,8 @@ func (st *state) tooManyBytes() {
 	throw("LimitError", "the template makes more than %d bytes of text", st.input.Limits.Bytes)
 }
 
-// resolve is the variable of that name. messages, tools, documents and add_generation_prompt are always there, as in
-// transformers; a keyword argument of the same name wins.
+// resolve returns the variable with that name. messages, tools, documents and add_generation_prompt always exist, as in
+// transformers; a keyword argument of the same name takes precedence.
 func (st *state) resolve(name string) val {
 	in := &st.input
 	if in.Kwargs != nil {
@@ -135,7 +135,7 @@ func (st *state) resolve(name string) val {
 	return missing
 }
 
-// call enters a function: a new activation whose variables are missing. It returns the caller's.
+// call enters a function: a new activation whose variables are unset. It returns the caller's.
 func (st *state) call(at int32, fn *funcScope, parent *activation) *activation {
 	back := st.act
 	if st.depth++; st.depth > st.input.Limits.Depth {
@@ -160,7 +160,7 @@ func (st *state) ret(to *activation) {
 	st.act = to
 }
 
-// push captures what is printed from now on; pop ends that and returns it.
+// push starts capturing what is printed; pop ends that and returns it.
 func (st *state) push(at int32) {
 	if len(st.outer) > 4*st.input.Limits.Depth {
 		throwAt(at, "RecursionError", "blocks nest deeper than %d", 4*st.input.Limits.Depth)
@@ -176,7 +176,7 @@ func (st *state) pop() val {
 	return st.finish(b)
 }
 
-// borrow returns an empty builder; finish returns its text and takes it back.
+// borrow returns an empty builder; finish returns its text and takes the builder back.
 func (st *state) borrow() *builder {
 	if n := len(st.free) - 1; n >= 0 {
 		b := st.free[n]
@@ -242,7 +242,7 @@ func (st *state) printQuoted(v *val) {
 	st.spend(b.size() - start)
 }
 
-// printRepr prints what is no text.
+// printRepr prints what is not text.
 func (st *state) printRepr(v val) {
 	n := st.out.size()
 	st.appendText(st.out, v)
@@ -259,7 +259,7 @@ func (st *state) appendText(b *builder, v val) {
 	st.append(b, func(dst []byte, m pyvalue.Marker) ([]byte, error) { return pyvalue.AppendStr(dst, v, m) })
 }
 
-// append lets a printer of package pyvalue append to b, and keeps track of where its output comes from.
+// append lets a printer from package pyvalue append to b, and keeps track of where its output comes from.
 func (st *state) append(b *builder, printer func(dst []byte, m pyvalue.Marker) ([]byte, error)) {
 	m, mark := st.startMarks(b)
 	out, err := printer(b.b, mark)
@@ -302,7 +302,7 @@ func (st *state) text(v val) (string, *prov) {
 	return out.Text(), provOf(out)
 }
 
-// softText is jinja2's soft_str: str(v), but a Markup stays one.
+// softText is jinja2's soft_str: str(v), except that a Markup stays one.
 func (st *state) softText(v val) val {
 	if v.Kind() == pyvalue.KindStr {
 		return v

@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// formatMethod is str.format under the sandbox: attributes and items go the template's way.
+// formatMethod is str.format under the sandbox: attributes and items are looked up the template's way.
 func formatMethod(st *state, self val, a *args) val {
 	return st.formatFields(self, &fieldFormat{st: st, args: a, mapping: missing})
 }
@@ -35,11 +35,11 @@ type fieldFormat struct {
 	st      *state
 	args    *args
 	mapping val // of format_map, else missing
-	auto    int // next automatic number; -1 once fields were numbered by hand
+	auto    int // next automatic number; -1 once fields have been numbered explicitly
 	escape  bool
 }
 
-// run formats a text with replacement fields; depth is how deep fields may nest.
+// run formats a text with replacement fields; depth is how deeply fields may nest.
 func (f *fieldFormat) run(b *builder, format val, depth int) {
 	if depth == 0 {
 		throw("ValueError", "Max string recursion exceeded")

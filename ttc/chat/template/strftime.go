@@ -46,7 +46,7 @@ func directive(t time.Time, c, flag byte) (string, bool) {
 	return s, ok
 }
 
-// numberDirective formats what is a number; the flag says how it is padded.
+// numberDirective formats a numeric directive; the flag determines the padding.
 func numberDirective(t time.Time, c, flag byte) (string, bool) {
 	isoYear, isoWeek := t.ISOWeek()
 	hour12 := (t.Hour()+11)%12 + 1

@@ -5,9 +5,9 @@ import (
 	"strconv"
 )
 
-// Scoping is jinja2's, which is decided when a template is compiled: every frame (the template, the body of a loop, a
-// macro, ...) knows which names it loads and stores, and how a variable gets its first value when the frame is entered.
-// The rules are those of jinja2/idtracking.py; what it calls a Python local is a slot of an activation record here.
+// Scoping is jinja2's, decided at compile time: every frame (the template, the body of a loop, a macro, ...) knows
+// which names it loads and stores, and how a variable gets its first value on entry. The rules are those of
+// jinja2/idtracking.py; what it calls a Python local is a slot of an activation record here.
 
 // funcScope is what becomes one function: the template, a macro, a recursive loop, a loop filter.
 type funcScope struct {
@@ -33,7 +33,7 @@ type ref struct {
 type loadKind uint8
 
 const (
-	loadParameter loadKind = iota // set by who enters the frame
+	loadParameter loadKind = iota // set by whoever enters the frame
 	loadResolve                   // looked up by name in what the template was given
 	loadAlias                     // copied from a variable of an outer frame
 	loadUndefined                 // missing
@@ -132,7 +132,7 @@ func (s *symbols) load(name string) {
 	}
 }
 
-// branch merges what the branches of an if did: a name stored in any of them is, before, what it was outside.
+// branch merges the effects of an if's branches: a name stored in any of them starts out with its value from outside.
 func (s *symbols) branch(branches []*symbols) {
 	var stores []string
 	for _, b := range branches {
@@ -235,7 +235,7 @@ func (s *symbols) scanParams(target node) {
 	}
 }
 
-// undeclared reports which of names the nodes load without having stored them before.
+// undeclared reports which of names the nodes load without having stored them first.
 func undeclared(nodes []node, names ...string) map[string]bool {
 	found, left := map[string]bool{}, map[string]bool{}
 	for _, n := range names {

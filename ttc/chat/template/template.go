@@ -14,13 +14,13 @@ import (
 
 // Template is a compiled chat template. It is safe for concurrent use.
 type Template struct {
-	src  string // normalised, for the places of errors
+	src  string // normalised, for locating errors
 	run  stmt
 	root *funcScope
 	from []string // the variables it reads, in the order of state.given
 }
 
-// maxSource is the largest template Compile takes, in bytes. The largest of the stock templates has 20 KiB.
+// maxSource is the size in bytes of the largest template that Compile accepts. The largest stock template has 20 KiB.
 const maxSource = 1 << 20
 
 // Compile compiles a chat template. The error is an *Error.
@@ -43,7 +43,7 @@ func Compile(src string) (t *Template, err error) {
 			t, err = nil, th.place(t.src, 0)
 		}
 	}()
-	if !utf8.ValidString(src) { // rendered, it would be rubbish between the fields
+	if !utf8.ValidString(src) { // it would render as garbage between the fields
 		throwAt(0, "UnicodeDecodeError", "the template is not UTF-8; save it as UTF-8")
 	}
 	c := &compiler{lib: builtins}
@@ -54,9 +54,9 @@ func Compile(src string) (t *Template, err error) {
 
 // Limits bound what one render may do. A field of zero or less means its default.
 type Limits struct {
-	Steps int64 // operations, 30 million by default: a few seconds' worth, whatever they are
+	Steps int64 // operations, 30 million by default: a few seconds' worth, whichever they are
 	Bytes int64 // text and lists made, printed or not: 256 MiB by default
-	Depth int   // calls of macros and recursive loops within each other: 200 by default
+	Depth int   // nested calls of macros and recursive loops: 200 by default
 }
 
 func (l Limits) orDefault() Limits {
@@ -72,24 +72,24 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// DefaultNow is what strftime_now reads where nothing else is asked for: never the machine's clock.
+// DefaultNow is what strftime_now reads by default: never the machine's clock.
 var DefaultNow = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // Input is what a template is rendered with.
 type Input struct {
-	Messages            []pyvalue.Value // one dict a message, as Conversation or ParseMessages make them
-	Tools               pyvalue.Value   // a list as ToolList or ParseTools make it, or None
+	Messages            []pyvalue.Value // one dict per message, as made by Conversation or ParseMessages
+	Tools               pyvalue.Value   // a list as made by ToolList or ParseTools, or None
 	AddGenerationPrompt bool
-	Kwargs              *pyvalue.Dict // further variables: bos_token, enable_thinking, documents, ...; may be nil
+	Kwargs              *pyvalue.Dict // additional variables: bos_token, enable_thinking, documents, ...; may be nil
 	Now                 time.Time     // what strftime_now reads; DefaultNow if zero
 	Limits              Limits
 }
 
-// Span says where a run of the output comes from. What no span covers is the template's own text.
+// Span says where a run of the output comes from. Text outside all spans is the template's own.
 type Span struct {
 	chat.Span      // bytes of Result.Text
 	*Source        // shared by the spans of a field
-	Offset    int  // byte of the field's text that the run starts at
+	Offset    int  // byte of the field's text at which the run starts
 	Mode      Mode // how the run's bytes follow from the field's
 }
 
@@ -98,13 +98,13 @@ type Mode uint8
 
 // The modes.
 const (
-	// Linear: the run is the field's bytes from Offset on, one for one (or those with a change that keeps their
-	// lengths, as most changes of case do).
+	// Linear: the run is the field's bytes from Offset on, one for one (possibly changed in a way that preserves
+	// lengths, as most case changes do).
 	Linear Mode = iota
-	// Flat: all of the run stands for what is at Offset: an escape, a number, the punctuation of an object.
+	// Flat: the whole run stands for what is at Offset: an escape, a number, the punctuation of an object.
 	Flat
-	// Quoted: the run is the field's text from Offset on as JSON or Python's repr write it, with quotes and escapes.
-	// Exact takes it apart.
+	// Quoted: the run is the field's text from Offset on as written by JSON or Python's repr, with quotes and escapes.
+	// Exact splits it up.
 	Quoted
 )
 
@@ -115,7 +115,7 @@ type Result struct {
 	Generations [][2]int // byte ranges of {% generation %} blocks; nil if the template has none
 }
 
-// Exact iterates over the spans with every quoted one taken apart into linear and flat ones.
+// Exact iterates over the spans with every quoted one split into linear and flat ones.
 func (r *Result) Exact() iter.Seq[Span] {
 	return func(yield func(Span) bool) {
 		for _, s := range r.Spans {
@@ -142,15 +142,15 @@ func (s Span) exact(text string, yield func(Span) bool) bool {
 	return more
 }
 
-// Render renders a conversation. The error is an *Error: the template refused the conversation (raise_exception), used
-// something undefined, or went beyond a limit.
+// Render renders a conversation. The error is an *Error: the template rejected the conversation (raise_exception), used
+// something undefined, or exceeded a limit.
 func (t *Template) Render(in Input) (Result, error) { return t.RenderIn(nil, in) }
 
-// Room is memory that results lie in, one after the other. The zero value is ready. It is not safe for concurrent use.
+// Room is memory for results, used by one after the other. The zero value is ready. It is not safe for concurrent use.
 type Room struct{ out builder }
 
-// RenderIn is Render with the result in room, in place of the one before: whoever is done with each result when the
-// next is made, leaves nothing to the garbage collector. The result's text and spans are good until the room's next
+// RenderIn is Render with the result in room, replacing the previous one: a caller that is done with each result before
+// making the next leaves nothing to the garbage collector. The result's text and spans are valid until the room's next
 // render.
 func (t *Template) RenderIn(room *Room, in Input) (res Result, err error) {
 	st := states.Get().(*state)
@@ -180,7 +180,7 @@ func (t *Template) RenderIn(room *Room, in Input) (res Result, err error) {
 	return st.result(room), nil
 }
 
-// empty makes room for a render. What only a very large result needed is not kept.
+// empty makes room for a render. Memory needed only by a very large result is not kept.
 func (r *Room) empty() *builder {
 	if r.out.large() {
 		*r = Room{}

@@ -4,7 +4,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// plainTests are those that ask for nothing but the value.
+// plainTests are tests that depend only on the value.
 var plainTests = map[string]func(val) bool{
 	"defined":   func(v val) bool { return asUndefined(v) == nil },
 	"undefined": func(v val) bool { return asUndefined(v) != nil },
@@ -127,7 +127,7 @@ func isCallable(v val) bool {
 	return false
 }
 
-// isSame is `is`. Python interns small ints and literals; a template can't tell more than this.
+// isSame is `is`. Python interns small ints and literals; a template can't observe more than this.
 func isSame(a, b val) bool {
 	if a.Kind() != b.Kind() {
 		return false

@@ -9,12 +9,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// The functions here change texts and keep track of where every byte came from.
+// The functions here transform texts while tracking where every byte came from.
 
-// cut is bytes i to j of v; what is cut from a Markup is one.
+// cut returns bytes i to j of v; a part of a Markup is a Markup.
 func cut(v val, i, j int) val { return str(v.Text()[i:j], provOf(v).slice(i, j)) }
 
-// strip removes white space, or the characters of chars, at the sides asked for.
+// strip removes white space, or the characters in chars, from the requested sides.
 func (st *state) strip(v, chars val, left, right bool) val {
 	in := pytext.IsSpace
 	if !isMissing(chars) && !chars.IsNone() {
@@ -34,12 +34,12 @@ func (st *state) strip(v, chars val, left, right bool) val {
 	return st.cut(v, i, j)
 }
 
-// stripped is what of a text is left, as bytes, if the characters that in tells of are removed at its sides; plain
-// says that they are white space.
+// stripped returns the byte range that remains of a text after removing the characters that in accepts from its sides;
+// plain says that they are white space.
 func (st *state) stripped(s string, in func(rune) bool, plain, left, right bool) (i, j int) {
 	st.left -= int64(len(s)) >> 6
 	i, j = 0, len(s)
-	if plain { // most texts begin and end with a character that is none, and is ASCII
+	if plain { // most texts begin and end with ASCII that is not white space
 		left = left && i < j && !(s[i] > ' ' && s[i] < utf8.RuneSelf)
 		right = right && i < j && !(s[j-1] > ' ' && s[j-1] < utf8.RuneSelf)
 	}
@@ -65,7 +65,7 @@ func (st *state) stripped(s string, in func(rune) bool, plain, left, right bool)
 	return i, j
 }
 
-// goesThrough counts the work of looking at every character of a text.
+// goesThrough counts the work of examining every character of a text.
 func (st *state) goesThrough(s string) { st.left -= int64(len(s)) >> 2 }
 
 func eachRune(s string, f func(at int, r rune, size int)) {
@@ -82,7 +82,7 @@ func (st *state) mapRunes(v val, f func(dst []byte, at int, r rune) []byte) val 
 	st.spend(len(s))
 	st.goesThrough(s)
 	out := make([]byte, 0, len(s))
-	aligned := true // every character kept its length, so the provenance fits as it is
+	aligned := true // every character kept its length, so the provenance still fits
 	eachRune(s, func(at int, r rune, size int) {
 		n := len(out)
 		out = f(out, at, r)
@@ -118,7 +118,7 @@ func (st *state) lower(v val) val {
 	return st.mapRunes(v, func(dst []byte, at int, r rune) []byte { return appendLower(dst, s, at, r) })
 }
 
-// appendLower is lower() of a character in its text: a capital sigma at the end of a word becomes the final one.
+// appendLower is lower() of a character in context: a capital sigma at the end of a word becomes the final form.
 func appendLower(dst []byte, s string, at int, r rune) []byte {
 	if r == 0x3a3 {
 		if finalSigma(s, at) {
@@ -169,7 +169,7 @@ func (st *state) title(v val) val {
 	s := v.Text()
 	cased, last := false, -1
 	return st.mapRunes(v, func(dst []byte, at int, r rune) []byte {
-		if at <= last { // mapRunes goes through the text twice where lengths change
+		if at <= last { // mapRunes passes over the text twice if lengths change
 			cased = false
 		}
 		last = at
@@ -223,7 +223,7 @@ func appendHTML(dst []byte, _ int, r rune) []byte {
 	return pytext.AppendRune(dst, r)
 }
 
-// replace is v.replace(old, new, limit); limit below 0 is no limit.
+// replace is v.replace(old, new, limit); a negative limit means no limit.
 func (st *state) replace(v, old, with val, limit int) val {
 	s, p, o := v.Text(), provOf(v), old.Text()
 	st.left -= int64(len(s)) >> 6
@@ -324,7 +324,7 @@ func (st *state) splitSpace(v val, limit int, right bool) []val {
 	if start >= 0 {
 		words = append(words, word{start, len(s)})
 	}
-	if limit >= 0 && len(words) > limit { // what is left keeps the white space on its far side
+	if limit >= 0 && len(words) > limit { // what remains keeps the white space on its far side
 		if right {
 			first := st.strip(st.cut(v, 0, words[len(words)-limit-1].j), missing, false, true)
 			words = append([]word{{0, len(first.Text())}}, words[len(words)-limit:]...)
@@ -395,7 +395,7 @@ func (st *state) joinTexts(sep val, items []val) val {
 	return b.value()
 }
 
-// joinMarkup is jinja2's markup_join: where any of the parts is Markup, the others are escaped.
+// joinMarkup is jinja2's markup_join: if any part is Markup, the others are escaped.
 func (st *state) joinMarkup(items []val) val {
 	if !slices.ContainsFunc(items, isMarkup) {
 		return st.joinTexts(pyvalue.Str(""), items)

@@ -24,7 +24,7 @@ var (
 	schemePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\pL\pN_.+-]{2,}:/{0,2}$`) })
 )
 
-// linker makes links of the words of a text that look like addresses.
+// linker turns the words of a text that look like addresses into links.
 type linker struct {
 	st         *state
 	limit      int // of the text shown; -1: none
@@ -172,7 +172,7 @@ func isMailAddress(s string) bool {
 		mailPattern().MatchString(s)
 }
 
-// link writes a link to scheme and bytes i to j of the text that shows bytes shown to j, limit characters at most.
+// link writes a link to scheme and bytes i to j of the text that displays bytes shown to j, at most limit characters.
 func (l *linker) link(text val, scheme string, i, j, shown, limit int, attributes bool) {
 	l.out.write(`<a href="`+scheme, nil)
 	l.slice(text, i, j)

@@ -13,7 +13,7 @@ import (
 
 type val = pyvalue.Value
 
-// missing stands in a variable that was never set, and in an argument that was not given.
+// missing is the value of a variable that was never set, and of an argument that was not given.
 var missing = pyvalue.OfSentinel(&absent{})
 
 type absent struct{ _ byte }
@@ -22,13 +22,13 @@ func (*absent) TypeName() string { return "MissingType" }
 
 func isMissing(v val) bool { return v.IsSentinel() }
 
-// undefined is jinja2's lenient Undefined: it prints as nothing, is false and iterates as empty; anything else done to
-// it raises what it says.
+// undefined is jinja2's lenient Undefined: it prints as nothing, is false and iterates as empty; any other use raises
+// an error.
 type undefined struct {
 	hint   string
 	of     val // the value that lacks it, unless missing
 	name   val
-	unsafe bool // it exists, and the sandbox keeps it away
+	unsafe bool // it exists, but the sandbox forbids it
 }
 
 func (*undefined) TypeName() string            { return "Undefined" }
@@ -54,7 +54,7 @@ func asUndefined(v val) *undefined {
 	return u
 }
 
-// raise is what any use of the value ends in.
+// raise is what any other use of the value ends in.
 func (u *undefined) raise() {
 	switch {
 	case u.unsafe:
@@ -79,7 +79,7 @@ func reprOf(v val) string {
 	const most = 200
 	if s := v.Text(); len(s) > most {
 		v = pyvalue.Str(strings.ToValidUTF8(s[:most], ""))
-		s, _ := pyvalue.Repr(v) // of a text, which can't fail
+		s, _ := pyvalue.Repr(v) // of a text, so it can't fail
 		return s + "..."
 	}
 	if parts := most; !isSmall(v, &parts) {
@@ -95,7 +95,7 @@ func reprOf(v val) string {
 	return s
 }
 
-// isSmall reports whether v has no more than that many parts and bytes.
+// isSmall reports whether v has at most that many parts and bytes.
 func isSmall(v val, parts *int) bool {
 	if *parts -= 1 + len(v.Text()); *parts < 0 {
 		return false
@@ -120,12 +120,12 @@ func defined(v val) val {
 	return v
 }
 
-// namespace is the one value templates may change.
+// namespace is the one kind of value that templates may change.
 type namespace struct{ attrs *pyvalue.Dict }
 
 func (*namespace) TypeName() string { return "Namespace" }
 
-// AppendRepr prints a namespace with what it holds.
+// AppendRepr prints a namespace with its content.
 func (n *namespace) AppendRepr(dst []byte, mark pyvalue.Marker, depth int) ([]byte, error) {
 	dst, err := pyvalue.AppendReprAt(append(dst, "<Namespace "...), pyvalue.OfDict(n.attrs), mark, depth)
 	return append(dst, '>'), err
@@ -134,7 +134,7 @@ func (n *namespace) AppendRepr(dst []byte, mark pyvalue.Marker, depth int) ([]by
 // callable is a function that templates may call.
 type callable struct {
 	name string
-	kind string // Python's name of the type
+	kind string // Python's name for the type
 	fn   func(st *state, a *args) val
 }
 
@@ -153,8 +153,8 @@ type args struct {
 	named []val
 }
 
-// bind puts arguments into the places of parameters, as Python does: the first required of them must be given; those
-// not given are missing. A name that starts with "/" can only be given by place.
+// bind matches arguments to parameters as Python does: the first required ones must be given; the rest may be missing.
+// A name that starts with "/" is positional-only.
 func (a *args) bind(fn string, required int, params ...string) []val {
 	if len(params) == 0 && a.none() {
 		return nil
@@ -210,10 +210,10 @@ func or(v, otherwise val) val {
 	return v
 }
 
-// iterator hands out the items of an iterable.
+// iterator yields the items of an iterable.
 type iterator struct {
-	items []val              // those left, of what has them all
-	draw  func() (val, bool) // of what makes one at a time; else nil
+	items []val              // remaining items, if all are known
+	draw  func() (val, bool) // for one that makes items on demand; else nil
 }
 
 func (it *iterator) next() (val, bool) {
@@ -230,7 +230,7 @@ func (it *iterator) next() (val, bool) {
 
 func slice(items []val) iterator { return iterator{items: items} }
 
-// generator is a Python iterator: it can be gone through once.
+// generator is a Python iterator: it can be consumed once.
 type generator struct {
 	kind string
 	name string // of its function, if it has one
@@ -239,7 +239,7 @@ type generator struct {
 
 func (g *generator) TypeName() string { return g.kind }
 
-// Repr prints an address as Python does, always the same.
+// Repr prints an address as Python does, always the same one.
 func (g *generator) Repr() string {
 	name := g.name
 	if name != "" {
@@ -272,7 +272,7 @@ func (d *dictView) TypeName() string { return "dict_" + d.kind }
 func (d *dictView) Truth() bool      { return d.dict.Len() > 0 }
 func (d *dictView) Unhashable() bool { return d.kind != "values" }
 
-// AppendRepr prints a view with what it shows.
+// AppendRepr prints a view with its content.
 func (d *dictView) AppendRepr(dst []byte, mark pyvalue.Marker, depth int) ([]byte, error) {
 	dst = append(append(dst, d.TypeName()...), '(')
 	dst, err := pyvalue.AppendReprAt(dst, pyvalue.NewList(d.items()), mark, depth)
@@ -306,7 +306,7 @@ func (r *rangeObject) Truth() bool    { return r.len() > 0 }
 func (r *rangeObject) at(i int64) val { return pyvalue.Int(r.start + i*r.step) }
 func (r *rangeObject) Hash() string   { return fmt.Sprint("range", r.normal()) }
 
-// normal is equal for ranges of the same numbers.
+// normal returns equal values for ranges over the same numbers.
 func (r *rangeObject) normal() [3]int64 {
 	switch n := r.len(); n {
 	case 0:
@@ -330,7 +330,7 @@ func (r *rangeObject) Repr() string {
 	return fmt.Sprintf("range(%d, %d, %d)", r.start, r.stop, r.step)
 }
 
-// length is len(v), and false where Python says that there is none.
+// length is len(v), or false if Python says that it has none.
 func length(v val) (int, bool) {
 	switch v.Kind() {
 	case pyvalue.KindStr:
@@ -367,7 +367,7 @@ func isIterable(v val) bool {
 	return false
 }
 
-// iterate returns an iterator over v, and false where Python says that it isn't iterable.
+// iterate returns an iterator over v, or false if Python says that it isn't iterable.
 func (st *state) iterate(v val) (iterator, bool) {
 	switch v.Kind() {
 	case pyvalue.KindStr:
@@ -455,7 +455,7 @@ func (st *state) list(v val) []val {
 	}
 }
 
-// valueSize is what one element of a list counts for in the limit on bytes.
+// valueSize is what one list element counts towards the limit on bytes.
 const valueSize = 48
 
 // index is operator.index(v): an int or bool that fits, else Python's error.

@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// wordwrapFilter is textwrap.wrap of every line.
+// wordwrapFilter applies textwrap.wrap to every line.
 func wordwrapFilter(st *state, v val, a *args) val {
 	p := a.bind("wordwrap", 0, "width", "break_long_words", "wrapstring", "break_on_hyphens")
 	defined(v)
@@ -45,13 +45,13 @@ func (st *state) joinedAs(sep val, items []val) val {
 	return st.like(sep, st.joinTexts(sep, items))
 }
 
-// wrapper lays lines out as CPython's TextWrapper does with drop_whitespace on and the other options off.
+// wrapper lays out lines as CPython's TextWrapper does with drop_whitespace on and the other options off.
 type wrapper struct {
 	st                  *state
 	width               int
 	breakWords, hyphens bool
 
-	runes []rune // of the line, and the byte each begins at
+	runes []rune // of the line, and the byte at which each begins
 	at    []int
 }
 
@@ -95,12 +95,13 @@ func (w *wrapper) wrap(line val) []val {
 	return out
 }
 
-// isSpace reports whether strip() leaves nothing of a chunk.
+// isSpace reports whether strip() would leave nothing of a chunk.
 func (w *wrapper) isSpace(c chunk) bool {
 	return !slices.ContainsFunc(w.runes[c.i:c.j], func(r rune) bool { return !pytext.IsSpace(r) })
 }
 
-// long puts what fits of the first chunk, which is longer than a line, on the line, or gives it a line of its own.
+// long handles a first chunk that is longer than a line: it puts as much as fits on the line, or gives the chunk its
+// own line.
 func (w *wrapper) long(cur []chunk, size int, chunks []chunk) ([]chunk, []chunk) {
 	c := chunks[0]
 	if !w.breakWords {
@@ -124,8 +125,8 @@ func (w *wrapper) long(cur []chunk, size int, chunks []chunk) ([]chunk, []chunk)
 	return append(cur, chunk{c.i, end}), chunks
 }
 
-// chunks cuts the line as the regular expression wordsep_re does: at white space, after hyphens between letters, and
-// round em-dashes.
+// chunks splits the line as the regular expression wordsep_re does: at white space, after hyphens between letters, and
+// around em-dashes.
 func (w *wrapper) chunks() []chunk {
 	var out []chunk
 	n := len(w.runes)
@@ -149,7 +150,7 @@ func (w *wrapper) chunks() []chunk {
 	return out
 }
 
-// word is the end of the piece that begins at i: an em-dash, or as little of a word as may stand alone.
+// word returns the end of the piece that begins at i: an em-dash, or as little of a word as may stand alone.
 func (w *wrapper) word(i int) int {
 	n := len(w.runes)
 	if end := w.dashes(i); end > 0 {
@@ -163,14 +164,14 @@ func (w *wrapper) word(i int) int {
 		case (w.letters(e-2, 2) || w.letters(e-1, 1) && w.is(e-2, '-') && w.letters(e-3, 1)) &&
 			w.letters(e+1, 1) && (w.letters(e+2, 1) || w.is(e+2, '-') && w.letters(e+3, 1)):
 			return e + 1
-		case w.runes[e-1] != '-' && w.dashes(e) > 0: // a run is looked through once
+		case w.runes[e-1] != '-' && w.dashes(e) > 0: // a run is scanned only once
 			return e
 		}
 	}
 	return n
 }
 
-// dashes is the end of two hyphens or more at i that stand between words, or 0.
+// dashes returns the end of two or more hyphens at i that stand between words, or 0.
 func (w *wrapper) dashes(i int) int {
 	if !w.is(i, '-') || i == 0 || !isWordRune(w.runes[i-1]) && !strings.ContainsRune("!\"'&.,?", w.runes[i-1]) {
 		return 0

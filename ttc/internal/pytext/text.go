@@ -2,8 +2,8 @@ package pytext
 
 import "unicode/utf8"
 
-// DecodeRune decodes the first code point of WTF-8 text: a surrogate is returned as itself, with size 3. A byte that is
-// not WTF-8 is U+FFFD of size 1.
+// DecodeRune decodes the first code point of WTF-8 text: a surrogate is returned as itself, with size 3. An invalid
+// byte gives U+FFFD with size 1.
 func DecodeRune(s string) (rune, int) {
 	r, size := utf8.DecodeRuneInString(s)
 	if size == 1 && r == utf8.RuneError && len(s) >= 3 && s[0] == 0xed && s[1]&0xe0 == 0xa0 && s[2]&0xc0 == 0x80 {
@@ -31,7 +31,7 @@ func Len(s string) int {
 	return n
 }
 
-// ByteIndex is the byte offset of code point i of s; len(s) for i at or past the end.
+// ByteIndex returns the byte offset of code point i of s; len(s) for i at or past the end.
 func ByteIndex(s string, i int) int {
 	if i <= 0 {
 		return 0

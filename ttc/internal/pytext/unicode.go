@@ -10,13 +10,13 @@ func IsPrintable(r rune) bool {
 	if r < 0x7f {
 		return r >= ' '
 	}
-	// printable holds the first code point of every run, printable and not in turn; a run that starts at an even index
-	// is printable.
+	// printable holds the first code point of every run, alternately printable and not; a run that starts at an even
+	// index is printable.
 	n := sort.Search(len(printable), func(i int) bool { return printable[i] > r })
 	return n%2 == 1
 }
 
-// IsSpace is chr(r).isspace(), which is also what strip() and split() take for white space.
+// IsSpace is chr(r).isspace(), which also defines white space for strip() and split().
 func IsSpace(r rune) bool {
 	switch {
 	case r <= 0x20:
@@ -85,7 +85,7 @@ func appendCase(dst []byte, r rune, special map[rune]string, simple func(rune) r
 	return AppendRune(dst, simple(r))
 }
 
-// IsCased and IsCaseIgnorable are the properties the final-sigma rule of lower() asks for.
+// IsCased and IsCaseIgnorable are the properties used by the final-sigma rule of lower().
 func IsCased(r rune) bool { return IsUpper(r) || IsLower(r) || IsTitle(r) }
 
 // IsCaseIgnorable is described at IsCased.

@@ -1,12 +1,12 @@
-// Package agenttraces reads the rows that Hugging Face makes of agents' sessions, and data sets of such rows: which
-// program wrote the session (harness), its lines as they were written (trace), and the conversation that was made of
-// them (messages).
+// Package agenttraces reads the rows that Hugging Face makes from agents' sessions, and data sets of such rows: which
+// program wrote the session (harness), its lines as they were written (trace), and the conversation made from them
+// (messages).
 //
-// Where the lines are those of a program whose sessions are read, they are read as such: what each call to the model
-// saw, compactions and sub-agents included. The files of one session are one session again. Else the conversation is
-// all there is; its calls say that their history was put together.
+// If the lines come from a program whose sessions we can read, they are read as such: what each model call saw,
+// including compactions and sub-agents. The files of one session are joined again. Otherwise the conversation is all
+// there is, and its calls say that their history was reconstructed.
 //
-// The rows are read as they are described; their traces as the programs wrote them.
+// The rows are read according to their documentation; their traces as the programs wrote them.
 //
 // Not part of the promised API.
 package agenttraces

@@ -28,14 +28,14 @@ func isRow(entry json.Raw) bool {
 	return session.Text(entry, "harness") != "" && session.Value(entry, "trace", "traces", "messages") != nil
 }
 
-// reader makes sessions of rows.
+// reader makes sessions from rows.
 type reader struct{ tally *source.Tally }
 
 func entries(tally *source.Tally) session.Entries {
 	return session.Entries{ID: key, Others: "rows of another kind", Sessions: (&reader{tally}).sessions}
 }
 
-// key is the session that a row is of.
+// key identifies the session that a row belongs to.
 func key(entry json.Raw) (string, bool) {
 	for _, name := range []string{"session_id", "file_path", "file_name"} {
 		if id := session.Text(entry, name); id != "" {
@@ -70,7 +70,7 @@ func (r *reader) sessions(g session.Group) (out []*calls.Session) {
 	return out
 }
 
-// linesOf are the lines of a session. Tables have them as texts.
+// linesOf returns the lines of a session. Tables hold them as texts.
 func (r *reader) linesOf(row json.Raw) (out []json.Raw) {
 	for line := range session.Value(row, "trace", "traces").Elements() {
 		if text, ok := line.Text(); ok {
@@ -87,7 +87,7 @@ func (r *reader) linesOf(row json.Raw) (out []json.Raw) {
 	return out
 }
 
-// conversation makes a session of the messages of the i-th row of its id; nil: they can't be read.
+// conversation makes a session from the messages of the i-th row with its id; nil if they can't be read.
 func (r *reader) conversation(raw json.Raw, part session.Kept, i int) *calls.Session {
 	id, _ := key(raw)
 	if i > 0 {

@@ -2,10 +2,10 @@ package atif
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// NotOneCall is the reason of a step that no call to the model made, or several.
+// NotOneCall is the reason for a step that was made by no model call, or by several.
 const NotOneCall ledger.Reason = "not_one_call"
 
-// Codes are the pages of the reasons above, for `nat-go explain`.
+// Codes are the pages of these reasons for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{ledger.NewCode(
 		NotOneCall,

@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// reader makes sessions of trajectories.
+// reader makes sessions from trajectories.
 type reader struct{ tally *source.Tally }
 
 func entries(tally *source.Tally) session.Entries {
@@ -19,7 +19,7 @@ func keyOf(entry json.Raw) (string, bool) {
 	return idOf(entry, trajectory), trajectory != nil
 }
 
-// idOf names the session of a trajectory.
+// idOf returns the session id of a trajectory.
 func idOf(entry, trajectory json.Raw) string {
 	for _, key := range []string{"session_id", "trajectory_id"} {
 		if id := session.Text(trajectory, key); id != "" {
@@ -30,7 +30,7 @@ func idOf(entry, trajectory json.Raw) string {
 	return source.IDText(id)
 }
 
-// sessions makes the session of trajectories with one id.
+// sessions makes the session of the trajectories with one id.
 func (r *reader) sessions(g session.Group) []*calls.Session {
 	var s *calls.Session
 	for _, part := range g.Parts {

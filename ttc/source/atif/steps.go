@@ -13,13 +13,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// newest is the last version of the format that was tried.
+// newest is the latest version of the format that has been tested.
 const newest = "ATIF-v1.8"
 
-// maxDepth is how deep sub-trajectories are followed.
+// maxDepth is how deeply sub-trajectories are followed.
 const maxDepth = 20
 
-// steps makes calls of the steps of trajectories.
+// steps makes calls from the steps of trajectories.
 type steps struct {
 	r    *reader
 	s    *calls.Session
@@ -30,7 +30,7 @@ type steps struct {
 	tools   []chat.Tool
 	history []calls.Ref
 	system  bool
-	altered bool // a result in the history has words of a converter
+	altered bool // a result in the history contains words added by a converter
 }
 
 func (t *steps) add(trajectory json.Raw, agent string, depth int) {
@@ -75,7 +75,7 @@ func enumerate(list json.Raw) (out []json.Raw) {
 	return out
 }
 
-// step takes in a step; n is its number.
+// step adds a step; n is its number.
 func (t *steps) step(step json.Raw, n int64) {
 	body, _ := step.Get("message")
 	if from := session.Text(step, "source"); from != "agent" {
@@ -124,7 +124,7 @@ func (t *steps) say(m calls.Message) {
 	t.altered = t.altered || m.Role == "tool" && alteredText(m.Text)
 }
 
-// notOneCall says why the answer of a step is not trained: it was copied, or no call or several made it.
+// notOneCall says why the answer of a step is not trained: it was copied, or it was made by no call or by several.
 func notOneCall(step json.Raw) (ledger.Reason, string) {
 	if v, ok := step.Get("is_copied_context"); ok {
 		if copied, _ := v.Bool(); copied {
@@ -170,7 +170,7 @@ func (t *steps) call(step json.Raw, answer chat.Message, n int64) {
 	t.s.Add(c)
 }
 
-// tokens takes the ids that the model wrote, and their log-probs where each has one.
+// tokens reads the ids that the model wrote, and their log-probs if every one has one.
 func tokens(c *calls.Call, metrics json.Raw) {
 	list, _ := metrics.Get("completion_token_ids")
 	if c.TokenIDs = exchange.TokenIDs(list); c.TokenIDs == nil {
@@ -182,7 +182,7 @@ func tokens(c *calls.Call, metrics json.Raw) {
 	}
 }
 
-// results are the results of a step's calls, which stand in the step itself.
+// results returns the results of a step's calls, which are in the step itself.
 func results(step json.Raw) (out []calls.Message) {
 	observation, _ := step.Get("observation")
 	list, _ := observation.Get("results")
@@ -204,7 +204,7 @@ func results(step json.Raw) (out []calls.Message) {
 	return out
 }
 
-// alteredText says that a converter put its own words into a result.
+// alteredText reports whether a converter put its own words into a result.
 func alteredText(text string) bool {
 	return strings.Contains(text, "[stdout]") || strings.Contains(text, "[metadata]")
 }

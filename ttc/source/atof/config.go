@@ -6,7 +6,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// newest is the last version of the format that was tried.
+// newest is the latest version of the format that has been tested.
 const newest = "0.1"
 
 // Factory is the source as a configuration names it.

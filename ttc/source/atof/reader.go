@@ -9,11 +9,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// reader makes sessions of events.
+// reader makes sessions from events.
 type reader struct {
 	tally *source.Tally
-	roots map[string]string // of calls that have begun and not ended
-	named map[string]string // sessions, by their roots
+	roots map[string]string // for calls that have begun but not ended
+	named map[string]string // sessions, by root
 }
 
 func entries(tally *source.Tally) session.Entries {
@@ -23,16 +23,16 @@ func entries(tally *source.Tally) session.Entries {
 	}
 }
 
-// rootOf is the outermost scope that an event lies in, cut to what a key may have.
+// rootOf returns the outermost scope that contains an event, cut to the length of a key.
 func rootOf(entry json.Raw) string {
 	root := cmp.Or(session.Text(entry, "propagation_root_uuid"), session.Text(entry, "uuid"))
 	return root[:min(len(root), maxKey)]
 }
 
-// maxKey is how long what events are kept under may be; an id has 36 characters.
+// maxKey is how long the key of an event may be; an id has 36 characters.
 const maxKey = 40
 
-// root is what an event is kept under.
+// root returns the key of an event.
 func (r *reader) root(entry json.Raw) (string, bool) {
 	if !isEvent(entry) {
 		return "", false
@@ -63,7 +63,7 @@ func (r *reader) session(root string) string {
 	return root
 }
 
-// sessions makes the session of events.
+// sessions makes the session of the events.
 func (r *reader) sessions(g session.Group) []*calls.Session {
 	t := &scopes{r: r, byID: map[string]*scope{}, failed: map[string]bool{}, agents: map[*scope]string{}}
 	for _, part := range g.Parts {

@@ -13,25 +13,25 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// scopes are those of one session.
+// scopes holds the scopes of one session.
 type scopes struct {
 	r      *reader
 	byID   map[string]*scope
 	order  []*scope // by time
 	out    *calls.Session
-	failed map[string]bool   // calls of tools, by their ids
-	agents map[*scope]string // names of sub-agents, unique in the session
+	failed map[string]bool   // tool calls, by id
+	agents map[*scope]string // names of sub-agents, unique within the session
 }
 
 // scope is a stretch of work: what it began with and what it ended with.
 type scope struct {
 	id, parent, category, name string
 	at                         int64
-	start, end                 json.Raw // nil: it is not in the file
+	start, end                 json.Raw // nil: missing from the file
 	part                       session.Kept
 }
 
-// add takes in an event.
+// add adds an event.
 func (t *scopes) add(part session.Kept) {
 	raw := json.Raw(part.JSON)
 	if v := session.Text(raw, "atof_version"); len(v) > len(newest) || v > newest {
@@ -78,7 +78,7 @@ func (t *scopes) sessions() []*calls.Session {
 	return []*calls.Session{t.out}
 }
 
-// look names the sub-agents and finds which calls of tools failed.
+// look names the sub-agents and finds out which tool calls failed.
 func (t *scopes) look() {
 	names := map[string]int{}
 	for _, s := range t.order {
@@ -105,10 +105,10 @@ func (t *scopes) look() {
 	}
 }
 
-// maxDepth is how far parents are followed: hostile links may go round.
+// maxDepth is how far parents are followed: hostile links may form a cycle.
 const maxDepth = 1000
 
-// above is the nearest scope that a scope lies in and that is of a kind; nil: there is none.
+// above returns the nearest enclosing scope of the given kind; nil if there is none.
 func (t *scopes) above(s *scope, is func(*scope) bool) *scope {
 	for range maxDepth {
 		if s = t.byID[s.parent]; s == nil || is(s) {
@@ -125,7 +125,7 @@ func (s *scope) either() json.Raw {
 	return s.end
 }
 
-// failure says whether a scope ended in an error, and in which.
+// failure reports whether a scope ended in an error, and which.
 func (s *scope) failure() (string, bool) {
 	metadata, _ := s.end.Get("metadata")
 	failed := session.Text(metadata, "otel.status_code") == "ERROR" || session.Text(metadata, "status") == "error"
@@ -140,7 +140,7 @@ func (t *scopes) drop(s *scope, why ledger.Reason, detail string) {
 	})
 }
 
-// call adds the call that a scope is.
+// call adds the model call that a scope represents.
 func (t *scopes) call(s *scope) {
 	if s.start == nil {
 		t.drop(s, session.MissingHistory, "the beginning of the call is missing")
@@ -179,7 +179,7 @@ func (t *scopes) call(s *scope) {
 	e.AddTo(t.out, c)
 }
 
-// exchange is what a call was given and what it wrote.
+// exchange returns what a call was given and what it wrote.
 func (s *scope) exchange() (exchange.Exchange, error) {
 	data, _ := s.start.Get("data")
 	request, ok := data.Get("content")
@@ -201,7 +201,7 @@ func (s *scope) exchange() (exchange.Exchange, error) {
 	return e, err
 }
 
-// annotatedAnswer is an answer in Relay's own words.
+// annotatedAnswer reads an answer from Relay's own annotation.
 func annotatedAnswer(annotated json.Raw) exchange.Answer {
 	text, _ := annotated.Get("message")
 	a := exchange.Answer{Message: exchange.Content("assistant", text), Finish: session.Text(annotated, "finish_reason")}

@@ -58,7 +58,7 @@ func (s *Source) begin(f *source.File) *json.Reader {
 	return json.NewReader(f, json.Auto, json.Limits{Size: s.cfg.MaxLine})
 }
 
-// entry reads the next example: the lines of one id.
+// entry reads the next example: the lines with one id.
 func (s *Source) entry(ctx context.Context) (*ttc.Example, error) {
 	if !s.ahead.ok {
 		if err := s.readAhead(); err != nil {
@@ -72,7 +72,7 @@ func (s *Source) entry(ctx context.Context) (*ttc.Example, error) {
 	return ex, err
 }
 
-// readAhead reads the next line that is an object; what isn't is dropped.
+// readAhead reads the next line that is an object; others are dropped.
 func (s *Source) readAhead() error {
 	s.ahead.ok = false
 	for {
@@ -108,7 +108,7 @@ func (s *Source) readAhead() error {
 	}
 }
 
-// example reads the lines of one id, the first of which was read ahead.
+// example reads the lines with one id, the first of which was read ahead.
 func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 	idRaw, _ := s.ahead.raw.Get(s.cfg.IDKey)
 	id := source.IDText(idRaw)
@@ -123,7 +123,7 @@ func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 		ex.ID = first
 		st.MissingIDs++
 	}
-	entry := xxh3.Uint128{Lo: uint64(s.ahead.offset), Hi: 1} // no two examples are the same entry
+	entry := xxh3.Uint128{Lo: uint64(s.ahead.offset), Hi: 1} // every example is a different entry
 	unique, _ := s.IDs.Add(ex.Row, ex.ID, entry)
 	if unique != ex.ID {
 		if st.RepeatedIDs++; st.FirstRepeat == "" {
@@ -172,14 +172,14 @@ func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 	return ex, nil
 }
 
-// belonging is what the lines of an example share: their id or, where they have none, their prompt. A line with neither
-// stands alone.
+// belonging is what the lines of an example share: their id or, if they have none, their prompt. A line with neither is
+// an example of its own.
 type belonging struct {
 	id     string
 	prompt xxh3.Uint128
 }
 
-// belongs says to which example the line read ahead belongs.
+// belongs returns the example that the line read ahead belongs to.
 func (s *Source) belongs() belonging {
 	id, _ := s.ahead.raw.Get(s.cfg.IDKey)
 	if name := source.IDText(id); name != "" {
@@ -196,7 +196,7 @@ func (s *Source) belongs() belonging {
 	return belonging{}
 }
 
-// line makes candidates of the line read ahead.
+// line makes candidates from the line read ahead.
 func (s *Source) line(ex *ttc.Example) {
 	s.At.Sum = source.Chain(s.At.Sum, xxh3.Hash(s.ahead.raw))
 	answers := s.cfg.answers(s.ahead.raw)

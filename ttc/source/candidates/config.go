@@ -24,7 +24,7 @@ type Config struct {
 	MaxEmpty   int64 `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"so many entries in a row of which nothing can be made end the run: the file is something else"`
 }
 
-// Keys are the names of what a candidate has.
+// Keys are the names of a candidate's parts.
 type Keys struct {
 	TurnKey     string `yaml:"turn_key" default:"turn_id" doc:"key of the turn; a line without it belongs to the example's only turn"`
 	IndexKey    string `yaml:"index_key" default:"candidate_index" doc:"key of the candidate's index; without it candidates are counted within their turn"`
@@ -39,5 +39,5 @@ type Keys struct {
 	StepName    string `yaml:"step_name" default:"dpo_candidate_move" doc:"the step name the candidates go by; builders choose by it (ttc_step_name)"`
 }
 
-// FileName is looked for where a folder is named.
+// FileName is the file to look for if a folder is given.
 const FileName = "candidates.jsonl"

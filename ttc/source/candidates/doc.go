@@ -1,9 +1,9 @@
-// Package candidates reads scored candidates from JSON lines, for people without NAT: one candidate a line, with the id
-// of its example, its turn, prompt, output and score. The keys can be named.
+// Package candidates reads scored candidates from JSON lines, for people without NAT: one candidate per line, with the
+// id of its example, its turn, prompt, output and score. The key names can be configured.
 //
-// Consecutive lines with one id form an example, so that one example is in memory at a time whatever the size of the
-// file. An id that comes back later, after another id's lines, would need the whole file in memory to be joined; it is
-// kept apart as an example of its own, named id#2, counted and warned about. `sort` by id mends such a file.
+// Consecutive lines with one id form an example, so that one example is in memory at a time, whatever the size of the
+// file. Joining an id that reappears after another id's lines would need the whole file in memory; it becomes an
+// example of its own, named id#2, counted and warned about. Sorting the file by id fixes that.
 //
 // Not part of the promised API.
 package candidates

@@ -13,8 +13,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/transcript"
 )
 
-// Reader makes candidates of objects, by the names of their keys: for this source and for others whose entries hold
-// candidates.
+// Reader makes candidates from objects, by the names of their keys: for this source and for others whose entries
+// contain candidates.
 type Reader struct {
 	keys   Keys
 	keep   source.Keeper
@@ -32,10 +32,10 @@ func (r *Reader) Begin() {
 	r.counts = map[string]int64{}
 }
 
-// Policy is the model that all candidates of the example name; empty where there is no such model.
+// Policy returns the model that all candidates of the example name; empty if there is no such model.
 func (r *Reader) Policy() string { return r.models.only() }
 
-// Candidate fills cand from an object, but for its step and offset. A reason says why it can't.
+// Candidate fills cand from an object, except for its step and offset. The reason says why it can't.
 func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, string) {
 	cfg := &r.keys
 	var turn, index, prompt, context, output, score, metadata, model, failure, reasoning json.Raw
@@ -129,8 +129,8 @@ func missing(key string, raw json.Raw) string {
 	return fmt.Sprintf("%s is null or missing; the keys are: %s", key, source.KeysOf(raw))
 }
 
-// answer reads an answer: a text, parts that are texts, or one message of the assistant with such. wrong says why it is
-// none.
+// answer reads an answer: text, parts that are all text, or one assistant message with such content. wrong says why it
+// is not an answer.
 func (r *Reader) answer(raw json.Raw) (text, wrong string) {
 	switch raw.Kind() {
 	case json.String:
@@ -154,7 +154,7 @@ func (r *Reader) answer(raw json.Raw) (text, wrong string) {
 	return "", raw.Kind().String() + ", not text"
 }
 
-// prompt reads a prompt: text or messages, also as the JSON text of messages, which is what tables have.
+// prompt reads a prompt: text or messages, also messages as JSON text, as found in tables.
 func (r *Reader) prompt(raw json.Raw) ttc.Prompt {
 	if p := r.keep.Prompt(raw); p.Form == ttc.MessagesPrompt {
 		for i := range p.Messages {
@@ -185,7 +185,7 @@ func (r *Reader) transcript(p ttc.Prompt) []chat.Message {
 	return transcript.Split(p.Text)
 }
 
-// models remembers whether the lines of an example name one model.
+// models records whether the lines of an example name a single model.
 type models struct {
 	name  string
 	mixed bool
@@ -196,7 +196,7 @@ func (m *models) add(name string) {
 	m.name = name
 }
 
-// only is the model all lines name; empty where there is no such model.
+// only returns the model that all lines name; empty if there is no such model.
 func (m *models) only() string {
 	if m.mixed {
 		return ""

@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/transcript"
 )
 
-// What the keys of candidates are also called.
+// Other names for the keys of candidates.
 var (
 	outputKey = source.Key{
 		Setting: "output_key", Default: "output", Means: "the answer", Is: isAnswer,
@@ -45,14 +45,14 @@ var (
 	}
 )
 
-// isAnswer accepts texts, and lists of them: several answers to a prompt in one line.
+// isAnswer accepts texts, and lists of texts: several answers to a prompt in one line.
 func isAnswer(c *source.Column) bool {
 	return c.Kinds[json.String]+c.Kinds[json.Array] == c.Present
 }
 
 func isScore(c *source.Column) bool { return c.Number() || c.Kinds[json.Array] == c.Present }
 
-// recognize knows candidates by an answer and a score.
+// recognize identifies candidates by an answer and a score.
 func recognize(h *source.Head) (r source.Reading) {
 	cols := h.Columns()
 	output := cols.Find(outputKey)
@@ -107,7 +107,7 @@ func takePrompt(r *source.Reading, h *source.Head, prompt source.Choice) {
 	}
 }
 
-// rowIDs says whether ids number the lines, and prompts say which of them belong together.
+// rowIDs reports whether ids merely number the lines, so that prompts say which lines belong together.
 func rowIDs(h *source.Head, id, prompt string) bool {
 	ids, prompts := map[string]bool{}, map[string]bool{}
 	for _, e := range h.Entries {
@@ -121,7 +121,7 @@ func rowIDs(h *source.Head, id, prompt string) bool {
 	return len(prompts) < len(ids)
 }
 
-// answers are the answers of a line that has several, with their scores: objects of a single answer each. nil: it has
+// answers returns the answers of a line that has several, with their scores: one object per answer. nil: it has only
 // one.
 func (k *Keys) answers(raw json.Raw) (out []json.Raw) {
 	outputs, _ := raw.Get(k.OutputKey)

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// rebuild gives a call the messages that its chain of parents says it had.
+// rebuild gives a call the messages that its chain of parents implies.
 func (t *transcript) rebuild(a *answer, c *calls.Call) {
 	c.Gaps |= ttc.RebuiltHistory
 	var system calls.Walk
@@ -35,7 +35,7 @@ func (t *transcript) rebuild(a *answer, c *calls.Call) {
 	c.After = t.historyOf(a, system).end()
 }
 
-// firstTools are the tools that the next snapshot has: the first ones of a session have only the system prompt.
+// firstTools returns the tools in the next snapshot: the first snapshots of a session contain only the system prompt.
 func (t *transcript) firstTools(a *answer) []chat.Tool {
 	if t.snapshots == nil {
 		t.snapshots = map[place][]chat.Tool{}
@@ -54,11 +54,11 @@ func (t *transcript) firstTools(a *answer) []chat.Tool {
 	return nil
 }
 
-// place is where answers stand: those of one agent in one file.
+// place identifies a group of answers: those of one agent in one file.
 type place struct{ agent, path string }
 
-// walk is the chain of parents of a line, first to last, without the line: after the line from, if that is in it. It
-// ends where it would go round, and says whether it did not: whether it came to from, or to a line without a parent.
+// walk returns the chain of parents of a line, first to last, without the line itself, starting after the line from if
+// that is in it. It stops at a cycle, and reports whether it arrived: at from, or at a line without a parent.
 func (t *transcript) walk(of, from *record) (chain []*record, whole bool) {
 	seen := map[*record]bool{of: true}
 	rec := t.records[of.parent]
@@ -71,7 +71,7 @@ func (t *transcript) walk(of, from *record) (chain []*record, whole bool) {
 	return chain, rec == from
 }
 
-// root is the first line of a chain.
+// root returns the first line of a chain.
 func (t *transcript) root(of *record) string {
 	var chain []*record
 	seen := map[*record]bool{}
@@ -90,13 +90,13 @@ func (t *transcript) root(of *record) string {
 	return of.uuid
 }
 
-// history puts a list of messages together as Claude Code does: the lines of an answer are one message, the results of
-// its calls follow it whichever line they hang from, attachments go before what the user says, or onto the result they
-// follow. It grows with the chain, so that each answer goes on from the history of the one before.
+// history assembles a list of messages the way Claude Code does: the lines of an answer form one message, the results
+// of its calls follow it whichever line they hang from, attachments go before what the user says or into the result
+// they follow. It grows with the chain, so each answer continues from the history of the previous one.
 type history struct {
 	t        *transcript
 	at       *record    // the last line; nil: none
-	to       *answer    // whose history it is
+	to       *answer    // the answer that the history belongs to
 	met      bool       // the answer was among its own lines
 	out      calls.Walk // the messages
 	placed   map[*record]bool
@@ -112,7 +112,8 @@ type historyKey struct {
 	system calls.Walk
 }
 
-// historyOf is the history that an answer was given: that of the answer before it, if the chain goes on from there.
+// historyOf returns the history that an answer was given: that of the previous answer, if the chain continues from
+// there.
 func (t *transcript) historyOf(a *answer, system calls.Walk) *history {
 	key := historyKey{a.agent, system}
 	if h := t.histories[key]; h != nil && h.at != nil && !h.given[a] {
@@ -129,8 +130,8 @@ func (t *transcript) historyOf(a *answer, system calls.Walk) *history {
 	return h
 }
 
-// follow adds the lines of a chain that leads to an answer. It reports whether others may go on from there: the answer
-// itself, which isn't part of its history but is of theirs, was not among the lines.
+// follow adds the lines of a chain that leads to an answer. It reports whether others may continue from there: the
+// answer itself, which is part of their history though not of its own, was not among the lines.
 func (h *history) follow(chain []*record, to *answer) bool {
 	h.to, h.met = to, false
 	for _, rec := range chain {
@@ -140,7 +141,7 @@ func (h *history) follow(chain []*record, to *answer) bool {
 	return !h.met
 }
 
-// end is the list as it stands; the history itself may go on.
+// end returns the list in its current state; the history itself may continue.
 func (h *history) end() calls.Walk {
 	ended := *h
 	ended.flush()
@@ -152,11 +153,11 @@ func (h *history) add(rec *record) {
 	case h.placed[rec]:
 	case rec.boundary:
 		h.boundary = rec
-		h.placed[rec] = true // it may claim to have kept itself
+		h.placed[rec] = true // it may claim to have preserved itself
 	case rec.answer != nil:
 		h.answer(rec.answer)
 	case rec.hasResults && len(rec.results) == len(rec.given):
-		h.flush() // of a call that isn't in the chain
+		h.flush() // for a call that isn't in the chain
 		h.append(rec.results...)
 		h.placed[rec] = true
 	case rec.attached != "":
@@ -169,7 +170,7 @@ func (h *history) add(rec *record) {
 	}
 }
 
-// preserved puts in what a compaction kept word for word.
+// preserved inserts what a compaction kept verbatim.
 func (h *history) preserved() {
 	boundary := h.boundary
 	h.boundary = nil
@@ -210,7 +211,7 @@ func (h *history) answer(a *answer) {
 	}
 }
 
-// flush ends a run of what isn't the model's.
+// flush ends a run of lines that are not the model's.
 func (h *history) flush() {
 	attached := strings.Join(h.attached, "\n")
 	h.attached = nil

@@ -15,7 +15,7 @@ func Factory() source.Factory {
 	}.Factory()
 }
 
-// isLine says whether an object is a line of a session.
+// isLine reports whether an object is a line of a session.
 func isLine(line json.Raw) bool {
 	if _, ok := line.Get("sessionId"); !ok {
 		return false

@@ -5,7 +5,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// line is what is used of a line.
+// line is the part of a line that is used.
 type line struct {
 	typ, subtype, uuid, parent, agent string
 	sidechain, summary, apiError      bool
@@ -21,7 +21,7 @@ type line struct {
 	tail, shape               json.Raw
 }
 
-// parseLine reads a line; what it holds is valid as long as raw is.
+// parseLine reads a line; its content is valid for as long as raw is.
 func parseLine(raw json.Raw) line {
 	l := line{blockIndex: -1}
 	c := raw.Cursor()

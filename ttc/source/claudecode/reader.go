@@ -12,20 +12,20 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// reader goes through sessions in the order of their ids.
+// reader iterates over sessions in the order of their ids.
 type reader struct {
 	limits   session.Limits
 	tally    *source.Tally
 	sessions []files
 }
 
-// files are those of one session: of the main agent, and of its sub-agents.
+// files are the files of one session: of the main agent and its sub-agents.
 type files struct {
 	session string
 	paths   []string
 }
 
-// headLines is how far into a file its session's id is looked for.
+// headLines is how many lines of a file are searched for its session's id.
 const headLines = 200
 
 func read(
@@ -35,7 +35,7 @@ func read(
 	return r, r.arrange(ctx, files)
 }
 
-// arrange finds which session each file belongs to.
+// arrange finds out which session each file belongs to.
 func (r *reader) arrange(ctx context.Context, paths []string) error {
 	bySession := map[string][]string{}
 	for _, path := range paths {
@@ -60,7 +60,7 @@ func (r *reader) arrange(ctx context.Context, paths []string) error {
 	return nil
 }
 
-// head looks at the beginning of a file: whose session it is, and whether it is one of Claude Code at all.
+// head examines the beginning of a file: which session it belongs to, and whether it is from Claude Code at all.
 func (r *reader) head(ctx context.Context, path string) (id string, known bool, err error) {
 	n := 0
 	err = session.Lines(ctx, path, r.limits.MaxLine, &source.Tally{}, func(l session.Line) bool {
@@ -75,7 +75,7 @@ func (r *reader) head(ctx context.Context, path string) (id string, known bool, 
 	return id, known, err
 }
 
-// FromLines makes a session of the lines of its files, which are kept elsewhere.
+// FromLines makes a session from the lines of its files, which are stored elsewhere.
 func FromLines(id string, files []session.LinesOf, tally *source.Tally) *calls.Session {
 	t := newTranscript(id, session.Limits{}, tally)
 	for _, f := range files {

@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// requests are the logged requests of a session. A request is a list of messages by their hashes: those of an earlier
-// one, as far as it says, and some more. The lists share what they have in common, as walks in a tree.
+// requests are the logged requests of a session. A request is a list of messages by hash: a stated number from an
+// earlier request, and some more. The lists share common prefixes, as paths in a tree.
 type requests struct {
 	byID    map[string]*request
 	order   []*request
@@ -128,8 +128,8 @@ func (r *requests) step(parent int32, hash string) int32 {
 	return at
 }
 
-// resolve finds what the messages are that are named and not stored: answers, which stand among the lines of the
-// session. One that follows the whole list of an earlier request is what came back to that.
+// resolve finds messages that are named but not stored: answers, which are among the lines of the session. A message
+// that follows the complete list of an earlier request is the answer to that.
 func (r *requests) resolve(answers []*answer) {
 	for _, a := range answers {
 		if q := r.byID[a.ref]; q != nil && q.answer == nil {
@@ -148,7 +148,7 @@ func (r *requests) resolve(answers []*answer) {
 	}
 }
 
-// shapeOf is what the request of an answer had beside its messages.
+// shapeOf returns what the request for an answer contained besides messages.
 func (r *requests) shapeOf(a *answer) (shape, bool) {
 	q := r.byID[a.ref]
 	if q == nil {
@@ -158,7 +158,7 @@ func (r *requests) shapeOf(a *answer) (shape, bool) {
 	return s, ok
 }
 
-// give gives a call the messages that its request had. It reports whether they are known.
+// give gives a call the messages of its request. It reports whether they are known.
 func (r *requests) give(t *transcript, a *answer, c *calls.Call) bool {
 	q := r.byID[a.ref]
 	if q == nil || q.broken {
@@ -185,8 +185,8 @@ func (r *requests) give(t *transcript, a *answer, c *calls.Call) bool {
 	return true
 }
 
-// walk are the messages of a list, after a system prompt. What it begins with is looked up where it was put together
-// before. It reports false where a message isn't known.
+// walk returns the messages of a list, after a system prompt, reusing prefixes assembled before. It reports false if a
+// message isn't known.
 func (r *requests) walk(t *transcript, system calls.Walk, last int32) (calls.Walk, bool) {
 	var steps []int32
 	out := system

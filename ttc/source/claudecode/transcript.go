@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// transcript is a session as it is read.
+// transcript is a session being read.
 type transcript struct {
 	out      *calls.Session
 	tally    *source.Tally
@@ -29,16 +29,16 @@ type transcript struct {
 	records  map[string]*record // of the chain, by uuid
 	lines    int
 	answers  []*answer
-	open     map[string]*answer   // of each agent, the answer that is being read
-	results  map[string][]*record // results of tools, by the id of the call
+	open     map[string]*answer   // the answer being read, by agent
+	results  map[string][]*record // results of tools, by call id
 	requests requests
 
-	histories map[historyKey]*history // the last of each chain
+	histories map[historyKey]*history // the latest of each chain
 	roots     map[*record]*record
-	snapshots map[place][]chat.Tool // nil: not looked for yet
+	snapshots map[place][]chat.Tool // nil: not searched for yet
 
-	prompt    string            // what the last prompt snapshot says; empty: there was none
-	prefixes  map[string]string // what goes before a prompt; not every snapshot of it says
+	prompt    string            // from the latest prompt snapshot; empty: there was none
+	prefixes  map[string]string // what precedes a prompt; not every snapshot says
 	tools     []chat.Tool
 	toolTexts map[xxh3.Uint128][]chat.Tool
 	path      string
@@ -49,7 +49,7 @@ type block struct {
 	index int64 // -1: not said
 	raw   json.Raw
 	kind  string
-	text  string // what tells it from others of its kind: its text or, of a call, its id
+	text  string // what distinguishes it from others of its kind: its text or, for a call, its id
 }
 
 func newBlock(index int64, raw json.Raw) block {
@@ -68,11 +68,11 @@ type record struct {
 	place               int
 	answer              *answer
 	given               []calls.Ref // the messages it stands for
-	results             []calls.Ref // of those, the results of tools
+	results             []calls.Ref // tool results among them
 	attached            string      // text of an attachment
 	boundary            bool
-	preserved           []string // by a compaction: kept after it word for word
-	anchor              string   // what they come after
+	preserved           []string // kept verbatim by a compaction
+	anchor              string   // what they follow
 	hasResults          bool
 }
 
@@ -99,7 +99,7 @@ func newTranscript(id string, limits session.Limits, tally *source.Tally) *trans
 	}
 }
 
-// read takes in a file.
+// read reads a file.
 func (t *transcript) read(ctx context.Context, path string, limits session.Limits) error {
 	t.begin(path)
 	return session.Lines(ctx, path, limits.MaxLine, t.tally, func(l session.Line) bool {
@@ -113,7 +113,7 @@ func (t *transcript) read(ctx context.Context, path string, limits session.Limit
 	})
 }
 
-// add takes in a line.
+// add adds a line.
 func (t *transcript) add(raw session.Line) {
 	l := parseLine(raw.JSON)
 	l.offset = raw.Offset
@@ -124,7 +124,7 @@ func (t *transcript) begin(path string) {
 	t.path, t.open, t.prompt, t.tools = path, map[string]*answer{}, "", nil
 }
 
-// passedOver are the lines that say nothing about what a model was given or wrote.
+// passedOver are lines that say nothing about what a model was given or wrote.
 var passedOver = map[string]bool{
 	"last-prompt": true, "mode": true, "tools-used": true, "cost-state": true, "atis-latch": true,
 	"queue-operation": true, "summary": true,
@@ -157,7 +157,7 @@ func (t *transcript) line(l *line) {
 	}
 }
 
-// record enters a line into the chain. It returns nil for one that was there already: a copy.
+// record adds a line to the chain. It returns nil for a copy of one that is there already.
 func (t *transcript) record(l *line) *record {
 	if l.uuid != "" && t.records[l.uuid] != nil {
 		return nil
@@ -170,7 +170,7 @@ func (t *transcript) record(l *line) *record {
 	return rec
 }
 
-// agent is the name of the agent a line is of; empty: the main one.
+// agent returns the name of the agent that a line belongs to; empty: the main one.
 func agent(l *line) string {
 	switch {
 	case l.agent != "" && l.sidechain:
@@ -197,7 +197,7 @@ func (t *transcript) user(l *line) {
 		}
 	}
 	if len(rec.results) < len(rec.given) {
-		delete(t.open, rec.agent) // someone spoke: what comes is another answer, whatever its id
+		delete(t.open, rec.agent) // someone else spoke: what follows is another answer, whatever its id
 	}
 	if l.summary {
 		t.callOutside(session.UnstoredCall, l, "the call that wrote the summary of a compaction")
@@ -247,7 +247,7 @@ func (t *transcript) assistant(l *line) {
 // maxGrowing is how many of an answer's last blocks may still grow.
 const maxGrowing = 1000
 
-// add takes a block of the answer. Old versions wrote a block more than once as it grew; the last state counts.
+// add adds a block of the answer. Old versions wrote a growing block more than once; the last state counts.
 func (a *answer) add(b block) {
 	b.raw = slices.Clone(b.raw)
 	for i := max(0, len(a.blocks)-maxGrowing); i < len(a.blocks); i++ {
@@ -298,7 +298,7 @@ func (t *transcript) attachment(l *line) {
 	}
 }
 
-// snapshot keeps the system prompt and the tools, which later lines go by.
+// snapshot records the system prompt and the tools, to which later lines refer.
 func (t *transcript) snapshot(l *line) {
 	var parts []string
 	prompt, _ := l.attachment.Get("systemPrompt")
@@ -320,7 +320,7 @@ func (t *transcript) systemMessage(text string) calls.Ref {
 	return t.out.Message(calls.Message{Message: chat.Message{Role: "system", Form: chat.Text, Text: text}})
 }
 
-// toolsOf reads definitions of tools, equal ones once.
+// toolsOf reads tool definitions, and equal ones only once.
 func (t *transcript) toolsOf(list json.Raw) []chat.Tool {
 	h := xxh3.Hash128(list)
 	if out, ok := t.toolTexts[h]; ok {
@@ -332,7 +332,7 @@ func (t *transcript) toolsOf(list json.Raw) []chat.Tool {
 	return out
 }
 
-// tools reads definitions of tools: as requests have them, or under schema, as snapshots do.
+// tools reads tool definitions: as in requests, or under schema, as in snapshots.
 func tools(list json.Raw) []chat.Tool {
 	out := []chat.Tool{}
 	for e := range list.Elements() {
@@ -370,7 +370,7 @@ func (t *transcript) systemLine(l *line) {
 	}
 }
 
-// callOutside counts a call that the session speaks of and that gave nothing to train.
+// callOutside counts a call that the session mentions and that left nothing to train.
 func (t *transcript) callOutside(why ledger.Reason, l *line, detail string) {
 	t.tally.S.Calls++
 	t.tally.Drop(ledger.Drop{
@@ -404,7 +404,7 @@ func (t *transcript) calls() {
 	}
 }
 
-// call adds the call that an answer is of.
+// call adds the call that produced an answer.
 func (t *transcript) call(a *answer) {
 	c := calls.Call{
 		ID: a.id, Agent: a.agent, Model: a.model, Time: a.at, Usage: a.usage,

@@ -15,7 +15,7 @@ func Factory() source.Factory {
 	}.Factory()
 }
 
-// isLine says whether an object is a line of a session: {timestamp, type, payload}.
+// isLine reports whether an object is a line of a session: {timestamp, type, payload}.
 func isLine(line json.Raw) bool {
 	typ, _ := line.Get("type")
 	text, _ := typ.Text()

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// reader goes through threads in the order of their ids.
+// reader iterates over threads in the order of their ids.
 type reader struct {
 	limits  session.Limits
 	tally   *source.Tally
@@ -22,14 +22,14 @@ type reader struct {
 	byID    map[string]*file
 }
 
-// file is that of a thread.
+// file is the file of a thread.
 type file struct {
 	thread, path string
-	parent       string // the thread that it goes on from; empty: none
-	end          int64  // the place in the parent's file at which it does, as an ordinal
+	parent       string // the thread that it continues; empty: none
+	end          int64  // the place in the parent's file where it starts, as an ordinal
 }
 
-// headLines is how far into a file its thread's id is looked for.
+// headLines is how many lines of a file are searched for its thread's id.
 const headLines = 50
 
 func read(
@@ -50,7 +50,7 @@ func (r *reader) arrange(ctx context.Context, paths []string) error {
 			continue
 		}
 		r.threads = append(r.threads, f)
-		if r.byID[f.thread] == nil { // paths are sorted: the choice doesn't hang on how they were named
+		if r.byID[f.thread] == nil { // paths are sorted, so the choice doesn't depend on how they were given
 			r.byID[f.thread] = f
 		}
 	}
@@ -60,7 +60,7 @@ func (r *reader) arrange(ctx context.Context, paths []string) error {
 	return nil
 }
 
-// head looks at the beginning of a file. It returns nil for one that isn't Codex's.
+// head examines the beginning of a file. It returns nil if the file isn't Codex's.
 func (r *reader) head(ctx context.Context, path string) (*file, error) {
 	f := &file{path: path}
 	known, n := false, 0
@@ -82,7 +82,7 @@ func (r *reader) head(ctx context.Context, path string) (*file, error) {
 	return f, nil
 }
 
-// forkedFrom finds the place in another thread's file that a thread goes on from. Older versions copied what comes
+// forkedFrom finds the place in another thread's file that a thread continues from. Older versions copied what came
 // before.
 func (f *file) forkedFrom(meta json.Raw) {
 	base, ok := meta.Get("history_base")
@@ -98,7 +98,8 @@ func (f *file) forkedFrom(meta json.Raw) {
 	}
 }
 
-// FromLines makes the session of the lines of a thread, which are kept elsewhere. What it goes on from isn't there.
+// FromLines makes the session of a thread's lines, which are stored elsewhere. A thread that it continues is not
+// available.
 func FromLines(id string, f session.LinesOf, tally *source.Tally) *calls.Session {
 	t := &thread{r: &reader{tally: tally}, out: session.Limits{}.New(id), failed: map[string]bool{}, path: f.Path}
 	for _, raw := range f.Lines {

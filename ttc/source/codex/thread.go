@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// thread is a thread as it is read.
+// thread is a thread being read.
 type thread struct {
 	r        *reader
 	out      *calls.Session
@@ -21,42 +21,42 @@ type thread struct {
 	objects  int64
 	tooLarge bool
 
-	inherited bool // what is read now is a parent's
-	missing   bool // a parent's file isn't there
+	inherited bool // what is being read belongs to a parent
+	missing   bool // a parent's file is missing
 	rebuilt   bool // the history isn't stored as the model saw it
 	tools     []chat.Tool
 	model     string
 
 	history []*entry
-	open    *turn // the answer that is being read
-	last    *turn // the last one, for what is said of it afterwards
+	open    *turn // the answer being read
+	last    *turn // the last one, for what is said about it afterwards
 	answers []*turn
-	failed  map[string]bool // by the id of a call: whether it failed, where an event says so
+	failed  map[string]bool // by call id: whether it failed, if an event says so
 }
 
 // entry is a message of the history.
 type entry struct {
 	sequence int64 // 0: not said
 	message  calls.Message
-	turn     *turn // an answer; nil: message is no answer
-	known    bool  // ref is the message of the session
+	turn     *turn // an answer; nil: message is not an answer
+	known    bool  // ref is the session's message
 	ref      calls.Ref
 }
 
-// turn is an answer as its items come in.
+// turn is an answer whose items are arriving.
 type turn struct {
 	call      calls.Call
-	through   int64    // how far the model had read; -1: not said
+	through   int64    // how far the model had read; -1: unknown
 	input     []*entry // what it was given
 	inherited bool
 	missing   bool
 	rebuilt   bool
 }
 
-// everything is the end of a file that is read as a whole.
+// everything stands for the end of a file that is read completely.
 const everything = math.MaxInt64
 
-// maxForks is how many forks of forks are followed.
+// maxForks is how many levels of forks are followed.
 const maxForks = 100
 
 var known = map[string]bool{
@@ -66,7 +66,7 @@ var known = map[string]bool{
 
 var passedOver = map[string]bool{"world_state": true, "inter_agent_communication": true, "ghost_snapshot": true}
 
-// passedEvents are the events that repeat what items say, or say nothing of what the model saw.
+// passedEvents are events that repeat what items say, or say nothing about what the model saw.
 var passedEvents = map[string]bool{
 	"task_started": true, "task_complete": true, "turn_started": true, "turn_complete": true, "user_message": true,
 	"agent_message": true, "agent_reasoning": true, "thread_settings_applied": true, "turn_aborted": true,
@@ -77,7 +77,7 @@ var passedEvents = map[string]bool{
 	"agent_reasoning_section_break": true,
 }
 
-// load takes in a thread up to an ordinal, after what it goes on from.
+// load reads a thread up to an ordinal, after whatever it continues from.
 func (t *thread) load(ctx context.Context, f *file, end int64, depth int) error {
 	if f.parent != "" {
 		parent := t.r.byID[f.parent]
@@ -141,7 +141,7 @@ func (t *thread) unread(what string) {
 	t.r.tally.PassOver(what, 1)
 }
 
-// start takes in what a file begins with. What a fork goes on from began in the same way.
+// start reads how a file begins. Whatever a fork continues from began the same way.
 func (t *thread) start(meta json.Raw) {
 	if tools, ok := meta.Get("dynamic_tools"); ok && tools.Kind() == json.Array && t.tools == nil {
 		t.tools = exchange.Tools(tools)
@@ -157,7 +157,7 @@ func (t *thread) append(e *entry) {
 	t.history = append(t.history, e)
 }
 
-// usage takes what was counted of the answer that came last, and its id.
+// usage records the token counts of the latest answer, and its id.
 func (t *thread) usage(payload json.Raw) {
 	if t.last == nil {
 		return
@@ -171,10 +171,10 @@ func (t *thread) usage(payload json.Raw) {
 	t.close()
 }
 
-// close ends the answer that is being read.
+// close ends the answer being read.
 func (t *thread) close() { t.open = nil }
 
-// compacted puts a summary, or the history that is given, in the place of what was said.
+// compacted replaces the history with a summary, or with the history given.
 func (t *thread) compacted(payload json.Raw, l session.Line) {
 	t.close()
 	if !t.inherited {
@@ -207,7 +207,7 @@ func (t *thread) compacted(payload json.Raw, l session.Line) {
 	t.append(&entry{message: userText(session.Text(payload, "message"))})
 }
 
-// replaced takes in an item of a history that was put in the place of another. What it has of the model is context.
+// replaced adds an item of a history that took the place of another. The model's messages in it are context.
 func (t *thread) replaced(item json.Raw, l session.Line) {
 	n := len(t.answers)
 	t.item(item, l)
@@ -241,7 +241,7 @@ func (t *thread) event(payload json.Raw, l session.Line) {
 	}
 }
 
-// outcome keeps what an event says of whether a call failed.
+// outcome records what an event says about whether a call failed.
 func (t *thread) outcome(id string, of json.Raw) {
 	var failed bool
 	switch session.Text(of, "status") {
@@ -261,7 +261,7 @@ func (t *thread) outcome(id string, of json.Raw) {
 	}
 }
 
-// rollBack takes back the last turns of the user and what followed.
+// rollBack removes the last user turns and what followed them.
 func (t *thread) rollBack(n int64) {
 	t.close()
 	for i := len(t.history) - 1; i >= 0 && n > 0; i-- {
@@ -295,7 +295,7 @@ func (t *thread) addCalls() {
 	}
 }
 
-// refOf is the message of the session that an entry stands for.
+// refOf returns the session's message for an entry.
 func (t *thread) refOf(e *entry) calls.Ref {
 	if e.known {
 		return e.ref

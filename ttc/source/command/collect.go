@@ -25,12 +25,11 @@ const (
 	markFile  = "process" // the mark of the program's processes
 )
 
-// secretFiles are what `nat eval` writes beside its output: its configuration with variables filled in.
+// secretFiles are what `nat eval` writes beside its output: its configuration with variables substituted.
 var secretFiles = []string{"config_original.yml", "config_effective.yml", "config_metadata.json"}
 
-// Collect runs the program as often as the config says, each time in dir/run<k>, and returns the outputs in order. Runs
-// that are complete are not repeated. What the program prints goes to dir/run<k>/output.log and, if it isn't nil, to
-// live.
+// Collect runs the program as often as the config says, each time in dir/run<k>, and returns the outputs in order.
+// Completed runs are not repeated. The program's output goes to dir/run<k>/output.log and, if it isn't nil, to live.
 func Collect(ctx context.Context, cfg Config, dir string, live io.Writer) ([]string, error) {
 	var paths []string
 	for run := range cfg.Runs {
@@ -62,7 +61,7 @@ func (c *collector) collect(ctx context.Context) (string, error) {
 	if err := c.endOrphans(); err != nil {
 		return "", err
 	}
-	if err := os.RemoveAll(c.dir); err != nil { // of a run that was cut off
+	if err := os.RemoveAll(c.dir); err != nil { // from an interrupted run
 		return "", err
 	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
@@ -84,7 +83,7 @@ func (c *collector) collect(ctx context.Context) (string, error) {
 	return path, os.WriteFile(filepath.Join(c.dir, doneFile), nil, 0o644)
 }
 
-// found is the output of a run. There has to be exactly one.
+// found returns the output of a run. There must be exactly one.
 func (c *collector) found(out string) (string, error) {
 	paths, err := source.Expand([]string{out}, nat.FileName)
 	if err != nil || len(paths) != 1 {
@@ -109,7 +108,7 @@ func removeSecrets(dir string) error {
 	})
 }
 
-// command is the command line of this run. Call cleanup when it has ended.
+// command returns the command line of this run. Call cleanup when it has ended.
 func (c *collector) command(ctx context.Context, out string) (argv []string, cleanup func(), err error) {
 	vars := []string{"{output_dir}", out, "{run}", strconv.Itoa(c.run)}
 	cleanup = func() {}
@@ -149,7 +148,7 @@ func temporary(text []byte) (string, error) {
 	return f.Name(), nil
 }
 
-// start runs the program to its end.
+// start runs the program until it ends.
 func (c *collector) start(ctx context.Context, argv []string) error {
 	if c.cfg.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -171,7 +170,7 @@ func (c *collector) start(ctx context.Context, argv []string) error {
 	}
 	p, err := process.Start(process.Config{
 		Args: argv, Env: os.Environ(), Mark: mark,
-		Stdout: func(r io.Reader) { _, _ = io.Copy(w, r) }, // what can't be written is drained
+		Stdout: func(r io.Reader) { _, _ = io.Copy(w, r) }, // drain what can't be written
 	})
 	if errors.Is(err, exec.ErrNotFound) {
 		return fmt.Errorf("%s is not there: install it, or give its path in the source's command: %w", argv[0], err)
@@ -195,13 +194,13 @@ func (c *collector) start(ctx context.Context, argv []string) error {
 	}
 }
 
-// leave notes the mark that the program's processes will carry, so that whoever comes after a kill can end them.
+// leave records the mark that the program's processes will carry, so that a later process can end them after a kill.
 func (c *collector) leave() (string, error) {
 	mark := process.NewMark()
 	return mark, os.WriteFile(filepath.Join(c.dir, markFile), []byte(mark), 0o600)
 }
 
-// endOrphans ends what is left of a program whose nat-go was killed: it would write into the folder of the next.
+// endOrphans ends what remains of a program whose nat-go was killed: it would write into the next run's folder.
 func (c *collector) endOrphans() error {
 	mark, err := os.ReadFile(filepath.Join(c.dir, markFile))
 	if err != nil || len(mark) != len(process.NewMark()) {
@@ -213,7 +212,7 @@ func (c *collector) endOrphans() error {
 	return nil
 }
 
-// lastLine is the end of what the program printed, and where the rest is.
+// lastLine returns the end of the program's output, and where the rest is.
 func lastLine(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -223,7 +222,7 @@ func lastLine(path string) string {
 	if size, err := f.Seek(0, io.SeekEnd); err == nil {
 		_, _ = f.Seek(max(0, size-2000), io.SeekStart)
 	}
-	b, _ := io.ReadAll(f) // an excerpt: what could be read
+	b, _ := io.ReadAll(f) // an excerpt: whatever could be read
 	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(b), "?")), "\n")
 	return fmt.Sprintf("%q; the rest is in %s", lines[len(lines)-1], path)
 }

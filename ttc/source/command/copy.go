@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// ours are the sections that `nat eval` doesn't know, or whose types it doesn't.
+// ours are the sections that `nat eval` doesn't know, or whose types it doesn't know.
 var ours = []string{
 	"base", "sources", "plugins", "collator", "dataset", "trajectory_builders", "trainers", "trainer_adapters",
 	"finetuning",
@@ -25,8 +25,8 @@ const (
 	maxBases = 16
 )
 
-// Copy is NAT's configuration as `nat eval` accepts it, with the output folder set. It refuses one under which the
-// output would hold no step of the given types. Variables stay references.
+// Copy returns NAT's configuration in a form that `nat eval` accepts, with the output folder set. It refuses one whose
+// output would contain no step of the given types. Variables stay references.
 func Copy(ctx context.Context, path, outputDir string, stepTypes []string) ([]byte, error) {
 	root, err := merged(ctx, path, nil)
 	if err != nil {
@@ -45,7 +45,7 @@ func Copy(ctx context.Context, path, outputDir string, stepTypes []string) ([]by
 	return yaml.Marshal(root)
 }
 
-// check finds out, before hours are spent, what would make the output useless.
+// check finds problems that would make the output useless, before hours are spent.
 func check(path string, root, output *yaml.Node, stepTypes []string) error {
 	refuse := func(what, help string) error { return &source.Error{Path: path, Offset: -1, What: what, Help: help} }
 	filter := get(output, "workflow_output_step_filter")
@@ -76,7 +76,7 @@ func check(path string, root, output *yaml.Node, stepTypes []string) error {
 	return nil
 }
 
-// merged reads a configuration and its bases, the heir over its base.
+// merged reads a configuration and its bases; an heir takes precedence over its base.
 func merged(ctx context.Context, path string, seen []string) (*yaml.Node, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -130,7 +130,7 @@ func parse(ctx context.Context, path string) (*yaml.Node, error) {
 	return root, nil
 }
 
-// plain copies a node with its aliases written out, so that a part can be taken out of the whole.
+// plain copies a node with its aliases expanded, so that a part can be removed independently.
 func plain(n *yaml.Node, left *int, depth int) (*yaml.Node, error) {
 	if *left--; *left < 0 || depth > 100 {
 		return nil, errors.New("has too many values, or aliases that multiply")
@@ -150,7 +150,7 @@ func plain(n *yaml.Node, left *int, depth int) (*yaml.Node, error) {
 	return &c, nil
 }
 
-// absolute makes file:// references independent of where the copy lies.
+// absolute makes file:// references independent of the copy's location.
 func absolute(n *yaml.Node, dir string) {
 	if rest, ok := strings.CutPrefix(n.Value, "file://"); ok && n.Kind == yaml.ScalarNode && !filepath.IsAbs(rest) {
 		n.Value = "file://" + filepath.Join(dir, rest)
@@ -191,7 +191,7 @@ func remove(n *yaml.Node, key string) {
 	}
 }
 
-// mapping is the mapping at a path; what is missing or null on the way is made.
+// mapping returns the mapping at a path, creating whatever is missing or null along the way.
 func mapping(n *yaml.Node, path ...string) *yaml.Node {
 	for _, key := range path {
 		next := get(n, key)
@@ -204,7 +204,7 @@ func mapping(n *yaml.Node, path ...string) *yaml.Node {
 	return n
 }
 
-// over puts an heir over its base: mappings are merged, all else is replaced.
+// over merges an heir over its base: mappings are merged, everything else is replaced.
 func over(base, heir *yaml.Node) {
 	for i := 0; i+1 < len(heir.Content); i += 2 {
 		key, v := heir.Content[i].Value, heir.Content[i+1]

@@ -1,18 +1,18 @@
 // Package command collects agent runs by starting a program that makes them: `nat eval`, or any other that leaves a
 // workflow_output.json.
 //
-// Each collection run has a folder of its own, which the program is told as {output_dir}, so that no run overwrites or
-// deletes the output of another (`nat eval` empties its output folder first). The folder is kept; a run that is
-// complete is not started again. What lies in it is read by package ttc/source/nat.
+// Each collection run has its own folder, which is passed to the program as {output_dir}, so that no run overwrites or
+// deletes another's output (`nat eval` empties its output folder first). The folder is kept; a completed run is not
+// started again. Package ttc/source/nat reads its content.
 //
-// `nat eval` refuses a file with sections it doesn't know, writes nothing without an evaluator, and leaves out the
-// steps that carry candidates unless it is told otherwise. So it gets a copy ({config}): bases merged, our sections
-// taken out, the output folder set - and before anything is started, the copy is checked for the rest. The copy lies in
-// the system's temporary folder, for its owner alone, and is removed afterwards; so are the copies that NAT writes
-// beside its output, in which variables are filled in: they may hold secrets.
+// `nat eval` refuses a file with sections it doesn't know, writes nothing without an evaluator, and omits the steps
+// that carry candidates unless told otherwise. So it gets a copy ({config}): bases merged, our sections removed, the
+// output folder set - and before anything is started, the copy is checked for the remaining problems. The copy is in
+// the system's temporary folder, readable only by its owner, and is removed afterwards; so are the copies with
+// substituted variables that NAT writes beside its output, because they may contain secrets.
 //
-// The program runs in a process group of its own, which is ended with the collection, in the environment of nat-go: it
-// is the user's own workflow, with its own credentials.
+// The program runs in its own process group, which is ended together with the collection, and in nat-go's environment:
+// it is the user's own workflow, with its own credentials.
 //
 // Not part of the promised API.
 package command

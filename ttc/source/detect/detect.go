@@ -17,11 +17,11 @@ import (
 
 // headSize bounds the entries of a head, and each of them, in bytes.
 const (
-	headSize  = 1 << 20 // every source looks at all of it
+	headSize  = 1 << 20 // every source examines all of it
 	entrySize = 32 << 20
 )
 
-// ErrEmpty is the error of an input that has nothing in it.
+// ErrEmpty is the error for an input without content.
 var ErrEmpty = errors.New("is empty: there is nothing to read")
 
 // ReadHead reads the beginning of a file. An input that isn't JSON has no entries, which is no error.
@@ -53,8 +53,9 @@ func readHead(ctx context.Context, path, within string) (*source.Head, error) {
 	return h, nil
 }
 
-// entries reads the first entries. One beyond what sources take by default is passed over: they drop and count it. An
-// input that isn't JSON from its first value on has none; one that breaks off later, those before.
+// entries reads the first entries. One beyond the sources' default size is skipped: they drop and count it. An input
+// that isn't JSON from its first value on has no entries; for one that breaks later, those before the break are
+// returned.
 func entries(h *source.Head, in io.Reader) error {
 	r := json.NewReader(in, json.Auto, json.Limits{Size: entrySize})
 	var tooLarge *json.SizeError
@@ -75,7 +76,7 @@ func entries(h *source.Head, in io.Reader) error {
 			return fmt.Errorf("%s %w", h.Path, ErrEmpty)
 		case errors.As(err, &syntax) && len(h.Entries) == 0 && !looksLikeJSON(h.Bytes):
 			return nil
-		case err != nil && len(h.Entries) > 0: // the source will say so, with its place
+		case err != nil && len(h.Entries) > 0: // the source will report it, with its place
 			return nil
 		case err != nil:
 			return err
@@ -91,13 +92,13 @@ func looksLikeJSON(b []byte) bool {
 	return len(b) > 0 && (b[0] == '{' || b[0] == '[')
 }
 
-// Found is how an input is read.
+// Found says how an input is read.
 type Found struct {
 	Source source.Factory
 	source.Reading
 }
 
-// Choose asks the sources how they would read an input. only names the one that was asked for; empty: any.
+// Choose asks the sources how they would read an input. only names a source that was requested; empty: any.
 func Choose(all []source.Factory, only string, h *source.Head) (*Found, error) {
 	cols := h.Columns()
 	if err := missing(h, cols); err != nil {
@@ -150,7 +151,7 @@ func missing(h *source.Head, cols source.Columns) error {
 	return nil
 }
 
-// with adds the settings that a person named.
+// with adds the settings given by the user.
 func (f Found) with(given map[string]string) *Found {
 	settings := maps.Clone(given)
 	if settings == nil {
@@ -171,7 +172,7 @@ type UnknownError struct{ Path, What string }
 
 func (e *UnknownError) Error() string { return "can't tell what " + e.Path + " is: " + e.What }
 
-// wanted are the shapes that sources read, for a person.
+// wanted describes the shapes that sources read, for people.
 const wanted = `  candidates   prompt, output, score       several scored answers to a prompt, one per line (id, turn_id)
                prompt, responses           all answers in a line: texts and scores, or objects {text, score}
   traces       messages (tools, reward)    conversations; also conversations of {from, value}

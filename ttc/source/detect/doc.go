@@ -1,9 +1,9 @@
-// Package detect tells what an input is. One analyser stands behind `nat-go inspect`, `nat-go init` and a run without a
-// configuration, so that they can't disagree.
+// Package detect works out what an input is. The same analyser is behind `nat-go inspect`, `nat-go init` and a run
+// without a configuration, so they can't disagree.
 //
 // It reads the beginning of an input (source.Head: the first bytes, the first entries) and asks the Recognize of every
 // source that reads files how it would read them. To add a format, write its source under ttc/source and set Recognize
-// in its Factory; nothing here changes. A recogniser
+// in its Factory; nothing changes here. A recogniser
 //
 //   - is cheap and has no side effects: it sees the head and nothing else, and may be asked for files of any kind, text
 //     or not; Entries is empty where the content isn't JSON, Bytes is not;
@@ -13,7 +13,8 @@
 //     them that was guessed: both are shown and kept in the run's configuration;
 //   - doesn't choose between two keys that could both be meant: it sets Problem, naming both and the flag that decides.
 //
-// Certain wins over Fits. Two sources with the same rank are an error that names both and asks for --source.
+// Certain takes precedence over Fits. Two sources with the same rank are an error that names both and suggests
+// --source.
 //
 // Not part of the promised API.
 package detect

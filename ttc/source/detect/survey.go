@@ -5,15 +5,15 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Survey is what the examples of an input hold.
+// Survey describes the examples of an input.
 type Survey struct {
 	Examples   int `json:"examples"`
 	Messages   int `json:"messages"`
 	Turns      int `json:"turns"` // of the assistant
 	ToolCalls  int `json:"tool_calls"`
 	ToolErrors int `json:"tool_errors"` // results that the source itself marks as errors
-	WithTools  int `json:"with_tools"`  // examples that say which tools there were
-	TokenIDs   int `json:"token_ids"`   // turns that have them
+	WithTools  int `json:"with_tools"`  // examples that say which tools were available
+	TokenIDs   int `json:"token_ids"`   // turns with token ids
 	LogProbs   int `json:"log_probs"`
 
 	Scored     int      `json:"scored"` // rollouts with a score
@@ -32,7 +32,7 @@ type Survey struct {
 	tasks map[string]int
 }
 
-// Add counts in an example.
+// Add counts an example.
 func (s *Survey) Add(ex *ttc.Example) {
 	s.Examples++
 	if len(ex.Tools) > 0 {

@@ -9,27 +9,27 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// answer is what a workflow answered to one question.
+// answer is a workflow's answer to one question.
 type answer struct {
-	value  json.Raw // the answer; nil: there was none
+	value  json.Raw // the answer; nil: none
 	steps  []byte   // elements of a JSON array: steps as `nat eval --endpoint` writes them
-	raised string   // what the workflow raised; empty: it didn't
+	raised string   // the exception the workflow raised; empty: none
 
-	text    []byte // parts of a result that is text, joined
+	text    []byte // text parts of a result, joined
 	hasText bool
 }
 
 // errIncomplete is an answer that ended before the workflow's value.
 var errIncomplete = errors.New("the answer ends before the workflow's result")
 
-// line is one of intermediate_data.
+// line is one line of intermediate_data.
 type line struct {
 	ID      string `json:"id"`
 	Name    string `json:"name"`
 	Payload string `json:"payload"`
 }
 
-// parse reads the lines of an answer of /generate/full.
+// parse reads the lines of an answer from /generate/full.
 func parse(body []byte) (*answer, error) {
 	a := new(answer)
 	for text := range bytes.Lines(body) {
@@ -60,7 +60,7 @@ func parse(body []byte) (*answer, error) {
 	return a, nil
 }
 
-// bare reads a line without a name: the workflow raised.
+// bare reads a line without a name: the workflow raised an exception.
 func (a *answer) bare(text []byte) error {
 	var v struct {
 		Code, Message, Details string
@@ -72,7 +72,7 @@ func (a *answer) bare(text []byte) error {
 	return nil
 }
 
-// data reads a part of the result. Texts are joined; another value stands for itself.
+// data reads part of the result. Texts are joined; any other value stands alone.
 func (a *answer) data(text []byte) error {
 	if string(text) == "[DONE]" {
 		return nil
@@ -101,8 +101,8 @@ func (a *answer) data(text []byte) error {
 	return nil
 }
 
-// step adds a step in the form of workflow_output.json. A payload that is no object is kept as it is: the reader says
-// what is wrong with the step.
+// step adds a step in the form of workflow_output.json. A payload that is not an object is kept as it is: the reader
+// says what is wrong with the step.
 func (a *answer) step(text []byte) error {
 	var l line
 	if err := stdjson.Unmarshal(text, &l); err != nil {

@@ -23,16 +23,17 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/nat"
 )
 
-// Report is how a collection went.
+// Report says how a collection went.
 type Report struct {
 	Questions int
-	Asked     int    // of this call; the others' answers were there
-	Raised    int    // workflows that raised: their examples are interrupted
-	First     string // what the first of them raised
+	Asked     int    // by this call; other answers were already stored
+	Raised    int    // workflows that raised an exception: their examples are interrupted
+	First     string // the first such exception
 }
 
 // Collect asks every question that has no answer in dir yet, and writes dir/workflow_output.json once all have one.
-// progress is told how many have; it may be nil. An error leaves what was answered, and Collect can be called again.
+// progress is called with the number of answers; it may be nil. After an error the answers so far are kept, and Collect
+// can be called again.
 func Collect(ctx context.Context, cfg Config, dir string, progress func(done, total int)) (string, *Report, error) {
 	base, err := cfg.base()
 	if err != nil {
@@ -50,7 +51,7 @@ func Collect(ctx context.Context, cfg Config, dir string, progress func(done, to
 	if err := os.MkdirAll(c.dir, 0o755); err != nil {
 		return "", nil, err
 	}
-	for _, left := range []string{dir, c.dir} { // by a process that was killed here
+	for _, left := range []string{dir, c.dir} { // left by a process that was killed here
 		if err := durable.Sweep(left); err != nil {
 			return "", nil, err
 		}
@@ -65,8 +66,8 @@ func Collect(ctx context.Context, cfg Config, dir string, progress func(done, to
 	return path, &c.report, c.assemble(ctx, path)
 }
 
-// largeAnswers is how many bytes of answers that come near the limit are held at once: such an answer is parsed, too,
-// which takes as much again.
+// largeAnswers is how many bytes of near-limit answers are held at once: such an answer is also parsed, which takes as
+// much again.
 const largeAnswers = 64 << 20
 
 func orSecond(d time.Duration) time.Duration {
@@ -83,18 +84,18 @@ type collector struct {
 	progress func(done, total int)
 
 	mu     sync.Mutex
-	path   string // of those in paths, the one that is there; empty: not known yet
+	path   string // whichever of paths exists; empty: not known yet
 	done   int
 	failed int // questions without an answer
-	row    int // of these, in a row
+	row    int // consecutive ones among these
 	first  error
 	report Report
 }
 
-// maxFailed is how many questions in a row may fail before the service is taken to be gone.
+// maxFailed is how many consecutive questions may fail before the service is considered gone.
 const maxFailed = 10
 
-// ask asks what has no answer yet. That one question fails does not keep the others from being asked.
+// ask asks the questions that have no answer yet. A failing question does not keep the others from being asked.
 func (c *collector) ask(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(c.cfg.Concurrency)
@@ -129,7 +130,7 @@ func (c *collector) body(e entry) []byte {
 	return append(append(append(b, ':'), e.question...), '}')
 }
 
-// namer names answers by what was asked; the same question a second time gets a name of its own.
+// namer names answers by question; when the same question comes again, it gets a name of its own.
 type namer map[string]int
 
 func (n namer) of(body []byte, query string) string {
@@ -148,7 +149,7 @@ func (c *collector) step() {
 	c.mu.Unlock()
 }
 
-// one gets and stores the answer to one question.
+// one requests and stores the answer to one question.
 func (c *collector) one(ctx context.Context, body []byte, path string) error {
 	answer, err := c.post(ctx, body)
 	var final *finalError
@@ -183,13 +184,13 @@ func (c *collector) one(ctx context.Context, body []byte, path string) error {
 	return nil
 }
 
-// finalError is one that every other question would get, too.
+// finalError is an error that every other question would run into as well.
 type finalError struct{ err error }
 
 func (e *finalError) Error() string { return e.err.Error() }
 func (e *finalError) Unwrap() error { return e.err }
 
-// post asks a question. A path that isn't there is tried under its other name before it is an error.
+// post sends a question. If a path doesn't exist, its other spelling is tried before that is an error.
 func (c *collector) post(ctx context.Context, body []byte) (*httpclient.Reply, error) {
 	c.mu.Lock()
 	known := c.path
@@ -236,7 +237,7 @@ func complete(r *httpclient.Reply) error {
 	return err
 }
 
-// judge tells an error of one question from one that every other would end in, too.
+// judge distinguishes an error of one question from one that would affect every other.
 func (c *collector) judge(err error) error {
 	var e *httpclient.Error
 	switch {
@@ -249,7 +250,7 @@ func (c *collector) judge(err error) error {
 	}
 }
 
-// unprocessable explains a 422: most often the workflow's parameter has another name.
+// unprocessable explains a 422: most often the workflow's parameter has a different name.
 func (c *collector) unprocessable(r *httpclient.Reply) error {
 	var v struct {
 		Detail []struct {
@@ -268,8 +269,8 @@ func (c *collector) unprocessable(r *httpclient.Reply) error {
 	return fmt.Errorf("the workflow at %s refuses the question: HTTP 422 %s", c.http.Place(), r.Excerpt())
 }
 
-// assemble writes the entries with their answers in the form of workflow_output.json. A file that is there with the
-// same content stays, and keeps its time, by which a resumed run knows its inputs again.
+// assemble writes the entries with their answers in the form of workflow_output.json. A file that already has the same
+// content is left alone and keeps its time, by which a resumed run recognises its inputs.
 func (c *collector) assemble(ctx context.Context, path string) error {
 	w, err := durable.Create(path)
 	if err != nil {

@@ -32,7 +32,7 @@ func Factory() source.Factory {
 	}
 }
 
-// collectRuns asks the whole data set once for each collection run.
+// collectRuns asks the whole data set once per collection run.
 func collectRuns(ctx context.Context, cfg Config, c source.Collection) (paths []string, err error) {
 	for k := range c.Runs {
 		path, report, err := Collect(ctx, cfg, filepath.Join(c.Dir, "run"+strconv.Itoa(k)), func(done, total int) {
@@ -71,14 +71,14 @@ type Config struct {
 	MaxObjects    int64         `yaml:"max_example_objects" default:"100000" validate:"gte=100" doc:"an entry with more objects and lists than this is dropped"`
 	Token         string        `yaml:"token" secret:"true" doc:"bearer token; empty: none is sent"`
 
-	// Backoff is the pause before a question is asked again; it doubles, up to 30 seconds. 0: one second.
+	// Backoff is the pause before a question is repeated; it doubles, up to 30 seconds. 0: one second.
 	Backoff time.Duration `yaml:"-"`
 }
 
-// paths are the places where a nat serve takes questions.
+// paths are where a nat serve accepts questions.
 var paths = []string{"/generate/full", "/v1/workflow/full"}
 
-// base is the address without the path, whichever spelling was used.
+// base returns the address without the path, whichever spelling was used.
 func (c *Config) base() (string, error) {
 	u, err := url.Parse(c.Endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -91,7 +91,7 @@ func (c *Config) base() (string, error) {
 	return s, nil
 }
 
-// query asks for the steps that are wanted.
+// query requests only the steps that are needed.
 func (c *Config) query() string {
 	if len(c.FilterSteps) == 0 {
 		return ""

@@ -1,12 +1,12 @@
-// Package endpoint collects agent runs from a live workflow: each question of a data set is posted to a running `nat
-// serve`, and the steps it streams back are kept.
+// Package endpoint collects agent runs from a live workflow: it posts each question of a data set to a running `nat
+// serve` and keeps the steps that are streamed back.
 //
-// Collecting and reading are apart. Every answer is stored as it came, under a hash of what was asked, as soon as it is
-// complete; a collection that was interrupted goes on with the questions that have none. Once all are there, they are
-// written in the form of workflow_output.json, as `nat eval --endpoint` writes it, and package ttc/source/nat reads
-// that. So a collected run is read, resumed and judged like any other, and the same answers give the same bytes.
+// Collecting and reading are separate. Every answer is stored as it came, under a hash of its question, as soon as it
+// is complete; an interrupted collection continues with the questions that have none. Once all are there, they are
+// written in the form of workflow_output.json, as `nat eval --endpoint` does, and package ttc/source/nat reads that. So
+// a collected run is read, resumed and judged like any other, and the same answers give the same bytes.
 //
-// What a real `nat serve` 1.9.0 does that NAT's own client gets wrong or hides, and what is done about it:
+// What a real `nat serve` 1.9.0 does that NAT's own client gets wrong or hides, and how it is handled:
 //
 //   - The workflow is posted to <base>/generate/full; NAT's help shows an address that ends in /generate, and a wrong
 //     one gives 404 for every question and a data set without steps. Here both spellings work, and 404 ends the

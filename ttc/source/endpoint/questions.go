@@ -71,7 +71,7 @@ func eachJSON(cfg *Config, f io.Reader, layout json.Layout, do func(entry) error
 	}
 }
 
-// eachCSV makes objects of rows; every value is text, as it stands.
+// eachCSV makes objects from rows; every value is text, unchanged.
 func eachCSV(cfg *Config, f io.Reader, do func(entry) error) error {
 	r := csv.NewReader(f)
 	head, err := r.Read()
@@ -116,6 +116,6 @@ func eachCSV(cfg *Config, f io.Reader, do func(entry) error) error {
 }
 
 func quote(s string) json.Raw {
-	b, _ := stdjson.Marshal(s) // a string always can be
+	b, _ := stdjson.Marshal(s) // a string can always be encoded
 	return b
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// Anthropic reads a request of Anthropic's messages and its response.
+// Anthropic reads a request to Anthropic's messages API and its response.
 func Anthropic(request, response json.Raw) (Exchange, error) {
 	e := Exchange{
 		ID: session.Text(response, "id"), Model: session.Text(response, "model"), Tools: requestTools(request),
@@ -31,7 +31,7 @@ func Anthropic(request, response json.Raw) (Exchange, error) {
 	return e, nil
 }
 
-// AnthropicUsage reads what was counted: all that the model was given, from a cache or not.
+// AnthropicUsage reads the token counts: everything the model was given, from a cache or not.
 func AnthropicUsage(usage json.Raw) (out calls.Usage) {
 	for _, key := range []string{"input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"} {
 		n, _ := member(usage, key).Int64()
@@ -41,7 +41,7 @@ func AnthropicUsage(usage json.Raw) (out calls.Usage) {
 	return out
 }
 
-// StopReason is why an answer ended, in the words of chat completions.
+// StopReason says why an answer ended, in the terms of chat completions.
 func StopReason(reason string) string {
 	switch reason {
 	case "end_turn", "stop_sequence":
@@ -54,7 +54,7 @@ func StopReason(reason string) string {
 	return reason
 }
 
-// AnswerOf makes a message of the blocks of an answer. hidden says that it had reasoning whose text is not there.
+// AnswerOf makes a message from the blocks of an answer. hidden says that it contained reasoning whose text is missing.
 func AnswerOf(blocks []json.Raw) (m chat.Message, hidden bool) {
 	m = chat.Message{Role: "assistant", Form: chat.Null}
 	var texts, thoughts []string
@@ -97,7 +97,7 @@ func toolUse(b json.Raw) chat.ToolCall {
 	}
 }
 
-// AnthropicMessages makes chat messages of one message of a request: each result of a tool is one, and so is all else
+// AnthropicMessages makes chat messages from one message of a request: one per tool result, and one for everything else
 // together.
 func AnthropicMessages(role string, content json.Raw) []calls.Message {
 	if role == "assistant" {
@@ -122,14 +122,14 @@ func AnthropicMessages(role string, content json.Raw) []calls.Message {
 func toolResult(b json.Raw) calls.Message {
 	m := FromBlocks("tool", Blocks(member(b, "content")))
 	m.ToolCallID = session.Text(b, "tool_use_id")
-	failed := false // as the format has it, where nothing is said
+	failed := false // the format's default
 	if v, ok := b.Get("is_error"); ok {
 		failed, _ = v.Bool()
 	}
 	return calls.Message{Message: m, Error: &failed}
 }
 
-// FromBlocks makes a message of blocks: a text, if they are texts alone.
+// FromBlocks makes a message from blocks: a single text if they are all text.
 func FromBlocks(role string, blocks []json.Raw) chat.Message {
 	m := chat.Message{Role: role, Form: chat.Text}
 	var texts []string
@@ -154,7 +154,7 @@ func FromBlocks(role string, blocks []json.Raw) chat.Message {
 	return m
 }
 
-// Blocks are the blocks of a content; a text is one block of text.
+// Blocks returns the blocks of a content; plain text is one text block.
 func Blocks(content json.Raw) []json.Raw {
 	if content.Kind() == json.String {
 		b := append(json.Raw(`{"type":"text","text":`), content...)

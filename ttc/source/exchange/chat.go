@@ -34,7 +34,7 @@ func Chat(request, response json.Raw) (Exchange, error) {
 	return e, nil
 }
 
-// requestTools are the tools of a request: one that names none has none.
+// requestTools returns the tools of a request: one that names none has none.
 func requestTools(request json.Raw) []chat.Tool {
 	if tools := Tools(member(request, "tools")); tools != nil {
 		return tools
@@ -57,7 +57,8 @@ func ChatMessages(list json.Raw) ([]chat.Message, error) {
 	return messages, nil
 }
 
-// said is an assistant's message without what servers and clients hang on it: the copy in a later request lacks it.
+// said returns an assistant message without what servers and clients add to it, because the copy in a later request
+// lacks that.
 func said(m *chat.Message) chat.Message {
 	out := *m
 	out.Extra = nil

@@ -14,10 +14,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// Exchange is a request to a model and what came back.
+// Exchange is a request to a model and its response.
 type Exchange struct {
 	ID, Model string
-	Previous  string // the response that the request goes on from, whose messages it doesn't repeat
+	Previous  string // the response that the request continues, whose messages it doesn't repeat
 	Input     []calls.Message
 	Answers   []Answer    // the choices
 	Tools     []chat.Tool // nil: the request doesn't say
@@ -34,10 +34,10 @@ type Answer struct {
 	LogProbs []float32
 }
 
-// ErrShape is the error of a response that is of no API that is known.
+// ErrShape is the error for a response from an unknown API.
 var ErrShape = errors.New("the response is neither of chat completions, nor of responses, nor of Anthropic's messages")
 
-// Of reads a request and its response, in the shape that the response has.
+// Of reads a request and its response, in the response's format.
 func Of(request, response json.Raw) (Exchange, error) {
 	switch {
 	case IsChat(response):
@@ -50,18 +50,18 @@ func Of(request, response json.Raw) (Exchange, error) {
 	return Exchange{}, ErrShape
 }
 
-// IsChat says whether a response is one of chat completions.
+// IsChat reports whether a response is from chat completions.
 func IsChat(response json.Raw) bool { return list(response, "choices") != nil }
 
-// IsResponses says whether a response is one of the Responses API.
+// IsResponses reports whether a response is from the Responses API.
 func IsResponses(response json.Raw) bool { return list(response, "output") != nil }
 
-// IsAnthropic says whether a response is one of Anthropic's messages.
+// IsAnthropic reports whether a response is from Anthropic's messages API.
 func IsAnthropic(response json.Raw) bool {
 	return list(response, "content") != nil && session.Text(response, "role") == "assistant"
 }
 
-// list is the array under a key; nil: there is none.
+// list returns the array under a key; nil if there is none.
 func list(object json.Raw, key string) json.Raw {
 	if v, ok := object.Get(key); ok && v.Kind() == json.Array {
 		return v
@@ -74,7 +74,7 @@ func member(object json.Raw, key string) json.Raw {
 	return v
 }
 
-// count is the number under the first of the keys that has one.
+// count returns the number under the first of the keys that has one.
 func count(object json.Raw, keys ...string) int64 {
 	for _, key := range keys {
 		if n, ok := member(object, key).Int64(); ok && n > 0 {
@@ -84,7 +84,7 @@ func count(object json.Raw, keys ...string) int64 {
 	return 0
 }
 
-// seconds is a time in seconds since 1970, as nanoseconds; 0 where there is none.
+// seconds converts a time in seconds since 1970 to nanoseconds; 0 if there is none.
 func seconds(object json.Raw, key string) int64 {
 	if f, ok := member(object, key).Float64(); ok && f > 0 && f < 1e10 {
 		return int64(f * 1e9)
@@ -92,7 +92,7 @@ func seconds(object json.Raw, key string) int64 {
 	return 0
 }
 
-// TokenIDs reads ids of tokens; nil where the list holds anything else.
+// TokenIDs reads token ids; nil if the list contains anything else.
 func TokenIDs(list json.Raw) (out []int32) {
 	for e := range list.Elements() {
 		n, ok := e.Int64()
@@ -104,7 +104,7 @@ func TokenIDs(list json.Raw) (out []int32) {
 	return out
 }
 
-// LogProbs reads log-probs; nil where the list holds anything else.
+// LogProbs reads log-probs; nil if the list contains anything else.
 func LogProbs(list json.Raw) (out []float32) {
 	for e := range list.Elements() {
 		f, ok := e.Float64()
@@ -116,7 +116,7 @@ func LogProbs(list json.Raw) (out []float32) {
 	return out
 }
 
-// Gap says what arguments that are no texts leave out.
+// Gap returns the gap caused by arguments that are not text.
 func (a *Answer) Gap() ttc.Gaps {
 	for _, c := range a.ToolCalls {
 		if c.AsObject {
@@ -126,8 +126,8 @@ func (a *Answer) Gap() ttc.Gaps {
 	return 0
 }
 
-// AddTo adds the calls of an exchange, one for each answer, to a session. What the exchange doesn't say of a call - its
-// id, its model, its time - is what c says; and where c has an input, that is what it was given.
+// AddTo adds the calls of an exchange, one for each answer, to a session. What the exchange doesn't say about a call -
+// its id, its model, its time - is taken from c; and if c has an input, that is what the call was given.
 func (e *Exchange) AddTo(s *calls.Session, c calls.Call) {
 	c.ID, c.Model, c.Time = cmp.Or(e.ID, c.ID), cmp.Or(e.Model, c.Model), cmp.Or(c.Time, e.Time)
 	c.Usage, c.Gaps, c.Tools = e.Usage, c.Gaps|e.Gaps, e.Tools
@@ -155,7 +155,7 @@ func (e *Exchange) AddTo(s *calls.Session, c calls.Call) {
 	}
 }
 
-// Known says whether a response is of an API that is read.
+// Known reports whether a response is from a supported API.
 func Known(response json.Raw) bool {
 	return IsChat(response) || IsResponses(response) || IsAnthropic(response)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// Role is a role in the words of chat templates.
+// Role returns a role in the terms of chat templates.
 func Role(role string) string {
 	switch role {
 	case "developer":
@@ -24,7 +24,7 @@ func Role(role string) string {
 	return role
 }
 
-// Content makes a message of a text or a list of parts; parts that are texts alone are one text.
+// Content makes a message from a text or a list of parts; parts that are all text become one text.
 func Content(role string, content json.Raw) chat.Message {
 	m := chat.Message{Role: role, Form: chat.Text}
 	if text, ok := content.Text(); ok {
@@ -54,7 +54,7 @@ func TextPart(text string) chat.Part {
 	return chat.Part{Type: "text", Text: text, Raw: append(raw, '}')}
 }
 
-// Arguments gives a call its arguments: the text that the model wrote, or a value in its place.
+// Arguments sets a call's arguments: the text that the model wrote, or a value instead.
 func Arguments(call *chat.ToolCall, value json.Raw) {
 	text, ok := value.Text()
 	if !ok {
@@ -67,7 +67,7 @@ func Arguments(call *chat.ToolCall, value json.Raw) {
 	}
 }
 
-// Tools reads definitions of tools, each as ToolOf does; nil: it is no list.
+// Tools reads tool definitions, each as ToolOf does; nil if it is not a list.
 func Tools(list json.Raw) []chat.Tool {
 	if list.Kind() != json.Array {
 		return nil
@@ -81,8 +81,8 @@ func Tools(list json.Raw) []chat.Tool {
 	return out
 }
 
-// ToolOf brings a definition into the form that chat templates know: {"type": "function", "function": {...}}. It may
-// be flat, as in the Responses API, or have its parameters under input_schema, as with Anthropic.
+// ToolOf converts a definition to the form that chat templates know: {"type": "function", "function": {...}}. It may be
+// flat, as in the Responses API, or have its parameters under input_schema, as with Anthropic.
 func ToolOf(raw json.Raw) (chat.Tool, bool) {
 	tool, err := chat.ParseTool(raw)
 	if err != nil {

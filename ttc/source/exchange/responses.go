@@ -27,7 +27,7 @@ func Responses(request, response json.Raw) (Exchange, error) {
 			e.Answers = append(e.Answers, Answer{Message: m.Message})
 		}
 	}
-	if len(e.Answers) > 1 { // tools that ran on the server stand between
+	if len(e.Answers) > 1 { // there are tools in between that ran on the server
 		e.Answers = e.Answers[:1]
 	}
 	for i := range e.Answers {
@@ -41,7 +41,7 @@ func Responses(request, response json.Raw) (Exchange, error) {
 	return e, nil
 }
 
-// ResponseFinish is why the last answer of a response ended.
+// ResponseFinish says why the last answer of a response ended.
 func ResponseFinish(response json.Raw, m *chat.Message) string {
 	switch reason := session.Text(member(response, "incomplete_details"), "reason"); {
 	case reason == "max_output_tokens":
@@ -54,12 +54,12 @@ func ResponseFinish(response json.Raw, m *chat.Message) string {
 	return "stop"
 }
 
-// Items makes messages of items of the Responses API: the text, the reasoning and the calls of one turn, which are
-// items of their own, are one message.
+// Items makes messages from items of the Responses API: the text, the reasoning and the calls of one turn, which are
+// separate items, become one message.
 type Items struct {
-	Summaries bool             // the summary of reasoning is what the model wrote, as servers of open models have it
-	Hidden    bool             // there was reasoning whose text is not there
-	Unread    map[string]int64 // items that say nothing to a model, by their types
+	Summaries bool             // the reasoning summary is what the model wrote, as with servers of open models
+	Hidden    bool             // there was reasoning whose text is missing
+	Unread    map[string]int64 // items that tell a model nothing, by type
 	Turn      func(items []json.Raw, m *chat.Message)
 
 	out   []calls.Message
@@ -67,14 +67,14 @@ type Items struct {
 	items []json.Raw // of the open turn
 }
 
-// Instructions takes in the instructions of a request, which are its system prompt.
+// Instructions adds the instructions of a request, which are its system prompt.
 func (t *Items) Instructions(request json.Raw) {
 	if text := session.Text(request, "instructions"); text != "" {
 		t.out = append(t.out, calls.Message{Message: chat.Message{Role: "system", Form: chat.Text, Text: text}})
 	}
 }
 
-// Add takes in a list of items, or a text, which is what a user says.
+// Add adds a list of items, or a text, which is a user's message.
 func (t *Items) Add(list json.Raw) {
 	if list.Kind() == json.String {
 		t.end()
@@ -114,7 +114,7 @@ func (t *Items) add(item json.Raw) {
 	}
 }
 
-// turn is the message of the turn that an item belongs to.
+// turn returns the message of the turn that an item belongs to.
 func (t *Items) turn(item json.Raw) *chat.Message {
 	if t.open == nil {
 		t.open = &chat.Message{Role: "assistant", Form: chat.Null}
@@ -134,7 +134,7 @@ func (t *Items) end() {
 	t.open, t.items = nil, nil
 }
 
-// Len is how many messages there are.
+// Len returns how many messages there are.
 func (t *Items) Len() int { return len(t.out) }
 
 // End ends the turn, and returns the messages so far.
@@ -152,7 +152,7 @@ func AddText(m *chat.Message, said chat.Message) {
 	m.Form, m.Text, m.Parts = said.Form, said.Text, said.Parts
 }
 
-// AddReasoning adds an item of reasoning to the message of its turn. It reports false where the text isn't there: it is
+// AddReasoning adds an item of reasoning to the message of its turn. It reports false if the text is missing: it is
 // encrypted, or there is only a summary, which another model may have written.
 func AddReasoning(m *chat.Message, item json.Raw, summaries bool) bool {
 	var texts []string
@@ -181,7 +181,7 @@ func AddReasoning(m *chat.Message, item json.Raw, summaries bool) bool {
 	return true
 }
 
-// IsCall says whether items of a type are calls of tools that the client runs.
+// IsCall reports whether items of a type are calls of tools that the client runs.
 func IsCall(typ string) bool {
 	switch typ {
 	case "function_call", "custom_tool_call", "local_shell_call", "tool_search_call":
@@ -190,7 +190,7 @@ func IsCall(typ string) bool {
 	return false
 }
 
-// IsResult says whether items of a type are results of such calls.
+// IsResult reports whether items of a type are results of such calls.
 func IsResult(typ string) bool {
 	switch typ {
 	case "function_call_output", "custom_tool_call_output", "local_shell_call_output", "tool_search_output":
@@ -206,7 +206,7 @@ func ItemCall(typ string, item json.Raw) chat.ToolCall {
 	case "function_call", "tool_search_call":
 		Arguments(&call, member(item, "arguments"))
 	case "custom_tool_call":
-		// A text in a grammar of its own. It is written as those clients do that offer such a tool as a function.
+		// Text in the tool's own grammar. It is written the way clients do that offer such a tool as a function.
 		input := json.AppendString([]byte(`{"input":`), session.Text(item, "input"))
 		Arguments(&call, append(input, '}'))
 	case "local_shell_call":
@@ -220,7 +220,7 @@ func ItemCall(typ string, item json.Raw) chat.ToolCall {
 	return call
 }
 
-// ItemResult reads the output of a call: a text, an object with one under content, or a list of parts.
+// ItemResult reads the output of a call: text, an object with text under content, or a list of parts.
 func ItemResult(item json.Raw) calls.Message {
 	output := member(item, "output")
 	if output == nil {

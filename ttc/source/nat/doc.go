@@ -1,15 +1,15 @@
 // Package nat reads workflow_output.json, the file NAT's `nat eval` writes: one array of data-set entries, each with
 // the steps recorded while the workflow ran on it.
 //
-// Every TTC_END step becomes a candidate, whatever its name: which name matters is a builder's business. Other steps
-// are counted by event type. A step that NAT's own model refuses, or a TTC_END step without what a candidate needs, is
-// a drop with the field that is wrong; NAT drops them too, without a word.
+// Every TTC_END step becomes a candidate, whatever its name: which names matter is up to the builder. Other steps are
+// counted by event type. A step that NAT's own model rejects, or a TTC_END step without what a candidate needs, is a
+// drop that names the faulty field; NAT drops them too, silently.
 //
-// An id is the entry's identity within its file. Where it is missing the example is named by its row; where it stood
-// before, both are kept and the later one is named id#2 (NAT keeps the last and says nothing). An entry that stands in
-// the file twice, byte for byte, is dropped the second time. All that is remembered of the past is 36 bytes an entry.
+// An id is the entry's identity within its file. An example without one is named by its row; if an id repeats, both
+// entries are kept and the later one is named id#2 (NAT silently keeps the last). An entry that occurs twice in the
+// file, byte for byte, is dropped the second time. All that is remembered of earlier entries is 36 bytes each.
 //
-// For NAT-exact runs (source.Options.Raw) nothing is judged: entries go out with their raw id and raw steps.
+// For NAT-exact runs (source.Options.Raw) nothing is judged: entries are returned with their raw id and raw steps.
 //
 // Not part of the promised API.
 package nat

@@ -9,8 +9,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// NoMatch explains to a person why no candidate has the step name that was asked for: which names and event types were
-// seen, and which line to write. It returns "" where there is such a candidate.
+// NoMatch explains why no candidate has the requested step name: which names and event types were seen, and which line
+// to write. It returns "" if there is such a candidate.
 func NoMatch(s *source.Stats, wanted string) string {
 	if s.Names[wanted] > 0 {
 		return ""

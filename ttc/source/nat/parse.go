@@ -14,13 +14,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// parser turns entries into examples. What it hands out lies in memory of its own: a block an example.
+// parser turns entries into examples. What it returns is in memory of its own, one block per example.
 type parser struct {
 	cfg   *Config
 	raw   bool // nothing is judged
 	tally *source.Tally
 	keep  source.Keeper
-	usual int // candidates of the example before
+	usual int // number of candidates in the previous example
 }
 
 func (p *parser) init(cfg *Config, raw bool, tally *source.Tally) {
@@ -29,15 +29,15 @@ func (p *parser) init(cfg *Config, raw bool, tally *source.Tally) {
 	tally.S.Names = map[string]int64{}
 }
 
-// entry is the parts of an entry that are read.
+// entry holds the parts of an entry that are read.
 type entry struct {
 	id, question, answer json.Raw
 	hasSteps             bool
-	steps                json.Cursor // stands before the value
+	steps                json.Cursor // positioned before the value
 }
 
-// example fills ex from an entry, before which c stands. It returns false for an entry that is dropped. The error is
-// one NAT itself fails with.
+// example fills ex from an entry; c is before it. It returns false for an entry that is dropped. The error is one that
+// makes NAT itself fail.
 func (p *parser) example(
 	raw json.Raw, c json.Cursor, hash xxh3.Uint128, ex *ttc.Example, ids *source.Names, place ledger.Drop,
 ) (bool, error) {
@@ -125,12 +125,12 @@ func (p *parser) entry(c json.Cursor) (e entry) {
 	return e
 }
 
-// isEmpty says whether an answer is what NAT writes for a workflow that raised: "" in a local run, null in a remote
-// one.
+// isEmpty reports whether an answer is what NAT writes for a workflow that raised an exception: "" in a local run, null
+// in a remote one.
 func isEmpty(answer json.Raw) bool { return string(answer) == `""` || answer.Kind() == json.Null }
 
-// graph is the question and the workflow's answer, where both are text. The answer is what the workflow returned; that
-// a model sampled it is assumed.
+// graph is the question and the workflow's answer, if both are text. The answer is what the workflow returned; that a
+// model sampled it is assumed.
 func (p *parser) graph(e entry) ttc.Graph {
 	question, _ := e.question.Text()
 	answer, _ := e.answer.Text()
@@ -143,7 +143,7 @@ func (p *parser) graph(e entry) ttc.Graph {
 	}, ttc.Assumed)
 }
 
-// steps reads the steps from c, which stands in their array, and returns their number.
+// steps reads the steps from c, which is in their array, and returns their number.
 func (p *parser) steps(c json.Cursor, ex *ttc.Example, place ledger.Drop) (n int) {
 	s := &p.tally.S
 	place.Unit = "step"
@@ -187,7 +187,7 @@ func (p *parser) steps(c json.Cursor, ex *ttc.Example, place ledger.Drop) (n int
 	return n
 }
 
-// count counts a name, up to a number of names no workflow has.
+// count counts a name, up to more distinct names than any workflow has.
 func count(m map[string]int64, name string) {
 	if _, ok := m[name]; !ok && len(m) >= 10_000 {
 		name = "(other names)"
@@ -195,7 +195,7 @@ func count(m map[string]int64, name string) {
 	m[name]++
 }
 
-// candidate fills cand from a TTC_END step. A reason says why it can't.
+// candidate fills cand from a TTC_END step. The reason says why it can't.
 func (p *parser) candidate(step natmodel.Step, cand *ttc.Candidate, ex *ttc.Example) (ledger.Reason, string) {
 	if step.Data == nil {
 		return source.NoData, "payload.data is null or missing"
@@ -267,7 +267,7 @@ func (p *parser) candidate(step natmodel.Step, cand *ttc.Candidate, ex *ttc.Exam
 	return "", ""
 }
 
-// turnIndexOf holds an index; candidates of a turn, which mostly follow each other, share it.
+// turnIndexOf keeps an index; the candidates of a turn, which are mostly adjacent, share it.
 func turnIndexOf(n int64, ex *ttc.Example) *int64 {
 	if k := len(ex.Candidates); k > 0 && ex.Candidates[k-1].TurnIndex != nil && *ex.Candidates[k-1].TurnIndex == n {
 		return ex.Candidates[k-1].TurnIndex
@@ -284,7 +284,7 @@ func short(raw json.Raw) string {
 	return string(raw)
 }
 
-// compat fills ex with the raw id and the raw steps. What makes NAT fail the whole run is an error.
+// compat fills ex with the raw id and the raw steps. Anything that makes NAT fail the whole run is an error.
 func (p *parser) compat(raw json.Raw, e entry, kind json.Kind, ex *ttc.Example) error {
 	fail := func(what string) error {
 		return &source.Error{
@@ -334,6 +334,6 @@ func (p *parser) compat(raw json.Raw, e entry, kind json.Kind, ex *ttc.Example) 
 		ex.Steps = append(ex.Steps, step)
 	}
 	s.Steps += int64(len(ex.Steps))
-	s.Candidates += int64(len(ex.Steps)) // what becomes of them is for NAT's algorithm to say
+	s.Candidates += int64(len(ex.Steps)) // NAT's algorithm decides what becomes of them
 	return nil
 }

@@ -24,7 +24,7 @@ func Factory() source.Factory {
 	}.Factory()
 }
 
-// isRollout says whether an entry is a rollout; one that failed has no response.
+// isRollout reports whether an entry is a rollout; a failed one has no response.
 func isRollout(entry json.Raw) bool {
 	request, ok := entry.Get("responses_create_params")
 	_, response := entry.Get("response")
@@ -32,14 +32,14 @@ func isRollout(entry json.Raw) bool {
 	return ok && request.Kind() == json.Object && (response || reward)
 }
 
-// reader makes sessions of rollouts.
+// reader makes sessions from rollouts.
 type reader struct{ tally *source.Tally }
 
 func entries(tally *source.Tally) session.Entries {
 	return session.Entries{ID: key, Others: "lines that are no rollouts", Sessions: (&reader{tally}).sessions}
 }
 
-// key is the session that a rollout is.
+// key returns the session key of a rollout.
 func key(entry json.Raw) (string, bool) {
 	id, _ := entry.Get("_ng_rollout_id")
 	if name := source.IDText(id); name != "" {
@@ -53,7 +53,7 @@ func key(entry json.Raw) (string, bool) {
 	return session.Text(response, "id"), isRollout(entry)
 }
 
-// taskOf is what trials of one problem share; empty: the rollout doesn't say.
+// taskOf returns what the trials of one problem share; empty: the rollout doesn't say.
 func taskOf(entry json.Raw) string {
 	index, _ := entry.Get("_ng_task_index")
 	task := source.IDText(index)
@@ -73,7 +73,7 @@ func (r *reader) sessions(g session.Group) (out []*calls.Session) {
 	return out
 }
 
-// rollout makes the session of a rollout, the i-th of its id; nil: nothing of it can be trained.
+// rollout makes the session of a rollout, the i-th with its id; nil if nothing in it can be trained.
 func (r *reader) rollout(part session.Kept, i int) *calls.Session {
 	raw := json.Raw(part.JSON)
 	id, _ := key(raw)
@@ -124,19 +124,19 @@ type turns struct {
 	calls             []turn
 }
 
-// turn is a call, which was given the first messages of the rollout.
+// turn is a call that was given the first messages of the rollout.
 type turn struct {
 	calls.Call
 	given int
 }
 
-// read takes in the items of the request and of the response.
+// read reads the items of the request and of the response.
 func (t *turns) read() {
 	t.items.Summaries = true
 	t.items.Instructions(t.request)
 	input, _ := t.request.Get("input")
 	t.items.Add(input)
-	t.items.End() // what the request itself holds was not written here
+	t.items.End() // what is in the request itself was not written here
 	t.items.Hidden = false
 	t.items.Turn = t.turn
 	output, _ := t.response.Get("output")
@@ -144,7 +144,7 @@ func (t *turns) read() {
 	t.items.End()
 }
 
-// turn keeps the call that gave these items.
+// turn records the call that produced these items.
 func (t *turns) turn(items []json.Raw, m *chat.Message) {
 	c := turn{calls.Call{Output: *m, FinishReason: "stop"}, t.items.Len() - 1}
 	if m.ToolCalls != nil {

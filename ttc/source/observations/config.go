@@ -6,16 +6,16 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// extensions are those of exports.
+// extensions are the file name extensions of exports.
 var extensions = []string{".jsonl", ".json", ".ndjson", ".parquet", ".csv"}
 
-// Langfuse is the source of exports of Langfuse.
+// Langfuse is the source for exports of Langfuse.
 func Langfuse() source.Factory {
 	return factory("langfuse", "exports of Langfuse: observations and scores", langfuse,
 		"trace_id", "traceId", "parent_observation_id", "data_type", "dataType")
 }
 
-// LangSmith is the source of exports of LangSmith.
+// LangSmith is the source for exports of LangSmith.
 func LangSmith() source.Factory {
 	return factory("langsmith", "exports of LangSmith: runs", langSmith, "run_type")
 }

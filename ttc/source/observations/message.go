@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// exchange is what a model was given and what it wrote.
+// exchange returns what a model was given and what it wrote.
 func (o *observation) exchange() (exchange.Exchange, error) {
 	if exchange.Known(o.output) && o.input.Kind() == json.Object {
 		e, err := exchange.Of(o.input, o.output)
@@ -21,7 +21,7 @@ func (o *observation) exchange() (exchange.Exchange, error) {
 	}
 	var e exchange.Exchange
 	var err error
-	if exchange.Known(o.output) { // of a request that isn't recorded as one
+	if exchange.Known(o.output) { // for a request that isn't recorded as one
 		if e, err = exchange.Of(json.Raw(`{"messages":[]}`), o.output); err != nil {
 			return e, err
 		}
@@ -44,8 +44,8 @@ func (o *observation) exchange() (exchange.Exchange, error) {
 	return e, err
 }
 
-// inputOf reads what a model was given: a list of messages, an object with one, a list in a list as LangChain has it
-// for a batch of one, or a text.
+// inputOf reads what a model was given: a list of messages, an object that contains one, a list within a list as
+// LangChain writes a batch of one, or text.
 func inputOf(input json.Raw) ([]calls.Message, error) {
 	if messages := session.Value(input, "messages", "prompts", "input"); messages != nil {
 		input = messages
@@ -70,8 +70,8 @@ func inputOf(input json.Raw) ([]calls.Message, error) {
 	return out, nil
 }
 
-// answerOf reads what a model wrote: a message, LangChain's generations, a list whose last message it is, or a text;
-// nil: there is nothing.
+// answerOf reads what a model wrote: a message, LangChain's generations, a list whose last message it is, or text; nil:
+// there is none.
 func answerOf(output json.Raw) (*exchange.Answer, error) {
 	finish := ""
 	if generations := session.Value(output, "generations"); generations != nil {
@@ -111,7 +111,7 @@ func answerOf(output json.Raw) (*exchange.Answer, error) {
 	return &exchange.Answer{Message: m.Message, Finish: finish}, nil
 }
 
-// fields are those of a message of LangChain, which stand in another object; nil: it is none of LangChain's.
+// fields returns the fields of a LangChain message, which are in a nested object; nil if it isn't one.
 func fields(raw json.Raw) json.Raw {
 	for _, key := range []string{"kwargs", "data"} {
 		if inner, ok := raw.Get(key); ok && inner.Kind() == json.Object {
@@ -124,7 +124,7 @@ func fields(raw json.Raw) json.Raw {
 	return nil
 }
 
-// messageOf reads a message, in the form of chat completions or of LangChain.
+// messageOf reads a message in the form of chat completions or of LangChain.
 func messageOf(raw json.Raw) (calls.Message, error) {
 	f := fields(raw)
 	if f == nil {

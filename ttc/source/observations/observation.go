@@ -13,11 +13,11 @@ import (
 type observation struct {
 	kind             kind
 	id, trace, model string
-	session          string // that the entry names; empty: it names none
-	what             string // what it is called where it is counted
+	session          string // named by the entry; empty: none
+	what             string // its name in counts
 	at               int64
 	input, output    json.Raw
-	tools            json.Raw // definitions of tools beside the input
+	tools            json.Raw // tool definitions beside the input
 	failure          string   // why it failed
 	failed           bool
 	scores           []score
@@ -38,7 +38,7 @@ const (
 	ofScore
 )
 
-// langfuse reads a row of Langfuse, with the keys of its exports to files or of its API.
+// langfuse reads a row of Langfuse, with the keys of its file exports or of its API.
 func langfuse(raw json.Raw) (observation, bool) {
 	o := observation{
 		id: text(raw, "id"), trace: text(raw, "trace_id", "traceId"), session: text(raw, "session_id", "sessionId"),
@@ -73,7 +73,7 @@ func langfuse(raw json.Raw) (observation, bool) {
 	return o, true
 }
 
-// otherTypes are those of Langfuse's observations that are neither of a model nor of a tool.
+// otherTypes are Langfuse's observation types that are neither of a model nor of a tool.
 var otherTypes = []string{
 	"SPAN", "EVENT", "AGENT", "CHAIN", "RETRIEVER", "EVALUATOR", "EMBEDDING", "GUARDRAIL",
 }
@@ -128,7 +128,7 @@ func text(raw json.Raw, keys ...string) string {
 	return ""
 }
 
-// timeOf is a time of RFC 3339, or with a space and without a zone, as databases write it in UTC.
+// timeOf parses a time in RFC 3339, or with a space and no zone, as databases write UTC.
 func timeOf(raw json.Raw, keys ...string) int64 {
 	s := text(raw, keys...)
 	if t, err := time.Parse("2006-01-02 15:04:05", s); err == nil {

@@ -14,12 +14,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// reader makes sessions of observations.
+// reader makes sessions from observations.
 type reader struct {
 	tally *source.Tally
 	parse func(json.Raw) (observation, bool)
 	named map[string]string // sessions, by the key of their traces
-	ids   map[string]string // of traces and sessions, by their keys
+	ids   map[string]string // ids of traces and sessions, by key
 }
 
 func entries(tally *source.Tally, parse func(json.Raw) (observation, bool)) session.Entries {
@@ -42,7 +42,7 @@ func (r *reader) within(entry json.Raw) []json.Raw {
 	return out
 }
 
-// key is what an observation is kept under: a short name of its trace. A score may be of a session alone.
+// key returns what an observation is stored under: a short name of its trace. A score may belong to a session only.
 func (r *reader) key(entry json.Raw) (string, bool) {
 	o, ok := r.parse(entry)
 	if !ok {
@@ -70,7 +70,7 @@ func (r *reader) session(key string) string {
 	return r.ids[key]
 }
 
-// sessions makes the session of observations.
+// sessions makes the session of the observations.
 func (r *reader) sessions(g session.Group) []*calls.Session {
 	t := &traced{r: r, failed: map[string]bool{}, scores: map[string][]float64{}}
 	for _, part := range g.Parts {
@@ -94,7 +94,7 @@ type traced struct {
 	r      *reader
 	out    *calls.Session
 	calls  []recorded
-	failed map[string]bool // calls of tools, by their ids
+	failed map[string]bool // tool calls, by id
 	scores map[string][]float64
 }
 
@@ -127,7 +127,7 @@ func (t *traced) add(o observation, part session.Kept) {
 	}
 }
 
-// reward is the mean of the scores, if they are of one name.
+// reward returns the mean of the scores if they all have one name.
 func (t *traced) reward() *float64 {
 	if len(t.scores) > 1 {
 		for _, values := range t.scores {

@@ -2,10 +2,10 @@ package otlp
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// NoContent is the reason of a call of which the export holds no messages.
+// NoContent is the reason for a call whose messages are missing from the export.
 const NoContent ledger.Reason = "content_not_recorded"
 
-// Codes are the pages of the reasons above, for `nat-go explain`.
+// Codes are the pages of these reasons for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{ledger.NewCode(
 		NoContent,

@@ -28,7 +28,7 @@ func recognize(h *source.Head) source.Reading {
 
 var requestKeys = []string{"resourceSpans", "resourceLogs"}
 
-// isExport says whether an object is an export request.
+// isExport reports whether an object is an export request.
 func isExport(entry json.Raw) bool {
 	for _, key := range requestKeys {
 		if v, ok := entry.Get(key); ok && v.Kind() == json.Array {

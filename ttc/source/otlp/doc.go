@@ -1,17 +1,18 @@
-// Package otlp reads exports of OpenTelemetry: the spans and log records of agents, as JSON lines or as protobuf, the
-// way a collector's file exporter or an SDK writes them.
+// Package otlp reads OpenTelemetry exports: the spans and log records of agents, as JSON lines or as protobuf, the way
+// a collector's file exporter or an SDK writes them.
 //
-// A span that stands for a call to a model says what the model was given and what it wrote. There are four ways to say
-// so, and each is read: the GenAI conventions (gen_ai.input.messages on the span, or on a log record beside it; before
-// version 1.37 a log record a message), OpenInference (llm.input_messages.0.message.role, and the request itself under
-// input.value), OpenLLMetry now (as the GenAI conventions) and up to 0.45 (gen_ai.prompt.0.content). Spans of tools say
-// which results are failures; spans of agents within agents are sub-agents, examples of their own.
+// A span that represents a model call says what the model was given and what it wrote. There are four ways to say so,
+// and all are read: the GenAI conventions (gen_ai.input.messages on the span, or on a log record beside it; before
+// version 1.37 one log record per message), OpenInference (llm.input_messages.0.message.role, and the request itself
+// under input.value), OpenLLMetry's current form (the GenAI conventions) and the one up to 0.45
+// (gen_ai.prompt.0.content). Tool spans say which results are failures; spans of agents within agents are sub-agents,
+// examples of their own.
 //
-// The spans of a trace lie anywhere, children before their parents, in several files. So they are kept, compressed, in
-// a temporary file, and read back trace by trace; traces that name one session are one session.
+// The spans of a trace may be anywhere, children before their parents, in several files. So they are stored,
+// compressed, in a temporary file and read back trace by trace; traces that name one session are one session.
 //
-// Protobuf is walked field by field and brought into the JSON form, not unmarshalled: an export is untrusted, and a
-// message of empty elements would take forty times its size as Go values.
+// Protobuf is walked field by field and converted to the JSON form rather than unmarshalled: an export is untrusted,
+// and a message of empty elements would take forty times its size as Go values.
 //
 // Not part of the promised API.
 package otlp

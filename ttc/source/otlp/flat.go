@@ -12,13 +12,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// node is a value that is spelled as many attributes: a.0.b, a.0.c, a.1.b.
+// node is a value spread over many attributes: a.0.b, a.0.c, a.1.b.
 type node struct {
 	value json.Raw
 	inner map[string]*node
 }
 
-// nested gathers the attributes below a prefix.
+// nested collects the attributes below a prefix.
 func (a attributes) nested(prefix string) *node {
 	root := &node{}
 	for key, value := range a {
@@ -51,7 +51,7 @@ func (n *node) child(name string) *node {
 	return c
 }
 
-// at is what lies below; a node without anything where nothing does.
+// at returns what is below a key; an empty node if nothing is.
 func (n *node) at(names ...string) *node {
 	for _, name := range names {
 		if n = n.inner[name]; n == nil {
@@ -66,7 +66,7 @@ func (n *node) text(names ...string) string {
 	return s
 }
 
-// list are the numbered elements below, by their numbers.
+// list returns the numbered elements below, in order of their numbers.
 func (n *node) list() (out []*node) {
 	var numbers []int
 	for name := range n.inner {
@@ -128,8 +128,8 @@ func numberedMessage(n *node) chat.Message {
 	return m
 }
 
-// openInference reads OpenInference: the request and the response themselves, where they are recorded in a form that is
-// known, else the attributes that they were spread over.
+// openInference reads OpenInference: the request and the response themselves if they are recorded in a known form,
+// otherwise the attributes they were spread over.
 func (e *modelCall) openInference(s *span) {
 	a := s.attributes
 	request := a.structured("input.value")
@@ -178,7 +178,7 @@ func (e *modelCall) openInference(s *span) {
 	}
 }
 
-// spread reads the answer from the attributes. Several messages are one answer, whose calls are recorded one by one.
+// spread reads the answer from the attributes. Several messages are one answer whose calls were recorded individually.
 func (e *modelCall) spread(a attributes) {
 	var messages []chat.Message
 	for _, n := range a.nested("llm.output_messages").list() {
@@ -207,7 +207,7 @@ func inferenceMessage(n *node) chat.Message {
 			m.Parts = append(m.Parts, exchange.TextPart(p.text("text")))
 		case "reasoning":
 			thoughts = append(thoughts, p.text("text"))
-		case "tool_use": // its place; the call stands among the tool_calls
+		case "tool_use": // only its place; the call itself is in tool_calls
 		case "image":
 			m.Form = chat.Parts
 			raw := json.AppendString(

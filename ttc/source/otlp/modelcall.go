@@ -19,10 +19,10 @@ type modelCall struct {
 	input             []chat.Message
 	outputs           []output // the choices
 	tools             []chat.Tool
-	toolsUnsaid       bool // the convention leaves it to the program whether it records tools
+	toolsUnsaid       bool // the convention doesn't require programs to record tools
 	gaps              ttc.Gaps
 	usage             calls.Usage
-	broken            string // why it can't be put together
+	broken            string // why it can't be reconstructed
 }
 
 type output struct {
@@ -33,7 +33,7 @@ type output struct {
 // details is the log record that holds all messages of a call.
 const details = "gen_ai.client.inference.operation.details"
 
-// genAI reads the GenAI conventions. The same content may stand on the span and on a record beside it.
+// genAI reads the GenAI conventions. The same content may be on the span and on a record beside it.
 func (e *modelCall) genAI(s *span) {
 	e.toolsUnsaid = true
 	from := s.attributes
@@ -77,7 +77,7 @@ func (e *modelCall) genAI(s *span) {
 	}
 }
 
-// messageOf reads a message of parts. Each result of a tool is a message.
+// messageOf reads a message made of parts. Each tool result is a message.
 func messageOf(raw json.Raw) []chat.Message {
 	role := exchange.Role(session.Text(raw, "role"))
 	parts, _ := raw.Get("parts")
@@ -93,7 +93,7 @@ func messageOf(raw json.Raw) []chat.Message {
 	return out
 }
 
-// partsMessage makes messages of parts.
+// partsMessage makes messages from parts.
 func partsMessage(role string, parts []json.Raw) (out []chat.Message) {
 	m := chat.Message{Role: role, Form: chat.Text}
 	var content, thoughts []string
@@ -127,7 +127,7 @@ func partsMessage(role string, parts []json.Raw) (out []chat.Message) {
 	return append(out, m)
 }
 
-// finishContent gives a message the simplest form that holds its content.
+// finishContent gives a message the simplest form that can hold its content.
 func finishContent(m *chat.Message, texts []string) {
 	switch {
 	case m.Form == chat.Parts || len(texts) > 1:
@@ -139,7 +139,7 @@ func finishContent(m *chat.Message, texts []string) {
 	}
 }
 
-// resultText is the result of a tool: a text, or a value that was brought into one.
+// resultText returns a tool's result: text, or a value converted to text.
 func resultText(p json.Raw) string {
 	for _, key := range []string{"response", "result", "content"} {
 		v, ok := p.Get(key)
@@ -164,7 +164,7 @@ func toolCall(p json.Raw) chat.ToolCall {
 	return call
 }
 
-// legacy reads the conventions before 1.37: an event a message.
+// legacy reads the conventions before 1.37: one event per message.
 func (e *modelCall) legacy(events []event) {
 	events = slices.Clone(events)
 	slices.SortStableFunc(events, func(a, b event) int {
@@ -185,7 +185,7 @@ func (e *modelCall) legacy(events []event) {
 	slices.SortStableFunc(choices, func(a, b choice) int { return cmp.Compare(a.index, b.index) })
 	for i, c := range choices {
 		if i > 0 && c.index == choices[i-1].index {
-			continue // the same, recorded twice
+			continue // recorded twice
 		}
 		message, _ := c.body.Get("message")
 		m := eventMessage("assistant", message)
@@ -205,7 +205,7 @@ type choice struct {
 	body  json.Raw
 }
 
-// eventMessage reads a message of an event.
+// eventMessage reads a message from an event.
 func eventMessage(role string, body json.Raw) chat.Message {
 	m := chat.Message{Role: role, Form: chat.Text, ToolCallID: session.Text(body, "id")}
 	if role != "tool" {
@@ -224,7 +224,7 @@ func eventMessage(role string, body json.Raw) chat.Message {
 	}
 	if m.Text == "" && m.ToolCalls != nil && m.Form == chat.Text {
 		if m.Form = chat.Null; content == nil {
-			m.Form = chat.Absent // openai-v2 leaves the text out of the history, where there are calls
+			m.Form = chat.Absent // openai-v2 omits the text from the history if there are calls
 		}
 	}
 	return m
@@ -248,8 +248,7 @@ func toolCalls(list json.Raw) (out []chat.ToolCall) {
 	return out
 }
 
-// together makes one message of those that were one answer: some record the text of a turn and each of its calls by
-// themselves.
+// together merges messages that were one answer: some programs record a turn's text and each of its calls separately.
 func together(in []chat.Message) []chat.Message {
 	var out []chat.Message
 	for _, m := range in {
@@ -268,8 +267,8 @@ func together(in []chat.Message) []chat.Message {
 	return out
 }
 
-// join names the calls that results answer, where they have no id or one of another kind: by their order, if there are
-// as many results as calls.
+// join finds the calls that results answer if they have no id or one of a different kind: by order, if there are as
+// many results as calls.
 func join(in []chat.Message) {
 	for i := range in {
 		made := in[i].ToolCalls

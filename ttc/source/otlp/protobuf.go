@@ -21,8 +21,8 @@ var zstdMagic = []byte{0x28, 0xB5, 0x2F, 0xFD}
 // resourceTag is what an export request begins with: its first field, of bytes.
 const resourceTag = 1<<3 | byte(protowire.BytesType)
 
-// framed says whether a file is one of requests with their lengths before them, four bytes each, as a collector writes
-// it. Each may be compressed by itself.
+// framed reports whether a file consists of requests preceded by their length in four bytes, as a collector writes it.
+// Each may be compressed individually.
 func framed(head []byte) bool {
 	if len(head) < 8 {
 		return false
@@ -31,7 +31,7 @@ func framed(head []byte) bool {
 	return n > 1 && n <= 1<<30 && (head[4] == resourceTag || bytes.HasPrefix(head[4:], zstdMagic))
 }
 
-// protobuf reads a file of protobuf: requests with their lengths before them, or one request by itself.
+// protobuf reads a protobuf file: length-prefixed requests, or a single bare request.
 func (r *reader) protobuf(ctx context.Context, in *bufio.Reader) error {
 	head, _ := in.Peek(8)
 	var offset int64
@@ -72,7 +72,7 @@ func (e *longRecordError) Error() string {
 	return fmt.Sprintf("the record is of %d bytes, more than %d", e.size, e.limit)
 }
 
-// frame reads a request with its length before it.
+// frame reads a length-prefixed request.
 func (r *reader) frame(in *bufio.Reader) (record []byte, size int64, err error) {
 	var length [4]byte
 	if _, err := io.ReadFull(in, length[:]); err != nil {
@@ -86,7 +86,8 @@ func (r *reader) frame(in *bufio.Reader) (record []byte, size int64, err error) 
 	return record, n + 4, err
 }
 
-// field reads a field of a request that is the whole file, as a request by itself: that is what it is.
+// field reads one field of a file that is a single request, and returns it as a request of its own, which is
+// equivalent.
 func (r *reader) field(in *bufio.Reader) (record []byte, size int64, err error) {
 	tag, err := in.ReadByte()
 	if err != nil {
@@ -105,7 +106,7 @@ func (r *reader) field(in *bufio.Reader) (record []byte, size int64, err error) 
 	return append(record, body...), size, err
 }
 
-// bytes reads so many bytes, as far as there are so many: what a length says is no reason to take memory.
+// bytes reads that many bytes, if there are as many: a stated length is no reason to allocate memory.
 func (r *reader) bytes(in *bufio.Reader, n int64) ([]byte, error) {
 	if n > r.limits.MaxLine {
 		if _, err := io.CopyN(io.Discard, in, n); err != nil {
@@ -123,7 +124,7 @@ func (r *reader) bytes(in *bufio.Reader, n int64) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// decompress is what a compressed record holds.
+// decompress returns the content of a compressed record.
 func (r *reader) decompress(record []byte) ([]byte, error) {
 	d, err := zstd.NewReader(
 		bytes.NewReader(record),
@@ -144,7 +145,7 @@ func (r *reader) decompress(record []byte) ([]byte, error) {
 	return b, nil
 }
 
-// fields calls each with the fields of a message, until it returns false. It reports whether the message is whole.
+// fields calls each with the fields of a message, until it returns false. It reports whether the message is intact.
 func fields(b []byte, each func(num protowire.Number, typ protowire.Type, value []byte) bool) bool {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
@@ -180,8 +181,8 @@ func below(b []byte, field protowire.Number, each func([]byte) bool) bool {
 	return ok && whole
 }
 
-// resources keeps the items of a request. Spans and log records lie at the same places; they are told apart by how they
-// begin.
+// resources stores the items of a request. Spans and log records are in the same places; they are distinguished by how
+// they begin.
 func (r *reader) resources(record []byte, offset int64) bool {
 	return below(record, 1, func(resource []byte) bool {
 		return below(resource, 2, func(scope []byte) bool {
@@ -202,7 +203,7 @@ func (r *reader) resources(record []byte, offset int64) bool {
 	})
 }
 
-// kindOf says what an item is: a span begins with the id of its trace, a log record with a time.
+// kindOf returns the kind of an item: a span begins with the id of its trace, a log record with a time.
 func kindOf(item []byte) (kind byte, ok bool) {
 	fields(item, func(num protowire.Number, typ protowire.Type, value []byte) bool {
 		switch {
@@ -218,7 +219,7 @@ func kindOf(item []byte) (kind byte, ok bool) {
 	return kind, ok
 }
 
-// looksLikeProtobuf says whether a file begins with an export request in protobuf.
+// looksLikeProtobuf reports whether a file begins with an export request in protobuf.
 func looksLikeProtobuf(head []byte) bool {
 	if framed(head) {
 		r := &reader{limits: session.Limits{MaxLine: 1 << 20}}
@@ -246,7 +247,7 @@ func looksLikeProtobuf(head []byte) bool {
 	return ok
 }
 
-// firstBelow is the first message in a field, as far as it is there.
+// firstBelow returns the first message in a field, or the available part of it.
 func firstBelow(b []byte, field protowire.Number) []byte {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)

@@ -14,20 +14,20 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// reader keeps spans and log records under the ids of their traces, and makes sessions of them.
+// reader stores spans and log records under the ids of their traces, and makes sessions from them.
 type reader struct {
 	limits   session.Limits
 	tally    *source.Tally
 	store    *session.Store
 	path     string
 	known    bool
-	others   int64             // requests of the file that hold something else
-	sessions map[string]string // of traces that name one
+	others   int64             // requests in the file that contain something else
+	sessions map[string]string // for traces that name one
 	scratch  []byte
 	err      error
 }
 
-// A kept item begins with what it is.
+// The first byte of a stored item says what it is.
 const (
 	spanItem = 's'
 	logItem  = 'l'
@@ -48,7 +48,7 @@ func read(ctx context.Context, files []string, limits session.Limits, tally *sou
 	return session.ReadStored(files, limits, tally, keep, sessionOf, r.session)
 }
 
-// file keeps what a file holds.
+// file stores the content of a file.
 func (r *reader) file(ctx context.Context) error {
 	f, err := source.Open(ctx, r.path)
 	if err != nil {
@@ -83,7 +83,7 @@ func (r *reader) file(ctx context.Context) error {
 	return nil
 }
 
-// request keeps the items of an export request: resources, scopes in them, spans or log records in those.
+// request stores the items of an export request: resources contain scopes, which contain spans or log records.
 func (r *reader) request(raw json.Raw, offset int64) {
 	c := raw.Cursor()
 	if !c.Enter(json.Object) {
@@ -111,7 +111,7 @@ func (r *reader) request(raw json.Raw, offset int64) {
 	}
 }
 
-// inside goes through a list of objects, and calls each where the cursor stands before the value under key.
+// inside iterates over a list of objects, and calls each with the cursor before the value under key.
 func inside(c *json.Cursor, key string, each func()) {
 	if !c.Enter(json.Array) {
 		c.Skip()
@@ -132,7 +132,7 @@ func inside(c *json.Cursor, key string, each func()) {
 	}
 }
 
-// items keeps the elements of a list.
+// items stores the elements of a list.
 func (r *reader) items(c *json.Cursor, kind byte, offset int64) {
 	c.Enter(json.Array)
 	for c.Element() {
@@ -141,8 +141,8 @@ func (r *reader) items(c *json.Cursor, kind byte, offset int64) {
 	}
 }
 
-// keep keeps a span or a log record. Of a span that has nothing to do with models only its place among the others is
-// kept; such a log record is not ours.
+// keep stores a span or a log record. For a span that has nothing to do with models it stores only its place among the
+// others; such a log record is ignored.
 func (r *reader) keep(kind byte, raw json.Raw, offset int64) {
 	if r.err != nil || raw.Kind() != json.Object {
 		return
@@ -179,7 +179,7 @@ var sessionKeys = [...]string{
 
 var marks = [][]byte{[]byte("gen_ai."), []byte("llm."), []byte("openinference."), []byte("traceloop.")}
 
-// tellsOfModels says whether an item has anything of the conventions that are read.
+// tellsOfModels reports whether an item uses any of the supported conventions.
 func tellsOfModels(raw json.Raw) bool {
 	for _, m := range marks {
 		if bytes.Contains(raw, m) {
@@ -202,7 +202,7 @@ func appendPlace(b []byte, raw json.Raw) []byte {
 	return append(b, '}')
 }
 
-// sessionOf is the session that an item names.
+// sessionOf returns the session that an item names.
 func sessionOf(raw json.Raw) string {
 	list, _ := raw.Get("attributes")
 	var found [len(sessionKeys)]json.Raw

@@ -18,7 +18,7 @@ const (
 	spanBytes  = 8
 )
 
-// hexID is an id in hexadecimal, as OTLP has it in JSON. What is generic about protobuf writes base64.
+// hexID returns an id in hexadecimal, as in OTLP's JSON. Generic protobuf tools write base64.
 func hexID(text string, size int) string {
 	switch len(text) {
 	case 2 * size:
@@ -31,25 +31,25 @@ func hexID(text string, size int) string {
 	return ""
 }
 
-// span is a span, or what log records say of one that isn't there.
+// span is a span, or what log records say about a missing one.
 type span struct {
 	id, parent, trace string
 	start             int64
 	attributes        attributes
 	cut               bool // attributes are missing: there were more than the exporter's limit
 	failed            bool
-	status            string // what was said of the failure
+	status            string // what was said about the failure
 	events            []event
 
 	path   string
 	offset int64
 }
 
-// event is a log record of a span, or an event in it.
+// event is a log record or an event of a span.
 type event struct {
 	name       string
 	at         int64
-	place      int64 // among the events of its span
+	place      int64 // index among the events of its span
 	body       json.Raw
 	attributes attributes
 }
@@ -62,7 +62,7 @@ func (a attributes) text(key string) string {
 	return s
 }
 
-// first is the first text that there is.
+// first returns the first text present.
 func (a attributes) first(keys ...string) string {
 	for _, key := range keys {
 		if s := a.text(key); s != "" {
@@ -72,7 +72,7 @@ func (a attributes) first(keys ...string) string {
 	return ""
 }
 
-// number is the first number that there is.
+// number returns the first number present.
 func (a attributes) number(keys ...string) int64 {
 	for _, key := range keys {
 		if f, ok := a[key].Float64(); ok && f >= 0 && f < 1<<53 {
@@ -82,7 +82,7 @@ func (a attributes) number(keys ...string) int64 {
 	return 0
 }
 
-// structured is a value that may be given as a JSON text.
+// structured returns a value that may be given as JSON text.
 func (a attributes) structured(key string) json.Raw {
 	v := a[key]
 	if v.Kind() != json.String {
@@ -95,7 +95,8 @@ func (a attributes) structured(key string) json.Raw {
 	return parsed
 }
 
-// objectsInTexts is how many objects and lists stand in the JSON texts of a span; more than most count as one more.
+// objectsInTexts returns how many objects and lists are in the JSON texts of a span, counting no further than most plus
+// one.
 func (s *span) objectsInTexts(most int64) (n int64) {
 	count := func(a attributes) {
 		for _, v := range a {
@@ -147,7 +148,7 @@ func textOf(v json.Raw) string {
 	return s
 }
 
-// maxDepth is how deep values are followed.
+// maxDepth is how deeply values are followed.
 const maxDepth = 100
 
 // plain appends a value as plain JSON: {"stringValue": "x"} is "x".
@@ -253,7 +254,7 @@ func spanOf(kept session.Kept) *span {
 	return s
 }
 
-// eventOf reads a kept log record. It returns the span that it is of, too.
+// eventOf reads a stored log record. It also returns the span it belongs to.
 func eventOf(kept session.Kept) (ev event, trace, of string) {
 	m := members(json.Raw(kept.JSON[1:]), "traceId", "spanId", "eventName", "timeUnixNano", "observedTimeUnixNano",
 		"attributes", "body")
@@ -264,7 +265,7 @@ func eventOf(kept session.Kept) (ev event, trace, of string) {
 	if ev.name == "" {
 		ev.name = ev.attributes.text("event.name")
 	}
-	if ev.body.Kind() == json.String { // a bridge of a logging library writes it as a text
+	if ev.body.Kind() == json.String { // a logging library's bridge writes it as text
 		if parsed, err := json.Parse(ev.body.Bytes(), json.Limits{}); err == nil {
 			ev.body = parsed
 		}

@@ -14,24 +14,24 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// traces are the spans of one session.
+// traces holds the spans of one session.
 type traces struct {
 	r        *reader
 	out      *calls.Session
 	spans    map[string]*span // by trace and id
 	order    []*span          // by time
 	agents   map[*span]string // names of sub-agents, unique in the session
-	inner    map[*span]bool   // calls that only wrap another
-	failed   map[string]bool  // results of tools, by the id of the call: whether it failed
-	failures map[string]bool  // texts of failed results, where no id is recorded
+	inner    map[*span]bool   // calls that merely wrap another
+	failed   map[string]bool  // tool results, by call id: whether it failed
+	failures map[string]bool  // texts of failed results, if no id is recorded
 	calls    []recorded
-	wrote    map[string]*chat.Message // answers with calls, by the id of the first
+	wrote    map[string]*chat.Message // answers with calls, by the id of the first call
 }
 
-// repeated is how many times a session's limit of objects its texts may hold: each call repeats its history in them.
+// repeated is how many times a session's limit of objects its texts may contain: each call repeats its history in them.
 const repeated = 5
 
-// session makes the session of kept items.
+// session makes the session of stored items.
 func (r *reader) session(g session.Group) []*calls.Session {
 	t := &traces{
 		r: r, spans: map[string]*span{}, agents: map[*span]string{}, inner: map[*span]bool{},
@@ -83,7 +83,7 @@ func (r *reader) session(g session.Group) []*calls.Session {
 	return []*calls.Session{t.out}
 }
 
-// add takes in a span. One that comes again, otherwise written, is counted.
+// add adds a span. A duplicate with different content is counted.
 func (t *traces) add(s *span) {
 	key := s.trace + s.id
 	if old := t.spans[key]; old != nil {
@@ -95,7 +95,7 @@ func (t *traces) add(s *span) {
 	t.spans[key] = s
 }
 
-// addEvent takes in a log record. The span that it is of may be missing, or have been exported elsewhere.
+// addEvent adds a log record. Its span may be missing, or have been exported elsewhere.
 func (t *traces) addEvent(part session.Kept) {
 	ev, trace, id := eventOf(part)
 	s := t.spans[trace+id]
@@ -116,7 +116,7 @@ func (t *traces) addEvent(part session.Kept) {
 	}
 }
 
-// isCall says whether a span stands for a call to a model that writes messages.
+// isCall reports whether a span represents a model call that writes messages.
 func (s *span) isCall() bool {
 	switch s.attributes.text("gen_ai.operation.name") {
 	case "chat", "text_completion", "generate_content", "completion":
@@ -156,10 +156,10 @@ func (s *span) isTool() bool {
 		s.attributes.text("traceloop.span.kind") == "tool"
 }
 
-// maxAncestors is how far parents are followed: hostile links may go round.
+// maxAncestors is how far parents are followed: hostile links may form a cycle.
 const maxAncestors = 1000
 
-// ancestors calls each with the spans that a span lies in, the nearest first.
+// ancestors calls each with the spans that enclose a span, innermost first.
 func (t *traces) ancestors(s *span, each func(*span)) {
 	for n := 0; n < maxAncestors; n++ {
 		parent := t.spans[s.trace+s.parent]
@@ -171,7 +171,7 @@ func (t *traces) ancestors(s *span, each func(*span)) {
 	}
 }
 
-// look finds what calls are judged by: the agents, what failed, and which calls wrap others.
+// look finds what is needed to judge calls: the agents, what failed, and which calls wrap others.
 func (t *traces) look() {
 	names := map[string]int{}
 	for _, s := range t.order {
@@ -202,7 +202,7 @@ func (t *traces) look() {
 	}
 }
 
-// tool keeps whether a tool failed.
+// tool records whether a tool failed.
 func (t *traces) tool(s *span) {
 	if id := s.attributes.first("gen_ai.tool.call.id", "tool_call.id"); id != "" {
 		t.failed[id] = s.failed
@@ -217,7 +217,7 @@ func (t *traces) tool(s *span) {
 	}
 }
 
-// agent is the name of the sub-agent that a span lies in; empty: the main agent.
+// agent returns the name of the sub-agent that a span belongs to; empty: the main agent.
 func (t *traces) agent(s *span) (name string) {
 	t.ancestors(s, func(a *span) {
 		if name == "" {
@@ -234,7 +234,7 @@ func (t *traces) drop(s *span, why ledger.Reason, detail string) {
 	})
 }
 
-// recorded is a call as its span tells of it.
+// recorded is a call as its span describes it.
 type recorded struct {
 	span *span
 	modelCall
@@ -266,7 +266,7 @@ func (t *traces) read(s *span) {
 	t.calls = append(t.calls, recorded{s, e})
 }
 
-// restore gives answers in a history back the text that wasn't recorded there, but was where they were written.
+// restore gives answers in a history the text that was omitted there but recorded where they were written.
 func (t *traces) restore(e *modelCall) {
 	for i := range e.input {
 		m := &e.input[i]
@@ -283,7 +283,7 @@ func (t *traces) restore(e *modelCall) {
 	}
 }
 
-// call takes in a call.
+// call adds a call.
 func (t *traces) call(s *span, e *modelCall) {
 	t.restore(e)
 	c := calls.Call{
@@ -323,7 +323,7 @@ func (t *traces) call(s *span, e *modelCall) {
 	}
 }
 
-// modelCallOf reads what a call was given and what it wrote, in whichever way the span says so.
+// modelCallOf reads what a call was given and what it wrote, in whichever convention the span uses.
 func modelCallOf(s *span) (e modelCall) {
 	a := s.attributes
 	e.id = a.text("gen_ai.response.id")

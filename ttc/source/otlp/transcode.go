@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// shape says how a field of a message is written in JSON.
+// shape says how a message field is written in JSON.
 type shape struct {
 	key  string
 	kind kind
@@ -24,13 +24,13 @@ const (
 	aText kind = iota
 	anID
 	anInt   // a varint, as a number
-	aTime   // fixed64, as a text
+	aTime   // fixed64, as text
 	aNested // a message
 	aList   // messages
 	aValue  // of an attribute
 )
 
-// What is used of OTLP's messages.
+// The parts of OTLP's messages that are used.
 var (
 	attributeShape = map[protowire.Number]shape{1: {key: "key"}, 2: {key: "value", kind: aValue}}
 	eventShape     = map[protowire.Number]shape{
@@ -57,7 +57,7 @@ var (
 	}
 )
 
-// appendItem appends a span or a log record as JSON. It reports whether the item is whole.
+// appendItem appends a span or a log record as JSON. It reports whether the item is intact.
 func appendItem(b, item []byte, kind byte) (json.Raw, bool) {
 	if kind == spanItem {
 		return appendMessage(b, item, spanShape)
@@ -74,7 +74,7 @@ func appendMessage(b, message []byte, of map[protowire.Number]shape) ([]byte, bo
 		if !known || typ != s.kind.wire() {
 			return true
 		}
-		if s.kind == aList { // its elements need not stand together
+		if s.kind == aList { // its elements need not be adjacent
 			lists[num] = append(lists[num], value)
 			return true
 		}
@@ -137,14 +137,14 @@ func (k kind) wire() protowire.Type {
 	return protowire.BytesType
 }
 
-// appendValue appends the value of an attribute. One that is nested too deeply is left out.
+// appendValue appends the value of an attribute. One that is nested too deeply is omitted.
 func appendValue(b, value []byte, depth int) ([]byte, bool) {
 	if depth > maxDepth {
 		return append(b, "{}"...), true
 	}
 	start, ok := len(b), true
 	whole := fields(value, func(num protowire.Number, typ protowire.Type, v []byte) bool {
-		b = b[:start] // of several, the last counts
+		b = b[:start] // the last of several counts
 		switch {
 		case num == 1 && typ == protowire.BytesType:
 			b = json.AppendString(append(b, `{"stringValue":`...), string(v))

@@ -6,20 +6,20 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// extensions are those of logs.
+// extensions are the file name extensions of logs.
 var extensions = []string{".jsonl", ".json", ".ndjson", ".log"}
 
 // keys are those of which an entry has at least one.
 var keys = []string{"request", "litellm_call_id"}
 
-// Chat is the source of logs of chat completions and Anthropic's messages.
+// Chat is the source for logs of chat completions and Anthropic's messages.
 func Chat() source.Factory {
 	return factory("chat", "OpenAI's chat completions and LiteLLM 1.106.2; Anthropic's messages: documented",
 		"logs of requests: chat completions (OpenAI and what imitates it, LiteLLM's payload), Anthropic's messages",
 		func(e *entry) bool { return !e.isResponses() })
 }
 
-// Responses is the source of logs of the Responses API.
+// Responses is the source for logs of the Responses API.
 func Responses() source.Factory {
 	return factory("responses", "the Responses API", "logs of requests: OpenAI's responses", (*entry).isResponses)
 }

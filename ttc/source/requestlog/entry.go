@@ -12,13 +12,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// entry is a call as a log has it.
+// entry is a call as it appears in a log.
 type entry struct {
 	raw, request, response json.Raw
-	failed                 string // why there is no answer; empty: nothing says so
+	failed                 string // why there is no answer; empty: no reason is recorded
 }
 
-// entryOf finds the request and the response of an entry. It reports false for what is no call.
+// entryOf finds the request and the response of an entry. It reports false for anything that is not a call.
 func entryOf(raw json.Raw) (entry, bool) {
 	e := entry{raw: raw}
 	if isLiteLLM(raw) {
@@ -43,8 +43,8 @@ func entryOf(raw json.Raw) (entry, bool) {
 	return e, true
 }
 
-// isResponses says whether a call is one of the Responses API: by its response, or by its request if that is none that
-// is known.
+// isResponses reports whether a call uses the Responses API: judging by its response, or by its request if the response
+// is of no known kind.
 func (e *entry) isResponses() bool {
 	if exchange.Known(e.response) {
 		return exchange.IsResponses(e.response)
@@ -53,7 +53,7 @@ func (e *entry) isResponses() bool {
 	return !messages
 }
 
-// isRequest says whether an object is a request of one of the APIs.
+// isRequest reports whether an object is a request to one of the APIs.
 func isRequest(request json.Raw) bool {
 	if m, ok := request.Get("messages"); ok && m.Kind() == json.Array {
 		return true
@@ -70,7 +70,7 @@ func failureOf(failure json.Raw) string {
 	return session.Name(session.Text(failure, "message"))
 }
 
-// body is what stands under a key: an object, a text of one, or an object with either of them under body.
+// body returns the value under a key: an object, the text of one, or an object with either of them under body.
 func body(raw json.Raw, key string) json.Raw {
 	v, ok := raw.Get(key)
 	if !ok {
@@ -94,14 +94,14 @@ func body(raw json.Raw, key string) json.Raw {
 	return v
 }
 
-// isLiteLLM says whether an entry is a payload of LiteLLM's.
+// isLiteLLM reports whether an entry is a LiteLLM payload.
 func isLiteLLM(raw json.Raw) bool {
 	_, call := raw.Get("litellm_call_id")
 	_, messages := raw.Get("messages")
 	return call && messages
 }
 
-// liteLLMRequest puts the request together, whose parts lie apart: the messages, or the input, and the parameters.
+// liteLLMRequest assembles the request from its separate parts: the messages, or the input, and the parameters.
 func liteLLMRequest(raw json.Raw) json.Raw {
 	messages, _ := raw.Get("messages")
 	b := append(append([]byte(`{"messages":`), messages...), `,"input":`...)
@@ -115,7 +115,7 @@ func liteLLMRequest(raw json.Raw) json.Raw {
 	return append(b, '}')
 }
 
-// session is the session that a log says a call is of; empty: it says nothing.
+// session returns the session that a call belongs to according to the log; empty: it doesn't say.
 func (e *entry) session() string {
 	metadata, _ := e.raw.Get("metadata")
 	own, _ := e.request.Get("metadata")
@@ -130,7 +130,7 @@ func (e *entry) session() string {
 			}
 		}
 	}
-	// As Claude Code has it, older and newer.
+	// As Claude Code writes it, older and newer.
 	user := session.Text(own, "user_id")
 	if _, id, ok := strings.Cut(user, "_session_"); ok {
 		return id
@@ -141,7 +141,7 @@ func (e *entry) session() string {
 	return ""
 }
 
-// opening is a name for the calls that begin alike.
+// opening returns the same name for all calls that begin alike.
 func (e *entry) opening() string {
 	h := xxh3.New()
 	for _, key := range []string{"system", "instructions"} {
@@ -170,7 +170,7 @@ func (e *entry) opening() string {
 	return "log-" + hex.EncodeToString(sum[:8])
 }
 
-// time is when a call was made, in nanoseconds since 1970; 0: the log doesn't say.
+// time returns when a call was made, in nanoseconds since 1970; 0: the log doesn't say.
 func (e *entry) time() int64 {
 	for _, key := range []string{"startTime", "start_time", "timestamp", "created_at", "time"} {
 		v, ok := e.raw.Get(key)

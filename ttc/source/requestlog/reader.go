@@ -14,12 +14,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// reader makes sessions of calls.
+// reader makes sessions from calls.
 type reader struct {
 	tally *source.Tally
 	ours  func(*entry) bool
-	named map[string]string // sessions that the log names, by what they are kept under
-	links map[string]string // of a response: the one before it, or the session it begins
+	named map[string]string // sessions named by the log, by the key they are stored under
+	links map[string]string // for a response: the previous one, or the session it begins
 }
 
 func entries(tally *source.Tally, ours func(*entry) bool) session.Entries {
@@ -30,7 +30,7 @@ func entries(tally *source.Tally, ours func(*entry) bool) session.Entries {
 	}
 }
 
-// key is what a call is kept under.
+// key returns what a call is stored under.
 func (r *reader) key(raw json.Raw) (string, bool) {
 	e, ok := entryOf(raw)
 	if !ok || !r.ours(&e) {
@@ -54,13 +54,13 @@ func (r *reader) key(raw json.Raw) (string, bool) {
 	return hashed(id), true
 }
 
-// hashed is a short name of an id.
+// hashed shortens an id.
 func hashed(id string) string {
 	sum := xxh3.HashString128(id).Bytes()
 	return hex.EncodeToString(sum[:12])
 }
 
-// session is the session of what is kept under a key: the response that begins its chain says which.
+// session returns the session for a key: the response that begins its chain determines it.
 func (r *reader) session(key string) string {
 	seen := map[string]bool{}
 	for next, ok := r.links[key]; ok && !seen[next]; next, ok = r.links[next] {
@@ -73,7 +73,7 @@ func (r *reader) session(key string) string {
 	return key
 }
 
-// sessions makes the session of calls.
+// sessions makes the session of the calls.
 func (r *reader) sessions(g session.Group) []*calls.Session {
 	l := &log{r: r, byID: map[string]*call{}}
 	for _, part := range g.Parts {
@@ -88,7 +88,7 @@ func (r *reader) sessions(g session.Group) []*calls.Session {
 	return []*calls.Session{l.out}
 }
 
-// log is the calls of one session.
+// log holds the calls of one session.
 type log struct {
 	r     *reader
 	out   *calls.Session
@@ -100,8 +100,8 @@ type call struct {
 	exchange.Exchange
 	part session.Kept
 	time int64
-	full []calls.Ref // all messages that it was given; nil: not put together yet
-	open bool        // it is being put together
+	full []calls.Ref // all messages that it was given; nil: not assembled yet
+	open bool        // it is being assembled
 }
 
 func (l *log) add(part session.Kept) {
@@ -137,7 +137,7 @@ func (l *log) drop(part session.Kept, why ledger.Reason, detail string) {
 	})
 }
 
-// give adds a call, with the messages of those that it goes on from.
+// give adds a call, with the messages of those that it continues.
 func (l *log) give(c *call) {
 	input, ok := l.history(c)
 	if !ok {
@@ -147,7 +147,7 @@ func (l *log) give(c *call) {
 	c.AddTo(l.out, calls.Call{Time: c.time, Input: input, File: c.part.Path, Offset: c.part.Offset})
 }
 
-// history are all messages that a call was given. The system prompt of an earlier call isn't carried over.
+// history returns all messages that a call was given. The system prompt of an earlier call isn't carried over.
 func (l *log) history(c *call) ([]calls.Ref, bool) {
 	var chain []*call
 	at := c
@@ -181,7 +181,7 @@ func (l *log) history(c *call) ([]calls.Ref, bool) {
 	return c.full, true
 }
 
-// begins says whether messages begin with a system prompt.
+// begins reports whether messages begin with a system prompt.
 func (l *log) begins(messages []calls.Ref) bool {
 	return len(messages) > 0 && l.out.At(messages[0]).Role == "system"
 }

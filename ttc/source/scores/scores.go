@@ -21,25 +21,25 @@ type Config struct {
 	Value string   `yaml:"value" default:"score" doc:"key of the score there: a number, or true (1) or false (0); null is no score"`
 }
 
-// Limits of what is kept and read.
+// Limits of what is stored and read.
 const (
 	mostScores = 2_000_000
-	mostBytes  = 64 << 20 // of the ids that have them
+	mostBytes  = 64 << 20 // total size of the ids
 	entrySize  = 1 << 20
 	listed     = 10
 )
 
-// Scores are those of the files, by id.
+// Scores holds the scores from the files, by id.
 type Scores struct {
 	byID      map[string]float64
 	conflicts map[string]bool
-	told      []string // the first of them, in words
+	told      []string // the first few of them, in words
 	bytes     int      // of the ids
 	replaced  int64
 	given     int64
 }
 
-// Read reads the files. Its errors say where.
+// Read reads the files. Its errors give the place.
 func Read(ctx context.Context, cfg *Config) (*Scores, error) {
 	s := &Scores{byID: map[string]float64{}, conflicts: map[string]bool{}}
 	paths, err := source.Matches(cfg.Path)
@@ -152,7 +152,7 @@ func (s *Scores) Give(ex *ttc.Example) {
 	ex.Reward = &score
 }
 
-// Conflicts says which ids have several scores, and so none; empty: none.
+// Conflicts lists ids with several scores, which therefore have none; empty if there are none.
 func (s *Scores) Conflicts() string {
 	if len(s.conflicts) == 0 {
 		return ""
@@ -170,8 +170,8 @@ func (s *Scores) Conflicts() string {
 	return text
 }
 
-// Given says how many of the examples that were read got a score, and how many of those had another before.
+// Given returns how many of the examples read so far got a score, and how many of those already had a different one.
 func (s *Scores) Given() (given, replaced int64) { return s.given, s.replaced }
 
-// Len is how many ids there are.
+// Len returns how many ids there are.
 func (s *Scores) Len() int { return len(s.byID) }

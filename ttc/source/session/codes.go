@@ -17,7 +17,7 @@ const (
 	UnknownShape   ledger.Reason = "unknown_shape"
 )
 
-// Codes are the pages of the reasons above, for `nat-go explain`.
+// Codes are the pages of these reasons for `nat-go explain`.
 func Codes() []ledger.Code {
 	page := func(code ledger.Reason, text, help string) ledger.Code {
 		return ledger.NewCode(code, "source", text, help)

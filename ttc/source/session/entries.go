@@ -13,9 +13,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Entries are the entries of a format each of which is of one session: lines, elements of a list, rows of a table.
+// Entries describes a format in which each entry - a line, an element of a list, a row of a table - belongs to one
+// session.
 type Entries struct {
-	// ID is the session that an entry is of; not ok: it is no entry of the format.
+	// ID returns the session that an entry belongs to; ok is false if it is not an entry of the format.
 	ID func(entry json.Raw) (id string, ok bool)
 	// What such entries are called where they are counted; empty: by their types.
 	Others string
@@ -32,7 +33,7 @@ func (e Entries) read(ctx context.Context, files []string, limits Limits, tally 
 	}, e.Regroup, e.Sessions)
 }
 
-// file keeps the entries of a file.
+// file stores the entries of a file.
 func (e Entries) file(ctx context.Context, s *Store, path string, limits Limits, tally *source.Tally) error {
 	f, err := source.Open(ctx, path)
 	if err != nil {
@@ -79,7 +80,7 @@ func (e Entries) within(entry json.Raw) []json.Raw {
 	return []json.Raw{entry}
 }
 
-// nameOf is what an entry that isn't read is counted as.
+// nameOf returns the name under which an unread entry is counted.
 func (e Entries) nameOf(entry json.Raw) string {
 	if e.Others != "" {
 		return e.Others
@@ -90,8 +91,8 @@ func (e Entries) nameOf(entry json.Raw) string {
 	return "entries without a type"
 }
 
-// ReadEntries calls each with every object of a file, until it returns false: lines, or a document that is spread over
-// many. What is damaged is booked and passed over; in a document, what comes after it can't be found.
+// ReadEntries calls each with every object of a file, until it returns false: its lines, or a document that spans
+// several. Damaged lines are recorded and skipped; in a document, nothing after the damage can be found.
 func ReadEntries(
 	ctx context.Context, in *bufio.Reader, path string, limit int64, tally *source.Tally, each func(Line) bool,
 ) error {
@@ -130,8 +131,8 @@ func ReadEntries(
 	}
 }
 
-// isDocument says whether a file is one value: a list, or an object whose first line is no value by itself and is not
-// followed by one that begins another.
+// isDocument reports whether a file is a single value: a list, or an object whose first line is not a value on its own
+// and is not followed by a line that begins another.
 func isDocument(head []byte) bool {
 	if len(head) == 0 || head[0] == '[' {
 		return len(head) > 0

@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Find returns the files that are meant: those named, and all below the folders named whose names end in one of the
-// extensions, with or without .gz or .zst. They are sorted and none comes twice.
+// Find returns the files to read: those named, and all below the named folders whose names end in one of the
+// extensions, with or without .gz or .zst. They are sorted and free of duplicates.
 func Find(paths []string, extensions ...string) ([]string, error) {
 	named, err := source.Matches(paths)
 	if err != nil {

@@ -17,12 +17,12 @@ type Format struct {
 	Extensions []string // of its files
 	Recognize  func(*source.Head) source.Reading
 
-	// Read reads files, which are sorted, and books what it leaves out. A format may have Entries instead.
+	// Read reads files, which are sorted, and records what it leaves out. A format may have Entries instead.
 	Read    func(ctx context.Context, files []string, limits Limits, tally *source.Tally) (Reader, error)
 	Entries func(*source.Tally) Entries
 }
 
-// Config is what a source of sessions is configured with.
+// Config is the configuration of a source of sessions.
 type Config struct {
 	Path   []string `yaml:"path" scalar:"true" doc:"folders, files or patterns; together they are one input"`
 	Limits `yaml:",inline"`
@@ -37,7 +37,7 @@ type Limits struct {
 	MaxContext int64 `yaml:"max_session_context" default:"16000000" validate:"gte=100" doc:"a session is dropped whose calls were given more messages than this, all together"`
 }
 
-// New returns a session without calls, within the limits. A name that is longer than any id is shortened.
+// New returns a session without calls, within the limits. A name longer than any id is shortened.
 func (l Limits) New(id string) *calls.Session {
 	s := calls.NewSession(ID(id))
 	if l.MaxContext > 0 {
@@ -58,7 +58,7 @@ func (f Format) Factory() source.Factory {
 	return Factory(f, func(c *Config) Settings { return Settings{&c.Path, c.Limits, c.Redact} })
 }
 
-// Factory is that of a source with a config of its own.
+// Factory is that of a source with its own config.
 func Factory[C any](f Format, settings func(*C) Settings) source.Factory {
 	out := source.Factory{Type: f.Type, Doc: f.Doc, Tried: f.Tried, Recognize: f.Recognize}
 	path := func(c *C) *[]string { return settings(c).Path }
@@ -82,8 +82,9 @@ func Factory[C any](f Format, settings func(*C) Settings) source.Factory {
 	})
 }
 
-// Marked recognises inputs some of whose first entries bear the format's mark. An entry with it has at least one of the
-// keys: most inputs have none of them, so that their entries, which may be large, are not gone through for each format.
+// Marked recognises inputs in which one of the first entries carries the format's mark. Such an entry has at least one
+// of the keys: most inputs have none of them, so their entries, which may be large, need not be searched for each
+// format.
 func Marked(mark func(entry json.Raw) bool, keys ...string) func(*source.Head) source.Reading {
 	return func(h *source.Head) source.Reading {
 		if !h.Columns().Has(keys...) {

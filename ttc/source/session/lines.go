@@ -17,15 +17,15 @@ type Line struct {
 	Offset int64
 }
 
-// LinesOf are the lines of a file that is kept in another.
+// LinesOf are the lines of a file stored inside another.
 type LinesOf struct {
 	Lines  []json.Raw
 	Path   string // of the other
 	Offset int64
 }
 
-// Lines calls each with every line of a file that is a JSON object, until it returns false. A damaged line is booked
-// and passed over.
+// Lines calls each with every line of a file that is a JSON object, until it returns false. A damaged line is recorded
+// and skipped.
 func Lines(ctx context.Context, path string, limit int64, tally *source.Tally, each func(Line) bool) error {
 	f, err := source.Open(ctx, path)
 	if err != nil {
@@ -35,7 +35,7 @@ func Lines(ctx context.Context, path string, limit int64, tally *source.Tally, e
 	return ReadLines(ctx, f, path, limit, tally, each)
 }
 
-// ReadLines is Lines of a file that is open.
+// ReadLines is Lines for an open file.
 func ReadLines(
 	ctx context.Context, f io.Reader, path string, limit int64, tally *source.Tally, each func(Line) bool,
 ) error {

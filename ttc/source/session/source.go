@@ -22,12 +22,12 @@ type Reader interface {
 	Close() error
 }
 
-// Source makes examples of sessions.
+// Source makes examples from sessions.
 type Source struct {
 	reader Reader
 	tally  *source.Tally
 	input  source.Input
-	redact *redact.Redactor // nil: nothing is taken out
+	redact *redact.Redactor // nil: no redaction
 	queue  []*calls.Example
 	at     source.Cursor
 	owned  map[xxh3.Uint128]struct{}
@@ -37,7 +37,7 @@ type Source struct {
 
 var _ source.Source = (*Source)(nil)
 
-// newSource returns the source of a reader, which books what it leaves out in tally.
+// newSource returns the source for a reader, which records in tally what it leaves out.
 func newSource(
 	ctx context.Context, r Reader, settings Settings, tally *source.Tally, opt source.Options,
 ) (*Source, error) {
@@ -102,7 +102,7 @@ func (s *Source) Next(ctx context.Context) (*ttc.Example, source.Cursor, error) 
 	return &ex.Example, s.at, nil
 }
 
-// own says whether an answer is trained where it now stands: the first session that holds it owns it.
+// own reports whether an answer is trained where it now occurs: the first session that contains it owns it.
 func (s *Source) own(id string, answer xxh3.Uint128) bool {
 	if id == "" {
 		return true
@@ -121,13 +121,13 @@ var reasons = map[calls.Reason]ledger.Reason{
 	calls.Abandoned: AbandonedRetry, calls.Ambiguous: AmbiguousRetry,
 }
 
-// book counts an example that is handed out, and what became of its calls.
+// book counts an example that is returned, and what became of its calls.
 func (s *Source) book(ex *calls.Example) {
 	st := &s.tally.S
 	claimed := ttc.IDsLogProbs
 	if s.redact != nil {
 		before := ex.Fidelity
-		if s.redact.Example(&ex.Example); ex.Fidelity < before { // what was replaced has no ids any more
+		if s.redact.Example(&ex.Example); ex.Fidelity < before { // redacted messages lose their ids
 			claimed = ex.Fidelity
 		}
 		st.Redacted = s.redact.Counts()
@@ -166,7 +166,7 @@ func (s *Source) book(ex *calls.Example) {
 	}
 }
 
-// fingerprint is a hash of what an example says, and about how many bytes it takes.
+// fingerprint returns a hash of what an example says, and roughly how many bytes it takes.
 func fingerprint(ex *ttc.Example) (sum uint64, size int64) {
 	h := xxh3.New()
 	text := func(s string) {
@@ -191,10 +191,10 @@ func fingerprint(ex *ttc.Example) (sum uint64, size int64) {
 	return h.Sum64(), size
 }
 
-// Inputs says what was read.
+// Inputs returns what was read.
 func (s *Source) Inputs() []source.Input { return []source.Input{s.input} }
 
-// Stats are the counts so far.
+// Stats returns the counts so far.
 func (s *Source) Stats() *source.Stats { return &s.tally.S }
 
 // Close ends the reading.

@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Store keeps what files hold of sessions, compressed in a temporary file, and gives it back session by session: for
-// formats whose sessions lie across lines and files in any order.
+// Store stores what files contain about sessions, compressed in a temporary file, and returns it session by session:
+// for formats whose sessions are spread over lines and files in any order.
 type Store struct {
 	spool  *spool.File
 	order  *extsort.Sorter
@@ -25,8 +25,8 @@ type Store struct {
 	row    [rowWidth]byte
 }
 
-// Widths of a row's parts: the beginning of the session's id and a hash of it, by which sessions are ordered; a hash of
-// the content, by which the order of files leaves no mark; the place.
+// Widths of a row's parts: the beginning of the session's id and a hash of it, which order the sessions; a hash of the
+// content, which makes the order of files irrelevant; the location.
 const (
 	idWidth   = 40
 	keyWidth  = idWidth + 16
@@ -50,10 +50,10 @@ func NewStore() (*Store, error) {
 	return &Store{spool: s, order: extsort.New(rowWidth, 0, "")}, nil
 }
 
-// Begin names the file that what comes next is from.
+// Begin names the file that the next parts come from.
 func (s *Store) Begin(path string) { s.paths = append(s.paths, path) }
 
-// Add keeps a part of a session.
+// Add stores a part of a session.
 func (s *Store) Add(id string, raw []byte, offset int64) error {
 	s.packed = s2.Encode(s.packed[:cap(s.packed)], raw)
 	at, err := s.spool.Append(s.packed)
@@ -73,7 +73,7 @@ func (s *Store) Add(id string, raw []byte, offset int64) error {
 	return s.order.Add(row)
 }
 
-// appendKey appends what sessions are ordered by.
+// appendKey appends the key that orders sessions.
 func appendKey(row []byte, id string) []byte {
 	var start [idWidth]byte
 	copy(start[:], id)
@@ -81,7 +81,7 @@ func appendKey(row []byte, id string) []byte {
 	return append(append(row, start[:]...), sum[:]...)
 }
 
-// regroup puts what is kept under other ids. The old ones have to be no longer than idWidth.
+// regroup moves stored parts to other ids. The old ids must not be longer than idWidth.
 func (s *Store) regroup(id func(old string) string) error {
 	order := extsort.New(rowWidth, 0, "")
 	for row, err := range s.order.All() {
@@ -99,8 +99,8 @@ func (s *Store) regroup(id func(old string) string) error {
 	return nil
 }
 
-// All gives the sessions in the order of their ids, each with its parts; equal parts come once, and are said to repeat.
-// A session beyond the limits has no parts, only its size.
+// All yields the sessions in the order of their ids, each with its parts; of equal parts only the first is included,
+// and the repetition noted. A session beyond the limits has no parts, only its size.
 func (s *Store) All(limits Limits) iter.Seq2[Group, error] {
 	return func(yield func(Group, error) bool) {
 		if err := s.spool.Flush(); err != nil {
@@ -139,15 +139,15 @@ func (s *Store) All(limits Limits) iter.Seq2[Group, error] {
 	}
 }
 
-// Group are the parts of a session.
+// Group is the parts of a session.
 type Group struct {
 	Parts    []Kept
-	Repeated int64 // parts that were there more than once
+	Repeated int64 // number of duplicate parts
 	Size     int64
 	Objects  int64
 	Limits   Limits // of the reading
 	TooLarge bool
-	Path     string // of one of its parts
+	Path     string // path of one of its parts
 }
 
 func (s *Store) load(g *Group, place []byte, limits Limits) error {

@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// stored reads the sessions of a store.
+// stored reads the sessions in a store.
 type stored struct {
 	store *Store
 	tally *source.Tally
@@ -20,8 +20,8 @@ type stored struct {
 	queue []*calls.Session
 }
 
-// ReadStored keeps what file finds of sessions in the files, and reads it back as sessions makes them. id, if it isn't
-// nil, is asked for each session's true id once all files are read.
+// ReadStored stores what file finds about sessions in the files, and then makes the sessions with sessions. id, if not
+// nil, returns each session's true id once all files have been read.
 func ReadStored(
 	files []string, limits Limits, tally *source.Tally,
 	file func(s *Store, path string) error, id func(string) string, sessions func(Group) []*calls.Session,

@@ -11,14 +11,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Text is the text under a key; empty where there is none.
+// Text returns the text under a key; empty if there is none.
 func Text(object json.Raw, key string) string {
 	v, _ := object.Get(key)
 	s, _ := v.Text()
 	return s
 }
 
-// Value is what stands under the first of the keys that is there; a text that is JSON is what it says. Tables have
+// Value returns the value under the first of the keys that is present; a text that is JSON is parsed. Tables hold
 // objects as such texts.
 func Value(raw json.Raw, keys ...string) json.Raw {
 	for _, key := range keys {
@@ -36,7 +36,8 @@ func Value(raw json.Raw, keys ...string) json.Raw {
 	return nil
 }
 
-// Nanoseconds is a time of RFC 3339 as nanoseconds since 1970; 0 where it is none, or none at which a model spoke.
+// Nanoseconds parses a time in RFC 3339 to nanoseconds since 1970; 0 if it is not a time, or not one at which a model
+// could have spoken.
 func Nanoseconds(text string) int64 {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil || t.Year() < 1970 || t.Year() > 2200 {
@@ -45,10 +46,10 @@ func Nanoseconds(text string) int64 {
 	return t.UnixNano()
 }
 
-// maxID is how many bytes of an id are kept; what is longer was not made to be one.
+// maxID is how many bytes of an id are kept; anything longer was not meant as an id.
 const maxID = 512
 
-// ID is an id that is no longer than ids are: the beginning of a longer one, and a hash of it.
+// ID returns an id of bounded length: a long one is cut and a hash of it appended.
 func ID(id string) string {
 	if len(id) <= maxID {
 		return id
@@ -56,7 +57,7 @@ func ID(id string) string {
 	return fmt.Sprintf("%s-%016x", strings.ToValidUTF8(id[:maxID], ""), xxh3.HashString(id))
 }
 
-// Name shortens what an input calls something, to be shown.
+// Name shortens a name from an input for display.
 func Name(text string) string {
 	if len(text) > 40 {
 		return text[:40] + "..."
@@ -64,7 +65,7 @@ func Name(text string) string {
 	return text
 }
 
-// Stem is a file's name without its extensions, which stands for a session without an id.
+// Stem returns a file's name without its extensions, which serves as the id of a session that has none.
 func Stem(path string) string {
 	path = filepath.Base(path)
 	for _, ext := range []string{".gz", ".zst", ".jsonl", ".json"} {

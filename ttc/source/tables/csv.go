@@ -15,10 +15,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// maxRecord is the largest row of a CSV file, in bytes: a quote that is never closed makes the rest of a file one row.
+// maxRecord is the size of the largest row of a CSV file, in bytes: a quote that is never closed turns the rest of a
+// file into one row.
 const maxRecord = 32 << 20
 
-// IsCSV says whether a file is CSV, or tab-separated, by its name and its first bytes.
+// IsCSV reports whether a file is CSV, or tab-separated, judging by its name and first bytes.
 func IsCSV(path string, head []byte) bool {
 	head = bytes.TrimPrefix(head, []byte("\xEF\xBB\xBF"))
 	start := bytes.TrimLeft(head, " \t\r\n")
@@ -30,13 +31,13 @@ func IsCSV(path string, head []byte) bool {
 	switch filepath.Ext(name) {
 	case ".csv", ".tsv":
 		return true
-	case "", ".txt": // of standard input and pipes there is no name
+	case "", ".txt": // standard input and pipes have no name
 		return headed(start)
 	}
 	return false
 }
 
-// headed says whether the first line looks like the names of columns.
+// headed reports whether the first line looks like column names.
 func headed(b []byte) bool {
 	line, _, whole := bytes.Cut(b, []byte("\n"))
 	isSeparator := func(r rune) bool { return strings.ContainsRune(separators, r) }
@@ -55,12 +56,12 @@ type csvReader struct {
 	rows  *csv.Reader
 	names [][]byte // keys as JSON, with their colon
 	n     int      // records read
-	buf   []byte   // what was made and not yet read
+	buf   []byte   // made but not yet read
 	line  []byte   // memory of buf
 	err   error
 }
 
-// guard ends reading where a record is too large.
+// guard stops reading if a record is too large.
 type guard struct {
 	in   io.Reader
 	left int
@@ -96,7 +97,7 @@ func CSV(in io.Reader) io.Reader {
 // separators are those that are looked for.
 const separators = ",\t;|"
 
-// separator is the one that the first line has most of.
+// separator returns the candidate that occurs most often in the first line.
 func separator(head []byte) rune {
 	line, _, _ := bytes.Cut(head, []byte("\n"))
 	best, most := ',', 0

@@ -17,10 +17,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// IsParquet says whether a file is Parquet, by its first bytes.
+// IsParquet reports whether a file is Parquet, judging by its first bytes.
 func IsParquet(head []byte) bool { return bytes.HasPrefix(head, []byte("PAR1")) }
 
-// Parquet reads a Parquet file as JSON lines. Texts that are no UTF-8 are read with what is wrong in them replaced.
+// Parquet reads a Parquet file as JSON lines. In texts that are not UTF-8 the invalid bytes are replaced.
 func Parquet(in io.ReaderAt, size int64) (io.ReadCloser, error) {
 	rows, err := table.Open(in, size)
 	if err != nil {
@@ -61,7 +61,7 @@ func (r *parquetReader) next() error {
 	return nil
 }
 
-// appendValue appends what stands under a node of the schema.
+// appendValue appends the value of a schema node.
 func appendValue(dst []byte, n parquet.Node, v any) []byte {
 	switch v := v.(type) {
 	case nil:
@@ -70,7 +70,7 @@ func appendValue(dst []byte, n parquet.Node, v any) []byte {
 		return appendGroup(dst, n, v)
 	case []any:
 		element := n
-		if !n.Leaf() && isList(n) { // a list is a group of "list", which repeats a group of "element"
+		if !n.Leaf() && isList(n) { // a list is a group "list" that repeats a group "element"
 			element = n.Fields()[0]
 			if !element.Leaf() && len(element.Fields()) == 1 {
 				element = element.Fields()[0]
@@ -90,8 +90,8 @@ func appendValue(dst []byte, n parquet.Node, v any) []byte {
 
 func isList(n parquet.Node) bool { return len(n.Fields()) == 1 && n.Fields()[0].Repeated() }
 
-// appendGroup appends an object, its keys in the order of the schema. What is null is left out: a table gives all
-// objects of a column the same keys.
+// appendGroup appends an object, with its keys in schema order. Nulls are left out: a table gives all objects of a
+// column the same keys.
 func appendGroup(dst []byte, n parquet.Node, v map[string]any) []byte {
 	dst = append(dst, '{')
 	first := true
@@ -166,7 +166,7 @@ func appendFloat(dst []byte, f float64, bits int) []byte {
 	return dst
 }
 
-// timeOf is a date or time as text, where the column holds one as a number.
+// timeOf returns a date or time as text if the column holds one as a number.
 func timeOf(n parquet.Node, v any) (string, bool) {
 	logical := n.Type().LogicalType()
 	if logical == nil {

@@ -14,7 +14,7 @@ func Factory() source.Factory {
 	}, func(c *Config) *[]string { return &c.Path }, Open)
 }
 
-// PairsFactory is the same source for files that hold nothing but ready pairs, or answers of several models.
+// PairsFactory is the same source for files that contain only ready-made pairs, or the answers of several models.
 func PairsFactory() source.Factory {
 	return source.Files(source.Factory{
 		Type: "pairs", Doc: "ready pairs {prompt, chosen, rejected}, or scored answers to one prompt",
@@ -67,5 +67,5 @@ type Config struct {
 	MaxEmpty      int64  `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"so many entries in a row of which nothing can be made end the run: the file is something else"`
 }
 
-// FileName is looked for where a folder is named.
+// FileName is the file to look for if a folder is given.
 const FileName = "traces.jsonl"

@@ -12,10 +12,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/candidates"
 )
 
-// Decoder reads traces that are at hand, as the source reads those of a file. It is used by one goroutine.
+// Decoder reads traces in memory the way the source reads those in a file. It is used by one goroutine.
 type Decoder struct{ source Source }
 
-// NewDecoder reads the file of tools, where cfg names one.
+// NewDecoder reads the tools file, if cfg names one.
 func NewDecoder(ctx context.Context, cfg Config) (*Decoder, error) {
 	d := &Decoder{Source{cfg: cfg, candidates: candidates.NewReader(cfg.CandidateKeys), keepEqual: true}}
 	var err error
@@ -23,8 +23,8 @@ func NewDecoder(ctx context.Context, cfg Config) (*Decoder, error) {
 	return d, err
 }
 
-// Decode reads a JSON list of traces; name is what their examples have for a file. Entries that are the same are all
-// taken, unlike those of a file: a model may well sample the same twice. drop is told of what is left out.
+// Decode reads a JSON list of traces; name serves as their examples' file name. Unlike in a file, identical entries are
+// all kept: a model may well sample the same thing twice. drop is called for what is left out.
 func (d *Decoder) Decode(
 	ctx context.Context, name string, list json.Raw, drop func(ledger.Drop),
 ) ([]*ttc.Example, *source.Stats, error) {

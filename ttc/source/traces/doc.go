@@ -1,18 +1,17 @@
-// Package traces reads whole agent runs in the OpenAI chat format: JSON lines or one array, an entry a rollout.
+// Package traces reads whole agent runs in the OpenAI chat format: JSON lines or one array, with one entry per rollout.
 //
-// An entry is an object with its messages and, where it has them, tools, reward, task, trial and model; the keys can be
-// named. Scored answers that were considered at single turns may stand beside the messages, as the source candidates
-// has them: then preferences, error sites and rollouts of one run are of the same example. What a message carries
-// beside its text - token ids, log-probs, finish reason - is kept on its node. Keys that are not named here (a
-// benchmark's `info`, say, with the ground truth) never reach an example.
+// An entry is an object with its messages and, if it has them, tools, reward, task, trial and model; the key names can
+// be configured. Scored answers that were considered at single turns may be listed beside the messages, in the form of
+// the source candidates: then preferences, error sites and rollouts of one run belong to the same example. What a
+// message carries besides its text - token ids, log-probs, finish reason - is kept on its node. Keys that are not
+// listed here (a benchmark's `info`, say, with the ground truth) never reach an example.
 //
-// Traces of composite trainers are read, too: trace_id, turns (a tool_call each; tool_error, the kind of an error at a
-// turn, whoever speaks in it, and error_meta), final_reward, dpo_pairs, and replays (what
-// several models answered to one state).
+// Traces of composite trainers are supported too: trace_id, turns (with one tool_call each; tool_error, the kind of an
+// error at a turn, whoever speaks, and error_meta), final_reward, dpo_pairs, and replays (several models' answers to
+// one state).
 //
-// Whether the model really produced an assistant message in this rollout, most formats don't say. assume_sampled
-// decides for those that don't; a message that carries log-probs was sampled, and one with `weight: 0` or `sampled:
-// false` was not.
+// Most formats don't say whether the model really produced an assistant message in this rollout. assume_sampled decides
+// for those; a message with log-probs was sampled, and one with `weight: 0` or `sampled: false` was not.
 //
 // Not part of the promised API.
 package traces

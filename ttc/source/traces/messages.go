@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/exchange"
 )
 
-// graph makes a chain of the messages, with what they carry beside their text.
+// graph makes a chain from the messages, including what they carry besides their text.
 func (s *Source) graph(raw json.Raw, ex *ttc.Example) error {
 	messages, err := parseMessages(raw)
 	if err != nil {
@@ -26,8 +26,8 @@ func (s *Source) graph(raw json.Raw, ex *ttc.Example) error {
 	return s.chain(messages, ex)
 }
 
-// parseMessages reads messages, also ShareGPT's, and also the JSON text of a list of them. Content that is texts alone
-// becomes a text.
+// parseMessages reads messages, including ShareGPT's, and also the JSON text of a list of them. Content that is all
+// text becomes a text.
 func parseMessages(raw json.Raw) ([]chat.Message, error) {
 	if text, ok := raw.Text(); ok {
 		inner, err := json.Parse([]byte(text), source.InTexts)
@@ -77,7 +77,7 @@ func blockMessages(raw json.Raw) (out []chat.Message, err error) {
 	return out, nil
 }
 
-// demonstration makes a conversation of a prompt and its answer.
+// demonstration makes a conversation from a prompt and its answer.
 func (s *Source) demonstration(prompt, context, response json.Raw, ex *ttc.Example) error {
 	messages, err := passage(prompt, "user")
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Source) demonstration(prompt, context, response json.Raw, ex *ttc.Examp
 		last := &messages[len(messages)-1]
 		last.Text += "\n\n" + more
 	}
-	if response.Kind() == json.Number { // the result of a sum, say
+	if response.Kind() == json.Number { // such as the result of a sum
 		response = json.AppendString(nil, string(response))
 	}
 	answer, err := passage(response, "assistant")
@@ -100,7 +100,7 @@ func (s *Source) demonstration(prompt, context, response json.Raw, ex *ttc.Examp
 	return s.chain(append(messages, answer...), ex)
 }
 
-// passage reads a text, which becomes a message of the role, or messages, or one.
+// passage reads text, which becomes a message with the given role, or messages, or a single one.
 func passage(raw json.Raw, role string) ([]chat.Message, error) {
 	switch raw.Kind() {
 	case json.String:
@@ -140,8 +140,8 @@ func (s *Source) chain(messages []chat.Message, ex *ttc.Example) error {
 	return nil
 }
 
-// node moves what is no part of the message from its extra keys to the node, and brings the legacy form of calls into
-// today's.
+// node moves what is not part of the message from its extra keys to the node, and converts the legacy form of calls to
+// the current one.
 func (s *Source) node(n *ttc.Node) error {
 	m := &n.Message
 	said := false // the trace says whether it was sampled
@@ -229,8 +229,8 @@ func (s *Source) node(n *ttc.Node) error {
 	return nil
 }
 
-// tellError takes what tool_error says: the kind of an error, whoever speaks. An empty kind is one; null and false are
-// none, and of an object the kind is its own, and all of it belongs to the error.
+// tellError reads tool_error: the kind of an error, whoever speaks. An empty kind counts; null and false don't; in an
+// object the kind is a member, and the whole object belongs to the error.
 func tellError(n *ttc.Node, v json.Raw) {
 	b, isBool := v.Bool()
 	if v.Kind() == json.Null || isBool && !b {
@@ -258,7 +258,7 @@ func tellError(n *ttc.Node, v json.Raw) {
 	}
 }
 
-// unsaid marks, while an entry is read, an assistant message of which the trace doesn't say whether it was sampled.
+// unsaid marks, while an entry is read, an assistant message for which the trace doesn't say whether it was sampled.
 const unsaid ttc.Sampled = 255
 
 func sampledIf(v bool) ttc.Sampled {
@@ -268,7 +268,7 @@ func sampledIf(v bool) ttc.Sampled {
 	return ttc.No
 }
 
-// assume decides for the messages of which the trace doesn't say.
+// assume decides for the messages whose trace doesn't say.
 func (s *Source) assume(nodes []ttc.Node) {
 	last := lastAssistant(nodes)
 	for i := range nodes {
@@ -355,7 +355,7 @@ func clip(raw json.Raw) string {
 	return string(raw)
 }
 
-// reward reads a score: null, a missing one and NaN (what pandas makes of a gap) are none.
+// reward reads a score: null, a missing one and NaN (how pandas writes a gap) mean none.
 func reward(raw json.Raw) (*float64, error) {
 	if raw == nil {
 		return nil, nil
@@ -386,8 +386,8 @@ func reward(raw json.Raw) (*float64, error) {
 	return &f, nil
 }
 
-// sampling reads how a rollout was sampled. What is no number is not known, and then nothing is: a temperature that was
-// guessed makes wrong log-probs.
+// sampling reads how a rollout was sampled. Unless all of it is numbers, it is unknown: a guessed temperature gives
+// wrong log-probs.
 func sampling(raw json.Raw) *ttc.Sampling {
 	if raw.Kind() != json.Object {
 		return nil
@@ -410,11 +410,11 @@ func sampling(raw json.Raw) *ttc.Sampling {
 	return s
 }
 
-// mostTopK is the most log-probs a token that a rollout may ask for.
+// mostTopK is the most log-probs per token that a rollout may request.
 const mostTopK = 1000
 
-// overrides reads what a rollout asks of a teacher for its task. Atropos has the same object beside a scored group; the
-// rest of its keys have no reader here.
+// overrides reads what a rollout wants from a teacher for its task. Atropos has the same object beside a scored group;
+// nothing here reads its other keys.
 func (s *Source) overrides(raw json.Raw) (topK *int, err error) {
 	if raw == nil {
 		return nil, nil
@@ -452,7 +452,7 @@ func (s *Source) overrides(raw json.Raw) (topK *int, err error) {
 	return topK, nil
 }
 
-// parseTools reads a list of tool definitions, or the text of one (datasets keep it so).
+// parseTools reads a list of tool definitions, or its JSON text (as datasets store it).
 func parseTools(raw json.Raw) ([]chat.Tool, error) {
 	if text, ok := raw.Text(); ok {
 		inner, err := json.Parse([]byte(text), source.InTexts)

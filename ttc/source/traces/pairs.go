@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// addPairs reads pairs that were made elsewhere: those that an entry lists, and an entry that is one itself. A pair
-// becomes a turn of two candidates, scored 1 and 0, so that all that is done to pairs is done to it.
+// addPairs reads ready-made pairs: those that an entry lists, and an entry that is one itself. A pair becomes a turn
+// with two candidates, scored 1 and 0, so it goes through everything that other pairs do.
 func (s *Source) addPairs(raw json.Raw, ex *ttc.Example) {
 	list, _ := raw.Get(s.cfg.PairsKey)
 	if list.Kind() == json.Array {
@@ -99,7 +99,7 @@ func (s *Source) parsePair(raw json.Raw) (p pair, _ ledger.Reason, err error) {
 	return p, reason, err
 }
 
-// scores are the pair's own, where it has both, else 1 and 0. What is chosen scores more.
+// scores returns the pair's own scores if it has both, else 1 and 0. The chosen one scores more.
 func (s *Source) scores(raw json.Raw, p *pair) (ledger.Reason, error) {
 	p.scores = [2]float64{1, 0}
 	chosen := first(raw, s.cfg.ChosenScoreKey, "score_chosen")
@@ -120,7 +120,7 @@ func (s *Source) scores(raw json.Raw, p *pair) (ledger.Reason, error) {
 	return "", nil
 }
 
-// first is the first of the keys that has a value.
+// first returns the first of the keys that has a value.
 func first(raw json.Raw, keys ...string) json.Raw {
 	for _, key := range keys {
 		if v, ok := raw.Get(key); ok && v.Kind() != json.Null {
@@ -167,7 +167,7 @@ func (s *Source) dropStep(ex *ttc.Example, turn string, reason ledger.Reason, er
 	})
 }
 
-// teachersAnswer reads one of several answers to a state: a text, its score, and whose it is.
+// teachersAnswer reads one of several answers to a state: its text, its score, and whose it is.
 func teachersAnswer(raw json.Raw, c *ttc.Candidate) (_ ledger.Reason, err error) {
 	if raw.Kind() != json.Object {
 		return source.BadStep, fmt.Errorf("the answer is %s, not an object", raw.Kind())
@@ -193,7 +193,7 @@ func teachersAnswer(raw json.Raw, c *ttc.Candidate) (_ ledger.Reason, err error)
 	return "", nil
 }
 
-// setPrompt reads the prompt, which may be a text, messages, or missing: then the sides begin with it.
+// setPrompt reads the prompt, which may be text, messages, or missing: then both sides begin with it.
 func (p *pair) setPrompt(raw json.Raw) (err error) {
 	switch raw.Kind() {
 	case json.String:
@@ -214,8 +214,8 @@ func (p *pair) setPrompt(raw json.Raw) (err error) {
 	return err
 }
 
-// split takes what both sides begin with off them: many data sets repeat the prompt in each. It becomes the prompt,
-// which is more than a prompt that stands beside them says.
+// split removes the common beginning of both sides: many data sets repeat the prompt in each. It becomes the prompt,
+// and says more than a separate prompt would.
 func (p *pair) split(chosen, rejected []chat.Message) (_, _ []chat.Message) {
 	n := 0
 	for n < len(chosen)-1 && n < len(rejected)-1 && chat.Equal(&chosen[n], &rejected[n]) {
@@ -227,7 +227,7 @@ func (p *pair) split(chosen, rejected []chat.Message) (_, _ []chat.Message) {
 	return chosen[n:], rejected[n:]
 }
 
-// answer is a side of a pair: one message of the assistant that is text.
+// answer reads one side of a pair: a single assistant message that is text.
 func answer(messages []chat.Message) (string, error) {
 	if len(messages) == 1 {
 		if m := messages[0]; m.Role == "assistant" && m.Form == chat.Text && m.ToolCalls == nil {

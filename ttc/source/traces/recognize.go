@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/transcript"
 )
 
-// What the keys of traces, of demonstrations and of ready pairs are also called.
+// Other names for the keys of traces, demonstrations and ready-made pairs.
 var (
 	messagesKey = source.Key{
 		Setting: "messages_key", Default: "messages", Means: "the conversation", Is: isConversation,
@@ -76,7 +76,7 @@ var (
 	}
 )
 
-// isConversation accepts lists of objects, or the JSON texts of such.
+// isConversation accepts lists of objects, or their JSON text.
 func isConversation(c *source.Column) bool { return c.List() }
 
 // isPassage accepts texts, messages, and a message.
@@ -84,11 +84,11 @@ func isPassage(c *source.Column) bool {
 	return c.Kinds[json.String]+c.Kinds[json.Array]+c.Kinds[json.Object] == c.Present
 }
 
-// own are keys that no other format has.
+// own are keys that only this format has.
 var own = []string{"traj", "turns", "dpo_pairs", "replays"}
 
-// recognize knows conversations by their messages, pairs by their two sides, demonstrations by a prompt and an answer
-// without a score: with one they are candidates.
+// recognize identifies conversations by their messages, pairs by their two sides, and demonstrations by a prompt and an
+// answer without a score: with one they are candidates.
 func recognize(h *source.Head) (r source.Reading) {
 	cols := h.Columns()
 	if conversations(h) {
@@ -168,7 +168,7 @@ func conversations(h *source.Head) bool {
 	return len(h.Entries) > 0
 }
 
-// speaks says whether the lists under a key are of messages: an empty one may be.
+// speaks reports whether the lists under a key contain messages; an empty list may.
 func speaks(h *source.Head, key string) bool {
 	for _, e := range h.Entries {
 		v, _ := e.Get(key)
@@ -192,7 +192,7 @@ func isSpoken(list json.Raw) bool {
 	return false
 }
 
-// answered says whether the conversations end before an answer, which stands beside them with its score.
+// answered reports whether the conversations end before an answer, which is given separately with its score.
 func answered(cols source.Columns, messages string, score source.Choice, h *source.Head) bool {
 	if score.Column == nil || cols.Find(responseKey, messages).Column == nil {
 		return false
@@ -259,7 +259,7 @@ func recognizeTexts(h *source.Head, text source.Choice) (r source.Reading) {
 	return r
 }
 
-// roles are names of roles that are not those of the chat API, as ShareGPT's files and others have them.
+// roles maps names of roles that the chat API doesn't have, as found in ShareGPT and other files.
 var roles = map[string]string{
 	"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bing": "assistant", "bard": "assistant",
 	"ai": "assistant", "bot": "assistant", "model": "assistant", "function_call": "assistant", "tool_call": "assistant",
@@ -270,7 +270,7 @@ var roles = map[string]string{
 // standard are the roles of the chat API, which some write in capitals.
 var standard = []string{"system", "developer", "user", "assistant", "tool", "function"}
 
-// asMessages makes messages of ShareGPT's {"from", "value"}. Other entries it leaves as they are.
+// asMessages converts ShareGPT's {"from", "value"} to messages. It leaves other entries as they are.
 func asMessages(raw json.Raw) json.Raw {
 	changed := false
 	out := []byte{'['}
@@ -291,7 +291,7 @@ func asMessages(raw json.Raw) json.Raw {
 	return append(out, ']')
 }
 
-// asMessage is nil where nothing has to be changed.
+// asMessage returns nil if nothing needs changing.
 func asMessage(m json.Raw) json.Raw {
 	role, ok := m.Get("role")
 	value, _ := m.Get("content")
@@ -354,7 +354,8 @@ func textParts(parts json.Raw) json.Raw {
 	return append(out, ']')
 }
 
-// callsOf is the list of calls in the text of ShareGPT's function_call: an object {"name", "arguments"}, or several.
+// callsOf reads the list of calls from the text of ShareGPT's function_call: an object {"name", "arguments"}, or
+// several.
 func callsOf(value json.Raw) json.Raw {
 	text, _ := value.Text()
 	inner, err := json.Parse([]byte(text), source.InTexts)

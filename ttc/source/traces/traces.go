@@ -22,14 +22,14 @@ import (
 type Source struct {
 	source.Walk
 	cfg     Config
-	tools   []chat.Tool // of rollouts without tools of their own
+	tools   []chat.Tool // for rollouts without tools of their own
 	entries int64       // of the file
-	system  string      // the system message that stands beside the messages of the entry
+	system  string      // the system message given beside the entry's messages
 
 	candidates *candidates.Reader
-	unread     []string // keys of the entry in hand that mean something and that nothing reads
+	unread     []string // keys of the current entry that mean something but are not read
 
-	keepEqual bool // entries that are the same are all taken
+	keepEqual bool // keep entries that are identical
 }
 
 var _ source.Source = (*Source)(nil)
@@ -133,7 +133,7 @@ func (s *Source) entry(context.Context) (*ttc.Example, error) {
 	if err := s.read(raw, ex); err != nil {
 		return drop(source.BadExample, err.Error())
 	}
-	if s.keepEqual { // an id of its own for each
+	if s.keepEqual { // a different id for each
 		hash = xxh3.Uint128{Hi: uint64(ex.Row), Lo: 1}
 	}
 	if s.IDs.Name(ex, hash, &s.Tally.S) {
@@ -147,7 +147,7 @@ func (s *Source) entry(context.Context) (*ttc.Example, error) {
 	return ex, nil
 }
 
-// addCandidates reads the answers that were considered at single turns, where the entry has any.
+// addCandidates reads the answers that were considered at single turns, if the entry has any.
 func (s *Source) addCandidates(raw json.Raw, ex *ttc.Example) {
 	list, _ := raw.Get(s.cfg.CandidatesKey)
 	if list.Kind() != json.Array {
@@ -185,8 +185,8 @@ func (s *Source) addCandidates(raw json.Raw, ex *ttc.Example) {
 	}
 }
 
-// meaningful are keys of an entry that say something, and that nothing here reads under these names; telling are those
-// of a message.
+// meaningful are keys of an entry that mean something but are not read under these names; telling are those of a
+// message.
 var (
 	meaningful = []string{
 		"rewards", "score", "scores", "advantage", "advantages", "hint", "hints", "system", "preferences",
@@ -197,7 +197,7 @@ var (
 	telling = []string{"reward", "score", "advantage", "mask", "loss_mask", "train", "hint", "weight"}
 )
 
-// unreadOf notes the keys of an entry that say something and are not read.
+// unreadOf records the keys of an entry that mean something but are not read.
 func (s *Source) unreadOf(raw json.Raw) {
 	cfg := &s.cfg
 	read := []string{
@@ -221,7 +221,7 @@ func (s *Source) unreadOf(raw json.Raw) {
 	}
 }
 
-// read fills an example from its entry. The error says for a person why it can't.
+// read fills an example from its entry. The error says why it can't.
 func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 	cfg := &s.cfg
 	if raw.Kind() == json.Array {

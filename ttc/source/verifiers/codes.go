@@ -8,7 +8,7 @@ const (
 	FailedRollout ledger.Reason = "failed_rollout"
 )
 
-// Codes are the pages of the reasons above, for `nat-go explain`.
+// Codes are the pages of these reasons for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(

@@ -27,7 +27,7 @@ type Config struct {
 	session.Limits `yaml:",inline"`
 }
 
-// isRollout says whether an object is a trace, an episode of traces, or a result of version 0.
+// isRollout reports whether an object is a trace, an episode of traces, or a result from version 0.
 func isRollout(entry json.Raw) bool {
 	has := func(keys ...string) bool {
 		for _, key := range keys {

@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// reader makes sessions of rollouts.
+// reader makes sessions from rollouts.
 type reader struct {
 	tally  *source.Tally
 	limits session.Limits
@@ -18,7 +18,7 @@ func entries(tally *source.Tally) session.Entries {
 	return session.Entries{ID: keyOf, Others: "lines that are no rollouts", Sessions: (&reader{tally: tally}).sessions}
 }
 
-// keyOf is the session that a line is of: an episode, whose traces belong together, else the trace.
+// keyOf returns the session that a line belongs to: an episode, whose traces belong together, or else the trace.
 func keyOf(entry json.Raw) (string, bool) {
 	for _, key := range []string{"id", "example_id"} {
 		if id, ok := entry.Get(key); ok {
@@ -30,7 +30,7 @@ func keyOf(entry json.Raw) (string, bool) {
 	return "", isRollout(entry)
 }
 
-// sessions makes those of the lines with one id.
+// sessions makes the sessions of the lines with one id.
 func (r *reader) sessions(g session.Group) []*calls.Session {
 	r.out, r.limits = nil, g.Limits
 	for i, part := range g.Parts {
@@ -39,7 +39,7 @@ func (r *reader) sessions(g session.Group) []*calls.Session {
 	return r.out
 }
 
-// rollouts makes sessions of those of a line, the i-th of its id.
+// rollouts makes sessions from the rollouts of a line, the i-th with its id.
 func (r *reader) rollouts(part session.Kept, i int) {
 	raw := json.Raw(part.JSON)
 	if traces, ok := raw.Get("traces"); ok {

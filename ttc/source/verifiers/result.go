@@ -14,11 +14,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// errorf words what is wrong with a rollout.
+// errorf phrases what is wrong with a rollout.
 func errorf(format string, a ...any) error { return fmt.Errorf(format, a...) }
 
-// result reads a result of version 0: the turns, where they were kept, else prompt and completion as one conversation.
-// i says the how many-th rollout of its example it is.
+// result reads a result from version 0: the turns if they were kept, otherwise prompt and completion as one
+// conversation. i is the rollout's index within its example.
 func (r *reader) result(raw json.Raw, part session.Kept, i int) {
 	id, _ := raw.Get("example_id")
 	s := r.limits.New(session.ID(source.IDText(id)) + "/" + strconv.Itoa(i))
@@ -93,7 +93,7 @@ func (r *reader) chain(s *calls.Session, prompt, completion json.Raw, c calls.Ca
 	return nil
 }
 
-// message reads a message of either version. In results of version 0 calls are the JSON text of themselves.
+// message reads a message of either version. In results from version 0 calls are given as JSON text.
 func message(raw json.Raw) (chat.Message, error) {
 	if raw.Kind() != json.Object {
 		return chat.Message{}, fmt.Errorf("a message is %s, not an object", raw.Kind())

@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// trace reads a trace of version 1: a graph of nodes.
+// trace reads a trace from version 1: a graph of nodes.
 func (r *reader) trace(raw, episode json.Raw, part session.Kept) {
 	id, _ := raw.Get("id")
 	s := r.limits.New(source.IDText(id))
@@ -60,7 +60,7 @@ func (r *reader) drop2(unit, id string, why ledger.Reason, detail string, part s
 	})
 }
 
-// unusable says why nothing of a trace is trained.
+// unusable returns the reason nothing in a trace is trained, if there is one.
 func unusable(raw json.Raw) (ledger.Reason, string) {
 	agent, _ := raw.Get("agent")
 	if v, ok := agent.Get("trainable"); ok {
@@ -79,7 +79,7 @@ func unusable(raw json.Raw) (ledger.Reason, string) {
 	return "", ""
 }
 
-// taskOf is what trials of one problem share: a key, a hash, or the task's place in its environment.
+// taskOf returns what trials of one problem share: a key, a hash, or the task's index in its environment.
 func taskOf(raw, episode json.Raw) string {
 	task, _ := raw.Get("task")
 	if task == nil {
@@ -104,7 +104,7 @@ func taskOf(raw, episode json.Raw) string {
 	return session.Text(env, "id") + "/" + session.Text(task, "type") + "/" + source.IDText(index)
 }
 
-// rewardOf sums the scores by their weights. A score of null wasn't given, which is no zero.
+// rewardOf returns the weighted sum of the scores. A null score is missing, not zero.
 func rewardOf(raw json.Raw) *float64 {
 	rewards, _ := raw.Get("rewards")
 	sum, any := 0.0, false
@@ -128,7 +128,7 @@ func rewardOf(raw json.Raw) *float64 {
 	return &sum
 }
 
-// tree is the nodes of a trace.
+// tree holds the nodes of a trace.
 type tree struct {
 	s       *calls.Session
 	tools   []chat.Tool
@@ -159,7 +159,7 @@ func callsOf(raw json.Raw) map[int]json.Raw {
 	return out
 }
 
-// add takes in a node.
+// add adds a node.
 func (t *tree) add(raw json.Raw) error {
 	n := treeNode{parent: -1}
 	if v, ok := raw.Get("parent"); ok {
@@ -196,7 +196,7 @@ func (t *tree) add(raw json.Raw) error {
 	return nil
 }
 
-// tokens takes the ids that the model wrote: those that the mask says, the others are the template's. There is one
+// tokens reads the ids that the model wrote, as marked by the mask; the others are the template's. There is one
 // log-prob for each.
 func (n *treeNode) tokens(raw json.Raw, full []int32) error {
 	if len(full) == 0 {
@@ -239,7 +239,7 @@ func (n *treeNode) tokens(raw json.Raw, full []int32) error {
 
 func finish(call json.Raw) string { return session.Text(call, "finish_reason") }
 
-// addCalls makes a call of each sampled node.
+// addCalls makes a call from each sampled node.
 func (t *tree) addCalls() {
 	for _, i := range t.sampled {
 		if t.s.TooLarge() {

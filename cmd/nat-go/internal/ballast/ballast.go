@@ -1,5 +1,5 @@
 package ballast
 
-// Bytes is as much as a heap may grow by before it is collected, where the collector is left as it is (GOGC=100). Twice
-// as much saves three per cent of a run and takes 20 MiB more where the machine is busy.
+// Bytes is how much a heap may grow before it is collected, with the collector at its default (GOGC=100). Twice as much
+// would save three per cent of a run and take 20 MiB more on a busy machine.
 var Bytes = make([]byte, 12<<20)

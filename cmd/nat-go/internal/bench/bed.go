@@ -24,8 +24,8 @@ type Bed struct {
 	runs    int
 }
 
-// NewBed makes a folder below dir and generates an input in it. Empty: a file system in memory where there is one, so
-// that the disk is not what is measured. Close removes it.
+// NewBed makes a folder below dir and generates an input in it. If dir is empty it uses an in-memory file system if
+// there is one, so that the disk is not what is measured. Close removes it.
 func NewBed(program, dir string, s Shape) (*Bed, error) {
 	if dir == "" {
 		if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
@@ -56,7 +56,7 @@ func NewBed(program, dir string, s Shape) (*Bed, error) {
 // Close removes the folder.
 func (b *Bed) Close() error { return os.RemoveAll(b.Dir) }
 
-// Run makes a run of the input, and says what it took and how many bytes of rows it wrote. The data set is removed.
+// Run runs on the input, and returns what it took and how many bytes of rows it wrote. The data set is removed.
 func (b *Bed) Run(ctx context.Context, formats ...string) (Usage, int64, error) {
 	return b.run(ctx, []string{"--from", b.Input}, formats)
 }
@@ -78,7 +78,7 @@ func (b *Bed) run(ctx context.Context, input, formats []string) (Usage, int64, e
 	return u, size(runfolder.Folder(filepath.Join(out, "bench")).Dataset()), nil
 }
 
-// RunPipe makes a run whose input comes out of a pipe as it is generated, so that it may be larger than any disk.
+// RunPipe runs on an input that comes out of a pipe as it is generated, so that it may be larger than any disk.
 func (b *Bed) RunPipe(ctx context.Context, s Shape, formats ...string) (Usage, int64, error) {
 	pipe := filepath.Join(b.Dir, "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -114,7 +114,7 @@ func (c *counter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Floor is how long it takes to write and sync so many bytes here: no run can be faster.
+// Floor returns how long it takes to write and sync that many bytes here: no run can be faster.
 func (b *Bed) Floor(bytes int64) (time.Duration, error) {
 	f, err := os.CreateTemp(b.Dir, "floor") //nolint:forbidigo // what is measured is the disk
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// Shape is the size of a generated workflow_output.json: every example has Turns turns, each of them Candidates
-// candidates for a prompt of PromptBytes, with outputs of OutputBytes.
+// Shape is the size of a generated workflow_output.json: every example has Turns turns, each with Candidates candidates
+// for a prompt of PromptBytes, with outputs of OutputBytes.
 type Shape struct {
 	Examples, Turns, Candidates int
 	PromptBytes, OutputBytes    int // 0: 600 and 300
@@ -19,7 +19,7 @@ type Shape struct {
 // Standard is the shape that NAT was measured on: 88 MiB.
 var Standard = Shape{Examples: 2000, Turns: 3, Candidates: 8, Seed: 20261120}
 
-// Records is how many pairs a run makes of it, but for ties of scores.
+// Records returns how many pairs a run makes from it, except for ties.
 func (s Shape) Records() int64 {
 	return int64(s.Examples) * int64(s.Turns) * int64(s.Candidates) * int64(s.Candidates-1) / 2
 }
@@ -32,8 +32,8 @@ var words = []string{
 	"review", "option", "because", "however", "therefore", "customer", "invoice", "database", "query", "result",
 }
 
-// Generate writes a file of the shape as NAT writes it: indented by two, with text beyond ASCII as it is. The same
-// shape gives the same bytes. Nothing of it is held: a shape may be larger than memory.
+// Generate writes a file of the shape as NAT writes it: indented by two, with non-ASCII text unescaped. The same shape
+// gives the same bytes. Nothing is held in memory: a shape may be larger than that.
 func Generate(w io.Writer, s Shape) error {
 	if s.PromptBytes == 0 {
 		s.PromptBytes = 600
@@ -56,7 +56,7 @@ func Generate(w io.Writer, s Shape) error {
 		}
 	}
 	if s.Examples == 0 {
-		_ = out.WriteByte('[') // an error stays with the writer, and Flush returns it
+		_ = out.WriteByte('[') // the writer keeps errors, and Flush returns the first
 	}
 	_, _ = out.WriteString("\n]")
 	return out.Flush()

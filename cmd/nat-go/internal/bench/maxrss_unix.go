@@ -8,13 +8,13 @@ import (
 	"syscall"
 )
 
-// maxResident is the peak memory of the largest process that was waited for.
+// maxResident returns the peak memory of the largest process that was waited for.
 func maxResident(s *os.ProcessState) int64 {
 	r, ok := s.SysUsage().(*syscall.Rusage)
 	if !ok {
 		return 0
 	}
-	if runtime.GOOS == "darwin" { // there it is in bytes
+	if runtime.GOOS == "darwin" { // in bytes on this system
 		return int64(r.Maxrss) //nolint:unconvert // its type differs between systems
 	}
 	return int64(r.Maxrss) * 1024 //nolint:unconvert // as above

@@ -19,7 +19,7 @@ var natScript []byte
 // nvidia-nat-nemo-customizer); without it python3 is tried.
 const PythonVariable = "NATGO_NAT_PYTHON"
 
-// Python is a Python that has NAT; empty where there is none.
+// Python returns a Python with NAT installed; empty if there is none.
 func Python(ctx context.Context) string {
 	python := os.Getenv(PythonVariable)
 	if python == "" {
@@ -32,7 +32,8 @@ func Python(ctx context.Context) string {
 	return python
 }
 
-// RunNAT does with NAT's own code what Run does. Python's start and imports, several seconds, are not counted.
+// RunNAT does with NAT's own code what Run does. Python's start-up and imports, which take several seconds, are not
+// counted.
 func (b *Bed) RunNAT(ctx context.Context, python string) (Usage, error) {
 	script, out := filepath.Join(b.Dir, "time_nat.py"), filepath.Join(b.Dir, "nat")
 	defer os.RemoveAll(out)

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// Options of Run. Zero values take the defaults in brackets.
+// Options of Run. Zero values mean the defaults in brackets.
 type Options struct {
 	Program string
 	Dir     string  // [in memory where possible]
 	Shape   Shape   // [Standard]
-	Rounds  int     // after one that is not counted; the median counts [5]
-	Stream  float64 // also a run of so many GB out of a pipe [none]
+	Rounds  int     // after one that is not counted; the median is reported [5]
+	Stream  float64 // also a run of this many GB from a pipe [none]
 	JSON    bool
 }
 
@@ -28,12 +28,12 @@ type Report struct {
 	Records   int64   `json:"records"`
 	Rows      int64   `json:"row_bytes"`
 	Results   []Line  `json:"results"`
-	OverNAT   float64 `json:"times_nat,omitempty"`         // NAT's time over ours
+	OverNAT   float64 `json:"times_nat,omitempty"`         // NAT's time divided by ours
 	OverFloor float64 `json:"times_write_floor,omitempty"` // our time over that of writing and syncing the same bytes
 	Dir       string  `json:"-"`
 }
 
-// Line is one thing measured.
+// Line is one measurement.
 type Line struct {
 	What             string  `json:"what"`
 	Seconds          float64 `json:"seconds"` // median
@@ -43,7 +43,7 @@ type Line struct {
 	PeakMiB          float64 `json:"peak_mib,omitempty"` // of all processes together
 }
 
-// Run measures the main job and prints a table, beside NAT where it is installed.
+// Run measures the main job and prints a table, including NAT if it is installed.
 func Run(ctx context.Context, w io.Writer, o Options) error {
 	if o.Shape.Examples == 0 {
 		o.Shape = Standard
@@ -63,7 +63,7 @@ func Run(ctx context.Context, w io.Writer, o Options) error {
 	return r.print(w)
 }
 
-// Measure makes the rounds, one of each kind after the other.
+// Measure runs the rounds, alternating between the kinds.
 func Measure(ctx context.Context, o Options) (*Report, error) {
 	b, err := NewBed(o.Program, o.Dir, o.Shape)
 	if err != nil {
@@ -126,7 +126,7 @@ func (r *Report) stream(ctx context.Context, b *Bed, o Options) error {
 	return nil
 }
 
-// Scaled is a shape with so many examples that a file has about bytes, where that of the shape has size.
+// Scaled returns a shape with enough examples to fill about bytes, given that a file of this shape has size bytes.
 func (s Shape) Scaled(bytes float64, size int64) Shape {
 	s.Examples = int(bytes / float64(size) * float64(s.Examples))
 	return s
@@ -144,7 +144,7 @@ func (r *Report) line(what string, u Usage, bytes, records int64) Line {
 	}
 }
 
-// Median is the usage with the median time, and the largest peak of all.
+// Median returns the usage with the median time, and the largest peak of all.
 func Median(us []Usage) Usage {
 	us = slices.Clone(us)
 	slices.SortFunc(us, func(a, b Usage) int { return int(a.Wall - b.Wall) })

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// Usage is what a command took, its own processes included.
+// Usage is what a command took, including its child processes.
 type Usage struct {
 	Wall time.Duration
-	CPU  time.Duration // of user and system
-	// Bytes resident, all processes together, sampled; elsewhere than on Linux of the largest one only.
+	CPU  time.Duration // user plus system time
+	// Resident bytes of all processes together, sampled; on other systems than Linux only of the largest one.
 	Peak int64
 }
 
 const (
 	sampleEvery = 3 * time.Millisecond
-	lookEvery   = 10 // samples; in between no new processes are looked for
+	lookEvery   = 10 // samples between searches for new processes
 )
 
 // measure runs a command to its end. Its output is part of the error if it fails.
@@ -51,8 +51,8 @@ func measure(cmd *exec.Cmd) (Usage, error) {
 	return u, nil
 }
 
-// watch samples until it is stopped. It must not take the time of what it watches: files stay open, and the search for
-// new processes, which goes through every thread, is made less often.
+// watch samples until it is stopped. It must not take CPU time from what it watches: files stay open, and the search
+// for new processes, which visits every thread, is done less often.
 func watch(pid int, stop <-chan struct{}) (peak int64) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
@@ -79,7 +79,7 @@ func watch(pid int, stop <-chan struct{}) (peak int64) {
 	}
 }
 
-// find opens the memory statistics of a process and all below it, in /proc; there are none on other systems.
+// find opens the memory statistics of a process and all its descendants, in /proc; there are none on other systems.
 func find(known map[int]*os.File, pid int) {
 	if known[pid] == nil {
 		f, err := os.Open(fmt.Sprintf("/proc/%d/statm", pid))
@@ -99,7 +99,7 @@ func find(known map[int]*os.File, pid int) {
 	}
 }
 
-// resident is the resident memory that the statistics tell; none when the process is gone.
+// resident returns the resident memory according to the statistics; 0 once the process is gone.
 func resident(statm *os.File) int64 {
 	var text [128]byte
 	n, _ := statm.ReadAt(text[:], 0)

@@ -24,7 +24,7 @@ import (
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
-// patience is how long anything may take: the machines of tests are loaded.
+// patience is how long anything may take, because test machines are often busy.
 const patience = 2 * time.Minute
 
 // Browser is a Chromium that runs until the test ends.
@@ -32,8 +32,7 @@ type Browser struct {
 	ctx context.Context
 }
 
-// Start starts the distribution's Chromium. Without one the test is skipped, or, where NATGO_REQUIRE names chromium,
-// fails.
+// Start starts the distribution's Chromium. Without one the test is skipped or, if NATGO_REQUIRE names chromium, fails.
 func Start(t *testing.T, flags ...chromedp.ExecAllocatorOption) *Browser {
 	t.Helper()
 	path := ""
@@ -123,8 +122,8 @@ func (tab *Tab) hear(event any) {
 	}
 }
 
-// Complaints are what the browser has complained of since they were last asked for: errors, refusals of a policy, and
-// answers that say no.
+// Complaints returns what the browser has complained about since the last call: errors, policy violations, and error
+// responses.
 func (tab *Tab) Complaints() []string {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
@@ -133,7 +132,7 @@ func (tab *Tab) Complaints() []string {
 	return said
 }
 
-// Requests are the addresses that the page asked, all of them.
+// Requests returns all addresses that the page has requested.
 func (tab *Tab) Requests() []string {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
@@ -148,7 +147,7 @@ func (tab *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// Eval evaluates JavaScript, and waits for it where it is a promise.
+// Eval evaluates JavaScript, and awaits the result if it is a promise.
 func Eval[T any](tab *Tab, script string) T {
 	tab.t.Helper()
 	value, err := chromedp.Run(tab.ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
@@ -170,7 +169,7 @@ func (tab *Tab) Await(expression string) {
 	}
 }
 
-// Key presses keys one after the other.
+// Key presses keys one after another.
 func (tab *Tab) Key(keys string) {
 	tab.t.Helper()
 	tab.Do(chromedp.KeyEvent(keys))
@@ -210,11 +209,11 @@ func (tab *Tab) Clipboard() {
 	}
 }
 
-// axePath is where .ci/run installs axe-core, seen from the folder of a package's tests in cmd/nat-go.
+// axePath is where .ci/run installs axe-core, relative to the test folder of a package in cmd/nat-go.
 const axePath = ".cache/npm/node_modules/axe-core/axe.min.js"
 
-// Axe is the source of axe-core, which finds what bars people from a page; empty where it isn't installed, which fails
-// a test where NATGO_REQUIRE names axe. root is the module's folder.
+// Axe returns the source of axe-core, which finds accessibility problems; empty if it isn't installed, which fails a
+// test if NATGO_REQUIRE names axe. root is the module's folder.
 func Axe(t *testing.T, root string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, axePath))
@@ -227,7 +226,7 @@ func Axe(t *testing.T, root string) string {
 	return string(text)
 }
 
-// Violations are what axe-core finds on the page, an element a line.
+// Violations returns what axe-core finds on the page, one element per line.
 func (tab *Tab) Violations(axe string) []string {
 	tab.t.Helper()
 	if axe == "" {
@@ -240,7 +239,7 @@ func (tab *Tab) Violations(axe string) []string {
 		v.nodes.map((n) => v.id + ': ' + n.target.join(' ') + ': ' + n.failureSummary.replaceAll('\n', ' '))))`)
 }
 
-// Text is what a person reads of an element.
+// Text returns what a person can read of an element.
 func (tab *Tab) Text(selector string) string {
 	tab.t.Helper()
 	quoted, _ := json.Marshal(selector)

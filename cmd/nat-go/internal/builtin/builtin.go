@@ -34,7 +34,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/verifiers"
 )
 
-// PluginName is what the plugin of the built-in builders calls itself.
+// PluginName is the own name of the plugin with the built-in builders.
 const PluginName = "nat-go"
 
 // ServeCommand is the hidden command that serves it.
@@ -43,7 +43,7 @@ const ServeCommand = "plugin-serve"
 // NATPairs is the name under which NAT's own algorithm is served: the dpo_traj_builder of --compat nat.
 const NATPairs = "dpo_traj_builder.natcompat"
 
-// Sources are the types of source.
+// Sources returns the types of source.
 func Sources() []source.Factory {
 	return []source.Factory{
 		nat.Factory(), endpoint.Factory(), command.Factory(), candidates.Factory(),
@@ -59,7 +59,7 @@ func Source(typ string) (source.Factory, bool) {
 	return find(Sources(), func(f source.Factory) bool { return f.Type == typ })
 }
 
-// Adapters are the types of trainer adapter.
+// Adapters returns the types of trainer adapter.
 func Adapters() []trainers.Factory {
 	return []trainers.Factory{files.Factory(), customizer.Factory(), exec.Factory(), atropos.Factory()}
 }
@@ -76,7 +76,7 @@ func find[F any](all []F, is func(F) bool) (f F, ok bool) {
 	return f, false
 }
 
-// Builders are the built-in builders that a configuration can name.
+// Builders returns the built-in builders that a configuration can name.
 func Builders() []sdk.Factory {
 	return []sdk.Factory{
 		sdk.New(dpo.Info(), func(c *dpo.Config) (builders.Builder, error) { return dpo.New(*c) }),
@@ -87,7 +87,7 @@ func Builders() []sdk.Factory {
 	}
 }
 
-// Plugin is the plugin of the built-in builders.
+// Plugin returns the plugin with the built-in builders.
 func Plugin(version string) sdk.Plugin {
 	nat := natcompat.Info()
 	nat.Name = NATPairs

@@ -1,6 +1,6 @@
-// Package builtin is the one list of the components that nat-go itself brings: sources, builders, trainer adapters. One
-// line adds one.
+// Package builtin is the single list of the components that nat-go itself provides: sources, builders, trainer
+// adapters. Adding one takes one line.
 //
-// Builders run as third parties' do: in a process of their own, served by this program, so that there is one path and
-// it is always tested.
+// Built-in builders run like third-party ones: in a separate process, served by this program, so there is only one path
+// and it is always tested.
 package builtin

@@ -7,11 +7,11 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 )
 
-// stepsNeeded are the event types of NAT's output that a builder works on: a configuration that filters them out is
+// stepsNeeded are the event types in NAT's output that a builder works on: a configuration that filters them out is
 // told so.
 var stepsNeeded = map[string][]string{"dpo_traj_builder": {"TTC_END"}}
 
-// Types are the types of component that a configuration may name.
+// Types returns the types of component that a configuration may name.
 func Types() config.Types {
 	t := config.Types{
 		Sources:  map[string]config.Component{},

@@ -19,14 +19,14 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
-// Catalog holds the plugins of a configuration, besides those that are installed, and what they are locked to.
+// Catalog holds the plugins of a configuration, the installed ones, and what they are locked to.
 type Catalog struct {
 	Configured []config.Plugin
 	Lock       *plugins.Lock
 }
 
-// Open reads the plugins of a configuration, and the lock file beside it; without a configuration the lock file of this
-// folder. A configuration that can't be read gives its findings besides the error.
+// Open reads the plugins of a configuration, and the lock file beside it; without a configuration, the lock file in the
+// current folder. If the configuration can't be read, it returns findings along with the error.
 func Open(configFile string, o config.Options) (*Catalog, []finding.Finding, error) {
 	dir := "."
 	c := &Catalog{}
@@ -45,7 +45,7 @@ func Open(configFile string, o config.Options) (*Catalog, []finding.Finding, err
 	return c, nil, nil
 }
 
-// Names are the plugins of the configuration, then those that are installed.
+// Names lists the plugins of the configuration, then the installed ones.
 func (c *Catalog) Names() (names []string) {
 	for _, p := range c.Configured {
 		names = append(names, p.Name)
@@ -58,16 +58,16 @@ func (c *Catalog) Names() (names []string) {
 	return names
 }
 
-// Named is what a person named: a plugin, or a builder of it.
+// Named is what the user named: a plugin, or one of its builders.
 type Named struct {
 	Spec    host.Spec
 	Builder string // empty: none was named
-	name    string // as it was written
+	name    string // as written
 	lock    *plugins.Lock
 }
 
-// Program finds what needs no catalog: "" or a built-in builder is this program itself, a path is that program. For any
-// other name it returns nil.
+// Program resolves names that need no catalog: "" or a built-in builder is this program itself, a path is that program.
+// For any other name it returns nil.
 func Program(name string, args []string) (*Named, error) {
 	for _, b := range builtin.Builders() {
 		if name == "" || name == builtin.PluginName || b.Info().Name == name {
@@ -81,7 +81,7 @@ func Program(name string, args []string) (*Named, error) {
 		}
 	}
 	info, err := os.Stat(name)
-	if filepath.IsAbs(name) || strings.HasPrefix(name, ".") { // no plugin is called so
+	if filepath.IsAbs(name) || strings.HasPrefix(name, ".") { // a plugin can't have such a name
 		switch {
 		case err != nil:
 			return nil, exit.Usagef("there is no program %s", name)
@@ -113,7 +113,7 @@ func (c *Catalog) Plugin(name string) (*Named, error) {
 	return &Named{Spec: spec, Builder: builder, name: name, lock: c.Lock}, nil
 }
 
-// Start starts the plugin, which has to be what is locked.
+// Start starts the plugin, which must match the lock.
 func (n *Named) Start(ctx context.Context, log zerolog.Logger) (*host.Plugin, error) {
 	p, err := host.Start(ctx, n.Spec, log)
 	if err != nil {
@@ -126,7 +126,7 @@ func (n *Named) Start(ctx context.Context, log zerolog.Logger) (*host.Plugin, er
 	return p, nil
 }
 
-// Among chooses one of the plugin's builders: that which was named, else the one asked for, else the only one.
+// Among chooses one of the plugin's builders: the named one, else the requested one, else the only one.
 func (n *Named) Among(p *host.Plugin, asked string) string {
 	if n.Builder != "" {
 		return n.Builder

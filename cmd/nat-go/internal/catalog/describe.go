@@ -18,9 +18,9 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
-// Builder is a builder as it is printed.
+// Builder is a builder as printed.
 type Builder struct {
-	Type      string          `json:"type"` // what to write as _type
+	Type      string          `json:"type"` // the value for _type
 	Plugin    string          `json:"plugin"`
 	Version   string          `json:"version"`
 	Stability string          `json:"stability"`
@@ -47,7 +47,7 @@ func viewOf(plugin string, b host.BuilderInfo) Builder {
 	return v
 }
 
-// List is all builders there are, and why a plugin could not be asked for its own.
+// List is all available builders, and why some plugins could not be asked for theirs.
 type List struct {
 	Builders []Builder         `json:"builders"`
 	Failed   map[string]string `json:"failed,omitempty"`
@@ -93,7 +93,7 @@ func (c *Catalog) ask(ctx context.Context, name string) (views []Builder, err er
 	return views, c.Lock.Check(name, p)
 }
 
-// Text prints a line for each builder, and on the second writer one for each plugin that failed.
+// Text prints one line per builder, and on the second writer one per failed plugin.
 func (l *List) Text(w, failed io.Writer) error {
 	t := &columns.Table{}
 	for _, b := range l.Builders {
@@ -110,14 +110,14 @@ func (l *List) Text(w, failed io.Writer) error {
 	return nil
 }
 
-// Description is what a plugin says of its builders, or of the one that was named.
+// Description is what a plugin says about its builders, or about the named one.
 type Description struct {
 	Builders []Builder `json:"builders"`
 	Plugin   string    `json:"plugin"`
 	Version  string    `json:"version"`
 }
 
-// Describe asks the plugin, which Start started.
+// Describe asks the plugin that Start started.
 func (n *Named) Describe(p *host.Plugin) (*Description, error) {
 	infos := p.Describe()
 	if n.Builder != "" {
@@ -170,7 +170,7 @@ func (v *Builder) text(b *strings.Builder, width int) {
 	b.WriteString(t.Text(width))
 }
 
-// setting is a property of a schema, by its path: detect.match[].tool.
+// setting is a property of a schema, with its path: detect.match[].tool.
 type setting struct {
 	key         string
 	Default     any             `json:"default"`
@@ -178,10 +178,10 @@ type setting struct {
 	Items       json.RawMessage `json:"items"`
 }
 
-// maxNesting bounds how deep a plugin's schema is gone into.
+// maxNesting bounds how deeply a plugin's schema is explored.
 const maxNesting = 8
 
-// settingsOf lists a schema's properties and what is in them, as they stand there.
+// settingsOf lists a schema's properties and their nested ones, in the schema's order.
 func settingsOf(schema []byte, prefix string, depth int) (out []setting) {
 	var s struct {
 		Properties map[string]json.RawMessage `json:"properties"`
@@ -202,7 +202,7 @@ func settingsOf(schema []byte, prefix string, depth int) (out []setting) {
 	return out
 }
 
-// propertyOrder lists a schema's properties as they stand in it.
+// propertyOrder lists a schema's properties in its own order.
 func propertyOrder(schema []byte) (keys []string) {
 	var s struct {
 		Properties json.RawMessage `json:"properties"`

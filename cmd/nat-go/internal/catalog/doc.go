@@ -1,2 +1,2 @@
-// Package catalog finds the builders that a person names - built in, a plugin's, a program's - and says what they are.
+// Package catalog finds the builders that the user names - built in, a plugin's, a program's - and describes them.
 package catalog

@@ -15,14 +15,14 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
-// Plugin is a plugin as it is printed.
+// Plugin is a plugin as printed.
 type Plugin struct {
 	plugins.Found
 	Locked *plugins.Entry `json:"locked,omitempty"`
 	State  string         `json:"state"` // "locked", "not locked", "changed", or what is wrong
 }
 
-// Plugins lists the plugins and whether they are what is locked; it starts none.
+// Plugins lists the plugins and whether they match the lock; it starts none.
 func (c *Catalog) Plugins(ctx context.Context) (all []Plugin) {
 	for _, name := range c.Names() {
 		all = append(all, c.plugin(ctx, name))
@@ -59,7 +59,8 @@ func (c *Catalog) plugin(ctx context.Context, name string) Plugin {
 	return v
 }
 
-// LockPlugin starts a plugin to ask what it is, and enters that in the lock, which is still to be written.
+// LockPlugin starts a plugin to ask for its description, and enters that in the lock, which the caller still has to
+// write.
 func (c *Catalog) LockPlugin(ctx context.Context, name string) error {
 	spec, err := plugins.Spec(name, c.Configured, nil) // what is locked now does not count
 	if err != nil {
@@ -70,7 +71,7 @@ func (c *Catalog) LockPlugin(ctx context.Context, name string) error {
 		return exit.With(exit.Environment, err)
 	}
 	if spec.SHA256 == "" {
-		spec.SHA256 = sum // what is asked is what is locked
+		spec.SHA256 = sum // what is asked is what gets locked
 	}
 	spec.Beside = beside
 	spec.Instances = 1
@@ -83,8 +84,8 @@ func (c *Catalog) LockPlugin(ctx context.Context, name string) error {
 	return nil
 }
 
-// CheckBlocks checks the blocks of plugins' builders against their schemas: of the lock, or of the plugin, which is
-// started for it.
+// CheckBlocks checks the blocks of plugins' builders against their schemas: from the lock, or from the plugin, which is
+// started for that.
 func (c *Catalog) CheckBlocks(ctx context.Context, conf *config.Config) (found []finding.Finding) {
 	for i := range conf.Builders {
 		b := &conf.Builders[i]

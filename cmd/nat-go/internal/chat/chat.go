@@ -21,16 +21,16 @@ const MaxLine = 128 << 20
 
 // Answerer answers requests: a Render, a Mask or Tokens.
 type Answerer interface {
-	// answer appends the members of the answer to one line, without "ok". Its error is why there is no answer.
+	// answer appends the members of the answer to one line, without "ok". The error says why there is no answer.
 	answer(dst, line []byte) ([]byte, error)
 }
 
-// Answer reads requests and writes a line for each, {"ok":true,...} or
+// Answer reads requests and writes one line for each, {"ok":true,...} or
 //
 //	{"ok":false,"error":{"code":"...","message":"...","line":0,"column":0}}
 //
-// with the place in the template where it is the template that refuses; Tokens have no places. An error is one of
-// reading or writing, or a *Refused after all lines.
+// with the place in the template if it is the template that refuses; Tokens have no places. The error is from reading
+// or writing, or a *Refused after all lines.
 func Answer(a Answerer, in io.Reader, out io.Writer) error {
 	w := bufio.NewWriterSize(out, 1<<16)
 	var dst []byte
@@ -44,13 +44,13 @@ func Answer(a Answerer, in io.Reader, out io.Writer) error {
 			dst = appendRefusal(dst[:0], err, !plain)
 		}
 		dst = append(dst, "}\n"...)
-		_, _ = w.Write(dst) // an error stays, and Flush has it
+		_, _ = w.Write(dst) // the writer keeps errors, and Flush returns the first
 		return err
 	})
 }
 
-// requests hands out requests, counted from 1, or why one can't be read; answer says why there is no answer. Someone
-// who sends a line and waits for its answer gets it: flush is called before a line is waited for.
+// requests yields requests, counted from 1, or why one can't be read; answer says why there is no answer. A client that
+// sends a line and waits for its answer gets it: flush is called before waiting for a line.
 func requests(in io.Reader, flush func() error, answer func(n int, line []byte, err error) error) error {
 	r := bufio.NewReaderSize(in, 1<<16)
 	asked, refused := 0, 0
@@ -83,19 +83,19 @@ func requests(in io.Reader, flush func() error, answer func(n int, line []byte, 
 	return nil
 }
 
-// Refused is the error of requests that had no answer; each line says why.
+// Refused is the error for requests that got no answer; each line says why.
 type Refused struct{ Refused, Of int }
 
 func (e *Refused) Error() string {
 	return fmt.Sprintf("%d of %d requests were refused; their lines say why", e.Refused, e.Of)
 }
 
-// invalid is why a template doesn't compile.
+// invalid returns why a template doesn't compile.
 type invalid struct{ error }
 
 func (e invalid) Unwrap() error { return e.error }
 
-// appendRefusal appends an answer that says why there is none, up to its last brace; placed has it name a place.
+// appendRefusal appends an answer that says why there is none, up to its last brace; placed makes it name a place.
 func appendRefusal(dst []byte, err error, placed bool) []byte {
 	code, text, line, column := "bad_request", err.Error(), 0, 0
 	var t *template.Error

@@ -1,4 +1,4 @@
 // Package chat answers what a chat template and a tokenizer make of conversations and texts, JSON lines in and out:
-// `nat-go chat render|mask|tokens`. Every request has one answer line, in order, also a malformed one; answers are
+// `nat-go chat render|mask|tokens`. Every request, even a malformed one, gets one answer line, in order; answers are
 // ASCII.
 package chat

@@ -11,22 +11,22 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// Mask answers what of a conversation is trained.
+// Mask answers which tokens of a conversation are trained.
 //
-// A request is that of Render. An answer has
+// A request is the same as for Render. An answer has
 //
 //	"ids":[...],"mask":[...],"straddle":false,"unstable":[message,...],"filler":[[start,end],...]
 //
-// mask has an item for each id. unstable lists the assistant messages that the render does not show as they were
-// sampled; filler has UTF-8 byte ranges of the text.
+// mask has one item per id. unstable lists the assistant messages that the render does not show as they were sampled;
+// filler has UTF-8 byte ranges of the text.
 type Mask struct {
 	Tokenizer *tokenizer.Tokenizer
 	Template  *turns.Renderer
-	Vars      *pyvalue.Dict // template variables; a request's kwargs come on top
+	Vars      *pyvalue.Dict // template variables; a request's kwargs are added to these
 	Now       time.Time     // what strftime_now shows
-	// Rows answers what token rows hold: look-alikes in content stay text, filler and straddling tokens are out.
-	// Otherwise it is the plain render as Hugging Face encodes it: look-alikes become special tokens, a token is in the
-	// mask that overlaps a turn in any character, filler counted.
+	// Rows answers with what token rows contain: look-alikes in content stay text; filler and straddling tokens are not
+	// trained. Otherwise the answer is the plain render as Hugging Face encodes it: look-alikes become special tokens,
+	// and a token is in the mask if it overlaps any character of a turn, including filler.
 	Rows bool
 
 	last    *turns.Renderer
@@ -54,13 +54,13 @@ func (m *Mask) answer(dst, line []byte) ([]byte, error) {
 	}), nil
 }
 
-// masked is a conversation's tokens and what of them is trained.
+// masked is a conversation's tokens and which of them are trained.
 type masked struct {
 	res      template.Result
 	turns    []turns.Turn
 	enc      tokenizer.Encoding
 	mask     []bool
-	straddle int   // the first token that lies across the edge of a turn, -1 without one
+	straddle int   // the first token that spans the edge of a turn; -1: none
 	unstable []int // messages
 	filler   []chat.Span
 }
@@ -79,7 +79,7 @@ func (m *Mask) look(line []byte) (*masked, error) {
 	}
 	for i := range k.turns {
 		ok, err := r.Stable(c, &k.res, &k.turns[i])
-		if err != nil || !ok { // a beginning that the template refuses was never sampled from as it is here
+		if err != nil || !ok { // a prefix that the template refuses was never sampled from in this form
 			k.unstable = append(k.unstable, k.turns[i].Message)
 		}
 		k.filler = append(k.filler, k.turns[i].Filler...)
@@ -116,8 +116,8 @@ func (m *Mask) encode(res *template.Result) (enc tokenizer.Encoding, err error) 
 	return enc, err
 }
 
-// conversation is what a request asks about, and the renderer with its variables: the template's own and the request's
-// kwargs, which may hold add_generation_prompt.
+// conversation returns what a request asks about, and the renderer with its variables: the template's own and the
+// request's kwargs, which may include add_generation_prompt.
 func (m *Mask) conversation(line []byte) (*turns.Conversation, *turns.Renderer, error) {
 	q, err := parseRequest(line)
 	if err != nil {
@@ -145,7 +145,7 @@ func (m *Mask) conversation(line []byte) (*turns.Conversation, *turns.Renderer, 
 	return c, r, err
 }
 
-// renderer is the template with a request's variables. Requests in a row tend to have the same.
+// renderer returns the template with a request's variables. Consecutive requests tend to have the same ones.
 func (m *Mask) renderer(vars *pyvalue.Dict) (*turns.Renderer, error) {
 	key, err := pyvalue.Repr(pyvalue.OfDict(vars))
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Print answers requests for people: the tokens of each conversation, whose they are, and whether or why not they are
+// Print answers requests for people: the tokens of each conversation, who owns them, and whether, or why not, they are
 // the model's own. Its errors are those of Answer.
 func (m *Mask) Print(in io.Reader, out io.Writer, look tokenview.Look) error {
 	t := terminal.For(out)
@@ -45,7 +45,7 @@ func (m *Mask) Print(in io.Reader, out io.Writer, look tokenview.Look) error {
 		for _, note := range k.notes() {
 			fmt.Fprintln(t, "  note: "+note)
 		}
-		_ = side.Print(t, look) // an error of writing stays with the terminal's writer
+		_ = side.Print(t, look) // the terminal's writer keeps write errors
 		return nil
 	})
 }
@@ -72,7 +72,7 @@ func messages(indices []int) string {
 	return b.String()
 }
 
-// side is the conversation token by token.
+// side returns the conversation token by token.
 func (m *Mask) side(k *masked) (*tokenview.Side, error) {
 	s := &tokenview.Side{}
 	spans := slices.Collect(turns.Fields(&k.res))
@@ -106,7 +106,7 @@ func (m *Mask) side(k *masked) (*tokenview.Side, error) {
 	return s, nil
 }
 
-// whyInTurn is why a token of a turn is not trained: the template put it there, or it lies across the turn's edge.
+// whyInTurn says why a token in a turn is not trained: the template inserted it, or it spans the turn's edge.
 func whyInTurn(t *turns.Turn, at int, trained bool) string {
 	switch {
 	case trained:
@@ -117,5 +117,5 @@ func whyInTurn(t *turns.Turn, at int, trained bool) string {
 	return straddles
 }
 
-// straddles is why a token that is half the model's is not trained.
+// straddles is why a token that is only half the model's is not trained.
 const straddles = "across edge"

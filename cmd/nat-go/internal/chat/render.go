@@ -8,18 +8,18 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Render answers what a template renders.
+// Render answers with what a template renders.
 //
 // A request is {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?}; the conversation is rendered as
 // transformers would: reasoning gets its aliases, nothing else is changed. An answer has
 //
 //	"text":"...","spans":[{"start","end","message","field"},...],"generations":[[start,end],...]
 //
-// Places are UTF-8 bytes of the text; what no span covers comes from the template, its variables or the tools.
-// generations is there where the template marks what the model generates.
+// Positions are UTF-8 bytes of the text; what no span covers comes from the template, its variables or the tools.
+// generations is present if the template marks what the model generates.
 type Render struct {
 	Now       time.Time // what strftime_now shows
-	Normalise bool      // prepare messages as traces are (template.Normalise)
+	Normalise bool      // prepare messages the way traces are (template.Normalise)
 
 	tmpl    *template.Template
 	room    template.Room // the answer is written before the next render
@@ -65,7 +65,7 @@ func (r *Render) answer(dst, line []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// appendSpans writes the spans that come from messages; those of one field that follow each other are one.
+// appendSpans writes the spans that come from messages; adjacent ones from the same field are joined.
 func appendSpans(dst []byte, spans []template.Span) []byte {
 	first := true
 	for i := 0; i < len(spans); {

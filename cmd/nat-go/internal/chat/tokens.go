@@ -8,9 +8,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Tokens answers what ids a text has.
+// Tokens answers with the ids of a text.
 //
-// A request is {"text": "...", "add_special_tokens": true}, where add_special_tokens is true if absent, as in Hugging
+// A request is {"text": "...", "add_special_tokens": true}, where add_special_tokens defaults to true, as in Hugging
 // Face; other keys are ignored. Special tokens in the text are parsed. An answer has "ids" and, in UTF-8 bytes,
 // "offsets".
 type Tokens struct {

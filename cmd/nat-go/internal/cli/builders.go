@@ -25,7 +25,7 @@ func newBuildersCmd() *cobra.Command {
 	return cmd
 }
 
-// pluginFlags are how commands name plugins: by a configuration, or by a program's path.
+// pluginFlags are how commands select plugins: by a configuration, or by a program's path.
 type pluginFlags struct {
 	config string
 	args   []string
@@ -37,7 +37,7 @@ func (f *pluginFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.args, "arg", nil, "argument for a program named by its path (repeatable)")
 }
 
-// load reads the catalog of the plugins that are meant.
+// load reads the catalog of the selected plugins.
 func (f *pluginFlags) load(cmd *cobra.Command) (*catalog.Catalog, error) {
 	opt, err := loadOptions(builtin.Types(), "", nil)
 	if err != nil {
@@ -50,7 +50,7 @@ func (f *pluginFlags) load(cmd *cobra.Command) (*catalog.Catalog, error) {
 	return c, err
 }
 
-// find finds what a person named.
+// find resolves what the user named.
 func (f *pluginFlags) find(cmd *cobra.Command, name string) (*catalog.Named, error) {
 	if n, err := catalog.Program(name, f.args); n != nil || err != nil {
 		return n, err
@@ -62,7 +62,7 @@ func (f *pluginFlags) find(cmd *cobra.Command, name string) (*catalog.Named, err
 	return c.Plugin(name)
 }
 
-// start starts the plugin of what a person named.
+// start starts the plugin of what the user named.
 func (f *pluginFlags) start(cmd *cobra.Command, name string) (*host.Plugin, *catalog.Named, error) {
 	for _, b := range builtin.Builders() {
 		if typ := intake.TypeOf(name); b.Info().Name == typ { // dpo, as --builder takes it

@@ -2,7 +2,7 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// newChatCmd groups what looks at chat templates, masks and tokens. Its commands read and write JSON lines.
+// newChatCmd groups the commands about chat templates, masks and tokens. They read and write JSON lines.
 func newChatCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chat",

@@ -67,7 +67,7 @@ straddling tokens are out.`,
 	return cmd
 }
 
-// newMask compiles a template: a file, one of the tokenizer's by name, or the tokenizer's own.
+// newMask compiles a template: a file, one of the tokenizer's by name, or the tokenizer's default.
 func newMask(tok *tokenizer.Tokenizer, source, now string) (*chat.Mask, error) {
 	at, err := collator.ParseTemplateTime(now)
 	if err != nil {

@@ -54,7 +54,7 @@ what it adds that no model wrote, and where a hint can be put without changing t
 	return cmd
 }
 
-// probeVars are the special tokens a template without a tokenizer may ask for, and the user's variables.
+// probeVars returns the special tokens that a template without a tokenizer may use, and the user's variables.
 func probeVars(kwargs string) (*pyvalue.Dict, error) {
 	vars := &pyvalue.Dict{}
 	for _, v := range [][2]string{

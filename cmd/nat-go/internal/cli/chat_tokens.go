@@ -39,7 +39,7 @@ Reads JSON lines {"text", "add_special_tokens"} (true if absent) and writes one 
 	return cmd
 }
 
-// loadTokenizer loads a tokenizer; a build without the library is a matter of the environment.
+// loadTokenizer loads a tokenizer; a build without the library counts as an environment error.
 func loadTokenizer(path string) (*tokenizer.Tokenizer, error) {
 	t, err := tokenizer.Load(path)
 	switch {

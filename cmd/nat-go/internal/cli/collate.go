@@ -37,7 +37,7 @@ answered has {"error": {"code", "message", "where"}} for an answer, and the next
 			case errors.As(err, &bad):
 				return exit.With(exit.Usage, err)
 			case errors.Is(err, syscall.EPIPE), errors.Is(err, context.Canceled):
-				return nil // nobody waits for an answer
+				return nil // nobody is waiting for an answer
 			case err != nil:
 				return exit.With(exit.Failed, err)
 			}

@@ -16,7 +16,7 @@ import (
 // values lists what a flag or an argument may be, each with its description after a tab.
 type values func(cmd *cobra.Command) []string
 
-// addCompletions has shells complete the values that are known beforehand: `nat-go completion SHELL` writes the script.
+// addCompletions lets shells complete values that are known in advance: `nat-go completion SHELL` writes the script.
 func addCompletions(root *cobra.Command) {
 	flags := map[string]values{
 		"format": formatValues, "builder": builderValues, "dropped": reasonValues, "source": sourceValues,
@@ -33,11 +33,11 @@ func addCompletions(root *cobra.Command) {
 		for name, list := range flags {
 			if c.Flags().Lookup(name) != nil {
 				then := completes(list, cobra.ShellCompDirectiveNoFileComp)
-				_ = c.RegisterFlagCompletionFunc(name, then) // the flag is there
+				_ = c.RegisterFlagCompletionFunc(name, then) // the flag exists
 			}
 		}
 		if list := arguments[c.Name()]; list != nil && c.ValidArgsFunction == nil && !c.HasSubCommands() {
-			c.ValidArgsFunction = completes(list, cobra.ShellCompDirectiveDefault) // a path will do as well
+			c.ValidArgsFunction = completes(list, cobra.ShellCompDirectiveDefault) // a path is fine too
 		}
 		for _, sub := range c.Commands() {
 			walk(sub)
@@ -89,7 +89,7 @@ func codeValues(*cobra.Command) (out []string) {
 	return out
 }
 
-// runValues are the run folders below those that runs are made in, the last made first.
+// runValues are the run folders below those that runs are made in, newest first.
 func runValues(cmd *cobra.Command) []string {
 	roots, err := cmd.Flags().GetStringArray("output-dir")
 	if err != nil {

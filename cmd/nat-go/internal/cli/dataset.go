@@ -27,7 +27,7 @@ func newDatasetCmd() *cobra.Command {
 	return cmd
 }
 
-// rowLimits adds the flags of what a row may take.
+// rowLimits adds the flags for the limits of a row.
 func rowLimits(cmd *cobra.Command) *dataset.Limits {
 	limits := dataset.DefaultLimits
 	f := cmd.Flags()
@@ -54,7 +54,7 @@ func findDataset(path string, limits dataset.Limits) (*dataset.Place, error) {
 	return p, nil
 }
 
-// onDisk refuses what is in object storage.
+// onDisk refuses paths in object storage.
 func onDisk(path string) error {
 	if objects.Is(path) {
 		return exit.Usagef("%s: this command reads what is on a disk: copy it there", path)
@@ -62,7 +62,7 @@ func onDisk(path string) error {
 	return nil
 }
 
-// noTexts is the error of a data set without rows of text, where those are asked for.
+// noTexts is the error for a data set without rows of text, where those are needed.
 func noTexts(p *dataset.Place, path string) error {
 	if len(p.Tokens()) > 0 {
 		return exit.Failedf("%s holds token rows only, which have no texts: name the folder of the run, whose records have them", path)

@@ -121,7 +121,7 @@ func convertible(path, output string, limits dataset.Limits) (*dataset.Place, er
 	if err != nil {
 		return nil, err
 	}
-	p.Run = "" // one without its record log is rows to convert
+	p.Run = "" // a run without its record log is just rows to convert
 	switch texts := p.Texts(); {
 	case len(texts) == 0:
 		return nil, noTexts(p, path)

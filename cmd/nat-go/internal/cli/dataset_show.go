@@ -136,7 +136,7 @@ PATH is a run's folder, or rows as for dataset verify. The flags say which recor
 
 const anyReason = "any"
 
-// showRecords hands the views of what was asked for to print.
+// showRecords passes the requested views to print.
 func showRecords(path string, limits dataset.Limits, row string, q dataset.Query, print func(show.View) error) error {
 	run, err := findRun(path)
 	if err == nil && row == "" {
@@ -200,7 +200,8 @@ func (p *viewPrinter) print(v show.View) error {
 	return nil
 }
 
-// drops prints what was left out before it became a record: as dropped.jsonl lists it, and, of the inputs, what it was.
+// drops prints what was left out before it became a record: as listed in dropped.jsonl, along with the dropped input
+// itself.
 func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.Query) error {
 	var drops []ledger.Drop
 	err := dataset.EachDrop(run.Dropped(), q, func(d ledger.Drop) error {

@@ -57,7 +57,7 @@ out: reasoning, tool calls, and conversations that it refuses.`,
 	return cmd
 }
 
-// renderer is the template in a file or in a model's folder; nil where none is named.
+// renderer returns the template in a file or in a model's folder; nil if none is named.
 func renderer(path string) (*turns.Renderer, error) {
 	if path == "" {
 		return nil, nil

@@ -29,7 +29,7 @@ Exit code 1 if there is an error.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := findDataset(args[0], *limits)
-			// It may have token batches and no rows of text.
+			// It may have token batches but no rows of text.
 			if run := runfolder.Folder(args[0]); err != nil && run.IsRun() {
 				p, err = &dataset.Place{Run: run}, nil
 			}
@@ -68,7 +68,7 @@ func verify(p *dataset.Place) (*dataset.Report, error) {
 	manifest, why := p.Run.ReadManifest()
 	var written []runfolder.Written
 	if why == nil {
-		written = append([]runfolder.Written{}, manifest.Dataset...) // not nil, also where the run kept nothing
+		written = append([]runfolder.Written{}, manifest.Dataset...) // not nil, even if the run kept nothing
 	}
 	r, err := dataset.Verify(p, written, os.TempDir())
 	if err != nil {
@@ -77,7 +77,7 @@ func verify(p *dataset.Place) (*dataset.Report, error) {
 	return r, r.VerifyRun(p.Run, manifest, why)
 }
 
-// verifyBatches checks a run's token batches, where it has any.
+// verifyBatches checks a run's token batches, if it has any.
 func verifyBatches(r *dataset.Report, run runfolder.Folder, tokens string) error {
 	if run == "" || !dataset.HasBatches(run) {
 		return nil
@@ -93,7 +93,7 @@ func verifyBatches(r *dataset.Report, run runfolder.Folder, tokens string) error
 	return nil
 }
 
-// runTokenizer loads the tokenizer a run was collated with: path, or what its configuration names.
+// runTokenizer loads the tokenizer that a run was collated with: path, or the one in its configuration.
 func runTokenizer(run runfolder.Folder, path string) (*tokenizer.Tokenizer, error) {
 	if path == "" {
 		var err error

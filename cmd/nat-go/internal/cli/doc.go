@@ -1,6 +1,6 @@
 // Package cli is nat-go's command line: a file per command, flags in, one call into the package that does the work,
-// text or JSON out. No logic lives here.
+// text or JSON out. It contains no logic.
 //
 // Every command takes --json and then prints one object, last, on standard output; logs and progress go to standard
-// error. A command returns an error made with package exit, which decides the exit code.
+// error. A command returns an error made with package exit, which determines the exit code.
 package cli

@@ -53,7 +53,7 @@ The exit code is 0 where nothing differs, 1 where something does, 3 where the tr
 				err = report.Text(cmd.OutOrStdout(), colored(cmd.OutOrStdout()))
 			}
 			if err == nil && !report.Sound() {
-				return exit.With(exit.Failed, nil) // it has all been said
+				return exit.With(exit.Failed, nil) // everything has been said
 			}
 			return err
 		},

@@ -1,6 +1,6 @@
 package cli
 
-// feed says what a trainer really trains of a record that reaches it in some form.
+// feed says what a trainer really trains of a record that reaches it in a given form.
 type feed struct {
 	Record   string `json:"record"`
 	Format   string `json:"format"` // a text format by name, or a channel of token batches
@@ -10,7 +10,7 @@ type feed struct {
 	Verified string `json:"verified"` // how we know
 }
 
-// How a line is known; the table in collator/README.md has the words before the colon.
+// How a line's claim was established; the table in collator/README.md has the words before the colon.
 const (
 	readBack   = "read back: the rows, as the trainer reads them; its tokens are its own"
 	documented = "documented: the rows have the fields that its maker documents; its tokens can't be seen"
@@ -18,11 +18,11 @@ const (
 	proof      = "proof: hashes beside each row, checked by `nat-go dataset verify`"
 )
 
-// What rows of plain texts can't carry.
+// What rows of plain text can't carry.
 const dropsTools = "tools, tool calls, answers of several messages"
 
 // feeds is the table "what feeds what". A trainer of text rows tokenises them itself, with its own template and its own
-// idea of what is trained: our masks apply to token batches only, and are lost in every other line.
+// idea of what is trained: our masks apply only to token batches, and are lost in every other line.
 func feeds() []feed {
 	return []feed{
 		{

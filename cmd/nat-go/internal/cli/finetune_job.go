@@ -32,7 +32,7 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 
 var defaultOutputDirs = []string{"out", ".tmp/nat/finetuning"}
 
-// addOutputDirs adds the flag for where runs are: by default NAT's output_dir, and that of runs without a
+// addOutputDirs adds the flag that says where runs are: by default NAT's output_dir, and that of runs without a
 // configuration.
 func addOutputDirs(cmd *cobra.Command, dirs *[]string) {
 	cmd.Flags().StringArrayVar(dirs, "output-dir", defaultOutputDirs,
@@ -52,7 +52,7 @@ func (f *jobFlags) load(run string) (runfolder.Folder, *jobs.Job, error) {
 	return dir, j, err
 }
 
-// openJob makes the client of a run's job.
+// openJob makes the client for a run's job.
 func openJob(dir runfolder.Folder, j *jobs.Job, cmd *cobra.Command) (*jobs.Client, error) {
 	secrets, stderr := hide(cmd), cmd.ErrOrStderr()
 	return finetune.OpenJob(dir, j, finetune.Env{
@@ -71,7 +71,7 @@ type jobReport struct {
 	Error  string         `json:"error,omitempty"`
 }
 
-// report prints what is known of a job, and passes the error on.
+// report prints what is known about a job, and returns the error unchanged.
 func (f *jobFlags) report(w io.Writer, dir runfolder.Folder, j *jobs.Job, failure error) error {
 	if f.asJSON {
 		r := jobReport{RunID: j.RunID, Status: j.State(), RunDir: string(dir), Job: j}
@@ -105,7 +105,7 @@ func describeJob(dir runfolder.Folder, j *jobs.Job) string {
 	return s
 }
 
-// closeAdapter lets go of what an adapter holds.
+// closeAdapter releases what an adapter holds.
 func closeAdapter(a trainers.Adapter) {
 	if c, ok := a.(interface{ Close() }); ok {
 		c.Close()
@@ -119,7 +119,7 @@ func told(stderr io.Writer, j *jobs.Job) func() {
 	}
 }
 
-// printUpdates prints how a job goes when its state changes, and else at most every 10 seconds.
+// printUpdates prints the progress of a job when its state changes, and otherwise at most every 10 seconds.
 func printUpdates(w io.Writer) func(jobs.Update) {
 	var last time.Time
 	var state trainers.State
@@ -131,11 +131,11 @@ func printUpdates(w io.Writer) func(jobs.Update) {
 	}
 }
 
-// signalsOf are the signals that a person leaves a wait with.
+// signalsOf are the signals with which a person leaves a wait.
 var signalsOf = []os.Signal{os.Interrupt, terminate}
 
-// force ends the program where it stands, as a kill would: what it holds is released by the system, and a run that was
-// being made can be resumed. What keeps it may be the terminal, which is not waited for.
+// force ends the program immediately, as a kill would: the system releases what it holds, and a run in progress can be
+// resumed. It does not wait for the terminal, which may be what blocks it.
 func force(stderr io.Writer, leave *jobs.Leave) {
 	told := make(chan struct{})
 	go func() {

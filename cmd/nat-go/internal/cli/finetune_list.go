@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
 
-// newFinetuneListCmd lists runs and their jobs as last heard of.
+// newFinetuneListCmd lists runs and the last known state of their jobs.
 func newFinetuneListCmd() *cobra.Command {
 	var f jobFlags
 	cmd := &cobra.Command{

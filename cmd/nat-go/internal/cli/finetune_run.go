@@ -118,8 +118,8 @@ func withRun(
 	return err
 }
 
-// withEnv calls a run, or a part of one, with the environment of this process. The error has the code of the signal
-// that ended it.
+// withEnv calls a run, or part of one, with the environment of this process. The error has the code of the signal that
+// ended it.
 func withEnv(cmd *cobra.Command, commitBytes int64, run func(context.Context, finetune.Env) error) error {
 	collectOften(40)
 	ctx, cancel := context.WithCancel(cmd.Context())
@@ -159,7 +159,7 @@ func withEnv(cmd *cobra.Command, commitBytes int64, run func(context.Context, fi
 	return err
 }
 
-// printSummary says how a run ended, for a person.
+// printSummary says how a run ended, for people.
 func printSummary(w io.Writer, s *finetune.Summary) {
 	if s.RunDir == "" {
 		return

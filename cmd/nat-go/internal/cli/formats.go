@@ -26,7 +26,7 @@ var recipes = []recipe{
 	{"examples/hints-composite", "traces -> failed calls, hints -> token batches -> the composite trainer: dpo 0.693147, jsd above 0"},
 }
 
-// input is a format that is read, and how it is known to be read right.
+// input is a format that can be read, and how reading it was verified.
 type input struct {
 	Type  string `json:"type"`
 	Does  string `json:"does"`

@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// newLossCmd groups what computes losses over dumped logits.
+// newLossCmd groups the commands that compute losses over dumped logits.
 func newLossCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "loss",
@@ -21,7 +21,7 @@ func newLossCmd() *cobra.Command {
 	return cmd
 }
 
-// openTensors opens a safetensors file that the user named.
+// openTensors opens a safetensors file named by the user.
 func openTensors(path string) (*tensors.File, error) {
 	f, err := tensors.OpenFile(path)
 	if err != nil {
@@ -30,7 +30,7 @@ func openTensors(path string) (*tensors.File, error) {
 	return f, nil
 }
 
-// notOver refuses an output that is one of the inputs: what was dumped would be gone.
+// notOver refuses an output that is one of the inputs, which would destroy what was dumped.
 func notOver(output string, inputs ...string) error {
 	out, err := os.Stat(output)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 )
 
-// newManCmd writes the manual pages, which are made of the same texts as --help.
+// newManCmd writes the manual pages, which are generated from the same texts as --help.
 func newManCmd() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{

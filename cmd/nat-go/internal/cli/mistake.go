@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// natFlags are flags of NAT's `finetune` that nothing here stands for, and why.
+// natFlags are flags of NAT's `finetune` that have no equivalent here, and why.
 var natFlags = map[string]string{
 	"result_json_path":       "it cuts an answer out of a workflow's result, and preference pairs are made of the recorded steps",
 	"validation_dataset":     "NAT's preference training reads no validation runs; dataset.split cuts the validation set from the pairs",
@@ -19,7 +19,7 @@ var natFlags = map[string]string{
 	"validation_config_file": "NAT's preference training makes no validation runs; dataset.split cuts the validation set from the pairs",
 }
 
-// mistake says in words what the command line has wrong: cobra's and pflag's own errors are meant for programmers.
+// mistake says in words what is wrong with the command line: cobra's and pflag's own errors are meant for programmers.
 func mistake(cmd *cobra.Command, err error) string {
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError

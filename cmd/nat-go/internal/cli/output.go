@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// newLogger logs for a person on a terminal, and as JSON elsewhere.
+// newLogger logs for people on a terminal, and as JSON elsewhere.
 func newLogger(cmd *cobra.Command) zerolog.Logger {
 	w := cmd.ErrOrStderr()
 	if terminal.Is(w) {
@@ -24,8 +24,8 @@ func newLogger(cmd *cobra.Command) zerolog.Logger {
 	return zerolog.New(w).Level(logLevel(cmd)).With().Timestamp().Logger()
 }
 
-// hide masks the values that are added to what it returns, and the environment's credentials, in all that the command
-// prints from then on.
+// hide masks the values added to what it returns, and the environment's credentials, in everything the command prints
+// from then on.
 func hide(cmd *cobra.Command) *secret.Values {
 	values := secret.NewValues(objects.Secrets(os.Getenv)...)
 	for _, w := range []io.Writer{cmd.OutOrStdout(), cmd.ErrOrStderr()} {
@@ -36,11 +36,11 @@ func hide(cmd *cobra.Command) *secret.Values {
 	return values
 }
 
-// stackField is what the host logs a plugin's traceback as.
+// stackField is the field in which the host logs a plugin's traceback.
 const stackField = "stack"
 
-// console writes log lines for a person. Its colours are its own, so it writes beside the writer that would escape
-// them, what others said escaped before.
+// console writes log lines for people. It uses colours, so it bypasses the writer that would escape them, after
+// escaping text from elsewhere itself.
 func console(w io.Writer) io.Writer {
 	return zerolog.ConsoleWriter{
 		Out: terminal.For(w).Raw(), NoColor: !colored(w), TimeFormat: time.TimeOnly,

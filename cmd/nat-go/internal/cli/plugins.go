@@ -56,7 +56,7 @@ func newPluginsListCmd() *cobra.Command {
 	return cmd
 }
 
-// programOf is what serves a plugin's builders.
+// programOf says what serves a plugin's builders.
 func programOf(v catalog.Plugin) string {
 	if v.Python != "" {
 		return v.Path + " " + strings.Join(host.ModuleArgs(v.Python), " ")
@@ -113,8 +113,8 @@ file lies beside the configuration; put it under version control.`,
 	return cmd
 }
 
-// checkPluginBlocks checks the blocks of plugins' builders against their schemas: of the lock, or of the plugin, which
-// is started for it.
+// checkPluginBlocks checks the blocks of plugins' builders against their schemas: from the lock, or from the plugin,
+// which is started for that.
 func checkPluginBlocks(cmd *cobra.Command, file string, c *config.Config) []finding.Finding {
 	flags := pluginFlags{config: file}
 	plugins, err := flags.load(cmd)

@@ -16,24 +16,24 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// progress shows how far a run is: one line that is written over on a terminal, a line each 10 s elsewhere.
+// progress shows how far a run is: one line that is overwritten on a terminal, one line every 10 s elsewhere.
 type progress struct {
 	mu    sync.Mutex // an upload reports from the goroutine that sends it
 	w     io.Writer
 	now   func() time.Time
-	width func() int // columns of the terminal, which may change; 0: it is none
+	width func() int // columns of the terminal, which may change; 0: not a terminal
 	quiet bool
 	last  time.Time
 	shown bool
-	step  string // the step it is about
+	step  string // the current step
 	began time.Time
-	from  int64 // how far the step was then: what a run that is resumed had done before
+	from  int64 // progress at that time: what had been done before, if the run is resumed
 }
 
 const (
 	terminalEvery = 100 * time.Millisecond
 	lineEvery     = 10 * time.Second
-	// ratesAfter is how long a step must have taken for its rate, and the time left, to mean something.
+	// ratesAfter is how long a step must have been running for its rate, and the time left, to mean something.
 	ratesAfter = time.Second
 )
 
@@ -56,7 +56,7 @@ func (p *progress) show(s finetune.Progress) {
 		p.step, p.began, p.from = s.Step, now, s.Done
 	}
 	if now.Sub(p.last) < terminalEvery {
-		return // without asking the system how wide the terminal is
+		return // without asking the system for the terminal's width
 	}
 	width, every := p.width(), lineEvery
 	if width > 0 {
@@ -71,7 +71,7 @@ func (p *progress) show(s finetune.Progress) {
 		return
 	}
 	p.shown = true
-	// The last column stays free: a terminal that has written it goes to the next line.
+	// The last column stays free, because a terminal wraps after writing it.
 	fmt.Fprint(p.w, terminal.ClearLine()+columns.Fit(terminal.Line(p.line(s, now, width-1)), width-1))
 }
 
@@ -80,7 +80,7 @@ const (
 	mostBar  = 24
 )
 
-// line is a line like
+// line returns a line like
 //
 //	build  [######------]  50 %  44.0 of 88.0 MiB  12.3 MiB/s  3s left  1000 examples, 84000 records
 //
@@ -118,7 +118,7 @@ func present(parts ...string) (out []string) {
 	return out
 }
 
-// rate is how fast a step goes, and how long it will take at that.
+// rate says how fast a step is, and how long it will take at that rate.
 func (p *progress) rate(s finetune.Progress, now time.Time) (rate, left string) {
 	took := now.Sub(p.began)
 	if took < ratesAfter || s.Done <= p.from {
@@ -136,7 +136,7 @@ func (p *progress) rate(s finetune.Progress, now time.Time) (rate, left string) 
 	return rate, left
 }
 
-// duration writes a time to wait as a person would: 7s, 3m20s, 2h05m.
+// duration writes a waiting time as a person would: 7s, 3m20s, 2h05m.
 func duration(d time.Duration) string {
 	switch d = d.Round(time.Second); {
 	case d < time.Minute:

@@ -32,7 +32,8 @@ type Program struct {
 func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	defer runtime.KeepAlive(ballast.Bytes)
 	limitMemory()
-	// Else a program whose output nobody reads any more is ended without a word. What it starts is not touched by that.
+	// Otherwise a program whose output nobody reads any more would be ended silently. Its child processes are not
+	// affected.
 	pipes := make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
 	defer signal.Stop(pipes)
@@ -69,12 +70,12 @@ func (p Program) run(args []string, stdin io.Reader, stdout, stderr *terminal.Wr
 	case stdout.Err() != nil:
 		return exit.Environment
 	}
-	// Whatever cobra itself says is about usage: an unknown command or flag, a missing argument.
+	// Whatever cobra itself reports is about usage: an unknown command or flag, a missing argument.
 	fmt.Fprintln(stderr, "nat-go: "+indented(mistake(cmd, err)))
 	return exit.Usage
 }
 
-// indented keeps a line of somebody else's text from passing for one of ours, and secrets out of it.
+// indented keeps a line of text from elsewhere from passing for one of ours, and removes secrets from it.
 func indented(text string) string {
 	return strings.ReplaceAll(strings.TrimRight(secret.Shape(text), "\n"), "\n", "\n  ")
 }
@@ -118,7 +119,7 @@ func newRootCmd(p Program) *cobra.Command {
 	root.AddCommand(newManCmd())
 	root.AddCommand(newVersionCmd())
 	for _, c := range root.Commands() {
-		// Without its own action cobra answers a misspelt subcommand with help and success.
+		// By default cobra answers a misspelt subcommand with help and success.
 		if c.HasSubCommands() && !c.Runnable() {
 			c.Args = cobra.NoArgs
 			c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
@@ -128,13 +129,13 @@ func newRootCmd(p Program) *cobra.Command {
 	return root
 }
 
-// exitCodes ends every help.
+// exitCodes ends every help text.
 const exitCodes = `{{if .Runnable}}
 Exit codes: 0 done; 1 the work failed, or what was checked has errors; 2 the configuration or the command line is wrong;
 3 something outside nat-go is missing or fails (a plugin, a service, a library, the disk); 130, 143 ended by a signal.
 {{end}}`
 
-// kebab gives every flag one spelling, with dashes; NAT's, with underscores, is taken as well.
+// kebab gives every flag one spelling, with dashes; NAT's, with underscores, is accepted too.
 func kebab(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
 }

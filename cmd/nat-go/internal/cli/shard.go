@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 )
 
-// newShardCmd has the commands that divide a run between processes and machines.
+// newShardCmd groups the commands that divide a run between processes and machines.
 func newShardCmd(commitBytes int64) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "shard",
@@ -39,14 +39,14 @@ was interrupted.`,
 	return cmd
 }
 
-// copied is the folder of a plan as this machine has it: itself, or a copy of what lies in object storage.
+// copied is the folder of a plan on this machine: the folder itself, or a copy of one in object storage.
 type copied struct {
 	dir    shards.Folder
 	plan   *shards.Plan   // of a copy
-	remote *shards.Remote // nil: it is no copy
+	remote *shards.Remote // nil: not a copy
 }
 
-// copyPlan copies a plan that lies in object storage to a folder below work.
+// copyPlan copies a plan in object storage to a folder below work.
 func copyPlan(ctx context.Context, dir shards.Folder, work string) (c *copied, err error) {
 	c = &copied{dir: dir, remote: dir.Remote()}
 	if c.remote != nil {
@@ -55,7 +55,7 @@ func copyPlan(ctx context.Context, dir shards.Folder, work string) (c *copied, e
 	return c, err
 }
 
-// told has an error name the folder rather than its copy.
+// told makes an error name the folder rather than its copy.
 func (c *copied) told(err error) error {
 	if c.remote == nil {
 		return err
@@ -63,7 +63,7 @@ func (c *copied) told(err error) error {
 	return c.remote.Told(c.dir, err)
 }
 
-// toldSummary does the same with what a summary says.
+// toldSummary does the same to the text of a summary.
 func (c *copied) toldSummary(s *finetune.Summary) {
 	if c.remote == nil || s == nil {
 		return
@@ -74,13 +74,13 @@ func (c *copied) toldSummary(s *finetune.Summary) {
 	}
 }
 
-// workFlag names the folder for copies of what lies in object storage.
+// workFlag names the folder for copies of what is in object storage.
 func workFlag(f *pflag.FlagSet, work *string) {
 	f.StringVar(work, "work-dir", "", "folder on this machine for a plan in object storage, where a shard that was "+
 		"interrupted goes on; default: in the user's cache")
 }
 
-// workDir is the folder for copies.
+// workDir returns the folder for copies.
 func workDir(flag string) (string, error) {
 	if flag != "" {
 		return flag, nil
@@ -92,7 +92,7 @@ func workDir(flag string) (string, error) {
 	return filepath.Join(cache, "nat-go", "shards"), nil
 }
 
-// inWorkDir calls do with a folder of its own for copies, which is gone afterwards.
+// inWorkDir calls do with a folder of its own for copies, which is removed afterwards.
 func inWorkDir(flag string, do func(work string) error) error {
 	work, err := workDir(flag)
 	if err != nil {
@@ -109,7 +109,7 @@ func inWorkDir(flag string, do func(work string) error) error {
 	return do(own)
 }
 
-// planArg is the folder of the plan that a command is given, else the working folder.
+// planArg returns the folder of the plan given to a command, or the current folder.
 func planArg(args []string) shards.Folder {
 	if len(args) == 0 {
 		return shards.Find(".")
@@ -117,8 +117,9 @@ func planArg(args []string) shards.Folder {
 	return shards.Find(args[0])
 }
 
-// final gives what would fail again its own exit code, by which a scheduler gives up on a shard: what is wrong with the
-// plan, the configuration or the inputs. What the machine, its disk or another process did may be over the next time.
+// final gives errors that a retry would meet again an exit code of their own, by which a scheduler gives up on a shard:
+// something is wrong with the plan, the configuration or the inputs. What the machine, its disk or another process
+// caused may be over the next time.
 func final(err error) error {
 	var errno syscall.Errno
 	switch code := exit.Code(err); {

@@ -104,7 +104,7 @@ built by something else is refused.`,
 	return cmd
 }
 
-// planShards makes a plan, and sends one that is to lie in object storage there.
+// planShards makes a plan, and uploads it if it belongs in object storage.
 func planShards(
 	ctx context.Context, req finetune.Request, how finetune.Shards, env finetune.Env,
 ) (made *finetune.Planned, err error) {

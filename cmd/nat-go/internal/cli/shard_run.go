@@ -76,7 +76,7 @@ code 143.`,
 	return cmd
 }
 
-// runShard builds a shard; what one of a plan in object storage built is sent there.
+// runShard builds a shard and, if the plan is in object storage, uploads the result.
 func (c *copied) runShard(
 	ctx context.Context, stage shards.Stage, number int, env finetune.Env,
 ) (*finetune.Summary, error) {
@@ -101,7 +101,7 @@ func (c *copied) runShard(
 		sum.Status, sum.Error = runfolder.Failed, err.Error()
 		return sum, err
 	}
-	if !c.plan.Tasks || stage == shards.Group { // others of this machine may be reading what is kept for them
+	if !c.plan.Tasks || stage == shards.Group { // other processes of this machine may be using the copies kept there
 		err = os.RemoveAll(string(c.dir.Shard(stage, number)))
 	}
 	return sum, err
@@ -109,7 +109,7 @@ func (c *copied) runShard(
 
 var errBuilt = errors.New("the shard was built already; it was not built again")
 
-// shardIndex is the number of the shard: index, else what the environment says, and which variable of it.
+// shardIndex returns the number of the shard: index, or else what the environment says, and in which variable.
 func shardIndex(dir shards.Folder, index int) (number int, from string, err error) {
 	if index >= 0 {
 		return index, "", nil

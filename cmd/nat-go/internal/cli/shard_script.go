@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
 
-// newShardScriptCmd has a command for each engine.
+// newShardScriptCmd has one command per engine.
 func newShardScriptCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "script",
@@ -43,7 +43,7 @@ func (s *script) flags(f *pflag.FlagSet) {
 	f.BoolVar(&s.asJSON, "json", false, "print one JSON object")
 }
 
-// write writes what makes the run of the plan, and says how to start it.
+// write writes the scripts that run the plan, and says how to start them.
 func (s *script) write(
 	cmd *cobra.Command, args []string, next string, files func(engines.Run) ([]engines.File, error),
 ) error {
@@ -93,12 +93,12 @@ func (s *script) write(
 	return err
 }
 
-// programFlag names the program as the nodes find it; default: this one's own file.
+// programFlag names the program as found on the nodes; default: this one's own file.
 func programFlag(f *pflag.FlagSet, name *string) {
 	f.StringVar(name, "program", "", "nat-go as the nodes find it; default: this program's own file")
 }
 
-// programOr is the program that a flag names, else this one.
+// programOr returns the program that a flag names, or this one.
 func programOr(name string) (string, error) {
 	if name != "" {
 		return name, nil

@@ -46,7 +46,7 @@ nothing else is printed, as in sbatch --array=$(nat-go shard status -q PLAN).`,
 	return cmd
 }
 
-// tasksOf are the array tasks that build some shards.
+// tasksOf returns the array tasks that build the given shards.
 func tasksOf(missing []int, perTask int) []int {
 	tasks := make([]int, len(missing))
 	for i, shard := range missing {
@@ -55,8 +55,8 @@ func tasksOf(missing []int, perTask int) []int {
 	return tasks
 }
 
-// look looks at the shards of a plan: in a stage, else in all up to the first that is not done. Of those in object
-// storage it fetches the manifests.
+// look examines the shards of a plan: in one stage, or in all up to the first that is not done. For a plan in object
+// storage it downloads the manifests.
 func look(ctx context.Context, dir shards.Folder, stage string) (p *shards.Plan, s []*shards.State, err error) {
 	if dir.Remote() == nil {
 		return lookAt(ctx, &copied{dir: dir}, stage)

@@ -7,17 +7,17 @@ import (
 	"runtime/metrics"
 )
 
-// collectOften keeps the peak memory of a run low: little is alive at a time, so that collecting more often than Go
-// does by itself saves a fifth of it. The percent counts the ballast as alive.
+// collectOften keeps the peak memory of a run low: there is little live memory at a time, so collecting more often than
+// Go does by default saves a fifth of it. The percentage counts the ballast as live.
 func collectOften(percent int) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)
 	}
 }
 
-// softLimit is the size above which the heap is collected more often: else garbage may be as much as what is alive, and
-// an input at its limit takes twice the memory. Above it garbage may be a third of what is alive; with a fixed limit a
-// program that needs more than it would do little but collect.
+// softLimit is the size above which the heap is collected more often: otherwise garbage may equal what is live, and an
+// input at its limit takes twice the memory. Above it garbage may be a third of what is live; with a fixed limit a
+// program that needs more would do little but collect.
 const softLimit = 256 << 20
 
 func limitMemory() {
@@ -27,7 +27,7 @@ func limitMemory() {
 	}
 }
 
-// followHeap fits the limit to what is alive after each collection, which is when an object without references is
+// followHeap adjusts the limit to what is live after each collection, which is when an object without references is
 // finalized.
 func followHeap(limit int64) {
 	runtime.SetFinalizer(new([16]byte), func(*[16]byte) {
@@ -41,31 +41,31 @@ func followHeap(limit int64) {
 	})
 }
 
-// memoryLimit is the limit for a heap of which so many bytes are alive, in steps.
+// memoryLimit returns the limit for a heap with that many live bytes, in steps.
 func memoryLimit(live int64) int64 {
 	const step = softLimit / 16
 	return max(softLimit, (live+live/3+2*step)/step*step)
 }
 
-// leaveCores leaves half of the cores to the host, which has as much to do as the builders: on two cores threads of
-// this process that look for work cost a run a twentieth of its time.
+// leaveCores leaves half of the cores to the host, which has as much to do as the builders: on two cores, threads of
+// this process looking for work cost a run a twentieth of its time.
 func leaveCores() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS((runtime.GOMAXPROCS(0) + 1) / 2)
 	}
 }
 
-// collatePercent is GOGC while token rows are made. They are much garbage on a small heap: two workers that collect it
-// as often as the rest of a run does lose a tenth of their time.
+// collatePercent is GOGC while token rows are made. They produce much garbage on a small heap: two workers that collect
+// it as often as the rest of a run does lose a tenth of their time.
 const collatePercent = 300
 
-// whileCollating fits the runtime to the making of token rows, until the function it returns is called.
+// whileCollating tunes the runtime for making token rows, until the function it returns is called.
 //
-// The workers are in the tokenizer library most of the time. A call of the library holds one of the runtime's
-// processors (GOMAXPROCS), and when there is no idle one its monitor takes it away after 20 microseconds, every time,
-// for work that there may not be: the worker then waits to get it back, and the monitor, which otherwise sleeps,
-// interrupts the workers' cores all the while. So there are spare ones, half as many as workers, for up to a quarter
-// are the garbage collector's.
+// The workers are in the tokenizer library most of the time. A call into the library holds one of the runtime's
+// processors (GOMAXPROCS), and if none is idle the runtime's monitor takes it away after 20 microseconds, every time,
+// for work that may not exist: the worker then waits to get it back, and the monitor, which otherwise sleeps, keeps
+// interrupting the workers' cores. So there are spare ones, half as many as workers, because the garbage collector may
+// use up to a quarter.
 func whileCollating() (done func()) {
 	percent := 0
 	if os.Getenv("GOGC") == "" {

@@ -86,7 +86,7 @@ Exit code 2 if there is an error, 0 if there are only warnings and notes.`,
 
 var findingFormats = []string{"text", "json", "github", "sarif"}
 
-// loadOptions are the options of config.Load from the flags that commands share.
+// loadOptions returns the options of config.Load from the flags that commands share.
 func loadOptions(types config.Types, compat string, overrides []string) (config.Options, error) {
 	if compat != "" && compat != "nat" {
 		return config.Options{}, exit.Usagef("--compat %s: the only other tool to be compatible with is nat", compat)

@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// addVerbosity adds the flags that say how much is told beside the results, to all commands.
+// addVerbosity adds to all commands the flags that say how much is reported besides the results.
 func addVerbosity(root *cobra.Command) {
 	f := root.PersistentFlags()
 	f.BoolP("quiet", "q", false, "errors and results only: no progress, no warnings, no notes")
@@ -20,7 +20,7 @@ func isQuiet(cmd *cobra.Command) bool {
 	return quiet
 }
 
-// logLevel is that of a command's log.
+// logLevel returns the level of a command's log.
 func logLevel(cmd *cobra.Command) zerolog.Level {
 	if verbose, _ := cmd.Flags().GetBool("verbose"); verbose {
 		return zerolog.DebugLevel
@@ -31,7 +31,7 @@ func logLevel(cmd *cobra.Command) zerolog.Level {
 	return zerolog.WarnLevel
 }
 
-// tellFindings prints findings on standard error: with --quiet the errors only.
+// tellFindings prints findings to standard error: with --quiet only the errors.
 func tellFindings(cmd *cobra.Command) func([]finding.Finding) {
 	stderr, quiet := cmd.ErrOrStderr(), isQuiet(cmd)
 	return func(fs []finding.Finding) {

@@ -83,8 +83,8 @@ func (v *viewFlags) run(cmd *cobra.Command, args []string) error {
 	if err == nil {
 		cache = filepath.Join(cache, "nat-go", "view")
 	}
-	// What is looked at is read again and again; the table of a large log stays. With Go's own setting the process
-	// would take twice the table.
+	// What is displayed is read again and again, but a large log's table stays. With Go's default setting the process
+	// would take twice the size of the table.
 	debug.SetGCPercent(25)
 	shown := newProgress(cmd)
 	run, err := openView(args[0], cache, v.folder, shown)
@@ -159,12 +159,12 @@ func exportView(ctx context.Context, out io.Writer, run *view.Run, path string, 
 	return nil
 }
 
-// openView opens a run by its record log, or rows where there is none.
+// openView opens a run by its record log, or rows if there is none.
 func openView(path, cache, tokenizerPath string, shown *progress) (*view.Run, error) {
 	var run *view.Run
 	p, err := findRun(path)
 	if begun := runfolder.Folder(path); err != nil && begun.IsRun() && !runfolder.Has(begun.Dataset()) {
-		p, err = &dataset.Place{Run: begun}, nil // it goes on, or was interrupted: what it has is shown
+		p, err = &dataset.Place{Run: begun}, nil // still running, or interrupted: show what it has
 	}
 	if err == nil {
 		var size int64
@@ -193,7 +193,7 @@ func openView(path, cache, tokenizerPath string, shown *progress) (*view.Run, er
 	return run, nil
 }
 
-// openBrowser opens a link where there is a desktop. The link was printed: where this fails, nothing is lost.
+// openBrowser opens a link if there is a desktop. The link has been printed, so nothing is lost if this fails.
 func openBrowser(url string) {
 	program := "xdg-open"
 	switch {

@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/nat"
 )
 
-// Mode is whose ways a run has.
+// Mode says whose behaviour a run follows.
 type Mode string
 
 // The modes: nat-go's own, and NAT's.
@@ -29,10 +29,10 @@ func Parse(name string) (Mode, error) {
 	return Own, fmt.Errorf("--compat %s: the only other tool to be compatible with is nat", name)
 }
 
-// RawInput says whether sources keep raw ids and steps and judge nothing.
+// RawInput reports whether sources keep raw ids and steps and judge nothing.
 func (m Mode) RawInput() bool { return m == NAT }
 
-// Source is the type of source that is read where asked was asked for: NAT reads nothing but its own output.
+// Source returns the type of source to read when asked was requested: NAT reads nothing but its own output.
 func (m Mode) Source(asked string) string {
 	if m == NAT {
 		return nat.Type
@@ -40,8 +40,8 @@ func (m Mode) Source(asked string) string {
 	return asked
 }
 
-// Expand finds the files of the inputs that were named. For NAT run k reads input k, so runs says how many there are,
-// and a missing one is a collection run that fails, not an error.
+// Expand finds the files of the named inputs. For NAT run k reads input k, so runs says how many there are, and a
+// missing one is a collection run that fails, not an error.
 func (m Mode) Expand(paths []string, name string, runs int) (files []string, err error) {
 	if m != NAT {
 		return source.Expand(paths, name)
@@ -59,13 +59,13 @@ func (m Mode) Expand(paths []string, name string, runs int) (files []string, err
 	return files[:runs], nil
 }
 
-// RunsCounted says whether the number of collection runs is that of the inputs, whatever num_runs says.
+// RunsCounted reports whether the number of collection runs is that of the inputs, whatever num_runs says.
 func (m Mode) RunsCounted() bool { return m != NAT }
 
-// WholeRuns says whether a collection run is one group that is used whole or not at all.
+// WholeRuns reports whether a collection run is one group that is used as a whole or not at all.
 func (m Mode) WholeRuns() bool { return m == NAT }
 
-// Builder is the built-in builder that does the work of the one that was named.
+// Builder returns the built-in builder that does the work of the named one.
 func (m Mode) Builder(name string) string {
 	if m == NAT && name == dpo.Info().Name {
 		return builtin.NATPairs
@@ -73,16 +73,18 @@ func (m Mode) Builder(name string) string {
 	return name
 }
 
-// Gives says whether a run can give a builder groups of its unit. NAT doesn't form tasks.
+// Gives reports whether a run can give a builder groups of its unit. NAT doesn't form tasks.
 func (m Mode) Gives(unit builders.Unit) bool { return m != NAT || unit != builders.UnitTask }
 
-// Gates says whether records pass the gate.
+// Gates reports whether records pass through the gate.
 func (m Mode) Gates() bool { return m != NAT }
 
-// ExplainsEmpty says whether a run without records looks for a misspelt step name: NAT's may be empty as NAT's are.
+// ExplainsEmpty reports whether a run without records looks for a misspelt step name: NAT's may be empty just as NAT's
+// own are.
 func (m Mode) ExplainsEmpty() bool { return m != NAT }
 
-// Rules are the rules of curation where r were asked for. NAT drops copies and draws a sample, and cuts by position.
+// Rules returns the rules of curation when r was requested. NAT drops duplicates and draws a sample, and splits by
+// position.
 func (m Mode) Rules(r curate.Rules) curate.Rules {
 	if m == NAT {
 		r.Contradictions = false
@@ -91,7 +93,7 @@ func (m Mode) Rules(r curate.Rules) curate.Rules {
 	return r
 }
 
-// WritesItself says whether a format is one that a run writes without being asked; it exists in its mode alone.
+// WritesItself reports whether a run writes a format without being asked; such a format exists only in its mode.
 func (m Mode) WritesItself(format string) (bool, error) {
 	if format != dataset.Trajectories {
 		return false, nil
@@ -102,7 +104,7 @@ func (m Mode) WritesItself(format string) (bool, error) {
 	return true, nil
 }
 
-// FailedRun says what becomes of a collection run that failed.
+// FailedRun says what becomes of a failed collection run.
 func (m Mode) FailedRun() string {
 	if m == NAT {
 		return "all of it is left out, as NAT does"

@@ -17,19 +17,19 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// History is a run as NAT reports it, which every run does: by collection runs, what their records are worth, and the
+// History is a run as NAT reports it, which every run does: per collection run, the value of its records and the
 // metrics of the builder of pairs.
 type History struct {
 	mode    Mode
 	runID   string
 	now     func() time.Time
 	pairs   Pairs
-	runs    []collectionRun // those that gave records; in NAT's own mode, pairs
+	runs    []collectionRun // those that yielded records; in NAT's own mode, pairs
 	metrics []builderMetrics
-	groups  int64 // examples that gave records
+	groups  int64 // examples that yielded records
 }
 
-// Pairs is the builder of pairs whose metrics a history has. Without a name there is none.
+// Pairs is the builder of pairs whose metrics a history contains. Without a name there is none.
 type Pairs struct {
 	Name   string // under trajectory_builders
 	Config *dpo.Config
@@ -40,7 +40,7 @@ func NewHistory(m Mode, runID string, pairs Pairs, now func() time.Time) *Histor
 	return &History{mode: m, runID: runID, pairs: pairs, now: now}
 }
 
-// Add counts in the next group of the record log.
+// Add counts the next group of the record log.
 func (h *History) Add(g *recordlog.Group) {
 	switch {
 	case h.mode != NAT:
@@ -84,7 +84,7 @@ type exampleKey struct {
 	example string
 }
 
-// count adds what the builder of pairs counted of a group to the metrics of its collection run.
+// count adds what the builder of pairs counted for a group to the metrics of its collection run.
 func (h *History) count(g *recordlog.Group) {
 	if h.pairs.Name == "" {
 		return
@@ -109,8 +109,8 @@ func (h *History) builderRun(run string) string { return h.runID + "_run" + run 
 
 func (h *History) stamp() string { return h.now().UTC().Format(time.RFC3339Nano) }
 
-// WriteProgress writes NAT's progress files: a line for each collection run that gave records, and the same as a list;
-// and the metrics of NAT's builder.
+// WriteProgress writes NAT's progress files: one line for each collection run that yielded records, and the same as a
+// list; and the metrics of NAT's builder.
 func (h *History) WriteProgress(folder runfolder.Folder) error {
 	stamp := h.stamp()
 	var lines, list []string
@@ -137,7 +137,7 @@ func (h *History) WriteProgress(folder runfolder.Folder) error {
 	return durable.WriteFile(folder.History(), []byte("[\n"+strings.Join(list, ",\n")+"\n]\n"))
 }
 
-// final is NAT's final_metrics.json: how a job that was waited for has ended.
+// final is NAT's final_metrics.json: how a job that was waited for ended.
 type final struct {
 	RunID     string            `json:"run_id"`
 	Timestamp string            `json:"timestamp"`
@@ -153,20 +153,20 @@ type final struct {
 type finalSummary struct {
 	Trajectories int64    `json:"total_trajectories"`
 	Pairs        int64    `json:"total_dpo_pairs"`
-	AvgReward    *float64 `json:"avg_reward"` // null where it is not a number
+	AvgReward    *float64 `json:"avg_reward"` // null if it is not a number
 }
 
-// HasFinal reports whether final_metrics.json tells of this end already.
+// HasFinal reports whether final_metrics.json already describes this end.
 func (h *History) HasFinal(folder runfolder.Folder, status trainers.JobStatus) bool {
 	text, err := durable.ReadFile(folder.FinalMetrics(), maxFinal)
 	var f final
 	return err == nil && json.Unmarshal(text, &f) == nil && f.Status == status.State && f.Message == status.Message
 }
 
-// maxFinal is how large final_metrics.json may be.
+// maxFinal is the largest size of final_metrics.json.
 const maxFinal = 1 << 20
 
-// WriteFinal writes NAT's final_metrics.json about a job that has ended.
+// WriteFinal writes NAT's final_metrics.json for a job that has ended.
 func (h *History) WriteFinal(folder runfolder.Folder, status trainers.JobStatus, ref *trainers.JobRef) error {
 	f := final{
 		RunID: h.runID, Timestamp: h.stamp(), Status: status.State, Message: status.Message, Progress: status.Progress,
@@ -206,7 +206,7 @@ type collectionRun struct {
 	sum, min, max float64
 }
 
-// addKnown counts a reward where there is one.
+// addKnown counts a reward if there is one.
 func (c *collectionRun) addKnown(reward *float64) {
 	if reward != nil {
 		c.add(*reward)
@@ -228,7 +228,7 @@ func (c *collectionRun) add(reward float64) {
 	c.sum += reward
 }
 
-// line is the run's object; stamp is the time it is reported at, empty for none.
+// line returns the run's object; stamp is the time it is reported at, empty for none.
 func (c *collectionRun) line(runID, stamp string) []byte {
 	b := strconv.AppendInt([]byte(`{"run_number": `), int64(c.run), 10)
 	if stamp != "" {
@@ -246,7 +246,7 @@ func (c *collectionRun) line(runID, stamp string) []byte {
 	return append(b, '}')
 }
 
-// builderMetrics is the metrics object of NAT's builder for one collection run, which it logs to
+// builderMetrics returns the metrics object of NAT's builder for one collection run, which it logs to
 // dpo_trajectory_builder_<run id>.jsonl. The run id is the builder's own: <run id>_run<k>.
 type builderMetrics struct {
 	Timestamp string        `json:"timestamp,omitempty"`
@@ -262,7 +262,7 @@ type builderMetrics struct {
 	SkippedScoreDiff       int64 `json:"skipped_score_diff"`
 }
 
-// pairsSetting is what NAT's builder says of its configuration beside its metrics.
+// pairsSetting is what NAT's builder says about its configuration beside its metrics.
 type pairsSetting struct {
 	StepName        string  `json:"ttc_step_name"`
 	ExhaustivePairs bool    `json:"exhaustive_pairs"`
@@ -280,7 +280,7 @@ func configOf(c *dpo.Config) *pairsSetting {
 	}
 }
 
-// add counts in a group; of one builder, if it has a name.
+// add counts a group; only one builder's records, if it has a name.
 func (m *builderMetrics) add(g *recordlog.Group, builder string) {
 	n := map[string]int64{}
 	for _, c := range g.Counts {

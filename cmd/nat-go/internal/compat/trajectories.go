@@ -17,8 +17,8 @@ import (
 )
 
 // WriteTrajectories writes trajectories.json, trajectories_run1.json, trajectories_run2.json, ... - a file for each
-// collection run that didn't fail, in order; run_id in them says which it was - and, where anything is kept,
-// submitted.json. The log of such a run has one group a collection run. Without decisions nothing was submitted. Only
+// collection run that didn't fail, in order; run_id in them says which run it was - and, if anything is kept,
+// submitted.json. The log of such a run has one group per collection run. Without decisions nothing was submitted. Only
 // NAT's mode has trajectories.
 func (m Mode) WriteTrajectories(dir, log, runID string, d *curate.Decisions) error {
 	if m != NAT {
@@ -83,8 +83,8 @@ func (m Mode) WriteTrajectories(dir, log, runID string, d *curate.Decisions) err
 type collection struct {
 	file    *durable.File
 	buf     []byte
-	last    *builders.Origin // of the trajectory before; nil: none, or none of this run
-	example []byte           // the group's example_id, which two entries may share: NAT's is a text, as of 1 and "1"
+	last    *builders.Origin // of the previous trajectory; nil: none, or none in this run
+	example []byte           // the group's example_id, which two entries may share: NAT's is text, for 1 and "1" alike
 	groups  int
 }
 
@@ -127,7 +127,7 @@ func (c *collection) add(r *builders.Resolved) error {
 	return err
 }
 
-// continues says whether a trajectory is of the same example as the one before.
+// continues reports whether a trajectory is from the same example as the previous one.
 func (c *collection) continues(at *builders.Origin, metadata []byte) bool {
 	if at == c.last {
 		return true

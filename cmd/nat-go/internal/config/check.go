@@ -20,7 +20,7 @@ var natSections = set("general", "functions", "function_groups", "middleware", "
 	"object_stores",
 	"optimizer", "retrievers", "ttc_strategies", "workflow", "authentication", "evaluators", "test_time_compute")
 
-// componentSections hold components by name, each with its `_type`.
+// componentSections hold named components, each with its `_type`.
 var componentSections = set("sources", "trajectory_builders", "trainers", "trainer_adapters")
 
 func set(names ...string) map[string]bool {
@@ -31,7 +31,7 @@ func set(names ...string) map[string]bool {
 	return m
 }
 
-// sectionSpecs are the sections with a struct of their own.
+// sectionSpecs are the sections that have a struct of their own.
 var sectionSpecs = sync.OnceValue(func() map[string]*schema.Spec {
 	return map[string]*schema.Spec{
 		"collator":   schema.MustOf(Collator{}),
@@ -41,7 +41,7 @@ var sectionSpecs = sync.OnceValue(func() map[string]*schema.Spec {
 	}
 })
 
-// evalSpec leaves what is NAT's own open.
+// evalSpec leaves NAT's own parts open.
 func evalSpec() *schema.Spec {
 	s := schema.MustOf(Eval{})
 	s.Open = true
@@ -50,7 +50,7 @@ func evalSpec() *schema.Spec {
 
 var pluginSpec = sync.OnceValue(func() *schema.Spec { return schema.MustOf(Plugin{}) })
 
-// topLevel are all keys that a file may have.
+// topLevel are all the keys that a file may have.
 func topLevel() map[string]bool {
 	all := set("base", "plugins")
 	maps.Copy(all, natSections)
@@ -159,7 +159,7 @@ func (l *loader) unknownSection(key *yaml.Node, ptr string) {
 	l.report(key, ptr, f)
 }
 
-// likelySections are what people call sections, and settings that they look for at the top.
+// likelySections are names that people use for sections, and settings that they expect at the top level.
 var likelySections = map[string]string{
 	"builders": "trajectory_builders", "builder": "trajectory_builders", "trajectory_builder": "trajectory_builders",
 	"source": "sources", "input": "sources", "inputs": "sources", "data": "sources", "from": "sources",
@@ -173,7 +173,7 @@ var likelySections = map[string]string{
 	"extends": "base", "inherit": "base", "include": "base",
 }
 
-// entries walks a section that holds named entries.
+// entries walks a section of named entries.
 func (l *loader) entries(key, node *yaml.Node, what string, each func(key, node *yaml.Node, ptr string)) {
 	ptr := yamldoc.Pointer(key.Value)
 	at := node
@@ -226,10 +226,10 @@ func (l *loader) plugins(c *Config, key, node *yaml.Node) {
 	})
 }
 
-// moduleName is the name of a Python module, with those of the packages that it is in.
+// moduleName matches the name of a Python module, including those of its packages.
 var moduleName = regexp.MustCompile(`^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$`)
 
-// oneProgram checks that a plugin is a program or a Python module, and not both.
+// oneProgram checks that a plugin is either a program or a Python module, and not both.
 func (l *loader) oneProgram(p *Plugin, v *yaml.Node, ptr string) {
 	at := func(key string) *yaml.Node { return yamldoc.Lookup(v, key) }
 	switch {
@@ -279,7 +279,7 @@ func (l *loader) components(c *Config, section string, key, node *yaml.Node, unk
 				l.add(b.Spec.Check(l.doc, v, b.options())...)
 			}
 		case section == "trajectory_builders" && strings.Contains(b.Type, "/"):
-			// a plugin's: checked by relate, once all of the plugins section is known
+			// a plugin's: checked by relate, once the whole plugins section is known
 		default:
 			l.unknownType(&b, typeNode, ptr, types)
 		}
@@ -295,7 +295,7 @@ func (l *loader) noType(b *Block, ptr string, types map[string]Component) {
 	if len(known) == 1 {
 		f.Fix = "add `_type: " + known[0] + "` to it"
 	}
-	if l.doc.File(b.key) == finding.CommandLine { // a misspelt name in an override makes a component of its own
+	if l.doc.File(b.key) == finding.CommandLine { // a misspelt name in an override creates a component of its own
 		var names []string
 		if section := yamldoc.Lookup(l.doc.Root, b.Section); section != nil {
 			for i := 0; i+1 < len(section.Content); i += 2 {

@@ -2,7 +2,7 @@ package config
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// The codes of this package's findings, and those of what is found out by asking plugins.
+// The codes of this package's findings, and of those found by asking plugins.
 const (
 	codeFile          = "NG1001"
 	codeBaseCycle     = "NG1013"
@@ -35,7 +35,7 @@ const (
 	CodeCarries       = "NG1407"
 )
 
-// Codes are the pages of the codes above, for `nat-go explain`.
+// Codes are the pages of these codes for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(codeFile, "config", "The configuration file can't be read.",

@@ -13,7 +13,7 @@ import (
 
 // Config is a loaded configuration, valid where no finding is an error.
 type Config struct {
-	Sources    []Block // in YAML order, as all blocks
+	Sources    []Block // in YAML order, like all blocks
 	Plugins    []Plugin
 	Builders   []Block
 	Trainers   []Block
@@ -27,7 +27,7 @@ type Config struct {
 	known   *secret.Values
 	passed  []string // sections passed over
 	opt     Options
-	present map[string]bool // sections of ours that the YAML has
+	present map[string]bool // our sections that the YAML contains
 }
 
 // Types are the component types that exist, by `_type`.
@@ -35,15 +35,15 @@ type Types struct {
 	Sources, Builders, Trainers, Adapters map[string]Component
 
 	Formats   []string                 // row formats; nil: not checked
-	HasPlugin func(plugin string) bool // plugins found otherwise than through the plugins section; nil: none
+	HasPlugin func(plugin string) bool // plugins found other than through the plugins section; nil: none
 }
 
 // Component is a type of component.
 type Component struct {
 	Doc    string
 	Config any          // a struct or a pointer to one, with the tags of builders/schema
-	Spec   *schema.Spec // instead of Config, where the schema came from a plugin
-	Steps  []string     // event types a builder needs in NAT's output: TTC_END
+	Spec   *schema.Spec // instead of Config, if the schema came from a plugin
+	Steps  []string     // event types that a builder needs in NAT's output: TTC_END
 }
 
 // Options say how to load.
@@ -53,7 +53,7 @@ type Options struct {
 	Overrides []Override
 	Run       bool                             // the config is about to be run: fine-tuning must be enabled
 	Getenv    func(name string) (string, bool) // nil: the process's environment
-	Secrets   *secret.Values                   // told of every value that must not be shown; nil: nobody is
+	Secrets   *secret.Values                   // receives every value that must not be shown; may be nil
 }
 
 // Block is one entry of a component section.
@@ -61,18 +61,18 @@ type Block struct {
 	Section string // "trajectory_builders"
 	Name    string
 	Type    string       // its `_type`: "dpo_traj_builder", "acme/curriculum"
-	Config  any          // pointer to a filled struct, where the type has one; else nil
-	Spec    *schema.Spec // nil where the type is a plugin's whose schema isn't known yet
+	Config  any          // pointer to a filled struct, if the type has one; else nil
+	Spec    *schema.Spec // nil if the type is a plugin's whose schema isn't known yet
 
 	key, node *yaml.Node
 	doc       *yamldoc.Document
 	unknown   finding.Severity
 }
 
-// typeKeys are the names of a component's discriminator.
+// typeKeys are the keys for a component's type.
 var typeKeys = []string{"_type", "type"}
 
-// Pointer is the block's JSON pointer.
+// Pointer returns the block's JSON pointer.
 func (b *Block) Pointer() string { return yamldoc.Pointer(b.Section, b.Name) }
 
 func (b *Block) options() schema.Options {
@@ -84,13 +84,13 @@ func (b *Block) Check(spec *schema.Spec) []finding.Finding {
 	return spec.Check(b.doc, b.node, b.options())
 }
 
-// JSON is the block as canonical JSON with the schema's defaults, to be sent to the builder's process. It holds
+// JSON returns the block as canonical JSON with the schema's defaults, to be sent to the builder's process. It contains
 // secrets.
 func (b *Block) JSON(spec *schema.Spec) ([]byte, []finding.Finding) {
 	return spec.JSON(b.doc, b.node, b.options())
 }
 
-// Adopt places findings that carry pointers below the block: those of a plugin.
+// Adopt places findings whose pointers are relative to the block, such as a plugin's.
 func (b *Block) Adopt(fs []finding.Finding) []finding.Finding {
 	return b.doc.Adopt(b.node, b.key, b.Pointer(), fs)
 }
@@ -98,7 +98,7 @@ func (b *Block) Adopt(fs []finding.Finding) []finding.Finding {
 // Report places a finding at the block's name.
 func (b *Block) Report(f finding.Finding) finding.Finding { return b.doc.Report(b.key, b.Pointer(), f) }
 
-// Place places a finding at a setting: its value, or the nearest section around it that the YAML has.
+// Place places a finding at a setting: its value, or the nearest enclosing section in the YAML.
 func (c *Config) Place(f finding.Finding, path ...string) finding.Finding {
 	for n := len(path); n > 0; n-- {
 		key, value := yamldoc.LookupPair(c.doc.Root, path[:n]...)
@@ -123,14 +123,14 @@ func (c *Config) Selected() []Block {
 	})
 }
 
-// Trainer is the trainer that finetuning names; nil where there is none.
+// Trainer returns the trainer that finetuning names; nil if there is none.
 func (c *Config) Trainer() *Block { return find(c.Trainers, c.Finetuning.Trainer) }
 
-// FilesAdapter names, where no entry of trainer_adapters is called so, what happens without an adapter: the data set is
-// written as files.
+// FilesAdapter, unless an entry of trainer_adapters has this name, names what happens without an adapter: the data set
+// is written as files.
 const FilesAdapter = "files"
 
-// Adapter is the trainer adapter that finetuning names; nil where there is none, which means files.
+// Adapter returns the trainer adapter that finetuning names; nil if there is none, which means files.
 func (c *Config) Adapter() *Block { return find(c.Adapters, c.Finetuning.TrainerAdapter) }
 
 func find(blocks []Block, name string) *Block {

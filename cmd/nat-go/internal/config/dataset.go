@@ -2,7 +2,7 @@ package config
 
 import "github.com/nat-go/nat-go/ttc/source/scores"
 
-// Dataset is the section `dataset`: what is made of the records.
+// Dataset is the section `dataset`: what is made from the records.
 type Dataset struct {
 	Formats        []string       `yaml:"formats" scalar:"true" nullable:"true" doc:"row formats to write; without it the adapter's own, else trl (see nat-go formats)" example:"[trl, customizer]"`
 	Split          Split          `yaml:"split" doc:"what is kept apart for validation"`
@@ -16,11 +16,11 @@ type Dataset struct {
 	Marks          string         `yaml:"marks" doc:"file of marks, as nat-go view writes it beside a run: records that were rejected there are left out" example:"out/run1.marks.jsonl"`
 }
 
-// Split is `dataset.split`: what is kept apart for validation.
+// Split is `dataset.split`: what is set aside for validation.
 type Split struct {
 	By         string  `yaml:"by" default:"example" validate:"oneof=example task" doc:"what is never torn apart; records that share a prompt never are"`
 	Validation float64 `yaml:"validation" default:"0.2" validate:"gte=0,lt=1" doc:"share of the records; 0 writes no validation file"`
 	Seed       int64   `yaml:"seed" doc:"draws the validation records, and samples" default:"0"`
 
-	ValidationSet bool `yaml:"-"` // the YAML sets validation itself: then an empty side is an error
+	ValidationSet bool `yaml:"-"` // the YAML sets validation explicitly: then an empty side is an error
 }

@@ -1,6 +1,6 @@
 // Package config loads the YAML of a run: NAT's own files as they are, and the sections that nat-go adds.
 //
-// Load goes through stages, each over the whole tree, so that all findings come at once:
+// Load goes through stages, each over the whole tree, so that all findings are reported at once:
 //
 //	read      the file and those it inherits from (`base:`), each parsed once to nodes that know their place
 //	merge     deep, the heir over its base
@@ -9,11 +9,10 @@
 //	check     every section against its struct's tags (builders/schema), component blocks by their `_type`
 //	relate    the rules between sections: names that must exist, what enabled fine-tuning needs
 //
-// Which component types exist is the caller's to say (Types): this package knows the sections, not what is in them.
-// Blocks of plugins stay nodes until the plugin's own schema is at hand; Block.Check places its findings in the user's
-// file.
+// The caller says which component types exist (Types): this package knows the sections, not what is in them. Blocks of
+// plugins stay nodes until the plugin's own schema is available; Block.Check places its findings in the user's file.
 //
-// Sections of NAT that are not ours (llms, functions, workflow, ...) are passed over with one note. NAT's eval and
-// finetuning.run_configuration are read whole: a run takes its input and its limits from some of their keys, and
-// TestDefaultsAreNATs and TestNATFilesPass compare the rest with what NAT wrote and takes.
+// NAT's sections that are not ours (llms, functions, workflow, ...) are skipped with one note. NAT's eval and
+// finetuning.run_configuration are read completely: a run takes its input and its limits from some of their keys, and
+// TestDefaultsAreNATs and TestNATFilesPass compare the rest with what NAT wrote and accepts.
 package config

@@ -1,13 +1,13 @@
 package config
 
-// Eval is the part of NAT's section `eval` that says where evaluation output lies and what is in it. The rest of the
+// Eval is the part of NAT's section `eval` that says where evaluation output is and what it contains. The rest of the
 // section is NAT's and passes unchecked, and nothing in it is required: --from names an input without it.
 type Eval struct {
 	General    EvalGeneral    `yaml:"general" nullable:"true" open:"true"`
 	Evaluators map[string]any `yaml:"evaluators" nullable:"true" doc:"NAT's evaluators by name"`
 }
 
-// Dir is the folder that NAT writes to under these settings.
+// Dir returns the folder that NAT writes to under these settings.
 func (g *EvalGeneral) Dir() string {
 	if g.Output != nil && g.Output.Dir != "" {
 		return g.Output.Dir
@@ -47,7 +47,7 @@ type JobManagement struct {
 	EvictionPolicy string `yaml:"eviction_policy" default:"time_created" validate:"oneof=time_created time_modified"`
 }
 
-// EvalDataset is `eval.general.dataset`, whose unknown keys NAT refuses too.
+// EvalDataset is `eval.general.dataset`, whose unknown keys NAT rejects too.
 type EvalDataset struct {
 	Type           string        `yaml:"_type" alias:"type" nullable:"true" validate:"omitempty,oneof=json jsonl csv parquet xls custom"`
 	FilePath       any           `yaml:"file_path" doc:"the questions"`

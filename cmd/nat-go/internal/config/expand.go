@@ -18,14 +18,14 @@ import (
 	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
-// maxExpanded bounds what one scalar may grow to by its variables or its file.
+// maxExpanded bounds what one scalar may grow to through its variables or its file.
 const maxExpanded = 1 << 20
 
-// maxExpandedAll bounds what all scalars of a configuration may become together.
+// maxExpandedAll bounds what all scalars of a configuration may grow to together.
 const maxExpandedAll = 16 << 20
 
-// expandAll expands references in the sections that are ours. Blocks that fine-tuning doesn't select only warn about
-// unset variables: a data set can be made without the credentials of a service that it isn't sent to.
+// expandAll expands references in our sections. In blocks that fine-tuning doesn't select, unset variables are only a
+// warning: a data set can be made without the credentials of a service that it isn't sent to.
 func (l *loader) expandAll() {
 	l.broken = map[string]bool{}
 	l.expandUnder(yamldoc.Lookup(l.doc.Root, "finetuning"), "/finetuning", finding.Error)
@@ -87,11 +87,11 @@ func (l *loader) expandUnder(n *yaml.Node, ptr string, severity finding.Severity
 // reference matches an escaped $${, a ${NAME} or ${NAME:-default}, or a ${ that is neither.
 var reference = regexp.MustCompile(`\$\$\{|\$\{([^:{}$]+)(?::-([^}]*))?\}|\$\{[^}]*\}?`)
 
-// natReference is NAT's own pattern, which knows no escape.
+// natReference is NAT's own pattern, which has no escape.
 var natReference = regexp.MustCompile(`\$\{([^:}]+)(?::-([^}]*))?\}`)
 
-// Expand replaces the references of a text that was a scalar of a configuration, as a run folder's config.yml keeps
-// them. ok is false where a variable is not set and has no default.
+// Expand replaces the references in a text that was a scalar of a configuration, as kept in a run folder's config.yml.
+// ok is false if a variable is not set and has no default.
 func Expand(written string, getenv func(string) (string, bool)) (text string, ok bool) {
 	ok = true
 	text, fits := replaceReferences(reference, written, maxExpanded, func(ref, name, fallback string) string {
@@ -107,7 +107,7 @@ func Expand(written string, getenv func(string) (string, bool)) (text string, ok
 	return text, ok && fits
 }
 
-// expandScalar replaces a scalar's references, then the file that it names. A value is never expanded again: what a
+// expandScalar replaces a scalar's references, then the file that it names. Values are never expanded again: what a
 // variable holds is data.
 func (l *loader) expandScalar(n *yaml.Node, ptr string, severity finding.Severity) {
 	if n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${") {
@@ -134,7 +134,7 @@ func (l *loader) substitute(n *yaml.Node, ptr string, severity finding.Severity)
 	}
 	said, ok := map[string]bool{}, true
 	fail := func(ref string, f finding.Finding) {
-		if ok = false; said[ref] { // once is enough for a text that names a variable a thousand times
+		if ok = false; said[ref] { // report a variable once, even if the text names it a thousand times
 			return
 		}
 		said[ref] = true
@@ -182,7 +182,7 @@ func (l *loader) substitute(n *yaml.Node, ptr string, severity finding.Severity)
 	return text, ok
 }
 
-// affords counts what variables and files have become. All values of a configuration together have a limit, too: a
+// affords counts what variables and files have expanded to. All values of a configuration together have a limit, too: a
 // short file can name a long variable a hundred thousand times.
 func (l *loader) affords(n *yaml.Node, ptr string, size int) bool {
 	before := l.expanded
@@ -200,7 +200,7 @@ func (l *loader) affords(n *yaml.Node, ptr string, size int) bool {
 	return false
 }
 
-// replaceReferences replaces what a pattern finds in a text. It stops where the text becomes larger than most.
+// replaceReferences replaces what a pattern finds in a text. It stops if the text becomes larger than most.
 func replaceReferences(
 	pattern *regexp.Regexp, text string, most int, value func(ref, name, fallback string) string,
 ) (_ string, fits bool) {
@@ -227,10 +227,10 @@ func replaceReferences(
 	return b.String(), b.Len() <= most
 }
 
-// fileExtensions are those that NAT reads.
+// fileExtensions are the extensions that NAT reads.
 var fileExtensions = []string{".txt", ".md", ".j2", ".jinja2", ".jinja", ".prompt", ".tpl", ".template"}
 
-// readValue replaces file://PATH by the file's text.
+// readValue replaces file://PATH with the file's text.
 func (l *loader) readValue(n *yaml.Node, ptr string) {
 	path := strings.TrimPrefix(n.Value, "file://")
 	fail := func(msg, fix string) {

@@ -1,7 +1,7 @@
 package config
 
 // Finetuning is the section `finetuning`: NAT's FinetuneConfig with its defaults and rules. trajectory_builder may also
-// be a list, and trainer_adapter may be left out, which writes the data set as files.
+// be a list, and trainer_adapter may be omitted, which writes the data set as files.
 type Finetuning struct {
 	Enabled            bool               `yaml:"enabled" default:"false" doc:"master switch: a run refuses to start without it"`
 	Trainer            string             `yaml:"trainer" nullable:"true" doc:"name of an entry of trainers" example:"my-trainer"`
@@ -21,8 +21,7 @@ type RewardFunction struct {
 	Name string `yaml:"name" validate:"required" doc:"name of an entry of eval.evaluators" example:"accuracy"`
 }
 
-// CurriculumLearning is `finetuning.curriculum_learning`. NAT checks nothing of random_subsample; a fraction it must
-// be.
+// CurriculumLearning is `finetuning.curriculum_learning`. NAT does not check random_subsample; it must be a fraction.
 type CurriculumLearning struct {
 	Enabled             bool     `yaml:"enabled" default:"false" doc:"whether it is done"`
 	InitialPercentile   float64  `yaml:"initial_percentile" default:"0.3" validate:"gt=0,lte=1" doc:"fraction of groups at the start"`

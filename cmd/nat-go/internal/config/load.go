@@ -18,7 +18,7 @@ import (
 
 const maxBases = 16
 
-// Load reads a configuration file and all that it inherits from. The config is nil where the file can't be read at all.
+// Load reads a configuration file and everything it inherits from. The config is nil if the file can't be read at all.
 func Load(path string, opt Options) (*Config, []finding.Finding) {
 	text, f := readFile(path)
 	if f != nil {
@@ -27,7 +27,8 @@ func Load(path string, opt Options) (*Config, []finding.Finding) {
 	return Parse(path, text, opt)
 }
 
-// Parse is Load of a text that is at hand. name is what findings call it and where `base:` and file:// start from.
+// Parse is Load for a text in memory. name is the file name used in findings, and the place relative to which `base:`
+// and file:// are resolved.
 func Parse(name string, text []byte, opt Options) (*Config, []finding.Finding) {
 	l := loader{opt: opt}
 	if l.opt.Getenv == nil {
@@ -53,15 +54,15 @@ func Parse(name string, text []byte, opt Options) (*Config, []finding.Finding) {
 	return c, finding.Sort(l.withoutSecrets(l.withoutEchoes()))
 }
 
-// loader gathers findings over the stages.
+// loader collects findings over the stages.
 type loader struct {
 	opt      Options
 	doc      *yamldoc.Document
 	findings []finding.Finding
-	more     bool            // there were more, which the last finding stands for
-	expanded int             // bytes that variables and files have become
-	known    *secret.Values  // values that must not be shown, long enough to be told from other words
-	broken   map[string]bool // pointers of values that could not be had: what follows from that is not reported
+	more     bool            // there were more, represented by the last finding
+	expanded int             // bytes that variables and files have expanded to
+	known    *secret.Values  // values that must not be shown, long enough to be distinguished from other words
+	broken   map[string]bool // pointers of values that were unavailable: consequences are not reported
 }
 
 func (l *loader) add(fs ...finding.Finding) {
@@ -83,7 +84,7 @@ func (l *loader) add(fs ...finding.Finding) {
 	}
 }
 
-// full reports whether no more findings are shown: then it is not worth while to find out what was meant.
+// full reports whether no more findings are shown: then working out what was meant is not worthwhile.
 func (l *loader) full() bool { return len(l.findings) >= 2*yamldoc.MaxFindings }
 
 func (l *loader) report(n *yaml.Node, ptr string, f finding.Finding) {
@@ -96,8 +97,8 @@ func (l *loader) report(n *yaml.Node, ptr string, f finding.Finding) {
 	l.add(f)
 }
 
-// withoutEchoes leaves out what only says again, in other words, that a value could not be had, and what NAT's sections
-// have wrong with them. NAT reads a key that is set twice, so with compat it is a warning.
+// withoutEchoes leaves out findings that only say again that a value was unavailable, and what is wrong with NAT's
+// sections. NAT accepts a key that is set twice, so with compat it is a warning.
 func (l *loader) withoutEchoes() []finding.Finding {
 	var out []finding.Finding
 	for _, f := range l.findings {
@@ -112,7 +113,7 @@ func (l *loader) withoutEchoes() []finding.Finding {
 	return out
 }
 
-// foreign reports whether a pointer lies in a section that is not ours.
+// foreign reports whether a pointer is in a section that is not ours.
 func foreign(ptr string) bool {
 	top, _, deeper := strings.Cut(strings.TrimPrefix(ptr, "/"), "/")
 	return deeper && natSections[top]
@@ -136,7 +137,7 @@ func readFile(path string) ([]byte, *finding.Finding) {
 		return fail("the file can't be read: "+reason(err), "check its permissions")
 	}
 	defer f.Close()
-	// a pipe has no size to look at first.
+	// a pipe has no size that could be checked first.
 	text, err := io.ReadAll(io.LimitReader(f, int64(yamldoc.DefaultLimits.Bytes)+1))
 	if err != nil {
 		return fail("the file can't be read: "+reason(err), "check the path")
@@ -147,7 +148,7 @@ func readFile(path string) ([]byte, *finding.Finding) {
 	return text, nil
 }
 
-// reason is an error without the path, which the finding has already.
+// reason returns an error without the path, which the finding already has.
 func reason(err error) string {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -156,7 +157,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// inherit parses a text and merges it over its base, and that over its own. above lists the files that led here.
+// inherit parses a text and merges it over its base, which is merged over its own. above lists the files that led here.
 func (l *loader) inherit(name string, text []byte, above []string) *yamldoc.Document {
 	doc, fs := yamldoc.Parse(name, text, yamldoc.DefaultLimits)
 	l.add(fs...)
@@ -211,7 +212,7 @@ func (l *loader) base(name string, key, value *yaml.Node, above []string) *yamld
 	return l.inherit(path, text, above)
 }
 
-// identity is a file's path with links resolved, so that a circle is seen whatever the paths look like.
+// identity returns a file's path with links resolved, so that a cycle is detected whatever the paths look like.
 func identity(path string) string {
 	abs, err := filepath.Abs(path)
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// Override is one -o of the command line: PATH=VALUE, or PATH VALUE joined by JoinOverrides.
+// Override is one -o on the command line: PATH=VALUE, or PATH VALUE joined by JoinOverrides.
 type Override string
 
-// JoinOverrides turns `-o PATH VALUE` into `-o PATH=VALUE`, so that a flag library that takes one word a flag can read
-// NAT's two-word form. Everything from "--" on is left alone.
+// JoinOverrides turns `-o PATH VALUE` into `-o PATH=VALUE`, so that a flag library that takes one word per flag can
+// read NAT's two-word form. Everything from "--" on is left alone.
 func JoinOverrides(args []string) []string {
 	var out []string
 	for i := 0; i < len(args); i++ {
@@ -44,7 +44,7 @@ func JoinOverrides(args []string) []string {
 	return out
 }
 
-// override lays one override over the document. Its findings point into the words of the command line.
+// override applies one override to the document. Its findings point into the words of the command line.
 func (l *loader) override(o Override) {
 	text := string(o)
 	src := yamldoc.NewSource(text)
@@ -97,7 +97,7 @@ func (l *loader) override(o Override) {
 	}
 }
 
-// fieldAt is the field that a key names in the object at a path, where there is one.
+// fieldAt returns the field that a key names in the object at a path, if there is one.
 func (l *loader) fieldAt(path []string, key string) *schema.Field {
 	if len(path) == 0 {
 		return nil
@@ -109,8 +109,8 @@ func (l *loader) fieldAt(path []string, key string) *schema.Field {
 	return s.Field(key)
 }
 
-// specAt finds the spec of a path; nil where anything goes. In a finding that the path does not exist, Line is the
-// index of the step that is wrong.
+// specAt finds the spec of a path; nil if anything is allowed. In a finding that the path does not exist, Line is the
+// index of the wrong step.
 func (l *loader) specAt(path []string) (*schema.Spec, *finding.Finding) {
 	top := path[0]
 	if natSections[top] {
@@ -178,8 +178,8 @@ func unknownStep(path []string, at int, known []string, meant string) *finding.F
 	return f
 }
 
-// overrideValue makes a node of the text, typed by the spec: a text stays a text, a list may be written with commas as
-// in NAT, everything else is YAML.
+// overrideValue makes a node from the text, typed by the spec: text stays text, a list may be written with commas as in
+// NAT, everything else is YAML.
 func overrideValue(spec *schema.Spec, text string, column int) (*yaml.Node, *finding.Finding) {
 	null := text == "null" || text == "~"
 	if spec != nil && !(null && spec.Nullable) {

@@ -13,7 +13,7 @@ import (
 //go:embed page.md
 var pageHead string
 
-// Page is the page of the whole configuration, for people: what stands in page.md, and every key of every section
+// Page returns the page of the whole configuration, for people: the content of page.md, and every key of every section
 // and component from the structs that read them.
 func Page(types Types) []byte {
 	var b strings.Builder
@@ -102,7 +102,7 @@ func (r page) rows(spec *schema.Spec, prefix string) {
 	}
 }
 
-// cell writes a text into a table of Markdown.
+// cell writes a text into a Markdown table.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(text)
 }

@@ -77,14 +77,14 @@ func (l *loader) notEnabled(c *Config) {
 	}
 }
 
-// incomplete reports what enabled fine-tuning lacks. NAT wants all three names. Here no trainer_adapter means files,
-// and a configuration that has neither trainers nor an adapter needs no trainer: its data set is made with the
+// incomplete reports what enabled fine-tuning lacks. NAT requires all three names. Here a missing trainer_adapter means
+// files, and a configuration that has neither trainers nor an adapter needs no trainer: its data set is made with the
 // defaults.
 func (l *loader) incomplete(c *Config) {
 	f := &c.Finetuning
 	section, _ := yamldoc.LookupPair(l.doc.Root, "finetuning")
 	missing := func(key string, blocks []Block, in string) {
-		if l.has("finetuning", key) { // set, but wrong: reported already
+		if l.has("finetuning", key) { // set, but wrong: already reported
 			return
 		}
 		what := finding.Finding{
@@ -113,7 +113,7 @@ func (l *loader) incomplete(c *Config) {
 	}
 }
 
-// has reports whether a path has a value that is not empty.
+// has reports whether a path has a non-empty value.
 func (l *loader) has(path ...string) bool {
 	n := yamldoc.Lookup(l.doc.Root, path...)
 	return n != nil && (len(n.Content) > 0 || n.Kind == yaml.ScalarNode && n.Value != "" && n.ShortTag() != "!!null")
@@ -127,10 +127,10 @@ func names(blocks []Block) []string {
 	return out
 }
 
-// named checks that a name which finetuning uses exists.
+// named checks that a name used by finetuning exists.
 func (l *loader) named(key, name string, blocks []Block, in string) {
 	section := yamldoc.Lookup(l.doc.Root, in)
-	// The last is reported already.
+	// The last is already reported.
 	if name == "" || yamldoc.Lookup(section, name) != nil || section != nil && section.Kind != yaml.MappingNode {
 		return
 	}
@@ -150,7 +150,7 @@ func (l *loader) named(key, name string, blocks []Block, in string) {
 	l.report(l.nameNode(key, name, 0), "/finetuning/"+key, f)
 }
 
-// nameNode is where finetuning names a component: the nth place at least, where a list names it more than once.
+// nameNode returns where finetuning names a component: at the nth place or later, if a list names it more than once.
 func (l *loader) nameNode(key, name string, from int) *yaml.Node {
 	v := yamldoc.Lookup(l.doc.Root, "finetuning", key)
 	if v == nil {
@@ -232,7 +232,7 @@ func (l *loader) stepFilter(c *Config) {
 			at, filter := yamldoc.LookupPair(l.doc.Root, path...)
 			if filter != nil &&
 				(out == nil || filter.Kind == yaml.SequenceNode && len(out.StepFilter) < len(filter.Content)) {
-				return // wrong, which is reported already
+				return // wrong, which is already reported
 			}
 			if filter != nil && filter.Kind == yaml.SequenceNode &&
 				(len(filter.Content) == 0 || slices.Contains(out.StepFilter, step)) {
@@ -266,10 +266,10 @@ func (l *loader) noEffect(c *Config) {
 	l.idleTeacher(c)
 }
 
-// untaught are the builders of ours whose records make batches of channels that collator.teacher can't serve.
+// untaught are our builders whose records make batches of channels that collator.teacher can't serve.
 var untaught = []string{"divergence_traj_builder", "dpo_traj_builder", "sft_traj_builder", "grpo_traj_builder"}
 
-// idleTeacher reports a teacher that is not asked about anything: it serves hints, and rollouts where it is told to.
+// idleTeacher reports a teacher that is never asked: it serves hints, and rollouts if told to.
 func (l *loader) idleTeacher(c *Config) {
 	section, value := yamldoc.LookupPair(l.doc.Root, "collator", "teacher")
 	if section == nil || value == nil || c.Collator.Teacher == nil || len(c.Selected()) == 0 {

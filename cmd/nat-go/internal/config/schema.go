@@ -10,8 +10,8 @@ import (
 
 type object = map[string]any
 
-// JSONSchema is the schema of a whole file with the given component types, for editors and other tools. Where a value
-// is not a text, a reference to a variable is allowed as well.
+// JSONSchema returns the schema of a whole file with the given component types, for editors and other tools. Where a
+// value is not text, a reference to a variable is allowed as well.
 func JSONSchema(types Types, draft schema.Draft) []byte {
 	g := schemaWriter{defs: object{"reference": object{"type": "string", "pattern": `\$\{[^}]+\}`, "description": "a variable: ${NAME} or ${NAME:-default}"}}, draft: draft}
 	props := object{
@@ -42,7 +42,7 @@ func JSONSchema(types Types, draft schema.Draft) []byte {
 	}
 	out, err := json.MarshalIndent(root, "", "  ")
 	if err != nil {
-		panic("config: " + err.Error()) // maps of strings and numbers always encode
+		panic("config: " + err.Error()) // maps of strings and numbers can always be encoded
 	}
 	return out
 }
@@ -63,7 +63,7 @@ func (g *schemaWriter) ref(name string) object {
 	return object{"$ref": "#/" + g.defsKey() + "/" + name}
 }
 
-// section describes named components: which keys a block may have follows from its _type.
+// section describes named components: a block's _type determines which keys it may have.
 func (g *schemaWriter) section(doc string, types map[string]Component, plugins bool) object {
 	names := slices.Sorted(maps.Keys(types))
 	typeNames := object{"enum": names}
@@ -108,7 +108,7 @@ func (g *schemaWriter) section(doc string, types map[string]Component, plugins b
 	return object{"type": "object", "description": doc, "additionalProperties": entry}
 }
 
-// withReferences allows a reference to a variable wherever a schema wants something else than any text.
+// withReferences allows a reference to a variable wherever a schema wants something other than arbitrary text.
 func (g *schemaWriter) withReferences(v any) any {
 	m, ok := v.(object)
 	if !ok {
@@ -150,7 +150,7 @@ func (g *schemaWriter) withReferences(v any) any {
 	return wide
 }
 
-// narrow reports whether a schema is of scalars and leaves a text with a reference no room.
+// narrow reports whether a schema is for scalars and does not admit a text with a reference.
 func narrow(m object) bool {
 	for _, key := range []string{"enum", "pattern", "format", "maxLength"} {
 		if m[key] != nil {

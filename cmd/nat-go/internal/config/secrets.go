@@ -13,11 +13,11 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// scalar is a scalar of a document with what leads to it.
+// scalar is a scalar in a document, with the path that leads to it.
 type scalar struct {
 	node  *yaml.Node
 	path  []string
-	named bool // a key above is named after a secret, or the word before it is a flag that takes one
+	named bool // a key above it is named like a secret, or the word before it is a flag that takes one
 }
 
 // eachScalar walks the values below a node.
@@ -41,7 +41,7 @@ func eachScalar(n *yaml.Node, path []string, named bool, do func(scalar)) {
 	}
 }
 
-// holdsSecret reports whether a scalar, as it was written, is a secret or has one in it.
+// holdsSecret reports whether a scalar, as written, is or contains a secret.
 func holdsSecret(doc *yamldoc.Document, known *secret.Values, s scalar) bool {
 	written, _ := doc.Written(s.node)
 	if written == "" || s.node.ShortTag() == "!!null" {
@@ -51,11 +51,11 @@ func holdsSecret(doc *yamldoc.Document, known *secret.Values, s scalar) bool {
 		known.Redact(written) != written
 }
 
-// leastKnown is the length from which a secret of one setting is looked for in others: a shorter one is a part of other
+// leastKnown is the length from which a secret from one setting is searched for in others: shorter ones occur in other
 // words.
 const leastKnown = 6
 
-// gatherSecrets notes every value that must not be shown, and tells whoever asked: secrets, however they came into the
+// gatherSecrets records every value that must not be shown, and passes it on: secrets, however they came into the
 // configuration, and what the variables hold that it grants to programs.
 func (l *loader) gatherSecrets() {
 	l.known = new(secret.Values)
@@ -79,7 +79,7 @@ func (l *loader) gatherSecrets() {
 			}
 		default:
 			add(secret.OfSetting("", value)...)
-			if written != value { // a variable within a text: what it holds
+			if written != value { // a variable within a text: its value
 				add(l.variables(written)...)
 			}
 		}
@@ -88,14 +88,14 @@ func (l *loader) gatherSecrets() {
 			switch granted := secret.Granted(value, held); {
 			case secret.Named(value):
 				add(granted...)
-			case l.opt.Secrets != nil: // it may be one, and it may be a word of the configuration
+			case l.opt.Secrets != nil: // it may be a secret, or a word of the configuration
 				l.opt.Secrets.Add(granted...)
 			}
 		}
 	})
 }
 
-// withoutSecrets takes what is known to be a secret out of messages that repeat the file.
+// withoutSecrets removes known secrets from messages that repeat the file.
 func (l *loader) withoutSecrets(found []finding.Finding) []finding.Finding {
 	for i := range found {
 		f := &found[i]
@@ -104,7 +104,7 @@ func (l *loader) withoutSecrets(found []finding.Finding) []finding.Finding {
 	return found
 }
 
-// variables are the values of a text's variables whose names say that they are secrets.
+// variables returns the values of a text's variables whose names say that they are secrets.
 func (l *loader) variables(written string) (values []string) {
 	for _, m := range reference.FindAllStringSubmatch(written, -1) {
 		if held, set := l.opt.Getenv(m[1]); set && secret.Named(m[1]) && !secret.Plain(held) {
@@ -114,8 +114,8 @@ func (l *loader) variables(written string) (values []string) {
 	return values
 }
 
-// clearSecrets warns about secrets that stand in a file or on the command line in clear: the run folder doesn't keep
-// them, so that whoever comes back to the run has to have them in a variable.
+// clearSecrets warns about secrets that are in a file or on the command line in the clear: the run folder doesn't keep
+// them, so whoever resumes the run must have them in a variable.
 func (l *loader) clearSecrets() {
 	eachScalar(l.doc.Root, nil, false, func(s scalar) {
 		written, _ := l.doc.Written(s.node)
@@ -137,7 +137,7 @@ var (
 	notInName     = regexp.MustCompile(`[^A-Z0-9]+`)
 )
 
-// variableFor is the variable that the copy of a configuration has in place of a secret: its own, or one named after
+// variableFor returns the variable that replaces a secret in the copy of a configuration: its own, or one named after
 // the setting's path.
 func variableFor(written string, path []string) string {
 	if m := anyReference.FindStringSubmatch(written); m != nil {
@@ -146,7 +146,7 @@ func variableFor(written string, path []string) string {
 	return "NATGO_" + notInName.ReplaceAllString(strings.ToUpper(strings.Join(path, "_")), "_")
 }
 
-// Under keeps the findings that are about a block, or about no place of the file.
+// Under keeps the findings that are about a block, or about no place in the file.
 func (b *Block) Under(fs []finding.Finding) []finding.Finding {
 	return slices.DeleteFunc(slices.Clone(fs), func(f finding.Finding) bool {
 		return f.Pointer != "" && f.Pointer != b.Pointer() && !strings.HasPrefix(f.Pointer, b.Pointer()+"/")

@@ -9,9 +9,9 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// Source is the merged configuration of our sections, for the copy in the run folder: bases and overrides merged,
-// variables left as references, texts of file:// written out. It holds no secret: a secret that stands in the file in
-// clear is replaced by a reference to a variable, named in the head of the copy, from which `resume` reads it.
+// Source returns the merged configuration of our sections, for the copy in the run folder: bases and overrides merged,
+// variables left as references, texts of file:// included. It contains no secret: a secret in the file is replaced by a
+// reference to a variable, named at the head of the copy, from which `resume` reads it.
 func (c *Config) Source() ([]byte, error) {
 	s := sourceWriter{c: c}
 	root := &yaml.Node{Kind: yaml.MappingNode}
@@ -42,10 +42,9 @@ type sourceWriter struct {
 	notes []string
 }
 
-// copy copies a node as it was written. path leads to it; named says that a key above is named after a
-// secret.
+// copy copies a node as written. path leads to it; named says that a key above it is named like a secret.
 func (s *sourceWriter) copy(n *yaml.Node, path []string, named bool) *yaml.Node {
-	// Block style, where a plain ${NAME} can stand: quoted, its value would be a text.
+	// Block style, in which a plain ${NAME} is possible: in quotes its value would be text.
 	out := &yaml.Node{Kind: n.Kind, Style: n.Style &^ yaml.FlowStyle, Tag: n.Tag, Value: n.Value}
 	if n.Kind == yaml.ScalarNode {
 		written, rewrote := s.c.doc.Written(n)
@@ -58,7 +57,7 @@ func (s *sourceWriter) copy(n *yaml.Node, path []string, named bool) *yaml.Node 
 				out.Style = 0
 			}
 		}
-		if strings.Contains(out.Value, "\n") { // the library writes some block texts so that it can't read them
+		if strings.Contains(out.Value, "\n") { // the library writes some block texts in a form it can't read back
 			out.Style = yaml.DoubleQuotedStyle
 		}
 		return out

@@ -9,7 +9,7 @@ import (
 )
 
 // Values yields the values that the YAML sets in our sections, as they are used: references resolved, bases and
-// overrides merged. A path has a step a key or place, such as sources, runs, path, 0. Values may be secrets.
+// overrides merged. A path has one step per key or index, such as sources, runs, path, 0. Values may be secrets.
 func (c *Config) Values() iter.Seq2[[]string, string] {
 	return func(yield func([]string, string) bool) {
 		root := c.doc.Root
@@ -25,7 +25,7 @@ func values(path []string, n *yaml.Node, yield func([]string, string) bool) bool
 	switch n.Kind {
 	case yaml.ScalarNode:
 		if n.ShortTag() == "!!null" {
-			return true // as if it were not there
+			return true // as if it were absent
 		}
 		return yield(path, n.Value)
 	case yaml.SequenceNode:
@@ -44,10 +44,10 @@ func values(path []string, n *yaml.Node, yield func([]string, string) bool) bool
 	return true
 }
 
-// idle are the paths of ours that decide nothing of a data set's bytes: where it lies and how fast it is made, where it
-// is sent, and what is known by its content instead. plugins.*.timeout, memory and output are not among them: a builder
-// that is cut off at one of them drops its group. A server that is waited for is: what it does not answer in time is
-// asked again by a resumed run. A * stands for one step; what lies below a path goes with it.
+// idle are our paths that decide nothing about a data set's bytes: where it is and how fast it is made, where it is
+// sent, and what is identified by its content instead. plugins.*.timeout, memory and output are not among them: a
+// builder that exceeds one of them drops its group. A server's timeout is: a resumed run asks again for what it did not
+// answer in time. A * stands for one step; what is below a path belongs to it.
 var idle = []string{
 	"trainer_adapters", "finetuning.enabled", "finetuning.output_dir", "finetuning.trainer",
 	"finetuning.trainer_adapter",
@@ -60,7 +60,7 @@ var idle = []string{
 	"sources.*.concurrency", "sources.*.timeout", "sources.*.stop_timeout", "eval.general.max_concurrency",
 }
 
-// Decides reports whether a value at a path decides the bytes of the data set: it is of a section that a run reads, of
+// Decides reports whether a value at a path decides the bytes of the data set: it is in a section that a run reads, in
 // a component that finetuning names, and not idle.
 func (c *Config) Decides(path []string) bool {
 	if len(path) > 1 {

@@ -12,7 +12,7 @@ const (
 	LowFidelity   ledger.Reason = "fidelity_too_low"
 )
 
-// Codes are the pages of the reasons above, for `nat-go explain`.
+// Codes are the pages of these reasons for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(Duplicate, "curate", "A record with the same prompt, chosen and rejected text was already kept.", "Nothing; set deduplicate_pairs: false to keep repeats."),

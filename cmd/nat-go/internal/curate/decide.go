@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/internal/extsort"
 )
 
-// NewIndex returns an empty index for the rules. What outgrows the memory goes to temporary files in tmp.
+// NewIndex returns an empty index for the rules. What exceeds the memory goes to temporary files in tmp.
 func NewIndex(rules Rules, tmp string) (*Index, error) {
 	if rules.Memory <= 0 {
 		rules.Memory = DefaultMemory
@@ -26,7 +26,7 @@ func NewIndex(rules Rules, tmp string) (*Index, error) {
 	return d, nil
 }
 
-// Decide applies the rules, once. A split that the user asked for and the data can't give is a *SplitError.
+// Decide applies the rules, once. A split that the user asked for and the data can't provide is a *SplitError.
 func (d *Index) Decide() (*Decisions, error) {
 	if err := d.flushUnit(); err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (d *Index) Decide() (*Decisions, error) {
 	return &Decisions{of: d.of, Warning: d.warning}, nil
 }
 
-// sort sorts the projections beside each other.
+// sort sorts the projections concurrently.
 func (d *Index) sort() {
 	var other sync.WaitGroup
 	if d.units != nil {
@@ -52,7 +52,7 @@ func (d *Index) sort() {
 	other.Wait() // wait: sorting ends
 }
 
-// Index takes in what is to be decided on, an entry per record. It holds the decisions so far and a projection of the
+// Index collects what is to be decided on, one entry per record. It holds the decisions so far and a projection of the
 // entries for each rule; a rule that is off has none.
 type Index struct {
 	rules   Rules
@@ -66,12 +66,12 @@ type Index struct {
 
 	units   *extsort.Sorter // see unitRow
 	unit    [unitWidth]byte // the row that entries are being added to
-	entries uint32          // how many it spans; 0: there is none
+	entries uint32          // number of entries it spans; 0: none
 }
 
 const drawWidth = 16 + 8
 
-// Add takes the next entry into the projections that the rules need.
+// Add adds the next entry to the projections that the rules need.
 func (d *Index) Add(e Entry) (err error) {
 	switch {
 	case e.Ordinal != uint64(len(d.of)):
@@ -94,11 +94,11 @@ func (d *Index) Add(e Entry) (err error) {
 	return err
 }
 
-// heldOrdinal is that of what Hold is told of, behind all records there can be.
+// heldOrdinal is the ordinal of what Hold adds, after all possible records.
 const heldOrdinal = 1<<ordinalBits - 1
 
-// Hold takes in a record of a validation side that is to be kept, whether or not it is among those that are decided on.
-// Rules.Hold has to be set.
+// Hold adds a record of a validation side that is to be kept, whether or not it is among those decided on. Rules.Hold
+// must be set.
 func (d *Index) Hold(e Entry) error {
 	e.Ordinal = heldOrdinal
 	var row [contentWidth]byte
@@ -106,7 +106,7 @@ func (d *Index) Hold(e Entry) error {
 	if err := d.contents.Add(row[:]); err != nil {
 		return err
 	}
-	var unit [unitWidth]byte // of no record of the log
+	var unit [unitWidth]byte // belongs to no record of the log
 	unitRow(&unit, &e, d.rules.Split.By)
 	return d.units.Add(unit[:])
 }
@@ -133,10 +133,10 @@ func (d *Index) open() error {
 	return nil
 }
 
-// Len is the number of entries.
+// Len returns the number of entries.
 func (d *Index) Len() uint64 { return uint64(len(d.of)) }
 
-// Expect makes room for n entries in all, as far as the budget goes. It is a hint.
+// Expect makes room for n entries in total, within the budget. It is a hint.
 func (d *Index) Expect(n uint64) {
 	have := uint64(len(d.of))
 	if n <= have {
@@ -148,7 +148,7 @@ func (d *Index) Expect(n uint64) {
 	}
 }
 
-// Close releases memory and disk.
+// Close releases memory and disk space.
 func (d *Index) Close() {
 	for _, s := range []*extsort.Sorter{d.contents, d.draws, d.units} {
 		if s != nil {
@@ -158,9 +158,8 @@ func (d *Index) Close() {
 }
 
 // A row of contents is: key 16, tag 1, ordinal 7, score 8. The key of a preference is that of its unordered pair of
-// texts, so that A>B and B>A are neighbours, and its tag tells them apart; key and tag together are as good as the
-// content. One sort serves contradictions and copies, and the record takes half the memory that a row for each of them
-// would.
+// texts, so A>B and B>A are neighbours, and its tag distinguishes them; key and tag together identify the content. One
+// sort serves contradictions and duplicates, and a record takes half the memory that a row for each of them would.
 const (
 	tagAt        = 16
 	ordinalAt    = 16 // tag and ordinal as one number; the tag is its highest byte
@@ -199,7 +198,7 @@ type bucketRow struct {
 
 func (r *bucketRow) preference() bool { return builders.Kind(r.tag>>1) == builders.KindPreference }
 
-// resolve decides on contradictions, then copies, and draws a number for every preference that is left.
+// resolve decides on contradictions, then duplicates, and draws a number for every remaining preference.
 func (d *Index) resolve() error {
 	if d.contents == nil {
 		return nil
@@ -232,14 +231,14 @@ func (d *Index) resolve() error {
 	return nil
 }
 
-// resolveBucket decides on the records of one key, which are in the order of their tags, then of the log.
+// resolveBucket decides on the records with one key, which are ordered by tag, then by position in the log.
 func (d *Index) resolveBucket(key [16]byte) error {
 	b := d.bucket
 	held := heldTags(b)
 	if n := len(b); n > 1 && d.rules.Contradictions && b[0].tag != b[n-1].tag {
 		d.dropContradictions(b, held)
 	}
-	found := false // a record of this content is kept
+	found := false // a record with this content is kept
 	for i := range b {
 		r := &b[i]
 		found = found && r.tag == b[i-1].tag
@@ -274,7 +273,7 @@ func (d *Index) resolveBucket(key [16]byte) error {
 	return nil
 }
 
-// heldTags are those of the records of one key that a validation side has which is kept.
+// heldTags returns the tags of records with one key that are in the validation side to be kept.
 func heldTags(b []bucketRow) (held map[byte]bool) {
 	for i := range b {
 		if b[i].ordinal == heldOrdinal {
@@ -287,7 +286,7 @@ func heldTags(b []bucketRow) (held map[byte]bool) {
 	return held
 }
 
-// dropContradictions drops the preferences whose opposite is there by the same score. Those that are held stay.
+// dropContradictions drops the preferences whose opposite exists with the same score. Those that are held stay.
 func (d *Index) dropContradictions(b []bucketRow, held map[byte]bool) {
 	var scores [2]map[[8]byte]bool // by direction
 	for i := range b {
@@ -305,7 +304,7 @@ func (d *Index) dropContradictions(b []bucketRow, held map[byte]bool) {
 	}
 }
 
-// sample keeps the preferences with the smallest numbers, MaxPairs of them.
+// sample keeps the MaxPairs preferences with the smallest numbers.
 func (d *Index) sample() error {
 	if d.draws == nil || d.draws.Len() <= d.rules.MaxPairs {
 		return nil
@@ -325,7 +324,7 @@ func (d *Index) sample() error {
 
 // SplitError says that the data can't be split as asked.
 type SplitError struct {
-	First   string // names the first record of the largest component
+	First   string // identifies the first record of the largest component
 	Largest int64  // records of the largest component
 	Total   int64  // records kept
 	By      By

@@ -27,13 +27,14 @@ const (
 
 const firstDrop = 8
 
-// reasons are the drops there are, in the order of their decisions. The names are in the file, the order is not fixed.
+// reasons are the possible drops, in the order of their decisions. The file contains the names, so the order may
+// change.
 var reasons = []ledger.Reason{
 	ledger.BadRecord, ledger.BadRoles, ledger.EmptyResponse, ledger.NonFiniteScore, ledger.SameText, pairs.Tie,
 	Contradiction, Duplicate, NotSampled, Rejected, Held, LowFidelity,
 }
 
-// Dropped is the decision to drop for a reason of Gate or Decide. It panics for any other reason.
+// Dropped returns the decision to drop for a reason of Gate or Decide. It panics for any other reason.
 func Dropped(r ledger.Reason) Decision {
 	i := slices.Index(reasons, r)
 	if i < 0 {
@@ -42,7 +43,7 @@ func Dropped(r ledger.Reason) Decision {
 	return Decision(firstDrop + i)
 }
 
-// Reason is why the record was dropped; false where it is kept.
+// Reason returns why the record was dropped; false if it is kept.
 func (d Decision) Reason() (ledger.Reason, bool) {
 	if i := int(d) - firstDrop; i >= 0 && i < len(reasons) {
 		return reasons[i], true
@@ -50,38 +51,38 @@ func (d Decision) Reason() (ledger.Reason, bool) {
 	return "", false
 }
 
-// Kept says whether the record is in the data set.
+// Kept reports whether the record is in the data set.
 func (d Decision) Kept() bool { return d < firstDrop }
 
-// Trains says whether the record is in the training set.
+// Trains reports whether the record is in the training set.
 func (d Decision) Trains() bool { return d == Train || d == Both }
 
-// Validates says whether the record is in the validation set.
+// Validates reports whether the record is in the validation set.
 func (d Decision) Validates() bool { return d == Validation || d == Both }
 
-// Decisions holds one decision a record, by ordinal.
+// Decisions holds one decision per record, by ordinal.
 type Decisions struct {
 	of      []Decision
-	Warning string // what the user should know of the split; not in the file
+	Warning string // what the user should know about the split; not in the file
 }
 
 // Decided holds decisions made elsewhere, by ordinal.
 func Decided(of []Decision) *Decisions { return &Decisions{of: of} }
 
-// Len is the number of records decided on.
+// Len returns the number of records decided on.
 func (d *Decisions) Len() uint64 { return uint64(len(d.of)) }
 
-// At is the decision on the record with that ordinal, which must be below Len.
+// At returns the decision on the record with that ordinal, which must be below Len.
 func (d *Decisions) At(ordinal uint64) Decision { return d.of[ordinal] }
 
-// Reject leaves out a record that a person rejected. Others stay where they are: the split was made before.
+// Reject leaves out a record that a person rejected. Others stay where they are, because the split was made before.
 func (d *Decisions) Reject(ordinal uint64) {
 	if d.of[ordinal].Kept() {
 		d.of[ordinal] = Dropped(Rejected)
 	}
 }
 
-// Kept is how many records are in the data set.
+// Kept returns how many records are in the data set.
 func (d *Decisions) Kept() (n int64) {
 	for x, c := range d.Counts() {
 		if x.Kept() {
@@ -91,7 +92,7 @@ func (d *Decisions) Kept() (n int64) {
 	return n
 }
 
-// Counts says how often each decision was made.
+// Counts returns how often each decision was made.
 func (d *Decisions) Counts() map[Decision]int64 {
 	var n [256]int64
 	for _, x := range d.of {
@@ -106,11 +107,11 @@ func (d *Decisions) Counts() map[Decision]int64 {
 	return counts
 }
 
-// The file, little-endian: magic, count of reasons, each as length and text, count of records, a byte each, and the
-// xxh3 of all that. The names of the reasons make it readable whatever order a later version keeps them in.
+// The file, little-endian: magic, number of reasons, each as length and text, number of records, one byte each, and the
+// xxh3 of all that. The names of the reasons keep it readable whatever order a later version uses.
 const magic = "ngdecid1"
 
-// WriteTo writes the decisions; the same decisions are the same bytes.
+// WriteTo writes the decisions; equal decisions give equal bytes.
 func (d *Decisions) WriteTo(w io.Writer) (int64, error) {
 	head := append([]byte(magic), byte(len(reasons)))
 	for _, r := range reasons {
@@ -137,7 +138,8 @@ func (d *Decisions) WriteTo(w io.Writer) (int64, error) {
 	return int64(len(head)+len(d.of)) + 8, nil
 }
 
-// ReadDecisions reads what WriteTo wrote, and refuses what is cut short, changed, or from a version with other reasons.
+// ReadDecisions reads what WriteTo wrote, and refuses a file that is truncated, changed, or from a version with other
+// reasons.
 func ReadDecisions(r io.Reader) (*Decisions, error) {
 	d, err := readDecisions(r)
 	if err != nil {

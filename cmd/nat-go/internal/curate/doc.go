@@ -1,9 +1,9 @@
 // Package curate decides what becomes of every record of a run - train, validation, or dropped with a reason - whoever
 // made it.
 //
-// Two layers. Gate looks at one record with its content and says whether it is fit to train on. Decide looks at an
-// index of all records, one fixed-width Entry each, and never at a text: contradictions, then copies, then the sample,
-// then the split. What it returns is one byte per record, by ordinal; every row format is a pure function of (record
+// There are two layers. Gate examines one record with its content and says whether it is fit for training. Decide works
+// on an index of all records, one fixed-width Entry each, and never on text: contradictions, then duplicates, then the
+// sample, then the split. It returns one byte per record, by ordinal; every row format is a pure function of (record
 // log, decisions).
 //
 // Design choices:

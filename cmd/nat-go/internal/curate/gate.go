@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Gate says whether a record is fit to train on, whoever made it: "" where it is, else the reason and one line of what
-// was seen.
+// Gate says whether a record is fit for training, whoever made it: it returns "" if so, otherwise the reason and one
+// line about what was found.
 func Gate(r *builders.Resolved) (reason ledger.Reason, detail string) {
 	var f fault
 	switch record := r.Record.(type) {
@@ -33,7 +33,7 @@ func Gate(r *builders.Resolved) (reason ledger.Reason, detail string) {
 	return f.reason, f.detail
 }
 
-// fault is why a record is unfit; the zero value says that it is not.
+// fault is why a record is unfit; the zero value means that it is fit.
 type fault struct {
 	reason ledger.Reason
 	detail string
@@ -119,7 +119,7 @@ func gateDistillation(d *builders.Distillation, p builders.Passage) fault {
 
 func siteFault(nodes []ttc.Node, s builders.Site) fault {
 	within := func(i int) bool { return i >= 0 && i < len(nodes) }
-	result := &chat.Message{Role: "tool"} // of a call that shows by itself that it failed
+	result := &chat.Message{Role: "tool"} // for a call that visibly failed
 	switch {
 	case s.Result == -1 && s.Target == builders.FailedTurn && within(s.Call):
 	case !within(s.Call) || !within(s.Result) || s.Call >= s.Result:
@@ -148,8 +148,8 @@ func siteFault(nodes []ttc.Node, s builders.Site) fault {
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// promptFault checks that a prompt asks for an answer: a text, or messages with a user's among them that don't end with
-// the assistant's.
+// promptFault checks that a prompt asks for an answer: text, or messages that include a user's and don't end with the
+// assistant's.
 func promptFault(p builders.Passage) fault {
 	if p.IsText() {
 		if blank(p.Text) {
@@ -170,7 +170,7 @@ func promptFault(p builders.Passage) fault {
 	return fault{}
 }
 
-// answerFault checks one side of a preference: a text, or messages that begin and end with the assistant's.
+// answerFault checks one side of a preference: text, or messages that begin and end with the assistant's.
 func answerFault(what string, p builders.Passage) fault {
 	if p.IsText() {
 		if blank(p.Text) {
@@ -201,7 +201,7 @@ func answerFault(what string, p builders.Passage) fault {
 	return fault{}
 }
 
-// conversationFault checks a whole conversation: somebody asks and the assistant says something.
+// conversationFault checks a whole conversation: somebody asks something and the assistant says something.
 func conversationFault(p builders.Passage) fault {
 	if p.IsText() {
 		return faultf(ledger.BadRecord, "a conversation must be messages, not a text")
@@ -226,7 +226,7 @@ func conversationFault(p builders.Passage) fault {
 	return faultf(ledger.EmptyResponse, "the assistant's %d messages are empty", answers)
 }
 
-// rolesFault checks what every conversation must have, and that no result precedes all calls.
+// rolesFault checks what every conversation must have, and that no result comes before all calls.
 func rolesFault(nodes []ttc.Node) fault {
 	if len(nodes) == 0 {
 		return faultf(ledger.BadRecord, "no messages")
@@ -264,7 +264,7 @@ func known(role string) bool {
 
 func blank(s string) bool { return strings.TrimSpace(s) == "" }
 
-// says whether a message carries anything: text, a part, reasoning, a call.
+// says reports whether a message carries anything: text, a part, reasoning, a call.
 func says(m *chat.Message) bool {
 	if len(m.ToolCalls) > 0 || !blank(m.Reasoning) {
 		return true
@@ -278,8 +278,8 @@ func says(m *chat.Message) bool {
 	return false
 }
 
-// sameAnswer compares what a model would be trained to write. Ids of calls are left out: they are drawn at random and
-// differ between answers that are otherwise the same.
+// sameAnswer compares what a model would be trained to write. Call ids are ignored: they are random and differ between
+// answers that are otherwise the same.
 func sameAnswer(a, b builders.Passage) bool {
 	if a.IsText() != b.IsText() {
 		if b.IsText() {
@@ -295,7 +295,7 @@ func sameAnswer(a, b builders.Passage) bool {
 }
 
 func sameMessage(a, b *chat.Message) bool {
-	// Absent, null and "" are one: none of them gives the model anything to write.
+	// Absent, null and "" are equivalent: none of them gives the model anything to write.
 	return a.Role == b.Role && a.Text == b.Text && a.Reasoning == b.Reasoning &&
 		slices.EqualFunc(
 			a.Parts,

@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/internal/extsort"
 )
 
-// A unit is what a split moves as a whole at the least: the records that share both keys of unitRow. Units that share
-// one of the keys or a prompt form a component.
+// A unit is the smallest thing a split moves: the records that share both keys of unitRow. Units that share one of the
+// keys or a prompt form a component.
 const (
 	unitKey   = 16 + 16
 	spanAt    = unitKey + 16
@@ -24,8 +24,8 @@ const (
 	edgeWidth = 1 + 16 + 4 // which key, key, unit
 )
 
-// addUnit takes an entry into the row before it, where they share all keys: neighbours in the log mostly do, so that
-// there is a row per turn and not one per record. What lies between them is not kept, and so does not count.
+// addUnit adds an entry to the previous row if they share all keys: neighbours in the log mostly do, so there is one
+// row per turn rather than per record. Dropped records in between are not kept, and so don't count.
 func (d *Index) addUnit(e *Entry) error {
 	var row [unitWidth]byte
 	unitRow(&row, e, d.rules.Split.By)
@@ -50,15 +50,15 @@ func (d *Index) flushUnit() error {
 	return d.units.Add(d.unit[:])
 }
 
-// unitRow is: first key, second key, prompt, ordinal of the first record, number of records. A second key or a prompt
-// of zeros connects nothing.
+// unitRow is: first key, second key, prompt, ordinal of the first record, number of records. An all-zero second key or
+// prompt connects nothing.
 func unitRow(row *[unitWidth]byte, e *Entry, by By) {
 	var none [16]byte
 	first, second := &e.Example, &none
 	if by == ByTask && e.Task != none {
 		first, second = &e.Task, &e.Example
 	}
-	if e.Kind == builders.KindRollout && by != ByTask { // advantages are within a task
+	if e.Kind == builders.KindRollout && by != ByTask { // advantages are computed within a task
 		second = &e.Task
 	}
 	copy(row[:], first[:])
@@ -136,7 +136,7 @@ func (d *Index) split() error {
 	})
 }
 
-// hold drops what shares anything with the validation side that is kept and is none of its records.
+// hold drops records that share anything with the validation side being kept without belonging to it.
 func (d *Index) hold(u *units) error {
 	holds := make([]bool, len(u.parent)) // by root
 	for _, id := range u.held {
@@ -203,7 +203,7 @@ func (d *Index) nameOf(u *units, root uint32) (string, error) {
 	return d.rules.Name(first), err
 }
 
-// heldRow says whether a row is of a validation side that is kept: it spans no record.
+// heldRow reports whether a row is from a validation side being kept: it spans no record.
 func heldRow(row []byte) bool { return binary.BigEndian.Uint64(row[spanAt:]) == heldOrdinal }
 
 func (d *Index) anyKept(row []byte) bool {
@@ -221,10 +221,10 @@ type units struct {
 	parent []uint32
 	size   []uint32 // records of a unit
 	rank   []uint64 // seeded hash of a unit's keys
-	held   []uint32 // units of a validation side that is kept
+	held   []uint32 // units of a validation side being kept
 }
 
-// each calls f for every row that has kept records, with the number of its unit.
+// each calls f for every row with kept records, with the number of its unit.
 func (u *units) each(d *Index, f func(id uint32, row []byte) error) error {
 	var key [unitKey]byte
 	next := uint64(0)
@@ -250,7 +250,7 @@ func (u *units) each(d *Index, f func(id uint32, row []byte) error) error {
 
 // collect numbers and counts the units, and lists what connects them.
 func (u *units) collect(d *Index) error {
-	var first, second, prompt [16]byte // of the row before
+	var first, second, prompt [16]byte // of the previous row
 	var none [16]byte
 	var edge [edgeWidth]byte
 	return u.each(d, func(id uint32, row []byte) error {
@@ -344,7 +344,7 @@ func (u *units) components() (list []component, total int64) {
 	return list, total
 }
 
-// choose picks, in order, every component that brings the validation set nearer to its share; at least one, and never
+// choose picks, in order, every component that brings the validation set closer to its share; at least one, and never
 // all. There must be two or more.
 func choose(components []component, total int64, share float64) (chosen []component, size int64) {
 	want := share * float64(total)

@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// maxConfig is how large a run's config.yml may be.
+// maxConfig is the largest size of a run's config.yml.
 const maxConfig = 16 << 20
 
 // HasBatches reports whether a run's folder has token batches.
@@ -53,7 +53,7 @@ func TokenizerOf(run runfolder.Folder) (string, error) {
 }
 
 // VerifyBatches checks the token batches of a run's folder from the files and the tokenizer alone, and that there are
-// as many as the manifest has, and adds what it finds.
+// as many as the manifest says, and adds what it finds.
 func (r *Report) VerifyBatches(run runfolder.Folder, tok *tokenizer.Tokenizer) error {
 	found, err := collator.Verify(string(run), tok)
 	if err != nil {

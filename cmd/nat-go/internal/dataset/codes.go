@@ -20,7 +20,7 @@ const (
 	readOtherwise = "NG5014"
 )
 
-// Codes are the pages of the codes above, for `nat-go explain`.
+// Codes are the pages of these codes for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(badRow, "dataset", "A row can't be read as its format asks: no JSON, a missing, unknown or repeated key, or a value of the wrong kind. A trainer would fail on it, or worse, read something else.", "Write the data set again (`nat-go dataset convert`); rows are not made to be edited by hand."),

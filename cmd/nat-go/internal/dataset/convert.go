@@ -23,14 +23,14 @@ type Converted struct {
 	Refused []Refused           `json:"refused,omitempty"`
 }
 
-// Refused counts the records that a format can't carry, by why.
+// Refused counts the records that a format can't carry, by reason.
 type Refused struct {
 	Format string `json:"format"`
 	Why    string `json:"why"`
 	Count  int64  `json:"count"`
 }
 
-// Rows is how many rows were written in all.
+// Rows returns the total number of rows written.
 func (c *Converted) Rows() (n int64) {
 	for _, w := range c.Formats {
 		for _, f := range w.Files {
@@ -40,7 +40,7 @@ func (c *Converted) Rows() (n int64) {
 	return n
 }
 
-// None is the error of a conversion that gave no rows at all; nil where there are some.
+// None returns the error for a conversion that produced no rows at all; nil if there are some.
 func (c *Converted) None() error {
 	if c.Rows() > 0 {
 		return nil
@@ -54,9 +54,9 @@ func (c *Converted) None() error {
 	return errors.New(why)
 }
 
-// Convert writes a run's data set in other formats, from its record log, decisions and token batches alone. With dir
-// empty they go to the run's own dataset folder and are entered in its manifest; a failure before the last file is safe
-// on disk leaves the run as it was.
+// Convert writes a run's data set in other formats, from its record log, decisions and token batches alone. If dir is
+// empty they go to the run's own dataset folder and are entered in its manifest; a failure before the last file is
+// durable leaves the run as it was.
 func Convert(ctx context.Context, p *Place, formats []Format, o rows.Options, dir string) (*Converted, error) {
 	var names []string
 	for _, f := range formats {
@@ -69,7 +69,7 @@ func Convert(ctx context.Context, p *Place, formats []Format, o rows.Options, di
 	return c, err
 }
 
-// write writes text rows, and token rows before any of them gets its name: all formats are there afterwards, or none.
+// write writes text rows, and token rows before any file gets its name: afterwards all formats exist, or none.
 func (c *Converted) write(
 	ctx context.Context, p *Place, formats []Format, o rows.Options, dir string,
 	ready func([]runfolder.Written, []runfolder.File) error,
@@ -94,7 +94,7 @@ func (c *Converted) write(
 	})
 }
 
-// texts writes what s says and counts what no format can carry.
+// texts writes what s specifies and counts what no format can carry.
 func (c *Converted) texts(ctx context.Context, s Spec) error {
 	refused := map[Refused]int64{}
 	s.Dropped = func(x ledger.Drop) { refused[Refused{Format: x.Format, Why: x.Detail}]++ }
@@ -113,7 +113,7 @@ func (c *Converted) texts(ctx context.Context, s Spec) error {
 	return err
 }
 
-// into writes to a folder of its own, or to the run's, which it locks.
+// into writes to a separate folder, or to the run's, which it locks.
 func (c *Converted) into(
 	p *Place, formats []string, dir string, write func(string, func([]runfolder.Written, []runfolder.File) error) error,
 ) error {
@@ -139,7 +139,7 @@ func (c *Converted) into(
 		}
 		update, err = lock.AddFormats(w, all)
 		if err == nil {
-			lock.Unfinished() // files get their names now: until the manifest has its own, the run is not what it says
+			lock.Unfinished() // files get their names now: until the manifest is updated, the run does not match it
 		}
 		return err
 	})
@@ -152,7 +152,7 @@ func (c *Converted) into(
 	return err
 }
 
-// Text prints what was written for people.
+// Text prints what was written, for people.
 func (c *Converted) Text(w io.Writer) error {
 	var b strings.Builder
 	for _, f := range c.Formats {

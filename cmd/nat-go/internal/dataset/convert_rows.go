@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// ConvertRows writes rows in other formats, without the run that they come from: each row is a record again, on the
-// same side of the split, and its example is named FILE:ROW. A row that can't be read ends it: verify lists all of
+// ConvertRows writes rows in other formats, without the run that they come from: each row becomes a record again, on
+// the same side of the split, and its example is named FILE:ROW. A row that can't be read ends it: verify lists all of
 // them.
 func ConvertRows(ctx context.Context, from FormatFolder, formats []Format, o rows.Options,
 	dir string,
@@ -34,7 +34,7 @@ func ConvertRows(ctx context.Context, from FormatFolder, formats []Format, o row
 	return c, c.texts(ctx, Spec{Dir: dir, Log: tmp, Decisions: curate.Decided(sides), Formats: formats, Options: o})
 }
 
-// log makes a record log of the rows, and says on which side each record is.
+// log makes a record log from the rows, and records which side each is on.
 func (f FormatFolder) log(ctx context.Context, dir string) (sides []curate.Decision, err error) {
 	w, err := recordlog.Create(dir)
 	if err != nil {
@@ -82,8 +82,7 @@ func appendRow(w *recordlog.Writer, b *recordlog.Builder, id string, row *rows.R
 	return w.Append(b.Group())
 }
 
-// recordOf is the record that a row was made of, but for what rows don't have: scores, policies and where it comes
-// from.
+// recordOf returns the record that a row was made from, except for what rows don't have: scores, policies and origin.
 func recordOf(row *rows.Row) (builders.Record, error) {
 	switch {
 	case row.Label != nil:
@@ -107,7 +106,7 @@ func recordOf(row *rows.Row) (builders.Record, error) {
 	return d, nil
 }
 
-// messages are those of a passage, or the one that its text is.
+// messages returns those of a passage, or a single one with its text.
 func messages(role string, p builders.Passage) []ttc.Node {
 	if p.IsText() {
 		return ttc.Chain([]chat.Message{{Role: role, Form: chat.Text, Text: p.Text}}, ttc.Assumed).Nodes
@@ -117,7 +116,7 @@ func messages(role string, p builders.Passage) []ttc.Node {
 
 func isAssistant(n ttc.Node) bool { return n.Message.Role == "assistant" }
 
-// inline is a passage as a builder would write it.
+// inline returns a passage as a builder would write it.
 func inline(p builders.Passage) builders.Content {
 	if p.IsText() {
 		return builders.Content{Text: p.Text}

@@ -9,24 +9,24 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
-// Format is a format that a data set can be written in: text rows, made of records, or token rows, made of token
+// Format is a format that a data set can be written in: text rows, made from records, or token rows, made from token
 // batches.
 type Format struct {
-	rows.Format            // of token rows only what describes them; Read and NewEncoder are for text rows
+	rows.Format            // for token rows only their description; Read and NewEncoder are for text rows
 	tokens      *tokenRows // nil: text rows
 }
 
-// tokenRows is how the rows of a format are made of token batches and checked.
+// tokenRows says how the rows of a format are made from token batches and checked.
 type tokenRows struct {
 	write func(w io.Writer, batches string, s batch.Split) (rows int64, err error)
 	wrong func(row []byte) string // what is wrong with a row; empty: nothing
 	none  string                  // why a run has no such rows
 }
 
-// FromBatches says whether the format is made of a run's token batches, and so needs a tokenizer.
+// FromBatches reports whether the format is made from a run's token batches, and so needs a tokenizer.
 func (f Format) FromBatches() bool { return f.tokens != nil }
 
-// Formats lists the formats: those of package rows, then those of token rows.
+// Formats lists the formats: those of package rows, then token rows.
 func Formats() (all []Format) {
 	for _, f := range rows.Formats() {
 		all = append(all, Format{Format: f})
@@ -34,7 +34,7 @@ func Formats() (all []Format) {
 	return append(all, sftParquet, skyRL)
 }
 
-// Lookup finds a format.
+// Lookup finds a format by name.
 func Lookup(name string) (Format, bool) {
 	for _, f := range Formats() {
 		if f.Name == name {
@@ -63,7 +63,7 @@ var sftParquet = Format{
 	tokens: &tokenRows{write: batch.WriteParquet, wrong: wrongTokens, none: "the run has no sft batches"},
 }
 
-// skyRL holds the same rows as SkyRL's SFT trainer takes them, which makes no ids of its own.
+// skyRL holds the same rows in the form for SkyRL's SFT trainer, which makes no ids of its own.
 var skyRL = Format{
 	Format: rows.Format{
 		Name: "skyrl_pretokenized", Consumer: "SkyRL (SFT, pre-tokenised)", Shape: "input_ids, loss_mask",

@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Log is the record log of the run; empty where there is none.
+// Log returns the run's record log; empty if there is none.
 func (p *Place) Log() string {
 	if p.Run == "" || !runfolder.Has(p.Run.Decisions()) {
 		return ""
@@ -34,7 +34,7 @@ func (p *Place) Decisions() (*curate.Decisions, error) {
 	return curate.ReadDecisions(f)
 }
 
-// Manifest is that of the run; nil where there is none.
+// Manifest returns the run's manifest; nil if there is none.
 func (p *Place) Manifest() (*runfolder.Manifest, error) {
 	if p.Run == "" {
 		return nil, nil
@@ -46,7 +46,7 @@ func (p *Place) Manifest() (*runfolder.Manifest, error) {
 	return m, err
 }
 
-// RowOptions says how the run wrote its rows; the zero value where there is no manifest.
+// RowOptions returns the options the run wrote its rows with; the zero value if there is no manifest.
 func (p *Place) RowOptions() (rows.Options, error) {
 	m, err := p.Manifest()
 	if m == nil {
@@ -55,7 +55,7 @@ func (p *Place) RowOptions() (rows.Options, error) {
 	return m.Rows, nil
 }
 
-// Measure describes the kept records of the run, what render, which may be nil, shows of them, and what was dropped.
+// Measure describes the run's kept records, what render (which may be nil) shows of them, and what was dropped.
 func (p *Place) Measure(render *turns.Renderer, tmp string) (*Stats, error) {
 	d, err := p.Decisions()
 	if err != nil {
@@ -69,7 +69,7 @@ func (p *Place) Measure(render *turns.Renderer, tmp string) (*Stats, error) {
 	return s, err
 }
 
-// Pick calls f for the records of the run that the query asks for.
+// Pick calls f for the run's records that match the query.
 func (p *Place) Pick(q Query, f func(Picked) error) error {
 	d, err := p.Decisions()
 	if err != nil {
@@ -83,7 +83,7 @@ func (p *Place) PickRows(
 	row string, skip, limit int64, f func(file string, n int64, r *rows.Row, o *Origin) error,
 ) error {
 	name, number, ok := cutLast(row, ":")
-	if texts := p.Texts(); !ok && len(texts) > 0 { // a number alone is of the first file
+	if texts := p.Texts(); !ok && len(texts) > 0 { // a bare number refers to the first file
 		name, number, ok = texts[0].Files[0].Name, row, true
 	}
 	n, err := strconv.ParseInt(number, 10, 64)

@@ -7,22 +7,22 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Blocks are small enough to be hashed and copied out of the cache, and so many may wait that neither side stands still
-// for the other: one at a time they would have to be eight times as large.
+// Blocks are small enough to be hashed and copied while in the cache, and enough may be queued that neither side waits
+// for the other: with a single one they would have to be eight times as large.
 const (
 	blockBytes = 128 << 10
 	blocksHeld = 8
 )
 
-// output is a file written in blocks by a goroutine of its own: rows are made while the kernel copies the last block,
-// which is what the writing of a data set waits for.
+// output is a file written in blocks by its own goroutine: rows are made while the kernel copies the last block, which
+// is what limits the writing of a data set.
 type output struct {
 	buf    []byte // append here, then call rotate
 	bytes  int64
 	file   *durable.File
 	blocks chan []byte
 	free   chan []byte
-	done   chan struct{} // closed when all blocks are written; then err says how that went
+	done   chan struct{} // closed when all blocks are written; then err says whether that succeeded
 	err    error
 	sum    *xxh3.Hasher
 	placed bool
@@ -58,14 +58,14 @@ func (o *output) run() {
 	}
 }
 
-// Write appends and rotates, for what writes to an io.Writer.
+// Write appends and rotates, for code that writes to an io.Writer.
 func (o *output) Write(p []byte) (int, error) {
 	o.buf = append(o.buf, p...)
 	o.rotate()
 	return len(p), nil
 }
 
-// rotate hands the buffer over once it is full. Write errors come with commit.
+// rotate passes the buffer on once it is full. Write errors surface at commit.
 func (o *output) rotate() {
 	if len(o.buf) >= blockBytes {
 		o.flush()
@@ -74,7 +74,7 @@ func (o *output) rotate() {
 
 func (o *output) flush() {
 	o.bytes += int64(len(o.buf))
-	o.sum.Write(o.buf) // here, where the bytes are in the cache
+	o.sum.Write(o.buf) // here, while the bytes are in the cache
 	o.blocks <- o.buf  // wait: run takes them until it is closed
 	o.buf = (<-o.free)[:0]
 	if o.buf == nil {
@@ -82,7 +82,7 @@ func (o *output) flush() {
 	}
 }
 
-// finish makes the content safe on disk and returns its hash. The file has its name after place.
+// finish makes the content durable and returns its hash. The file gets its name from place.
 func (o *output) finish() (string, error) {
 	o.flush()
 	close(o.blocks)

@@ -14,20 +14,20 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Query says which records of a run are meant. Empty fields ask for nothing.
+// Query selects records of a run. Empty fields select nothing in particular.
 type Query struct {
 	Record  *uint64 // ordinal in the log
 	Example string
 	Turn    string
 	Builder string
 	Split   string        // "train" or "validation"
-	Dropped bool          // records that curation dropped, instead of those it kept
+	Dropped bool          // records that curation dropped instead of those it kept
 	Reason  ledger.Reason // with Dropped: for this reason
-	Skip    int64         // of those that match
+	Skip    int64         // among those that match
 	Limit   int64         // at most this many; 0: all
 }
 
-// Picked is a record that a query asked for.
+// Picked is a record that matches a query.
 type Picked struct {
 	Ordinal  uint64
 	Decision curate.Decision
@@ -36,7 +36,7 @@ type Picked struct {
 
 var errEnough = errors.New("enough")
 
-// Pick calls f for the records of a log that the query asks for, in order. What f is given is valid until it returns.
+// Pick calls f for the records of a log that match the query, in order. What f is given is valid until it returns.
 func Pick(log string, d *curate.Decisions, q Query, f func(Picked) error) error {
 	if q.Record != nil {
 		q.Limit = 1
@@ -83,7 +83,7 @@ func (q *Query) asksFor(p *Picked) bool {
 	return true
 }
 
-// EachDrop calls f for the drops of dropped.jsonl that the query asks for, by example, turn, builder and reason.
+// EachDrop calls f for the drops in dropped.jsonl that match the query, by example, turn, builder and reason.
 func EachDrop(path string, q Query, f func(ledger.Drop) error) error {
 	if !runfolder.Has(path) {
 		return nil
@@ -115,7 +115,7 @@ func EachDrop(path string, q Query, f func(ledger.Drop) error) error {
 	return err
 }
 
-// PickRows calls f for the rows of a file from number skip (from 0), at most limit of them (0: all).
+// PickRows calls f for the rows of a file from number skip (from 0) on, at most limit of them (0: all).
 func PickRows(format rows.Format, file RowFile, skip, limit int64, f func(n int64, r *rows.Row) error) error {
 	err := eachLineFrom(file.Path, file.Limits, skip, func(n int64, line []byte) error {
 		row, err := format.Read(line)
@@ -136,7 +136,7 @@ func PickRows(format rows.Format, file RowFile, skip, limit int64, f func(n int6
 	return err
 }
 
-// OriginOf finds the origin of a row in rows.jsonl; nil where it has none.
+// OriginOf finds the origin of a row in rows.jsonl; nil if it has none.
 func OriginOf(f FormatFolder, file string, row int64) (*Origin, error) {
 	if f.Origins == "" {
 		return nil, nil
@@ -155,7 +155,7 @@ func OriginOf(f FormatFolder, file string, row int64) (*Origin, error) {
 	return found, err
 }
 
-// RowText is a row as it stands in its file, from number 0; that of a table as JSON.
+// RowText returns a row as it stands in its file, by number from 0; a table's row as JSON.
 func RowText(file RowFile, row int64) (text string, err error) {
 	err = eachLineFrom(file.Path, file.Limits, row, func(_ int64, line []byte) error {
 		text = string(line)
@@ -170,7 +170,7 @@ func RowText(file RowFile, row int64) (text string, err error) {
 	return "", err
 }
 
-// OriginsOf are the origins of the rows that a record was written as, by the record's hash.
+// OriginsOf returns the origins of the rows that a record was written as, by the record's hash.
 func OriginsOf(f FormatFolder, record string) (found []Origin, err error) {
 	if f.Origins == "" {
 		return nil, nil

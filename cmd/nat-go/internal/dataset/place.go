@@ -18,28 +18,28 @@ import (
 	"github.com/nat-go/nat-go/internal/lines"
 )
 
-// Limits are the most a row may take. Read, a row is about three times as long as its line, and a value of it takes
-// some hundred bytes however short it is written.
+// Limits bound what a row may take. In memory, a row takes about three times the length of its line, and each value
+// takes some hundred bytes however short it is.
 type Limits struct {
 	Bytes  int64 // of its line
 	Values int64 // in it
 }
 
-// DefaultLimits keep any file from taking the program beyond 512 MiB. What a run writes is far below: an entry has 64
-// MiB by default, and its texts stand in a row once.
+// DefaultLimits keep the program below 512 MiB whatever the file. What a run writes is far below them: an entry has at
+// most 64 MiB by default, and its texts occur in a row once.
 var DefaultLimits = Limits{Bytes: 128 << 20, Values: 1 << 20}
 
-// Place is a data set on disk, found by its files alone.
+// Place is a data set on disk, located by its files alone.
 type Place struct {
-	Run          runfolder.Folder // empty where only rows were given
+	Run          runfolder.Folder // empty if only rows were given
 	Formats      []FormatFolder
-	Trajectories []string // files of NAT's own collections, which a compat run writes
+	Trajectories []string // files with NAT's own collections, written by a compat run
 }
 
-// Texts are the formats of text rows among those found.
+// Texts returns the text row formats among those found.
 func (p *Place) Texts() []FormatFolder { return p.made(false) }
 
-// Tokens are the formats of token rows among those found.
+// Tokens returns the token row formats among those found.
 func (p *Place) Tokens() []FormatFolder { return p.made(true) }
 
 func (p *Place) made(fromBatches bool) (folders []FormatFolder) {
@@ -56,7 +56,7 @@ type FormatFolder struct {
 	Format  Format
 	Dir     string
 	Files   []RowFile
-	Origins string // path of rows.jsonl; empty where there is none, as in a folder NAT wrote
+	Origins string // path of rows.jsonl; empty if there is none, as in a folder written by NAT
 }
 
 // RowFile is a file of rows.
@@ -67,9 +67,9 @@ type RowFile struct {
 	Limits Limits
 }
 
-// Find looks for a data set at path, whose rows are to keep to the limits: a run's folder, its dataset folder, the
-// folder of a format, or one file of rows,
-// ours or another program's. A folder of unknown name is known by its first row.
+// Find looks for a data set at path, whose rows must respect the limits: a run's folder, its dataset folder, the folder
+// of a format, or a single file of rows, ours or another program's. A folder with an unknown name is identified by its
+// first row.
 func Find(path string, limits Limits) (*Place, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -135,7 +135,7 @@ func findFormat(dir string, limits Limits) (FormatFolder, error) {
 		paths = append(paths, found...)
 	}
 	for _, p := range paths {
-		if isDir(p) { // of a format whose name ends so
+		if isDir(p) { // in a format whose file names end this way
 			continue
 		}
 		if filepath.Base(p) == OriginsFile {
@@ -147,17 +147,17 @@ func findFormat(dir string, limits Limits) (FormatFolder, error) {
 	if len(f.Files) == 0 {
 		return f, nil
 	}
-	// Training first, as a person reads it.
+	// Training first, the order in which people read.
 	slices.SortStableFunc(f.Files, func(a, b RowFile) int { return int(a.Split) - int(b.Split) })
 	var err error
 	f.Format, err = formatOf(filepath.Base(dir), f.Files)
 	if err != nil && len(f.Files) > 0 && f.Origins == "" {
-		f.Files, err = nil, nil // other JSON lines: a run's dropped.jsonl, say
+		f.Files, err = nil, nil // other JSON lines, such as a run's dropped.jsonl
 	}
 	return f, err
 }
 
-// glob escapes what filepath.Glob would take for a pattern.
+// glob escapes what filepath.Glob would treat as a pattern.
 func glob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
@@ -170,7 +170,7 @@ func rowFileAt(path string, limits Limits) RowFile {
 	return f
 }
 
-// formatOf knows a format by its folder's name, by a file name that only it uses, or by the first row.
+// formatOf identifies a format by its folder's name, by a file name that only it uses, or by the first row.
 func formatOf(folder string, files []RowFile) (Format, error) {
 	if f, ok := Lookup(folder); ok {
 		return f, nil
@@ -209,13 +209,13 @@ func formatOf(folder string, files []RowFile) (Format, error) {
 // each calls f for each line of the file, as eachLine does.
 func (r RowFile) each(f func(n int64, line []byte) error) error { return eachLine(r.Path, r.Limits, f) }
 
-// eachLine calls f for each line of a file, numbered from 0, without its newline; the rows of a table are given as
-// lines of JSON. The line is valid until f returns.
+// eachLine calls f for each line of a file, numbered from 0, without its newline; a table's rows are passed as lines of
+// JSON. The line is valid until f returns.
 func eachLine(path string, limits Limits, f func(n int64, line []byte) error) error {
 	return eachLineFrom(path, limits, 0, f)
 }
 
-// eachLineFrom is eachLine from a line on; those before it are not looked at.
+// eachLineFrom is eachLine from a line on; earlier ones are skipped.
 func eachLineFrom(path string, limits Limits, from int64, f func(n int64, line []byte) error) error {
 	file, err := durable.Open(path)
 	if err != nil {
@@ -235,7 +235,7 @@ func eachLineFrom(path string, limits Limits, from int64, f func(n int64, line [
 	return linesOf(file, limits, func(n int64, line []byte) error { return f(from+n, line) })
 }
 
-// skipLines moves a file to behind so many lines, or to its end.
+// skipLines advances a file past that many lines, or to its end.
 func skipLines(file io.ReadSeeker, lines int64) error {
 	if lines <= 0 {
 		return nil
@@ -283,8 +283,7 @@ func linesOf(r io.Reader, limits Limits, f func(n int64, line []byte) error) err
 	return nil
 }
 
-// tooMany says whether a line of JSON has more values than the most: all but the first of a list or an object come
-// after a comma.
+// tooMany reports whether a line of JSON has too many values: all but the first of a list or an object follow a comma.
 func tooMany(line []byte, most int64) bool {
 	if int64(len(line)) < most {
 		return false
@@ -303,7 +302,7 @@ func tooMany(line []byte, most int64) bool {
 	return n > most
 }
 
-// afterText is what follows a text that begins here.
+// afterText returns what follows a text that begins here.
 func afterText(line []byte) []byte {
 	for i := 1; i < len(line); i++ {
 		end := bytes.IndexAny(line[i:], `"\\`)

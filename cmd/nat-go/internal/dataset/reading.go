@@ -14,15 +14,15 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// readerChunk is how much Hugging Face datasets reads of JSON lines at a time: it settles what a column holds by the
-// first chunk, and what a text is by each.
+// readerChunk is how much JSON Hugging Face datasets reads at a time: the first chunk determines what a column holds,
+// and each chunk what a text is.
 const readerChunk = 10 << 20
 
-// maxColumns is how many columns of a file are told apart: arguments of tool calls have any keys.
+// maxColumns is how many columns of a file are distinguished: tool call arguments may have any keys.
 const maxColumns = 4096
 
-// reading follows what Hugging Face datasets makes of a file of JSON lines, whose columns it has to guess (3.6 to 5.2,
-// with pyarrow 26): texts become timestamps, keys that come late fail, keys that are missing are filled in with null.
+// reading models what Hugging Face datasets makes of a JSON lines file, whose columns it has to guess (3.6 to 5.2, with
+// pyarrow 26): texts become timestamps, keys that appear late fail, missing keys are filled with null.
 type reading struct {
 	row     column
 	rows    int64
@@ -31,21 +31,21 @@ type reading struct {
 	columns int
 }
 
-// column is what stands at one place of every row.
+// column is what is found at one path in all rows.
 type column struct {
 	keys    map[string]*column // of an object
 	element *column            // of a list
-	kinds   [8]bool            // by json.Kind; not of null
+	kinds   [8]bool            // by json.Kind; null excluded
 	objects int64              // how many values are objects
-	here    int64              // in how many objects it stands, if it is a key
-	late    int64              // row, from 1, of its first value, if that is not in the first chunk
-	dates   int64              // texts of this chunk that are dates
-	texts   bool               // this chunk has others
-	turned  int64              // dates of all chunks that have nothing else
-	varied  bool               // in the first chunk its objects have different keys
+	here    int64              // for a key, the number of objects that contain it
+	late    int64              // row, from 1, of its first value, if not in the first chunk
+	dates   int64              // texts in this chunk that are dates
+	texts   bool               // this chunk has other texts
+	turned  int64              // dates in all chunks that contain only dates
+	varied  bool               // its objects have different keys within the first chunk
 }
 
-// lines takes n rows, with newlines around them.
+// lines processes n rows, with newlines around them.
 func (r *reading) lines(rows []byte, n int) {
 	rows = bytes.Trim(rows, "\n")
 	for ; n > 1; n-- {
@@ -56,7 +56,7 @@ func (r *reading) lines(rows []byte, n int) {
 	r.add(rows)
 }
 
-// add takes a row, one line of JSON that was checked.
+// add processes a row, one checked line of JSON.
 func (r *reading) add(line []byte) {
 	if r.rows++; r.bytes >= readerChunk {
 		r.endChunk()
@@ -121,9 +121,9 @@ func (r *reading) column() *column {
 	return &column{}
 }
 
-// key is the column of an object's key; nil: there are too many.
+// key returns the column for an object's key; nil if there are too many.
 func (r *reading) key(col *column, key json.Raw) *column {
-	name := []byte(key[1 : len(key)-1]) // as it is written: our rows write a key in one way
+	name := []byte(key[1 : len(key)-1]) // unescaped: our rows write a key in only one way
 	if in := col.keys[string(name)]; in != nil {
 		return in
 	}
@@ -138,7 +138,7 @@ func (r *reading) key(col *column, key json.Raw) *column {
 	return in
 }
 
-// endChunk settles which texts of the chunk are timestamps, and which objects are not alike.
+// endChunk determines which texts of the chunk are timestamps, and which objects differ in shape.
 func (r *reading) endChunk() {
 	r.row.each("", func(_ string, c *column) {
 		if !c.texts {
@@ -154,7 +154,7 @@ func (r *reading) endChunk() {
 	})
 }
 
-// each calls f for a column and all within, by path.
+// each calls f for a column and everything inside it, by path.
 func (c *column) each(path string, f func(path string, c *column)) {
 	f(path, c)
 	if c.element != nil {
@@ -174,10 +174,10 @@ func (c *column) names() []string {
 	return names
 }
 
-// change is what the reader makes otherwise of a column.
+// change is what the reader makes of a column differently.
 type change struct {
 	Text string
-	Old  bool // only before datasets 4.7, which keeps objects and values that are not alike as JSON
+	Old  bool // only before datasets 4.7, which keeps objects and values of differing shapes as JSON
 }
 
 func (c change) String() string {
@@ -187,7 +187,7 @@ func (c change) String() string {
 	return c.Text
 }
 
-// changes ends the file and lists what is read otherwise, what today's reader gets wrong first.
+// changes ends the file and lists what is read differently, starting with what current versions get wrong.
 func (r *reading) changes() []change {
 	r.endChunk()
 	all := r.row.changes("", false)
@@ -202,7 +202,8 @@ func oldness(c change) int {
 	return 0
 }
 
-// changes are those of a column and all within. asJSON: the reader keeps what is around it as JSON from 4.7 on.
+// changes returns those of a column and everything inside it. asJSON: from 4.7 on the reader keeps the enclosing value
+// as JSON.
 func (c *column) changes(path string, asJSON bool) (all []change) {
 	find := func(old bool, format string, a ...any) {
 		all = append(all, change{Text: fmt.Sprintf(format, a...), Old: old})
@@ -233,7 +234,7 @@ func (c *column) changes(path string, asJSON bool) (all []change) {
 	return all
 }
 
-// mixed says what kinds of values a column holds, where it is more than one.
+// mixed names the kinds of values in a column if there is more than one.
 func (c *column) mixed() string {
 	var kinds []string
 	for kind, is := range c.kinds {
@@ -247,13 +248,13 @@ func (c *column) mixed() string {
 	return strings.Join(kinds, " and ")
 }
 
-// date is how pyarrow's reader knows a text for a timestamp; the day of the month is looked at apart.
+// date matches what pyarrow's reader takes for a timestamp; the day of the month is checked separately.
 var date = regexp.MustCompile(`^\d{4}-\d\d-\d\d(?:[T ]` + clock + `(?::[0-5]\d)?(?:Z|[+-]` + clock +
 	`|[+-](?:[01]\d|2[0-3])[0-5]\d)?)?$`)
 
 const clock = `(?:[01]\d|2[0-3])(?::[0-5]\d)?`
 
-// isDate says whether the reader takes a text for a timestamp.
+// isDate reports whether the reader takes a text for a timestamp.
 func isDate(raw json.Raw) bool {
 	text := bytes.Trim(raw, `"`)
 	if len(text) < 10 || len(text) > 25 || text[4] != '-' || !date.Match(text) {

@@ -12,7 +12,7 @@ import (
 
 // refusals are the records that a format can't carry.
 type refusals struct {
-	count map[string]int64 // by why, without what is of one record alone
+	count map[string]int64 // by reason, without what is specific to one record
 	tried int64
 	carry []alternative
 
@@ -29,7 +29,8 @@ type alternative struct {
 	empty []byte
 }
 
-// The first refused records are tried with other formats. Reasons are few: what names a record is taken out of them.
+// The first refused records are tried with other formats. There are few distinct reasons, because whatever names a
+// record is removed from them.
 const (
 	triedRefusals = 200
 	maxReasons    = 50
@@ -99,7 +100,7 @@ func (a *alternative) try(ms []member) {
 	}
 }
 
-// most lists why records were refused, most first.
+// most lists why records were refused, most frequent first.
 func (r *refusals) most() (all []runfolder.Refusal) {
 	for why, n := range r.count {
 		all = append(all, runfolder.Refusal{Why: why, Count: n})
@@ -110,7 +111,7 @@ func (r *refusals) most() (all []runfolder.Refusal) {
 	return all
 }
 
-// instead is the format that carries most of what was tried; empty: none carries half of it.
+// instead returns the format that carries most of what was tried; empty: none carries half of it.
 func (r *refusals) instead() string {
 	best := alternative{}
 	for _, a := range r.carry {

@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// sharing finds what several rows have in common, by sorting hashes: flat memory, whatever the size of the data.
+// sharing finds what several rows have in common by sorting hashes: flat memory, whatever the size of the data.
 type sharing struct {
 	sorter *extsort.Sorter
 	row    []byte
@@ -20,10 +20,10 @@ type sharing struct {
 
 const sharingWidth = 16 + 1 + 1 + 4 + 8
 
-// seat is a row that has something: where it is, and on which side of two it stands.
+// seat is a row that has something: where it is, and on which of two sides.
 type seat struct {
 	split rows.Split
-	side  byte // 0 or 1: which way round a pair is
+	side  byte // 0 or 1: the direction of a pair
 	file  uint32
 	row   int64
 }
@@ -47,7 +47,7 @@ func (g *shared) bySplit(s rows.Split) int64 { return g.count[s][0] + g.count[s]
 
 func (g *shared) bySide(side int) int64 { return g.count[0][side] + g.count[1][side] }
 
-// at is the first seat of a split.
+// at returns the first seat in a split.
 func (g *shared) at(s rows.Split) seat {
 	if g.count[s][0] > 0 {
 		return g.first[s][0]
@@ -89,7 +89,7 @@ func (s *sharing) each(f func(*shared)) error {
 
 func (s *sharing) close() { s.sorter.Close() }
 
-// hasher hashes what rows hold, by value: the order of keys and the way of escaping don't matter.
+// hasher hashes what rows contain, by value: the order of keys and the way of escaping don't matter.
 type hasher struct{ buf []byte }
 
 func (h *hasher) passage(p builders.Passage) [16]byte {
@@ -97,7 +97,7 @@ func (h *hasher) passage(p builders.Passage) [16]byte {
 	return xxh3.Hash128(h.buf).Bytes()
 }
 
-// row hashes a whole row, tools aside: the same prompt and answers are the same lesson.
+// row hashes a whole row without its tools: the same prompt and answers teach the same thing.
 func (h *hasher) row(r *rows.Row) [16]byte {
 	h.buf = append(h.buf[:0], byte(r.Kind))
 	for _, p := range []builders.Passage{r.Prompt, r.Chosen, r.Rejected, r.Completion} {

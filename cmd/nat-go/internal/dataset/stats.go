@@ -26,22 +26,22 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Stats describe a data set: of the kept records where there is a record log, else of the rows of one format.
+// Stats describe a data set: its kept records if there is a record log, otherwise the rows of one format.
 type Stats struct {
 	Of         string      `json:"of"` // "records", or the format whose rows were read
 	Kinds      []KindCount `json:"kinds"`
-	Examples   int64       `json:"examples"` // distinct; 0: not known
+	Examples   int64       `json:"examples"` // distinct; 0: unknown
 	Prompts    int64       `json:"prompts"`  // distinct
 	Pairs      *PairStats  `json:"pairs,omitempty"`
-	Lengths    []Spread    `json:"lengths"`                // in characters, message by message added up
-	Effects    []Spread    `json:"hint_effects,omitempty"` // of sites, where collator.teacher measured them, in nats
+	Lengths    []Spread    `json:"lengths"`                // in characters, summed over messages
+	Effects    []Spread    `json:"hint_effects,omitempty"` // of sites, if collator.teacher measured them, in nats
 	Duplicates int64       `json:"duplicates"`
 	Leakage    Leakage     `json:"leakage"`
 	Dropped    []DropCount `json:"dropped,omitempty"`
-	Template   *Templated  `json:"template,omitempty"` // what that template shows, where one was named
+	Template   *Templated  `json:"template,omitempty"` // what that template shows, if one was named
 }
 
-// KindCount counts the kept records of a kind by side of the split.
+// KindCount counts the kept records of a kind per side of the split.
 type KindCount struct {
 	Kind       string `json:"kind"`
 	Train      int64  `json:"train"`
@@ -51,21 +51,21 @@ type KindCount struct {
 // PairStats describe the preferences.
 type PairStats struct {
 	Margins      []Spread `json:"margins"`       // |chosen - rejected| by name of the score; empty for rows, which have no scores
-	PerTurn      Spread   `json:"per_turn"`      // pairs of one turn, or of one prompt for rows
+	PerTurn      Spread   `json:"per_turn"`      // pairs per turn or, for rows, per prompt
 	ChosenLonger float64  `json:"chosen_longer"` // share of pairs whose chosen answer is longer, 0..1
 	SameLength   float64  `json:"same_length"`   // share of equal lengths
 	MeanGap      float64  `json:"mean_gap"`      // mean of chosen minus rejected length, in characters
 	Contradict   int64    `json:"contradictions"`
 }
 
-// Leakage counts what stands on both sides of the split.
+// Leakage counts what occurs on both sides of the split.
 type Leakage struct {
 	Prompts  int64 `json:"prompts"`
 	Records  int64 `json:"records"`
 	Examples int64 `json:"examples"`
 }
 
-// Spread is the distribution of a number: nearest-rank quantiles.
+// Spread is the distribution of a number, by nearest-rank quantiles.
 type Spread struct {
 	Name   string  `json:"name"`
 	Count  int64   `json:"count"`
@@ -76,13 +76,13 @@ type Spread struct {
 	Max    float64 `json:"max"`
 	Mean   float64 `json:"mean"`
 
-	NonFinite int64 `json:"non_finite,omitempty"` // NaN and infinite values, left out of all the above
+	NonFinite int64 `json:"non_finite,omitempty"` // NaN and infinite values, excluded from all of the above
 }
 
-// scale is small enough for the sum of as many values as there can be not to overflow.
+// scale is small enough that the sum of as many values as there can be does not overflow.
 const scale = 0x1p-64
 
-// DropCount counts drops as dropped.jsonl has them.
+// DropCount counts drops as listed in dropped.jsonl.
 type DropCount struct {
 	Stage  ledger.Stage  `json:"stage"`
 	Reason ledger.Reason `json:"reason"`
@@ -91,8 +91,8 @@ type DropCount struct {
 	Count  int64         `json:"count"`
 }
 
-// Measure describes the kept records of a log, what their hints do as the index of the batches has it, and what render
-// shows of them. No index: empty; no renderer: nil.
+// Measure describes the kept records of a log, what their hints do according to the batches' index, and what render
+// shows of them. index may be empty, and render nil.
 func Measure(log string, d *curate.Decisions, index string, render *turns.Renderer, tmp string) (*Stats, error) {
 	m := newMeter(render, tmp)
 	defer m.close()
@@ -127,7 +127,7 @@ func Measure(log string, d *curate.Decisions, index string, render *turns.Render
 	return m.stats("records")
 }
 
-// effects takes in what the hints do.
+// effects reads what the hints do.
 func (m *meter) effects(index string) error {
 	if index == "" {
 		return nil
@@ -168,7 +168,7 @@ type turnKey struct {
 	turn   string
 }
 
-// MeasureRows describes the rows of a format, and what render, which may be nil, shows of them. Rows that can't be read
+// MeasureRows describes the rows of a format, and what render (which may be nil) shows of them. Rows that can't be read
 // are left to Verify.
 func MeasureRows(f FormatFolder, render *turns.Renderer, tmp string) (*Stats, error) {
 	m := newMeter(render, tmp)
@@ -198,7 +198,7 @@ func MeasureRows(f FormatFolder, render *turns.Renderer, tmp string) (*Stats, er
 	return m.stats(f.Format.Name)
 }
 
-// meter takes a data set in record by record, in flat memory: what must be compared is sorted outside it.
+// meter processes a data set record by record, in flat memory: what must be compared is sorted outside it.
 type meter struct {
 	tmp       string
 	kinds     [8][2]int64 // by kind, split
@@ -240,7 +240,7 @@ func (m *meter) close() {
 	}
 }
 
-// record takes a kept record of the log.
+// record processes a kept record of the log.
 func (m *meter) record(r *builders.Resolved, d curate.Decision) error {
 	row := &rows.Row{
 		Kind:       r.Record.Kind(),
@@ -271,7 +271,7 @@ func (m *meter) example(id string, s rows.Split) error {
 	return m.examples.add(xxh3.HashString128(id).Bytes(), seat{split: s})
 }
 
-// row takes a row. Of a record without a prompt of its own, Completion is the whole conversation.
+// row processes a row. For a record without a separate prompt, Completion is the whole conversation.
 func (m *meter) row(row *rows.Row, s rows.Split) error {
 	m.kinds[row.Kind][s]++
 	if m.against != nil {
@@ -317,14 +317,14 @@ func (m *meter) conversation(row *rows.Row, at seat) error {
 	if prompt.IsText() && prompt.Text == "" {
 		prompt = opening(row.Completion)
 	}
-	at.side = 1 // no prompt of a pair
+	at.side = 1 // not the prompt of a pair
 	if err := m.prompts.add(m.hash.passage(prompt), at); err != nil {
 		return err
 	}
 	return m.sample("length "+row.Kind.String(), float64(length(row.Prompt)+length(row.Completion)))
 }
 
-// opening is what comes before the first assistant message.
+// opening returns what precedes the first assistant message.
 func opening(p builders.Passage) builders.Passage {
 	for i := range p.Nodes {
 		if p.Nodes[i].Message.Role == "assistant" {
@@ -334,7 +334,7 @@ func opening(p builders.Passage) builders.Passage {
 	return p
 }
 
-// length counts characters: of texts, and of the calls an assistant makes.
+// length counts characters: of texts, and of an assistant's calls.
 func length(p builders.Passage) (n int64) {
 	if p.IsText() {
 		return int64(utf8.RuneCountInString(p.Text))
@@ -356,7 +356,7 @@ func messageLength(m *chat.Message) int64 {
 	return int64(n)
 }
 
-// maxMetrics bounds the names of scores that are told apart.
+// maxMetrics bounds how many names of scores are distinguished.
 const maxMetrics = 1000
 
 // sample adds a value of a metric.
@@ -374,7 +374,7 @@ func (m *meter) sample(name string, x float64) error {
 		m.odd[i]++
 		return nil
 	}
-	bits := math.Float64bits(x) // ordered as the numbers are
+	bits := math.Float64bits(x) // in the same order as the numbers
 	if bits>>63 == 1 {
 		bits = ^bits
 	} else {
@@ -443,7 +443,7 @@ func (m *meter) stats(of string) (*Stats, error) {
 	return s, err
 }
 
-// spreads reads the samples back in order and files each metric where it belongs.
+// spreads reads the samples back in order and stores each metric where it belongs.
 func (m *meter) spreads(s *Stats) error {
 	counts := make([]int64, len(m.names))
 	for row, err := range m.samples.All() {
@@ -497,7 +497,7 @@ func orderedFloat(bits uint64) float64 {
 	return math.Float64frombits(^bits)
 }
 
-// take takes the value with the given rank of count, smallest first.
+// take adds the value with the given rank among count, smallest first.
 func (s *Spread) take(x float64, rank, count int64) {
 	at := func(q float64) bool { return rank == max(0, int64(math.Ceil(q*float64(count)))-1) }
 	if rank == 0 {
@@ -517,7 +517,7 @@ func (s *Spread) take(x float64, rank, count int64) {
 	s.Count++
 }
 
-// ReadDrops adds up a dropped.jsonl by stage, reason, unit and format, in order of first appearance.
+// ReadDrops sums up a dropped.jsonl by stage, reason, unit and format, in order of first appearance.
 func ReadDrops(path string) ([]DropCount, error) {
 	if !runfolder.Has(path) {
 		return nil, nil

@@ -16,7 +16,7 @@ import (
 )
 
 // Templated counts what a chat template does with the conversations of a data set, as the trainer of text rows will
-// render them. An answer to a prompt is a conversation with it.
+// render them. An answer to a prompt forms a conversation with it.
 type Templated struct {
 	Conversations int64  `json:"conversations"`
 	Refused       int64  `json:"refused"` // the template raises an error
@@ -25,7 +25,7 @@ type Templated struct {
 	Calls         Part   `json:"tool_calls"` // assistant messages with tool calls
 }
 
-// Part counts messages that have something, and those of which the template doesn't show it.
+// Part counts messages that have something, and those for which the template doesn't show it.
 type Part struct {
 	Messages int64 `json:"messages"`
 	LeftOut  int64 `json:"left_out"`
@@ -92,7 +92,7 @@ func (p *Part) add(shown bool) {
 	}
 }
 
-// lines says it for people.
+// lines describes it for people.
 func (t *Templated) lines() (out []string) {
 	if t.Conversations == 0 {
 		return []string{"the template has nothing to do here: the rows hold texts, no messages"}

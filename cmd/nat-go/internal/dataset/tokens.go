@@ -14,14 +14,14 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
-// splits pairs the sides of the split as rows and batches name them.
+// splits pairs up the names of the splits in rows and in batches.
 var splits = []struct {
 	rows    rows.Split
 	batches batch.Split
 }{{rows.Train, batch.Train}, {rows.Validation, batch.Validation}}
 
-// WriteTokens writes, of the formats, those that are made of a run's token batches, each in its folder of a data set. A
-// split without rows has no file afterwards. ready is that of Spec.
+// WriteTokens writes those of the formats that are made from a run's token batches, each to its folder of a data set. A
+// split without rows ends up without a file. ready is that of Spec.
 func WriteTokens(
 	run runfolder.Folder, dataSet string, formats []Format, ready func([]runfolder.Written, []runfolder.File) error,
 ) (all []runfolder.Written, err error) {
@@ -108,11 +108,11 @@ func (v *verifier) tokens(f FormatFolder) error {
 	return nil
 }
 
-// maxTokenRow bounds what a row of ids takes in memory: eight bytes for every two.
+// maxTokenRow bounds the memory of a row of ids: eight bytes for every two.
 const maxTokenRow = 32 << 20
 
-// wrongTokens says what is wrong with a token row: every label is the id of its place or ignored, and some are
-// trained. Empty: nothing.
+// wrongTokens says what is wrong with a token row: every label must be the id at its position or ignored, and some must
+// be trained. Empty: nothing.
 func wrongTokens(line []byte) string {
 	var row struct {
 		IDs    []int64  `json:"input_ids"`
@@ -152,7 +152,7 @@ func wrongTokens(line []byte) string {
 	return ""
 }
 
-// wrongMask says what is wrong with a row whose loss_mask says which tokens are trained. Empty: nothing.
+// wrongMask says what is wrong with a row whose loss_mask marks the trained tokens. Empty: nothing.
 func wrongMask(line []byte) string {
 	var row struct {
 		IDs  []int64 `json:"input_ids"`

@@ -11,11 +11,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Trajectories is the format of NAT's TrajectoryCollections, which only a run that is compatible with NAT writes: one
-// JSON document a file, with NaN where a score was NaN.
+// Trajectories is the format of NAT's TrajectoryCollections, which only a run compatible with NAT writes: one JSON
+// document per file, with NaN where a score was NaN.
 const Trajectories = "nat_trajectories"
 
-// maxTrajectories is the largest collection that is checked. It is read whole, as NAT does.
+// maxTrajectories is the size of the largest collection that is checked. Like NAT, we read it as a whole.
 const maxTrajectories = 2 << 30
 
 // trajectories checks a collection: {"trajectories": [[trajectory, ...], ...], "run_id": text}.

@@ -18,14 +18,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Report is what Verify found.
+// Report is the result of Verify.
 type Report struct {
 	Files    []Verified `json:"files"`
 	Findings []Finding  `json:"findings"`
-	// Batches and TokenRows were checked with the tokenizer; 0 where there are none.
+	// Batches and TokenRows were checked with the tokenizer; 0 if there are none.
 	Batches   int64 `json:"batches,omitempty"`
 	TokenRows int64 `json:"token_rows,omitempty"`
-	Errors    int64 `json:"errors"` // also those beyond the findings listed
+	Errors    int64 `json:"errors"` // including those beyond the findings listed
 	Warnings  int64 `json:"warnings"`
 }
 
@@ -41,12 +41,12 @@ type Finding struct {
 	Code    string `json:"code"` // explained by `nat-go explain`
 	Warning bool   `json:"warning,omitempty"`
 	File    string `json:"file"` // <format>/<file>
-	Row     int64  `json:"row"`  // from 1, as editors count lines; 0: the whole file
+	Row     int64  `json:"row"`  // from 1, as in editors; 0: the whole file
 	Message string `json:"message"`
-	Count   int64  `json:"count,omitempty"` // further ones of this code in this file, not listed
+	Count   int64  `json:"count,omitempty"` // further findings with this code in this file that are not listed
 }
 
-// Place is where the finding is, as file:row.
+// Place returns the location of the finding, as file:row.
 func (f *Finding) Place() string {
 	if f.Row == 0 {
 		return f.File
@@ -54,12 +54,12 @@ func (f *Finding) Place() string {
 	return fmt.Sprintf("%s:%d", f.File, f.Row)
 }
 
-// listedFindings is how many findings of one code and file are listed; the rest are counted.
+// listedFindings is how many findings per code and file are listed; the rest are counted.
 const listedFindings = 20
 
-// Verify re-reads a data set from its files alone: every row is the format's own, files have one shape, nothing is
-// shared between training and validation, and rows.jsonl and the manifest agree with what is there. manifest lists the
-// files as the run wrote them; nil where there is no manifest. tmp is a folder for temporary files.
+// Verify re-reads a data set from its files alone: every row is valid in its format, each file has one shape, nothing
+// is shared between training and validation, and rows.jsonl and the manifest agree with what is there. manifest lists
+// the files as the run wrote them; nil if there is no manifest. tmp is a folder for temporary files.
 func Verify(p *Place, manifest []runfolder.Written, tmp string) (*Report, error) {
 	v := &verifier{report: &Report{Files: []Verified{}, Findings: []Finding{}}, more: map[string]int{}, tmp: tmp}
 	for _, f := range p.Texts() {
@@ -85,7 +85,7 @@ func Verify(p *Place, manifest []runfolder.Written, tmp string) (*Report, error)
 
 type verifier struct {
 	report *Report
-	more   map[string]int // how many findings of a code and file there were
+	more   map[string]int // number of findings per code and file
 	tmp    string
 }
 
@@ -185,7 +185,7 @@ func (c *formatCheck) file(i int) error {
 	return err
 }
 
-// otherwise reports what Hugging Face datasets makes otherwise of a file of lines.
+// otherwise reports what Hugging Face datasets would change in a JSON lines file.
 func (c *formatCheck) otherwise(file string, r *reading) {
 	for _, x := range r.changes() {
 		at := Finding{Code: readOtherwise, Warning: true, File: file}
@@ -193,7 +193,7 @@ func (c *formatCheck) otherwise(file string, r *reading) {
 	}
 }
 
-// read calls f for each row of a file, and notes how many rows there are, and the bytes and their hash.
+// read calls f for each row of a file, and records the number of rows, the bytes and their hash.
 func (v *verifier) read(file RowFile, seen *Verified, f func(n int64, line []byte) error) error {
 	sum := &summer{hash: xxh3.New()}
 	err := summed(file, sum, func(n int64, line []byte) error {
@@ -208,7 +208,7 @@ func (v *verifier) read(file RowFile, seen *Verified, f func(n int64, line []byt
 	return nil
 }
 
-// summed calls f for each row of a file, whose content goes by the summer.
+// summed calls f for each row of a file whose content passes through the summer.
 func summed(file RowFile, sum *summer, f func(n int64, line []byte) error) error {
 	in, err := durable.Open(file.Path)
 	if err != nil {
@@ -224,7 +224,7 @@ func summed(file RowFile, sum *summer, f func(n int64, line []byte) error) error
 	return file.each(f)
 }
 
-// summer hashes and counts what goes by.
+// summer hashes and counts what passes through it.
 type summer struct {
 	hash  *xxh3.Hasher
 	bytes int64
@@ -278,7 +278,7 @@ func lesson(r *rows.Row) string {
 	return ""
 }
 
-// silent says whether an answer holds nothing to write.
+// silent reports whether an answer contains nothing to write.
 func silent(p builders.Passage) bool {
 	if p.IsText() {
 		return strings.TrimSpace(p.Text) == ""
@@ -295,7 +295,7 @@ func silent(p builders.Passage) bool {
 	return true
 }
 
-// sharing reports what rows have in common and should not.
+// sharing reports what rows have in common but should not.
 func (c *formatCheck) sharing() error {
 	err := c.prompts.each(func(g *shared) {
 		if t, v := g.bySplit(rows.Train), g.bySplit(rows.Validation); t > 0 && v > 0 {
@@ -332,7 +332,7 @@ func (c *formatCheck) sharing() error {
 	})
 }
 
-// firstOf is the first seat of a side, training before validation.
+// firstOf returns the first seat of a side, training before validation.
 func (g *shared) firstOf(side int) seat {
 	if g.count[rows.Train][side] > 0 {
 		return g.first[rows.Train][side]
@@ -360,7 +360,7 @@ type Origin struct {
 	Gaps     []string `json:"gaps"`
 }
 
-// origins holds rows.jsonl against the rows.
+// origins compares rows.jsonl with the rows.
 func (c *formatCheck) origins() error {
 	index := map[string]int{}
 	for i, f := range c.folder.Files {
@@ -412,7 +412,7 @@ func (c *formatCheck) origins() error {
 	})
 }
 
-// manifest holds the files against what the run says it wrote.
+// manifest compares the files with what the run says it wrote.
 func (v *verifier) manifest(written []runfolder.Written) {
 	there := map[string]*Verified{}
 	for i := range v.report.Files {

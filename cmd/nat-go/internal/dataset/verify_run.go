@@ -10,9 +10,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// VerifyRun holds a run's folder against its manifest, file by file, and adds what it finds: what differs, what is
-// missing, what is there that the manifest doesn't have. Of rows that Verify has read the hash is known. manifest is
-// nil where there is none that can be read, for the reason given.
+// VerifyRun compares a run's folder with its manifest, file by file, and adds what it finds: files that differ, that
+// are missing, or that the manifest doesn't list. For rows that Verify has read the hash is known. manifest is nil if
+// none can be read, for the given reason.
 func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, why error) error {
 	v := &verifier{report: &Report{}, more: map[string]int{}}
 	if err := v.left(run); err != nil {
@@ -42,7 +42,7 @@ func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, w
 	return nil
 }
 
-// left says who is at work in the folder, or was killed there.
+// left says who is working in the folder, or was killed there.
 func (v *verifier) left(run runfolder.Folder) error {
 	at := Finding{Code: interrupted, File: "."}
 	left, err := run.LeftBy()
@@ -65,7 +65,7 @@ func (v *verifier) left(run runfolder.Folder) error {
 	return err
 }
 
-// files holds the files of the folder against those of the manifest.
+// files compares the files in the folder with those in the manifest.
 func (v *verifier) files(run runfolder.Folder, manifest *runfolder.Manifest, read []Verified) error {
 	rows := map[string]bool{} // checked as rows
 	for _, w := range manifest.Dataset {
@@ -98,7 +98,7 @@ func (v *verifier) files(run runfolder.Folder, manifest *runfolder.Manifest, rea
 			}
 			return nil
 		case !ok:
-			if _, row := known[rel]; !row { // else it was told of as rows
+			if _, row := known[rel]; !row { // otherwise it was reported among the rows
 				v.find(at, "the folder has it, the manifest hasn't")
 			}
 			return nil

@@ -23,8 +23,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// OriginsFile names, beside the rows of a format, the file that says where each row comes from: a line for each record
-// of it, in the order of the rows.
+// OriginsFile names the file, beside the rows of a format, that says where each row comes from: one line for each of
+// its records, in the order of the rows.
 const OriginsFile = "rows.jsonl"
 
 // Spec says what Write writes.
@@ -32,12 +32,12 @@ type Spec struct {
 	Dir       string // of the data set; each format gets a folder in it
 	Log       string // folder of the record log
 	Decisions *curate.Decisions
-	Formats   []Format // those made of token batches are left to WriteTokens
+	Formats   []Format // those made from token batches are left to WriteTokens
 	Options   rows.Options
-	Dropped   func(ledger.Drop)      // told of every record that a format can't carry
-	Group     func(*recordlog.Group) // told of every group of the log, before its rows are written; may be nil
-	// Ready is told of the formats and of every file of them when all are safe on disk and before the first gets its
-	// name; its error is that of Write, which leaves nothing then. It may be nil.
+	Dropped   func(ledger.Drop)      // called for every record that a format can't carry
+	Group     func(*recordlog.Group) // called for every group of the log, before its rows are written; may be nil
+	// Ready is called with the formats and all their files when everything is durable and before the first file gets
+	// its name; Write returns its error, and then leaves nothing behind. It may be nil.
 	Ready func([]runfolder.Written, []runfolder.File) error
 
 	part bool // a part is written: lines only, and what Join needs
@@ -46,8 +46,8 @@ type Spec struct {
 // Unit is the unit in which the books of a format are kept.
 func Unit(format string) string { return format + " record" }
 
-// Write writes the kept records in every format of text rows, in the order of the log. Files appear whole or not at
-// all; canceling ctx leaves none that was not there before.
+// Write writes the kept records in every text row format, in the order of the log. Files appear completely or not at
+// all; cancelling ctx leaves no new ones.
 func Write(ctx context.Context, s Spec) ([]runfolder.Written, error) {
 	all, err := newFormatWriters(s)
 	defer func() {
@@ -130,7 +130,7 @@ func finishAll(s Spec, all []*formatWriter) ([]runfolder.Written, error) {
 	return out, nil
 }
 
-// survey looks through the kept records for what the columns of tables have to hold, where any table asks.
+// survey scans the kept records for what the columns of tables have to hold, if there are tables.
 func (s *Spec) survey(ctx context.Context, all []*formatWriter) error {
 	if !slices.ContainsFunc(all, func(w *formatWriter) bool { return w.enc.Declared() }) {
 		return nil
@@ -160,7 +160,7 @@ func note(found *[8]rows.Contents, g *recordlog.Group, d *curate.Decisions) {
 	}
 }
 
-// groups are those of the log, where anyone wants them.
+// groups yields those of the log, if anyone needs them.
 func (s *Spec) groups(all []*formatWriter) iter.Seq2[*recordlog.Group, error] {
 	if len(all) == 0 && s.Group == nil {
 		return func(func(*recordlog.Group, error) bool) {}
@@ -181,7 +181,7 @@ type formatWriter struct {
 	trimmed int64
 	refused refusals
 	prefix  originPrefix
-	// contents of the kept records, by kind, where there are tables to declare.
+	// contents of the kept records, by kind, if there are tables to declare.
 	contents [8]rows.Contents
 
 	row      []byte // scratch, as are the next two
@@ -229,14 +229,14 @@ func (w *formatWriter) group(g *recordlog.Group, hashes []recordlog.Hashes) erro
 	return nil
 }
 
-// member is a record of a row.
+// member is a record that contributes to a row.
 type member struct {
 	record *builders.Resolved
 	hash   recordlog.Hash
 }
 
-// sharing writes a group in a format in which several records may make a row. A record is on one side of the split
-// here: only NAT has one on both, and it has preferences only.
+// sharing writes a group in a format in which several records may form a row. Here a record is on one side of the
+// split: only NAT has records on both, and those are preferences.
 func (w *formatWriter) sharing(g *recordlog.Group, hashes []recordlog.Hashes) error {
 	type key struct {
 		split    rows.Split
@@ -269,7 +269,7 @@ func (w *formatWriter) sharing(g *recordlog.Group, hashes []recordlog.Hashes) er
 	return nil
 }
 
-// settle books what became of records.
+// settle records what became of records.
 func (w *formatWriter) settle(ms []member, err error) error {
 	if err == nil {
 		w.records += int64(len(ms))
@@ -315,7 +315,7 @@ func (w *formatWriter) write(ms []member, s rows.Split) error {
 	f := w.byPlace[kind][s]
 	var n int
 	var err error
-	if f == nil || f.table != nil { // a file is made for its first row, not for one that the format refuses
+	if f == nil || f.table != nil { // a file is created for its first row, not for one that the format refuses
 		if w.row, n, err = w.enc.AppendTogether(w.row[:0], s, w.together); err != nil {
 			return err
 		}
@@ -370,7 +370,7 @@ func (f *rowFile) lines(enc *rows.Encoder, s rows.Split, rs []*builders.Resolved
 	return n, nil
 }
 
-// open opens the file for a kind and split, on its first row. Kinds may share a file.
+// open opens the file for a kind and split, at its first row. Kinds may share a file.
 func (w *formatWriter) open(kind builders.Kind, s rows.Split) (*rowFile, error) {
 	name := w.enc.Files(kind, s)
 	for _, f := range w.files {
@@ -455,11 +455,11 @@ type rowFile struct {
 	side    rows.Split
 	rows    int64
 	out     *output
-	table   *rows.Table // nil: a file of lines
-	reading *reading    // of lines that Hugging Face datasets reads
+	table   *rows.Table // nil: a JSON lines file
+	reading *reading    // for JSON lines that Hugging Face datasets reads
 }
 
-// otherwise is what the rows' reader makes otherwise of them.
+// otherwise returns what the rows' reader would change in them.
 func (f *rowFile) otherwise() (all []string) {
 	if f.reading != nil {
 		for _, c := range f.reading.changes() {
@@ -469,7 +469,7 @@ func (f *rowFile) otherwise() (all []string) {
 	return all
 }
 
-// originPrefix keeps the part of a row's origin line that rows of one example share.
+// originPrefix keeps the part of an origin line that the rows of one example share.
 type originPrefix struct {
 	origin *builders.Origin
 	text   []byte
@@ -508,9 +508,9 @@ func (p *originPrefix) line(dst []byte, f *rowFile, row int64, r *builders.Resol
 	return append(dst, "}\n"...)
 }
 
-// appendDigits appends n >= 0 in decimal. It writes digits one at a time and reads none back: strconv's way, through
-// memory of its own, waits until all that was stored before - a row that is not in the cache - is out, a ninth of the
-// writing.
+// appendDigits appends n >= 0 in decimal. It writes digits one at a time and reads none back: strconv uses a buffer of
+// its own, and copying from it waits until all earlier stores - a row that is not in the cache - are done, a ninth of
+// the writing time.
 func appendDigits(dst []byte, n int64) []byte {
 	end := len(dst)
 	for left := n; ; left /= 10 {

@@ -24,19 +24,19 @@ import (
 //go:embed ask_trl.py
 var askTRL []byte
 
-// Trainer is a trainer that can be asked, in the Python it is installed in.
+// Trainer is a trainer to consult, in the Python it is installed in.
 type Trainer struct {
 	Python  string        // program
 	Timeout time.Duration // for one question
 	// Settings are those of the trainer's config (SFTConfig, DPOConfig) that differ from its defaults.
 	Settings  map[string]any
 	Tokenizer string // folder
-	Template  string // source of the chat template where it isn't the tokenizer's own
+	Template  string // source of the chat template if it isn't the tokenizer's own
 }
 
 // Limits on what a script may answer.
 const (
-	maxAnswer  = 64 << 20  // bytes of a line
+	maxAnswer  = 64 << 20  // bytes in a line
 	maxAnswers = 512 << 20 // bytes in all
 	maxStderr  = 4 << 10   // bytes of its last words that are kept
 )
@@ -47,7 +47,7 @@ var granted = []string{
 	"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX",
 }
 
-// answer is a line of the script's.
+// answer is a line from the script.
 type answer struct {
 	Kind     string            `json:"kind"`
 	Versions map[string]string `json:"versions"`
@@ -60,10 +60,10 @@ type answer struct {
 	Text string `json:"text"`
 }
 
-// asked is what the trainer says of an input.
+// asked is what the trainer says about an input.
 type asked struct {
 	versions map[string]string
-	sides    map[int][]Side // by row; a row that is missing the trainer leaves out
+	sides    map[int][]Side // by row; the trainer leaves out missing rows
 	notes    []string
 	done     bool
 }
@@ -73,7 +73,7 @@ type said struct {
 	err   error
 }
 
-// errAnswered is why a trainer is ended that has said all it was asked.
+// errAnswered is why a trainer is ended once it has answered everything.
 var errAnswered = errors.New("it has answered")
 
 // ask has the trainer tokenise rows. scratch is an empty folder.
@@ -107,18 +107,18 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 	stop := context.AfterFunc(ctx, func() { p.Kill(ctx.Err()) })
 	defer stop()
 	go func() {
-		_, _ = p.Stdin.Write(append(question, '\n')) // a program that doesn't read it says nothing
+		_, _ = p.Stdin.Write(append(question, '\n')) // a program that doesn't read it won't answer
 		p.Stdin.Close()
 	}()
 	x := <-answers // wait: the program is killed when ctx ends, which ends its output
 	a, err := x.asked, x.err
 	late := ctx.Err()
-	if a.done || err != nil { // all is said; whatever it still does or has left behind is of no use
+	if a.done || err != nil { // everything has been said; whatever it still does is of no use
 		p.Kill(errAnswered)
 	}
 	waited := p.Err()
 	if late == nil && !a.done && err == nil {
-		late = ctx.Err() // it had closed its output and didn't end
+		late = ctx.Err() // it closed its output without ending
 	}
 	switch {
 	case errors.Is(late, context.DeadlineExceeded):
@@ -141,7 +141,7 @@ func (t *Trainer) settings() map[string]any {
 	return t.Settings
 }
 
-// numbered are the rows with their numbers in a column of their own, by which answers are told apart: a trainer drops
+// numbered returns the rows with their numbers in an extra column, which identifies the answers: a trainer may drop
 // rows.
 func (in *Input) numbered() []byte {
 	var b bytes.Buffer
@@ -190,7 +190,7 @@ func (t *Trainer) refusal(x *answer, version string) error {
 	return exit.Failedf("TRL %s refuses these rows or settings: %s", version, x.Text)
 }
 
-// row takes the answer about one row.
+// row processes the answer about one row.
 func (a *asked) row(x *answer, in *Input) error {
 	if x.Row < 0 || x.Row >= len(in.rows) || a.sides[x.Row] != nil {
 		return fmt.Errorf("there is no row %d, or it is there twice", x.Row)
@@ -213,7 +213,7 @@ func (a *asked) row(x *answer, in *Input) error {
 	return nil
 }
 
-// environ is the script's environment: no credentials, no network, no other caches than its own.
+// environ is the script's environment: no credentials, no network, no caches but its own.
 func environ(scratch string) []string {
 	env := []string{
 		"HF_HOME=" + filepath.Join(scratch, "hf"), "HF_HUB_OFFLINE=1", "HF_DATASETS_OFFLINE=1",

@@ -11,13 +11,13 @@ import (
 type Token struct {
 	ID       int32  `json:"id"`
 	Text     string `json:"text"`
-	Class    string `json:"class"`    // what it is, by our row
+	Class    string `json:"class"`    // what it is, according to our row
 	Trainer  string `json:"trainer"`  // trained, context, absent
 	Ours     string `json:"ours"`     // trained, context, absent
-	Position [2]int `json:"position"` // in the trainer's sequence and in ours; -1: absent
+	Position [2]int `json:"position"` // in the trainer's sequence and in ours; -1: missing
 }
 
-// What a token is on either side.
+// What a token is on each side.
 const (
 	trained = "trained"
 	given   = "context"
@@ -26,13 +26,13 @@ const (
 
 // What a difference is about.
 const (
-	TrainerTrains = "trainer_trains"  // the trainer trains tokens that we have as context
-	OursTrains    = "ours_trains"     // we train tokens that the trainer has as context
+	TrainerTrains = "trainer_trains"  // the trainer trains tokens that are context for us
+	OursTrains    = "ours_trains"     // we train tokens that are context for the trainer
 	TrainerOnly   = "only_in_trainer" // the trainer's row has tokens that ours lacks
 	OursOnly      = "only_in_ours"    // our row has tokens that the trainer's lacks
 )
 
-// Difference counts tokens in which rows differ, of one kind.
+// Difference counts the tokens in which rows differ, for one kind of difference.
 type Difference struct {
 	Kind    string `json:"kind"`
 	Class   string `json:"class"`   // what the tokens are, in words
@@ -41,13 +41,13 @@ type Difference struct {
 	Rows    []int  `json:"rows"`
 }
 
-// SideTokens are the tokens of a side of a row, matched.
+// SideTokens are the tokens of one side of a row, aligned.
 type SideTokens struct {
 	Side   string  `json:"side"`
 	Tokens []Token `json:"tokens"`
 }
 
-// match lays the trainer's sequence beside ours.
+// match aligns the trainer's sequence with ours.
 func match(theirs, ours Side) []Token {
 	inTheirs, inOurs := make([]bool, len(theirs.IDs)), make([]bool, len(ours.IDs))
 	show.Diff(theirs.IDs, ours.IDs, inTheirs, inOurs)
@@ -93,7 +93,7 @@ func mark(on bool) string {
 	return given
 }
 
-// kind is what a token's difference is; empty: it has none.
+// kind returns a token's kind of difference; empty: none.
 func (t *Token) kind() (kind string, trains bool) {
 	switch {
 	case t.Ours == absent:
@@ -108,7 +108,7 @@ func (t *Token) kind() (kind string, trains bool) {
 	return "", false
 }
 
-// differences gathers what rows differ in.
+// differences collects the differences between rows.
 type differences []Difference
 
 func (d *differences) add(row int, tokens []Token) (same bool) {
@@ -135,7 +135,7 @@ func (d *differences) add(row int, tokens []Token) (same bool) {
 	return same
 }
 
-// spell fills in what tokens are written as.
+// spell fills in the texts of tokens.
 func spell(tokens []Token, tok *tokenizer.Tokenizer) {
 	for i := range tokens {
 		if id := tokens[i].ID; id >= 0 {

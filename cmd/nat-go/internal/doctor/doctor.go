@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/collator"
 )
 
-// Report is what the doctor found.
+// Report is the result of an examination.
 type Report struct {
 	Trainer  string            `json:"trainer"`
 	Versions map[string]string `json:"versions,omitempty"`
@@ -19,22 +19,22 @@ type Report struct {
 	Serving  *Serving          `json:"serving,omitempty"`
 }
 
-// Compared is an input's rows as the trainer and we tokenise them.
+// Compared is an input's rows as tokenised by the trainer and by us.
 type Compared struct {
 	File        string       `json:"file"`
 	Method      Method       `json:"method"`
 	Rows        int          `json:"rows"`
 	Same        int          `json:"same"`
 	Differ      []int        `json:"differ"`                // rows, from 0
-	Refused     []Refused    `json:"refused,omitempty"`     // rows that we make no token row of
+	Refused     []Refused    `json:"refused,omitempty"`     // rows for which we make no token row
 	LeftOut     []int        `json:"left_out,omitempty"`    // rows that the trainer leaves out
-	Cut         []int        `json:"cut,omitempty"`         // rows that the trainer has the beginning of only
-	Differences []Difference `json:"differences,omitempty"` // what rows differ in
-	Notes       []string     `json:"notes,omitempty"`       // what the trainer warns of
-	Row         []SideTokens `json:"row,omitempty"`         // the row that was asked for, token by token
+	Cut         []int        `json:"cut,omitempty"`         // rows of which the trainer has only the beginning
+	Differences []Difference `json:"differences,omitempty"` // how the rows differ
+	Notes       []string     `json:"notes,omitempty"`       // what the trainer warns about
+	Row         []SideTokens `json:"row,omitempty"`         // the requested row, token by token
 }
 
-// Refused is a row that our collator makes nothing of.
+// Refused is a row that our collator refuses.
 type Refused struct {
 	Row int    `json:"row"`
 	Why string `json:"why"`
@@ -108,7 +108,7 @@ func Compare(
 	return c, a.versions, nil
 }
 
-// begins reports whether a sequence is the beginning of a longer one.
+// begins reports whether a sequence is a prefix of a longer one.
 func begins(whole, part []int32) bool {
 	return len(part) < len(whole) && slices.Equal(whole[:len(part)], part)
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/nat-go/nat-go/collator/tokenizer"
 )
 
-// trainers can be asked.
+// trainers can be consulted.
 var trainers = []string{"trl"}
 
 // PythonVariable names the Python that trainers are installed in.
@@ -32,18 +32,18 @@ type Request struct {
 	Trainer   string   // trl
 	Paths     []string // folders of runs, and files of rows
 	Tokenizer string   // folder of the model to be trained; empty: the run's
-	Template  string   // file, or name of one of the tokenizer's; empty: the run's, or the tokenizer's own
-	Serving   string   // folder the model is served from; empty: not compared
+	Template  string   // file, or name of one of the tokenizer's; empty: the run's, or the tokenizer's default
+	Serving   string   // folder the model is served from; empty: no comparison
 	Python    string   // empty: that of PythonVariable, else python3
-	Settings  []string // of the trainer's config, as NAME=VALUE
-	Rows      int      // of each file: from 1 to MaxRows
-	Row       int      // to show token by token, from 1; 0: none
+	Settings  []string // for the trainer's config, as NAME=VALUE
+	Rows      int      // per file: from 1 to MaxRows
+	Row       int      // row to show token by token, from 1; 0: none
 	Timeout   time.Duration
 	Load      func(tokenizer string) (*tokenizer.Tokenizer, error)
 }
 
-// Examine compares what the trainer trains of the inputs with what we would, and where asked the folder that the model
-// is served from with the one it is trained with.
+// Examine compares what the trainer trains on the inputs with what we would and, if requested, the folder that the
+// model is served from with the one it is trained with.
 func Examine(ctx context.Context, r Request) (*Report, error) {
 	switch {
 	case r.Trainer != trainers[0]:
@@ -105,7 +105,7 @@ func settingsOf(list []string) (map[string]any, error) {
 	return out, nil
 }
 
-// inputs opens files, and what a run folder has that the trainer reads.
+// inputs opens files, and whatever in a run folder the trainer reads.
 func (r *Request) inputs() (out []*Input, err error) {
 	for _, path := range r.Paths {
 		info, err := os.Stat(path)
@@ -157,7 +157,7 @@ func runInputs(dir runfolder.Folder, limit int) (out []*Input, err error) {
 	return out, nil
 }
 
-// collator is how our rows are made: as in the run, where a run's folder is named, with the flags on top.
+// collator says how our rows are made: as in the run, if a run's folder is given, with the flags on top.
 func (r *Request) collator(settings map[string]any) (cfg collator.Config, err error) {
 	cfg.MaxLength = 1 << 20 // no limit
 	if n, ok := settings["max_length"].(float64); ok && n >= 2 && n < 1<<20 {
@@ -191,7 +191,7 @@ func (r *Request) collator(settings map[string]any) (cfg collator.Config, err er
 	return cfg, nil
 }
 
-// interpreter is the Python to ask.
+// interpreter returns the Python to use.
 func (r *Request) interpreter() string {
 	for _, p := range []string{r.Python, os.Getenv(PythonVariable)} {
 		if p != "" {
@@ -201,7 +201,7 @@ func (r *Request) interpreter() string {
 	return "python3"
 }
 
-// absolute is a path that holds in other folders, too. A bare name is left to be found on PATH.
+// absolute makes a path valid in other folders, too. A bare name is left to be found on PATH.
 func absolute(path string) string {
 	if !strings.ContainsRune(path, filepath.Separator) {
 		if _, err := os.Stat(path); err != nil {

@@ -16,7 +16,7 @@ type Side struct {
 	Name    string
 	IDs     []int32
 	Trained []bool   // never the first, which nothing predicts
-	class   []string // of ours: what each token is, in words
+	class   []string // on our side: what each token is, in words
 }
 
 // What tokens are, in words for people.
@@ -40,7 +40,7 @@ var classOfRole = map[string]string{
 	"developer": "system messages",
 }
 
-// collate makes our rows of those that are not tokenised yet: one a conversation, as trainers of text rows have it.
+// collate makes our rows from those that are not tokenised yet: one per conversation, as trainers of text rows have it.
 func collate(ctx context.Context, cfg collator.Config, in *Input, scratch string) error {
 	cfg.Rows, cfg.Layout, cfg.Workers = collator.Trajectory, batch.Padded, 1
 	cfg.BatchTokens = max(cfg.BatchTokens, cfg.MaxLength)
@@ -91,7 +91,7 @@ func collate(ctx context.Context, cfg collator.Config, in *Input, scratch string
 	})
 }
 
-// sidesOf takes a row of a batch apart. roles are those of each side's messages.
+// sidesOf splits a row of a batch. roles are those of each side's messages.
 func sidesOf(b *batch.Row, roles [][]string) []Side {
 	names := []string{"row"}
 	if len(b.Sides) == 2 {

@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// shownRows is how many rows of a difference are named.
+// shownRows is how many rows of a difference are listed.
 const shownRows = 5
 
 // Text writes the report for people.
@@ -56,7 +56,7 @@ func (c *Compared) text(b *bytes.Buffer, trainer string, colour bool) {
 	}
 }
 
-// words say what a difference is.
+// words describes a difference.
 func (d *Difference) words(trainer string) string {
 	switch n := quantity(d.Tokens, "token"); d.Kind {
 	case TrainerTrains:
@@ -98,7 +98,7 @@ func rowList(rows []int) string {
 	return "rows " + strings.Join(names, ", ")
 }
 
-// text writes a row token by token; runs that are the same on both sides and of one class stand on one line.
+// text writes a row token by token; runs that are the same on both sides and of one class share a line.
 func (s *SideTokens) text(b *bytes.Buffer, trainer string, colour bool) {
 	fmt.Fprintf(b, "  %s token by token: position there and here, what %s and we do with it, what it is, its text\n", s.Side, trainer)
 	for at := 0; at < len(s.Tokens); {

@@ -30,14 +30,14 @@ const (
 	DPO Method = "dpo"
 )
 
-// MaxRows is the most rows that are looked at of one input.
+// MaxRows is the most rows examined per input.
 const MaxRows = 100
 
 const maxRowBytes = 64 << 20
 
 // Input is rows to compare: the beginning of a file, or of a run's token batches.
 type Input struct {
-	Name   string // the file, as the user named it
+	Name   string // the file, as named by the user
 	Method Method
 	rows   []*row
 }
@@ -80,7 +80,7 @@ func File(path string, limit int) (*Input, error) {
 	return in, nil
 }
 
-// add takes a row.
+// add adds a row.
 func (in *Input) add(number int, line []byte) error {
 	raw, err := json.Parse(line, json.Limits{})
 	if err != nil {
@@ -117,7 +117,7 @@ func has(raw json.Raw, key string) bool {
 	return ok && v.Kind() != json.Null
 }
 
-// tokens takes a row that is tokenised already: what is trained stands in it.
+// tokens adds a row that is already tokenised and says what is trained.
 func (r *row) tokens(line []byte) error {
 	var x struct {
 		IDs    []int32 `json:"input_ids"`
@@ -162,7 +162,8 @@ func (r *row) preference(raw json.Raw) error {
 	return r.collated(raw, rec)
 }
 
-// demonstration takes a conversation whose assistant's messages are to be imitated: all, or those of the completion.
+// demonstration adds a conversation whose assistant messages are to be imitated: all of them, or those of the
+// completion.
 func (r *row) demonstration(raw json.Raw) error {
 	d := &builders.Demonstration{Weight: 1}
 	rec := &builders.Resolved{Record: d}
@@ -193,7 +194,7 @@ func (r *row) demonstration(raw json.Raw) error {
 	return r.collated(raw, rec)
 }
 
-// collated notes the record that our rows are made of.
+// collated sets the record from which our rows are made.
 func (r *row) collated(raw json.Raw, rec *builders.Resolved) error {
 	rec.Origin = &builders.Origin{Row: int64(r.number), Example: strconv.Itoa(r.number), Fidelity: ttc.TextOnly}
 	if tools, ok := raw.Get("tools"); ok {
@@ -245,7 +246,7 @@ func rolesOf(p builders.Passage, role string) (roles []string) {
 	return roles
 }
 
-// Batches takes the first sft rows of a run folder's token batches, as a trainer that reads ids and labels gets them.
+// Batches reads the first sft rows of a run folder's token batches, as a trainer that reads ids and labels gets them.
 func Batches(run runfolder.Folder, limit int) (*Input, error) {
 	folder := run.Batches()
 	in := &Input{Name: filepath.Join(folder, "sft"), Method: SFT}
@@ -267,7 +268,7 @@ func Batches(run runfolder.Folder, limit int) (*Input, error) {
 	return in, err
 }
 
-// Parquet takes the first rows of a file with the columns input_ids and labels.
+// Parquet reads the first rows of a file with the columns input_ids and labels.
 func Parquet(path string, limit int) (*Input, error) {
 	f, err := durable.Open(path)
 	if err != nil {
@@ -317,7 +318,7 @@ func (in *Input) addTokens(row any) error {
 	return in.add(len(in.rows), line)
 }
 
-// tokenised adds a row that is tokenised already.
+// tokenised adds a row that is already tokenised.
 func (in *Input) tokenised(s Side) error {
 	labels := make([]int32, len(s.IDs))
 	for i, id := range s.IDs {
@@ -334,5 +335,5 @@ func (in *Input) tokenised(s Side) error {
 	return nil
 }
 
-// Len is the number of rows.
+// Len returns the number of rows.
 func (in *Input) Len() int { return len(in.rows) }

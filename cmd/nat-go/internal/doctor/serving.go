@@ -20,7 +20,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat/template"
 )
 
-// Serving is how a folder that a model is served from differs from the one it is trained with.
+// Serving says how a folder that a model is served from differs from the one it is trained with.
 type Serving struct {
 	Dir      string    `json:"dir"`
 	Checked  []string  `json:"checked"` // what was compared
@@ -55,8 +55,8 @@ type folder struct {
 	file   *vocabulary
 }
 
-// Serve compares the folder that rows are trained with - cfg's tokenizer, which lies in dir, and its template - with
-// one that a model is served from, on the conversations of the inputs.
+// Serve compares the folder that rows are trained with - cfg's tokenizer, which is in dir, and its template - with one
+// that a model is served from, on the conversations of the inputs.
 func Serve(cfg collator.Config, dir, serving string, inputs []*Input) (*Serving, error) {
 	s := &Serving{Dir: serving, Findings: []Finding{}}
 	render, err := rendererOf(cfg, cfg.Tokenizer, cfg.Template)
@@ -95,7 +95,7 @@ func rendererOf(cfg collator.Config, tok *tokenizer.Tokenizer, text string) (*tu
 	return turns.New(text, turns.Settings{Vars: collator.TemplateVars(tok.Config, cfg.TemplateVars), Now: at})
 }
 
-// vocabulary is what tokenizer.json says of ids, and its other parts.
+// vocabulary is what tokenizer.json says about ids, and its other parts.
 type vocabulary struct {
 	ids   map[string]int
 	parts map[string]json.RawMessage
@@ -129,7 +129,7 @@ func readVocabulary(dir string) (*vocabulary, error) {
 		"pre_tokenizer": file.PreTokenizer, "post_processor": file.PostProcessor,
 	}}
 	if json.Unmarshal(file.Model.Vocab, &v.ids) != nil {
-		var pieces [][2]any // of a unigram model: [text, score]
+		var pieces [][2]any // in a unigram model: [text, score]
 		if err := json.Unmarshal(file.Model.Vocab, &pieces); err != nil {
 			return nil, fmt.Errorf("%s: model.vocab is neither a table nor a list of pieces", path)
 		}
@@ -156,7 +156,7 @@ func readJSON(path string, limit int64, to any) error {
 	return nil
 }
 
-// vocabulary compares ids and the parts that decide how text is cut.
+// vocabulary compares ids and the parts that decide how text is split.
 func (s *Serving) vocabulary(ours, theirs *vocabulary) {
 	s.Checked = append(s.Checked, fmt.Sprintf("vocabulary of %d tokens", len(ours.ids)))
 	var missing, moved []string
@@ -227,7 +227,7 @@ func orNone(text string, ok bool) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// template compares what the templates make of the rows' conversations, and of a few of our own, and what ids the
+// template compares what the templates make of the rows' conversations, and of a few of our own, and which ids the
 // folders' tokenizers give that text.
 func (s *Serving) template(sameText bool, ours, theirs *folder, inputs []*Input) {
 	conversations := probes()
@@ -271,7 +271,7 @@ func (s *Serving) template(sameText bool, ours, theirs *folder, inputs []*Input)
 	}
 }
 
-// contrast shows where two renders part.
+// contrast shows where two renders diverge.
 func contrast(a, b string, errA, errB error) string {
 	switch {
 	case errA != nil:
@@ -287,7 +287,7 @@ func contrast(a, b string, errA, errB error) string {
 		a[at:min(len(a), at+40)])
 }
 
-// conversation is what templates take of a row; nil where it is tokens, or can't be rendered.
+// conversation returns what templates take of a row; nil if it is tokens, or can't be rendered.
 func (r *row) conversation() *turns.Conversation {
 	if r.item == nil {
 		return nil
@@ -312,7 +312,7 @@ func (r *row) conversation() *turns.Conversation {
 	return &turns.Conversation{Messages: values, Tools: tools}
 }
 
-// probes are conversations that every template of a chat model takes.
+// probes are conversations that every chat model's template accepts.
 func probes() (out []*turns.Conversation) {
 	say := func(role, text string) chat.Message { return chat.Message{Role: role, Form: chat.Text, Text: text} }
 	for _, messages := range [][]chat.Message{
@@ -334,7 +334,7 @@ func probes() (out []*turns.Conversation) {
 	return out
 }
 
-// stops checks that the server stops where turns were trained to end, and that the model has a row for each id.
+// stops checks that the server stops where turns were trained to end, and that the model has an embedding for each id.
 func (s *Serving) stops(ours, theirs *folder) error {
 	type config struct {
 		EOS   json.RawMessage `json:"eos_token_id"`

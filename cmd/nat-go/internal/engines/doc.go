@@ -1,5 +1,5 @@
-// Package engines writes what starts the shards of a plan where people run many processes: Slurm, Kubernetes, Ray. What
-// it writes is text to read and to change; nat-go itself talks to none of them.
+// Package engines writes what starts the shards of a plan where people run many processes: Slurm, Kubernetes, Ray. It
+// writes text to be read and changed; nat-go itself talks to none of them.
 //
 // Not part of the promised API.
 package engines

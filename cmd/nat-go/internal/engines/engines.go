@@ -16,16 +16,16 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Run is the run that an engine is to make.
+// Run is the run that an engine is to carry out.
 type Run struct {
 	ID     string
 	Plan   string // folder of the plan
-	Dir    string // folder that the plan was made in, by which its inputs are named
+	Dir    string // folder that the plan was made in, relative to which its inputs are named
 	Shards int
 	Stages []shards.Stage
 }
 
-// Needs are what an engine keeps for one process.
+// Needs are what an engine reserves for one process.
 type Needs struct {
 	CPUs   int
 	Memory schema.Size
@@ -44,10 +44,10 @@ func (n Needs) check() error {
 	return nil
 }
 
-// least is the memory below which nat-go is not started.
+// least is the smallest memory that nat-go is started with.
 const least schema.Size = 256 << 20
 
-// File is a file that is written.
+// File is a file to write.
 type File struct {
 	Name string
 	Text []byte
@@ -56,7 +56,7 @@ type File struct {
 //go:embed templates
 var templates embed.FS
 
-// fill makes a file of a template.
+// fill makes a file from a template.
 func fill(name, from string, data any) (File, error) {
 	t, err := template.New(from).Funcs(template.FuncMap{
 		"shell": shell, "quoted": quoted,
@@ -81,7 +81,7 @@ func shell(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// quoted quotes a text for YAML and for Python, which both read what JSON writes.
+// quoted quotes a text for YAML and for Python, both of which read JSON's notation.
 func quoted(s string) (string, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -90,7 +90,7 @@ func quoted(s string) (string, error) {
 	return strings.TrimSpace(b.String()), err
 }
 
-// Write writes files into a folder. One that is there and says something else stays: a person may have changed it.
+// Write writes files into a folder. An existing file with different content stays: a person may have changed it.
 func Write(dir string, files []File) error {
 	for _, f := range files {
 		path := filepath.Join(dir, f.Name)

@@ -17,14 +17,14 @@ type Kubernetes struct {
 	Needs
 	Image   string
 	Claim   string // persistent volume claim with the plan, the inputs and what the shards build
-	Mount   string // folder that it is mounted as; empty: the one that the plan was made in
-	Secret  string // whose keys are variables of the containers; empty: none
-	User    string // that the containers run as, UID or UID:GID; empty: the image's
-	AtOnce  int    // most pods at work; 0: all
-	Retries int    // further attempts of a shard
+	Mount   string // folder where it is mounted; empty: the one that the plan was made in
+	Secret  string // its keys become environment variables of the containers; empty: none
+	User    string // user that the containers run as, UID or UID:GID; empty: the image's
+	AtOnce  int    // most pods running at once; 0: no limit
+	Retries int    // additional attempts per shard
 }
 
-// kubernetesFiles is what the templates are given.
+// kubernetesFiles is the input of the templates.
 type kubernetesFiles struct {
 	Run
 	Kubernetes
@@ -36,7 +36,7 @@ type kubernetesFiles struct {
 
 var user = regexp.MustCompile(`^(\d{1,10})(?::(\d{1,10}))?$`)
 
-// Files are submit.sh and a Job for each stage and for the merge.
+// Files returns submit.sh and a Job for each stage and for the merge.
 func (k Kubernetes) Files(r Run) ([]File, error) {
 	data := kubernetesFiles{Run: r, Kubernetes: k, Name: objectName(r.ID), Parallelism: k.AtOnce}
 	if data.Parallelism == 0 {
@@ -78,13 +78,14 @@ func (k Kubernetes) Files(r Run) ([]File, error) {
 	return files, err
 }
 
-// longestName leaves room for the stage and the index after the name of a run: a pod's host name has 63 characters.
+// longestName leaves room for the stage and the index after the name of a run: a pod's host name may have 63
+// characters.
 const longestName = 40
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// objectName makes a name of a Kubernetes object of that of a run. What is cut off or replaced is made up for by
-// a number, so that two runs have two names.
+// objectName makes the name of a Kubernetes object from the name of a run. A number makes up for what is cut off or
+// replaced, so that two runs have different names.
 func objectName(id string) string {
 	name := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(id), "-"), "-")
 	if name == id && len(name) <= longestName {

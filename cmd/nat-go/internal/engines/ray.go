@@ -6,10 +6,10 @@ import "github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 type Ray struct {
 	Needs
 	NatGo   string // the program, on every node
-	Retries int    // further attempts of a shard
+	Retries int    // additional attempts per shard
 }
 
-// Files are run.py, the driver.
+// Files returns run.py, the driver.
 func (y Ray) Files(r Run) ([]File, error) {
 	if err := y.check(); err != nil {
 		return nil, err

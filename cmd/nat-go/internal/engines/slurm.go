@@ -13,24 +13,24 @@ import (
 type Slurm struct {
 	Needs
 	NatGo     string   // the program
-	Time      string   // most that an attempt takes
+	Time      string   // time limit of an attempt
 	ArraySize int      // the site's MaxArraySize
-	AtOnce    int      // most tasks of an array at work; 0: as many as there is room for
-	Options   []string // further options of sbatch, without the dashes
+	AtOnce    int      // most tasks of an array running at once; 0: no limit
+	Options   []string // additional options for sbatch, without the dashes
 }
 
-// plainTime is a time limit: minutes, or days, hours, minutes and seconds.
+// plainTime matches a time limit: minutes, or days, hours, minutes and seconds.
 var plainTime = regexp.MustCompile(`^(\d+-)?\d+(:\d\d){0,2}$`)
 
-// slurmFiles is what the templates are given.
+// slurmFiles is the input of the templates.
 type slurmFiles struct {
 	Run
 	Slurm
-	PerTask int          // shards of an array task, one after the other
+	PerTask int          // shards per array task, one after another
 	Stage   shards.Stage // of the script
 }
 
-// Files are submit.sh, and the batch script of each array and of the merge.
+// Files returns submit.sh, and the batch script for each array and for the merge.
 func (s Slurm) Files(r Run) ([]File, error) {
 	if err := s.check(); err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-// Package exit gives an error the exit code it ends the program with.
+// Package exit attaches to an error the exit code that the program ends with.
 //
 //	0 done; 1 the run failed (job failed or cancelled, no data, interrupted workflow, books);
 //	2 config or usage; 3 environment (plugin, service, library, disk); 130 and 143 a signal.

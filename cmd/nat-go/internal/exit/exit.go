@@ -11,12 +11,12 @@ const (
 	Failed      = 1
 	Usage       = 2
 	Environment = 3
-	Final       = 4 // of a shard: the same command would fail again
+	Final       = 4 // for a shard: the same command would fail again
 	Interrupted = 130
 	Terminated  = 143
 )
 
-// Error is an error with an exit code. Err may be nil where everything has been said already: then nothing is printed.
+// Error is an error with an exit code. Err may be nil if everything has been said already: then nothing is printed.
 type Error struct {
 	Code int
 	Err  error
@@ -35,7 +35,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // With returns err with an exit code.
 func With(code int, err error) error { return &Error{Code: code, Err: err} }
 
-// Default is With for an error that has no exit code of its own.
+// Default is With for an error that has no exit code yet.
 func Default(code int, err error) error {
 	if errors.As(err, new(*Error)) {
 		return err
@@ -43,16 +43,16 @@ func Default(code int, err error) error {
 	return With(code, err)
 }
 
-// Failedf is an error of the run: exit 1.
+// Failedf returns an error of the run: exit 1.
 func Failedf(format string, a ...any) error { return With(Failed, fmt.Errorf(format, a...)) }
 
-// Usagef is an error of config or usage: exit 2.
+// Usagef returns an error of config or usage: exit 2.
 func Usagef(format string, a ...any) error { return With(Usage, fmt.Errorf(format, a...)) }
 
-// Environmentf is an error of the environment: exit 3.
+// Environmentf returns an error of the environment: exit 3.
 func Environmentf(format string, a ...any) error { return With(Environment, fmt.Errorf(format, a...)) }
 
-// Code is the exit code of err: 0 for nil, 1 for an error that has none of its own.
+// Code returns the exit code of err: 0 for nil, 1 for an error without one.
 func Code(err error) int {
 	var e *Error
 	switch {

@@ -34,7 +34,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/verifiers"
 )
 
-// codes are all codes there are, by area. A package that reports codes adds its own here.
+// codes are all existing codes, by area. A package that reports codes adds its own here.
 var codes = sync.OnceValue(func() []ledger.Code {
 	all := slices.Concat(
 		source.Codes(), session.Codes(), atif.Codes(), nemogym.Codes(), otlp.Codes(), verifiers.Codes(),
@@ -51,7 +51,7 @@ var codes = sync.OnceValue(func() []ledger.Code {
 	return all
 })
 
-// areas are the stages of a run in their order, then what findings are about.
+// areas are the stages of a run in order, then the subjects of findings.
 var areas = []string{"source", "build", "gate", "curate", "write", "collate", "teacher", "submit", "config", "dataset"}
 
 // Code returns the page of a code.
@@ -69,8 +69,8 @@ func Known(r ledger.Reason) bool {
 	return ok
 }
 
-// Find returns the page of a code, all pages of an area, or all there are. The error of an unknown code names those
-// that look like it.
+// Find returns the page of a code, all pages of an area, or all pages. The error for an unknown code names similar
+// ones.
 func Find(what string) ([]ledger.Code, error) {
 	if page, ok := Code(strings.TrimSpace(what)); ok {
 		return []ledger.Code{page}, nil
@@ -95,7 +95,7 @@ func Find(what string) ([]ledger.Code, error) {
 	return pages, nil
 }
 
-// alike names the code that is nearest to a text.
+// alike returns the code that is closest to a text.
 func alike(what string) string {
 	var all []string
 	for _, c := range codes() {
@@ -107,7 +107,7 @@ func alike(what string) string {
 	return ""
 }
 
-// Text prints one page whole, and several as a list, in at most width columns; 0: as wide as it gets.
+// Text prints a single page in full, and several as a list, in at most width columns; 0: no limit.
 func Text(pages []ledger.Code, width int) string {
 	var b strings.Builder
 	if len(pages) == 1 {
@@ -139,7 +139,7 @@ func Text(pages []ledger.Code, width int) string {
 	return b.String()
 }
 
-// codeWidth is the width of nearly all codes, so that the lists of all areas line up.
+// codeWidth is the width of nearly all codes, so that the lists of all areas align.
 const codeWidth = 24
 
 func paragraph(text string, width int) string {
@@ -173,7 +173,7 @@ var areaNames = map[string]string{
 	"dataset": "Checking a data set",
 }
 
-// Page is all of the pages as one, in Markdown.
+// Page returns all pages as a single one, in Markdown.
 func Page(pages []ledger.Code) string {
 	var b strings.Builder
 	b.WriteString(pageHead)
@@ -192,7 +192,7 @@ func Page(pages []ledger.Code) string {
 	return b.String()
 }
 
-// cell writes a text into a table of Markdown.
+// cell writes a text into a Markdown table.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(text)
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/nat"
 )
 
-// account closes the books, and writes what tells of the run: the list of drops, NAT's progress files and, last, the
+// account closes the books, and writes the files about the run: the list of drops, NAT's progress files and, last, the
 // manifest, which says whether the run is complete. seen is what was read of the inputs.
 func (r *run) account(ctx context.Context, seen *source.Stats) error {
 	if ctx.Err() != nil {
@@ -59,7 +59,7 @@ func (r *run) account(ctx context.Context, seen *source.Stats) error {
 	return failure
 }
 
-// knowLog notes the hash of the record log, which was made as it was written.
+// knowLog records the hash of the record log, which was computed as it was written.
 func (r *run) knowLog() error {
 	dir := r.plan.folder.Records()
 	c, err := recordlog.ReadCommit(dir)
@@ -70,7 +70,7 @@ func (r *run) knowLog() error {
 	return err
 }
 
-// failure is why there is no data set to train on although all was written.
+// failure says why there is no data set to train on although everything was written.
 func (r *run) failure(seen *source.Stats) error {
 	if err := r.books.Check(); err != nil {
 		return exit.Failedf("%w: this is a defect of nat-go; the data set is in %s, don't trust its counts", err, r.plan.folder.Dataset())
@@ -140,7 +140,7 @@ func (r *run) empty() bool {
 // unversioned is the version of a program that was built without one.
 const unversioned = "devel"
 
-// Version is the module version the program was built from, or "devel".
+// Version is the module version that the program was built from, or "devel".
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {

@@ -10,11 +10,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// listedDrops is how many drops of one stage and reason dropped.jsonl lists; the rest are counted in one line.
+// listedDrops is how many drops per stage and reason dropped.jsonl lists; the rest are counted in one line.
 const listedDrops = 10_000
 
-// unitPair is the unit of the one line a turn that counts the pairs a strategy did not take. They are listed, but they
-// are not drops: their candidates have an account of their own.
+// unitPair is the unit of the single line per turn that counts the pairs a strategy did not take. They are listed, but
+// they are not drops: their candidates have an account of their own.
 const unitPair = "pair"
 
 // books are the accounts of a run, the builders' own counters, and the list of drops, dropped.jsonl.
@@ -32,10 +32,10 @@ type books struct {
 
 	first string // the first drop of which more is known than its reason, for a person
 
-	hide func(string) string // takes secrets out of a text that is listed
+	hide func(string) string // removes secrets from a text that is listed
 }
 
-// dropKind is what drops are counted by that are not listed one by one.
+// dropKind is the key by which drops that are not listed individually are counted.
 type dropKind struct {
 	stage  ledger.Stage
 	reason ledger.Reason
@@ -56,7 +56,7 @@ func newBooks() *books {
 	}
 }
 
-// open begins the list of drops.
+// open starts the list of drops.
 func (b *books) open(path string) (err error) {
 	if b.file, err = durable.Create(path); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (b *books) open(path string) (err error) {
 	return nil
 }
 
-// enter books accounts; what they say of drops is booked as the drops themselves are told.
+// enter records accounts; what they say about drops is recorded when the drops themselves are reported.
 func (b *books) enter(accounts []ledger.Account) {
 	for _, a := range accounts {
 		b.In(a.Stage, a.Unit, a.In)
@@ -80,13 +80,13 @@ func (b *books) count(builder, name string, n int64) {
 		counters = map[string]int64{}
 		b.counters[builder] = counters
 	}
-	if _, known := counters[name]; !known { // each group counts under the same few names
+	if _, known := counters[name]; !known { // all groups count under the same few names
 		name = b.hide(name) // a plugin chose it
 	}
 	counters[name] += n
 }
 
-// drop books a drop and lists it.
+// drop records a drop and lists it.
 func (b *books) drop(d ledger.Drop) {
 	d.Reason = ledger.Reason(b.hide(string(d.Reason)))
 	if d.Unit != unitPair {
@@ -95,7 +95,7 @@ func (b *books) drop(d ledger.Drop) {
 	b.list(d)
 }
 
-// list lists a drop that is booked already. A write error comes with close.
+// list lists a drop that has been recorded already. Write errors surface at close.
 func (b *books) list(d ledger.Drop) {
 	if d.Reason == sdpo.NearMiss {
 		if b.near[d.Builder] == nil {
@@ -154,7 +154,7 @@ func (b *books) close() error {
 	return b.file.Commit()
 }
 
-// abort leaves the list unwritten, unless it is complete.
+// abort discards the list unless it is complete.
 func (b *books) abort() {
 	if b.file != nil {
 		b.file.Abort()

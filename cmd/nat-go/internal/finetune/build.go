@@ -21,29 +21,27 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// A commit makes what was built so far survive a crash. It costs a sync, so it is made at intervals of time and of
-// bytes.
+// A commit makes what was built so far survive a crash. It costs a sync, so it is made at intervals of time and bytes.
 const (
 	commitEvery = 2 * time.Second
 	commitBytes = 64 << 20
 )
 
-// groupsInFlight bounds the groups that are on their way through the builders; the sessions' own credits bound the
-// bytes.
+// groupsInFlight bounds the groups that are in the builders; the sessions' own credits bound the bytes.
 const groupsInFlight = 4096
 
-// cursor is where a run stands in its inputs: what a commit of the log records.
+// cursor is where a run is in its inputs: what a commit of the log records.
 type cursor struct {
 	Source source.Cursor  `json:"source"`
-	Inputs []source.Input `json:"inputs,omitempty"` // those read to their end
-	Failed []int          `json:"failed,omitempty"` // collection runs that failed and were passed over
-	Seen   source.Stats   `json:"seen"`             // counts of the collection runs read to their end
-	Groups int64          `json:"groups,omitempty"` // groups done, where the run's unit is more than an example
+	Inputs []source.Input `json:"inputs,omitempty"` // those read to the end
+	Failed []int          `json:"failed,omitempty"` // collection runs that failed and were skipped
+	Seen   source.Stats   `json:"seen"`             // counts for the collection runs read to the end
+	Groups int64          `json:"groups,omitempty"` // groups done, if the run's unit is more than an example
 }
 
 // built is what the inputs became. The records are in the log.
 type built struct {
-	index  *curate.Index // what curation has to know of them
+	index  *curate.Index // what curation has to know about them
 	marked marked
 	seen   source.Stats
 }
@@ -52,16 +50,16 @@ type built struct {
 type building struct {
 	*run
 	in       *inputs
-	ahead    *reader // of the first input, until it is taken
+	ahead    *reader // of the first input, until it is used
 	builders []*builder
 	index    *curate.Index
 	log      *recordlog.Writer
-	frame    *recordlog.Builder // of the group being logged
-	total    int64              // bytes of all inputs; 0: not known
+	frame    *recordlog.Builder // for the group being logged
+	total    int64              // bytes of all inputs; 0: unknown
 	marked   marked
-	expected bool          // the index knows about how many records will come
+	expected bool          // the index knows roughly how many records will come
 	at       cursor        // what is logged
-	order    *shards.Order // of the groups in the log, where others are to be put between them; else nil
+	order    *shards.Order // of the groups in the log, if others are to be inserted between them; else nil
 
 	frames    *shards.Frames // the index of a shard; else nil
 	frameText []byte         // scratch, as is the next
@@ -69,7 +67,7 @@ type building struct {
 }
 
 // build streams the examples of every collection run through the builders into the record log. One goroutine reads and
-// sends, one takes the results in order and writes the log; the builders' processes work in between.
+// sends, one receives the results in order and writes the log; the builders' processes work in between.
 func (r *run) build(ctx context.Context, in *inputs, ahead *reader, bs []*builder) (_ *built, err error) {
 	b := &building{run: r, in: in, ahead: ahead, builders: bs, total: in.bytes()}
 	if b.index, err = curate.NewIndex(b.rules(), string(r.plan.folder)); err != nil {
@@ -87,7 +85,7 @@ func (r *run) build(ctx context.Context, in *inputs, ahead *reader, bs []*builde
 	if err := b.openLog(ctx); err != nil {
 		return nil, err
 	}
-	if b.log != nil { // else all groups are in it already
+	if b.log != nil { // otherwise all groups are in it already
 		if b.order, err = r.plan.openOrder(b.at.Groups); err != nil {
 			b.log.Close()
 			return nil, err
@@ -99,7 +97,7 @@ func (r *run) build(ctx context.Context, in *inputs, ahead *reader, bs []*builde
 	return b.built(), nil
 }
 
-// built books what was read of the inputs, once all is in the log.
+// built records what was read of the inputs, once everything is in the log.
 func (b *building) built() *built {
 	b.made.Inputs, b.made.Counts.Candidates = b.at.Inputs, b.at.Seen.Candidates
 	for _, a := range b.at.Seen.Accounts() {
@@ -112,7 +110,7 @@ func (b *building) built() *built {
 }
 
 func (b *building) rules() curate.Rules {
-	if b.plan.shard != nil { // what is decided by all shards' records is decided when they are merged
+	if b.plan.shard != nil { // what depends on all shards' records is decided when they are merged
 		return curate.Rules{}
 	}
 	rules := b.plan.rules
@@ -143,8 +141,8 @@ func (b *building) stream(ctx context.Context) error {
 	return err
 }
 
-// leaveCollected ends a run of which a collection run failed as NAT does: what the ones before gave stays to be looked
-// at.
+// leaveCollected ends a run in which a collection run failed the way NAT does: the output of the previous ones stays to
+// be looked at.
 func (b *building) leaveCollected() {
 	folder := b.plan.folder
 	err := b.plan.Compat.WriteTrajectories(folder.Format(dataset.Trajectories), folder.Records(), b.plan.RunID, nil)
@@ -156,8 +154,8 @@ func (b *building) leaveCollected() {
 	}
 }
 
-// openLog starts the log, or goes on with one that a run left behind, whose groups it takes in. No log is open
-// afterwards where all groups are in it already.
+// openLog starts the log, or continues one that a run left behind, taking over its groups. Afterwards no log is open if
+// all groups are in it already.
 func (b *building) openLog(ctx context.Context) (err error) {
 	dir := b.plan.folder.Records()
 	if b.plan.goesOn() {
@@ -292,7 +290,7 @@ func (b *building) enter(all []curate.Entry) error {
 	return nil
 }
 
-// entries makes what curation has to know of records. What neighbours share is hashed once.
+// entries makes what curation has to know about records. What neighbours share is hashed once.
 type entries struct {
 	at            *builders.Origin
 	task, example [16]byte
@@ -325,8 +323,8 @@ func (x *entries) of(rec *builders.Resolved, h recordlog.Hashes) curate.Entry {
 	return e
 }
 
-// expectRecords estimates, once a thirty-second of the input is read, how many records it will give, so that the index
-// is not grown again and again.
+// expectRecords estimates, once a thirty-second of the input has been read, how many records it will yield, so that the
+// index need not grow repeatedly.
 func (b *building) expectRecords() {
 	if done := b.bytesRead(); !b.expected && b.total > 0 && done >= b.total/32 && done > 0 {
 		b.expected = true
@@ -334,7 +332,7 @@ func (b *building) expectRecords() {
 	}
 }
 
-// bytesRead is how many bytes of the inputs are in the log.
+// bytesRead returns how many bytes of the inputs are in the log.
 func (b *building) bytesRead() int64 {
 	done := b.at.Source.Offset
 	for k := range min(b.at.Source.Run, len(b.in.began)) {

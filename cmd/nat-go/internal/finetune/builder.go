@@ -19,12 +19,12 @@ import (
 type builder struct {
 	name  string // in the YAML
 	unit  builders.Unit
-	picks bool          // it declares records that are made of candidates
+	picks bool          // it declares records that are made from candidates
 	rules *scores.Rules // that gave scores; nil: none did
 
 	kinds   map[dropKind]bool // of its drops in the log
 	names   map[string]bool   // of its counters in the log
-	over    bool              // it had more of either than are told apart
+	over    bool              // it had more of either than are distinguished
 	session *host.Session
 }
 
@@ -35,7 +35,7 @@ func (b *builder) failed(err error) error {
 // result is what a builder made of a group.
 type result = host.Result
 
-// receive takes the results of g, which are the next due.
+// receive receives the results for g, which are the next ones due.
 func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 	res, err := b.session.Recv(ctx)
 	if err != nil {
@@ -49,9 +49,9 @@ func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 	return &res, nil
 }
 
-// log puts a builder's results into the group's frame and closes its account of the group: every candidate - or, where
-// the examples have none or the builder works on whole ones, every example - is used in at least one record or dropped,
-// once, with a reason. first is where the examples that the results are of begin in the frame's group.
+// log puts a builder's results into the group's frame and closes its account of the group: every candidate - or, if the
+// examples have none or the builder works on whole ones, every example - is used in at least one record or dropped
+// once, with a reason. first is where the examples that the results are about begin in the frame's group.
 func (b *builder) log(f *recordlog.Builder, index, first int, res *result) {
 	for _, d := range res.Drops {
 		if d.N() < 0 || d.N() > mostDropped {
@@ -126,10 +126,10 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result) {
 	}
 }
 
-// mostNames is how many distinct reasons and counters of a builder a run tells apart.
+// mostNames is how many distinct reasons and counters of a builder a run distinguishes.
 const mostNames = 1000
 
-// know notes which names of the builder a group of the log has.
+// know records which of the builder's names a group of the log has.
 func (b *builder) know(g *recordlog.Group) {
 	if b.kinds == nil {
 		b.kinds, b.names = map[dropKind]bool{}, map[string]bool{}
@@ -146,7 +146,7 @@ func (b *builder) know(g *recordlog.Group) {
 	}
 }
 
-// limit books further reasons and counters, beyond those told apart, under one name.
+// limit records further reasons and counters, beyond those distinguished, under one name.
 func (b *builder) limit(res *result) {
 	kinds, names := map[dropKind]bool{}, map[string]bool{}
 	for i := range res.Drops {
@@ -179,11 +179,11 @@ func (b *builder) limit(res *result) {
 	}
 }
 
-// mostDropped is the largest count that a drop may have: books never overflow.
+// mostDropped is the largest count that a drop may have, so that the books never overflow.
 const mostDropped = 1 << 40
 
-// dropCandidates closes the account of candidates of which none is named in what the builder made of a group. Those of
-// an example that it dropped as a whole go by that reason, for others it gave none.
+// dropCandidates closes the account for candidates when what the builder made of a group names none of them. Those of
+// an example that it dropped as a whole get that reason; for others it gave none.
 func (b *builder) dropCandidates(f *recordlog.Builder, g *ttc.Group, drops []ledger.Drop) {
 	for i, ex := range g.Examples {
 		n := int64(len(ex.Candidates))
@@ -201,8 +201,8 @@ func (b *builder) dropCandidates(f *recordlog.Builder, g *ttc.Group, drops []led
 	}
 }
 
-// wholeExamples says whether what a builder made of a group shows that candidates are not its business: its records are
-// made of the examples' own messages, or it left out sites and rollouts only.
+// wholeExamples reports whether what a builder made of a group shows that it does not deal in candidates: its records
+// are made from the examples' own messages, or it left out only sites and rollouts.
 func wholeExamples(res *result) bool {
 	for _, r := range res.Records {
 		if !slices.ContainsFunc(
@@ -220,7 +220,7 @@ func wholeExamples(res *result) bool {
 	return true
 }
 
-// dropGroup drops everything of a group for this builder.
+// dropGroup drops everything in a group for this builder.
 func (b *builder) dropGroup(f *recordlog.Builder, a *account, reason ledger.Reason, why error) {
 	if a.total == 0 {
 		return
@@ -258,7 +258,7 @@ const (
 	unitRollout   = "rollout"
 )
 
-// units are those that a drop may have under whatever reason.
+// units are those that a drop may have under any reason.
 var units = []string{unitCandidate, unitExample, unitSite, unitRollout, unitPair, unitRecord}
 
 // account is a builder's account of one group.
@@ -266,7 +266,7 @@ type account struct {
 	group                *ttc.Group
 	unit                 string
 	total, used, dropped int64
-	seen                 [][]bool // by example and candidate; one entry an example where the unit is that
+	seen                 [][]bool // by example and candidate; one entry per example if that is the unit
 }
 
 func newAccount(g *ttc.Group) *account {
@@ -282,7 +282,7 @@ func newAccount(g *ttc.Group) *account {
 	return a
 }
 
-// inExamples is the account of a builder that works on whole examples.
+// inExamples returns the account of a builder that works on whole examples.
 func inExamples(g *ttc.Group) *account {
 	a := &account{group: g, unit: unitExample, total: int64(len(g.Examples)), seen: make([][]bool, len(g.Examples))}
 	for i := range a.seen {
@@ -291,7 +291,7 @@ func inExamples(g *ttc.Group) *account {
 	return a
 }
 
-// take books what a builder reported.
+// take records what a builder reported.
 func (a *account) take(res *result) {
 	for _, r := range res.Records {
 		a.use(r)
@@ -303,7 +303,7 @@ func (a *account) take(res *result) {
 	}
 }
 
-// use marks what a record is made of.
+// use marks what a record is made from.
 func (a *account) use(r builders.Record) {
 	if a.unit == unitExample {
 		a.mark(r.Header().Example, 0)
@@ -321,7 +321,7 @@ func (a *account) use(r builders.Record) {
 	}
 }
 
-// useCandidate marks the candidate that content is made of: it refers to it, or repeats its output.
+// useCandidate marks the candidate that content is made from: it refers to it, or repeats its output.
 func (a *account) useCandidate(example int, c builders.Content) {
 	switch {
 	case c.Ref.Part == builders.CandidateOutput:
@@ -350,7 +350,7 @@ func (a *account) mark(example, candidate int) {
 	a.used++
 }
 
-// whyUnused is the reason for what a builder neither used nor dropped.
+// whyUnused returns the reason for what a builder neither used nor dropped.
 func (a *account) whyUnused() ledger.Reason {
 	for _, ex := range a.group.Examples {
 		if len(ex.Candidates)+len(ex.Graph.Nodes)+len(ex.Steps) > 0 {
@@ -371,7 +371,7 @@ func (a *account) elsewhere(drops []ledger.Drop) (n int64) {
 		switch d.Unit {
 		case unitExample:
 			whole[d.Example] = true
-		case unitSite, unitRollout: // not a record that was refused: no builder works in these
+		case unitSite, unitRollout: // not a refused record: no builder works in these units
 			reported[d.Example] = true
 		}
 	}

@@ -25,12 +25,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// tokens is what makes token batches. Without a tokenizer there is none: nil.
+// tokens is what makes token batches. Without a tokenizer it is nil.
 type tokens struct {
 	tokenizer *tokenizer.Tokenizer
 	collator  *collator.Collator
 	template  string
-	time      time.Time // what the template is told
+	time      time.Time // the template's current time
 }
 
 // openTokens loads the tokenizer and the template before anything is built: a run that can't make its batches should
@@ -158,7 +158,7 @@ func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 	return out, err
 }
 
-// templateVars are variables of the YAML as the template's Python sees them, in order of their names.
+// templateVars returns variables of the YAML as the template's Python sees them, sorted by name.
 func templateVars(kwargs map[string]any) (*pyvalue.Dict, error) {
 	text, err := json.Marshal(kwargs)
 	if err != nil || kwargs == nil {
@@ -171,7 +171,7 @@ func templateVars(kwargs map[string]any) (*pyvalue.Dict, error) {
 	return v.Dict(), nil
 }
 
-// collate makes token batches of the records that the collator has a channel for.
+// collate makes token batches from the records that the collator has a channel for.
 func (r *run) collate(ctx context.Context, t *tokens, d *curate.Decisions) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -180,7 +180,7 @@ func (r *run) collate(ctx context.Context, t *tokens, d *curate.Decisions) error
 		return nil
 	}
 	folder := r.plan.folder
-	if err := os.RemoveAll(folder.Batches()); err != nil { // of an attempt that was cut short
+	if err := os.RemoveAll(folder.Batches()); err != nil { // left by an interrupted attempt
 		return exit.Environmentf("can't make the batches: %w", err)
 	}
 	done := func() {}
@@ -241,8 +241,8 @@ func (r *run) cutBatches(
 	return cut, rows, err
 }
 
-// items yields the records to collate, a group at a time. Left-out rollouts come too: their rewards still count when
-// others of their task are compared with each other.
+// items yields the records to collate, a group at a time. It includes dropped rollouts: their rewards still count when
+// others of their task are compared.
 func (r *run) items(t *tokens, d *curate.Decisions) iter.Seq2[[]collator.Item, error] {
 	return func(yield func([]collator.Item, error) bool) {
 		for g, err := range recordlog.Groups(r.plan.folder.Records()) {
@@ -264,7 +264,7 @@ func (r *run) items(t *tokens, d *curate.Decisions) iter.Seq2[[]collator.Item, e
 	}
 }
 
-// items are the records of a group that the collator has a channel for; d is nil before anything is decided.
+// items returns the records of a group that the collator has a channel for; d is nil before anything is decided.
 func (t *tokens) items(g *recordlog.Group, d *curate.Decisions) []collator.Item {
 	var items []collator.Item
 	hashes := g.Hashes()

@@ -15,9 +15,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/nat"
 )
 
-// live sets up a source that makes agent runs rather than finds them, if the block is one. What it makes lies in the
-// run folder, in the form of workflow_output.json, one file per collection run; from there on the run is like any
-// other.
+// live sets up a source that makes agent runs rather than finds them, if the block is one. Its output goes to the run
+// folder, in the form of workflow_output.json, one file per collection run; from there on the run is like any other.
 func (p *plan) live(block *config.Block) (in *inputs, err error) {
 	if p.Endpoint != "" {
 		if block, err = p.endpointOfFlags(); err != nil {
@@ -45,7 +44,7 @@ func (p *plan) live(block *config.Block) (in *inputs, err error) {
 	return in, nil
 }
 
-// endpointOfFlags is NAT's --endpoint, --endpoint-timeout and --dataset as a source.
+// endpointOfFlags returns NAT's --endpoint, --endpoint-timeout and --dataset as a source.
 func (p *plan) endpointOfFlags() (*config.Block, error) {
 	if len(p.From) > 0 {
 		return nil, exit.Usagef("--endpoint makes inputs and --from names them: use one of the two")
@@ -69,7 +68,7 @@ func (p *plan) endpointOfFlags() (*config.Block, error) {
 	return &config.Block{Type: endpoint.Factory().Type, Config: &cfg}, nil
 }
 
-// collect makes the inputs, where the source does that. What was made before an interruption is kept.
+// collect makes the inputs, if the source does that. What was made before an interruption is kept.
 func (r *run) collect(ctx context.Context, in *inputs) error {
 	if in.collect == nil {
 		return nil

@@ -29,7 +29,7 @@ func (r *run) curate(ctx context.Context, b *built) (*curate.Decisions, error) {
 	case err != nil:
 		return nil, err
 	}
-	b.index = nil // its memory is needed
+	b.index = nil // free its memory
 	r.applyMarks(b.marked, d)
 	if d.Warning != "" {
 		r.warn("%s", d.Warning)
@@ -54,10 +54,10 @@ func (r *run) curate(ctx context.Context, b *built) (*curate.Decisions, error) {
 	return d, nil
 }
 
-// marked is what the file of marks says of the records of a run.
+// marked is what the marks file says about the records of a run.
 type marked struct {
 	rejected []uint64
-	seen     map[string]bool // marks that some record has
+	seen     map[string]bool // marks that match some record
 }
 
 // note looks a record up.
@@ -75,7 +75,7 @@ func (m *marked) note(file *marks.File, content [16]byte, ordinal uint64) {
 	}
 }
 
-// applyMarks leaves out what was rejected, and says which marks are of no record here.
+// applyMarks leaves out what was rejected, and reports marks that match no record.
 func (r *run) applyMarks(m marked, d *curate.Decisions) {
 	if r.plan.marks == nil {
 		return
@@ -130,7 +130,7 @@ func (r *run) droppedOf(g *recordlog.Group, d *curate.Decisions, list func(ledge
 	}
 }
 
-// tooLow says why a record's trace is refused by collator.min_fidelity; empty where it isn't.
+// tooLow says why collator.min_fidelity refuses a record's trace; empty if it doesn't.
 func (p *plan) tooLow(rec *builders.Resolved) (ledger.Reason, string) {
 	o := rec.Origin
 	if o.Fidelity >= p.minFidelity {

@@ -26,7 +26,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/endpoint"
 )
 
-// decided says what decides the bytes of the run, but for its inputs and flags, which are noted as they are.
+// decided returns what decides the bytes of the run, apart from its inputs and flags, which are recorded as they are.
 func (r *run) decided(t *tokens, salt string) (*runfolder.Decided, error) {
 	p := r.plan
 	d := runfolder.NewDecided(salt)
@@ -76,8 +76,8 @@ func (r *run) decided(t *tokens, salt string) (*runfolder.Decided, error) {
 	return d, p.decidedByPlugins(d)
 }
 
-// program is this program: its version, and for one that was built without a version what the linker called it, which
-// is another name for other content. Its content is hashed only where there is no such name: it has sixty megabytes.
+// program identifies this program: its version and, if it was built without one, the linker's build id, which differs
+// for different content. Its content is hashed only if there is no such id: it has sixty megabytes.
 func (p *plan) program(self string) (string, error) {
 	if v := Version(); v != unversioned || self == "" {
 		return v, nil
@@ -118,8 +118,8 @@ func (p *plan) decidedBySource(d *runfolder.Decided) error {
 	return nil
 }
 
-// decidedByHints adds the programs that are asked for hints, with the scripts and other files that their arguments
-// name. What a program answered before lies in its file of answers, which grows with the run, and is known by nothing.
+// decidedByHints adds the programs that supply hints, with the scripts and other files that their arguments name.
+// Earlier answers are in the program's answers file, which grows with the run and is not identified by anything.
 func (p *plan) decidedByHints(d *runfolder.Decided) error {
 	for _, b := range p.config.Selected() {
 		c, ok := b.Config.(*sdpo.Config)
@@ -158,12 +158,12 @@ func (p *plan) decidedByDumps(d *runfolder.Decided) error {
 		return addFile(d, "collator.teacher.dumps."+filepath.ToSlash(name), path)
 	})
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // who reads them says so
+		return nil // whoever reads them reports it
 	}
 	return err
 }
 
-// decidedByPlugins adds the programs that the builders are served by, and the variables that are passed to them.
+// decidedByPlugins adds the programs that serve the builders, and the variables that are passed to them.
 func (p *plan) decidedByPlugins(d *runfolder.Decided) error {
 	for _, b := range p.config.Selected() {
 		name, _ := splitType(b.Type)
@@ -191,7 +191,7 @@ func (p *plan) decidedByPlugins(d *runfolder.Decided) error {
 		}
 		path, err := exec.LookPath(spec.Path)
 		if err != nil && !errors.Is(err, exec.ErrDot) {
-			continue // who starts it says why it can't be
+			continue // whoever starts it reports why it can't be
 		}
 		content, err := contentSum(path)
 		if err != nil {
@@ -201,7 +201,7 @@ func (p *plan) decidedByPlugins(d *runfolder.Decided) error {
 		if err != nil {
 			return exit.With(exit.Environment, err)
 		}
-		d.Add(key, content+fmt.Sprint(beside)) // a map is printed in order
+		d.Add(key, content+fmt.Sprint(beside)) // a map is printed in sorted order
 	}
 	return nil
 }
@@ -217,7 +217,7 @@ func (p *plan) decidedByScorer(d *runfolder.Decided) error {
 		if i == 0 {
 			found, err := exec.LookPath(arg)
 			if err != nil && !errors.Is(err, exec.ErrDot) {
-				continue // who starts it says why it can't be
+				continue // whoever starts it reports why it can't be
 			}
 			path = found
 		}
@@ -231,7 +231,7 @@ func (p *plan) decidedByScorer(d *runfolder.Decided) error {
 	return nil
 }
 
-// addFile adds what a file holds; one that is not there is as good as empty, and is reported by whoever reads it.
+// addFile adds the content of a file; a missing file counts as empty, and is reported by whoever reads it.
 func addFile(d *runfolder.Decided, name, path string) error {
 	if _, err := os.Stat(path); err != nil && !objects.Is(path) {
 		return nil
@@ -243,7 +243,8 @@ func addFile(d *runfolder.Decided, name, path string) error {
 	return err
 }
 
-// contentSum is a hash of what a regular file holds; another is known by nothing. Of an object its storage tells.
+// contentSum returns a hash of a regular file's content; other files have no identity. For an object its storage
+// provides one.
 func contentSum(path string) (string, error) {
 	if objects.Is(path) {
 		in, err := source.Identify(context.Background(), []string{path})
@@ -259,8 +260,8 @@ func contentSum(path string) (string, error) {
 	return runfolder.ContentSum(path)
 }
 
-// sameDecisions refuses to go on with a run that something else would decide now, naming what. What is accepted on
-// purpose is noted.
+// sameDecisions refuses to continue a run that something else would decide now, naming what. What is accepted on
+// purpose is recorded.
 func (r *run) sameDecisions(t *tokens) error {
 	p := r.plan
 	b := p.begun
@@ -309,7 +310,7 @@ func them(names []string) string {
 	return "them"
 }
 
-// goOn checks that the run is still what it was, and notes with what it goes on.
+// goOn checks that the run is unchanged, and records what it continues with.
 func (r *run) goOn(t *tokens) error {
 	if err := r.sameDecisions(t); err != nil {
 		return err
@@ -317,7 +318,7 @@ func (r *run) goOn(t *tokens) error {
 	return r.rewriteConfig()
 }
 
-// rewriteConfig puts the configuration that the run goes on with, after overrides, in the place of the one it has.
+// rewriteConfig replaces the run's configuration with the one it continues with, after overrides.
 func (r *run) rewriteConfig() error {
 	if len(r.plan.Overrides) == 0 {
 		return nil
@@ -332,7 +333,7 @@ func (r *run) rewriteConfig() error {
 	return nil
 }
 
-// decidedByScores adds what the files of scores hold, in the order in which they are read.
+// decidedByScores adds the content of the score files, in the order in which they are read.
 func (p *plan) decidedByScores(d *runfolder.Decided, patterns []string) error {
 	paths, err := source.Matches(patterns)
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Direct is a built-in builder that is called in this process, by a program that answers while somebody waits. Its
-// accounts are kept as a run keeps them.
+// Direct is a built-in builder that is called in this process, by a program that answers while a client waits. Its
+// accounts are kept as in a run.
 type Direct struct {
 	builder
 	made builders.Builder
 }
 
-// NewDirect takes a builder and what it says of itself.
+// NewDirect takes a builder and its description.
 func NewDirect(name string, info builders.Info, made builders.Builder) *Direct {
 	picks := slices.ContainsFunc(info.Kinds, func(k builders.Kind) bool {
 		return k == builders.KindPreference || k == builders.KindDemonstration
@@ -26,8 +26,8 @@ func NewDirect(name string, info builders.Info, made builders.Builder) *Direct {
 	return &Direct{builder{name: name, unit: info.Unit, picks: picks}, made}
 }
 
-// Build has the builder work on a group, and puts what it makes into the group's frame, as the builder of that index.
-// A builder that fails has its part of the group dropped.
+// Build has the builder work on a group, and puts the results into the group's frame, as the builder with that index.
+// If the builder fails, its part of the group is dropped.
 func (d *Direct) Build(ctx context.Context, f *recordlog.Builder, index int, g *ttc.Group) error {
 	it := item{group: g}
 	first := 0
@@ -48,11 +48,11 @@ func (d *Direct) Build(ctx context.Context, f *recordlog.Builder, index int, g *
 	return nil
 }
 
-// gathered is a builder's output.
+// gathered collects a builder's output.
 type gathered struct{ result }
 
 func (g *gathered) Record(r builders.Record) error {
-	if p, ok := r.(*builders.Preference); ok { // the builder of pairs uses its memory for the next
+	if p, ok := r.(*builders.Preference); ok { // the builder of pairs reuses its memory for the next
 		own := *p
 		r = &own
 	}

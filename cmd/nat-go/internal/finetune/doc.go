@@ -1,6 +1,6 @@
-// Package finetune is the run: from a configuration and the output of an agent to a data set and a training job. Run is
-// readable from top to bottom; the other files are its steps.
+// Package finetune is the run: from a configuration and the output of an agent to a data set and a training job. Run
+// can be read from top to bottom; the other files are its steps.
 //
-// What the steps hand on lies in the run folder: the record log after build, the decisions after curate, the data set
-// after write. That is also what a later command goes on from.
+// The steps pass on their results in the run folder: the record log after build, the decisions after curate, the data
+// set after write. Later commands continue from the same files.
 package finetune

@@ -19,13 +19,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// item is a group on its way, with what the source dropped before it; or drops alone; or the end of a collection run.
+// item is a group in progress, with what the source dropped before it; or just drops; or the end of a collection run.
 type item struct {
 	group *ttc.Group
-	parts []*ttc.Group // its examples as groups of their own, for builders of that unit
+	parts []*ttc.Group // its examples as separate groups, for builders with that unit
 	drops []ledger.Drop
 	at    source.Cursor
-	done  int64        // groups up to this one, where the run's unit is more than an example
+	done  int64        // groups up to this one, if the run's unit is more than an example
 	first shards.Place // of the group, with done
 	// At the end of a collection run:
 	end   bool
@@ -34,7 +34,8 @@ type item struct {
 	fail  error // why the collection run failed
 }
 
-// partsFor is the group as a builder takes it: whole where the builder's unit is the run's, else an example at a time.
+// partsFor returns the group as a builder takes it: whole if the builder's unit is the run's, otherwise one example at
+// a time.
 func (it *item) partsFor(b *builder, unit builders.Unit) []*ttc.Group {
 	if len(it.group.Examples) <= 1 || b.unit != builders.UnitExample && b.unit == unit {
 		return []*ttc.Group{it.group}
@@ -47,7 +48,7 @@ func (it *item) partsFor(b *builder, unit builders.Unit) []*ttc.Group {
 	return it.parts
 }
 
-// unit is the run's unit: the coarsest that its builders ask for.
+// unit returns the run's unit: the coarsest that its builders ask for.
 func (b *building) unit() builders.Unit {
 	unit := builders.UnitExample
 	for _, x := range b.builders {
@@ -75,7 +76,7 @@ func (b *building) feed(ctx context.Context, from cursor, items chan<- item) err
 	return nil
 }
 
-// errFed ends the feeding at a collection run that failed: what was sent before is still built, and the failure told in
+// errFed ends the feeding at a failed collection run: what was sent before is still built, and the failure reported in
 // its turn.
 var errFed = errors.New("a collection run failed")
 
@@ -110,8 +111,9 @@ func (b *building) feedRuns(ctx context.Context, from cursor, items chan<- item)
 	return nil
 }
 
-// feedGroups reads all collection runs into an index and sends what it groups. A task's rollouts may be of several
-// collection runs. To go on after a crash the inputs are read again: the index is no part of what is committed.
+// feedGroups reads all collection runs into an index and sends the groups it forms. A task's rollouts may come from
+// several collection runs. To continue after a crash the inputs are read again, because the index is not part of what
+// is committed.
 func (b *building) feedGroups(ctx context.Context, from cursor, items chan<- item) error {
 	opt := group.Options{Dir: string(b.plan.folder)}
 	if b.unit() == builders.UnitRun {
@@ -137,7 +139,7 @@ func (b *building) feedGroups(ctx context.Context, from cursor, items chan<- ite
 	return b.sendGroups(ctx, index, from.Groups, items)
 }
 
-// sendGroups sends the groups of an index, but for those that are done.
+// sendGroups sends the groups of an index, except for those already done.
 func (b *building) sendGroups(ctx context.Context, index *group.Index, done int64, items chan<- item) error {
 	f := feeder{building: b, k: len(b.in.paths), items: items, done: done}
 	for g, err := range index.Groups(done) {
@@ -160,7 +162,7 @@ func (b *building) sendGroups(ctx context.Context, index *group.Index, done int6
 	return nil
 }
 
-// placeOf is where an example stands in the inputs.
+// placeOf returns where an example is in the inputs.
 func placeOf(ex *ttc.Example) shards.Place { return shards.Place{Run: int64(ex.Run), Row: ex.Row} }
 
 func refusal(r *group.Refusal) ledger.Drop {
@@ -176,23 +178,23 @@ type feeder struct {
 	*building
 	k      int
 	items  chan<- item
-	resume *source.Cursor // go on after this place; nil: from the start
+	resume *source.Cursor // continue after this place; nil: from the start
 	drops  []ledger.Drop  // since the last item
-	held   []*ttc.Example // all of the run, where it is used as a whole
+	held   []*ttc.Example // all of the run, if it is used as a whole
 	index  interface {
 		Add(ex *ttc.Example) error
-	} // where examples are kept to be grouped, else nil
-	logged source.Cursor // with index: what was dropped up to here is in the log already
+	} // where examples are stored for grouping, else nil
+	logged source.Cursor // with index: drops up to here are in the log already
 	failed bool          // with index: the collection run failed before the interruption
-	done   int64         // groups sent, of those that are counted
-	first  shards.Place  // of the group that is sent
+	done   int64         // groups sent, among those that are counted
+	first  shards.Place  // of the group being sent
 	at     source.Cursor
 	input  source.Input
 	seen   source.Stats
 }
 
-// collectionRun reads the collection run and tells of its end. That the input can't be read ends the run, or only the
-// collection run where the config says so.
+// collectionRun reads the collection run and reports its end. If the input can't be read, that ends the run, or only
+// the collection run if the config says so.
 func (f *feeder) collectionRun(ctx context.Context) error {
 	err := f.read(ctx)
 	whole := f.plan.Compat.WholeRuns()
@@ -216,7 +218,7 @@ func (f *feeder) collectionRun(ctx context.Context) error {
 	return f.push(ctx, item{end: true, input: f.input, seen: f.seen, fail: err})
 }
 
-// faresAsBefore checks a collection run that was read before the interruption: it must fare as it did then.
+// faresAsBefore checks a collection run that was read before the interruption: it must end the same way as then.
 func (f *feeder) faresAsBefore(err error) error {
 	switch {
 	case err != nil && !f.failed:
@@ -264,7 +266,7 @@ func (f *feeder) read(ctx context.Context) error {
 	}
 }
 
-// reader is the collection run's reader, the one that was begun ahead if it is that.
+// reader returns the collection run's reader, reusing the one that was started ahead of time.
 func (f *feeder) reader(ctx context.Context) *reader {
 	if rd := f.ahead; rd != nil && f.k == 0 {
 		f.ahead = nil
@@ -274,8 +276,8 @@ func (f *feeder) reader(ctx context.Context) *reader {
 }
 
 // keep puts an example into the index. What the source dropped before it goes to the log - in a frame of its own, so
-// that the log is the same however the inputs are divided - unless it is there already: the run was interrupted later
-// than this.
+// that the log is the same however the inputs are divided - unless it is there already because the run was interrupted
+// later than this.
 func (f *feeder) keep(ctx context.Context, ex *ttc.Example) error {
 	if err := f.index.Add(ex); err != nil {
 		return exit.With(exit.Environment, err)
@@ -289,7 +291,7 @@ func (f *feeder) keep(ctx context.Context, ex *ttc.Example) error {
 	return nil
 }
 
-// send gives a group to every builder, and notes that its results are due.
+// send passes a group to every builder, and announces that its results are due.
 func (f *feeder) send(ctx context.Context, g *ttc.Group) error {
 	it := item{group: g}
 	for _, b := range f.builders { // split it before another goroutine has it
@@ -298,7 +300,7 @@ func (f *feeder) send(ctx context.Context, g *ttc.Group) error {
 	if err := f.push(ctx, it); err != nil {
 		return err
 	}
-	if len(g.Examples) == 0 { // a collection run of nothing: there is nothing to ask of a builder
+	if len(g.Examples) == 0 { // an empty collection run: nothing for a builder to do
 		return nil
 	}
 	for _, b := range f.builders {

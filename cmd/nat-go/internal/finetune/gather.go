@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// gather takes the builders' results of each group, in order, and appends them to the log.
+// gather receives the builders' results for each group, in order, and appends them to the log.
 func (b *building) gather(ctx context.Context, items <-chan item) (err error) {
 	last := b.env.Now()
 	defer func() {
@@ -58,7 +58,7 @@ func (b *building) gather(ctx context.Context, items <-chan item) (err error) {
 	return b.commit(true)
 }
 
-// runEnded notes the end of a collection run.
+// runEnded records the end of a collection run.
 func (b *building) runEnded(it *item) error {
 	if it.fail != nil && !b.plan.trainer.ContinueOnCollectionError {
 		return exit.With(exit.Failed, &collectionError{it.at.Run, it.fail})
@@ -76,8 +76,8 @@ func (b *building) runEnded(it *item) error {
 	return b.append(&ttc.Group{}, it.drops, nil)
 }
 
-// groupBuilt logs what the builders made of a group. broken is why one failed on a collection run that is used as a
-// whole or not at all.
+// groupBuilt logs what the builders made of a group. broken is why a builder failed on a collection run that is used as
+// a whole or not at all.
 func (b *building) groupBuilt(ctx context.Context, it *item) (broken, err error) {
 	results, err := b.results(ctx, it)
 	if err != nil {
@@ -101,7 +101,7 @@ func (b *building) groupBuilt(ctx context.Context, it *item) (broken, err error)
 	return nil, nil
 }
 
-// results takes what every builder made of a group, part by part.
+// results receives what every builder made of a group, part by part.
 func (b *building) results(ctx context.Context, it *item) ([][]*result, error) {
 	if len(it.group.Examples) == 0 {
 		return nil, nil
@@ -119,7 +119,7 @@ func (b *building) results(ctx context.Context, it *item) ([][]*result, error) {
 	return results, nil
 }
 
-// append adds a group's frame to the log and takes it in.
+// append adds a group's frame to the log and to the counts.
 func (b *building) append(g *ttc.Group, drops []ledger.Drop, results [][]*result) error {
 	f := b.frame
 	f.Begin(g)
@@ -148,8 +148,8 @@ func (b *building) append(g *ttc.Group, drops []ledger.Drop, results [][]*result
 	return nil
 }
 
-// commitWhenDue commits once enough time has passed since the last commit, or enough was appended. It returns when the
-// last commit was. A clock that was set back must not put off the next one.
+// commitWhenDue commits once enough time has passed since the last commit, or enough was appended. It returns the time
+// of the last commit. A clock that was set back must not delay the next one.
 func (b *building) commitWhenDue(last time.Time) (time.Time, error) {
 	now, most := b.env.Now(), int64(commitBytes)
 	if b.env.CommitBytes > 0 {
@@ -178,12 +178,12 @@ func (b *building) commit(done bool) error {
 	return nil
 }
 
-// tellBuilt tells how far the run is in its inputs.
+// tellBuilt reports how far the run is in its inputs.
 func (b *building) tellBuilt() {
 	if b.env.Progress == nil {
 		return
 	}
-	examples := b.books.Account(ledger.Source, unitExample).Out // In is known when all is read
+	examples := b.books.Account(ledger.Source, unitExample).Out // In is known once everything has been read
 	b.tell(Progress{
 		Step: "build", Done: b.bytesRead(), Total: b.total, Unit: UnitByte,
 		Detail: fmt.Sprintf("%s, %s", ledger.Quantity(examples, unitExample),
@@ -191,7 +191,8 @@ func (b *building) tellBuilt() {
 	})
 }
 
-// rebase makes a record of a part of a group one of the whole group, in which the part begins at the example first.
+// rebase turns a record of a part of a group into one of the whole group, in which the part begins at the example
+// first.
 func rebase(r builders.Record, first int) {
 	r.Header().Example += first
 	for _, c := range contents(r) {

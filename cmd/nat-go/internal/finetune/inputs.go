@@ -25,22 +25,22 @@ import (
 type inputs struct {
 	source  source.Factory
 	paths   []string
-	as      []string             // all that was named, where it is read as one input; paths is then its name
-	began   []source.Input       // what the files were when the run began
-	limit   int64                // at most this many examples of each; 0: all
-	scores  *scores.Scores       // that stand beside them; nil: none
+	as      []string             // everything that was named, if it is read as one input; paths is then its name
+	began   []source.Input       // state of the files when the run began
+	limit   int64                // at most this many examples per path; 0: all
+	scores  *scores.Scores       // from files beside them; nil: none
 	verdict *scores.Rules        // by what results say; nil: none
 	lower   string               // a builder for which a lower score is better
-	parts   map[int]*source.Part // what of which path a shard reads; nil: all of all
-	planned []source.Input       // with parts: what the plan knows the inputs by
+	parts   map[int]*source.Part // which part of each path a shard reads; nil: all of everything
+	planned []source.Input       // with parts: the inputs' identities in the plan
 	open    func(ctx context.Context, path string, opt source.Options) (source.Source, error)
 
-	// Makes the files before they are read; nil: they are there.
+	// Makes the files before they are read; nil: they exist.
 	collect func(ctx context.Context, c source.Collection) ([]string, error)
 }
 
-// findInputs decides what is read: --from, else the sources section, else where NAT's evaluation wrote its output. A
-// run that is resumed reads what it began with.
+// findInputs decides what to read: --from, or else the sources section, or else where NAT's evaluation wrote its
+// output. A resumed run reads what it began with.
 func findInputs(ctx context.Context, p *plan) (*inputs, error) {
 	in, err := chooseInputs(ctx, p)
 	if err != nil {
@@ -60,10 +60,10 @@ func findInputs(ctx context.Context, p *plan) (*inputs, error) {
 	return in, nil
 }
 
-// reads says whether anything of path k is read.
+// reads reports whether any part of path k is read.
 func (in *inputs) reads(k int) bool { return in.parts == nil || in.parts[k] != nil }
 
-// lowerIsBetter names a builder of ours for which a lower score is better.
+// lowerIsBetter names one of our builders for which a lower score is better.
 func lowerIsBetter(c *config.Config) string {
 	if c == nil {
 		return ""
@@ -103,7 +103,7 @@ func (in *inputs) identify(ctx context.Context) error {
 	return nil
 }
 
-// identify is what a file is known by before it is read; in compat it may be missing.
+// identify returns the identity of a file before it is read; in compat it may be missing.
 func identify(path string) source.Input {
 	in := source.Input{Path: path}
 	if info, err := os.Stat(path); err == nil {
@@ -112,10 +112,10 @@ func identify(path string) source.Input {
 	return in
 }
 
-// identities are what a source that goes on with collection run k has to find again.
+// identities are what a source continuing with collection run k has to find unchanged.
 func (in *inputs) identities(k int) []source.Input { return in.began[k : k+1] }
 
-// unchanged refuses to go on where the inputs are not those the run began with.
+// unchanged refuses to continue if the inputs are not those the run began with.
 func (in *inputs) unchanged(began []source.Input) error {
 	for k, now := range in.began {
 		if k < len(began) && now.Same(began[k]) {
@@ -144,7 +144,7 @@ func told(in source.Input) string {
 	return fmt.Sprintf("%s, %d bytes of %s", in.Path, in.Size, in.ModTime.Format(time.RFC3339Nano))
 }
 
-// bytes is how much there is to read; 0 where that can't be told, as of compressed files and pipes.
+// bytes returns how much there is to read; 0 if that is unknown, as for compressed files and pipes.
 func (in *inputs) bytes() (n int64) {
 	for _, f := range in.began {
 		if f.Size == 0 || compressed(f.Path) {
@@ -201,7 +201,7 @@ func chooseInputs(ctx context.Context, p *plan) (*inputs, error) {
 	return in, nil
 }
 
-// detect tells how the inputs are read, where no configuration says it.
+// detect decides how to read the inputs if no configuration says so.
 func (p *plan) detect(ctx context.Context, in *inputs, kind string) error {
 	keys, err := keyMap(p.Map)
 	if err != nil {
@@ -242,8 +242,8 @@ func (in *inputs) read(f source.Factory, config any, m compat.Mode) {
 	}
 }
 
-// sourceConfig is the config of a source: the configuration's own, if it has one of this type, else the defaults.
-// Without an entry under sources NAT's output has the keys that NAT's evaluation was told.
+// sourceConfig returns the config of a source: the configuration's own if it has one of this type, otherwise the
+// defaults. Without an entry under sources, NAT's output is read with the keys that NAT's evaluation was given.
 func (p *plan) sourceConfig(f source.Factory, block *config.Block) any {
 	switch {
 	case block != nil && block.Type == f.Type:
@@ -286,7 +286,7 @@ func sourceBlock(p *plan) (*config.Block, error) {
 	}
 }
 
-// natOutput is where `nat eval` put its output under this configuration.
+// natOutput returns where `nat eval` put its output under this configuration.
 func natOutput(e config.Eval) ([]string, error) {
 	g := e.General
 	dir := g.OutputDir
@@ -312,7 +312,7 @@ func natOutput(e config.Eval) ([]string, error) {
 	return []string{dir}, nil
 }
 
-// natKeys are the keys that NAT's evaluation writes under this configuration.
+// natKeys returns the keys that NAT's evaluation writes under this configuration.
 func (p *plan) natKeys() *nat.Config {
 	cfg := schema.New[nat.Config]()
 	if d := p.config.Eval.General.Dataset; d != nil {

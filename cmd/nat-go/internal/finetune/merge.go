@@ -22,18 +22,18 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Merging says which runs are joined.
+// Merging says which runs to join.
 type Merging struct {
 	Runs      []runfolder.Folder // in this order
-	KeepSplit runfolder.Folder   // the run whose validation side is kept; empty: a split is drawn anew
-	OutputDir string             // empty: where the first run is
-	RunID     string             // empty: made of the time
+	KeepSplit runfolder.Folder   // the run whose validation side is kept; empty: a new split is drawn
+	OutputDir string             // empty: beside the first run
+	RunID     string             // empty: derived from the time
 }
 
-// mergeCommand begins the command that a merge holds its folder's lock under.
+// mergeCommand begins the command under which a merge holds its folder's lock.
 const mergeCommand = "dataset merge"
 
-// part is a run that is joined.
+// part is a run to be joined.
 type part struct {
 	folder   runfolder.Folder
 	begun    *runfolder.Begun
@@ -42,8 +42,8 @@ type part struct {
 	at       cursor // what it had read
 }
 
-// Merge joins finished runs: their records are curated and split as one run's, and written as one data set. A merge
-// that fails leaves nothing; the folder of one that was killed is cleared by the next.
+// Merge joins finished runs: their records are curated and split as if from one run, and written as one data set. A
+// failing merge leaves nothing behind; the next one clears the folder of one that was killed.
 func Merge(ctx context.Context, m Merging, env Env) (*Summary, error) {
 	nothing := Request{RunID: m.RunID}
 	parts, err := openParts(ctx, m.Runs, env)
@@ -104,7 +104,7 @@ func same(a, b runfolder.Folder) bool {
 	return errA == nil && errB == nil && os.SameFile(x, y)
 }
 
-// openPart opens a finished run whose records are as they were written.
+// openPart opens a finished run whose records are unchanged since they were written.
 func openPart(ctx context.Context, f runfolder.Folder, env Env) (*part, error) {
 	p := &part{folder: runfolder.Folder(filepath.Clean(string(f)))}
 	var err error
@@ -176,7 +176,7 @@ func (p *part) whole() error {
 	return nil
 }
 
-// differs names what decides the data sets of two runs and is not the same: settings by their paths.
+// differs names what decides the data sets of two runs and differs between them: settings by their paths.
 func (p *part) differs(other *part) []string {
 	differ := map[string]bool{}
 	a, b := p.settings(), other.settings()
@@ -190,7 +190,8 @@ func (p *part) differs(other *part) []string {
 	return slices.Sorted(maps.Keys(differ))
 }
 
-// settings are what decides the data set of a run but its inputs, by path. A path of an input is none of them.
+// settings returns what decides the data set of a run, except its inputs, by path. The path of an input is not a
+// setting.
 func (p *part) settings() map[string]string {
 	all := map[string]string{"nat-go": p.begun.NatGo}
 	for path, value := range p.plan.config.Values() {
@@ -214,7 +215,7 @@ func (p *part) settings() map[string]string {
 	return all
 }
 
-// mergePlan is the plan of the first run with the folder of the merge.
+// mergePlan returns the plan of the first run with the folder of the merge.
 func mergePlan(ctx context.Context, m Merging, first *part, env Env) (*plan, error) {
 	req := first.plan.Request
 	req.RunID, req.OutputDir, req.DryRun = m.RunID, m.OutputDir, true
@@ -223,19 +224,19 @@ func mergePlan(ctx context.Context, m Merging, first *part, env Env) (*plan, err
 	}
 	p, err := newPlan(ctx, req, env)
 	if err == nil {
-		p.copyTo = "" // that is NAT's, of a run
+		p.copyTo = "" // that is for runs, and NAT's
 	}
 	return p, err
 }
 
-// clearKilled removes what a merge left that was killed here. Another folder is left as it is.
+// clearKilled removes what a merge killed on this machine left behind. Any other folder is left as it is.
 func clearKilled(f runfolder.Folder) error {
 	if !f.Locked() || runfolder.Has(f.Manifest()) {
 		return nil
 	}
 	left, err := f.LeftBy()
 	if err != nil || left == nil || !strings.HasPrefix(left.Command, mergeCommand) {
-		return nil // Create says what is there
+		return nil // Create reports what is there
 	}
 	if err := os.RemoveAll(string(f)); err != nil {
 		return exit.Environmentf("can't remove what an interrupted merge left: %w", err)
@@ -243,7 +244,7 @@ func clearKilled(f runfolder.Folder) error {
 	return nil
 }
 
-// joinRuns makes the run of its parts.
+// joinRuns makes the run from its parts.
 func (r *run) joinRuns(ctx context.Context, parts []*part, keep *part) error {
 	p := r.plan
 	r.sum.RunDir, r.sum.DatasetDir, r.made.Source = string(p.folder), p.folder.Dataset(), parts[0].manifest.Source
@@ -283,7 +284,7 @@ func (r *run) joinRuns(ctx context.Context, parts []*part, keep *part) error {
 	return r.account(ctx, &built.seen)
 }
 
-// writeBegunOf notes what the merge was made by, as the beginning of a run does.
+// writeBegunOf records what the merge was made from, as the beginning of a run does.
 func (r *run) writeBegunOf(t *tokens) error {
 	req := r.plan.Request
 	req.Overrides, req.From = nil, nil
@@ -300,7 +301,7 @@ func (r *run) writeBegunOf(t *tokens) error {
 	})
 }
 
-// join writes the log of all parts, one after the other, and takes their groups in.
+// join writes the log of all parts, one after another, and adds their groups to the counts.
 func (r *run) join(ctx context.Context, parts []*part, keep *part) (_ *built, err error) {
 	b := &building{run: r}
 	if b.index, err = curate.NewIndex(b.rules(), string(r.plan.folder)); err != nil {
@@ -331,7 +332,7 @@ func (r *run) join(ctx context.Context, parts []*part, keep *part) (_ *built, er
 	return b.built(), nil
 }
 
-// appendPart appends the groups of a part. An input that an earlier part has read, too, has one number.
+// appendPart appends the groups of a part. An input that an earlier part also read gets a single number.
 func (b *building) appendPart(ctx context.Context, p *part) error {
 	number := make([]int, len(p.at.Inputs))
 	base := len(b.at.Inputs)
@@ -348,7 +349,7 @@ func (b *building) appendPart(ctx context.Context, p *part) error {
 		}
 		return base + run
 	}
-	done := map[*builders.Origin]bool{} // of the group: several records may have one
+	done := map[*builders.Origin]bool{} // of the group: several records may share one
 	for g, err := range recordlog.Groups(p.folder.Records()) {
 		if err == nil {
 			err = ctx.Err()
@@ -377,12 +378,12 @@ func (b *building) appendPart(ctx context.Context, p *part) error {
 	return nil
 }
 
-// sameContent says whether two inputs hold the same, wherever they lie.
+// sameContent reports whether two inputs have the same content, wherever they are.
 func sameContent(a, b source.Input) bool {
 	return a.Same(b) || a.Sum != 0 && a.Sum == b.Sum && a.Size == b.Size
 }
 
-// hold tells the index of the validation side that is kept.
+// hold gives the index the validation side that is kept.
 func (b *building) hold(ctx context.Context, keep *part) error {
 	place := &dataset.Place{Run: keep.folder}
 	d, err := place.Decisions()

@@ -62,7 +62,7 @@ func (r *run) prometheus() []byte {
 	return m.text
 }
 
-// metrics is a file of metrics being written.
+// metrics is a metrics file being written.
 type metrics struct {
 	run, name string
 	text      []byte

@@ -24,7 +24,7 @@ import (
 // builtinPlugin is the name of the process that serves the built-in builders: this program itself.
 const builtinPlugin = "nat-go"
 
-// openFolder makes and locks the run folder, which a run that is resumed has, and begins its list of drops.
+// openFolder creates and locks the run folder, which exists already for a resumed run, and starts its list of drops.
 func (r *run) openFolder(in *inputs, t *tokens) (err error) {
 	folder := r.plan.folder
 	if !r.plan.resume {
@@ -114,7 +114,7 @@ func (r *run) openBuilder(ctx context.Context, started *processes, b config.Bloc
 	return &builder{name: b.Name, unit: info.Unit, picks: picks, rules: r.plan.verdict, session: session}, nil
 }
 
-// checkUnit refuses builders whose unit this run can't give them: with --compat nat a collection run is one group.
+// checkUnit refuses builders whose unit this run can't provide: with --compat nat a collection run is one group.
 func (r *run) checkUnit(b config.Block, info host.BuilderInfo) error {
 	if r.plan.Compat.Gives(info.Unit) {
 		return nil
@@ -126,7 +126,7 @@ func (r *run) checkUnit(b config.Block, info host.BuilderInfo) error {
 	return r.refuse([]finding.Finding{f})
 }
 
-// refuse shows findings and is the error of a configuration that has them.
+// refuse shows findings and returns the error for a configuration that has them.
 func (r *run) refuse(fs []finding.Finding) error {
 	if r.env.Findings != nil {
 		r.env.Findings(fs)
@@ -134,7 +134,7 @@ func (r *run) refuse(fs []finding.Finding) error {
 	return exit.Usagef("%s", finding.Count(fs))
 }
 
-// splitType splits a builder's type: "acme/curriculum" is the builder curriculum of the plugin acme, others are built
+// splitType splits a builder's type: "acme/curriculum" is the builder curriculum of the plugin acme; others are built
 // in.
 func splitType(typ string) (program, builder string) {
 	if program, builder, ok := strings.Cut(typ, "/"); ok {
@@ -143,8 +143,8 @@ func splitType(typ string) (program, builder string) {
 	return builtinPlugin, typ
 }
 
-// processes are the plugins of a run, each started once, and the sessions with their builders. They come up while the
-// inputs are found, the tokenizer is loaded and the run folder is made; what needs one waits for it.
+// processes are the plugins of a run, each started once, and the sessions with their builders. They start while the
+// inputs are located, the tokenizer is loaded and the run folder is created; whoever needs one waits for it.
 type processes struct {
 	started  map[string]*process
 	builders []*builder
@@ -153,9 +153,9 @@ type processes struct {
 	gone     sync.WaitGroup
 }
 
-// process is a plugin that is being started.
+// process is a plugin being started.
 type process struct {
-	ready  chan struct{} // closed when the rest is known
+	ready  chan struct{} // closed once the rest is known
 	plugin *host.Plugin
 	err    error
 }
@@ -185,7 +185,7 @@ func startProcesses(ctx context.Context, p *plan, env Env) (*processes, error) {
 func startPlugin(
 	ctx context.Context, name string, configured []config.Plugin, lock *plugins.Lock, env Env,
 ) (*host.Plugin, error) {
-	// Our own builders are trusted with more: to be NAT, a whole collection run is one group.
+	// Our own builders are trusted with more: to match NAT, a whole collection run is one group.
 	spec := host.Spec{
 		Name: name, Path: env.Self, Args: []string{builtin.ServeCommand}, OutputLimit: 1 << 30, Known: explain.Known,
 	}
@@ -206,7 +206,7 @@ func startPlugin(
 	return p, nil
 }
 
-// plugin returns a plugin when it is up.
+// plugin returns a plugin once it has started.
 func (ps *processes) plugin(name string) (*host.Plugin, error) {
 	p := ps.started[name]
 	if <-p.ready; p.err != nil { // wait: a start has a deadline
@@ -215,14 +215,14 @@ func (ps *processes) plugin(name string) (*host.Plugin, error) {
 	return p.plugin, nil
 }
 
-// close has the sessions and processes end, beside what comes next: they take their time to go. wait waits for it.
+// close ends the sessions and processes in the background, because that takes a while. wait waits for it.
 func (ps *processes) close() {
 	ps.once.Do(func() {
 		ps.gone.Go(func() {
 			for _, b := range ps.builders {
 				b.session.Close()
 			}
-			ps.cancel() // those that are still being started
+			ps.cancel() // those still being started
 			for _, p := range ps.started {
 				if <-p.ready; p.plugin != nil { // wait: a start that is cancelled ends
 					p.plugin.Close()

@@ -24,7 +24,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/scores"
 )
 
-// plan is all that is decided before a run starts.
+// plan is everything decided before a run starts.
 type plan struct {
 	Request
 	config  *config.Config
@@ -34,18 +34,18 @@ type plan struct {
 	formats []dataset.Format
 	options rows.Options
 	rules   curate.Rules
-	marks   *marks.File    // a person's; nil: none
-	scores  *scores.Scores // that stand beside the inputs; nil: none
+	marks   *marks.File    // made by a person; nil: none
+	scores  *scores.Scores // from files beside the inputs; nil: none
 	verdict *scores.Rules  // scores by what results say; nil: none
 	copyTo  string         // NAT's dataset_output_dir; empty: no copy
 	notes   []string
-	chosen  string           // how the input is read and what is made of it, where nobody said
-	resume  bool             // go on with a run folder that is there already
+	chosen  string           // how the input is read and what is made of it, if nobody said
+	resume  bool             // continue with an existing run folder
 	lock    *runfolder.Lock  // with resume
 	begun   *runfolder.Begun // with resume
 	accept  []string         // with resume: what may have changed since
-	shard   *shard           // what of the inputs is built, where a shard is; nil: all
-	merging *merging         // what was built in shards; nil: the run builds
+	shard   *shard           // the part of the inputs to build, for a shard; nil: everything
+	merging *merging         // what was built in shards; nil: the run builds itself
 
 	minFidelity ttc.Fidelity // of a record's trace
 }
@@ -116,7 +116,7 @@ func (p *plan) name(env Env) error {
 	return nil
 }
 
-// chooseFormats decides the formats: those asked for, else the adapter's own, else trl.
+// chooseFormats decides the formats: the requested ones, else the adapter's own, else trl.
 func (p *plan) chooseFormats() error {
 	names := p.Formats
 	if len(names) == 0 {
@@ -168,7 +168,7 @@ func (p *plan) chooseFormats() error {
 	return nil
 }
 
-// readMarks reads what a person decided on the records of an earlier run.
+// readMarks reads what a person decided about the records of an earlier run.
 func (p *plan) readMarks() (err error) {
 	if path := p.config.Dataset.Marks; path != "" {
 		if p.marks, err = marks.Read(path); err != nil {

@@ -12,26 +12,26 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// How much of an input may be read before the builders take it: as much as can be read while they come up, and then
-// enough for them never to wait. What waits is memory.
+// How much of an input may be read before the builders consume it: as much as can be read while they start, and then
+// enough that they never have to wait. What is queued takes memory.
 const (
 	aheadBytes  = 12 << 20
 	steadyBytes = 2 << 20
 )
 
-// reader reads a collection run in a goroutine of its own, somewhat ahead of those who take its examples.
+// reader reads a collection run in its own goroutine, somewhat ahead of the consumer of its examples.
 type reader struct {
 	out    chan reading
-	ahead  atomic.Int64  // bytes of the input that wait to be taken
-	most   atomic.Int64  // of them; an example that is larger by itself waits alone
+	ahead  atomic.Int64  // bytes of the input waiting to be consumed
+	most   atomic.Int64  // limit on that; a larger example waits alone
 	taken  chan struct{} // something was
 	cancel context.CancelFunc
-	done   chan struct{} // closed when all was read; then the rest is known
+	done   chan struct{} // closed when everything was read; then the rest is known
 	seen   source.Stats
 	inputs []source.Input
 }
 
-// reading is an example, or why there is no further one: io.EOF at the end.
+// reading is an example, or why there are no more: io.EOF at the end.
 type reading struct {
 	example *ttc.Example
 	at      source.Cursor
@@ -40,7 +40,7 @@ type reading struct {
 	bytes   int64 // of the input
 }
 
-// newReader begins to read collection run k, after the place given.
+// newReader starts reading collection run k, after the given place.
 func newReader(ctx context.Context, in *inputs, k int, resume *source.Cursor) *reader {
 	rd := &reader{out: make(chan reading, 256), taken: make(chan struct{}, 1), done: make(chan struct{})}
 	rd.most.Store(aheadBytes)
@@ -101,7 +101,7 @@ func (rd *reader) read(ctx context.Context, in *inputs, k int, resume *source.Cu
 	}
 }
 
-// bounds are where the reading of path k begins, and the row it ends before; 0: the end of the file.
+// bounds returns where the reading of path k begins, and the row before which it ends; 0: the end of the file.
 func (in *inputs) bounds(k int) (from source.Cursor, end int64) {
 	if p := in.parts[k]; p != nil {
 		return p.From, p.To.Row
@@ -109,8 +109,8 @@ func (in *inputs) bounds(k int) (from source.Cursor, end int64) {
 	return from, in.limit
 }
 
-// heldDrops are what a source dropped before an example. Of each kind as many are kept as dropped.jsonl lists; one more
-// stands for the rest: of a file of other lines than the source reads, all is dropped before anything is made.
+// heldDrops are what a source dropped before an example. Of each kind as many are kept as dropped.jsonl lists, and one
+// more stands for the rest: a file that the source doesn't understand is dropped completely before any example is made.
 type heldDrops struct {
 	drops []ledger.Drop
 	seen  map[dropKind]int
@@ -139,7 +139,7 @@ func (h *heldDrops) take() []ledger.Drop {
 	return drops
 }
 
-// send hands on what was read, once there is room; false: nobody wants it any more.
+// send passes on what was read, once there is room; false: nobody wants it any more.
 func (rd *reader) send(ctx context.Context, next reading) bool {
 	for rd.ahead.Load() > 0 && rd.ahead.Load()+next.bytes > rd.most.Load() {
 		select {
@@ -157,10 +157,10 @@ func (rd *reader) send(ctx context.Context, next reading) bool {
 	}
 }
 
-// steady says that the builders are up.
+// steady says that the builders have started.
 func (rd *reader) steady() { rd.most.Store(steadyBytes) }
 
-// next is the next example; its error is final.
+// next returns the next example; its error is final.
 func (rd *reader) next(ctx context.Context) (reading, error) {
 	select {
 	case next := <-rd.out:
@@ -183,9 +183,8 @@ func (rd *reader) close() {
 	}
 }
 
-// readAhead begins to read the first input while the builders come up, where nothing can come in between: agent runs
-// are made, and what a resumed run goes on with is found, when the builders are there. A pipe may block as it is
-// opened.
+// readAhead starts reading the first input while the builders start, if nothing can interfere: agent runs are made, and
+// the place where a resumed run continues is found, once the builders are there. Opening a pipe may block.
 func readAhead(ctx context.Context, p *plan, in *inputs) *reader {
 	if !p.resume && in.collect == nil && len(in.began) > 0 && in.began[0].Size > 0 {
 		return newReader(ctx, in, 0, nil)

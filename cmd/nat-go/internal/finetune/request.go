@@ -21,14 +21,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Request is what the command line asks for. Its lists win over the configuration's where they are not empty.
+// Request is what the command line asks for. Its lists take precedence over the configuration's unless they are empty.
 type Request struct {
 	ConfigFile string
 	Overrides  []string
 	From       []string // inputs, in the order of the collection runs
 	Source     string   // `_type` of the source; empty: from the config, else from the input's first entry
 	Map        []string // what keys of the input mean: "output=response"
-	Builders   []string // without a config: "dpo", or a type as in YAML; none: those that fit the input
+	Builders   []string // without a config: "dpo", or a type as in YAML; empty: those that fit the input
 	Formats    []string
 	Adapter    string // "files", or a name of trainer_adapters
 	OutputDir  string
@@ -36,38 +36,38 @@ type Request struct {
 	Seed       *int64
 	Compat     compat.Mode // whose ways the run has
 	DryRun     bool        // everything but the training job
-	Plan       bool        // say what would come of it; nothing is left behind
-	Limit      int64       // at most this many examples of each input; 0: all
+	Plan       bool        // predict the result; nothing is left behind
+	Limit      int64       // at most this many examples per input; 0: all
 	planning   bool
 	Detach     bool // don't wait for the job
 	Metrics    string
-	Now        string // what a chat template's strftime_now shows; empty: collator.template_time
+	Now        string // time for a chat template's strftime_now; empty: collator.template_time
 
-	Endpoint        string        // collect from a nat serve rather than read inputs
+	Endpoint        string        // collect from a nat serve instead of reading inputs
 	EndpointTimeout time.Duration // for one answer
 	Dataset         string        // the questions; empty: those of eval.general.dataset
 
-	NATConfig string // configuration that the program of a command source gets a copy of; that of the run, as it began
+	NATConfig string // configuration of which a command source's program gets a copy; the run's, as it began
 }
 
-// Env is what a run needs of the process it is in.
+// Env is what a run needs from its process.
 type Env struct {
 	Log      zerolog.Logger
 	Self     string                           // path of this program, which serves the built-in builders
 	Now      func() time.Time                 // for run ids and NAT's progress files, never for data
 	Getenv   func(name string) (string, bool) // nil: the process's environment
-	Findings func([]finding.Finding)          // told of what the configuration's check has to say
-	Leave    *jobs.Leave                      // a person's wish to leave, by signals; nil: never
-	Progress func(Progress)                   // told now and then how far the run is
-	// Told of every value that must not be shown, and never written; nil: none.
+	Findings func([]finding.Finding)          // called with the findings of the configuration's check
+	Leave    *jobs.Leave                      // a person's wish to leave, by signal; nil: never
+	Progress func(Progress)                   // called now and then with the progress of the run
+	// Receives every value that must never be shown or written; may be nil.
 	Secrets *secret.Values
-	Output  func([]byte) // given what a local trainer prints, while it is waited for
+	Output  func([]byte) // receives what a local trainer prints while it is waited for
 
-	Collating   func() (done func()) // called before token batches are made, which is work of another kind; nil: not
+	Collating   func() (done func()) // called before token batches are made, a different kind of work; may be nil
 	CommitBytes int64                // how many bytes of the record log a crash may cost; 0: the default
 }
 
-// hide takes secrets out of a text that is shown or written.
+// hide removes secrets from a text that is shown or written.
 func (e Env) hide(text string) string {
 	if e.Secrets != nil {
 		text = e.Secrets.Redact(text)
@@ -75,18 +75,18 @@ func (e Env) hide(text string) string {
 	return secret.Shape(text)
 }
 
-// Progress is how far a step of the run is.
+// Progress says how far a step of the run is.
 type Progress struct {
 	Step  string // "build", "write", ...
 	Done  int64
 	Total int64 // 0: unknown
 	Unit  string
-	Text  string // shown instead of the numbers, where they don't say it: "training: running, step 3 of 9, loss 0.69"
+	Text  string // shown instead of the numbers if they don't say enough: "training: running, step 3 of 9, loss 0.69"
 
-	Detail string // what else is known, for a person
+	Detail string // additional information for people
 }
 
-// Summary is how a run ended: what --json prints.
+// Summary says how a run ended: it is what --json prints.
 type Summary struct {
 	RunID      string             `json:"run_id"`
 	Status     string             `json:"status"`
@@ -118,8 +118,8 @@ func Failed(req Request, err error) (*Summary, error) {
 
 func noCounts() runfolder.Counts { return runfolder.Counts{Dropped: map[ledger.Reason]int64{}} }
 
-// loadConfig reads the configuration the request names, or makes one of its flags and of what the input is, and reports
-// all findings at once. chosen says what was decided about the input.
+// loadConfig reads the configuration named by the request, or makes one from its flags and the shape of the input, and
+// reports all findings at once. chosen says what was decided about the input.
 func loadConfig(
 	ctx context.Context, req Request, env Env, types config.Types,
 ) (c *config.Config, chosen string, err error) {
@@ -171,7 +171,7 @@ func loadConfig(
 	return c, chosen, nil
 }
 
-// keyMap is what a person said of the keys of the input: {"output": "response"}.
+// keyMap is what the user said about the keys of the input: {"output": "response"}.
 type keyMapping map[string]string
 
 func keyMap(pairs []string) (keyMapping, error) {
@@ -192,7 +192,7 @@ func keyMap(pairs []string) (keyMapping, error) {
 	return m, nil
 }
 
-// overrides set the keys of the configuration's one source.
+// overrides set the keys of the configuration's only source.
 func (m keyMapping) overrides(c *config.Config) (out []config.Override) {
 	if c == nil || len(c.Sources) != 1 {
 		return nil
@@ -204,7 +204,7 @@ func (m keyMapping) overrides(c *config.Config) (out []config.Override) {
 	return out
 }
 
-// builderOverrides have the run use the builders that --builder names, and no other: an entry of trajectory_builders by
+// builderOverrides have the run use the builders that --builder names and no others: an entry of trajectory_builders by
 // its name, else those of the type, else one of that type with its defaults.
 func builderOverrides(c *config.Config, builders []string) (out []config.Override) {
 	if c == nil || len(builders) == 0 {
@@ -236,8 +236,8 @@ func builderOverrides(c *config.Config, builders []string) (out []config.Overrid
 	return append(out, config.Override("finetuning.trajectory_builder=["+strings.Join(used, ", ")+"]"))
 }
 
-// configOfInput is the configuration of a run without one: what its flags say and, for the rest, what fits the input.
-// line says that in words.
+// configOfInput returns the configuration of a run without one: what its flags say and, for the rest, what fits the
+// input. line describes that in words.
 func configOfInput(ctx context.Context, req Request, keys keyMapping) (text []byte, line string, err error) {
 	if req.Compat == compat.NAT {
 		return configOfFlags(req)
@@ -255,7 +255,7 @@ func configOfInput(ctx context.Context, req Request, keys keyMapping) (text []by
 	return r.YAML(), r.Line(), nil
 }
 
-// configOfFlags is the configuration of a run without one in NAT's way, where the input is what it is.
+// configOfFlags returns the configuration of a run without one in NAT's mode, where the input is what it is.
 func configOfFlags(req Request) (text []byte, line string, err error) {
 	if len(req.Builders) == 0 {
 		return nil, "", exit.Usagef("which builder? Without --config-file, name one with --builder: dpo, for example")

@@ -35,16 +35,16 @@ func (r *run) writeBegun(in *inputs, t *tokens) error {
 	})
 }
 
-// Again says how a run is gone on with.
+// Again says how to continue a run.
 type Again struct {
 	Detach    bool     // don't wait for the job
-	Overrides []string // of its configuration, as of a run's
-	Accept    []string // names of what decides the data set and may have changed since the run began
+	Overrides []string // of its configuration, like a run's
+	Accept    []string // names of deciding values that may have changed since the run began
 }
 
-// Resume goes on with a run from its folder. A data set that is complete is handed to the trainer, which an interrupted
-// dry run is not; else the log is continued after its last commit, and everything after that is done again. Inputs are
-// found as they were named, so it has to be called where the run was.
+// Resume continues a run from its folder. A complete data set is handed to the trainer, unless the interrupted run was
+// a dry run; otherwise the log is continued after its last commit, and everything after that is redone. Inputs are
+// located by the names given, so it must be called where the run was.
 func Resume(ctx context.Context, folder runfolder.Folder, how Again, env Env) (*Summary, error) {
 	folder = runfolder.Folder(filepath.Clean(string(folder)))
 	nothing := Request{RunID: filepath.Base(string(folder))}
@@ -93,8 +93,8 @@ func resume(ctx context.Context, b *runfolder.Begun, lock *runfolder.Lock, how A
 	return newRun(p, env).end(ctx, (*run).make)
 }
 
-// submit hands a data set that was complete already to the trainer, or waits for the job it became. A run that failed
-// is not made complete by trying again.
+// submit hands an already complete data set to the trainer, or waits for the job it became. A failed run does not
+// become complete by retrying.
 func (r *run) submit(ctx context.Context, m *runfolder.Manifest) error {
 	folder := r.plan.folder
 	r.complete = true
@@ -114,7 +114,8 @@ func (r *run) submit(ctx context.Context, m *runfolder.Manifest) error {
 	return r.train(ctx)
 }
 
-// overrideComplete takes in overrides for a run whose data set is complete: those that would make another are refused.
+// overrideComplete applies overrides to a run whose data set is complete: those that would make a different one are
+// refused.
 func (r *run) overrideComplete() error {
 	p := r.plan
 	if len(p.accept) > 0 {
@@ -156,8 +157,8 @@ func readBegun(f runfolder.Folder) (*runfolder.Begun, error) {
 	return b, nil
 }
 
-// sameVersion refuses to go on with what another version of nat-go began: its builders may make other records of the
-// rest.
+// sameVersion refuses to continue what another version of nat-go began, because its builders may make different records
+// from the rest.
 func sameVersion(b *runfolder.Begun) error {
 	const why = "a data set is never made by two versions. Make the run again, or go on with the version that began it"
 	switch {

@@ -16,8 +16,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Run makes a data set of a run's output and hands it to a trainer. The summary is returned with an error too, as far
-// as the run came; the error carries the exit code.
+// Run makes a data set from agents' output and hands it to a trainer. The summary is returned even with an error, as
+// far as the run got; the error carries the exit code.
 func Run(ctx context.Context, req Request, env Env) (*Summary, error) {
 	if req.Plan {
 		return planned(ctx, req, env)
@@ -29,7 +29,7 @@ func Run(ctx context.Context, req Request, env Env) (*Summary, error) {
 	return newRun(p, env).end(ctx, (*run).make)
 }
 
-// planned makes the run in a folder that is removed: its counts are those the run would have.
+// planned makes the run in a temporary folder: its counts are those the run would have.
 func planned(ctx context.Context, req Request, env Env) (*Summary, error) {
 	dir, err := os.MkdirTemp("", "nat-go-plan-")
 	if err != nil {
@@ -50,12 +50,12 @@ type run struct {
 	plan     *plan
 	env      Env
 	books    *books
-	complete bool                // the data set was, when it was resumed
+	complete bool                // the data set was complete when the run was resumed
 	history  *compat.History     // the run as NAT reports it
-	made     *runfolder.Manifest // what is known of the run so far
+	made     *runfolder.Manifest // what is known about the run so far
 	sum      *Summary
 	lock     *runfolder.Lock
-	known    []runfolder.File // hashed as they were written
+	known    []runfolder.File // files hashed as they were written
 }
 
 func newRun(p *plan, env Env) *run {
@@ -75,7 +75,7 @@ func newRun(p *plan, env Env) *run {
 	}
 }
 
-// pairs is the first builder of pairs that the configuration selects.
+// pairs returns the first builder of pairs that the configuration selects.
 func (p *plan) pairs() (of compat.Pairs) {
 	if p.config == nil {
 		return of
@@ -88,10 +88,10 @@ func (p *plan) pairs() (of compat.Pairs) {
 	return of
 }
 
-// make makes the run, stage by stage. Each stage is given what the ones before made, books what it drops, and leaves in
-// the run folder what a later command goes on from.
+// make makes the run, stage by stage. Each stage is given what the previous ones made, records what it drops, and
+// leaves in the run folder what a later command continues from.
 func (r *run) make(ctx context.Context) error {
-	// load: the plan is there; the builders' processes come up while the next steps are made.
+	// load: the plan exists; the builders' processes start during the next steps.
 	started, err := startProcesses(ctx, r.plan, r.env)
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func (r *run) make(ctx context.Context) error {
 		return err
 	}
 
-	// start: the builders; agent runs are made now, where the source makes them.
+	// start: the builders; agent runs are made now, if the source makes them.
 	builders, err := r.openBuilders(ctx, started)
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func (r *run) make(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	started.close() // they take their time to go
+	started.close() // they take a while to end
 	r.scored(built)
 	r.info("records built", "examples", built.seen.Examples, "candidates", built.seen.Candidates,
 		"records", r.books.Account(ledger.Gate, unitRecord).In)
@@ -171,7 +171,7 @@ func (r *run) scored(built *built) {
 	}
 }
 
-// finish makes the data set of what was built.
+// finish makes the data set from what was built.
 func (r *run) finish(ctx context.Context, built *built, tokens *tokens) error {
 	// curate: records -> decisions. write: decisions -> rows. collate: decisions -> token batches.
 	decisions, err := r.curate(ctx, built)
@@ -201,12 +201,12 @@ func (r *run) finish(ctx context.Context, built *built, tokens *tokens) error {
 	return r.train(ctx)
 }
 
-// info logs a step of the run, with what belongs to it given as name and value in turn.
+// info logs a step of the run, with details given as alternating names and values.
 func (r *run) info(what string, fields ...any) {
 	r.env.Log.Info().Str("run", r.plan.RunID).Fields(fields).Msg(what)
 }
 
-// end does the run's work and says how it ended, as far as it came.
+// end does the run's work and says how it ended, as far as it got.
 func (r *run) end(ctx context.Context, work func(*run, context.Context) error) (*Summary, error) {
 	err := work(r, ctx)
 	r.books.abort()
@@ -214,7 +214,7 @@ func (r *run) end(ctx context.Context, work func(*run, context.Context) error) (
 	if err != nil {
 		err = r.explain(err)
 		r.sum.Error = r.env.hide(err.Error())
-		if r.sum.Job == nil { // else the status is the job's
+		if r.sum.Job == nil { // otherwise the status is the job's
 			r.sum.Status = runfolder.Failed
 		}
 	}
@@ -229,7 +229,7 @@ func (r *run) end(ctx context.Context, work func(*run, context.Context) error) (
 	return r.sum, err
 }
 
-// explain adds to an error that may end any stage what to do about it.
+// explain adds advice to an error that may end any stage.
 func (r *run) explain(err error) error {
 	again := "`nat-go " + r.plan.again() + "` goes on from here"
 	switch {
@@ -244,8 +244,8 @@ func (r *run) explain(err error) error {
 	return err
 }
 
-// unlessEnded does what reads files that a run is set up by, which may be pipes, and gives up on it when ctx ends.
-// Nothing is begun then, and the process ends.
+// unlessEnded runs work that reads files needed to set up a run, which may be pipes, and abandons it when ctx ends.
+// Nothing has begun by then, and the process ends.
 func unlessEnded[T any](ctx context.Context, work func() (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -273,10 +273,10 @@ func (r *run) unlock() {
 	}
 }
 
-// count brings the summary up to date with what is known.
+// count updates the summary with what is known.
 func (r *run) count() {
 	m := r.made
-	if m.Status == "" { // else the books were closed
+	if m.Status == "" { // otherwise the books have been closed
 		c := &m.Counts
 		c.Examples = r.books.Account(ledger.Source, unitExample).In
 		c.Records = r.books.Account(ledger.Gate, unitRecord).In
@@ -310,7 +310,7 @@ func (r *run) warn(format string, a ...any) {
 	r.sum.Warnings = append(r.sum.Warnings, r.env.hide(fmt.Sprintf(format, a...)))
 }
 
-// tell passes on how far the run is.
+// tell passes on the progress of the run.
 func (r *run) tell(p Progress) {
 	if r.env.Progress != nil {
 		r.env.Progress(p)

@@ -7,8 +7,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/intake"
 )
 
-// Inspect says what an input is, what is in it, and what would be made of it. pairs are what a person said of its keys:
-// "output=response". builders are those that a person named: none is tried then.
+// Inspect says what an input is, what it contains, and what would be made of it. pairs are what the user said about its
+// keys: "output=response". builders are those the user named: then none is tried.
 func Inspect(
 	ctx context.Context, from []string, sourceType string, pairs, builders []string,
 ) (*intake.Report, error) {

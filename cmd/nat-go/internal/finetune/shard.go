@@ -22,7 +22,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// shard is a part of a run that is built by itself.
+// shard is a part of a run that is built separately.
 type shard struct {
 	dir    shards.Folder
 	plan   *shards.Plan
@@ -30,11 +30,12 @@ type shard struct {
 	number int
 	of     *shards.Shard
 	run    runfolder.Folder // of the merge
-	spill  *group.Spill     // where examples are kept for the shards' groups; nil: they are built
+	spill  *group.Spill     // where examples are stored for the shards' groups; nil: they are built
 }
 
-// RunShard builds one shard of a plan into its own folder, or goes on with it where an earlier attempt stopped. It is
-// the run's build stage over the shard's parts of the inputs: what the log of the whole run would hold of them.
+// RunShard builds one shard of a plan into its own folder, or continues where an earlier attempt stopped. It is the
+// run's build stage over the shard's parts of the inputs, and yields the part of the whole run's log that belongs to
+// them.
 func RunShard(ctx context.Context, dir shards.Folder, stage shards.Stage, number int, env Env) (*Summary, error) {
 	p, shared, err := openPlan(ctx, dir, env)
 	if err != nil {
@@ -55,7 +56,7 @@ func RunShard(ctx context.Context, dir shards.Folder, stage shards.Stage, number
 	return newRun(p, env).end(ctx, (*run).makeShard)
 }
 
-// openPlan reads a plan and what it says of the run.
+// openPlan reads a plan and what it says about the run.
 func openPlan(ctx context.Context, dir shards.Folder, env Env) (*plan, *shards.Plan, error) {
 	of, err := dir.Read()
 	if err != nil {
@@ -169,8 +170,8 @@ func (r *run) buildShard(ctx context.Context, in *inputs, tokens *tokens) error 
 	return r.shardDone(ctx, built)
 }
 
-// spillShard keeps the examples of the shard's part of the inputs for the shards' groups. What an earlier attempt did
-// is done again: it is no more than reading.
+// spillShard stores the examples of the shard's part of the inputs for the shards' groups. What an earlier attempt did
+// is redone: it is no more than reading.
 func (r *run) spillShard(ctx context.Context) (err error) {
 	s := r.plan.shard
 	in, err := findInputs(ctx, r.plan)
@@ -212,7 +213,7 @@ func (s *shard) mayGroup() error {
 	return nil
 }
 
-// feedSpill keeps the examples of the shard for the shards' groups.
+// feedSpill stores the examples of the shard for the shards' groups.
 func (b *building) feedSpill(ctx context.Context, _ cursor, items chan<- item) error {
 	for k := range b.in.paths {
 		if !b.in.reads(k) {
@@ -226,7 +227,7 @@ func (b *building) feedSpill(ctx context.Context, _ cursor, items chan<- item) e
 	return nil
 }
 
-// feedSpilled sends the tasks of which the shards kept the examples in the part of this shard.
+// feedSpilled sends the tasks whose examples the shards stored in this shard's part.
 func (b *building) feedSpilled(ctx context.Context, from cursor, items chan<- item) error {
 	s := b.plan.shard
 	index, err := group.New(wire.NewExampleCodec(), group.Options{Dir: string(b.plan.folder)})
@@ -242,7 +243,7 @@ func (b *building) feedSpilled(ctx context.Context, from cursor, items chan<- it
 	return b.sendGroups(ctx, index, from.Groups, items)
 }
 
-// addSpilled adds what another shard kept for this one: what its manifest names.
+// addSpilled adds what another shard stored for this one, according to its manifest.
 func (s *shard) addSpilled(ctx context.Context, index *group.Index, from int) error {
 	d, err := s.dir.ReadDone(s.plan, shards.Build, from)
 	if err == nil && d == nil {
@@ -268,7 +269,7 @@ func (s *shard) addSpilled(ctx context.Context, index *group.Index, from int) er
 	return exit.With(exit.Environment, err)
 }
 
-// openOrder opens the file that says where the groups of the log begin, after so many of them; nil: there is none.
+// openOrder opens the file that says where the groups of the log begin, after that many of them; nil: there is none.
 func (p *plan) openOrder(groups int64) (*shards.Order, error) {
 	if p.shard == nil || p.shard.stage != shards.Group {
 		return nil, nil
@@ -280,7 +281,7 @@ func (p *plan) openOrder(groups int64) (*shards.Order, error) {
 	return o, nil
 }
 
-// openShard makes and locks the folder of the shard. Who finds another process at work there leaves it to that.
+// openShard creates and locks the folder of the shard. If another process is working there, it is left to that one.
 func (r *run) openShard() (err error) {
 	folder := r.plan.folder
 	if err := os.MkdirAll(folder.Records(), 0o755); err != nil {
@@ -295,7 +296,7 @@ func (r *run) openShard() (err error) {
 	return nil
 }
 
-// asPlanned refuses to build by other settings, plugins or programs than the plan was made with, naming them.
+// asPlanned refuses to build with settings, plugins or programs that differ from the plan's, naming them.
 func (r *run) asPlanned(t *tokens) error {
 	was := planOf(r.plan).Decided
 	now, err := r.decided(t, was.Salt)
@@ -374,8 +375,8 @@ func (r *run) shardIsWhole(d *shards.Done) error {
 	return nil
 }
 
-// tooManyNames refuses what can't be counted in parts: beyond a number of reasons, which ones are told apart depends on
-// all that came before.
+// tooManyNames refuses what can't be counted in parts: beyond a certain number of reasons, which ones are distinguished
+// depends on everything before.
 func tooManyNames(b *builder) error {
 	if !b.over && len(b.kinds) <= mostNames && len(b.names) <= mostNames {
 		return nil
@@ -388,7 +389,7 @@ func tooManyNames(b *builder) error {
 	)
 }
 
-// takeFrom has the shard's parts of the inputs read, and nothing else.
+// takeFrom has only the shard's parts of the inputs read.
 func (s *shard) takeFrom(in *inputs) error {
 	if in.collect != nil || len(in.paths) != len(s.plan.Inputs) {
 		return exit.Failedf("there are %s where the plan has %d: it was made of other inputs",
@@ -414,7 +415,7 @@ func (s *shard) takeFrom(in *inputs) error {
 	return nil
 }
 
-// ended is io.EOF after the last row that is to be read of path k, where that is not the end of the file.
+// ended returns io.EOF after the last row to be read of path k, if that is not the end of the file.
 func (in *inputs) ended(k int, at source.Cursor) error {
 	p := in.parts[k]
 	if p == nil {
@@ -426,7 +427,7 @@ func (in *inputs) ended(k int, at source.Cursor) error {
 	return io.EOF
 }
 
-// exhausted is io.EOF at the end of path k.
+// exhausted returns io.EOF at the end of path k.
 func (in *inputs) exhausted(k int, read []source.Input) error {
 	if in.planned == nil {
 		return io.EOF
@@ -445,10 +446,10 @@ func (in *inputs) otherThanPlanned(k int) error {
 	)
 }
 
-// goesOn says whether there may be a record log already.
+// goesOn reports whether there may already be a record log.
 func (p *plan) goesOn() bool { return p.resume || p.shard != nil || p.merging != nil }
 
-// again is the command that goes on with what is done here, without nat-go.
+// again returns the command that continues what is done here, without nat-go.
 func (p *plan) again() string {
 	switch {
 	case p.shard != nil:
@@ -471,7 +472,7 @@ func (p *plan) leftUndone() string {
 	return "nothing was submitted"
 }
 
-// configText is the configuration as the run keeps it.
+// configText returns the configuration as the run keeps it.
 func (p *plan) configText() ([]byte, error) {
 	if p.merging != nil {
 		return durable.ReadFile(p.merging.dir.Config(), shards.MaxConfig)

@@ -29,9 +29,8 @@ type merging struct {
 	shares []*share          // what they wrote
 }
 
-// MergeShards makes the run of a plan of what its shards built: their logs, one after the other, are the log that one
-// process would have written, and from there on the run is like any other. It goes on with a merge that was
-// interrupted.
+// MergeShards makes the run of a plan from what its shards built: their logs, one after another, are the log that a
+// single process would have written, and from there on the run is like any other. It continues an interrupted merge.
 //
 // With leave, it divides what is to be written between the shards, and leaves that to them. Once they have done it, the
 // next merge puts it together.
@@ -113,11 +112,11 @@ func (m *merging) ready() (missing []int, err error) {
 	return m.written()
 }
 
-// merged takes over the run folder of a merge that was interrupted; true: it was not.
+// merged takes over the run folder of an interrupted merge; it returns true if that was complete.
 func (p *plan) merged() (bool, error) {
 	b, err := p.folder.ReadBegun()
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // Create says whether it may be used
+		return false, nil // Create decides whether it may be used
 	}
 	if err != nil {
 		return false, exit.With(exit.Environment, err)
@@ -138,7 +137,7 @@ func (p *plan) merged() (bool, error) {
 	return false, nil
 }
 
-// merge makes the run of what the shards built.
+// merge makes the run from what the shards built.
 func (r *run) merge(ctx context.Context) error {
 	in, err := findInputs(ctx, r.plan)
 	if err != nil {
@@ -179,7 +178,7 @@ func (r *run) merge(ctx context.Context) error {
 	return r.finish(ctx, built, tokens)
 }
 
-// joinLogs makes the log of the run of those of the shards, unless it is there.
+// joinLogs makes the run's log from those of the shards, unless it exists.
 func (r *run) joinLogs(ctx context.Context, in *inputs) error {
 	dir := r.plan.folder.Records()
 	if c, err := recordlog.ReadCommit(dir); err == nil && c.Done {
@@ -196,8 +195,8 @@ func (r *run) joinLogs(ctx context.Context, in *inputs) error {
 	return nil
 }
 
-// join adds the logs of the shards: one after the other what was made of their parts of the inputs, then the groups
-// that tasks were built in, in the order of their first members.
+// join adds the logs of the shards: one after another what was made of their parts of the inputs, then the groups built
+// from tasks, in the order of their first members.
 func (m *merging) join(ctx context.Context, j *recordlog.Join, at cursor) error {
 	at.Inputs = m.plan.Inputs
 	for i, d := range m.done[shards.Build] {
@@ -230,20 +229,20 @@ func (m *merging) log(j *recordlog.Join, stage shards.Stage, shard int) (*record
 	return j.Add(folder.Records(), logSum(folder, m.done[stage][shard]))
 }
 
-// groups are those of a shard's tasks: Next takes the next, or is io.EOF.
+// groups are those of a shard's tasks: Next returns the next, or io.EOF.
 type groups interface {
 	Next() error
 	Close() error
 }
 
-// grouped are the groups of a shard's tasks, and where the next begins.
+// grouped holds the groups of a shard's tasks, and where the next one belongs.
 type grouped struct {
 	of     groups
 	places *shards.Places
 	next   shards.Place
 }
 
-// interleave takes the groups of all shards in the order of their first members.
+// interleave yields the groups of all shards in the order of their first members.
 func (m *merging) interleave(ctx context.Context, open func(shard int) (groups, error)) (err error) {
 	var left groupedHeap
 	defer func() {
@@ -280,10 +279,10 @@ func (m *merging) interleave(ctx context.Context, open func(shard int) (groups, 
 
 func (g *grouped) close() error { return errors.Join(g.places.Close(), g.of.Close()) }
 
-// groupedHeap has the log first whose next group comes first.
+// groupedHeap has on top the log whose next group comes first.
 type groupedHeap []*grouped
 
-// push adds a log, or closes it where it is at its end.
+// push adds a log, or closes it if it is at its end.
 func (h *groupedHeap) push(g *grouped) (err error) {
 	if g.next, err = g.places.Next(); err == nil {
 		heap.Push(h, g)
@@ -310,7 +309,7 @@ func (h *groupedHeap) Pop() any {
 	return last
 }
 
-// logSum is the hash of a shard's log, as its manifest has it.
+// logSum returns the hash of a shard's log according to its manifest.
 func logSum(f runfolder.Folder, d *shards.Done) string {
 	for _, x := range d.Files {
 		if x.Path == f.Rel(f.Records())+"/"+recordlog.LogName {

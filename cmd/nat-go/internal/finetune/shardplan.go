@@ -19,21 +19,22 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Shards says how a run is divided: into a number of shards, or into as many as have about so many bytes of input each.
+// Shards says how to divide a run: into a number of shards, or into as many as have roughly that many bytes of input
+// each.
 type Shards struct {
 	Number int
 	Bytes  int64
-	Dir    string // folder of the plan; empty: beside the run's, with .shards after its name
+	Dir    string // folder of the plan; empty: beside the run's, with .shards appended to its name
 }
 
-// Planned is a plan that was made.
+// Planned is a finished plan.
 type Planned struct {
 	Dir   shards.Folder
 	Plan  *shards.Plan
-	Notes []string // what a person should know of it
+	Notes []string // what a person should know about it
 }
 
-// PlanShards reads the inputs once, decides what each shard builds of them, and writes the plan.
+// PlanShards reads the inputs once, decides what each shard builds from them, and writes the plan.
 func PlanShards(ctx context.Context, req Request, how Shards, env Env) (*Planned, error) {
 	p, err := unlessEnded(ctx, func() (*plan, error) { return newPlan(ctx, req, env) })
 	if err != nil {
@@ -153,21 +154,21 @@ func divisible(in *inputs) error {
 	return nil
 }
 
-// cutter reads the inputs and cuts them between examples, into shards of about the same number of bytes.
+// cutter reads the inputs and cuts them between examples, into shards of roughly equal size.
 type cutter struct {
 	*run
 	in     *inputs
 	dir    shards.Folder
 	number int
-	total  int64 // bytes of all inputs on disk
-	before int64 // bytes of the inputs before the one at hand
+	total  int64 // total size of all inputs on disk
+	before int64 // size of the inputs before the current one
 
 	inputs []source.Input
 	shards []shards.Shard
-	at     shards.Shard      // the one at hand
+	at     shards.Shard      // the current shard
 	part   shards.Part       // its last part
-	named  *shards.NamedFile // of the one at hand
-	bytes  int64             // of all inputs, where the one at hand begins
+	named  *shards.NamedFile // of the current shard
+	bytes  int64             // where the current one begins, counted over all inputs
 	notes  []string
 }
 
@@ -203,7 +204,7 @@ func (c *cutter) begin() {
 	c.at, c.named = shards.Shard{Parts: []shards.Part{}}, c.dir.NewNamed(len(c.shards))
 }
 
-// end ends the shard at hand at a place in all inputs.
+// end ends the current shard at an offset counted over all inputs.
 func (c *cutter) end(place int64) (err error) {
 	if c.at.Named, err = c.named.Commit(); err != nil {
 		return exit.Environmentf("can't write the plan: %w", err)
@@ -215,7 +216,7 @@ func (c *cutter) end(place int64) (err error) {
 	return nil
 }
 
-// full says whether the shard at hand has its share at a place in all inputs.
+// full reports whether the current shard has its share at an offset counted over all inputs.
 func (c *cutter) full(place int64) bool {
 	next := float64(c.total) / float64(c.number) * float64(len(c.shards)+1)
 	return len(c.shards) < c.number-1 && float64(place) >= next
@@ -264,7 +265,7 @@ func (c *cutter) input(ctx context.Context, k int) (err error) {
 	}
 }
 
-// endOfInput notes what an input was found to be, and ends shards that are full with it.
+// endOfInput records the identity of an input, and ends shards that are full with it.
 func (c *cutter) endOfInput(k int, src source.Source, whole string) error {
 	c.at.Parts = append(c.at.Parts, c.part)
 	input := c.in.began[k]
@@ -298,7 +299,7 @@ func (c *cutter) unreadable(k int, err error) error {
 	return exit.With(exit.Failed, fmt.Errorf("collection run %d can't be read: %w", k, err))
 }
 
-// indivisible says why an input is not cut; empty: it is.
+// indivisible says why an input is not cut; empty: it can be.
 func indivisible(src source.Source) string {
 	if d, ok := src.(source.Divisible); ok {
 		return d.Indivisible()

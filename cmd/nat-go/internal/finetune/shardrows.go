@@ -21,8 +21,8 @@ import (
 	"github.com/nat-go/nat-go/collator/batch"
 )
 
-// prepareRows renders and tokenises the records of the shard, so that the merge need not: a frame for each group of its
-// log. It goes on after what an earlier attempt prepared.
+// prepareRows renders and tokenises the records of the shard, so that the merge need not: one frame for each group of
+// its log. It continues after what an earlier attempt prepared.
 func (r *run) prepareRows(ctx context.Context, t *tokens) error {
 	if t == nil {
 		return nil
@@ -41,7 +41,7 @@ func (r *run) prepareRows(ctx context.Context, t *tokens) error {
 	return ctx.Err()
 }
 
-// unprepared yields the records of the shard's groups after so many of them.
+// unprepared yields the records of the shard's groups after the given number of groups.
 func (r *run) unprepared(t *tokens, before uint64, records chan<- int) iter.Seq2[[]collator.Item, error] {
 	return func(yield func([]collator.Item, error) bool) {
 		c, err := recordlog.ReadCommit(r.plan.folder.Records())
@@ -115,7 +115,7 @@ type frameGroups struct {
 	take func([]byte) error
 }
 
-// Next hands on the next group's frame, or is io.EOF.
+// Next returns the next group's frame, or io.EOF.
 func (p *frameGroups) Next() error {
 	frame, err := p.FrameReader.Next()
 	if err != nil {
@@ -124,7 +124,7 @@ func (p *frameGroups) Next() error {
 	return p.take(frame)
 }
 
-// errEnough ends the reading of frames that nobody asks for any more.
+// errEnough ends the reading of frames that nobody wants any more.
 var errEnough = errors.New("enough")
 
 // kept yields the groups of the merged log whose records the shards tokenised, with what is decided of them.

@@ -10,16 +10,16 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
 
-// What a byte of input becomes where all of it is text of candidates, measured: in the record log, in a format's rows
-// (each text is repeated in several pairs) and their origins; and what a compressed byte is when unpacked.
+// What a byte of input becomes if all of it is text of candidates, as measured: in the record log, in a format's rows
+// (each text is repeated in several pairs) and their origins; and what a compressed byte becomes when unpacked.
 const (
 	logPerByte  = 0.35
 	rowsPerByte = 2.9
 	unpacked    = 6
 )
 
-// checkSpace compares the disk's free space with what the data set may need. That depends on what the inputs hold, so
-// only a disk that can't even take a quarter of the estimate is refused; where it may be too small there is a warning.
+// checkSpace compares the disk's free space with what the data set may need. That depends on the content of the inputs,
+// so only a disk that can't even hold a quarter of the estimate is refused; if it may be too small there is a warning.
 func (r *run) checkSpace(inputs *inputs) error {
 	p := r.plan
 	var need float64
@@ -43,7 +43,7 @@ func (r *run) checkSpace(inputs *inputs) error {
 	return nil
 }
 
-// freeSpace is what a user may still write below dir, which need not exist yet.
+// freeSpace returns how much a user may still write below dir, which need not exist yet.
 func freeSpace(dir string) (int64, bool) {
 	for {
 		var st unix.Statfs_t

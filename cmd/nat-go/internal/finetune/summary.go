@@ -20,9 +20,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Look is how a summary is printed.
+// Look says how to print a summary.
 type Look struct {
-	Width int // columns of the terminal; 0: it is none, and lines are as long as they get
+	Width int // columns of the terminal; 0: not a terminal, and no wrapping
 	Color bool
 }
 
@@ -33,7 +33,7 @@ func (l Look) style(style, text string) string {
 	return terminal.Style(style, text)
 }
 
-// line writes a line that begins with what it is about.
+// line writes a line that begins with its subject.
 func (l Look) line(b *strings.Builder, style, what, text string) {
 	t := &columns.Table{Indent: 2, Style: func(_, column int, cell string) string {
 		if column == 0 {
@@ -45,7 +45,7 @@ func (l Look) line(b *strings.Builder, style, what, text string) {
 	b.WriteString(t.Text(l.Width))
 }
 
-// statusStyle is green for what went well, red for what did not, and yellow for what goes on.
+// statusStyle is green for success, red for failure, and yellow for what is still going on.
 func statusStyle(status string) string {
 	switch status {
 	case runfolder.Completed:
@@ -56,8 +56,8 @@ func statusStyle(status string) string {
 	return "33"
 }
 
-// WriteSummary says, for a person, what came in, what was kept, what was dropped and why, where it lies and what to do
-// next.
+// WriteSummary says, for people, what came in, what was kept, what was dropped and why, where the result is and what to
+// do next.
 func WriteSummary(w io.Writer, s *Summary, look Look) error {
 	var b strings.Builder
 	c := s.Counts
@@ -92,7 +92,7 @@ func WriteSummary(w io.Writer, s *Summary, look Look) error {
 	return err
 }
 
-// writeJob names the job, and what it left.
+// writeJob names the job and its results.
 func writeJob(b *strings.Builder, s *Summary) {
 	j, ok := s.Job.(*trainers.JobRef)
 	if !ok || j == nil || j.Backend == files.Backend {
@@ -106,7 +106,7 @@ func writeJob(b *strings.Builder, s *Summary) {
 	}
 }
 
-// writeSites says which failed calls have hints and by whom, and how honest the token rows are.
+// writeSites says which failed calls have hints and from whom, and how faithful the token rows are.
 func writeSites(b *strings.Builder, s *Summary) {
 	for _, name := range slices.Sorted(maps.Keys(s.Sites)) {
 		if p := strings.Split(name, "/"); len(p) == 3 {
@@ -163,7 +163,7 @@ func writeEffects(b *strings.Builder, t *teacher.Report) {
 	}
 }
 
-// writeDrops lists what was left out, most first, in the unit it was counted in.
+// writeDrops lists what was left out, most frequent first, in the unit it was counted in.
 func writeDrops(b *strings.Builder, accounts []ledger.Account, look Look) {
 	type line struct {
 		n            int64
@@ -173,7 +173,7 @@ func writeDrops(b *strings.Builder, accounts []ledger.Account, look Look) {
 	var lines []line
 	for _, a := range accounts {
 		for r, n := range a.Dropped {
-			if r == source.OtherStep { // no candidates ever; counted so that the books balance
+			if r == source.OtherStep { // were never candidates; counted so that the books balance
 				continue
 			}
 			lines = append(lines, line{n, a.Unit, string(r), a.Stage})

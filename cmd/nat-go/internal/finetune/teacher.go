@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// vocabularyProbes are texts whose ids tell vocabularies apart: words, spaces, numbers, code, other scripts.
+// vocabularyProbes are texts whose ids distinguish vocabularies: words, spaces, numbers, code, other scripts.
 var vocabularyProbes = []string{
 	"The quick brown fox jumps over 13 lazy dogs.", "  indented\n\tcode(x) => {\"key\": [1, 2.5e-3]}",
 	"Größenordnung, наука, 知識, 🦊",
@@ -38,8 +38,8 @@ func probes(tok *tokenizer.Tokenizer) (out []scorer.Probe, err error) {
 	return out, nil
 }
 
-// newTeacher makes the client of `collator.teacher`. What it is answered is kept in the run folder, so that a resumed
-// run has the same bytes.
+// newTeacher makes the client for `collator.teacher`. Its answers are kept in the run folder, so that a resumed run has
+// the same bytes.
 func newTeacher(
 	c *config.Teacher, s *config.Server, tok *tokenizer.Tokenizer, store string, settled func(),
 ) (*teacher.Client, error) {
@@ -71,7 +71,7 @@ func newTeacher(
 	})
 }
 
-// newMixture makes the clients of `collator.teacher.servers`.
+// newMixture makes the clients for `collator.teacher.servers`.
 func newMixture(c *config.Teacher, tok *tokenizer.Tokenizer, store string, settled func()) (*teacher.Mixture, error) {
 	var members []teacher.Member
 	for i := range c.Servers {
@@ -84,8 +84,8 @@ func newMixture(c *config.Teacher, tok *tokenizer.Tokenizer, store string, settl
 	return teacher.NewMixture(members)
 }
 
-// teach does what `collator.teacher` asks for to the sdpo batches: the teacher's columns, hints without effect and
-// sites that differ too little put out, weights spread. Sites that fall out are in the books.
+// teach does to the sdpo batches what `collator.teacher` asks for: adds the teacher's columns, drops hints without
+// effect and sites that differ too little, spreads weights. Dropped sites are in the books.
 func (r *run) teach(
 	ctx context.Context,
 	tok *tokenizer.Tokenizer,
@@ -170,7 +170,7 @@ func (r *run) teach(
 	return rep, nil
 }
 
-// serves reports whether a batch was made that the teacher is asked about.
+// serves reports whether there is a batch that the teacher is asked about.
 func serves(c *config.Teacher, counts map[string]batch.Count) bool {
 	n := counts["sdpo/train"].Batches + counts["sdpo/validation"].Batches
 	if c.Rollouts {
@@ -199,7 +199,7 @@ func newScorer(c *config.Teacher, tok *tokenizer.Tokenizer) (*scorer.Scorer, err
 	return program, nil
 }
 
-// scoring tells how many sequences or sites the teacher has been asked for; how many there will be shows as batches are
+// scoring reports for how many sequences or sites the teacher has been asked; the total becomes known as batches are
 // read.
 func (r *run) scoring(unit string) func() {
 	var mu sync.Mutex

@@ -16,8 +16,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
 )
 
-// train hands the committed data set to the trainer, and waits for the job unless told otherwise. That a service can't
-// be reached doesn't undo the data set.
+// train hands the committed data set to the trainer, and waits for the job unless told otherwise. An unreachable
+// service doesn't undo the data set.
 func (r *run) train(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -45,7 +45,7 @@ func (r *run) train(ctx context.Context) error {
 		return nil
 	}
 	err = client.Wait(ctx, job, r.env.Leave)
-	r.sum.Job = job.Ref // with its model and its deployment now
+	r.sum.Job = job.Ref // now with its model and its deployment
 	r.sum.Status = string(job.State())
 	if job.Phase == jobs.Done {
 		if werr := r.writeFinal(job); werr != nil {
@@ -55,7 +55,7 @@ func (r *run) train(ctx context.Context) error {
 	return err
 }
 
-// patience is how long the note of a job's end waits for whoever writes to the run folder.
+// patience is how long recording a job's end waits for whoever is writing to the run folder.
 const patience = time.Minute
 
 // writeFinal writes how the job ended, and enters the file in the manifest.
@@ -66,7 +66,7 @@ func (r *run) writeFinal(job *jobs.Job) error {
 		return err
 	}
 	defer lock.Close()
-	if r.history.HasFinal(folder, job.Status) { // another process waited, too
+	if r.history.HasFinal(folder, job.Status) { // another process was waiting as well
 		return nil
 	}
 	if r.complete {
@@ -87,7 +87,7 @@ func (r *run) writeFinal(job *jobs.Job) error {
 	return lock.AddFiles(sum)
 }
 
-// unsubmitted is the error of a run whose data set is complete but was not taken.
+// unsubmitted is the error for a run whose data set is complete but was not accepted.
 func (r *run) unsubmitted(err error) error {
 	r.sum.Next = "the data set is complete and lies in " + r.plan.folder.Dataset() + "; `nat-go finetune resume " +
 		string(r.plan.folder) + "` submits it"
@@ -110,7 +110,7 @@ func (r *run) client() (*jobs.Client, error) {
 	return c, nil
 }
 
-// newClient makes the client of a job by an adapter of the configuration.
+// newClient makes the client for a job, given an adapter of the configuration.
 func newClient(folder runfolder.Folder, block config.Block, env trainers.Env) (*jobs.Client, error) {
 	f, ok := builtin.Adapter(block.Type)
 	if !ok {
@@ -126,7 +126,7 @@ func newClient(folder runfolder.Folder, block config.Block, env trainers.Env) (*
 	}, nil
 }
 
-// OpenJob makes the client of a run's job from the configuration in the run folder; secrets are read from the
+// OpenJob makes the client for a run's job from the configuration in the run folder; secrets are read from the
 // environment.
 func OpenJob(folder runfolder.Folder, j *jobs.Job, env Env) (*jobs.Client, error) {
 	block := filesAdapter
@@ -155,7 +155,7 @@ func OpenJob(folder runfolder.Folder, j *jobs.Job, env Env) (*jobs.Client, error
 	return c, nil
 }
 
-// filesAdapter is what a data set is handed to where the configuration names nothing.
+// filesAdapter is what a data set is handed to if the configuration names nothing.
 var filesAdapter = config.Block{Name: "files", Type: files.Type, Config: files.Factory().New()}
 
 // chooseAdapter decides what the data set is handed to.
@@ -184,7 +184,7 @@ func adapterNamed(c *config.Config, name string) *config.Block {
 	return nil
 }
 
-// dataSet is what was written, as adapters are told of it.
+// dataSet describes what was written to adapters.
 func (r *run) dataSet() trainers.DataSet {
 	folder := r.plan.folder
 	d := trainers.DataSet{RunID: r.plan.RunID, RunDir: string(r.plan.folder), Formats: map[string]trainers.Format{}}

@@ -20,7 +20,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// write writes the data set in every format asked for. A run that kept nothing has none, and says why.
+// write writes the data set in every requested format. A run that kept nothing has none, and says why.
 func (r *run) write(ctx context.Context, d *curate.Decisions) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -32,7 +32,7 @@ func (r *run) write(ctx context.Context, d *curate.Decisions) error {
 	}
 	kept, formats := d.Kept(), p.formats
 	if kept == 0 {
-		formats = nil // the pass over the log is still made: it lists what was dropped
+		formats = nil // the pass over the log is still needed: it lists what was dropped
 	}
 	spec := dataset.Spec{
 		Dir:       p.folder.Dataset(),
@@ -77,7 +77,7 @@ func (r *run) writeText(ctx context.Context, s dataset.Spec) ([]runfolder.Writte
 	return dataset.Write(ctx, s)
 }
 
-// warnOfRefused says what formats can't carry, why, and what can.
+// warnOfRefused says what formats can't carry, why, and which one can.
 func (r *run) warnOfRefused(written []runfolder.Written) {
 	for _, w := range written {
 		if w.Trimmed > 0 {
@@ -103,7 +103,7 @@ func (r *run) warnOfRefused(written []runfolder.Written) {
 	}
 }
 
-// warnOfReader says which files of lines today's reader changes or refuses, and what holds the same rows as they are.
+// warnOfReader says which JSON lines files current readers change or refuse, and what holds the same rows unchanged.
 func (r *run) warnOfReader(written []runfolder.Written) {
 	for _, w := range written {
 		for _, f := range w.Files {
@@ -120,7 +120,7 @@ func (r *run) warnOfReader(written []runfolder.Written) {
 	}
 }
 
-// know notes the hashes of files as they were written.
+// know records the hashes of files as they were written.
 func (r *run) know(_ []runfolder.Written, files []runfolder.File) error {
 	r.known = append(r.known, files...)
 	return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// The names of the built-in builders, as the choice needs them.
+// The names of the built-in builders that the choice refers to.
 const (
 	dpoBuilder  = "dpo_traj_builder"
 	sftBuilder  = "sft_traj_builder"
@@ -21,7 +21,7 @@ const builderSuffix = "_traj_builder"
 
 func shortName(typ string) string { return strings.TrimSuffix(typ, builderSuffix) }
 
-// TypeOf is the type of a builder that is named as --builder takes it: "dpo", or the type itself.
+// TypeOf returns the type of a builder named as for --builder: "dpo", or the type itself.
 func TypeOf(name string) string {
 	if strings.ContainsAny(name, "/_") {
 		return name
@@ -29,15 +29,15 @@ func TypeOf(name string) string {
 	return name + builderSuffix
 }
 
-// Choice is which builder and row format fit an input.
+// Choice says which builder and row format fit an input.
 type Choice struct {
 	Builders []string `json:"builders"` // types
 	Formats  []string `json:"formats"`
 	SplitBy  string   `json:"split_by"`
-	Why      string   `json:"why"` // in words; where there is nothing to choose, what is missing
+	Why      string   `json:"why"` // in words; if there is nothing to choose, what is missing
 }
 
-// Records is how many records a builder makes of what was looked at.
+// Records is how many records a builder makes of what was examined.
 func (r *Report) Records(typ string) int64 {
 	for _, y := range r.Builders {
 		if y.Builder == typ {
@@ -47,8 +47,8 @@ func (r *Report) Records(typ string) int64 {
 	return 0
 }
 
-// choose decides for pairs where there are any: they were scored to be compared. All else that was said is to be
-// imitated.
+// choose decides for pairs if there are any, because they were scored to be compared. Everything else the model said is
+// to be imitated.
 func (r *Report) choose() Choice {
 	c := Choice{SplitBy: "example"}
 	if r.Tasks > 0 {
@@ -84,7 +84,7 @@ func (r *Report) choose() Choice {
 // imitatesGood says whether only what is labelled 1 is imitated.
 func (r *Report) imitatesGood() bool { return r.Labelled() && !r.Lower }
 
-// take takes the builders that a person named, as --builder takes them.
+// take uses the builders named by the user, as for --builder.
 func (r *Report) take(names []string) {
 	r.Choice.Builders, r.Choice.Formats, r.Choice.Why = nil, nil, asked
 	for _, name := range names {
@@ -120,7 +120,7 @@ func (r *Report) nothing() string {
 	return why
 }
 
-// Format is the row format for what a builder makes of the input.
+// Format returns the row format for what a builder makes of the input.
 func (r *Report) Format(builder string) string {
 	switch {
 	case builder == grpoBuilder:
@@ -131,10 +131,10 @@ func (r *Report) Format(builder string) string {
 	return r.best(builder, "trl")
 }
 
-// asked is why a builder was chosen that a person named.
+// asked is why a builder named by the user was chosen.
 const asked = "as asked"
 
-// Line says in one line how the input is read and what is made of it; empty, where a person said it all.
+// Line says in one line how the input is read and what is made of it; empty if the user specified everything.
 func (r *Report) Line() string {
 	if len(r.Guessed) == 0 && r.Choice.Why == asked {
 		return ""

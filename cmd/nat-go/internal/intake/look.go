@@ -24,29 +24,29 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/nat"
 )
 
-// How much of an input is looked at: enough to tell what it is, little enough for nobody to wait.
+// How much of an input is examined: enough to tell what it is, little enough that nobody has to wait.
 var most = extent{1000, 32 << 20}
 
-// few is how much is looked at where the builder is named, and no other is tried: its settings are what is wanted.
+// few is how much is examined if the builder is named and no other is tried: only its settings are wanted.
 var few = extent{100, 2 << 20}
 
-// extent bounds what is read: by examples, or by bytes.
+// extent bounds what is read, by examples or by bytes.
 type extent struct {
 	examples int
 	bytes    int64
 }
 
-// Options say what is looked at.
+// Options say what to examine.
 type Options struct {
 	Paths  []string          // as named: files, folders, patterns, "-"
 	Source string            // `_type` of the source; empty: whichever fits
-	Map    map[string]string // what a person said of keys: {"output": "response"}
+	Map    map[string]string // what the user said about keys: {"output": "response"}
 	All    bool              // read everything, not only the beginning
 
-	// Tokenizers asks which tokenizers lie at hand; data never depend on it.
+	// Tokenizers looks for locally available tokenizers; data never depend on it.
 	Tokenizers bool
 
-	// Builders are those that a person named, as --builder takes them: none is tried then.
+	// Builders are those named by the user, as for --builder: then none is tried.
 	Builders []string
 }
 
@@ -55,7 +55,7 @@ type Report struct {
 	Paths    []string          `json:"paths"`
 	Files    int               `json:"files"`
 	Source   string            `json:"source"`
-	Settings map[string]string `json:"settings,omitempty"` // of the source, where they are not the defaults
+	Settings map[string]string `json:"settings,omitempty"` // non-default settings of the source
 	Guessed  []string          `json:"guessed,omitempty"`
 	Lower    bool              `json:"lower_is_better,omitempty"`
 	Whole    bool              `json:"whole"` // all of it was read
@@ -66,7 +66,7 @@ type Report struct {
 	Details  []string         `json:"dropped_details,omitempty"`
 	Builders []Yield          `json:"builders"`
 
-	Tokenizers []string `json:"tokenizers,omitempty"` // folders of those at hand
+	Tokenizers []string `json:"tokenizers,omitempty"` // folders of those available locally
 
 	Choice Choice `json:"choice"`
 }
@@ -114,7 +114,7 @@ func Look(ctx context.Context, opt Options) (*Report, error) {
 	return r, nil
 }
 
-// folders are those that the inputs lie in, then the working folder.
+// folders are those that contain the inputs, then the working folder.
 func folders(paths []string) (all []string) {
 	for _, p := range paths {
 		dir := p
@@ -131,7 +131,7 @@ func folders(paths []string) (all []string) {
 	return all
 }
 
-// expand finds the files. A folder stands for the file that the source expects there, else for all data files in it.
+// expand finds the files. A folder stands for the file that the source expects there, or else for all data files in it.
 func expand(opt Options) ([]string, error) {
 	name := nat.FileName
 	if f, ok := builtin.Source(opt.Source); ok && f.File != "" {
@@ -140,10 +140,10 @@ func expand(opt Options) ([]string, error) {
 	return source.Expand(opt.Paths, name)
 }
 
-// heads is how many files of many are looked at to tell what they are.
+// heads is how many of many files are examined to tell what they are.
 const heads = 8
 
-// choose tells how the files are read. All of them are read alike, so those that are looked at have to agree.
+// choose decides how to read the files. All of them are read alike, so those examined have to agree.
 func choose(ctx context.Context, files []string, opt Options) (*detect.Found, error) {
 	if opt.Source != "" {
 		if f, ok := builtin.Source(opt.Source); !ok || f.Open == nil {
@@ -191,7 +191,7 @@ func chooseOne(ctx context.Context, file, only string, given map[string]string) 
 	switch {
 	case err == nil:
 		return found, nil
-	case errors.As(err, &unknown) && only != "" && len(given) == 0: // a person knows better
+	case errors.As(err, &unknown) && only != "" && len(given) == 0: // the user knows better
 		f, _ := builtin.Source(only)
 		return &detect.Found{Source: f}, nil
 	case errors.As(err, &unknown), errors.As(err, &ambiguous):
@@ -218,7 +218,7 @@ func said(f *detect.Found) string {
 	return f.Source.Type + " with " + strings.Join(parts, ", ")
 }
 
-// SourceNames lists the types of source, for a person.
+// SourceNames lists the types of source, for people.
 func SourceNames() string {
 	var names []string
 	for _, f := range builtin.Sources() {
@@ -228,7 +228,7 @@ func SourceNames() string {
 	return strings.Join(names, ", ")
 }
 
-// Detect tells how files are read: the source, its config, and what of that was guessed.
+// Detect decides how to read files: the source, its config, and which of that was guessed.
 func Detect(ctx context.Context, files []string, opt Options) (f source.Factory, cfg any, guessed []string, err error) {
 	found, err := choose(ctx, files, opt)
 	if err != nil {
@@ -240,7 +240,7 @@ func Detect(ctx context.Context, files []string, opt Options) (f source.Factory,
 	return found.Source, cfg, found.Guessed, nil
 }
 
-// config is the source's configuration with the settings found.
+// config returns the source's configuration with the detected settings.
 func config(found *detect.Found) (any, error) {
 	cfg := found.Source.New()
 	schema.Defaults(cfg)
@@ -254,7 +254,7 @@ func config(found *detect.Found) (any, error) {
 	return cfg, decode(spec, found.Settings, cfg)
 }
 
-// read reads examples, as far as it looks.
+// read reads as many examples as are examined.
 func (r *Report) read(ctx context.Context, found *detect.Found, files []string, opt Options, y *yields) error {
 	cfg, err := config(found)
 	if err != nil {
@@ -317,7 +317,7 @@ func (r *Report) note(s *source.Stats) {
 	r.Stats.Add(s)
 }
 
-// maxDetails is how many drops are shown with what was wrong.
+// maxDetails is how many drops are shown with their details.
 const maxDetails = 3
 
 func (r *Report) drop(d ledger.Drop) {

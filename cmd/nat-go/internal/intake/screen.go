@@ -82,7 +82,7 @@ func unit(n int64) string {
 	return "records"
 }
 
-// mostReasons is how many reasons are named of a builder that made nothing of something.
+// mostReasons is how many reasons are listed for a builder that made nothing of something.
 const mostReasons = 3
 
 func why(y Yield) string {
@@ -98,7 +98,8 @@ func why(y Yield) string {
 	return ", not used: " + strings.Join(parts, ", ")
 }
 
-// errorSites is how many failed tool calls there are: those that the hint builder sees, or the source itself marks.
+// errorSites returns how many failed tool calls there are: those found by the hint builder, or marked by the source
+// itself.
 func (r *Report) errorSites() int {
 	n := 0
 	for _, y := range r.Builders {
@@ -114,7 +115,7 @@ func (r *Report) errorSites() int {
 	return max(n, r.ToolErrors)
 }
 
-// fidelity says what can be claimed of the calls, and what is missing.
+// fidelity says what can be claimed for the calls, and what is missing.
 func (r *Report) fidelity(line func(name, format string, a ...any)) {
 	if len(r.Stats.Fidelity) == 0 {
 		return

@@ -9,10 +9,10 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// defaultStep is the step name that builders look for and that sources give candidates, where nobody says otherwise.
+// defaultStep is the step name that builders look for and that sources give candidates by default.
 const defaultStep = "dpo_candidate_move"
 
-// YAML is the report as a configuration that works as it is, with comments for whoever goes on from it.
+// YAML returns the report as a configuration that works unchanged, with comments for whoever continues from it.
 func (r *Report) YAML() []byte {
 	var b strings.Builder
 	some := "the first "
@@ -70,7 +70,7 @@ func blockName(typ string) string {
 	}, name)
 }
 
-// builder writes the settings that the input asks for, and those that people change first.
+// builder writes the settings that the input calls for, and those that people change first.
 func (r *Report) builder(b *strings.Builder, typ string) {
 	if (typ == dpoBuilder || typ == sftBuilder) && r.Step != "" && (r.Step != defaultStep || len(r.Names) > 1) {
 		fmt.Fprintf(b, "    ttc_step_name: %s%s\n", flow(r.Step), r.otherSteps())
@@ -96,7 +96,7 @@ func (r *Report) builder(b *strings.Builder, typ string) {
 	}
 }
 
-// otherSteps is a comment that names the step names that were not chosen.
+// otherSteps returns a comment with the step names that were not chosen.
 func (r *Report) otherSteps() string {
 	var others []string
 	for _, name := range slices.Sorted(maps.Keys(r.Names)) {

@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Yield is what a builder makes of what was looked at, under its defaults.
+// Yield says what a builder, with its defaults, makes of what was examined.
 type Yield struct {
 	Builder  string           `json:"builder"` // its `_type`
 	Does     string           `json:"does"`
@@ -25,10 +25,10 @@ type Yield struct {
 	Formats  []*Carried       `json:"formats,omitempty"` // those of pairs and demonstrations
 }
 
-// Name is the short name, as --builder takes it.
+// Name returns the short name, as for --builder.
 func (y *Yield) Name() string { return shortName(y.Builder) }
 
-// yields makes records of examples as a run does, without keeping any.
+// yields makes records from examples as a run does, without keeping any.
 type yields struct {
 	order []*ttc.Group // by task
 	tasks map[string]*ttc.Group
@@ -50,7 +50,7 @@ func (y *yields) add(ex *ttc.Example) {
 	g.Examples = append(g.Examples, ex)
 }
 
-// make has every built-in builder build.
+// make runs every built-in builder.
 func (y *yields) make(ctx context.Context, r *Report) (out []Yield, err error) {
 	for _, f := range builtin.Builders() {
 		one, err := y.by(ctx, f, r)
@@ -90,7 +90,7 @@ func (y *yields) by(ctx context.Context, f sdk.Factory, r *Report) (Yield, error
 	return out, nil
 }
 
-// settings are what the report says for a builder's config: whatever of them it has a key for.
+// settings returns what the report says for a builder's config: whichever of them it has a key for.
 func settings(f sdk.Factory, r *Report) map[string]any {
 	all := map[string]any{}
 	if r.Step != "" {

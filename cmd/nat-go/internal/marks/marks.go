@@ -18,14 +18,14 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Mark is what a person decided on a record; it is a line of a file of marks.
+// Mark is what a person decided about a record; it is a line in a marks file.
 type Mark struct {
 	Record string `json:"record"`         // hash of kind and all sides, 32 hex digits
-	Mark   string `json:"mark"`           // Approve, Reject, or empty: a note alone
+	Mark   string `json:"mark"`           // Approve, Reject, or empty: only a note
 	Note   string `json:"note,omitempty"` // at most maxNote bytes
 }
 
-// The marks there are.
+// The possible marks.
 const (
 	Approve = "approve"
 	Reject  = "reject"
@@ -33,27 +33,26 @@ const (
 
 const (
 	maxNote  = 4 << 10
-	maxBytes = 64 << 20 // of a file of marks
+	maxBytes = 64 << 20 // in a marks file
 )
 
-// InvalidError is the error of a mark that is none.
+// InvalidError is the error for an invalid mark.
 type InvalidError struct{ error }
 
-// Of is where the marks of a run are: beside it, so that the run stays as it was written.
+// Of returns where the marks of a run are: beside it, so that the run stays as it was written.
 func Of(run runfolder.Folder) string { return filepath.Clean(string(run)) + ".marks.jsonl" }
 
-// File is a file of marks. It is safe for concurrent use.
+// File is a marks file. It is safe for concurrent use.
 type File struct {
 	path string
 
 	mu      sync.Mutex
 	byKey   map[string]Mark
-	order   []string // keys in the order they were first marked
+	order   []string // keys in the order in which they were first marked
 	changes int
 }
 
-// Read reads a file of marks. Its error wraps fs.ErrNotExist where there is none; the file that it returns then is
-// empty.
+// Read reads a marks file. The error wraps fs.ErrNotExist if there is none; the returned file is then empty.
 func Read(path string) (*File, error) {
 	m := &File{path: path, byKey: map[string]Mark{}}
 	text, err := durable.ReadFile(path, maxBytes)
@@ -100,7 +99,7 @@ func (m *File) set(mark Mark) {
 	m.changes++
 }
 
-// Put keeps a mark and writes the file. An empty mark without a note takes back what was there.
+// Put stores a mark and writes the file. An empty mark without a note removes the previous one.
 func (m *File) Put(mark Mark) error {
 	if err := mark.check(); err != nil {
 		return err
@@ -176,7 +175,7 @@ func lockFolder(path string) (*os.File, error) {
 	}
 }
 
-// reread takes over what another view of the run has marked meanwhile.
+// reread picks up what another view of the run has marked meanwhile.
 func (m *File) reread() error {
 	now, err := Read(m.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -198,7 +197,7 @@ func (m *File) Get(content [16]byte) (Mark, bool) {
 	return mark, ok
 }
 
-// Key is how a record is named in a file of marks.
+// Key returns how a record is named in a marks file.
 func Key(content [16]byte) string { return hex.EncodeToString(content[:]) }
 
 // All returns the marks in the order in which the records were first marked.

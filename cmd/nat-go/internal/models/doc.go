@@ -1,4 +1,4 @@
-// Package models finds tokenizers of models on this machine: in folders, and in Hugging Face's own cache. Nothing is
+// Package models finds models' tokenizers on this machine: in folders, and in Hugging Face's cache. Nothing is
 // downloaded.
 //
 // Not part of the promised API.

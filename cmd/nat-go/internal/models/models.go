@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// file is what a folder with a tokenizer has.
+// file is what identifies a folder with a tokenizer.
 const file = "tokenizer.json"
 
-// Cached is where Hugging Face's cache has the tokenizer of a model, "owner/name"; empty: nowhere.
+// Cached returns where Hugging Face's cache has the tokenizer of a model, "owner/name"; empty: nowhere.
 func Cached(model string) string {
 	return newest(filepath.Join(cache(), escape(folder(model)), "snapshots", "*", file))
 }
 
-// mostNear bounds how many tokenizers are named.
+// mostNear bounds how many tokenizers are listed.
 const mostNear = 5
 
-// Near lists folders with a tokenizer: in the folders themselves, one level below them, and, of the models named, in
-// Hugging Face's cache; a model that is named without its owner is anyone's.
+// Near lists folders with a tokenizer: the given folders, those one level below them, and, for the models named, those
+// in Hugging Face's cache; a model named without its owner may be anyone's.
 func Near(folders, names []string) (found []string) {
 	add := func(dir string) {
 		if dir != "" && len(found) < mostNear && !slices.Contains(found, dir) {
@@ -43,7 +43,7 @@ func Near(folders, names []string) (found []string) {
 	return found
 }
 
-// folder is a model's in the cache.
+// folder returns a model's folder in the cache.
 func folder(model string) string { return "models--" + strings.ReplaceAll(model, "/", "--") }
 
 func cache() string {
@@ -58,7 +58,7 @@ func cache() string {
 	return filepath.Join(escape(home), "hub")
 }
 
-// newest is the folder of the last match.
+// newest returns the folder of the last match.
 func newest(pattern string) string {
 	found := matches(pattern)
 	if len(found) == 0 {
@@ -68,11 +68,11 @@ func newest(pattern string) string {
 }
 
 func matches(pattern string) []string {
-	found, _ := filepath.Glob(pattern) // its only error is a bad pattern
+	found, _ := filepath.Glob(pattern) // the only possible error is a bad pattern
 	return found
 }
 
-// escape makes a name stand for itself in a pattern.
+// escape makes a name literal in a pattern.
 func escape(name string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(name)
 }

@@ -17,9 +17,9 @@ const (
 
 // Codes of errors.
 const (
-	BadSettings = "bad_settings" // the first frame; it ends the process
-	BadRequest  = "bad_request"  // a frame that is no request
-	TooLarge    = "too_large"    // a frame, or what would be the answer, is over its limit
+	BadSettings = "bad_settings" // the first frame is invalid; this ends the process
+	BadRequest  = "bad_request"  // a frame that is not a valid request
+	TooLarge    = "too_large"    // a frame, or what would be the answer, exceeds its limit
 	Failed      = "failed"       // the batch couldn't be made
 )
 
@@ -41,8 +41,8 @@ func problem(code, where, format string, a ...any) *Error {
 	return &Error{Code: code, Where: where, Message: fmt.Sprintf(format, a...)}
 }
 
-// readFrame reads a frame of at most limit bytes; a longer one is read to its end and dropped. The error is io.EOF
-// between two frames, an *Error of a frame that is too long, else the end of it all.
+// readFrame reads a frame of at most limit bytes; a longer one is read to its end and discarded. The error is io.EOF
+// between two frames, an *Error for a frame that is too long, and final otherwise.
 func readFrame(in io.Reader, limit int64) ([]byte, error) {
 	var length [4]byte
 	if _, err := io.ReadFull(in, length[:]); err != nil {
@@ -59,7 +59,7 @@ func readFrame(in io.Reader, limit int64) ([]byte, error) {
 		return nil, problem(TooLarge, "",
 			"the frame has %d bytes; the limit is %d: send fewer traces at a time", n, limit)
 	}
-	// Room grows as bytes arrive: a length alone takes no memory.
+	// The buffer grows as bytes arrive: a stated length alone takes no memory.
 	var frame bytes.Buffer
 	if got, err := io.CopyN(&frame, in, n); err != nil {
 		return nil, fmt.Errorf("the input ends after %d bytes of a frame of %d", got, n)

@@ -20,7 +20,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/traces"
 )
 
-// Service makes batches of traces.
+// Service makes batches from traces.
 type Service struct {
 	settings  *Settings
 	tokenizer *tokenizer.Tokenizer
@@ -39,13 +39,13 @@ func (v *Service) Close() {
 	v.tokenizer.Close()
 }
 
-// Answer is the head that answers a request; the tensors are its body: of several channels with the channel and a dot
-// before each name, and in the composer layout under that layout's own names.
+// Answer is the head that answers a request; the tensors are its body: with several channels, each name is preceded by
+// its channel and a dot, and in the composer layout that layout's own names are used.
 type Answer struct {
 	ID       int64            `json:"id"`
 	Channels []Made           `json:"channels"` // that have rows
 	Books    []ledger.Account `json:"books"`    // what came in, went on, and was dropped for which reason
-	Drops    []ledger.Drop    `json:"drops"`    // the first of what was dropped, each with its place
+	Drops    []ledger.Drop    `json:"drops"`    // the first drops, each with its place
 	LeftOut  int64            `json:"drops_left_out"`
 }
 
@@ -60,7 +60,7 @@ type Made struct {
 	Sites    []batch.Site `json:"sites,omitempty"`
 }
 
-// mostDrops is how many drops an answer names.
+// mostDrops is how many drops an answer lists.
 const mostDrops = 100
 
 // failure is the head that answers what can't be done.
@@ -69,8 +69,8 @@ type failure struct {
 	Error *Error `json:"error"`
 }
 
-// Serve answers frames until the input ends or the context is done. The error is of wrong settings, of an input that
-// ends within a frame, or of an output that nobody reads.
+// Serve answers frames until the input ends or the context is done. The error is about invalid settings, an input that
+// ends inside a frame, or an output that nobody reads.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	service, err := begin(ctx, in)
 	if err != nil {
@@ -78,7 +78,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		if errors.As(err, &bad) {
 			err = errors.Join(err, writeFrame(out, failure{Error: bad}, nil))
 		}
-		if err == io.EOF { // nothing was asked for
+		if err == io.EOF { // nothing was requested
 			return nil
 		}
 		return err
@@ -97,7 +97,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 			if f.err == io.EOF {
 				return nil
 			}
-			// An answer that is begun is ended: its reader would not know what half of one means.
+			// An answer that has begun is completed, because its reader could not make sense of half of one.
 			if err := service.respond(context.WithoutCancel(ctx), f, out); err != nil {
 				return err
 			}
@@ -111,7 +111,7 @@ type received struct {
 	err   error
 }
 
-// receive reads frames until there are no more. A read that nothing comes of ends with the input.
+// receive reads frames until there are no more. A blocked read ends with the input.
 func receive(ctx context.Context, in io.Reader, limit int64, frames chan<- received) {
 	for {
 		frame, err := readFrame(in, limit)
@@ -126,7 +126,7 @@ func receive(ctx context.Context, in io.Reader, limit int64, frames chan<- recei
 	}
 }
 
-// respond answers a frame. The error is of an input or output that broke off.
+// respond answers a frame. The error is about an input or output that broke off.
 func (v *Service) respond(ctx context.Context, f received, out io.Writer) error {
 	a := &Answer{Channels: []Made{}, Drops: []ledger.Drop{}}
 	err := f.err
@@ -204,7 +204,7 @@ func (v *Service) answer(ctx context.Context, frame []byte, a *Answer) ([]byte, 
 	return body.Bytes(), err
 }
 
-// collate makes the batches of traces, and keeps the books in the answer.
+// collate makes the batches from traces, and keeps the books in the answer.
 func (v *Service) collate(ctx context.Context, list json.Raw, a *Answer) (*batch.Assembled, error) {
 	books := ledger.NewBook()
 	drop := func(d ledger.Drop) {
@@ -219,7 +219,7 @@ func (v *Service) collate(ctx context.Context, list json.Raw, a *Answer) (*batch
 	if err != nil {
 		return nil, problem(BadRequest, "traces", "%v", err)
 	}
-	for _, acc := range stats.Accounts() { // the drops were told
+	for _, acc := range stats.Accounts() { // the drops have been reported
 		books.In(acc.Stage, acc.Unit, acc.In)
 		books.Out(acc.Stage, acc.Unit, acc.Out)
 	}
@@ -253,7 +253,7 @@ func each(groups [][]collator.Item) iter.Seq2[[]collator.Item, error] {
 	}
 }
 
-// build makes records of the examples, a task at a time, in the order of the tasks' first examples.
+// build makes records from the examples, a task at a time, in the order of the tasks' first examples.
 func (v *Service) build(
 	ctx context.Context, examples []*ttc.Example, books *ledger.Book, drop func(ledger.Drop),
 ) ([][]collator.Item, error) {
@@ -286,7 +286,7 @@ func (v *Service) build(
 	return out, nil
 }
 
-// tasks puts the examples of a task into a group; one without a task is its own. What names no model was sampled by the
+// tasks groups the examples of a task; one without a task is its own. A trace that names no model was sampled by the
 // one to be trained.
 func (v *Service) tasks(examples []*ttc.Example) (out []*ttc.Group) {
 	by := map[string]*ttc.Group{}

@@ -24,30 +24,30 @@ import (
 type Settings struct {
 	// Tokenizer is a Hugging Face folder or a tokenizer.json.
 	Tokenizer string `json:"tokenizer"`
-	// Channels are what is made of the traces: rl, sdpo, dpo, sft.
+	// Channels are what to make from the traces: rl, sdpo, dpo, sft.
 	Channels []string `json:"channels"`
 	// Collator is the section `collator` of a configuration, Source the settings of the source `traces`, and Builders
-	// those of the channels' builders. Each has the defaults it has in a configuration, but for batch_tokens, which
+	// those of the channels' builders. Each has the same defaults as in a configuration, except for batch_tokens, which
 	// bounds the answer: DefaultTokens.
 	Collator map[string]any            `json:"collator"`
 	Source   map[string]any            `json:"source"`
 	Builders map[string]map[string]any `json:"builders"`
-	// Workers is how many goroutines make rows; 0: 1, for a data loader has a process per worker already.
+	// Workers is how many goroutines make rows; 0: 1, because a data loader already has a process per worker.
 	Workers int `json:"workers"`
-	// RequestBytes is how long a request may be; 0: DefaultRequestBytes.
+	// RequestBytes is the limit on the length of a request; 0: DefaultRequestBytes.
 	RequestBytes int64 `json:"request_bytes"`
 	// RequestObjects is how many objects and lists a request may have; 0: DefaultRequestObjects.
 	RequestObjects int64 `json:"request_objects"`
 }
 
-// DefaultTokens is how many tokens a channel's batch may have, padding included.
+// DefaultTokens is how many tokens a channel's batch may have, including padding.
 const DefaultTokens = 4 << 20
 
-// OwnPolicy is the model that sampled a trace which names none, where collator.policy doesn't say what it is called:
-// a training loop hands over what the model that it trains has sampled.
+// OwnPolicy is the model that sampled a trace which names none, if collator.policy doesn't say what it is called: a
+// training loop passes in what the model being trained has sampled.
 const OwnPolicy = "policy"
 
-// builderOf are the builders of the channels' records.
+// builderOf maps channels to the builders of their records.
 var builderOf = map[string]string{
 	"rl": "grpo_traj_builder", "sdpo": "sdpo_traj_builder", "dpo": "dpo_traj_builder", "sft": "sft_traj_builder",
 }
@@ -107,7 +107,7 @@ func readSettings(in io.Reader) (*Settings, error) {
 	return s, nil
 }
 
-// configuration is what a run with these settings would have.
+// configuration returns what a run with these settings would have.
 func (s *Settings) configuration() (*config.Config, error) {
 	block := func(typ string, settings map[string]any) map[string]any {
 		out := map[string]any{"_type": typ}
@@ -145,7 +145,7 @@ func (s *Settings) configuration() (*config.Config, error) {
 	return nil, problem(BadSettings, places[0], "%s", strings.Join(all, "; "))
 }
 
-// open makes the parts that work on traces.
+// open makes the parts that process traces.
 func open(ctx context.Context, s *Settings) (_ *Service, err error) {
 	cfg, err := s.configuration()
 	if err != nil {

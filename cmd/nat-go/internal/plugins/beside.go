@@ -10,15 +10,15 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
-// What may be locked with a script: more is no plugin's folder.
+// What may be locked with a script: no plugin's folder has more.
 const (
 	maxBeside      = 256
 	maxBesideBytes = 64 << 20
 )
 
-// Beside returns the SHA-256 of the files that belong to a script, by name: those in its folder with its own ending,
-// such as the *.py beside a main.py, which it may import. A compiled program has none, and neither has a script without
-// an ending. Modules in folders below, and installed packages, are not covered.
+// Beside returns the SHA-256 of the files that belong to a script, by name: those in its folder with the same
+// extension, such as the *.py beside a main.py, which it may import. A compiled program has none, and neither does a
+// script without an extension. Modules in folders below, and installed packages, are not covered.
 func Beside(path string) (map[string]string, error) {
 	ending := filepath.Ext(path)
 	if script, err := isScript(path); err != nil || !script || ending == "" {
@@ -39,7 +39,7 @@ func Beside(path string) (map[string]string, error) {
 		full := filepath.Join(dir, name)
 		info, err := os.Stat(full)
 		if err != nil || !info.Mode().IsRegular() {
-			continue // a dead link can't be imported
+			continue // a dangling link can't be imported
 		}
 		if size += info.Size(); size > maxBesideBytes || len(sums) == maxBeside {
 			return nil, fmt.Errorf("%s has more than %d files or %d MiB of *%s: give the plugin a folder of its own", dir, maxBeside, maxBesideBytes>>20, ending)
@@ -56,7 +56,7 @@ func Beside(path string) (map[string]string, error) {
 	return sums, nil
 }
 
-// isScript says whether a file names the program that runs it (#!).
+// isScript reports whether a file names the program that runs it (#!).
 func isScript(path string) (bool, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
-// prefix is what the names of plugins' files start with where they are found by name.
+// prefix begins the file names of plugins that are found by name.
 const prefix = "nat-go-builder-"
 
 // Found is a plugin's program.
@@ -23,11 +23,11 @@ type Found struct {
 	Name string `json:"name"`
 	Path string `json:"path"`
 	Via  string `json:"via"` // "config", "plugin folder", "PATH"
-	// Python is the module that serves the builders, where Path is an interpreter.
+	// Python is the module that serves the builders, if Path is an interpreter.
 	Python string `json:"python,omitempty"`
 }
 
-// Folder is the user's plugin folder.
+// Folder returns the user's plugin folder.
 func Folder() (string, error) {
 	dir, err := os.UserConfigDir()
 	if x := os.Getenv("XDG_CONFIG_HOME"); x == "" && err == nil {
@@ -38,7 +38,7 @@ func Folder() (string, error) {
 	return filepath.Join(dir, "nat-go", "plugins"), err
 }
 
-// Find returns a plugin's program: path where it is given, else by name.
+// Find returns a plugin's program: path if it is given, otherwise by name.
 func Find(name, path string) (Found, error) {
 	if path != "" {
 		return Found{Name: name, Path: path, Via: "config"}, nil
@@ -78,8 +78,8 @@ func Locate(c config.Plugin) (Found, error) {
 	return found, nil
 }
 
-// Sums are the checksums that a plugin is known by: of its program, with those of the files beside it that belong to
-// it, or of its Python package, with those of the package's files.
+// Sums returns the checksums that identify a plugin: of its program and the files beside it that belong to it, or of
+// its Python package and the package's files.
 func Sums(ctx context.Context, spec host.Spec) (sum string, files map[string]string, err error) {
 	if spec.Module != "" {
 		return spec.ModuleFiles(ctx)
@@ -124,8 +124,8 @@ func executable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 }
 
-// Spec is how to run a plugin: as the configuration says, found by name where it says nothing, with the checksum of the
-// configuration or the lock.
+// Spec returns how to run a plugin: as the configuration says, or found by name if it doesn't say, with the checksum
+// from the configuration or the lock.
 func Spec(name string, configured []config.Plugin, lock *Lock) (host.Spec, error) {
 	c := config.Plugin{Name: name}
 	for _, p := range configured {

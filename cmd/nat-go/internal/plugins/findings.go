@@ -6,7 +6,7 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
-// Findings are what a plugin says about a builder's settings, as ours; their pointers are into the builder's block.
+// Findings converts what a plugin says about a builder's settings to our type; pointers are into the builder's block.
 func Findings(fs []host.Finding) (out []finding.Finding) {
 	for _, f := range fs {
 		severity := finding.Error

@@ -42,10 +42,10 @@ type Entry struct {
 
 const lockVersion = 1
 
-// maxLock is how large a lock file may be: an entry has some KiB, with the schemas of its builders.
+// maxLock is the largest size of a lock file: an entry has a few KiB, with the schemas of its builders.
 const maxLock = 16 << 20
 
-// platformOf is what a plugin's checksums are kept by: a Python package is the same everywhere.
+// platformOf returns the key under which a plugin's checksums are stored: a Python package is the same everywhere.
 func platformOf(spec host.Spec) string {
 	if spec.Module != "" {
 		return "python"
@@ -85,7 +85,7 @@ func ReadLock(dir string) (*Lock, error) {
 	return l, nil
 }
 
-// check refuses checksums that are none: nothing would be checked by them.
+// check refuses malformed checksums, which would check nothing.
 func (e *Entry) check() error {
 	if len(e.SHA256) == 0 {
 		return errors.New("has no sha256")
@@ -112,7 +112,7 @@ func (l *Lock) Write() error {
 	return durable.WriteFile(l.path, b.Bytes())
 }
 
-// Path is where the lock file lies.
+// Path returns where the lock file is.
 func (l *Lock) Path() string { return l.path }
 
 // pin gives a plugin the checksum that it is locked with.
@@ -152,8 +152,8 @@ func (l *Lock) Check(name string, p *host.Plugin) error {
 	return nil
 }
 
-// Add locks a running plugin, whose program has the checksum sum, with the files beside it. Checksums of other
-// platforms stay while the version does.
+// Add locks a running plugin, whose program has checksum sum, with the files beside it. Checksums for other platforms
+// stay as long as the version does.
 func (l *Lock) Add(spec host.Spec, p *host.Plugin, sum string, beside map[string]string) {
 	name := spec.Name
 	e := describe(p)

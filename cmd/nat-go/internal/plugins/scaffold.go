@@ -23,8 +23,8 @@ var Langs = []string{"go", "python"}
 
 var validName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,40}$`)
 
-// New writes a plugin of a name into a new folder of that name, and returns the folder. replace is the path of a nat-go
-// checkout to build against; empty: the published module. version is that of nat-go's module.
+// New writes a plugin into a new folder with its name, and returns the folder. replace is the path of a nat-go checkout
+// to build against; empty: the published module. version is that of nat-go's module.
 func New(dir, name, lang, replace, version string) (string, error) {
 	if !validName.MatchString(name) {
 		return "", fmt.Errorf("%q is no name for a plugin: lower-case letters, digits, - and _, at most 41, a letter first", name)
@@ -43,7 +43,7 @@ func New(dir, name, lang, replace, version string) (string, error) {
 	if lang != "python" {
 		return out, nil
 	}
-	// The Python plugin is the example under another name.
+	// The Python plugin is the example under a different name.
 	rename := strings.NewReplacer("best-of-n", name, "best_of_n", data.Ident)
 	for _, f := range []string{"best_of_n.py", "test_best_of_n.py", "pyproject.toml"} {
 		text, err := examples.Python.ReadFile("python-builder/" + f)

@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Build takes groups through a builder.
+// Build sends groups through a builder.
 func Build(
 	ctx context.Context, p *host.Plugin, builder string, settings []byte, groups []*ttc.Group,
 ) ([]host.Result, error) {
@@ -75,7 +75,7 @@ func (p printer) record(r builders.Record) error {
 	return p.print(out)
 }
 
-// show is content as people read it.
+// show returns content in readable form.
 func (p printer) show(c builders.Content) any {
 	passage, err := builders.Resolve(p.g, c)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 )
 
-// formats says which formats can carry nothing of what the builders make, and which builder's records none carries.
-// What a plugin makes is not known here.
+// formats reports formats that can carry nothing of what the builders make, and builders whose records none of them
+// carries. What a plugin makes is unknown here.
 func (k *check) formats() {
 	c := k.config
 	names := c.Dataset.Formats
@@ -41,7 +41,7 @@ func (k *check) formats() {
 
 const everyTurn = "trainers of %s rows train every turn of the assistant, and %s trains the last"
 
-// turns says where a format trains other turns than the sft builder means.
+// turns reports formats that train other turns than the sft builder intends.
 func (k *check) turns(names []string) {
 	for _, b := range k.config.Selected() {
 		s, ok := b.Config.(*sft.Config)
@@ -75,7 +75,7 @@ func (k *check) warn(i int, message, fix string) {
 	}, "dataset", "formats", strconv.Itoa(i)))
 }
 
-// kindsOf is what a built-in builder makes.
+// kindsOf returns the kinds of record that a built-in builder makes.
 func kindsOf(b *config.Block) ([]builders.Kind, bool) {
 	for _, f := range builtin.Builders() {
 		if f.Info().Name == b.Type {
@@ -89,7 +89,7 @@ func carries(f dataset.Format, kinds []builders.Kind) bool {
 	return slices.ContainsFunc(f.Carries, func(k builders.Kind) bool { return slices.Contains(kinds, k) })
 }
 
-// words are kinds of records as a person says them.
+// words are names for kinds of records, for people.
 func words(kinds []builders.Kind) string {
 	var out []string
 	for _, k := range kinds {
@@ -100,7 +100,7 @@ func words(kinds []builders.Kind) string {
 	return strings.Join(out, " and ")
 }
 
-// insteadOf names the formats that hold what is made.
+// insteadOf names formats that can hold what is made.
 func insteadOf(kinds []builders.Kind) string {
 	var names []string
 	for _, f := range dataset.Formats() {

@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/exec"
 )
 
-// Check says what is wrong with what a configuration names. Paths are relative to the current folder, as in a run.
+// Check says what is wrong with what a configuration refers to. Paths are relative to the current folder, as in a run.
 func Check(c *config.Config) []finding.Finding {
 	k := &check{config: c}
 	for i := range c.Sources {
@@ -67,7 +67,7 @@ var (
 	modelName = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*/[\w.-]+$`)
 )
 
-// remote reports an address in the place of a path.
+// remote reports an address where a path belongs.
 func (k *check) remote(p, what string, path ...string) bool {
 	m := address.FindStringSubmatch(p)
 	if m == nil {
@@ -106,7 +106,8 @@ func (k *check) path(p, what string, path ...string) {
 	k.report(config.CodeMissing, fmt.Sprintf("%s %q is not there", what, p), fix, path...)
 }
 
-// nearby is the file beside a missing one that was most likely meant: one of a like name, or the only one of its kind.
+// nearby returns the file that was most likely meant instead of a missing one: one with a similar name, or the only one
+// of its kind.
 func nearby(p string) string {
 	folder := filepath.Dir(p)
 	entries, err := os.ReadDir(folder)
@@ -167,7 +168,7 @@ func exists(p string) bool {
 	return err == nil
 }
 
-// adapter looks for the program that a local trainer is.
+// adapter looks for the program of a local trainer.
 func (k *check) adapter(b *config.Block) {
 	c, ok := b.Config.(*exec.Config)
 	if !ok || len(c.Command) == 0 || strings.ContainsAny(c.Command[0], "{$") {
@@ -187,7 +188,7 @@ func (k *check) adapter(b *config.Block) {
 	}
 }
 
-// builder asks a built-in builder about its settings: what a run would be told when it opens it.
+// builder asks a built-in builder about its settings: what a run would be told on opening it.
 func (k *check) builder(b *config.Block) {
 	if b.Spec == nil || strings.Contains(b.Type, "/") {
 		return
@@ -198,7 +199,7 @@ func (k *check) builder(b *config.Block) {
 		}
 		settings, found := b.JSON(b.Spec)
 		if finding.Failed(found) {
-			return // it has been said
+			return // already reported
 		}
 		_, found = f.Open(settings)
 		for i := range found {

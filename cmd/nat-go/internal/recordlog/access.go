@@ -13,10 +13,10 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Offset is where the frame of the group that Next answers next begins.
+// Offset returns where the frame of the group begins that Next returns next.
 func (r *Reader) Offset() int64 { return r.offset }
 
-// Access reads the groups of a log in any order, by where their frames begin. It is safe for concurrent use.
+// Access reads the groups of a log in any order, by the offsets of their frames. It is safe for concurrent use.
 type Access struct {
 	file *os.File
 	size int64
@@ -35,8 +35,8 @@ func OpenAccess(dir string) (*Access, error) {
 	return &Access{file: f, size: c.Bytes}, nil
 }
 
-// Group reads the group whose frame begins at offset, as Reader.Offset told it. Its First is 0: a frame doesn't hold
-// it.
+// Group reads the group whose frame begins at offset, as returned by Reader.Offset. Its First is 0, because a frame
+// doesn't contain it.
 func (a *Access) Group(offset int64) (*Group, error) {
 	g, err := a.group(offset)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

@@ -11,7 +11,7 @@ import (
 type encoder struct {
 	buf []byte
 
-	// Of the frame's last record: those of one turn stand together, and the names were a fifth of the log.
+	// From the frame's last record: those of one turn are adjacent, and the names used to be a fifth of the log.
 	turn, score string
 }
 
@@ -35,7 +35,7 @@ func (e *encoder) string(s string) {
 	e.buf = append(e.buf, s...)
 }
 
-// again appends a string that is mostly the last one.
+// again appends a string that is usually the same as the previous one.
 func (e *encoder) again(s string, last *string) {
 	if s == *last {
 		e.uint(0)
@@ -46,7 +46,7 @@ func (e *encoder) again(s string, last *string) {
 	e.buf = append(e.buf, s...)
 }
 
-// raw appends bytes that may be absent: nil stays apart from empty.
+// raw appends bytes that may be absent: nil is distinct from empty.
 func (e *encoder) raw(b []byte) {
 	if b == nil {
 		e.uint(0)
@@ -66,8 +66,7 @@ func (e *encoder) floatPtr(p *float64) {
 
 var errShort = errors.New("the frame ends inside a value")
 
-// decoder reads them back. The first error sticks; values after it are zero. Strings and bytes share the frame's
-// memory.
+// decoder reads them back. The first error sticks; later values are zero. Strings and bytes share the frame's memory.
 type decoder struct {
 	buf []byte
 	err error
@@ -163,8 +162,8 @@ func (d *decoder) raw() []byte {
 	return d.bytes(n - 1)
 }
 
-// count reads the length of a list whose entries take at least one byte each, so a damaged one can't ask for memory the
-// frame could never fill.
+// count reads the length of a list whose entries take at least one byte each, so a damaged length can't request memory
+// that the frame could never fill.
 func (d *decoder) count() int {
 	n := d.uint()
 	if n > uint64(len(d.buf)) {

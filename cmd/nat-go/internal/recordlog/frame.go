@@ -62,7 +62,7 @@ func originIndex(g *Group) map[*builders.Origin]int {
 	return index
 }
 
-// What is known of an origin, in one byte.
+// What is known about an origin, in one byte.
 const (
 	knownSampling = 1 << iota
 	knownTopK
@@ -260,7 +260,7 @@ func (g *Group) decode(payload []byte) error {
 	return d.err
 }
 
-// record reads one record. Preferences, by far the most common kind, come out of one allocation a group.
+// record reads one record. Preferences, by far the most common kind, come out of one allocation per group.
 func (d *decoder) record(prefs *[]builders.Preference, nTexts int) (builders.Record, sides, error) {
 	s := sides{-1, -1, -1, -1}
 	side := func() int32 {

@@ -10,21 +10,21 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Group is a frame of the log: what all builders made of one group. All that is in it is valid until the group is given
+// Group is a frame of the log: what all builders made of one group. Everything in it is valid until the group is passed
 // to Reader.Reuse or Builder.Begin is called.
 type Group struct {
 	Key      string
 	First    uint64 // ordinal of its first record in the log
 	Records  []builders.Resolved
 	Drops    []ledger.Drop
-	Accounts []ledger.Account // changes to the books: In and Out only, the drops speak for themselves
+	Accounts []ledger.Account // changes to the books: only In and Out, because the drops are listed themselves
 	Counts   []Count          // builders' own counters
 
 	texts  texts
 	sides  []sides
 	hashes []Hashes
 
-	// Memory that a reader uses again.
+	// Memory that a reader reuses.
 	frame   []byte
 	prefs   []builders.Preference
 	origins []builders.Origin
@@ -43,10 +43,10 @@ type text struct {
 	hash    Hash // filled by Hashes
 }
 
-// sides are a record's passages as indices of texts, -1 where the kind has none.
+// sides are a record's passages as indices of texts; -1 if the kind has none.
 type sides struct{ prompt, chosen, rejected, messages int32 }
 
-// Builder collects the records of a group for the log, one group after the other. It keeps each distinct text once.
+// Builder collects the records of a group for the log, one group after another. It keeps each distinct text once.
 type Builder struct {
 	group   Group
 	source  *ttc.Group
@@ -55,9 +55,9 @@ type Builder struct {
 	at      originKey // of the last record
 	origin  *builders.Origin
 	byText  map[string]int32
-	prompts [][]int32 // by example, candidate: text index + 1, 0 not yet seen
+	prompts [][]int32 // by example, candidate: text index + 1; 0: not seen yet
 	outputs [][]int32
-	scratch encoder // the encoded texts, one after the other
+	scratch encoder // the encoded texts, one after another
 }
 
 type originKey struct{ example, builder int }
@@ -67,7 +67,7 @@ func NewBuilder(names []string) *Builder {
 	return &Builder{names: names, origins: map[originKey]*builders.Origin{}, byText: map[string]int32{}}
 }
 
-// Begin starts the frame of a group. What Group returned before is over with it: memory is used again.
+// Begin starts the frame of a group. It invalidates what Group returned before, whose memory is reused.
 func (b *Builder) Begin(g *ttc.Group) {
 	b.source, b.origin = g, nil
 	old := &b.group
@@ -81,7 +81,7 @@ func (b *Builder) Begin(g *ttc.Group) {
 	b.prompts, b.outputs = places(b.prompts, g), places(b.outputs, g)
 }
 
-// places is a table of zeros, by example and candidate.
+// places returns a table of zeros, by example and candidate.
 func places(old [][]int32, g *ttc.Group) [][]int32 {
 	table := slices.Grow(old[:0], len(g.Examples))[:len(g.Examples)]
 	for i, ex := range g.Examples {
@@ -135,7 +135,7 @@ func (b *Builder) Record(builder int, r builders.Record) error {
 // Drop adds a drop.
 func (b *Builder) Drop(d ledger.Drop) { b.group.Drops = append(b.group.Drops, d) }
 
-// Account adds to the books: n things of a unit entered a stage, or went on.
+// Account adds to the books: n things of a unit entered a stage, or were passed on.
 func (b *Builder) Account(s ledger.Stage, unit string, in, out int64) {
 	b.group.Accounts = append(b.group.Accounts, ledger.Account{Stage: s, Unit: unit, In: in, Out: out})
 }
@@ -148,8 +148,8 @@ func (b *Builder) Count(builder int, name string, n int64) {
 // Group returns the finished frame.
 func (b *Builder) Group() *Group { return &b.group }
 
-// intern returns the index of the text that c stands for. Candidates' texts are looked up by their place, without
-// touching the text: a turn of eight candidates makes up to 28 pairs of the same eight texts.
+// intern returns the index of the text that c stands for. Candidates' texts are looked up by position, without touching
+// the text: a turn of eight candidates makes up to 28 pairs of the same eight texts.
 func (b *Builder) intern(c *builders.Content) (int32, error) {
 	var seen *int32
 	if r := c.Ref; (r.Part == builders.CandidatePrompt || r.Part == builders.CandidateOutput) &&

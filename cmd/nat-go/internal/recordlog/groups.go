@@ -6,7 +6,7 @@ import (
 	"iter"
 )
 
-// Groups yields the groups of the log in dir, in order, up to its last commit. An error is the last it yields.
+// Groups yields the groups of the log in dir, in order, up to its last commit. An error is the last thing it yields.
 func Groups(dir string) iter.Seq2[*Group, error] {
 	return func(yield func(*Group, error) bool) {
 		r, err := NewReader(dir)
@@ -24,11 +24,11 @@ func Groups(dir string) iter.Seq2[*Group, error] {
 	}
 }
 
-// groupsAhead is how many groups are read before they are asked for.
+// groupsAhead is how many groups are read ahead.
 const groupsAhead = 16
 
-// GroupsAhead is Groups for whoever keeps nothing of a group: it is valid until the next, whose memory it shares.
-// Groups are read while those before them are looked at.
+// GroupsAhead is Groups for callers that keep nothing of a group: it is valid until the next, whose memory it shares.
+// Groups are read while earlier ones are being processed.
 func GroupsAhead(dir string) iter.Seq2[*Group, error] {
 	return func(yield func(*Group, error) bool) {
 		r, err := NewReader(dir)

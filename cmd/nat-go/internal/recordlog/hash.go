@@ -10,14 +10,14 @@ import (
 	"github.com/nat-go/nat-go/builders"
 )
 
-// Hash is a 128-bit xxh3 hash. It tells texts apart, it does not withstand an attacker: who can write the input can
-// make two of his own records look the same, and lose one of them, counted.
+// Hash is a 128-bit xxh3 hash. It distinguishes texts but does not withstand an attacker: whoever can write the input
+// can make two of their own records look the same, and lose one of them, counted.
 type Hash [16]byte
 
 // Hashes are what curation compares records by.
 type Hashes struct {
 	Content Hash // kind and all sides: what makes two records duplicates
-	// Of a Preference; Prompt of the others is that of their messages before the first assistant turn.
+	// Of a Preference; for other kinds, Prompt covers their messages before the first assistant turn.
 	Prompt, Chosen, Rejected Hash
 }
 
@@ -56,9 +56,9 @@ func (g *Group) Hashes() []Hashes {
 	return out
 }
 
-// appendOwn appends what, beside the messages, makes a record of one of these kinds what it is. Rollouts that say the
-// same are samples all the same: how often a model says it is what an advantage is about. So a rollout is one of its
-// place.
+// appendOwn appends what, besides the messages, makes a record of one of these kinds what it is. Rollouts with the same
+// content are still separate samples: how often a model says something is what an advantage is about. So a rollout is
+// identified by its position.
 func appendOwn(buf []byte, res *builders.Resolved) []byte {
 	e := encoder{buf: buf}
 	switch r := res.Record.(type) {
@@ -83,7 +83,7 @@ func appendOwn(buf []byte, res *builders.Resolved) []byte {
 	return e.buf
 }
 
-// openingHash hashes the messages before the first assistant turn: what a split must not share.
+// openingHash hashes the messages before the first assistant turn, which the sides of a split must not share.
 func openingHash(p builders.Passage) Hash {
 	n := 0
 	for n < len(p.Nodes) && p.Nodes[n].Message.Role != "assistant" {

@@ -27,7 +27,7 @@ type Join struct {
 	whole Commit
 }
 
-// NewJoin begins the log in dir.
+// NewJoin starts the log in dir.
 func NewJoin(dir string) (*Join, error) {
 	f, err := durable.Create(filepath.Join(dir, LogName))
 	if err != nil {
@@ -46,7 +46,7 @@ func NewJoin(dir string) (*Join, error) {
 	return j, nil
 }
 
-// Add opens the log in dir, which has to be the one that is known by the hash, for its groups to be added.
+// Add opens the log in dir, which must have the given hash, so that its groups can be added.
 func (j *Join) Add(dir, sum string) (*Part, error) {
 	c, err := ReadCommit(dir)
 	switch {
@@ -71,10 +71,10 @@ func (j *Join) Add(dir, sum string) (*Part, error) {
 	return p, nil
 }
 
-// Groups is how many groups the logs have that were opened.
+// Groups returns how many groups the opened logs have.
 func (j *Join) Groups() int64 { return int64(j.whole.Groups) }
 
-// Commit completes the log. The cursor is noted with its commit.
+// Commit completes the log. The cursor is stored with its commit.
 func (j *Join) Commit(cursor json.RawMessage) error {
 	if err := j.buf.Flush(); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (j *Join) Commit(cursor json.RawMessage) error {
 	return durable.WriteFile(filepath.Join(j.dir, commitName), append(text, '\n'))
 }
 
-// Abort leaves nothing of a log that wasn't completed.
+// Abort removes a log that wasn't completed.
 func (j *Join) Abort() { j.file.Abort() }
 
 // Part is a log whose groups are added to another.
@@ -123,7 +123,7 @@ func (p *Part) Next() error {
 	return err
 }
 
-// Rest adds all groups that are left.
+// Rest adds all remaining groups.
 func (p *Part) Rest(ctx context.Context) error {
 	for ctx.Err() == nil {
 		switch err := p.Next(); {
@@ -136,7 +136,7 @@ func (p *Part) Rest(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// Close closes the log, and says whether it was what it was known by, where all of it was added.
+// Close closes the log and, if all of it was added, checks that it matched its hash.
 func (p *Part) Close() error {
 	defer p.file.Close()
 	if _, err := p.in.Peek(1); err == nil {

@@ -19,10 +19,10 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Version is the version of the log's encoding. A log of another version is not read: the run has to be made again.
+// Version is the version of the log's encoding. A log of another version is not read: the run has to be repeated.
 const Version = 2
 
-// LogName names the log in its folder.
+// LogName is the log's name in its folder.
 const LogName = "records.log"
 
 const (
@@ -31,19 +31,19 @@ const (
 	frameHead   = 8 // payload length
 	frameTail   = 8 // xxh3-64 of the payload
 	maxFrame    = 8 << 30
-	maxCommit   = 64 << 20 // the cursor has the counts of every input
+	maxCommit   = 64 << 20 // the cursor has the counts for every input
 	commitName  = "commit.json"
 	bufferBytes = 1 << 20
 )
 
-// Commit says how far a log is safe on disk, and where the source stood then.
+// Commit says how far a log is durable, and where the source was then.
 type Commit struct {
 	Version int             `json:"version"`
 	Bytes   int64           `json:"bytes"`
 	Groups  uint64          `json:"groups"`
 	Records uint64          `json:"records"`
-	Done    bool            `json:"done"`           // all groups are in
-	XXH3    string          `json:"xxh3,omitempty"` // of the log, once all groups are in: 128 bits in hex
+	Done    bool            `json:"done"`           // all groups are in the log
+	XXH3    string          `json:"xxh3,omitempty"` // of the log, once all groups are in it: 128 bits in hex
 	Cursor  json.RawMessage `json:"cursor,omitempty"`
 }
 
@@ -58,7 +58,7 @@ type Writer struct {
 	sum    *xxh3.Hasher
 }
 
-// Create starts an empty log in dir, which must exist and hold none.
+// Create starts an empty log in dir, which must exist and contain none.
 func Create(dir string) (*Writer, error) {
 	f, err := os.OpenFile(filepath.Join(dir, LogName), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -84,7 +84,7 @@ func Remove(dir string) error {
 	return err
 }
 
-// Open continues the log in dir after its last commit; what was written after it is cut off.
+// Open continues the log in dir after its last commit; what was written after that is cut off.
 func Open(dir string) (*Writer, error) {
 	c, err := ReadCommit(dir)
 	if err != nil {
@@ -120,7 +120,7 @@ func Open(dir string) (*Writer, error) {
 	}, nil
 }
 
-// ReadCommit returns the last commit of the log in dir. Its error wraps fs.ErrNotExist where there is none.
+// ReadCommit returns the last commit of the log in dir. The error wraps fs.ErrNotExist if there is none.
 func ReadCommit(dir string) (Commit, error) {
 	var c Commit
 	b, err := durable.ReadFile(filepath.Join(dir, commitName), maxCommit)
@@ -136,10 +136,10 @@ func ReadCommit(dir string) (Commit, error) {
 	return c, nil
 }
 
-// Uncommitted is how many bytes were appended since the last commit.
+// Uncommitted returns how many bytes were appended since the last commit.
 func (w *Writer) Uncommitted() int64 { return w.state.Bytes - w.synced }
 
-// Append adds a group, and tells it the ordinal of its first record.
+// Append adds a group, and sets the ordinal of its first record.
 func (w *Writer) Append(g *Group) error {
 	g.First = w.state.Records
 	w.enc.buf = append(w.enc.buf[:0], make([]byte, frameHead)...)
@@ -149,7 +149,7 @@ func (w *Writer) Append(g *Group) error {
 	payload := w.enc.buf[frameHead:]
 	binary.LittleEndian.PutUint64(w.enc.buf, uint64(len(payload)))
 	w.enc.buf = binary.LittleEndian.AppendUint64(w.enc.buf, xxh3.Hash(payload))
-	w.sum.Write(w.enc.buf) // here, where the bytes are in the cache
+	w.sum.Write(w.enc.buf) // here, while the bytes are in the cache
 	n, err := w.out.Write(w.enc.buf)
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func (w *Writer) Append(g *Group) error {
 	return nil
 }
 
-// Commit makes everything appended so far safe on disk, with the source's cursor. done says that all groups are in.
+// Commit makes everything appended so far durable, with the source's cursor. done says that all groups are in.
 func (w *Writer) Commit(cursor json.RawMessage, done bool) error {
 	if err := w.out.Flush(); err != nil {
 		return err
@@ -271,7 +271,7 @@ func (r *Reader) read() (*Group, int64, error) {
 	return g, size, g.decode(payload)
 }
 
-// Reuse takes back a group that nothing of is needed any more: a later one gets its memory.
+// Reuse takes back a group that is no longer needed: a later one gets its memory.
 func (r *Reader) Reuse(g *Group) { r.spare.Put(g) }
 
 // Close closes the file.

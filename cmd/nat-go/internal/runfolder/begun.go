@@ -8,17 +8,17 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Begun is what a run folder keeps of how the run began, beside its config.yml: enough to go on.
+// Begun is what a run folder records about how the run began, beside its config.yml: enough to continue.
 type Begun struct {
 	NatGo   string          `json:"nat_go"`
-	RunID   string          `json:"run_id"` // the folder may get another name
+	RunID   string          `json:"run_id"` // the folder may be renamed
 	Log     int             `json:"record_log_version"`
 	Request json.RawMessage `json:"request"` // what the command line asked for
 	Inputs  []source.Input  `json:"inputs"`
 	Decided *Decided        `json:"decided"`
 }
 
-// ReadBegun reads how the run began. Its error wraps fs.ErrNotExist where it didn't.
+// ReadBegun reads how the run began. The error wraps fs.ErrNotExist if it didn't.
 func (f Folder) ReadBegun() (*Begun, error) {
 	text, err := read(f.Begun())
 	if err != nil {
@@ -31,7 +31,7 @@ func (f Folder) ReadBegun() (*Begun, error) {
 	return b, nil
 }
 
-// WriteBegun writes how the run begins.
+// WriteBegun records how the run begins.
 func (f Folder) WriteBegun(b *Begun) error {
 	text, err := json.MarshalIndent(b, "", "  ")
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
 
-// converting begins the command of whoever writes formats to a run that is complete.
+// converting begins the command of whoever writes formats to a complete run.
 const converting = "dataset convert"
 
-// LockToConvert locks a complete run to write formats of its data set. Where a conversion was left in the middle, it
-// has to be done again first: these formats have to have all that were written then.
+// LockToConvert locks a complete run to write formats of its data set. If a conversion was interrupted, it has to be
+// repeated first: these formats must then include all that it was writing.
 func (f Folder) LockToConvert(formats []string) (*Lock, error) {
 	command := converting
 	for _, name := range formats {
@@ -43,11 +43,11 @@ func (f Folder) LockToConvert(formats []string) (*Lock, error) {
 	return l, nil
 }
 
-// converts says whether the holder wrote formats to a run that is complete.
+// converts reports whether the holder wrote formats to a complete run.
 func (h *Holder) converts() bool { return strings.HasPrefix(h.Command, converting+" ") }
 
-// RefuseConverting is the error of a run where a conversion was left in the middle, unless all its formats are written
-// again now.
+// RefuseConverting returns the error for a run with an interrupted conversion, unless all its formats are rewritten
+// now.
 func (l *Lock) RefuseConverting(again []string) error {
 	if l.Left == nil {
 		return nil

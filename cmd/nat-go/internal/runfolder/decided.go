@@ -10,7 +10,7 @@ import (
 )
 
 // Decided is what decided the bytes of a run, by name: settings, the contents of plugins, tokenizer and template, the
-// version of nat-go. It holds hashes only, salted anew for each run, for some of the values are secrets.
+// version of nat-go. It contains only hashes, salted anew for each run, because some of the values are secrets.
 type Decided struct {
 	Salt   string            `json:"salt"`
 	Hashes map[string]string `json:"hashes"`
@@ -18,7 +18,7 @@ type Decided struct {
 	Accepted []string `json:"accepted,omitempty"`
 }
 
-// NewDecided begins a record; salt is that of the run, empty for a new one.
+// NewDecided starts a record; salt is the run's, or empty for a new run.
 func NewDecided(salt string) *Decided {
 	if salt == "" {
 		var random [16]byte
@@ -34,7 +34,7 @@ func (d *Decided) Add(name, value string) {
 	d.Hashes[name] = hex.EncodeToString(sum[:16])
 }
 
-// Changed names what is not as it was, or is there on one side only.
+// Changed names what differs, or exists only on one side.
 func (d *Decided) Changed(now *Decided) []string {
 	names := map[string]bool{}
 	for _, side := range []*Decided{d, now} {
@@ -47,8 +47,8 @@ func (d *Decided) Changed(now *Decided) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// Accept takes names off the changed ones, a name with all that lies below it, and returns those left, and the names
-// that nothing changed of.
+// Accept removes names from the changed ones, a name together with everything below it, and returns those left, and the
+// names for which nothing had changed.
 func Accept(changed, accept []string) (left, idle []string) {
 	left = changed
 	for _, a := range accept {

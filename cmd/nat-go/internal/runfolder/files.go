@@ -21,14 +21,14 @@ type File struct {
 	XXH3  string `json:"xxh3"` // 128-bit xxh3 of the content, hex
 }
 
-// DatasetFile is a file at a path in the data set's folder.
+// DatasetFile returns the file at a path in the data set's folder.
 func DatasetFile(path string, bytes int64, xxh3 string) File {
 	f := Folder("")
 	return File{f.Rel(filepath.Join(f.Dataset(), filepath.FromSlash(path))), bytes, xxh3}
 }
 
-// living reports whether a path is of what changes after the run is complete: the lock, the job's journal, what the
-// trainer writes; and the manifest, which can't hold its own hash.
+// living reports whether a path may change after the run is complete: the lock, the job's journal, what the trainer
+// writes; and the manifest, which can't contain its own hash.
 func (f Folder) living(rel string) bool {
 	switch f.path(filepath.FromSlash(rel)) {
 	case f.Manifest(), f.lockFile(), f.Job(), f.Trainer():
@@ -37,8 +37,8 @@ func (f Folder) living(rel string) bool {
 	return false
 }
 
-// Walk calls do for everything of the folder that the manifest speaks for, by its path in it. Links are not followed.
-// Of temporary files see Temporaries. The teacher's answers, of which there may be millions, go as one: a path that
+// Walk calls do for everything in the folder that the manifest covers, by its path in it. Links are not followed. For
+// temporary files see Temporaries. The teacher's answers, of which there may be millions, count as one: a path that
 // ends in a slash.
 func (f Folder) Walk(do func(rel string, info fs.FileInfo) error) error {
 	return filepath.WalkDir(string(f), func(path string, e fs.DirEntry, err error) error {
@@ -69,7 +69,7 @@ func (f Folder) Walk(do func(rel string, info fs.FileInfo) error) error {
 	})
 }
 
-// Temporaries counts the temporary files of commands that were killed, or are at work.
+// Temporaries counts the temporary files of commands that were killed, or are running.
 func (f Folder) Temporaries() (n int, err error) {
 	err = filepath.WalkDir(string(f), func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.Type().IsRegular() && durable.Temporary(e.Name()) {
@@ -80,8 +80,8 @@ func (f Folder) Temporaries() (n int, err error) {
 	return n, err
 }
 
-// Sum reads a file of the folder and says what is in it. A path that ends in a slash is a folder: all its files count,
-// by name and content.
+// Sum reads a file of the folder and describes its content. A path that ends in a slash is a folder: all its files
+// count, by name and content.
 func (f Folder) Sum(rel string) (File, error) {
 	if strings.HasSuffix(rel, "/") {
 		return f.sumTree(rel)
@@ -109,7 +109,7 @@ func (f Folder) sumTree(rel string) (File, error) {
 	return s, err
 }
 
-// ContentSum is the hash of what a file holds.
+// ContentSum returns the hash of a file's content.
 func ContentSum(path string) (string, error) {
 	sum, _, err := content(path)
 	return sum, err
@@ -128,14 +128,14 @@ func content(path string) (sum string, n int64, err error) {
 	return Digest(h), n, nil
 }
 
-// Digest is the hash of what was written, in hex.
+// Digest returns the hash of what was written, in hex.
 func Digest(h *xxh3.Hasher) string {
 	sum := h.Sum128().Bytes()
 	return hex.EncodeToString(sum[:])
 }
 
-// Sums lists the files of the run, by path. Those that were hashed as they were written are not read again; one that
-// has another size now was changed meanwhile.
+// Sums lists the files of the run, by path. Those that were hashed as they were written are not read again; one whose
+// size differs was changed meanwhile.
 func (l *Lock) Sums(known []File) ([]File, error) {
 	by := map[string]File{}
 	for _, k := range known {
@@ -148,7 +148,7 @@ func (l *Lock) Sums(known []File) ([]File, error) {
 			list = append(list, s)
 			return err
 		}
-		if !info.Mode().IsRegular() { // of the agent's own program: nothing of ours is anything else
+		if !info.Mode().IsRegular() { // written by the agent's own program: everything of ours is a regular file
 			return nil
 		}
 		s, ok := by[rel]

@@ -22,62 +22,62 @@ var validID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 // has neither spaces nor slashes, and nothing that a shell or a terminal takes for more than a letter.
 func ValidID(id string) bool { return validID.MatchString(id) }
 
-// Manifest says what the run read, decided and wrote.
+// Manifest returns the file that says what the run read, decided and wrote.
 func (f Folder) Manifest() string { return f.path("manifest.json") }
 
-// Config is the run's configuration, with ${VAR} left as references.
+// Config returns the run's configuration, with ${VAR} left as references.
 func (f Folder) Config() string { return f.path("config.yml") }
 
-// Records is the folder of the record log.
+// Records returns the folder of the record log.
 func (f Folder) Records() string { return f.path("records") }
 
-// Begun says how the run began: enough to go on.
+// Begun returns the file that says how the run began: enough to continue.
 func (f Folder) Begun() string { return f.path("records", "begun.json") }
 
-// Decisions holds curation's decision on every record of the log.
+// Decisions returns the file with curation's decision on every record of the log.
 func (f Folder) Decisions() string { return f.path("records", "decisions.bin") }
 
-// Dataset has a folder for each format.
+// Dataset returns the folder that has a folder for each format.
 func (f Folder) Dataset() string { return f.path("dataset") }
 
-// Format is the folder of a format of the data set.
+// Format returns the folder of a format of the data set.
 func (f Folder) Format(name string) string { return f.path("dataset", name) }
 
-// Collected has what a live source made: a folder for each collection run.
+// Collected returns the folder of what a live source made, with a folder for each collection run.
 func (f Folder) Collected() string { return f.path("collected") }
 
-// Batches has the token batches.
+// Batches returns the folder of the token batches.
 func (f Folder) Batches() string { return f.path("batches") }
 
-// Teacher holds the answers of collator.teacher, by the hash of what was asked.
+// Teacher returns the folder of collator.teacher's answers, by the hash of the request.
 func (f Folder) Teacher() string { return f.path("teacher") }
 
-// Dropped lists what was left out, with the reason.
+// Dropped returns the file that lists what was left out, with the reasons.
 func (f Folder) Dropped() string { return f.path("dropped.jsonl") }
 
-// Job is the journal of the training job.
+// Job returns the journal of the training job.
 func (f Folder) Job() string { return f.path("job.json") }
 
-// Trainer belongs to the trainer: its output, and what its adapter notes of it.
+// Trainer returns the folder of the trainer: its output, and what its adapter records about it.
 func (f Folder) Trainer() string { return f.path("trainer") }
 
-// Progress has a line for each collection run, as NAT writes it.
+// Progress returns the file with a line for each collection run, as NAT writes it.
 func (f Folder) Progress() string { return f.path("data_collection_progress.jsonl") }
 
-// History has the lines of Progress as a list, as NAT writes it.
+// History returns the file with the lines of Progress as a list, as NAT writes it.
 func (f Folder) History() string { return f.path("collection_history.json") }
 
-// BuilderMetrics is what NAT's builder logs of a collection run.
+// BuilderMetrics returns the file that NAT's builder logs for a collection run.
 func (f Folder) BuilderMetrics(run string) string {
 	return f.path("dpo_trajectory_builder_" + run + ".jsonl")
 }
 
-// FinalMetrics says how a job that was waited for has ended, as NAT writes it.
+// FinalMetrics returns the file that says how a job that was waited for ended, as NAT writes it.
 func (f Folder) FinalMetrics() string { return f.path("final_metrics.json") }
 
 func (f Folder) path(p ...string) string { return filepath.Join(append([]string{string(f)}, p...)...) }
 
-// Rel is the path of something in the folder as files of the run name it: relative, with slashes.
+// Rel returns the path of something in the folder as files of the run name it: relative, with slashes.
 func (f Folder) Rel(path string) string {
 	rel, err := filepath.Rel(string(f), path)
 	if err != nil {
@@ -92,7 +92,7 @@ func Has(path string) bool {
 	return err == nil
 }
 
-// IsRun says whether the folder is that of a run: it has a job or a manifest, or the records of an interrupted run.
+// IsRun reports whether the folder is a run's: it has a job or a manifest, or the records of an interrupted run.
 func (f Folder) IsRun() bool { return Has(f.Job()) || Has(f.Manifest()) || Has(f.Begun()) }
 
 // List lists the runs below folders, which need not exist, by name.
@@ -115,7 +115,7 @@ func List(roots ...string) ([]Folder, error) {
 	return list, nil
 }
 
-// Find finds the run that a person means: a path, or the id of a run below one of the folders.
+// Find finds the run that the user means: a path, or the id of a run below one of the folders.
 func Find(run string, roots ...string) (Folder, error) {
 	if objects.Is(run) {
 		return "", exit.Usagef("%s: this command takes the folder of a run on a disk: copy it there", run)
@@ -133,7 +133,8 @@ func Find(run string, roots ...string) (Folder, error) {
 		run, strings.Join(roots, " or "))
 }
 
-// maxBytes is how large a file may be that is decoded whole. A manifest of a large run has some hundred kilobytes.
+// maxBytes is the largest size of a file that is decoded as a whole. A large run's manifest has a few hundred
+// kilobytes.
 const maxBytes = 64 << 20
 
 func read(path string) ([]byte, error) { return durable.ReadFile(path, maxBytes) }

@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Holder says who works on a run, or who died doing so.
+// Holder says who is working on a run, or who died doing so.
 type Holder struct {
 	Command string    `json:"command"` // as a person would type it, without nat-go
 	Process int       `json:"process"`
@@ -34,15 +34,15 @@ func (h *Holder) String() string {
 // that ends.
 type Lock struct {
 	Folder Folder
-	// Left is who held the lock last, if it was left in the middle of its work; nil: nobody was.
+	// Left is the last holder of the lock, if it was interrupted in its work; nil otherwise.
 	Left *Holder
 
 	file   *os.File
-	untold error // why the file doesn't say who has it: a full disk, which keeps nobody from making room
+	untold error // why the file doesn't say who has it: a full disk, which must not keep anybody from making room
 	keep   bool
 }
 
-// Busy is the error of a run folder that somebody works on.
+// Busy is the error for a run folder that somebody is working on.
 type Busy struct {
 	Folder Folder
 	Holder *Holder // nil: not known
@@ -56,7 +56,7 @@ func (e *Busy) Error() string {
 	return fmt.Sprintf("%s is at work on the run in %s: wait for it to end", who, e.Folder)
 }
 
-// lockFile names the lock. It stays when the lock is let go: whoever waits for it has it open.
+// lockFile names the lock file. It stays when the lock is released, because whoever waits for it has it open.
 func (f Folder) lockFile() string { return f.path(".lock") }
 
 // Lock takes the lock for a command, or says who has it.
@@ -75,10 +75,10 @@ func (f Folder) Lock(command string) (*Lock, error) {
 	}
 }
 
-// pause is how long LockSoon waits before it tries again.
+// pause is how long LockSoon waits between attempts.
 const pause = 50 * time.Millisecond
 
-// LockSoon takes the lock for something short. Where somebody has it, it waits as long as that may last.
+// LockSoon takes the lock for a short task. If somebody has it, it waits for as long as such a task may last.
 func (f Folder) LockSoon(ctx context.Context, command string, patience time.Duration) (*Lock, error) {
 	for end := time.Now().Add(patience); ; {
 		l, err := f.Lock(command)
@@ -103,7 +103,7 @@ func (f Folder) tryLock(command string) (*Lock, error) {
 		return nil, err
 	}
 	left, busy, readErr := attempt(file)
-	for i := 0; busy && left == nil && readErr == nil && i < 20; i++ { // it has just taken the lock, or lets go of it
+	for i := 0; busy && left == nil && readErr == nil && i < 20; i++ { // it has just taken the lock, or is releasing it
 		time.Sleep(time.Millisecond)
 		left, busy, readErr = attempt(file)
 	}
@@ -111,7 +111,7 @@ func (f Folder) tryLock(command string) (*Lock, error) {
 		file.Close()
 		return nil, &Busy{f, left}
 	}
-	l := &Lock{Folder: f, Left: left, file: file} // a file system without locks has to do without
+	l := &Lock{Folder: f, Left: left, file: file} // a file system without locks must do without
 	if readErr != nil || !l.there() {
 		file.Close()
 		return nil, readErr
@@ -144,7 +144,7 @@ func readHolder(f *os.File) (*Holder, error) {
 		return nil, err
 	}
 	h := new(Holder)
-	if json.Unmarshal(text, h) != nil { // it died as it wrote
+	if json.Unmarshal(text, h) != nil { // it died while writing
 		return &Holder{Command: "?"}, nil
 	}
 	return h, nil
@@ -157,7 +157,7 @@ func notRegular(path string, info fs.FileInfo) error {
 	return fmt.Errorf("%s is not a regular file", path)
 }
 
-// write says in the file who has the lock; nil: nobody.
+// write records in the file who has the lock; nil: nobody.
 func (l *Lock) write(h *Holder) error {
 	var text []byte
 	if h != nil {
@@ -173,7 +173,7 @@ func (l *Lock) write(h *Holder) error {
 	return err
 }
 
-// there reports whether the lock's file is still that of the folder.
+// there reports whether the lock's file is still the folder's.
 func (l *Lock) there() bool {
 	held, err := l.file.Stat()
 	if err != nil {
@@ -183,7 +183,7 @@ func (l *Lock) there() bool {
 	return err == nil && os.SameFile(held, now)
 }
 
-// Check is the error of a run folder that was removed, or replaced, while it was worked on.
+// Check returns the error for a run folder that was removed, or replaced, while it was in use.
 func (l *Lock) Check() error {
 	if l.there() {
 		return nil
@@ -191,30 +191,29 @@ func (l *Lock) Check() error {
 	return exit.Environmentf("the run folder %s was removed or replaced while nat-go worked in it: make the run again", l.Folder)
 }
 
-// Unfinished leaves word, for whoever takes the lock next, that the work was left in the middle, as if the process had
-// died here.
+// Unfinished tells whoever takes the lock next that the work was interrupted, as if the process had died here.
 func (l *Lock) Unfinished() { l.keep = true }
 
-// Finished takes that back. What another left in the middle is done now, too.
+// Finished withdraws that. What an earlier holder left unfinished is also done now.
 func (l *Lock) Finished() { l.keep, l.Left = false, nil }
 
-// Close lets go of the lock. A second time it does nothing.
+// Close releases the lock. Closing twice is harmless.
 func (l *Lock) Close() {
 	if l == nil || l.file == nil {
 		return
 	}
 	if !l.keep {
 		left := l.Left
-		if left != nil && !left.converts() { // what else was left is seen by what is missing
+		if left != nil && !left.converts() { // other unfinished work shows in what is missing
 			left = nil
 		}
-		_ = l.write(left) // where it fails, the next one is told of this command, and does its work again
+		_ = l.write(left) // if it fails, the next holder is told about this command, and repeats its work
 	}
 	l.file.Close()
 	l.file = nil
 }
 
-// LeftBy says who left the folder in the middle of its work; who works in it now is a *Busy error.
+// LeftBy says who was interrupted while working in the folder; somebody working in it now is a *Busy error.
 func (f Folder) LeftBy() (*Holder, error) {
 	file, err := os.OpenFile(f.lockFile(), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -232,8 +231,8 @@ func (f Folder) LeftBy() (*Holder, error) {
 	return h, readErr
 }
 
-// Create makes the folder and locks it: two runs never share one. A folder that exists is refused untouched, unless a
-// run died in it before it had begun: it holds nothing then that resume could go on with.
+// Create creates the folder and locks it: two runs never share one. An existing folder is refused untouched, unless a
+// run died in it before it had begun: then it contains nothing that resume could continue from.
 func (f Folder) Create(command string) (*Lock, error) {
 	if err := f.refuseUsed(); err != nil {
 		return nil, err
@@ -279,11 +278,11 @@ func (f Folder) refuseUsed() error {
 	return nil
 }
 
-// Locked says whether somebody has ever locked the folder.
+// Locked reports whether somebody has ever locked the folder.
 func (f Folder) Locked() bool { return Has(f.lockFile()) }
 
-// Used says whether the folder is there and holds more than a run that dies before it begins leaves behind: its lock,
-// its configuration, an empty record folder. A folder without our lock is somebody's, whatever it holds.
+// Used reports whether the folder exists and contains more than a run leaves behind that dies before it begins: its
+// lock, its configuration, an empty record folder. A folder without our lock is somebody else's, whatever it contains.
 func (f Folder) Used() (bool, error) {
 	top, err := os.ReadDir(string(f))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(top) == 0 {
@@ -314,13 +313,13 @@ func (f Folder) Used() (bool, error) {
 	return false, err
 }
 
-// Sweep removes the temporary files that a command left which was killed here. What the trainer and the agent's own
-// program write is theirs: their folders are not looked into.
+// Sweep removes the temporary files of a command that was killed on this machine. What the trainer and the agent's own
+// program write is theirs: their folders are not searched.
 func (l *Lock) Sweep() error {
 	f := l.Folder
 	for _, t := range []struct {
 		path  string
-		depth int // of the folders in it that are ours too
+		depth int // of the folders in it that are also ours
 	}{{string(f), 0}, {f.Records(), 0}, {f.Dataset(), 1}, {f.Batches(), 2}, {f.Teacher(), 1}} {
 		if err := sweep(t.path, t.depth); err != nil {
 			return err

@@ -21,8 +21,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Manifest is what a run folder says of itself. It holds no time and no path outside the folder but those of the inputs
-// as the user named them.
+// Manifest is what a run folder says about itself. It contains no time, and no path outside the folder except those of
+// the inputs as named by the user.
 type Manifest struct {
 	NatGo     string                      `json:"nat_go"` // version of the program
 	Log       int                         `json:"record_log_version"`
@@ -35,38 +35,38 @@ type Manifest struct {
 	Seed      uint64                      `json:"seed"`
 	Counts    Counts                      `json:"counts"`
 	Books     []ledger.Account            `json:"books"`
-	Counters  map[string]map[string]int64 `json:"counters,omitempty"` // builders' own, by builder
+	Counters  map[string]map[string]int64 `json:"counters,omitempty"` // the builders' own, by builder
 	Dataset   []Written                   `json:"dataset"`
-	Rows      rows.Options                `json:"rows"` // how text rows were written: `dataset convert` goes by it
+	Rows      rows.Options                `json:"rows"` // how text rows were written, which `dataset convert` follows
 	Decisions string                      `json:"decisions"`
 	Batches   *Batches                    `json:"batches,omitempty"`
-	Fidelity  *Fidelity                   `json:"fidelity,omitempty"` // of sources that tell of calls
+	Fidelity  *Fidelity                   `json:"fidelity,omitempty"` // for sources that report calls
 	Warnings  []string                    `json:"warnings,omitempty"`
 	Accepted  []string                    `json:"accepted_changes,omitempty"` // see --accept-changed
 	Files     []File                      `json:"files"`                      // all files of the run but the manifest, the job's and the trainer's
 }
 
-// Fidelity is what can be claimed of the calls that are trained.
+// Fidelity says what can be claimed for the trained calls.
 type Fidelity struct {
 	Calls  map[string]int64 `json:"calls"`            // by grade
 	Gaps   map[string]int64 `json:"gaps,omitempty"`   // calls that lack something, by what
 	Rising map[string]int64 `json:"rising,omitempty"` // calls that would be of the grade text if only that were recorded
 }
 
-// NAT's words for how a run stands.
+// NAT's words for the state of a run.
 const (
 	Completed = "completed"
 	Failed    = "failed"
 )
 
-// How else a run may stand.
+// Other states of a run.
 const (
-	Running     = "running"     // a process is at work on it
+	Running     = "running"     // a process is working on it
 	Interrupted = "interrupted" // it can be resumed
 	Unreadable  = "unreadable"
 )
 
-// State says how a run's data set stands.
+// State describes the state of a run's data set.
 func (f Folder) State() string {
 	var busy *Busy
 	if _, err := f.LeftBy(); errors.As(err, &busy) {
@@ -82,7 +82,7 @@ func (f Folder) State() string {
 	return m.Status
 }
 
-// Counts are what came in, was made of it, and was left out.
+// Counts are what came in, what was made from it, and what was left out.
 type Counts struct {
 	Examples   int64                   `json:"examples"`
 	Candidates int64                   `json:"candidates"`
@@ -91,18 +91,18 @@ type Counts struct {
 	Dropped    map[ledger.Reason]int64 `json:"dropped"`
 }
 
-// Written is a format as written.
+// Written is a format as it was written.
 type Written struct {
 	Format  string    `json:"format"`
 	Files   []RowFile `json:"files"`
 	Records int64     `json:"records"`           // records it carries
 	Dropped int64     `json:"dropped,omitempty"` // kept records that it can't carry
-	Refused []Refusal `json:"refused,omitempty"` // why it can't, most first
-	Instead string    `json:"instead,omitempty"` // a format that carries those, or most
+	Refused []Refusal `json:"refused,omitempty"` // why it can't, most frequent first
+	Instead string    `json:"instead,omitempty"` // a format that can carry those, or most of them
 	Trimmed int64     `json:"trimmed,omitempty"` // messages behind a record's last turn, which train nothing, left out
 }
 
-// Refusal counts the records that a format can't carry, by why.
+// Refusal counts the records that a format can't carry, by reason.
 type Refusal struct {
 	Why   string `json:"why"`
 	Count int64  `json:"count"`
@@ -116,14 +116,14 @@ type RowFile struct {
 	Rows  int64  `json:"rows"`
 	Bytes int64  `json:"bytes"`
 	XXH3  string `json:"xxh3"` // 128-bit xxh3 of the content, hex
-	// ReadOtherwise is what Hugging Face datasets, with which trainers load rows, makes otherwise of lines of JSON.
+	// ReadOtherwise says what Hugging Face datasets, with which trainers load rows, changes in JSON lines.
 	ReadOtherwise []string `json:"read_otherwise,omitempty"`
 }
 
-// BeforeJSON ends what a file is read as by a reader that doesn't know values of JSON yet.
+// BeforeJSON marks a change that only readers without support for JSON values make.
 const BeforeJSON = ", before datasets 4.7"
 
-// ReadToday is ReadOtherwise without what today's reader does right.
+// ReadToday is ReadOtherwise without what current readers get right.
 func (f *RowFile) ReadToday() (now []string) {
 	for _, text := range f.ReadOtherwise {
 		if !strings.HasSuffix(text, BeforeJSON) {
@@ -133,20 +133,20 @@ func (f *RowFile) ReadToday() (now []string) {
 	return now
 }
 
-// Batches is what the manifest says of the token batches.
+// Batches is what the manifest says about the token batches.
 type Batches struct {
 	Tokenizer    string                 `json:"tokenizer"`     // fingerprint
-	TemplateTime string                 `json:"template_time"` // what the template's strftime_now showed
+	TemplateTime string                 `json:"template_time"` // what the template's strftime_now returned
 	Counts       map[string]batch.Count `json:"counts"`        // by channel/split
 	Stats        collator.Stats         `json:"stats"`
-	Steps        int                    `json:"steps,omitempty"`   // files of all channels a step
+	Steps        int                    `json:"steps,omitempty"`   // files with all channels of a step
 	Teacher      *teacher.Report        `json:"teacher,omitempty"` // what the teacher was asked; what became of sites
 }
 
-// maxValues bounds what a manifest takes in memory: an empty object in a list is two bytes on disk and fifty there.
+// maxValues bounds a manifest's memory: an empty object in a list is two bytes on disk and fifty in memory.
 const maxValues = 4 << 20
 
-// ReadManifest reads the manifest. Its error wraps fs.ErrNotExist where there is none.
+// ReadManifest reads the manifest. The error wraps fs.ErrNotExist if there is none.
 func (f Folder) ReadManifest() (*Manifest, error) {
 	text, err := read(f.Manifest())
 	if err != nil {
@@ -162,7 +162,7 @@ func (f Folder) ReadManifest() (*Manifest, error) {
 	return m, nil
 }
 
-// WriteManifest writes the manifest of a run that is over, with the hashes of all its files. known are those that were
+// WriteManifest writes the manifest of a finished run, with the hashes of all its files. known are those that were
 // hashed as they were written.
 func (l *Lock) WriteManifest(m *Manifest, known []File) (err error) {
 	if m.Files, err = l.Sums(known); err != nil {
@@ -182,7 +182,7 @@ func (l *Lock) WriteManifest(m *Manifest, known []File) (err error) {
 	return durable.WriteFile(l.Folder.Manifest(), append(text, '\n'))
 }
 
-// complete is the error of a run that lacks what each has when it is over: somebody removed it meanwhile.
+// complete returns the error for a run that lacks what every finished run has: somebody removed it.
 func (f Folder) complete(m *Manifest) error {
 	for _, path := range []string{f.Config(), f.Begun(), f.Decisions(), f.Dropped()} {
 		if rel := f.Rel(path); !slices.ContainsFunc(m.Files, func(x File) bool { return x.Path == rel }) {
@@ -208,15 +208,15 @@ func (f Folder) complete(m *Manifest) error {
 	return nil
 }
 
-// Update is a change of what the manifest has: nothing is seen of it before Commit.
+// Update is a change to the manifest that becomes visible at Commit.
 type Update struct {
 	file *durable.File
-	gone []string // files that the formats had before, in another shape
+	gone []string // files that the formats had before, in a different shape
 }
 
-// AddFormats makes the manifest that has these formats in the place of what it has of them, and their files. All else
-// stays as it is, also what this version doesn't know. It is on disk, for Commit to give it its name: a disk that is
-// full is found before the formats' own files get theirs.
+// AddFormats prepares the manifest with these formats in place of its entries for them and their files. Everything else
+// stays as it is, including what this version doesn't know. The file is on disk, so that Commit only has to rename it:
+// a full disk is detected before the formats' own files get their names.
 func (l *Lock) AddFormats(formats []Written, files []File) (*Update, error) {
 	m, err := l.Folder.ReadManifest()
 	if err != nil {
@@ -265,7 +265,7 @@ func merge(a, b []File) []File {
 	return all
 }
 
-// replace puts values in the place of those that the manifest has under keys.
+// replace replaces the values that the manifest has under the given keys.
 func (l *Lock) replace(values map[string]any) (*Update, error) {
 	path := l.Folder.Manifest()
 	old, err := read(path)
@@ -313,7 +313,7 @@ func (l *Lock) replace(values map[string]any) (*Update, error) {
 	return &Update{file: f}, nil
 }
 
-// Commit removes what formats no longer have and gives the manifest its name.
+// Commit removes files that formats no longer have and gives the manifest its name.
 func (u *Update) Commit() error {
 	for _, path := range u.gone {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

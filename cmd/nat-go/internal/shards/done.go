@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Done is the manifest of a shard: that it was built, and what.
+// Done is the manifest of a shard: it says that the shard was built, and what it consists of.
 type Done struct {
 	Version  int                         `json:"shard_version"`
 	NatGo    string                      `json:"nat_go"`
@@ -43,7 +43,7 @@ func WriteDone(f runfolder.Folder, d *Done) error {
 	return durable.WriteFile(donePath(f), append(text, '\n'))
 }
 
-// ReadDone reads the manifest of a shard of the plan; nil: it isn't done. That of another plan is an error.
+// ReadDone reads the manifest of a shard of the plan; nil: it isn't done. A manifest from another plan is an error.
 func (f Folder) ReadDone(p *Plan, stage Stage, shard int) (*Done, error) {
 	path := donePath(f.Shard(stage, shard))
 	text, err := durable.ReadFile(path, maxDoneBytes)
@@ -81,15 +81,15 @@ func (f Folder) ReadDone(p *Plan, stage Stage, shard int) (*Done, error) {
 	return d, nil
 }
 
-// State is how a stage of the shards of a plan stands.
+// State is the progress of one stage of a plan's shards.
 type State struct {
 	Stage   Stage `json:"stage"`
 	Done    []int `json:"done"`
-	Running []int `json:"running"` // a process of this machine is at work on them
-	Missing []int `json:"missing"` // all that are not done, those included
+	Running []int `json:"running"` // a process on this machine is working on them
+	Missing []int `json:"missing"` // all that are not done, including those
 }
 
-// Look looks at every shard of the plan.
+// Look checks every shard of the plan.
 func (f Folder) Look(p *Plan, stage Stage) (*State, error) {
 	s := &State{Stage: stage, Done: []int{}, Running: []int{}, Missing: []int{}}
 	for i := range p.Shards {
@@ -110,7 +110,7 @@ func (f Folder) Look(p *Plan, stage Stage) (*State, error) {
 	return s, nil
 }
 
-// Array writes numbers as schedulers take them: 3,7-9.
+// Array writes numbers in the notation of schedulers: 3,7-9.
 func Array(shards []int) string {
 	sorted := slices.Compact(slices.Sorted(slices.Values(shards)))
 	var parts []string

@@ -23,7 +23,7 @@ type Frames struct {
 	out  *bufio.Writer
 }
 
-// frameHead is the width of a frame's length and hash; maxFrame the most bytes that a frame may have.
+// frameHead is the width of a frame's length and hash; maxFrame is the largest size of a frame.
 const (
 	frameHead = 4 + 8
 	maxFrame  = 256 << 20
@@ -232,7 +232,7 @@ func OpenBuilt(f runfolder.Folder, d *Done, path string) (*os.File, error) {
 	return file, nil
 }
 
-// Next is the next frame, or io.EOF.
+// Next returns the next frame, or io.EOF.
 func (r *FrameReader) Next() ([]byte, error) {
 	if r.left == 0 {
 		return nil, io.EOF

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Variables are those that tell a process which shard it is: ours, then those of job arrays.
+// Variables tell a process which shard it is: ours first, then those of job arrays.
 var Variables = []string{
 	"NATGO_SHARD", "SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX", "CLOUD_RUN_TASK_INDEX", "AWS_BATCH_JOB_ARRAY_INDEX",
 }
 
-// Index is the number of the shard that the environment names, and the variable that does. NATGO_SHARD may also say of
-// how many: 3/7. Two variables that disagree are an error, and none that is set is one.
+// Index returns the number of the shard according to the environment, and the variable that says so. NATGO_SHARD may
+// also give the total: 3/7. Two variables that disagree are an error, and so is having none.
 func Index(getenv func(string) (string, bool), shards int) (index int, variable string, err error) {
 	for _, name := range Variables {
 		text, ok := getenv(name)
@@ -57,7 +57,7 @@ func parse(name, text string, shards int) (int, error) {
 	return n, InPlan(n, shards, name)
 }
 
-// InPlan is the error of a number that is no shard's; from says who named it.
+// InPlan returns an error for a number that is not a shard's; from says where it came from.
 func InPlan(n, shards int, from string) error {
 	if n >= 0 && n < shards {
 		return nil

@@ -12,16 +12,17 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Place is where an example stands in the inputs: its collection run and its row there.
+// Place is where an example is in the inputs: its collection run and its row there.
 type Place struct{ Run, Row int64 }
 
-// Less says whether a place comes before another.
+// Less reports whether a place comes before another.
 func (p Place) Less(q Place) bool { return p.Run < q.Run || p.Run == q.Run && p.Row < q.Row }
 
 const placeWidth = 16
 
 // Order is the file that says where the groups of a shard's log begin in the inputs, so that those of all shards can be
-// put into the order of one run. It is written beside the log: synced before each of its commits, and cut back to it.
+// put into the order of a single run. It is written beside the log: synced before each of the log's commits, and
+// truncated with it.
 type Order struct {
 	file *os.File
 	buf  []byte
@@ -29,7 +30,7 @@ type Order struct {
 
 func orderPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "order.bin") }
 
-// OpenOrder goes on with the file after so many groups.
+// OpenOrder continues the file after the given number of groups.
 func OpenOrder(f runfolder.Folder, groups int64) (*Order, error) {
 	file, err := durable.Continue(orderPath(f))
 	if err != nil {
@@ -59,7 +60,7 @@ func (o *Order) Add(p Place) {
 	o.buf = binary.BigEndian.AppendUint64(o.buf, uint64(p.Row))
 }
 
-// Sync makes what was added safe on disk.
+// Sync makes what was added durable.
 func (o *Order) Sync() error {
 	if _, err := o.file.Write(o.buf); err != nil {
 		return err
@@ -68,20 +69,20 @@ func (o *Order) Sync() error {
 	return o.file.Sync()
 }
 
-// Close closes the file. It does nothing where there is none.
+// Close closes the file. It does nothing if there is none.
 func (o *Order) Close() {
 	if o != nil {
 		o.file.Close()
 	}
 }
 
-// Places reads the file again.
+// Places reads the file back.
 type Places struct {
 	file *os.File
 	in   *bufio.Reader
 }
 
-// OpenPlaces opens the file of a shard's folder.
+// OpenPlaces opens the file in a shard's folder.
 func OpenPlaces(f runfolder.Folder) (*Places, error) {
 	file, err := durable.Open(orderPath(f))
 	if err != nil {
@@ -90,7 +91,7 @@ func OpenPlaces(f runfolder.Folder) (*Places, error) {
 	return &Places{file: file, in: bufio.NewReaderSize(file, 4<<10)}, nil
 }
 
-// Next is the place of the next group, or io.EOF.
+// Next returns the place of the next group, or io.EOF.
 func (p *Places) Next() (Place, error) {
 	var b [placeWidth]byte
 	if _, err := io.ReadFull(p.in, b[:]); err != nil {

@@ -20,31 +20,31 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Version is that of the files written here. Those of another version are refused.
+// Version is the version of the files written here. Files of other versions are refused.
 const Version = 3
 
 // Most is how many shards a plan may have.
 const Most = 100_000
 
-// Plan says how a run is divided. It is written once; every shard goes by it.
+// Plan says how a run is divided. It is written once; every shard follows it.
 type Plan struct {
 	Version int                `json:"plan_version"`
 	NatGo   string             `json:"nat_go"` // version of the program
 	RunID   string             `json:"run_id"`
 	Request json.RawMessage    `json:"request"` // what the command line asked for
-	Inputs  []source.Input     `json:"inputs"`  // with the hash of what was read of them
+	Inputs  []source.Input     `json:"inputs"`  // with the hash of what was read
 	Decided *runfolder.Decided `json:"decided"`
-	Tasks   bool               `json:"tasks,omitempty"` // builders take tasks, whose examples may lie in several shards
+	Tasks   bool               `json:"tasks,omitempty"` // builders take tasks, whose examples may be in several shards
 	Shards  []Shard            `json:"shards"`
-	Sum     string             `json:"sum"` // of all the above
+	Sum     string             `json:"sum"` // of everything above
 }
 
-// Shard is what one shard builds: parts of inputs, in their order. One that has none builds nothing.
+// Shard is what one shard builds: parts of inputs, in order. A shard without parts builds nothing.
 type Shard struct {
 	Parts    []Part          `json:"parts"`
 	Examples int64           `json:"examples"`
 	Bytes    int64           `json:"bytes"`
-	Named    *runfolder.File `json:"named,omitempty"` // the ids that its parts don't tell
+	Named    *runfolder.File `json:"named,omitempty"` // ids that can't be derived from its parts
 }
 
 // Part is a part of an input.
@@ -56,33 +56,33 @@ type Part struct {
 // Folder is the folder of a plan, in which its shards leave what they build.
 type Folder string
 
-// PlanName names the plan in its folder.
+// PlanName is the plan's name in its folder.
 const PlanName = "plan.json"
 
 func (f Folder) path(p ...string) string { return filepath.Join(append([]string{string(f)}, p...)...) }
 
-// Plan is the plan.
+// Plan returns the path of the plan.
 func (f Folder) Plan() string { return f.path(PlanName) }
 
-// Config is the configuration as the plan was made, with ${VAR} left as references.
+// Config returns the configuration from when the plan was made, with ${VAR} left as references.
 func (f Folder) Config() string { return runfolder.Folder(f).Config() }
 
-// Named has the ids that the parts of a shard don't tell.
+// Named returns the file with the ids that can't be derived from a shard's parts.
 func (f Folder) Named(shard int) string { return f.path(filepath.FromSlash(namedPath(shard))) }
 
 func namedPath(shard int) string { return "named/" + number(shard) + ".jsonl" }
 
-// Stage is a part of the work that all shards do before the next begins.
+// Stage is a part of the work that all shards complete before the next one begins.
 type Stage string
 
-// The stages. Without tasks, Build is all.
+// The stages. Without tasks, Build is the only one.
 const (
-	Build Stage = "build" // read the shard's part of the inputs; build it, or keep it for the shards' groups
+	Build Stage = "build" // read the shard's part of the inputs; build it, or store it for the shards' groups
 	Group Stage = "group" // build the shard's share of the tasks
 	Write Stage = "write" // write the shard's share of the data set, once a merge has divided that
 )
 
-// Stages are those of the plan's shards, in their order.
+// Stages returns the stages of the plan's shards, in order.
 func (p *Plan) Stages() []Stage {
 	if p.Tasks {
 		return []Stage{Build, Group}
@@ -90,19 +90,19 @@ func (p *Plan) Stages() []Stage {
 	return []Stage{Build}
 }
 
-// Shard is the folder of a shard's stage.
+// Shard returns the folder of a shard's stage.
 func (f Folder) Shard(stage Stage, shard int) runfolder.Folder {
 	return runfolder.Folder(f.path(string(stage), number(shard)))
 }
 
-// Spill is where a shard keeps its examples for the shards' groups.
+// Spill returns where a shard stores its examples for the shards' groups.
 func (f Folder) Spill(shard int) string {
 	return filepath.Join(f.Shard(Build, shard).Records(), "examples.spill")
 }
 
 func number(shard int) string { return fmt.Sprintf("%05d", shard) }
 
-// Find is the folder of the plan that a person names: the folder, or the plan itself.
+// Find returns the folder of the plan that the user names: the folder, or the plan itself.
 func Find(path string) Folder {
 	if objects.Is(path) {
 		return Folder(strings.TrimSuffix(strings.TrimRight(path, "/"), "/"+PlanName))
@@ -113,7 +113,7 @@ func Find(path string) Folder {
 	return Folder(filepath.Clean(path))
 }
 
-// sumOf is the hash of a plan, which its own field is no part of.
+// sumOf returns the hash of a plan, excluding the field for the hash.
 func sumOf(p Plan) (string, error) {
 	p.Sum = ""
 	text, err := json.Marshal(&p)
@@ -125,7 +125,7 @@ func sumOf(p Plan) (string, error) {
 	return runfolder.Digest(h), nil
 }
 
-// Write writes a plan, which must not be there yet.
+// Write writes a plan, which must not exist yet.
 func (f Folder) Write(p *Plan) (err error) {
 	if p.Sum, err = sumOf(*p); err != nil {
 		return err
@@ -177,7 +177,7 @@ func decodePlan(text []byte) (*Plan, error) {
 			maxRequestBytes)
 	}
 	var b bytes.Buffer
-	if err := json.Compact(&b, p.Request); err != nil { // it was indented with the rest
+	if err := json.Compact(&b, p.Request); err != nil { // it was indented along with the rest
 		return nil, err
 	}
 	p.Request = b.Bytes()
@@ -194,7 +194,7 @@ func decodePlan(text []byte) (*Plan, error) {
 	return p, nil
 }
 
-// Part is the shard with that number, with the ids that its parts don't tell.
+// Part returns the shard with that number, with the ids that can't be derived from its parts.
 func (f Folder) Part(p *Plan, shard int) (*Shard, error) {
 	s := p.Shards[shard]
 	if s.Named == nil {
@@ -216,7 +216,7 @@ func (f Folder) Part(p *Plan, shard int) (*Shard, error) {
 	return &s, f.readNamed(&s, shard)
 }
 
-// named is a line of the file of ids.
+// named is a line in the file of ids.
 type named struct {
 	Input int    `json:"input"`
 	Row   int64  `json:"row"`
@@ -247,7 +247,7 @@ func (f Folder) readNamed(s *Shard, shard int) error {
 	return nil
 }
 
-// NamedFile is the file of the ids that a shard's parts don't tell, as it is written: with the first of them.
+// NamedFile is the file with the ids that can't be derived from a shard's parts. It is created with the first of them.
 type NamedFile struct {
 	folder Folder
 	shard  int
@@ -257,7 +257,7 @@ type NamedFile struct {
 	bytes  int64
 }
 
-// NewNamed begins the file of a shard.
+// NewNamed starts the file of a shard.
 func (f Folder) NewNamed(shard int) *NamedFile { return &NamedFile{folder: f, shard: shard} }
 
 // Add adds an id.
@@ -286,7 +286,7 @@ func (n *NamedFile) Add(input int, row int64, id string) (err error) {
 	return err
 }
 
-// Commit completes the file; nil: no id was added, and there is none.
+// Commit completes the file; nil: no id was added, so there is no file.
 func (n *NamedFile) Commit() (*runfolder.File, error) {
 	if n.file == nil {
 		return nil, nil
@@ -303,7 +303,7 @@ func (n *NamedFile) Commit() (*runfolder.File, error) {
 	return f, n.file.Commit()
 }
 
-// Abort leaves nothing of a file that wasn't committed.
+// Abort removes a file that wasn't committed.
 func (n *NamedFile) Abort() {
 	if n.file != nil {
 		n.file.Abort()

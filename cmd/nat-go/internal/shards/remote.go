@@ -20,14 +20,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/group"
 )
 
-// Remote is the folder of a plan in object storage, under the names that it has on a disk. What is done with it is done
-// with a copy on this machine: what is needed is fetched, what was built is sent, its manifest last.
+// Remote is the folder of a plan in object storage, with the same names as on disk. Work is done on a copy on this
+// machine: what is needed is downloaded, and what was built is uploaded, its manifest last.
 type Remote struct {
 	folder  Folder // s3://...
 	storage *objects.Storage
 }
 
-// Remote is the folder in object storage; nil: it is on a disk.
+// Remote returns the folder in object storage; nil: it is on disk.
 func (f Folder) Remote() *Remote {
 	if !objects.Is(string(f)) {
 		return nil
@@ -35,7 +35,7 @@ func (f Folder) Remote() *Remote {
 	return &Remote{folder: f, storage: objects.OfProcess()}
 }
 
-// orEnvironment is an error of what is around nat-go, unless it is one of another kind, or none.
+// orEnvironment turns an error into one of the environment, unless it already has a kind, or is nil.
 func orEnvironment(err error) error {
 	if err == nil {
 		return nil
@@ -43,16 +43,16 @@ func orEnvironment(err error) error {
 	return exit.Default(exit.Environment, err)
 }
 
-// atOnce is how many objects are fetched at a time.
+// atOnce is how many objects are downloaded concurrently.
 const atOnce = 8
 
-// object is where a file of a copy is in the storage.
+// object returns where a file of a copy is in the storage.
 func (r *Remote) object(dir Folder, path string) (string, error) {
 	rel, err := filepath.Rel(string(dir), path)
 	return objects.Join(string(r.folder), filepath.ToSlash(rel)), err
 }
 
-// Free refuses a place for a plan where there is one, or where two might be written.
+// Free refuses a place for a plan if there already is one, or if two might be written.
 func (r *Remote) Free(ctx context.Context) error {
 	path := objects.Join(string(r.folder), PlanName)
 	_, err := r.storage.Stat(ctx, path)
@@ -66,7 +66,7 @@ func (r *Remote) Free(ctx context.Context) error {
 	return orEnvironment(err)
 }
 
-// SendPlan sends a plan, after all that it names.
+// SendPlan uploads a plan, after everything that it names.
 func (r *Remote) SendPlan(ctx context.Context, dir Folder, p *Plan) error {
 	paths := []string{dir.Config()}
 	for i, s := range p.Shards {
@@ -82,7 +82,7 @@ func (r *Remote) SendPlan(ctx context.Context, dir Folder, p *Plan) error {
 
 func (r *Remote) sendAll(ctx context.Context, dir Folder, paths []string) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(atOnce / 2) // each holds a part of what it sends
+	g.SetLimit(atOnce / 2) // each holds part of what it uploads
 	for _, path := range paths {
 		g.Go(func() error { return r.send(ctx, dir, path) })
 	}
@@ -106,7 +106,7 @@ func (r *Remote) send(ctx context.Context, dir Folder, path string) error {
 	return r.storage.Write(ctx, to, f, info.Size())
 }
 
-// sendLast sends a manifest, which names what was sent before.
+// sendLast uploads a manifest, which names what was uploaded before.
 func (r *Remote) sendLast(ctx context.Context, dir Folder, path string) error {
 	to, err := r.object(dir, path)
 	if err != nil {
@@ -122,7 +122,7 @@ func (r *Remote) sendLast(ctx context.Context, dir Folder, path string) error {
 	return orEnvironment(err)
 }
 
-// Copy begins a copy below work: with the plan and the configuration. One of the same plan that is there goes on.
+// Copy starts a copy below work, with the plan and the configuration. An existing copy of the same plan is continued.
 func (r *Remote) Copy(ctx context.Context, work string) (Folder, *Plan, error) {
 	text, err := r.storage.ReadAll(ctx, objects.Join(string(r.folder), PlanName), maxPlanBytes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -186,7 +186,7 @@ func (r *Remote) fetchFile(ctx context.Context, dir Folder, path string, most in
 	return out.CommitUnsynced()
 }
 
-// fetchDone fetches the manifest of a shard; false: it has none.
+// fetchDone downloads the manifest of a shard; false: it has none.
 func (r *Remote) fetchDone(ctx context.Context, dir Folder, stage Stage, shard int) (bool, error) {
 	path := donePath(dir.Shard(stage, shard))
 	err := r.fetchFile(ctx, dir, path, maxDoneBytes, nil)
@@ -196,7 +196,8 @@ func (r *Remote) fetchDone(ctx context.Context, dir Folder, stage Stage, shard i
 	return false, nil
 }
 
-// FetchDone fetches the manifests of all shards of a stage. Each is asked for: a listing may be incomplete.
+// FetchDone downloads the manifests of all shards of a stage. Each is requested by name, because a listing may be
+// incomplete.
 func (r *Remote) FetchDone(ctx context.Context, dir Folder, p *Plan, stage Stage) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(atOnce)
@@ -209,7 +210,7 @@ func (r *Remote) FetchDone(ctx context.Context, dir Folder, p *Plan, stage Stage
 	return g.Wait() // wait: each request ends with ctx, or when nothing moves
 }
 
-// IsDone says whether the storage has a shard of the plan.
+// IsDone reports whether the storage has a shard of the plan.
 func (r *Remote) IsDone(ctx context.Context, p *Plan, stage Stage, shard int) (bool, error) {
 	var there bool
 	err := inTemporary(func(dir Folder) (err error) {
@@ -233,10 +234,10 @@ func inTemporary(do func(Folder) error) error {
 	return do(Folder(dir))
 }
 
-// FetchFor fetches what a shard is built of, beside its inputs.
+// FetchFor downloads what a shard is built from, besides its inputs.
 func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage, shard int) error {
 	if shard >= len(p.Shards) {
-		return nil // it is refused for that
+		return nil // it will be refused for that
 	}
 	if is := p.Shards[shard].Named; is != nil {
 		if err := r.fetch(ctx, dir, dir.Named(shard), is); err != nil {
@@ -255,7 +256,7 @@ func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage,
 			return exit.With(exit.Failed, err)
 		}
 		if d == nil {
-			return nil // it is refused for that
+			return nil // it will be refused for that
 		}
 		if err := r.fetchSpilled(ctx, dir, d, shard); err != nil {
 			return orEnvironment(err)
@@ -264,8 +265,8 @@ func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage,
 	return nil
 }
 
-// fetchSpilled fetches what another shard kept for this one: its part of the spill, in a file that has holes where the
-// others are.
+// fetchSpilled downloads what another shard stored for this one: its part of the spill, in a file that has holes in
+// place of the others.
 func (r *Remote) fetchSpilled(ctx context.Context, dir Folder, d *Done, part int) error {
 	path, folder := dir.Spill(d.Shard), dir.Shard(Build, d.Shard)
 	list := group.SpillList(path)
@@ -301,7 +302,7 @@ func (r *Remote) fetchSpilled(ctx context.Context, dir Folder, d *Done, part int
 	return errors.Join(err, out.Close())
 }
 
-// SendShard sends what a shard built, where it is complete: its manifest last.
+// SendShard uploads what a shard built, if it is complete: its manifest last.
 func (r *Remote) SendShard(ctx context.Context, dir Folder, p *Plan, stage Stage, shard int) error {
 	d, err := dir.ReadDone(p, stage, shard)
 	if err != nil || d == nil {
@@ -318,7 +319,7 @@ func (r *Remote) SendShard(ctx context.Context, dir Folder, p *Plan, stage Stage
 	return r.sendLast(ctx, dir, donePath(folder))
 }
 
-// FetchBuilt fetches what the shards built, where all have: what a merge needs of it.
+// FetchBuilt downloads what a merge needs of what the shards built, if all are done.
 func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 	var all []*Done
 	for _, stage := range p.Stages() {
@@ -331,7 +332,7 @@ func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 				return exit.With(exit.Failed, err)
 			}
 			if d == nil {
-				return nil // it is refused for that
+				return nil // it will be refused for that
 			}
 			all = append(all, d)
 		}
@@ -351,7 +352,7 @@ func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 	return orEnvironment(g.Wait()) // wait: each request ends with ctx, or when nothing moves
 }
 
-// Told has what is said of a copy say where the folder is.
+// Told makes messages about a copy name the folder instead.
 func (r *Remote) Told(dir Folder, err error) error {
 	if err == nil || !strings.Contains(err.Error(), string(dir)) {
 		return err
@@ -359,7 +360,7 @@ func (r *Remote) Told(dir Folder, err error) error {
 	return exit.With(exit.Code(err), &toldError{err: err, text: r.Tell(dir, err.Error())})
 }
 
-// Tell is a text that names the folder in place of its copy.
+// Tell replaces a copy's path in a text with the folder's.
 func (r *Remote) Tell(dir Folder, text string) string {
 	return strings.ReplaceAll(text, string(dir), string(r.folder))
 }

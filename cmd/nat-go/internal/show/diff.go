@@ -12,17 +12,18 @@ type Piece struct {
 	Differs bool
 }
 
-// maxEdits bounds the work of a comparison: texts with more different words are nothing alike, and are shown so.
+// maxEdits bounds the work of a comparison: texts with more differing words have nothing in common, and are shown that
+// way.
 const maxEdits = 1000
 
-// Where two long texts share less than this part of the longer one, marking what differs would mark nearly everything.
+// If two long texts share less than this part of the longer one, marking what differs would mark nearly everything.
 const (
 	littleShared = 0.15
 	longText     = 200 // bytes
 )
 
-// Compare splits two texts into pieces: those they share and those they don't. Long texts with little in common come
-// back whole and unmarked, and alike is false.
+// Compare splits two texts into pieces: those they share and those they don't. Long texts with little in common are
+// returned whole and unmarked, with alike false.
 func Compare(a, b string) (left, right []Piece, alike bool) {
 	x, y := words(a), words(b)
 	inX, inY := make([]bool, len(x)), make([]bool, len(y)) // differs
@@ -52,7 +53,7 @@ func words(s string) []string {
 		case unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' || unicode.IsMark(r):
 			class = 2
 			if unicode.Is(unicode.Han, r) || unicode.Is(unicode.Hiragana, r) || unicode.Is(unicode.Katakana, r) {
-				class = 0 // written without spaces: a character is the nearest thing to a word
+				class = 0 // written without spaces: a character is the closest thing to a word
 			}
 		}
 		if i > start && (class == 0 || class != last) {
@@ -67,8 +68,8 @@ func words(s string) []string {
 	return out
 }
 
-// Diff marks the items that are not part of a longest common subsequence: inX and inY have an item for each of x and y.
-// Beyond a thousand edits all between the common beginning and the common end counts as different.
+// Diff marks the items that are not part of a longest common subsequence: inX and inY have one entry per item of x and
+// y. Beyond a thousand edits, everything between the common beginning and the common end counts as different.
 func Diff[T comparable](x, y []T, inX, inY []bool) {
 	lo := 0
 	for lo < len(x) && lo < len(y) && x[lo] == y[lo] {
@@ -140,7 +141,7 @@ func edits[T comparable](x, y []T) (trace [][]int, found bool) {
 	return nil, false
 }
 
-// join makes spans of words. A space between two different words is marked with them.
+// join makes spans from words. A space between two differing words is marked with them.
 func join(w []string, differs []bool) []Piece {
 	var out []Piece
 	for i, s := range w {

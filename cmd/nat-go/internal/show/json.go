@@ -80,7 +80,7 @@ func appendMessage(b []byte, m *chat.Message) []byte {
 	return append(b, '}')
 }
 
-// Cut returns the view with texts of at most this many bytes each, whose rest is counted in their place.
+// Cut returns the view with texts cut to at most this many bytes each, followed by a count of what is missing.
 func (v View) Cut(most int) View {
 	for _, p := range []*builders.Passage{&v.Prompt, &v.Chosen, &v.Rejected, &v.Messages} {
 		p.Text = cut(p.Text, most)
@@ -90,7 +90,7 @@ func (v View) Cut(most int) View {
 			m.Text, m.Reasoning = cut(m.Text, most), cut(m.Reasoning, most)
 			m.Parts = slices.Clone(m.Parts)
 			for c, part := range m.Parts {
-				if len(part.Raw) > most { // no longer JSON once it is cut: a text of it is
+				if len(part.Raw) > most { // once cut it is no longer JSON, but a text containing it is
 					m.Parts[c].Raw = json.AppendASCII(nil, cut(string(part.Raw), most))
 				}
 			}

@@ -15,24 +15,24 @@ import (
 // Options say how to print.
 type Options struct {
 	Width int  // cells of a line; 0: 80
-	Color bool // mark with colours; else with {+ +} and [- -]
-	Full  bool // print texts whole; else their beginning and end
+	Color bool // mark with colours; otherwise with {+ +} and [- -]
+	Full  bool // print texts in full; otherwise their beginning and end
 }
 
-// View is what is printed of a record.
+// View is what is printed about a record.
 type View struct {
 	Title string
 	Facts []string // a line each
 
 	Prompt           builders.Passage
 	Chosen, Rejected builders.Passage // of a preference
-	Messages         builders.Passage // of the other kinds; then Prompt is not printed
-	Pair             bool             // Chosen and Rejected count, not Messages
+	Messages         builders.Passage // for the other kinds; then Prompt is not printed
+	Pair             bool             // Chosen and Rejected apply, not Messages
 }
 
 const (
-	sideBySide = 100 // the least width for two columns
-	headLines  = 24  // of a text that is not printed whole
+	sideBySide = 100 // the smallest width for two columns
+	headLines  = 24  // of a text that is not printed in full
 	tailLines  = 8
 )
 
@@ -51,7 +51,7 @@ func Write(w io.Writer, v View, o Options) error {
 		p.heading("prompt", "")
 		p.passage(v.Prompt)
 		p.pair(v.Chosen, v.Rejected)
-	case len(v.Messages.Nodes) > 0 || v.Messages.Text != "": // else the facts are all there is
+	case len(v.Messages.Nodes) > 0 || v.Messages.Text != "": // otherwise the facts are all there is
 		p.passage(v.Messages)
 	}
 	p.WriteString("\n")
@@ -98,7 +98,7 @@ func (p *printer) heading(s, more string) {
 	p.WriteString("\n")
 }
 
-// passage prints a text, or messages one after the other with their role.
+// passage prints a text, or messages one after another with their roles.
 func (p *printer) passage(c builders.Passage) {
 	if c.IsText() {
 		p.block([]Piece{{clean(c.Text), false}}, 2)
@@ -116,7 +116,7 @@ func (p *printer) passage(c builders.Passage) {
 	}
 }
 
-// text prints spans over the whole width.
+// text prints spans over the full width.
 func (p *printer) text(spans []Piece, st style) {
 	for _, l := range wrap(spans, p.Width) {
 		p.line(l, st, plain, "", "")
@@ -124,7 +124,7 @@ func (p *printer) text(spans []Piece, st style) {
 	}
 }
 
-// block prints an indented text, shortened unless it is to be whole.
+// block prints an indented text, shortened unless it is to be printed in full.
 func (p *printer) block(spans []Piece, indent int) {
 	p.shortened(wrap(spans, p.Width-indent), func(l line) {
 		p.WriteString(strings.Repeat(" ", indent))
@@ -132,7 +132,7 @@ func (p *printer) block(spans []Piece, indent int) {
 	}, indent)
 }
 
-// shortened prints lines, leaving out the middle of many.
+// shortened prints lines, leaving out the middle if there are many.
 func (p *printer) shortened(lines []line, print func(line), indent int) {
 	cut := len(lines) - headLines - tailLines
 	for i, l := range lines {
@@ -148,7 +148,7 @@ func (p *printer) shortened(lines []line, print func(line), indent int) {
 	}
 }
 
-// line prints a line, its different spans in a style or between marks.
+// line prints a line, with differing spans in a style or between marks.
 func (p *printer) line(l line, st, mark style, open, end string) {
 	for _, s := range l.spans {
 		switch {
@@ -162,7 +162,7 @@ func (p *printer) line(l line, st, mark style, open, end string) {
 	}
 }
 
-// pair prints two answers, side by side where there is room.
+// pair prints two answers, side by side if there is room.
 func (p *printer) pair(chosen, rejected builders.Passage) {
 	a, b := answerText(chosen), answerText(rejected)
 	left, right, alike := Compare(a, b)
@@ -182,7 +182,7 @@ func (p *printer) pair(chosen, rejected builders.Passage) {
 	column := (p.Width - 3) / 2
 	room := column
 	if !p.Color {
-		room -= 8 // marks take cells; words that differ come in runs
+		room -= 8 // marks take up cells; differing words come in runs
 	}
 	p.WriteString("\n")
 	p.styled(nameA, bold)
@@ -201,7 +201,7 @@ func (p *printer) marked(spans []Piece, st style, open, end string) {
 	}, 2)
 }
 
-// columns prints two texts line by line beside each other.
+// columns prints two texts line by line, side by side.
 func (p *printer) columns(left, right []line, column int) {
 	n := max(len(left), len(right))
 	cut := n - headLines - tailLines
@@ -235,7 +235,7 @@ func (p *printer) columns(left, right []line, column int) {
 	}
 }
 
-// answerText is the text of a side: a single message's own, several with their roles.
+// answerText returns the text of a side: that of a single message, or several with their roles.
 func answerText(c builders.Passage) string {
 	switch {
 	case c.IsText():
@@ -251,7 +251,7 @@ func answerText(c builders.Passage) string {
 	return clean(b.String())
 }
 
-// messageText is what a message says: reasoning, content, calls.
+// messageText returns what a message says: reasoning, content, calls.
 func messageText(m *chat.Message) string {
 	var parts []string
 	if m.Reasoning != "" {

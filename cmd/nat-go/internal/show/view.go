@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Record is the view of a record of a run.
+// Record returns the view of a record of a run.
 func Record(p dataset.Picked) View {
 	v := View{
 		Title:  fmt.Sprintf("record %d, %s, %s", p.Ordinal+1, p.Record.Kind(), Fate(p)),
@@ -80,7 +80,7 @@ func named(tool string) string {
 	return tool
 }
 
-// Fate is what became of a record: the sides of the split it is on, or why it was dropped.
+// Fate returns what became of a record: the sides of the split it is on, or why it was dropped.
 func Fate(p dataset.Picked) string {
 	if reason, dropped := p.Decision.Reason(); dropped {
 		return "dropped: " + string(reason)
@@ -131,7 +131,7 @@ func number(name string, x *float64) string {
 	return fmt.Sprintf("%s %v", name, *x)
 }
 
-// foundBy names the rule that found a site, where the builder says it.
+// foundBy names the rule that found a site, if the builder says so.
 func foundBy(d *builders.Distillation, site int) string {
 	var m struct {
 		FoundBy []string `json:"found_by"`
@@ -158,7 +158,7 @@ func site(i int, s builders.Site) string {
 		i+1, s.Error, s.Tool, s.Call, seen, target, s.HintSource, kind, s.Hint)
 }
 
-// Row is the view of a row of a file. The origin may be nil.
+// Row returns the view of a row of a file. The origin may be nil.
 func Row(file string, n int64, r *rows.Row, o *dataset.Origin) View {
 	v := View{
 		Title: fmt.Sprintf("%s:%d, %s", file, n+1, r.Kind), Prompt: r.Prompt, Chosen: r.Chosen, Rejected: r.Rejected,
@@ -176,7 +176,7 @@ func Row(file string, n int64, r *rows.Row, o *dataset.Origin) View {
 	return v
 }
 
-// Whole is a prompt and its completion as one conversation.
+// Whole returns a prompt and its completion as one conversation.
 func Whole(prompt, completion builders.Passage) builders.Passage {
 	if prompt.IsText() {
 		return builders.Passage{Text: prompt.Text + "\n" + completion.Text}
@@ -184,7 +184,7 @@ func Whole(prompt, completion builders.Passage) builders.Passage {
 	return builders.Passage{Nodes: append(prompt.Nodes[:len(prompt.Nodes):len(prompt.Nodes)], completion.Nodes...)}
 }
 
-// Drop is the view of what was left out before it became a record.
+// Drop returns the view of what was left out before it became a record.
 func Drop(d ledger.Drop) View {
 	title := d.Unit + " left out: " + string(d.Reason)
 	if n := d.N(); n > 1 {
@@ -218,8 +218,8 @@ func Drop(d ledger.Drop) View {
 	return v
 }
 
-// Dropped is what a drop left out of an example: the candidate with its prompt, or the conversation; empty where the
-// example doesn't have it.
+// Dropped returns what a drop left out of an example: the candidate with its prompt, or the conversation; empty if the
+// example doesn't contain it.
 func Dropped(d ledger.Drop, e *ttc.Example) builders.Passage {
 	for i := range e.Candidates {
 		c := &e.Candidates[i]

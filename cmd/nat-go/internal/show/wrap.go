@@ -6,7 +6,7 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// line is a line on the screen: spans that together are no wider than asked for.
+// line is a line on the screen: spans that together fit the width.
 type line struct {
 	spans []Piece
 	width int // cells
@@ -21,7 +21,7 @@ func (l *line) add(s string, differs bool, width int) {
 	l.spans = append(l.spans, Piece{s, differs})
 }
 
-// trim takes the spaces off the end of a line that is broken there.
+// trim removes the spaces at the end of a wrapped line.
 func (l *line) trim() {
 	for n := len(l.spans); n > 0; n = len(l.spans) {
 		last := &l.spans[n-1]
@@ -34,7 +34,7 @@ func (l *line) trim() {
 	}
 }
 
-// wrap breaks spans into lines of at most width cells, at spaces where it can.
+// wrap breaks spans into lines of at most width cells, at spaces if possible.
 func wrap(spans []Piece, width int) []line {
 	width = max(width, 8)
 	lines := []line{{}}
@@ -51,7 +51,7 @@ func wrap(spans []Piece, width int) []line {
 	return lines
 }
 
-// place puts a word on the last line, or on a new one; a word wider than a line is cut between characters.
+// place puts a word on the last line, or on a new one; a word wider than a line is split between characters.
 func place(lines []line, word string, differs bool, width int) []line {
 	last := &lines[len(lines)-1]
 	w := uniseg.StringWidth(word)
@@ -61,7 +61,7 @@ func place(lines []line, word string, differs bool, width int) []line {
 		return lines
 	case strings.TrimSpace(word) == "":
 		last.trim()
-		return append(lines, line{}) // a space at a break is not shown
+		return append(lines, line{}) // a space at a line break is not shown
 	case w <= width:
 		last.trim()
 		lines = append(lines, line{})

@@ -8,96 +8,96 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Adapter hands data sets to a trainer. Methods make one attempt each; errors are *Error where the adapter knows what
-// trying again would do.
+// Adapter hands data sets to a trainer. Each method makes one attempt; errors are *Error if the adapter knows whether a
+// retry helps.
 type Adapter interface {
-	// Check finds out whether the trainer can be used: reachable, credentials accepted, what must exist beforehand
-	// exists (it is made where the config asks for that). It submits nothing.
+	// Check finds out whether the trainer can be used: it is reachable, credentials are accepted, and prerequisites
+	// exist (they are created if the config asks for that). It submits nothing.
 	Check(ctx context.Context) error
-	// Submit hands over the data set and starts the job. The key is unique to this submission and the same each time it
-	// is tried again; what Submit makes on the way (data sets, uploads) is named after it, so that a second try
-	// overwrites rather than adds.
+	// Submit hands over the data set and starts the job. The key is unique to this submission and the same on each
+	// retry; what Submit creates along the way (data sets, uploads) is named after it, so that a retry overwrites
+	// rather than adds.
 	Submit(ctx context.Context, data DataSet, idempotencyKey string) (JobRef, error)
-	// Status asks how the job goes.
+	// Status asks for the state of the job.
 	Status(ctx context.Context, job JobRef) (JobStatus, error)
-	// Cancel asks for the job to be ended. Cancelling a job that has ended is no error.
+	// Cancel asks for the job to be ended. Cancelling a job that has ended is not an error.
 	Cancel(ctx context.Context, job JobRef) error
 }
 
-// Finder is an adapter that can look for the job of a submission whose answer was lost: its process died, or the
-// connection did. An adapter without it promises that submitting twice under one key is the same as once.
+// Finder is an adapter that can look for the job of a submission whose answer was lost because its process died or the
+// connection broke. An adapter without it promises that submitting twice with one key is the same as once.
 type Finder interface {
-	// Find returns the job submitted under the key, and whether there is one.
+	// Find returns the job submitted with the key, and whether there is one.
 	Find(ctx context.Context, data DataSet, idempotencyKey string) (JobRef, bool, error)
 }
 
-// Addressed is an adapter whose jobs live with a service at an address, which a config may change under them.
+// Addressed is an adapter whose jobs are kept by a service at an address, which the config may change.
 type Addressed interface {
-	// Address tells the service from another. It holds no secret.
+	// Address identifies the service. It contains no secret.
 	Address() string
 }
 
 // Deployer is an adapter that has work left once training is complete.
 type Deployer interface {
-	// Deploy starts the deployment of a completed job and returns the reference with what StatusOfDeployment needs. It
-	// does nothing, and says so, where the config asks for no deployment. Deploying twice is the same as once.
+	// Deploy starts the deployment of a completed job and returns the reference with what StatusOfDeployment needs. If
+	// the config asks for no deployment it does nothing, and says so. Deploying twice is the same as once.
 	Deploy(ctx context.Context, job JobRef) (ref JobRef, started bool, err error)
-	// StatusOfDeployment asks how the deployment goes: completed means that the model answers.
+	// StatusOfDeployment asks for the state of the deployment: completed means that the model answers.
 	StatusOfDeployment(ctx context.Context, job JobRef) (JobStatus, error)
 }
 
 // Tailer is an adapter that can show what the trainer prints.
 type Tailer interface {
-	// Tail returns the next piece of output from a byte offset on, whole lines unless the job has ended, and the offset
-	// after it. No text: there is none yet.
+	// Tail returns the next piece of output from a byte offset on, in whole lines unless the job has ended, and the
+	// offset after it. An empty text means that there is none yet.
 	Tail(ctx context.Context, job JobRef, from int64) (text []byte, next int64, err error)
 }
 
-// Factory is a type of trainer adapter: what an entry of the trainer_adapters section names by `_type`.
+// Factory is a type of trainer adapter: what an entry in the trainer_adapters section names by `_type`.
 type Factory struct {
 	Type string // as in YAML
 	Doc  string // one line
-	// Format is the row format it reads under this config; empty, or a nil Format: any, or token batches.
+	// Format returns the row format it reads with this config; empty, or a nil Format: any, or token batches.
 	Format func(config any) string
 	New    func() any // a pointer to a new config struct, for builders/schema to fill
-	// Open makes an adapter from a filled config. It makes no request and touches no file.
+	// Open makes an adapter from a filled config. It sends no request and touches no file.
 	Open func(config any, env Env) (Adapter, error)
-	// Limits says how long to wait, and how patiently, under this config.
+	// Limits says how long to wait, and how patiently, with this config.
 	Limits func(config any) Limits
 }
 
-// Env is what an adapter is given beside its config.
+// Env is what an adapter is given besides its config.
 type Env struct {
 	RunDir   string // the run folder; adapters keep files in its folder trainer, runfolder.Folder.Trainer
 	Log      zerolog.Logger
-	Progress func(Progress) // called while Submit runs, from any goroutine; nil: nobody looks
+	Progress func(Progress) // called while Submit runs, from any goroutine; may be nil
 }
 
-// Report passes on progress where somebody looks.
+// Report passes on progress if anybody wants it.
 func (e Env) Report(p Progress) {
 	if e.Progress != nil {
 		e.Progress(p)
 	}
 }
 
-// Progress is how far a part of Submit is.
+// Progress says how far a part of Submit is.
 type Progress struct {
 	What  string // "upload training/training_file.jsonl"
 	Done  int64
 	Total int64  // 0: unknown
-	Unit  string // of one: "byte", "group"
+	Unit  string // singular: "byte", "group"
 }
 
-// Limits are the times and tries package jobs keeps to for an adapter.
+// Limits are the times and retry counts that package jobs uses for an adapter.
 type Limits struct {
-	Poll              time.Duration // between two questions for the status
-	StatusFailures    int           // transient failures of Status in a row before waiting ends in an error
-	TrainingTimeout   time.Duration // from submission; 0: none
+	Poll              time.Duration // between two status requests
+	StatusFailures    int           // consecutive transient failures of Status before waiting ends in an error
+	TrainingTimeout   time.Duration // from submission; 0: no limit
 	DeploymentTimeout time.Duration // 0: none
-	CancelOnTimeout   bool          // whether the job is cancelled once TrainingTimeout is over
+	CancelOnTimeout   bool          // whether to cancel the job when TrainingTimeout is over
 }
 
-// DataSet is the committed data set of a run. Paths are relative to RunDir, so that the folder can move.
+// DataSet is the committed data set of a run. Paths are relative to RunDir, so that the folder can be moved.
 type DataSet struct {
 	RunID   string
 	RunDir  string
@@ -105,7 +105,7 @@ type DataSet struct {
 	Batches string            // folder of token batches; empty: none were collated
 }
 
-// Format is the data set in one row format: a file for each kind of record and side of the split that has rows.
+// Format is the data set in one row format: one file for each kind of record and side of the split that has rows.
 type Format struct {
 	Dir   string // "dataset/trl"
 	Files []File
@@ -114,7 +114,7 @@ type Format struct {
 // File is a file of rows.
 type File struct {
 	Path  string // "dataset/trl/train.jsonl"
-	Kind  string // of record, as builders.Kind prints it: "preference"
+	Kind  string // of record, as printed by builders.Kind: "preference"
 	Split string // Train or Validation
 }
 
@@ -124,7 +124,7 @@ const (
 	Validation = "validation"
 )
 
-// File is the path of the file with a kind of record on a side of the split; empty: there is none.
+// File returns the path of the file with a kind of record on a side of the split; empty: there is none.
 func (f Format) File(kind, split string) string {
 	for _, x := range f.Files {
 		if x.Kind == kind && x.Split == split {
@@ -134,7 +134,7 @@ func (f Format) File(kind, split string) string {
 	return ""
 }
 
-// Kinds are the kinds of record that a side of the split has rows of, in the order of the files.
+// Kinds returns the kinds of record that a side of the split has rows of, in the order of the files.
 func (f Format) Kinds(split string) (kinds []string) {
 	for _, x := range f.Files {
 		if x.Split == split {
@@ -144,18 +144,18 @@ func (f Format) Kinds(split string) (kinds []string) {
 	return kinds
 }
 
-// Path is the place of a path of the data set in the file system.
+// Path returns the location in the file system of a path of the data set.
 func (d DataSet) Path(rel string) string { return filepath.Join(d.RunDir, filepath.FromSlash(rel)) }
 
-// JobRef is all it takes to find a job again. It holds no secret: it is written to job.json.
+// JobRef is all it takes to find a job again. It contains no secret, because it is written to job.json.
 type JobRef struct {
 	RunID    string            `json:"run_id"`
-	Backend  string            `json:"backend"`            // NAT's name of the service: "nemo-customizer"
-	ID       string            `json:"job_id"`             // the service's id of the job
+	Backend  string            `json:"backend"`            // NAT's name for the service: "nemo-customizer"
+	ID       string            `json:"job_id"`             // the service's id for the job
 	Metadata map[string]string `json:"metadata,omitempty"` // what else the adapter has to know: output_model, dataset_name, ...
 }
 
-// With returns the reference with one more piece of metadata; the receiver stays as it is.
+// With returns the reference with one more piece of metadata; the receiver is unchanged.
 func (r JobRef) With(key, value string) JobRef {
 	m := make(map[string]string, len(r.Metadata)+1)
 	for k, v := range r.Metadata {
@@ -166,7 +166,7 @@ func (r JobRef) With(key, value string) JobRef {
 	return r
 }
 
-// State is where a job stands, in NAT's words.
+// State is the state of a job, in NAT's words.
 type State string
 
 // The states of a job.
@@ -178,15 +178,15 @@ const (
 	Canceled  State = "canceled"
 )
 
-// Terminal says whether a job in this state stays in it.
+// Terminal reports whether a job stays in this state.
 func (s State) Terminal() bool { return s == Completed || s == Failed || s == Canceled }
 
-// JobStatus is what a trainer says of a job. What it does not say stays nil or zero.
+// JobStatus is what a trainer says about a job. What it does not say is nil or zero.
 type JobStatus struct {
 	State    State    `json:"status"`
-	Progress *float64 `json:"progress"` // 0..100; tells nothing of the state
+	Progress *float64 `json:"progress"` // 0..100; says nothing about the state
 	Message  string   `json:"message,omitempty"`
-	Detail   string   `json:"detail,omitempty"` // why, where the trainer says
+	Detail   string   `json:"detail,omitempty"` // why, if the trainer says
 
 	Step    int64    `json:"step,omitempty"`
 	Steps   int64    `json:"steps,omitempty"` // of the whole job

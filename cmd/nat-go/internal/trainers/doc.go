@@ -1,15 +1,15 @@
-// Package trainers is the contract of a trainer adapter: what hands a committed data set to whatever trains on it, and
-// says how the job goes.
+// Package trainers defines the contract of a trainer adapter: it hands a committed data set to whatever trains on it,
+// and reports on the job.
 //
-// An adapter is a client and nothing else. It keeps no state of its own: everything it has to know later is in the
-// JobRef that Submit returns, which is written to job.json in the run folder, so that another process, on another
-// machine, can go on from it. Waiting, back-off, time limits, the journal and signals are the same for every adapter
-// and live in package jobs; an adapter makes one attempt and says with an *Error what came of it: whether trying again
-// can help, whether a request may have been carried out though its answer was lost.
+// An adapter is just a client. It keeps no state of its own: everything it needs later is in the JobRef returned by
+// Submit, which is written to job.json in the run folder, so that another process, on another machine, can continue
+// from it. Waiting, back-off, time limits, the journal and signals are the same for every adapter and live in package
+// jobs; an adapter makes one attempt and says with an *Error what came of it: whether a retry can help, and whether a
+// request may have been carried out although its answer was lost.
 //
 // Each adapter is a sub-package with a Kind: its `_type`, its config struct, the row format it reads, and how to open
 // it.
 //
 // States are NAT's: pending, running, completed, failed, canceled (one l). Progress is never a verdict: services report
-// 100 for minutes before they complete, and fail at 100.
+// 100 for minutes before they complete, and may fail at 100.
 package trainers

@@ -10,27 +10,27 @@ import (
 	"github.com/nat-go/nat-go/internal/httpclient"
 )
 
-// Error is what came of a try to do something with a trainer. A request to a service ends in an httpclient.Error
-// instead; AsError reads either.
+// Error is the result of a failed attempt to do something with a trainer. A request to a service ends in an
+// httpclient.Error instead; AsError reads either.
 type Error struct {
-	Op  string // what was tried: "start the trainer"
-	Why string // what came of it: "exec: no such file"
+	Op  string // what was attempted: "start the trainer"
+	Why string // what happened: "exec: no such file"
 	Fix string // what to do; may be empty
 
 	Fault      Fault
-	Unsettled  bool          // the request may have been carried out though no answer says so
-	RetryAfter time.Duration // how long the service asks to be left alone; 0: it doesn't say
+	Unsettled  bool          // the request may have been carried out although no answer says so
+	RetryAfter time.Duration // how long the service asks us to wait; 0: it doesn't say
 	Err        error         // the cause, for errors.Is; may be nil
 }
 
-// Fault says whose fault an error is, which decides whether to try again and the exit code.
+// Fault says whose fault an error is, which decides whether to retry and the exit code.
 type Fault = httpclient.Fault
 
 // The faults.
 const (
-	Refused     = httpclient.Refused     // the service understood and said no: exit 1; the same again gives the same
+	Refused     = httpclient.Refused     // the service understood and refused: exit 1; a retry gives the same answer
 	Denied      = httpclient.Denied      // credentials: exit 3
-	Unavailable = httpclient.Unavailable // not reached, overloaded, broken answer: exit 3; trying again can help
+	Unavailable = httpclient.Unavailable // unreachable, overloaded, broken answer: exit 3; a retry can help
 	Local       = httpclient.Local       // a file, a program, this machine: exit 3
 	Gone        = httpclient.Gone        // the service doesn't know the job: exit 1
 )
@@ -67,14 +67,14 @@ func AsError(err error) (*Error, bool) {
 	return nil, false
 }
 
-// Transient says whether trying again can help.
+// Transient reports whether a retry can help.
 func Transient(err error) bool {
 	e, ok := AsError(err)
 	return ok && e.Fault == Unavailable
 }
 
-// Unsettled says whether a request may have been carried out though it ended in this error. An error that is no *Error
-// says nothing, and so may hide anything.
+// Unsettled reports whether a request may have been carried out although it ended in this error. An error that is not
+// an *Error says nothing, so it counts as unsettled.
 func Unsettled(err error) bool {
 	if e, ok := AsError(err); ok {
 		return e.Unsettled
@@ -82,7 +82,7 @@ func Unsettled(err error) bool {
 	return err != nil
 }
 
-// Exit gives an adapter's error the exit code of the run it ends.
+// Exit gives an adapter's error the exit code of the run that it ends.
 func Exit(err error) error {
 	var coded *exit.Error
 	e, ok := AsError(err)

@@ -19,12 +19,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// The most that one answer holds: the page shows windows.
+// The most that one answer contains, since the page shows windows.
 const (
 	maxRows    = 200
 	maxTokens  = 512
 	maxSnippet = 160       // bytes
-	maxText    = 256 << 10 // bytes; the rest is left out, and said so
+	maxText    = 256 << 10 // bytes; the rest is left out, which the answer says
 	maxWindow  = 200       // messages
 	maxTools   = 64
 
@@ -216,7 +216,7 @@ func known(v float64) *float64 {
 	return &v
 }
 
-// snippet is the beginning of what a person knows a record by: the last user's words, or the prompt.
+// snippet returns the beginning of what people recognise a record by: the last user message, or the prompt.
 func snippet(r *builders.Resolved) string {
 	p := r.Prompt
 	if r.Record.Kind() != builders.KindPreference {
@@ -232,7 +232,7 @@ func snippet(r *builders.Resolved) string {
 	return text(s[:min(len(s), maxSnippet)])
 }
 
-// text is valid UTF-8 of any text: the page shows what isn't as U+FFFD.
+// text makes any text valid UTF-8: the page shows invalid parts as U+FFFD.
 func text(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -243,11 +243,11 @@ func text(s string) string {
 // recordAnswer is a record as a person reads it.
 type recordAnswer struct {
 	Row      row             `json:"row"`
-	File     string          `json:"file,omitempty"` // that the example came out of
-	Offset   int64           `json:"offset"`         // and where in it, in bytes
+	File     string          `json:"file,omitempty"` // that the example comes from
+	Offset   int64           `json:"offset"`         // byte offset in it
 	Key      string          `json:"key"`
 	Mark     *marks.Mark     `json:"mark,omitempty"`
-	View     json.RawMessage `json:"view"`               // as `dataset show --json` has it
+	View     json.RawMessage `json:"view"`               // as in `dataset show --json`
 	Diff     *sides          `json:"diff,omitempty"`     // of a preference's last messages
 	Sampled  []string        `json:"sampled,omitempty"`  // of those shown
 	Branches []branch        `json:"branches,omitempty"` // at most maxBranches
@@ -258,7 +258,7 @@ type recordAnswer struct {
 	Sites    []site          `json:"sites,omitempty"`
 	Tools    []tool          `json:"tools,omitempty"`
 	Metadata json.RawMessage `json:"metadata,omitempty"`
-	Prev     uint64          `json:"prev"` // neighbours in the group, 0 for none; from 1
+	Prev     uint64          `json:"prev"` // neighbours in the group, from 1; 0: none
 	Next     uint64          `json:"next"`
 }
 
@@ -343,7 +343,7 @@ func (r *Run) oneRecord(req *http.Request) (answer, error) {
 	return a, err
 }
 
-// answerText is an answer as the one text that is compared: what was said, then the calls.
+// answerText returns an answer as a single text for comparison: what was said, then the calls.
 func answerText(p builders.Passage) string {
 	if p.IsText() {
 		return p.Text
@@ -364,7 +364,7 @@ func answerText(p builders.Passage) string {
 
 // diff compares two answers word by word.
 func diff(chosen, rejected string) *sides {
-	const most = 200 << 10 // bytes: beyond it marking words says nothing
+	const most = 200 << 10 // bytes: for longer texts marking words is pointless
 	if len(chosen) > most || len(rejected) > most {
 		return nil
 	}
@@ -378,7 +378,7 @@ func diff(chosen, rejected string) *sides {
 	return &sides{pieces(left), pieces(right)}
 }
 
-// neighbours are the records before and after one in its group, from 1; 0 for none.
+// neighbours returns the records before and after one in its group, from 1; 0: none.
 func (r *Run) neighbours(ordinal uint64) (prev, next uint64) {
 	if r.plain != nil {
 		return 0, 0

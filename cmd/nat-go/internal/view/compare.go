@@ -7,16 +7,16 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 )
 
-// changes are what became different from one run to another. Records are the same where their content is.
+// changes is what differs between two runs. Records are the same if their content is.
 type changes struct {
 	Runs       [2]string    `json:"runs"`
 	Records    [2]int       `json:"records"`
 	Same       int          `json:"same"`
-	Appeared   int          `json:"appeared"` // in the second run alone
-	Vanished   int          `json:"vanished"` // in the first alone
-	Moved      int          `json:"moved"`    // in both, with another fate
+	Appeared   int          `json:"appeared"` // only in the second run
+	Vanished   int          `json:"vanished"` // only in the first
+	Moved      int          `json:"moved"`    // in both, with a different fate
 	Histograms []overlaid   `json:"histograms"`
-	List       []difference `json:"list"` // a window of those asked for
+	List       []difference `json:"list"` // a window of those requested
 	Total      int          `json:"total"`
 }
 
@@ -26,14 +26,14 @@ type overlaid struct {
 	Other []int64 `json:"other"`
 }
 
-// difference is a record that is not alike in both runs.
+// difference is a record that is not the same in both runs.
 type difference struct {
 	What   string `json:"what"` // appeared, vanished, moved
 	First  *row   `json:"first,omitempty"`
 	Second *row   `json:"second,omitempty"`
 }
 
-// compared finds which records of two runs are the same, once.
+// compared finds, once, which records of two runs are the same.
 type compared struct {
 	appeared, vanished []uint32
 	moved              [][2]uint32
@@ -53,7 +53,7 @@ func compareRuns(a, b *Run) *compared {
 			c.appeared = append(c.appeared, uint32(i))
 			continue
 		}
-		in[h] = list[1:] // copies are told apart by their order
+		in[h] = list[1:] // duplicates are matched by their order
 		if a.decision(uint64(list[0])) == b.decision(uint64(i)) {
 			c.same++
 		} else {
@@ -70,7 +70,7 @@ func compareRuns(a, b *Run) *compared {
 	return c
 }
 
-// Compare has the page show what differs from this run, which is the first, to another.
+// Compare has the page show the differences between this run, which is the first, and another.
 func (r *Run) Compare(with *Run) { r.other = with }
 
 func (r *Run) compare(req *http.Request) (answer, error) {

@@ -6,15 +6,15 @@
 //
 // # What it reads
 //
-// A run's record log by its frames: a table of columns (table.go), a few bytes a record, serves filters, sorting,
-// facets and histograms; a record itself is read when it is looked at. The table of a large log is kept in the user's
-// cache folder, named by the log's hash, so that nothing is ever written into the run but marks.
+// A run's record log is accessed by frames: a table of columns (table.go), a few bytes per record, serves filters,
+// sorting, facets and histograms; a record itself is read when it is viewed. The table of a large log is cached in the
+// user's cache folder, named by the log's hash, so that nothing but marks is ever written into the run.
 //
 // # Security
 //
 // Texts come from models and tools, and any page in the same browser can send requests to a server on the loopback
-// interface. So: every endpoint wants the token that the printed link holds, in a header that no other page can set
-// without a preflight that is never answered; Host must be the address that was listened on (DNS rebinding), Origin the
-// page's own; framing is forbidden; the policy for content allows this server's own scripts and styles alone; and the
-// page never parses a text as HTML. Nothing is kept in the browser.
+// interface. So every endpoint requires the token in the printed link, in a header that no other page can set without a
+// preflight that is never answered; Host must be the address that was listened on (DNS rebinding), Origin the page's
+// own; framing is forbidden; the content security policy allows only this server's own scripts and styles; and the page
+// never parses a text as HTML. Nothing is stored in the browser.
 package view

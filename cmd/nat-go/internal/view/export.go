@@ -20,20 +20,20 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Export says what of a run a file is to hold.
+// Export says what part of a run a file should contain.
 type Export struct {
-	Where string // in the language of the filter box
-	Limit int    // records at most, the first that fit; 0: all
-	Bytes int64  // of compressed data, at most
+	Where string // in the syntax of the filter box
+	Limit int    // maximum number of records, the first that match; 0: all
+	Bytes int64  // maximum size of the compressed data
 }
 
-// ExportBytes is how much compressed data an exported file holds: a browser opens it without delay.
+// ExportBytes is how much compressed data an exported file contains: a browser opens that without delay.
 const ExportBytes = 64 << 20
 
-// Exported is what a file came to hold.
+// Exported is what a file ended up containing.
 type Exported struct {
 	Records int   `json:"records"`
-	Fit     int   `json:"fit"` // what Where asks for
+	Fit     int   `json:"fit"` // what matches Where
 	Of      int   `json:"of"`
 	Drops   int64 `json:"drops"`
 	OfDrops int64 `json:"of_drops"`
@@ -41,7 +41,7 @@ type Exported struct {
 	Bytes   int64 `json:"bytes"`
 }
 
-// String is the sentence that says so on the page.
+// String returns the sentence on the page that says so.
 func (e *Exported) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "This file holds %d of %d records", e.Records, e.Of)
@@ -61,7 +61,7 @@ func (e *Exported) String() string {
 	return b.String()
 }
 
-// maxExportedDrops is how many lines of what was left out an exported file holds.
+// maxExportedDrops is how many dropped things an exported file lists.
 const maxExportedDrops = 5000
 
 // listLines is how many lines of a list go into one compressed member.
@@ -70,9 +70,9 @@ const listLines = 500
 // index says where an exported page finds its data.
 type index struct {
 	Name    map[string]any   `json:"name"`
-	Members [][2]int64       `json:"members"` // offset and length in the text of base64
+	Members [][2]int64       `json:"members"` // offset and length in the base64 text
 	Lists   map[string][]int `json:"lists"`   // members that hold a list, in order
-	Answers map[string]int   `json:"answers"` // the member that holds the answer to a question
+	Answers map[string]int   `json:"answers"` // the member with the answer to a request
 }
 
 // Export writes the page with its data as one file, which needs neither this program nor a network.
@@ -116,8 +116,8 @@ func (r *Run) Export(ctx context.Context, w io.Writer, o Export) (*Exported, err
 	return &x.held, err
 }
 
-// exporter asks the endpoints what the page will ask, and keeps the answers: each a compressed member of its own, which
-// the page opens when it needs it.
+// exporter asks the endpoints what the page will ask, and stores the answers: each a compressed member of its own,
+// which the page opens when it needs it.
 type exporter struct {
 	ctx     context.Context
 	routes  map[string]func(*http.Request) (answer, error)
@@ -194,7 +194,7 @@ func (x *exporter) batches(with url.Values, fits func(batchRow) bool) (rows []ba
 	return rows, nil
 }
 
-// drops keeps the first lines of what was left out.
+// drops stores the first lines of what was left out.
 func (x *exporter) drops(r *Run) error {
 	held := []ledger.Drop{}
 	err := r.eachDrop(func(d *ledger.Drop) bool {
@@ -228,8 +228,8 @@ func (x *exporter) ask(q question) (answer, error) {
 	return x.routes["GET /api/"+q.what](req)
 }
 
-// ofRecord lists what the page may ask of a record: each window of its messages, the rows as they were written, and
-// each window of its rows of tokens.
+// ofRecord lists what the page may request about a record: each window of its messages, the rows as they were written,
+// and each window of its rows of tokens.
 func (x *exporter) ofRecord(r *Run, n uint64) (rows []batchRow, questions []question, err error) {
 	name := strconv.FormatUint(n, 10)
 	p, err := r.record(n - 1)
@@ -254,7 +254,8 @@ func (x *exporter) ofRecord(r *Run, n uint64) (rows []batchRow, questions []ques
 	return rows, questions, nil
 }
 
-// ofTokens lists what the page may ask of a row of tokens: its head with each side beside the first, and each window.
+// ofTokens lists what the page may request about a row of tokens: its head with each side beside the first, and each
+// window.
 func (x *exporter) ofTokens(ref string) (questions []question, err error) {
 	for with, sides := 1, 2; with < sides; with++ {
 		q := question{"row", url.Values{"ref": {ref}, "with": {strconv.Itoa(with)}}}
@@ -281,7 +282,7 @@ func (x *exporter) ofTokens(ref string) (questions []question, err error) {
 	return questions, nil
 }
 
-// kept is an answer as it is kept.
+// kept is a stored answer.
 type kept struct {
 	to   string
 	text []byte // base64 of gzip of JSON
@@ -314,7 +315,7 @@ func (x *exporter) keep(answers []kept) error {
 	return nil
 }
 
-// keepList keeps a list that the page goes through.
+// keepList stores a list that the page iterates over.
 func keepList[T any](x *exporter, name string, list []T) error {
 	x.index.Lists[name] = []int{}
 	for part := range slices.Chunk(list, listLines) {
@@ -331,7 +332,7 @@ func keepList[T any](x *exporter, name string, list []T) error {
 	return nil
 }
 
-// write writes a member, and answers with its number.
+// write writes a member, and returns its number.
 func (x *exporter) write(text []byte) (int, error) {
 	x.index.Members = append(x.index.Members, [2]int64{x.written, int64(len(text))})
 	n, err := x.w.Write(text)
@@ -339,7 +340,7 @@ func (x *exporter) write(text []byte) (int, error) {
 	return len(x.index.Members) - 1, err
 }
 
-// packed is base64 of gzip of an answer's JSON.
+// packed returns base64 of gzip of an answer's JSON.
 func packed(a any) ([]byte, error) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -353,8 +354,8 @@ func packed(a any) ([]byte, error) {
 const notice = "<!-- This file contains the data of a run: prompts, answers and what else its records hold, " +
 	"as redaction left them. Give it only to those who may read the run. -->\n"
 
-// exportedPage is the page in one piece, in two halves between which the data goes. Its modules find each other by an
-// import map, and its data in the file instead of on a server.
+// exportedPage is the page in a single file, as two halves between which the data goes. Its modules find each other
+// through an import map, and their data in the file instead of on a server.
 func exportedPage() (head, foot string, err error) {
 	table, err := importMap()
 	if err != nil {

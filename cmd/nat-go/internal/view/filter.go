@@ -13,13 +13,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// filter is what the filter box asks for: terms that must all hold. Words without a key are looked for in the texts.
+// filter is what the filter box asks for: terms that must all hold. Words without a key are searched for in the texts.
 type filter struct {
 	terms []term
 	words []string
 }
 
-// term says of an entry and its decision whether it fits.
+// term reports whether an entry and its decision match.
 type term func(e *entry, d curate.Decision) bool
 
 // number is a field that <, >, = compare.
@@ -44,10 +44,10 @@ func (e *entry) scoreOf(preference bool) float64 {
 	return float64(e.Score)
 }
 
-// fields are the keys of terms with a colon, as help lists them.
+// fields are the keys of terms with a colon, as listed by help.
 var fields = []string{"builder", "kind", "reason", "split", "fidelity", "task", "example", "mark"}
 
-// parseFilter reads the filter box: builder:dpo reason:tie margin>0.2 "two words". marked answers mark: terms.
+// parseFilter parses the filter box: builder:dpo reason:tie margin>0.2 "two words". marked resolves mark: terms.
 func (t *table) parseFilter(text string, marked func(e *entry) string) (*filter, error) {
 	f := &filter{}
 	for _, token := range tokens(text) {

@@ -36,7 +36,7 @@ type overview struct {
 	Batches    []batches        `json:"batches,omitempty"`
 	Warnings   []string         `json:"warnings,omitempty"`
 	Inputs     []string         `json:"inputs,omitempty"`
-	Stages     []stage          `json:"stages,omitempty"` // of a run that has not ended
+	Stages     []stage          `json:"stages,omitempty"` // for a run that has not ended
 }
 
 // loss is what was left out at a stage for a reason.
@@ -48,7 +48,7 @@ type loss struct {
 	Help   string        `json:"help,omitempty"`
 }
 
-// facet counts the values of a field, the most frequent first.
+// facet counts the values of a field, most frequent first.
 type facet []value
 
 type value struct {
@@ -128,7 +128,7 @@ func (r *Run) overview() (*overview, error) {
 	return o, err
 }
 
-// state says how the run stands; rows are only rows.
+// state returns the state of the run; rows are only rows.
 func (r *Run) state() string {
 	if r.plain != nil {
 		return "rows"
@@ -136,10 +136,10 @@ func (r *Run) state() string {
 	return r.Folder.State()
 }
 
-// summary is what the overview says of all records. It doesn't change while the run is open, and is made once: there
-// may be millions.
+// summary is what the overview says about all records. It doesn't change while the run is open, and is computed once:
+// there may be millions.
 type summary struct {
-	facets     map[string]facet // but that of marks
+	facets     map[string]facet // except that of marks
 	histograms []histogram
 	split      []balance
 }
@@ -240,7 +240,7 @@ func (r *Run) tasks() (facet, error) {
 	return f.sorted(), nil
 }
 
-// facets are those of the summary, and that of the marks as they are.
+// facets returns those of the summary, and that of the current marks.
 func (r *Run) facets() map[string]facet {
 	out := maps.Clone(r.summary.facets)
 	if len(r.marks.All()) == 0 {
@@ -392,7 +392,7 @@ func (r *Run) balances() []balance {
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// losses are the drops of all stages by reason, as dropped.jsonl has them.
+// losses returns the drops of all stages by reason, as listed in dropped.jsonl.
 func (r *Run) losses() ([]loss, error) {
 	type key struct {
 		stage  ledger.Stage
@@ -414,7 +414,7 @@ func (r *Run) losses() ([]loss, error) {
 	return out, err
 }
 
-// help is what a reason means; empty for those of third parties.
+// help says what a reason means; empty for those of third parties.
 func help(r ledger.Reason) string {
 	page, _ := explain.Code(string(r))
 	return page.Text
@@ -422,7 +422,7 @@ func help(r ledger.Reason) string {
 
 const maxDropLine = 16 << 20
 
-// eachDrop calls f for each line of dropped.jsonl until it answers false.
+// eachDrop calls f for each line of dropped.jsonl until it returns false.
 func (r *Run) eachDrop(f func(*ledger.Drop) bool) error {
 	if r.plain != nil { // nothing was dropped that is known of, and the path may be a file
 		return nil

@@ -17,11 +17,11 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
-// rowFiles are files of rows, shown as if they were a run's records: with what there is.
+// rowFiles are files of rows, shown as if they were a run's records, with whatever information there is.
 type rowFiles struct {
 	files []rowFile
 
-	// What was read last, as rows beside one that is looked at are looked at next.
+	// What was read last, because neighbouring rows are looked at next.
 	mu     sync.Mutex
 	file   int // index, -1: nothing yet
 	from   int64
@@ -39,7 +39,7 @@ type rowFile struct {
 // windowRows is how many rows are read at once.
 const windowRows = 256
 
-// OpenRows opens the rows of a data set that has no record log: a folder, or a file of this or another program's.
+// OpenRows opens the rows of a data set that has no record log: a folder, or a file written by this or another program.
 func OpenRows(path string, place *dataset.Place) (*Run, error) {
 	r := &Run{Folder: runfolder.Folder(path), table: &table{}, plain: &rowFiles{file: -1}}
 	for _, folder := range place.Texts() {
@@ -72,7 +72,7 @@ func OpenRows(path string, place *dataset.Place) (*Run, error) {
 	return r, err
 }
 
-// contentOf names a row in marks: the same row has it in every file.
+// contentOf names a row in marks: the same row has the same name in every file.
 func contentOf(row *rows.Row) (h recordlog.Hash) {
 	sum := xxh3.New()
 	for _, p := range []*builders.Passage{&row.Prompt, &row.Chosen, &row.Rejected, &row.Completion} {
@@ -88,7 +88,7 @@ func contentOf(row *rows.Row) (h recordlog.Hash) {
 	return sum.Sum128().Bytes()
 }
 
-// record is a row as the record it was made of, as far as a row shows that.
+// record returns a row as the record it was made from, as far as the row shows that.
 func (f *rowFile) record(n int64, row *rows.Row) dataset.Picked {
 	r := &builders.Resolved{Origin: &builders.Origin{Example: fmt.Sprintf("%s:%d", f.name, n+1), Builder: f.name}}
 	switch {
@@ -102,7 +102,7 @@ func (f *rowFile) record(n int64, row *rows.Row) dataset.Picked {
 	return dataset.Picked{Ordinal: f.first + uint64(n), Decision: f.split(), Resolved: r}
 }
 
-// split is the side of the split that a row is on.
+// split returns the side of the split that a row is on.
 func (s *rowFiles) split(ordinal uint64) curate.Decision { return s.files[s.holder(ordinal)].split() }
 
 func (f *rowFile) split() curate.Decision {
@@ -112,7 +112,7 @@ func (f *rowFile) split() curate.Decision {
 	return curate.Train
 }
 
-// holder is the index of the file that holds a row.
+// holder returns the index of the file that contains a row.
 func (s *rowFiles) holder(ordinal uint64) (i int) {
 	for i+1 < len(s.files) && s.files[i+1].first <= ordinal {
 		i++

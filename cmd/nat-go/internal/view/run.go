@@ -21,29 +21,29 @@ import (
 	"github.com/nat-go/nat-go/collator/tokenview"
 )
 
-// Run is a run that is looked at. Its methods are safe for concurrent use.
+// Run is a run being viewed. Its methods are safe for concurrent use.
 type Run struct {
 	Folder    runfolder.Folder
-	Manifest  *runfolder.Manifest // nil while the run goes on, or where it was interrupted
+	Manifest  *runfolder.Manifest // nil while the run is in progress, or if it was interrupted
 	table     *table
 	decisions *curate.Decisions // nil before curation
 	log       groups
-	plain     *rowFiles // instead of a log, where there are only rows
+	plain     *rowFiles // instead of a log, if there are only rows
 	summary   *summary
 	marks     *marks.File
 
 	tokenizer func() (*tokenizer.Tokenizer, error)
 
-	other *Run // that it is compared with
+	other *Run // the one it is compared with
 
 	mu    sync.Mutex
-	kept  []keptGroup // the last groups that were read
-	last  string      // the last question for rows, and its answer
+	kept  []keptGroup // the groups read last
+	last  string      // the last query for rows, and its answer
 	found []uint32
 
-	against *compared // with other, once it was asked for
+	against *compared // with other, once requested
 
-	tokens struct { // the row of tokens that was read last
+	tokens struct { // the row of tokens read last
 		ref string
 		row *tokenview.Row
 	}
@@ -54,11 +54,11 @@ type keptGroup struct {
 	group  *recordlog.Group
 }
 
-// groupsKept is how many groups stay in memory: rows that are looked at one after the other come from few.
+// groupsKept is how many groups stay in memory: rows viewed one after another come from few.
 const groupsKept = 8
 
-// OpenRun opens a run. cache is the folder that tables of large logs are kept in, empty for none; progress is told how
-// many bytes of the log have been read. load answers with the run's tokenizer.
+// OpenRun opens a run. cache is the folder in which tables of large logs are kept, empty for none; progress is called
+// with the number of bytes of the log read so far. load returns the run's tokenizer.
 func OpenRun(
 	folder runfolder.Folder, cache string, progress func(bytes int64), load func() (*tokenizer.Tokenizer, error),
 ) (*Run, error) {
@@ -69,7 +69,7 @@ func OpenRun(
 	}
 	r.Manifest = m
 	r.table, err = openTable(folder.Records(), cache, progress)
-	if errors.Is(err, fs.ErrNotExist) && m == nil { // it has only begun
+	if errors.Is(err, fs.ErrNotExist) && m == nil { // it has only just begun
 		r.table = &table{}
 	} else if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func OpenRun(
 	return r, err
 }
 
-// groups are a log's, read in any order.
+// groups gives access to a log's groups in any order.
 type groups interface {
 	Group(offset int64) (*recordlog.Group, error)
 	Close() error
@@ -109,7 +109,7 @@ func marksOf(folder runfolder.Folder) (*marks.File, error) {
 	return m, err
 }
 
-// verdict is approve or reject, or "note" where there is only that; empty without a mark.
+// verdict is approve or reject, or "note" if there is only that; empty without a mark.
 func (r *Run) verdict(e *entry) string {
 	mark, ok := r.marks.Get(e.Content)
 	switch {
@@ -131,7 +131,7 @@ func (r *Run) Close() error {
 
 func (r *Run) name() string { return filepath.Base(filepath.Clean(string(r.Folder))) }
 
-// decision is what became of a record; Train before curation.
+// decision returns what became of a record; Train before curation.
 func (r *Run) decision(ordinal uint64) curate.Decision {
 	if r.plain != nil {
 		return r.plain.split(ordinal)
@@ -142,7 +142,7 @@ func (r *Run) decision(ordinal uint64) curate.Decision {
 	return r.decisions.At(ordinal)
 }
 
-// undecided says that what becomes of the records is not known: the run was not curated when it was opened.
+// undecided reports that what becomes of the records is unknown: the run was not curated when it was opened.
 func (r *Run) undecided() bool { return r.decisions == nil && r.plain == nil }
 
 // record reads a record.
@@ -184,7 +184,7 @@ func (r *Run) group(offset int64) (*recordlog.Group, error) {
 	return g, nil
 }
 
-// sorts are the orders of rows, by a key; a minus before the name turns one round.
+// sorts are the orders of rows, by a key; a minus before the name reverses one.
 var sorts = map[string]func(e *entry) uint32{
 	"":         nil, // as in the log
 	"score":    func(e *entry) uint32 { return ordered(e.Score) },
@@ -193,10 +193,10 @@ var sorts = map[string]func(e *entry) uint32{
 	"sites":    func(e *entry) uint32 { return uint32(e.Sites) },
 }
 
-// last is the key of what comes at the end in whichever order: rows without a score.
+// last is the key of what comes last in either order: rows without a score.
 const last = math.MaxUint32
 
-// ordered turns a score into a key that is ordered as scores are.
+// ordered turns a score into a key with the same order.
 func ordered(score float32) uint32 {
 	b := math.Float32bits(score)
 	switch {
@@ -208,7 +208,7 @@ func ordered(score float32) uint32 {
 	return b | 1<<31
 }
 
-// sortBy sorts ordinals by their entries' keys; what has the same key stays in order.
+// sortBy sorts ordinals by their entries' keys, stably.
 func (t *table) sortBy(found []uint32, key func(e *entry) uint32, down bool) {
 	keyed := make([]uint64, len(found))
 	for i, n := range found {
@@ -224,8 +224,8 @@ func (t *table) sortBy(found []uint32, key func(e *entry) uint32, down bool) {
 	}
 }
 
-// find returns the ordinals of the records that a filter asks for, in the order asked for. What the texts have to hold
-// is left to search.
+// find returns the ordinals of the records that match a filter, in the requested order. The text terms are left to
+// search.
 func (r *Run) find(query, order string) ([]uint32, *filter, error) {
 	f, err := r.table.parseFilter(query, r.verdict)
 	if err != nil {
@@ -255,8 +255,8 @@ func (r *Run) find(query, order string) ([]uint32, *filter, error) {
 	return found, f, nil
 }
 
-// search calls hit for those of the records whose texts hold all words, in order, until it answers false, and says how
-// many it has looked at.
+// search calls hit for those of the records whose texts contain all words, in order, until it returns false, and
+// returns how many it has examined.
 func (r *Run) search(
 	ctx context.Context, found []uint32, words []string, hit func(ordinal uint32) bool,
 ) (searched int, err error) {
@@ -316,7 +316,7 @@ func inPassage(p *builders.Passage, word string) bool {
 	return false
 }
 
-// notFound is the error of what isn't there, badQuery of a question that makes no sense.
+// notFound is the error for what doesn't exist, badQuery for a query that makes no sense.
 type (
 	notFound struct{ error }
 	badQuery struct{ error }

@@ -21,7 +21,7 @@ import (
 //go:embed page
 var files embed.FS
 
-// TokenHeader is what every request for data has to carry. Another site's page can't set it without asking first.
+// TokenHeader is required on every request for data. Another site's page can't set it without asking first.
 const TokenHeader = "X-Nat-Go-Token"
 
 // policy lets the page load its own scripts and styles, and nothing from anywhere else.
@@ -38,7 +38,7 @@ type Server struct {
 	public   bool     // by whatever address
 }
 
-// Listen begins to listen at an address; public tells that one beyond the loopback interface is meant.
+// Listen starts listening on an address; public says that one beyond the loopback interface is intended.
 func Listen(addr string, public bool) (*Server, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -78,7 +78,7 @@ func newServer(l net.Listener, addr string, public bool) (*Server, error) {
 	return s, nil
 }
 
-// URL is the link that opens the page. It holds the token.
+// URL returns the link that opens the page. It contains the token.
 func (s *Server) URL() string {
 	host := s.listener.Addr().String()
 	if at, err := netip.ParseAddrPort(host); err == nil && at.Addr().IsUnspecified() {
@@ -87,7 +87,7 @@ func (s *Server) URL() string {
 	return "http://" + host + "/?token=" + s.token
 }
 
-// known says whether a request's Host is this server's. A page that has its own name resolve to this address gives
+// known reports whether a request's Host is this server's. A page that makes its own name resolve to this address gives
 // itself away by that name, so addresses can be trusted where names can't.
 func (s *Server) known(host string) bool {
 	name, port, err := net.SplitHostPort(host)
@@ -113,7 +113,7 @@ func (s *Server) Serve(ctx context.Context, r *Run) error {
 	return err
 }
 
-// handler is the page and the endpoints behind the checks of every request.
+// handler serves the page and the endpoints behind the checks of every request.
 func (s *Server) handler(r *Run) http.Handler {
 	mux := http.NewServeMux()
 	for pattern, answerTo := range r.routes() {

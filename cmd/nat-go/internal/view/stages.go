@@ -15,17 +15,17 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// stage is how far a part of a run is that has not ended, by what lies in its folder.
+// stage says how far a part of an unfinished run is, judging by what is in its folder.
 type stage struct {
 	Name  string `json:"name"`
 	State string `json:"state"` // done, begun, waiting
 	Count string `json:"count,omitempty"`
 }
 
-// maxJob is how much of a run's job.json is read, which may be anything that somebody sent.
+// maxJob is how much of a run's job.json is read, which may have come from anywhere.
 const maxJob = 4 << 20
 
-// stages says how far the run is, each time it is asked.
+// stages says how far the run is, each time it is called.
 func (r *Run) stages() []stage {
 	var out []stage
 	add := func(name, count string, begun, done bool) {

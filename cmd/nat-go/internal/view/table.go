@@ -21,7 +21,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// entry is what filters, sorting, facets and histograms know of a record, without its texts. Its size is fixed.
+// entry is what filters, sorting, facets and histograms know about a record, without its texts. Its size is fixed.
 type entry struct {
 	Kind     uint8
 	Builder  uint8 // index in table.Builders
@@ -30,15 +30,15 @@ type entry struct {
 	Messages uint16
 	Turns    uint16  // messages of an assistant; answers, where there are only texts
 	Share    uint16  // of its tokens that are trained, in shareParts, or unknownShare; see share.go
-	Chars    uint32  // bytes of all its texts
-	Score    float32 // margin of a preference, score or reward of the others; NaN: none
+	Chars    uint32  // bytes in all its texts
+	Score    float32 // margin of a preference, score or reward of other kinds; NaN: none
 	Spread   float32 // of a rollout: the largest reward of its group less the smallest; NaN: none
-	Task     uint64  // hash of the task key; of the example's, where it is its own
+	Task     uint64  // hash of the task key, or of the example's if it is its own task
 	Example  uint64  // hash of the example's id
 	Content  recordlog.Hash
 }
 
-// entryBytes is what an entry takes in a file.
+// entryBytes is the size of an entry in a file.
 const entryBytes = 3*1 + 3*2 + 3*4 + 2*8 + 16
 
 func (e *entry) append(b []byte) []byte {
@@ -77,7 +77,7 @@ type table struct {
 // maxBuilders bounds the names in a table; a run's configuration has a handful.
 const maxBuilders = 255
 
-// readTable makes the table of a log. progress is told how many bytes have been read.
+// readTable makes the table of a log. progress is called with the number of bytes read so far.
 func readTable(log string, progress func(bytes int64)) (*table, error) {
 	r, err := recordlog.NewReader(log)
 	if err != nil {
@@ -209,7 +209,7 @@ func entryOf(r *builders.Resolved) entry {
 	return e
 }
 
-// size is how many bytes of text a passage has.
+// size returns how many bytes of text a passage has.
 func size(p *builders.Passage) (n int) {
 	n = len(p.Text)
 	for i := range p.Nodes {
@@ -227,7 +227,7 @@ func size(p *builders.Passage) (n int) {
 
 func hashOf(s string) uint64 { return xxh3.HashString(s) }
 
-// group finds the group that holds a record.
+// group finds the group that contains a record.
 func (t *table) group(ordinal uint64) (first uint64, offset int64) {
 	i, exact := slices.BinarySearch(t.First, ordinal)
 	if !exact {
@@ -241,11 +241,12 @@ func (t *table) group(ordinal uint64) (first uint64, offset int64) {
 
 const (
 	tableMagic = "nat-go view table 2\n"
-	// cachedFrom is the size of a log whose table is worth keeping: making it takes longer than a person likes to wait.
+	// cachedFrom is the size from which a log's table is worth caching: making it takes longer than people like to
+	// wait.
 	cachedFrom = 64 << 20
 )
 
-// openTable returns the table of a log, out of the cache where it is there.
+// openTable returns the table of a log, from the cache if it is there.
 func openTable(log, cache string, progress func(bytes int64)) (*table, error) {
 	c, err := recordlog.ReadCommit(log)
 	if err != nil {
@@ -262,7 +263,7 @@ func openTable(log, cache string, progress func(bytes int64)) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = t.keep(path) // made again next time where it can't be kept
+	_ = t.keep(path) // made again next time if it can't be cached
 	return t, nil
 }
 

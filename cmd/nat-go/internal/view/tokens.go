@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/collator/tokenview"
 )
 
-// batchRow is a row of the token batches, as the list has it.
+// batchRow is a row of the token batches, as listed.
 type batchRow struct {
 	Ref     string `json:"ref"`
 	Channel string `json:"channel"`
@@ -60,7 +60,7 @@ func (r *Run) batchRows(req *http.Request) (answer, error) {
 	return a, err
 }
 
-// headAnswer is what a row of tokens is, without its tokens.
+// headAnswer describes a row of tokens, without its tokens.
 type headAnswer struct {
 	File    string       `json:"file"`
 	Row     int          `json:"row"`
@@ -68,9 +68,9 @@ type headAnswer struct {
 	Info    batch.Meta   `json:"info"`
 	Weight  float32      `json:"weight"`
 	Sides   []sideInfo   `json:"sides"`
-	Shown   []int        `json:"shown"` // the sides that the pieces are of
+	Shown   []int        `json:"shown"` // the sides that the pieces are from
 	Pieces  []tokenPiece `json:"pieces"`
-	Width   int          `json:"width"` // tokens in a window
+	Width   int          `json:"width"` // tokens per window
 }
 
 type sideInfo struct {
@@ -81,10 +81,10 @@ type sideInfo struct {
 	JSD     bool   `json:"jsd"`
 }
 
-// tokenPiece is a stretch of a row whose sides stand beside each other.
+// tokenPiece is a stretch of a row whose sides are shown side by side.
 type tokenPiece struct {
-	What  string   `json:"what"`  // same, splice (the second side's alone), differs
-	Spans [][2]int `json:"spans"` // of each side that is shown
+	What  string   `json:"what"`  // same, splice (only on the second side), differs
+	Spans [][2]int `json:"spans"` // for each side that is shown
 }
 
 func (r *Run) tokenHead(req *http.Request) (answer, error) {
@@ -117,11 +117,11 @@ func (r *Run) tokenHead(req *http.Request) (answer, error) {
 		a.Shown = append(a.Shown, beside)
 	}
 	a.Pieces = cutPieces(aligned(v, a.Shown))
-	a.Info.Proof = nil // owners of every token: they are in the tokens
+	a.Info.Proof = nil // the owners of every token, which come with the tokens
 	return a, nil
 }
 
-// aligned divides a row so that what its sides have in common stands side by side.
+// aligned divides a row so that what its sides have in common is shown side by side.
 func aligned(v *tokenview.Row, shown []int) []tokenPiece {
 	first := v.Sides[0].Tokens
 	if len(shown) == 1 {
@@ -161,7 +161,7 @@ func aligned(v *tokenview.Row, shown []int) []tokenPiece {
 	return out
 }
 
-// pieceTokens is how many tokens of a side a piece has at most: the page draws only the pieces that are near.
+// pieceTokens is how many tokens of a side a piece has at most: the page draws only nearby pieces.
 const pieceTokens = 256
 
 func cutPieces(pieces []tokenPiece) (out []tokenPiece) {
@@ -207,7 +207,7 @@ func (r *Run) tokenWindow(req *http.Request) (answer, error) {
 	return tokensAnswer{from, tokens[from:min(from+n, len(tokens))]}, nil
 }
 
-// tokenRow reads a row of tokens. The last one is kept: a long row is asked for window by window.
+// tokenRow reads a row of tokens. The last one is kept, because a long row is requested window by window.
 func (r *Run) tokenRow(ref string) (*tokenview.Row, error) {
 	if !dataset.HasBatches(r.Folder) {
 		return nil, notFound{errors.New("this run has no token batches: collator.tokenizer makes a run write them")}

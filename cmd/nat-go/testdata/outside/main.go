@@ -24,7 +24,7 @@ func main() {
 	}
 }
 
-// render shows a conversation through a chat template, and where a text of it comes from.
+// render shows a conversation through a chat template, and where a text in it comes from.
 func render() error {
 	tmpl, err := template.Compile("{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}</>\n{% endfor %}" +
 		"{% if add_generation_prompt %}<assistant>{% endif %}")
@@ -100,7 +100,7 @@ func (b best) Build(_ context.Context, g *ttc.Group, out builders.Output) error 
 	return nil
 }
 
-// printer takes what a builder emits.
+// printer receives what a builder emits.
 type printer struct{ group *ttc.Group }
 
 func (p printer) Record(r builders.Record) error {

@@ -1,4 +1,4 @@
-// Command bad is a plugin that is bad in the one way that its first argument names.
+// Command bad is a plugin that misbehaves in the one way named by its first argument.
 package main
 
 import (
@@ -93,7 +93,7 @@ func (b best) Build(_ context.Context, g *ttc.Group, out builders.Output) error 
 			))
 	case "drops":
 		return errors.Join(b.build(g, out, 0), out.Drop(ledger.Drop{Detail: "why not"}))
-	case "pure": // the same first time in each process
+	case "pure": // the same on the first call in each process
 		if n > 12 && n <= 24 && g.Key == "task5" {
 			return b.build(g, out, 1)
 		}
@@ -168,7 +168,7 @@ func demonstration(e int, c builders.Content) *builders.Demonstration {
 	return &builders.Demonstration{Head: builders.Head{Example: e}, Messages: c, Weight: 1}
 }
 
-// serveOdd serves a good plugin, with the protocol bent in one place.
+// serveOdd serves a good plugin that breaks the protocol in one place.
 func serveOdd(p sdk.Plugin) {
 	if os.Getenv(wire.CookieName) == "" {
 		fmt.Fprintln(os.Stderr, "this is a plugin")

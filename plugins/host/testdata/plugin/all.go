@@ -10,7 +10,7 @@ import (
 
 func newAll(*struct{}) (builders.Builder, error) { return all{}, nil }
 
-// all emits a record of each kind for the first example of a group: what a protocol must be able to carry.
+// all emits a record of each kind for the first example of a group: everything a protocol must be able to carry.
 type all struct{}
 
 func (all) Build(_ context.Context, g *ttc.Group, out builders.Output) error {

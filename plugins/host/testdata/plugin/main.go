@@ -1,5 +1,5 @@
-// Command plugin is a plugin for the host's tests: a well-behaved builder, one that does a stated bad thing at a stated
-// group, and, with an argument, a program that is bad from the start.
+// Command plugin is a plugin for the host's tests: a well-behaved builder, one that misbehaves in a stated way at a
+// stated group, and, given an argument, a program that misbehaves from the start.
 package main
 
 import (
@@ -55,7 +55,7 @@ func main() {
 			return
 		case "odd stderr":
 			write(2, "{\"@message\": 1}\n")
-		case "long line": // and a file that says that it could be written
+		case "long line": // and a file that records that the write succeeded
 			go func() {
 				time.Sleep(200 * time.Millisecond)
 				for range 7 {
@@ -63,7 +63,7 @@ func main() {
 				}
 				os.WriteFile(os.Args[2], nil, 0o600)
 			}()
-		case "child": // in a session of its own; its number is in a file
+		case "child": // in its own session; its pid is in a file
 			c := exec.Command("sleep", "600")
 			c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 			if err := c.Start(); err != nil {
@@ -158,7 +158,7 @@ func misbehave(ctx context.Context, do string, g *ttc.Group, out builders.Output
 		select {}
 	case "stop":
 		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-		select {} // it takes effect at some time
+		select {} // it takes effect eventually
 	case "exit":
 		os.Exit(3)
 	case "crash":
@@ -170,7 +170,7 @@ func misbehave(ctx context.Context, do string, g *ttc.Group, out builders.Output
 		return fmt.Errorf("can't read this one")
 	case "hang":
 		select {}
-	case "wait": // says which process it is, and waits to be told to go on
+	case "wait": // reports which process it is, and waits to be told to continue
 		name := os.Getenv("TMPDIR") + "/" + g.Key
 		os.WriteFile(name+".new", fmt.Appendln(nil, os.Getpid()), 0o600)
 		os.Rename(name+".new", name)
@@ -279,7 +279,7 @@ func misbehave(ctx context.Context, do string, g *ttc.Group, out builders.Output
 	return nil
 }
 
-// flood writes 64 MiB to a file descriptor, past everything that may have been put in its place.
+// flood writes 64 MiB to a file descriptor, bypassing any replacement.
 func flood(fd int) {
 	line := strings.Repeat("y", 1000) + "\n"
 	for range 64 << 10 {

@@ -16,9 +16,9 @@ import (
 	"github.com/nat-go/nat-go/plugins/wire"
 )
 
-// serveRaw serves the protocol without the SDK, so that it can be broken.
+// serveRaw serves the protocol without the SDK, so that it can be violated.
 //
-// With packed, every message is one of a GiB, which gzip makes small.
+// With packed, every message is a GiB that gzip makes small.
 func serveRaw(packed bool) {
 	newServer := plugin.DefaultGRPCServer
 	if packed {
@@ -95,11 +95,11 @@ func (r *raw) Close(context.Context, *pb.CloseRequest) (*pb.CloseResponse, error
 	return &pb.CloseResponse{}, nil
 }
 
-// within is a stream that keeps to its credit.
+// within is a stream that respects its credit.
 type within struct {
 	pb.Builder_BuildServer
 	credit uint32
-	ahead  []*pb.BuildRequest // read while it waited for credit
+	ahead  []*pb.BuildRequest // read while waiting for credit
 }
 
 func (w *within) Recv() (m *pb.BuildRequest, err error) {
@@ -191,10 +191,10 @@ func (r *raw) answer(stream *within, group uint64, key string) error {
 			part.Done.Records = 5
 		case "bad text":
 			part.Ends = []uint32{9}
-		case "ignore credit": // whole answers, more than a host keeps for who takes them late
+		case "ignore credit": // complete answers, more than a host holds for a slow consumer
 			part.Text, part.Ends = make([]byte, 1<<20), []uint32{1 << 20}
 			return stream.Send(&pb.BuildResponse{Parts: []*pb.ResultPart{part}})
-		case "beyond credit": // parts of one group, without a look at what was granted, and only then its end
+		case "beyond credit": // parts of one group, ignoring the credit granted, and only then its end
 			for i := range uint32(200) {
 				if err := stream.Send(&pb.BuildResponse{Parts: []*pb.ResultPart{{Group: group, Part: i}}}); err != nil {
 					return err
@@ -213,7 +213,7 @@ func (r *raw) answer(stream *within, group uint64, key string) error {
 			}
 		case "empty parts", "empty sites", "empty drops", "empty ends":
 			parts := make([]*pb.ResultPart, 4<<20)
-			empty := &pb.ResultPart{} // one for all: the plugin needs no memory for them
+			empty := &pb.ResultPart{} // shared, so that the plugin needs no memory for them
 			for i := range parts {
 				parts[i] = empty
 			}
@@ -255,7 +255,7 @@ func (r *raw) answer(stream *within, group uint64, key string) error {
 	return stream.answer(part)
 }
 
-// trickle says something every now and then, for ever, within its credit.
+// trickle sends something every now and then, for ever, within its credit.
 func trickle(stream *within, what string, group uint64) error {
 	credit := make(chan struct{}, 1<<10)
 	for range stream.credit {

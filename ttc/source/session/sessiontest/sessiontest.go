@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Reading is what a source gave.
+// Reading is what a source returned.
 type Reading struct {
 	Examples []*ttc.Example
 	Cursors  []source.Cursor // after each
@@ -37,7 +37,7 @@ func Read(t testing.TB, f source.Factory, paths ...string) Reading {
 	return r
 }
 
-// ReadAfter reads what comes after a place of an earlier reading.
+// ReadAfter reads what follows a cursor from an earlier reading.
 func ReadAfter(f source.Factory, resume *source.Cursor, inputs []source.Input, paths ...string) (r Reading, err error) {
 	cfg := f.New()
 	schema.Defaults(cfg)
@@ -61,7 +61,7 @@ func ReadAfter(f source.Factory, resume *source.Cursor, inputs []source.Input, p
 	}
 }
 
-// Write writes a file, and the folder it lies in, and returns its path.
+// Write writes a file, creating its folder, and returns its path.
 func Write(t testing.TB, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -74,13 +74,13 @@ func Write(t testing.TB, dir, name, text string) string {
 	return path
 }
 
-// ReadText reads a text as a file of this name.
+// ReadText reads a text as a file with this name.
 func ReadText(t testing.TB, f source.Factory, name, text string) Reading {
 	t.Helper()
 	return Read(t, f, Write(t, t.TempDir(), name, text))
 }
 
-// One reads a text, which is to be one example with these walks.
+// One reads a text, which must be one example with these walks.
 func One(t testing.TB, f source.Factory, name, text, walks string) Reading {
 	t.Helper()
 	r := ReadText(t, f, name, text)
@@ -93,8 +93,8 @@ func One(t testing.TB, f source.Factory, name, text, walks string) Reading {
 	return r
 }
 
-// Walks are the branches of an example in short. A call stands in brackets, a result after its call's id; what failed
-// has an exclamation mark, what is trained a star.
+// Walks lists the branches of an example in a short notation. A call is in brackets, a result follows its call's id; an
+// exclamation mark means failed, a star means trained.
 func Walks(ex *ttc.Example) string {
 	var out []string
 	for _, leaf := range ex.Graph.Leaves() {
@@ -121,13 +121,13 @@ func Walks(ex *ttc.Example) string {
 	return strings.Join(out, " || ")
 }
 
-// Recorded is a folder of sessions that the programs themselves wrote. The test is skipped where there are none.
+// Recorded returns a folder of sessions written by the programs themselves. It skips the test if there are none.
 func Recorded(t testing.TB, elem ...string) string {
 	t.Helper()
 	return oracletest.Path(t, append([]string{"readers"}, elem...)...)
 }
 
-// Balanced checks that all that was read is accounted for.
+// Balanced checks that everything that was read is accounted for.
 func Balanced(t testing.TB, r Reading) {
 	t.Helper()
 	for _, a := range r.Stats.Accounts() {
@@ -137,7 +137,7 @@ func Balanced(t testing.TB, r Reading) {
 	}
 }
 
-// Quote is a text as JSON.
+// Quote returns a text as JSON.
 func Quote(text string) string {
 	b, _ := json.Marshal(text)
 	return string(b)

@@ -25,8 +25,9 @@ type sent struct {
 	Failed bool
 }
 
-// Wire are the calls of the recorded session: what each was given and wrote. Ids are numbered, because some
-// instrumentations record others than were sent; spelled says whether arguments count as texts or as values.
+// Wire returns the calls of the recorded session: what each was given and wrote. Ids are numbered, because some
+// instrumentations record different ones from those sent; spelled says whether arguments are compared as text or as
+// values.
 func Wire(t testing.TB, spelled bool) (out []string) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(Recorded(t), "conversation_truth.json"))
@@ -84,7 +85,7 @@ func shown(walk []chat.Message, spelled bool) string {
 	return b.String()
 }
 
-// Trained are the calls that a reading trains, in the same form.
+// Trained returns the calls that a reading trains, in the same form.
 func Trained(r Reading, spelled bool) (out []string) {
 	for _, ex := range r.Examples {
 		for i := range ex.Graph.Nodes {

@@ -43,7 +43,7 @@ func Factory() trainers.Factory {
 	}
 }
 
-// New makes an adapter. It makes no request.
+// New makes an adapter. It sends no request.
 func New(conf *Config, env trainers.Env) (*Adapter, error) {
 	api, err := httpclient.New(httpclient.Options{
 		Base: conf.URL, Token: conf.Token.Reveal(), TLS: conf.TLS,
@@ -55,19 +55,19 @@ func New(conf *Config, env trainers.Env) (*Adapter, error) {
 	return &Adapter{conf: conf, env: env, api: api}, nil
 }
 
-// Close lets go of idle connections.
+// Close closes idle connections.
 func (a *Adapter) Close() { a.api.Close() }
 
-// Address is that of the run-api.
+// Address returns the run-api's address.
 func (a *Adapter) Address() string { return a.api.Place() }
 
-// Check asks whether there is a run-api.
+// Check checks that there is a run-api.
 func (a *Adapter) Check(ctx context.Context) error {
 	_, err := a.info(ctx)
 	return err
 }
 
-// info is what the trainer registered with; -1 before it has.
+// info is what the trainer registered with; -1 before that.
 type info struct {
 	BatchSize   int `json:"batch_size"`
 	MaxTokenLen int `json:"max_token_len"`
@@ -102,7 +102,7 @@ func (a *Adapter) info(ctx context.Context) (info, error) {
 	return i, err
 }
 
-// delivery is what is known of a delivery: <run>/trainer/atropos.json.
+// delivery is what is known about a delivery: <run>/trainer/atropos.json.
 type delivery struct {
 	Key       string                `json:"key"`
 	EnvID     int64                 `json:"env_id"`
@@ -112,8 +112,8 @@ type delivery struct {
 	GroupSize int                   `json:"group_size"`
 	MaxLen    int                   `json:"max_token_len"`
 	BatchSize int                   `json:"batch_size"`
-	Read      int                   `json:"read"`      // groups of the data set dealt with
-	Sending   bool                  `json:"sending"`   // the one after them may be on its way
+	Read      int                   `json:"read"`      // groups of the data set that have been dealt with
+	Sending   bool                  `json:"sending"`   // the one after them may be in transit
 	Sent      int                   `json:"sent"`      // groups the server has
 	Uncertain int                   `json:"uncertain"` // groups it may have
 	Skipped   map[ledger.Reason]int `json:"skipped"`
@@ -158,7 +158,7 @@ func (a *Adapter) save(data trainers.DataSet, l *delivery) error {
 	return durable.WriteFile(a.deliveryPath(data), append(b, '\n'))
 }
 
-// note is save without waiting for the disk: it survives the process, which is what a note about one group is for.
+// note is save without waiting for the disk: it survives the process, which is enough for a note about a single group.
 func (a *Adapter) note(data trainers.DataSet, l *delivery) error {
 	b, err := json.Marshal(l)
 	if err != nil {
@@ -167,7 +167,7 @@ func (a *Adapter) note(data trainers.DataSet, l *delivery) error {
 	return durable.Note(a.deliveryPath(data), append(b, '\n'))
 }
 
-// Submit waits for the trainer, registers, and pushes the groups. Under the same key it goes on where it stopped.
+// Submit waits for the trainer, registers, and pushes the groups. With the same key it continues where it stopped.
 func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string) (trainers.JobRef, error) {
 	fail := func(err error) (trainers.JobRef, error) {
 		if _, ok := trainers.AsError(err); ok {
@@ -185,7 +185,8 @@ func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string)
 		return fail(err)
 	}
 	if !l.Complete {
-		// Also where a delivery goes on: the number of an environment is another's once the server was restarted.
+		// Also when a delivery continues: after a restart of the server the number of an environment may belong to
+		// another.
 		if err := a.register(ctx, data, l); err != nil {
 			return fail(err)
 		}
@@ -214,7 +215,7 @@ func leftOut(m map[ledger.Reason]int) string {
 	return strings.Join(out, " ")
 }
 
-// register waits for the trainer and becomes an environment.
+// register waits for the trainer and registers as an environment.
 func (a *Adapter) register(ctx context.Context, data trainers.DataSet, l *delivery) error {
 	size, err := a.groupSize(data)
 	if err != nil {
@@ -270,7 +271,7 @@ func (a *Adapter) register(ctx context.Context, data trainers.DataSet, l *delive
 			return err
 		}
 		if answer.Status == "success" && answer.EnvID != nil && *answer.EnvID >= 0 {
-			// Numbers only grow while a server runs.
+			// Numbers only grow while a server is running.
 			if l.EnvID >= 0 && (*answer.EnvID <= l.EnvID || !now.continues(l.Life)) {
 				a.env.Log.Warn().Int("groups", l.Sent).Msg("the run-api was restarted since groups were pushed to it; they may be lost and are not pushed again")
 				l.Sent, l.Uncertain, l.Earlier = 0, l.Uncertain+l.Sent, nil
@@ -286,19 +287,19 @@ func (a *Adapter) register(ctx context.Context, data trainers.DataSet, l *delive
 	}
 }
 
-// life is what tells one life of the server from another: it is the trainer's, and a restart loses both.
+// life identifies one life of the server: it is the trainer's registration, which a restart loses.
 type life struct {
 	Group   string `json:"wandb_group"`
 	Project string `json:"wandb_project"`
 	Step    int64  `json:"step"` // only grows
 }
 
-// continues says whether the server may still be the one that it was.
+// continues reports whether the server may still be the same one.
 func (l life) continues(before life) bool {
 	return l.Group == before.Group && l.Project == before.Project && l.Step >= before.Step
 }
 
-// life asks the server who its trainer is. One that doesn't say is always the same.
+// life asks the server who its trainer is. A server that doesn't say always counts as the same.
 func (a *Adapter) life(ctx context.Context) (life, error) {
 	var s serverStatus
 	if err := a.get(ctx, "ask the run-api how far its trainer is", "/status", nil, &s); err != nil {
@@ -335,7 +336,7 @@ func (a *Adapter) life(ctx context.Context) (life, error) {
 	return l, nil
 }
 
-// name is a name the server gave, fit to be shown and kept.
+// name returns a name given by the server, made safe to show and store.
 func (a *Adapter) name(s string) string {
 	const most = 200
 	if s = a.api.Scrub(s); len(s) > most {
@@ -344,7 +345,7 @@ func (a *Adapter) name(s string) string {
 	return s
 }
 
-// restarted says why a job's environment is not on the server any more: its number may be another's by now.
+// restarted says why a job's environment no longer exists on the server: its number may belong to another by now.
 func (a *Adapter) restarted(ctx context.Context, job trainers.JobRef) (string, error) {
 	step, err := strconv.ParseInt(job.Metadata["step"], 10, 64)
 	if err != nil {
@@ -362,7 +363,7 @@ func (a *Adapter) restarted(ctx context.Context, job trainers.JobRef) (string, e
 func environments(op string, job trainers.JobRef) (ids []int64, err error) {
 	for field := range strings.FieldsSeq(job.Metadata["env_id"]) {
 		id, err := strconv.ParseInt(field, 10, 64)
-		if err != nil || id < 0 { // a negative number addresses another's
+		if err != nil || id < 0 { // a negative number would address somebody else's
 			return nil, &trainers.Error{
 				Op:    op,
 				Why:   "the job reference holds no env_id that can be used",
@@ -410,7 +411,8 @@ func (a *Adapter) pause(ctx context.Context, end time.Time, what string) error {
 	}
 }
 
-// groupSize is the configured size, else the one that most groups have; of two as common, the larger.
+// groupSize returns the configured size, or else the most common one among the groups; of two equally common ones, the
+// larger.
 func (a *Adapter) groupSize(data trainers.DataSet) (int, error) {
 	if a.conf.GroupSize > 0 {
 		return a.conf.GroupSize, nil
@@ -434,7 +436,7 @@ func (a *Adapter) groupSize(data trainers.DataSet) (int, error) {
 	return best, err
 }
 
-// push sends every group that is fit, one request each, and notes each before and after.
+// push sends every valid group, one request each, and records each before and after.
 func (a *Adapter) push(ctx context.Context, data trainers.DataSet, l *delivery) error {
 	n := 0
 	err := each(data, func(g *Group, f *fault) error {
@@ -512,7 +514,7 @@ func (a *Adapter) send(ctx context.Context, data trainers.DataSet, l *delivery, 
 	return a.note(data, l)
 }
 
-// maxUncertain is how many answers may be lost before the server is taken to be gone.
+// maxUncertain is how many answers may be lost before the server is considered gone.
 const maxUncertain = 10
 
 // request is the push of one group.
@@ -546,7 +548,7 @@ func (a *Adapter) request(g *Group) (httpclient.Request, error) {
 	return req, nil
 }
 
-// serverStatus is what the server says of its queue.
+// serverStatus is what the server says about its queue.
 type serverStatus struct {
 	Step  int64  `json:"current_step"`
 	Queue int64  `json:"queue_size"`
@@ -570,7 +572,7 @@ func (a *Adapter) room(ctx context.Context) error {
 	return nil
 }
 
-// Status says how much of what was pushed the trainer has fetched. What is left in the end fills no batch.
+// Status says how much of what was pushed the trainer has fetched. What remains at the end fills no batch.
 func (a *Adapter) Status(ctx context.Context, job trainers.JobRef) (trainers.JobStatus, error) {
 	op := "ask Atropos for " + job.ID
 	ids, err := environments(op, job)
@@ -616,7 +618,7 @@ func (a *Adapter) Status(ctx context.Context, job trainers.JobRef) (trainers.Job
 	return st, nil
 }
 
-// Cancel takes the environment off the server. What is queued stays queued: the server can't take it back.
+// Cancel removes the environment from the server. What is queued stays queued, because the server can't take it back.
 func (a *Adapter) Cancel(ctx context.Context, job trainers.JobRef) error {
 	op := "disconnect from Atropos"
 	ids, err := environments(op, job)

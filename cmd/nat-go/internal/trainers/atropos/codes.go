@@ -14,7 +14,7 @@ const (
 	GroupWrongSize ledger.Reason = "group_wrong_size"
 )
 
-// Codes are the pages of the reasons above, for `nat-go explain`.
+// Codes are the pages of these reasons for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(GroupBadNumber, "submit", "A number of the group is not finite; Atropos would lose the whole batch it is in.", "Fix the scorer or the log-probs."),

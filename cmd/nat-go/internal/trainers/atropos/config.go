@@ -11,7 +11,7 @@ import (
 // Type is the adapter's `_type`.
 const Type = "atropos_trainer_adapter"
 
-// Backend is the backend its job references name.
+// Backend is the backend in its job references.
 const Backend = "atropos"
 
 // Config is `trainer_adapters.<n>` of `_type: atropos_trainer_adapter`.
@@ -35,7 +35,7 @@ type Config struct {
 	RequestTimeout  time.Duration  `yaml:"request_timeout" default:"60s" validate:"gt=0" doc:"limit for an answer"`
 	TLS             httpclient.TLS `yaml:"tls" doc:"certificates"`
 
-	backoff time.Duration // before a second try; tests can't wait for half a second
+	backoff time.Duration // before a retry; tests can't wait for half a second
 }
 
 // Limits says how long to wait and how patiently.

@@ -1,8 +1,8 @@
 // Package atropos is the trainer adapter that feeds an Atropos run-api (atroposlib 0.4.0): it registers as an
 // environment and pushes scored groups of token sequences, from which a trainer fetches batches.
 //
-// The server checks types and nothing else, keeps everything in memory, and has edges that lose data without a word.
-// What was measured on the real server, and what is done here:
+// The server checks types and nothing else, keeps everything in memory, and has edge cases that silently lose data.
+// What was measured on the real server, and how it is handled here:
 //
 //   - Data pushed before the trainer has registered breaks the server until it is reset. So nothing is pushed before
 //     /register-env says success, which is asked once a second.
@@ -19,7 +19,7 @@
 //     counted.
 //
 // Groups come from token batches of the rl channel (a group is all rows of one task, wherever the shuffle put them;
-// columns as they are, unshifted); else from rows in the atropos format (one scored group a line), which exist where
-// rollouts bring all their token ids; else from the sdpo channel where it has the teacher's top-k (each student row a
-// group of its own; the distribution at a pair's position is entered at the token it predicts).
+// columns as they are, unshifted); otherwise from rows in the atropos format (one scored group per line), which exist
+// if rollouts bring all their token ids; otherwise from the sdpo channel if it has the teacher's top-k (each student
+// row is a group of its own; the distribution at a pair's position is entered at the token it predicts).
 package atropos

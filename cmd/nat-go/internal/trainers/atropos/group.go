@@ -10,14 +10,14 @@ import (
 // ignored is the mask of a token that is not trained.
 const ignored = -100
 
-// lowest stands for a log-prob of minus infinity, as in vLLM; the server can't send infinities on.
+// lowest stands for a log-prob of minus infinity, as in vLLM; the server can't pass infinities on.
 const lowest = -9999
 
-// noLogProb is the log-prob Atropos has at masked positions.
+// noLogProb is Atropos's log-prob for masked positions.
 const noLogProb = 1.0
 
 // Group is a scored group: what Atropos calls ScoredData. Lists are by sequence, then by token, unshifted: Masks[i][t]
-// is Tokens[i][t] where it is trained, else -100, and all else at t is about the token at t given what precedes it.
+// is Tokens[i][t] if it is trained, else -100, and everything else at t is about the token at t given what precedes it.
 type Group struct {
 	Tokens            [][]int64      `json:"tokens"`
 	Masks             [][]int64      `json:"masks"`
@@ -28,10 +28,10 @@ type Group struct {
 	GenerationParams  map[string]any `json:"generation_params,omitempty"`
 	DistillTokenIDs   [][][]int64    `json:"distill_token_ids,omitempty"` // by sequence, token, rank: of all sequences, or null
 	DistillLogProbs   [][][]float64  `json:"distill_logprobs,omitempty"`
-	GroupOverrides    map[string]any `json:"group_overrides,omitempty"` // what the group asks of its teacher
+	GroupOverrides    map[string]any `json:"group_overrides,omitempty"` // what the group wants from its teacher
 	EnvID             *int64         `json:"env_id,omitempty"`
 
-	// NoTeacher is why the group goes on without its distillation columns, which it had, or should have.
+	// NoTeacher is why the group is sent without the distillation columns that it had, or should have had.
 	NoTeacher string `json:"-"`
 }
 
@@ -45,7 +45,7 @@ func faultf(r ledger.Reason, format string, a ...any) *fault {
 	return &fault{r, fmt.Sprintf(format, a...)}
 }
 
-// check makes a group fit to be sent, or says why it isn't. It turns log-probs of -inf into -9999.
+// check prepares a group for sending, or says why it can't be sent. It turns log-probs of -inf into -9999.
 func (g *Group) check(size, maxLen int, skipSame bool) *fault {
 	n := len(g.Tokens)
 	if n == 0 || len(g.Masks) != n || len(g.Scores) != n {
@@ -73,7 +73,7 @@ func (g *Group) check(size, maxLen int, skipSame bool) *fault {
 		}
 	}
 	g.unmask()
-	if f := g.checkDistill(); f != nil { // as in Atropos's own environment: of all sequences, or of none
+	if f := g.checkDistill(); f != nil { // as in Atropos's own environment: for all sequences, or for none
 		g.DistillTokenIDs, g.DistillLogProbs, g.NoTeacher = nil, nil, f.detail
 	}
 	switch {
@@ -108,7 +108,7 @@ func (g *Group) checkTokens(maxLen int) *fault {
 	return nil
 }
 
-// checkColumn checks one number a token. min is what -inf becomes; 0: it may not be.
+// checkColumn checks one number per token. min is what -inf becomes; 0: -inf is not allowed.
 func (g *Group) checkColumn(name string, list [][]float64, min float64) *fault {
 	if list == nil {
 		return nil
@@ -139,7 +139,7 @@ func finiteRow(name string, i int, row []float64, min float64) *fault {
 	return nil
 }
 
-// unmask puts Atropos's mark at masked positions of the log-probs.
+// unmask puts Atropos's value at masked positions of the log-probs.
 func (g *Group) unmask() {
 	for i, row := range g.InferenceLogProbs {
 		for t := range row {

@@ -19,11 +19,11 @@ import (
 	"github.com/nat-go/nat-go/internal/spool"
 )
 
-// maxLine is the longest line of rows or of the index of batches.
+// maxLine is the length of the longest line of rows or of the batches' index.
 const maxLine = 256 << 20
 
-// each calls do with every group of a data set, in order, or with why there is none in a place. Groups are made one at
-// a time.
+// each calls do with every group of a data set, in order, or with the reason there is none. Groups are made one at a
+// time.
 func each(data trainers.DataSet, do func(*Group, *fault) error) error {
 	var lines []batchLine
 	dir := data.Path(data.Batches)
@@ -85,7 +85,7 @@ func eachRow(path string, do func(*Group, *fault) error) error {
 	})
 }
 
-// batchLine is what we read of a line of batches/index.jsonl.
+// batchLine is the part of a line of batches/index.jsonl that is used.
 type batchLine struct {
 	File    string `json:"file"`
 	Channel string `json:"channel"`
@@ -97,7 +97,7 @@ type batchLine struct {
 	} `json:"row_info"`
 }
 
-// topK is what a row's group asks of its teacher; nil: nothing of its own.
+// topK returns what a row's group wants from its teacher; nil: nothing specific.
 func (l *batchLine) topK(row int) *int {
 	if row < len(l.RowInfo) {
 		return l.RowInfo[row].Scored.TopK
@@ -207,17 +207,17 @@ type row struct {
 	Score         float64
 	Null          bool
 
-	// What the teacher says of the token at each position, nothing of the first; nil where it was not asked.
-	TopK            *int // what its group asks of the teacher
+	// What the teacher says about the token at each position, nothing at the first; nil if it was not asked.
+	TopK            *int // what its group wants from the teacher
 	TeacherIDs      [][]int64
 	TeacherLogProbs [][]float64
 }
 
-// spooled is where a row lies in the spool.
+// spooled is where a row is in the spool.
 type spooled struct{ group, offset, size int64 }
 
-// eachTask makes a group of all rows of one task. Batches are shuffled, so a task's rows are anywhere: they are spooled
-// to a file, found again by a fixed-width entry each, and one group is in memory at a time.
+// eachTask makes a group from all rows of one task. Batches are shuffled, so a task's rows may be anywhere: they are
+// spooled to a file and located by one fixed-width entry each, with one group in memory at a time.
 func eachTask(dir string, lines []batchLine, do func(*Group, *fault) error) error {
 	file, err := spool.New("")
 	if err != nil {
@@ -229,7 +229,7 @@ func eachTask(dir string, lines []batchLine, do func(*Group, *fault) error) erro
 		err := readBatch(dir, l.File, func(b *batch) error {
 			return b.rl(func(i int, group int64, r row) error {
 				if r.TopK = l.topK(i); r.TopK != nil && *r.TopK < 0 {
-					r.TeacherIDs, r.TeacherLogProbs = nil, nil // not asked, so not missed
+					r.TeacherIDs, r.TeacherLogProbs = nil, nil // not requested, so not missed
 				}
 				text, err := json.Marshal(r)
 				if err != nil { // a number that is not finite
@@ -283,7 +283,7 @@ func task(file io.ReaderAt, at []spooled) (*Group, *fault, error) {
 		if r.Null {
 			f = faultf(GroupNotScored, "sequence %d has no reward", i)
 		}
-		if r.TopK != nil { // of all its rows
+		if r.TopK != nil { // for all its rows
 			g.GroupOverrides = map[string]any{"teacher_top_k": *r.TopK}
 		}
 		g.Tokens, g.Masks, g.Scores = append(g.Tokens, r.Tokens), append(g.Masks, r.Masks), append(g.Scores, r.Score)
@@ -343,7 +343,7 @@ func (b *batch) rl(do func(i int, group int64, r row) error) error {
 	return nil
 }
 
-// teacher reads the columns of collator.teacher.rollouts, k entries at each of n positions. Without them k is 0.
+// teacher reads the columns of collator.teacher.rollouts, k entries at each of n positions. k is 0 if they are missing.
 func (b *batch) teacher(n int) (ids []int64, logs []float64, k int) {
 	info, ok := b.Lookup(layout.TeacherIDs)
 	if !ok || len(info.Shape) != 3 {
@@ -353,7 +353,7 @@ func (b *batch) teacher(n int) (ids []int64, logs []float64, k int) {
 	return b.ints(layout.TeacherIDs, n*k), b.floats(layout.TeacherLogProbs, n*k), k
 }
 
-// entries lists what is there of k entries at each of n positions.
+// entries lists which of the k entries at each of n positions are present.
 func entries(n, k int, ids []int64, logs []float64) (tokens [][]int64, logProbs [][]float64) {
 	for t := range n {
 		tokens, logProbs = append(tokens, []int64{}), append(logProbs, []float64{})
@@ -382,7 +382,7 @@ func sequence(ids, attention, trained []int64, logs []float64, row, cols int) (s
 	return seq, mask, logp
 }
 
-// sdpo makes a group of each student row: the teacher's distribution where there is a pair, scores of zero.
+// sdpo makes a group from each student row: the teacher's distribution where there is a pair, scores of zero.
 func (b *batch) sdpo(do func(*Group, *fault) error) error {
 	rows, cols := b.dims("student_input_ids")
 	pairs, k := b.dims("pair_teacher_topk_ids")
@@ -402,7 +402,7 @@ func (b *batch) sdpo(do func(*Group, *fault) error) error {
 		if row[p] < 0 || row[p] >= int64(rows) || pos[p] < 0 || pos[p]+1 >= int64(cols) {
 			return fmt.Errorf("pair %d points outside the tensors", p)
 		}
-		if _, taken := at[t]; !taken { // of several sites at one token, the first
+		if _, taken := at[t]; !taken { // the first of several sites at one token
 			at[t], trained[t] = p, 1
 		}
 	}

@@ -36,7 +36,7 @@ func Factory() trainers.Factory {
 	}
 }
 
-// New makes an adapter. It makes no request.
+// New makes an adapter. It sends no request.
 func New(conf *Config, env trainers.Env) (*Adapter, error) {
 	a := &Adapter{conf: conf, env: env}
 	for _, h := range []struct {
@@ -65,20 +65,20 @@ func New(conf *Config, env trainers.Env) (*Adapter, error) {
 	return a, nil
 }
 
-// Close lets go of idle connections.
+// Close closes idle connections.
 func (a *Adapter) Close() {
 	a.entity.Close()
 	a.store.Close()
 	a.hub.Close()
 }
 
-// Address names the service that keeps the jobs, and our place in it.
+// Address identifies the service that keeps the jobs, and our place in it.
 func (a *Adapter) Address() string { return a.entity.Place() + " (namespace " + a.conf.Namespace + ")" }
 
-// Check makes the namespace in both stores, where the config asks for that; else it makes no request, since the first
-// one of Submit shows the same. A service that refuses to make the namespace may have it, or have no such interface:
-// that is logged, and the next request tells. A token that is refused, or a host that isn't reached, is an error at
-// once.
+// Check creates the namespace in both stores, if the config asks for that; otherwise it sends no request, since the
+// first one of Submit shows the same. A service that refuses to create the namespace may already have it, or may lack
+// that interface: that is logged, and the next request will tell. A rejected token or an unreachable host is an error
+// at once.
 func (a *Adapter) Check(ctx context.Context) error {
 	if !a.conf.CreateNamespace {
 		return nil
@@ -103,12 +103,12 @@ func (a *Adapter) Check(ctx context.Context) error {
 		Path:   "/v1/datastore/namespaces",
 		Accept: "*/*",
 		Body:   httpclient.Form(url.Values{"namespace": {ns}}),
-		OK:     []int{http.StatusConflict, http.StatusUnprocessableEntity}, // both say that it exists
+		OK:     []int{http.StatusConflict, http.StatusUnprocessableEntity}, // both mean that it exists
 	})
 	return a.tolerate(err)
 }
 
-// tolerate passes over an answer that leaves open whether the namespace is there.
+// tolerate accepts an answer that leaves open whether the namespace exists.
 func (a *Adapter) tolerate(err error) error {
 	var e *httpclient.Error
 	if err == nil || !errors.As(err, &e) || e.Status == 0 || e.Status == http.StatusUnauthorized {
@@ -118,7 +118,8 @@ func (a *Adapter) tolerate(err error) error {
 	return nil
 }
 
-// ensure makes a thing that may exist. Where the service refuses to make it, what counts is whether it is there.
+// ensure creates something that may exist already. If the service refuses to create it, what counts is whether it
+// exists.
 func (a *Adapter) ensure(ctx context.Context, c *httpclient.Client, create httpclient.Request, place string) error {
 	create.OK = append(create.OK, http.StatusConflict)
 	create.Harmless, create.Tries = true, 3
@@ -142,7 +143,7 @@ func (a *Adapter) ensure(ctx context.Context, c *httpclient.Client, create httpc
 	return nil
 }
 
-// must is for values that can't fail to encode.
+// must is for values that can always be encoded.
 func must(b httpclient.Bytes, err error) httpclient.Bytes {
 	if err != nil {
 		panic(err)
@@ -150,8 +151,8 @@ func must(b httpclient.Bytes, err error) httpclient.Bytes {
 	return b
 }
 
-// Submit uploads the data set under a name of its own and creates the job. Once the request for the job is on its way,
-// it is seen through to its answer even if ctx ends.
+// Submit uploads the data set under a name of its own and creates the job. Once the request for the job has been sent,
+// it waits for the answer even if ctx ends.
 func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string) (trainers.JobRef, error) {
 	files, err := a.files(data)
 	if err != nil {
@@ -207,7 +208,7 @@ func (a *Adapter) makeDataset(ctx context.Context, runID, dataset string) error 
 	}, "/v1/datasets/"+url.PathEscape(ns)+"/"+url.PathEscape(dataset))
 }
 
-// job is what the service says of a job, as far as we read it. Replies have nulls and missing fields where the
+// job is the part of the service's description of a job that is used. Replies have nulls and missing fields where the
 // service's own types say "required", and config and dataset as text or object.
 type job struct {
 	ID           string                  `json:"id"`
@@ -220,8 +221,8 @@ type job struct {
 	}] `json:"warnings"`
 }
 
-// lenient is a field of an answer that is only shown: one of another type than expected is as good as none, and no
-// reason to lose sight of a job.
+// lenient is a field that is only displayed: one of an unexpected type counts as missing, and is no reason to lose
+// track of a job.
 type lenient[T any] struct{ Value T }
 
 // UnmarshalJSON never fails.
@@ -233,7 +234,7 @@ func (l *lenient[T]) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// runField is the custom field that marks the job of a submission where its data set does not.
+// runField is the custom field that marks a submission's job if its data set does not.
 const runField = "nat_go_submission"
 
 func (a *Adapter) createJob(ctx context.Context, runID, dataset, key string) (trainers.JobRef, error) {
@@ -341,7 +342,7 @@ type page[T any] struct {
 	} `json:"pagination"`
 }
 
-// listPages bounds how far back Find looks: 50 pages of 100 jobs.
+// listPages bounds how far back Find searches: 50 pages of 100 jobs.
 const listPages = 50
 
 // Find looks for the job whose data set is the submission's, newest first.
@@ -369,7 +370,7 @@ func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (
 				return a.ref(data.RunID, dataset, key, j.Value), true, nil
 			}
 		}
-		// A list without a number of pages ends with an empty page, or, where pages are ignored, with the first again.
+		// A list without a page count ends with an empty page or, if paging is ignored, with the first page again.
 		total := p.Pagination.TotalPages
 		if len(p.Data) == 0 || total > 0 && n >= total || p.Data[0].Value.ID == first {
 			return trainers.JobRef{}, false, nil
@@ -392,7 +393,7 @@ func (a *Adapter) isOurs(j job, dataset, key string) bool {
 	return q == a.conf.Namespace+"/"+dataset || q == dataset
 }
 
-// status is what the service says of a job's progress, as far as we read it.
+// status is the part of the service's progress report that is used.
 type status struct {
 	Status     string            `json:"status"`
 	Percentage lenient[*float64] `json:"percentage_done"`
@@ -410,13 +411,12 @@ type status struct {
 	}] `json:"status_logs"`
 }
 
-// point is one of a series.
+// point is one point of a series.
 type point struct {
 	Value *float64 `json:"value"`
 }
 
-// Status asks for the job's status. A failed request is made up to three times before it counts as one failure, as
-// NAT's client does.
+// Status asks for the job's status. Like NAT's client, it makes up to three attempts before that counts as one failure.
 func (a *Adapter) Status(ctx context.Context, ref trainers.JobRef) (trainers.JobStatus, error) {
 	reply, err := a.entity.Do(ctx, httpclient.Request{
 		Op:       "get the status of job " + ref.ID,
@@ -470,7 +470,7 @@ func number(f *float64) float64 {
 	return *f
 }
 
-// last is the newest point of a series, where the summary has none.
+// last returns the newest point of a series, if the summary has none.
 func last(have *float64, points []point) *float64 {
 	if have == nil && len(points) > 0 {
 		return points[len(points)-1].Value
@@ -478,7 +478,7 @@ func last(have *float64, points []point) *float64 {
 	return have
 }
 
-// state maps the service's words to NAT's, as NAT does: what is neither before nor after is running.
+// state maps the service's words to NAT's, as NAT does: whatever is neither pending nor finished is running.
 func state(s string) trainers.State {
 	switch s {
 	case "created", "pending":
@@ -494,7 +494,7 @@ func state(s string) trainers.State {
 	}
 }
 
-// Cancel asks for the job to be cancelled. A job that has ended already stays as it is.
+// Cancel asks for the job to be cancelled. A job that has ended stays as it is.
 func (a *Adapter) Cancel(ctx context.Context, ref trainers.JobRef) error {
 	_, err := a.entity.Do(ctx, httpclient.Request{
 		Op:       "cancel job " + ref.ID,

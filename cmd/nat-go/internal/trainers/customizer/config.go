@@ -15,7 +15,7 @@ import (
 // Type is the adapter's `_type`.
 const Type = "nemo_customizer_trainer_adapter"
 
-// Backend is the backend its job references name, as in NAT.
+// Backend is the backend in its job references, as in NAT.
 const Backend = "nemo-customizer"
 
 // Config is `trainer_adapters.<n>` of `_type: nemo_customizer_trainer_adapter`: NAT's fields with NAT's defaults and
@@ -57,10 +57,10 @@ type Config struct {
 	CustomFields   map[string]string `yaml:"custom_fields" doc:"fields of your own, kept with the job"`
 	Integrations   Integrations      `yaml:"integrations" doc:"where training reports to"`
 
-	backoff time.Duration // before a second try; tests can't wait for half a second
+	backoff time.Duration // before a retry; tests can't wait for half a second
 }
 
-// Hyperparameters are sent with the job. Those without a value are left to the service.
+// Hyperparameters are sent with the job. Missing ones are left to the service.
 type Hyperparameters struct {
 	TrainingType   string  `yaml:"training_type" json:"training_type" default:"dpo" validate:"oneof=sft dpo" doc:"dpo trains on preference rows, sft on demonstration rows"`
 	FinetuningType string  `yaml:"finetuning_type" json:"finetuning_type" default:"all_weights" validate:"oneof=lora all_weights lora_merged" doc:"what is trained"`
@@ -84,7 +84,7 @@ type Hyperparameters struct {
 	SFT              *SFT     `yaml:"sft" json:"sft,omitempty" doc:"settings of sft"`
 }
 
-// DPO are the settings of dpo. The service's own default of ref_policy_kl_penalty is 0.05; NAT's is 0.1.
+// DPO are the settings for dpo. The service's own default for ref_policy_kl_penalty is 0.05; NAT's is 0.1.
 type DPO struct {
 	RefPolicyKLPenalty        float64 `yaml:"ref_policy_kl_penalty" json:"ref_policy_kl_penalty" default:"0.1" validate:"gte=0" doc:"DPO's beta"`
 	PreferenceLossWeight      float64 `yaml:"preference_loss_weight" json:"preference_loss_weight" default:"1" validate:"gte=0" doc:"weight of the preference loss"`
@@ -95,7 +95,7 @@ type DPO struct {
 	MaxGradNorm        *float64 `yaml:"max_grad_norm" json:"max_grad_norm,omitempty" validate:"omitempty,gt=0" doc:"gradient clipping; services since 1.5"`
 }
 
-// LoRA are the settings of lora.
+// LoRA are the settings for lora.
 type LoRA struct {
 	AdapterDim     *int     `yaml:"adapter_dim" json:"adapter_dim,omitempty" validate:"omitempty,min=1" doc:"rank"`
 	Alpha          *int     `yaml:"alpha" json:"alpha,omitempty" validate:"omitempty,min=1" doc:"alpha"`
@@ -103,18 +103,18 @@ type LoRA struct {
 	TargetModules  []string `yaml:"target_modules" json:"target_modules,omitempty" doc:"modules that get an adapter"`
 }
 
-// SFT are the settings of sft.
+// SFT are the settings for sft.
 type SFT struct {
 	HiddenDropout    *float64 `yaml:"hidden_dropout" json:"hidden_dropout,omitempty" validate:"omitempty,gte=0,lt=1" doc:"dropout of hidden layers"`
 	AttentionDropout *float64 `yaml:"attention_dropout" json:"attention_dropout,omitempty" validate:"omitempty,gte=0,lt=1" doc:"dropout of attention"`
 }
 
-// Integrations are services training reports to.
+// Integrations are services that training reports to.
 type Integrations struct {
 	Wandb *Wandb `yaml:"wandb" doc:"Weights & Biases; the key is wandb_api_key"`
 }
 
-// Wandb is where Weights & Biases keeps the run.
+// Wandb says where Weights & Biases keeps the run.
 type Wandb struct {
 	Project string   `yaml:"project" json:"project,omitempty" doc:"project"`
 	Entity  string   `yaml:"entity" json:"entity,omitempty" doc:"entity"`
@@ -142,7 +142,7 @@ func (c *Config) Limits() trainers.Limits {
 	}
 }
 
-// seconds is a duration; one longer than a duration can be is the longest that there is.
+// seconds returns a duration, limited to the longest possible.
 func seconds(s float64) time.Duration {
 	if s >= math.MaxInt64/float64(time.Second) {
 		return math.MaxInt64
@@ -158,7 +158,7 @@ func (c *Config) secrets() []string {
 		secret.OfAddress(c.EntityHost), secret.OfAddress(c.DatastoreHost))
 }
 
-// Dataset is the name of the data set of a submission.
+// Dataset returns the name of the data set for a submission.
 func (c *Config) Dataset(key string) string {
 	if c.DatasetVersion == "reuse" {
 		return c.DatasetName
@@ -166,8 +166,8 @@ func (c *Config) Dataset(key string) string {
 	return name(c.DatasetName+"-", key, 96)
 }
 
-// name joins a prefix and a key to a name the stores and Kubernetes take: lower-case letters, digits, "-" and, in the
-// prefix, whatever the user wrote. A key too long loses its beginning, since its end is what makes it unique.
+// name joins a prefix and a key into a name that the stores and Kubernetes accept: lower-case letters, digits, "-" and,
+// in the prefix, whatever the user wrote. A key that is too long loses its beginning, since its end makes it unique.
 func name(prefix, key string, limit int) string {
 	clean := strings.Map(func(r rune) rune {
 		switch {

@@ -12,10 +12,10 @@ import (
 	"github.com/nat-go/nat-go/internal/httpclient"
 )
 
-// maxName is the longest name Kubernetes takes for most things.
+// maxName is the longest name that Kubernetes accepts for most things.
 const maxName = 63
 
-// Deploy makes a deployment config and a deployment of the job's output model.
+// Deploy creates a deployment config and a deployment of the job's output model.
 func (a *Adapter) Deploy(ctx context.Context, ref trainers.JobRef) (trainers.JobRef, bool, error) {
 	if !a.conf.DeployOnCompletion {
 		return ref, false, nil
@@ -83,8 +83,8 @@ func (a *Adapter) withModel(ctx context.Context, ref trainers.JobRef) (trainers.
 	return ref.With("output_model", m), nil
 }
 
-// createDeployment makes the deployment. One of that name may be ours, from a try whose answer was lost; one that
-// serves something else is not.
+// createDeployment creates the deployment. An existing one with that name may be ours, from an attempt whose answer was
+// lost; one that serves something else is not.
 func (a *Adapter) createDeployment(ctx context.Context, depName, config string) error {
 	op := "create the deployment"
 	create := httpclient.Request{
@@ -93,7 +93,7 @@ func (a *Adapter) createDeployment(ctx context.Context, depName, config string) 
 			"name": depName, "namespace": a.conf.Namespace, "description": a.conf.Deployment.Description,
 			"config": config,
 		})),
-		Tries: 3, Harmless: true, // it is made under its name: a second one is a conflict
+		Tries: 3, Harmless: true, // it has a name, so a duplicate is a conflict
 	}
 	_, err := a.entity.Do(ctx, create)
 	if !conflict(err) {
@@ -118,7 +118,7 @@ func (a *Adapter) createDeployment(ctx context.Context, depName, config string) 
 			Fix: "choose another deployment_name, or delete it", Fault: trainers.Refused,
 		}
 	}
-	// Ours, and of no use any more.
+	// Ours, and no longer of any use.
 	_, err = a.entity.Do(ctx, httpclient.Request{
 		Op: "delete the deployment that failed", Method: http.MethodDelete, Accept: "application/json",
 		Path:  "/v1/deployment/model-deployments/" + url.PathEscape(a.conf.Namespace) + "/" + url.PathEscape(depName),
@@ -138,13 +138,13 @@ func (a *Adapter) createDeployment(ctx context.Context, depName, config string) 
 	return err
 }
 
-// conflict says whether an error says that a thing exists.
+// conflict reports whether an error says that a thing exists.
 func conflict(err error) bool {
 	var e *httpclient.Error
 	return errors.As(err, &e) && e.Status == http.StatusConflict
 }
 
-// deployment is what the service says of one, as far as we read it.
+// deployment is the part of the service's description of one that is used.
 type deployment struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
@@ -180,7 +180,7 @@ func (a *Adapter) StatusOfDeployment(ctx context.Context, ref trainers.JobRef) (
 	return st, nil
 }
 
-// deploymentState maps the service's words: what is neither before nor after is running.
+// deploymentState maps the service's words: whatever is neither pending nor finished is running.
 func deploymentState(s string) trainers.State {
 	switch s {
 	case "ready":
@@ -196,7 +196,7 @@ func deploymentState(s string) trainers.State {
 	}
 }
 
-// getDeployment gets one deployment. Some services answer with a list even here; then it is looked for in it.
+// getDeployment gets one deployment. Some services answer with a list even here; then it is searched for.
 func (a *Adapter) getDeployment(ctx context.Context, name string) (deployment, bool, error) {
 	ns := a.conf.Namespace
 	reply, err := a.entity.Do(ctx, httpclient.Request{

@@ -21,6 +21,6 @@
 //     hold no "_", which Kubernetes does not allow.
 //
 // A file is uploaded the way the data store asks for: inside the commit, or over LFS (basic or multipart), streamed
-// either way. Xet is not offered: the data store does not speak it, and NAT's client, which goes there without asking
-// where a newer huggingface_hub is installed, can't submit.
+// either way. Xet is not offered: the data store does not support it, and NAT's client, which uses it without asking if
+// a newer huggingface_hub is installed, can't submit.
 package customizer

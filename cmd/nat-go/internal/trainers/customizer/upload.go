@@ -20,10 +20,10 @@ import (
 	"github.com/nat-go/nat-go/internal/httpclient"
 )
 
-// hubTries is how often the hub's own client tries a step of an upload that may be repeated.
+// hubTries is how often the hub's own client attempts a repeatable step of an upload.
 const hubTries = 6
 
-// sampleBytes is how much of a file the store is shown when it decides how to take it.
+// sampleBytes is how much of a file the store is shown so that it can decide how to receive it.
 const sampleBytes = 512
 
 // file is a file to upload.
@@ -35,7 +35,7 @@ type file struct {
 }
 
 // files lists what a data set has for the training type: preferences for dpo, demonstrations for sft. The service looks
-// for either under NAT's names. NAT sends preferences as sft too, of which nothing anyone meant is trained.
+// for either under NAT's names. NAT also sends preferences for sft, which trains nothing that anyone intended.
 func (a *Adapter) files(data trainers.DataSet) ([]file, error) {
 	op := "submit run " + data.RunID
 	f, ok := data.Formats["customizer"]
@@ -99,7 +99,7 @@ func (a *Adapter) files(data trainers.DataSet) ([]file, error) {
 	return list, nil
 }
 
-// upload puts a file into the repository of the data set.
+// upload puts a file into the data set's repository.
 func (a *Adapter) upload(ctx context.Context, dataset string, f file) error {
 	repo := url.PathEscape(a.conf.Namespace) + "/" + url.PathEscape(dataset)
 	lfs, err := a.preupload(ctx, repo, f)
@@ -265,7 +265,7 @@ func (a *Adapter) uploadLFS(ctx context.Context, repo string, f file) (string, e
 
 const lfsType = "application/vnd.git-lfs+json"
 
-// transfer sends the bytes and, where the store asks for it, has them verified.
+// transfer sends the bytes and, if the store asks for it, has them verified.
 func (a *Adapter) transfer(ctx context.Context, f file, oid string, up action, verify *action) error {
 	var err error
 	if _, multipart := up.Header["chunk_size"]; multipart {
@@ -300,14 +300,14 @@ func (a *Adapter) transfer(ctx context.Context, f file, oid string, up action, v
 	return err
 }
 
-// foreign says whether a URL the store handed out is another host's, which gets no token of ours.
+// foreign reports whether a URL supplied by the store is on another host, which must not get our token.
 func (a *Adapter) foreign(href string) bool {
 	u, err := url.Parse(href)
 	base, _ := url.Parse(a.conf.DatastoreHost)
 	return err != nil || base == nil || u.Scheme != base.Scheme || u.Host != base.Host
 }
 
-// headers are those the store asks for. git-lfs sends them; the hub's client doesn't, which works only where they
+// headers are those the store asks for. git-lfs sends them; the hub's client doesn't, which only works where they
 // aren't needed.
 func headers(h map[string]string) http.Header {
 	out := http.Header{}
@@ -419,7 +419,7 @@ func commitHeader(f file) ([]byte, error) {
 	return append(b.Data, '\n'), err
 }
 
-// commitLFS is the commit of a file that was uploaded before.
+// commitLFS is the commit for a file that has been uploaded already.
 func commitLFS(f file, oid string) (httpclient.Body, error) {
 	head, err := commitHeader(f)
 	if err != nil {
@@ -432,7 +432,7 @@ func commitLFS(f file, oid string) (httpclient.Body, error) {
 	return httpclient.Bytes{ContentType: ndjson, Data: append(append(head, line.Data...), '\n')}, err
 }
 
-// inline is the commit that holds its file, in base64, streamed.
+// inline is the commit that contains its file, in base64, streamed.
 type inline struct {
 	file     file
 	head     []byte
@@ -456,10 +456,10 @@ func newInline(f file, progress func(int64)) (*inline, error) {
 	}, nil
 }
 
-// Type is the content type.
+// Type returns the content type.
 func (c *inline) Type() string { return ndjson }
 
-// Size is the number of bytes.
+// Size returns the number of bytes.
 func (c *inline) Size() int64 {
 	return int64(len(c.head)) + int64(base64.StdEncoding.EncodedLen(int(c.file.size))) + int64(len(c.tail))
 }
@@ -484,7 +484,7 @@ type base64Reader struct {
 	src io.Reader
 	raw []byte
 	enc []byte
-	out []byte // of enc, what is not handed out yet
+	out []byte // of enc, what has not been returned yet
 	err error
 }
 

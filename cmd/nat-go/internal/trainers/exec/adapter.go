@@ -53,7 +53,7 @@ func Factory() trainers.Factory {
 // New makes an adapter. It starts nothing.
 func New(conf *Config, env trainers.Env) *Adapter { return &Adapter{conf: conf, env: env} }
 
-// dir is where the job's files are.
+// dir returns the folder of the job's files.
 func (a *Adapter) dir() string { return runfolder.Folder(a.env.RunDir).Trainer() }
 
 // Check looks for the program and the shell.
@@ -75,20 +75,20 @@ func (a *Adapter) Check(context.Context) error {
 	return nil
 }
 
-// script runs the program in the folder $0 and notes its exit status. The shell itself starts and stays in the folder
-// of the job, so that it finds it when the run folder is moved, and it stays when the group is asked to end, so that
-// the status of a program that ends in its own time is noted, too. That the program began is noted before it is: where
-// everything was killed between the shell's start and that, there was no job.
+// script runs the program in the folder $0 and records its exit status. The shell itself starts and stays in the folder
+// of the job, so that it still finds it if the run folder is moved, and it survives when the group is asked to end, so
+// that the status of a program that takes its time to end is recorded too. The program's start is recorded in advance:
+// if everything was killed between the shell's start and that, there was no job.
 const script = `trap : TERM INT HUP; echo $$ > pid.new && mv pid.new pid || exit 125
 (d=$PWD; cd "$0" && : > "$d/began" || exit 125; exec "$@"); s=$?; echo $s > exit.new && mv exit.new exit`
 
-// born is what is known of a submission before its program starts: the content of submission.json.
+// born is what is known about a submission before its program starts: the content of submission.json.
 type born struct {
 	Key  string `json:"key"`
 	Host string `json:"host"`
-	Boot string `json:"boot,omitempty"` // the start of the system that it was made on, if known
-	Mark string `json:"mark"`           // what its processes are known by
-	Lock uint64 `json:"lock"`           // inode of the lock: a copy of the folder has another, which nobody holds
+	Boot string `json:"boot,omitempty"` // the boot of the system that it was made on, if known
+	Mark string `json:"mark"`           // identifies its processes
+	Lock uint64 `json:"lock"`           // inode of the lock: in a copy of the folder it differs, and nobody holds it
 }
 
 // Submit starts the program.
@@ -118,7 +118,7 @@ func (a *Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (
 	if alive(dir) {
 		return fail(fmt.Errorf("a trainer of this run is still running; its files are in %s", dir))
 	}
-	if err := os.RemoveAll(dir); err != nil { // of a submission that came to nothing
+	if err := os.RemoveAll(dir); err != nil { // left by a failed submission
 		return fail(err)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -132,8 +132,8 @@ func (a *Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (
 	return b.ref(data, pid), nil
 }
 
-// start starts the program, and returns its process group at once: the shell notes the same number in the folder, for
-// whoever comes after a crash, but on a busy machine that may take any time.
+// start starts the program, and returns its process group at once: the shell also records it in the folder, for whoever
+// comes after a crash, but on a busy machine that may take a while.
 func (a *Adapter) start(dir string, b *born, argv, environ []string) (pid int, err error) {
 	work := a.conf.WorkDir
 	if work == "" {
@@ -152,7 +152,7 @@ func (a *Adapter) start(dir string, b *born, argv, environ []string) (pid int, e
 		return 0, err
 	}
 	defer held.Close()
-	for err = unix.EINTR; errors.Is(err, unix.EINTR); { // whoever looks whether it is held lets go at once
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); { // whoever checks whether it is held releases it at once
 		err = unix.Flock(int(held.Fd()), unix.LOCK_EX)
 	}
 	if err != nil {
@@ -178,10 +178,10 @@ func (a *Adapter) start(dir string, b *born, argv, environ []string) (pid int, e
 	if err != nil {
 		return 0, err
 	}
-	return p.PID(), nil // its end is noted in the folder
+	return p.PID(), nil // its end is recorded in the folder
 }
 
-// ref is the job of a submission.
+// ref returns the job of a submission.
 func (b *born) ref(data trainers.DataSet, pid int) trainers.JobRef {
 	return trainers.JobRef{
 		RunID:    data.RunID,
@@ -220,7 +220,7 @@ func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (
 	pid, err := noted(ctx, dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return none(b.elsewhere(dir)) // there it may have been started after the folder was copied
+		return none(b.elsewhere(dir)) // it may have been started there after the folder was copied
 	case err != nil:
 		return none(err)
 	case !alive(dir) && missing(filepath.Join(dir, exitFile)) && missing(filepath.Join(dir, beganFile)):
@@ -234,7 +234,7 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// maxNote is how large a note about the trainer may be, which lies where the trainer can write.
+// maxNote is the largest size of a file about the trainer, because the trainer can write there.
 const maxNote = 1 << 20
 
 func readBorn(dir string) (*born, error) {
@@ -246,8 +246,8 @@ func readBorn(dir string) (*born, error) {
 	return b, json.Unmarshal(text, b)
 }
 
-// elsewhere is the error of a folder from which the program can't be seen: one on another machine, or a copy. A machine
-// is known by its name, which a container changes, or by the start of its system, which a restart changes.
+// elsewhere is the error for a folder from which the program can't be seen: one on another machine, or a copy. A
+// machine is identified by its name, which a container changes, or by its boot, which a restart changes.
 func (b *born) elsewhere(dir string) error {
 	if host := hostname(); b.Host != host && (b.Boot == "" || b.Boot != process.Boot()) {
 		return fmt.Errorf("the program was started on %s and can't be seen from %s: ask there", b.Host, host)
@@ -274,7 +274,7 @@ func inode(path string) uint64 {
 	return uint64(st.Ino) //nolint:unconvert // its type differs by platform
 }
 
-// noted is the process group that the shell noted. A shell that lives and has not come to it is waited for.
+// noted returns the process group recorded by the shell, waiting for a live shell that has not recorded it yet.
 func noted(ctx context.Context, dir string) (int, error) {
 	for {
 		living := alive(dir) // before the file is looked for
@@ -290,7 +290,7 @@ func noted(ctx context.Context, dir string) (int, error) {
 	}
 }
 
-// alive says whether a process of the group lives: it holds the lock.
+// alive reports whether a process of the group is alive: it holds the lock.
 func alive(dir string) bool {
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR, 0)
 	if err != nil {
@@ -300,10 +300,10 @@ func alive(dir string) bool {
 	return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil
 }
 
-// Status reads the exit status, or, while there is none, the end of the output.
+// Status reads the exit status or, while there is none, the end of the output.
 func (a *Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobStatus, error) {
 	dir := a.dir()
-	living := alive(dir) // before the exit status is looked for: a program that ends between the two has one
+	living := alive(dir) // before the exit status is looked for: a program that ends in between has one
 	code, err := readInt(filepath.Join(dir, exitFile))
 	st := trainers.JobStatus{
 		State:    trainers.Running,
@@ -342,9 +342,9 @@ func (a *Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobSt
 	return st, nil
 }
 
-// before is said of a trainer that may have been killed between the note that it begins and its first instruction. What
-// ends everything at once in between leaves the same as what ends the trainer just after: nobody can tell the two
-// apart, and a program that may have begun is not started a second time without being asked to.
+// before is appended for a trainer that may have been killed between the record of its start and its first instruction.
+// If everything ends in between, that leaves the same traces as a trainer that ends immediately after: nobody can tell
+// the two apart, and a program that may have begun is not started again without being asked to.
 const before = " before it printed anything, perhaps before its first instruction. As it may have begun, it is not " +
 	"started again by itself: to have it started, remove "
 
@@ -372,7 +372,7 @@ func cancelled(dir string) bool {
 	return err == nil
 }
 
-// Cancel asks the program and all it started to end, and kills what does not in time.
+// Cancel asks the program and everything it started to end, and kills what does not end in time.
 func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 	dir := a.dir()
 	fail := func(err error) error {
@@ -399,7 +399,7 @@ func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 	if b, err := readBorn(dir); err == nil {
 		mark = b.Mark
 	}
-	// All that it started, in whatever process group or session: launchers put their workers into groups of their own.
+	// Everything it started, in any process group or session: launchers put their workers into groups of their own.
 	tree := process.Tree{Session: pid, Mark: mark}
 	if left := tree.Stop(ctx, a.conf.StopTimeout); len(left) > 0 {
 		return fail(fmt.Errorf("processes %v of the trainer outlive a kill", left))
@@ -410,7 +410,7 @@ func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 	return nil
 }
 
-// unseen says why nothing can be told of a program that holds no lock here and left no exit status. Nil: it is gone.
+// unseen says why nothing is known about a program that holds no lock here and left no exit status. Nil: it is gone.
 func unseen(dir string) error {
 	b, err := readBorn(dir)
 	if err != nil {
@@ -419,10 +419,10 @@ func unseen(dir string) error {
 	return b.elsewhere(dir)
 }
 
-// lockTimeout is how long the lock may be held once everything that could be found was ended.
+// lockTimeout is how long the lock may be held once everything that could be found has been ended.
 const lockTimeout = 2 * time.Second
 
-// gone waits for the processes to let go of the lock.
+// gone waits for the processes to release the lock.
 func gone(ctx context.Context, dir string, limit time.Duration) bool {
 	end := time.Now().Add(limit)
 	for alive(dir) {

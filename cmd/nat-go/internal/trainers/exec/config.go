@@ -18,7 +18,7 @@ import (
 // Type is the adapter's `_type`.
 const Type = "exec_trainer_adapter"
 
-// Backend is the backend its job references name.
+// Backend is the backend in its job references.
 const Backend = "exec"
 
 // Config is `trainer_adapters.<n>` of `_type: exec_trainer_adapter`.
@@ -122,7 +122,7 @@ func (c *Config) expand(s string, vars map[string]string) (string, error) {
 	return out, errors.Join(errs...)
 }
 
-// command is the command line of a run.
+// command returns the command line of a run.
 func (c *Config) command(vars map[string]string) ([]string, error) {
 	out := make([]string, len(c.Command))
 	var errs []error
@@ -134,8 +134,8 @@ func (c *Config) command(vars map[string]string) ([]string, error) {
 	return out, errors.Join(errs...)
 }
 
-// secrets are the values that must not be told of a job: of granted variables, since a program may print what it was
-// given, and of variables that are set under a name that says so.
+// secrets are the values that must not appear in a job's status: those of granted variables, since a program may print
+// them, and of variables whose names say that they are secret.
 func (c *Config) secrets() *secret.Values {
 	v := new(secret.Values)
 	for _, name := range c.Env {
@@ -147,7 +147,7 @@ func (c *Config) secrets() *secret.Values {
 	return v
 }
 
-// environ is the environment of a run, sorted.
+// environ returns the environment of a run, sorted.
 func (c *Config) environ(vars map[string]string, lookup func(string) (string, bool)) ([]string, error) {
 	env := map[string]string{}
 	var missing []string

@@ -19,10 +19,10 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// tailBytes is how much of the end of the output is looked at for progress.
+// tailBytes is how much of the end of the output is searched for progress.
 const tailBytes = 64 << 10
 
-// names are the keys of progress that programs print, by what they mean.
+// names maps the keys of progress that programs print to their meaning.
 var names = map[string]string{
 	"step": "step", "global_step": "step", "current_step": "step",
 	"total_steps": "steps", "max_steps": "steps", "steps": "steps",
@@ -73,7 +73,7 @@ var (
 func parseLine(line string, found map[string]float64) {
 	line = strings.TrimSpace(line)
 	if at := strings.Index(line, "{"); at > 0 && strings.HasSuffix(line, "}") && bar.MatchString(line[:at]) {
-		parseLine(line[:at], found) // a bar that the next line was printed behind
+		parseLine(line[:at], found) // a bar with the next line printed after it
 		line = line[at:]
 	}
 	switch {
@@ -135,7 +135,7 @@ func readEnd(path string, n int64) ([]byte, error) {
 	return b, err
 }
 
-// lastLines is the end of the output, for an error: without secrets, also where the part that is read begins in the
+// lastLines returns the end of the output, for an error: without secrets, even if the part that is read begins in the
 // middle of one.
 func lastLines(path string, n int, secrets *secret.Values) string {
 	b, err := readEnd(path, tailBytes)
@@ -151,7 +151,7 @@ func lastLines(path string, n int, secrets *secret.Values) string {
 // maxTail is the most that Tail returns at once.
 const maxTail = 256 << 10
 
-// Tail returns what the program printed from an offset on: whole lines, as long as it may print more.
+// Tail returns what the program printed from an offset on, in whole lines for as long as it may print more.
 func (a *Adapter) Tail(_ context.Context, _ trainers.JobRef, from int64) ([]byte, int64, error) {
 	f, err := os.Open(filepath.Join(a.dir(), outputFile))
 	if errors.Is(err, fs.ErrNotExist) {

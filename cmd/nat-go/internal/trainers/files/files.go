@@ -12,7 +12,7 @@ import (
 // Type is the adapter's `_type`.
 const Type = "files_trainer_adapter"
 
-// Backend is the backend its job references name.
+// Backend is the backend in its job references.
 const Backend = "files"
 
 // Config is the adapter's config: it has nothing to set.
@@ -37,7 +37,7 @@ type Adapter struct{}
 // Check has nothing to check.
 func (Adapter) Check(context.Context) error { return nil }
 
-// Submit makes sure that the files of the data set are there.
+// Submit checks that the files of the data set exist.
 func (Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (trainers.JobRef, error) {
 	for _, path := range paths(data) {
 		if _, err := os.Stat(data.Path(path)); err != nil {
@@ -51,7 +51,7 @@ func (Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (tra
 	return trainers.JobRef{RunID: data.RunID, Backend: Backend, ID: key}, nil
 }
 
-// paths lists what a data set says it holds, in a fixed order.
+// paths lists the files a data set says it has, in a fixed order.
 func paths(data trainers.DataSet) []string {
 	var out []string
 	for _, f := range data.Formats {

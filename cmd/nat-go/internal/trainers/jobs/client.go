@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// Client does things with the job of one run. It is safe for one goroutine.
+// Client handles the job of one run. It must be used by one goroutine at a time.
 type Client struct {
 	Dir     runfolder.Folder
 	Type    string // `_type` of the adapter
@@ -26,24 +26,24 @@ type Client struct {
 	Adapter trainers.Adapter
 	Limits  trainers.Limits
 	Log     zerolog.Logger
-	Watch   func(Update)   // called with each status while waiting; nil: nobody looks
+	Watch   func(Update)   // called with each status while waiting; may be nil
 	Secrets *secret.Values // never written to the journal; nil: none are known
-	// Called with what the trainer prints while waiting, where the adapter can tell; nil: nobody looks.
+	// Called with what the trainer prints while waiting, if the adapter supports that; may be nil.
 	Output func([]byte)
 
 	locked  bool // the run folder, by Submit
 	unsaved bool // the journal is behind what is known
 }
 
-// Update is how a job goes.
+// Update describes the progress of a job.
 type Update struct {
 	Phase   Phase
 	Status  trainers.JobStatus
 	Elapsed time.Duration // since submission
-	ETA     time.Duration // until training is complete, at the speed so far; 0: not known
+	ETA     time.Duration // until training is complete, at the current rate; 0: unknown
 }
 
-// String says in one line how the job goes.
+// String describes the progress of the job in one line.
 func (u Update) String() string {
 	what := "training"
 	if u.Phase == Deploying || u.Phase == Done && strings.HasPrefix(u.Status.Message, "deployment") {
@@ -71,8 +71,8 @@ func (u Update) String() string {
 	return s
 }
 
-// Submit hands over the data set, unless the run has a job already, which is then returned. An error leaves the run so
-// that Submit can be called again, in this process or another.
+// Submit hands over the data set, unless the run already has a job, which is then returned. After an error Submit can
+// be called again, in this process or another.
 func (c *Client) Submit(ctx context.Context, data trainers.DataSet) (*Job, error) {
 	lock, err := c.Dir.Lock("finetune resume " + string(c.Dir))
 	if err != nil {
@@ -107,7 +107,7 @@ func (c *Client) Submit(ctx context.Context, data trainers.DataSet) (*Job, error
 	return j, c.settle(ctx, j, data, err)
 }
 
-// intent is the job as the last submission left it, or a new one.
+// intent returns the job as the last submission left it, or a new one.
 func (c *Client) intent(runID string) (*Job, error) {
 	j, err := Load(c.Dir)
 	switch {
@@ -130,8 +130,8 @@ func (c *Client) intent(runID string) (*Job, error) {
 	}, nil
 }
 
-// sameService refuses to look for an unsettled submission's job anywhere but where it was submitted: not to find it
-// there would mean to submit it a second time.
+// sameService refuses to look for an unsettled submission's job anywhere but where it was submitted: if it isn't found,
+// it will be submitted a second time.
 func (c *Client) sameService(j *Job) error {
 	a, ok := c.Adapter.(trainers.Addressed)
 	if !ok {
@@ -146,8 +146,8 @@ func (c *Client) sameService(j *Job) error {
 	return nil
 }
 
-// find looks for the job of a submission whose end is not known. Adapters that can't look promise that submitting again
-// under the same key is the same as once.
+// find looks for the job of a submission whose outcome is unknown. Adapters that can't look promise that submitting
+// again with the same key is the same as once.
 func (c *Client) find(ctx context.Context, j *Job, data trainers.DataSet) (bool, error) {
 	finder, ok := c.Adapter.(trainers.Finder)
 	if !ok {
@@ -169,7 +169,7 @@ func (c *Client) adopt(j *Job, ref trainers.JobRef) error {
 	return c.save(j)
 }
 
-// settle finds out, after a submission that ended in an error, whether there is a job all the same.
+// settle finds out, after a submission that ended in an error, whether there is a job nevertheless.
 func (c *Client) settle(ctx context.Context, j *Job, data trainers.DataSet, failure error) error {
 	if trainers.Unsettled(failure) {
 		found, err := c.find(context.WithoutCancel(ctx), j, data)
@@ -207,7 +207,7 @@ func (c *Client) status(ctx context.Context, j *Job) (trainers.JobStatus, error)
 	return c.Adapter.Status(ctx, *j.Ref)
 }
 
-// heard writes down a status that differs from the last.
+// heard records a status that differs from the previous one.
 func (c *Client) heard(j *Job, st trainers.JobStatus) error {
 	_, deploys := c.Adapter.(trainers.Deployer)
 	if st.State.Terminal() && (j.Phase == Deploying || st.State != trainers.Completed || !deploys) {
@@ -225,10 +225,10 @@ func (c *Client) heard(j *Job, st trainers.JobStatus) error {
 	return err
 }
 
-// patience is how long a note of the job waits for whoever works in the run folder.
+// patience is how long recording something about the job waits for whoever is working in the run folder.
 const patience = 30 * time.Second
 
-// save writes the journal, under the lock of the run folder.
+// save writes the journal, holding the lock of the run folder.
 func (c *Client) save(j *Job) error {
 	c.unsaved = true
 	if !c.locked {
@@ -251,14 +251,14 @@ func same(a, b trainers.JobStatus) bool {
 
 func equal(a, b *float64) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// Wait waits until the job has ended, deployment included. Each status is written down. An error with exit code 1 is
-// about the job; with 3, about reaching it: the job may go on. Where leave says so, it returns before: detached, or
-// cancelled.
+// Wait waits until the job has ended, including its deployment. Each status is recorded. An error with exit code 1 is
+// about the job; one with 3 is about reaching it, and the job may still be running. If leave says so, Wait returns
+// earlier: detached or cancelled.
 func (c *Client) Wait(ctx context.Context, j *Job, leave *Leave) error {
 	if j.Ref == nil {
 		return exit.Failedf("run %s has no job to wait for: `nat-go finetune resume %s` submits it", j.RunID, c.Dir)
 	}
-	if j.deploymentFailed() { // the model is trained: what failed is tried again
+	if j.deploymentFailed() { // the model is trained: repeat what failed
 		j.Phase, j.Error, j.DeployingAt = Training, "", time.Time{}
 		j.Status = trainers.JobStatus{State: trainers.Completed}
 		if err := c.save(j); err != nil {
@@ -303,7 +303,7 @@ func (c *Client) Wait(ctx context.Context, j *Job, leave *Leave) error {
 	}
 }
 
-// act does what the machine asks for, and says whether waiting is over.
+// act does what the state machine asks for, and reports whether waiting is over.
 func (c *Client) act(ctx context.Context, j *Job, m *machine, a action) (done bool, err error) {
 	switch a.do {
 	case deploy:
@@ -319,7 +319,7 @@ func (c *Client) act(ctx context.Context, j *Job, m *machine, a action) (done bo
 	return false, nil
 }
 
-// deploy starts what is left after training.
+// deploy starts what remains after training.
 func (c *Client) deploy(ctx context.Context, j *Job, m *machine) (done bool, err error) {
 	d, ok := c.Adapter.(trainers.Deployer)
 	if !ok {
@@ -354,12 +354,12 @@ func (c *Client) deploying(j *Job, m *machine, ref trainers.JobRef, started bool
 	return false, c.save(j)
 }
 
-// goesOn is the error of a wait that ended before the job did.
+// goesOn returns the error for a wait that ended before the job did.
 func (c *Client) goesOn(j *Job, err error) error {
 	return exit.With(exit.Code(err), fmt.Errorf("%w; job %s was left as it is: `nat-go finetune wait %s` goes on waiting", err, j.Ref.ID, c.Dir))
 }
 
-// verdict is the error of a job that has ended: nil where it was completed.
+// verdict returns the error for a job that has ended; nil if it completed.
 func (c *Client) verdict(j *Job) error {
 	what, again := "job "+j.Ref.ID, ""
 	if !j.DeployingAt.IsZero() {
@@ -379,7 +379,7 @@ func (c *Client) verdict(j *Job) error {
 	}
 }
 
-// Cancel asks for the job to be ended. The journal says so before the service does.
+// Cancel asks for the job to be ended. The journal records that before the service is told.
 func (c *Client) Cancel(ctx context.Context, j *Job) error {
 	if j.Phase == Done {
 		return exit.Failedf("job %s has ended already: %s", j.Ref.ID, j.Status.State)
@@ -394,7 +394,7 @@ func (c *Client) Cancel(ctx context.Context, j *Job) error {
 	return trainers.Exit(c.Adapter.Cancel(ctx, *j.Ref))
 }
 
-// leave ends a wait at a person's wish: the job goes on, or is cancelled where they ask a second time.
+// leave ends a wait at a person's request: the job continues, or is cancelled if they ask a second time.
 func (c *Client) leave(ctx context.Context, j *Job, leave *Leave) error {
 	ctx = context.WithoutCancel(ctx)
 	if leave.again(ctx) {
@@ -406,14 +406,14 @@ func (c *Client) leave(ctx context.Context, j *Job, leave *Leave) error {
 	return exit.With(leave.Code(), fmt.Errorf("left job %s running; `nat-go finetune wait %s` comes back to it, `nat-go finetune cancel %s` ends it", j.Ref.ID, c.Dir, c.Dir))
 }
 
-// tail passes on what the trainer has printed since.
+// tail passes on what the trainer has printed since the last call.
 func (c *Client) tail(ctx context.Context, j *Job, from int64) int64 {
 	t, ok := c.Adapter.(trainers.Tailer)
 	if !ok || c.Output == nil {
 		return from
 	}
-	// A trainer may print faster than is read here: what it prints meanwhile waits for the next look, and signals and
-	// time limits don't wait for it.
+	// A trainer may print faster than it is read here: what it prints meanwhile waits for the next call, so that
+	// signals and time limits need not wait for it.
 	for end := from + tailBytes; from < end && ctx.Err() == nil; {
 		text, next, err := t.Tail(ctx, *j.Ref, from)
 		if err != nil {
@@ -427,7 +427,7 @@ func (c *Client) tail(ctx context.Context, j *Job, from int64) int64 {
 	return from
 }
 
-// tailBytes is how much of what a trainer prints is passed on between two looks at its status.
+// tailBytes is how much of a trainer's output is passed on between two status requests.
 const tailBytes = 1 << 20
 
 func (c *Client) show(j *Job, st trainers.JobStatus, s *speed) {
@@ -463,7 +463,7 @@ func (s *speed) eta(now time.Time, p Phase, st trainers.JobStatus) time.Duration
 	return time.Duration(float64(now.Sub(s.at)) * (1 - done) / (done - s.done))
 }
 
-// sleep waits, and says whether it waited to the end.
+// sleep waits, and reports whether it waited the full time.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

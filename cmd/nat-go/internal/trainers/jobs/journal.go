@@ -20,19 +20,19 @@ const (
 	maxBytes = 4 << 20
 )
 
-// Phase is how far a job has come.
+// Phase says how far a job has got.
 type Phase string
 
 // The phases of a job, in order.
 const (
-	Unsubmitted Phase = "unsubmitted" // a submission was tried, and there certainly is no job
-	Submitting  Phase = "submitting"  // a submission is under way, or how it ended is not known
+	Unsubmitted Phase = "unsubmitted" // a submission was attempted, and there certainly is no job
+	Submitting  Phase = "submitting"  // a submission is in progress, or its outcome is unknown
 	Training    Phase = "training"    // there is a job
 	Deploying   Phase = "deploying"   // training is complete, the model is being deployed
 	Done        Phase = "done"        // nothing more will happen
 )
 
-// Job is what is known of a run's job: the content of job.json. It holds no secret.
+// Job is what is known about a run's job: the content of job.json. It contains no secret.
 type Job struct {
 	Version int    `json:"version"`
 	RunID   string `json:"run_id"`
@@ -53,12 +53,12 @@ type Job struct {
 	UpdatedAt   time.Time `json:"updated_at,omitzero"`
 }
 
-// deploymentFailed says whether training is complete and the deployment ended in another way.
+// deploymentFailed reports whether training is complete and the deployment did not succeed.
 func (j *Job) deploymentFailed() bool {
 	return j.Phase == Done && !j.DeployingAt.IsZero() && j.Status.State != trainers.Completed
 }
 
-// State is where the job stands as a whole, in NAT's words: a job whose model is still being deployed is running.
+// State returns the state of the job as a whole, in NAT's words: a job whose model is still being deployed is running.
 func (j *Job) State() trainers.State {
 	switch {
 	case j.Phase == Done:
@@ -72,7 +72,7 @@ func (j *Job) State() trainers.State {
 	}
 }
 
-// Load reads the job of a run folder. Where there is none, the error is fs.ErrNotExist.
+// Load reads the job of a run folder. If there is none, the error is fs.ErrNotExist.
 func Load(dir runfolder.Folder) (*Job, error) {
 	path := dir.Job()
 	b, err := durable.ReadFile(path, maxBytes)
@@ -89,7 +89,7 @@ func Load(dir runfolder.Folder) (*Job, error) {
 	return j, nil
 }
 
-// scrub takes secrets out of what others said of the job.
+// scrub removes secrets from what others said about the job.
 func (c *Client) scrub(j *Job) {
 	for _, s := range []*string{&j.Error, &j.Status.Message, &j.Status.Detail} {
 		*s = c.redact(*s)
@@ -101,7 +101,7 @@ func (c *Client) scrub(j *Job) {
 	}
 }
 
-// save replaces the journal so that a crash leaves the old one or the new one.
+// save replaces the journal so that a crash leaves either the old one or the new one.
 func (j *Job) save(dir runfolder.Folder) error {
 	j.Version, j.UpdatedAt = version, time.Now().UTC()
 	var b bytes.Buffer
@@ -129,7 +129,7 @@ type Entry struct {
 	Dir    string `json:"run_dir"`
 	RunID  string `json:"run_id"`
 	Status string `json:"status"`        // of its data set: runfolder.Completed, Failed, Running, Interrupted
-	Job    *Job   `json:"job,omitempty"` // nil: the run has not come to its job
+	Job    *Job   `json:"job,omitempty"` // nil: the run has not got as far as a job
 	Error  string `json:"error,omitempty"`
 }
 

@@ -10,11 +10,11 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
 
-// Grace is how long a wait stays after the first interrupt, for a second one to cancel the job.
+// Grace is how long a wait continues after the first interrupt, for a second one to cancel the job.
 const Grace = 3 * time.Second
 
-// Leave is a person's wish to leave a wait, by signals: one detaches, a second interrupt within Grace cancels the job,
-// a third signal waits for nothing any more. A nil Leave never does.
+// Leave is a person's request to leave a wait, by signal: the first detaches, a second interrupt within Grace cancels
+// the job, a third signal stops waiting for anything. A nil Leave never does.
 type Leave struct {
 	// Told is called at the first interrupt, to say what a second one would do. It may be nil.
 	Told func()
@@ -26,7 +26,7 @@ type Leave struct {
 	code        int
 }
 
-// NewLeave turns signals into wishes until ctx ends.
+// NewLeave turns signals into requests until ctx ends.
 func NewLeave(ctx context.Context, signals <-chan os.Signal) *Leave {
 	l := &Leave{once: make(chan struct{}), twice: make(chan struct{})}
 	go l.listen(ctx, signals)
@@ -59,14 +59,14 @@ func (l *Leave) listen(ctx context.Context, signals <-chan os.Signal) {
 	}
 }
 
-// Code is the exit code of the signal that came first.
+// Code returns the exit code for the signal that came first.
 func (l *Leave) Code() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.code
 }
 
-// Context ends at the first signal. Use it for all that comes before the job is submitted.
+// Context ends at the first signal. Use it for everything that happens before the job is submitted.
 func (l *Leave) Context(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	if l == nil {
@@ -94,7 +94,7 @@ func (l *Leave) left() bool {
 	}
 }
 
-// again says whether a second interrupt came within Grace. A SIGTERM gives no grace: whoever sent it won't wait.
+// again reports whether a second interrupt came within Grace. A SIGTERM gives no grace: whoever sent it won't wait.
 func (l *Leave) again(ctx context.Context) bool {
 	if l.Code() == exit.Terminated {
 		return false

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 )
 
-// maxPause is the longest pause between two questions, however many failed.
+// maxPause is the longest pause between two requests, however many have failed.
 const maxPause = 10 * time.Minute
 
 // machine decides what to do next while a job is waited for.
@@ -24,11 +24,11 @@ type machine struct {
 type do uint8
 
 const (
-	ask    do = iota // ask for the status again after the pause
-	deploy           // training is complete: deploy the model, if that is asked for
+	ask    do = iota // request the status again after the pause
+	deploy           // training is complete: deploy the model, if configured
 	finish           // the job has ended as the status says
 	cancel           // it took too long and is to be cancelled; then give up with the error
-	giveUp           // stop waiting, with the error; the job goes on
+	giveUp           // stop waiting, with the error; the job continues
 )
 
 type action struct {
@@ -37,7 +37,7 @@ type action struct {
 	err   error
 }
 
-// next takes what a question for the status gave, at a time.
+// next processes the result of a status request at the given time.
 func (m *machine) next(now time.Time, st trainers.JobStatus, err error) action {
 	if err != nil {
 		return m.failed(err)
@@ -71,7 +71,7 @@ func (m *machine) next(now time.Time, st trainers.JobStatus, err error) action {
 	return action{do: ask, pause: pause}
 }
 
-// failed counts a question that failed. Pauses grow by half each time, as NAT's do.
+// failed counts a failed request. Pauses grow by half each time, as NAT's do.
 func (m *machine) failed(err error) action {
 	m.failures++
 	e, ok := trainers.AsError(err)

@@ -15,34 +15,34 @@ import (
 	"testing"
 )
 
-// Request is a request the service got.
+// Request is a request that the service received.
 type Request struct {
 	Method, Path, Query string
 	Header              http.Header
 	Body                []byte
 }
 
-// Line is "METHOD path".
+// Line returns "METHOD path".
 func (r Request) Line() string { return r.Method + " " + r.Path }
 
 // Service is the service. Set its fields before the first request.
 type Service struct {
 	URL string
 
-	Token        string   // what the hub's interface asks for; empty: it takes anyone
-	LFSOver      int      // files over this size go over LFS; 0: none do
-	ChunkSize    int      // LFS in parts of this size; 0: in one
+	Token        string   // required by the hub's interface; empty: none
+	LFSOver      int      // files larger than this use LFS; 0: none do
+	ChunkSize    int      // size of parts in LFS; 0: a single one
 	NoVerify     bool     // LFS without a verify action
-	Stored       bool     // the LFS objects are there already
+	Stored       bool     // the LFS objects exist already
 	OutputModel  string   // of jobs, with "@<id>" appended; empty: none is named
 	LateModel    string   // output model that only the finished job names
-	States       []string // what the job's status says, one a question; the last stays
+	States       []string // the job's status, one per request; the last one stays
 	Progress     *float64 // percentage_done of every status; nil: null
 	Deployment   []string // the same for a deployment
 	PageSize     int      // of the list of jobs; 0: 100
-	DeployConfig string   // config that an existing deployment of the same name serves
+	DeployConfig string   // config served by an existing deployment of the same name
 
-	// Fault answers a request instead of the service, and says so by returning true.
+	// Fault may answer a request instead of the service, and says so by returning true.
 	Fault func(w http.ResponseWriter, r *http.Request, body []byte) bool
 
 	mu          *sync.Mutex
@@ -58,7 +58,7 @@ type Service struct {
 	server      *httptest.Server
 }
 
-// Start starts the service on loopback; it ends with the test.
+// Start starts the service on the loopback interface; it ends with the test.
 func Start(t testing.TB, s *Service) *Service {
 	t.Helper()
 	s.mu, s.files, s.objects, s.parts, s.deployments = new(sync.Mutex), map[string][]byte{}, map[string][]byte{},
@@ -72,14 +72,14 @@ func Start(t testing.TB, s *Service) *Service {
 	return s
 }
 
-// Requests returns what was asked so far.
+// Requests returns the requests so far.
 func (s *Service) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Request(nil), s.requests...)
 }
 
-// Count is how many requests there were of one "METHOD path".
+// Count returns how many requests there were with one "METHOD path".
 func (s *Service) Count(line string) (n int) {
 	for _, r := range s.Requests() {
 		if r.Line() == line {
@@ -89,14 +89,14 @@ func (s *Service) Count(line string) (n int) {
 	return n
 }
 
-// File is a file of a repository ("ns/name"), nil where there is none.
+// File returns a file of a repository ("ns/name"), or nil.
 func (s *Service) File(repo, path string) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.files[repo+"/"+path]
 }
 
-// JobCount is how many jobs were made.
+// JobCount returns how many jobs were created.
 func (s *Service) JobCount() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +117,7 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
 	s.Answer(w, r, body)
 }
 
-// Answer answers a request as the service does; a Fault may spoil what it makes.
+// Answer answers a request as the service does; a Fault may spoil the result.
 func (s *Service) Answer(w http.ResponseWriter, r *http.Request, body []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +150,7 @@ func (s *Service) answer(r *http.Request, body []byte, h http.Header) (int, any)
 
 func decode(body []byte) object {
 	var v object
-	_ = json.Unmarshal(body, &v) // what can't be read is empty, and the service answers as it would
+	_ = json.Unmarshal(body, &v) // unreadable input is empty, and the service answers accordingly
 	return v
 }
 
@@ -327,7 +327,7 @@ func (s *Service) page(number string) object {
 	if size == 0 {
 		size = 100
 	}
-	_, _ = fmt.Sscan(number, &n) // without a number, the first
+	_, _ = fmt.Sscan(number, &n) // without a number, the first page
 	data := []any{}
 	for i := len(s.Jobs) - 1 - (n-1)*size; i >= 0 && len(data) < size; i-- {
 		data = append(data, s.Jobs[i])
