@@ -4,5 +4,5 @@ package grpo
 type Config struct {
 	MinRollouts int  `yaml:"min_rollouts" default:"1" validate:"gte=1" doc:"tasks with fewer scored rollouts are left out"`
 	NeedSpread  bool `yaml:"drop_equal_rewards" doc:"leave out tasks whose rewards are all equal: their advantages are zero"`
-	NeedReward  bool `yaml:"drop_unscored" doc:"leave out rollouts without a reward; without it they go on as not scored"`
+	NeedReward  bool `yaml:"drop_unscored" doc:"leave out rollouts without a reward; otherwise they are passed on as unscored"`
 }

@@ -13,62 +13,62 @@ import (
 // Config is `trajectory_builders.<name>` with `_type: sdpo_traj_builder`.
 type Config struct {
 	Target   string   `yaml:"target" default:"failed_turn" validate:"oneof=failed_turn next_turn both" doc:"which turn the hinted teacher re-scores: the one that made the failing call, or the one after the error"`
-	MaxSites int      `yaml:"max_sites_per_example" default:"8" validate:"gte=1" doc:"sites of one example beyond this are dropped, the last first"`
+	MaxSites int      `yaml:"max_sites_per_example" default:"8" validate:"gte=1" doc:"sites per example beyond this number are dropped, last ones first"`
 	Detect   Detect   `yaml:"detect" doc:"what counts as a failed call"`
 	Hints    Hints    `yaml:"hints" doc:"what the teacher is told"`
-	Emit     []string `yaml:"emit" default:"[distillation]" validate:"min=1,dive,oneof=distillation repair_pairs demonstrations" doc:"what is made of a site; the last two need a later call of the same tool that worked, and are off-policy"`
+	Emit     []string `yaml:"emit" default:"[distillation]" validate:"min=1,dive,oneof=distillation repair_pairs demonstrations" doc:"what to make of a site; the last two need a later successful call of the same tool, and are off-policy"`
 }
 
 // Detect says what counts as a failed call.
 type Detect struct {
-	Results     []string `yaml:"results" default:"[flag, exit_code, status, exception, message]" validate:"dive,oneof=flag exit_code status exception message" doc:"kinds of evidence in a result that are believed"`
-	Silence     []string `yaml:"silence" validate:"dive,oneof=source_flag result_flag exit_code time_limit rpc_error error_object status_object error_page framework_text traceback error_prefix program_message http_status refusal" doc:"rules that are not asked; the builder's README says what each goes by"`
-	Calls       []string `yaml:"calls" default:"[arguments_not_json, unknown_tool, schema]" validate:"dive,oneof=arguments_not_json unknown_tool schema" doc:"what is wrong with a call whatever its result says"`
-	Match       []Match  `yaml:"match" validate:"dive" doc:"rules of your own, asked first: further results that mean failure; the first that fits"`
-	NextTurn    bool     `yaml:"next_turn" default:"true" doc:"let the agent's next turn (it regrets, or calls the tool again) settle what a rule leaves open; it is never evidence alone"`
-	Transient   []string `yaml:"transient" validate:"dive,pattern" doc:"further patterns of errors that say nothing about the call (timeouts, 429 and 5xx are known)"`
-	IgnoreTools []string `yaml:"ignore_tools" validate:"dive,pattern" doc:"patterns of tools whose results are never taken for errors"`
+	Results     []string `yaml:"results" default:"[flag, exit_code, status, exception, message]" validate:"dive,oneof=flag exit_code status exception message" doc:"kinds of evidence in a result that count"`
+	Silence     []string `yaml:"silence" validate:"dive,oneof=source_flag result_flag exit_code time_limit rpc_error error_object status_object error_page framework_text traceback error_prefix program_message http_status refusal" doc:"rules to switch off; the builder's README describes each"`
+	Calls       []string `yaml:"calls" default:"[arguments_not_json, unknown_tool, schema]" validate:"dive,oneof=arguments_not_json unknown_tool schema" doc:"what makes a call wrong whatever its result says"`
+	Match       []Match  `yaml:"match" validate:"dive" doc:"your own rules, tried first: additional results that mean failure; the first match counts"`
+	NextTurn    bool     `yaml:"next_turn" default:"true" doc:"let the agent's next turn (it apologises, or calls the tool again) settle what a rule leaves open; it is never evidence on its own"`
+	Transient   []string `yaml:"transient" validate:"dive,pattern" doc:"additional patterns of errors that say nothing about the call (timeouts, 429 and 5xx are built in)"`
+	IgnoreTools []string `yaml:"ignore_tools" validate:"dive,pattern" doc:"patterns of tool names whose results never count as errors"`
 }
 
 // Match is a result that means failure.
 type Match struct {
-	Name     string `yaml:"name" doc:"name of the rule, for the books; without it match[0], match[1], ..."`
-	Tool     string `yaml:"tool" validate:"pattern" doc:"pattern of the tool's name; without it any tool"`
-	Pattern  string `yaml:"pattern" validate:"required_without=JSONPath,pattern" doc:"pattern of the result's text, or of the value at json_path"`
-	JSONPath string `yaml:"json_path" doc:"a value of a result that is JSON, like $.result.errors[0].code; without a pattern it means failure unless it is null, false, 0 or empty"`
-	Class    string `yaml:"class" default:"tool_error" doc:"name of the class of error"`
+	Name     string `yaml:"name" doc:"name of the rule, for the books; default: match[0], match[1], ..."`
+	Tool     string `yaml:"tool" validate:"pattern" doc:"pattern for the tool's name; default: any tool"`
+	Pattern  string `yaml:"pattern" validate:"required_without=JSONPath,pattern" doc:"pattern for the result's text, or for the value at json_path"`
+	JSONPath string `yaml:"json_path" doc:"a value in a JSON result, like $.result.errors[0].code; without a pattern it means failure unless it is null, false, 0 or empty"`
+	Class    string `yaml:"class" default:"tool_error" doc:"name of the error class"`
 }
 
 // Hints configures what the teacher is told.
 type Hints struct {
-	Allow    []string `yaml:"allow" default:"[knowable]" validate:"dive,oneof=knowable hindsight" doc:"knowable: a model could have known it from schema, tool list, format or policy; hindsight: only the environment or another rollout tells"`
-	Sources  []string `yaml:"sources" default:"[rules, schema]" validate:"dive,oneof=rules schema feedback success command" doc:"who is asked for a hint, in this order; the first that answers wins"`
-	Rules    []Rule   `yaml:"rules" validate:"dive" doc:"for the source rules: the first that fits"`
+	Allow    []string `yaml:"allow" default:"[knowable]" validate:"dive,oneof=knowable hindsight" doc:"knowable: the model could have known it from schema, tool list, format or policy; hindsight: known only from the environment or another rollout"`
+	Sources  []string `yaml:"sources" default:"[rules, schema]" validate:"dive,oneof=rules schema feedback success command" doc:"hint sources, asked in this order; the first answer wins"`
+	Rules    []Rule   `yaml:"rules" validate:"dive" doc:"for the source rules: the first match counts"`
 	Command  *Command `yaml:"command" doc:"for the source command"`
 	MaxChars int      `yaml:"max_chars" default:"2000" validate:"gte=1,lte=100000" doc:"a longer hint is refused"`
-	LeakRun  int      `yaml:"leak_run" default:"5" validate:"gte=2" doc:"words in a row that a hint may not share with the turn it is for"`
+	LeakRun  int      `yaml:"leak_run" default:"5" validate:"gte=2" doc:"number of consecutive words that a hint must not share with its turn"`
 }
 
 // Rule is a hint for one kind of error.
 type Rule struct {
-	Tool  string `yaml:"tool" validate:"pattern" doc:"pattern of the tool's name"`
-	Error string `yaml:"error" validate:"pattern" doc:"pattern of the error's text"`
-	Class string `yaml:"class" validate:"pattern" doc:"pattern of the class of error"`
+	Tool  string `yaml:"tool" validate:"pattern" doc:"pattern for the tool's name"`
+	Error string `yaml:"error" validate:"pattern" doc:"pattern for the error's text"`
+	Class string `yaml:"class" validate:"pattern" doc:"pattern for the error class"`
 
-	ErrorKind string `yaml:"error_kind" validate:"pattern" doc:"pattern of the kind of error that the source tells of (tool_error)"`
+	ErrorKind string `yaml:"error_kind" validate:"pattern" doc:"pattern for the kind of error given by the source (tool_error)"`
 
 	Text string `yaml:"text" validate:"required_without=None,excluded_with=None" doc:"the hint: a template with tool, arguments, error, class, error_kind, error_meta, schema and tools"`
 
-	None bool   `yaml:"none" default:"false" doc:"there is to be no hint: the site is left out, and no other source is asked"`
-	Kind string `yaml:"kind" default:"knowable" validate:"omitempty,oneof=knowable hindsight" doc:"whether a model could have known it"`
+	None bool   `yaml:"none" default:"false" doc:"no hint: the site is left out, and no other source is asked"`
+	Kind string `yaml:"kind" default:"knowable" validate:"omitempty,oneof=knowable hindsight" doc:"whether the model could have known it"`
 }
 
 // Command is a program that supplies hints.
 type Command struct {
-	Run     []string      `yaml:"run" validate:"required,min=1" doc:"program and arguments; it reads a JSON object per line and answers each with one"`
-	Timeout time.Duration `yaml:"timeout" default:"30s" validate:"gte=100ms" doc:"for one answer"`
-	Answers string        `yaml:"answers" validate:"required" doc:"file that keeps each answer by the hash of its question: what stands there is never asked again"`
-	Kind    string        `yaml:"kind" default:"hindsight" validate:"oneof=knowable hindsight" doc:"of an answer that doesn't say its kind"`
+	Run     []string      `yaml:"run" validate:"required,min=1" doc:"program and arguments; it reads one JSON object per line and answers each with one"`
+	Timeout time.Duration `yaml:"timeout" default:"30s" validate:"gte=100ms" doc:"time limit per answer"`
+	Answers string        `yaml:"answers" validate:"required" doc:"file that stores each answer under the hash of its question: a stored question is never asked again"`
+	Kind    string        `yaml:"kind" default:"hindsight" validate:"oneof=knowable hindsight" doc:"kind of answers that don't state one"`
 }
 
 // What a site becomes.

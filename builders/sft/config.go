@@ -4,17 +4,17 @@ import "github.com/nat-go/nat-go/builders"
 
 // Config is `trajectory_builders.<name>` with `_type: sft_traj_builder`.
 type Config struct {
-	Select    string   `yaml:"select" validate:"omitempty,oneof=best threshold all" doc:"which of a task's rollouts, or a turn's candidates, are imitated; without it the best where some are scored, else all"`
+	Select    string   `yaml:"select" validate:"omitempty,oneof=best threshold all" doc:"which of a task's rollouts, or a turn's candidates, to imitate; default: the best if some are scored, otherwise all"`
 	N         int      `yaml:"n" default:"1" validate:"gte=1" doc:"select best: how many of each task or turn"`
-	MinScore  *float64 `yaml:"min_score" validate:"required_if=Select threshold" doc:"least score; select threshold needs it, with best it comes on top"`
+	MinScore  *float64 `yaml:"min_score" validate:"required_if=Select threshold" doc:"minimum score; required by select threshold, an additional condition with best"`
 	Direction string   `yaml:"score_direction" default:"higher" validate:"oneof=higher lower" doc:"whether a higher or a lower score is better"`
-	From      string   `yaml:"from" default:"auto" validate:"oneof=auto rollouts candidates" doc:"auto: candidates of examples that have any, else the rollout"`
-	StepName  string   `yaml:"ttc_step_name" doc:"name of the TTC_END steps whose candidates count; without it all"`
+	From      string   `yaml:"from" default:"auto" validate:"oneof=auto rollouts candidates" doc:"auto: the candidates of examples that have any, otherwise the rollout"`
+	StepName  string   `yaml:"ttc_step_name" doc:"name of the TTC_END steps whose candidates count; default: all"`
 
-	SkipFailedCalls bool `yaml:"skip_failed_calls" default:"true" doc:"leave failed tool calls and their results out; where token ids were recorded the turn stays as context and is not trained"`
-	MaskFailedCalls bool `yaml:"mask_failed_calls" default:"false" doc:"keep failed tool calls as context, and don't train the turns that made them; wins over skip_failed_calls"`
+	SkipFailedCalls bool `yaml:"skip_failed_calls" default:"true" doc:"leave out failed tool calls and their results; if token ids were recorded, the turn stays as untrained context"`
+	MaskFailedCalls bool `yaml:"mask_failed_calls" default:"false" doc:"keep failed tool calls as context, and don't train the turns that made them; takes precedence over skip_failed_calls"`
 
-	Train string `yaml:"train" default:"all" validate:"oneof=all last calls" doc:"which turns of a rollout are trained: all sampled ones, the last, those that call tools"`
+	Train string `yaml:"train" default:"all" validate:"oneof=all last calls" doc:"which turns of a rollout to train: all sampled ones, the last, those that call tools"`
 }
 
 func (c *Config) train() builders.Train {

@@ -14,8 +14,8 @@ type TLS struct {
 	CAFile             string `yaml:"ca_file" doc:"PEM file of the authorities that may sign the service's certificate; unset: the system's"`
 	CertFile           string `yaml:"cert_file" validate:"required_with=KeyFile" doc:"PEM file of our own certificate, for services that ask for one"`
 	KeyFile            string `yaml:"key_file" validate:"required_with=CertFile" doc:"PEM file of its key"`
-	ServerName         string `yaml:"server_name" doc:"name the service's certificate is checked against, where it is not the host's"`
-	InsecureSkipVerify bool   `yaml:"insecure_skip_verify" default:"false" doc:"don't check the service's certificate at all; for tests only, and refused with a token"`
+	ServerName         string `yaml:"server_name" doc:"name that the service's certificate is checked against, if it is not the host's"`
+	InsecureSkipVerify bool   `yaml:"insecure_skip_verify" default:"false" doc:"don't verify the service's certificate at all; for tests only, and refused with a token"`
 }
 
 // maxPEM is the size of the largest certificate file; those shipped with systems have a few hundred KiB.

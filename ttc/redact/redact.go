@@ -19,8 +19,8 @@ import (
 
 // Config is `redact` of a source.
 type Config struct {
-	Enabled bool     `yaml:"enabled" default:"true" doc:"take secrets and personal data out of the sessions"`
-	Allow   []string `yaml:"allow" doc:"texts that stay, and patterns of them between slashes: [me@acme.org, /^10[.]/]"`
+	Enabled bool     `yaml:"enabled" default:"true" doc:"remove secrets and personal data from the sessions"`
+	Allow   []string `yaml:"allow" doc:"texts to keep, or patterns for them between slashes: [me@acme.org, /^10[.]/]"`
 }
 
 // Redactor replaces secrets and personal data. It is not safe for concurrent use.

@@ -15,13 +15,13 @@ func Factory() source.Factory {
 type Config struct {
 	Path       []string `yaml:"path" scalar:"true" doc:"files or patterns; each file is a collection run"`
 	EntriesKey string   `yaml:"entries_key" doc:"key of the list of entries, where a file is one object that holds them: data, rows; empty: the file is the entries"`
-	IDKey      string   `yaml:"id_key" default:"id" doc:"key of the example's id; lines without one belong together where their prompts are equal"`
-	TaskKey    string   `yaml:"task_key" default:"task_id" doc:"key of what trials of one problem share"`
+	IDKey      string   `yaml:"id_key" default:"id" doc:"key of the example's id; lines without one belong together if their prompts are equal"`
+	TaskKey    string   `yaml:"task_key" default:"task_id" doc:"key of what the trials of a problem share"`
 	Keys       `yaml:",inline"`
 	MaxLine    int64 `yaml:"max_line_bytes" default:"16777216" validate:"gte=1024" doc:"a line larger than this is dropped"`
-	MaxExample int   `yaml:"max_candidates_per_example" default:"100000" validate:"gte=1" doc:"lines of one id beyond this are an error"`
-	MaxBytes   int64 `yaml:"max_example_bytes" default:"16777216" validate:"gte=1024" doc:"lines of one id that are longer together are an error"`
-	MaxEmpty   int64 `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"so many entries in a row of which nothing can be made end the run: the file is something else"`
+	MaxExample int   `yaml:"max_candidates_per_example" default:"100000" validate:"gte=1" doc:"more lines with one id are an error"`
+	MaxBytes   int64 `yaml:"max_example_bytes" default:"16777216" validate:"gte=1024" doc:"lines with one id that are longer in total are an error"`
+	MaxEmpty   int64 `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"this many consecutive unusable entries end the run: the file is something else"`
 }
 
 // Keys are the names of a candidate's parts.

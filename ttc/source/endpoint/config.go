@@ -62,14 +62,14 @@ type Config struct {
 	AnswerKey     string        `yaml:"generated_answer_key" default:"generated_answer" doc:"key that the workflow's answer is stored under"`
 	TrajectoryKey string        `yaml:"trajectory_key" default:"intermediate_steps" doc:"key that the steps are stored under"`
 	InputKey      string        `yaml:"input_key" default:"input_message" validate:"min=1" doc:"name of the workflow's parameter that takes the question"`
-	FilterSteps   []string      `yaml:"filter_steps" default:"[TTC_END]" doc:"event types to ask for; empty: all"`
-	Concurrency   int           `yaml:"max_concurrency" default:"8" validate:"gte=1,lte=1024" doc:"questions asked at once"`
-	Timeout       time.Duration `yaml:"timeout" default:"300s" validate:"gt=0" doc:"limit for one answer"`
+	FilterSteps   []string      `yaml:"filter_steps" default:"[TTC_END]" doc:"event types to request; empty: all"`
+	Concurrency   int           `yaml:"max_concurrency" default:"8" validate:"gte=1,lte=1024" doc:"questions asked concurrently"`
+	Timeout       time.Duration `yaml:"timeout" default:"300s" validate:"gt=0" doc:"time limit per answer"`
 	Tries         int           `yaml:"tries" default:"3" validate:"gte=1,lte=20" doc:"how often a question is asked when the service is busy or unreachable"`
-	MaxAnswer     int64         `yaml:"max_answer_bytes" default:"67108864" validate:"gte=1024" doc:"an answer larger than this, once it is decompressed, is an error"`
+	MaxAnswer     int64         `yaml:"max_answer_bytes" default:"67108864" validate:"gte=1024" doc:"an answer larger than this after decompression is an error"`
 	MaxExample    int64         `yaml:"max_example_bytes" default:"16777216" validate:"gte=1024" doc:"an entry with its steps larger than this is dropped"`
 	MaxObjects    int64         `yaml:"max_example_objects" default:"100000" validate:"gte=100" doc:"an entry with more objects and lists than this is dropped"`
-	Token         string        `yaml:"token" secret:"true" doc:"bearer token; empty: none is sent"`
+	Token         string        `yaml:"token" secret:"true" doc:"bearer token; empty: send none"`
 
 	// Backoff is the pause before a question is repeated; it doubles, up to 30 seconds. 0: one second.
 	Backoff time.Duration `yaml:"-"`

@@ -15,10 +15,10 @@ import (
 // Rule is an element of `dataset.score_rules`.
 type Rule struct {
 	Name   string   `yaml:"name" validate:"required" doc:"what the rule is called beside the scores it gives"`
-	Tool   string   `yaml:"tool" doc:"regular expression for the name of the tool; without it any tool"`
-	Call   string   `yaml:"call" doc:"regular expression for the arguments of the call; without it any arguments"`
+	Tool   string   `yaml:"tool" doc:"regular expression for the name of the tool; default: any tool"`
+	Call   string   `yaml:"call" doc:"regular expression for the arguments of the call; default: any arguments"`
 	Result string   `yaml:"result" validate:"required" doc:"regular expression for the result; a group named score captures the score"`
-	Score  *float64 `yaml:"score" doc:"the score, where no group captures it"`
+	Score  *float64 `yaml:"score" doc:"the score, if no group captures it"`
 }
 
 // Evidence is what a rule goes by.

@@ -16,9 +16,9 @@ import (
 
 // Config is `dataset.scores`.
 type Config struct {
-	Path  []string `yaml:"path" scalar:"true" validate:"required,min=1" doc:"files of scores, one an entry: JSON lines, JSON, CSV or Parquet, also compressed"`
-	Key   string   `yaml:"key" default:"id" doc:"key of the example's id there"`
-	Value string   `yaml:"value" default:"score" doc:"key of the score there: a number, or true (1) or false (0); null is no score"`
+	Path  []string `yaml:"path" scalar:"true" validate:"required,min=1" doc:"score files, one entry per score: JSON lines, JSON, CSV or Parquet, optionally compressed"`
+	Key   string   `yaml:"key" default:"id" doc:"key of the example's id in them"`
+	Value string   `yaml:"value" default:"score" doc:"key of the score in them: a number, or true (1) or false (0); null means no score"`
 }
 
 // Limits of what is stored and read.

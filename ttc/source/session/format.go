@@ -26,7 +26,7 @@ type Format struct {
 type Config struct {
 	Path   []string `yaml:"path" scalar:"true" doc:"folders, files or patterns; together they are one input"`
 	Limits `yaml:",inline"`
-	Redact redact.Config `yaml:"redact" doc:"what is taken out before anything is written"`
+	Redact redact.Config `yaml:"redact" doc:"what to remove before anything is written"`
 }
 
 // Limits bound what is read.
@@ -34,7 +34,7 @@ type Limits struct {
 	MaxLine    int64 `yaml:"max_line_bytes" default:"33554432" validate:"gte=1024,lte=1073741824" doc:"a longer line is dropped"`
 	MaxSession int64 `yaml:"max_session_bytes" default:"33554432" validate:"gte=1024" doc:"a longer session is dropped"`
 	MaxObjects int64 `yaml:"max_session_objects" default:"200000" validate:"gte=100" doc:"a session with more objects and lists than this is dropped"`
-	MaxContext int64 `yaml:"max_session_context" default:"16000000" validate:"gte=100" doc:"a session is dropped whose calls were given more messages than this, all together"`
+	MaxContext int64 `yaml:"max_session_context" default:"16000000" validate:"gte=100" doc:"a session whose calls were given more messages than this in total is dropped"`
 }
 
 // New returns a session without calls, within the limits. A name longer than any id is shortened.

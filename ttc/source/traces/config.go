@@ -29,9 +29,9 @@ type Config struct {
 	IDKey       string   `yaml:"id_key" default:"id" doc:"key of the rollout's id (trace_id is tried as well); without one it is task/trial, or its row"`
 	MessagesKey string   `yaml:"messages_key" default:"messages" doc:"key of the list of messages (traj and turns are tried as well)"`
 	ToolsKey    string   `yaml:"tools_key" default:"tools" doc:"key of the list of tool definitions (functions is tried as well)"`
-	ToolsFile   string   `yaml:"tools_file" doc:"JSON file with the tools of all rollouts that bring none of their own"`
+	ToolsFile   string   `yaml:"tools_file" doc:"JSON file with the tools for all rollouts that have none of their own"`
 	RewardKey   string   `yaml:"reward_key" default:"reward" doc:"key of the rollout's score: a number; null is no score (final_reward is tried as well)"`
-	TaskKey     string   `yaml:"task_key" default:"task_id" doc:"key of what trials of one problem share"`
+	TaskKey     string   `yaml:"task_key" default:"task_id" doc:"key of what the trials of a problem share"`
 	TrialKey    string   `yaml:"trial_key" default:"trial" doc:"key of the rollout's number within its task"`
 	PolicyKey   string   `yaml:"policy_key" default:"model" doc:"key of the model that sampled, of the rollout or of a message"`
 	TokenIDsKey string   `yaml:"token_ids_key" default:"token_ids" doc:"key, in a message, of the token ids the model wrote or saw"`
@@ -39,7 +39,7 @@ type Config struct {
 	FinishKey   string   `yaml:"finish_reason_key" default:"finish_reason" doc:"key of why the model stopped, in a message or, for the last one, in the rollout"`
 	SamplingKey string   `yaml:"sampling_key" default:"sampling" doc:"key of {temperature, top_p, processed}: how the rollout was sampled"`
 
-	OverridesKey string `yaml:"group_overrides_key" default:"group_overrides" doc:"key of {teacher_top_k, skip_teacher_top_k}: what a rollout asks of collator.teacher for its task, in place of top_k; 0: the log-prob of each token alone, below 0 or skip: no teacher"`
+	OverridesKey string `yaml:"group_overrides_key" default:"group_overrides" doc:"key of {teacher_top_k, skip_teacher_top_k}: what a rollout wants from collator.teacher for its task, instead of top_k; 0: only the log-prob of each token; negative or skip: no teacher"`
 
 	CandidatesKey string `yaml:"candidates_key" default:"candidates" doc:"key of a list of scored answers of single turns, as the source candidates has them"`
 
@@ -47,8 +47,8 @@ type Config struct {
 
 	PromptKey   string `yaml:"prompt_key" default:"prompt" doc:"key of the prompt of a pair, or of an entry that is a prompt and an answer"`
 	ResponseKey string `yaml:"response_key" default:"response" doc:"key of the answer of an entry without messages: with its prompt it makes a conversation"`
-	ContextKey  string `yaml:"context_key" doc:"key of a text that is put below such a prompt, as the input of an instruction"`
-	SystemKey   string `yaml:"system_key" default:"system" doc:"key of a system message that stands beside the conversation"`
+	ContextKey  string `yaml:"context_key" doc:"key of a text that is appended to such a prompt, like the input of an instruction"`
+	SystemKey   string `yaml:"system_key" default:"system" doc:"key of a system message given beside the conversation"`
 	Transcripts string `yaml:"transcripts" default:"keep" validate:"oneof=keep split" doc:"split: a text such as Human: ... Assistant: ... is the messages that it tells of"`
 	ChosenKey   string `yaml:"chosen_key" default:"chosen" doc:"key of the better side of a pair"`
 	RejectedKey string `yaml:"rejected_key" default:"rejected" doc:"key of the worse side of a pair"`
@@ -61,10 +61,10 @@ type Config struct {
 
 	CandidateKeys candidates.Keys `yaml:"candidate_keys" doc:"names of the keys of those answers"`
 
-	AssumeSampled string `yaml:"assume_sampled" default:"assistant" validate:"oneof=assistant last none" doc:"which assistant messages the model produced in this rollout, where the trace doesn't say"`
+	AssumeSampled string `yaml:"assume_sampled" default:"assistant" validate:"oneof=assistant last none" doc:"which assistant messages the model produced in this rollout, if the trace doesn't say"`
 	MaxExample    int64  `yaml:"max_example_bytes" default:"16777216" validate:"gte=1024" doc:"a rollout larger than this is dropped"`
 	MaxObjects    int64  `yaml:"max_example_objects" default:"100000" validate:"gte=100" doc:"a rollout with more objects and lists than this is dropped"`
-	MaxEmpty      int64  `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"so many entries in a row of which nothing can be made end the run: the file is something else"`
+	MaxEmpty      int64  `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"this many consecutive unusable entries end the run: the file is something else"`
 }
 
 // FileName is the file to look for if a folder is given.

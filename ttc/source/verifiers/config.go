@@ -22,7 +22,7 @@ func Factory() source.Factory {
 // Config is `sources.<name>` with `_type: verifiers`.
 type Config struct {
 	Path   []string `yaml:"path" scalar:"true" doc:"folders, files or patterns; together they are one input"`
-	Redact bool     `yaml:"redact" doc:"take secrets and personal data out; a turn that held any loses its token ids"`
+	Redact bool     `yaml:"redact" doc:"remove secrets and personal data; a turn that contained any loses its token ids"`
 
 	session.Limits `yaml:",inline"`
 }

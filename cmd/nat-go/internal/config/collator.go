@@ -9,87 +9,87 @@ import (
 // Collator is the section `collator`: how records become token batches. Without a tokenizer there are none.
 type Collator struct {
 	Tokenizer      string         `yaml:"tokenizer" nullable:"true" doc:"Hugging Face folder or tokenizer.json of the model to be trained" example:"models/qwen"`
-	Template       string         `yaml:"template" nullable:"true" doc:"chat template file, or the name of one of the tokenizer's; default: the tokenizer's own" example:"chat_template.jinja"`
+	Template       string         `yaml:"template" nullable:"true" doc:"chat template file, or the name of one of the tokenizer's; default: the tokenizer's default" example:"chat_template.jinja"`
 	TemplateKwargs map[string]any `yaml:"template_kwargs" nullable:"true" doc:"variables given to the template, like enable_thinking" example:"{enable_thinking: false}"`
-	TemplateTime   string         `yaml:"template_time" default:"2026-01-02T03:04:05" doc:"what strftime_now shows; the clock is never read"`
-	Policy         string         `yaml:"policy" nullable:"true" doc:"name of the model to be trained; tells which messages are on-policy" example:"my-model"`
-	MinFidelity    string         `yaml:"min_fidelity" default:"partial" validate:"oneof=partial text ids ids+logprobs" doc:"records of traces that show less of what the model saw and wrote are left out, of text rows and token batches: partial takes all, text what has no gaps, ids what has token ids"`
-	MaxLength      int            `yaml:"max_length" alias:"max_seq_len" default:"4096" validate:"gte=1" doc:"tokens of a row; of a longer conversation whole rounds are cut out, then single steps (a call with its results): in the middle for sft and dpo, at the head for sdpo, at the end for rl. Such rows are flagged truncated, and turns that were cut out are counted as too_long"`
-	MaxDPOLength   *int           `yaml:"max_dpo_length" alias:"max_dpo_seq_len" validate:"omitempty,gte=2" doc:"tokens of either side of a preference; without it max_length"`
-	BatchTokens    int            `yaml:"batch_tokens" default:"65536" validate:"gte=1" doc:"tokens of a batch, padding included"`
-	Rows           string         `yaml:"rows" default:"auto" validate:"oneof=auto trajectory turn" doc:"one row a trajectory or a turn; auto asks the template"`
-	Weight         string         `yaml:"weight" default:"token" validate:"oneof=token site rollout" doc:"what weighs one in the loss, whatever rows the template makes of it: every trained token, every hint's target (other records: as a whole), or every record"`
+	TemplateTime   string         `yaml:"template_time" default:"2026-01-02T03:04:05" doc:"what strftime_now returns; the clock is never read"`
+	Policy         string         `yaml:"policy" nullable:"true" doc:"name of the model to be trained; determines which messages are on-policy" example:"my-model"`
+	MinFidelity    string         `yaml:"min_fidelity" default:"partial" validate:"oneof=partial text ids ids+logprobs" doc:"records of traces that show less of what the model saw and wrote are left out, both from text rows and token batches: partial accepts everything, text requires no gaps, ids requires token ids"`
+	MaxLength      int            `yaml:"max_length" alias:"max_seq_len" default:"4096" validate:"gte=1" doc:"tokens per row; from a longer conversation whole rounds are cut out, then single steps (a call with its results): in the middle for sft and dpo, at the head for sdpo, at the end for rl. Such rows are flagged truncated, and turns that were cut out are counted as too_long"`
+	MaxDPOLength   *int           `yaml:"max_dpo_length" alias:"max_dpo_seq_len" validate:"omitempty,gte=2" doc:"tokens per side of a preference; default: max_length"`
+	BatchTokens    int            `yaml:"batch_tokens" default:"65536" validate:"gte=1" doc:"tokens per batch, including padding"`
+	Rows           string         `yaml:"rows" default:"auto" validate:"oneof=auto trajectory turn" doc:"one row per trajectory or per turn; auto lets the template decide"`
+	Weight         string         `yaml:"weight" default:"token" validate:"oneof=token site rollout" doc:"which unit weighs one in the loss, whatever rows the template makes of it: every trained token, every hint's target (other records: as a whole), or every record"`
 	Layout         string         `yaml:"layout" default:"padded" validate:"oneof=padded packed" doc:"packed is for sft only, and not for format composer"`
 	Format         string         `yaml:"format" default:"nat_go" validate:"oneof=nat_go composer" doc:"names of the tensors; composer: those of the reference composite trainer, a row per site or, with sites cumulative, per rollout (channels dpo, rl and sdpo)"`
-	Composer       Composer       `yaml:"composer" doc:"what else format composer has as the reference composite trainer's collator does"`
-	IgnoreIndex    int64          `yaml:"ignore_index" default:"-100" validate:"lt=0" doc:"label, in token batches, of what is not trained"`
-	PadID          *int64         `yaml:"pad_id" alias:"pad_token_id" validate:"omitempty,gte=0" doc:"id behind a row's end, which no mask goes by; without it the tokenizer's pad token, or its end of text"`
+	Composer       Composer       `yaml:"composer" doc:"further details in which format composer follows the reference composite trainer's collator"`
+	IgnoreIndex    int64          `yaml:"ignore_index" default:"-100" validate:"lt=0" doc:"label of untrained tokens in token batches"`
+	PadID          *int64         `yaml:"pad_id" alias:"pad_token_id" validate:"omitempty,gte=0" doc:"id that fills a row after its end, which no mask depends on; default: the tokenizer's pad token, or its end of text"`
 	RL             RL             `yaml:"rl" doc:"rollouts"`
-	Sites          string         `yaml:"sites" default:"per_site" validate:"oneof=per_site cumulative" doc:"hints of a trace one at a time, or added up"`
-	Hints          string         `yaml:"hints" default:"given" validate:"oneof=given none" doc:"none: a control run, in which every hint is left out; a trainer that reads the right positions has jsd 0 there"`
+	Sites          string         `yaml:"sites" default:"per_site" validate:"oneof=per_site cumulative" doc:"hints of a trace one at a time, or accumulated"`
+	Hints          string         `yaml:"hints" default:"given" validate:"oneof=given none" doc:"none: a control run in which every hint is left out; a trainer that reads the right positions then has jsd 0"`
 	Advantages     string         `yaml:"advantages" default:"group" validate:"oneof=group none batch" doc:"what a reward is compared with"`
-	Epoch          uint64         `yaml:"epoch" default:"0" doc:"epoch whose order the batches have: another one shuffles the same rows in another order, from the same dataset.split.seed"`
+	Epoch          uint64         `yaml:"epoch" default:"0" doc:"epoch that determines the order of batches: another one shuffles the same rows differently, from the same dataset.split.seed"`
 	Reference      *Reference     `yaml:"reference" doc:"log-probs of pairs under a reference model, for the columns ref_chosen_logps and ref_rejected_logps" example:"{path: reference.jsonl, fingerprint: my-model}"`
-	Teacher        *Teacher       `yaml:"teacher" doc:"what a teacher thinks of the tokens: top-k log-probs of a server, or all logits of a program"`
+	Teacher        *Teacher       `yaml:"teacher" doc:"a teacher's view of the tokens: top-k log-probs from a server, or full logits from a program"`
 }
 
 // Composer is `collator.composer`.
 type Composer struct {
-	Width string `yaml:"width" default:"own" validate:"oneof=own equal" doc:"of sdpo; equal: the student is padded where the teacher has the hint, so that both have one shape and the same token at the same position; attention_mask and position_ids leave the padding out"`
-	Mask  string `yaml:"mask" default:"zero" validate:"oneof=zero ignore_index" doc:"what sdpo_loss_mask is where nothing is in the loss; 1 elsewhere"`
-	Files string `yaml:"files" default:"channel" validate:"oneof=channel step" doc:"step: beside the batches of each channel, one file per step with all of them under batches/steps; width is equal then"`
+	Width string `yaml:"width" default:"own" validate:"oneof=own equal" doc:"for sdpo; equal: the student is padded where the teacher has the hint, so that both have the same shape and each token the same position; attention_mask and position_ids skip the padding"`
+	Mask  string `yaml:"mask" default:"zero" validate:"oneof=zero ignore_index" doc:"value of sdpo_loss_mask outside the loss; 1 elsewhere"`
+	Files string `yaml:"files" default:"channel" validate:"oneof=channel step" doc:"step: in addition to the batches of each channel, one file per step with all of them under batches/steps; width is then equal"`
 }
 
 // RL is `collator.rl`.
 type RL struct {
-	IDs string `yaml:"ids" default:"sampled" validate:"oneof=sampled rendered" doc:"rendered: rollouts without token ids, too, as their text is tokenised; their rows say so and have no log-probs. For format composer only: other consumers of rl need what was sampled"`
+	IDs string `yaml:"ids" default:"sampled" validate:"oneof=sampled rendered" doc:"rendered: also rollouts without token ids, whose text is tokenised; their rows say so and have no log-probs. Only for format composer: other consumers of rl need what was sampled"`
 }
 
 // Reference is `collator.reference`: what a reference model makes of pairs that an earlier run wrote.
 type Reference struct {
 	Path        string `yaml:"path" validate:"required" doc:"JSON lines {row, chosen, rejected} (examples/composite-trainer/reference_logps.py)" example:"reference.jsonl"`
-	Fingerprint string `yaml:"fingerprint" validate:"required" doc:"what computed them: model, tokenizer, template and length limit; it is written beside the columns" example:"my-model@3f2a"`
+	Fingerprint string `yaml:"fingerprint" validate:"required" doc:"what computed them: model, tokenizer, template and length limit; written beside the columns" example:"my-model@3f2a"`
 }
 
 // Teacher is `collator.teacher`: a server that scores given tokens, a program that computes all logits, or logits that
 // were dumped for them.
 type Teacher struct {
 	Endpoint    string        `yaml:"endpoint" validate:"required_without_all=Dumps Logits Servers,omitempty,url" doc:"base URL of the server" example:"http://127.0.0.1:8000"`
-	Protocol    string        `yaml:"protocol" doc:"what the server speaks" default:"vllm" validate:"oneof=vllm trl sglang atropos"`
-	Model       string        `yaml:"model" nullable:"true" doc:"name the server knows the model by; vllm needs it" example:"my-model"`
-	APIKey      schema.Secret `yaml:"api_key" doc:"key the server asks for" nullable:"true"`
-	Vocabulary  string        `yaml:"vocabulary" default:"check" validate:"oneof=check assume" doc:"compare the server's ids with the tokenizer's; assume: a server that can't tokenise (trl, atropos) is believed"`
-	Servers     []Server      `yaml:"servers" validate:"excluded_with=Endpoint,unique=Name,dive" doc:"several teachers in the place of one endpoint: a token's log-prob is of the sum of their probabilities by weight" example:"[{name: large, endpoint: http://127.0.0.1:8000, model: my-model, weight: 3}, {name: code, endpoint: http://127.0.0.1:8001, model: my-coder}]"`
-	TopK        int           `yaml:"top_k" doc:"log-probs a token" default:"20" validate:"gte=1,lte=1000"`
-	Concurrency int           `yaml:"concurrency" doc:"sequences scored at once" default:"8" validate:"gte=1,lte=1024"`
-	Timeout     time.Duration `yaml:"timeout" doc:"limit for one answer" default:"60s" validate:"gte=1s"`
-	MaxAnswer   int64         `yaml:"max_answer_bytes" default:"67108864" validate:"gte=1024" doc:"an answer larger than this, once it is decompressed, is an error"`
-	HintEffect  bool          `yaml:"hint_effect" default:"false" validate:"excluded_without=Endpoint,excluded_if=Protocol atropos" doc:"try every hint out on the server's model: mean log p(target | hint) - log p(target), beside a neutral hint; sites it moves too little, or the wrong way, weigh nothing"`
-	MinEffect   float64       `yaml:"min_effect" default:"0" validate:"gte=0" doc:"nats a token by which a hint has to do more than the neutral one"`
+	Protocol    string        `yaml:"protocol" doc:"the server's protocol" default:"vllm" validate:"oneof=vllm trl sglang atropos"`
+	Model       string        `yaml:"model" nullable:"true" doc:"the model's name on the server; required by vllm" example:"my-model"`
+	APIKey      schema.Secret `yaml:"api_key" doc:"the server's API key" nullable:"true"`
+	Vocabulary  string        `yaml:"vocabulary" default:"check" validate:"oneof=check assume" doc:"compare the server's ids with the tokenizer's; assume: trust a server that can't tokenise (trl, atropos)"`
+	Servers     []Server      `yaml:"servers" validate:"excluded_with=Endpoint,unique=Name,dive" doc:"several teachers instead of one endpoint: a token's log-prob is that of their weighted mean probability" example:"[{name: large, endpoint: http://127.0.0.1:8000, model: my-model, weight: 3}, {name: code, endpoint: http://127.0.0.1:8001, model: my-coder}]"`
+	TopK        int           `yaml:"top_k" doc:"log-probs per token" default:"20" validate:"gte=1,lte=1000"`
+	Concurrency int           `yaml:"concurrency" doc:"sequences scored concurrently" default:"8" validate:"gte=1,lte=1024"`
+	Timeout     time.Duration `yaml:"timeout" doc:"time limit per answer" default:"60s" validate:"gte=1s"`
+	MaxAnswer   int64         `yaml:"max_answer_bytes" default:"67108864" validate:"gte=1024" doc:"an answer larger than this after decompression is an error"`
+	HintEffect  bool          `yaml:"hint_effect" default:"false" validate:"excluded_without=Endpoint,excluded_if=Protocol atropos" doc:"measure every hint with the server's model: mean log p(target | hint) - log p(target), compared with a neutral hint; sites it moves too little, or the wrong way, weigh nothing"`
+	MinEffect   float64       `yaml:"min_effect" default:"0" validate:"gte=0" doc:"nats per token by which a hint must do better than the neutral one"`
 	Neutral     string        `yaml:"neutral" default:"Please go on with the task." doc:"the neutral hint; empty: none"`
-	Rollouts    bool          `yaml:"rollouts" default:"false" validate:"excluded_without_all=Endpoint Servers" doc:"ask the server about the rows of the channel rl, too, at every position: the columns teacher_topk_ids and teacher_topk_logprobs, which the Atropos adapter pushes with the scores"`
-	Logits      *Logits       `yaml:"logits" validate:"excluded_with=Dumps" doc:"a program that computes all logits at the pair positions, of which the hint effect is made: how far the predictions with the hint are from those without it, token by token" example:"{command: [python3, score_logits.py, --model, my-model]}"`
-	Dumps       string        `yaml:"dumps" nullable:"true" doc:"folder of logits dumped at the pair positions, a file per batch (examples/composite-trainer/dump_logits.py)" example:"dumps"`
-	Use         string        `yaml:"use" default:"filter" validate:"oneof=filter weights" doc:"what logits and dumps do: filter takes sites below min_jsd out; weights also spreads a site's weight over its tokens by their divergence"`
-	MinJSD      float64       `yaml:"min_jsd" default:"0" validate:"gte=0" doc:"sites whose mean divergence (beta 0.5, in nats) is below weigh nothing; of top-k log-probs (hint_effect), those where it is certainly below"`
+	Rollouts    bool          `yaml:"rollouts" default:"false" validate:"excluded_without_all=Endpoint Servers" doc:"also ask the server about the rows of the rl channel, at every position: the columns teacher_topk_ids and teacher_topk_logprobs, which the Atropos adapter pushes with the scores"`
+	Logits      *Logits       `yaml:"logits" validate:"excluded_with=Dumps" doc:"a program that computes all logits at the pair positions, from which the hint effect is computed: how far the predictions with the hint differ from those without it, token by token" example:"{command: [python3, score_logits.py, --model, my-model]}"`
+	Dumps       string        `yaml:"dumps" nullable:"true" doc:"folder with logits dumped at the pair positions, one file per batch (examples/composite-trainer/dump_logits.py)" example:"dumps"`
+	Use         string        `yaml:"use" default:"filter" validate:"oneof=filter weights" doc:"what logits and dumps are used for: filter drops sites below min_jsd; weights also spreads a site's weight over its tokens in proportion to their divergence"`
+	MinJSD      float64       `yaml:"min_jsd" default:"0" validate:"gte=0" doc:"sites with a smaller mean divergence (beta 0.5, in nats) weigh nothing; with top-k log-probs (hint_effect), those where it is certainly smaller"`
 }
 
 // Server is one of `collator.teacher.servers`.
 type Server struct {
-	Name       string        `yaml:"name" validate:"required,max=64" doc:"what reports call it, and its answers are kept by" example:"large"`
+	Name       string        `yaml:"name" validate:"required,max=64" doc:"its name in reports, under which its answers are stored" example:"large"`
 	Endpoint   string        `yaml:"endpoint" validate:"required,url" doc:"as in collator.teacher" example:"http://127.0.0.1:8000"`
 	Protocol   string        `yaml:"protocol" doc:"as in collator.teacher" default:"vllm" validate:"oneof=vllm trl sglang atropos"`
 	Model      string        `yaml:"model" nullable:"true" doc:"as in collator.teacher" example:"my-model"`
 	APIKey     schema.Secret `yaml:"api_key" doc:"as in collator.teacher" nullable:"true"`
 	Vocabulary string        `yaml:"vocabulary" default:"check" validate:"oneof=check assume" doc:"as in collator.teacher"`
-	Weight     float64       `yaml:"weight" default:"1" validate:"gt=0" doc:"how much its word counts, beside the others'"`
+	Weight     float64       `yaml:"weight" default:"1" validate:"gt=0" doc:"its weight relative to the others"`
 }
 
 // Logits is `collator.teacher.logits`: a program that is started once and scores the sites of all batches.
 type Logits struct {
 	Command      []string      `yaml:"command" validate:"required,min=1" doc:"program and arguments (examples/composite-trainer/score_logits.py, examples/logits-scorer)" example:"[python3, score_logits.py, --model, my-model]"`
-	Memory       schema.Size   `yaml:"memory" default:"64MiB" validate:"gte=65536" doc:"shared with the program for the logits; more makes fewer, larger requests"`
-	Timeout      time.Duration `yaml:"timeout" default:"5m" validate:"gte=1s" doc:"limit for an answer"`
-	StartTimeout time.Duration `yaml:"start_timeout" default:"10m" validate:"gte=1s" doc:"limit until the program has loaded its model"`
-	WrongWay     string        `yaml:"wrong_way" default:"drop" validate:"oneof=drop keep" doc:"what becomes of sites whose hint makes a failed turn more likely, or the next turn less"`
+	Memory       schema.Size   `yaml:"memory" default:"64MiB" validate:"gte=65536" doc:"memory shared with the program for the logits; more means fewer, larger requests"`
+	Timeout      time.Duration `yaml:"timeout" default:"5m" validate:"gte=1s" doc:"time limit per answer"`
+	StartTimeout time.Duration `yaml:"start_timeout" default:"10m" validate:"gte=1s" doc:"time limit for loading the model"`
+	WrongWay     string        `yaml:"wrong_way" default:"drop" validate:"oneof=drop keep" doc:"what to do with sites whose hint makes a failed turn more likely, or the next turn less likely"`
 }

@@ -6,14 +6,14 @@ type Finetuning struct {
 	Enabled            bool               `yaml:"enabled" default:"false" doc:"master switch: a run refuses to start without it"`
 	Trainer            string             `yaml:"trainer" nullable:"true" doc:"name of an entry of trainers" example:"my-trainer"`
 	TrajectoryBuilder  []string           `yaml:"trajectory_builder" scalar:"true" nullable:"true" doc:"names of entries of trajectory_builders" example:"[pairs, hints]"`
-	TrainerAdapter     string             `yaml:"trainer_adapter" nullable:"true" doc:"name of an entry of trainer_adapters; without it, or with files, the data set is written as files" example:"my-adapter"`
+	TrainerAdapter     string             `yaml:"trainer_adapter" nullable:"true" doc:"name of an entry of trainer_adapters; if unset, or files, the data set is written as files" example:"my-adapter"`
 	RewardFunction     *RewardFunction    `yaml:"reward_function" doc:"evaluator whose score is the reward"`
 	TargetFunctions    []string           `yaml:"target_functions" default:"[<workflow>]" doc:"functions whose steps count (rollout builders)"`
 	TargetModel        string             `yaml:"target_model" nullable:"true" doc:"model whose steps count (rollout builders)" example:"my-model"`
 	CurriculumLearning CurriculumLearning `yaml:"curriculum_learning" doc:"train on easy groups first (rollout builders)"`
 	NumEpochs          int                `yaml:"num_epochs" default:"1" validate:"gte=1" doc:"passes over the data; for the Customizer see hyperparameters.epochs of its adapter"`
 	OutputDir          string             `yaml:"output_dir" default:"./.tmp/nat/finetuning/" doc:"where run folders are made" example:"out"`
-	RunConfiguration   *RunConfiguration  `yaml:"run_configuration" doc:"NAT's copy of its command line; the command line wins"`
+	RunConfiguration   *RunConfiguration  `yaml:"run_configuration" doc:"NAT's copy of its command line, which takes precedence"`
 }
 
 // RewardFunction names an evaluator.
@@ -23,11 +23,11 @@ type RewardFunction struct {
 
 // CurriculumLearning is `finetuning.curriculum_learning`. NAT does not check random_subsample; it must be a fraction.
 type CurriculumLearning struct {
-	Enabled             bool     `yaml:"enabled" default:"false" doc:"whether it is done"`
+	Enabled             bool     `yaml:"enabled" default:"false" doc:"whether to do it"`
 	InitialPercentile   float64  `yaml:"initial_percentile" default:"0.3" validate:"gt=0,lte=1" doc:"fraction of groups at the start"`
 	IncrementPercentile float64  `yaml:"increment_percentile" default:"0.2" validate:"gt=0,lte=1" doc:"fraction added at each expansion"`
 	ExpansionInterval   int      `yaml:"expansion_interval" default:"5" validate:"gte=1" doc:"epochs between expansions"`
-	MinRewardDiff       float64  `yaml:"min_reward_diff" default:"0.1" doc:"groups whose rewards lie closer together are left out"`
+	MinRewardDiff       float64  `yaml:"min_reward_diff" default:"0.1" doc:"groups whose rewards differ less are left out"`
 	SortAscending       bool     `yaml:"sort_ascending" default:"false" doc:"low reward first"`
 	RandomSubsample     *float64 `yaml:"random_subsample" validate:"omitempty,gt=0,lte=1" doc:"fraction of groups kept" example:"0.5"`
 }

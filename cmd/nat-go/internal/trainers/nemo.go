@@ -6,11 +6,11 @@ package trainers
 type NemoCustomizerTrainer struct {
 	Reward *Reward `yaml:"reward" doc:"NAT's reward function; a preference data set doesn't read it"`
 
-	NumRuns                   int  `yaml:"num_runs" default:"1" validate:"min=1" doc:"how many times the source is collected; outside compat the number of inputs decides"`
-	ContinueOnCollectionError bool `yaml:"continue_on_collection_error" default:"false" doc:"go on with the other collection runs when one fails"`
-	DeduplicatePairs          bool `yaml:"deduplicate_pairs" default:"true" doc:"keep one of records with the same prompt, chosen and rejected text"`
+	NumRuns                   int  `yaml:"num_runs" default:"1" validate:"min=1" doc:"how many times the source is collected; except in compat, the number of inputs decides"`
+	ContinueOnCollectionError bool `yaml:"continue_on_collection_error" default:"false" doc:"continue with the other collection runs when one fails"`
+	DeduplicatePairs          bool `yaml:"deduplicate_pairs" default:"true" doc:"keep only one of several records with the same prompt, chosen and rejected text"`
 	MaxPairs                  *int `yaml:"max_pairs" validate:"omitempty,min=1" doc:"draw at most this many records, seeded; unset keeps all"`
-	WaitForCompletion         bool `yaml:"wait_for_completion" default:"true" doc:"stay until the job has ended; else leave its reference in job.json (see finetune wait)"`
+	WaitForCompletion         bool `yaml:"wait_for_completion" default:"true" doc:"wait until the job has ended; otherwise leave its reference in job.json (see finetune wait)"`
 }
 
 // TrainerType is the `_type` of NemoCustomizerTrainer.

@@ -22,17 +22,17 @@ type Config struct {
 	Token          schema.Secret `yaml:"token" doc:"bearer token, for a proxy before the run-api, which has no authentication of its own"`
 	Name           string        `yaml:"name" default:"nat-go" validate:"min=1" doc:"name of the environment; the server adds a number"`
 	Weight         float64       `yaml:"weight" default:"1" validate:"gt=0" doc:"weight of this environment among others"`
-	GroupSize      int           `yaml:"group_size" default:"0" validate:"gte=0" doc:"sequences a group; 0: the size that most groups of the data have"`
-	MaxTokenLength int           `yaml:"max_token_length" default:"0" validate:"gte=0" doc:"groups with a sequence this long or longer are left out; 0: the trainer's max_token_len"`
-	SkipSameScores bool          `yaml:"skip_same_scores" default:"true" doc:"leave out groups whose scores are all equal: they teach nothing; never done where a group has distillation columns"`
+	GroupSize      int           `yaml:"group_size" default:"0" validate:"gte=0" doc:"sequences per group; 0: the most common size in the data"`
+	MaxTokenLength int           `yaml:"max_token_length" default:"0" validate:"gte=0" doc:"groups with a sequence of at least this length are left out; 0: the trainer's max_token_len"`
+	SkipSameScores bool          `yaml:"skip_same_scores" default:"true" doc:"leave out groups whose scores are all equal, because they teach nothing; never done for groups with distillation columns"`
 	MaxQueue       int           `yaml:"max_queue" default:"0" validate:"gte=0" doc:"wait while this many groups are queued at the server; 0: push everything at once"`
 	Gzip           bool          `yaml:"gzip" default:"true" doc:"compress pushes"`
 
 	StartTimeout    time.Duration  `yaml:"start_timeout" default:"10m" doc:"how long the trainer may take to register and ask for its first batch"`
-	PollInterval    time.Duration  `yaml:"poll_interval" default:"1s" validate:"gt=0" doc:"how often the server is asked"`
+	PollInterval    time.Duration  `yaml:"poll_interval" default:"1s" validate:"gt=0" doc:"how often to ask the server"`
 	TrainingTimeout time.Duration  `yaml:"training_timeout" default:"0s" doc:"how long the trainer may take to fetch everything; 0: no limit"`
-	ConnectTimeout  time.Duration  `yaml:"connect_timeout" default:"5s" validate:"gt=0" doc:"limit for a connection"`
-	RequestTimeout  time.Duration  `yaml:"request_timeout" default:"60s" validate:"gt=0" doc:"limit for an answer"`
+	ConnectTimeout  time.Duration  `yaml:"connect_timeout" default:"5s" validate:"gt=0" doc:"time limit for connecting"`
+	RequestTimeout  time.Duration  `yaml:"request_timeout" default:"60s" validate:"gt=0" doc:"time limit per answer"`
 	TLS             httpclient.TLS `yaml:"tls" doc:"certificates"`
 
 	backoff time.Duration // before a retry; tests can't wait for half a second

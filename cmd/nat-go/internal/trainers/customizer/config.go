@@ -29,32 +29,32 @@ type Config struct {
 	Namespace             string          `yaml:"namespace" validate:"required" doc:"namespace of the data set, the job and the deployment"`
 	DatasetName           string          `yaml:"dataset_name" default:"nat-dpo" validate:"min=1" doc:"name of the data set in the stores; each run adds its own ending, see dataset_version"`
 	DatasetOutputDir      *string         `yaml:"dataset_output_dir" doc:"also write the rows to <dir>/<run_id>/training_file.jsonl and validation_file.jsonl, as NAT does"`
-	CreateNamespace       bool            `yaml:"create_namespace_if_missing" default:"true" doc:"create the namespace in both stores if it isn't there"`
-	CustomizationConfig   string          `yaml:"customization_config" validate:"required" doc:"what is trained and on what, e.g. meta/llama-3.2-1b-instruct@v1.0.0+A100"`
+	CreateNamespace       bool            `yaml:"create_namespace_if_missing" default:"true" doc:"create the namespace in both stores if it doesn't exist"`
+	CustomizationConfig   string          `yaml:"customization_config" validate:"required" doc:"what to train and on what, e.g. meta/llama-3.2-1b-instruct@v1.0.0+A100"`
 	Hyperparameters       Hyperparameters `yaml:"hyperparameters" doc:"training settings sent with the job"`
 	UseFullMessageHistory bool            `yaml:"use_full_message_history" default:"false" doc:"write prompts as message lists rather than the last message's text"`
 	DeployOnCompletion    bool            `yaml:"deploy_on_completion" default:"false" doc:"deploy the trained model once the job is complete"`
 	Deployment            Deployment      `yaml:"deployment_config" doc:"how the model is deployed"`
-	PollIntervalSeconds   float64         `yaml:"poll_interval_seconds" default:"30" validate:"gt=0" doc:"seconds between two questions for the status"`
+	PollIntervalSeconds   float64         `yaml:"poll_interval_seconds" default:"30" validate:"gt=0" doc:"seconds between two status requests"`
 	DeploymentTimeout     float64         `yaml:"deployment_timeout_seconds" default:"1800" validate:"gt=0" doc:"seconds a deployment may take"`
-	MaxStatusFailures     int             `yaml:"max_consecutive_status_failures" default:"3" validate:"min=1,max=10" doc:"failures in a row to get the status before waiting ends in an error"`
+	MaxStatusFailures     int             `yaml:"max_consecutive_status_failures" default:"3" validate:"min=1,max=10" doc:"consecutive failed status requests before waiting ends in an error"`
 
 	EntityToken    schema.Secret `yaml:"entity_token" doc:"bearer token for entity_host; empty sends none"`
 	DatastoreToken schema.Secret `yaml:"datastore_token" doc:"bearer token for the data store's own namespace API; empty sends none"`
 	WandbAPIKey    schema.Secret `yaml:"wandb_api_key" doc:"Weights & Biases key, sent in a header with the job"`
 
-	DatasetVersion  string         `yaml:"dataset_version" default:"run" validate:"oneof=run reuse" doc:"run: a data set of its own for each run; reuse: all runs write to dataset_name, as NAT does"`
+	DatasetVersion  string         `yaml:"dataset_version" default:"run" validate:"oneof=run reuse" doc:"run: a separate data set for each run; reuse: all runs write to dataset_name, as NAT does"`
 	TrainingTimeout float64        `yaml:"training_timeout_seconds" default:"0" validate:"gte=0" doc:"seconds a job may take; 0: no limit"`
 	CancelOnTimeout bool           `yaml:"cancel_on_timeout" default:"false" doc:"cancel the job when training_timeout_seconds is over, rather than leave it running"`
-	ConnectTimeout  time.Duration  `yaml:"connect_timeout" default:"5s" validate:"gt=0" doc:"limit for a connection to either host"`
-	RequestTimeout  time.Duration  `yaml:"request_timeout" default:"60s" validate:"gt=0" doc:"limit for an answer, counted from the last byte of the request that was taken; a long upload is not cut off"`
-	TLS             httpclient.TLS `yaml:"tls" doc:"certificates, for both hosts"`
+	ConnectTimeout  time.Duration  `yaml:"connect_timeout" default:"5s" validate:"gt=0" doc:"time limit for connecting to either host"`
+	RequestTimeout  time.Duration  `yaml:"request_timeout" default:"60s" validate:"gt=0" doc:"time limit for an answer, counted from the last byte of the request that was accepted; a long upload is not cut off"`
+	TLS             httpclient.TLS `yaml:"tls" doc:"certificates for both hosts"`
 
-	OutputModel    string            `yaml:"output_model" doc:"namespace/name of the model to make; unset: the service chooses, or makes none"`
+	OutputModel    string            `yaml:"output_model" doc:"namespace/name of the model to create; unset: the service chooses, or creates none"`
 	JobName        string            `yaml:"job_name" doc:"name of the job, unique in its namespace"`
 	JobDescription string            `yaml:"job_description" doc:"description of the job"`
 	Project        string            `yaml:"project" doc:"project of the data set and the job"`
-	CustomFields   map[string]string `yaml:"custom_fields" doc:"fields of your own, kept with the job"`
+	CustomFields   map[string]string `yaml:"custom_fields" doc:"custom fields, stored with the job"`
 	Integrations   Integrations      `yaml:"integrations" doc:"where training reports to"`
 
 	backoff time.Duration // before a retry; tests can't wait for half a second
@@ -65,12 +65,12 @@ type Hyperparameters struct {
 	TrainingType   string  `yaml:"training_type" json:"training_type" default:"dpo" validate:"oneof=sft dpo" doc:"dpo trains on preference rows, sft on demonstration rows"`
 	FinetuningType string  `yaml:"finetuning_type" json:"finetuning_type" default:"all_weights" validate:"oneof=lora all_weights lora_merged" doc:"what is trained"`
 	Epochs         int     `yaml:"epochs" json:"epochs" default:"3" validate:"min=1" doc:"passes over the data set"`
-	BatchSize      int     `yaml:"batch_size" json:"batch_size" default:"4" validate:"min=1" doc:"rows a step"`
+	BatchSize      int     `yaml:"batch_size" json:"batch_size" default:"4" validate:"min=1" doc:"rows per step"`
 	LearningRate   float64 `yaml:"learning_rate" json:"learning_rate" default:"5e-5" validate:"gt=0" doc:"learning rate"`
 	DPO            DPO     `yaml:"dpo" json:"-" doc:"settings of dpo; not sent with sft"`
 
 	Seed             *int64   `yaml:"seed" json:"seed,omitempty" doc:"seed of the training"`
-	MaxSteps         *int     `yaml:"max_steps" json:"max_steps,omitempty" doc:"steps at most; -1: no limit"`
+	MaxSteps         *int     `yaml:"max_steps" json:"max_steps,omitempty" doc:"maximum number of steps; -1: no limit"`
 	WarmupSteps      *int     `yaml:"warmup_steps" json:"warmup_steps,omitempty" validate:"omitempty,min=0" doc:"steps over which the learning rate rises"`
 	LogEveryNSteps   *int     `yaml:"log_every_n_steps" json:"log_every_n_steps,omitempty" validate:"omitempty,min=1" doc:"steps between two points of the loss"`
 	ValCheckInterval *float64 `yaml:"val_check_interval" json:"val_check_interval,omitempty" validate:"omitempty,gt=0" doc:"when validation runs: above 1 in batches, else as a share of an epoch"`
