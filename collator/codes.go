@@ -31,8 +31,8 @@ const (
 func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(ArgsUnrenderable, "collate", "A tool call's arguments are not JSON, or change value when parsed and printed, and the template can't show the text the model wrote: the row would train on what was never sampled.", "Nothing, or use a template that prints argument strings as they are."),
-		ledger.NewCode(BadSampledIDs, "collate", "The source's token ids don't fit: another number of log-probs than ids, ids beyond the vocabulary, or log-probs that are no numbers.", "Check the source and that collator.tokenizer is the tokenizer of the model that sampled."),
-		ledger.NewCode(ContentNotText, "collate", "A message holds an image or another part that is no text; token batches carry text only.", "Leave such examples to a trainer that reads them."),
+		ledger.NewCode(BadSampledIDs, "collate", "The source's token ids don't fit: another number of log-probs than ids, ids beyond the vocabulary, or log-probs that are not numbers.", "Check the source and that collator.tokenizer is the tokenizer of the model that sampled."),
+		ledger.NewCode(ContentNotText, "collate", "A message holds an image or another part that is not text; token batches carry text only.", "Leave such examples to a trainer that reads them."),
 		ledger.NewCode(CutOffTurn, "collate", "The trained turn was cut off by the length limit (finish_reason: length), so it has no end and can't be compared with one that has.", "Sample with a higher limit."),
 		ledger.NewCode(DialectUnproven, "collate",
 			"What was learned of the chat template from small conversations doesn't hold on this one: the tokens of a turn, cut out and "+

@@ -119,7 +119,7 @@ func (w *worker) arguments(m *material, call *chat.ToolCall, message int) *cause
 	}
 	if how == "" {
 		if !w.passesArgs {
-			return refuse(ArgsUnrenderable, "message %d calls %s with arguments that are no JSON, or change when parsed", message, call.Name)
+			return refuse(ArgsUnrenderable, "message %d calls %s with arguments that are not JSON, or change when parsed", message, call.Name)
 		}
 		call.Parsed, how = nil, argsRaw // a string is passed through
 	}

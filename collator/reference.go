@@ -68,7 +68,7 @@ func referenceLine(line []byte) (row [sha256.Size]byte, ref batch.Ref, err error
 		Chosen, Rejected *float64
 	}
 	if err = json.Unmarshal(line, &in); err != nil {
-		return row, ref, fmt.Errorf("it is no object with a row and two numbers: %w", err)
+		return row, ref, fmt.Errorf("it is not an object with a row and two numbers: %w", err)
 	}
 	if len(in.Row) != hex.EncodedLen(len(row)) {
 		return row, ref, fmt.Errorf("row %.80q is no SHA-256 in hex", in.Row)

@@ -214,7 +214,7 @@ func FromJSONSchema(text []byte) (*Spec, error) {
 	dec.UseNumber()
 	var root any
 	if err := dec.Decode(&root); err != nil {
-		return nil, fmt.Errorf("the JSON Schema is no JSON: %w", err)
+		return nil, fmt.Errorf("the JSON Schema is not JSON: %w", err)
 	}
 	r := schemaReader{root: root}
 	return r.read(root, 0)

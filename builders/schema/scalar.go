@@ -56,7 +56,7 @@ func (w *walker) scalar(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 			}
 			w.report(n, ptr, finding.Finding{
 				Code:    CodeDuration,
-				Message: fmt.Sprintf("%s is no duration: %s", label(ptr), w.shown(s, n)),
+				Message: fmt.Sprintf("%s is not a duration: %s", label(ptr), w.shown(s, n)),
 				Fix:     fix,
 			})
 			return nil, false
@@ -65,7 +65,7 @@ func (w *walker) scalar(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 	case Bytes:
 		size, err := ParseSize(text)
 		if err != nil {
-			w.report(n, ptr, finding.Finding{Code: CodeSize, Message: fmt.Sprintf("%s is no size: %s", label(ptr), w.shown(s, n)), Fix: `write a number and a unit: "512MiB", "1GiB"`})
+			w.report(n, ptr, finding.Finding{Code: CodeSize, Message: fmt.Sprintf("%s is not a size: %s", label(ptr), w.shown(s, n)), Fix: `write a number and a unit: "512MiB", "1GiB"`})
 			return nil, false
 		}
 		return size, true

@@ -102,9 +102,9 @@ func TestFindings(t *testing.T) {
 		{"type key deeper", "host: http://x\n_type: x\nhyper: {_type: y}", `c.yml:3:9: error NG1201: hyper has no key "_type" (remove it; known keys: learning_rate, kind)`},
 		{"enum", "host: http://x\nhyper: {kind: dpi}", `c.yml:2:15: error NG1205: hyper.kind can't be the text "dpi" (write dpo; allowed: "sft", "dpo")`},
 		{"null", "host: http://x\nhyper:", `c.yml:2:1: error NG1206: hyper is empty (null), it must be a mapping (write a mapping, or remove the key)`},
-		{"duration", "host: http://x\nwait: 10", `c.yml:2:7: error NG1208: wait is no duration: 10 (add a unit: 10s)`},
+		{"duration", "host: http://x\nwait: 10", `c.yml:2:7: error NG1208: wait is not a duration: 10 (add a unit: 10s)`},
 		{"duration range", "host: http://x\nwait: 10ms", `c.yml:2:7: error NG1203: wait must be at least 1s, this is the text "10ms" (write a value that is at least 1s (default 10s))`},
-		{"size", "host: http://x\nmemory: big", `c.yml:2:9: error NG1209: memory is no size: the text "big" (write a number and a unit: "512MiB", "1GiB")`},
+		{"size", "host: http://x\nmemory: big", `c.yml:2:9: error NG1209: memory is not a size: the text "big" (write a number and a unit: "512MiB", "1GiB")`},
 		{"twice", "host: http://x\nalpha: 1\nsdpo_weight: 2", `c.yml:3:1: error NG1211: "alpha" and "sdpo_weight" are the same setting, and both are set (keep sdpo_weight)`},
 		{"in a map", "host: http://x\nweights: {a: 10}", `c.yml:2:14: error NG1203: weights.a must be at most 9, this is 10 (write a value that is at most 9)`},
 	} {

@@ -113,7 +113,7 @@ func arguments(made *chat.ToolCall) (args json.Raw, why string) {
 	case v.Kind() != json.Object:
 		return nil, "they are " + v.Kind().String() + ", not an object"
 	case !finite(v):
-		return nil, "NaN and Infinity are no JSON"
+		return nil, "NaN and Infinity are not JSON"
 	}
 	return v, ""
 }

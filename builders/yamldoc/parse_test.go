@@ -103,7 +103,7 @@ func TestHiddenScalars(t *testing.T) {
 	}
 }
 
-// TestBadKeysAreAllFound: a key that is no text hides none of those behind it.
+// TestBadKeysAreAllFound: a key that is not text hides none of those behind it.
 func TestBadKeysAreAllFound(t *testing.T) {
 	doc, fs := Parse("c.yml", []byte("[1]: a\n{x: 1}: b\nc: d\n"), DefaultLimits)
 	if len(fs) != 2 || fs[0].Code != CodeBadKey || fs[1].Code != CodeBadKey {

@@ -37,7 +37,7 @@ func (rep *Report) WriteText(w io.Writer) error {
 	}
 	line("tools", "%s", choose(rep.ToolsShown, "shown", "NOT shown"))
 	line("tool calls", "%s, parallel ones %s", rep.Calls, rep.ParallelCalls)
-	line("arguments", "%s; what is no object is %s", rep.Arguments, rep.RawArguments)
+	line("arguments", "%s; what is not an object is %s", rep.Arguments, rep.RawArguments)
 	line("reasoning", "last turn %s, history %s", choose(rep.Reasoning.Last, "shown", "left out"),
 		choose(rep.Reasoning.History, "shown", "left out"))
 	for _, kind := range slices.Sorted(maps.Keys(rep.PrefixPreserving)) {

@@ -138,7 +138,7 @@ func (e *Encoder) textOnly(m *chat.Message) error {
 	case len(m.ToolCalls) > 0:
 		return e.refuse("the %s message has tool calls", m.Role)
 	case m.Form != chat.Text:
-		return e.refuse("the content of the %s message is no text", m.Role)
+		return e.refuse("the content of the %s message is not text", m.Role)
 	}
 	return nil
 }

@@ -210,7 +210,7 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// TestHostileBodies: what is no JSON, or JSON that JSON forbids.
+// TestHostileBodies: what is not JSON, or JSON that JSON forbids.
 func TestHostileBodies(t *testing.T) {
 	for body, want := range map[string]string{
 		``: "", `<html>`: "", `null`: "neither a JSON object nor an array", `{"choices":[`: "",

@@ -262,7 +262,7 @@ func readObject(dir, name string) (map[string]json.RawMessage, error) {
 	}
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(data, &object); err != nil {
-		return nil, refuse(CodeBadTokenizer, "%s is no JSON object: %v", path, err)
+		return nil, refuse(CodeBadTokenizer, "%s is not a JSON object: %v", path, err)
 	}
 	return object, nil
 }

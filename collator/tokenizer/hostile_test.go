@@ -34,7 +34,7 @@ func FuzzHostileFile(f *testing.F) {
 			mutate(r, file, 0)
 		}
 		data, _ := json.Marshal(file)
-		if r.IntN(8) == 0 { // and some that are no JSON
+		if r.IntN(8) == 0 { // and some that are not JSON
 			data[r.IntN(len(data))] ^= byte(1 + r.IntN(255))
 		}
 		tok, err := New(data)

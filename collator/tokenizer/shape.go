@@ -112,7 +112,7 @@ func (s *shape) readModel() error {
 	case bytes.HasPrefix(raw, []byte("[")): // Unigram: [[token, score], ...]
 		var list [][]json.RawMessage
 		if err := json.Unmarshal(raw, &list); err != nil || len(list) > maxVocab {
-			return refuse(CodeBadTokenizer, "model.vocab is no list of at most %d [token, score] pairs", maxVocab)
+			return refuse(CodeBadTokenizer, "model.vocab is not a list of at most %d [token, score] pairs", maxVocab)
 		}
 		s.vocab = make(map[string]int32, len(list))
 		for i, pair := range list {
@@ -154,7 +154,7 @@ func together(vocab map[string]int32) map[string]int32 {
 func (s *shape) checkMerges(prefix string) error {
 	var merges []json.RawMessage
 	if err := json.Unmarshal(s.model["merges"], &merges); err != nil {
-		return refuse(CodeBadTokenizer, "model.merges is no list")
+		return refuse(CodeBadTokenizer, "model.merges is not a list")
 	}
 	for i, raw := range merges {
 		var right string

@@ -64,7 +64,7 @@ def main():
     p.add_argument("--device", default="cpu")
     p.add_argument("--tokens", type=int, default=16384, help="tokens scored at a time, padding included")
     a = p.parse_args()
-    out, sys.stdout = os.fdopen(os.dup(1), "w"), sys.stderr  # what a library prints is no answer
+    out, sys.stdout = os.fdopen(os.dup(1), "w"), sys.stderr  # what a library prints is not an answer
     os.dup2(2, 1)
 
     def answer(**what):

@@ -59,7 +59,7 @@ func (r *Reply) shape(err error) string {
 	case body[0] == '{' || body[0] == '[':
 		return "broken or unexpected JSON (" + r.x.c.Scrub(err.Error()) + "): " + r.excerpt()
 	default:
-		return "an answer that is no JSON: " + r.excerpt()
+		return "an answer that is not JSON: " + r.excerpt()
 	}
 }
 

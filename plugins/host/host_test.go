@@ -175,7 +175,7 @@ func TestPipeline(t *testing.T) {
 }
 
 // TestRuntimeFolder: sockets lie in the runtime folder where there is one. A variable may name what the last login had,
-// or what is no folder: then they lie elsewhere.
+// or what is not a folder: then they lie elsewhere.
 func TestRuntimeFolder(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")

@@ -137,7 +137,7 @@ func TestParseStepNamesTheField(t *testing.T) {
 		{`"TTC_END"`, `"TTC_STOP"`, `payload.event_type: "TTC_STOP" is no event type`},
 		{`"event_type":"TTC_END",`, ``, "payload.event_type: nothing"},
 		{`"TTC_END"`, `"TTC_START"`, "payload.span_event_timestamp: only END events"},
-		{`1.5`, `null`, "payload.event_timestamp: null is no number"},
+		{`1.5`, `null`, "payload.event_timestamp: null is not a number"},
 		{`"adk"`, `"mine"`, "payload.framework"},
 		{`"name":"s"`, `"name":3`, "payload.name: is a number"},
 		{`["a"]`, `["a",1]`, "payload.tags: is a number"},

@@ -183,11 +183,11 @@ func readPayload(c *json.Cursor) (Step, error) {
 	}
 	s.EventType = kind.text
 	if timestamp != nil && !isFloat(timestamp) {
-		return s, refuse(at+".event_timestamp", "%s is no number", brief(timestamp))
+		return s, refuse(at+".event_timestamp", "%s is not a number", brief(timestamp))
 	}
 	if !absent(spanTimestamp) {
 		if !isFloat(spanTimestamp) {
-			return s, refuse(at+".span_event_timestamp", "%s is no number", brief(spanTimestamp))
+			return s, refuse(at+".span_event_timestamp", "%s is not a number", brief(spanTimestamp))
 		}
 		if !kind.end {
 			return s, refuse(at+".span_event_timestamp", "only END events may have one")

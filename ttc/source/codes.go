@@ -29,11 +29,11 @@ func Codes() []ledger.Code {
 		ledger.NewCode(NoData, "source", "A TTC_END step has no data object.", "The workflow must fill data with input, output, turn_id and score."),
 		ledger.NewCode(NoTurnID, "source", "A candidate has no turn_id, so nothing says which others it competes with.", "Set turn_id in the workflow's TTCEventData."),
 		ledger.NewCode(NoScore, "source", "A candidate has no score.", "Score every candidate, or accept that unscored ones can't be compared."),
-		ledger.NewCode(BadScore, "source", "A candidate's score is no number.", "Write the score as a number."),
+		ledger.NewCode(BadScore, "source", "A candidate's score is not a number.", "Write the score as a number."),
 		ledger.NewCode(BadTurnID, "source", "A candidate's turn_id is no string.", "Write turn_id as a string."),
 		ledger.NewCode(BadIndex, "source", "A candidate's candidate_index is no integer.",
 			"Write candidate_index as an integer."),
-		ledger.NewCode(BadOutput, "source", "A candidate's output is no text, so it can't be what the model wrote.", "Record the model's text as output (NAT would train on the printed form of the Python object)."),
+		ledger.NewCode(BadOutput, "source", "A candidate's output is not text, so it can't be what the model wrote.", "Record the model's text as output (NAT would train on the printed form of the Python object)."),
 		ledger.NewCode(
 			NoOutput, "source", "A candidate has no answer: its key is missing or null.",
 			"dropped.jsonl names the keys that are there; say which one holds the answer: --map output=KEY.",

@@ -130,7 +130,7 @@ func Matches(paths []string) ([]string, error) {
 				return nil, &Error{
 					Path:   p,
 					Offset: -1,
-					What:   "is no valid pattern",
+					What:   "is not a valid pattern",
 					Help:   "Quote a literal '[' as '\\['",
 					Err:    err,
 				}

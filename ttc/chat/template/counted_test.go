@@ -128,7 +128,7 @@ func TestEveryBuiltinCountsItsMemory(t *testing.T) {
 }
 
 // constantTime are the calls that answer without a look at all of what they are given, and constantForLists those
-// that do so for what is no text.
+// that do so for what is not text.
 var constantTime = []string{
 	"|default", "|d", "|length", "|count", "|first", "|last", "|attr", "|items", "|map", "|select", "|reject",
 	"|selectattr", "|rejectattr", "|unique", "|batch", "|slice", "|abs", "|string", "|safe",

@@ -54,7 +54,7 @@ func check(path string, root, output *yaml.Node, stepTypes []string) error {
 	case filter == nil || filter.Tag == "!!null":
 		return refuse("`nat eval` would leave out all steps but LLM_END and TOOL_END", line)
 	case filter.Kind != yaml.SequenceNode:
-		return refuse("workflow_output_step_filter is no list", line)
+		return refuse("workflow_output_step_filter is not a list", line)
 	case len(filter.Content) > 0: // an empty list keeps all
 		var kept []string
 		for _, n := range filter.Content {

@@ -411,7 +411,7 @@ func FuzzParse(f *testing.F) {
 		a, err := parse(b)
 		if err == nil && !json.Valid([]byte("["+string(a.steps)+"]")) && !strings.ContainsAny(string(a.steps), "NI") &&
 			!strings.Contains(string(a.steps), "\xed") {
-			t.Fatalf("steps are no JSON: %s", a.steps)
+			t.Fatalf("steps are not JSON: %s", a.steps)
 		}
 	})
 }

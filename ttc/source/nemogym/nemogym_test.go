@@ -81,7 +81,7 @@ func TestWhatIsNoRollout(t *testing.T) {
 			"map[call:map[failed_call:1]]", "map[]",
 		},
 		"a placeholder": {"<PLACEHOLDER ROW>\n" + good, "map[line:map[unread_line:1]]", "map[]"},
-		"another line":  {good + `{"a":1}`, "map[]", "map[lines that are no rollouts:1]"},
+		"another line":  {good + `{"a":1}`, "map[]", "map[lines that are not rollouts:1]"},
 		"another item": {
 			rollout("", `{"type":"web_search_call"}`, says("a", "")),
 			"map[]", "map[items of type web_search_call:1]",

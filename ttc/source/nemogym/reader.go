@@ -36,7 +36,7 @@ func isRollout(entry json.Raw) bool {
 type reader struct{ tally *source.Tally }
 
 func entries(tally *source.Tally) session.Entries {
-	return session.Entries{ID: key, Others: "lines that are no rollouts", Sessions: (&reader{tally}).sessions}
+	return session.Entries{ID: key, Others: "lines that are not rollouts", Sessions: (&reader{tally}).sessions}
 }
 
 // key returns the session key of a rollout.

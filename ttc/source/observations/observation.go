@@ -57,7 +57,7 @@ func langfuse(raw json.Raw) (observation, bool) {
 		if f, ok := session.Value(raw, "value").Float64(); ok && (form == "NUMERIC" || form == "BOOLEAN") {
 			o.scores = []score{{text(raw, "name"), f}}
 		} else {
-			o.what = "scores that are no numbers"
+			o.what = "scores that are not numbers"
 		}
 	case o.trace == "" || o.id == "":
 		return o, false

@@ -173,7 +173,7 @@ func TestScores(t *testing.T) {
 			"0.5", "map[]",
 		},
 		"a label": {
-			Langfuse(), row + langfuseScore("good", "3", "CATEGORICAL"), "none", "map[scores that are no numbers:1]",
+			Langfuse(), row + langfuseScore("good", "3", "CATEGORICAL"), "none", "map[scores that are not numbers:1]",
 		},
 		"feedback": {LangSmith(), llm(`,"feedback_stats":{"good":{"n":2,"avg":0.25}}`), "0.25", "map[]"},
 		"several": {

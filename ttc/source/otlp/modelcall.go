@@ -61,7 +61,7 @@ func (e *modelCall) genAI(s *span) {
 	}
 	input := from.structured("gen_ai.input.messages")
 	if from["gen_ai.input.messages"] != nil && input.Kind() != json.Array {
-		e.broken = "gen_ai.input.messages is no list of messages; was it cut off?"
+		e.broken = "gen_ai.input.messages is not a list of messages; was it cut off?"
 		return
 	}
 	for m := range input.Elements() {

@@ -52,7 +52,7 @@ func Codes() []ledger.Code {
 		),
 		page(
 			UnreadLine,
-			"A line is damaged: it is no JSON, cut off, or longer than a line may be.",
+			"A line is damaged: it is not JSON, cut off, or longer than a line may be.",
 			"Look at the place named in dropped.jsonl. The last line of a session that is still running may be cut off.",
 		),
 		page(

@@ -33,7 +33,7 @@ var styles = []struct {
 func Is(text string) bool { return Split(text) != nil }
 
 // Split returns the messages that a transcript tells of; nil: it is none. A name at the end behind which nothing
-// stands, as prompts have it, is no message.
+// stands, as prompts have it, is not a message.
 func Split(text string) []chat.Message {
 	text = strings.TrimSpace(text)
 	for _, style := range styles {

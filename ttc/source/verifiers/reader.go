@@ -15,7 +15,7 @@ type reader struct {
 }
 
 func entries(tally *source.Tally) session.Entries {
-	return session.Entries{ID: keyOf, Others: "lines that are no rollouts", Sessions: (&reader{tally: tally}).sessions}
+	return session.Entries{ID: keyOf, Others: "lines that are not rollouts", Sessions: (&reader{tally: tally}).sessions}
 }
 
 // keyOf returns the session that a line belongs to: an episode, whose traces belong together, or else the trace.

@@ -105,7 +105,7 @@ func message(raw json.Raw) (chat.Message, error) {
 			if text, ok := e.Text(); ok {
 				parsed, err := json.Parse([]byte(text), json.Limits{})
 				if err != nil {
-					return chat.Message{}, fmt.Errorf("a tool call is no JSON: %w", json.LineError(err))
+					return chat.Message{}, fmt.Errorf("a tool call is not JSON: %w", json.LineError(err))
 				}
 				e = parsed
 			}

@@ -35,7 +35,7 @@ is generated. Where NAT is installed (` + bench.PythonVariable + ` can name its 
 	f.IntVar(&o.Shape.Turns, "turns", o.Shape.Turns, "turns of each example")
 	f.IntVar(&o.Shape.Candidates, "candidates", o.Shape.Candidates, "candidates of each turn")
 	f.IntVar(&o.Rounds, "rounds", 5, "rounds, after one to warm up")
-	f.Float64Var(&o.Stream, "stream", 0, "also run so many GB out of a pipe, to see that memory stays flat")
+	f.Float64Var(&o.Stream, "stream", 0, "also run this many GB through a pipe, to see that memory stays flat")
 	f.StringVar(&o.Dir, "dir", "", "folder to work in; default: in memory where there is a file system for it")
 	f.BoolVar(&o.JSON, "json", false, "print one JSON object")
 	cmd.AddCommand(newBenchKernelsCmd())

@@ -54,7 +54,7 @@ later.`,
 	f := cmd.Flags()
 	f.StringVar(&keep, "keep-split", "", "the `RUN` whose validation side is kept as it is")
 	f.StringVar(&m.RunID, "run-id", "", "name of the merged run and its folder; empty: made of the time")
-	f.StringVar(&m.OutputDir, "to", "", "folder of the merged run's folder; empty: where the first run is")
+	f.StringVar(&m.OutputDir, "to", "", "folder for the merged run; empty: beside the first run")
 	addOutputDirs(cmd, &outputDirs)
 	f.BoolVar(&asJSON, "json", false, "print one JSON object, last, on standard output")
 	return cmd

@@ -34,9 +34,9 @@ func newDatasetShowCmd() *cobra.Command {
 	var limits *dataset.Limits
 	cmd := &cobra.Command{
 		Use:   "show PATH",
-		Short: "Print records as a person wants to read them",
-		Long: `Print records as a person wants to read them: where they come from, the prompt, and the two answers of a pair side by side
-with the words marked in which they differ. With --tokens, a row of the token batches as it was written: per token whose it is,
+		Short: "Print records the way people want to read them",
+		Long: `Print records the way people want to read them: where they come from, the prompt, and the two answers of a pair side by side
+with the words marked in which they differ. With --tokens, a row of the token batches as it was written: per token who owns it,
 and whether or why not it is trained. With --site, an error site: the student's tokens beside the teacher's, the hint and the
 target marked.
 
@@ -125,7 +125,7 @@ PATH is a run's folder, or rows as for dataset verify. The flags say which recor
 	f.StringVar(&q.Split, "split", "", "train or validation")
 	f.StringVar(&reason, "dropped", "",
 		"what was left out for this `REASON`, records or what never became one; any: for whatever reason")
-	f.Int64Var(&q.Skip, "skip", 0, "leave out so many of them")
+	f.Int64Var(&q.Skip, "skip", 0, "skip this many of them")
 	f.Int64Var(&q.Limit, "limit", 3, "at most this many; 0: all")
 	f.BoolVar(&full, "full", false, "print long texts whole")
 	f.IntVar(&width, "width", 0, "columns; 0: as the terminal has, else 80")

@@ -16,7 +16,7 @@ func newFinetuneResumeCmd(commitBytes int64) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume RUN",
 		Short: "Continue a run that was interrupted, or submit a data set that was not taken",
-		Long: `Go on with a run, named by its folder or its id. What is done already stays: the record log is continued after its last commit, a
+		Long: `Continue a run, named by its folder or its id. What is done already stays: the record log is continued after its last commit, a
 complete data set is submitted, a running job is waited for.
 
 A changed input is refused, and so is whatever else decides the data set and is not what it was when the run began: a setting, a

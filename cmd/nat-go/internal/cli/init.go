@@ -22,7 +22,7 @@ func newInitCmd() *cobra.Command {
 		Use:   "init PATH...",
 		Short: "Look at an input and write a small, commented configuration for it",
 		Long: `Look at an input, choose a builder, row formats and a split for it, and write a small, commented configuration
-that works as it is: to standard output, or to the file that --write names. What was found is told on standard error.`,
+that works as it is: to standard output, or to the file that --write names. What was found is reported on standard error.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			from = append(from, paths...)

@@ -20,7 +20,7 @@ func newManCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "man FOLDER",
 		Short: "Write the manual pages, one per command",
-		Long: `Write the manual pages, one per command, into a folder, which is made if it isn't there.
+		Long: `Write the manual pages, one per command, into a folder, which is created if it does not exist.
 
 Your shell's man finds them where the folder is named man1 and the folder around it is on its path.`,
 		Example: `  nat-go man ~/.local/share/man/man1 && man nat-go-finetune-run`,

@@ -18,7 +18,7 @@ func newShardMergeCmd(commitBytes int64) *cobra.Command {
 		Use:   "merge [PLAN]",
 		Short: "Make the run of the shards that were built",
 		Long: `Join what the shards of a plan built, decide on all records, and write the data set and the token
-batches: the run folder that one machine would have made. A merge that was interrupted goes on; one with shards
+batches: the run folder that one machine would have made. An interrupted merge continues; one with shards
 missing is refused, naming them.
 
 With --leave-writing it decides, cuts the token batches, and divides what is to be written between the shards:

@@ -53,7 +53,7 @@ built by something else is refused.`,
 	}
 	f := cmd.Flags()
 	f.IntVar(&how.Number, "shards", 0, "how many shards")
-	f.Int64Var(&how.Bytes, "shard-bytes", 0, "instead: as many shards as have about so many bytes of input each")
+	f.Int64Var(&how.Bytes, "shard-bytes", 0, "instead: as many shards as have roughly this many bytes of input each")
 	f.StringVar(
 		&how.Dir,
 		"plan-dir",
@@ -93,7 +93,7 @@ built by something else is refused.`,
 		&req.OutputDir,
 		"output-dir",
 		"",
-		"where the run folder is made by the merge; default: finetuning.output_dir",
+		"where the merge creates the run folder; default: finetuning.output_dir",
 	)
 	f.StringVar(&req.RunID, "run-id", "", "name of the run and of its folder; default: the time and a random part")
 	f.Int64Var(&seed, "seed", 0, "seed of sampling and split; wins over dataset.split.seed")

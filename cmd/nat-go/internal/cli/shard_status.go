@@ -41,7 +41,7 @@ nothing else is printed, as in sbatch --array=$(nat-go shard status -q PLAN).`,
 	cmd.Flags().StringVar(&stage, "stage", "",
 		"build, group or write: this stage; default: all up to the first not done")
 	cmd.Flags().IntVar(&perTask, "per-task", 1,
-		"print the array tasks that are missing instead, where each builds so many shards: task 0 the first of them")
+		"print the array tasks that are missing instead, if each builds this many shards: task 0 the first of them")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

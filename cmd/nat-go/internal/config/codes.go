@@ -72,7 +72,7 @@ func Codes() []ledger.Code {
 		ledger.NewCode(codeTwoPrograms, "config",
 			"What serves a plugin's builders is a program (path) or a Python module (python, with it interpreter), "+
 				"and the plugin has both or an interpreter alone.", "Keep one of the two."),
-		ledger.NewCode(codeClearSecret, "config", "A secret stands in the file in clear. It is masked in all output, but whoever reads the file has it.", "Write ${VARIABLE} and set the variable."),
+		ledger.NewCode(codeClearSecret, "config", "The file contains a secret in the clear. It is masked in all output, but whoever reads the file has it.", "Write ${VARIABLE} and set the variable."),
 		ledger.NewCode(CodeUnit, "config", "A builder works on tasks (several rollouts of one problem), which --compat nat does not form: there a collection run is one group.", "Run it without --compat nat."),
 		ledger.NewCode(CodePlugin, "config", "A plugin whose builder the configuration names could not be found, started, or asked about its settings.", "See the message; `nat-go plugins list` shows what is found, `validate --no-plugins` starts nothing."),
 		ledger.NewCode(CodeMissing, "config",
@@ -80,11 +80,11 @@ func Codes() []ledger.Code {
 			"Write the path of one that is there; it is relative to the current folder. `nat-go validate "+
 				"--no-files` looks at none."),
 		ledger.NewCode(CodeRemote, "config",
-			"An address stands where a path is wanted. nat-go reads files on this machine.",
+			"There is an address where a path is expected. nat-go reads files on this machine.",
 			"Copy it here first, for example with `aws s3 cp`, `gcloud storage cp` or `hf download`, and "+
 				"write the path of the copy."),
 		ledger.NewCode(CodeModelName, "config",
-			"The name of a model stands where the folder of its tokenizer is wanted. nat-go downloads nothing.",
+			"There is a model name where the folder of its tokenizer is expected. nat-go downloads nothing.",
 			"Download it, `hf download ORG/NAME --local-dir models/NAME`, and write the folder."),
 		ledger.NewCode(CodeCarries, "config",
 			"A row format can't carry what the builders make, or its trainers train other turns than the builder "+

@@ -54,7 +54,7 @@ func (l *loader) override(o Override) {
 	if !ok || slices.Contains(path, "") {
 		l.add(src.ReportAt(1, 1, width+1, "", finding.Finding{
 			Code: codeOverride, Severity: finding.Error,
-			Message: fmt.Sprintf("%q is no override", dotted), Fix: "write -o finetuning.num_epochs=5 or -o finetuning.num_epochs 5",
+			Message: fmt.Sprintf("%q is not an override", dotted), Fix: "write -o finetuning.num_epochs=5 or -o finetuning.num_epochs 5",
 		}))
 		return
 	}

@@ -125,7 +125,7 @@ func (l *loader) clearSecrets() {
 		name := variableFor(written, s.path)
 		l.report(s.node, yamldoc.Pointer(s.path...), finding.Finding{
 			Code: codeClearSecret, Severity: finding.Warning,
-			Message: fmt.Sprintf("%s is a secret and stands here in clear; the run folder doesn't keep it, so resume, status, wait and cancel need %s to be set", strings.Join(s.path, "."), name),
+			Message: fmt.Sprintf("%s is a secret in the clear; the run folder doesn't keep it, so resume, status, wait and cancel need %s to be set", strings.Join(s.path, "."), name),
 			Fix:     "write ${VARIABLE} and set the variable",
 		})
 	})

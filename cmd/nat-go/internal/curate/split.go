@@ -113,7 +113,7 @@ func (d *Index) split() error {
 		if d.rules.Split.Required {
 			return e
 		}
-		d.warning = fmt.Sprintf("there is no validation set, all %d records train: they hang together by %s or a prompt that they share"+
+		d.warning = fmt.Sprintf("there is no validation set, all %d records train: they are connected by %s or by shared prompts"+
 			" (the first is %s), and a split never divides those", total, e.by(), name)
 		return nil
 	}

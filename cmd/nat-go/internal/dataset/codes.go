@@ -25,10 +25,10 @@ func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(badRow, "dataset", "A row can't be read as its format asks: no JSON, a missing, unknown or repeated key, or a value of the wrong kind. A trainer would fail on it, or worse, read something else.", "Write the data set again (`nat-go dataset convert`); rows are not made to be edited by hand."),
 		ledger.NewCode(mixedShapes, "dataset", "Rows of one file have different shapes: some hold text and some messages. Loaders take the type of a column from the first rows.", "Keep each shape in a file of its own."),
-		ledger.NewCode(rowOnBoth, "dataset", "The same row stands in training and in validation: the validation score tells how well it was learned by heart.", "Split again, by task or example (dataset.split)."),
-		ledger.NewCode(promptOnBoth, "dataset", "A prompt stands in training and in validation: the validation score does not measure new prompts.", "Split again, by task or example (dataset.split)."),
+		ledger.NewCode(rowOnBoth, "dataset", "The same row occurs in both training and validation: the validation score tells how well it was learned by heart.", "Split again, by task or example (dataset.split)."),
+		ledger.NewCode(promptOnBoth, "dataset", "A prompt occurs in both training and validation: the validation score does not measure new prompts.", "Split again, by task or example (dataset.split)."),
 		ledger.NewCode(emptyLesson, "dataset", "A row teaches nothing or the wrong thing: its answer is empty, or chosen and rejected are equal.", "Look at the builder that made it; outside compat the gate drops such records."),
-		ledger.NewCode(repeatedRow, "dataset", "The same row stands more than once in one file; it counts that many times in training.", "Nothing if that is meant; else set deduplicate_pairs: true."),
+		ledger.NewCode(repeatedRow, "dataset", "The same row occurs more than once in one file; it counts that many times in training.", "Nothing if that is meant; else set deduplicate_pairs: true."),
 		ledger.NewCode(contradiction, "dataset", "For one prompt, one row prefers A to B and another B to A.", "Nothing if they are by different scores; else set dataset.contradictions: drop."),
 		ledger.NewCode(originsDiffer, "dataset", "rows.jsonl and the rows don't agree: a row has no origin, or an origin no row.", "The files were changed after the run, or are of different runs: write the data set again."),
 		ledger.NewCode(manifestWrong, "dataset", "The manifest and a file don't agree in rows, bytes or hash, or one of them is missing.", "The file was changed after the run: write the data set again, or don't trust it."),

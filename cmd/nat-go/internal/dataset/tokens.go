@@ -123,7 +123,7 @@ func wrongTokens(line []byte) string {
 		return fmt.Sprintf("it has %d bytes, more than any token row", len(line))
 	}
 	if err := json.Unmarshal(line, &row); err != nil {
-		return fmt.Sprintf("it is no token row: %v", err)
+		return fmt.Sprintf("it is not a token row: %v", err)
 	}
 	switch {
 	case len(row.IDs) == 0:
@@ -162,7 +162,7 @@ func wrongMask(line []byte) string {
 		return fmt.Sprintf("it has %d bytes, more than any token row", len(line))
 	}
 	if err := json.Unmarshal(line, &row); err != nil {
-		return fmt.Sprintf("it is no token row: %v", err)
+		return fmt.Sprintf("it is not a token row: %v", err)
 	}
 	switch {
 	case len(row.IDs) == 0:

@@ -102,7 +102,7 @@ func TestWrongMask(t *testing.T) {
 			}
 		})
 	}
-	if got := wrongMask([]byte(`[]`)); !strings.HasPrefix(got, "it is no token row") {
+	if got := wrongMask([]byte(`[]`)); !strings.HasPrefix(got, "it is not a token row") {
 		t.Errorf("[]: %q", got)
 	}
 }

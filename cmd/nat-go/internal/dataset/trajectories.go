@@ -59,7 +59,7 @@ func (v *verifier) trajectories(path string) error {
 
 func eachTrajectory(raw json.Raw, f func(json.Raw) error) error {
 	if raw.Kind() != json.Object {
-		return errors.New("the document is no collection")
+		return errors.New("the document is not a collection")
 	}
 	groups, _ := raw.Get("trajectories")
 	if id, _ := raw.Get("run_id"); groups.Kind() != json.Array || id.Kind() != json.String {
@@ -67,7 +67,7 @@ func eachTrajectory(raw json.Raw, f func(json.Raw) error) error {
 	}
 	for g := range groups.Elements() {
 		if g.Kind() != json.Array {
-			return errors.New("the trajectories of an example are no array")
+			return errors.New("the trajectories of an example are not an array")
 		}
 		for t := range g.Elements() {
 			if err := f(t); err != nil {
@@ -98,7 +98,7 @@ func trajectory(t json.Raw) error {
 		rejected, _ := step.Get("rejected_response")
 		if prompt.Kind() != json.String && prompt.Kind() != json.Array || chosen.Kind() != json.String ||
 			rejected.Kind() != json.String {
-			return errors.New("its episode is no preference")
+			return errors.New("its episode is not a preference")
 		}
 	}
 	if n != 1 {

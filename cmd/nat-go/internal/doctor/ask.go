@@ -160,7 +160,7 @@ func (t *Trainer) listen(out io.Reader, in *Input) (*asked, error) {
 		}
 		var x answer
 		if err := json.Unmarshal(line, &x); err != nil {
-			return a, exit.Environmentf("%s answers %.200q, which is no JSON", t.Python, line)
+			return a, exit.Environmentf("%s answers %.200q, which is not JSON", t.Python, line)
 		}
 		switch x.Kind {
 		case "versions":

@@ -12,7 +12,7 @@ import os
 import sys
 
 answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-os.dup2(2, 1)  # what libraries print is no answer
+os.dup2(2, 1)  # what libraries print is not an answer
 KINDS = {"sft": ("SFTTrainer", "SFTConfig"), "dpo": ("DPOTrainer", "DPOConfig")}
 ROW = "nat_go_row"
 FIXED = {"output_dir", "report_to", "use_cpu", "bf16", "fp16", "packing", "padding_free", "dataset_num_proc"}

@@ -81,7 +81,7 @@ func (r *run) collect(ctx context.Context, in *inputs) error {
 	})
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return exit.With(exit.Environment,
-			fmt.Errorf("%w; `nat-go finetune resume %s` goes on where this stopped", err, r.plan.folder))
+			fmt.Errorf("%w; `nat-go finetune resume %s` continues where this stopped", err, r.plan.folder))
 	}
 	in.paths = paths
 	if err := in.identify(ctx); err != nil {

@@ -121,7 +121,7 @@ func openPart(ctx context.Context, f runfolder.Folder, env Env) (*part, error) {
 	p.manifest, err = p.folder.ReadManifest()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, exit.Usagef("the run in %s is not complete: `nat-go finetune resume %[1]s` goes on with it", p.folder)
+		return nil, exit.Usagef("the run in %s is not complete: `nat-go finetune resume %[1]s` continues it", p.folder)
 	case err != nil:
 		return nil, exit.Environmentf("can't read the run folder: %w", err)
 	case p.manifest.Status != runfolder.Completed:

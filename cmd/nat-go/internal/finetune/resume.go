@@ -149,7 +149,7 @@ func readBegun(f runfolder.Folder) (*runfolder.Begun, error) {
 		if used, err := f.Used(); err == nil && !used && f.Locked() {
 			return nil, exit.Usagef("the run in %s ended before it had begun: run it again", f)
 		}
-		return nil, exit.Usagef("%s is no run folder: it lacks %s", f, f.Begun())
+		return nil, exit.Usagef("%s is not a run folder: it lacks %s", f, f.Begun())
 	}
 	if err != nil {
 		return nil, exit.Environmentf("can't read the run folder: %w", err)

@@ -53,7 +53,7 @@ func PlanShards(ctx context.Context, req Request, how Shards, env Env) (*Planned
 			dir,
 		)
 	case (how.Number > 0) == (how.Bytes > 0):
-		return nil, exit.Usagef("how many shards? Say --shards N, or --shard-bytes for so many bytes of input each")
+		return nil, exit.Usagef("how many shards? Say --shards N, or --shard-bytes for roughly that many bytes of input each")
 	case how.Number > shards.Most:
 		return nil, exit.Usagef("--shards %d: a plan has at most %d", how.Number, shards.Most)
 	}

@@ -89,7 +89,7 @@ func (r *run) writeFinal(job *jobs.Job) error {
 
 // unsubmitted is the error for a run whose data set is complete but was not accepted.
 func (r *run) unsubmitted(err error) error {
-	r.sum.Next = "the data set is complete and lies in " + r.plan.folder.Dataset() + "; `nat-go finetune resume " +
+	r.sum.Next = "the data set is complete and is in " + r.plan.folder.Dataset() + "; `nat-go finetune resume " +
 		string(r.plan.folder) + "` submits it"
 	return trainers.Exit(err)
 }

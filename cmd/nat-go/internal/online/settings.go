@@ -96,7 +96,7 @@ func readSettings(in io.Reader) (*Settings, error) {
 			return nil, problem(BadSettings, "channels", "there is no channel %q: name some of rl, sdpo, dpo, sft", c)
 		}
 		if slices.Contains(s.Channels[:i], c) {
-			return nil, problem(BadSettings, "channels", "%q stands there twice", c)
+			return nil, problem(BadSettings, "channels", "%q is listed twice", c)
 		}
 	}
 	for c := range s.Builders {

@@ -44,7 +44,7 @@ func Find(name, path string) (Found, error) {
 		return Found{Name: name, Path: path, Via: "config"}, nil
 	}
 	if strings.ContainsRune(name, filepath.Separator) {
-		return Found{}, fmt.Errorf("%q is no name of a plugin", name)
+		return Found{}, fmt.Errorf("%q is not a valid plugin name", name)
 	}
 	folder, err := Folder()
 	if err == nil {

@@ -218,7 +218,7 @@ func NewReader(dir string) (*Reader, error) {
 	head := make([]byte, headerSize)
 	if _, err := io.ReadFull(r.in, head); err != nil || string(head[:len(magic)]) != magic {
 		f.Close()
-		return nil, fmt.Errorf("%s is no record log", f.Name())
+		return nil, fmt.Errorf("%s is not a record log", f.Name())
 	}
 	if v := binary.LittleEndian.Uint32(head[len(magic):]); v != Version {
 		f.Close()

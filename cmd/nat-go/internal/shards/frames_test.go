@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 )
 
-// TestFrames cuts the file at every byte, as an attempt that was killed leaves it, goes on with it and damages it.
+// TestFrames cuts the file at every byte, as an attempt that was killed leaves it, continues it and damages it.
 func TestFrames(t *testing.T) {
 	f := runfolder.Folder(t.TempDir())
 	if err := os.Mkdir(f.Records(), 0o755); err != nil {

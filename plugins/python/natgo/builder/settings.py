@@ -158,7 +158,7 @@ def fill(settings: type | None, config: bytes) -> tuple[Any, list[Finding]]:
     try:
         value = json.loads(config or b"{}")
     except ValueError as e:
-        return None, [Finding("", f"the settings are no JSON: {e}")]
+        return None, [Finding("", f"the settings are not JSON: {e}")]
     if not isinstance(value, dict):
         return None, [Finding("", f"the settings are {_name(value)}, not an object")]
     if settings is None:

@@ -18,7 +18,7 @@ const (
 func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(GroupBadNumber, "submit", "A number of the group is not finite; Atropos would lose the whole batch it is in.", "Fix the scorer or the log-probs."),
-		ledger.NewCode(GroupBadRow, "submit", "A line of the rows is no JSON object of a scored group.",
+		ledger.NewCode(GroupBadRow, "submit", "A line of the rows is not a JSON object of a scored group.",
 			"Write the data set again."),
 		ledger.NewCode(GroupBadShape, "submit", "Lists of the group that belong together differ in length, or a mask is neither its token nor -100.", "Write the data set again; report it where nat-go wrote it."),
 		ledger.NewCode(GroupNoTarget, "submit", "No token of the group is trained.", "Nothing."),
