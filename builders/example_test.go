@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// firstOverLast prefers the first candidate of an example to its last.
+// firstOverLast prefers an example's first candidate to its last.
 type firstOverLast struct{}
 
 func (firstOverLast) Build(_ context.Context, g *ttc.Group, out builders.Output) error {
@@ -60,7 +60,7 @@ func (printer) Drop(d ledger.Drop) error {
 
 func (printer) Count(string, int64) error { return nil }
 
-// A builder refers to the texts of its group instead of repeating them, and says what it leaves out.
+// A builder refers to the texts of its group instead of repeating them, and reports what it leaves out.
 func Example() {
 	group := &ttc.Group{Examples: []*ttc.Example{
 		{ID: "a", Candidates: []ttc.Candidate{{Output: "4"}, {Output: "5"}}},

@@ -8,8 +8,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// TestCheckTexts: a record with a text that is not UTF-8, wherever it stands, is said to have one; lone surrogates are
-// allowed.
+// TestCheckTexts checks that a record with a text that isn't UTF-8 is reported, wherever the text is; lone surrogates
+// are allowed.
 func TestCheckTexts(t *testing.T) {
 	const bad = "a\xffb"
 	message := func(m chat.Message) builders.Record {

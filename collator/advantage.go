@@ -104,7 +104,7 @@ func (t *tasks) score(how Advantages, s *batch.Scored) {
 	}
 }
 
-// encode encodes what rows are scored by; decode reads it again.
+// encode encodes what rows are scored by; decode reads it back.
 func (t *tasks) encode() (b []byte) {
 	for _, m := range append([]moments{t.all}, t.list...) {
 		b = binary.LittleEndian.AppendUint64(b, uint64(m.n))
@@ -119,7 +119,7 @@ func (t *tasks) encode() (b []byte) {
 	return b
 }
 
-// momentsWidth is the width of the moments of a task.
+// momentsWidth is the encoded width of a task's moments.
 const momentsWidth = 4 * 8
 
 func (t *tasks) decode(b []byte) error {

@@ -31,8 +31,8 @@ import (
 
 var familyTokenizers sync.Map
 
-// familyTokenizer is qwen2_5.json with a template's special strings as special tokens: stock templates whose tokenizers
-// are not among the oracle's files still get one that knows their marks.
+// familyTokenizer is qwen2_5.json with a template's special strings added as special tokens: stock templates whose
+// tokenizers are not among the oracle's files still get one that recognises their markers.
 func familyTokenizer(t testing.TB, template string) *tokenizer.Tokenizer {
 	t.Helper()
 	once, _ := familyTokenizers.LoadOrStore(template, sync.OnceValues(func() (*tokenizer.Tokenizer, error) {
@@ -101,7 +101,7 @@ func airlineTools(t testing.TB) (tools []chat.Tool) {
 	return tools
 }
 
-// demonstrationOf makes an item of an example.
+// demonstrationOf makes an item from an example.
 func demonstrationOf(ex *ttc.Example, tools []chat.Tool) Item {
 	return Item{Hash: fmt.Sprintf("%032x", ex.Row), Record: &builders.Resolved{
 		Record: &builders.Demonstration{Train: builders.TrainAll, Weight: 1},
@@ -128,7 +128,7 @@ func one(items []Item) iter.Seq2[[]Item, error] {
 	}
 }
 
-// collated is what a test looks at.
+// collated is what a test checks.
 type collated struct {
 	*Result
 	dir   string
@@ -197,7 +197,7 @@ func (c *collated) reasons(unit string) string {
 	return strings.Join(out, ", ")
 }
 
-// airlineVars are the special tokens the templates ask for by name.
+// airlineVars are the special tokens that the templates refer to by name.
 func airlineVars() *pyvalue.Dict {
 	vars := &pyvalue.Dict{}
 	vars.SetStr("bos_token", pyvalue.Str("<s>"))
@@ -205,8 +205,8 @@ func airlineVars() *pyvalue.Dict {
 	return vars
 }
 
-// TestAirlineTraces makes rows of real agent runs with stock templates. What the templates can express is kept, each
-// turn in one row; every trained text is what jinja2 says it has to be.
+// TestAirlineTraces makes rows from real agent runs with stock templates. Everything that the templates can express is
+// kept, each turn in one row; every trained text is what jinja2 says it must be.
 func TestAirlineTraces(t *testing.T) {
 	examples, tools := airline(t), airlineTools(t)
 	whole := os.Getenv("NATGO_LONG") != ""
@@ -225,7 +225,7 @@ func TestAirlineTraces(t *testing.T) {
 		"qwen3", "qwen3_5_think", "gptoss", "glm4moe", "nemotron_3_nano", "llama3_1", "gemma3", "qwen2_5",
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // half of the time is jinja2's
+			t.Parallel() // jinja2 takes half of the time
 			source := oracletest.Template(t, name+".jinja")
 			tok := familyTokenizer(t, source)
 			var items []Item
@@ -258,13 +258,13 @@ func TestAirlineTraces(t *testing.T) {
 			}
 			t.Logf("%d of %d rollouts, %d of %d turns in %d rows; dropped: %s", len(kept), len(items), trained, turns,
 				len(c.rows), c.reasons("record"))
-			if name == "gemma3" { // it knows no tools: what comes before the first call can be said in it
+			if name == "gemma3" { // it has no tools: it can express what precedes the first call
 				refused := regexp.MustCompile(`^(?:partly_rendered \d+, )?template_refused \d+$`)
 				if r := c.reasons("turn"); !refused.MatchString(r) || trained < len(items) {
 					t.Errorf("%d turns kept; dropped: %s", trained, r)
 				}
 			} else if name == "llama3_1" {
-				if whole && c.reasons("turn") != "partly_rendered 45" { // it drops text beside calls
+				if whole && c.reasons("turn") != "partly_rendered 45" { // it drops text next to calls
 					t.Errorf("turns dropped: %s", c.reasons("turn"))
 				}
 				if len(kept) < len(items) {
@@ -284,7 +284,7 @@ var (
 	foreignHeaders = regexp.MustCompile(`<\|im_start\|>|<\|start_header_id\|>|<start_of_turn>|<\|start\|>(?:user|functions|system|developer)|<\|(?:user|observation|system)\|>.`)
 )
 
-// trainedByMessage are the texts in the loss, by message.
+// trainedByMessage returns the texts in the loss, by message.
 func trainedByMessage(t testing.TB, tok *tokenizer.Tokenizer, s *batch.Side, owners batch.Owners) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -302,7 +302,7 @@ func trainedByMessage(t testing.TB, tok *tokenizer.Tokenizer, s *batch.Side, own
 	return out
 }
 
-// askJinja lets Python render the same conversations and say what has to be trained.
+// askJinja has Python render the same conversations and say what must be trained.
 func askJinja(t *testing.T, name, source string, examples []*ttc.Example, kept map[int64]map[string]string) {
 	t.Helper()
 	pythontest.Need(t, "python", "import jinja2", "the trained texts are not checked by another program")

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// TestNoAllocationPerToken: sixteen times the tokens take a few more steps of growing slices, not more objects.
+// TestNoAllocationPerToken: with sixteen times the tokens, slices grow in a few more steps, but there are no more
+// objects.
 func TestNoAllocationPerToken(t *testing.T) {
 	c, err := New(toyConfig(t, "chatml.jinja"))
 	if err != nil {
@@ -45,7 +46,7 @@ func TestNoAllocationPerToken(t *testing.T) {
 	}
 }
 
-// TestSitesMemoryIsFlat: six times the traces take no more memory at a time.
+// TestSitesMemoryIsFlat: six times as many traces need no more memory at any one time.
 func TestSitesMemoryIsFlat(t *testing.T) {
 	peak := func(traces int) (most uint64) {
 		cfg := toyConfig(t, "chatml.jinja")

@@ -35,8 +35,9 @@ func freshTokenizer(b *testing.B, name string) *tokenizer.Tokenizer {
 }
 
 // BenchmarkAirline renders, tokenises and masks the real traces on one thread, as token rows with checks and proofs,
-// without writing them. Beside it, where NATGO_PYTHON names a python with jinja2 and tokenizers, what a Python collator
-// does at least: one render, one encode, and a mask over the offsets from one scan of the text.
+// without writing them. For comparison, if NATGO_PYTHON names a python with jinja2 and tokenizers, it measures the
+// least that a Python collator has to do: one render, one encode, and a mask over the offsets from one scan of the
+// text.
 func BenchmarkAirline(b *testing.B) {
 	for _, name := range []string{"qwen2_5", "llama3_1"} {
 		b.Run(name, func(b *testing.B) {
@@ -64,7 +65,7 @@ func BenchmarkAirline(b *testing.B) {
 			b.ResetTimer()
 			start := processorTime(b)
 			for range b.N {
-				tok.SetCacheBytes(tokenizer.DefaultCacheBytes) // empty: every pass is a first one
+				tok.SetCacheBytes(tokenizer.DefaultCacheBytes) // empty: every pass is like the first
 				tokens = 0
 				for i := range items {
 					out := c.channels[builders.KindDemonstration].Rows(w, &items[i])
@@ -86,8 +87,8 @@ func BenchmarkAirline(b *testing.B) {
 	}
 }
 
-// processorTime is what the process has used so far, garbage collection included: on a busy machine, and for a
-// comparison of one thread with another, it says more than the clock.
+// processorTime returns the processor time used by the process so far, including garbage collection: on a busy machine,
+// and for comparing one thread with another, it is more meaningful than the clock.
 func processorTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -96,7 +97,7 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// encodeAll is the time the library takes for the same texts whole.
+// encodeAll returns the time the library takes to encode the same texts whole.
 func encodeAll(b *testing.B, c *Collator, items []Item) time.Duration {
 	b.Helper()
 	var texts []string
@@ -121,8 +122,8 @@ func encodeAll(b *testing.B, c *Collator, items []Item) time.Duration {
 	return processorTime(b) - start
 }
 
-// airlinePairs are preferences on the beginnings of real traces: at each of five places of a trace eight answers, all
-// pairs.
+// airlinePairs are preferences on the beginnings of real traces: eight answers at each of five positions in a trace, in
+// all pairs.
 func airlinePairs(b testing.TB) (groups [][]Item) {
 	answers := make([]string, 8)
 	for _, ex := range airline(b)[:20] {
@@ -157,7 +158,7 @@ func airlinePairs(b testing.TB) (groups [][]Item) {
 	return groups
 }
 
-// BenchmarkPairs makes preference rows whose pairs share prompts.
+// BenchmarkPairs makes preference rows from pairs that share prompts.
 func BenchmarkPairs(b *testing.B) {
 	tok := freshTokenizer(b, "qwen2_5.json")
 	c, err := New(Config{
@@ -210,15 +211,15 @@ func pythonTime(b *testing.B, python, name string, pairs bool) time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// BenchmarkWorkers makes rows of the traces (spooled, as a run makes them), and whole data sets, by turns with one
-// worker and with two, and reports how many times faster two are by the medians. What is written is synced: a folder in
+// BenchmarkWorkers makes rows from the traces (spooled, as in a run), and whole data sets, alternately with one worker
+// and with two, and reports how many times faster two are, going by the medians. What is written is synced: a folder in
 // memory (TMPDIR) keeps the disk out of the figure.
 //
-// A run with one worker has a second core for what isn't the worker's: the collection of garbage, reading and writing.
-// Two cores that lost nothing would take half of all its processor time, which is x-at-most.
+// A run with one worker has a second core for everything that isn't the worker's job: garbage collection, reading and
+// writing. Two cores that lost nothing would take half of its total processor time, which is x-at-most.
 func BenchmarkWorkers(b *testing.B) {
 	ctx := context.Background()
-	defer debug.SetGCPercent(debug.SetGCPercent(300)) // as nat-go has it while it collates
+	defer debug.SetGCPercent(debug.SetGCPercent(300)) // as nat-go sets it while collating
 	for _, work := range []struct {
 		name string
 		run  func(c *Collator, items []Item) error
@@ -242,7 +243,7 @@ func BenchmarkWorkers(b *testing.B) {
 				items = append(items, demonstrationOf(ex, nil))
 			}
 			var took [2][]time.Duration
-			var used []time.Duration // by one worker's run, of all processors
+			var used []time.Duration // by one worker's run, over all processors
 			for b.Loop() {
 				for i := range took {
 					c, err := New(Config{

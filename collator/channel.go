@@ -25,7 +25,7 @@ type Item struct {
 	// Dropped: curation left the record out. A rollout's reward still counts when the rollouts of its task are
 	// compared; nothing else of it is used.
 	Dropped bool
-	Index   int // the caller's own number of the item in its group, by which Prepare has it decided on later
+	Index   int // the caller's number for the item in its group, later passed to KeptGroup.Decide
 
 	ordinal int64 // position among all items
 }

@@ -57,7 +57,7 @@ func (c *Collator) Collate(
 	return c.write(ctx, spool, sum, dir)
 }
 
-// write writes the batches of the rows in a spool.
+// write writes the batches of a spool's rows.
 func (c *Collator) write(ctx context.Context, spool *batch.Spool, sum *summary, dir string) (*Result, error) {
 	spec := c.spec(sum)
 	spec.Dir = filepath.Join(dir, "batches")
@@ -219,12 +219,12 @@ func (s *summary) accounts() []ledger.Account {
 	return out
 }
 
-// subject is what the books have to know of an item.
+// subject is what the ledger needs to know about an item.
 type subject struct {
-	Drop   *ledger.Drop `json:",omitempty"` // as which it is dropped, but for unit, reason and detail
+	Drop   *ledger.Drop `json:",omitempty"` // what it is dropped as, except for unit, reason and detail
 	Task   *taskKey     `json:",omitempty"` // of a rollout
 	Reward *float64     `json:",omitempty"`
-	TopK   *int         `json:",omitempty"` // what it asks of a teacher
+	TopK   *int         `json:",omitempty"` // what it asks a teacher for
 }
 
 func (it *Item) subject() subject {
@@ -240,7 +240,7 @@ func (it *Item) subject() subject {
 	return s
 }
 
-// drop is the drop of a unit of the subject.
+// drop records the drop of one of the subject's units.
 func (s *subject) drop(unit string, why *cause) ledger.Drop {
 	d := *s.Drop
 	d.Unit, d.Reason, d.Detail = unit, why.Reason, why.Detail

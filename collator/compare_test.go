@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
-// comparedWith is what testdata/reference.py is asked.
+// comparedWith is the question put to testdata/reference.py.
 type comparedWith struct {
 	Template  string           `json:"template"`
 	Tokenizer string           `json:"tokenizer"`
@@ -41,7 +41,7 @@ func askReference(t testing.TB, python string, q *comparedWith, into any) {
 	askPython(t, python, "reference.py", q, into)
 }
 
-// fill says of which model, traces and hint the question is.
+// fill fills in which model, traces and hint the question is about.
 func (q *comparedWith) fill(t testing.TB) {
 	t.Helper()
 	q.Template = oracletest.Template(t, "qwen2_5.jinja")
@@ -49,8 +49,8 @@ func (q *comparedWith) fill(t testing.TB) {
 	q.Traces, q.Hint = oracletest.Path(t, "chat", "traces", "gpt-4o-airline-dev.json"), airlineHint
 }
 
-// failedTurns are the real traces with errors, a site for each failed turn. The reference has no tools, so here are
-// none.
+// failedTurns returns the real traces with errors, with one site for each failed turn. The reference has no tools, so
+// there are none here either.
 func failedTurns(t testing.TB, most int) (items []Item, failed map[string][]int) {
 	all, _ := airlineSites(t, most)
 	failed = map[string][]int{}
@@ -67,7 +67,8 @@ func failedTurns(t testing.TB, most int) (items []Item, failed map[string][]int)
 }
 
 // TestReferenceCollator compares the reference collator with ours on the same traces: how much of what is in the loss
-// lies on the tokens of the failed turn, and what the loss is when the hint says nothing. The figures are the README's.
+// falls on the tokens of the failed turn, and what the loss is when the hint says nothing. The README quotes these
+// figures.
 func TestReferenceCollator(t *testing.T) {
 	pythontest.Need(t, "python", "import jinja2, tokenizers", "ours is not compared with the reference collator")
 	most := 4
@@ -108,7 +109,7 @@ func TestReferenceCollator(t *testing.T) {
 	}
 }
 
-// comparedRows is what we make of a trace.
+// comparedRows is what we make from a trace.
 func comparedRows(t *testing.T, it Item, null bool) *comparedRow {
 	t.Helper()
 	cfg := Config{
@@ -130,9 +131,9 @@ func comparedRows(t *testing.T, it Item, null bool) *comparedRow {
 	return out
 }
 
-// BenchmarkSites makes the sdpo rows of the real errors on one thread, with all checks and proofs, without writing
-// them; beside it, where NATGO_PYTHON names a python with jinja2 and tokenizers, the reference collator's way: every
-// turn tokenised alone, teacher and student rendered and tokenised whole, lists of every token.
+// BenchmarkSites makes the sdpo rows for the real errors on one thread, with all checks and proofs, without writing
+// them. If NATGO_PYTHON names a Python with jinja2 and tokenizers, it also times the reference collator's approach:
+// every turn tokenised alone, teacher and student rendered and tokenised whole, lists of every token.
 func BenchmarkSites(b *testing.B) {
 	tok := freshTokenizer(b, "qwen2_5.json")
 	c, err := New(Config{
@@ -151,7 +152,7 @@ func BenchmarkSites(b *testing.B) {
 	b.ResetTimer()
 	start := processorTime(b)
 	for range b.N {
-		tok.SetCacheBytes(tokenizer.DefaultCacheBytes) // empty: every pass is a first one
+		tok.SetCacheBytes(tokenizer.DefaultCacheBytes) // an empty cache: every pass is a first one
 		sites = 0
 		for i := range items {
 			out := c.channels[builders.KindDistillation].Rows(w, &items[i])

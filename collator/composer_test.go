@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// composerItems are records of every channel that a step has.
+// composerItems returns records for every channel that a step has.
 func composerItems(t *testing.T) []Item {
 	reward := 0.5
 	text := sampledRollout(t, "text", "task", &reward, bugHunt)
@@ -38,9 +38,9 @@ func composerConfig(t *testing.T) Config {
 	return cfg
 }
 
-// TestEqualWidth: a student as wide as its teacher has padding where the teacher has a hint and nowhere else; what is
-// compared stands at one position of both, and positions count without the padding. Where hints add up a row has all
-// of its record's.
+// TestEqualWidth checks that a student as wide as its teacher has padding where the teacher has a hint and nowhere
+// else; that what is compared is at the same position in both, and that positions don't count the padding. Where hints
+// are cumulative, a row has all of its record's hints.
 func TestEqualWidth(t *testing.T) {
 	for _, test := range []struct {
 		name       string
@@ -64,7 +64,7 @@ func TestEqualWidth(t *testing.T) {
 				active += checkEqualWidth(t, x, row, line.RowInfo[row].Sites, line.PadID)
 			}
 			want(t, int64(active), line.NActive)
-			// Every turn is a target of one row: a row of one site has another turn beside its own.
+			// Every turn is a target of one row: a row with one site has another turn besides its own.
 			if own := sum(ints(t, x["response_mask"])); own < int64(active) || own == int64(active) != test.cumulative {
 				t.Errorf("the response mask has %d tokens, the targets %d", own, active)
 			}
@@ -72,7 +72,7 @@ func TestEqualWidth(t *testing.T) {
 	}
 }
 
-// checkEqualWidth compares a row's sides, cell by cell, and counts what its mask has on.
+// checkEqualWidth compares a row's two sides cell by cell and counts the positions its mask selects.
 func checkEqualWidth(
 	t *testing.T, x map[string]tensors.Tensor, row int, sites []batch.RowSite, pad int64,
 ) (active int) {
@@ -111,7 +111,8 @@ func checkEqualWidth(
 	return active
 }
 
-// TestSteps: a step file has every channel's rows under the described names, and is what its batches make.
+// TestSteps checks that a step file has every channel's rows under the documented names and equals what its batches
+// produce.
 func TestSteps(t *testing.T) {
 	c := collate(t, composerConfig(t), one(composerItems(t)))
 	dir := filepath.Join(c.dir, "batches")
@@ -148,7 +149,7 @@ func TestSteps(t *testing.T) {
 	rewards, _ := tensors.Items[float32](all[at("rewards")])
 	want(t, rewards, []float32{0.5, 0, 0})
 	width := shapes["input_ids"][1]
-	first := ints(t, all[at("input_ids")])[:width] // a rollout is its own teacher, and nothing of it is in that loss
+	first := ints(t, all[at("input_ids")])[:width] // a rollout is its own teacher, and none of it is in that loss
 	want(t, ints(t, all[at("ctx_teacher_input_ids")])[:width], first)
 	want(t, ints(t, all[at("sdpo_loss_mask")])[:width], slices.Repeat([]int64{batch.Ignored}, width))
 
@@ -181,7 +182,8 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestRenderedRollouts: text traces are rollouts where that is asked for, and their rows say what they are.
+// TestRenderedRollouts checks that text traces become rollouts when that is requested, and that their rows say what
+// they are.
 func TestRenderedRollouts(t *testing.T) {
 	cfg := composerConfig(t)
 	c := collate(t, cfg, one(composerItems(t)))
@@ -198,7 +200,7 @@ func TestRenderedRollouts(t *testing.T) {
 	want(t, collate(t, cfg, one(composerItems(t)[2:])).reasons("record"), "no_sampled_ids 1")
 }
 
-// TestOwnNumbers: the pad id, the label of what is not trained, and the length of preferences can be chosen.
+// TestOwnNumbers checks that the pad id, the label for untrained tokens and the length of preferences can be chosen.
 func TestOwnNumbers(t *testing.T) {
 	pad := int64(7)
 	cfg := toyConfig(t, "chatml.jinja")

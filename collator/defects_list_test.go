@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestDefectsHaveTests: each defect of the page has a test of its name, here or, where it is the trainer's, in
-// examples/composite-trainer; and each such test has its line on the page.
+// TestDefectsHaveTests checks that each defect on the page has a test named after it, here or, if it concerns the
+// trainer, in examples/composite-trainer, and that each such test has a line on the page.
 func TestDefectsHaveTests(t *testing.T) {
 	named := regexp.MustCompile(`(?m)^func TestD(\d+)[A-Z]|^    def test_d(\d+)_`)
 	have := map[string]bool{}

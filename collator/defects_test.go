@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// The tests here are named after the defects of the reference collator that they show the right behaviour for.
+// The tests here are named after the defects of the reference collator, and show the correct behaviour for each.
 
 func run(t *testing.T, template string, items ...Item) *collated {
 	t.Helper()
@@ -28,15 +28,16 @@ var bugHunt = append(says("user: Fix the bug in main"),
 	callMessage("", "frob", `{"file": "main"}`), say("tool: no such tool frob"), callMessage("I see.", "edit", `{"file": "main"}`),
 	say("tool: done"), say("assistant: Fixed!"))
 
-// TestD1MaskLiesOnTheRender: the mask is on the tokens of the turns in the render, wherever the template puts them.
+// TestD1MaskLiesOnTheRender checks that the mask covers the tokens of the turns in the render, wherever the template
+// puts them.
 func TestD1MaskLiesOnTheRender(t *testing.T) {
 	c := run(t, "chatml.jinja", demonstration("x", nodes(bugHunt)))
 	want(t, strings.Join(trainedTexts(t, &c.rows[0].Sides[0]), "|"),
 		`<tool_call>frob {"file": "main"}</tool_call><|im_end|>|I see.<tool_call>edit {"file": "main"}</tool_call><|im_end|>|Fixed!<|im_end|>`)
 }
 
-// TestD2FirstTokenIsTrained: labels are token-aligned, labels[t] = input_ids[t], from a turn's first token to its
-// terminator.
+// TestD2FirstTokenIsTrained checks that labels are token-aligned, labels[t] = input_ids[t], from a turn's first token
+// to its terminator.
 func TestD2FirstTokenIsTrained(t *testing.T) {
 	c := run(t, "chatml.jinja", demonstration("x", nodes(says("user: q", "assistant: answer"))))
 	x := tensorsOf(t, c, 0)
@@ -51,7 +52,8 @@ func TestD2FirstTokenIsTrained(t *testing.T) {
 	}
 }
 
-// TestD8CallsAreTrained: a turn that is nothing but a call is there, and in the loss; tools are in the prompt.
+// TestD8CallsAreTrained checks that a turn consisting only of a call is present and in the loss, and that tools are in
+// the prompt.
 func TestD8CallsAreTrained(t *testing.T) {
 	it := demonstration("x", nodes(bugHunt))
 	it.Record.Origin.Tools = []chat.Tool{{Name: "frob", Raw: []byte(`{"type":"function","function":{"name":"frob"}}`)}}
@@ -63,7 +65,7 @@ func TestD8CallsAreTrained(t *testing.T) {
 	want(t, c.rows[0].Meta.Args, "exact")
 }
 
-// TestD9MasksAndLabelsAreApart: masks are 0/1, labels are ids or -100, and no tensor is both.
+// TestD9MasksAndLabelsAreApart checks that masks are 0/1, labels are ids or -100, and no tensor is both.
 func TestD9MasksAndLabelsAreApart(t *testing.T) {
 	r := 1.0
 	c := run(t, "chatml.jinja", demonstration("a", nodes(says("user: q", "assistant: a"))),
@@ -84,7 +86,8 @@ func TestD9MasksAndLabelsAreApart(t *testing.T) {
 	}
 }
 
-// TestD10MasksComeFromLengths: id 0 is "!" and the pad id; a "!" is attended to and trained like anything else.
+// TestD10MasksComeFromLengths checks that a "!", whose id 0 is also the pad id, is attended to and trained like any
+// other token.
 func TestD10MasksComeFromLengths(t *testing.T) {
 	c := run(t, "chatml.jinja", demonstration("a", nodes(says("user: hi!", "assistant: Done!"))),
 		demonstration("b", nodes(says("user: a longer question!", "assistant: !"))))
@@ -115,8 +118,8 @@ func sum(v []int64) (n int64) {
 	return n
 }
 
-// TestD11CutsKeepWhatIsTrained: too long a row loses whole turns in its middle, a call never without its result, the
-// same on both sides of a pair; what can't be cut is dropped and counted.
+// TestD11CutsKeepWhatIsTrained checks that a row that is too long loses whole turns from its middle, never a call
+// without its result, and the same ones on both sides of a pair, and that what can't be cut is dropped and counted.
 func TestD11CutsKeepWhatIsTrained(t *testing.T) {
 	filler := strings.Repeat("words ", 30)
 	long := append(says("system: rules", "user: task"), callMessage(filler, "f", `{"a": 1}`), say("tool: "+filler),
@@ -146,7 +149,7 @@ func TestD11CutsKeepWhatIsTrained(t *testing.T) {
 	want(t, len(c.rows), 2)
 }
 
-// TestD12NoRowWithoutAnActiveLabel: what has nothing to train is dropped with a reason and not written.
+// TestD12NoRowWithoutAnActiveLabel checks that anything with nothing to train is dropped with a reason and not written.
 func TestD12NoRowWithoutAnActiveLabel(t *testing.T) {
 	context := demonstration("x", ttc.Chain(says("user: q", "assistant: a"), ttc.No).Nodes)
 	flagged := demonstration("y", nodes(says("user: q", "assistant: a")))
@@ -161,7 +164,7 @@ func TestD12NoRowWithoutAnActiveLabel(t *testing.T) {
 	}
 }
 
-// TestD15RowsAreChatText: rows of every channel are the template's text, roles and ends of turns included.
+// TestD15RowsAreChatText checks that the rows of every channel are the template's text, including roles and turn ends.
 func TestD15RowsAreChatText(t *testing.T) {
 	r := 0.5
 	c := run(t, "chatml.jinja",
@@ -171,7 +174,7 @@ func TestD15RowsAreChatText(t *testing.T) {
 	want(t, trainedTexts(t, &c.rows[0].Sides[0]), []string{"hi<|im_end|>", "so<|im_end|>"})
 }
 
-// TestD16PreferencesHaveHeaderAndEnd: an answer follows its header and ends its turn.
+// TestD16PreferencesHaveHeaderAndEnd checks that an answer follows its header and ends its turn.
 func TestD16PreferencesHaveHeaderAndEnd(t *testing.T) {
 	c := run(t, "chatml.jinja", preference("p", says("user: hi"), "hello there", "go away"))
 	for k, answer := range []string{"hello there", "go away"} {
@@ -185,9 +188,9 @@ func TestD16PreferencesHaveHeaderAndEnd(t *testing.T) {
 	}
 }
 
-// TestD17PromptsAreTokensInCommon: both sides begin with the prompt's very tokens, there is one before the first
-// trained one, and where a token would lie across the edge the answer is encoded apart from the prompt, as it is
-// sampled.
+// TestD17PromptsAreTokensInCommon checks that both sides begin with exactly the prompt's tokens, that at least one
+// precedes the first trained token, and that where a token would straddle the edge the answer is encoded separately
+// from the prompt, just as it is sampled.
 func TestD17PromptsAreTokensInCommon(t *testing.T) {
 	empty := preference("none", nil, "a", "b")
 	empty.Record.Prompt.Nodes = []ttc.Node{}
@@ -202,8 +205,8 @@ func TestD17PromptsAreTokensInCommon(t *testing.T) {
 	}
 }
 
-// TestD18RefusalsAreNoFallbacks: without a template there is no collator, and a conversation the template refuses is
-// dropped with the example's name; nothing is ever joined in its place.
+// TestD18RefusalsAreNoFallbacks checks that there is no collator without a template, and that a conversation the
+// template refuses is dropped under the example's name; nothing is ever joined together in its place.
 func TestD18RefusalsAreNoFallbacks(t *testing.T) {
 	if _, err := TemplateText(toy(t).Config, ""); err == nil {
 		t.Error("a template out of nothing")
@@ -219,8 +222,8 @@ func TestD18RefusalsAreNoFallbacks(t *testing.T) {
 	want(t, strings.Contains(c.drops[1].Detail, "unknown role wizard"), true)
 }
 
-// TestRefusedMessages: where a template refuses a message, the turns before it are kept as it renders them, each with
-// what the model was given; the others are counted.
+// TestRefusedMessages checks that where a template refuses a message, the turns before it are kept as the template
+// renders them, each with what the model was given, and the others are counted.
 func TestRefusedMessages(t *testing.T) {
 	cfg := toyConfig(t, "chatml.jinja")
 	cfg.Template = strings.Replace(noSystem, "{{- '<|im_start|>'",
@@ -243,8 +246,8 @@ func TestRefusedMessages(t *testing.T) {
 			"<|im_start|>user\nr<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n")
 }
 
-// TestD20RolloutColumns: rl has all that a policy-gradient loss needs: ids, masks, log-probs at sampling time,
-// advantages.
+// TestD20RolloutColumns checks that rl has everything a policy-gradient loss needs: ids, masks, log-probs at sampling
+// time, advantages.
 func TestD20RolloutColumns(t *testing.T) {
 	good, bad := 1.0, 0.0
 	c := run(t, "chatml.jinja", sampledRollout(t, "a", "t", &good, says("user: q", "assistant: yes")),
@@ -275,7 +278,7 @@ func TestD20RolloutColumns(t *testing.T) {
 	}
 }
 
-// TestD21OneLeadingDimension: all tensors of a file that have rows have the same number of them.
+// TestD21OneLeadingDimension checks that all tensors of a file that have rows have the same number of rows.
 func TestD21OneLeadingDimension(t *testing.T) {
 	r := 1.0
 	c := run(t, "chatml.jinja", preference("p", says("user: hi"), "yes, of course", "no"),
@@ -290,8 +293,9 @@ func TestD21OneLeadingDimension(t *testing.T) {
 	}
 }
 
-// TestD22DenominatorsAreTheTrainers: with row_n_active of all batches a step's loss is one token mean (10 over 100 and
-// 10 over 2 tokens is 0.196, not 2.55), and the tokens of one rollout weigh the same in however many rows they are.
+// TestD22DenominatorsAreTheTrainers checks that with row_n_active from all batches a step's loss is a single token mean
+// (10 over 100 and 10 over 2 tokens is 0.196, not 2.55), and that the tokens of one rollout weigh the same however many
+// rows they are spread over.
 func TestD22DenominatorsAreTheTrainers(t *testing.T) {
 	cfg := toyConfig(t, "chatml.jinja")
 	cfg.Rows, cfg.BatchTokens, cfg.MaxLength = PerTurn, 170, 170
@@ -320,7 +324,7 @@ func TestD22DenominatorsAreTheTrainers(t *testing.T) {
 	want(t, fmt.Sprintf("%d %.4f %d", len(c.rows), total, len(c.lines[0].Rollouts)), "3 1.0000 1")
 }
 
-// TestD25PadIsTheTokenizers: the pad id is the tokenizer's own.
+// TestD25PadIsTheTokenizers checks that the pad id is the tokenizer's own.
 func TestD25PadIsTheTokenizers(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "tokenizer.json", string(tokenizertest.Toy()))
@@ -333,7 +337,8 @@ func TestD25PadIsTheTokenizers(t *testing.T) {
 	want(t, c.lines[0].PadID, int64(pad))
 }
 
-// TestD26AnEmptyErrorIsNone: a tool's result with an empty error, or an explicit "no error", is context like any other.
+// TestD26AnEmptyErrorIsNone checks that a tool result with an empty error, or an explicit "no error", is context like
+// any other.
 func TestD26AnEmptyErrorIsNone(t *testing.T) {
 	plain, marked := nodes(bugHunt), nodes(bugHunt)
 	no := false
@@ -344,15 +349,16 @@ func TestD26AnEmptyErrorIsNone(t *testing.T) {
 	want(t, c.rows[0].Sides[0].Trained, c.rows[1].Sides[0].Trained)
 }
 
-// TestD27AMessageWithoutRoleIsRefused: no default that one half of the code takes for the assistant and the other not.
+// TestD27AMessageWithoutRoleIsRefused checks that there is no default that one half of the code takes for the assistant
+// and the other does not.
 func TestD27AMessageWithoutRoleIsRefused(t *testing.T) {
 	c := run(t, "chatml.jinja",
 		demonstration("x", nodes([]chat.Message{say("user: q"), {Form: chat.Text, Text: "?"}, say("assistant: a")})))
 	want(t, c.reasons("record"), "bad_roles 1")
 }
 
-// TestD28EverythingIsCounted: each record is in rows or dropped once with a reason that has a page; each row says where
-// it comes from; a proof fails when anything is changed.
+// TestD28EverythingIsCounted checks that each record is in rows or dropped once with a reason that has a page, that
+// each row says where it comes from, and that a proof fails when anything is changed.
 func TestD28EverythingIsCounted(t *testing.T) {
 	cut := demonstration("cut", nodes(says("user: q", "assistant: a")))
 	cut.Record.Messages.Nodes[1].FinishReason = "length"

@@ -22,7 +22,7 @@ const chatML = `{%- for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.co
 
 // A demonstration becomes a batch, which is then checked from the files alone.
 func Example() {
-	tok, err := tokenizer.New(tokenizertest.Toy()) // tokenizer.Load reads a model's folder
+	tok, err := tokenizer.New(tokenizertest.Toy()) // tokenizer.Load reads a model's folder instead
 	if err != nil {
 		panic(err)
 	}

@@ -30,7 +30,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// family is one chat template, on its way through the collator and the other program that checks what came out.
+// family is one chat template and what the collator, and the other program that checks its output, make of it.
 type family struct {
 	name, source string
 	tools        []json.RawMessage
@@ -41,17 +41,17 @@ type family struct {
 	failed       string // why there is no collator
 }
 
-// familyAnswer is what testdata/families.py found.
+// familyAnswer is what testdata/families.py reports.
 type familyAnswer struct {
 	Checks, Wrongs int
 	Wrong          [][2]string
 	Calls          bool // the render shows a call's name and arguments
-	// Kept, of how many, how many the template can carry.
+	// Kept, out of how many, and how many the template can carry.
 	Turns, Sites, Pairs [3]int
-	Proof               []leftOutBy // what the template leaves out of the turns that it can't carry, most first
+	Proof               []leftOutBy // what the template omits from the turns it can't carry, most frequent first
 }
 
-// leftOutBy is what a template does to some turns, as jinja2 renders them.
+// leftOutBy is what a template does to some of the turns, as rendered by jinja2.
 type leftOutBy struct {
 	Turns int
 	What  string
@@ -66,7 +66,7 @@ func (a *familyAnswer) complete() bool {
 	return 100*a.Turns[0] >= 95*a.Turns[2] && 100*a.Sites[0] >= 95*a.Sites[2] && 100*a.Pairs[0] >= 95*a.Pairs[2]
 }
 
-// familyItems are demonstrations of all traces, and hints and pairs of their failed calls.
+// familyItems returns demonstrations from all traces, and hints and pairs for their failed calls.
 func familyItems(
 	t testing.TB, most int, tools []chat.Tool,
 ) (items []Item, records map[string]any, conversations map[string]any) {
@@ -137,7 +137,7 @@ func familyItems(
 	return items, records, conversations
 }
 
-// describedTools are the traces' tools, with a description of every parameter: some templates fail without.
+// describedTools returns the traces' tools with a description for every parameter: some templates fail without one.
 func describedTools(t testing.TB) (out []chat.Tool) {
 	t.Helper()
 	var describe func(v any)
@@ -184,7 +184,7 @@ func messageAt(conversations map[string]any, ex string, at int) any {
 	return conversations[ex].([]map[string]any)[at]
 }
 
-// repairPair prefers what the model did after a failed call to the failed call.
+// repairPair prefers what the model did after a failed call over the failed call itself.
 func repairPair(o *builders.Origin, nodes []ttc.Node, call, next int) (Item, map[string]any) {
 	return Item{Record: &builders.Resolved{
 		Record: &builders.Preference{}, Origin: o, Prompt: builders.Passage{Nodes: nodes[:call]},
@@ -192,7 +192,7 @@ func repairPair(o *builders.Origin, nodes []ttc.Node, call, next int) (Item, map
 	}}, map[string]any{"prompt": call}
 }
 
-// familyVars are what templates want beside messages and tools.
+// familyVars are the variables that templates need besides messages and tools.
 func familyVars(source string) map[string]string {
 	vars := map[string]string{"bos_token": "<s>", "eos_token": "</s>"}
 	if strings.Contains(source, " + functions ") { // firefunction
@@ -201,7 +201,7 @@ func familyVars(source string) map[string]string {
 	return vars
 }
 
-// check collates the items with the family's template, on one worker and on three, and has the result checked.
+// check collates the items with the family's template, with one worker and with three, and has the result checked.
 func (f *family) check(t *testing.T, items []Item, conversations map[string]any) {
 	t.Helper()
 	data, err := os.ReadFile(oracletest.Path(t, "chat", "tokens", "tokenizers", "qwen2_5.json"))
@@ -263,7 +263,7 @@ func (f *family) check(t *testing.T, items []Item, conversations map[string]any)
 	}, &f.answer)
 }
 
-// reasons are what was dropped, most first.
+// reasons lists why items were dropped, most frequent first.
 func (f *family) reasons() string {
 	n := map[string]int{}
 	for _, d := range f.drops {
@@ -277,7 +277,7 @@ func (f *family) reasons() string {
 	return strings.Join(out, ", ")
 }
 
-// line is the family's line of TEMPLATES.md.
+// line returns the family's line in TEMPLATES.md.
 func (f *family) line() string {
 	if f.failed != "" {
 		return fmt.Sprintf("| %s | no | | | | | | no rows: %s | |", f.name, f.failed)
@@ -291,7 +291,7 @@ func (f *family) line() string {
 		kept(a.Turns), kept(a.Sites), kept(a.Pairs), f.rows, a.Checks, a.Wrongs, f.reasons(), f.proofs())
 }
 
-// proofs says what the template itself leaves out, for the last column.
+// proofs describes what the template itself leaves out, for the last column.
 func (f *family) proofs() string {
 	var out []string
 	for _, l := range f.answer.Proof {
@@ -301,13 +301,13 @@ func (f *family) proofs() string {
 	return strings.Join(out, "; ")
 }
 
-// someFamilies are templates of different kinds that are checked always.
+// someFamilies are templates of different kinds that are always checked.
 var someFamilies = regexp.MustCompile(`^(qwen3|qwen3_5_nothink|glm4moe|gptoss|llama3_1|phi3|gemma3|cohere2|deepseekv3)$`)
 
-// TestFamilies has chat templates carry real agent runs - every turn, and hints and pairs of every failed call - and
-// another program check the batches, token by token. It takes the templates of the folders that NATGO_TEMPLATES names
-// (and of them those that NATGO_FAMILIES matches) with all rollouts, and writes TEMPLATES.md of them with -update; else
-// some templates, few rollouts.
+// TestFamilies has chat templates carry real agent runs - every turn, and hints and pairs for every failed call - and
+// has another program check the batches, token by token. If NATGO_TEMPLATES names folders, it uses their templates
+// (only those matching NATGO_FAMILIES, if set) with all rollouts, and with -update writes TEMPLATES.md from them;
+// otherwise it uses a few templates and a few rollouts.
 func TestFamilies(t *testing.T) {
 	pythontest.Need(t, "python", "import jinja2, tokenizers", "the batches of stock templates are not checked by another program")
 	folders, most, some := filepath.SplitList(os.Getenv("NATGO_TEMPLATES")), 100,
@@ -378,7 +378,7 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// writeFamilies writes the table of so many runs into TEMPLATES.md, beside those of others.
+// writeFamilies writes the table for this many runs into TEMPLATES.md, next to those for other numbers of runs.
 func writeFamilies(t *testing.T, runs int, lines []string) {
 	t.Helper()
 	have, err := os.ReadFile("TEMPLATES.md")
@@ -396,7 +396,7 @@ func writeFamilies(t *testing.T, runs int, lines []string) {
 	}
 }
 
-// sumOf is the headline of a table.
+// sumOf returns the headline of a table.
 func sumOf(lines []string) string {
 	checks, wrong, calls, complete := 0, 0, 0, 0
 	for _, l := range lines {
@@ -424,8 +424,8 @@ func sumOf(lines []string) string {
 		"that they can carry.", len(lines), checks, wrong, calls, complete)
 }
 
-// TestTemplatesPage: the tables of TEMPLATES.md say what their headlines say: nothing is wrong, and templates that show
-// calls keep what they can carry.
+// TestTemplatesPage checks that the tables of TEMPLATES.md say what their headlines claim: nothing is wrong, and
+// templates that show calls keep what they can carry.
 func TestTemplatesPage(t *testing.T) {
 	have, err := os.ReadFile("TEMPLATES.md")
 	if err != nil {

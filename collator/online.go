@@ -38,7 +38,7 @@ func (c *Collator) Online(
 				for _, s := range made[k].Sides {
 					tokens[kind] += len(s.IDs)
 				}
-				if n := tokens[kind]; n > c.cfg.BatchTokens { // the rest would be made for nothing
+				if n := tokens[kind]; n > c.cfg.BatchTokens { // the rest would be wasted work
 					return &batch.TooLarge{Channel: channelOf(kind), Tokens: n, Budget: c.cfg.BatchTokens}
 				}
 			}
@@ -78,10 +78,10 @@ func (c *Collator) Online(
 	return out, res, nil
 }
 
-// channels are those of the kinds of records.
+// channels are the channels for the kinds of records.
 var channels = []channel{demonstrations{}, rollouts{}, distillations{}, preferences{}}
 
-// channelOf is the name of the channel that records of a kind go to.
+// channelOf returns the name of the channel that records of a kind go to.
 func channelOf(kind builders.Kind) string {
 	for _, ch := range channels {
 		if ch.Kind() == kind {

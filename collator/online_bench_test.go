@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/internal/oracletest"
 )
 
-// BenchmarkOnline is natgo.Collator, its pipe and its nat-go included, beside the reference collator as described: the
-// real traces with errors, a call each, and a rollout of 4,000 tokens. NATGO_PYTHON names a python with jinja2,
+// BenchmarkOnline times natgo.Collator, including its pipe and its nat-go, against the reference collator as described:
+// the real traces with errors, one call each, and a rollout of 4,000 tokens. NATGO_PYTHON names a Python with jinja2,
 // tokenizers and numpy.
 func BenchmarkOnline(b *testing.B) {
 	python := os.Getenv("NATGO_PYTHON")

@@ -22,7 +22,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// onlineItems are rollouts of one task, pairs, hints and demonstrations, numbered against the order they come in.
+// onlineItems are rollouts of one task, pairs, hints and demonstrations, numbered in the reverse of the order they come
+// in.
 func onlineItems(t *testing.T) (items []Item) {
 	for i := range 6 {
 		reward := float64(i)
@@ -41,7 +42,8 @@ func onlineItems(t *testing.T) (items []Item) {
 	return items
 }
 
-// TestOnline: in memory the same rows are made as in files, in the order of their examples, with the same books.
+// TestOnline checks that the same rows are made in memory as in files, in the order of their examples, with the same
+// accounts.
 func TestOnline(t *testing.T) {
 	cfg := toyConfig(t, "chatml.jinja")
 	cfg.BatchTokens = 1 << 20
@@ -64,7 +66,7 @@ func TestOnline(t *testing.T) {
 	for i := range made.Lines {
 		got := readBack(t, dir, made, &made.Lines[i])
 		for i := 1; i < len(got); i++ {
-			if got[i-1].Meta.Ordinal < got[i].Meta.Ordinal { // rows of Origin.Row are against it
+			if got[i-1].Meta.Ordinal < got[i].Meta.Ordinal { // Origin.Row runs in the opposite order
 				t.Errorf("%s comes before %s", got[i-1].Meta.Record, got[i].Meta.Record)
 			}
 		}
@@ -90,7 +92,7 @@ func asJSON(t *testing.T, r *batch.Row) string {
 	return string(text)
 }
 
-// readBack reads the rows of a batch as those of a file, with all that is checked of one.
+// readBack reads the rows of a batch as if from a file, with every check that a file gets.
 func readBack(t *testing.T, dir string, all *batch.Assembled, of *batch.Line) []*batch.Row {
 	t.Helper()
 	var data bytes.Buffer
@@ -129,7 +131,7 @@ func readBack(t *testing.T, dir string, all *batch.Assembled, of *batch.Line) []
 	return rows
 }
 
-// TestOnlineRefuses: rows that no single batch can hold are an error, not several batches.
+// TestOnlineRefuses checks that rows that don't fit in a single batch are an error and don't become several batches.
 func TestOnlineRefuses(t *testing.T) {
 	cfg := toyConfig(t, "chatml.jinja")
 	cfg.MaxLength, cfg.BatchTokens = 100, 100
@@ -155,7 +157,7 @@ func TestOnlineRefuses(t *testing.T) {
 	}
 }
 
-// TestJoin: batches in memory join to what a step file of theirs holds.
+// TestJoin checks that batches in memory join to the contents of a step file made from them.
 func TestJoin(t *testing.T) {
 	cfg := composerConfig(t)
 	files := collate(t, cfg, one(composerItems(t)))
@@ -197,7 +199,7 @@ func TestJoin(t *testing.T) {
 		}
 		want(t, joined[i].Shape, x.Shape)
 		rows := x.Shape[0]
-		if rows == 3 && x.Name != "row_rollout" && x.Name != "row_example" { // two are in either order
+		if rows == 3 && x.Name != "row_rollout" && x.Name != "row_example" { // two rows may come in either order
 			rows = 1
 		}
 		if n := len(x.Data) / x.Shape[0] * rows; !bytes.Equal(joined[i].Data[:n], x.Data[:n]) {

@@ -13,7 +13,7 @@ import (
 
 var loaded sync.Map
 
-// oracleTokenizer loads a tokenizer of the oracle data once.
+// oracleTokenizer loads a tokenizer from the oracle data once.
 func oracleTokenizer(t testing.TB, name string) *tokenizer.Tokenizer {
 	t.Helper()
 	path := oracletest.Path(t, "chat", "tokens", "tokenizers", name)

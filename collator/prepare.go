@@ -16,15 +16,15 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Prepared is what Prepare made of a group.
+// Prepared is what Prepare made from a group.
 type Prepared struct {
-	Head []byte // what is counted and decided by
-	Rows []byte // their encodings, end to end
+	Head []byte // what counts and decisions are based on
+	Rows []byte // the encoded rows, back to back
 }
 
-// Prepare does the part of Collate that depends on nothing but the group itself, which is nearly all the work: it makes
-// the rows of its records. put is called in the order of the groups, from one goroutine. Records that curation would
-// leave out are prepared, too.
+// Prepare does the part of Collate that depends only on the group itself, which is nearly all the work: it makes the
+// rows for the group's records. put is called in the order of the groups, from one goroutine. Records that curation
+// would leave out are prepared, too.
 func (c *Collator) Prepare(ctx context.Context, groups iter.Seq2[[]Item, error], put func(Prepared) error) error {
 	workers := max(1, c.cfg.Workers)
 	start := func() fanout.Worker[[]Item, Prepared] {
@@ -43,7 +43,7 @@ func (c *Collator) Prepare(ctx context.Context, groups iter.Seq2[[]Item, error],
 	return fanout.Ordered(ctx, workers, 4*workers, groups, start, func(_ []Item, p Prepared) error { return put(p) })
 }
 
-// prepared is an item with its outcome, as it is kept: what is counted of its rows, and where they end.
+// prepared is an item with its outcome in stored form: what is counted about its rows, and where they end.
 type prepared struct {
 	subject
 	Index     int // the item's
@@ -68,7 +68,7 @@ type preparedRow struct {
 	RL       bool     `json:",omitempty"`
 }
 
-// keep encodes what became of the records of a group.
+// keep encodes the outcomes of a group's records.
 func (c *Collator) keep(items []Item, outcomes []outcome) (p Prepared, err error) {
 	kept := make([]prepared, len(outcomes))
 	for i := range outcomes {
@@ -80,10 +80,10 @@ func (c *Collator) keep(items []Item, outcomes []outcome) (p Prepared, err error
 			Reasoning: o.left.reasoning, Calls: o.left.calls,
 		}
 		if r := k.Reward; r != nil && (math.IsNaN(*r) || math.IsInf(*r, 0)) {
-			k.Reward = nil // it counts as none
+			k.Reward = nil // it doesn't count as a reward
 		}
 		if o.Refused == nil && len(o.TurnDrops) == 0 && len(o.SiteDrops) == 0 && k.TopK == nil {
-			k.Drop = nil // it is not asked for
+			k.Drop = nil // not needed
 		}
 		for n := range o.Rows {
 			m := &o.Rows[n].Meta
@@ -99,18 +99,18 @@ func (c *Collator) keep(items []Item, outcomes []outcome) (p Prepared, err error
 	return p, err
 }
 
-// Reader reads the encoding of a row that was prepared, and checks its sum. It is called concurrently.
+// Reader reads the encoding of a prepared row and verifies its checksum. It may be called concurrently.
 type Reader = func(*batch.Kept) ([]byte, error)
 
-// KeptGroup is a group that was prepared, in whatever process, by a Collator of the same configuration.
+// KeptGroup is a group that was prepared, in whichever process, by a Collator with the same configuration.
 type KeptGroup struct {
 	Head   []byte // what Prepare made
-	File   int    // where its Rows lie in the store
+	File   int    // where its Rows are in the store
 	Offset int64
-	Decide func(index int) (dropped bool, split batch.Split) // of the item of that Index
+	Decide func(index int) (dropped bool, split batch.Split) // for the item with that Index
 }
 
-// readKept decodes the head of a group.
+// readKept decodes a group's head.
 func readKept(head []byte) ([]prepared, error) {
 	var kept []prepared
 	if err := json.Unmarshal(head, &kept); err != nil {
@@ -119,7 +119,7 @@ func readKept(head []byte) ([]prepared, error) {
 	return kept, nil
 }
 
-// outcome is what is counted of the item.
+// outcome returns what is counted for the item.
 func (k *prepared) outcome() *outcome {
 	o := &outcome{
 		Refused: k.Refused, Turns: k.Turns, TurnDrops: k.TurnDrops, Sites: k.Sites, SiteDrops: k.SiteDrops,
@@ -132,15 +132,15 @@ func (k *prepared) outcome() *outcome {
 	return o
 }
 
-// Cut are batches that are cut and not yet written, of groups that were prepared.
+// Cut holds batches of prepared groups that are cut but not yet written.
 type Cut struct {
 	collator *Collator
 	spool    *batch.Spool
 	sum      *summary
 }
 
-// CutKept cuts batches of groups that were prepared, by the lengths of their rows alone, which stay where they are.
-// dropped is that of Collate, scratch a folder for temporary files of some dozen bytes a row.
+// CutKept cuts prepared groups into batches using only the lengths of their rows, which stay where they are. dropped is
+// as for Collate; scratch is a folder for temporary files that hold a few dozen bytes per row.
 func (c *Collator) CutKept(
 	ctx context.Context, groups iter.Seq2[KeptGroup, error], rows Reader, scratch string,
 	dropped func(ledger.Drop),
@@ -172,7 +172,7 @@ func (c *Collator) CutKept(
 	return cut, nil
 }
 
-// take takes an item of a group, whose rows begin at the group's offset, and moves that behind them.
+// take adds an item of a group whose rows start at the group's offset, and moves the offset past them.
 func (cut *Cut) take(g *KeptGroup, k *prepared, ordinal int64) error {
 	ch := cut.collator.channels[k.Kind]
 	if ch == nil {
@@ -184,7 +184,7 @@ func (cut *Cut) take(g *KeptGroup, k *prepared, ordinal int64) error {
 		r := &k.Rows[i]
 		r.File, r.Offset, r.Ordinal, r.Group = g.File, g.Offset, ordinal, -1
 		g.Offset += int64(r.Bytes)
-		if len(booked) == 0 { // nothing of it goes into batches
+		if len(booked) == 0 { // none of it goes into batches
 			continue
 		}
 		if r.RL {
@@ -200,7 +200,7 @@ func (cut *Cut) take(g *KeptGroup, k *prepared, ordinal int64) error {
 // Close removes the temporary files.
 func (cut *Cut) Close() { cut.spool.Close() }
 
-// result is what was written, with the counts of the batches.
+// result describes what was written, with the batches' counts.
 func (cut *Cut) result(counts map[string]batch.Count) *Result {
 	return &Result{Counts: counts, Accounts: cut.sum.accounts(), Stats: cut.sum.stats}
 }
@@ -210,8 +210,8 @@ func (cut *Cut) Write(ctx context.Context, dir string) (*Result, error) {
 	return cut.collator.write(ctx, cut.spool, cut.sum, dir)
 }
 
-// Divide divides the batches between n processes, each of which calls WriteKept with its part and with scores. The
-// result lacks the counts and the steps, which follow from what those write.
+// Divide divides the batches among n processes, each of which calls WriteKept with its part and with scores. The result
+// lacks the counts and the steps, which follow from what those processes write.
 func (cut *Cut) Divide(n int, part func(i int) (io.WriteCloser, error)) (_ *Result, scores []byte, err error) {
 	if err := cut.spool.Divide(cut.collator.spec(cut.sum), n, part); err != nil {
 		return nil, nil, err
@@ -219,8 +219,8 @@ func (cut *Cut) Divide(n int, part func(i int) (io.WriteCloser, error)) (_ *Resu
 	return cut.result(nil), cut.sum.tasks.encode(), nil
 }
 
-// WriteKept writes the batches of a part below dir/batches, without an index: their lines go to put, in order, with
-// what they add to the counts of "channel/split".
+// WriteKept writes the batches of a part below dir/batches, without an index: their lines are passed to put, in order,
+// with what they add to the counts of "channel/split".
 func (c *Collator) WriteKept(
 	ctx context.Context, part io.Reader, scores []byte, rows Reader, dir string,
 	put func(line []byte, key string, n batch.Count) error,

@@ -19,8 +19,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// TestPrepare: groups that were prepared apart, without what is decided of them, make the files, the drops and the
-// counts that Collate makes, written here or in parts; what is damaged of them is an error.
+// TestPrepare checks that groups prepared separately, without any of the decisions about them, yield the same files,
+// drops and counts as Collate, whether written here or in parts, and that damaged data is an error.
 func TestPrepare(t *testing.T) {
 	cfg := toyConfig(t, "chatml.jinja")
 	cfg.MaxLength, cfg.Workers = 200, 2
@@ -131,7 +131,7 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// buffer is a part of a cut.
+// buffer is one part of a divided cut.
 type buffer struct{ bytes.Buffer }
 
 func (*buffer) Close() error { return nil }

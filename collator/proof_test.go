@@ -16,14 +16,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// longAgo is ChatML that treats the past of long conversations specially, which small ones don't show.
+// longAgo is ChatML that treats the history of long conversations specially, which short ones don't reveal.
 const longAgo = `{% for m in messages %}<|im_start|>{{ m.role }}
 {% if messages|length > 14 and m.role == 'assistant' and loop.index < 10 %}[old] {% endif %}{{ m.content }}<|im_end|>
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
 {% endif %}`
 
-// TestDialectIsProvedOnTheConversation: what small conversations told of a template doesn't hold on a long one. Its
-// turns are trained as they were sampled, one by one, and not as the whole conversation shows them.
+// TestDialectIsProvedOnTheConversation checks a template for which the findings from small conversations don't hold on
+// a long one. Its turns are trained as they were sampled, one by one, not as the whole conversation shows them.
 func TestDialectIsProvedOnTheConversation(t *testing.T) {
 	var ms []chat.Message
 	for i := range 9 {
@@ -46,8 +46,8 @@ func TestDialectIsProvedOnTheConversation(t *testing.T) {
 	want(t, c.reasons("record"), string(DialectUnproven)+" 1")
 }
 
-// TestTokensThatStandForAnotherText: ids that don't decode to the turn they were cut out for are refused, as is a turn
-// that reaches into another message.
+// TestTokensThatStandForAnotherText checks that ids that don't decode to the turn they were cut out for are refused,
+// and so is a turn that extends into another message.
 func TestTokensThatStandForAnotherText(t *testing.T) {
 	cfg := toyConfig(t, "chatml.jinja")
 	c, err := New(cfg)
@@ -90,8 +90,8 @@ func TestTokensThatStandForAnotherText(t *testing.T) {
 	}
 }
 
-// TestPromptThatMergesWithTheTurn: the line's end behind an opened thought merges with the one that the template puts
-// into the turn, so both sides of a pair are encoded apart from their prompt.
+// TestPromptThatMergesWithTheTurn checks that where the newline after an opened thought merges with the one that the
+// template puts into the turn, both sides of a pair are encoded separately from their prompt.
 func TestPromptThatMergesWithTheTurn(t *testing.T) {
 	cfg := toyConfig(t, "chatml.jinja")
 	cfg.Template = `{% for m in messages %}<|im_start|>{{ m.role }}
@@ -117,8 +117,8 @@ func TestPromptThatMergesWithTheTurn(t *testing.T) {
 	want(t, len(c.rows), 1)
 }
 
-// TestCallsThatEndTheirTurn: a template that shows a message's text behind its calls, in a turn of its own, shows no
-// turn that a model wrote (DeepSeek's R1).
+// TestCallsThatEndTheirTurn checks that a template that shows a message's text after its calls, in a turn of its own,
+// does not show a turn that a model wrote (DeepSeek's R1).
 func TestCallsThatEndTheirTurn(t *testing.T) {
 	cfg := toyConfig(t, "chatml.jinja")
 	cfg.Template = `{% for m in messages %}{% if m.tool_calls %}<|im_start|>assistant

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// askPython runs a script of testdata on one thread, with a question as JSON on standard input and an answer on
-// standard output.
+// askPython runs a script from testdata on one thread, passing a question as JSON on standard input and reading the
+// answer from standard output.
 func askPython(t testing.TB, python, script string, question, answer any) {
 	t.Helper()
 	data, err := json.Marshal(question)

@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// referenceRows are those of examples/composite-trainer/test_trainer.py, which hashes them in Python.
+// referenceRows are the rows in examples/composite-trainer/test_trainer.py, which hashes them in Python.
 var referenceRows = []batch.Row{
 	{Sides: []batch.Side{
 		{IDs: []int32{5, 6, 7, 8, 9}, Trained: []chat.Span{{Start: 1, End: 2}, {Start: 3, End: 5}}},

@@ -12,7 +12,8 @@ import (
 	"github.com/nat-go/nat-go/collator/tokenizer/tokenizertest"
 )
 
-// TestRestored: what is said of a text by the tokens of its other characters alone is what decoding all of them says.
+// TestRestored checks that what is concluded about a text from the tokens of its other characters alone matches what
+// decoding all of them shows.
 func TestRestored(t *testing.T) {
 	lower, err := tokenizer.New([]byte(strings.Replace(string(tokenizertest.Toy()), `"normalizer":null`, `"normalizer":{"type":"Replace","pattern":{"String":"é"},"content":"e"}`, 1)))
 	if err != nil {

@@ -28,8 +28,8 @@ func reasoned(thought, text string) chat.Message {
 	return m
 }
 
-// TestHistoryRewritten: a template that drops earlier thinking gets a row per turn, each as the model saw it; rows of
-// one rollout have one name, and every token the same weight.
+// TestHistoryRewritten checks that a template that drops earlier thinking gets one row per turn, each as the model saw
+// it, and that the rows of one rollout share a name and every token has the same weight.
 func TestHistoryRewritten(t *testing.T) {
 	ms := []chat.Message{
 		say("user: one"), reasoned("first thought", "1"), say("user: two"), reasoned("second thought", "2"),
@@ -60,8 +60,8 @@ func TestHistoryRewritten(t *testing.T) {
 	want(t, c.reasons("turn"), "generation_prompt_mismatch 1")
 }
 
-// TestNoThinkSwitch: where thinking was not recorded the turn follows the prompt with thinking switched off, and no
-// empty think block is in the loss.
+// TestNoThinkSwitch checks that where thinking was not recorded, the turn follows the prompt with thinking switched
+// off, and that no empty think block is in the loss.
 func TestNoThinkSwitch(t *testing.T) {
 	c := run(t, "thinking.jinja", demonstration("x", nodes(says("user: one", "assistant: 1"))),
 		preference("p", says("user: q"), "yes", "no"))
@@ -76,12 +76,13 @@ func TestNoThinkSwitch(t *testing.T) {
 	want(t, len(c.rows), 2)
 }
 
-// TestSampledIDsWin: ids are taken bit for bit, odd ones too; what the sampler left out of the turn's end is context.
+// TestSampledIDsWin checks that ids are used exactly as sampled, even odd ones, and that whatever part of the turn's
+// end the sampler left out is context.
 func TestSampledIDsWin(t *testing.T) {
 	it := sampledRollout(t, "x", "", nil, says("user: q", "assistant: ab", "user: r", "assistant: cd"))
 	ns := it.Record.Messages.Nodes
 	odd := ns[1].TokenIDs
-	odd[0], odd[1] = odd[1], odd[0]                                         // not what the text's own encoding gives
+	odd[0], odd[1] = odd[1], odd[0]                                         // not what encoding the text gives
 	ns[3].TokenIDs, ns[3].LogProbs = ns[3].TokenIDs[:2], ns[3].LogProbs[:2] // without the end of the turn
 	ns[3].FinishReason = "length"
 	c := run(t, "chatml.jinja", it)
@@ -93,7 +94,7 @@ func TestSampledIDsWin(t *testing.T) {
 	want(t, strings.Count(decode(t, s.IDs), "<|im_end|>"), 5)
 }
 
-// TestRolloutsMustBeOwn: rl takes ids of the model to be trained and nothing else.
+// TestRolloutsMustBeOwn checks that rl accepts only ids from the model to be trained.
 func TestRolloutsMustBeOwn(t *testing.T) {
 	conv := says("user: q", "assistant: a")
 	other, none, short, alien := sampledRollout(t, "other", "", nil, conv), sampledRollout(t, "none", "", nil, conv),
@@ -107,8 +108,8 @@ func TestRolloutsMustBeOwn(t *testing.T) {
 	want(t, len(c.rows), 0)
 }
 
-// TestAdvantagesCountWhatWasDropped: rewards of rollouts that curation or the collator left out count in their task's
-// mean.
+// TestAdvantagesCountWhatWasDropped checks that the rewards of rollouts that curation or the collator left out count
+// towards their task's mean.
 func TestAdvantagesCountWhatWasDropped(t *testing.T) {
 	conv := says("user: q", "assistant: a")
 	r := []float64{1, 0, 0, 0.5}
@@ -136,8 +137,8 @@ func TestAdvantagesCountWhatWasDropped(t *testing.T) {
 	}
 }
 
-// TestArguments: what does not come through parsing and printing is refused, unless the template prints strings as they
-// are.
+// TestArguments checks that anything that doesn't survive parsing and printing is refused, unless the template prints
+// strings as they are.
 func TestArguments(t *testing.T) {
 	conv := func(args string) []ttc.Node { return nodes([]chat.Message{say("user: q"), callMessage("", "f", args)}) }
 	items := []Item{
@@ -160,8 +161,8 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestRawArguments: a template that can't take arguments as an object, or prints one as Python does, is given the text
-// that was sampled, and what is trained is that text.
+// TestRawArguments checks that a template that can't take arguments as an object, or prints one as Python does, is
+// given the text that was sampled, and that this text is what is trained.
 func TestRawArguments(t *testing.T) {
 	const args = `{"a":1,   "b": [1.50, true]}`
 	conv := nodes(
@@ -199,7 +200,8 @@ func TestRawArguments(t *testing.T) {
 	}
 }
 
-// TestLossPolicies: all, the last, those that call, those flagged; messages that were not sampled never.
+// TestLossPolicies checks training on all turns, the last one, those with calls, and those flagged; messages that were
+// not sampled are never trained.
 func TestLossPolicies(t *testing.T) {
 	ns := nodes(bugHunt)
 	ns[1].Sampled = ttc.No
@@ -214,7 +216,7 @@ func TestLossPolicies(t *testing.T) {
 	}
 }
 
-// TestLookAlikesStayText: special-token text that a user or a tool typed never becomes a special token.
+// TestLookAlikesStayText checks that special-token text typed by a user or a tool never becomes a special token.
 func TestLookAlikesStayText(t *testing.T) {
 	marks := []string{"<|im_start|>", "<|im_end|>", "<think>", "</think>"}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -238,7 +240,7 @@ func TestLookAlikesStayText(t *testing.T) {
 				specials++
 			}
 		}
-		if specials != 2*5 { // a header and an end for the default system message and the four
+		if specials != 2*5 { // a header and an end for each of the default system message and the four
 			rt.Fatalf("%d special tokens in %q", specials, decode(t, s.IDs))
 		}
 		got := trainedTexts(t, s)
@@ -293,7 +295,8 @@ func files(t testing.TB, dir string) map[string]string {
 	return out
 }
 
-// TestPackedRows: sequences stand end to end, positions restart, no sequence's first token is trained.
+// TestPackedRows checks that sequences follow each other without gaps, positions restart, and no sequence's first token
+// is trained.
 func TestPackedRows(t *testing.T) {
 	cfg := toyConfig(t, "chatml.jinja")
 	cfg.Layout = batch.Packed
@@ -312,7 +315,7 @@ func TestPackedRows(t *testing.T) {
 	}
 }
 
-// TestView shows a written row: every token's owner, and why it is trained or not.
+// TestView displays a written row: every token's owner, and why it is trained or not.
 func TestView(t *testing.T) {
 	ns := nodes(bugHunt)
 	ns[1].Sampled = ttc.No
@@ -355,7 +358,7 @@ func TestView(t *testing.T) {
 	}
 }
 
-// TestVerifyFindsDamage: other tokens under an index that was made to fit them are found by the proofs.
+// TestVerifyFindsDamage checks that the proofs detect changed tokens even if the index was made to match them.
 func TestVerifyFindsDamage(t *testing.T) {
 	c := run(t, "chatml.jinja", demonstration("x", nodes(says("user: q", "assistant: answer"))))
 	index := filepath.Join(c.dir, "batches", batch.IndexName)
@@ -385,8 +388,8 @@ func TestVerifyFindsDamage(t *testing.T) {
 	}
 }
 
-// TestD19ReferenceLogProbsAreColumns: log-probs of a reference model are looked up by the very tokens, and carry their
-// fingerprint.
+// TestD19ReferenceLogProbsAreColumns checks that a reference model's log-probs are looked up by the exact tokens and
+// carry their fingerprint.
 func TestD19ReferenceLogProbsAreColumns(t *testing.T) {
 	cfg := toyConfig(t, "chatml.jinja")
 	items := []Item{preference("p", says("user: hi"), "yes", "no"), preference("q", says("user: hi"), "a", "b")}
@@ -407,7 +410,8 @@ func TestD19ReferenceLogProbsAreColumns(t *testing.T) {
 	want(t, with, 1)
 }
 
-// TestPlaceholdersAreNotTrained: what was redacted within a turn is left out of the loss, and all around it stays in.
+// TestPlaceholdersAreNotTrained checks that what was redacted within a turn is left out of the loss, and that
+// everything around it stays in.
 func TestPlaceholdersAreNotTrained(t *testing.T) {
 	ns := nodes(append(says("user: q"), callMessage("Mail to <REDACTED:email:1>.", "mail", `{"to": "<REDACTED:email:1>"}`),
 		say("tool: <REDACTED:ip:2>"), say("assistant: <REDACTED:email:1> has it")))

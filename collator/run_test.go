@@ -20,7 +20,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// itemOf makes a demonstration of a conversation of the mask oracle.
+// itemOf makes a demonstration from a conversation of the mask oracle.
 func itemOf(t *testing.T, m *oracletest.Mask, i int) Item {
 	t.Helper()
 	raw, err := njson.Parse(m.Messages, njson.Limits{})
@@ -46,8 +46,8 @@ func itemOf(t *testing.T, m *oracletest.Mask, i int) Item {
 	return it
 }
 
-// TestStraddlesAndRewritesInARun: answers whose first token would merge with the header are encoded apart from it, a
-// row a turn; conversations of which the template rewrites the past make a row per turn.
+// TestStraddlesAndRewritesInARun checks that answers whose first token would merge with the header are encoded
+// separately from it, one row per turn, and that conversations whose past the template rewrites make a row per turn.
 func TestStraddlesAndRewritesInARun(t *testing.T) {
 	for file, check := range map[string]func(c *collated, masks []oracletest.Mask){
 		"qwen2_5.straddle.jsonl": func(c *collated, masks []oracletest.Mask) {
@@ -96,8 +96,8 @@ func TestStraddlesAndRewritesInARun(t *testing.T) {
 	}
 }
 
-// TestStopsCleanly: an error of the source, a cancelled context, a full or missing folder end Collate with an error,
-// and without a goroutine, an index or a temporary file left.
+// TestStopsCleanly checks that a source error, a cancelled context, or a full or missing folder ends Collate with an
+// error and leaves behind no goroutine, index or temporary file.
 func TestStopsCleanly(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	cfg := toyConfig(t, "chatml.jinja")

@@ -138,7 +138,7 @@ func (sp *splicer) counted(i int) bool {
 	return r == nil || r.Reason != ledger.NoNextTurn && r.Reason != ledger.TurnNotSampled
 }
 
-// together gives rows the weight of their pairs, which is that of all sites.
+// together gives the rows their pairs' weight, which is that of all the sites.
 func together(rows []batch.Row) {
 	for i := range rows {
 		r := &rows[i]

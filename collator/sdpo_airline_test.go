@@ -22,7 +22,7 @@ import (
 
 const airlineHint = "Check what the policy says about payments before this call."
 
-// airlineSites makes a distillation of every real trace with errors: both targets of every error that has them.
+// airlineSites makes a distillation from every real trace with errors: both targets of every error that has them.
 func airlineSites(t testing.TB, most int) (items []Item, sites int) {
 	t.Helper()
 	data, err := os.ReadFile(oracletest.Path(t, "chat", "traces", "errors.jsonl"))
@@ -74,15 +74,15 @@ func airlineSites(t testing.TB, most int) (items []Item, sites int) {
 	return items, sites
 }
 
-// TestAirlineSites makes sdpo rows of the real errors with every stock template: what is kept is right, and what is
-// refused says why. The table is what the log shows.
+// TestAirlineSites makes sdpo rows from the real errors with every stock template and checks that what is kept is right
+// and that refusals say why. The table is what the log shows.
 func TestAirlineSites(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(oracletest.Path(t, "chat", "render", "templates"), "*.jinja"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d templates: %v", len(files), err)
 	}
 	most := 100
-	if os.Getenv("NATGO_LONG") == "" { // all templates and traces with NATGO_LONG=1
+	if os.Getenv("NATGO_LONG") == "" { // all templates and traces if NATGO_LONG=1
 		most = 1
 		files = slices.DeleteFunc(files, func(path string) bool {
 			return !slices.Contains([]string{
@@ -154,7 +154,7 @@ func textOf(t testing.TB, cfg Config, ids []int32) string {
 }
 
 // checkSite checks a site from texts alone: the student is the render of the conversation up to the target, the teacher
-// is that with one piece more, which holds the hint, and what is paired is what the model wrote.
+// is the same with one extra piece that holds the hint, and the pairs cover what the model wrote.
 func checkSite(t testing.TB, cfg Config, rec *builders.Resolved, r *batch.Row, s *batch.RowSite, student string) {
 	t.Helper()
 	site := &rec.Record.(*builders.Distillation).Sites[s.Site]
@@ -190,7 +190,7 @@ func checkSite(t testing.TB, cfg Config, rec *builders.Resolved, r *batch.Row, s
 	if said.Form == chat.Text && len(said.ToolCalls) == 0 && !strings.Contains(text, strings.TrimSpace(said.Text)) {
 		t.Errorf("site %d: the target is %q, not %q", s.Site, text, said.Text)
 	}
-	// Without the hint's tokens the teacher is the student: found here by comparing from both ends.
+	// Without the hint's tokens the teacher equals the student: verified here by comparing from both ends.
 	a, b := r.Sides[0].IDs, r.Sides[1+s.Teacher].IDs
 	last := s.Pairs[len(s.Pairs)-1].End
 	a = a[:last]

@@ -25,8 +25,7 @@ import (
 
 var update = flag.Bool("update", false, "write SITES.md")
 
-// failures is a failed call for each detector of builders/sdpo: the tool that is called, with what, and what comes
-// back.
+// failures has one failed call for each detector of builders/sdpo: the tool called, its arguments and its result.
 var failures = []struct{ detector, tool, arguments, result string }{
 	{"flag", "weather", `{"city": "Rome"}`, "There is no city of that name."},
 	{"exit_code", "weather", `{"city": "Rome"}`, `{"stdout": "", "stderr": "no such city", "exit_code": 2}`},
@@ -38,7 +37,7 @@ var failures = []struct{ detector, tool, arguments, result string }{
 	{"schema", "weather", `{"town": "Rome"}`, "A city is needed."},
 }
 
-// failedCalls has the builder find those failures, and hints for both targets of each: a record a detector.
+// failedCalls has the builder find those failures, with hints for both targets of each: one record per detector.
 func failedCalls(t testing.TB) (items []Item) {
 	t.Helper()
 	parse := func(s string) njson.Raw {
@@ -111,8 +110,8 @@ func (o *builderOutput) Record(r builders.Record) error { o.records = append(o.r
 func (o *builderOutput) Drop(d ledger.Drop) error       { o.drops = append(o.drops, d); return nil }
 func (o *builderOutput) Count(string, int64) error      { return nil }
 
-// TestSitesTable runs every detector's failure through every stock template, and compares what was kept, how the hint
-// was worded, and why the rest was refused with SITES.md, which -update writes.
+// TestSitesTable runs every detector's failure through every stock template and compares what was kept, how the hint
+// was worded and why the rest was refused with SITES.md, which -update writes.
 func TestSitesTable(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(oracletest.Path(t, "chat", "render", "templates"), "*.jinja"))
 	if err != nil || len(files) == 0 {
@@ -147,7 +146,7 @@ func TestSitesTable(t *testing.T) {
 	}
 }
 
-// sitesSum is the headline of the table.
+// sitesSum returns the headline of the table.
 func sitesSum(rows []string) string {
 	kept := 0
 	for _, row := range rows {
@@ -166,7 +165,7 @@ func sitesSum(rows []string) string {
 	return fmt.Sprintf("%d templates, %d sites, %d kept.", len(rows), 2*len(failures)*len(rows), kept)
 }
 
-// TestSitesPage: the table of SITES.md says what its headline says.
+// TestSitesPage checks that the table of SITES.md says what its headline claims.
 func TestSitesPage(t *testing.T) {
 	have, err := os.ReadFile("SITES.md")
 	if err != nil {
@@ -189,7 +188,7 @@ reason (` + "`nat-go explain CODE`" + `). Templates that rewrite history may ref
 
 const sitesTable = `| template | ` + "flag | exit_code | status | exception | match | arguments_not_json | unknown_tool | schema | refused because |\n|---|---|---|---|---|---|---|---|---|---|\n"
 
-// sitesRow is a template's line of the table.
+// sitesRow is a template's row in the table.
 func sitesRow(t *testing.T, name, source string, items []Item) string {
 	t.Helper()
 	cfg := Config{Tokenizer: familyTokenizer(t, source), Template: source, TemplateVars: airlineVars()}
@@ -197,7 +196,7 @@ func sitesRow(t *testing.T, name, source string, items []Item) string {
 	c := collate(t, cfg, one(slices.Clone(items)))
 	for _, r := range c.rows {
 		for _, s := range r.Meta.Sites {
-			class, _, _ := strings.Cut(s.Class, "/") // behind it stands the rule
+			class, _, _ := strings.Cut(s.Class, "/") // the rule follows it
 			if modes[class] == nil {
 				modes[class] = map[string]string{}
 			}

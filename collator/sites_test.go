@@ -27,13 +27,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/traces"
 )
 
-// witness is what testdata/sites.py is asked: sites as the tensors have them, and the conversations they are of.
+// witness is the question put to testdata/sites.py: sites as in the tensors, and the conversations they belong to.
 type witness struct {
 	Template      string                `json:"template"`
 	Conversations []witnessConversation `json:"conversations"`
 	Sites         []witnessSite         `json:"sites"`
 
-	skip func(*batch.RowSite, *batch.Meta) bool // sites that are not asked about
+	skip func(*batch.RowSite, *batch.Meta) bool // sites not to ask about
 }
 
 type witnessConversation struct {
@@ -55,7 +55,7 @@ type witnessSite struct {
 	IDs          []int32    `json:"ids,omitempty"`
 }
 
-// add adds all sites of what was collated. raw are the conversations by ordinal, as the source had them.
+// add adds all collated sites. raw holds the conversations by ordinal, as in the source.
 func (q *witness) add(t testing.TB, c *collated, tok *tokenizer.Tokenizer, items []Item, raw []witnessConversation) {
 	t.Helper()
 	text := func(ids []int64) string {
@@ -118,7 +118,7 @@ func (q *witness) add(t testing.TB, c *collated, tok *tokenizer.Tokenizer, items
 	}
 }
 
-// ask has Python check them.
+// ask has Python check the sites.
 func (q *witness) ask(t *testing.T) (checked int) {
 	t.Helper()
 	pythontest.Need(t, "python", "import jinja2", "the sites are not checked by another program")
@@ -139,8 +139,7 @@ func (q *witness) ask(t *testing.T) (checked int) {
 }
 
 // TestSitesByJinja has another program check every site of traces of all kinds, from the file to the tensors: ids
-// reused across turns, parallel and legacy calls, other scripts, marks of the template in texts, stray and missing
-// results.
+// reused across turns, parallel and legacy calls, other scripts, template markers in texts, stray and missing results.
 func TestSitesByJinja(t *testing.T) {
 	const file = "testdata/sites.jsonl"
 	data, err := os.ReadFile(file)
@@ -163,7 +162,7 @@ func TestSitesByJinja(t *testing.T) {
 	for _, ids := range []bool{false, true} {
 		for _, cumulative := range []bool{false, true} {
 			items, sites := builtSites(t, file, cfg)
-			if ids { // the source's, which no text would give
+			if ids { // the source's own, not what its text gives
 				end, _ := toy(t).ID("<|im_end|>")
 				for i := range items {
 					for k := range items[i].Record.Messages.Nodes {
@@ -206,7 +205,7 @@ func TestSitesByJinja(t *testing.T) {
 	}
 }
 
-// builtSites reads traces and has the builder find the sites. The items are in the order of the file's lines: those
+// builtSites reads traces and has the builder find the sites. The items are in the order of the file's lines; lines
 // without a record have none.
 func builtSites(t testing.TB, file string, cfg sdpo.Config) (items []Item, sites int) {
 	t.Helper()
@@ -256,7 +255,7 @@ func builtSites(t testing.TB, file string, cfg sdpo.Config) (items []Item, sites
 	}
 }
 
-// airlineRaw are the real traces that items are of, as they lie in the file.
+// airlineRaw returns the real traces that items come from, as they are in the file.
 func airlineRaw(t testing.TB, items []Item) (out []witnessConversation) {
 	t.Helper()
 	data, err := os.ReadFile(oracletest.Path(t, "chat", "traces", "gpt-4o-airline-dev.json"))
@@ -285,15 +284,15 @@ func airlineRaw(t testing.TB, items []Item) (out []witnessConversation) {
 	return out
 }
 
-// TestHintsOfMarksStayText: a hint of all the marks a template knows has no special token that a harmless one doesn't
-// have.
+// TestHintsOfMarksStayText checks that a hint made of all the markers a template knows has only the special tokens that
+// a harmless hint has.
 func TestHintsOfMarksStayText(t *testing.T) {
 	for _, name := range []string{"qwen3", "llama3_1", "gptoss", "glm4moe"} {
 		t.Run(name, func(t *testing.T) {
 			source := oracletest.Template(t, name+".jinja")
 			tok := familyTokenizer(t, source)
 			var marks []string
-			for id := int32(151643); id <= tok.MaxID(); id++ { // the added tokens lie behind the vocabulary
+			for id := int32(151643); id <= tok.MaxID(); id++ { // the added tokens come after the vocabulary
 				if text, err := tok.Decode([]int32{id}, false); err == nil && tok.IsSpecial(id) && len(marks) < 60 {
 					marks = append(marks, text)
 				}

@@ -232,8 +232,8 @@ func (w *worker) spliceAt(
 	return "", w.checkTeacher(&hinted.Result, q, hinted.end(given, q), student, s)
 }
 
-// noPlace says why a row has no place behind a text: a token goes over it (the two line breaks around a tool's empty
-// result are one token), or the row was encoded otherwise.
+// noPlace explains why a row has no position after a text: a token straddles it (the two line breaks around a tool's
+// empty result are one token), or the row was encoded differently.
 func (w *worker) noPlace(before string, student *side, target int) string {
 	for i := target; i > 0; i-- {
 		if at, ok := student.cut(i); !ok || at > len(before) {

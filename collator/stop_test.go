@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// TestTurnsThatNothingEnds: where a template writes nothing that a model stops at, demonstrations are kept and counted,
-// preferences and hints are refused, and verification finds the channel.
+// TestTurnsThatNothingEnds checks that where a template writes nothing that a model stops at, demonstrations are kept
+// and counted, preferences and hints are refused, and verification flags the channel.
 func TestTurnsThatNothingEnds(t *testing.T) {
 	cfg := toyConfig(t, "chatml.jinja")
 	cfg.Template = `{% for m in messages %}{{ m.role }}: {{ m.content }}
@@ -44,7 +44,7 @@ func TestTurnsThatNothingEnds(t *testing.T) {
 	}
 }
 
-// TestWhatTheTemplateLeavesOut counts reasoning and calls that no row shows.
+// TestWhatTheTemplateLeavesOut counts reasoning and calls that appear in no row.
 func TestWhatTheTemplateLeavesOut(t *testing.T) {
 	cfg := toyConfig(t, "chatml.jinja")
 	cfg.Template = `{% for m in messages %}<|im_start|>{{ m.role }}
@@ -57,7 +57,8 @@ func TestWhatTheTemplateLeavesOut(t *testing.T) {
 	want(t, c.reasons("turn"), "partly_rendered 1")
 }
 
-// TestControlRunKeepsTheHintedRows: a control run leaves hints out, and the rows that were too long with them.
+// TestControlRunKeepsTheHintedRows checks that a control run leaves out the hints, and also the rows that would have
+// been too long with them.
 func TestControlRunKeepsTheHintedRows(t *testing.T) {
 	it := distillation("x", nodes(bugHunt), failedSite(1, 2, strings.Repeat("Mind the main file. ", 30)))
 	cfg := toyConfig(t, "chatml.jinja")

@@ -40,7 +40,7 @@ func ownTemplate(t testing.TB, name string) string {
 	return string(b)
 }
 
-// say makes a message; "role: text".
+// say makes a message from "role: text".
 func say(line string) chat.Message {
 	role, text, _ := strings.Cut(line, ": ")
 	return chat.Message{Role: role, Form: chat.Text, Text: text}
@@ -86,7 +86,7 @@ func preference(id string, prompt []chat.Message, chosen, rejected string) Item 
 	}}
 }
 
-// sampledRollout gives each assistant's turn of a toy conversation ids of its own: its bytes, and the end of the turn.
+// sampledRollout gives each assistant turn of a toy conversation ids of its own: its bytes, and the turn's end.
 func sampledRollout(t testing.TB, id, task string, reward *float64, ms []chat.Message) Item {
 	t.Helper()
 	ns := nodes(ms)
@@ -126,7 +126,7 @@ func toyConfig(t testing.TB, template string) Config {
 	}
 }
 
-// decode is the text of tokens.
+// decode returns the tokens' text.
 func decode(t testing.TB, ids []int32) string {
 	t.Helper()
 	s, err := toy(t).Decode(ids, false)
@@ -136,7 +136,7 @@ func decode(t testing.TB, ids []int32) string {
 	return s
 }
 
-// trainedTexts are the texts of a side's trained runs.
+// trainedTexts returns the texts of a side's trained runs.
 func trainedTexts(t testing.TB, s *batch.Side) (out []string) {
 	t.Helper()
 	for _, r := range s.Trained {

@@ -11,8 +11,9 @@ import (
 	"github.com/nat-go/nat-go/internal/oracletest"
 )
 
-// TestOneObjective: with the same choice of what weighs one, real agent runs weigh the same on every template, whether
-// it makes a row of a rollout or of a turn: every trained token one, every site one, or every record one.
+// TestOneObjective checks that with the same choice of what weighs one, real agent runs weigh the same on every
+// template, whether it makes one row per rollout or per turn: every trained token weighs one, every site, or every
+// record.
 func TestOneObjective(t *testing.T) {
 	templates := []string{
 		"qwen3", "qwen3_5_think", "qwen3_vl", "gptoss", "glm4moe", "nemotron_3_nano", "qwen2_5", "qwen3_instruct_2507",
@@ -69,7 +70,7 @@ func TestOneObjective(t *testing.T) {
 				if math.Abs(sum-want[0]) > 1e-3 || math.Abs(pairSum-want[1]) > 1e-3 {
 					t.Errorf("unit %d: demonstrations weigh %g, pairs %g; want %v", unit, sum, pairSum, want)
 				}
-				// It can't say a call after another's result.
+				// It can't express a call after another's result.
 				if name != "deepseekv3" && (kept != sites || records != len(demonstrations)) {
 					t.Errorf("%d of %d sites, %d of %d records", kept, sites, records, len(demonstrations))
 				}
@@ -86,7 +87,7 @@ func TestOneObjective(t *testing.T) {
 	}
 }
 
-// recordsDropped has an item for each record that makes no row.
+// recordsDropped returns an item for each record that makes no row.
 func recordsDropped(c *collated) (out []bool) {
 	for _, d := range c.drops {
 		if d.Unit == "record" {

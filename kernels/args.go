@@ -13,7 +13,7 @@ type tileArgs struct {
 	s, t  unsafe.Pointer // student and teacher entries
 	g     unsafe.Pointer // raw gradient, float32
 	out   unsafe.Pointer // gradient, float32
-	kept  unsafe.Pointer // 2^(kx - ref) of the student, or of what the first pass reads; float32
+	kept  unsafe.Pointer // 2^(kx - ref) of the student, or of the side that the first pass reads; float32
 	keptT unsafe.Pointer // the teacher's
 	n     int
 	tab   unsafe.Pointer
@@ -36,7 +36,7 @@ type tileArgs struct {
 	max     float32 // the largest entry, |D| or |out|
 	qmax    float32 // the largest q of a finish
 	lift    float32 // entries of the student's side are larger by this, for the rounding of nls and nlt
-	ratio   float32 // what the student's kept entries are multiplied by, to be over the teacher's normaliser
+	ratio   float32 // factor that puts the student's kept entries over the teacher's normaliser
 	kl      float64 // klLift times sum 2^yt (yt-ys)
 	klAbs   float64 // klLift times sum 2^yt |yt-ys|
 

@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/internal/oracletest"
 )
 
-// badCase is one row of bad_inputs.json. Arguments that a case does not name take harmless values.
+// badCase is one row of bad_inputs.json. Arguments that a case doesn't name get harmless values.
 type badCase struct {
 	ID, Fn string
 	Args   struct {
@@ -58,7 +58,7 @@ type badExpect struct {
 	Ids      []int32
 }
 
-// outcome is what a call did, in the terms of the expectations.
+// outcome is the result of a call, in the terms of the expectations.
 type outcome struct {
 	err   error
 	loss  float64   // reduced
@@ -81,7 +81,7 @@ func num(n *int, or int) int {
 	return *n
 }
 
-// floats reads a JSON list of numbers, or of lists of them; cols is the length of a row.
+// floats reads a JSON list of numbers, or of lists of numbers; cols is the row length.
 func floats(t *testing.T, raw json.RawMessage, or []float32) (x []float32, rows, cols int) {
 	if raw == nil {
 		return or, 1, len(or)
@@ -149,7 +149,7 @@ func (c *badCase) judge(t *testing.T, path string, e *badExpect) string {
 	return ""
 }
 
-// judge compares an outcome with an expectation and says what differs.
+// judge compares an outcome with an expectation and reports the differences.
 func (e *badExpect) judge(t *testing.T, o outcome) string {
 	switch e.Kind {
 	case "error":
@@ -257,7 +257,7 @@ func (c *badCase) judgeJSD(t *testing.T, path string, e *badExpect) string {
 	a := &c.Args
 	switch c.ID {
 	case "concurrent", "worker_count", "alias_grad_student", "misaligned_ok":
-		return "" // TestDeterminism, TestInPlace and TestAlignment
+		return "" // covered by TestDeterminism, TestInPlace and TestAlignment
 	}
 	o, err := c.options(path)
 	if err != nil {

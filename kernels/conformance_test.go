@@ -25,7 +25,7 @@ func loadSuite(t testing.TB, name string) *Suite {
 	return s
 }
 
-// gate is the allowed error of a path: |err| <= rel*ref + abs for losses, gradRel*max|g| + 1e-12 for gradients.
+// gate is a path's allowed error: |err| <= rel*ref + abs for losses, gradRel*max|g| + 1e-12 for gradients.
 type gate struct{ rel, abs, gradRel float64 }
 
 func gateOf(string) gate {
@@ -46,7 +46,7 @@ func (g gate) far(got, want float64) bool {
 	return !(math.Abs(got-want) <= g.rel*math.Abs(want)+g.abs)
 }
 
-// tally collects failures by category, so that a broken path reports kinds, not thousands of rows.
+// tally groups failures by category, so that a broken path reports kinds of failures, not thousands of rows.
 type tally struct {
 	n    map[string]int
 	rows int
@@ -85,7 +85,7 @@ func optionsOf(t testing.TB, c *Case, path string) Options {
 	return o
 }
 
-// reductionOf reads a reduction as the oracle names it.
+// reductionOf reads a reduction by the oracle's name for it.
 func reductionOf(name string) (Reduction, error) {
 	r := slices.Index([]string{"sum", "batchmean", "mean", "denom"}, name)
 	if r < 0 {
@@ -147,7 +147,7 @@ func crc(m Matrix) uint32 {
 	return h.Sum32()
 }
 
-// exactZero are the row kinds whose loss is 0, not nearly 0.
+// exactZero are the row kinds whose loss is exactly 0.
 var exactZero = map[string]bool{"identical": true, "shift_exact": true, "const": true}
 
 func checkGrad(t testing.TB, tl *tally, g gate, where, kind string, got []float32, want []float64) {
@@ -167,7 +167,7 @@ func checkGrad(t testing.TB, tl *tally, g gate, where, kind string, got []float3
 	}
 }
 
-// gradSums are the six checksums of FORMAT.md.
+// gradSums returns the six checksums of FORMAT.md.
 func gradSums(g []float32) (s [6]float64) {
 	for j, v := range g {
 		x := float64(v)
@@ -220,7 +220,7 @@ func goldenDense(t *testing.T, s *Suite, path string) {
 			t.Fatal(err)
 		}
 		if in.V > 10000 && j.exact && path != Paths()[0] {
-			continue // the float64 path is the same code whichever path is chosen
+			continue // the float64 path's code doesn't depend on the chosen path
 		}
 		out := Output{
 			RowLoss:    make([]float64, in.Rows),
@@ -233,7 +233,7 @@ func goldenDense(t *testing.T, s *Suite, path string) {
 			t.Fatal(err)
 		}
 		fwd := Output{RowLoss: out.RowLoss}
-		if !j.exact { // there the gradient changes nothing about the loss
+		if !j.exact { // for exact ones the gradient doesn't change the loss
 			fwd.RowLoss = make([]float64, in.Rows)
 			if _, err := j.Run(&Batch{Student: z, Teacher: w}, &fwd); err != nil {
 				t.Fatal(err)
@@ -306,7 +306,7 @@ func goldenDense(t *testing.T, s *Suite, path string) {
 	tl.report(t)
 }
 
-// cachedJSD keeps one JSD per set of options: fitting tables would dominate these tests.
+// cachedJSD keeps one JSD for each set of options: fitting tables would dominate these tests.
 var jsdCache = map[Options]*JSD{}
 
 func cachedJSD(o Options) (*JSD, error) {
@@ -551,7 +551,7 @@ func TestGoldenDPO(t *testing.T) {
 	tl.report(t)
 }
 
-// pairLoss reads "loss", which is an array in this suite and a number elsewhere.
+// pairLoss reads "loss", which is an array in this suite and a number in others.
 func pairLoss(t testing.TB, s *Suite, c *Case) []float64 {
 	var a Arr
 	if err := json.Unmarshal(c.Loss, &a); err != nil {

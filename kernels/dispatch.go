@@ -21,11 +21,11 @@ type tileSet struct {
 	evenGrad [3]tileFunc // grad without clip for beta 1/2, or nil
 	finish   [3]tileFunc // out = 2^(k(s-rs)+nls)*qk + g*gk
 
-	// sum that leaves the exponentials in kept, and second passes that take them from there and sum over the teacher's
-	// normaliser; or nil
+	// sum that stores the exponentials in kept, and second passes that use those and sum over the teacher's normaliser;
+	// or nil
 	keep                                      [3]tileFunc
 	keptJSD, keptEven, keptGrad, keptEvenGrad [3]tileFunc
-	finishKept, streamKept                    tileFunc // finish and stream, q from kept
+	finishKept, streamKept                    tileFunc // finish and stream, with q from kept
 
 	stream [3]tileFunc // finish bypassing the caches, to a 64-byte boundary, or nil
 	// one pass over both sides, with refs -nls and -nlt: sum klLift 2^yt, sumG 2^ys, kl, klAbs; or nil

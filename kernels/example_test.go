@@ -6,7 +6,8 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// The divergence of two rows over three tokens, the second of which is ignored, and the gradient towards the student.
+// The divergence of two rows of three tokens, the second of which is ignored, and the gradient with respect to the
+// student.
 func ExampleJSD_Run() {
 	student := []float32{2, 1, 0, 0, 0, 0}
 	teacher := []float32{0, 1, 2, 5, 5, 5}

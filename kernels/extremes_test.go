@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestExtremeLogits has one entry that a side rules out, or nearly, by a logit from -1e4 to -Inf, while the other gives
-// it anything from a fair share to nothing that float64 holds. At beta 0 and 1 the loss grows with the logit, without a
-// bound.
+// TestExtremeLogits has one entry that one side rules out, or nearly, by a logit from -1e4 to -Inf, while the other
+// gives it anything from a fair share to less than float64 can hold. At beta 0 and 1 the loss grows with the logit,
+// without bound.
 func TestExtremeLogits(t *testing.T) {
 	low := []float32{-1e4, -65000, -1e20, -1.4e35, -math.MaxFloat32, negInf}
 	other := []float32{0, -40, -62, -88, -104, -150, -700, -800, -1e4, -1e30, negInf}
@@ -19,7 +19,7 @@ func TestExtremeLogits(t *testing.T) {
 		for _, beta := range []float64{0, 1, 1e-6, 0.001, 0.3, 0.5, 0.9} {
 			for _, d := range []DType{Float32, BFloat16, Float16} {
 				t.Run(fmt.Sprintf("beta %g/%v", beta, d), func(t *testing.T) {
-					for _, n := range []int{33, 700} { // a tail alone, and whole blocks, which KL may read once
+					for _, n := range []int{33, 700} { // a tail alone, and whole blocks, which KL may read once only
 						if n > 33 && beta > 0 && beta < 1 {
 							continue
 						}

@@ -1,4 +1,4 @@
-// The oracle files of the conformance suite: loader and input generator, bit for bit as their format document says.
+// The oracle files of the conformance suite: loader and input generator, bit for bit as the format document describes.
 package kernels
 
 import (
@@ -152,7 +152,7 @@ func gauss(seed uint64, i int, m float32) float32 {
 }
 func mul(scale float64) float32 { return float32(float64(float32(scale)) / 37837.227) }
 
-// Make regenerates one [rows,V] input pair. Every float32() conversion matters: it forbids FMA fusion (arm64).
+// Make regenerates one [rows,V] input pair. Every float32() conversion matters: it prevents FMA fusion (arm64).
 func (g *Gen) Make(rows, V int) (z, t []float32) {
 	n := rows * V
 	z, t = make([]float32, n), make([]float32, n)
@@ -221,7 +221,7 @@ func BF16(x []float32) []uint16 {
 	return o
 }
 
-// F16 rounds to nearest even, overflow to inf, subnormals kept.
+// F16 rounds to nearest even, with overflow to inf and subnormals preserved.
 func F16(x []float32) []uint16 {
 	o := make([]uint16, len(x))
 	for i, v := range x {

@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// guarded returns n bytes that end where an unreadable page begins, and that an unreadable page precedes when n fills
-// its pages.
+// guarded returns n bytes that end where an unreadable page begins and, if n fills its pages, start right after another
+// one.
 func guarded(t *testing.T, n int) []byte {
 	page := syscall.Getpagesize()
 	size := (n + page - 1) / page * page
@@ -27,7 +27,8 @@ func guarded(t *testing.T, n int) []byte {
 	return m[page+size-n : page+size : page+size]
 }
 
-// TestGuardPages: nothing beyond a row is read or written, whatever its length. A fault ends the test binary.
+// TestGuardPages checks that nothing beyond a row is read or written, whatever its length. A fault ends the test
+// binary.
 func TestGuardPages(t *testing.T) {
 	forPaths(t, func(t *testing.T, path string) {
 		for _, n := range []int{1, 3, 63, 64, 65, 127, 128, 129, 1000, 1024, 4096, 4099} {

@@ -57,7 +57,7 @@ func one(t testing.TB, o Options, z, w []float32) (float64, []float32) {
 	return st.Loss, grad
 }
 
-// TestDifferential compares every path with the float64 reference on drawn rows.
+// TestDifferential compares every path with the float64 reference on random rows.
 func TestDifferential(t *testing.T) {
 	forPaths(t, func(t *testing.T, path string) {
 		rapid.Check(t, func(rt *rapid.T) {
@@ -86,7 +86,7 @@ func TestDifferential(t *testing.T) {
 			if gateOf(path).far(got, loss) {
 				rt.Fatalf("loss %g, reference %g (rel %g)", got, loss, got/loss-1)
 			}
-			if math.IsInf(loss, 1) || o.Clip != ClipNone { // a clip tie may fall either way
+			if math.IsInf(loss, 1) || o.Clip != ClipNone { // a clipping tie may go either way
 				return
 			}
 			top := 0.0
@@ -102,7 +102,7 @@ func TestDifferential(t *testing.T) {
 	})
 }
 
-// TestIdentities are the invariants of the divergence, on every path.
+// TestIdentities checks the invariants of the divergence on every path.
 func TestIdentities(t *testing.T) {
 	forPaths(t, func(t *testing.T, path string) {
 		rapid.Check(t, func(rt *rapid.T) {
@@ -180,7 +180,7 @@ func TestReferenceGradient(t *testing.T) {
 	}
 }
 
-// TestDeterminism: no result depends on the number of workers, on concurrency or on what was computed before.
+// TestDeterminism checks that no result depends on the number of workers, on concurrency or on previous computations.
 func TestDeterminism(t *testing.T) {
 	const rows, v = 37, 1000
 	r := rand.New(rand.NewPCG(5, 6))
@@ -235,7 +235,7 @@ func TestDeterminism(t *testing.T) {
 	})
 }
 
-// TestInPlace: the gradient may replace the student's own memory, bit for bit.
+// TestInPlace checks that the gradient may overwrite the student's own memory, bit for bit.
 func TestInPlace(t *testing.T) {
 	forPaths(t, func(t *testing.T, path string) {
 		for _, n := range []int{1, 127, 128, 1000, 5000} {
@@ -258,7 +258,7 @@ func TestInPlace(t *testing.T) {
 	})
 }
 
-// TestUpstream: it multiplies the gradient and leaves the loss; nil is 1, and 0 is 0.
+// TestUpstream checks that it multiplies the gradient and leaves the loss alone; nil is 1, and 0 is 0.
 func TestUpstream(t *testing.T) {
 	z, w := []float32{1, 2, 3, 0.5}, []float32{1.5, 1, 3, 0}
 	forPaths(t, func(t *testing.T, path string) {
@@ -284,7 +284,7 @@ func TestUpstream(t *testing.T) {
 	})
 }
 
-// TestAlignment: rows may start anywhere and be strided; padding columns are not read.
+// TestAlignment checks that rows may start anywhere and be strided, and that padding columns aren't read.
 func TestAlignment(t *testing.T) {
 	const n, rows = 777, 3
 	r := rand.New(rand.NewPCG(8, 8))
@@ -319,7 +319,7 @@ func TestAlignment(t *testing.T) {
 			if err != nil || got.Loss != want {
 				t.Fatalf("offset %d: %g, want %g (%v)", shift, got.Loss, want, err)
 			}
-			// The same through the number of valid columns.
+			// The same via the number of valid columns.
 			wide := func(x []float32) Matrix { return Matrix{F32: x[shift:], Rows: rows, Cols: n + 5, Stride: st} }
 			grad := make([]float32, rows*(n+5))
 			got, err = j.Run(&Batch{Student: wide(z), Teacher: wide(w), Vocab: n}, &Output{Grad: grad})
@@ -330,7 +330,7 @@ func TestAlignment(t *testing.T) {
 	})
 }
 
-// TestOrderOfLogits are the traps of a speculative reference: large entries after the first tiles, ramps, jumps.
+// TestOrderOfLogits covers the traps of a speculative reference: large entries after the first tiles, ramps, jumps.
 func TestOrderOfLogits(t *testing.T) {
 	const n = 9000
 	shapes := map[string]func(i int) float32{
@@ -366,7 +366,7 @@ func TestOrderOfLogits(t *testing.T) {
 	})
 }
 
-// TestNearEqual: the regime of self-distillation, at 1e-5 relative.
+// TestNearEqual covers the regime of self-distillation, at 1e-5 relative.
 func TestNearEqual(t *testing.T) {
 	const n = 32000
 	forPaths(t, func(t *testing.T, path string) {
@@ -389,8 +389,8 @@ func TestNearEqual(t *testing.T) {
 	})
 }
 
-// TestSmallBetaGradient holds every path to the reference where psi bends far out: the sides differ by a dozen log2
-// units of odds, and the gradient of the larger entry cancels.
+// TestSmallBetaGradient compares every path with the reference where psi bends far out: the sides differ by a dozen
+// log2 units of odds, and the gradient of the larger entry cancels.
 func TestSmallBetaGradient(t *testing.T) {
 	forPaths(t, func(t *testing.T, path string) {
 		for _, beta := range []float64{5e-4, 0.002, 0.005, 0.01, 0.019, 0.03, 0.981, 0.998} {
@@ -440,7 +440,7 @@ func TestTableFit(t *testing.T) {
 			}
 			want := psi(d, b)
 			e := math.Abs(p-want) / want
-			if math.Abs(d) < 15 && b >= steepEnd && b <= 1-steepEnd { // where gradients come from it
+			if math.Abs(d) < 15 && b >= steepEnd && b <= 1-steepEnd { // where it supplies gradients
 				s := psiSlope(d, b)
 				e = max(e, math.Abs(slope/signedH-s)/(math.Abs(s)+0.1*want)/10)
 			}
@@ -454,7 +454,7 @@ func TestTableFit(t *testing.T) {
 	}
 }
 
-// TestZeroAllocations, with and without gradient, on one and two workers.
+// TestZeroAllocations checks calls with and without gradient, on one and two workers.
 func TestZeroAllocations(t *testing.T) {
 	const rows, v = 6, 2000
 	z, w := make([]float32, rows*v), make([]float32, rows*v)
@@ -477,7 +477,7 @@ func TestZeroAllocations(t *testing.T) {
 	})
 }
 
-// TestPolicyLoss: gradients against finite differences, and the cases that divide by zero elsewhere.
+// TestPolicyLoss checks gradients against finite differences, and the cases where others divide by zero.
 func TestPolicyLoss(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 1))
 	b := PolicyBatch{Offsets: []int{0, 3, 3, 8}, Advantage: []float64{1.3, 5, -0.7}, Weights: []float64{1, 1, 0.5}}
@@ -533,7 +533,7 @@ func TestPolicyLoss(t *testing.T) {
 	}
 }
 
-// TestTailBound: coarse-graining never increases a divergence.
+// TestTailBound checks that coarse-graining never increases a divergence.
 func TestTailBound(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(2, 60).Draw(rt, "V")

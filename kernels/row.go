@@ -13,7 +13,7 @@ type worker struct {
 	padT   [block]float32
 	padOut [block]float32
 	raw    []float32    // a row's raw gradient
-	kept   [2][]float32 // both sides' exponentials, from the first pass to the second; on a 64-byte boundary
+	kept   [2][]float32 // both sides' exponentials, passed from the first pass to the second; on a 64-byte boundary
 	skip   int          // an entry that normaliser leaves out; -1: none
 	copied *[tile]float32
 	zero   *[tile]float32
@@ -35,7 +35,7 @@ func (w *worker) reserve(n int) {
 	}
 }
 
-// keep makes room for both sides' exponentials of n entries and padded tails.
+// keep makes room for both sides' exponentials for n entries and padded tails.
 func (w *worker) keep(n int) (s, t []float32) {
 	if len(w.kept[0]) < n+block {
 		for i := range w.kept {
@@ -104,7 +104,7 @@ type norm struct {
 	sum float64
 	l   float64
 	ok  bool
-	// kept says that the row's 2^(kx - a ref) were kept, all over one ref; total is their sum.
+	// kept reports that the row's 2^(kx - a ref) were kept, all relative to the same ref; total is their sum.
 	kept  bool
 	total float64
 }
@@ -112,7 +112,7 @@ type norm struct {
 // farthest is the largest normaliser, in log2 units, whose rows float32 resolves well enough.
 const farthest = 4096
 
-// normaliser makes the first pass. Where keep is not nil the exponentials are left there.
+// normaliser does the first pass. If keep is not nil, the exponentials are stored there.
 func (w *worker) normaliser(p unsafe.Pointer, d DType, n int, next unsafe.Pointer, keep []float32) norm {
 	a, size := &w.a, d.Size()
 	full := n &^ (block - 1)
@@ -154,7 +154,7 @@ func (w *worker) normaliser(p unsafe.Pointer, d DType, n int, next unsafe.Pointe
 	return f.norm()
 }
 
-// without gives the n entries from entry i on with the skipped entry masked.
+// without returns the n entries from entry i on with the skipped entry masked.
 func (w *worker) without(p unsafe.Pointer, d DType, i, n int) unsafe.Pointer {
 	if w.skip < i || w.skip >= i+n {
 		return p
@@ -175,10 +175,10 @@ type firstPass struct {
 	sum   tileFunc
 	ref   float32
 	total float64
-	kept  bool // all that was kept so far is over the present reference
+	kept  bool // everything kept so far is relative to the current reference
 }
 
-// top is the largest of n entries.
+// top returns the largest of n entries.
 func (f *firstPass) top(p unsafe.Pointer, n int) float32 {
 	a := &f.w.a
 	a.s, a.n = p, n
@@ -186,7 +186,7 @@ func (f *firstPass) top(p unsafe.Pointer, n int) float32 {
 	return a.max
 }
 
-// start takes the largest of the first entries as the reference or, where those are masked, of all.
+// start takes the largest of the first entries as the reference, or the largest of all if those are masked.
 func (f *firstPass) start(p, tail unsafe.Pointer, full int) bool {
 	size := f.d.Size()
 	if full > 0 {
@@ -216,7 +216,7 @@ func (f *firstPass) setReference() {
 	a.dref = float64(a.ref)
 }
 
-// add sums a tile, with a new reference where the tile shows that the present one is too small.
+// add adds up a tile, with a new reference if the tile shows that the current one is too small.
 func (f *firstPass) add(p unsafe.Pointer, n int) bool {
 	a := &f.w.a
 	a.s, a.n = p, n
@@ -250,8 +250,8 @@ func (f *firstPass) norm() norm {
 	}
 }
 
-// alike is how much the sums of two rows over their references may differ, in log2 units, where one row may be the
-// other plus a constant.
+// alike is how much the sums of two rows, relative to their references, may differ, in log2 units, if one row may be
+// the other plus a constant.
 const alike = 0.125
 
 // reference chooses what to subtract from both sides before scaling. Equal references of 0 keep t-s exact, which
@@ -350,8 +350,8 @@ func (j *JSD) jsdRow(
 	return res
 }
 
-// firstPasses makes both sides' first passes. It keeps the exponentials where the second pass can take them: not at
-// the ends of beta, where a weight too small for float32 may count, nor where a gradient wants entries in order.
+// firstPasses does both sides' first passes. It keeps the exponentials where the second pass can use them: not at the
+// ends of beta, where a weight too small for float32 may matter, nor where a gradient needs entries in order.
 func (j *JSD) firstPasses(
 	w *worker, s, t unsafe.Pointer, d DType, n int, next ahead, wantG bool,
 ) (zs, zt norm) {
@@ -368,14 +368,14 @@ func (j *JSD) firstPasses(
 	return zs, zt
 }
 
-// plan is what a row's second pass does.
+// plan is what a row's second pass is to do.
 type plan struct {
 	f    tileFunc
 	h    float64 // the table's unit of D, in log2 of odds
-	fix  float64 // what its sums are to be multiplied by
-	fixS float64 // and the exponentials of the third pass
+	fix  float64 // factor for its sums
+	fixS float64 // factor for the exponentials of the third pass
 	kept bool
-	// end says that beta is 0, where the teacher's side weighs the log-odds, or 1, where the student's does.
+	// end is set if beta is 0, where the teacher's side weighs the log-odds, or 1, where the student's does.
 	end, teacherWeighs bool
 }
 
@@ -431,8 +431,9 @@ func (j *JSD) plan(w *worker, zs, zt norm, d DType, wantG bool) plan {
 	a.hd = float32((ls - lt) / k * float64(a.hk))
 	a.dslope = p.h * math.Ln2
 	a.slope = float32(a.dslope)
-	// nls and nlt are rounded: by how much each side's entries must be scaled. A gradient pass lifts the student's to
-	// the teacher's; the forward pass takes the mean of both. Kept exponentials are over no normaliser yet.
+	// nls and nlt are rounded, so each side's entries must be scaled to make up for it. A gradient pass brings the
+	// student's to the teacher's; the forward pass takes the mean of both. Exponentials that are kept are not yet
+	// divided by a normaliser.
 	fixT := 1.0
 	if !path.float64s {
 		p.fixS, fixT = math.Exp2(-(float64(a.nls) + ls)), math.Exp2(-(float64(a.nlt) + lt))
@@ -462,8 +463,8 @@ const klLift = 1 << 32
 // 1, which grows with them without bound. Below it nothing is lost by treating a weight under 2^-126 as 0.
 const steep = 1 << 64
 
-// diverges reports whether the tile just done has an entry of KL(p||q) whose log-odds are beyond steep, if not
-// infinite, and whose weight is a float64 above 0. p is the teacher or else the student.
+// diverges reports whether the tile just processed has an entry of KL(p||q) whose log-odds exceed steep, or are
+// infinite, and whose weight is a float64 above 0. p is either the teacher or the student.
 func (w *worker) diverges(d DType, teacherWeighs bool) bool {
 	const faintest = -1080 // log2 of less than the smallest float64
 	a := &w.a
@@ -557,7 +558,7 @@ type secondSums struct {
 	clipped    int
 }
 
-// second runs the pass over both rows; a gradient pass leaves the raw gradient in w.raw. Where a tile diverges it stops
+// second runs the pass over both rows; a gradient pass leaves the raw gradient in w.raw. If a tile diverges, it stops
 // and ok is false.
 func (w *worker) second(
 	p *plan, s, t unsafe.Pointer, d DType, n int, next ahead, wantG bool,

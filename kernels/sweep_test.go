@@ -10,7 +10,7 @@ import (
 	"unsafe"
 )
 
-// sweepShapes are rows a kernel may find hard. Each is drawn anew every time.
+// sweepShapes are rows that a kernel may find hard. Each is drawn afresh every time.
 var sweepShapes = []struct {
 	name string
 	pair func(r *rand.Rand, z, w []float64)
@@ -93,7 +93,7 @@ func fill(r *rand.Rand, x []float64, scale, offset float64) {
 	}
 }
 
-// rounded stores a row as a type holds it, in a matrix of odd stride and place, and gives back what it holds.
+// rounded stores a row in a given type, in a matrix with an odd stride and offset, and returns the values it holds.
 func rounded(x []float64, d DType, r *rand.Rand) (Matrix, []float64) {
 	v, shift := len(x), r.IntN(5)
 	m := Matrix{DType: d, Rows: 1, Cols: v, Stride: v + r.IntN(9)}
@@ -121,7 +121,7 @@ func rounded(x []float64, d DType, r *rand.Rand) (Matrix, []float64) {
 	return m, out
 }
 
-// toHalf truncates to a half: which one is of no matter here.
+// toHalf truncates to a half; it doesn't matter which one here.
 func toHalf(f float32) uint16 {
 	b := math.Float32bits(f)
 	sign, e, man := uint16(b>>16)&0x8000, int(b>>23&255)-112, b&0x7fffff
@@ -136,8 +136,8 @@ func toHalf(f float32) uint16 {
 	return sign | uint16(e)<<10 | uint16(man>>13)
 }
 
-// TestSweep draws rows, options and types at random and holds every path to the gates against float64.
-// NATGO_SWEEP is how many; a longer one than here has to be asked for.
+// TestSweep draws rows, options and types at random and checks every path's results against float64 within the gates.
+// NATGO_SWEEP sets how many rows are drawn; a sweep longer than the default has to be requested.
 func TestSweep(t *testing.T) {
 	n := 150
 	if s, err := strconv.Atoi(os.Getenv("NATGO_SWEEP")); err == nil {
@@ -251,8 +251,8 @@ func clippedReference(o Options, z, w []float64) int {
 
 func ptr(x []float64) unsafe.Pointer { return unsafe.Pointer(&x[0]) }
 
-// TestShiftAcrossBinade: sides whose largest entries differ a little must not be shifted by that: an entry just below a
-// power of 2 would lose its last bit, and its gradient the near-equal accuracy.
+// TestShiftAcrossBinade: a small difference between the two sides' largest entries must not shift the sides, because an
+// entry just below a power of 2 would lose its last bit, and its gradient the near-equal accuracy.
 func TestShiftAcrossBinade(t *testing.T) {
 	const n = 300
 	z, w := make([]float32, n), make([]float32, n)
@@ -260,7 +260,7 @@ func TestShiftAcrossBinade(t *testing.T) {
 		z[i] = float32(i%7) - 3
 		w[i] = z[i] + float32(i%5-2)*1e-3
 	}
-	z[1], w[1] = 11, 10.997 // the largest entries, which the shift is taken from
+	z[1], w[1] = 11, 10.997 // the largest entries, which determine the shift
 	for i := 2; i < 40; i++ {
 		z[i], w[i] = 7.9975-float32(i)*1e-5, 7.9985-float32(i)*1.3e-5
 	}
@@ -281,7 +281,7 @@ func TestShiftAcrossBinade(t *testing.T) {
 	})
 }
 
-// TestEqualEntries: thousands of equal entries round the same way, wherever sums are kept.
+// TestEqualEntries: thousands of equal entries round the same way, wherever their sums are kept.
 func TestEqualEntries(t *testing.T) {
 	const n = 4095
 	z, w := make([]float32, n), make([]float32, n)

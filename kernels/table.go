@@ -144,8 +144,9 @@ type table struct {
 type evenTable struct {
 	// wide has 32 segments of one log2 unit, expanded about their left edges; wide[i] holds degree i.
 	wide *[evenDegree + 1][segments]float32
-	// geometric has 16 segments, chosen by the exponent and two fraction bits of 1+|D2|/2: geometric[0] the centres in
-	// units of D2/2, geometric[1+i] degree i. psi is within 4e-7 of itself.
+	// geometric has 16 segments, chosen by the exponent and two fraction bits of 1+|D2|/2: geometric[0] holds the
+	// centres in units of D2/2, geometric[1+i] the coefficients of degree i. psi is accurate to within 4e-7 of its own
+	// value.
 	geometric *[geometricDegree + 2][16]float32
 	// narrow has 8 segments, chosen by the exponent and first fraction bit of 1+|D2|/4: narrow[0] the centres in units
 	// of D2/4, narrow[1+i] degree i.

@@ -14,7 +14,7 @@ import (
 	"unsafe"
 )
 
-// exp2All computes 2^x through the finish tile of a path.
+// exp2All computes 2^x using the finish tile of a path.
 func exp2All(p *tileSet, x, out []float32) {
 	a := &tileArgs{k: 1, dk: 1, qk: 1, dqk: 1, wide: new([2][tile]float32)}
 	zero := make([]float32, len(x))
@@ -22,7 +22,7 @@ func exp2All(p *tileSet, x, out []float32) {
 	p.finish[Float32](a)
 }
 
-// TestExp2 compares 2^y with float64 over every float32 in [-126, 0], a sample of them with -short, and at the ends.
+// TestExp2 compares 2^y with float64 for every float32 in [-126, 0] (a sample of them with -short) and at the ends.
 func TestExp2(t *testing.T) {
 	step := uint32(1)
 	if testing.Short() || raceEnabled {
@@ -52,7 +52,7 @@ func TestExp2(t *testing.T) {
 				}
 			}
 		}
-		if worst > 2.4e-7 { // 2 ULP at worst
+		if worst > 2.4e-7 { // at most 2 ULP
 			t.Errorf("2^%g: relative error %.2e", at, worst)
 		}
 		ends := []float32{negInf, -1e30, -1000, -127.5, 0}
@@ -74,8 +74,8 @@ func TestExp2(t *testing.T) {
 	}
 }
 
-// TestNaNReachesTheSum: MAXPS and MINPS drop a NaN in one of two operand orders, and a shifted exponent turns it into
-// a finite number. Every lane of every path must let it through.
+// TestNaNReachesTheSum: MAXPS and MINPS drop a NaN in one of the two operand orders, and shifting an exponent turns it
+// into a finite number. Every lane of every path must let it through.
 func TestNaNReachesTheSum(t *testing.T) {
 	forPaths(t, func(t *testing.T, path string) {
 		for n := range 260 {
@@ -137,8 +137,7 @@ func TestGCPause(t *testing.T) {
 	after := stopping()
 	stop.Store(true)
 	<-done
-	// The bound is wide because the machine may be busy: without the wrapper a pause lasts for hundreds of
-	// milliseconds.
+	// The bound is wide because the machine may be busy: without the wrapper a pause lasts hundreds of milliseconds.
 	var n, slow uint64
 	for i := range after.Counts {
 		c := after.Counts[i] - before.Counts[i]
@@ -159,7 +158,8 @@ func stopping() *metrics.Float64Histogram {
 	return &metrics.Float64Histogram{Counts: append([]uint64(nil), h.Counts...), Buckets: h.Buckets}
 }
 
-// TestPathOverride: NATGO_KERNELS chooses a path in a new process, and an unknown one is an error with the choices.
+// TestPathOverride: NATGO_KERNELS selects a path in a new process, and an unknown path gives an error that lists the
+// choices.
 func TestPathOverride(t *testing.T) {
 	if want := os.Getenv("NATGO_KERNELS_WANT"); want != "" {
 		j, err := NewJSD(Options{Beta: 0.5, Temperature: 1})
@@ -192,7 +192,7 @@ func TestPathOverride(t *testing.T) {
 	}
 }
 
-// TestWithoutAVX512: the runtime's own switch takes the wide path away.
+// TestWithoutAVX512: the runtime's own switch disables the wide path.
 func TestWithoutAVX512(t *testing.T) {
 	if os.Getenv("NATGO_KERNELS_WANT") == "no-avx512" {
 		for _, p := range Paths() {
@@ -216,7 +216,8 @@ func TestWithoutAVX512(t *testing.T) {
 	}
 }
 
-// FuzzPaths feeds raw bits to every path and compares with the reference: NaN, infinities, denormals, huge values.
+// FuzzPaths feeds raw bits to every path and compares the results with the reference: NaNs, infinities, denormals, huge
+// values.
 func FuzzPaths(f *testing.F) {
 	f.Add([]byte{0, 0, 128, 63, 0, 0, 0, 64}, uint8(5), uint8(3))
 	f.Add([]byte{0, 0, 128, 255, 0, 0, 128, 127, 1, 0, 0, 0, 255, 255, 127, 127}, uint8(0), uint8(130))
@@ -250,7 +251,7 @@ func FuzzPaths(f *testing.F) {
 	})
 }
 
-// TestHalfTypes: bfloat16 and float16 rows give what their decoded float32 rows give.
+// TestHalfTypes: bfloat16 and float16 rows give the same results as the float32 rows they decode to.
 func TestHalfTypes(t *testing.T) {
 	r := rand.New(rand.NewPCG(12, 1))
 	forPaths(t, func(t *testing.T, path string) {

@@ -7,22 +7,22 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Fork is where the model answered the same messages more than once.
+// Fork is a point where the model answered the same messages more than once.
 type Fork struct {
-	At   int           // the last node that the branches share
-	Kept int           // last node of the branch that the session went on with; -1: of none
+	At   int           // the last node shared by the branches
+	Kept int           // last node of the branch that the session continued; -1: none
 	Left []int         // last nodes of the other branches
-	Why  ledger.Reason // why they make no pair; empty: they do
+	Why  ledger.Reason // why they make no pair; empty if they do
 }
 
-// Forks finds where the branches of a graph part. The branch that was kept is the one that the session came back to
+// Forks finds where the branches of a graph diverge. The branch that was kept is the one that the session returned to
 // last: nodes are in the order in which their calls were made.
 //
-// An answer that a source set aside as an abandoned retry is not marked as sampled. It is known by its place: nothing
-// follows it, and beside it stands an answer that was gone on from.
+// An answer that a source set aside as an abandoned retry is not marked as sampled. It is recognised by its position:
+// nothing follows it, and it has a sibling answer that was continued.
 func Forks(g *ttc.Graph) (forks []Fork) {
 	children := make([][]int, len(g.Nodes))
-	latest := make([]int, len(g.Nodes)) // of the nodes that a node leads to, the last that the model wrote
+	latest := make([]int, len(g.Nodes)) // for each node, the last node reachable from it that the model wrote
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		n := &g.Nodes[i]
 		if latest[i] == 0 {
@@ -64,7 +64,7 @@ func fork(g *ttc.Graph, at int, list, latest []int, children [][]int) Fork {
 	return f
 }
 
-// SameWalk reports whether two walks of a graph say the same, whatever the ids of their calls.
+// SameWalk reports whether two walks of a graph have the same content, regardless of the ids of their calls.
 func SameWalk(g *ttc.Graph, a, b []int) bool {
 	return slices.EqualFunc(a, b, func(x, y int) bool {
 		return sameMessage(&g.Nodes[x].Message, &g.Nodes[y].Message)

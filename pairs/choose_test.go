@@ -137,7 +137,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// naive is the specification: every pair looked at.
+// naive is the specification: it looks at every pair.
 func naive(cfg Config, scores []float64, keys []uint64) []Pair {
 	var rank []int
 	for i := range scores {
@@ -309,7 +309,7 @@ func BenchmarkExhaustiveOf8(b *testing.B) {
 	}
 }
 
-// TestCheck: a turn whose pairs can't all be made is refused before they are.
+// TestCheck: a turn whose pairs can't all be made is refused before any are made.
 func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		cfg  Config

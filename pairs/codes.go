@@ -27,7 +27,7 @@ const (
 	MuchLonger        ledger.Reason = "chosen_much_longer"
 )
 
-// Why the branches of a session make no pair.
+// Reasons why the branches of a session make no pair.
 const (
 	SingleBranch ledger.Reason = "single_branch"
 	NoneKept     ledger.Reason = "no_branch_kept"

@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// talk makes a rollout of lines like "user: q", "call: f x 1" (the name, the arguments and the id), "tool: y 1".
+// talk builds a rollout from lines like "user: q", "call: f x 1" (the name, the arguments and the id), "tool: y 1".
 func talk(lines ...[3]string) (nodes []*ttc.Node) {
 	for _, l := range lines {
 		n := &ttc.Node{Message: chat.Message{Role: l[0], Form: chat.Text, Text: l[1]}}

@@ -6,7 +6,7 @@ import (
 	"github.com/nat-go/nat-go/pairs"
 )
 
-// Each of four scored answers against the next worse one, when the scores are at least 0.2 apart.
+// Each of four scored answers is paired with the next worse one if their scores are at least 0.2 apart.
 func ExampleChooser_Choose() {
 	chooser := pairs.NewChooser(pairs.Config{Strategy: pairs.Adjacent, MinMargin: 0.2})
 	result := chooser.Choose([]float64{0.1, 0.9, 0.5, 0.4}, nil)

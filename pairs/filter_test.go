@@ -190,7 +190,8 @@ func TestSamePrompt(t *testing.T) {
 	}
 }
 
-// TestContains: it is strings.Contains, with texts that share their openings many times over too.
+// TestContains: the result is the same as that of strings.Contains, including for texts that repeat their openings many
+// times.
 func TestContains(t *testing.T) {
 	opening, one := strings.Repeat("ab", anchorBytes/2), strings.Repeat("b", anchorBytes)
 	if !contains("bb"+one+"c", "b"+one+"c") {
@@ -206,8 +207,9 @@ func TestContains(t *testing.T) {
 	})
 }
 
-// TestChoicesAreNotLeaks: what a prompt that all were given ends with is its own, be it a choice it offers; an answer
-// that was appended to the prompt of its candidate is a leak, however short; and the switch lets all pass.
+// TestChoicesAreNotLeaks: the end of a prompt that all candidates were given belongs to the prompt, even if it is a
+// choice that the prompt offers; an answer appended to its own candidate's prompt is a leak, however short; and the
+// switch lets everything pass.
 func TestChoicesAreNotLeaks(t *testing.T) {
 	long := strings.Repeat("a long choice that takes more than a line ", 2)
 	ask := func(role string) func(text string) ttc.Prompt {

@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// A conversation is a graph of one branch; only what the model sampled may be trained.
+// A conversation is a graph with one branch; only what the model sampled may be trained.
 func ExampleChain() {
 	g := ttc.Chain([]chat.Message{
 		{Role: "user", Form: chat.Text, Text: "2 + 2?"},

@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// branches pairs what each session went on with and what it left.
+// branches pairs what each session continued with against what it abandoned.
 func (b *Builder) branches(ctx context.Context, g *ttc.Group, out builders.Output) error {
 	for e, ex := range g.Examples {
 		if err := ctx.Err(); err != nil {
@@ -41,7 +41,7 @@ func (b *Builder) branches(ctx context.Context, g *ttc.Group, out builders.Outpu
 	return nil
 }
 
-// fork makes the pairs of a fork, and says how many, and why one was refused.
+// fork makes the pairs of a fork. It returns how many it made and why one was refused.
 func (b *Builder) fork(
 	e int, ex *ttc.Example, f pairs.Fork, out builders.Output,
 ) (n int, why ledger.Reason, err error) {
@@ -88,14 +88,14 @@ func (b *Builder) fork(
 	return n, why, nil
 }
 
-// branch is how a session went on from a fork.
+// branch is how a session continued from a fork.
 type branch struct {
 	example int
 	ex      *ttc.Example
 	walk    []int // from the root to the model's last message
-	from    int   // the first message behind the fork
+	from    int   // the first message after the fork
 	turns   int   // of the model
-	length  int   // bytes that the model wrote
+	length  int   // bytes written by the model
 }
 
 func branchOf(e int, ex *ttc.Example, f pairs.Fork, last int) branch {
@@ -103,7 +103,7 @@ func branchOf(e int, ex *ttc.Example, f pairs.Fork, last int) branch {
 	return br.first(len(br.walk))
 }
 
-// first is the branch up to the model's so many turns.
+// first returns the branch up to the given number of model turns.
 func (br branch) first(turns int) branch {
 	out := branch{example: br.example, ex: br.ex, from: br.from}
 	for i, n := range br.walk {
@@ -121,8 +121,8 @@ func (br branch) first(turns int) branch {
 	return out
 }
 
-// content is what follows the fork. An answer that was set aside is not marked as the model's, so it is written out: it
-// was the model that gave it.
+// content returns what follows the fork. An answer that was set aside isn't marked as the model's, so it is written
+// out: it was the model that gave it.
 func (br branch) content() builders.Content {
 	last := br.walk[len(br.walk)-1]
 	if br.ex.Graph.Nodes[last].Sampled == ttc.No {
@@ -141,7 +141,7 @@ func (br branch) policy() string {
 	return br.ex.Policy
 }
 
-// alike says why two branches make no pair.
+// alike returns the reason why two branches don't make a pair.
 func (b *Builder) alike(chosen, left branch) ledger.Reason {
 	switch {
 	case chosen.length == 0 || left.length == 0:
@@ -152,7 +152,7 @@ func (b *Builder) alike(chosen, left branch) ledger.Reason {
 	return b.tooLong(chosen.length, left.length)
 }
 
-// branchMetadata says where a pair stands in its session.
+// branchMetadata returns where a pair is in its session.
 func branchMetadata(f pairs.Fork, left int) json.Raw {
 	return fmt.Appendf(nil, `{"fork":%d,"kept":%d,"left":%d}`, f.At, f.Kept, left)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// grown is a session whose lines are walks, in the order of their calls, as told writes them; "~x" is an answer that
-// was set aside.
+// grown returns a session whose lines are walks, in the order of their calls, in the notation of told; "~x" is an
+// answer that was set aside.
 func grown(id string, walks ...string) *ttc.Example {
 	ex := &ttc.Example{ID: id, Policy: "m"}
 	at := map[string]int{"": -1}
@@ -106,7 +106,7 @@ func TestBranches(t *testing.T) {
 	}
 }
 
-// TestBranchesBruteForce: the pairs are those that looking at every two branches finds.
+// TestBranchesBruteForce checks that the pairs are the ones found by looking at every two branches.
 func TestBranchesBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		word := rapid.SampledFrom([]string{"a", "b", "c"})
@@ -127,7 +127,7 @@ func TestBranchesBruteForce(t *testing.T) {
 	})
 }
 
-// allBranchPairs finds the pairs from the leaves alone: every two walks, parted where they part.
+// allBranchPairs finds the pairs from the leaves alone: every two walks, split where they diverge.
 func allBranchPairs(ex *ttc.Example) (out []string) {
 	words := func(walk []int) (list []string) {
 		for _, n := range walk {
@@ -163,8 +163,8 @@ func allBranchPairs(ex *ttc.Example) (out []string) {
 	return out
 }
 
-// keeps says whether a walk is the one kept where it parts from others at place k: of the answers there that were gone
-// on from, its subtree holds the newest node.
+// keeps reports whether a walk is the one kept where it diverges from others at position k: among the answers there
+// that the session continued from, it is the one whose subtree holds the newest node.
 func keeps(ex *ttc.Example, walk []int, k int) bool {
 	best := -1
 	for _, leaf := range ex.Graph.Leaves() {
@@ -176,7 +176,7 @@ func keeps(ex *ttc.Example, walk []int, k int) bool {
 	return best == walk[len(walk)-1]
 }
 
-// newest is the newest leaf below a walk.
+// newest returns the newest leaf below a walk.
 func newest(ex *ttc.Example, walk []int) (out int) {
 	for _, leaf := range ex.Graph.Leaves() {
 		if b := ex.Graph.Branch(leaf); len(b) >= len(walk) && slices.Equal(b[:len(walk)], walk) {

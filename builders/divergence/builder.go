@@ -217,7 +217,7 @@ func length(nodes []*ttc.Node) (n int) {
 	return n
 }
 
-// textBytes is how many bytes a message has.
+// textBytes returns the number of bytes in a message.
 func textBytes(m *chat.Message) int {
 	n := len(m.Text) + len(m.Reasoning)
 	for _, p := range m.Parts {

@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// said is what a builder made of a group, a line each.
+// said is what a builder made of a group, one line each.
 type said struct {
 	group *ttc.Group
 	lines []string
@@ -48,7 +48,8 @@ func (s *said) Drop(d ledger.Drop) error {
 }
 func (s *said) Count(string, int64) error { return nil }
 
-// told is an example that says words: those in lower case are the model's, "Q1" the user's, "=r" a tool's.
+// told returns an example that says the given words: those in lower case are the model's, "Q1" is the user's, "=r" a
+// tool's.
 func told(id string, reward float64, words string) *ttc.Example {
 	ex := &ttc.Example{ID: id, Task: "t", Reward: &reward}
 	for i, w := range strings.Fields(words) {
@@ -197,8 +198,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestBruteForce: with strategy exhaustive, the pairs are those that looking at every two rollouts finds, and a rollout
-// of another question changes none.
+// TestBruteForce checks that, with strategy exhaustive, the pairs are the ones found by looking at every two rollouts,
+// and that a rollout of another question changes none of them.
 func TestBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "=r", "=s"}), 1, 5)

@@ -9,9 +9,9 @@
 // selects among them by score; every refusal has a reason, either the strategy's or that of pairs.Diverge. A rollout of
 // another task changes no pair.
 //
-// With `compare: branches` the branches of one session are compared instead, without scores: where the model answered
-// the same messages more than once, the answer that the session went on from is chosen, and one that it left rejected.
-// The chosen side has no more of the model's turns than the rejected one.
+// With `compare: branches`, the branches of a single session are compared instead, without scores: where the model
+// answered the same messages more than once, the answer that the session continued from is chosen, and one that it
+// abandoned is rejected. The chosen side has no more model turns than the rejected one.
 //
 // Not part of the promised API.
 package divergence

@@ -25,7 +25,7 @@ type recorder struct {
 }
 
 func (r *recorder) Record(rec builders.Record) error {
-	kept := *rec.(*builders.Preference) // the builder uses its memory again
+	kept := *rec.(*builders.Preference) // the builder reuses its memory
 	r.records = append(r.records, &kept)
 	return nil
 }
@@ -50,7 +50,7 @@ func build(t testing.TB, cfg Config, ex *ttc.Example) *recorder {
 	return out
 }
 
-// cand is a candidate of the default step in turn "t".
+// cand returns a candidate of the default step in turn "t".
 func cand(output string, score float64) ttc.Candidate {
 	return ttc.Candidate{
 		Step:   "dpo_candidate_move",
@@ -68,7 +68,7 @@ func example(cands ...ttc.Candidate) *ttc.Example {
 	return &ttc.Example{ID: "e", Candidates: cands}
 }
 
-// summary prints pairs and drops in short.
+// summary prints pairs and drops in short form.
 func summary(ex *ttc.Example, r *recorder) string {
 	var s []string
 	for _, p := range r.records {
@@ -334,7 +334,7 @@ func TestNewNamesTheSetting(t *testing.T) {
 	}
 }
 
-// TestEveryCandidateIsUsedOrDroppedOnce is the balance of the builder's book.
+// TestEveryCandidateIsUsedOrDroppedOnce checks that the builder's books balance.
 func TestEveryCandidateIsUsedOrDroppedOnce(t *testing.T) {
 	strategies := []string{"", "exhaustive", "best_vs_worst", "adjacent", "best_vs_rest", "threshold", "random_k"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -439,7 +439,7 @@ func BenchmarkBuild(b *testing.B) {
 	}
 }
 
-// BenchmarkTurnOf2000 is one turn of 2,000 candidates of which five pairs are wanted. The limit is 5 ms.
+// BenchmarkTurnOf2000 builds one turn of 2,000 candidates from which five pairs are wanted. The limit is 5 ms.
 func BenchmarkTurnOf2000(b *testing.B) {
 	var cands []ttc.Candidate
 	prompt := ttc.Prompt{Text: strings.Repeat("the agent reads a question ", 22)}

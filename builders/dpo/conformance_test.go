@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/nat"
 )
 
-// strict reads a file as a strict run does and builds its pairs. It fails where a book doesn't balance.
+// strict reads a file as a strict run does and builds its pairs. It fails if the books don't balance.
 func strict(t *testing.T, path string) (pairs int, reasons map[ledger.Reason]int64, stats *source.Stats) {
 	t.Helper()
 	ctx := context.Background()
@@ -85,7 +85,7 @@ func show(reasons map[ledger.Reason]int64) string {
 	return strings.Join(out, " ")
 }
 
-// TestNATsDefectsAreDrops: what NAT trains on without a word is a drop with a reason here.
+// TestNATsDefectsAreDrops checks that whatever NAT silently trains on is dropped with a reason here.
 func TestNATsDefectsAreDrops(t *testing.T) {
 	root := oracletest.Path(t, "nat")
 	for name, want := range map[string]string{
@@ -117,7 +117,7 @@ func TestBooksBalanceOnEveryRecordedInput(t *testing.T) {
 		if stats.Entries == 0 && !strings.Contains(f, "no_items") {
 			t.Errorf("%s: nothing was read", f)
 		}
-		// One workflow of run b raised; behind a wrong endpoint all did.
+		// One workflow of run b raised; with the wrong endpoint, all of them did.
 		if raised := strings.Contains(f, "runs/b"); raised != (stats.Interrupted > 0) {
 			t.Errorf("%s: %d interrupted", f, stats.Interrupted)
 		}

@@ -6,7 +6,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// Findings in the order of their places, for people.
+// Findings ordered by position, for people to read.
 func Example() {
 	found := finding.Sort([]finding.Finding{
 		{

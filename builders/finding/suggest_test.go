@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestNearestFindsOneEdit checks that one edit in a word of six letters is always found again.
+// TestNearestFindsOneEdit checks that a single edit in a six-letter word is always recovered.
 func TestNearestFindsOneEdit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		word := rapid.StringMatching(`[a-z]{6,12}`).Draw(t, "word")
@@ -28,8 +28,8 @@ func TestNearestFindsOneEdit(t *testing.T) {
 	})
 }
 
-// TestNearestOfShortWords: in a short word, two letters that changed places are one mistake, as one letter too many is;
-// more is another word.
+// TestNearestOfShortWords checks that in a short word two swapped letters count as one mistake, and so does an extra
+// letter; anything more is another word.
 func TestNearestOfShortWords(t *testing.T) {
 	words := []string{"pairs", "size", "top"}
 	for typed, want := range map[string]string{

@@ -64,13 +64,13 @@ func drawEverything(t *rapid.T) everything {
 }
 
 func texts() *rapid.Generator[string] {
-	// yaml.v3 writes some texts with line ends so that it can't read them.
+	// yaml.v3 writes some texts that contain line endings in a form that it can't read back.
 	return rapid.StringN(0, 12, 40).Filter(func(s string) bool {
 		return utf8.ValidString(s) && !strings.ContainsAny(s, "\r\n\u0085\u2028\u2029") && s != "<<"
 	})
 }
 
-// TestDecodeInvertsEncode holds through YAML, and through the canonical JSON that a plugin gets.
+// TestDecodeInvertsEncode checks this for YAML and for the canonical JSON that a plugin gets.
 func TestDecodeInvertsEncode(t *testing.T) {
 	spec := MustOf(everything{})
 	rapid.Check(t, func(t *rapid.T) {
@@ -102,7 +102,7 @@ func TestDecodeInvertsEncode(t *testing.T) {
 	})
 }
 
-// TestFindingsLieInTheText breaks a good text anywhere and checks every place that is reported.
+// TestFindingsLieInTheText breaks a good text anywhere and checks every position that is reported.
 func TestFindingsLieInTheText(t *testing.T) {
 	spec := MustOf(everything{})
 	rapid.Check(t, func(t *rapid.T) {
@@ -168,8 +168,8 @@ func TestSizeRoundTrip(t *testing.T) {
 	}
 }
 
-// FuzzFromJSONSchema checks that no schema of a plugin makes the host panic, and that what is read can be written and
-// read.
+// FuzzFromJSONSchema checks that no schema from a plugin makes the host panic, and that what was read can be written
+// and read again.
 func FuzzFromJSONSchema(f *testing.F) {
 	f.Add(string(MustOf(everything{}).JSONSchema()), "text: 1\nint: x\n")
 	f.Add(`{"$ref":"#/$defs/a","$defs":{"a":{"anyOf":[{"type":"string"},{"$ref":"#/$defs/a"}]}}}`, "a: 1")
@@ -189,7 +189,7 @@ func FuzzFromJSONSchema(f *testing.F) {
 	})
 }
 
-// TestNoJSONSchema: a plugin's builder without a schema takes any object, and gets all of it.
+// TestNoJSONSchema checks that a plugin's builder without a schema accepts any object and gets all of it.
 func TestNoJSONSchema(t *testing.T) {
 	s, err := FromJSONSchema(nil)
 	if err != nil || s.Kind != Map || s.Elem == nil || s.Elem.Kind != Any {

@@ -81,7 +81,7 @@ func TestDecodeFillsDefaultsAndValues(t *testing.T) {
 	}
 }
 
-// TestFindings pins code, place and fix of every kind of mistake.
+// TestFindings pins the code, position and fix of every kind of mistake.
 func TestFindings(t *testing.T) {
 	spec := MustOf(block{})
 	for _, c := range []struct{ name, text, want string }{
@@ -119,8 +119,7 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// TestSecretsAreMasked checks every printer, for a declared secret, one behind a misspelt key, and text that is not
-// YAML.
+// TestSecretsAreMasked checks every printer with a declared secret, one under a misspelt key, and text that isn't YAML.
 func TestSecretsAreMasked(t *testing.T) {
 	const canary = "c4n4ry"
 	spec := MustOf(block{})
@@ -189,7 +188,7 @@ func TestJSONSchemaRoundTrip(t *testing.T) {
 	}
 }
 
-// TestNestedUnionsEnd checks a schema whose choices multiply with every level.
+// TestNestedUnionsEnd checks a schema whose alternatives multiply with every level.
 func TestNestedUnionsEnd(t *testing.T) {
 	spec := &Spec{Kind: String}
 	for range 30 {
@@ -203,7 +202,7 @@ func TestNestedUnionsEnd(t *testing.T) {
 	}
 }
 
-// TestManyFindingsOnALongLine checks that a file of one line with thousands of mistakes ends soon and says so.
+// TestManyFindingsOnALongLine checks that reading a one-line file with thousands of mistakes stops early and says so.
 func TestManyFindingsOnALongLine(t *testing.T) {
 	doc := parse(t,
 		"{host: http://x, weights: {"+strings.Repeat("a: x, ", 1)+"}, names: ["+strings.Repeat("1, ", 60_000)+
@@ -219,8 +218,8 @@ func TestManyFindingsOnALongLine(t *testing.T) {
 	}
 }
 
-// TestRulesOfAProgramsOwn registers a rule with the validator and breaks it in every place that a struct can have: the
-// finding lies on the value, and in a config made by a program the error names the key.
+// TestRulesOfAProgramsOwn registers a rule with the validator and breaks it everywhere that a struct can occur: the
+// finding points at the value, and in a config made by a program the error names the key.
 func TestRulesOfAProgramsOwn(t *testing.T) {
 	even := func(f validator.FieldLevel) bool { return f.Field().Int()%2 == 0 }
 	if err := Validator().RegisterValidation("even", even); err != nil {
@@ -261,8 +260,8 @@ func TestRulesOfAProgramsOwn(t *testing.T) {
 	}
 }
 
-// TestRulesOfEntries: rules of a list's entries are kept where its tag has dive, and a struct that forgets it is
-// refused.
+// TestRulesOfEntries checks that the rules for a list's entries apply if its tag has dive, and that a struct that omits
+// it is refused.
 func TestRulesOfEntries(t *testing.T) {
 	type entry struct {
 		P string `yaml:"p" validate:"required_without=Q,pattern"`

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain lets the tests use this binary as a hint command: the first argument says how it behaves.
+// TestMain lets the tests use this binary as a hint command: the first argument selects its behaviour.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "hint-command" {
 		answer(os.Args[2], os.Args[3])
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// answer is a hint command. It notes each question in a file.
+// answer is a hint command. It records each question in a file.
 func answer(how, notes string) {
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 1<<20)
@@ -40,7 +40,7 @@ func answer(how, notes string) {
 		switch how {
 		case "good":
 			fmt.Printf(`{"id":%s,"hint":"%s for %s","kind":"knowable"}`+"\n", id, q.Target, q.Tool)
-		case "noise": // on standard error, more than anyone reads
+		case "noise": // on standard error, more than anyone would read
 			fmt.Fprint(os.Stderr, strings.Repeat("x", 8<<20))
 			fmt.Printf(`{"id":%s,"hint":"quiet","kind":"knowable"}`+"\n", id)
 		case "empty":
@@ -98,7 +98,8 @@ func failing2(t *testing.T) string {
 	return talk(user("hi"), calls([3]string{"1", "a", `{"x":1}`}), result("1", "Error: x"), calls([3]string{"2", "b", `{"x":2}`}), result("2", "Error: y"))
 }
 
-// Null leaves a site out, also when it is read from the file of answers; an empty hint leaves it to the next source.
+// Null leaves a site out, even when it is read from the file of answers; an empty hint leaves the site to the next
+// source.
 func TestCommandWithoutAHint(t *testing.T) {
 	for how, want := range map[string][]string{
 		"none":  nil,
@@ -121,7 +122,7 @@ func TestCommandWithoutAHint(t *testing.T) {
 	}
 }
 
-// Answers are kept: whoever asks again, in whatever process, gets them without the program.
+// Answers are stored: asking again, from any process, returns them without running the program.
 func TestCommand(t *testing.T) {
 	cfg, asked := commandConfig(t, "good")
 	cfg.Target = "both"
@@ -140,7 +141,7 @@ func TestCommand(t *testing.T) {
 	if d := cmp.Diff(want, build(t, cfg, ex).sites()); d != "" || asked() != 2 {
 		t.Error("not replayed", d)
 	}
-	// A line that a crash cut off is asked again.
+	// A question whose line was cut off by a crash is asked again.
 	f, err := os.OpenFile(cfg.Hints.Command.Answers, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -158,8 +159,8 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// Whatever the program does, the site is dropped with what it did, and the rest goes on. Failures are not kept: a
-// builder that comes later asks again, and another source that is named after it answers.
+// Whatever the program does, the site is dropped with a report of it, and the rest continues. Failures are not stored:
+// a later builder asks again, and a source listed after this one can answer.
 func TestCommandMisbehaves(t *testing.T) {
 	for how, want := range map[string]string{
 		"hang":     "did not answer within",
@@ -203,7 +204,7 @@ func TestCommandMisbehaves(t *testing.T) {
 	}
 }
 
-// A program that says more than it is asked is stopped; its first answer stands.
+// A program that says more than it was asked is stopped; its first answer counts.
 func TestCommandChatters(t *testing.T) {
 	cfg, _ := commandConfig(t, "chatter")
 	got := build(t, cfg, example(t, failing2(t)))
@@ -212,7 +213,7 @@ func TestCommandChatters(t *testing.T) {
 	}
 }
 
-// What a program says on standard error does not stop it, however much.
+// However much a program writes to standard error, it isn't stopped.
 func TestCommandIsNoisy(t *testing.T) {
 	cfg, _ := commandConfig(t, "noise")
 	if got := build(t, cfg, example(t, failing2(t))); len(got.sites()) != 2 {
@@ -220,7 +221,7 @@ func TestCommandIsNoisy(t *testing.T) {
 	}
 }
 
-// A program that never reads gets a question larger than a pipe holds, and is given up after its time.
+// A program that never reads gets a question larger than a pipe can hold, and is abandoned when its time is up.
 func TestCommandIsDeaf(t *testing.T) {
 	cfg, _ := commandConfig(t, "good")
 	cfg.Hints.Command.Run = []string{"sleep", "60"}
@@ -232,7 +233,7 @@ func TestCommandIsDeaf(t *testing.T) {
 	}
 }
 
-// What the program has started ends with it, also in a session of its own.
+// Whatever the program started ends with it, even in a session of its own.
 func TestCommandChildrenEnd(t *testing.T) {
 	if _, err := os.Stat("/proc/self/environ"); err != nil {
 		t.Skip("SKIPPED: no /proc")
@@ -253,7 +254,7 @@ func TestCommandChildrenEnd(t *testing.T) {
 	}
 }
 
-// A program that fails again and again is given up.
+// A program that fails again and again is abandoned.
 func TestCommandIsGivenUp(t *testing.T) {
 	cfg, asked := commandConfig(t, "die")
 	ms := []string{user("hi")}

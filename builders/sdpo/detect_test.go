@@ -45,7 +45,7 @@ func TestErrorShapes(t *testing.T) {
 		{evidence.Exception, "Error: wether is not a valid tool, try one of [weather]."},
 		{evidence.Exception, "<tool_use_error>String to replace not found in file.</tool_use_error>"},
 		{evidence.Exception, "MCP error -32602: Invalid arguments for tool weather"},
-		// What frameworks make of a failed call.
+		// What frameworks turn a failed call into.
 		{evidence.Exception, "Error: KeyError('city')\n Please fix your mistakes."},
 		{evidence.Exception, "An error occurred while parsing tool arguments. Please try again with valid JSON. Error: Expecting value"},
 		{evidence.Exception, "Error executing tool 'book_flight' with arguments {'a': 1}: TypeError: missing 'b'"},
@@ -77,7 +77,7 @@ func TestErrorShapes(t *testing.T) {
 	}
 }
 
-// Results that talk about errors and are none.
+// Results that talk about errors but are not errors.
 func TestLogLikeResults(t *testing.T) {
 	traceback := "Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n    f()\nValueError: bad date"
 	for _, x := range []struct{ tool, text string }{
@@ -107,7 +107,7 @@ func TestLogLikeResults(t *testing.T) {
 		{"run_tests", `{"exit_code": 1, "stdout": "1 failed", "stderr": ""}`},
 		{"explain", "KeyError: raised when a key is not found in a dict"},
 		{"python_docs", "ValueError: Raised when an operation receives an argument of the right type but an inappropriate value."},
-		// Texts about exceptions, whatever the tool's name says.
+		// Texts about exceptions, whatever the tool is called.
 		{"run", "ValueError: bad date\nThis was seen three times last week."},
 		{"run", "ValueError"},
 		{"run", "TimeoutError\nKeyError\nValueError"},
@@ -142,7 +142,7 @@ func TestLogLikeResults(t *testing.T) {
 	}
 }
 
-// A result is judged by what stands in it: the name of the tool is no evidence, for or against.
+// A result is judged by its content: the name of the tool isn't evidence either way.
 func TestEveryToolIsJudgedAlike(t *testing.T) {
 	traceback := "Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n    f()\nValueError: bad date"
 	for text, want := range map[string]string{
@@ -258,7 +258,7 @@ func TestTransient(t *testing.T) {
 		`{"status": 404, "error": "Not Found"}`:               false,
 		"Error: unknown parameter rate_limits":                false,
 		"":                                                    false,
-		"Error: " + strings.Repeat("x", 1<<20) + " timed out": false, // far beyond where one looks
+		"Error: " + strings.Repeat("x", 1<<20) + " timed out": false, // far beyond the part looked at
 	} {
 		t.Run(text, func(t *testing.T) {
 			if got := d.isTransient(text); got != want {
@@ -346,7 +346,7 @@ func FuzzResult(f *testing.F) {
 	})
 }
 
-// detect.silence takes the name of every rule, and no other.
+// detect.silence accepts the name of every rule, and no other name.
 func TestSilencedRulesAreTheRules(t *testing.T) {
 	f, _ := reflect.TypeFor[Detect]().FieldByName("Silence")
 	want := sourceFlag

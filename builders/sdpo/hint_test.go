@@ -19,7 +19,7 @@ func TestRules(t *testing.T) {
 	cfg.Hints.Sources = []string{sourceRules}
 	cfg.Hints.Rules = []Rule{
 		{Tool: "^never$", Text: "no"},
-		{Error: "date", Text: "  "}, // says nothing: the next is asked
+		{Error: "date", Text: "  "}, // says nothing: the next source is asked
 		{Error: "date", Class: "tool_error", Text: "{{ tool }} wants {{ schema.properties.city.type }}s; known: {{ tool_names | join(', ') }}. {{ tools | length }}. " +
 			"{% for k in arguments %}{{ k }};{% endfor %} {{ error | length }} {{ class }}"},
 		{Error: "seats", Text: "{{ error }}", Kind: "hindsight"},
@@ -62,7 +62,7 @@ func TestFeedback(t *testing.T) {
 		example(t, talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", " Error: no seats\n"), says("hm"))))
 	want := []string{
 		"1.0>2 failed tool_error feedback: A call of a was tried here before and failed: Error: no seats",
-		"1.0>2 next tool_error rules: Mind the a tool.", // feedback would say nothing new
+		"1.0>2 next tool_error rules: Mind the a tool.", // feedback would add nothing new
 	}
 	if d := cmp.Diff(want, got.sites()); d != "" {
 		t.Error(d)
@@ -124,7 +124,7 @@ func TestLeaks(t *testing.T) {
 	for hint, want := range map[string]bool{
 		"cabin must be one of economy, business":                     false,
 		"say first_name: Mia, last_name: Li":                         false, // four words
-		"passengers: first_name Mia last_name Li":                    true,  // five, without the punctuation
+		"passengers: first_name Mia last_name Li":                    true,  // five, not counting punctuation
 		`use {"passengers":[{"first_name":"Mia","last_name":"Li"}]}`: true,
 		"": false,
 	} {
@@ -149,7 +149,7 @@ func TestLeaks(t *testing.T) {
 	}
 }
 
-// A hint leaks exactly when it shares a run of words.
+// A hint leaks if and only if it shares a run of words.
 func TestLeaksProperty(t *testing.T) {
 	word := rapid.SampledFrom([]string{"a", "b", "c", "d"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -204,7 +204,7 @@ func TestConfigRefused(t *testing.T) {
 	}
 }
 
-// What a hostile trace holds is text, wherever it goes, and costs no more than its size.
+// The contents of a hostile trace are text wherever they end up, and cost no more than their size.
 func TestHostile(t *testing.T) {
 	cfg := matching()
 	cfg.Hints.Allow = []string{"hindsight", "knowable"}

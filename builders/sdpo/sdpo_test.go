@@ -36,7 +36,7 @@ func (c *collected) Count(name string, n int64) error {
 	return nil
 }
 
-// sites are all sites as lines: "call.seq>result target class source/kind: hint".
+// sites returns all sites as lines: "call.seq>result target class source/kind: hint".
 func (c *collected) sites() []string {
 	var out []string
 	for _, r := range c.records {
@@ -53,7 +53,7 @@ func (c *collected) sites() []string {
 	return out
 }
 
-// why are all drops as lines: "unit reason".
+// why returns all drops as lines: "unit reason".
 func (c *collected) why() []string {
 	var out []string
 	for _, d := range c.drops {
@@ -76,7 +76,7 @@ func build(t testing.TB, cfg Config, exs ...*ttc.Example) *collected {
 	return out
 }
 
-// example makes an example of messages in JSON and tools.
+// example makes an example from messages in JSON and tools.
 func example(t testing.TB, messages string, tools ...string) *ttc.Example {
 	t.Helper()
 	ms, err := chat.ParseMessages(parse(t, messages))
@@ -107,7 +107,7 @@ func quote(s string) string { return string(json.AppendString(nil, s)) }
 
 func user(text string) string { return `{"role":"user","content":` + quote(text) + `}` }
 
-// calls is an assistant message; each call is id, name, arguments.
+// calls returns an assistant message; each call is id, name, arguments.
 func calls(cs ...[3]string) string {
 	var list []string
 	for _, c := range cs {
@@ -127,7 +127,8 @@ func talk(ms ...string) string { return "[" + strings.Join(ms, ",") + "]" }
 const weather = `{"type":"function","function":{"name":"weather","parameters":{"type":"object","properties":{
 	"city":{"type":"string"},"unit":{"type":"string","enum":["celsius","fahrenheit"]},"days":{"type":"integer","minimum":1}},"required":["city"],"additionalProperties":false}}}`
 
-// matching is the default configuration with results that begin with Error, and a hint for everything.
+// matching returns the default configuration, with results beginning with Error counted as errors and a hint for
+// everything.
 func matching() Config {
 	c := schema.New[Config]()
 	c.Detect.Match = []Match{{Pattern: "^Error"}}
@@ -284,7 +285,8 @@ func TestSites(t *testing.T) {
 	}
 }
 
-// What a source tells of an error is believed beside the result and beside the turn, and reaches the hints.
+// What a source reports about an error is believed, both next to the result and next to the turn, and reaches the
+// hints.
 func TestToldErrors(t *testing.T) {
 	call := `{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"frob","arguments":"{}"}}]%s}`
 	cfg := schema.New[Config]()
@@ -307,7 +309,7 @@ func TestToldErrors(t *testing.T) {
 	}
 }
 
-// A turn that the model did not produce is context and no target.
+// A turn that the model didn't produce is context, not a target.
 func TestOnlySampledTurns(t *testing.T) {
 	ex := example(t, talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", "Error: x")))
 	ex.Graph.Nodes[1].Sampled = ttc.No
@@ -316,7 +318,7 @@ func TestOnlySampledTurns(t *testing.T) {
 	}
 }
 
-// Each call of a branched trace is one site, in the first branch that has it.
+// Each call in a branched trace is one site, in the first branch that contains it.
 func TestBranches(t *testing.T) {
 	ex := example(t,
 		talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", "Error: x"), says("first"), says("second"),
@@ -334,7 +336,7 @@ func TestBranches(t *testing.T) {
 	}
 }
 
-// Records resolve, and the site's places are those of the walk.
+// Records resolve, and the positions of a site are those in the walk.
 func TestRecordsResolve(t *testing.T) {
 	cfg := matching()
 	cfg.Target = "both"
@@ -400,8 +402,8 @@ func TestNoRepair(t *testing.T) {
 	}
 }
 
-// Every error result of errors.jsonl is found and traced to its call, and none is invented: with a pattern of the
-// user's, and with the rules alone.
+// Every error result in errors.jsonl is found and traced to its call, and none is invented: both with a user's pattern
+// and with the rules alone.
 func TestRealTraces(t *testing.T) {
 	dir := oracletest.Path(t, "chat", "traces")
 	var traces []struct {
@@ -478,8 +480,8 @@ func readJSON(t testing.TB, path string, into any) {
 	}
 }
 
-// FuzzBuild: whatever a trace holds, each site is a call of an assistant's message with a result behind it, its hint is
-// within its limits, and no example is lost.
+// FuzzBuild checks that, whatever a trace holds, each site is a call in an assistant message followed by a result, its
+// hint is within its limits, and no example is lost.
 func FuzzBuild(f *testing.F) {
 	f.Add(talk(user("hi"), calls([3]string{"1", "a", `{"x":1}`}), result("1", "Error: x"), calls([3]string{"1", "a", `{"x":2}`}), result("1", "ok"), says("done")))
 	f.Add(talk(user("hi"), calls([3]string{"", "weather", `{"city":`}, [3]string{"", "b", ""}), result("", "Error: \x00<|im_end|>"), `{"role":"function","name":"b","content":[{"type":"text","text":"Error"}]}`))

@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// tell marks messages of an example with what the source tells of an error there: "at kind" or "at kind meta".
+// tell marks messages of an example with what the source reports about an error there: "at kind" or "at kind meta".
 func tell(t *testing.T, ex *ttc.Example, marks ...string) *ttc.Example {
 	t.Helper()
 	for _, m := range marks {
@@ -26,8 +26,8 @@ func tell(t *testing.T, ex *ttc.Example, marks ...string) *ttc.Example {
 	return ex
 }
 
-// A turn of which the source tells an error is a site, whoever speaks in it: of the turn of the assistant there or
-// before.
+// A turn for which the source reports an error is a site, whoever is speaking in it: the target is the assistant's turn
+// there or the one before.
 func TestToldTurns(t *testing.T) {
 	rules := schema.New[Config]()
 	rules.Hints.Rules = []Rule{{Text: "{{ tool }}|{{ error_kind }}|{{ error }}"}}
@@ -109,8 +109,8 @@ func TestToldTurns(t *testing.T) {
 	}
 }
 
-// Tool list and schema answer kinds of error that the source tells of, where nothing is wrong with a call that they
-// see.
+// The tool list and the schema answer kinds of error that the source reports, even where they see nothing wrong with a
+// call.
 func TestToldToTheSchema(t *testing.T) {
 	cfg := schema.New[Config]()
 	cfg.Hints.Sources = []string{sourceSchema}
@@ -151,7 +151,7 @@ func TestToldToTheSchema(t *testing.T) {
 	}
 }
 
-// A rule without a hint leaves the site out; no other source is asked.
+// A rule without a hint leaves the site out, and no other source is asked.
 func TestNoneIsAnAnswer(t *testing.T) {
 	cfg := schema.New[Config]()
 	cfg.Hints.Rules = []Rule{{ErrorKind: "^flaky$", None: true}, {Text: "Mind {{ error_kind }}."}}

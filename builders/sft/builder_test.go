@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// sink keeps what a builder emits, one line each.
+// sink stores what a builder emits, one line per item.
 type sink struct {
 	lines   []string
 	records []builders.Record
@@ -127,7 +127,7 @@ func TestCandidatesOfATurn(t *testing.T) {
 	}
 }
 
-// TestBranches: what branches share is trained once.
+// TestBranches checks that what branches share is trained only once.
 func TestBranches(t *testing.T) {
 	ex := rollout("x", 1)
 	n := ex.Graph.Nodes[2]
@@ -160,7 +160,8 @@ func TestBadConfigs(t *testing.T) {
 	}
 }
 
-// calling is a rollout: two calls in one turn, the first of which fails, one that fails alone, an answer, a thank-you.
+// calling is a rollout: two calls in one turn, the first of which fails; one call that fails alone; an answer; and a
+// thank-you.
 func calling() *ttc.Example {
 	call := func(id string) chat.ToolCall { return chat.ToolCall{ID: id, Name: "look", Arguments: "{}"} }
 	result := func(id, text string) chat.Message {
@@ -179,8 +180,9 @@ func calling() *ttc.Example {
 	}, ttc.Yes)}
 }
 
-// TestFailedCalls: calls that failed are left out with their results, or are context, or are imitated, as asked; what
-// was recorded by its token ids stays whole. A demonstration ends with the last turn that is trained.
+// TestFailedCalls checks that failed calls are, as configured, left out with their results, kept as context or
+// imitated, and that anything recorded by its token ids stays whole. A demonstration ends with the last turn that is
+// trained.
 func TestFailedCalls(t *testing.T) {
 	roles := func(s *sink) string {
 		d := s.records[0].(*builders.Demonstration)
@@ -225,7 +227,7 @@ func TestFailedCalls(t *testing.T) {
 	}
 }
 
-// TestUnscored: a task without scores was not meant to be chosen from.
+// TestUnscored checks that a task without scores is treated as not meant to be chosen from.
 func TestUnscored(t *testing.T) {
 	none := &ttc.Group{Examples: []*ttc.Example{rollout("a", nil), rollout("b", nil)}}
 	if got := build(t, schema.New[Config](), none).records; len(got) != 2 {

@@ -47,7 +47,8 @@ func TestParseFindings(t *testing.T) {
 	}
 }
 
-// TestUnclosed: the bracket or quote that was forgotten is named, not the line where the library noticed.
+// TestUnclosed checks that the finding names the bracket or quote that was forgotten, not the line where the library
+// noticed.
 func TestUnclosed(t *testing.T) {
 	for text, place := range map[string]string{
 		"a: {b: 1\nc: [2]\n":              "c.yml:1:4",
@@ -68,7 +69,8 @@ func TestUnclosed(t *testing.T) {
 	}
 }
 
-// A finding about a value that came out of a variable lies under what was written, not under as much as the value has.
+// A finding about a value that came from a variable points at what was written and is as long as that, not as long as
+// the value.
 func TestRewrittenScalarsKeepTheirPlace(t *testing.T) {
 	d, found := Parse("c.yml", []byte("a: ${NAME} # of a variable\nb: plain words # kept\n"), DefaultLimits)
 	if len(found) > 0 {
@@ -83,8 +85,8 @@ func TestRewrittenScalarsKeepTheirPlace(t *testing.T) {
 	}
 }
 
-// TestHiddenScalars: what was hidden, a scalar or all below a node, stands in no snippet, to its first and last
-// character.
+// TestHiddenScalars checks that whatever was hidden, be it a scalar or everything below a node, appears in no snippet,
+// not even its first or last character.
 func TestHiddenScalars(t *testing.T) {
 	doc, fs := Parse("c.yml", []byte("a: {token: qwertyuiop, name: x}\nb: [zxcvbnm]\n"), DefaultLimits)
 	if len(fs) > 0 {

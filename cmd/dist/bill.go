@@ -23,7 +23,7 @@ type component struct {
 	PURL    string `json:"purl"`
 }
 
-// uplot draws the charts of nat-go view, whose page holds it as npm has it; it lies in uplotDir.
+// uplot draws the charts of nat-go view, whose page contains it as published on npm; it is in uplotDir.
 var uplot = component{"library", "uplot", "1.6.32", "pkg:npm/uplot@1.6.32"}
 
 const uplotDir = "cmd/nat-go/internal/view/page/vendor/uplot"
@@ -31,8 +31,8 @@ const uplotDir = "cmd/nat-go/internal/view/page/vendor/uplot"
 // crate matches an entry of a Cargo.lock.
 var crate = regexp.MustCompile(`(?m)^\[\[package\]\]\nname = "([^"]+)"\nversion = "([^"]+)"$`)
 
-// bill lists what is in the binary: Go's library, the modules it was linked from, the tokenizer library's crates, and
-// what the pages of nat-go view use; then what is packed beside it.
+// bill lists what is in the binary (Go's library, the modules it was linked from, the crates of the tokenizer library,
+// and what the pages of nat-go view use), followed by what is packed with it.
 func (b *build) bill(beside ...component) ([]byte, error) {
 	self := b.info.Main
 	golang := strings.TrimPrefix(b.info.GoVersion, "go")
@@ -57,8 +57,8 @@ func (b *build) bill(beside ...component) ([]byte, error) {
 	}, "", "  ")
 }
 
-// moduleLicences are those of Go, of the modules that a binary was linked from, and of what its pages use, read from
-// their own folders.
+// moduleLicences returns the licences of Go, of the modules that a binary was linked from, and of what its pages use,
+// read from their own folders.
 func moduleLicences(root string, info *buildinfo.BuildInfo) (text []byte, err error) {
 	goroot, err := command(root, "env", "GOROOT")
 	if err != nil {

@@ -33,7 +33,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// program builds a program that needs no more than every Linux has, and a file of licences beside it.
+// program builds a program that needs nothing beyond what every Linux has, with a file of licences next to it.
 func program(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -50,7 +50,7 @@ func program(t *testing.T) string {
 	return path
 }
 
-// One binary makes the same bytes each time, and leaves out what Python wrote beside its sources.
+// The same binary gives the same bytes each time, without the files that Python wrote next to its sources.
 func TestSameBytes(t *testing.T) {
 	binary := program(t)
 	root := t.TempDir()

@@ -20,17 +20,17 @@ import (
 	oci "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// system is what an image takes from the machine that it is made on, beside glibc itself.
+// system is what an image takes from the machine that it is made on, besides glibc itself.
 type system struct {
 	glibcLicence string // a file
-	certificates string // a file with those of the authorities that are trusted
+	certificates string // a file with those of the trusted authorities
 }
 
-// nobody is the user that an image runs as where nothing else is asked for: nobody's number in other small images.
+// nobody is the user that an image runs as unless another is requested: the id of nobody in other small images.
 const nobody = 65532
 
-// image writes a container image with nothing in it but the program and what it needs, and returns its name. It is an
-// archive of an OCI layout that is also what `docker load` reads.
+// image writes a container image that contains only the program and what it needs, and returns its name. The image is
+// an archive of an OCI layout that `docker load` can also read.
 func (b *build) image(w io.Writer) (name string, err error) {
 	if _, err := needs(b.binary); err != nil {
 		return "", err
@@ -69,7 +69,7 @@ func (b *build) image(w io.Writer) (name string, err error) {
 	if err != nil {
 		return "", err
 	}
-	// '+' can't stand in a tag.
+	// A tag can't contain '+'.
 	tag := strings.ReplaceAll(b.version(), "+", "-")
 	parts, err := layout(config, packed.Bytes(), tag)
 	if err != nil {
@@ -78,7 +78,7 @@ func (b *build) image(w io.Writer) (name string, err error) {
 	return "nat-go-" + b.version() + "-linux-amd64.oci.tar", layer(w, parts)
 }
 
-// layout are the files of an OCI layout with one image of one layer, and the manifest that `docker load` goes by.
+// layout returns the files of an OCI layout with one image of one layer, and the manifest that `docker load` uses.
 func layout(config, packed []byte, tag string) (files []file, err error) {
 	blob := func(mediaType string, data []byte) oci.Descriptor {
 		d := oci.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}
@@ -123,7 +123,7 @@ func blobPath(d oci.Descriptor) string {
 	return path.Join(oci.ImageBlobsDir, d.Digest.Algorithm().String(), d.Digest.Encoded())
 }
 
-// rootFiles are the files of an image: there is no shell in it, and nothing else that can be run.
+// rootFiles returns the files of an image: it contains no shell, and nothing else that can be run.
 func (b *build) rootFiles() (files []file, err error) {
 	libraries, version, err := glibc(b.binary)
 	if err != nil {
@@ -155,15 +155,15 @@ func (b *build) rootFiles() (files []file, err error) {
 		file{name: "etc/passwd", data: fmt.Appendf(nil, "root:x:0:0::/:\n%s%d::/home/nat-go:\n", own, nobody)},
 		file{name: "etc/group", data: []byte("root:x:0:\n" + own + "\n")},
 		file{name: "etc/nsswitch.conf", data: []byte("hosts: files dns\n")},
-		// Whoever the image is run as can write there.
+		// Any user that the image runs as can write there.
 		file{name: "tmp/", open: true}, file{name: "work/", open: true}, file{name: "home/nat-go/", open: true},
 	)
 	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.name, b.name) })
 	return files, nil
 }
 
-// glibc are the loader and the libraries that a program asks for, and those that they ask for, under the names that
-// they have on this machine, with glibc as a part of the bill of materials. A static program needs none.
+// glibc returns the loader and the libraries that a program needs, and those that they need in turn, under the names
+// that they have on this machine, with glibc as a component of the bill of materials. A static program needs none.
 func glibc(program []byte) (files []file, parts []component, err error) {
 	loader, needed, err := asks(program)
 	if loader == "" || err != nil {
@@ -209,7 +209,7 @@ func glibc(program []byte) (files []file, parts []component, err error) {
 	return files, parts, nil
 }
 
-// asks are the loader and the libraries that a program, or a library, asks for.
+// asks returns the loader and the libraries that a program or a library needs.
 func asks(program []byte) (loader string, libraries []string, err error) {
 	f, err := elf.NewFile(bytes.NewReader(program))
 	if err != nil {
@@ -229,7 +229,7 @@ func asks(program []byte) (loader string, libraries []string, err error) {
 	return loader, libraries, err
 }
 
-// provides is the newest glibc whose symbols a libc.so.6 has.
+// provides returns the newest glibc version whose symbols a libc.so.6 has.
 func provides(library []byte) (version string, err error) {
 	f, err := elf.NewFile(bytes.NewReader(library))
 	if err != nil {
@@ -253,7 +253,7 @@ func provides(library []byte) (version string, err error) {
 	return fmt.Sprintf("%d.%d", newest.major, newest.minor), nil
 }
 
-// layer writes files, and the folders that they lie in, as a tar.
+// layer writes files, and the folders that contain them, as a tar.
 func layer(w io.Writer, files []file) error {
 	t := tar.NewWriter(w)
 	made := map[string]bool{".": true}

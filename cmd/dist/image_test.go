@@ -21,7 +21,7 @@ import (
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
-// madeImage is the one that `make image` wrote to dist.
+// madeImage returns the image that `make image` wrote to dist.
 func madeImage(t *testing.T) string {
 	t.Helper()
 	found, err := filepath.Glob("../../dist/*.oci.tar")
@@ -40,7 +40,7 @@ func madeImage(t *testing.T) string {
 	return found[0]
 }
 
-// untar returns the files of a tar, and writes them below a folder where one is given.
+// untar returns the files in a tar, and writes them below a folder if one is given.
 func untar(t *testing.T, r io.Reader, dir string) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
@@ -75,7 +75,7 @@ func untar(t *testing.T, r io.Reader, dir string) map[string][]byte {
 	}
 }
 
-// unpacked reads an image as a registry's client does, with each blob held against its digest, writes its files below a
+// unpacked reads an image as a registry's client does, checking each blob against its digest, writes its files below a
 // folder and returns its configuration.
 func unpacked(t *testing.T, image []byte, dir string) (config oci.Image) {
 	t.Helper()
@@ -124,8 +124,8 @@ func decode(t *testing.T, data []byte, into any) {
 	}
 }
 
-// The image alone, without a daemon, is enough for a run: its files are the root of the file system, for its own user
-// and for one that it does not know, as Kubernetes' runAsUser may be.
+// The image alone, without a daemon, is enough for a run: its files are the root of the file system, both for its own
+// user and for one that it doesn't know, as with Kubernetes' runAsUser.
 func TestImageRuns(t *testing.T) {
 	path := madeImage(t)
 	image, err := os.ReadFile(path)
@@ -135,7 +135,7 @@ func TestImageRuns(t *testing.T) {
 	t.Logf("%s: %d bytes", filepath.Base(path), len(image))
 	root := t.TempDir()
 	config := unpacked(t, image, root)
-	// What whoever runs containers puts there; /dev/null is an empty file that everybody can write to.
+	// What a container runtime puts there; /dev/null is an empty file that everybody can write to.
 	for _, name := range []string{"proc", "dev"} {
 		if err := os.Mkdir(filepath.Join(root, name), 0o755); err != nil {
 			t.Fatal(err)
@@ -180,7 +180,8 @@ func TestImageRuns(t *testing.T) {
 	}
 }
 
-// within is the image's program, in namespaces of its own, as a user, with a folder as the root of its file system.
+// within returns the image's program, in namespaces of its own, as the given user, with a folder as the root of its
+// file system.
 func within(root string, id int, config oci.ImageConfig, args ...string) *exec.Cmd {
 	options := []string{
 		"--mount", "--pid", "--fork", "--root=" + root, "--wd=" + config.WorkingDir, "--mount-proc=/proc",
@@ -195,7 +196,7 @@ func within(root string, id int, config oci.ImageConfig, args ...string) *exec.C
 	return cmd
 }
 
-// Skopeo, as others, reads the image: as an OCI archive, and as what `docker load` takes.
+// Other tools, such as Skopeo, can read the image: both as an OCI archive and as what `docker load` takes.
 func TestImageIsReadByOthers(t *testing.T) {
 	path := madeImage(t)
 	if _, err := exec.LookPath("skopeo"); err != nil {
@@ -214,7 +215,7 @@ func TestImageIsReadByOthers(t *testing.T) {
 	}
 }
 
-// Where the machine has no certificates the message says which flag names them.
+// If the machine has no certificates, the message says which flag names them.
 func TestImageRefused(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "none")
 	args := []string{"-binary", program(t), "-root", "../..", "-out", t.TempDir(), "-certificates", none, "image"}

@@ -54,16 +54,16 @@ func TestPromisedSignatures(t *testing.T) {
 	}
 }
 
-// promise and noPromise are what the comment of a package says of its stability.
+// promise and noPromise are what a package's comment says about its stability.
 const (
 	promise   = "Part of the Go API we promise (v0)."
 	noPromise = "Not part of the promised API."
 )
 
-// docLines is how long `go doc` of a promised package may be: what fits on a screen is read.
+// docLines is how long `go doc` of a promised package may be: people read what fits on a screen.
 const docLines = 60
 
-// TestPackagesSayWhetherTheyArePromised reads every package's comment, and of the promised ones `go doc` and the
+// TestPackagesSayWhetherTheyArePromised reads every package's comment and, for the promised packages, `go doc` and the
 // examples.
 func TestPackagesSayWhetherTheyArePromised(t *testing.T) {
 	seen := map[string]bool{}
@@ -92,11 +92,12 @@ func TestPackagesSayWhetherTheyArePromised(t *testing.T) {
 	}
 }
 
-// TestPackageCommentsStandInDocGo: who opens a package knows where its one idea is written.
+// TestPackageCommentsStandInDocGo checks this so that anyone who opens a package knows where its one idea is written
+// down.
 func TestPackageCommentsStandInDocGo(t *testing.T) {
 	for _, p := range list(t, module+"...") {
 		if p.Name == "main" || len(p.GoFiles) == 0 || strings.HasPrefix(p.ImportPath, module+"plugins/proto/") {
-			continue // a program's stands beside main, generated code's is its own
+			continue // a program's is next to main, generated code has its own
 		}
 		for _, name := range p.GoFiles {
 			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil,
@@ -114,7 +115,7 @@ func TestPackageCommentsStandInDocGo(t *testing.T) {
 	}
 }
 
-// checkPromised holds a promised package to what its readers need. Generated code has its comment alone.
+// checkPromised checks that a promised package has what its readers need. Generated code needs only its comment.
 func checkPromised(t *testing.T, p pkg, name string) {
 	t.Helper()
 	if name == "plugins/proto/nat/builder/v1" {
@@ -147,7 +148,7 @@ func checkPromised(t *testing.T, p pkg, name string) {
 	}
 }
 
-// packageComment is the comment of a package on one line.
+// packageComment returns the comment of a package on one line.
 func packageComment(t *testing.T, p pkg) string {
 	t.Helper()
 	var text []string
@@ -162,7 +163,8 @@ func packageComment(t *testing.T, p pkg) string {
 	return strings.Join(text, " ")
 }
 
-// signatures collects the types of this module outside the promised packages that exported declarations name.
+// signatures collects the types of this module that exported declarations name but that lie outside the promised
+// packages.
 type signatures struct {
 	found map[string]string // type -> the declaration that names it
 	seen  map[types.Type]bool

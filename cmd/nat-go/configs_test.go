@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 )
 
-// TestConfigsAreSound checks every configuration that is shipped, as a run would before it starts.
+// TestConfigsAreSound checks every configuration that we ship, as a run would before it starts.
 func TestConfigsAreSound(t *testing.T) {
 	var files []string
 	for _, pattern := range []string{"../../configs/*.yml", "../../examples/*/finetune.yml"} {

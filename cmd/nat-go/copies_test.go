@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestNoSecondCopies finds what stands in a struct tag alone: defaults, which a function would repeat, and allowed
-// values, which `validate:"oneof=..."` has.
+// TestNoSecondCopies finds copies of what belongs in a struct tag alone: defaults, which a function would repeat, and
+// allowed values, which `validate:"oneof=..."` has.
 func TestNoSecondCopies(t *testing.T) {
 	enum := regexp.MustCompile("`[^`]*\\benum:\"")
 	files := 0

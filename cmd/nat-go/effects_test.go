@@ -19,8 +19,8 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// TestDemoEffects runs what `make demo` ends with. The divergences in the batch, which the assembly kernel made, are
-// those that float64 makes of the same program's logits: a broken kernel fails here.
+// TestDemoEffects runs the last step of `make demo`. The divergences in the batch, which the assembly kernel computed,
+// are the ones that float64 gives for the same program's logits: a broken kernel fails here.
 func TestDemoEffects(t *testing.T) {
 	work := t.TempDir()
 	if err := os.CopyFS(work, os.DirFS(filepath.Join("..", "..", "examples"))); err != nil {
@@ -83,8 +83,8 @@ func TestDemoEffects(t *testing.T) {
 	}
 }
 
-// checkEffects has the program compute the logits of a batch once more and compares their divergences, in float64, with
-// the batch's.
+// checkEffects has the program compute the logits of a batch again and compares their divergences, in float64, with
+// those in the batch.
 func checkEffects(t *testing.T, command []string, all []tensors.Tensor, sites []batch.Site) {
 	t.Helper()
 	p, err := teacher.ReadPairs(all)

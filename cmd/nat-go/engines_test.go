@@ -9,17 +9,17 @@ import (
 	"testing"
 )
 
-// These tests make runs as the engines do that `nat-go shard script` writes for, and compare them with the run of one
-// process.
+// These tests make runs the way the engines that `nat-go shard script` writes for do, and compare them with a
+// single-process run.
 
-// engine is where scripts are tried.
+// engine is a place to try scripts in.
 type engine struct {
 	*bed
 	out  string
 	want map[string]string
 }
 
-// newEngine has a plan of seven shards of a configuration, and faults: each ends the first attempt of a shard.
+// newEngine plans seven shards of a configuration, with faults, each of which ends the first attempt of a shard.
 func newEngine(t *testing.T, config string, faults map[string]string) *engine {
 	t.Helper()
 	e := &engine{bed: newShardBed(t, 60), out: "out"}
@@ -42,7 +42,7 @@ func newEngine(t *testing.T, config string, faults map[string]string) *engine {
 	return e
 }
 
-// standIn is a program that stands in for one of an engine, or runs one.
+// standIn is a program that replaces one of an engine's, or runs one.
 func standIn(t *testing.T, name string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("testdata", "engines", name))
@@ -93,8 +93,8 @@ func (e *engine) file(t *testing.T, name string) string {
 	return string(text)
 }
 
-// TestScriptSlurm runs the batch scripts with a stand-in for Slurm. Exit code 3 and a time limit (143) make another
-// attempt; 4 ends the array, without a merge, and what it lacks is submitted once more.
+// TestScriptSlurm runs the batch scripts with a stand-in for Slurm. Exit code 3 and a time limit (143) lead to another
+// attempt; exit code 4 ends the array, without a merge, and what is missing is submitted again.
 func TestScriptSlurm(t *testing.T) {
 	e := newEngine(t, "tasks.yml", map[string]string{"build-1": "3", "build-6": "143", "group-2": "4", "merge-": "3"})
 	e.script(t, "slurm", "--program", standIn(t, "flaky"), "--max-array-size", "4", "--at-once", "3",
@@ -115,7 +115,8 @@ func TestScriptSlurm(t *testing.T) {
 	e.same(t, e.want, e.out)
 }
 
-// TestScriptKubernetes runs the Jobs with a stand-in for a cluster: a pod an index, further attempts but for code 4.
+// TestScriptKubernetes runs the Jobs with a stand-in for a cluster: one pod per index, with further attempts except
+// after code 4.
 func TestScriptKubernetes(t *testing.T) {
 	e := newEngine(t, "dpo.yml", map[string]string{"build-1": "3", "build-5": "4", "merge-": "3"})
 	e.script(t, "k8s", "--image", "nat-go:1", "--claim", "shared")
@@ -130,8 +131,8 @@ func TestScriptKubernetes(t *testing.T) {
 	e.same(t, e.want, e.out)
 }
 
-// isolated is a command in a network namespace of its own; it skips where that can't be had, unless NATGO_REQUIRE
-// names what is tested.
+// isolated returns a command in a network namespace of its own; it skips the test if that isn't available, unless
+// NATGO_REQUIRE names what is tested.
 func isolated(t *testing.T, what string, command ...string) *exec.Cmd {
 	t.Helper()
 	args := append([]string{"-r", "-n"}, command...)
@@ -145,7 +146,7 @@ func isolated(t *testing.T, what string, command ...string) *exec.Cmd {
 	return exec.Command("unshare", args...)
 }
 
-// lacking skips a test that lacks something, unless NATGO_REQUIRE names what is tested.
+// lacking skips a test that is missing something, unless NATGO_REQUIRE names what is tested.
 func lacking(t *testing.T, what, why string) {
 	t.Helper()
 	if slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), what) {
@@ -154,14 +155,14 @@ func lacking(t *testing.T, what, why string) {
 	t.Skipf("SKIPPED: %s", why)
 }
 
-// TestSlurm runs the batch scripts on a real Slurm of two nodes.
+// TestSlurm runs the batch scripts on a real Slurm with two nodes.
 func TestSlurm(t *testing.T) {
 	for _, program := range []string{"slurmctld", "slurmd", "sbatch"} {
 		if _, err := exec.LookPath(program); err != nil {
 			lacking(t, "slurm", "no "+program)
 		}
 	}
-	e := newEngine(t, "tasks.yml", map[string]string{"build-1": "3"}) // a second attempt is two minutes later
+	e := newEngine(t, "tasks.yml", map[string]string{"build-1": "3"}) // a second attempt comes two minutes later
 	e.script(t, "slurm", "--program", standIn(t, "flaky"), "--max-array-size", "4", "--sbatch", "partition=all",
 		"--cpus", "1")
 	cmd := isolated(t, "slurm", standIn(t, "slurm_cluster"), filepath.Join(e.dir, "slurm"),
@@ -177,7 +178,7 @@ func TestSlurm(t *testing.T) {
 	e.same(t, e.want, e.out)
 }
 
-// TestRay runs the driver on a Ray cluster of three nodes, one of which is killed in the middle.
+// TestRay runs the driver on a Ray cluster of three nodes, one of which is killed midway.
 func TestRay(t *testing.T) {
 	python := os.Getenv("NATGO_RAY_PYTHON")
 	if python == "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestClosedOutput: a command whose output nobody reads says so instead of ending without a word.
+// TestClosedOutput checks that a command whose output nobody reads reports it instead of ending silently.
 func TestClosedOutput(t *testing.T) {
 	b := newBed(t, 5)
 	for _, args := range [][]string{
@@ -40,7 +40,7 @@ func TestClosedOutput(t *testing.T) {
 	}
 }
 
-// TestOutputsStayWhatTheyAre: --metrics and --export write through links and to devices and pipes.
+// TestOutputsStayWhatTheyAre checks that --metrics and --export write through links and to devices and pipes.
 func TestOutputsStayWhatTheyAre(t *testing.T) {
 	b := newBed(t, 5)
 	pipe := filepath.Join(b.dir, "pipe")
@@ -91,7 +91,7 @@ func TestOutputsStayWhatTheyAre(t *testing.T) {
 	}
 }
 
-// TestDatasetOutputDirWithBrackets: NAT's dataset_output_dir, and the run's own folder, may have any name.
+// TestDatasetOutputDirWithBrackets checks that NAT's dataset_output_dir and the run's own folder may have any name.
 func TestDatasetOutputDirWithBrackets(t *testing.T) {
 	b := newBed(t, 5)
 	b.write(t, "custom.yml", `
@@ -119,8 +119,8 @@ finetuning: {trainer: t, trainer_adapter: a}
 	}
 }
 
-// TestConvertKilled kills a conversion at points in time: the run is sound, or says that the command is to be run
-// again, which makes it so.
+// TestConvertKilled kills a conversion at various moments: the run is either sound, or says that the command must be
+// run again, which makes it sound.
 func TestConvertKilled(t *testing.T) {
 	b := newBed(t, 200)
 	b.must(t, b.run(nil, "out"))
@@ -151,7 +151,7 @@ func TestConvertKilled(t *testing.T) {
 	}
 }
 
-// TestConvertOnAFullDisk: the run stays as it was.
+// TestConvertOnAFullDisk checks that the run stays as it was.
 func TestConvertOnAFullDisk(t *testing.T) {
 	b := newBed(t, 300)
 	disk := filepath.Join(b.dir, "disk")
@@ -182,7 +182,7 @@ func TestConvertOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestVerifyStartsFromTheManifest: rows.jsonl, the log and the decisions can't be changed or lost unseen.
+// TestVerifyStartsFromTheManifest checks that rows.jsonl, the log and the decisions can't be changed or lost unnoticed.
 func TestVerifyStartsFromTheManifest(t *testing.T) {
 	b := newBed(t, 20)
 	b.must(t, b.run(nil, "out"))
@@ -213,7 +213,7 @@ func TestVerifyStartsFromTheManifest(t *testing.T) {
 	b.refusedBy(t, b.command(nil, "dataset", "verify", "out/r"), 1, "the manifest has it, the folder hasn't")
 }
 
-// refusedBy is refused for what is said on standard output.
+// refusedBy checks that a command is refused with the given text on standard output.
 func (b *bed) refusedBy(t *testing.T, cmd *exec.Cmd, code int, why string) {
 	t.Helper()
 	if r := finish(t, cmd); r.code != code || !strings.Contains(r.stdout, why) {
@@ -222,8 +222,8 @@ func (b *bed) refusedBy(t *testing.T, cmd *exec.Cmd, code int, why string) {
 	}
 }
 
-// TestRunFolderRemovedDuringTheRun takes the folder, or a part of it, away at points in time: the run ends in an error,
-// or had ended before with the right bytes. Never is another data set called complete.
+// TestRunFolderRemovedDuringTheRun takes the folder, or a part of it, away at various moments: the run ends in an
+// error, or had already ended with the right bytes. A different data set is never called complete.
 func TestRunFolderRemovedDuringTheRun(t *testing.T) {
 	b := newBed(t, 300)
 	began := time.Now()
@@ -238,7 +238,7 @@ func TestRunFolderRemovedDuringTheRun(t *testing.T) {
 			time.Sleep(took * time.Duration(2*k+1) / 6)
 			_ = os.RemoveAll(filepath.Join(b.dir, out, "r", what))
 			_ = cmd.Wait()
-			// Without the folder the run had ended before it was taken away.
+			// If the folder is missing, the run had ended before it was taken away.
 			if code := cmd.ProcessState.ExitCode(); code != 0 || !exists(b.dir, out, "r") {
 				continue
 			}
@@ -257,7 +257,7 @@ func TestRunFolderRemovedDuringTheRun(t *testing.T) {
 	}
 }
 
-// TestRunFolderHasOneOwner: the names of a run folder's files are spelled in one package.
+// TestRunFolderHasOneOwner checks that the names of a run folder's files are spelled in only one package.
 func TestRunFolderHasOneOwner(t *testing.T) {
 	spelled := regexp.MustCompile(`"(\.lock|manifest\.json|(records/)?(begun\.json|decisions\.bin)|dropped\.jsonl|job\.json|config\.yml|` +
 		`data_collection_progress\.jsonl|collection_history\.json|final_metrics\.json)"|"(dataset|batches|records)/`)

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestForgedRunFolder puts a pipe that nobody writes to, and a device that never ends, in the place of each file of a
-// run: every command that reads the run ends, within bounds.
+// TestForgedRunFolder replaces each file of a run with a pipe that nobody writes to and with a device that never ends:
+// every command that reads the run ends, within bounds.
 func TestForgedRunFolder(t *testing.T) {
 	b := newBed(t, 5)
 	b.must(t, b.command(nil, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r", "--dry-run"))
@@ -70,7 +70,7 @@ func TestForgedRunFolder(t *testing.T) {
 	}
 }
 
-// TestForgedShardFolder does the same to each file of a plan and of its shards, one of which has only begun.
+// TestForgedShardFolder does the same to each file of a plan and of its shards, one of which has only just begun.
 func TestForgedShardFolder(t *testing.T) {
 	b := newShardBed(t, 10)
 	b.must(t, b.planned("out", "dpo.yml", "--shards", "2"))
@@ -93,7 +93,7 @@ func TestForgedShardFolder(t *testing.T) {
 	for _, name := range names {
 		whole, err := os.ReadFile(name)
 		if err != nil && name != unfinished {
-			continue // of an earlier attempt: it is made anew
+			continue // from an earlier attempt: it is made again
 		}
 		if err := os.RemoveAll(name); err != nil {
 			t.Fatal(err)

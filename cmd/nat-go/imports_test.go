@@ -12,14 +12,14 @@ import (
 
 const module = "github.com/nat-go/nat-go/"
 
-// mayImport says, for each part of the tree, which parts of it a package may import directly. A pattern ending in /...
-// is a whole subtree. A package is judged by the longest pattern it matches; imports within its own pattern are always
-// fine.
+// mayImport lists, for each part of the tree, the parts that a package in it may import directly. A pattern ending in
+// /... is a whole subtree. A package is judged by the longest pattern it matches; imports within its own pattern are
+// always fine.
 var mayImport = map[string][]string{
 	"ttc/json":                       {},
 	"ttc/ledger":                     {},
 	"ttc/natmodel":                   {"ttc/json"},
-	"internal/...":                   {}, // plumbing without a room
+	"internal/...":                   {}, // plumbing that belongs to no room
 	"kernels/...":                    {},
 	"builders/finding":               {"internal/..."},
 	"builders/yamldoc":               {"internal/...", "builders/finding", "ttc/ledger"},
@@ -127,14 +127,14 @@ func TestImportsGoOneWay(t *testing.T) {
 	}
 }
 
-// sdkNeeds are the packages of ours that a plugin links beside the SDK: the contract, its types and the wire.
+// sdkNeeds lists the packages of ours that a plugin links besides the SDK: the contract, its types and the wire.
 var sdkNeeds = []string{
 	"plugins/proto/nat/builder/v1", "plugins/sdk", "plugins/wire",
 	"builders", "builders/finding", "builders/schema", "builders/yamldoc",
 	"ttc", "ttc/chat", "ttc/json", "ttc/ledger", "internal/secret", "internal/terminal",
 }
 
-// sdkModules are the modules that a plugin links: gRPC's, the validator's, and YAML.
+// sdkModules lists the modules that a plugin links: gRPC's, the validator's, and YAML.
 var sdkModules = []string{
 	"github.com/gabriel-vasile/mimetype", "github.com/go-playground/locales",
 	"github.com/go-playground/universal-translator", "github.com/go-playground/validator/v10",
@@ -143,7 +143,7 @@ var sdkModules = []string{
 	"gopkg.in/yaml.v3",
 }
 
-// TestSDKStaysSmall guards a plugin author's build: the lists name all that it links, and none of ours
+// TestSDKStaysSmall guards a plugin author's build: the lists name everything that it links, and none of our packages
 // needs a C compiler or speaks HTTP.
 func TestSDKStaysSmall(t *testing.T) {
 	sdk := list(t, module+"plugins/sdk")

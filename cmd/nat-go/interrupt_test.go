@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These tests end the program while it waits for input that does not come: signals to the process, and what a person
+// These tests end the program while it waits for input that never comes, by signals to the process and by what a person
 // types on a terminal.
 
 const interruptConfig = `
@@ -29,12 +29,12 @@ dataset: {formats: [trl]}
 finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 `
 
-// stalled is a program that waits for input.
+// stalled is a program waiting for input.
 type stalled struct {
 	name   string
 	config string            // of finetune.yml, beside the builder
 	pipes  []string          // named pipes that nobody writes to
-	args   []string          // beside run and the configuration
+	args   []string          // in addition to run and the configuration
 	begins string            // the input's beginning
 	files  map[string]string // regular ones
 }
@@ -93,7 +93,8 @@ func stalledRuns() []stalled {
 	return all
 }
 
-// TestInterruptedWhileStalled: an interrupt, two of them and a polite end are heard wherever input is waited for.
+// TestInterruptedWhileStalled: an interrupt, two interrupts and a polite request to end all take effect wherever the
+// program waits for input.
 func TestInterruptedWhileStalled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short")
@@ -123,7 +124,7 @@ func TestInterruptedWhileStalled(t *testing.T) {
 	}
 }
 
-// start prepares the program, with its standard input open at its other end.
+// start prepares the program, keeping the other end of its standard input open.
 func (s *stalled) start(t *testing.T) (*exec.Cmd, *os.File) {
 	t.Helper()
 	b := &bed{dir: t.TempDir(), exe: program(t), env: append(os.Environ(), "NO_COLOR=1")}
@@ -154,8 +155,8 @@ func (s *stalled) start(t *testing.T) (*exec.Cmd, *os.File) {
 	return cmd, w
 }
 
-// waits returns once a process waits: a thread of it hangs in opening a file, or what its standard input is is open
-// twice, and what stood there has been read.
+// waits returns once a process is waiting: one of its threads is blocked opening a file, or what it has as standard
+// input is open twice and everything in it has been read.
 func waits(t *testing.T, pid int) {
 	t.Helper()
 	opens := fmt.Sprint(unix.SYS_OPENAT)
@@ -165,7 +166,7 @@ func waits(t *testing.T, pid int) {
 		}
 		calls, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
 		opening := slices.ContainsFunc(calls, func(name string) bool {
-			call, _ := os.ReadFile(name) // the thread may be gone
+			call, _ := os.ReadFile(name) // the thread may have gone
 			return strings.HasPrefix(string(call), opens+" ")
 		})
 		fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
@@ -183,7 +184,7 @@ func waits(t *testing.T, pid int) {
 	}
 }
 
-// ends waits for the program to end with a code.
+// ends waits for the program to end with the given code.
 func ends(t *testing.T, cmd *exec.Cmd, want int, said *bytes.Buffer) {
 	t.Helper()
 	hung := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) })
@@ -191,15 +192,15 @@ func ends(t *testing.T, cmd *exec.Cmd, want int, said *bytes.Buffer) {
 	_ = cmd.Wait()
 	code := cmd.ProcessState.ExitCode()
 	if w, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && w.Signaled() {
-		code = 128 + int(w.Signal()) // a second interrupt that came as it ended: what a shell makes of it
+		code = 128 + int(w.Signal()) // a second interrupt as it was ending: what a shell makes of it
 	}
 	if code != want || strings.Contains(said.String(), "goroutine ") {
 		t.Errorf("exit %d, want %d: %s", code, want, said)
 	}
 }
 
-// TestTerminal: Ctrl-C on a terminal, once and twice, while the terminal itself is the input, and while a trainer is
-// waited for.
+// TestTerminal: Ctrl-C on a terminal, once and twice, while the terminal itself is the input, and while waiting for a
+// trainer.
 func TestTerminal(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short")
@@ -237,16 +238,16 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// pty is a terminal that a person sits at.
+// pty is a terminal with a person sitting at it.
 type pty struct {
 	master *os.File
-	slave  *os.File // this process's; the terminal ends when all that have it open are gone
+	slave  *os.File // this process's; the terminal ends when everyone who has it open is gone
 	text   chan string
 	all    bytes.Buffer
 	done   chan struct{}
 }
 
-// terminalOf gives a command a terminal of its own to run on.
+// terminalOf gives a command a terminal of its own.
 func terminalOf(t *testing.T, cmd *exec.Cmd) *pty {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -273,7 +274,7 @@ func terminalOf(t *testing.T, cmd *exec.Cmd) *pty {
 		b := make([]byte, 4096)
 		for {
 			n, err := master.Read(b)
-			if err != nil { // the last that had it open has ended
+			if err != nil { // the last process that had it open has ended
 				return
 			}
 			p.text <- string(b[:n])
@@ -290,7 +291,7 @@ func (p *pty) types(t *testing.T, text string) {
 	}
 }
 
-// until waits for a text on the screen.
+// until waits for a text to appear on the screen.
 func (p *pty) until(t *testing.T, want string) {
 	t.Helper()
 	for deadline := time.After(2 * time.Minute); !strings.Contains(p.all.String(), want); {
@@ -303,7 +304,7 @@ func (p *pty) until(t *testing.T, want string) {
 	}
 }
 
-// said is what stands on the screen so far.
+// said returns what is on the screen so far.
 func (p *pty) said(t *testing.T) *bytes.Buffer {
 	t.Helper()
 	for {
@@ -316,10 +317,10 @@ func (p *pty) said(t *testing.T) *bytes.Buffer {
 	}
 }
 
-// TestPipeWithoutSource: what was read of a pipe to see what it is is not lost.
+// TestPipeWithoutSource: what was read from a pipe to find out what it is does not get lost.
 func TestPipeWithoutSource(t *testing.T) {
 	b := newBed(t, 20)
-	hung := func(cmd *exec.Cmd) *exec.Cmd { // who lost what it read waits for a second writer
+	hung := func(cmd *exec.Cmd) *exec.Cmd { // a program that lost what it read waits for a second writer
 		stop := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() })
 		t.Cleanup(func() { stop.Stop() })
 		return cmd

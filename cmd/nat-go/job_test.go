@@ -21,7 +21,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer/customizertest"
 )
 
-// These tests run the program itself against a service on loopback: what a person does with a job, and what is left
+// These tests run the program itself against a service on loopback: what a person does with a job, and what remains
 // when the program is killed.
 
 const canary = "canary-7f3a"
@@ -67,7 +67,7 @@ finetuning: {enabled: true, trainer: t, trajectory_builder: b, trainer_adapter: 
 	return p
 }
 
-// program is this test's binary under the name by which it is nat-go; see TestMain.
+// program is this test's binary under the name that makes it nat-go; see TestMain.
 func program(t *testing.T) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -96,7 +96,8 @@ type result struct {
 func (p *project) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(p.exe, args...)
 	cmd.Dir = p.dir
-	// A configuration with a secret in clear is kept with a reference instead, whose variable is named in its head.
+	// A configuration with a plaintext secret is stored with a reference in its place; the variable is named in the
+	// file's header.
 	cmd.Env = append(os.Environ(), "NO_COLOR=1", "TEST_HF_TOKEN="+canary+"-hf", "TEST_WANDB="+canary+"-wandb",
 		"NATGO_TRAINER_ADAPTERS_A_ENTITY_TOKEN="+canary+"-in-clear")
 	return cmd
@@ -133,7 +134,7 @@ func (p *project) runArgs(more ...string) []string {
 	}, more...)
 }
 
-// noSecrets looks into everything that was written, the configuration itself aside.
+// noSecrets searches everything that was written, apart from the configuration itself.
 func (p *project) noSecrets(t *testing.T) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join(p.dir, "out"), func(path string, d fs.DirEntry, err error) error {
@@ -183,7 +184,7 @@ func TestJobFromBeginningToEnd(t *testing.T) {
 	p.natgo(t, 2, "finetune", "status", "no-such-run")
 }
 
-// TestJobOfTheRightKind: of a run that made preferences and demonstrations, the job gets those that its training type
+// TestJobOfTheRightKind: if a run made both preferences and demonstrations, the job gets those that its training type
 // reads, under the names the service looks for.
 func TestJobOfTheRightKind(t *testing.T) {
 	for training, key := range map[string]string{"sft": `"messages"`, "dpo": `"rejected_response"`} {
@@ -274,8 +275,8 @@ func TestServiceThatIsNotThere(t *testing.T) {
 	p.oneJob(t)
 }
 
-// TestSecretsAreNowhere: a service that repeats all it is told - tokens, keys, the credentials of its own address, in
-// whatever form - in its errors and in the states it reports gets none of that into a file, an error, a log or the
+// TestSecretsAreNowhere: a service repeats everything it is sent - tokens, keys, the credentials in its own address, in
+// whatever form - in its errors and in the states it reports, and none of it ends up in a file, an error, a log or the
 // metrics.
 func TestSecretsAreNowhere(t *testing.T) {
 	s := &customizertest.Service{States: []string{"running", "failed"}}
@@ -362,7 +363,7 @@ func TestKilledAtEveryState(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		kill  func(r *http.Request) bool
-		after bool // the service does what it was asked for before the program dies
+		after bool // the service does as asked before the program dies
 	}{
 		{"before anything", func(r *http.Request) bool { return r.URL.Path == "/v1/namespaces" }, false},
 		{"while uploading", func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/commit/") }, false},

@@ -22,15 +22,15 @@ import (
 // These tests leave jobs: with real signals to the program itself, from copies of run folders, and by killing the
 // program while it starts a local trainer.
 
-// place is where a job of a test runs: a service on loopback, or a local program.
+// place is where a test's job runs: a service on loopback, or a local program.
 type place struct {
 	*project
-	release   func()                     // lets the job come to its end
+	release   func()                     // lets the job finish
 	cancelled func(t *testing.T) bool    // whether the job was asked to end
-	jobs      func(t *testing.T) (n int) // jobs that were made
+	jobs      func(t *testing.T) (n int) // jobs that were created
 }
 
-// newLocal has a trainer that says that it was started, and runs until it is released.
+// newLocal returns a place whose trainer records that it was started, and runs until it is released.
 func newLocal(t *testing.T) *place {
 	t.Helper()
 	if testing.Short() {
@@ -77,7 +77,7 @@ finetuning: {enabled: true, trainer: t, trajectory_builder: b, trainer_adapter: 
 	}
 }
 
-// newRemote has a service whose job runs until it is released.
+// newRemote returns a place whose service runs the job until it is released.
 func newRemote(t *testing.T) *place {
 	t.Helper()
 	s := &customizertest.Service{States: []string{"running"}}
@@ -104,7 +104,7 @@ func newRemote(t *testing.T) *place {
 	}
 }
 
-// session is the program at work, its standard error read line by line.
+// session is the running program, with its standard error read line by line.
 type session struct {
 	cmd   *exec.Cmd
 	lines chan string
@@ -130,7 +130,7 @@ func (p *place) start(t *testing.T, args ...string) *session {
 	return s
 }
 
-// until reads on until a line holds a text; false: the program ended before.
+// until reads on until a line contains a text, or returns false if the program ended first.
 func (s *session) until(text string) bool {
 	for line := range s.lines {
 		s.all.WriteString(line + "\n")
@@ -141,20 +141,20 @@ func (s *session) until(text string) bool {
 	return false
 }
 
-// end is the exit code, once the program has ended.
+// end returns the exit code once the program has ended.
 func (s *session) end() int {
 	s.until("\x00")
 	_ = s.cmd.Wait()
 	return s.cmd.ProcessState.ExitCode()
 }
 
-// submitted waits until the run folder says that there is a job.
+// submitted waits until the run folder shows that there is a job.
 func (p *place) submitted(t *testing.T) {
 	t.Helper()
 	p.when(t, func() bool { return p.journal().Phase == "training" })
 }
 
-// when waits for something; go test has the limit.
+// when waits for something; go test enforces the limit.
 func (p *place) when(t *testing.T, is func() bool) {
 	t.Helper()
 	for !is() {
@@ -174,8 +174,8 @@ func (p *place) journal() (j journal) {
 	return j
 }
 
-// TestSignals: once leaves the job running and says how to come back to it, twice cancels it, a polite end leaves at
-// once; the same while a run waits, a resumed one, and `finetune wait`.
+// TestSignals: one interrupt leaves the job running and says how to come back to it, two cancel it, and a polite
+// request to end leaves at once; the same holds while a run waits, a resumed one, and `finetune wait`.
 func TestSignals(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) *place{"local": newLocal, "service": newRemote} {
 		for _, command := range []string{"run", "wait", "resume"} {
@@ -206,7 +206,7 @@ func (p *place) leave(t *testing.T, args []string, signals []syscall.Signal) {
 	t.Helper()
 	s := p.start(t, args...)
 	p.submitted(t)
-	if args[1] != "run" { // it has taken the signals over once it has asked for the status
+	if args[1] != "run" { // it handles signals once it has asked for the status
 		p.when(t, func() bool { return len(p.asked(t)) > 0 })
 	}
 	for i, signal := range signals {
@@ -243,7 +243,7 @@ func (p *place) leave(t *testing.T, args []string, signals []syscall.Signal) {
 	}
 }
 
-// asked is a sign that a command has begun to wait: the journal was written by it, or the service was asked.
+// asked is a sign that a command has begun to wait: it wrote the journal, or the service was asked.
 func (p *place) asked(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(p.dir, "out", "r1", "job.json"))
@@ -257,7 +257,7 @@ func (p *place) asked(t *testing.T) string {
 }
 
 // TestLocalTrainerKilledAnywhere: kill -9 of nat-go at each step of starting a local trainer; `finetune resume` ends
-// with one trainer that was started, never two, never none.
+// with exactly one started trainer, never two, never none.
 func TestLocalTrainerKilledAnywhere(t *testing.T) {
 	exists := func(name ...string) func(p *place) bool {
 		return func(p *place) bool {
@@ -267,7 +267,7 @@ func TestLocalTrainerKilledAnywhere(t *testing.T) {
 	}
 	for name, at := range map[string]func(p *place) bool{
 		"data set complete": exists("manifest.json"),
-		"intent":            func(p *place) bool { return p.journal().Phase != "" }, // it lasts for a moment only
+		"intent":            func(p *place) bool { return p.journal().Phase != "" }, // it lasts only a moment
 		"folder":            exists("trainer"),
 		"submission":        exists("trainer", "submission.json"),
 		"process group":     exists("trainer", "pid"),
@@ -298,8 +298,8 @@ func TestLocalTrainerKilledAnywhere(t *testing.T) {
 	}
 }
 
-// TestCopiedFolder: a copy of a run folder, as on another machine, is enough for a service; of a local trainer it says
-// that it can't be seen from there, and starts no second one.
+// TestCopiedFolder: for a service, a copy of a run folder, as on another machine, is enough; for a local trainer,
+// nat-go says that it can't be seen from there, and starts no second one.
 func TestCopiedFolder(t *testing.T) {
 	copied := func(t *testing.T, p *place) string {
 		t.Helper()
@@ -350,7 +350,7 @@ func TestCopiedFolder(t *testing.T) {
 		if n := p.jobs(t); n != 1 {
 			t.Errorf("the trainer was started %d times", n)
 		}
-		p.natgo(t, 3, "finetune", "status", to) // it has ended, but not as seen from the copy
+		p.natgo(t, 3, "finetune", "status", to) // it has ended, but the copy can't tell
 		if r := p.natgo(t, 0, "finetune", "status", copied(t, p)); !strings.Contains(r.stdout, "completed") {
 			t.Error(r.stdout)
 		}

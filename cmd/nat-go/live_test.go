@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// These tests run the program with sources that make agent runs: against a small server in the shape of `nat serve`,
+// These tests run the program with sources that make agent runs: against a small server that behaves like `nat serve`,
 // and, where NAT is installed, against NAT itself.
 
 const liveConfig = `
@@ -29,7 +29,7 @@ dataset: {formats: [trl]}
 finetuning: {enabled: true, trajectory_builder: [b], trainer: t, output_dir: out}
 `
 
-// live is a folder with a configuration that makes its own input.
+// live is a folder with a configuration that generates its own input.
 func live(t *testing.T, sourceYAML string, files map[string]string) *project {
 	t.Helper()
 	if testing.Short() {
@@ -47,11 +47,11 @@ func live(t *testing.T, sourceYAML string, files map[string]string) *project {
 
 const twoQuestions = `[{"id": "a", "question": "q1"}, {"id": "b", "question": "q2"}]`
 
-// workflow answers as `nat serve` does, with three scored candidates a question.
+// workflow answers like `nat serve`, with three scored candidates per question.
 func workflow(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	var in map[string]string
-	_ = json.Unmarshal(body, &in) // an empty question is as good
+	_ = json.Unmarshal(body, &in) // an empty question will do
 	fmt.Fprintf(w, "data: {\"value\": \"answer\"}\n\n")
 	for i := range 3 {
 		payload, _ := json.Marshal(map[string]any{
@@ -137,7 +137,7 @@ func TestCommandSource(t *testing.T) {
 	if n := examples(t, r); n != 80 {
 		t.Errorf("%d examples", n)
 	}
-	// What `nat eval` would drop is said before anything is started.
+	// What `nat eval` would drop is reported before anything is started.
 	p = live(t, `{_type: command, nat_config: nat.yml}`, map[string]string{"nat.yml": "workflow: {_type: w}\neval: {evaluators: {e: {_type: x}}}\n"})
 	r = p.natgo(t, 3, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r1")
 	if !strings.Contains(r.stderr, "workflow_output_step_filter: [TTC_END]") {
@@ -145,8 +145,8 @@ func TestCommandSource(t *testing.T) {
 	}
 }
 
-// TestRealNAT runs `nat eval` and `nat serve` of the released NAT on the demo's workflow, where NATGO_REQUIRE names
-// nat: it takes a minute to install them from PyPI.
+// TestRealNAT runs `nat eval` and `nat serve` of the released NAT on the demo's workflow, if NATGO_REQUIRE names nat:
+// it takes a minute to install them from PyPI.
 func TestRealNAT(t *testing.T) {
 	bin := realNAT(t)
 	nat := filepath.Join(bin, "nat")
@@ -197,7 +197,7 @@ func natServe(t *testing.T, nat, dir string) string {
 	return ""
 }
 
-// realNAT is the folder of programs of a virtual environment with NAT in it, kept in the user's cache folder.
+// realNAT returns the bin folder of a virtual environment with NAT in it, kept in the user's cache folder.
 func realNAT(t *testing.T) string {
 	t.Helper()
 	if !slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), "nat") {
@@ -247,7 +247,8 @@ func realNAT(t *testing.T) string {
 	return filepath.Join(dir, "bin")
 }
 
-// TestLocalTrainer: a program that trains is started, watched and waited for; left, it goes on, and is found again.
+// TestLocalTrainer: a program that trains is started, watched and waited for; if left, it keeps running and is found
+// again.
 func TestLocalTrainer(t *testing.T) {
 	demo, err := filepath.Abs(filepath.Join("..", "..", "examples", "demo", "workflow_output.json"))
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
-// loadable are inputs whose rows a reader of JSON lines may change: files of candidates, pairs and traces.
+// loadable lists inputs whose rows a reader of JSON lines may change: files of candidates, pairs and traces.
 func loadable(t *testing.T) map[string][]byte {
 	t.Helper()
 	call := func(i int, arguments object) object {
@@ -79,9 +79,9 @@ type loadCase struct {
 	Old       []string `json:"old"`
 }
 
-// TestLoadDataset has Hugging Face datasets, with which trainers load rows, load every file of every format: the values
-// come back as they are from every table, and from every file of lines of which the manifest doesn't say that the
-// reader changes or refuses it - which it then does.
+// TestLoadDataset has Hugging Face datasets, which trainers use to load rows, load every file of every format: the
+// values come back unchanged from every table, and from every file of lines unless the manifest says that the reader
+// changes or refuses it - which it then does.
 func TestLoadDataset(t *testing.T) {
 	pythons := map[string]string{}
 	pythons[""] = pythontest.Need(t, "datasets", "import datasets", "rows were loaded by nat-go only")
@@ -115,7 +115,7 @@ func TestLoadDataset(t *testing.T) {
 	}
 }
 
-// loadCases makes a run in all formats and names its files.
+// loadCases makes a run in all formats and lists its files.
 func loadCases(t *testing.T, self, dir, id, columns string, args []string) (all []loadCase) {
 	t.Helper()
 	args = append([]string{"run", "--run-id", id, "--json"}, args...)

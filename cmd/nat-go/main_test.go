@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/cli"
 )
 
-// TestMain lets scripts run nat-go, and nat-go run itself again to serve the built-in builders.
+// TestMain lets scripts run nat-go, and lets nat-go run itself again to serve the built-in builders.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"nat-go-builder-acme": acme,
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// commitBytesVariable lets tests commit the record log more often than a run of theirs would.
+// commitBytesVariable lets tests commit the record log more often than a normal run would.
 const commitBytesVariable = "NATGO_TEST_COMMIT_BYTES"
 
 func TestScripts(t *testing.T) {
@@ -65,8 +65,8 @@ func withTokenizers() bool {
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-tags", Value: "tokenizers"})
 }
 
-// fill is the script command `fill FILE TEMPLATE COUNT TEXT`: it writes the template to the file, with COUNT times TEXT
-// in the place of its `@`. Files that are too large to stand in a script are made with it.
+// fill is the script command `fill FILE TEMPLATE COUNT TEXT`: it writes the template to the file, with its `@` replaced
+// by COUNT repetitions of TEXT. It is used for files that are too large to include in a script.
 func fill(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 4 {
 		ts.Fatalf("usage: fill FILE TEMPLATE COUNT TEXT")
@@ -77,7 +77,8 @@ func fill(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
 }
 
-// compress is the script command `compress FROM TO`: it compresses the file as the ending of TO, .gz or .zst, says.
+// compress is the script command `compress FROM TO`: it compresses the file in the way the extension of TO, .gz or
+// .zst, says.
 func compress(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: compress FROM TO")
@@ -95,7 +96,7 @@ func compress(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(w.Close())
 }
 
-// exits is the script command `exits CODE PROGRAM [ARG...]`: the program has to end with the code.
+// exits is the script command `exits CODE PROGRAM [ARG...]`: the program must end with the code.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE PROGRAM [ARG...]")

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// limitMemory has the kernel kill a command, and all it starts, at memoryLimit, where it lets us make a control group:
-// it sees every page, while those who poll miss what comes and goes in between. What is returned says, after the
-// command's end, whether it did.
+// limitMemory has the kernel kill a command and everything it starts at memoryLimit, if we are allowed to create a
+// control group: the kernel sees every page, while polling misses what comes and goes in between. The returned function
+// reports, after the command has ended, whether that happened.
 func limitMemory(t *testing.T, cmd *exec.Cmd) (killed func() bool) {
 	t.Helper()
 	for _, g := range []struct{ root, limit, events string }{
@@ -31,7 +31,7 @@ func limitMemory(t *testing.T, cmd *exec.Cmd) (killed func() bool) {
 			_ = os.Remove(dir)
 			continue
 		}
-		t.Cleanup(func() { // its processes may take a moment to go
+		t.Cleanup(func() { // its processes may take a moment to disappear
 			for range 100 {
 				if os.Remove(dir) == nil {
 					return

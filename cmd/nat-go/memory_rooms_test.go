@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 )
 
-// frames writes frames of `nat-go collate`: a length, and what comes of a function after it, whatever the length says.
+// frames writes frames of `nat-go collate`: a length, followed by a function's output, whatever the length says.
 func frames(all ...func(io.Writer) error) func(io.Writer) error {
 	return func(w io.Writer) error {
 		for _, f := range all {
@@ -35,7 +35,7 @@ func frame(begin, each, end string, n int) func(io.Writer) error {
 	}
 }
 
-// collateAttacks are by the program that `nat-go collate` makes batches for.
+// collateAttacks are attacks by the program that `nat-go collate` makes batches for.
 func collateAttacks(t *testing.T) (as []attack) {
 	t.Helper()
 	model, err := filepath.Abs("../../examples/hints/tokenizer")
@@ -73,7 +73,7 @@ func collateAttacks(t *testing.T) (as []attack) {
 	return as
 }
 
-// planAttacks are by a plan of shards that others may write to.
+// planAttacks are attacks by a plan of shards in a place that others may write to.
 func planAttacks() (as []attack) {
 	version := `{"plan_version":` + strconv.Itoa(shards.Version)
 	return append(

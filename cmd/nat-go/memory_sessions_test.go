@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// repeated writes a text, each with its number in the place of %[1]d n times, and an end.
+// repeated writes begin, then each n times, with its number in place of %[1]d, and then end.
 func repeated(begin, each, end string, n int) func(io.Writer) error {
 	return func(w io.Writer) error {
 		b := bufio.NewWriterSize(w, 1<<20)
-		_, _ = b.WriteString(begin) // Flush says whether all was written
+		_, _ = b.WriteString(begin) // Flush reports whether all was written
 		for i := 1; i <= n; i++ {
 			text := each
 			if strings.Contains(each, "%[1]d") {
@@ -28,8 +28,8 @@ func repeated(begin, each, end string, n int) func(io.Writer) error {
 	}
 }
 
-// sessionAttacks are by stored sessions: many small things in one, calls that each have all of a long history, long
-// ids.
+// sessionAttacks are attacks by stored sessions: many small things in one, calls that each carry all of a long history,
+// long ids.
 func sessionAttacks() (as []attack) {
 	const million = 1_000_000
 	long := strings.Repeat("x", 1<<20)

@@ -22,25 +22,25 @@ import (
 	"time"
 )
 
-// These tests run the program on what is made to exhaust memory. Each runs in a process of its own, which is ended
-// where it and all that it started hold more than the limit at once, or make no end of it.
+// These tests run the program on input made to exhaust memory. Each runs in a process of its own, which is killed if it
+// and everything it started hold more than the limit at once, or if it does not finish.
 
 const (
 	memoryLimit = 512 << 20
-	memoryTime  = 40 * time.Second // far above what any takes: what needs longer would take for ever
+	memoryTime  = 40 * time.Second // far above what any takes: anything longer would take for ever
 	memoryEvery = 3 * time.Millisecond
 )
 
-// attack is what somebody hands to the program.
+// attack is input that somebody hands to the program.
 type attack struct {
 	name   string
 	config string                // of finetune.yml
 	files  map[string]string     // beside it
-	env    []string              // more of the environment
-	args   []string              // finetune run --config-file finetune.yml --run-id r, if there are none
-	pipe   func(io.Writer) error // what comes through the pipe in.json or, if it is the name, in.jsonl
+	env    []string              // added to the environment
+	args   []string              // finetune run --config-file finetune.yml --run-id r by default
+	pipe   func(io.Writer) error // what comes through the pipe in.json or, if so named, in.jsonl
 	input  func(io.Writer) error // what comes through standard input
-	code   int                   // how the program ends
+	code   int                   // exit code
 	says   string                // and what it says
 }
 
@@ -93,7 +93,7 @@ func (a *attack) run(t *testing.T) {
 			t.Fatal(err)
 		}
 		go func() {
-			_ = a.input(in) // the program may end before
+			_ = a.input(in) // the program may end first
 			in.Close()
 		}()
 	}
@@ -136,7 +136,7 @@ func (a *attack) run(t *testing.T) {
 	}
 }
 
-// pipe makes a named pipe that text comes through. The function ends it.
+// pipe makes a named pipe that delivers text. The returned function ends it.
 func pipe(t *testing.T, path string, text func(io.Writer) error) (end func()) {
 	t.Helper()
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -150,11 +150,11 @@ func pipe(t *testing.T, path string, text func(io.Writer) error) (end func()) {
 			t.Error(err)
 			return
 		}
-		_ = text(w) // the reader may leave in the middle
+		_ = text(w) // the reader may leave halfway
 		w.Close()
 	}()
 	return func() {
-		r, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // for one that still waits
+		r, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // for one that is still waiting
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,11 +163,11 @@ func pipe(t *testing.T, path string, text func(io.Writer) error) (end func()) {
 	}
 }
 
-// resident is what a process and all that it started hold now.
+// resident returns the memory that a process and everything it started hold now.
 func resident(t *testing.T, pid int) int64 {
 	t.Helper()
 	var n int64
-	if statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid)); err == nil { // it may be gone
+	if statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid)); err == nil { // it may have gone
 		if f := strings.Fields(string(statm)); len(f) > 1 {
 			pages, _ := strconv.ParseInt(f[1], 10, 64)
 			n = pages * int64(os.Getpagesize())
@@ -175,7 +175,7 @@ func resident(t *testing.T, pid int) int64 {
 	}
 	own, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	for _, c := range children(t, pid) {
-		// One that has not begun its own program yet shares our memory.
+		// A process that has not begun its own program yet shares our memory.
 		if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", c)); err == nil && !bytes.Equal(line, own) {
 			n += resident(t, c)
 		}
@@ -183,10 +183,10 @@ func resident(t *testing.T, pid int) int64 {
 	return n
 }
 
-// maxSaid is how much the program may print about an attack.
+// maxSaid is the most that the program may print about an attack.
 const maxSaid = 8 << 20
 
-// tail keeps the last of what is written, and counts it all.
+// tail keeps the end of what is written, and counts all of it.
 type tail struct {
 	last []byte
 	n    int
@@ -208,7 +208,7 @@ const memoryInput = `[{"id": "a", "question": "q", "answer": "", "generated_answ
 	`{"parent_id": "root", "function_ancestry": {"function_id": "f", "function_name": "w"}, "payload": {"event_type": "TTC_END", "event_timestamp": 1.5, "name": "dpo_candidate_move", "UUID": "u2", ` +
 	`"metadata": {}, "data": {"input": "p", "output": "y", "turn_id": "t", "turn_index": 0, "candidate_index": 1, "score": 1.0}}}]}]`
 
-// pluginAttacks are by a third party's plugin.
+// pluginAttacks are attacks by a third party's plugin.
 func pluginAttacks(path string) (as []attack) {
 	for _, c := range []struct {
 		do, args, says string
@@ -247,7 +247,7 @@ dataset: {formats: [trl]}
 finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 `
 
-// inputAttacks are by files and settings.
+// inputAttacks are attacks by files and settings.
 func inputAttacks() []attack {
 	from := []string{"finetune", "run", "--config-file", "finetune.yml", "--from", "in.json", "--run-id", "r"}
 	config := strings.Replace(memoryConfig, "sources: {runs: {_type: %s}}\n", "", 1)
@@ -267,7 +267,7 @@ func inputAttacks() []attack {
 	head := `[{"id": "a", "question": "`
 	long := []string{"LONG=" + strings.Repeat("x", 100_000)}
 	manifest := map[string]string{"out/r/manifest.json": "-> /dev/zero", "out/r/records/begun.json": "-> /dev/zero"}
-	// Below all limits: what takes most of memory for its size.
+	// Below all limits: input that takes the most memory for its size.
 	entries := func(n int, begin, entry, between, end string) func(io.Writer) error {
 		return func(w io.Writer) error {
 			_, err := io.WriteString(w, begin+entry)
@@ -378,13 +378,13 @@ func inputAttacks() []attack {
 	}
 }
 
-// endless answers any request with a text that has no end, or with gzip of one.
+// endless answers any request with a text that never ends, or with gzip of one.
 func endless(t *testing.T, head, each string, zipped bool) string {
 	t.Helper()
 	block := []byte(strings.Repeat(each, (1<<20)/len(each)))
 	var packed bytes.Buffer
 	if zipped {
-		pack := func(text []byte) []byte { // members of gzip make one stream
+		pack := func(text []byte) []byte { // several gzip members make one stream
 			packed.Reset()
 			z := gzip.NewWriter(&packed)
 			_, _ = z.Write(text)
@@ -408,7 +408,7 @@ func endless(t *testing.T, head, each string, zipped bool) string {
 
 const manyQuestions = 16
 
-// serverAttacks are by a workflow's server.
+// serverAttacks are attacks by a workflow's server.
 func serverAttacks(t *testing.T) (as []attack) {
 	t.Helper()
 	var q []string
@@ -448,7 +448,7 @@ const memoryCall = `{"id":"e%d","messages":[{"role":"user","content":"Weather in
 	`{"role":"assistant","content":"","tool_calls":[{"id":"c1","type":"function","function":{"name":"weather","arguments":"{\"town\": \"Oslo\"}"}}]},` +
 	`{"role":"tool","tool_call_id":"c1","content":"Error: unknown argument town"},{"role":"assistant","content":"I could not find out. %d"}]}` + "\n"
 
-// tokenizerAttacks are by what collation needs: a tokenizer and a teacher.
+// tokenizerAttacks are attacks by what collation needs: a tokenizer and a teacher.
 func tokenizerAttacks(t *testing.T) (as []attack) {
 	t.Helper()
 	good, err := os.ReadFile("../../examples/hints/tokenizer/tokenizer.json")

@@ -30,7 +30,7 @@ func newShop(t *testing.T) *shop {
 	return &shop{t, program(t), t.TempDir()}
 }
 
-// does runs a command that has to end with a code, and returns what it printed.
+// does runs a command that must end with the given code, and returns what it printed.
 func (s *shop) does(code int, args ...string) string {
 	s.t.Helper()
 	cmd := exec.Command(s.self, args...)
@@ -59,7 +59,8 @@ func (s *shop) folder(id string) runfolder.Folder {
 	return runfolder.Folder(filepath.Join(s.dir, "out", id))
 }
 
-// candidates writes a file of answers to few prompts, so that runs share prompts, copies and contradictions.
+// candidates writes a file of answers to a small number of prompts, so that runs share prompts, copies and
+// contradictions.
 func (s *shop) candidates(name string, r *rand.Rand, first, n int) string {
 	s.t.Helper()
 	putFile(s.t, filepath.Join(s.dir, name), jsonLines(s.t, lines(3*n, func(i int) object {
@@ -72,7 +73,8 @@ func (s *shop) candidates(name string, r *rand.Rand, first, n int) string {
 	return name
 }
 
-// content is every file of a run that the inputs decide, by path. The manifest and how the run began name it.
+// content returns every file of a run that depends on the inputs, by path. The manifest and the record of how the run
+// began name the run.
 func content(t *testing.T, run runfolder.Folder) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -102,7 +104,7 @@ func content(t *testing.T, run runfolder.Folder) map[string]string {
 	return files
 }
 
-// equal says which files of two runs differ.
+// equal reports which files of two runs differ.
 func equal(t *testing.T, a, b runfolder.Folder) (differ []string) {
 	t.Helper()
 	x, y := content(t, a), content(t, b)
@@ -138,7 +140,7 @@ func manifestOf(t *testing.T, f runfolder.Folder) *runfolder.Manifest {
 	return m
 }
 
-// side is the rows of a side of the split, in no order.
+// side returns the rows on one side of the split, in no particular order.
 func side(t *testing.T, run runfolder.Folder, name string) []string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(run.Format("trl"), name+".jsonl"))
@@ -157,9 +159,9 @@ func bothSides(t *testing.T, run runfolder.Folder) []string {
 	return rows
 }
 
-// TestMergeLaws: the merge of the runs of two inputs is the run of both, file for file, and so are merges of merges;
-// the order of the runs moves rows about, to the other side of the split, too, and changes none; a validation side that
-// is kept is the same rows, and shares no prompt with what trains.
+// TestMergeLaws: merging the runs of two inputs gives the run of both, file for file, and so do merges of merges; the
+// order of the runs moves rows around, including to the other side of the split, but changes none; a validation side
+// that is kept has the same rows, and shares no prompt with the training rows.
 func TestMergeLaws(t *testing.T) {
 	draws := uint64(3)
 	if os.Getenv("NATGO_LONG") != "" {
@@ -190,7 +192,7 @@ func TestMergeLaws(t *testing.T) {
 	}
 }
 
-// keeps checks the merge with the validation side of run 0.
+// keeps checks the merge that keeps the validation side of run 0.
 func (s *shop) keeps(seed uint64) {
 	t := s.t
 	kept := s.merge("kept", "out/1", "out/0", "out/2", "--keep-split", "out/0")
@@ -206,7 +208,7 @@ func (s *shop) keeps(seed uint64) {
 	if m.Counts.Dropped["shares_validation"] == 0 {
 		t.Errorf("seed %d: nothing shared anything with the validation side, which tests nothing", seed)
 	}
-	// Also where the run is not among those that are merged.
+	// Also if the run is not among those being merged.
 	apart := s.merge("apart", "out/1", "out/2", "--keep-split", "out/0")
 	for _, row := range side(t, apart, "train") {
 		var r struct{ Prompt json.RawMessage }
@@ -221,7 +223,8 @@ func (s *shop) keeps(seed uint64) {
 	}
 }
 
-// TestMergeOfOneInput: what two runs have read of the same file counts once, rollouts too, which are alike on purpose.
+// TestMergeOfOneInput: what two runs have read from the same file counts once, including rollouts, which are identical
+// on purpose.
 func TestMergeOfOneInput(t *testing.T) {
 	s := newShop(t)
 	for _, name := range []string{"a.jsonl", "b.jsonl"} {
@@ -241,8 +244,8 @@ func TestMergeOfOneInput(t *testing.T) {
 	}
 }
 
-// TestMergeRefuses: runs that don't belong together, aren't finished or were changed, with what is wrong; nothing is
-// left.
+// TestMergeRefuses: runs that don't belong together, aren't finished or were changed are refused, with an error that
+// says what is wrong; nothing is left behind.
 func TestMergeRefuses(t *testing.T) {
 	s, r := newShop(t), rand.New(rand.NewPCG(1, 1))
 	a, b := s.candidates("a.jsonl", r, 0, 30), s.candidates("b.jsonl", r, 30, 30)
@@ -304,7 +307,7 @@ func TestMergeRefuses(t *testing.T) {
 	}
 }
 
-// TestMergeKilled: a merge that is killed leaves what verify refuses, and the same command makes it whole, byte for
+// TestMergeKilled: verify refuses what a killed merge leaves, and running the same command again completes it, byte for
 // byte.
 func TestMergeKilled(t *testing.T) {
 	s, r := newShop(t), rand.New(rand.NewPCG(2, 1))
@@ -348,8 +351,8 @@ func TestMergeKilled(t *testing.T) {
 	}
 }
 
-// TestMergeOfEverything: token batches, scores of a file beside the inputs and a person's marks go into a merge as into
-// the run of all inputs.
+// TestMergeOfEverything: token batches, scores from a file beside the inputs and a person's marks go into a merge just
+// as they go into the run of all inputs.
 func TestMergeOfEverything(t *testing.T) {
 	if !withTokenizers() {
 		t.Skip("SKIPPED: built without tokenizers")

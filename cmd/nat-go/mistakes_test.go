@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// mistaken is a configuration that is sound; each mistake changes a piece of it.
+// mistaken is a valid configuration; each mistake changes a piece of it.
 const mistaken = `sources:
   samples: {_type: candidates, path: samples.jsonl}
 
@@ -40,8 +40,8 @@ finetuning:
   output_dir: out
 `
 
-// mistakes are what people get wrong: from is changed to to. The answer must hold says; fix, in the place of undo (or
-// of to), makes the configuration sound.
+// mistakes lists what people get wrong: from is changed to to. The answer must contain says; replacing undo (or to)
+// with fix makes the configuration valid.
 var mistakes = []struct{ name, from, to, says, fix, undo string }{
 	// Keys and values.
 	{"a key misspelt", "ttc_step_name", "ttc_stepname", "did you mean ttc_step_name?", "ttc_step_name", ""},
@@ -142,7 +142,7 @@ var mistakes = []struct{ name, from, to, says, fix, undo string }{
 		"the wrong bracket", "[trl, customizer]", "[trl, customizer}", "add ] at the end of it", "[trl, customizer]",
 		"[trl, customizer}",
 	},
-	// What is named outside.
+	// Things named outside the configuration.
 	{"a missing input", "samples.jsonl", "sample.jsonl", "write samples.jsonl", "samples.jsonl", "sample.jsonl"},
 	{
 		"an input in a bucket", "samples.jsonl", "s3://bucket/runs/samples.jsonl",
@@ -169,7 +169,8 @@ var mistakes = []struct{ name, from, to, says, fix, undo string }{
 	{"a missing program", "[sh, train.sh]", "[./tran.sh]", "write train.sh", "./train.sh", "./tran.sh"},
 }
 
-// TestMistakes: each mistake is told with its place, its cause and a fix, and the fix as it stands makes validate pass.
+// TestMistakes: each mistake is reported with its position, its cause and a fix, and applying the fix as written makes
+// validate pass.
 func TestMistakes(t *testing.T) {
 	dir := t.TempDir()
 	files := map[string]string{
@@ -208,7 +209,7 @@ func TestMistakes(t *testing.T) {
 			}
 			wrong := strings.Replace(mistaken, m.from, m.to, 1)
 			code := 2
-			if m.name == "not enabled" { // a run refuses it; there is nothing else wrong with it
+			if m.name == "not enabled" { // a run refuses it; nothing else is wrong with it
 				code = 0
 			}
 			says := validate(t, wrong, code)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// asJSON writes a file that is one value.
+// asJSON writes a file that is a single value.
 func asJSON(v any) func(*testing.T, string) {
 	return func(t *testing.T, path string) {
 		t.Helper()
@@ -23,7 +23,7 @@ func asJSON(v any) func(*testing.T, string) {
 	}
 }
 
-// turns is a conversation, of a user's text and an assistant's by turns.
+// turns is a conversation with alternating user and assistant texts.
 func turns(texts ...string) (all []object) {
 	for i, text := range texts {
 		all = append(all, message([]string{"user", "assistant"}[i%2], text))
@@ -31,7 +31,7 @@ func turns(texts ...string) (all []object) {
 	return all
 }
 
-// transcribed is a conversation as HH-RLHF has it.
+// transcribed is a conversation in the form that HH-RLHF uses.
 func transcribed(texts ...string) string {
 	var b strings.Builder
 	for i, text := range texts {
@@ -40,7 +40,7 @@ func transcribed(texts ...string) string {
 	return b.String()
 }
 
-// inUTF16 writes a file as Windows programs do: in UTF-16, with a byte order mark and their line ends.
+// inUTF16 writes a file as Windows programs do: in UTF-16, with a byte order mark and Windows line endings.
 func inUTF16(text string) func(*testing.T, string) {
 	return func(t *testing.T, path string) {
 		t.Helper()
@@ -53,7 +53,7 @@ func inUTF16(text string) func(*testing.T, string) {
 	}
 }
 
-// publicSets are files in the shapes of well-known public data sets.
+// publicSets are files in the format of well-known public data sets.
 func publicSets() []arrival {
 	return []arrival{
 		{"hh-rlhf.jsonl.gz", asZipped(lines(40, func(i int) object {
@@ -134,7 +134,7 @@ func asZipped(all []object) func(*testing.T, string) {
 	return func(t *testing.T, path string) { t.Helper(); putFile(t, path, zipped(t, jsonLines(t, all))) }
 }
 
-// oddShapes are files as programs and people leave them.
+// oddShapes are files in the shapes in which programs and people leave them.
 func oddShapes() []arrival {
 	call := object{"type": "tool_use", "id": "c", "name": "distance", "input": object{"from": 1}}
 	result := object{"type": "tool_result", "tool_use_id": "c", "content": "7 miles"}

@@ -19,17 +19,17 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
-// arrival is a file that somebody brings who has read no page.
+// arrival is a file brought by somebody who has not read a single page.
 type arrival struct {
 	name   string // of the file or folder; "-": standard input
 	write  func(t *testing.T, path string)
-	rows   int    // of the input that ought to become rows
+	rows   int    // of the input that should become rows
 	format string // the consumer's
 }
 
 type object = map[string]any
 
-// lines are the rows of a made-up file: what make gives for numbers from 0.
+// lines returns the rows of a made-up file: what make returns for numbers from 0.
 func lines(n int, make func(i int) object) (out []object) {
 	for i := range n {
 		out = append(out, make(i))
@@ -81,7 +81,7 @@ func zipped(t *testing.T, b []byte) []byte {
 	return out.Bytes()
 }
 
-// toolTalk is a conversation with a call, its text in parts, and a thank-you that nothing answers.
+// toolTalk is a conversation with a call, text in several parts, and a thank-you that gets no answer.
 func toolTalk(i int) object {
 	function := object{"name": "distance", "arguments": fmt.Sprintf(`{"from": %d}`, i)}
 	call := object{"id": "c", "type": "function", "function": function}
@@ -98,7 +98,7 @@ func toolTalk(i int) object {
 	}
 }
 
-// arrivals are twelve shapes that people have.
+// arrivals are twelve kinds of file that people have.
 func arrivals() []arrival {
 	scored := func(prompt, output, score string) []object {
 		return lines(60, func(i int) object {
@@ -193,9 +193,9 @@ func arrivals() []arrival {
 	}
 }
 
-// TestNewcomer acts somebody who has read nothing: for each of these files `nat-go run FILE` and `nat-go init FILE`
-// with the run of what it writes give rows that their consumer loads, with no flag given. Under nine tenths of the rows
-// without a reason is a failure.
+// TestNewcomer plays somebody who has read nothing: for each of these files, `nat-go run FILE`, and `nat-go init FILE`
+// followed by a run of what it writes, produce rows that their consumer loads, without any flags. Fewer than nine
+// tenths of the rows, with no reason given, is a failure.
 func TestNewcomer(t *testing.T) {
 	self, dir := program(t), t.TempDir()
 	var written []string
@@ -258,7 +258,7 @@ type yield struct {
 	files  []string
 }
 
-// rowsOf reads all rows of a run back, as the format's consumer reads them.
+// rowsOf reads back all rows of a run, as the format's consumer does.
 func rowsOf(t *testing.T, dir string, sum object, format string) (y yield) {
 	t.Helper()
 	f, ok := rows.Lookup(format)
@@ -287,7 +287,7 @@ func rowsOf(t *testing.T, dir string, sum object, format string) (y yield) {
 	return y
 }
 
-// loadAll has the datasets library, with which trainers read rows, load the files.
+// loadAll has the datasets library, which trainers use to read rows, load the files.
 func loadAll(t *testing.T, files []string) {
 	t.Helper()
 	if exec.Command("python3", "-c", "import datasets").Run() != nil {

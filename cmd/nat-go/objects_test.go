@@ -23,7 +23,7 @@ import (
 	"github.com/nat-go/nat-go/internal/objects/objectstest"
 )
 
-// newObjectBed has the inputs of the shards' tests, two more, and all of them in a server, behind a proxy that spoils
+// newObjectBed has the inputs of the shards' tests, two more, and all of them on a server behind a proxy that disrupts
 // requests.
 func newObjectBed(t *testing.T, server *objectstest.Server, examples int) (*bed, *objectstest.Proxy) {
 	t.Helper()
@@ -83,7 +83,7 @@ func newObjectBed(t *testing.T, server *objectstest.Server, examples int) (*bed,
 	return b, p
 }
 
-// noCredentials looks for the server's secret in what was printed and in every file that was written.
+// noCredentials looks for the server's secret in everything that was printed and in every file that was written.
 func (b *bed) noCredentials(t *testing.T, printed ...result) {
 	t.Helper()
 	for _, r := range printed {
@@ -107,7 +107,7 @@ func (b *bed) noCredentials(t *testing.T, printed ...result) {
 	}
 }
 
-// made is what a run made: its data set and what was dropped, without what names the inputs.
+// made returns what a run produced: its data set and what was dropped, without the files that name the inputs.
 func (b *bed) made(t *testing.T, out string) map[string]string {
 	t.Helper()
 	files := b.content(t, out)
@@ -121,14 +121,14 @@ func (b *bed) made(t *testing.T, out string) map[string]string {
 	}
 	for name := range files {
 		if strings.HasPrefix(name, "records/") {
-			delete(files, name) // the log has the paths of the inputs
+			delete(files, name) // the log contains the paths of the inputs
 		}
 	}
 	return files
 }
 
-// TestObjectsAsInputs reads all kinds of files from two servers through a network that fails, and makes of them what it
-// makes of files: whole, and in shards that begin in the middle of an object.
+// TestObjectsAsInputs reads all kinds of files from two servers through a network that fails, and checks that the
+// result is the same as for local files: whole, and in shards that begin in the middle of an object.
 func TestObjectsAsInputs(t *testing.T) {
 	objectstest.Each(t, func(t *testing.T, server *objectstest.Server) {
 		b, proxy := newObjectBed(t, server, 150)
@@ -155,7 +155,7 @@ func TestObjectsAsInputs(t *testing.T) {
 	})
 }
 
-// TestObjectsRefused: what can't be read, and an object that changed between plan and shard.
+// TestObjectsRefused: unreadable objects are refused, and so is one that changed between plan and shard.
 func TestObjectsRefused(t *testing.T) {
 	server := objectstest.Moto(t)
 	b, _ := newObjectBed(t, server, 20)
@@ -193,7 +193,7 @@ func TestObjectsRefused(t *testing.T) {
 	}
 }
 
-// TestObjectPage runs what the page of object storage shows, against a server with the files of its folder.
+// TestObjectPage runs the commands on the object storage page against a server with the files in its folder.
 func TestObjectPage(t *testing.T) {
 	server := objectstest.Moto(t)
 	page := filepath.Join("..", "..", "examples", "shard", "objects.md")
@@ -217,8 +217,8 @@ func TestObjectPage(t *testing.T) {
 	}
 }
 
-// TestShardsOfObjectStorage divides runs into shards that meet in object storage alone: two folders stand for machines,
-// processes are killed and started twice, and requests fail. The run is that of one machine.
+// TestShardsOfObjectStorage divides runs into shards that have only object storage in common: two folders stand for
+// machines, processes are killed and started twice, and requests fail. The result is the same as on one machine.
 func TestShardsOfObjectStorage(t *testing.T) {
 	objectstest.Each(t, func(t *testing.T, server *objectstest.Server) {
 		b, proxy := newObjectBed(t, server, 100)
@@ -255,7 +255,7 @@ func TestShardsOfObjectStorage(t *testing.T) {
 	})
 }
 
-// shardOfObjects builds a shard: killed once, then twice at once, on two machines, then once more.
+// shardOfObjects builds a shard: first it is killed, then run twice at once, on two machines, then once more.
 func (b *bed) shardOfObjects(t *testing.T, r *rand.Rand, plan, stage string, i int) {
 	t.Helper()
 	on := func(machine string) *exec.Cmd {
@@ -283,8 +283,8 @@ func (b *bed) missing(t *testing.T, plan string) string {
 	return strings.TrimSpace(b.must(t, b.command(nil, "shard", "status", "-q", plan)).stdout)
 }
 
-// TestManifestsComeLast: when a manifest is written, what it names is there, and while it can't be written, the shard
-// is missing. What was damaged in the storage is refused.
+// TestManifestsComeLast: when a manifest is written, everything it names is there, and as long as it can't be written,
+// the shard is missing. Anything damaged in the storage is refused.
 func TestManifestsComeLast(t *testing.T) {
 	server := objectstest.Moto(t)
 	b := newShardBed(t, 20)

@@ -27,8 +27,8 @@ demonstration 4
 dropped sum 1 outside/too_low
 `
 
-// TestOutsideModule builds and runs a program of another module, as a user of the promised API has it: offline, from
-// the modules that this repository needs, and without a package that is not promised.
+// TestOutsideModule builds and runs a program in another module, the way a user of the promised API would: offline,
+// from the modules that this repository needs, and without any package that is not promised.
 func TestOutsideModule(t *testing.T) {
 	source := filepath.Join("testdata", "outside", "main.go")
 	file, err := parser.ParseFile(token.NewFileSet(), source, nil, parser.ImportsOnly)

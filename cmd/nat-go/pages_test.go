@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
 )
 
-// TestGeneratedPages: the pages of settings and of codes are those that `make gen` writes, and every setting has a
-// meaning.
+// TestGeneratedPages: the pages of settings and codes are the ones that `make gen` writes, and every setting has a
+// description.
 func TestGeneratedPages(t *testing.T) {
 	codes, err := explain.Find("")
 	if err != nil {

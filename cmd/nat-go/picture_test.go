@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestPicture: the README's picture of a terminal is what its script draws of this program.
+// TestPicture: the README's picture of a terminal is what its script draws from this program.
 func TestPicture(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		if slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), "python") {

@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// acme is a third party's plugin for the scripts, which find it on PATH as nat-go-builder-acme.
+// acme is a third party's plugin for the scripts, which find it on PATH under the name nat-go-builder-acme.
 func acme() {
 	sdk.Serve(sdk.Plugin{Name: "acme", Version: "1.2.0", Builders: []sdk.Factory{
 		sdk.New(builders.Info{

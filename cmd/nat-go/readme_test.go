@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// pages are those whose snippets are run, each by itself.
+// pages are the pages whose snippets are run, each separately.
 var pages = []string{
 	"README.md", "examples/README.md", "examples/shard/README.md", "examples/shard/slurm.md",
 	"examples/shard/k8s.md", "examples/shard/ray.md", "configs/README.md", "builders/README.md",
@@ -19,10 +19,10 @@ var pages = []string{
 	"kernels/README.md",
 }
 
-// TestPages runs what the pages show as a reader would: the commands of a page in order, in one shell that begins in
-// the root of a checkout, and then all of them once more. What they print must be what stands there (... stands for any
-// text, a line of it for any lines). YAML files are written beside, and must pass validation; make's targets must
-// exist; links must lead somewhere. Without the tokenizer library what needs one is passed over.
+// TestPages runs what the pages show as a reader would: the commands of a page in order, in one shell that starts in
+// the root of a checkout, and then all of them once more. They must print what the page shows (... stands for any text,
+// or on a line of its own for any number of lines). YAML files are written alongside, and must pass validation; make
+// targets must exist; links must lead somewhere. Without the tokenizer library, anything that needs one is skipped.
 func TestPages(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -64,7 +64,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// unclear are sentences that a newcomer did not understand.
+// unclear lists sentences that a newcomer did not understand.
 var unclear = []string{
 	"whose masks are its own",
 	"with more than twenty of them",
@@ -83,7 +83,7 @@ var unclear = []string{
 
 var blocks = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
 
-// runPage runs the snippets of a page and says how many there were.
+// runPage runs the snippets of a page and returns how many there were.
 func runPage(t *testing.T, checkout, text, makefile string) (n int) {
 	t.Helper()
 	sh := &shell{dir: checkout}
@@ -115,16 +115,16 @@ func runPage(t *testing.T, checkout, text, makefile string) (n int) {
 	return n
 }
 
-// shell is a person's shell: variables and the folder stay from one command to the next.
+// shell is a person's shell: variables and the current folder persist from one command to the next.
 type shell struct {
 	dir  string
-	past string // commands whose effect on the shell counts: assignments, and changes of the folder
+	past string // commands whose effect on the shell matters: assignments and changes of folder
 }
 
 var keeps = regexp.MustCompile(`^(\w+=|cd )`)
 
-// console runs the commands of a block ("$ " and their lines up to the output), compares what they print and says how
-// many there were.
+// console runs the commands in a block ("$ " and their lines up to the output), compares what they print and returns
+// how many there were.
 func (s *shell) console(t *testing.T, body string) int {
 	t.Helper()
 	parts := strings.Split("\n"+body, "\n$ ")[1:]

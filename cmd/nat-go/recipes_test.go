@@ -16,8 +16,8 @@ import (
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
-// recipe runs a recipe of examples in a copy, as its README says, and returns the folder and the JSON objects that its
-// trainer printed.
+// recipe runs a recipe from examples in a copy, as its README says, and returns the folder and the JSON objects that
+// its trainer printed.
 func recipe(t *testing.T, name string, env ...string) (run string, printed []map[string]any) {
 	t.Helper()
 	if testing.Short() {
@@ -57,7 +57,7 @@ func recipe(t *testing.T, name string, env ...string) (run string, printed []map
 	return run, printed
 }
 
-// near says whether a printed value is what the README expects.
+// near checks whether a printed value is what the README expects.
 func near(t *testing.T, x map[string]any, key string, want, by float64) {
 	t.Helper()
 	if v, ok := x[key].(float64); !ok || math.Abs(v-want) > by {
@@ -79,14 +79,14 @@ func TestRecipeTokenRows(t *testing.T) {
 	py := pythontest.TRL(t)
 	run, printed := recipe(t, "trl-sft", "MODEL="+pythontest.TinyModel(t, "../.."), "PYTHON="+py, "STEPS=2")
 	near(t, printed[0], "first_loss", printed[0]["expected"].(float64), 1e-4)
-	near(t, printed[0], "first_loss", math.Log(259), 0.2) // a random model of 259 tokens
+	near(t, printed[0], "first_loss", math.Log(259), 0.2) // a random model with 259 tokens
 	near(t, printed[1], "loss", printed[0]["first_loss"].(float64), 1e-3)
 	if _, err := os.Stat(filepath.Join(run, "dataset", "sft_parquet", "train.parquet")); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestBatchesReachTheTrainerOfAResumedRun: the data set of a dry run is submitted later, token batches included.
+// TestBatchesReachTheTrainerOfAResumedRun: the data set of a dry run is submitted later, including its token batches.
 func TestBatchesReachTheTrainerOfAResumedRun(t *testing.T) {
 	work := t.TempDir()
 	if err := os.CopyFS(work, os.DirFS(filepath.Join("..", "..", "examples"))); err != nil {

@@ -25,10 +25,10 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/bench"
 )
 
-// These tests end the program, or its builders' process, at some point of a run, and look at what `finetune resume`
-// makes of the rest: the bytes of the undisturbed run, and nothing else.
+// These tests end the program, or its builders' process, at some point during a run, and check that `finetune resume`
+// completes it with the bytes of the undisturbed run, and nothing else.
 
-// bed is a folder with an input and a configuration, in which runs are made.
+// bed is a folder with an input and a configuration, for making runs.
 type bed struct {
 	dir, exe string
 	env      []string
@@ -36,7 +36,7 @@ type bed struct {
 	pluginsKilled int
 }
 
-// newBed has an input of some megabytes and a record log that is committed each 256 KiB.
+// newBed returns a bed with an input of a few megabytes and a record log that is committed every 256 KiB.
 func newBed(t *testing.T, examples int) *bed {
 	t.Helper()
 	if testing.Short() {
@@ -81,12 +81,12 @@ func (b *bed) command(env []string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run starts a run into its own output folder, so that runs can have the same id.
+// run starts a run in its own output folder, so that runs can have the same id.
 func (b *bed) run(env []string, out string) *exec.Cmd {
 	return b.command(env, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r", "--output-dir", out)
 }
 
-// must runs a command that has to succeed.
+// must runs a command that must succeed.
 func (b *bed) must(t *testing.T, cmd *exec.Cmd) result {
 	t.Helper()
 	r := finish(t, cmd)
@@ -96,7 +96,7 @@ func (b *bed) must(t *testing.T, cmd *exec.Cmd) result {
 	return r
 }
 
-// refused runs a command that has to end with a code and say why.
+// refused runs a command that must end with the given code and say why.
 func (b *bed) refused(t *testing.T, cmd *exec.Cmd, code int, why ...string) {
 	t.Helper()
 	r := finish(t, cmd)
@@ -122,7 +122,7 @@ func (b *bed) same(t *testing.T, want map[string]string, out string) {
 	}
 }
 
-// unfinish takes the end off a run that is complete: what a kill just before it would leave.
+// unfinish removes the end of a completed run, leaving what a kill just before it would have left.
 func (b *bed) unfinish(t *testing.T, out string) {
 	t.Helper()
 	for _, name := range []string{"manifest.json", "job.json", "dataset", "dropped.jsonl"} {
@@ -132,20 +132,20 @@ func (b *bed) unfinish(t *testing.T, out string) {
 	}
 }
 
-// withTimes are the files that hold times, or where the run was made.
+// withTimes lists the files that contain times, or where the run was made.
 var withTimes = map[string]bool{
 	"job.json": true, "data_collection_progress.jsonl": true, "collection_history.json": true,
 	"final_metrics.json": true, "records/begun.json": true,
 }
 
-// hashOfTimes matches what the manifest has of them. The last of them is written when a job has ended, by whoever
-// waits.
+// hashOfTimes matches the manifest's entries for them. The last of them is written when a job has ended, by whichever
+// process is waiting.
 var hashOfTimes = regexp.MustCompile(
 	`\{\s*"path": "(?:data_collection_progress.jsonl|dpo_trajectory_builder_[^"]*|` +
 		`collection_history.json|final_metrics.json|records/begun.json)",` +
 		`\s*"bytes": \d+,\s*"xxh3": "[0-9a-f]+"\s*\},\s*`)
 
-// content is what of a run folder doesn't depend on when it was made, as path -> sum.
+// content returns the parts of a run folder that don't depend on when it was made, as path -> sum.
 func (b *bed) content(t *testing.T, out string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -164,9 +164,9 @@ func (b *bed) content(t *testing.T, out string) map[string]string {
 		if err != nil {
 			return err
 		}
-		if name == "manifest.json" { // has the hashes of files with times
+		if name == "manifest.json" { // contains the hashes of files with times
 			text = hashOfTimes.ReplaceAll(text, nil)
-			text = bytes.ReplaceAll(text, []byte(out+"/r "), []byte("OUT/r ")) // commands that it advises
+			text = bytes.ReplaceAll(text, []byte(out+"/r "), []byte("OUT/r ")) // commands that it suggests
 		}
 		sum := sha256.Sum256(text)
 		files[name] = hex.EncodeToString(sum[:])
@@ -182,7 +182,7 @@ func (b *bed) content(t *testing.T, out string) map[string]string {
 }
 
 // TestKilled kills the host or the plugin with SIGKILL at seeded points and resumes. NATGO_KILLS sets the number of
-// points; there are more where these came too late for one of the two.
+// points; more are added if these came too late for one of the two.
 func TestKilled(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("finds the plugin's process in /proc")
@@ -236,8 +236,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// kill starts a run and kills it, or its plugin, after a while. It says whether the run has to be resumed: a run that
-// lost its plugin goes on, and one that was killed before it had begun is run again here.
+// kill starts a run and kills it, or its plugin, after a while. It reports whether the run has to be resumed: a run
+// that lost its plugin continues, and one that was killed before it had begun is run again here.
 func (b *bed) kill(t *testing.T, env []string, out string, after time.Duration, plugin bool) bool {
 	t.Helper()
 	cmd := b.run(env, out)
@@ -253,7 +253,7 @@ func (b *bed) kill(t *testing.T, env []string, out string, after time.Duration, 
 		if err := cmd.Wait(); err == nil {
 			return false
 		}
-		// Only where all of the plugin's processes never came up.
+		// Only if none of the plugin's processes ever came up.
 		if !strings.Contains(text.String(), "did not start") {
 			t.Fatalf("the run failed when its plugin was killed after %s: %s", after, text.String())
 		}
@@ -279,7 +279,7 @@ func start(t *testing.T, cmd *exec.Cmd) {
 	}
 }
 
-// children are the processes that any thread of a process started.
+// children returns the processes started by any thread of a process.
 func children(t *testing.T, pid int) (out []int) {
 	t.Helper()
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
@@ -287,7 +287,7 @@ func children(t *testing.T, pid int) (out []int) {
 		t.Fatal(err)
 	}
 	for _, list := range lists {
-		text, _ := os.ReadFile(list) // it may be gone
+		text, _ := os.ReadFile(list) // it may have gone
 		for _, f := range strings.Fields(string(text)) {
 			if n, err := strconv.Atoi(f); err == nil {
 				out = append(out, n)
@@ -321,8 +321,8 @@ func TestResumeRefusesAChangedInput(t *testing.T) {
 	b.same(t, want, "whole")
 }
 
-// TestResumeReadsTheInputAgain changes the part of an input that was read already, keeping its size and time: the
-// rolling hash tells.
+// TestResumeReadsTheInputAgain changes the part of an input that was already read, keeping its size and time: the
+// rolling hash reveals it.
 func TestResumeReadsTheInputAgain(t *testing.T) {
 	b := newBed(t, 700)
 	out := b.interrupted(t, syscall.SIGKILL)
@@ -343,7 +343,7 @@ func TestResumeReadsTheInputAgain(t *testing.T) {
 	b.refused(t, b.resume(out), 1, "the input changed since the run began")
 }
 
-// interrupted starts runs until one is caught, by a signal, after its first commit.
+// interrupted starts runs until one of them is stopped by a signal after its first commit.
 func (b *bed) interrupted(t *testing.T, s syscall.Signal) string {
 	t.Helper()
 	for i := range 20 {
@@ -391,7 +391,7 @@ func TestResumeOfACompleteRun(t *testing.T) {
 		b.command(nil, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r", "--output-dir", "dry",
 			"--dry-run"))
 	want := b.content(t, "dry")
-	if err := os.Remove(filepath.Join(b.dir, "in.json")); err != nil { // it is not needed any more
+	if err := os.Remove(filepath.Join(b.dir, "in.json")); err != nil { // it is no longer needed
 		t.Fatal(err)
 	}
 	r := b.must(t, b.resume("dry"))
@@ -409,7 +409,7 @@ func TestResumeOfACompleteRun(t *testing.T) {
 	}
 }
 
-// TestResumeOfARenamedFolder checks that a run keeps its name, by which services know its job.
+// TestResumeOfARenamedFolder checks that a run keeps its name, which is how services know its job.
 func TestResumeOfARenamedFolder(t *testing.T) {
 	b := newBed(t, 5)
 	b.must(t,
@@ -424,7 +424,7 @@ func TestResumeOfARenamedFolder(t *testing.T) {
 	}
 }
 
-// TestInterrupted ends runs by the signals that ask politely.
+// TestInterrupted ends runs with the signals that ask politely.
 func TestInterrupted(t *testing.T) {
 	b := newBed(t, 700)
 	b.must(t, b.run(nil, "whole"))
@@ -470,7 +470,7 @@ func exists(path ...string) bool {
 	return err == nil
 }
 
-// TestOneRunAtATime starts two runs with one id at once, and resumes one that is at work.
+// TestOneRunAtATime starts two runs with the same id at once, and resumes one that is still running.
 func TestOneRunAtATime(t *testing.T) {
 	b := newBed(t, 300)
 	b.must(t, b.run(nil, "whole"))
@@ -496,8 +496,8 @@ func TestOneRunAtATime(t *testing.T) {
 	b.same(t, want, "both")
 }
 
-// TestFullDisk runs on a disk that is too small: told before the run where that is certain, and else resumed with more
-// room.
+// TestFullDisk runs on a disk that is too small: this is reported before the run if it is certain, and otherwise the
+// run is resumed with more space.
 func TestFullDisk(t *testing.T) {
 	b := newBed(t, 700)
 	b.must(t, b.run(nil, "whole"))
@@ -519,7 +519,7 @@ func TestFullDisk(t *testing.T) {
 		t.Error("a run folder was made")
 	}
 	for _, size := range []string{"26m", "32m", "40m"} {
-		t.Run(size, func(t *testing.T) { // it fills up in the log or the rows
+		t.Run(size, func(t *testing.T) { // it fills up while writing the log or the rows
 			disk("remount,size=" + size)
 			run := b.run(nil, "disk")
 			if exists(b.dir, "disk", "r") {
@@ -542,8 +542,8 @@ func TestFullDisk(t *testing.T) {
 		3, "can't make the run folder", "read-only file system")
 }
 
-// TestFinalMetricsOfAResumedRun: a run whose data set was complete reports the same collection runs as one made in one
-// go.
+// TestFinalMetricsOfAResumedRun: a run whose data set was complete reports the same collection runs as one made in a
+// single pass.
 func TestFinalMetricsOfAResumedRun(t *testing.T) {
 	p := newLocal(t)
 	p.release()

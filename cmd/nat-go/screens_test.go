@@ -25,11 +25,12 @@ var updateScreens = flag.Bool(
 	"write the screens into testdata: read the difference before it is committed",
 )
 
-// screen is a command that is shown on a terminal.
+// screen is a command whose output is shown on a terminal.
 type screen struct {
-	// Of its file; without one only its width is looked at, for its text changes with every code or setting.
+	// The name of its file; without one, only the width is checked, because its text changes with every code or
+	// setting.
 	name string
-	wide bool     // findings and errors, which people copy, are as long as they are
+	wide bool     // findings and errors, which people copy, are not wrapped
 	args []string // RUN stands for the run's folder
 	code int
 }
@@ -78,7 +79,7 @@ func screens() []screen {
 	return all
 }
 
-// TestScreens: what commands print on terminals of 80 and 200 columns fits them, and is what testdata/screens holds.
+// TestScreens: what commands print on terminals of 80 and 200 columns fits them, and matches testdata/screens.
 func TestScreens(t *testing.T) {
 	for _, width := range []int{80, 200} {
 		t.Run(strconv.Itoa(width), func(t *testing.T) {
@@ -104,7 +105,7 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// TestProgressOnScreen: a long run, killed, and its resume say how far they are within the terminal's width.
+// TestProgressOnScreen: a long run that is killed, and its resume, show their progress within the terminal's width.
 func TestProgressOnScreen(t *testing.T) {
 	for _, width := range []int{80, 200} {
 		t.Run(strconv.Itoa(width), func(t *testing.T) {
@@ -145,7 +146,7 @@ func TestProgressOnScreen(t *testing.T) {
 	}
 }
 
-// onScreen runs a command on a terminal and returns what stands there at the end.
+// onScreen runs a command on a terminal and returns what is shown at the end.
 func (b *bed) onScreen(t *testing.T, width int, s screen, args ...string) string {
 	t.Helper()
 	cmd := b.command(nil, args...)
@@ -167,7 +168,7 @@ func (b *bed) onScreen(t *testing.T, width int, s screen, args ...string) string
 
 var styles = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 
-// fits looks at every line that was written, also those that were written over.
+// fits checks every line that was written, including those that were overwritten.
 func fits(t *testing.T, width int, all string) {
 	t.Helper()
 	for _, line := range strings.FieldsFunc(styles.ReplaceAllString(all, ""), func(r rune) bool {
@@ -184,7 +185,7 @@ var (
 	jobIDs  = regexp.MustCompile(`\b(r|t|chosen)-[0-9a-f]{8}\b`)
 )
 
-// shown is what is left on the screen, without what differs from run to run.
+// shown returns what is left on the screen, without anything that differs from run to run.
 func shown(all string) string {
 	var out []string
 	for line := range strings.SplitSeq(strings.ReplaceAll(styles.ReplaceAllString(all, ""), "\r\n", "\n"), "\n") {
@@ -215,7 +216,7 @@ func compareScreen(t *testing.T, path, got string) {
 	}
 }
 
-// resize gives the terminal so many columns.
+// resize gives the terminal this many columns.
 func (p *pty) resize(t *testing.T, width int) {
 	t.Helper()
 	size := unix.Winsize{Row: 40, Col: uint16(width)} //nolint:gosec // 80 or 200
@@ -224,7 +225,7 @@ func (p *pty) resize(t *testing.T, width int) {
 	}
 }
 
-// rest is all that was on the screen, when the command has ended.
+// rest returns everything that was on the screen, once the command has ended.
 func (p *pty) rest() string {
 	p.slave.Close()
 	<-p.done

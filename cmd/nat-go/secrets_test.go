@@ -25,7 +25,7 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// plantedSecrets are kinds of secrets as a person writes them into a setting; the bars are around the secret.
+// plantedSecrets are kinds of secrets as a person would write them in a setting; the bars surround the secret.
 var plantedSecrets = []string{
 	"train --token |cnry-plain|", "train --token=|cnry-1-equals|", "train --api-key '|cnry quoted|'",
 	"HF_TOKEN=|cnry| python train.py",
@@ -41,14 +41,14 @@ var plantedSecrets = []string{
 	"-----BEGIN RSA PRIVATE KEY-----\n|MIIcnryIBAAKCAQEA|\n-----END RSA PRIVATE KEY-----",
 }
 
-// planted takes the bars out: the text, and the secret in it.
+// planted removes the bars: it returns the text, and the secret in it.
 func planted(kind string) (text, hidden string) {
 	before, rest, _ := strings.Cut(kind, "|")
 	hidden, after, _ := strings.Cut(rest, "|")
 	return before + hidden + after, hidden
 }
 
-// textFields lists the paths of a spec at which a text may stand; * is a key of a map, # the first element of a list.
+// textFields lists the paths in a spec where a text is allowed; * is a key of a map, # the first element of a list.
 func textFields(s *schema.Spec, path []string, depth int) (all [][]string) {
 	if s == nil || depth > 6 {
 		return nil
@@ -79,7 +79,7 @@ func textFields(s *schema.Spec, path []string, depth int) (all [][]string) {
 	return all
 }
 
-// put makes the value that has a text at a path.
+// put returns a value with a text at the given path.
 func put(path []string, text string) any {
 	if len(path) == 0 {
 		return text
@@ -94,13 +94,14 @@ func put(path []string, text string) any {
 }
 
 // TestNoSecretOfAConfigurationIsKept plants every kind of secret in every field of a configuration that takes text.
-// Neither the copy of the run folder nor a finding has it, and whoever masks what is printed is told of it.
+// Neither the copy in the run folder nor a finding contains it, and the code that masks what is printed is told about
+// it.
 func TestNoSecretOfAConfigurationIsKept(t *testing.T) {
 	types := builtin.Types()
 	fields, checks := 0, 0
 	check := func(section, typ string, path []string) {
 		fields++
-		for k := range 6 { // every kind comes to every fourth field
+		for k := range 6 { // each kind is tried in every fourth field
 			kind := plantedSecrets[(fields+4*k)%len(plantedSecrets)]
 			text, hidden := planted(kind)
 			block := put(path, text)
@@ -172,12 +173,12 @@ func TestNoSecretOfAConfigurationIsKept(t *testing.T) {
 	t.Logf("%d fields, %d configurations", fields, checks)
 }
 
-// leaky is a run with a local trainer that prints all it was given, with secrets in its command, its variables and
-// elsewhere.
+// leaky is a run with a local trainer that prints everything it was given, with secrets in its command, its variables
+// and elsewhere.
 type leaky struct {
 	*project
 	secrets   []string
-	variables []string // that the copy of the configuration has in place of secrets
+	variables []string // in the copy of the configuration in place of secrets
 }
 
 const trainerKey = "-----BEGIN PRIVATE KEY-----\ncnryMultiLineFirst0123456789abcdefgh\ncnryMultiLineSecond123456789abcdefg\n-----END PRIVATE KEY-----"
@@ -243,7 +244,7 @@ func newLeaky(t *testing.T, script string) *leaky {
 	return p
 }
 
-// deleteShort leaves out what is too short to be told from other words.
+// deleteShort removes secrets that are too short to be told apart from other words.
 func deleteShort(list []string) (out []string) {
 	for _, s := range list {
 		if len(s) > 4 {
@@ -268,8 +269,8 @@ func (p *leaky) run(more ...string) *exec.Cmd {
 	}, more...)...)
 }
 
-// look greps what was printed, and all that was written but the configuration and the trainer's own output, which is
-// its own.
+// look searches what was printed, and everything that was written except the configuration and the trainer's output,
+// which is the trainer's own.
 func (p *leaky) look(t *testing.T, printed string) {
 	t.Helper()
 	grep := func(where, text string) {
@@ -295,13 +296,13 @@ func (p *leaky) look(t *testing.T, printed string) {
 	}
 }
 
-// TestNoSecretGetsOut plants secrets in a run and looks for them after every way in which it can end.
+// TestNoSecretGetsOut plants secrets in a run and looks for them after each way in which it can end.
 func TestNoSecretGetsOut(t *testing.T) {
 	for name, c := range map[string]struct {
 		script string
 		flags  []string
 		end    func(t *testing.T, cmd *exec.Cmd, out func() string)
-		later  [][]string // commands about the run, afterwards
+		later  [][]string // commands run on it afterwards
 		code   int
 	}{
 		"completes": {
@@ -370,7 +371,8 @@ func TestNoSecretGetsOut(t *testing.T) {
 	}
 }
 
-// TestServicesEchoIsNotKept: a service that answers 429 or 500 with the token it was sent leaves none in job.json.
+// TestServicesEchoIsNotKept: a service that answers 429 or 500 with the token it was sent leaves no trace of it in
+// job.json.
 func TestServicesEchoIsNotKept(t *testing.T) {
 	for _, status := range []int{429, 500, 422} {
 		s := &customizertest.Service{Fault: func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
@@ -402,7 +404,7 @@ func wait(t *testing.T, done func() bool) {
 	t.Error("waited in vain")
 }
 
-// lockedBuffer is what a program prints, looked at while it runs.
+// lockedBuffer holds what a program prints, and can be read while it runs.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -13,16 +13,16 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// notRead are the files of settings that no code of ours need read, with the reason.
+// notRead lists the files of settings that none of our code needs to read, with the reason.
 var notRead = map[string]string{
 	"cmd/nat-go/internal/config/eval.go":       "NAT's section: what NAT would refuse is reported before it is started",
 	"cmd/nat-go/internal/config/finetuning.go": "NAT's section, too",
 }
 
-// natTrainer are keys of NAT's trainers and builders that its configurations have and that say nothing to ours.
+// natTrainer lists keys of NAT's trainers and builders that its configurations have and that mean nothing to ours.
 var natTrainer = []string{"Reward (reward)", "Name (name)"}
 
-// TestSettingsAreRead finds keys of the configuration that are decoded and that nothing reads.
+// TestSettingsAreRead finds configuration keys that are decoded but never read.
 func TestSettingsAreRead(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short")
@@ -38,7 +38,7 @@ func TestSettingsAreRead(t *testing.T) {
 		for _, e := range p.Errors {
 			t.Errorf("%s: %v", p.PkgPath, e)
 		}
-		// A field is known by its place: of another package there is no other identity.
+		// A field is identified by its position: one from another package has no other identity.
 		place := func(f types.Object) string {
 			at := p.Fset.Position(f.Pos())
 			dir := strings.TrimPrefix(f.Pkg().Path(), module)
@@ -54,7 +54,7 @@ func TestSettingsAreRead(t *testing.T) {
 				if f, ok := n.(*ast.Field); ok && f.Tag != nil && len(f.Names) == 1 {
 					tag := reflect.StructTag(strings.Trim(f.Tag.Value, "`"))
 					key, _, _ := strings.Cut(tag.Get("yaml"), ",")
-					if key != "" && key != "-" && tag.Get("json") == "" { // with one it is sent to a service
+					if key != "" && key != "-" && tag.Get("json") == "" { // if it has one it is sent to a service
 						settings[place(p.TypesInfo.Defs[f.Names[0]])] = f.Names[0].Name + " (" + key + ")"
 					}
 				}
@@ -73,7 +73,7 @@ func TestSettingsAreRead(t *testing.T) {
 	}
 }
 
-// TestRegistriesAreComplete finds packages that make a component and are missing from the program's list of them.
+// TestRegistriesAreComplete finds packages that provide a component but are missing from the program's list.
 func TestRegistriesAreComplete(t *testing.T) {
 	builtin := list(t, module+"cmd/nat-go/internal/builtin")[0].Imports
 	found := 0
@@ -85,7 +85,7 @@ func TestRegistriesAreComplete(t *testing.T) {
 	for _, p := range pkgs {
 		for _, name := range []string{"Factory", "Info"} {
 			f, ok := p.Types.Scope().Lookup(name).(*types.Func)
-			if ok && f.Signature().Params().Len() == 0 { // with parameters it helps others make theirs
+			if ok && f.Signature().Params().Len() == 0 { // if it has parameters, it helps others make theirs
 				found++
 				if !slices.Contains(builtin, p.PkgPath) {
 					t.Errorf("%s has a func %s and no line in cmd/nat-go/internal/builtin/builtin.go", p.PkgPath, name)

@@ -17,10 +17,10 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// These tests divide runs into shards, disturb those, and compare what the merge makes with the run of one process: the
-// same bytes.
+// These tests divide runs into shards, disrupt those, and check that the merge produces the same bytes as the run of
+// one process.
 
-// newShardBed has inputs that are hard to cut: ids that repeat across any cut, lines without an id, lines that are no
+// newShardBed has inputs that are hard to cut: ids that repeat across any cut, lines without an id, lines that aren't
 // entries, an array and a compressed file among files of lines.
 func newShardBed(t *testing.T, examples int) *bed {
 	t.Helper()
@@ -59,8 +59,8 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 	return b
 }
 
-// addTasks adds traces of tasks whose rollouts lie far apart, in several files, and a configuration of builders that
-// take tasks; with token batches, where this build has a tokenizer.
+// addTasks adds traces of tasks whose rollouts are far apart, in several files, and a configuration with builders that
+// take tasks; with token batches, if this build has a tokenizer.
 func (b *bed) addTasks(t *testing.T, traces int) {
 	t.Helper()
 	text, err := os.ReadFile("../../examples/hints/traces.jsonl")
@@ -118,7 +118,7 @@ finetuning: {enabled: true, trajectory_builder: [hints, rollouts, shown], output
 `)
 }
 
-// scored are scored answers as lines.
+// scored returns scored answers as lines.
 func scored(r *rand.Rand, examples int) string {
 	var text strings.Builder
 	for e := range examples {
@@ -170,7 +170,7 @@ func (b *bed) merged(out string) *exec.Cmd {
 	return b.command(nil, "shard", "merge", filepath.Join(out, "r.shards"))
 }
 
-// planOf is how many shards the plan has, and their stages.
+// planOf returns how many shards the plan has, and their stages.
 func (b *bed) planOf(t *testing.T, out string) (n int, stages []string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(b.dir, out, "r.shards", "plan.json"))
@@ -190,8 +190,8 @@ func (b *bed) planOf(t *testing.T, out string) (n int, stages []string) {
 	return len(plan.Shards), []string{"build"}
 }
 
-// disturb starts a command and ends it in some way before it is done, or starts it twice. It says whether it was
-// disturbed.
+// disturb starts a command and ends it in some way before it is done, or starts it twice. It reports whether the
+// command was disturbed.
 func (b *bed) disturb(t *testing.T, r *rand.Rand, cmd func() *exec.Cmd, took time.Duration) string {
 	t.Helper()
 	first := cmd()
@@ -205,7 +205,7 @@ func (b *bed) disturb(t *testing.T, r *rand.Rand, cmd func() *exec.Cmd, took tim
 		_ = first.Process.Kill()
 	case 2:
 		_ = first.Process.Signal(syscall.SIGTERM)
-	case 3: // once more, beside it
+	case 3: // once more, alongside it
 		if res := finish(t, cmd()); res.code != 0 && res.code != 3 && !refusesTwo(res) {
 			t.Errorf("beside another process: exit %d: %s", res.code, res.stderr)
 		}
@@ -224,12 +224,12 @@ func (b *bed) disturb(t *testing.T, r *rand.Rand, cmd func() *exec.Cmd, took tim
 	return ""
 }
 
-// refusesTwo says whether a merge left the work to another one.
+// refusesTwo reports whether a merge left the work to another one.
 func refusesTwo(r result) bool {
 	return r.code == 2 && (strings.Contains(r.stderr, "merged already") || strings.Contains(r.stderr, "is at work on"))
 }
 
-// inShards makes the run of a configuration in shards, with faults, in some order, and compares it.
+// inShards makes the run of a configuration in shards, with faults, in some order, and compares the result.
 func (b *bed) inShards(
 	t *testing.T,
 	r *rand.Rand,
@@ -265,13 +265,13 @@ func (b *bed) inShards(
 	if res := finish(t, b.merged(out)); res.code != 0 && !strings.Contains(res.stderr, "merged already") {
 		t.Fatalf("merge: exit %d: %s%s", res.code, res.stdout, res.stderr)
 	}
-	if res := finish(t, b.resume(out)); res.code != 0 { // hands over what a disturbed merge did not
+	if res := finish(t, b.resume(out)); res.code != 0 { // submits what a disturbed merge did not
 		t.Fatalf("resume: exit %d: %s", res.code, res.stderr)
 	}
 	b.same(t, want, out)
 }
 
-// writeInShards has the shards of a plan write, with faults, in some order.
+// writeInShards has the shards of a plan written, with faults, in some order.
 func (b *bed) writeInShards(
 	t *testing.T, r *rand.Rand, out string, n int, took time.Duration, faults map[string]int,
 ) {
@@ -280,7 +280,7 @@ func (b *bed) writeInShards(
 		return b.command(nil, "shard", "merge", "--leave-writing", filepath.Join(out, "r.shards"))
 	}
 	faults[b.disturb(t, r, leave, 2*took)]++
-	for range 2 { // once more says what comes next
+	for range 2 { // running it again says what comes next
 		b.must(t, leave())
 	}
 	for _, i := range r.Perm(n) {
@@ -297,8 +297,8 @@ func (b *bed) writeInShards(
 	}
 }
 
-// TestShards: whatever the number of shards, the order and the faults, the run is that of one process. NATGO_SHARD_SOAK
-// is for how long further draws are made.
+// TestShards: whatever the number of shards, the order and the faults, the result is that of one process.
+// NATGO_SHARD_SOAK is how long to keep drawing further cases.
 func TestShards(t *testing.T) {
 	b := newShardBed(t, 300)
 	b.addTasks(t, 300)
@@ -347,7 +347,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// TestShardsRefuse: whatever decides the data set and isn't as it was when the plan was made is named, with the exit
+// TestShardsRefuse: anything that affects the data set and has changed since the plan was made is named, with the exit
 // code that tells a scheduler not to try again.
 func TestShardsRefuse(t *testing.T) {
 	b := newShardBed(t, 10)
@@ -421,7 +421,7 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 	b.refused(t, b.merged("out"), 3, "records.log is damaged", "run it again")
 	b.write(t, log, string(whole))
 
-	// A shard can't group tasks before all examples are there.
+	// A shard can't group tasks until all examples are there.
 	b.addTasks(t, 12)
 	b.must(t, b.planned("tasks", "tasks.yml", "--shards", "2"))
 	b.must(t, b.shard("tasks", "build", 1))
@@ -445,13 +445,13 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 	kept[len(kept)-1] ^= 1
 	b.write(t, spill, string(kept))
 	b.must(t, b.shard("tasks", "group", 1))
-	if withTokenizers() { // the merge takes what the shards tokenised
+	if withTokenizers() { // the merge uses what the shards tokenised
 		rows := "tasks/r.shards/group/00001/records/prepared.bin"
 		made, err := os.ReadFile(filepath.Join(b.dir, rows))
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.write(t, rows, string(made[:len(made)-1])) // as an attempt that was killed leaves it
+		b.write(t, rows, string(made[:len(made)-1])) // as a killed attempt leaves it
 		if err := os.Remove(filepath.Join(b.dir, "tasks/r.shards/group/00001/shard.json")); err != nil {
 			t.Fatal(err)
 		}

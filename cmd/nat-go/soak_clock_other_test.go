@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// shiftClock is nil where the clock of one process can't be set.
+// shiftClock is nil if the clock of a single process can't be set.
 var shiftClock func(t *testing.T, pid int, by time.Duration)

@@ -19,10 +19,10 @@ import (
 	"time"
 )
 
-// shiftClock sets the clock that a process and all it started see to another time, as `date -s` does for the whole
-// machine: the code by which programs read the time without the kernel (the vDSO, which Go uses and libc does) is
-// replaced by one that asks the kernel and adds to its answer. Only the time of day moves; the monotonic clock, timers
-// and the times of files stay, as they do when somebody sets the clock.
+// shiftClock changes the clock seen by a process and everything it started, as `date -s` does for the whole machine:
+// the code with which programs read the time without the kernel (the vDSO, which both Go and libc use) is replaced by
+// code that asks the kernel and adds to its answer. Only the time of day moves; the monotonic clock, timers and file
+// times stay the same, as they do when somebody sets the clock.
 var shiftClock = func(t *testing.T, pid int, by time.Duration) {
 	t.Helper()
 	for _, p := range append(children(t, pid), pid) {
@@ -33,8 +33,8 @@ var shiftClock = func(t *testing.T, pid int, by time.Duration) {
 	}
 }
 
-// TestClockSet: a plugin that hangs is noticed though the clock is set back, and one that works is not taken for
-// hanging because it is set forward.
+// TestClockSet: a plugin that hangs is noticed even if the clock is set back, and one that works is not thought to hang
+// because the clock is set forward.
 func TestClockSet(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short")
@@ -76,7 +76,7 @@ finetuning: {enabled: true, trajectory_builder: b}
 					break
 				}
 			}
-			time.Sleep(200 * time.Millisecond) // for the group to be in hand
+			time.Sleep(200 * time.Millisecond) // until the group is being worked on
 			shiftClock(t, cmd.Process.Pid, c.by)
 			hung := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) })
 			defer hung.Stop()
@@ -91,7 +91,7 @@ finetuning: {enabled: true, trajectory_builder: b}
 	}
 }
 
-// madeAt looks whether a run saw the clock that was set.
+// madeAt checks whether a run saw the clock that was set.
 func (b *bed) madeAt(t *testing.T, by time.Duration) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(b.dir, "out", "r", "data_collection_progress.jsonl"))
@@ -116,12 +116,12 @@ var shifted = []byte{
 	0xb8, 228, 0, 0, 0, 0x0f, 0x05, 0x85, 0xff, 0x75, 0x0a, 0x48, 0x8b, 0x0d, 0x04, 0, 0, 0, 0x48, 0x01, 0x0e, 0xc3,
 }
 
-// shiftOne writes it over a process's vDSO, while none of its threads is in there.
+// shiftOne writes it over a process's vDSO while none of its threads is executing it.
 func shiftOne(pid int, by time.Duration) error {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		return err
 	}
-	defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }() // it may be gone
+	defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }() // it may have gone
 	begin, end, err := vdso(pid)
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func vdso(pid int) (begin, end uint64, err error) {
 	return 0, 0, os.ErrNotExist // it has ended
 }
 
-// outside waits until all threads have stopped and reports whether none has stopped in there.
+// outside waits until all threads have stopped and reports whether none of them stopped there.
 func outside(pid int, begin, end uint64) (bool, error) {
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))

@@ -21,8 +21,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer/customizertest"
 )
 
-// servers are a workflow, a teacher and a training service on loopback that can misbehave, and somebody else's, which
-// all redirects lead to.
+// servers are a workflow, a teacher and a training service on loopback that can misbehave, and a third party's server,
+// which all redirects lead to.
 type servers struct {
 	workflow, teacher *httptest.Server
 	service           *customizertest.Service
@@ -30,15 +30,15 @@ type servers struct {
 
 	mu     sync.Mutex
 	rand   *rand.Rand
-	how    []string // ways to misbehave; none: they behave
-	share  float64  // of the requests that are misbehaved at
+	how    []string // ways to misbehave; none: they behave well
+	share  float64  // of the requests that get misbehaviour
 	did    map[string]int
-	leaked []string // secrets that the other server was told
+	leaked []string // secrets that the other server received
 }
 
 const soakToken = "soak-token-51f2"
 
-// misdeeds are what a server does instead of answering or, for the second half, with its answer.
+// misdeeds are what a server does instead of answering or, for the second half of them, along with its answer.
 var misdeeds = []string{
 	"500", "429", "429 for a day", "redirect", "redirect in a circle", "stall", "flood", "flood of headers", "nothing",
 	"hang up", "not what was asked for",
@@ -67,7 +67,7 @@ func newServers(t *testing.T, r *rand.Rand) *servers {
 	return s
 }
 
-// scores answers as vLLM does: of each token its own log-prob and those of three others.
+// scores answers as vLLM does: for each token its own log-prob and those of three others.
 func scores(w http.ResponseWriter, r *http.Request) {
 	var q struct {
 		Prompt []int `json:"prompt"`
@@ -87,7 +87,7 @@ func scores(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"choices": []any{map[string]any{"prompt_logprobs": list}}})
 }
 
-// behave has the servers misbehave at a share of the requests from now on.
+// behave makes the servers misbehave for a share of the requests from now on.
 func (s *servers) behave(share float64, how ...string) {
 	s.mu.Lock()
 	s.share, s.how = share, how
@@ -131,7 +131,7 @@ func (s *servers) misbehave(w http.ResponseWriter, r *http.Request, how string, 
 	case "redirect in a circle":
 		http.Redirect(w, r, r.URL.String(), http.StatusTemporaryRedirect)
 	case "stall":
-		_, _ = io.Copy(io.Discard, r.Body) // the server sees that the client is gone only once it has read all
+		_, _ = io.Copy(io.Discard, r.Body) // the server notices that the client is gone only after reading everything
 		select {
 		case <-r.Context().Done():
 		case <-time.After(time.Minute): // longer than any limit here
@@ -158,7 +158,7 @@ func (s *servers) misbehave(w http.ResponseWriter, r *http.Request, how string, 
 	}
 }
 
-// spoil answers, but not as the client would like it.
+// spoil answers, but not in the way the client would like.
 func (s *servers) spoil(w http.ResponseWriter, r *http.Request, how string, behave http.HandlerFunc) {
 	answer := httptest.NewRecorder()
 	behave(answer, r)
@@ -180,17 +180,17 @@ func (s *servers) spoil(w http.ResponseWriter, r *http.Request, how string, beha
 			}
 			_ = http.NewResponseController(w).Flush()
 			if i > 20 && i < 40 {
-				time.Sleep(100 * time.Millisecond) // in all longer than an answer may take
+				time.Sleep(100 * time.Millisecond) // in total longer than an answer may take
 			}
 		}
 	}
 }
 
-// served is a soak whose runs ask servers: for examples, for log-probs, and for training.
+// served is a soak whose runs send requests to servers: for examples, for log-probs, and for training.
 type served struct {
 	*soak
 	*servers
-	kinds map[bool]map[string]string // by whether the teacher is asked: the files of the run nobody misbehaved in
+	kinds map[bool]map[string]string // by whether the teacher is used: the files of the undisturbed run
 }
 
 func newServed(t *testing.T, s *soak) *served {
@@ -222,7 +222,7 @@ func newServed(t *testing.T, s *soak) *served {
 	return v
 }
 
-// configure names servers that are up: a workflow makes the examples, or a teacher scores them.
+// configure names the servers to use: a workflow makes the examples, or a teacher scores them.
 func (v *served) configure(taught bool) {
 	hints, err := filepath.Abs("../../examples/hints")
 	if err != nil {
@@ -269,8 +269,7 @@ finetuning: {enabled: true, trajectory_builder: b, trainer: t, trainer_adapter: 
 `, adapter))
 }
 
-// round makes a run while the servers misbehave in one way, or in all of them, and brings it to its end once they
-// behave.
+// round makes a run while the servers misbehave in one way, or in all of them, and completes it once they behave.
 func (v *served) round(how string, taught bool) {
 	v.t.Helper()
 	jobs := v.service.JobCount()
@@ -313,12 +312,12 @@ func (v *served) round(how string, taught bool) {
 	}
 }
 
-// look looks at a run that is complete.
+// look checks a completed run.
 func (v *served) look(how, out string, taught bool) {
 	v.t.Helper()
 	got := v.dataSet(out)
 	maps.DeleteFunc(got, func(name, _ string) bool {
-		return name == "records/commit.json" || name == "manifest.json" // they say when answers were written
+		return name == "records/commit.json" || name == "manifest.json" // they record when answers were written
 	})
 	dropped, err := os.ReadFile(filepath.Join(v.dir, out, "r", "dropped.jsonl"))
 	if err != nil {
@@ -327,7 +326,7 @@ func (v *served) look(how, out string, taught bool) {
 	switch said := strings.Contains(string(dropped), `"teacher_`); {
 	case v.kinds[taught] == nil:
 		v.kinds[taught] = got
-	case !said: // a site without log-probs is listed and counted, which is as good
+	case !said: // a site without log-probs is listed and counted, which is just as good
 		if d := cmp.Diff(v.kinds[taught], got); d != "" {
 			v.t.Errorf("%q: another data set (-want +got):\n%s", how, d)
 		}
@@ -343,7 +342,7 @@ func (v *served) look(how, out string, taught bool) {
 	v.told(out)
 }
 
-// told looks for the token in all that was written.
+// told looks for the token in everything that was written.
 func (v *served) told(out string) {
 	for _, name := range slices.Sorted(maps.Keys(v.content(v.t, out))) {
 		text, err := os.ReadFile(filepath.Join(v.dir, out, "r", name))

@@ -25,13 +25,14 @@ import (
 
 const (
 	soakAtLeast = 6 * time.Second
-	soakHung    = 5 * time.Minute // nothing that is asked to end may take as long
-	soakMemory  = 512 << 20       // bytes of peak memory of any one process
+	soakHung    = 5 * time.Minute // nothing asked to end may take this long
+	soakMemory  = 512 << 20       // peak memory of any one process, in bytes
 )
 
-// TestSoak disturbs runs at random, with two builders in one process, a plugin of somebody else's and a trainer, and
-// looks at what becomes of each: the bytes of the undisturbed run, or a refusal that says why and a later resume that
-// gives them. Nothing hangs, grows or is left running. NATGO_SOAK is how long it goes on, NATGO_SOAK_SEED repeats one.
+// TestSoak disturbs runs at random, with two builders in one process, a third-party plugin and a trainer, and checks
+// what becomes of each run: the bytes of the undisturbed run, or a refusal that says why and a later resume that
+// produces them. Nothing hangs, grows or is left running. NATGO_SOAK is how long it runs, NATGO_SOAK_SEED repeats a
+// particular soak.
 func TestSoak(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("finds processes in /proc")
@@ -58,24 +59,24 @@ func TestSoak(t *testing.T) {
 	t.Logf("faults: %v", counts)
 }
 
-// soak is a place for disturbed runs.
+// soak is a folder for disturbed runs.
 type soak struct {
 	*bed
 	t      *testing.T
 	rand   *rand.Rand
-	want   map[string]string // the undisturbed run's files
-	took   time.Duration     // what the undisturbed run takes
+	want   map[string]string // the files of the undisturbed run
+	took   time.Duration     // how long the undisturbed run takes
 	faults []fault
-	served *served // runs that ask servers
+	served *served // runs that use servers
 }
 
-// fault disturbs a run that has been started, as its name says. Its run may end well or badly.
+// fault disturbs a run that has been started, in the way its name says. The run may end well or badly.
 type fault struct {
 	name    string
 	env     []string // of the run
-	wrap    []string // what the run is started by
+	wrap    []string // the command that starts the run
 	disturb func(s *soak, cmd *exec.Cmd)
-	round   func() // instead, where it is another kind of run that is disturbed
+	round   func() // used instead, if another kind of run is disturbed
 }
 
 func newSoak(t *testing.T, r *rand.Rand) *soak {
@@ -159,7 +160,7 @@ func newSoak(t *testing.T, r *rand.Rand) *soak {
 	return s
 }
 
-// configure has two builders of ours, in one process, one of somebody else's, and a trainer that starts a process of
+// configure has two builders of ours in one process, a third party's builder, and a trainer that starts a process of
 // its own.
 func (s *soak) configure() {
 	acme := filepath.Join(filepath.Dir(s.exe), "nat-go-builder-acme")
@@ -203,7 +204,7 @@ finetuning:
 `, python, acme, plugin, collator, builder))
 }
 
-// pythonBuilder is a program that serves the example in Python, from the checkout instead of an installed package.
+// pythonBuilder is a program that serves the Python example from the checkout instead of from an installed package.
 func (s *soak) pythonBuilder() string {
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -219,7 +220,7 @@ func (s *soak) pythonBuilder() string {
 	return program
 }
 
-// pythonWith reports whether python3 has the modules; where NATGO_REQUIRE names python, it has to.
+// pythonWith reports whether python3 has the modules; if NATGO_REQUIRE names python, it must.
 func pythonWith(t *testing.T, modules string) bool {
 	t.Helper()
 	out, err := exec.Command("python3", "-c", "import "+modules).CombinedOutput()
@@ -233,7 +234,7 @@ func pythonWith(t *testing.T, modules string) bool {
 	return false
 }
 
-// dataSet is what of the run folder does not depend on when it was made, nor on the trainer's process.
+// dataSet returns the parts of the run folder that depend neither on when it was made nor on the trainer's process.
 func (s *soak) dataSet(out string) map[string]string {
 	files := s.content(s.t, out)
 	maps.DeleteFunc(files, func(name, _ string) bool {
@@ -242,7 +243,7 @@ func (s *soak) dataSet(out string) map[string]string {
 	return files
 }
 
-// round makes a run, disturbs it, and brings it to its end.
+// round makes a run, disturbs it, and completes it.
 func (s *soak) round(i int, f fault) {
 	s.t.Helper()
 	defer func() {
@@ -287,7 +288,7 @@ func (s *soak) round(i int, f fault) {
 	s.alone()
 }
 
-// wrapped has the run started by the fault's program.
+// wrapped makes the fault's program start the run.
 func (s *soak) wrapped(cmd *exec.Cmd, f fault) {
 	if len(f.wrap) == 0 {
 		return
@@ -345,8 +346,7 @@ func (s *soak) wait(cmd *exec.Cmd, out, errs *bytes.Buffer) result {
 	return result{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
 }
 
-// ended looks at how a command ended: by a signal, or with a code that the help lists and a sentence, never with a
-// stack.
+// ended checks how a command ended: by a signal, or with a documented code and a message, never with a stack trace.
 func (s *soak) ended(what string, r result) {
 	s.t.Helper()
 	if strings.Contains(r.stderr, "goroutine ") || strings.Contains(r.stderr, "panic:") {
@@ -363,11 +363,11 @@ func (s *soak) ended(what string, r result) {
 	}
 }
 
-// alone looks for processes of the place and for temporary files.
+// alone looks for leftover processes of the soak and for temporary files.
 func (s *soak) alone() {
 	s.t.Helper()
 	var left []string
-	for range 100 { // the kernel may take its time
+	for range 100 { // the kernel may take a while
 		if left = s.processes(); len(left) == 0 {
 			break
 		}
@@ -387,7 +387,7 @@ func (s *soak) alone() {
 	}
 }
 
-// processes are those that run this soak's program or in its folder.
+// processes returns those that run this soak's program or are in its folder.
 func (s *soak) processes() (out []string) {
 	pids, _ := filepath.Glob("/proc/[0-9]*")
 	for _, p := range pids {
@@ -405,15 +405,15 @@ func (s *soak) processes() (out []string) {
 	return out
 }
 
-// pause waits up to a share of what a run takes.
+// pause waits up to a share of the time a run takes.
 func (s *soak) pause(share float64) {
 	time.Sleep(time.Duration(s.rand.Float64() * share * float64(s.took)))
 }
 
-// signalPlugins signals the plugins' processes: ending the trainer would end the job, as it should.
+// signalPlugins signals the plugins' processes only: ending the trainer would end the job, as it should.
 func (s *soak) signalPlugins(cmd *exec.Cmd, signal syscall.Signal) {
 	for _, pid := range children(s.t, cmd.Process.Pid) {
-		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may be gone
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may have gone
 		if bytes.Contains(line, []byte("plugin-serve")) || bytes.Contains(line, []byte("nat-go-builder-acme")) ||
 			bytes.Contains(line, []byte("python-builder")) {
 			_ = syscall.Kill(pid, signal)

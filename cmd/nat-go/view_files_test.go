@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
-// seenOnPages is what the pages of a run show, as compare.py takes it.
+// seenOnPages is what the pages of a run show, in the form that compare.py reads.
 type seenOnPages struct {
 	Rows   []map[string]string `json:"rows"`
 	Pairs  []any               `json:"pairs"`
@@ -22,7 +22,7 @@ type seenOnPages struct {
 	Drops  [][]string          `json:"drops"`
 }
 
-// TestViewShowsTheFiles: what is on the screen is what is in the files, read by another program.
+// TestViewShowsTheFiles: what the screen shows is what the files contain, as read by another program.
 func TestViewShowsTheFiles(t *testing.T) {
 	if !withTokenizers() {
 		t.Skip("SKIPPED: without the tokenizer library there are no masks to look at")
@@ -76,12 +76,12 @@ func TestViewShowsTheFiles(t *testing.T) {
 	}
 }
 
-// total is how many there are of what a page lists.
+// total returns how many items there are of the kind that a page lists.
 func total(tab *browsertest.Tab, what string) int {
 	return browsertest.Eval[int](tab, asked(what+"?limit=1")+".then((a) => a.total)")
 }
 
-// asked is a question to the server in JavaScript.
+// asked returns a request to the server, in JavaScript.
 func asked(what string) string {
 	return "fetch('/api/" + what + "', {headers: {'X-Nat-Go-Token': " +
 		"new URLSearchParams(location.search).get('token')}}).then((r) => r.json())"

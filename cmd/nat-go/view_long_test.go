@@ -26,8 +26,8 @@ import (
 // nodes counts the elements of the page.
 const nodes = "document.querySelectorAll('*').length"
 
-// TestViewOfManyRows: a table longer than a browser can lay out is scrolled from end to end; only the rows near what is
-// seen are in the page, a screen reader is told which rows they are, and the link says where one is.
+// TestViewOfManyRows: a table longer than a browser can lay out can be scrolled from end to end; only the rows near the
+// visible ones are in the page, a screen reader is told which rows they are, and the link records the position.
 func TestViewOfManyRows(t *testing.T) {
 	b := browsertest.Start(t)
 	dir := t.TempDir()
@@ -57,7 +57,7 @@ func TestViewOfManyRows(t *testing.T) {
 			new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))`)
 	}
 	const height = "document.querySelector('.window').scrollHeight"
-	for i := range 20 { // fast, through all of it
+	for i := range 20 { // fast, all the way through
 		scroll(fmt.Sprintf("%s * %d / 20", height, i))
 	}
 	checked("after much scrolling", rows*18/20, rows)
@@ -90,7 +90,7 @@ func TestViewOfManyRows(t *testing.T) {
 	(&viewTest{}).quiet(t, tab)
 }
 
-// writeRows writes a file of so many rows, each with its number.
+// writeRows writes a file with this many rows, each containing its number.
 func writeRows(t *testing.T, path string, rows int) {
 	t.Helper()
 	var text bytes.Buffer
@@ -103,7 +103,7 @@ func writeRows(t *testing.T, path string, rows int) {
 	}
 }
 
-// seenRows are the numbers of the rows that are seen, by what they say, which is what aria-rowindex says, too.
+// seenRows returns the numbers of the visible rows according to their text, which must match aria-rowindex.
 func seenRows(tab *browsertest.Tab) []int {
 	tab.Await("!document.querySelector('[aria-busy]')")
 	return browsertest.Eval[[]int](tab, `(() => {
@@ -120,7 +120,7 @@ func seenRows(tab *browsertest.Tab) []int {
 	})()`)
 }
 
-// nasty are texts that a page must show and never obey.
+// nasty lists texts that a page must show but never act on.
 var nasty = []string{
 	"</script><script>pwned = 1</script>", `<img src=x onerror="pwned=1">`, `"><svg onload=pwned=1>`,
 	"a\x00b\x1b[31m\x7f",
@@ -129,8 +129,8 @@ var nasty = []string{
 	"javascript:pwned=1", "{{constructor.constructor('pwned=1')()}}", "<!-- ]]> --!>", strings.Repeat("\u0301", 2000),
 }
 
-// nastyRun is a run with an example of a thousand branches, a record each, of which one has a message of 10 MiB, and a
-// preference, all of texts that are out to do harm.
+// nastyRun is a run with an example of a thousand branches, one record each, one of which has a message of 10 MiB, and
+// a preference, all of them made of malicious texts.
 func nastyRun(t *testing.T, dir string) {
 	t.Helper()
 	folder := runfolder.Folder(dir)
@@ -186,7 +186,7 @@ func nastyRun(t *testing.T, dir string) {
 }
 
 // TestViewOfHostileRun: whatever the texts of a run are, served or in a file, a browser shows them as text, within
-// bounds, and asks nobody.
+// bounds, and contacts nobody.
 func TestViewOfHostileRun(t *testing.T) {
 	b := browsertest.Start(t)
 	dir := t.TempDir()
@@ -249,7 +249,7 @@ func quote(text string) string {
 	return string(b)
 }
 
-// TestExportHoldsNoSecret: what redaction took out of a session is in no member of an exported file.
+// TestExportHoldsNoSecret: nothing that redaction removed from a session is in any member of an exported file.
 func TestExportHoldsNoSecret(t *testing.T) {
 	dir := t.TempDir()
 	secrets := []string{"AKIA" + "IOSFODNN7QZTKW3P", "jane.doe@acme.org"}
@@ -282,7 +282,7 @@ finetuning: {enabled: true, trajectory_builder: best, output_dir: out}
 	}
 }
 
-// exportedText is an exported file with its members as their JSON.
+// exportedText returns an exported file with its members decoded to JSON.
 func exportedText(t *testing.T, path string) string {
 	t.Helper()
 	page, err := os.ReadFile(path)
@@ -322,7 +322,7 @@ func exportedText(t *testing.T, path string) string {
 	return text
 }
 
-// addPair adds a pair to the log of a run, which has it safe on disk then.
+// addPair adds a pair to the log of a run and syncs it to disk.
 func addPair(t *testing.T, w *recordlog.Writer, b *recordlog.Builder, key string) {
 	t.Helper()
 	b.Begin(&ttc.Group{Key: key, Examples: []*ttc.Example{{
@@ -340,8 +340,8 @@ func addPair(t *testing.T, w *recordlog.Writer, b *recordlog.Builder, key string
 	}
 }
 
-// TestViewOfRunInProgress: the stages of a run that goes on are shown as they are, without opening the page again,
-// until the run ends.
+// TestViewOfRunInProgress: the stages of a run in progress are kept up to date without reopening the page, until the
+// run ends.
 func TestViewOfRunInProgress(t *testing.T) {
 	b := browsertest.Start(t)
 	dir := t.TempDir()

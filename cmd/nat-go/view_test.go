@@ -28,8 +28,9 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/browsertest"
 )
 
-// TestView has a browser show every page of a run, served and out of a file: what is in the files is on the screen,
-// every key does what the page says, nobody is barred, another page gets at nothing, and nothing is complained about.
+// TestView has a browser show every page of a run, served and from a file: the screen shows what is in the files, every
+// key does what the page says, the pages are accessible to everybody, another page can't get at anything, and nothing
+// is reported on the console.
 func TestView(t *testing.T) {
 	b := browsertest.Start(t, chromedp.Flag("host-resolver-rules", "MAP evil.example 127.0.0.1"))
 	dir := filepath.Join(t.TempDir(), "hints")
@@ -68,7 +69,7 @@ type viewTest struct {
 	dir, exe, url string
 }
 
-// viewPages are the pages by hash, and what is to be read on them.
+// viewPages lists the pages by hash, and what they must show.
 func viewPages() map[string][]string {
 	pages := map[string][]string{
 		"#/overview":                      {"Run r: completed", "no_error_site", "preference"},
@@ -90,7 +91,7 @@ func viewPages() map[string][]string {
 	return pages
 }
 
-// show goes to a page, and waits until it is there.
+// show goes to a page and waits until it has loaded.
 func show(tab *browsertest.Tab, hash string) {
 	text, _ := json.Marshal(hash)
 	browsertest.Eval[any](tab, "location.hash = "+string(text)+"; 0")
@@ -99,7 +100,7 @@ func show(tab *browsertest.Tab, hash string) {
 		"p.childElementCount || p.getBoundingClientRect().top > innerHeight)")
 }
 
-// tall is the height of a window that shows all of a page.
+// tall is the height of a window that fits all of a page.
 const tall = 6000
 
 func (v *viewTest) quiet(t *testing.T, tab *browsertest.Tab) {
@@ -149,7 +150,7 @@ func (v *viewTest) pages(t *testing.T) {
 		t.Errorf("of a record that isn't there: %s", text)
 	}
 	for _, c := range tab.Complaints() {
-		if !strings.Contains(c, "404") { // asked for on purpose
+		if !strings.Contains(c, "404") { // requested on purpose
 			t.Errorf("the browser complains: %s", c)
 		}
 	}
@@ -166,7 +167,8 @@ func (v *viewTest) pages(t *testing.T) {
 	}
 }
 
-// charts: each distribution is drawn, in the colours of the theme, and a bar is clicked as its line in the list is.
+// charts: each distribution is drawn in the colours of the theme, and clicking a bar does the same as clicking its line
+// in the list.
 func (v *viewTest) charts(t *testing.T, tab *browsertest.Tab) {
 	const bar = `[...document.querySelectorAll('.card')].find((c) => c.ariaLabel === 'score or reward')`
 	var inks []string
@@ -314,7 +316,7 @@ func (v *viewTest) keys(t *testing.T) {
 	}
 	tab.Key("/")
 	tab.Await("document.activeElement.id === 'filter'")
-	// What DevTools sends behind the key may come here.
+	// What DevTools sends after the key may arrive here.
 	browsertest.Eval[any](tab, "document.activeElement.value = ''; 0")
 	tab.Key("example:small-0 j" + kb.Enter)
 	tab.Await("document.getElementById('main').dataset.shown.startsWith('#/rows?q=example%3Asmall-0')")
@@ -340,7 +342,8 @@ func (v *viewTest) keys(t *testing.T) {
 	v.quiet(t, tab)
 }
 
-// anotherPage has a page of another origin, and one by another name of this address, try to read and to mark.
+// anotherPage makes a page from another origin, and one that uses another name of this address, try to read and to
+// mark.
 func (v *viewTest) anotherPage(t *testing.T) {
 	base, token, _ := strings.Cut(v.url, "?token=")
 	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -385,7 +388,7 @@ func (v *viewTest) anotherPage(t *testing.T) {
 	}
 }
 
-// exported holds the page in a file against the one that is served.
+// exported compares the page in a file with the one that is served.
 func (v *viewTest) exported(t *testing.T) {
 	inFolder(t, v.dir, v.exe, "view", "out/r", "out/r", "--export", "all.html")
 	inFolder(t, v.dir, v.exe, "view", "out/r", "--export", "some.html", "--where", "kind:preference", "--limit", "2")
@@ -473,7 +476,7 @@ func viewed(t *testing.T, exe, dir string, paths ...string) (url string, stop fu
 	return strings.TrimSpace(line), stop
 }
 
-// TestMarks: what a person rejects in the view, a later run leaves out, and nothing else moves.
+// TestMarks: what a person rejects in the view is left out by a later run, and nothing else changes.
 func TestMarks(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "demo")
 	if err := os.CopyFS(dir, os.DirFS("../../examples/demo")); err != nil {

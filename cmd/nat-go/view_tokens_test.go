@@ -20,7 +20,7 @@ import (
 
 const longRow = 200_000 // tokens
 
-// tokenRun writes a run with a row of longRow tokens, and one whose tokens have log-probs.
+// tokenRun writes a run containing a row of longRow tokens, and one whose tokens have log-probs.
 func tokenRun(t *testing.T, dir, exe string) {
 	t.Helper()
 	folder, err := filepath.Abs("../../examples/hints/tokenizer")
@@ -79,8 +79,8 @@ finetuning: {enabled: true, trajectory_builder: [best, tasks], output_dir: out}
 	inFolder(t, dir, exe, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r")
 }
 
-// TestViewOfLongRows: a row of 200,000 tokens is scrolled from end to end; what is in the page, and what is asked for,
-// stays within bounds. Log-probs are drawn as heat on what is trained.
+// TestViewOfLongRows: a row of 200,000 tokens can be scrolled from end to end; what is in the page, and what is
+// requested, stays within bounds. Log-probs are drawn as heat on the trained tokens.
 func TestViewOfLongRows(t *testing.T) {
 	if !withTokenizers() {
 		t.Skip("SKIPPED: without the tokenizer library there are no rows of tokens")
@@ -126,7 +126,7 @@ func TestViewOfLongRows(t *testing.T) {
 	(&viewTest{}).quiet(t, tab)
 }
 
-// logProbsAreHeat: each trained token of the row has the colour of its log-prob, and no other has one.
+// logProbsAreHeat: each trained token of the row has the colour of its log-prob, and no other token has one.
 func logProbsAreHeat(t *testing.T, tab *browsertest.Tab, ref string) {
 	t.Helper()
 	show(tab, "#/tokens?ref="+ref+"&heat=logprob")
@@ -151,8 +151,8 @@ func logProbsAreHeat(t *testing.T, tab *browsertest.Tab, ref string) {
 	}
 }
 
-// TestViewOfHintEffects: what a hint does to the predictions is drawn as heat, each token in the step that the batch
-// gives it.
+// TestViewOfHintEffects: the effect of a hint on the predictions is drawn as heat, with each token in the step that the
+// batch gives it.
 func TestViewOfHintEffects(t *testing.T) {
 	if !withTokenizers() {
 		t.Skip("SKIPPED: without the tokenizer library there are no rows of tokens")
@@ -195,7 +195,7 @@ func TestViewOfHintEffects(t *testing.T) {
 	(&viewTest{}).quiet(t, tab)
 }
 
-// effectSteps counts the tokens of a batch by the steps of heat that their hints' effects are in.
+// effectSteps counts the tokens of a batch by the heat steps of their hints' effects.
 func effectSteps(t *testing.T, path string) []int {
 	t.Helper()
 	file, err := tensors.OpenFile(path)

@@ -64,7 +64,7 @@ func drawRow(t *rapid.T, c *Channel, ordinal int) *Row {
 	return r
 }
 
-// write spools rows alternately for train and validation and writes them.
+// write spools rows alternately for train and validation, then writes them.
 func write(
 	t testing.TB, dir string, c *Channel, rows []*Row, layout Layout, budget, workers int, order Order,
 ) map[string]Count {
@@ -110,7 +110,7 @@ func readAll(t testing.TB, dir string) (rows []*Row, lines []Line) {
 }
 
 // TestUnpackOfPack: unpack(pack(x)) = x, for every channel, layout and budget; id 0, which is the pad id here, is a
-// token like others (D10).
+// token like any other (D10).
 func TestUnpackOfPack(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := channels[rapid.IntRange(0, 2).Draw(rt, "channel")]
@@ -193,7 +193,8 @@ func tree(t testing.TB, dir string) map[string]string {
 	return files
 }
 
-// TestSameBytes: any worker count, the same bytes; another seed or epoch, another order of the same rows.
+// TestSameBytes: any number of workers gives the same bytes; another seed or epoch gives another order of the same
+// rows.
 func TestSameBytes(t *testing.T) {
 	rows := sample(120, SFT)
 	one, four, epoch := t.TempDir(), t.TempDir(), t.TempDir()
@@ -213,7 +214,7 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// TestEveryChangeIsFound changes single items of tensors and lines.
+// TestEveryChangeIsFound changes individual items of tensors and lines.
 func TestEveryChangeIsFound(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, RL, sample(24, RL), Padded, 4000, 1, Order{})
@@ -268,7 +269,7 @@ func TestEveryChangeIsFound(t *testing.T) {
 	}
 }
 
-// TestReplacesAnUnfinishedWrite: no file of another write stays.
+// TestReplacesAnUnfinishedWrite: no file from another write remains.
 func TestReplacesAnUnfinishedWrite(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, SFT, sample(40, SFT), Padded, 60, 1, Order{})

@@ -116,11 +116,11 @@ func (a *assembly) grid(name string, side int, fill int64, put func(cells []int6
 	return tensors.Of(name, cells, a.height(side), a.width[side])
 }
 
-// gap is some cells that hold none of a sequence's tokens, before the token that from counts.
+// gap is a number of cells that hold none of a sequence's tokens, before the token at index from.
 type gap struct{ from, cells int }
 
-// gaps are those of a sequence of a side, in order: a student that is as wide as its teacher has one wherever the
-// teacher has a hint.
+// gaps returns the gaps of a sequence on one side, in order: a student that is as wide as its teacher has one wherever
+// the teacher has a hint.
 func (a *assembly) gaps(side, row int) (out []gap) {
 	if !a.form.EqualWidth || side != 0 {
 		return nil

@@ -13,11 +13,11 @@ import (
 //	      [dpo_chosen_ref_logprobs dpo_rejected_ref_logprobs]
 //
 // and reward_null, group and the row_ columns beside them, for which that trainer has no names. An sdpo row is one site
-// or, where hints add up, which takes a form of equal width, all sites of a rollout's row: both sides end with its
-// target and differ by the hint alone. sdpo_loss_mask is 0 or 1, of the teacher's shape, and on where the logits
-// predict the target; the student's logits for the same token are as far from its row's end. In a form of equal width
-// the student is padded where the teacher has the hint, so that both stand at the same position: no token attends to
-// that padding, and position_ids count without it, so that it changes nothing.
+// or, if hints add up, which requires a form of equal width, all sites of a rollout's row: both sides end with its
+// target and differ only in the hint. sdpo_loss_mask is 0 or 1, has the teacher's shape, and is on where the logits
+// predict the target; the student's logits for the same token are the same distance from the end of its row. In a form
+// of equal width the student is padded where the teacher has the hint, so that both are at the same position: no token
+// attends to that padding, and position_ids skip it, so it changes nothing.
 
 // lossMask takes the place of the pair table.
 const lossMask = "sdpo_loss_mask"
@@ -53,9 +53,9 @@ func composerName(c *Channel, name string) string {
 	return name
 }
 
-// endTogether checks that an sdpo row has one teacher, as the layout can't say more, and that its student ends where
-// that one does. Of several sites the mask can't say where in the student their targets are, unless both sides have
-// them at the same position.
+// endTogether checks that an sdpo row has one teacher, because the layout can't express more, and that its student ends
+// where the teacher does. If there are several sites, the mask can't say where in the student their targets are, unless
+// both sides have them at the same position.
 func endTogether(r *Row, form Form) error {
 	sites := r.Meta.Sites
 	switch {

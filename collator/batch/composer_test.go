@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// siteRow is an sdpo row of one site: a hint of two tokens before the target, which is the last three.
+// siteRow is an sdpo row with one site: a hint of two tokens before the target, which is the last three tokens.
 func siteRow() *Row {
 	r := &Row{Weight: 0.5, Sides: []Side{{IDs: []int32{5, 6, 7, 8, 9}}, {IDs: []int32{5, 6, 1, 2, 7, 8, 9}}}}
 	r.Meta = Meta{
@@ -24,8 +24,8 @@ func siteRow() *Row {
 	return r
 }
 
-// TestComposerMask: the mask is on one before each target token of the teacher; a file in which it isn't is refused
-// though its hash is right, and so is a row of two sites.
+// TestComposerMask: the mask is on one position before each target token of the teacher; a file in which it isn't is
+// refused even though its hash is right, and so is a row with two sites.
 func TestComposerMask(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, SDPO, []*Row{siteRow()}, Composer, 100, 1, Order{})
@@ -46,7 +46,7 @@ func TestComposerMask(t *testing.T) {
 	if err != nil || !slices.Equal(mask, []int64{0, 0, 0, 1, 1, 1, 0}) {
 		t.Fatal(mask, err)
 	}
-	all[at] = tensors.Of(lossMask, []int64{0, 0, 0, 0, 1, 1, 1}, 1, 7) // not shifted, as the reference collator has it
+	all[at] = tensors.Of(lossMask, []int64{0, 0, 0, 0, 1, 1, 1}, 1, 7) // not shifted, as in the reference collator
 	var data strings.Builder
 	if err := tensors.Write(&data, all, file.Metadata); err != nil {
 		t.Fatal(err)

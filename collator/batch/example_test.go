@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Rows are spooled, written as batches and read back; masks and positions follow from their lengths.
+// Rows are spooled, written as batches and read back; masks and positions can be derived from their lengths.
 func Example() {
 	dir, err := os.MkdirTemp("", "batches")
 	if err != nil {

@@ -11,18 +11,18 @@ import (
 	"github.com/nat-go/nat-go/internal/fanout"
 )
 
-// Kept is a row whose encoding is kept elsewhere: what a spool has to know of it.
+// Kept is what a spool has to know about a row whose encoding is stored elsewhere.
 type Kept struct {
 	Variant uint8
 	Length  [maxSides]uint32
 	Bytes   uint32 // of the encoding
-	Sum     uint64 // its xxh3, which whoever reads it checks
+	Sum     uint64 // its xxh3, to be checked by whoever reads it
 
-	// Where it is kept, and what was not known of the row when it was made.
+	// Where it is stored, and what was not yet known about the row when it was made.
 	File    int   `json:"-"`
 	Offset  int64 `json:"-"`
-	Ordinal int64 `json:"-"` // place of the row's record among those collated
-	Group   int64 `json:"-"` // number of an rl row's task; else -1
+	Ordinal int64 `json:"-"` // position of the row's record among those collated
+	Group   int64 `json:"-"` // number of an rl row's task, else -1
 }
 
 const placeWidth = 4 + 8 + 4 + 8 + 8 + 8
@@ -64,10 +64,11 @@ func (r *Kept) read(from func(*Kept) ([]byte, error)) (*Row, error) {
 	return readRow(b)
 }
 
-// KeptBy has read read the encodings of rows, which are kept elsewhere: Keep adds them. read is called concurrently.
+// KeptBy sets read as the function that reads the encodings of rows stored elsewhere; such rows are added with Keep.
+// read is called concurrently.
 func (s *Spool) KeptBy(read func(*Kept) ([]byte, error)) { s.kept = read }
 
-// Keep is Add for a row whose encoding is kept elsewhere.
+// Keep is like Add, for a row whose encoding is stored elsewhere.
 func (s *Spool) Keep(c *Channel, split Split, k *Kept) error {
 	var b [placeWidth]byte
 	at, err := s.file.Append(k.append(b[:0]))
@@ -86,8 +87,8 @@ func (s *Spool) place(e *entry) (Kept, error) {
 	return decodePlace(b[:]), nil
 }
 
-// Divide writes the batches of a spool of kept rows to n parts, of about as many bytes of rows each, in order: first
-// to part 0. WriteKept makes the batches of a part.
+// Divide writes the batches of a spool of kept rows to n parts with about the same number of bytes of rows each, in
+// order, starting with part 0. WriteKept makes the batches of a part.
 func (s *Spool) Divide(spec Spec, n int, part func(i int) (io.WriteCloser, error)) (err error) {
 	if err := s.file.Flush(); err != nil {
 		return err
@@ -103,7 +104,7 @@ func (s *Spool) Divide(spec Spec, n int, part func(i int) (io.WriteCloser, error
 		if err != nil {
 			return err
 		}
-		for at < min(int(int64(n)*done/max(1, total)), n-1) { // a part may have none
+		for at < min(int(int64(n)*done/max(1, total)), n-1) { // a part may be empty
 			if out != nil {
 				if err := out.Close(); err != nil {
 					return err
@@ -141,10 +142,10 @@ func (s *Spool) Divide(spec Spec, n int, part func(i int) (io.WriteCloser, error
 	return nil
 }
 
-// maxBatchRows bounds the rows of a batch that a part claims to have.
+// maxBatchRows limits the number of rows that a part may claim for a batch.
 const maxBatchRows = 1 << 24
 
-// readJob reads the next batch of a part, or is io.EOF.
+// readJob reads the next batch of a part, or returns io.EOF.
 func readJob(in io.Reader, spec *Spec) (*job, []Kept, error) {
 	var head [2 + 8 + 4]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {
@@ -170,8 +171,8 @@ func readJob(in io.Reader, spec *Spec) (*job, []Kept, error) {
 	return j, places, nil
 }
 
-// WriteKept writes the batches of a part of a divided spool into the spec's folder, without an index: their lines go
-// to put, in order, with what they add to the counts of "channel/split".
+// WriteKept writes the batches of a part of a divided spool into the spec's folder, without an index: their lines are
+// passed to put, in order, with what they add to the counts of "channel/split".
 func (spec Spec) WriteKept(
 	ctx context.Context, part io.Reader, read func(*Kept) ([]byte, error),
 	put func(line []byte, key string, c Count) error,

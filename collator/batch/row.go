@@ -194,7 +194,7 @@ func Encode(c *Channel, r *Row) (*Encoded, error) {
 // encodings are those the spool is done with, for reuse.
 var encodings = sync.Pool{New: func() any { return new(Encoded) }}
 
-// Append adds the row to what is kept of it outside the spool.
+// Append appends the row's encoding to dst, which is stored outside the spool.
 func (e *Encoded) Append(dst []byte) ([]byte, Kept) {
 	return append(dst, e.data...), Kept{
 		Variant: e.variant, Length: e.length, Bytes: uint32(len(e.data)), Sum: xxh3.Hash(e.data),

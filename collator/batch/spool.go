@@ -32,8 +32,8 @@ type Spool struct {
 	entries *extsort.Sorter
 	key     [entryWidth]byte
 	order   Order
-	// Where the encodings of all rows are, where they aren't in file; file has a Place for each row then.
-	kept      func(*Kept) ([]byte, error) // reads what is kept elsewhere; then file has only where that is
+	// Where the encodings of all rows are if they aren't in file; file then has a Place for each row.
+	kept      func(*Kept) ([]byte, error) // reads what is stored elsewhere; then file only has where that is
 	keptBytes int64
 }
 

@@ -8,7 +8,8 @@ import (
 	"github.com/nat-go/nat-go/collator/tensors"
 )
 
-// taughtRows are three rows of 3, 2 and 2 tokens: with two entries a token, with the token's alone, and with none.
+// taughtRows returns three rows of 3, 2 and 2 tokens: with two entries per token, with only the token's own, and with
+// none.
 func taughtRows() (rows []*Row, ids []int64, logProbs []float32) {
 	none := float32(math.Inf(-1))
 	for i, n := range []int{3, 2, 2} {
@@ -26,7 +27,7 @@ func taughtRows() (rows []*Row, ids []int64, logProbs []float32) {
 		[]float32{none, none, -0.5, -1, 0, -9999, none, none, -3, none, none, none, none, none, none, none, none, none}
 }
 
-// TestTaughtIsChecked changes a teacher's columns, and what the index says of them, one thing at a time.
+// TestTaughtIsChecked changes a teacher's columns, and what the index says about them, one thing at a time.
 func TestTaughtIsChecked(t *testing.T) {
 	line := &Line{VocabSize: 10}
 	check := func(rows []*Row, ids []int64, logProbs []float32) error {

@@ -93,7 +93,7 @@ type Count struct {
 	Active  int64 `json:"n_active"`
 }
 
-// Plus is the sum of two counts.
+// Plus returns the sum of two counts.
 func (c Count) Plus(d Count) Count {
 	return Count{c.Batches + d.Batches, c.Rows + d.Rows, c.Tokens + d.Tokens, c.Active + d.Active}
 }
@@ -157,13 +157,13 @@ func (s *Spool) writeAll(ctx context.Context, spec *Spec, index io.Writer) (map[
 	return counts, err
 }
 
-// job is a batch and its number among those of its channel and split.
+// job is a batch and its number within its channel and split.
 type job struct {
 	*planned
 	number int
 }
 
-// jobs are the batches in order.
+// jobs returns the batches in order.
 func (s *Spool) jobs(spec *Spec) iter.Seq2[job, error] {
 	return func(yield func(job, error) bool) {
 		numbers := map[string]int{}
@@ -191,7 +191,7 @@ func (l *Line) count() Count { return Count{1, int64(l.Rows), l.Tokens, l.NActiv
 
 func (p *planned) key() string { return p.channel.Name + "/" + p.split.String() }
 
-// write writes the file of a batch.
+// write writes a batch's file.
 func (spec *Spec) write(j *job, rows []*Row) (finished, error) {
 	p := j.planned
 	if err := spec.finish(p, rows); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/collator/tensors"
 )
 
-// opened is a file of tensors.
+// opened is an open file of tensors.
 func opened(t *testing.T, list ...tensors.Tensor) *tensors.File {
 	t.Helper()
 	var b bytes.Buffer
@@ -26,8 +26,8 @@ func opened(t *testing.T, list ...tensors.Tensor) *tensors.File {
 	return f
 }
 
-// script is a batch of two rows for sft, with logits, and the terms of a right script: those of T tokens, of which a
-// row's first is never trained.
+// script is a batch of two rows for sft, with logits and the terms of a correct script: those of T tokens; a row's
+// first token is never trained.
 type script struct {
 	ids, labels []int64
 	logits      []float32
@@ -36,7 +36,7 @@ type script struct {
 
 const (
 	scriptRows, scriptTokens, scriptWords = 2, 5, 7
-	untrained                             = 3 // token of row 0 that the batch leaves out
+	untrained                             = 3 // token of row 0 that the batch omits
 )
 
 func newScript() *script {
@@ -62,7 +62,7 @@ func newScript() *script {
 	return s
 }
 
-// term is -log p of token i, from the logits at a place.
+// term returns -log p of token i, from the logits at a position.
 func (s *script) term(i, place int) float64 {
 	logits := s.logits[place*scriptWords : (place+1)*scriptWords]
 	sum := 0.0
@@ -81,7 +81,7 @@ func (s *script) check(t *testing.T) (*Report, error) {
 	return Check(file, logits, Options{}, 1e-4)
 }
 
-// mistakes are those of a script, with what a check says of them.
+// mistakes are a script's possible mistakes, with what a check says about each.
 var mistakes = map[string]struct {
 	spoil func(*script)
 	want  []Difference // without numbers
@@ -116,7 +116,7 @@ var mistakes = map[string]struct {
 	},
 }
 
-// A check finds each mistake at its token, and says what would explain it.
+// A check finds each mistake at its token, and suggests what would explain it.
 func TestCheck(t *testing.T) {
 	for name, c := range mistakes {
 		t.Run(name, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/collator/tensors"
 )
 
-// onlyHeader is a file of which nothing but the header may be read.
+// onlyHeader is a file of which only the header may be read.
 type onlyHeader struct{ header []byte }
 
 func (f onlyHeader) ReadAt(p []byte, at int64) (int, error) {
@@ -23,8 +23,8 @@ func (f onlyHeader) ReadAt(p []byte, at int64) (int, error) {
 
 var _ io.ReaderAt = onlyHeader{}
 
-// TestDimensionsFirst: a tensor of other dimensions than those asked for is refused before its data, which may be any
-// number of GiB, is read.
+// TestDimensionsFirst checks that a tensor with other dimensions than those asked for is refused before its data, which
+// may be any number of GiB, is read.
 func TestDimensionsFirst(t *testing.T) {
 	const size = 4 << 30
 	text := `{"logits":{"dtype":"F32","shape":[1073741824],"data_offsets":[0,4294967296]}}   `

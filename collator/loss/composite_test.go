@@ -112,7 +112,7 @@ func TestGradients(t *testing.T) {
 	}
 }
 
-// rowsOf cuts rows lo:hi out of a side.
+// rowsOf returns rows lo:hi of a side.
 func rowsOf(s Tokens, lo, hi int) Tokens {
 	return Tokens{
 		R: hi - lo, T: s.T, IDs: s.IDs[lo*s.T : hi*s.T],
@@ -120,7 +120,7 @@ func rowsOf(s Tokens, lo, hi int) Tokens {
 	}
 }
 
-// TestAccumulation: a step in three micro-batches is the step in one.
+// TestAccumulation checks that a step in three micro-batches equals the step in one.
 func TestAccumulation(t *testing.T) {
 	b, o := example(), options()
 	for _, red := range []kernels.PolicyReduction{kernels.PerToken, kernels.PerSequence, kernels.PerConstant} {
@@ -177,7 +177,7 @@ func TestAccumulation(t *testing.T) {
 	}
 }
 
-// TestStepZero: the values anyone's loss must show before the first update.
+// TestStepZero checks the values that any correct loss must show before the first update.
 func TestStepZero(t *testing.T) {
 	b, o := example(), options()
 	o.GRPO.KL = 0
@@ -247,7 +247,7 @@ func TestStepZero(t *testing.T) {
 	}
 }
 
-// TestNothingActive is exactly 0 with a zero gradient, whatever the logits hold.
+// TestNothingActive checks that the loss is exactly 0 with a zero gradient, whatever the logits hold.
 func TestNothingActive(t *testing.T) {
 	b, o := example(), options()
 	clear(b.GRPO.ResponseMask)

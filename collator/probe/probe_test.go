@@ -62,7 +62,7 @@ func TestPlainTemplate(t *testing.T) {
 	}
 }
 
-// Each change to the template is seen in the one place it concerns.
+// Each change to the template shows up in exactly the one place it concerns.
 func TestEachDefectIsSeen(t *testing.T) {
 	for name, c := range map[string]struct {
 		old, new string
@@ -152,7 +152,7 @@ func TestRefusingEverythingIsAReport(t *testing.T) {
 	}
 }
 
-// TestConformance holds the probe to what is known of stock templates.
+// TestConformance compares the probe's findings with what is known about stock templates.
 func TestConformance(t *testing.T) {
 	dir := oracletest.Path(t, "chat", "render", "templates")
 	probed := func(name string) *Report {

@@ -42,7 +42,7 @@ func rollout(task string, reward float64, ms ...chat.Message) *builders.Resolved
 	}
 }
 
-// withIDs gives message m the ids 10 m and 10 m + 1, and what was sampled the log-probs -inf and -0.25.
+// withIDs gives message m the ids 10 m and 10 m + 1, and gives sampled messages the log-probs -inf and -0.25.
 func withIDs(r *builders.Resolved) *builders.Resolved {
 	for m := range r.Messages.Nodes {
 		n := &r.Messages.Nodes[m]
@@ -54,7 +54,7 @@ func withIDs(r *builders.Resolved) *builders.Resolved {
 	return r
 }
 
-// TestRowsOfSeveralRecords: rollouts of a task are one group of Atropos, and one prompt of verl.
+// TestRowsOfSeveralRecords checks that rollouts of one task form a single Atropos group and a single verl prompt.
 func TestRowsOfSeveralRecords(t *testing.T) {
 	a, b := withIDs(rollout("t", 1, says("user", "q"), says("assistant", "a"))),
 		withIDs(rollout("t", 0, says("user", "q"), says("assistant", "b")))
@@ -85,7 +85,8 @@ func TestRowsOfSeveralRecords(t *testing.T) {
 	}
 }
 
-// TestTable: what is written to a Parquet table comes back, and the same rows give the same bytes.
+// TestTable checks that what is written to a Parquet table reads back unchanged, and that the same rows give the same
+// bytes.
 func TestTable(t *testing.T) {
 	truth := rollout("t", 1, says("user", "é\u0000\n"), says("assistant", "4"))
 	truth.Origin.Tools = []chat.Tool{{Raw: natjson.Raw(`{"name": "f"}`)}}
@@ -129,7 +130,8 @@ func TestTable(t *testing.T) {
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%v; got %d rows, %s", err, len(got), got[0])
 		}
-		// Ends the process where the library uses memory unsafely, which otherwise is a panic that is caught.
+		// Under the race detector this ends the process where the library uses memory unsafely; otherwise it is a
+		// panic, which is caught.
 		if raceDetector {
 			continue
 		}
@@ -143,7 +145,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// canonical is a JSON object with its keys in order.
+// canonical returns a JSON object with its keys in order.
 func canonical(t *testing.T, line []byte) string {
 	t.Helper()
 	var v any
@@ -181,7 +183,7 @@ func TestRows(t *testing.T) {
 		format Format
 		opts   Options
 		record *builders.Resolved
-		want   string // begins with "!": the refusal
+		want   string // if it begins with "!", the refusal
 	}{
 		{"customizer text", customizer, Options{}, preference(text("p"), text("c"), text("r")), `{"prompt": "p", "chosen_response": "c", "rejected_response": "r"}`},
 		{"customizer text, history", customizer, Options{FullHistory: true}, preference(text("p"), text("c"), text("r")), `{"prompt": [{"role": "user", "content": "p"}], "chosen_response": "c", "rejected_response": "r"}`},
@@ -244,7 +246,7 @@ func TestRows(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			e := NewEncoder(c.format, c.opts)
 			e.Begin()
-			for range 2 { // the second time from the texts already escaped
+			for range 2 { // the second time using the texts already escaped
 				got, n, err := e.Append([]byte("x"), Train, c.record)
 				if why, refused := strings.CutPrefix(c.want, "!"); refused {
 					var cannot *CannotCarry
@@ -266,7 +268,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// arguments is a call whose arguments a plugin sent as parsed.
+// arguments returns a call whose arguments a plugin sent already parsed.
 func arguments(parsed string) chat.Message {
 	return chat.Message{
 		Role:      "assistant",

@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// declared are records of all kinds: first plain ones, then such with all that a message can have.
+// declared are records of all kinds: first plain ones, then ones with everything that a message can have.
 func declared(rich bool) (all []*builders.Resolved) {
 	prompt := messages(says("system", "2024-01-01"), says("user", "é"))
 	answer := says("assistant", "2024-02-03")
@@ -37,8 +37,8 @@ func declared(rich bool) (all []*builders.Resolved) {
 	return []*builders.Resolved{preference(text("2024-01-01"), text("a"), text("b")), pair, lesson, talk, group}
 }
 
-// TestTablesGiveBackTheirLines: a table of a format holds what its lines hold, keys in their order, dates and nulls as
-// they are, whatever a reader would guess; the same rows give the same bytes.
+// TestTablesGiveBackTheirLines checks that a format's table holds what its lines hold, with keys in order and dates and
+// nulls unchanged, whatever a reader would guess, and that the same rows give the same bytes.
 func TestTablesGiveBackTheirLines(t *testing.T) {
 	tables := 0
 	for _, f := range Formats() {
@@ -71,7 +71,7 @@ func givesBack(t *testing.T, f, table Format, opts Options, kind builders.Kind, 
 		}
 		line, _, err := enc.Append(nil, Train, r)
 		if err != nil {
-			continue // not of this format
+			continue // not in this format
 		}
 		has.Note(r)
 		for one := range bytes.Lines(line) {
@@ -110,8 +110,8 @@ func givesBack(t *testing.T, f, table Format, opts Options, kind builders.Kind, 
 	return 1
 }
 
-// TestMessagesRows: what follows the last turn is left out and counted; trainers of the last turn alone are given what
-// trains it.
+// TestMessagesRows checks that what follows the last turn is left out and counted, and that trainers that train only
+// the last turn are given what trains it.
 func TestMessagesRows(t *testing.T) {
 	talk := []chat.Message{says("user", "q"), says("assistant", "a"), says("user", "r"), says("assistant", "b")}
 	trailing := append(talk[:4:4], says("user", "and?"), says("tool", "x"))
@@ -122,7 +122,7 @@ func TestMessagesRows(t *testing.T) {
 		ms      []chat.Message
 		train   builders.Train
 		last    bool
-		want    string // a refusal, or nothing: the whole conversation
+		want    string // a refusal, or empty for the whole conversation
 		trimmed int
 	}{
 		{"every turn", talk, builders.TrainAll, false, "", 0},
@@ -151,7 +151,7 @@ func TestMessagesRows(t *testing.T) {
 	}
 }
 
-// shown is a row as the format's reader sees it: every text, call, argument and label.
+// shown returns a row as the format's reader sees it: every text, call, argument and label.
 func shown(t *testing.T, f Format, line []byte) string {
 	t.Helper()
 	row, err := f.Read(bytes.TrimSpace(line))

@@ -23,7 +23,7 @@ func TestLoneSurrogate(t *testing.T) {
 	}
 }
 
-// A row with half a surrogate pair costs its readers the file, so it is no row - but for NAT's own bytes.
+// A row with an unpaired surrogate makes the whole file unreadable, so it is refused - except in NAT's own bytes.
 func TestLoneSurrogateIsRefused(t *testing.T) {
 	r := preference(builders.Passage{Text: "p"}, builders.Passage{Text: "a\xed\xa0\xbd"}, builders.Passage{Text: "b"})
 	for _, f := range Formats() {
@@ -40,7 +40,7 @@ func TestLoneSurrogateIsRefused(t *testing.T) {
 	}
 }
 
-// It is found wherever it comes from, in every row it comes to, and in no other.
+// It is found wherever it comes from, in every row it ends up in, and in no other.
 func TestLoneSurrogateInEveryRowOfItsText(t *testing.T) {
 	const half = "a\xed\xa0\xbd"
 	bad, good := preference(text("p"), text(half), text("b")), preference(text("p"), text("c"), text("b"))
@@ -57,7 +57,7 @@ func TestLoneSurrogateInEveryRowOfItsText(t *testing.T) {
 	}
 }
 
-// TestTextsThatBeginTogether: a text and its beginning, in the same memory, are two texts.
+// TestTextsThatBeginTogether checks that a text and its prefix, in the same memory, are treated as two texts.
 func TestTextsThatBeginTogether(t *testing.T) {
 	enc := NewEncoder(trl, Options{})
 	const whole = "answer and more"

@@ -11,7 +11,8 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// TestBracket: the divergence of two whole distributions lies between the ends that their k best tokens leave.
+// TestBracket checks that the divergence of two full distributions lies between the bounds given by their k best
+// tokens.
 func TestBracket(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := rapid.IntRange(2, 60).Draw(t, "vocabulary")

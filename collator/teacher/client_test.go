@@ -42,7 +42,7 @@ func wantScores(t *testing.T, c *Client, got *Scores, s Sequence, tokens bool) {
 	}
 }
 
-// TestShapes: all servers give the same scores.
+// TestShapes checks that all servers yield the same scores.
 func TestShapes(t *testing.T) {
 	s := newServer(t)
 	for _, name := range Protocols() {
@@ -52,7 +52,7 @@ func TestShapes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			wantScores(t, c, got, sequence, name != "atropos") // which has nothing but the top k
+			wantScores(t, c, got, sequence, name != "atropos") // which has only the top k
 		})
 	}
 }
@@ -86,7 +86,7 @@ func TestSGLangBatchesAndTRLNesting(t *testing.T) {
 	wantScores(t, c, got, sequence, true)
 }
 
-// TestHostileAnswers: each costs its own sequence, with a reason, and is not asked for again.
+// TestHostileAnswers checks that each costs its own sequence, with a reason, and is not requested again.
 func TestHostileAnswers(t *testing.T) {
 	list := func(a map[string]any) []any {
 		return a["choices"].([]any)[0].(map[string]any)["prompt_logprobs"].([]any)
@@ -290,7 +290,7 @@ func TestSlowServers(t *testing.T) {
 	}
 }
 
-// TestWrongAddressEndsTheWork: a server without the path answers nothing at all, of no sequence.
+// TestWrongAddressEndsTheWork checks that a server without the path gives no answer at all, for any sequence.
 func TestWrongAddressEndsTheWork(t *testing.T) {
 	s := newServer(t)
 	s.before = func(_ int64, w http.ResponseWriter, r *http.Request) bool { http.NotFound(w, r); return true }
@@ -301,7 +301,7 @@ func TestWrongAddressEndsTheWork(t *testing.T) {
 	}
 }
 
-// TestMovedServerEndsTheWork: nobody else is sent the prompts, and the key least of all.
+// TestMovedServerEndsTheWork checks that nobody else is sent the prompts, least of all the key.
 func TestMovedServerEndsTheWork(t *testing.T) {
 	s, other := newServer(t), newServer(t)
 	s.before = func(_ int64, w http.ResponseWriter, _ *http.Request) bool {
@@ -317,7 +317,7 @@ func TestMovedServerEndsTheWork(t *testing.T) {
 	}
 }
 
-// TestEndlessAnswer costs its own sequence, and no more memory than the limit.
+// TestEndlessAnswer checks that it costs its own sequence, and no more memory than the limit.
 func TestEndlessAnswer(t *testing.T) {
 	s := newServer(t)
 	var sent atomic.Int64
@@ -340,7 +340,7 @@ func TestEndlessAnswer(t *testing.T) {
 	}
 }
 
-// TestWideAnswers: what is small as JSON and large in memory.
+// TestWideAnswers covers answers that are small as JSON but large in memory.
 func TestWideAnswers(t *testing.T) {
 	wide := strings.Repeat("1,", maxPositions) + "1"
 	for name, c := range map[string]struct{ protocol, body, want string }{
@@ -363,7 +363,7 @@ func TestWideAnswers(t *testing.T) {
 	}
 }
 
-// TestSGLangClipsTheLastID: SGLang says 0 where the last id of its vocabulary stands.
+// TestSGLangClipsTheLastID checks that SGLang's 0 is accepted where the last id of its vocabulary is.
 func TestSGLangClipsTheLastID(t *testing.T) {
 	s := newServer(t)
 	s.spoil = func(ids []int32, a map[string]any) {
@@ -415,7 +415,8 @@ func TestVocabulary(t *testing.T) {
 	}
 }
 
-// TestStore: what was answered is not asked again, equal sequences are asked once, and a damaged answer is asked again.
+// TestStore checks that answered questions are not asked again, equal sequences are asked once, and damaged answers are
+// requested again.
 func TestStore(t *testing.T) {
 	s := newServer(t)
 	dir := t.TempDir()

@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// oddRows are two rows of logits for each way in which rows can be odd.
+// oddRows returns two rows of logits for each way in which rows can be odd.
 func oddRows(rng *rand.Rand, v int) map[string][2][]float64 {
 	row := func(scale float64) []float64 {
 		x := make([]float64, v)
@@ -27,7 +27,7 @@ func oddRows(rng *rand.Rand, v int) map[string][2][]float64 {
 		}
 		return x
 	}
-	late := row(1) // the largest entry is among the last, far above what the first ones let expect
+	late := row(1) // the largest entry is among the last, far above what the first ones suggest
 	late[v-1] = 200
 	s, equal := row(3), make([]float64, v)
 	return map[string][2][]float64{
@@ -42,8 +42,8 @@ func oddRows(rng *rand.Rand, v int) map[string][2][]float64 {
 	}
 }
 
-// TestOddRows: whatever the vocabulary's size and the logits, the kernel's divergence is float64's, the target's
-// log-probs are, and the bracket of the best tokens holds it.
+// TestOddRows checks that, whatever the vocabulary's size and the logits, the kernel's divergence and the target's
+// log-probs match those in float64, and that the bracket from the best tokens contains the divergence.
 func TestOddRows(t *testing.T) {
 	o := kernels.Options{Beta: 0.5, Temperature: 1}
 	for _, v := range []int{1, 2, 15, 17, 127, 129, 255, 1000, 4097, 8209, 33001} {
@@ -80,7 +80,8 @@ func TestOddRows(t *testing.T) {
 	}
 }
 
-// TestRowsWithoutSoftmax: such rows are told, the first of them by its number, and nothing is entered.
+// TestRowsWithoutSoftmax checks that such rows are reported, the first of them by its number, and that nothing is
+// entered.
 func TestRowsWithoutSoftmax(t *testing.T) {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 	for name, row := range map[string][]float32{
@@ -125,7 +126,7 @@ func logSumExp(logits []float64) float64 {
 	return top + math.Log(sum)
 }
 
-// mostProbable are the k most probable tokens.
+// mostProbable returns the k most probable tokens.
 func mostProbable(logits []float64, k int) []Entry {
 	lse := logSumExp(logits)
 	var all []Entry

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// twoServers are two models, and a mixture of them, three parts to one.
+// twoServers returns two models, and a mixture of them weighted three to one.
 func twoServers(t *testing.T, change func(*Options)) (a, b *server, m *Mixture) {
 	t.Helper()
 	a, b = newServer(t), newServer(t)
@@ -27,8 +27,8 @@ func twoServers(t *testing.T, change func(*Options)) (a, b *server, m *Mixture) 
 	return a, b, m
 }
 
-// mixed is what the mixture has to say after a prefix, as far as two lists of the best k tell: by id. The token that
-// stands there is exact.
+// mixed is what the mixture should return after a prefix, by id, as far as two lists of the k best can tell. The value
+// of the sequence's own token is exact.
 func mixed(prefix []int32, token int32, k int) (top map[int]float64, own float64) {
 	p, q := model(7, prefix), model(1234567, prefix)
 	top = map[int]float64{}
@@ -45,13 +45,13 @@ func mixed(prefix []int32, token int32, k int) (top map[int]float64, own float64
 	return top, math.Log(own)
 }
 
-// bothList says whether both models have a token among their best k.
+// bothList reports whether both models have a token among their k best.
 func bothList(prefix []int32, token int32, k int) bool {
 	return slices.Contains(best(model(7, prefix), k), int(token)) &&
 		slices.Contains(best(model(1234567, prefix), k), int(token))
 }
 
-// TestMixture: the sum by weight of what two teachers say, in every protocol, best first, cut to the best k.
+// TestMixture checks the weighted sum of what two teachers return, in every protocol: best first, cut to the k best.
 func TestMixture(t *testing.T) {
 	for _, protocol := range Protocols() {
 		_, _, m := twoServers(t, func(o *Options) {
@@ -84,8 +84,8 @@ func TestMixture(t *testing.T) {
 				}
 				for _, e := range top {
 					x, listed := want[int(e.ID)]
-					// atropos doesn't say how likely a token beyond the k best is, so the one that stands there is as
-					// the others.
+					// atropos doesn't say how likely a token outside the k best is, so the sequence's own token is
+					// treated like the others.
 					slack := 1e-6
 					if protocol == "atropos" && e.ID == sequence.IDs[p+1] {
 						slack = 0.5
@@ -94,7 +94,7 @@ func TestMixture(t *testing.T) {
 						t.Errorf("%s: position %d: token %d has %g, want %g", protocol, p, e.ID, got, x)
 					}
 				}
-				for id, x := range want { // nothing better was left out
+				for id, x := range want { // nothing better was omitted
 					if !slices.ContainsFunc(top, func(e Entry) bool { return int(e.ID) == id }) &&
 						protocol != "atropos" && math.Log(x) > float64(top[k-1].LogProb)+1e-6 {
 						t.Errorf("%s: position %d: token %d with %g is left out", protocol, p, id, x)
@@ -112,8 +112,9 @@ func TestMixture(t *testing.T) {
 	}
 }
 
-// TestMixtureFails: a sequence that one of the teachers fails on has failed, by that teacher's name; when it is asked
-// for again, of that teacher alone; the other's answer is kept, though both call the model by one name.
+// TestMixtureFails checks that a sequence one of the teachers fails on has failed, under that teacher's name; that a
+// second request goes to that teacher alone, and that the other's answer is kept even though both give the model the
+// same name.
 func TestMixtureFails(t *testing.T) {
 	store := t.TempDir()
 	a, b, m := twoServers(t, func(o *Options) { o.Store = store })
@@ -138,7 +139,7 @@ func TestMixtureFails(t *testing.T) {
 	if got := res[0].Scores.Top[2][0]; math.Abs(math.Exp(float64(got.LogProb))-want[int(got.ID)]) > 1e-6 {
 		t.Errorf("%v, want %v", got, want)
 	}
-	// A teacher of another vocabulary, or whose key is refused, ends the work by its name.
+	// A teacher with a different vocabulary, or whose key is refused, ends the work, and the error names it.
 	b.tokens = func(string) []int32 { return []int32{1} }
 	if err := m.Check(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "teacher b: ") {
 		t.Errorf("%v", err)
@@ -171,11 +172,11 @@ func TestMixtureOfWhat(t *testing.T) {
 	}
 }
 
-// TestTokenOnly: no list, but the log-prob of each token that stands there, in every protocol.
+// TestTokenOnly checks answers without a list, with the log-prob of each token of the sequence, in every protocol.
 func TestTokenOnly(t *testing.T) {
 	for _, protocol := range Protocols() {
 		s := newServer(t)
-		if protocol == "atropos" { // what a vLLM behind it says: the token itself, where 0 others are asked for
+		if protocol == "atropos" { // what a vLLM behind it returns: the token itself, if asked for 0 others
 			s.spoil = func(ids []int32, answer map[string]any) {
 				lps, tokens := []any{[]any{}}, []any{[]any{}}
 				for i := 1; i < len(ids); i++ {
@@ -200,7 +201,7 @@ func TestTokenOnly(t *testing.T) {
 			}
 		}
 		if protocol == "atropos" {
-			s.spoil = nil // it answers with nothing where 0 are asked for
+			s.spoil = nil // asked for 0, it returns nothing
 			q.From = 0
 			if _, err := c.Score(t.Context(), q); err == nil ||
 				!strings.Contains(err.Error(), "how likely the token is") {

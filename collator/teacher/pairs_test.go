@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// A batch of two sites in one student row. The hints 7 8 and 9 stand before position 2 and 5.
+// A batch of two sites in one student row. The hints 7 8 and 9 come before positions 2 and 5.
 var (
 	studentRow = []int32{1, 2, 3, 4, 5, 6, 7}
 	hinted0    = []int32{1, 2, 7, 8, 3, 4}
@@ -72,7 +72,7 @@ func find(t *testing.T, all []tensors.Tensor, name string) tensors.Tensor {
 	return tensors.Tensor{}
 }
 
-// sdpoLine is what the index says of sdpoBatch.
+// sdpoLine is the index's line for sdpoBatch.
 func sdpoLine() *batch.Line {
 	return &batch.Line{
 		File: "a.safetensors", Channel: "sdpo", Sites: []batch.Site{{Example: "e", Site: 0}, {Example: "e", Site: 1}},
@@ -100,7 +100,7 @@ func opened(t *testing.T, all []tensors.Tensor) *open {
 	return b
 }
 
-// wantColumns: entry j of pair i is the toy model's j-th best after the teacher's prefix, or missing.
+// wantColumns checks that entry j of pair i is the toy model's j-th best after the teacher's prefix, or is missing.
 func wantColumns(t *testing.T, all []tensors.Tensor, k int, missing func(pair int) bool) {
 	t.Helper()
 	ids, _ := tensors.Items[int64](find(t, all, TopIDs))
@@ -136,7 +136,7 @@ func TestColumns(t *testing.T) {
 	if rep.Rows != 2 || rep.Scored != 4 {
 		t.Errorf("%+v", rep)
 	}
-	// A row that fails costs its own pairs, and the columns there were are replaced.
+	// A row that fails costs only its own pairs, and columns already present are replaced.
 	s.spoil = func(ids []int32, a map[string]any) {
 		if len(ids) == len(hinted1) {
 			delete(a, "choices")
@@ -187,7 +187,7 @@ func TestWork(t *testing.T) {
 	keep := filepath.Join(dir, "answers")
 	c := s.client(t, func(o *Options) { o.Store = keep })
 	var first []byte
-	for range 2 { // again: the same bytes, and nothing is asked
+	for range 2 { // again: the same bytes, and no requests
 		rep, err := (&Work{Client: c}).Run(t.Context(), dir)
 		if err != nil || rep.Asked.Batches != 1 || rep.Asked.Scored != 4 || rep.Sites != 2 || rep.Kept() != 2 {
 			t.Fatalf("%v %+v", err, rep)
@@ -336,7 +336,7 @@ func TestEffects(t *testing.T) {
 	}
 }
 
-// TestCumulativeProbes: where a teacher's row has more hints than one, each is tried out alone.
+// TestCumulativeProbes checks that where a teacher's row has more than one hint, each is tried separately.
 func TestCumulativeProbes(t *testing.T) {
 	all := sdpoBatch()
 	both := []int64{1, 2, 7, 8, 3, 4, 5, 9, 6, 7}
@@ -355,8 +355,8 @@ func TestCumulativeProbes(t *testing.T) {
 	}
 }
 
-// TestHintEffectDrops: of the two hints the model finds, the one that does nothing falls out, is told of with its
-// place, and weighs nothing; run again all is as it was.
+// TestHintEffectDrops checks that of the two hints the model sees, the one that has no effect is dropped, reported with
+// its position, and gets no weight, and that a second run gives the same result.
 func TestHintEffectDrops(t *testing.T) {
 	dir := t.TempDir()
 	writeBatch(t, filepath.Join(dir, "a.safetensors"), sdpoBatch()...)
@@ -424,7 +424,7 @@ func writeBatch(t testing.TB, path string, all ...tensors.Tensor) {
 	}
 }
 
-// widen fills rows of logits up to the toy vocabulary with tokens that never come.
+// widen fills rows of logits up to the toy vocabulary with tokens that never occur.
 func widen(cols int, logits ...float32) (out []float32) {
 	for i, x := range logits {
 		if out = append(out, x); (i+1)%cols == 0 {
@@ -442,7 +442,7 @@ func TestFromDump(t *testing.T) {
 		t.Fatal(err)
 	}
 	student := widen(3, 0, 1, 2, 0, 0, 0, 1, 1, 5, 2, 0, 1)
-	teacher := widen(3, 0, 1, 2, 3, 0, 0, 1, 1, 5, 2, 0, 1) // differs in pair 1 alone
+	teacher := widen(3, 0, 1, 2, 3, 0, 0, 1, 1, 5, 2, 0, 1) // differs only in pair 1
 	open := func(all ...tensors.Tensor) *tensors.File {
 		var b bytes.Buffer
 		if err := tensors.Write(&b, all, nil); err != nil {
@@ -530,7 +530,7 @@ func TestWeigh(t *testing.T) {
 		tensors.Of("student_logits", widen(2, make([]float32, 8)...), 4, vocab),
 		tensors.Of("teacher_logits", widen(2, 0, 0, 3, 0, 0, 0, 0, 0), 4, vocab),
 	)
-	for range 2 { // again: from the weights the batch was made with
+	for range 2 { // the second time from the weights the batch was made with
 		rep, err := work.Run(t.Context(), dir)
 		if err != nil || rep.Sites != 2 || rep.Kept() != 1 || rep.Dropped[SiteBelowJSD] != 1 {
 			t.Fatalf("%+v %v", rep, err)

@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/collator/tensors"
 )
 
-// TestRollouts: rows of an rl batch get the teacher's best tokens at every position but the first; a row it fails on
-// gets nothing, costs no other its own, and is asked about again.
+// TestRollouts checks that rows of an rl batch get the teacher's best tokens at every position but the first; a row it
+// fails on gets nothing, doesn't affect any other, and is asked about again.
 func TestRollouts(t *testing.T) {
 	s := newServer(t)
 	rows := [][]int32{{1, 2, 3, 4, 5}, {6, 7, 8}, {9}}
@@ -84,12 +84,13 @@ func TestRollouts(t *testing.T) {
 	}
 }
 
-// TestGroupsAskForThemselves: what a task asks of its teacher goes before the option: more entries, fewer, the token
-// alone, or nothing; what each teacher says of the trained tokens stands in the index; groups are counted once.
+// TestGroupsAskForThemselves checks that what a task asks of its teacher takes precedence over the option: more
+// entries, fewer, only the token, or nothing; that the index has what each teacher says about the trained tokens; and
+// that groups are counted once.
 func TestGroupsAskForThemselves(t *testing.T) {
 	a, b, mixture := twoServers(t, func(o *Options) { o.Store = t.TempDir() })
 	rows := [][]int32{{1, 2, 3, 4, 5}, {6, 7, 8}, {9, 1, 9}, {3, 3, 1}, {2, 2, 2, 2}, {4, 4, 4}}
-	asks := []int{6, 2, 0, -1, 4, 4} // the last two have the option's
+	asks := []int{6, 2, 0, -1, 4, 4} // the last two use the option's
 	groups := []int64{0, 1, 2, 3, 4, 4}
 	dir := t.TempDir()
 	const width, k = 5, 6
@@ -99,7 +100,7 @@ func TestGroupsAskForThemselves(t *testing.T) {
 	for r, row := range rows {
 		for i, id := range row {
 			ids[r*width+i], mask[r*width+i] = int64(id), 1
-			trained[r*width+i] = int64(min(1, i/2)) // from the third on
+			trained[r*width+i] = int64(min(1, i/2)) // from the third token on
 		}
 		scored := &batch.Scored{Group: groups[r], Teacher: &batch.Taught{Failed: "of an earlier time"}}
 		if r < 4 {
@@ -123,7 +124,7 @@ func TestGroupsAskForThemselves(t *testing.T) {
 		!slices.Equal(g.Teachers, []string{"a", "b"}) {
 		t.Errorf("%+v", g)
 	}
-	if got := a.calls.Load(); got != 1+5 { // a text of the vocabulary, rows
+	if got := a.calls.Load(); got != 1+5 { // one vocabulary text, then the rows
 		t.Errorf("%d requests", got)
 	}
 	all, _, err := readFile(filepath.Join(dir, "rl.safetensors"))
@@ -180,7 +181,7 @@ func TestGroupsAskForThemselves(t *testing.T) {
 	}
 }
 
-// TestTaughtBatchesAreChecked is beside batch.Read: rows that don't fit their index are refused.
+// TestTaughtBatchesAreChecked complements batch.Read: rows that don't fit their index are refused.
 func TestTaughtBatchesAreChecked(t *testing.T) {
 	_, _, mixture := twoServers(t, nil)
 	two := func(name string, width int) tensors.Tensor {

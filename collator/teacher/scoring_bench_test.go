@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// processorTime is what this process has used of processors, in seconds: unlike the clock's, it is no matter of who
-// else runs.
+// processorTime returns the processor time this process has used, in seconds: unlike wall-clock time, it doesn't depend
+// on what else is running.
 func processorTime(b *testing.B) float64 {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
@@ -24,8 +24,8 @@ func processorTime(b *testing.B) float64 {
 	return float64(used.Utime.Sec+used.Stime.Sec) + float64(used.Utime.Usec+used.Stime.Usec)/1e6
 }
 
-// BenchmarkScoring is 256 sites of 30 target tokens, scored by a program that answers at once: what is left is nat-go's
-// own time, of which the kernel's share is told.
+// BenchmarkScoring scores 256 sites of 30 target tokens with a program that answers immediately: what remains is
+// nat-go's own time, and the kernel's share of it is reported.
 func BenchmarkScoring(b *testing.B) {
 	for _, vocab := range []int{32000, 151936} {
 		b.Run(fmt.Sprint(vocab), func(b *testing.B) {

@@ -24,7 +24,7 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// scorerMode makes this test program a scoring program: what it does wrong, or nothing.
+// scorerMode turns this test program into a scoring program: its value is what the program does wrong, if anything.
 const scorerMode = "NATGO_TEST_SCORER"
 
 func TestMain(m *testing.M) {
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// toyScorer gives predict's log-probs as logits. It notes each request in the file that NATGO_TEST_LOG names.
+// toyScorer returns predict's log-probs as logits. It logs each request in the file that NATGO_TEST_LOG names.
 func toyScorer(mode string) {
 	memory := os.NewFile(3, "memory")
 	if wide, ok := strings.CutPrefix(mode, "vocab "); ok {
@@ -92,12 +92,12 @@ func toyScorer(mode string) {
 	}
 }
 
-// toyType is the type of the logits that a mode gives.
+// toyType returns the type of the logits that a mode gives.
 func toyType(mode string) string {
 	switch mode {
 	case "bfloat16", "float16", "float64":
 		return mode
-	case "changes": // another one each time it is started after a request
+	case "changes": // a different one each time it is started after a request
 		if text, _ := os.ReadFile(os.Getenv("NATGO_TEST_LOG")); len(text) > 0 {
 			return "bfloat16"
 		}
@@ -105,14 +105,14 @@ func toyType(mode string) string {
 	return "float32"
 }
 
-// logitsRow is a row of logits in a type, those of 16 bits cut, not rounded.
+// logitsRow returns a row of logits in a given type, with 16-bit ones truncated, not rounded.
 func logitsRow(logits []float64, dtype string) (row []byte) {
 	for _, x := range logits {
 		bits := math.Float32bits(float32(x))
 		switch dtype {
 		case "bfloat16":
 			row = binary.NativeEndian.AppendUint16(row, uint16(bits>>16))
-		case "float16": // of a normal number
+		case "float16": // normal numbers only
 			row = binary.NativeEndian.AppendUint16(row, uint16(bits>>16&0x8000|(bits>>23&255-112)<<10|bits>>13&1023))
 		default:
 			row = binary.NativeEndian.AppendUint32(row, bits)
@@ -121,7 +121,7 @@ func logitsRow(logits []float64, dtype string) (row []byte) {
 	return row
 }
 
-// instantScorer fills the memory once and says of every request that it is done.
+// instantScorer fills the memory once and reports every request as done.
 func instantScorer(memory *os.File, vocab string) {
 	in := json.NewDecoder(os.Stdin)
 	for {
@@ -164,7 +164,7 @@ func writeIndex(t testing.TB, dir string, line *batch.Line) {
 	}
 }
 
-// readIndex is the one line of a folder's index.
+// readIndex returns the only line of a folder's index.
 func readIndex(t testing.TB, dir string) (line *batch.Line) {
 	t.Helper()
 	err := batch.EachLine(filepath.Join(dir, batch.IndexName), func(l *batch.Line) error {
@@ -177,7 +177,7 @@ func readIndex(t testing.TB, dir string) (line *batch.Line) {
 	return line
 }
 
-// scoringFolder is a folder of the one toy batch, and how often the program was asked.
+// scoringFolder returns a folder with the one toy batch, and how often the program was asked.
 func scoringFolder(t *testing.T, mode string) (dir string, asked func() int) {
 	t.Helper()
 	t.Setenv(scorerMode, mode)
@@ -208,7 +208,7 @@ func weighing(t *testing.T, store string, change func(*scorer.Options, *Weighing
 	return w
 }
 
-// wantJSD is the divergence at each toy pair, in float64.
+// wantJSD returns the divergence at each toy pair, in float64.
 func wantJSD(p *Pairs) (jsd, change []float64) {
 	for i := range p.Target {
 		s, t := predict(
@@ -222,8 +222,8 @@ func wantJSD(p *Pairs) (jsd, change []float64) {
 	return jsd, change
 }
 
-// TestScoring: the kernel's divergences of what a program computes are those of float64, whatever fits in its memory;
-// they stand in the batch and the index, and a second run asks nothing.
+// TestScoring checks that the kernel's divergences of what a program computes match those in float64, however much fits
+// in its memory; that they are stored in the batch and the index, and that a second run makes no requests.
 func TestScoring(t *testing.T) {
 	for name, memory := range map[string]int64{
 		"all at once":      1 << 20,
@@ -289,7 +289,7 @@ func TestScoring(t *testing.T) {
 	}
 }
 
-// TestScoringTypes: logits of 16 bits give the divergences of the numbers that they hold.
+// TestScoringTypes checks that 16-bit logits give the divergences of the numbers they hold.
 func TestScoringTypes(t *testing.T) {
 	for dtype, value := range map[string]func(uint16) float32{
 		"bfloat16": tensors.BFloat16Value,
@@ -333,7 +333,7 @@ func TestScoringTypes(t *testing.T) {
 	}
 }
 
-// TestScoringTypeRefused: a type that the kernel doesn't take, or that is another one after a restart, ends the run.
+// TestScoringTypeRefused checks that a type the kernel doesn't accept, or that differs after a restart, ends the run.
 func TestScoringTypeRefused(t *testing.T) {
 	for mode, want := range map[string]string{
 		"float64": "want float32, bfloat16 or float16",
@@ -349,7 +349,8 @@ func TestScoringTypeRefused(t *testing.T) {
 	}
 }
 
-// TestScoringDrops: sites that move too little, or the wrong way, fall out, each with its reason.
+// TestScoringDrops checks that sites that move too little, or in the wrong direction, are dropped, each with its
+// reason.
 func TestScoringDrops(t *testing.T) {
 	p, _ := ReadPairs(sdpoBatch())
 	jsd, change := wantJSD(p)
@@ -376,7 +377,8 @@ func TestScoringDrops(t *testing.T) {
 	}
 }
 
-// TestScoringFailures: what the program fails on costs that site, with what it did; nothing of it is kept.
+// TestScoringFailures checks that what the program fails on costs only that site, with what went wrong, and that
+// nothing of it is kept.
 func TestScoringFailures(t *testing.T) {
 	for mode, want := range map[string]string{
 		"dies":    "exit status 3|ended",
@@ -411,7 +413,7 @@ func TestScoringFailures(t *testing.T) {
 			) {
 				t.Errorf("detail %q", detail)
 			}
-			t.Setenv(scorerMode, "") // it is well again
+			t.Setenv(scorerMode, "") // it works again
 			rep, err = (&Work{Weighing: weighing(t, store, nil)}).Run(t.Context(), dir)
 			if err != nil || rep.Kept() != 2 || rep.Weighed.Scorer.Sites != 1 || rep.Weighed.Scorer.Replayed != 1 {
 				t.Errorf("again: %+v, %v", rep, err)
@@ -420,7 +422,7 @@ func TestScoringFailures(t *testing.T) {
 	}
 }
 
-// TestScoringInterrupted: a run that is stopped while the program thinks ends at once.
+// TestScoringInterrupted checks that a run that is stopped while the program is computing ends at once.
 func TestScoringInterrupted(t *testing.T) {
 	dir, _ := scoringFolder(t, "hangs")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -433,8 +435,8 @@ func TestScoringInterrupted(t *testing.T) {
 	}
 }
 
-// TestKeptAnswers: answers of another command, or of another tokenizer, are none, and of a site whose answers were not
-// all kept - the run was broken off within it - every pair is asked about again.
+// TestKeptAnswers checks that answers from another command, or for another tokenizer, don't count, and that for a site
+// whose answers were not all stored - the run was interrupted within it - every pair is asked about again.
 func TestKeptAnswers(t *testing.T) {
 	dir, _ := scoringFolder(t, "")
 	folder := t.TempDir()
@@ -475,8 +477,8 @@ func TestKeptAnswers(t *testing.T) {
 	}
 }
 
-// TestWrongWay: a hint that makes a failed turn more likely, or the next one less, is counted, and dropped where that
-// is asked for.
+// TestWrongWay checks that a hint that makes a failed turn more likely, or the next one less likely, is counted, and
+// dropped if that is requested.
 func TestWrongWay(t *testing.T) {
 	p, err := ReadPairs(sdpoBatch())
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 
 const vocab = 12
 
-// predict is the toy model: log-probs of what follows a prefix.
+// predict is the toy model: it returns log-probs of what follows a prefix.
 func predict(prefix []int32) []float64 { return model(7, prefix) }
 
-// model is a toy model of another seed.
+// model is a toy model with its own seed.
 func model(seed uint32, prefix []int32) []float64 {
 	for _, id := range prefix {
 		seed = seed*31 + uint32(id)
@@ -49,7 +49,7 @@ func best(lp []float64, k int) []int {
 	return ids[:k]
 }
 
-// server answers as real servers do, in all shapes. Hooks spoil what it does.
+// server answers like real servers do, in all their formats. Hooks corrupt its answers.
 type server struct {
 	*httptest.Server
 	calls  atomic.Int64
@@ -66,7 +66,7 @@ func newServer(t *testing.T) *server {
 	return s
 }
 
-// letters is the toy tokenizer: a letter a token.
+// letters is the toy tokenizer: one letter per token.
 func letters(text string) (ids []int32) {
 	for _, c := range text {
 		ids = append(ids, c%vocab)

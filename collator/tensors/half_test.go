@@ -31,7 +31,7 @@ func float16Bits(v float32) uint16 {
 	return sign | uint16((bits&0x7FFFFFFF-0x38000000+0xFFF+bits>>13&1)>>13)
 }
 
-// half makes an F16 or BF16 tensor of bits.
+// half makes an F16 or BF16 tensor from bits.
 func half(name string, dtype DType, bits []uint16, shape ...int) Tensor {
 	n, ok := volume(shape)
 	if dtype.Size() != 2 || !ok || n != len(bits) {

@@ -16,8 +16,8 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Limits of a file. The reference implementation takes headers of 100 MB, of which the names and shapes take many times
-// that in memory; a batch has some dozens of tensors.
+// Limits on a file. The reference implementation accepts headers of 100 MB, whose names and shapes take many times that
+// in memory; a batch has a few dozen tensors.
 const (
 	MaxHeaderBytes = 16 << 20
 	MaxTensors     = 100_000

@@ -84,7 +84,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestSameBytes: the order in which tensors are given is nowhere in the file.
+// TestSameBytes checks that the order in which tensors are given doesn't show in the file.
 func TestSameBytes(t *testing.T) {
 	tensors, metadata := sample()
 	want := write(t, tensors, metadata)
@@ -192,7 +192,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// TestHalves: every half is its own nearest value, and rounding is to nearest even.
+// TestHalves checks that every half is its own nearest value, and that rounding is to nearest even.
 func TestHalves(t *testing.T) {
 	for i := range 1 << 16 {
 		bits := uint16(i)
@@ -283,7 +283,7 @@ func TestParquet(t *testing.T) {
 	}
 }
 
-// TestPythonReads: the reference implementation reads what we write, and we read what it writes.
+// TestPythonReads checks that the reference implementation reads what we write, and vice versa.
 func TestPythonReads(t *testing.T) {
 	py := pythontest.Need(t, "python", "import safetensors.numpy", "its reader was not compared")
 	tensors, metadata := sample()
@@ -333,7 +333,8 @@ print(json.dumps(seen))
 	}
 }
 
-// TestPythonReadsParquet: pyarrow, which Hugging Face datasets reads with, sees lists of the right types.
+// TestPythonReadsParquet checks that pyarrow, which Hugging Face datasets uses for reading, sees lists of the right
+// types.
 func TestPythonReadsParquet(t *testing.T) {
 	py := pythontest.Need(t, "python", "import pyarrow.parquet", "its reader was not compared")
 	var b bytes.Buffer
@@ -386,7 +387,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// TestOpenFile: a file that can't be read is named in the error.
+// TestOpenFile checks that a file that can't be read is named in the error.
 func TestOpenFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.safetensors")
@@ -410,7 +411,8 @@ func TestOpenFile(t *testing.T) {
 	}
 }
 
-// TestSparseFileIsNotRead: a file may claim any size and take no room on disk; no memory is asked for on its word.
+// TestSparseFileIsNotRead checks that a file that claims a huge size, while taking no room on disk, doesn't make us
+// allocate memory on its word.
 func TestSparseFileIsNotRead(t *testing.T) {
 	const size = int64(1) << 40
 	header := fmt.Sprintf(`{"a":{"dtype":"U8","shape":[%d],"data_offsets":[0,%d]}}`, size, size)

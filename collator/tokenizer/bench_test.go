@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/internal/oracletest"
 )
 
-// conversations renders the oracle's agent traces in ChatML, roughly: what rows look like.
+// conversations renders the oracle's agent traces in ChatML, approximating what rows look like.
 func conversations(b *testing.B) (texts []string, bytes int64) {
 	data, err := os.ReadFile(oracletest.Path(b, "chat", "traces", "gpt-4o-airline-dev.json"))
 	if err != nil {
@@ -72,7 +72,7 @@ func BenchmarkRows(b *testing.B) {
 	b.ReportMetric(float64(s.Hits)/float64(s.Hits+s.Misses), "hits/segment")
 }
 
-// BenchmarkRowsAgain is the cost of a row all of whose segments are known.
+// BenchmarkRowsAgain measures the cost of a row whose segments are all known.
 func BenchmarkRowsAgain(b *testing.B) {
 	tok := load(b, "qwen2_5")
 	texts, bytes := conversations(b)

@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// load loads a tokenizer of the oracle once for all tests.
+// load loads an oracle tokenizer once for all tests.
 func load(t testing.TB, name string) *Tokenizer {
 	t.Helper()
 	if tok := loaded[name]; tok != nil {
@@ -151,8 +151,8 @@ func conform(t *testing.T, tok *Tokenizer, line oracleLine) {
 	}
 }
 
-// TestRowsConform: a row without template holds the same tokens as the text with
-// its specials as text; a row that is all template, those of plain encoding.
+// TestRowsConform checks that a row without template holds the same tokens as the text with its special tokens as text,
+// and that a row that is all template holds those of plain encoding.
 func TestRowsConform(t *testing.T) {
 	dir := oracletest.Path(t, "chat", "tokens")
 	for _, name := range []string{"Meta-Llama-3-8B-Instruct", "qwen2_5", "cohere-tokenizer", "bert-base-uncased"} {

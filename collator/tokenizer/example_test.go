@@ -15,7 +15,8 @@ const letters = `{"version": "1.0", "normalizer": null, "pre_tokenizer": null, "
 		"single_word": false, "lstrip": false, "rstrip": false, "normalized": false}],
 	"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "<": 2, "e": 3, "n": 4, "d": 5, ">": 6}, "merges": []}}`
 
-// In a training row only the chat template makes special tokens: what looks like one in a user's text stays text.
+// In a training row only the chat template creates special tokens: whatever looks like one in a user's text remains
+// text.
 func Example() {
 	tok, err := tokenizer.New([]byte(letters))
 	if err != nil {

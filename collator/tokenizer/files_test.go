@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// folder writes files below a new folder.
+// folder writes files into a new folder.
 func folder(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -91,7 +91,7 @@ func TestReadConfig(t *testing.T) {
 	}
 }
 
-// TestLoadErrors: each says what is wrong and, where there is one, the way out.
+// TestLoadErrors checks that each error says what is wrong and, if there is one, how to fix it.
 func TestLoadErrors(t *testing.T) {
 	if _, err := Load(filepath.Join(t.TempDir(), "nothing")); err == nil ||
 		!strings.Contains(err.Error(), "no such file") {

@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// TestTokens: what we say about tokens is what the library does with them.
+// TestTokens checks that what we say about tokens is what the library does with them.
 func TestTokens(t *testing.T) {
 	for name, vocab := range map[string]int{
 		"Meta-Llama-3-8B-Instruct": 128256, "qwen2_5": 151665, "cohere-tokenizer": 75500,
@@ -59,7 +59,7 @@ func configuredFolders(t *testing.T) []string {
 	return dirs
 }
 
-// TestFoldersAgainstTransformers: a folder gives the ids AutoTokenizer gives.
+// TestFoldersAgainstTransformers checks that a folder gives the same ids as AutoTokenizer.
 func TestFoldersAgainstTransformers(t *testing.T) {
 	py := pythontest.Need(t, "transformers", "import transformers", "folders were not compared with it")
 	texts := []string{"hi <new> you", "a<|a|>  b<tool>[x]c", "x <late> <early> y<|end|> <early>", "  <|a|>\n<|a|>b"}
@@ -105,7 +105,7 @@ print(json.dumps([tok(t, add_special_tokens=False).input_ids for t in json.load(
 	}
 }
 
-// TestConfiguredFolders: the same without Python, by what must hold.
+// TestConfiguredFolders does the same without Python, by checking what must hold.
 func TestConfiguredFolders(t *testing.T) {
 	dirs := configuredFolders(t)
 	tok, err := Load(dirs[2])

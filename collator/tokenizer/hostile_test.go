@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// FuzzHostileFile changes sound files at random places into random things and
-// uses what still loads. A panic or failed allocation in the library ends the process.
+// FuzzHostileFile replaces random places in valid files with random content and uses whatever still loads. A panic or
+// failed allocation in the library ends the process.
 func FuzzHostileFile(f *testing.F) {
 	bases := [][]byte{synthetic(f, nil)}
 	for _, parts := range hostileBases() {
@@ -163,7 +163,7 @@ var nasty = []any{
 	map[string]any{"type": "Replace", "pattern": map[string]any{"String": "h"}, "content": strings.Repeat("h", 2000)},
 }
 
-// something is a fresh copy of a nasty value: trees must not share nodes.
+// something returns a fresh copy of a nasty value: trees must not share nodes.
 func something(r *rand.Rand) any {
 	data, _ := json.Marshal(nasty[r.IntN(len(nasty))])
 	var value any
@@ -206,7 +206,7 @@ func mutate(r *rand.Rand, node any, depth int) {
 	}
 }
 
-// TestHostileFiles: each would end the process or run away if it reached the library.
+// TestHostileFiles checks files each of which would end the process or run away if it reached the library.
 func TestHostileFiles(t *testing.T) {
 	step := func(kind string, kv ...any) map[string]any {
 		m := map[string]any{"type": kind}

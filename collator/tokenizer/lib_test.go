@@ -22,8 +22,8 @@ func runLib(t *testing.T, cache string, env ...string) (last, stderr string, err
 	return lines[len(lines)-1], errs.String(), err
 }
 
-// TestLibScript: the script agrees with go.mod, finds what is cached, and says
-// what is wrong with a library it was pointed at.
+// TestLibScript checks that the script agrees with go.mod, finds what is cached, and says what is wrong with a library
+// it was pointed to.
 func TestLibScript(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no sh")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestRefusedTexts: what Python's tokenizers refuses is refused, with the place.
+// TestRefusedTexts checks that whatever Python's tokenizers refuses is refused, with the position.
 func TestRefusedTexts(t *testing.T) {
 	tok, err := New(synthetic(t, nil))
 	if err != nil {

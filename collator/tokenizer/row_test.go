@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// zoo are tokenizers whose segments depend on their surroundings in every way we know.
-// everything is a template that all of a text is.
+// zoo has tokenizers whose segments depend on their surroundings in every way we know. everything treats all of a text
+// as template.
 func everything(text string) []chat.Span { return []chat.Span{{End: len(text)}} }
 
 func zoo(t testing.TB) map[string]*Tokenizer {
@@ -116,8 +116,8 @@ func TestSegmentsEqualWhole(t *testing.T) {
 	}
 }
 
-// TestContentStaysText: special tokens typed by a user never become special ids,
-// those of the template always do.
+// TestContentStaysText checks that special tokens typed by a user never become special ids, and those of the template
+// always do.
 func TestContentStaysText(t *testing.T) {
 	for name, tok := range zoo(t) {
 		t.Run(name, func(t *testing.T) {
@@ -150,8 +150,8 @@ func TestContentStaysText(t *testing.T) {
 	}
 }
 
-// TestUnsegmentable: what can't be encoded in segments is encoded whole, and
-// refused where that would make content special.
+// TestUnsegmentable checks that what can't be encoded in segments is encoded whole, and refused if that would turn
+// content into special tokens.
 func TestUnsegmentable(t *testing.T) {
 	tok, err := New(synthetic(t, map[string]any{
 		"normalizer":   map[string]any{"type": "Lowercase"},
@@ -178,7 +178,7 @@ func TestUnsegmentable(t *testing.T) {
 	}
 }
 
-// TestCache: each distinct segment is tokenised once, within the bound.
+// TestCache checks that each distinct segment is tokenised once, within the limit.
 func TestCache(t *testing.T) {
 	tok, err := New(synthetic(t, nil))
 	if err != nil {
@@ -206,8 +206,8 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// TestSharedLookalikes: a look-alike that begins in content and ends in the
-// template is text, whatever its characters spell.
+// TestSharedLookalikes checks that a look-alike that begins in content and ends in the template is text, whatever its
+// characters spell.
 func TestSharedLookalikes(t *testing.T) {
 	tok, err := New(synthetic(t, nil))
 	if err != nil {
@@ -224,13 +224,13 @@ func TestSharedLookalikes(t *testing.T) {
 	}
 }
 
-// TestConcurrentRows: one tokenizer serves many goroutines (run with -race).
+// TestConcurrentRows checks that one tokenizer can serve many goroutines (run with -race).
 func TestConcurrentRows(t *testing.T) {
 	tok, err := New(synthetic(t, map[string]any{"pre_tokenizer": metaspace("first"), "decoder": nil}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	tok.SetCacheBytes(2000) // so small that generations change under way
+	tok.SetCacheBytes(2000) // so small that generations change in between
 	texts := []string{"<|a|>one<|end|>two", "three <|a|>one", "<|end|>\x00two", "four"}
 	want := make([]Encoding, len(texts))
 	for i, text := range texts {

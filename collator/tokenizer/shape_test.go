@@ -9,7 +9,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// TestKnownPatterns: the regular expressions of widely used tokenizers pass, those that backtrack without bound don't.
+// TestKnownPatterns checks that the regular expressions of widely used tokenizers pass, and those that backtrack
+// without bound don't.
 func TestKnownPatterns(t *testing.T) {
 	for _, pattern := range []string{
 		`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`,
@@ -28,7 +29,7 @@ func TestKnownPatterns(t *testing.T) {
 	}
 }
 
-// TestNULEscapes: escaping is unambiguous, and spans come back to where they were.
+// TestNULEscapes checks that escaping is unambiguous, and that spans map back to where they were.
 func TestNULEscapes(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		parts := rapid.SliceOf(rapid.SampledFrom([]string{"\x00", "\x01", "\x02", "\x03", "a", "é", "\x00\x01"})).
@@ -59,7 +60,7 @@ func TestNULEscapes(t *testing.T) {
 	})
 }
 
-// TestFingerprint: layout, truncation and the decoder don't matter; tokens do.
+// TestFingerprint checks that layout, truncation and the decoder don't matter, while tokens do.
 func TestFingerprint(t *testing.T) {
 	of := func(parts map[string]any) string {
 		s, err := readShape(synthetic(t, parts))
@@ -82,8 +83,8 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// TestAddedIDs: ids are the library's: the vocabulary's where it knows the token, else counted up, whatever the file
-// says.
+// TestAddedIDs checks that ids are the library's: the vocabulary's if it knows the token, otherwise the next free ones,
+// whatever the file says.
 func TestAddedIDs(t *testing.T) {
 	s, err := readShape(synthetic(t, map[string]any{
 		"model": map[string]any{"type": "WordLevel", "unk_token": "a", "vocab": map[string]int{"a": 0, "b": 70}},

@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// synthetic builds a tokenizer.json of a byte-level BPE without merges (or, for
-// Metaspace, of characters) whose other parts a test chooses: small, ours, and
-// enough to show how added tokens, prefixes and trimming behave.
+// synthetic builds a tokenizer.json of a byte-level BPE without merges (or, for Metaspace, of characters) whose other
+// parts the test chooses: small, our own, and sufficient to show how added tokens, prefixes and trimming behave.
 func synthetic(t testing.TB, overrides map[string]any) []byte {
 	t.Helper()
 	vocab := map[string]int{"<unk>": 0, "▁": 1}
@@ -48,7 +47,7 @@ func synthetic(t testing.TB, overrides map[string]any) []byte {
 	return data
 }
 
-// token is an added token: special, matched in the text as it is, unless flags say otherwise.
+// token returns an added token: special, matched literally in the text, unless flags say otherwise.
 func token(content string, flags map[string]any) map[string]any {
 	t := map[string]any{
 		"id":          1000,

@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// decoder decodes tokens one by one, each id once: decoding is most of the work of showing a long row.
+// decoder decodes tokens one by one, and each id only once: decoding is most of the work of showing a long row.
 type decoder struct {
 	decode func(ids []int32) (string, error)
-	texts  map[int32]string // of ids by themselves
+	texts  map[int32]string // of single ids
 }
 
 func (d *decoder) token(id int32) (string, error) {
@@ -22,10 +22,10 @@ func (d *decoder) token(id int32) (string, error) {
 	return text, err
 }
 
-// adds says what the n tokens from i on add to a text.
+// adds returns what the n tokens from i on add to a text.
 type adds func(ids []int32, i, n int) (string, error)
 
-// alone is true of tokenizers whose tokens are bytes: a token adds its own text, wherever it stands.
+// alone suits tokenizers whose tokens are bytes: a token adds the same text wherever it occurs.
 func (d *decoder) alone(ids []int32, i, n int) (string, error) {
 	if n == 1 {
 		return d.token(ids[i])
@@ -33,7 +33,8 @@ func (d *decoder) alone(ids []int32, i, n int) (string, error) {
 	return d.decode(ids[i : i+n])
 }
 
-// after is true of others, too: what a token adds depends on the one before it, as a space is dropped at the beginning.
+// after suits others as well: what a token adds depends on the one before it, since a space is dropped at the
+// beginning.
 func (d *decoder) after(ids []int32, i, n int) (string, error) {
 	if i == 0 {
 		return d.alone(ids, i, n)
@@ -46,8 +47,8 @@ func (d *decoder) after(ids []int32, i, n int) (string, error) {
 	return strings.TrimPrefix(text, before), err
 }
 
-// spans are where the tokens stand in their text; nil where what they add does not make up the text. The tokens that a
-// character is divided between share its place.
+// spans returns the position of each token in the text, or nil if what the tokens add doesn't make up the text. Tokens
+// that share a character share its position.
 func (d *decoder) spans(ids []int32, whole string, add adds) ([][2]int, error) {
 	spans, at := make([][2]int, len(ids)), 0
 	for i := 0; i < len(ids); {

@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestSpans: tokens of bytes are decoded once for each id and once all together; those that depend on what is before
-// them once more each; and where they don't make up the text, nothing is claimed.
+// TestSpans checks that byte tokens are decoded once per id and once all together, that tokens that depend on what
+// precedes them are each decoded once more, and that no spans are claimed where the tokens don't make up the text.
 func TestSpans(t *testing.T) {
 	bytesOf := func(pieces ...string) func(ids []int32) string {
 		return func(ids []int32) string {
@@ -24,7 +24,7 @@ func TestSpans(t *testing.T) {
 		decode func(ids []int32) string
 		ids    []int32
 		want   [][2]int
-		most   int // times that it may decode
+		most   int // how often it may decode
 	}{
 		{"bytes", bytesOf("a", " b"), []int32{0, 1, 0, 1}, [][2]int{{0, 1}, {1, 3}, {3, 4}, {4, 6}}, 3},
 		{

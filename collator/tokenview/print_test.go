@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
 
-// TestWrapTokens: the lines are no wider than asked for, and no token is lost.
+// TestWrapTokens checks that lines are no wider than requested, and that no token is lost.
 func TestWrapTokens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		texts := rapid.SliceOfN(rapid.StringMatching(`[a-z 世界]{0,40}`), 1, 30).Draw(t, "texts")

@@ -150,7 +150,7 @@ func viewOf(l *batch.Line, row int, r *batch.Row, tok *tokenizer.Tokenizer) (*Ro
 	return v, nil
 }
 
-// place says where in the side's text each token stands.
+// place records where each token is in the side's text.
 func (s *Side) place(ids []int32, d *decoder) error {
 	whole, err := d.decode(ids)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 const chatML = `{%- for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}
 {%- if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
 
-// The turn ends in its terminator; a text of the user's that only looks like a turn is none.
+// The turn ends with its terminator; a user's text that only looks like a turn isn't one.
 func Example() {
 	r, err := turns.New(chatML, turns.Settings{})
 	if err != nil {

@@ -31,7 +31,7 @@ func oracleSources(t testing.TB) map[string]string {
 	return out
 }
 
-// renderCase is a line of conformance/chat/render.
+// renderCase is a line in conformance/chat/render.
 type renderCase struct {
 	name string
 	conv *Conversation

@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// TestShapesOfTemplates finds turns in templates of kinds that no stock template here has, or only one.
+// TestShapesOfTemplates finds turns in templates of kinds that no stock template here is, or only one.
 func TestShapesOfTemplates(t *testing.T) {
 	const talk = `[{"role":"user","content":"q"},{"role":"assistant","content":"one"},{"role":"user","content":"r"},{"role":"assistant","content":""},{"role":"user","content":"s"},{"role":"assistant","content":"three"}]`
 	const agent = `[{"role":"user","content":"q"},{"role":"assistant","content":"","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":{"a":1}}}]},{"role":"tool","tool_call_id":"1","content":"x"},
@@ -17,11 +17,11 @@ func TestShapesOfTemplates(t *testing.T) {
 		`{% elif m.tool_calls %}[CALLS]{% for c in m.tool_calls %}{{ c.function | tojson }}{% endfor %}</s>{% else %}{{ m.content }}</s>{% endif %}{% endfor %}`
 	const noMarkers = `{% for m in messages %}{% if m.role == 'user' %}User: {{ m.content }}{% else %}Assistant:{% if m.content %} {{ m.content }}{% endif %}{% endif %}{{ '\n\n' }}{% endfor %}{% if add_generation_prompt %}Assistant:{% endif %}`
 	const bars = `{% for m in messages %}[|{{ m.role }}|]{{ m.content }}{% if m.role == 'assistant' %}[|end|]{% endif %}{{ '\n' }}{% endfor %}{% if add_generation_prompt %}[|assistant|]{% endif %}`
-	// The first call with a result's id names its function, which may be a later one's.
+	// The first call with a result's id gives its function's name, even if a later call has the same id.
 	const named = `{% for m in messages %}{% if m.role == 'tool' %}<|tool|>{% for n in messages if n.tool_calls and n.tool_calls[0].id == m.tool_call_id %}{{ n.tool_calls[0].function.name }} {% endfor %}{{ m.content }}<|end|>` +
 		`{% else %}<|{{ m.role }}|>{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.name + ' ' }}{{ c.function.arguments | tojson }}{% endfor %}<|end|>{% endif %}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}`
 	const kinds = `{% for m in messages %}<|{{ m.role }}|>{% if m.tool_calls %}<|act|>{{ m.tool_calls[0].function | tojson }}{% else %}<|text|>{{ m.content }}{% endif %}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|><|text|>{% endif %}`
-	// An empty turn stands behind each call; what follows a result has no header (DeepSeek's R1).
+	// There is an empty turn after each call; what follows a result has no header (DeepSeek's R1).
 	const behind = `{% for m in messages %}{% if m.role == 'user' %}<|user|>{{ m.content }}{% elif m.role == 'tool' %}` +
 		`<|result|>{{ m.content }}<|shown|>{% elif loop.previtem.role == 'tool' %}{{ m.content }}<|end|>{% else %}` +
 		`{% for c in m.tool_calls or [] %}<|bot|>{{ c.function | tojson }}<|end|>{% endfor %}<|bot|>{{ m.content }}<|end|>` +
@@ -58,23 +58,23 @@ func TestShapesOfTemplates(t *testing.T) {
 	}
 }
 
-// TestStops ends the last turn where a template leaves it open, and finds where a turn ends that nothing ends.
+// TestStops ends the last turn where a template leaves it open, and finds the end of a turn that nothing ends.
 func TestStops(t *testing.T) {
 	const asked = `[{"role":"user","content":"q"},{"role":"assistant","content":"one"}]`
 	const called = `[{"role":"user","content":"q"},{"role":"assistant","content":"","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":{"a":1}}}]}]`
 	calls := func(before, after string) string {
 		return `{% if m.tool_calls %}` + before + `{% for c in m.tool_calls %}{{ c.function | tojson }}{% endfor %}` + after + `{% else %}{{ m.content }}`
 	}
-	// The next role's header is what a model stops at (GLM).
+	// The next role's header is what the model stops at (GLM).
 	next := `{% for m in messages %}<|{{ {'tool': 'observation'}.get(m.role, m.role) }}|>` + calls("", "") + `{% endif %}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}`
-	// A call has a mark at its end, an answer one once the user speaks (Apertus).
+	// A call has a marker at its end, an answer only once the user speaks (Apertus).
 	late := `{% set ns = namespace(open=false) %}{% for m in messages %}{% if m.role == 'user' %}{% if ns.open %}<|end|>{% endif %}{% set ns.open = false %}<|user|>{{ m.content }}<|done|>` +
 		`{% elif m.role == 'tool' %}[{{ m.content }}]{% else %}{% if not ns.open %}<|assistant|>{% endif %}{% set ns.open = true %}` + calls("<|call|>", "<|called|>") + `{% endif %}{% endif %}{% endfor %}` +
 		`{% if add_generation_prompt %}<|assistant|>{% endif %}`
-	// Nothing ends a call, and every conversation ends in an instruction (Command R+).
+	// Nothing ends a call, and every conversation ends with an instruction (Command R+).
 	bare := `{% for m in messages %}<|turn|><|{{ {'assistant': 'bot'}.get(m.role, 'other') }}|>` + calls("", "\n") + `<|over|>{% endif %}{% endfor %}` +
 		`<|turn|><|system|>Act.<|over|>{% if add_generation_prompt %}<|turn|><|bot|>{% endif %}`
-	// Every conversation ends in a generation prompt (Command R7B, firefunction).
+	// Every conversation ends with a generation prompt (Command R7B, firefunction).
 	always := `{% for m in messages %}<|head|>{{ m.role }}<|head_end|>` + calls("", "") + `{% endif %}<|over|>{% endfor %}<|head|>assistant<|head_end|>`
 
 	for _, c := range []struct{ name, template, messages, turn string }{
@@ -98,8 +98,8 @@ func TestStops(t *testing.T) {
 	}
 }
 
-// TestSpecialTokensEndTurns: with a tokenizer's special tokens, what only looks like one ends nothing, and what doesn't
-// look like one does (MiniMax).
+// TestSpecialTokensEndTurns checks that, given a tokenizer's special tokens, what only looks like one ends nothing, and
+// one that doesn't look like one does (MiniMax).
 func TestSpecialTokensEndTurns(t *testing.T) {
 	const odd = `{% for m in messages %}]~b]{{ m.role }}{% if m.role == 'tool' %}<response>{{ m.content }}</response>{% else %}{{ m.content }}` +
 		`{% for c in m.tool_calls or [] %}<call>{{ c.function.name }} {{ c.function.arguments | tojson }}</call>{% endfor %}{% endif %}[e~[{% endfor %}` +
@@ -113,7 +113,7 @@ func TestSpecialTokensEndTurns(t *testing.T) {
 	}
 }
 
-// TestShortIDs: a template that takes ids of nine characters only says so.
+// TestShortIDs checks that a template that accepts only nine-character ids says so.
 func TestShortIDs(t *testing.T) {
 	const loop = `{% for m in messages %}{% for c in m.tool_calls or [] %}{% if c.id | length != 9 %}{{ raise_exception('nine') }}{% endif %}{% endfor %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}`
 	for source, want := range map[string]bool{loop: true, `{% for m in messages %}{{ m.content }}{% endfor %}`: false} {
@@ -126,7 +126,7 @@ func TestShortIDs(t *testing.T) {
 	}
 }
 
-// findIn renders messages by a template and finds the turns.
+// findIn renders messages with a template and finds the turns.
 func findIn(t *testing.T, name, text, messages string) (*Renderer, *Conversation, *template.Result, []Turn) {
 	t.Helper()
 	r, err := New(text, Settings{})

@@ -10,7 +10,7 @@ import (
 )
 
 // TestTurnsOfStockTemplates finds every assistant message in every render of the oracle's conversations, and compares
-// with the generation markers of the templates that have them: text of ours found in two ways.
+// them with the generation markers of the templates that have any: our own text, found in two ways.
 func TestTurnsOfStockTemplates(t *testing.T) {
 	sources := oracleSources(t)
 	var names []string
@@ -51,7 +51,7 @@ func TestTurnsOfStockTemplates(t *testing.T) {
 }
 
 // mayLose lists what is rightly refused: templates that leave a message out, join it with others or split it, and
-// DeepSeek-V3's calls after a tool's result, which stand where no generation prompt leads.
+// DeepSeek-V3's calls after a tool's result, which appear where no generation prompt leads.
 func mayLose(name, conversation string) bool {
 	switch {
 	case strings.HasPrefix(name, "diffusion_gemma"):
@@ -63,8 +63,8 @@ func mayLose(name, conversation string) bool {
 	return false
 }
 
-// checkTurns: turns come in order, apart; no byte of another message's field lies in one, and all of its own content
-// does.
+// checkTurns checks that turns are in order and don't overlap, that none contains a byte of another message's field,
+// and that each contains all of its own content.
 func checkTurns(t *testing.T, r *Renderer, c *renderCase, res *template.Result, ts []Turn) {
 	t.Helper()
 	at := 0

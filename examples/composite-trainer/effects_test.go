@@ -13,9 +13,9 @@ import (
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
-// TestHintEffects has runs measure what hints do to a tiny model, by score_logits.py and by a stand-in for a vLLM
-// server, and has torch compute it over the whole vocabulary: the first are equal within 1e-4, the brackets of the
-// second hold it.
+// TestHintEffects has runs measure what hints do to a tiny model, with score_logits.py and with a stand-in for a vLLM
+// server, and has torch compute it over the whole vocabulary: the first agree within 1e-4, and the second's brackets
+// contain it.
 func TestHintEffects(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -37,7 +37,7 @@ func TestHintEffects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	finetune := func(id, teacher string) { // every site has to be scored
+	finetune := func(id, teacher string) { // every site must be scored
 		t.Helper()
 		cmd := exec.Command(bin, "finetune", "run", "--config-file", "finetune.yml", "--run-id", id,
 			"-o", "collator.tokenizer=tokenizer", "-o", "collator.policy=booker-1", "-o", "collator.teacher", teacher)
@@ -69,7 +69,7 @@ func TestHintEffects(t *testing.T) {
 	}, "-m", "unittest", "test_effects"))
 }
 
-// serveEffects starts the stand-in, which ends with its standard input.
+// serveEffects starts the stand-in, which ends when its standard input does.
 func serveEffects(t *testing.T, py, init string) string {
 	t.Helper()
 	cmd := exec.Command(py, "test_effects.py", "serve", init)

@@ -14,8 +14,8 @@ import (
 )
 
 // TestOnRuns makes runs of examples/hints with the program - as they are, as a null-hint control on several templates,
-// by the reference trainer's names - has it verify them, and has test_nat_go.py train on them and compare its losses
-// with nat-go's.
+// under the reference trainer's names - has the program verify them, and has test_nat_go.py train on them and compare
+// its losses with nat-go's.
 func TestOnRuns(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -59,7 +59,7 @@ func TestOnRuns(t *testing.T) {
 	)
 }
 
-// program builds nat-go, and copies examples/hints to a folder it then runs in.
+// program builds nat-go, and copies examples/hints to a folder that it then runs in.
 func program(t *testing.T) (bin, work string, natGo func(args ...string)) {
 	t.Helper()
 	bin = filepath.Join(t.TempDir(), "nat-go")
@@ -84,7 +84,7 @@ func program(t *testing.T) (bin, work string, natGo func(args ...string)) {
 	}
 }
 
-// templates are the collator's toys and, where they are, stock ones that word a hint in different ways.
+// templates are the collator's toy templates and, if present, stock ones that word a hint in different ways.
 func templates(t *testing.T) map[string]string {
 	out := map[string]string{
 		"thinking": read(t, "../../collator/testdata/thinking.jinja"),

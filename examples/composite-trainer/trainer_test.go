@@ -1,4 +1,4 @@
-// Package trainer_test runs the Python trainer's own tests, and has it read what package batch writes.
+// Package trainer_test runs the Python trainer's own tests and has the trainer read what package batch writes.
 package trainer_test
 
 import (
@@ -33,7 +33,7 @@ func runWith(t *testing.T, env []string, args ...string) string {
 	return string(out)
 }
 
-// TestTrainer runs test_trainer.py. It trains: half a minute, beside TestOnRuns, as each keeps to one core.
+// TestTrainer runs test_trainer.py, which trains: half a minute, alongside TestOnRuns, as each uses a single core.
 func TestTrainer(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -42,7 +42,7 @@ func TestTrainer(t *testing.T) {
 	t.Log(run(t, "-m", "unittest", "test_trainer"))
 }
 
-// TestReadsBatches has the Python reader check, and the losses take, what package batch writes.
+// TestReadsBatches checks that the Python reader can verify what package batch writes, and that the losses accept it.
 func TestReadsBatches(t *testing.T) {
 	for _, layout := range []batch.Layout{batch.Padded, batch.Packed} {
 		channels := []*batch.Channel{batch.SFT, batch.DPO, batch.RL, batch.SDPO}
@@ -93,7 +93,7 @@ func TestReadsBatches(t *testing.T) {
 		if out := run(t, "train.py", "--batches", dir, "--steps", "1"); !strings.Contains(out, `"step": 1`) {
 			t.Errorf("%v: %s", layout, out)
 		}
-		if layout == batch.Padded { // the columns are another model's: only their own fingerprint makes them count
+		if layout == batch.Padded { // the columns come from another model: only their own fingerprint makes them count
 			if out := run(t, "train.py", "--batches", dir, "--steps", "0"); !strings.Contains(out, `"dpo": 0.693147`) {
 				t.Errorf("reference columns without a fingerprint were used: %s", out)
 			}
@@ -142,8 +142,8 @@ func row(rng *rand.Rand, c *batch.Channel, n int) *batch.Row {
 	return r
 }
 
-// splice makes the row's second side the first with a hint in it, and on every other row adds a third for a second
-// site.
+// splice makes the row's second side the first with a hint inserted, and adds a third side for a second site to every
+// other row.
 func splice(r *batch.Row, rng *rand.Rand) {
 	student := r.Sides[0].IDs
 	end := len(student)

@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
-// TestTRL runs test_trl.py with TRL: 20 steps on the batches of a run on examples/hints-composite and on toy.py's, each
-// term beside a float64 calculation.
+// TestTRL runs test_trl.py with TRL: 20 steps on the batches of a run of examples/hints-composite and of toy.py's,
+// comparing each term with a float64 calculation.
 func TestTRL(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: training takes a minute; run without -short")

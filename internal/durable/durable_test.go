@@ -64,7 +64,7 @@ func TestAppearsOnlyWhenCommitted(t *testing.T) {
 	}
 }
 
-// TestWritersDoNotMeet: two that write one path at once leave the whole of one of them.
+// TestWritersDoNotMeet checks that two writers of one path at the same time leave one of them whole.
 func TestWritersDoNotMeet(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	var all sync.WaitGroup
@@ -83,7 +83,7 @@ func TestWritersDoNotMeet(t *testing.T) {
 	}
 }
 
-// TestSweep: only what carries our mark and has no living writer goes.
+// TestSweep checks that only files with our mark and no living writer are removed.
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	mine, err := Create(filepath.Join(dir, "mine"))
@@ -161,7 +161,7 @@ func TestCommitChanged(t *testing.T) {
 	}
 }
 
-// TestOutputLeavesWhatItIsPointedAt: links, pipes and devices stay what they are, and get what was written.
+// TestOutputLeavesWhatItIsPointedAt checks that links, pipes and devices stay what they are and receive the output.
 func TestOutputLeavesWhatItIsPointedAt(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -222,8 +222,8 @@ func TestOutputLeavesWhatItIsPointedAt(t *testing.T) {
 	}
 }
 
-// TestOutputToAnOpenFile: a path such as /dev/stdout names a file that somebody has open; it is written on, not
-// replaced.
+// TestOutputToAnOpenFile checks that a path such as /dev/stdout, which names a file that somebody has open, is written
+// to, not replaced.
 func TestOutputToAnOpenFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	f, err := os.Create(path)
@@ -243,14 +243,14 @@ func TestOutputToAnOpenFile(t *testing.T) {
 	}
 }
 
-// A file that can't be made safe on disk never gets its name, even where all of it was written.
+// A file that can't be synced to disk never gets its name, even if all of it was written.
 func TestCommitSyncsBeforeItRenames(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	f, err := Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.file.Close() // nothing is left to flush, so that syncing is what fails first
+	f.file.Close() // nothing is left to flush, so syncing is what fails first
 	if err := f.Commit(); err == nil {
 		t.Error("Commit of a file that can't be synced gave no error")
 	}

@@ -12,7 +12,7 @@ import (
 // pipe may have no writer.
 func Open(path string) (*os.File, error) { return open(path, os.O_RDONLY) }
 
-// Continue opens a file for reading and writing, as Open does, and makes it where there is none.
+// Continue opens a file for reading and writing, as Open does, and creates it if it doesn't exist.
 func Continue(path string) (*os.File, error) {
 	return open(path, os.O_CREATE|os.O_RDWR)
 }

@@ -41,7 +41,7 @@ func sorted(t *testing.T, width int, memory int64, rows [][]byte) ([][]byte, boo
 func TestSortsLikeAComparisonSort(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		width := rapid.IntRange(1, 12).Draw(rt, "width")
-		// Few values: long common prefixes, equal rows.
+		// Few distinct values: long common prefixes, equal rows.
 		alphabet := rapid.SampledFrom([]byte{1, 2, 255}).Draw(rt, "alphabet")
 		n := rapid.IntRange(0, 300).Draw(rt, "n")
 		memory := rapid.SampledFrom([]int64{1, 64, 500, 4000, 0}).Draw(rt, "memory")
@@ -80,7 +80,7 @@ func TestManyLevelsOfRuns(t *testing.T) {
 	for i := range rows {
 		rows[i] = binary.BigEndian.AppendUint64(nil, uint64(i)*0x9e3779b97f4a7c15)
 	}
-	got, _ := sorted(t, 8, 160, rows) // 10 rows a run, two runs a merge
+	got, _ := sorted(t, 8, 160, rows) // 10 rows per run, two runs per merge
 	if len(got) != len(rows) || !slices.IsSortedFunc(got, bytes.Compare) {
 		t.Fatalf("%d rows, in order: %v", len(got), slices.IsSortedFunc(got, bytes.Compare))
 	}

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestManyRows: as many rows as are sorted on two cores come out as those that one sorts, however their first bytes
-// lie.
+// TestManyRows checks that when rows are many enough to be sorted on two cores, the result is the same as on one,
+// however their first bytes are distributed.
 func TestManyRows(t *testing.T) {
 	const width = 16
 	for name, first := range map[string]func(r *rand.Rand) byte{

@@ -28,7 +28,7 @@ func count(n int, err error) iter.Seq2[int, error] {
 	}
 }
 
-// TestOrdered: results come in the order of the items, also where a later one is ready long before.
+// TestOrdered checks that results come in the order of the items, even if a later one is ready long before.
 func TestOrdered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []int

@@ -45,7 +45,7 @@ func serve(t *testing.T, h http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-// caFile is the certificate of a server in a file.
+// caFile returns a file with the server's certificate.
 func caFile(t *testing.T, s *httptest.Server) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ca.pem")
@@ -78,7 +78,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestNoTokenWithoutVerification: whatever may prove who we are goes to nobody whose certificate isn't checked.
+// TestNoTokenWithoutVerification checks that nothing that could prove who we are is sent to a server whose certificate
+// isn't checked.
 func TestNoTokenWithoutVerification(t *testing.T) {
 	skip := TLS{InsecureSkipVerify: true}
 	for _, o := range []Options{
@@ -93,7 +94,7 @@ func TestNoTokenWithoutVerification(t *testing.T) {
 	}
 }
 
-// seen is what a server was sent.
+// seen is what was sent to a server.
 type seen struct {
 	method string
 	header http.Header
@@ -115,8 +116,8 @@ func recorder(t *testing.T, start func(http.Handler) *httptest.Server) (*httptes
 	return s, func() []seen { mu.Lock(); defer mu.Unlock(); return all }
 }
 
-// TestRedirects: twelve ways to be sent elsewhere - another port, host or scheme, by each of four kinds of redirect -
-// for a GET and for the POST that makes a job. Nobody else sees a request, let alone a token.
+// TestRedirects covers twelve ways to be sent elsewhere - another port, host or scheme, by each of four kinds of
+// redirect - for a GET and for the POST that creates a job. No other server sees a request, let alone a token.
 func TestRedirects(t *testing.T) {
 	other, got := recorder(t, httptest.NewServer)
 	secure, gotSecure := recorder(t, httptest.NewTLSServer)
@@ -172,7 +173,8 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// TestRedirectNeverChangesTheMethod: a 301, 302 or 303 makes a GET of a POST, whose page would become data.
+// TestRedirectNeverChangesTheMethod checks that a 301, 302 or 303 doesn't turn a POST into a GET, whose page would be
+// taken for data.
 func TestRedirectNeverChangesTheMethod(t *testing.T) {
 	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther} {
 		s := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -190,7 +192,7 @@ func TestRedirectNeverChangesTheMethod(t *testing.T) {
 	}
 }
 
-// TestRedirectWithinTheService is followed with everything.
+// TestRedirectWithinTheService checks that it is followed, with everything.
 func TestRedirectWithinTheService(t *testing.T) {
 	var last seen
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -217,8 +219,8 @@ func TestRedirectWithinTheService(t *testing.T) {
 	}
 }
 
-// TestAnonymousRedirect: an upload to an address that the service handed out may be sent on; nothing that proves who we
-// are goes along.
+// TestAnonymousRedirect checks that an upload to an address that the service provided may be redirected, without
+// anything that identifies us.
 func TestAnonymousRedirect(t *testing.T) {
 	other, got := recorder(t, httptest.NewServer)
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -239,7 +241,7 @@ func TestAnonymousRedirect(t *testing.T) {
 	}
 }
 
-// TestRedirectToPlainHTTP: what was asked for over TLS is not sent on in clear, with no token either.
+// TestRedirectToPlainHTTP checks that a request over TLS is not redirected to plain text, even without a token.
 func TestRedirectToPlainHTTP(t *testing.T) {
 	other, got := recorder(t, httptest.NewServer)
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -256,7 +258,7 @@ func TestRedirectToPlainHTTP(t *testing.T) {
 	}
 }
 
-// TestAnswerLimit: an answer has a limit, counted after it is decompressed, whatever it says of its length.
+// TestAnswerLimit checks that a response has a limit, counted after decompression, whatever it says about its length.
 func TestAnswerLimit(t *testing.T) {
 	const limit = 1 << 16
 	var sent atomic.Int64
@@ -312,7 +314,8 @@ func TestAnswerLimit(t *testing.T) {
 	}
 }
 
-// TestLargeAnswersTakeTurns: of many large answers only so many are held at once, and small ones don't wait for them.
+// TestLargeAnswersTakeTurns checks that only a limited number of large responses are held at once, and that small ones
+// don't wait for them.
 func TestLargeAnswersTakeTurns(t *testing.T) {
 	const limit = 1 << 16
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -337,10 +340,10 @@ func TestLargeAnswersTakeTurns(t *testing.T) {
 	select {
 	case <-third:
 		t.Fatal("a third large answer is held")
-	case <-time.After(20 * time.Millisecond): // a defect may pass here; the next line shows that the third comes
+	case <-time.After(20 * time.Millisecond): // a bug may slip through here; the next line shows that the third comes
 	}
 	first.Close()
-	first.Close() // gives back one place, not two
+	first.Close() // frees one slot, not two
 	(<-third).Close()
 	second.Close()
 	if len(c.large) != 0 {
@@ -348,7 +351,7 @@ func TestLargeAnswersTakeTurns(t *testing.T) {
 	}
 }
 
-// TestTrickle: an answer that comes a byte at a time is given up on.
+// TestTrickle checks that a response that arrives one byte at a time is abandoned.
 func TestTrickle(t *testing.T) {
 	release := make(chan struct{})
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -383,8 +386,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// answers is a transport that answers from a list, without a network, so that a test's clock can stand in for the real
-// one.
+// answers is a transport that returns responses from a list, without a network, so that a test's clock can replace the
+// real one.
 type answers struct {
 	list []func() (*http.Response, error)
 	n    int
@@ -406,8 +409,8 @@ func status(code int, header http.Header) func() (*http.Response, error) {
 	}
 }
 
-// TestPauses: between tries it waits as long as the service asks, within bounds, and else longer each time, never quite
-// the same.
+// TestPauses checks that between tries it waits as long as the service asks, within limits, and otherwise longer each
+// time, never exactly the same.
 func TestPauses(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -455,7 +458,7 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-// TestTries: what may have been carried out is not repeated unless that does no harm.
+// TestTries checks that what may have been carried out is only repeated if that does no harm.
 func TestTries(t *testing.T) {
 	for _, c := range []struct {
 		code     int
@@ -485,7 +488,7 @@ func TestTries(t *testing.T) {
 	}
 }
 
-// TestRefusedConnection was certainly not carried out, and may be repeated whatever it was.
+// TestRefusedConnection checks that a request that was certainly not carried out may be repeated, whatever it was.
 func TestRefusedConnection(t *testing.T) {
 	_, err := client(t, Options{Base: "http://127.0.0.1:1"}).
 		Do(t.Context(), Request{Op: "create", Method: http.MethodPost, Path: "/", Tries: 2})
@@ -521,7 +524,8 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestEchoedToken: a service that repeats the token, in whatever form and with whatever status, puts it into no error.
+// TestEchoedToken checks that if a service repeats the token, in whatever form and with whatever status, it appears in
+// no error.
 func TestEchoedToken(t *testing.T) {
 	const token, password = `to"k/en+1234567890`, "pa ss:wörd-1234"
 	forms := []string{

@@ -81,7 +81,7 @@ func (e *endless) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestTooLongIsToldAtOnce: a line without end is not read to its end before it is refused.
+// TestTooLongIsToldAtOnce checks that an endless line is refused before it has been read to its end.
 func TestTooLongIsToldAtOnce(t *testing.T) {
 	in := &endless{}
 	for _, err := range Read(in, 1<<20) {

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// storage reaches a server, and waits little between tries.
+// storage connects to a server with short pauses between tries.
 func storage(t *testing.T, env map[string]string) *Storage {
 	t.Helper()
 	s := New(func(name string) string { return env[name] })
@@ -32,7 +32,7 @@ func storage(t *testing.T, env map[string]string) *Storage {
 	return s
 }
 
-// noise is data that doesn't repeat.
+// noise returns data that doesn't repeat.
 func noise(n int) []byte {
 	data := make([]byte, n)
 	rng := rand.NewChaCha8([32]byte{1})
@@ -49,7 +49,8 @@ func noSecret(t *testing.T, text string) {
 	}
 }
 
-// TestThroughFaults writes and reads through a proxy that spoils a third of the requests: every byte comes, once.
+// TestThroughFaults writes and reads through a proxy that corrupts a third of the requests and checks that every byte
+// arrives exactly once.
 func TestThroughFaults(t *testing.T) {
 	objectstest.Each(t, func(t *testing.T, server *objectstest.Server) {
 		p := objectstest.NewProxy(t, server.Address, 1, 0.35)
@@ -90,7 +91,7 @@ func TestThroughFaults(t *testing.T) {
 	})
 }
 
-// readPlaces reads at places, and on from one.
+// readPlaces reads at several offsets, and on from one.
 func readPlaces(t *testing.T, f *File, data []byte) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -111,7 +112,7 @@ func readPlaces(t *testing.T, f *File, data []byte) {
 	}
 }
 
-// TestChangedObjectIsRefused writes over an object while it is read: no reading is made of two states.
+// TestChangedObjectIsRefused overwrites an object while it is being read: no read mixes two states.
 func TestChangedObjectIsRefused(t *testing.T) {
 	objectstest.Each(t, func(t *testing.T, server *objectstest.Server) {
 		s := storage(t, objectstest.Environment(server.Address))
@@ -137,7 +138,7 @@ func TestChangedObjectIsRefused(t *testing.T) {
 	})
 }
 
-// TestCreate lets two write the same manifest, and refuses another in its place.
+// TestCreate writes the same manifest twice, and checks that a different one is refused in its place.
 func TestCreate(t *testing.T) {
 	objectstest.Each(t, func(t *testing.T, server *objectstest.Server) {
 		p := objectstest.NewProxy(t, server.Address, 3, 0.3)
@@ -162,7 +163,7 @@ func TestCreate(t *testing.T) {
 	})
 }
 
-// TestCreateNeedsConditions refuses storage that writes over what is there although it was asked not to.
+// TestCreateNeedsConditions refuses storage that overwrites existing objects although it was asked not to.
 func TestCreateNeedsConditions(t *testing.T) {
 	server := objectstest.Moto(t)
 	for name, before := range map[string]func(w http.ResponseWriter, r *http.Request) bool{
@@ -195,7 +196,7 @@ func TestCreateNeedsConditions(t *testing.T) {
 	}
 }
 
-// TestErrors are for people, and have no secret in them.
+// TestErrors checks that errors are written for people, and contain no secret.
 func TestErrors(t *testing.T) {
 	server := objectstest.Moto(t)
 	denied := func(w http.ResponseWriter, _ *http.Request) bool {
@@ -254,7 +255,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestWeb reads from a web server: with ranges, without, and where another host has the file.
+// TestWeb reads from a web server: with ranges, without, and where another host holds the file.
 func TestWeb(t *testing.T) {
 	data := noise(1 << 20)
 	var asked, cut atomic.Int64
@@ -275,7 +276,7 @@ func TestWeb(t *testing.T) {
 		http.Redirect(w, r, elsewhere.URL+"/blob", http.StatusFound)
 	}))
 	defer hub.Close()
-	// Addresses that differ in the port alone are other hosts, as the token goes.
+	// Addresses that differ only in the port are other hosts when it comes to the token.
 	s := storage(t, map[string]string{"HF_ENDPOINT": hub.URL, "HF_TOKEN": "hf_" + strings.Repeat("aB3dE5", 6)})
 	for _, p := range []string{elsewhere.URL + "/a.jsonl", "hf://datasets/acme/traces@v1/data/a.jsonl"} {
 		t.Run(p, func(t *testing.T) {
@@ -306,7 +307,7 @@ func TestWeb(t *testing.T) {
 	}
 }
 
-// cutting ends the connection after some bytes.
+// cutting closes the connection after some bytes.
 type cutting struct {
 	http.ResponseWriter
 	left int
@@ -319,7 +320,7 @@ func (c *cutting) Write(p []byte) (int, error) {
 	return c.ResponseWriter.Write(p)
 }
 
-// TestNoRanges refuses a server that can't go on in the middle, where that is needed.
+// TestNoRanges refuses a server that can't continue from the middle, where that is needed.
 func TestNoRanges(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "5")
@@ -341,7 +342,7 @@ func TestNoRanges(t *testing.T) {
 	}
 }
 
-// TestSilence gives up a body that stops flowing, and goes on with another.
+// TestSilence gives up on a body that stops flowing, and continues with another.
 func TestSilence(t *testing.T) {
 	data := noise(100_000)
 	var asked atomic.Int64
@@ -368,7 +369,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestInterrupted ends with its context, however long the storage is busy.
+// TestInterrupted checks that it ends with its context, however long the storage is busy.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -386,7 +387,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestCredentialsFile finds credentials in AWS's file of them, and hides them as well.
+// TestCredentialsFile finds credentials in AWS's credentials file, and masks them as well.
 func TestCredentialsFile(t *testing.T) {
 	server := objectstest.Moto(t)
 	file := t.TempDir() + "/credentials"

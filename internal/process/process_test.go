@@ -17,8 +17,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain lets the tests use this binary as a program that is killed: it starts the script in the environment, says
-// so, and waits.
+// TestMain lets the tests use this binary as a program that is killed: it starts the script in the environment, reports
+// that, and waits.
 func TestMain(m *testing.M) {
 	if script := os.Getenv("NATGO_TEST_PARENT"); script != "" {
 		if _, err := Start(Config{Args: shell(script), Env: os.Environ()}); err != nil {
@@ -44,7 +44,7 @@ func start(t *testing.T, c Config) *Process {
 	return p
 }
 
-// pids waits until a script has written so many process ids into a file.
+// pids waits until a script has written this many process ids to a file.
 func pids(t *testing.T, path string, n int) (all []int) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
@@ -73,8 +73,8 @@ func running(pid int) bool {
 	return false
 }
 
-// family is a script that starts children of every kind and waits: in its own group, in another, in another session,
-// one in a session whose parent has ended, and one that has cleared its environment but is still a child.
+// family returns a script that starts children of every kind and waits: in its own group, in another group, in another
+// session, one in a session whose parent has ended, and one that has cleared its environment but is still a child.
 func family(t *testing.T) (script, file string, members int) {
 	file = filepath.Join(t.TempDir(), "pids")
 	note := func(prefix string) string {
@@ -99,8 +99,9 @@ func onlyLinux(t *testing.T) {
 	}
 }
 
-// TestHiddenMarks: a process whose environment can't be seen now may be the tree's, just replacing its program. So
-// nothing is believed to be left only after some more looks, and not after any number of them.
+// TestHiddenMarks checks that a process whose environment can't be read at the moment may belong to the tree and just
+// be replacing its program, so that the tree is taken to be gone only after a few more looks, but a limited number of
+// them.
 func TestHiddenMarks(t *testing.T) {
 	onlyLinux(t)
 	looks := func() (n int) {
@@ -153,7 +154,7 @@ func TestAllOfItIsEnded(t *testing.T) {
 	}
 }
 
-// A program that survives us is left what it has started, unless it is killed.
+// What a program that may outlive us has started is left alone, unless it is killed.
 func TestSurvivor(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pids")
 	p := start(t, Config{Args: shell(`sleep 600 & echo $! >> ` + file), Survives: true})
@@ -172,7 +173,7 @@ func TestSurvivor(t *testing.T) {
 	}
 }
 
-// Whoever comes after a kill -9 finds what the kernel has not ended, and nothing else.
+// Whoever comes after a kill -9 finds the processes that the kernel has not ended, and nothing else.
 func TestParentKilled(t *testing.T) {
 	onlyLinux(t)
 	dir := t.TempDir()
@@ -193,7 +194,7 @@ func TestParentKilled(t *testing.T) {
 	if running(all[0]) {
 		t.Error("the program outlives its parent")
 	}
-	tree := Tree{Mark: mark} // the marks of parents are handed on
+	tree := Tree{Mark: mark} // parents' marks are inherited
 	if members := tree.Members(); len(members) != 1 || members[0] != all[1] {
 		t.Errorf("found %v, want %v", members, all[1:])
 	}
@@ -205,7 +206,7 @@ func TestParentKilled(t *testing.T) {
 	}
 }
 
-// A session whose first process is not known to be ours is nobody we kill: numbers are used again.
+// A session whose first process is not known to be ours is not killed: process ids are reused.
 func TestSessionOfAStranger(t *testing.T) {
 	onlyLinux(t)
 	stranger := start(t, Config{Args: []string{"sleep", "600"}})
@@ -233,8 +234,8 @@ func TestOutputIsDrained(t *testing.T) {
 	}
 }
 
-// What nobody can find - a session of its own, no environment, its parent gone - gets away, as the package comment
-// says; that it holds the pipe keeps nobody waiting.
+// A process that nobody can find - in its own session, without an environment, its parent gone - gets away, as the
+// package comment says; it holds the pipe, but that doesn't keep anybody waiting.
 func TestWhatGetsAway(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pids")
 	p := start(t, Config{

@@ -45,7 +45,7 @@ func TestResponderFails(t *testing.T) {
 		t.Run(c.script, func(t *testing.T) {
 			r := respond(t, c.script, 100)
 			_, err := r.Ask(t.Context(), []byte("x\n"), c.wait)
-			// A pipe to a program that has ended may be the first thing noticed.
+			// The broken pipe to a program that has ended may be noticed first.
 			if err == nil || !strings.Contains(err.Error(), c.want) && !strings.Contains(err.Error(), "does not read") {
 				t.Errorf("%s: %v, want %q", c.script, err, c.want)
 			}

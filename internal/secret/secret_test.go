@@ -45,7 +45,7 @@ const multiline = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nQsecon
 
 var values = []string{`p"a\ss wörd/+&<'=%`, "hf_abcdefghijklmnopqrstuvwxyz0123", multiline, "tok-1", "a/b c+d"}
 
-// TestRedactsEscapedForms: a value goes in whatever way it was written.
+// TestRedactsEscapedForms checks that a value is removed however it was written.
 func TestRedactsEscapedForms(t *testing.T) {
 	v := NewValues(values...)
 	for _, s := range values {
@@ -78,11 +78,11 @@ func TestRedactsEscapedForms(t *testing.T) {
 	}
 }
 
-// TestRedactCut: what is left of a value where a text was cut goes, too.
+// TestRedactCut checks that the remains of a value that was cut off with its text are removed, too.
 func TestRedactCut(t *testing.T) {
 	const s = "hf_abcdefghijklmnopqrstuvwxyz0123"
 	v := NewValues(s)
-	const least = 4 // bytes that must not be left
+	const least = 4 // bytes that must not remain
 	for n := least; n < len(s); n++ {
 		for _, text := range []string{s[n:] + " and more", "some and " + s[:n], s[n:] + " in between " + s[:n]} {
 			out := v.RedactCut(text, true, true)
@@ -102,7 +102,8 @@ func TestRedactCut(t *testing.T) {
 	}
 }
 
-// TestWriterMasksAcrossPieces: in whatever pieces a text comes, what is written is the same, and holds no value.
+// TestWriterMasksAcrossPieces checks that the output is the same, and contains no value, no matter how the text is
+// split into pieces.
 func TestWriterMasksAcrossPieces(t *testing.T) {
 	v := NewValues(append(values, "abab-abab", "abab-ab", "bab-cd")...)
 	text := "x abab-abab-ab abab-cd y " + strings.Join(values, " and ") + " and " + values[1][:10] + " end"
@@ -137,7 +138,7 @@ func TestWriterMasksAcrossPieces(t *testing.T) {
 	}
 }
 
-// planted are twenty kinds of secrets as they stand in lines; the text between the bars is the secret.
+// planted has twenty kinds of secrets as they appear in lines; the text between the bars is the secret.
 var planted = []string{
 	"train --token |VALUE9876|", "train --token=|hunter2x9|", "run --api-key '|Zx81Spectrum|' now", `cmd: ["--hf-token", "|abc123def|"]`,
 	"env HF_TOKEN=|plain| python train.py", "OPENAI_KEY=|plainwords| run", "AWS_SECRET_ACCESS_KEY=|wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY|",
@@ -220,8 +221,8 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// TestShapeLeavesOrdinaryLines: ten thousand lines of this repository - code, prose, configurations, data - stay as
-// they are.
+// TestShapeLeavesOrdinaryLines checks that ten thousand lines from this repository - code, prose, configurations, data
+// - stay unchanged.
 func TestShapeLeavesOrdinaryLines(t *testing.T) {
 	lines, hits := 0, 0
 	err := filepath.WalkDir("../..", func(path string, d os.DirEntry, err error) error {
@@ -229,7 +230,7 @@ func TestShapeLeavesOrdinaryLines(t *testing.T) {
 			return err
 		}
 		if d.IsDir() && strings.HasPrefix(d.Name(), ".") && path != "../.." {
-			return filepath.SkipDir // caches: not of this repository
+			return filepath.SkipDir // caches: not part of this repository
 		}
 		if d.IsDir() || lines >= 200_000 {
 			return nil
@@ -239,7 +240,7 @@ func TestShapeLeavesOrdinaryLines(t *testing.T) {
 		default:
 			return nil
 		}
-		// They hold made-up secrets.
+		// They contain made-up secrets.
 		if strings.Contains(path, "secret") || strings.Contains(path, "test") || strings.HasSuffix(path, ".pb.go") {
 			return nil
 		}

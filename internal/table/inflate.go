@@ -14,8 +14,8 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// inflater tells whether pages are as large as they say, before the library makes room for whatever comes out of them:
-// it goes by what is compressed, and of LZ4 that is damaged it makes twice the room again and again.
+// inflater checks whether pages are as large as they claim before the library allocates room for whatever they hold:
+// the library goes by the compressed size, and for damaged LZ4 data it doubles the room again and again.
 type inflater struct {
 	page bytes.Buffer // compressed
 	out  []byte
@@ -24,7 +24,7 @@ type inflater struct {
 
 var errLies = errors.New("a page holds more than it says")
 
-// check reads a page, and refuses one that holds more than its header says.
+// check reads a page and refuses it if it holds more than its header says.
 func (f *inflater) check(in io.Reader, codec format.CompressionCodec, h *format.PageHeader) error {
 	f.page.Reset()
 	n, err := f.page.ReadFrom(io.LimitReader(in, int64(h.CompressedPageSize)))
@@ -35,7 +35,7 @@ func (f *inflater) check(in io.Reader, codec format.CompressionCodec, h *format.
 		return err
 	}
 	data, size := f.page.Bytes(), int64(h.UncompressedPageSize)
-	if h.DataPageHeaderV2.Valid { // its levels are not compressed
+	if h.DataPageHeaderV2.Valid { // its levels aren't compressed
 		v2 := &h.DataPageHeaderV2.V
 		levels := int64(v2.RepetitionLevelsByteLength) + int64(v2.DefinitionLevelsByteLength)
 		if v2.RepetitionLevelsByteLength < 0 || v2.DefinitionLevelsByteLength < 0 || levels > min(n, size) {
@@ -52,7 +52,7 @@ func (f *inflater) check(in io.Reader, codec format.CompressionCodec, h *format.
 	return f.inflate(codec, data, size)
 }
 
-// inflate decompresses data of which at most size bytes may come.
+// inflate decompresses data to at most size bytes.
 func (f *inflater) inflate(codec format.CompressionCodec, data []byte, size int64) error {
 	switch codec {
 	case format.Snappy:
@@ -92,7 +92,7 @@ func (f *inflater) resetZstd(data []byte) (err error) {
 	return f.zstd.Reset(bytes.NewReader(data))
 }
 
-// bounded refuses what more than size bytes come of.
+// bounded refuses data that decompresses to more than size bytes.
 func bounded(r io.Reader, size int64) error {
 	n, err := io.Copy(io.Discard, io.LimitReader(r, size+1))
 	if err != nil {

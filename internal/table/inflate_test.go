@@ -12,7 +12,8 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// TestPagesThatLie: a page that holds more than its header says is refused before the library makes room for it.
+// TestPagesThatLie checks that a page that holds more than its header says is refused before the library allocates room
+// for it.
 func TestPagesThatLie(t *testing.T) {
 	const size, said = 1_000_000, 20_000
 	for name, codec := range map[string]compress.Codec{
@@ -48,7 +49,7 @@ func TestPagesThatLie(t *testing.T) {
 	}
 }
 
-// pageSize is what the first page of a file says of its size.
+// pageSize returns the size that a file's first page claims.
 func pageSize(t *testing.T, file []byte) int32 {
 	t.Helper()
 	r, err := Open(bytes.NewReader(file), int64(len(file)))
@@ -64,5 +65,5 @@ func pageSize(t *testing.T, file []byte) int32 {
 	return h.UncompressedPageSize
 }
 
-// varint is a number as a page's header has it.
+// varint returns a number as encoded in a page's header.
 func varint(n int64) []byte { return binary.AppendVarint(nil, n) }

@@ -13,8 +13,8 @@ import (
 // valueBytes is roughly what a value takes in a decoded page besides its bytes.
 const valueBytes = 8
 
-// largest is how many bytes the dictionary and the largest page of a column take when they are decoded. Each page is
-// decompressed once to see that it is as large as it says.
+// largest returns the number of bytes that the dictionary and the largest page of a column take when decoded. Each page
+// is decompressed once to check that it is as large as it says.
 func (f *inflater) largest(in io.ReaderAt, c *format.ColumnMetaData) (int64, error) {
 	begin := c.DataPageOffset
 	if d := c.DictionaryPageOffset; d > 0 && d < begin {
@@ -45,7 +45,7 @@ func (f *inflater) largest(in io.ReaderAt, c *format.ColumnMetaData) (int64, err
 			page = max(page, n)
 		}
 		if dictionary+page > maxHeld {
-			return dictionary + page, nil // it is refused for that
+			return dictionary + page, nil // the caller refuses it because of that
 		}
 		at, err = section.Seek(-int64(buf.Buffered()), io.SeekCurrent)
 		if err != nil {

@@ -88,7 +88,7 @@ func (r *Reader) Close() error {
 	return r.endGroup()
 }
 
-// endGroup ends the reading of the group at hand.
+// endGroup finishes reading the current group.
 func (r *Reader) endGroup() error {
 	var err error
 	for _, c := range r.columns {

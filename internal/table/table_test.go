@@ -11,7 +11,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// written is a file of rows of these columns, compressed.
+// written returns a file of rows with these columns, compressed.
 func written(t *testing.T, schema parquet.Group, rows ...map[string]any) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -53,7 +53,7 @@ func TestRows(t *testing.T) {
 	}
 	var rows []map[string]any
 	var want []string
-	for i := range 500 { // more than a buffer of values
+	for i := range 500 { // more than one buffer of values
 		row := map[string]any{"text": nil, "list": []any{}, "pairs": []any{}}
 		if i%3 > 0 {
 			row["text"] = fmt.Sprint("t", i)
@@ -76,7 +76,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestSkip: rows that are left out are those that come first, wherever their groups end.
+// TestSkip checks that the rows skipped are the ones that come first, wherever their groups end.
 func TestSkip(t *testing.T) {
 	var out bytes.Buffer
 	schema := parquet.NewSchema("rows", parquet.Group{"n": parquet.Int(64), "list": parquet.List(parquet.Int(64))})
@@ -117,7 +117,7 @@ func TestSkip(t *testing.T) {
 	}
 }
 
-// TestLimits: what asks for too much is refused.
+// TestLimits checks that anything that asks for too much is refused.
 func TestLimits(t *testing.T) {
 	text := parquet.Group{"a": parquet.String()}
 	repeated := parquet.Group{"a": parquet.Encoded(parquet.String(), &parquet.RLEDictionary)} // one text, many rows
@@ -154,7 +154,7 @@ func slice(n int) (all []any) {
 	return all
 }
 
-// TestDamaged: whatever is wrong with a file is an error or other rows, never a panic.
+// TestDamaged checks that whatever is wrong with a file leads to an error or other rows, never a panic.
 func TestDamaged(t *testing.T) {
 	whole := written(t, parquet.Group{"a": parquet.String()}, map[string]any{"a": "x"}, map[string]any{"a": "y"})
 	for at := range whole {

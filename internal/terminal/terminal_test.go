@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// hostile holds one of everything that steers a terminal or isn't seen.
+// hostile contains one of everything that controls a terminal or is invisible.
 const hostile = "a\x1b[31mred\x1b[0m\x1b]0;title\x07\r\x08\x7f\u009b2J\u202eright\u2066to\u2069left\u200b\u00ad\ufeff\u2028\U000e0041\x00\xff\xed\xa0\xbd\xc3"
 
 func unsafe(s string) rune {
@@ -59,7 +59,7 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// TestJSONStaysTheSame: what is escaped in JSON means the same as before.
+// TestJSONStaysTheSame checks that what is escaped in JSON still means the same.
 func TestJSONStaysTheSame(t *testing.T) {
 	want := strings.ToValidUTF8(hostile, "?")
 	b, err := json.Marshal(map[string]string{"x": want})
@@ -72,7 +72,8 @@ func TestJSONStaysTheSame(t *testing.T) {
 	}
 }
 
-// TestWriterInPieces: in whatever pieces a text comes, the same is written; only our own styles steer the terminal.
+// TestWriterInPieces checks that the same is written no matter how the text is split into pieces, and that only our own
+// styles control the terminal.
 func TestWriterInPieces(t *testing.T) {
 	text := hostile + Style("31;1", "our own "+hostile) + "世界" + ClearLine() + "\x1b[1m" + mark()[:9] + "x" + hostile +
 		"\n"

@@ -33,7 +33,7 @@ func amd64Tiles(own numbers) *ir.File {
 			switch {
 			case k.even && !k.grad:
 				g.jsdGeometric512(d)
-			case !k.grad || d != bf16: // what is kept of bfloat16 is out of order
+			case !k.grad || d != bf16: // kept bfloat16 values are out of order
 				g.jsd512(d, k)
 			}
 		}
@@ -156,7 +156,8 @@ func linesAhead(d dtype, second bool) int {
 	return 1
 }
 
-// largest starts a tile that leaves the largest of four vectors' lanes, of so many entries together, in the first.
+// largest starts a tile that leaves the maximum over four vectors' lanes, processing this many entries at a time, in
+// the first.
 func (g *generator) largest(
 	path string, d dtype, v []VecPhysical, entries uint64,
 	load func(d dtype, base, i Register, e int, v []VecPhysical, order bool),

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/arch/arm64/arm64asm"
 )
 
-// TestWords disassembles every instruction that is written as a number and compares it with the comment beside it.
+// TestWords disassembles every instruction that is written as a number and compares it with the comment next to it.
 func TestWords(t *testing.T) {
 	f, err := os.Open("../tiles_arm64.s")
 	if err != nil {
@@ -46,8 +46,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestAssemblerLacks holds the instructions written as numbers to those that Go's assembler doesn't have: the list of
-// what it has is in its source, cmd/internal/obj/arm64/anames.go.
+// TestAssemblerLacks checks that the instructions written as numbers are ones that Go's assembler doesn't have: the
+// list of those it has is in its source, cmd/internal/obj/arm64/anames.go.
 func TestAssemblerLacks(t *testing.T) {
 	has := assemblerMnemonics(t)
 	var encoded []string
@@ -69,7 +69,7 @@ func TestAssemblerLacks(t *testing.T) {
 	}
 }
 
-// assemblerMnemonics lists the instructions of the Go that runs this test.
+// assemblerMnemonics lists the instructions supported by the Go that runs this test.
 func assemblerMnemonics(t *testing.T) map[string]bool {
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {

@@ -308,7 +308,7 @@ func (g *second512) keptOdds() {
 	g.VBROADCASTSS(g.wide.mem("magic"), g.hi)
 }
 
-// power leaves 2^hi in larger, lifted where the student's side is the larger.
+// power leaves 2^hi in larger, lifted where the student's side is larger.
 func (g *second512) power() {
 	g.exp2_512(g.student, g.fraction, g.larger, g.lo, g.hi)
 	if g.grad {
@@ -318,7 +318,7 @@ func (g *second512) power() {
 	}
 }
 
-// keptLarger leaves the larger side's probability, over the teacher's normaliser, in larger.
+// keptLarger leaves the larger side's probability, relative to the teacher's normaliser, in larger.
 func (g *second512) keptLarger(ks, kt Register) {
 	g.VBROADCASTSS(g.arg("ratio"), g.lo)
 	for j, l := range g.larger {
@@ -494,8 +494,8 @@ func (g *second512) results() {
 	g.store32(g.far, g.arg("max"))
 }
 
-// finish512 is out = q*qk + g*gk, where q = 2^(k(s-rs)+nls) or, of a kept one, what the first pass kept. The streaming
-// one writes past the caches, to a 64-byte boundary: a large gradient would otherwise be read before it is written.
+// finish512 computes out = q*qk + g*gk, where q = 2^(k(s-rs)+nls) or, if kept, what the first pass kept. The streaming
+// version bypasses the caches, up to a 64-byte boundary: otherwise a large gradient would be read before it is written.
 func (g *generator) finish512(d dtype, kept, stream bool) {
 	name := "finish"
 	if stream {

@@ -35,7 +35,7 @@ var (
 )
 
 // kind selects a second-pass tile: psi_1/2 or the general table, with or without gradient (the general one clips), and
-// whether it takes the exponentials that the first pass kept.
+// whether it uses the exponentials that the first pass kept.
 type kind struct{ even, grad, kept bool }
 
 var kinds = []kind{{even: true}, {}, {even: true, grad: true}, {grad: true}}

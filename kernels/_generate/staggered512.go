@@ -5,23 +5,23 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// The forward tiles of AVX-512 do two groups of four vectors, half a step apart: while one group multiplies, the other
-// adds, which processors do in different units. Left to itself the scheduler hardly overlaps the two, since a group's
-// next phase lies too far ahead.
+// The forward tiles of AVX-512 process two groups of four vectors, half a step apart: while one group multiplies, the
+// other adds, which processors do in separate units. Left to itself, the scheduler hardly overlaps the two, because a
+// group's next phase lies too far ahead.
 
-// stream is a sequence of instructions that is still to be written.
+// stream is a sequence of instructions still to be written.
 type stream []func()
 
 func (s *stream) add(f func()) { *s = append(*s, f) }
 
-// each adds one instruction for each of n vectors.
+// each adds an instruction for each of n vectors.
 func (s *stream) each(n int, f func(j int)) {
 	for j := range n {
 		s.add(func() { f(j) })
 	}
 }
 
-// interleave writes two streams, spreading the shorter over the longer.
+// interleave writes two streams, spreading the shorter one across the longer one.
 func interleave(a, b stream) {
 	if len(a) < len(b) {
 		a, b = b, a
@@ -37,18 +37,18 @@ func interleave(a, b stream) {
 
 func (s stream) write() { interleave(s, nil) }
 
-// nextStep leaves in next the entry of the step after i or, where that is the last, 0: what is computed of it then is
-// not used, and nothing beyond the tile is read.
+// nextStep leaves in next the index of the step after i or, for the last step, 0: what is computed for it is then not
+// used, and nothing beyond the tile is read.
 func (g *generator) nextStep(i, n, next, zero Register, entries int) {
 	g.LEAQ(Mem{Base: i, Disp: entries}, next)
 	g.CMPQ(next, n)
 	g.CMOVQGE(zero, next)
 }
 
-// sumGroup is four vectors of a first pass.
+// sumGroup is a group of four vectors in a first pass.
 type sumGroup struct{ y, f, p []VecPhysical }
 
-// sum512 is the first pass. With keep it leaves each 2^(k s - ref) in kept, for the later passes.
+// sum512 is the first pass. With keep it stores each 2^(k s - ref) in kept, for the later passes.
 func (g *generator) sum512(d dtype, keep bool) {
 	name := "sum"
 	if keep {
@@ -94,7 +94,7 @@ func (g *generator) sum512(d dtype, keep bool) {
 	g.nextStep(i, n, next, zero, 128)
 	interleave(g.polynomial512(groups[0], e5, e4), head(groups[1], i, 64))
 	interleave(g.polynomial512(groups[1], e5, e4), append(tail(groups[0], 0, half), head(groups[0], next, 0)...))
-	// Pairs first, then float64: many small terms added one by one to a large float32 would be lost.
+	// Pairs first, then float64: many small terms added one at a time to a large float32 would be lost.
 	sum := groups[1].p[0]
 	tail(groups[1], 64, sum).write()
 	g.VADDPS(sum, half, half)
@@ -107,14 +107,14 @@ func (g *generator) sum512(d dtype, keep bool) {
 	g.RET()
 }
 
-// loads512 is load512 as instructions of a stream.
+// loads512 is load512 as a stream's instructions.
 func (g *generator) loads512(st *stream, d dtype, base, i Register, entry int, v []VecPhysical, order bool) {
 	for j := 0; j < len(v); j += 2 {
 		st.add(func() { g.load512(d, base, i, entry+16*j, v[j:j+2], order) })
 	}
 }
 
-// polynomial512 is p = 2^f.
+// polynomial512 computes p = 2^f.
 func (g *generator) polynomial512(q sumGroup, e5, e4 VecPhysical) (st stream) {
 	for j, p := range q.p {
 		st.add(func() {
@@ -128,8 +128,8 @@ func (g *generator) polynomial512(q sumGroup, e5, e4 VecPhysical) (st stream) {
 	return st
 }
 
-// geometric512 is the second pass of psi_1/2 without gradient over kept exponentials: |D| finds one of 16 segments by
-// the exponent and two fraction bits of 1+|D|, so that a lookup is one permute.
+// geometric512 is the second pass of psi_1/2 without gradient over kept exponentials: |D| selects one of 16 segments by
+// the exponent and two fraction bits of 1+|D|, so a lookup is a single permute.
 type geometric512 struct {
 	*generator
 	d                           dtype
@@ -139,7 +139,7 @@ type geometric512 struct {
 	centre, coefficient, widens VecPhysical // scratch
 }
 
-// oddsGroup is four vectors of it: D, then the argument in its segment; the segment, then the larger side; psi.
+// oddsGroup is a group of four vectors: D, then the argument in its segment; the segment, then the larger side; psi.
 type oddsGroup struct{ odds, segment, psi []VecPhysical }
 
 func (g *generator) jsdGeometric512(d dtype) {
@@ -175,7 +175,7 @@ func (g *generator) jsdGeometric512(d dtype) {
 	g.RET()
 }
 
-// head loads both sides and finds the segment of |D| and the argument within it.
+// head loads both sides and finds |D|'s segment and the argument within it.
 func (g *geometric512) head(q oddsGroup, at Register, entry int) (st stream) {
 	if g.d == f32 {
 		g.loads512(&st, g.d, g.p.t, at, entry, q.odds, false)
@@ -216,8 +216,8 @@ func (g *geometric512) polynomial(q oddsGroup) (st stream) {
 	return st
 }
 
-// entries multiplies psi by the larger side's probability, which is over the teacher's normaliser, and adds: four
-// vectors, then float64. Of many equal terms, rounding against a large sum is all one way.
+// entries multiplies psi by the larger side's probability, which is relative to the teacher's normaliser, and adds:
+// four vectors, then float64. With many equal terms, rounding against a large sum always goes the same way.
 func (g *geometric512) entries(q oddsGroup, entry int) (st stream) {
 	kept := func(base Register, j int) Mem { return Mem{Base: base, Index: g.p.i, Scale: 4, Disp: 4*entry + 64*j} }
 	larger := q.segment

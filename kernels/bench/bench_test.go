@@ -25,7 +25,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestTorch: another program's rounds are timed beside ours; one that ends is an error.
+// TestTorch checks that another program's rounds are timed alongside ours, and that it is an error if that program
+// ends.
 func TestTorch(t *testing.T) {
 	python := filepath.Join(t.TempDir(), "python")
 	script := "#!/bin/sh\necho 9.9\nwhile read line; do echo ok form; done\n"

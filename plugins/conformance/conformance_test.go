@@ -41,8 +41,8 @@ func TestGoodPluginPasses(t *testing.T) {
 	Test(t, Options{Spec: host.Spec{Path: bad}})
 }
 
-// Each check has a plugin that is bad in that way and no other, and fails that check and no other. The checks mostly
-// wait, so that many run at once.
+// For each check there is a plugin that is bad in that one way only, and that fails that check and no other. The checks
+// mostly wait, so many run at once.
 func TestBadPluginsFailTheirCheck(t *testing.T) {
 	t.Parallel()
 	names := Names()
@@ -68,8 +68,8 @@ func TestBadPluginsFailTheirCheck(t *testing.T) {
 		}
 		var failed []string
 		for _, c := range reports[i].Checks {
-			// One that sends more than it may is ended by the host, whenever that happens: on a busy machine a check
-			// that gives it many groups sees it, too.
+			// The host stops a plugin that sends more than it may, whenever that happens: on a busy machine, a check
+			// that gives it many groups sees this too.
 			if name == "slow-consumer" && strings.HasSuffix(c.Detail, "had to be started again") {
 				continue
 			}
@@ -117,7 +117,7 @@ func (failing) Build(_ context.Context, g *ttc.Group, _ builders.Output) error {
 	return nil
 }
 
-// The harness is the real protocol without the process.
+// The harness speaks the real protocol without a process.
 func TestHarness(t *testing.T) {
 	p := sdk.Plugin{Name: "mine", Version: "1", Builders: []sdk.Factory{
 		sdk.New(builders.Info{

@@ -45,7 +45,7 @@ func TestPythonExample(t *testing.T) {
 	})
 }
 
-// The Go example is a module of its own and is built as a stranger builds it.
+// The Go example is a module of its own and is built the way an outsider would build it.
 func TestGoExample(t *testing.T) {
 	dir := filepath.Join("..", "..", "examples", "go-builder")
 	binary := filepath.Join(t.TempDir(), "length-dpo")

@@ -21,7 +21,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// neighbours is the test plugin's builder, for serving in memory.
+// neighbours is the test plugin's builder, served in memory.
 type neighbours struct{}
 
 func (neighbours) Build(_ context.Context, g *ttc.Group, out builders.Output) error {
@@ -50,8 +50,8 @@ func (neighbours) Build(_ context.Context, g *ttc.Group, out builders.Output) er
 	return nil
 }
 
-// BenchmarkDataPlane takes groups of 16 and 48 KiB through a process and through memory: the difference in CPU time, of
-// host and plugin together, is what the process costs.
+// BenchmarkDataPlane sends groups of 16 and 48 KiB through a process and through memory: the difference in CPU time,
+// for host and plugin together, is the cost of the process.
 func BenchmarkDataPlane(b *testing.B) {
 	for _, size := range []int{2 << 10, 6 << 10} {
 		groups := make([]*ttc.Group, 256)
@@ -91,7 +91,7 @@ func BenchmarkDataPlane(b *testing.B) {
 	}
 }
 
-// pump sends b.N times all groups and reports CPU per byte of them.
+// pump sends all groups b.N times and reports the CPU time per byte.
 func pump(b *testing.B, p *Plugin, groups []*ttc.Group, bytes int, children int) {
 	s, err := p.Open(b.Context(), "pairs", "mine", []byte("{}"))
 	if err != nil {
@@ -122,7 +122,7 @@ func pump(b *testing.B, p *Plugin, groups []*ttc.Group, bytes int, children int)
 	}
 	b.StopTimer()
 	s.Close()
-	p.Close() // a child's time counts when it has ended
+	p.Close() // a child's time only counts once it has exited
 	total := cpu(b, syscall.RUSAGE_SELF) - self + cpu(b, children) - kids
 	b.ReportMetric(float64(total)/float64(b.N)/float64(bytes), "cpu-ns/B")
 }
@@ -135,7 +135,7 @@ func cpu(b *testing.B, who int) int64 {
 	return u.Utime.Nano() + u.Stime.Nano()
 }
 
-// BenchmarkStart is the time from nothing to the first record.
+// BenchmarkStart measures the time from nothing to the first record.
 func BenchmarkStart(b *testing.B) {
 	g := group(0, 2, 10)
 	for b.Loop() {
@@ -160,9 +160,10 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// BenchmarkPoison takes four thousand small groups, all in hand at once, through a builder that kills its process at
-// one of them: what finding it costs is the difference to the undisturbed run. It is one start and a round trip for
-// each group that was in hand; bisection would be twelve starts, each of some 20 ms in Go and some 200 ms in Python.
+// BenchmarkPoison sends four thousand small groups, all in flight at once, through a builder that kills its process at
+// one of them: the difference from the undisturbed run is the cost of finding it. That cost is one start and a round
+// trip for each group that was in flight; bisection would take twelve starts, each of some 20 ms in Go and some 200 ms
+// in Python.
 func BenchmarkPoison(b *testing.B) {
 	groups := faultGroups(maxJobs)
 	for name, config := range map[string]string{"undisturbed": "{}", "poison": `{"at":"ex30","do":"kill"}`} {
@@ -200,8 +201,8 @@ func BenchmarkPoison(b *testing.B) {
 	}
 }
 
-// BenchmarkRawFrames is the yardstick of BenchmarkDataPlane's throughput: frames of plain bytes to a process that drops
-// them.
+// BenchmarkRawFrames is the baseline for BenchmarkDataPlane's throughput: frames of plain bytes sent to a process that
+// discards them.
 func BenchmarkRawFrames(b *testing.B) {
 	p, err := Start(b.Context(), Spec{Name: "raw", Path: testPlugin, Args: []string{"raw"}}, zerolog.Nop())
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// TestCancelledWhileOpening: a session that is given up while the plugin opens it ends at once; nobody waits for the
-// end of a process with which nothing is wrong.
+// TestCancelledWhileOpening: a session that is cancelled while the plugin is opening it ends at once; nothing waits for
+// the exit of a process that has nothing wrong with it.
 func TestCancelledWhileOpening(t *testing.T) {
 	t.Parallel()
 	spec := Spec{Name: "raw", Path: testPlugin, Args: []string{"raw"}, DrainTimeout: time.Second}

@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// What a plugin says of its drops is made fit for the books.
+// What a plugin reports about its drops is cleaned up before it goes into the books.
 func TestCleanDrop(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	for _, c := range []struct{ in, want ledger.Drop }{
@@ -48,7 +48,7 @@ func TestCleanDrop(t *testing.T) {
 	}
 }
 
-// Whatever a plugin prints, the log has a bounded part of it a second, and says that there was more.
+// However much a plugin prints, the log takes a bounded amount of it per second and says that there was more.
 func TestLogIsBounded(t *testing.T) {
 	for name, line := range map[string]string{"long": strings.Repeat("x", 200<<10), "longer": strings.Repeat("x", 1<<20), "JSON": `{"message":"m","field":"` + strings.Repeat("y", 200<<10) + `"}`, "short": "x"} {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestLogIsBounded(t *testing.T) {
 	}
 }
 
-// repeat is a line over and over.
+// repeat is an endlessly repeated line.
 type repeat struct {
 	line string
 	at   int

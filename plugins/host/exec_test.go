@@ -9,7 +9,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Files that the system can't run are told in words.
+// Files that the system can't run are reported in plain words.
 func TestStartNoProgram(t *testing.T) {
 	for text, want := range map[string]string{
 		"no program":               "is no program for ",

@@ -23,7 +23,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// syncBuffer is a log that tests read.
+// syncBuffer is a log that tests can read.
 type syncBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -50,7 +50,7 @@ func faultGroups(n int) (gs []*ttc.Group) {
 	return gs
 }
 
-// outcome is a run: its records as text, in order, and what was dropped.
+// outcome is the result of a run: its records as text, in order, and what was dropped.
 type outcome struct {
 	records map[string][]string // group key -> records
 	drops   []ledger.Drop
@@ -110,8 +110,8 @@ func runFault(t *testing.T, spec Spec, builder, config string, groups []*ttc.Gro
 	return out
 }
 
-// TestFaults is the fault table: what a plugin does to the process at one group of many, what becomes of that group,
-// and that nothing else changes.
+// TestFaults is the fault table: it shows what a plugin does to the process at one group among many, what becomes of
+// that group, and that nothing else changes.
 func TestFaults(t *testing.T) {
 	const once, always = true, false
 	dropped := []ledger.Reason{PoisonGroup}
@@ -197,8 +197,8 @@ func TestFaults(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s/%d", c.name, instances), func(t *testing.T) {
 				t.Parallel()
-				// Where nothing is to be found stuck, nothing is, however slow the machine: the deadlines are the
-				// defaults.
+				// If a case is not meant to get stuck, nothing may be found stuck, however slow the machine is: the
+				// deadlines are the defaults.
 				spec := Spec{Name: "test", Path: testPlugin, Instances: instances, Backoff: 10 * time.Millisecond}
 				spec.Known = func(r ledger.Reason) bool { return r == ledger.SameText }
 				if c.do == "hang" || c.do == "stop" {
@@ -217,7 +217,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// checkFault compares with the undisturbed run: pairs of neighbours for each group.
+// checkFault compares the outcome with that of the undisturbed run: pairs of neighbours for each group.
 func checkFault(t *testing.T, got outcome, groups, pairs int, drops []ledger.Reason, says string) {
 	t.Helper()
 	if got.err != nil {
@@ -257,7 +257,7 @@ func checkFault(t *testing.T, got outcome, groups, pairs int, drops []ledger.Rea
 	}
 }
 
-// TestProtocolFaults is the same for a plugin that breaks the protocol.
+// TestProtocolFaults does the same for a plugin that breaks the protocol.
 func TestProtocolFaults(t *testing.T) {
 	for _, c := range []struct {
 		do    string
@@ -265,7 +265,7 @@ func TestProtocolFaults(t *testing.T) {
 		drops int // groups
 	}{
 		{"wrong id", "not the one that is due", 1},
-		{"twice", "not the one that is due", 0}, // the first answer stands
+		{"twice", "not the one that is due", 0}, // the first answer counts
 		{"late", "not the one that is due", 1},
 		{"huge", "larger than max", 1},
 		{"end", "", 1},
@@ -321,7 +321,7 @@ func TestProtocolFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		for _, g := range faultGroups(40) { // nobody takes a result
+		for _, g := range faultGroups(40) { // nothing takes a result
 			if err := s.Send(t.Context(), g); err != nil {
 				t.Fatal(err)
 			}
@@ -363,7 +363,7 @@ func TestProtocolFaults(t *testing.T) {
 	})
 }
 
-// A text far larger than a message goes through in pieces.
+// A text far larger than a message is sent in pieces.
 func TestHugeText(t *testing.T) {
 	t.Parallel()
 	spec := Spec{Name: "test", Path: testPlugin}
@@ -371,7 +371,7 @@ func TestHugeText(t *testing.T) {
 	checkFault(t, runFault(t, spec, "pairs", "{}", groups), 3, 1, nil, "")
 }
 
-// A plugin that fails on every group ends the run with the reason, soon.
+// A plugin that fails on every group soon ends the run, with the reason.
 func TestCircuitOpens(t *testing.T) {
 	t.Parallel()
 	spec := Spec{Name: "test", Path: testPlugin, Backoff: time.Millisecond}
@@ -388,7 +388,7 @@ func TestCircuitOpens(t *testing.T) {
 	}
 }
 
-// One bad example of ten thousand costs itself and nothing else.
+// One bad example in ten thousand costs only itself.
 func TestOneOfTenThousand(t *testing.T) {
 	t.Parallel()
 	spec := Spec{Name: "test", Path: testPlugin, Instances: 2, Backoff: time.Millisecond}
@@ -396,7 +396,7 @@ func TestOneOfTenThousand(t *testing.T) {
 	checkFault(t, got, 10_000, 3, []ledger.Reason{PoisonGroup}, "signal 9")
 }
 
-// Two builders of one process: the crash of one leaves the other's records alone.
+// Two builders in one process: if one crashes, the other's records are unaffected.
 func TestCrashSparesOtherSessions(t *testing.T) {
 	t.Parallel()
 	p, err := Start(t.Context(), Spec{Name: "test", Path: testPlugin, Backoff: time.Millisecond}, zerolog.Nop())
@@ -433,9 +433,9 @@ func TestCrashSparesOtherSessions(t *testing.T) {
 	wg.Wait()
 }
 
-// Two builders of one process whose results are taken in turn, as a run does, and far more of them than wait for free.
-// The process is killed now and then: the one that has it alone must not wait for results to be taken while the one
-// whose turn it is waits for the process.
+// Two builders in one process whose results are taken in turn, as in a run, with far more results than there is free
+// room for. The process is killed now and then: the builder that has the process to itself must not wait for its
+// results to be taken while the one whose turn it is waits for the process.
 func TestCrashUnderBackpressure(t *testing.T) {
 	t.Parallel()
 	p, err := Start(t.Context(), Spec{Name: "test", Path: testPlugin, Backoff: time.Millisecond}, zerolog.Nop())
@@ -465,7 +465,7 @@ func TestCrashUnderBackpressure(t *testing.T) {
 	}
 	for i := range groups {
 		if i%40 == 5 {
-			time.Sleep(200 * time.Millisecond) // until both are held up
+			time.Sleep(200 * time.Millisecond) // until both are blocked
 			for _, pid := range p.PIDs() {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 			}
@@ -482,8 +482,8 @@ func TestCrashUnderBackpressure(t *testing.T) {
 	}
 }
 
-// waitsAt sends groups to a builder that waits at one of them; with is called each time it does so, until it says that
-// it may go on. same says that one process did it all.
+// waitsAt sends groups to a builder that waits at one of them; with is called each time it waits, until with lets it
+// continue. same reports whether a single process did everything.
 func waitsAt(t *testing.T, spec Spec, with func(n, pid int) bool) (got []Result, same bool) {
 	t.Helper()
 	dir := t.TempDir()
@@ -541,8 +541,8 @@ func innocent(t *testing.T, got []Result) {
 	}
 }
 
-// Somebody kills the process each time the same group is in hand: in company, alone, and alone again. The group is none
-// the worse for it.
+// The process is killed from outside each time the same group is in flight: in company, alone, and alone again. The
+// group is not blamed for it.
 func TestKillsFromOutsideBlameNobody(t *testing.T) {
 	got, _ := waitsAt(t, Spec{Name: "test", Path: testPlugin, Backoff: time.Millisecond}, func(n, pid int) bool {
 		if n < 3 {
@@ -553,7 +553,7 @@ func TestKillsFromOutsideBlameNobody(t *testing.T) {
 	innocent(t, got)
 }
 
-// Somebody stops the process, and does not let it go on: which groups survive doesn't depend on that.
+// The process is stopped from outside and not continued: which groups survive doesn't depend on that.
 func TestStopsFromOutsideBlameNobody(t *testing.T) {
 	got, same := waitsAt(t, Spec{Name: "test", Path: testPlugin, BatchTimeout: 5 * time.Second}, func(_, pid int) bool {
 		_ = syscall.Kill(pid, syscall.SIGSTOP)
@@ -564,7 +564,7 @@ func TestStopsFromOutsideBlameNobody(t *testing.T) {
 	}
 }
 
-// The whole host stands still for longer than any deadline, and goes on: the plugin is given its time.
+// The whole host is stopped for longer than any deadline and then continues: the plugin still gets its full time.
 func TestHostStops(t *testing.T) {
 	var c clock
 	c.start()
@@ -585,7 +585,7 @@ func TestHostStops(t *testing.T) {
 	}
 }
 
-// Deadlines are taken from a clock that nobody can set: no time of this package loses its monotonic reading.
+// Deadlines come from a clock that nobody can set: no time value in this package loses its monotonic reading.
 func TestMonotonic(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -605,7 +605,7 @@ func TestMonotonic(t *testing.T) {
 	}
 }
 
-// TestStartFaults: what a user sees of a plugin that does not come up.
+// TestStartFaults: what a user sees when a plugin fails to start.
 func TestStartFaults(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")
@@ -664,7 +664,7 @@ func TestStartFaults(t *testing.T) {
 	}
 }
 
-// A checked copy is what runs. A file that was changed is refused; a copy that was is made anew.
+// The checked copy is what runs. A file that was changed is refused; a copy that was changed is made again.
 func TestChecksum(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	path := filepath.Join(t.TempDir(), "plugin")
@@ -710,7 +710,7 @@ func TestChecksum(t *testing.T) {
 	}
 }
 
-// A plugin sees the harmless variables and those it was granted, and no others.
+// A plugin sees the harmless variables and those it was granted, and nothing else.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("NATGO_TEST_SECRET", "canary-secret")
 	t.Setenv("NATGO_TEST_GRANTED", "canary-granted")
@@ -723,16 +723,16 @@ func TestEnvironment(t *testing.T) {
 	if err == nil {
 		t.Fatal("it started")
 	}
-	// What it was granted it has, and prints; nobody reads it there.
+	// The plugin has what it was granted and prints it; nobody reads it there.
 	if text := err.Error(); strings.Contains(text, "canary") || !strings.Contains(text, "NATGO_TEST_GRANTED=***") {
 		t.Error(err)
 	}
 }
 
-// The host is killed with SIGKILL: its plugin goes with it, and the next start sweeps what is left.
+// The host is killed with SIGKILL: its plugin goes with it, and the next start cleans up what is left.
 func TestHostKilled(t *testing.T) {
 	t.Parallel()
-	base, err := os.MkdirTemp("/tmp", "natgo") // of our own: other hosts would sweep it
+	base, err := os.MkdirTemp("/tmp", "natgo") // our own folder: other hosts would sweep it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -785,7 +785,7 @@ func TestHostKilled(t *testing.T) {
 	kill(host, plugin)
 }
 
-// What a plugin has started ends with it, also in a session of its own.
+// Everything a plugin has started ends with it, even in a session of its own.
 func TestChildrenEnd(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "child")
@@ -807,7 +807,7 @@ func TestChildrenEnd(t *testing.T) {
 	}
 }
 
-// beHost is a host that is killed: it prints the plugin's process and its folder, and waits.
+// beHost runs as a host that will be killed: it prints the plugin's process and its folder, and waits.
 func beHost(plugin string) int {
 	if os.Getenv("NATGO_TEST_STOCK") != "" {
 		return beStockHost(plugin)
@@ -825,8 +825,8 @@ func beHost(plugin string) int {
 	select {}
 }
 
-// The sweep goes by locks, not by what is written into the folder: a folder with an owner stays, in whatever namespace
-// the owner lives, and nothing is killed that does not carry the mark, whatever a plugin writes there.
+// The sweep relies on locks, not on what is written in the folder: a folder with an owner stays, whatever namespace the
+// owner lives in, and nothing is killed that does not carry the mark, whatever a plugin writes there.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
@@ -850,7 +850,7 @@ func TestSweep(t *testing.T) {
 		})
 	}
 	orphan, other, bystander := start(dirs["gone"].mark), start(dirs["ours"].mark), start("")
-	// What a plugin may have written: the number of somebody else's process, and a lock with somebody else's mark.
+	// What a plugin may have written: the id of somebody else's process, and a lock with somebody else's mark.
 	os.WriteFile(filepath.Join(dirs["gone"].path, fmt.Sprint(bystander.PID())), nil, 0o600)
 	forged := filepath.Join(base, strings.Repeat("f", 16))
 	os.WriteFile(forged+lockEnding, []byte(dirs["ours"].mark), 0o600)
@@ -875,7 +875,7 @@ func TestSweep(t *testing.T) {
 	dirs["ours"].remove()
 }
 
-// A socket folder that somebody has removed is made again; a plugin that can't get one fails, and nothing hangs.
+// A socket folder that was removed is created again; a plugin that can't get one fails, and nothing hangs.
 func TestSocketFolderGone(t *testing.T) {
 	t.Parallel()
 	p, err := Start(t.Context(), Spec{
@@ -898,7 +898,7 @@ func TestSocketFolderGone(t *testing.T) {
 		t.Errorf("after the folder was removed: %v", err)
 	}
 	os.RemoveAll(p.runDir.path)
-	os.WriteFile(p.runDir.path, nil, 0o600) // go-plugin can't make its folder in it, and never comes to the runner
+	os.WriteFile(p.runDir.path, nil, 0o600) // go-plugin can't create its folder in it, and never reaches the runner
 	crash()
 	if _, err := p.Validate(t.Context(), "pairs", []byte("{}")); err == nil {
 		t.Error("it starts without a folder")
@@ -906,7 +906,7 @@ func TestSocketFolderGone(t *testing.T) {
 	os.Remove(p.runDir.path)
 }
 
-// lives reports whether a process runs, on Linux.
+// lives reports whether a process is running, on Linux.
 func lives(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(stat), ") Z ")

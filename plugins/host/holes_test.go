@@ -20,8 +20,8 @@ import (
 	"github.com/nat-go/nat-go/plugins/wire"
 )
 
-// The holes of go-plugin's stock path (Cmd instead of our own runner), each beside what this package does: were one
-// closed upstream, its test says so; were our cure lost, it fails.
+// The holes in go-plugin's stock path (Cmd instead of our own runner), each beside what this package does: if one is
+// closed upstream, its test reports it; if our fix is lost, it fails.
 
 func stockConfig(path string, args ...string) *plugin.ClientConfig {
 	return &plugin.ClientConfig{
@@ -31,7 +31,7 @@ func stockConfig(path string, args ...string) *plugin.ClientConfig {
 	}
 }
 
-// beStockHost is a host on the stock path that is watched from outside.
+// beStockHost runs as a host on the stock path that is watched from outside.
 func beStockHost(path string) int {
 	c := plugin.NewClient(stockConfig(path, strings.Split(os.Getenv("NATGO_TEST_ARGS"), ",")...))
 	if _, err := c.Client(); err != nil {
@@ -210,7 +210,7 @@ func TestHoleStartAfterCrash(t *testing.T) {
 	for !c.Exited() {
 		time.Sleep(10 * time.Millisecond)
 	}
-	// No Kill: it would dial the dead address and leave the connection's goroutines behind, see incarnation.conns.
+	// No Kill: it would dial the dead address and leak the connection's goroutines, see incarnation.conns.
 	if after, err := c.Start(); err != nil || after.String() != before.String() {
 		t.Log(closedUpstream)
 	}

@@ -23,8 +23,8 @@ import (
 
 var testPlugin string
 
-// TestMain builds the test plugin, and fails the whole if the tests leave a process, a goroutine, a file descriptor or
-// a socket folder behind.
+// TestMain builds the test plugin, and fails the whole run if the tests leave a process, a goroutine, a file descriptor
+// or a socket folder behind.
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "natgo-host")
 	if err != nil {
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
-		_ = flag.Set("test.parallel", "12") // most tests wait most of the time
+		_ = flag.Set("test.parallel", "12") // most tests spend most of their time waiting
 	}
 	fds := openFiles()
 	code := m.Run()
@@ -96,7 +96,7 @@ func running(program string) (pids []int) {
 	return pids
 }
 
-// group makes a group of one example with candidates whose outputs have about size bytes.
+// group makes a group of one example with candidates whose outputs are about size bytes long.
 func group(i, candidates, size int) *ttc.Group {
 	ex := &ttc.Example{ID: fmt.Sprintf("ex%d", i), Row: int64(i), File: "f.json"}
 	for c := range candidates {

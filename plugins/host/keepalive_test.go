@@ -20,8 +20,8 @@ import (
 	"github.com/nat-go/nat-go/plugins/sdk"
 )
 
-// A host that pings an idle plugin is cut off by go-plugin's own server for pinging too much, and all streams of the
-// connection with it; the SDK's server takes the pings.
+// A host that pings an idle plugin is cut off by go-plugin's own server for pinging too often, along with all streams
+// of the connection; the SDK's server accepts the pings.
 func TestHoleKeepalive(t *testing.T) {
 	p := sdk.Plugin{Name: "test", Version: "1"}
 	for name, serve := range map[string]func(net.Listener) (stop func()){
@@ -55,7 +55,7 @@ func TestHoleKeepalive(t *testing.T) {
 					t.Fatal(err)
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-				stream, err := pb.NewBuilderClient(conn).Build(ctx) // the session is never named: it stays idle
+				stream, err := pb.NewBuilderClient(conn).Build(ctx) // the session is never named, so it stays idle
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// branched is a rollout with two failed calls, ids, log-probs and a branch.
+// branched returns a rollout with two failed calls, ids, log-probs and a branch.
 func branched(id string, reward float64) *ttc.Example {
 	ex := &ttc.Example{
 		ID: id, Task: "task", Trial: id, Reward: &reward, Policy: "model-a", Fidelity: ttc.IDsLogProbs,
@@ -46,9 +46,9 @@ func branched(id string, reward float64) *ttc.Example {
 	return ex
 }
 
-// The protocol carries all there is: a distillation with two sites and hints, a rollout with ids, log-probs and a
-// branch, and a task of three examples, through SDK, wire and host, in a real process. With this it was frozen at minor
-// 0.
+// The protocol carries everything: a distillation with two sites and hints, a rollout with ids, log-probs and a branch,
+// and a task of three examples, through SDK, wire and host, in a real process. The protocol was frozen at minor 0 with
+// this test.
 func TestAllKinds(t *testing.T) {
 	t.Parallel()
 	p, err := Start(t.Context(), Spec{Name: "test", Path: testPlugin}, zerolog.Nop())

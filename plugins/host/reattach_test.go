@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// What --debug prints is what the host attaches to; the plugin outlives the host, and a second host can come.
+// The host attaches to what --debug prints; the plugin outlives the host, and a second host can attach.
 func TestReattach(t *testing.T) {
 	cmd := exec.Command(testPlugin, "--debug")
 	out, err := cmd.StderrPipe()

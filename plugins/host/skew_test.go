@@ -59,7 +59,7 @@ func (everything) Build(_ context.Context, g *ttc.Group, out builders.Output) er
 	return (neighbours{}).Build(context.Background(), g, countOnly{out})
 }
 
-// countOnly passes counts and records on and says how many came.
+// countOnly passes counts and records on and reports how many came.
 type countOnly struct{ builders.Output }
 
 func (c countOnly) Record(r builders.Record) error {
@@ -69,8 +69,8 @@ func (c countOnly) Record(r builders.Record) error {
 	return c.Count("pairs", 1)
 }
 
-// skewed is the codec of a plugin whose other side is a minor version away: to the plugin the host is the newer one, or
-// to the host the plugin is. What the newer side sends has a field in each message that the older one does not know.
+// skewed is the codec of a plugin whose peer is a minor version away: either the host is newer than the plugin, or the
+// plugin is newer than the host. Every message that the newer side sends has a field that the older one does not know.
 type skewed struct {
 	encoding.CodecV2
 	newerPlugin, newerHost bool
@@ -92,7 +92,7 @@ func (s skewed) Unmarshal(data mem.BufferSlice, v any) error {
 	return err
 }
 
-// later makes a message one of the next minor version.
+// later turns a message into one of the next minor version.
 func later(m protoreflect.Message) {
 	m.SetUnknown(protowire.AppendBytes(protowire.AppendTag(nil, 90, protowire.BytesType), []byte("later")))
 	if f := m.Descriptor().Fields().ByName("protocol_minor"); f != nil {
@@ -111,7 +111,7 @@ func later(m protoreflect.Message) {
 	})
 }
 
-// A host works with a plugin that is one minor version ahead of it, and with one that is behind.
+// A host works with a plugin that is one minor version ahead of it, and with one that is one behind.
 func TestVersionSkew(t *testing.T) {
 	t.Parallel()
 	ex := branched("a", 1)

@@ -11,8 +11,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever happens to an instance: it starts only from rest or after a pause, takes groups only when it was started,
-// pauses longer with each failure, gives up after so many in a row, and never comes back from a stop.
+// Whatever happens to an instance, it starts only from rest or after a pause, takes groups only once it has been
+// started, pauses longer with each failure, gives up after a number of failures in a row, and never comes back from a
+// stop.
 func TestSupervisor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := Spec{
@@ -75,7 +76,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// Many share, one is alone, and nobody waits for ever.
+// Many share, one is alone, and nobody waits forever.
 func TestGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()

@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/descriptor.txt: only for additions, see README.md")
 
-// describe writes all that the wire depends on, a line each, sorted.
+// describe writes everything that the wire depends on, one line each, sorted.
 func describe(f protoreflect.FileDescriptor) []string {
 	var out []string
 	var message func(protoreflect.MessageDescriptor)
@@ -59,8 +59,8 @@ func describe(f protoreflect.FileDescriptor) []string {
 	return out
 }
 
-// The protocol is frozen: what a released plugin or host may rely on is never changed or removed. What is added here is
-// a minor version of its own.
+// The protocol is frozen: anything that a released plugin or host may rely on is never changed or removed. Every
+// addition here is a minor version of its own.
 func TestDescriptorIsFrozen(t *testing.T) {
 	const golden = "testdata/descriptor.txt"
 	now := describe(pb.File_nat_builder_v1_builder_proto)

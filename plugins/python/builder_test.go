@@ -21,7 +21,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// served is how the builders of a module in tests/builders are served, by a Python that has what natgo[builder] brings.
+// served describes how the builders of a module in tests/builders are served, by a Python that has what natgo[builder]
+// installs.
 func served(t *testing.T, module string) host.Spec {
 	t.Helper()
 	python := conformance.Python(t, "tests/builders/requirements.txt")
@@ -36,13 +37,13 @@ sys.exit(main([%q]))`, root, filepath.Join(root, "tests", "builders"), module, m
 	return host.Spec{Name: module, Path: python, Args: []string{"-c", code}, StartTimeout: time.Minute}
 }
 
-// A builder of a few lines passes every check that one in Go passes.
+// A builder of a few lines passes every check that a Go one passes.
 func TestBuilderConformance(t *testing.T) {
 	conformance.Test(t, conformance.Options{Spec: served(t, "sample")})
 }
 
-// What goes wrong in a builder is told with its place in the author's file and as a traceback of the author's frames;
-// the groups before and after it are built, by the same process where that lives on.
+// Errors in a builder are reported with their position in the author's file and a traceback of the author's frames; the
+// groups before and after are built, by the same process if it survives.
 func TestHostileBuilders(t *testing.T) {
 	const here = `tests/builders/hostile\.py:\d+ in `
 	for _, c := range []struct {
@@ -132,7 +133,8 @@ func TestHostileBuilders(t *testing.T) {
 	}
 }
 
-// A builder that prints, or forks and has the child go on, is told so in the log and makes what it would have made.
+// A builder that prints, or that forks and lets the child continue, gets a message about it in the log and still makes
+// what it would have made.
 func TestBuildersThatPrintOrFork(t *testing.T) {
 	for how, want := range map[string][]string{
 		"prints": {
@@ -178,7 +180,8 @@ func groupsOf(keys ...string) (groups []*ttc.Group) {
 	return groups
 }
 
-// build takes a group of each key through the hostile builder, and returns the process it began and that it ended with.
+// build sends a group for each key through the hostile builder, and returns the process it began with and the one it
+// ended with.
 func build(t *testing.T, spec host.Spec, keys ...string) (results []host.Result, pids [2]int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -197,7 +200,7 @@ func build(t *testing.T, spec host.Spec, keys ...string) (results []host.Result,
 	return results, pids
 }
 
-// Settings are checked where the builder is opened, by the rules of their class, with a pointer to each.
+// Settings are checked when the builder is opened, by the rules of their class, with a pointer to each.
 func TestBuilderSettings(t *testing.T) {
 	p, err := host.Start(t.Context(), served(t, "sample"), zerolog.Nop())
 	if err != nil {
@@ -228,7 +231,7 @@ func TestBuilderSettings(t *testing.T) {
 	}
 }
 
-// Every field of a group comes to the builder, and what it makes of it comes back as it was.
+// Every field of a group reaches the builder, and what it makes of it comes back unchanged.
 func TestBuilderSeesTheGroup(t *testing.T) {
 	p, err := host.Start(t.Context(), served(t, "sample"), zerolog.Nop())
 	if err != nil {
@@ -264,7 +267,7 @@ func TestBuilderSeesTheGroup(t *testing.T) {
 	}
 }
 
-// whole are messages with everything that messages can have.
+// whole returns messages with everything that messages can contain.
 func whole(text string) []chat.Message {
 	extra := []chat.Member{{Key: "weight", Value: json.Raw("0.5")}}
 	return []chat.Message{
@@ -282,7 +285,7 @@ func whole(text string) []chat.Message {
 	}
 }
 
-// lockedLog is a log that is written by more than one goroutine.
+// lockedLog is a log that is written to by more than one goroutine.
 type lockedLog struct {
 	mu  sync.Mutex
 	all strings.Builder

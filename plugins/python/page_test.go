@@ -14,8 +14,8 @@ import (
 
 var blocks = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
 
-// The page alone gets an author from nothing to a builder that passes every check: its commands run in order in one
-// shell, its files are written where that is, and what is printed is what stands there (... stands for anything).
+// The page alone takes an author from nothing to a builder that passes every check: its commands run in order in one
+// shell, its files are written in the same folder, and the output is what the page shows (... matches anything).
 func TestBuildersPage(t *testing.T) {
 	pythontest.Need(t, "python", "import venv", "the page of builders was not tried")
 	text, err := os.ReadFile("BUILDERS.md")
@@ -26,7 +26,7 @@ func TestBuildersPage(t *testing.T) {
 	someWheel(t, filepath.Join(checkout, "dist"))
 	const mark = "\x01"
 	script := "exec 2>&1\n"
-	var said []string // the commands, with what they are to print
+	var said []string // the commands, with their expected output
 	for _, b := range blocks.FindAllStringSubmatch(string(text), -1) {
 		if name, is := strings.CutPrefix(strings.SplitN(b[2], "\n", 2)[0], "# "); is {
 			script += fmt.Sprintf("cat > %s <<'END OF FILE'\n%sEND OF FILE\n", name, b[2])
@@ -68,8 +68,8 @@ func TestBuildersPage(t *testing.T) {
 	}
 }
 
-// someWheel puts a wheel into a folder: the one that `make wheel` wrote, or, without one, one of a program without the
-// tokenizer, which a builder needs no more than this.
+// someWheel puts a wheel into a folder: the one that `make wheel` wrote or, if there is none, one of a program without
+// the tokenizer, which is enough for a builder.
 func someWheel(t *testing.T, folder string) {
 	t.Helper()
 	if err := os.Mkdir(folder, 0o755); err != nil {

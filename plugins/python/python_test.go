@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// needs is what the tests import; torch is used where it is there.
+// needs is what the tests import; torch is used if it is installed.
 const needs = "import numpy, pytest, safetensors"
 
 func TestPackage(t *testing.T) {
@@ -34,7 +34,7 @@ func TestPackage(t *testing.T) {
 		t.Skipf("SKIPPED: python3 -c %q fails (%v), so the Python package was not tested; "+
 			"NATGO_REQUIRE=python makes that a failure", needs, err)
 	}
-	// Those in tests/trl are TestTRL's.
+	// The tests in tests/trl belong to TestTRL.
 	cmd := exec.Command(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests", "--ignore=tests/trl")
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=.", "HF_HOME="+t.TempDir(),
 		"NATGO_TEST_BATCHES="+writeBatches(t), "NATGO_TEST_PROGRAM="+program(t))
@@ -45,7 +45,7 @@ func TestPackage(t *testing.T) {
 	}
 }
 
-// program builds nat-go, where this is a build with the tokenizer; else it is empty, and what needs it is skipped.
+// program builds nat-go if this is a build with the tokenizer; otherwise it is empty, and whatever needs it is skipped.
 func program(t *testing.T) string {
 	t.Helper()
 	if _, err := tokenizer.Load("../../examples/hints/tokenizer"); errors.Is(err, tokenizer.ErrUnavailable) {
@@ -86,7 +86,7 @@ func writeBatches(t *testing.T) string {
 	return dir
 }
 
-// BenchmarkLoad is natgo.load beside datasets with torch format. NATGO_PYTHON names a python with torch and datasets.
+// BenchmarkLoad compares natgo.load with datasets in torch format. NATGO_PYTHON names a Python with torch and datasets.
 func BenchmarkLoad(b *testing.B) {
 	python := os.Getenv("NATGO_PYTHON")
 	if python == "" || exec.Command(python, "-c", "import torch, datasets").Run() != nil {

@@ -21,9 +21,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// TestTRL: TRL's losses are over exactly the tokens of the files, which tests/trl/test_exact.py reads from the
-// gradients. The rows are conversations with tools and reasoning on four templates, 6 pairs and 6 demonstrations of
-// each; NATGO_LONG=1 takes 26 of each, 208 rows, and the last of them has a tool result of 20,000 tokens.
+// TestTRL: TRL's losses cover exactly the tokens of the files, which tests/trl/test_exact.py reads from the gradients.
+// The rows are conversations with tools and reasoning on four templates, 6 pairs and 6 demonstrations of each;
+// NATGO_LONG=1 uses 26 of each, 208 rows, and the last of them has a tool result of 20,000 tokens.
 func TestTRL(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: training takes a minute; run without -short")
@@ -80,7 +80,7 @@ func TestTRL(t *testing.T) {
 	say("-m", "unittest", "-v", "tests/trl/test_exact.py")
 }
 
-// copyModel copies a model's folder, with another chat template where one is named.
+// copyModel copies a model's folder, with a different chat template if one is named.
 func copyModel(t *testing.T, from, to, template string) {
 	t.Helper()
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
@@ -98,8 +98,7 @@ func copyModel(t *testing.T, from, to, template string) {
 	}
 }
 
-// TestTorch runs those of the tests that need torch: tensors, and a DataLoader with and without workers, forked and
-// spawned.
+// TestTorch runs the tests that need torch: tensors, and a DataLoader with and without workers, forked and spawned.
 func TestTorch(t *testing.T) {
 	python := pythontest.TRL(t)
 	cmd := exec.Command(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "torch", "tests",
@@ -116,7 +115,7 @@ func TestTorch(t *testing.T) {
 	}
 }
 
-// made are the records of what made.py wrote: a preference of each pair, a demonstration of each trace.
+// made returns the records built from what made.py wrote: a preference from each pair, a demonstration from each trace.
 func made(t *testing.T, work string) (items []collator.Item) {
 	t.Helper()
 	each(t, filepath.Join(work, "pairs.jsonl"), func(row json.Raw, origin *builders.Origin) {

@@ -21,7 +21,7 @@ import (
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
-// wheel is the one that `make wheel` wrote: NATGO_WHEEL, or what lies in dist.
+// wheel returns the one that `make wheel` wrote: NATGO_WHEEL, or the one in dist.
 func wheel(t *testing.T) string {
 	t.Helper()
 	found, err := filepath.Glob("../../dist/*.whl")
@@ -48,7 +48,7 @@ func wheel(t *testing.T) string {
 	return ""
 }
 
-// parts are a wheel's files by name.
+// parts returns a wheel's files by name.
 func parts(t *testing.T, path string) map[string][]byte {
 	t.Helper()
 	z, err := zip.OpenReader(path)
@@ -76,7 +76,7 @@ var wheelName = regexp.MustCompile(
 	`^(nat_go-[^-]+)-py3-none-manylinux_2_(\d+)_x86_64(\.manylinux\w+_x86_64)?\.whl$`,
 )
 
-// The wheel holds what it says, is small, and its tag says what its program needs.
+// The wheel holds what it claims to hold, is small, and its tag states what its program needs.
 func TestWheel(t *testing.T) {
 	path := wheel(t)
 	info, err := os.Stat(path)
@@ -136,7 +136,7 @@ func TestWheel(t *testing.T) {
 	}
 }
 
-// newestGlibc is the minor version of the newest glibc 2 symbol that a program asks for.
+// newestGlibc returns the minor version of the newest glibc 2 symbol that a program requires.
 func newestGlibc(t *testing.T, program []byte) (newest int) {
 	t.Helper()
 	f, err := elf.NewFile(bytes.NewReader(program))
@@ -156,7 +156,7 @@ func newestGlibc(t *testing.T, program []byte) (newest int) {
 	return newest
 }
 
-// In an empty environment of each Python the wheel alone is enough for the command, the package and its loader.
+// In an empty environment of each Python, the wheel alone is enough for the command, the package and its loader.
 func TestWheelInEmptyEnvironments(t *testing.T) {
 	path, batches := wheel(t), writeBatches(t)
 	for _, version := range []string{"3.10", "3.11", "3.12", "3.13"} {
@@ -203,7 +203,7 @@ print(rows, stream.state_dict()["next"], batches[0]["row_weight"][0], "torch" in
 	}
 }
 
-// TestPipx: pipx makes a command of the wheel, in an environment of its own.
+// TestPipx: pipx installs a command from the wheel, in an environment of its own.
 func TestPipx(t *testing.T) {
 	path := wheel(t)
 	python := pythontest.Need(t, "python", "import pipx", "the wheel was not installed by pipx")
@@ -220,7 +220,7 @@ func TestPipx(t *testing.T) {
 	}
 }
 
-// firstMinute is the first of README's starts.
+// firstMinute runs the first of the README's quick starts.
 func firstMinute(t *testing.T, say func(program string, args ...string) string) {
 	t.Helper()
 	page, err := os.ReadFile("../../README.md")

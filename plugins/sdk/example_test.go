@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// Config's tags are all there is to say about a builder's settings.
+// Config's tags are all that is needed to describe a builder's settings.
 type Config struct {
 	Least float64 `yaml:"least" default:"0.5" validate:"gte=0,lte=1" doc:"lowest score of an answer to imitate"`
 }
@@ -45,7 +45,7 @@ func plugin() sdk.Plugin {
 	}, func(c *Config) (builders.Builder, error) { return best{*c}, nil })}}
 }
 
-// The whole of a plugin: main serves it with sdk.Serve(plugin()). Settings are checked by their tags.
+// A complete plugin: main serves it with sdk.Serve(plugin()). Settings are checked by their tags.
 func Example() {
 	_, found := plugin().Builders[0].Open([]byte(`{"least": 7}`))
 	fmt.Println(found[0].Pointer, found[0].Message)

@@ -96,7 +96,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestTryWithoutNatGo: who hasn't nat-go on PATH is told what to do.
+// TestTryWithoutNatGo: anyone who doesn't have nat-go on PATH is told what to do.
 func TestTryWithoutNatGo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	var out, errs bytes.Buffer
@@ -108,7 +108,7 @@ func TestTryWithoutNatGo(t *testing.T) {
 }
 
 func TestCommandLine(t *testing.T) {
-	bin := t.TempDir() // nat-go, as far as try goes
+	bin := t.TempDir() // as much of nat-go as try needs
 	os.WriteFile(filepath.Join(bin, "nat-go"), []byte("#!/bin/sh\necho \"$@\"\n"), 0o700)
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	for _, c := range []struct {

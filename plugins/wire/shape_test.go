@@ -9,10 +9,10 @@ import (
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 )
 
-// A message that would take far more memory than it has bytes is refused before it is decoded, by what is in it at any
-// depth.
+// A message that would take far more memory than it has bytes is refused before it is decoded, because of what it
+// contains at any depth.
 func TestShape(t *testing.T) {
-	many := make([]byte, 4<<20) // of a field of number 1 and no bytes: tag 0x0a, length 0
+	many := make([]byte, 4<<20) // empty occurrences of field 2: tag 0x12, length 0
 	for i := range many {
 		many[i] = []byte{0x12, 0x00}[i%2]
 	}

@@ -20,7 +20,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Texts hold what JSON texts can: lone surrogates (as WTF-8), nulls, and they repeat. Some are long enough to be cut.
+// Texts hold anything that JSON texts can: lone surrogates (as WTF-8), nulls, and repeats. Some are long enough to be
+// cut.
 var texts = rapid.OneOf(
 	rapid.SampledFrom([]string{"", "user", "assistant", "a\xed\xa0\x80b", "\x00", "日本語", "same text", "same text"}),
 	rapid.String(),
@@ -162,7 +163,7 @@ var groups = rapid.Custom(func(t *rapid.T) *ttc.Group {
 			}
 			ex.Graph.Nodes = append(ex.Graph.Nodes, n)
 		}
-		// Prompts that are one in memory, as a source gives them.
+		// Prompts that share memory, as a source supplies them.
 		if k := len(ex.Candidates); k > 1 && rapid.Bool().Draw(t, "share") {
 			ex.Candidates[k-1].Prompt = ex.Candidates[0].Prompt
 		}
@@ -177,7 +178,7 @@ var equal = cmp.Options{
 	cmp.Comparer(func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }),
 }
 
-// sendGroups takes groups through the writer, real bytes, and the reader.
+// sendGroups passes groups through the writer, real bytes, and the reader.
 func sendGroups(t interface{ Fatal(...any) }, gs []*ttc.Group) []*ttc.Group {
 	var out []*ttc.Group
 	var r GroupReader
@@ -235,7 +236,7 @@ func TestGroupsRoundTrip(t *testing.T) {
 	})
 }
 
-// Equal texts and prompts of a group are sent once.
+// Equal texts and prompts in a group are sent once.
 func TestTextsOnce(t *testing.T) {
 	long := strings.Repeat("a long prompt ", 1000)
 	ex := &ttc.Example{ID: "x"}
@@ -259,10 +260,10 @@ func TestTextsOnce(t *testing.T) {
 	}
 }
 
-// A group of any size is cut into frames of about the size aimed at, also when it is one text, or one example.
+// A group of any size is cut into frames of about the target size, even if it is a single text or a single example.
 func TestFramesAreBounded(t *testing.T) {
 	big := &ttc.Example{ID: "big"}
-	// Frames end within texts, and candidates before and after stay what they are.
+	// Frames end within texts, and the candidates before and after are unchanged.
 	for i, size := range []int{10, 5 << 20, 20 << 20, 10} {
 		big.Candidates = append(big.Candidates, ttc.Candidate{
 			Step:     "s",
@@ -287,7 +288,7 @@ func TestFramesAreBounded(t *testing.T) {
 	var got *ttc.Group
 	w := NewGroupWriter(func(m *pb.BuildRequest) error {
 		frames++
-		const oneElement = 4 * 70_000 // a message of texts that are too short to be cut, and some
+		const oneElement = 4 * 70_000 // a message of texts too short to be cut, plus a margin
 		if n := proto.Size(m); n > FrameBytes+oneElement {
 			t.Errorf("frame %d has %d bytes", frames, n)
 		}
@@ -340,7 +341,7 @@ var contents = rapid.Custom(func(t *rapid.T) builders.Content {
 	return c
 })
 
-// records are of all four kinds, and often pairs, the kind that travels in columns.
+// records draws records of all four kinds, often pairs, the kind that travels in columns.
 func records(g *ttc.Group) *rapid.Generator[builders.Record] {
 	return rapid.Custom(func(t *rapid.T) builders.Record {
 		head := builders.Head{
@@ -454,7 +455,7 @@ func TestResultsRoundTrip(t *testing.T) {
 				if res != nil {
 					res.Bytes = 0
 					got = append(got, res)
-					if reuse { // what was read stays; what comes next must not show in it, nor it in what comes next
+					if reuse { // what was read stays; what comes next must not affect it, nor be affected by it
 						kept := *res
 						kept.Records = make([]builders.Record, len(res.Records))
 						for i, rec := range res.Records {
@@ -591,7 +592,7 @@ func TestReadersRefuse(t *testing.T) {
 	}
 }
 
-// Readers take any bytes without a panic.
+// Readers accept any bytes without a panic.
 func FuzzGroupReader(f *testing.F) {
 	w := NewGroupWriter(func(m *pb.BuildRequest) error {
 		b, _ := proto.Marshal(m)
@@ -621,7 +622,7 @@ func FuzzGroupReader(f *testing.F) {
 			if g == nil {
 				continue
 			}
-			for _, ex := range g.Examples { // what a reader gives out is sound
+			for _, ex := range g.Examples { // what a reader returns is sound
 				for _, leaf := range ex.Graph.Leaves() {
 					ex.Graph.Branch(leaf)
 				}
@@ -683,7 +684,7 @@ func FuzzRecordReader(f *testing.F) {
 	})
 }
 
-// An example kept as bytes comes back as it was, however large, and cut-off bytes are an error.
+// An example stored as bytes comes back unchanged, however large, and truncated bytes are an error.
 func TestExampleCodec(t *testing.T) {
 	c := NewExampleCodec()
 	rapid.Check(t, func(t *rapid.T) {

@@ -19,7 +19,7 @@ func says(role, text string) Message {
 	return Message{Message: chat.Message{Role: role, Form: chat.Text, Text: text}}
 }
 
-// plan is a call as a test writes it: "system user>answer".
+// plan is a call in the notation of the tests: "system user>answer".
 type plan struct {
 	id, agent, tool, walk string
 	at                    int64
@@ -43,7 +43,7 @@ func add(s *Session, plans ...plan) {
 	}
 }
 
-// plansOf reads "1 #id agent:x tool:f q =a r>b; ...": time, what else there is, the walk.
+// plansOf reads "1 #id agent:x tool:f q =a r>b; ...": the time, any attributes, the walk.
 func plansOf(text string) (out []plan) {
 	for _, one := range strings.Split(text, "; ") {
 		at, walk, _ := strings.Cut(one, " ")
@@ -71,7 +71,7 @@ func plansOf(text string) (out []plan) {
 	return out
 }
 
-// walks are the branches of an example; what is trained has a star.
+// walks returns the branches of an example; trained nodes are marked with a star.
 func walks(ex *Example) []string {
 	var out []string
 	for _, leaf := range ex.Graph.Leaves() {
@@ -138,8 +138,8 @@ func TestGraph(t *testing.T) {
 	}
 }
 
-// Whatever the calls and in whatever order they come: the same examples, in each of which every call finds its history,
-// and each answer is trained once or listed.
+// Whatever the calls and whatever order they come in, the result is the same examples, in each of which every call
+// finds its history, and each answer is trained once or listed.
 func TestGraphProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 25).Draw(t, "calls")
@@ -225,8 +225,8 @@ func calling(arguments string, asObject bool) Message {
 	}}}
 }
 
-// TestSpellingIsNoDifference: the copy in a history is the answer itself, however it was recorded, and the model's own
-// spelling is kept.
+// TestSpellingIsNoDifference: the copy in a history is recognised as the answer itself, however it was recorded, and
+// the model's own spelling is kept.
 func TestSpellingIsNoDifference(t *testing.T) {
 	for _, sampled := range []string{`{"a": 49.90, "b": "\u00e9"}`, `{"b":"é","a":49.9}`} {
 		for _, first := range []bool{true, false} {
@@ -293,7 +293,7 @@ func TestGapsLowerTheFidelity(t *testing.T) {
 	}
 }
 
-// A million answers to one question are told apart and set aside, in time that grows with their number.
+// A million answers to one question are distinguished and set aside, in time proportional to their number.
 func BenchmarkSiblings(b *testing.B) {
 	for b.Loop() {
 		s := NewSession("s")

@@ -6,7 +6,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Arguments are kept as the model wrote them, and as the JSON value that they are.
+// Arguments are kept both as the model wrote them and as the JSON value they represent.
 func ExampleParseMessages() {
 	messages, err := chat.ParseMessages([]byte(`[{"role": "assistant", "content": null, "tool_calls": [
 		{"id": "c1", "type": "function", "function": {"name": "weather", "arguments": "{\"city\":  \"Oslo\"}"}}]}]`))

@@ -32,7 +32,7 @@ func TestParseMessages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range raw { // nothing may alias what was parsed
+	for i := range raw { // nothing may alias the parsed input
 		raw[i] = 'X'
 	}
 	want := []Message{

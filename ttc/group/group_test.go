@@ -113,7 +113,7 @@ func TestGroupsProperty(t *testing.T) {
 		for _, ex := range exs {
 			key := ex.Task
 			if key == "" {
-				key = "#" + ex.ID // no task is called so
+				key = "#" + ex.ID // no task has this name
 			}
 			if members[key] == nil {
 				order = append(order, key)
@@ -234,8 +234,8 @@ func BenchmarkGroup(b *testing.B) {
 	}
 }
 
-// TestSpilled keeps examples in several spills and groups them part by part: together the parts have the groups of one
-// index over all, each whole, and each part's in the order of their first members.
+// TestSpilled stores examples in several spills and groups them part by part: together the parts have the same groups
+// as one index over everything, each whole, and each part's groups are in the order of their first members.
 func TestSpilled(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(0, 60).Draw(rt, "examples")

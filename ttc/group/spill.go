@@ -69,7 +69,7 @@ func (s *Spill) Add(ex *ttc.Example) (err error) {
 	if s.plain, err = s.codec.Append(s.plain[:0], ex); err != nil {
 		return fmt.Errorf("example %q can't be kept for grouping: %w", ex.ID, err)
 	}
-	if len(s.plain) > maxSpillBlock/2 { // packed it may be longer by a little
+	if len(s.plain) > maxSpillBlock/2 { // packed it may be slightly longer
 		return fmt.Errorf("example %q has %d bytes: too many to be grouped", ex.ID, len(s.plain))
 	}
 	key := taskKey(ex)

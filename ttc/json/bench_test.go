@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// evaluation is an indented array shaped like an agent framework's output file: about a quarter of it is space.
+// evaluation is an indented array shaped like an agent framework's output file: about a quarter of it is white space.
 var evaluation = func() []byte {
 	var b bytes.Buffer
 	b.WriteString("[\n")

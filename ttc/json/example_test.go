@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// A stream is read value by value, each with its byte offset; NaN is a number, as in Python.
+// A stream is read value by value, each with its byte offset; NaN is accepted as a number, as in Python.
 func Example() {
 	stream := strings.NewReader("{\"id\": 7, \"score\": NaN}\n{\"id\": 8, \"score\": 0.5}\n")
 	r := json.NewReader(stream, json.Auto, json.Limits{})
@@ -29,7 +29,7 @@ func Example() {
 	// 24 0.5 0.5 true
 }
 
-// An error says where and what was expected.
+// An error says where it occurred and what was expected.
 func ExampleParse() {
 	_, err := json.Parse([]byte(`{"messages": [1, 2`), json.Limits{})
 	fmt.Println(err)

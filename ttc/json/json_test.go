@@ -100,7 +100,7 @@ func TestControlCharactersAreRefused(t *testing.T) {
 			}
 		}
 	}
-	for c := range 256 { // every byte at every place of a word
+	for c := range 256 { // every byte at every position in a word
 		for at := range 9 {
 			text := []byte(`"........."`)
 			text[1+at] = byte(c)
@@ -112,7 +112,7 @@ func TestControlCharactersAreRefused(t *testing.T) {
 	}
 }
 
-// TestScanAnywhere: a value read in pieces of any size is found the same as in one piece, with the same errors.
+// TestScanAnywhere: a value read in pieces of any size is parsed just as it is in one piece, with the same errors.
 func TestScanAnywhere(t *testing.T) {
 	docs := []string{
 		`[{"a":"x\u00e9é日🙂\\","b":[1.5e3,-Infinity,NaN,true,null],"":{}} , "tail" ]`,
@@ -145,12 +145,12 @@ func readAll(in io.Reader, layout Layout) string {
 	}
 }
 
-// TestReaderCursor: what a reader's cursor knows of the value changes nothing, however the value came.
+// TestReaderCursor: what a reader's cursor knows about the value doesn't change any result, however the value arrived.
 func TestReaderCursor(t *testing.T) {
 	docs := []string{
 		`[{"a":[1,[2,{"b":"]"}]],"c":{"d":[]},"e":[ ]}, {"x":"y"} ,{"long":[[[["\\"]]],{"k":[0,1,2,3,4,5,6,7,8,9]}],"s":[1]},7,[[1,2],3],{}]`,
 		`[ {"a":[[]], "b":[{}], "a":[{"z":"\"}"}]}, [ ] , "\u00e9", -1.5e3 ,null]`,
-		"[[" + strings.Repeat("[],", 2*maxTokens) + "{}], [1]]", // more than an index holds
+		"[[" + strings.Repeat("[],", 2*maxTokens) + "{}], [1]]", // more than an index can hold
 		`["` + strings.Repeat("x", 3<<20) + `", [1, {"a": "` + strings.Repeat("é", 1<<20) + `"}]]`,
 	}
 	for _, doc := range docs {
@@ -186,7 +186,7 @@ func TestReaderCursor(t *testing.T) {
 	}
 }
 
-// walk writes down all that can be learnt of a value with a cursor.
+// walk writes down everything that can be learnt about a value with a cursor.
 func walk(out []byte, c *Cursor) []byte {
 	out = fmt.Appendf(out, "%d %s ", c.Pos(), c.Kind())
 	whole, passed := *c, *c
@@ -262,7 +262,7 @@ func TestReaderGoesOnAfterATooLargeValue(t *testing.T) {
 	}
 }
 
-// TestReaderCountsObjects: a value of more objects and lists than the limit is passed over; texts have none.
+// TestReaderCountsObjects: a value with more objects and lists than the limit is skipped; texts don't count.
 func TestReaderCountsObjects(t *testing.T) {
 	texts := `{"a": "` + strings.Repeat(`{[\\\"{`, 100) + `", "b": [{}, {}, []]}`
 	many := `[` + strings.Repeat(`{"a":"\\"},`, 9) + `{}]`
@@ -400,8 +400,8 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// TestAppendAtEveryPlace: what needs an escape is found wherever it stands among bytes that are looked at eight at a
-// time.
+// TestAppendAtEveryPlace: a character that needs an escape is found at any position among bytes that are examined eight
+// at a time.
 func TestAppendAtEveryPlace(t *testing.T) {
 	escapes := map[string]string{
 		"\"": `\"`, "\\": `\\`, "\x00": `\u0000`, "\x1f": `\u001f`, "\x7f": `\u007f`, "\t": `\t`, "é": `\u00e9`,
@@ -485,8 +485,8 @@ func TestCursor(t *testing.T) {
 	}
 }
 
-// FuzzParse compares with encoding/json, which knows no NaN and Infinity, replaces lone surrogates, and allows what is
-// not UTF-8; all else must agree.
+// FuzzParse compares with encoding/json, which doesn't know NaN and Infinity, replaces lone surrogates, and allows text
+// that is not UTF-8; everything else must agree.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{`{"a":[1,2.5e3,"x\u00e9"],"b":null}`, `"\ud83d\ude42é"`, `[[],{}]`, ` -0 `, `{"a":1,"a":2}`, `"\\\""`, `[NaN,-Infinity]`} {
 		f.Add([]byte(s))
@@ -549,7 +549,7 @@ func compare(t *testing.T, raw Raw, want any) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A pair of lone surrogates side by side joins when it is written and read again; it does in Python.
+		// A pair of adjacent lone surrogates joins when it is written and read again, as it does in Python.
 		if a, _ := again.Text(); joined(a) != joined(got) {
 			t.Fatalf("%q came back as %q", got, a)
 		}
@@ -583,7 +583,7 @@ func compare(t *testing.T, raw Raw, want any) {
 	}
 }
 
-// joined is s with neighbouring surrogates in WTF-8 joined.
+// joined returns s with neighbouring surrogates in WTF-8 joined.
 func joined(s string) string {
 	var units []uint16
 	for i := 0; i < len(s); {
@@ -612,8 +612,8 @@ func replaceLone(s string) string {
 	return string(out)
 }
 
-// TestReaderHoldsNoMoreThanItsLimit reads values far beyond the limit: a text, many small values, a number. What is
-// held is bounded by the limit, and all but the number are passed over.
+// TestReaderHoldsNoMoreThanItsLimit reads values far beyond the limit: a text, many small values, a number. Memory use
+// is bounded by the limit, and all but the number are skipped.
 func TestReaderHoldsNoMoreThanItsLimit(t *testing.T) {
 	const limit = 2 << 20
 	const huge = 64 << 20
@@ -652,7 +652,7 @@ func TestReaderHoldsNoMoreThanItsLimit(t *testing.T) {
 	}
 }
 
-// repeated is a text, over and over.
+// repeated is an endlessly repeated text.
 type repeated struct {
 	text string
 	left int // times

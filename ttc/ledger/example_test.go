@@ -6,7 +6,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// What went in came out or was dropped for a reason; Check finds what was not accounted for.
+// Everything that went in came out or was dropped for a reason; Check finds what was not accounted for.
 func Example() {
 	book := ledger.NewBook()
 	book.In(ledger.Build, "candidate", 10)

@@ -16,7 +16,7 @@ func TestQuantity(t *testing.T) {
 	}
 }
 
-// TestBooksBalance: what came in went on or was dropped, once; one thing more or less is an error.
+// TestBooksBalance: everything that came in was passed on or dropped, exactly once; one item more or less is an error.
 func TestBooksBalance(t *testing.T) {
 	b := NewBook()
 	b.In(Build, "candidate", 5)

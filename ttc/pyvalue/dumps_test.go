@@ -8,7 +8,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// TestEscapesAtEveryPlace dumps texts with something to escape at every place of an eight-byte word, also twice.
+// TestEscapesAtEveryPlace dumps texts with something to escape at every position in an eight-byte word, and also with
+// two such positions.
 func TestEscapesAtEveryPlace(t *testing.T) {
 	for _, ascii := range []bool{false, true} {
 		for _, c := range []string{`"`, `\`, "\n", "\x00", "\x1f", " ", "!", "#", "[", "]", "\x7f", "é", "\u2028", "😀", "\xed\xa0\x80"} {
@@ -28,7 +29,7 @@ func TestEscapesAtEveryPlace(t *testing.T) {
 	}
 }
 
-// slowly is what Dump.text does, a character at a time.
+// slowly does what Dump.text does, one character at a time.
 func slowly(s string, ascii bool) string {
 	out := []byte{'"'}
 	for i := 0; i < len(s); {

@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// FuzzParse: no input panics, and what parses survives dumping and parsing again.
+// FuzzParse: no input panics, and anything that parses survives being dumped and parsed again.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{`{"a":[1,2.5,"x\ud83d\ude00",null],"a":true}`, `"\ud800"`, `[NaN,-Infinity,1e999]`, `[[[[`, `"\u12`, `-`, `{"a"`, "\"\xed\xa0\x80\xff\""} {
 		f.Add([]byte(s))

@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// answer is what testdata/oracle.py says of a question.
+// answer is the reply of testdata/oracle.py to a question.
 type answer map[string]any
 
 func ask(a, b string) answer {
@@ -71,14 +71,14 @@ type question struct {
 	B string `json:"b"`
 }
 
-// tester is what testing.T and rapid.T share.
+// tester is what testing.T and rapid.T have in common.
 type tester interface {
 	Helper()
 	Errorf(string, ...any)
 	Fatalf(string, ...any)
 }
 
-// wtf8 turns a Python answer (ASCII JSON) into our values, lone surrogates kept.
+// wtf8 converts a Python answer (ASCII JSON) to our values, keeping lone surrogates.
 func wtf8(t tester, line []byte) any {
 	v, err := Parse(json.Raw(bytes.TrimSpace(line)))
 	if err != nil {
@@ -114,7 +114,7 @@ func compareAnswers(t tester, q question, want any) {
 	}
 }
 
-// TestGolden compares with answers of CPython 3.11 kept in testdata/golden.jsonl: question and answer lines in turn.
+// TestGolden compares with CPython 3.11's answers stored in testdata/golden.jsonl: question and answer lines alternate.
 func TestGolden(t *testing.T) {
 	b, err := os.ReadFile("testdata/golden.jsonl")
 	if err != nil {
@@ -140,7 +140,7 @@ func python(t *testing.T) string {
 		"nothing is compared with CPython itself (testdata/golden.jsonl still is)")
 }
 
-// TestAgainstPython compares generated values with the CPython at hand.
+// TestAgainstPython compares generated values with the installed CPython.
 func TestAgainstPython(t *testing.T) {
 	cmd := exec.Command(python(t), "testdata/oracle.py")
 	in, err := cmd.StdinPipe()

@@ -106,7 +106,7 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// TestIsText compares texts that lie in the same place, in another, and values of other kinds.
+// TestIsText compares texts at the same address, texts at different ones, and values of other kinds.
 func TestIsText(t *testing.T) {
 	role := string([]byte("role"))
 	for _, c := range []struct {

@@ -81,7 +81,7 @@ func (r *Redactor) Example(ex *ttc.Example) {
 	}
 }
 
-// tool redacts the definition of a tool. One with nothing in it is remembered: each session has its own copy.
+// tool redacts a tool definition. One that contains nothing to redact is remembered: each session has its own copy.
 func (r *Redactor) tool(t *chat.Tool) {
 	hash := xxh3.Hash128Seed(t.Raw, toolSeed)
 	if _, ok := r.clean[hash]; ok {
@@ -264,7 +264,7 @@ func (r *Redactor) Text(s string) (string, bool) {
 	return b.String(), true
 }
 
-// find finds the places, also where escapes or colours stand before a secret that would else begin a word.
+// find finds the places, including those where escapes or colours precede a secret that would otherwise begin a word.
 func (r *Redactor) find(s string) []found {
 	out := r.places(s, s)
 	if bare := unescaped(s); bare != s {
@@ -273,7 +273,7 @@ func (r *Redactor) find(s string) []found {
 	return append(out, r.encoded(s)...)
 }
 
-// places finds the places of a text; whole is the text that they stand in, byte for byte at the same places.
+// places finds the places in a text; whole is the text that contains them, byte for byte at the same offsets.
 func (r *Redactor) places(s, whole string) (out []found) {
 	add := func(class string, from, to int) {
 		if v := whole[from:to]; !strings.Contains(v, opening) && !r.allowed(v) && !inside(s, from) {
@@ -307,11 +307,11 @@ func (r *Redactor) places(s, whole string) (out []found) {
 	return out
 }
 
-// escape is what stands for a character, or for none: an escape of JSON or of a program's text, however often escaped
-// itself, and a colour.
+// escape matches what stands for a character, or for none: an escape in JSON or in a program's text, however often it
+// is escaped itself, and a colour.
 var escape = regexp.MustCompile(`\\+(?:[nrt"']|u[0-9a-fA-F]{4})|\x1b\[[0-9;]*[A-Za-z]`)
 
-// unescaped is a text with white space in the place of each byte of its escapes.
+// unescaped returns a text with white space in place of each byte of its escapes.
 func unescaped(s string) string {
 	if !strings.ContainsAny(s, "\\\x1b") {
 		return s

@@ -55,7 +55,7 @@ func (p planter) crc(prefix string) string {
 	return prefix + body + string(end[:])
 }
 
-// kinds make secrets; what stands around a | is context that a secret needs, the secret is between.
+// kinds make secrets; text outside the | bars is context that a secret needs, the secret is between them.
 var kinds = map[string]func(p planter) string{
 	"private key": func(p planter) string {
 		return "|-----BEGIN RSA PRIVATE KEY-----\n" + p.of(alnum, 64) + "\n-----END RSA PRIVATE KEY-----|"
@@ -128,7 +128,7 @@ var kinds = map[string]func(p planter) string{
 	"home": func(p planter) string { return "/home/|" + strings.ToLower(p.of(upper[:26], 9)) + "|/src" },
 }
 
-// places are awkward places for a secret to stand in. Each makes an example of a text.
+// places are awkward places for a secret. Each makes an example from a text.
 var places = map[string]func(text string) chat.Message{
 	"a result": func(s string) chat.Message {
 		return chat.Message{Role: "tool", Form: chat.Text, Text: "ok\n" + s + "\nend"}
@@ -163,7 +163,7 @@ var places = map[string]func(text string) chat.Message{
 	},
 }
 
-// all is everything that is written of a message, the data URLs decoded.
+// all returns everything that is written in a message, with the data URLs decoded.
 func all(m *chat.Message) string {
 	s := m.Text + "\n" + m.Reasoning
 	for _, c := range m.ToolCalls {
@@ -178,7 +178,7 @@ func all(m *chat.Message) string {
 	return s
 }
 
-// TestPlanted: of 1,000 secrets of 40 kinds in awkward places 99 % are found.
+// TestPlanted: 99 % of 1,000 secrets of 40 kinds in awkward places are found.
 func TestPlanted(t *testing.T) {
 	p := planter{rand.New(rand.NewPCG(1, 2))}
 	missed := map[string]int{}
@@ -214,7 +214,7 @@ func sorted[V any](m map[string]V) (out []string) {
 	return out
 }
 
-// TestOrdinaryLinesStay: fewer than one placeholder in 10,000 lines of code, prose and data of this repository.
+// TestOrdinaryLinesStay: there is less than one placeholder per 10,000 lines of this repository's code, prose and data.
 func TestOrdinaryLinesStay(t *testing.T) {
 	r := redactor(t)
 	lines := 0
@@ -232,7 +232,7 @@ func TestOrdinaryLinesStay(t *testing.T) {
 			return nil
 		}
 		if strings.Contains(path, "secret") || strings.Contains(path, "test") || strings.Contains(path, "redact") {
-			return nil // they hold made-up secrets
+			return nil // they contain made-up secrets
 		}
 		f, err := os.Open(path)
 		if err != nil {
@@ -298,7 +298,7 @@ func TestOneSecretOnePlaceholder(t *testing.T) {
 	}
 }
 
-// TestSharedMessagesStay: what others hold is not changed, and arguments keep the model's spelling where they stay.
+// TestSharedMessagesStay: what others hold is not changed, and arguments that stay keep the model's spelling.
 func TestSharedMessagesStay(t *testing.T) {
 	arguments := `{ "a" : 49.90, "to":["x", "ann@posteo.de"], "n":1e3 }`
 	shared := []chat.ToolCall{{ID: "c", Name: "f", Arguments: arguments, Parsed: json.Raw(arguments)}}

@@ -161,7 +161,7 @@ var rules = sync.OnceValue(func() []rule {
 	}, append(surrounded(), keys()...)...)
 })
 
-// surrounded are those that only what stands before them gives away.
+// surrounded returns the rules for secrets that can only be recognised by what precedes them.
 func surrounded() []rule {
 	re := regexp.MustCompile
 	return []rule{
@@ -197,16 +197,17 @@ func surrounded() []rule {
 	}
 }
 
-// ofCurl says whether a user's name and password are given to a client of the web, not a user and a group to a program.
+// ofCurl reports whether a user name and password are passed to a web client, as opposed to a user and a group passed
+// to a program.
 func ofCurl(_, before string) bool {
 	line := before[strings.LastIndexByte(before, '\n')+1:]
 	return strings.Contains(line, "curl") || strings.Contains(line, "wget")
 }
 
-// beforeColon says that a colon follows soon.
+// beforeColon reports whether a colon follows soon.
 func beforeColon(s string, at int) bool { return strings.Contains(s[at:min(len(s), at+12)], ":") }
 
-// isLogin says whether a text is a name and a password in base64.
+// isLogin reports whether a text is a name and a password in base64.
 func isLogin(match, _ string) bool {
 	b, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(match, "="))
 	name, password, ok := strings.Cut(string(b), ":")

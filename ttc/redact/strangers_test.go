@@ -12,8 +12,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// strangers are further kinds of secrets, each as it is met: in a command, a file, a header, an address. The secret is
-// between the bars.
+// strangers are further kinds of secrets, each in a typical setting: in a command, a file, a header, an address. The
+// secret is between the bars.
 var strangers = map[string]func(p planter) string{
 	"netrc": func(p planter) string { return "machine api.acme.io login bob password |" + p.of(alnum, 18) + "|" },
 	"basic": func(p planter) string {
@@ -126,7 +126,7 @@ var strangers = map[string]func(p planter) string{
 
 func b64(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 
-// corners are further places for a secret to stand in.
+// corners are further places for a secret.
 var corners = map[string]func(text string) chat.Message{
 	"colours": func(s string) chat.Message {
 		return chat.Message{Role: "tool", Text: "\x1b[31m" + s + "\x1b[0m done"}
@@ -161,7 +161,7 @@ var corners = map[string]func(text string) chat.Message{
 	},
 }
 
-// everything is all that is written of a message, with its escapes read.
+// everything returns all that is written in a message, with its escapes decoded.
 func everything(m *chat.Message) string {
 	s := all(m)
 	for _, p := range m.Parts {
@@ -185,7 +185,7 @@ func everything(m *chat.Message) string {
 	return s
 }
 
-// TestStrangers: of secrets of further kinds, and in further places, 99 % are found.
+// TestStrangers: 99 % of secrets of further kinds, and in further places, are found.
 func TestStrangers(t *testing.T) {
 	p := planter{rand.New(rand.NewPCG(3, 4))}
 	places := map[string]func(string) chat.Message{"a result": places["a result"]}
@@ -216,7 +216,7 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestLookalikesStay: what the rules above are near to.
+// TestLookalikesStay: texts that nearly match the rules above.
 func TestLookalikesStay(t *testing.T) {
 	r := redactor(t)
 	for _, line := range []string{

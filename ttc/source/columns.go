@@ -17,7 +17,7 @@ type Column struct {
 	Numeric int                  // values that are numbers, or texts that are, as in CSV
 	Empty   int                  // texts that are empty
 	JSON    int                  // texts that are JSON: an array or an object
-	Size    int                  // bytes of its values
+	Size    int                  // total bytes of its values
 }
 
 // Columns are the keys of the entries that are objects, in order of first appearance.
@@ -79,7 +79,7 @@ func isNumber(text string) bool {
 	return err == nil
 }
 
-// All are the columns, in their order.
+// All returns the columns, in order.
 func (cs Columns) All() []*Column { return cs.all }
 
 // Of returns the column of a key; nil if no entry has it.
@@ -137,7 +137,7 @@ type Key struct {
 	Default string             // "output"
 	Means   string             // "the answer"
 	Others  []string           // other names it goes by
-	Last    []string           // what it may be called where no other column can be it
+	Last    []string           // names it may have if no other column qualifies
 	Is      func(*Column) bool // whether a column qualifies; nil: any
 }
 
@@ -212,7 +212,7 @@ func (r *Reading) Take(k Key, c Choice) {
 	r.Guessed = append(r.Guessed, fmt.Sprintf("%s is read from %q", k.Means, c.Key))
 }
 
-// Objects are the columns of the objects in the lists under a key, or in the JSON texts of such lists.
+// Objects returns the columns of the objects in the lists under a key, or in the JSON texts of such lists.
 func (h *Head) Objects(key string) Columns {
 	inner := Head{Given: h.Given}
 	for _, e := range h.Entries {
@@ -229,14 +229,14 @@ func (h *Head) Objects(key string) Columns {
 	return inner.Columns()
 }
 
-// HasWithin says whether the objects in a list of the entries have a key.
+// HasWithin reports whether the objects in a list of the entries have a key.
 func (h *Head) HasWithin(key string) bool {
 	return slices.ContainsFunc(h.Columns().all, func(c *Column) bool {
 		return c.Present > 0 && c.List() && h.Objects(c.Key).Of(key) != nil
 	})
 }
 
-// Texts says whether all the texts under a key are as is says, and there is one. Empty ones say nothing.
+// Texts reports whether there are texts under a key and all of them satisfy is. Empty ones are ignored.
 func (h *Head) Texts(key string, is func(text string) bool) bool {
 	n := 0
 	for _, e := range h.Entries {

@@ -18,7 +18,7 @@ type Factory struct {
 	Recognize func(*Head) Reading
 	Paths     func(config any) []string // the files that a config names
 	Wrapped   bool                      // it has the setting entries_key
-	Same      map[string]string         // settings of other sources and those that mean the same here
+	Same      map[string]string         // settings of other sources and their equivalents here
 	// Open opens one of them.
 	Open func(ctx context.Context, config any, path string, opt Options) (Source, error)
 
@@ -34,7 +34,7 @@ type Factory struct {
 	Output func(config any) any
 }
 
-// Named are settings that a person named, as this source calls them.
+// Named returns the settings that the user named, under the names that this source uses.
 func (f Factory) Named(given map[string]string) map[string]string {
 	if len(f.Same) == 0 || len(given) == 0 {
 		return given

@@ -37,7 +37,7 @@ func TestExpand(t *testing.T) {
 	}
 	cases := []struct {
 		in   []string
-		want string // files; or part of the error
+		want string // files, or part of the error
 	}{
 		{[]string{"b/out.json.gz", "a/out.json"}, "b/out.json.gz a/out.json"},
 		{[]string{"a"}, "a/out.json"},
@@ -49,7 +49,7 @@ func TestExpand(t *testing.T) {
 		{[]string{"*/nothing.json"}, "no file matches"},
 		{[]string{"missing.json"}, "no such file"},
 		{[]string{"empty"}, "the folder has no out.json"},
-		{[]string{"[z"}, "no valid pattern"},
+		{[]string{"[z"}, "is not a valid pattern"},
 	}
 	for _, c := range cases {
 		t.Run(c.want, func(t *testing.T) {

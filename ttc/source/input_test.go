@@ -22,7 +22,8 @@ func fifo(t *testing.T) string {
 	return path
 }
 
-// TestPipeWithoutWriter: opening a pipe that nobody writes to ends with the context, and leaves no goroutine.
+// TestPipeWithoutWriter: opening a pipe that nobody writes to ends when the context does, and leaves no goroutine
+// behind.
 func TestPipeWithoutWriter(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -32,8 +33,8 @@ func TestPipeWithoutWriter(t *testing.T) {
 	}
 }
 
-// TestPipeThatStalls: reading a pipe whose writer says nothing more ends with the context; before that it is read as it
-// comes.
+// TestPipeThatStalls: reading a pipe whose writer has gone quiet ends when the context does; before that, data is read
+// as it arrives.
 func TestPipeThatStalls(t *testing.T) {
 	path := fifo(t)
 	written := make(chan *os.File)
@@ -66,7 +67,7 @@ func TestPipeThatStalls(t *testing.T) {
 	}
 }
 
-// TestPipeTwice: a pipe that was opened to see what it is can be opened again to read it, from its beginning.
+// TestPipeTwice: a pipe that was opened to detect its contents can be opened again and read from the beginning.
 func TestPipeTwice(t *testing.T) {
 	path := fifo(t)
 	go func() {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// utf16Of says in which byte order a file's first bytes are UTF-16, as Windows programs write it: by its byte order
-// mark or, without one, because every second byte of ASCII is zero.
+// utf16Of reports the byte order in which a file's first bytes are UTF-16, as Windows programs write it: by its byte
+// order mark or, without one, because every second byte of ASCII is zero.
 func utf16Of(head []byte) (order unicode.Endianness, ok bool) {
 	if len(head) < 4 {
 		return order, false
@@ -23,11 +23,11 @@ func utf16Of(head []byte) (order unicode.Endianness, ok bool) {
 	return order, false
 }
 
-// fromUTF16 goes on reading as UTF-8. It returns the reader and the new first bytes.
+// fromUTF16 continues reading, converting to UTF-8. It returns the reader and the new first bytes.
 func (file *File) fromUTF16(in *bufio.Reader, order unicode.Endianness) (*bufio.Reader, []byte) {
 	file.whole = "it is UTF-16"
 	decoded := transform.NewReader(in, unicode.UTF16(order, unicode.UseBOM).NewDecoder())
 	begun := bufio.NewReaderSize(decoded, 512)
-	head, _ := begun.Peek(256) // what is wrong with it, the reader of the file says
+	head, _ := begun.Peek(256) // the file's reader reports any error
 	return begun, head
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Within makes the file's entries those of the list that stands under a key of the one object that the file is. What
-// stands beside the list is not read.
+// Within makes the entries of the list under a key of the single object in the file the file's entries. Anything beside
+// the list is not read.
 func (file *File) Within(key string) {
 	if key == "" {
 		return
@@ -27,10 +27,10 @@ type within struct {
 	err   error
 }
 
-// textScan tells whether a byte of JSON stands in a text.
+// textScan tracks whether a byte of JSON is inside a text.
 type textScan struct{ inside, escaped bool }
 
-// outside takes the next byte, and says whether it is outside of all texts.
+// outside takes the next byte, and reports whether it is outside all texts.
 func (s *textScan) outside(b byte) bool {
 	switch {
 	case !s.inside:
@@ -83,13 +83,13 @@ func (w *within) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// maxKey bounds a key of the object, in bytes.
+// maxKey limits the length of a key of the object, in bytes.
 const maxKey = 4096
 
-// find goes to the opening bracket of the list.
+// find advances to the opening bracket of the list.
 func (w *within) find() error {
 	var scan textScan
-	var key []byte // of the member, as JSON
+	var key []byte // the member's, as JSON
 	depth, value := 0, false
 	for {
 		b, err := w.in.ReadByte()

@@ -39,7 +39,7 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// TestUTF16: what Windows programs write is read as UTF-8, with a byte order mark or without.
+// TestUTF16: files from Windows programs are read as UTF-8, with or without a byte order mark.
 func TestUTF16(t *testing.T) {
 	const text = `{"prompt": "größer?", "response": "𝄞"}` + "\r\n"
 	for name, c := range map[string]struct {

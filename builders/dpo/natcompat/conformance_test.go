@@ -43,7 +43,7 @@ func (r *recorder) Count(name string, n int64) error {
 	return nil
 }
 
-// buildRun reads a collection run's file as a NAT-exact run does, and builds its pairs.
+// buildRun reads the file of a collection run as a NAT-exact run does and builds its pairs.
 func buildRun(t *testing.T, path string, cfg dpo.Config) (*recorder, error) {
 	t.Helper()
 	ctx := context.Background()
@@ -113,7 +113,7 @@ func collection(records []*builders.Preference, runID string) json.Raw {
 	return append(json.AppendASCII(append(b, `], "run_id": `...), runID), '}')
 }
 
-// canonical is a value's repr in Python, which shows kind, order and every digit.
+// canonical returns the Python repr of a value, which shows its type, its order and every digit.
 func canonical(t *testing.T, raw []byte) string {
 	t.Helper()
 	r, err := json.Parse(raw, json.Limits{})

@@ -12,8 +12,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// TestRandomRunsAreNATs compares with what NAT's own builder made of random evaluations (testdata/make_nat.py). Another
-// file made by that script can be named in NATGO_NAT_CASES.
+// TestRandomRunsAreNATs compares the results with what NAT's own builder made of random evaluations
+// (testdata/make_nat.py). NATGO_NAT_CASES can name another file made by that script.
 func TestRandomRunsAreNATs(t *testing.T) {
 	path := "testdata/nat.jsonl"
 	if p := os.Getenv("NATGO_NAT_CASES"); p != "" {
@@ -113,7 +113,7 @@ func texts(r *recorder) string {
 	return s
 }
 
-// What NAT does that nobody would guess, one line each.
+// What NAT does that nobody would guess, one line per quirk.
 func TestQuirks(t *testing.T) {
 	cases := []struct{ name, input, want string }{
 		{"the last of equal ids wins", `[` + entry(`"x"`, step("t", `"a"`, "1"), step("t", `"b"`, "0")) + `,` + entry(`"x"`, step("t", `"c"`, "1"), step("t", `"d"`, "0")) + `]`, "c>d "},

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// values repeats the generator of testdata/make_sort.py.
+// values repeats the generator in testdata/make_sort.py.
 func values(n, kind int) []float64 {
 	x := uint64(n*31 + kind)
 	out := make([]float64, n)

@@ -120,10 +120,10 @@ func (c Call) read(text string, depth int) Finding {
 	return c.words(text)
 }
 
-// level begins a line that a program logs.
+// level matches the beginning of a line that a program logs.
 var level = lazy(`^(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL)\b`)
 
-// logged reads a result whose first line is an object, and below it stands what a program logged meanwhile.
+// logged reads a result whose first line is an object, followed by what a program logged in the meantime.
 func (c Call) logged(text string, depth int) Finding {
 	first, rest, more := strings.Cut(text, "\n")
 	if !more || text[0] != '{' {

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// result is a line of the labelled sets.
+// result is one line of the labelled sets.
 type result struct {
 	Family, Group, Source, Tool string
 	Arguments                   stdjson.RawMessage
@@ -42,7 +42,7 @@ func labelled(t testing.TB, name string) []result {
 	return out
 }
 
-// score counts what was found of what failed, and what was taken wrongly of what did not.
+// score counts how many failures were found, and how many results that did not fail were wrongly taken for failures.
 type score struct{ found, failed, wrong, fine int }
 
 func (s score) precision() float64 { return float64(s.found) / float64(max(1, s.found+s.wrong)) }
@@ -65,7 +65,7 @@ func measure(t testing.TB, name string) (total score, families map[string]score)
 			s.fine++
 		}
 		families[r.Family] = s
-		if r.Failed != got.Failed && strings.HasSuffix(name, "dev") { // the other half is not to be looked at
+		if r.Failed != got.Failed && strings.HasSuffix(name, "dev") { // nobody is to look at the other half
 			t.Logf("%s/%s %s: failed %v, %q %s (%s)\n%s", r.Family, r.Group, r.Source, r.Failed, got.Rule,
 				got.Quote, got.Why, tail(r.Text))
 		}
@@ -78,7 +78,7 @@ func measure(t testing.TB, name string) (total score, families map[string]score)
 
 func tail(s string) string { return s[max(0, len(s)-400):] }
 
-// table is the score by family, as the README of the builder shows it.
+// table is the score by family, as shown in the builder's README.
 func table(total score, families map[string]score) string {
 	var b strings.Builder
 	b.WriteString("| family | found / failed | wrong / benign |\n|---|---|---|\n")
@@ -91,7 +91,7 @@ func table(total score, families map[string]score) string {
 	return b.String()
 }
 
-// On the half that no rule was made with, nearly all that failed is found, and nearly nothing else. The README has the
+// On the half that no rule was made from, nearly all failures are found, and almost nothing else. The README has the
 // table.
 func TestHeldOut(t *testing.T) {
 	total, families := measure(t, "held")
@@ -116,15 +116,16 @@ func TestHeldOut(t *testing.T) {
 	}
 }
 
-// What was collected after the rules were done, and then made them more general.
+// What was collected after the rules were finished, and then used to make them more general.
 func TestFresh(t *testing.T) {
 	if total, families := measure(t, "fresh"); total.precision() < 0.98 || total.recall() < 0.94 {
 		t.Errorf("precision %.3f, recall %.3f\n%s", total.precision(), total.recall(), table(total, families))
 	}
 }
 
-// What blind.py ran after all that, in two halves by program and library: at first sight, before a rule was changed for
-// the first half (blind-dev), 0.90 of both halves' failures were found. Nobody looks at a text of the second.
+// What blind.py ran after all that, in two halves split by program and library. At first sight, before any rule was
+// changed for the first half (blind-dev), 0.90 of the failures in both halves were found. Nobody looks at a text of the
+// second half.
 func TestBlind(t *testing.T) {
 	for name, least := range map[string]score{
 		"blind-dev": {found: 158, failed: 159, fine: 34},
@@ -139,8 +140,9 @@ func TestBlind(t *testing.T) {
 	}
 }
 
-// What strangers.py ran, of names that no other set has, in two halves: at first sight, before a rule was changed for
-// the first half, 0.82 of both halves' failures were found. Nobody looks at a text of the second.
+// What strangers.py ran, with names that appear in no other set, in two halves. At first sight, before any rule was
+// changed for the first half, 0.82 of the failures in both halves were found. Nobody looks at a text of the second
+// half.
 func TestStrangers(t *testing.T) {
 	for name, least := range map[string]score{
 		"strangers-dev": {found: 237, failed: 239, fine: 31},
@@ -155,9 +157,9 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// What sweep.py got out of all programs of a machine and all functions of a hundred libraries, in two halves: at first
-// sight, after rules were made with the first half alone, 0.977 of the second half's failures were found; the rules
-// before found 0.84 of both. Nobody looks at a text of the second.
+// What sweep.py got out of all programs of a machine and all functions of a hundred libraries, in two halves. At first
+// sight, after rules were made from the first half alone, 0.977 of the second half's failures were found; the previous
+// rules found 0.84 of both. Nobody looks at a text of the second half.
 func TestSweep(t *testing.T) {
 	for name, least := range map[string]score{
 		"sweep-dev": {found: 1448, failed: 1460, wrong: 1, fine: 140},
@@ -175,7 +177,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestShapes: what stands around an error tells it from a text that has the same words.
+// TestShapes checks that the surroundings of an error distinguish it from a text with the same words.
 func TestShapes(t *testing.T) {
 	for _, c := range []struct {
 		text   string
@@ -209,7 +211,8 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestVoice: what tells a program's complaint from its output is who speaks, of what, and how much of the text it is.
+// TestVoice checks that a program's complaint is distinguished from its output by who is speaking, about what, and how
+// much of the text it makes up.
 func TestVoice(t *testing.T) {
 	for _, c := range []struct {
 		command, text string
@@ -240,7 +243,7 @@ func TestVoice(t *testing.T) {
 	}
 }
 
-// The groups of a family are in one half each.
+// Each group of a family is in only one of the halves.
 func TestHalvesShareNoGroup(t *testing.T) {
 	dev := map[string]bool{}
 	n := 0
@@ -261,7 +264,7 @@ func TestHalvesShareNoGroup(t *testing.T) {
 	}
 }
 
-// A result is judged in bounded time: what a long text holds between its first and last lines isn't looked at.
+// A result is judged in bounded time: in a long text, what lies between the first and last lines isn't looked at.
 func TestLongResults(t *testing.T) {
 	noise := strings.Repeat("row 1 was read and nothing went wrong with it\n", 200_000)
 	for text, want := range map[string]string{

@@ -92,7 +92,7 @@ func (c Call) frame(text string, depth int) (f Finding, framed bool) {
 	return Finding{}, false
 }
 
-// codeBelow reads the exit code that a harness puts behind the output.
+// codeBelow reads the exit code that a harness appends to the output.
 func (c Call) codeBelow(text string, tail []string) (f Finding, framed bool) {
 	for i := len(tail) - 1; i >= 0; i-- {
 		l := tail[i]

@@ -432,7 +432,7 @@ func (o *object) evidence() (key, rule string, certain bool) {
 	return o.shaped()
 }
 
-// named says which member is named as an error, or gives a status of one.
+// named returns the member that is named as an error or holds the status of one.
 func (o *object) named(explained bool) (key, rule string, certain bool) {
 	for _, k := range errorKeys {
 		if v := o.by[k]; Truthy(v) && v.Kind() != json.Number && !(v.Kind() == json.Bool && !explained) && !listed(v) {
@@ -465,7 +465,7 @@ func (o *object) named(explained bool) (key, rule string, certain bool) {
 	return "", "", false
 }
 
-// shaped says which member tells of an error by what stands beside it.
+// shaped returns the member that indicates an error by what is next to it.
 func (o *object) shaped() (key, rule string, certain bool) {
 	if v := o.by["failure"]; len(o.keys) == 1 && v.Kind() == json.Object {
 		return "failure", "error_object", false
@@ -496,14 +496,14 @@ func (o *object) shaped() (key, rule string, certain bool) {
 	return "", "", false
 }
 
-// ownError reports whether a member's name says of whom it is an error: tool_error, parse_error. A last error is one
-// of a record's.
+// ownError reports whether a member's name says whose error it is: tool_error, parse_error. A last error belongs to a
+// record.
 func ownError(key string) bool {
 	return (strings.HasSuffix(key, "error") || strings.HasSuffix(key, "exception")) && !errorKey[key] &&
 		!strings.HasPrefix(key, "last") && !strings.HasPrefix(key, "on") && !strings.HasPrefix(key, "previous")
 }
 
-// thrown is the stack of an exception, as JavaScript has it.
+// thrown matches the stack of an exception, as JavaScript prints it.
 var thrown = lazy(`^[A-Za-z]\w*: [^\n]*(?:\n.*)*\n\s+at `)
 
 // refusesData reports whether an object with a code, a message and a data member has no data and doesn't say that all
@@ -522,10 +522,10 @@ var badCode = lazy(`(?i)^[\w.-]*(?:err|econn|enoent|eacces|timed?_?out|refused|i
 	`failed|failure|forbidden|unauthori[sz]ed|conflict|expired|limit|missing|taken|unknown|exceed|duplicate|` +
 	`reject)[\w.-]*$`)
 
-// numberedCode is a code as services number their errors: PGRST116.
+// numberedCode matches a code of the kind that services number their errors with: PGRST116.
 var numberedCode = lazy(`^[A-Z]{2,8}[-_]?\d{2,6}$`)
 
-// hasMore reports whether an object says anything besides some members.
+// hasMore reports whether an object says anything beyond certain members.
 func (o *object) hasMore(known ...string) bool {
 	return slices.ContainsFunc(o.keys, func(k string) bool { return Truthy(o.by[k]) && !slices.Contains(known, k) })
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestTaxonomy: how failures look in the programs, languages and services that agents use, one of a kind.
+// TestTaxonomy checks how failures look in the programs, languages and services that agents use, one of each kind.
 func TestTaxonomy(t *testing.T) {
 	for _, c := range []string{
 		// Shells and the system.

@@ -24,13 +24,13 @@ var (
 		`.{1,80}: (?:error|Error|ERROR): \S.*)$`)
 )
 
-// sums is a program's last word on the errors that it listed.
+// sums matches a program's closing line about the errors that it listed.
 var sums = lazy(`^(?:found |there were )?[1-9]\d* (?:fatal )?errors?\b`)
 
-// lastLog is a line of a log at a level that ends a program.
+// lastLog matches a log line at a level that ends a program.
 var lastLog = lazy(`^time="[^"]*" level=(?:fatal|error|panic) msg=`)
 
-// stamp is the time before a line, as Go's package log and others write it.
+// stamp matches the time at the beginning of a line, as Go's package log and others write it.
 var stamp = lazy(`^\[?\d{4}[/-]\d\d[/-]\d\d[ T]\d\d:\d\d:\d\d\S*\]? +(?:\d+ +)?(?:\S+\.go:\d+: )?`)
 
 // declines matches a first line saying that what the command asks for is unavailable; an explanation follows.
@@ -124,10 +124,10 @@ func (c Call) misused(t *text, command string) Finding {
 	return Finding{}
 }
 
-// pointsToHelp is what a program says that does nothing but send the caller to its help.
+// pointsToHelp matches what a program prints only to send the caller to its help.
 var pointsToHelp = lazy(`(?i)\b(?:try|see|use|run|type|check|more info\w*)\b.{0,60}(?:\s--?help\b|\s-h\b|['"\x60 ]help['"\x60.])`)
 
-// host is -h with a host behind it, which asks for no help.
+// host matches -h followed by a host, which is not a request for help.
 var host = lazy(`\s-h \w+\.\w`)
 
 // echo matches a line of a short text that rejects an argument of the command by name.

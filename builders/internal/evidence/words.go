@@ -18,7 +18,7 @@ func (c Call) words(text string) Finding {
 	}
 	if c.command() != "" && c.reads() == "" && !strings.Contains(text, "\n") {
 		text = lastLog().ReplaceAllString(text, "Error: ")
-		text = stamp().ReplaceAllString(text, "") // a program's last words, which it gave the time: not a log
+		text = stamp().ReplaceAllString(text, "") // a program's last words, with a timestamp: not a log
 	}
 	t := textOf(text)
 	if q := t.framework(); q != "" {
@@ -166,7 +166,7 @@ func (t *text) framework() string {
 	return ""
 }
 
-// A status that failed, and below it why.
+// A failing status, followed by the reason.
 var (
 	statusFailed = lazy(`(?i)^(?:status|result|outcome): (?:failed|failure|error)\.?$`)
 	because      = lazy(`(?i)^(?:reason|message|error|details?|cause): \S`)
@@ -201,7 +201,7 @@ var (
 		`error|exception|failure)(?:[_-]?(?:response|message|result|report))?(?:\s[^>]*)?>`)
 	tags    = lazy(`<[^>]{0,500}>`)
 	hidden  = lazy(`(?is)<(?:style|script|svg)\b.*?</(?:style|script|svg)>|<!--.*?-->`)
-	stackOf = lazy(`(?is)<pre\b.*?</pre>`) // what it was, with its stack
+	stackOf = lazy(`(?is)<pre\b.*?</pre>`) // what it was, with its stack trace
 )
 
 // reasonPhrase matches HTTP's names for its errors, as they appear in page titles.
@@ -293,7 +293,7 @@ func (t *text) traceback() Finding {
 	return t.alone()
 }
 
-// stackAbove reads what Python prints of an exception at the end of the text: its stack and then its name.
+// stackAbove reads what Python prints for an exception at the end of the text: its stack, then its name.
 func (t *text) stackAbove() (_ Finding, is bool) {
 	head := -1
 	for i, l := range t.tail {
@@ -334,7 +334,7 @@ func (t *text) stackAbove() (_ Finding, is bool) {
 	return failed("traceback", t.tail[end]), true
 }
 
-// stackBelow reads an exception with its stack below it, to the end.
+// stackBelow reads an exception followed by its stack, to the end.
 func (t *text) stackBelow() Finding {
 	for i, l := range t.tail {
 		if !panicLine().MatchString(l) && !namedError().MatchString(l) {
@@ -360,7 +360,7 @@ func (t *text) stackBelow() Finding {
 	return Finding{}
 }
 
-// alone reads an exception whose stack is of another kind, above the lines looked at, or not there.
+// alone reads an exception whose stack is of another kind, is above the lines looked at, or is missing.
 func (t *text) alone() Finding {
 	if i := slices.IndexFunc(t.tail, func(l string) bool { return strings.HasPrefix(l, "CallStack (from ") }); i > 0 &&
 		!wentOn(t.tail[i+1:]) { // Haskell
@@ -684,12 +684,12 @@ func (t *text) program() Finding {
 	return Finding{}
 }
 
-// diagnostic reports whether a line is one that a program ends with that could not do its work.
+// diagnostic reports whether a line is the kind that a program ends with when it could not do its work.
 func diagnostic(l string) bool {
 	return unixLine().MatchString(l) || build().MatchString(l) || compiler().MatchString(l) || gitLine().MatchString(l)
 }
 
-// compiled reads a compiler's report: it names the place first, and shows the lines.
+// compiled reads a compiler's report, which names the position first and then shows the lines.
 func (t *text) compiled() Finding {
 	for i, l := range t.head {
 		if i < 12 && compiler().MatchString(l) && !strings.Contains(l, ": warning: ") && !strings.HasPrefix(l,
@@ -821,7 +821,7 @@ func (t *text) document(rule string) string {
 	return t.kind()
 }
 
-// kind says what kind of document a text is by its first lines; empty if none.
+// kind returns the kind of document that a text is, judging by its first lines, or an empty string.
 func (t *text) kind() string {
 	n := t.marks()
 	lines := len(t.head)
@@ -855,7 +855,7 @@ func (t *text) kind() string {
 	return ""
 }
 
-// marks counts the lines that are of a kind of document.
+// marks counts the lines that indicate a kind of document.
 func (t *text) marks() map[string]int {
 	n := map[string]int{}
 	for _, l := range t.head {

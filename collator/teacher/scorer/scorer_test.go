@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// mode makes this test program a scoring program, and says what is wrong with it.
+// mode turns this test program into a scoring program, and says what is wrong with it.
 const mode = "NATGO_TEST_SCORER"
 
 func TestMain(m *testing.M) {
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 
 const columns = 8
 
-// child writes the position as every logit.
+// child writes the position into every logit.
 func child(what string) {
 	memory := os.NewFile(3, "memory")
 	in := bufio.NewReader(os.Stdin)
@@ -153,7 +153,8 @@ func TestScore(t *testing.T) {
 	}
 }
 
-// TestRefused: programs that will never do are told from those that may be asked again, and not started twice.
+// TestRefused checks that programs that will never work are distinguished from those that may be asked again, and are
+// not started twice.
 func TestRefused(t *testing.T) {
 	for what, want := range map[string]string{
 		"huge": "33554432 tokens", "wide": "shared memory", "int8": `"int8"`, "silent": "vocabulary: assume", "other": "another vocabulary", "few": "0 of 1",
@@ -183,7 +184,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestGivenUp: a program that fails again and again is started a few times and no more; what it says is told.
+// TestGivenUp checks that a program that keeps failing is restarted only a few times, and that its output is reported.
 func TestGivenUp(t *testing.T) {
 	for what, want := range map[string]string{
 		"exits": "ended without an answer", "dies": "ended without an answer", "rows": "3 rows",
@@ -215,7 +216,7 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
-// TestGoesOn: one failure is one request's.
+// TestGoesOn checks that one failure affects only one request.
 func TestGoesOn(t *testing.T) {
 	t.Setenv("NATGO_TEST_LOG", t.TempDir()+"/died")
 	s := start(t, "dies once", nil)
@@ -228,7 +229,7 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
-// TestUnasked: a line that nobody asked for is found at the next request.
+// TestUnasked checks that a line nobody asked for is noticed at the next request.
 func TestUnasked(t *testing.T) {
 	s := start(t, "unasked", nil)
 	if _, err := s.Score(t.Context(), two); err != nil {
@@ -247,7 +248,7 @@ func TestUnasked(t *testing.T) {
 	}
 }
 
-// TestShrinks: the memory can't be taken away under its reader.
+// TestShrinks checks that the memory can't be taken away from under its reader.
 func TestShrinks(t *testing.T) {
 	s := start(t, "shrinks", nil)
 	_, err := s.Score(t.Context(), two)
@@ -256,7 +257,7 @@ func TestShrinks(t *testing.T) {
 	}
 }
 
-// TestLimits: what doesn't fit is not asked for.
+// TestLimits checks that what doesn't fit is not requested.
 func TestLimits(t *testing.T) {
 	s := start(t, "", nil)
 	if _, err := s.Model(t.Context()); err != nil {

@@ -35,7 +35,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// trimmed is a text without the spaces at the ends of lines.
+// trimmed returns a text without the spaces at the ends of its lines.
 func trimmed(text string) string { return regexp.MustCompile(" +\n").ReplaceAllString(text, "\n") }
 
 func fits(text string, width int) bool {

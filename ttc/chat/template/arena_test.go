@@ -8,8 +8,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// TestRoomIsUsedAgain renders in room that other renders left, also one that was refused and one that was very large:
-// text and spans must be those of a render with memory of its own.
+// TestRoomIsUsedAgain renders into buffers that other renders left, including one that was refused and one that was
+// very large: text and spans must be those of a render with memory of its own.
 func TestRoomIsUsedAgain(t *testing.T) {
 	tmpl, err := Compile(`{% for m in messages %}<{{ m.content | trim }}>{{ m | tojson }}{{ loop.index }}{% if m.content == 'stop' %}{{ m.x.y }}{% endif %}{% endfor %}`)
 	if err != nil {
@@ -36,7 +36,7 @@ func TestRoomIsUsedAgain(t *testing.T) {
 }
 
 // TestRendersLeaveNothing counts the objects that a render with loops, macros, filters with arguments and lists leaves
-// to the garbage collector: the same few for a long conversation as for a short one.
+// to the garbage collector: the same small number for a long conversation as for a short one.
 func TestRendersLeaveNothing(t *testing.T) {
 	tmpl, err := Compile(`{% macro show(x, sep='-') %}{{ x | trim | default('', true) ~ sep }}{% endmacro %}` +
 		`{% for m in messages %}{% set parts = m.content.split('o') %}{{ show(m.content) }}{{ [parts[0], parts[-1]] | tojson }}{{ m.content[::-1][0] if false }}` +
@@ -61,7 +61,7 @@ func TestRendersLeaveNothing(t *testing.T) {
 	}
 }
 
-// TestResultsOutliveTheRender renders again and again with the same buffers: a result must stay as it was, and so must
+// TestResultsOutliveTheRender renders again and again with the same buffers: a result must stay unchanged, and so must
 // what a refused render left behind.
 func TestResultsOutliveTheRender(t *testing.T) {
 	tmpl, err := Compile(`{% for m in messages %}{% set x %}[{{ m.content | trim | upper ~ loop.index }}]{% endset %}{{ x + (m.content | tojson) }}{{ x.split('-')[-1] }}` +

@@ -22,10 +22,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// BenchmarkRender renders real agent runs with stock templates, each result in the room of the one before, as `chat
-// render` does. Where NATGO_PYTHON (or python3) has jinja2, jinja2 has its rounds between ours, on the same
-// conversations; x-jinja2 is how many times faster this engine is, median to median of the processor time of the two
-// processes, with what the garbage collector takes of both: what else runs on the machine takes neither's.
+// BenchmarkRender renders real agent runs with stock templates, each result in the buffers of the one before, as `chat
+// render` does. If NATGO_PYTHON (or python3) has jinja2, rounds of jinja2 run between ours, on the same conversations;
+// x-jinja2 is how many times faster this engine is, as the ratio of the medians of the two processes' CPU time, each
+// including its garbage collection: whatever else runs on the machine affects neither.
 func BenchmarkRender(b *testing.B) {
 	dir := oracletest.Path(b, "chat")
 	raw, err := os.ReadFile(filepath.Join(dir, "traces", "gpt-4o-airline-dev.json"))
@@ -65,7 +65,7 @@ func benchmarkTemplate(b *testing.B, src string, traces []val) {
 		for i, m := range traj.Items() {
 			in.Messages = append(in.Messages, WithOrigin(Normalise(m), i))
 		}
-		if _, err := tmpl.Render(in); err == nil { // gemma3 refuses two turns of one role in a row
+		if _, err := tmpl.Render(in); err == nil { // gemma3 refuses two consecutive turns of one role
 			plain = append(plain, pyvalue.NewList(in.Messages))
 			inputs = append(inputs, in)
 		}
@@ -105,7 +105,7 @@ func benchmarkTemplate(b *testing.B, src string, traces []val) {
 	}
 }
 
-// processorTime is what this process has had of the processors, in microseconds.
+// processorTime returns the CPU time used by this process, in microseconds.
 func processorTime(b *testing.B) float64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -114,8 +114,8 @@ func processorTime(b *testing.B) float64 {
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e3
 }
 
-// startJinja starts a jinja2 that renders a round when it is called and returns the microseconds; nil where there is
-// none.
+// startJinja starts a jinja2 that renders a round each time it is called and returns the microseconds taken; nil if
+// there is none.
 func startJinja(b *testing.B, src string, inputs []val) func() float64 {
 	d := &pyvalue.Dict{}
 	d.SetStr("src", pyvalue.Str(src))

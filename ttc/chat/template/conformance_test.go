@@ -80,7 +80,7 @@ func (g *golden) input() Input {
 	return in
 }
 
-// TestConformance renders what transformers rendered: the same text, or both refuse.
+// TestConformance renders what transformers rendered: either the text is the same, or both refuse.
 func TestConformance(t *testing.T) {
 	dir := oracletest.Path(t, "chat", "render")
 	files, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
@@ -148,7 +148,7 @@ func checkGolden(t *testing.T, tmpl *Template, g *golden) bool {
 	return checkSpans(t, g, in, &res)
 }
 
-// checkSpans looks every span up in the message it says it comes from.
+// checkSpans looks up every span in the message it claims to come from.
 func checkSpans(t *testing.T, g *golden, in Input, res *Result) bool {
 	t.Helper()
 	last := 0
@@ -173,7 +173,7 @@ func checkSpans(t *testing.T, g *golden, in Input, res *Result) bool {
 		if s.Offset+len(got) <= len(field.Text()) {
 			want = field.Text()[s.Offset : s.Offset+len(got)]
 		}
-		if !strings.EqualFold(got, want) { // upper() and lower() keep the place
+		if !strings.EqualFold(got, want) { // upper() and lower() keep the position
 			t.Errorf("%s %s: %+v is %q, the field has %q", g.template, g.name, s, got, want)
 			return false
 		}
@@ -181,7 +181,7 @@ func checkSpans(t *testing.T, g *golden, in Input, res *Result) bool {
 	return true
 }
 
-// at looks up a field by the path a span gives.
+// at looks up a field by the path that a span gives.
 func at(v val, path string) val {
 	for path != "" {
 		switch {

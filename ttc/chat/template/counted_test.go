@@ -17,10 +17,10 @@ import (
 const (
 	bigText  = 64 << 10 // bytes
 	bigItems = 8 << 10
-	fewSteps = 900 // less than a step for each 64 bytes of a large text, or for each item of a large list
+	fewSteps = 900 // less than a step per 64 bytes of a large text, or per item of a large list
 )
 
-// bigValues are large or deep, one of each kind that work can hide in.
+// bigValues returns values that are large or deep, one of each kind that can hide work.
 func bigValues() *pyvalue.Dict {
 	d := &pyvalue.Dict{}
 	text := func(name, of string) {
@@ -98,8 +98,8 @@ func builtinCalls(x string) []string {
 		x+"|batch(2)|list", x+"|slice(3)|list", x+"|join("+x+")")
 }
 
-// TestEveryBuiltinCountsItsMemory renders each call with a limit of one megabyte. What is allocated on the way has to
-// stay within a multiple of what was given and what may be made. Without NATGO_LONG it takes every tenth call.
+// TestEveryBuiltinCountsItsMemory renders each call with a limit of one megabyte. The memory allocated along the way
+// has to stay within a multiple of the input and of what may be made. Without NATGO_LONG it runs every tenth call.
 func TestEveryBuiltinCountsItsMemory(t *testing.T) {
 	values := bigValues()
 	const limit, most = 1 << 20, 64 << 20
@@ -144,8 +144,8 @@ var constantForLists = []string{
 	"dict[", ".fromkeys('a'", "in dict",
 }
 
-// TestEveryBuiltinCountsItsSteps renders each call with too few steps to go through a large argument. Those that end
-// all the same must be among the ones that need not go through it. Without NATGO_LONG it takes every fifth call.
+// TestEveryBuiltinCountsItsSteps renders each call with too few steps to go through a large argument. Any that finish
+// nevertheless must be among those that need not go through it. Without NATGO_LONG it runs every fifth call.
 func TestEveryBuiltinCountsItsSteps(t *testing.T) {
 	values := bigValues()
 	for i := range values.Len() {
@@ -174,8 +174,8 @@ func TestEveryBuiltinCountsItsSteps(t *testing.T) {
 	}
 }
 
-// TestHeavyWorkEndsSoon holds what was once slow or endless for its size: each ends within the steps that its size
-// calls for.
+// TestHeavyWorkEndsSoon holds cases that were once slow or endless for their size: each ends within the steps that its
+// size calls for.
 func TestHeavyWorkEndsSoon(t *testing.T) {
 	values := bigValues()
 	for src, steps := range map[string]int64{
@@ -198,7 +198,7 @@ func TestHeavyWorkEndsSoon(t *testing.T) {
 			}
 		})
 	}
-	for _, src := range []string{ // these can't end but at a limit, and must come to it
+	for _, src := range []string{ // these can only end at a limit, and must reach it
 		"{% for i in range(999) %}{% set x = {tuple: 1} %}{% endfor %}",
 		"{% for i in range(300) %}{% set x = word.isalpha() %}{% endfor %}", "{% for i in range(300) %}{% set x = greek|lower %}{% endfor %}",
 		"{{ ints.index(twice) }}", "{{ twice|tojson }}", "{{ twice|tojson(indent=' ' * 100000) }}",

@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// oracle is jinja2 itself, in a Python beside us.
+// oracle is jinja2 itself, running in a Python process beside the test.
 type oracle struct {
 	in  io.WriteCloser
 	out *bufio.Reader
@@ -48,7 +48,7 @@ func startOracle(t testing.TB) *oracle {
 	return &oracle{in, bufio.NewReader(out)}
 }
 
-// ask renders src with the variables of testVars.
+// ask renders src in jinja2 with the variables of testVars.
 func (o *oracle) ask(src string) (answer, error) {
 	a, _, err := o.askLine(src)
 	return a, err
@@ -139,7 +139,7 @@ func spansFit(res *Result) error {
 	return nil
 }
 
-// unstable is what Python prints differently every time: addresses, and the names of its own functions.
+// unstable matches what Python prints differently every time: addresses, and the names of its own functions.
 var unstable = regexp.MustCompile(`<[a-zA-Z_.]*(generator|function|method|built-in|bound|iterator|object|reverse|Cycler|Joiner|LoopContext)[^>]*>`)
 
 func (a answer) equal(b answer) bool {

@@ -15,7 +15,7 @@ const chatML = `{%- for m in messages %}
     {{- '<|im_start|>assistant\n' }}
 {%- endif %}`
 
-// A template and a conversation are all that is needed; the spans say where the text comes from.
+// A template and a conversation are all that is needed; the spans say where each part of the text comes from.
 func Example() {
 	tmpl, err := template.Compile(chatML)
 	if err != nil {
@@ -49,7 +49,7 @@ func Example() {
 	// 56-62 message 1, content from byte 2: "Hello!"
 }
 
-// Further variables of a template, and tools, are given beside the messages.
+// A template's additional variables, and tools, are passed along with the messages.
 func ExampleTemplate_Render() {
 	tmpl, err := template.Compile("{{ bos_token }}{{ tools | tojson }}{{ messages[0].content if messages else 'nothing' }}")
 	if err != nil {
@@ -67,7 +67,7 @@ func ExampleTemplate_Render() {
 	// <s>[{"type": "function", "function": {"name": "weather", "parameters": {}}}]nothing <nil>
 }
 
-// What a template refuses is an error with the class that Python gives it and its place in the template.
+// If a template refuses something, the error has the class that Python gives it and its position in the template.
 func ExampleError() {
 	tmpl, err := template.Compile("{%- if messages|length > 1 %}\n{{ raise_exception('one message only') }}{% endif %}")
 	if err != nil {

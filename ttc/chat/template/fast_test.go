@@ -2,8 +2,8 @@ package template
 
 import "testing"
 
-// TestShortcuts: what is compiled to something quicker than its parts says what Jinja says, at the edges where it could
-// differ.
+// TestShortcuts: anything compiled to something quicker than its parts gives the same result as Jinja, at the edges
+// where it could differ.
 func TestShortcuts(t *testing.T) {
 	for src, want := range map[string]string{
 		"{{ 1 if 'a'|length > 0 else 2 }}":                                                "1",

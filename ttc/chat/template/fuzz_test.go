@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// FuzzTemplate: whatever the template, compiling and rendering end in bounded work with a text or an *Error.
+// FuzzTemplate: whatever the template, compiling and rendering end after bounded work with a text or an *Error.
 func FuzzTemplate(f *testing.F) {
 	for _, src := range statements(f) {
 		f.Add(src)
@@ -43,7 +43,7 @@ func FuzzTemplate(f *testing.F) {
 	})
 }
 
-// hostile templates try to run away; each must end at a limit or be cheap.
+// hostile templates try to run away; each must reach a limit or be cheap.
 var hostile = []string{
 	"{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
 	"{% set ns = namespace(x='a') %}{% for i in range(99) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",

@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// TestReadingCounts: what only reads a long text counts as steps, as making one does. Else a loop over a few bytes of
-// template reads terabytes.
+// TestReadingCounts: merely reading a long text counts as steps, just as making one does. Otherwise a loop of a few
+// bytes of template could read terabytes.
 func TestReadingCounts(t *testing.T) {
 	for _, expr := range []string{
 		"s[5]", "s[0:1]", "s | length", "s.find('zz')", "s.count('zz')", "s.startswith(s)", "s == u", "s.isascii()",
@@ -39,7 +39,7 @@ func TestReadingCounts(t *testing.T) {
 	}
 }
 
-// TestCutsOfQuotedText: the escapes of a text are told apart once, not for each of the parts it is cut into.
+// TestCutsOfQuotedText: the escapes of a text are analysed once, not for each of the parts it is cut into.
 func TestCutsOfQuotedText(t *testing.T) {
 	messages, err := ParseMessages(json.Raw(`[{"role": "user", "content": "` + strings.Repeat(`a \\ `, 2000) + `"}]`))
 	if err != nil {
@@ -63,7 +63,7 @@ func TestCutsOfQuotedText(t *testing.T) {
 	}
 }
 
-// TestSmallestLimits: a limit that the variables of a template are beyond already is a refusal too.
+// TestSmallestLimits: a limit that a template's variables already exceed also leads to a refusal.
 func TestSmallestLimits(t *testing.T) {
 	tmpl, err := Compile("{% set a = 1 %}{{ messages }}")
 	if err != nil {
@@ -83,7 +83,7 @@ func TestSmallestLimits(t *testing.T) {
 }
 
 // TestTemplateIsUTF8: a file in another encoding (UTF-16 here, as some editors save) is refused, not rendered as
-// rubbish.
+// garbage.
 func TestTemplateIsUTF8(t *testing.T) {
 	var e *Error
 	if _, err := Compile("\xff\xfe{\x00{\x00 \x00m\x00 \x00}\x00}\x00"); !errors.As(err, &e) ||
@@ -95,8 +95,8 @@ func TestTemplateIsUTF8(t *testing.T) {
 	}
 }
 
-// TestWordsOfUrlize: each word is matched a few times and counts as that, else a text of short words takes ten times as
-// long as the limit of steps allows others.
+// TestWordsOfUrlize: each word is matched a few times and is counted accordingly; otherwise a text of short words would
+// take ten times as long as the step limit allows others.
 func TestWordsOfUrlize(t *testing.T) {
 	messages, err := ParseMessages(json.Raw(`[{"role": "user", "content": "` + strings.Repeat("a ", 10_000) + `"}]`))
 	if err != nil {

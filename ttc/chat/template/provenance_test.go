@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// TestProvenance renders one text through every kind of operation and says, for each run of the output, where it comes
+// TestProvenance renders one text through every kind of operation and shows, for each run of the output, where it comes
 // from: c3+4 is four bytes of the content from byte 3 on, c3=2 two bytes that stand for byte 3, a dot a byte of the
 // template.
 func TestProvenance(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// writer writes random templates of the kind chat templates are: nested blocks round lookups in messages.
+// writer writes random templates shaped like chat templates: nested blocks around lookups in messages.
 type writer struct {
 	r     *rand.Rand
 	depth int
@@ -145,7 +145,7 @@ func randomTemplate(seed uint64) string {
 	return "{% set ns = namespace(a='', b=0) %}{% set m = messages[1] %}" + w.pick("{% macro mac(a, b='B') %}[{{ a }}{{ b }}]{% endmacro %}{% macro mac2(a) %}{{ a }}{% endmacro %}") + w.body() + w.body() + w.body()
 }
 
-// TestRandom compares random templates with jinja2. With NATGO_LONG there are many more.
+// TestRandom compares random templates with jinja2. With NATGO_LONG there are many more of them.
 func TestRandom(t *testing.T) {
 	o := startOracle(t)
 	n := 150

@@ -102,7 +102,7 @@ func sweep() []string {
 		}
 		for _, op := range sweepOps {
 			for _, w := range values {
-				// Sets, which this engine has none of.
+				// Sets, which this engine doesn't have.
 				if strings.Contains("- < <= > >=", op) && (strings.HasPrefix(w, "d.") || strings.HasPrefix(v, "d.")) {
 					continue
 				}
@@ -119,7 +119,7 @@ func sweep() []string {
 	return out
 }
 
-// statements are templates whose meaning hangs on scoping, white space or order: one JSON text a line.
+// statements returns templates whose meaning depends on scoping, white space or order: one JSON text per line.
 func statements(t testing.TB) []string {
 	b, err := os.ReadFile("testdata/statements.jsonl")
 	if err != nil {
@@ -136,11 +136,11 @@ func statements(t testing.TB) []string {
 	return out
 }
 
-// addresses shows that an answer holds what Python prints differently every time.
+// addresses matches an answer that holds something Python prints differently every time.
 var addresses = regexp.MustCompile(`(?i) at 0x|bound method|built-in|generator.object|0,?.?x,?.?7,?.?f`)
 
 // TestSweep compares every filter, method, test, subscript and operator on every kind of value with jinja2, and the
-// statements. Without NATGO_LONG it takes every 40th of the expressions.
+// statements too. Without NATGO_LONG it tries every 40th expression.
 func TestSweep(t *testing.T) {
 	o := startOracle(t)
 	stride := 40
@@ -171,7 +171,7 @@ func TestSweep(t *testing.T) {
 	t.Logf("%d of %d templates as jinja2", len(templates)-bad, len(templates))
 }
 
-// TestGolden compares with answers of jinja2 kept in testdata/golden.jsonl: a source and an answer in turn.
+// TestGolden compares with jinja2 answers stored in testdata/golden.jsonl: a source and an answer alternate.
 func TestGolden(t *testing.T) {
 	b, err := os.ReadFile("testdata/golden.jsonl")
 	if err != nil {
@@ -197,7 +197,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestWriteGolden writes testdata/golden.jsonl anew from the jinja2 at hand, when NATGO_UPDATE is set.
+// TestWriteGolden rewrites testdata/golden.jsonl using the installed jinja2 if NATGO_UPDATE is set.
 func TestWriteGolden(t *testing.T) {
 	if os.Getenv("NATGO_UPDATE") == "" {
 		t.Skip("NATGO_UPDATE is not set; this test only writes testdata/golden.jsonl")

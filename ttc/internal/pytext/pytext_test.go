@@ -32,7 +32,7 @@ func python(t *testing.T) string {
 		"nothing is compared with CPython itself")
 }
 
-// TestPropertiesAgainstPython compares every property and case mapping of every code point.
+// TestPropertiesAgainstPython compares every property and case mapping for every code point.
 func TestPropertiesAgainstPython(t *testing.T) {
 	b, err := exec.Command(python(t), "testdata/properties.py").Output()
 	if err != nil {

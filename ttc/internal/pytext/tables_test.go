@@ -11,7 +11,7 @@ import (
 
 var dump = flag.String("dump", "", "write Go's case tables as JSON to this file, for testdata/tables.py")
 
-// TestDumpGo writes what testdata/tables.py needs to know of Go's tables. Without -dump it does nothing.
+// TestDumpGo writes what testdata/tables.py needs to know about Go's tables. Without -dump it does nothing.
 func TestDumpGo(t *testing.T) {
 	if *dump == "" {
 		t.Skip("no -dump file given; this test only feeds testdata/tables.py")

@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
 )
 
-// Lines as the programs write them: an answer in two lines with two calls, and their results.
+// Lines as the programs write them: an answer spread over two lines with two calls, and their results.
 const (
 	claude = `{"type":"user","uuid":"u1","parentUuid":null,"sessionId":"s","message":{"role":"user","content":"q"}}
 {"type":"assistant","uuid":"u2","parentUuid":"u1","sessionId":"s","timestamp":"2026-01-01T00:00:01Z","message":` +
@@ -82,7 +82,7 @@ func quoted(lines string) string {
 	return strings.Join(out, ",")
 }
 
-// TestParquet reads rows of a table, whose lines are texts.
+// TestParquet reads rows of a table whose lines are texts.
 func TestParquet(t *testing.T) {
 	type table struct {
 		Harness   string   `parquet:"harness"`
@@ -132,7 +132,7 @@ func TestWhatIsNoRow(t *testing.T) {
 	}
 }
 
-// TestRecordedSessions: rows of the recorded sessions give the examples that the sessions themselves give.
+// TestRecordedSessions: rows made from the recorded sessions give the same examples as the sessions themselves.
 func TestRecordedSessions(t *testing.T) {
 	for harness, c := range map[string]struct {
 		source source.Factory

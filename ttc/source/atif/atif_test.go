@@ -33,7 +33,7 @@ func one(t *testing.T, text, want string) sessiontest.Reading {
 	return sessiontest.One(t, Factory(), "trajectory.json", text, want)
 }
 
-// NAT writes a list of items, with all keys there and null.
+// NAT writes a list of items, with all keys present and null.
 func TestDifference12ListsOfItems(t *testing.T) {
 	first := trajectory(
 		`,"trajectory_id":null,"subagent_trajectories":null,"continued_trajectory_ref":null`,
@@ -52,7 +52,7 @@ func TestDifference12ListsOfItems(t *testing.T) {
 	}
 }
 
-// NAT's steps are one for each call of a tool, without system prompt, tools or the model: the calls say so.
+// NAT writes one step per tool call, without the system prompt, the tools or the model: the calls show this.
 func TestDifference13StepsOfNAT(t *testing.T) {
 	r := one(
 		t,
@@ -70,7 +70,7 @@ func TestDifference13StepsOfNAT(t *testing.T) {
 	}
 }
 
-// Harbor flags errors of some agents, and puts words of its own into results, which the model didn't see.
+// Harbor flags errors for some agents only, and adds text of its own to results, which the model didn't see.
 func TestDifference14FlaggedErrorsAndAlteredResults(t *testing.T) {
 	with := strings.Replace(
 		called("c1", "no"),
@@ -105,7 +105,7 @@ func TestDifference14FlaggedErrorsAndAlteredResults(t *testing.T) {
 	}
 }
 
-// Copied steps are context, sub-trajectories are agents of their own.
+// Copied steps are context; sub-trajectories are agents of their own.
 func TestDifference15CopiedContextAndSubAgents(t *testing.T) {
 	sub := strings.Replace(
 		trajectory("", step("user", "task", ""), step("agent", "x", "")),
@@ -134,8 +134,7 @@ func TestDifference15CopiedContextAndSubAgents(t *testing.T) {
 	}
 }
 
-// A trajectory may be a fork without what comes before it: it is read as far as it goes. A step of several calls is
-// context.
+// A trajectory may be a fork without what precedes it: whatever is there is read. A step with several calls is context.
 func TestDifference16WhatIsThere(t *testing.T) {
 	r := one(
 		t,
@@ -194,7 +193,7 @@ func TestHostileTrajectories(t *testing.T) {
 	}
 }
 
-// TestRecorded reads what Harbor and NAT made of recorded sessions.
+// TestRecorded reads what Harbor and NAT made from recorded sessions.
 func TestRecorded(t *testing.T) {
 	dir := sessiontest.Recorded(t)
 	for folder, want := range map[string]int64{"atif_harbor/claude": 6, "atif_harbor/codex": 5, "atif_nat": 5} {

@@ -18,7 +18,7 @@ func event(id, parent, category, where, name, data, more string) string {
 		id, parent, category, where, name, len(id)%10, data, more)
 }
 
-// call is the two lines of a call to a model, whose id says when it was.
+// call returns the two lines of a model call, whose id shows when it happened.
 func call(id, parent, question, answer string) string {
 	return event(id, parent, "llm", "start", "openai", `{"content":{"messages":[{"role":"user","content":"`+question+
 		`"}]}}`, "") + event(id, parent, "llm", "end", "openai", `{"id":"`+id+`","choices":[{"message":{"role":`+
@@ -26,7 +26,7 @@ func call(id, parent, question, answer string) string {
 }
 
 // TestRelay reads what the nemo-relay package wrote (testdata/relay.py): parallel calls with the arguments as they were
-// sampled, a tool that failed, a call that failed and was made again, a sub-agent, a stream.
+// sampled, a tool that failed, a call that failed and was retried, a sub-agent, a stream.
 func TestRelay(t *testing.T) {
 	r := sessiontest.Read(t, Factory(), "testdata/relay.jsonl")
 	var got []string
@@ -69,7 +69,7 @@ func TestRelayInAnyOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.SplitAfter(strings.TrimSpace(string(b))+"\n", "\n")
-	starts, ends := []string{}, []string{} // a stream's end names another root, and is found by its beginning
+	starts, ends := []string{}, []string{} // a stream's end names another root, and is found by its start
 	for _, l := range lines {
 		if strings.Contains(l, `"scope_category":"end"`) {
 			ends = append(ends, l)
@@ -124,7 +124,7 @@ func TestWhatIsNoCall(t *testing.T) {
 	}
 }
 
-// Where the response is in no shape that is known, Relay's annotation says what the model wrote.
+// If the response has no known shape, Relay's annotation provides what the model wrote.
 func TestAnnotatedResponse(t *testing.T) {
 	text := event("a", "root", "llm", "start", "x", `{"content":{"messages":[{"role":"user","content":"q"}]}}`, "") +
 		event("a", "root", "llm", "end", "x", `{"candidates":[]}`, `,"category_profile":{"annotated_response":{`+

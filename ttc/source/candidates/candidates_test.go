@@ -158,7 +158,8 @@ func TestKeysCanBeNamed(t *testing.T) {
 	}
 }
 
-// TestAnswersThatAreObjects: each answer of a line has its own score, and the line's keys where it has none of them.
+// TestAnswersThatAreObjects: each answer in a line has its own score, and falls back to the line's keys if it has none
+// of its own.
 func TestAnswersThatAreObjects(t *testing.T) {
 	path := write(t, `{"model": "x", "score": 9, "prompt": "\n\nHuman: q\n\nAssistant:", "ctx": "c", "answers": [`+
 		`{"text": "a", "score": 1, "model": "m"}, {"text": "b", "score": 0}, {"text": "c"}, 7]}`)
@@ -186,7 +187,7 @@ func TestAnswersThatAreObjects(t *testing.T) {
 	}
 }
 
-// TestPassages: a passage stands below its question, and questions about other passages are other prompts.
+// TestPassages: a passage is placed below its question, and questions about different passages are different prompts.
 func TestPassages(t *testing.T) {
 	path := write(t, `{"prompt": "q", "passage": "one", "output": "a", "score": 1}`+"\n"+
 		`{"prompt": "q", "passage": "two", "output": "b", "score": 0}`)
@@ -288,7 +289,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestEmptyEntriesEndTheRun: so many entries in a row with nothing in them are not what the source reads; fewer are.
+// TestEmptyEntriesEndTheRun: a run of this many entries with nothing in them isn't what the source reads; fewer are
+// accepted.
 func TestEmptyEntriesEndTheRun(t *testing.T) {
 	const good = `{"id":"a","turn_id":"t","output":"x","score":1}` + "\n"
 	for text, want := range map[string]string{

@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// reading is what a source gave.
+// reading is what a source returned.
 type reading struct {
 	Examples []*ttc.Example
 	Drops    []ledger.Drop
@@ -50,8 +50,8 @@ func readPart(t *testing.T, path string, opt source.Options) (r reading) {
 	return r
 }
 
-// TestParts reads a file in two parts, cut after each example, and together they give what the whole gives: ids that
-// repeat across the cut, rows without an id, lines that are none.
+// TestParts reads a file in two parts, cut after each example in turn, and together they give what the whole file
+// gives: ids that repeat across the cut, rows without an id, lines that aren't valid.
 func TestParts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.jsonl")
 	line := func(id, prompt string) string {

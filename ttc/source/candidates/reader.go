@@ -117,7 +117,7 @@ func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, st
 	return "", ""
 }
 
-// shown is a value for a person: a short text as it is.
+// shown formats a value for a person: a short text is shown as it is.
 func shown(raw json.Raw) string {
 	if raw.Kind() == json.String && len(raw) <= 24 {
 		return string(raw)
@@ -177,7 +177,7 @@ func (r *Reader) prompt(raw json.Raw) ttc.Prompt {
 	return r.prompt(inner)
 }
 
-// transcript is what a prompt tells of, where prompts are transcripts; else nil.
+// transcript returns the conversation that a prompt contains, if prompts are transcripts; otherwise nil.
 func (r *Reader) transcript(p ttc.Prompt) []chat.Message {
 	if r.keys.Transcripts != "split" || p.Form != ttc.TextPrompt {
 		return nil

@@ -18,7 +18,7 @@ var (
 		},
 		Last: []string{"text"},
 	}
-	// answerKey is the text of an answer that is an object, in a list of such.
+	// answerKey is the key of the text in an answer that is an object, in a list of such answers.
 	answerKey = source.Key{
 		Setting: "answer_key", Means: "its text", Is: (*source.Column).Text,
 		Others: []string{"response", "completion", "answer", "output", "generation", "content", "text", "reply"},
@@ -62,7 +62,7 @@ func recognize(h *source.Head) (r source.Reading) {
 	score, answer := cols.Find(scoreKey), source.Choice{}
 	several := output.List()
 	if inner := h.Objects(output.Key); several && inner.Names() != "" {
-		// A list of messages, or of parts, is one answer; other objects are answers with their scores.
+		// A list of messages, or of parts, is a single answer; other objects are answers with their scores.
 		if several = !inner.Has("role", "from", "type"); several {
 			answer, score = inner.Find(answerKey), inner.Find(scoreKey)
 			if answer.Column == nil {
@@ -92,13 +92,13 @@ func recognize(h *source.Head) (r source.Reading) {
 	return r
 }
 
-// takePrompt notes the prompt, what stands below it, and whether it is a transcript.
+// takePrompt notes the prompt, what is placed below it, and whether it is a transcript.
 func takePrompt(r *source.Reading, h *source.Head, prompt source.Choice) {
 	r.Take(promptKey, prompt)
 	if prompt.Column == nil || !prompt.Text() {
 		return
 	}
-	if prompt.Guessed { // what is called prompt is whole
+	if prompt.Guessed { // a column called prompt is complete
 		r.Take(contextKey, h.Columns().Find(contextKey, prompt.Key, r.Settings["output_key"]))
 	}
 	if h.Texts(prompt.Key, transcript.Is) {
@@ -159,7 +159,8 @@ func (k *Keys) answers(raw json.Raw) (out []json.Raw) {
 	return out
 }
 
-// line is the line of one answer that is an object: what the answer says, and what the line says that holds it.
+// line returns the line for one answer that is an object: the answer's own keys, plus those of the line that contains
+// it.
 func (k *Keys) line(raw, answer json.Raw) json.Raw {
 	line := []byte{'{'}
 	add := func(key, v json.Raw) {

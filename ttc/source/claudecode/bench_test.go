@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
 )
 
-// BenchmarkRead reads sessions of 20 turns, of whose bytes nine in ten are attachments that no model was given.
+// BenchmarkRead reads sessions of 20 turns in which nine bytes in ten are attachments that were never given to a model.
 func BenchmarkRead(b *testing.B) {
 	const sessions, turns = 20, 20
 	attachment := sessiontest.Quote(strings.Repeat("A line of a file that was shown beside. ", 700))

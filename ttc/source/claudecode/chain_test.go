@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// drawnLine is a line that hangs from any other, also a later one, or from none.
+// drawnLine draws a line whose parent is any other line, even a later one, or none.
 func drawnLine(t *rapid.T, i, n int) string {
 	parent := i - 1
 	if rapid.IntRange(0, 3).Draw(t, "elsewhere") == 0 {
@@ -35,8 +35,8 @@ func drawnLine(t *rapid.T, i, n int) string {
 	return fmt.Sprintf(`{"uuid":"l%d","parentUuid":"l%d","sessionId":"s",%s}`, i, parent, more)
 }
 
-// Whatever hangs from what: an answer that goes on from the history of the one before has the history that its own
-// chain of parents says.
+// Whatever the parents are, an answer that continues from the history of the one before has the history given by its
+// own chain of parents.
 func TestHistoryGoesOn(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 40).Draw(rt, "lines")
@@ -71,8 +71,8 @@ func texts(s *calls.Session, w calls.Walk) (out []string) {
 	return out
 }
 
-// TestLongSession: what is allocated for a session grows with its turns, not with their square; so with logged
-// requests, each of which goes on from the one before.
+// TestLongSession: what is allocated for a session grows linearly with its turns, not quadratically; the same holds
+// with logged requests, each of which continues from the one before.
 func TestLongSession(t *testing.T) {
 	for name, turn := range map[string]func(b *strings.Builder, i int){
 		"chains of parents": func(b *strings.Builder, i int) {

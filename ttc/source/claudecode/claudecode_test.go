@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
 )
 
-// script writes a session as the program does, a line each.
+// script writes a session as the program does, one line at a time.
 type script struct {
 	lines  []string
 	parent string
@@ -28,7 +28,7 @@ func newScript(id string) *script { return &script{id: id} }
 
 func (s *script) raw(format string, a ...any) { s.lines = append(s.lines, fmt.Sprintf(format, a...)) }
 
-// chained writes a line of the chain, after the one before. more are further keys.
+// chained writes a line of the chain, following the previous one. more holds additional keys.
 func (s *script) chained(typ, more string) string {
 	s.n++
 	uuid := fmt.Sprintf("%s-u%d", s.id, s.n)
@@ -86,8 +86,8 @@ func one(t *testing.T, s *script, want string) sessiontest.Reading {
 	return sessiontest.One(t, Factory(), "s.jsonl", s.String(), want)
 }
 
-// The chain of parents alone loses parallel calls: each result hangs from its own line. Results come in an order of
-// their own.
+// The chain of parents alone loses parallel calls: each result has its own line as its parent. Results come in an order
+// of their own.
 func TestDifference17ParallelCallsAreMergedByMessageID(t *testing.T) {
 	s := newScript("s")
 	s.user("q")
@@ -104,8 +104,8 @@ func TestDifference17ParallelCallsAreMergedByMessageID(t *testing.T) {
 	}
 }
 
-// What repeats messages - blobs of requests - is not counted twice; what is unknown is counted by name, what is known
-// to say nothing is not.
+// Lines that repeat messages - blobs of requests - are not counted twice; unknown lines are counted by name, lines
+// known to carry nothing are not.
 func TestDifference18OtherLines(t *testing.T) {
 	s := newScript("s")
 	s.user("q")
@@ -124,7 +124,7 @@ func TestDifference18OtherLines(t *testing.T) {
 
 const snapshotTool = `{"name":"Bash","description":"d","schema":{"name":"Bash","description":"d","input_schema":{"type":"object"}}}`
 
-// The system prompt and the tools come from snapshots, of which the first has no tools.
+// The system prompt and the tools come from snapshots, the first of which has no tools.
 func TestDifference19PromptSnapshots(t *testing.T) {
 	s := newScript("s")
 	s.user("q")
@@ -145,7 +145,7 @@ func TestDifference19PromptSnapshots(t *testing.T) {
 	}
 }
 
-// All lines of an answer repeat its usage; blocks have their place; old versions repeat a block as it grows.
+// All lines of an answer repeat its usage; blocks have their position; old versions repeat a block as it grows.
 func TestDifference20BlocksOfAnAnswer(t *testing.T) {
 	s := newScript("s")
 	s.user("q")
@@ -173,7 +173,7 @@ func TestDifference20BlocksOfAnAnswer(t *testing.T) {
 	one(t, s, "q / first\nsecond*")
 }
 
-// A call that failed and was made again leaves a line in the chain.
+// A call that failed and was retried leaves a line in the chain.
 func TestDifference21FailedCallsStandInTheChain(t *testing.T) {
 	s := newScript("s")
 	s.user("q")
@@ -186,8 +186,8 @@ func TestDifference21FailedCallsStandInTheChain(t *testing.T) {
 	}
 }
 
-// A sub-agent's lines lie in a file of their own. It is an example of its own, and its result reaches the main agent as
-// an attachment to what it queued.
+// A sub-agent's lines are in a file of their own. They form an example of their own, and the result reaches the main
+// agent as an attachment to what it queued.
 func TestDifference22SubAgents(t *testing.T) {
 	dir := t.TempDir()
 	s := newScript("s")
@@ -222,8 +222,8 @@ func TestDifference22SubAgents(t *testing.T) {
 	}
 }
 
-// After a compaction the model sees the summary, what was kept word for word, and what came after; the call that wrote
-// the summary is not stored.
+// After a compaction the model sees the summary, what was kept verbatim, and what came after; the call that wrote the
+// summary is not stored.
 func TestDifference23Compaction(t *testing.T) {
 	s := newScript("s")
 	s.user("q")
@@ -244,7 +244,7 @@ func TestDifference23Compaction(t *testing.T) {
 	}
 }
 
-// is_error may be absent where a call worked.
+// is_error may be absent if a call succeeded.
 func TestDifference24ErrorFlags(t *testing.T) {
 	s := newScript("s")
 	s.user("q")
@@ -259,7 +259,7 @@ func TestDifference24ErrorFlags(t *testing.T) {
 	}
 }
 
-// A logged request says what the model was given, whatever the chain says. An answer in it is stored as lines only.
+// A logged request shows what the model was given, whatever the chain says. An answer in it is only stored as lines.
 func TestLoggedRequests(t *testing.T) {
 	s := newScript("s")
 	s.user("q")
@@ -298,8 +298,8 @@ func TestLoggedRequests(t *testing.T) {
 	}
 }
 
-// TestOrderOfFilesAndResume: however the sessions lie in files the examples are the same, in the order of their ids; a
-// run goes on where it stood.
+// TestOrderOfFilesAndResume: however the sessions are spread over files, the examples are the same, in the order of
+// their ids; a run resumes where it stopped.
 func TestOrderOfFilesAndResume(t *testing.T) {
 	var scripts []string
 	for _, id := range []string{"s3", "s1", "s2"} {
@@ -343,7 +343,7 @@ func TestOrderOfFilesAndResume(t *testing.T) {
 	}
 }
 
-// TestHostileSessions: none of this ends the reading, and all that is left out is counted.
+// TestHostileSessions: none of this ends the reading, and everything that is left out is counted.
 func TestHostileSessions(t *testing.T) {
 	ok := newScript("s")
 	ok.user("q")
@@ -460,7 +460,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestBoundariesInACircle: compactions that name themselves, or each other, among what they kept.
+// TestBoundariesInACircle: compactions that list themselves, or each other, among what they kept.
 func TestBoundariesInACircle(t *testing.T) {
 	const n = 100
 	s := newScript("s")

@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
 )
 
-// truth is what went over the wire while the session was recorded.
+// truth is what was sent over the wire while the session was recorded.
 type truth struct {
 	Calls []struct {
 		ResponseID string `json:"response_id"`
@@ -42,7 +42,7 @@ func recorded(t *testing.T) (string, truth) {
 	return dir, want
 }
 
-// said is an answer as a comparison needs it.
+// said returns an answer in the form that a comparison needs.
 func said(m *chat.Message) string {
 	out := "text " + m.Text + "\nreasoning " + m.Reasoning
 	for _, c := range m.ToolCalls {
@@ -60,7 +60,7 @@ func compact(text string) string {
 	return string(b)
 }
 
-// requestMessages is how many messages of a request a history is: results of one turn go in one.
+// requestMessages returns how many request messages a history amounts to: the results of one turn go into one.
 func requestMessages(g *ttc.Graph, walk []int) (n int) {
 	last := ""
 	for _, at := range walk {
@@ -73,8 +73,8 @@ func requestMessages(g *ttc.Graph, walk []int) (n int) {
 	return n
 }
 
-// TestRecordedCalls compares the calls of a session with what went over the wire: every answer once, with a history of
-// as many messages; the call that the session doesn't hold is counted.
+// TestRecordedCalls compares the calls of a session with what was sent over the wire: every answer appears once, with a
+// history of the same number of messages; the call that the session doesn't contain is counted.
 func TestRecordedCalls(t *testing.T) {
 	dir, want := recorded(t)
 	check := func(r sessiontest.Reading) {
@@ -124,7 +124,8 @@ func TestRecordedCalls(t *testing.T) {
 		t.Errorf("%+v", r.Examples)
 	}
 
-	// Without the logged requests the histories are put together, and are the same but for the joints between texts.
+	// Without the logged requests the histories are pieced together, and are the same except for the joints between
+	// texts.
 	files, err := filepath.Glob(filepath.Join(dir, "projects", "*", "*.jsonl"))
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)

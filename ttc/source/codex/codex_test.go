@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
 )
 
-// script writes a thread as the program does, a line each.
+// script writes a thread as the program does, one line at a time.
 type script struct {
 	lines    []string
 	ordinal  int
@@ -41,7 +41,7 @@ func (s *script) line(typ, payload, more string) {
 	s.ordinal++
 }
 
-// item writes an item; through is how far the model had read, -1 for what isn't the model's.
+// item writes an item; through is how far the model had read, -1 for items that aren't the model's.
 func (s *script) item(through int, format string, a ...any) {
 	s.sequence++
 	if through < 0 {
@@ -103,8 +103,8 @@ func want(t *testing.T, r sessiontest.Reading, want ...string) {
 	}
 }
 
-// A fork names the place in its parent's file. What the parent wrote is context in it; without the parent's file the
-// fork's calls are counted and left out.
+// A fork names its position in its parent's file. What the parent wrote is context in the fork; without the parent's
+// file the fork's calls are counted and left out.
 func TestDifference25ForksPointIntoTheirParent(t *testing.T) {
 	dir := t.TempDir()
 	parent := newScript("p", "")
@@ -147,7 +147,8 @@ func TestDifference25ForksPointIntoTheirParent(t *testing.T) {
 	}
 }
 
-// Items say how far the model had read. Older files don't: there an answer ends with what isn't the model's.
+// Items record how far the model had read. Those in older files don't: there an answer ends at the first item that
+// isn't the model's.
 func TestDifference26WhatWasInThePrompt(t *testing.T) {
 	for _, old := range []bool{false, true} {
 		s := newScript("s", "")
@@ -180,7 +181,7 @@ func TestDifference26WhatWasInThePrompt(t *testing.T) {
 	want(t, readScript(t, s), "s: sys / q / a*")
 }
 
-// Events repeat what items say. Their status is the flag of a result, and usage records bring the answer's id.
+// Events repeat what items say. Their status is the flag of a result, and usage records provide the answer's id.
 func TestDifference27EventsAreNoMessages(t *testing.T) {
 	s := newScript("s", "")
 	s.user("q")
@@ -219,8 +220,8 @@ func TestDifference27EventsAreNoMessages(t *testing.T) {
 	}
 }
 
-// Text of the harness is a developer's message, which templates know as the system's; tools are known where a client
-// brought them.
+// Text from the harness is a developer message, which templates treat as a system message; tools are known if a client
+// supplied them.
 func TestDifference28DeveloperMessages(t *testing.T) {
 	s := newScript("s", "")
 	s.item(
@@ -246,8 +247,8 @@ func TestDifference28DeveloperMessages(t *testing.T) {
 	}
 }
 
-// A patch is a call whose input is a text of its own grammar. Where nothing but its result says that it failed, no flag
-// does.
+// A patch is a call whose input is text in its own grammar. If nothing but its result says that it failed, it has no
+// flag.
 func TestDifference29FailedPatches(t *testing.T) {
 	s := newScript("s", "")
 	s.user("q")
@@ -263,7 +264,7 @@ func TestDifference29FailedPatches(t *testing.T) {
 	}
 }
 
-// A request that failed and was made again leaves no line; where one is left, it is a counted call.
+// A request that failed and was retried leaves no line; if one is left, it is a counted call.
 func TestDifference30RetriesLeaveNoLine(t *testing.T) {
 	s := newScript("s", "")
 	s.user("q")

@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
 )
 
-// item is one of the wire.
+// item is one item from the wire.
 type item struct {
 	Type, Role, Name, Arguments, Input string
 	CallID                             string `json:"call_id"`
@@ -21,7 +21,7 @@ type item struct {
 	Output                             string
 }
 
-// TestRecordedCalls compares the calls of a session with what went over the wire, item by item.
+// TestRecordedCalls compares the calls of a session with what was sent over the wire, item by item.
 func TestRecordedCalls(t *testing.T) {
 	dir := sessiontest.Recorded(t, "codex")
 	b, err := os.ReadFile(filepath.Join(dir, "truth.json"))
@@ -45,10 +45,10 @@ func TestRecordedCalls(t *testing.T) {
 	}
 	ex := r.Examples[0]
 	// The instructions that a session records are not quite those that were sent: the program left out a line about a
-	// tool it didn't offer. Nothing in the session says so.
+	// tool it didn't offer. Nothing in the session indicates this.
 	const unsent = "- If you create a checklist or task list, you update item statuses incrementally as each item is completed " +
 		"rather than marking every item done only at the end.\n"
-	got := map[string][]string{} // the items of a call's history, by its answer
+	got := map[string][]string{} // the items in a call's history, by its answer
 	for i := range ex.Graph.Nodes {
 		if ex.Graph.Nodes[i].Sampled != ttc.Yes {
 			continue

@@ -40,7 +40,7 @@ eval:
   evaluators: {e: {_type: x}}
 `
 
-// program writes what nat eval would.
+// program writes the output that nat eval would write.
 const program = `echo working; out="$1"; echo "[{\"id\": \"r$2\", \"question\": \"q\", \"generated_answer\": \"a\", \"intermediate_steps\": []}]" > "$out/workflow_output.json"; echo secret > "$out/config_effective.yml"`
 
 func shell(script string, args ...string) []string {
@@ -128,7 +128,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestInterrupted: the whole process group ends, and the run is done again the next time.
+// TestInterrupted: the whole process group ends, and the run is repeated the next time.
 func TestInterrupted(t *testing.T) {
 	cfg := schema.New[Config]()
 	cfg.StopTimeout = 200 * time.Millisecond
@@ -164,14 +164,14 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// lives says whether a process is there and no zombie, which it stays where nobody reaps orphans.
+// lives reports whether a process exists and is not a zombie, which it remains if nothing reaps orphans.
 func lives(pid string) bool {
 	out, err := exec.Command("ps", "-o", "stat=", "-p", pid).Output()
 	return err == nil && !strings.HasPrefix(strings.TrimSpace(string(out)), "Z")
 }
 
-// TestOrphans: what a killed nat-go left running is ended before the program is started again in the same folder, also
-// where it has left its session.
+// TestOrphans: anything that a killed nat-go left running is stopped before the program is started again in the same
+// folder, even if it has left its session.
 func TestOrphans(t *testing.T) {
 	if _, err := os.Stat("/proc/self/environ"); err != nil {
 		t.Skip("SKIPPED: no /proc")
@@ -213,7 +213,7 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// TestSecretsOfAFailedRun: what nat leaves of the filled-in configuration goes also when it fails.
+// TestSecretsOfAFailedRun: nat's leftover copies of the filled-in configuration are removed even when it fails.
 func TestSecretsOfAFailedRun(t *testing.T) {
 	cfg := schema.New[Config]()
 	cfg.Command = shell(`echo secret > "$1/config_effective.yml"; exit 3`, "{output_dir}")
@@ -276,7 +276,7 @@ func TestCopyRefuses(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{strings.Replace(natYAML, "workflow_output_step_filter: [TTC_END], ", "", 1), "Set eval.general.output.workflow_output_step_filter: [TTC_END]"},
 		{strings.Replace(natYAML, "[TTC_END]", "[LLM_END]", 1), "would leave out TTC_END"},
-		{strings.Replace(natYAML, "[TTC_END]", "TTC_END", 1), "no list"},
+		{strings.Replace(natYAML, "[TTC_END]", "TTC_END", 1), "not a list"},
 		{strings.Replace(natYAML, "{e: {_type: x}}", "{}", 1), "without an evaluator"},
 		{strings.Replace(natYAML, "file_path: q.json", "structure: {disable: true}", 1), "structure.disable"},
 		{"base: c.yml", "inherits from itself"},

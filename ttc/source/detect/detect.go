@@ -27,7 +27,7 @@ var ErrEmpty = errors.New("is empty: there is nothing to read")
 // ReadHead reads the beginning of a file. An input that isn't JSON has no entries, which is no error.
 func ReadHead(ctx context.Context, path string) (*source.Head, error) { return readHead(ctx, path, "") }
 
-// readHead reads the beginning of a file, or of the list that stands under a key of it.
+// readHead reads the beginning of a file, or of the list under one of its keys.
 func readHead(ctx context.Context, path, within string) (*source.Head, error) {
 	f, err := source.Open(ctx, path)
 	if err != nil {
@@ -137,7 +137,7 @@ func Choose(all []source.Factory, only string, h *source.Head) (*Found, error) {
 	return nil, &AmbiguousError{Path: h.Path, What: what}
 }
 
-// missing is an error where a person named a key that no entry has.
+// missing returns an error if the user named a key that no entry has.
 func missing(h *source.Head, cols source.Columns) error {
 	for _, setting := range slices.Sorted(maps.Keys(h.Given)) {
 		key := h.Given[setting]
@@ -204,7 +204,7 @@ func unknown(all []source.Factory, only string, h *source.Head, cols source.Colu
 		"\nName the keys that mean the same, as in " + example(cols) + ", or " + types(all)}
 }
 
-// lacking says what is missing of an input that has a part of what is wanted.
+// lacking says what is missing from an input that has some of what is needed.
 func lacking(cols source.Columns) string {
 	texts := 0
 	for _, c := range cols.All() {
@@ -221,7 +221,7 @@ func lacking(cols source.Columns) string {
 	return ""
 }
 
-// example is how keys of this input would be named: the two with the longest texts may be a prompt and its answer.
+// example shows how this input's keys would be named: the two with the longest texts may be a prompt and its answer.
 func example(cols source.Columns) string {
 	var texts []*source.Column
 	score := ""
@@ -243,7 +243,7 @@ func example(cols source.Columns) string {
 	return "--map prompt=" + quoted(texts[0].Key) + " --map output=" + quoted(texts[1].Key) + score
 }
 
-// quoted is a key as a shell takes it.
+// quoted returns a key quoted for the shell.
 func quoted(key string) string {
 	if strings.ContainsFunc(key, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-.", r)

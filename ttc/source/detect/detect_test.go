@@ -16,12 +16,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/traces"
 )
 
-// TestRecognize: what an input is, from its first lines; and where nobody can know it, what is said.
+// TestRecognize: what an input is, judging by its first lines; and the message when that can't be known.
 func TestRecognize(t *testing.T) {
 	for name, c := range map[string]struct {
 		text, only string
 		given      map[string]string
-		want       string // the source and its settings, or a part of the error
+		want       string // the source and its settings, or part of the error
 	}{
 		"plain candidates": {text: `{"id": 1, "prompt": "p", "output": "o", "score": 1}`, want: "candidates"},
 		"other names": {
@@ -169,7 +169,8 @@ func TestRecognize(t *testing.T) {
 	}
 }
 
-// TestTwoSources: an input that two sources can read is nobody's until a person says so; a format's own mark wins.
+// TestTwoSources: an input that two sources can read is assigned to neither until the user says so; a format's own mark
+// wins.
 func TestTwoSources(t *testing.T) {
 	fits := func(name string, fit source.Fit) source.Factory {
 		recognize := func(*source.Head) source.Reading { return source.Reading{Fit: fit} }

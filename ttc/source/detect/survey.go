@@ -84,8 +84,8 @@ func (s *Survey) node(n *ttc.Node) {
 	}
 }
 
-// Labelled says whether the scores are labels, 1 for what is good and 0 for what isn't, and nothing can be compared: no
-// prompt has several answers, no task several rollouts.
+// Labelled reports whether the scores are labels, 1 for good and 0 for not good, and nothing can be compared: no prompt
+// has several answers, no task several rollouts.
 func (s *Survey) Labelled() bool {
 	return s.LowScore != nil && *s.LowScore == 0 && *s.HighScore == 1 && !s.Graded && s.Choices == 0 && s.Tasks == 0
 }

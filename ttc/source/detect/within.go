@@ -8,17 +8,18 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// entriesKey is the setting of sources that read the entries of a list in one object.
+// entriesKey is the setting for sources that read the entries of a list in one object.
 const entriesKey = "entries_key"
 
-// wrapping are the keys under which files that are one object keep their entries.
+// wrapping are the keys under which files that consist of one object store their entries.
 var wrapping = []string{
 	"data", "rows", "examples", "items", "records", "entries", "samples", "results", "train", "dataset",
 	"conversations",
 }
 
-// Recognize tells how a file is read: by its entries or, where no source knows those, by those of a list that the file
-// is wrapped around. given are the settings that a person named, only the source that was asked for; empty: any.
+// Recognize determines how a file is read: by its entries or, if no source recognises those, by those of a list that
+// the file is wrapped around. given are the settings that the user named; only is the source that was asked for, any if
+// empty.
 func Recognize(
 	ctx context.Context, all []source.Factory, only, path string, given map[string]string,
 ) (*Found, error) {
@@ -47,7 +48,7 @@ func Recognize(
 	return nil, err
 }
 
-// wraps says whether an input is one object that has a list under a key.
+// wraps reports whether an input is one object that has a list under a key.
 func wraps(h *source.Head, key string) bool {
 	if len(h.Entries) != 1 {
 		return false

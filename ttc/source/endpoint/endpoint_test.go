@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve is a nat serve: it answers in the shapes of the recorded ones.
+// serve acts as a nat serve: it answers in the shapes of the recorded ones.
 type serve struct {
 	mu    sync.Mutex
 	asked []string
@@ -52,7 +52,7 @@ func (s *serve) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.busy.Add(-1)
 	body, _ := io.ReadAll(r.Body)
 	var in map[string]string
-	_ = json.Unmarshal(body, &in) // what can't be read lacks the key
+	_ = json.Unmarshal(body, &in) // unreadable input lacks the key
 	key := s.key
 	if key == "" {
 		key = "input_message"
@@ -185,7 +185,7 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// TestResume: a service that dies in between is asked only for what is missing.
+// TestResume: after a service dies partway, only what is missing is requested.
 func TestResume(t *testing.T) {
 	s := &serve{}
 	var questions strings.Builder
@@ -211,7 +211,7 @@ func TestResume(t *testing.T) {
 	_, report, err := collect(t, c, dir)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// a request of the first collection may reach the server after all: the same question, once more.
+	// a request of the first collection may still reach the server: the same question, once more.
 	slices.Sort(s.asked)
 	if err != nil || report.Asked != 12 || len(slices.Compact(s.asked)) != 12 {
 		t.Errorf("%+v, asked %q, %v", report, s.asked, err)
@@ -221,7 +221,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestTraps are what NAT's own client passes over.
+// TestTraps covers what NAT's own client ignores.
 func TestTraps(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -272,7 +272,7 @@ func TestTraps(t *testing.T) {
 				return false
 			}}, func(c *Config) { c.Timeout, c.Tries = 20*time.Millisecond, 1 }, "no answer within 20ms",
 			-1,
-		}, // on a busy machine a question may not have come to the server
+		}, // on a busy machine a question may not have reached the server
 		{"endless", &serve{fault: func(_ string, _ int, w http.ResponseWriter) bool {
 			_, _ = io.WriteString(w, strings.Repeat("x", 5000))
 			return true
@@ -309,7 +309,7 @@ func TestTokenStaysHidden(t *testing.T) {
 	}
 }
 
-// TestMovedService: nobody but the service is asked, whatever it says; a page that a redirect leads to never becomes
+// TestMovedService: only the service itself is asked, whatever it says; a page that a redirect leads to never becomes
 // data.
 func TestMovedService(t *testing.T) {
 	var elsewhere atomic.Int32
@@ -371,8 +371,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestRecorded parses all that a real nat serve sent to questions asked in the way we ask them: each step it emitted,
-// and whether the workflow raised.
+// TestRecorded parses everything that a real nat serve sent in reply to questions asked the way we ask them: each step
+// it emitted, and whether the workflow raised.
 func TestRecorded(t *testing.T) {
 	paths := oracletest.Glob(t, "nat", "serve", "*full*.body")
 	paths = append(paths, oracletest.Glob(t, "nat", "serve", "*", "*full*.body")...)
@@ -385,7 +385,7 @@ func TestRecorded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(string(status), "200") { // is looked at by its status, and never parsed
+		if !strings.Contains(string(status), "200") { // is judged by its status, and never parsed
 			continue
 		}
 		a, err := parse(b)

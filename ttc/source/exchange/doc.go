@@ -5,7 +5,7 @@
 // request and its response become messages in the terms of chat templates: a developer message is the system prompt,
 // each tool result is a message, the text and the calls of one turn are one message.
 //
-// A response that was streamed and logged piece by piece is put together first (Joined).
+// A response that was streamed and logged piece by piece is put back together first (Joined).
 //
 // Not part of the promised API.
 package exchange

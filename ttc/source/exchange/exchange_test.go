@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// told is what an exchange says, in short.
+// told returns a summary of what an exchange says.
 func told(e *Exchange) string {
 	var out []string
 	for _, m := range e.Input {
@@ -86,7 +86,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// events are the pieces of the responses above, as they are streamed.
+// events are the pieces of the responses above, as streamed.
 var events = map[string]struct{ request, whole, stream string }{
 	"chat completions": {chatRequest, chatResponse, `
 data: {"id":"1","object":"chat.completion.chunk","created":5,"model":"m-1","choices":[{"index":0,"delta":{"role":"assistant","content":null}}]}
@@ -118,7 +118,7 @@ data: {"type":"response.incomplete","response":` + responsesResponse + `}
 `},
 }
 
-// TestJoined: a response that was streamed is the one that was not, as a text of events and as a list of them.
+// TestJoined: a response that was streamed equals the one that was not, both as a text of events and as a list of them.
 func TestJoined(t *testing.T) {
 	for name, c := range events {
 		t.Run(name, func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestJoined(t *testing.T) {
 	}
 }
 
-// TestJoinedParts: calls in parallel whose pieces come mixed, and streams that were cut off.
+// TestJoinedParts: parallel calls whose pieces arrive interleaved, and streams that were cut off.
 func TestJoinedParts(t *testing.T) {
 	for name, c := range map[string]struct{ stream, want string }{
 		"mixed calls": {

@@ -10,14 +10,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// Joined is a response that was streamed, put together from its pieces: a text of server-sent events, or a list of
-// their data. What is no such thing stays as it is. A stream that was cut off is joined as far as it came.
+// Joined puts together a streamed response from its pieces: a text of server-sent events, or a list of their data.
+// Anything else is returned unchanged. A stream that was cut off is joined up to the point it reached.
 func Joined(response json.Raw) json.Raw {
 	pieces := piecesOf(response)
 	if len(pieces) == 0 {
 		return response
 	}
-	for _, p := range slices.Backward(pieces) { // the last event of the Responses API holds all of the response
+	for _, p := range slices.Backward(pieces) { // the last Responses API event holds the entire response
 		if whole, ok := p.Get("response"); ok && IsResponses(whole) &&
 			strings.HasPrefix(session.Text(p, "type"), "response.") {
 			return whole
@@ -32,7 +32,7 @@ func Joined(response json.Raw) json.Raw {
 	return response
 }
 
-// piecesOf are the objects of a stream; none: it is no stream.
+// piecesOf returns the objects of a stream, or none if it isn't a stream.
 func piecesOf(response json.Raw) (out []json.Raw) {
 	if response.Kind() == json.Array {
 		for e := range response.Elements() {
@@ -71,10 +71,10 @@ func hasDelta(pieces []json.Raw) bool {
 	})
 }
 
-// choice is what the pieces of one choice say.
+// choice collects what the pieces of one choice say.
 type choice struct {
 	content, reasoning, refusal strings.Builder
-	said                        bool // there is a content, which may be empty
+	said                        bool // has content, which may be empty
 	finish                      string
 	calls                       map[int64]*streamedCall
 }
@@ -84,7 +84,7 @@ type streamedCall struct {
 	arguments strings.Builder
 }
 
-// joinChunks puts a response of chat completions together.
+// joinChunks puts together a chat completions response.
 func joinChunks(pieces []json.Raw) json.Raw {
 	choices := map[int64]*choice{}
 	var usage json.Raw
@@ -184,11 +184,11 @@ func (c *choice) append(out json.Raw) json.Raw {
 	return append(out, '}')
 }
 
-// joinMessage puts a message of Anthropic's together.
+// joinMessage puts together an Anthropic message.
 func joinMessage(pieces []json.Raw) json.Raw {
 	head := member(pieces[0], "message")
 	usage := map[string]string{}
-	var keys []string // of the usage, as they came
+	var keys []string // of the usage, in order of arrival
 	count := func(object json.Raw) {
 		for k, v := range object.Members() {
 			name, _ := k.Text()
@@ -236,10 +236,10 @@ func joinMessage(pieces []json.Raw) json.Raw {
 	return append(out, `]}`...)
 }
 
-// block is a part of a message, with what its pieces add to the texts it began with.
+// block is a part of a message, with what its pieces append to the texts it started with.
 type block struct {
 	start json.Raw
-	added map[string]*strings.Builder // by the key of the block
+	added map[string]*strings.Builder // by the block's key
 }
 
 func (b *block) add(delta json.Raw) {
@@ -281,7 +281,7 @@ func (b *block) append(out json.Raw) json.Raw {
 		}
 		if input, err := json.Parse([]byte(text), json.Limits{}); err == nil {
 			set(key, input)
-		} else { // cut off: what there is of it, as a text
+		} else { // cut off: what arrived of it, as a text
 			set(key, json.AppendString(nil, text))
 		}
 	}

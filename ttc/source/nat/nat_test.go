@@ -29,11 +29,11 @@ func write(t testing.TB, text string) string {
 	return path
 }
 
-// result is all a source gave.
+// result is everything a source returned.
 type result struct {
 	examples []*ttc.Example
 	cursors  []source.Cursor
-	told     []int // drops told of up to each example
+	told     []int // drops reported up to each example
 	drops    []ledger.Drop
 	stats    source.Stats
 	inputs   []source.Input
@@ -265,7 +265,7 @@ func TestInputsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// several is an input with a bit of everything.
+// several returns an input with a bit of everything.
 func several() string {
 	var entries []string
 	for i := range 30 {

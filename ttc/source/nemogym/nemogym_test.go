@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
 )
 
-// rollout is a line with these further keys and these items of the response.
+// rollout returns a line with the given additional keys and response items.
 func rollout(more string, items ...string) string {
 	return `{"responses_create_params":{"instructions":"s","input":"q","tools":[{"type":"function","name":"f",` +
 		`"parameters":{}}]},"response":{"id":"r1","model":"m","created_at":100,"output":[` + strings.Join(items, ",") +
@@ -53,7 +53,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// The servers of open models write what the model thought as a summary; where there is none, it is a gap.
+// The servers of open models write the model's reasoning as a summary; if there is none, that is a gap.
 func TestReasoning(t *testing.T) {
 	for _, c := range []struct{ item, reasoning, gaps string }{
 		{`{"type":"reasoning","summary":[{"type":"summary_text","text":"hm"}]}`, "hm", ""},
@@ -104,7 +104,7 @@ func TestWhatIsNoRollout(t *testing.T) {
 	}
 }
 
-// TestRecorded reads the rollouts that NeMo Gym ships, and compares the calls with the items of the files.
+// TestRecorded reads the rollouts that NeMo Gym ships, and compares the calls with the items in the files.
 func TestRecorded(t *testing.T) {
 	dir := sessiontest.Recorded(t, "nemo_gym")
 	for name, want := range map[string]struct {

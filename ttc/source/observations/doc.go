@@ -6,7 +6,8 @@
 // session. A failed tool marks its result as failed. A session whose scores all have one name gets their mean as its
 // reward; with several names nothing says which is the reward, so it has none and they are counted.
 //
-// Entries may stand alone, in pages as the APIs answer them, in the trace that they are of, or, runs, within others.
+// Entries may stand alone, in pages as the APIs return them, in the trace they belong to or, for runs, within other
+// runs.
 //
 // Both are read as their makers document them; no program writes the exports without an account, so unlike other
 // sources these were never tested on a recorded one.

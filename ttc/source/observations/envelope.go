@@ -7,15 +7,15 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
-// envelopes are the keys under which answers of the platforms' APIs hold what is in an export entry by entry: pages of
-// them, a trace with its observations and scores, a run with those within it.
+// envelopes are the keys under which responses of the platforms' APIs hold what an export lists entry by entry: pages
+// of entries, a trace with its observations and scores, a run with the runs inside it.
 var envelopes = []string{"data", "runs", "observations", "scores", "child_runs"}
 
-// maxDepth is how deep runs within runs are followed.
+// maxDepth is the depth to which runs within runs are followed.
 const maxDepth = 30
 
-// within are the entries that an entry holds, and how many are too deep within others. What a trace says of itself -
-// its id, its session - is said of each observation that doesn't say it.
+// within returns the entries that an entry holds, and how many are nested too deeply. What a trace says about itself -
+// its id, its session - applies to each observation that doesn't say it.
 func within(entry json.Raw) (out []json.Raw, tooDeep int64) {
 	out = appendWithin(nil, entry, 0, &tooDeep)
 	return out, tooDeep
@@ -48,13 +48,13 @@ func appendWithin(out []json.Raw, entry json.Raw, depth int, tooDeep *int64) []j
 			}
 		}
 	}
-	if of.self && len(out) > before { // a run is an entry itself
+	if of.self && len(out) > before { // a run is also an entry itself
 		out = append(out, without(entry, envelopes))
 	}
 	return out
 }
 
-// holds says whether an entry has a list of others.
+// holds reports whether an entry has a list of others.
 func holds(entry json.Raw) bool {
 	for key, list := range entry.Members() {
 		if list.Kind() == json.Array && slices.ContainsFunc(envelopes, key.Is) {
@@ -64,7 +64,7 @@ func holds(entry json.Raw) bool {
 	return false
 }
 
-// without is an object without some keys.
+// without returns an object without some of its keys.
 func without(object json.Raw, keys []string) json.Raw {
 	out := json.Raw("{")
 	for k, v := range object.Members() {
@@ -79,7 +79,7 @@ func without(object json.Raw, keys []string) json.Raw {
 	return append(out, '}')
 }
 
-// holder is what an entry says of those that it holds.
+// holder is what an entry says about the entries it holds.
 type holder struct {
 	self           bool // it is an observation or a run itself
 	trace, session string
@@ -96,7 +96,7 @@ func holderOf(entry json.Raw) holder {
 	return h
 }
 
-// tell is an observation or a score that says which trace and session it is of.
+// tell returns an observation or a score with its trace and session filled in.
 func (h holder) tell(e json.Raw) json.Raw {
 	out, n := json.Raw("{"), 0
 	add := func(key, value []byte) {

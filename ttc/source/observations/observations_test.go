@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
 )
 
-// generation is a row of Langfuse.
+// generation returns a Langfuse row.
 func generation(id, more, input, output string) string {
 	return fmt.Sprintf(`{"id":%q,"trace_id":"t1","type":"GENERATION","start_time":"2026-01-01 00:00:0%d.5",`+
 		`"provided_model_name":"m"%s,"input":%s,"output":%s}`+"\n", id, len(id), more, input, output)
@@ -28,19 +28,19 @@ const (
 	answers  = `{"role":"assistant","content":"a"}`
 )
 
-// run is a run of LangSmith.
+// run returns a LangSmith run.
 func run(id, typ, more, inputs, outputs string) string {
 	return fmt.Sprintf(`{"id":%q,"trace_id":"t1","run_type":%q,"start_time":"2026-01-01T00:00:0%d.5"%s,"inputs":%s,`+
 		`"outputs":%s}`+"\n", id, typ, len(id), more, inputs, outputs)
 }
 
-// lc is a message of LangChain.
+// lc returns a LangChain message.
 func lc(typ, content, more string) string {
 	return `{"lc":1,"type":"constructor","id":["langchain","schema","messages"],"kwargs":{"type":"` + typ +
 		`","content":"` + content + `"` + more + `}}`
 }
 
-// nested are lines as elements of a list.
+// nested returns lines as elements of a list.
 func nested(lines ...string) string {
 	return strings.ReplaceAll(strings.TrimSpace(strings.Join(lines, "")), "\n", ",")
 }
@@ -112,7 +112,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// LangChain keeps the arguments as the model wrote them beside those it parsed.
+// LangChain keeps the arguments as the model wrote them alongside the parsed ones.
 func TestSampledArguments(t *testing.T) {
 	for _, c := range []struct{ more, arguments, gaps string }{
 		{"", `{"x":1}`, "no_tools parsed_arguments"},
@@ -134,7 +134,7 @@ func TestSampledArguments(t *testing.T) {
 	}
 }
 
-// TestTools: their definitions stand in the request, or beside it.
+// TestTools: tool definitions are in the request, or beside it.
 func TestTools(t *testing.T) {
 	definition := `[{"type":"function","function":{"name":"f"}}]`
 	for _, c := range []struct {
@@ -197,7 +197,7 @@ func TestScores(t *testing.T) {
 	}
 }
 
-// TestEnvelopes: what a trace says of itself is said of what it holds, and what is too deep is counted.
+// TestEnvelopes: what a trace says about itself applies to what it holds, and entries that are too deep are counted.
 func TestEnvelopes(t *testing.T) {
 	observation := strings.Replace(generation("a", "", `"q"`, `"a"`), `"trace_id":"t1",`, "", 1)
 	r := sessiontest.ReadText(t, Langfuse(), "traces.jsonl", `{"id":"t7","sessionId":"s9","observations":[`+

@@ -33,7 +33,7 @@ func entries(tally *source.Tally, parse func(json.Raw) (observation, bool)) sess
 	}
 }
 
-// within are the entries that an entry holds.
+// within returns the entries that an entry holds.
 func (r *reader) within(entry json.Raw) []json.Raw {
 	out, tooDeep := within(entry)
 	if tooDeep > 0 {

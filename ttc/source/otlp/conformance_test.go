@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
 )
 
-// exports are the recorded exports. spelled: they keep the arguments as the model wrote them; tools: they say which
-// there were; failures: they say which results are failures.
+// exports are the recorded exports. spelled: they keep the arguments as the model wrote them; tools: they list the
+// available tools; failures: they mark which results are failures.
 var exports = map[string]struct{ spelled, tools, failures bool }{
 	"v2_legacy":               {spelled: true},
 	"v2_latest_span":          {failures: true},
@@ -27,7 +27,7 @@ var exports = map[string]struct{ spelled, tools, failures bool }{
 	"openllmetry_old":         {spelled: true, tools: true},
 }
 
-// TestRecordedCalls compares the calls of each recorded export, as a multiset, with what went over the wire.
+// TestRecordedCalls compares the calls in each recorded export, as a multiset, with what was sent over the wire.
 func TestRecordedCalls(t *testing.T) {
 	for name, has := range exports {
 		t.Run(name, func(t *testing.T) {

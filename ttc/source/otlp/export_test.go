@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
 )
 
-// attrs are attributes by name: texts, numbers, booleans, lists, objects.
+// attrs holds attributes by name: texts, numbers, booleans, lists, objects.
 type attrs map[string]any
 
 func value(v any) *commonpb.AnyValue {
@@ -49,7 +49,7 @@ func (a attrs) list() (out []*commonpb.KeyValue) {
 	return out
 }
 
-// trace is the id that the spans of a test have.
+// trace is the id shared by the spans of a test.
 const trace = "\x01trace----------"
 
 func spanID(name string) []byte {
@@ -58,7 +58,7 @@ func spanID(name string) []byte {
 	return id
 }
 
-// made is a span of a test, n seconds after the beginning.
+// made returns a test span, n seconds after the beginning.
 func made(id, parent string, n int, a attrs) *tracepb.Span {
 	s := &tracepb.Span{
 		TraceId: []byte(
@@ -76,7 +76,7 @@ func failing(s *tracepb.Span, message string) *tracepb.Span {
 	return s
 }
 
-// record is a log record of a span.
+// record returns a log record for a span.
 func record(of string, n int, name string, body any, a attrs) *logspb.LogRecord {
 	return &logspb.LogRecord{
 		TraceId: []byte(trace), SpanId: spanID(of), ObservedTimeUnixNano: 1e18 + uint64(n), EventName: name,
@@ -96,7 +96,7 @@ func logsOf(records ...*logspb.LogRecord) proto.Message {
 	}
 }
 
-// lines are requests as JSON, one per line.
+// lines returns requests as JSON, one per line.
 func lines(t testing.TB, requests ...proto.Message) string {
 	t.Helper()
 	var b strings.Builder
@@ -148,7 +148,7 @@ func result(id, text string) string {
 
 func list(messages ...string) string { return "[" + strings.Join(messages, ",") + "]" }
 
-// chat is a call in the GenAI conventions.
+// chat is a call following the GenAI conventions.
 func chatSpan(id, parent string, n int, input, output string) *tracepb.Span {
 	return made(id, parent, n, attrs{
 		"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.response.id": "r-" + id,

@@ -25,7 +25,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
 )
 
-// legacy are a call and its messages in the conventions before 1.37, and the call that follows.
+// legacy returns a call and its messages in the conventions before 1.37, and the call that follows.
 func legacy() []proto.Message {
 	toolCalls := []any{
 		attrs{"id": "c1", "type": "function", "function": attrs{"name": "f", "arguments": `{ "a" : 49.90 }`}},
@@ -65,14 +65,15 @@ func legacy() []proto.Message {
 }
 
 // The messages of the legacy conventions are log records, joined by trace and span; an answer's text may be missing
-// from the history, and is taken from where it was written. Without the log records nothing is known, and counted.
+// from the history, and is then taken from where it was written. Without the log records nothing is known, and this is
+// counted.
 func TestDifference1MessagesAreLogRecords(t *testing.T) {
 	one(t, "q / see[c1]* / c1=r / done*", legacy()...)
 	alone := sessiontest.ReadText(t, Factory(), "traces.jsonl", lines(t, legacy()[0]))
 	if len(alone.Examples) != 0 || alone.Stats.Calls != 2 || alone.Stats.Dropped["call"][NoContent] != 2 {
 		t.Errorf("%+v", alone.Stats)
 	}
-	// Events within the span, as older versions have them.
+	// Events within the span, as in older versions.
 	span := made("one", "", 1, attrs{"gen_ai.operation.name": "chat"})
 	for _, name := range []string{"gen_ai.user.message", "gen_ai.choice"} {
 		content := `{"content":"q","message":{"content":"a"}}`
@@ -82,8 +83,8 @@ func TestDifference1MessagesAreLogRecords(t *testing.T) {
 	one(t, "q / a*", spansOf(span))
 }
 
-// The latest conventions put the messages on the span as JSON texts, in a log record as structure, or in both: then
-// they count once.
+// The latest conventions put the messages on the span as JSON texts, in a log record as structured data, or in both:
+// then they count once.
 func TestDifference2ContentOfSpanOrRecord(t *testing.T) {
 	span := chatSpan("one", "", 1, list(text("user", "q")), list(text("assistant", "a")))
 	event := record("one", 1, details, nil, attrs{
@@ -113,8 +114,8 @@ func TestDifference2ContentOfSpanOrRecord(t *testing.T) {
 	}
 }
 
-// The system prompt stands among the messages or by itself; without definitions of tools the grade is partial. Calls
-// recorded before the text are the same answer as after it.
+// The system prompt is among the messages or separate; without tool definitions the grade is partial. An answer whose
+// calls are recorded before its text is the same as one with the text first.
 func TestDifference3SystemPromptToolsAndOrderOfParts(t *testing.T) {
 	reordered := `{"role":"assistant","parts":[{"type":"tool_call","id":"c1","name":"f","arguments":{}},` +
 		`{"type":"text","content":"see"}]}`
@@ -142,7 +143,7 @@ func TestDifference3SystemPromptToolsAndOrderOfParts(t *testing.T) {
 	}
 }
 
-// A reason to finish has one name.
+// Each finish reason has a single name.
 func TestDifference4FinishReasons(t *testing.T) {
 	r := one(
 		t,
@@ -154,8 +155,8 @@ func TestDifference4FinishReasons(t *testing.T) {
 	}
 }
 
-// Arguments that were parsed and printed again are the same call as those that the model wrote; where the text of the
-// model is recorded, it is kept.
+// Arguments that were parsed and printed again are treated as the same call as those that the model wrote; if the
+// model's own text is recorded, it is kept.
 func TestDifference5ArgumentsAsSampled(t *testing.T) {
 	r := one(t, "q / see[c1]* / c1=r / done*", legacy()...)
 	if got := r.Examples[0].Graph.Nodes[1].Message.ToolCalls[0]; got.Arguments != `{ "a" : 49.90 }` ||
@@ -171,8 +172,8 @@ func TestDifference5ArgumentsAsSampled(t *testing.T) {
 	}
 }
 
-// A failed tool has no result on its span; the text is that of the next call's history, and the span says that it
-// failed. The session's id stands on the agent alone.
+// A failed tool has no result on its span; the text comes from the next call's history, and the span says that it
+// failed. The session's id is only on the agent.
 func TestDifference6FailedTools(t *testing.T) {
 	agent := made("agent", "", 0, attrs{"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": "conv"})
 	tool := failing(made("tool", "agent", 2, attrs{
@@ -187,8 +188,8 @@ func TestDifference6FailedTools(t *testing.T) {
 	}
 }
 
-// Responses: calls have the ids of items, results those of calls; text and call of an answer come back as two messages.
-// OpenInference records parallel calls as several messages of the output.
+// Responses: calls carry item ids, results carry call ids; the text and the call of an answer come back as two
+// messages. OpenInference records parallel calls as several output messages.
 func TestDifference7IDsOfItemsAndSplitAnswers(t *testing.T) {
 	call := `{"role":"assistant","parts":[{"type":"tool_call","id":"fc_1","name":"f","arguments":{}}]}`
 	first := chatSpan("one", "", 1, list(text("user", "q")), list(calling("x", "fc_1", "{}")))
@@ -210,8 +211,8 @@ func TestDifference7IDsOfItemsAndSplitAnswers(t *testing.T) {
 	one(t, "q / [c0][c1]*", spansOf(made("one", "", 1, a)))
 }
 
-// OpenInference: definitions of tools one by one, reasoning only in the recorded response, ordered parts, and numbers
-// that sort as numbers.
+// OpenInference: tool definitions one by one, reasoning only in the recorded response, ordered parts, and numbers that
+// are sorted numerically.
 func TestDifference8OpenInference(t *testing.T) {
 	const out = "llm.output_messages.0.message."
 	a := attrs{
@@ -282,7 +283,7 @@ func TestDifference9NumberedPrompts(t *testing.T) {
 	}
 }
 
-// A stream has an empty text before its calls, which the next history lacks.
+// A stream has an empty text before its calls, which is missing from the next history.
 func TestDifference10EmptyTexts(t *testing.T) {
 	bare := `{"role":"assistant","parts":[{"type":"tool_call","id":"c1","name":"f","arguments":{}}]}`
 	first := chatSpan("one", "", 1, list(text("user", "q")), list(calling("", "c1", "{}")))
@@ -290,7 +291,7 @@ func TestDifference10EmptyTexts(t *testing.T) {
 	one(t, "q / [c1]* / c1=r / b*", spansOf(first, second))
 }
 
-// Requests of one span each, children first, in any order and any file, with ids in hexadecimal or base64, come to the
+// Requests with one span each, children first, in any order and any file, with ids in hexadecimal or base64, give the
 // same examples.
 func TestDifference11OrderAndIDs(t *testing.T) {
 	agent := made("agent", "", 0, attrs{"gen_ai.operation.name": "invoke_agent"})
@@ -318,8 +319,8 @@ func TestDifference11OrderAndIDs(t *testing.T) {
 	}
 }
 
-// A sub-agent's calls are an example of their own; a span that wraps another call isn't one more; retries and several
-// choices are siblings.
+// A sub-agent's calls are an example of their own; a span that wraps another call doesn't count as an additional one;
+// retries and several choices are siblings.
 func TestAgentsWrappersAndRetries(t *testing.T) {
 	agent := func(id, parent string, n int) *tracepb.Span {
 		return made(id, parent, n, attrs{"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "helper"})
@@ -362,8 +363,8 @@ func TestAgentsWrappersAndRetries(t *testing.T) {
 	}
 }
 
-// TestEncodings: an export reads the same as JSON lines, as one document, as protobuf with lengths (compressed or not)
-// and without, and in a compressed file; and each is recognised by its content.
+// TestEncodings: an export reads the same as JSON lines, as one document, as protobuf with length prefixes (compressed
+// or not) and without, and in a compressed file; and each is recognised by its content.
 func TestEncodings(t *testing.T) {
 	requests := append(legacy(), spansOf(made("other", "one", 3, attrs{
 		"llm.x": []any{1, 2.5, true, []byte{1}, nil, attrs{"k": "v"}}, "http": "GET",
@@ -375,7 +376,7 @@ func TestEncodings(t *testing.T) {
 		b := binaryOf(t, m)
 		framed = append(framed, withLength(b)...)
 		squeezed = append(squeezed, withLength(z.EncodeAll(b, nil))...)
-		plain = append(plain, b...) // a request after the other is one request
+		plain = append(plain, b...) // concatenated requests form one request
 	}
 	var gz bytes.Buffer
 	w := gzip.NewWriter(&gz)
@@ -423,7 +424,7 @@ func TestSecretsAreTakenOut(t *testing.T) {
 	}
 }
 
-// TestHostileExports: none of this ends the reading, takes memory out of proportion, or is lost without a count.
+// TestHostileExports: none of this ends the reading, takes memory out of proportion, or is lost without being counted.
 func TestHostileExports(t *testing.T) {
 	good := binaryOf(t, spansOf(chatSpan("one", "", 1, list(text("user", "q")), list(text("assistant", "a")))))
 	loop := lines(t, spansOf(
@@ -468,7 +469,7 @@ func TestHostileExports(t *testing.T) {
 	const oneLine = "map[line:map[unread_line:1]]"
 	for name, c := range map[string]struct {
 		content string
-		walks   string // of the first example; empty: there is none
+		walks   string // of the first example; empty if there is none
 		drops   string
 	}{
 		"loop of parents": {loop, "q / x / r / a*", "map[]"},
@@ -500,8 +501,8 @@ func TestHostileExports(t *testing.T) {
 	}
 }
 
-// TestLimits: a session beyond its limit is left out and counted; the others are read.
-// TestClocksBackwards: what came first is what a history says, not a clock.
+// TestLimits: a session beyond its limit is left out and counted; the others are read. TestClocksBackwards: the order
+// comes from the history, not from a clock.
 func TestClocksBackwards(t *testing.T) {
 	r := one(t, "q / a* / r / b* / s / c*", spansOf(
 		chatSpan("one", "", 9, list(text("user", "q")), list(text("assistant", "a"))),
@@ -515,15 +516,15 @@ func TestClocksBackwards(t *testing.T) {
 	}
 }
 
-// TestLies: whatever byte of a message says otherwise than it did, what is read is accounted for, and nothing else is
-// lost than this message.
+// TestLies: whichever byte of a message is altered, everything that is read is accounted for, and nothing but this
+// message is lost.
 func TestLies(t *testing.T) {
 	message := func(id, question, answer string) []byte {
 		span := chatSpan(id, "", 1, list(text("user", question)), list(text("assistant", answer)))
 		return withLength(binaryOf(t, spansOf(span)))
 	}
 	good, other := message("one", "q", "a"), message("two", "r", "b")
-	const head = 4 // the length of the whole message, which says where the next one begins
+	const head = 4 // the length of the whole message, which shows where the next one begins
 	for i := head; i < len(good); i++ {
 		for _, lie := range []byte{0x7f, 0xff} {
 			bad := slices.Clone(good)
@@ -539,8 +540,8 @@ func TestLies(t *testing.T) {
 	}
 }
 
-// TestSiblings: many answers to one question, below one agent, are told apart and set aside, and what is allocated
-// grows with their number.
+// TestSiblings: many answers to one question, below one agent, are distinguished and set aside, and what is allocated
+// grows in proportion to their number.
 func TestSiblings(t *testing.T) {
 	allocated := func(n int) uint64 {
 		spans := []*tracepb.Span{made("agent", "", 1, attrs{"gen_ai.operation.name": "invoke_agent"})}
@@ -580,7 +581,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// FuzzExport: whatever stands in a file, reading it ends, and the books balance.
+// FuzzExport: whatever a file contains, reading it ends, and the books balance.
 func FuzzExport(f *testing.F) {
 	for _, m := range legacy() {
 		b, _ := proto.Marshal(m)
@@ -604,13 +605,13 @@ func FuzzExport(f *testing.F) {
 		}
 		r, err := sessiontest.ReadAfter(Factory(), nil, nil, path)
 		if err != nil {
-			return // a gzip that is none, say
+			return // an invalid gzip, say
 		}
 		sessiontest.Balanced(t, r)
 	})
 }
 
-// BenchmarkRead reads sessions of 20 calls, whose histories grow; bytes are those of the export.
+// BenchmarkRead reads sessions of 20 calls with growing histories; the bytes counted are those of the export.
 func BenchmarkRead(b *testing.B) {
 	var out strings.Builder
 	for s := range 200 {

@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
 )
 
-// chatLine is a line of a log of chat completions: what was said, in turns, and the answer.
+// chatLine returns a line of a log of chat completions: what was said, in turns, and the answer.
 func chatLine(id, more string, turns ...string) string {
 	var messages []string
 	for i, text := range turns[:len(turns)-1] {
@@ -23,7 +23,7 @@ func chatLine(id, more string, turns ...string) string {
 		strings.Join(messages, ","), id, 100+len(turns), turns[len(turns)-1], more)
 }
 
-// responsesLine is a line of a log of responses.
+// responsesLine returns a line of a log of responses.
 func responsesLine(id, previous, instructions, says, answer string) string {
 	return fmt.Sprintf(`{"request":{"model":"m","previous_response_id":%q,"instructions":%q,"input":%q},`+
 		`"response":{"id":%q,"created_at":%d,"output":[{"type":"message","role":"assistant","content":`+
@@ -73,7 +73,7 @@ func TestEachCallIsWhatItWasGiven(t *testing.T) {
 	}
 }
 
-// TestSessions: what the log names as a session is one; else those calls are that begin alike.
+// TestSessions: what the log names as a session is one; otherwise calls that begin alike are.
 func TestSessions(t *testing.T) {
 	for name, c := range map[string]struct {
 		source source.Factory
@@ -114,7 +114,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoCall: everything that isn't trained is counted, by its reason.
+// TestWhatIsNoCall: everything that isn't trained is counted by reason.
 func TestWhatIsNoCall(t *testing.T) {
 	good := chatLine("1", "", "q", "a")
 	for name, c := range map[string]struct {
@@ -157,7 +157,7 @@ func TestWhatIsNoCall(t *testing.T) {
 	}
 }
 
-// TestFidelity: arguments that were logged as values and reasoning that wasn't logged are gaps; ids are taken.
+// TestFidelity: arguments that were logged as values and reasoning that wasn't logged are gaps; ids are used.
 func TestFidelity(t *testing.T) {
 	answer := `{"request":{"messages":[{"role":"user","content":"q"}]},"response":{"id":"1","choices":[{"message":` +
 		`{"role":"assistant","content":"a"%s},"token_ids":[5,6],` +
@@ -183,8 +183,8 @@ func TestFidelity(t *testing.T) {
 	}
 }
 
-// TestRecordedCalls compares the calls of recorded logs, as a multiset, with what went over the wire. The logs of
-// OpenAI have the same session several times over: every answer is trained once.
+// TestRecordedCalls compares the calls in recorded logs, as a multiset, with what was sent over the wire. The OpenAI
+// logs contain the same session several times: every answer is trained once.
 func TestRecordedCalls(t *testing.T) {
 	dir := sessiontest.Recorded(t)
 	for _, c := range []struct {

@@ -21,16 +21,16 @@ type Rule struct {
 	Score  *float64 `yaml:"score" doc:"the score, if no group captures it"`
 }
 
-// Evidence is what a rule goes by.
+// Evidence is what a rule bases its score on.
 type Evidence struct {
 	Rule    string
 	Score   float64
-	Message int // the result, counted from the beginning of its conversation
+	Message int // the result's index within its conversation
 	Tool    string
 	Quote   string // the line of the result that the rule matched
 }
 
-// Rules give scores by what the results of tools say.
+// Rules derive scores from what tool results say.
 type Rules struct {
 	rules []rule
 	given map[string]int64
@@ -39,10 +39,10 @@ type Rules struct {
 type rule struct {
 	Rule
 	tool, call, result *regexp.Regexp // nil: anything matches
-	group              int            // of result that captures the score; -1: none does
+	group              int            // of result that captures the score; -1 if none
 }
 
-// NewRules compiles rules. Its errors say which setting is wrong.
+// NewRules compiles rules. Its errors name the setting that is wrong.
 func NewRules(rules []Rule) (*Rules, error) {
 	out := &Rules{given: map[string]int64{}}
 	for i, r := range rules {
@@ -84,11 +84,11 @@ func (r *Rules) Give(ex *ttc.Example) {
 	}
 }
 
-// Given says how many examples got their score by each rule.
+// Given returns how many examples got their score from each rule.
 func (r *Rules) Given() map[string]int64 { return r.given }
 
-// Of is what the rules say of an example. The last result that any rule matches decides, by the first such rule: tests
-// that failed and were run again count as the last run says.
+// Of returns what the rules say about an example. The last result that any rule matches decides, using the first such
+// rule: tests that failed and were run again are scored by the last run.
 func (r *Rules) Of(ex *ttc.Example) (Evidence, bool) {
 	walk := ex.Graph.Branch(last(&ex.Graph))
 	for i, n := range slices.Backward(walk) {
@@ -108,7 +108,8 @@ func (r *Rules) Of(ex *ttc.Example) (Evidence, bool) {
 	return Evidence{}, false
 }
 
-// last is the leaf of the conversation that the session ended with: of the branch that holds the model's last answer.
+// last returns the leaf of the conversation that the session ended with: the leaf of the branch that holds the model's
+// last answer.
 func last(g *ttc.Graph) int {
 	leaf := len(g.Nodes) - 1
 	for i, n := range slices.Backward(g.Nodes) {
@@ -117,7 +118,7 @@ func last(g *ttc.Graph) int {
 			break
 		}
 	}
-	for i := leaf + 1; i < len(g.Nodes); i++ { // results that nobody answered follow
+	for i := leaf + 1; i < len(g.Nodes); i++ { // results that were never answered follow
 		if g.Nodes[i].Parent == leaf && g.Nodes[i].Message.Role != "assistant" {
 			leaf = i
 		}
@@ -125,7 +126,7 @@ func last(g *ttc.Graph) int {
 	return leaf
 }
 
-// callOf is the call that a result answers: the last before it with its id.
+// callOf returns the call that a result answers: the last one before it with its id.
 func callOf(g *ttc.Graph, before []int, result *chat.Message) chat.ToolCall {
 	if result.ToolCallID != "" {
 		for _, n := range slices.Backward(before) {
@@ -175,7 +176,7 @@ func (r *rule) match(call chat.ToolCall, text string) (Evidence, bool) {
 	return e, true
 }
 
-// arguments are what a call was given, with the escapes of JSON read, so that patterns see a command as it was typed.
+// arguments returns a call's arguments with their JSON escapes decoded, so that patterns see a command as it was typed.
 func arguments(c chat.ToolCall) string {
 	if c.Parsed == nil {
 		return c.Arguments
@@ -192,7 +193,7 @@ func arguments(c chat.ToolCall) string {
 	return strings.Join(texts, "\n")
 }
 
-// line is the line of a text in which a match begins, shortened.
+// line returns the line of a text in which a match begins, shortened.
 func line(text string, from, to int) string {
 	const most = 160
 	begin := strings.LastIndexByte(text[:from], '\n') + 1

@@ -91,7 +91,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// ran is an example whose model ran commands, each with what came back: "command => result".
+// ran returns an example whose model ran commands, each given with its output: "command => result".
 func ran(runs ...string) *ttc.Example {
 	ex := &ttc.Example{ID: "x"}
 	add := func(m chat.Message, s ttc.Sampled) {
@@ -119,7 +119,7 @@ func TestRules(t *testing.T) {
 		{Name: "share", Result: `score=(?P<score>\S+)`},
 	}
 	branched := ran(`pytest => 1 passed`, `pytest => 9 passed`)
-	branched.Graph.Nodes[3].Parent = 0 // the first run is in a branch that was left
+	branched.Graph.Nodes[3].Parent = 0 // the first run is in an abandoned branch
 	for name, c := range map[string]struct {
 		ex   *ttc.Example
 		want Evidence

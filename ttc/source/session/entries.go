@@ -18,9 +18,9 @@ import (
 type Entries struct {
 	// ID returns the session that an entry belongs to; ok is false if it is not an entry of the format.
 	ID func(entry json.Raw) (id string, ok bool)
-	// What such entries are called where they are counted; empty: by their types.
+	// The name under which such entries are counted; if empty, they are counted by type.
 	Others string
-	// The entries that an entry holds; none: it is one itself. nil: none holds any.
+	// Returns the entries that an entry holds, or none if it is an entry itself. If nil, no entry holds any.
 	Within   func(entry json.Raw) []json.Raw
 	Regroup  func(id string) string
 	Sessions func(Group) []*calls.Session // of the entries with one id
@@ -70,7 +70,7 @@ func (e Entries) file(ctx context.Context, s *Store, path string, limits Limits,
 	return nil
 }
 
-// within are the entries of an entry, which may be itself.
+// within returns the entries of an entry, which may be the entry itself.
 func (e Entries) within(entry json.Raw) []json.Raw {
 	if e.Within != nil {
 		if inner := e.Within(entry); len(inner) > 0 {

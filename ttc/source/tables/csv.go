@@ -94,7 +94,7 @@ func CSV(in io.Reader) io.Reader {
 	return r
 }
 
-// separators are those that are looked for.
+// separators are the separators that are looked for.
 const separators = ",\t;|"
 
 // separator returns the candidate that occurs most often in the first line.

@@ -29,7 +29,7 @@ func TestCSV(t *testing.T) {
 	}
 }
 
-// TestOpenQuote: a quote that is never closed ends in an error, with no more than a row's limit in memory.
+// TestOpenQuote: a quote that is never closed ends in an error, without using more memory than a row's limit.
 func TestOpenQuote(t *testing.T) {
 	endless := io.MultiReader(strings.NewReader("a,b\n1,\""), io.LimitReader(zeros{}, 1<<30))
 	if _, err := io.ReadAll(CSV(endless)); err == nil || !strings.Contains(err.Error(), "quote left open") {
@@ -91,7 +91,7 @@ func TestParquet(t *testing.T) {
 	if got, err := io.ReadAll(r); err != nil || string(got) != want {
 		t.Errorf("%s, %v\nwant %s", got, err, want)
 	}
-	for cut := range b.Len() { // broken files are errors
+	for cut := range b.Len() { // truncated files are errors
 		if r, err := Parquet(bytes.NewReader(b.Bytes()[:cut]), int64(cut)); err == nil {
 			_, _ = io.ReadAll(r)
 		}

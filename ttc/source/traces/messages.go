@@ -47,14 +47,14 @@ func parseMessages(raw json.Raw) ([]chat.Message, error) {
 	return messages, err
 }
 
-// hasBlocks says whether a message has blocks as Anthropic's API has them, for what the chat API has members.
+// hasBlocks reports whether a message uses blocks as in Anthropic's API for what the chat API has members for.
 func hasBlocks(m chat.Message) bool {
 	return slices.ContainsFunc(m.Parts, func(p chat.Part) bool {
 		return p.Type == "tool_use" || p.Type == "tool_result" || p.Type == "thinking"
 	})
 }
 
-// blockMessages reads messages some of which have Anthropic's blocks: calls and results of tools, reasoning.
+// blockMessages reads messages, some of which have Anthropic's blocks: tool calls and results, reasoning.
 func blockMessages(raw json.Raw) (out []chat.Message, err error) {
 	for e := range raw.Elements() {
 		one, err := chat.ParseMessages(json.Raw("[" + string(e) + "]"))

@@ -132,7 +132,7 @@ func recognize(h *source.Head) (r source.Reading) {
 	return r
 }
 
-// takePairs notes the two sides of ready pairs, their scores and their prompt.
+// takePairs notes the two sides of ready-made pairs, their scores and their prompt.
 func takePairs(r *source.Reading, h *source.Head, chosen, rejected source.Choice) {
 	cols := h.Columns()
 	r.Take(chosenKey, chosen)
@@ -147,7 +147,7 @@ func takePairs(r *source.Reading, h *source.Head, chosen, rejected source.Choice
 	splitTranscripts(r, h, chosen, rejected, prompt)
 }
 
-// splitTranscripts has the source split transcripts, where one of the columns holds nothing else.
+// splitTranscripts makes the source split transcripts if one of the columns holds nothing else.
 func splitTranscripts(r *source.Reading, h *source.Head, columns ...source.Choice) {
 	for _, c := range columns {
 		if c.Column != nil && c.Text() && h.Texts(c.Key, transcript.Is) {
@@ -158,7 +158,7 @@ func splitTranscripts(r *source.Reading, h *source.Head, columns ...source.Choic
 	}
 }
 
-// conversations says whether the entries are lists of messages.
+// conversations reports whether the entries are lists of messages.
 func conversations(h *source.Head) bool {
 	for _, e := range h.Entries {
 		if e.Kind() != json.Array || !isSpoken(e) {
@@ -182,7 +182,7 @@ func speaks(h *source.Head, key string) bool {
 	return false
 }
 
-// isSpoken says whether a list begins with a message.
+// isSpoken reports whether a list begins with a message.
 func isSpoken(list json.Raw) bool {
 	for m := range list.Elements() {
 		_, role := m.Get("role")
@@ -211,8 +211,8 @@ func answered(cols source.Columns, messages string, score source.Choice, h *sour
 	return true
 }
 
-// recognizeDemonstrations knows entries that are a prompt and an answer, and those that are one text which tells of a
-// conversation.
+// recognizeDemonstrations recognises entries that are a prompt and an answer, and those that are a single text
+// containing a conversation.
 func recognizeDemonstrations(h *source.Head) (r source.Reading) {
 	cols := h.Columns()
 	score := cols.Find(rewardKey)
@@ -233,7 +233,7 @@ func recognizeDemonstrations(h *source.Head) (r source.Reading) {
 	r.Fit = source.Fits
 	r.Take(promptKey, prompt)
 	r.Take(responseKey, response)
-	if prompt.Guessed || context.Given { // what is called prompt is whole
+	if prompt.Guessed || context.Given { // a column called prompt is complete
 		r.Take(contextKey, context)
 	}
 	splitTranscripts(&r, h, prompt)
@@ -247,7 +247,7 @@ func keyOf(c source.Choice) string {
 	return c.Key
 }
 
-// recognizeTexts knows entries that are one text which tells of a conversation.
+// recognizeTexts recognises entries that are a single text containing a conversation.
 func recognizeTexts(h *source.Head, text source.Choice) (r source.Reading) {
 	if !text.Text() || !h.Texts(text.Key, transcript.Is) {
 		return r
@@ -338,7 +338,7 @@ func asMessage(m json.Raw) json.Raw {
 	return append(out, '}')
 }
 
-// textParts are Google's parts, {"text": ...}, as those of the chat API; others stay as they are.
+// textParts converts Google's parts, {"text": ...}, to those of the chat API; others stay as they are.
 func textParts(parts json.Raw) json.Raw {
 	out := []byte{'['}
 	for p := range parts.Elements() {

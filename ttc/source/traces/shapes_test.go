@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// TestShapes: what is read of entries in the shapes of others, as "role: text" for each message.
+// TestShapes: what is read from entries in other tools' shapes, as "role: text" for each message.
 func TestShapes(t *testing.T) {
 	split := func(c *Config) { c.Transcripts = "split" }
 	for name, c := range map[string]struct {
@@ -62,7 +62,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestTranscribedPair: what both transcripts begin with is the prompt.
+// TestTranscribedPair: the part with which both transcripts begin is the prompt.
 func TestTranscribedPair(t *testing.T) {
 	src := open(t, `{"chosen": "\n\nHuman: q\n\nAssistant: a", "rejected": "\n\nHuman: q\n\nAssistant: b"}`,
 		func(c *Config) { c.Transcripts = "split" })
@@ -99,7 +99,7 @@ func open(t *testing.T, text string, set func(*Config)) *Source {
 	return src
 }
 
-// spoken are the messages of all examples.
+// spoken returns the messages of all examples.
 func spoken(t *testing.T, text string, set func(*Config)) (out []string) {
 	t.Helper()
 	src := open(t, text, set)

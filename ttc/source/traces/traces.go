@@ -277,7 +277,7 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 	return fmt.Errorf("the entry has no %s; its keys are: %s", cfg.MessagesKey, source.KeysOf(raw))
 }
 
-// told is a text as the messages that it tells of, where texts are transcripts.
+// told returns the messages that a text contains, if texts are transcripts.
 func (s *Source) told(raw json.Raw) json.Raw {
 	text, ok := raw.Text()
 	if !ok || s.cfg.Transcripts != "split" {
@@ -298,7 +298,8 @@ func (s *Source) told(raw json.Raw) json.Raw {
 	return append(out, ']')
 }
 
-// systemText is the text of a system message that stands beside the conversation: a text, or Google's parts of one.
+// systemText returns the text of a system message that is given separately from the conversation: a text, or Google's
+// parts of one.
 func systemText(raw json.Raw) string {
 	if parts, ok := raw.Get("parts"); ok {
 		text, _ := chat.TextOfParts(textParts(parts))

@@ -246,8 +246,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// An entry may hold candidates: they are read as the source candidates reads them, and what is none is dropped with its
-// reason.
+// An entry may hold candidates: they are read the way the source candidates reads them, and anything that isn't a
+// candidate is dropped with its reason.
 func TestCandidatesOfATrace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.jsonl")
 	line := `{"id":"a","messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}],"candidates":[` +
@@ -281,7 +281,7 @@ func TestCandidatesOfATrace(t *testing.T) {
 	}
 }
 
-// How a rollout was sampled is known whole or not at all.
+// How a rollout was sampled is known completely or not at all.
 func TestSampling(t *testing.T) {
 	for raw, want := range map[string]*ttc.Sampling{
 		`{"temperature":0.7,"top_p":0.9,"processed":true}`: {Temperature: 0.7, TopP: 0.9, Processed: true},
@@ -301,8 +301,8 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// TestTurnsAndPairs reads a trace as other collators keep them, ready pairs in it and alone, and counts what it can't
-// use.
+// TestTurnsAndPairs reads a trace as other collators store it, and ready-made pairs both in it and on their own, and
+// counts what it can't use.
 func TestTurnsAndPairs(t *testing.T) {
 	text := `{"trace_id": "t1", "final_reward": 0.5, "turns": [
 	  {"role": "user", "content": "fix main"},
@@ -359,7 +359,7 @@ func TestTurnsAndPairs(t *testing.T) {
 	}
 }
 
-// TestReplays reads what several teachers answered to one state: a turn of as many candidates.
+// TestReplays reads several teachers' answers to one state as a turn with that many candidates.
 func TestReplays(t *testing.T) {
 	ex := one(t, nil, `{"trace_id": "t1", "replays": [{"state_messages": [{"role": "user", "content": "q"}],
 	  "answers": [{"content": "a", "score": 1, "teacher": "x"}, {"content": "b", "score": 0.5, "teacher": "y"},
@@ -374,7 +374,8 @@ func TestReplays(t *testing.T) {
 	}
 }
 
-// TestKeysWithoutAReader: a key that says something and that nothing reads is told of with its place; others pass.
+// TestKeysWithoutAReader: a key that carries information but that nothing reads is reported with its position; others
+// pass.
 func TestKeysWithoutAReader(t *testing.T) {
 	r, err := read(t, func(c *Config) { c.RewardKey = "score" }, source.Options{}, write(t, FileName,
 		`{"id": "a", "score": 1, "info": 3, "advantages": [1], "mask": null, "traj": [], "messages": [
@@ -404,7 +405,8 @@ func TestKeysWithoutAReader(t *testing.T) {
 	}
 }
 
-// TestComparisons: a pair's own scores count if they agree with it; answers to one prompt are as many candidates.
+// TestComparisons: a pair's own scores count if they agree with it; several answers to one prompt become that many
+// candidates.
 func TestComparisons(t *testing.T) {
 	for entry, want := range map[string]string{
 		`{"prompt": "p", "chosen": "c", "rejected": "r", "score_chosen": 7, "score_rejected": 2.5}`:         "pair c 7, pair r 2.5",
@@ -440,8 +442,8 @@ func TestComparisons(t *testing.T) {
 	}
 }
 
-// TestGroupOverrides: what a rollout asks of a teacher for its task; the rest of the object has no reader, and what
-// can't be read costs the entry.
+// TestGroupOverrides: a rollout's requests to a teacher for its task are read; nothing reads the rest of the object,
+// and anything unreadable costs the entry.
 func TestGroupOverrides(t *testing.T) {
 	const entry = `{"id": "a", "group_overrides": %s, "messages": [
 	  {"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}`
@@ -492,8 +494,8 @@ func TestGroupOverrides(t *testing.T) {
 	}
 }
 
-// TestSidesOfPairs: what both sides begin with is the prompt; a side that is more than one text of the assistant is
-// none.
+// TestSidesOfPairs: the part with which both sides begin is the prompt; a side that is more than one assistant text is
+// invalid.
 func TestSidesOfPairs(t *testing.T) {
 	const user = `{"role": "user", "content": "q"}`
 	const call = `"tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]`

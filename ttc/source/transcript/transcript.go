@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// styles are the ways in which conversations are written down: where a speaker's name stands, and who is who.
+// styles are the ways in which conversations are written down: where a speaker's name appears, and who is who.
 var styles = []struct {
 	name  *regexp.Regexp
 	roles map[string]string
@@ -29,7 +29,7 @@ var styles = []struct {
 	},
 }
 
-// Is says whether a text is a transcript: it begins with a speaker's name, and an assistant speaks in it.
+// Is reports whether a text is a transcript: it begins with a speaker's name, and an assistant speaks in it.
 func Is(text string) bool { return Split(text) != nil }
 
 // Split returns the messages that a transcript tells of; nil: it is none. A name at the end behind which nothing

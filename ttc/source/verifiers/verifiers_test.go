@@ -19,7 +19,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
 )
 
-// trace is a trace of version 1 in short: "parent role text flags", a node each; "s" sampled, "i" with ids.
+// trace builds a version 1 trace from a short form: "parent role text flags" for each node; "s" means sampled, "i" with
+// ids.
 func trace(id, more string, nodes ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(
@@ -57,7 +58,7 @@ func episode(traces ...string) string {
 	return `{"id":"ep","env":{"id":"E"},"task":{},"ok":true,"errors":[],"traces":[` + strings.Join(traces, ",") + "]}\n"
 }
 
-// Empty lists and derived counts mean nothing; where a root node has the tools, they are taken from there.
+// Empty lists and derived counts mean nothing; if a root node has the tools, they are taken from there.
 func TestDifference31EmptyLists(t *testing.T) {
 	text := episode(
 		trace("t1", `,"tools":[],"num_input_tokens":5,"mm_token_type_id_map":{}`, "- user q", "0 assistant a s"),
@@ -71,7 +72,7 @@ func TestDifference31EmptyLists(t *testing.T) {
 	}
 }
 
-// A rollout that failed says so by ok, by whatever name it stopped.
+// A rollout that failed says so through ok, whatever its stop reason is called.
 func TestDifference32FailedRollouts(t *testing.T) {
 	failed := strings.Replace(
 		trace("t1", `,"stop_condition":"sandbox_error"`, "- user q", "0 assistant a s"),
@@ -95,7 +96,7 @@ func TestDifference32FailedRollouts(t *testing.T) {
 	}
 }
 
-// A sampled turn may be a leaf beside the copy that the history goes on through. Each is trained once, where it was
+// A sampled turn may be a leaf beside the copy through which the history continues. Each is trained once, where it was
 // sampled.
 func TestDifference33SampledLeaves(t *testing.T) {
 	text := episode(trace("t1", "", "- user q", "0 assistant a si", "0 assistant a i", "2 tool r", "3 assistant b si"))
@@ -105,7 +106,7 @@ func TestDifference33SampledLeaves(t *testing.T) {
 	}
 }
 
-// The ids of a turn are those that the mask says: a header of the template stands before them.
+// The ids of a turn are those that the mask selects: a header of the template precedes them.
 func TestDifference34IDsOfATurn(t *testing.T) {
 	text := episode(trace("t1", "", "- user q i", "0 assistant a si"))
 	n := sessiontest.ReadText(t, Factory(), "traces.jsonl", text).Examples[0].Graph.Nodes[1]
@@ -119,7 +120,7 @@ func TestDifference34IDsOfATurn(t *testing.T) {
 	}
 }
 
-// Version 0 writes calls as JSON texts within messages; turns are there only if they were asked for.
+// Version 0 writes calls as JSON texts within messages; turns are only there if they were asked for.
 func TestDifference35CallsAsTexts(t *testing.T) {
 	const calls = `"tool_calls":["{\"id\":\"c1\",\"name\":\"f\",\"arguments\":\"{ \\\"a\\\" : 1 }\"}"]`
 	line := `{"example_id":4,"reward":0.5,"prompt":[{"role":"user","content":"q"}],"tool_defs":[{"name":"f","parameters":{}}],` +
@@ -144,14 +145,14 @@ func TestDifference35CallsAsTexts(t *testing.T) {
 	}
 }
 
-// TestOrderAndCompression: chunks of seekable zstd read like the lines themselves, in whatever files they lie.
+// TestOrderAndCompression: chunks of seekable zstd read the same as the lines themselves, whichever files they are in.
 func TestOrderAndCompression(t *testing.T) {
 	var lines []string
 	for i := range 6 {
 		lines = append(lines, trace(fmt.Sprintf("t%d", 5-i), "", "- user q", "0 assistant a"+fmt.Sprint(i)+" s")+"\n")
 	}
 	var packed bytes.Buffer
-	for i := 0; i < 6; i += 2 { // a frame each, then a table in a frame to be skipped
+	for i := 0; i < 6; i += 2 { // one frame each, then a table in a skippable frame
 		enc, err := zstd.NewWriter(nil)
 		if err != nil {
 			t.Fatal(err)
@@ -202,7 +203,7 @@ func TestHostileRollouts(t *testing.T) {
 	}
 }
 
-// TestRecordedCalls compares the recorded rollouts with what the engine was given and wrote.
+// TestRecordedCalls compares the recorded rollouts with what the engine received and wrote.
 func TestRecordedCalls(t *testing.T) {
 	dir := sessiontest.Recorded(t)
 	b, err := os.ReadFile(filepath.Join(dir, "verifiers_v1", "truth.json"))

@@ -46,7 +46,7 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
-// TestRun measures a small input once: the figures mean nothing, but every part is used.
+// TestRun measures a small input once: the figures mean nothing, but every part is exercised.
 func TestRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short")
@@ -72,9 +72,9 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// BenchmarkRun is the main job on the standard input: 2,000 examples x 3 turns x 8 candidates, format customizer, in
-// memory where there is a file system for it. Beside it, in the same rounds, NAT (where it is installed) and the floor.
-// The metrics are medians of five rounds after a warm one, whatever b.N.
+// BenchmarkRun runs the main job on the standard input: 2,000 examples x 3 turns x 8 candidates, format customizer, in
+// memory if there is a file system for that. In the same rounds it also runs NAT (if it is installed) and the floor.
+// The metrics are medians of five rounds after a warm-up round, whatever b.N is.
 func BenchmarkRun(b *testing.B) {
 	o := Options{Program: program(b), Shape: Standard, Rounds: 5}
 	for b.Loop() {
@@ -82,9 +82,9 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// BenchmarkRunOnDisk is the same on the disk of the temporary folder. x-floor is its time over that in memory and the
-// floor - writing and syncing the same bytes there - together: what is above 1 is lost to waiting that could have been
-// work.
+// BenchmarkRunOnDisk does the same on the disk of the temporary folder. x-floor is its time divided by the sum of the
+// time in memory and the floor (writing and syncing the same bytes there): anything above 1 is lost to waiting that
+// could have been work.
 func BenchmarkRunOnDisk(b *testing.B) {
 	exe := program(b)
 	memory, err := NewBed(exe, "", Standard)
@@ -150,7 +150,7 @@ func report(b *testing.B, o Options) {
 }
 
 // BenchmarkPipe runs an input out of a pipe as it is generated, and reports the peak memory of host and plugin
-// together: it has to be the same whatever the size.
+// together, which has to be the same whatever the size.
 func BenchmarkPipe(b *testing.B) {
 	exe := program(b)
 	for _, c := range []struct {
@@ -178,7 +178,7 @@ func BenchmarkPipe(b *testing.B) {
 	}
 }
 
-// BenchmarkGenerate is what the generator of the pipe is capable of.
+// BenchmarkGenerate measures what the pipe's generator is capable of.
 func BenchmarkGenerate(b *testing.B) {
 	s := Shape{Examples: 100, Turns: 3, Candidates: 8, Seed: 1}
 	var n counter

@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/plugins/sdk"
 )
 
-// TestMain lets the tests start this binary to serve the built-in builders, as nat-go starts itself.
+// TestMain lets the tests start this binary to serve the built-in builders, just as nat-go starts itself.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == ServeCommand {
 		sdk.ServeArgs(Plugin("v0.0.0"), os.Args[2:])
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The built-in builders pass what third parties' have to pass.
+// The built-in builders pass everything that third parties' builders have to pass.
 func TestConformance(t *testing.T) {
 	pairs := []byte(`{"ttc_step_name": "dpo_candidate_move"}`)
 	conformance.Test(t, conformance.Options{
@@ -30,7 +30,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// TestAdapters: every adapter's config is a spec with a line for each field, and opens once required fields are set.
+// TestAdapters checks that every adapter's config is a spec with a line for each field, and that the adapter opens once
+// the required fields are set.
 func TestAdapters(t *testing.T) {
 	for _, f := range Adapters() {
 		spec, err := schema.Of(f.New())
@@ -54,8 +55,8 @@ func TestAdapters(t *testing.T) {
 	}
 }
 
-// TestSources: every source's config is a spec with a line for each field, and a source either
-// opens files or collects runs.
+// TestSources checks that every source's config is a spec with a line for each field, and that a source either opens
+// files or collects runs.
 func TestSources(t *testing.T) {
 	for _, f := range Sources() {
 		spec, err := schema.Of(f.New())
@@ -83,7 +84,7 @@ func documented(t *testing.T, where string, s *schema.Spec) {
 	}
 }
 
-// Every built-in builder opens with an empty config or says which key it lacks, and names are unique.
+// Every built-in builder either opens with an empty config or says which key is missing, and names are unique.
 func TestBuilders(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range Builders() {

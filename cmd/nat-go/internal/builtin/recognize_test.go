@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
 )
 
-// TestStoredFormatsAreRecognised: of all sources there are, one reads each format of stored calls, and no other claims
-// it.
+// TestStoredFormatsAreRecognised checks that exactly one of all the sources reads each format of stored calls, and that
+// no other claims it.
 func TestStoredFormatsAreRecognised(t *testing.T) {
 	const (
 		said   = `[{"role":"user","content":"q"}]`
@@ -51,7 +51,7 @@ func TestStoredFormatsAreRecognised(t *testing.T) {
 	}
 }
 
-// TestStoredFormatsCompressed: each format gives the same with gzip and with zstd, and is recognised.
+// TestStoredFormatsCompressed checks that each format gives the same result with gzip and with zstd, and is recognised.
 func TestStoredFormatsCompressed(t *testing.T) {
 	const (
 		said   = `[{"role":"user","content":"q"}]`
@@ -121,7 +121,7 @@ func compressedATOF(t *testing.T) {
 	}
 }
 
-// compressed is a file in each of its forms, by its name.
+// compressed returns a file in each of its forms, by name.
 func compressed(t *testing.T, name, text string) map[string][]byte {
 	t.Helper()
 	var gz bytes.Buffer

@@ -12,7 +12,8 @@ import (
 	"github.com/nat-go/nat-go/collator/turns"
 )
 
-// TestMaskPrint: for people, every token stands under whose it is and why it is trained or not, as in the mask.
+// TestMaskPrint checks that the output for people shows every token under the party that it belongs to and the reason
+// why it is or isn't trained, as in the mask.
 func TestMaskPrint(t *testing.T) {
 	tok, err := tokenizer.Load("../../../../examples/hints/tokenizer")
 	if err != nil {

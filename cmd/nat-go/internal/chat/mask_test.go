@@ -37,7 +37,7 @@ func oracleTokenizer(t testing.TB, name string) *tokenizer.Tokenizer {
 	return tok
 }
 
-// maskRequest is the line that asks for a mask.
+// maskRequest is a line that asks for a mask.
 func maskRequest(m *oracletest.Mask) string {
 	var b bytes.Buffer
 	tools := m.Tools
@@ -81,7 +81,7 @@ type maskReply struct {
 	Filler   [][2]int
 }
 
-// ask answers lines about one template and tokenizer.
+// ask answers lines about a single template and tokenizer.
 func ask(t testing.TB, tok *tokenizer.Tokenizer, source string, rows bool, lines string) (out []maskReply) {
 	t.Helper()
 	r, err := turns.New(source, turns.Settings{})
@@ -131,7 +131,7 @@ func TestMasksOfTheOracle(t *testing.T) {
 	}
 }
 
-// TestMaskLines: one answer a line, in order, refused ones too, and never a panic.
+// TestMaskLines checks that there is one answer per line, in order, even for refused lines, and never a panic.
 func TestMaskLines(t *testing.T) {
 	lines := []string{
 		`{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"é"}]}`, ``, `{`, `{"messages":null}`, `{"messages":[1]}`,
@@ -155,14 +155,14 @@ func TestMaskLines(t *testing.T) {
 		for _, m := range got[9].Mask {
 			sum += m
 		}
-		// a special token and the end of the turn, or its ten characters.
+		// either a special token and the end of the turn, or its ten characters.
 		if want := map[bool]int{false: 2, true: 11}[rows]; sum != want {
 			t.Errorf("%d tokens in the mask, want %d", sum, want)
 		}
 	}
 }
 
-// FuzzMaskLine: whatever a line holds, the answer is one line of JSON.
+// FuzzMaskLine checks that, whatever a line holds, the answer is one line of JSON.
 func FuzzMaskLine(f *testing.F) {
 	f.Add(`{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a","tool_calls":[{"function":{"name":"f","arguments":{"a":1}}}]}]}`)
 	f.Add(`{"messages":[{"role":"assistant","content":["x"]}],"kwargs":{"enable_thinking":false}}`)

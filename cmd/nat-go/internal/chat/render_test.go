@@ -88,7 +88,7 @@ func TestNormalise(t *testing.T) {
 	}
 }
 
-// TestConformance answers the recorded requests as the command would.
+// TestConformance answers the recorded requests as the command does.
 func TestConformance(t *testing.T) {
 	dir := oracletest.Path(t, "chat", "render")
 	for _, name := range []string{"qwen3", "llama3_2", "gptoss_training"} {

@@ -70,7 +70,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestLongLine: a line that is too long is refused, and the one after it answered.
+// TestLongLine checks that a line that is too long is refused and that the next one is answered.
 func TestLongLine(t *testing.T) {
 	tok := toy(t)
 	var out strings.Builder

@@ -65,7 +65,7 @@ func (f *pluginFlags) find(cmd *cobra.Command, name string) (*catalog.Named, err
 // start starts the plugin of what the user named.
 func (f *pluginFlags) start(cmd *cobra.Command, name string) (*host.Plugin, *catalog.Named, error) {
 	for _, b := range builtin.Builders() {
-		if typ := intake.TypeOf(name); b.Info().Name == typ { // dpo, as --builder takes it
+		if typ := intake.TypeOf(name); b.Info().Name == typ { // dpo, as --builder accepts it
 			name = typ
 		}
 	}

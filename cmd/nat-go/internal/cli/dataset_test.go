@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// nats are rows as NAT writes them: no rows.jsonl, no final newline. One prompt stands on both sides.
+// nats are rows as NAT writes them: no rows.jsonl, no final newline. One prompt is on both sides.
 const (
 	natTraining = `{"prompt": "Your move?", "chosen_response": "the centre", "rejected_response": "a corner"}
 {"prompt": "And now?", "chosen_response": "a fork", "rejected_response": "a side"}`
@@ -36,7 +36,7 @@ func command(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// TestRowFiles: every command that looks at rows takes a file of them, too.
+// TestRowFiles checks that every command that looks at rows also accepts a file of rows.
 func TestRowFiles(t *testing.T) {
 	file := filepath.Join(natFolder(t), "training_file.jsonl")
 	for _, args := range [][]string{{"show", file}, {"stats", file}, {"verify", file}} {

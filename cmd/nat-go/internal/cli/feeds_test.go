@@ -11,7 +11,8 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
-// TestFeedsCoverAllFormats: a format or channel without a line in the table would be one nobody knows the truth of.
+// TestFeedsCoverAllFormats checks that no format or channel is missing from the table: nobody would know the truth
+// about it.
 func TestFeedsCoverAllFormats(t *testing.T) {
 	known := map[[2]string]bool{}
 	for _, f := range feeds() {
@@ -39,7 +40,7 @@ func TestFeedsCoverAllFormats(t *testing.T) {
 	}
 }
 
-// TestReadmeSaysTheSame: the table in the collator's README is this one.
+// TestReadmeSaysTheSame checks that the table in the collator's README is this one.
 func TestReadmeSaysTheSame(t *testing.T) {
 	readme, err := os.ReadFile("../../../../collator/README.md")
 	if err != nil {

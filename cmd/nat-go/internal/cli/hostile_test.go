@@ -16,11 +16,11 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// hostile steers a terminal in every way there is: colours, the title, the cursor, the direction of writing, and what
-// isn't UTF-8.
+// hostile tries to control a terminal in every way there is: colours, the title, the cursor, the writing direction, and
+// bytes that aren't UTF-8.
 const hostile = "h\x1b[31m\x1b]0;t\x07\r\x08\x7f\u009b2J\u202e\u2066\u200b\u2028\xff\xc3"
 
-// leaves are the commands that do something.
+// leaves returns the commands that do something.
 func leaves(c *cobra.Command) (all []*cobra.Command) {
 	for _, sub := range c.Commands() {
 		all = append(all, leaves(sub)...)
@@ -31,8 +31,8 @@ func leaves(c *cobra.Command) (all []*cobra.Command) {
 	return all
 }
 
-// TestNothingSteersTheTerminal drives every command with hostile text in each argument, in each flag and in the name
-// and content of each file that it can be given.
+// TestNothingSteersTheTerminal runs every command with hostile text in each argument, in each flag, and in the name and
+// content of each file that it can be given.
 func TestNothingSteersTheTerminal(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -77,7 +77,7 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 	call([]string{"--" + hostile})
 	for _, c := range leaves(newRootCmd(Program{})) {
 		path := strings.Fields(c.CommandPath())[1:]
-		// They take no text, or run for minutes.
+		// They either accept no text or run for minutes.
 		if c.Hidden || slices.Contains([]string{"bench", "completion", "help", "kernels"}, c.Name()) ||
 			path[0] == "completion" {
 			continue
@@ -122,7 +122,7 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 	t.Logf("%d calls", calls)
 }
 
-// steering is where a text moves the cursor, changes colours or direction, or hides something; -1: nowhere.
+// steering returns where a text moves the cursor, changes colours or direction, or hides something, or -1 if nowhere.
 func steering(b []byte) int {
 	for i := 0; i < len(b); {
 		r, n := utf8.DecodeRune(b[i:])

@@ -65,7 +65,7 @@ func normal(r *rand.Rand, n int) []float32 {
 	return x
 }
 
-// jsd is the textbook form, in float64.
+// jsd is the textbook formula, in float64.
 func jsd(z, t []float32, beta float64) (loss float64) {
 	soft := func(x []float32) []float64 {
 		p, sum := make([]float64, len(x)), 0.0
@@ -148,11 +148,11 @@ func TestLossJSD(t *testing.T) {
 	}
 }
 
-// TestLossJSDTopK compares the student's two most probable of four entries, the rest as one bucket or left out.
+// TestLossJSDTopK compares the student's two most probable of four entries, with the rest as one bucket or left out.
 func TestLossJSDTopK(t *testing.T) {
 	dir := t.TempDir()
 	in, out := filepath.Join(dir, "in.safetensors"), filepath.Join(dir, "out.safetensors")
-	student, teacher := []float32{2, -1, 0.5, 0}, []float32{1, 1, -0.5, 2} // the student's two are 0 and 2
+	student, teacher := []float32{2, -1, 0.5, 0}, []float32{1, 1, -0.5, 2} // the student's top two are 0 and 2
 	rest := func(x []float32) float32 { return float32(math.Log(math.Exp(float64(x[1])) + math.Exp(float64(x[3])))) }
 	buckets := func(x []float32) []float32 { return []float32{x[0], x[2], rest(x)} }
 	for _, c := range []struct {
@@ -234,7 +234,7 @@ func TestLossJSDOfBadRows(t *testing.T) {
 	}
 }
 
-// TestLossComposite: a step of three batches, its gradient against finite differences of the command's own loss.
+// TestLossComposite compares the gradient of a step of three batches with finite differences of the command's own loss.
 func TestLossComposite(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -297,7 +297,8 @@ func TestLossComposite(t *testing.T) {
 	read(t, at("grads"), "1.logits_grad")
 	read(t, at("grads"), "2.rejected_logits_grad")
 
-	// Logits at the pair positions are the same as those of whole rows; so is a teacher's whole vocabulary as top-k.
+	// Logits at the pair positions give the same result as those of whole rows; so does a teacher's whole vocabulary as
+	// top-k.
 	save(t, at("pairs.logits"), tensors.Of("student_logits", z[v:3*v], 2, v),
 		tensors.Of("teacher_logits", p[2*v:4*v], 2, v))
 	one, _ := runLoss(t, 0, "composite", "--batch", at("sdpo"), "--logits", at("pairs.logits"))

@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
 
-// progressAt is a progress on a terminal of so many columns, with a clock that is set.
+// progressAt returns a progress on a terminal with the given number of columns and a settable clock.
 func progressAt(wide int, now *time.Time) (*progress, *bytes.Buffer) {
 	var out bytes.Buffer
 	return &progress{
@@ -34,7 +34,7 @@ func TestProgress(t *testing.T) {
 	some := finetune.Progress{Step: "write", Done: 10, Total: 40, Unit: "record"}
 	long := finetune.Progress{Text: strings.Repeat("word ", 20)}
 	const half = "\r\x1b[Kbuild  [###########-----------]   50 %  44.0 of 88.0 MiB  20s left  2.2 MiB/s"
-	begun.Done = 33 << 20 // a run that is resumed had done so much before
+	begun.Done = 33 << 20 // a resumed run had done this much before
 	for _, c := range []struct {
 		name    string
 		p       finetune.Progress
@@ -55,7 +55,7 @@ func TestProgress(t *testing.T) {
 			now := time.Unix(1000, 0)
 			p, out := progressAt(c.columns, &now)
 			p.last = now
-			p.show(begun) // it is too soon for a line
+			p.show(begun) // too soon for a line
 			p.last, now = time.Time{}, now.Add(5*time.Second)
 			p.show(c.p)
 			p.show(c.p) // too soon
@@ -100,7 +100,8 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-// TestClosedOutputIsTold: a command whose output nobody reads says so, with the code of the environment.
+// TestClosedOutputIsTold checks that a command whose output nobody reads says so, with the exit code for the
+// environment.
 func TestClosedOutputIsTold(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -32,7 +32,8 @@ func TestEveryCommandTakesJSON(t *testing.T) {
 	}
 }
 
-// TestFlags: names are in kebab-case, one name has one kind of value everywhere, and NAT's spelling is taken, too.
+// TestFlags checks that names are in kebab-case, that a name has the same kind of value everywhere, and that NAT's
+// spelling is also accepted.
 func TestFlags(t *testing.T) {
 	kinds := map[string]string{}
 	var walk func(*cobra.Command)
@@ -71,7 +72,7 @@ func TestHelpAndVersion(t *testing.T) {
 	}
 }
 
-// TestCompletions asks for completions as shells do.
+// TestCompletions asks for completions the way shells do.
 func TestCompletions(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.MkdirAll("out/first/records", 0o755); err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What needs more memory than the soft limit gets it: with a fixed limit it would do little but collect.
+// Whatever needs more memory than the soft limit gets it: with a fixed limit, it would do little but collect garbage.
 func TestSoftLimitFollowsWhatIsAlive(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "")
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))

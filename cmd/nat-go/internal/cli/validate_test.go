@@ -147,8 +147,8 @@ func specs(t *testing.T, types map[string]config.Component) map[string]*schema.S
 	return out
 }
 
-// TestSettingsAreDocumented keeps `nat-go schema` useful: every setting, wherever it lies, says what it is for. The
-// settings of NAT's that are read so that its configurations pass (eval, run_configuration) are NAT's to document.
+// TestSettingsAreDocumented keeps `nat-go schema` useful: every setting, wherever it is, says what it is for. NAT's
+// settings that are read only so that its configurations pass (eval, run_configuration) are for NAT to document.
 func TestSettingsAreDocumented(t *testing.T) {
 	types := builtin.Types()
 	for _, section := range []any{config.Collator{}, config.Dataset{}, config.Finetuning{}, config.Plugin{}} {

@@ -26,7 +26,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// viewFlags are the flags of nat-go view.
+// viewFlags holds the flags of nat-go view.
 type viewFlags struct {
 	addr, folder, file     string
 	public, closed, asJSON bool
@@ -108,7 +108,7 @@ func (v *viewFlags) run(cmd *cobra.Command, args []string) error {
 	return v.serve(ctx, cmd.OutOrStdout(), run)
 }
 
-// serve prints the link, and shows the run until the context ends.
+// serve prints the link and shows the run until the context ends.
 func (v *viewFlags) serve(ctx context.Context, w io.Writer, run *view.Run) error {
 	s, err := view.Listen(v.addr, v.public)
 	if err != nil {

@@ -19,7 +19,7 @@ func TestTrajectoriesOfAnExampleStandTogether(t *testing.T) {
 		{one, nil, false},
 		{one, nil, true},         // the same entry, whatever its metadata says
 		{two, id(`"1"`), false},  // another
-		{three, id(`"1"`), true}, // another entry of the same id
+		{three, id(`"1"`), true}, // another entry with the same id
 		{one, id(`"2"`), false},
 	} {
 		if got := c.continues(step.at, step.metadata); got != step.want {
@@ -28,7 +28,7 @@ func TestTrajectoriesOfAnExampleStandTogether(t *testing.T) {
 	}
 }
 
-// Python's min and max keep the first of equal numbers.
+// Like Python's min and max, the first of equal numbers is kept.
 func TestRewardsAreComparedAsPythonDoes(t *testing.T) {
 	zero := math.Copysign(0, -1)
 	var c collectionRun

@@ -17,8 +17,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 )
 
-// TestStrictTotals: outside NAT's own mode the totals are of all records, examples count once, and the builder of pairs
-// reports each collection run with its configuration.
+// TestStrictTotals checks that outside NAT's own mode the totals cover all records, examples count once, and the
+// builder of pairs reports each collection run with its configuration.
 func TestStrictTotals(t *testing.T) {
 	most, score := 3, 0.5
 	settings := dpo.Config{StepName: "step", ExhaustivePairs: true, MinScoreDiff: 0.25, MaxPairsPerTurn: &most}

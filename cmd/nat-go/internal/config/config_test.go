@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/builders/schema"
 )
 
-// The component types of the tests stand for those that the program registers.
+// The component types of these tests stand in for those that the program registers.
 type dpoConfig struct {
 	Step     string  `yaml:"ttc_step_name" default:"dpo_candidate_move" doc:"name of the steps to pair" aka:"custom_step_name"`
 	All      bool    `yaml:"exhaustive_pairs" default:"true"`
@@ -67,7 +67,7 @@ var testTypes = Types{
 
 var update = flag.Bool("update", false, "write the findings into testdata")
 
-// TestFindings compares the printed findings of the configurations in testdata. The first line of an archive holds the
+// TestFindings compares the findings printed for the configurations in testdata. The first line of an archive holds the
 // options: run, compat, env:NAME=VALUE, -o:OVERRIDE.
 func TestFindings(t *testing.T) {
 	archives, err := filepath.Glob("testdata/findings/*.txtar")
@@ -147,7 +147,7 @@ func testOptions(line string) Options {
 	return opt
 }
 
-// checkPlaces fails where a finding points outside its file.
+// checkPlaces fails if a finding points outside its file.
 func checkPlaces(t testing.TB, fs []finding.Finding) {
 	t.Helper()
 	for _, f := range fs {

@@ -15,14 +15,14 @@ import (
 	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
-// TestNATMistakes takes the mistakes for which NAT's own messages are on record. NAT names the section at best; ours
-// must name the setting, its place, and what to write.
+// TestNATMistakes uses the mistakes for which NAT's own messages are on record. NAT names the section at best; ours
+// must name the setting, its position, and what to write.
 func TestNATMistakes(t *testing.T) {
 	dir := oracletest.Path(t, "nat", "cli", "configs")
 	type want struct {
 		code  string
 		line  int
-		names string // in message or snippet: the setting
+		names string // in the message or snippet: the setting
 		fix   string // in the fix
 	}
 	for _, c := range []struct {
@@ -174,7 +174,7 @@ func TestNATMistakes(t *testing.T) {
 	}
 }
 
-// TestNATFilesPass takes the configurations with which NAT really ran, and those it wrote itself.
+// TestNATFilesPass uses the configurations that NAT was actually run with, and those that it wrote itself.
 func TestNATFilesPass(t *testing.T) {
 	dir := oracletest.Path(t, "nat")
 	n := 0

@@ -13,8 +13,8 @@ import (
 	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
-// FuzzParse checks that no text makes the loader panic, run away, point outside the file or show a secret, and that the
-// copy of whatever loads without an error loads again.
+// FuzzParse checks that no text makes the loader panic, run on without end, point outside the file or show a secret,
+// and that the copy of anything that loads without an error loads again.
 func FuzzParse(f *testing.F) {
 	f.Add(full, "dataset.split.seed=1", false)
 	archives, err := filepath.Glob("testdata/findings/*.txtar")
@@ -76,7 +76,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestHostileFiles checks the files that are no configuration at all.
+// TestHostileFiles checks files that aren't configurations at all.
 func TestHostileFiles(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, data []byte) string {
@@ -114,7 +114,7 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// TestManyBases checks that inheritance ends, whatever the files say.
+// TestManyBases checks that inheritance terminates, whatever the files say.
 func TestManyBases(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 40 {

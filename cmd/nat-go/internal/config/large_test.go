@@ -10,9 +10,9 @@ import (
 	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
-// TestLargeFilesEnd: files with a hundred thousand mistakes, and short ones that would become gigabytes, end in
-// findings that are bounded, as is what is allocated on the way: work that grows with the square of the keys allocates
-// far more.
+// TestLargeFilesEnd checks that files with a hundred thousand mistakes, and short files that would expand to gigabytes,
+// end in a bounded number of findings, and that what is allocated on the way is bounded, too: work that grows with the
+// square of the number of keys allocates far more.
 func TestLargeFilesEnd(t *testing.T) {
 	const n = 30_000
 	many := func(format string) string {

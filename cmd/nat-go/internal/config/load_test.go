@@ -117,7 +117,7 @@ func TestLoadedValues(t *testing.T) {
 	}
 }
 
-// TestPluginBlocks checks a block against a schema that came from its plugin as JSON.
+// TestPluginBlocks checks a block against a schema that came from the block's plugin as JSON.
 func TestPluginBlocks(t *testing.T) {
 	c := loadFull(t)
 	b := c.Builders[1]
@@ -156,8 +156,8 @@ func TestPluginBlocks(t *testing.T) {
 	}
 }
 
-// TestSource checks the copy for the run folder: no secret in it, references kept, and the same configuration when
-// loaded.
+// TestSource checks the copy for the run folder: it contains no secret, keeps references, and loads as the same
+// configuration.
 func TestSource(t *testing.T) {
 	c := loadFull(t, "dataset.split.seed=9", "trainer_adapters.c.poll_interval_seconds=2")
 	out, err := c.Source()
@@ -201,7 +201,7 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// TestValuesAreNotYAML checks that what a variable or file holds can't become structure, and keeps its type where
+// TestValuesAreNotYAML checks that the value of a variable or file can't become structure, and keeps its type if
 // quoted.
 func TestValuesAreNotYAML(t *testing.T) {
 	for _, c := range []struct{ text, value, want string }{
@@ -262,7 +262,7 @@ func TestJoinOverrides(t *testing.T) {
 	}
 }
 
-// TestJSONSchema compiles the schema with another implementation and holds good and bad configurations against it.
+// TestJSONSchema compiles the schema with another implementation and checks good and bad configurations against it.
 func TestJSONSchema(t *testing.T) {
 	for _, draft := range []schema.Draft{schema.Draft2020, schema.Draft07} {
 		var doc any
@@ -301,8 +301,8 @@ func TestJSONSchema(t *testing.T) {
 	}
 }
 
-// TestSourceHidesUnnamedSecrets checks secrets whose key doesn't say so: an address with a password, a flag of a
-// program, an entry of a section that does.
+// TestSourceHidesUnnamedSecrets checks secrets whose key doesn't reveal them: an address with a password, a flag of a
+// program, and an entry in a section whose name does reveal them.
 func TestSourceHidesUnnamedSecrets(t *testing.T) {
 	c, fs := Parse("f.yml", []byte(`trajectory_builders: {b: {_type: dpo_traj_builder}}
 plugins: {acme: {path: ./acme, args: [--api-key=c4n4ry, --level=3, "--token=${TOKEN}"]}}
@@ -342,7 +342,7 @@ finetuning: {enabled: true, trainer: t, trajectory_builder: b, trainer_adapter: 
 	}
 }
 
-// TestFilesIsAnAdapter: trainer_adapter: files means the same as the flag, unless an entry is called so.
+// TestFilesIsAnAdapter checks that trainer_adapter: files means the same as the flag, unless an entry has that name.
 func TestFilesIsAnAdapter(t *testing.T) {
 	text := "trajectory_builders: {b: {_type: dpo_traj_builder}}\nfinetuning: {enabled: true, trajectory_builder: b, trainer_adapter: files}\n"
 	c, fs := Parse("c.yml", []byte(text), testOptions("run"))

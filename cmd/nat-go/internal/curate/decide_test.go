@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/pairs"
 )
 
-// rec is a record in small numbers, from which its entry follows.
+// rec is a record in small numbers, from which its entry is derived.
 type rec struct {
 	Kind                     builders.Kind
 	Prompt, Chosen, Rejected int
@@ -78,7 +78,7 @@ func decide(t interface{ Fatal(...any) }, dir string, recs []rec, rules Rules) [
 	return d.of
 }
 
-// genRecs draws data small enough in its numbers that everything collides.
+// genRecs draws data with numbers so small that everything collides.
 func genRecs(rt *rapid.T) []rec {
 	small := rapid.IntRange(0, 3)
 	return rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) rec {
@@ -112,7 +112,7 @@ func genRules(rt *rapid.T) Rules {
 	}
 }
 
-// plain is what contradictions and copies mean, with maps.
+// plain implements the definition of contradictions and copies, with maps.
 func plain(recs []rec, rules Rules) []bool {
 	type pair struct{ prompt, score, a, b int }
 	seen := map[pair]bool{}
@@ -171,7 +171,7 @@ func TestContradictionsAreSymmetric(t *testing.T) {
 func TestACopyOfAnotherScoreStillContradicts(t *testing.T) {
 	recs := []rec{
 		{Kind: builders.KindPreference, Chosen: 1, Rejected: 2, Score: 1},
-		{Kind: builders.KindPreference, Chosen: 1, Rejected: 2, Score: 2}, // a copy of the first, by another score
+		{Kind: builders.KindPreference, Chosen: 1, Rejected: 2, Score: 2}, // a copy of the first, with another score
 		{Kind: builders.KindPreference, Chosen: 2, Rejected: 1, Score: 2},
 		{Kind: builders.KindPreference, Chosen: 2, Rejected: 1, Score: 2},
 	}
@@ -290,7 +290,7 @@ func TestSplitDoesNotDependOnArrival(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(rt *rapid.T) {
 		recs, rules := genRecs(rt), genRules(rt)
-		rules.Dedupe, rules.MaxPairs = false, 0 // which of several copies stays is a matter of arrival
+		rules.Dedupe, rules.MaxPairs = false, 0 // which of several copies stays depends on arrival order
 		order := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "shuffle"), 0)).Perm(len(recs))
 		other := make([]rec, len(recs))
 		for i, o := range order {
@@ -443,7 +443,7 @@ func TestBadCallsAreErrors(t *testing.T) {
 	}
 }
 
-// nat is the shape of NAT's bench: 2,000 examples x 3 turns x 28 pairs.
+// nat has the shape of NAT's bench: 2,000 examples x 3 turns x 28 pairs.
 func nat() []Entry {
 	var out []Entry
 	for e := range 2000 {

@@ -8,9 +8,9 @@ import (
 	"github.com/nat-go/nat-go/builders"
 )
 
-// TestHold: of a validation side that is kept all records that are there validate, whatever else is dropped; nothing
-// else does, and nothing that trains shares an example, a prompt or, as asked, a task with any of them - also with one
-// that is not there. Without it nothing changes.
+// TestHold checks that, for a validation side that is kept, all records present on it validate, whatever else is
+// dropped; that nothing else does; and that nothing in training shares an example, a prompt or, if requested, a task
+// with any of them, or with one that isn't present. Without it, nothing changes.
 func TestHold(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(rt *rapid.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 )
 
-// The run's config.yml keeps variables as references: the tokenizer is found by what they hold now.
+// The run's config.yml keeps variables as references: the tokenizer is found through their current values.
 func TestTokenizerOf(t *testing.T) {
 	run := t.TempDir()
 	tokenizer := t.TempDir()

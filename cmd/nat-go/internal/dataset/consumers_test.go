@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
-// verlPython is a Python with verl: that of NATGO_VERL_PYTHON, one made before in the user's cache or, where
+// verlPython returns a Python with verl: the one in NATGO_VERL_PYTHON, one made earlier in the user's cache or, if
 // NATGO_REQUIRE names verl, one made now.
 func verlPython(t *testing.T) string {
 	t.Helper()
@@ -51,7 +51,7 @@ func verlPython(t *testing.T) string {
 	return ours
 }
 
-// load has a consumer load a run's rows, and returns what it says of them.
+// load has a consumer load a run's rows, and returns what it reports about them.
 func load(t *testing.T, python, name, run string, into any) {
 	t.Helper()
 	cmd := exec.Command(python, "testdata/consumers.py", name, filepath.Join(run, "dataset"))
@@ -76,7 +76,7 @@ func formats(names ...string) (fs []Format) {
 	return fs
 }
 
-// TestTRLTakesOurRows: TRL's own trainers load the rows, and train a step on them.
+// TestTRLTakesOurRows checks that TRL's own trainers load the rows and train a step on them.
 func TestTRLTakesOurRows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: trainers are slow to start")
@@ -97,8 +97,8 @@ func TestTRLTakesOurRows(t *testing.T) {
 	}
 }
 
-// TestVerlTakesOurRows: verl's own data sets load the Parquet files; what MultiTurnSFTDataset trains is the assistant's
-// text.
+// TestVerlTakesOurRows checks that verl's own data sets load the Parquet files and that what MultiTurnSFTDataset trains
+// is the assistant's text.
 func TestVerlTakesOurRows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: trainers are slow to start")

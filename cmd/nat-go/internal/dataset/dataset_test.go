@@ -28,7 +28,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// fixture is a run folder with a log of 5 examples x 2 turns x 3 pairs and a demonstration each, written in all
+// fixture returns a run folder with a log of 5 examples x 2 turns x 3 pairs and a demonstration each, written in all
 // formats.
 func fixture(t *testing.T) (run string, d *curate.Decisions, written []runfolder.Written) {
 	t.Helper()
@@ -214,7 +214,7 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// TestEveryDamageIsFound changes one thing in a sound data set.
+// TestEveryDamageIsFound changes one thing at a time in a sound data set.
 func TestEveryDamageIsFound(t *testing.T) {
 	const training, validation = "customizer/training_file.jsonl", "customizer/validation_file.jsonl"
 	lines := func(b []byte) []string { return strings.SplitAfter(strings.TrimSuffix(string(b), "\n"), "\n") }
@@ -454,7 +454,7 @@ func TestConvertGivesTheSameBytesAndEntersTheManifest(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 
-	// In another shape: the manifest follows, and keeps all else in its place.
+	// In another shape: the manifest follows, and everything else in it stays in place.
 	if _, err := Convert(t.Context(), &Place{Run: runfolder.Folder(run)}, []Format{customizer},
 		rows.Options{FullHistory: true}, ""); err != nil {
 		t.Fatal(err)
@@ -657,7 +657,7 @@ func TestSpreadsLeaveOutWhatIsNotFinite(t *testing.T) {
 	}
 }
 
-// TestMeansDoNotOverflow: the sum of values may be too large for a number where their mean is not.
+// TestMeansDoNotOverflow checks values whose sum is too large for a number although their mean is not.
 func TestMeansDoNotOverflow(t *testing.T) {
 	m := newMeter(nil, t.TempDir())
 	defer m.close()
@@ -695,7 +695,8 @@ func decide(t testing.TB, entries []curate.Entry, rules curate.Rules) (*curate.D
 	return index.Decide()
 }
 
-// TestConvertThatFailsLeavesTheRun: before the files get their names nothing changes; after that the folder says so.
+// TestConvertThatFailsLeavesTheRun checks that nothing changes before the files get their names, and that afterwards
+// the folder says so.
 func TestConvertThatFailsLeavesTheRun(t *testing.T) {
 	run, _, written := fixture(t)
 	nemo, _ := Lookup("nemo_rl")
@@ -743,7 +744,8 @@ func TestConvertThatFailsLeavesTheRun(t *testing.T) {
 	}
 }
 
-// TestConvertsAtOnce: of those that meet, one goes on and the others say who it is; no format is lost.
+// TestConvertsAtOnce checks that when several conversions meet, one continues and the others say which one it is, and
+// that no format is lost.
 func TestConvertsAtOnce(t *testing.T) {
 	run, _, written := fixture(t)
 	p := &Place{Run: runfolder.Folder(run)}
@@ -773,7 +775,7 @@ func TestConvertsAtOnce(t *testing.T) {
 	}
 }
 
-// contents are the files of a folder with what is in them.
+// contents returns the files of a folder with their contents.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

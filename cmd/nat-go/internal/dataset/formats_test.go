@@ -17,8 +17,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// allKinds writes a run of 10 tasks to a folder, in the formats given: of each task three rollouts (of which the first
-// two share a prompt) with token ids, a preference, a demonstration. Every fifth task is on the validation side.
+// allKinds writes a run of 10 tasks to a folder, in the given formats: for each task three rollouts with token ids (the
+// first two of which share a prompt), a preference and a demonstration. Every fifth task is on the validation side.
 func allKinds(t *testing.T, formats ...Format) (run string, written []runfolder.Written, dropped []ledger.Drop) {
 	t.Helper()
 	run = t.TempDir()
@@ -110,8 +110,8 @@ func allKinds(t *testing.T, formats ...Format) (run string, written []runfolder.
 	return run, written, dropped
 }
 
-// TestEveryFormatAsWrittenIsSound: rows of every format are read back and found sound; each record is carried or
-// dropped once; every row has the origins of its records.
+// TestEveryFormatAsWrittenIsSound checks that rows of every format are read back and found sound, that each record is
+// carried or dropped exactly once, and that every row has the origins of its records.
 func TestEveryFormatAsWrittenIsSound(t *testing.T) {
 	for _, f := range Formats() {
 		if f.FromBatches() {
@@ -147,7 +147,8 @@ func TestEveryFormatAsWrittenIsSound(t *testing.T) {
 	}
 }
 
-// TestRowsThatShareRecords: what the formats with several records a row, or rows a record, make of a known run.
+// TestRowsThatShareRecords checks what the formats with several records per row, or several rows per record, make of a
+// known run.
 func TestRowsThatShareRecords(t *testing.T) {
 	for name, want := range map[string]string{
 		"kto":     "train 16, validation 4",
@@ -169,7 +170,8 @@ func TestRowsThatShareRecords(t *testing.T) {
 	}
 }
 
-// TestDamagedTablesAreFound: a Parquet file cut short or changed is a finding or an error with its name, never a crash.
+// TestDamagedTablesAreFound checks that a Parquet file that was cut short or changed leads to a finding, or an error
+// with its name, and never to a crash.
 func TestDamagedTablesAreFound(t *testing.T) {
 	f, _ := Lookup("verl")
 	run, written, _ := allKinds(t, f)
@@ -197,7 +199,7 @@ func TestDamagedTablesAreFound(t *testing.T) {
 	}
 }
 
-// TestAJudgementAndItsOpposite: an answer with both labels is reported.
+// TestAJudgementAndItsOpposite checks that an answer with both labels is reported.
 func TestAJudgementAndItsOpposite(t *testing.T) {
 	dir := t.TempDir()
 	row := `{"prompt": "p", "completion": "c", "label": %v}` + "\n"

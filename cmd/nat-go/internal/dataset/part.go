@@ -19,15 +19,15 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Share is what WritePart wrote: rows of a part of a log, as lines, which Join puts together.
+// Share is what WritePart wrote: the rows for one part of a log, as lines, which Join puts together.
 type Share struct {
 	Formats []partFormat `json:"formats"`
 }
 
-// partFormat is the part of a format. Its rows are lines, also of those that are tables in the end.
+// partFormat is one format's share of a part. Its rows are lines, even for formats that become tables in the end.
 type partFormat struct {
 	Name     string           `json:"name"`
-	Files    []partFile       `json:"files"` // in the order of their first rows
+	Files    []partFile       `json:"files"` // ordered by their first rows
 	Records  int64            `json:"records"`
 	Dropped  int64            `json:"dropped"`
 	Trimmed  int64            `json:"trimmed"`
@@ -42,8 +42,8 @@ type partFile struct {
 	Rows  int64         `json:"rows"`
 }
 
-// WritePart writes the kept records of groups, which are a part of the log's, in the spec's folder: lines of rows and
-// of origins a format. Join makes of all parts what Write makes of the log.
+// WritePart writes the kept records of groups, which are one part of the log's, to the spec's folder: lines of rows and
+// of origins for each format. From all parts, Join makes what Write makes from the log.
 func WritePart(ctx context.Context, s Spec, groups iter.Seq2[*recordlog.Group, error]) (*Share, error) {
 	s.part = true
 	all, err := newFormatWriters(s)
@@ -78,7 +78,7 @@ func WritePart(ctx context.Context, s Spec, groups iter.Seq2[*recordlog.Group, e
 	return p, nil
 }
 
-// Join makes the data set of its parts, in their order: all that Write writes.
+// Join makes the data set from its parts, in their order: everything that Write writes.
 func Join(ctx context.Context, s Spec, parts []*Share, dirs []string) ([]runfolder.Written, error) {
 	all, err := newFormatWriters(s)
 	defer func() {
@@ -141,11 +141,11 @@ func (w *formatWriter) join(ctx context.Context, p *partFormat, dir string) erro
 // joinChunk is how much of a part is read at a time.
 const joinChunk = 1 << 20
 
-// eachChunk calls f with the lines of a file, some at a time and whole.
+// eachChunk calls f with the lines of a file, a few whole lines at a time.
 func eachChunk(ctx context.Context, path string, f func(lines []byte) error) error {
 	file, err := durable.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // its number of rows tells whether there should be one
+		return nil // its row count tells whether there should be one
 	}
 	if err != nil {
 		return err
@@ -208,7 +208,7 @@ func (f *rowFile) join(ctx context.Context, path string) error {
 	})
 }
 
-// joinOrigins adds the origins of the rows of a part, whose files had so many rows before it.
+// joinOrigins adds the origins of the rows of a part, given how many rows its files had before it.
 func (w *formatWriter) joinOrigins(ctx context.Context, path string, before map[string]int64) error {
 	return eachChunk(ctx, path, func(lines []byte) error {
 		for line := range bytes.Lines(lines) {
@@ -230,14 +230,14 @@ func (w *formatWriter) joinOrigins(ctx context.Context, path string, before map[
 	})
 }
 
-// partRefusals are the refusals of a part.
+// partRefusals holds the refusals of a part.
 type partRefusals struct {
-	Why    []string `json:"why,omitempty"` // in the order in which they came first
+	Why    []string `json:"why,omitempty"` // in the order of first occurrence
 	Counts []int64  `json:"counts,omitempty"`
 	Tries  []try    `json:"tries,omitempty"` // of the first records refused
 }
 
-// try says which other formats carry records that one refuses.
+// try records which other formats carry records that one refuses.
 type try struct {
 	Records int64   `json:"records"`
 	Took    []int64 `json:"took"`

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestTooMany: values are counted, and what only looks like one in a text is not.
+// TestTooMany checks that values are counted, and that what merely looks like one in a text isn't.
 func TestTooMany(t *testing.T) {
 	maxValues := int(DefaultLimits.Values)
 	for name, c := range map[string]struct {
@@ -29,7 +29,8 @@ func TestTooMany(t *testing.T) {
 	}
 }
 
-// TestRowLimits: a row beyond what is asked for is refused with the flag's name, and read where more is allowed.
+// TestRowLimits checks that a row beyond the requested limit is refused with the flag's name, and is read if more is
+// allowed.
 func TestRowLimits(t *testing.T) {
 	row := `{"prompt": "p", "chosen": "` + strings.Repeat("c", 1000) + `", "rejected": "r"}` + "\n"
 	for _, c := range []struct {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestReading: what Hugging Face datasets makes otherwise of lines of JSON. TestLoadDataset asks it itself.
+// TestReading checks what Hugging Face datasets changes when it reads lines of JSON. TestLoadDataset asks the library
+// itself.
 func TestReading(t *testing.T) {
 	long := fmt.Sprintf(`{"a": %q}`, strings.Repeat("x", readerChunk))
 	for name, c := range map[string]struct{ lines, want string }{
@@ -45,7 +46,7 @@ func TestReading(t *testing.T) {
 	}
 }
 
-// TestReadingIsBounded: a row may have any number of keys.
+// TestReadingIsBounded checks that a row may have any number of keys.
 func TestReadingIsBounded(t *testing.T) {
 	var r reading
 	for i := range 3 * maxColumns {

@@ -18,7 +18,7 @@ type refusals struct {
 
 	// Of a part of a data set, for refusals.join:
 	inPart bool
-	order  []string // reasons, as they came first
+	order  []string // reasons, in order of first occurrence
 	tries  []try
 }
 
@@ -34,7 +34,7 @@ type alternative struct {
 const (
 	triedRefusals = 200
 	maxReasons    = 50
-	// Those of a part are told apart when all parts are known.
+	// The reasons of a part are told apart once all parts are known.
 	maxPartReasons = 5000
 )
 
@@ -77,7 +77,7 @@ func (r *refusals) begin(f rows.Format, o rows.Options) {
 	}
 }
 
-// note counts n records that are refused for a reason, of which so many are told apart.
+// note counts n records that are refused for a reason, telling at most the given number of reasons apart.
 func (r *refusals) note(why string, n int64, most int) {
 	_, known := r.count[why]
 	if !known && len(r.count) >= most {

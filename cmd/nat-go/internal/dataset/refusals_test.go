@@ -7,7 +7,8 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
-// TestRefusedIsToldWithWhatCarries: a format that can't carry records says why, how many, and which format can.
+// TestRefusedIsToldWithWhatCarries checks that a format that can't carry records reports why, how many, and which
+// format can.
 func TestRefusedIsToldWithWhatCarries(t *testing.T) {
 	f, _ := Lookup("kto")
 	_, written, dropped := allKinds(t, f)
@@ -20,7 +21,7 @@ func TestRefusedIsToldWithWhatCarries(t *testing.T) {
 		w.Refused[0].Why != "it holds preferences only" {
 		t.Errorf("%+v", w)
 	}
-	if w.Instead != "" { // most are rollouts, which no format of lines carries alone
+	if w.Instead != "" { // most are rollouts, which no line format carries alone
 		t.Errorf("%s carries them instead", w.Instead)
 	}
 	var r refusals

@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/collator/tensors"
 )
 
-// Files of token rows are read back, and held against the manifest like any others.
+// Files of token rows are read back and checked against the manifest like any others.
 func TestVerifyTokens(t *testing.T) {
 	var b bytes.Buffer
 	w, err := tensors.NewParquetWriter(&b, tensors.Column{Name: "input_ids", Kind: tensors.Int64List}, tensors.Column{

@@ -40,7 +40,7 @@ type Spec struct {
 	// its name; Write returns its error, and then leaves nothing behind. It may be nil.
 	Ready func([]runfolder.Written, []runfolder.File) error
 
-	part bool // a part is written: lines only, and what Join needs
+	part bool // a part is being written: lines only, and what Join needs
 }
 
 // Unit is the unit in which the books of a format are kept.
@@ -67,7 +67,7 @@ func Write(ctx context.Context, s Spec) ([]runfolder.Written, error) {
 	return finishAll(s, all)
 }
 
-// newFormatWriters begins the formats of text rows. Those that were begun are returned with an error, too.
+// newFormatWriters begins the formats of text rows. It returns those that were begun even if there is an error.
 func newFormatWriters(s Spec) (all []*formatWriter, err error) {
 	for _, f := range s.Formats {
 		if f.FromBatches() {
@@ -106,7 +106,7 @@ func (s *Spec) writeGroups(
 	return nil
 }
 
-// finishAll ends the files of all formats, and gives them their names.
+// finishAll ends the files of all formats and gives them their names.
 func finishAll(s Spec, all []*formatWriter) ([]runfolder.Written, error) {
 	var out []runfolder.Written
 	var files []runfolder.File
@@ -151,7 +151,7 @@ func (s *Spec) survey(ctx context.Context, all []*formatWriter) error {
 	return nil
 }
 
-// note adds what the kept records of a group have.
+// note adds what the kept records of a group contain.
 func note(found *[8]rows.Contents, g *recordlog.Group, d *curate.Decisions) {
 	for i := range g.Records {
 		if d.At(g.First + uint64(i)).Kept() {
@@ -475,7 +475,7 @@ type originPrefix struct {
 	text   []byte
 }
 
-// originsFile is how the line of a row's origin begins.
+// originsFile is the beginning of the line with a row's origin.
 const originsFile = `{"file":"`
 
 // line appends the origin of a row: file and row (from 0), record hash, run, example, turn, builder.

@@ -15,7 +15,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake is a Python that is a shell script: $2 is the script it is given, and it stands in the scratch folder.
+// fake returns a Python that is really a shell script: $2 is the script that it is given, and it is in the scratch
+// folder.
 func fake(t *testing.T, script string) *Trainer {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "python")
@@ -50,7 +51,7 @@ const (
 	done     = `echo '{"kind": "done"}'`
 )
 
-// TestAsk: what is asked, and what comes of an answer.
+// TestAsk checks what is asked and what becomes of an answer.
 func TestAsk(t *testing.T) {
 	t.Setenv("HF_TOKEN", "canary-token")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "canary-aws")
@@ -87,8 +88,8 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestAskedBadly: a Python that isn't there, lacks packages, refuses, dies, lies, floods or hangs is said to, and
-// nothing is left.
+// TestAskedBadly checks that a Python that isn't there, lacks packages, refuses, dies, lies, floods or hangs is
+// reported as such, and that nothing is left behind.
 func TestAskedBadly(t *testing.T) {
 	for name, c := range map[string]struct {
 		script string

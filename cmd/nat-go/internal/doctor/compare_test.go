@@ -19,7 +19,7 @@ func sideOf(ids string, trainedAt string, class string) Side {
 	return s
 }
 
-// TestDifferences: masks that differ are counted by what the tokens are, ids that differ by who has them.
+// TestDifferences checks that differing masks are counted by what the tokens are, and differing ids by who has them.
 func TestDifferences(t *testing.T) {
 	ours := sideOf("abcdefgh", "01100110", ".aatta..")
 	theirs := sideOf("abcdexfgh", "011110110", ".aatt.a..")
@@ -44,7 +44,8 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// TestMatchLosesNothing: laid beside each other, both sequences are there whole, in order, and counted once.
+// TestMatchLosesNothing checks that when two sequences are laid side by side both are there whole, in order, and
+// counted once.
 func TestMatchLosesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string) Side {

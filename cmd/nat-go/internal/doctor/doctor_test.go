@@ -39,7 +39,7 @@ func modelConfig(t *testing.T, dir string) collator.Config {
 	return cfg
 }
 
-// TestCompareWithFake: a trainer that answers our own ids, and trains all of them.
+// TestCompareWithFake compares with a trainer that answers with our own ids and trains all of them.
 func TestCompareWithFake(t *testing.T) {
 	cfg := modelConfig(t, "testdata/model")
 	known := input(t, toolRow)
@@ -76,7 +76,7 @@ func TestCompareWithFake(t *testing.T) {
 	}
 }
 
-// kinds are the differences in short; how much template text there is says nothing.
+// kinds returns the differences in short form; how much template text there is doesn't matter.
 func kinds(c *Compared) (out []string) {
 	for _, d := range c.Differences {
 		s := d.Kind + " " + d.Class
@@ -150,7 +150,7 @@ func TestTRL(t *testing.T) {
 	}
 }
 
-// TestServe: each way in which a serving folder differs is found, and nothing in a copy.
+// TestServe checks that each way in which a serving folder can differ is found, and nothing in a copy.
 func TestServe(t *testing.T) {
 	cfg := modelConfig(t, "testdata/model")
 	for _, c := range []struct {

@@ -45,7 +45,7 @@ func TestQuotes(t *testing.T) {
 	}
 }
 
-// TestRefused: what would make a script do something else than it says is refused.
+// TestRefused checks that anything that would make a script do something other than what it says is refused.
 func TestRefused(t *testing.T) {
 	r := Run{ID: "r", Plan: "/p", Dir: "/d", Shards: 5, Stages: []shards.Stage{shards.Build}}
 	needs := Needs{CPUs: 1, Memory: least}
@@ -87,7 +87,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestWrite: a file that a person changed is not written over.
+// TestWrite checks that a file that a person changed is not overwritten.
 func TestWrite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "slurm")
 	files := []File{{"run.sh", []byte("#!/bin/sh\n")}, {"job.yaml", []byte("a: 1\n")}}

@@ -15,13 +15,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// root is the module's folder.
+// root is the folder of the module.
 const root = "../../../.."
 
 var findingCode = regexp.MustCompile(`^NG\d{4}$`)
 
-// typedCodes walks the module's Go source, tests aside, for codes that are typed out: finding codes written as a
-// literal, and literals that are made a ledger.Reason.
+// typedCodes walks the module's Go source, excluding tests, for codes that are spelled out: finding codes written as a
+// literal, and literals converted to a ledger.Reason.
 func typedCodes(t *testing.T) map[string][]string {
 	t.Helper()
 	typed := map[string][]string{}
@@ -51,7 +51,7 @@ func typedCodes(t *testing.T) map[string][]string {
 	return typed
 }
 
-// literals lists the codes that are typed out in a file.
+// literals lists the codes that are spelled out in a file.
 func literals(file *ast.File) (codes []string) {
 	add := func(e ast.Expr) {
 		if lit, ok := e.(*ast.BasicLit); ok && lit.Kind == token.STRING {
@@ -96,8 +96,8 @@ func isReason(e ast.Expr) bool {
 	return false
 }
 
-// TestEveryCodeIsTypedOnceAndRegistered: a code stands in one place of the source, and that place's package is in the
-// list.
+// TestEveryCodeIsTypedOnceAndRegistered checks that a code is written in only one place in the source, and that the
+// package containing it is in the list.
 func TestEveryCodeIsTypedOnceAndRegistered(t *testing.T) {
 	typed := typedCodes(t)
 	if len(typed) < 150 {

@@ -14,7 +14,7 @@ import (
 )
 
 // TestFailedRunStaysFailed ends a run whose books don't balance, one that kept nothing and one whose rows no format can
-// carry: the manifest says failed and why, and to resume is refused, with a trainer or without.
+// carry: the manifest says that it failed and why, and resuming is refused, with or without a trainer.
 func TestFailedRunStaysFailed(t *testing.T) {
 	for name, c := range map[string]struct {
 		input, builder string
@@ -65,7 +65,7 @@ func TestFailedRunStaysFailed(t *testing.T) {
 	}
 }
 
-// TestEmptyRunFails: a run that kept records of which it wrote no row and no batch is not complete.
+// TestEmptyRunFails checks that a run that kept records but wrote no row and no batch of them is not complete.
 func TestEmptyRunFails(t *testing.T) {
 	r := newRun(&plan{folder: "r"}, Env{})
 	r.made.Counts.Kept = 3
@@ -78,7 +78,7 @@ func TestEmptyRunFails(t *testing.T) {
 	}
 }
 
-// candidatesOf are two answers to one question, with scores.
+// candidatesOf returns two answers to one question, with scores.
 func candidatesOf(scores ...string) string {
 	var b strings.Builder
 	for _, s := range scores {

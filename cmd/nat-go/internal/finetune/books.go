@@ -30,7 +30,7 @@ type books struct {
 	near map[string]*sdpo.NearMisses // by builder
 	err  error
 
-	first string // the first drop of which more is known than its reason, for a person
+	first string // the first drop with details beyond its reason, for a person
 
 	hide func(string) string // removes secrets from a text that is listed
 }
@@ -115,7 +115,8 @@ func (b *books) list(d ledger.Drop) {
 	b.unlisted(&d, 0, d.N())
 }
 
-// unlisted counts further drops of a kind of which enough are listed: so many, of n things.
+// unlisted counts further drops of a kind of which enough have been listed, given their number and the number n of
+// things dropped.
 func (b *books) unlisted(d *ledger.Drop, drops, n int64) {
 	k := kindOf(d)
 	b.seen[k] += drops

@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// A record that was refused names an example; that is no reason to take the example out of the account.
+// A refused record names an example, but that is no reason to take the example out of the account.
 func TestRefusedRecordsShrinkNoAccount(t *testing.T) {
 	g := &ttc.Group{Key: "g", Examples: []*ttc.Example{{ID: "a"}, {ID: "b"}}}
 	a := inExamples(g)

@@ -61,8 +61,8 @@ type building struct {
 	at       cursor        // what is logged
 	order    *shards.Order // of the groups in the log, if others are to be inserted between them; else nil
 
-	frames    *shards.Frames // the index of a shard; else nil
-	frameText []byte         // scratch, as is the next
+	frames    *shards.Frames // the index of a shard, otherwise nil
+	frameText []byte         // scratch space, like the next
 	scratch   []curate.Entry
 }
 
@@ -217,7 +217,7 @@ func (b *building) goOn(ctx context.Context, c recordlog.Commit) (err error) {
 	return nil
 }
 
-// take takes in a group of the log.
+// take adds a group of the log.
 func (b *building) take(g *recordlog.Group) error {
 	all := b.entriesOf(g)
 	if err := b.indexGroup(g, all); err != nil {
@@ -226,8 +226,8 @@ func (b *building) take(g *recordlog.Group) error {
 	return b.takeIn(g, all)
 }
 
-// takeIn books what a group of the log holds - its drops, accounts, the builders' counters, NAT's view of the
-// collection runs - and enters its records into the index of curation.
+// takeIn books what a group of the log contains (its drops, accounts, the builders' counters, NAT's view of the
+// collection runs) and enters its records into the curation index.
 func (b *building) takeIn(g *recordlog.Group, all []curate.Entry) error {
 	for _, d := range g.Drops {
 		b.books.drop(d)
@@ -243,7 +243,7 @@ func (b *building) takeIn(g *recordlog.Group, all []curate.Entry) error {
 	return b.enter(all)
 }
 
-// entriesOf are what curation has to know of a group's records: those that the gate stops are dropped already.
+// entriesOf returns what curation has to know about a group's records: those that the gate stops are already dropped.
 func (b *building) entriesOf(g *recordlog.Group) []curate.Entry {
 	var entries entries
 	all := b.scratch[:0]
@@ -267,8 +267,8 @@ func (b *building) entriesOf(g *recordlog.Group) []curate.Entry {
 	return all
 }
 
-// enter puts entries into the index. What the gate stopped is booked here; it is listed with what curation drops, in
-// the order of the log.
+// enter puts entries into the index. What the gate stopped is booked here; it is listed together with what curation
+// drops, in the order of the log.
 func (b *building) enter(all []curate.Entry) error {
 	var passed int64
 	for i := range all {

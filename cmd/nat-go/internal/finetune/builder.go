@@ -20,7 +20,7 @@ type builder struct {
 	name  string // in the YAML
 	unit  builders.Unit
 	picks bool          // it declares records that are made from candidates
-	rules *scores.Rules // that gave scores; nil: none did
+	rules *scores.Rules // that gave scores; nil if none did
 
 	kinds   map[dropKind]bool // of its drops in the log
 	names   map[string]bool   // of its counters in the log

@@ -28,8 +28,8 @@ const callML = `{% for m in messages %}<|im_start|>{{ m.role }}
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
 {% endif %}`
 
-// ownTrace is a rollout of the model to be trained, with ids and log-probs, a failed call that it makes good, and
-// answers that were considered for one turn.
+// ownTrace returns a rollout of the model to be trained, with ids and log-probs, a failed call that it recovers from,
+// and answers that were considered for one turn.
 func ownTrace(t *testing.T, tok *tokenizer.Tokenizer, task, trial int) string {
 	t.Helper()
 	end, _ := tok.ID("<|im_end|>")
@@ -93,7 +93,7 @@ func ownTrace(t *testing.T, tok *tokenizer.Tokenizer, task, trial int) string {
 	return string(line)
 }
 
-// TestControlHasNoEffect: hints that are left out can't be measured.
+// TestControlHasNoEffect checks that the effect of hints can't be measured if they are left out.
 func TestControlHasNoEffect(t *testing.T) {
 	c := config.Collator{Hints: "none", TemplateTime: "2026-01-02", Teacher: &config.Teacher{HintEffect: true}}
 	if _, err := CollatorConfig(c, 0); err == nil || !strings.Contains(err.Error(), "hint_effect") {
@@ -105,8 +105,9 @@ func TestControlHasNoEffect(t *testing.T) {
 	}
 }
 
-// TestEveryChannelInOneRun: with the dpo, sdpo, sft and grpo builders in one run every channel of a composite trainer
-// is there, each row says which example it is of, repair pairs are off-policy, and the temperature stands on the lines.
+// TestEveryChannelInOneRun checks that with the dpo, sdpo, sft and grpo builders in one run every channel of a
+// composite trainer is present, each row says which example it belongs to, repair pairs are off-policy, and the
+// temperature is on the lines.
 func TestEveryChannelInOneRun(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, content := range map[string][]byte{"tokenizer.json": bytesTokenizer(t), "calls.jinja": []byte(callML)} {
@@ -215,7 +216,7 @@ finetuning: {enabled: true, trajectory_builder: [pairs, hints, best, tasks], out
 	convertsAsTheRun(t, runfolder.Folder(sum.RunDir))
 }
 
-// convertsAsTheRun: text rows and token rows, converted in one go, are those that the run wrote itself.
+// convertsAsTheRun checks that text rows and token rows, converted in one go, are the ones that the run itself wrote.
 func convertsAsTheRun(t *testing.T, run runfolder.Folder) {
 	t.Helper()
 	var formats []dataset.Format

@@ -209,7 +209,7 @@ func (r *run) collate(ctx context.Context, t *tokens, d *curate.Decisions) error
 	return nil
 }
 
-// batches writes the batches. Of a merge, the rows are there already, or the batches are.
+// batches writes the batches. In a merge, either the rows or the batches exist already.
 func (r *run) batches(ctx context.Context, t *tokens, d *curate.Decisions) (*collator.Result, error) {
 	folder := string(r.plan.folder)
 	m := r.plan.merging
@@ -228,7 +228,7 @@ func (r *run) batches(ctx context.Context, t *tokens, d *curate.Decisions) (*col
 	return cut.Write(ctx, folder)
 }
 
-// cutBatches cuts batches of the rows that the shards made.
+// cutBatches cuts batches from the rows that the shards made.
 func (r *run) cutBatches(
 	ctx context.Context, t *tokens, d *curate.Decisions, dropped func(ledger.Drop),
 ) (*collator.Cut, *keptRows, error) {

@@ -20,7 +20,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// bytesTokenizer is a tokenizer with a token a byte and ChatML's special tokens.
+// bytesTokenizer is a tokenizer with one token per byte and ChatML's special tokens.
 func bytesTokenizer(t *testing.T) []byte {
 	t.Helper()
 	vocab := map[string]int{}
@@ -56,7 +56,7 @@ const chatML = `{% for m in messages %}<|im_start|>{{ m.role }}
 {% endif %}`
 
 // TestRunMakesTokenBatches runs the demo with a tokenizer: every kept pair is in a batch or dropped with a reason, the
-// batches pass verification from their files alone, and a second run gives the same bytes.
+// batches can be verified from their files alone, and a second run gives the same bytes.
 func TestRunMakesTokenBatches(t *testing.T) {
 	root, err := filepath.Abs("../../../../examples/demo")
 	if err != nil {
@@ -130,7 +130,7 @@ func TestRunMakesTokenBatches(t *testing.T) {
 	if got := verified(); got != "[]" {
 		t.Error(got)
 	}
-	// A batch that is gone with its line can only be missed.
+	// A batch that is gone together with its line can only be noticed as missing.
 	first, rest, _ := strings.Cut(string(index), "\n")
 	var line struct{ File string }
 	err = errors.Join(json.Unmarshal([]byte(first), &line), os.Remove(filepath.Join("o/a/batches", line.File)),
@@ -141,7 +141,7 @@ func TestRunMakesTokenBatches(t *testing.T) {
 }
 
 // TestReferenceAndEpoch sets the order of another epoch, and log-probs of a reference model for other tokens: the rows
-// are the same in another order, and each says that it has no log-probs.
+// are the same in a different order, and each says that it has no log-probs.
 func TestReferenceAndEpoch(t *testing.T) {
 	root, err := filepath.Abs("../../../../examples/demo")
 	if err != nil {
@@ -200,7 +200,8 @@ func TestReferenceAndEpoch(t *testing.T) {
 	}
 }
 
-// TestNoBatchFails: a run whose collation wrote nothing fails with the reasons, although its text rows are there.
+// TestNoBatchFails checks that a run whose collation wrote nothing fails with the reasons, even though its text rows
+// exist.
 func TestNoBatchFails(t *testing.T) {
 	root, err := filepath.Abs("../../../../examples/demo")
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
 
-// natStep is a TTC_END step as `nat eval` writes it.
+// natStep returns a TTC_END step as `nat eval` writes it.
 func natStep(turn string, index int, output string, score any) string {
 	return fmt.Sprintf(`{"parent_id":"p","function_ancestry":{"function_id":"f","function_name":"n","parent_id":null,"parent_name":null},`+
 		`"payload":{"event_type":"TTC_END","event_timestamp":1.5,"span_event_timestamp":null,"framework":null,"name":"dpo_candidate_move","tags":null,`+
@@ -45,7 +45,7 @@ func natConfig(t *testing.T, trainer string) {
 	}
 }
 
-// runCompat makes a NAT-exact run of three inputs, of which the middle one is missing.
+// runCompat makes a NAT-exact run of three inputs, the middle one of which is missing.
 func runCompat(t *testing.T) (*Summary, error) {
 	t.Helper()
 	return Run(context.Background(), Request{
@@ -75,7 +75,8 @@ func dataFiles(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// A collection run is one group, so what our own builder may make of it isn't limited as a plugin's is (96 MiB).
+// A collection run is a single group, so what our own builder may make of it isn't limited as a plugin's output is (96
+// MiB).
 func TestCompatBuildsALargeCollectionRun(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var steps []string
@@ -92,7 +93,7 @@ func TestCompatBuildsALargeCollectionRun(t *testing.T) {
 	}
 }
 
-// NAT numbers what its builder returned, and a collection run that raised returned nothing.
+// NAT numbers what its builder returned, and for a collection run that raised it returned nothing.
 func TestCompatGoesOnAfterAFailedCollectionRun(t *testing.T) {
 	threeInputs(t)
 	natConfig(t, "num_runs: 3, continue_on_collection_error: true")
@@ -130,7 +131,7 @@ func TestCompatEndsAtAFailedCollectionRun(t *testing.T) {
 	}
 }
 
-// NAT groups by the text of the id: 1 and "1" are two entries and one group.
+// NAT groups by the text of the id: 1 and "1" are two entries but one group.
 func TestCompatGroupsByTextOfID(t *testing.T) {
 	t.Chdir(t.TempDir())
 	natFile(t, "in.json", natEntry("1", natStep("t", 0, "a", 1), natStep("t", 1, "b", 0.5)),

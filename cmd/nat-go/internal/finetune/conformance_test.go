@@ -37,7 +37,7 @@ func testEnv(t *testing.T) Env {
 	}
 }
 
-// caseInputs are the inputs of a case, in the order of the collection runs. A run whose file is missing is a failed
+// caseInputs returns the inputs of a case, in the order of the collection runs. A run whose file is missing is a failed
 // one.
 func caseInputs(t *testing.T, dir string) []string {
 	t.Helper()
@@ -107,7 +107,7 @@ func TestCompatIsNAT(t *testing.T) {
 	}
 }
 
-// checkProgress compares our progress files with NAT's metrics, but for the times.
+// checkProgress compares our progress files with NAT's metrics, except for the times.
 func checkProgress(t *testing.T, sum *Summary) {
 	t.Helper()
 	var want struct {
@@ -142,7 +142,7 @@ func checkProgress(t *testing.T, sum *Summary) {
 			t.Errorf("the builder's line has the config %v", l["config"])
 		}
 		delete(l, "timestamp")
-		delete(l, "config") // the recording has the metrics alone
+		delete(l, "config") // the recording has only the metrics
 		lines = append(lines, l)
 	}
 	if d := cmp.Diff(want.Builder, lines); d != "" {
@@ -150,7 +150,7 @@ func checkProgress(t *testing.T, sum *Summary) {
 	}
 }
 
-// read returns a file's content, nil where there is none.
+// read returns a file's content, or nil if there is no file.
 func read(t *testing.T, path string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -160,7 +160,7 @@ func read(t *testing.T, path string) []byte {
 	return b
 }
 
-// pythonJSON makes strings of the bare words that Python writes for numbers JSON does not have.
+// pythonJSON turns the bare words that Python writes for numbers not available in JSON into strings.
 func pythonJSON(b []byte) []byte {
 	var out []byte
 	for i, inText := 0, false; i < len(b); i++ {

@@ -107,7 +107,7 @@ func (r *run) writeDecisions(d *curate.Decisions) error {
 	return f.Commit()
 }
 
-// droppedOf tells of the records of a group that the gate stopped or curation dropped, which are booked already.
+// droppedOf reports the records of a group that the gate stopped or curation dropped, which are already booked.
 func (r *run) droppedOf(g *recordlog.Group, d *curate.Decisions, list func(ledger.Drop)) {
 	for i := range g.Records {
 		reason, dropped := d.At(g.First + uint64(i)).Reason()

@@ -28,7 +28,7 @@ dataset: {formats: [trl], split: {seed: 7}}
 finetuning: {enabled: true, trajectory_builder: moves, trainer: t, output_dir: out}
 `
 
-// begunRun is a run that was killed before it had its data set, and the environment it was begun with.
+// begunRun returns a run that was killed before it had its data set, and the environment that it was begun in.
 func begunRun(t *testing.T, vars map[string]string) (runfolder.Folder, Env) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -70,11 +70,12 @@ func replace(t *testing.T, path, old, now string) {
 	}
 }
 
-// TestResumeRefusesOtherSettings: a data set is never made of two states of what decides it. What is refused is named.
+// TestResumeRefusesOtherSettings checks that a data set is never made from two different states of what determines it.
+// What is refused is named.
 func TestResumeRefusesOtherSettings(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(t *testing.T, f runfolder.Folder, vars map[string]string, how *Again)
-		want   string // the name; empty: it goes on
+		want   string // the name; empty if it continues
 	}{
 		"nothing": {func(*testing.T, runfolder.Folder, map[string]string, *Again) {}, ""},
 		"a variable": {
@@ -148,7 +149,7 @@ func TestResumeRefusesOtherSettings(t *testing.T) {
 	}
 }
 
-// TestDecidedHoldsNoValues: what is noted of settings are hashes, for any may be a secret.
+// TestDecidedHoldsNoValues checks that settings are recorded only as hashes, since any of them may be a secret.
 func TestDecidedHoldsNoValues(t *testing.T) {
 	f, _ := begunRun(t, map[string]string{"STRATEGY": "exhaustive"})
 	text, err := os.ReadFile(f.Begun())
@@ -167,7 +168,7 @@ func TestDecidedHoldsNoValues(t *testing.T) {
 	}
 }
 
-// TestDecidedByAPluginsProgram: of a plugin the content counts, and the variables that are passed to it.
+// TestDecidedByAPluginsProgram checks that what counts for a plugin is its content and the variables passed to it.
 func TestDecidedByAPluginsProgram(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "plugin.py")
@@ -224,7 +225,7 @@ finetuning: {enabled: true, trajectory_builder: mine}
 	}
 }
 
-// TestResumeOverridesWhatComesAfter: of a complete run the trainer can be set anew, the data set can't.
+// TestResumeOverridesWhatComesAfter checks that for a complete run the trainer can be changed but the data set can't.
 func TestResumeOverridesWhatComesAfter(t *testing.T) {
 	f, env := begunRun(t, map[string]string{})
 	if _, err := Resume(t.Context(), f, Again{}, env); err != nil {
@@ -249,7 +250,8 @@ func TestResumeOverridesWhatComesAfter(t *testing.T) {
 	}
 }
 
-// TestDecidedByFiles: the hint command's program and script, and the dumped logits, are known by what they hold.
+// TestDecidedByFiles checks that the hint command's program and script, and the dumped logits, are identified by their
+// content.
 func TestDecidedByFiles(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write := func(name, text string) {

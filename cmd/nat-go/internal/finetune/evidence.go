@@ -9,9 +9,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/scores"
 )
 
-// evidence finds what the scores of a group's examples go by, where a rule gave them.
+// evidence finds what the scores of a group's examples are based on, if a rule gave them.
 type evidence struct {
-	rules *scores.Rules // nil: there are none
+	rules *scores.Rules // nil if there are none
 	group *ttc.Group    // as the builder saw it
 	found map[int]json.Raw
 }
@@ -36,7 +36,7 @@ func (e *evidence) addTo(r builders.Record) {
 	add("scored_by", h.Example)
 }
 
-// of is the evidence of an example; nil: no rule gave its score.
+// of returns the evidence for an example, or nil if no rule gave its score.
 func (e *evidence) of(example int) json.Raw {
 	if raw, ok := e.found[example]; ok || example < 0 || example >= len(e.group.Examples) {
 		return raw
@@ -47,7 +47,7 @@ func (e *evidence) of(example int) json.Raw {
 	e.found[example] = nil
 	ex := e.group.Examples[example]
 	x, ok := e.rules.Of(ex)
-	if !ok || ex.Reward == nil || *ex.Reward != x.Score { // a file gave another
+	if !ok || ex.Reward == nil || *ex.Reward != x.Score { // a file gave another score
 		return nil
 	}
 	b := json.AppendString([]byte(`{"rule":`), x.Rule)
@@ -58,8 +58,8 @@ func (e *evidence) of(example int) json.Raw {
 	return e.found[example]
 }
 
-// withMember is an object with one more member; nil is an object without any. One that has the key, and what is no
-// object, stays as it is.
+// withMember returns an object with one more member; nil counts as an object without any. An object that already has
+// the key, and anything that isn't an object, stays as it is.
 func withMember(object json.Raw, key string, value json.Raw) json.Raw {
 	out := json.Raw("{")
 	if object != nil {

@@ -26,7 +26,7 @@ finetuning: {enabled: true, trajectory_builder: [best, moves], trainer: t, outpu
 dataset: {formats: [trl], split: {validation: 0}}
 `
 
-// writeTasks writes collection runs in which trials of tasks lie mixed, with broken entries between.
+// writeTasks writes collection runs in which trials of tasks are interleaved, with broken entries in between.
 func writeTasks(t *testing.T, dir string, runs, entries int) []string {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -59,7 +59,7 @@ func writeTasks(t *testing.T, dir string, runs, entries int) []string {
 	return paths
 }
 
-// dataOf is every data file of a run, by name.
+// dataOf returns every data file of a run, by name.
 func dataOf(t *testing.T, run string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -77,7 +77,8 @@ func dataOf(t *testing.T, run string) map[string]string {
 }
 
 // A run with a builder that works on tasks gives it tasks, whatever the order of the input; a builder of single
-// examples beside it makes the same records as alone; and a run that is interrupted anywhere ends with the same bytes.
+// examples next to it makes the same records as it does alone; and a run that is interrupted anywhere ends up with the
+// same bytes.
 func TestTasks(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("config.yml", []byte(taskConfig), 0o644); err != nil {

@@ -35,7 +35,7 @@ func verifyRun(t *testing.T, run runfolder.Folder) *dataset.Report {
 	return r
 }
 
-// TestEveryFileOfARunIsVerified: whatever file of a run is changed, removed or added, verify says so.
+// TestEveryFileOfARunIsVerified checks that verify notices whichever file of a run is changed, removed or added.
 func TestEveryFileOfARunIsVerified(t *testing.T) {
 	dir, sum := smallRun(t, func(r *Request, _ *Env) { r.Formats = []string{"trl", "customizer"} })
 	whole := runfolder.Folder(filepath.Join(dir, sum.RunDir))
@@ -88,7 +88,7 @@ func TestEveryFileOfARunIsVerified(t *testing.T) {
 				t.Fatal(err)
 			}
 			if what == "linked" && strings.HasPrefix(name, "dataset/") {
-				continue // rows are read as rows first
+				continue // rows are first read as rows
 			}
 			if err := harm(filepath.Join(string(copied), filepath.FromSlash(name))); err != nil {
 				t.Fatal(err)
@@ -118,7 +118,8 @@ func TestEveryFileOfARunIsVerified(t *testing.T) {
 	}
 }
 
-// TestARunWithoutAManifestIsNotVerifiable, nor is one whose manifest has no hashes, or says itself that it failed.
+// TestARunWithoutAManifestIsNotVerifiable also checks this for a run whose manifest has no hashes or says itself that
+// it failed.
 func TestARunWithoutAManifestIsNotVerifiable(t *testing.T) {
 	dir, sum := smallRun(t, func(*Request, *Env) {})
 	run := runfolder.Folder(filepath.Join(dir, sum.RunDir))

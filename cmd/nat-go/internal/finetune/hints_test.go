@@ -15,7 +15,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// The example of hints: what its traces hold is found, what says nothing about a call is not, and all is accounted for.
+// The hints example: what its traces contain is found, what says nothing about a call is not, and everything is
+// accounted for.
 func TestHintsExample(t *testing.T) {
 	example, err := filepath.Abs(filepath.Join("..", "..", "..", "..", "examples", "hints"))
 	if err != nil {

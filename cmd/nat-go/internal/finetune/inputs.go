@@ -29,7 +29,7 @@ type inputs struct {
 	began   []source.Input       // state of the files when the run began
 	limit   int64                // at most this many examples per path; 0: all
 	scores  *scores.Scores       // from files beside them; nil: none
-	verdict *scores.Rules        // by what results say; nil: none
+	verdict *scores.Rules        // from what results say; nil if none
 	lower   string               // a builder for which a lower score is better
 	parts   map[int]*source.Part // which part of each path a shard reads; nil: all of everything
 	planned []source.Input       // with parts: the inputs' identities in the plan

@@ -11,15 +11,15 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
 
-// TestPipesAreLeft interrupts runs that wait for a pipe: one of which nobody writes, or one that stalls, as the input,
-// the configuration or the tokenizer. The run ends, and a run folder that was begun can be resumed.
+// TestPipesAreLeft interrupts runs that wait for a pipe: one that nobody writes to or one that stalls, used as the
+// input, the configuration or the tokenizer. The run ends, and a run folder that was begun can be resumed.
 func TestPipesAreLeft(t *testing.T) {
 	const config = "trajectory_builders: {m: {_type: dpo_traj_builder, ttc_step_name: s}}\n" +
 		"finetuning: {enabled: true, trajectory_builder: m, output_dir: out}\n"
 	for name, c := range map[string]struct {
 		req    Request
 		config string
-		stalls string // written to the pipe, which stays open; empty: nobody writes
+		stalls string // written to the pipe, which stays open; empty if nobody writes
 	}{
 		"input": {
 			req:    Request{ConfigFile: "config.yml", From: []string{"pipe"}, Source: "candidates"},
@@ -77,7 +77,7 @@ func TestPipesAreLeft(t *testing.T) {
 			if exit.Code(err) != exit.Interrupted && exit.Code(err) != exit.Environment {
 				t.Errorf("exit code %d, %v", exit.Code(err), err)
 			}
-			// Whoever still waits for the pipe is let go.
+			// Anyone still waiting for the pipe is released.
 			if w, err := os.OpenFile(filepath.Join(dir, "pipe"), os.O_RDWR|syscall.O_NONBLOCK, 0); err == nil {
 				w.Close()
 			}

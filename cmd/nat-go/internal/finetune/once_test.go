@@ -18,8 +18,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
 )
 
-// exported is an OpenTelemetry export of one session: two agents, one within the other, a retry, and a history that was
-// compacted on the way.
+// exported is an OpenTelemetry export of one session: two agents, one inside the other, a retry, and a history that was
+// compacted along the way.
 func exported() string {
 	var out strings.Builder
 	n := 0
@@ -68,8 +68,8 @@ func exported() string {
 	return out.String()
 }
 
-// TestEachAnswerIsTrainedOnce counts, over the batches that were written, how often each answer that a session holds is
-// trained: once, whatever histories it stands in; and not at all where the session went on from another.
+// TestEachAnswerIsTrainedOnce counts, over the batches that were written, how often each answer in a session is
+// trained: once, whatever histories it is in, and not at all where the session continued from another answer.
 func TestEachAnswerIsTrainedOnce(t *testing.T) {
 	made := filepath.Join(t.TempDir(), "export.jsonl")
 	if err := os.WriteFile(made, []byte(exported()), 0o600); err != nil {
@@ -113,8 +113,8 @@ func TestEachAnswerIsTrainedOnce(t *testing.T) {
 	}
 }
 
-// answers are the texts of the answers that are to be trained, with how many answers each is, and those of the model's
-// that are not.
+// answers returns the texts of the answers that are to be trained, with the number of answers for each, and the texts
+// of the model's answers that are not.
 func answers(r sessiontest.Reading) (trained map[string]int, aside map[string]bool) {
 	trained, aside = map[string]int{}, map[string]bool{}
 	for _, ex := range r.Examples {
@@ -131,12 +131,13 @@ func answers(r sessiontest.Reading) (trained map[string]int, aside map[string]bo
 		}
 	}
 	for text := range trained {
-		delete(aside, text) // it stands in another's history
+		delete(aside, text) // it is in the history of another
 	}
 	return trained, aside
 }
 
-// trainedTexts runs the input to token batches and counts the texts that their masks train. n is how many there are.
+// trainedTexts runs the input through to token batches and counts the texts that their masks train. n is the number of
+// texts.
 func trainedTexts(t *testing.T, typ, path string) (count map[string]int, n int) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -183,7 +184,7 @@ finetuning: {enabled: true, trajectory_builder: all, output_dir: o}
 	return count, n
 }
 
-// spans are the texts that a row trains: each run of trained tokens, up to the calls.
+// spans returns the texts that a row trains: each run of trained tokens, up to the calls.
 func spans(t *testing.T, tok *tokenizer.Tokenizer, row *batch.Row) (out []string) {
 	t.Helper()
 	side := &row.Sides[0]
@@ -193,7 +194,7 @@ func spans(t *testing.T, tok *tokenizer.Tokenizer, row *batch.Row) (out []string
 			t.Fatal(err)
 		}
 		text, _, _ = strings.Cut(text, "<call>")
-		if text != "" && text != "None" { // an answer that is calls alone, in this template
+		if text != "" && text != "None" { // an answer consisting only of calls, in this template
 			out = append(out, text)
 		}
 	}

@@ -36,7 +36,7 @@ type plan struct {
 	rules   curate.Rules
 	marks   *marks.File    // made by a person; nil: none
 	scores  *scores.Scores // from files beside the inputs; nil: none
-	verdict *scores.Rules  // scores by what results say; nil: none
+	verdict *scores.Rules  // scores from what results say; nil if none
 	copyTo  string         // NAT's dataset_output_dir; empty: no copy
 	notes   []string
 	chosen  string           // how the input is read and what is made of it, if nobody said
@@ -178,7 +178,7 @@ func (p *plan) readMarks() (err error) {
 	return nil
 }
 
-// readScores reads the scores that stand beside the inputs, and the rules that give scores.
+// readScores reads the scores supplied alongside the inputs, and the rules that give scores.
 func (p *plan) readScores(ctx context.Context) (err error) {
 	if list := p.config.Dataset.ScoreRules; len(list) > 0 {
 		if p.verdict, err = scores.NewRules(list); err != nil {

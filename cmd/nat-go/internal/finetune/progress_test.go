@@ -50,7 +50,7 @@ func TestProgressIsReported(t *testing.T) {
 	}
 }
 
-// TestClockGoesBack sets the clock back with every look at it: commits are not put off, and no data depends on it.
+// TestClockGoesBack sets the clock back whenever it is read: commits are not put off, and no data depends on it.
 func TestClockGoesBack(t *testing.T) {
 	dir, _ := smallRun(t, func(*Request, *Env) {})
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

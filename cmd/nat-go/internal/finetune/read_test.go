@@ -14,13 +14,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// listSource gives n examples of size bytes each, with a drop before every one, and then fails.
+// listSource returns n examples of size bytes each, with a drop before every one, and then fails.
 type listSource struct {
 	n, given int
 	size     int64
 	drop     func(ledger.Drop)
 	fail     error
-	read     chan int // told of every example
+	read     chan int // notified of every example
 }
 
 func (s *listSource) Next(context.Context) (*ttc.Example, source.Cursor, error) {
@@ -72,7 +72,8 @@ func TestReaderHandsOnInOrder(t *testing.T) {
 	}
 }
 
-// TestReaderStaysWithinItsRoom: an input of any size may wait for a builder that doesn't come up, or be left half read.
+// TestReaderStaysWithinItsRoom checks that an input of any size may wait for a builder that doesn't come up, or be left
+// half read.
 func TestReaderStaysWithinItsRoom(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	s := &listSource{n: 100, size: 1 << 20, fail: io.EOF, read: make(chan int, 100)}
@@ -86,14 +87,14 @@ func TestReaderStaysWithinItsRoom(t *testing.T) {
 		}
 		break
 	}
-	if room := aheadBytes >> 20; most != room+1 { // one is read and waits for room
+	if room := aheadBytes >> 20; most != room+1 { // one has been read and waits for room
 		t.Errorf("read %d examples ahead of a room of %d", most, room)
 	}
 	rd.close()
 }
 
-// TestReaderPassesLargeExamples: one that is larger than what may wait goes through all the same, alone, also while the
-// builders are up and where a resumed run goes on late in a file.
+// TestReaderPassesLargeExamples checks that an example larger than what may wait still goes through, alone, even while
+// the builders are coming up and when a resumed run continues late in a file.
 func TestReaderPassesLargeExamples(t *testing.T) {
 	for _, resume := range []*source.Cursor{nil, {Row: 1, Offset: 10 << 30}} {
 		for _, size := range []int64{1, steadyBytes, steadyBytes + 1, aheadBytes - 1, aheadBytes + 1, 10 * aheadBytes} {
@@ -117,7 +118,7 @@ func TestReaderPassesLargeExamples(t *testing.T) {
 	}
 }
 
-// TestReaderTellsDropsOfAnInputThatCannotBeOpened: nothing that a source dropped is lost.
+// TestReaderTellsDropsOfAnInputThatCannotBeOpened checks that nothing that a source dropped is lost.
 func TestReaderTellsDropsOfAnInputThatCannotBeOpened(t *testing.T) {
 	failed := errors.New("no such thing")
 	p := &inputs{paths: []string{"a"}, began: make([]source.Input, 1)}
@@ -132,8 +133,8 @@ func TestReaderTellsDropsOfAnInputThatCannotBeOpened(t *testing.T) {
 	}
 }
 
-// TestReaderHoldsFewDrops: a file of nothing but drops takes no more memory than the list of them, and none goes
-// uncounted.
+// TestReaderHoldsFewDrops checks that a file of nothing but drops takes no more memory than the list of them, and that
+// none goes uncounted.
 func TestReaderHoldsFewDrops(t *testing.T) {
 	p := &inputs{paths: []string{"a"}, began: make([]source.Input, 1)}
 	const many = 3*listedDrops + 7

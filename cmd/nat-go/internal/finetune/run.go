@@ -143,8 +143,8 @@ func (r *run) make(ctx context.Context) error {
 	return r.finish(ctx, built, tokens)
 }
 
-// scored says where scores that stand beside the inputs are of none of their examples, as the keys don't fit, and how
-// many scores each rule gave.
+// scored reports if scores supplied alongside the inputs belong to none of their examples because the keys don't match,
+// and how many scores each rule gave.
 func (r *run) scored(built *built) {
 	p := r.plan
 	if p.resume || built.seen.Examples == 0 {

@@ -74,7 +74,7 @@ func openPlan(ctx context.Context, dir shards.Folder, env Env) (*plan, *shards.P
 	if err := json.Unmarshal(of.Request, &req); err != nil {
 		return nil, nil, exit.Failedf("%s: %w", dir.Plan(), err)
 	}
-	config, err := durable.Open(dir.Config()) // a configuration may come through a pipe, that of a plan does not
+	config, err := durable.Open(dir.Config()) // a configuration may come through a pipe, but not that of a plan
 	if err != nil {
 		return nil, nil, exit.Environmentf("can't read the plan: %w", err)
 	}
@@ -92,7 +92,7 @@ func (r *run) makeShard(ctx context.Context) error {
 	if err := r.openShard(); err != nil {
 		return err
 	}
-	if done, err := r.wasBuilt(); done || err != nil { // by another process, until it let go of the folder
+	if done, err := r.wasBuilt(); done || err != nil { // by another process, before it let go of the folder
 		return err
 	}
 	tokens, err := unlessEnded(ctx, func() (*tokens, error) { return openTokens(r.plan) })
@@ -123,7 +123,7 @@ func (r *run) makeShard(ctx context.Context) error {
 	return r.buildShard(ctx, in, tokens)
 }
 
-// wasBuilt says whether the shard is built already, and is still whole.
+// wasBuilt reports whether the shard has already been built and is still intact.
 func (r *run) wasBuilt() (bool, error) {
 	s := r.plan.shard
 	d, err := s.dir.ReadDone(s.plan, s.stage, s.number)
@@ -338,7 +338,7 @@ func (r *run) shardDone(ctx context.Context, built *built) error {
 	})
 }
 
-// seal writes the manifest of the shard, last.
+// seal writes the manifest of the shard, as the last step.
 func (r *run) seal(ctx context.Context, d *shards.Done) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

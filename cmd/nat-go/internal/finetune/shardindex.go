@@ -16,9 +16,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// appendIndexed encodes what the build stage takes in of a group: drops, accounts, counters, what curation compares its
-// records by, and what the history of a run has of them. A merge reads it in place of the log, whose texts it has no
-// use for.
+// appendIndexed encodes what the build stage needs from a group: drops, accounts, counters, what curation compares its
+// records by, and what the history of a run holds about them. A merge reads it instead of the log, whose texts it
+// doesn't need.
 func appendIndexed(b []byte, g *recordlog.Group, entries []curate.Entry) ([]byte, error) {
 	tail, err := json.Marshal(indexTail{g.Key, g.Drops, g.Accounts, g.Counts})
 	if err != nil {
@@ -65,7 +65,7 @@ type indexTail struct {
 	Counts   []recordlog.Count `json:",omitempty"`
 }
 
-// rewardOf is what the history of a run counts of a record.
+// rewardOf returns what the history of a run counts for a record.
 func rewardOf(r builders.Record) *float64 {
 	switch r := r.(type) {
 	case *builders.Preference:
@@ -78,7 +78,7 @@ func rewardOf(r builders.Record) *float64 {
 	return nil
 }
 
-// rewarded is a record of a kind with nothing but its reward.
+// rewarded returns a record of the given kind with nothing but its reward.
 func rewarded(k builders.Kind, reward *float64) builders.Record {
 	switch k {
 	case builders.KindPreference:
@@ -108,7 +108,7 @@ func appendBytes(b, text []byte) []byte {
 
 var errIndex = errors.New("the index of a shard is damaged")
 
-// indexReader reads what appendIndexed wrote. The first error sticks.
+// indexReader reads what appendIndexed wrote. The first error is sticky.
 type indexReader struct {
 	b   []byte
 	bad bool
@@ -144,7 +144,7 @@ func (r *indexReader) int() int64 {
 	return n
 }
 
-// readIndexed reads what is indexed of a group, whose first record has an ordinal. Its records have no texts.
+// readIndexed reads what is indexed about a group, given the ordinal of its first record. Its records have no texts.
 func readIndexed(frame []byte, first uint64) (*recordlog.Group, []curate.Entry, error) {
 	r := &indexReader{b: frame}
 	var tail indexTail
@@ -201,7 +201,7 @@ func (b *building) indexGroup(g *recordlog.Group, entries []curate.Entry) (err e
 	return b.frames.Add(b.frameText)
 }
 
-// takeIndexed takes in the groups of the merged log from the shards' indexes, and notes where the log may be divided.
+// takeIndexed adds the groups of the merged log from the shards' indexes and notes where the log may be divided.
 func (b *building) takeIndexed(ctx context.Context, records uint64) error {
 	m := b.plan.merging
 	at, err := newDivision(b.plan.folder.Records(), len(m.plan.Shards))
@@ -235,7 +235,7 @@ func (b *building) takeIndexed(ctx context.Context, records uint64) error {
 	return err
 }
 
-// division divides the merged log into ranges of about as many bytes.
+// division divides the merged log into ranges of about the same number of bytes.
 type division struct {
 	frames *recordlog.Frames
 	n      int
@@ -249,7 +249,7 @@ func newDivision(dir string, n int) (*division, error) {
 
 func (d *division) close() { d.frames.Close() }
 
-// next passes a group, whose first record has an ordinal.
+// next passes a group, given the ordinal of its first record.
 func (d *division) next(first uint64) error {
 	at := d.frames.Offset()
 	for len(d.ranges) < d.n && at >= d.frames.Bytes()/int64(d.n)*int64(len(d.ranges)) {
@@ -259,7 +259,7 @@ func (d *division) next(first uint64) error {
 	return err
 }
 
-// done ends the ranges at the end of the log.
+// done completes the ranges at the end of the log.
 func (d *division) done(records uint64) ([]recordlog.Range, error) {
 	if end := d.frames.Offset(); end != d.frames.Bytes() {
 		return nil, errors.New("the merged log has more groups than the indexes of the shards")
@@ -277,7 +277,7 @@ func (d *division) done(records uint64) ([]recordlog.Range, error) {
 	return d.ranges, nil
 }
 
-// newIndex begins the index of a shard; nil: the run is no shard.
+// newIndex begins the index of a shard. It returns nil if the run isn't a shard.
 func (p *plan) newIndex() (*shards.Frames, error) {
 	if p.shard == nil {
 		return nil, nil

@@ -23,17 +23,17 @@ type merging struct {
 	plan *shards.Plan
 	done map[shards.Stage][]*shards.Done // by shard
 
-	ranges []recordlog.Range // of the merged log, one for each shard to write
-	leave  bool              // the shards are to write
-	cut    *shards.Cut       // what they write; nil: nothing
+	ranges []recordlog.Range // of the merged log, one for each shard that writes
+	leave  bool              // the shards are to do the writing
+	cut    *shards.Cut       // what they write; nil if nothing
 	shares []*share          // what they wrote
 }
 
 // MergeShards makes the run of a plan from what its shards built: their logs, one after another, are the log that a
 // single process would have written, and from there on the run is like any other. It continues an interrupted merge.
 //
-// With leave, it divides what is to be written between the shards, and leaves that to them. Once they have done it, the
-// next merge puts it together.
+// With leave, it divides what is to be written among the shards and leaves the writing to them. Once they have done it,
+// the next merge puts it together.
 func MergeShards(ctx context.Context, dir shards.Folder, how Request, leave bool, env Env) (*Summary, error) {
 	p, of, err := openPlan(ctx, dir, env)
 	if err != nil {
@@ -104,7 +104,7 @@ func someOf(n, all int) string {
 	return fmt.Sprintf("%d of the %s %s", n, ledger.Quantity(int64(all), "shard"), are)
 }
 
-// ready finds what the shards wrote, where writing was left to them, and which have not.
+// ready finds what the shards wrote, if writing was left to them, and which of them haven't done so.
 func (m *merging) ready() (missing []int, err error) {
 	if m.cut, err = m.dir.ReadCut(m.plan); err != nil || m.cut == nil {
 		return nil, err

@@ -31,7 +31,7 @@ func (r *run) prepareRows(ctx context.Context, t *tokens) error {
 	if err != nil {
 		return exit.Environmentf("can't keep the token rows: %w", err)
 	}
-	records := make(chan int, groupsInFlight) // of the groups on their way, which are fewer
+	records := make(chan int, groupsInFlight) // of the groups in flight, which are fewer
 	err = t.collator.Prepare(ctx, r.unprepared(t, before, records), func(p collator.Prepared) error {
 		return rows.Add(<-records, p.Head, p.Rows) // wait: a group's number is there before the group
 	})
@@ -68,8 +68,8 @@ func (r *run) unprepared(t *tokens, before uint64, records chan<- int) iter.Seq2
 	}
 }
 
-// frames hands on a frame of each group of the merged log, in its order, from the files that the shards of some stages
-// keep, and of which shard it is.
+// frames passes on a frame for each group of the merged log, in its order, from the files that the shards of some
+// stages keep, together with the shard that it came from.
 func (m *merging) frames(
 	ctx context.Context, path func(runfolder.Folder) string, stages []shards.Stage,
 	take func(shard int, frame []byte) error,
@@ -109,7 +109,7 @@ func takeAll(ctx context.Context, open func() (*frameGroups, error)) (err error)
 	return context.Cause(ctx)
 }
 
-// frameGroups hands on what a shard keeps of its groups, a group at a time.
+// frameGroups passes on what a shard keeps of its groups, one group at a time.
 type frameGroups struct {
 	*shards.FrameReader
 	take func([]byte) error
@@ -127,7 +127,8 @@ func (p *frameGroups) Next() error {
 // errEnough ends the reading of frames that nobody wants any more.
 var errEnough = errors.New("enough")
 
-// kept yields the groups of the merged log whose records the shards tokenised, with what is decided of them.
+// kept yields the groups of the merged log whose records the shards tokenised, together with what has been decided
+// about them.
 func (m *merging) kept(ctx context.Context, d *curate.Decisions) iter.Seq2[collator.KeptGroup, error] {
 	return func(yield func(collator.KeptGroup, error) bool) {
 		first := uint64(0)
@@ -166,7 +167,7 @@ func (m *merging) kept(ctx context.Context, d *curate.Decisions) iter.Seq2[colla
 	}
 }
 
-// decided is what becomes of a record in token batches.
+// decided returns what becomes of a record in token batches.
 func decided(d *curate.Decisions, ordinal uint64) (dropped bool, split batch.Split) {
 	x := d.At(ordinal)
 	if x.Validates() && !x.Trains() {
@@ -175,7 +176,7 @@ func decided(d *curate.Decisions, ordinal uint64) (dropped bool, split batch.Spl
 	return !x.Kept(), split
 }
 
-// rowStage is the stage that makes token rows.
+// rowStage returns the stage that makes token rows.
 func (m *merging) rowStage() []shards.Stage {
 	stages := m.plan.Stages()
 	return stages[len(stages)-1:]
@@ -185,7 +186,7 @@ func (m *merging) rowStage() []shards.Stage {
 type keptRows struct {
 	of   *merging
 	mu   sync.Mutex
-	file map[int]*os.File // of the shards that were asked for
+	file map[int]*os.File // of the shards that were requested
 }
 
 // read reads a row.

@@ -23,13 +23,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// The writing of a data set is divided by what is written, not by who built it: each shard writes the rows of a range
-// of the merged log, and a range of the token batches, whose rows it reads where the shards that made them keep them.
+// Writing a data set is divided by what is written, not by who built it: each shard writes the rows of a range of the
+// merged log, and a range of the token batches, whose rows it reads from where the shards that made them keep them.
 
-// share says what a shard wrote. It stands in a file beside the rows, which its manifest names.
+// share describes what a shard wrote. It is in a file next to the rows, which its manifest names.
 type share struct {
 	Rows    *dataset.Share `json:"rows"`
-	Batches []keyCount     `json:"batches"` // a batch each, in the order of its lines
+	Batches []keyCount     `json:"batches"` // one per batch, in the order of its lines
 }
 
 type keyCount struct {
@@ -41,7 +41,7 @@ func shareFile(f runfolder.Folder) string  { return filepath.Join(string(f), "sh
 func shareDrops(f runfolder.Folder) string { return filepath.Join(string(f), "drops.jsonl") }
 func shareLines(f runfolder.Folder) string { return filepath.Join(string(f), "lines.jsonl") }
 
-// leaveWriting divides what is to be written between the shards.
+// leaveWriting divides what is to be written among the shards.
 func (r *run) leaveWriting(ctx context.Context, built *built, t *tokens) error {
 	d, err := r.curate(ctx, built)
 	if err != nil {
@@ -71,14 +71,14 @@ func (r *run) leaveWriting(ctx context.Context, built *built, t *tokens) error {
 	return nil
 }
 
-// leftToShards says what comes next.
+// leftToShards reports what comes next.
 func (r *run) leftToShards() {
 	r.sum.Status = runfolder.Completed
 	r.sum.Next = fmt.Sprintf("`nat-go shard run %s --stage write --index I` writes the share of a shard; then merge "+
 		"again", r.plan.merging.dir)
 }
 
-// divideBatches cuts the batches, and divides them between the shards.
+// divideBatches cuts the batches and divides them among the shards.
 func (r *run) divideBatches(ctx context.Context, t *tokens, d *curate.Decisions) (json.RawMessage, error) {
 	m := r.plan.merging
 	drops, err := newDropFile(m.dir.CutDrops())
@@ -156,7 +156,7 @@ func (r *run) writeShard(ctx context.Context, t *tokens) error {
 	return r.seal(ctx, &shards.Done{})
 }
 
-// cutDecisions are the decisions that the cut was made by, of the log that it was made of.
+// cutDecisions returns the decisions that the cut was based on, for the log that it was made from.
 func (r *run) cutDecisions(cut *shards.Cut) (*curate.Decisions, error) {
 	run := r.plan.shard.run
 	c, err := recordlog.ReadCommit(run.Records())
@@ -186,7 +186,7 @@ func (r *run) cutDecisions(cut *shards.Cut) (*curate.Decisions, error) {
 // writeRows writes the rows of a range of the merged log.
 func (r *run) writeRows(ctx context.Context, x recordlog.Range, d *curate.Decisions) (*dataset.Share, error) {
 	folder, s := r.plan.folder, r.plan.shard
-	for _, dir := range []string{folder.Dataset(), folder.Batches()} { // of an attempt that was cut short
+	for _, dir := range []string{folder.Dataset(), folder.Batches()} { // from an attempt that was cut short
 		if err := os.RemoveAll(dir); err != nil {
 			return nil, err
 		}
@@ -217,7 +217,7 @@ func (r *run) writeRows(ctx context.Context, x recordlog.Range, d *curate.Decisi
 	return written, drops.close()
 }
 
-// decidedOn are groups, as far as there are decisions on their records.
+// decidedOn yields groups, as long as there are decisions on their records.
 func decidedOn(
 	groups iter.Seq2[*recordlog.Group, error], d *curate.Decisions,
 ) iter.Seq2[*recordlog.Group, error] {
@@ -233,7 +233,7 @@ func decidedOn(
 	}
 }
 
-// maxScores is how large the scores of all tasks may be.
+// maxScores is the most that the scores of all tasks may take up.
 const maxScores = 16 << 30
 
 // writeBatches writes the shard's share of the batches.
@@ -275,13 +275,13 @@ func (r *run) writeBatches(ctx context.Context, t *tokens) (all []keyCount, err 
 	return all, lines.Commit()
 }
 
-// built is what the shards built.
+// built returns what the shards built.
 func (s *shard) built() (*merging, error) {
 	m := &merging{dir: s.dir, plan: s.plan}
 	return m, m.complete()
 }
 
-// written reads what the shards wrote, where there is a cut; ok is false where some are missing and left says so.
+// written reads what the shards wrote, if there is a cut, and returns the shards that haven't written theirs yet.
 func (m *merging) written() (missing []int, err error) {
 	for i := range m.plan.Shards {
 		d, err := m.dir.ReadDone(m.plan, shards.Write, i)
@@ -311,7 +311,7 @@ func (m *merging) written() (missing []int, err error) {
 	return nil, nil
 }
 
-// readBuilt reads a small file of a shard, which has to be what its manifest names.
+// readBuilt reads a small file of a shard, which must match what its manifest names.
 func readBuilt(f runfolder.Folder, d *shards.Done, path string) ([]byte, error) {
 	in, err := shards.OpenBuilt(f, d, path)
 	if err != nil {
@@ -321,7 +321,7 @@ func readBuilt(f runfolder.Folder, d *shards.Done, path string) ([]byte, error) 
 	return io.ReadAll(in)
 }
 
-// joinRows makes the text rows of those that the shards wrote.
+// joinRows makes the text rows from those that the shards wrote.
 func (r *run) joinRows(ctx context.Context, s dataset.Spec) ([]runfolder.Written, error) {
 	m := r.plan.merging
 	var all []*dataset.Share
@@ -384,8 +384,8 @@ func (r *run) joinBatches(ctx context.Context) (*collator.Result, error) {
 	return res, err
 }
 
-// takeBatches gives the batches that a shard wrote their names in the run folder, without copying them where the file
-// system can.
+// takeBatches gives the batches that a shard wrote their names in the run folder, without copying them if the file
+// system allows it.
 func (r *run) takeBatches(from runfolder.Folder, d *shards.Done) error {
 	in := from.Rel(from.Batches()) + "/"
 	for _, f := range d.Files {
@@ -399,7 +399,7 @@ func (r *run) takeBatches(from runfolder.Folder, d *shards.Done) error {
 		if err := linkOrCopy(old, path); err != nil {
 			return err
 		}
-		if r.plan.config.Collator.Teacher == nil { // else it is written once more
+		if r.plan.config.Collator.Teacher == nil { // otherwise it is written again
 			r.known = append(r.known, f)
 		}
 	}
@@ -426,7 +426,8 @@ func linkOrCopy(old, path string) error {
 	return out.CommitUnsynced()
 }
 
-// dropFile keeps drops for a merge to book and list. It lists no more of a kind than a run does; the rest it counts.
+// dropFile stores drops for a merge to book and list. It lists no more of a kind than a run does; it only counts the
+// rest.
 type dropFile struct {
 	file *durable.File
 	out  *bufio.Writer
@@ -437,7 +438,8 @@ type dropFile struct {
 	err  error
 }
 
-// keptDrop is a drop as it is kept: booked already, or not; the first of those that aren't listed, or all of them.
+// keptDrop is a drop as it is stored: already booked or not, and standing for the first of those that aren't listed, or
+// for all of them.
 type keptDrop struct {
 	ledger.Drop
 	Booked bool  `json:"booked,omitempty"`
@@ -461,7 +463,7 @@ func newDropFile(path string) (*dropFile, error) {
 
 func (f *dropFile) drop(d ledger.Drop) { f.keep(d, false) }
 
-// list keeps a drop that is booked already.
+// list stores a drop that is already booked.
 func (f *dropFile) list(d ledger.Drop) { f.keep(d, true) }
 
 func (f *dropFile) keep(d ledger.Drop, booked bool) {
@@ -506,7 +508,7 @@ func (f *dropFile) close() error {
 
 func (f *dropFile) abort() { f.file.Abort() }
 
-// replayDrops books and lists the drops that a file keeps.
+// replayDrops books and lists the drops stored in a file.
 func (r *run) replayDrops(path string) error {
 	in, err := durable.Open(path)
 	if err != nil {

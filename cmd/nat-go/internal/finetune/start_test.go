@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// BenchmarkFirstRecord is the time from nothing to the first record of a built-in builder: what a run would wait for if
-// it had nothing else to do meanwhile.
+// BenchmarkFirstRecord measures the time from nothing to the first record of a built-in builder: what a run would wait
+// for if it had nothing else to do in the meantime.
 func BenchmarkFirstRecord(b *testing.B) {
 	self, err := os.Executable()
 	if err != nil {
@@ -52,8 +52,8 @@ func BenchmarkFirstRecord(b *testing.B) {
 	}
 }
 
-// A plugin that does not start ends a run whose inputs are there; a run without inputs ends for want of them, and takes
-// the processes it had begun to start with it.
+// A plugin that doesn't start ends a run whose inputs are there; a run without inputs ends because they are missing,
+// and takes down the processes that it had begun to start.
 func TestStartBeforeInputs(t *testing.T) {
 	t.Chdir(t.TempDir())
 	config := "plugins: {acme: {path: ./nothing}}\ntrajectory_builders: {m: {_type: acme/x}}\nfinetuning: {enabled: true, trajectory_builder: m, output_dir: out}\n"

@@ -20,10 +20,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// TestStrictOnRecordedRuns runs the cases NAT was recorded on in the default mode. What NAT trains on and should not is
-// dropped with a reason (its defects B6, B7, B8, B9, B11 and B12); the books balance in every case, or the run says so.
+// TestStrictOnRecordedRuns runs the cases that were recorded from NAT in the default mode. What NAT trains on but
+// shouldn't is dropped with a reason (its defects B6, B7, B8, B9, B11 and B12); the books balance in every case, or the
+// run says so.
 func TestStrictOnRecordedRuns(t *testing.T) {
-	want := map[string]map[ledger.Reason]int64{ // reasons that must be there, and how often
+	want := map[string]map[ledger.Reason]int64{ // reasons that must occur, and how often
 		"min_diff_zero_ties":    {pairs.Tie: 3},
 		"nan_scores":            {ledger.NonFiniteScore: 3},
 		"inf_scores":            {ledger.NonFiniteScore: 3, pairs.SingleCandidate: 1},
@@ -95,7 +96,7 @@ func checkRows(t *testing.T, dir string) {
 	}
 }
 
-// TestRepeatIsByteIdentical: the same input, config and seed give the same bytes.
+// TestRepeatIsByteIdentical checks that the same input, config and seed give the same bytes.
 func TestRepeatIsByteIdentical(t *testing.T) {
 	root, err := filepath.Abs("../../../../examples/demo")
 	if err != nil {

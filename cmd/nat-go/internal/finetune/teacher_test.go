@@ -36,14 +36,14 @@ const failedCall = `{"id":"e1","messages":[{"role":"user","content":"Weather in 
 	`{"role":"assistant","content":"","tool_calls":[{"id":"c1","type":"function","function":{"name":"weather","arguments":"{\"town\": \"Oslo\"}"}}]},` +
 	`{"role":"tool","tool_call_id":"c1","content":"Error: unknown argument town"},{"role":"assistant","content":"I could not find out."}]}` + "\n"
 
-// standIn answers in the shape of a vLLM server: a log-prob for the token that stands there, and lower ones for the ids
-// behind it.
+// standIn answers in the shape of a vLLM server: a log-prob for the token at that position, and lower ones for the ids
+// after it.
 type standIn struct {
 	t       *testing.T
 	tok     *tokenizer.Tokenizer
-	logProb func(text string) float64 // of what stands in a text
+	logProb func(text string) float64 // for what a text contains
 	closed  atomic.Bool               // its key is refused
-	spoils  atomic.Pointer[string]    // sequences with this text are answered with nothing
+	spoils  atomic.Pointer[string]    // sequences with this text get an empty answer
 	asked   atomic.Int64              // sequences
 }
 
@@ -97,8 +97,8 @@ func (s *standIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(map[string]any{"choices": []any{map[string]any{"prompt_logprobs": list}}})
 }
 
-// TestRunAsksTheTeacher: a run with collator.teacher has its columns in every sdpo batch, and verifies; a server that
-// refuses us is a matter of the environment.
+// TestRunAsksTheTeacher checks that a run with collator.teacher has its columns in every sdpo batch and can be
+// verified, and that a server that refuses us is treated as a problem of the environment.
 func TestRunAsksTheTeacher(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var works atomic.Bool
@@ -152,7 +152,7 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 	if len(files) == 0 || !strings.Contains(string(read(t, files[0])), "pair_teacher_topk_logprobs") {
 		t.Errorf("no teacher columns in %v", files)
 	}
-	// Logits dumped for the batches weigh the same run's sites anew; the batches are still verified.
+	// Logits dumped for the batches reweight the same run's sites; the batches can still be verified.
 	for _, file := range files {
 		name, _ := filepath.Rel("o/a/batches", file)
 		if err := os.MkdirAll(filepath.Dir(filepath.Join("dumps", name)), 0o755); err != nil {
@@ -190,7 +190,7 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 	if report, err := collator.Verify("o/w", tok); err != nil || len(report.Problems) > 0 {
 		t.Errorf("%v, %v", report, err)
 	}
-	// A hint that moves nothing falls out: listed, counted, weighing nothing; one that makes the failed turn less
+	// A hint that changes nothing is left out: listed, counted, and without weight; one that makes the failed turn less
 	// likely stays.
 	effect := strings.Replace(yaml, "top_k: 3", "top_k: 3, hint_effect: true, min_effect: 0.1", 1)
 	if err := os.WriteFile("e.yml", []byte(effect), 0o644); err != nil {
@@ -226,7 +226,7 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 			}
 		})
 	}
-	// A row the teacher can't be asked about falls out the same way.
+	// A row that the teacher can't be asked about is left out in the same way.
 	stand.spoils.Store(new(""))
 	sum, err = Run(
 		context.Background(),
@@ -249,9 +249,10 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 	}
 }
 
-// TestRunAsksSeveralTeachers: rollouts get the sum of what two teachers say, by weight; a task's group_overrides go
-// before top_k, in the batches, the index and what is shown; a rollout that one teacher fails on leaves its group
-// without columns, which is counted and warned of, and a resumed run asks that teacher alone.
+// TestRunAsksSeveralTeachers checks that rollouts get the weighted sum of what two teachers say; that a task's
+// group_overrides take precedence over top_k, in the batches, the index and the output; and that a rollout that one
+// teacher fails on leaves its group without columns, which is counted and warned about, and a resumed run asks only
+// that teacher.
 func TestRunAsksSeveralTeachers(t *testing.T) {
 	t.Chdir(t.TempDir())
 	tokenizerJSON := bytesTokenizer(t)
@@ -275,7 +276,7 @@ func TestRunAsksSeveralTeachers(t *testing.T) {
 	for task, overrides := range []string{"", `{"teacher_top_k": 5}`, `{"skip_teacher_top_k": true}`, ""} {
 		for trial := range 2 {
 			line := ownTrace(t, tok, task, trial)
-			if overrides != "" && trial == 0 { // the word of one holds for the task
+			if overrides != "" && trial == 0 { // what one of them says holds for the task
 				line = strings.Replace(line, "{", `{"group_overrides": `+overrides+`, `, 1)
 			}
 			if task == 1 && trial == 1 {
@@ -369,7 +370,8 @@ collator:
 			}
 		}
 	}
-	// What was answered is kept, by teacher: the run made again up to there asks for what failed, of who failed.
+	// What was answered is stored, by teacher: the run, redone up to that point, asks only for what failed, and only
+	// those that failed.
 	small.spoils.Store(nil)
 	before := [2]int64{large.asked.Load(), small.asked.Load()}
 	if before != [2]int64{6, 6} {

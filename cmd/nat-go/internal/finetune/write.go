@@ -69,7 +69,7 @@ func (r *run) write(ctx context.Context, d *curate.Decisions) error {
 	return nil
 }
 
-// writeText writes the text rows, or joins those that shards wrote.
+// writeText writes the text rows, or joins those written by shards.
 func (r *run) writeText(ctx context.Context, s dataset.Spec) ([]runfolder.Written, error) {
 	if m := r.plan.merging; m != nil && m.cut != nil {
 		return r.joinRows(ctx, s)

@@ -15,16 +15,16 @@ type Carried struct {
 	Format  string `json:"format"`
 	Tried   int64  `json:"tried"`
 	Records int64  `json:"records"`
-	Why     string `json:"why,omitempty"` // the first was refused
+	Why     string `json:"why,omitempty"` // why the first was refused
 
 	enc *rows.Encoder
 	buf []byte
 }
 
-// mostTried is how many records of a builder are tried with each format.
+// mostTried is how many of a builder's records are tried with each format.
 const mostTried = 200
 
-// formats are those whose rows stand alone, as lines: their tables carry the same.
+// formats returns those whose rows stand alone, as lines: their tables carry the same records.
 func formats() (all []*Carried) {
 	for _, f := range rows.Formats() {
 		if !f.Declared() && !f.SharesRows() {
@@ -34,7 +34,7 @@ func formats() (all []*Carried) {
 	return all
 }
 
-// try tries a record of the group with each format that is for its kind.
+// try tries a record of the group with each format that suits its kind.
 func (y *Yield) try(g *ttc.Group, rec builders.Record) error {
 	if y.Records > mostTried {
 		return nil
@@ -66,7 +66,7 @@ func (y *Yield) try(g *ttc.Group, rec builders.Record) error {
 	return nil
 }
 
-// resolve makes a pair or a demonstration stand alone; nil: it is neither.
+// resolve makes a pair or a demonstration self-contained; it returns nil if it is neither.
 func resolve(g *ttc.Group, rec builders.Record) (r *builders.Resolved, err error) {
 	ex := g.Examples[rec.Header().Example]
 	r = &builders.Resolved{Record: rec, Origin: &builders.Origin{Example: ex.ID, Tools: ex.Tools}}
@@ -87,7 +87,7 @@ func resolve(g *ttc.Group, rec builders.Record) (r *builders.Resolved, err error
 	return r, err
 }
 
-// best is the format that is preferred or, where another carries more of what the builder makes, that one.
+// best returns the preferred format or, if another one carries more of what the builder makes, that one.
 func (r *Report) best(builder, preferred string) string {
 	most := int64(-1)
 	for _, c := range r.carried(builder) {
@@ -106,7 +106,7 @@ func (r *Report) best(builder, preferred string) string {
 	return preferred
 }
 
-// readily are formats that are chosen without being asked for: many trainers read them.
+// readily lists formats that are chosen without being asked for, because many trainers read them.
 var readily = []string{"trl", "messages"}
 
 func (r *Report) carried(builder string) []*Carried {
@@ -118,7 +118,7 @@ func (r *Report) carried(builder string) []*Carried {
 	return nil
 }
 
-// Losses says which of the chosen formats have no place for some records, and which format has.
+// Losses reports which of the chosen formats have no place for some records, and which format has one.
 func (r *Report) Losses() (out []string) {
 	for _, builder := range r.Choice.Builders {
 		for _, c := range r.carried(builder) {
@@ -135,7 +135,8 @@ func (r *Report) Losses() (out []string) {
 	return out
 }
 
-// instead is the format that carries most, if it is more than c carries; of equals one that many trainers read.
+// instead returns the format that carries most, if it is more than c carries; among equals, one that many trainers
+// read.
 func (r *Report) instead(builder string, c *Carried) (other *Carried) {
 	for _, o := range r.carried(builder) {
 		better := other == nil || o.Records > other.Records ||

@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/intake"
 )
 
-// TestLosses: what the chosen format has no place for is said before a run, with the format that has; and the format
-// that is chosen is one that carries everything.
+// TestLosses checks that what the chosen format has no place for is reported before a run, with the format that has a
+// place for it, and that the format that is chosen carries everything.
 func TestLosses(t *testing.T) {
 	const text = `{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}
 {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}, {"role": "user", "content": "r"},

@@ -81,7 +81,7 @@ func (r *Report) choose() Choice {
 	return c
 }
 
-// imitatesGood says whether only what is labelled 1 is imitated.
+// imitatesGood reports whether only what is labelled 1 is imitated.
 func (r *Report) imitatesGood() bool { return r.Labelled() && !r.Lower }
 
 // take uses the builders named by the user, as for --builder.

@@ -22,7 +22,7 @@ type Yield struct {
 	Records  int64            `json:"records"`
 	Dropped  map[string]int64 `json:"dropped,omitempty"` // by reason
 	Counters map[string]int64 `json:"counters,omitempty"`
-	Formats  []*Carried       `json:"formats,omitempty"` // those of pairs and demonstrations
+	Formats  []*Carried       `json:"formats,omitempty"` // those for pairs and demonstrations
 }
 
 // Name returns the short name, as for --builder.
@@ -112,7 +112,7 @@ func settings(f sdk.Factory, r *Report) map[string]any {
 	return out
 }
 
-// counter counts what a builder emits of a group.
+// counter counts what a builder emits for a group.
 type counter struct {
 	*Yield
 	group *ttc.Group

@@ -118,7 +118,7 @@ func (m *File) Put(mark Mark) error {
 	return m.write()
 }
 
-// write replaces the file with the marks that there are.
+// write replaces the file with the current marks.
 func (m *File) write() error {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
@@ -142,13 +142,13 @@ func (m *File) write() error {
 	return durable.WriteOutput(m.path, text.Bytes()) // it may be a link to marks that runs share
 }
 
-// lockPatience is how long a mark waits for other views that write theirs, which takes each of them milliseconds.
+// lockPatience is how long a mark waits for other views that are writing theirs, which takes each of them milliseconds.
 const lockPatience = 30 * time.Second
 
-// lockFolder locks the folder of a file of marks, so that no other view writes between the reading of the file and its
-// replacement. The file itself can't be locked: it is replaced, and may not exist yet. Closing the folder unlocks it.
+// lockFolder locks the folder of a file of marks, so that no other view writes between reading the file and replacing
+// it. The file itself can't be locked: it is replaced, and may not exist yet. Closing the folder unlocks it.
 func lockFolder(path string) (*os.File, error) {
-	for range 40 { // links, as the file is written through them
+	for range 40 { // follow links, as the file is written through them
 		target, err := os.Readlink(path)
 		if err != nil {
 			break
@@ -165,7 +165,7 @@ func lockFolder(path string) (*os.File, error) {
 	for end := time.Now().Add(lockPatience); ; time.Sleep(time.Millisecond) {
 		err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			return dir, nil // locked, or on a file system without locks
+			return dir, nil // locked, or the file system has no locks
 		}
 		if time.Now().After(end) {
 			dir.Close()

@@ -17,7 +17,7 @@ import (
 
 var a, b = strings.Repeat("a", 32), strings.Repeat("b", 32)
 
-// writerEnv makes this test's program a process that writes marks, for the tests of several: "PATH FIRST COUNT".
+// writerEnv makes this test's program a process that writes marks, for the tests that need several: "PATH FIRST COUNT".
 const writerEnv = "NATGO_TEST_MARKS_WRITER"
 
 func TestMain(m *testing.M) {
@@ -50,7 +50,8 @@ func writer(t *testing.T, path string, first, count int) *exec.Cmd {
 	return cmd
 }
 
-// TestProcessesAtOnce: processes that mark at the same moment lose no mark, whether they write through a link or not.
+// TestProcessesAtOnce checks that processes marking at the same moment lose no mark, whether they write through a link
+// or not.
 func TestProcessesAtOnce(t *testing.T) {
 	const processes, each = 4, 40
 	dir := t.TempDir()
@@ -76,8 +77,8 @@ func TestProcessesAtOnce(t *testing.T) {
 	}
 }
 
-// TestKilled: whenever a process that marks is killed, the file that it leaves is valid, and has all marks but those
-// it had not yet saved.
+// TestKilled checks that whenever a process that writes marks is killed, the file that it leaves behind is valid and
+// has all marks except those not yet saved.
 func TestKilled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.jsonl")
 	draw, before := rand.New(rand.NewPCG(1, 2)), 0
@@ -109,7 +110,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestTwoAtOnce: two views of a run are open, and neither takes away what the other has marked.
+// TestTwoAtOnce checks that with two views of a run open, neither removes what the other has marked.
 func TestTwoAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.marks.jsonl")
 	one, err := Read(path)
@@ -167,7 +168,7 @@ func TestFilesThatAreNoMarks(t *testing.T) {
 	}
 }
 
-// TestLinkedMarks: marks that runs share are written through the link.
+// TestLinkedMarks checks that marks shared by several runs are written through the link.
 func TestLinkedMarks(t *testing.T) {
 	dir := t.TempDir()
 	link, shared := filepath.Join(dir, "r.marks.jsonl"), filepath.Join(dir, "shared.jsonl")

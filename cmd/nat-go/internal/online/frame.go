@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// How long a frame to nat-go may be, and how many objects and lists it may have, unless the settings say otherwise.
+// How long a frame to nat-go may be, and how many objects and lists it may contain, unless the settings say otherwise.
 const (
 	DefaultRequestBytes   = 64 << 20
 	DefaultRequestObjects = 400_000

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const hints = "../../../../examples/hints/"
 
-// examples are the traces of examples/hints as a JSON list.
+// examples returns the traces of examples/hints as a JSON list.
 func examples(t *testing.T) json.RawMessage {
 	t.Helper()
 	data, err := os.ReadFile(hints + "traces.jsonl")
@@ -41,7 +41,7 @@ func framed(v any) []byte {
 	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(text))), text...)
 }
 
-// answered is what came for a frame.
+// answered is what came back for a frame.
 type answered struct {
 	Ready *Ready
 	Answer
@@ -85,7 +85,7 @@ func read(t *testing.T, out io.Reader) *answered {
 	return a
 }
 
-// serve answers all frames, and returns how it ended.
+// serve answers all frames and returns how it ended.
 func serve(t *testing.T, frames ...[]byte) ([]*answered, error) {
 	t.Helper()
 	var out bytes.Buffer
@@ -103,8 +103,8 @@ func settings(channels ...string) map[string]any {
 	}
 }
 
-// TestAnswers: the channels asked for come with their rows in order, with books that balance; each request is by
-// itself.
+// TestAnswers checks that the requested channels come with their rows in order and with books that balance, and that
+// each request is independent.
 func TestAnswers(t *testing.T) {
 	request := framed(map[string]any{"id": 7, "traces": examples(t)})
 	all, err := serve(t, framed(settings("sdpo", "sft")), request, request)
@@ -140,7 +140,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestComposer: one set of tensors, by the names of the reference collator; without rows there are none.
+// TestComposer checks for one set of tensors, with the names of the reference collator; without rows there are none.
 func TestComposer(t *testing.T) {
 	s := settings("rl", "sdpo", "dpo")
 	s["collator"] = map[string]any{"format": "composer", "rl": map[string]any{"ids": "rendered"}}
@@ -162,7 +162,8 @@ func TestComposer(t *testing.T) {
 	}
 }
 
-// TestRefused: a request that can't be answered says what, where and why, and the next one is answered.
+// TestRefused checks that a request that can't be answered is refused with what, where and why, and that the next one
+// is answered.
 func TestRefused(t *testing.T) {
 	s := settings("sft")
 	s["request_bytes"] = 60_000
@@ -200,7 +201,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestSettings: what is wrong with the settings is said with its place, and ends it.
+// TestSettings checks that a mistake in the settings is reported with its position and ends it.
 func TestSettings(t *testing.T) {
 	with := func(key string, value any) map[string]any {
 		s := settings("rl")
@@ -230,7 +231,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestEnds: it ends with its input, also where that is empty; an input that ends within a frame is an error.
+// TestEnds checks that it ends with its input, even if that is empty; an input that ends in the middle of a frame is an
+// error.
 func TestEnds(t *testing.T) {
 	whole := framed(settings("rl"))
 	for _, c := range []struct {
@@ -251,7 +253,7 @@ func TestEnds(t *testing.T) {
 			}
 		})
 	}
-	// A signal ends it while it waits, too.
+	// A signal also ends it while it is waiting.
 	ctx, stop := context.WithCancel(t.Context())
 	in, send := io.Pipe()
 	receive, out := io.Pipe()
@@ -268,5 +270,5 @@ func TestEnds(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("it waits on")
 	}
-	send.Close() // which is what the reading ends with
+	send.Close() // this is what ends the reading
 }

@@ -36,7 +36,7 @@ type Settings struct {
 	Workers int `json:"workers"`
 	// RequestBytes is the limit on the length of a request; 0: DefaultRequestBytes.
 	RequestBytes int64 `json:"request_bytes"`
-	// RequestObjects is how many objects and lists a request may have; 0: DefaultRequestObjects.
+	// RequestObjects is how many objects and lists a request may have; 0 means DefaultRequestObjects.
 	RequestObjects int64 `json:"request_objects"`
 }
 
@@ -60,7 +60,7 @@ type Ready struct {
 	VocabSize int64  `json:"vocab_size"`
 }
 
-// What the first frame may have: as many bytes as a configuration, and objects and lists.
+// What the first frame may contain: as many bytes as a configuration, and a number of objects and lists.
 const (
 	maxSettings       = 4 << 20
 	maxSettingObjects = 100_000

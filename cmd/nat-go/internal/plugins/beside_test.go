@@ -11,7 +11,8 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
-// With a script go the files that it may import, and a change in one of them is noticed; a compiled program has none.
+// A script comes with the files that it may import, and a change in one of them is noticed; a compiled program has
+// none.
 func TestBeside(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir := t.TempDir()
@@ -59,7 +60,7 @@ func TestBeside(t *testing.T) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
-	start("exit status 3") // it runs, and is no plugin
+	start("exit status 3") // it runs, but isn't a plugin
 	write("lib.sh", "y")
 	start("lib.sh has sha256")
 	spec.Beside = map[string]string{"../lib.sh": sum}

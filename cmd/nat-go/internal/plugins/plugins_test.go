@@ -62,7 +62,8 @@ func TestLockWithoutChecksum(t *testing.T) {
 	}
 }
 
-// Examples are read and grouped as by a run: by its keys, wherever a task's examples stand; what a run drops is told.
+// Examples are read and grouped as in a run, by its keys, wherever a task's examples are; what a run would drop is
+// reported.
 func TestGroups(t *testing.T) {
 	const traces = `{"id":1,"task_id":"x","messages":[{"role":"user","content":"q"}],"reward":1}
 {"id":2,"task_id":"y","messages":[{"role":"user","content":"q"}]}
@@ -115,7 +116,7 @@ const rows = `{"id":"a","turn_id":"t","prompt":"q","output":"good","score":0.9}
 {"id":"a","turn_id":"t","prompt":"q","output":"bad","score":0.1}
 `
 
-// root is the repository.
+// root returns the repository.
 func root(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.Abs("../../../..")
@@ -125,14 +126,14 @@ func root(t *testing.T) string {
 	return dir
 }
 
-// newGo writes and builds a plugin as `builders new --lang go` and its README say, in an empty folder.
+// newGo writes and builds a plugin the way `builders new --lang go` and its README describe, in an empty folder.
 func newGo(t *testing.T, name string) string {
 	t.Helper()
 	dir, err := New(t.TempDir(), name, "go", root(t), "v0.0.0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	sums, err := os.ReadFile(filepath.Join(root(t), "go.sum")) // what `go mod tidy` would write needs a network
+	sums, err := os.ReadFile(filepath.Join(root(t), "go.sum")) // what `go mod tidy` would write requires a network
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,11 +151,11 @@ func newGo(t *testing.T, name string) string {
 	return filepath.Join(dir, name)
 }
 
-// A new plugin in Go builds, passes all checks, and makes records; then it is locked, and a change is refused with the
+// A new plugin in Go builds, passes all checks and makes records; then it is locked, and a change is refused with the
 // fix.
 func TestNewGoAndLock(t *testing.T) {
 	binary := newGo(t, "my-pairs")
-	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // not before: the go command's cache lies there too
+	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // not earlier: the go command's cache is there too
 	conformance.Test(t, conformance.Options{Spec: host.Spec{Name: "my-pairs", Path: binary}})
 
 	configured := []config.Plugin{{Name: "acme", Path: binary}}
@@ -215,8 +216,8 @@ func TestNewGoAndLock(t *testing.T) {
 	}
 }
 
-// A new plugin in Python is the example under another name: under 40 lines with its test and its project file, and
-// good.
+// A new plugin in Python is the example under another name: fewer than 40 lines including its test and its project
+// file, and sound.
 func TestNewPython(t *testing.T) {
 	dir, err := New(t.TempDir(), "my-best", "python", "", "")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
-// acme is a Python package that declares a builder, which says where its module lies and what another module has.
+// acme is a Python package that declares a builder that reports where its module is and what another module contains.
 var acme = map[string]string{
 	"acme_pkg/__init__.py": "import os, pathlib\npathlib.Path(os.environ['HOME'], 'imported').touch()\n" +
 		"__version__ = '1.2'\n",
@@ -30,7 +30,7 @@ def best(group):
 }
 
 // A Python module is served by its interpreter. Locked by all files of its package, it runs as a checked copy; a file
-// that was changed, is new or gone is refused by its name before anything of the package has run.
+// that was changed, added or removed is refused by name before anything in the package has run.
 func TestPythonModule(t *testing.T) {
 	sdk := filepath.Join(root(t), "plugins", "python")
 	python := conformance.Python(t, filepath.Join(sdk, "tests", "builders", "requirements.txt"))
@@ -57,7 +57,7 @@ func TestPythonModule(t *testing.T) {
 		Env: []string{"PYTHONPATH", "PYTHONDONTWRITEBYTECODE"},
 	}}
 	imported := filepath.Join(home, "imported")
-	// start starts the plugin and returns its builder's doc, or what is wrong.
+	// start starts the plugin and returns its builder's doc, or what went wrong.
 	start := func(lock *Lock) string {
 		t.Helper()
 		os.Remove(imported)
@@ -134,7 +134,7 @@ func TestPythonModule(t *testing.T) {
 	}
 }
 
-// The interpreter is the configured one, else that of the active environment; what can't be served is said.
+// The interpreter is the configured one, or else that of the active environment; what can't be served is reported.
 func TestPythonInterpreter(t *testing.T) {
 	c := config.Plugin{Name: "acme", Python: "no_such_pkg.builders"}
 	t.Setenv("VIRTUAL_ENV", "")

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 )
 
-// TestFormats: what a format can't carry is said before the run, with what can.
+// TestFormats checks that what a format can't carry is reported before the run, together with a format that can.
 func TestFormats(t *testing.T) {
 	for _, c := range []struct{ builder, dataset, want string }{
 		{"{_type: dpo_traj_builder}", "{formats: [trl, trl.parquet]}", ""},

@@ -11,14 +11,14 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Range is a run of groups of a log.
+// Range is a contiguous sequence of groups of a log.
 type Range struct {
 	Offset int64  `json:"offset"` // of the first group's frame
 	Bytes  int64  `json:"bytes"`
 	First  uint64 `json:"first"` // ordinal of its first record
 }
 
-// GroupsIn is Groups for those of a range.
+// GroupsIn is like Groups, but for the groups of a range.
 func GroupsIn(dir string, x Range) iter.Seq2[*Group, error] {
 	return func(yield func(*Group, error) bool) {
 		r, err := NewReader(dir)
@@ -46,7 +46,7 @@ func GroupsIn(dir string, x Range) iter.Seq2[*Group, error] {
 	}
 }
 
-// Frames finds where the groups of a log begin, without reading them.
+// Frames finds where the groups of a log begin without reading them.
 type Frames struct {
 	file *os.File
 	at   int64
@@ -66,7 +66,7 @@ func OpenFrames(dir string) (*Frames, error) {
 	return &Frames{file: f, at: int64(headerSize), end: c.Bytes}, nil
 }
 
-// Next is the bytes of the next group's frame, or io.EOF.
+// Next returns the bytes of the next group's frame, or io.EOF.
 func (f *Frames) Next() (size int64, err error) {
 	if f.at >= f.end {
 		return 0, io.EOF
@@ -84,10 +84,10 @@ func (f *Frames) Next() (size int64, err error) {
 	return size, nil
 }
 
-// Offset is where the frame that Next answers next begins.
+// Offset returns where the frame that Next returns next begins.
 func (f *Frames) Offset() int64 { return f.at }
 
-// Bytes is how many bytes the log has.
+// Bytes returns the number of bytes in the log.
 func (f *Frames) Bytes() int64 { return f.end }
 
 // Close closes the file.

@@ -18,8 +18,8 @@ type Folder string
 
 var validID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
-// ValidID says whether a text can be the id of a run. It is the name of the run's folder and stands in scripts, so it
-// has neither spaces nor slashes, and nothing that a shell or a terminal takes for more than a letter.
+// ValidID reports whether a text can be the id of a run. It is the name of the run's folder and is used in scripts, so
+// it contains neither spaces nor slashes, nor anything that a shell or a terminal takes for more than a letter.
 func ValidID(id string) bool { return validID.MatchString(id) }
 
 // Manifest returns the file that says what the run read, decided and wrote.

@@ -37,7 +37,7 @@ func listing(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// complete is a run that is over.
+// complete returns a run that has finished.
 func complete(t *testing.T) Folder {
 	t.Helper()
 	f := Folder(filepath.Join(t.TempDir(), "r"))
@@ -60,7 +60,7 @@ func complete(t *testing.T) Folder {
 	return f
 }
 
-// TestSomebodysFolderStaysAsItIs: a run id may name any folder; one that is not ours is refused untouched.
+// TestSomebodysFolderStaysAsItIs: a run id may name any folder; one that isn't ours is refused and left untouched.
 func TestSomebodysFolderStaysAsItIs(t *testing.T) {
 	for _, files := range [][]string{
 		{"notes.txt"},
@@ -83,7 +83,7 @@ func TestSomebodysFolderStaysAsItIs(t *testing.T) {
 	}
 }
 
-// TestARunThatNeverBegan: what a run leaves that dies before it begins is taken over.
+// TestARunThatNeverBegan: whatever a run leaves behind when it dies before it begins is taken over.
 func TestARunThatNeverBegan(t *testing.T) {
 	f := Folder(filepath.Join(t.TempDir(), "r"))
 	for range 2 {
@@ -105,7 +105,8 @@ func TestARunThatNeverBegan(t *testing.T) {
 	}
 }
 
-// TestSweepKeepsWhatIsNotOurs: the trainer's folder, what the agent's program wrote, links and foreign names stay.
+// TestSweepKeepsWhatIsNotOurs: the trainer's folder, anything the agent's program wrote, links and unknown names are
+// all kept.
 func TestSweepKeepsWhatIsNotOurs(t *testing.T) {
 	f := complete(t)
 	const left = ".nat-go-tmp-0123456789abcdef"
@@ -184,7 +185,7 @@ func TestLockSaysWhoHasIt(t *testing.T) {
 	}
 }
 
-// TestLockIsNoTrap: a lock that is a pipe, a device or a link is refused and not waited for.
+// TestLockIsNoTrap: a lock that is a pipe, a device or a link is refused, not waited for.
 func TestLockIsNoTrap(t *testing.T) {
 	for name, make := range map[string]func(string) error{
 		"pipe": func(p string) error { return syscall.Mkfifo(p, 0o644) },
@@ -231,7 +232,8 @@ func TestLockSoonWaits(t *testing.T) {
 	})
 }
 
-// TestFolderRemovedDuringTheRun: no manifest says that a run is complete whose folder, or files, went away under it.
+// TestFolderRemovedDuringTheRun: no manifest declares a run complete if its folder or files disappeared while it was
+// running.
 func TestFolderRemovedDuringTheRun(t *testing.T) {
 	for name, harm := range map[string]func(f Folder) error{
 		"the folder": func(f Folder) error { return os.RemoveAll(string(f)) },
@@ -272,7 +274,7 @@ func TestFolderRemovedDuringTheRun(t *testing.T) {
 	}
 }
 
-// TestManifestIsReadWithinLimits: what the name leads to may be anything.
+// TestManifestIsReadWithinLimits: the manifest's name may lead to anything.
 func TestManifestIsReadWithinLimits(t *testing.T) {
 	for name, make := range map[string]func(string) error{
 		"a device":  func(p string) error { return os.Symlink("/dev/zero", p) },
@@ -296,7 +298,7 @@ func TestManifestIsReadWithinLimits(t *testing.T) {
 	}
 }
 
-// TestAddFormats: what is added takes the place of what was there; all else stays, and its order.
+// TestAddFormats: added formats replace those that were there; everything else stays, in the same order.
 func TestAddFormats(t *testing.T) {
 	f := complete(t)
 	text, err := os.ReadFile(f.Manifest())
@@ -336,7 +338,7 @@ func TestAddFormats(t *testing.T) {
 	}
 }
 
-// TestConvertAfterOneThatWasKilled: it has to write what that one wrote.
+// TestConvertAfterOneThatWasKilled: a second conversion has to write what the killed one was writing.
 func TestConvertAfterOneThatWasKilled(t *testing.T) {
 	f := complete(t)
 	l, err := f.LockToConvert([]string{"trl", "kto"})
@@ -369,7 +371,7 @@ func TestConvertAfterOneThatWasKilled(t *testing.T) {
 	}
 }
 
-// TestTeacherGoesAsOne: the teacher's answers have one entry, and each of them counts in it.
+// TestTeacherGoesAsOne: the teacher's answers share one entry, and each of them is counted in it.
 func TestTeacherGoesAsOne(t *testing.T) {
 	f := complete(t)
 	answer := f.path("teacher", "ab", "cd")

@@ -9,21 +9,21 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// MaxConfig is how large the configuration of a plan may be: what one is made of has that limit, too.
+// MaxConfig is the largest configuration a plan may have: the configuration it is made from has the same limit.
 const MaxConfig = 16 << 20
 
-// What a plan and the manifest of a shard may ask for. Both lie in a folder that others may write to, and their sums
-// can be made by anybody.
+// The limits on what a plan and the manifest of a shard may ask for. Both are in a folder that others may write to, and
+// anybody can compute their sums.
 const (
 	maxPlanBytes    = 96 << 20
-	maxRequestBytes = 1 << 20  // of what the command line asked for, as the plan has it
-	maxDoneBytes    = 32 << 20 // of one shard, which names each batch that it wrote
-	maxNamedBytes   = 64 << 20 // of the ids that a shard is given
-	maxObjects      = 2 << 20  // objects and lists of a plan or a manifest
-	maxGroups       = 1 << 40  // more than any log that can be stored has
+	maxRequestBytes = 1 << 20  // of the command line's request, as stored in the plan
+	maxDoneBytes    = 32 << 20 // of one shard, which names each batch it wrote
+	maxNamedBytes   = 64 << 20 // of the ids given to a shard
+	maxObjects      = 2 << 20  // objects and lists in a plan or a manifest
+	maxGroups       = 1 << 40  // more than any log that can be stored
 )
 
-// decode refuses a text of more objects and lists than a plan has use for, before any is made.
+// decode refuses a text with more objects and lists than a plan can need, before any of them are created.
 func decode(text []byte, into any) error {
 	if _, err := json.Parse(text, json.Limits{Depth: 100, Size: maxPlanBytes, Objects: maxObjects}); err != nil {
 		return err
@@ -31,7 +31,8 @@ func decode(text []byte, into any) error {
 	return stdjson.Unmarshal(text, into)
 }
 
-// check says what a plan says that no plan does: its shards would be read or written elsewhere, or nowhere.
+// check reports anything in a plan that no real plan contains: its shards would be read or written elsewhere, or
+// nowhere.
 func (p *Plan) check() error {
 	if !runfolder.ValidID(p.RunID) {
 		return fmt.Errorf("%q can't be the id of a run", p.RunID)
@@ -71,7 +72,7 @@ func (p *Part) check(inputs int) error {
 	return nil
 }
 
-// check says what the manifest of a shard says that none does.
+// check reports anything in the manifest of a shard that no real manifest contains.
 func (d *Done) check() error {
 	seen := map[string]bool{}
 	for _, f := range d.Files {

@@ -10,7 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// TestForgedPlan: a plan whose sum is right, as anybody can make it, is refused where it says what none does.
+// TestForgedPlan: a plan with a correct sum, which anybody can compute, is refused if it says something no real plan
+// does.
 func TestForgedPlan(t *testing.T) {
 	long := strings.Repeat("x", maxRequestBytes)
 	for name, c := range map[string]struct {
@@ -54,7 +55,8 @@ func TestForgedPlan(t *testing.T) {
 
 func named0(bytes int64) *runfolder.File { return &runfolder.File{Path: namedPath(0), Bytes: bytes} }
 
-// TestForgedManifest: the manifest of a shard names files of its own folder, and as many groups as there can be.
+// TestForgedManifest: the manifest of a shard may only name files in its own folder, and no more groups than are
+// possible.
 func TestForgedManifest(t *testing.T) {
 	p := &Plan{Sum: "s"}
 	for name, c := range map[string]struct {
@@ -86,7 +88,7 @@ func TestForgedManifest(t *testing.T) {
 	}
 }
 
-// TestManyObjects: a plan of more objects than any is refused before they are made.
+// TestManyObjects: a plan with more objects than any real one is refused before they are created.
 func TestManyObjects(t *testing.T) {
 	f := Folder(t.TempDir())
 	text := `{"plan_version":2,"shards":[` + strings.Repeat("{},", maxObjects) + `{}]}`

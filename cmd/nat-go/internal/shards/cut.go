@@ -12,29 +12,31 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Cut says how the data set of a plan is divided between shards that write it. A merge makes it, once all is decided.
+// Cut describes how the data set of a plan is divided between the shards that write it. A merge makes it once
+// everything is decided.
 type Cut struct {
 	Version   int               `json:"cut_version"`
 	Plan      string            `json:"plan"` // the plan's sum
 	Log       string            `json:"log"`  // hash of the merged log
 	Decisions string            `json:"decisions"`
 	Ranges    []recordlog.Range `json:"ranges"`             // of the merged log, by shard
-	Collated  json.RawMessage   `json:"collated,omitempty"` // what is known of the batches already
+	Collated  json.RawMessage   `json:"collated,omitempty"` // what is already known of the batches
 }
 
-// CutPath is where the cut is, which is written last of what it is about.
+// CutPath returns the path of the cut, which is written after everything it describes.
 func (f Folder) CutPath() string { return f.path("cut", "cut.json") }
 
-// CutBatches is which batches a shard writes, and CutScores what rows of rollouts are scored by.
+// CutBatches returns the path of the list of batches that a shard writes, and CutScores that of what rollout rows are
+// scored by.
 func (f Folder) CutBatches(shard int) string { return f.path("cut", number(shard)+".batches") }
 
-// CutScores is what rows of rollouts are scored by.
+// CutScores returns the path of what rollout rows are scored by.
 func (f Folder) CutScores() string { return f.path("cut", "scores.bin") }
 
-// CutDrops are the drops of the cutting of batches.
+// CutDrops returns the path of the drops made while cutting batches.
 func (f Folder) CutDrops() string { return f.path("cut", "drops.jsonl") }
 
-// NewCut begins to cut, without what an earlier attempt left.
+// NewCut starts a cut, removing anything an earlier attempt left.
 func (f Folder) NewCut() error {
 	if err := os.RemoveAll(filepath.Dir(f.CutPath())); err != nil {
 		return err
@@ -42,7 +44,7 @@ func (f Folder) NewCut() error {
 	return os.MkdirAll(filepath.Dir(f.CutPath()), 0o755)
 }
 
-// WriteCut writes a cut, last.
+// WriteCut writes a cut; it is called last.
 func (f Folder) WriteCut(c *Cut) error {
 	c.Version = Version
 	text, err := json.MarshalIndent(c, "", "  ")
@@ -52,7 +54,7 @@ func (f Folder) WriteCut(c *Cut) error {
 	return durable.WriteFile(f.CutPath(), append(text, '\n'))
 }
 
-// ReadCut reads the cut of a plan; nil: there is none.
+// ReadCut reads the cut of a plan, or returns nil if there is none.
 func (f Folder) ReadCut(p *Plan) (*Cut, error) {
 	text, err := durable.ReadFile(f.CutPath(), maxPlanBytes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -72,7 +74,7 @@ func (f Folder) ReadCut(p *Plan) (*Cut, error) {
 	return c, nil
 }
 
-// HasCut says whether a merge has divided the data set between the shards.
+// HasCut reports whether a merge has divided the data set between the shards.
 func (f Folder) HasCut() bool {
 	_, err := os.Stat(f.CutPath())
 	return err == nil

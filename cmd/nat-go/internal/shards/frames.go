@@ -16,8 +16,8 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Frames is a file of blocks of bytes. Each has its length and its hash before it, so that what an earlier attempt left
-// is gone on with after its last whole frame.
+// Frames is a file of blocks of bytes. Each block is preceded by its length and its hash, so that writing can continue
+// after the last whole frame that an earlier attempt left.
 type Frames struct {
 	file *os.File
 	out  *bufio.Writer
@@ -29,17 +29,17 @@ const (
 	maxFrame  = 256 << 20
 )
 
-// IndexPath is the file that has, of each group of a shard's log, what a merge has to know of it.
+// IndexPath returns the path of the file that holds what a merge has to know about each group of a shard's log.
 func IndexPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "index.bin") }
 
-// HeadsPath is the file that has, of each group of a shard's log, what is known of its token rows; those themselves lie
-// end to end in the file at RowsPath.
+// HeadsPath returns the path of the file that holds what is known of the token rows of each group of a shard's log; the
+// rows themselves lie end to end in the file at RowsPath.
 func HeadsPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "heads.bin") }
 
-// RowsPath is the file of the token rows of a shard.
+// RowsPath returns the path of the file with a shard's token rows.
 func RowsPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "prepared.bin") }
 
-// NewFrames begins a file of frames, in place of one that is there.
+// NewFrames starts a file of frames, replacing any existing one.
 func NewFrames(path string) (*Frames, error) {
 	file, err := durable.Continue(path)
 	if err != nil {
@@ -52,8 +52,8 @@ func NewFrames(path string) (*Frames, error) {
 	return &Frames{file: file, out: bufio.NewWriterSize(file, 256<<10)}, nil
 }
 
-// GoOnFrames goes on with a file of frames, or begins it. It keeps the frames that each says to keep, up to the first
-// that it doesn't.
+// GoOnFrames continues a file of frames, or starts it. It keeps the frames for which keep returns true, up to the first
+// for which it doesn't.
 func GoOnFrames(path string, keep func(frame []byte) bool) (_ *Frames, err error) {
 	file, err := durable.Continue(path)
 	if err != nil {
@@ -85,7 +85,7 @@ func GoOnFrames(path string, keep func(frame []byte) bool) (_ *Frames, err error
 	return &Frames{file: file, out: bufio.NewWriterSize(file, 1<<20)}, nil
 }
 
-// Add adds a frame.
+// Add appends a frame.
 func (f *Frames) Add(frame []byte) error {
 	if len(frame) > maxFrame {
 		return fmt.Errorf("a group takes %d bytes in %s; at most %d can be kept", len(frame), f.file.Name(), maxFrame)
@@ -100,7 +100,7 @@ func (f *Frames) Add(frame []byte) error {
 	return err
 }
 
-// Close makes what was added safe on disk, and closes the file. It does nothing where there is none.
+// Close syncs what was added to disk and closes the file. It does nothing if there is no file.
 func (f *Frames) Close() error {
 	if f == nil {
 		return nil
@@ -108,7 +108,7 @@ func (f *Frames) Close() error {
 	return errors.Join(f.out.Flush(), f.file.Sync(), f.file.Close())
 }
 
-// Prepared are the token rows of a shard, as they are written.
+// Prepared holds the token rows of a shard as they are written.
 type Prepared struct {
 	heads *Frames
 	rows  *os.File
@@ -116,10 +116,11 @@ type Prepared struct {
 	head  []byte
 }
 
-// preparedHead is the width of what stands before a head: the bytes of the group's token rows, and its records.
+// preparedHead is the width of what precedes a head: the size in bytes of the group's token rows, and its number of
+// records.
 const preparedHead = 8 + 4
 
-// OpenPrepared goes on with the token rows of a shard, or begins them, and says of how many groups they are there.
+// OpenPrepared continues the token rows of a shard, or starts them, and returns the number of groups they cover so far.
 func OpenPrepared(f runfolder.Folder) (_ *Prepared, groups uint64, err error) {
 	p := &Prepared{}
 	if p.rows, err = durable.Continue(RowsPath(f)); err != nil {
@@ -157,7 +158,7 @@ func OpenPrepared(f runfolder.Folder) (_ *Prepared, groups uint64, err error) {
 	return p, groups, err
 }
 
-// Add adds the next group, of so many records.
+// Add adds the next group, which has this many records.
 func (p *Prepared) Add(records int, head, rows []byte) error {
 	if _, err := p.out.Write(rows); err != nil {
 		return err
@@ -168,12 +169,12 @@ func (p *Prepared) Add(records int, head, rows []byte) error {
 	return p.heads.Add(p.head)
 }
 
-// Close makes what was added safe on disk, and closes the files.
+// Close syncs what was added to disk and closes the files.
 func (p *Prepared) Close() error {
 	return errors.Join(p.out.Flush(), p.rows.Sync(), p.rows.Close(), p.heads.Close())
 }
 
-// Head is what is known of the token rows of a group.
+// Head holds what is known of the token rows of a group.
 type Head struct {
 	Records int
 	Rows    int64 // bytes
@@ -192,14 +193,14 @@ func ReadHead(frame []byte) (Head, error) {
 	}, nil
 }
 
-// FrameReader reads a file of frames again.
+// FrameReader reads back a file of frames.
 type FrameReader struct {
 	file *os.File
 	in   *bufio.Reader
 	left int64
 }
 
-// ReadFrames opens a file of frames of a shard's folder, which has to have the size that its manifest names.
+// ReadFrames opens a file of frames in a shard's folder, which must have the size given in the shard's manifest.
 func ReadFrames(f runfolder.Folder, d *Done, path string) (*FrameReader, error) {
 	file, err := OpenBuilt(f, d, path)
 	if err != nil {
@@ -213,7 +214,7 @@ func ReadFrames(f runfolder.Folder, d *Done, path string) (*FrameReader, error) 
 	return &FrameReader{file: file, in: bufio.NewReaderSize(file, 64<<10), left: info.Size()}, nil
 }
 
-// OpenBuilt opens a file of a shard's folder, which has to have the size that its manifest names.
+// OpenBuilt opens a file in a shard's folder, which must have the size given in the shard's manifest.
 func OpenBuilt(f runfolder.Folder, d *Done, path string) (*os.File, error) {
 	file, err := durable.Open(path)
 	if err != nil {
@@ -260,7 +261,7 @@ func (r *FrameReader) Close() error { return r.file.Close() }
 
 func (r *FrameReader) damaged(why string) error { return Damaged(r.file.Name(), why) }
 
-// Damaged is the error of a file of a shard that is not what the shard wrote.
+// Damaged returns the error for a shard's file that is not what the shard wrote.
 func Damaged(path, why string) error {
 	return fmt.Errorf("%s is damaged: %s: remove the folder of the shard, and run it again", path, why)
 }

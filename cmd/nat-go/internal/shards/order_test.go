@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 )
 
-// TestOrder goes on with the file after fewer groups than it holds, as after a crash between its sync and the log's
+// TestOrder continues the file after fewer groups than it holds, as after a crash between its sync and the log's
 // commit.
 func TestOrder(t *testing.T) {
 	f := runfolder.Folder(t.TempDir())

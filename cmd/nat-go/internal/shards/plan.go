@@ -79,7 +79,7 @@ type Stage string
 const (
 	Build Stage = "build" // read the shard's part of the inputs; build it, or store it for the shards' groups
 	Group Stage = "group" // build the shard's share of the tasks
-	Write Stage = "write" // write the shard's share of the data set, once a merge has divided that
+	Write Stage = "write" // write the shard's share of the data set, once a merge has divided it
 )
 
 // Stages returns the stages of the plan's shards, in order.

@@ -147,12 +147,13 @@ func (r *Remote) Copy(ctx context.Context, work string) (Folder, *Plan, error) {
 	return dir, p, err
 }
 
-// fetch fetches a file, which has to be what its manifest says.
+// fetch fetches a file, which must be what its manifest says.
 func (r *Remote) fetch(ctx context.Context, dir Folder, path string, is *runfolder.File) error {
 	return r.fetchFile(ctx, dir, path, is.Bytes, is)
 }
 
-// fetchFile fetches a file of at most so many bytes; is: what its manifest says, nil where none speaks of it.
+// fetchFile fetches a file of at most this many bytes; is holds what its manifest says, or nil if no manifest mentions
+// it.
 func (r *Remote) fetchFile(ctx context.Context, dir Folder, path string, most int64, is *runfolder.File) error {
 	from, err := r.object(dir, path)
 	if err != nil {

@@ -67,7 +67,7 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// TestPlan writes a plan with ids that its parts don't tell, reads it back, and changes what was written.
+// TestPlan writes a plan with ids that can't be told from its parts, reads it back, and changes what was written.
 func TestPlan(t *testing.T) {
 	f := Folder(t.TempDir())
 	names := f.NewNamed(1)

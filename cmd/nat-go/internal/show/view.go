@@ -46,7 +46,7 @@ func Record(p dataset.Picked) View {
 	return v
 }
 
-// scoredBy says which rules gave the scores of a record, and what they went by.
+// scoredBy describes which rules produced the scores of a record, and what they were based on.
 func scoredBy(metadata []byte) (facts []string) {
 	type evidence struct {
 		Rule, Tool, Quote string

@@ -29,16 +29,16 @@ const (
 	maxTools   = 64
 
 	maxHits = 1000 // of a search
-	toldOf  = 1000 // records after which a search says how far it is
+	toldOf  = 1000 // records between reports of a search's progress
 )
 
-// answer is what an endpoint answers with: a value to be encoded, or streamed.
+// answer is an endpoint's answer: a value to be encoded, or one that is streamed.
 type answer any
 
-// streamed is an answer that is sent line by line as it is made.
+// streamed is an answer that is sent line by line as it is produced.
 type streamed func(send func(line any) error) error
 
-// serve sends the lines. What goes wrong after the first is a line, too.
+// serve sends the lines. An error after the first line is sent as a line, too.
 func (s streamed) serve(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	control := http.NewResponseController(w)
@@ -77,7 +77,7 @@ func (r *Run) routes() map[string]func(*http.Request) (answer, error) {
 // rowsAnswer is a window of the table.
 type rowsAnswer struct {
 	Total  int   `json:"total"`            // that fit
-	Search bool  `json:"search,omitempty"` // the filter has words to look for in texts: /api/search sends what fits
+	Search bool  `json:"search,omitempty"` // the filter has words to find in texts: /api/search sends the matches
 	Rows   []row `json:"rows"`
 }
 
@@ -94,7 +94,7 @@ type row struct {
 	Length   uint32   `json:"length"`
 	Messages uint16   `json:"messages"`
 	Turns    uint16   `json:"turns"`
-	Share    *float64 `json:"share"`  // of its tokens that are trained
+	Share    *float64 `json:"share"`  // of its tokens that are trained on
 	Spread   *float64 `json:"spread"` // of the rewards in its group
 	Sites    uint16   `json:"sites"`
 	Fidelity string   `json:"fidelity"`
@@ -127,16 +127,16 @@ func (r *Run) rows(req *http.Request) (answer, error) {
 	return a, nil
 }
 
-// hit is a line of what a search sends: a row that was found, or how far the search is.
+// hit is a line sent by a search: a row that was found, or how far the search has got.
 type hit struct {
 	Row   *row   `json:"row,omitempty"`
 	At    int    `json:"at,omitempty"` // records searched
 	Of    int    `json:"of,omitempty"`
-	More  bool   `json:"more,omitempty"` // it ends here, after maxHits; "at" goes on from there
+	More  bool   `json:"more,omitempty"` // it ends here, after maxHits; continue from "at"
 	Error string `json:"error,omitempty"`
 }
 
-// searchTexts sends the records whose texts hold the words of a filter, as they are found.
+// searchTexts sends the records whose texts contain the words of a filter, as they are found.
 func (r *Run) searchTexts(req *http.Request) (answer, error) {
 	q := req.URL.Query()
 	found, f, err := r.find(q.Get("q"), q.Get("sort"))
@@ -208,7 +208,7 @@ func (r *Run) row(ordinal uint64) (row, error) {
 	return line, nil
 }
 
-// known is a number as JSON has it: null for none.
+// known returns a number as in JSON, with null for none.
 func known(v float64) *float64 {
 	if !finite(v) {
 		return nil
@@ -251,9 +251,9 @@ type recordAnswer struct {
 	Diff     *sides          `json:"diff,omitempty"`     // of a preference's last messages
 	Sampled  []string        `json:"sampled,omitempty"`  // of those shown
 	Branches []branch        `json:"branches,omitempty"` // at most maxBranches
-	From     int             `json:"from"`               // of the messages that are shown, as sampled is
+	From     int             `json:"from"`               // of the messages shown, like sampled
 	Messages int             `json:"messages"`           // all there are
-	Before   int             `json:"before"`             // how many of the first messages of a prompt are left out
+	Before   int             `json:"before"`             // number of messages left out at the start of a prompt
 	AllTools int             `json:"all_tools"`
 	Sites    []site          `json:"sites,omitempty"`
 	Tools    []tool          `json:"tools,omitempty"`

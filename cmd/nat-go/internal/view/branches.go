@@ -7,20 +7,20 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// branch is another record of the same example: a conversation that goes another way from some message on.
+// branch is another record of the same example: a conversation that takes a different course from some message on.
 type branch struct {
 	Record   uint64 `json:"record"` // from 1
 	Builder  string `json:"builder"`
-	Parts    int    `json:"parts"`    // the first message that is not that of the record it is a branch of
+	Parts    int    `json:"parts"`    // the first message that differs from the record it branches from
 	Messages int    `json:"messages"` // all of its own record
-	Sampled  int    `json:"sampled"`  // those from Parts on that the model produced
+	Sampled  int    `json:"sampled"`  // those from Parts on that the model generated
 }
 
-// maxBranches is how many branches a record lists.
+// maxBranches is the most branches that a record lists.
 const maxBranches = 200
 
-// branches lists the records of a conversation's group that are of the same example and not the same conversation, the
-// first maxBranches of them.
+// branches lists the records in a conversation's group that come from the same example but are not the same
+// conversation, up to maxBranches of them.
 func (r *Run) branches(ordinal uint64) (list []branch, err error) {
 	if r.plain != nil {
 		return nil, nil
@@ -42,7 +42,7 @@ func (r *Run) branches(ordinal uint64) (list []branch, err error) {
 			parts++
 		}
 		if parts == len(a) && parts == len(b) {
-			continue // the same, or another builder's of the same
+			continue // the same record, or another builder's copy
 		}
 		x := branch{
 			Record: first + uint64(i) + 1, Builder: text(other.Origin.Builder), Parts: parts, Messages: len(b),
@@ -59,7 +59,7 @@ func (r *Run) branches(ordinal uint64) (list []branch, err error) {
 	return list, nil
 }
 
-// sameMessage says whether two messages say the same.
+// sameMessage reports whether two messages have the same content.
 func sameMessage(a, b *chat.Message) bool {
 	return a.Role == b.Role && a.Text == b.Text && a.Reasoning == b.Reasoning &&
 		slices.EqualFunc(a.ToolCalls, b.ToolCalls, func(x, y chat.ToolCall) bool {

@@ -397,8 +397,8 @@ func exportedPage() (head, foot string, err error) {
 		table, start, foot), nil
 }
 
-// importMap has the page's modules as data: addresses, with the module that reads the file in the place of the one that
-// asks a server.
+// importMap returns the page's modules as data: addresses, with the module that queries a server replaced by the one
+// that reads the file.
 func importMap() (string, error) {
 	names, err := fs.Glob(files, "page/*.js")
 	if err != nil {
@@ -424,7 +424,7 @@ func importMap() (string, error) {
 	return string(table), err
 }
 
-// uplot is where the page has the library of its charts.
+// uplot is where the page keeps its chart library.
 const uplot = "vendor/uplot/"
 
 // hashSource lets a policy allow an inline script or style.

@@ -36,7 +36,8 @@ var numbers = map[string]number{
 	"spread":   func(e *entry) float64 { return float64(e.Spread) },
 }
 
-// scoreOf is the margin of a preference, or the score or reward of another record; NaN for what is asked of the other.
+// scoreOf returns the margin of a preference, or the score or reward of another record; NaN if the question applies
+// only to the other kind.
 func (e *entry) scoreOf(preference bool) float64 {
 	if (builders.Kind(e.Kind) == builders.KindPreference) != preference {
 		return math.NaN()

@@ -64,14 +64,14 @@ type histogram struct {
 	Max   float64 `json:"max"`
 	Bins  []int64 `json:"bins"`
 	Count int64   `json:"count"`
-	Whole bool    `json:"whole,omitempty"` // each bin is of one whole number, from Min to Max
+	Whole bool    `json:"whole,omitempty"` // each bin holds one whole number, from Min to Max
 
-	// Of the spread of rewards, which counts groups: those without any, which are in no bin.
+	// For the spread of rewards, which counts groups: those without one, which are in no bin.
 	Unit string `json:"unit,omitempty"`
 	Zero int64  `json:"zero,omitempty"`
 }
 
-// balance is how some of the records are divided between training and validation.
+// balance describes how some of the records are divided between training and validation.
 type balance struct {
 	Name       string `json:"name"`
 	Filter     string `json:"filter"` // in the filter box
@@ -260,7 +260,7 @@ func (r *Run) facets() map[string]facet {
 	return out
 }
 
-// distribution is a number that a histogram is made of.
+// distribution is a number to make a histogram of.
 type distribution struct {
 	name, key string
 	whole     bool
@@ -276,7 +276,8 @@ var distributions = []distribution{
 	{"error sites", "sites", true},
 }
 
-// histogram counts the values in tables in the same bins, a list for each; ok is false where there is nothing to see.
+// histogram counts the values of several tables in the same bins, one list per table; ok is false if there is nothing
+// to see.
 func (d distribution) histogram(tables ...*table) (h histogram, counts [][]int64, ok bool) {
 	h = histogram{Name: d.name, Key: d.key, Min: math.Inf(1), Max: math.Inf(-1)}
 	of := numbers[d.key]
@@ -308,7 +309,7 @@ func (d distribution) histogram(tables ...*table) (h histogram, counts [][]int64
 	return h, counts, true
 }
 
-// bin is the one of n bins that a value is in.
+// bin returns which of n bins a value falls into.
 func (h *histogram) bin(v float64, n int) int {
 	if h.Whole {
 		return int(v - h.Min)
@@ -329,10 +330,10 @@ func (r *Run) histograms() []histogram {
 	return out
 }
 
-// spreads counts groups by the spread of their rewards. What has none is counted apart: where all rollouts of a group
-// got the same reward there is nothing to learn from their difference.
+// spreads counts groups by the spread of their rewards. Groups without a spread are counted separately: if all rollouts
+// of a group got the same reward, there is nothing to learn from their difference.
 func (t *table) spreads() histogram {
-	groups := &table{} // an entry for each
+	groups := &table{} // one entry per group
 	for i, first := range t.First {
 		end := uint64(len(t.Entries))
 		if i+1 < len(t.First) {
@@ -356,7 +357,7 @@ func (t *table) spreads() histogram {
 	return h
 }
 
-// balances are how the records of each builder and kind are divided, after all of them.
+// balances returns how the records of each builder and kind are divided, following those of all records.
 func (r *Run) balances() []balance {
 	if r.undecided() {
 		return nil
@@ -424,7 +425,7 @@ const maxDropLine = 16 << 20
 
 // eachDrop calls f for each line of dropped.jsonl until it returns false.
 func (r *Run) eachDrop(f func(*ledger.Drop) bool) error {
-	if r.plain != nil { // nothing was dropped that is known of, and the path may be a file
+	if r.plain != nil { // no known drops, and the path may be a file
 		return nil
 	}
 	file, err := durable.Open(r.Folder.Dropped())

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 )
 
-// TestVendoredLibrary: the library of the charts is the one that npm has, uplot 1.6.32, and its licence is with it.
+// TestVendoredLibrary: the chart library is the one on npm, uplot 1.6.32, and its licence is included.
 func TestVendoredLibrary(t *testing.T) {
 	for name, want := range map[string]string{
 		"uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
@@ -37,7 +37,7 @@ func TestVendoredLibrary(t *testing.T) {
 	}
 }
 
-// rewards are the entries of a group of the log: rollouts of one builder and task.
+// rewards returns the entries of a group of the log: rollouts of one builder and task.
 func rewards(task uint64, scores ...float32) (list []entry) {
 	for _, s := range scores {
 		list = append(list, entry{
@@ -47,7 +47,7 @@ func rewards(task uint64, scores ...float32) (list []entry) {
 	return list
 }
 
-// TestSpread: rollouts that are scored against each other have one spread, and groups are counted by it.
+// TestSpread: rollouts that are scored against each other share one spread, and groups are counted by it.
 func TestSpread(t *testing.T) {
 	none := float32(math.NaN())
 	groups := [][]entry{
@@ -83,7 +83,7 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// TestHistogram: whole numbers have a bin each while these are few, and two tables share their bins.
+// TestHistogram: whole numbers get a bin each as long as there are few of them, and two tables share their bins.
 func TestHistogram(t *testing.T) {
 	of := func(turns ...uint16) *table {
 		tb := &table{}

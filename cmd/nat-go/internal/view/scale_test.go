@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 )
 
-// countedGroups counts what is read of a log.
+// countedGroups counts how much of a log is read.
 type countedGroups struct {
 	groups
 	read int
@@ -26,7 +26,7 @@ func (c *countedGroups) Group(offset int64) (*recordlog.Group, error) {
 	return c.groups.Group(offset)
 }
 
-// TestWorkOfLargeRuns: of 50,000 records, an answer reads and sends no more than the window it shows.
+// TestWorkOfLargeRuns: with 50,000 records, an answer reads and sends no more than the window it shows.
 func TestWorkOfLargeRuns(t *testing.T) {
 	const n = 50_000
 	r := open(t, testRun(t, n))
@@ -76,7 +76,7 @@ func TestWorkOfLargeRuns(t *testing.T) {
 	}
 }
 
-// searched are the lines that a search sends.
+// searched returns the lines that a search sends.
 func searched(t *testing.T, s *Server, h http.Handler, q string) (list []hit) {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -92,7 +92,7 @@ func searched(t *testing.T, s *Server, h http.Handler, q string) (list []hit) {
 	}
 }
 
-// TestSorted: whichever the order, rows without a score come last, and equal ones stay as they are in the log.
+// TestSorted: whatever the order, rows without a score come last, and equal rows stay in the order of the log.
 func TestSorted(t *testing.T) {
 	nan := float32(math.NaN())
 	scores := []float32{2, nan, -1, 0, 2, float32(math.Inf(1)), -0.5, float32(math.Inf(-1)), nan}
@@ -110,7 +110,7 @@ func TestSorted(t *testing.T) {
 	}
 }
 
-// BenchmarkRows measures what a person waits for, on NATGO_VIEW_RECORDS records.
+// BenchmarkRows measures the operations a person waits for, on NATGO_VIEW_RECORDS records.
 func BenchmarkRows(b *testing.B) {
 	n, err := strconv.Atoi(os.Getenv("NATGO_VIEW_RECORDS"))
 	if err != nil {
@@ -125,7 +125,7 @@ func BenchmarkRows(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				r.last = "" // a question that was asked before is not answered anew
+				r.last = "" // a repeated question is not answered anew
 				get(b, s, h, path, nil)
 			}
 		})

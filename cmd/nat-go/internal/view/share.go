@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// A record's share of trained tokens is kept in two bytes.
+// A record's share of trained tokens is stored in two bytes.
 const (
 	shareParts   = 65534
 	unknownShare = 65535
@@ -25,7 +25,7 @@ const (
 // sharesMagic begins a file of shares in the cache.
 const sharesMagic = "nat-go view shares 1\n"
 
-// share is how much of a record's tokens is trained, from 0 to 1; NaN where it has no row of tokens.
+// share returns the share of a record's tokens that are trained, from 0 to 1, or NaN if it has no row of tokens.
 func (e *entry) share() float64 {
 	if e.Share == unknownShare {
 		return math.NaN()
@@ -34,7 +34,7 @@ func (e *entry) share() float64 {
 }
 
 // readShares sets the shares of trained tokens from the index of a run's batches. Those of a large log are kept in the
-// cache, as its table is: the index of millions of rows takes a while to read.
+// cache, like its table: reading the index of millions of rows takes a while.
 func (t *table) readShares(folder runfolder.Folder, cache string) error {
 	if !dataset.HasBatches(folder) {
 		return nil
@@ -62,12 +62,12 @@ func (t *table) readShares(folder runfolder.Folder, cache string) error {
 			text = binary.LittleEndian.AppendUint16(text, t.Entries[i].Share)
 		}
 		text = binary.LittleEndian.AppendUint64(text, xxh3.Hash(text))
-		_ = durable.WriteFile(path, text) // read again next time where it can't be kept
+		_ = durable.WriteFile(path, text) // if it can't be stored, it is read again next time
 	}
 	return nil
 }
 
-// loadShares takes the shares from the cache, and says whether they were there and are those of this index.
+// loadShares reads the shares from the cache, and reports whether they were there and belong to this index.
 func (t *table) loadShares(path, head string) bool {
 	size := len(head) + 2*len(t.Entries) + 8
 	text, err := durable.ReadFile(path, int64(size))
@@ -81,7 +81,7 @@ func (t *table) loadShares(path, head string) bool {
 	return true
 }
 
-// countShares counts the tokens of each record by the owners that the index lists.
+// countShares counts the tokens of each record, using the owners listed in the index.
 func (t *table) countShares(index string) error {
 	trained, all := make([]uint32, len(t.Entries)), make([]uint32, len(t.Entries))
 	err := batch.EachLine(index, func(l *batch.Line) error {

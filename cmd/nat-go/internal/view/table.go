@@ -28,11 +28,11 @@ type entry struct {
 	Fidelity uint8
 	Sites    uint16
 	Messages uint16
-	Turns    uint16  // messages of an assistant; answers, where there are only texts
+	Turns    uint16  // messages of an assistant; answers, if there are only texts
 	Share    uint16  // of its tokens that are trained, in shareParts, or unknownShare; see share.go
 	Chars    uint32  // bytes in all its texts
 	Score    float32 // margin of a preference, score or reward of other kinds; NaN: none
-	Spread   float32 // of a rollout: the largest reward of its group less the smallest; NaN: none
+	Spread   float32 // of a rollout: the largest reward in its group minus the smallest; NaN: none
 	Task     uint64  // hash of the task key, or of the example's if it is its own task
 	Example  uint64  // hash of the example's id
 	Content  recordlog.Hash
@@ -107,7 +107,7 @@ func readTable(log string, progress func(bytes int64)) (*table, error) {
 	}
 }
 
-// add adds the records of a group. names are the builders' indices by their names.
+// add adds the records of a group. names maps the builders' names to their indices.
 func (t *table) add(g *recordlog.Group, names map[string]uint8) error {
 	hashes, first := g.Hashes(), len(t.Entries)
 	for i := range g.Records {
@@ -118,7 +118,7 @@ func (t *table) add(g *recordlog.Group, names map[string]uint8) error {
 				return fmt.Errorf("more than %d builders", maxBuilders)
 			}
 			b = uint8(len(t.Builders))
-			name := strings.Clone(rec.Origin.Builder) // the group's strings are in memory that is used again
+			name := strings.Clone(rec.Origin.Builder) // the group's strings are in memory that is reused
 			names[name] = b
 			t.Builders = append(t.Builders, name)
 		}
@@ -130,10 +130,10 @@ func (t *table) add(g *recordlog.Group, names map[string]uint8) error {
 	return nil
 }
 
-// spread sets the spread of rewards in the entries of one group of the log: rollouts of one builder and task are
+// spread sets the spread of rewards in the entries of one group of the log: rollouts of the same builder and task are
 // scored against each other.
 func spread(group []entry) {
-	var of map[rewardGroup][2]float32 // the least and the most
+	var of map[rewardGroup][2]float32 // the smallest and the largest
 	for i := range group {
 		if e := &group[i]; e.rewarded() {
 			if of == nil {
@@ -154,7 +154,7 @@ func spread(group []entry) {
 	}
 }
 
-// rewardGroup names, within a group of the log, the rollouts that are scored against each other.
+// rewardGroup identifies, within a group of the log, the rollouts that are scored against each other.
 type rewardGroup struct {
 	builder uint8
 	task    uint64
@@ -162,7 +162,7 @@ type rewardGroup struct {
 
 func (e *entry) rewardGroup() rewardGroup { return rewardGroup{e.Builder, e.Task} }
 
-// rewarded says whether the record is a rollout with a reward.
+// rewarded reports whether the record is a rollout with a reward.
 func (e *entry) rewarded() bool {
 	return builders.Kind(e.Kind) == builders.KindRollout && finite(float64(e.Score))
 }
@@ -316,14 +316,14 @@ func (t *table) write(w io.Writer) error {
 
 var errTable = errors.New("not a table of this version")
 
-// isSum says whether a text is a hash: it is made a file's name, and comes from a file of the run.
+// isSum reports whether a text is a hash: it is used as a file name, and comes from a file in the run.
 func isSum(text string) bool {
 	b, err := hex.DecodeString(text)
 	return err == nil && len(b) == 16
 }
 
-// loadTable reads what write wrote of a log with this commit. Whatever is wrong with the file, the table is only made
-// again. Rooms grow with what has been read and found sound: others may have left a file there that claims any size.
+// loadTable reads what write wrote for a log at this commit. If anything is wrong with the file, the table is simply
+// rebuilt. Buffers grow only as data is read and found sound: others may have left a file there that claims any size.
 func loadTable(path string, c *recordlog.Commit) (*table, error) {
 	f, err := durable.Open(path)
 	if err != nil {
@@ -379,10 +379,10 @@ func loadTable(path string, c *recordlog.Commit) (*table, error) {
 	return t, nil
 }
 
-// maxBuilderName is more than the name of a builder has.
+// maxBuilderName is more than any builder's name has.
 const maxBuilderName = 1 << 16
 
-// loadEntries reads entries, each of which has to be of a record that there can be.
+// loadEntries reads entries, each of which must belong to a record that can exist.
 func (t *table) loadEntries(in io.Reader, n uint64) error {
 	t.Entries = make([]entry, 0, min(n, 1<<22))
 	block := make([]byte, entryBytes<<14)
@@ -405,7 +405,7 @@ func (t *table) loadEntries(in io.Reader, n uint64) error {
 	return nil
 }
 
-// column reads numbers that never fall, and are no larger than most.
+// column reads numbers that never decrease and do not exceed most.
 func column(in io.Reader, n, most uint64) (all []uint64, err error) {
 	block := make([]uint64, 1<<14)
 	for uint64(len(all)) < n {

@@ -28,10 +28,10 @@ import (
 	ttcjson "github.com/nat-go/nat-go/ttc/json"
 )
 
-// hostile is text that a page must show and never obey.
+// hostile is text that a page must show but never act on.
 const hostile = "</script><img src=x onerror=alert(1)> \u202e \x00 \xff"
 
-// testRun is a run's folder with n pairs, one per group; every tenth prompt is hostile.
+// testRun returns a run's folder with n pairs, one per group; every tenth prompt is hostile.
 func testRun(t testing.TB, n int) runfolder.Folder {
 	t.Helper()
 	folder := runfolder.Folder(filepath.Join(t.TempDir(), "r"))
@@ -164,7 +164,7 @@ func TestTableIsTheSameOutOfTheCache(t *testing.T) {
 	}
 }
 
-// TestForgedTable: a table in the cache whose sum is right, but that speaks of what can't be, is made again.
+// TestForgedTable: a table in the cache whose sum is right, but which describes something impossible, is rebuilt.
 func TestForgedTable(t *testing.T) {
 	log := testRun(t, 100).Records()
 	commit, err := recordlog.ReadCommit(log)
@@ -211,7 +211,7 @@ func TestForgedTable(t *testing.T) {
 	}
 }
 
-// TestForgedSum: the hash of a log is a file's name, whatever the run says it is.
+// TestForgedSum: the hash of a log is used as a file name, whatever the run says it is.
 func TestForgedSum(t *testing.T) {
 	for _, sum := range []string{"", "../../x", "00", strings.Repeat("g", 32), strings.Repeat("0", 31) + "/"} {
 		if isSum(sum) {
@@ -331,7 +331,7 @@ func TestMarks(t *testing.T) {
 
 func port(r *http.Request) string { return r.Host[strings.LastIndex(r.Host, ":"):] }
 
-// TestGuard: only our own page gets anything, whatever else is open in the browser.
+// TestGuard: only our own page gets an answer, whatever else is open in the browser.
 func TestGuard(t *testing.T) {
 	s, h := serve(t, open(t, testRun(t, 1)))
 	for _, c := range []struct {
@@ -370,7 +370,7 @@ func TestGuard(t *testing.T) {
 			}
 		})
 	}
-	// A form of another page can post, but neither set the header nor hide its origin.
+	// A form on another page can post, but can neither set the header nor hide its origin.
 	form := s.request("POST", "/api/mark", `{"record":"00000000000000000000000000000000","mark":"approve"}`)
 	form.Header.Del(TokenHeader)
 	form.Header.Set("Content-Type", "text/plain")
@@ -397,13 +397,13 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// TestRowsAlone: rows without a run are shown as what they are, each as it stands in its file.
+// TestRowsAlone: rows without a run are shown just as they are in their file.
 func TestRowsAlone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "trl")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	const n = 600 // more than are read at once
+	const n = 600 // more than are read at a time
 	var text strings.Builder
 	for i := range n {
 		fmt.Fprintf(
@@ -484,7 +484,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestLargeRecordsComeInWindows: a browser never gets more than a window of a record, whatever is in it.
+// TestLargeRecordsComeInWindows: a browser never gets more than a window of a record, whatever the record contains.
 func TestLargeRecordsComeInWindows(t *testing.T) {
 	folder := runfolder.Folder(filepath.Join(t.TempDir(), "r"))
 	if err := os.MkdirAll(folder.Records(), 0o700); err != nil {
@@ -544,7 +544,8 @@ func TestLargeRecordsComeInWindows(t *testing.T) {
 	}
 }
 
-// TestBranches: of a conversation, those of the same example that go another way are listed, with where they part.
+// TestBranches: for a conversation, the others of the same example that take a different course are listed, with the
+// message where they part.
 func TestBranches(t *testing.T) {
 	folder := runfolder.Folder(filepath.Join(t.TempDir(), "r"))
 	if err := os.MkdirAll(folder.Records(), 0o700); err != nil {
@@ -595,7 +596,7 @@ func TestPublicAddress(t *testing.T) {
 	if s.known("192.0.2.7:" + s.port) {
 		t.Error("a server of the loopback interface answers to another address")
 	}
-	s.public = true // as one that listens on all addresses
+	s.public = true // like one that listens on all addresses
 	for host, want := range map[string]bool{
 		"192.0.2.7:" + s.port: true, "[2001:db8::1]:" + s.port: true, "localhost:" + s.port: true,
 		"192.0.2.7": false, "192.0.2.7:1": false, "evil.example:" + s.port: false, "": false, ":" + s.port: false,
@@ -637,7 +638,7 @@ func TestDamagedLogIsSaid(t *testing.T) {
 	}
 }
 
-// TestRunInProgress: of a run that has not ended, what it has is shown, and how far each stage is.
+// TestRunInProgress: for a run that has not ended, the page shows what there is so far and how far each stage has got.
 func TestRunInProgress(t *testing.T) {
 	folder := runfolder.Folder(filepath.Join(t.TempDir(), "r"))
 	if err := os.MkdirAll(folder.Records(), 0o700); err != nil {
@@ -674,7 +675,7 @@ func TestRunInProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := open(t, folder)
-	r.Folder = more // as if it had come so far meanwhile
+	r.Folder = more // as if it had got this far meanwhile
 	s, h = serve(t, r)
 	o = overview{}
 	if get(t, s, h, "/api/overview", &o); states(&o) != "read and build done, curate done, write trl begun" ||

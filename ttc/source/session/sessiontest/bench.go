@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Bench measures how fast a file of lines is read, which holds so many calls, and how many times as long that takes as
-// finding out where the values of its lines end.
+// Bench measures how fast a file of lines with this many calls is read, and how many times as long that takes as
+// finding where the values of its lines end.
 func Bench(b *testing.B, f source.Factory, path string, calls int64) {
 	text, err := os.ReadFile(path)
 	if err != nil {

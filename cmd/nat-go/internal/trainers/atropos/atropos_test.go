@@ -38,24 +38,24 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// server does what the real one was measured to do, where it matters here.
+// server behaves as the real one was measured to, in the respects that matter here.
 type server struct {
 	mu      sync.Mutex
 	batch   int
-	waits   int // answers of register-env before success
+	waits   int // register-env answers before success
 	groups  []map[string]any
 	fetched int
-	early   int // pushes before a registration
+	early   int // pushes before registration
 	gz      int
-	fault   func(n int, w http.ResponseWriter) bool // for the nth push; true: it was answered
+	fault   func(n int, w http.ResponseWriter) bool // for the nth push; true: it has answered it
 	envs    int
 	gone    []string
 	steps   int
-	drains  bool   // a group is fetched whenever the length of the queue was asked for
+	drains  bool   // fetches a group whenever the queue length is asked for
 	trainer string // that is registered
 }
 
-// restart forgets everything. A trainer registers again, and others come before us.
+// restart makes the server forget everything. A trainer registers again, and others register before us.
 func (s *server) restart(trainer string, steps, envs int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +80,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	var v map[string]any
-	_ = json.Unmarshal(body, &v) // what can't be read is refused below
+	_ = json.Unmarshal(body, &v) // unreadable input is refused below
 	switch r.URL.Path {
 	case "/info":
 		reply(w, map[string]any{"batch_size": s.batch, "max_token_len": 100})
@@ -180,7 +180,7 @@ func adapter(t *testing.T, c *Config) *Adapter {
 	return a
 }
 
-// line is a good group of n sequences.
+// line returns a valid group of n sequences.
 func line(n, first int) string {
 	g := Group{}
 	for i := range n {
@@ -281,7 +281,7 @@ func TestNoTrainer(t *testing.T) {
 	}
 }
 
-// TestLostAnswers: a group whose answer was lost is not sent twice, a refused connection is.
+// TestLostAnswers: a group whose answer was lost is not sent twice; one whose connection was refused is.
 func TestLostAnswers(t *testing.T) {
 	s := &server{batch: 8}
 	lost := false
@@ -302,7 +302,7 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// TestKilled: a process that dies while a group is on its way is followed by one that goes on after it.
+// TestKilled: when a process dies while a group is on its way, the next one continues after that group.
 func TestKilled(t *testing.T) {
 	s := &server{batch: 4}
 	a := adapter(t, config(t, s.start(t), ""))
@@ -333,8 +333,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestRestartedServer: the number of an environment is another's once the run-api was restarted. Nothing is pushed,
-// asked or disconnected under it.
+// TestRestartedServer: once the run-api has restarted, the number of an environment belongs to someone else. Nothing is
+// pushed, asked or disconnected under it.
 func TestRestartedServer(t *testing.T) {
 	for name, c := range map[string]struct {
 		trainer     string
@@ -383,7 +383,7 @@ func TestRestartedServer(t *testing.T) {
 	}
 }
 
-// TestServersNames: what the server calls us can't steer a terminal, and is no longer than a name.
+// TestServersNames: the name the server gives us can't control a terminal, and is no longer than a name.
 func TestServersNames(t *testing.T) {
 	s := &server{batch: 4, trainer: "t\x1b[2J"}
 	conf := config(t, s.start(t), "")
@@ -454,7 +454,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestTeacherOfAllOrOfNone: a group whose distillation columns don't cover every sequence goes on without any.
+// TestTeacherOfAllOrOfNone: a group whose distillation columns don't cover every sequence is sent without any.
 func TestTeacherOfAllOrOfNone(t *testing.T) {
 	ids, logs := [][][]int64{{{}, {4, 5}}, {{}}}, [][][]float64{{{}, {-1, math.Inf(-1)}}, {{}}}
 	for name, c := range map[string]struct {
@@ -492,7 +492,7 @@ func TestTeacherOfAllOrOfNone(t *testing.T) {
 	}
 }
 
-// taught is a group of n sequences with k entries of a teacher at every position but the first.
+// taught returns a group of n sequences with k teacher entries at every position but the first.
 func taught(n, length, k int) *Group {
 	g := new(Group)
 	for i := range n {
@@ -514,8 +514,8 @@ func taught(n, length, k int) *Group {
 	return g
 }
 
-// rlBatch is a group as a batch of the channel rl, with what collator.teacher.rollouts adds. Row silent, if there is
-// such a row, is one that the teacher failed on.
+// rlBatch returns a group as a batch of the rl channel, with what collator.teacher.rollouts adds. Row silent, if it
+// exists, is one on which the teacher failed.
 func rlBatch(g *Group, task int64, k, silent int) []tensors.Tensor {
 	width := 0
 	for _, ids := range g.Tokens {
@@ -569,10 +569,10 @@ func rlBatch(g *Group, task int64, k, silent int) []tensors.Tensor {
 	}
 }
 
-// TestRealServerHandsBackTeachers: groups of 8 with their scores and a teacher's best 20 at every position, out of rl
-// batches, come to a trainer as they are; one of which a sequence's teacher failed comes with its scores and without
-// the columns. What a group asks of its teacher goes with it: one has fewer entries, one asked for none and isn't
-// missed.
+// TestRealServerHandsBackTeachers: groups of 8 from rl batches, with their scores and a teacher's best 20 at every
+// position, reach a trainer unchanged; a group in which the teacher failed on a sequence arrives with its scores but
+// without the columns. What a group asks of its teacher travels with it: one has fewer entries, another asked for none
+// and its absence is not reported.
 func TestRealServerHandsBackTeachers(t *testing.T) {
 	url := realServer(t)
 	post(
@@ -634,7 +634,7 @@ func TestRealServerHandsBackTeachers(t *testing.T) {
 	}
 }
 
-// ask writes into the index of batches what the group of each asks of its teacher.
+// ask writes what each batch's group asks of its teacher into the index of batches.
 func ask(t *testing.T, data trainers.DataSet, topK map[int]int) {
 	t.Helper()
 	path := data.Path(filepath.Join(data.Batches, "index.jsonl"))
@@ -652,7 +652,7 @@ func ask(t *testing.T, data trainers.DataSet, topK map[int]int) {
 	}
 }
 
-// TestWhatIsSentIsFinite: whatever numbers a group holds, what passes the check can be written as JSON.
+// TestWhatIsSentIsFinite: whatever numbers a group holds, anything that passes the check can be written as JSON.
 func TestWhatIsSentIsFinite(t *testing.T) {
 	number := rapid.SampledFrom([]float64{0, 1, -3, math.NaN(), math.Inf(1), math.Inf(-1), 1e308})
 	rapid.Check(t, func(t *rapid.T) {
@@ -710,7 +710,7 @@ func collect(t *testing.T, d trainers.DataSet) (groups []*Group, faults []*fault
 	return groups, faults
 }
 
-// Batches in the composer layout are refused by the name of the setting.
+// Batches in the composer layout are refused, and the error names the setting.
 func TestComposerBatches(t *testing.T) {
 	for channel, name := range map[string]string{"rl": "rewards", "sdpo": "sdpo_loss_mask"} {
 		t.Run(channel, func(t *testing.T) {
@@ -723,7 +723,7 @@ func TestComposerBatches(t *testing.T) {
 	}
 }
 
-// TestRLBatches: the rows of a task lie in several batches.
+// TestRLBatches: the rows of a task are spread over several batches.
 func TestRLBatches(t *testing.T) {
 	d := batches(t, "rl",
 		[]tensors.Tensor{
@@ -822,7 +822,7 @@ func TestIndexStaysInside(t *testing.T) {
 	}
 }
 
-// encoded is a row as a run writes it, of a task with n rollouts.
+// encoded returns a row as a run writes it, from a task with n rollouts.
 func encoded(t *testing.T, n int) string {
 	t.Helper()
 	var rollouts []*builders.Resolved
@@ -950,7 +950,7 @@ func post(t *testing.T, url, body string) {
 	}
 }
 
-// realServer starts run-api of atroposlib from PyPI, in a virtual environment that is kept in the user's cache folder.
+// realServer starts atroposlib's run-api from PyPI, in a virtual environment kept in the user's cache folder.
 func realServer(t *testing.T) string {
 	t.Helper()
 	if testing.Short() {
@@ -992,7 +992,8 @@ func realServer(t *testing.T) string {
 	return ""
 }
 
-// venv is the python of a virtual environment with what the server needs; atroposlib's own list pulls in much more.
+// venv returns the python of a virtual environment with what the server needs; atroposlib's own list of dependencies
+// pulls in much more.
 func venv() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

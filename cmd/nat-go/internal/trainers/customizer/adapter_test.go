@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// config reads a YAML block the way a run does, with the service's hosts put in.
+// config reads a YAML block the way a run does, with the service's hosts filled in.
 func config(t *testing.T, url, yaml string) *Config {
 	t.Helper()
 	text := fmt.Sprintf("entity_host: %s\ndatastore_host: %s\nnamespace: team-a\ncustomization_config: meta/x@v1+A100\n%s", url, url, yaml)
@@ -64,7 +64,7 @@ func dataset(t *testing.T, train, validation []byte) trainers.DataSet {
 	})
 }
 
-// datasetOf is a data set with files of one kind of record; nil: no such file.
+// datasetOf returns a data set with files of one kind of record; nil means no such file.
 func datasetOf(t *testing.T, kind string, files map[string][]byte) trainers.DataSet {
 	t.Helper()
 	f := trainers.Format{Dir: "dataset/customizer"}
@@ -93,7 +93,7 @@ func small(t *testing.T) trainers.DataSet {
 	return dataset(t, []byte(preferenceRow+"\n"), []byte(preferenceRow+"\n"))
 }
 
-// rowsOf makes preference rows of at least n bytes, other ones for each n.
+// rowsOf returns preference rows of at least n bytes, different for each n.
 func rowsOf(n int) []byte {
 	rng := rand.New(rand.NewPCG(uint64(n), 0))
 	var b bytes.Buffer
@@ -142,7 +142,7 @@ func TestUpload(t *testing.T) {
 	}
 }
 
-// TestUploadReports: each file's bytes are counted up to its size, whichever way it goes.
+// TestUploadReports: each file's bytes are counted up to its size, whichever upload method is used.
 func TestUploadReports(t *testing.T) {
 	for _, over := range []int{0, 1} {
 		s := customizertest.Start(t, &customizertest.Service{LFSOver: over})
@@ -289,7 +289,7 @@ hyperparameters: {seed: 7, warmup_steps: 10, optimizer: adamw_with_flat_lr, dpo:
 	}
 }
 
-// TestLostAnswer: whatever becomes of the answer to "create the job", there is one job, and it is found.
+// TestLostAnswer: whatever happens to the answer to "create the job", there is exactly one job, and it is found.
 func TestLostAnswer(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -309,7 +309,7 @@ func TestLostAnswer(t *testing.T) {
 						return false
 					}
 					req, _ := http.NewRequest(http.MethodPost, s.URL+r.URL.Path, bytes.NewReader(body))
-					resp, err := http.DefaultClient.Do(req) // the service makes the job
+					resp, err := http.DefaultClient.Do(req) // the service creates the job
 					if err != nil {
 						t.Error(err)
 						return true
@@ -341,7 +341,7 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// TestFindLooksThroughAllPages of a list whose pages are smaller than asked for.
+// TestFindLooksThroughAllPages of a list whose pages are smaller than requested.
 func TestFindLooksThroughAllPages(t *testing.T) {
 	s := customizertest.Start(t, &customizertest.Service{PageSize: 2})
 	a := open(t, config(t, s.URL, ""), trainers.Env{})
@@ -362,7 +362,7 @@ func TestFindLooksThroughAllPages(t *testing.T) {
 	}
 }
 
-// TestCheck: a namespace that can't be made is no end, as long as the service is there and takes the token.
+// TestCheck: a namespace that can't be created is not fatal, as long as the service is up and accepts the token.
 func TestCheck(t *testing.T) {
 	for status, code := range map[int]int{200: 0, 403: 0, 404: 0, 409: 0, 422: 0, 500: 0, 401: exit.Environment} {
 		s := &customizertest.Service{}
@@ -385,7 +385,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestFaults is what can go wrong with a request, and what is made of it.
+// TestFaults covers what can go wrong with a request, and how it is handled.
 func TestFaults(t *testing.T) {
 	status := func(code int, body string, header ...string) func(http.ResponseWriter, *http.Request) {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -427,10 +427,10 @@ func TestFaults(t *testing.T) {
 	const create, preupload, jobs, put = "/repos/create", "/preupload/", "/customization/jobs", "/lfs/"
 	for _, c := range []struct {
 		name  string
-		path  string // part of the path of the request that goes wrong
+		path  string // part of the failing request's path
 		times int    // how often; 0: always
 		fault func(http.ResponseWriter, *http.Request)
-		code  int    // exit code; 0: it goes well in the end
+		code  int    // exit code; 0: it succeeds in the end
 		tries int    // requests made to the path
 		want  string // in the error
 	}{
@@ -545,7 +545,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestCancelOfAnEndedJob: a service that refuses it for that reason is right.
+// TestCancelOfAnEndedJob: a service that refuses to cancel because the job has ended is right.
 func TestCancelOfAnEndedJob(t *testing.T) {
 	s := &customizertest.Service{States: []string{"completed"}}
 	s.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
@@ -620,7 +620,7 @@ func TestDeploy(t *testing.T) {
 	}
 }
 
-// TestDeployAgain: a deployment of ours that failed makes room for another; one that is somebody else's does not.
+// TestDeployAgain: a failed deployment of ours makes way for another; somebody else's does not.
 func TestDeployAgain(t *testing.T) {
 	s := customizertest.Start(t, &customizertest.Service{OutputModel: "d/m", Deployment: []string{"failed"}})
 	a := open(t, config(t, s.URL, "deploy_on_completion: true"), trainers.Env{})
@@ -677,7 +677,7 @@ func TestDeploymentStates(t *testing.T) {
 	}
 }
 
-// TestInterrupted: before the job is created, an interruption stops the submission; nothing is left unsettled.
+// TestInterrupted: an interruption before the job is created stops the submission; nothing is left unsettled.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &customizertest.Service{}
@@ -697,7 +697,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestSecretsStayHidden: a service that repeats every secret in its errors does not get them into ours.
+// TestSecretsStayHidden: if a service repeats every secret in its errors, none of them gets into ours.
 func TestSecretsStayHidden(t *testing.T) {
 	s := &customizertest.Service{}
 	s.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {

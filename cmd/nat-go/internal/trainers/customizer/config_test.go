@@ -24,8 +24,7 @@ func decode(t *testing.T, into any, text string) []finding.Finding {
 
 const required = "entity_host: http://e/\ndatastore_host: http://d//\nnamespace: n\ncustomization_config: c\n"
 
-// TestDefaults are NAT's.
-// TestLongDurations: no number of seconds becomes a negative time.
+// TestDefaults: the defaults are NAT's. TestLongDurations: no number of seconds becomes a negative time.
 func TestLongDurations(t *testing.T) {
 	for _, s := range []float64{1e10, 9.3e9, 1e300, math.Inf(1)} {
 		c := &Config{PollIntervalSeconds: s, DeploymentTimeout: s, TrainingTimeout: s}
@@ -86,7 +85,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestRules are NAT's, and each names the field.
+// TestRules: the rules are NAT's, and each error names the field.
 func TestRules(t *testing.T) {
 	for text, field := range map[string]string{
 		"max_consecutive_status_failures: 0":  "max_consecutive_status_failures",

@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer/customizertest"
 )
 
-// before puts a handler before the service, which gets what the handler passes on.
+// before puts a handler in front of the service, which gets whatever the handler passes on.
 func before(t *testing.T, s *customizertest.Service, h func(next http.Handler) http.HandlerFunc) {
 	t.Helper()
 	customizertest.Start(t, s)
@@ -34,8 +34,8 @@ func before(t *testing.T, s *customizertest.Service, h func(next http.Handler) h
 	s.URL = front.URL // in the addresses that the service hands out
 }
 
-// TestUploadCutShort: a connection that is reset while the bytes are under way is made again; a proxy that refuses the
-// upload without reading it is understood at once.
+// TestUploadCutShort: if a connection is reset while the bytes are being sent, it is made again; a proxy that refuses
+// the upload without reading it is understood at once.
 func TestUploadCutShort(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -83,7 +83,8 @@ func TestUploadCutShort(t *testing.T) {
 	}
 }
 
-// TestOddAnswers: fields of other types than the service's own say, and words that would steer a terminal, lose no job.
+// TestOddAnswers: no job is lost to fields whose types differ from the service's own, or to text that would control a
+// terminal.
 func TestOddAnswers(t *testing.T) {
 	s := &customizertest.Service{}
 	status := ""
@@ -128,8 +129,8 @@ func TestOddAnswers(t *testing.T) {
 	}
 }
 
-// TestJobIDThatCannotBeUsed: an id that would steer a terminal or another path is no id; whether there is a job is open
-// then.
+// TestJobIDThatCannotBeUsed: an id that would control a terminal or lead to another path is not accepted as an id;
+// whether there is a job is then unknown.
 func TestJobIDThatCannotBeUsed(t *testing.T) {
 	for _, id := range []string{`\u001b[2J`, `a b`, `x\ny`} {
 		t.Run(id, func(t *testing.T) {

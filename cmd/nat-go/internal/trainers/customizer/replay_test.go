@@ -72,8 +72,8 @@ type outcomeCall struct {
 }
 
 // TestReplay plays the recorded transcripts of NAT 1.9.0: the same requests, in the same order, with the same decoded
-// bodies. Where NAT is wrong the transcript is edited to what is right; each edit is one of the differences that the
-// package's documentation lists.
+// bodies. Where NAT is wrong, the transcript is corrected; each edit is one of the differences listed in the package's
+// documentation.
 func TestReplay(t *testing.T) {
 	for _, dir := range scenarios(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
@@ -136,11 +136,11 @@ func readTranscript(t *testing.T, dir string) []exchange {
 	return list
 }
 
-// uploads are the files that NAT's rows make, by their path in the repository.
+// uploads holds the files made from NAT's rows, by their path in the repository.
 type uploads map[string][]byte
 
-// readInput makes the files of the rows that NAT's adapter was given, with our encoder in compat, split as NAT does.
-// For sft, where NAT sends preferences, they are demonstrations of the chosen answers.
+// readInput makes the files from the rows that NAT's adapter was given, with our encoder in compat mode, split as NAT
+// splits them. For sft, where NAT sends preferences, they are demonstrations of the chosen answers.
 func readInput(t *testing.T, dir string, conf *Config) uploads {
 	t.Helper()
 	in, err := os.Open(filepath.Join(dir, "input.jsonl"))
@@ -170,7 +170,7 @@ func readInput(t *testing.T, dir string, conf *Config) uploads {
 	if sc.Err() != nil {
 		t.Fatal(sc.Err())
 	}
-	if len(lines) == 0 { // nothing that could be submitted
+	if len(lines) == 0 { // nothing to submit
 		return nil
 	}
 	n := max(1, int(0.8*float64(len(lines))))
@@ -218,8 +218,8 @@ func recordOf(t *testing.T, line []byte, training string) *builders.Resolved {
 	return r
 }
 
-// byHand makes a session of what was done by hand with the clients that NAT uses, in other versions: the same steps
-// with words of its own. Its files are those it uploaded.
+// byHand makes a session out of what was done by hand with the clients that NAT uses, in other versions: the same
+// steps, worded differently. Its files are the ones it uploaded.
 func byHand(t *testing.T, transcript []exchange, out outcome) (outcome, uploads) {
 	t.Helper()
 	conf := map[string]any{
@@ -255,7 +255,7 @@ func byHand(t *testing.T, transcript []exchange, out outcome) (outcome, uploads)
 	return out, files
 }
 
-// committed is the file of a commit, which may have been uploaded before.
+// committed returns the file of a commit, which may have been uploaded earlier.
 func committed(text string, before []exchange) (content []byte, name string) {
 	for line := range strings.Lines(text) {
 		var op struct {
@@ -278,21 +278,22 @@ func committed(text string, before []exchange) (content []byte, name string) {
 	return content, name
 }
 
-// script is a transcript as it should have been.
+// script is a transcript as it should have gone.
 type script struct {
 	exchanges []exchange
-	// NAT gave up here though all was well, or went on though something was not: what we do next is not in it.
+	// NAT gave up here although all was well, or continued although something was wrong: what we do next is not in the
+	// transcript.
 	open bool
-	lost bool // NAT sent the job a second time, not knowing whether the first was made
+	lost bool // NAT sent the job again, not knowing whether the first was created
 }
 
-// edit turns what NAT did into what is right.
+// edit turns what NAT did into what it should have done.
 func edit(in []exchange, out outcome, files uploads) (sc script) {
 	conf := configOf(out)
 	sc.open = !call(out, "submit")
 	for i, x := range in {
 		post := x.Request.Method == http.MethodPost
-		// A conflict is not asked again, nor a job whose answer was lost.
+		// A conflict is not retried, nor is a job whose answer was lost.
 		if post && x.Request.Headers["x-stainless-retry-count"] > "0" {
 			before := in[i-1].Response
 			job := strings.HasSuffix(x.Request.Target, "/jobs")
@@ -302,22 +303,22 @@ func edit(in []exchange, out outcome, files uploads) (sc script) {
 				continue
 			}
 		}
-		// An empty token sends no header.
+		// An empty token means no header is sent.
 		if strings.TrimSpace(x.Request.Headers["authorization"]) == "Bearer" {
 			delete(x.Request.Headers, "authorization")
 		}
-		// Xet is not offered: a client that goes there without asking should have asked for LFS.
+		// Xet is not offered: a client that uses it without asking should have asked for LFS.
 		x.Request.Text = strings.Replace(x.Request.Text, `["basic","multipart","xet"]`, `["basic","multipart"]`, 1)
 		if strings.Contains(x.Request.Target, "/xet-write-token/") {
 			sc.exchanges, sc.open = append(sc.exchanges, overLFS(x, in[i-1], conf, files)...), true
 			return sc
 		}
-		// The LFS action's header is sent, as git-lfs does.
+		// The LFS action's header is sent, as git-lfs does it.
 		if x.Request.Method == http.MethodPut &&
 			strings.Contains(in[i-1].Response.Text+string(in[i-1].Response.JSON), "lfs-action-token") {
 			x.Request.Headers["authorization"] = "Bearer lfs-action-token"
 		}
-		// sft trains demonstrations, and takes no settings of dpo.
+		// sft trains on demonstrations, and takes no dpo settings.
 		if conf.Hyperparameters.TrainingType == "sft" {
 			x.Request.Text = demonstrating(x, files)
 		}
@@ -327,8 +328,8 @@ func edit(in []exchange, out outcome, files uploads) (sc script) {
 			x = byName(x, conf, out)
 		}
 		sc.exchanges = append(sc.exchanges, x)
-		// What is refused at the start is not tried further; a data set that can't be registered is not trained on;
-		// what of a deployment is there already is looked at.
+		// Anything refused at the start is not tried further; a data set that can't be registered is not trained on;
+		// whatever exists of a deployment already is checked first.
 		bad := x.Response.Dropped || x.Response.Status >= 400 && x.Response.Status != http.StatusConflict
 		last := i+1 == len(in) || in[i+1].Request.Headers["x-stainless-retry-count"] <= "0" ||
 			x.Response.Status == http.StatusConflict
@@ -342,19 +343,19 @@ func edit(in []exchange, out outcome, files uploads) (sc script) {
 		}
 	}
 	if n := len(sc.exchanges); n > 0 && sc.exchanges[n-1].Response.Status/100 != 2 {
-		sc.open = false // we stop where NAT did
+		sc.open = false // we stop where NAT stopped
 	}
 	return sc
 }
 
-// overLFS are the requests in the place of one to Xet: the upload of the file that was announced before.
+// overLFS returns the requests that replace one to Xet: they upload the file that was announced before.
 func overLFS(xet, announced exchange, conf *Config, files uploads) []exchange {
 	var asked struct {
 		Files []struct {
 			Path string `json:"path"`
 		} `json:"files"`
 	}
-	_ = json.Unmarshal([]byte(announced.Request.Text), &asked) // an error leaves a path that is in no upload
+	_ = json.Unmarshal([]byte(announced.Request.Text), &asked) // an error leaves a path that no upload has
 	path := asked.Files[0].Path
 	content := files[path]
 	sum := sha256.Sum256(content)
@@ -384,7 +385,7 @@ func overLFS(xet, announced exchange, conf *Config, files uploads) []exchange {
 	}
 }
 
-// demonstrating puts demonstrations in the place of the preferences of a request.
+// demonstrating replaces the preferences in a request with demonstrations.
 func demonstrating(x exchange, files uploads) string {
 	text := x.Request.Text
 	switch {
@@ -448,12 +449,12 @@ func configOf(out outcome) *Config {
 	return c
 }
 
-// key is the key of the replayed submission; what it is part of is put back to NAT's names before comparing.
+// key is the key of the replayed submission; anything containing it is changed back to NAT's names before comparing.
 const key = runID + "-0badcafe"
 
 const runID = "run_20260102_030405_ab12cd34"
 
-// player answers requests from a script and remembers the first that is not in it.
+// player answers requests from a script and remembers the first one that is not in it.
 type player struct {
 	mu sync.Mutex
 	script
@@ -493,7 +494,7 @@ func (p *player) adapter(t *testing.T, out outcome) *Adapter {
 	return a
 }
 
-// natural puts back NAT's names.
+// natural restores NAT's names.
 func natural(s string) string {
 	s = strings.ReplaceAll(s, "nat-dpo-run-20260102-030405-ab12cd34-0badcafe", "nat-dpo")
 	for _, what := range []string{"nat-deploy-config-", "nat-deployment-"} {
@@ -545,7 +546,7 @@ func (p *player) reply(w http.ResponseWriter, x exchange) {
 	_, _ = io.WriteString(w, text)
 }
 
-// compare says how a request differs from the recorded one: method, target, token, content type, decoded body.
+// compare describes how a request differs from the recorded one: method, target, token, content type, decoded body.
 func compare(x exchange, service string, r *http.Request, body []byte) string {
 	type shape struct {
 		Service, Method, Target, Authorization, ContentType string
@@ -564,7 +565,7 @@ func compare(x exchange, service string, r *http.Request, body []byte) string {
 		x.Request.Headers["content-type"],
 		nil,
 	}
-	if x.Request.Elided { // all there is of it is its length and hash
+	if x.Request.Elided { // only its length and hash were recorded
 		got.Body, want.Body = digest([]byte(natural(pythonic(got.ContentType, body)))),
 			fmt.Sprint(x.Request.Len, " ", x.Request.SHA256)
 	} else {
@@ -576,7 +577,7 @@ func compare(x exchange, service string, r *http.Request, body []byte) string {
 
 func digest(b []byte) string { return fmt.Sprintf("%d %x", len(b), sha256.Sum256(b)) }
 
-// pythonic writes a commit as NAT's client does: its spaces, its order of keys.
+// pythonic writes a commit as NAT's client does: the same spacing and order of keys.
 func pythonic(contentType string, body []byte) string {
 	if !strings.Contains(contentType, "x-ndjson") {
 		return string(body)
@@ -587,7 +588,7 @@ func pythonic(contentType string, body []byte) string {
 			Key   string
 			Value struct{ Summary, Content, Path string }
 		}
-		_ = json.Unmarshal([]byte(line), &op) // what can't be read differs
+		_ = json.Unmarshal([]byte(line), &op) // anything unreadable differs
 		if op.Key == "header" {
 			fmt.Fprintf(&out, `{"key": "header", "value": {"summary": %q, "description": ""}}`+"\n", op.Value.Summary)
 		} else {
@@ -626,7 +627,7 @@ func (p *player) play(t *testing.T, a *Adapter, out outcome) {
 	if err == nil {
 		ref, err = a.Submit(ctx, p.data(t), key)
 	}
-	if p.lost && trainers.Unsettled(err) { // what NAT sends again we look for first (package jobs)
+	if p.lost && trainers.Unsettled(err) { // we look first for what NAT sends again (package jobs)
 		p.ended = true
 		return
 	}
@@ -656,14 +657,14 @@ func (p *player) play(t *testing.T, a *Adapter, out outcome) {
 			if _, err := a.StatusOfDeployment(ctx, ref); err != nil {
 				t.Fatalf("deployment: %v", err)
 			}
-		default: // a second submission, which is another run's business
+		default: // a second submission, which belongs to another run
 			p.ended = true
 			return
 		}
 	}
 }
 
-// sameStatus compares a status with what NAT made of the same answer, where the session shows each.
+// sameStatus compares a status with what NAT made of the same answer, wherever the session shows both.
 func (p *player) sameStatus(t *testing.T, out outcome, st trainers.JobStatus) {
 	t.Helper()
 	for _, c := range out.Calls {
@@ -715,7 +716,7 @@ func (p *player) finish(t *testing.T) {
 	t.Logf("%d requests played", p.next)
 }
 
-// data writes a run folder with the files of the rows that NAT was given.
+// data writes a run folder with files made from the rows that NAT was given.
 func (p *player) data(t *testing.T) trainers.DataSet {
 	t.Helper()
 	dir := t.TempDir()

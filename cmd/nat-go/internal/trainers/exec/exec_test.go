@@ -45,7 +45,7 @@ func data(t *testing.T) trainers.DataSet {
 // end waits for the job to end.
 func end(t *testing.T, a *Adapter, ref trainers.JobRef) trainers.JobStatus {
 	t.Helper()
-	for { // a busy machine may take any time: go test has the limit
+	for { // a busy machine may take any time: go test has a limit
 		st, err := a.Status(context.Background(), ref)
 		if err != nil {
 			t.Fatal(err)
@@ -136,7 +136,7 @@ func TestExitStatus(t *testing.T) {
 	}
 }
 
-// TestAnotherProcessComesBack: status and cancellation need the folder alone, also after it was moved.
+// TestAnotherProcessComesBack: status and cancellation need only the folder, even after it was moved.
 func TestAnotherProcessComesBack(t *testing.T) {
 	d := data(t)
 	conf := config(t, Config{Command: sh("echo step=3; sleep 60 & sleep 60")})
@@ -160,13 +160,13 @@ func TestAnotherProcessComesBack(t *testing.T) {
 	}
 }
 
-// TestFolderMovesWhileTheProgramRuns: its exit status is noted all the same.
+// TestFolderMovesWhileTheProgramRuns: its exit status is recorded all the same.
 func TestFolderMovesWhileTheProgramRuns(t *testing.T) {
 	d := data(t)
 	release := filepath.Join(t.TempDir(), "release")
 	conf := config(t, Config{Command: sh(`until [ -e "$1" ]; do sleep 0.01; done; echo step=7`, "sh", release)})
 	ref := submit(t, New(conf, trainers.Env{}), d)
-	// Else its folder could go before it begins.
+	// Otherwise its folder could disappear before it begins.
 	for began := errors.New("not yet"); began != nil; time.Sleep(time.Millisecond) {
 		_, began = os.Stat(filepath.Join(d.RunDir, "trainer", beganFile))
 	}
@@ -180,8 +180,8 @@ func TestFolderMovesWhileTheProgramRuns(t *testing.T) {
 	}
 }
 
-// TestUnseenIsNotDead: from a copy of the folder, here or on another machine, a program that runs can't be seen; that
-// is said, and no verdict is made of it, and nothing is started a second time.
+// TestUnseenIsNotDead: from a copy of the folder, here or on another machine, a running program can't be seen; we say
+// so, draw no conclusion from it, and start nothing a second time.
 func TestUnseenIsNotDead(t *testing.T) {
 	d := data(t)
 	conf := config(t, Config{Command: sh("sleep 60")})
@@ -213,7 +213,7 @@ func TestUnseenIsNotDead(t *testing.T) {
 			if err := b.Cancel(t.Context(), ref); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: cancel: %v", what, err)
 			}
-			// As if copied before it was there.
+			// As if the folder had been copied before it was there.
 			if err := os.Remove(filepath.Join(c.RunDir, "trainer", pidFile)); err != nil {
 				t.Fatal(err)
 			}
@@ -225,7 +225,7 @@ func TestUnseenIsNotDead(t *testing.T) {
 	}
 }
 
-// A container that was started again under another name, on a system that went on, still sees its program.
+// A container that was restarted under another name, on a system that kept running, still sees its program.
 func TestNameChanged(t *testing.T) {
 	if process.Boot() == "" {
 		t.Skip("SKIPPED: the start of the system is not known here")
@@ -255,8 +255,8 @@ func TestNameChanged(t *testing.T) {
 	}
 }
 
-// TestSlowShell: on a busy machine the shell may take any time to note its process group. Submit doesn't wait for it;
-// Find does.
+// TestSlowShell: on a busy machine the shell may take any amount of time to record its process group. Submit doesn't
+// wait for it; Find does.
 func TestSlowShell(t *testing.T) {
 	bin, release := t.TempDir(), filepath.Join(t.TempDir(), "release")
 	write(t, filepath.Join(bin, "mv"),
@@ -308,8 +308,8 @@ func TestDeafProgramIsKilled(t *testing.T) {
 	}
 }
 
-// TestFind: a program started by a process that died before it could note it.
-// Launchers put what they start into process groups and sessions of their own (timeout, torchrun).
+// TestFind: a program started by a process that died before it could record it. Launchers put what they start into
+// process groups and sessions of their own (timeout, torchrun).
 func TestCancelReachesOtherGroupsAndSessions(t *testing.T) {
 	pids := filepath.Join(t.TempDir(), "pids")
 	a := New(config(t, Config{Command: sh(`timeout 600 sh -c 'echo $$ >> "$0"; sleep 600' "$1" & setsid sh -c 'echo $$ >> "$0"; sleep 600' "$1" & wait`, "sh", pids), StopTimeout: time.Second}), trainers.Env{})
@@ -331,10 +331,10 @@ func TestCancelReachesOtherGroupsAndSessions(t *testing.T) {
 	}
 }
 
-// Everything is killed, as by a power cut, after the shell has started and before the program has: there is no job, and
+// Everything is killed, as by a power cut, after the shell has started but before the program has: there is no job, and
 // the next submission makes one.
 func TestKilledBeforeTheProgramBegan(t *testing.T) {
-	bin := t.TempDir() // the shell's mv ends all there is, once the process is noted
+	bin := t.TempDir() // the shell's mv ends everything once the process is recorded
 	write(t, filepath.Join(bin, "mv"), "#!/bin/sh\n/bin/mv \"$@\"\nkill -9 $PPID\nsleep 60\n")
 	if err := os.Chmod(filepath.Join(bin, "mv"), 0o755); err != nil {
 		t.Fatal(err)

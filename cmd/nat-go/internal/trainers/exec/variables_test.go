@@ -8,8 +8,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 )
 
-// TestVariablesOfSeveralKinds: {train_file} is the file of the one kind there is; of several, each has a name of its
-// own.
+// TestVariablesOfSeveralKinds: if there is only one kind, {train_file} is its file; if there are several, each has a
+// name of its own.
 func TestVariablesOfSeveralKinds(t *testing.T) {
 	d := data(t)
 	f := d.Formats["trl"]
@@ -28,7 +28,7 @@ func TestVariablesOfSeveralKinds(t *testing.T) {
 	for _, c := range []struct {
 		data trainers.DataSet
 		arg  string
-		want string // ends the path, or is in the error
+		want string // ends the path, or is contained in the error
 		bad  bool
 	}{
 		{one, "{train_file}", "dataset/trl/sft.jsonl", false},

@@ -27,17 +27,17 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fake is a trainer that does as it is told.
 type fake struct {
-	states     []any // trainers.State, or an error; one a question, the last stays
+	states     []any // trainers.State or an error; one per question, the last repeats
 	deployment []any
 	asked      int
 	deploys    int
-	submit     func(key string) error // called after the job is made
-	refuse     error                  // instead of making a job
+	submit     func(key string) error // called after the job is created
+	refuse     error                  // instead of creating a job
 	check      error
 	findErr    error
 	noDeploy   bool
 	deployErr  []error
-	jobs       []string // keys of the jobs made
+	jobs       []string // keys of the jobs created
 	cancelled  bool
 	onAsk      func()
 }
@@ -165,7 +165,7 @@ func submitted(t *testing.T, c *Client) *Job {
 	return j
 }
 
-// TestWait: how a wait ends, how long it took, and what stays in the journal.
+// TestWait: how a wait ends, how long it took, and what remains in the journal.
 func TestWait(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -364,7 +364,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestComeBack: another process waits on, from the folder alone, also after it was moved.
+// TestComeBack: another process continues to wait, from the folder alone, even after it was moved.
 func TestComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{states: []any{running, busy}}
@@ -419,7 +419,7 @@ func TestFailedDeploymentIsTriedAgain(t *testing.T) {
 	}
 }
 
-// addressed is a trainer whose address a config changes.
+// addressed is a trainer whose address can be changed by a config.
 type addressed struct {
 	*fake
 	at string
@@ -427,8 +427,8 @@ type addressed struct {
 
 func (a *addressed) Address() string { return a.at }
 
-// TestUnsettledSubmissionElsewhere: where the config names another service by now, the job is neither looked for there,
-// in vain, nor submitted a second time.
+// TestUnsettledSubmissionElsewhere: if the config now names another service, the job is neither looked for there, which
+// would be in vain, nor submitted a second time.
 func TestUnsettledSubmissionElsewhere(t *testing.T) {
 	f := &fake{states: []any{completed}, submit: func(string) error { return lost }, findErr: busy, noDeploy: true}
 	c := client(t, f, trainers.Limits{})
@@ -451,7 +451,7 @@ func TestUnsettledSubmissionElsewhere(t *testing.T) {
 	}
 }
 
-// TestSettledSubmissionElsewhere: one that certainly made no job may go anywhere.
+// TestSettledSubmissionElsewhere: a submission that certainly created no job may go anywhere.
 func TestSettledSubmissionElsewhere(t *testing.T) {
 	f := &fake{refuse: refused}
 	c := client(t, f, trainers.Limits{})
@@ -466,7 +466,7 @@ func TestSettledSubmissionElsewhere(t *testing.T) {
 	}
 }
 
-// TestKilled: the process dies at each point of a submission; the next one makes no second job and loses none.
+// TestKilled: the process dies at each point of a submission; the next one creates no second job and loses none.
 func TestKilled(t *testing.T) {
 	type death struct{}
 	for _, c := range []struct {
@@ -620,7 +620,7 @@ func TestSignals(t *testing.T) {
 				if !c.cancelled && !strings.Contains(err.Error(), "finetune wait "+string(cl.Dir)) {
 					t.Errorf("does not say how to come back: %v", err)
 				}
-				time.Sleep(3 * Grace) // the sender of signals ends
+				time.Sleep(3 * Grace) // the goroutine sending signals ends
 			})
 		})
 	}
@@ -756,14 +756,14 @@ func TestMachineEnds(t *testing.T) {
 	})
 }
 
-// flood is a trainer that prints faster than anybody reads.
+// flood is a trainer that prints faster than anybody can read.
 type flood struct{ fake }
 
 func (f *flood) Tail(_ context.Context, _ trainers.JobRef, from int64) ([]byte, int64, error) {
 	return make([]byte, 256<<10), from + 256<<10, nil
 }
 
-// Signals and time limits are heard while a trainer prints without end.
+// Signals and time limits are respected even while a trainer prints without end.
 func TestFloodingTrainer(t *testing.T) {
 	for name, limits := range map[string]trainers.Limits{
 		"interrupt": {Poll: time.Second, StatusFailures: 1},
