@@ -499,7 +499,7 @@ def proof(example, i):
     n = max(0, given.rfind("<", 0, n + 1) if given[n:n + 1] != "<" else n)
     want = turn_of(given, closed, m, said_before(example, i))
     if want is None:
-        return "what the model is given goes on with %r, the render with %r" % (given[n:n + 24], closed[n:n + 24])
+        return "what the model is given goes on with %r, the render with the model's text" % given[n:n + 24]
     return "a part of the turn stands outside it, behind its stop token"
 
 

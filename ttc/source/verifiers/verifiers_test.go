@@ -188,7 +188,7 @@ func TestHostileRollouts(t *testing.T) {
 		"a parent after its child": {strings.Replace(good, `"parent":0`, `"parent":1`, 1), "map[session:map[bad_example:1]]"},
 		"a torn line":              {good[:len(good)-9], "map[file:map[other_format:1] line:map[unread_line:1]]"},
 		"nodes of another kind":    {`{"nodes":[1,{"message":7}],"agent":{},"id":"x"}`, "map[session:map[bad_example:1]]"},
-		"calls that are not JSON":   {`{"example_id":1,"prompt":[],"completion":[{"role":"assistant","tool_calls":["{"]}]}`, "map[session:map[bad_example:1]]"},
+		"calls that are not JSON":  {`{"example_id":1,"prompt":[],"completion":[{"role":"assistant","tool_calls":["{"]}]}`, "map[session:map[bad_example:1]]"},
 		"log-probs above zero": {
 			strings.Replace(trace("t1", "", "- user q", "0 assistant a si"), "-0.5", "0.5", 1),
 			"map[session:map[bad_example:1]]",
