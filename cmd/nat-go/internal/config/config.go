@@ -126,7 +126,7 @@ func (c *Config) Selected() []Block {
 // Trainer returns the trainer that finetuning names; nil if there is none.
 func (c *Config) Trainer() *Block { return find(c.Trainers, c.Finetuning.Trainer) }
 
-// FilesAdapter, unless an entry of trainer_adapters has this name, names what happens without an adapter: the data set
+// FilesAdapter names what happens without an adapter, unless an entry of trainer_adapters has this name: the data set
 // is written as files.
 const FilesAdapter = "files"
 

@@ -116,7 +116,7 @@ func (w *formatWriter) join(ctx context.Context, p *partFormat, dir string) erro
 	w.refused.join(w.enc.Format, w.spec.Options, &p.Refused)
 	before := map[string]int64{}
 	for _, x := range p.Files {
-		if x.Kind < 0 || int(x.Kind) >= len(w.byPlace) || int(x.Split) >= len(w.byPlace[0]) {
+		if int(x.Kind) >= len(w.byPlace) || int(x.Split) >= len(w.byPlace[0]) {
 			return errors.New("a part has rows of an unknown kind")
 		}
 		f, err := w.open(x.Kind, x.Split)
@@ -157,9 +157,9 @@ func eachChunk(ctx context.Context, path string, f func(lines []byte) error) err
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		b, err := in.Peek(1)
+		_, err := in.Peek(1)
 		if err == nil {
-			b, _ = in.Peek(in.Buffered())
+			b, _ := in.Peek(in.Buffered())
 			end := bytes.LastIndexByte(b, '\n') + 1
 			if held = append(held, b[:end]...); end > 0 {
 				if err := f(held); err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -282,5 +281,5 @@ func (p *plan) newIndex() (*shards.Frames, error) {
 	if p.shard == nil {
 		return nil, nil
 	}
-	return shards.NewFrames(shards.IndexPath(runfolder.Folder(p.folder)))
+	return shards.NewFrames(shards.IndexPath(p.folder))
 }
