@@ -210,3 +210,25 @@ const (
 	MessagesPrompt
 	OtherPrompt // neither text nor messages; never trained on
 )
+
+// After returns the prompt as what follows earlier messages; a text is then what the user says. A prompt that is neither
+// text nor messages stays as it is.
+func (p Prompt) After(earlier ...chat.Message) Prompt {
+	if len(earlier) == 0 || p.Form == OtherPrompt {
+		return p
+	}
+	messages := p.Messages
+	if p.Form == TextPrompt && p.Text != "" {
+		messages = []chat.Message{{Role: "user", Form: chat.Text, Text: p.Text}}
+	}
+	return Prompt{Form: MessagesPrompt, Messages: slices.Concat(earlier, messages)}
+}
+
+// Under returns the prompt below a system message with the given text, unless that is empty or the prompt has a system
+// message of its own.
+func (p Prompt) Under(system string) Prompt {
+	if system == "" || len(p.Messages) > 0 && p.Messages[0].Role == "system" {
+		return p
+	}
+	return p.After(chat.Message{Role: "system", Form: chat.Text, Text: system})
+}

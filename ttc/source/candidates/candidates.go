@@ -187,9 +187,10 @@ func (s *Source) belongs() belonging {
 	}
 	if prompt, _ := s.ahead.raw.Get(s.cfg.PromptKey); len(prompt.Bytes()) > 0 || prompt.Kind() == json.Array {
 		hash := xxh3.Hash128(prompt)
-		if s.cfg.ContextKey != "" {
-			context, _ := s.ahead.raw.Get(s.cfg.ContextKey)
-			hash.Hi ^= xxh3.Hash(context)
+		for _, key := range []string{s.cfg.ContextKey, s.cfg.SystemKey} {
+			if beside, ok := s.ahead.raw.Get(key); ok && key != "" {
+				hash.Hi, hash.Lo = hash.Lo, hash.Hi^xxh3.Hash(beside)
+			}
 		}
 		return belonging{prompt: hash}
 	}

@@ -32,6 +32,7 @@ type Keys struct {
 	OutputKey   string `yaml:"output_key" default:"output" doc:"key of the model's answer: text, or a list of them with a list of scores"`
 	AnswerKey   string `yaml:"answer_key" doc:"key of the text in an answer that is an object: output_key is then a list of such, each with its own score_key"`
 	ContextKey  string `yaml:"context_key" doc:"key of a text that is put below a prompt that is a text, as the passage that a question is about"`
+	SystemKey   string `yaml:"system_key" doc:"key of a system message given beside the prompt"`
 	Transcripts string `yaml:"transcripts" default:"keep" validate:"oneof=keep split" doc:"split: a prompt such as Human: ... Assistant: ... is the messages that it tells of"`
 	ScoreKey    string `yaml:"score_key" default:"score" doc:"key of the score: a number"`
 	MetadataKey string `yaml:"metadata_key" default:"metadata" doc:"key of an object that is passed on"`

@@ -50,6 +50,40 @@ func readPart(t *testing.T, path string, opt source.Options) (r reading) {
 	return r
 }
 
+// TestSystemMessage: a system message beside a prompt is put above it, and tells lines with one prompt apart.
+func TestSystemMessage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.jsonl")
+	text := `{"system": "s", "prompt": "p", "output": "a", "score": 1}
+{"system": "s", "prompt": "p", "output": "b", "score": 0}
+{"system": "", "prompt": "p", "output": "c", "score": 1, "": "nothing"}
+`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{}
+	schema.Defaults(&cfg)
+	cfg.Path, cfg.SystemKey = []string{path}, "system"
+	s, err := Open(context.Background(), cfg, source.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	first, _, err := s.Next(context.Background())
+	if err != nil || len(first.Candidates) != 2 {
+		t.Fatalf("%v, %v", first, err)
+	}
+	for _, c := range first.Candidates {
+		m := c.Prompt.Messages
+		if len(m) != 2 || m[0].Role != "system" || m[0].Text != "s" || m[1].Role != "user" || m[1].Text != "p" {
+			t.Errorf("prompt %+v", c.Prompt)
+		}
+	}
+	second, _, err := s.Next(context.Background())
+	if err != nil || len(second.Candidates) != 1 || second.Candidates[0].Prompt.Text != "p" {
+		t.Errorf("%v, %v", second, err)
+	}
+}
+
 // TestParts reads a file in two parts, cut after each example in turn, and together they give what the whole file
 // gives: ids that repeat across the cut, rows without an id, lines that aren't valid.
 func TestParts(t *testing.T) {

@@ -38,7 +38,7 @@ func (r *Reader) Policy() string { return r.models.only() }
 // Candidate fills cand from an object, except for its step and offset. The reason says why it can't.
 func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, string) {
 	cfg := &r.keys
-	var turn, index, prompt, context, output, score, metadata, model, failure, reasoning json.Raw
+	var turn, index, prompt, context, system, output, score, metadata, model, failure, reasoning json.Raw
 	c := raw.Cursor()
 	c.Enter(json.Object)
 	for key, ok := c.Member(); ok; key, ok = c.Member() {
@@ -47,6 +47,7 @@ func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, st
 			v = nil
 		}
 		switch string(key.Bytes()) {
+		case "": // as are the names of keys that aren't set
 		case cfg.TurnKey:
 			turn = v
 		case cfg.IndexKey:
@@ -55,6 +56,8 @@ func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, st
 			prompt = v
 		case cfg.ContextKey:
 			context = v
+		case cfg.SystemKey:
+			system = v
 		case cfg.OutputKey:
 			output = v
 		case cfg.ScoreKey:
@@ -112,6 +115,7 @@ func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, st
 	if more, _ := context.Text(); more != "" && cand.Prompt.Form == ttc.TextPrompt {
 		cand.Prompt.Text += "\n\n" + more
 	}
+	cand.Prompt = cand.Prompt.Under(r.keep.Text(system))
 	cand.Metadata = r.keep.Raw(metadata)
 	cand.ScoreError = source.ScoreError(cand.Score, failure, reasoning, metadata)
 	return "", ""

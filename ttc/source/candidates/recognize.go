@@ -36,6 +36,10 @@ var (
 		Setting: "context_key", Means: "what is put below the prompt", Is: (*source.Column).Text,
 		Others: []string{"context", "input"},
 	}
+	systemKey = source.Key{
+		Setting: "system_key", Means: "the system message", Is: (*source.Column).Text,
+		Others: []string{"system", "system_prompt", "system_message"},
+	}
 	idKey = source.Key{
 		Setting: "id_key", Default: "id", Means: "the id",
 		Others: []string{"prompt_id", "question_id", "example_id", "sample_id", "problem_id", "uid", "uuid"},
@@ -83,6 +87,7 @@ func recognize(h *source.Head) (r source.Reading) {
 	r.Take(answerKey, answer)
 	r.TakeScore(scoreKey, score)
 	takePrompt(&r, h, prompt)
+	r.Take(systemKey, cols.Find(systemKey))
 	r.Take(idKey, id)
 	r.Take(turnKey, cols.Find(turnKey))
 	if id.Column != nil && prompt.Column != nil && cols.Of("turn_id") == nil && rowIDs(h, id.Key, prompt.Key) {

@@ -48,6 +48,18 @@ func TestRecognize(t *testing.T) {
 			want: "traces context_key=input prompt_key=instruction response_key=output",
 		},
 		"pairs": {text: `{"prompt": "p", "chosen": "a", "rejected": "b"}`, want: "traces"},
+		"pairs of instructions": {
+			text: `{"instruction": "i", "input": "x", "chosen": "a", "rejected": "b", "system_prompt": "s"}`,
+			want: "traces context_key=input prompt_key=instruction system_key=system_prompt",
+		},
+		"a system message beside a question": {
+			text: `{"system_prompt": "s", "question": "q", "response": "a"}`,
+			want: "traces prompt_key=question system_key=system_prompt",
+		},
+		"a system message beside scored answers": {
+			text: `{"system": "s", "prompt": "p", "output": "o", "score": 1}`,
+			want: "candidates system_key=system",
+		},
 		"messages answered": {
 			text: `{"messages": [{"role": "user", "content": "q"}], "response": "o", "reward": 1}`,
 			want: "candidates output_key=response prompt_key=messages score_key=reward",

@@ -77,13 +77,13 @@ func blockMessages(raw json.Raw) (out []chat.Message, err error) {
 	return out, nil
 }
 
-// demonstration makes a conversation from a prompt and its answer.
-func (s *Source) demonstration(prompt, context, response json.Raw, ex *ttc.Example) error {
+// demonstration makes a conversation from an entry's prompt and its answer.
+func (s *Source) demonstration(entry, prompt, response json.Raw, ex *ttc.Example) error {
 	messages, err := passage(prompt, "user")
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.cfg.PromptKey, err)
 	}
-	if more, _ := context.Text(); more != "" && len(messages) > 0 {
+	if more := textUnder(entry, s.cfg.ContextKey); more != "" && len(messages) > 0 {
 		last := &messages[len(messages)-1]
 		last.Text += "\n\n" + more
 	}
@@ -97,7 +97,73 @@ func (s *Source) demonstration(prompt, context, response json.Raw, ex *ttc.Examp
 	if len(messages) == 0 {
 		return fmt.Errorf("%s is empty", s.cfg.PromptKey)
 	}
-	return s.chain(append(messages, answer...), ex)
+	return s.chain(slices.Concat(s.earlier(entry), messages, answer), ex)
+}
+
+// complete adds to a prompt what its entry has beside it: a text to put below it, earlier turns, a system message.
+func (s *Source) complete(p ttc.Prompt, entry json.Raw) ttc.Prompt {
+	if more := textUnder(entry, s.cfg.ContextKey); more != "" && p.Form == ttc.TextPrompt && p.Text != "" {
+		p.Text += "\n\n" + more
+	}
+	if p.Form == ttc.TextPrompt {
+		p = p.After(s.earlier(entry)...)
+	}
+	return p.Under(textUnder(entry, s.cfg.SystemKey))
+}
+
+// textUnder returns the text under a key; empty if it is anything else, or the key isn't set.
+func textUnder(entry json.Raw, key string) string {
+	if key == "" {
+		return ""
+	}
+	v, _ := entry.Get(key)
+	text, _ := v.Text()
+	return text
+}
+
+// earlier reads the turns before an entry's prompt. What isn't such turns is reported as unread.
+func (s *Source) earlier(entry json.Raw) []chat.Message {
+	list, _ := entry.Get(s.cfg.HistoryKey)
+	if text, ok := list.Text(); ok {
+		if text == "" {
+			return nil
+		}
+		if inner, err := json.Parse([]byte(text), source.InTexts); err == nil {
+			list = inner
+		}
+	}
+	turns, ok := exchanges(list)
+	if !ok {
+		if messages, err := parseMessages(list); list.Kind() == json.Array && err == nil {
+			return messages
+		}
+		s.unread = append(s.unread, s.cfg.HistoryKey)
+	}
+	return turns
+}
+
+// exchanges reads a list of [prompt, answer], as LLaMA-Factory's instruction files have them.
+func exchanges(list json.Raw) (turns []chat.Message, ok bool) {
+	if list.Kind() == json.Invalid || list.Kind() == json.Null {
+		return nil, true
+	}
+	if list.Kind() != json.Array {
+		return nil, false
+	}
+	for pair := range list.Elements() {
+		texts := slices.Collect(pair.Elements())
+		if len(texts) != 2 {
+			return nil, false
+		}
+		for i, role := range []string{"user", "assistant"} {
+			text, ok := texts[i].Text()
+			if !ok {
+				return nil, false
+			}
+			turns = append(turns, chat.Message{Role: role, Form: chat.Text, Text: text})
+		}
+	}
+	return turns, true
 }
 
 // passage reads text, which becomes a message with the given role, or messages, or a single one.

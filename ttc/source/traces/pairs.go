@@ -89,6 +89,7 @@ func (s *Source) parsePair(raw json.Raw) (p pair, _ ledger.Reason, err error) {
 		return p, source.BadOutput, fmt.Errorf("%s: %w", s.cfg.RejectedKey, err)
 	}
 	chosen, rejected = p.split(chosen, rejected)
+	p.prompt = s.complete(p.prompt, raw)
 	if p.chosen, err = answer(chosen); err != nil {
 		return p, source.BadOutput, fmt.Errorf("%s: %w", s.cfg.ChosenKey, err)
 	}
@@ -143,6 +144,7 @@ func (s *Source) addReplay(raw json.Raw, ex *ttc.Example, turn string) {
 		s.dropStep(ex, turn, source.BadStep, err)
 		return
 	}
+	p.prompt = s.complete(p.prompt, raw)
 	n := int64(0)
 	for e := range list.Elements() {
 		s.Tally.S.Steps++

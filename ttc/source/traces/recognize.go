@@ -40,6 +40,10 @@ var (
 		Setting: "context_key", Means: "what is put below the prompt", Is: (*source.Column).Text,
 		Others: []string{"context", "input"},
 	}
+	systemKey = source.Key{
+		Setting: "system_key", Default: "system", Means: "the system message", Is: (*source.Column).Text,
+		Others: []string{"system_prompt", "system_message"},
+	}
 	responseKey = source.Key{
 		Setting: "response_key", Default: "response", Means: "the answer", Is: isPassage,
 		Others: []string{
@@ -125,6 +129,7 @@ func recognize(h *source.Head) (r source.Reading) {
 	}
 	r.Take(messagesKey, messages)
 	r.Take(toolsKey, cols.Find(toolsKey))
+	r.Take(systemKey, cols.Find(systemKey))
 	if cols.Of("final_reward") == nil { // which the source tries by itself
 		r.TakeScore(rewardKey, reward)
 	}
@@ -137,8 +142,8 @@ func takePairs(r *source.Reading, h *source.Head, chosen, rejected source.Choice
 	cols := h.Columns()
 	r.Take(chosenKey, chosen)
 	r.Take(rejectedKey, rejected)
-	prompt := cols.Find(promptKey, chosen.Key, rejected.Key)
-	r.Take(promptKey, prompt)
+	prompt, context := instruction(cols, chosen.Key, rejected.Key)
+	takePrompt(r, cols, prompt, context)
 	better, worse := cols.Find(chosenScoreKey), cols.Find(rejectedScoreKey)
 	if better.Column != nil && worse.Column != nil {
 		r.Take(chosenScoreKey, better)
@@ -220,24 +225,37 @@ func recognizeDemonstrations(h *source.Head) (r source.Reading) {
 	if score.Column != nil || response.Column == nil {
 		return r
 	}
-	prompt := cols.Find(promptKey, response.Key)
-	context := cols.Find(contextKey, keyOf(prompt), response.Key)
-	instruction, input := cols.Of("instruction"), cols.Of("input")
-	if instruction != nil && input != nil && response.Key != "input" && !prompt.Given {
-		prompt = source.Choice{Column: instruction, Guessed: true}
-		context = source.Choice{Column: input, Guessed: true}
-	}
+	prompt, context := instruction(cols, response.Key)
 	if prompt.Column == nil {
 		return recognizeTexts(h, response)
 	}
 	r.Fit = source.Fits
-	r.Take(promptKey, prompt)
+	takePrompt(&r, cols, prompt, context)
 	r.Take(responseKey, response)
+	splitTranscripts(&r, h, prompt)
+	return r
+}
+
+// instruction finds the prompt and what is put below it: instruction and input, if there are columns of these names.
+// answers are the columns of the answers.
+func instruction(cols source.Columns, answers ...string) (prompt, context source.Choice) {
+	prompt = cols.Find(promptKey, answers...)
+	context = cols.Find(contextKey, append(answers, keyOf(prompt))...)
+	task, input := cols.Of("instruction"), cols.Of("input")
+	if task != nil && input != nil && !slices.Contains(answers, "input") && !prompt.Given {
+		prompt = source.Choice{Column: task, Guessed: true}
+		context = source.Choice{Column: input, Guessed: true}
+	}
+	return prompt, context
+}
+
+// takePrompt notes the prompt, what is put below it, and the system message beside it.
+func takePrompt(r *source.Reading, cols source.Columns, prompt, context source.Choice) {
+	r.Take(promptKey, prompt)
 	if prompt.Guessed || context.Given { // a column called prompt is complete
 		r.Take(contextKey, context)
 	}
-	splitTranscripts(&r, h, prompt)
-	return r
+	r.Take(systemKey, cols.Find(systemKey))
 }
 
 func keyOf(c source.Choice) string {

@@ -48,6 +48,18 @@ func TestShapes(t *testing.T) {
 			text: `{"messages": "Human: q\n\nAssistant: a"}`, set: split,
 			want: []string{"user: q", "assistant: a"},
 		},
+		"earlier turns": {
+			text: `{"system": "s", "prompt": "q", "response": "a", "history": [["p", "b"], ["r", "c"]]}`,
+			want: []string{"system: s", "user: p", "assistant: b", "user: r", "assistant: c", "user: q", "assistant: a"},
+		},
+		"earlier messages, as text": {
+			text: `{"prompt": "q", "response": "a", "history": "[{\"role\": \"user\", \"content\": \"p\"}]"}`,
+			want: []string{"user: p", "user: q", "assistant: a"},
+		},
+		"no earlier turns": {
+			text: `{"prompt": "q", "response": "a", "history": [], "": "z"}`,
+			want: []string{"user: q", "assistant: a"},
+		},
 		"a wrapped list": {
 			text: `{"n": 1, "rows": [{"prompt": "q", "response": "a"}]}`,
 			set:  func(c *Config) { c.EntriesKey = "rows" },
@@ -76,6 +88,67 @@ func TestTranscribedPair(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"user: q -> a", "user: q -> b"}, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestBesidePrompt: a pair's prompt, and a state's that several models answered, come with what stands beside them.
+func TestBesidePrompt(t *testing.T) {
+	beside := `"system": "s", "prompt": "q", "input": "x", "history": [["p", "b"]], `
+	for name, c := range map[string]struct {
+		text string
+		want []string
+	}{
+		"a pair": {
+			text: "{" + beside + `"chosen": "a", "rejected": "c"}`,
+			want: []string{"system: s", "user: p", "assistant: b", "user: q\n\nx"},
+		},
+		"answers": {
+			text: "{" + beside + `"answers": [{"content": "a", "score": 1}, {"content": "c", "score": 0}]}`,
+			want: []string{"system: s", "user: p", "assistant: b", "user: q\n\nx"},
+		},
+		"a prompt with a system message": {
+			text: `{"system": "s", "prompt": [{"role": "system", "content": "t"}, {"role": "user", "content": "q"}],
+				"chosen": "a", "rejected": "c"}`,
+			want: []string{"system: t", "user: q"},
+		},
+		"sides with the prompt": {
+			text: `{"system": "s",
+				"chosen": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}],
+				"rejected": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "b"}]}`,
+			want: []string{"system: s", "user: q"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ex, _, err := open(t, c.text, func(c *Config) { c.ContextKey = "input" }).Next(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, cand := range ex.Candidates {
+				var got []string
+				for _, m := range cand.Prompt.Messages {
+					got = append(got, m.Role+": "+m.Text)
+				}
+				if diff := cmp.Diff(c.want, got); diff != "" {
+					t.Error(diff)
+				}
+			}
+			if len(ex.Candidates) != 2 {
+				t.Errorf("%d candidates", len(ex.Candidates))
+			}
+		})
+	}
+}
+
+// TestUnreadHistory: earlier turns of an unknown shape are reported, and the rest is read.
+func TestUnreadHistory(t *testing.T) {
+	for _, history := range []string{`{"a": 1}`, `[["p"]]`, `[["p", 1]]`, `"once upon a time"`, `7`} {
+		src := open(t, `{"prompt": "q", "response": "a", "history": `+history+`}`, nil)
+		if ex, _, err := src.Next(context.Background()); err != nil || len(ex.Graph.Nodes) != 2 {
+			t.Fatalf("%s: %v, %v", history, ex, err)
+		}
+		if n := src.Stats().Dropped["key"][source.KeyNotUsed]; n != 1 {
+			t.Errorf("%s: %d keys reported", history, n)
+		}
 	}
 }
 

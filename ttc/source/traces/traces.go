@@ -189,7 +189,8 @@ func (s *Source) addCandidates(raw json.Raw, ex *ttc.Example) {
 // message.
 var (
 	meaningful = []string{
-		"rewards", "score", "scores", "advantage", "advantages", "hint", "hints", "system", "preferences",
+		"rewards", "score", "scores", "advantage", "advantages", "hint", "hints", "preferences",
+		"system", "system_prompt", "system_message", "history",
 		"tool_errors",
 		"input_ids", "prompt_ids", "completion_ids", "labels", "mask", "masks", "response_mask", "loss_mask",
 		"old_logprobs", "ref_logprobs", "inference_logprobs",
@@ -203,7 +204,7 @@ func (s *Source) unreadOf(raw json.Raw) {
 	read := []string{
 		cfg.IDKey, cfg.MessagesKey, cfg.ToolsKey, cfg.RewardKey, cfg.TaskKey, cfg.TrialKey, cfg.PolicyKey,
 		cfg.FinishKey, cfg.SamplingKey, cfg.CandidatesKey, cfg.PairsKey, cfg.ReplaysKey,
-		cfg.SystemKey, cfg.PromptKey, cfg.ResponseKey, cfg.ContextKey,
+		cfg.SystemKey, cfg.HistoryKey, cfg.PromptKey, cfg.ResponseKey, cfg.ContextKey,
 	}
 	for _, key := range meaningful {
 		if v, ok := raw.Get(key); ok && v.Kind() != json.Null && !slices.Contains(read, key) {
@@ -233,7 +234,7 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 	}
 	get := func(keys ...string) json.Raw {
 		for _, key := range keys {
-			if v, ok := raw.Get(key); ok && v.Kind() != json.Null {
+			if v, ok := raw.Get(key); ok && key != "" && v.Kind() != json.Null {
 				return v
 			}
 		}
@@ -271,7 +272,7 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 		ex.Fidelity = ttc.TextOnly
 		return nil
 	case prompt != nil && response != nil:
-		err = s.demonstration(s.told(prompt), get(cfg.ContextKey), response, ex)
+		err = s.demonstration(raw, s.told(prompt), response, ex)
 		return s.finish(get(cfg.FinishKey), ex, err)
 	}
 	return fmt.Errorf("the entry has no %s; its keys are: %s", cfg.MessagesKey, source.KeysOf(raw))

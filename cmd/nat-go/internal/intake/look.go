@@ -64,6 +64,7 @@ type Report struct {
 	Names    map[string]int64 `json:"step_names,omitempty"`
 	Dropped  map[string]int64 `json:"dropped,omitempty"` // by the source, by reason
 	Details  []string         `json:"dropped_details,omitempty"`
+	Unused   map[string]int64 `json:"unused,omitempty"` // keys that mean something and aren't read, by name
 	Builders []Yield          `json:"builders"`
 
 	Tokenizers []string `json:"tokenizers,omitempty"` // folders of those available locally
@@ -84,6 +85,7 @@ func Look(ctx context.Context, opt Options) (*Report, error) {
 	r := &Report{
 		Paths: opt.Paths, Files: len(files), Source: found.Source.Type, Settings: found.Settings,
 		Guessed: found.Guessed, Lower: found.Lower, Dropped: map[string]int64{}, Names: map[string]int64{},
+		Unused: map[string]int64{},
 	}
 	if found.Source.OpenAll != nil { // it reads folders itself
 		if files, err = source.Matches(opt.Paths); err != nil {
@@ -317,12 +319,18 @@ func (r *Report) note(s *source.Stats) {
 	r.Stats.Add(s)
 }
 
-// maxDetails is how many drops are shown with their details.
-const maxDetails = 3
+// maxDetails is how many drops are shown with their details, and maxUnused how many unused keys are counted by name.
+const (
+	maxDetails = 3
+	maxUnused  = 20
+)
 
 func (r *Report) drop(d ledger.Drop) {
 	if d.Reason == source.OtherStep {
 		return
+	}
+	if _, known := r.Unused[d.Detail]; d.Reason == source.KeyNotUsed && (known || len(r.Unused) < maxUnused) {
+		r.Unused[d.Detail] += d.N()
 	}
 	if r.Dropped[string(d.Reason)] += d.N(); r.Dropped[string(d.Reason)] == d.N() && len(r.Details) < maxDetails {
 		r.Details = append(r.Details, fmt.Sprintf("%s: %s", d.Reason, d.Detail))

@@ -10,6 +10,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/source"
 )
 
 // Screen prints the report for a person.
@@ -50,7 +51,12 @@ func (r *Report) Screen(w io.Writer) error {
 		line("models", "%s", strings.Join(slices.Sorted(maps.Keys(r.Policies)), ", "))
 	}
 	for _, reason := range sorted(r.Dropped) {
-		line("dropped", "%d %s", r.Dropped[reason], reason)
+		if reason != string(source.KeyNotUsed) {
+			line("dropped", "%d %s", r.Dropped[reason], reason)
+		}
+	}
+	for _, key := range sorted(r.Unused) {
+		line("unused", "%q, in %s", key, quantity(int(r.Unused[key]), "example"))
 	}
 	for _, y := range r.Builders {
 		line("builder", "%-10s %5d %s%s", y.Name(), y.Records, unit(y.Records), why(y))
