@@ -211,8 +211,8 @@ const (
 	OtherPrompt // neither text nor messages; never trained on
 )
 
-// After returns the prompt as what follows earlier messages; a text is then what the user says. A prompt that is neither
-// text nor messages stays as it is.
+// After returns the prompt as the continuation of earlier messages; a text becomes what the user says. A prompt that is
+// neither text nor messages stays as it is.
 func (p Prompt) After(earlier ...chat.Message) Prompt {
 	if len(earlier) == 0 || p.Form == OtherPrompt {
 		return p

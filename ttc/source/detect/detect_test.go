@@ -95,7 +95,8 @@ func TestRecognize(t *testing.T) {
 			want: "candidates output_key=completion score_key=label",
 		},
 		"rated pairs": {
-			text: `{"conversation": [{"input": "q"}], "prompt": "p", "chosen": "a", "rejected": "b", "chosen-rating": 2, "rejected-rating": 1}`,
+			text: `{"conversation": [{"input": "q"}], "prompt": "p", "chosen": "a", "rejected": "b",
+				"chosen-rating": 2, "rejected-rating": 1}`,
 			want: "traces chosen_score_key=chosen-rating rejected_score_key=rejected-rating",
 		},
 		"a rendered text beside": {
