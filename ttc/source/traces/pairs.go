@@ -75,6 +75,9 @@ func (s *Source) parsePair(raw json.Raw) (p pair, _ ledger.Reason, err error) {
 	if !ok {
 		prompt, _ = raw.Get(s.cfg.PromptKey)
 	}
+	if prompt == nil {
+		prompt = s.asked(raw)
+	}
 	if err := p.setPrompt(s.told(prompt)); err != nil {
 		return p, source.BadStep, err
 	}
@@ -98,6 +101,16 @@ func (s *Source) parsePair(raw json.Raw) (p pair, _ ledger.Reason, err error) {
 	}
 	reason, err := s.scores(raw, &p)
 	return p, reason, err
+}
+
+// asked returns the messages of a pair that stand beside its sides, if they end before an answer.
+func (s *Source) asked(raw json.Raw) json.Raw {
+	list, _ := raw.Get(s.cfg.MessagesKey)
+	messages, err := parseMessages(s.told(list))
+	if err != nil || len(messages) == 0 || messages[len(messages)-1].Role == "assistant" {
+		return nil
+	}
+	return list
 }
 
 // scores returns the pair's own scores if it has both, else 1 and 0. The chosen one scores more.

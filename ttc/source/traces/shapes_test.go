@@ -111,6 +111,11 @@ func TestBesidePrompt(t *testing.T) {
 				"chosen": "a", "rejected": "c"}`,
 			want: []string{"system: t", "user: q"},
 		},
+		"a conversation and two ways to go on": {
+			text: `{"system": "s", "messages": [{"from": "human", "value": "q"}],
+				"chosen": {"from": "gpt", "value": "a"}, "rejected": {"from": "gpt", "value": "c"}}`,
+			want: []string{"system: s", "user: q"},
+		},
 		"sides with the prompt": {
 			text: `{"system": "s",
 				"chosen": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}],
