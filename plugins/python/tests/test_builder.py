@@ -66,7 +66,7 @@ def test_settings_are_filled():
 
 
 @pytest.mark.parametrize("config, pointer, said", [
-    ("{", "", "no JSON"), ("[]", "", "a list, not an object"), ('{"wrods": 1}', "/wrods", "there is no setting wrods"),
+    ("{", "", "not JSON"), ("[]", "", "a list, not an object"), ('{"wrods": 1}', "/wrods", "there is no setting wrods"),
     ('{"words": []}', "/words", "length of at least 1"), ('{"words": [1]}', "/words/0", "an integer, not a text"),
     ('{"weights": {"a/b": "x"}}', "/weights/a~1b", "a text, not a number"), ('{"order": "any"}', "/order", "none of easy, hard"),
     ('{"order": ["easy"]}', "/order", "none of easy, hard"), ('{"inner": [{}]}', "/inner/0", "name is missing"),

@@ -182,6 +182,31 @@ func TestRecognize(t *testing.T) {
 	}
 }
 
+// TestLargeObject: an object too large for an entry is read by its list if that begins early, and otherwise refused.
+func TestLargeObject(t *testing.T) {
+	row := `{"prompt": "p", "output": "` + strings.Repeat("o", 1<<20) + `", "score": 1},`
+	rows := strings.TrimSuffix(strings.Repeat(row, 40), ",")
+	for name, c := range map[string]struct{ text, want string }{
+		"wrapped":  {`{"n": 40, "data": [` + rows + `]}`, "data"},
+		"nested":   {`{"n": {"data": [1]}, "m": [` + rows + `]}`, "larger than the limit"},
+		"an entry": {`[{"data": [` + rows + `]}]`, "larger than the limit"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "in.json")
+			if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			found, err := detect.Recognize(context.Background(), []source.Factory{candidates.Factory()}, "", path, nil)
+			switch {
+			case err != nil && !strings.Contains(err.Error(), c.want):
+				t.Error(err)
+			case err == nil && found.Settings["entries_key"] != c.want:
+				t.Errorf("%v, want %s", found.Settings, c.want)
+			}
+		})
+	}
+}
+
 // TestTwoSources: an input that two sources can read is assigned to neither until the user says so; a format's own mark
 // wins.
 func TestTwoSources(t *testing.T) {

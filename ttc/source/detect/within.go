@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"bytes"
 	"context"
 	"errors"
 
@@ -34,11 +35,11 @@ func Recognize(
 	}
 	var unknown *UnknownError
 	var large *json.SizeError
-	if !errors.As(err, &unknown) && !errors.As(err, &large) {
+	if !errors.As(err, &unknown) && !errors.As(err, &large) || h == nil {
 		return found, err
 	}
 	for _, key := range wrapping {
-		if h != nil && !wraps(h, key) {
+		if !wraps(h, key) {
 			continue
 		}
 		if found, werr := within(ctx, all, only, path, key, given); werr == nil {
@@ -48,13 +49,20 @@ func Recognize(
 	return nil, err
 }
 
-// wraps reports whether an input is one object that has a list under a key.
+// wraps reports whether an input is one object that has a list under a key. Of an object that is too large for an entry,
+// only the first bytes are examined: it may be all that a pipe has to say, and each key would read it again.
 func wraps(h *source.Head, key string) bool {
-	if len(h.Entries) != 1 {
-		return false
+	switch len(h.Entries) {
+	case 0:
+		begun := source.File{Reader: bytes.NewReader(h.Bytes)}
+		begun.Within(key)
+		_, err := begun.Read(make([]byte, 1))
+		return err == nil
+	case 1:
+		list, _ := h.Entries[0].Get(key)
+		return list.Kind() == json.Array
 	}
-	list, _ := h.Entries[0].Get(key)
-	return list.Kind() == json.Array
+	return false
 }
 
 // within recognises the entries of the list under a key.
