@@ -27,8 +27,8 @@ var ErrEmpty = errors.New("is empty: there is nothing to read")
 // ReadHead reads the beginning of a file. An input that isn't JSON has no entries, which is no error.
 func ReadHead(ctx context.Context, path string) (*source.Head, error) { return readHead(ctx, path, "") }
 
-// readHead reads the beginning of a file, or of the list under one of its keys. An error in an entry comes with the bytes
-// before it.
+// readHead reads the beginning of a file, or of the list under one of its keys. An error in an entry comes with the
+// bytes before it.
 func readHead(ctx context.Context, path, within string) (*source.Head, error) {
 	f, err := source.Open(ctx, path)
 	if err != nil {

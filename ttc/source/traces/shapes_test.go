@@ -50,7 +50,9 @@ func TestShapes(t *testing.T) {
 		},
 		"earlier turns": {
 			text: `{"system": "s", "prompt": "q", "response": "a", "history": [["p", "b"], ["r", "c"]]}`,
-			want: []string{"system: s", "user: p", "assistant: b", "user: r", "assistant: c", "user: q", "assistant: a"},
+			want: []string{
+				"system: s", "user: p", "assistant: b", "user: r", "assistant: c", "user: q", "assistant: a",
+			},
 		},
 		"earlier messages, as text": {
 			text: `{"prompt": "q", "response": "a", "history": "[{\"role\": \"user\", \"content\": \"p\"}]"}`,
