@@ -35,7 +35,8 @@ export function go(page, parameters) {
 
 async function show() {
   const mine = ++turn
-  const [name, query = ''] = location.hash.replace(/^#\/?/, '').split('?')
+  const { hash } = location // which may have changed by the time the page is there
+  const [name, query = ''] = hash.replace(/^#\/?/, '').split('?')
   const page = Object.hasOwn(pages, name) ? name : 'overview'
   for (const a of document.querySelectorAll('nav a')) {
     if (a.getAttribute('href') === `#/${page}`) a.setAttribute('aria-current', 'page')
@@ -51,7 +52,7 @@ async function show() {
     keys = view.keys ?? {}
     document.title = `${view.title} - nat-go view`
     say('')
-    main.dataset.shown = location.hash
+    main.dataset.shown = hash
     view.shown?.()
     if (toFilter) document.getElementById('filter')?.focus()
     toFilter = false
@@ -60,7 +61,7 @@ async function show() {
     keys = {}
     left?.()
     left = undefined
-    main.dataset.shown = location.hash
+    main.dataset.shown = hash
     main.replaceChildren(el('p', {}, el('a', { href: '#/overview' }, 'To the overview')))
     say(err.message, true)
   }
