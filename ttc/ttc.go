@@ -212,14 +212,14 @@ const (
 )
 
 // After returns the prompt as the continuation of earlier messages; a text becomes what the user says. A prompt that is
-// neither text nor messages stays as it is.
+// empty stays so, and one that is neither text nor messages stays as it is.
 func (p Prompt) After(earlier ...chat.Message) Prompt {
-	if len(earlier) == 0 || p.Form == OtherPrompt {
-		return p
-	}
 	messages := p.Messages
 	if p.Form == TextPrompt && p.Text != "" {
 		messages = []chat.Message{{Role: "user", Form: chat.Text, Text: p.Text}}
+	}
+	if len(earlier) == 0 || len(messages) == 0 {
+		return p
 	}
 	return Prompt{Form: MessagesPrompt, Messages: slices.Concat(earlier, messages)}
 }

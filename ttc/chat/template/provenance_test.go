@@ -127,12 +127,13 @@ func TestOriginsOfStructuredFields(t *testing.T) {
 
 func TestErrorsNameThePlace(t *testing.T) {
 	for src, want := range map[string]string{
-		"a\n  {{ x.y }}":                                        "template line 2, column 7: UndefinedError: 'x' is undefined",
-		"{% if x %}":                                            "template line 1, column 11: TemplateSyntaxError: Unexpected end of template. Jinja was looking for the following tags: 'elif' or 'else' or 'endif'. The innermost block that needs to be closed is 'if'.",
-		"é\n{{ 'ü' + 1 }}":                                      "template line 2, column 8: TypeError: can only concatenate str (not \"int\") to str",
-		"{{ messages.append(1) }}":                              "template line 1, column 19: SecurityError: access to attribute 'append' of 'list' object is unsafe.",
-		"{{ raise_exception('no ' ~ 'way') }}":                  "template line 1, column 19: TemplateError: no way",
-		"{{ messages[0].content.x }}":                           "template line 1, column 15: UndefinedError: list object has no element 0",
+		"a\n  {{ x.y }}":                       "template line 2, column 7: UndefinedError: 'x' is undefined",
+		"{% if x %}":                           "template line 1, column 11: TemplateSyntaxError: Unexpected end of template. Jinja was looking for the following tags: 'elif' or 'else' or 'endif'. The innermost block that needs to be closed is 'if'.",
+		"é\n{{ 'ü' + 1 }}":                     "template line 2, column 8: TypeError: can only concatenate str (not \"int\") to str",
+		"{{ messages.append(1) }}":             "template line 1, column 19: SecurityError: access to attribute 'append' of 'list' object is unsafe.",
+		"{{ raise_exception('no ' ~ 'way') }}": "template line 1, column 19: TemplateError: no way",
+		"{{ messages[0].content.x }}":          "template line 1, column 15: UndefinedError: list object has no element 0",
+
 		"{% macro m() %}\n\n{{ 1 / 0 }}{% endmacro %}{{ m() }}": "template line 3, column 6: ZeroDivisionError: division by zero",
 		"{% for i in range(9) %}{{ 1 }":                         "template line 1, column 29: TemplateSyntaxError: unexpected '}'",
 	} {

@@ -120,19 +120,21 @@ func TestPolicyIsKnownWhereAllLinesAgree(t *testing.T) {
 
 func TestDrops(t *testing.T) {
 	for line, want := range map[string]ledger.Reason{
-		`7`:                                                         source.BadStep,
-		`{"id":"a","output":"x"}`:                                   source.NoScore,
-		`{"id":"a","output":"x","score":null}`:                      source.NoScore,
-		`{"id":"a","output":"x","score":"y"}`:                       source.BadScore,
-		`{"id":"a","output":{},"score":1}`:                          source.BadOutput,
-		`{"id":"a","output":"x","score":1,"turn_id":[]}`:            source.BadTurnID,
+		`7`:                                              source.BadStep,
+		`{"id":"a","output":"x"}`:                        source.NoScore,
+		`{"id":"a","output":"x","score":null}`:           source.NoScore,
+		`{"id":"a","output":"x","score":"y"}`:            source.BadScore,
+		`{"id":"a","output":{},"score":1}`:               source.BadOutput,
+		`{"id":"a","output":"x","score":1,"turn_id":[]}`: source.BadTurnID,
+
 		`{"id":"a","output":"x","score":1,"candidate_index":"two"}`: source.BadIndex,
 		`{"id":"a","output":"x","score":1,"metadata":7}`:            source.BadStep,
+		`{"id":"a","output":"x","score":1,"prompt":"p","system":7}`: source.BadStep,
 		`{"id":"a","output":"` + strings.Repeat("x", 3000) + `"}`:   source.ExampleTooLarge,
 	} {
 		t.Run(line, func(t *testing.T) {
 			text := `{"id":"a","output":"good","score":1}` + "\n" + line + "\n" + `{"id":"a","output":"good2","score":1}`
-			r, err := read(t, func(c *Config) { c.MaxLine = 1024 }, source.Options{}, write(t, text))
+			r, err := read(t, func(c *Config) { c.MaxLine, c.SystemKey = 1024, "system" }, source.Options{}, write(t, text))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -106,6 +106,9 @@ func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, st
 	if metadata != nil && metadata.Kind() != json.Object {
 		return source.BadStep, fmt.Sprintf("%s is %s, not an object", cfg.MetadataKey, metadata.Kind())
 	}
+	if system != nil && system.Kind() != json.String {
+		return source.BadStep, fmt.Sprintf("%s is %s, not text", cfg.SystemKey, system.Kind())
+	}
 	if model != nil {
 		r.models.add(r.keep.Name(model.Bytes()))
 	}

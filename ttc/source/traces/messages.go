@@ -83,7 +83,7 @@ func (s *Source) demonstration(entry, prompt, response json.Raw, ex *ttc.Example
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.cfg.PromptKey, err)
 	}
-	if more := textUnder(entry, s.cfg.ContextKey); more != "" && len(messages) > 0 {
+	if more := s.context(entry); more != "" && len(messages) > 0 {
 		last := &messages[len(messages)-1]
 		last.Text += "\n\n" + more
 	}
@@ -102,28 +102,58 @@ func (s *Source) demonstration(entry, prompt, response json.Raw, ex *ttc.Example
 
 // complete adds to a prompt what its entry has beside it: a text to put below it, earlier turns, a system message.
 func (s *Source) complete(p ttc.Prompt, entry json.Raw) ttc.Prompt {
-	if more := textUnder(entry, s.cfg.ContextKey); more != "" && p.Form == ttc.TextPrompt && p.Text != "" {
-		p.Text += "\n\n" + more
+	more, earlier := s.context(entry), s.earlier(entry)
+	switch {
+	case p.Form == ttc.TextPrompt && p.Text != "":
+		if more != "" {
+			p.Text += "\n\n" + more
+		}
+		p = p.After(earlier...)
+	case p.Form == ttc.MessagesPrompt: // which are all that was said
+		if more != "" {
+			s.unused(s.cfg.ContextKey)
+		}
+		if earlier != nil {
+			s.unused(s.cfg.HistoryKey)
+		}
 	}
-	if p.Form == ttc.TextPrompt {
-		p = p.After(s.earlier(entry)...)
+	if own := s.systemOf(entry); own != "" {
+		return p.Under(own)
 	}
-	return p.Under(textUnder(entry, s.cfg.SystemKey))
+	return p.Under(s.system)
 }
 
-// textUnder returns the text under a key; empty if it is anything else, or the key isn't set.
-func textUnder(entry json.Raw, key string) string {
-	if key == "" {
-		return ""
+// context returns the text to put below an entry's prompt. Anything else there is reported as unread.
+func (s *Source) context(entry json.Raw) string {
+	v := first(entry, s.cfg.ContextKey)
+	text, ok := v.Text()
+	if !ok && v != nil {
+		s.unused(s.cfg.ContextKey)
 	}
-	v, _ := entry.Get(key)
-	text, _ := v.Text()
 	return text
+}
+
+// systemOf returns the text of the system message beside an entry's conversation or prompt. Anything else there is
+// reported as unread.
+func (s *Source) systemOf(entry json.Raw) string {
+	v := first(entry, s.cfg.SystemKey, "systemInstruction", "system_instruction")
+	text := systemText(v)
+	if text == "" && v != nil && v.Kind() != json.String {
+		s.unused(s.cfg.SystemKey)
+	}
+	return text
+}
+
+// unused reports a key of the entry as unread, once.
+func (s *Source) unused(key string) {
+	if !slices.Contains(s.unread, key) {
+		s.unread = append(s.unread, key)
+	}
 }
 
 // earlier reads the turns before an entry's prompt. What isn't such turns is reported as unread.
 func (s *Source) earlier(entry json.Raw) []chat.Message {
-	list, _ := entry.Get(s.cfg.HistoryKey)
+	list := first(entry, s.cfg.HistoryKey)
 	if text, ok := list.Text(); ok {
 		if text == "" {
 			return nil
@@ -137,14 +167,14 @@ func (s *Source) earlier(entry json.Raw) []chat.Message {
 		if messages, err := parseMessages(list); list.Kind() == json.Array && err == nil {
 			return messages
 		}
-		s.unread = append(s.unread, s.cfg.HistoryKey)
+		s.unused(s.cfg.HistoryKey)
 	}
 	return turns
 }
 
 // exchanges reads a list of [prompt, answer], as LLaMA-Factory's instruction files have them.
 func exchanges(list json.Raw) (turns []chat.Message, ok bool) {
-	if list.Kind() == json.Invalid || list.Kind() == json.Null {
+	if list == nil {
 		return nil, true
 	}
 	if list.Kind() != json.Array {

@@ -134,10 +134,10 @@ func (s *Source) scores(raw json.Raw, p *pair) (ledger.Reason, error) {
 	return "", nil
 }
 
-// first returns the first of the keys that has a value.
+// first returns the value of the first of the keys that has one; a key that isn't set has none.
 func first(raw json.Raw, keys ...string) json.Raw {
 	for _, key := range keys {
-		if v, ok := raw.Get(key); ok && v.Kind() != json.Null {
+		if v, ok := raw.Get(key); ok && key != "" && v.Kind() != json.Null {
 			return v
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
@@ -118,6 +119,12 @@ func TestBesidePrompt(t *testing.T) {
 				"chosen": {"from": "gpt", "value": "a"}, "rejected": {"from": "gpt", "value": "c"}}`,
 			want: []string{"system: s", "user: q"},
 		},
+		"a nested pair": {
+			text: `{"system": "s", "dpo_pairs": [{"prompt": "q", "input": "x", "history": [["p", "b"]],
+				"chosen": "a", "rejected": "c"}], "messages": [{"role": "user", "content": "z"}]}`,
+			want: []string{"system: s", "user: p", "assistant: b", "user: q\n\nx"},
+		},
+		"no prompt": {text: `{"system": "s", "history": [["p", "b"]], "chosen": "a", "rejected": "c"}`},
 		"sides with the prompt": {
 			text: `{"system": "s",
 				"chosen": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}],
@@ -149,14 +156,41 @@ func TestBesidePrompt(t *testing.T) {
 // TestUnreadHistory: earlier turns of an unknown shape are reported, and the rest is read.
 func TestUnreadHistory(t *testing.T) {
 	for _, history := range []string{`{"a": 1}`, `[["p"]]`, `[["p", 1]]`, `"once upon a time"`, `7`} {
-		src := open(t, `{"prompt": "q", "response": "a", "history": `+history+`}`, nil)
-		if ex, _, err := src.Next(context.Background()); err != nil || len(ex.Graph.Nodes) != 2 {
-			t.Fatalf("%s: %v, %v", history, ex, err)
-		}
-		if n := src.Stats().Dropped["key"][source.KeyNotUsed]; n != 1 {
-			t.Errorf("%s: %d keys reported", history, n)
+		text := `{"prompt": "q", "response": "a", "history": ` + history + `}`
+		if diff := cmp.Diff([]string{"history"}, unread(t, text)); diff != "" {
+			t.Errorf("%s: %s", text, diff)
 		}
 	}
+}
+
+// TestUnreadBesidePrompt: what stands beside a prompt and can't be put to it is reported.
+func TestUnreadBesidePrompt(t *testing.T) {
+	const sides = `"chosen": "a", "rejected": "b"`
+	const messages = `[{"role": "user", "content": "q"}]`
+	for text, want := range map[string][]string{
+		`{"prompt": "q", "input": 1, "system": {"a": 1}, ` + sides + `}`:                           {"system", "input"},
+		`{"prompt": ` + messages + `, "input": "x", "history": [["p", "b"]], ` + sides + `}`:       {"input", "history"},
+		`{"prompt": ` + messages + `, "input": "", "history": [], "system": "", ` + sides + `}`:    nil,
+		`{"prompt": "q", "response": "a", "system": ["s"]}`:                                        {"system"},
+		`{"messages": ` + messages + `, "history": [["p", "b"]]}`:                                  {"history"},
+		`{"messages": ` + messages + `, "history": []}`:                                            nil,
+		`{"prompt": "q", "input": null, "history": null, "system": null, ` + sides + `, "": "no"}`: nil,
+	} {
+		if diff := cmp.Diff(want, unread(t, text)); diff != "" {
+			t.Errorf("%s: %s", text, diff)
+		}
+	}
+}
+
+// unread returns the keys of the first entry that are reported as unread.
+func unread(t *testing.T, text string) (keys []string) {
+	t.Helper()
+	src := open(t, text, func(c *Config) { c.ContextKey = "input" })
+	src.Tally.Tell = func(d ledger.Drop) { keys = append(keys, d.Detail) }
+	if _, _, err := src.Next(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return keys
 }
 
 func open(t *testing.T, text string, set func(*Config)) *Source {

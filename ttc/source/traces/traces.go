@@ -232,14 +232,7 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 	if raw.Kind() != json.Object {
 		return fmt.Errorf("the entry is %s, not an object", raw.Kind())
 	}
-	get := func(keys ...string) json.Raw {
-		for _, key := range keys {
-			if v, ok := raw.Get(key); ok && key != "" && v.Kind() != json.Null {
-				return v
-			}
-		}
-		return nil
-	}
+	get := func(keys ...string) json.Raw { return first(raw, keys...) }
 	if id := get(cfg.IDKey, "trace_id"); id != nil {
 		ex.ID, ex.RawID = source.IDText(id), append(json.Raw(nil), id...)
 	}
@@ -261,11 +254,14 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 			return fmt.Errorf("%s: %w", cfg.ToolsKey, err)
 		}
 	}
-	s.system = systemText(get(cfg.SystemKey, "systemInstruction", "system_instruction"))
+	s.system = s.systemOf(raw)
 	messages, prompt, response := get(cfg.MessagesKey, "traj", "turns"), get(cfg.PromptKey), get(cfg.ResponseKey)
 	s.unreadOf(raw)
 	switch {
 	case messages != nil:
+		if cfg.HistoryKey != cfg.MessagesKey && get(cfg.ChosenKey) == nil && len(s.earlier(raw)) > 0 {
+			s.unused(cfg.HistoryKey)
+		}
 		return s.finish(get(cfg.FinishKey), ex, s.graph(s.told(messages), ex))
 	case get(cfg.PairsKey).Kind() == json.Array || get(cfg.ReplaysKey).Kind() == json.Array ||
 		get(cfg.AnswersKey).Kind() == json.Array || get(cfg.ChosenKey) != nil && get(cfg.RejectedKey) != nil:
