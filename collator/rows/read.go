@@ -32,7 +32,7 @@ func (f Format) Read(line []byte) (*Row, error) {
 		return nil, err
 	}
 	if raw.Kind() != json.Object {
-		return nil, fmt.Errorf("the row is %s where an object is due", raw.Kind())
+		return nil, fmt.Errorf("the row is %s, not an object", raw.Kind())
 	}
 	fields := map[string]json.Raw{}
 	for key, value := range raw.Members() {

@@ -118,7 +118,7 @@ func TestHostileAnswers(t *testing.T) {
 		},
 		"id of text": {
 			"vllm",
-			"no token id",
+			"not a token id",
 			func(a map[string]any) { list(a)[4].(map[string]any)["the"] = map[string]any{"logprob": -9} },
 		},
 		"null log-prob": {

@@ -72,7 +72,7 @@ func answerVLLM(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 			text, _ := key.Text()
 			id, err := strconv.ParseInt(text, 10, 32)
 			if err != nil {
-				return nil, fmt.Errorf("%q is no token id", text)
+				return nil, fmt.Errorf("%q is not a token id", text)
 			}
 			lp, ok := v.Get("logprob")
 			if !ok {
@@ -234,7 +234,7 @@ func triples(at wire.Raw) (entries []Entry, err error) {
 		}
 		id, ok := parts[1].Int64()
 		if !ok {
-			return nil, fmt.Errorf("%.40s is no token id", parts[1])
+			return nil, fmt.Errorf("%.40s is not a token id", parts[1])
 		}
 		if entries, err = appendEntry(entries, id, parts[0]); err != nil {
 			return nil, err
@@ -367,7 +367,7 @@ func zipped(lps, ids wire.Raw) ([]raw, error) {
 			}
 			id, ok := y[k].Int64()
 			if !ok {
-				return nil, bad("position %d: %.40s is no token id", i, y[k])
+				return nil, bad("position %d: %.40s is not a token id", i, y[k])
 			}
 			if out[i].entries, err = appendEntry(out[i].entries, id, x[k]); err != nil {
 				return nil, bad("position %d: %s", i, err)
@@ -383,7 +383,7 @@ func appendEntry(dst []Entry, id int64, lp wire.Raw) ([]Entry, error) {
 		return nil, fmt.Errorf("the log-prob of token %d is %.40s", id, lp)
 	}
 	if id < 0 || id > math.MaxInt32 {
-		return nil, fmt.Errorf("%d is no token id", id)
+		return nil, fmt.Errorf("%d is not a token id", id)
 	}
 	return append(dst, Entry{int32(id), float32(f)}), nil
 }

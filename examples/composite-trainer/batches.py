@@ -170,6 +170,15 @@ def split(b: Batch, rows: int) -> List[Batch]:
     return [select(b, range(i, min(i + rows, b.rows))) for i in range(0, b.rows, rows)]
 
 
+def without_cut_off(b: Batch) -> Batch:
+    """DAPO's overlong filtering: a rollout that a length limit ended weighs nothing; its group's advantages stay as they are."""
+    if b.channel != "rl":
+        return b
+    require("row_info" in b.line, b.line.get("file", "rl batch"), "doesn't say which rollouts were cut off")
+    ended = [not {"cut_off", "truncated"} & set(row.get("flags") or ()) for row in b.line["row_info"]]
+    return b._replace(t={**b.t, "row_weight": b.t["row_weight"] * torch.tensor(ended)})
+
+
 def idle(channel: str) -> Batch:
     """A batch without an active token: what a rank runs while others still have work."""
     t = {"row_weight": torch.zeros(1)}

@@ -29,10 +29,14 @@ class Objective:
     jsd_normalize: bool = False  # divide by beta (1-beta): continuous at both ends
     jsd_clip: float = 0.0  # above 0: what a position's loss counts for at most
     dpo_beta: float = 0.1
-    clip_epsilon: float = 0.2
+    clip_epsilon: float = 0.2  # the ratio is held in [1 - clip_epsilon, 1 + clip_epsilon_high]
+    clip_epsilon_high: float = None  # clip_epsilon unless given; DAPO's clip-higher
     reduction: str = "token"  # GRPO over the step: token, sequence, or constant: sums divided by max_tokens
     max_tokens: int = 1024
     reference: str = ""  # fingerprint under which ref_ columns are believed
+
+    def highest(self):
+        return self.clip_epsilon if self.clip_epsilon_high is None else self.clip_epsilon_high
 
     def weight(self, channel):
         return {"rl": 1.0, "sdpo": self.sdpo_weight, "dpo": self.dpo_weight, "sft": self.sft_weight}[channel]
@@ -159,7 +163,7 @@ def rl_loss(model, b, o, **_):
     on = trained(b, "")
     old = b.t["old_logprobs"][on].to(logp) if "old_logprobs" in b.t else logp.detach()
     ratio, advantage = (logp - old).exp(), b.t["advantage"].to(logp)[row]
-    loss = -torch.minimum(ratio * advantage, ratio.clamp(1 - o.clip_epsilon, 1 + o.clip_epsilon) * advantage)
+    loss = -torch.minimum(ratio * advantage, ratio.clamp(1 - o.clip_epsilon, 1 + o.highest()) * advantage)
     w = row_weights(b).to(logp)
     if o.reduction == "sequence":
         w = w / on.sum(1).clamp(min=1)

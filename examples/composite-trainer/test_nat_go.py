@@ -198,8 +198,8 @@ class Parity(unittest.TestCase):
             (Objective(), ()),
             (Objective(sdpo_weight=0.7, dpo_weight=0.3, dpo_beta=0.3, jsd_beta=0.2, temperature=1.3, reduction="sequence"),
              ("--sdpo-weight", "0.7", "--dpo-weight", "0.3", "--dpo-beta", "0.3", "--jsd-beta", "0.2", "--temperature", "1.3", "--reduction", "sequence")),
-            (Objective(jsd_beta=1.0, clip_epsilon=0.1, reduction="constant", max_tokens=50),
-             ("--jsd-beta", "1", "--clip-epsilon", "0.1", "--reduction", "constant", "--max-tokens", "50")),
+            (Objective(jsd_beta=1.0, clip_epsilon=0.1, clip_epsilon_high=0.28, reduction="constant", max_tokens=50),
+             ("--jsd-beta", "1", "--clip-epsilon", "0.1", "--clip-epsilon-high", "0.28", "--reduction", "constant", "--max-tokens", "50")),
             (Objective(jsd_beta=0.0), ("--jsd-beta", "0")),
         ):
             exact, grads = self.nat_go(*flags)

@@ -19,8 +19,8 @@ from transformers import PrinterCallback
 
 import curves
 import toy
-from batches import SIDES, read, trained
-from composite_loss import frozen, row_weights, scoring, side_logits
+from batches import SIDES, read, trained, without_cut_off
+from composite_loss import LOSSES, frozen, row_weights, scoring, side_logits, units
 from test_trainer import jsd64, log_softmax64, with_tensors
 from train import HuggingFace
 from trl_trainer import CompositeGRPOTrainer, Log, as_trl, config, tiny, warm_up
@@ -44,12 +44,12 @@ def token_logps64(model, b, side):
     return out
 
 
-def grpo64(model, b, epsilon):
+def grpo64(model, b, low, high):
     on, t = trained(b, "").numpy(), b.t
     now = token_logps64(model, b, "")
     old = t["old_logprobs"].double().numpy() if "old_logprobs" in t else now
     ratio, advantage = np.exp(now - old), t["advantage"].double().numpy()[:, None]
-    loss = -np.minimum(ratio * advantage, np.clip(ratio, 1 - epsilon, 1 + epsilon) * advantage)
+    loss = -np.minimum(ratio * advantage, np.clip(ratio, 1 - low, 1 + high) * advantage)
     weight = row_weights(b).numpy()[:, None] * on
     return (weight * loss).sum() / weight.sum()
 
@@ -82,7 +82,7 @@ class Steps(unittest.TestCase):
             def beside(model, inputs, **kwargs):
                 found = {}
                 if "rl" in inputs:
-                    found["loss/grpo"] = grpo64(trainer.scored, inputs["rl"], trainer.epsilon_low)
+                    found["loss/grpo"] = grpo64(trainer.scored, inputs["rl"], trainer.epsilon_low, trainer.epsilon_high)
                 if "sdpo" in inputs:
                     found["loss/sdpo_jsd"] = sdpo64(trainer.scored, trainer.teacher.model, inputs["sdpo"], 0.5)
                 if "dpo" in inputs:
@@ -118,6 +118,26 @@ class Steps(unittest.TestCase):
         self.assertLess(abs(rows[0]["loss/replay_dpo"] - math.log(2)), 1e-5)
         for term in curves.TERMS:
             self.assertLess(rows[-1][term], rows[0][term], term)
+
+    def test_clip_higher(self):
+        """DAPO's clip-higher: TRL's term and the plain trainer's are those of the two bounds, and not of one."""
+        with tempfile.TemporaryDirectory() as out:
+            model = toy.warm_up(out, 0, steps=1, make=lambda vocab: HuggingFace(tiny(vocab)))
+            toy.sample(model, Path(out) / "round0", 0)
+            b = next(b for b in read(Path(out) / "round0", split="train") if b.channel == "rl")
+            torch.manual_seed(1)
+            noise = 0.3 * torch.randn(b.t["old_logprobs"].shape)
+            b = with_tensors(b, old_logprobs=b.t["old_logprobs"] + noise, advantage=torch.randn(b.rows))
+            args = config(Path(out) / "t", 1, 1e-3, epsilon=0.1, epsilon_high=0.28, micro_rows=b.rows)
+            trainer = CompositeGRPOTrainer(model.model, args, [b])
+            trainer.current_gradient_accumulation_steps = 1  # train sets it
+            want = grpo64(trainer.scored, b, 0.1, 0.28)
+            got = float(trainer.compute_loss(trainer.model, {"rl": b}).detach())
+            loss, _ = LOSSES["rl"](trainer.scored, b, trainer.objective)
+            plain = float(loss.detach() / units(b, trainer.objective))
+            for value in (got, plain):
+                self.assertLess(abs(value - want), 1e-5 * max(1, abs(want)))
+            self.assertGreater(abs(want - grpo64(trainer.scored, b, 0.1, 0.1)), 1e-3)
 
     @unittest.skipUnless("NATGO_RUN" in os.environ, "no run of nat-go: set NATGO_RUN, or run `go test`")
     def test_run(self):
@@ -161,6 +181,17 @@ class Contract(unittest.TestCase):
         t.train()
         self.assertNotIn("loss/sdpo_jsd", log.rows[0])
         self.assertIn("loss/grpo", log.rows[0])
+
+    def test_cut_off_rollouts_can_be_left_out(self):
+        b = next(b for b in self.batches if b.channel == "rl")
+        with self.assertRaisesRegex(ValueError, "doesn't say which rollouts were cut off"):
+            without_cut_off(b)
+        info = [{"flags": ["cut_off"]}, {"flags": ["truncated"]}] + [{}] * (b.rows - 2)
+        b = b._replace(line={**b.line, "row_info": info})
+        self.assertTrue((without_cut_off(b).t["row_weight"] > 0).tolist()[:3] == [False, False, True])
+        t = self.trainer([b], mask_truncated_completions=True, micro_rows=b.rows)
+        self.assertEqual(t.pools["rl"][0].t["row_weight"][:2].tolist(), [0, 0])
+        self.assertGreater(self.trainer([b], micro_rows=b.rows).pools["rl"][0].t["row_weight"][0].item(), 0)
 
     def test_one_temperature_only(self):
         b = next(b for b in self.batches if b.channel == "rl")

@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from batches import read, split
+from batches import read, split, without_cut_off
 from composite_loss import CHANNELS, Objective, Teacher, composite, frozen, over_ranks, scoring, untargeted_kl
 
 
@@ -127,6 +127,7 @@ def main():
     p.add_argument("--teacher", default="frozen", choices=("live", "frozen", "ema"))
     for name, default in (("steps", 100), ("lr", 1e-3), ("seed", 0), ("ema_decay", 0.95), ("micro_rows", 8), ("batches_per_step", 1)):
         p.add_argument("--" + name.replace("_", "-"), type=type(default), default=default)
+    p.add_argument("--mask-cut-off", action="store_true", help="rollouts that a length limit ended train nothing")
     for field in dataclasses.fields(Objective):
         kind = (lambda s: s.lower() in ("1", "true", "yes")) if field.type is bool else field.type
         p.add_argument("--" + field.name.replace("_", "-"), type=kind, default=field.default)
@@ -138,6 +139,8 @@ def main():
     batches = list(read(a.batches, split="train"))
     if not batches:
         raise SystemExit(f"{a.batches}: no batch of the train split")
+    if a.mask_cut_off:
+        batches = [without_cut_off(b) for b in batches]
     model = load_model(a.model, a.init, max(b.line["vocab_size"] for b in batches)).train()
     start = frozen(model)
     teacher = Teacher(model, a.teacher, a.ema_decay, start)

@@ -24,7 +24,7 @@ from torch.utils.data import DataLoader
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
-from batches import Batch, read, split, trained
+from batches import Batch, read, split, trained, without_cut_off
 from composite_loss import LOSSES, Objective, Teacher, believes, frozen, row_weights, units
 from train import HuggingFace, fit, load_model
 
@@ -46,7 +46,7 @@ class CompositeConfig(GRPOConfig):
 
     def objective(self):
         return Objective(jsd_beta=self.sdpo_jsd_beta, temperature=self.sdpo_temperature, jsd_clip=self.sdpo_token_clip or 0.0,
-                         dpo_beta=self.replay_dpo_beta, clip_epsilon=self.epsilon, reference=self.reference)
+                         dpo_beta=self.replay_dpo_beta, clip_epsilon=self.epsilon, clip_epsilon_high=self.epsilon_high, reference=self.reference)
 
 
 class CompositeGRPOTrainer(GRPOTrainer):
@@ -57,6 +57,8 @@ class CompositeGRPOTrainer(GRPOTrainer):
     """
 
     def __init__(self, model, args: CompositeConfig, batches, teacher="live", **kwargs):
+        if args.mask_truncated_completions:
+            batches = [without_cut_off(b) for b in batches]
         self.pools = {c: [m for b in batches if b.channel == c for m in split(b, args.micro_rows)] for c in CHANNELS}
         weight = {"rl": 1.0, "sdpo": args.alpha_sdpo, "dpo": args.beta_replay}
         self.pools = {c: [m for m in pool if float(units(m, args.objective())) > 0] for c, pool in self.pools.items() if pool and weight[c]}
@@ -197,8 +199,11 @@ def main():
     p.add_argument("--teacher", default="live", choices=("live", "frozen", "ema"))
     p.add_argument("--warm-up", type=int, default=0, help="supervised steps on the run's sft batches before")
     for name, default in (("steps", 20), ("lr", 1e-3), ("seed", 0), ("micro_rows", 8), ("alpha_sdpo", 0.0), ("beta_replay", 0.0),
-                          ("sdpo_jsd_beta", 0.5), ("sdpo_temperature", 1.0), ("sdpo_token_clip", 0.0), ("replay_dpo_beta", 0.1), ("reference", "")):
+                          ("sdpo_jsd_beta", 0.5), ("sdpo_temperature", 1.0), ("sdpo_token_clip", 0.0), ("replay_dpo_beta", 0.1), ("reference", ""),
+                          ("epsilon", 0.2)):
         p.add_argument("--" + name.replace("_", "-"), type=type(default), default=default)
+    p.add_argument("--epsilon-high", type=float, help="upper bound of the ratio; --epsilon unless given")
+    p.add_argument("--mask-truncated-completions", action="store_true", help="rollouts that a length limit ended train nothing")
     a = vars(p.parse_args())
     folder, output, log = Path(a.pop("run")), a.pop("output"), Log()
     batches = list(read(folder / "batches" if (folder / "batches").is_dir() else folder, split="train"))

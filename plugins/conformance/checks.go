@@ -17,7 +17,7 @@ var checks = []check{
 	{"order", "makes the same of a group whatever came before", checkOrder},
 	{"processes", "makes the same in two processes as in one", checkProcesses},
 	{"sessions", "serves several sessions at once", checkSessions},
-	{"empty-group", "takes an example with nothing in it", checkEmptyGroup},
+	{"empty-group", "accepts an example with nothing in it", checkEmptyGroup},
 	{"huge-group", "takes a group of many frames, and one text of several MiB", checkHugeGroup},
 	{"unicode", "takes lone surrogates, NUL and other odd text, and gives them back unchanged", checkUnicode},
 	{"many-groups", "takes two thousand groups and answers them in order", checkManyGroups},

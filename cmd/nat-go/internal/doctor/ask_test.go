@@ -134,7 +134,7 @@ func TestAskedBadly(t *testing.T) {
 
 func TestBadRows(t *testing.T) {
 	for line, want := range map[string]string{
-		"[]":                             "where an object is due",
+		"[]":                             ", not an object",
 		"{":                              "rows.jsonl:1",
 		`{"text": "a"}`:                  "there are no turns to compare",
 		`{"input_ids": [1, 2]}`:          "labels 0",

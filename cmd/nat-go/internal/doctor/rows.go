@@ -87,7 +87,7 @@ func (in *Input) add(number int, line []byte) error {
 		return err
 	}
 	if raw.Kind() != json.Object {
-		return fmt.Errorf("the row is %s where an object is due", raw.Kind())
+		return fmt.Errorf("the row is %s, not an object", raw.Kind())
 	}
 	r := &row{number: number, line: line}
 	method := SFT

@@ -133,7 +133,7 @@ func (in *inputs) unchanged(began []source.Input) error {
 	}
 	if len(began) > len(in.began) {
 		return exit.Failedf(
-			"the input %s is gone, which the run began with: start a new run, or put the file back",
+			"the input %s, which the run began with, is gone: start a new run, or put the file back",
 			began[len(in.began)].Path,
 		)
 	}

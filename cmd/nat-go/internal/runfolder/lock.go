@@ -111,7 +111,7 @@ func (f Folder) tryLock(command string) (*Lock, error) {
 		file.Close()
 		return nil, &Busy{f, left}
 	}
-	l := &Lock{Folder: f, Left: left, file: file} // a file system without locks must do without
+	l := &Lock{Folder: f, Left: left, file: file} // file systems without locks go without one
 	if readErr != nil || !l.there() {
 		file.Close()
 		return nil, readErr
