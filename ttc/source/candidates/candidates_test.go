@@ -134,7 +134,8 @@ func TestDrops(t *testing.T) {
 	} {
 		t.Run(line, func(t *testing.T) {
 			text := `{"id":"a","output":"good","score":1}` + "\n" + line + "\n" + `{"id":"a","output":"good2","score":1}`
-			r, err := read(t, func(c *Config) { c.MaxLine, c.SystemKey = 1024, "system" }, source.Options{}, write(t, text))
+			config := func(c *Config) { c.MaxLine, c.SystemKey = 1024, "system" }
+			r, err := read(t, config, source.Options{}, write(t, text))
 			if err != nil {
 				t.Fatal(err)
 			}
