@@ -44,7 +44,7 @@ func manifests(t *testing.T, runID string, flags ...string) map[string]*batch.Jo
 		}
 	}
 	jobs := map[string]*batch.Job{}
-	for _, stage := range []string{"build", "group", "merge"} {
+	for _, stage := range []string{"build", "group", "divide", "write", "merge"} {
 		text, err := os.ReadFile(filepath.Join(dir, "k8s", stage+".yaml"))
 		if err != nil {
 			t.Fatal(err)
@@ -92,7 +92,7 @@ func TestJobs(t *testing.T) {
 			}
 		}
 	}
-	for _, stage := range []string{"build", "group"} {
+	for _, stage := range []string{"build", "group", "write"} {
 		t.Run(stage, func(t *testing.T) {
 			s := jobs[stage].Spec
 			if *s.CompletionMode != batch.IndexedCompletion || *s.Completions != 3 || *s.Parallelism != 2 ||
@@ -106,8 +106,17 @@ func TestJobs(t *testing.T) {
 			}
 		})
 	}
-	if s := jobs["merge"].Spec; s.CompletionMode != nil || *s.BackoffLimit != 4 ||
-		s.PodFailurePolicy.Rules[1].Action != batch.PodFailurePolicyActionFailJob {
-		t.Errorf("merge: %+v", s)
+	for _, merge := range []string{"divide", "merge"} {
+		t.Run(merge, func(t *testing.T) {
+			s := jobs[merge].Spec
+			if s.CompletionMode != nil || *s.BackoffLimit != 4 ||
+				s.PodFailurePolicy.Rules[1].Action != batch.PodFailurePolicyActionFailJob {
+				t.Errorf("%s: %+v", merge, s)
+			}
+			args := s.Template.Spec.Containers[0].Args
+			if divides := slices.Contains(args, "--leave-writing"); args[1] != "merge" || divides != (merge == "divide") {
+				t.Errorf("%s: arguments %q", merge, args)
+			}
+		})
 	}
 }

@@ -96,7 +96,8 @@ func (e *engine) file(t *testing.T, name string) string {
 // TestScriptSlurm runs the batch scripts with a stand-in for Slurm. Exit code 3 and a time limit (143) lead to another
 // attempt; exit code 4 ends the array, without a merge, and what is missing is submitted again.
 func TestScriptSlurm(t *testing.T) {
-	e := newEngine(t, "tasks.yml", map[string]string{"build-1": "3", "build-6": "143", "group-2": "4", "merge-": "3"})
+	e := newEngine(t, "tasks.yml", map[string]string{"build-1": "3", "build-6": "143", "group-2": "4", "write-3": "4",
+		"merge-": "3"})
 	e.script(t, "slurm", "--program", standIn(t, "flaky"), "--max-array-size", "4", "--at-once", "3",
 		"--sbatch", "partition=all")
 	e.must(t, e.start("slurm"))
@@ -104,8 +105,11 @@ func TestScriptSlurm(t *testing.T) {
 		t.Error("merged although a shard failed")
 	}
 	e.must(t, e.start("slurm"))
-	want := "build.sbatch 0-3%3 no dependency\ngroup.sbatch 0-3%3 100\nmerge.sbatch no array 200\n" +
-		"group.sbatch 1%3 no dependency\nmerge.sbatch no array 400\n"
+	e.must(t, e.start("slurm"))
+	want := "build.sbatch 0-3%3 no dependency\ngroup.sbatch 0-3%3 100\ndivide.sbatch no array 200\n" +
+		"write.sbatch 0-3%3 300\nmerge.sbatch no array 400\n" +
+		"group.sbatch 1%3 no dependency\ndivide.sbatch no array 600\nwrite.sbatch 0-3%3 700\nmerge.sbatch no array 800\n" +
+		"divide.sbatch no array no dependency\nwrite.sbatch 1%3 1000\nmerge.sbatch no array 1100\n"
 	if got := e.file(t, "cluster/submitted"); got != want {
 		t.Errorf("submitted:\n%swant:\n%s", got, want)
 	}
@@ -118,11 +122,12 @@ func TestScriptSlurm(t *testing.T) {
 // TestScriptKubernetes runs the Jobs with a stand-in for a cluster: one pod per index, with further attempts except
 // after code 4.
 func TestScriptKubernetes(t *testing.T) {
-	e := newEngine(t, "dpo.yml", map[string]string{"build-1": "3", "build-5": "4", "merge-": "3"})
+	e := newEngine(t, "dpo.yml", map[string]string{"build-1": "3", "build-5": "4", "write-4": "4", "merge-": "3"})
 	e.script(t, "k8s", "--image", "nat-go:1", "--claim", "shared")
-	r := finish(t, e.start("k8s"))
-	if r.code != 1 || !strings.Contains(r.stderr, "r-build failed; its shards:\n5,\n") {
-		t.Errorf("exit %d: %s", r.code, r.stderr)
+	for _, want := range []string{"r-build failed; its shards:\n5,\n", "r-write failed; its shards:\n4,\n"} {
+		if r := finish(t, e.start("k8s")); r.code != 1 || !strings.Contains(r.stderr, want) {
+			t.Errorf("exit %d: %s", r.code, r.stderr)
+		}
 	}
 	e.must(t, e.start("k8s"))
 	if left, _ := filepath.Glob(filepath.Join(e.dir, "faults", "*")); len(left) > 0 {

@@ -33,6 +33,7 @@ type script struct {
 	engine string
 	out    string
 	memory string
+	leave  bool
 	asJSON bool
 }
 
@@ -40,6 +41,7 @@ func (s *script) flags(f *pflag.FlagSet) {
 	f.StringVar(&s.out, "out", "", "folder to write to; default: "+s.engine+" in the plan's")
 	f.IntVar(&s.CPUs, "cpus", 2, "processors of a process")
 	f.StringVar(&s.memory, "memory", "2GiB", "memory of a process")
+	f.BoolVar(&s.leave, "leave-writing", true, "have the shards write the data set, too; false: the merge writes it")
 	f.BoolVar(&s.asJSON, "json", false, "print one JSON object")
 }
 
@@ -71,6 +73,7 @@ func (s *script) write(
 	}
 	made, err := files(engines.Run{
 		ID: plan.RunID, Plan: folder, Dir: here, Shards: len(plan.Shards), Stages: plan.Stages(),
+		Divide: s.leave,
 	})
 	if err != nil {
 		return exit.Default(exit.Failed, err)
@@ -117,7 +120,8 @@ func newScriptSlurmCmd() *cobra.Command {
 		Use:   "slurm [PLAN]",
 		Short: "Write batch scripts for Slurm: an array of the shards, and the merge after it",
 		Long: `Write batch scripts for Slurm, and submit.sh, which submits an array of the shards that are missing and,
-once it has succeeded, the merge. A plan of more shards than the site's arrays have room for gets several a task.`,
+once it has succeeded, the merge; then an array in which the shards write the data set, and the merge that puts it
+together. A plan of more shards than the site's arrays have room for gets several a task.`,
 		Example: `  nat-go shard script slurm shards --time 8:00:00 --sbatch partition=cpu --sbatch account=lab
   sh shards/slurm/submit.sh`,
 		Args: cobra.MaximumNArgs(1),
@@ -149,7 +153,8 @@ func newScriptK8sCmd() *cobra.Command {
 		Use:   "k8s [PLAN] --image IMAGE --claim NAME",
 		Short: "Write Jobs for Kubernetes: an indexed one of the shards, and the merge",
 		Long: `Write Jobs for Kubernetes, and submit.sh, which starts the indexed Job of the shards and, once it has
-succeeded, that of the merge. Plan and inputs lie on a volume that all pods mount, under the names that they have
+succeeded, that of the merge; then an indexed Job in which the shards write the data set, and the merge that puts it
+together. Plan and inputs lie on a volume that all pods mount, under the names that they have
 here.`,
 		Example: `  nat-go shard script k8s shards --image registry.example/nat-go:1 --claim traces --secret natgo
   sh shards/k8s/submit.sh`,
@@ -180,7 +185,8 @@ func newScriptRayCmd() *cobra.Command {
 		Use:   "ray [PLAN]",
 		Short: "Write a driver for Ray: a task a shard, then the merge",
 		Long: `Write run.py, a driver for a Ray cluster whose nodes share the folders of the plan and the inputs: a
-task a shard, with retries where they help, then the merge.`,
+task a shard, with retries where they help, then the merge; then a task a shard to write the data set, and the merge
+that puts it together.`,
 		Example: `  nat-go shard script ray shards
   RAY_ADDRESS=auto python shards/ray/run.py`,
 		Args: cobra.MaximumNArgs(1),

@@ -23,6 +23,26 @@ type Run struct {
 	Dir    string // folder that the plan was made in, relative to which its inputs are named
 	Shards int
 	Stages []shards.Stage
+	Divide bool // the shards write the data set, too
+}
+
+// step is a part of the run that starts when the one before it has ended.
+type step struct {
+	Name      string
+	PerShard  bool // one process per shard runs its stage of that name; otherwise one process merges
+	LeaveRows bool // the merge leaves the writing to the shards
+}
+
+// Steps returns the parts of the run, in order.
+func (r Run) Steps() []step {
+	var all []step
+	for _, s := range r.Stages {
+		all = append(all, step{Name: string(s), PerShard: true})
+	}
+	if r.Divide {
+		all = append(all, step{Name: "divide", LeaveRows: true}, step{Name: string(shards.Write), PerShard: true})
+	}
+	return append(all, step{Name: "merge"})
 }
 
 // Needs are what an engine reserves for one process.

@@ -2,14 +2,12 @@ package engines
 
 import (
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 )
 
 // Kubernetes says what the Jobs are made of.
@@ -31,12 +29,12 @@ type kubernetesFiles struct {
 	Name        string
 	Parallelism int
 	UID, GID    string
-	Stage       shards.Stage // of the manifest
+	Step        step // of the manifest
 }
 
 var user = regexp.MustCompile(`^(\d{1,10})(?::(\d{1,10}))?$`)
 
-// Files returns submit.sh and a Job for each stage and for the merge.
+// Files returns submit.sh and a Job for each step.
 func (k Kubernetes) Files(r Run) ([]File, error) {
 	data := kubernetesFiles{Run: r, Kubernetes: k, Name: objectName(r.ID), Parallelism: k.AtOnce}
 	if data.Parallelism == 0 {
@@ -66,13 +64,13 @@ func (k Kubernetes) Files(r Run) ([]File, error) {
 	}
 	submit, err := fill("submit.sh", "k8s-submit.sh", data)
 	files := []File{submit}
-	for _, stage := range slices.Concat(r.Stages, []shards.Stage{"merge"}) {
+	for _, step := range r.Steps() {
 		if err != nil {
 			return nil, err
 		}
 		var f File
-		data.Stage = stage
-		f, err = fill(string(stage)+".yaml", "k8s-job.yaml", data)
+		data.Step = step
+		f, err = fill(step.Name+".yaml", "k8s-job.yaml", data)
 		files = append(files, f)
 	}
 	return files, err

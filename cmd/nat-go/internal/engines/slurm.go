@@ -2,11 +2,9 @@ package engines
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 )
 
 // Slurm says how the jobs are submitted.
@@ -26,11 +24,11 @@ var plainTime = regexp.MustCompile(`^(\d+-)?\d+(:\d\d){0,2}$`)
 type slurmFiles struct {
 	Run
 	Slurm
-	PerTask int          // shards per array task, one after another
-	Stage   shards.Stage // of the script
+	PerTask int  // shards per array task, one after another
+	Step    step // of the script
 }
 
-// Files returns submit.sh, and the batch script for each array and for the merge.
+// Files returns submit.sh, and the batch script of each step.
 func (s Slurm) Files(r Run) ([]File, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -52,13 +50,13 @@ func (s Slurm) Files(r Run) ([]File, error) {
 	data := slurmFiles{Run: r, Slurm: s, PerTask: (r.Shards + s.ArraySize - 1) / s.ArraySize}
 	submit, err := fill("submit.sh", "slurm-submit.sh", data)
 	files := []File{submit}
-	for _, stage := range slices.Concat(r.Stages, []shards.Stage{"merge"}) {
+	for _, step := range r.Steps() {
 		if err != nil {
 			return nil, err
 		}
 		var f File
-		data.Stage = stage
-		f, err = fill(string(stage)+".sbatch", "slurm-stage.sbatch", data)
+		data.Step = step
+		f, err = fill(step.Name+".sbatch", "slurm-stage.sbatch", data)
 		files = append(files, f)
 	}
 	return files, err

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Makes run {{.ID}}: a Job for each stage of its {{.Shards}} shards, then the merge. After a failure, run it again:
+# Makes run {{.ID}}: a Job for each stage of its {{.Shards}} shards, and for each merge. After a failure, run it again:
 # what is built stays, and the pods of those shards end at once.
 set -eu
 cd "$(dirname "$0")"
 
-# finish STAGE: starts the Job of a stage anew, unless it is at work or done, and waits for its end.
+# finish STEP: starts the Job of a step anew, unless it is at work or done, and waits for its end.
 finish() {
 	job={{.Name}}-$1
 	if kubectl wait --for=condition=failed --timeout=0 "job/$job" >/dev/null 2>&1; then
@@ -22,7 +22,6 @@ finish() {
 	done
 }
 
-{{range .Stages -}}
-finish {{.}}
+{{range .Steps -}}
+finish {{.Name}}
 {{end -}}
-finish merge

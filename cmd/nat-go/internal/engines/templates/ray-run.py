@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes run {{.ID}} on a Ray cluster: builds its shards, then merges them.
+"""Makes run {{.ID}} on a Ray cluster: builds its shards, and merges them.
 
 python run.py, with RAY_ADDRESS set to join a cluster; or ray job submit -- python run.py. The folders of the plan and
 the inputs have to be shared by the nodes. After a failure, run it again: what is built stays.
@@ -15,7 +15,8 @@ NATGO = {{quoted .NatGo}}
 PLAN = {{quoted .Plan}}
 FOLDER = {{quoted .Dir}}  # that the plan was made in
 SHARDS = {{.Shards}}
-STAGES = [{{range $i, $s := .Stages}}{{if $i}}, {{end}}"{{$s}}"{{end}}]
+STEPS = [{{range $i, $s := .Steps}}{{if $i}}, {{end}}"{{$s.Name}}"{{end}}]
+MERGES = {"merge": [], "divide": ["--leave-writing"]}  # one process each; the other steps are stages of all shards
 NEEDS = {"num_cpus": {{.CPUs}}, "memory": {{.Mega}} << 20}
 RETRIES = {{.Retries}}
 
@@ -53,12 +54,14 @@ def build(stage):
 
 
 ray.init()
-for stage in STAGES:
-    failed = build(stage)
+for step in STEPS:
+    if step in MERGES:
+        if why := ray.get(natgo.remote("merge", PLAN, *MERGES[step])):
+            sys.exit(f"{step}: {why}")
+        continue
+    failed = build(step)
     for shard, why in sorted(failed.items()):
         print(f"shard {shard}: {why}", file=sys.stderr)
     if failed:
         sys.exit(1)
-if why := ray.get(natgo.remote("merge", PLAN)):
-    sys.exit(f"merge: {why}")
 print("merged")

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Submits what run {{.ID}} lacks: an array for each stage of its {{.Shards}} shards, and the merge after them.
+# Submits what run {{.ID}} lacks: an array for each stage of its {{.Shards}} shards, and the merges after them.
 # After a failure, run it again once no job of the run is left in squeue: what is done stays.
 set -eu
 scripts=$(cd "$(dirname "$0")" && pwd)
@@ -19,10 +19,13 @@ submit() {
 }
 
 after=
-{{- range .Stages}}
-missing=$("$natgo" shard status --quiet --stage {{.}} --per-task {{$.PerTask}} "$plan")
+{{- range .Steps}}
+{{- if .PerShard}}
+missing=$("$natgo" shard status --quiet --stage {{.Name}} --per-task {{$.PerTask}} "$plan")
 if [ -n "$missing" ]; then
-	after=$(submit {{.}} "$after" --array="$missing{{if $.AtOnce}}%{{$.AtOnce}}{{end}}" --output="$scripts/logs/{{.}}-%A_%a.log")
+	after=$(submit {{.Name}} "$after" --array="$missing{{if $.AtOnce}}%{{$.AtOnce}}{{end}}" --output="$scripts/logs/{{.Name}}-%A_%a.log")
 fi
+{{- else}}
+after=$(submit {{.Name}} "$after" --output="$scripts/logs/{{.Name}}-%j.log")
 {{- end}}
-submit merge "$after" --output="$scripts/logs/merge-%j.log" >/dev/null
+{{- end}}
