@@ -91,6 +91,36 @@ func TestThroughFaults(t *testing.T) {
 	})
 }
 
+// TestLostCompletion: if the answer to the completion of an upload is lost, once or several times, the object exists,
+// and the writer finds that out.
+func TestLostCompletion(t *testing.T) {
+	objectstest.Each(t, func(t *testing.T, server *objectstest.Server) {
+		for _, times := range []int64{1, 2, 3} {
+			t.Run(fmt.Sprint(times), func(t *testing.T) {
+				p := objectstest.NewProxy(t, server.Address, 1, 0)
+				var ends atomic.Int64
+				p.Before = func(w http.ResponseWriter, r *http.Request) bool {
+					if r.Method == http.MethodPost && r.URL.Query().Has("uploadId") && ends.Add(1) <= times {
+						p.Lose(w, r)
+					}
+					return false
+				}
+				s, data, key := storage(t, objectstest.Environment(p.Address)), noise(11<<20), fmt.Sprint("lost", times)
+				err := s.write(t.Context(), inBucket(key), bytes.NewReader(data), int64(len(data)), 5<<20)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if ends.Load() <= 1 {
+					t.Error("nothing was tested: no answer was lost")
+				}
+				if !bytes.Equal(server.Get(t, key), data) {
+					t.Error("the object has other bytes")
+				}
+			})
+		}
+	})
+}
+
 // readPlaces reads at several offsets, and on from one.
 func readPlaces(t *testing.T, f *File, data []byte) {
 	t.Helper()

@@ -85,6 +85,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.pass(w, r, kind, share)
 }
 
+// Lose passes a request on and loses the answer.
+func (p *Proxy) Lose(w http.ResponseWriter, r *http.Request) { p.pass(w, r, "answer lost", 0) }
+
 func (p *Proxy) pass(w http.ResponseWriter, r *http.Request, kind string, share float64) {
 	sent, err := io.ReadAll(r.Body)
 	if err != nil {
