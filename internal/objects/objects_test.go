@@ -92,20 +92,30 @@ func TestThroughFaults(t *testing.T) {
 }
 
 // TestLostCompletion: if the answer to the completion of an upload is lost, once or several times, the object exists,
-// and the writer finds that out.
+// and the writer finds that out: also from storage that no longer knows a completed upload, as S3 does after a while.
 func TestLostCompletion(t *testing.T) {
 	objectstest.Each(t, func(t *testing.T, server *objectstest.Server) {
-		for _, times := range []int64{1, 2, 3} {
-			t.Run(fmt.Sprint(times), func(t *testing.T) {
+		for name, c := range map[string]struct {
+			lost   int64
+			forget bool
+		}{"once": {1, false}, "three times": {3, false}, "forgotten": {1, true}, "forgotten later": {3, true}} {
+			t.Run(name, func(t *testing.T) {
 				p := objectstest.NewProxy(t, server.Address, 1, 0)
 				var ends atomic.Int64
 				p.Before = func(w http.ResponseWriter, r *http.Request) bool {
-					if r.Method == http.MethodPost && r.URL.Query().Has("uploadId") && ends.Add(1) <= times {
+					if r.Method != http.MethodPost || !r.URL.Query().Has("uploadId") {
+						return false
+					}
+					if ends.Add(1) <= c.lost {
 						p.Lose(w, r)
 					}
-					return false
+					if c.forget {
+						w.WriteHeader(http.StatusNotFound)
+						_, _ = io.WriteString(w, "<Error><Code>NoSuchUpload</Code></Error>")
+					}
+					return c.forget
 				}
-				s, data, key := storage(t, objectstest.Environment(p.Address)), noise(11<<20), fmt.Sprint("lost", times)
+				s, data, key := storage(t, objectstest.Environment(p.Address)), noise(11<<20), "lost/"+name
 				err := s.write(t.Context(), inBucket(key), bytes.NewReader(data), int64(len(data)), 5<<20)
 				if err != nil {
 					t.Fatal(err)
@@ -119,6 +129,26 @@ func TestLostCompletion(t *testing.T) {
 			})
 		}
 	})
+}
+
+// TestUnknownUpload: storage that never knew the upload is an error, even if an object of that size exists.
+func TestUnknownUpload(t *testing.T) {
+	server := objectstest.Moto(t)
+	p := objectstest.NewProxy(t, server.Address, 1, 0)
+	p.Before = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPost || !r.URL.Query().Has("uploadId") {
+			return false
+		}
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, "<Error><Code>NoSuchUpload</Code></Error>")
+		return true
+	}
+	s, data := storage(t, objectstest.Environment(p.Address)), noise(11<<20)
+	server.Put(t, "unknown", make([]byte, len(data)))
+	err := s.write(t.Context(), inBucket("unknown"), bytes.NewReader(data), int64(len(data)), 5<<20)
+	if err == nil {
+		t.Error("an upload that was never completed counts as written")
+	}
 }
 
 // readPlaces reads at several offsets, and on from one.

@@ -83,16 +83,16 @@ func (s *Storage) write(ctx context.Context, path string, in io.Reader, size, pa
 	return s.complete(ctx, path, up, size)
 }
 
-// complete ends an upload. If it succeeded but the answer was lost, a retry no longer knows the upload: then the object
-// itself tells.
+// complete ends an upload. If it succeeded but the answer was lost, a retry, which the client may make by itself, finds
+// the upload unknown: then the object tells whether it has changed since.
 func (s *Storage) complete(ctx context.Context, path string, up upload, size int64) error {
-	tries := 0
-	err := s.try(ctx, path, "completing it", func(ctx context.Context) error {
-		tries++
-		return up.complete(ctx)
-	})
-	if errors.Is(err, fs.ErrNotExist) && tries > 1 {
-		if info, serr := s.Stat(ctx, path); serr == nil && info.Size == size {
+	before, err := s.Stat(ctx, path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	err = s.try(ctx, path, "completing it", up.complete)
+	if errors.Is(err, fs.ErrNotExist) {
+		if now, serr := s.Stat(ctx, path); serr == nil && now.Size == size && !before.same(now) {
 			return nil
 		}
 	}
