@@ -96,8 +96,10 @@ func (e *engine) file(t *testing.T, name string) string {
 // TestScriptSlurm runs the batch scripts with a stand-in for Slurm. Exit code 3 and a time limit (143) lead to another
 // attempt; exit code 4 ends the array, without a merge, and what is missing is submitted again.
 func TestScriptSlurm(t *testing.T) {
-	e := newEngine(t, "tasks.yml", map[string]string{"build-1": "3", "build-6": "143", "group-2": "4", "write-3": "4",
-		"merge-": "3"})
+	e := newEngine(t, "tasks.yml", map[string]string{
+		"build-1": "3", "build-6": "143", "group-2": "4", "write-3": "4",
+		"merge-": "3",
+	})
 	e.script(t, "slurm", "--program", standIn(t, "flaky"), "--max-array-size", "4", "--at-once", "3",
 		"--sbatch", "partition=all")
 	e.must(t, e.start("slurm"))
