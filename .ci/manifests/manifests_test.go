@@ -114,7 +114,8 @@ func TestJobs(t *testing.T) {
 				t.Errorf("%s: %+v", merge, s)
 			}
 			args := s.Template.Spec.Containers[0].Args
-			if divides := slices.Contains(args, "--leave-writing"); args[1] != "merge" || divides != (merge == "divide") {
+			leaves := slices.Contains(args, "--leave-writing")
+			if args[1] != "merge" || leaves != (merge == "divide") {
 				t.Errorf("%s: arguments %q", merge, args)
 			}
 		})

@@ -97,8 +97,7 @@ func (e *engine) file(t *testing.T, name string) string {
 // attempt; exit code 4 ends the array, without a merge, and what is missing is submitted again.
 func TestScriptSlurm(t *testing.T) {
 	e := newEngine(t, "tasks.yml", map[string]string{
-		"build-1": "3", "build-6": "143", "group-2": "4", "write-3": "4",
-		"merge-": "3",
+		"build-1": "3", "build-6": "143", "group-2": "4", "write-3": "4", "merge-": "3",
 	})
 	e.script(t, "slurm", "--program", standIn(t, "flaky"), "--max-array-size", "4", "--at-once", "3",
 		"--sbatch", "partition=all")
@@ -110,7 +109,8 @@ func TestScriptSlurm(t *testing.T) {
 	e.must(t, e.start("slurm"))
 	want := "build.sbatch 0-3%3 no dependency\ngroup.sbatch 0-3%3 100\ndivide.sbatch no array 200\n" +
 		"write.sbatch 0-3%3 300\nmerge.sbatch no array 400\n" +
-		"group.sbatch 1%3 no dependency\ndivide.sbatch no array 600\nwrite.sbatch 0-3%3 700\nmerge.sbatch no array 800\n" +
+		"group.sbatch 1%3 no dependency\ndivide.sbatch no array 600\n" +
+		"write.sbatch 0-3%3 700\nmerge.sbatch no array 800\n" +
 		"divide.sbatch no array no dependency\nwrite.sbatch 1%3 1000\nmerge.sbatch no array 1100\n"
 	if got := e.file(t, "cluster/submitted"); got != want {
 		t.Errorf("submitted:\n%swant:\n%s", got, want)
