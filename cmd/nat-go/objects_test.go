@@ -240,7 +240,18 @@ func TestShardsOfObjectStorage(t *testing.T) {
 			if name == "tasks" {
 				stages = append(stages, "group")
 			}
-			for _, stage := range stages {
+			for _, stage := range append(stages, "write") {
+				if stage == "write" {
+					for range 2 { // running it again says what comes next
+						next := b.must(t, b.command(nil, "shard", "merge", "--leave-writing", plan)).stdout
+						if !strings.Contains(next, "shard run "+plan+" --stage write") {
+							t.Errorf("left the writing: %s", next)
+						}
+					}
+					if got := b.missing(t, plan); got != "0-2" {
+						t.Errorf("missing of the writing: %q", got)
+					}
+				}
 				for _, i := range r.Perm(3) {
 					b.shardOfObjects(t, r, plan, stage, i)
 				}

@@ -107,7 +107,7 @@ func (b *bed) addTasks(t *testing.T, traces int) {
 		collator = fmt.Sprintf("collator: {tokenizer: %q, policy: booker-1, max_length: 4096, batch_tokens: 8192}",
 			tokenizer)
 	}
-	b.write(t, "tasks.yml", collator+`
+	tasks := `
 sources: {runs: {_type: traces, path: ["in/traces*.jsonl"]}}
 trajectory_builders:
   hints: {_type: sdpo_traj_builder, emit: [distillation, repair_pairs], hints: {allow: [knowable], sources: [schema]}}
@@ -115,7 +115,9 @@ trajectory_builders:
   shown: {_type: sft_traj_builder}
 dataset: {formats: [trl, messages, verl]}
 finetuning: {enabled: true, trajectory_builder: [hints, rollouts, shown], output_dir: out}
-`)
+`
+	b.write(t, "tasks.yml", collator+tasks)
+	b.write(t, "steps.yml", strings.Replace(collator, "{", "{format: composer, composer: {files: step}, ", 1)+tasks)
 }
 
 // scored returns scored answers as lines.
@@ -345,6 +347,22 @@ func TestShards(t *testing.T) {
 	if faults["killed"] == 0 || faults["terminated"] == 0 || faults["shares written"] == 0 {
 		t.Error("nothing was tested: no shard was disturbed")
 	}
+}
+
+// TestShardsWriteSteps: the files with all channels of a step are those of one process, too.
+func TestShardsWriteSteps(t *testing.T) {
+	if !withTokenizers() {
+		t.Skip("SKIPPED: no token batches without a tokenizer")
+	}
+	b := newShardBed(t, 5)
+	b.addTasks(t, 80)
+	b.must(t, b.command(nil, "run", "--config-file", "steps.yml", "--run-id", "r", "--output-dir", "whole"))
+	steps, err := filepath.Glob(filepath.Join(b.dir, "whole/r/batches/steps/*/*.safetensors"))
+	if err != nil || len(steps) < 2 {
+		t.Fatalf("steps: %v (%v)", steps, err)
+	}
+	r := rand.New(rand.NewPCG(4, 4))
+	b.inShards(t, r, b.content(t, "whole"), "out", "steps.yml", map[string]int{}, "--shards", "3")
 }
 
 // TestShardsRefuse: anything that affects the data set and has changed since the plan was made is named, with the exit

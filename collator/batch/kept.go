@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"iter"
 	"path/filepath"
 
 	"github.com/nat-go/nat-go/internal/durable"
@@ -169,6 +170,27 @@ func readJob(in io.Reader, spec *Spec) (*job, []Kept, error) {
 		places = append(places, decodePlace(b[:]))
 	}
 	return j, places, nil
+}
+
+// KeptIn yields the rows of a part of a divided spool, in order.
+func (spec Spec) KeptIn(part io.Reader) iter.Seq2[*Kept, error] {
+	return func(yield func(*Kept, error) bool) {
+		for {
+			_, places, err := readJob(part, &spec)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for i := range places {
+				if !yield(&places[i], nil) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // WriteKept writes the batches of a part of a divided spool into the spec's folder, without an index: their lines are

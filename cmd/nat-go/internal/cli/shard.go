@@ -68,7 +68,7 @@ func (c *copied) toldSummary(s *finetune.Summary) {
 	if c.remote == nil || s == nil {
 		return
 	}
-	s.Error = c.remote.Tell(c.dir, s.Error)
+	s.Error, s.Next = c.remote.Tell(c.dir, s.Error), c.remote.Tell(c.dir, s.Next)
 	for i := range s.Warnings {
 		s.Warnings[i] = c.remote.Tell(c.dir, s.Warnings[i])
 	}

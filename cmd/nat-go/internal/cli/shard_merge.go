@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 )
 
@@ -52,10 +52,6 @@ func mergeShards(
 	if dir.Remote() == nil {
 		return finetune.MergeShards(ctx, dir, how, leave, env)
 	}
-	if leave {
-		return finetune.Failed(how, exit.Usagef("%s: the shards of a plan in object storage can't write: each would "+
-			"have to fetch the merged log, which is as much work. Leave --leave-writing out", dir))
-	}
 	err = inWorkDir(work, func(own string) error {
 		c, err := copyPlan(ctx, dir, own)
 		if err != nil {
@@ -64,7 +60,10 @@ func mergeShards(
 		if err := c.remote.FetchBuilt(ctx, c.dir, c.plan); err != nil {
 			return c.told(err)
 		}
-		sum, err = finetune.MergeShards(ctx, c.dir, how, false, env)
+		divided := c.dir.HasCut()
+		if sum, err = finetune.MergeShards(ctx, c.dir, how, leave, env); err == nil && leave && !divided {
+			err = c.remote.SendCut(ctx, c.dir, c.plan, runfolder.Folder(sum.RunDir))
+		}
 		c.toldSummary(sum)
 		return c.told(err)
 	})

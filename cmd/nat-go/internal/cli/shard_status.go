@@ -77,6 +77,11 @@ func lookAt(ctx context.Context, c *copied, stage string) (*shards.Plan, []*shar
 	if err != nil {
 		return nil, nil, err
 	}
+	if c.remote != nil {
+		if _, err := c.remote.FetchCut(ctx, c.dir, plan); err != nil {
+			return nil, nil, err
+		}
+	}
 	stages := plan.Stages()
 	if c.dir.HasCut() {
 		stages = append(stages, shards.Write)

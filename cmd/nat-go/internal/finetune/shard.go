@@ -53,6 +53,9 @@ func RunShard(ctx context.Context, dir shards.Folder, stage shards.Stage, number
 		return Failed(p.Request, err)
 	}
 	s.run, p.shard, p.folder = p.folder, s, dir.Shard(stage, number)
+	if _, err := os.Stat(dir.Cut().Records()); err == nil { // a copy of a plan in object storage
+		s.run = dir.Cut()
+	}
 	return newRun(p, env).end(ctx, (*run).makeShard)
 }
 

@@ -61,6 +61,7 @@ func MergeShards(ctx context.Context, dir shards.Folder, how Request, leave bool
 		return Failed(p.Request, err)
 	case leave && m.cut != nil:
 		work = func(r *run, _ context.Context) error {
+			r.warn("the writing is divided already; nothing was done")
 			r.leftToShards()
 			return nil
 		}

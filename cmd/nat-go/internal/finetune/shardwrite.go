@@ -73,7 +73,7 @@ func (r *run) leaveWriting(ctx context.Context, built *built, t *tokens) error {
 
 // leftToShards reports what comes next.
 func (r *run) leftToShards() {
-	r.sum.Status = runfolder.Completed
+	r.sum.Status, r.sum.RunDir = runfolder.Completed, string(r.plan.folder)
 	r.sum.Next = fmt.Sprintf("`nat-go shard run %s --stage write --index I` writes the share of a shard; then merge "+
 		"again", r.plan.merging.dir)
 }

@@ -54,7 +54,7 @@ func (a *Access) group(offset int64) (*Group, error) {
 		return nil, err
 	}
 	n := binary.LittleEndian.Uint64(head[:])
-	if n > maxFrame || offset < int64(headerSize) || int64(n) > a.size-offset-frameHead-frameTail {
+	if n > maxFrame || offset < int64(HeaderSize) || int64(n) > a.size-offset-frameHead-frameTail {
 		return nil, fmt.Errorf("a frame claims %d bytes, the log has %d", n, a.size)
 	}
 	g := &Group{frame: make([]byte, n+frameTail)}

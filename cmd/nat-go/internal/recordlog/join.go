@@ -35,7 +35,7 @@ func NewJoin(dir string) (*Join, error) {
 	}
 	j := &Join{
 		dir: dir, file: f, buf: bufio.NewWriterSize(f, bufferBytes), sum: xxh3.New(),
-		whole: Commit{Version: Version, Bytes: int64(headerSize), Done: true},
+		whole: Commit{Version: Version, Bytes: int64(HeaderSize), Done: true},
 	}
 	j.out = io.MultiWriter(j.buf, j.sum)
 	_, err = j.out.Write(binary.LittleEndian.AppendUint32([]byte(magic), Version))
@@ -61,11 +61,11 @@ func (j *Join) Add(dir, sum string) (*Part, error) {
 	}
 	p := &Part{join: j, file: f, commit: c, sum: xxh3.New()}
 	p.in = bufio.NewReaderSize(io.TeeReader(io.LimitReader(f, c.Bytes), p.sum), 64<<10)
-	if _, err := p.in.Discard(headerSize); err != nil {
+	if _, err := p.in.Discard(HeaderSize); err != nil {
 		f.Close()
 		return nil, p.damaged(err)
 	}
-	j.whole.Bytes += c.Bytes - int64(headerSize)
+	j.whole.Bytes += c.Bytes - int64(HeaderSize)
 	j.whole.Groups += c.Groups
 	j.whole.Records += c.Records
 	return p, nil
@@ -88,7 +88,7 @@ func (j *Join) Commit(cursor json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(filepath.Join(j.dir, commitName), append(text, '\n'))
+	return durable.WriteFile(filepath.Join(j.dir, CommitName), append(text, '\n'))
 }
 
 // Abort removes a log that wasn't completed.
@@ -156,7 +156,7 @@ func (p *Part) damaged(err error) error {
 
 // Reset removes the log in dir, whatever was committed of it.
 func Reset(dir string) error {
-	err := os.Remove(filepath.Join(dir, commitName))
+	err := os.Remove(filepath.Join(dir, CommitName))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

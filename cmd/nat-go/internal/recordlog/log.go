@@ -22,17 +22,21 @@ import (
 // Version is the version of the log's encoding. A log of another version is not read: the run has to be repeated.
 const Version = 2
 
-// LogName is the log's name in its folder.
-const LogName = "records.log"
+// The names of the files in a log's folder.
+const (
+	LogName    = "records.log"
+	CommitName = "commit.json" // how far the log is durable
+)
+
+// HeaderSize is where the first group of a log begins.
+const HeaderSize = len(magic) + 4
 
 const (
 	magic       = "nat-go record log"
-	headerSize  = len(magic) + 4
 	frameHead   = 8 // payload length
 	frameTail   = 8 // xxh3-64 of the payload
 	maxFrame    = 8 << 30
 	maxCommit   = 64 << 20 // the cursor has the counts for every input
-	commitName  = "commit.json"
 	bufferBytes = 1 << 20
 )
 
@@ -71,7 +75,7 @@ func Create(dir string) (*Writer, error) {
 		f.Close()
 		return nil, err
 	}
-	w.state = Commit{Version: Version, Bytes: int64(headerSize)}
+	w.state = Commit{Version: Version, Bytes: int64(HeaderSize)}
 	return w, nil
 }
 
@@ -123,12 +127,12 @@ func Open(dir string) (*Writer, error) {
 // ReadCommit returns the last commit of the log in dir. The error wraps fs.ErrNotExist if there is none.
 func ReadCommit(dir string) (Commit, error) {
 	var c Commit
-	b, err := durable.ReadFile(filepath.Join(dir, commitName), maxCommit)
+	b, err := durable.ReadFile(filepath.Join(dir, CommitName), maxCommit)
 	if err != nil {
 		return c, err
 	}
 	if err := json.Unmarshal(b, &c); err != nil {
-		return c, fmt.Errorf("%s: %w", filepath.Join(dir, commitName), err)
+		return c, fmt.Errorf("%s: %w", filepath.Join(dir, CommitName), err)
 	}
 	if c.Version != Version {
 		return c, fmt.Errorf("the record log in %s has version %d, this program writes version %d: make the run again", dir, c.Version, Version)
@@ -177,7 +181,7 @@ func (w *Writer) Commit(cursor json.RawMessage, done bool) error {
 	if err != nil {
 		return err
 	}
-	if err := durable.WriteFile(filepath.Join(w.dir, commitName), append(b, '\n')); err != nil {
+	if err := durable.WriteFile(filepath.Join(w.dir, CommitName), append(b, '\n')); err != nil {
 		return err
 	}
 	w.synced = w.state.Bytes
@@ -211,11 +215,11 @@ func NewReader(dir string) (*Reader, error) {
 	r := &Reader{
 		file:   f,
 		in:     bufio.NewReaderSize(f, bufferBytes),
-		left:   c.Bytes - int64(headerSize),
-		offset: int64(headerSize),
+		left:   c.Bytes - int64(HeaderSize),
+		offset: int64(HeaderSize),
 		commit: c,
 	}
-	head := make([]byte, headerSize)
+	head := make([]byte, HeaderSize)
 	if _, err := io.ReadFull(r.in, head); err != nil || string(head[:len(magic)]) != magic {
 		f.Close()
 		return nil, fmt.Errorf("%s is not a record log", f.Name())

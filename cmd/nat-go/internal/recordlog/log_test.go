@@ -248,7 +248,7 @@ func TestOpenCutsBackToTheCommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Close()
-	for _, name := range []string{LogName, commitName} {
+	for _, name := range []string{LogName, CommitName} {
 		t.Run(name, func(t *testing.T) {
 			a, _ := os.ReadFile(filepath.Join(dir, name))
 			b, _ := os.ReadFile(filepath.Join(whole, name))
@@ -264,7 +264,7 @@ func TestDamageIsFound(t *testing.T) {
 	write(t, dir, "a")
 	path := filepath.Join(dir, LogName)
 	good, _ := os.ReadFile(path)
-	for i := headerSize; i < len(good); i += 7 {
+	for i := HeaderSize; i < len(good); i += 7 {
 		bad := append([]byte(nil), good...)
 		bad[i] ^= 0x10
 		os.WriteFile(path, bad, 0o600)

@@ -63,7 +63,7 @@ func OpenFrames(dir string) (*Frames, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Frames{file: f, at: int64(headerSize), end: c.Bytes}, nil
+	return &Frames{file: f, at: int64(HeaderSize), end: c.Bytes}, nil
 }
 
 // Next returns the bytes of the next group's frame, or io.EOF.

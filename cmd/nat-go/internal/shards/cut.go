@@ -9,6 +9,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
@@ -21,10 +22,13 @@ type Cut struct {
 	Decisions string            `json:"decisions"`
 	Ranges    []recordlog.Range `json:"ranges"`             // of the merged log, by shard
 	Collated  json.RawMessage   `json:"collated,omitempty"` // what is already known of the batches
+	Files     []runfolder.File  `json:"files,omitempty"`    // in the folder of the cut
 }
 
 // CutPath returns the path of the cut, which is written after everything it describes.
-func (f Folder) CutPath() string { return f.path("cut", "cut.json") }
+func (f Folder) CutPath() string { return f.path(filepath.FromSlash(cutName)) }
+
+const cutName = "cut/cut.json"
 
 // CutBatches returns the path of the list of batches that a shard writes, and CutScores that of what rollout rows are
 // scored by.
@@ -35,6 +39,10 @@ func (f Folder) CutScores() string { return f.path("cut", "scores.bin") }
 
 // CutDrops returns the path of the drops made while cutting batches.
 func (f Folder) CutDrops() string { return f.path("cut", "drops.jsonl") }
+
+// Cut returns the folder of the cut. If the plan is in object storage, the merged log and the decisions are in it, too,
+// under the names that they have in a run folder.
+func (f Folder) Cut() runfolder.Folder { return runfolder.Folder(f.path("cut")) }
 
 // NewCut starts a cut, removing anything an earlier attempt left.
 func (f Folder) NewCut() error {
@@ -47,6 +55,17 @@ func (f Folder) NewCut() error {
 // WriteCut writes a cut; it is called last.
 func (f Folder) WriteCut(c *Cut) error {
 	c.Version = Version
+	entries, err := os.ReadDir(string(f.Cut()))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		file, err := f.Cut().Sum(e.Name())
+		if err != nil {
+			return err
+		}
+		c.Files = append(c.Files, file)
+	}
 	text, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
 		return err

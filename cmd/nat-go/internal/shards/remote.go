@@ -90,7 +90,12 @@ func (r *Remote) sendAll(ctx context.Context, dir Folder, paths []string) error 
 }
 
 func (r *Remote) send(ctx context.Context, dir Folder, path string) error {
-	to, err := r.object(dir, path)
+	return r.sendAs(ctx, dir, path, path)
+}
+
+// sendAs uploads a file to where another path of the copy is in the storage.
+func (r *Remote) sendAs(ctx context.Context, dir Folder, path, as string) error {
+	to, err := r.object(dir, as)
 	if err != nil {
 		return err
 	}
@@ -245,6 +250,9 @@ func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage,
 			return orEnvironment(err)
 		}
 	}
+	if stage == Write {
+		return r.fetchForWriting(ctx, dir, p, shard)
+	}
 	if stage != Group || !p.Tasks {
 		return nil
 	}
@@ -320,10 +328,22 @@ func (r *Remote) SendShard(ctx context.Context, dir Folder, p *Plan, stage Stage
 	return r.sendLast(ctx, dir, donePath(folder))
 }
 
-// FetchBuilt downloads what a merge needs of what the shards built, if all are done.
+// FetchBuilt downloads what a merge needs of what the shards built, and of what they wrote if the writing was left to
+// them, if all are done.
 func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
+	cut, err := r.FetchCut(ctx, dir, p)
+	if err != nil {
+		return err
+	}
+	stages := p.Stages()
+	if cut != nil {
+		stages = append(stages, Write)
+		if err := r.fetchCutFile(ctx, dir, cut, dir.CutDrops()); err != nil {
+			return orEnvironment(err)
+		}
+	}
 	var all []*Done
-	for _, stage := range p.Stages() {
+	for _, stage := range stages {
 		if err := r.FetchDone(ctx, dir, p, stage); err != nil {
 			return err
 		}
@@ -344,7 +364,8 @@ func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 		folder := dir.Shard(d.Stage, d.Shard)
 		for i := range d.Files {
 			path := filepath.Join(string(folder), filepath.FromSlash(d.Files[i].Path))
-			if path == dir.Spill(d.Shard) || path == group.SpillList(dir.Spill(d.Shard)) {
+			if path == dir.Spill(d.Shard) || path == group.SpillList(dir.Spill(d.Shard)) ||
+				cut != nil && path == RowsPath(folder) {
 				continue
 			}
 			g.Go(func() error { return r.fetch(ctx, dir, path, &d.Files[i]) })

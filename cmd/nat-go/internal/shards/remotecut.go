@@ -1,0 +1,202 @@
+package shards
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/objects"
+)
+
+// SendCut uploads a cut with what its shards write from: the merged log and the decisions of the run. The cut itself
+// comes last.
+func (r *Remote) SendCut(ctx context.Context, dir Folder, p *Plan, run runfolder.Folder) error {
+	c, err := dir.ReadCut(p)
+	if err != nil || c == nil {
+		return err
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(atOnce / 2) // each holds part of what it uploads
+	for from, to := range mergedFiles(run, dir.Cut()) {
+		g.Go(func() error { return r.sendAs(gctx, dir, from, to) })
+	}
+	for _, f := range c.Files {
+		at := filepath.Join(string(dir.Cut()), f.Path)
+		g.Go(func() error { return r.sendAs(gctx, dir, at, at) })
+	}
+	if err := g.Wait(); err != nil { // wait: each request ends with ctx, or when nothing moves
+		return orEnvironment(err)
+	}
+	return r.sendLast(ctx, dir, dir.CutPath())
+}
+
+// mergedFiles returns where the files of a merged run that shards write from are in another folder.
+func mergedFiles(run, to runfolder.Folder) map[string]string {
+	return map[string]string{
+		filepath.Join(run.Records(), recordlog.LogName):    filepath.Join(to.Records(), recordlog.LogName),
+		filepath.Join(run.Records(), recordlog.CommitName): filepath.Join(to.Records(), recordlog.CommitName),
+		run.Decisions(): to.Decisions(),
+	}
+}
+
+// FetchCut downloads the cut, if there is one: not the files that it names.
+func (r *Remote) FetchCut(ctx context.Context, dir Folder, p *Plan) (*Cut, error) {
+	err := r.fetchFile(ctx, dir, dir.CutPath(), maxPlanBytes, nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, orEnvironment(err)
+	}
+	return dir.ReadCut(p)
+}
+
+// fetchCutFile downloads a file that the cut names, if it names one of that path.
+func (r *Remote) fetchCutFile(ctx context.Context, dir Folder, c *Cut, at string) error {
+	for i := range c.Files {
+		if c.Files[i].Path == filepath.Base(at) {
+			return r.fetch(ctx, dir, at, &c.Files[i])
+		}
+	}
+	return nil
+}
+
+// fetchForWriting downloads what a shard writes from: its range of the merged log, the decisions, its part of the
+// batches, and of what the shards tokenised the rows of those.
+func (r *Remote) fetchForWriting(ctx context.Context, dir Folder, p *Plan, shard int) error {
+	c, err := r.FetchCut(ctx, dir, p)
+	if err != nil || c == nil {
+		return err // without a cut it will be refused
+	}
+	run := dir.Cut()
+	log := filepath.Join(run.Records(), recordlog.LogName)
+	most := int64(maxDecisions)
+	for _, at := range []string{filepath.Join(run.Records(), recordlog.CommitName), run.Decisions()} {
+		if err := r.fetchFile(ctx, dir, at, most, nil); err != nil {
+			return orEnvironment(err)
+		}
+	}
+	x := c.Ranges[shard]
+	ranges := []span{{0, int64(recordlog.HeaderSize)}, {x.Offset, x.Bytes}}
+	if err := r.fetchRanges(ctx, dir, log, ranges); err != nil {
+		return orEnvironment(err)
+	}
+	if c.Collated == nil {
+		return nil
+	}
+	for _, at := range []string{dir.CutBatches(shard), dir.CutScores()} {
+		if err := r.fetchCutFile(ctx, dir, c, at); err != nil {
+			return orEnvironment(err)
+		}
+	}
+	for _, stage := range p.Stages() {
+		if err := r.FetchDone(ctx, dir, p, stage); err != nil {
+			return err
+		}
+	}
+	return r.fetchRows(ctx, dir, p, shard)
+}
+
+// maxDecisions is the most that the decisions on all records may take up.
+const maxDecisions = 64 << 30
+
+// fetchRows downloads the token rows of a shard's batches, each from where it was made.
+func (r *Remote) fetchRows(ctx context.Context, dir Folder, p *Plan, shard int) error {
+	in, err := durable.Open(dir.CutBatches(shard))
+	if err != nil {
+		return orEnvironment(err)
+	}
+	defer in.Close()
+	ranges := map[int][]span{}
+	for row, err := range (batch.Spec{}).KeptIn(in) {
+		if err == nil && (row.File < 0 || row.File >= len(p.Shards)) {
+			err = fmt.Errorf("the division of the batches names shard %d", row.File)
+		}
+		if err != nil {
+			return exit.Failedf("%s: %w", in.Name(), err)
+		}
+		ranges[row.File] = append(ranges[row.File], span{row.Offset, int64(row.Bytes)})
+	}
+	stages := p.Stages()
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(atOnce)
+	for from, of := range ranges {
+		g.Go(func() error {
+			return r.fetchRanges(gctx, dir, RowsPath(dir.Shard(stages[len(stages)-1], from)), of)
+		})
+	}
+	return orEnvironment(g.Wait()) // wait: each request ends with ctx, or when nothing moves
+}
+
+// span is a range of bytes of a file.
+type span struct{ offset, bytes int64 }
+
+// maxGap is how many bytes that nobody needs are downloaded rather than making another request.
+const maxGap = 256 << 10
+
+// joined returns spans in order, joining those that are close to each other.
+func joined(all []span) []span {
+	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.offset, b.offset) })
+	var out []span
+	for _, s := range all {
+		if n := len(out) - 1; n >= 0 && s.offset-(out[n].offset+out[n].bytes) <= maxGap {
+			out[n].bytes = max(out[n].bytes, s.offset+s.bytes-out[n].offset)
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// fetchRanges downloads parts of a file into one that has holes in place of the rest.
+func (r *Remote) fetchRanges(ctx context.Context, dir Folder, at string, all []span) error {
+	from, err := r.object(dir, at)
+	if err != nil {
+		return err
+	}
+	in, err := r.storage.Open(ctx, from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
+		return err
+	}
+	out, err := durable.Continue(at)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	if err := out.Truncate(in.Size); err != nil {
+		return err
+	}
+	for _, s := range joined(all) {
+		if s.bytes == 0 {
+			continue
+		}
+		in.Section(s.offset, s.bytes)
+		n, err := io.Copy(io.NewOffsetWriter(out, s.offset), in)
+		if err == nil && n != s.bytes {
+			err = exit.Failedf("%s is shorter than what was divided: remove %s, and merge again with --leave-writing",
+				from, objects.Join(string(r.folder), path.Dir(cutName)))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return out.Close()
+}
