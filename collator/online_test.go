@@ -151,9 +151,12 @@ func TestOnlineRefuses(t *testing.T) {
 	}
 	reward := 1.0
 	mixed := []Item{sampledRollout(t, "a", "task", &reward, bugHunt), composerItems(t)[2]}
-	if _, _, err = c.Online(context.Background(), one(mixed), nil); err == nil ||
-		!strings.Contains(err.Error(), `"a" and "text" can't share a batch`) {
-		t.Errorf("%v", err)
+	for _, items := range [][]Item{mixed, {mixed[1], mixed[0]}} {
+		var unlike *batch.Mixed
+		_, _, err = c.Online(context.Background(), one(items), nil)
+		if want := (&batch.Mixed{Channel: "rl", With: "a", Without: "text"}); !errors.As(err, &unlike) || *unlike != *want {
+			t.Errorf("%v", err)
+		}
 	}
 }
 

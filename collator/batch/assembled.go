@@ -25,14 +25,26 @@ func (e *TooLarge) Error() string {
 		e.Channel, e.Tokens, e.Budget)
 }
 
+// Mixed is the error for rows of a channel that need different columns: of some the log-probs are known, of others not.
+type Mixed struct {
+	Channel, With, Without string // With and Without are examples
+}
+
+func (e *Mixed) Error() string {
+	return fmt.Sprintf("%s rows of %q have log-probs and those of %q don't, so they can't share a batch",
+		e.Channel, e.With, e.Without)
+}
+
 // Add makes one batch of rows of a channel, in their order. It fails if the rows can't share a batch or exceed the
 // budget.
 func (a *Assembled) Add(spec *Spec, c *Channel, split Split, rows []*Row) (Count, error) {
 	p := &planned{channel: c, split: split, layout: spec.Layout.of(c)}
 	for _, r := range rows {
-		if c.variant(r) != c.variant(rows[0]) {
-			return Count{}, fmt.Errorf("%s rows of %q and %q can't share a batch: one of them has log-probs",
-				c.Name, rows[0].Meta.Example, r.Meta.Example)
+		switch first := rows[0]; {
+		case c.variant(r) > c.variant(first):
+			return Count{}, &Mixed{c.Name, r.Meta.Example, first.Meta.Example}
+		case c.variant(r) < c.variant(first):
+			return Count{}, &Mixed{c.Name, first.Meta.Example, r.Meta.Example}
 		}
 	}
 	if err := spec.finish(p, rows); err != nil {

@@ -64,10 +64,6 @@ func Read(dir string, l *Line) ([]*Row, error) {
 	return rows, compare(c, l, rows, all)
 }
 
-// MaxFileBytes is more than any batch file needs, since a batch is some ten thousand tokens. A file that claims more
-// isn't read.
-const MaxFileBytes = 1 << 30
-
 // compare assembles the rows again and compares.
 func compare(c *Channel, l *Line, rows []*Row, all []tensors.Tensor) error {
 	layout := slices.Index(layoutNames[:], l.Layout)

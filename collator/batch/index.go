@@ -15,6 +15,9 @@ import (
 const (
 	IndexName = "index.jsonl"
 	StepsName = "steps.jsonl"
+	// MaxFileBytes is more than any batch file needs, since a batch is some ten thousand tokens. A file that claims
+	// more isn't read.
+	MaxFileBytes = 1 << 30
 )
 
 // Line describes a batch.

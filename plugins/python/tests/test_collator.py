@@ -115,6 +115,20 @@ def test_sampled_rollouts_have_advantages():
         assert collate([SAID]).dropped == {"no_sampled_ids": 2}  # a record and its turn
 
 
+def test_log_probs_of_some():
+    def rollout(**more):
+        return {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello", "token_ids": [40, 41], **more}], "reward": 1.0}
+
+    known, unknown = {**rollout(logprobs=[-0.5, -0.25]), "id": "known"}, {**rollout(), "id": "unknown"}
+    with collator(["rl"]) as collate:
+        for traces in ([known, unknown], [unknown, known]):
+            with pytest.raises(natgo.RequestError, match="rl rows of .known. have log-probs and those of .unknown. don't") as caught:
+                collate(traces)
+            assert (caught.value.code, caught.value.where) == ("bad_request", "traces")
+        assert "old_logprobs" not in collate([unknown, unknown])
+        assert collate([known, known])["old_logprobs"].sum() == -1.5
+
+
 def test_strict():
     with collator(["rl"], strict=True) as collate, pytest.raises(natgo.DroppedError, match="no_sampled_ids 2; the first is") as caught:
         collate([SAID])

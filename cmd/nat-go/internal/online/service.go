@@ -229,10 +229,14 @@ func (v *Service) collate(ctx context.Context, list json.Raw, a *Answer) (*batch
 	}
 	made, res, err := v.collator.Online(ctx, each(groups), drop)
 	var large *batch.TooLarge
-	if errors.As(err, &large) {
+	var mixed *batch.Mixed
+	switch {
+	case errors.As(err, &large):
 		return nil, problem(TooLarge, "traces", "%v: collator.batch_tokens raises it, or fewer traces at a time", err)
-	}
-	if err != nil {
+	case errors.As(err, &mixed):
+		return nil, problem(BadRequest, "traces", "%v: send those without in a call of their own, or give all sampled "+
+			"messages logprobs", err)
+	case err != nil:
 		return nil, err
 	}
 	for _, acc := range res.Accounts {

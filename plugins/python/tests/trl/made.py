@@ -70,9 +70,22 @@ def rows(make, count, long=0):
     return [make(rng, at, long if at == count - 1 else 0) for at in range(count)]
 
 
+def shrink(folder):
+    """Leaves a model one layer with one head: what attends to 20,000 tokens takes long enough with that."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    torch.manual_seed(0)
+    sizes = dict(num_hidden_layers=1, num_attention_heads=1, num_key_value_heads=1, hidden_size=32, intermediate_size=64, head_dim=16)
+    AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder, **sizes)).save_pretrained(folder)
+
+
 if __name__ == "__main__":
     import sys
 
+    if sys.argv[1] == "shrink":
+        shrink(sys.argv[2])
+        sys.exit()
     folder, count, long = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     write(f"{folder}/pairs.jsonl", rows(pair, count, long))
     write(f"{folder}/traces.jsonl", rows(trace, count, long))
