@@ -154,7 +154,8 @@ func TestOnlineRefuses(t *testing.T) {
 	for _, items := range [][]Item{mixed, {mixed[1], mixed[0]}} {
 		var unlike *batch.Mixed
 		_, _, err = c.Online(context.Background(), one(items), nil)
-		if want := (&batch.Mixed{Channel: "rl", With: "a", Without: "text"}); !errors.As(err, &unlike) || *unlike != *want {
+		if want := (&batch.Mixed{Channel: "rl", With: "a", Without: "text"}); !errors.As(err, &unlike) ||
+			*unlike != *want {
 			t.Errorf("%v", err)
 		}
 	}
