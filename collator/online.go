@@ -18,33 +18,7 @@ func (c *Collator) Online(
 	ctx context.Context, groups iter.Seq2[[]Item, error], dropped func(ledger.Drop),
 ) (*batch.Assembled, *Result, error) {
 	sum := newSummary(dropped)
-	type placed struct {
-		*batch.Row
-		at int64
-	}
-	rows := map[builders.Kind][]placed{}
-	tokens := map[builders.Kind]int{} // of all sides
-	take := func(items []Item, outcomes []outcome) error {
-		for i := range outcomes {
-			it := &items[i]
-			about := it.subject()
-			group, made := sum.book(&about, it.Dropped, &outcomes[i])
-			for k := range made {
-				if made[k].Meta.RL != nil {
-					made[k].Meta.RL.Group = group
-				}
-				kind := it.Record.Record.Kind()
-				rows[kind] = append(rows[kind], placed{&made[k], it.Record.Origin.Row})
-				for _, s := range made[k].Sides {
-					tokens[kind] += len(s.IDs)
-				}
-				if n := tokens[kind]; n > c.cfg.BatchTokens { // the rest would be wasted work
-					return &batch.TooLarge{Channel: channelOf(kind), Tokens: n, Budget: c.cfg.BatchTokens}
-				}
-			}
-		}
-		return nil
-	}
+	step := &stepRows{sum: sum, budget: c.cfg.BatchTokens, rows: map[builders.Kind][]placed{}, tokens: map[builders.Kind]int{}}
 	worker := func() fanout.Worker[[]Item, []outcome] {
 		stop := lockThread()
 		w := &worker{Collator: c}
@@ -53,21 +27,16 @@ func (c *Collator) Online(
 		}
 	}
 	workers := max(1, c.cfg.Workers)
-	if err := fanout.Ordered(ctx, workers, 4*workers, numbered(groups), worker, take); err != nil {
+	if err := fanout.Ordered(ctx, workers, 4*workers, numbered(groups), worker, step.take); err != nil {
 		return nil, nil, err
 	}
 	spec := c.spec(sum)
 	res := &Result{Counts: map[string]batch.Count{}, Accounts: sum.accounts(), Stats: sum.stats}
 	out := &batch.Assembled{}
 	for _, ch := range channels {
-		all := rows[ch.Kind()]
-		if len(all) == 0 {
+		list := step.ordered(ch.Kind())
+		if len(list) == 0 {
 			continue
-		}
-		slices.SortStableFunc(all, func(a, b placed) int { return int(a.at - b.at) })
-		list := make([]*batch.Row, len(all))
-		for i := range all {
-			list[i] = all[i].Row
 		}
 		count, err := out.Add(&spec, ch.Batch(), batch.Train, list)
 		if err != nil {
@@ -76,6 +45,54 @@ func (c *Collator) Online(
 		res.Counts[ch.Batch().Name+"/"+batch.Train.String()] = count
 	}
 	return out, res, nil
+}
+
+// stepRows collects the rows of one step's records.
+type stepRows struct {
+	sum    *summary
+	budget int // of tokens in a batch
+	rows   map[builders.Kind][]placed
+	tokens map[builders.Kind]int // of all sides
+}
+
+// placed is a row and the place of its example.
+type placed struct {
+	*batch.Row
+	at int64
+}
+
+// take adds what was made of a group's items.
+func (s *stepRows) take(items []Item, outcomes []outcome) error {
+	for i := range outcomes {
+		it := &items[i]
+		about := it.subject()
+		group, made := s.sum.book(&about, it.Dropped, &outcomes[i])
+		for k := range made {
+			if made[k].Meta.RL != nil {
+				made[k].Meta.RL.Group = group
+			}
+			kind := it.Record.Record.Kind()
+			s.rows[kind] = append(s.rows[kind], placed{&made[k], it.Record.Origin.Row})
+			for _, side := range made[k].Sides {
+				s.tokens[kind] += len(side.IDs)
+			}
+			if n := s.tokens[kind]; n > s.budget { // the rest would be wasted work
+				return &batch.TooLarge{Channel: channelOf(kind), Tokens: n, Budget: s.budget}
+			}
+		}
+	}
+	return nil
+}
+
+// ordered returns the rows of a kind in the order of their examples.
+func (s *stepRows) ordered(kind builders.Kind) []*batch.Row {
+	all := s.rows[kind]
+	slices.SortStableFunc(all, func(a, b placed) int { return int(a.at - b.at) })
+	list := make([]*batch.Row, len(all))
+	for i := range all {
+		list[i] = all[i].Row
+	}
+	return list
 }
 
 // channels are the channels for the kinds of records.

@@ -44,6 +44,33 @@ func (s *Spec) JSONSchema() []byte {
 func (s *Spec) SchemaMap() map[string]any { return s.schema() }
 
 func (s *Spec) schema() map[string]any {
+	m := s.typeSchema()
+	if len(s.Enum) > 0 {
+		m["enum"] = s.Enum
+	}
+	if s.Kind == List && s.Single {
+		m = map[string]any{"anyOf": []any{elemSchema(s.Elem), m}}
+	}
+	if s.Nullable && s.Kind != Any {
+		m = nullable(m)
+	}
+	if s.Name != "" {
+		m["title"] = s.Name
+	}
+	if s.Doc != "" {
+		m["description"] = s.Doc
+	}
+	if s.Secret {
+		m["writeOnly"] = true
+	}
+	if s.Default != nil && !s.Secret {
+		m["default"] = plainJSON(s.Default)
+	}
+	return m
+}
+
+// typeSchema is the part that follows from the kind: the type, and the limits that it has.
+func (s *Spec) typeSchema() map[string]any {
 	m := map[string]any{}
 	var typ string
 	switch s.Kind {
@@ -87,27 +114,6 @@ func (s *Spec) schema() map[string]any {
 	}
 	if typ != "" {
 		m["type"] = typ
-	}
-	if len(s.Enum) > 0 {
-		m["enum"] = s.Enum
-	}
-	if s.Kind == List && s.Single {
-		m = map[string]any{"anyOf": []any{elemSchema(s.Elem), m}}
-	}
-	if s.Nullable && s.Kind != Any {
-		m = nullable(m)
-	}
-	if s.Name != "" {
-		m["title"] = s.Name
-	}
-	if s.Doc != "" {
-		m["description"] = s.Doc
-	}
-	if s.Secret {
-		m["writeOnly"] = true
-	}
-	if s.Default != nil && !s.Secret {
-		m["default"] = plainJSON(s.Default)
 	}
 	return m
 }

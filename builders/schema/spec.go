@@ -149,24 +149,6 @@ func specOf(t reflect.Type, open map[reflect.Type]bool) (*Spec, error) {
 		return s, nil
 	}
 	switch t.Kind() {
-	case reflect.String:
-		s.Kind = String
-	case reflect.Bool:
-		s.Kind = Bool
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		s.Kind = Int
-		if bits := t.Bits(); bits < 64 {
-			s.Min, s.Max = &Bound{Value: -math.Ldexp(1, bits-1)}, &Bound{Value: math.Ldexp(1, bits-1) - 1}
-		}
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		s.Kind, s.Min = Int, &Bound{Value: 0}
-		if bits := t.Bits(); bits < 64 {
-			s.Max = &Bound{Value: math.Ldexp(1, bits) - 1}
-		}
-	case reflect.Float32, reflect.Float64:
-		s.Kind = Float
-	case reflect.Interface:
-		s.Kind, s.Nullable = Any, true
 	case reflect.Slice, reflect.Map:
 		s.Kind = List
 		if t.Kind() == reflect.Map {
@@ -186,10 +168,35 @@ func specOf(t reflect.Type, open map[reflect.Type]bool) (*Spec, error) {
 		open[t] = true
 		defer delete(open, t)
 		return s, s.addFields(t, nil, open)
-	default:
-		return nil, fmt.Errorf("schema: a value can't be a %s", t)
 	}
-	return s, nil
+	return s, s.scalar(t)
+}
+
+// scalar takes the kind from a type without elements, and the limits from the size of a number.
+func (s *Spec) scalar(t reflect.Type) error {
+	switch t.Kind() {
+	case reflect.String:
+		s.Kind = String
+	case reflect.Bool:
+		s.Kind = Bool
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		s.Kind = Int
+		if bits := t.Bits(); bits < 64 {
+			s.Min, s.Max = &Bound{Value: -math.Ldexp(1, bits-1)}, &Bound{Value: math.Ldexp(1, bits-1) - 1}
+		}
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		s.Kind, s.Min = Int, &Bound{Value: 0}
+		if bits := t.Bits(); bits < 64 {
+			s.Max = &Bound{Value: math.Ldexp(1, bits) - 1}
+		}
+	case reflect.Float32, reflect.Float64:
+		s.Kind = Float
+	case reflect.Interface:
+		s.Kind, s.Nullable = Any, true
+	default:
+		return fmt.Errorf("schema: a value can't be a %s", t)
+	}
+	return nil
 }
 
 func (s *Spec) addFields(t reflect.Type, index []int, open map[reflect.Type]bool) error {

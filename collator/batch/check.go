@@ -92,34 +92,51 @@ func compare(c *Channel, l *Line, rows []*Row, all []tensors.Tensor) error {
 		if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
 			return fmt.Errorf("tensor %s is %s %v, not %s %v", want.Name, got.DType, got.Shape, want.DType, want.Shape)
 		}
-		if !bytes.Equal(got.Data, want.Data) {
-			at := 0
-			for got.Data[at] == want.Data[at] {
-				at++
-			}
+		if at := differsAt(got.Data, want.Data); at >= 0 {
 			item := at / want.DType.Size()
-			return fmt.Errorf(
-				"tensor %s is wrong from item %d on (row %d)",
-				want.Name,
-				item,
-				item*want.Shape[0]/max(1, want.Len()),
-			)
+			row := item * want.Shape[0] / max(1, want.Len())
+			return fmt.Errorf("tensor %s is wrong from item %d on (row %d)", want.Name, item, row)
 		}
 	}
-	for name, t := range byName {
+	if err := checkAdded(c, l, rows, byName); err != nil {
+		return err
+	}
+	return checkCounts(l, rows)
+}
+
+// differsAt finds where data of equal length differ, or returns -1.
+func differsAt(got, want []byte) int {
+	if bytes.Equal(got, want) {
+		return -1
+	}
+	at := 0
+	for got[at] == want[at] {
+		at++
+	}
+	return at
+}
+
+// checkAdded checks the columns that are added to a batch after it is made.
+func checkAdded(c *Channel, l *Line, rows []*Row, added map[string]tensors.Tensor) error {
+	for name, t := range added {
 		switch {
 		case name == PairJSD:
 			if err := checkDivergences(t, l); err != nil {
 				return err
 			}
 		case c == RL && (name == TeacherIDs || name == TeacherLogProbs):
-			if err := checkTaught(byName[TeacherIDs], byName[TeacherLogProbs], rows, l); err != nil {
+			if err := checkTaught(added[TeacherIDs], added[TeacherLogProbs], rows, l); err != nil {
 				return err
 			}
 		case !strings.HasPrefix(name, "pair_teacher_topk_"):
 			return fmt.Errorf("tensor %s has no place in channel %s", name, c.Name)
 		}
 	}
+	return nil
+}
+
+// checkCounts compares what the line says of the whole batch with its rows.
+func checkCounts(l *Line, rows []*Row) error {
 	tokens, active := int64(0), int64(0)
 	for _, r := range rows {
 		for i := range r.Sides {
@@ -256,74 +273,30 @@ func unpack(c *Channel, l *Line, all []tensors.Tensor) ([]*Row, error) {
 }
 
 func unpackSide(r *reader, c *Channel, l *Line, rows []*Row, side int, prefix string) error {
-	ids, shape := items[int64](r, prefix+"input_ids", 2)
-	mask, _ := items[int64](r, prefix+"attention_mask", 2)
-	trained := prefix + "labels"
-	if c == RL {
-		trained = "response_mask"
+	p, err := readPlane(r, c, l, prefix)
+	if err != nil {
+		return err
 	}
-	labels, _ := items[int64](r, trained, 2)
-	var lengths []int64
-	if l.Layout == Packed.String() {
-		lengths, _ = items[int64](r, "seq_lengths", 1)
-	}
-	var logps []float32
-	if _, ok := r.find("old_logprobs"); ok && c == RL {
-		logps, _ = items[float32](r, "old_logprobs", 2)
-	}
-	if r.err != nil {
-		return r.err
-	}
-	if len(labels) != len(ids) || len(mask) != len(ids) || logps != nil && len(logps) != len(ids) {
-		return fmt.Errorf("%sinput_ids, its masks and labels have different sizes", prefix)
+	off := l.ignored()
+	if c == RL || l.Layout == Composer.String() {
+		off = 0 // a mask
 	}
 	at := 0
 	for i, row := range rows {
-		n := 0
-		if lengths != nil {
-			if i >= len(lengths) {
-				return fmt.Errorf("seq_lengths has %d items for %d rows", len(lengths), len(rows))
-			}
-			n = int(lengths[i])
-		} else {
-			if len(rows) != shape[0] {
-				return fmt.Errorf("%sinput_ids has %d rows, row_weight %d", prefix, shape[0], len(rows))
-			}
-			at = i * shape[1]
-			for n < shape[1] && mask[at+n] == 1 {
-				n++
-			}
+		start, n, err := p.row(i, at, len(rows))
+		if err != nil {
+			return err
 		}
-		if n < 0 || at+n > len(ids) {
-			return fmt.Errorf("row %d runs beyond the tensor", i)
-		}
+		at = start + n
 		s := &row.Sides[side]
-		s.IDs = make([]int32, n)
-		for k := range n {
-			id := ids[at+k]
-			if id < 0 || id >= l.VocabSize {
-				return fmt.Errorf(
-					"%sinput_ids: row %d has id %d at position %d; the vocabulary has %d",
-					prefix,
-					i,
-					id,
-					k,
-					l.VocabSize,
-				)
-			}
-			s.IDs[k] = int32(id)
+		if s.IDs, err = p.rowIDs(i, start, n, l.VocabSize); err != nil {
+			return err
 		}
-		off := l.ignored()
-		if c == RL || l.Layout == Composer.String() {
-			off = 0 // a mask
-		}
-		s.Trained = runs(labels[at:at+n], off)
-		if logps != nil {
+		s.Trained = runs(p.labels[start:at], off)
+		if p.logps != nil {
+			s.LogProbs = []float32{}
 			for _, t := range s.Trained {
-				s.LogProbs = append(s.LogProbs, logps[at+t.Start:at+t.End]...)
-			}
-			if s.LogProbs == nil {
-				s.LogProbs = []float32{}
+				s.LogProbs = append(s.LogProbs, p.logps[start+t.Start:start+t.End]...)
 			}
 		}
 		switch {
@@ -332,9 +305,80 @@ func unpackSide(r *reader, c *Channel, l *Line, rows []*Row, side int, prefix st
 		case s.Trained[0].Start == 0:
 			return fmt.Errorf("row %d trains its first token, which nothing predicts", i)
 		}
-		at += n
 	}
 	return nil
+}
+
+// plane holds the tensors of one side of a batch, all of one size. lengths are those of packed rows; logps may be nil.
+type plane struct {
+	prefix            string
+	ids, mask, labels []int64
+	shape             []int
+	lengths           []int64
+	logps             []float32
+}
+
+func readPlane(r *reader, c *Channel, l *Line, prefix string) (*plane, error) {
+	p := &plane{prefix: prefix}
+	p.ids, p.shape = items[int64](r, prefix+"input_ids", 2)
+	p.mask, _ = items[int64](r, prefix+"attention_mask", 2)
+	trained := prefix + "labels"
+	if c == RL {
+		trained = "response_mask"
+	}
+	p.labels, _ = items[int64](r, trained, 2)
+	if l.Layout == Packed.String() {
+		p.lengths, _ = items[int64](r, "seq_lengths", 1)
+	}
+	if _, ok := r.find("old_logprobs"); ok && c == RL {
+		p.logps, _ = items[float32](r, "old_logprobs", 2)
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	n := len(p.ids)
+	if len(p.labels) != n || len(p.mask) != n || p.logps != nil && len(p.logps) != n {
+		return nil, fmt.Errorf("%sinput_ids, its masks and labels have different sizes", prefix)
+	}
+	return p, nil
+}
+
+// row finds where a row begins and how many tokens it has. Packed rows follow each other; after is the end of the one
+// before.
+func (p *plane) row(i, after, rows int) (start, n int, err error) {
+	start = after
+	if p.lengths != nil {
+		if i >= len(p.lengths) {
+			return 0, 0, fmt.Errorf("seq_lengths has %d items for %d rows", len(p.lengths), rows)
+		}
+		n = int(p.lengths[i])
+	} else {
+		if rows != p.shape[0] {
+			return 0, 0, fmt.Errorf("%sinput_ids has %d rows, row_weight %d", p.prefix, p.shape[0], rows)
+		}
+		start = i * p.shape[1]
+		for n < p.shape[1] && p.mask[start+n] == 1 {
+			n++
+		}
+	}
+	if n < 0 || start+n > len(p.ids) {
+		return 0, 0, fmt.Errorf("row %d runs beyond the tensor", i)
+	}
+	return start, n, nil
+}
+
+// rowIDs returns the ids of a row, each of which must be in the vocabulary.
+func (p *plane) rowIDs(i, start, n int, vocabulary int64) ([]int32, error) {
+	ids := make([]int32, n)
+	for k := range n {
+		id := p.ids[start+k]
+		if id < 0 || id >= vocabulary {
+			return nil, fmt.Errorf("%sinput_ids: row %d has id %d at position %d; the vocabulary has %d",
+				p.prefix, i, id, k, vocabulary)
+		}
+		ids[k] = int32(id)
+	}
+	return ids, nil
 }
 
 // runs finds the trained runs in labels or in a mask: whatever is not off.

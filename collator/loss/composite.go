@@ -220,6 +220,51 @@ func (g *GRPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	if g == nil {
 		return nil
 	}
+	if err := g.sound(o); err != nil {
+		return err
+	}
+	targets, err := g.predictions("tokens", func(i int) bool { return g.ResponseMask[i] == 1 })
+	if err != nil {
+		return err
+	}
+	lp, err := kernels.NewLogProb(kernels.LogProbOptions{Temperature: o.RolloutTemperature, Workers: o.Workers})
+	if err != nil {
+		return err
+	}
+	tok := make([]float64, g.R*g.T)
+	batch := &kernels.LogProbBatch{Logits: g.Logits, Targets: targets, Offsets: g.each()}
+	st, err := lp.Run(batch, &kernels.LogProbOutput{Token: tok})
+	if err != nil {
+		return err
+	}
+	m.NonFinite += st.NonFinite
+	po := o.GRPO
+	po.Denominator = step.GRPO
+	if step.GRPO == 0 {
+		po.Denominator = StepOf(Batch{GRPO: g}, o).GRPO
+	}
+	if po.Reduction == kernels.PerConstant && po.Denominator == 0 { // nothing counts
+		po.Denominator = 1
+	}
+	up := make([]float64, len(tok))
+	ps, err := kernels.PolicyLoss(g.policyBatch(o, tok, targets), po, up)
+	if err != nil {
+		return err
+	}
+	m.GRPO, m.Tokens, m.Ratio, m.ClipShare, m.KL = ps.Loss, ps.Active, ps.Ratio, ps.ClipShare, ps.KL
+	if ps.Active > 0 {
+		m.TokenLogprob = st.Loss / float64(ps.Active)
+	}
+	if grads.GRPO == nil {
+		return nil
+	}
+	batch.Upstream = up
+	_, err = lp.Run(batch, &kernels.LogProbOutput{Grad: grads.GRPO})
+	return err
+}
+
+// sound checks that the columns are there and fit each other.
+func (g *GRPO) sound(o Options) error {
 	if g.OldLogprobs == nil {
 		return fmt.Errorf("old_logprobs are missing: they are those of the policy that sampled, never zeros")
 	}
@@ -236,25 +281,14 @@ func (g *GRPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	if len(g.Advantage) != g.R || (g.RowWeight != nil && len(g.RowWeight) != g.R) {
 		return fmt.Errorf("%d advantages and %d row weights for %d rows", len(g.Advantage), len(g.RowWeight), g.R)
 	}
-	targets, err := g.predictions("tokens", func(i int) bool { return g.ResponseMask[i] == 1 })
-	if err != nil {
-		return err
-	}
-	lp, err := kernels.NewLogProb(kernels.LogProbOptions{Temperature: o.RolloutTemperature, Workers: o.Workers})
-	if err != nil {
-		return err
-	}
-	n := g.R * g.T
-	tok := make([]float64, n)
-	batch := &kernels.LogProbBatch{Logits: g.Logits, Targets: targets, Offsets: g.each()}
-	st, err := lp.Run(batch, &kernels.LogProbOutput{Token: tok})
-	if err != nil {
-		return err
-	}
-	m.NonFinite += st.NonFinite
-	// Columns at token t belong to the logits at t-1.
+	return nil
+}
+
+// policyBatch pairs the log-probs of the logits with the columns: those at token t belong to the logits at t-1.
+func (g *GRPO) policyBatch(o Options, logProbs []float64, targets []int32) kernels.PolicyBatch {
+	n := len(logProbs)
 	p := kernels.PolicyBatch{
-		LogProbs:  tok,
+		LogProbs:  logProbs,
 		Old:       make([]float64, n),
 		Mask:      make([]bool, n),
 		Offsets:   g.rows(),
@@ -275,29 +309,7 @@ func (g *GRPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	if g.RowWeight != nil {
 		p.Weights = widen(g.RowWeight)
 	}
-	po := o.GRPO
-	po.Denominator = step.GRPO
-	if step.GRPO == 0 {
-		po.Denominator = StepOf(Batch{GRPO: g}, o).GRPO
-	}
-	if po.Reduction == kernels.PerConstant && po.Denominator == 0 { // nothing counts
-		po.Denominator = 1
-	}
-	up := make([]float64, n)
-	ps, err := kernels.PolicyLoss(p, po, up)
-	if err != nil {
-		return err
-	}
-	m.GRPO, m.Tokens, m.Ratio, m.ClipShare, m.KL = ps.Loss, ps.Active, ps.Ratio, ps.ClipShare, ps.KL
-	if ps.Active > 0 {
-		m.TokenLogprob = st.Loss / float64(ps.Active)
-	}
-	if grads.GRPO == nil {
-		return nil
-	}
-	batch.Upstream = up
-	_, err = lp.Run(batch, &kernels.LogProbOutput{Grad: grads.GRPO})
-	return err
+	return p
 }
 
 func widen(x []float32) []float64 {
@@ -312,43 +324,18 @@ func (d *DPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	if d == nil {
 		return nil
 	}
-	n := d.Chosen.R
-	switch {
-	case d.RefChosen == nil || d.RefRejected == nil:
-		return fmt.Errorf("ref_chosen_logps or ref_rejected_logps are missing: compute them under the reference model, never zeros")
-	case d.Rejected.R != n || len(d.RefChosen) != n || len(d.RefRejected) != n ||
-		(d.RowWeight != nil && len(d.RowWeight) != n):
-		return fmt.Errorf("%d chosen rows, %d rejected, %d and %d reference sums, %d row weights: want one of each a pair",
-			n, d.Rejected.R, len(d.RefChosen), len(d.RefRejected), len(d.RowWeight))
+	if err := d.sound(); err != nil {
+		return err
 	}
 	lp, err := kernels.NewLogProb(kernels.LogProbOptions{Temperature: 1, Workers: o.Workers})
 	if err != nil {
 		return err
 	}
-	side := func(name string, t *Tokens, labels []int64) (*kernels.LogProbBatch, []float64, error) {
-		if err := t.check(name, map[string]int{"labels": len(labels)}); err != nil {
-			return nil, nil, err
-		}
-		for i, l := range labels {
-			if l != kernels.IgnoreIndex && l != t.IDs[i] {
-				return nil, nil, fmt.Errorf("%s row %d: label %d at token %d is not the token, %d: labels are token-aligned", name, i/t.T, l, i%t.T, t.IDs[i])
-			}
-		}
-		targets, err := t.predictions(name, func(i int) bool { return labels[i] != kernels.IgnoreIndex })
-		if err != nil {
-			return nil, nil, err
-		}
-		b := &kernels.LogProbBatch{Logits: t.Logits, Targets: targets, Offsets: t.rows()}
-		sum := make([]float64, t.R)
-		st, err := lp.Run(b, &kernels.LogProbOutput{Sequence: sum})
-		m.NonFinite += st.NonFinite
-		return b, sum, err
-	}
-	chosen, pc, err := side("chosen", &d.Chosen, d.ChosenLabels)
+	chosen, pc, err := d.Chosen.sums(lp, "chosen", d.ChosenLabels, m)
 	if err != nil {
 		return err
 	}
-	rejected, pr, err := side("rejected", &d.Rejected, d.RejectedLabels)
+	rejected, pr, err := d.Rejected.sums(lp, "rejected", d.RejectedLabels, m)
 	if err != nil {
 		return err
 	}
@@ -361,7 +348,7 @@ func (d *DPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	if d.RowWeight != nil {
 		pairs.Weights = widen(d.RowWeight)
 	}
-	out := make([]kernels.PairResult, n)
+	out := make([]kernels.PairResult, d.Chosen.R)
 	if _, err = kernels.DPO(pairs, o.DPO, out); err != nil {
 		return err
 	}
@@ -372,32 +359,75 @@ func (d *DPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	if total == 0 { // nothing counts: exactly 0
 		total = 1
 	}
+	chosen.Upstream, rejected.Upstream = d.tally(o, total, out, m)
+	if err := gradient(lp, chosen, grads.Chosen); err != nil {
+		return err
+	}
+	return gradient(lp, rejected, grads.Rejected)
+}
+
+// sound checks that the columns are there and fit each other.
+func (d *DPO) sound() error {
+	n := d.Chosen.R
+	switch {
+	case d.RefChosen == nil || d.RefRejected == nil:
+		return fmt.Errorf("ref_chosen_logps or ref_rejected_logps are missing: compute them under the reference model, never zeros")
+	case d.Rejected.R != n || len(d.RefChosen) != n || len(d.RefRejected) != n ||
+		(d.RowWeight != nil && len(d.RowWeight) != n):
+		return fmt.Errorf("%d chosen rows, %d rejected, %d and %d reference sums, %d row weights: want one of each a pair",
+			n, d.Rejected.R, len(d.RefChosen), len(d.RefRejected), len(d.RowWeight))
+	}
+	return nil
+}
+
+// sums computes the log-prob of each row's labelled tokens. The batch is for their gradient.
+func (t *Tokens) sums(
+	lp *kernels.LogProb, side string, labels []int64, m *Metrics,
+) (*kernels.LogProbBatch, []float64, error) {
+	if err := t.check(side, map[string]int{"labels": len(labels)}); err != nil {
+		return nil, nil, err
+	}
+	for i, l := range labels {
+		if l != kernels.IgnoreIndex && l != t.IDs[i] {
+			return nil, nil, fmt.Errorf("%s row %d: label %d at token %d is not the token, %d: labels are token-aligned", side, i/t.T, l, i%t.T, t.IDs[i])
+		}
+	}
+	targets, err := t.predictions(side, func(i int) bool { return labels[i] != kernels.IgnoreIndex })
+	if err != nil {
+		return nil, nil, err
+	}
+	b := &kernels.LogProbBatch{Logits: t.Logits, Targets: targets, Offsets: t.rows()}
+	sum := make([]float64, t.R)
+	st, err := lp.Run(b, &kernels.LogProbOutput{Sequence: sum})
+	m.NonFinite += st.NonFinite
+	return b, sum, err
+}
+
+// tally adds the pairs to the metrics, and returns the loss's gradient by the log-prob of each side.
+func (d *DPO) tally(o Options, total float64, pairs []kernels.PairResult, m *Metrics) (chosen, rejected []float64) {
+	n := len(pairs)
 	m.Pairs = n
-	upC, upR := make([]float64, n), make([]float64, n)
-	for i, r := range out {
+	chosen, rejected = make([]float64, n), make([]float64, n)
+	for i, r := range pairs {
 		w := weight(d.RowWeight, i) / total
 		m.DPO += w * r.Loss
 		g := o.DPOWeight * w * r.Grad
-		upC[i], upR[i] = g, -g
+		chosen[i], rejected[i] = g, -g
 		m.Margin += (r.RewardChosen - r.RewardRejected) / float64(n)
 		if r.RewardChosen > r.RewardRejected {
 			m.Accuracy += 1 / float64(n)
 		}
 	}
-	for _, s := range []struct {
-		b    *kernels.LogProbBatch
-		up   []float64
-		grad []float32
-	}{{chosen, upC, grads.Chosen}, {rejected, upR, grads.Rejected}} {
-		if s.grad == nil {
-			continue
-		}
-		s.b.Upstream = s.up
-		if _, err := lp.Run(s.b, &kernels.LogProbOutput{Grad: s.grad}); err != nil {
-			return err
-		}
+	return chosen, rejected
+}
+
+// gradient computes the gradient with respect to a batch's logits, if it is wanted.
+func gradient(lp *kernels.LogProb, b *kernels.LogProbBatch, grad []float32) error {
+	if grad == nil {
+		return nil
 	}
-	return nil
+	_, err := lp.Run(b, &kernels.LogProbOutput{Grad: grad})
+	return err
 }
 
 func (s *SDPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {

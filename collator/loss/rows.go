@@ -103,18 +103,7 @@ func Rows(q RowsRequest) (*RowsResult, error) {
 	if q.Normalize != "" && q.Normalize != "none" && q.Normalize != "beta" {
 		return nil, fmt.Errorf("normalize is %q: want none or beta", q.Normalize)
 	}
-	rows := q.Student.Rows
-	weight := 0.0
-	for r := range rows {
-		if q.Labels != nil && r < len(q.Labels) && q.Labels[r] == kernels.IgnoreIndex {
-			continue
-		}
-		if q.Weights == nil {
-			weight++
-		} else if r < len(q.Weights) {
-			weight += float64(q.Weights[r])
-		}
-	}
+	rows, weight := q.Student.Rows, q.weight()
 	o := kernels.Options{
 		Beta:        q.Beta,
 		Temperature: q.Temperature,
@@ -144,21 +133,43 @@ func Rows(q RowsRequest) (*RowsResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	res.Totals = RowsTotals{
-		Weight: weight, Rows: rows, Active: st.Active, NonFinite: st.NonFinite, Infinite: st.Infinite,
-		Clipped: st.Clipped, Exact: st.Exact, Path: "float64",
-	}
+	res.Totals = totals(st, rows, weight, scale)
 	if dense, ok := jsd.(*kernels.JSD); ok {
 		res.Totals.Path = dense.Path()
 	} else {
 		res.Totals.Exact = st.Active
 	}
-	res.Totals.Sum = Number(st.Loss / scale)
-	if weight > 0 {
-		res.Totals.Loss = Number(st.Loss / scale / weight)
-	}
 	res.Totals.Findings = append(findings(&o), spoiled(st, res.RowLoss)...)
 	return res, nil
+}
+
+// weight is the sum of the weights of the rows that take part.
+func (q *RowsRequest) weight() float64 {
+	sum := 0.0
+	for r := range q.Student.Rows {
+		if q.Labels != nil && r < len(q.Labels) && q.Labels[r] == kernels.IgnoreIndex {
+			continue
+		}
+		if q.Weights == nil {
+			sum++
+		} else if r < len(q.Weights) {
+			sum += float64(q.Weights[r])
+		}
+	}
+	return sum
+}
+
+// totals sums up a request over rows of this weight. The kernel's loss is the sum times scale.
+func totals(st kernels.Stats, rows int, weight, scale float64) RowsTotals {
+	t := RowsTotals{
+		Sum:    Number(st.Loss / scale),
+		Weight: weight, Rows: rows, Active: st.Active, NonFinite: st.NonFinite, Infinite: st.Infinite,
+		Clipped: st.Clipped, Exact: st.Exact, Path: "float64",
+	}
+	if weight > 0 {
+		t.Loss = Number(st.Loss / scale / weight)
+	}
+	return t
 }
 
 // divergence is over whole rows or a top-k support.

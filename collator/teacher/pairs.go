@@ -3,6 +3,7 @@ package teacher
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/nat-go/nat-go/collator/tensors"
 )
@@ -27,54 +28,11 @@ type Pairs struct {
 
 // ReadPairs reads the pair table from a batch's tensors and checks that every pair predicts its target on both sides.
 func ReadPairs(all []tensors.Tensor) (*Pairs, error) {
-	byName := map[string]tensors.Tensor{}
+	r := &pairReader{byName: map[string]tensors.Tensor{}}
 	for _, t := range all {
-		byName[t.Name] = t
+		r.byName[t.Name] = t
 	}
-	var err error
-	column := func(name string, dims int) ([]int64, []int) {
-		t, ok := byName[name]
-		switch {
-		case err != nil:
-			return nil, nil
-		case !ok:
-			err = fmt.Errorf("tensor %s is missing: it is no sdpo batch", name)
-		case len(t.Shape) != dims:
-			err = fmt.Errorf("tensor %s has shape %v: want %d dimensions", name, t.Shape, dims)
-		}
-		if err != nil {
-			return nil, nil
-		}
-		var v []int64
-		if v, err = tensors.Items[int64](t); err != nil {
-			return nil, nil
-		}
-		return v, t.Shape
-	}
-	rows := func(prefix string) (out [][]int32) {
-		ids, shape := column(prefix+"input_ids", 2)
-		mask, other := column(prefix+"attention_mask", 2)
-		if err != nil {
-			return nil
-		}
-		if shape[0] != other[0] || shape[1] != other[1] {
-			err = fmt.Errorf("%sinput_ids has shape %v, its mask %v", prefix, shape, other)
-			return nil
-		}
-		for r := range shape[0] {
-			var row []int32
-			for i := r * shape[1]; i < (r+1)*shape[1] && mask[i] == 1; i++ {
-				if ids[i] < 0 || ids[i] > math.MaxInt32 {
-					err = fmt.Errorf("%sinput_ids: row %d has id %d", prefix, r, ids[i])
-					return nil
-				}
-				row = append(row, int32(ids[i]))
-			}
-			out = append(out, row)
-		}
-		return out
-	}
-	p := &Pairs{Student: rows("student_"), Teacher: rows("teacher_")}
+	p := &Pairs{Student: r.rows("student_"), Teacher: r.rows("teacher_")}
 	for _, c := range []struct {
 		name string
 		to   *[]int64
@@ -86,25 +44,85 @@ func ReadPairs(all []tensors.Tensor) (*Pairs, error) {
 		{"target_id", &p.Target},
 		{"site", &p.Site},
 	} {
-		*c.to, _ = column("pair_"+c.name, 1)
-		if err == nil && len(*c.to) != len(p.StudentRow) {
-			err = fmt.Errorf("pair_%s has %d entries, pair_student_row %d", c.name, len(*c.to), len(p.StudentRow))
+		*c.to, _ = r.column("pair_"+c.name, 1)
+		if r.err == nil && len(*c.to) != len(p.StudentRow) {
+			r.err = fmt.Errorf("pair_%s has %d entries, pair_student_row %d", c.name, len(*c.to), len(p.StudentRow))
 		}
 	}
-	if err != nil {
+	if r.err != nil {
+		return nil, r.err
+	}
+	var err error
+	if p.Weight, err = r.weights(p.Len()); err != nil {
 		return nil, err
 	}
-	if t, ok := byName["pair_weight"]; ok {
-		if p.Weight, err = tensors.Items[float32](t); err != nil || len(p.Weight) != p.Len() {
-			return nil, fmt.Errorf("pair_weight has %d entries for %d pairs (%v)", len(p.Weight), p.Len(), err)
-		}
-	} else {
-		p.Weight = make([]float32, p.Len())
-		for i := range p.Weight {
-			p.Weight[i] = 1
-		}
-	}
 	return p, p.check()
+}
+
+// pairReader reads an sdpo batch's tensors up to the first error.
+type pairReader struct {
+	byName map[string]tensors.Tensor
+	err    error
+}
+
+// column returns a tensor's items and shape.
+func (r *pairReader) column(name string, dims int) ([]int64, []int) {
+	if r.err != nil {
+		return nil, nil
+	}
+	t, ok := r.byName[name]
+	switch {
+	case !ok:
+		r.err = fmt.Errorf("tensor %s is missing: this is not an sdpo batch", name)
+	case len(t.Shape) != dims:
+		r.err = fmt.Errorf("tensor %s has shape %v: want %d dimensions", name, t.Shape, dims)
+	}
+	if r.err != nil {
+		return nil, nil
+	}
+	var v []int64
+	if v, r.err = tensors.Items[int64](t); r.err != nil {
+		return nil, nil
+	}
+	return v, t.Shape
+}
+
+// rows returns the ids of a side's rows, without padding.
+func (r *pairReader) rows(prefix string) (out [][]int32) {
+	ids, shape := r.column(prefix+"input_ids", 2)
+	mask, other := r.column(prefix+"attention_mask", 2)
+	if r.err != nil {
+		return nil
+	}
+	if shape[0] != other[0] || shape[1] != other[1] {
+		r.err = fmt.Errorf("%sinput_ids has shape %v, its mask %v", prefix, shape, other)
+		return nil
+	}
+	for k := range shape[0] {
+		var row []int32
+		for i := k * shape[1]; i < (k+1)*shape[1] && mask[i] == 1; i++ {
+			if ids[i] < 0 || ids[i] > math.MaxInt32 {
+				r.err = fmt.Errorf("%sinput_ids: row %d has id %d", prefix, k, ids[i])
+				return nil
+			}
+			row = append(row, int32(ids[i]))
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+// weights returns the weights of n pairs: 1 each unless the batch has them.
+func (r *pairReader) weights(n int) ([]float32, error) {
+	t, ok := r.byName["pair_weight"]
+	if !ok {
+		return slices.Repeat([]float32{1}, n), nil
+	}
+	w, err := tensors.Items[float32](t)
+	if err != nil || len(w) != n {
+		return nil, fmt.Errorf("pair_weight has %d entries for %d pairs (%v)", len(w), n, err)
+	}
+	return w, nil
 }
 
 // Len returns the number of pairs.

@@ -56,68 +56,80 @@ func (r *Report) Kept() int {
 // that.
 func (w *Work) Run(ctx context.Context, dir string) (*Report, error) {
 	rep := &Report{Dropped: map[ledger.Reason]int{}}
-	teacher := w.asked()
-	if teacher != nil {
+	d := &doing{Work: w, teacher: w.asked(), rep: rep}
+	if d.teacher != nil {
 		rep.Asked = &Asked{}
-		if err := teacher.Check(ctx); err != nil {
+		if err := d.teacher.Check(ctx); err != nil {
 			return rep, err
 		}
 	}
 	if w.Effect != nil {
 		rep.Hints = &Measured{}
 	}
-	var weigh *weigher
 	if w.Weighing != nil {
 		var err error
-		if weigh, err = newWeigher(w.Weighing); err != nil {
+		if d.weigher, err = newWeigher(w.Weighing); err != nil {
 			return rep, err
 		}
-		rep.Weighed = &weigh.rep
+		rep.Weighed = &d.weigher.rep
 	}
 	channels := []string{"sdpo"}
 	var rollouts *rollouts
-	if w.Rollouts && teacher != nil {
+	if w.Rollouts && d.teacher != nil {
 		channels = append(channels, "rl")
-		rollouts = newRollouts(teacher)
+		rollouts = newRollouts(d.teacher)
 		rep.Groups = &rollouts.rep
 	}
 	err := eachBatch(dir, channels, func(l *batch.Line, all []tensors.Tensor) ([]tensors.Tensor, error) {
 		if l.Channel == "rl" {
 			return rollouts.batch(ctx, l, all)
 		}
-		for i := range l.Sites {
-			l.Sites[i].Effect = nil // from an earlier run
-		}
-		b, err := openBatch(l, all)
-		if err != nil {
-			return nil, err
-		}
-		if teacher != nil {
-			if err := columns(ctx, teacher, b, rep.Asked); err != nil {
-				return nil, err
-			}
-		}
-		if w.Effect != nil {
-			if err := w.Client.measure(ctx, b, w.Effect, rep.Hints); err != nil {
-				return nil, err
-			}
-		}
-		if weigh != nil {
-			if err := weigh.batch(ctx, b); err != nil {
-				return nil, err
-			}
-		}
-		rep.Sites += len(b.sites)
-		for _, site := range b.lost() {
-			d := b.drop(site)
-			rep.Dropped[d.Reason]++
-			if w.Dropped != nil {
-				w.Dropped(d)
-			}
-		}
-		return b.tensors(), nil
+		return d.sites(ctx, l, all)
 	})
 	return rep, err
+}
+
+// doing is work being done on sdpo batches.
+type doing struct {
+	*Work
+	teacher asker    // nil: nobody is asked
+	weigher *weigher // nil: nothing is weighed
+	rep     *Report
+}
+
+// sites does the work on one sdpo batch, and returns its tensors.
+func (d *doing) sites(ctx context.Context, l *batch.Line, all []tensors.Tensor) ([]tensors.Tensor, error) {
+	for i := range l.Sites {
+		l.Sites[i].Effect = nil // from an earlier run
+	}
+	b, err := openBatch(l, all)
+	if err != nil {
+		return nil, err
+	}
+	if d.teacher != nil {
+		if err := columns(ctx, d.teacher, b, d.rep.Asked); err != nil {
+			return nil, err
+		}
+	}
+	if d.Effect != nil {
+		if err := d.Client.measure(ctx, b, d.Effect, d.rep.Hints); err != nil {
+			return nil, err
+		}
+	}
+	if d.weigher != nil {
+		if err := d.weigher.batch(ctx, b); err != nil {
+			return nil, err
+		}
+	}
+	d.rep.Sites += len(b.sites)
+	for _, site := range b.lost() {
+		drop := b.drop(site)
+		d.rep.Dropped[drop.Reason]++
+		if d.Dropped != nil {
+			d.Dropped(drop)
+		}
+	}
+	return b.tensors(), nil
 }
 
 // asked returns whom to ask; nil: nobody.

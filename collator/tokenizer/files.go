@@ -176,79 +176,107 @@ func tokenTexts(raw json.RawMessage) []string {
 }
 
 func readTemplates(dir string, inConfig json.RawMessage) ([]Template, error) {
-	found := map[string]Template{}
-	add := func(name, text, source string) error {
-		if len(text) > MaxTemplateBytes {
-			return refuse(CodeBadTokenizer, "%s: chat template %q has %d bytes, the limit is %d",
-				filepath.Join(dir, source), name, len(text), MaxTemplateBytes)
-		}
-		if len(found) >= MaxTemplates {
-			return refuse(CodeBadTokenizer, "%s: more than %d chat templates", dir, MaxTemplates)
-		}
-		found[name] = Template{name, text, source}
-		return nil
-	}
-	var text string
-	var named []struct{ Name, Template string }
-	if inConfig != nil && json.Unmarshal(inConfig, &text) == nil && text != "" {
-		if err := add("default", text, "tokenizer_config.json"); err != nil {
-			return nil, err
-		}
-	} else if json.Unmarshal(inConfig, &named) == nil {
-		for _, t := range named {
-			if err := add(t.Name, t.Template, "tokenizer_config.json"); err != nil {
-				return nil, err
-			}
-		}
+	found := templates{dir: dir, byName: map[string]Template{}}
+	if err := found.fromConfig(inConfig); err != nil {
+		return nil, err
 	}
 	legacy, err := readObject(dir, "chat_template.json")
 	if err != nil {
 		return nil, err
 	}
+	var text string
 	if json.Unmarshal(legacy["chat_template"], &text) == nil && text != "" && legacy != nil {
-		if err := add("default", text, "chat_template.json"); err != nil {
+		if err := found.add(defaultTemplate, text, "chat_template.json"); err != nil {
 			return nil, err
 		}
 	}
+	if err := found.fromFiles(); err != nil {
+		return nil, err
+	}
+	return found.sorted(), nil
+}
+
+// defaultTemplate is the name of the template that is used when none is named.
+const defaultTemplate = "default"
+
+// templates are those found in a folder. Of two with the same name the one found later counts.
+type templates struct {
+	dir    string
+	byName map[string]Template
+}
+
+func (t *templates) add(name, text, source string) error {
+	if len(text) > MaxTemplateBytes {
+		return refuse(CodeBadTokenizer, "%s: chat template %q has %d bytes, the limit is %d",
+			filepath.Join(t.dir, source), name, len(text), MaxTemplateBytes)
+	}
+	if len(t.byName) >= MaxTemplates {
+		return refuse(CodeBadTokenizer, "%s: more than %d chat templates", t.dir, MaxTemplates)
+	}
+	t.byName[name] = Template{name, text, source}
+	return nil
+}
+
+// fromConfig adds what tokenizer_config.json has: one template, or a list of named ones.
+func (t *templates) fromConfig(raw json.RawMessage) error {
+	const source = "tokenizer_config.json"
+	var text string
+	if raw != nil && json.Unmarshal(raw, &text) == nil && text != "" {
+		return t.add(defaultTemplate, text, source)
+	}
+	var named []struct{ Name, Template string }
+	if json.Unmarshal(raw, &named) != nil {
+		return nil
+	}
+	for _, n := range named {
+		if err := t.add(n.Name, n.Template, source); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fromFiles adds chat_template.jinja and the files in additional_chat_templates.
+func (t *templates) fromFiles() error {
 	files := []string{"chat_template.jinja"}
-	more, err := os.ReadDir(filepath.Join(dir, "additional_chat_templates"))
+	more, err := os.ReadDir(filepath.Join(t.dir, "additional_chat_templates"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("reading chat templates: %w", err)
+		return fmt.Errorf("reading chat templates: %w", err)
 	}
 	for _, entry := range more {
 		if strings.HasSuffix(entry.Name(), ".jinja") {
 			files = append(files, filepath.Join("additional_chat_templates", entry.Name()))
 		}
 	}
-	for _, file := range files {
-		text, err := readLimited(filepath.Join(dir, file), MaxTemplateBytes)
+	for i, file := range files {
+		text, err := readLimited(filepath.Join(t.dir, file), MaxTemplateBytes)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		} else if err != nil {
-			return nil, err
+			return err
 		}
 		name := strings.TrimSuffix(filepath.Base(file), ".jinja")
-		if file == "chat_template.jinja" {
-			name = "default"
+		if i == 0 {
+			name = defaultTemplate
 		}
-		if err := add(name, string(text), filepath.ToSlash(file)); err != nil {
-			return nil, err
+		if err := t.add(name, string(text), filepath.ToSlash(file)); err != nil {
+			return err
 		}
 	}
-	templates := make([]Template, 0, len(found))
-	for _, t := range found {
-		templates = append(templates, t)
-	}
-	slices.SortFunc(templates, func(a, b Template) int {
-		if (a.Name == "default") != (b.Name == "default") {
-			if a.Name == "default" {
+	return nil
+}
+
+// sorted lists the templates by name, the default first.
+func (t *templates) sorted() []Template {
+	return slices.SortedFunc(maps.Values(t.byName), func(a, b Template) int {
+		if (a.Name == defaultTemplate) != (b.Name == defaultTemplate) {
+			if a.Name == defaultTemplate {
 				return -1
 			}
 			return 1
 		}
 		return strings.Compare(a.Name, b.Name)
 	})
-	return templates, nil
 }
 
 // readObject reads a JSON object, or returns nil if the file doesn't exist.

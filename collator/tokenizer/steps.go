@@ -129,63 +129,87 @@ func checkPattern(pattern string) string {
 	if len(pattern) > maxPatternBytes {
 		return "is too long"
 	}
-	type group struct{ repeats bool } // contains an unbounded repeat
-	open := []group{{}}
-	repeats := 0
-	closed := group{} // what a quantifier would apply to
-	for i := 0; i < len(pattern); i++ {
-		item := group{}
-		switch pattern[i] {
-		case '\\':
-			i++
-			if i < len(pattern) && (pattern[i] >= '1' && pattern[i] <= '9' || pattern[i] == 'k' || pattern[i] == 'g') {
-				return "has a back reference"
-			}
-		case '[':
-			end := classEnd(pattern, i)
-			if end < 0 {
-				return "has an unclosed character class"
-			}
-			i = end
-		case '(':
-			if open = append(open, group{}); len(open) > maxPatternDepth {
-				return "nests too deep"
-			}
-		case ')':
-			if len(open) == 1 {
-				return "has an unopened parenthesis"
-			}
-			item = open[len(open)-1]
-			open = open[:len(open)-1]
-			if item.repeats {
-				open[len(open)-1].repeats = true
-			}
-		case '*', '+', '{':
-			unbounded, end, tooMany := quantifier(pattern, i)
-			if tooMany {
-				return "repeats too often"
-			}
-			i = end
-			if unbounded && closed.repeats {
-				return "has a repeat within a repeat"
-			}
-			item = closed
-			if unbounded {
-				item.repeats = true
-				open[len(open)-1].repeats = true
-				if repeats++; repeats > maxPatternRepeats {
-					return "has too many repeats"
-				}
-			}
-			// "+?" and "++" are lazy and possessive forms of one quantifier.
-			if i+1 < len(pattern) && (pattern[i+1] == '?' || pattern[i+1] == '+') {
-				i++
-			}
+	c := patternCheck{pattern: pattern, open: []group{{}}}
+	for c.at = 0; c.at < len(pattern); c.at++ {
+		if wrong := c.item(); wrong != "" {
+			return wrong
 		}
-		closed = item
 	}
-	if len(open) != 1 {
+	if len(c.open) != 1 {
 		return "has an unclosed parenthesis"
+	}
+	return ""
+}
+
+// group is a part of a pattern that a quantifier can apply to.
+type group struct{ repeats bool } // contains an unbounded repeat
+
+type patternCheck struct {
+	pattern string
+	at      int
+	open    []group // the parentheses that the check is in, and the whole pattern
+	closed  group   // the item before
+	repeats int
+}
+
+// item checks the item that begins at c.at, and moves c.at to its last byte.
+func (c *patternCheck) item() (wrong string) {
+	p, item := c.pattern, group{}
+	switch p[c.at] {
+	case '\\':
+		c.at++
+		if c.at < len(p) && (p[c.at] >= '1' && p[c.at] <= '9' || p[c.at] == 'k' || p[c.at] == 'g') {
+			return "has a back reference"
+		}
+	case '[':
+		end := classEnd(p, c.at)
+		if end < 0 {
+			return "has an unclosed character class"
+		}
+		c.at = end
+	case '(':
+		if c.open = append(c.open, group{}); len(c.open) > maxPatternDepth {
+			return "nests too deep"
+		}
+	case ')':
+		if len(c.open) == 1 {
+			return "has an unopened parenthesis"
+		}
+		item = c.open[len(c.open)-1]
+		c.open = c.open[:len(c.open)-1]
+		if item.repeats {
+			c.open[len(c.open)-1].repeats = true
+		}
+	case '*', '+', '{':
+		item = c.closed
+		if wrong := c.repeat(&item); wrong != "" {
+			return wrong
+		}
+	}
+	c.closed = item
+	return ""
+}
+
+// repeat checks the quantifier at c.at, which applies to item.
+func (c *patternCheck) repeat(item *group) (wrong string) {
+	unbounded, end, tooMany := quantifier(c.pattern, c.at)
+	if tooMany {
+		return "repeats too often"
+	}
+	c.at = end
+	if unbounded && item.repeats {
+		return "has a repeat within a repeat"
+	}
+	if unbounded {
+		item.repeats = true
+		c.open[len(c.open)-1].repeats = true
+		if c.repeats++; c.repeats > maxPatternRepeats {
+			return "has too many repeats"
+		}
+	}
+	// "+?" and "++" are lazy and possessive forms of one quantifier.
+	if next := c.at + 1; next < len(c.pattern) && (c.pattern[next] == '?' || c.pattern[next] == '+') {
+		c.at++
 	}
 	return ""
 }
@@ -239,7 +263,7 @@ func classEnd(pattern string, i int) int {
 func checkCharsmap(encoded string) string {
 	data, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
-		return "is no base64"
+		return "is not base64"
 	}
 	if len(data) < 4 {
 		return "is too short"
@@ -254,13 +278,18 @@ func checkCharsmap(encoded string) string {
 	}
 	texts := string(data[4+size:])
 	if !utf8.ValidString(texts) {
-		return "has texts that are no UTF-8"
+		return "has texts that are not UTF-8"
 	}
 	for text := range strings.SplitSeq(texts, "\x00") {
 		if len(text) > maxGrowth {
 			return "has a replacement that is too long"
 		}
 	}
+	return checkTrie(units, texts)
+}
+
+// checkTrie visits every node of a double-array trie, whose values are places in texts.
+func checkTrie(units []uint32, texts string) string {
 	offset := func(unit uint32) uint64 { return uint64(unit>>10) << ((unit & (1 << 9)) >> 6) }
 	n := uint64(len(units))
 	root := offset(units[0])

@@ -134,7 +134,7 @@ func TestParseStepNamesTheField(t *testing.T) {
 		{`"function_name":"n"`, `"x":"n"`, "function_ancestry.function_name: is missing"},
 		{`"parent_id":null`, `"parent_id":1`, "function_ancestry.parent_id: is a number"},
 		{`"payload":{`, `"extra_top":1,"payload":{`, "extra_top: is no field of a step"},
-		{`"TTC_END"`, `"TTC_STOP"`, `payload.event_type: "TTC_STOP" is no event type`},
+		{`"TTC_END"`, `"TTC_STOP"`, `payload.event_type: "TTC_STOP" is not an event type`},
 		{`"event_type":"TTC_END",`, ``, "payload.event_type: nothing"},
 		{`"TTC_END"`, `"TTC_START"`, "payload.span_event_timestamp: only END events"},
 		{`1.5`, `null`, "payload.event_timestamp: null is not a number"},
@@ -147,8 +147,8 @@ func TestParseStepNamesTheField(t *testing.T) {
 		{`"3"`, `"x"`, "payload.usage_info.token_usage.prompt_tokens"},
 		{`2.0`, `2.5`, "payload.usage_info.num_llm_calls"},
 		{`"UUID":"u"`, `"UUID":null`, "payload.UUID: is null"},
-		{`"extra"`, `"\ud83d"`, "payload: has a key that is no Unicode text"},
-		{`"x":[1]`, `"x\udc00":[1]`, "payload.data: has a key that is no Unicode text"},
+		{`"extra"`, `"\ud83d"`, "payload: has a key that is not Unicode text"},
+		{`"x":[1]`, `"x\udc00":[1]`, "payload.data: has a key that is not Unicode text"},
 	}
 	for _, c := range cases {
 		t.Run(c.old, func(t *testing.T) {

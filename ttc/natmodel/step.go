@@ -138,97 +138,129 @@ func notAnObject(field string, c *json.Cursor) error {
 
 // readPayload reads the value that c is before, and moves c past it.
 func readPayload(c *json.Cursor) (Step, error) {
-	const at = "payload"
-	var s Step
 	if !c.Enter(json.Object) {
-		return s, notAnObject(at, c)
+		return Step{}, notAnObject(payload, c)
 	}
-	var event, timestamp, spanTimestamp, framework, name, tags, metadata, data, usage, uuid json.Raw
-	var fields json.Cursor
-	strange := false
+	var p payloadFields
+	p.read(c)
+	return p.step()
+}
+
+// payload is where the fields of payloadFields are.
+const payload = "payload"
+
+type payloadFields struct {
+	event, timestamp, spanTimestamp, framework, name, tags, metadata, data, usage, uuid json.Raw
+
+	inData  json.Cursor // before data
+	strange bool        // a key that isn't one of these is not Unicode text
+}
+
+// read takes the values of the object that c is in.
+func (p *payloadFields) read(c *json.Cursor) {
 	for key, ok := c.Member(); ok; key, ok = c.Member() {
 		switch string(key.Bytes()) {
 		case "event_type":
-			event = c.Value()
+			p.event = c.Value()
 		case "event_timestamp":
-			timestamp = c.Value()
+			p.timestamp = c.Value()
 		case "span_event_timestamp":
-			spanTimestamp = c.Value()
+			p.spanTimestamp = c.Value()
 		case "framework":
-			framework = c.Value()
+			p.framework = c.Value()
 		case "name":
-			name = c.Value()
+			p.name = c.Value()
 		case "tags":
-			tags = c.Value()
+			p.tags = c.Value()
 		case "metadata":
-			metadata = c.Value()
+			p.metadata = c.Value()
 		case "data":
-			fields = *c
-			data = c.Value()
+			p.inData = *c
+			p.data = c.Value()
 		case "usage_info":
-			usage = c.Value()
+			p.usage = c.Value()
 		case "UUID":
-			uuid = c.Value()
+			p.uuid = c.Value()
 		default:
-			strange = strange || hasLoneSurrogate(key)
+			p.strange = p.strange || hasLoneSurrogate(key)
 			c.Skip()
 		}
 	}
-	if strange {
-		return s, refuse(at, "has a key that is no Unicode text")
+}
+
+// step checks the values as NAT does.
+func (p *payloadFields) step() (s Step, err error) {
+	if p.strange {
+		return s, refuse(payload, "has a key that is not Unicode text")
 	}
-	kind, ok := eventTypes[string(event.Bytes())]
-	if !ok || event.Kind() != json.String {
-		return s, refuse(at+".event_type", "%s is no event type of NAT", brief(event))
+	kind, ok := eventTypes[string(p.event.Bytes())]
+	if !ok || p.event.Kind() != json.String {
+		return s, refuse(payload+".event_type", "%s is not an event type of NAT", brief(p.event))
 	}
 	s.EventType = kind.text
-	if timestamp != nil && !isFloat(timestamp) {
-		return s, refuse(at+".event_timestamp", "%s is not a number", brief(timestamp))
-	}
-	if !absent(spanTimestamp) {
-		if !isFloat(spanTimestamp) {
-			return s, refuse(at+".span_event_timestamp", "%s is not a number", brief(spanTimestamp))
-		}
-		if !kind.end {
-			return s, refuse(at+".span_event_timestamp", "only END events may have one")
-		}
-	}
-	if !absent(framework) && (framework.Kind() != json.String || !isFramework(string(framework.Bytes()))) {
-		return s, refuse(at+".framework", "%s is no framework NAT knows", brief(framework))
-	}
-	if err := wantStringOrNull(at+".name", name); err != nil {
+	if err := p.checkTimes(kind.end); err != nil {
 		return s, err
 	}
-	if err := checkTags(tags); err != nil {
+	if !absent(p.framework) && (p.framework.Kind() != json.String || !isFramework(string(p.framework.Bytes()))) {
+		return s, refuse(payload+".framework", "%s is not a framework that NAT knows", brief(p.framework))
+	}
+	if err := wantStringOrNull(payload+".name", p.name); err != nil {
 		return s, err
 	}
-	if !absent(metadata) && metadata.Kind() != json.Object {
-		return s, refuse(at+".metadata", "is %s, not an object", metadata.Kind())
+	if err := checkTags(p.tags); err != nil {
+		return s, err
 	}
-	if !absent(data) && data.Kind() != json.Object {
-		return s, refuse(at+".data", "is %s, not an object", data.Kind())
+	if err := p.checkObjects(); err != nil {
+		return s, err
 	}
-	if bytes.IndexByte(data, '\\') >= 0 && (bytes.Contains(data, []byte(`\ud`)) || bytes.Contains(data, []byte(`\uD`))) {
-		if err := checkKeys(at+".data", data); err != nil {
+	if err := checkUsage(p.usage); err != nil {
+		return s, err
+	}
+	if p.uuid != nil {
+		if err := wantString(payload+".UUID", p.uuid); err != nil {
 			return s, err
 		}
 	}
-	if err := checkUsage(usage); err != nil {
-		return s, err
-	}
-	if uuid != nil {
-		if err := wantString(at+".UUID", uuid); err != nil {
-			return s, err
-		}
-	}
-	s.Name, s.Metadata, s.Data, s.Fields = present(name), present(metadata), present(data), fields
+	s.Name, s.Metadata, s.Data, s.Fields = present(p.name), present(p.metadata), present(p.data), p.inData
 	return s, nil
+}
+
+// checkTimes checks both timestamps, the second of which only the end of a span has.
+func (p *payloadFields) checkTimes(end bool) error {
+	if p.timestamp != nil && !isFloat(p.timestamp) {
+		return refuse(payload+".event_timestamp", "%s is not a number", brief(p.timestamp))
+	}
+	if absent(p.spanTimestamp) {
+		return nil
+	}
+	if !isFloat(p.spanTimestamp) {
+		return refuse(payload+".span_event_timestamp", "%s is not a number", brief(p.spanTimestamp))
+	}
+	if !end {
+		return refuse(payload+".span_event_timestamp", "only END events may have one")
+	}
+	return nil
+}
+
+// checkObjects checks metadata and data.
+func (p *payloadFields) checkObjects() error {
+	if !absent(p.metadata) && p.metadata.Kind() != json.Object {
+		return refuse(payload+".metadata", "is %s, not an object", p.metadata.Kind())
+	}
+	if !absent(p.data) && p.data.Kind() != json.Object {
+		return refuse(payload+".data", "is %s, not an object", p.data.Kind())
+	}
+	if bytes.IndexByte(p.data, '\\') >= 0 &&
+		(bytes.Contains(p.data, []byte(`\ud`)) || bytes.Contains(p.data, []byte(`\uD`))) {
+		return checkKeys(payload+".data", p.data)
+	}
+	return nil
 }
 
 func checkKeys(at string, raw json.Raw) error {
 	for key := range raw.Members() {
 		if hasLoneSurrogate(key) {
-			return refuse(at, "has a key that is no Unicode text")
+			return refuse(at, "has a key that is not Unicode text")
 		}
 	}
 	return nil

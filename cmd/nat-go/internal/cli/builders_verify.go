@@ -17,11 +17,16 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
+// verifyFlags are the flags of builders verify.
+type verifyFlags struct {
+	plugin        pluginFlags
+	only, configs []string
+	from          string
+	asJSON        bool
+}
+
 func newBuildersVerifyCmd() *cobra.Command {
-	var flags pluginFlags
-	var only, configs []string
-	var from string
-	var asJSON bool
+	var flags verifyFlags
 	cmd := &cobra.Command{
 		Use:   "verify PROGRAM|PLUGIN",
 		Short: "Check that a program is a good builder plugin",
@@ -29,47 +34,15 @@ func newBuildersVerifyCmd() *cobra.Command {
 			"\n\nExit code 0 if all pass, 1 if one fails.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			named, err := flags.find(cmd, args[0])
+			opt, err := flags.options(cmd, args[0])
 			if err != nil {
 				return err
 			}
-			spec := named.Spec
-			spec.Instances = 1
-			opt := conformance.Options{Spec: spec, Only: only, Configs: map[string][]byte{}}
-			for _, o := range only {
-				if !slices.Contains(conformance.Names(), o) {
-					return exit.Usagef("--only %s: there is no such check", o)
-				}
-			}
-			for _, c := range configs {
-				name, config, ok := strings.Cut(c, "=")
-				if !ok {
-					return exit.Usagef("--settings %s: write BUILDER=JSON", c)
-				}
-				opt.Configs[name] = []byte(config)
-			}
-			if from != "" {
-				groups, _, err := plugins.Groups(cmd.Context(), builtin.Sources(), from,
-					host.BuilderInfo{Unit: builders.UnitExample}, 50)
-				if err != nil {
-					return exit.With(exit.Usage, err)
-				}
-				opt.Groups = func(builders.Unit) []*ttc.Group { return groups }
-			}
-			var done func(conformance.Result)
-			if !asJSON && terminal.Is(cmd.ErrOrStderr()) {
-				done = func(r conformance.Result) {
-					fmt.Fprint(cmd.ErrOrStderr(), terminal.ClearLine()+terminal.Line(r.Name))
-				}
-			}
-			report, err := conformance.Run(cmd.Context(), opt, done)
+			report, err := verifyPlugin(cmd, opt, flags.asJSON)
 			if err != nil {
-				return exit.With(exit.Environment, err)
+				return err
 			}
-			if done != nil {
-				fmt.Fprint(cmd.ErrOrStderr(), terminal.ClearLine())
-			}
-			if asJSON {
+			if flags.asJSON {
 				err = report.JSON(cmd.OutOrStdout())
 			} else {
 				err = report.Text(cmd.OutOrStdout())
@@ -80,10 +53,60 @@ func newBuildersVerifyCmd() *cobra.Command {
 			return err
 		},
 	}
-	flags.add(cmd)
-	cmd.Flags().StringArrayVar(&only, "only", nil, "run this check alone (repeatable)")
-	cmd.Flags().StringArrayVar(&configs, "settings", nil, "BUILDER=JSON: settings to check a builder with (repeatable)")
-	cmd.Flags().StringVar(&from, "from", "", "file of examples to build from, as for builders try")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	flags.plugin.add(cmd)
+	cmd.Flags().StringArrayVar(&flags.only, "only", nil, "run this check alone (repeatable)")
+	cmd.Flags().StringArrayVar(&flags.configs, "settings", nil, "BUILDER=JSON: settings to check a builder with (repeatable)")
+	cmd.Flags().StringVar(&flags.from, "from", "", "file of examples to build from, as for builders try")
+	cmd.Flags().BoolVar(&flags.asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+// options returns what is checked, and with what.
+func (f *verifyFlags) options(cmd *cobra.Command, program string) (conformance.Options, error) {
+	named, err := f.plugin.find(cmd, program)
+	if err != nil {
+		return conformance.Options{}, err
+	}
+	spec := named.Spec
+	spec.Instances = 1
+	opt := conformance.Options{Spec: spec, Only: f.only, Configs: map[string][]byte{}}
+	for _, o := range f.only {
+		if !slices.Contains(conformance.Names(), o) {
+			return opt, exit.Usagef("--only %s: there is no such check", o)
+		}
+	}
+	for _, c := range f.configs {
+		name, config, ok := strings.Cut(c, "=")
+		if !ok {
+			return opt, exit.Usagef("--settings %s: write BUILDER=JSON", c)
+		}
+		opt.Configs[name] = []byte(config)
+	}
+	if f.from != "" {
+		groups, _, err := plugins.Groups(cmd.Context(), builtin.Sources(), f.from,
+			host.BuilderInfo{Unit: builders.UnitExample}, 50)
+		if err != nil {
+			return opt, exit.With(exit.Usage, err)
+		}
+		opt.Groups = func(builders.Unit) []*ttc.Group { return groups }
+	}
+	return opt, nil
+}
+
+// verifyPlugin runs the checks. A terminal shows which one is being made.
+func verifyPlugin(cmd *cobra.Command, opt conformance.Options, quiet bool) (*conformance.Report, error) {
+	var done func(conformance.Result)
+	if !quiet && terminal.Is(cmd.ErrOrStderr()) {
+		done = func(r conformance.Result) {
+			fmt.Fprint(cmd.ErrOrStderr(), terminal.ClearLine()+terminal.Line(r.Name))
+		}
+	}
+	report, err := conformance.Run(cmd.Context(), opt, done)
+	if err != nil {
+		return nil, exit.With(exit.Environment, err)
+	}
+	if done != nil {
+		fmt.Fprint(cmd.ErrOrStderr(), terminal.ClearLine())
+	}
+	return report, nil
 }

@@ -11,11 +11,16 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
+// convertFlags are the flags of dataset convert.
+type convertFlags struct {
+	formats                       []string
+	output, promptAs, jsonColumns string
+	history, asJSON               bool
+	limits                        *dataset.Limits
+}
+
 func newDatasetConvertCmd() *cobra.Command {
-	var formats []string
-	var output, promptAs, jsonColumns string
-	var history, asJSON bool
-	var limits *dataset.Limits
+	var flags convertFlags
 	cmd := &cobra.Command{
 		Use:   "convert PATH --format FORMAT",
 		Short: "Write a data set in another format",
@@ -30,46 +35,23 @@ trains as they are, and input_ids and loss_mask, which SkyRL's SFT trainer does.
 The rows go to the run's own dataset folder and are entered in its manifest, or to a folder of your choice with --output.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			from, err := convertible(args[0], output, *limits)
+			from, err := convertible(args[0], flags.output, *flags.limits)
 			if err != nil {
 				return err
 			}
-			opts, err := from.RowOptions()
-			if err != nil {
-				return exit.With(exit.Failed, err)
-			}
-			if cmd.Flags().Changed("use-full-message-history") {
-				opts.FullHistory = history
-			}
-			if cmd.Flags().Changed("prompt-as") {
-				if err := opts.TextPrompt.UnmarshalText([]byte(promptAs)); err != nil {
-					return exit.Usagef("--prompt-as: %w", err)
-				}
-			}
-			if cmd.Flags().Changed("json-columns") {
-				if err := opts.JSONColumns.UnmarshalText([]byte(jsonColumns)); err != nil {
-					return exit.Usagef("--json-columns: %w", err)
-				}
-			}
-			var to []dataset.Format
-			for _, name := range formats {
-				f, ok := dataset.Lookup(name)
-				switch {
-				case !ok:
-					return exit.Usagef("there is no format %q: the formats are %s", name, dataset.Names())
-				case f.FromBatches() && from.Run == "":
-					return exit.Usagef("%s rows are made of a run's token batches: name the run's folder", f.Name)
-				case f.FromBatches() && !dataset.HasBatches(from.Run):
-					return exit.Failedf("there are no token batches in %s: name a tokenizer in the YAML (collator.tokenizer) "+
-						"and run again", from.Run)
-				}
-				to = append(to, f)
-			}
-			c, err := convert(cmd.Context(), from, to, opts, output)
+			opts, err := flags.rowOptions(cmd, from)
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			to, err := targets(from, flags.formats)
+			if err != nil {
+				return err
+			}
+			c, err := convert(cmd.Context(), from, to, opts, flags.output)
+			if err != nil {
+				return err
+			}
+			if flags.asJSON {
 				err = json.NewEncoder(cmd.OutOrStdout()).Encode(c)
 			} else {
 				err = c.Text(cmd.OutOrStdout())
@@ -81,18 +63,58 @@ The rows go to the run's own dataset folder and are entered in its manifest, or 
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&formats, "format", nil, "format to write (repeatable): "+dataset.Names())
-	f.StringVar(&output, "output", "", "folder for the formats' folders; empty: the run's dataset folder")
-	f.StringVar(&promptAs, "prompt-as", "",
+	f.StringArrayVar(&flags.formats, "format", nil, "format to write (repeatable): "+dataset.Names())
+	f.StringVar(&flags.output, "output", "", "folder for the formats' folders; empty: the run's dataset folder")
+	f.StringVar(&flags.promptAs, "prompt-as", "",
 		"what a text prompt becomes in trl rows: user_message or text (default: as in the run)")
-	f.StringVar(&jsonColumns, "json-columns", "", "how Parquet rows hold tools and messages with tool calls: "+
+	f.StringVar(&flags.jsonColumns, "json-columns", "", "how Parquet rows hold tools and messages with tool calls: "+
 		"json, for Hugging Face datasets from 4.7 on, or text (default: as in the run)")
-	f.BoolVar(&history, "use-full-message-history", false,
+	f.BoolVar(&flags.history, "use-full-message-history", false,
 		"keep message prompts as messages in customizer rows; else the last message's text (default: as in the run)")
-	f.BoolVar(&asJSON, "json", false, "print one JSON object")
-	limits = rowLimits(cmd)
+	f.BoolVar(&flags.asJSON, "json", false, "print one JSON object")
+	flags.limits = rowLimits(cmd)
 	_ = cmd.MarkFlagRequired("format")
 	return cmd
+}
+
+// rowOptions returns the options of the run, or those of the flags where they were given.
+func (f *convertFlags) rowOptions(cmd *cobra.Command, from *dataset.Place) (rows.Options, error) {
+	opts, err := from.RowOptions()
+	if err != nil {
+		return opts, exit.With(exit.Failed, err)
+	}
+	if cmd.Flags().Changed("use-full-message-history") {
+		opts.FullHistory = f.history
+	}
+	if cmd.Flags().Changed("prompt-as") {
+		if err := opts.TextPrompt.UnmarshalText([]byte(f.promptAs)); err != nil {
+			return opts, exit.Usagef("--prompt-as: %w", err)
+		}
+	}
+	if cmd.Flags().Changed("json-columns") {
+		if err := opts.JSONColumns.UnmarshalText([]byte(f.jsonColumns)); err != nil {
+			return opts, exit.Usagef("--json-columns: %w", err)
+		}
+	}
+	return opts, nil
+}
+
+// targets finds the formats by name, and checks that they can be made of the data set.
+func targets(from *dataset.Place, names []string) (to []dataset.Format, err error) {
+	for _, name := range names {
+		f, ok := dataset.Lookup(name)
+		switch {
+		case !ok:
+			return nil, exit.Usagef("there is no format %q: the formats are %s", name, dataset.Names())
+		case f.FromBatches() && from.Run == "":
+			return nil, exit.Usagef("%s rows are made of a run's token batches: name the run's folder", f.Name)
+		case f.FromBatches() && !dataset.HasBatches(from.Run):
+			return nil, exit.Failedf("there are no token batches in %s: name a tokenizer in the YAML (collator.tokenizer) "+
+				"and run again", from.Run)
+		}
+		to = append(to, f)
+	}
+	return to, nil
 }
 
 func convert(

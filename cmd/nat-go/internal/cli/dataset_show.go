@@ -25,13 +25,18 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
+// showFlags are the flags of dataset show.
+type showFlags struct {
+	query                       dataset.Query
+	row, reason, tokens, folder string
+	record                      uint64
+	width, site                 int
+	full, asJSON                bool
+	limits                      *dataset.Limits
+}
+
 func newDatasetShowCmd() *cobra.Command {
-	var q dataset.Query
-	var row, reason, tokens, folder string
-	var record uint64
-	var width, site int
-	var full, asJSON bool
-	var limits *dataset.Limits
+	var flags showFlags
 	cmd := &cobra.Command{
 		Use:   "show PATH",
 		Short: "Print records the way people want to read them",
@@ -49,89 +54,91 @@ PATH is a run's folder, or rows as for dataset verify. The flags say which recor
   nat-go dataset show out/run1 --tokens dpo/train/00000.safetensors:1`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			out := cmd.OutOrStdout()
-			columns := width
-			if columns == 0 {
-				columns = terminal.Width(out)
-			}
-			look := tokenview.Look{Colour: colored(out), Width: columns, Full: full || columns == 0}
-			if cmd.Flags().Changed("site") {
-				return showTokens(
-					out,
-					args[0],
-					folder,
-					asJSON,
-					look,
-					func(t *tokenizer.Tokenizer) (*tokenview.Site, error) {
-						return tokenview.ReadSite(args[0], site, t)
-					},
-				)
-			}
-			if tokens != "" {
-				return showTokens(
-					out,
-					args[0],
-					folder,
-					asJSON,
-					look,
-					func(t *tokenizer.Tokenizer) (*tokenview.Row, error) {
-						return tokenview.ReadRow(args[0], tokens, t)
-					},
-				)
-			}
-			if cmd.Flags().Changed("record") {
-				if record < 1 {
-					return exit.Usagef("--record %d: records are counted from 1", record)
-				}
-				ordinal := record - 1
-				q.Record = &ordinal
-			}
-			if q.Dropped = cmd.Flags().Changed("dropped"); q.Dropped && reason != anyReason {
-				q.Reason = ledger.Reason(reason)
-				if _, err := explain.Find(reason); err != nil && !strings.Contains(reason, "/") {
-					return exit.Usagef("--dropped %s: %v", reason, err)
-				}
-			}
-			if q.Split != "" && q.Split != rows.Train.String() && q.Split != rows.Validation.String() {
-				return exit.Usagef("--split %s: train or validation", q.Split)
-			}
-			p := newViewPrinter(cmd.OutOrStdout(), width, full, asJSON)
-			err := showRecords(args[0], *limits, row, q, p.print)
-			if err == nil && q.Dropped && p.count == 0 && row == "" {
-				err = p.drops(cmd, runfolder.Folder(args[0]), q)
-			}
-			if err != nil {
+			if tokens, err := flags.showTokens(cmd, args[0]); tokens {
 				return err
 			}
-			return p.end()
+			return flags.showRecords(cmd, args[0])
 		},
 	}
-	limits = rowLimits(cmd)
-	f := cmd.Flags()
-	f.Uint64Var(&record, "record", 0, "the record with this number in the run, from 1")
-	f.StringVar(&row, "row", "", "a row: FORMAT/FILE:N, or N of the first file; from 1")
-	f.StringVar(&tokens, "tokens", "",
-		"a `ROW` of the token batches, token by token: sft/train/00000.safetensors:3, or a number; from 1")
-	f.IntVar(&site, "site", 0, "the error site with this number in the run, from 1: student and teacher aligned")
-	f.StringVar(
-		&folder,
-		"tokenizer",
-		"",
-		"tokenizer of the token batches; without it the one the run's config.yml names",
-	)
-	f.StringVar(&q.Example, "example", "", "records of this example")
-	f.StringVar(&q.Turn, "turn", "", "records of this turn")
-	f.StringVar(&q.Builder, "builder", "", "records of this builder")
-	f.StringVar(&q.Split, "split", "", "train or validation")
-	f.StringVar(&reason, "dropped", "",
-		"what was left out for this `REASON`, records or what never became one; any: for whatever reason")
-	f.Int64Var(&q.Skip, "skip", 0, "skip this many of them")
-	f.Int64Var(&q.Limit, "limit", 3, "at most this many; 0: all")
-	f.BoolVar(&full, "full", false, "print long texts whole")
-	f.IntVar(&width, "width", 0, "columns; 0: as the terminal has, else 80")
-	f.BoolVar(&asJSON, "json", false, "print one JSON object")
-	cmd.MarkFlagsMutuallyExclusive("tokens", "site", "row", "record")
+	flags.register(cmd)
 	return cmd
+}
+
+func (s *showFlags) register(cmd *cobra.Command) {
+	s.limits = rowLimits(cmd)
+	f := cmd.Flags()
+	f.Uint64Var(&s.record, "record", 0, "the record with this number in the run, from 1")
+	f.StringVar(&s.row, "row", "", "a row: FORMAT/FILE:N, or N of the first file; from 1")
+	f.StringVar(&s.tokens, "tokens", "",
+		"a `ROW` of the token batches, token by token: sft/train/00000.safetensors:3, or a number; from 1")
+	f.IntVar(&s.site, "site", 0, "the error site with this number in the run, from 1: student and teacher aligned")
+	f.StringVar(&s.folder, "tokenizer", "",
+		"tokenizer of the token batches; without it the one the run's config.yml names")
+	f.StringVar(&s.query.Example, "example", "", "records of this example")
+	f.StringVar(&s.query.Turn, "turn", "", "records of this turn")
+	f.StringVar(&s.query.Builder, "builder", "", "records of this builder")
+	f.StringVar(&s.query.Split, "split", "", "train or validation")
+	f.StringVar(&s.reason, "dropped", "",
+		"what was left out for this `REASON`, records or what never became one; any: for whatever reason")
+	f.Int64Var(&s.query.Skip, "skip", 0, "skip this many of them")
+	f.Int64Var(&s.query.Limit, "limit", 3, "at most this many; 0: all")
+	f.BoolVar(&s.full, "full", false, "print long texts whole")
+	f.IntVar(&s.width, "width", 0, "columns; 0: as the terminal has, else 80")
+	f.BoolVar(&s.asJSON, "json", false, "print one JSON object")
+	cmd.MarkFlagsMutuallyExclusive("tokens", "site", "row", "record")
+}
+
+// showTokens prints what --site or --tokens asks for. It reports whether one of them was given.
+func (s *showFlags) showTokens(cmd *cobra.Command, path string) (given bool, err error) {
+	out := cmd.OutOrStdout()
+	columns := s.width
+	if columns == 0 {
+		columns = terminal.Width(out)
+	}
+	look := tokenview.Look{Colour: colored(out), Width: columns, Full: s.full || columns == 0}
+	switch {
+	case cmd.Flags().Changed("site"):
+		return true,
+			showTokens(out, path, s.folder, s.asJSON, look, func(t *tokenizer.Tokenizer) (*tokenview.Site, error) {
+				return tokenview.ReadSite(path, s.site, t)
+			})
+	case s.tokens != "":
+		return true,
+			showTokens(out, path, s.folder, s.asJSON, look, func(t *tokenizer.Tokenizer) (*tokenview.Row, error) {
+				return tokenview.ReadRow(path, s.tokens, t)
+			})
+	}
+	return false, nil
+}
+
+// showRecords prints the records asked for, or what was dropped before it became one.
+func (s *showFlags) showRecords(cmd *cobra.Command, path string) error {
+	q := s.query
+	if cmd.Flags().Changed("record") {
+		if s.record < 1 {
+			return exit.Usagef("--record %d: records are counted from 1", s.record)
+		}
+		ordinal := s.record - 1
+		q.Record = &ordinal
+	}
+	if q.Dropped = cmd.Flags().Changed("dropped"); q.Dropped && s.reason != anyReason {
+		q.Reason = ledger.Reason(s.reason)
+		if _, err := explain.Find(s.reason); err != nil && !strings.Contains(s.reason, "/") {
+			return exit.Usagef("--dropped %s: %v", s.reason, err)
+		}
+	}
+	if q.Split != "" && q.Split != rows.Train.String() && q.Split != rows.Validation.String() {
+		return exit.Usagef("--split %s: train or validation", q.Split)
+	}
+	p := newViewPrinter(cmd.OutOrStdout(), s.width, s.full, s.asJSON)
+	err := showRecords(path, *s.limits, s.row, q, p.print)
+	if err == nil && q.Dropped && p.count == 0 && s.row == "" {
+		err = p.drops(cmd, runfolder.Folder(path), q)
+	}
+	if err != nil {
+		return err
+	}
+	return p.end()
 }
 
 const anyReason = "any"

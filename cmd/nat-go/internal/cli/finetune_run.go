@@ -21,12 +21,17 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
+// runFlags are the flags of finetune run.
+type runFlags struct {
+	finetune.Request
+	mode    string
+	seed    int64
+	timeout int
+	asJSON  bool
+}
+
 func newFinetuneRunCmd(commitBytes int64) *cobra.Command {
-	var req finetune.Request
-	var mode string
-	var seed int64
-	var timeout int
-	var asJSON bool
+	var flags runFlags
 	cmd := &cobra.Command{
 		Use:   "run [FILE ...] [--config-file FILE]",
 		Short: "Make a data set of an agent's run and train on it",
@@ -42,48 +47,54 @@ A file is JSON lines, JSON, Parquet or CSV, also compressed with gzip or zstd; a
   nat-go finetune run candidates.jsonl --builder dpo --format trl`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, files []string) error {
-			req.From = append(req.From, files...)
-			req.EndpointTimeout = time.Duration(timeout) * time.Second
+			flags.From = append(flags.From, files...)
 			if cmd.Flags().Changed("seed") {
-				req.Seed = &seed
+				flags.Seed = &flags.seed
 			}
-			return withRun(cmd, commitBytes, asJSON,
-				func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
-					var err error
-					switch req.Compat, err = compat.Parse(mode); {
-					case err != nil:
-						return finetune.Failed(req, exit.With(exit.Usage, err))
-					case timeout < 1:
-						return finetune.Failed(req, exit.Usagef("--endpoint-timeout %d: at least one second", timeout))
-					}
-					return finetune.Run(ctx, req, env)
-				})
+			return withRun(cmd, commitBytes, flags.asJSON, flags.run)
 		},
 	}
-	f := cmd.Flags()
-	f.StringVar(&req.ConfigFile, "config-file", "", "configuration: a NAT file, or one of nat-go's with base: nat.yml")
-	f.StringArrayVarP(&req.Overrides, "override", "o", nil, "override a setting: PATH=VALUE or PATH VALUE (repeatable)")
-	f.StringArrayVar(&req.From, "from", nil, "input file, folder, pattern or object (s3://...) (repeatable); each file is a collection run")
-	f.StringVar(&req.Endpoint, "endpoint", "", "collect from the nat serve at this address rather than read inputs")
-	f.IntVar(&timeout, "endpoint-timeout", 300, "seconds that the endpoint may take for one question")
-	f.StringVar(&req.Dataset, "dataset", "", "questions for --endpoint: .json, .jsonl or .csv; default: those of eval.general.dataset")
-	inputFlags(f, &req.Source, &req.Map)
-	f.StringArrayVar(&req.Builders, "builder", nil,
-		"use only this: an entry of trajectory_builders, dpo, sft, or a builder's type (repeatable); default: the one that fits the input")
-	f.StringArrayVar(&req.Formats, "format", nil, "row format to write (repeatable); see nat-go formats")
-	f.StringVar(&req.Adapter, "trainer-adapter", "", "entry of trainer_adapters to use; files: only write the data set")
-	f.StringVar(&req.OutputDir, "output-dir", "", "where run folders are made; default: finetuning.output_dir")
-	f.StringVar(&req.RunID, "run-id", "", "name of the run and of its folder; default: the time and a random part")
-	f.Int64Var(&seed, "seed", 0, "seed of sampling and split; wins over dataset.split.seed")
-	f.StringVar(&mode, "compat", "", "nat: write what NAT writes, byte for byte, bugs included")
-	f.BoolVar(&req.Plan, "plan", false, "read everything, write nothing, and say what would come of it")
-	f.Int64Var(&req.Limit, "limit", 0, "read at most this many examples of each input; 0: all")
-	f.BoolVar(&req.DryRun, "dry-run", false, "write the data set and submit nothing")
-	f.BoolVar(&req.Detach, "detach", false, "submit the job and don't wait for it")
-	f.StringVar(&req.Metrics, "metrics", "", "write the run's counters to this file as Prometheus text")
-	f.StringVar(&req.Now, "now", "", "time that a chat template's strftime_now shows; the clock is never read")
-	f.BoolVar(&asJSON, "json", false, "print one JSON object, last, on standard output")
+	flags.register(cmd)
 	return cmd
+}
+
+func (r *runFlags) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&r.ConfigFile, "config-file", "", "configuration: a NAT file, or one of nat-go's with base: nat.yml")
+	f.StringArrayVarP(&r.Overrides, "override", "o", nil, "override a setting: PATH=VALUE or PATH VALUE (repeatable)")
+	f.StringArrayVar(&r.From, "from", nil, "input file, folder, pattern or object (s3://...) (repeatable); each file is a collection run")
+	f.StringVar(&r.Endpoint, "endpoint", "", "collect from the nat serve at this address rather than read inputs")
+	f.IntVar(&r.timeout, "endpoint-timeout", 300, "seconds that the endpoint may take for one question")
+	f.StringVar(&r.Dataset, "dataset", "", "questions for --endpoint: .json, .jsonl or .csv; default: those of eval.general.dataset")
+	inputFlags(f, &r.Source, &r.Map)
+	f.StringArrayVar(&r.Builders, "builder", nil,
+		"use only this: an entry of trajectory_builders, dpo, sft, or a builder's type (repeatable); default: the one that fits the input")
+	f.StringArrayVar(&r.Formats, "format", nil, "row format to write (repeatable); see nat-go formats")
+	f.StringVar(&r.Adapter, "trainer-adapter", "", "entry of trainer_adapters to use; files: only write the data set")
+	f.StringVar(&r.OutputDir, "output-dir", "", "where run folders are made; default: finetuning.output_dir")
+	f.StringVar(&r.RunID, "run-id", "", "name of the run and of its folder; default: the time and a random part")
+	f.Int64Var(&r.seed, "seed", 0, "seed of sampling and split; wins over dataset.split.seed")
+	f.StringVar(&r.mode, "compat", "", "nat: write what NAT writes, byte for byte, bugs included")
+	f.BoolVar(&r.Plan, "plan", false, "read everything, write nothing, and say what would come of it")
+	f.Int64Var(&r.Limit, "limit", 0, "read at most this many examples of each input; 0: all")
+	f.BoolVar(&r.DryRun, "dry-run", false, "write the data set and submit nothing")
+	f.BoolVar(&r.Detach, "detach", false, "submit the job and don't wait for it")
+	f.StringVar(&r.Metrics, "metrics", "", "write the run's counters to this file as Prometheus text")
+	f.StringVar(&r.Now, "now", "", "time that a chat template's strftime_now shows; the clock is never read")
+	f.BoolVar(&r.asJSON, "json", false, "print one JSON object, last, on standard output")
+}
+
+// run starts the run that the flags describe.
+func (r *runFlags) run(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
+	r.EndpointTimeout = time.Duration(r.timeout) * time.Second
+	var err error
+	switch r.Compat, err = compat.Parse(r.mode); {
+	case err != nil:
+		return finetune.Failed(r.Request, exit.With(exit.Usage, err))
+	case r.timeout < 1:
+		return finetune.Failed(r.Request, exit.Usagef("--endpoint-timeout %d: at least one second", r.timeout))
+	}
+	return finetune.Run(ctx, r.Request, env)
 }
 
 // withRun calls a run with the environment of this process, and prints how it ended.

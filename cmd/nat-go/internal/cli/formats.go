@@ -62,66 +62,93 @@ tokens the trainer really trains, what is lost, and how that is known.
 Trainers of text rows tokenise them again; exact masks are the business of token batches (sft, dpo, rl, sdpo).`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			type format struct {
-				Name     string   `json:"name"`
-				Consumer string   `json:"consumer"`
-				Carries  []string `json:"carries"`
-				Shape    string   `json:"shape"`
-			}
-			var all []format
-			for _, f := range rows.Formats() {
-				x := format{Name: f.Name, Consumer: f.Consumer, Shape: f.Shape}
-				for _, k := range f.Carries {
-					x.Carries = append(x.Carries, k.String())
-				}
-				all = append(all, x)
-			}
-			out := cmd.OutOrStdout()
+			all, out := rowFormats(), cmd.OutOrStdout()
 			if asJSON {
 				return json.NewEncoder(out).Encode(map[string]any{
 					"formats": all, "feeds": feeds(), "recipes": recipes, "inputs": inputs(),
 				})
 			}
-			var b strings.Builder
-			table := func(indent int, rows ...[]string) {
-				b.WriteString((&columns.Table{Rows: rows, Indent: indent}).Text(terminal.Width(out)))
-			}
-			for _, f := range all {
-				if strings.HasSuffix(f.Name, rows.TableSuffix) {
-					continue
-				}
-				table(0,
-					[]string{fmt.Sprintf("%s  for %s; carries %s", f.Name, f.Consumer, strings.Join(f.Carries, ", "))})
-				table(2, []string{f.Shape})
-			}
-			b.WriteByte('\n')
-			table(0, []string{"FORMAT" + rows.TableSuffix + " is FORMAT as Parquet, which says of every column what it holds: of lines of JSON " +
-				"a reader guesses it, and makes timestamps of dates, say. `nat-go dataset verify` tells what would change."})
-			b.WriteString("\nWhat is read\n")
-			for _, in := range inputs() {
-				table(0, []string{in.Type + "  " + in.Does})
-				if in.Proof != "" {
-					table(2, []string{in.Proof})
-				}
-			}
-			b.WriteString("\nWhat feeds what\n")
-			for _, f := range feeds() {
-				table(0, []string{fmt.Sprintf("%s as %s -> %s", f.Record, f.Format, f.Trainer)})
-				table(2, []string{"trains  ", f.Trains}, []string{"lost", f.Lost}, []string{"verified", f.Verified})
-			}
-			b.WriteByte('\n')
-			table(0, []string{"Whole recipes, from agent runs to a trained model, with what the first step has to say"})
-			for _, r := range recipes {
-				table(0, []string{r.Folder, r.Does})
-			}
-			b.WriteByte('\n')
-			table(0, []string{"`nat-go dataset stats RUN --template MODEL` counts what a model's chat template leaves out of " +
-				"rows of messages: reasoning, tool calls, and whole conversations that it refuses"})
-			b.WriteString("`nat-go doctor trl RUN` has TRL say which tokens it trains, and compares\n")
-			_, err := io.WriteString(out, b.String())
+			s := formatsScreen{width: terminal.Width(out)}
+			s.formats(all)
+			s.inputs()
+			s.feeds()
+			s.recipes()
+			_, err := io.WriteString(out, s.text.String())
 			return err
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+// rowFormat describes a format of text rows.
+type rowFormat struct {
+	Name     string   `json:"name"`
+	Consumer string   `json:"consumer"`
+	Carries  []string `json:"carries"`
+	Shape    string   `json:"shape"`
+}
+
+func rowFormats() (all []rowFormat) {
+	for _, f := range rows.Formats() {
+		x := rowFormat{Name: f.Name, Consumer: f.Consumer, Shape: f.Shape}
+		for _, k := range f.Carries {
+			x.Carries = append(x.Carries, k.String())
+		}
+		all = append(all, x)
+	}
+	return all
+}
+
+// formatsScreen is what formats prints for people.
+type formatsScreen struct {
+	text  strings.Builder
+	width int
+}
+
+func (s *formatsScreen) table(indent int, rows ...[]string) {
+	s.text.WriteString((&columns.Table{Rows: rows, Indent: indent}).Text(s.width))
+}
+
+func (s *formatsScreen) formats(all []rowFormat) {
+	for _, f := range all {
+		if strings.HasSuffix(f.Name, rows.TableSuffix) {
+			continue
+		}
+		s.table(0, []string{fmt.Sprintf("%s  for %s; carries %s", f.Name, f.Consumer, strings.Join(f.Carries, ", "))})
+		s.table(2, []string{f.Shape})
+	}
+	s.text.WriteByte('\n')
+	s.table(0, []string{"FORMAT" + rows.TableSuffix + " is FORMAT as Parquet, which says of every column what it holds: of lines of JSON " +
+		"a reader guesses it, and makes timestamps of dates, say. `nat-go dataset verify` tells what would change."})
+}
+
+func (s *formatsScreen) inputs() {
+	s.text.WriteString("\nWhat is read\n")
+	for _, in := range inputs() {
+		s.table(0, []string{in.Type + "  " + in.Does})
+		if in.Proof != "" {
+			s.table(2, []string{in.Proof})
+		}
+	}
+}
+
+func (s *formatsScreen) feeds() {
+	s.text.WriteString("\nWhat feeds what\n")
+	for _, f := range feeds() {
+		s.table(0, []string{fmt.Sprintf("%s as %s -> %s", f.Record, f.Format, f.Trainer)})
+		s.table(2, []string{"trains  ", f.Trains}, []string{"lost", f.Lost}, []string{"verified", f.Verified})
+	}
+}
+
+func (s *formatsScreen) recipes() {
+	s.text.WriteByte('\n')
+	s.table(0, []string{"Whole recipes, from agent runs to a trained model, with what the first step has to say"})
+	for _, r := range recipes {
+		s.table(0, []string{r.Folder, r.Does})
+	}
+	s.text.WriteByte('\n')
+	s.table(0, []string{"`nat-go dataset stats RUN --template MODEL` counts what a model's chat template leaves out of " +
+		"rows of messages: reasoning, tool calls, and whole conversations that it refuses"})
+	s.text.WriteString("`nat-go doctor trl RUN` has TRL say which tokens it trains, and compares\n")
 }

@@ -54,32 +54,7 @@ one batch the names begin with the batch's number: 2.student_logits_grad. Metric
 			if err != nil {
 				return exit.With(exit.Usage, err)
 			}
-			var dumps []*loss.Dump
-			unscored := 0
-			for i := range batches {
-				d, err := readDump(batches[i], logits[i])
-				if err != nil {
-					return err
-				}
-				dumps = append(dumps, d)
-				unscored += d.Unscored
-			}
-			m, grads, err := loss.Evaluate(dumps, options, output != "")
-			if err != nil {
-				return exit.With(exit.Usage, err)
-			}
-			if output != "" {
-				if err := writeTensors(output, gradTensors(dumps, grads)); err != nil {
-					return err
-				}
-			}
-			if !m.Finite() {
-				return exit.Failedf("the loss is %v: %d rows of logits have no softmax (a NaN, +Inf, or -Inf throughout); else at jsd_beta 0 or 1 one side rules out what the other allows", m.Loss, m.NonFinite)
-			}
-			if unscored > 0 {
-				fmt.Fprintf(cmd.ErrOrStderr(), "nat-go: %d pairs have no teacher log-probs and weigh nothing\n", unscored)
-			}
-			return json.NewEncoder(cmd.OutOrStdout()).Encode(m)
+			return composite(cmd, batches, logits, output, options)
 		},
 	}
 	f := cmd.Flags()
@@ -91,6 +66,36 @@ one batch the names begin with the batch's number: 2.student_logits_grad. Metric
 	_ = cmd.MarkFlagRequired("batch")
 	_ = cmd.MarkFlagRequired("logits")
 	return cmd
+}
+
+// composite prints the metrics of one step, and writes its gradients if there is a file for them.
+func composite(cmd *cobra.Command, batches, logits []string, output string, o loss.Options) error {
+	var dumps []*loss.Dump
+	unscored := 0
+	for i := range batches {
+		d, err := readDump(batches[i], logits[i])
+		if err != nil {
+			return err
+		}
+		dumps = append(dumps, d)
+		unscored += d.Unscored
+	}
+	m, grads, err := loss.Evaluate(dumps, o, output != "")
+	if err != nil {
+		return exit.With(exit.Usage, err)
+	}
+	if output != "" {
+		if err := writeTensors(output, gradTensors(dumps, grads)); err != nil {
+			return err
+		}
+	}
+	if !m.Finite() {
+		return exit.Failedf("the loss is %v: %d rows of logits have no softmax (a NaN, +Inf, or -Inf throughout); else at jsd_beta 0 or 1 one side rules out what the other allows", m.Loss, m.NonFinite)
+	}
+	if unscored > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "nat-go: %d pairs have no teacher log-probs and weigh nothing\n", unscored)
+	}
+	return json.NewEncoder(cmd.OutOrStdout()).Encode(m)
 }
 
 func (o *compositeFlags) register(cmd *cobra.Command) {

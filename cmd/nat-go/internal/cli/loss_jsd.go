@@ -34,20 +34,10 @@ the gradient with respect to student_logits of sum(w*loss)/sum(w), or with --red
 			if err := notOver(output, input); err != nil {
 				return err
 			}
-			f, err := openTensors(input)
+			q.Sum, q.Workers = reduction == "sum", runtime.GOMAXPROCS(0)
+			res, err := rowsLoss(input, q)
 			if err != nil {
 				return err
-			}
-			defer f.Close()
-			read, err := loss.ReadRows(f)
-			if err != nil {
-				return exit.Usagef("%s: %w", input, err)
-			}
-			q.Student, q.Teacher, q.Weights, q.Labels = read.Student, read.Teacher, read.Weights, read.Labels
-			q.Sum, q.Workers = reduction == "sum", runtime.GOMAXPROCS(0)
-			res, err := loss.Rows(q)
-			if err != nil {
-				return exit.Usagef("%s: %w", input, err)
 			}
 			if output != "" {
 				if err := writeTensors(output, res.Tensors()); err != nil {
@@ -76,4 +66,23 @@ the gradient with respect to student_logits of sum(w*loss)/sum(w), or with --red
 	f.Bool("json", true, "always on: totals are JSON")
 	_ = cmd.MarkFlagRequired("input")
 	return cmd
+}
+
+// rowsLoss computes a request over the rows of a file.
+func rowsLoss(input string, q loss.RowsRequest) (*loss.RowsResult, error) {
+	f, err := openTensors(input)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	read, err := loss.ReadRows(f)
+	if err != nil {
+		return nil, exit.Usagef("%s: %w", input, err)
+	}
+	q.Student, q.Teacher, q.Weights, q.Labels = read.Student, read.Teacher, read.Weights, read.Labels
+	res, err := loss.Rows(q)
+	if err != nil {
+		return nil, exit.Usagef("%s: %w", input, err)
+	}
+	return res, nil
 }

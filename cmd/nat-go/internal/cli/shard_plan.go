@@ -15,12 +15,17 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
+// planFlags are the flags of shard plan.
+type planFlags struct {
+	finetune.Request
+	how    finetune.Shards
+	mode   string
+	seed   int64
+	asJSON bool
+}
+
 func newShardPlanCmd(commitBytes int64) *cobra.Command {
-	var req finetune.Request
-	var how finetune.Shards
-	var mode string
-	var seed int64
-	var asJSON bool
+	var flags planFlags
 	cmd := &cobra.Command{
 		Use:   "plan [FILE ...] [--config-file FILE] (--shards N | --shard-bytes BYTES)",
 		Short: "Decide what each shard builds",
@@ -32,76 +37,49 @@ built by something else is refused.`,
   nat-go shard plan --config-file finetune.yml --shard-bytes 4000000000 --plan-dir /shared/run7`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, files []string) error {
-			req.From = append(req.From, files...)
+			flags.From = append(flags.From, files...)
 			if cmd.Flags().Changed("seed") {
-				req.Seed = &seed
+				flags.Seed = &flags.seed
 			}
 			var err error
-			if req.Compat, err = compat.Parse(mode); err != nil {
+			if flags.Compat, err = compat.Parse(flags.mode); err != nil {
 				return exit.With(exit.Usage, err)
 			}
 			var made *finetune.Planned
 			err = withEnv(cmd, commitBytes, func(ctx context.Context, env finetune.Env) (err error) {
-				made, err = planShards(ctx, req, how, env)
+				made, err = planShards(ctx, flags.Request, flags.how, env)
 				return err
 			})
 			if err != nil {
 				return err
 			}
-			return printPlanned(cmd, made, asJSON)
+			return printPlanned(cmd, made, flags.asJSON)
 		},
 	}
-	f := cmd.Flags()
-	f.IntVar(&how.Number, "shards", 0, "how many shards")
-	f.Int64Var(&how.Bytes, "shard-bytes", 0, "instead: as many shards as have roughly this many bytes of input each")
-	f.StringVar(
-		&how.Dir,
-		"plan-dir",
-		"",
-		"folder or s3://BUCKET/PREFIX for the plan and what its shards build; default: the run's, .shards after it",
-	)
-	f.StringVar(
-		&req.ConfigFile,
-		"config-file",
-		"",
-		"configuration: a NAT file, or one of nat-go's with base: nat.yml",
-	)
-	f.StringArrayVarP(
-		&req.Overrides,
-		"override",
-		"o",
-		nil,
-		"override a setting: PATH=VALUE or PATH VALUE (repeatable)",
-	)
-	f.StringArrayVar(
-		&req.From,
-		"from",
-		nil,
-		"input file, folder, pattern or object (s3://...) (repeatable); each file is a collection run",
-	)
-	inputFlags(f, &req.Source, &req.Map)
-	f.StringArrayVar(&req.Builders, "builder", nil,
-		"without a configuration: dpo, sft, or a builder's type (repeatable); default: the one that fits the input")
-	f.StringArrayVar(&req.Formats, "format", nil, "row format to write (repeatable); see nat-go formats")
-	f.StringVar(
-		&req.Adapter,
-		"trainer-adapter",
-		"",
-		"entry of trainer_adapters to use; files: only write the data set",
-	)
-	f.StringVar(
-		&req.OutputDir,
-		"output-dir",
-		"",
-		"where the merge creates the run folder; default: finetuning.output_dir",
-	)
-	f.StringVar(&req.RunID, "run-id", "", "name of the run and of its folder; default: the time and a random part")
-	f.Int64Var(&seed, "seed", 0, "seed of sampling and split; wins over dataset.split.seed")
-	f.StringVar(&mode, "compat", "", "nat: refused, for NAT takes a collection run as a whole")
-	f.BoolVar(&req.DryRun, "dry-run", false, "have the merge write the data set and submit nothing")
-	f.StringVar(&req.Now, "now", "", "time that a chat template's strftime_now shows; the clock is never read")
-	f.BoolVar(&asJSON, "json", false, "print the plan as JSON")
+	flags.register(cmd)
 	return cmd
+}
+
+func (p *planFlags) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.IntVar(&p.how.Number, "shards", 0, "how many shards")
+	f.Int64Var(&p.how.Bytes, "shard-bytes", 0, "instead: as many shards as have roughly this many bytes of input each")
+	f.StringVar(&p.how.Dir, "plan-dir", "", "folder or s3://BUCKET/PREFIX for the plan and what its shards build; default: the run's, .shards after it")
+	f.StringVar(&p.ConfigFile, "config-file", "", "configuration: a NAT file, or one of nat-go's with base: nat.yml")
+	f.StringArrayVarP(&p.Overrides, "override", "o", nil, "override a setting: PATH=VALUE or PATH VALUE (repeatable)")
+	f.StringArrayVar(&p.From, "from", nil, "input file, folder, pattern or object (s3://...) (repeatable); each file is a collection run")
+	inputFlags(f, &p.Source, &p.Map)
+	f.StringArrayVar(&p.Builders, "builder", nil,
+		"without a configuration: dpo, sft, or a builder's type (repeatable); default: the one that fits the input")
+	f.StringArrayVar(&p.Formats, "format", nil, "row format to write (repeatable); see nat-go formats")
+	f.StringVar(&p.Adapter, "trainer-adapter", "", "entry of trainer_adapters to use; files: only write the data set")
+	f.StringVar(&p.OutputDir, "output-dir", "", "where the merge creates the run folder; default: finetuning.output_dir")
+	f.StringVar(&p.RunID, "run-id", "", "name of the run and of its folder; default: the time and a random part")
+	f.Int64Var(&p.seed, "seed", 0, "seed of sampling and split; wins over dataset.split.seed")
+	f.StringVar(&p.mode, "compat", "", "nat: refused, for NAT takes a collection run as a whole")
+	f.BoolVar(&p.DryRun, "dry-run", false, "have the merge write the data set and submit nothing")
+	f.StringVar(&p.Now, "now", "", "time that a chat template's strftime_now shows; the clock is never read")
+	f.BoolVar(&p.asJSON, "json", false, "print the plan as JSON")
 }
 
 // planShards makes a plan, and uploads it if it belongs in object storage.

@@ -36,13 +36,9 @@ Exit code 2 if there is an error, 0 if there are only warnings and notes.`,
   nat-go validate finetune.yml --report sarif > findings.sarif`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case len(args) > 0 && file != "" && args[0] != file:
-				return exit.Usagef("which configuration: %s or %s? `nat-go validate FILE` checks one", args[0], file)
-			case len(args) > 0:
-				file = args[0]
-			case file == "":
-				return exit.Usagef("which configuration? `nat-go validate FILE`")
+			file, err := oneConfig(args, file)
+			if err != nil {
+				return err
 			}
 			if asJSON {
 				format = "json"
@@ -82,6 +78,19 @@ Exit code 2 if there is an error, 0 if there are only warnings and notes.`,
 	f.BoolVar(&noFiles, "no-files", false, "leave unchecked whether inputs, tokenizer and programs are there")
 	f.StringArrayVarP(&overrides, "override", "o", nil, "override a setting: PATH=VALUE or PATH VALUE (repeatable)")
 	return cmd
+}
+
+// oneConfig returns the configuration that is named as an argument or by --config-file.
+func oneConfig(args []string, flag string) (string, error) {
+	switch {
+	case len(args) > 0 && flag != "" && args[0] != flag:
+		return "", exit.Usagef("which configuration: %s or %s? `nat-go validate FILE` checks one", args[0], flag)
+	case len(args) > 0:
+		return args[0], nil
+	case flag == "":
+		return "", exit.Usagef("which configuration? `nat-go validate FILE`")
+	}
+	return flag, nil
 }
 
 var findingFormats = []string{"text", "json", "github", "sarif"}

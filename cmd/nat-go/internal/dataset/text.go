@@ -51,69 +51,99 @@ func (r *Report) Text(w io.Writer) error {
 
 // Text prints statistics for people.
 func (s *Stats) Text(w io.Writer, explain func(code string) (ledger.Code, bool)) error {
-	var b strings.Builder
-	width := terminal.Width(w)
-	words := func(indent, line string) {
-		t := columns.Table{Indent: len(indent)}
-		t.Add(line)
-		b.WriteString(t.Text(width))
-	}
-	t := tabwriter.NewWriter(&b, 0, 4, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "%s\ttrain\tvalidation\t\n", s.Of)
-	for _, k := range s.Kinds {
-		fmt.Fprintf(t, "%s\t%d\t%d\t\n", k.Kind, k.Train, k.Validation)
-	}
-	_ = t.Flush() // into memory
-	fmt.Fprintf(&b, "\n%s", ledger.Quantity(s.Prompts, "distinct prompt"))
-	if s.Examples > 0 {
-		fmt.Fprintf(&b, " of %s", ledger.Quantity(s.Examples, "example"))
-	}
-	b.WriteString("\n\n")
+	t := statsText{Stats: s, width: terminal.Width(w)}
+	t.counts()
+	t.spreads()
+	t.lengths()
+	t.repeats()
+	s.drops(&t.text, t.width, explain)
+	_, err := io.WriteString(terminal.For(w), t.text.String())
+	return err
+}
 
-	t = tabwriter.NewWriter(&b, 0, 4, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "\tmin\t10 %%\tmedian\t90 %%\tmax\tmean\t\n")
-	row := func(name string, x Spread) {
-		fmt.Fprintf(t, "%s\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t\n", name, x.Min, x.P10, x.Median, x.P90, x.Max, x.Mean)
+// statsText is what Text prints.
+type statsText struct {
+	*Stats
+	text  strings.Builder
+	width int
+}
+
+// words adds a line of words, which is wrapped.
+func (t *statsText) words(indent int, line string) {
+	c := columns.Table{Indent: indent}
+	c.Add(line)
+	t.text.WriteString(c.Text(t.width))
+}
+
+// counts adds how many records there are of each kind, and of how many prompts.
+func (t *statsText) counts() {
+	table := tabwriter.NewWriter(&t.text, 0, 4, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(table, "%s\ttrain\tvalidation\t\n", t.Of)
+	for _, k := range t.Kinds {
+		fmt.Fprintf(table, "%s\t%d\t%d\t\n", k.Kind, k.Train, k.Validation)
 	}
-	if s.Pairs != nil {
-		for _, m := range s.Pairs.Margins {
+	_ = table.Flush() // into memory
+	fmt.Fprintf(&t.text, "\n%s", ledger.Quantity(t.Prompts, "distinct prompt"))
+	if t.Examples > 0 {
+		fmt.Fprintf(&t.text, " of %s", ledger.Quantity(t.Examples, "example"))
+	}
+	t.text.WriteString("\n\n")
+}
+
+// spreads adds the table of margins, lengths and hints' effects.
+func (t *statsText) spreads() {
+	table := tabwriter.NewWriter(&t.text, 0, 4, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(table, "\tmin\t10 %%\tmedian\t90 %%\tmax\tmean\t\n")
+	row := func(name string, x Spread) {
+		fmt.Fprintf(table, "%s\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t\n",
+			name, x.Min, x.P10, x.Median, x.P90, x.Max, x.Mean)
+	}
+	if t.Pairs != nil {
+		for _, m := range t.Pairs.Margins {
 			if m.NonFinite > 0 {
-				fmt.Fprintf(&b, "%d margins of %s are NaN or infinite and left out\n", m.NonFinite, scoreName(m.Name))
+				fmt.Fprintf(&t.text, "%d margins of %s are NaN or infinite and left out\n", m.NonFinite, scoreName(m.Name))
 			}
 			row("margin of "+scoreName(m.Name), m)
 		}
-		row("pairs "+s.Pairs.PerTurn.Name, s.Pairs.PerTurn)
+		row("pairs "+t.Pairs.PerTurn.Name, t.Pairs.PerTurn)
 	}
-	for _, l := range s.Lengths {
+	for _, l := range t.Lengths {
 		row("characters of "+l.Name, l)
 	}
-	for _, e := range s.Effects {
+	for _, e := range t.Effects {
 		row("hints' effect "+e.Name, e)
 	}
-	_ = t.Flush() // into memory
-	if p := s.Pairs; p != nil {
-		b.WriteByte('\n')
-		words("", fmt.Sprintf("chosen is longer in %.1f %% of the pairs, of equal length in %.1f %%; on average by %.1f characters",
-			100*p.ChosenLonger, 100*p.SameLength, p.MeanGap))
-		if p.ChosenLonger > 0.8 {
-			words("  ", "a model may learn to write more rather than better: look at the scorer, or balance the lengths")
+	_ = table.Flush() // into memory
+}
+
+// lengths adds which side of the pairs is longer.
+func (t *statsText) lengths() {
+	p := t.Pairs
+	if p == nil {
+		return
+	}
+	t.text.WriteByte('\n')
+	t.words(0, fmt.Sprintf("chosen is longer in %.1f %% of the pairs, of equal length in %.1f %%; on average by %.1f characters",
+		100*p.ChosenLonger, 100*p.SameLength, p.MeanGap))
+	if p.ChosenLonger > 0.8 {
+		t.words(2, "a model may learn to write more rather than better: look at the scorer, or balance the lengths")
+	}
+}
+
+// repeats adds what is there twice or on both sides of the split, and what the chat template leaves out.
+func (t *statsText) repeats() {
+	fmt.Fprintf(&t.text, "\nrepeated records: %d", t.Duplicates)
+	if t.Pairs != nil {
+		fmt.Fprintf(&t.text, "   contradictions: %d", t.Pairs.Contradict)
+	}
+	fmt.Fprintf(&t.text, "\non both sides of the split: %s, %s, %s\n", ledger.Quantity(t.Leakage.Prompts, "prompt"),
+		ledger.Quantity(t.Leakage.Records, "record"), ledger.Quantity(t.Leakage.Examples, "example"))
+	if t.Template != nil {
+		t.text.WriteByte('\n')
+		for _, l := range t.Template.lines() {
+			t.words(0, l)
 		}
 	}
-	fmt.Fprintf(&b, "\nrepeated records: %d", s.Duplicates)
-	if s.Pairs != nil {
-		fmt.Fprintf(&b, "   contradictions: %d", s.Pairs.Contradict)
-	}
-	fmt.Fprintf(&b, "\non both sides of the split: %s, %s, %s\n", ledger.Quantity(s.Leakage.Prompts, "prompt"),
-		ledger.Quantity(s.Leakage.Records, "record"), ledger.Quantity(s.Leakage.Examples, "example"))
-	if s.Template != nil {
-		b.WriteByte('\n')
-		for _, l := range s.Template.lines() {
-			words("", l)
-		}
-	}
-	s.drops(&b, width, explain)
-	_, err := io.WriteString(terminal.For(w), b.String())
-	return err
 }
 
 func scoreName(name string) string {

@@ -24,68 +24,93 @@ var splits = []struct {
 // split without rows ends up without a file. ready is that of Spec.
 func WriteTokens(
 	run runfolder.Folder, dataSet string, formats []Format, ready func([]runfolder.Written, []runfolder.File) error,
-) (all []runfolder.Written, err error) {
-	var files []runfolder.File
-	var outs []*output
+) ([]runfolder.Written, error) {
+	w := tokenWriter{run: run, dataSet: dataSet}
 	defer func() {
-		for _, o := range outs {
+		for _, o := range w.outs {
 			o.abort()
 		}
 	}()
-	var empty []string
 	for _, f := range formats {
 		if !f.FromBatches() {
 			continue
 		}
-		w := runfolder.Written{Format: f.Name}
-		if err := os.MkdirAll(filepath.Join(dataSet, f.Name), 0o755); err != nil {
+		if err := w.format(f); err != nil {
 			return nil, err
 		}
-		for _, split := range splits {
-			name := f.Name + "/" + f.Files(f.Carries[0], split.rows)
-			path := filepath.Join(dataSet, filepath.FromSlash(name))
-			out, err := newOutput(path)
-			if err != nil {
-				return nil, err
-			}
-			outs = append(outs, out)
-			n, err := f.tokens.write(out, run.Batches(), split.batches)
-			if err != nil {
-				return nil, err
-			}
-			if n == 0 {
-				outs, empty = outs[:len(outs)-1], append(empty, path)
-				out.abort()
-				continue
-			}
-			file, err := out.sumUp(name)
-			if err != nil {
-				return nil, err
-			}
-			files, w.Records = append(files, file), w.Records+n
-			w.Files = append(w.Files, runfolder.RowFile{
-				Path: name, Kind: f.Carries[0].String(), Split: split.rows.String(), Rows: n,
-				Bytes: file.Bytes, XXH3: file.XXH3,
-			})
-		}
-		all = append(all, w)
 	}
 	if ready != nil {
-		if err := ready(all, files); err != nil {
+		if err := ready(w.all, w.files); err != nil {
 			return nil, err
 		}
 	}
-	for _, o := range outs {
+	for _, o := range w.outs {
 		if err := o.place(); err != nil {
 			return nil, err
 		}
 	}
-	for _, path := range empty {
+	for _, path := range w.empty {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 	}
-	return all, nil
+	return w.all, nil
+}
+
+// tokenWriter writes files of token rows, which get their names when all of them are written.
+type tokenWriter struct {
+	run     runfolder.Folder
+	dataSet string
+
+	all   []runfolder.Written
+	files []runfolder.File
+	outs  []*output
+	empty []string // paths of the splits without rows
+}
+
+// format writes a format's files.
+func (w *tokenWriter) format(f Format) error {
+	written := runfolder.Written{Format: f.Name}
+	if err := os.MkdirAll(filepath.Join(w.dataSet, f.Name), 0o755); err != nil {
+		return err
+	}
+	for _, split := range splits {
+		name := f.Name + "/" + f.Files(f.Carries[0], split.rows)
+		file, n, err := w.split(f, name, split.batches)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			continue
+		}
+		w.files, written.Records = append(w.files, file), written.Records+n
+		written.Files = append(written.Files, runfolder.RowFile{
+			Path: name, Kind: f.Carries[0].String(), Split: split.rows.String(), Rows: n,
+			Bytes: file.Bytes, XXH3: file.XXH3,
+		})
+	}
+	w.all = append(w.all, written)
+	return nil
+}
+
+// split writes one file, and returns its number of rows.
+func (w *tokenWriter) split(f Format, name string, split batch.Split) (file runfolder.File, n int64, err error) {
+	path := filepath.Join(w.dataSet, filepath.FromSlash(name))
+	out, err := newOutput(path)
+	if err != nil {
+		return file, 0, err
+	}
+	w.outs = append(w.outs, out)
+	if n, err = f.tokens.write(out, w.run.Batches(), split); err != nil {
+		return file, 0, err
+	}
+	if n == 0 {
+		w.outs, w.empty = w.outs[:len(w.outs)-1], append(w.empty, path)
+		out.abort()
+		return file, 0, nil
+	}
+	file, err = out.sumUp(name)
+	return file, n, err
 }
 
 // tokens checks files of token rows.

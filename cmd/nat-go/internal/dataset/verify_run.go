@@ -87,23 +87,7 @@ func (v *verifier) files(run runfolder.Folder, manifest *runfolder.Manifest, rea
 	err := run.Walk(func(rel string, info fs.FileInfo) error {
 		want, ok := due[rel]
 		delete(due, rel)
-		at := Finding{Code: manifestWrong, File: rel}
-		switch {
-		case rows[rel] && ok:
-			return nil
-		case info.IsDir() && ok:
-		case !info.Mode().IsRegular():
-			if ok {
-				v.find(at, "it is not a regular file any more")
-			}
-			return nil
-		case !ok:
-			if _, row := known[rel]; !row { // otherwise it was reported among the rows
-				v.find(at, "the folder has it, the manifest hasn't")
-			}
-			return nil
-		case !info.IsDir() && info.Size() != want.Bytes:
-			v.find(at, "it has %d bytes, %d were written", info.Size(), want.Bytes)
+		if rows[rel] && ok || !v.present(rel, info, want, ok, known) {
 			return nil
 		}
 		got, ok := known[rel]
@@ -114,7 +98,8 @@ func (v *verifier) files(run runfolder.Folder, manifest *runfolder.Manifest, rea
 			}
 		}
 		if got.XXH3 != want.XXH3 {
-			v.find(at, "its content is not what was written: xxh3 %s, was %s", got.XXH3, want.XXH3)
+			v.find(Finding{Code: manifestWrong, File: rel},
+				"its content is not what was written: xxh3 %s, was %s", got.XXH3, want.XXH3)
 		}
 		return nil
 	})
@@ -127,4 +112,30 @@ func (v *verifier) files(run runfolder.Folder, manifest *runfolder.Manifest, rea
 		}
 	}
 	return nil
+}
+
+// present compares an entry of the folder with what the manifest says of it, if it does, and reports whether its content
+// is left to compare. known are the files that were checked as rows.
+func (v *verifier) present(
+	rel string, info fs.FileInfo, want runfolder.File, inManifest bool, known map[string]runfolder.File,
+) bool {
+	at := Finding{Code: manifestWrong, File: rel}
+	switch {
+	case info.IsDir() && inManifest:
+		return true
+	case !info.Mode().IsRegular():
+		if inManifest {
+			v.find(at, "it is not a regular file any more")
+		}
+		return false
+	case !inManifest:
+		if _, row := known[rel]; !row { // otherwise it was reported among the rows
+			v.find(at, "the folder has it, the manifest hasn't")
+		}
+		return false
+	case info.Size() != want.Bytes:
+		v.find(at, "it has %d bytes, %d were written", info.Size(), want.Bytes)
+		return false
+	}
+	return true
 }

@@ -53,14 +53,7 @@ func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 // examples have none or the builder works on whole ones, every example - is used in at least one record or dropped
 // once, with a reason. first is where the examples that the results are about begin in the frame's group.
 func (b *builder) log(f *recordlog.Builder, index, first int, res *result) {
-	for _, d := range res.Drops {
-		if d.N() < 0 || d.N() > mostDropped {
-			res.Reason, res.Err = builders.BuilderFailed, fmt.Errorf(
-				"it reported a drop of %d, which nothing has",
-				d.N(),
-			)
-		}
-	}
+	refuseDrops(res)
 	b.limit(res)
 	g := res.Group
 	a := newAccount(g)
@@ -87,16 +80,41 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result) {
 		return
 	}
 	f.Account(ledger.Build, a.unit, a.total, a.used)
+	b.logDrops(f, a, res.Drops, left)
+	b.logRecords(f, index, first, res)
+	for _, c := range res.Counts {
+		f.Count(index, c.Name, c.N)
+	}
+}
+
+// refuseDrops fails a result that reports a drop of an impossible number.
+func refuseDrops(res *result) {
 	for _, d := range res.Drops {
+		if d.N() < 0 || d.N() > mostDropped {
+			res.Reason, res.Err = builders.BuilderFailed, fmt.Errorf(
+				"it reported a drop of %d, which nothing has",
+				d.N(),
+			)
+		}
+	}
+}
+
+// logDrops logs what the builder dropped, and left, what it neither used nor dropped.
+func (b *builder) logDrops(f *recordlog.Builder, a *account, drops []ledger.Drop, left int64) {
+	for _, d := range drops {
 		if d.Unit != a.unit && d.Unit != unitPair {
 			f.Account(ledger.Build, d.Unit, d.N(), 0)
 		}
 		f.Drop(d)
 	}
 	if left > 0 {
-		f.Drop(b.place(g, 0, ledger.Drop{Reason: a.whyUnused(), Unit: a.unit, Index: -1, Count: left}))
+		f.Drop(b.place(a.group, 0, ledger.Drop{Reason: a.whyUnused(), Unit: a.unit, Index: -1, Count: left}))
 	}
-	found := evidence{rules: b.rules, group: g}
+}
+
+// logRecords logs the records that the builder made. One that refers to what its group doesn't have is dropped.
+func (b *builder) logRecords(f *recordlog.Builder, index, first int, res *result) {
+	found := evidence{rules: b.rules, group: res.Group}
 	for _, r := range res.Records {
 		head := *r.Header()
 		found.addTo(r)
@@ -106,23 +124,14 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result) {
 		}
 		if err := f.Record(index, r); err != nil {
 			f.Account(ledger.Build, unitRecord, 1, 0)
-			f.Drop(
-				b.place(
-					g,
-					head.Example,
-					ledger.Drop{
-						Reason: builders.BadReference,
-						Unit:   unitRecord,
-						Turn:   head.Turn,
-						Index:  -1,
-						Detail: err.Error(),
-					},
-				),
-			)
+			f.Drop(b.place(res.Group, head.Example, ledger.Drop{
+				Reason: builders.BadReference,
+				Unit:   unitRecord,
+				Turn:   head.Turn,
+				Index:  -1,
+				Detail: err.Error(),
+			}))
 		}
-	}
-	for _, c := range res.Counts {
-		f.Count(index, c.Name, c.N)
 	}
 }
 

@@ -96,14 +96,36 @@ func (r *run) teach(
 		return nil, nil
 	}
 	w := teacher.Work{Dropped: func(d teacher.Drop) { r.books.drop(siteDrop(&d)) }}
+	disconnect, err := r.askServers(&w, c, tok)
+	if err != nil {
+		return nil, err
+	}
+	defer disconnect()
+	stop, err := r.weigh(&w, c, tok)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	rep, err := w.Run(ctx, r.plan.folder.Batches())
+	if err != nil {
+		return nil, exit.Environmentf("collator.teacher: %w", err)
+	}
+	r.warnUntaught(rep.Groups)
+	r.books.In(ledger.Teacher, "site", int64(rep.Sites))
+	r.books.Out(ledger.Teacher, "site", int64(rep.Kept()))
+	return rep, nil
+}
+
+// askServers has the work ask the configured server or servers, until done is called.
+func (r *run) askServers(w *teacher.Work, c *config.Teacher, tok *tokenizer.Tokenizer) (done func(), err error) {
 	switch {
 	case len(c.Servers) > 0:
 		mixture, err := newMixture(c, tok, r.plan.folder.Teacher(), r.scoring("sequence"))
 		if err != nil {
 			return nil, exit.With(exit.Usage, err)
 		}
-		defer mixture.Close()
 		w.Mixture, w.Rollouts = mixture, c.Rollouts
+		return mixture.Close, nil
 	case c.Endpoint != "":
 		only := config.Server{
 			Endpoint:   c.Endpoint,
@@ -116,58 +138,55 @@ func (r *run) teach(
 		if err != nil {
 			return nil, exit.With(exit.Usage, err)
 		}
-		defer client.Close()
 		w.Client, w.Rollouts = client, c.Rollouts
 		if c.HintEffect {
 			w.Effect = &teacher.Measure{Least: c.MinEffect, LeastJSD: c.MinJSD}
 		}
+		return client.Close, nil
 	}
-	if c.Dumps != "" || c.Logits != nil {
-		w.Weighing = &teacher.Weighing{
-			Dumps: c.Dumps, Spread: c.Use == "weights", Least: c.MinJSD,
-			JSD: kernels.Options{Beta: 0.5, Temperature: 1, Workers: runtime.GOMAXPROCS(0)},
-		}
+	return func() {}, nil
+}
+
+// weigh has the work compare dumped logits, or those of a program that runs until done is called.
+func (r *run) weigh(w *teacher.Work, c *config.Teacher, tok *tokenizer.Tokenizer) (done func(), err error) {
+	done = func() {}
+	if c.Dumps == "" && c.Logits == nil {
+		return done, nil
 	}
-	if c.Logits != nil {
-		program, err := newScorer(c, tok)
-		if err != nil {
-			return nil, err
-		}
-		defer program.Close()
-		w.Weighing.WrongWay = c.Logits.WrongWay == "drop"
-		w.Weighing.Scoring = &teacher.Scoring{
-			Program:     program,
-			Command:     c.Logits.Command,
-			Fingerprint: tok.Fingerprint(),
-			Store:       r.plan.folder.Teacher(),
-			Settled:     r.scoring("site"),
-		}
+	w.Weighing = &teacher.Weighing{
+		Dumps: c.Dumps, Spread: c.Use == "weights", Least: c.MinJSD,
+		JSD: kernels.Options{Beta: 0.5, Temperature: 1, Workers: runtime.GOMAXPROCS(0)},
 	}
-	rep, err := w.Run(ctx, r.plan.folder.Batches())
+	if c.Logits == nil {
+		return done, nil
+	}
+	program, err := newScorer(c, tok)
 	if err != nil {
-		return nil, exit.Environmentf("collator.teacher: %w", err)
+		return nil, err
 	}
-	if g := rep.Groups; g != nil {
-		if g.Without > 0 {
-			r.warn(
-				"collator.teacher: %d of %d groups of rollouts go on without the teacher's columns",
-				g.Without,
-				g.Groups,
-			)
-		}
-		for _, reason := range slices.Sorted(maps.Keys(g.Failed)) {
-			r.warn(
-				"collator.teacher: %d of %d rollouts have no teacher's columns (%s): %s",
-				g.Failed[reason],
-				g.Rows,
-				reason,
-				g.Example[reason],
-			)
-		}
+	w.Weighing.WrongWay = c.Logits.WrongWay == "drop"
+	w.Weighing.Scoring = &teacher.Scoring{
+		Program:     program,
+		Command:     c.Logits.Command,
+		Fingerprint: tok.Fingerprint(),
+		Store:       r.plan.folder.Teacher(),
+		Settled:     r.scoring("site"),
 	}
-	r.books.In(ledger.Teacher, "site", int64(rep.Sites))
-	r.books.Out(ledger.Teacher, "site", int64(rep.Kept()))
-	return rep, nil
+	return program.Close, nil
+}
+
+// warnUntaught says how many rollouts go on without the teacher's columns, and why.
+func (r *run) warnUntaught(g *teacher.Taught) {
+	if g == nil {
+		return
+	}
+	if g.Without > 0 {
+		r.warn("collator.teacher: %d of %d groups of rollouts go on without the teacher's columns", g.Without, g.Groups)
+	}
+	for _, reason := range slices.Sorted(maps.Keys(g.Failed)) {
+		r.warn("collator.teacher: %d of %d rollouts have no teacher's columns (%s): %s",
+			g.Failed[reason], g.Rows, reason, g.Example[reason])
+	}
 }
 
 // serves reports whether there is a batch that the teacher is asked about.

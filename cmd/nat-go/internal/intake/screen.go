@@ -16,12 +16,24 @@ import (
 // Screen prints the report for a person.
 func (r *Report) Screen(w io.Writer) error {
 	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", terminal.Line(strings.Join(r.Paths, ", ")))
 	line := func(name, format string, a ...any) {
 		t := columns.Table{Indent: 2}
 		t.Add(columns.Pad(name, len("examples")), terminal.Line(fmt.Sprintf(format, a...)))
 		b.WriteString(t.Text(terminal.Width(w)))
 	}
-	fmt.Fprintf(&b, "%s\n", terminal.Line(strings.Join(r.Paths, ", ")))
+	r.contents(line)
+	r.leftovers(line)
+	r.uses(line)
+	_, err := io.WriteString(terminal.For(w), b.String())
+	return err
+}
+
+// printer prints a line under a name.
+type printer func(name, format string, a ...any)
+
+// contents prints what the files hold.
+func (r *Report) contents(line printer) {
 	line("read as", "%s, %s", r.Source, quantity(r.Files, "file"))
 	for _, guess := range r.Guessed {
 		line("guessed", "%s", guess)
@@ -50,6 +62,10 @@ func (r *Report) Screen(w io.Writer) error {
 	if len(r.Policies) > 0 {
 		line("models", "%s", strings.Join(slices.Sorted(maps.Keys(r.Policies)), ", "))
 	}
+}
+
+// leftovers prints what of the files was dropped or not read.
+func (r *Report) leftovers(line printer) {
 	for _, reason := range sorted(r.Dropped) {
 		if reason != string(source.KeyNotUsed) {
 			line("dropped", "%d %s", r.Dropped[reason], reason)
@@ -58,6 +74,10 @@ func (r *Report) Screen(w io.Writer) error {
 	for _, key := range sorted(r.Unused) {
 		line("unused", "%q, in %s", key, quantity(int(r.Unused[key]), "example"))
 	}
+}
+
+// uses prints what can be made of the files, and what is chosen.
+func (r *Report) uses(line printer) {
 	for _, y := range r.Builders {
 		line("builder", "%-10s %5d %s%s", y.Name(), y.Records, unit(y.Records), why(y))
 	}
@@ -77,8 +97,6 @@ func (r *Report) Screen(w io.Writer) error {
 	for _, loss := range r.Losses() {
 		line("lost", "%s", loss)
 	}
-	_, err := io.WriteString(terminal.For(w), b.String())
-	return err
 }
 
 func unit(n int64) string {

@@ -241,14 +241,38 @@ func (a *Adapter) register(ctx context.Context, data trainers.DataSet, l *delive
 			Fault: trainers.Refused,
 		}
 	}
+	answer, err := a.registration(ctx, l)
+	if err != nil {
+		return err
+	}
+	// Numbers only grow while a server is running.
+	if l.EnvID >= 0 && (*answer.EnvID <= l.EnvID || !now.continues(l.Life)) {
+		a.env.Log.Warn().Int("groups", l.Sent).Msg("the run-api was restarted since groups were pushed to it; they may be lost and are not pushed again")
+		l.Sent, l.Uncertain, l.Earlier = 0, l.Uncertain+l.Sent, nil
+	} else if l.EnvID >= 0 {
+		l.Earlier = append(l.Earlier, l.EnvID)
+	}
+	l.EnvID, l.EnvName, l.Life = *answer.EnvID, a.name(answer.Name), now
+	return a.save(data, l)
+}
+
+// registered is what the run-api answers to a registration. It is only of use if it succeeded and has an EnvID.
+type registered struct {
+	Status string `json:"status"`
+	EnvID  *int64 `json:"env_id"`
+	Name   string `json:"wandb_name"`
+}
+
+// registration sends the delivery's registration until the trainer accepts it.
+func (a *Adapter) registration(ctx context.Context, l *delivery) (registered, error) {
 	body, err := httpclient.JSON(map[string]any{
 		"max_token_length": l.MaxLen,
 		"desired_name":     a.conf.Name,
 		"weight":           a.conf.Weight,
-		"group_size":       size,
+		"group_size":       l.GroupSize,
 	})
 	if err != nil {
-		return err
+		return registered{}, err
 	}
 	for end := time.Now().Add(a.conf.StartTimeout); ; {
 		reply, err := a.api.Do(ctx, httpclient.Request{
@@ -260,29 +284,17 @@ func (a *Adapter) register(ctx context.Context, data trainers.DataSet, l *delive
 			Tries:  3,
 		})
 		if err != nil {
-			return err
+			return registered{}, err
 		}
-		var answer struct {
-			Status string `json:"status"`
-			EnvID  *int64 `json:"env_id"`
-			Name   string `json:"wandb_name"`
-		}
+		var answer registered
 		if err := reply.JSON(&answer); err != nil {
-			return err
+			return registered{}, err
 		}
 		if answer.Status == "success" && answer.EnvID != nil && *answer.EnvID >= 0 {
-			// Numbers only grow while a server is running.
-			if l.EnvID >= 0 && (*answer.EnvID <= l.EnvID || !now.continues(l.Life)) {
-				a.env.Log.Warn().Int("groups", l.Sent).Msg("the run-api was restarted since groups were pushed to it; they may be lost and are not pushed again")
-				l.Sent, l.Uncertain, l.Earlier = 0, l.Uncertain+l.Sent, nil
-			} else if l.EnvID >= 0 {
-				l.Earlier = append(l.Earlier, l.EnvID)
-			}
-			l.EnvID, l.EnvName, l.Life = *answer.EnvID, a.name(answer.Name), now
-			return a.save(data, l)
+			return answer, nil
 		}
 		if err := a.pause(ctx, end, "the trainer has not asked for its first batch"); err != nil {
-			return err
+			return registered{}, err
 		}
 	}
 }

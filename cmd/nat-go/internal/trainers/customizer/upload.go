@@ -37,39 +37,9 @@ type file struct {
 // files lists what a data set has for the training type: preferences for dpo, demonstrations for sft. The service looks
 // for either under NAT's names. NAT also sends preferences for sft, which trains nothing that anyone intended.
 func (a *Adapter) files(data trainers.DataSet) ([]file, error) {
-	op := "submit run " + data.RunID
-	f, ok := data.Formats["customizer"]
-	if !ok || len(f.Files) == 0 {
-		return nil, &trainers.Error{
-			Op:    op,
-			Why:   "the run has no rows in the customizer format",
-			Fix:   "add customizer to dataset.formats",
-			Fault: trainers.Local,
-		}
-	}
-	kind, other, fix := builders.KindPreference, builders.KindDemonstration,
-		"set training_type: sft, or build preferences"
-	if a.conf.Hyperparameters.TrainingType == "sft" {
-		kind, other, fix = other, kind, "set training_type: dpo, or build demonstrations"
-	}
-	train, validation := f.File(kind.String(), trainers.Train), f.File(kind.String(), trainers.Validation)
-	left := f.File(other.String(), trainers.Train)
-	switch {
-	case train == "" && left != "":
-		return nil, &trainers.Error{
-			Op: op, Fix: fix, Fault: trainers.Refused,
-			Why: fmt.Sprintf("training_type is %s, and the rows are %ss", a.conf.Hyperparameters.TrainingType, other),
-		}
-	case train == "":
-		return nil, &trainers.Error{
-			Op:    op,
-			Why:   fmt.Sprintf("no %s is on the training side of the split", kind),
-			Fix:   "make more data, or lower dataset.split.validation",
-			Fault: trainers.Refused,
-		}
-	case left != "":
-		a.env.Log.Warn().Str("file", left).
-			Msgf("training_type is %s: the %ss of this run are not sent", a.conf.Hyperparameters.TrainingType, other)
+	train, validation, err := a.rowFiles(data)
+	if err != nil {
+		return nil, err
 	}
 	list := []file{{
 		local:  data.Path(train),
@@ -87,7 +57,7 @@ func (a *Adapter) files(data trainers.DataSet) ([]file, error) {
 		info, err := os.Stat(list[i].local)
 		if err != nil {
 			return nil, &trainers.Error{
-				Op:    op,
+				Op:    submitting(data),
 				Why:   err.Error(),
 				Fix:   "the run folder is not complete: run it again",
 				Fault: trainers.Local,
@@ -97,6 +67,48 @@ func (a *Adapter) files(data trainers.DataSet) ([]file, error) {
 		list[i].size = info.Size()
 	}
 	return list, nil
+}
+
+// submitting names the operation for errors.
+func submitting(data trainers.DataSet) string { return "submit run " + data.RunID }
+
+// rowFiles finds the files of the kind that the training type trains. A run may have no validation file.
+func (a *Adapter) rowFiles(data trainers.DataSet) (train, validation string, err error) {
+	op := submitting(data)
+	f, ok := data.Formats["customizer"]
+	if !ok || len(f.Files) == 0 {
+		return "", "", &trainers.Error{
+			Op:    op,
+			Why:   "the run has no rows in the customizer format",
+			Fix:   "add customizer to dataset.formats",
+			Fault: trainers.Local,
+		}
+	}
+	kind, other, fix := builders.KindPreference, builders.KindDemonstration,
+		"set training_type: sft, or build preferences"
+	if a.conf.Hyperparameters.TrainingType == "sft" {
+		kind, other, fix = other, kind, "set training_type: dpo, or build demonstrations"
+	}
+	train, validation = f.File(kind.String(), trainers.Train), f.File(kind.String(), trainers.Validation)
+	left := f.File(other.String(), trainers.Train)
+	switch {
+	case train == "" && left != "":
+		return "", "", &trainers.Error{
+			Op: op, Fix: fix, Fault: trainers.Refused,
+			Why: fmt.Sprintf("training_type is %s, and the rows are %ss", a.conf.Hyperparameters.TrainingType, other),
+		}
+	case train == "":
+		return "", "", &trainers.Error{
+			Op:    op,
+			Why:   fmt.Sprintf("no %s is on the training side of the split", kind),
+			Fix:   "make more data, or lower dataset.split.validation",
+			Fault: trainers.Refused,
+		}
+	case left != "":
+		a.env.Log.Warn().Str("file", left).
+			Msgf("training_type is %s: the %ss of this run are not sent", a.conf.Hyperparameters.TrainingType, other)
+	}
+	return train, validation, nil
 }
 
 // upload puts a file into the data set's repository.
@@ -337,14 +349,9 @@ func (a *Adapter) putParts(ctx context.Context, f file, oid string, up action) e
 			hrefs[n] = v
 		}
 	}
-	type part struct {
-		Number int64  `json:"partNumber"`
-		ETag   string `json:"etag"`
-	}
 	var parts []part
 	report := a.progress(f)
 	for n := int64(1); (n-1)*chunk < f.size; n++ {
-		offset := (n - 1) * chunk
 		href, ok := hrefs[n]
 		if !ok {
 			return &trainers.Error{
@@ -353,25 +360,16 @@ func (a *Adapter) putParts(ctx context.Context, f file, oid string, up action) e
 				Fault: trainers.Refused,
 			}
 		}
-		reply, err := a.hub.Do(ctx, httpclient.Request{
-			Op:        fmt.Sprintf("%s, part %d", op, n),
-			Method:    http.MethodPut,
-			Path:      href,
-			Accept:    "*/*",
-			Anonymous: true,
-			Tries:     hubTries,
-			Harmless:  true,
-			Body: httpclient.File{
-				Path:     f.local,
-				Offset:   offset,
-				Length:   min(chunk, f.size-offset),
-				Progress: func(done int64) { report(offset + done) },
-			},
+		offset := (n - 1) * chunk
+		etag, err := a.putPart(ctx, fmt.Sprintf("%s, part %d", op, n), href, httpclient.File{
+			Path:     f.local,
+			Offset:   offset,
+			Length:   min(chunk, f.size-offset),
+			Progress: func(done int64) { report(offset + done) },
 		})
 		if err != nil {
 			return err
 		}
-		etag := reply.Header.Get("ETag")
 		if etag == "" {
 			return &trainers.Error{
 				Op:    op,
@@ -381,12 +379,41 @@ func (a *Adapter) putParts(ctx context.Context, f file, oid string, up action) e
 		}
 		parts = append(parts, part{n, etag})
 	}
+	return a.joinParts(ctx, op, oid, up.Href, parts)
+}
+
+// part is a part that the store has received.
+type part struct {
+	Number int64  `json:"partNumber"`
+	ETag   string `json:"etag"`
+}
+
+// putPart uploads a part, and returns the tag the store gives it.
+func (a *Adapter) putPart(ctx context.Context, op, href string, body httpclient.File) (etag string, err error) {
+	reply, err := a.hub.Do(ctx, httpclient.Request{
+		Op:        op,
+		Method:    http.MethodPut,
+		Path:      href,
+		Accept:    "*/*",
+		Anonymous: true,
+		Tries:     hubTries,
+		Harmless:  true,
+		Body:      body,
+	})
+	if err != nil {
+		return "", err
+	}
+	return reply.Header.Get("ETag"), nil
+}
+
+// joinParts has the store make one object of the parts.
+func (a *Adapter) joinParts(ctx context.Context, op, oid, href string, parts []part) error {
 	body := must(httpclient.JSON(map[string]any{"oid": oid, "parts": parts}))
 	body.ContentType = lfsType
-	_, err = a.hub.Do(ctx, httpclient.Request{
+	_, err := a.hub.Do(ctx, httpclient.Request{
 		Op:        op + ", joining the parts",
 		Method:    http.MethodPost,
-		Path:      up.Href,
+		Path:      href,
 		Accept:    lfsType,
 		Anonymous: true,
 		Body:      body,
