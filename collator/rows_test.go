@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/nat-go/nat-go/builders"
@@ -272,8 +272,8 @@ func TestSameBytesWithAnyWorkers(t *testing.T) {
 		}
 	}
 	for i := 2; i < len(trees); i++ {
-		if !reflect.DeepEqual(trees[i], trees[i%2]) {
-			t.Errorf("case %d differs from case %d", i, i%2)
+		if diff := cmp.Diff(trees[i%2], trees[i]); diff != "" {
+			t.Errorf("case %d differs from case %d (-want +got):\n%s", i, i%2, diff)
 		}
 	}
 }

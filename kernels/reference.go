@@ -67,36 +67,9 @@ func entryTerms(a, b, d, beta float64, bregman bool) (l, g float64) {
 	near := math.Abs(d) < 0.25
 	switch beta {
 	case 0:
-		if p > 0 { // neither -Inf nor so small that float64 makes it 0
-			l = p * d
-		}
-		g = -p
-		if bregman {
-			switch {
-			case near:
-				l, g = q*smallPhi(d, 0), -q*math.Expm1(d)
-			default:
-				l, g = l-p+q, q-p
-			}
-		}
-		return l, g
+		return forwardTerms(q, p, d, near, bregman)
 	case 1:
-		if q == 0 {
-			if bregman {
-				return p, 0
-			}
-			return 0, 0
-		}
-		l, g = -q*d, q*(1-d)
-		if bregman {
-			g = -q * d
-			if near {
-				l = q * smallPhi(d, 1)
-			} else {
-				l = l - q + p
-			}
-		}
-		return l, g
+		return reverseTerms(q, p, d, near, bregman)
 	}
 	// lm = log M - a, h = b - log M, each in the form that does not cancel on its side.
 	var lm, h float64
@@ -127,6 +100,43 @@ func entryTerms(a, b, d, beta float64, bregman bool) (l, g float64) {
 			l = beta * p * h
 		}
 		l += g
+	}
+	return l, g
+}
+
+// forwardTerms is entryTerms for beta 0, KL(p||q). near says that d is small.
+func forwardTerms(q, p, d float64, near, bregman bool) (l, g float64) {
+	if p > 0 { // neither -Inf nor so small that float64 makes it 0
+		l = p * d
+	}
+	g = -p
+	if bregman {
+		switch {
+		case near:
+			l, g = q*smallPhi(d, 0), -q*math.Expm1(d)
+		default:
+			l, g = l-p+q, q-p
+		}
+	}
+	return l, g
+}
+
+// reverseTerms is entryTerms for beta 1, KL(q||p). near says that d is small.
+func reverseTerms(q, p, d float64, near, bregman bool) (l, g float64) {
+	if q == 0 {
+		if bregman {
+			return p, 0
+		}
+		return 0, 0
+	}
+	l, g = -q*d, q*(1-d)
+	if bregman {
+		g = -q * d
+		if near {
+			l = q * smallPhi(d, 1)
+		} else {
+			l = l - q + p
+		}
 	}
 	return l, g
 }
@@ -192,36 +202,13 @@ func (o *Options) refJSD(s, t unsafe.Pointer, ds, dt DType, n int, put func(i in
 		}
 		return res
 	}
-	term := func(i int) (a, l, g float64, cut bool) {
-		yz, yt := z.y(i), w.y(i)
-		a = yz - z.s
-		l, g = entryTerms(a, yt-w.s, (yt-yz)-(w.s-z.s), o.Beta, o.Clip != ClipElement)
-		if o.clipsElements() && l > o.ClipValue {
-			return a, o.ClipValue, 0, true
-		}
-		return a, l, g, false
-	}
-	// The gradient G_j - q_j sum G cancels if one entry holds nearly all of q. Subtracting that entry's own G/q = c
-	// from all changes nothing and makes its term exactly 0.
-	top, best := 0, math.Inf(-1)
-	for i := range n {
-		if y := z.y(i); y > best {
-			top, best = i, y
-		}
-	}
-	a0, _, g0, _ := term(top)
-	c := g0 / math.Exp(a0)
-	pivot := func(i int, a, g float64) float64 {
-		if i == top {
-			return 0
-		}
-		return g - float64(c*math.Exp(a)) // not fused, because equal entries must cancel
-	}
+	x := refPair{o: o, z: &z, w: &w}
+	x.choosePivot(n)
 	var sumG float64
 	for i := range n {
-		a, l, g, cut := term(i)
+		a, l, g, cut := x.term(i)
 		res.loss += l
-		sumG += pivot(i, a, g)
+		sumG += x.pivot(i, a, g)
 		if cut {
 			res.clipped++
 		}
@@ -230,8 +217,7 @@ func (o *Options) refJSD(s, t unsafe.Pointer, ds, dt DType, n int, put func(i in
 		// Nothing was clipped: the Bregman summands give the same sum without cancelling.
 		res.loss = 0
 		for i := range n {
-			yz, yt := z.y(i), w.y(i)
-			l, _ := entryTerms(yz-z.s, yt-w.s, (yt-yz)-(w.s-z.s), o.Beta, true)
+			_, l, _ := x.plainTerm(i, true)
 			res.loss += l
 		}
 	}
@@ -244,11 +230,55 @@ func (o *Options) refJSD(s, t unsafe.Pointer, ds, dt DType, n int, put func(i in
 		case flat:
 			put(i, 0)
 		default:
-			a, _, g, _ := term(i)
-			put(i, (pivot(i, a, g)-math.Exp(a)*sumG)*o.normFactor()/o.Temperature)
+			a, _, g, _ := x.term(i)
+			put(i, (x.pivot(i, a, g)-math.Exp(a)*sumG)*o.normFactor()/o.Temperature)
 		}
 	}
 	return res
+}
+
+// refPair is a row of both sides. The gradient G_j - q_j sum G cancels if one entry, top, holds nearly all of q.
+// Subtracting that entry's own G/q = c from all changes nothing and makes its term exactly 0.
+type refPair struct {
+	o    *Options
+	z, w *refRow // student, teacher
+	top  int
+	c    float64
+}
+
+func (x *refPair) choosePivot(n int) {
+	best := math.Inf(-1)
+	for i := range n {
+		if y := x.z.y(i); y > best {
+			x.top, best = i, y
+		}
+	}
+	a, _, g, _ := x.term(x.top)
+	x.c = g / math.Exp(a)
+}
+
+func (x *refPair) pivot(i int, a, g float64) float64 {
+	if i == x.top {
+		return 0
+	}
+	return g - float64(x.c*math.Exp(a)) // not fused, because equal entries must cancel
+}
+
+// term is an entry: the student's log-probability, the loss and its free derivative; cut says that it is clipped.
+func (x *refPair) term(i int) (a, l, g float64, cut bool) {
+	a, l, g = x.plainTerm(i, x.o.Clip != ClipElement)
+	if x.o.clipsElements() && l > x.o.ClipValue {
+		return a, x.o.ClipValue, 0, true
+	}
+	return a, l, g, false
+}
+
+// plainTerm is an entry that isn't clipped.
+func (x *refPair) plainTerm(i int, bregman bool) (a, l, g float64) {
+	yz, yt := x.z.y(i), x.w.y(i)
+	a = yz - x.z.s
+	l, g = entryTerms(a, yt-x.w.s, (yt-yz)-(x.w.s-x.z.s), x.o.Beta, bregman)
+	return a, l, g
 }
 
 // ReferenceJSD is the float64 loss of one row and, if grad is not nil, its gradient with respect to the student's

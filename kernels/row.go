@@ -489,7 +489,6 @@ func (w *worker) diverges(d DType, teacherWeighs bool) bool {
 // difference of the normalisers. That cancels if the sides are nearly equal: ok is false unless the result is a fair
 // part of the terms it is the difference of, or infinite. The first tile identifies most such rows.
 func (w *worker) onePassKL(s, t unsafe.Pointer, d DType, n int, next ahead, beta float64) (res rowResult, ok bool) {
-	const share = 0.1
 	if beta == 1 {
 		s, t, next = t, s, ahead{next.t, next.s}
 	}
@@ -508,17 +507,7 @@ func (w *worker) onePassKL(s, t unsafe.Pointer, d DType, n int, next ahead, beta
 	if !(math.Abs(float64(a.nls)) < farthest && math.Abs(float64(a.nlt)) < farthest) {
 		return res, false
 	}
-	var p, q, mean, magnitude float64 // sums of 2^yt, 2^ys, 2^yt(yt-ys) and its magnitude
-	one := func() bool {
-		call(w.path.kl[d], a)
-		tileP := a.sum / klLift // exact
-		p, q, mean, magnitude = p+tileP, q+a.sumG, mean+a.kl/klLift, magnitude+a.klAbs/klLift
-		return tileP < 1.2e18 && a.sumG < 1.2e18
-	}
-	apart := func() bool {
-		kl := mean/p - (math.Log2(p) - math.Log2(q))
-		return kl >= share*(magnitude/p) && kl >= 0.05
-	}
+	var sums klSums
 	for i := 0; i < full; i += tile {
 		a.n = min(tile, full-i)
 		a.s, a.t = unsafe.Add(s, i*size), unsafe.Add(t, i*size)
@@ -526,7 +515,7 @@ func (w *worker) onePassKL(s, t unsafe.Pointer, d DType, n int, next ahead, beta
 		if next.s != nil {
 			a.pfs, a.pft, a.step = unsafe.Add(next.s, i*size), unsafe.Add(next.t, i*size), 64
 		}
-		if !one() || (i == 0 && !apart()) {
+		if !w.addKL(d, &sums) || (i == 0 && !sums.apart()) {
 			return res, false
 		}
 	}
@@ -535,20 +524,40 @@ func (w *worker) onePassKL(s, t unsafe.Pointer, d DType, n int, next ahead, beta
 		a.s = padTail(&w.padS, unsafe.Add(s, full*size), d, n-full)
 		a.t = padTail(&w.padT, unsafe.Add(t, full*size), d, n-full)
 		a.pfs, a.pft, a.step = s, t, 0
-		if !one() {
+		if !w.addKL(d, &sums) {
 			return res, false
 		}
 	}
-	if !apart() || !(p >= 1) || !(q >= 1) {
+	if !sums.apart() || !(sums.p >= 1) || !(sums.q >= 1) {
 		return res, false
 	}
-	lp, lq := math.Log2(p), math.Log2(q)
-	res.loss = (mean/p - (lp - lq)) * math.Ln2
+	lp, lq := math.Log2(sums.p), math.Log2(sums.q)
+	res.loss = (sums.mean/sums.p - (lp - lq)) * math.Ln2
 	res.lseZ, res.lseT = (lq-float64(a.nls))*math.Ln2, (lp-float64(a.nlt))*math.Ln2
 	if beta == 1 {
 		res.lseZ, res.lseT = res.lseT, res.lseZ
 	}
 	return res, res.loss < 1e4
+}
+
+// klSums are sums over a row of 2^yt, 2^ys, 2^yt(yt-ys) and its magnitude.
+type klSums struct{ p, q, mean, magnitude float64 }
+
+// apart reports whether the divergence so far is a fair part of the terms that it is the difference of.
+func (k *klSums) apart() bool {
+	const share = 0.1
+	kl := k.mean/k.p - (math.Log2(k.p) - math.Log2(k.q))
+	return kl >= share*(k.magnitude/k.p) && kl >= 0.05
+}
+
+// addKL adds the tile that w.a describes, and reports whether its sums are far from overflowing.
+func (w *worker) addKL(d DType, k *klSums) bool {
+	a := &w.a
+	call(w.path.kl[d], a)
+	tileP := a.sum / klLift // exact
+	k.p, k.q = k.p+tileP, k.q+a.sumG
+	k.mean, k.magnitude = k.mean+a.kl/klLift, k.magnitude+a.klAbs/klLift
+	return tileP < 1.2e18 && a.sumG < 1.2e18
 }
 
 // secondSums is what a second pass adds up over a row; far is the largest |D| encountered.

@@ -389,36 +389,16 @@ func (q *bucketJob) buckets(
 	res *rowResult, z *refRow, ids []int32, lp func(int) float64, restT float64, grad []float32, scale float64,
 ) {
 	o := q.opt
-	a := make([]float64, len(ids), len(ids)+1)
-	b := make([]float64, len(ids), len(ids)+1)
-	for i, id := range ids {
-		a[i], b[i] = z.y(int(id))-z.s, lp(i)
+	t, ok := q.terms(z, ids, lp, restT)
+	if !ok {
+		fillNaN(grad)
+		return
 	}
-	restZ := math.Inf(-1)
-	bregman := o.Clip != ClipElement
-	if q.rest == RestRenormalise {
-		sa := logSum(len(a), func(i int) float64 { return a[i] })
-		sb := logSum(len(b), func(i int) float64 { return b[i] })
-		if math.IsInf(sa, -1) || math.IsInf(sb, -1) {
-			fillNaN(grad)
-			return
-		}
-		for i := range a {
-			a[i] -= sa
-			b[i] -= sb
-		}
-	} else {
-		restZ = z.complement(ids)
-		if math.IsInf(restT, -1) && q.teacher == nil {
-			bregman = o.Clip == ClipBregman // the teacher may not sum to 1, the Bregman form would not be the same
-		}
-		a, b = append(a, restZ), append(b, restT)
-	}
-	g := make([]float64, len(a))
+	g := make([]float64, len(t.a))
 	res.loss = 0
 	sum := 0.0
-	for i := range a {
-		l, d := entryTerms(a[i], b[i], b[i]-a[i], o.Beta, bregman)
+	for i := range t.a {
+		l, d := entryTerms(t.a[i], t.b[i], t.b[i]-t.a[i], o.Beta, t.bregman)
 		if o.clipsElements() && l > o.ClipValue {
 			l, d = o.ClipValue, 0
 			res.clipped++
@@ -439,14 +419,52 @@ func (q *bucketJob) buckets(
 		return
 	}
 	clear(grad)
-	if q.rest == RestBucket && !math.IsInf(restZ, -1) {
+	if q.rest == RestBucket && !math.IsInf(t.restZ, -1) {
 		rest := g[len(g)-1]
 		for i := range grad {
 			y := z.y(i) - z.s
-			grad[i] = float32((math.Exp(y-restZ)*rest - math.Exp(y)*sum) * scale)
+			grad[i] = float32((math.Exp(y-t.restZ)*rest - math.Exp(y)*sum) * scale)
 		}
 	}
 	for i, id := range ids {
-		grad[id] = float32((g[i] - math.Exp(a[i])*sum) * scale)
+		grad[id] = float32((g[i] - math.Exp(t.a[i])*sum) * scale)
 	}
+}
+
+// bucketTerms are the log-probabilities over a row's support and, unless renormalised, of the rest as one more bucket.
+type bucketTerms struct {
+	a, b    []float64 // student, teacher
+	restZ   float64   // the student's rest; -Inf: none
+	bregman bool      // the form of the loss's summands
+}
+
+// terms fails if the support of a side is empty.
+func (q *bucketJob) terms(z *refRow, ids []int32, lp func(int) float64, restT float64) (t bucketTerms, ok bool) {
+	t = bucketTerms{
+		a:       make([]float64, len(ids), len(ids)+1),
+		b:       make([]float64, len(ids), len(ids)+1),
+		restZ:   math.Inf(-1),
+		bregman: q.opt.Clip != ClipElement,
+	}
+	for i, id := range ids {
+		t.a[i], t.b[i] = z.y(int(id))-z.s, lp(i)
+	}
+	if q.rest == RestRenormalise {
+		sa := logSum(len(t.a), func(i int) float64 { return t.a[i] })
+		sb := logSum(len(t.b), func(i int) float64 { return t.b[i] })
+		if math.IsInf(sa, -1) || math.IsInf(sb, -1) {
+			return t, false
+		}
+		for i := range t.a {
+			t.a[i] -= sa
+			t.b[i] -= sb
+		}
+		return t, true
+	}
+	t.restZ = z.complement(ids)
+	if math.IsInf(restT, -1) && q.teacher == nil {
+		t.bregman = q.opt.Clip == ClipBregman // the teacher may not sum to 1, the Bregman form would not be the same
+	}
+	t.a, t.b = append(t.a, t.restZ), append(t.b, restT)
+	return t, true
 }

@@ -44,48 +44,21 @@ func psiSlope(d2, beta float64) float64 {
 // that the gradient, which is made of both, is as accurate as the loss; differentiating instead would cost two digits.
 // A segment that touches 0 is expanded about 0 with the first two coefficients exactly 0: slope(D) = D h(D).
 func fitPiece(f, slope func(float64) float64, lo, hi float64, deg int) piece {
-	const nodes = 32
 	double := lo == 0 || hi == 0
 	fit := deg - 1
 	if double {
 		fit = deg - 2
 	}
-	var ch [degree + 1]float64
-	for k := range nodes {
-		th := math.Pi * (float64(k) + 0.5) / nodes
-		d := (lo+hi)/2 + math.Cos(th)*(hi-lo)/2
-		y := slope(d)
-		if double {
-			y /= d
-		}
-		for j := 0; j <= fit; j++ {
-			ch[j] += y * math.Cos(float64(j)*th) * 2 / nodes
-		}
-	}
-	ch[0] /= 2
-	// Chebyshev to monomials in w, then w = scale*(D-centre) + shift.
-	var t0, t1, mono [degree + 1]float64
-	t0[0], t1[1] = 1, 1
-	mono[0], mono[1] = ch[0], ch[1]
-	for j := 2; j <= fit; j++ {
-		var t2 [degree + 1]float64
-		for i := range degree {
-			t2[i+1] = 2 * t1[i]
-		}
-		for i := range t2 {
-			t2[i] -= t0[i]
-			mono[i] += ch[j] * t2[i]
-		}
-		t0, t1 = t1, t2
-	}
+	mono := monomials(chebyshev(slope, lo, hi, fit, double), fit)
+	// mono is in w = scale*(D-centre) + shift.
 	p := piece{centre: (lo + hi) / 2}
 	scale, shift := 2/(hi-lo), 0.0
 	if double {
 		p.centre, shift = 0, -(lo+hi)/(hi-lo)
 	}
-	var q [degree + 1]float64 // Horner in w with polynomial coefficients
+	var q polynomial // Horner in w with polynomial coefficients
 	for j := fit; j >= 0; j-- {
-		var r [degree + 1]float64
+		var r polynomial
 		for i := range r {
 			r[i] = q[i] * shift
 			if i > 0 {
@@ -105,6 +78,46 @@ func fitPiece(f, slope func(float64) float64, lo, hi float64, deg int) piece {
 		p.c[first+i] = q[i] / float64(first+i)
 	}
 	return p
+}
+
+// polynomial holds coefficients, the constant first.
+type polynomial [degree + 1]float64
+
+// chebyshev interpolates the slope on [lo,hi], divided by D if double is set, by Chebyshev polynomials up to fit.
+func chebyshev(slope func(float64) float64, lo, hi float64, fit int, double bool) (c polynomial) {
+	const nodes = 32
+	for k := range nodes {
+		th := math.Pi * (float64(k) + 0.5) / nodes
+		d := (lo+hi)/2 + math.Cos(th)*(hi-lo)/2
+		y := slope(d)
+		if double {
+			y /= d
+		}
+		for j := 0; j <= fit; j++ {
+			c[j] += y * math.Cos(float64(j)*th) * 2 / nodes
+		}
+	}
+	c[0] /= 2
+	return c
+}
+
+// monomials turns a sum of Chebyshev polynomials up to fit into one of powers.
+func monomials(c polynomial, fit int) (mono polynomial) {
+	var t0, t1 polynomial
+	t0[0], t1[1] = 1, 1
+	mono[0], mono[1] = c[0], c[1]
+	for j := 2; j <= fit; j++ {
+		var t2 polynomial
+		for i := range degree {
+			t2[i+1] = 2 * t1[i]
+		}
+		for i := range t2 {
+			t2[i] -= t0[i]
+			mono[i] += c[j] * t2[i]
+		}
+		t0, t1 = t1, t2
+	}
+	return mono
 }
 
 // scaledPsi is psi and its slope as functions of D in units of h, which may be negative.

@@ -1,6 +1,10 @@
 package pairs
 
-import "github.com/nat-go/nat-go/ttc/ledger"
+import (
+	"slices"
+
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
 
 // Why a candidate is in no pair.
 const (
@@ -34,68 +38,45 @@ const (
 )
 
 // Codes are the pages of these reasons for `nat-go explain`.
-func Codes() []ledger.Code {
+func Codes() []ledger.Code { return slices.Concat(candidateCodes(), rolloutCodes(), branchCodes()) }
+
+func candidateCodes() []ledger.Code {
 	return []ledger.Code{
-		ledger.NewCode(
-			Tie,
-			"build",
+		ledger.NewCode(Tie, "build",
 			"Two candidates have the same score: neither is better, and a pair of them would teach noise.",
-			"Nothing; use a finer scorer if there are many.",
-		),
-		ledger.NewCode(
-			FailedScorer,
-			"build",
+			"Nothing; use a finer scorer if there are many."),
+		ledger.NewCode(FailedScorer, "build",
 			"The scorer failed on this candidate (NAT writes 0.0 and reasoning.error); a failure is not a bad answer.",
-			"Fix the scorer and evaluate again.",
-		),
-		ledger.NewCode(
-			DifferentPrompt,
-			"build",
+			"Fix the scorer and evaluate again."),
+		ledger.NewCode(DifferentPrompt, "build",
 			"No other candidate of this turn was given the same prompt, so it can't be compared.",
-			"Give all candidates of a turn the same prompt.",
-		),
-		ledger.NewCode(
-			AnswerInPrompt,
-			"build",
+			"Give all candidates of a turn the same prompt."),
+		ledger.NewCode(AnswerInPrompt, "build",
 			"The recorded prompt gives the answer away: it ends with a message of the assistant, or with the answer after a label like \"assistant:\"; or its text ends with the answer, and no other candidate was given the same prompt and answered otherwise; or it holds the answer, of 64 characters or more, and not those of all candidates of the turn. Training on it teaches copying. An answer that is one of the choices that a shared prompt offers is no such case.",
-			"Record the prompt before the model's reply is appended. Where the prompts are meant so, set answer_in_prompt: keep in the builder.",
-		),
-		ledger.NewCode(
-			ReprPrompt,
-			"build",
+			"Record the prompt before the model's reply is appended. Where the prompts are meant so, set answer_in_prompt: keep in the builder."),
+		ledger.NewCode(ReprPrompt, "build",
 			"The prompt is the printed form of a Python object rather than text or messages.",
-			"Record messages as a list of {role, content}.",
-		),
-		ledger.NewCode(
-			SingleCandidate,
-			"build",
+			"Record messages as a list of {role, content}."),
+		ledger.NewCode(SingleCandidate, "build",
 			"The turn has only one usable candidate, so there is nothing to compare it with.",
-			"Sample at least two candidates a turn.",
-		),
-		ledger.NewCode(
-			BelowMargin,
-			"build",
+			"Sample at least two candidates a turn."),
+		ledger.NewCode(BelowMargin, "build",
 			"Every pair this candidate could be in has a smaller margin than min_score_diff.",
-			"Lower min_score_diff if you want closer pairs.",
-		),
-		ledger.NewCode(
-			BelowMinChosen,
-			"build",
+			"Lower min_score_diff if you want closer pairs."),
+		ledger.NewCode(BelowMinChosen, "build",
 			"The better candidate scores below min_chosen_score.",
-			"Lower min_chosen_score if you want weaker winners.",
-		),
-		ledger.NewCode(
-			NotChosen,
-			"build",
+			"Lower min_chosen_score if you want weaker winners."),
+		ledger.NewCode(NotChosen, "build",
 			"The strategy or its limit (max_pairs_per_turn) left this candidate in no pair.",
-			"Choose another strategy or raise the limit.",
-		),
-		ledger.NewCode(
-			OtherName,
-			"build",
+			"Choose another strategy or raise the limit."),
+		ledger.NewCode(OtherName, "build",
 			"The candidate belongs to another step than the builder's ttc_step_name.",
-			"Set ttc_step_name, or add a builder for that step.",
-		),
+			"Set ttc_step_name, or add a builder for that step."),
+	}
+}
+
+func rolloutCodes() []ledger.Code {
+	return []ledger.Code{
 		ledger.NewCode(SingleRollout, "build",
 			"The task has only one usable rollout, so there is nothing to compare it with.",
 			"Sample at least two rollouts a task; what groups them is the task's key (task_key of the source)."),
@@ -113,18 +94,17 @@ func Codes() []ledger.Code {
 		ledger.NewCode(OneGoesOn, "build",
 			"One of the two rollouts is how the other begins: where they part one of them has nothing.",
 			"Nothing."),
-		ledger.NewCode(
-			WithinNoise,
-			"build",
+		ledger.NewCode(WithinNoise, "build",
 			"The scores differ by no more than chance would have it: less than 1.96 standard deviations of a difference (score_sd).",
-			"Score each rollout several times and give the mean, or set score_sd to what the scorer's is.",
-		),
-		ledger.NewCode(
-			MuchLonger,
-			"build",
+			"Score each rollout several times and give the mean, or set score_sd to what the scorer's is."),
+		ledger.NewCode(MuchLonger, "build",
 			"The chosen side is longer than the rejected one by more than max_length_ratio: the pair would teach length.",
-			"Raise max_length_ratio, or leave it out, if longer is better here.",
-		),
+			"Raise max_length_ratio, or leave it out, if longer is better here."),
+	}
+}
+
+func branchCodes() []ledger.Code {
+	return []ledger.Code{
 		ledger.NewCode(SingleBranch, "build",
 			"The session has only one branch: nothing in it was tried again or left.",
 			"Nothing; sessions with retries and edits have branches."),

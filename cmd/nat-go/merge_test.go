@@ -10,11 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 )
@@ -123,8 +124,8 @@ func equal(t *testing.T, a, b runfolder.Folder) (differ []string) {
 		"counts": {ma.Counts, mb.Counts}, "books": {ma.Books, mb.Books}, "dataset": {ma.Dataset, mb.Dataset},
 		"counters": {ma.Counters, mb.Counters}, "inputs": {ma.Inputs, mb.Inputs}, "batches": {ma.Batches, mb.Batches},
 	} {
-		if !reflect.DeepEqual(pair[0], pair[1]) {
-			differ = append(differ, fmt.Sprintf("%s: %+v and %+v", name, pair[0], pair[1]))
+		if diff := cmp.Diff(pair[0], pair[1]); diff != "" {
+			differ = append(differ, name+":\n"+diff)
 		}
 	}
 	slices.Sort(differ)

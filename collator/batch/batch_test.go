@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
 
@@ -132,8 +132,8 @@ func TestUnpackOfPack(t *testing.T) {
 			byKey[key(r)] = r
 		}
 		for _, want := range rows {
-			if r := byKey[key(want)]; !reflect.DeepEqual(r, want) {
-				rt.Fatalf("\n got %+v\nwant %+v", r, want)
+			if diff := cmp.Diff(want, byKey[key(want)]); diff != "" {
+				rt.Fatalf("row %s (-want +got):\n%s", key(want), diff)
 			}
 		}
 		for _, l := range lines {
@@ -201,10 +201,10 @@ func TestSameBytes(t *testing.T) {
 	write(t, one, SFT, rows, Padded, 200, 1, Order{1, 0})
 	counts := write(t, four, SFT, rows, Padded, 200, 4, Order{1, 0})
 	write(t, epoch, SFT, rows, Padded, 200, 1, Order{1, 1})
-	if !reflect.DeepEqual(tree(t, one), tree(t, four)) {
-		t.Error("1 and 4 workers differ")
+	if diff := cmp.Diff(tree(t, one), tree(t, four)); diff != "" {
+		t.Errorf("1 and 4 workers differ (-1 +4):\n%s", diff)
 	}
-	if reflect.DeepEqual(tree(t, one), tree(t, epoch)) {
+	if cmp.Equal(tree(t, one), tree(t, epoch)) {
 		t.Error("epochs 0 and 1 have one order")
 	}
 	a, _ := readAll(t, one)

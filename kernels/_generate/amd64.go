@@ -128,6 +128,49 @@ func (g *generator) prefetch(n int, step Register, ps ...Register) {
 // pointers loads the pointer arguments of a second-pass tile.
 type pointers struct{ s, t, g, n, tab, pfs, pft, step, i Register }
 
+// lanes is how many entries a vector has.
+type lanes int
+
+const (
+	narrow lanes = 8  // AVX2
+	wide   lanes = 16 // AVX-512
+)
+
+// load loads len(v) vectors of entries, from entry e on. Half types widen; without order, bfloat16 pairs may come
+// even-odd: one instruction a vector less, enough where only sums matter.
+func (g *generator) load(n lanes, d dtype, base, i Register, e int, v []VecPhysical, order bool) {
+	at := func(k int) Mem { return Mem{Base: base, Index: i, Scale: uint8(d.size), Disp: (e + int(n)*k) * d.size} }
+	switch {
+	case d == f32:
+		for j := range v {
+			g.VMOVUPS(at(j), v[j])
+		}
+	case d == f16:
+		for j := range v {
+			g.VCVTPH2PS(at(j), v[j])
+		}
+	case order:
+		for j := range v {
+			g.VPMOVZXWD(at(j), v[j])
+		}
+		for j := range v {
+			g.VPSLLD(Imm(16), v[j], v[j])
+		}
+	case n == wide:
+		for j := 0; j < len(v); j += 2 {
+			g.VMOVDQU32(at(j), v[j+1])
+			g.VPSLLD(Imm(16), v[j+1], v[j])
+			g.VPANDD_BCST(g.wide.mem("high"), v[j+1], v[j+1])
+		}
+	default:
+		for j := 0; j < len(v); j += 2 {
+			g.VMOVDQU(at(j), v[j+1])
+			g.VPSLLD(Imm(16), v[j+1], v[j])
+			g.VPAND(g.narrow.mem("upper"), v[j+1], v[j+1])
+		}
+	}
+}
+
 func (g *generator) loadPointers() pointers {
 	p := pointers{s: RDI, t: RSI, g: RBX, n: RCX, tab: R8, pfs: R10, pft: R11, step: RDX, i: RAX}
 	g.MOVQ(g.arg("s"), p.s)
@@ -156,27 +199,23 @@ func linesAhead(d dtype, second bool) int {
 	return 1
 }
 
-// largest starts a tile that leaves the maximum over four vectors' lanes, processing this many entries at a time, in
-// the first.
-func (g *generator) largest(
-	path string, d dtype, v []VecPhysical, entries uint64,
-	load func(d dtype, base, i Register, e int, v []VecPhysical, order bool),
-) {
+// largest starts a tile that leaves the maximum over four vectors' lanes in the first.
+func (g *generator) largest(path string, width lanes, d dtype, v []VecPhysical) {
 	g.text(path, "max"+d.name)
 	s, n, i := RDI, RCX, RAX
 	g.MOVQ(g.arg("s"), s)
 	g.MOVQ(g.arg("n"), n)
 	g.XORQ(i, i)
-	load(d, s, i, 0, v[0:4], false)
+	g.load(width, d, s, i, 0, v[0:4], false)
 	g.JMP(LabelRef("next"))
 	g.align()
 	g.Label("loop")
-	load(d, s, i, 0, v[4:8], false)
+	g.load(width, d, s, i, 0, v[4:8], false)
 	for j := range 4 {
 		g.VMAXPS(v[4+j], v[j], v[j])
 	}
 	g.Label("next")
-	g.ADDQ(Imm(entries), i)
+	g.ADDQ(Imm(4*uint64(width)), i)
 	g.CMPQ(i, n)
 	g.JLT(LabelRef("loop"))
 	g.VMAXPS(v[1], v[0], v[0])

@@ -243,101 +243,128 @@ func (n *neon) sum(d dtype) {
 	n.line("RET")
 }
 
+// Registers of jsd: what is the same for all entries, and the accumulators.
+const (
+	jsdK, jsdRS, jsdRT, jsdNLS, jsdNLT, jsdHK, jsdHD = 16, 17, 18, 19, 20, 21, 22
+	jsdAcc, jsdAccG, jsdFar, jsdCount                = 23, 24, 25, 26
+)
+
+// Registers of an entry: both sides, log-odds, and the place in the table.
+const jsdS, jsdT, jsdOdds, jsdIndex = 12, 13, 14, 15
+
 func (n *neon) jsd(d dtype, grad bool) {
 	n.begin(kind{grad: grad}.name() + d.name)
 	n.line("MOVD %d(R0), R2", n.offset("t"))
 	n.line("MOVD %d(R0), R3", n.offset("g"))
 	n.line("MOVD %d(R0), R5", n.offset("tab"))
 	n.line("MOVD $48, R6")
-	const k, rs, rt, nls, nlt, hk, hd, acc, accG, far, cnt = 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26
 	for i, field := range []string{"k", "rs", "rt", "nls", "nlt", "hk", "hd"} {
-		n.broadcast(k+i, field)
+		n.broadcast(jsdK+i, field)
 	}
-	n.zero(acc, accG, far, cnt)
+	n.zero(jsdAcc, jsdAccG, jsdFar, jsdCount)
 	n.loop(func() {
-		const s, t, odds, idx = 12, 13, 14, 15
-		n.load(d, s, "R1")
-		n.load(d, t, "R2")
-		n.op("fsub", s, s, rs)
-		n.op("fsub", t, t, rt)
-		n.op("fsub", odds, t, s)
-		n.scale(odds, hk, hd, 27)
-		n.scale(s, k, nls, 27)
-		n.scale(t, k, nlt, 27)
-		n.op("fmax", s, s, t) // log2 of the larger side
-		n.un("fabs", 27, odds)
-		n.op("fmaxnm", far, far, 27)
-		for _, c := range []string{"far", "limit"} {
-			dst := map[string]int{"far": odds, "limit": idx}[c]
-			n.constant(27, c)
-			n.op("fminnm", dst, odds, 27)
-			n.constant(27, "-"+c)
-			n.op("fmaxnm", dst, dst, 27)
-		}
-		n.un("fcmlt0", 31, odds) // the student's side is the larger
-		n.un("fcvtms", idx, idx)
-		for lane := range 4 {
-			n.line("VMOV V%d.S[%d], R7", idx, lane)
-			n.line("AND $31, R7, R7")
-			n.line("MADD R6, R5, R7, R8")
-			n.ld4(0, lane, 8)
-			n.line("ADD $16, R8, R8")
-			n.ld4(4, lane, 8)
-			n.line("ADD $16, R8, R8")
-			n.ld4(8, lane, 8)
-		}
-		n.op("fsub", odds, odds, 0)
-		n.exp2(s, 27, 28, 29)
-		// Coefficients: v1 the constant term, v9 degree 8.
-		p, q := 1+n.degree, 0
-		for i := n.degree - 1; i >= 0; i-- {
-			if grad {
-				if i == n.degree-1 {
-					n.mov(27, p)
-				} else {
-					n.mov(28, p)
-					n.op("fmla", 28, 27, odds)
-					n.mov(27, 28)
-				}
-				q = 27
-			}
-			n.op("fmla", 1+i, p, odds)
-			p = 1 + i
-		}
-		n.op("fmul", p, p, s) // the entry
+		n.jsdOdds(d)
+		n.jsdCoefficients()
+		n.exp2(jsdS, 27, 28, 29)
+		p, q := n.jsdPolynomial(grad)
+		n.op("fmul", p, p, jsdS) // the entry
 		if !grad {
-			n.accumulate(acc, p, 27)
+			n.accumulate(jsdAcc, p, 27)
 			return
 		}
-		n.op("fmul", q, q, s)
+		n.op("fmul", q, q, jsdS)
 		n.un("fneg", q, q)
-		n.broadcast(28, "slope")
-		n.broadcast(29, "lift")
-		// The student's side: lift both, add slope*l.
-		n.op("fmul", 30, p, 29)
-		n.op("fmul", 29, q, 29)
-		n.op("fmla", 29, 30, 28)
-		n.mov(28, 31)
-		n.op("bsl", 31, 29, q)
-		n.op("bsl", 28, 30, p)
-		n.broadcast(29, "clip")
-		n.op("fcmgt", 30, 28, 29)
-		n.op("fmin", 28, 28, 29)
-		n.op("bic", 31, 31, 30)
-		n.op("sub", cnt, cnt, 30)
-		n.line("VST1.P [V31.S4], 16(R3)")
-		n.accumulate(acc, 28, 27)
-		n.accumulate(accG, 31, 27)
+		n.jsdGradient(p, q)
 	})
-	n.storeSum(acc, "sum")
-	n.storeMax(far, "max")
+	n.storeSum(jsdAcc, "sum")
+	n.storeMax(jsdFar, "max")
 	if grad {
-		n.storeSum(accG, "sumG")
-		n.line("VADDV V%d.S4, V%d", cnt, cnt)
-		n.line("VMOV V%d.S[0], R7", cnt)
+		n.storeSum(jsdAccG, "sumG")
+		n.line("VADDV V%d.S4, V%d", jsdCount, jsdCount)
+		n.line("VMOV V%d.S[0], R7", jsdCount)
 		n.line("MOVD R7, %d(R0)", n.offset("clipped"))
 	}
 	n.line("RET")
+}
+
+// jsdOdds loads both sides and computes the larger side's log2 and the log-odds, limited to the table's range.
+func (n *neon) jsdOdds(d dtype) {
+	n.load(d, jsdS, "R1")
+	n.load(d, jsdT, "R2")
+	n.op("fsub", jsdS, jsdS, jsdRS)
+	n.op("fsub", jsdT, jsdT, jsdRT)
+	n.op("fsub", jsdOdds, jsdT, jsdS)
+	n.scale(jsdOdds, jsdHK, jsdHD, 27)
+	n.scale(jsdS, jsdK, jsdNLS, 27)
+	n.scale(jsdT, jsdK, jsdNLT, 27)
+	n.op("fmax", jsdS, jsdS, jsdT) // log2 of the larger side
+	n.un("fabs", 27, jsdOdds)
+	n.op("fmaxnm", jsdFar, jsdFar, 27)
+	for _, c := range []string{"far", "limit"} {
+		dst := map[string]int{"far": jsdOdds, "limit": jsdIndex}[c]
+		n.constant(27, c)
+		n.op("fminnm", dst, jsdOdds, 27)
+		n.constant(27, "-"+c)
+		n.op("fmaxnm", dst, dst, 27)
+	}
+	n.un("fcmlt0", 31, jsdOdds) // the student's side is the larger
+}
+
+// jsdCoefficients loads each lane's polynomial: v0 the centre, v1 the constant term, v9 degree 8.
+func (n *neon) jsdCoefficients() {
+	n.un("fcvtms", jsdIndex, jsdIndex)
+	for lane := range 4 {
+		n.line("VMOV V%d.S[%d], R7", jsdIndex, lane)
+		n.line("AND $31, R7, R7")
+		n.line("MADD R6, R5, R7, R8")
+		n.ld4(0, lane, 8)
+		n.line("ADD $16, R8, R8")
+		n.ld4(4, lane, 8)
+		n.line("ADD $16, R8, R8")
+		n.ld4(8, lane, 8)
+	}
+	n.op("fsub", jsdOdds, jsdOdds, 0)
+}
+
+// jsdPolynomial evaluates the polynomial into p and, if needed, its slope into q.
+func (n *neon) jsdPolynomial(slope bool) (p, q int) {
+	p = 1 + n.degree
+	for i := n.degree - 1; i >= 0; i-- {
+		if slope {
+			if i == n.degree-1 {
+				n.mov(27, p)
+			} else {
+				n.mov(28, p)
+				n.op("fmla", 28, 27, jsdOdds)
+				n.mov(27, 28)
+			}
+			q = 27
+		}
+		n.op("fmla", 1+i, p, jsdOdds)
+		p = 1 + i
+	}
+	return p, q
+}
+
+// jsdGradient clips the entry p and its derivative q, lifted on the student's side, and stores and adds them.
+func (n *neon) jsdGradient(p, q int) {
+	n.broadcast(28, "slope")
+	n.broadcast(29, "lift")
+	// The student's side: lift both, add slope*l.
+	n.op("fmul", 30, p, 29)
+	n.op("fmul", 29, q, 29)
+	n.op("fmla", 29, 30, 28)
+	n.mov(28, 31)
+	n.op("bsl", 31, 29, q)
+	n.op("bsl", 28, 30, p)
+	n.broadcast(29, "clip")
+	n.op("fcmgt", 30, 28, 29)
+	n.op("fmin", 28, 28, 29)
+	n.op("bic", 31, 31, 30)
+	n.op("sub", jsdCount, jsdCount, 30)
+	n.line("VST1.P [V31.S4], 16(R3)")
+	n.accumulate(jsdAcc, 28, 27)
+	n.accumulate(jsdAccG, 31, 27)
 }
 
 func (n *neon) finish(d dtype) {

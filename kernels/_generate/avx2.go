@@ -26,35 +26,6 @@ func (g *generator) narrowConstants() {
 	g.narrow = c
 }
 
-// load256 loads len(v)*8 entries from entry e on. Half types widen; without order, bfloat16 pairs may come even-odd:
-// one instruction a vector less, enough where only sums matter.
-func (g *generator) load256(d dtype, base, i Register, e int, v []VecPhysical, order bool) {
-	at := func(k int) Mem { return Mem{Base: base, Index: i, Scale: uint8(d.size), Disp: (e + k) * d.size} }
-	switch {
-	case d == f32:
-		for j := range v {
-			g.VMOVUPS(at(8*j), v[j])
-		}
-	case d == f16:
-		for j := range v {
-			g.VCVTPH2PS(at(8*j), v[j])
-		}
-	case order:
-		for j := range v {
-			g.VPMOVZXWD(at(8*j), v[j])
-		}
-		for j := range v {
-			g.VPSLLD(Imm(16), v[j], v[j])
-		}
-	default:
-		for j := 0; j < len(v); j += 2 {
-			g.VMOVDQU(at(8*j), v[j+1])
-			g.VPSLLD(Imm(16), v[j+1], v[j])
-			g.VPAND(g.narrow.mem("upper"), v[j+1], v[j+1])
-		}
-	}
-}
-
 // widen256 adds the lanes of v to a float64 accumulator. t0 may be v.
 func (g *generator) widen256(v, acc, t0, t1 VecPhysical) {
 	g.VEXTRACTF128(Imm(1), v, t1.AsX())
@@ -108,7 +79,7 @@ func (g *generator) exp2_256(y, z, p []VecPhysical) {
 }
 
 func (g *generator) max256(d dtype) {
-	g.largest("AVX2", d, ymm, 32, g.load256)
+	g.largest("AVX2", narrow, d, ymm)
 	g.maxLanes256(Y0, Y1)
 	g.VMOVSS(X0, g.arg("max"))
 	g.VZEROUPPER()
@@ -132,7 +103,7 @@ func (g *generator) sum256(d dtype) {
 	g.Label("loop")
 	g.prefetch(1, step, pf)
 	for u := range 2 {
-		g.load256(d, s, i, 32*u, y, false)
+		g.load(narrow, d, s, i, 32*u, y, false)
 		for j := range y {
 			g.VFMSUB213PS(Y15, Y14, y[j])
 		}
@@ -246,8 +217,8 @@ func (g *generator) jsd256(d dtype, k kind) {
 // logProbabilities loads both sides from an entry on and leaves D in odds and the larger side's log2 probability in
 // student.
 func (g *second256) logProbabilities(entry int) {
-	g.load256(g.d, g.p.s, g.p.i, entry, g.student, g.grad)
-	g.load256(g.d, g.p.t, g.p.i, entry, g.teacher, g.grad)
+	g.load(narrow, g.d, g.p.s, g.p.i, entry, g.student, g.grad)
+	g.load(narrow, g.d, g.p.t, g.p.i, entry, g.teacher, g.grad)
 	g.VBROADCASTSS(g.arg("rs"), g.tmp)
 	for _, s := range g.student {
 		g.VSUBPS(g.tmp, s, s)
@@ -470,7 +441,7 @@ func (g *generator) finish256(d dtype) {
 	g.VXORPS(qmax, qmax, qmax)
 	g.align()
 	g.Label("loop")
-	g.load256(d, s, i, 0, Y, true)
+	g.load(narrow, d, s, i, 0, Y, true)
 	for j := range Y {
 		g.VSUBPS(rs, Y[j], Y[j])
 	}

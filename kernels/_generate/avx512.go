@@ -29,35 +29,6 @@ func (g *generator) wideConstants() {
 	g.wide = c
 }
 
-// load512 loads len(v)*16 entries from entry e on. Half types widen; without order, bfloat16 pairs may come
-// even-odd: one instruction a vector less, enough where only sums matter.
-func (g *generator) load512(d dtype, base, i Register, e int, v []VecPhysical, order bool) {
-	at := func(k int) Mem { return Mem{Base: base, Index: i, Scale: uint8(d.size), Disp: (e + k) * d.size} }
-	switch {
-	case d == f32:
-		for j := range v {
-			g.VMOVUPS(at(16*j), v[j])
-		}
-	case d == f16:
-		for j := range v {
-			g.VCVTPH2PS(at(16*j), v[j])
-		}
-	case order:
-		for j := range v {
-			g.VPMOVZXWD(at(16*j), v[j])
-		}
-		for j := range v {
-			g.VPSLLD(Imm(16), v[j], v[j])
-		}
-	default:
-		for j := 0; j < len(v); j += 2 {
-			g.VMOVDQU32(at(16*j), v[j+1])
-			g.VPSLLD(Imm(16), v[j+1], v[j])
-			g.VPANDD_BCST(g.wide.mem("high"), v[j+1], v[j+1])
-		}
-	}
-}
-
 // sumLanes leaves the float64 sum of z's lanes in its low lane.
 func (g *generator) sumLanes512(z, tmp VecPhysical) {
 	g.VEXTRACTF32X8(Imm(1), z, tmp.AsY())
@@ -168,7 +139,7 @@ func (g *generator) powers512(lifted string, y, f, p []VecPhysical, e5, e4 VecPh
 }
 
 func (g *generator) max512(d dtype) {
-	g.largest("AVX512", d, zmm, 64, g.load512)
+	g.largest("AVX512", wide, d, zmm)
 	g.maxLanes512(Z0, Z1)
 	g.store32(Z0, g.arg("max"))
 	g.VZEROUPPER()
@@ -241,8 +212,8 @@ func (g *generator) jsd512(d dtype, k kind) {
 
 // logProbabilities loads both sides and leaves D in odds and the larger side's log2 probability in student.
 func (g *second512) logProbabilities() {
-	g.load512(g.d, g.p.s, g.p.i, 0, g.student, g.grad)
-	g.load512(g.d, g.p.t, g.p.i, 0, g.teacher, g.grad)
+	g.load(wide, g.d, g.p.s, g.p.i, 0, g.student, g.grad)
+	g.load(wide, g.d, g.p.t, g.p.i, 0, g.teacher, g.grad)
 	g.prefetch(linesAhead(g.d, true), g.p.step, g.p.pfs, g.p.pft)
 	g.VBROADCASTSS(g.arg("rs"), g.lo)
 	g.VBROADCASTSS(g.arg("rt"), g.hi)
@@ -288,8 +259,8 @@ func (g *second512) keptOdds() {
 			g.VSUBPS(Mem{Base: g.p.s, Index: g.p.i, Scale: 4, Disp: 64 * j}, d, d)
 		}
 	} else {
-		g.load512(g.d, g.p.s, g.p.i, 0, g.student, g.grad)
-		g.load512(g.d, g.p.t, g.p.i, 0, g.odds, g.grad)
+		g.load(wide, g.d, g.p.s, g.p.i, 0, g.student, g.grad)
+		g.load(wide, g.d, g.p.t, g.p.i, 0, g.odds, g.grad)
 		for j, d := range g.odds {
 			g.VSUBPS(g.student[j], d, d)
 		}
@@ -497,21 +468,16 @@ func (g *second512) results() {
 // finish512 computes out = q*qk + g*gk, where q = 2^(k(s-rs)+nls) or, if kept, what the first pass kept. The streaming
 // version bypasses the caches, up to a 64-byte boundary: otherwise a large gradient would be read before it is written.
 func (g *generator) finish512(d dtype, kept, stream bool) {
-	name := "finish"
+	name, from, of := "finish", "s", d.name
 	if stream {
 		name = "stream"
 	}
 	if kept {
-		g.text("AVX512", name+"Kept")
-	} else {
-		g.text("AVX512", name+d.name)
+		from, of = "kept", "Kept"
 	}
+	g.text("AVX512", name+of)
 	s, raw, out, n, i := RDI, RSI, RBX, RCX, RAX
-	if kept {
-		g.MOVQ(g.arg("kept"), s)
-	} else {
-		g.MOVQ(g.arg("s"), s)
-	}
+	g.MOVQ(g.arg(from), s)
 	g.MOVQ(g.arg("g"), raw)
 	g.MOVQ(g.arg("out"), out)
 	g.MOVQ(g.arg("n"), n)
@@ -529,15 +495,10 @@ func (g *generator) finish512(d dtype, kept, stream bool) {
 	}
 	if kept {
 		P = Y
-		g.load512(f32, s, i, 0, P, true)
+		g.load(wide, f32, s, i, 0, P, true)
 	} else {
-		g.load512(d, s, i, 0, Y, true)
-		for j := range Y {
-			g.VSUBPS(rs, Y[j], Y[j])
-		}
-		for j := range Y {
-			g.VFMADD213PS(nls, k, Y[j])
-		}
+		g.load(wide, d, s, i, 0, Y, true)
+		g.exponent512(Y, rs, k, nls)
 		g.exp2_512(Y, F, P, Z24, Z25)
 	}
 	for j := range P {
@@ -550,12 +511,7 @@ func (g *generator) finish512(d dtype, kept, stream bool) {
 		g.VRANGEPS(Imm(0xb), G[j], top, top)
 	}
 	for j := range G {
-		to := Mem{Base: out, Index: i, Scale: 4, Disp: 64 * j}
-		if stream {
-			g.VMOVNTPS(G[j], to)
-		} else {
-			g.VMOVUPS(G[j], to)
-		}
+		g.store512(G[j], Mem{Base: out, Index: i, Scale: 4, Disp: 64 * j}, stream)
 	}
 	g.ADDQ(Imm(64), i)
 	g.CMPQ(i, n)
@@ -569,6 +525,25 @@ func (g *generator) finish512(d dtype, kept, stream bool) {
 	g.store32(qmax, g.arg("qmax"))
 	g.VZEROUPPER()
 	g.RET()
+}
+
+// exponent512 computes k(y-rs)+nls.
+func (g *generator) exponent512(y []VecPhysical, rs, k, nls VecPhysical) {
+	for j := range y {
+		g.VSUBPS(rs, y[j], y[j])
+	}
+	for j := range y {
+		g.VFMADD213PS(nls, k, y[j])
+	}
+}
+
+// store512 stores a vector, past the caches if it is streamed.
+func (g *generator) store512(v VecPhysical, to Mem, stream bool) {
+	if stream {
+		g.VMOVNTPS(v, to)
+	} else {
+		g.VMOVUPS(v, to)
+	}
 }
 
 // kl512 is the one-pass Kullback-Leibler divergence: both normalisers and the weighted log-odds in one reading. Weights
@@ -589,21 +564,10 @@ func (g *generator) kl512(d dtype) {
 	if d == f32 {
 		lines = 4
 	}
-	// add adds four vectors pairwise, then as float64.
-	add := func(v []VecPhysical, to VecPhysical) {
-		g.VADDPS(v[1], v[0], v[0])
-		g.VADDPS(v[3], v[2], v[2])
-		g.VADDPS(v[2], v[0], v[0])
-		g.VEXTRACTF32X8(Imm(1), v[0], v[1].AsY())
-		g.VCVTPS2PD(v[0].AsY(), v[0])
-		g.VCVTPS2PD(v[1].AsY(), v[1])
-		g.VADDPD(v[0], to, to)
-		g.VADDPD(v[1], to, to)
-	}
 	g.align()
 	g.Label("loop")
-	g.load512(d, p.s, p.i, 0, S, false)
-	g.load512(d, p.t, p.i, 0, T, false)
+	g.load(wide, d, p.s, p.i, 0, S, false)
+	g.load(wide, d, p.t, p.i, 0, T, false)
 	g.prefetch(lines, p.step, p.pfs, p.pft)
 	for j := range S {
 		g.VFMADD213PS_BCST(g.arg("nls"), k, S[j])
@@ -619,7 +583,7 @@ func (g *generator) kl512(d dtype) {
 	}
 	g.fractions512(S, F)
 	g.powers512("", S, F, P, e5, e4)
-	add(P, sums[1])
+	g.addFour(P, sums[1])
 	g.fractions512(T, F)
 	g.powers512("lifted ", T, F, P, lifted5, lifted4)
 	for j := range S {
@@ -628,9 +592,9 @@ func (g *generator) kl512(d dtype) {
 	for j := range S {
 		g.VPANDD_BCST(g.wide.mem("abs"), E[j], F[j])
 	}
-	add(P, sums[0])
-	add(E, sums[2])
-	add(F, sums[3])
+	g.addFour(P, sums[0])
+	g.addFour(E, sums[2])
+	g.addFour(F, sums[3])
 	g.ADDQ(Imm(64), p.i)
 	g.CMPQ(p.i, p.n)
 	g.JLT(LabelRef("loop"))
@@ -640,4 +604,16 @@ func (g *generator) kl512(d dtype) {
 	}
 	g.VZEROUPPER()
 	g.RET()
+}
+
+// addFour adds four vectors pairwise, and their sum to a float64 accumulator.
+func (g *generator) addFour(v []VecPhysical, to VecPhysical) {
+	g.VADDPS(v[1], v[0], v[0])
+	g.VADDPS(v[3], v[2], v[2])
+	g.VADDPS(v[2], v[0], v[0])
+	g.VEXTRACTF32X8(Imm(1), v[0], v[1].AsY())
+	g.VCVTPS2PD(v[0].AsY(), v[0])
+	g.VCVTPS2PD(v[1].AsY(), v[1])
+	g.VADDPD(v[0], to, to)
+	g.VADDPD(v[1], to, to)
 }

@@ -107,10 +107,10 @@ func (g *generator) sum512(d dtype, keep bool) {
 	g.RET()
 }
 
-// loads512 is load512 as a stream's instructions.
+// loads512 is load as a stream's instructions.
 func (g *generator) loads512(st *stream, d dtype, base, i Register, entry int, v []VecPhysical, order bool) {
 	for j := 0; j < len(v); j += 2 {
-		st.add(func() { g.load512(d, base, i, entry+16*j, v[j:j+2], order) })
+		st.add(func() { g.load(wide, d, base, i, entry+16*j, v[j:j+2], order) })
 	}
 }
 

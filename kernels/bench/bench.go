@@ -230,55 +230,93 @@ func (t *task) median() float64 {
 }
 
 func (rep *Report) vocabulary(ctx context.Context, o Options, v int) error {
-	d := newData(v, o.MiB)
-	var tasks []*task
-	add := func(entries int, do func() error) *task {
-		t := &task{entries: entries, do: do}
-		tasks = append(tasks, t)
-		return t
-	}
-	type line struct {
-		k              kernel
-		path           string
-		threads        int
-		cached, memory *task
-	}
-	var lines []line
-	read, fma := map[string]*task{}, map[string]*task{}
-	peer, err := rep.peer(ctx, &o, v, add)
-	if err != nil {
+	m := &measurement{rep: rep, o: o, v: v, data: newData(v, o.MiB), read: map[place]*task{}, fma: map[place]*task{}}
+	var err error
+	if m.peer, err = rep.peer(ctx, &m.o, v, m.add); err != nil {
 		return err
 	}
-	defer peer.stop()
-	key := func(path string, threads int) string { return fmt.Sprint(path, threads) }
+	defer m.peer.stop()
 	for _, path := range rep.Paths {
 		for _, th := range o.Threads {
-			p := findProbe(path)
-			if p.read != nil {
-				read[key(path, th)] = add(d.rows*v,
-					spread(th, d.rows, func(r int) { p.read(d.s[r*v:(r+1)*v], d.t[r*v:(r+1)*v]) }))
-				fma[key(path, th)] = add(th*o.MiB<<15, spread(th, th, func(int) { p.fma(o.MiB << 15) }))
-			}
-			for _, k := range list {
-				j, err := kernels.NewJSD(kernels.Options{Beta: k.beta, Temperature: 1, Workers: th, Path: path})
-				if err != nil {
-					return err
-				}
-				l := line{k: k, path: path, threads: th}
-				l.memory = add(d.rows*v, d.run(j, k, d.rows))
-				one, err := kernels.NewJSD(kernels.Options{Beta: k.beta, Temperature: 1, Path: path})
-				if err != nil {
-					return err
-				}
-				times := max(16, o.MiB<<14/v) // about 2 ms: neither the first, cold one nor starting a goroutine counts
-				l.cached = add(times*v*th, spread(th, th, d.repeat(one, k, times)))
-				lines = append(lines, l)
+			if err := m.plan(place{path, th}); err != nil {
+				return err
 			}
 		}
 	}
-	for round := range o.Rounds {
-		for _, t := range tasks {
-			if ctx.Err() != nil || (round > 0 && rep.left <= 0) {
+	if err := m.time(ctx); err != nil {
+		return err
+	}
+	if v == o.Vocab[0] {
+		m.floors()
+	}
+	for _, l := range m.lines {
+		m.enter(l)
+	}
+	return nil
+}
+
+// measurement is that of one size of vocabulary.
+type measurement struct {
+	rep  *Report
+	o    Options
+	v    int
+	data *data
+	peer *peer
+
+	tasks     []*task
+	lines     []line
+	read, fma map[place]*task // of the machine itself: absent where the path has no probe
+}
+
+// place is where something is timed.
+type place struct {
+	path    string
+	threads int
+}
+
+// line is a kernel at a place, timed over rows in the cache and over rows in memory.
+type line struct {
+	k kernel
+	place
+	cached, memory *task
+}
+
+func (m *measurement) add(entries int, do func() error) *task {
+	t := &task{entries: entries, do: do}
+	m.tasks = append(m.tasks, t)
+	return t
+}
+
+// plan adds the tasks for a place: the machine's own speed, and every kernel.
+func (m *measurement) plan(at place) error {
+	d, o, v, th := m.data, &m.o, m.v, at.threads
+	if p := findProbe(at.path); p.read != nil {
+		m.read[at] = m.add(d.rows*v, spread(th, d.rows, func(r int) { p.read(d.s[r*v:(r+1)*v], d.t[r*v:(r+1)*v]) }))
+		m.fma[at] = m.add(th*o.MiB<<15, spread(th, th, func(int) { p.fma(o.MiB << 15) }))
+	}
+	for _, k := range list {
+		j, err := kernels.NewJSD(kernels.Options{Beta: k.beta, Temperature: 1, Workers: th, Path: at.path})
+		if err != nil {
+			return err
+		}
+		l := line{k: k, place: at}
+		l.memory = m.add(d.rows*v, d.run(j, k, d.rows))
+		one, err := kernels.NewJSD(kernels.Options{Beta: k.beta, Temperature: 1, Path: at.path})
+		if err != nil {
+			return err
+		}
+		times := max(16, o.MiB<<14/v) // about 2 ms: neither the first, cold one nor starting a goroutine counts
+		l.cached = m.add(times*v*th, spread(th, th, d.repeat(one, k, times)))
+		m.lines = append(m.lines, l)
+	}
+	return nil
+}
+
+// time runs all tasks in turn, round by round, until the time is up.
+func (m *measurement) time(ctx context.Context) error {
+	for round := range m.o.Rounds {
+		for _, t := range m.tasks {
+			if ctx.Err() != nil || (round > 0 && m.rep.left <= 0) {
 				break
 			}
 			start := time.Now()
@@ -286,53 +324,58 @@ func (rep *Report) vocabulary(ctx context.Context, o Options, v int) error {
 				return err
 			}
 			took := time.Since(start)
-			rep.left -= took
-			if ns := float64(took.Nanoseconds()); round > 0 || o.Rounds == 1 { // the first round warms up
+			m.rep.left -= took
+			if ns := float64(took.Nanoseconds()); round > 0 || m.o.Rounds == 1 { // the first round warms up
 				t.ns = append(t.ns, ns/float64(t.entries))
 			}
 		}
 	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	for _, path := range rep.Paths {
-		for _, th := range o.Threads {
-			if t := read[key(path, th)]; t != nil && v == o.Vocab[0] {
-				rep.Floors = append(rep.Floors, Floor{
-					Threads: th, Path: path, ReadGBps: 8 / t.median(), FMAPerNs: 1 / fma[key(path, th)].median(),
-					SecondCore: th == 2 && fma[key(path, 1)].median() > 1.8*fma[key(path, 2)].median(),
+	return ctx.Err()
+}
+
+// floors reports what the machine itself can do.
+func (m *measurement) floors() {
+	for _, path := range m.rep.Paths {
+		for _, th := range m.o.Threads {
+			at := place{path, th}
+			if t := m.read[at]; t != nil {
+				one, two := m.fma[place{path, 1}], m.fma[place{path, 2}]
+				m.rep.Floors = append(m.rep.Floors, Floor{
+					Threads: th, Path: path, ReadGBps: 8 / t.median(), FMAPerNs: 1 / m.fma[at].median(),
+					SecondCore: th == 2 && one.median() > 1.8*two.median(),
 				})
 			}
 		}
 	}
-	for _, l := range lines {
-		x := Result{
-			Kernel:       l.k.name,
-			Path:         l.path,
-			Vocab:        v,
-			Threads:      l.threads,
-			MemoryNs:     l.memory.median(),
-			Instructions: instructions[l.path][l.k.name],
-		}
-		x.MicrosPerRow = x.MemoryNs * float64(v) / 1000
-		floor := 0.0
-		if t := read[key(l.path, l.threads)]; t != nil {
-			floor = t.median() * l.k.bytes / 8
-		}
-		x.CachedNs, x.OfDRAM = l.cached.median(), floor/x.MemoryNs
-		if t := fma[key(l.path, l.threads)]; t != nil && x.Instructions > 0 {
-			x.OfFMA = x.Instructions / 16 * t.median() / x.CachedNs
-		}
-		x.OfMemory = max(floor, x.CachedNs) / x.MemoryNs
-		peer.enter(&x, l.k)
-		for _, y := range rep.Results {
-			if y.Threads == 1 && l.threads > 1 && y.Kernel == x.Kernel && y.Path == x.Path && y.Vocab == v {
-				x.Speedup = y.MemoryNs / x.MemoryNs
-			}
-		}
-		rep.Results = append(rep.Results, x)
+}
+
+// enter reports a line, beside the machine's floor and the peer.
+func (m *measurement) enter(l line) {
+	x := Result{
+		Kernel:       l.k.name,
+		Path:         l.path,
+		Vocab:        m.v,
+		Threads:      l.threads,
+		MemoryNs:     l.memory.median(),
+		Instructions: instructions[l.path][l.k.name],
 	}
-	return nil
+	x.MicrosPerRow = x.MemoryNs * float64(m.v) / 1000
+	floor := 0.0
+	if t := m.read[l.place]; t != nil {
+		floor = t.median() * l.k.bytes / 8
+	}
+	x.CachedNs, x.OfDRAM = l.cached.median(), floor/x.MemoryNs
+	if t := m.fma[l.place]; t != nil && x.Instructions > 0 {
+		x.OfFMA = x.Instructions / 16 * t.median() / x.CachedNs
+	}
+	x.OfMemory = max(floor, x.CachedNs) / x.MemoryNs
+	m.peer.enter(&x, l.k)
+	for _, y := range m.rep.Results {
+		if y.Threads == 1 && l.threads > 1 && y.Kernel == x.Kernel && y.Path == x.Path && y.Vocab == m.v {
+			x.Speedup = y.MemoryNs / x.MemoryNs
+		}
+	}
+	m.rep.Results = append(m.rep.Results, x)
 }
 
 // peerKey is what torch is measured for: once for all paths and types.

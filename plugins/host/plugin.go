@@ -220,26 +220,35 @@ func (in *instance) incarnation(ctx context.Context) (*incarnation, error) {
 			in.plugin.log.Warn().Str("plugin", spec.Name).Err(err).Msg("the plugin did not start again")
 			continue
 		}
-		if first := &in.plugin.desc; first.Builders != nil && !reflect.DeepEqual(*first, inc.desc) {
-			inc.fail(errors.New("it describes itself otherwise than before"))
-			<-inc.gone // wait: fail kills the process after a deadline
-			in.step(failed)
-			return nil, &StartError{Plugin: spec.Name, Err: inc.cause}
-		}
-		in.mu.Lock()
-		in.inc = inc
-		in.sup = in.sup.step(started, spec)
-		stopped := in.sup.phase == closed
-		in.mu.Unlock()
-		if stopped {
-			inc.close(0)
-			return nil, errStopped
-		}
-		go in.mourn(inc)
-		if inc.proc != nil && slices.Contains(inc.desc.Capabilities, wire.Ping) {
-			go inc.watch(spec.BatchTimeout / 6)
+		if err := in.adopt(inc); err != nil {
+			return nil, err
 		}
 	}
+}
+
+// adopt makes an incarnation that has started the one in use. It has to be the same plugin as before.
+func (in *instance) adopt(inc *incarnation) error {
+	spec := &in.plugin.spec
+	if first := &in.plugin.desc; first.Builders != nil && !reflect.DeepEqual(*first, inc.desc) {
+		inc.fail(errors.New("it describes itself otherwise than before"))
+		<-inc.gone // wait: fail kills the process after a deadline
+		in.step(failed)
+		return &StartError{Plugin: spec.Name, Err: inc.cause}
+	}
+	in.mu.Lock()
+	in.inc = inc
+	in.sup = in.sup.step(started, spec)
+	stopped := in.sup.phase == closed
+	in.mu.Unlock()
+	if stopped {
+		inc.close(0)
+		return errStopped
+	}
+	go in.mourn(inc)
+	if inc.proc != nil && slices.Contains(inc.desc.Capabilities, wire.Ping) {
+		go inc.watch(spec.BatchTimeout / 6)
+	}
+	return nil
 }
 
 // look returns the state, noticing at once if the incarnation is dead.

@@ -190,6 +190,31 @@ func (w *worker) attempt(
 		inc.fail(err)
 		return nil, true, inc.crash(w.session.plugin, err)
 	}
+	a.exchange(feed)
+	err = context.Cause(a.ctx)
+	if err == nil {
+		a.close(spec.CallTimeout)
+		return nil, a.more, nil
+	}
+	if ctx.Err() != nil {
+		return a.jobs, true, ctx.Err()
+	}
+	if !ours(err) {
+		err = inc.reason(err)
+	}
+	inc.fail(err) // a process that failed on one stream is not trusted with another
+	switch {
+	case errors.Is(err, errYielded):
+		return a.jobs, true, err
+	case errors.Is(err, errNoEnd): // all is answered
+		w.session.plugin.log.Warn().Str("plugin", spec.Name).Msg("the plugin answered all groups and then did not end the stream; its process was ended")
+		return nil, a.more, nil
+	}
+	return a.jobs, true, inc.crash(w.session.plugin, err)
+}
+
+// exchange sends jobs and receives results until the stream ends or something cancels the attempt.
+func (a *attempt) exchange(feed <-chan *job) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		more, err := a.send(feed)
@@ -214,26 +239,6 @@ func (w *worker) attempt(
 	})
 	wg.Go(a.watch)
 	wg.Wait() // wait: all watch the attempt's context, which its clock ends
-	err = context.Cause(a.ctx)
-	if err == nil {
-		a.close(spec.CallTimeout)
-		return nil, a.more, nil
-	}
-	if ctx.Err() != nil {
-		return a.jobs, true, ctx.Err()
-	}
-	if !ours(err) {
-		err = inc.reason(err)
-	}
-	inc.fail(err) // a process that failed on one stream is not trusted with another
-	switch {
-	case errors.Is(err, errYielded):
-		return a.jobs, true, err
-	case errors.Is(err, errNoEnd): // all is answered
-		w.session.plugin.log.Warn().Str("plugin", spec.Name).Msg("the plugin answered all groups and then did not end the stream; its process was ended")
-		return nil, a.more, nil
-	}
-	return a.jobs, true, inc.crash(w.session.plugin, err)
 }
 
 // ours reports whether an error is the host's own finding about a plugin rather than the result of a call.

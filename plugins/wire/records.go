@@ -521,66 +521,78 @@ func (d *decoder) content(c *pb.Content) builders.Content {
 func (d *decoder) record(q *pb.Record) builders.Record {
 	switch k := q.GetKind().(type) {
 	case *pb.Record_Preference:
-		p := k.Preference
-		return &builders.Preference{
-			Head:           d.head(p.GetHead()),
-			Prompt:         d.content(p.GetPrompt()),
-			Chosen:         d.content(p.GetChosen()),
-			Rejected:       d.content(p.GetRejected()),
-			Reward:         p.GetReward(),
-			ScoreName:      d.text(p.GetScoreName()),
-			ChosenScore:    p.GetChosenScore(),
-			RejectedScore:  p.GetRejectedScore(),
-			ChosenIndex:    p.GetChosenIndex(),
-			RejectedIndex:  p.GetRejectedIndex(),
-			ChosenPolicy:   d.text(p.GetChosenPolicy()),
-			RejectedPolicy: d.text(p.GetRejectedPolicy()),
-		}
+		return d.preference(k.Preference)
 	case *pb.Record_Demonstration:
-		m := k.Demonstration
-		out := &builders.Demonstration{
-			Head:     d.head(m.GetHead()),
-			Messages: d.content(m.GetMessages()),
-			Train:    enum[builders.Train](d, "train", int32(m.GetTrain()), 3),
-			Trained:  m.GetTrained(),
-			Weight:   m.GetWeight(),
-		}
-		if m != nil {
-			out.Score = m.Score
-		}
-		return out
+		return d.demonstration(k.Demonstration)
 	case *pb.Record_Rollout:
-		m := k.Rollout
-		out := &builders.Rollout{
-			Head:     d.head(m.GetHead()),
-			Messages: d.content(m.GetMessages()),
-			Task:     d.text(m.GetTask()),
-		}
-		if m != nil {
-			out.Reward = m.Reward
-		}
-		return out
+		return d.rollout(k.Rollout)
 	case *pb.Record_Distillation:
-		m := k.Distillation
-		out := &builders.Distillation{Head: d.head(m.GetHead()), Messages: d.content(m.GetMessages())}
-		d.elements += len(m.GetSites())
-		for _, s := range m.GetSites() {
-			out.Sites = append(out.Sites, builders.Site{
-				Call:       int(s.GetCall()),
-				CallSeq:    int(s.GetCallSeq()),
-				Result:     int(s.GetResult()),
-				Target:     enum[builders.Target](d, "target", int32(s.GetTarget()), 1),
-				Tool:       d.text(s.GetTool()),
-				Error:      d.text(s.GetError()),
-				Hint:       d.text(s.GetHint()),
-				HintSource: d.text(s.GetHintSource()),
-				HintKind:   enum[builders.HintKind](d, "hint kind", int32(s.GetHintKind()), 1),
-			})
-		}
-		return out
+		return d.distillation(k.Distillation)
 	}
 	d.fail("a record of no known kind")
 	return nil
+}
+
+func (d *decoder) preference(p *pb.Preference) *builders.Preference {
+	return &builders.Preference{
+		Head:           d.head(p.GetHead()),
+		Prompt:         d.content(p.GetPrompt()),
+		Chosen:         d.content(p.GetChosen()),
+		Rejected:       d.content(p.GetRejected()),
+		Reward:         p.GetReward(),
+		ScoreName:      d.text(p.GetScoreName()),
+		ChosenScore:    p.GetChosenScore(),
+		RejectedScore:  p.GetRejectedScore(),
+		ChosenIndex:    p.GetChosenIndex(),
+		RejectedIndex:  p.GetRejectedIndex(),
+		ChosenPolicy:   d.text(p.GetChosenPolicy()),
+		RejectedPolicy: d.text(p.GetRejectedPolicy()),
+	}
+}
+
+func (d *decoder) demonstration(m *pb.Demonstration) *builders.Demonstration {
+	out := &builders.Demonstration{
+		Head:     d.head(m.GetHead()),
+		Messages: d.content(m.GetMessages()),
+		Train:    enum[builders.Train](d, "train", int32(m.GetTrain()), 3),
+		Trained:  m.GetTrained(),
+		Weight:   m.GetWeight(),
+	}
+	if m != nil {
+		out.Score = m.Score
+	}
+	return out
+}
+
+func (d *decoder) rollout(m *pb.Rollout) *builders.Rollout {
+	out := &builders.Rollout{
+		Head:     d.head(m.GetHead()),
+		Messages: d.content(m.GetMessages()),
+		Task:     d.text(m.GetTask()),
+	}
+	if m != nil {
+		out.Reward = m.Reward
+	}
+	return out
+}
+
+func (d *decoder) distillation(m *pb.Distillation) *builders.Distillation {
+	out := &builders.Distillation{Head: d.head(m.GetHead()), Messages: d.content(m.GetMessages())}
+	d.elements += len(m.GetSites())
+	for _, s := range m.GetSites() {
+		out.Sites = append(out.Sites, builders.Site{
+			Call:       int(s.GetCall()),
+			CallSeq:    int(s.GetCallSeq()),
+			Result:     int(s.GetResult()),
+			Target:     enum[builders.Target](d, "target", int32(s.GetTarget()), 1),
+			Tool:       d.text(s.GetTool()),
+			Error:      d.text(s.GetError()),
+			Hint:       d.text(s.GetHint()),
+			HintSource: d.text(s.GetHintSource()),
+			HintKind:   enum[builders.HintKind](d, "hint kind", int32(s.GetHintKind()), 1),
+		})
+	}
+	return out
 }
 
 func (d *decoder) drop(q *pb.Drop) ledger.Drop {

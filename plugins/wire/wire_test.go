@@ -3,7 +3,6 @@ package wire
 import (
 	"fmt"
 	"math"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -311,8 +310,11 @@ func TestFramesAreBounded(t *testing.T) {
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if got == nil || !reflect.DeepEqual(in.Examples, got.Examples) {
-		t.Fatal("the group that came is not the one that was sent")
+	if got == nil {
+		t.Fatal("no group came")
+	}
+	if diff := cmp.Diff(in.Examples, got.Examples); diff != "" {
+		t.Fatalf("the group that came is not the one that was sent (-sent +came):\n%s", diff)
 	}
 	if frames < 20 {
 		t.Errorf("%d frames", frames)

@@ -6,10 +6,10 @@ import (
 	stdjson "encoding/json"
 	"os"
 	"os/exec"
-	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/nat-go/nat-go/internal/pythontest"
@@ -108,8 +108,8 @@ func compareAnswers(t tester, q question, want any) {
 	t.Helper()
 	got := ask(q.A, q.B)
 	for k, w := range want.(map[string]any) {
-		if !reflect.DeepEqual(got[k], w) {
-			t.Errorf("a=%s b=%s: %s\n got %q\nwant %q", q.A, q.B, k, got[k], w)
+		if diff := cmp.Diff(w, got[k]); diff != "" {
+			t.Errorf("a=%s b=%s: %s (-want +got):\n%s", q.A, q.B, k, diff)
 		}
 	}
 }

@@ -10,7 +10,7 @@
 // The rules are the published shapes of keys, verified by their checksum if they have one and otherwise by how random
 // they look, plus internal/secret for anything named like a secret. gitleaks' library brings some eighty modules (a
 // configuration framework, archives, a regular expression engine in WebAssembly), looks only for keys, and doesn't
-// report the exact range to replace.
+// report the exact range to replace. The function keys is long because it is a table, one kind of key a line.
 //
 // No value is kept: what was seen is remembered by its hash.
 //

@@ -207,26 +207,13 @@ func (c *compiler) refuseLoopTarget(n *forNode) {
 func (c *compiler) loopBody(
 	n *forNode, outer, body, otherwise *frame,
 ) func(st *state, items val, depth int, recurse func(*state, val, int) val) flow {
-	extended := n.recursive || undeclared(n.body, "loop")["loop"] || contains(statementChildren(n), isScopedBlock)
-	var loopVar variable
-	if extended {
-		loopVar = body.variable(body.sym.parameter("loop"))
-	}
+	loopVar, extended := c.loopVariable(n, body)
 	body.sym.scanParams(n.target)
 	body.sym.scan(n.body...)
 	filter := c.loopFilter(n, outer, body)
 	body.inLoop = true
 	assign, enter, run := c.assign(n.target, body), c.enter(body), c.body(n.body, body)
-	var orElse stmt
-	if n.otherwise != nil {
-		otherwise.sym.scan(n.otherwise...)
-		otherwise.inLoop = outer.inLoop && !n.recursive
-		enterElse, runElse := c.enter(otherwise), c.body(n.otherwise, otherwise)
-		orElse = func(st *state) flow {
-			enterElse(st)
-			return runElse(st)
-		}
-	}
+	orElse := c.loopElse(n, outer, otherwise)
 	at := n.iter.at()
 	return func(st *state, items val, depth int, recurse func(*state, val, int) val) flow {
 		st.pos = at
@@ -272,6 +259,28 @@ func (c *compiler) loopBody(
 			return orElse(st)
 		}
 		return flowOn
+	}
+}
+
+// loopVariable returns the variable `loop`, if something in the loop may use it.
+func (c *compiler) loopVariable(n *forNode, body *frame) (loopVar variable, extended bool) {
+	if !n.recursive && !undeclared(n.body, "loop")["loop"] && !contains(statementChildren(n), isScopedBlock) {
+		return loopVar, false
+	}
+	return body.variable(body.sym.parameter("loop")), true
+}
+
+// loopElse compiles the part that runs if no item was left; nil: there is none.
+func (c *compiler) loopElse(n *forNode, outer, otherwise *frame) stmt {
+	if n.otherwise == nil {
+		return nil
+	}
+	otherwise.sym.scan(n.otherwise...)
+	otherwise.inLoop = outer.inLoop && !n.recursive
+	enter, run := c.enter(otherwise), c.body(n.otherwise, otherwise)
+	return func(st *state) flow {
+		enter(st)
+		return run(st)
 	}
 }
 

@@ -97,6 +97,11 @@ func numberDirective(t time.Time, c, flag byte) (string, bool) {
 	default:
 		return "", false
 	}
+	return padded(n, width, pad, flag), true
+}
+
+// padded formats a number; the flag wins over width and pad.
+func padded(n, width int, pad, flag byte) string {
 	switch flag {
 	case '-':
 		width = 1
@@ -106,7 +111,7 @@ func numberDirective(t time.Time, c, flag byte) (string, bool) {
 		pad = '0'
 	}
 	s := fmt.Sprint(n)
-	return strings.Repeat(string(pad), max(0, width-len(s))) + s, true
+	return strings.Repeat(string(pad), max(0, width-len(s))) + s
 }
 
 func textDirective(t time.Time, c byte) (string, bool) {

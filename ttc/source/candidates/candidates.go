@@ -117,20 +117,7 @@ func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 		ID: id, Run: s.At.Run, Row: s.At.Row, File: s.Path(), Offset: s.ahead.offset, Fidelity: ttc.TextOnly,
 		RawID: append(json.Raw(nil), idRaw...),
 	}
-	st := &s.Tally.S
-	first := source.RowName(s.lines - 1)
-	if id == "" {
-		ex.ID = first
-		st.MissingIDs++
-	}
-	entry := xxh3.Uint128{Lo: uint64(s.ahead.offset), Hi: 1} // every example is a different entry
-	unique, _ := s.IDs.Add(ex.Row, ex.ID, entry)
-	if unique != ex.ID {
-		if st.RepeatedIDs++; st.FirstRepeat == "" {
-			st.FirstRepeat = ex.ID
-		}
-		ex.ID = unique
-	}
+	s.name(ex)
 	if v, ok := s.ahead.raw.Get(s.cfg.TaskKey); ok {
 		ex.Task = source.IDText(v)
 	}
@@ -140,18 +127,9 @@ func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 		if n%1000 == 999 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if n == s.cfg.MaxExample {
-			return nil, &source.Error{
-				Path: ex.File, Offset: s.ahead.offset, What: fmt.Sprintf("more than %d lines have the id %q", n, id),
-				Help: "Raise sources.*.max_candidates_per_example, or give each example an id of its own (id_key)",
-			}
-		}
-		if size += int64(len(s.ahead.raw)); size > max(s.cfg.MaxBytes, s.cfg.MaxLine) {
-			return nil, &source.Error{
-				Path: ex.File, Offset: s.ahead.offset,
-				What: fmt.Sprintf("the lines of the id %q have more than %d bytes together", id, s.cfg.MaxBytes),
-				Help: "Raise sources.*.max_example_bytes, or give each example an id of its own (id_key)",
-			}
+		size += int64(len(s.ahead.raw))
+		if err := s.fits(id, n, size); err != nil {
+			return nil, err
 		}
 		s.line(ex)
 		if err := s.readAhead(); err == io.EOF {
@@ -170,6 +148,41 @@ func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 		s.At.Offset, s.At.Lines = s.ahead.offset, s.lines-1
 	}
 	return ex, nil
+}
+
+// name makes the example's id unique. One without an id is named after its first line.
+func (s *Source) name(ex *ttc.Example) {
+	st := &s.Tally.S
+	if ex.ID == "" {
+		ex.ID = source.RowName(s.lines - 1)
+		st.MissingIDs++
+	}
+	entry := xxh3.Uint128{Lo: uint64(s.ahead.offset), Hi: 1} // every example is a different entry
+	unique, _ := s.IDs.Add(ex.Row, ex.ID, entry)
+	if unique != ex.ID {
+		if st.RepeatedIDs++; st.FirstRepeat == "" {
+			st.FirstRepeat = ex.ID
+		}
+		ex.ID = unique
+	}
+}
+
+// fits checks the limits of an example that has n lines before the one read ahead, and size bytes with it.
+func (s *Source) fits(id string, n int, size int64) error {
+	switch {
+	case n == s.cfg.MaxExample:
+		return &source.Error{
+			Path: s.Path(), Offset: s.ahead.offset, What: fmt.Sprintf("more than %d lines have the id %q", n, id),
+			Help: "Raise sources.*.max_candidates_per_example, or give each example an id of its own (id_key)",
+		}
+	case size > max(s.cfg.MaxBytes, s.cfg.MaxLine):
+		return &source.Error{
+			Path: s.Path(), Offset: s.ahead.offset,
+			What: fmt.Sprintf("the lines of the id %q have more than %d bytes together", id, s.cfg.MaxBytes),
+			Help: "Raise sources.*.max_example_bytes, or give each example an id of its own (id_key)",
+		}
+	}
+	return nil
 }
 
 // belonging is what the lines of an example share: their id or, if they have none, their prompt. A line with neither is

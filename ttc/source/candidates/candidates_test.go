@@ -7,12 +7,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
@@ -260,12 +260,11 @@ func TestResumeGivesTheRest(t *testing.T) {
 		if err != nil {
 			t.Fatalf("after %d: %v", k, err)
 		}
-		if len(rest.examples) != len(whole.examples)-k ||
-			k < len(whole.examples) && !reflect.DeepEqual(rest.examples, whole.examples[k:]) {
-			t.Fatalf("after %d the examples differ: %s", k, shape(rest))
+		if diff := cmp.Diff(whole.examples[k:], rest.examples, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("after %d the examples differ (-want +got):\n%s", k, diff)
 		}
-		if !reflect.DeepEqual(rest.stats, whole.stats) || !reflect.DeepEqual(rest.inputs, whole.inputs) {
-			t.Fatalf("after %d: %+v, want %+v", k, rest.stats, whole.stats)
+		if diff := cmp.Diff(whole.stats, rest.stats) + cmp.Diff(whole.inputs, rest.inputs); diff != "" {
+			t.Fatalf("after %d (-want +got):\n%s", k, diff)
 		}
 	}
 	if err := os.WriteFile(a, []byte(strings.Join(slices.Concat([]string{`{"id":"new","output":"o","score":1}`}, lines), "\n")), 0o600); err != nil {

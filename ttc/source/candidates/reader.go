@@ -37,8 +37,51 @@ func (r *Reader) Policy() string { return r.models.only() }
 
 // Candidate fills cand from an object, except for its step and offset. The reason says why it can't.
 func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, string) {
+	f := r.fields(raw)
+	if reason, why := r.place(&f, cand); reason != "" {
+		return reason, why
+	}
 	cfg := &r.keys
-	var turn, index, prompt, context, system, output, score, metadata, model, failure, reasoning json.Raw
+	if f.score == nil {
+		return source.NoScore, missing(cfg.ScoreKey, raw)
+	}
+	var ok bool
+	if cand.Score, ok = natmodel.ParseFloat(f.score); !ok {
+		return source.BadScore, fmt.Sprintf("%s is %s, not a number", cfg.ScoreKey, shown(f.score))
+	}
+	answer, why := r.answer(f.output)
+	switch {
+	case f.output == nil:
+		return source.NoOutput, missing(cfg.OutputKey, raw)
+	case why != "":
+		return source.BadOutput, cfg.OutputKey + " is " + why
+	case f.metadata != nil && f.metadata.Kind() != json.Object:
+		return source.BadStep, fmt.Sprintf("%s is %s, not an object", cfg.MetadataKey, f.metadata.Kind())
+	case f.system != nil && f.system.Kind() != json.String:
+		return source.BadStep, fmt.Sprintf("%s is %s, not text", cfg.SystemKey, f.system.Kind())
+	}
+	if f.model != nil {
+		r.models.add(r.keep.Name(f.model.Bytes()))
+	}
+	r.counts[cand.Turn]++
+	cand.Output = answer
+	cand.Prompt = r.prompt(f.prompt)
+	if more, _ := f.context.Text(); more != "" && cand.Prompt.Form == ttc.TextPrompt {
+		cand.Prompt.Text += "\n\n" + more
+	}
+	cand.Prompt = cand.Prompt.Under(r.keep.Text(f.system))
+	cand.Metadata = r.keep.Raw(f.metadata)
+	cand.ScoreError = source.ScoreError(cand.Score, f.failure, f.reasoning, f.metadata)
+	return "", ""
+}
+
+// fields are the values of a candidate's keys; nil: null or missing.
+type fields struct {
+	turn, index, prompt, context, system, output, score, metadata, model, failure, reasoning json.Raw
+}
+
+func (r *Reader) fields(raw json.Raw) (f fields) {
+	cfg := &r.keys
 	c := raw.Cursor()
 	c.Enter(json.Object)
 	for key, ok := c.Member(); ok; key, ok = c.Member() {
@@ -49,78 +92,52 @@ func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, st
 		switch string(key.Bytes()) {
 		case "": // as are the names of keys that aren't set
 		case cfg.TurnKey:
-			turn = v
+			f.turn = v
 		case cfg.IndexKey:
-			index = v
+			f.index = v
 		case cfg.PromptKey:
-			prompt = v
+			f.prompt = v
 		case cfg.ContextKey:
-			context = v
+			f.context = v
 		case cfg.SystemKey:
-			system = v
+			f.system = v
 		case cfg.OutputKey:
-			output = v
+			f.output = v
 		case cfg.ScoreKey:
-			score = v
+			f.score = v
 		case cfg.MetadataKey:
-			metadata = v
+			f.metadata = v
 		case cfg.ModelKey:
-			model = v
+			f.model = v
 		case "error":
-			failure = v
+			f.failure = v
 		case "reasoning":
-			reasoning = v
+			f.reasoning = v
 		}
 	}
-	switch turn.Kind() {
+	return f
+}
+
+// place fills in the candidate's turn and its index there.
+func (r *Reader) place(f *fields, cand *ttc.Candidate) (ledger.Reason, string) {
+	cfg := &r.keys
+	switch f.turn.Kind() {
 	case json.Invalid:
 	case json.String:
-		cand.Turn = r.keep.Turn(turn)
+		cand.Turn = r.keep.Turn(f.turn)
 	case json.Number:
-		cand.Turn = r.keep.Name(turn)
+		cand.Turn = r.keep.Name(f.turn)
 	default:
-		return source.BadTurnID, fmt.Sprintf("%s is %s, not text or a number", cfg.TurnKey, turn.Kind())
+		return source.BadTurnID, fmt.Sprintf("%s is %s, not text or a number", cfg.TurnKey, f.turn.Kind())
 	}
 	cand.Index = r.counts[cand.Turn]
-	if index != nil {
-		n, ok := natmodel.ParseInt(index)
+	if f.index != nil {
+		n, ok := natmodel.ParseInt(f.index)
 		if !ok || !n.Fits {
-			return source.BadIndex, fmt.Sprintf("%s is %s, not an integer", cfg.IndexKey, index.Kind())
+			return source.BadIndex, fmt.Sprintf("%s is %s, not an integer", cfg.IndexKey, f.index.Kind())
 		}
 		cand.Index = n.Value
 	}
-	if score == nil {
-		return source.NoScore, missing(cfg.ScoreKey, raw)
-	}
-	var ok bool
-	if cand.Score, ok = natmodel.ParseFloat(score); !ok {
-		return source.BadScore, fmt.Sprintf("%s is %s, not a number", cfg.ScoreKey, shown(score))
-	}
-	answer, why := r.answer(output)
-	switch {
-	case output == nil:
-		return source.NoOutput, missing(cfg.OutputKey, raw)
-	case why != "":
-		return source.BadOutput, cfg.OutputKey + " is " + why
-	}
-	if metadata != nil && metadata.Kind() != json.Object {
-		return source.BadStep, fmt.Sprintf("%s is %s, not an object", cfg.MetadataKey, metadata.Kind())
-	}
-	if system != nil && system.Kind() != json.String {
-		return source.BadStep, fmt.Sprintf("%s is %s, not text", cfg.SystemKey, system.Kind())
-	}
-	if model != nil {
-		r.models.add(r.keep.Name(model.Bytes()))
-	}
-	r.counts[cand.Turn]++
-	cand.Output = answer
-	cand.Prompt = r.prompt(prompt)
-	if more, _ := context.Text(); more != "" && cand.Prompt.Form == ttc.TextPrompt {
-		cand.Prompt.Text += "\n\n" + more
-	}
-	cand.Prompt = cand.Prompt.Under(r.keep.Text(system))
-	cand.Metadata = r.keep.Raw(metadata)
-	cand.ScoreError = source.ScoreError(cand.Score, failure, reasoning, metadata)
 	return "", ""
 }
 

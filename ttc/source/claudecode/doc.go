@@ -9,5 +9,7 @@
 // Every agent of a session is an example of its own; a sub-agent's lines are in a file of their own, which is joined to
 // its session by the session's id. Call arguments are stored as parsed values, not as the model spelled them.
 //
+// parseLine is long because it is one switch with a case for each key of a line.
+//
 // Not part of the promised API.
 package claudecode

@@ -8,10 +8,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
@@ -294,19 +296,18 @@ func TestResumeGivesTheRest(t *testing.T) {
 		if err != nil {
 			t.Fatalf("after %d: %v", k, err)
 		}
-		if !reflect.DeepEqual(rest.examples, whole.examples[k:]) && k < len(whole.examples) {
-			t.Fatalf("after %d the examples differ", k)
+		if diff := cmp.Diff(whole.examples[k:], rest.examples, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("after %d the examples differ (-want +got):\n%s", k, diff)
 		}
-		if !reflect.DeepEqual(rest.stats, whole.stats) || !reflect.DeepEqual(rest.inputs, whole.inputs) {
-			t.Fatalf("after %d: %+v, want %+v", k, rest.stats, whole.stats)
+		if diff := cmp.Diff(whole.stats, rest.stats) + cmp.Diff(whole.inputs, rest.inputs); diff != "" {
+			t.Fatalf("after %d (-want +got):\n%s", k, diff)
 		}
 		told := 0
 		if k > 0 {
 			told = whole.told[k-1]
 		}
-		if want := whole.drops[told:]; len(rest.drops) != len(want) ||
-			len(want) > 0 && !reflect.DeepEqual(rest.drops, want) {
-			t.Fatalf("after %d: told of %d drops, want %d", k, len(rest.drops), len(want))
+		if diff := cmp.Diff(whole.drops[told:], rest.drops, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("after %d: drops (-want +got):\n%s", k, diff)
 		}
 	}
 }
@@ -351,8 +352,8 @@ func TestGzipGivesTheSame(t *testing.T) {
 	for i := range plain.examples {
 		packed.examples[i].File = plain.examples[i].File
 	}
-	if !reflect.DeepEqual(plain.examples, packed.examples) || !reflect.DeepEqual(plain.cursors, packed.cursors) {
-		t.Error("the gzip file reads differently")
+	if diff := cmp.Diff(plain.examples, packed.examples) + cmp.Diff(plain.cursors, packed.cursors); diff != "" {
+		t.Errorf("the gzip file reads differently (-plain +gzip):\n%s", diff)
 	}
 }
 
@@ -362,8 +363,8 @@ func TestExamplesKeepTheirMemory(t *testing.T) {
 	for i := range r.examples {
 		r.examples[i].File = again.examples[i].File
 	}
-	if !reflect.DeepEqual(r.examples, again.examples) {
-		t.Error("an example changed while later ones were read")
+	if diff := cmp.Diff(again.examples, r.examples); diff != "" {
+		t.Errorf("an example changed while later ones were read (-want +got):\n%s", diff)
 	}
 	if got := r.examples[3].Candidates[2].Output; got != "o2" {
 		t.Error(got)

@@ -65,27 +65,9 @@ func (p *parser) example(
 		return refuse(source.BadExample, "%q is %s, not an array of steps", p.cfg.TrajectoryKey, kind)
 	}
 
-	id := source.IDText(e.id)
-	missing := id == ""
-	if missing {
-		id = place.Example
-	}
-	unique, identical := ids.Add(ex.Row, id, hash)
-	if identical {
+	if id, identical := p.name(ex, e, ids, hash, place.Example); identical {
 		place.Example = id
 		return refuse(source.IdenticalRow, "the same entry, byte for byte, stands earlier in the file")
-	}
-	s := &p.tally.S
-	ex.ID = unique
-	switch {
-	case missing:
-		s.MissingIDs++
-	case unique != id:
-		if s.RepeatedIDs++; s.FirstRepeat == "" {
-			s.FirstRepeat = id
-		}
-	default:
-		ex.Task, ex.Trial = source.Trial(id)
 	}
 	ex.RawID = bytes.Clone(e.id)
 	ex.Graph = p.graph(e)
@@ -98,9 +80,38 @@ func (p *parser) example(
 	}
 	if n == 0 && isEmpty(e.answer) {
 		ex.Interrupted = true
-		s.Interrupted++
+		p.tally.S.Interrupted++
 	}
 	return true, nil
+}
+
+// name gives the example its id, or row if the entry has none. It returns the id as it stands in the entry, and whether
+// an identical entry stands earlier in the file.
+func (p *parser) name(
+	ex *ttc.Example, e entry, ids *source.Names, hash xxh3.Uint128, row string,
+) (id string, identical bool) {
+	id = source.IDText(e.id)
+	missing := id == ""
+	if missing {
+		id = row
+	}
+	unique, identical := ids.Add(ex.Row, id, hash)
+	if identical {
+		return id, true
+	}
+	ex.ID = unique
+	s := &p.tally.S
+	switch {
+	case missing:
+		s.MissingIDs++
+	case unique != id:
+		if s.RepeatedIDs++; s.FirstRepeat == "" {
+			s.FirstRepeat = id
+		}
+	default:
+		ex.Task, ex.Trial = source.Trial(id)
+	}
+	return id, false
 }
 
 func (p *parser) entry(c json.Cursor) (e entry) {
@@ -200,70 +211,86 @@ func (p *parser) candidate(step natmodel.Step, cand *ttc.Candidate, ex *ttc.Exam
 	if step.Data == nil {
 		return source.NoData, "payload.data is null or missing"
 	}
-	var turn, turnIndex, index, score, input, output, failure, reasoning json.Raw
-	c := step.Fields
+	f := readFields(step.Fields)
+	if reason, why := p.place(&f, cand, ex); reason != "" {
+		return reason, why
+	}
+	switch f.output.Kind() {
+	case json.String:
+		cand.Output = p.keep.Text(f.output)
+	case json.Invalid, json.Null:
+	default:
+		return source.BadOutput, "payload.data.output is " + f.output.Kind().String() + ", not text"
+	}
+	cand.Prompt = p.keep.Prompt(f.input)
+	cand.Metadata = p.keep.Raw(step.Metadata)
+	cand.ScoreError = source.ScoreError(cand.Score, f.failure, f.reasoning, step.Metadata)
+	return "", ""
+}
+
+// fields are the members of a step's data that are read.
+type fields struct {
+	turn, turnIndex, index, score, input, output, failure, reasoning json.Raw
+}
+
+func readFields(c json.Cursor) (f fields) {
 	c.Enter(json.Object)
 	for key, ok := c.Member(); ok; key, ok = c.Member() {
 		switch string(key.Bytes()) {
 		case "turn_id":
-			turn = c.Value()
+			f.turn = c.Value()
 		case "turn_index":
-			turnIndex = c.Value()
+			f.turnIndex = c.Value()
 		case "candidate_index":
-			index = c.Value()
+			f.index = c.Value()
 		case "score":
-			score = c.Value()
+			f.score = c.Value()
 		case "input":
-			input = c.Value()
+			f.input = c.Value()
 		case "output":
-			output = c.Value()
+			f.output = c.Value()
 		case "error":
-			failure = c.Value()
+			f.failure = c.Value()
 		case "reasoning":
-			reasoning = c.Value()
+			f.reasoning = c.Value()
 		default:
 			c.Skip()
 		}
 	}
-	switch turn.Kind() {
+	return f
+}
+
+// place fills in the candidate's turn, score and indices.
+func (p *parser) place(f *fields, cand *ttc.Candidate, ex *ttc.Example) (ledger.Reason, string) {
+	switch f.turn.Kind() {
 	case json.String:
-		cand.Turn = p.keep.Turn(turn)
+		cand.Turn = p.keep.Turn(f.turn)
 	case json.Invalid, json.Null:
 		return source.NoTurnID, "payload.data.turn_id is null or missing"
 	default:
-		return source.BadTurnID, "payload.data.turn_id is " + turn.Kind().String() + ", not a string"
+		return source.BadTurnID, "payload.data.turn_id is " + f.turn.Kind().String() + ", not a string"
 	}
-	if isAbsent(score) {
+	if isAbsent(f.score) {
 		return source.NoScore, "payload.data.score is null or missing"
 	}
 	var ok bool
-	if cand.Score, ok = natmodel.ParseFloat(score); !ok {
-		return source.BadScore, "payload.data.score is " + short(score) + ", not a number"
+	if cand.Score, ok = natmodel.ParseFloat(f.score); !ok {
+		return source.BadScore, "payload.data.score is " + short(f.score) + ", not a number"
 	}
-	if !isAbsent(index) {
-		n, ok := natmodel.ParseInt(index)
+	if !isAbsent(f.index) {
+		n, ok := natmodel.ParseInt(f.index)
 		if !ok || !n.Fits {
-			return source.BadIndex, "payload.data.candidate_index is " + short(index) + ", not an integer"
+			return source.BadIndex, "payload.data.candidate_index is " + short(f.index) + ", not an integer"
 		}
 		cand.Index = n.Value
 	}
-	if !isAbsent(turnIndex) {
-		n, ok := natmodel.ParseInt(turnIndex)
+	if !isAbsent(f.turnIndex) {
+		n, ok := natmodel.ParseInt(f.turnIndex)
 		if !ok || !n.Fits {
-			return source.BadStep, "payload.data.turn_index is " + short(turnIndex) + ", not an integer"
+			return source.BadStep, "payload.data.turn_index is " + short(f.turnIndex) + ", not an integer"
 		}
 		cand.TurnIndex = turnIndexOf(n.Value, ex)
 	}
-	switch output.Kind() {
-	case json.String:
-		cand.Output = p.keep.Text(output)
-	case json.Invalid, json.Null:
-	default:
-		return source.BadOutput, "payload.data.output is " + output.Kind().String() + ", not text"
-	}
-	cand.Prompt = p.keep.Prompt(input)
-	cand.Metadata = p.keep.Raw(step.Metadata)
-	cand.ScoreError = source.ScoreError(cand.Score, failure, reasoning, step.Metadata)
 	return "", ""
 }
 

@@ -82,27 +82,9 @@ func appendMessage(b, message []byte, of map[protowire.Number]shape) ([]byte, bo
 			b = append(b, ',')
 		}
 		b = append(json.AppendString(b, s.key), ':')
-		switch s.kind {
-		case aText:
-			b = json.AppendString(b, string(value))
-		case anID:
-			b = append(b, '"')
-			b = append(hex.AppendEncode(b, value), '"')
-		case anInt:
-			v, _ := protowire.ConsumeVarint(value)
-			b = strconv.AppendUint(b, v, 10)
-		case aTime:
-			v, _ := protowire.ConsumeFixed64(value)
-			b = append(strconv.AppendUint(append(b, '"'), v, 10), '"')
-		case aNested:
-			var fine bool
-			b, fine = appendMessage(b, value, s.of)
-			ok = ok && fine
-		case aValue:
-			var fine bool
-			b, fine = appendValue(b, value, 0)
-			ok = ok && fine
-		}
+		var fine bool
+		b, fine = appendField(b, value, s)
+		ok = ok && fine
 		return true
 	})
 	for num := protowire.Number(1); num <= 11; num++ {
@@ -125,6 +107,27 @@ func appendMessage(b, message []byte, of map[protowire.Number]shape) ([]byte, bo
 		b = append(b, ']')
 	}
 	return append(b, '}'), ok && whole
+}
+
+// appendField appends the value of a field that isn't a list. It reports whether the value is intact.
+func appendField(b, value []byte, s shape) ([]byte, bool) {
+	switch s.kind {
+	case aText:
+		b = json.AppendString(b, string(value))
+	case anID:
+		b = append(hex.AppendEncode(append(b, '"'), value), '"')
+	case anInt:
+		v, _ := protowire.ConsumeVarint(value)
+		b = strconv.AppendUint(b, v, 10)
+	case aTime:
+		v, _ := protowire.ConsumeFixed64(value)
+		b = append(strconv.AppendUint(append(b, '"'), v, 10), '"')
+	case aNested:
+		return appendMessage(b, value, s.of)
+	case aValue:
+		return appendValue(b, value, 0)
+	}
+	return b, true
 }
 
 func (k kind) wire() protowire.Type {

@@ -240,69 +240,21 @@ func (s *Source) chain(messages []chat.Message, ex *ttc.Example) error {
 // the current one.
 func (s *Source) node(n *ttc.Node) error {
 	m := &n.Message
-	said := false // the trace says whether it was sampled
-	var failed error
-	var meta json.Raw
-	m.Extra = slices.DeleteFunc(m.Extra, func(x chat.Member) bool {
-		switch x.Key {
-		case s.cfg.TokenIDsKey:
-			n.TokenIDs, failed = tokenIDs(x.Value, failed)
-		case s.cfg.LogProbsKey:
-			n.LogProbs, failed = logProbs(x.Value, failed)
-		case s.cfg.FinishKey:
-			n.FinishReason, _ = x.Value.Text()
-		case s.cfg.PolicyKey:
-			n.Policy, _ = x.Value.Text()
-		case "tool_call": // a call, or null
-			if call, err := chat.ParseToolCall(x.Value); err == nil && m.ToolCalls == nil {
-				call.Type = "function"
-				m.ToolCalls = []chat.ToolCall{call}
-			} else if x.Value.Kind() != json.Null {
-				s.unread = append(s.unread, m.Role+": "+x.Key)
-				return false
-			}
-		case "tool_error": // the kind of an error, null where there was none
-			tellError(n, x.Value)
-		case "error_meta":
-			meta = x.Value
-		case "is_error":
-			if v, ok := x.Value.Bool(); ok {
-				n.Error = &v
-			}
-		case "sampled":
-			if v, ok := x.Value.Bool(); ok {
-				said = true
-				n.Sampled = sampledIf(v)
-			}
-		case "weight":
-			v, ok := x.Value.Float64()
-			switch {
-			case ok && v == 0:
-				said = true
-				n.Sampled = ttc.No
-			case x.Value.Kind() != json.Null && !(ok && v == 1):
-				s.unread = append(s.unread, m.Role+": weight")
-			}
-		case "function_call":
-			failed = legacyCall(m, x.Value, failed)
-		default:
-			return false
-		}
-		return true
-	})
-	if failed != nil {
-		return failed
+	x := extraReader{Source: s, node: n}
+	m.Extra = slices.DeleteFunc(m.Extra, x.take)
+	if x.failed != nil {
+		return x.failed
 	}
 	switch {
-	case meta == nil || meta.Kind() == json.Null:
+	case x.meta == nil || x.meta.Kind() == json.Null:
 	case n.Failure != nil:
-		n.Failure.Meta = meta
+		n.Failure.Meta = x.meta
 	default:
-		s.unread = append(s.unread, m.Role+": error_meta without tool_error")
+		x.leave("error_meta without tool_error")
 	}
-	for _, x := range m.Extra {
-		if slices.Contains(telling, x.Key) && x.Value.Kind() != json.Null {
-			s.unread = append(s.unread, m.Role+": "+x.Key)
+	for _, e := range m.Extra {
+		if slices.Contains(telling, e.Key) && e.Value.Kind() != json.Null {
+			x.leave(e.Key)
 		}
 	}
 	if len(m.Extra) == 0 {
@@ -314,15 +266,82 @@ func (s *Source) node(n *ttc.Node) error {
 	if n.LogProbs != nil && len(n.LogProbs) != len(n.TokenIDs) {
 		return fmt.Errorf("%d log-probs for %d token ids", len(n.LogProbs), len(n.TokenIDs))
 	}
-	if !said && m.Role == "assistant" && n.LogProbs != nil {
-		said, n.Sampled = true, ttc.Yes
+	if !x.said && m.Role == "assistant" && n.LogProbs != nil {
+		x.said, n.Sampled = true, ttc.Yes
 	}
 	if m.Role != "assistant" {
 		n.Sampled = ttc.No
-	} else if !said {
+	} else if !x.said {
 		n.Sampled = unsaid
 	}
 	return nil
+}
+
+// extraReader reads the extra keys of a message into its node.
+type extraReader struct {
+	*Source
+	node   *ttc.Node
+	said   bool     // the trace says whether the message was sampled
+	meta   json.Raw // error_meta
+	failed error
+}
+
+// leave reports what of the message isn't read.
+func (r *extraReader) leave(what string) { r.unread = append(r.unread, r.node.Message.Role+": "+what) }
+
+// take reads a member, and reports whether it is known.
+func (r *extraReader) take(x chat.Member) bool {
+	n, m := r.node, &r.node.Message
+	switch x.Key {
+	case r.cfg.TokenIDsKey:
+		n.TokenIDs, r.failed = tokenIDs(x.Value, r.failed)
+	case r.cfg.LogProbsKey:
+		n.LogProbs, r.failed = logProbs(x.Value, r.failed)
+	case r.cfg.FinishKey:
+		n.FinishReason, _ = x.Value.Text()
+	case r.cfg.PolicyKey:
+		n.Policy, _ = x.Value.Text()
+	case "tool_call": // a call, or null
+		if call, err := chat.ParseToolCall(x.Value); err == nil && m.ToolCalls == nil {
+			call.Type = "function"
+			m.ToolCalls = []chat.ToolCall{call}
+		} else if x.Value.Kind() != json.Null {
+			r.leave(x.Key)
+			return false
+		}
+	case "tool_error": // the kind of an error, null where there was none
+		tellError(n, x.Value)
+	case "error_meta":
+		r.meta = x.Value
+	case "is_error":
+		if v, ok := x.Value.Bool(); ok {
+			n.Error = &v
+		}
+	case "sampled":
+		if v, ok := x.Value.Bool(); ok {
+			r.said = true
+			n.Sampled = sampledIf(v)
+		}
+	case "weight":
+		r.weight(x.Value)
+	case "function_call":
+		r.failed = legacyCall(m, x.Value, r.failed)
+	default:
+		return false
+	}
+	return true
+}
+
+// weight reads a message's weight: 0 says that it wasn't sampled, and none other than 1 is used.
+func (r *extraReader) weight(raw json.Raw) {
+	v, ok := raw.Float64()
+	switch {
+	case ok && v == 0:
+		r.said = true
+		r.node.Sampled = ttc.No
+	case raw.Kind() != json.Null && !(ok && v == 1):
+		r.leave("weight")
+	}
 }
 
 // tellError reads tool_error: the kind of an error, whoever speaks. An empty kind counts; null and false don't; in an

@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/nat-go/nat-go/internal/oracletest"
 
@@ -117,13 +119,13 @@ func TestMasksOfTheOracle(t *testing.T) {
 				switch {
 				case !a.OK:
 					t.Errorf("%s: %v", m.Conversation, a.Error)
-				case !reflect.DeepEqual(a.IDs, m.IDs):
-					t.Errorf("%s: other ids", m.Conversation)
-				case !reflect.DeepEqual(a.Mask, want):
-					t.Errorf("%s: mask\n got %v\nwant %v", m.Conversation, a.Mask, want)
+				case !cmp.Equal(m.IDs, a.IDs):
+					t.Errorf("%s: ids (-want +got):\n%s", m.Conversation, cmp.Diff(m.IDs, a.IDs))
+				case !cmp.Equal(want, a.Mask):
+					t.Errorf("%s: mask (-want +got):\n%s", m.Conversation, cmp.Diff(want, a.Mask))
 				case a.Straddle != strings.HasSuffix(file, "straddle"):
 					t.Errorf("%s: straddle %v", m.Conversation, a.Straddle)
-				case len(a.Unstable)+len(m.Unstable) > 0 && !reflect.DeepEqual(a.Unstable, m.Unstable):
+				case !cmp.Equal(m.Unstable, a.Unstable, cmpopts.EquateEmpty()):
 					t.Errorf("%s: unstable %v, want %v", m.Conversation, a.Unstable, m.Unstable)
 				}
 			}
