@@ -18,7 +18,9 @@ func (c *Collator) Online(
 	ctx context.Context, groups iter.Seq2[[]Item, error], dropped func(ledger.Drop),
 ) (*batch.Assembled, *Result, error) {
 	sum := newSummary(dropped)
-	step := &stepRows{sum: sum, budget: c.cfg.BatchTokens, rows: map[builders.Kind][]placed{}, tokens: map[builders.Kind]int{}}
+	step := &stepRows{
+		sum: sum, budget: c.cfg.BatchTokens, rows: map[builders.Kind][]placed{}, tokens: map[builders.Kind]int{},
+	}
 	worker := func() fanout.Worker[[]Item, []outcome] {
 		stop := lockThread()
 		w := &worker{Collator: c}

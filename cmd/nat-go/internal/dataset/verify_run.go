@@ -114,8 +114,8 @@ func (v *verifier) files(run runfolder.Folder, manifest *runfolder.Manifest, rea
 	return nil
 }
 
-// present compares an entry of the folder with what the manifest says of it, if it does, and reports whether its content
-// is left to compare. known are the files that were checked as rows.
+// present compares an entry of the folder with what the manifest says of it, if it does, and reports whether its
+// content is left to compare. known are the files that were checked as rows.
 func (v *verifier) present(
 	rel string, info fs.FileInfo, want runfolder.File, inManifest bool, known map[string]runfolder.File,
 ) bool {
