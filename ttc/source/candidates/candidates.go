@@ -12,6 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/published"
 )
 
 // Source reads candidates from JSON lines.
@@ -26,7 +27,11 @@ type Source struct {
 		raw    json.Raw
 		offset int64
 		ok     bool
+		id     string           // if it is rewritten
+		lines  []published.Line // likewise: the answers
 	}
+
+	rewrite published.Rewriter // of entries in the shape of a published data set; nil: they are plain
 }
 
 var _ source.Source = (*Source)(nil)
@@ -40,7 +45,11 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 	if len(files) == 0 {
 		return nil, errors.New("no input: name a file with --from, or set sources.*.path")
 	}
-	s := &Source{cfg: cfg, reader: NewReader(cfg.Keys)}
+	rewrite := published.NewRewriter(cfg.Shape)
+	if rewrite != nil {
+		cfg.rewritten()
+	}
+	s := &Source{cfg: cfg, reader: NewReader(cfg.Keys), rewrite: rewrite}
 	s.Init(files, cfg.MaxEmpty, opt, s.begin, s.entry)
 	s.Tally.S.Names = map[string]int64{}
 	if opt.Resume != nil {
@@ -86,31 +95,52 @@ func (s *Source) readAhead() error {
 			return source.ReadError(s.Path(), err, s.lines)
 		}
 		s.lines++
+		reason, detail := source.BadStep, "the line is "+raw.Kind().String()+", not an object"
 		if tooLarge == nil && raw.Kind() == json.Object {
-			s.ahead.raw, s.ahead.offset, s.ahead.ok = raw, offset, true
-			return nil
+			s.ahead.raw, s.ahead.offset = raw, offset
+			if err = s.reshape(); err == nil {
+				s.ahead.ok = true
+				return nil
+			}
+			reason, detail = reasonOf(err), err.Error()
 		}
 		s.At.Sum = source.Chain(s.At.Sum, uint64(offset))
 		s.Tally.S.Steps++
 		d := ledger.Drop{
 			Unit:    "step",
-			Reason:  source.BadStep,
+			Reason:  reason,
+			Detail:  detail,
 			Run:     s.At.Run,
 			Example: source.RowName(s.lines - 1),
 			Index:   -1,
 			File:    s.Path(),
 			Offset:  offset,
 		}
-		if d.Detail = "the line is " + raw.Kind().String() + ", not an object"; tooLarge != nil {
+		if tooLarge != nil {
 			d.Reason, d.Detail = source.ExampleTooLarge, tooLarge.Error()
 		}
 		s.Tally.Drop(d)
 	}
 }
 
+// reshape rewrites the line read ahead, if it has the shape of a published data set.
+func (s *Source) reshape() (err error) {
+	if s.rewrite != nil {
+		s.ahead.id, s.ahead.lines, err = s.rewrite(s.ahead.raw)
+	}
+	return err
+}
+
+func reasonOf(err error) ledger.Reason {
+	if errors.Is(err, published.ErrNoScore) {
+		return source.NoScore
+	}
+	return source.BadStep
+}
+
 // example reads the lines with one id, the first of which was read ahead.
 func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
-	idRaw, _ := s.ahead.raw.Get(s.cfg.IDKey)
+	idRaw := s.id()
 	id := source.IDText(idRaw)
 	of := s.belongs()
 	ex := &ttc.Example{
@@ -192,11 +222,25 @@ type belonging struct {
 	prompt xxh3.Uint128
 }
 
+// id returns the id of the line read ahead.
+func (s *Source) id() json.Raw {
+	if s.rewrite != nil {
+		if s.ahead.id == "" {
+			return nil
+		}
+		return json.AppendString(nil, s.ahead.id)
+	}
+	id, _ := s.ahead.raw.Get(s.cfg.IDKey)
+	return id
+}
+
 // belongs returns the example that the line read ahead belongs to.
 func (s *Source) belongs() belonging {
-	id, _ := s.ahead.raw.Get(s.cfg.IDKey)
-	if name := source.IDText(id); name != "" {
+	if name := source.IDText(s.id()); name != "" {
 		return belonging{id: name}
+	}
+	if s.rewrite != nil { // its answers are compared with each other only
+		return belonging{}
 	}
 	if prompt, _ := s.ahead.raw.Get(s.cfg.PromptKey); len(prompt.Bytes()) > 0 || prompt.Kind() == json.Array {
 		hash := xxh3.Hash128(prompt)
@@ -213,6 +257,10 @@ func (s *Source) belongs() belonging {
 // line makes candidates from the line read ahead.
 func (s *Source) line(ex *ttc.Example) {
 	s.At.Sum = source.Chain(s.At.Sum, xxh3.Hash(s.ahead.raw))
+	if s.rewrite != nil {
+		s.rewritten(ex)
+		return
+	}
 	answers := s.cfg.answers(s.ahead.raw)
 	if answers == nil {
 		s.candidate(s.ahead.raw, ex)
@@ -222,18 +270,38 @@ func (s *Source) line(ex *ttc.Example) {
 	}
 }
 
-func (s *Source) candidate(raw json.Raw, ex *ttc.Example) {
+// rewritten makes candidates from the answers of the line read ahead. Those without a turn of their own are compared
+// with each other only.
+func (s *Source) rewritten(ex *ttc.Example) {
+	for _, line := range s.ahead.lines {
+		if line.Err == nil {
+			s.add(line.Answer, source.RowName(s.lines-1), ex)
+			continue
+		}
+		s.Tally.S.Steps++
+		s.drop(reasonOf(line.Err), line.Err.Error(), "", ex)
+	}
+}
+
+func (s *Source) candidate(raw json.Raw, ex *ttc.Example) { s.add(raw, "", ex) }
+
+// add adds an answer as a candidate of a turn, unless it names one.
+func (s *Source) add(raw json.Raw, turn string, ex *ttc.Example) {
 	st := &s.Tally.S
 	st.Steps++
-	cand := ttc.Candidate{Step: s.cfg.StepName, Offset: s.ahead.offset}
+	cand := ttc.Candidate{Step: s.cfg.StepName, Turn: turn, Offset: s.ahead.offset}
 	if reason, detail := s.reader.Candidate(raw, &cand); reason != "" {
-		s.Tally.Drop(ledger.Drop{
-			Unit: "step", Reason: reason, Detail: detail, Run: ex.Run, Example: ex.ID, Turn: cand.Turn, Index: -1,
-			File: ex.File, Offset: s.ahead.offset,
-		})
+		s.drop(reason, detail, cand.Turn, ex)
 		return
 	}
 	st.Candidates++
 	st.Names[cand.Step]++
 	ex.Candidates = append(ex.Candidates, cand)
+}
+
+func (s *Source) drop(reason ledger.Reason, detail, turn string, ex *ttc.Example) {
+	s.Tally.Drop(ledger.Drop{
+		Unit: "step", Reason: reason, Detail: detail, Run: ex.Run, Example: ex.ID, Turn: turn, Index: -1,
+		File: ex.File, Offset: s.ahead.offset,
+	})
 }

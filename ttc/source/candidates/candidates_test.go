@@ -276,6 +276,49 @@ func TestResumeGivesTheRest(t *testing.T) {
 	}
 }
 
+// TestRewritten: entries in the shape of a published data set are rewritten, those of a tree belong to one example, and
+// a read goes on between trees. Two answers of one entry are compared with each other only.
+func TestRewritten(t *testing.T) {
+	tree := func(id string) string {
+		return fmt.Sprintf(`{"message_id":"%[1]s","parent_id":null,"role":"prompter","text":"q"}
+			{"message_id":"%[1]sa","parent_id":"%[1]s","role":"assistant","text":"a","rank":1,"deleted":false}
+			{"message_id":"%[1]sb","parent_id":"%[1]s","role":"assistant","text":"b","rank":0}
+			{"message_id":"%[1]sc","parent_id":"%[1]s","role":"assistant","text":"c"}
+			{"parent_id":"%[1]s","role":"assistant","text":"c"}`, id) + "\n"
+	}
+	oasst := func(c *Config) { c.Shape = "oasst" }
+	path := write(t, tree("t")+tree("u"))
+	whole, err := read(t, oasst, source.Options{}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("t[t0:a=-1 t1:b=0] u[u0:a=-1 u1:b=0]", shape(whole)); diff != "" {
+		t.Error(diff)
+	}
+	var reasons []string
+	for _, d := range whole.drops {
+		reasons = append(reasons, string(d.Reason))
+	}
+	if diff := cmp.Diff([]string{"no_score", "bad_step", "no_score", "bad_step"}, reasons); diff != "" {
+		t.Error(diff)
+	}
+	rest, err := read(t, oasst, source.Options{Resume: &whole.cursors[0], Inputs: whole.inputs}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(whole.examples[1:], rest.examples); diff != "" {
+		t.Error(diff)
+	}
+	battle := `{"prompt": "q", "response_a": "a", "response_b": "b", "winner": "a", "id": 1}` + "\n"
+	battles, err := read(t, func(c *Config) { c.Shape = "arena" }, source.Options{}, write(t, battle+battle))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("1[#00:a=1 #01:b=0 #10:a=1 #11:b=0]", shape(battles)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add(`{"id":1,"output":"a","score":1}` + "\n" + `{"id":1,"turn_id":null,"output":null,"score":NaN}`)
 	f.Fuzz(func(t *testing.T, text string) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/published"
 	"github.com/nat-go/nat-go/ttc/source/transcript"
 )
 
@@ -58,6 +59,12 @@ func isScore(c *source.Column) bool { return c.Number() || c.Kinds[json.Array] =
 
 // recognize identifies candidates by an answer and a score.
 func recognize(h *source.Head) (r source.Reading) {
+	if shape := published.AnswersOf(h); shape != nil {
+		r.Fit = source.Certain
+		r.Set("shape", shape.Name)
+		r.Guessed = append(r.Guessed, shape.Told)
+		return r
+	}
 	cols := h.Columns()
 	output := cols.Find(outputKey)
 	if output.Column == nil {
@@ -124,6 +131,13 @@ func rowIDs(h *source.Head, id, prompt string) bool {
 		ids[string(i)], prompts[string(p)] = true, true
 	}
 	return len(prompts) < len(ids)
+}
+
+// rewritten sets the keys to those of rewritten entries.
+func (c *Config) rewritten() {
+	c.TurnKey, c.PromptKey, c.OutputKey = published.TurnKey, published.PromptKey, published.OutputKey
+	c.ScoreKey, c.ModelKey, c.MetadataKey = published.ScoreKey, published.ModelKey, published.MetadataKey
+	c.IndexKey, c.AnswerKey, c.ContextKey, c.SystemKey = "", "", "", ""
 }
 
 // answers returns the answers of a line that has several, with their scores: one object per answer. nil: it has only

@@ -179,7 +179,8 @@ const wanted = `  candidates   prompt, output, score       several scored answer
   traces       messages (tools, reward)    conversations; also conversations of {from, value}
                prompt, response            demonstrations
                prompt, chosen, rejected    pairs
-  workflow_output                          what NAT's ` + "`nat eval`" + ` writes`
+  workflow_output                          what NAT's ` + "`nat eval`" + ` writes
+  published data sets: OASST, SHP, HelpSteer3, Chatbot Arena, SQuAD, xLAM, Capybara`
 
 func unknown(all []source.Factory, only string, h *source.Head, cols source.Columns) error {
 	if len(h.Entries) == 0 {

@@ -111,6 +111,37 @@ func TestRecognize(t *testing.T) {
 			text: `{"prompt": "q", "context": "c", "response": "a"}`,
 			want: "traces",
 		},
+		"messages of trees": {
+			text: `{"message_id": "1", "parent_id": null, "role": "prompter", "text": "q", "rank": null}`,
+			want: "candidates shape=oasst",
+		},
+		"votes": {
+			text: `{"history": "q", "human_ref_A": "a", "human_ref_B": "b", "labels": 1, "score_A": 2, "score_B": 1}`,
+			want: "candidates shape=shp",
+		},
+		"preferences": {
+			text: `{"context": [{"role": "user", "content": "q"}], "response1": "a", "response2": "b",
+				"overall_preference": 1}`,
+			want: "candidates shape=helpsteer3",
+		},
+		"battles": {
+			text: `{"prompt": "q", "response_a": "a", "response_b": "b", "winner": "tie"}`,
+			want: "candidates shape=arena",
+		},
+		"battles, the keys being told": {
+			text:  `{"prompt": "q", "response_a": "a", "response_b": "b", "winner": 1}`,
+			given: map[string]string{"output_key": "response_a", "score_key": "winner"},
+			want:  "candidates output_key=response_a score_key=winner",
+		},
+		"exchanges": {text: `{"conversation": [{"input": "q", "output": "a"}]}`, want: "traces shape=capybara"},
+		"passages": {
+			text: `{"question": "q", "context": "c", "answers": {"text": ["a"], "answer_start": [0]}}`,
+			want: "traces shape=squad",
+		},
+		"queries and calls": {
+			text: `{"query": "q", "tools": "[]", "answers": "[{\"name\": \"f\", \"arguments\": {}}]"}`,
+			want: "traces shape=xlam",
+		},
 		"lists": {text: `[[{"role": "user", "content": "q"}]]`, want: "traces"},
 		"an object around a list": {
 			text: `{"version": 1, "rows": [{"prompt": "p", "response": "a"}], "more": []}`,

@@ -9,7 +9,6 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
-	"github.com/nat-go/nat-go/ttc/source/candidates"
 )
 
 // Decoder reads traces in memory the way the source reads those in a file. It is used by one goroutine.
@@ -17,7 +16,8 @@ type Decoder struct{ source Source }
 
 // NewDecoder reads the tools file, if cfg names one.
 func NewDecoder(ctx context.Context, cfg Config) (*Decoder, error) {
-	d := &Decoder{Source{cfg: cfg, candidates: candidates.NewReader(cfg.CandidateKeys), keepEqual: true}}
+	d := &Decoder{*newSource(cfg)}
+	d.source.keepEqual = true
 	var err error
 	d.source.tools, err = readTools(ctx, cfg.ToolsFile)
 	return d, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/published"
 	"github.com/nat-go/nat-go/ttc/source/transcript"
 )
 
@@ -95,6 +96,12 @@ var own = []string{"traj", "turns", "dpo_pairs", "replays"}
 // answer without a score: with one they are candidates.
 func recognize(h *source.Head) (r source.Reading) {
 	cols := h.Columns()
+	if shape := published.ConversationsOf(h); shape != nil {
+		r.Fit = source.Certain
+		r.Set("shape", shape.Name)
+		r.Guessed = append(r.Guessed, shape.Told)
+		return r
+	}
 	if conversations(h) {
 		r.Fit = source.Fits
 		return r

@@ -63,6 +63,16 @@ func TestShapes(t *testing.T) {
 			text: `{"prompt": "q", "response": "a", "history": [], "": "z"}`,
 			want: []string{"user: q", "assistant: a"},
 		},
+		"Capybara": {
+			text: `{"system": "s", "conversation": [{"input": "q", "output": "a"}]}`,
+			set:  func(c *Config) { c.Shape = "capybara" },
+			want: []string{"system: s", "user: q", "assistant: a"},
+		},
+		"xLAM": {
+			text: `{"query": "q", "tools": "[]", "answers": "[{\"name\": \"f\", \"arguments\": {\"a\": 1}}]"}`,
+			set:  func(c *Config) { c.Shape = "xlam" },
+			want: []string{"user: q", `assistant:  f({"a": 1})`},
+		},
 		"a wrapped list": {
 			text: `{"n": 1, "rows": [{"prompt": "q", "response": "a"}]}`,
 			set:  func(c *Config) { c.EntriesKey = "rows" },
@@ -179,6 +189,27 @@ func TestUnreadBesidePrompt(t *testing.T) {
 		if diff := cmp.Diff(want, unread(t, text)); diff != "" {
 			t.Errorf("%s: %s", text, diff)
 		}
+	}
+}
+
+// TestUnreadOfShape: what a shape leaves unread is reported, and an entry that doesn't have the shape is dropped.
+func TestUnreadOfShape(t *testing.T) {
+	src := open(t, `{"question": "q", "context": "c", "answers": {"text": ["a", "b"]}, "reward": 1, "hint": "h"}
+		{"question": "q", "context": "c", "answers": {"text": []}}`, func(c *Config) { c.Shape = "squad" })
+	var told, dropped []string
+	src.Tally.Tell = func(d ledger.Drop) { told = append(told, d.Detail) }
+	if _, _, err := src.Next(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"answers: texts after the first", "hint"}, told); diff != "" {
+		t.Error(diff)
+	}
+	src.Tally.Tell = func(d ledger.Drop) { dropped = append(dropped, string(d.Reason)) }
+	if _, _, err := src.Next(context.Background()); err != io.EOF {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"bad_example"}, dropped); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/candidates"
+	"github.com/nat-go/nat-go/ttc/source/published"
 	"github.com/nat-go/nat-go/ttc/source/transcript"
 )
 
@@ -29,7 +30,8 @@ type Source struct {
 	candidates *candidates.Reader
 	unread     []string // keys of the current entry that mean something but are not read
 
-	keepEqual bool // keep entries that are identical
+	shape     *published.Conversations // of the entries; nil: they are plain
+	keepEqual bool                     // keep entries that are identical
 }
 
 var _ source.Source = (*Source)(nil)
@@ -43,7 +45,7 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 	if len(files) == 0 {
 		return nil, errors.New("no input: name a file with --from, or set sources.*.path")
 	}
-	s := &Source{cfg: cfg, candidates: candidates.NewReader(cfg.CandidateKeys)}
+	s := newSource(cfg)
 	s.Init(files, cfg.MaxEmpty, opt, s.begin, s.entry)
 	s.Tally.S.Names = map[string]int64{}
 	if s.tools, err = readTools(ctx, cfg.ToolsFile); err != nil {
@@ -56,6 +58,14 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 		}
 	}
 	return s, nil
+}
+
+func newSource(cfg Config) *Source {
+	shape := published.ConversationsNamed(cfg.Shape)
+	if shape != nil {
+		cfg.MessagesKey, cfg.ToolsKey = published.MessagesKey, published.ToolsKey
+	}
+	return &Source{cfg: cfg, candidates: candidates.NewReader(cfg.CandidateKeys), shape: shape}
 }
 
 // maxTools is the largest file of tools, in bytes.
@@ -130,6 +140,13 @@ func (s *Source) entry(context.Context) (*ttc.Example, error) {
 	hash := xxh3.Hash128(raw)
 	s.At.Sum = source.Chain(s.At.Sum, hash.Lo)
 	s.unread = s.unread[:0]
+	if s.shape != nil {
+		var unread []string
+		if raw, unread, err = s.shape.Rewrite(raw); err != nil {
+			return drop(source.BadExample, err.Error())
+		}
+		s.unread = append(s.unread, unread...)
+	}
 	if err := s.read(raw, ex); err != nil {
 		return drop(source.BadExample, err.Error())
 	}

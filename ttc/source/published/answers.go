@@ -1,0 +1,224 @@
+package published
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// The keys of a line that is an answer with its score.
+const (
+	IDKey       = "id"
+	TurnKey     = "turn_id"
+	PromptKey   = "prompt"
+	OutputKey   = "output"
+	ScoreKey    = "score"
+	ModelKey    = "model"
+	MetadataKey = "metadata"
+)
+
+// Line is an answer with its score, or says why an answer can't be read.
+type Line struct {
+	Answer json.Raw
+	Err    error
+}
+
+// ErrNoScore says that an answer has no score.
+var ErrNoScore = errors.New("is null or missing, so there is no score")
+
+// Rewriter rewrites an entry as the answers that it holds. id is what the entries of an example share; empty: the entry
+// is an example of its own.
+type Rewriter func(entry json.Raw) (id string, lines []Line, err error)
+
+// Answers are shapes of scored answers.
+type Answers struct {
+	Name string // that of the setting
+	Told string // for people, how the entries are read
+	is   func(*source.Head) bool
+	New  func() Rewriter // a rewriter remembers the entries of an example
+}
+
+func stateless(f Rewriter) func() Rewriter { return func() Rewriter { return f } }
+
+var answers = []Answers{
+	{
+		"oasst", "the entries are messages of trees, as in OASST: answers to one message are compared by rank",
+		isOASST, newOASST,
+	},
+	{
+		"shp", "the entries are two answers to a post, as in SHP, with the scores of both",
+		func(h *source.Head) bool {
+			return all(h, "history", "human_ref_A", "human_ref_B") && some(h, "labels", "score_A")
+		}, stateless(shp),
+	},
+	{
+		"helpsteer3", "the entries are two answers and a preference from -3 to 3, as in HelpSteer3",
+		func(h *source.Head) bool {
+			return all(h, "context", "response1", "response2", "overall_preference") ||
+				all(h, "prompt", "response_1", "response_2", "preference_strength")
+		}, stateless(helpSteer),
+	},
+	{
+		"arena", "the entries are battles of two models, as in Chatbot Arena: who won scores 1, a tie has equal scores",
+		func(h *source.Head) bool {
+			return (all(h, "conversation_a", "conversation_b") || all(h, "prompt", "response_a", "response_b")) &&
+				some(h, "winner", "winner_model_a")
+		}, stateless(arena),
+	},
+}
+
+// all reports whether every entry has all of the keys.
+func all(h *source.Head, keys ...string) bool {
+	return len(h.Entries) > 0 && !slices.ContainsFunc(h.Entries, func(e json.Raw) bool {
+		return slices.ContainsFunc(keys, func(key string) bool { _, ok := e.Get(key); return !ok })
+	})
+}
+
+// some reports whether the entries have one of the keys.
+func some(h *source.Head, keys ...string) bool { return h.Columns().Has(keys...) }
+
+// AnswersOf returns the shape of scored answers that an input has; nil: none of these, or the user said how its keys
+// are read.
+func AnswersOf(h *source.Head) *Answers {
+	if told(h) {
+		return nil
+	}
+	if i := slices.IndexFunc(answers, func(s Answers) bool { return s.is(h) }); i >= 0 {
+		return &answers[i]
+	}
+	return nil
+}
+
+// told reports whether the user said which keys hold the prompts or the answers.
+func told(h *source.Head) bool {
+	for _, setting := range []string{
+		"prompt_key", "output_key", "response_key", "score_key", "reward_key", "messages_key", "chosen_key",
+		"rejected_key",
+	} {
+		if h.Given[setting] != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// NewRewriter returns a rewriter for the shape of a name; nil: there is no such shape.
+func NewRewriter(name string) Rewriter {
+	if i := slices.IndexFunc(answers, func(s Answers) bool { return s.Name == name }); i >= 0 {
+		return answers[i].New()
+	}
+	return nil
+}
+
+// side is one of two answers to a prompt.
+type side struct {
+	text  string
+	score float64
+	model json.Raw
+}
+
+// pair returns the lines of two answers to one prompt.
+func pair(id, turn string, prompt, metadata json.Raw, sides [2]side) (_ string, lines []Line, _ error) {
+	for _, s := range sides {
+		line := object(nil).name(IDKey, id).name(TurnKey, turn).set(PromptKey, prompt).text(OutputKey, s.text)
+		line = line.set(ScoreKey, strconv.AppendFloat(nil, s.score, 'g', -1, 64))
+		lines = append(lines, Line{Answer: line.set(ModelKey, s.model).set(MetadataKey, metadata).end()})
+	}
+	return id, lines, nil
+}
+
+// shp reads an entry of Stanford Human Preferences: a post and two comments with their votes.
+func shp(e json.Raw) (string, []Line, error) {
+	var sides [2]side
+	history, err := textOf(e, "history")
+	if err != nil {
+		return "", nil, err
+	}
+	votes := 0
+	for i, name := range []string{"A", "B"} {
+		if sides[i].text, err = textOf(e, "human_ref_"+name); err != nil {
+			return "", nil, err
+		}
+		if v := value(e, "score_"+name); v != nil {
+			votes++
+			if sides[i].score, err = number(v); err != nil {
+				return "", nil, fmt.Errorf("score_%s is %w", name, err)
+			}
+		}
+	}
+	if v := value(e, "labels"); v != nil { // 1: A is preferred
+		label, err := number(v)
+		if err != nil || label != 0 && label != 1 {
+			return "", nil, errors.New("labels is neither 0 nor 1")
+		}
+		switch difference := sides[0].score - sides[1].score; {
+		case votes < 2:
+			sides[0].score, sides[1].score = label, 1-label
+		case label == 1 && difference <= 0 || label == 0 && difference >= 0:
+			return "", nil, fmt.Errorf("labels is %v, which contradicts the scores %v and %v",
+				label, sides[0].score, sides[1].score)
+		}
+	} else if votes < 2 {
+		return "", nil, fmt.Errorf("labels %w", ErrNoScore)
+	}
+	turn := source.IDText(value(e, "c_root_id_A")) + " or " + source.IDText(value(e, "c_root_id_B"))
+	if turn == " or " {
+		turn = ""
+	}
+	metadata := pick(e, "domain", "upvote_ratio", "score_ratio", "seconds_difference")
+	return pair(source.IDText(value(e, "post_id")), turn, json.AppendString(nil, history), metadata, sides)
+}
+
+// number reads a finite number, or the text of one, as tables have it.
+func number(v json.Raw) (float64, error) {
+	f, ok := v.Float64()
+	if text, isText := v.Text(); isText {
+		var err error
+		f, err = strconv.ParseFloat(text, 64)
+		ok = err == nil
+	}
+	if !ok || math.IsInf(f, 0) || math.IsNaN(f) {
+		return 0, fmt.Errorf("%s, not a finite number", v.Kind())
+	}
+	return f, nil
+}
+
+// helpSteer reads an entry of HelpSteer3's or HelpSteer2's preferences: negative ones are for the first answer.
+func helpSteer(e json.Raw) (string, []Line, error) {
+	keys, prompt, strength := []string{"response1", "response2"}, value(e, "context"), "overall_preference"
+	if _, third := e.Get(strength); !third {
+		keys, prompt, strength = []string{"response_1", "response_2"}, value(e, "prompt"), "preference_strength"
+	}
+	if prompt == nil {
+		return "", nil, fmt.Errorf("there is no prompt; the keys are: %s", source.KeysOf(e))
+	}
+	if text, ok := prompt.Text(); ok && len(text) > 0 && text[0] == '[' { // as tables have it
+		if inner, err := list(prompt); err == nil {
+			prompt = inner
+		}
+	}
+	var sides [2]side
+	for i, key := range keys {
+		text, err := textOf(e, key)
+		if err != nil {
+			return "", nil, err
+		}
+		sides[i].text = text
+	}
+	v := value(e, strength)
+	if v == nil {
+		return "", nil, fmt.Errorf("%s %w", strength, ErrNoScore)
+	}
+	preference, err := number(v)
+	if err != nil {
+		return "", nil, fmt.Errorf("%s is %w", strength, err)
+	}
+	sides[0].score, sides[1].score = max(0, -preference), max(0, preference)
+	metadata := pick(e, "domain", "language", "individual_preference", "preference_statement", "split")
+	return pair(source.IDText(value(e, "id")), "", prompt, metadata, sides)
+}

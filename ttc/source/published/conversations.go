@@ -1,0 +1,282 @@
+package published
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// The keys of an entry that is a conversation.
+const (
+	MessagesKey = "messages"
+	ToolsKey    = "tools"
+)
+
+// Conversations are shapes of conversations.
+type Conversations struct {
+	Name string // that of the setting
+	Told string // for people, how the entries are read
+	is   func(*source.Head) bool
+
+	// read returns the messages, the tools if it has any, and the keys that it read; unread are keys part of whose
+	// value was not.
+	read func(entry json.Raw) (c conversed, err error)
+}
+
+type conversed struct {
+	messages, tools json.Raw
+	keys, unread    []string
+}
+
+var conversations = []Conversations{
+	{
+		"capybara", "the conversations are lists of input and output, as in Capybara",
+		func(h *source.Head) bool { return !some(h, "chosen", "rejected") && exchangesKey(h.Entries...) != "" },
+		capybara,
+	},
+	{
+		"squad", "the entries are questions about a passage, as in SQuAD: the first text of the answers counts",
+		func(h *source.Head) bool {
+			if !all(h, "question", "context", "answers") {
+				return false
+			}
+			return !slices.ContainsFunc(h.Entries, func(e json.Raw) bool {
+				return value(value(e, "answers"), "text").Kind() != json.Array
+			})
+		}, squad,
+	},
+	{
+		"xlam", "the entries are queries, tools and calls, as in xLAM; the tools' parameters become a JSON schema",
+		func(h *source.Head) bool {
+			return all(h, "query", "tools", "answers") && h.Objects("answers").Has("arguments")
+		}, xlam,
+	},
+}
+
+// ConversationsOf returns the shape of conversations that an input has; nil: none of these, or the user said how its
+// keys are read.
+func ConversationsOf(h *source.Head) *Conversations {
+	if told(h) {
+		return nil
+	}
+	if i := slices.IndexFunc(conversations, func(s Conversations) bool { return s.is(h) }); i >= 0 {
+		return &conversations[i]
+	}
+	return nil
+}
+
+// ConversationsNamed returns the shape of a name; nil: there is no such shape.
+func ConversationsNamed(name string) *Conversations {
+	if i := slices.IndexFunc(conversations, func(s Conversations) bool { return s.Name == name }); i >= 0 {
+		return &conversations[i]
+	}
+	return nil
+}
+
+// Rewrite returns the entry with its messages and tools under the usual keys, beside the keys that the shape doesn't
+// read. unread are keys part of whose value was not read.
+func (s *Conversations) Rewrite(entry json.Raw) (_ json.Raw, unread []string, err error) {
+	if entry.Kind() != json.Object {
+		return nil, nil, fmt.Errorf("the entry is %s, not an object", entry.Kind())
+	}
+	c, err := s.read(entry)
+	if err != nil {
+		return nil, nil, err
+	}
+	out := object(nil).set(MessagesKey, c.messages).set(ToolsKey, c.tools)
+	for key, v := range entry.Members() {
+		name, _ := key.Text()
+		if name != MessagesKey && name != ToolsKey && !slices.Contains(c.keys, name) {
+			out = out.set(name, v)
+		}
+	}
+	return out.end(), c.unread, nil
+}
+
+// exchangesKey returns the key under which all entries have a list of objects with an input and an output.
+func exchangesKey(entries ...json.Raw) string {
+	for _, key := range []string{"conversation", "conversations", "turns"} {
+		if len(entries) > 0 && !slices.ContainsFunc(entries, func(e json.Raw) bool {
+			exchanges, err := list(value(e, key))
+			n := 0
+			for x := range exchanges.Elements() {
+				n++
+				if value(x, "input") == nil || value(x, "output") == nil || value(x, "role", "from") != nil {
+					return true
+				}
+			}
+			return err != nil || n == 0
+		}) {
+			return key
+		}
+	}
+	return ""
+}
+
+func capybara(e json.Raw) (c conversed, err error) {
+	key := exchangesKey(e)
+	if key == "" {
+		return c, fmt.Errorf("it has no list of {input, output}; its keys are: %s", source.KeysOf(e))
+	}
+	exchanges, err := list(value(e, key))
+	if err != nil {
+		return c, fmt.Errorf("%s: %w", key, err)
+	}
+	var m messages
+	for x := range exchanges.Elements() {
+		for _, side := range [][2]string{{"input", "user"}, {"output", "assistant"}} {
+			text, err := textOf(x, side[0])
+			if err != nil {
+				return c, fmt.Errorf("%s: %w", key, err)
+			}
+			m = m.add(side[1], text)
+		}
+	}
+	return conversed{messages: m.end(), keys: []string{key}}, nil
+}
+
+func squad(e json.Raw) (c conversed, err error) {
+	question, err := textOf(e, "question")
+	if err != nil {
+		return c, err
+	}
+	context, err := textOf(e, "context")
+	if err != nil {
+		return c, err
+	}
+	texts, err := list(value(value(e, "answers"), "text"))
+	if err != nil {
+		return c, fmt.Errorf("answers.text: %w", err)
+	}
+	var all []string
+	for v := range texts.Elements() {
+		text, ok := v.Text()
+		if !ok {
+			return c, fmt.Errorf("answers.text holds %s, not text", v.Kind())
+		}
+		if all = append(all, text); text != all[0] && c.unread == nil {
+			c.unread = []string{"answers: texts after the first"}
+		}
+	}
+	if len(all) == 0 {
+		return c, errors.New("answers.text is empty: the passage has no answer to the question")
+	}
+	c.messages = messages(nil).add("user", question+"\n\n"+context).add("assistant", all[0]).end()
+	c.keys = []string{"question", "context", "answers"}
+	return c, nil
+}
+
+func xlam(e json.Raw) (c conversed, err error) {
+	query, err := textOf(e, "query")
+	if err != nil {
+		return c, err
+	}
+	tools, err := list(value(e, "tools"))
+	if err != nil {
+		return c, fmt.Errorf("tools: %w", err)
+	}
+	calls, err := list(value(e, "answers"))
+	if err != nil {
+		return c, fmt.Errorf("answers: %w", err)
+	}
+	n := 0
+	for call := range calls.Elements() {
+		if n++; value(call, "name") == nil {
+			return c, fmt.Errorf("answers: call %d has no name", n)
+		}
+	}
+	if n == 0 {
+		return c, errors.New("answers is empty: no tool is called")
+	}
+	var defined messages // a list of objects, too
+	for t := range tools.Elements() {
+		defined = defined.raw(tool(t))
+	}
+	answer := object(nil).text("role", "assistant").set("tool_calls", calls).end()
+	c.messages = messages(nil).add("user", query).raw(answer).end()
+	c.tools, c.keys = defined.end(), []string{"query", "tools", "answers"}
+	return c, nil
+}
+
+// tool returns the definition of a tool whose parameters are described by names of Python's types.
+func tool(t json.Raw) json.Raw {
+	parameters := value(t, "parameters")
+	if kind := value(parameters, "type"); parameters.Kind() != json.Object || kind.Kind() == json.String {
+		return t // a JSON schema, which says "type": "object"
+	}
+	var properties object
+	var required []byte
+	for key, p := range parameters.Members() {
+		name, _ := key.Text()
+		kind, isText := value(p, "type").Text()
+		if !isText {
+			properties = properties.set(name, p)
+			continue
+		}
+		kind, optional := strings.CutSuffix(kind, ", optional")
+		if inner, ok := within(kind, "Optional["); ok {
+			kind, optional = inner, true
+		}
+		property := schemaOf(kind)
+		for key, v := range p.Members() {
+			if !key.Is("type") {
+				name, _ := key.Text()
+				property = property.set(name, v)
+			}
+		}
+		properties = properties.set(name, property.end())
+		if !optional && value(p, "default") == nil {
+			required = append(append(required, ','), key...)
+		}
+	}
+	schema := object(nil).text("type", "object")
+	if properties == nil {
+		properties = object{'{'}
+	}
+	if schema = schema.set("properties", properties.end()); required != nil {
+		schema = schema.set("required", append(append([]byte{'['}, required[1:]...), ']'))
+	}
+	var out object
+	for key, v := range t.Members() {
+		if key.Is("parameters") {
+			v = schema.end()
+		}
+		name, _ := key.Text()
+		out = out.set(name, v)
+	}
+	return out.end()
+}
+
+// types are the JSON schema's names of Python's types.
+var types = map[string]string{
+	"str": "string", "string": "string", "int": "integer", "integer": "integer", "float": "number", "number": "number",
+	"bool": "boolean", "boolean": "boolean", "list": "array", "array": "array", "set": "array", "tuple": "array",
+	"dict": "object", "object": "object",
+}
+
+// schemaOf returns the JSON schema of a Python type. The name of an unknown one stays as it is.
+func schemaOf(kind string) object {
+	outer, _, _ := strings.Cut(kind, "[")
+	name, known := types[strings.ToLower(strings.TrimSpace(outer))]
+	if !known {
+		return object(nil).text("type", kind)
+	}
+	out := object(nil).text("type", name)
+	if inner, ok := within(kind, "List["); ok && types[strings.ToLower(inner)] != "" {
+		out = out.set("items", schemaOf(inner).end())
+	}
+	return out
+}
+
+// within returns what stands between an opening and the bracket at the end.
+func within(kind, opening string) (string, bool) {
+	inner, ok := strings.CutPrefix(kind, opening)
+	if !ok {
+		return "", false
+	}
+	return strings.CutSuffix(inner, "]")
+}

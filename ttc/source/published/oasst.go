@@ -1,0 +1,137 @@
+package published
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// maxPrompts is how many bytes the prompts of a tree may have together: each message repeats all those above it.
+const maxPrompts = 64 << 20
+
+// isOASST recognises the messages of trees, one per entry, and entries that are a tree.
+func isOASST(h *source.Head) bool {
+	if all(h, "message_id", "parent_id", "role", "text") {
+		return true
+	}
+	if !all(h, "message_tree_id", "prompt") {
+		return false
+	}
+	for _, e := range h.Entries {
+		if root := value(e, "prompt"); value(root, "text") == nil || value(root, "role") == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// oasst reads trees of messages: each message that was answered is a prompt, and its answers are compared.
+type oasst struct {
+	tree    string
+	above   map[string]messages // the conversation up to and including a message of the tree
+	roles   map[string]string
+	prompts int // bytes
+}
+
+func newOASST() Rewriter { return (&oasst{}).read }
+
+func (o *oasst) begin(tree string) {
+	*o = oasst{tree: tree, above: map[string]messages{}, roles: map[string]string{}}
+}
+
+func (o *oasst) read(e json.Raw) (string, []Line, error) {
+	if root := value(e, "prompt"); root.Kind() == json.Object {
+		o.begin(source.IDText(value(e, "message_tree_id")))
+		return o.tree, o.walk(root, "", nil), nil
+	}
+	id, parent := source.IDText(value(e, "message_id")), source.IDText(value(e, "parent_id"))
+	if id == "" {
+		return "", nil, fmt.Errorf("message_id is null or missing; the keys are: %s", source.KeysOf(e))
+	}
+	tree := source.IDText(value(e, "message_tree_id"))
+	if parent == "" || tree != "" && tree != o.tree {
+		if tree == "" {
+			tree = id
+		}
+		o.begin(tree)
+	}
+	return o.tree, o.add(nil, e, id, parent), nil
+}
+
+// add adds the line of a message, if it is an answer.
+func (o *oasst) add(lines []Line, m json.Raw, id, parent string) []Line {
+	answer, err := o.message(m, id, parent)
+	if err != nil {
+		return append(lines, Line{Err: fmt.Errorf("message %s: %w", id, err)})
+	}
+	if answer == nil {
+		return lines
+	}
+	return append(lines, Line{Answer: answer})
+}
+
+// walk adds the lines of a message and, under "replies", of those below it.
+func (o *oasst) walk(m json.Raw, parent string, lines []Line) []Line {
+	id := source.IDText(value(m, "message_id"))
+	if id == "" {
+		id = parent + "/" + strconv.Itoa(len(o.above))
+	}
+	lines = o.add(lines, m, id, parent)
+	for reply := range value(m, "replies").Elements() {
+		lines = o.walk(reply, id, lines)
+	}
+	return lines
+}
+
+// message returns the line of an answer; nil for a prompter's message. It remembers the message for those below it.
+func (o *oasst) message(m json.Raw, id, parent string) (json.Raw, error) {
+	text, err := textOf(m, "text")
+	if err != nil {
+		return nil, err
+	}
+	role, err := textOf(m, "role")
+	switch {
+	case err != nil:
+		return nil, err
+	case role == "prompter":
+		role = "user"
+	case role != "assistant":
+		return nil, fmt.Errorf("role is %q: want prompter or assistant", role)
+	}
+	above, known := o.above[parent]
+	if parent != "" && !known {
+		return nil, fmt.Errorf("the message it answers, %s, is not among those before it: a tree's messages have to "+
+			"follow each other, from its root", parent)
+	}
+	if o.prompts += len(above) + len(text); o.prompts > maxPrompts {
+		return nil, fmt.Errorf("the prompts of its tree have more than %d MiB together", maxPrompts>>20)
+	}
+	o.above[id], o.roles[id] = append(messages(nil), above...).add(role, text), role
+	switch {
+	case role == "user":
+		return nil, nil
+	case parent == "" || o.roles[parent] != "user":
+		return nil, errors.New("it answers no message of a prompter")
+	}
+	if deleted, _ := value(m, "deleted").Bool(); deleted {
+		return nil, errors.New("it was deleted")
+	}
+	if passed, ok := value(m, "review_result").Bool(); ok && !passed {
+		return nil, errors.New("it failed its review")
+	}
+	line := object(nil).name(IDKey, o.tree).name(TurnKey, parent).set(PromptKey, above.end()).text(OutputKey, text)
+	v := value(m, "rank") // 0 is the best
+	if v == nil {
+		return nil, fmt.Errorf("rank %w", ErrNoScore)
+	}
+	rank, err := number(v)
+	if err != nil {
+		return nil, fmt.Errorf("rank is %w", err)
+	}
+	line = line.set(ScoreKey, strconv.AppendFloat(nil, 0-rank, 'g', -1, 64))
+	metadata := pick(m, "message_id", "lang", "labels", "emojis", "synthetic")
+	return line.set(ModelKey, value(m, "model_name")).set(MetadataKey, metadata).end(), nil
+}

@@ -1,0 +1,120 @@
+package published
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// object is a JSON object that is being written.
+type object []byte
+
+// set adds a member; one without a value is left out.
+func (o object) set(key string, v json.Raw) object {
+	if v.Kind() == json.Invalid || v.Kind() == json.Null {
+		return o
+	}
+	if o == nil {
+		o = object{'{'}
+	} else {
+		o = append(o, ',')
+	}
+	o = append(json.AppendString(o, key), ':')
+	return append(o, v...)
+}
+
+// text adds a member that is a text.
+func (o object) text(key, v string) object { return o.set(key, json.AppendString(nil, v)) }
+
+// name adds a member that is a text; an empty one is left out.
+func (o object) name(key, v string) object {
+	if v == "" {
+		return o
+	}
+	return o.text(key, v)
+}
+
+// end completes the object; one without members is nil.
+func (o object) end() json.Raw {
+	if o == nil {
+		return nil
+	}
+	return json.Raw(append(o, '}'))
+}
+
+// pick returns an object of those members of an entry that have the given keys.
+func pick(entry json.Raw, keys ...string) json.Raw {
+	var o object
+	for _, key := range keys {
+		o = o.set(key, value(entry, key))
+	}
+	return o.end()
+}
+
+// value returns the value under the first of the keys that has one; null is none.
+func value(entry json.Raw, keys ...string) json.Raw {
+	for _, key := range keys {
+		if v, ok := entry.Get(key); ok && v.Kind() != json.Null {
+			return v
+		}
+	}
+	return nil
+}
+
+// textOf returns the text under a key.
+func textOf(entry json.Raw, key string) (string, error) {
+	v := value(entry, key)
+	if v == nil {
+		return "", fmt.Errorf("%s is null or missing; the keys are: %s", key, source.KeysOf(entry))
+	}
+	text, ok := v.Text()
+	if !ok {
+		return "", fmt.Errorf("%s is %s, not text", key, v.Kind())
+	}
+	return text, nil
+}
+
+// list returns a value that is a list, or the JSON text of one.
+func list(v json.Raw) (json.Raw, error) {
+	if text, ok := v.Text(); ok {
+		inner, err := json.Parse([]byte(text), source.InTexts)
+		if err != nil {
+			return nil, fmt.Errorf("it is a text, and not JSON: %w", json.LineError(err))
+		}
+		v = inner
+	}
+	if v.Kind() == json.Invalid || v.Kind() == json.Null {
+		return nil, errors.New("it is null or missing")
+	}
+	if v.Kind() != json.Array {
+		return nil, fmt.Errorf("it is %s, not a list", v.Kind())
+	}
+	return v, nil
+}
+
+// messages is a list of messages that is being written.
+type messages []byte
+
+func (m messages) add(role, text string) messages {
+	o := object(nil).text("role", role).text("content", text)
+	return m.raw(o.end())
+}
+
+func (m messages) raw(message json.Raw) messages {
+	if m == nil {
+		m = messages{'['}
+	} else {
+		m = append(m, ',')
+	}
+	return append(m, message...)
+}
+
+// end completes the list without changing it: more can be added to m.
+func (m messages) end() json.Raw {
+	if m == nil {
+		return json.Raw("[]")
+	}
+	return json.Raw(append(m[:len(m):len(m)], ']'))
+}

@@ -1,0 +1,295 @@
+package published
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// TestAnswers: the lines made of the entries of each shape, or why an entry can't be read.
+func TestAnswers(t *testing.T) {
+	const post = `"post_id": "p", "history": "h", "human_ref_A": "a", "human_ref_B": "b"`
+	const context = `"context": [{"role": "user", "content": "q"}], "response1": "a", "response2": "b"`
+	const hi = `{"role": "user", "content": "q"}`
+	const battle = `"model_a": "m", "conversation_a": [` + hi + `, {"role": "assistant", "content": "a"}],
+		"conversation_b": [` + hi + `, {"role": "assistant", "content": [{"type": "text", "text": "b"}]}]`
+	const asked = `"id": 7, "prompt": "[\"q\"]", "response_a": "[\"a\"]", "response_b": "[\"b\"]"`
+	prompt := `"prompt":[{"role":"user","content":"q"}]`
+	for name, c := range map[string]struct {
+		shape, text string
+		want        []string
+	}{
+		"votes": {"shp", `{` + post + `, "score_A": 3, "score_B": 1, "labels": 1,
+			"c_root_id_A": "x", "domain": "d"}`, []string{
+			`{"id":"p","turn_id":"x or ","prompt":"h","output":"a","score":3,"metadata":{"domain":"d"}}`,
+			`{"id":"p","turn_id":"x or ","prompt":"h","output":"b","score":1,"metadata":{"domain":"d"}}`,
+		}},
+		"a label alone": {"shp", `{` + post + `, "labels": 0}`, []string{
+			`{"id":"p","prompt":"h","output":"a","score":0}`, `{"id":"p","prompt":"h","output":"b","score":1}`,
+		}},
+		"a label against the votes": {
+			"shp", `{` + post + `, "score_A": 3, "score_B": 1, "labels": 0}`,
+			[]string{"error: labels is 0, which contradicts"},
+		},
+		"neither label nor votes": {"shp", `{` + post + `, "labels": null}`, []string{"error: labels is null"}},
+		"the first is better": {"helpsteer3", `{` + context + `, "overall_preference": -3}`, []string{
+			`{"prompt":[{"role": "user", "content": "q"}],"output":"a","score":3}`,
+			`{"prompt":[{"role": "user", "content": "q"}],"output":"b","score":0}`,
+		}},
+		"neither is better": {"helpsteer3", `{` + context + `, "overall_preference": 0, "domain": "d"}`, []string{
+			`{"prompt":[{"role": "user", "content": "q"}],"output":"a","score":0,"metadata":{"domain":"d"}}`,
+			`{"prompt":[{"role": "user", "content": "q"}],"output":"b","score":0,"metadata":{"domain":"d"}}`,
+		}},
+		"the second version": {
+			"helpsteer3", `{"prompt": "q", "response_1": "a", "response_2": "b", "preference_strength": 2}`,
+			[]string{`{"prompt":"q","output":"a","score":0}`, `{"prompt":"q","output":"b","score":2}`},
+		},
+		"no preference": {
+			"helpsteer3", `{` + context + `, "overall_preference": null}`,
+			[]string{"error: overall_preference is null"},
+		},
+		"a battle": {"arena", `{` + battle + `, "winner": "model_b", "judge": "j"}`, []string{
+			`{` + prompt + `,"output":"a","score":0,"model":"m","metadata":{"judge":"j"}}`,
+			`{` + prompt + `,"output":"b","score":1,"metadata":{"judge":"j"}}`,
+		}},
+		"a tie": {"arena", `{` + asked + `, "winner": "tie (bothbad)"}`, []string{
+			`{"id":"7",` + prompt + `,"output":"a","score":0}`, `{"id":"7",` + prompt + `,"output":"b","score":0}`,
+		}},
+		"a column for each winner": {
+			"arena", `{` + asked + `, "winner_model_a": 1, "winner_model_b": 0, "winner_tie": 0}`, []string{
+				`{"id":"7",` + prompt + `,"output":"a","score":1}`, `{"id":"7",` + prompt + `,"output":"b","score":0}`,
+			},
+		},
+		"texts": {
+			"arena", `{"prompt": "q", "response_a": "a", "response_b": "[b]", "winner": "A"}`,
+			[]string{`{` + prompt + `,"output":"a","score":1}`, `{` + prompt + `,"output":"[b]","score":0}`},
+		},
+		"an unknown winner": {"arena", `{` + battle + `, "winner": "me"}`, []string{`error: winner is "me"`}},
+		"no winner":         {"arena", `{` + battle + `}`, []string{"error: winner is null or missing"}},
+		"a vote on two answers": {
+			"arena", `{"prompt": ["q", "r"], "response_a": ["a", "b"], "response_b": ["c", "d"], "winner": "a"}`,
+			[]string{"error: the conversations differ before the last answer"},
+		},
+		"the last of two answers": {
+			"arena", `{"prompt": ["q", "r"], "response_a": ["a", "b"], "response_b": ["a", "d"], "winner": "a"}`,
+			[]string{
+				`{"prompt":[{"role":"user","content":"q"},{"role":"assistant","content":"a"},` +
+					`{"role":"user","content":"r"}],"output":"b","score":1}`,
+				`{"prompt":[{"role":"user","content":"q"},{"role":"assistant","content":"a"},` +
+					`{"role":"user","content":"r"}],"output":"d","score":0}`,
+			},
+		},
+		"the turn that was judged": {
+			"arena", `{"turn": 1, "winner": "a",
+				"conversation_a": [` + hi + `, {"role": "assistant", "content": "a"}, {"role": "user", "content": "r"}],
+				"conversation_b": [` + hi + `, {"role": "assistant", "content": "b"}]}`,
+			[]string{`{` + prompt + `,"output":"a","score":1}`, `{` + prompt + `,"output":"b","score":0}`},
+		},
+		"a tree": {"oasst", `
+			{"message_id": "1", "parent_id": null, "message_tree_id": "t",
+				"role": "prompter", "text": "q"}
+			{"message_id": "2", "parent_id": "1", "message_tree_id": "t",
+				"role": "assistant", "text": "a", "rank": 0, "lang": "en"}
+			{"message_id": "3", "parent_id": "1", "message_tree_id": "t",
+				"role": "assistant", "text": "b", "rank": 1}
+			{"message_id": "4", "parent_id": "2", "message_tree_id": "t",
+				"role": "prompter", "text": "r"}
+			{"message_id": "5", "parent_id": "4", "message_tree_id": "t",
+				"role": "assistant", "text": "c", "rank": null}
+			{"message_id": "6", "parent_id": "4", "message_tree_id": "t",
+				"role": "assistant", "text": "d", "rank": 0,
+				"deleted": true}
+			{"message_id": "7", "parent_id": "4", "message_tree_id": "t",
+				"role": "assistant", "text": "d", "rank": 0,
+				"review_result": false}
+			{"message_id": "8", "parent_id": "2", "message_tree_id": "u",
+				"role": "assistant", "text": "e", "rank": 0}`, []string{
+			`{"id":"t","turn_id":"1",` + prompt + `,"output":"a","score":0,"metadata":{"message_id":"2","lang":"en"}}`,
+			`{"id":"t","turn_id":"1",` + prompt + `,"output":"b","score":-1,"metadata":{"message_id":"3"}}`,
+			`error: message 5: rank is null or missing`, `error: message 6: it was deleted`,
+			`error: message 7: it failed its review`,
+			`error: message 8: the message it answers, 2, is not among those before it`,
+		}},
+		"a nested tree": {"oasst", `{"message_tree_id": "t", "prompt": {
+			"message_id": "1", "role": "prompter", "text": "q",
+			"replies": [{"role": "assistant", "text": "a", "rank": 0, "replies": [
+				{"message_id": "3", "role": "prompter", "text": "r",
+					"replies": [{"message_id": "4", "role": "assistant", "text": "c", "rank": 0}]},
+				{"message_id": "5", "role": "bot", "text": "b"}]}]}}`, []string{
+			`{"id":"t","turn_id":"1",` + prompt + `,"output":"a","score":0}`,
+			`{"id":"t","turn_id":"3","prompt":[{"role":"user","content":"q"},{"role":"assistant","content":"a"},` +
+				`{"role":"user","content":"r"}],"output":"c","score":0,"metadata":{"message_id":"4"}}`,
+			`error: message 5: role is "bot": want prompter or assistant`,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := headOf(t, c.text)
+			if s := AnswersOf(h); s == nil || s.Name != c.shape {
+				if name != "no winner" {
+					t.Errorf("recognised as %v", s)
+				}
+			}
+			rewrite := NewRewriter(c.shape)
+			var got []string
+			for _, e := range h.Entries {
+				id, lines, err := rewrite(e)
+				if err != nil {
+					lines = append(lines, Line{Err: err})
+				}
+				for _, line := range lines {
+					if line.Err != nil {
+						got = append(got, "error: "+line.Err.Error())
+						continue
+					}
+					got = append(got, string(line.Answer))
+					if v, _ := line.Answer.Get(IDKey); source.IDText(v) != id {
+						t.Errorf("id %q for %s", id, line.Answer)
+					}
+				}
+			}
+			begins := cmp.Comparer(func(x, y string) bool {
+				return x == y || strings.HasPrefix(x, "error") && (strings.HasPrefix(x, y) || strings.HasPrefix(y, x))
+			})
+			if diff := cmp.Diff(c.want, got, begins); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestLongTree: a chain of messages whose prompts are too large together ends with an error.
+func TestLongTree(t *testing.T) {
+	rewrite, parent, failed := NewRewriter("oasst"), "null", ""
+	for i := range 200 {
+		id := string(json.AppendString(nil, strings.Repeat("x", i+1)))
+		role := []string{"prompter", "assistant"}[i%2]
+		text := `{"message_id": ` + id + `, "parent_id": ` + parent + `, "message_tree_id": "t", "role": "` + role +
+			`", "rank": 0, "text": "` + strings.Repeat("a", 10_000) + `"}`
+		if _, lines, err := rewrite(json.Raw(text)); err != nil {
+			t.Fatal(err)
+		} else if len(lines) == 1 && lines[0].Err != nil {
+			failed = lines[0].Err.Error()
+			break
+		}
+		parent = id
+	}
+	if !strings.Contains(failed, "more than 64 MiB together") {
+		t.Errorf("%q", failed)
+	}
+}
+
+// TestConversations: the entries of each shape, rewritten.
+func TestConversations(t *testing.T) {
+	for name, c := range map[string]struct {
+		shape, text, want string
+		unread            []string
+	}{
+		"capybara": {
+			shape: "capybara",
+			text:  `{"source": "s", "conversation": [{"input": "q", "output": "a"}, {"input": "r", "output": "b"}]}`,
+			want: `{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"},` +
+				`{"role":"user","content":"r"},{"role":"assistant","content":"b"}],"source":"s"}`,
+		},
+		"capybara with a number": {
+			shape: "capybara", text: `{"conversation": [{"input": 1, "output": "a"}]}`,
+			want: "conversation: input is a number, not text",
+		},
+		"squad": {
+			shape: "squad",
+			text: `{"id": 1, "question": "q", "context": "c",
+				"answers": {"text": ["a", "a"], "answer_start": [1, 1]}}`,
+			want: `{"messages":[{"role":"user","content":"q\n\nc"},{"role":"assistant","content":"a"}],"id":1}`,
+		},
+		"squad with two answers": {
+			shape: "squad", text: `{"question": "q", "context": "c", "answers": {"text": ["a", "b", "c"]}}`,
+			want:   `{"messages":[{"role":"user","content":"q\n\nc"},{"role":"assistant","content":"a"}]}`,
+			unread: []string{"answers: texts after the first"},
+		},
+		"squad without an answer": {
+			shape: "squad", text: `{"question": "q", "context": "c", "answers": {"text": []}}`,
+			want: "the passage has no answer to the question",
+		},
+		"xlam": {
+			shape: "xlam", text: `{"id": 1, "query": "q", "answers": "[{\"name\": \"f\", \"arguments\": {\"a\": 1}}]",
+				"tools": "[{\"name\": \"f\", \"parameters\": {\"a\": {\"description\": \"d\", \"type\": \"int\"},
+					\"type\": {\"type\": \"List[str]\"}, \"o\": {\"type\": \"str, optional\"},
+					\"p\": {\"type\": \"Optional[bool]\"},
+					\"u\": {\"type\": \"Callable[int]\", \"default\": \"\"}}}]"}`,
+			want: `{"messages":[{"role":"user","content":"q"},` +
+				`{"role":"assistant","tool_calls":[{"name": "f", "arguments": {"a": 1}}]}],` +
+				`"tools":[{"name":"f","parameters":{"type":"object","properties":{` +
+				`"a":{"type":"integer","description":"d"},"type":{"type":"array","items":{"type":"string"}},` +
+				`"o":{"type":"string"},"p":{"type":"boolean"},` +
+				`"u":{"type":"Callable[int]","default":""}},"required":["a","type"]}}],"id":1}`,
+		},
+		"xlam with a schema": {
+			shape: "xlam", text: `{"query": "q", "answers": [{"name": "f", "arguments": {}}],
+				"tools": [{"name": "f", "parameters": {"type": "object", "properties": {}}},
+					{"name": "g", "parameters": {}}]}`,
+			want: `{"messages":[{"role":"user","content":"q"},` +
+				`{"role":"assistant","tool_calls":[{"name": "f", "arguments": {}}]}],` +
+				`"tools":[{"name": "f", "parameters": {"type": "object", "properties": {}}},` +
+				`{"name":"g","parameters":{"type":"object","properties":{}}}]}`,
+		},
+		"xlam without a call": {
+			shape: "xlam", text: `{"query": "q", "answers": "[]", "tools": "[]"}`,
+			want: "answers is empty: no tool is called",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := headOf(t, strings.NewReplacer("\n", " ", "\t", "").Replace(c.text))
+			if s := ConversationsOf(h); (s == nil || s.Name != c.shape) && name != "xlam without a call" {
+				t.Errorf("recognised as %v", s)
+			}
+			got, unread, err := ConversationsNamed(c.shape).Rewrite(h.Entries[0])
+			if err != nil {
+				if !strings.Contains(err.Error(), c.want) {
+					t.Error(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(c.want, string(got)); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(c.unread, unread); diff != "" {
+				t.Error(diff)
+			}
+			if _, err := json.Parse(got, json.Limits{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestToldKeys: an input is plain if the user said how its keys are read.
+func TestToldKeys(t *testing.T) {
+	h := headOf(t, `{"query": "q", "answers": [{"name": "f", "arguments": {}}], "tools": []}`)
+	h.Given = map[string]string{"id_key": "x"}
+	if ConversationsOf(h) == nil {
+		t.Error("an id hides the shape")
+	}
+	h.Given = map[string]string{"response_key": "answers"}
+	if s := ConversationsOf(h); s != nil {
+		t.Error(s.Name)
+	}
+}
+
+func headOf(t *testing.T, text string) *source.Head {
+	t.Helper()
+	h := &source.Head{}
+	r := json.NewReader(strings.NewReader(text), json.Auto, json.Limits{})
+	for {
+		e, _, err := r.Next()
+		if err != nil {
+			if len(h.Entries) == 0 {
+				t.Fatal(err)
+			}
+			return h
+		}
+		h.Entries = append(h.Entries, append(json.Raw(nil), e...))
+	}
+}
