@@ -79,9 +79,48 @@ type loadCase struct {
 	Old       []string `json:"old"`
 }
 
+// conformanceInputs are inputs in the conformance data: a few or, with NATGO_LONG=1, all files that may be some.
+func conformanceInputs(t *testing.T) (paths []string) {
+	t.Helper()
+	root := os.Getenv("NATGO_CONFORMANCE")
+	switch {
+	case root == "":
+	case os.Getenv("NATGO_LONG") == "":
+		for _, name := range []string{
+			"unicode_and_control", "message_prompt_full", "several_examples_turns_interleaved",
+		} {
+			paths = append(paths, filepath.Join(root, "nat", "cases", name, "input", "workflow_output.json"))
+		}
+		paths = append(paths, filepath.Join(root, "chat", "traces", "gpt-4o-airline-dev.json"))
+	default:
+		for _, pattern := range []string{
+			"nat/cases/*/input/*.json", "nat/e2e/*/eval_out/*.json", "chat/traces/*.json*", "readers/*/*.json*",
+			"readers/*/*/*.json*", "readers/*/sessions/*/*/*/*.jsonl", "wire/customizer/*/input.jsonl",
+		} {
+			found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
+			if err != nil || found == nil {
+				t.Fatalf("%s: no files (%v)", pattern, err)
+			}
+			paths = append(paths, found...)
+		}
+	}
+	return paths
+}
+
+// readable reports whether a run reads a file and makes rows of it; the others say why they don't.
+func readable(t *testing.T, self, path string) bool {
+	t.Helper()
+	cmd := exec.Command(self, "run", path, "--plan", "--json")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Logf("%s is not loaded: %s", path, bytes.TrimSpace(out)[:min(200, len(bytes.TrimSpace(out)))])
+	}
+	return err == nil
+}
+
 // TestLoadDataset has Hugging Face datasets, which trainers use to load rows, load every file of every format: the
 // values come back unchanged from every table, and from every file of lines unless the manifest says that the reader
-// changes or refuses it - which it then does.
+// changes or refuses it - which it then does. With NATGO_LONG=1 the inputs are all of the conformance data.
 func TestLoadDataset(t *testing.T) {
 	pythons := map[string]string{}
 	pythons[""] = pythontest.Need(t, "datasets", "import datasets", "rows were loaded by nat-go only")
@@ -94,13 +133,13 @@ func TestLoadDataset(t *testing.T) {
 		putFile(t, filepath.Join(dir, name), b)
 		runs = append(runs, "--from "+name)
 	}
-	if root := os.Getenv("NATGO_CONFORMANCE"); root != "" {
-		for _, name := range []string{
-			"unicode_and_control", "message_prompt_full", "several_examples_turns_interleaved",
-		} {
-			runs = append(runs, "--from "+filepath.Join(root, "nat", "cases", name, "input", "workflow_output.json"))
+	for _, path := range conformanceInputs(t) {
+		if os.Getenv("NATGO_LONG") == "" || readable(t, self, path) {
+			runs = append(runs, "--from "+path)
 		}
-		runs = append(runs, "--from "+filepath.Join(root, "chat", "traces", "gpt-4o-airline-dev.json"))
+	}
+	if least := 60; os.Getenv("NATGO_LONG") != "" && len(runs) < least {
+		t.Errorf("%d inputs, want at least %d", len(runs), least)
 	}
 	for columns, python := range pythons {
 		var all []loadCase

@@ -95,6 +95,11 @@ func openParts(ctx context.Context, folders []runfolder.Folder, env Env) ([]*par
 				"of settings: make one of them again with those of the other", p.folder, parts[0].folder, strings.Join(differ, ", "))
 		}
 	}
+	if t := parts[0].plan.config.Collator.Teacher; t != nil && t.Dumps != "" {
+		return nil, exit.Usagef("the run in %s has collator.teacher.dumps, which hold the logits of that run's batches, and "+
+			"a merge makes other batches: make the runs again without it, or with collator.teacher.logits, whose program "+
+			"is asked about the merged batches", parts[0].folder)
+	}
 	return parts, nil
 }
 
@@ -275,6 +280,9 @@ func (r *run) joinRuns(ctx context.Context, parts []*part, keep *part) error {
 	if err := r.write(ctx, d); err != nil {
 		return err
 	}
+	if err := r.inheritAnswers(parts); err != nil {
+		return exit.Environmentf("can't write the run folder: %w", err)
+	}
 	if err := r.collate(ctx, tokens, d); err != nil {
 		return err
 	}
@@ -282,6 +290,49 @@ func (r *run) joinRuns(ctx context.Context, parts []*part, keep *part) error {
 		return exit.Default(exit.Environment, err)
 	}
 	return r.account(ctx, &built.seen)
+}
+
+// inheritAnswers gives the merge what teachers answered about its parts: they are asked only what they weren't asked
+// before. Answers are stored under the hash of their question.
+func (r *run) inheritAnswers(parts []*part) error {
+	if r.plan.config.Collator.Teacher == nil {
+		return nil
+	}
+	for _, p := range parts {
+		from := p.folder.Teacher()
+		err := filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) || err == nil && !e.Type().IsRegular() {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			rel, err := filepath.Rel(from, path)
+			if err != nil {
+				return err
+			}
+			return copyOnce(path, filepath.Join(r.plan.folder.Teacher(), rel))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyOnce copies a file, unless there is one already.
+func copyOnce(from, to string) error {
+	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	b, err := os.ReadFile(from)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(to), 0o755)
+	}
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(to, b)
 }
 
 // writeBegunOf records what the merge was made from, as the beginning of a run does.
