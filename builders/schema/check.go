@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -202,12 +203,31 @@ func label(ptr string) string {
 	return yamldoc.Dotted(ptr)
 }
 
+var plainWord = regexp.MustCompile(`^[\w./-]+$`)
+
+// asList returns a text written where a list of texts is expected, such as a command, as that list: its words. It
+// returns nothing for other values, and for words that need quotes.
+func (w *walker) asList(s *Spec, n *yaml.Node) string {
+	if s.Kind != List || s.Elem == nil || s.Elem.Kind != String || s.Elem.Secret || n.Kind != yaml.ScalarNode {
+		return ""
+	}
+	written, rewrote := w.doc.Written(n)
+	words := strings.Fields(written)
+	if rewrote || len(words) == 0 || slices.ContainsFunc(words, func(x string) bool { return !plainWord.MatchString(x) }) {
+		return ""
+	}
+	return "[" + strings.Join(words, ", ") + "]"
+}
+
 func (w *walker) wrongType(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 	fix := "write " + s.expects()
 	if s.Kind == String && n.Kind == yaml.ScalarNode && !s.Secret {
 		if written, rewrote := w.doc.Written(n); !rewrote {
 			fix = "put quotes around it: " + strconv.Quote(written)
 		}
+	}
+	if list := w.asList(s, n); list != "" {
+		fix = "write " + list
 	}
 	if d := s.defaultText(); d != "" && s.Kind != String {
 		fix += fmt.Sprintf(" (default %s)", d)

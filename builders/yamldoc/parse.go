@@ -166,7 +166,9 @@ func (s *Source) syntax(text []byte, err error) finding.Finding {
 	for at > 0 && (at == len(text) || text[at] == '\n' || text[at] == '\r' || text[at] == ' ') {
 		at--
 	}
-	if o := unclosed(text, at); o != nil {
+	if strings.Contains(f.Message, "unknown escape character") {
+		f.Fix = "put single quotes in place of double quotes: within double ones a backslash begins an escape, such as \\n"
+	} else if o := unclosed(text, at); o != nil {
 		f.Message = fmt.Sprintf("this is not YAML: the %s that opens here is not closed", names[o.char])
 		f.Fix = fmt.Sprintf("add %s at the end of it", string(ends[o.char]))
 		at = o.at

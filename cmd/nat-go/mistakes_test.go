@@ -127,6 +127,62 @@ var mistakes = []struct{ name, from, to, says, fix, undo string }{
 		"a threshold that is missing", "strategy: best_vs_worst", "strategy: threshold", "add threshold",
 		"strategy: threshold\n    threshold: 0.5", "strategy: threshold",
 	},
+	{
+		"another tool's name", "max_length: 4096", "max_seq_length: 4096", "write max_length instead of max_seq_length",
+		"max_length", "max_seq_length",
+	},
+	{
+		"a tokenizer's name for it", "max_length: 4096", "model_max_length: 4096", "write max_length", "max_length",
+		"model_max_length",
+	},
+	{
+		"a template by its long name", "  max_length", "  chat_template: chat_template.jinja\n  max_length",
+		"write template instead of chat_template", "  template: ", "  chat_template: ",
+	},
+	{"file for path", "path: samples.jsonl", "file: samples.jsonl", "write path instead of file", "path:", "file:"},
+	{"paths for path", "path: samples.jsonl", "paths: samples.jsonl", "write path instead of paths", "path:", "paths:"},
+	{
+		"one format", "formats: [trl, customizer]", "format: trl", "write formats instead of format", "formats:",
+		"format:",
+	},
+	{
+		"output for output_dir", "output_dir: out", "output: out", "write output_dir instead of output", "output_dir:",
+		"output:",
+	},
+	{
+		"a share by another name", "validation: 0.2", "validation_ratio: 0.2", "write validation instead of",
+		"validation", "validation_ratio",
+	},
+	{
+		"a builder's short name", "_type: dpo_traj_builder", "_type: dpo", "write dpo_traj_builder",
+		"_type: dpo_traj_builder",
+		"_type: dpo",
+	},
+	{
+		"one letter of a source", "_type: candidates", "_type: candidate", "write candidates", "candidates,",
+		"candidate,",
+	},
+	{"an unknown adapter", "trainer_adapter: local", "trainer_adapter: locl", "write local", "local", "locl"},
+	{"an unknown split", "by: example", "by: row", `one of "example", "task"`, "by: task", "by: row"},
+	{"no share left to train", "validation: 0.2", "validation: 1", "below 1", "validation: 0.2", "validation: 1"},
+	{"a share in per cent", "validation: 0.2", "validation: 20%", "must be a number", "0.2", "20%"},
+	{"half a token", "max_length: 4096", "max_length: 4096.5", "a whole number", "4096", "4096.5"},
+	{"a negative difference", "min_score_diff: 0.1", "min_score_diff: -0.1", "at least 0", "0", "-0.1"},
+	{"no pairs", "min_score_diff: 0.1", "max_pairs_per_turn: 0", "at least 1, or remove the key", "1\n", "0\n"},
+	{
+		"a setting of a trainer", "    min_score_diff: 0.1\n", "    min_score_diff: 0.1\n    beta: 0.1\n", "remove it", "",
+		"    beta: 0.1\n",
+	},
+	{"a command as a text", "[sh, train.sh]", "sh train.sh", "write [sh, train.sh]", "[sh, train.sh]", "sh train.sh"},
+	{"a section set twice", "dataset:\n", "collator: {}\ndataset:\n", "remove one of them", "", "collator: {}\n"},
+	{
+		"a file based on itself", "sources:\n", "base: finetune.yml\nsources:\n", "remove one `base:`", "",
+		"base: finetune.yml\n",
+	},
+	{
+		"a format for other records", "[trl, customizer]", "[messages]", "or write customizer, trl", "[customizer, trl]",
+		"[messages]",
+	},
 	// YAML.
 	{"a tab", "  tokenizer: model", "\ttokenizer: model", "indent it with spaces", "  tokenizer", "\ttokenizer"},
 	{
@@ -137,6 +193,7 @@ var mistakes = []struct{ name, from, to, says, fix, undo string }{
 		"an open bracket", "[trl, customizer]", "[trl, customizer", "add ] at the end of it", "[trl, customizer]",
 		"[trl, customizer",
 	},
+	{"a path of Windows", "output_dir: out", `output_dir: "C:\data"`, "put single quotes", `'C:\data'`, `"C:\data"`},
 	{"an open quote", "output_dir: out", "output_dir: \"out", "add \" at the end of it", "\"out\"", "\"out"},
 	{
 		"the wrong bracket", "[trl, customizer]", "[trl, customizer}", "add ] at the end of it", "[trl, customizer]",
@@ -166,6 +223,20 @@ var mistakes = []struct{ name, from, to, says, fix, undo string }{
 		"a missing template", "  max_length: 4096", "  template: chat.jinja", "write chat_template.jinja",
 		"chat_template.jinja", "chat.jinja",
 	},
+	{
+		"an input in the home folder", "path: samples.jsonl", "path: ~/samples.jsonl", "write ${HOME}/samples.jsonl",
+		"${HOME}/samples.jsonl", "~/samples.jsonl",
+	},
+	{
+		"an input on the hub", "samples.jsonl", "hf://acme/samples.jsonl", "hf download acme/samples.jsonl",
+		"samples.jsonl",
+		"hf://acme/samples.jsonl",
+	},
+	{"an empty input", "samples.jsonl", "nothing.jsonl", "is empty", "samples.jsonl", "nothing.jsonl"},
+	{
+		"a tokenizer's file misspelt", "tokenizer: model", "tokenizer: model/tokenizer.jsn", "write model/tokenizer.json",
+		"model/tokenizer.json", "model/tokenizer.jsn",
+	},
 	{"a missing program", "[sh, train.sh]", "[./tran.sh]", "write train.sh", "./train.sh", "./tran.sh"},
 }
 
@@ -176,7 +247,7 @@ func TestMistakes(t *testing.T) {
 	files := map[string]string{
 		"samples.jsonl":        `{"id": "a", "turn_id": "t", "prompt": "p", "output": "x", "score": 1}` + "\n",
 		"model/tokenizer.json": "{}", "models/model/tokenizer.json": "{}", "chat_template.jinja": "",
-		"train.sh": "#!/bin/sh\n",
+		"train.sh": "#!/bin/sh\n", "nothing.jsonl": "",
 	}
 	for name, text := range files {
 		t.Run(name, func(t *testing.T) {
@@ -190,6 +261,7 @@ func TestMistakes(t *testing.T) {
 		})
 	}
 	p := &project{dir: dir, exe: program(t)}
+	t.Setenv("HOME", dir)
 	validate := func(t *testing.T, text string, code int) string {
 		t.Helper()
 		if err := os.WriteFile(filepath.Join(dir, "finetune.yml"), []byte(text), 0o600); err != nil {
@@ -199,7 +271,7 @@ func TestMistakes(t *testing.T) {
 		return r.stdout + r.stderr
 	}
 	validate(t, mistaken, 0)
-	if len(mistakes) < 40 {
+	if len(mistakes) < 70 {
 		t.Errorf("only %d mistakes", len(mistakes))
 	}
 	for _, m := range mistakes {
@@ -209,7 +281,7 @@ func TestMistakes(t *testing.T) {
 			}
 			wrong := strings.Replace(mistaken, m.from, m.to, 1)
 			code := 2
-			if m.name == "not enabled" { // a run refuses it; nothing else is wrong with it
+			if m.name == "not enabled" || m.name == "a format for other records" { // what is written can be read
 				code = 0
 			}
 			says := validate(t, wrong, code)

@@ -331,10 +331,26 @@ func (l *loader) unknownType(b *Block, at *yaml.Node, ptr string, types map[stri
 	if b.Section == "trajectory_builders" {
 		f.Fix += "; a plugin's builder is written plugin/builder"
 	}
-	if f.Suggestion = finding.Nearest(b.Type, known); f.Suggestion != "" {
+	if f.Suggestion = finding.Nearest(b.Type, known); f.Suggestion == "" {
+		f.Suggestion = begunBy(b.Type, known)
+	}
+	if f.Suggestion != "" {
 		f.Fix = "write " + f.Suggestion
 	}
 	l.report(at, ptr, f)
+}
+
+// begunBy returns the only type whose first word is the one written: dpo_traj_builder for dpo, as --builder has it.
+func begunBy(written string, known []string) (found string) {
+	for _, name := range known {
+		if strings.HasPrefix(name, strings.ToLower(written)+"_") {
+			if found != "" {
+				return ""
+			}
+			found = name
+		}
+	}
+	return found
 }
 
 func typeNodeOf(block *yaml.Node) *yaml.Node {

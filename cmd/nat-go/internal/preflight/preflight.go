@@ -58,7 +58,7 @@ func (k *check) source(b *config.Block) {
 		return
 	}
 	for _, p := range f.Paths(b.Config) {
-		k.path(p, "the input", b.Section, b.Name, "path")
+		k.path(p, theInput, b.Section, b.Name, "path")
 	}
 }
 
@@ -88,12 +88,18 @@ func (k *check) remote(p, what string, path ...string) bool {
 	return true
 }
 
-// path reports a path or pattern that leads nowhere.
+const theInput = "the input"
+
+// path reports a path or pattern that leads nowhere, and an empty input.
 func (k *check) path(p, what string, path ...string) {
 	if p == "" || p == "-" || strings.Contains(p, "${") || k.remote(p, what, path...) {
 		return
 	}
-	if _, err := os.Stat(p); err == nil {
+	if info, err := os.Stat(p); err == nil {
+		if what == theInput && info.Mode().IsRegular() && info.Size() == 0 {
+			k.report(config.CodeMissing, fmt.Sprintf("%s %q is empty", what, p),
+				"write the path of a file that has entries, or collect them first", path...)
+		}
 		return
 	}
 	if found, _ := filepath.Glob(p); len(found) > 0 {
@@ -102,6 +108,9 @@ func (k *check) path(p, what string, path ...string) {
 	fix := "write the path of a file that is there; it is relative to the current folder"
 	if near := nearby(p); near != "" {
 		fix = "write " + near
+	}
+	if rest, ok := strings.CutPrefix(p, "~/"); ok {
+		fix = "write ${HOME}/" + rest + ": only a shell knows ~"
 	}
 	k.report(config.CodeMissing, fmt.Sprintf("%s %q is not there", what, p), fix, path...)
 }
