@@ -203,7 +203,8 @@ func label(ptr string) string {
 	return yamldoc.Dotted(ptr)
 }
 
-var plainWord = regexp.MustCompile(`^[\w./-]+$`)
+// plainWords are words that need no quotes in a list.
+var plainWords = regexp.MustCompile(`^[\w./-]+(\s+[\w./-]+)*$`)
 
 // asList returns a text written where a list of texts is expected, such as a command, as that list: its words. It
 // returns nothing for other values, and for words that need quotes.
@@ -212,11 +213,11 @@ func (w *walker) asList(s *Spec, n *yaml.Node) string {
 		return ""
 	}
 	written, rewrote := w.doc.Written(n)
-	words := strings.Fields(written)
-	if rewrote || len(words) == 0 || slices.ContainsFunc(words, func(x string) bool { return !plainWord.MatchString(x) }) {
+	const longest = 100
+	if rewrote || len(written) > longest || secret.Setting(written) || !plainWords.MatchString(written) {
 		return ""
 	}
-	return "[" + strings.Join(words, ", ") + "]"
+	return "[" + strings.Join(strings.Fields(written), ", ") + "]"
 }
 
 func (w *walker) wrongType(s *Spec, n *yaml.Node, ptr string) (any, bool) {

@@ -170,7 +170,8 @@ var mistakes = []struct{ name, from, to, says, fix, undo string }{
 	{"a negative difference", "min_score_diff: 0.1", "min_score_diff: -0.1", "at least 0", "0", "-0.1"},
 	{"no pairs", "min_score_diff: 0.1", "max_pairs_per_turn: 0", "at least 1, or remove the key", "1\n", "0\n"},
 	{
-		"a setting of a trainer", "    min_score_diff: 0.1\n", "    min_score_diff: 0.1\n    beta: 0.1\n", "remove it", "",
+		"a setting of a trainer", "    min_score_diff: 0.1\n", "    min_score_diff: 0.1\n    beta: 0.1\n", "remove it",
+		"",
 		"    beta: 0.1\n",
 	},
 	{"a command as a text", "[sh, train.sh]", "sh train.sh", "write [sh, train.sh]", "[sh, train.sh]", "sh train.sh"},
@@ -180,7 +181,8 @@ var mistakes = []struct{ name, from, to, says, fix, undo string }{
 		"base: finetune.yml\n",
 	},
 	{
-		"a format for other records", "[trl, customizer]", "[messages]", "or write customizer, trl", "[customizer, trl]",
+		"a format for other records", "[trl, customizer]", "[messages]", "or write customizer, trl",
+		"[customizer, trl]",
 		"[messages]",
 	},
 	// YAML.
@@ -234,7 +236,8 @@ var mistakes = []struct{ name, from, to, says, fix, undo string }{
 	},
 	{"an empty input", "samples.jsonl", "nothing.jsonl", "is empty", "samples.jsonl", "nothing.jsonl"},
 	{
-		"a tokenizer's file misspelt", "tokenizer: model", "tokenizer: model/tokenizer.jsn", "write model/tokenizer.json",
+		"a tokenizer's file misspelt", "tokenizer: model", "tokenizer: model/tokenizer.jsn",
+		"write model/tokenizer.json",
 		"model/tokenizer.json", "model/tokenizer.jsn",
 	},
 	{"a missing program", "[sh, train.sh]", "[./tran.sh]", "write train.sh", "./train.sh", "./tran.sh"},
