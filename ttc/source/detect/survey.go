@@ -16,6 +16,9 @@ type Survey struct {
 	TokenIDs   int `json:"token_ids"`   // turns with token ids
 	LogProbs   int `json:"log_probs"`
 
+	Reasoning     int `json:"reasoning"`      // turns with reasoning
+	ReasoningPast int `json:"reasoning_past"` // of these, those before the conversation's last question
+
 	Scored     int      `json:"scored"` // rollouts with a score
 	Unscored   int      `json:"unscored"`
 	LowScore   *float64 `json:"low_score,omitempty"`
@@ -52,8 +55,12 @@ func (s *Survey) Add(ex *ttc.Example) {
 			s.Tasks++
 		}
 	}
+	question := lastQuestion(ex.Graph.Nodes)
 	for i := range ex.Graph.Nodes {
 		s.node(&ex.Graph.Nodes[i])
+		if m := &ex.Graph.Nodes[i].Message; i < question && m.Role == "assistant" && m.Reasoning != "" {
+			s.ReasoningPast++
+		}
 	}
 	if len(ex.Graph.Nodes) > 0 {
 		if ex.Reward != nil {
@@ -66,6 +73,16 @@ func (s *Survey) Add(ex *ttc.Example) {
 	s.candidates(ex.Candidates)
 }
 
+// lastQuestion returns the index of the last message of a user; -1 if there is none.
+func lastQuestion(nodes []ttc.Node) int {
+	for i := len(nodes) - 1; i >= 0; i-- {
+		if nodes[i].Message.Role == "user" {
+			return i
+		}
+	}
+	return -1
+}
+
 func (s *Survey) node(n *ttc.Node) {
 	s.Messages++
 	if n.Error != nil && *n.Error {
@@ -75,6 +92,9 @@ func (s *Survey) node(n *ttc.Node) {
 		return
 	}
 	s.Turns++
+	if n.Message.Reasoning != "" {
+		s.Reasoning++
+	}
 	s.ToolCalls += len(n.Message.ToolCalls)
 	if n.TokenIDs != nil {
 		s.TokenIDs++

@@ -67,7 +67,8 @@ type Report struct {
 	Unused   map[string]int64 `json:"unused,omitempty"` // keys that mean something and aren't read, by name
 	Builders []Yield          `json:"builders"`
 
-	Tokenizers []string `json:"tokenizers,omitempty"` // folders of those available locally
+	Tokenizers []string  `json:"tokenizers,omitempty"` // folders of those available locally
+	LeftOut    []LeftOut `json:"left_out,omitempty"`   // by their templates
 
 	Choice Choice `json:"choice"`
 }
@@ -108,6 +109,7 @@ func Look(ctx context.Context, opt Options) (*Report, error) {
 	}
 	if opt.Tokenizers {
 		r.Tokenizers = models.Near(folders(opt.Paths), slices.Sorted(maps.Keys(r.Policies)))
+		r.LeftOut = r.leftOut()
 	}
 	r.Choice = r.choose()
 	if len(opt.Builders) > 0 {

@@ -88,6 +88,9 @@ func (r *Report) uses(line printer) {
 			strings.Join(r.Tokenizers, ", "),
 		)
 	}
+	for _, l := range r.LeftOut {
+		line("template", "%s", l)
+	}
 	if len(r.Choice.Builders) == 0 {
 		line("choice", "none: %s", r.Choice.Why)
 	} else {

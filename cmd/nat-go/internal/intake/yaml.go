@@ -55,6 +55,9 @@ func (r *Report) YAML() []byte {
 		for _, t := range r.Tokenizers {
 			fmt.Fprintf(&b, "# collator: {tokenizer: %s}\n", flow(t))
 		}
+		for _, l := range r.LeftOut {
+			fmt.Fprintf(&b, "# %s\n", oneLine(l.String()))
+		}
 	}
 	return []byte(b.String())
 }
