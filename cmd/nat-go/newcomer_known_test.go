@@ -158,6 +158,13 @@ func oddShapes() []arrival {
 		{"labelled.jsonl", asLines(lines(40, func(i int) object {
 			return object{"prompt": turns(question(i)), "completion": turns("", answer(i))[1:], "label": i < 20}
 		})), 20, "trl"},
+		{"partly-scored.jsonl", asLines(lines(40, func(i int) object {
+			talk := object{"messages": turns(question(i), answer(i))}
+			if i < 30 {
+				talk["reward"] = 0.5
+			}
+			return talk
+		})), 30, "trl"},
 		{"grouped.jsonl", asLines(lines(20, func(i int) object {
 			both := []object{{"text": answer(i), "score": 1}, {"text": "No.", "score": 0}}
 			return object{"prompt": question(i), "responses": both}

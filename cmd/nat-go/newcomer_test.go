@@ -210,12 +210,15 @@ func TestNewcomer(t *testing.T) {
 		began := time.Now()
 		sum := newcomer(t, self, dir, stdin, "run", name, "--run-id", fmt.Sprint("run", i), "--json")
 		config := fmt.Sprint("config", i, ".yml")
-		newcomer(t, self, dir, stdin, "init", name, "--write", config, "--json")
+		announced := announces(t, newcomer(t, self, dir, stdin, "init", name, "--write", config, "--json"))
 		again := newcomer(t, self, dir, stdin,
 			"finetune", "run", "--config-file", config, "--run-id", fmt.Sprint("init", i), "--json")
 		first, second := rowsOf(t, dir, sum, a.format), rowsOf(t, dir, again, a.format)
 		if !slices.Equal(first.counts, second.counts) {
 			t.Errorf("%s: run gave %v rows, init and run %v", a.name, first.counts, second.counts)
+		}
+		if made := again["counts"].(object)["records"].(float64); made != announced {
+			t.Errorf("%s: init announced %v records, and the run made %v", a.name, announced, made)
 		}
 		t.Logf("nat-go run %-18s %3d of %3d rows as %-8s  %.1f s, init and run included",
 			a.name, first.rows, a.rows, a.format, time.Since(began).Seconds())
@@ -225,6 +228,19 @@ func TestNewcomer(t *testing.T) {
 		written = append(written, append(first.files, second.files...)...)
 	}
 	loadAll(t, written)
+}
+
+// announces returns how many records init says the builders will make that it chose.
+func announces(t *testing.T, printed object) (records float64) {
+	t.Helper()
+	report := printed["report"].(object)
+	chosen := report["choice"].(object)["builders"].([]any)
+	for _, y := range report["builders"].([]any) {
+		if slices.Contains(chosen, y.(object)["builder"]) {
+			records += y.(object)["records"].(float64)
+		}
+	}
+	return records
 }
 
 // newcomer runs a command and returns the object it prints.

@@ -73,6 +73,9 @@ func blockName(typ string) string {
 	}, name)
 }
 
+// selects reports whether demonstrations are selected by their scores: those without one are then left out.
+func (r *Report) selects() bool { return r.Scored > 0 || r.Candidates > 0 }
+
 // builder writes the settings that the input calls for, and those that people change first.
 func (r *Report) builder(b *strings.Builder, typ string) {
 	if (typ == dpoBuilder || typ == sftBuilder) && r.Step != "" && (r.Step != defaultStep || len(r.Names) > 1) {
@@ -87,7 +90,7 @@ func (r *Report) builder(b *strings.Builder, typ string) {
 		b.WriteString("    min_score_diff: 0         # leave out pairs whose scores are closer\n")
 		b.WriteString("    # max_pairs_per_turn: 4   # keep those with the largest difference\n")
 	case sftBuilder:
-		if r.Scored > 0 || r.Candidates > 0 {
+		if r.selects() {
 			b.WriteString("    select: best              # the best n of each task or prompt; or all, or threshold\n")
 		}
 		if r.imitatesGood() {

@@ -99,6 +99,9 @@ func settings(f sdk.Factory, r *Report) map[string]any {
 	if r.Lower {
 		all["score_direction"] = "lower"
 	}
+	if r.selects() {
+		all["select"] = "best"
+	}
 	if r.imitatesGood() {
 		all["min_score"] = 1
 	}
