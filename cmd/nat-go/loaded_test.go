@@ -133,12 +133,13 @@ func TestLoadDataset(t *testing.T) {
 		putFile(t, filepath.Join(dir, name), b)
 		runs = append(runs, "--from "+name)
 	}
-	for _, path := range conformanceInputs(t) {
+	inputs := conformanceInputs(t)
+	for _, path := range inputs {
 		if os.Getenv("NATGO_LONG") == "" || readable(t, self, path) {
 			runs = append(runs, "--from "+path)
 		}
 	}
-	if least := 60; os.Getenv("NATGO_LONG") != "" && len(runs) < least {
+	if least := 60; os.Getenv("NATGO_LONG") != "" && inputs != nil && len(runs) < least {
 		t.Errorf("%d inputs, want at least %d", len(runs), least)
 	}
 	for columns, python := range pythons {
