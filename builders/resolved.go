@@ -28,7 +28,8 @@ type Origin struct {
 	Offset   int64  // byte offset in the uncompressed file
 	Policy   string // model that sampled it; empty: unknown
 	Fidelity ttc.Fidelity
-	Gaps     ttc.Gaps // why it is not higher
+	Gaps     ttc.Gaps   // why it is not higher
+	Proofs   ttc.Proofs // what was checked of it
 	Sampling *ttc.Sampling
 
 	TeacherTopK *int // as given by the example

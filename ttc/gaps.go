@@ -4,7 +4,7 @@ package ttc
 // low Fidelity.
 type Gaps uint8
 
-// The gaps. There can be no more than six: the record log keeps them in one byte with the fidelity.
+// The gaps. There can be no more than eight: the record log has room for no others.
 const (
 	NoTools         Gaps = 1 << iota // the definitions of the tools
 	NoSystem                         // the system prompt
@@ -12,6 +12,8 @@ const (
 	ParsedArguments                  // the arguments of calls as spelled by the model
 	AlteredResults                   // tool results as the model saw them
 	RebuiltHistory                   // the messages of the request: they were reconstructed from what was logged
+	PromptDiffers                    // all of the prompt: its recorded count of tokens is not that of the messages
+	IDsDiffer                        // one answer: the recorded ids stand for another text than the recorded one
 	allGaps         Gaps = 1<<iota - 1
 )
 
@@ -23,6 +25,8 @@ var gapNames = [...]struct{ name, cure string }{
 	{"parsed_arguments", "arguments as the model wrote them"},
 	{"altered_results", "results of tools as the model saw them"},
 	{"rebuilt_history", "the requests themselves"},
+	{"prompt_tokens_differ", "all that the model was given"},
+	{"ids_differ", "ids and text of the same answer"},
 }
 
 // Names lists the gaps, in a fixed order.
@@ -38,6 +42,26 @@ func (g Gaps) Names() []string {
 
 // Lowering returns the gaps that make a trace partial. Arguments with a different spelling are still the same call.
 func (g Gaps) Lowering() Gaps { return g &^ ParsedArguments & allGaps }
+
+// Proofs is a set of statements about a trace that were checked with the model's own tokenizer and template, and held.
+type Proofs uint8
+
+// The proofs. There can be no more than two: the record log has room for no others.
+const (
+	PromptProven Proofs = 1 << iota // the messages have as many tokens as the prompt is recorded to have had
+	IDsProven                       // the recorded ids stand for the recorded text
+)
+
+// Names lists the proofs, in a fixed order.
+func (p Proofs) Names() []string {
+	var out []string
+	for i, name := range [...]string{"prompt_tokens", "ids"} {
+		if p&(1<<i) != 0 {
+			out = append(out, name)
+		}
+	}
+	return out
+}
 
 // Cure says, for people, what a capture without the gap would record. It is empty for an unknown name.
 func Cure(gap string) string {

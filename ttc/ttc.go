@@ -34,7 +34,8 @@ type Example struct {
 	Reward      *float64 // score of the whole rollout; nil: none
 	Policy      string   // model that sampled it; empty: unknown
 	Fidelity    Fidelity
-	Gaps        Gaps // why it is not higher, as far as the source knows
+	Gaps        Gaps   // why it is not higher, as far as the source knows
+	Proofs      Proofs // what was checked of every trained message
 	Sampling    *Sampling
 	RawID       json.Raw // the id as written; nil: none
 	Interrupted bool     // the source says that the workflow raised an exception here

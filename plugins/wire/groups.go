@@ -9,6 +9,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
+// proofsShift is where, in the bits of an example's gaps, its proofs begin.
+const proofsShift = 8
+
 // GroupWriter splits groups into request frames.
 type GroupWriter struct {
 	emit  func(*pb.BuildRequest) error
@@ -124,7 +127,7 @@ func (w *GroupWriter) example(ex *ttc.Example) error {
 		Id: t.add(ex.ID), Task: t.add(ex.Task), Trial: t.add(ex.Trial),
 		Run: int64(ex.Run), Row: ex.Row, File: t.add(ex.File), Offset: ex.Offset,
 		Reward: ex.Reward, Policy: t.add(ex.Policy), Fidelity: pb.Fidelity(ex.Fidelity),
-		Gaps: uint32(ex.Gaps), RawId: t.addOnce(ex.RawID), Interrupted: ex.Interrupted,
+		Gaps: uint32(ex.Gaps) | uint32(ex.Proofs)<<proofsShift, RawId: t.addOnce(ex.RawID), Interrupted: ex.Interrupted,
 	}
 	if s := ex.Sampling; s != nil {
 		cur.Sampling = &pb.Sampling{Temperature: s.Temperature, TopP: s.TopP, Processed: s.Processed}
@@ -315,7 +318,7 @@ func (r *GroupReader) example(d *decoder, e *pb.Example) {
 			ID: d.text(e.GetId()), Task: d.text(e.GetTask()), Trial: d.text(e.GetTrial()),
 			Run: int(e.GetRun()), Row: e.GetRow(), File: d.text(e.GetFile()), Offset: e.GetOffset(),
 			Policy: d.text(e.GetPolicy()), Fidelity: enum[ttc.Fidelity](d, "fidelity", int32(e.GetFidelity()), 3),
-			Gaps:  ttc.Gaps(e.GetGaps()),
+			Gaps: ttc.Gaps(e.GetGaps()), Proofs: ttc.Proofs(e.GetGaps() >> proofsShift),
 			RawID: d.raw(e.GetRawId()), Interrupted: e.GetInterrupted(),
 		}
 		if e != nil {

@@ -103,7 +103,8 @@ var groups = rapid.Custom(func(t *rapid.T) *ttc.Group {
 			Offset: rapid.Int64().Draw(t, "offset"),
 			Reward: optional(t, floats, "reward"),
 			Policy: texts.Draw(t, "policy"),
-			Gaps:   ttc.Gaps(rapid.IntRange(0, 63).Draw(t, "gaps")),
+			Gaps:   ttc.Gaps(rapid.IntRange(0, 255).Draw(t, "gaps")),
+			Proofs: ttc.Proofs(rapid.IntRange(0, 3).Draw(t, "proofs")),
 			Fidelity: rapid.SampledFrom([]ttc.Fidelity{ttc.Partial, ttc.TextOnly, ttc.IDs, ttc.IDsLogProbs}).
 				Draw(t, "fidelity"),
 			RawID:       raws.Draw(t, "raw id"),

@@ -240,14 +240,16 @@ type Example struct {
 	Agent    string
 	Calls    int64 // in all
 	Trained  int64
-	SetAside []SetAside      // calls that aren't trained
-	Graded   map[Grade]int64 // calls that are
+	SetAside []SetAside // calls that aren't trained
+	Answers  []Answer   // of calls that are
 }
 
-// Grade is what can be claimed for a call, and why not more.
-type Grade struct {
-	Fidelity ttc.Fidelity
-	Gaps     ttc.Gaps
+// Answer is a trained message of an example, and what can be claimed for its call.
+type Answer struct {
+	Node         int   // in the graph
+	PromptTokens int64 // as recorded by the provider; 0: unknown
+	Fidelity     ttc.Fidelity
+	Gaps         ttc.Gaps // why it is not higher
 }
 
 // SetAside is a call that is not trained.
@@ -360,7 +362,7 @@ func compareCalls(a, b call) int {
 
 // example makes the example of a thread. given says where messages stand in histories.
 func (s *Session) example(g *graph, given []*graph, own Owner) *Example {
-	ex := &Example{Calls: int64(len(g.calls)), Graded: map[Grade]int64{}}
+	ex := &Example{Calls: int64(len(g.calls))}
 	first := &g.calls[0]
 	ex.Tools, ex.Policy, ex.File, ex.Offset = g.tools, first.Model, first.File, first.Offset
 	ex.Fidelity = ttc.IDsLogProbs
@@ -374,7 +376,9 @@ func (s *Session) example(g *graph, given []*graph, own Owner) *Example {
 		ex.Trained++
 		ex.Fidelity = min(ex.Fidelity, c.fidelity())
 		ex.Gaps |= c.Gaps
-		ex.Graded[Grade{c.fidelity(), c.Gaps}]++
+		ex.Answers = append(ex.Answers, Answer{
+			Node: int(g.nodes[c.at].renumbered), PromptTokens: c.Usage.Input, Fidelity: c.fidelity(), Gaps: c.Gaps,
+		})
 		n := &ex.Graph.Nodes[g.nodes[c.at].renumbered]
 		n.Sampled, n.FinishReason, n.TokenIDs, n.LogProbs = ttc.Yes, c.FinishReason, c.TokenIDs, c.LogProbs
 		if c.Model != ex.Policy {

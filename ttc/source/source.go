@@ -35,6 +35,7 @@ type Options struct {
 	// Named is called for every entry of an input that can't be named from the entry alone, as listed in Part.Named;
 	// may be nil.
 	Named func(row int64, id string)
+	Prove Prove // checks what is claimed for model calls; nil: nothing can be checked
 }
 
 // Part is a part of an input, between two cursors that a source returned. It is read without what comes before it, and
@@ -83,6 +84,7 @@ type Stats struct {
 	Fidelity map[string]int64 `json:"fidelity,omitempty"` // trained calls, by what can be claimed for them
 	Gaps     map[string]int64 `json:"gaps,omitempty"`     // how many of them lack something, by what
 	Rising   map[string]int64 `json:"rising,omitempty"`   // how many of them are partial for that reason alone
+	Proven   map[string]int64 `json:"proven,omitempty"`   // for how many it was proven, by what
 
 	Redacted map[string]int64 `json:"redacted,omitempty"` // number of redactions, by class
 
@@ -146,15 +148,26 @@ func (s *Stats) Warnings() []string {
 	return out
 }
 
-// Grade counts calls with one fidelity.
-func (s *Stats) Grade(f ttc.Fidelity, gaps ttc.Gaps, n int64) {
-	s.Fidelity = addCounts(s.Fidelity, map[string]int64{f.String(): n})
-	for _, name := range gaps.Names() {
-		s.Gaps = addCounts(s.Gaps, map[string]int64{name: n})
-	}
+// Grade counts a call.
+func (s *Stats) Grade(f ttc.Fidelity, gaps ttc.Gaps) {
+	s.Fidelity = count(s.Fidelity, f.String())
+	s.Gaps = count(s.Gaps, gaps.Names()...)
 	if names := gaps.Lowering().Names(); len(names) == 1 {
-		s.Rising = addCounts(s.Rising, map[string]int64{names[0]: n})
+		s.Rising = count(s.Rising, names[0])
 	}
+}
+
+// Prove counts a call for which something was proven.
+func (s *Stats) Prove(p ttc.Proofs) { s.Proven = count(s.Proven, p.Names()...) }
+
+func count(counts map[string]int64, names ...string) map[string]int64 {
+	if counts == nil && len(names) > 0 {
+		counts = map[string]int64{}
+	}
+	for _, name := range names {
+		counts[name]++
+	}
+	return counts
 }
 
 // lacking says, for people, what calls lack and what a better capture would have allowed. It is empty if none is
@@ -269,7 +282,7 @@ func (s *Stats) Add(o *Stats) {
 	s.Unread = addCounts(s.Unread, o.Unread)
 	s.Redacted = addCounts(s.Redacted, o.Redacted)
 	s.Fidelity, s.Gaps = addCounts(s.Fidelity, o.Fidelity), addCounts(s.Gaps, o.Gaps)
-	s.Rising = addCounts(s.Rising, o.Rising)
+	s.Rising, s.Proven = addCounts(s.Rising, o.Rising), addCounts(s.Proven, o.Proven)
 	s.Events, s.Names = addCounts(s.Events, o.Events), addCounts(s.Names, o.Names)
 	for unit, reasons := range o.Dropped {
 		if s.Dropped == nil {

@@ -28,6 +28,7 @@ type Source struct {
 	tally  *source.Tally
 	input  source.Input
 	redact *redact.Redactor // nil: no redaction
+	prove  source.Prove     // nil: nothing can be proven
 	queue  []*calls.Example
 	at     source.Cursor
 	owned  map[xxh3.Uint128]struct{}
@@ -56,7 +57,7 @@ func newSource(
 		r.Close()
 		return nil, err
 	}
-	s := &Source{redact: redactor, reader: r, tally: tally, input: input, owned: map[xxh3.Uint128]struct{}{}}
+	s := &Source{redact: redactor, prove: opt.Prove, reader: r, tally: tally, input: input, owned: map[xxh3.Uint128]struct{}{}}
 	s.ids.Reset()
 	if opt.Resume != nil {
 		if err := source.Replay(ctx, s, tally, opt); err != nil {
@@ -124,6 +125,9 @@ var reasons = map[calls.Reason]ledger.Reason{
 // book counts an example that is returned, and what became of its calls.
 func (s *Source) book(ex *calls.Example) {
 	st := &s.tally.S
+	if s.prove != nil {
+		s.check(ex)
+	}
 	claimed := ttc.IDsLogProbs
 	if s.redact != nil {
 		before := ex.Fidelity
@@ -147,8 +151,8 @@ func (s *Source) book(ex *calls.Example) {
 	st.Entries++
 	st.Examples++
 	st.Calls += ex.Calls
-	for g, n := range ex.Graded {
-		st.Grade(min(g.Fidelity, claimed), g.Gaps, n)
+	for _, a := range ex.Answers {
+		st.Grade(min(a.Fidelity, claimed), a.Gaps)
 	}
 	for _, c := range ex.SetAside {
 		d := ledger.Drop{

@@ -356,8 +356,9 @@ type Origin struct {
 	Builder string `json:"builder"`
 	Turn    string `json:"turn"`
 
-	Fidelity string   `json:"fidelity"` // empty: nothing is known to be missing
-	Gaps     []string `json:"gaps"`
+	Fidelity string   `json:"fidelity"` // of the trace; files of older programs have it only if something is missing
+	Gaps     []string `json:"gaps"`     // why it is not higher
+	Proven   []string `json:"proven"`   // what was compared with the model's tokenizer and template, and agreed
 }
 
 // origins compares rows.jsonl with the rows.

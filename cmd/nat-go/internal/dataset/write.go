@@ -18,7 +18,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
-	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -486,17 +485,9 @@ func (p *originPrefix) line(dst []byte, f *rowFile, row int64, r *builders.Resol
 		p.text = strconv.AppendInt(p.text, int64(o.Run), 10)
 		p.text = json.AppendASCII(append(p.text, `,"example":`...), o.Example)
 		p.text = json.AppendASCII(append(p.text, `,"builder":`...), o.Builder)
-		if o.Fidelity < ttc.TextOnly || o.Gaps != 0 {
-			p.text = json.AppendASCII(append(p.text, `,"fidelity":`...), o.Fidelity.String())
-			p.text = append(p.text, `,"gaps":[`...)
-			for i, name := range o.Gaps.Names() {
-				if i > 0 {
-					p.text = append(p.text, ',')
-				}
-				p.text = json.AppendASCII(p.text, name)
-			}
-			p.text = append(p.text, ']')
-		}
+		p.text = json.AppendASCII(append(p.text, `,"fidelity":`...), o.Fidelity.String())
+		p.text = appendNames(p.text, "gaps", o.Gaps.Names())
+		p.text = appendNames(p.text, "proven", o.Proofs.Names())
 	}
 	dst = append(append(append(dst, originsFile...), f.name...), `","row":`...)
 	dst = appendDigits(dst, row)
@@ -506,6 +497,22 @@ func (p *originPrefix) line(dst []byte, f *rowFile, row int64, r *builders.Resol
 		dst = json.AppendASCII(append(dst, `,"turn":`...), t)
 	}
 	return append(dst, "}\n"...)
+}
+
+// appendNames appends a member that lists names, if there are any.
+func appendNames(dst []byte, key string, names []string) []byte {
+	for i, name := range names {
+		if i == 0 {
+			dst = append(json.AppendASCII(append(dst, ','), key), ':', '[')
+		} else {
+			dst = append(dst, ',')
+		}
+		dst = json.AppendASCII(dst, name)
+	}
+	if names != nil {
+		dst = append(dst, ']')
+	}
+	return dst
 }
 
 // appendDigits appends n >= 0 in decimal. It writes digits one at a time and reads none back: strconv uses a buffer of

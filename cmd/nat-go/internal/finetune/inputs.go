@@ -30,6 +30,7 @@ type inputs struct {
 	limit   int64                // at most this many examples per path; 0: all
 	scores  *scores.Scores       // from files beside them; nil: none
 	verdict *scores.Rules        // from what results say; nil if none
+	prove   source.Prove         // checks what inputs claim; nil: nothing can be checked
 	lower   string               // a builder for which a lower score is better
 	parts   map[int]*source.Part // which part of each path a shard reads; nil: all of everything
 	planned []source.Input       // with parts: the inputs' identities in the plan
@@ -234,7 +235,7 @@ func (in *inputs) read(f source.Factory, config any, m compat.Mode) {
 		in.paths = []string{strings.Join(in.as, ", ")}
 	}
 	in.open = func(ctx context.Context, path string, opt source.Options) (source.Source, error) {
-		opt.Raw = m.RawInput()
+		opt.Raw, opt.Prove = m.RawInput(), in.prove
 		if in.as != nil {
 			return f.OpenAll(ctx, config, in.as, opt)
 		}

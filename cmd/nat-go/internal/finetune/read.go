@@ -186,7 +186,7 @@ func (rd *reader) close() {
 // readAhead starts reading the first input while the builders start, if nothing can interfere: agent runs are made, and
 // the place where a resumed run continues is found, once the builders are there. Opening a pipe may block.
 func readAhead(ctx context.Context, p *plan, in *inputs) *reader {
-	if !p.resume && in.collect == nil && len(in.began) > 0 && in.began[0].Size > 0 {
+	if !p.resume && !p.provable(in) && in.collect == nil && len(in.began) > 0 && in.began[0].Size > 0 {
 		return newReader(ctx, in, 0, nil)
 	}
 	return nil

@@ -117,6 +117,7 @@ func (r *run) make(ctx context.Context) error {
 		return err
 	}
 	defer tokens.close()
+	in.proveWith(r.plan, tokens)
 	if err := r.openFolder(in, tokens); err != nil {
 		return err
 	}

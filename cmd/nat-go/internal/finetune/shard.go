@@ -117,12 +117,13 @@ func (r *run) makeShard(ctx context.Context) error {
 	case s.stage == shards.Group:
 		return r.buildShard(ctx, &inputs{}, tokens)
 	case s.plan.Tasks:
-		return r.spillShard(ctx)
+		return r.spillShard(ctx, tokens)
 	}
 	in, err := findInputs(ctx, r.plan)
 	if err != nil {
 		return err
 	}
+	in.proveWith(r.plan, tokens)
 	return r.buildShard(ctx, in, tokens)
 }
 
@@ -175,12 +176,13 @@ func (r *run) buildShard(ctx context.Context, in *inputs, tokens *tokens) error 
 
 // spillShard stores the examples of the shard's part of the inputs for the shards' groups. What an earlier attempt did
 // is redone: it is no more than reading.
-func (r *run) spillShard(ctx context.Context) (err error) {
+func (r *run) spillShard(ctx context.Context, t *tokens) (err error) {
 	s := r.plan.shard
 	in, err := findInputs(ctx, r.plan)
 	if err != nil {
 		return err
 	}
+	in.proveWith(r.plan, t)
 	if err := recordlog.Reset(r.plan.folder.Records()); err != nil {
 		return exit.Environmentf("can't start the record log: %w", err)
 	}

@@ -48,6 +48,8 @@ type Options struct {
 
 	// Builders are those named by the user, as for --builder: then none is tried.
 	Builders []string
+
+	Prove source.Prove // checks what is claimed for model calls; nil: nothing can be checked
 }
 
 // Report is what was found.
@@ -277,7 +279,7 @@ func (r *Report) read(ctx context.Context, found *detect.Found, files []string, 
 			r.Whole = false
 			break
 		}
-		n, err := r.readFile(ctx, found.Source, cfg, file, left, y)
+		n, err := r.readFile(ctx, found.Source, cfg, file, left, y, opt.Prove)
 		if err != nil {
 			return err
 		}
@@ -287,9 +289,9 @@ func (r *Report) read(ctx context.Context, found *detect.Found, files []string, 
 }
 
 func (r *Report) readFile(
-	ctx context.Context, f source.Factory, cfg any, file string, left extent, y *yields,
+	ctx context.Context, f source.Factory, cfg any, file string, left extent, y *yields, prove source.Prove,
 ) (bytes int64, err error) {
-	src, err := f.Open(ctx, cfg, file, source.Options{Drop: r.drop})
+	src, err := f.Open(ctx, cfg, file, source.Options{Drop: r.drop, Prove: prove})
 	if err != nil {
 		return 0, err
 	}

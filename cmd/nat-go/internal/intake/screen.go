@@ -157,6 +157,9 @@ func (r *Report) fidelity(line func(name, format string, a ...any)) {
 		gaps = append(gaps, fmt.Sprintf("%d %s", r.Stats.Gaps[gap], gap))
 	}
 	text := strings.Join(grades, ", ")
+	for _, by := range slices.Sorted(maps.Keys(r.Stats.Proven)) {
+		text += fmt.Sprintf("; %d proven by %s", r.Stats.Proven[by], by)
+	}
 	if gaps != nil {
 		text += "; " + strings.Join(gaps, ", ")
 	}

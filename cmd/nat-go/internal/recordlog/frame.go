@@ -75,7 +75,7 @@ func known(o *builders.Origin) (what byte) {
 	if o.TeacherTopK != nil {
 		what |= knownTopK
 	}
-	return what
+	return what | byte(o.Proofs)<<proofsShift | byte(o.Gaps>>gapsInFirst)<<moreGapsShift
 }
 
 func (e *encoder) origins(g *Group) {
@@ -113,8 +113,14 @@ func (e *encoder) origins(g *Group) {
 	}
 }
 
-// gapsShift is where, in the byte of a fidelity, its gaps begin.
-const gapsShift = 2
+// Where proofs and gaps are: the first gaps in the byte of the fidelity, the others in the byte of what is known.
+const (
+	gapsShift     = 2
+	gapsInFirst   = 6
+	proofsShift   = 2
+	proofsMask    = 3
+	moreGapsShift = 4
+)
 
 func (d *decoder) fidelity() (ttc.Fidelity, ttc.Gaps) {
 	b := d.byte()
@@ -132,6 +138,8 @@ func (d *decoder) origins(old []builders.Origin) []builders.Origin {
 		}
 		o.Fidelity, o.Gaps = d.fidelity()
 		what := d.byte()
+		o.Proofs = ttc.Proofs(what >> proofsShift & proofsMask)
+		o.Gaps |= ttc.Gaps(what>>moreGapsShift) << gapsInFirst
 		if what&knownSampling != 0 {
 			o.Sampling = &ttc.Sampling{Temperature: d.float(), TopP: d.float(), Processed: d.bool()}
 		}

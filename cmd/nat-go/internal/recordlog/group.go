@@ -199,7 +199,7 @@ func (b *Builder) originOf(example, builder int) *builders.Origin {
 	ex := b.source.Examples[example]
 	o := &builders.Origin{
 		Run: ex.Run, Row: ex.Row, Example: ex.ID, Task: ex.Task, Trial: ex.Trial, File: ex.File, Offset: ex.Offset,
-		Policy: ex.Policy, Fidelity: ex.Fidelity, Gaps: ex.Gaps, Sampling: ex.Sampling,
+		Policy: ex.Policy, Fidelity: ex.Fidelity, Gaps: ex.Gaps, Proofs: ex.Proofs, Sampling: ex.Sampling,
 		TeacherTopK: ex.TeacherTopK, Tools: ex.Tools, Builder: b.names[builder],
 	}
 	b.origins[k], b.origin = o, o

@@ -42,8 +42,21 @@ func Record(p dataset.Picked) View {
 			v.Facts = append(v.Facts, site(i, s)+foundBy(r, i))
 		}
 	}
+	v.Facts = append(v.Facts, fidelity(p.Origin))
 	v.Facts = append(v.Facts, scoredBy(p.Record.Header().Metadata)...)
 	return v
+}
+
+// fidelity says what the trace that a record comes from can support, and why.
+func fidelity(o *builders.Origin) string {
+	s := "fidelity " + o.Fidelity.String()
+	if names := o.Gaps.Names(); names != nil {
+		s += " (" + strings.Join(names, ", ") + ")"
+	}
+	if names := o.Proofs.Names(); names != nil {
+		return s + ", proven by " + strings.Join(names, " and ")
+	}
+	return s + ", as stated by the source"
 }
 
 // scoredBy describes which rules produced the scores of a record, and what they were based on.

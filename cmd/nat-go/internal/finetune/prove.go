@@ -1,0 +1,116 @@
+package finetune
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/collator"
+	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// prover checks what traces claim about the calls of one model, whose tokenizer and template it has. Nothing can be
+// said about other models: they count tokens differently.
+type prover struct {
+	model     string
+	tokenizer *tokenizer.Tokenizer
+	collator  *collator.Collator
+}
+
+// Model is a model whose calls can be checked.
+type Model struct{ Name, Tokenizer, Template string }
+
+// prover loads what is needed to check the model's calls.
+func (m Model) prover() (*prover, error) {
+	c := schema.New[config.Collator]()
+	c.Tokenizer, c.Template, c.Policy = m.Tokenizer, m.Template, m.Name
+	t, err := openTokens(&plan{config: &config.Config{Collator: c}})
+	if err != nil {
+		return nil, err
+	}
+	return &prover{model: m.Name, tokenizer: t.tokenizer, collator: t.collator}, nil
+}
+
+// provable reports whether the run can check what its inputs claim.
+func (p *plan) provable(in *inputs) bool {
+	return p.config.Collator.Tokenizer != "" && p.config.Collator.Policy != "" && in.source.OpenAll != nil
+}
+
+// proveWith makes the inputs check their claims.
+func (in *inputs) proveWith(p *plan, t *tokens) {
+	if t != nil && p.provable(in) {
+		of := prover{model: p.config.Collator.Policy, tokenizer: t.tokenizer, collator: t.collator}
+		in.prove = of.prove
+	}
+}
+
+// prove is a source.Prove.
+func (p prover) prove(c *source.Claim) (proven ttc.Proofs, refuted ttc.Gaps) {
+	if c.Model != p.model {
+		return 0, 0
+	}
+	if c.PromptTokens > 0 {
+		counts, err := p.collator.PromptTokens(c.Given, c.Tools)
+		switch {
+		case err != nil: // the template takes no such messages, which the rows will say
+		case slices.Contains(counts, int(c.PromptTokens)):
+			proven |= ttc.PromptProven
+		default:
+			refuted |= ttc.PromptDiffers
+		}
+	}
+	if len(c.IDs) > 0 {
+		if text, err := p.tokenizer.Decode(c.IDs, false); err == nil && says(text, c.Answer) {
+			proven |= ttc.IDsProven
+		} else {
+			refuted |= ttc.IDsDiffer
+		}
+	}
+	return proven, refuted
+}
+
+// says reports whether a sampled text says what an answer does. How it marks reasoning and calls depends on the model;
+// what stands in them doesn't.
+func says(text string, answer *chat.Message) bool {
+	parts := []string{answer.Reasoning, answer.Text}
+	for i := range answer.Parts {
+		parts = append(parts, answer.Parts[i].Text)
+	}
+	for i := range answer.ToolCalls {
+		c := &answer.ToolCalls[i]
+		parts = append(parts, c.Name)
+		if raw, err := json.Parse([]byte(c.Arguments), json.Limits{}); err == nil {
+			parts = appendPlain(parts, raw)
+		}
+	}
+	return !slices.ContainsFunc(parts, func(part string) bool {
+		return !strings.Contains(text, strings.TrimSpace(part))
+	})
+}
+
+// appendPlain appends the strings in a JSON value that every spelling of the value has in them as they are.
+func appendPlain(to []string, v json.Raw) []string {
+	switch v.Kind() {
+	case json.String:
+		if s := strings.Trim(string(v), `"`); !strings.ContainsFunc(s, escapable) {
+			to = append(to, s)
+		}
+	case json.Object:
+		for _, member := range v.Members() {
+			to = appendPlain(to, member)
+		}
+	case json.Array:
+		for e := range v.Elements() {
+			to = appendPlain(to, e)
+		}
+	}
+	return to
+}
+
+// escapable reports whether some JSON encoders write a character as an escape.
+func escapable(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune("\\\"/<>&'", r) }

@@ -1,0 +1,39 @@
+package collator
+
+import (
+	"errors"
+
+	"github.com/nat-go/nat-go/collator/turns"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+)
+
+// PromptTokens returns how many tokens a model is given when it is to answer these messages: one count for each way in
+// which the template renders them, with thinking switched on or off.
+func (c *Collator) PromptTokens(messages []chat.Message, tools []chat.Tool) ([]int, error) {
+	w := &worker{Collator: c}
+	m := material{nodes: make([]ttc.Node, len(messages)), tools: tools}
+	for i := range messages {
+		m.nodes[i].Message = messages[i]
+	}
+	if why := w.prepare(&m); why != nil {
+		return nil, errors.New(why.Detail)
+	}
+	m.conv.Open = true
+	var out []int
+	for _, r := range []*turns.Renderer{c.render, c.render.Silent()} {
+		if r == nil {
+			continue
+		}
+		res, err := r.Render(m.conv)
+		if err != nil {
+			return nil, err
+		}
+		w.enc.Reset()
+		if err := c.cfg.Tokenizer.EncodeRow(&w.enc, res.Text, turns.Template(&res)); err != nil {
+			return nil, err
+		}
+		out = append(out, len(w.enc.IDs))
+	}
+	return out, nil
+}
