@@ -57,7 +57,9 @@ func newSource(
 		r.Close()
 		return nil, err
 	}
-	s := &Source{redact: redactor, prove: opt.Prove, reader: r, tally: tally, input: input, owned: map[xxh3.Uint128]struct{}{}}
+	s := &Source{
+		redact: redactor, prove: opt.Prove, reader: r, tally: tally, input: input, owned: map[xxh3.Uint128]struct{}{},
+	}
 	s.ids.Reset()
 	if opt.Resume != nil {
 		if err := source.Replay(ctx, s, tally, opt); err != nil {

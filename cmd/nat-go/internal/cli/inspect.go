@@ -39,8 +39,8 @@ tokens, and the recorded ids. A call whose trace says otherwise is partial.`,
 	}
 	f := cmd.Flags()
 	inputFlags(f, &sourceType, &keys)
-	f.StringVar(&model.Name, "policy", "", "a model whose calls are checked, as the traces name it; requires --tokenizer")
-	f.StringVar(&model.Tokenizer, "tokenizer", "", "folder with the model's tokenizer; requires --policy")
+	f.StringVar(&model.Name, "policy", "", "a model whose calls are checked, as the traces name it")
+	f.StringVar(&model.Tokenizer, "tokenizer", "", "folder with the model's tokenizer")
 	f.StringVar(&model.Template, "template", "", "the model's chat template, if not the tokenizer's own")
 	cmd.MarkFlagsRequiredTogether("policy", "tokenizer")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")

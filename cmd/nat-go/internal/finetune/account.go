@@ -43,7 +43,9 @@ func (r *run) account(ctx context.Context, seen *source.Stats) error {
 	failure := r.failure(seen)
 	r.made.Status, r.made.Warnings, r.made.Seed = runfolder.Completed, r.sum.Warnings, r.plan.rules.Split.Seed
 	if seen.Fidelity != nil {
-		r.made.Fidelity = &runfolder.Fidelity{Calls: seen.Fidelity, Gaps: seen.Gaps, Rising: seen.Rising, Proven: seen.Proven}
+		r.made.Fidelity = &runfolder.Fidelity{
+			Calls: seen.Fidelity, Gaps: seen.Gaps, Rising: seen.Rising, Proven: seen.Proven,
+		}
 	}
 	if failure != nil {
 		r.made.Status, r.made.Error = runfolder.Failed, r.env.hide(failure.Error())

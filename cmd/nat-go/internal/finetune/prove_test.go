@@ -42,8 +42,8 @@ func TestFidelityIsProven(t *testing.T) {
 				Calls: map[string]int64{"text": 2, "partial": 1}, Gaps: map[string]int64{"prompt_tokens_differ": 1},
 				Rising: map[string]int64{"prompt_tokens_differ": 1}, Proven: map[string]int64{"prompt_tokens": 1},
 			}, []string{
-				`"fidelity":"partial","gaps":["prompt_tokens_differ"]}`, `"fidelity":"text","proven":["prompt_tokens"]}`,
-				`"fidelity":"text"}`,
+				`"fidelity":"partial","gaps":["prompt_tokens_differ"]}`,
+				`"fidelity":"text","proven":["prompt_tokens"]}`, `"fidelity":"text"}`,
 			},
 		},
 		"refused": {
@@ -128,7 +128,8 @@ func TestRecordedFidelity(t *testing.T) {
 	}{
 		"a request log": {"chat", recorded("request_logs", "openai_chat.jsonl"), counted, nil},
 		"a request log with another question": {
-			"chat", strings.ReplaceAll(recorded("request_logs", "openai_chat.jsonl"), "arrived broken", "came to me quite broken"),
+			"chat",
+			strings.ReplaceAll(recorded("request_logs", "openai_chat.jsonl"), "arrived broken", "came to me quite broken"),
 			nil,
 			map[string]int64{"prompt_tokens_differ": 4},
 		},
