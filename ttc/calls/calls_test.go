@@ -2,6 +2,8 @@ package calls
 
 import (
 	"fmt"
+	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -294,6 +296,42 @@ func TestGapsLowerTheFidelity(t *testing.T) {
 }
 
 // A million answers to one question are distinguished and set aside, in time proportional to their number.
+// TestSiblings checks that many answers to one question are set aside in linear memory, and that a session with more
+// of them than MostGiven is refused rather than held.
+func TestSiblings(t *testing.T) {
+	few, many := 5_000, 50_000
+	if os.Getenv("NATGO_LONG") != "" {
+		few, many = 100_000, 1_000_000
+	}
+	answered := func(n int) (allocated uint64) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		s := NewSession("s")
+		q := s.Message(says("user", "q"))
+		for i := range n {
+			s.Add(Call{Time: int64(i), Input: []Ref{q}, Output: says("assistant", fmt.Sprint(i)).Message})
+		}
+		ex := s.Examples(nil)
+		runtime.ReadMemStats(&after)
+		if len(ex) != 1 || len(ex[0].SetAside) != n || ex[0].Trained != 0 || len(ex[0].Graph.Nodes) != n+1 {
+			t.Fatalf("%d siblings: %d examples", n, len(ex))
+		}
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	if a, b := answered(few), answered(many); b > 15*a {
+		t.Errorf("%d siblings allocate %d bytes, %d allocate %d", few, a, many, b)
+	}
+	s := NewSession("s")
+	s.MostGiven = int64(few)
+	q := s.Message(says("user", "q"))
+	for i := range many {
+		s.Add(Call{Input: []Ref{q}, Output: says("assistant", fmt.Sprint(i)).Message})
+	}
+	if !s.TooLarge() || s.Len() != few {
+		t.Errorf("%d calls are held", s.Len())
+	}
+}
+
 func BenchmarkSiblings(b *testing.B) {
 	for b.Loop() {
 		s := NewSession("s")
