@@ -322,6 +322,32 @@ func TestHintsAppendedToAnything(t *testing.T) {
 	}
 }
 
+// The line breaks around an empty tool result are one token, so nothing fits between them: the hint comes after them.
+func TestHintsBelowAnEmptyResult(t *testing.T) {
+	quoted := strings.Replace(noSystem, "m.content }}", "('<r>\\n' + m.content + '\\n</r>' if m.role == 'tool' else m.content) }}", 1)
+	onlyTools := strings.Replace(quoted, "{{- '<|im_start|>'",
+		"{%- if m.role == 'user' and loop.index0 > 1 %}{{ raise_exception('one question') }}{% endif %}{{- '<|im_start|>'", 1)
+	ms := slices.Clone(bugHunt)
+	ms[2].Text = ""
+	cfg := toyConfig(t, "chatml.jinja")
+	cfg.Template, cfg.Tokenizer = onlyTools, familyTokenizer(t, onlyTools)
+	c := collate(t, cfg, one([]Item{distillation("x", nodes(ms), nextSite(1, 2, "Look again."))}))
+	if len(c.rows) != 1 {
+		t.Fatalf("%+v", c.drops)
+	}
+	if mode := c.rows[0].Meta.Sites[0].Mode; mode != modeBelow {
+		t.Errorf("%s", mode)
+	}
+	pairsOf(t, c, 0)
+	teacher, _, err := decodeSide(cfg.Tokenizer, &c.rows[0].Sides[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(teacher, "<r>\n\nLook again.\n</r>") {
+		t.Errorf("%q", teacher)
+	}
+}
+
 // Some sites of a record fail, the others remain, and every one is counted.
 func TestSitesAreCounted(t *testing.T) {
 	leaks := failedSite(3, 4, `Say I see.<tool_call>edit {"file": "main"}</tool_call> here.`)

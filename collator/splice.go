@@ -51,7 +51,10 @@ const (
 	modePrepend = "prepend"
 	// The same with a space in between, which may be the first byte of a token that the row already has there.
 	modeLead = "lead"
-	modeNone = batch.NoHint // left out
+	// To the message before, on a line of its own: the two line breaks around an empty tool result are often one token,
+	// and this hint comes after it.
+	modeBelow = "below"
+	modeNone  = batch.NoHint // left out
 )
 
 // leakTokens is how many consecutive tokens of the target a hint must not contain.
@@ -84,7 +87,7 @@ func (w *worker) splice(m *material, v *view, student *side, at int, site *build
 		return nil, r
 	}
 	why := ""
-	for _, mode := range []string{modeSystem, modeUser, modeAppend, modeLine, modePrepend, modeLead} {
+	for _, mode := range []string{modeSystem, modeUser, modeAppend, modeLine, modePrepend, modeLead, modeBelow} {
 		detail, r := w.spliceAs(m, v, given, student, at, mode, site, s)
 		if r != nil {
 			return nil, r
@@ -285,7 +288,7 @@ func (w *worker) hinted(m *material, v *view, given *given, at int, mode, text s
 	before := &m.nodes[max(at-1, 0)].Message
 	wanted := len(given.Text) + len(given.cut) - len(v.r.Prompt(len(m.tools) > 0))
 	switch mode {
-	case modeAppend, modeLine, modePrepend, modeLead:
+	case modeAppend, modeLine, modePrepend, modeLead, modeBelow:
 		if at == 0 || before.Role != "tool" && before.Role != "user" || before.Form != chat.Text {
 			return nil, "there is no text of a tool or user just before"
 		}
@@ -353,6 +356,8 @@ func beside(mode, text, hint string) string {
 		return hint + " " + text
 	case modeLine:
 		return text + gap + hint + "\n"
+	case modeBelow:
+		return text + "\n" + hint
 	}
 	return text + gap + hint
 }

@@ -441,11 +441,11 @@ for line in lines:
                 shown = tok.decode(told, skip_special_tokens=False)
                 check(shown.count(site["hint"]) == 1, at, "the hint stands in the teacher %d times", shown.count(site["hint"]))
                 before = conversations[info["example"]][:site["message"]]
-                if s["mode"] in ("append", "line", "prepend", "lead"):
+                if s["mode"] in ("append", "line", "prepend", "lead", "below"):
                     old, hint = before[-1]["content"], site["hint"]
                     gap = "\n\n" if old else ""
                     text = {"append": old + gap + hint, "line": old + gap + hint + "\n", "prepend": hint + gap + old,
-                            "lead": hint + " " + old}[s["mode"]]
+                            "lead": hint + " " + old, "below": old + "\n" + hint}[s["mode"]]
                     before = before[:-1] + [dict(before[-1], content=text)]
                 else:
                     before = before + [{"role": s["mode"], "content": site["hint"]}]

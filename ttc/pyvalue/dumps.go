@@ -255,12 +255,13 @@ func isPlain(s string, ascii bool) bool {
 // escapes has the high bit set for those of eight bytes that need escaping in a JSON string.
 func escapes(w uint64, ascii bool) uint64 {
 	const ones, high, low = 0x0101010101010101, 0x8080808080808080, 0x7f7f7f7f7f7f7f7f
-	quote, slash := w^ones*'"', w^ones*'\\'
-	plain := ((w & low) + ones*(0x80-' ') | w) & ((quote & low) + low | quote) & ((slash & low) + low | slash)
+	seven := w & low
+	// With bit 1 flipped, a quote and what precedes a space are less than 0x21, and nothing else is.
+	plain := ((seven ^ ones*2) + ones*(0x80-0x21)) & ((seven ^ ones*'\\') + low)
 	if ascii {
-		plain &^= w | (w & low) + ones
+		return ^(plain &^ w &^ (seven + ones)) & high
 	}
-	return ^plain & high
+	return ^(plain | w) & high
 }
 
 // escape appends the escape of the character at s[i:] and returns the position of the next one.

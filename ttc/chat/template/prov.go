@@ -359,9 +359,12 @@ type marker struct {
 func (m *marker) mark(v val, dst int) {
 	m.st.step()
 	m.st.room(dst - m.base + spanSize*(len(m.b.p.spans)-m.spans))
+	src, off, mode := origin(&v)
+	if mode == Flat && m.mode == Flat && src == m.src && off == m.off {
+		return // an object's braces, keys and commas are one run
+	}
 	m.b.p.add(dst-m.at, m.src, m.off, m.mode)
-	m.at = dst
-	m.src, m.off, m.mode = origin(&v)
+	m.at, m.src, m.off, m.mode = dst, src, off, mode
 }
 
 // origin says where a printed value comes from, and how.
