@@ -182,7 +182,7 @@ const sitesHead = `# Which templates can carry a hint
 
 A failed call for each detector of the sdpo builder, in a conversation of four messages, through each chat template; made by
 TestSitesTable. A cell says how the hint is worded where the failed turn is the target, then where the next one is: as a message of
-the ` + "`system`, as one of the `user`, or `append`" + `ed to the message before (` + "`line`: with the end of a line behind it; `below`: after one line break; `prepend` and `lead`" + `: in front of its text); ` + "`no`" + `: the site is refused and counted, for the last column's
+the ` + "`system`, as one of the `user`, or `append`" + `ed to the message before (` + "`line`: with the end of a line behind it; `below`: under an empty one; `prepend` and `lead`" + `: in front of its text); ` + "`no`" + `: the site is refused and counted, for the last column's
 reason (` + "`nat-go explain CODE`" + `). Templates that rewrite history may refuse a hint in other conversations than this: each site is probed.
 `
 

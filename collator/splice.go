@@ -51,8 +51,8 @@ const (
 	modePrepend = "prepend"
 	// The same with a space in between, which may be the first byte of a token that the row already has there.
 	modeLead = "lead"
-	// To the message before, on a line of its own: the two line breaks around an empty tool result are often one token,
-	// and this hint comes after it.
+	// To the message before if that is empty, on a line of its own: the two line breaks around an empty tool result are
+	// often one token, and this hint comes after it.
 	modeBelow = "below"
 	modeNone  = batch.NoHint // left out
 )
@@ -291,6 +291,9 @@ func (w *worker) hinted(m *material, v *view, given *given, at int, mode, text s
 	case modeAppend, modeLine, modePrepend, modeLead, modeBelow:
 		if at == 0 || before.Role != "tool" && before.Role != "user" || before.Form != chat.Text {
 			return nil, "there is no text of a tool or user just before"
+		}
+		if mode == modeBelow && before.Text != "" {
+			return nil, "the text just before is not empty"
 		}
 		msg := *before
 		msg.Text = beside(mode, msg.Text, text)
