@@ -221,6 +221,34 @@ func TestShapes(t *testing.T) {
 	}
 }
 
+// TestExitCodesThatAnswer checks that the exit code of a program that answers with it is no failure, and another one is.
+func TestExitCodesThatAnswer(t *testing.T) {
+	for _, c := range []struct {
+		command string
+		code    int
+		failed  bool
+	}{
+		{"grep door vaults.txt", 1, false},
+		{"/usr/bin/diff a.txt b.txt", 1, false},
+		{"git diff --exit-code", 1, false},
+		{"cd vaults && test -f door", 1, false},
+		{"make doors", 1, true},
+		{"grep door vaults.txt", 2, true},
+		{"grep door vaults.txt", 127, true},
+	} {
+		t.Run(fmt.Sprint(c.command, c.code), func(t *testing.T) {
+			arguments, err := stdjson.Marshal(map[string]string{"command": c.command})
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := fmt.Sprintf(`{"stdout": "", "stderr": "", "exit_code": %d}`, c.code)
+			if got := Read(text, Call{Arguments: arguments}); got.Failed != c.failed {
+				t.Errorf("%s: %+v", c.command, got)
+			}
+		})
+	}
+}
+
 // TestVoice checks that a program's complaint is distinguished from its output by who is speaking, about what, and how
 // much of the text it makes up.
 func TestVoice(t *testing.T) {
