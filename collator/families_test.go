@@ -465,7 +465,8 @@ A line: whether the template shows a call's name and arguments at all; turns, hi
 can carry as jinja2 renders it; rows; checks made, and how many were wrong; what was left out, with the reason
 (` + "`nat-go explain CODE`" + `); and the proof that this is the template's doing: each turn that it can't carry was rendered with jinja2, up to
 it and with it, and the column says what of the turn is not in that text, or where the text does not go on from what the model was given.
-Behind a tool's empty result a hint has no place where the line breaks around it are one token (` + "`hint_unplaceable`" + `).
+Behind a tool's empty result a hint has no place (` + "`hint_unplaceable`" + `) where the line breaks around it are one token and the template
+trims the result (Qwen 3.5 and 3.6) or writes three of them (Apriel).
 `
 
 const familiesTable = `| template | calls | turns | hints | pairs | rows | checks / wrong | left out | not in the template's render |

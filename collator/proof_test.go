@@ -57,11 +57,10 @@ func TestTokensThatStandForAnotherText(t *testing.T) {
 	for name, breakIt := range map[string]func(b *sideBuilder){
 		"nothing": func(*sideBuilder) {},
 		"the turn's ids": func(b *sideBuilder) {
-			b.ids[len(b.ids)-3]++
+			b.ids[tokenAt(b, b.v.turns[0].End)-3]++
 		},
 		"the prompt's ids": func(b *sideBuilder) {
-			start := b.v.turns[0].Start
-			b.ids[sort.Search(len(b.offsets), func(i int) bool { return b.offsets[i].Start >= start })-2]++
+			b.ids[tokenAt(b, b.v.turns[0].Start)-2]++
 		},
 		"the turn's end": func(b *sideBuilder) {
 			b.v.turns[0].End = len(b.v.res.Text)
@@ -79,7 +78,7 @@ func TestTokensThatStandForAnotherText(t *testing.T) {
 				t.Fatal(r)
 			}
 			b := &sideBuilder{w: w, m: m, v: v}
-			if r := b.text(0, v.turns[0].End, 0); r != nil {
+			if r := b.text(0, len(v.res.Text), 0); r != nil {
 				t.Fatal(r)
 			}
 			breakIt(b)
@@ -88,6 +87,11 @@ func TestTokensThatStandForAnotherText(t *testing.T) {
 			}
 		})
 	}
+}
+
+// tokenAt returns the first token that starts at a byte of the text, or after it.
+func tokenAt(b *sideBuilder, at int) int {
+	return sort.Search(len(b.offsets), func(i int) bool { return b.offsets[i].Start >= at })
 }
 
 // TestPromptThatMergesWithTheTurn checks that where the newline after an opened thought merges with the one that the
