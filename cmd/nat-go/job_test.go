@@ -68,7 +68,7 @@ finetuning: {enabled: true, trainer: t, trajectory_builder: b, trainer_adapter: 
 }
 
 // program is this test's binary under the name that makes it nat-go; see TestMain.
-func program(t *testing.T) string {
+func program(t testing.TB) string {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {

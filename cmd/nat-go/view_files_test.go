@@ -20,6 +20,7 @@ type seenOnPages struct {
 	Pairs  []any               `json:"pairs"`
 	Tokens []any               `json:"tokens"`
 	Drops  [][]string          `json:"drops"`
+	Losses [][]string          `json:"losses"` // the same on the overview
 }
 
 // TestViewShowsTheFiles: what the screen shows is what the files contain, as read by another program.
@@ -56,6 +57,10 @@ func TestViewShowsTheFiles(t *testing.T) {
 			show(tab, "#/drops")
 			seen.Drops = browsertest.Eval[[][]string](tab, `document.querySelector('main table')
 				.querySelectorAll('tbody tr').values().map((r) => [...r.cells].slice(0, 3)
+				.map((c) => c.textContent)).toArray()`)
+			show(tab, "#/overview")
+			seen.Losses = browsertest.Eval[[][]string](tab, `document.querySelector('[aria-label="What was left out"]')
+				.querySelectorAll('tbody tr').values().map((r) => [...r.cells].slice(0, 4)
 				.map((c) => c.textContent)).toArray()`)
 			stop()
 			text, err := json.Marshal(seen)
@@ -109,6 +114,7 @@ func somePairs(tab *browsertest.Tab, draw *rand.Rand, n int) (pairs []any) {
 		tab.Await("document.querySelector('.written pre')")
 		pairs = append(pairs, browsertest.Eval[any](tab, fmt.Sprintf(`({
 			record: %d,
+			facts: [...document.querySelectorAll('main > ul:first-of-type > li')].map((f) => f.textContent),
 			prompt: [...document.querySelectorAll('main > details:first-of-type pre')].map((p) => p.textContent),
 			chosen: document.querySelector('.chosen pre').textContent,
 			rejected: document.querySelector('.rejected pre').textContent,

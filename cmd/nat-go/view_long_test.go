@@ -125,6 +125,7 @@ var nasty = []string{
 	"</script><script>pwned = 1</script>", `<img src=x onerror="pwned=1">`, `"><svg onload=pwned=1>`,
 	"a\x00b\x1b[31m\x7f",
 	"\u202eright to left\u202c \u2066isolated\u2069 \u200f", "\xff\xfe not UTF-8",
+	"hid\u00adden \u200bletters\u2060 \ufeff and \U000e0041\U000e0042 tags\u2028 \u2029",
 	"\xed\xa0\x80 a lone surrogate \xed\xb0\x80",
 	"javascript:pwned=1", "{{constructor.constructor('pwned=1')()}}", "<!-- ]]> --!>", strings.Repeat("\u0301", 2000),
 }
@@ -217,8 +218,9 @@ func TestViewOfHostileRun(t *testing.T) {
 							[...e.attributes].some((a) => /^on/i.test(a.name) || /^\s*javascript:/i.test(a.value)))
 						.map((e) => e.outerHTML.slice(0, 200)),
 					...('pwned' in globalThis ? ['a script of the data has run'] : []),
-					...(/[\u0000-\u0008\u001b\u007f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]/u
-						.test(document.getElementById('main').textContent)
+					...([/[\u0000-\u0008\u001b\u007f\u00ad\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/u,
+						/[\ud800-\udfff\u{e0000}-\u{e007f}]/u]
+						.some((unseen) => unseen.test(document.body.textContent + document.title))
 						? ['a control character is shown as it is'] : []),
 				]`)
 				if diff := cmp.Diff([]string{}, found); diff != "" {
@@ -367,12 +369,12 @@ func TestViewOfRunInProgress(t *testing.T) {
 	url, stop := viewed(t, program(t), dir, "r")
 	defer stop()
 	tab := b.Open(t, url)
-	tab.Await("document.getElementById('stages')?.innerText.includes('1 records')")
+	tab.Await("document.getElementById('stages')?.innerText.includes('1 record,')")
 	if text := tab.Text("h2"); text != "Run r: running" {
 		t.Error(text)
 	}
 	add("two")
-	tab.Await("document.getElementById('stages')?.innerText.includes('2 records')")
+	tab.Await("document.getElementById('stages')?.innerText.includes('2 records,')")
 	if err := os.MkdirAll(folder.Format("trl"), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,6 +47,7 @@ func TestView(t *testing.T) {
 	t.Run("pages", v.pages)
 	t.Run("nobody is barred", v.nobodyIsBarred)
 	t.Run("keys", v.keys)
+	t.Run("slow answers", v.slowAnswers)
 	t.Run("another page", v.anotherPage)
 	t.Run("exported", v.exported)
 	stop()
@@ -146,7 +146,7 @@ func (v *viewTest) pages(t *testing.T) {
 	v.charts(t, tab)
 	v.quiet(t, tab)
 	show(tab, "#/record?n=999")
-	if text := tab.Text("#status"); text != "there are 13 records" {
+	if text := tab.Text("#status"); text != "record 999 does not exist: the last is 13" {
 		t.Errorf("of a record that isn't there: %s", text)
 	}
 	for _, c := range tab.Complaints() {
@@ -345,6 +345,44 @@ func (v *viewTest) keys(t *testing.T) {
 	v.quiet(t, tab)
 }
 
+// slowAnswers changes the link while the answer that a page is made of is on its way: the page is marked with the link
+// that it was made for, whether it is shown or fails.
+func (v *viewTest) slowAnswers(t *testing.T) {
+	tab := v.b.Open(t, v.url)
+	show(tab, "#/rows")
+	for _, c := range []struct{ name, answer, shown string }{
+		{"shown", "fetch(...all)", "document.querySelector('h2')?.textContent.startsWith('record 1,')"},
+		{
+			"failed", "Promise.reject(new Error('no answer'))",
+			"document.getElementById('status').textContent === 'no answer'",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			browsertest.Eval[any](tab, `globalThis.ask ??= fetch
+				globalThis.held = new Promise((go) => { globalThis.go = go })
+				globalThis.fetch = async (...all) => {
+					const fetch = globalThis.ask
+					globalThis.asked = true
+					await globalThis.held
+					return `+c.answer+`
+				}
+				globalThis.asked = false
+				location.hash = '#/record?n=1'
+				0`)
+			tab.Await("globalThis.asked")
+			browsertest.Eval[any](tab, "history.replaceState(null, '', '#/record?n=2'); globalThis.go(); 0")
+			tab.Await(c.shown)
+			shown := browsertest.Eval[string](tab, "document.getElementById('main').dataset.shown")
+			if shown != "#/record?n=1" {
+				t.Errorf("the page of record 1 is marked as %s", shown)
+			}
+			browsertest.Eval[any](tab, "globalThis.fetch = globalThis.ask; 0")
+			show(tab, "#/rows")
+		})
+	}
+	v.quiet(t, tab)
+}
+
 // anotherPage makes a page from another origin, and one that uses another name of this address, try to read and to
 // mark.
 func (v *viewTest) anotherPage(t *testing.T) {
@@ -380,6 +418,14 @@ func (v *viewTest) anotherPage(t *testing.T) {
 			t.Fatal("the page can be framed")
 		}
 		time.Sleep(50 * time.Millisecond)
+	}
+	top := v.b.Open(t, evil.URL)
+	browsertest.Eval[any](top, "document.getElementById('form').target = ''; "+
+		"document.getElementById('form').submit(); 0")
+	top.Await("location.href === " + quote(base+"api/mark") + " && document.readyState === 'complete'")
+	status := browsertest.Eval[int](top, "performance.getEntriesByType('navigation')[0].responseStatus")
+	if text := top.Text("body"); status != http.StatusForbidden || text != "another page may not ask here" {
+		t.Errorf("a form of another page is answered %d %s", status, text)
 	}
 	_, port, _ := strings.Cut(strings.TrimSuffix(base, "/"), "127.0.0.1:")
 	rebound := v.b.Open(t, "http://evil.example:"+port+"/?token="+token)
@@ -452,12 +498,16 @@ func (v *viewTest) exported(t *testing.T) {
 }
 
 // viewed serves a run; stop ends the server as Ctrl-C does.
-func viewed(t *testing.T, exe, dir string, paths ...string) (url string, stop func()) {
+func viewed(t testing.TB, exe, dir string, paths ...string) (url string, stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	server := exec.CommandContext(ctx, exe, append([]string{"view", "--no-browser"}, paths...)...)
+	server := exec.Command(exe, append([]string{"view", "--no-browser"}, paths...)...)
 	server.Dir = dir
-	server.Cancel = func() error { return server.Process.Signal(os.Interrupt) }
+	return started(t, server)
+}
+
+// started starts a server that prints its address.
+func started(t testing.TB, server *exec.Cmd) (url string, stop func()) {
+	t.Helper()
 	out, err := server.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -466,7 +516,7 @@ func viewed(t *testing.T, exe, dir string, paths ...string) (url string, stop fu
 		t.Fatal(err)
 	}
 	stop = sync.OnceFunc(func() {
-		cancel()
+		_ = server.Process.Signal(os.Interrupt)
 		if err := server.Wait(); err != nil && server.ProcessState.ExitCode() != 0 {
 			t.Errorf("the server ended with %v", err)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
@@ -33,7 +34,7 @@ type Browser struct {
 }
 
 // Start starts the distribution's Chromium. Without one the test is skipped or, if NATGO_REQUIRE names chromium, fails.
-func Start(t *testing.T, flags ...chromedp.ExecAllocatorOption) *Browser {
+func Start(t testing.TB, flags ...chromedp.ExecAllocatorOption) *Browser {
 	t.Helper()
 	path := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -66,7 +67,7 @@ func Start(t *testing.T, flags ...chromedp.ExecAllocatorOption) *Browser {
 
 // Tab is a tab of a browser. Its methods fail the test.
 type Tab struct {
-	t   *testing.T
+	t   testing.TB
 	ctx context.Context
 
 	mu         sync.Mutex
@@ -75,7 +76,7 @@ type Tab struct {
 }
 
 // Open opens a page in a tab of its own.
-func (b *Browser) Open(t *testing.T, url string) *Tab {
+func (b *Browser) Open(t testing.TB, url string) *Tab {
 	t.Helper()
 	ctx, stop := chromedp.NewContext(b.ctx)
 	t.Cleanup(stop)
@@ -167,6 +168,34 @@ func (tab *Tab) Await(expression string) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+// When opens a page and returns how many milliseconds after its request each of the JavaScript expressions was true for
+// the first time. The page itself looks, every few milliseconds.
+func (tab *Tab) When(url string, expressions ...string) []float64 {
+	tab.t.Helper()
+	tab.Do(chromedp.Navigate("about:blank"))
+	added, err := chromedp.Call(tab.ctx, page.AddScriptToEvaluateOnNewDocument,
+		page.AddScriptToEvaluateOnNewDocumentParams{Source: "globalThis.when = []; [" +
+			"() => (" + strings.Join(expressions, "), () => (") + `)].forEach((holds, i) => {
+			const look = () => {
+				let now = false
+				try { now = holds() } catch {} // there is no document yet
+				if (now) globalThis.when[i] = performance.now()
+				else setTimeout(look, 2)
+			}
+			look()
+		})`})
+	if err != nil {
+		tab.t.Fatal(err)
+	}
+	tab.Do(chromedp.Navigate(url))
+	for i := range expressions {
+		tab.Await(fmt.Sprintf("globalThis.when[%d] !== undefined", i))
+	}
+	call(tab, page.RemoveScriptToEvaluateOnNewDocument,
+		page.RemoveScriptToEvaluateOnNewDocumentParams{Identifier: added.Identifier})
+	return Eval[[]float64](tab, "globalThis.when")
 }
 
 // Key presses keys one after another.

@@ -44,12 +44,12 @@ type Exported struct {
 // String returns the sentence on the page that says so.
 func (e *Exported) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "This file holds %d of %d records", e.Records, e.Of)
+	fmt.Fprintf(&b, "This file holds %d of %s", e.Records, counted(e.Of, "record", "records"))
 	if e.Fit < e.Of {
-		fmt.Fprintf(&b, ", of which %d fit its filter", e.Fit)
+		fmt.Fprintf(&b, ", of which %s its filter", counted(e.Fit, "fits", "fit"))
 	}
 	if e.OfDrops > 0 {
-		fmt.Fprintf(&b, ", and %d of %d lines of what was left out", e.Drops, e.OfDrops)
+		fmt.Fprintf(&b, ", and %d of %s of what was left out", e.Drops, counted(int(e.OfDrops), "line", "lines"))
 	}
 	b.WriteString(". The overview counts the whole run.")
 	if e.Full {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -279,14 +280,27 @@ var distributions = []distribution{
 // histogram counts the values of several tables in the same bins, one list per table; ok is false if there is nothing
 // to see.
 func (d distribution) histogram(tables ...*table) (h histogram, counts [][]int64, ok bool) {
-	h = histogram{Name: d.name, Key: d.key, Min: math.Inf(1), Max: math.Inf(-1)}
 	of := numbers[d.key]
+	var values []iter.Seq[float64]
 	for _, t := range tables {
-		for i := range t.Entries {
-			if v := of(&t.Entries[i]); finite(v) {
-				h.Min, h.Max = min(h.Min, v), max(h.Max, v)
-				h.Count++
+		values = append(values, func(yield func(float64) bool) {
+			for i := range t.Entries {
+				if v := of(&t.Entries[i]); finite(v) && !yield(v) {
+					return
+				}
 			}
+		})
+	}
+	return d.count(values...)
+}
+
+// count is like histogram, for any finite numbers.
+func (d distribution) count(values ...iter.Seq[float64]) (h histogram, counts [][]int64, ok bool) {
+	h = histogram{Name: d.name, Key: d.key, Min: math.Inf(1), Max: math.Inf(-1)}
+	for _, list := range values {
+		for v := range list {
+			h.Min, h.Max = min(h.Min, v), max(h.Max, v)
+			h.Count++
 		}
 	}
 	if h.Count == 0 || h.Max == 0 && h.Min == 0 {
@@ -296,14 +310,12 @@ func (d distribution) histogram(tables ...*table) (h histogram, counts [][]int64
 	if h.Whole = h.Max == h.Min || d.whole && h.Max-h.Min < bins; h.Whole {
 		n = int(h.Max-h.Min) + 1
 	}
-	for _, t := range tables {
-		list := make([]int64, n)
-		for i := range t.Entries {
-			if v := of(&t.Entries[i]); finite(v) {
-				list[h.bin(v, n)]++
-			}
+	for _, list := range values {
+		in := make([]int64, n)
+		for v := range list {
+			in[h.bin(v, n)]++
 		}
-		counts = append(counts, list)
+		counts = append(counts, in)
 	}
 	h.Bins = counts[0]
 	return h, counts, true
@@ -333,28 +345,47 @@ func (r *Run) histograms() []histogram {
 // spreads counts groups by the spread of their rewards. Groups without a spread are counted separately: if all rollouts
 // of a group got the same reward, there is nothing to learn from their difference.
 func (t *table) spreads() histogram {
-	groups := &table{} // one entry per group
-	for i, first := range t.First {
-		end := uint64(len(t.Entries))
-		if i+1 < len(t.First) {
-			end = t.First[i+1]
-		}
-		seen := map[rewardGroup]bool{}
-		for k := range t.Entries[first:end] {
-			if e := &t.Entries[first+uint64(k)]; e.rewarded() && !seen[e.rewardGroup()] {
-				seen[e.rewardGroup()] = true
-				groups.Entries = append(groups.Entries, entry{Spread: e.Spread})
-			}
+	all, spread := int64(0), int64(0)
+	for v := range t.groupSpreads() {
+		if all++; v != 0 {
+			spread++
 		}
 	}
-	all := int64(len(groups.Entries))
-	groups.Entries = slices.DeleteFunc(groups.Entries, func(e entry) bool { return e.Spread == 0 })
-	h, _, ok := distribution{"spread of rewards in a group", "spread", false}.histogram(groups)
+	h, _, ok := distribution{"spread of rewards in a group", "spread", false}.count(func(yield func(float64) bool) {
+		for v := range t.groupSpreads() {
+			if v != 0 && !yield(v) {
+				return
+			}
+		}
+	})
 	if !ok {
 		h.Min, h.Max, h.Bins = 0, 0, []int64{}
 	}
-	h.Unit, h.Zero, h.Count = "groups", all-int64(len(groups.Entries)), all
+	h.Unit, h.Zero, h.Count = "groups", all-spread, all
 	return h
+}
+
+// groupSpreads yields the spread of each group of rewards. It allocates nothing for each: there may be millions.
+func (t *table) groupSpreads() iter.Seq[float64] {
+	return func(yield func(float64) bool) {
+		seen := map[rewardGroup]bool{}
+		for i, first := range t.First {
+			end := uint64(len(t.Entries))
+			if i+1 < len(t.First) {
+				end = t.First[i+1]
+			}
+			clear(seen)
+			for k := range t.Entries[first:end] {
+				e := &t.Entries[first+uint64(k)]
+				if !e.rewarded() || seen[e.rewardGroup()] {
+					continue
+				}
+				if seen[e.rewardGroup()] = true; !yield(float64(e.Spread)) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // balances returns how the records of each builder and kind are divided, following those of all records.

@@ -83,6 +83,18 @@ func TestSpread(t *testing.T) {
 	}
 }
 
+// TestSpreadsOfManyGroups: counting the spreads of groups takes no memory for each, since a run may have millions.
+func TestSpreadsOfManyGroups(t *testing.T) {
+	tb := &table{}
+	for i := range uint64(50_000) {
+		tb.First = append(tb.First, i)
+		tb.Entries = append(tb.Entries, entry{Kind: uint8(builders.KindRollout), Task: i, Spread: float32(i % 3)})
+	}
+	if n := testing.AllocsPerRun(1, func() { tb.spreads() }); n > 100 {
+		t.Errorf("%.0f allocations", n)
+	}
+}
+
 // TestHistogram: whole numbers get a bin each as long as there are few of them, and two tables share their bins.
 func TestHistogram(t *testing.T) {
 	of := func(turns ...uint16) *table {

@@ -148,7 +148,9 @@ func (r *Run) undecided() bool { return r.decisions == nil && r.plain == nil }
 // record reads a record.
 func (r *Run) record(ordinal uint64) (dataset.Picked, error) {
 	if ordinal >= uint64(len(r.table.Entries)) {
-		return dataset.Picked{}, notFound{fmt.Errorf("there are %d records", len(r.table.Entries))}
+		return dataset.Picked{}, notFound{
+			fmt.Errorf("record %d does not exist: the last is %d", ordinal+1, len(r.table.Entries)),
+		}
 	}
 	if r.plain != nil {
 		return r.plain.at(ordinal)

@@ -41,7 +41,8 @@ func (r *Run) stages() []stage {
 	c, err := recordlog.ReadCommit(r.Folder.Records())
 	records := ""
 	if err == nil {
-		records = fmt.Sprintf("%d records, %.1f MiB safe on disk", c.Records, float64(c.Bytes)/(1<<20))
+		records = fmt.Sprintf("%s, %.1f MiB safe on disk",
+			counted(int(c.Records), "record", "records"), float64(c.Bytes)/(1<<20))
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		records = err.Error()
 	}
@@ -53,7 +54,7 @@ func (r *Run) stages() []stage {
 	if folders, err := os.ReadDir(r.Folder.Dataset()); err == nil {
 		for _, f := range folders {
 			files, _ := filepath.Glob(filepath.Join(r.Folder.Format(f.Name()), "*.*"))
-			add("write "+f.Name(), fmt.Sprintf("%d files", len(files)), true, ended)
+			add("write "+f.Name(), counted(len(files), "file", "files"), true, ended)
 		}
 	} else {
 		add("write", "", false, ended)
@@ -65,7 +66,7 @@ func (r *Run) stages() []stage {
 			return nil
 		})
 		if err == nil {
-			add("collate", fmt.Sprintf("%d batches, %d rows", n, rows), true, ended)
+			add("collate", counted(n, "batch", "batches")+", "+counted(rows, "row", "rows"), true, ended)
 		}
 	}
 	var job struct {
@@ -79,4 +80,12 @@ func (r *Run) stages() []stage {
 		add("train", job.Phase+" "+job.Status.Status+" "+job.Status.Message, true, job.Phase == "done")
 	}
 	return out
+}
+
+// counted returns how many there are of something, in words: 1 record, 2 records.
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }

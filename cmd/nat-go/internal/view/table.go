@@ -77,6 +77,9 @@ type table struct {
 // maxBuilders bounds the names in a table; a run's configuration has a handful.
 const maxBuilders = 255
 
+// reserved is for how many records or groups memory is reserved at once, if a file claims to have that many.
+const reserved = 1 << 22
+
 // readTable makes the table of a log. progress is called with the number of bytes read so far.
 func readTable(log string, progress func(bytes int64)) (*table, error) {
 	r, err := recordlog.NewReader(log)
@@ -88,7 +91,10 @@ func readTable(log string, progress func(bytes int64)) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, names := &table{Entries: make([]entry, 0, min(c.Records, 1<<22))}, map[string]uint8{}
+	t, names := &table{
+		Entries: make([]entry, 0, min(c.Records, reserved)),
+		First:   make([]uint64, 0, min(c.Groups, reserved)), Offset: make([]int64, 0, min(c.Groups, reserved)),
+	}, map[string]uint8{}
 	for {
 		at := r.Offset()
 		g, err := r.Next()
@@ -361,12 +367,8 @@ func loadTable(path string, c *recordlog.Commit) (*table, error) {
 	if t.First, err = column(in, counts[1], counts[0]); err != nil {
 		return nil, err
 	}
-	offsets, err := column(in, counts[1], uint64(max(0, c.Bytes)))
-	if err != nil {
+	if t.Offset, err = column(in, counts[1], max(0, c.Bytes)); err != nil {
 		return nil, err
-	}
-	for _, n := range offsets {
-		t.Offset = append(t.Offset, int64(n))
 	}
 	want := sum.Sum64()
 	var got uint64
@@ -384,7 +386,7 @@ const maxBuilderName = 1 << 16
 
 // loadEntries reads entries, each of which must belong to a record that can exist.
 func (t *table) loadEntries(in io.Reader, n uint64) error {
-	t.Entries = make([]entry, 0, min(n, 1<<22))
+	t.Entries = make([]entry, 0, min(n, reserved))
 	block := make([]byte, entryBytes<<14)
 	for uint64(len(t.Entries)) < n {
 		part := block[:entryBytes*min(1<<14, n-uint64(len(t.Entries)))]
@@ -406,14 +408,16 @@ func (t *table) loadEntries(in io.Reader, n uint64) error {
 }
 
 // column reads numbers that never decrease and do not exceed most.
-func column(in io.Reader, n, most uint64) (all []uint64, err error) {
-	block := make([]uint64, 1<<14)
+func column[T int64 | uint64](in io.Reader, n uint64, most T) (all []T, err error) {
+	all = make([]T, 0, min(n, reserved))
+	block := make([]T, 1<<14)
 	for uint64(len(all)) < n {
 		part := block[:min(uint64(len(block)), n-uint64(len(all)))]
 		if err := binary.Read(in, binary.LittleEndian, part); err != nil {
 			return nil, err
 		}
-		if all = append(all, part...); all[len(all)-1] > most || !slices.IsSorted(all[len(all)-len(part):]) {
+		all = append(all, part...)
+		if all[0] < 0 || all[len(all)-1] > most || !slices.IsSorted(all[len(all)-len(part):]) {
 			return nil, errTable
 		}
 	}

@@ -1,10 +1,12 @@
 """Holds what was read off the pages of nat-go view against the run's files: compare.py RUN SEEN.json
 
-Rows, pairs and drops are read with json, tokens and masks with safetensors; nothing of nat-go takes part."""
+Rows, pairs and drops are read with json, tokens and masks with safetensors, and scores out of the input that the run was
+made of; nothing of nat-go takes part."""
 
 import collections
 import json
 import pathlib
+import re
 import sys
 
 from safetensors.numpy import load_file
@@ -46,6 +48,25 @@ def trl(ordinal):
     raise KeyError(ordinal)
 
 
+scores = {}  # by example, turn and answer
+source = run.parents[1] / "workflow_output.json"
+for example in json.loads(source.read_text()) if source.exists() else []:
+    for step in example["intermediate_steps"]:
+        data = step["payload"]["data"]
+        if step["payload"]["event_type"] == "TTC_END" and data["score"] is not None:
+            scores.setdefault((str(example["id"]), data["turn_id"], data["output"]), data["score"])
+
+
+def scored(row, origin):
+    """The scores of a pair's answers."""
+    return [scores[origin["example"], origin["turn"], "\n".join(said(row[side]))] for side in ("chosen", "rejected")]
+
+
+def shown(x):
+    """A number as the pages show it: four digits."""
+    return f"{x:.4g}"
+
+
 def said(messages):
     return messages if isinstance(messages, str) else [m["content"] for m in messages]
 
@@ -58,14 +79,20 @@ for r in seen["rows"] or []:
     check(f"row {n} builder", r["builder"], o["builder"])
     check(f"row {n} fate", r["fate"], "train" if "train" in path else "validation")
     check(f"row {n} length", int(r["length"].replace(",", "")), sum(len(t.encode()) for t in texts))
+    chosen, rejected = scored(row, o)
+    check(f"row-score {n}", float(r["score"]), float(shown(chosen - rejected)))
     check(f"row {n} beginning", r["beginning"], " ".join(said(row["prompt"])[-1].split())[:160])
 
 for p in seen["pairs"] or []:
     n = p["record"] - 1
-    row, _, _ = trl(n)
+    row, _, o = trl(n)
     check(f"pair {n} prompt", p["prompt"], said(row["prompt"]))
     check(f"pair {n} chosen", p["chosen"], "\n".join(said(row["chosen"])))
     check(f"pair {n} rejected", p["rejected"], "\n".join(said(row["rejected"])))
+    facts = re.search(r"chosen (\S+), rejected (\S+), margin (\S+) \(", "\n".join(p["facts"]))
+    chosen, rejected = scored(row, o)
+    check(f"pair-scores {n}", [float(shown(float(x))) for x in facts.groups()],
+          [float(shown(x)) for x in (chosen, rejected, chosen - rejected)])
     want = {f"{name}: {path}:{o['row'] + 1}": files[path][o["row"]] for name, path, o in origin[record[n]]}
     check(f"pair {n} written", p["written"], want)
 
@@ -90,6 +117,7 @@ for line in lines(run / "dropped.jsonl"):
     d = json.loads(line)
     drops[d["stage"], d["reason"], d["unit"]] += d.get("count") or 1
 check("drops", sorted(map(tuple, seen["drops"])), sorted((s, r, f"{n:,} {u}") for (s, r, u), n in drops.items()))
+check("losses", sorted(map(tuple, seen["losses"])), sorted((s, r, f"{n:,}", u) for (s, r, u), n in drops.items()))
 
 print(json.dumps(compared))
 for line in wrong[:20]:

@@ -1,6 +1,6 @@
 // The router: the hash is the state, #/page?key=value, so every view has a link.
 
-import { el } from './dom.js'
+import { el, visible } from './dom.js'
 import { get } from './data.js'
 import { overview } from './overview.js'
 import { rows } from './rows.js'
@@ -19,7 +19,7 @@ let toFilter = false // the next page is opened to filter
 let turn = 0 // a page that was left must not overwrite the next
 
 export function say(text, error = false) {
-  status.textContent = text
+  status.textContent = visible(text)
   status.className = error ? 'error' : ''
 }
 
@@ -48,9 +48,9 @@ async function show() {
     if (mine !== turn) return
     left?.()
     left = view.left
-    main.replaceChildren(...[view.content].flat(Infinity).filter((c) => c !== undefined && c !== null && c !== false))
+    main.replaceChildren(...[view.content].flat(Infinity).filter((c) => c instanceof Node))
     keys = view.keys ?? {}
-    document.title = `${view.title} - nat-go view`
+    document.title = visible(`${view.title} - nat-go view`)
     say('')
     main.dataset.shown = hash
     view.shown?.()
@@ -95,7 +95,7 @@ addEventListener('keydown', (event) => {
 addEventListener('hashchange', show)
 show()
 get('name').then((n) => {
-  document.getElementById('run').textContent = n.run
+  document.getElementById('run').textContent = visible(n.run)
   document.getElementById('compare').hidden = !n.compared
   const exported = document.getElementById('exported')
   exported.hidden = !n.exported

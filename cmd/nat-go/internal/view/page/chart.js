@@ -1,7 +1,7 @@
 // Charts of distributions. uPlot draws them on a canvas, which only people who see and point can use, so below each
 // there is a list of its bars, with the same links.
 
-import { el, count, number, table } from './dom.js'
+import { el, count, counted, number, table, visible } from './dom.js'
 import { link } from './app.js'
 
 const height = 140
@@ -26,14 +26,14 @@ export function chart(h, { other, names } = {}) {
   const said = el('p', { class: 'dim pointed', 'aria-hidden': 'true' }, '\u00a0')
   const canvas = el('div', { class: 'chart', 'aria-hidden': 'true' })
   const text = (b) => `${b.label}: ${names ? `${count(b.count)} in ${names[0]}, ${count(b.other)} in ${names[1]}` : count(b.count)}`
-  draw(canvas, bars, other, (i) => { said.textContent = i === null ? '\u00a0' : text(bars[i]) })
+  draw(canvas, bars, other, (i) => { said.textContent = i === null ? '\u00a0' : visible(text(bars[i])) })
   const filled = bars.filter((b) => b.count > 0 || b.other > 0)
-  return el('section', { class: 'card', 'aria-label': h.name }, el('h3', {}, names ? h.name : `${h.name} (${count(h.count)}${h.unit ? ` ${h.unit}` : ''})`),
+  return el('section', { class: 'card', 'aria-label': h.name }, el('h3', {}, names ? h.name : `${h.name} (${count(h.count)}${h.unit ? ` ${h.count === 1 ? h.unit.replace(/s$/, '') : h.unit}` : ''})`),
     canvas, said,
-    h.zero > 0 && el('p', {}, el('a', { href: link('rows', { q: 'spread=0' }) }, `${count(h.zero)} of ${count(h.count)} groups`),
-      ' have no spread: all their rollouts got the same reward, so no advantage tells them apart.'),
+    h.zero > 0 && el('p', {}, el('a', { href: link('rows', { q: 'spread=0' }) }, `${count(h.zero)} of ${counted(h.count, 'group')}`),
+      ' without spread: all their rollouts got the same reward, so no advantage tells them apart.'),
     names && el('p', { class: 'dim' }, `filled: ${names[0]}, outlined: ${names[1]}`),
-    el('details', {}, el('summary', {}, filled.length === 1 ? 'the bar as a list' : `${filled.length} bars as a list`),
+    el('details', {}, el('summary', {}, filled.length === 1 ? 'the bar as a list' : `${count(filled.length)} bars as a list`),
       table(`Bars of ${h.name}`, [
         { title: h.name, cell: (b) => el('a', { href: b.href }, b.label) },
         { title: names ? names[0] : h.unit ?? 'records', numeric: true, cell: (b) => count(b.count) },

@@ -1,5 +1,5 @@
 import { chart } from './chart.js'
-import { el, count, table, visible } from './dom.js'
+import { el, count, table } from './dom.js'
 import { get } from './data.js'
 import { link } from './app.js'
 
@@ -8,7 +8,7 @@ const page = 50
 export async function compare(p) {
   const offset = Number(p.offset ?? 0)
   const c = await get('compare', { what: p.what, offset, limit: page })
-  const [first, second] = c.runs.map(visible)
+  const [first, second] = c.runs
   const to = (n) => link('compare', { what: p.what, offset: n })
   const kinds = [['appeared', `only in ${second}`, c.appeared], ['vanished', `only in ${first}`, c.vanished], ['moved', 'another fate', c.moved]]
   return { title: 'Compare', content: [
@@ -23,9 +23,9 @@ export async function compare(p) {
       { title: first, numeric: true, cell: (d) => d.first && el('a', { href: link('record', { n: d.first.record }) }, count(d.first.record)) },
       { title: second, numeric: true, cell: (d) => d.second && count(d.second.record) },
       { title: 'fate', cell: (d) => [d.first?.fate, d.second?.fate].filter(Boolean).join(' to ') },
-      { title: 'example', cell: (d) => visible((d.first ?? d.second).example) },
-      { title: 'builder', cell: (d) => visible((d.first ?? d.second).builder) },
-      { title: 'beginning', wide: true, cell: (d) => visible((d.first ?? d.second).text) }], c.list),
+      { title: 'example', cell: (d) => (d.first ?? d.second).example },
+      { title: 'builder', cell: (d) => (d.first ?? d.second).builder },
+      { title: 'beginning', wide: true, cell: (d) => (d.first ?? d.second).text }], c.list),
     el('div', { class: 'pager' }, offset > 0 && el('a', { href: to(Math.max(0, offset - page)) }, 'previous'),
       offset + page < c.total && el('a', { href: to(offset + page) }, 'next')),
   ] }

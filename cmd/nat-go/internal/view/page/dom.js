@@ -1,6 +1,6 @@
 // Elements out of text alone: nothing here parses HTML, so nothing of the data can become markup.
 
-/** An element with attributes and children; texts become text nodes. */
+/** An element with attributes and children; texts become text nodes, with what can't be seen as escapes. */
 export function el(name, attributes = {}, ...children) {
   const node = document.createElement(name)
   for (const [key, value] of Object.entries(attributes)) {
@@ -8,17 +8,28 @@ export function el(name, attributes = {}, ...children) {
     if (key.startsWith('on')) node.addEventListener(key.slice(2), value)
     else node.setAttribute(key, value === true ? '' : value)
   }
-  node.append(...children.flat(Infinity).filter((c) => c !== undefined && c !== null && c !== false))
+  node.append(...children.flat(Infinity).filter((c) => c !== undefined && c !== null && c !== false)
+    .map((c) => (c instanceof Node ? c : visible(c))))
   return node
 }
 
-/** Controls and what turns the direction of a line, as escapes: a person sees what is there. */
+const unseen = new RegExp('[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f' + // controls but tab and newline
+  '\\u00ad\\u200b\\u2060-\\u2064\\ufeff\\u{e0000}-\\u{e007f}' + // characters without width, and tags, which can hide a text
+  '\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069' + // what turns the direction of a line
+  '\\u2028\\u2029\\ud800-\\udfff]', 'gu') // other ends of lines, halves of characters
+
+/** A text with what can't be seen as escapes: a person sees what is there. */
 export function visible(text) {
-  return String(text).replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]/gu,
-    (c) => '\\u' + c.codePointAt(0).toString(16).padStart(4, '0'))
+  return String(text).replace(unseen, (c) => {
+    const hex = c.codePointAt(0).toString(16)
+    return hex.length > 4 ? `\\u{${hex}}` : `\\u${hex.padStart(4, '0')}`
+  })
 }
 
 export const count = (n) => Number(n).toLocaleString('en')
+
+/** How many there are of something: 1 record, 2 records. */
+export const counted = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`
 
 export function number(x) {
   if (x === null || x === undefined) return ''

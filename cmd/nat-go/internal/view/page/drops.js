@@ -1,4 +1,4 @@
-import { el, count, table, visible } from './dom.js'
+import { el, count, table } from './dom.js'
 import { get } from './data.js'
 import { link } from './app.js'
 
@@ -10,22 +10,22 @@ export async function drops(p) {
   const to = (n) => link('drops', { stage: p.stage, reason: p.reason, offset: n })
   const loss = o.losses.find((l) => l.reason === p.reason && (!p.stage || l.stage === p.stage))
   return { title: 'Drops', content: [
-    el('h2', {}, p.reason ? `Left out: ${visible(p.reason)}` : 'Left out'),
+    el('h2', {}, p.reason ? `Left out: ${p.reason}` : 'Left out'),
     loss?.help && el('p', {}, loss.help),
     el('p', {}, p.reason && el('a', { href: '#/drops' }, 'all reasons'), ' ',
       ['gate', 'curate'].includes(p.stage) && el('a', { href: link('rows', { q: `reason:${p.reason}` }) }, 'the records themselves')),
     !p.reason && table('By stage and reason', [
       { title: 'stage', cell: (l) => l.stage },
-      { title: 'reason', cell: (l) => el('a', { href: link('drops', { stage: l.stage, reason: l.reason }) }, visible(l.reason)) },
+      { title: 'reason', cell: (l) => el('a', { href: link('drops', { stage: l.stage, reason: l.reason }) }, l.reason) },
       { title: 'count', numeric: true, cell: (l) => `${count(l.count)} ${l.unit}` },
       { title: 'what it means', wide: true, cell: (l) => l.help ?? '' }], o.losses),
     a.drops.length > 0 && table('What was left out', [
-      { title: 'reason', cell: (d) => visible(d.reason) },
-      { title: 'example', cell: (d) => visible(d.example ?? '') },
-      { title: 'turn', cell: (d) => visible(d.turn ?? '') },
-      { title: 'builder or format', cell: (d) => visible(d.builder ?? d.format ?? '') },
+      { title: 'reason', cell: (d) => d.reason },
+      { title: 'example', cell: (d) => d.example ?? '' },
+      { title: 'turn', cell: (d) => d.turn ?? '' },
+      { title: 'builder or format', cell: (d) => d.builder ?? d.format ?? '' },
       { title: 'count', numeric: true, cell: (d) => count(d.count || 1) },
-      { title: 'what was seen', wide: true, cell: (d) => visible(d.detail ?? '') }], a.drops),
+      { title: 'what was seen', wide: true, cell: (d) => d.detail ?? '' }], a.drops),
     el('div', { class: 'pager' }, offset > 0 && el('a', { href: to(Math.max(0, offset - page)) }, 'previous'),
       offset + page < a.total && el('a', { href: to(offset + page) }, 'next')),
   ] }

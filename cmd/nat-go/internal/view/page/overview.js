@@ -1,4 +1,4 @@
-import { el, count, percent, table, visible } from './dom.js'
+import { el, count, counted, percent, table } from './dom.js'
 import { chart } from './chart.js'
 import { get } from './data.js'
 import { link } from './app.js'
@@ -8,8 +8,8 @@ const quoted = (v) => (/[\s"]/.test(v) ? `"${v.replaceAll('"', '')}"` : v)
 export async function overview() {
   const o = await get('overview')
   return { title: o.run, ...follow(o), content: [
-    el('h2', {}, `Run ${visible(o.run)}: ${o.state}`),
-    o.error && el('p', { class: 'error' }, visible(o.error)),
+    el('h2', {}, `Run ${o.run}: ${o.state}`),
+    o.error && el('p', { class: 'error' }, o.error),
     o.stages && stages(o),
     flow(o),
     el('h2', {}, 'Left out'),
@@ -29,16 +29,16 @@ export async function overview() {
       { title: 'rows', numeric: true, cell: (b) => count(b.rows) },
       { title: 'tokens', numeric: true, cell: (b) => count(b.tokens) },
       { title: 'trained', numeric: true, cell: (b) => `${count(b.active)} (${percent(b.active, b.tokens)})` }], o.batches)],
-    o.warnings && [el('h2', {}, 'Warnings'), el('ul', {}, o.warnings.map((w) => el('li', {}, visible(w))))],
+    o.warnings && [el('h2', {}, 'Warnings'), el('ul', {}, o.warnings.map((w) => el('li', {}, w)))],
   ] }
 }
 
 /** How far a run is that has not ended. The records are those it had when it was opened. */
 const stages = (o) => el('section', { id: 'stages', 'aria-label': 'Stages' }, table('Stages', [
-  { title: 'stage', cell: (s) => visible(s.name) },
+  { title: 'stage', cell: (s) => s.name },
   { title: 'state', cell: (s) => s.state },
-  { title: 'so far', wide: true, cell: (s) => visible(s.count ?? '') }], o.stages),
-o.records > 0 && el('p', { class: 'dim' }, `${count(o.records)} records were there when it was opened; open it again to see more.`))
+  { title: 'so far', wide: true, cell: (s) => s.count ?? '' }], o.stages),
+o.records > 0 && el('p', { class: 'dim' }, `${counted(o.records, 'record was', 'records were')} there when it was opened; open it again to see more.`))
 
 /** Shows the stages as they are, every few seconds, while a run goes on. */
 function follow(o) {
@@ -62,15 +62,15 @@ function flow(o) {
   const c = o.counts
   const steps = [['examples', c.examples], ['candidates', c.candidates], ['records', c.records || o.records], ['kept', c.kept]]
   return el('ol', { class: 'flow', 'aria-label': 'From inputs to rows' },
-    steps.filter(([, n]) => n).map(([name, n]) => el('li', {}, el('b', {}, count(n)), name)),
-    o.formats.map((f) => el('li', {}, el('b', {}, count(f.records)), `rows of ${f.format}`)))
+    steps.filter(([, n]) => n).map(([name, n]) => el('li', {}, el('b', {}, count(n)), n === 1 && name !== 'kept' ? name.slice(0, -1) : name)),
+    o.formats.map((f) => el('li', {}, el('b', {}, count(f.records)), `${f.records === 1 ? 'row' : 'rows'} of ${f.format}`)))
 }
 
 /** How the records are divided between training and validation: all, and those of each builder and kind. */
 function split(list) {
   const to = (b, side) => el('a', { href: link('rows', { q: `${b.filter.replace(/:(.*)$/s, (_, v) => `:${quoted(v)}`)} split:${side}`.trim() }) }, count(b[side]))
   return [el('h2', {}, 'Split'), table('Split between training and validation', [
-    { title: 'records', cell: (b) => visible(b.name) },
+    { title: 'records', cell: (b) => b.name },
     { title: 'train', numeric: true, cell: (b) => to(b, 'train') },
     { title: 'validation', numeric: true, cell: (b) => to(b, 'validation') },
     { title: 'share of validation', numeric: true, cell: (b) => percent(b.validation, b.train + b.validation) }], list)]
@@ -79,7 +79,7 @@ function split(list) {
 function losses(list) {
   return table('What was left out', [
     { title: 'stage', cell: (l) => l.stage },
-    { title: 'reason', cell: (l) => el('a', { href: link('drops', { stage: l.stage, reason: l.reason }) }, visible(l.reason)) },
+    { title: 'reason', cell: (l) => el('a', { href: link('drops', { stage: l.stage, reason: l.reason }) }, l.reason) },
     { title: 'count', numeric: true, cell: (l) => count(l.count) },
     { title: 'of', cell: (l) => l.unit },
     { title: 'what it means', wide: true, cell: (l) => l.help ?? '' }], list)
@@ -89,5 +89,5 @@ function losses(list) {
 export function facet(key, values, also = '') {
   return el('section', { class: 'card', 'aria-label': key }, el('h3', {}, key),
     el('ul', { class: 'facet' }, values.slice(0, 12).map((v) => el('li', {},
-      el('a', { href: link('rows', { q: `${also} ${key}:${quoted(v.value)}`.trim() }) }, visible(v.value)), el('span', {}, count(v.count))))))
+      el('a', { href: link('rows', { q: `${also} ${key}:${quoted(v.value)}`.trim() }) }, v.value), el('span', {}, count(v.count))))))
 }

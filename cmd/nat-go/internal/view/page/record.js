@@ -1,4 +1,4 @@
-import { el, visible } from './dom.js'
+import { count, counted, el } from './dom.js'
 import { get, post, readOnly } from './data.js'
 import { go, link, say } from './app.js'
 
@@ -19,8 +19,8 @@ export async function record(p) {
   return {
     title: `Record ${p.n}`,
     content: [
-      el('h2', {}, visible(v.title)),
-      el('ul', {}, v.facts.map((f) => el('li', {}, visible(f))), r.file && el('li', {}, `out of ${visible(r.file)}, byte ${r.offset}`)),
+      el('h2', {}, v.title),
+      el('ul', {}, v.facts.map((f) => el('li', {}, f)), r.file && el('li', {}, `out of ${r.file}, byte ${r.offset}`)),
       el('p', { class: 'actions' },
         r.prev > 0 && el('a', { href: link('record', { n: r.prev, q: p.q }) }, 'previous in the group'), ' ',
         r.next > 0 && el('a', { href: link('record', { n: r.next, q: p.q }) }, 'next in the group')),
@@ -31,15 +31,15 @@ export async function record(p) {
         el('button', { type: 'button', onclick: () => copy(JSON.stringify(r.view, null, 2)) }, 'Copy JSON'), ' ',
         el('button', { type: 'button', onclick: () => copy(markdown(r)) }, 'Copy Markdown'), ' ',
         el('button', { type: 'button', onclick: fold }, 'Fold or open')),
-      r.mark?.note && el('p', {}, 'Note: ', visible(r.mark.note)),
+      r.mark?.note && el('p', {}, 'Note: ', r.mark.note),
       batches.rows.length > 0 && el('p', {}, 'As token rows: ', batches.rows.map((b, i) => [i > 0 && ', ',
         el('a', { href: link('tokens', { ref: b.ref }) }, b.ref)])),
       body,
-      r.tools?.length > 0 && el('details', { class: 'fold' }, el('summary', {}, r.tools.length < r.all_tools ? `${r.tools.length} of ${r.all_tools} tools` : `${r.tools.length} tools`),
-        r.tools.map((t) => el('section', {}, el('h3', {}, visible(t.name)), el('pre', {}, visible(JSON.stringify(t.schema, null, 2)))))),
-      r.metadata && el('details', { class: 'fold' }, el('summary', {}, 'metadata'), el('pre', {}, visible(JSON.stringify(r.metadata, null, 2)))),
+      r.tools?.length > 0 && el('details', { class: 'fold' }, el('summary', {}, r.tools.length < r.all_tools ? `${r.tools.length} of ${counted(r.all_tools, 'tool')}` : counted(r.tools.length, 'tool')),
+        r.tools.map((t) => el('section', {}, el('h3', {}, t.name), el('pre', {}, JSON.stringify(t.schema, null, 2))))),
+      r.metadata && el('details', { class: 'fold' }, el('summary', {}, 'metadata'), el('pre', {}, JSON.stringify(r.metadata, null, 2))),
       writtenRows(p.n),
-      el('details', { class: 'fold' }, el('summary', {}, 'the record as JSON'), el('pre', {}, visible(JSON.stringify(v, null, 2)))),
+      el('details', { class: 'fold' }, el('summary', {}, 'the record as JSON'), el('pre', {}, JSON.stringify(v, null, 2))),
     ],
     shown: () => p.m !== undefined && document.getElementById(`message-${p.m}`)?.scrollIntoView(),
     keys: {
@@ -59,7 +59,7 @@ function writtenRows(n) {
     try {
       const rows = await get('written', { n })
       details.append(...(rows.length ? rows.map((r) => el('section', { 'aria-label': `${r.format}: ${r.file}:${r.row}` },
-        el('h3', {}, `${r.format}: ${visible(r.file)}:${r.row}`), el('pre', {}, visible(r.text)))) : [el('p', {}, 'It was written as no row.')]))
+        el('h3', {}, `${r.format}: ${r.file}:${r.row}`), el('pre', {}, r.text))) : [el('p', {}, 'It was written as no row.')]))
     } catch (err) {
       delete details.dataset.asked
       say(err.message, true)
@@ -102,10 +102,10 @@ async function copy(text) {
 function pair(r) {
   const v = r.view
   const side = (name, content, pieces) => el('section', { class: name, 'aria-label': name }, el('h3', {}, name),
-    pieces ? el('pre', {}, pieces.map((x) => (x.differs ? el('mark', {}, visible(x.text)) : visible(x.text)))) : passage(content))
+    pieces ? el('pre', {}, pieces.map((x) => (x.differs ? el('mark', {}, x.text) : x.text))) : passage(content))
   return [
     el('details', { class: 'fold', open: true }, el('summary', {}, 'prompt'),
-      r.before > 0 && el('p', { class: 'dim' }, `${r.before} messages before these are left out`), passage(v.prompt)),
+      r.before > 0 && el('p', { class: 'dim' }, `${counted(r.before, 'message before these is', 'messages before these are')} left out`), passage(v.prompt)),
     el('div', { class: 'sides' },
       side('chosen', v.chosen, single(v.chosen) && r.diff?.chosen), side('rejected', v.rejected, single(v.rejected) && r.diff?.rejected)),
   ]
@@ -114,7 +114,7 @@ function pair(r) {
 /** Whether a side is one text, which is what the difference was taken of. */
 const single = (content) => typeof content === 'string' || (content.length === 1 && !content[0].reasoning)
 
-const passage = (content) => (typeof content === 'string' ? el('pre', {}, visible(content)) : content.map((m, i) => message(m, i, {})))
+const passage = (content) => (typeof content === 'string' ? el('pre', {}, content) : content.map((m, i) => message(m, i, {})))
 
 function conversation(r) {
   if (typeof r.view.messages === 'string') return passage(r.view.messages)
@@ -131,11 +131,11 @@ function conversation(r) {
 function tree(r) {
   if (!r.branches?.length) return undefined
   const list = [...r.branches].sort((a, b) => a.parts - b.parts || a.record - b.record)
-  return el('details', { open: list.length <= 20 }, el('summary', {}, list.length === 1 ? 'another branch of the example' : `${list.length} other branches of the example`),
+  return el('details', { open: list.length <= 20 }, el('summary', {}, list.length === 1 ? 'another branch of the example' : `${count(list.length)} other branches of the example`),
     el('ul', { class: 'tree' }, list.map((b) => {
       const own = b.messages - b.parts
       const line = el('li', {}, el('a', { href: link('record', { n: b.record, m: own > 0 ? String(b.parts) : undefined }) }, `record ${b.record}`),
-        own > 0 ? ` of ${visible(b.builder)} parts at message ${b.parts}: ${own} of its own` : ` of ${visible(b.builder)} ends before message ${b.parts}`,
+        own > 0 ? ` of ${b.builder} parts at message ${b.parts}: ${own} of its own` : ` of ${b.builder} ends before message ${b.parts}`,
         b.sampled > 0 && [' ', el('span', { class: 'badge' }, `${b.sampled} sampled`)])
       line.style.marginInlineStart = `${Math.min(b.parts, 12)}rem`
       return line
@@ -154,15 +154,15 @@ function pager(r, p) {
 }
 
 function message(m, i, { n, site, sampled }) {
-  const text = typeof m.content === 'string' ? el('pre', {}, visible(m.content))
-    : m.content ? el('pre', {}, visible(m.content.map((part) => part.text ?? JSON.stringify(part)).join('\n'))) : undefined
+  const text = typeof m.content === 'string' ? el('pre', {}, m.content)
+    : m.content ? el('pre', {}, m.content.map((part) => part.text ?? JSON.stringify(part)).join('\n')) : undefined
   return el('article', { class: `message ${m.role === 'assistant' ? 'assistant' : ''} ${site ? 'failed' : ''}`, id: `message-${i}` },
-    el('h3', {}, n ? el('a', { href: link('record', { n, m: String(i) }) }, `${i}.`) : `${i}.`, ` ${visible(m.role)}`, sampled === 'yes' && [' ', el('span', { class: 'badge' }, 'sampled')],
-      site && [' ', el('span', { class: 'badge' }, `failed: ${visible(site.error)}`)]),
-    m.reasoning && el('details', { class: 'fold' }, el('summary', {}, 'reasoning'), el('pre', {}, visible(m.reasoning))),
+    el('h3', {}, n ? el('a', { href: link('record', { n, m: String(i) }) }, `${i}.`) : `${i}.`, ` ${m.role}`, sampled === 'yes' && [' ', el('span', { class: 'badge' }, 'sampled')],
+      site && [' ', el('span', { class: 'badge' }, `failed: ${site.error}`)]),
+    m.reasoning && el('details', { class: 'fold' }, el('summary', {}, 'reasoning'), el('pre', {}, m.reasoning)),
     m.role === 'tool' ? el('details', { class: 'fold', open: true }, el('summary', {}, 'result'), text ?? '') : text,
-    m.tool_calls?.map((c) => el('details', { class: 'fold', open: true }, el('summary', {}, `call of ${visible(c.name)}`), el('pre', {}, visible(c.arguments)))),
-    site?.hint && site.call === i && el('p', {}, el('span', { class: 'badge' }, `hint from ${visible(site.source)}`), ' ', visible(site.hint)))
+    m.tool_calls?.map((c) => el('details', { class: 'fold', open: true }, el('summary', {}, `call of ${c.name}`), el('pre', {}, c.arguments))),
+    site?.hint && site.call === i && el('p', {}, el('span', { class: 'badge' }, `hint from ${site.source}`), ' ', site.hint))
 }
 
 function markdown(r) {

@@ -1,4 +1,4 @@
-import { el, count, number, visible } from './dom.js'
+import { el, count, counted, number } from './dom.js'
 import { get, lines } from './data.js'
 import { go, link, say } from './app.js'
 import { facet } from './overview.js'
@@ -11,7 +11,7 @@ export async function rows(p) {
   const a = await ask(begin, 100)
   const source = a.search ? new List() : new Pages(a.total, ask)
   if (!a.search) source.parts.set(begin / 100, a.rows)
-  const total = el('p', { class: 'dim', id: 'total' }, `${count(a.total)} ${a.total === 1 ? 'record' : 'records'}`)
+  const total = el('p', { class: 'dim', id: 'total' }, counted(a.total, 'record'))
   const further = el('p')
   let here = location.hash
   const moved = (offset, at) => { // the link names what is seen
@@ -39,7 +39,7 @@ export async function rows(p) {
 /** Adds what is found in the texts to the list, as it is found. */
 async function search(p, list, total, further, signal) {
   const { source } = list
-  const tell = (at, of) => { total.textContent = `${count(source.total)} found, ${at < of ? `${count(at)} of ${count(of)} records searched` : 'all records searched'}` }
+  const tell = (at, of) => { total.textContent = `${count(source.total)} found, ${at < of ? `${count(at)} of ${counted(of, 'record')} searched` : 'all records searched'}` }
   try {
     for await (const line of lines('search', { q: p.q, sort: p.sort, at: p.at }, signal)) {
       if (line.error) throw new Error(line.error)
@@ -63,14 +63,14 @@ function columnsOf(p) {
   return [
     { title: 'record', numeric: true, size: 'little', cell: (r) => el('a', { href: link('record', { n: r.record, q: p.q }) }, count(r.record)) },
     { title: 'kind', cell: (r) => r.kind },
-    { title: 'task', cell: (r) => visible(r.task ?? '') },
-    { title: 'example', cell: (r) => visible(r.example) + (r.turn ? `, ${visible(r.turn)}` : '') },
-    { title: 'builder', cell: (r) => visible(r.builder) },
+    { title: 'task', cell: (r) => r.task ?? '' },
+    { title: 'example', cell: (r) => r.example + (r.turn ? `, ${r.turn}` : '') },
+    { title: 'builder', cell: (r) => r.builder },
     { title: 'fate', cell: (r) => r.fate },
     column('score', 'score', (r) => number(r.score)),
     column('length', 'length', (r) => count(r.length)),
     { title: 'mark', size: 'little', cell: (r) => r.mark ?? '' },
-    { title: 'beginning', size: 'much', cell: (r) => visible(r.text) },
+    { title: 'beginning', size: 'much', cell: (r) => r.text },
   ]
 }
 

@@ -1,4 +1,4 @@
-import { el, count, number, percent, table, visible } from './dom.js'
+import { el, count, counted, number, percent, table, visible } from './dom.js'
 import { get } from './data.js'
 import { link, say } from './app.js'
 
@@ -13,13 +13,13 @@ async function list(p) {
   const a = await get('batches', { channel: p.channel, offset, limit: page })
   const to = (n) => link('tokens', { channel: p.channel, offset: n })
   return { title: 'Tokens', content: [
-    el('h2', {}, p.channel ? `Rows of ${visible(p.channel)}` : 'Rows of token batches'),
+    el('h2', {}, p.channel ? `Rows of ${p.channel}` : 'Rows of token batches'),
     a.total === 0 ? el('p', {}, 'There are none: a run writes them where collator.tokenizer names a tokenizer.')
       : table('Token rows', [
         { title: 'row', cell: (r) => el('a', { href: link('tokens', { ref: r.ref }) }, r.ref) },
         { title: 'channel', cell: (r) => r.channel },
         { title: 'split', cell: (r) => r.split },
-        { title: 'example', cell: (r) => visible(r.example) },
+        { title: 'example', cell: (r) => r.example },
         { title: 'record', numeric: true, cell: (r) => el('a', { href: link('record', { n: r.record }) }, count(r.record)) },
         { title: 'sites', numeric: true, cell: (r) => r.sites || '' }], a.rows),
     el('div', { class: 'pager' }, offset > 0 && el('a', { href: to(Math.max(0, offset - page)) }, 'previous'),
@@ -69,14 +69,14 @@ async function one(p) {
       [i > 0 && ', ', el('a', { href: to({ with: i + 1 }), 'aria-current': head.shown[1] === i + 1 && 'true' }, `${s.name} ${i + 1}`)])),
     el('div', { class: 'beside', 'data-sides': head.shown.length }, head.shown.map((k) => {
       const s = head.sides[k]
-      return el('h3', {}, `${s.name || 'row'}: ${count(s.length)} tokens, ${count(s.trained)} trained (${percent(s.trained, s.length)})`)
+      return el('h3', {}, `${s.name || 'row'}: ${counted(s.length, 'token')}, ${count(s.trained)} trained (${percent(s.trained, s.length)})`)
     })),
     strip.element, detail,
   ], shown: () => strip.start(), left: () => strip.end() }
 }
 
 function facts({ info, channel, weight }) {
-  const out = [`channel ${channel}`, `example ${visible(info.example)}`, `ids ${info.ids}`, `on policy: ${info.on_policy}`, `fidelity ${info.fidelity}`, `weight ${number(weight)}`]
+  const out = [`channel ${channel}`, `example ${info.example}`, `ids ${info.ids}`, `on policy: ${info.on_policy}`, `fidelity ${info.fidelity}`, `weight ${number(weight)}`]
   if (info.flags) out.push(...info.flags)
   if (info.scored) out.push(info.scored.null ? 'not scored' : `reward ${number(info.scored.reward)}, advantage ${number(info.scored.advantage)}`)
   if (info.reference) out.push(`reference log-probs ${number(info.reference.chosen)} and ${number(info.reference.rejected)}`)
@@ -154,7 +154,7 @@ class Strip {
   }
 
   token(t, side) {
-    const node = el('span', { class: classOf(t) + heatOf(t, this.heat), 'data-position': t.position, 'data-side': side, 'data-id': t.id }, visible(t.text) || '\u00a0')
+    const node = el('span', { class: classOf(t) + heatOf(t, this.heat), 'data-position': t.position, 'data-side': side, 'data-id': t.id }, t.text || '\u00a0')
     node.token = t
     if (this.at && this.at[0] === side && this.at[1] === t.position) node.setAttribute('aria-current', 'true')
     return node
@@ -164,11 +164,11 @@ class Strip {
     const t = node.token
     if (!t) return
     const { info, weight } = this.head
-    const words = [`${t.position}: id ${t.id}`, JSON.stringify(visible(t.text)), t.bytes && `bytes ${t.bytes[0]} to ${t.bytes[1]}`,
+    const words = [`${t.position}: id ${t.id}`, JSON.stringify(t.text), t.bytes && `bytes ${t.bytes[0]} to ${t.bytes[1]}`,
       `of ${t.message < 0 ? 'the template' : `message ${t.message}`}`, t.trained ? `trained, weight ${number(weight)}` : 'not trained', t.why && !t.trained && t.why,
       t.log_prob !== undefined && `log-prob ${number(t.log_prob)}`, t.trained && info.scored && !info.scored.null && `advantage ${number(info.scored.advantage)}`,
       t.jsd !== undefined && `hint effect ${number(t.jsd)} nats`]
-    this.detail.textContent = words.filter(Boolean).join(', ')
+    this.detail.textContent = visible(words.filter(Boolean).join(', '))
   }
 
   pick(node) {
