@@ -194,7 +194,7 @@ func (tab *Tab) When(url string, expressions ...string) []float64 {
 		tab.Await(fmt.Sprintf("globalThis.when[%d] !== undefined", i))
 	}
 	call(tab, page.RemoveScriptToEvaluateOnNewDocument,
-		page.RemoveScriptToEvaluateOnNewDocumentParams{Identifier: added.Identifier})
+		page.RemoveScriptToEvaluateOnNewDocumentParams(added))
 	return Eval[[]float64](tab, "globalThis.when")
 }
 
