@@ -21,6 +21,7 @@ type File struct {
 	last  int64 // where Read ends: at the end of the object or of a section
 	end   int64 // of body, as an offset in the object
 	body  io.ReadCloser
+	cut   error // what ended body too early, until it has been counted
 	left  patience
 	since int64 // bytes received since patience was reset
 
@@ -49,6 +50,7 @@ func (f *File) GoTo(offset int64) { f.Section(offset, f.Size-offset) }
 // Section limits Read to n bytes from an offset on, if there are as many, and requests no more.
 func (f *File) Section(offset, n int64) {
 	f.drop()
+	f.cut = nil
 	f.place, f.last = offset, min(f.Size, offset+n)
 }
 
@@ -85,10 +87,14 @@ func (f *File) Read(p []byte) (int, error) {
 		if f.place == f.end || err != nil {
 			f.drop()
 		}
-		if n > 0 || len(p) == 0 {
-			return n, nil // a remaining problem shows again on the next read
+		if err != nil && errors.Is(err, io.EOF) && f.place == f.end {
+			err = nil
 		}
-		if err == nil || errors.Is(err, io.EOF) && f.place == f.end {
+		if n > 0 || len(p) == 0 {
+			f.cut = err // the next read begins with it
+			return n, nil
+		}
+		if err == nil {
 			continue
 		}
 		e := f.explain(err)
@@ -100,6 +106,9 @@ func (f *File) Read(p []byte) (int, error) {
 
 // read reads from the open body, or opens the next.
 func (f *File) read(p []byte) (n int, err error) {
+	if err, f.cut = f.cut, nil; err != nil {
+		return 0, err
+	}
 	if f.body == nil {
 		f.end = min(f.last, f.place+chunk)
 		if f.body, err = f.open(f.place, f.end-f.place); err != nil {

@@ -16,6 +16,7 @@ const (
 	firstPause   = 200 * time.Millisecond // doubles
 	longestPause = 20 * time.Second
 	mostSilence  = time.Minute // with no progress for this long, the request is abandoned and repeated
+	leastMoved   = 64 << 10    // bytes that count as progress, so that a trickle doesn't
 )
 
 // patience counts the attempts at one thing.
@@ -66,28 +67,37 @@ func (s *Storage) once(ctx context.Context, do func(context.Context) error) erro
 	return w.why(do(ctx))
 }
 
-// watch ends a request in which nothing moves.
+// watch ends a request in which too little moves.
 type watch struct {
 	timer  *time.Timer
 	cancel context.CancelFunc
 	ctx    context.Context
 	most   time.Duration
+	left   time.Duration // of most, for the next leastMoved bytes
+	bytes  int           // since left was most
 	once   sync.Once
 }
 
-var errSilent = errors.New("nothing came or went for a minute")
+var errSilent = errors.New("nothing, or next to nothing, came or went for a minute")
 
 type watchKey struct{}
 
 func (s *Storage) watch(ctx context.Context) (context.Context, *watch) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	w := &watch{most: s.silence, cancel: func() { cancel(nil) }}
+	w := &watch{most: s.silence, left: s.silence, cancel: func() { cancel(nil) }}
 	w.timer = time.AfterFunc(s.silence, func() { cancel(errSilent) })
 	w.ctx = context.WithValue(ctx, watchKey{}, w)
 	return w.ctx, w
 }
 
-func (w *watch) moved() { w.timer.Reset(w.most) }
+// moved counts bytes, and reports whether there was progress.
+func (w *watch) moved(n int) bool {
+	if w.bytes += n; w.bytes < leastMoved {
+		return false
+	}
+	w.bytes, w.left = 0, w.most
+	return true
+}
 
 func (w *watch) stop() {
 	w.once.Do(func() {
@@ -112,7 +122,9 @@ type moving struct {
 
 func (m moving) Read(p []byte) (int, error) {
 	n, err := m.ReadSeeker.Read(p)
-	m.w.moved()
+	if m.w.moved(n) || err != nil { // at the end, the answer has its own time
+		m.w.timer.Reset(m.w.most)
+	}
 	return n, err
 }
 
@@ -124,9 +136,13 @@ type watched struct {
 
 // Read waits for data; time that the reader spends on something else in between doesn't count as silence.
 func (b *watched) Read(p []byte) (int, error) {
-	b.w.moved()
+	began := time.Now()
+	b.w.timer.Reset(b.w.left)
 	n, err := b.ReadCloser.Read(p)
 	b.w.timer.Stop()
+	if !b.w.moved(n) {
+		b.w.left = max(0, b.w.left-time.Since(began))
+	}
 	return n, b.w.why(err)
 }
 

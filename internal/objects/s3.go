@@ -49,7 +49,7 @@ func (s *Storage) s3(kind string) (service, error) {
 		region = "us-east-1"
 	}
 	opt := &minio.Options{
-		Creds: s.credentials(prefix, own != ""), Secure: u.Scheme == "https", Transport: s.http, Region: region,
+		Creds: s.credentials(prefix, own != ""), Secure: u.Scheme == "https", Transport: answers{s.http}, Region: region,
 		MaxRetries: 2, BucketLookup: minio.BucketLookupAuto,
 	}
 	if kind != schemeS3 || own != "" {
@@ -61,6 +61,39 @@ func (s *Storage) s3(kind string) (service, error) {
 	}
 	core.SetAppInfo("nat-go", "1")
 	return &s3{client: core}, nil
+}
+
+// answers limits what a service says about objects; the client library reads some of it to its end, wherever that is.
+type answers struct {
+	http.RoundTripper
+}
+
+// maxAnswer is the largest answer that isn't an object's data.
+const maxAnswer = 1 << 20
+
+func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := a.RoundTripper.RoundTrip(r)
+	if err == nil && (r.Header.Get("Range") == "" || resp.StatusCode >= http.StatusMultipleChoices) {
+		resp.Body = &limited{ReadCloser: resp.Body, left: maxAnswer}
+	}
+	return resp, err
+}
+
+var errAnswer = fmt.Errorf("the answer is larger than %d bytes", maxAnswer)
+
+// limited is a body that ends with an error when it goes on for too long.
+type limited struct {
+	io.ReadCloser
+	left int
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	if l.left == 0 {
+		return 0, errAnswer
+	}
+	n, err := l.ReadCloser.Read(p[:min(len(p), l.left)])
+	l.left -= n
+	return n, err
 }
 
 func first(getenv func(string) string, names ...string) string {
@@ -94,7 +127,7 @@ func (s *Storage) credentials(prefix string, own bool) *credentials.Credentials 
 		given := first(s.getenv, "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
 			"AWS_CONTAINER_CREDENTIALS_FULL_URI")
 		if given != "" || !own && !strings.EqualFold(s.getenv("AWS_EC2_METADATA_DISABLED"), "true") {
-			add(&credentials.IAM{Client: &http.Client{Transport: s.http}})
+			add(&credentials.IAM{Client: &http.Client{Transport: answers{s.http}}})
 		}
 	}
 	return credentials.NewChainCredentials(from)

@@ -142,8 +142,17 @@ func (s *Storage) Stat(ctx context.Context, path string) (info Info, err error) 
 		info, err = to.stat(ctx, at)
 		return err
 	})
+	if err == nil && (len(info.ETag) > maxETag || s.hidden.Redact(info.ETag) != info.ETag) {
+		return Info{}, &Error{
+			Path: path, What: "its ETag is too long, or repeats a credential: it would be written down", final: true,
+			Help: "Copy the object to a disk first, and don't send credentials to a server that repeats them",
+		}
+	}
 	return info, err
 }
+
+// maxETag is how long the ETag of an object may be: it is kept with what is made of the object.
+const maxETag = 1 << 10
 
 // Remove removes an object, which need not exist.
 func (s *Storage) Remove(ctx context.Context, path string) error {
