@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -41,10 +42,16 @@ func TestResponderFails(t *testing.T) {
 		{"read -r x; exit 1", "ended without an answer", time.Minute},
 		{"read -r x; sleep 1000", "did not answer within", 50 * time.Millisecond},
 		{`read -r x; printf '%0200d\n' 1; sleep 1000`, "more than 100 bytes", time.Minute},
+		{"cat /dev/zero", "more than 100 bytes", time.Minute},
+		{"cat /dev/zero >&2", "did not answer within", 200 * time.Millisecond},
+		{"sleep 1000 # without reading", "did not answer within", 200 * time.Millisecond},
+		{"exec >&-; sleep 1000", "ended", time.Minute},
+		{"setsid sleep 1000 & exit 0", "ended", time.Minute},
 	} {
 		t.Run(c.script, func(t *testing.T) {
 			r := respond(t, c.script, 100)
-			_, err := r.Ask(t.Context(), []byte("x\n"), c.wait)
+			// This is more than a pipe holds: it can't be sent to a program that doesn't read all of it.
+			_, err := r.Ask(t.Context(), append(bytes.Repeat([]byte("x"), 1<<20), '\n'), c.wait)
 			// The broken pipe to a program that has ended may be noticed first.
 			if err == nil || !strings.Contains(err.Error(), c.want) && !strings.Contains(err.Error(), "does not read") {
 				t.Errorf("%s: %v, want %q", c.script, err, c.want)

@@ -6,6 +6,7 @@ import os
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union, overload
 
 from natgo.errors import BatchError, TamperedError
+from natgo.runfiles import numbered_lines, open_file, parse
 from natgo.tensorfile import as_torch, map_tensors
 
 Path = Union[str, "os.PathLike[str]"]
@@ -114,12 +115,12 @@ class BatchSet(Sequence[Batch]):
     def _check(self, path: str, line: Dict[str, Any]) -> None:
         want = line.get("proof", {}).get("sha256")
         try:
-            stat = os.stat(path)
-            seen = (stat.st_size, stat.st_mtime_ns)
-            if self._verified.get(path) == seen:
-                return
             digest = hashlib.sha256()
-            with open(path, "rb") as file:
+            with open_file(path) as file:
+                stat = os.fstat(file.fileno())
+                seen = (stat.st_size, stat.st_mtime_ns)
+                if self._verified.get(path) == seen:
+                    return
                 for block in iter(lambda: file.read(1 << 20), b""):
                     digest.update(block)
         except OSError as err:
@@ -208,33 +209,35 @@ def load(
         raise BatchError(f"{root}: has no {channel} batches for {split}; it has {', '.join(there) or 'none at all'}")
     if channel == "rl" and not rendered:
         for line in chosen:
-            if any(row.get("ids") == "rendered" for row in line.get("row_info", [])):
+            if any(row.get("ids") == "rendered" for row in line.get("row_info") or []):
                 raise BatchError(f"{root}: {line['file']}: has rollouts whose ids were made of text and not sampled (load with rendered=True to take them)")
     return BatchSet(root, chosen, range(len(chosen)), torch, verify).epoch(epoch)
 
 
 def _index(root: str) -> List[Dict[str, Any]]:
     path = os.path.join(root, "index.jsonl")
-    lines: List[Dict[str, Any]] = []
     try:
-        with open(path, encoding="utf-8") as file:
-            for number, text in enumerate(file, 1):
-                lines.append(_line(f"{path}:{number}", text))
+        return [_line(f"{path}:{number}", text) for number, text in numbered_lines(path)]
     except OSError as err:
         raise BatchError(f"{path}: {err.strerror}; a run writes it when it has a collator with a tokenizer") from None
-    except UnicodeDecodeError:
-        raise BatchError(f"{path}: is not UTF-8") from None
-    return lines
+    except ValueError as err:
+        raise BatchError(f"{path}: {err}") from None
 
 
-def _line(where: str, text: str) -> Dict[str, Any]:
+def _line(where: str, text: bytes) -> Dict[str, Any]:
     try:
-        line = json.loads(text)
+        line = parse(text)
     except ValueError as err:
         raise BatchError(f"{where}: is not JSON: {err}") from None
     if not isinstance(line, dict) or not all(isinstance(line.get(key), str) for key in ("file", "channel", "split")):
         raise BatchError(f"{where}: has no file, channel and split")
+    if not isinstance(line.get("proof", {}), dict) or not _objects(line.get("row_info", [])):
+        raise BatchError(f"{where}: has a proof or row_info of another form than a run writes")
     parts = line["file"].split("/")
     if os.path.isabs(line["file"]) or ".." in parts or "\\" in line["file"]:
         raise BatchError(f"{where}: names a file outside the folder: {line['file']!r}")
     return line
+
+
+def _objects(x: Any) -> bool:
+    return x is None or isinstance(x, list) and all(isinstance(item, dict) for item in x)

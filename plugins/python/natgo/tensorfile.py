@@ -4,14 +4,15 @@ The format is https://github.com/huggingface/safetensors#format: eight bytes lit
 then the tensors' bytes. The header of a batch is small and is checked in full before any tensor is made.
 """
 
-import json
 import mmap
 import os
 from typing import Any, Dict, List, NamedTuple, Tuple, Union
 
 from natgo.errors import BatchError
+from natgo.runfiles import open_file, parse
 
 _MAX_HEADER_BYTES = 16 << 20
+_MAX_AXES = 8
 Buffer = Union[mmap.mmap, bytearray]
 
 
@@ -50,7 +51,7 @@ def map_tensors(path: str) -> Tuple[Dict[str, Any], mmap.mmap]:
 
     The mapping is private: writing to a tensor changes neither the file nor what others see of it.
     """
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size < 8:
             raise BatchError(f"{path}: is {size} bytes long, too short for a safetensors file")
@@ -67,7 +68,7 @@ def read_tensors(path: str, data: Buffer) -> Dict[str, Any]:
     if length > min(size - 8, _MAX_HEADER_BYTES):
         raise BatchError(f"{path}: has a header of {length} bytes in a file of {size}")
     try:
-        header = json.loads(data[8 : 8 + length])
+        header = parse(bytes(data[8 : 8 + length]))
     except ValueError as err:
         raise BatchError(f"{path}: has a header that is not JSON: {err}") from None
     if not isinstance(header, dict):
@@ -77,12 +78,12 @@ def read_tensors(path: str, data: Buffer) -> Dict[str, Any]:
 
 
 def _view(path: str, mapping: Buffer, start: int, name: str, entry: Any) -> Any:
-    if not isinstance(entry, dict) or entry.get("dtype") not in _TYPES:
+    kind = _TYPES.get(str(entry.get("dtype"))) if isinstance(entry, dict) else None
+    if kind is None:
         raise BatchError(f"{path}: tensor {name!r} is neither int64 nor float32")
-    kind = _TYPES[entry["dtype"]]
     shape: Any = entry.get("shape")
     offsets: Any = entry.get("data_offsets")
-    if not _counts(shape) or not _counts(offsets) or len(offsets) != 2:
+    if not _counts(shape) or not _counts(offsets) or len(offsets) != 2 or len(shape) > _MAX_AXES:
         raise BatchError(f"{path}: tensor {name!r} has no valid shape and data_offsets")
     size = kind.size
     for n in shape:
@@ -90,7 +91,10 @@ def _view(path: str, mapping: Buffer, start: int, name: str, entry: Any) -> Any:
     begin, end = offsets
     if end - begin != size or start + end > len(mapping) or (start + begin) % kind.size:
         raise BatchError(f"{path}: tensor {name!r} of shape {shape} does not fit bytes {begin} to {end}")
-    return _array(kind, shape, memoryview(mapping)[start + begin : start + end])
+    try:
+        return _array(kind, shape, memoryview(mapping)[start + begin : start + end])
+    except (ValueError, OverflowError, TypeError):  # an axis of length 0 beside one that no array can have
+        raise BatchError(f"{path}: tensor {name!r} has a shape that no array can have") from None
 
 
 def _counts(x: Any) -> bool:

@@ -1,10 +1,10 @@
 """The rows of a run's data set, as `datasets.Dataset`."""
 
-import json
 import os
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Union
 
 from natgo.errors import RowsError, TamperedError
+from natgo.runfiles import MAX_MANIFEST_BYTES, numbered_lines, open_file, parse
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -13,6 +13,8 @@ Path = Union[str, "os.PathLike[str]"]
 # Columns without a fixed shape: tools are described, and called, with any keys. In a struct, each row would get the keys of
 # all rows, with None as the value.
 _FREE = ("arguments", "parameters", "tools")
+_MAX_NAMES = 1000  # of an object: with more, it is read as JSON and not as a struct
+_MAX_DEPTH = 12  # of objects and lists in a column: below, values are read as JSON
 
 
 def rows(run: Path, format: str, split: str = "train", *, kind: str = "", verify: bool = True) -> "Dataset":
@@ -40,8 +42,11 @@ def rows(run: Path, format: str, split: str = "train", *, kind: str = "", verify
 
 def _manifest(path: str) -> Dict[str, Any]:
     try:
-        with open(path, encoding="utf-8") as file:
-            manifest = json.load(file)
+        with open_file(path) as file:
+            text = file.read(MAX_MANIFEST_BYTES + 1)
+        if len(text) > MAX_MANIFEST_BYTES:
+            raise RowsError(f"{path}: has more than {MAX_MANIFEST_BYTES} bytes")
+        manifest = parse(text)
     except OSError as err:
         raise RowsError(f"{path}: {err.strerror}; a run writes it when it is completed") from None
     except ValueError as err:
@@ -52,9 +57,15 @@ def _manifest(path: str) -> Dict[str, Any]:
 
 
 def _find(manifest: Dict[str, Any], root: str, format: str, split: str, kind: str) -> Dict[str, Any]:
-    there: List[Dict[str, Any]] = [
-        {**file, "format": written["format"]} for written in manifest.get("dataset") or [] for file in written.get("files") or []
-    ]
+    try:
+        there: List[Dict[str, Any]] = [
+            {"format": written["format"], **{key: file[key] for key in ("path", "kind", "split")}, "xxh3": file.get("xxh3")}
+            for written in manifest.get("dataset") or [] for file in written.get("files") or []
+        ]
+    except (AttributeError, KeyError, TypeError):
+        there = [{"path": None}]
+    if not all(isinstance(file.get(key), str) for file in there for key in ("path", "format", "split", "kind")):
+        raise RowsError(f"{root}: the manifest lists the files of its data set in another form than a run writes")
     fit = [f for f in there if f["format"] == format and f["split"] == split and kind in ("", f["kind"])]
     if not fit:
         names = sorted({f"{f['format']}/{f['split']} ({f['kind']})" for f in there})
@@ -74,7 +85,7 @@ def _digest(path: str) -> str:
 
     digest = xxhash.xxh3_128()
     try:
-        with open(path, "rb") as data:
+        with open_file(path) as data:
             for block in iter(lambda: data.read(1 << 20), b""):
                 digest.update(block)
     except OSError as err:
@@ -83,15 +94,17 @@ def _digest(path: str) -> str:
 
 
 def _read(path: str) -> Iterator[Dict[str, Any]]:
-    with open(path, encoding="utf-8") as file:
-        for number, text in enumerate(file, 1):
+    try:
+        for number, text in numbered_lines(path):
             try:
-                row = json.loads(text)
+                row = parse(text)
             except ValueError as err:
                 raise RowsError(f"{path}:{number}: is not JSON: {err}") from None
             if not isinstance(row, dict):
                 raise RowsError(f"{path}:{number}: is not an object")
             yield row
+    except ValueError as err:
+        raise RowsError(f"{path}: {err}") from None
 
 
 # A shape is None (nothing but null), the name of a type, "json" for what has no type of its own, a list of one shape, or a
@@ -99,24 +112,35 @@ def _read(path: str) -> Iterator[Dict[str, Any]]:
 
 
 def _shape(path: str) -> Dict[str, Any]:
-    shape: Dict[str, Any] = {}
+    shape: Any = {}
     for row in _read(path):
-        shape = _joined(shape, _shape_of(row))
+        try:
+            shape = _joined(shape, _shape_of(row, _MAX_DEPTH))
+        except ValueError as err:
+            raise RowsError(f"{path}: {err}") from None
+        if shape == "json":
+            raise RowsError(f"{path}: has rows with more than {_MAX_NAMES} columns")
     if not shape:
         raise RowsError(f"{path}: has no rows")
-    return shape
+    return dict(shape)
 
 
-def _shape_of(value: Any) -> Any:
+def _shape_of(value: Any, depth: int) -> Any:
     if value is None:
         return None
+    if depth == 0 and isinstance(value, (dict, list)):
+        return "json"
     if isinstance(value, dict):
-        return {name: "json" if name in _FREE else _shape_of(x) for name, x in value.items()}
+        if len(value) > _MAX_NAMES:
+            return "json"
+        return {name: "json" if name in _FREE else _shape_of(x, depth - 1) for name, x in value.items()}
     if isinstance(value, list):
         item: Any = None
         for x in value:
-            item = _joined(item, _shape_of(x))
+            item = _joined(item, _shape_of(x, depth - 1))
         return [item]
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        raise ValueError("a number has more than 64 bits")
     return {bool: "bool", int: "int64", float: "float64", str: "string"}[type(value)]
 
 
@@ -124,7 +148,8 @@ def _joined(a: Any, b: Any) -> Any:
     if a is None or b is None or a == b:
         return b if a is None else a
     if isinstance(a, dict) and isinstance(b, dict):
-        return {name: _joined(a.get(name), b.get(name)) for name in {**a, **b}}
+        names = {**a, **b}
+        return {name: _joined(a.get(name), b.get(name)) for name in names} if len(names) <= _MAX_NAMES else "json"
     if isinstance(a, list) and isinstance(b, list):
         return [_joined(a[0], b[0])]
     if {str(a), str(b)} == {"int64", "float64"}:

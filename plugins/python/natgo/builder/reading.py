@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from natgo.builder.group import (
     Candidate, Example, Fidelity, Form, Group, Message, Node, Part, Prompt, PromptForm, Sampled, Sampling, Step, Tool, ToolCall,
 )
 
+Word = TypeVar("Word", bound=str)
 FORMS: tuple[Form, ...] = ("absent", "null", "text", "parts")
 PROMPT_FORMS: tuple[PromptForm, ...] = ("text", "messages", "other")
 SAMPLED: tuple[Sampled, ...] = ("no", "yes", "assumed")
@@ -16,6 +17,13 @@ FIDELITY: tuple[Fidelity, ...] = ("partial", "text", "ids", "ids+logprobs")
 
 class WireError(ValueError):
     """What came makes no sense."""
+
+
+def word(words: tuple[Word, ...], n: int) -> Word:
+    """The word for a value of an enum, which over the wire may be any number."""
+    if not 0 <= n < len(words):
+        raise WireError(f"{n} is not one of {', '.join(words)}")
+    return words[n]
 
 
 class Texts:
@@ -34,7 +42,10 @@ class Texts:
         for end in ends:
             if not self.start <= end <= self.size:
                 raise WireError(f"text {len(self.texts)} ends at {end}, outside {self.start} to {self.size}")
-            self.texts.append(data[self.start - base:end - base].decode("utf-8", "surrogatepass"))
+            try:
+                self.texts.append(data[self.start - base:end - base].decode("utf-8", "surrogatepass"))
+            except UnicodeDecodeError:
+                raise WireError(f"text {len(self.texts)} is not UTF-8") from None
             self.start = end
         del self.rest[:self.start - base]
 
@@ -64,7 +75,7 @@ class GroupReader:
         if p.key:
             self.group.key = t[p.key]
         for prompt in p.prompts:
-            self.prompts.append(Prompt(t[prompt.text], [self.message(m) for m in prompt.messages], PROMPT_FORMS[prompt.form]))
+            self.prompts.append(Prompt(t[prompt.text], [self.message(m) for m in prompt.messages], word(PROMPT_FORMS, prompt.form)))
         for example in p.examples:
             self.example(example)
         if not p.end:
@@ -79,12 +90,13 @@ class GroupReader:
         if not self.more:
             self.group.examples.append(Example(
                 id=t[e.id], task=t[e.task], trial=t[e.trial], run=e.run, row=e.row, file=t[e.file], offset=e.offset,
-                reward=e.reward if e.HasField("reward") else None, policy=t[e.policy], fidelity=FIDELITY[e.fidelity],
+                reward=e.reward if e.HasField("reward") else None, policy=t[e.policy], fidelity=word(FIDELITY, e.fidelity),
                 sampling=Sampling(e.sampling.temperature, e.sampling.top_p, e.sampling.processed) if e.HasField("sampling") else None,
                 raw_id=t[e.raw_id], interrupted=e.interrupted))
         self.more = e.more
         out = self.group.examples[-1]
-        out.graph.nodes += [self.node(n) for n in e.nodes]
+        for n in e.nodes:
+            out.graph.nodes.append(self.node(n, len(out.graph.nodes)))
         out.tools += [Tool(t[tool.name], t[tool.raw]) for tool in e.tools]
         out.candidates += [self.candidate(c) for c in e.candidates]
         out.steps += [Step(t[s.type], t[s.name], t[s.raw]) for s in e.steps]
@@ -97,9 +109,11 @@ class GroupReader:
             self.prompts[c.prompt], t[c.output], c.score, t[c.turn], c.index, c.turn_index if c.HasField("turn_index") else None,
             t[c.step], t[c.score_error], t[c.metadata], c.offset)
 
-    def node(self, n: Any) -> Node:
+    def node(self, n: Any, number: int) -> Node:
+        if not -1 <= n.parent < number:  # a circle would be walked for ever
+            raise WireError(f"node {number} has the parent {n.parent}")
         return Node(
-            self.message(n.message), n.parent, SAMPLED[n.sampled], self.texts[n.policy],
+            self.message(n.message), n.parent, word(SAMPLED, n.sampled), self.texts[n.policy],
             list(n.token_ids.values) if n.HasField("token_ids") else None,
             list(n.log_probs.values) if n.HasField("log_probs") else None,
             self.texts[n.finish_reason], n.error if n.HasField("error") else None)
@@ -107,7 +121,7 @@ class GroupReader:
     def message(self, m: Any) -> Message:
         t = self.texts
         return Message(
-            t[m.role], t[m.text], FORMS[m.form], [Part(t[p.type], t[p.text], t[p.raw]) for p in m.parts],
+            t[m.role], t[m.text], word(FORMS, m.form), [Part(t[p.type], t[p.text], t[p.raw]) for p in m.parts],
             [ToolCall(t[c.name], t[c.arguments], t[c.id], t[c.type], t[c.parsed], c.as_object, self.members(c.extra)) for c in m.tool_calls],
             t[m.tool_call_id], t[m.name], t[m.reasoning], t[m.reasoning_key], self.members(m.extra))
 

@@ -25,6 +25,25 @@ SIGN = 2.0  # seconds after which a builder that yields gives a sign of life
 SERVICE = "nat.builder.v1.Builder"
 
 
+class Credit:
+    """How many frames may still be sent; however many are granted at once, taking note of it takes no longer."""
+
+    def __init__(self, n: int) -> None:
+        self.n, self.granted = n, threading.Condition()
+
+    def grant(self, n: int) -> None:
+        with self.granted:
+            self.n += n
+            self.granted.notify()
+
+    def take(self, timeout: float) -> bool:
+        with self.granted:
+            if not self.granted.wait_for(lambda: self.n > 0, timeout):
+                return False
+            self.n -= 1
+            return True
+
+
 class Service:
     """The builders of a plugin."""
 
@@ -97,7 +116,7 @@ class Stream:
 
     def __init__(self, requests: Iterator[Any], context: Any, builder: Builder[Any], config: Any) -> None:
         self.requests, self.context, self.builder, self.config = requests, context, builder, config
-        self.credit, self.frames = threading.Semaphore(CREDIT), queue.SimpleQueue[Any]()
+        self.credit, self.frames = Credit(CREDIT), queue.SimpleQueue[Any]()
         self.ready: list[list[Any]] = []  # frames to be sent
         self.writer = Writer(self.ready.append)
 
@@ -105,7 +124,7 @@ class Stream:
         try:
             for m in self.requests:
                 if m.credit:
-                    self.credit.release(m.credit)
+                    self.credit.grant(m.credit)
                 if m.parts:
                     self.frames.put(m.parts)
         except grpc.RpcError:
@@ -132,7 +151,7 @@ class Stream:
     def sent(self) -> Iterator[Any]:
         """Sends the frames that are ready, each when there is credit for it."""
         while self.ready:
-            while not self.credit.acquire(timeout=1):
+            while not self.credit.take(1):
                 if not self.context.is_active():
                     raise WireError("the host is gone")
             yield pb.BuildResponse(parts=self.ready.pop(0))

@@ -1,0 +1,43 @@
+"""Files of a run folder, which anybody may have made: only regular files are opened, and no text is read without a limit."""
+
+import errno
+import json
+import os
+import stat
+from typing import Any, BinaryIO, Iterator, Tuple
+
+MAX_MANIFEST_BYTES = 64 << 20
+MAX_LINE_BYTES = 128 << 20  # as `nat-go dataset verify --max-row-bytes`
+
+
+def open_file(path: str) -> BinaryIO:
+    """Opens a regular file. A pipe, which may never have a writer, and a device, which may never end, are an OSError."""
+    try:
+        file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0)))
+    except ValueError:  # of a null byte, or of what UTF-8 can't say
+        raise OSError(errno.EINVAL, "is not the name of a file") from None
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "is not a regular file")
+    return file
+
+
+def parse(text: bytes) -> Any:
+    """A JSON value; ValueError says what is wrong with it."""
+    try:
+        return json.loads(text.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise ValueError("it is not UTF-8") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def numbered_lines(path: str) -> Iterator[Tuple[int, bytes]]:
+    """The lines of a file and their numbers, from 1 on; ValueError: one is too long."""
+    with open_file(path) as file:
+        number = 0
+        while text := file.readline(MAX_LINE_BYTES + 1):
+            number += 1
+            if len(text) > MAX_LINE_BYTES:
+                raise ValueError(f"line {number} has more than {MAX_LINE_BYTES} bytes")
+            yield number, text
