@@ -49,8 +49,8 @@ func (s *Storage) s3(kind string) (service, error) {
 		region = "us-east-1"
 	}
 	opt := &minio.Options{
-		Creds: s.credentials(prefix, own != ""), Secure: u.Scheme == "https", Transport: answers{s.http}, Region: region,
-		MaxRetries: 2, BucketLookup: minio.BucketLookupAuto,
+		Creds: s.credentials(prefix, own != ""), Secure: u.Scheme == "https", Transport: answers{s.http},
+		Region: region, MaxRetries: 2, BucketLookup: minio.BucketLookupAuto,
 	}
 	if kind != schemeS3 || own != "" {
 		opt.BucketLookup = minio.BucketLookupPath
