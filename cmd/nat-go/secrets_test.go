@@ -421,3 +421,55 @@ func (l *lockedBuffer) String() string {
 	defer l.mu.Unlock()
 	return l.b.String()
 }
+
+// TestNoSecretGetsOutLater runs the other commands that read a configuration, or what was made with it, and looks for
+// the secrets in all they print and write.
+func TestNoSecretGetsOutLater(t *testing.T) {
+	p := newLeaky(t, "exit 0")
+	plan := filepath.Join("sh", "s.shards")
+	withoutTrainer := []string{
+		"-o", "finetuning.trainer_adapter=f", "-o", "trainer_adapters.f._type=files_trainer_adapter",
+	}
+	for _, c := range []struct {
+		args  []string
+		input string
+		code  int
+	}{
+		{args: p.run().Args[1:]},
+		{args: []string{"finetune", "run", "--config-file", "finetune.yml", "--from", p.input, "--run-id", "r2"}},
+		{args: []string{"dataset", "convert", "out/r1", "--format", "kto"}},
+		{args: []string{"dataset", "merge", "out/r1", "out/r2", "--run-id", "both"}},
+		{args: []string{"dataset", "stats", "out/r1", "--json"}},
+		{args: []string{"dataset", "show", "out/r1"}},
+		{args: []string{"view", "out/r1", "--export", "page.html"}},
+		{args: []string{"view", "out/r1", "out/both", "--export", "pages.html"}},
+		{args: []string{"inspect", p.input}},
+		{args: []string{"inspect", "out/r1/config.yml"}, code: 2},
+		{args: []string{"init", p.input, "--write", "other.yml"}},
+		{args: append([]string{
+			"shard", "plan", "--config-file", "finetune.yml", "--from", p.input, "--run-id", "s", "--output-dir", "sh",
+			"--shards", "2",
+		}, withoutTrainer...)},
+		{args: []string{"shard", "script", "slurm", plan}},
+		{args: []string{"shard", "script", "k8s", plan, "--image", "nat-go", "--claim", "data"}},
+		{args: []string{"shard", "script", "ray", plan}},
+		{args: []string{"shard", "run", plan, "--index", "0"}},
+		{args: []string{"shard", "run", plan, "--index", "1"}},
+		{args: []string{"shard", "status", plan}},
+		{args: []string{"shard", "merge", plan}},
+		{args: []string{"builders", "try", "dpo", "--from", p.input, "--config-file", "finetune.yml"}},
+		{args: []string{"builders", "new", "mine", "--lang", "go"}},
+		{args: []string{"doctor", "trl", "out/r1"}, code: 2},
+		{args: []string{"collate"}, input: "\x48\x00\x00\x00" +
+			`{"teacher": {"api_key": "cnry-of-teacher"}, "hf_token": "cnry-override"}`, code: 2},
+	} {
+		cmd := p.cmd(c.args...)
+		cmd.Env = append(append(cmd.Env, p.variables...), "XDG_CACHE_HOME="+filepath.Join(p.dir, "cache"))
+		cmd.Stdin = strings.NewReader(c.input)
+		out, _ := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != c.code {
+			t.Errorf("%q: exit %d, want %d\n%s", c.args, code, c.code, out)
+		}
+		p.look(t, string(out))
+	}
+}
