@@ -33,13 +33,13 @@ const mostSent = mostTries * (maxAnswer + 16<<20)
 
 // TestEndlessAnswers asks servers that never stop talking: each request ends by itself, after little was read.
 func TestEndlessAnswers(t *testing.T) {
-	write := func(s *Storage, ctx context.Context) error {
+	write := func(ctx context.Context, s *Storage) error {
 		return s.Write(ctx, inBucket("a"), strings.NewReader("x"), 1)
 	}
-	parts := func(s *Storage, ctx context.Context) error {
+	parts := func(ctx context.Context, s *Storage) error {
 		return s.write(ctx, inBucket("a"), bytes.NewReader(noise(6<<20)), 6<<20, 5<<20)
 	}
-	read := func(s *Storage, ctx context.Context) error {
+	read := func(ctx context.Context, s *Storage) error {
 		_, err := s.ReadAll(ctx, inBucket("a"), 1<<20)
 		return err
 	}
@@ -48,7 +48,7 @@ func TestEndlessAnswers(t *testing.T) {
 		method string // answered with begins and no end
 		status int
 		begins string
-		do     func(*Storage, context.Context) error
+		do     func(context.Context, *Storage) error
 	}{
 		{"error", http.MethodPut, http.StatusForbidden, "<Error><Message>", write},
 		{"error of the service", http.MethodPut, http.StatusInternalServerError, "", write},
@@ -74,7 +74,7 @@ func TestEndlessAnswers(t *testing.T) {
 			}))
 			defer server.Close()
 			s := storage(t, objectstest.Environment(strings.TrimPrefix(server.URL, "http://")))
-			if err := c.do(s, t.Context()); err == nil && c.name != "written" {
+			if err := c.do(t.Context(), s); err == nil && c.name != "written" {
 				t.Error("no error")
 			}
 			if sent.Load() > mostSent {
