@@ -289,11 +289,9 @@ func (w *worker) hinted(m *material, v *view, given *given, at int, mode, text s
 	wanted := len(given.Text) + len(given.cut) - len(v.r.Prompt(len(m.tools) > 0))
 	switch mode {
 	case modeAppend, modeLine, modePrepend, modeLead, modeBelow:
-		if at == 0 || before.Role != "tool" && before.Role != "user" || before.Form != chat.Text {
-			return nil, "there is no text of a tool or user just before"
-		}
-		if mode == modeBelow && before.Text != "" {
-			return nil, "the text just before is not empty"
+		if at == 0 || before.Role != "tool" && before.Role != "user" || before.Form != chat.Text ||
+			mode == modeBelow && before.Text != "" {
+			return nil, "there is no such text of a tool or user just before"
 		}
 		msg := *before
 		msg.Text = beside(mode, msg.Text, text)
@@ -310,11 +308,10 @@ func (w *worker) hinted(m *material, v *view, given *given, at int, mode, text s
 			if s.Message != at-1 || s.Field != "content" {
 				continue
 			}
-			if mode == modePrepend || mode == modeLead {
+			if wanted = s.End; mode == modePrepend || mode == modeLead {
 				wanted = s.Start
 				break
 			}
-			wanted = s.End
 		}
 	default:
 		c, err := conversation([]chat.Message{hintMessage(mode, text)}, nil)

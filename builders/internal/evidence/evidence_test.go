@@ -221,7 +221,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestExitCodesThatAnswer checks that the exit code of a program that answers with it is no failure, and another one is.
+// TestExitCodesThatAnswer checks that an exit code with which a program answers is no failure.
 func TestExitCodesThatAnswer(t *testing.T) {
 	for _, c := range []struct {
 		command string
