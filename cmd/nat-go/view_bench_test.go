@@ -101,8 +101,13 @@ func timeInspect(b *testing.B, browser *browsertest.Browser, dir string, n int) 
 	server := exec.Command(python, "-c", "import sys; from inspect_ai._cli.main import inspect; inspect()",
 		"view", "start", "--log-dir", logs, "--port", port)
 	server.Env = append(os.Environ(), "HOME="+b.TempDir())
-	_, stop := started(b, server)
-	defer stop()
+	if err := server.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { // it doesn't end well when interrupted
+		_ = server.Process.Kill()
+		_ = server.Wait()
+	})
 	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
