@@ -63,7 +63,7 @@ func (distillations) Rows(w *worker, it *Item) outcome {
 	case w.cfg.Cumulative:
 		together(out.Rows)
 	default:
-		if r := w.apart(&out); r != nil {
+		if r := w.apart(&out, sp, rows); r != nil {
 			return sp.account(refused(r), nil)
 		}
 	}
@@ -150,13 +150,14 @@ func together(rows []batch.Row) {
 }
 
 // apart gives each site its own row, which ends with its target, as the composer layout requires.
-func (w *worker) apart(out *outcome) *cause {
+func (w *worker) apart(out *outcome, sp *splicer, rows []made) *cause {
 	whole := out.Rows
 	out.Rows = nil
 	for i := range whole {
 		r := &whole[i]
 		told := beginnings{w: w, ids: r.Sides[0].IDs}
-		for _, s := range r.Meta.Sites {
+		known := sp.made[rows[i].side].students
+		for k, s := range r.Meta.Sites {
 			last := s.Pairs[len(s.Pairs)-1]
 			one := batch.Row{
 				Weight: s.PairWeight(r.Weight),
@@ -170,13 +171,15 @@ func (w *worker) apart(out *outcome) *cause {
 			s.Teacher, s.Weight = 0, 0
 			one.Meta.Part, one.Meta.Messages, one.Meta.Sites = len(out.Rows), []int{message}, []batch.RowSite{s}
 			one.TrainSites()
-			text, err := told.text(last.End)
-			if err != nil {
-				return refuse(NotTokenizable, "%v", err)
-			}
-			target, err := decodeTarget(w.cfg.Tokenizer, &one.Sides[0])
-			if err != nil {
-				return refuse(NotTokenizable, "%v", err)
+			text, target := known[k].text, known[k].target
+			if text == "" {
+				var err error
+				if text, err = told.text(last.End); err != nil {
+					return refuse(NotTokenizable, "%v", err)
+				}
+				if target, err = decodeTarget(w.cfg.Tokenizer, &one.Sides[0]); err != nil {
+					return refuse(NotTokenizable, "%v", err)
+				}
 			}
 			w.prove(&student, &one.Sides[0], text, target)
 			one.Meta.Proof = []batch.Proof{student, teacher}
@@ -245,8 +248,12 @@ type spliced struct {
 	teachers []batch.Side
 	proofs   []batch.Proof
 	sites    []batch.RowSite
-	size     int // tokens of the longest teacher, including hints that are left out
+	students []meaning // of each teacher, in the composer layout: the student's row up to that teacher's target
+	size     int       // tokens of the longest teacher, including hints that are left out
 }
+
+// meaning is what tokens stand for and the hash of what they train; empty if only decoding them shows it.
+type meaning struct{ text, target string }
 
 // fit is the fitter for distillations: it cuts from the front, first whole rounds before that of the first target, then
 // whole steps.
@@ -407,6 +414,12 @@ func (w *worker) teach(student *side, splices []splice, sites []builders.Site, o
 		return refuse(InvariantBroken, "the sites' targets are not what the student trains")
 	}
 	out.sites, out.teachers = row.Meta.Sites, row.Sides[1:]
+	out.students = make([]meaning, len(out.sites))
+	if w.cfg.Layout == batch.Composer && !w.cfg.Cumulative {
+		for k := range out.sites {
+			out.students[k] = student.upTo(&out.sites[k])
+		}
+	}
 	for k := range out.teachers {
 		out.proofs[k].Lossy, out.proofs[k].IDs = student.proof.Lossy, student.proof.IDs
 		if r := w.proveTeacher(&out.proofs[k], &out.teachers[k], student, groups[k]); r != nil {
@@ -469,6 +482,23 @@ func (w *worker) prove(p *batch.Proof, s *batch.Side, text, target string) {
 			p.Open++
 		}
 	}
+}
+
+// upTo returns what a student's tokens up to the end of a site's target stand for.
+func (s *side) upTo(site *batch.RowSite) meaning {
+	one := batch.Side{IDs: s.IDs[:site.Pairs[len(site.Pairs)-1].End]}
+	for _, run := range site.Pairs {
+		if n := len(one.Trained); n > 0 && one.Trained[n-1].End == run.Start {
+			one.Trained[n-1].End = run.End
+		} else {
+			one.Trained = append(one.Trained, run)
+		}
+	}
+	text, target, ok := teacherText(&one, s, nil)
+	if !ok {
+		return meaning{}
+	}
+	return meaning{text, target}
 }
 
 // teacherText returns the text of a teacher's tokens and the hash of what it trains, assembled from the texts of the
