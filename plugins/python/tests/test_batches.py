@@ -213,6 +213,7 @@ def test_no_index(tmp_path):
         ("[]", "has no file"),
         ('{"file": "../x", "channel": "sft", "split": "train"}', "outside the folder"),
         ('{"file": "/x", "channel": "sft", "split": "train"}', "outside the folder"),
+        (r'{"file": "..\\x", "channel": "sft", "split": "train"}', "outside the folder"),
     ],
 )
 def test_a_bad_index(tmp_path, line, message):
@@ -223,6 +224,7 @@ def test_a_bad_index(tmp_path, line, message):
 
 def tensor_file(path, header, data=b""):
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)  # as writers do, so that the tensors are where their type needs them
     path.write_bytes(len(text).to_bytes(8, "little") + text + data)
     return str(path)
 
@@ -235,7 +237,8 @@ def tensor_file(path, header, data=b""):
         {"x": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}},
         {"x": {"dtype": "I64", "shape": [2], "data_offsets": [0, 8]}},
         {"x": {"dtype": "I64", "shape": [-1, -1], "data_offsets": [0, 8]}},
-        {"x": {"dtype": "I64", "shape": [1], "data_offsets": [8, 16]}},
+        {"x": {"dtype": "I64", "shape": [1], "data_offsets": [16, 24]}},  # behind the end
+        {"x": {"dtype": "I64", "shape": [1], "data_offsets": [4, 12]}},  # across two of its places
         {"x": {"dtype": "I64", "shape": [True], "data_offsets": [0, 8]}},
         {"x": {"dtype": "I64", "shape": [1 << 62, 4], "data_offsets": [0, 8]}},
         {"x": {"dtype": "I64"}},
@@ -244,7 +247,7 @@ def tensor_file(path, header, data=b""):
 )
 def test_a_bad_tensor_file(tmp_path, header):
     with pytest.raises(natgo.BatchError):
-        map_tensors(tensor_file(tmp_path / "x", header, b"\0" * 8))
+        map_tensors(tensor_file(tmp_path / "x", header, b"\0" * 16))
 
 
 def test_a_truncated_tensor_file(tmp_path):
