@@ -168,7 +168,7 @@ func TestObjectsRefused(t *testing.T) {
 	b.refused(t, b.command(nil, from(s3+"/in/none.jsonl")...), 3, "there is no such object", "Check the bucket")
 	b.refused(t, b.command(nil, from("https://127.0.0.1:1/a.jsonl?X-Amz-Signature="+objectstest.Secret)...), 3,
 		"its query (?...) may be a signature")
-	for _, set := range []string{"finetuning.output_dir", "collator.tokenizer", "dataset.marks"} {
+	for _, set := range []string{"finetuning.output_dir", "dataset.marks"} {
 		cmd := b.command(nil, "finetune", "run", "--config-file", "dpo.yml", "-o", set+"="+s3+"/x")
 		b.refused(t, cmd, 2, set, "name a path on a disk")
 	}
@@ -292,6 +292,69 @@ func (b *bed) shardOfObjects(t *testing.T, r *rand.Rand, plan, stage string, i i
 func (b *bed) missing(t *testing.T, plan string) string {
 	t.Helper()
 	return strings.TrimSpace(b.must(t, b.command(nil, "shard", "status", "-q", plan)).stdout)
+}
+
+// TestTokenizerInObjectStorage: token batches made with a tokenizer in object storage are those made with the same one
+// on a disk. It is copied once; a damaged copy is replaced.
+func TestTokenizerInObjectStorage(t *testing.T) {
+	if !withTokenizers() {
+		t.Skip("SKIPPED: no token batches without a tokenizer")
+	}
+	server := objectstest.Moto(t)
+	b, folder := newShardBed(t, 5), filepath.Join("..", "..", "examples", "hints", "tokenizer")
+	b.addTasks(t, 20)
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(folder, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		server.Put(t, "tokenizer/"+e.Name(), data)
+	}
+	p := objectstest.NewProxy(t, server.Address, 1, 0.2)
+	var copies atomic.Int64
+	p.Before = func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodGet && path.Base(r.URL.Path) == "tokenizer.json" {
+			copies.Add(1)
+		}
+		return false
+	}
+	for k, v := range objectstest.Environment(p.Address) {
+		b.env = append(b.env, k+"="+v)
+	}
+	b.env = append(b.env, "XDG_CACHE_HOME="+filepath.Join(b.dir, "cache"))
+	run := func(out string, set ...string) map[string]string {
+		b.noCredentials(t, b.must(t, b.command(nil, append([]string{
+			"run", "--config-file", "tasks.yml", "--run-id", "r", "--output-dir", out,
+		}, set...)...)))
+		return b.made(t, out)
+	}
+	want := run("local")
+	remote := []string{"-o", "collator.tokenizer=s3://" + objectstest.Bucket + "/tokenizer"}
+	for _, out := range []string{"remote", "again"} {
+		if d := gocmp.Diff(want, run(out, remote...)); d != "" {
+			t.Errorf("%s: another data set (-want +got):\n%s", out, d)
+		}
+	}
+	first := copies.Load()
+	kept, err := filepath.Glob(filepath.Join(b.dir, "cache/nat-go/tokenizers/*/tokenizer.json"))
+	if err != nil || len(kept) != 1 {
+		t.Fatalf("copies: %v (%v)", kept, err)
+	}
+	if err := os.WriteFile(kept[0], []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if d := gocmp.Diff(want, run("damaged", remote...)); d != "" {
+		t.Errorf("after damage: another data set (-want +got):\n%s", d)
+	}
+	if copies.Load() == first {
+		t.Error("the damaged copy was used")
+	}
+	b.refused(t, b.command(nil, "run", "--config-file", "tasks.yml", "-o",
+		"collator.tokenizer=s3://"+objectstest.Bucket+"/none"), 3, "it has none of tokenizer.json")
 }
 
 // TestManifestsComeLast: when a manifest is written, everything it names is there, and as long as it can't be written,

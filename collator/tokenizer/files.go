@@ -321,6 +321,15 @@ func pathError(err error) error {
 	return err
 }
 
+// FileNames returns the names of the files in a tokenizer's folder that Load reads. It also reads
+// additional_chat_templates/*.jinja.
+func FileNames() []string {
+	return []string{
+		"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.json",
+		"chat_template.jinja",
+	}
+}
+
 // locate finds the tokenizer.json that a path refers to: one in the folder, or the file itself. Only a file called
 // tokenizer.json brings along the configuration beside it, since the folder of a file with another name may be
 // unrelated.

@@ -8,7 +8,7 @@ import (
 
 // Collator is the section `collator`: how records become token batches. Without a tokenizer there are none.
 type Collator struct {
-	Tokenizer      string         `yaml:"tokenizer" nullable:"true" doc:"Hugging Face folder or tokenizer.json of the model to be trained" example:"models/qwen"`
+	Tokenizer      string         `yaml:"tokenizer" nullable:"true" doc:"Hugging Face folder or tokenizer.json of the model to be trained; may be in object storage" example:"models/qwen"`
 	Template       string         `yaml:"template" nullable:"true" doc:"chat template file, or the name of one of the tokenizer's; default: the tokenizer's default" example:"chat_template.jinja"`
 	TemplateKwargs map[string]any `yaml:"template_kwargs" nullable:"true" doc:"variables given to the template, like enable_thinking" example:"{enable_thinking: false}"`
 	TemplateTime   string         `yaml:"template_time" default:"2026-01-02T03:04:05" doc:"what strftime_now returns; the clock is never read"`

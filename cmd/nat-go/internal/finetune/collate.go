@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
@@ -20,6 +22,7 @@ import (
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/internal/objects"
 	natjson "github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
@@ -35,13 +38,17 @@ type tokens struct {
 
 // openTokens loads the tokenizer and the template before anything is built: a run that can't make its batches should
 // not start.
-func openTokens(p *plan) (_ *tokens, err error) {
+func openTokens(ctx context.Context, p *plan) (_ *tokens, err error) {
 	c := p.config.Collator
 	if c.Tokenizer == "" {
 		return nil, nil
 	}
 	t := &tokens{}
-	if t.tokenizer, err = tokenizer.Load(c.Tokenizer); err != nil {
+	path, err := localTokenizer(ctx, c.Tokenizer)
+	if err != nil {
+		return nil, exit.Environmentf("collator.tokenizer: %w", err)
+	}
+	if t.tokenizer, err = tokenizer.Load(path); err != nil {
 		return nil, exit.Environmentf("collator.tokenizer: %w", err)
 	}
 	if err := t.open(p, c); err != nil {
@@ -49,6 +56,21 @@ func openTokens(p *plan) (_ *tokens, err error) {
 		return nil, err
 	}
 	return t, nil
+}
+
+// localTokenizer returns the folder of a tokenizer on this machine: for one in object storage, that of a copy in the
+// user's cache. Its files are requested by name, because a listing may be incomplete.
+func localTokenizer(ctx context.Context, path string) (string, error) {
+	if !objects.Is(path) {
+		return path, nil
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("can't tell the user's cache: %w", err)
+	}
+	prefix := strings.TrimSuffix(strings.TrimRight(path, "/"), "/tokenizer.json")
+	return objects.OfProcess().Copy(ctx, prefix, tokenizer.FileNames(), tokenizer.MaxTokenizerBytes,
+		filepath.Join(cache, "nat-go", "tokenizers"))
 }
 
 func (t *tokens) open(p *plan, c config.Collator) error {

@@ -254,7 +254,7 @@ func (r *run) joinRuns(ctx context.Context, parts []*part, keep *part) error {
 	p := r.plan
 	r.sum.RunDir, r.sum.DatasetDir, r.made.Source = string(p.folder), p.folder.Dataset(), parts[0].manifest.Source
 	p.rules.Hold = keep != nil
-	tokens, err := unlessEnded(ctx, func() (*tokens, error) { return openTokens(p) })
+	tokens, err := unlessEnded(ctx, func() (*tokens, error) { return openTokens(ctx, p) })
 	if err != nil {
 		return err
 	}

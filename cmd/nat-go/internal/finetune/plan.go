@@ -105,12 +105,11 @@ func (p *plan) name(env Env) error {
 	p.folder = runfolder.Folder(filepath.Join(dir, p.RunID))
 	for _, of := range []struct{ name, path string }{
 		{"finetuning.output_dir", dir},
-		{"collator.tokenizer", p.config.Collator.Tokenizer},
 		{"dataset.marks", p.config.Dataset.Marks},
 	} {
 		if objects.Is(of.path) {
-			return exit.Usagef("%s: %s is in object storage, which may have inputs and plans of shards only: name a "+
-				"path on a disk", of.name, of.path)
+			return exit.Usagef("%s: %s is in object storage, which may have inputs, tokenizers and plans of shards only: "+
+				"name a path on a disk", of.name, of.path)
 		}
 	}
 	return nil

@@ -112,7 +112,7 @@ func (r *run) make(ctx context.Context) error {
 	defer ahead.close()
 
 	// open: the tokenizer, the run folder.
-	tokens, err := unlessEnded(ctx, func() (*tokens, error) { return openTokens(r.plan) })
+	tokens, err := unlessEnded(ctx, func() (*tokens, error) { return openTokens(ctx, r.plan) })
 	if err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ func (r *run) makeShard(ctx context.Context) error {
 	if done, err := r.wasBuilt(); done || err != nil { // by another process, before it let go of the folder
 		return err
 	}
-	tokens, err := unlessEnded(ctx, func() (*tokens, error) { return openTokens(r.plan) })
+	tokens, err := unlessEnded(ctx, func() (*tokens, error) { return openTokens(ctx, r.plan) })
 	if err != nil {
 		return err
 	}

@@ -146,7 +146,7 @@ func (r *run) merge(ctx context.Context) error {
 	}
 	r.sum.Warnings = append(r.sum.Warnings, r.plan.notes...)
 	r.sum.RunDir, r.sum.DatasetDir, r.made.Source = string(r.plan.folder), r.plan.folder.Dataset(), in.source.Type
-	tokens, err := unlessEnded(ctx, func() (*tokens, error) { return openTokens(r.plan) })
+	tokens, err := unlessEnded(ctx, func() (*tokens, error) { return openTokens(ctx, r.plan) })
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func (r *run) planShards(ctx context.Context, how Shards, out *Planned) error {
 	if err := divisible(in); err != nil {
 		return err
 	}
-	tokens, err := unlessEnded(ctx, func() (*tokens, error) { return openTokens(r.plan) })
+	tokens, err := unlessEnded(ctx, func() (*tokens, error) { return openTokens(ctx, r.plan) })
 	if err != nil {
 		return err
 	}

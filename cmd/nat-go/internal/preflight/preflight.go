@@ -13,6 +13,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/models"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/exec"
+	"github.com/nat-go/nat-go/internal/objects"
 )
 
 // Check says what is wrong with what a configuration refers to. Paths are relative to the current folder, as in a run.
@@ -142,7 +143,7 @@ func nearby(p string) string {
 
 func (k *check) tokenizer() {
 	p := k.config.Collator.Tokenizer
-	if p == "" || strings.Contains(p, "${") {
+	if p == "" || strings.Contains(p, "${") || objects.Is(p) {
 		return
 	}
 	at := []string{"collator", "tokenizer"}

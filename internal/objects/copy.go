@@ -1,0 +1,136 @@
+package objects
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/nat-go/nat-go/internal/durable"
+)
+
+// sumsName is the file of a copy with the hashes of its files. It is written last.
+const sumsName = "copied.json"
+
+// Copy copies the objects of these names below a prefix to a folder in cache, and returns that. Objects that don't
+// exist are left out. A copy of the same state of the objects is used again, if its files are what was copied.
+func (s *Storage) Copy(ctx context.Context, prefix string, names []string, most int64, cache string) (string, error) {
+	states, key := map[string]Info{}, sha256.New()
+	fmt.Fprintf(key, "%q\n", prefix)
+	for _, name := range names {
+		info, err := s.Stat(ctx, Join(prefix, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		if info.Size > most {
+			return "", &Error{
+				Path: Join(prefix, name), What: fmt.Sprintf("it has %d bytes, and at most %d are copied", info.Size, most),
+				final: true,
+			}
+		}
+		states[name] = info
+		fmt.Fprintf(key, "%q %d %q %d\n", name, info.Size, info.ETag, info.ModTime.UnixNano())
+	}
+	if len(states) == 0 {
+		return "", &Error{
+			Path: prefix, What: "it has none of " + strings.Join(names, ", "), Err: fs.ErrNotExist, final: true,
+			Help: "Check the bucket and the key",
+		}
+	}
+	dir := filepath.Join(cache, hex.EncodeToString(key.Sum(nil)[:16]))
+	if copied(dir) {
+		return dir, nil
+	}
+	if err := os.MkdirAll(cache, 0o700); err != nil {
+		return "", err
+	}
+	own, err := os.MkdirTemp(cache, "new-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(own)
+	sums := map[string]string{}
+	for name, info := range states {
+		if sums[name], err = s.copyTo(ctx, filepath.Join(own, name), Join(prefix, name), info); err != nil {
+			return "", err
+		}
+	}
+	text, err := json.Marshal(sums)
+	if err == nil {
+		err = durable.WriteFile(filepath.Join(own, sumsName), text)
+	}
+	if err != nil {
+		return "", err
+	}
+	return dir, replace(dir, own)
+}
+
+// copyTo copies an object in the given state to a file, and returns the hash of its content.
+func (s *Storage) copyTo(ctx context.Context, path, from string, is Info) (string, error) {
+	in, err := s.Open(ctx, from)
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
+	if !in.same(is) {
+		return "", &Error{Path: from, What: "it changed while it was copied", Err: ErrChanged, final: true}
+	}
+	out, err := durable.Create(path)
+	if err != nil {
+		return "", err
+	}
+	defer out.Abort()
+	sum := sha256.New()
+	if _, err := io.Copy(io.MultiWriter(out, sum), in); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), out.Commit()
+}
+
+// copied reports whether a folder has a complete, undamaged copy.
+func copied(dir string) bool {
+	text, err := durable.ReadFile(filepath.Join(dir, sumsName), 1<<20)
+	sums := map[string]string{}
+	if err != nil || json.Unmarshal(text, &sums) != nil {
+		return false
+	}
+	for name, want := range sums {
+		if got, err := sumOf(filepath.Join(dir, name)); err != nil || got != want {
+			return false
+		}
+	}
+	return true
+}
+
+func sumOf(path string) (string, error) {
+	in, err := durable.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
+	sum := sha256.New()
+	_, err = io.Copy(sum, in)
+	return hex.EncodeToString(sum.Sum(nil)), err
+}
+
+// replace gives a new copy its name, in place of a damaged one. Another process may have made the same copy meanwhile.
+func replace(dir, own string) error {
+	if os.Rename(own, dir) == nil || copied(dir) {
+		return nil
+	}
+	if err := os.Rename(dir, own+"-damaged"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(own + "-damaged")
+	return os.Rename(own, dir)
+}
