@@ -14,7 +14,7 @@ import (
 // addPairs reads ready-made pairs: those that an entry lists, and an entry that is one itself. A pair becomes a turn
 // with two candidates, scored 1 and 0, so it goes through everything that other pairs do.
 func (s *Source) addPairs(raw json.Raw, ex *ttc.Example) {
-	list, _ := raw.Get(s.cfg.PairsKey)
+	list := s.fields[s.cfg.PairsKey]
 	if list.Kind() == json.Array {
 		n := 0
 		for e := range list.Elements() {
@@ -22,17 +22,16 @@ func (s *Source) addPairs(raw json.Raw, ex *ttc.Example) {
 			n++
 		}
 	}
-	replays, _ := raw.Get(s.cfg.ReplaysKey)
+	replays := s.fields[s.cfg.ReplaysKey]
 	n := 0
 	for e := range replays.Elements() {
 		s.addReplay(e, ex, fmt.Sprintf("%s/%d", s.cfg.ReplaysKey, n))
 		n++
 	}
-	if answers, _ := raw.Get(s.cfg.AnswersKey); answers.Kind() == json.Array && len(ex.Graph.Nodes) == 0 {
+	if answers := s.fields[s.cfg.AnswersKey]; answers.Kind() == json.Array && len(ex.Graph.Nodes) == 0 {
 		s.addReplay(raw, ex, s.cfg.AnswersKey)
 	}
-	chosen, _ := raw.Get(s.cfg.ChosenKey)
-	rejected, _ := raw.Get(s.cfg.RejectedKey)
+	chosen, rejected := s.fields[s.cfg.ChosenKey], s.fields[s.cfg.RejectedKey]
 	if chosen != nil && rejected != nil {
 		s.addPair(raw, ex, "pair")
 	}

@@ -28,7 +28,8 @@ type Source struct {
 	system  string      // the system message given beside the entry's messages
 
 	candidates *candidates.Reader
-	unread     []string // keys of the current entry that mean something but are not read
+	fields     map[string]json.Raw // of the current entry
+	unread     []string            // keys of the current entry that mean something but are not read
 
 	shape     *published.Conversations // of the entries; nil: they are plain
 	keepEqual bool                     // keep entries that are identical
@@ -156,7 +157,7 @@ func (s *Source) entry(context.Context) (*ttc.Example, error) {
 	if s.IDs.Name(ex, hash, &s.Tally.S) {
 		return drop(source.IdenticalRow, "the same entry stood in this file before")
 	}
-	s.addCandidates(raw, ex)
+	s.addCandidates(ex)
 	s.addPairs(raw, ex)
 	for _, key := range s.unread {
 		s.Tally.Unused(ex, key)
@@ -165,8 +166,8 @@ func (s *Source) entry(context.Context) (*ttc.Example, error) {
 }
 
 // addCandidates reads the answers that were considered at single turns, if the entry has any.
-func (s *Source) addCandidates(raw json.Raw, ex *ttc.Example) {
-	list, _ := raw.Get(s.cfg.CandidatesKey)
+func (s *Source) addCandidates(ex *ttc.Example) {
+	list := s.fields[s.cfg.CandidatesKey]
 	if list.Kind() != json.Array {
 		return
 	}
@@ -216,7 +217,7 @@ var (
 )
 
 // unreadOf records the keys of an entry that mean something but are not read.
-func (s *Source) unreadOf(raw json.Raw) {
+func (s *Source) unreadOf() {
 	cfg := &s.cfg
 	read := []string{
 		cfg.IDKey, cfg.MessagesKey, cfg.ToolsKey, cfg.RewardKey, cfg.TaskKey, cfg.TrialKey, cfg.PolicyKey,
@@ -224,13 +225,13 @@ func (s *Source) unreadOf(raw json.Raw) {
 		cfg.SystemKey, cfg.HistoryKey, cfg.PromptKey, cfg.ResponseKey, cfg.ContextKey,
 	}
 	for _, key := range meaningful {
-		if v, ok := raw.Get(key); ok && v.Kind() != json.Null && !slices.Contains(read, key) {
+		if s.field(key) != nil && !slices.Contains(read, key) {
 			s.unread = append(s.unread, key)
 		}
 	}
 	var lists []string
 	for _, key := range []string{cfg.MessagesKey, "traj", "turns"} {
-		if v, ok := raw.Get(key); ok && v.Kind() != json.Null && !slices.Contains(lists, key) {
+		if s.field(key) != nil && !slices.Contains(lists, key) {
 			lists = append(lists, key)
 		}
 	}
@@ -239,9 +240,33 @@ func (s *Source) unreadOf(raw json.Raw) {
 	}
 }
 
+// index finds the values of an entry by their keys, so that they are looked for once. The last of duplicates wins.
+func (s *Source) index(entry json.Raw) {
+	if s.fields == nil {
+		s.fields = map[string]json.Raw{}
+	}
+	clear(s.fields)
+	for k, v := range entry.Members() {
+		if key, ok := k.Text(); ok {
+			s.fields[key] = v
+		}
+	}
+}
+
+// field returns the value of the first of the keys that has one in the entry; a key that isn't set has none.
+func (s *Source) field(keys ...string) json.Raw {
+	for _, key := range keys {
+		if v := s.fields[key]; v != nil && key != "" && v.Kind() != json.Null {
+			return v
+		}
+	}
+	return nil
+}
+
 // read fills an example from its entry. The error says why it can't.
 func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 	cfg := &s.cfg
+	s.index(raw)
 	if raw.Kind() == json.Array {
 		ex.Tools, s.system = s.tools, ""
 		return s.finish(nil, ex, s.graph(raw, ex))
@@ -249,7 +274,7 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 	if raw.Kind() != json.Object {
 		return fmt.Errorf("the entry is %s, not an object", raw.Kind())
 	}
-	get := func(keys ...string) json.Raw { return first(raw, keys...) }
+	get := s.field
 	if id := get(cfg.IDKey, "trace_id"); id != nil {
 		ex.ID, ex.RawID = source.IDText(id), append(json.Raw(nil), id...)
 	}
@@ -273,7 +298,7 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 	}
 	s.system = s.systemOf(raw)
 	messages, prompt, response := get(cfg.MessagesKey, "traj", "turns"), get(cfg.PromptKey), get(cfg.ResponseKey)
-	s.unreadOf(raw)
+	s.unreadOf()
 	switch {
 	case messages != nil:
 		if cfg.HistoryKey != cfg.MessagesKey && get(cfg.ChosenKey) == nil && len(s.earlier(raw)) > 0 {
