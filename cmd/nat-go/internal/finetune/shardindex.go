@@ -1,6 +1,7 @@
 package finetune
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -19,11 +20,11 @@ import (
 // records by, and what the history of a run holds about them. A merge reads it instead of the log, whose texts it
 // doesn't need.
 func appendIndexed(b []byte, g *recordlog.Group, entries []curate.Entry) ([]byte, error) {
-	tail, err := json.Marshal(indexTail{g.Key, g.Drops, g.Accounts, g.Counts})
+	booked, err := json.Marshal(indexBooked{g.Drops, g.Accounts, g.Counts})
 	if err != nil {
 		return nil, err
 	}
-	b = appendBytes(b, tail)
+	b = appendBytes(appendBytes(b, []byte(g.Key)), booked)
 	var origins []*builders.Origin
 	at := map[*builders.Origin]int{}
 	for i := range g.Records {
@@ -57,8 +58,8 @@ func appendIndexed(b []byte, g *recordlog.Group, entries []curate.Entry) ([]byte
 	return b, nil
 }
 
-type indexTail struct {
-	Key      string            `json:",omitempty"`
+// indexBooked is what is booked of a group. It is the same for many.
+type indexBooked struct {
 	Drops    []ledger.Drop     `json:",omitempty"`
 	Accounts []ledger.Account  `json:",omitempty"`
 	Counts   []recordlog.Count `json:",omitempty"`
@@ -143,14 +144,28 @@ func (r *indexReader) int() int64 {
 	return n
 }
 
-// readIndexed reads what is indexed about a group, given the ordinal of its first record. Its records have no texts.
-func readIndexed(frame []byte, first uint64) (*recordlog.Group, []curate.Entry, error) {
+// indexed reads the frames of indexes. It decodes what is booked of a group only if it differs from the group before.
+type indexed struct {
+	text   []byte
+	booked indexBooked
+}
+
+// read reads what is indexed about a group, given the ordinal of its first record. Its records have no texts.
+func (x *indexed) read(frame []byte, first uint64) (*recordlog.Group, []curate.Entry, error) {
 	r := &indexReader{b: frame}
-	var tail indexTail
-	if err := json.Unmarshal(r.take(r.uint()), &tail); err != nil || r.bad {
+	key, text := string(r.take(r.uint())), r.take(r.uint())
+	if r.bad {
 		return nil, nil, errIndex
 	}
-	g := &recordlog.Group{First: first, Key: tail.Key, Drops: tail.Drops, Accounts: tail.Accounts, Counts: tail.Counts}
+	if x.text == nil || !bytes.Equal(text, x.text) {
+		x.text, x.booked = append(x.text[:0], text...), indexBooked{}
+		if err := json.Unmarshal(text, &x.booked); err != nil {
+			return nil, nil, errIndex
+		}
+	}
+	g := &recordlog.Group{
+		First: first, Key: key, Drops: x.booked.Drops, Accounts: x.booked.Accounts, Counts: x.booked.Counts,
+	}
 	origins := make([]builders.Origin, min(r.uint(), len(r.b)))
 	for i := range origins {
 		origins[i].Run = int(r.int())
@@ -208,9 +223,9 @@ func (b *building) takeIndexed(ctx context.Context, records uint64) error {
 		return err
 	}
 	defer at.close()
-	first := uint64(0)
+	first, in := uint64(0), &indexed{}
 	err = m.frames(ctx, shards.IndexPath, m.plan.Stages(), func(_ int, frame []byte) error {
-		g, entries, err := readIndexed(frame, first)
+		g, entries, err := in.read(frame, first)
 		if err != nil {
 			return err
 		}
