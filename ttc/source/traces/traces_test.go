@@ -74,6 +74,15 @@ func one(t testing.TB, change func(*Config), entry string) *ttc.Example {
 	return r.examples[0]
 }
 
+// TestDuplicateKeys: the last of duplicates wins, also one that has no value.
+func TestDuplicateKeys(t *testing.T) {
+	ex := one(t, nil, `{"id":"a","task_id":"t","id":"b","task_id":null,"reward":1,"r\u0065ward":0,`+
+		`"messages":[{"role":"user","content":"u"},{"role":"assistant","content":"a"}]}`)
+	if ex.ID != "b" || ex.Task != "" || ex.Reward == nil || *ex.Reward != 0 {
+		t.Errorf("id %q, task %q, reward %v", ex.ID, ex.Task, ex.Reward)
+	}
+}
+
 func sampled(ex *ttc.Example) string {
 	var b strings.Builder
 	for _, n := range ex.Graph.Nodes {
