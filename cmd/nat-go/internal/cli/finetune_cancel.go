@@ -2,6 +2,8 @@ package cli
 
 import (
 	"github.com/spf13/cobra"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
 )
 
 // newFinetuneCancelCmd cancels a run's job.
@@ -12,19 +14,12 @@ func newFinetuneCancelCmd() *cobra.Command {
 		Short: "Cancel a run's job",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir, j, err := f.load(args[0])
-			if err != nil {
-				return err
-			}
-			c, err := openJob(dir, j, cmd)
-			if err != nil {
-				return err
-			}
-			defer closeAdapter(c.Adapter)
-			if err := c.Cancel(cmd.Context(), j); err != nil {
-				return f.report(cmd.OutOrStdout(), dir, j, err)
-			}
-			return f.report(cmd.OutOrStdout(), dir, j, c.Refresh(cmd.Context(), j))
+			return f.withJob(cmd, args[0], func(c *jobs.Client, j *jobs.Job) error {
+				if err := c.Cancel(cmd.Context(), j); err != nil {
+					return err
+				}
+				return c.Refresh(cmd.Context(), j)
+			})
 		},
 	}
 	f.add(cmd)

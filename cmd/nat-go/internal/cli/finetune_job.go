@@ -62,6 +62,20 @@ func openJob(dir runfolder.Folder, j *jobs.Job, cmd *cobra.Command) (*jobs.Clien
 	})
 }
 
+// withJob opens the job of a run for do, and reports the job with what do returns.
+func (f *jobFlags) withJob(cmd *cobra.Command, run string, do func(*jobs.Client, *jobs.Job) error) error {
+	dir, j, err := f.load(run)
+	if err != nil {
+		return err
+	}
+	c, err := openJob(dir, j, cmd)
+	if err != nil {
+		return err
+	}
+	defer closeAdapter(c.Adapter)
+	return f.report(cmd.OutOrStdout(), dir, j, do(c, j))
+}
+
 // jobReport is what commands about a job print with --json.
 type jobReport struct {
 	RunID  string         `json:"run_id"`

@@ -28,24 +28,17 @@ An interrupt leaves the job running; a second one within three seconds cancels i
 completed, 1 if it failed or was cancelled, 3 if it could not be followed to its end.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir, j, err := f.load(args[0])
-			if err != nil {
-				return err
-			}
-			c, err := openJob(dir, j, cmd)
-			if err != nil {
-				return err
-			}
-			defer closeAdapter(c.Adapter)
-			c.Watch = printUpdates(cmd.ErrOrStderr())
-			c.Output = func(b []byte) { _, _ = io.WriteString(cmd.ErrOrStderr(), secret.Shape(terminal.Output(b))) }
-			signals := make(chan os.Signal, 2)
-			signal.Notify(signals, signalsOf...)
-			defer signal.Stop(signals)
-			leave := jobs.NewLeave(cmd.Context(), signals)
-			leave.Told = told(cmd.ErrOrStderr(), j)
-			leave.Forced = func() { force(cmd.ErrOrStderr(), leave) }
-			return f.report(cmd.OutOrStdout(), dir, j, c.Wait(cmd.Context(), j, leave))
+			return f.withJob(cmd, args[0], func(c *jobs.Client, j *jobs.Job) error {
+				c.Watch = printUpdates(cmd.ErrOrStderr())
+				c.Output = func(b []byte) { _, _ = io.WriteString(cmd.ErrOrStderr(), secret.Shape(terminal.Output(b))) }
+				signals := make(chan os.Signal, 2)
+				signal.Notify(signals, signalsOf...)
+				defer signal.Stop(signals)
+				leave := jobs.NewLeave(cmd.Context(), signals)
+				leave.Told = told(cmd.ErrOrStderr(), j)
+				leave.Forced = func() { force(cmd.ErrOrStderr(), leave) }
+				return c.Wait(cmd.Context(), j, leave)
+			})
 		},
 	}
 	f.add(cmd)

@@ -113,10 +113,35 @@ func programOr(name string) (string, error) {
 	return own, nil
 }
 
+// command completes the command of an engine: it writes the engine's files with the settings of its flags. program, if
+// not nil, is the program as the nodes find it. interpreter runs the first file.
+func (s *script) command(
+	cmd *cobra.Command, interpreter string, needs *engines.Needs, program *string,
+	files func(engines.Run) ([]engines.File, error),
+) *cobra.Command {
+	cmd.Args = cobra.MaximumNArgs(1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if program != nil {
+			if *program, err = programOr(*program); err != nil {
+				return err
+			}
+		}
+		return s.write(cmd, args, interpreter, func(r engines.Run) ([]engines.File, error) {
+			*needs = s.Needs
+			return files(r)
+		})
+	}
+	s.flags(cmd.Flags())
+	if program != nil {
+		programFlag(cmd.Flags(), program)
+	}
+	return cmd
+}
+
 func newScriptSlurmCmd() *cobra.Command {
 	s := &script{engine: "slurm"}
 	var how engines.Slurm
-	cmd := &cobra.Command{
+	cmd := s.command(&cobra.Command{
 		Use:   "slurm [PLAN]",
 		Short: "Write batch scripts for Slurm: an array of the shards, and the merge after it",
 		Long: `Write batch scripts for Slurm, and submit.sh, which submits an array of the shards that are missing and,
@@ -124,20 +149,8 @@ once it has succeeded, the merge; then an array in which the shards write the da
 together. A plan of more shards than the site's arrays have room for gets several a task.`,
 		Example: `  nat-go shard script slurm shards --time 8:00:00 --sbatch partition=cpu --sbatch account=lab
   sh shards/slurm/submit.sh`,
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if how.NatGo, err = programOr(how.NatGo); err != nil {
-				return err
-			}
-			return s.write(cmd, args, "sh", func(r engines.Run) ([]engines.File, error) {
-				how.Needs = s.Needs
-				return how.Files(r)
-			})
-		},
-	}
+	}, "sh", &how.Needs, &how.NatGo, func(r engines.Run) ([]engines.File, error) { return how.Files(r) })
 	f := cmd.Flags()
-	s.flags(f)
-	programFlag(f, &how.NatGo)
 	f.StringVar(&how.Time, "time", "4:00:00", "time of an attempt; a shard that takes longer goes on in the next")
 	f.IntVar(&how.ArraySize, "max-array-size", 1001, "the site's MaxArraySize, which `scontrol show config` shows")
 	f.IntVar(&how.AtOnce, "at-once", 0, "most array tasks at work; 0: all")
@@ -149,7 +162,7 @@ together. A plan of more shards than the site's arrays have room for gets severa
 func newScriptK8sCmd() *cobra.Command {
 	s := &script{engine: "k8s"}
 	var how engines.Kubernetes
-	cmd := &cobra.Command{
+	cmd := s.command(&cobra.Command{
 		Use:   "k8s [PLAN] --image IMAGE --claim NAME",
 		Short: "Write Jobs for Kubernetes: an indexed one of the shards, and the merge",
 		Long: `Write Jobs for Kubernetes, and submit.sh, which starts the indexed Job of the shards and, once it has
@@ -158,16 +171,8 @@ together. Plan and inputs lie on a volume that all pods mount, under the names t
 here.`,
 		Example: `  nat-go shard script k8s shards --image registry.example/nat-go:1 --claim traces --secret natgo
   sh shards/k8s/submit.sh`,
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return s.write(cmd, args, "sh", func(r engines.Run) ([]engines.File, error) {
-				how.Needs = s.Needs
-				return how.Files(r)
-			})
-		},
-	}
+	}, "sh", &how.Needs, nil, func(r engines.Run) ([]engines.File, error) { return how.Files(r) })
 	f := cmd.Flags()
-	s.flags(f)
 	f.StringVar(&how.Image, "image", "", "image with nat-go as its entry point")
 	f.StringVar(&how.Claim, "claim", "", "persistent volume claim with the plan, the inputs and the output folder")
 	f.StringVar(&how.Mount, "mount", "", "where the volume is mounted; default: the working folder")
@@ -181,7 +186,7 @@ here.`,
 func newScriptRayCmd() *cobra.Command {
 	s := &script{engine: "ray"}
 	var how engines.Ray
-	cmd := &cobra.Command{
+	cmd := s.command(&cobra.Command{
 		Use:   "ray [PLAN]",
 		Short: "Write a driver for Ray: a task a shard, then the merge",
 		Long: `Write run.py, a driver for a Ray cluster whose nodes share the folders of the plan and the inputs: a
@@ -189,20 +194,7 @@ task a shard, with retries where they help, then the merge; then a task a shard 
 that puts it together.`,
 		Example: `  nat-go shard script ray shards
   RAY_ADDRESS=auto python shards/ray/run.py`,
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if how.NatGo, err = programOr(how.NatGo); err != nil {
-				return err
-			}
-			return s.write(cmd, args, "python", func(r engines.Run) ([]engines.File, error) {
-				how.Needs = s.Needs
-				return how.Files(r)
-			})
-		},
-	}
-	f := cmd.Flags()
-	s.flags(f)
-	programFlag(f, &how.NatGo)
-	f.IntVar(&how.Retries, "retries", 5, "further attempts of a shard")
+	}, "python", &how.Needs, &how.NatGo, func(r engines.Run) ([]engines.File, error) { return how.Files(r) })
+	cmd.Flags().IntVar(&how.Retries, "retries", 5, "further attempts of a shard")
 	return cmd
 }

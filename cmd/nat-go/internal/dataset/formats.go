@@ -31,12 +31,18 @@ func Formats() (all []Format) {
 	for _, f := range rows.Formats() {
 		all = append(all, Format{Format: f})
 	}
-	return append(all, sftParquet, skyRL)
+	return append(all, fromBatches()...)
 }
+
+// fromBatches lists the formats that are made of a run's token batches.
+func fromBatches() []Format { return []Format{sftParquet, skyRL} }
 
 // Lookup finds a format by name.
 func Lookup(name string) (Format, bool) {
-	for _, f := range Formats() {
+	if f, ok := rows.Lookup(name); ok {
+		return Format{Format: f}, true
+	}
+	for _, f := range fromBatches() {
 		if f.Name == name {
 			return f, true
 		}

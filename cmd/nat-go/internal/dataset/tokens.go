@@ -136,6 +136,17 @@ func (v *verifier) tokens(f FormatFolder) error {
 // maxTokenRow bounds the memory of a row of ids: eight bytes for every two.
 const maxTokenRow = 32 << 20
 
+// unmarshalTokens decodes a token row. wrong says why it can't.
+func unmarshalTokens(line []byte, row any) (wrong string) {
+	if len(line) > maxTokenRow {
+		return fmt.Sprintf("it has %d bytes, more than any token row", len(line))
+	}
+	if err := json.Unmarshal(line, row); err != nil {
+		return fmt.Sprintf("it is not a token row: %v", err)
+	}
+	return ""
+}
+
 // wrongTokens says what is wrong with a token row: every label must be the id at its position or ignored, and some must
 // be trained. Empty: nothing.
 func wrongTokens(line []byte) string {
@@ -144,11 +155,8 @@ func wrongTokens(line []byte) string {
 		Labels []int64  `json:"labels"`
 		Weight *float64 `json:"row_weight"`
 	}
-	if len(line) > maxTokenRow {
-		return fmt.Sprintf("it has %d bytes, more than any token row", len(line))
-	}
-	if err := json.Unmarshal(line, &row); err != nil {
-		return fmt.Sprintf("it is not a token row: %v", err)
+	if wrong := unmarshalTokens(line, &row); wrong != "" {
+		return wrong
 	}
 	switch {
 	case len(row.IDs) == 0:
@@ -183,11 +191,8 @@ func wrongMask(line []byte) string {
 		IDs  []int64 `json:"input_ids"`
 		Mask []int64 `json:"loss_mask"`
 	}
-	if len(line) > maxTokenRow {
-		return fmt.Sprintf("it has %d bytes, more than any token row", len(line))
-	}
-	if err := json.Unmarshal(line, &row); err != nil {
-		return fmt.Sprintf("it is not a token row: %v", err)
+	if wrong := unmarshalTokens(line, &row); wrong != "" {
+		return wrong
 	}
 	switch {
 	case len(row.IDs) == 0:

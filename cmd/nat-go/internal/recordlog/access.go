@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/zeebo/xxh3"
-
-	"github.com/nat-go/nat-go/internal/durable"
 )
 
 // Offset returns where the frame of the group begins that Next returns next.
@@ -24,11 +21,7 @@ type Access struct {
 
 // OpenAccess opens the log in dir up to its last commit.
 func OpenAccess(dir string) (*Access, error) {
-	c, err := ReadCommit(dir)
-	if err != nil {
-		return nil, err
-	}
-	f, err := durable.Open(filepath.Join(dir, LogName))
+	f, c, err := openCommitted(dir)
 	if err != nil {
 		return nil, err
 	}

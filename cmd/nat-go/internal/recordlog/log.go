@@ -124,6 +124,16 @@ func Open(dir string) (*Writer, error) {
 	}, nil
 }
 
+// openCommitted opens the log in dir for reading, up to its last commit.
+func openCommitted(dir string) (*os.File, Commit, error) {
+	c, err := ReadCommit(dir)
+	if err != nil {
+		return nil, c, err
+	}
+	f, err := durable.Open(filepath.Join(dir, LogName))
+	return f, c, err
+}
+
 // ReadCommit returns the last commit of the log in dir. The error wraps fs.ErrNotExist if there is none.
 func ReadCommit(dir string) (Commit, error) {
 	var c Commit
@@ -204,11 +214,7 @@ type Reader struct {
 
 // NewReader opens the log in dir up to its last commit.
 func NewReader(dir string) (*Reader, error) {
-	c, err := ReadCommit(dir)
-	if err != nil {
-		return nil, err
-	}
-	f, err := durable.Open(filepath.Join(dir, LogName))
+	f, c, err := openCommitted(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -6,9 +6,6 @@ import (
 	"io"
 	"iter"
 	"os"
-	"path/filepath"
-
-	"github.com/nat-go/nat-go/internal/durable"
 )
 
 // Range is a contiguous sequence of groups of a log.
@@ -55,11 +52,7 @@ type Frames struct {
 
 // OpenFrames opens the log in dir up to its last commit.
 func OpenFrames(dir string) (*Frames, error) {
-	c, err := ReadCommit(dir)
-	if err != nil {
-		return nil, err
-	}
-	f, err := durable.Open(filepath.Join(dir, LogName))
+	f, c, err := openCommitted(dir)
 	if err != nil {
 		return nil, err
 	}
