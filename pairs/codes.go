@@ -88,7 +88,7 @@ func rolloutCodes() []ledger.Code {
 				"so a difference of scores says nothing about what the model did.",
 			"Give all rollouts of a task the same system prompt, question and tools."),
 		ledger.NewCode(EnvironmentParted, "build",
-			"The two rollouts part where the environment spoke - the same call had another result -, "+
+			"The two rollouts part at a tool's answer: the same call had different results, "+
 				"so nothing that the model wrote there can be better or worse.",
 			"Nothing; make the tools' answers repeatable if there are many."),
 		ledger.NewCode(OneGoesOn, "build",

@@ -41,7 +41,7 @@ func Codes() []ledger.Code {
 		ledger.NewCode(
 			TeacherUnavailable,
 			"teacher",
-			"The teacher gave no answer for the sequence, after several tries, or refused it.",
+			"The teacher refused the sequence, or gave no answer after several tries.",
 			"Check the server and resume; a refusal may mean that the sequence is too long for it.",
 		),
 	}

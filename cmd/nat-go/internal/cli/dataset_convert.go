@@ -26,7 +26,7 @@ func newDatasetConvertCmd() *cobra.Command {
 		Short: "Write a data set in another format",
 		Long: `Write a data set in another format: the same records, the same split. What a format can't carry is left out and counted, with
 the reason. PATH is a run's folder, whose record log and decisions are read, or rows as for dataset verify, with --output.
-Rows hold less than the run's records: no scores, no origin, and of kto, verl and atropos rows the record can't be told.
+Rows hold less than the run's records: no scores, no origin, and kto, verl and atropos rows don't say which record they come from.
 
 FORMAT.parquet is FORMAT as Parquet, which says of every column what it holds: no reader guesses it from the first rows.
 sft_parquet and skyrl_pretokenized are made of the run's token batches instead: input_ids and labels, which TRL's SFTTrainer

@@ -73,17 +73,17 @@ func (s *showFlags) register(cmd *cobra.Command) {
 		"a `ROW` of the token batches, token by token: sft/train/00000.safetensors:3, or a number; from 1")
 	f.IntVar(&s.site, "site", 0, "the error site with this number in the run, from 1: student and teacher aligned")
 	f.StringVar(&s.folder, "tokenizer", "",
-		"tokenizer of the token batches; without it the one the run's config.yml names")
+		"tokenizer of the token batches; default: the one that the run's config.yml names")
 	f.StringVar(&s.query.Example, "example", "", "records of this example")
 	f.StringVar(&s.query.Turn, "turn", "", "records of this turn")
 	f.StringVar(&s.query.Builder, "builder", "", "records of this builder")
 	f.StringVar(&s.query.Split, "split", "", "train or validation")
 	f.StringVar(&s.reason, "dropped", "",
-		"what was left out for this `REASON`, records or what never became one; any: for whatever reason")
+		"what was left out for this `REASON`, whether or not it became a record first; any: for any reason")
 	f.Int64Var(&s.query.Skip, "skip", 0, "skip this many of them")
 	f.Int64Var(&s.query.Limit, "limit", 3, "at most this many; 0: all")
 	f.BoolVar(&s.full, "full", false, "print long texts whole")
-	f.IntVar(&s.width, "width", 0, "columns; 0: as the terminal has, else 80")
+	f.IntVar(&s.width, "width", 0, "columns; 0: as many as the terminal has, else 80")
 	f.BoolVar(&s.asJSON, "json", false, "print one JSON object")
 	cmd.MarkFlagsMutuallyExclusive("tokens", "site", "row", "record")
 }
@@ -263,7 +263,7 @@ func (p *viewPrinter) end() error {
 		return err
 	}
 	if p.count == 0 {
-		_, err := fmt.Fprintln(p.w, "no record is as asked for")
+		_, err := fmt.Fprintln(p.w, "no record matches")
 		return err
 	}
 	return nil

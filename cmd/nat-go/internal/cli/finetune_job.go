@@ -36,7 +36,7 @@ var defaultOutputDirs = []string{"out", ".tmp/nat/finetuning"}
 // configuration.
 func addOutputDirs(cmd *cobra.Command, dirs *[]string) {
 	cmd.Flags().StringArrayVar(dirs, "output-dir", defaultOutputDirs,
-		"folder that run ids are looked for in (repeatable)")
+		"folder in which run ids are looked up (repeatable)")
 }
 
 // load finds the run and reads its job.

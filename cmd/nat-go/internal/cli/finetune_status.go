@@ -10,11 +10,12 @@ func newFinetuneStatusCmd() *cobra.Command {
 	var offline bool
 	cmd := &cobra.Command{
 		Use:   "status RUN",
-		Short: "Show how a run's job goes",
-		Long: `Show how a run's job goes, from its run folder: on another machine, too. RUN is a run folder or the id of a run.
+		Short: "Show how a run's job is doing",
+		Long: `Show how a run's job is doing. The run folder is all that it needs, so it works on another machine, too. RUN is a run
+folder or the id of a run.
 
-The trainer is asked once; secrets are read from the environment, as for the run. Where it can't be reached, what was last
-heard is shown and the exit code is 3.`,
+The trainer is asked once; secrets are read from the environment, as for the run. If it can't be reached, the last known state is
+shown and the exit code is 3.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, j, err := f.load(args[0])
@@ -33,6 +34,6 @@ heard is shown and the exit code is 3.`,
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().BoolVar(&offline, "offline", false, "show what was last heard; ask nobody")
+	cmd.Flags().BoolVar(&offline, "offline", false, "show the last known state; ask nobody")
 	return cmd
 }

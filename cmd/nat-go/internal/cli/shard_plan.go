@@ -30,9 +30,9 @@ func newShardPlanCmd(commitBytes int64) *cobra.Command {
 		Use:   "plan [FILE ...] [--config-file FILE] (--shards N | --shard-bytes BYTES)",
 		Short: "Decide what each shard builds",
 		Long: `Read the inputs of a run once and write, once, what each shard builds of them. A file of JSON lines
-is cut between examples; one that is compressed, a table or one JSON array is of one shard. What decides the data
-set - settings, variables, plugins, tokenizer, nat-go's version - is noted by its hash, and a shard that would be
-built by something else is refused.`,
+is cut between examples; one that is compressed, a table or one JSON array stays in one shard. What determines the data
+set - settings, variables, plugins, tokenizer, nat-go's version - is recorded by hash, and a shard that would be
+built from anything else is refused.`,
 		Example: `  nat-go shard plan --config-file finetune.yml --shards 100
   nat-go shard plan --config-file finetune.yml --shard-bytes 4000000000 --plan-dir /shared/run7`,
 		Args: cobra.ArbitraryArgs,
@@ -63,7 +63,7 @@ built by something else is refused.`,
 func (p *planFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.IntVar(&p.how.Number, "shards", 0, "how many shards")
-	f.Int64Var(&p.how.Bytes, "shard-bytes", 0, "instead: as many shards as have roughly this many bytes of input each")
+	f.Int64Var(&p.how.Bytes, "shard-bytes", 0, "instead: as many shards as it takes for each to have roughly this many bytes of input")
 	f.StringVar(&p.how.Dir, "plan-dir", "", "folder or s3://BUCKET/PREFIX for the plan and what its shards build; default: the run's, .shards after it")
 	f.StringVar(&p.ConfigFile, "config-file", "", "configuration: a NAT file, or one of nat-go's with base: nat.yml")
 	f.StringArrayVarP(&p.Overrides, "override", "o", nil, "override a setting: PATH=VALUE or PATH VALUE (repeatable)")
@@ -76,7 +76,7 @@ func (p *planFlags) register(cmd *cobra.Command) {
 	f.StringVar(&p.OutputDir, "output-dir", "", "where the merge creates the run folder; default: finetuning.output_dir")
 	f.StringVar(&p.RunID, "run-id", "", "name of the run and of its folder; default: the time and a random part")
 	f.Int64Var(&p.seed, "seed", 0, "seed of sampling and split; wins over dataset.split.seed")
-	f.StringVar(&p.mode, "compat", "", "nat: refused, for NAT takes a collection run as a whole")
+	f.StringVar(&p.mode, "compat", "", "nat: refused, because NAT processes a collection run as a whole")
 	f.BoolVar(&p.DryRun, "dry-run", false, "have the merge write the data set and submit nothing")
 	f.StringVar(&p.Now, "now", "", "time that a chat template's strftime_now shows; the clock is never read")
 	f.BoolVar(&p.asJSON, "json", false, "print the plan as JSON")

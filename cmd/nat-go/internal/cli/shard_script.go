@@ -98,7 +98,7 @@ func (s *script) write(
 
 // programFlag names the program as found on the nodes; default: this one's own file.
 func programFlag(f *pflag.FlagSet, name *string) {
-	f.StringVar(name, "program", "", "nat-go as the nodes find it; default: this program's own file")
+	f.StringVar(name, "program", "", "path of nat-go on the nodes; default: this program's own file")
 }
 
 // programOr returns the program that a flag names, or this one.
