@@ -6,10 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 func text(prompt, output string) ttc.Candidate {
@@ -26,8 +28,9 @@ func TestFilterGroupsByPrompt(t *testing.T) {
 		text("P", "a"),
 	}
 	f := Filter(all, []int{0, 1, 2, 3, 4, 5}, FilterConfig{})
-	if fmt.Sprint(f.Groups) != "[[0 2] [1 3]]" || fmt.Sprint(f.Out) != "[{5 same_text} {4 different_prompt}]" {
-		t.Errorf("%v %v", f.Groups, f.Out)
+	want := Filtered{Groups: [][]int{{0, 2}, {1, 3}}, Out: []Out{{5, ledger.SameText}, {4, DifferentPrompt}}}
+	if diff := cmp.Diff(want, f); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if f := Filter(all, nil, FilterConfig{}); f.Groups != nil || f.Out != nil {
 		t.Errorf("%+v", f)

@@ -92,9 +92,6 @@ func (s *Sorter) grow(bytes int) {
 // Len returns the number of entries added.
 func (s *Sorter) Len() int64 { return s.count }
 
-// Spilled reports whether entries were written to disk.
-func (s *Sorter) Spilled() bool { return s.file != nil }
-
 // Sort ends the adding and sorts what is in memory, which All would otherwise do: several sorters can do it
 // concurrently.
 func (s *Sorter) Sort() {

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/rs/zerolog"
 
 	"github.com/nat-go/nat-go/builders"
@@ -233,8 +235,8 @@ func checkFault(t *testing.T, got outcome, groups, pairs int, drops []ledger.Rea
 		if whole && key == atGroup {
 			want = nil
 		}
-		if fmt.Sprint(got.records[key]) != fmt.Sprint(want) {
-			t.Errorf("group %s: %v, want %v", key, got.records[key], want)
+		if diff := cmp.Diff(want, got.records[key], cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("group %s (-want +got):\n%s", key, diff)
 		}
 	}
 	var reasons []ledger.Reason
@@ -245,8 +247,8 @@ func checkFault(t *testing.T, got outcome, groups, pairs int, drops []ledger.Rea
 			t.Errorf("drop %+v", d)
 		}
 	}
-	if fmt.Sprint(reasons) != fmt.Sprint(drops) {
-		t.Errorf("drops %v, want %v", reasons, drops)
+	if diff := cmp.Diff(drops, reasons, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("drops (-want +got):\n%s", diff)
 	}
 	seen := got.log
 	for _, err := range got.errs {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -293,7 +295,7 @@ func TestOneSecretOnePlaceholder(t *testing.T) {
 	if _, err := New(Config{Enabled: true, Allow: []string{"/(/"}}); err == nil {
 		t.Error("a bad pattern is taken")
 	}
-	if got := Placeholders("a <REDACTED:email:12> b <REDACTED:x"); fmt.Sprint(got) != "[[2 21]]" {
+	if got := Placeholders("a <REDACTED:email:12> b <REDACTED:x"); !cmp.Equal(got, [][]int{{2, 21}}) {
 		t.Error(got)
 	}
 }

@@ -378,8 +378,8 @@ func TestMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []KindCount{{"preference", 24, 6}, {"demonstration", 4, 1}}; fmt.Sprint(s.Kinds) != fmt.Sprint(want) {
-		t.Errorf("kinds %v", s.Kinds)
+	if diff := cmp.Diff([]KindCount{{"preference", 24, 6}, {"demonstration", 4, 1}}, s.Kinds); diff != "" {
+		t.Errorf("kinds (-want +got):\n%s", diff)
 	}
 	if s.Examples != 5 || s.Prompts != 15 || s.Duplicates != 0 || s.Leakage != (Leakage{}) {
 		t.Errorf("%+v", s)
@@ -414,8 +414,8 @@ func TestReadDrops(t *testing.T) {
 `), 0o644)
 	got, err := ReadDrops(path)
 	want := []DropCount{{ledger.Build, pairs.Tie, "candidate", "", 41}, {ledger.Gate, pairs.Tie, "record", "", 1}}
-	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Error(got, err)
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	os.WriteFile(path, []byte("x\n"), 0o644)
 	if _, err := ReadDrops(path); err == nil {
@@ -649,8 +649,8 @@ func TestSpreadsLeaveOutWhatIsNotFinite(t *testing.T) {
 		{Name: "x", Count: 3, Min: -1, P10: -1, Median: 0.5, P90: 3, Max: 3, Mean: 2.5 / 3, NonFinite: 2},
 		{Name: "y", NonFinite: 1},
 	}
-	if fmt.Sprint(s.Pairs.Margins) != fmt.Sprint(want) {
-		t.Errorf("%+v", s.Pairs.Margins)
+	if diff := cmp.Diff(want, s.Pairs.Margins); diff != "" {
+		t.Errorf("margins (-want +got):\n%s", diff)
 	}
 	if _, err := json.Marshal(s); err != nil {
 		t.Error(err)
