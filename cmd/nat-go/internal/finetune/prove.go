@@ -1,6 +1,7 @@
 package finetune
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -26,10 +27,10 @@ type prover struct {
 type Model struct{ Name, Tokenizer, Template string }
 
 // prover loads what is needed to check the model's calls.
-func (m Model) prover() (*prover, error) {
+func (m Model) prover(ctx context.Context) (*prover, error) {
 	c := schema.New[config.Collator]()
 	c.Tokenizer, c.Template, c.Policy = m.Tokenizer, m.Template, m.Name
-	t, err := openTokens(&plan{config: &config.Config{Collator: c}})
+	t, err := openTokens(ctx, &plan{config: &config.Config{Collator: c}})
 	if err != nil {
 		return nil, err
 	}

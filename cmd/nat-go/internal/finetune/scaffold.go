@@ -21,7 +21,7 @@ func Inspect(
 	}
 	opt := intake.Options{Paths: from, Source: sourceType, Map: keys, Builders: builders, Tokenizers: true}
 	if model.Name != "" {
-		p, err := model.prover()
+		p, err := model.prover(ctx)
 		if err != nil {
 			return nil, err
 		}
