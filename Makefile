@@ -7,6 +7,8 @@ TAGS      := tokenizers
 LIBDIR     = $(shell sh collator/tokenizer/lib.sh 2>/dev/null | tail -n 1)
 WITH_LIB   = CGO_LDFLAGS="-L$(LIBDIR) $$CGO_LDFLAGS"
 FUZZTIME  ?= 10s
+# What wheel and release are for: amd64 or arm64.
+ARCH      ?= amd64
 LINT_VERSION := v2.15.0
 VALE_VERSION := v3.21.0
 # The pages for users: their words are checked.
@@ -27,19 +29,19 @@ test: lib ## set up, then run all tests
 build: lib ## build bin/nat-go
 	$(WITH_LIB) $(GO) build -tags $(TAGS) -o bin/nat-go ./cmd/nat-go
 
-wheel: portable ## write the Python wheel to dist, for every Linux with glibc 2.17 or newer
-	@rm -f dist/nat_go-*.whl
-	$(GO) run ./cmd/dist wheel
+wheel: portable ## write the Python wheel to dist, for every Linux with glibc 2.17 or newer; ARCH=arm64: the other one
+	@rm -f dist/nat_go-*_$(if $(filter arm64,$(ARCH)),aarch64,x86_64).whl
+	$(GO) run ./cmd/dist -binary bin/portable/$(ARCH)/nat-go wheel
 
 release: portable ## write an archive of the same program to dist
-	$(GO) run ./cmd/dist archive
+	$(GO) run ./cmd/dist -binary bin/portable/$(ARCH)/nat-go archive
 
 image: portable ## write a container image of the same program to dist, for docker load and registries
 	@rm -f dist/*.oci.tar
-	$(GO) run ./cmd/dist image
+	$(GO) run ./cmd/dist -binary bin/portable/$(ARCH)/nat-go image
 
 portable:
-	.ci/portable
+	.ci/portable $(ARCH)
 
 lib: ## fetch or build libtokenizers, once
 	@sh collator/tokenizer/lib.sh >/dev/null

@@ -12,7 +12,29 @@ import (
 // linked into it.
 var libraries = []string{
 	"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libresolv.so.2", "libutil.so.1",
-	"ld-linux-x86-64.so.2",
+	"ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1",
+}
+
+// machine is a processor architecture, by its names in Go and in Python.
+type machine struct{ goarch, python string }
+
+var machines = map[elf.Machine]machine{
+	elf.EM_X86_64:  {"amd64", "x86_64"},
+	elf.EM_AARCH64: {"arm64", "aarch64"},
+}
+
+// machineOf returns the machine that a program was built for.
+func machineOf(program []byte) (machine, error) {
+	f, err := elf.NewFile(bytes.NewReader(program))
+	if err != nil {
+		return machine{}, err
+	}
+	defer f.Close()
+	m, ok := machines[f.Machine]
+	if !ok {
+		return machine{}, fmt.Errorf("the program is for %v; only programs for x86-64 and aarch64 are packaged", f.Machine)
+	}
+	return m, nil
 }
 
 // release is a glibc release.
@@ -29,9 +51,6 @@ func needs(program []byte) (oldest release, err error) {
 		return oldest, err
 	}
 	defer f.Close()
-	if f.Machine != elf.EM_X86_64 {
-		return oldest, fmt.Errorf("the program is for %v, and only those for x86-64 are packed", f.Machine)
-	}
 	needed, err := f.ImportedLibraries()
 	if err != nil {
 		return oldest, err
@@ -63,11 +82,14 @@ func needs(program []byte) (oldest release, err error) {
 // legacy names releases that have their own name in older tags.
 var legacy = map[release]string{{2, 5}: "manylinux1", {2, 12}: "manylinux2010", {2, 17}: "manylinux2014"}
 
-// platform returns the platform tag for wheels that require a glibc.
-func (r release) platform() string {
-	tag := fmt.Sprintf("manylinux_%d_%d_x86_64", r.major, r.minor)
+// platform returns the platform tag for wheels that require this glibc on a machine.
+func (r release) platform(m machine) string {
+	if m.goarch == "arm64" && r.before(release{2, 17}) {
+		r = release{2, 17} // the first that supports it
+	}
+	tag := fmt.Sprintf("manylinux_%d_%d_%s", r.major, r.minor, m.python)
 	if old := legacy[r]; old != "" {
-		tag += "." + old + "_x86_64"
+		tag += "." + old + "_" + m.python
 	}
 	return tag
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -34,6 +35,13 @@ const nobody = 65532
 func (b *build) image(w io.Writer) (name string, err error) {
 	if _, err := needs(b.binary); err != nil {
 		return "", err
+	}
+	m, err := machineOf(b.binary)
+	if err != nil {
+		return "", err
+	}
+	if m.goarch != runtime.GOARCH {
+		return "", fmt.Errorf("the program is for %s: an image takes glibc from this machine, so make it on one", m.goarch)
 	}
 	files, err := b.rootFiles()
 	if err != nil {
@@ -58,7 +66,7 @@ func (b *build) image(w io.Writer) (name string, err error) {
 	}
 	config, err := json.Marshal(oci.Image{
 		Created:  &age,
-		Platform: oci.Platform{OS: "linux", Architecture: "amd64"},
+		Platform: oci.Platform{OS: "linux", Architecture: m.goarch},
 		Config: oci.ImageConfig{
 			Entrypoint: []string{"/usr/bin/nat-go"}, WorkingDir: "/work", User: fmt.Sprintf("%d:%d", nobody, nobody),
 			Env: []string{"PATH=/usr/bin", "HOME=/home/nat-go"}, Labels: labels,
@@ -75,7 +83,7 @@ func (b *build) image(w io.Writer) (name string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return "nat-go-" + b.version() + "-linux-amd64.oci.tar", layer(w, parts)
+	return "nat-go-" + b.version() + "-linux-" + m.goarch + ".oci.tar", layer(w, parts)
 }
 
 // layout returns the files of an OCI layout with one image of one layer, and the manifest that `docker load` uses.

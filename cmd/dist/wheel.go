@@ -51,6 +51,10 @@ func (b *build) wheel(w io.Writer) (name string, err error) {
 	if err != nil {
 		return "", err
 	}
+	m, err := machineOf(b.binary)
+	if err != nil {
+		return "", err
+	}
 	files, err := pythonFiles(b.python)
 	if err != nil {
 		return "", err
@@ -60,8 +64,8 @@ func (b *build) wheel(w io.Writer) (name string, err error) {
 		return "", err
 	}
 	version := b.version()
-	tag, tags := "py3-none-"+glibc.platform(), ""
-	for t := range strings.SplitSeq(glibc.platform(), ".") {
+	tag, tags := "py3-none-"+glibc.platform(m), ""
+	for t := range strings.SplitSeq(glibc.platform(m), ".") {
 		tags += "Tag: py3-none-" + t + "\n"
 	}
 	stem := "nat_go-" + version
@@ -130,7 +134,11 @@ func pythonFiles(dir string) (files []file, err error) {
 
 // archive writes a compressed tar of the program and the licences, and returns its name.
 func (b *build) archive(w io.Writer) (name string, err error) {
-	stem := "nat-go-" + b.version() + "-linux-amd64"
+	m, err := machineOf(b.binary)
+	if err != nil {
+		return "", err
+	}
+	stem := "nat-go-" + b.version() + "-linux-" + m.goarch
 	compressed, err := gzip.NewWriterLevel(w, gzip.BestCompression)
 	if err != nil {
 		return "", err

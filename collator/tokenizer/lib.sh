@@ -14,7 +14,8 @@
 # Results of 4 and 5 are put into the cache by one rename; parallel runs wait for each other.
 #
 # With --glibc 2.17 it is a library that links with so old a glibc, always from 2 or 5: $CC has to link for that glibc,
-# too, and cargo-zigbuild to be on PATH. The licences of what is in it are put beside it, as LICENSES.
+# too, and cargo-zigbuild to be on PATH. The licences of what is in it are put beside it, as LICENSES. $GOARCH may be
+# another than this machine's, where $RUSTC has a standard library for it.
 # Progress goes to stderr. Exit status 3: the environment lacks what is needed.
 set -eu
 
@@ -89,7 +90,10 @@ build() { # into $work/libtokenizers.a
 	cp "$here/libtokenizers/Cargo.lock" "$work/src/Cargo.lock"
 	how=build out=release
 	if [ -n "$glibc" ]; then
-		triple=$(rustc -vV | sed -n 's/^host: //p')
+		case $platform in
+		*-arm64-*) triple=aarch64-unknown-linux-gnu ;;
+		*) triple=x86_64-unknown-linux-gnu ;;
+		esac
 		how="zigbuild --target $triple.$glibc" out=$triple/release
 	fi
 	# shellcheck disable=SC2086 # several words
@@ -102,7 +106,8 @@ build() { # into $work/libtokenizers.a
 
 # licences prints those of Rust's own library and of the crates in the lock file.
 licences() {
-	for file in "$(rustc --print sysroot)"/share/doc/rust/licenses/*; do
+	rust=$("${RUSTC:-rustc}" --print sysroot)/share/doc
+	for file in "$rust"/rust/licenses/* "$rust"/libstd-rust*-dev/copyright; do
 		[ ! -f "$file" ] || { printf '\n==== Rust: %s\n' "${file##*/}" && cat "$file"; }
 	done
 	sed -n 's/^name = "\(.*\)"/\1/p; s/^version = "\(.*\)"/\1/p' "$here/libtokenizers/Cargo.lock" | paste - - |

@@ -75,7 +75,7 @@ func someWheel(t *testing.T, folder string) {
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if found, _ := filepath.Glob("../../dist/*.whl"); len(found) == 1 || os.Getenv("NATGO_WHEEL") != "" {
+	if found, _ := filepath.Glob("../../dist/*_x86_64.whl"); len(found) == 1 || os.Getenv("NATGO_WHEEL") != "" {
 		path := wheel(t)
 		if err := os.Symlink(path, filepath.Join(folder, filepath.Base(path))); err != nil {
 			t.Fatal(err)

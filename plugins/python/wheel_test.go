@@ -24,7 +24,7 @@ import (
 // wheel returns the one that `make wheel` wrote: NATGO_WHEEL, or the one in dist.
 func wheel(t *testing.T) string {
 	t.Helper()
-	found, err := filepath.Glob("../../dist/*.whl")
+	found, err := filepath.Glob("../../dist/*_x86_64.whl")
 	if err != nil {
 		t.Fatal(err)
 	}
