@@ -115,12 +115,12 @@ class BatchSet(Sequence[Batch]):
     def _check(self, path: str, line: Dict[str, Any]) -> None:
         want = line.get("proof", {}).get("sha256")
         try:
-            digest = hashlib.sha256()
             with open_file(path) as file:
                 stat = os.fstat(file.fileno())
                 seen = (stat.st_size, stat.st_mtime_ns)
                 if self._verified.get(path) == seen:
                     return
+                digest = hashlib.sha256()
                 for block in iter(lambda: file.read(1 << 20), b""):
                     digest.update(block)
         except OSError as err:

@@ -129,7 +129,8 @@ func TestRecordedFidelity(t *testing.T) {
 		"a request log": {"chat", recorded("request_logs", "openai_chat.jsonl"), counted, nil},
 		"a request log with another question": {
 			"chat",
-			strings.ReplaceAll(recorded("request_logs", "openai_chat.jsonl"), "arrived broken", "came to me quite broken"),
+			strings.ReplaceAll(
+				recorded("request_logs", "openai_chat.jsonl"), "arrived broken", "came to me quite broken"),
 			nil,
 			map[string]int64{"prompt_tokens_differ": 4},
 		},
