@@ -366,7 +366,10 @@ func TestManifestsComeLast(t *testing.T) {
 	for k, v := range objectstest.Environment(p.Address) {
 		b.env = append(b.env, k+"="+v)
 	}
-	names := map[string]string{"plan.json": "plan/config.yml", "shard.json": "plan/build/00000/records/records.log"}
+	names := map[string]string{
+		"plan.json": "plan/config.yml", "shard.json": "plan/build/00000/records/records.log",
+		"cut.json": "plan/cut/records/records.log",
+	}
 	var denied atomic.Bool
 	seen := map[string]bool{}
 	p.Before = func(w http.ResponseWriter, r *http.Request) bool {
@@ -399,6 +402,8 @@ func TestManifestsComeLast(t *testing.T) {
 	}
 	denied.Store(false)
 	b.must(t, run())
+	b.must(t, b.command(nil, "shard", "merge", "--leave-writing", plan))
+	b.must(t, b.command(nil, "shard", "run", plan, "--stage", "write", "--index", "0", "--work-dir", "machine"))
 	if len(seen) != len(names) {
 		t.Errorf("written: %v", seen)
 	}
