@@ -309,3 +309,11 @@ func SyncDir(dir string) error {
 	defer d.Close()
 	return d.Sync()
 }
+
+// Move gives a folder another name on the same file system; nothing may have that name.
+func Move(from, to string) error {
+	if err := os.Rename(from, to); err != nil { //nolint:forbidigo // this is where it is allowed
+		return err
+	}
+	return SyncDir(filepath.Dir(to))
+}

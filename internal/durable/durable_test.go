@@ -258,3 +258,19 @@ func TestCommitSyncsBeforeItRenames(t *testing.T) {
 		t.Errorf("the file has its name without being synced: %v", err)
 	}
 }
+
+func TestMove(t *testing.T) {
+	from, to := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
+	if err := os.MkdirAll(filepath.Join(from, "in"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := Move(from, to); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(to, "in")); err != nil {
+		t.Error(err)
+	}
+	if err := Move(from, to); !os.IsNotExist(err) {
+		t.Errorf("moved what is gone: %v", err)
+	}
+}

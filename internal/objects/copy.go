@@ -125,12 +125,12 @@ func sumOf(path string) (string, error) {
 
 // replace gives a new copy its name, in place of a damaged one. Another process may have made the same copy meanwhile.
 func replace(dir, own string) error {
-	if os.Rename(own, dir) == nil || copied(dir) {
+	if durable.Move(own, dir) == nil || copied(dir) {
 		return nil
 	}
-	if err := os.Rename(dir, own+"-damaged"); err != nil {
+	if err := durable.Move(dir, own+"-damaged"); err != nil {
 		return err
 	}
 	defer os.RemoveAll(own + "-damaged")
-	return os.Rename(own, dir)
+	return durable.Move(own, dir)
 }
