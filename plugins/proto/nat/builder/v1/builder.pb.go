@@ -21,12 +21,11 @@
 package builderv1
 
 import (
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
-
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -4251,68 +4250,65 @@ func file_nat_builder_v1_builder_proto_rawDescGZIP() []byte {
 	return file_nat_builder_v1_builder_proto_rawDescData
 }
 
-var (
-	file_nat_builder_v1_builder_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
-	file_nat_builder_v1_builder_proto_msgTypes  = make([]protoimpl.MessageInfo, 44)
-	file_nat_builder_v1_builder_proto_goTypes   = []any{
-		Unit(0),                  // 0: nat.builder.v1.Unit
-		Kind(0),                  // 1: nat.builder.v1.Kind
-		Severity(0),              // 2: nat.builder.v1.Severity
-		Fidelity(0),              // 3: nat.builder.v1.Fidelity
-		Sampled(0),               // 4: nat.builder.v1.Sampled
-		Form(0),                  // 5: nat.builder.v1.Form
-		PromptForm(0),            // 6: nat.builder.v1.PromptForm
-		Train(0),                 // 7: nat.builder.v1.Train
-		Target(0),                // 8: nat.builder.v1.Target
-		HintKind(0),              // 9: nat.builder.v1.HintKind
-		ContentPart(0),           // 10: nat.builder.v1.ContentPart
-		(*DescribeRequest)(nil),  // 11: nat.builder.v1.DescribeRequest
-		(*DescribeResponse)(nil), // 12: nat.builder.v1.DescribeResponse
-		(*BuilderInfo)(nil),      // 13: nat.builder.v1.BuilderInfo
-		(*ValidateRequest)(nil),  // 14: nat.builder.v1.ValidateRequest
-		(*ValidateResponse)(nil), // 15: nat.builder.v1.ValidateResponse
-		(*Finding)(nil),          // 16: nat.builder.v1.Finding
-		(*OpenRequest)(nil),      // 17: nat.builder.v1.OpenRequest
-		(*OpenResponse)(nil),     // 18: nat.builder.v1.OpenResponse
-		(*DrainRequest)(nil),     // 19: nat.builder.v1.DrainRequest
-		(*DrainResponse)(nil),    // 20: nat.builder.v1.DrainResponse
-		(*CloseRequest)(nil),     // 21: nat.builder.v1.CloseRequest
-		(*CloseResponse)(nil),    // 22: nat.builder.v1.CloseResponse
-		(*BuildRequest)(nil),     // 23: nat.builder.v1.BuildRequest
-		(*GroupPart)(nil),        // 24: nat.builder.v1.GroupPart
-		(*BuildResponse)(nil),    // 25: nat.builder.v1.BuildResponse
-		(*ResultPart)(nil),       // 26: nat.builder.v1.ResultPart
-		(*Done)(nil),             // 27: nat.builder.v1.Done
-		(*Count)(nil),            // 28: nat.builder.v1.Count
-		(*GroupError)(nil),       // 29: nat.builder.v1.GroupError
-		(*Progress)(nil),         // 30: nat.builder.v1.Progress
-		(*Example)(nil),          // 31: nat.builder.v1.Example
-		(*Sampling)(nil),         // 32: nat.builder.v1.Sampling
-		(*Node)(nil),             // 33: nat.builder.v1.Node
-		(*Failure)(nil),          // 34: nat.builder.v1.Failure
-		(*TokenIDs)(nil),         // 35: nat.builder.v1.TokenIDs
-		(*LogProbs)(nil),         // 36: nat.builder.v1.LogProbs
-		(*Message)(nil),          // 37: nat.builder.v1.Message
-		(*Part)(nil),             // 38: nat.builder.v1.Part
-		(*ToolCall)(nil),         // 39: nat.builder.v1.ToolCall
-		(*Member)(nil),           // 40: nat.builder.v1.Member
-		(*Tool)(nil),             // 41: nat.builder.v1.Tool
-		(*Step)(nil),             // 42: nat.builder.v1.Step
-		(*Candidate)(nil),        // 43: nat.builder.v1.Candidate
-		(*Prompt)(nil),           // 44: nat.builder.v1.Prompt
-		(*Record)(nil),           // 45: nat.builder.v1.Record
-		(*Head)(nil),             // 46: nat.builder.v1.Head
-		(*Pairs)(nil),            // 47: nat.builder.v1.Pairs
-		(*Preference)(nil),       // 48: nat.builder.v1.Preference
-		(*Demonstration)(nil),    // 49: nat.builder.v1.Demonstration
-		(*Rollout)(nil),          // 50: nat.builder.v1.Rollout
-		(*Distillation)(nil),     // 51: nat.builder.v1.Distillation
-		(*Site)(nil),             // 52: nat.builder.v1.Site
-		(*Content)(nil),          // 53: nat.builder.v1.Content
-		(*Drop)(nil),             // 54: nat.builder.v1.Drop
-	}
-)
-
+var file_nat_builder_v1_builder_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
+var file_nat_builder_v1_builder_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_nat_builder_v1_builder_proto_goTypes = []any{
+	(Unit)(0),                // 0: nat.builder.v1.Unit
+	(Kind)(0),                // 1: nat.builder.v1.Kind
+	(Severity)(0),            // 2: nat.builder.v1.Severity
+	(Fidelity)(0),            // 3: nat.builder.v1.Fidelity
+	(Sampled)(0),             // 4: nat.builder.v1.Sampled
+	(Form)(0),                // 5: nat.builder.v1.Form
+	(PromptForm)(0),          // 6: nat.builder.v1.PromptForm
+	(Train)(0),               // 7: nat.builder.v1.Train
+	(Target)(0),              // 8: nat.builder.v1.Target
+	(HintKind)(0),            // 9: nat.builder.v1.HintKind
+	(ContentPart)(0),         // 10: nat.builder.v1.ContentPart
+	(*DescribeRequest)(nil),  // 11: nat.builder.v1.DescribeRequest
+	(*DescribeResponse)(nil), // 12: nat.builder.v1.DescribeResponse
+	(*BuilderInfo)(nil),      // 13: nat.builder.v1.BuilderInfo
+	(*ValidateRequest)(nil),  // 14: nat.builder.v1.ValidateRequest
+	(*ValidateResponse)(nil), // 15: nat.builder.v1.ValidateResponse
+	(*Finding)(nil),          // 16: nat.builder.v1.Finding
+	(*OpenRequest)(nil),      // 17: nat.builder.v1.OpenRequest
+	(*OpenResponse)(nil),     // 18: nat.builder.v1.OpenResponse
+	(*DrainRequest)(nil),     // 19: nat.builder.v1.DrainRequest
+	(*DrainResponse)(nil),    // 20: nat.builder.v1.DrainResponse
+	(*CloseRequest)(nil),     // 21: nat.builder.v1.CloseRequest
+	(*CloseResponse)(nil),    // 22: nat.builder.v1.CloseResponse
+	(*BuildRequest)(nil),     // 23: nat.builder.v1.BuildRequest
+	(*GroupPart)(nil),        // 24: nat.builder.v1.GroupPart
+	(*BuildResponse)(nil),    // 25: nat.builder.v1.BuildResponse
+	(*ResultPart)(nil),       // 26: nat.builder.v1.ResultPart
+	(*Done)(nil),             // 27: nat.builder.v1.Done
+	(*Count)(nil),            // 28: nat.builder.v1.Count
+	(*GroupError)(nil),       // 29: nat.builder.v1.GroupError
+	(*Progress)(nil),         // 30: nat.builder.v1.Progress
+	(*Example)(nil),          // 31: nat.builder.v1.Example
+	(*Sampling)(nil),         // 32: nat.builder.v1.Sampling
+	(*Node)(nil),             // 33: nat.builder.v1.Node
+	(*Failure)(nil),          // 34: nat.builder.v1.Failure
+	(*TokenIDs)(nil),         // 35: nat.builder.v1.TokenIDs
+	(*LogProbs)(nil),         // 36: nat.builder.v1.LogProbs
+	(*Message)(nil),          // 37: nat.builder.v1.Message
+	(*Part)(nil),             // 38: nat.builder.v1.Part
+	(*ToolCall)(nil),         // 39: nat.builder.v1.ToolCall
+	(*Member)(nil),           // 40: nat.builder.v1.Member
+	(*Tool)(nil),             // 41: nat.builder.v1.Tool
+	(*Step)(nil),             // 42: nat.builder.v1.Step
+	(*Candidate)(nil),        // 43: nat.builder.v1.Candidate
+	(*Prompt)(nil),           // 44: nat.builder.v1.Prompt
+	(*Record)(nil),           // 45: nat.builder.v1.Record
+	(*Head)(nil),             // 46: nat.builder.v1.Head
+	(*Pairs)(nil),            // 47: nat.builder.v1.Pairs
+	(*Preference)(nil),       // 48: nat.builder.v1.Preference
+	(*Demonstration)(nil),    // 49: nat.builder.v1.Demonstration
+	(*Rollout)(nil),          // 50: nat.builder.v1.Rollout
+	(*Distillation)(nil),     // 51: nat.builder.v1.Distillation
+	(*Site)(nil),             // 52: nat.builder.v1.Site
+	(*Content)(nil),          // 53: nat.builder.v1.Content
+	(*Drop)(nil),             // 54: nat.builder.v1.Drop
+}
 var file_nat_builder_v1_builder_proto_depIdxs = []int32{
 	13, // 0: nat.builder.v1.DescribeResponse.builders:type_name -> nat.builder.v1.BuilderInfo
 	0,  // 1: nat.builder.v1.BuilderInfo.unit:type_name -> nat.builder.v1.Unit
