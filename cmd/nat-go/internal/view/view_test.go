@@ -181,6 +181,7 @@ func TestForgedTable(t *testing.T) {
 		"groups out of order":         func(t *table) { t.First[1], t.First[2] = t.First[2], t.First[1]-1 },
 		"groups behind the end":       func(t *table) { t.First[len(t.First)-1] = 1 << 40 },
 		"offsets behind the end":      func(t *table) { t.Offset[len(t.Offset)-1] = commit.Bytes + 1 },
+		"an offset before the start":  func(t *table) { t.Offset[0] = -1 },
 		"a first record that is not":  func(t *table) { t.First[0] = 1 },
 		"a long name":                 func(t *table) { t.Builders[0] = strings.Repeat("x", maxBuilderName+1) },
 	} {
