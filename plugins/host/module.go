@@ -66,7 +66,7 @@ func (s *Spec) moduleChanged(folder string, files map[string]string, sum string)
 		switch got := files[name]; got {
 		case s.Beside[name]:
 		case "":
-			return fmt.Errorf("%s, which nat-go.lock lists, is gone: if that is intended, run `nat-go plugins lock`",
+			return fmt.Errorf("%s is gone, but nat-go.lock lists it: if that is intended, run `nat-go plugins lock`",
 				filepath.Join(folder, filepath.FromSlash(name)))
 		default:
 			return &ChecksumError{Path: filepath.Join(folder, filepath.FromSlash(name)), Want: s.Beside[name], Got: got}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -152,6 +153,10 @@ func TestBuildersThatPrintOrFork(t *testing.T) {
 				t.Fatal(err)
 			}
 			results, err := conformance.Build(t.Context(), p, "hostile", []byte("{}"), groupsOf(how, "after"))
+			// A child may be slower than the groups.
+			for until := time.Now().Add(30 * time.Second); !log.has(want) && time.Now().Before(until); {
+				time.Sleep(10 * time.Millisecond)
+			}
 			p.Close()
 			if err != nil {
 				t.Fatal(err)
@@ -161,10 +166,8 @@ func TestBuildersThatPrintOrFork(t *testing.T) {
 					t.Errorf("%d records, %v", len(r.Records), r.Err)
 				}
 			}
-			for _, w := range want {
-				if !strings.Contains(log.text(), w) {
-					t.Errorf("%q is not in the log\n%s", w, log.text())
-				}
+			if !log.has(want) {
+				t.Errorf("%q are not all in the log\n%s", want, log.text())
 			}
 			if strings.Contains(log.text(), `"stream":"stdout"`) {
 				t.Errorf("something came by standard output\n%s", log.text())
@@ -295,6 +298,12 @@ func (l *lockedLog) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.all.Write(b)
+}
+
+// has reports whether all of these texts are in the log.
+func (l *lockedLog) has(texts []string) bool {
+	log := l.text()
+	return !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(log, text) })
 }
 
 func (l *lockedLog) text() string {

@@ -66,6 +66,7 @@ def end() -> NoReturn:
 
 def listen(name: str, version: str, builders: Sequence[Builder[Any]], path: str, stop: threading.Event) -> None:
     """Serves at a socket in threads of its own, until the process ends. A host's Shutdown sets stop."""
+    os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"  # its handlers hang the child of a builder that forks, now and then
     try:
         import grpc
 
