@@ -27,7 +27,7 @@ from trl import DPOConfig, KTOConfig, SFTConfig
 import trl
 
 import natgo
-from natgo.textrows import _feature, _joined, _shape_of
+from natgo.textrows import _MAX_DEPTH, _feature, _joined, _shape_of
 from natgo.trl import DPOTrainer, KTOTrainer, SFTTrainer, answers, demonstrations, pairs
 
 WORK = pathlib.Path(os.environ["NATGO_TEST_TRL"])
@@ -127,7 +127,7 @@ def plain(kind, name, output):
     rows = [{k: x[k] for k in keep if k in x} for x in map(json.loads, path.read_text().splitlines())]
     shape = None
     for row in rows:
-        shape = _joined(shape, _shape_of(row))
+        shape = _joined(shape, _shape_of(row, _MAX_DEPTH))
     data = Dataset.from_list(rows, features=Features({k: _feature(k, v) for k, v in shape.items()}))
     if kind == "dpo":
         return trl.DPOTrainer(model(name), args=config(DPOConfig, output), train_dataset=data, processing_class=tokenizer(name))
