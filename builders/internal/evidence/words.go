@@ -206,10 +206,10 @@ var (
 
 // reasonPhrase matches HTTP's names for its errors, as they appear in page titles.
 const reasonPhrase = `(?:(?:bad|invalid) request|unauthorized|(?:authentication|payment) required|forbidden|` +
-	`access denied|(?:page |file |resource )?not found|method not allowed|not acceptable|(?:request )?timeout|` +
-	`conflict|gone|(?:payload|content|request entity) too large|unsupported media type|` +
-	`unprocessable (?:entity|content)|too many requests|(?:internal )?server error|not implemented|` +
-	`bad gateway|service (?:temporarily )?unavailable|gateway time-?out)`
+	`access denied|(?:page |file |resource )?not found|method not allowed|not (?:acceptable|implemented)|` +
+	`(?:request )?timeout|conflict|gone|(?:payload|content|request entity) too large|unsupported media type|` +
+	`unprocessable (?:entity|content)|too many requests|(?:internal )?server error|bad gateway|` +
+	`service (?:temporarily )?unavailable|gateway time-?out)`
 
 // page reads markup: an HTTP error page is short, an article about errors isn't.
 func (t *text) page() (Finding, bool) {

@@ -419,7 +419,7 @@ DOCUMENTS = [
     ("diff", "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n-raise ValueError('bad')\n+raise KeyError('Error: bad key')\n"),
     ("diff", "commit 3f2a\nAuthor: Ada\nDate:   Wed May 1 10:00:00 2024\n\n    Fix fatal error: exit code was ignored\n\n    Error: handled now"),
     ("postmortem", "Post-mortem of 1 May\n\nSummary: the shop was down for 12 minutes.\nCause: the migration failed: relation \"orders\" does not exist.\nAction: run migrations first. The job ended with exit code 1"),
-    ("notes", "TODO\n- look at Error: ECONNREFUSED in the worker\n- ask ops about the failed backup\n- npm ERR! in CI"),
+    ("notes", "To do\n- look at Error: ECONNREFUSED in the worker\n- ask ops about the failed backup\n- npm ERR! in CI"),
     ("notes", "Remember: user said that 'Permission denied' appears on login. Preferred language: German."),
     ("transcript", "Agent: How can I help?\nCustomer: It says Error: payment failed.\nAgent: I am sorry. Which card was it?\nCustomer: Visa. Access denied, it said."),
     ("csv", "time,level,message\n10:00,ERROR,disk full\n10:01,INFO,ok\n10:02,ERROR,Traceback (most recent call last):"),
