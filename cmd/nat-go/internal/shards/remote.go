@@ -286,29 +286,14 @@ func (r *Remote) fetchSpilled(ctx context.Context, dir Folder, d *Done, part int
 			}
 		}
 	}
-	from, err := r.object(dir, path)
-	if err != nil {
+	var own []span
+	if err := group.SpilledAt(path, part, func(offset, n int64) error {
+		own = append(own, span{offset, n})
+		return nil
+	}); err != nil {
 		return err
 	}
-	in, err := r.storage.Open(ctx, from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := durable.Continue(path)
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	err = group.SpilledAt(path, part, func(offset, n int64) error {
-		in.Section(offset, n)
-		got, err := io.Copy(io.NewOffsetWriter(out, offset), in)
-		if err == nil && got != n {
-			err = exit.Failedf("%s is shorter than its list says: run shard %d again", from, d.Shard)
-		}
-		return err
-	})
-	return errors.Join(err, out.Close())
+	return r.fetchRanges(ctx, dir, path, own, fmt.Sprintf("its list says: run shard %d again", d.Shard))
 }
 
 // SendShard uploads what a shard built, if it is complete: its manifest last.

@@ -92,7 +92,7 @@ func (r *Remote) fetchForWriting(ctx context.Context, dir Folder, p *Plan, shard
 	}
 	x := c.Ranges[shard]
 	ranges := []span{{0, int64(recordlog.HeaderSize)}, {x.Offset, x.Bytes}}
-	if err := r.fetchRanges(ctx, dir, log, ranges); err != nil {
+	if err := r.fetchRanges(ctx, dir, log, ranges, r.divideAgain()); err != nil {
 		return orEnvironment(err)
 	}
 	if c.Collated == nil {
@@ -136,7 +136,7 @@ func (r *Remote) fetchRows(ctx context.Context, dir Folder, p *Plan, shard int) 
 	g.SetLimit(atOnce)
 	for from, of := range ranges {
 		g.Go(func() error {
-			return r.fetchRanges(gctx, dir, RowsPath(dir.Shard(stages[len(stages)-1], from)), of)
+			return r.fetchRanges(gctx, dir, RowsPath(dir.Shard(stages[len(stages)-1], from)), of, r.divideAgain())
 		})
 	}
 	return orEnvironment(g.Wait()) // wait: each request ends with ctx, or when nothing moves
@@ -162,8 +162,15 @@ func joined(all []span) []span {
 	return out
 }
 
-// fetchRanges downloads parts of a file into one that has holes in place of the rest.
-func (r *Remote) fetchRanges(ctx context.Context, dir Folder, at string, all []span) error {
+// divideAgain completes "is shorter than" for what a divided merge refers to.
+func (r *Remote) divideAgain() string {
+	return fmt.Sprintf("what was divided: remove %s, and merge again with --leave-writing",
+		objects.Join(string(r.folder), path.Dir(cutName)))
+}
+
+// fetchRanges downloads parts of a file into one that has holes in place of the rest. short says what is wrong with an
+// object that ends too early, and what to do.
+func (r *Remote) fetchRanges(ctx context.Context, dir Folder, at string, all []span, short string) error {
 	from, err := r.object(dir, at)
 	if err != nil {
 		return err
@@ -191,8 +198,7 @@ func (r *Remote) fetchRanges(ctx context.Context, dir Folder, at string, all []s
 		in.Section(s.offset, s.bytes)
 		n, err := io.Copy(io.NewOffsetWriter(out, s.offset), in)
 		if err == nil && n != s.bytes {
-			err = exit.Failedf("%s is shorter than what was divided: remove %s, and merge again with --leave-writing",
-				from, objects.Join(string(r.folder), path.Dir(cutName)))
+			err = exit.Failedf("%s is shorter than %s", from, short)
 		}
 		if err != nil {
 			return err
