@@ -136,7 +136,7 @@ func contentOf(v json.Raw) (string, bool) {
 	for part := range v.Elements() {
 		t := value(part, "text")
 		kind, _ := value(part, "type").Text()
-		if n++; t == nil || n > 1 || kind != "" && kind != "text" {
+		if n++; t == nil || kind != "" && kind != "text" {
 			return "", false
 		}
 		text, _ = t.Text()

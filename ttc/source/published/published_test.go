@@ -35,6 +35,15 @@ func TestAnswers(t *testing.T) {
 			"shp", `{` + post + `, "score_A": 3, "score_B": 1, "labels": 0}`,
 			[]string{"error: labels is 0, which contradicts"},
 		},
+		"a label for the first against the votes": {
+			"shp", `{` + post + `, "score_A": 1, "score_B": 3, "labels": 1}`,
+			[]string{"error: labels is 1, which contradicts"},
+		},
+		"a label that is neither": {"shp", `{` + post + `, "labels": 2}`, []string{"error: labels is neither 0 nor 1"}},
+		"a vote without end": {
+			"shp", `{` + post + `, "score_A": "Inf", "score_B": 3}`,
+			[]string{"error: score_A is a string, not a finite number"},
+		},
 		"neither label nor votes": {"shp", `{` + post + `, "labels": null}`, []string{"error: labels is null"}},
 		"the first is better": {"helpsteer3", `{` + context + `, "overall_preference": -3}`, []string{
 			`{"prompt":[{"role": "user", "content": "q"}],"output":"a","score":3}`,
@@ -63,6 +72,25 @@ func TestAnswers(t *testing.T) {
 			"arena", `{` + asked + `, "winner_model_a": 1, "winner_model_b": 0, "winner_tie": 0}`, []string{
 				`{"id":"7",` + prompt + `,"output":"a","score":1}`, `{"id":"7",` + prompt + `,"output":"b","score":0}`,
 			},
+		},
+		"a column for ties": {
+			"arena", `{` + asked + `, "winner_model_a": 0, "winner_model_b": 0, "winner_tie": 1}`, []string{
+				`{"id":"7",` + prompt + `,"output":"a","score":0}`, `{"id":"7",` + prompt + `,"output":"b","score":0}`,
+			},
+		},
+		"conversations of unlike lengths": {
+			"arena", `{"winner": "a", "conversation_a": [` + hi + `, {"role": "assistant", "content": "a"}],
+				"conversation_b": [` + hi + `, {"role": "assistant", "content": "b"}, ` + hi + `]}`,
+			[]string{"error: the conversations differ in length"},
+		},
+		"an answer in two parts": {
+			"arena", `{"winner": "a", "conversation_a": [` + hi + `, {"role": "assistant", "content": "a"}],
+				"conversation_b": [` + hi + `, {"role": "assistant", "content": [{"text": "b"}, {"text": "c"}]}]}`,
+			[]string{"error: conversation_b: the content of message 2 is not text"},
+		},
+		"a conversation that is an object": {
+			"arena", `{"winner": "a", "conversation_a": {}, "conversation_b": []}`,
+			[]string{"error: conversation_a: it is an object, not a list"},
 		},
 		"texts": {
 			"arena", `{"prompt": "q", "response_a": "a", "response_b": "[b]", "winner": "A"}`,
