@@ -73,9 +73,11 @@ type watch struct {
 	cancel context.CancelFunc
 	ctx    context.Context
 	most   time.Duration
-	left   time.Duration // of most, for the next leastMoved bytes
-	bytes  int           // since left was most
 	once   sync.Once
+
+	mu    sync.Mutex    // a service may answer while it is still being sent to
+	left  time.Duration // of most, for the next leastMoved bytes
+	bytes int           // since left was most
 }
 
 var errSilent = errors.New("nothing, or next to nothing, came or went for a minute")
@@ -90,13 +92,23 @@ func (s *Storage) watch(ctx context.Context) (context.Context, *watch) {
 	return w.ctx, w
 }
 
-// moved counts bytes, and reports whether there was progress.
-func (w *watch) moved(n int) bool {
+// moved counts bytes that took some time, and reports whether there was progress.
+func (w *watch) moved(n int, took time.Duration) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.bytes += n; w.bytes < leastMoved {
+		w.left = max(0, w.left-took)
 		return false
 	}
 	w.bytes, w.left = 0, w.most
 	return true
+}
+
+// wait starts the time that the next bytes may take.
+func (w *watch) wait() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer.Reset(w.left)
 }
 
 func (w *watch) stop() {
@@ -122,7 +134,7 @@ type moving struct {
 
 func (m moving) Read(p []byte) (int, error) {
 	n, err := m.ReadSeeker.Read(p)
-	if m.w.moved(n) || err != nil { // at the end, the answer has its own time
+	if m.w.moved(n, 0) || err != nil { // at the end, the answer has its own time
 		m.w.timer.Reset(m.w.most)
 	}
 	return n, err
@@ -137,12 +149,10 @@ type watched struct {
 // Read waits for data; time that the reader spends on something else in between doesn't count as silence.
 func (b *watched) Read(p []byte) (int, error) {
 	began := time.Now()
-	b.w.timer.Reset(b.w.left)
+	b.w.wait()
 	n, err := b.ReadCloser.Read(p)
 	b.w.timer.Stop()
-	if !b.w.moved(n) {
-		b.w.left = max(0, b.w.left-time.Since(began))
-	}
+	b.w.moved(n, time.Since(began))
 	return n, b.w.why(err)
 }
 
