@@ -187,6 +187,7 @@ func TestIDsStandForTheAnswer(t *testing.T) {
 		"text":                {"hello<|im_end|>", chat.Message{Text: " hello\n"}, true},
 		"another text":        {"hallo<|im_end|>", chat.Message{Text: "hello"}, false},
 		"other marks":         {"<think>h</think>hello", chat.Message{Reasoning: "h", Text: "hello"}, true},
+		"another reasoning":   {"<think>no</think>hello", chat.Message{Reasoning: "yes", Text: "hello"}, false},
 		"a call":              {`<c>{"wc":{"path":"a.txt","words":["\u00e9","x"]}}`, calling, true},
 		"a call in XML":       {`<wc><path>a.txt</path><w>é</w><w>x</w>`, calling, true},
 		"another argument":    {`wc {"path": "b.txt", "words": ["x"]}`, calling, false},
