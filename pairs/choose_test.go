@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -26,89 +28,95 @@ func TestStrategies(t *testing.T) {
 		name string
 		cfg  Config
 		want string
-		why  string
+		why  map[int]ledger.Reason // of candidates in no pair
 		left Left
 	}{
-		{"exhaustive", Config{Strategy: Exhaustive}, "1>4 1>0 1>2 1>3 2>4 3>4 2>0 3>0 0>4 ", "[    ]", Left{Tie: 1}},
+		{"exhaustive", Config{Strategy: Exhaustive}, "1>4 1>0 1>2 1>3 2>4 3>4 2>0 3>0 0>4 ", nil, Left{Tie: 1}},
 		{
 			"limit",
 			Config{Strategy: Exhaustive, MaxPairs: 3},
 			"1>4 1>0 1>2 ",
-			"[   not_chosen_by_strategy ]",
+			map[int]ledger.Reason{3: NotChosen},
 			Left{Tie: 1, NotChosen: 6},
 		},
 		{
 			"margin",
 			Config{Strategy: Exhaustive, MinMargin: 0.4},
 			"1>4 1>0 1>2 1>3 2>4 3>4 ",
-			"[    ]",
+			nil,
 			Left{Tie: 1, BelowMargin: 3},
 		},
 		{
 			"wide margin",
 			Config{Strategy: Exhaustive, MinMargin: 0.7},
 			"1>4 1>0 ",
-			"[  below_min_score_diff below_min_score_diff ]",
+			map[int]ledger.Reason{2: BelowMargin, 3: BelowMargin},
 			Left{Tie: 1, BelowMargin: 7},
 		},
 		{
 			"min chosen",
 			Config{Strategy: Exhaustive, MinChosen: &half},
 			"1>4 1>0 1>2 1>3 2>4 3>4 2>0 3>0 ",
-			"[    ]",
+			nil,
 			Left{Tie: 1, BelowMinChosen: 1},
 		},
 		{
 			"best vs worst",
 			Config{Strategy: BestVsWorst},
 			"1>4 ",
-			"[not_chosen_by_strategy  not_chosen_by_strategy not_chosen_by_strategy ]",
+			map[int]ledger.Reason{0: NotChosen, 2: NotChosen, 3: NotChosen},
 			Left{Tie: 1, NotChosen: 8},
 		},
-		{"adjacent", Config{Strategy: Adjacent}, "1>2 2>0 3>0 0>4 ", "[    ]", Left{Tie: 1, NotChosen: 5}},
+		{"adjacent", Config{Strategy: Adjacent}, "1>2 2>0 3>0 0>4 ", nil, Left{Tie: 1, NotChosen: 5}},
 		{
 			"adjacent with margin",
 			Config{Strategy: Adjacent, MinMargin: 0.35},
 			"1>2 ",
-			"[not_chosen_by_strategy   not_chosen_by_strategy not_chosen_by_strategy]",
+			map[int]ledger.Reason{0: NotChosen, 3: NotChosen, 4: NotChosen},
 			Left{Tie: 1, BelowMargin: 3, NotChosen: 5},
 		},
-		{"best vs rest", Config{Strategy: BestVsRest}, "1>4 1>0 1>2 1>3 ", "[    ]", Left{Tie: 1, NotChosen: 5}},
+		{"best vs rest", Config{Strategy: BestVsRest}, "1>4 1>0 1>2 1>3 ", nil, Left{Tie: 1, NotChosen: 5}},
 		{
 			"threshold",
 			Config{Strategy: Threshold, Threshold: 0.5},
 			"1>4 1>0 2>4 3>4 2>0 3>0 ",
-			"[    ]",
+			nil,
 			Left{Tie: 1, NotChosen: 3},
 		},
 		{
 			"threshold limit",
 			Config{Strategy: Threshold, Threshold: 0.5, MaxPairs: 3},
 			"1>4 1>0 2>4 ",
-			"[   not_chosen_by_strategy ]",
+			map[int]ledger.Reason{3: NotChosen},
 			Left{Tie: 1, NotChosen: 6},
 		},
 		{
 			"lower is better",
 			Config{Strategy: BestVsWorst, LowerIsBetter: true},
 			"4>1 ",
-			"[not_chosen_by_strategy  not_chosen_by_strategy not_chosen_by_strategy ]",
+			map[int]ledger.Reason{0: NotChosen, 2: NotChosen, 3: NotChosen},
 			Left{Tie: 1, NotChosen: 8},
 		},
 		{
 			"lower min chosen",
 			Config{Strategy: Exhaustive, LowerIsBetter: true, MinChosen: &low, MinMargin: 0.4},
 			"4>1 0>1 4>2 4>3 ",
-			"[    ]",
+			nil,
 			Left{Tie: 1, BelowMargin: 3, BelowMinChosen: 2},
 		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			r := NewChooser(c.cfg).Choose(scores, nil)
-			if show(r.Pairs) != c.want || fmt.Sprint(r.Why) != c.why || r.Left != c.left {
-				t.Errorf("%s:\ngot  %s %v %+v\nwant %s %v %+v", c.name, show(r.Pairs), r.Why, r.Left, c.want, c.why,
-					c.left)
+			why := map[int]ledger.Reason{}
+			for i, reason := range r.Why {
+				if reason != "" {
+					why[i] = reason
+				}
+			}
+			diff := cmp.Diff(c.why, why, cmpopts.EquateEmpty())
+			if show(r.Pairs) != c.want || diff != "" || r.Left != c.left {
+				t.Errorf("got  %s %+v\nwant %s %+v\n%s", show(r.Pairs), r.Left, c.want, c.left, diff)
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
 )
 
@@ -52,7 +53,7 @@ func TestRows(t *testing.T) {
 		"pairs": parquet.List(parquet.Group{"a": parquet.String(), "b": parquet.Optional(parquet.Int(32))}),
 	}
 	var rows []map[string]any
-	var want []string
+	var want []any
 	for i := range 500 { // more than one buffer of values
 		row := map[string]any{"text": nil, "list": []any{}, "pairs": []any{}}
 		if i%3 > 0 {
@@ -62,17 +63,11 @@ func TestRows(t *testing.T) {
 			row["list"] = append(row["list"].([]any), int64(j))
 			row["pairs"] = append(row["pairs"].([]any), map[string]any{"a": fmt.Sprint(j), "b": int32(j + 1)})
 		}
-		rows = append(rows, row)
-		want = append(want, fmt.Sprint(row))
+		rows, want = append(rows, row), append(want, row)
 	}
 	got, err := readAll(written(t, schema, rows...))
-	if err != nil || len(got) != len(want) {
-		t.Fatalf("%d rows, want %d: %v", len(got), len(want), err)
-	}
-	for i, row := range got {
-		if fmt.Sprint(row) != want[i] {
-			t.Fatalf("row %d: %v, want %v", i, row, want[i])
-		}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
 	}
 }
 

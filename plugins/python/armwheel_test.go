@@ -3,11 +3,11 @@ package python_test
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -39,7 +39,7 @@ func TestArmWheel(t *testing.T) {
 		t.Fatalf("%s is not the name of a wheel for Linux", found[0])
 	}
 	data := files[tag[1]+".data/scripts/nat-go"]
-	if needs := newestGlibc(t, data); fmt.Sprint(needs) != tag[2] {
+	if needs := newestGlibc(t, data); strconv.Itoa(needs) != tag[2] {
 		t.Errorf("the program needs glibc 2.%d, and the tag says 2.%s", needs, tag[2])
 	}
 	path := filepath.Join(t.TempDir(), "nat-go")

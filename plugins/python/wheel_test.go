@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -131,7 +132,7 @@ func TestWheel(t *testing.T) {
 			t.Errorf("there is no licence of %s", name)
 		}
 	}
-	if got := newestGlibc(t, files[tag[1]+".data/scripts/nat-go"]); fmt.Sprint(got) != tag[2] {
+	if got := newestGlibc(t, files[tag[1]+".data/scripts/nat-go"]); strconv.Itoa(got) != tag[2] {
 		t.Errorf("the program needs glibc 2.%d, and the tag says 2.%s", got, tag[2])
 	}
 }

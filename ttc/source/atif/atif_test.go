@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/source/session"
 	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
@@ -160,15 +162,18 @@ func TestDifference16WhatIsThere(t *testing.T) {
 		),
 		"q / a*",
 	)
-	if fmt.Sprint(r.Stats.Unread) != "map[ATIF-v1.9, a version newer than ATIF-v1.8:1 continued_trajectory_ref:1]" {
-		t.Errorf("%+v", r.Stats.Unread)
+	unread := map[string]int64{"ATIF-v1.9, a version newer than ATIF-v1.8": 1, "continued_trajectory_ref": 1}
+	if diff := cmp.Diff(unread, r.Stats.Unread); diff != "" {
+		t.Error(diff)
 	}
 }
 
 func TestIDs(t *testing.T) {
 	metrics := `,"model_name":"m","metrics":{"prompt_tokens":5,"completion_tokens":2,"completion_token_ids":[1,2],"logprobs":[-1,-0.5]}`
 	n := one(t, trajectory("", step("user", "q", ""), step("agent", "a", metrics)), "q / a*").Examples[0]
-	if fmt.Sprint(n.Graph.Nodes[1].TokenIDs, n.Graph.Nodes[1].LogProbs) != "[1 2] [-1 -0.5]" || n.Policy != "m" {
+	answer := n.Graph.Nodes[1]
+	if !cmp.Equal(answer.TokenIDs, []int32{1, 2}) || !cmp.Equal(answer.LogProbs, []float32{-1, -0.5}) ||
+		n.Policy != "m" {
 		t.Errorf("%+v", n)
 	}
 }

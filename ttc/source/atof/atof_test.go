@@ -7,7 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source/session"
 	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
 )
 
@@ -56,8 +60,9 @@ func TestRelay(t *testing.T) {
 	if arguments[0].Arguments != `{ "id":"RE 5" }` || arguments[1].Arguments != `{"id": "Ulm\u0020West"}` {
 		t.Errorf("%+v", arguments)
 	}
-	if r.Stats.Calls != 6 || fmt.Sprint(r.Stats.Dropped) != "map[call:map[failed_call:1]]" ||
-		fmt.Sprint(r.Stats.Unread) != "map[mark events:3]" {
+	dropped := map[string]map[ledger.Reason]int64{"call": {session.FailedCall: 1}}
+	if r.Stats.Calls != 6 || !cmp.Equal(r.Stats.Dropped, dropped) ||
+		!cmp.Equal(r.Stats.Unread, map[string]int64{"mark events": 3}) {
 		t.Errorf("%+v", r.Stats)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -327,14 +328,14 @@ func TestOrderOfFilesAndResume(t *testing.T) {
 	}
 	a, b := sessiontest.Read(t, Factory(), one), sessiontest.Read(t, Factory(), two)
 	want := []string{"s1 q s1 / a*", "s2 q s2 / a*", "s3 q s3 / a*", "s4 q s3 / a"}
-	if fmt.Sprint(show(a)) != fmt.Sprint(want) || fmt.Sprint(show(b)) != fmt.Sprint(want) {
+	if !slices.Equal(show(a), want) || !slices.Equal(show(b), want) {
 		t.Errorf("\n%v\n%v\n%v", show(a), show(b), want)
 	}
 	if a.Stats.Dropped["call"][session.CopiedCall] != 1 || b.Stats.Dropped["file"][session.OtherFormat] != 1 {
 		t.Errorf("%+v\n%+v", a.Stats, b.Stats)
 	}
 	rest, err := sessiontest.ReadAfter(Factory(), &a.Cursors[1], a.Inputs, one)
-	if err != nil || fmt.Sprint(show(rest)) != fmt.Sprint(want[2:]) {
+	if err != nil || !slices.Equal(show(rest), want[2:]) {
 		t.Errorf("%v %v", show(rest), err)
 	}
 	sessiontest.Write(t, one, "1.jsonl", strings.ReplaceAll(scripts[1], "q s1", "another"))

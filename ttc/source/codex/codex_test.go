@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/source/session"
 	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
@@ -215,8 +217,9 @@ func TestDifference27EventsAreNoMessages(t *testing.T) {
 	if e := r.Examples[0].Graph.Nodes[5].Error; e == nil || *e {
 		t.Errorf("flag %v of a call that worked", e)
 	}
-	if fmt.Sprint(r.Stats.Unread) != "map[events of type new_event:1 lines of type new_line:1]" {
-		t.Errorf("%+v", r.Stats.Unread)
+	unread := map[string]int64{"events of type new_event": 1, "lines of type new_line": 1}
+	if diff := cmp.Diff(unread, r.Stats.Unread); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -2,8 +2,11 @@ package nemogym
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
@@ -44,7 +47,8 @@ func TestTurns(t *testing.T) {
 	}
 	for i, want := range map[int]string{2: "tool_calls", 5: "stop"} {
 		n := ex.Graph.Nodes[i]
-		if n.FinishReason != want || fmt.Sprint(n.TokenIDs, n.LogProbs) != "[1 2] [-1 -0.5]" {
+		if n.FinishReason != want || !cmp.Equal(n.TokenIDs, []int32{1, 2}) ||
+			!cmp.Equal(n.LogProbs, []float32{-1, -0.5}) {
 			t.Errorf("node %d: %+v", i, n)
 		}
 	}
@@ -109,12 +113,12 @@ func TestRecorded(t *testing.T) {
 	dir := sessiontest.Recorded(t, "nemo_gym")
 	for name, want := range map[string]struct {
 		examples, calls int
-		rewards         string
+		rewards         []float64
 		first           int // messages
 	}{
-		"example_multi_step":            {2, 8, "[1 1]", 9},
-		"example_tool_call_multireward": {2, 4, "[2 2]", 5},
-		"ruler":                         {2, 2, "[0 0]", 2},
+		"example_multi_step":            {2, 8, []float64{1, 1}, 9},
+		"example_tool_call_multireward": {2, 4, []float64{2, 2}, 5},
+		"ruler":                         {2, 2, []float64{0, 0}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := sessiontest.Read(t, Factory(), dir+"/"+name+".example_rollouts.jsonl")
@@ -128,7 +132,7 @@ func TestRecorded(t *testing.T) {
 					}
 				}
 			}
-			if len(r.Examples) != want.examples || trained != want.calls || fmt.Sprint(rewards) != want.rewards ||
+			if len(r.Examples) != want.examples || trained != want.calls || !slices.Equal(rewards, want.rewards) ||
 				len(r.Stats.Dropped) != 0 || len(r.Examples[0].Graph.Nodes) != want.first {
 				t.Errorf("%s: %d examples, %d calls, %v, %d messages, %+v", name, len(r.Examples), trained, rewards,
 					len(r.Examples[0].Graph.Nodes), r.Stats)

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
@@ -164,21 +167,23 @@ func TestScores(t *testing.T) {
 	for name, c := range map[string]struct {
 		source       source.Factory
 		text, reward string
-		unread       string
+		unread       map[string]int64
 	}{
-		"none": {Langfuse(), row, "none", "map[]"},
-		"one":  {Langfuse(), row + langfuseScore("good", "0.5", "NUMERIC"), "0.5", "map[]"},
+		"none": {Langfuse(), row, "none", nil},
+		"one":  {Langfuse(), row + langfuseScore("good", "0.5", "NUMERIC"), "0.5", nil},
 		"of one": {
 			Langfuse(), row + langfuseScore("good", "1", "BOOLEAN") + langfuseScore("good", "0", "NUMERIC"),
-			"0.5", "map[]",
+			"0.5", nil,
 		},
 		"a label": {
-			Langfuse(), row + langfuseScore("good", "3", "CATEGORICAL"), "none", "map[scores that are not numbers:1]",
+			Langfuse(), row + langfuseScore("good", "3", "CATEGORICAL"), "none",
+			map[string]int64{"scores that are not numbers": 1},
 		},
-		"feedback": {LangSmith(), llm(`,"feedback_stats":{"good":{"n":2,"avg":0.25}}`), "0.25", "map[]"},
+		"feedback": {LangSmith(), llm(`,"feedback_stats":{"good":{"n":2,"avg":0.25}}`), "0.25", nil},
 		"several": {
 			Langfuse(), row + langfuseScore("good", "1", "NUMERIC") + langfuseScore("fast", "0", "NUMERIC"),
-			"none", "map[scores of sessions that have several:2]",
+			"none",
+			map[string]int64{"scores of sessions that have several": 2},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -187,8 +192,8 @@ func TestScores(t *testing.T) {
 			if reward := r.Examples[0].Reward; reward != nil {
 				got = fmt.Sprint(*reward)
 			}
-			if got != c.reward || fmt.Sprint(r.Stats.Unread) != c.unread {
-				t.Errorf("%s: %s, %v", name, got, r.Stats.Unread)
+			if diff := cmp.Diff(c.unread, r.Stats.Unread, cmpopts.EquateEmpty()); got != c.reward || diff != "" {
+				t.Errorf("reward %s, want %s; unread: %s", got, c.reward, diff)
 			}
 		})
 	}

@@ -7,8 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/session"
 	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
 )
 
@@ -152,8 +156,9 @@ func TestWhatIsNoCall(t *testing.T) {
 		})
 	}
 	r := sessiontest.ReadText(t, Chat(), "log.jsonl", good+`{"a":1}`+"\n"+responsesLine("1", "", "", "q", "a"))
-	if want := "map[entries that are calls of no kind that the source reads:2]"; fmt.Sprint(r.Stats.Unread) != want {
-		t.Errorf("%+v", r.Stats.Unread)
+	unread := map[string]int64{"entries that are calls of no kind that the source reads": 2}
+	if diff := cmp.Diff(unread, r.Stats.Unread); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -191,11 +196,11 @@ func TestRecordedCalls(t *testing.T) {
 		source  source.Factory
 		path    string
 		calls   int64
-		dropped string
+		dropped map[ledger.Reason]int64
 	}{
-		{Chat(), "request_logs/openai_chat.jsonl", 12, "map[call:map[repeated_call:8]]"},
-		{Responses(), "request_logs/openai_responses.jsonl", 7, "map[call:map[repeated_call:3]]"},
-		{Chat(), "litellm", 5, "map[call:map[failed_call:1]]"},
+		{Chat(), "request_logs/openai_chat.jsonl", 12, map[ledger.Reason]int64{session.RepeatedCall: 8}},
+		{Responses(), "request_logs/openai_responses.jsonl", 7, map[ledger.Reason]int64{session.RepeatedCall: 3}},
+		{Chat(), "litellm", 5, map[ledger.Reason]int64{session.FailedCall: 1}},
 	} {
 		t.Run(c.path, func(t *testing.T) {
 			r := sessiontest.Read(t, c.source, filepath.Join(dir, c.path))
@@ -203,7 +208,8 @@ func TestRecordedCalls(t *testing.T) {
 			if got := sessiontest.Trained(r, true); !slices.Equal(got, want) {
 				t.Errorf("%s: got\n%s\nwant\n%s", c.path, strings.Join(got, "--\n"), strings.Join(want, "--\n"))
 			}
-			if r.Stats.Calls != c.calls || fmt.Sprint(r.Stats.Dropped) != c.dropped || len(r.Examples) != 1 {
+			dropped := map[string]map[ledger.Reason]int64{"call": c.dropped}
+			if r.Stats.Calls != c.calls || !cmp.Equal(r.Stats.Dropped, dropped) || len(r.Examples) != 1 {
 				t.Fatalf("%s: %d examples, %+v", c.path, len(r.Examples), r.Stats)
 			}
 			if ex := r.Examples[0]; len(ex.Tools) != 3 || ex.Fidelity != ttc.TextOnly {

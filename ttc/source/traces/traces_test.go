@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/nat-go/nat-go/internal/oracletest"
 
 	"github.com/nat-go/nat-go/builders/schema"
@@ -126,7 +128,8 @@ func TestTraceSaysWhatWasSampled(t *testing.T) {
 	 {"role": "assistant", "content": "c", "token_ids": [5, 6], "logprobs": {"content": [{"logprob": -0.5}, {"logprob": 0}]}, "finish_reason": "length", "model": "other"}]}`)
 	last := ex.Graph.Nodes[3]
 	if sampled(ex) != "NNNY" || last.FinishReason != "length" || last.Policy != "other" ||
-		fmt.Sprint(last.TokenIDs, last.LogProbs) != "[5 6] [-0.5 0]" || ex.Fidelity != ttc.IDsLogProbs {
+		!cmp.Equal(last.TokenIDs, []int32{5, 6}) || !cmp.Equal(last.LogProbs, []float32{-0.5, 0}) ||
+		ex.Fidelity != ttc.IDsLogProbs {
 		t.Errorf("%s %+v %d", sampled(ex), last, ex.Fidelity)
 	}
 	if ex.ID != "#0" {

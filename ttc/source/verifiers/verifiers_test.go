@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/nat-go/nat-go/ttc"
@@ -110,7 +111,7 @@ func TestDifference33SampledLeaves(t *testing.T) {
 func TestDifference34IDsOfATurn(t *testing.T) {
 	text := episode(trace("t1", "", "- user q i", "0 assistant a si"))
 	n := sessiontest.ReadText(t, Factory(), "traces.jsonl", text).Examples[0].Graph.Nodes[1]
-	if fmt.Sprint(n.TokenIDs, n.LogProbs) != "[1 2] [-1 -0.5]" {
+	if !cmp.Equal(n.TokenIDs, []int32{1, 2}) || !cmp.Equal(n.LogProbs, []float32{-1, -0.5}) {
 		t.Errorf("%v %v", n.TokenIDs, n.LogProbs)
 	}
 	bad := strings.Replace(text, `"mask":[false,true,true],"logprobs":[-1,-0.5]`, `"mask":[true],"logprobs":[]`, 2)

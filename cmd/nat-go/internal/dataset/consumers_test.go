@@ -3,7 +3,6 @@ package dataset
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"math"
 	"os"
 	"os/exec"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
@@ -119,7 +120,8 @@ func TestVerlTakesOurRows(t *testing.T) {
 		}
 	}
 	load(t, python, "verl", run, &got)
-	if fmt.Sprint(got.RL.Prompt) != "[map[content:question 0.0 role:user]]" || got.RL.Rows != 16 ||
+	prompt := []map[string]any{{"content": "question 0.0", "role": "user"}}
+	if !cmp.Equal(got.RL.Prompt, prompt) || got.RL.Rows != 16 ||
 		got.RL.Truth["style"] != "model" || got.RL.Source != "mine" {
 		t.Errorf("%+v", got.RL)
 	}

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -363,7 +364,7 @@ func TestRestartedServer(t *testing.T) {
 			s.restart(c.trainer, c.steps, c.envs)
 			ref, err := a.Submit(t.Context(), d, "k")
 			if err != nil || len(s.groups) != 2 || ref.Metadata["groups"] != "2" || ref.Metadata["uncertain"] != "2" ||
-				ref.Metadata["env_id"] != fmt.Sprint(c.envs) {
+				ref.Metadata["env_id"] != strconv.Itoa(c.envs) {
 				t.Fatalf("%+v, %d groups, %v", ref, len(s.groups), err)
 			}
 			for _, g := range s.groups {

@@ -1,5 +1,19 @@
 package a
 
-import "reflect"
+import (
+	"errors"
+	"fmt"
+	"reflect"
+)
 
 var _ = reflect.DeepEqual(1, 2) // want `use cmp.Diff`
+
+var (
+	values  = []int{1, 2}
+	err     = errors.New("no")
+	_       = fmt.Sprint(values) != "[1 2]" // want `compare the values`
+	_       = "[1 2]" == fmt.Sprint(values) // want `compare the values`
+	_       = fmt.Sprint(err, 1) == "no 1"  // want `compare the values`
+	message = fmt.Sprint(err) == "no"       // the message is what is compared
+	_       = fmt.Sprintf("%d", 1) == "1"   // a text of the test's own making
+)
