@@ -166,7 +166,7 @@ func TestCommandMisbehaves(t *testing.T) {
 		"hang":     "did not answer within",
 		"lie":      `answered another question: id "another"`,
 		"kind":     `unknown kind "certain"`,
-		"nonsense": `answered what is no {"id", "hint", "kind"}: "Sure! Here is a hint:`,
+		"nonsense": `did not answer with {"id", "hint", "kind"}: "Sure! Here is a hint:`,
 		"flood":    "a line of more than 1048576 bytes",
 		"die":      "no model",
 		"none":     "",

@@ -38,7 +38,7 @@ func Codes() []ledger.Code {
 			NoOutput, "source", "A candidate has no answer: its key is missing or null.",
 			"dropped.jsonl names the keys that are there; say which one holds the answer: --map output=KEY.",
 		),
-		ledger.NewCode(OtherStep, "source", "A step that is no TTC_END event carries no candidate; counted so that the books balance.", "Nothing."),
+		ledger.NewCode(OtherStep, "source", "A step that is not a TTC_END event carries no candidate; it is counted so that the books balance.", "Nothing."),
 		ledger.NewCode(KeyNotUsed, "source",
 			"An entry has a key that says something - a weight, a mask, a hint - and nothing reads it; the rest counts.",
 			"Name the key in the source's settings, move what it says to a key that is read, or remove it."),
