@@ -8,6 +8,7 @@ import (
 	"sort"
 	"strconv"
 
+	"github.com/nat-go/nat-go/ttc/internal/escape"
 	"github.com/nat-go/nat-go/ttc/internal/pytext"
 	"github.com/nat-go/nat-go/ttc/json"
 )
@@ -193,15 +194,20 @@ func (o *Dump) key(dst []byte, k Value, mark Marker) ([]byte, error) {
 }
 
 // text appends a JSON string: control characters, quotes and backslashes are escaped, and non-ASCII characters too if
-// the options say so. Tool results are long and full of quotes, so eight bytes are examined and copied at a time, and
-// again after each quote among them.
+// the options say so. Tool results are long and full of quotes, so what can't be done in larger blocks is examined and
+// copied eight bytes at a time, and again after each quote among them.
 func (o *Dump) text(dst []byte, v Value, mark Marker) []byte {
 	s := v.text()
 	mark.at(v, len(dst))
 	dst = append(dst, '"')
-	i, n := 0, len(dst)
-	room := dst[:cap(dst)]
+	i := 0
 next:
+	if !o.ASCII && len(s)-i >= 16 {
+		var done int
+		dst, done = escape.Blocks(dst, s[i:])
+		i += done
+	}
+	n, room := len(dst), dst[:cap(dst)]
 	for len(s)-i >= 8 {
 		if len(room)-n < 24 { // eight escapes, and what is copied beyond them
 			dst = slices.Grow(room[:n], len(s)-i+(len(s)-i)/4+24)
@@ -216,8 +222,7 @@ next:
 			n += k - done
 			if c := byte(rest); c != '"' && c != '\\' { // few of them
 				dst, i = o.escape(room[:n], s, i+k)
-				n, room = len(dst), dst[:cap(dst)]
-				continue next
+				goto next
 			}
 			room[n] = '\\'
 			binary.LittleEndian.PutUint64(room[n+1:n+9], rest)
