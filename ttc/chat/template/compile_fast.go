@@ -207,6 +207,9 @@ func (c *compiler) condition(n node, f *frame) condition {
 		is := c.condition(n.node, f)
 		return func(st *state) bool { return !is(st) }
 	case *logicNode:
+		if is := c.oneOf(n, f); is != nil {
+			return is
+		}
 		left, right, isOr := c.condition(n.left, f), c.condition(n.right, f), n.or
 		return func(st *state) bool {
 			if left(st) == isOr {
@@ -282,16 +285,74 @@ func (c *compiler) comparesLength(n *compareNode, f *frame) condition {
 	}
 }
 
-// equalsText compiles `node == 'text'` and `node != 'text'`; it returns nil for other comparisons.
-func (c *compiler) equalsText(n *compareNode, f *frame) condition {
-	if len(n.ops) != 1 || n.ops[0].op != "==" && n.ops[0].op != "!=" {
+// oneOf compiles `a.b == 'x' or a.b == 'y'` and `a.b != 'x' and a.b != 'y'`, which look a.b up once; it returns nil for
+// other expressions.
+func (c *compiler) oneOf(n *logicNode, f *frame) condition {
+	op := "!="
+	if n.or {
+		op = "=="
+	}
+	of, texts := c.choices(n, n.or, op, f)
+	if of == nil {
+		return nil
+	}
+	return func(st *state) bool {
+		v := of.ref(st)
+		for _, text := range texts {
+			if v.IsText(text) {
+				return n.or
+			}
+		}
+		return !n.or
+	}
+}
+
+// choices returns the texts that the operands of a chain of `or`, or of `and`, compare with the same path.
+func (c *compiler) choices(n node, isOr bool, op string, f *frame) (*path, []string) {
+	switch n := n.(type) {
+	case *compareNode:
+		if text := comparedText(n); text != nil && n.ops[0].op == op {
+			return c.path(n.first, f), []string{pyvalue.Intern(text.Text())}
+		}
+	case *logicNode:
+		if n.or != isOr {
+			return nil, nil
+		}
+		left, texts := c.choices(n.left, isOr, op, f)
+		right, more := c.choices(n.right, isOr, op, f)
+		if left != nil && right != nil && left.same(right) {
+			return left, append(texts, more...)
+		}
+	}
+	return nil, nil
+}
+
+// same reports whether two paths lead to the same value.
+func (p *path) same(q *path) bool {
+	return p.slot == q.slot && slices.EqualFunc(p.names, q.names, func(a, b lookup) bool {
+		return a.name == b.name && a.index == b.index && a.item == b.item
+	})
+}
+
+// comparedText returns the short text with which a comparison compares by its one operator, or nil.
+func comparedText(n *compareNode) *val {
+	if len(n.ops) != 1 {
 		return nil
 	}
 	k, ok := n.ops[0].node.(*constNode)
 	if !ok || k.value.Kind() != pyvalue.KindStr || len(k.value.Text()) > 64 { // comparing longer ones is counted
 		return nil
 	}
-	text, equal := pyvalue.Intern(k.value.Text()), n.ops[0].op == "=="
+	return &k.value
+}
+
+// equalsText compiles `node == 'text'` and `node != 'text'`; it returns nil for other comparisons.
+func (c *compiler) equalsText(n *compareNode, f *frame) condition {
+	compared := comparedText(n)
+	if compared == nil || n.ops[0].op != "==" && n.ops[0].op != "!=" {
+		return nil
+	}
+	text, equal := pyvalue.Intern(compared.Text()), n.ops[0].op == "=="
 	if p := c.path(n.first, f); p != nil {
 		return func(st *state) bool { return p.ref(st).IsText(text) == equal }
 	}
