@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// shuffles says, for each set of bytes out of eight, where the bytes go when a backslash is put before those of the set:
-// the source of each byte of the result, the backslashes being bytes 8 to 15.
+// shuffles says, for each set of bytes out of eight, where the bytes go when a backslash is put before those of the
+// set: the source of each byte of the result, the backslashes being bytes 8 to 15.
 var shuffles = makeShuffles()
 
 func makeShuffles() (to [256][16]byte) {
@@ -33,9 +33,9 @@ const (
 	chunk = 4 << 10 // bytes that are escaped in one call, which can't be interrupted
 )
 
-// Blocks appends the escapes of the blocks of sixteen bytes that s begins with and returns the length of those blocks. It
-// stops before a block with a control character that JSON has no letter for. Characters that are not ASCII stay as they
-// are.
+// Blocks appends the escapes of the blocks of sixteen bytes that s begins with and returns the length of those blocks.
+// It stops before a block with a control character that JSON has no letter for. Characters that are not ASCII stay as
+// they are.
 func Blocks(dst []byte, s string) ([]byte, int) {
 	done := 0
 	for able && len(s)-done >= block {
