@@ -15,7 +15,7 @@ const (
 // Codes are the pages of these codes for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{
-		ledger.NewCode(BuilderFailed, "build", "The builder reported an error for this group; other builders' records of it stand.", "See the detail; run `nat-go builders try` on the group."),
+		ledger.NewCode(BuilderFailed, "build", "The builder reported an error for this group; other builders' records of it are kept.", "See the detail; run `nat-go builders try` on the group."),
 		ledger.NewCode(BadReference, "build", "The record refers to a candidate or message that its group doesn't have.", "A defect of the builder: report it to its author."),
 		ledger.NewCode(NotUsed, "build", "The builder used this in no record and gave no reason for leaving it out.", "Ask the builder's author to report drops; a candidate counts as used where a record refers to it."),
 		ledger.NewCode(OtherReasons, "build", "The builder gave more than a thousand distinct reasons; these are the ones after them.", "A defect of the builder: report it to its author. What differs from drop to drop belongs in the detail, not in the reason."),

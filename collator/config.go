@@ -180,7 +180,7 @@ func (c *Collator) learnTokens() error {
 	}
 	if p := c.cfg.PadID; p != nil {
 		if *p < 0 || *p >= c.vocab {
-			return fmt.Errorf("collator: pad_id %d is no id of the tokenizer, which has %d", *p, c.vocab)
+			return fmt.Errorf("collator: pad_id %d is not an id of the tokenizer, which has %d", *p, c.vocab)
 		}
 		c.pad = *p
 	}

@@ -431,7 +431,7 @@ func TestSplicesAreVerified(t *testing.T) {
 	}
 	for name, damage := range map[string]func(*batch.Row){
 		"another token": func(r *batch.Row) { r.Sides[1].IDs[3]++ },
-		// Moving by one is no change: hint and turn begin with the same token.
+		// Moving by one changes nothing: hint and turn begin with the same token.
 		"the hint moved":        func(r *batch.Row) { r.Meta.Sites[0].At += 2 },
 		"a shorter hint":        func(r *batch.Row) { r.Meta.Sites[0].Hint-- },
 		"a pair before the row": func(r *batch.Row) { r.Meta.Sites[0].Pairs[0].Start = 0 },
@@ -486,10 +486,10 @@ func TestViewSite(t *testing.T) {
 				if p.What != tokenview.Hint {
 					want(t, decode(t, r.Sides[0].IDs[p.Student[0]:p.Student[1]]), text)
 				} else if !strings.Contains(text, hint) {
-					t.Errorf("%q is no hint", text)
+					t.Errorf("%q is not a hint", text)
 				}
 				if p.What == tokenview.Target && !strings.HasSuffix(text, "</tool_call><|im_end|>") {
-					t.Errorf("%q is no target", text)
+					t.Errorf("%q is not a target", text)
 				}
 			}
 			var b strings.Builder

@@ -317,7 +317,7 @@ func (b *sideBuilder) mask(ranges []chat.Span, owners []*turns.Turn) *cause {
 		t := owners[i]
 		terminal := t.Terminated() && ranges[i].End == t.End
 		if terminal && !w.terminators[b.ids[run.End-1]] {
-			return refuse(InvariantBroken, "the turn of message %d ends in %q, which is no token of its own", t.Message, b.v.res.Text[t.Body:t.End])
+			return refuse(InvariantBroken, "the turn of message %d ends in %q, which is not a token of its own", t.Message, b.v.res.Text[t.Body:t.End])
 		}
 		b.train(run, ranges[i], t.Message, terminal)
 	}

@@ -52,8 +52,8 @@ func candidateCodes() []ledger.Code {
 			"No other candidate of this turn was given the same prompt, so it can't be compared.",
 			"Give all candidates of a turn the same prompt."),
 		ledger.NewCode(AnswerInPrompt, "build",
-			"The recorded prompt gives the answer away: it ends with a message of the assistant, or with the answer after a label like \"assistant:\"; or its text ends with the answer, and no other candidate was given the same prompt and answered otherwise; or it holds the answer, of 64 characters or more, and not those of all candidates of the turn. Training on it teaches copying. An answer that is one of the choices that a shared prompt offers is no such case.",
-			"Record the prompt before the model's reply is appended. Where the prompts are meant so, set answer_in_prompt: keep in the builder."),
+			"The recorded prompt gives the answer away: it ends with a message of the assistant, or with the answer after a label like \"assistant:\"; or its text ends with the answer, and no other candidate was given the same prompt and answered otherwise; or it holds the answer, of 64 characters or more, and not those of all candidates of the turn. Training on it teaches copying. An answer that is one of the choices offered by a shared prompt is not affected.",
+			"Record the prompt before the model's reply is appended. If the prompts are meant that way, set answer_in_prompt: keep in the builder."),
 		ledger.NewCode(ReprPrompt, "build",
 			"The prompt is the printed form of a Python object rather than text or messages.",
 			"Record messages as a list of {role, content}."),
@@ -88,15 +88,15 @@ func rolloutCodes() []ledger.Code {
 				"so a difference of scores says nothing about what the model did.",
 			"Give all rollouts of a task the same system prompt, question and tools."),
 		ledger.NewCode(EnvironmentParted, "build",
-			"The two rollouts part at a tool's answer: the same call had different results, "+
+			"The two rollouts diverge at a tool's answer: the same call had different results, "+
 				"so nothing that the model wrote there can be better or worse.",
 			"Nothing; make the tools' answers repeatable if there are many."),
 		ledger.NewCode(OneGoesOn, "build",
-			"One of the two rollouts is how the other begins: where they part one of them has nothing.",
+			"One of the two rollouts is the beginning of the other: where they diverge, one of them has nothing.",
 			"Nothing."),
 		ledger.NewCode(WithinNoise, "build",
-			"The scores differ by no more than chance would have it: less than 1.96 standard deviations of a difference (score_sd).",
-			"Score each rollout several times and give the mean, or set score_sd to what the scorer's is."),
+			"The scores differ by no more than chance explains: less than 1.96 standard deviations of a difference (score_sd).",
+			"Score each rollout several times and give the mean, or set score_sd to the scorer's standard deviation."),
 		ledger.NewCode(MuchLonger, "build",
 			"The chosen side is longer than the rejected one by more than max_length_ratio: the pair would teach length.",
 			"Raise max_length_ratio, or leave it out, if longer is better here."),
@@ -106,7 +106,7 @@ func rolloutCodes() []ledger.Code {
 func branchCodes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(SingleBranch, "build",
-			"The session has only one branch: nothing in it was tried again or left.",
+			"The session has only one branch: nothing in it was tried again or abandoned.",
 			"Nothing; sessions with retries and edits have branches."),
 		ledger.NewCode(NoneKept, "build",
 			"The model answered the same messages more than once, and the session went on from none of the answers, "+

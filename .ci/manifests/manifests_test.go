@@ -83,7 +83,7 @@ func TestJobs(t *testing.T) {
 		}
 		for _, m := range c.VolumeMounts {
 			if !slices.ContainsFunc(pod.Volumes, func(v core.Volume) bool { return v.Name == m.Name }) {
-				t.Errorf("%s mounts %s, which is no volume", stage, m.Name)
+				t.Errorf("%s mounts %s, which is not a volume", stage, m.Name)
 			}
 		}
 		for _, rule := range j.Spec.PodFailurePolicy.Rules {

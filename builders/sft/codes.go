@@ -16,8 +16,8 @@ func Codes() []ledger.Code {
 			"Lower min_score if you want weaker examples."),
 		ledger.NewCode(NotBest, "build", "Others of the same task or turn score better, and only the best n are imitated.", "Raise n."),
 		ledger.NewCode(
-			OnlyFailed, "build", "All that the model did in this rollout are failed tool calls, which are not imitated.",
-			"Look whether they really failed (builder sdpo lists them); skip_failed_calls: false imitates them.",
+			OnlyFailed, "build", "Everything the model did in this rollout was a failed tool call, and those are not imitated.",
+			"Check whether they really failed (builder sdpo lists them); skip_failed_calls: false imitates them.",
 		),
 	}
 }

@@ -107,7 +107,7 @@ func runPage(t *testing.T, checkout, text, makefile string) (n int) {
 		case "sh":
 			for _, m := range regexp.MustCompile(`(?m)^make (\w+)`).FindAllStringSubmatch(body, -1) {
 				if !strings.Contains(makefile, "\n"+m[1]+":") {
-					t.Errorf("the page names make %s, which is no target", m[1])
+					t.Errorf("the page names make %s, which is not a target", m[1])
 				}
 			}
 		}

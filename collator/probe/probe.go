@@ -36,7 +36,7 @@ type Report struct {
 	Calls         Fate   `json:"tool_calls"`
 	ParallelCalls Fate   `json:"parallel_tool_calls"`
 	Arguments     string `json:"arguments"`     // how it wants them: object, string (it refuses objects), or refused
-	RawArguments  string `json:"raw_arguments"` // arguments that are no object: raw, quoted, dropped or refused
+	RawArguments  string `json:"raw_arguments"` // arguments that are not an object: raw, quoted, dropped or refused
 
 	PrefixPreserving map[string]bool `json:"prefix_preserving"` // conversation kind -> turns stand in history as they were sampled
 	RewritesHistory  bool            `json:"rewrites_history"`

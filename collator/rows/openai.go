@@ -68,7 +68,7 @@ func (r *rowReader) openAI() *Row {
 func openAIMessage(m *chat.Message) string {
 	for i := range m.ToolCalls {
 		if m.ToolCalls[i].AsObject {
-			return "has a tool call whose arguments are no string"
+			return "has a tool call whose arguments are not a string"
 		}
 	}
 	if m.ReasoningKey != "" {

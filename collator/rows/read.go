@@ -254,7 +254,7 @@ func fullMessage(m *chat.Message) string {
 	}
 	for i := range m.ToolCalls {
 		if !m.ToolCalls[i].AsObject {
-			return "has a tool call whose arguments are no object"
+			return "has a tool call whose arguments are not an object"
 		}
 	}
 	for _, x := range m.Extra {

@@ -35,7 +35,7 @@ func Codes() []ledger.Code {
 		ledger.NewCode(
 			TeacherBadAnswer,
 			"teacher",
-			"The teacher's answer for the sequence can't be used: wrong length, missing positions, ids outside the vocabulary, or numbers that are no log-probs.",
+			"The teacher's answer for the sequence can't be used: wrong length, missing positions, ids outside the vocabulary, or numbers that are not log-probs.",
 			"See the detail; check the server's version and its limit of log-probs.",
 		),
 		ledger.NewCode(

@@ -90,7 +90,7 @@ func (c *Client) Effects(ctx context.Context, sites []Probed, least float64) ([]
 	for i, s := range sites {
 		if len(s.Targets) == 0 || s.Targets[0] < 1 || s.Targets[len(s.Targets)-1] >= len(s.Student) ||
 			!slices.IsSorted(s.Targets) {
-			return nil, fmt.Errorf("site %d: the targets are no positions of the row after its first", i)
+			return nil, fmt.Errorf("site %d: the targets are not positions of the row after its first", i)
 		}
 		for kind, ids := range [][]int32{s.Student, s.Teacher, s.Control} {
 			if kind == 2 && ids == nil {

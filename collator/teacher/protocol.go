@@ -331,7 +331,7 @@ func collect(array wire.Raw, most int, what string) ([]wire.Raw, error) {
 // zipped reads log-probs and ids of the same shape, [position][k]. Null entries are padding.
 func zipped(lps, ids wire.Raw) ([]raw, error) {
 	if lps.Kind() != wire.Array || ids.Kind() != wire.Array {
-		return nil, bad("log-probs and ids are no arrays")
+		return nil, bad("log-probs and ids are not arrays")
 	}
 	a, err := collect(lps, maxPositions, "positions")
 	if err != nil {

@@ -276,7 +276,7 @@ def rows_of(x, prefix):
         lo, hi = r * shape[1], (r + 1) * shape[1]
         m = list(mask[lo:hi])
         n = sum(m)
-        check(m == [1] * n + [0] * (len(m) - n), prefix, "an attention mask is no run of ones")
+        check(m == [1] * n + [0] * (len(m) - n), prefix, "an attention mask is not a run of ones")
         check(list(at[lo:lo + n]) == list(range(n)), prefix, "positions don't count from 0")
         row = list(ids[lo:lo + n])
         lab = list(labels[lo:hi]) if labels is not None else None

@@ -65,7 +65,7 @@ def check(s):
     full = render(messages[:i + 1], tools, False, **kw)
     then = render(messages[:i + 2], tools, False, **kw) if i + 1 < len(messages) else full
     if not full.startswith(s["text"]) and not then.startswith(s["text"]) and not full.rstrip().endswith(turn.rstrip()):
-        return "the row is no beginning of the render with the turn: %r" % turn
+        return "the row is not the beginning of the render with the turn: %r" % turn
     if not turn.endswith(s["target"]) or not FILLER.fullmatch(turn[:len(turn) - len(s["target"])]):
         return "what is paired, %r, is not the turn, %r" % (s["target"], turn)
     if full.startswith(s["text"]) and full[len(s["text"]):].strip() not in ("", "<|end|>", "</s>"):

@@ -128,7 +128,7 @@ func (c *Config) addedTokens(raw json.RawMessage) ([]addedToken, error) {
 	for key := range decoder {
 		index, err := strconv.Atoi(key)
 		if err != nil || index < 0 {
-			return nil, refuse(CodeBadTokenizer, "tokenizer_config.json: added_tokens_decoder has the key %q, which is no id", key)
+			return nil, refuse(CodeBadTokenizer, "tokenizer_config.json: added_tokens_decoder has the key %q, which is not an id", key)
 		}
 		indices = append(indices, index)
 	}

@@ -161,7 +161,7 @@ func TestUnsegmentable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if ok, why := tok.Segmentable(); ok || why == "" {
-		t.Fatal("a special token matched in normalised text is no hard boundary")
+		t.Fatal("a special token matched in normalised text is not a hard boundary")
 	}
 	var row Encoding
 	if err := tok.EncodeRow(&row, "<|A|>hi", []chat.Span{{End: 5}}); err != nil || len(row.IDs) != 3 ||

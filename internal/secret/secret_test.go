@@ -187,7 +187,7 @@ func TestShape(t *testing.T) {
 		t.Error("a variable's value of one letter is a secret in a setting, and only there")
 	}
 	if !Setting("train --token plain") || !Setting("--password=plain") {
-		t.Error("a flag's plain value is no secret")
+		t.Error("a flag's plain value is not a secret")
 	}
 }
 

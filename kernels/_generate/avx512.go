@@ -83,7 +83,7 @@ func (g *generator) maxLanes512(z, tmp VecPhysical) {
 	g.VMAXPS(tmp.AsX(), z.AsX(), z.AsX())
 }
 
-// store64 stores the low float64 of z; VMOVSD of a high register is no instruction avo has.
+// store64 stores the low float64 of z; VMOVSD of a high register is not an instruction that avo has.
 func (g *generator) store64(z VecPhysical, to Mem) {
 	g.VMOVAPD(z.AsX(), X0)
 	g.VMOVSD(X0, to)

@@ -59,7 +59,7 @@ func execError(path string, err error) error {
 	_, statErr := os.Stat(path)
 	switch {
 	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Errorf("%s is no program for %s/%s: it is of another platform, or a script whose first line doesn't name its interpreter (#!)", path, runtime.GOOS, runtime.GOARCH)
+		return fmt.Errorf("%s is not a program for %s/%s: it is of another platform, or a script whose first line doesn't name its interpreter (#!)", path, runtime.GOOS, runtime.GOARCH)
 	case errors.Is(err, fs.ErrNotExist) && statErr == nil:
 		return fmt.Errorf("%s can't be run: the interpreter that it names, in its first line if it is a script, is not on this machine", path)
 	}
@@ -82,7 +82,7 @@ func privateCopy(path, sum string, beside map[string]string, runDir string) (str
 	}
 	for name, want := range beside {
 		if name != filepath.Base(name) || !filepath.IsLocal(name) {
-			return "", fmt.Errorf("%q is no name of a file beside %s", name, path)
+			return "", fmt.Errorf("%q is not the name of a file beside %s", name, path)
 		}
 		if err := checkedCopy(filepath.Join(filepath.Dir(path), name), filepath.Join(dir, name),
 			strings.ToLower(want)); err != nil {

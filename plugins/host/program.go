@@ -153,7 +153,7 @@ func (p *program) checkHandshake(line string) error {
 		if len(line) > maxQuoted {
 			line = line[:maxQuoted] + "..."
 		}
-		return fmt.Errorf("its first line of output is no handshake: %q; a plugin must print nothing before it serves, and must serve when NATGO_PLUGIN_COOKIE is set", line)
+		return fmt.Errorf("its first line of output is not a handshake: %q; a plugin must print nothing before it serves, and must serve when NATGO_PLUGIN_COOKIE is set", line)
 	}
 	if f[0] != "1" || f[4] != "grpc" {
 		return fmt.Errorf("it speaks go-plugin's core protocol %s over %s; nat-go speaks 1 over grpc", f[0], f[4])

@@ -527,7 +527,7 @@ func compare(t *testing.T, raw Raw, want any) {
 	switch w := want.(type) {
 	case nil:
 		if raw.Kind() != Null {
-			t.Fatalf("%s is no null", raw)
+			t.Fatalf("%s is not null", raw)
 		}
 	case bool:
 		if v, ok := raw.Bool(); !ok || v != w {
@@ -541,7 +541,7 @@ func compare(t *testing.T, raw Raw, want any) {
 	case string:
 		got, ok := raw.Text()
 		if !ok {
-			t.Fatalf("%s is no string", raw)
+			t.Fatalf("%s is not a string", raw)
 		}
 		again, err := Parse(AppendString(nil, got), Limits{})
 		if err != nil {

@@ -38,7 +38,7 @@ func Codes() []Code {
 		NewCode(NoReward, "build", "The rollout has no score, so nothing says whether it is worth imitating.", "Score it, or set select: all."),
 		NewCode(NothingTrained, "build", "The conversation has no turn that the model is known or assumed to have produced, or none that the loss policy trains.", "See assume_sampled of the source and the builder's train setting."),
 		NewCode(TurnNotSampled, "build", "The target turn was not produced by the model in this rollout (few-shot, copied, injected), so it is never trained.", "Nothing."),
-		NewCode(NoNextTurn, "build", "After the error no turn of the model follows before the user speaks or the conversation ends.", "Nothing, or set target: failed_turn."),
+		NewCode(NoNextTurn, "build", "No turn of the model follows the error before the user speaks or the conversation ends.", "Nothing, or set target: failed_turn."),
 		NewCode(HintContainsTarget, "build", "The hint repeats a run of words or tokens of the very turn it is for; such a teacher copies instead of judging.", "Write the hint without the answer, or raise hints.leak_run."),
 		NewCode(BadRecord, "build", "The record breaks a rule of its kind (non-finite reward, no content), or its builder does not declare records of that kind.", "A defect of the builder: report it to its author."),
 		NewCode(BadRoles, "gate", "The roles of the messages make no sense for training (no user turn, or the answer is not the assistant's).", "Check the builder's messages."),

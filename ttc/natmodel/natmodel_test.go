@@ -133,7 +133,7 @@ func TestParseStepNamesTheField(t *testing.T) {
 		{`"parent_id":"r"`, `"parent_id":1`, "parent_id: is a number"},
 		{`"function_name":"n"`, `"x":"n"`, "function_ancestry.function_name: is missing"},
 		{`"parent_id":null`, `"parent_id":1`, "function_ancestry.parent_id: is a number"},
-		{`"payload":{`, `"extra_top":1,"payload":{`, "extra_top: is no field of a step"},
+		{`"payload":{`, `"extra_top":1,"payload":{`, "extra_top: is not a field of a step"},
 		{`"TTC_END"`, `"TTC_STOP"`, `payload.event_type: "TTC_STOP" is not an event type`},
 		{`"event_type":"TTC_END",`, ``, "payload.event_type: nothing"},
 		{`"TTC_END"`, `"TTC_START"`, "payload.span_event_timestamp: only END events"},

@@ -74,7 +74,7 @@ func ReadStep(c *json.Cursor) (Step, error) {
 		case "payload":
 			s, payloadErr = readPayload(c)
 		default:
-			err := refuse(string(key.Bytes()), "is no field of a step")
+			err := refuse(string(key.Bytes()), "is not a field of a step")
 			*c = start
 			c.Skip()
 			return Step{}, err
@@ -321,7 +321,7 @@ func wantInts(at string, raw json.Raw, keys ...string) error {
 	for _, k := range keys {
 		if v, ok := raw.Get(k); ok {
 			if _, ok := ParseInt(v); !ok {
-				return refuse(at+"."+k, "%s is no integer", brief(v))
+				return refuse(at+"."+k, "%s is not an integer", brief(v))
 			}
 		}
 	}

@@ -24,14 +24,14 @@ const (
 func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(BadExample, "source", "An input entry is not an object, or lacks the list of steps or messages that its format requires.", "Check the entry named in dropped.jsonl; the keys can be set under sources."),
-		ledger.NewCode(BadStep, "source", "A recorded step does not have the shape of an intermediate step (NAT itself drops such steps without a word).", "See the detail in dropped.jsonl: it names the field."),
-		ledger.NewCode(IdenticalRow, "source", "The same entry, byte for byte, stands in the input twice; the second is left out.", "Nothing, unless you meant it to count twice."),
+		ledger.NewCode(BadStep, "source", "A recorded step does not have the shape of an intermediate step (NAT itself drops such steps silently).", "See the detail in dropped.jsonl: it names the field."),
+		ledger.NewCode(IdenticalRow, "source", "The same entry, byte for byte, occurs twice in the input; the second is left out.", "Nothing, unless you meant it to count twice."),
 		ledger.NewCode(NoData, "source", "A TTC_END step has no data object.", "The workflow must fill data with input, output, turn_id and score."),
 		ledger.NewCode(NoTurnID, "source", "A candidate has no turn_id, so nothing says which others it competes with.", "Set turn_id in the workflow's TTCEventData."),
 		ledger.NewCode(NoScore, "source", "A candidate has no score.", "Score every candidate, or accept that unscored ones can't be compared."),
 		ledger.NewCode(BadScore, "source", "A candidate's score is not a number.", "Write the score as a number."),
-		ledger.NewCode(BadTurnID, "source", "A candidate's turn_id is no string.", "Write turn_id as a string."),
-		ledger.NewCode(BadIndex, "source", "A candidate's candidate_index is no integer.",
+		ledger.NewCode(BadTurnID, "source", "A candidate's turn_id is not a string.", "Write turn_id as a string."),
+		ledger.NewCode(BadIndex, "source", "A candidate's candidate_index is not an integer.",
 			"Write candidate_index as an integer."),
 		ledger.NewCode(BadOutput, "source", "A candidate's output is not text, so it can't be what the model wrote.", "Record the model's text as output (NAT would train on the printed form of the Python object)."),
 		ledger.NewCode(

@@ -221,7 +221,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestExitCodesThatAnswer checks that an exit code with which a program answers is no failure.
+// TestExitCodesThatAnswer checks that an exit code that is a program's answer is not a failure.
 func TestExitCodesThatAnswer(t *testing.T) {
 	for _, c := range []struct {
 		command string

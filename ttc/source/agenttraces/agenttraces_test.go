@@ -111,7 +111,7 @@ func TestWhatIsNoRow(t *testing.T) {
 		},
 		"damaged lines": {
 			strings.Replace(row("codex", "t", codexLines, ""), `"trace":[`, `"trace":["{",1,`, 1),
-			"map[]", "map[lines of traces that are no objects:2]",
+			"map[]", "map[lines of traces that are not objects:2]",
 		},
 		"a fork without its parent": {
 			row("codex", "t", strings.Replace(codexLines, `"id":"t"`, `"id":"t","history_base":{"thread_id":"x",`+

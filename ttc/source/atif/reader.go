@@ -11,7 +11,7 @@ import (
 type reader struct{ tally *source.Tally }
 
 func entries(tally *source.Tally) session.Entries {
-	return session.Entries{ID: keyOf, Others: "entries that are no trajectories", Sessions: (&reader{tally}).sessions}
+	return session.Entries{ID: keyOf, Others: "entries that are not trajectories", Sessions: (&reader{tally}).sessions}
 }
 
 func keyOf(entry json.Raw) (string, bool) {

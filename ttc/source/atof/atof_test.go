@@ -110,7 +110,7 @@ func TestWhatIsNoCall(t *testing.T) {
 		"another scope": {
 			good + event("b", "", "function", "start", "f", "null", ""), "map[]", "map[scopes of category function:1]",
 		},
-		"another line": {good + `{"a":1}`, "map[]", "map[lines that are no events:1]"},
+		"another line": {good + `{"a":1}`, "map[]", "map[lines that are not events:1]"},
 		"a newer version": {
 			strings.Replace(good, `"0.1"`, `"0.2"`, 1), "map[]", "map[events of ATOF 0.2, a version newer than 0.1:1]",
 		},

@@ -19,7 +19,7 @@ type reader struct {
 func entries(tally *source.Tally) session.Entries {
 	r := &reader{tally: tally, roots: map[string]string{}, named: map[string]string{}}
 	return session.Entries{
-		ID: r.root, Others: "lines that are no events", Regroup: r.session, Sessions: r.sessions,
+		ID: r.root, Others: "lines that are not events", Regroup: r.session, Sessions: r.sessions,
 	}
 }
 

@@ -24,7 +24,7 @@ const (
 // ErrEmpty is the error for an input without content.
 var ErrEmpty = errors.New("is empty: there is nothing to read")
 
-// ReadHead reads the beginning of a file. An input that isn't JSON has no entries, which is no error.
+// ReadHead reads the beginning of a file. An input that isn't JSON has no entries, which is not an error.
 func ReadHead(ctx context.Context, path string) (*source.Head, error) { return readHead(ctx, path, "") }
 
 // readHead reads the beginning of a file, or of the list under one of its keys. An error in an entry comes with the

@@ -245,7 +245,7 @@ func TestWhatIsNoCall(t *testing.T) {
 			LangSmith(), run("a", "chain", "", `{}`, `{}`) + run("b", "llm", "", `{"messages":[`+question+`]}`,
 				generations(lc("ai", "a", ""))), "map[]", "map[runs of type chain:1]",
 		},
-		"another line":   {Langfuse(), good + `{"a":1}`, "map[]", "map[entries that are no observations:1]"},
+		"another line":   {Langfuse(), good + `{"a":1}`, "map[]", "map[entries that are not observations:1]"},
 		"something else": {LangSmith(), good, "map[file:map[other_format:1]]", "map[]"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,7 +26,7 @@ func entries(tally *source.Tally, parse func(json.Raw) (observation, bool)) sess
 	r := &reader{tally: tally, parse: parse, named: map[string]string{}, ids: map[string]string{}}
 	return session.Entries{
 		ID:       r.key,
-		Others:   "entries that are no observations",
+		Others:   "entries that are not observations",
 		Within:   r.within,
 		Regroup:  r.session,
 		Sessions: r.sessions,

@@ -13,6 +13,6 @@ func Codes() []ledger.Code {
 		"The span says that a model was called, but not what it was given or wrote.",
 		"Name the folder with the log records, too, if they are exported to a file of their own; or record content: "+
 			"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=span_and_event for the GenAI conventions, "+
-			"TRACELOOP_TRACE_CONTENT=true for OpenLLMetry; OpenInference does unless it is told to hide it.",
+			"TRACELOOP_TRACE_CONTENT=true for OpenLLMetry; OpenInference records it unless it is told to hide it.",
 	)}
 }

@@ -53,7 +53,7 @@ func (r *reader) protobuf(ctx context.Context, in *bufio.Reader) error {
 			r.unread(fmt.Sprintf("the file breaks off here: %v", err), offset)
 			return ctx.Err()
 		case err != nil || !r.resources(record, offset):
-			r.unread("the record is no export request", offset)
+			r.unread("the record is not an export request", offset)
 		}
 		offset += size
 		if err := ctx.Err(); err != nil {
@@ -189,7 +189,7 @@ func (r *reader) resources(record []byte, offset int64) bool {
 			return below(scope, 2, func(item []byte) bool {
 				kind, ok := kindOf(item)
 				if !ok {
-					r.tally.PassOver("records that are no spans or log records", 1)
+					r.tally.PassOver("records that are neither spans nor log records", 1)
 					return true
 				}
 				r.known = true

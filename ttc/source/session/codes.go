@@ -57,12 +57,12 @@ func Codes() []ledger.Code {
 		),
 		page(
 			OtherFormat,
-			"A file in the folder is of another format than the source reads.",
+			"A file in the folder has a different format from the one that the source reads.",
 			"Nothing, or read it with a source of its own.",
 		),
 		page(
 			UnknownShape,
-			"The request or the response is of no API that is read: chat completions, responses, Anthropic's messages.",
+			"The request or the response belongs to none of the APIs that are read: chat completions, responses, Anthropic's messages.",
 			"Record requests and responses as they went over the wire; streamed responses may be lists or texts of their events.",
 		),
 		page(SessionTooLong, "One session holds more than the limit: bytes, objects and lists, or context of its calls.",

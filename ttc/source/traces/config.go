@@ -31,7 +31,7 @@ type Config struct {
 	MessagesKey string   `yaml:"messages_key" default:"messages" doc:"key of the list of messages (traj and turns are tried as well)"`
 	ToolsKey    string   `yaml:"tools_key" default:"tools" doc:"key of the list of tool definitions (functions is tried as well)"`
 	ToolsFile   string   `yaml:"tools_file" doc:"JSON file with the tools for all rollouts that have none of their own"`
-	RewardKey   string   `yaml:"reward_key" default:"reward" doc:"key of the rollout's score: a number; null is no score (final_reward is tried as well)"`
+	RewardKey   string   `yaml:"reward_key" default:"reward" doc:"key of the rollout's score: a number; null means no score (final_reward is tried as well)"`
 	TaskKey     string   `yaml:"task_key" default:"task_id" doc:"key of what the trials of a problem share"`
 	TrialKey    string   `yaml:"trial_key" default:"trial" doc:"key of the rollout's number within its task"`
 	PolicyKey   string   `yaml:"policy_key" default:"model" doc:"key of the model that sampled, of the rollout or of a message"`

@@ -430,7 +430,7 @@ func tokenIDs(raw json.Raw, failed error) ([]int32, error) {
 	for e := range raw.Elements() {
 		id, ok := e.Int64()
 		if !ok || id < 0 || id > math.MaxInt32 {
-			return nil, fmt.Errorf("token id %d is no id: %s", len(out), clip(e))
+			return nil, fmt.Errorf("token id %d is not an id: %s", len(out), clip(e))
 		}
 		out = append(out, int32(id))
 	}

@@ -14,7 +14,7 @@ func Codes() []ledger.Code {
 		ledger.NewCode(
 			NotTrainable,
 			"source",
-			"The rollout is of an agent that its run says is not to be trained.",
+			"The rollout belongs to an agent that its run marks as not to be trained.",
 			"Nothing.",
 		),
 		ledger.NewCode(

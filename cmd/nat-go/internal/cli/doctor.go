@@ -24,7 +24,7 @@ func newDoctorCmd() *cobra.Command {
 TRAINER is trl. Its own classes, in your Python, tokenise the first rows of a run's data set (trl rows and sft batches), or of
 files: JSON lines with messages, prompt and completion, or prompt, chosen and rejected; token rows (input_ids, labels) as JSON
 lines or Parquet. Ids and masks are compared with those of our token rows, and what differs is said in words: "TRL trains 212
-tokens here that we don't: tool results". A difference is no verdict: whether those tokens should be trained is yours to say.
+tokens here that we don't: tool results". A difference is not a verdict: whether those tokens should be trained is yours to say.
 
 With --serving the folder that the model is served from is compared with the one it is trained with: template, vocabulary,
 special tokens, stop tokens. That needs no Python, and no rows.

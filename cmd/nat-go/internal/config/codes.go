@@ -70,9 +70,9 @@ func Codes() []ledger.Code {
 			"See the message for what to use instead."),
 		ledger.NewCode(codeStepFilter, "config", "NAT keeps only LLM_END and TOOL_END steps in workflow_output.json unless told otherwise: there would be no candidates.", "Set eval.general.output.workflow_output_step_filter: [TTC_END]."),
 		ledger.NewCode(codeTwoPrograms, "config",
-			"What serves a plugin's builders is a program (path) or a Python module (python, with it interpreter), "+
-				"and the plugin has both or an interpreter alone.", "Keep one of the two."),
-		ledger.NewCode(codeClearSecret, "config", "The file contains a secret in the clear. It is masked in all output, but whoever reads the file has it.", "Write ${VARIABLE} and set the variable."),
+			"A plugin's builders are served by a program (path) or by a Python module (python, optionally with "+
+				"interpreter); this plugin has both, or an interpreter alone.", "Keep one of the two."),
+		ledger.NewCode(codeClearSecret, "config", "The file contains a secret in the clear. It is masked in all output, but anyone who reads the file can see it.", "Write ${VARIABLE} and set the variable."),
 		ledger.NewCode(CodeUnit, "config", "A builder works on tasks (several rollouts of one problem), which --compat nat does not form: there a collection run is one group.", "Run it without --compat nat."),
 		ledger.NewCode(CodePlugin, "config", "A plugin whose builder the configuration names could not be found, started, or asked about its settings.", "See the message; `nat-go plugins list` shows what is found, `validate --no-plugins` starts nothing."),
 		ledger.NewCode(CodeMissing, "config",

@@ -215,7 +215,7 @@ func (w *formatWriter) joinOrigins(ctx context.Context, path string, before map[
 			name, rest, ok := bytes.Cut(line[min(len(line), len(originsFile)):], []byte(`","row":`))
 			digits := bytes.IndexByte(rest, ',')
 			if !ok || digits < 0 {
-				return fmt.Errorf("%s is damaged: a line is no origin", path)
+				return fmt.Errorf("%s is damaged: a line is not an origin", path)
 			}
 			row, err := strconv.ParseInt(string(rest[:digits]), 10, 64)
 			if err != nil {

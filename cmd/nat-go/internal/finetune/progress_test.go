@@ -98,7 +98,7 @@ func TestMetrics(t *testing.T) {
 	}
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "# ") && !strings.HasPrefix(line, "natgo_") {
-			t.Errorf("the line %q is no metric", line)
+			t.Errorf("the line %q is not a metric", line)
 		}
 	}
 	if again := run(); again != text {

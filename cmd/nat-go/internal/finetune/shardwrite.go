@@ -304,7 +304,7 @@ func (m *merging) written() (missing []int, err error) {
 		}
 		x := new(share)
 		if err := json.Unmarshal(text, x); err != nil || x.Rows == nil {
-			return nil, exit.With(exit.Environment, shards.Damaged(path, "it is no share"))
+			return nil, exit.With(exit.Environment, shards.Damaged(path, "it is not a share"))
 		}
 		m.shares = append(m.shares, x)
 	}

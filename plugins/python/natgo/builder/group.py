@@ -167,7 +167,7 @@ class Example:
     graph: Graph = field(default_factory=Graph)
     tools: list[Tool] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
-    reward: float | None = None  # None: it was not scored, which is no zero
+    reward: float | None = None  # None: it was not scored, which is not a score of 0
     task: str = ""  # what rollouts of one problem share
     trial: str = ""  # which rollout of the task
     run: int = 0

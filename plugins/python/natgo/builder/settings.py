@@ -149,7 +149,7 @@ def _of(hint: Any) -> dict[str, Any]:
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return _object(hint)
     raise SettingsError(
-        f"{hint!r} is no type of a setting: use bool, int, float, str, Literal of texts, an Enum of texts, list[T], dict[str, T], "
+        f"{hint!r} is not a type that a setting can have: use bool, int, float, str, Literal of texts, an Enum of texts, list[T], dict[str, T], "
         "T | None, or a dataclass of these")
 
 

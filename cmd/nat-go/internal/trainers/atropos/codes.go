@@ -27,6 +27,6 @@ func Codes() []ledger.Code {
 		ledger.NewCode(GroupSame, "submit", "All scores of the group are equal, which gives no advantage to learn from.", "Nothing; or set skip_same_scores: false."),
 		ledger.NewCode(GroupTooLong, "submit", "A sequence of the group is as long as the trainer's limit.",
 			"Raise the trainer's max_token_len, or shorten the rows."),
-		ledger.NewCode(GroupWrongSize, "submit", "The group has another number of sequences than group_size; Atropos would keep it for ever.", "Sample the same number of rollouts for each task."),
+		ledger.NewCode(GroupWrongSize, "submit", "The number of sequences in the group is not group_size; Atropos would keep it for ever.", "Sample the same number of rollouts for each task."),
 	}
 }

@@ -45,7 +45,7 @@ func TestDetailHidesPartsOfValues(t *testing.T) {
 				}
 			}
 			if name == "set" && !strings.Contains(got, "mode fast") {
-				t.Errorf("%q hides what is no secret", got)
+				t.Errorf("%q hides what is not a secret", got)
 			}
 		})
 	}
