@@ -33,7 +33,7 @@ type pluginFlags struct {
 
 func (f *pluginFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.config, "config-file", "",
-		"configuration whose plugins are meant, besides those that are installed")
+		"configuration whose plugins are used, besides those that are installed")
 	cmd.Flags().StringArrayVar(&f.args, "arg", nil, "argument for a program named by its path (repeatable)")
 }
 

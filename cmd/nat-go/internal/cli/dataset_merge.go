@@ -27,7 +27,7 @@ that several runs have read counts as one. Runs that other settings, another nat
 refused, with what differs; so is a run whose files are not as they were written.
 
 With --keep-split the validation side of a run stays as it is: its records validate, no other does, and what shares
-an example, a task or a prompt with one of them is left out (shares_validation). What validated once never trains
+an example, a task or a prompt with one of them is left out (shares_validation). What was once in validation is never trained on
 later.`,
 		Example: `  nat-go dataset merge out/monday out/tuesday --run-id week
   nat-go dataset merge out/week out/wednesday --keep-split out/week`,

@@ -17,7 +17,7 @@ func newFinetuneListCmd() *cobra.Command {
 	var f jobFlags
 	cmd := &cobra.Command{
 		Use:   "list [FOLDER...]",
-		Short: "List runs and how their jobs stood when last heard of",
+		Short: "List runs with the last known state of their jobs",
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, folders []string) error {
 			if len(folders) == 0 {

@@ -19,7 +19,7 @@ func newFinetuneResumeCmd(commitBytes int64) *cobra.Command {
 		Long: `Continue a run, named by its folder or its id. What is done already stays: the record log is continued after its last commit, a
 complete data set is submitted, a running job is waited for.
 
-A changed input is refused, and so is whatever else decides the data set and is not what it was when the run began: a setting, a
+A changed input is refused, and so is anything else that determines the data set and has changed since the run began: a setting, a
 variable it refers to, a plugin's program, the tokenizer, the template, nat-go itself. --accept-changed goes on all the same, with
 what was made before as it is; the manifest says so.`,
 		Args: cobra.ExactArgs(1),

@@ -113,7 +113,7 @@ func (o *compositeFlags) register(cmd *cobra.Command) {
 	f.StringVar(&o.kind, "dpo-loss", "sigmoid", "sigmoid, ipo or hinge")
 	f.Float64Var(&o.DPO.LabelSmoothing, "label-smoothing", 0, "of the sigmoid loss")
 	f.Float64Var(&o.clipEpsilon, "clip-epsilon", 0.2, "grpo: the ratio is held in [1-e, 1+e]; 0: not at all")
-	f.Float64Var(&o.GRPO.ClipHigh, "clip-epsilon-high", 0, "grpo: upper e, where it is another")
+	f.Float64Var(&o.GRPO.ClipHigh, "clip-epsilon-high", 0, "grpo: the upper e, if it differs")
 	f.Float64Var(&o.GRPO.KL, "kl", 0, "grpo: weight of the k3 penalty to ref_logprobs")
 	f.StringVar(&o.reduction, "reduction", "token", "grpo: token, sequence, or constant, which divides rows by --max-tokens")
 	f.IntVar(&o.MaxTokens, "max-tokens", 0, "grpo: length that the constant reduction divides by")

@@ -69,8 +69,8 @@ func newPluginsLockCmd() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "lock [PLUGIN...]",
-		Short: "Write version, checksum, protocol and settings of plugins to nat-go.lock, which later runs hold them to",
-		Long: `Write version, checksum, protocol and settings of plugins to nat-go.lock, which later runs hold them to.
+		Short: "Write version, checksum, protocol and settings of plugins to nat-go.lock; later runs refuse any others",
+		Long: `Write version, checksum, protocol and settings of plugins to nat-go.lock, and later runs refuse any others.
 
 Without names all plugins of the configuration are locked. Each is started once to ask what it is. With a script go the files
 beside it that have its ending: the *.py beside a main.py; of a Python module all files of its package count. The

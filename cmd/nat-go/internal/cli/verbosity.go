@@ -11,7 +11,7 @@ import (
 func addVerbosity(root *cobra.Command) {
 	f := root.PersistentFlags()
 	f.BoolP("quiet", "q", false, "errors and results only: no progress, no warnings, no notes")
-	f.BoolP("verbose", "v", false, "also log what is usually left unsaid")
+	f.BoolP("verbose", "v", false, "also log what is usually not logged")
 	root.MarkFlagsMutuallyExclusive("quiet", "verbose")
 }
 

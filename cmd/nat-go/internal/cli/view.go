@@ -40,8 +40,8 @@ func newViewCmd() *cobra.Command {
 		Short: "Look at a run in the browser: the books, pairs, conversations, tokens and what was left out",
 		Long: `Look at a run in the browser: where everything went, pairs side by side, conversations, which tokens
 are trained, and what was left out and why. It works without a network, on this machine alone, and
-changes nothing but the marks you set, which stand in RUN.marks.jsonl beside the run. The printed
-link holds a token: who has it can read the run.
+changes nothing but the marks you set, which are kept in RUN.marks.jsonl beside the run. The printed
+link holds a token: anyone who has it can read the run.
 
 PATH is a run's folder, or rows as for dataset verify. With OTHER, the page also shows what differs between the two.
 
