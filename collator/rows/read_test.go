@@ -106,7 +106,7 @@ func TestReadRefuses(t *testing.T) {
 		{atropos, `{"tokens": [1], "masks": [[1]], "scores": [1]}`, `where a list is due`},
 		{atropos, `{"tokens": [[1]], "masks": [[1]], "scores": [1], "inference_logprobs": [[]]}`, `has 0 for 1 tokens`},
 		{openAI, `{"input": 1, "preferred_output": "c", "non_preferred_output": "r"}`, `where an object is due`},
-		{openAI, `{"input": {"messages": [{"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f", "arguments": {}}}]}]}, "preferred_output": "c", "non_preferred_output": "r"}`, `no string`},
+		{openAI, `{"input": {"messages": [{"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f", "arguments": {}}}]}]}, "preferred_output": "c", "non_preferred_output": "r"}`, `not a string`},
 	} {
 		t.Run(c.line, func(t *testing.T) {
 			if row, err := c.format.Read([]byte(c.line)); err == nil || !strings.Contains(err.Error(), c.want) {

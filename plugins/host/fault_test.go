@@ -635,8 +635,8 @@ func TestStartFaults(t *testing.T) {
 		{"has a handshake that is too long", Spec{
 			Args:         []string{"long handshake"},
 			StartTimeout: time.Minute,
-		}, []string{"no handshake"}},
-		{"floods before the handshake", Spec{Args: []string{"flood"}}, []string{"no handshake"}},
+		}, []string{"not a handshake"}},
+		{"floods before the handshake", Spec{Args: []string{"flood"}}, []string{"not a handshake"}},
 		{"is not there", Spec{Path: filepath.Join(dir, "nothing")}, []string{"there is no file"}},
 		{"is a folder", Spec{Path: dir}, []string{"is a folder"}},
 		{"is not executable", Spec{Path: plain}, []string{"not executable", "chmod +x"}},
