@@ -82,7 +82,7 @@ type TooLargeError struct {
 }
 
 func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("group %q has %d MiB; the limit for one unit of work is %d MiB", e.Group, e.Size>>20, e.Limit>>20)
+	return fmt.Sprintf("group %q has %d MiB; limits.group allows %d MiB", e.Group, e.Size>>20, e.Limit>>20)
 }
 
 // ConfigError says that a plugin rejected a builder's config.

@@ -34,11 +34,14 @@ type Spec struct {
 	BatchTimeout time.Duration
 	DrainTimeout time.Duration // for ending by itself when asked; 5 s
 	Memory       int64         // resident bytes per process; 0: no limit
-	GroupLimit   int           // bytes per group; 1 GiB
-	OutputLimit  int           // bytes in memory of one group's results; 96 MiB, with Self 1 GiB
+	GroupLimit   int           // bytes per group; 32 MiB
+	OutputLimit  int           // bytes in memory of one group's results; 96 MiB
 	Window       int           // bytes of groups in progress over all processes; 24 MiB per instance
 	Backoff      time.Duration // pause after the second failure in a row, doubling from then on; 250 ms, at most 30 s
 	Failures     int           // failures in a row, without a finished group in between, that end the run; 10
+
+	// OutputSetting is the setting that OutputLimit comes from, for messages; plugins.NAME.output.
+	OutputSetting string
 
 	// Known reports whether the program explains a drop reason; any other gets the plugin's name as a prefix. Nil: none
 	// is known.
@@ -51,11 +54,9 @@ func (s Spec) withDefaults() Spec {
 	def(&s.CallTimeout, 10*time.Second)
 	def(&s.BatchTimeout, time.Minute)
 	def(&s.DrainTimeout, 5*time.Second)
-	def(&s.GroupLimit, 1<<30)
-	if s.Self {
-		def(&s.OutputLimit, 1<<30)
-	}
+	def(&s.GroupLimit, 32<<20)
 	def(&s.OutputLimit, 96<<20)
+	def(&s.OutputSetting, "plugins."+s.Name+".output")
 	def(&s.Window, s.Instances*8<<20)
 	def(&s.Backoff, 250*time.Millisecond)
 	def(&s.Failures, 10)

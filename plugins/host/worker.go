@@ -244,7 +244,8 @@ func (a *attempt) exchange(feed <-chan *job) {
 // ours reports whether an error is the host's own finding about a plugin rather than the result of a call.
 func ours(err error) bool {
 	var stuck *deadlineError
-	return errors.As(err, &stuck) || errors.Is(err, errProtocol) || errors.Is(err, errNoCredit) ||
+	var tooMuch *wire.OutputLimitError
+	return errors.As(err, &stuck) || errors.As(err, &tooMuch) || errors.Is(err, errProtocol) || errors.Is(err, errNoCredit) ||
 		errors.Is(err, errYielded) || errors.Is(err, errNoEnd)
 }
 
@@ -562,6 +563,10 @@ func (a *attempt) part(reader *wire.RecordReader, part *pb.ResultPart) error {
 		return protocolError(fmt.Errorf("it answered group %d, which is not the one that is due", part.GetGroup()))
 	}
 	r, err := reader.Part(part, j.group)
+	var tooMuch *wire.OutputLimitError
+	if errors.As(err, &tooMuch) {
+		return fmt.Errorf("it made %w; the limit is %s", err, a.session.plugin.spec.OutputSetting)
+	}
 	if err != nil {
 		return protocolError(err)
 	}

@@ -35,7 +35,7 @@ const (
 // Limits bound a group. Zero means the default.
 type Limits struct {
 	Examples int64 // 100,000
-	Bytes    int64 // of its encoded examples; default 256 MiB
+	Bytes    int64 // of its encoded examples; default 32 MiB
 }
 
 // Options configure an index.
@@ -85,7 +85,7 @@ func (r *Refusal) Error() string {
 	if r.Examples > r.Limits.Examples {
 		return fmt.Sprintf("the group has %d examples; the limit is %d", r.Examples, r.Limits.Examples)
 	}
-	return fmt.Sprintf("the group has %d examples of %d bytes in all; the limit is %d bytes", r.Examples, r.Bytes, r.Limits.Bytes)
+	return fmt.Sprintf("the group has %d examples of %d bytes in all; limits.group allows %d", r.Examples, r.Bytes, r.Limits.Bytes)
 }
 
 // New returns an empty index.
@@ -94,7 +94,7 @@ func New(codec Codec, opt Options) (*Index, error) {
 		opt.Limits.Examples = 100_000
 	}
 	if opt.Limits.Bytes <= 0 {
-		opt.Limits.Bytes = 256 << 20
+		opt.Limits.Bytes = 32 << 20
 	}
 	if opt.Memory <= 0 {
 		opt.Memory = extsort.DefaultMemory

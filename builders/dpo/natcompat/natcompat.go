@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/nat-go/nat-go/builders"
@@ -63,13 +64,6 @@ type item struct {
 	at int    // index of the example in the group
 }
 
-// pair is NAT's PreferencePair.
-type pair struct {
-	chosen, rejected *candidate
-	diff             float64
-	among            int // number of candidates in the turn, for best-vs-worst; 0: exhaustive
-}
-
 // metrics are the builder's counters, under NAT's names.
 type metrics struct {
 	examples, turns, candidates, pairs, single, scoreDiff, rejectedSteps int64
@@ -87,31 +81,64 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 		return err
 	}
 	m.turns = int64(len(turns))
-	byExample := map[string]int{}
-	var groups [][]pair // by str(id), in order of the first pair
-	for _, turn := range turns {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		for _, p := range b.turnPairs(turn, &m) {
-			id := p.chosen.example.id
-			at, ok := byExample[id]
-			if !ok {
-				at = len(groups)
-				byExample[id] = at
-				groups = append(groups, nil)
-			}
-			groups[at] = append(groups[at], p)
-			m.pairs++
-		}
+	groups, err := b.groups(ctx, turns, &m)
+	if err != nil {
+		return err
 	}
 	m.examples = int64(len(groups))
 	for _, group := range groups {
-		if err := b.emit(group, out); err != nil {
-			return err
+		for _, k := range group.turns {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := b.emit(turns[k], group.id, out, &m); err != nil {
+				return err
+			}
 		}
 	}
 	return m.report(out)
+}
+
+// group is the turns in which an example has pairs. The pairs themselves are not kept: they grow with the square of the
+// candidates.
+type group struct {
+	id    string // str(key)
+	turns []int
+}
+
+// groups sorts the turns by the str(id) of their pairs' examples, in order of the first pair, and counts what is
+// skipped. The candidates of two examples may share a turn.
+func (b *Builder) groups(ctx context.Context, turns [][]candidate, m *metrics) ([]group, error) {
+	at := map[string]int{}
+	var groups []group
+	for t, turn := range turns {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		ranked, err := b.rank(turn)
+		if err != nil {
+			return nil, err
+		}
+		m.single += ranked.single
+		m.scoreDiff += ranked.skipped
+		shared := slices.ContainsFunc(turn, func(c candidate) bool { return c.example != turn[0].example })
+		for p := range ranked.pairs {
+			id := p.chosen.example.id
+			k, ok := at[id]
+			if !ok {
+				k = len(groups)
+				at[id] = k
+				groups = append(groups, group{id: id})
+			}
+			if g := &groups[k]; len(g.turns) == 0 || g.turns[len(g.turns)-1] != t {
+				g.turns = append(g.turns, t)
+			}
+			if !shared {
+				break // the others are in the same group
+			}
+		}
+	}
+	return groups, nil
 }
 
 func (m *metrics) report(out builders.Output) error {
@@ -370,74 +397,18 @@ func (p *prompt) asMessages(input json.Raw) bool {
 	return true
 }
 
-// turnPairs is _generate_preference_pairs for one turn.
-func (b *Builder) turnPairs(turn []candidate, m *metrics) []pair {
-	if len(turn) < 2 {
-		if b.cfg.RequireMultiple {
-			m.single++
-		}
-		return nil
+// emit is _build_trajectories for an example's pairs of one turn.
+func (b *Builder) emit(turn []candidate, id string, out builders.Output, m *metrics) error {
+	ranked, err := b.rank(turn)
+	if err != nil {
+		return err
 	}
-	sorted := byScore(turn)
-	if !b.cfg.ExhaustivePairs {
-		first, last := sorted[0], sorted[len(sorted)-1]
-		diff := first.score - last.score
-		if diff < b.cfg.MinScoreDiff {
-			m.scoreDiff++
-			return nil
-		}
-		return []pair{{first, last, diff, len(sorted)}}
-	}
-	var pairs []pair
-	for i, chosen := range sorted {
-		for _, rejected := range sorted[i+1:] {
-			diff := chosen.score - rejected.score
-			if diff < b.cfg.MinScoreDiff {
-				m.scoreDiff++
-				continue
-			}
-			pairs = append(pairs, pair{chosen: chosen, rejected: rejected, diff: diff})
-		}
-	}
-	pairs = byDiff(pairs)
-	if most := b.cfg.MaxPairsPerTurn; most != nil && len(pairs) > *most {
-		pairs = pairs[:*most]
-	}
-	return pairs
-}
-
-// byScore is sorted(candidates, key=score, reverse=True).
-func byScore(turn []candidate) []*candidate {
-	keys, order := make([]float64, len(turn)), make([]int32, len(turn))
-	for i := range turn {
-		keys[i], order[i] = turn[i].score, int32(i)
-	}
-	sortReversed(keys, order)
-	out := make([]*candidate, len(turn))
-	for i, k := range order {
-		out[i] = &turn[k]
-	}
-	return out
-}
-
-// byDiff is pairs.sort(key=score_diff, reverse=True).
-func byDiff(pairs []pair) []pair {
-	keys, order := make([]float64, len(pairs)), make([]int32, len(pairs))
-	for i := range pairs {
-		keys[i], order[i] = pairs[i].diff, int32(i)
-	}
-	sortReversed(keys, order)
-	out := make([]pair, len(pairs))
-	for i, k := range order {
-		out[i] = pairs[k]
-	}
-	return out
-}
-
-// emit is _build_trajectories for the pairs of one example.
-func (b *Builder) emit(group []pair, out builders.Output) error {
-	for _, p := range group {
+	for p := range ranked.pairs {
 		c, r := p.chosen, p.rejected
+		if c.example.id != id {
+			continue
+		}
+		m.pairs++
 		rec := &builders.Preference{
 			Head:      builders.Head{Example: c.example.at, Turn: c.turn, Metadata: p.metadata()},
 			Prompt:    builders.Content{Text: c.prompt.text},

@@ -37,6 +37,7 @@ var sectionSpecs = sync.OnceValue(func() map[string]*schema.Spec {
 		"collator":   schema.MustOf(Collator{}),
 		"dataset":    schema.MustOf(Dataset{}),
 		"finetuning": schema.MustOf(Finetuning{}),
+		"limits":     schema.MustOf(Limits{}),
 		"eval":       evalSpec(),
 	}
 })
@@ -99,7 +100,9 @@ func (l *loader) check(c *Config) {
 	if l.opt.Compat {
 		unknown = finding.Warning
 	}
-	fill := map[string]any{"collator": &c.Collator, "dataset": &c.Dataset, "finetuning": &c.Finetuning, "eval": &c.Eval}
+	fill := map[string]any{
+		"collator": &c.Collator, "dataset": &c.Dataset, "finetuning": &c.Finetuning, "limits": &c.Limits, "eval": &c.Eval,
+	}
 	for _, into := range fill {
 		schema.Defaults(into)
 	}

@@ -21,6 +21,7 @@ type Config struct {
 	Collator   Collator
 	Dataset    Dataset
 	Finetuning Finetuning
+	Limits     Limits
 	Eval       Eval
 
 	doc     *yamldoc.Document

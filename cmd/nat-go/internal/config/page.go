@@ -34,6 +34,7 @@ func Page(types Types) []byte {
 		"What hands the data set to a trainer. Without one, the data set is written as files and nothing is "+
 			"trained.", types.Adapters)
 	r.section("plugins.NAME", "A program that serves builders, by a name of your own.", pluginSpec())
+	r.section("limits", "What may be held in memory at once. Whatever is larger is refused, and counted.", sections["limits"])
 	r.section("eval", "NAT's section. Only the settings for where its output is, and in what form, are read.", sections["eval"])
 	return []byte(b.String())
 }

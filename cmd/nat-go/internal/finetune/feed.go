@@ -115,7 +115,7 @@ func (b *building) feedRuns(ctx context.Context, from cursor, items chan<- item)
 // several collection runs. To continue after a crash the inputs are read again, because the index is not part of what
 // is committed.
 func (b *building) feedGroups(ctx context.Context, from cursor, items chan<- item) error {
-	opt := group.Options{Dir: string(b.plan.folder)}
+	opt := group.Options{Dir: string(b.plan.folder), Limits: group.Limits{Bytes: int64(b.plan.config.Limits.Group)}}
 	if b.unit() == builders.UnitRun {
 		opt.By = group.Run
 	}

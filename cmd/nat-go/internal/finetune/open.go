@@ -176,25 +176,26 @@ func startProcesses(ctx context.Context, p *plan, env Env) (*processes, error) {
 		ps.started[name] = s
 		go func() {
 			defer close(s.ready)
-			s.plugin, s.err = startPlugin(ctx, name, p.config.Plugins, lock, env)
+			s.plugin, s.err = startPlugin(ctx, name, p.config, lock, env)
 		}()
 	}
 	return ps, nil
 }
 
 func startPlugin(
-	ctx context.Context, name string, configured []config.Plugin, lock *plugins.Lock, env Env,
+	ctx context.Context, name string, c *config.Config, lock *plugins.Lock, env Env,
 ) (*host.Plugin, error) {
-	// Our own builders are trusted with more: to match NAT, a whole collection run is one group.
 	spec := host.Spec{
-		Name: name, Path: env.Self, Args: []string{builtin.ServeCommand}, OutputLimit: 1 << 30, Known: explain.Known,
+		Name: name, Path: env.Self, Args: []string{builtin.ServeCommand}, Known: explain.Known,
+		OutputLimit: int(c.Limits.Output), OutputSetting: "limits.output",
 	}
 	if name != builtinPlugin {
 		var err error
-		if spec, err = plugins.Spec(name, configured, lock); err != nil {
+		if spec, err = plugins.Spec(name, c.Plugins, lock); err != nil {
 			return nil, err
 		}
 	}
+	spec.GroupLimit = int(c.Limits.Group)
 	p, err := host.Start(ctx, spec, env.Log)
 	if err != nil {
 		return nil, err

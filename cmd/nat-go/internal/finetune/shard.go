@@ -235,7 +235,9 @@ func (b *building) feedSpill(ctx context.Context, _ cursor, items chan<- item) e
 // feedSpilled sends the tasks whose examples the shards stored in this shard's part.
 func (b *building) feedSpilled(ctx context.Context, from cursor, items chan<- item) error {
 	s := b.plan.shard
-	index, err := group.New(wire.NewExampleCodec(), group.Options{Dir: string(b.plan.folder)})
+	index, err := group.New(wire.NewExampleCodec(), group.Options{
+		Dir: string(b.plan.folder), Limits: group.Limits{Bytes: int64(b.plan.config.Limits.Group)},
+	})
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}

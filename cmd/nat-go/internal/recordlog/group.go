@@ -148,6 +148,10 @@ func (b *Builder) Count(builder int, name string, n int64) {
 // Group returns the finished frame.
 func (b *Builder) Group() *Group { return &b.group }
 
+// textChunk is the size from which texts continue in new memory. A single buffer that grows leaves an outgrown one behind
+// for each time it does, which the texts in it keep: five times the memory of a large group's texts.
+const textChunk = 4 << 20
+
 // intern returns the index of the text that c stands for. Candidates' texts are looked up by position, without touching
 // the text: a turn of eight candidates makes up to 28 pairs of the same eight texts.
 func (b *Builder) intern(c *builders.Content) (int32, error) {
@@ -169,6 +173,9 @@ func (b *Builder) intern(c *builders.Content) (int32, error) {
 	p, err := builders.Resolve(b.source, *c)
 	if err != nil {
 		return 0, err
+	}
+	if len(b.scratch.buf) > textChunk {
+		b.scratch.buf = make([]byte, 0, textChunk)
 	}
 	start := len(b.scratch.buf)
 	b.scratch.passage(p)
