@@ -298,6 +298,85 @@ func TestLocalTrainerKilledAnywhere(t *testing.T) {
 	}
 }
 
+// TestTrainerAndAllKilled: kill -9 of nat-go, of the shell that starts the trainer and of the trainer at once, as by a
+// power cut, at each step of the shell. What status and resume say is the truth, and a trainer that may have begun is
+// not started a second time.
+func TestTrainerAndAllKilled(t *testing.T) {
+	const all = `kill -9 $(cut -d" " -f4 /proc/$shell/stat) $shell`
+	noted := `until grep -q '"phase": "training"' ../job.json; do /bin/sleep 0.01; done; `
+	// A mv that is the shell's: it notes the process group, and in the end the exit status.
+	mv := func(name, before, after string) string {
+		return `[ "$2" = ` + name + ` ] && [ ! -e "$KILLED" ] && { : > "$KILLED"; shell=$PPID; ` + before + after + `; exit 1; }`
+	}
+	for _, c := range []struct {
+		name, mv, command string
+		status            string // what status says; empty: there is no job yet
+		never             bool   // the trainer never began, and resume starts it
+		starts            int    // how often the trainer was started in the end
+	}{
+		{name: "before the process group is noted", mv: mv("pid", noted, all), status: "killed before it began", never: true, starts: 1},
+		{name: "after the process group is noted", mv: mv("pid", noted, `/bin/mv "$@"; `+all), status: "killed before it began", never: true, starts: 1},
+		{
+			name: "at its first instruction", status: "killed as it began",
+			command: `[ -e "$1/release" ] || { : > "$1/killed"; until grep -q '"phase": "training"' "$1/out/r1/job.json"; do /bin/sleep 0.01; done; ` +
+				`shell=$PPID; ` + all + `; kill -9 $$; }; `,
+		},
+		{name: "before its exit status is noted", mv: mv("exit", noted, all), status: "or it ended and the shell", starts: 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, err := os.Stat("/proc/self/stat"); err != nil {
+				t.Skip("SKIPPED: no /proc, where the processes are found")
+			}
+			p := newLocal(t)
+			config := filepath.Join(p.dir, "finetune.yml")
+			text, err := os.ReadFile(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			changed := strings.Replace(string(text), "-c, '", "-c, '"+strings.ReplaceAll(c.command, "'", "''"), 1)
+			changed = strings.Replace(changed, "poll_interval", "env: [KILLED]\n    poll_interval", 1)
+			if err := os.WriteFile(config, []byte(changed), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			bin := t.TempDir()
+			if err := os.WriteFile(filepath.Join(bin, "mv"), []byte("#!/bin/sh\n"+c.mv+"\nexec /bin/mv \"$@\"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+			t.Setenv("KILLED", filepath.Join(p.dir, "killed"))
+			if c.starts > 0 {
+				p.release() // the trainer ends when it is started
+			}
+			s := p.start(t, p.runArgs()...)
+			if code := s.end(); code != -1 {
+				t.Fatalf("the program was not killed: exit %d\n%s", code, s.all.String())
+			}
+			said := finish(t, p.command("finetune", "status", "out/r1"))
+			if text := said.stdout + said.stderr; !strings.Contains(text, c.status) || strings.Contains(text, "left no exit status") {
+				t.Errorf("status doesn't say %q: %s", c.status, text)
+			}
+			p.release()
+			again := finish(t, p.command("finetune", "resume", "out/r1"))
+			if c.never != (again.code == 0) {
+				t.Errorf("resume: exit %d: %s", again.code, again.stderr)
+			}
+			if n := p.jobs(t); n != c.starts {
+				t.Errorf("the trainer was started %d times, want %d", n, c.starts)
+			}
+			if c.starts > 0 {
+				return
+			}
+			if err := os.Remove(filepath.Join(p.dir, "out", "r1", "job.json")); err != nil { // as status says
+				t.Fatal(err)
+			}
+			p.natgo(t, 0, "finetune", "resume", "out/r1")
+			if n := p.jobs(t); n != 1 {
+				t.Errorf("the trainer was started %d times", n)
+			}
+		})
+	}
+}
+
 // TestCopiedFolder: for a service, a copy of a run folder, as on another machine, is enough; for a local trainer,
 // nat-go says that it can't be seen from there, and starts no second one.
 func TestCopiedFolder(t *testing.T) {

@@ -302,6 +302,33 @@ func inputAttacks() []attack {
 			return nil
 		}
 	}
+	steps := func(n, metadata int) func(io.Writer) error {
+		return func(w io.Writer) error {
+			_, err := io.WriteString(w, `[{"id": 1, "intermediate_steps": [`)
+			for i := range n {
+				_, err = fmt.Fprintf(w, `{"parent_id": "r", "function_ancestry": {"function_id": "f", "function_name": "n"}, `+
+					`"payload": {"event_type": "TTC_END", "name": "dpo_candidate_move", "metadata": {"m": %q}, `+
+					`"data": {"turn_id": "t", "candidate_index": %d, "score": %d, "input": "p", "output": "o%d"}}},`,
+					strings.Repeat("m", metadata), i, i*i%997, i)
+			}
+			if err == nil {
+				_, err = io.WriteString(w, `{}]}]`)
+			}
+			return err
+		}
+	}
+	rollouts := func(n int) func(io.Writer) error {
+		return func(w io.Writer) error {
+			var err error
+			for i := 0; err == nil && i < n; i++ {
+				_, err = fmt.Fprintf(w, `{"id": "r%d", "task": "t", "reward": %d, "messages": [{"role": "user", "content": "q"}, `+
+					`{"role": "assistant", "content": "%s %d"}]}`+"\n", i, i, text[:1_000_000], i)
+			}
+			return err
+		}
+	}
+	grpo := strings.Replace(strings.Replace(memoryConfig, "dpo", "grpo", 1), "[trl]", "[verl]", 1)
+	compat := []string{"finetune", "run", "--config-file", "finetune.yml", "--run-id", "r", "--compat", "nat"}
 	named := func(source string) string { return fmt.Sprintf(memoryConfig, source+", path: in.json") }
 	return []attack{
 		{name: "variables", config: fmt.Sprintf(memoryConfig, "workflow_output, path: ["+strings.Repeat(`"${LONG}",`, 100_000)+"]"), env: long, code: 2, says: "larger than 16MiB in all"},
@@ -330,6 +357,30 @@ func inputAttacks() []attack {
 		{
 			name: "too many candidates of a turn", config: named("candidates"), pipe: candidates(20_000),
 			code: 1, says: "say how many are wanted",
+		},
+		{
+			name: "many candidates of a turn, as NAT pairs them", config: named("workflow_output"), args: compat,
+			pipe: steps(2000, 10), code: 1, says: "the limit is limits.output",
+		},
+		{
+			name: "large metadata, as NAT pairs it", config: named("workflow_output"), args: compat,
+			pipe: steps(600, 20_000), code: 1, says: "the limit is limits.output",
+		},
+		{
+			name: "many pairs, as NAT makes them", config: named("workflow_output"), args: compat,
+			pipe: steps(520, 10), says: "completed",
+		},
+		{
+			name: "a large collection run", config: named("workflow_output"), args: compat,
+			pipe: entries(3, "[", large, ",", "]"), code: 1, says: "limits.group allows 32 MiB",
+		},
+		{
+			name: "a large task", config: fmt.Sprintf(grpo, "traces, path: in.json, task_key: task"),
+			pipe: rollouts(31), says: "completed",
+		},
+		{
+			name: "a task that is too large", config: fmt.Sprintf(grpo, "traces, path: in.json, task_key: task"),
+			pipe: rollouts(200), code: 1, says: "group_too_large",
 		},
 		{name: "one trace", config: named("traces"), pipe: many(`{"id": "a", "messages": [{"role": "user", "content": "`, "x", `"}]}`, 1<<10), code: 1, says: "example_too_large"},
 		{name: "empty objects", config: named("workflow_output"), pipe: many(`[{"id": "a", "intermediate_steps": [`, "{},", "{}]}]", 12), code: 1},

@@ -31,6 +31,12 @@ type Finder interface {
 	Find(ctx context.Context, data DataSet, idempotencyKey string) (JobRef, bool, error)
 }
 
+// Starter is an adapter whose job is a program that it starts on this machine.
+type Starter interface {
+	// NeverBegan reports whether the program of a job was killed before its first instruction: there is no such job.
+	NeverBegan(JobRef) bool
+}
+
 // Addressed is an adapter whose jobs are kept by a service at an address, which the config may change.
 type Addressed interface {
 	// Address identifies the service. It contains no secret.

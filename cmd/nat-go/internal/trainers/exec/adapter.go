@@ -331,22 +331,39 @@ func (a *Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobSt
 				Err:   err,
 			}
 		}
-		st.State, st.Message = trainers.Failed, "the trainer is gone and left no exit status: it was killed"
-		if info, err := os.Stat(filepath.Join(dir, outputFile)); err == nil && info.Size() == 0 {
-			st.Message += before + runfolder.Folder(a.env.RunDir).Job() + " and resume the run"
-		}
-		if cancelled(dir) {
-			st.State, st.Message = trainers.Canceled, "the trainer was cancelled"
-		}
+		a.vanished(dir, &st)
 	}
 	return st, nil
 }
 
-// before is appended for a trainer that may have been killed between the record of its start and its first instruction.
-// If everything ends in between, that leaves the same traces as a trainer that ends immediately after: nobody can tell
-// the two apart, and a program that may have begun is not started again without being asked to.
-const before = " before it printed anything, perhaps before its first instruction. As it may have begun, it is not " +
-	"started again by itself: to have it started, remove "
+// vanished says what is known about a trainer that is gone without an exit status: everything was killed. Between the
+// record of its start and its first instruction that leaves the same traces as immediately after: nobody can tell the
+// two apart, and a program that may have begun is not started again without being asked to.
+func (a *Adapter) vanished(dir string, st *trainers.JobStatus) {
+	folder := runfolder.Folder(a.env.RunDir)
+	output, err := os.Stat(filepath.Join(dir, outputFile))
+	switch {
+	case cancelled(dir):
+		st.State, st.Message = trainers.Canceled, "the trainer was cancelled"
+		return
+	case missing(filepath.Join(dir, beganFile)):
+		st.Message = "the trainer was killed before it began, and nothing of it has run: `nat-go finetune resume " +
+			string(folder) + "` starts it"
+	case err == nil && output.Size() == 0:
+		st.Message = "the trainer was killed as it began, before it printed anything; whether its first instruction ran can't " +
+			"be told, so it is not started again by itself: to have it started, remove " + folder.Job() + " and resume the run"
+	default:
+		st.Message = "the trainer was killed, or it ended and the shell that records its exit status was killed"
+	}
+	st.State = trainers.Failed
+}
+
+// NeverBegan reports whether everything was killed after the job was submitted and before its program began.
+func (a *Adapter) NeverBegan(trainers.JobRef) bool {
+	dir := a.dir()
+	return !alive(dir) && missing(filepath.Join(dir, beganFile)) && missing(filepath.Join(dir, exitFile)) &&
+		!cancelled(dir) && unseen(dir) == nil
+}
 
 func (a *Adapter) ended(dir string, code int, st *trainers.JobStatus) {
 	st.Metadata["exit_status"] = code
@@ -445,5 +462,6 @@ func readInt(path string) (int, error) {
 var _ interface {
 	trainers.Adapter
 	trainers.Finder
+	trainers.Starter
 	trainers.Tailer
 } = (*Adapter)(nil)

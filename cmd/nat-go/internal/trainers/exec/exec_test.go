@@ -360,8 +360,14 @@ func TestKilledBeforeTheProgramBegan(t *testing.T) {
 		time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 	}
 	mv.Kill()
+	if !gone(t.Context(), a.dir(), 20*time.Second) { // a killed process takes a moment to end
+		t.Fatal("something lives on")
+	}
 	if _, found, err := a.Find(t.Context(), d, "k"); found || err != nil {
 		t.Errorf("a job that never was is found: %v", err)
+	}
+	if !a.NeverBegan(trainers.JobRef{}) {
+		t.Error("the job is said to have begun")
 	}
 }
 

@@ -82,7 +82,7 @@ func (c *Client) Submit(ctx context.Context, data trainers.DataSet) (*Job, error
 	c.locked = true
 	defer func() { c.locked = false }()
 	j, err := c.intent(data.RunID)
-	if err != nil || j.Ref != nil {
+	if err != nil || j.Ref != nil && !c.neverBegan(j) {
 		return j, err
 	}
 	if err := c.sameService(j); err != nil {
@@ -128,6 +128,16 @@ func (c *Client) intent(runID string) (*Job, error) {
 		Key:     runID + "-" + hex.EncodeToString(random[:]),
 		Phase:   Unsubmitted,
 	}, nil
+}
+
+// neverBegan reports whether a job that is recorded turned out to be none, and takes it out of the journal.
+func (c *Client) neverBegan(j *Job) bool {
+	s, ok := c.Adapter.(trainers.Starter)
+	if !ok || j.Adapter != c.Type || j.CancelRequested || !s.NeverBegan(*j.Ref) {
+		return false
+	}
+	j.Ref, j.Phase, j.Status = nil, Unsubmitted, trainers.JobStatus{}
+	return true
 }
 
 // sameService refuses to look for an unsettled submission's job anywhere but where it was submitted: if it isn't found,
