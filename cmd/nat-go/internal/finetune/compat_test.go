@@ -75,8 +75,7 @@ func dataFiles(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// A collection run is a single group, so what our own builder may make of it isn't limited as a plugin's output is (96
-// MiB).
+// A collection run is a single group, of which a built-in builder may make as much as limits.output says.
 func TestCompatBuildsALargeCollectionRun(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var steps []string
@@ -87,6 +86,7 @@ func TestCompatBuildsALargeCollectionRun(t *testing.T) {
 	natConfig(t, "num_runs: 1")
 	got, err := Run(context.Background(), Request{
 		ConfigFile: "config.yml", Compat: compat.NAT, DryRun: true, RunID: "x", From: []string{"in.json"},
+		Overrides: []string{"limits.output=256MiB"},
 	}, testEnv(t))
 	if err != nil || got.Counts.Records != 620*619/2 {
 		t.Errorf("%+v, %v; want %d records", got, err, 620*619/2)
