@@ -314,14 +314,25 @@ func TestTrainerAndAllKilled(t *testing.T) {
 		never             bool   // the trainer never began, and resume starts it
 		starts            int    // how often the trainer was started in the end
 	}{
-		{name: "before the process group is noted", mv: mv("pid", noted, all), status: "killed before it began", never: true, starts: 1},
+		{
+			name:   "before the process group is noted",
+			mv:     mv("pid", noted, all),
+			status: "killed before it began",
+			never:  true,
+			starts: 1,
+		},
 		{name: "after the process group is noted", mv: mv("pid", noted, `/bin/mv "$@"; `+all), status: "killed before it began", never: true, starts: 1},
 		{
 			name: "at its first instruction", status: "killed as it began",
 			command: `[ -e "$1/release" ] || { : > "$1/killed"; until grep -q '"phase": "training"' "$1/out/r1/job.json"; do /bin/sleep 0.01; done; ` +
 				`shell=$PPID; ` + all + `; kill -9 $$; }; `,
 		},
-		{name: "before its exit status is noted", mv: mv("exit", noted, all), status: "or it ended and the shell", starts: 1},
+		{
+			name:   "before its exit status is noted",
+			mv:     mv("exit", noted, all),
+			status: "or it ended and the shell",
+			starts: 1,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, err := os.Stat("/proc/self/stat"); err != nil {
@@ -339,7 +350,8 @@ func TestTrainerAndAllKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			bin := t.TempDir()
-			if err := os.WriteFile(filepath.Join(bin, "mv"), []byte("#!/bin/sh\n"+c.mv+"\nexec /bin/mv \"$@\"\n"), 0o700); err != nil {
+			if err := os.WriteFile(filepath.Join(bin, "mv"), []byte("#!/bin/sh\n"+c.mv+"\nexec /bin/mv \"$@\"\n"),
+				0o700); err != nil {
 				t.Fatal(err)
 			}
 			t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
@@ -352,7 +364,8 @@ func TestTrainerAndAllKilled(t *testing.T) {
 				t.Fatalf("the program was not killed: exit %d\n%s", code, s.all.String())
 			}
 			said := finish(t, p.command("finetune", "status", "out/r1"))
-			if text := said.stdout + said.stderr; !strings.Contains(text, c.status) || strings.Contains(text, "left no exit status") {
+			if text := said.stdout + said.stderr; !strings.Contains(text, c.status) ||
+				strings.Contains(text, "left no exit status") {
 				t.Errorf("status doesn't say %q: %s", c.status, text)
 			}
 			p.release()

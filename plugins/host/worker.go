@@ -245,7 +245,8 @@ func (a *attempt) exchange(feed <-chan *job) {
 func ours(err error) bool {
 	var stuck *deadlineError
 	var tooMuch *wire.OutputLimitError
-	return errors.As(err, &stuck) || errors.As(err, &tooMuch) || errors.Is(err, errProtocol) || errors.Is(err, errNoCredit) ||
+	return errors.As(err, &stuck) || errors.As(err, &tooMuch) || errors.Is(err, errProtocol) ||
+		errors.Is(err, errNoCredit) ||
 		errors.Is(err, errYielded) || errors.Is(err, errNoEnd)
 }
 

@@ -178,8 +178,8 @@ func (h *rows) Pop() any {
 // maxSorted is the most pairs of a turn that are sorted: those of 2,048 candidates.
 const maxSorted = 2048 * 2047 / 2
 
-// sorted yields pairs of which some have the difference NaN. Their order depends on every comparison that CPython makes,
-// so all of them are sorted, as it does.
+// sorted yields pairs of which some have the difference NaN. Their order depends on every comparison that CPython
+// makes, so all of them are sorted, as it does.
 func (r *ranking) sorted(sorted []*candidate, least float64) error {
 	if n := int64(len(sorted)); n*(n-1)/2 > maxSorted {
 		return fmt.Errorf("turn %q has %d candidates, and scores among them that are NaN or infinite: their %d pairs have an order "+

@@ -32,7 +32,8 @@ func candidates(scores []float64) (cs []candidate) {
 // Made one by one, the pairs are those that sorting all of them gives.
 func TestPairsOneByOneAreTheSortedOnes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		score := rapid.OneOf(rapid.Map(rapid.IntRange(0, 6), func(n int) float64 { return float64(n) / 3 }), rapid.Float64(),
+		score := rapid.OneOf(rapid.Map(rapid.IntRange(0, 6), func(n int) float64 { return float64(n) / 3 }),
+			rapid.Float64(),
 			rapid.SampledFrom([]float64{0.1, 0.2, 0.30000000000000004, 1e308, -1e308}))
 		scores := rapid.SliceOfN(score, 2, 30).Draw(t, "scores")
 		if rapid.Bool().Draw(t, "infinite") {
@@ -86,7 +87,8 @@ func TestPairsOfManyCandidatesAreNotKept(t *testing.T) {
 func TestManyCandidatesWithoutAnOrder(t *testing.T) {
 	turn := candidates(slices.Repeat([]float64{math.NaN()}, 2049))
 	cfg := schema.New[dpo.Config]()
-	if _, err := (&Builder{cfg: cfg}).rank(turn); err == nil || !strings.Contains(err.Error(), "take such candidates out") {
+	if _, err := (&Builder{cfg: cfg}).rank(turn); err == nil ||
+		!strings.Contains(err.Error(), "take such candidates out") {
 		t.Errorf("error %v", err)
 	}
 	if r, err := (&Builder{cfg: cfg}).rank(turn[:300]); err != nil || len(show(r)) != 300*299/2 {

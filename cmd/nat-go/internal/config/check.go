@@ -101,7 +101,8 @@ func (l *loader) check(c *Config) {
 		unknown = finding.Warning
 	}
 	fill := map[string]any{
-		"collator": &c.Collator, "dataset": &c.Dataset, "finetuning": &c.Finetuning, "limits": &c.Limits, "eval": &c.Eval,
+		"collator": &c.Collator, "dataset": &c.Dataset, "finetuning": &c.Finetuning, "limits": &c.Limits,
+		"eval": &c.Eval,
 	}
 	for _, into := range fill {
 		schema.Defaults(into)

@@ -148,8 +148,8 @@ func (b *Builder) Count(builder int, name string, n int64) {
 // Group returns the finished frame.
 func (b *Builder) Group() *Group { return &b.group }
 
-// textChunk is the size from which texts continue in new memory. A single buffer that grows leaves an outgrown one behind
-// for each time it does, which the texts in it keep: five times the memory of a large group's texts.
+// textChunk is the size from which texts continue in new memory. A single buffer that grows leaves an outgrown one
+// behind for each time it does, which the texts in it keep: five times the memory of a large group's texts.
 const textChunk = 4 << 20
 
 // intern returns the index of the text that c stands for. Candidates' texts are looked up by position, without touching
