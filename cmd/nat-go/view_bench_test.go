@@ -62,7 +62,10 @@ func timeView(b *testing.B, browser *browsertest.Browser, dir string, n int) {
 			"document.getElementById('filter')?.value === "+quote(q)+" && "+filled))
 	}
 	for b.Loop() {
-		t.add("table", tab.When(page+"#/rows", filled)[0])
+		table := tab.When(page+"#/rows", filled)[0]
+		t.add("table", table)
+		t.add("table-after-load", table-browsertest.Eval[float64](tab,
+			"performance.getEntriesByType('navigation')[0].loadEventEnd"))
 		conversation := fmt.Sprintf("%s#/record?n=%d", page, n/2)
 		t.add("conversation", tab.When(conversation, "document.querySelector('.message')")[0])
 		tab.When(page+"#/rows", filled)

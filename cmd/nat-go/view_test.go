@@ -196,7 +196,7 @@ func (v *viewTest) charts(t *testing.T, tab *browsertest.Tab) {
 	names := browsertest.Eval[[]string](tab,
 		"[...document.querySelectorAll('.card:has(.chart)')].map((c) => c.ariaLabel)")
 	want := []string{
-		"margin", "score or reward", "length in bytes", "turns", "messages", "share of trained tokens", "error sites",
+		"margin", "score or reward", "length in characters", "turns", "messages", "share of trained tokens", "error sites",
 		"spread of rewards in a group",
 	}
 	if !withTokenizers() {
@@ -311,11 +311,14 @@ func (v *viewTest) keys(t *testing.T) {
 	tab.Key("r")
 	tab.Await("!document.querySelector('[aria-pressed=true]')")
 	open := "document.querySelectorAll('main details.fold[open]').length"
-	before := browsertest.Eval[int](tab, open)
-	tab.Key("f")
-	tab.Key("f")
-	if after := browsertest.Eval[int](tab, open); after >= before {
-		t.Errorf("f folds nothing: %d open, then %d", before, after)
+	for _, step := range []struct {
+		what string
+		some bool
+	}{{"at first the common prompt is folded", false}, {"f opens it", true}, {"f folds it again", false}} {
+		if n := browsertest.Eval[int](tab, open); n > 0 != step.some {
+			t.Errorf("%s, but %d are open", step.what, n)
+		}
+		tab.Key("f")
 	}
 	tab.Key("/")
 	tab.Await("document.activeElement.id === 'filter'")

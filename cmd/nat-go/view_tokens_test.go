@@ -123,6 +123,7 @@ func TestViewOfLongRows(t *testing.T) {
 		t.Errorf("%d answers, the largest has %d bytes", len(answers), most)
 	}
 	logProbsAreHeat(t, tab, refs["rl sampled"])
+	onlyTrainedTokensAreHot(t, tab, refs["rl sampled"])
 	(&viewTest{}).quiet(t, tab)
 }
 
@@ -149,6 +150,35 @@ func logProbsAreHeat(t *testing.T, tab *browsertest.Tab, ref string) {
 	if n := len(slices.Compact(colours)); n != 4 {
 		t.Errorf("four steps of heat have %d colours", n)
 	}
+}
+
+// onlyTrainedTokensAreHot: tokens that aren't trained have no colour of a log-prob, even if the answer gives them one.
+func onlyTrainedTokensAreHot(t *testing.T, tab *browsertest.Tab, ref string) {
+	t.Helper()
+	show(tab, "#/rows")
+	browsertest.Eval[any](tab, `globalThis.ask = fetch
+		globalThis.fetch = async (...all) => {
+			const answer = await globalThis.ask(...all)
+			if (!String(all[0]).includes('/api/tokens?')) return answer
+			const body = await answer.json()
+			for (const t of body.tokens) t.log_prob = -3
+			return Response.json(body)
+		}
+		0`)
+	show(tab, "#/tokens?ref="+ref+"&heat=logprob")
+	tab.Await("document.querySelector('.tokens .heat')")
+	hot := browsertest.Eval[map[string]int](tab, `Object.fromEntries([true, false].map((trained) => {
+		const some = [...document.querySelectorAll('.tokens span')].filter((s) =>
+			s.token.log_prob === -3 && s.token.trained === trained)
+		return [trained, some.length && some.filter((s) => s.classList.contains('heat')).length / some.length]
+	}))`)
+	if diff := cmp.Diff(map[string]int{"true": 1, "false": 0}, hot); diff != "" {
+		t.Errorf("the shares of hot tokens among those that are trained, and those that are not: %s", diff)
+	}
+	if n := browsertest.Eval[int](tab, "document.querySelectorAll('.tokens span:not(.trained)').length"); n == 0 {
+		t.Error("the row has no token that isn't trained")
+	}
+	browsertest.Eval[any](tab, "globalThis.fetch = globalThis.ask; 0")
 }
 
 // TestViewOfHintEffects: the effect of a hint on the predictions is drawn as heat, with each token in the step that the

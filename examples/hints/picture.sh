@@ -11,5 +11,5 @@ cd "$work"
 "$exe" finetune run --config-file finetune.yml --run-id hints -o collator.tokenizer=tokenizer >run.log 2>&1
 "$exe" view out/hints --export report.html >/dev/null
 chromium --headless=new --no-sandbox --disable-gpu --user-data-dir="$work/browser" --hide-scrollbars \
-	--force-device-scale-factor=1 --window-size=1000,800 --virtual-time-budget=10000 --screenshot="$picture" \
+	--force-device-scale-factor=1 --window-size=1000,680 --virtual-time-budget=10000 --screenshot="$picture" \
 	"file://$work/report.html#/record?n=1" 2>/dev/null

@@ -84,8 +84,8 @@ func (v *viewFlags) run(cmd *cobra.Command, args []string) error {
 		cache = filepath.Join(cache, "nat-go", "view")
 	}
 	// What is displayed is read again and again, but a large log's table stays. With Go's default setting the process
-	// would take twice the size of the table.
-	debug.SetGCPercent(25)
+	// would take twice the size of the table, which has no pointers: collecting often costs little.
+	debug.SetGCPercent(10)
 	shown := newProgress(cmd)
 	run, err := openView(args[0], cache, v.folder, shown)
 	if err != nil {

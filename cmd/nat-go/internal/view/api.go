@@ -63,14 +63,27 @@ func (r *Run) routes() map[string]func(*http.Request) (answer, error) {
 		"GET /api/overview": func(*http.Request) (answer, error) { return r.overview() },
 		"GET /api/rows":     r.rows,
 		"GET /api/search":   r.searchTexts,
-		"GET /api/record":   r.oneRecord,
+		"GET /api/record":   r.either((*Run).oneRecord),
 		"GET /api/drops":    r.drops,
-		"GET /api/batches":  r.batchRows,
-		"GET /api/row":      r.tokenHead,
-		"GET /api/tokens":   r.tokenWindow,
-		"GET /api/written":  r.written,
+		"GET /api/batches":  r.either((*Run).batchRows),
+		"GET /api/row":      r.either((*Run).tokenHead),
+		"GET /api/tokens":   r.either((*Run).tokenWindow),
+		"GET /api/written":  r.either((*Run).written),
 		"GET /api/compare":  r.compare,
-		"POST /api/mark":    r.mark,
+		"POST /api/mark":    r.either((*Run).mark),
+	}
+}
+
+// either answers for the run, or for the one it is compared with if the request asks for the second.
+func (r *Run) either(of func(*Run, *http.Request) (answer, error)) func(*http.Request) (answer, error) {
+	return func(req *http.Request) (answer, error) {
+		switch which := req.URL.Query().Get("run"); {
+		case which == "":
+			return of(r, req)
+		case which == "2" && r.other != nil:
+			return of(r.other, req)
+		}
+		return nil, badQuery{errors.New("there is no such run to look at")}
 	}
 }
 
@@ -99,7 +112,8 @@ type row struct {
 	Sites    uint16   `json:"sites"`
 	Fidelity string   `json:"fidelity"`
 	Mark     string   `json:"mark,omitempty"`
-	Text     string   `json:"text"` // the beginning of the prompt's last words
+	Formats  []string `json:"formats,omitempty"` // that have rows of it; only in an exported file
+	Text     string   `json:"text"`              // the beginning of the prompt's last words
 }
 
 func (r *Run) rows(req *http.Request) (answer, error) {
@@ -117,8 +131,9 @@ func (r *Run) rows(req *http.Request) (answer, error) {
 		a.Total, a.Search = 0, true
 		return a, nil
 	}
+	marked := r.verdicts()
 	for _, n := range found[min(offset, len(found)):min(offset+limit, len(found))] {
-		line, err := r.row(uint64(n))
+		line, err := r.row(uint64(n), marked)
 		if err != nil {
 			return nil, err
 		}
@@ -148,12 +163,12 @@ func (r *Run) searchTexts(req *http.Request) (answer, error) {
 		return nil, err
 	}
 	return streamed(func(send func(line any) error) error {
-		at, hits := min(at, len(found)), 0
+		at, hits, marked := min(at, len(found)), 0, r.verdicts()
 		for at < len(found) && hits < maxHits {
 			var failed error
 			part := found[at:min(at+toldOf, len(found))]
 			n, err := r.search(req.Context(), part, f.words, func(n uint32) bool {
-				line, err := r.row(uint64(n))
+				line, err := r.row(uint64(n), marked)
 				if err == nil {
 					err = send(hit{Row: &line})
 				}
@@ -189,7 +204,8 @@ func window(offset, limit string, most int) (from, n int, err error) {
 	return min(from, 1<<40), min(n, most), nil
 }
 
-func (r *Run) row(ordinal uint64) (row, error) {
+// row returns a line of the table. marked is what verdicts returned.
+func (r *Run) row(ordinal uint64, marked map[uint64]string) (row, error) {
 	p, err := r.record(ordinal)
 	if err != nil {
 		return row{}, err
@@ -200,7 +216,7 @@ func (r *Run) row(ordinal uint64) (row, error) {
 		Task: text(p.Origin.Task), Turn: text(p.Record.Header().Turn), Fate: show.Fate(p),
 		Score: known(float64(e.Score)), Length: e.Chars, Messages: e.Messages, Turns: e.Turns,
 		Share: known(e.share()), Spread: known(float64(e.Spread)), Sites: e.Sites,
-		Fidelity: ttc.Fidelity(e.Fidelity).String(), Mark: r.verdict(e), Text: snippet(p.Resolved),
+		Fidelity: ttc.Fidelity(e.Fidelity).String(), Mark: marked[e.Content], Text: snippet(p.Resolved),
 	}
 	if r.undecided() {
 		line.Fate = "undecided"
@@ -245,6 +261,7 @@ type recordAnswer struct {
 	Row      row             `json:"row"`
 	File     string          `json:"file,omitempty"` // that the example comes from
 	Offset   int64           `json:"offset"`         // byte offset in it
+	Line     int64           `json:"line,omitempty"` // of that byte, from 1; 0: unknown
 	Key      string          `json:"key"`
 	Mark     *marks.Mark     `json:"mark,omitempty"`
 	View     json.RawMessage `json:"view"`               // as in `dataset show --json`
@@ -300,21 +317,29 @@ func (r *Run) oneRecord(req *http.Request) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	content, err := r.content(n - 1)
+	if err != nil {
+		return nil, err
+	}
 	view, nodes := show.Record(p), p.Messages.Nodes
+	if r.plain != nil { // nobody knows more of it
+		view.Title, view.Facts = fmt.Sprintf("%s, %s", text(p.Origin.Example), p.Record.Kind()), nil
+	}
 	from = min(from, len(nodes))
 	shown := nodes[from:min(from+limit, len(nodes))]
 	view.Messages.Nodes = shown
 	before := max(0, len(view.Prompt.Nodes)-maxWindow)
 	view.Prompt.Nodes = view.Prompt.Nodes[before:]
 	a := recordAnswer{
-		Key: marks.Key(r.table.Entries[n-1].Content), View: show.AppendJSON(nil, view.Cut(maxText)),
+		Key: marks.Key(content), View: show.AppendJSON(nil, view.Cut(maxText)),
 		File: text(p.Origin.File), Offset: p.Origin.Offset, From: from, Messages: len(nodes), Before: before,
 		AllTools: len(p.Origin.Tools),
 	}
-	if a.Row, err = r.row(n - 1); err != nil {
+	a.Line = r.lineOf(req.Context(), p.Origin.File, p.Origin.Offset)
+	if a.Row, err = r.row(n-1, r.verdicts()); err != nil {
 		return nil, err
 	}
-	if m, ok := r.marks.Get(r.table.Entries[n-1].Content); ok {
+	if m, ok := r.marks.Get(content); ok {
 		a.Mark = &m
 	}
 	if raw := p.Record.Header().Metadata; json.Valid(raw) {
@@ -383,15 +408,14 @@ func (r *Run) neighbours(ordinal uint64) (prev, next uint64) {
 	if r.plain != nil {
 		return 0, 0
 	}
-	first, offset := r.table.group(ordinal)
-	g, err := r.group(offset)
+	g, at, err := r.group(ordinal)
 	if err != nil {
 		return 0, 0
 	}
-	if ordinal > first {
+	if at > 0 {
 		prev = ordinal
 	}
-	if ordinal+1 < first+uint64(len(g.Records)) {
+	if at+1 < len(g.Records) {
 		next = ordinal + 2
 	}
 	return prev, next

@@ -25,12 +25,11 @@ func (r *Run) branches(ordinal uint64) (list []branch, err error) {
 	if r.plain != nil {
 		return nil, nil
 	}
-	first, offset := r.table.group(ordinal)
-	g, err := r.group(offset)
+	g, at, err := r.group(ordinal)
 	if err != nil {
 		return nil, err
 	}
-	own := &g.Records[ordinal-first]
+	own := &g.Records[at]
 	for i := range g.Records {
 		other := &g.Records[i]
 		if own.Messages.IsText() || other.Messages.IsText() || other.Origin.Example != own.Origin.Example {
@@ -45,7 +44,7 @@ func (r *Run) branches(ordinal uint64) (list []branch, err error) {
 			continue // the same record, or another builder's copy
 		}
 		x := branch{
-			Record: first + uint64(i) + 1, Builder: text(other.Origin.Builder), Parts: parts, Messages: len(b),
+			Record: g.first + uint64(i) + 1, Builder: text(other.Origin.Builder), Parts: parts, Messages: len(b),
 		}
 		for k := range b[parts:] {
 			if b[parts+k].Sampled == ttc.Yes {

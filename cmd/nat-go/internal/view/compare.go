@@ -1,10 +1,10 @@
 package view
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
-
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"slices"
 )
 
 // changes is what differs between two runs. Records are the same if their content is.
@@ -15,6 +15,7 @@ type changes struct {
 	Appeared   int          `json:"appeared"` // only in the second run
 	Vanished   int          `json:"vanished"` // only in the first
 	Moved      int          `json:"moved"`    // in both, with a different fate
+	Changed    int          `json:"changed"`  // of the same example, builder and kind, with different content
 	Histograms []overlaid   `json:"histograms"`
 	List       []difference `json:"list"` // a window of those requested
 	Total      int          `json:"total"`
@@ -28,46 +29,97 @@ type overlaid struct {
 
 // difference is a record that is not the same in both runs.
 type difference struct {
-	What   string `json:"what"` // appeared, vanished, moved
+	What   string `json:"what"` // appeared, vanished, moved, changed
 	First  *row   `json:"first,omitempty"`
 	Second *row   `json:"second,omitempty"`
 }
 
-// compared finds, once, which records of two runs are the same.
+// compared is which records of two runs are the same.
 type compared struct {
-	appeared, vanished []uint32
-	moved              [][2]uint32
 	same               int
+	moved, changed     [][2]uint32
+	vanished, appeared []uint32
 }
 
+// compareRuns finds the records whose content is in both runs. Of the others, those of the same example, builder and
+// kind are matched in their order: their content has changed.
 func compareRuns(a, b *Run) *compared {
-	c, in := &compared{}, make(map[recordlog.Hash][]uint32, len(a.table.Entries))
-	for i := range a.table.Entries {
-		h := a.table.Entries[i].Content
-		in[h] = append(in[h], uint32(i))
-	}
-	for i := range b.table.Entries {
-		h := b.table.Entries[i].Content
-		list := in[h]
-		if len(list) == 0 {
-			c.appeared = append(c.appeared, uint32(i))
-			continue
-		}
-		in[h] = list[1:] // duplicates are matched by their order
-		if a.decision(uint64(list[0])) == b.decision(uint64(i)) {
+	c := &compared{}
+	same, vanished, appeared := match(a.table, b.table, every(a.table), every(b.table),
+		func(x, y *entry) int { return cmp.Compare(x.Content, y.Content) })
+	for _, pair := range same {
+		if a.decision(uint64(pair[0])) == b.decision(uint64(pair[1])) {
 			c.same++
 		} else {
-			c.moved = append(c.moved, [2]uint32{list[0], uint32(i)})
+			c.moved = append(c.moved, pair)
 		}
 	}
-	for i := range a.table.Entries {
-		h := a.table.Entries[i].Content
-		if list := in[h]; len(list) > 0 && list[0] == uint32(i) {
-			c.vanished = append(c.vanished, uint32(i))
-			in[h] = list[1:]
+	names := slices.Concat(a.table.Builders, b.table.Builders)
+	slices.Sort(names)
+	named := func(t *table, ordinals []uint32) (list []entry) {
+		for _, n := range ordinals {
+			e := t.Entries[n]
+			i, _ := slices.BinarySearch(names, t.Builders[e.Builder])
+			e.Builder, e.Chars = 0, uint32(i) // more names than builders of one run
+			list = append(list, e)
 		}
+		return list
+	}
+	left, right := &table{Entries: named(a.table, vanished)}, &table{Entries: named(b.table, appeared)}
+	changed, onlyLeft, onlyRight := match(left, right, every(left), every(right), func(x, y *entry) int {
+		return cmp.Or(cmp.Compare(x.Example, y.Example), cmp.Compare(x.Chars, y.Chars), cmp.Compare(x.Kind, y.Kind))
+	})
+	for _, pair := range changed {
+		c.changed = append(c.changed, [2]uint32{vanished[pair[0]], appeared[pair[1]]})
+	}
+	for _, n := range onlyLeft {
+		c.vanished = append(c.vanished, vanished[n])
+	}
+	for _, n := range onlyRight {
+		c.appeared = append(c.appeared, appeared[n])
 	}
 	return c
+}
+
+// every returns the ordinals of all records of a table.
+func every(t *table) []uint32 {
+	all := make([]uint32, len(t.Entries))
+	for i := range all {
+		all[i] = uint32(i)
+	}
+	return all
+}
+
+// match pairs the records of two tables that compare equal, each with at most one, in order. It returns the pairs and
+// what is left, in the order of the tables.
+func match(
+	a, b *table, inA, inB []uint32, compare func(x, y *entry) int,
+) (pairs [][2]uint32, onlyA, onlyB []uint32) {
+	for _, side := range []struct {
+		t    *table
+		list []uint32
+	}{{a, inA}, {b, inB}} {
+		slices.SortStableFunc(side.list, func(i, j uint32) int { return compare(&side.t.Entries[i], &side.t.Entries[j]) })
+	}
+	i, j := 0, 0
+	for i < len(inA) && j < len(inB) {
+		switch order := compare(&a.Entries[inA[i]], &b.Entries[inB[j]]); {
+		case order == 0:
+			pairs = append(pairs, [2]uint32{inA[i], inB[j]})
+			i, j = i+1, j+1
+		case order < 0:
+			onlyA = append(onlyA, inA[i])
+			i++
+		default:
+			onlyB = append(onlyB, inB[j])
+			j++
+		}
+	}
+	onlyA, onlyB = append(onlyA, inA[i:]...), append(onlyB, inB[j:]...)
+	slices.Sort(onlyA)
+	slices.Sort(onlyB)
+	slices.SortFunc(pairs, func(x, y [2]uint32) int { return cmp.Compare(x[0], y[0]) })
+	return pairs, onlyA, onlyB
 }
 
 // Compare has the page show the differences between this run, which is the first, and another.
@@ -85,7 +137,7 @@ func (r *Run) compare(req *http.Request) (answer, error) {
 	c := r.differences()
 	a := changes{
 		Runs: [2]string{r.name(), r.other.name()}, Records: [2]int{len(r.table.Entries), len(r.other.table.Entries)},
-		Same: c.same, Appeared: len(c.appeared), Vanished: len(c.vanished), Moved: len(c.moved),
+		Same: c.same, Appeared: len(c.appeared), Vanished: len(c.vanished), Moved: len(c.moved), Changed: len(c.changed),
 		Histograms: overlay(r, r.other), List: []difference{},
 	}
 	add := func(what string, first, second int64) error {
@@ -102,7 +154,7 @@ func (r *Run) compare(req *http.Request) (answer, error) {
 			if side.n < 0 {
 				continue
 			}
-			line, err := side.run.row(uint64(side.n))
+			line, err := side.run.row(uint64(side.n), side.run.verdicts())
 			if err != nil {
 				return err
 			}
@@ -112,9 +164,14 @@ func (r *Run) compare(req *http.Request) (answer, error) {
 		return nil
 	}
 	what := q.Get("what")
-	if what == "" || what == "moved" {
-		for _, m := range c.moved {
-			err = errors.Join(err, add("moved", int64(m[0]), int64(m[1])))
+	for _, in := range []struct {
+		name  string
+		pairs [][2]uint32
+	}{{"moved", c.moved}, {"changed", c.changed}} {
+		for _, m := range in.pairs {
+			if what == "" || what == in.name {
+				err = errors.Join(err, add(in.name, int64(m[0]), int64(m[1])))
+			}
 		}
 	}
 	if what == "" || what == "vanished" {

@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -131,7 +132,7 @@ type exporter struct {
 func (x *exporter) all(r *Run, found []uint32, limit int) error {
 	questions := []question{{"overview", nil}}
 	if r.other != nil {
-		for _, what := range []string{"", "appeared", "vanished", "moved"} {
+		for _, what := range []string{"", "appeared", "vanished", "moved", "changed"} {
 			questions = append(questions, question{"compare", url.Values{"what": {what}}})
 		}
 	}
@@ -139,13 +140,16 @@ func (x *exporter) all(r *Run, found []uint32, limit int) error {
 	if err := errors.Join(err, x.keep(answers), x.drops(r)); err != nil {
 		return err
 	}
-	rows, refs := []row{}, map[string]bool{}
+	rows, refs, marked := []row{}, map[string]bool{}, r.verdicts()
 	for _, n := range found {
 		if limit > 0 && x.held.Records == limit {
 			break
 		}
-		line, err := r.row(uint64(n))
+		line, err := r.row(uint64(n), marked)
 		if err != nil {
+			return err
+		}
+		if line.Formats, err = r.formatsOf(n); err != nil {
 			return err
 		}
 		tokens, questions, err := x.ofRecord(r, uint64(n)+1)
@@ -374,13 +378,13 @@ func exportedPage() (head, foot string, err error) {
 	policy := fmt.Sprintf("default-src 'none'; script-src %s %s %s data:; style-src %s %s; base-uri 'none'; "+
 		"form-action 'none'", hashSource(table), hashSource(start), hashSource(plot), hashSource(style),
 		hashSource(plotStyle))
-	text := notice + page
+	text := notice + preloads.ReplaceAllLiteralString(page, "")
 	for _, change := range [][2]string{
 		{`<meta charset="utf-8">`, `<meta charset="utf-8">` + "\n" +
 			`<meta http-equiv="Content-Security-Policy" content="` + policy + `">`},
 		{`<link rel="stylesheet" href="style.css">`, "<style>" + style + "</style>"},
 		{`<link rel="stylesheet" href="` + uplot + `uPlot.min.css">`, "<style>" + plotStyle + "</style>"},
-		{`<script src="` + uplot + `uPlot.iife.min.js"></script>`, "<script>" + plot + "</script>"},
+		{`<script src="` + uplot + `uPlot.iife.min.js" defer></script>`, "<script>" + plot + "</script>"},
 		{`<link rel="icon" href="icon.svg">` + "\n", ""},
 		{`<script type="module" src="app.js"></script>` + "\n", ""},
 	} {
@@ -396,6 +400,9 @@ func exportedPage() (head, foot string, err error) {
 	return head, fmt.Sprintf("<script type=\"importmap\">%s</script>\n<script type=\"module\">%s</script>\n</body>%s",
 		table, start, foot), nil
 }
+
+// preloads are the modules that the page names in advance, so that a browser doesn't find them one after another.
+var preloads = regexp.MustCompile(`<link rel="modulepreload" href="([^"]*)">\n`)
 
 // importMap returns the page's modules as data: addresses, with the module that queries a server replaced by the one
 // that reads the file.

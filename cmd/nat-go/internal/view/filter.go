@@ -19,8 +19,8 @@ type filter struct {
 	words []string
 }
 
-// term reports whether an entry and its decision match.
-type term func(e *entry, d curate.Decision) bool
+// term reports whether a record matches, by its ordinal, entry and decision.
+type term func(n uint32, e *entry, d curate.Decision) bool
 
 // number is a field that <, >, = compare.
 type number func(e *entry) float64
@@ -46,17 +46,17 @@ func (e *entry) scoreOf(preference bool) float64 {
 }
 
 // fields are the keys of terms with a colon, as listed by help.
-var fields = []string{"builder", "kind", "reason", "split", "fidelity", "task", "example", "mark"}
+var fields = []string{"builder", "kind", "reason", "split", "fidelity", "task", "example", "format", "mark"}
 
-// parseFilter parses the filter box: builder:dpo reason:tie margin>0.2 "two words". marked resolves mark: terms.
-func (t *table) parseFilter(text string, marked func(e *entry) string) (*filter, error) {
+// parseFilter parses the filter box: builder:dpo reason:tie margin>0.2 "two words".
+func (r *Run) parseFilter(text string) (*filter, error) {
 	f := &filter{}
 	for _, token := range tokens(text) {
 		if token.quoted {
 			f.words = append(f.words, token.text)
 			continue
 		}
-		add, err := t.term(token.text, marked)
+		add, err := r.term(token.text)
 		if err != nil {
 			return nil, err
 		}
@@ -94,7 +94,7 @@ func tokens(s string) (out []token) {
 	return out
 }
 
-func (t *table) term(text string, marked func(e *entry) string) (term, error) {
+func (r *Run) term(text string) (term, error) {
 	if i := strings.IndexAny(text, "<>="); i > 0 {
 		if of, ok := numbers[text[:i]]; ok {
 			return comparison(of, text[i:])
@@ -106,47 +106,50 @@ func (t *table) term(text string, marked func(e *entry) string) (term, error) {
 	}
 	switch key {
 	case "builder":
-		b := slices.Index(t.Builders, value)
+		b := slices.Index(r.table.Builders, value)
 		if b < 0 {
-			return nil, fmt.Errorf("no builder %q: there are %s", value, strings.Join(t.Builders, ", "))
+			return nil, fmt.Errorf("no builder %q: there are %s", value, strings.Join(r.table.Builders, ", "))
 		}
-		return func(e *entry, _ curate.Decision) bool { return int(e.Builder) == b }, nil
+		return func(_ uint32, e *entry, _ curate.Decision) bool { return int(e.Builder) == b }, nil
 	case "kind":
 		for k := range uint8(16) {
 			if builders.Kind(k).String() == value {
-				return func(e *entry, _ curate.Decision) bool { return e.Kind == k }, nil
+				return func(_ uint32, e *entry, _ curate.Decision) bool { return e.Kind == k }, nil
 			}
 		}
 		return nil, fmt.Errorf("no kind %q: preference, demonstration, rollout, distillation", value)
 	case "fidelity":
 		for k := range uint8(16) {
 			if ttc.Fidelity(k).String() == value {
-				return func(e *entry, _ curate.Decision) bool { return e.Fidelity == k }, nil
+				return func(_ uint32, e *entry, _ curate.Decision) bool { return e.Fidelity == k }, nil
 			}
 		}
 		return nil, fmt.Errorf("no fidelity %q", value)
 	case "split":
 		switch value {
 		case "train":
-			return func(_ *entry, d curate.Decision) bool { return d.Trains() }, nil
+			return func(_ uint32, _ *entry, d curate.Decision) bool { return d.Trains() }, nil
 		case "validation":
-			return func(_ *entry, d curate.Decision) bool { return d.Validates() }, nil
+			return func(_ uint32, _ *entry, d curate.Decision) bool { return d.Validates() }, nil
 		}
 		return nil, fmt.Errorf("no split %q: train, validation", value)
 	case "reason":
-		return func(_ *entry, d curate.Decision) bool {
+		return func(_ uint32, _ *entry, d curate.Decision) bool {
 			r, dropped := d.Reason()
 			return dropped && (value == "any" || r == ledger.Reason(value)) || !dropped && value == "none"
 		}, nil
 	case "task":
 		h := hashOf(value)
-		return func(e *entry, _ curate.Decision) bool { return e.Task == h }, nil
+		return func(_ uint32, e *entry, _ curate.Decision) bool { return e.Task == h }, nil
 	case "example":
 		h := hashOf(value)
-		return func(e *entry, _ curate.Decision) bool { return e.Example == h }, nil
+		return func(_ uint32, e *entry, _ curate.Decision) bool { return e.Example == h }, nil
+	case "format":
+		return r.ofFormat(value)
 	default: // mark
-		return func(e *entry, _ curate.Decision) bool {
-			m := marked(e)
+		marked := r.verdicts()
+		return func(_ uint32, e *entry, _ curate.Decision) bool {
+			m := marked[e.Content]
 			return m == value || value == "any" && m != "" || value == "none" && m == ""
 		}, nil
 	}
@@ -170,12 +173,12 @@ func comparison(of number, text string) (term, error) {
 		"=":  func(a float64) bool { return a == x },
 		"==": func(a float64) bool { return a == x },
 	}[op]
-	return func(e *entry, _ curate.Decision) bool { return holds(of(e)) }, nil
+	return func(_ uint32, e *entry, _ curate.Decision) bool { return holds(of(e)) }, nil
 }
 
-func (f *filter) fits(e *entry, d curate.Decision) bool {
+func (f *filter) fits(n uint32, e *entry, d curate.Decision) bool {
 	for _, t := range f.terms {
-		if !t(e, d) {
+		if !t(n, e, d) {
 			return false
 		}
 	}

@@ -108,6 +108,7 @@ func (r *Run) overview() (*overview, error) {
 		}
 		for _, w := range m.Dataset {
 			o.Formats = append(o.Formats, format{w.Format, w.Records, w.Dropped})
+			o.Facets["format"] = append(o.Facets["format"], value{w.Format, w.Records})
 		}
 		if m.Batches != nil {
 			for name, c := range m.Batches.Counts {
@@ -186,6 +187,10 @@ func (r *Run) summarise() (*summary, error) {
 			s.facets["split"] = append(s.facets["split"], v)
 		}
 	}
+	if r.plain != nil {
+		delete(s.facets, "fidelity") // which rows don't have
+		return s, nil
+	}
 	var err error
 	s.facets["task"], err = r.tasks()
 	return s, err
@@ -203,27 +208,33 @@ const tasksShown = 12
 
 // tasks lists the tasks with the most records. The table knows them by their hashes; their names are in records.
 func (r *Run) tasks() (facet, error) {
-	all := make([]uint64, len(r.table.Entries))
-	for i := range r.table.Entries {
-		all[i] = r.table.Entries[i].Task
-	}
-	slices.Sort(all)
 	type task struct {
 		hash  uint64
 		count int64
 	}
 	var most []task
-	for from := 0; from < len(all); {
-		end := from + 1
-		for end < len(all) && all[end] == all[from] {
-			end++
+	var some []uint64
+	const parts = 16 // one after another, which takes less memory than all hashes at once
+	for part := range uint64(parts) {
+		some = some[:0]
+		for i := range r.table.Entries {
+			if h := r.table.Entries[i].Task; h%parts == part {
+				some = append(some, h)
+			}
 		}
-		if n := int64(end - from); n > 1 && (len(most) < tasksShown || n > most[len(most)-1].count) {
-			at, _ := slices.BinarySearchFunc(most, n, func(t task, n int64) int { return cmp.Compare(n, t.count) })
-			most = slices.Insert(most, at, task{all[from], n})
-			most = most[:min(len(most), tasksShown)]
+		slices.Sort(some)
+		for from := 0; from < len(some); {
+			end := from + 1
+			for end < len(some) && some[end] == some[from] {
+				end++
+			}
+			if n := int64(end - from); n > 1 && (len(most) < tasksShown || n > most[len(most)-1].count) {
+				at, _ := slices.BinarySearchFunc(most, n, func(t task, n int64) int { return cmp.Compare(n, t.count) })
+				most = slices.Insert(most, at, task{some[from], n})
+				most = most[:min(len(most), tasksShown)]
+			}
+			from = end
 		}
-		from = end
 	}
 	f := facet{}
 	for i := 0; i < len(r.table.Entries) && len(f) < len(most); i++ {
@@ -247,9 +258,9 @@ func (r *Run) facets() map[string]facet {
 	if len(r.marks.All()) == 0 {
 		return out
 	}
-	counts := map[string]int64{}
+	counts, marked := map[string]int64{}, r.verdicts()
 	for i := range r.table.Entries {
-		if m := r.verdict(&r.table.Entries[i]); m != "" {
+		if m := marked[r.table.Entries[i].Content]; m != "" {
 			counts[m]++
 		}
 	}
@@ -270,7 +281,7 @@ type distribution struct {
 var distributions = []distribution{
 	{"margin", "margin", false},
 	{"score or reward", "score", false},
-	{"length in bytes", "length", false},
+	{"length in characters", "length", false},
 	{"turns", "turns", true},
 	{"messages", "messages", true},
 	{"share of trained tokens", "share", false},
@@ -370,13 +381,13 @@ func (t *table) groupSpreads() iter.Seq[float64] {
 	return func(yield func(float64) bool) {
 		seen := map[rewardGroup]bool{}
 		for i, first := range t.First {
-			end := uint64(len(t.Entries))
+			end := uint32(len(t.Entries))
 			if i+1 < len(t.First) {
 				end = t.First[i+1]
 			}
 			clear(seen)
 			for k := range t.Entries[first:end] {
-				e := &t.Entries[first+uint64(k)]
+				e := &t.Entries[int(first)+k]
 				if !e.rewarded() || seen[e.rewardGroup()] {
 					continue
 				}

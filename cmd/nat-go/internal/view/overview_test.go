@@ -3,6 +3,7 @@ package view
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"io/fs"
 	"math"
 	"slices"
 	"strconv"
@@ -58,7 +59,7 @@ func TestSpread(t *testing.T) {
 	tb := &table{}
 	for _, g := range groups {
 		spread(g)
-		tb.First = append(tb.First, uint64(len(tb.Entries)))
+		tb.First = append(tb.First, uint32(len(tb.Entries)))
 		tb.Entries = append(tb.Entries, g...)
 	}
 	var got []string
@@ -76,7 +77,7 @@ func TestSpread(t *testing.T) {
 	if h := (&table{}).spreads(); h.Count != 0 {
 		t.Errorf("of no group: %+v", h)
 	}
-	even := &table{Entries: rewards(1, 1, 1), First: []uint64{0}}
+	even := &table{Entries: rewards(1, 1, 1), First: []uint32{0}}
 	spread(even.Entries)
 	if h := even.spreads(); h.Count != 1 || h.Zero != 1 || len(h.Bins) != 0 {
 		t.Errorf("of a group without any spread: %+v", h)
@@ -87,7 +88,7 @@ func TestSpread(t *testing.T) {
 func TestSpreadsOfManyGroups(t *testing.T) {
 	tb := &table{}
 	for i := range uint64(50_000) {
-		tb.First = append(tb.First, i)
+		tb.First = append(tb.First, uint32(i))
 		tb.Entries = append(tb.Entries, entry{Kind: uint8(builders.KindRollout), Task: i, Spread: float32(i % 3)})
 	}
 	if n := testing.AllocsPerRun(1, func() { tb.spreads() }); n > 100 {
@@ -119,5 +120,31 @@ func TestHistogram(t *testing.T) {
 	}
 	if _, _, ok := turns.histogram(of(0, 0)); ok {
 		t.Error("a histogram of nothing")
+	}
+}
+
+// TestModulesAreNamedInAdvance: the page names all modules that it imports. Otherwise a browser asks for those of a
+// module only when it has that one, and the first table waits for as many answers as the imports are deep.
+func TestModulesAreNamedInAdvance(t *testing.T) {
+	page, err := files.ReadFile("page/index.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var named []string
+	for _, link := range preloads.FindAllSubmatch(page, -1) {
+		named = append(named, string(link[1]))
+	}
+	modules, err := fs.Glob(files, "page/*.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, path := range modules {
+		if name := strings.TrimPrefix(path, "page/"); name != "app.js" && name != "exported.js" {
+			want = append(want, name)
+		}
+	}
+	if diff := cmp.Diff(want, named); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -52,9 +52,9 @@ func OpenRows(path string, place *dataset.Place) (*Run, error) {
 				r.table.Builders = append(r.table.Builders, f.name)
 			}
 			err := dataset.PickRows(f.format, file, 0, 0, func(_ int64, row *rows.Row) error {
+				e := entryOf(f.record(f.rows, row).Resolved)
 				f.rows++
-				e := entryOf(f.record(0, row).Resolved)
-				e.Builder, e.Content = uint8(len(r.table.Builders)-1), contentOf(row)
+				e.Builder, e.Content = uint8(len(r.table.Builders)-1), beginning(contentOf(row))
 				r.table.Entries = append(r.table.Entries, e)
 				return nil
 			})
@@ -120,11 +120,29 @@ func (s *rowFiles) holder(ordinal uint64) (i int) {
 	return i
 }
 
-// at reads a row.
+// at reads a row as a record.
 func (s *rowFiles) at(ordinal uint64) (dataset.Picked, error) {
+	f, n, row, err := s.read(ordinal)
+	if err != nil {
+		return dataset.Picked{}, err
+	}
+	return f.record(n, row), nil
+}
+
+// content returns the hash of a row's content.
+func (s *rowFiles) content(ordinal uint64) (recordlog.Hash, error) {
+	_, _, row, err := s.read(ordinal)
+	if err != nil {
+		return recordlog.Hash{}, err
+	}
+	return contentOf(row), nil
+}
+
+// read reads a row, and says which one of its file it is.
+func (s *rowFiles) read(ordinal uint64) (f *rowFile, n int64, row *rows.Row, err error) {
 	i := s.holder(ordinal)
-	f := &s.files[i]
-	n := int64(ordinal - f.first)
+	f = &s.files[i]
+	n = int64(ordinal - f.first)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.file != i || n < s.from || n >= s.from+int64(len(s.window)) {
@@ -134,11 +152,11 @@ func (s *rowFiles) at(ordinal uint64) (dataset.Picked, error) {
 			return nil
 		})
 		if err != nil {
-			return dataset.Picked{}, err
+			return nil, 0, nil, err
 		}
 	}
 	if n >= s.from+int64(len(s.window)) {
-		return dataset.Picked{}, fmt.Errorf("%s has changed since it was opened", f.file.Path)
+		return nil, 0, nil, fmt.Errorf("%s has changed since it was opened", f.file.Path)
 	}
-	return f.record(n, s.window[n-s.from]), nil
+	return f, n, s.window[n-s.from], nil
 }

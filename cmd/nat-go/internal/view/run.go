@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -43,15 +44,21 @@ type Run struct {
 
 	against *compared // with other, once requested
 
+	inputs  inputs
+	formats func() (map[string]bitset, error) // the records that each format has rows of
+
 	tokens struct { // the row of tokens read last
 		ref string
 		row *tokenview.Row
 	}
 }
 
+// keptGroup is a group that was read, with the hashes of its records.
 type keptGroup struct {
+	*recordlog.Group
+	first  uint64 // ordinal of its first record
 	offset int64
-	group  *recordlog.Group
+	hashes []recordlog.Hashes
 }
 
 // groupsKept is how many groups stay in memory: rows viewed one after another come from few.
@@ -63,18 +70,16 @@ func OpenRun(
 	folder runfolder.Folder, cache string, progress func(bytes int64), load func() (*tokenizer.Tokenizer, error),
 ) (*Run, error) {
 	r := &Run{Folder: folder, tokenizer: sync.OnceValues(load)}
+	r.formats = sync.OnceValues(r.readFormats)
 	m, err := folder.ReadManifest()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	r.Manifest = m
-	r.table, err = openTable(folder.Records(), cache, progress)
+	r.table, err = openTable(folder, cache, progress)
 	if errors.Is(err, fs.ErrNotExist) && m == nil { // it has only just begun
 		r.table = &table{}
 	} else if err != nil {
-		return nil, err
-	}
-	if err := r.table.readShares(folder, cache); err != nil {
 		return nil, err
 	}
 	if runfolder.Has(folder.Decisions()) {
@@ -109,24 +114,30 @@ func marksOf(folder runfolder.Folder) (*marks.File, error) {
 	return m, err
 }
 
-// verdict is approve or reject, or "note" if there is only that; empty without a mark.
-func (r *Run) verdict(e *entry) string {
-	mark, ok := r.marks.Get(e.Content)
-	switch {
-	case !ok:
-		return ""
-	case mark.Mark == "" && mark.Note != "":
-		return "note"
+// verdicts returns what is marked about records, by the beginnings of the hashes of their contents: approve, reject, or
+// "note" if there is only that.
+func (r *Run) verdicts() map[uint64]string {
+	of := map[uint64]string{}
+	for _, m := range r.marks.All() {
+		content, err := hex.DecodeString(m.Record)
+		switch {
+		case err != nil || len(content) != len(recordlog.Hash{}):
+		case m.Mark != "":
+			of[beginning(recordlog.Hash(content))] = m.Mark
+		case m.Note != "":
+			of[beginning(recordlog.Hash(content))] = "note"
+		}
 	}
-	return mark.Mark
+	return of
 }
 
-// Close closes the log.
+// Close closes the log, and an input that was looked into.
 func (r *Run) Close() error {
-	if r.log == nil {
-		return nil
+	err := r.inputs.close()
+	if r.log != nil {
+		err = errors.Join(err, r.log.Close())
 	}
-	return r.log.Close()
+	return err
 }
 
 func (r *Run) name() string { return filepath.Base(filepath.Clean(string(r.Folder))) }
@@ -155,35 +166,49 @@ func (r *Run) record(ordinal uint64) (dataset.Picked, error) {
 	if r.plain != nil {
 		return r.plain.at(ordinal)
 	}
-	first, offset := r.table.group(ordinal)
-	g, err := r.group(offset)
+	g, at, err := r.group(ordinal)
 	if err != nil {
 		return dataset.Picked{}, err
 	}
-	if ordinal-first >= uint64(len(g.Records)) {
-		return dataset.Picked{}, fmt.Errorf("record %d is not where the table has it: open the run again", ordinal+1)
-	}
-	return dataset.Picked{Ordinal: ordinal, Decision: r.decision(ordinal), Resolved: &g.Records[ordinal-first]}, nil
+	return dataset.Picked{Ordinal: ordinal, Decision: r.decision(ordinal), Resolved: &g.Records[at]}, nil
 }
 
-func (r *Run) group(offset int64) (*recordlog.Group, error) {
+// content returns the hash of a record's content.
+func (r *Run) content(ordinal uint64) (recordlog.Hash, error) {
+	if r.plain != nil {
+		return r.plain.content(ordinal)
+	}
+	g, at, err := r.group(ordinal)
+	if err != nil {
+		return recordlog.Hash{}, err
+	}
+	return g.hashes[at].Content, nil
+}
+
+// group reads the group that contains a record, and says where in it.
+func (r *Run) group(ordinal uint64) (g keptGroup, at int, err error) {
+	first, offset := r.table.group(ordinal)
 	r.mu.Lock()
 	i := slices.IndexFunc(r.kept, func(k keptGroup) bool { return k.offset == offset })
 	if i >= 0 {
-		defer r.mu.Unlock()
-		return r.kept[i].group, nil
+		g = r.kept[i]
 	}
 	r.mu.Unlock()
-	g, err := r.log.Group(offset)
-	if err != nil {
-		return nil, err
+	if i < 0 {
+		if g.Group, err = r.log.Group(offset); err != nil {
+			return g, 0, err
+		}
+		g.first, g.offset, g.hashes = first, offset, g.Hashes()
+		r.mu.Lock()
+		if r.kept = append(r.kept, g); len(r.kept) > groupsKept {
+			r.kept = slices.Delete(r.kept, 0, 1)
+		}
+		r.mu.Unlock()
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.kept = append(r.kept, keptGroup{offset, g}); len(r.kept) > groupsKept {
-		r.kept = slices.Delete(r.kept, 0, 1)
+	if ordinal-first >= uint64(len(g.Records)) {
+		return g, 0, fmt.Errorf("record %d is not where the table has it: open the run again", ordinal+1)
 	}
-	return g, nil
+	return g, int(ordinal - first), nil
 }
 
 // sorts are the orders of rows, by a key; a minus before the name reverses one.
@@ -210,26 +235,40 @@ func ordered(score float32) uint32 {
 	return b | 1<<31
 }
 
-// sortBy sorts ordinals by their entries' keys, stably.
+// sortBy sorts ordinals by their entries' keys, stably: byte by byte, which takes little memory and no comparisons.
 func (t *table) sortBy(found []uint32, key func(e *entry) uint32, down bool) {
-	keyed := make([]uint64, len(found))
-	for i, n := range found {
+	of := func(n uint32) uint32 {
 		k := key(&t.Entries[n])
 		if down && k != last {
 			k = last - 1 - k
 		}
-		keyed[i] = uint64(k)<<32 | uint64(n)
+		return k
 	}
-	slices.Sort(keyed)
-	for i, k := range keyed {
-		found[i] = uint32(k)
+	var ends [4][256]int
+	for _, n := range found {
+		k := of(n)
+		for i := range ends {
+			ends[i][uint8(k>>(8*i))]++
+		}
+	}
+	from, to := found, make([]uint32, len(found))
+	for i := range ends {
+		for d := range ends[i][1:] {
+			ends[i][d+1] += ends[i][d]
+		}
+		for _, n := range slices.Backward(from) {
+			end := &ends[i][uint8(of(n)>>(8*i))]
+			*end--
+			to[*end] = n
+		}
+		from, to = to, from // after four bytes the result is where it began
 	}
 }
 
 // find returns the ordinals of the records that match a filter, in the requested order. The text terms are left to
 // search.
 func (r *Run) find(query, order string) ([]uint32, *filter, error) {
-	f, err := r.table.parseFilter(query, r.verdict)
+	f, err := r.parseFilter(query)
 	if err != nil {
 		return nil, nil, badQuery{err}
 	}
@@ -244,9 +283,10 @@ func (r *Run) find(query, order string) ([]uint32, *filter, error) {
 	if r.last == question && r.found != nil {
 		return r.found, f, nil
 	}
+	r.found = nil // which may be as long as the next
 	found := []uint32{}
 	for i := range r.table.Entries {
-		if f.fits(&r.table.Entries[i], r.decision(uint64(i))) {
+		if f.fits(uint32(i), &r.table.Entries[i], r.decision(uint64(i))) {
 			found = append(found, uint32(i))
 		}
 	}

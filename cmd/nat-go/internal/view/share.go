@@ -1,19 +1,13 @@
 package view
 
 import (
-	"encoding/binary"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 
-	"github.com/zeebo/xxh3"
-
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/batch"
-	"github.com/nat-go/nat-go/internal/durable"
 )
 
 // A record's share of trained tokens is stored in two bytes.
@@ -21,9 +15,6 @@ const (
 	shareParts   = 65534
 	unknownShare = 65535
 )
-
-// sharesMagic begins a file of shares in the cache.
-const sharesMagic = "nat-go view shares 1\n"
 
 // share returns the share of a record's tokens that are trained, from 0 to 1, or NaN if it has no row of tokens.
 func (e *entry) share() float64 {
@@ -33,52 +24,30 @@ func (e *entry) share() float64 {
 	return float64(e.Share) / shareParts
 }
 
-// readShares sets the shares of trained tokens from the index of a run's batches. Those of a large log are kept in the
-// cache, like its table: reading the index of millions of rows takes a while.
-func (t *table) readShares(folder runfolder.Folder, cache string) error {
+// version tells one index of token batches from another; the zero version is that of none.
+type version struct{ Bytes, Time int64 }
+
+// batchesOf returns the version of a run's token batches.
+func batchesOf(folder runfolder.Folder) (v version, err error) {
 	if !dataset.HasBatches(folder) {
-		return nil
+		return v, nil
 	}
-	index := filepath.Join(folder.Batches(), batch.IndexName)
-	info, err := os.Stat(index)
+	info, err := os.Stat(filepath.Join(folder.Batches(), batch.IndexName))
 	if err != nil {
-		return err
+		return v, err
 	}
-	path := ""
-	if c, err := recordlog.ReadCommit(folder.Records()); err == nil && c.Bytes >= cachedFrom && c.XXH3 != "" &&
-		cache != "" {
-		path = filepath.Join(cache, c.XXH3+".shares")
-	}
-	head := fmt.Sprintf("%s%d %d %d\n", sharesMagic, info.Size(), info.ModTime().UnixNano(), len(t.Entries))
-	if path != "" && t.loadShares(path, head) {
-		return nil
-	}
-	if err := t.countShares(index); err != nil {
-		return err
-	}
-	if path != "" {
-		text := []byte(head)
-		for i := range t.Entries {
-			text = binary.LittleEndian.AppendUint16(text, t.Entries[i].Share)
-		}
-		text = binary.LittleEndian.AppendUint64(text, xxh3.Hash(text))
-		_ = durable.WriteFile(path, text) // if it can't be stored, it is read again next time
-	}
-	return nil
+	return version{info.Size(), info.ModTime().UnixNano()}, nil
 }
 
-// loadShares reads the shares from the cache, and reports whether they were there and belong to this index.
-func (t *table) loadShares(path, head string) bool {
-	size := len(head) + 2*len(t.Entries) + 8
-	text, err := durable.ReadFile(path, int64(size))
-	if err != nil || len(text) != size || string(text[:len(head)]) != head ||
-		binary.LittleEndian.Uint64(text[size-8:]) != xxh3.Hash(text[:size-8]) {
-		return false
-	}
+// readShares sets the shares of trained tokens from the index of a run's batches.
+func (t *table) readShares(folder runfolder.Folder, batches version) error {
 	for i := range t.Entries {
-		t.Entries[i].Share = binary.LittleEndian.Uint16(text[len(head)+2*i:])
+		t.Entries[i].Share = unknownShare
 	}
-	return true
+	if t.Batches = batches; batches == (version{}) {
+		return nil
+	}
+	return t.countShares(filepath.Join(folder.Batches(), batch.IndexName))
 }
 
 // countShares counts the tokens of each record, using the owners listed in the index.

@@ -12,11 +12,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc"
 )
@@ -30,39 +32,45 @@ type entry struct {
 	Messages uint16
 	Turns    uint16  // messages of an assistant; answers, if there are only texts
 	Share    uint16  // of its tokens that are trained, in shareParts, or unknownShare; see share.go
-	Chars    uint32  // bytes in all its texts
+	Chars    uint32  // characters in all its texts
 	Score    float32 // margin of a preference, score or reward of other kinds; NaN: none
 	Spread   float32 // of a rollout: the largest reward in its group minus the smallest; NaN: none
 	Task     uint64  // hash of the task key, or of the example's if it is its own task
 	Example  uint64  // hash of the example's id
-	Content  recordlog.Hash
+	Content  uint64  // the beginning of the hash of its content; the whole is in the log
 }
 
 // entryBytes is the size of an entry in a file.
-const entryBytes = 3*1 + 3*2 + 3*4 + 2*8 + 16
+const entryBytes = 3*1 + 4*2 + 3*4 + 3*8
+
+// beginning returns the part of a hash that a table has. The hash doesn't withstand an attacker anyway, and for two of
+// ten million records to begin alike by chance takes more runs than anyone will make.
+func beginning(content recordlog.Hash) uint64 { return binary.LittleEndian.Uint64(content[:]) }
 
 func (e *entry) append(b []byte) []byte {
 	b = append(b, e.Kind, e.Builder, e.Fidelity)
 	b = binary.LittleEndian.AppendUint16(b, e.Sites)
 	b = binary.LittleEndian.AppendUint16(b, e.Messages)
 	b = binary.LittleEndian.AppendUint16(b, e.Turns)
+	b = binary.LittleEndian.AppendUint16(b, e.Share)
 	b = binary.LittleEndian.AppendUint32(b, e.Chars)
 	b = binary.LittleEndian.AppendUint32(b, math.Float32bits(e.Score))
 	b = binary.LittleEndian.AppendUint32(b, math.Float32bits(e.Spread))
 	b = binary.LittleEndian.AppendUint64(b, e.Task)
 	b = binary.LittleEndian.AppendUint64(b, e.Example)
-	return append(b, e.Content[:]...)
+	return binary.LittleEndian.AppendUint64(b, e.Content)
 }
 
 func (e *entry) read(b []byte) {
 	*e = entry{
-		Kind: b[0], Builder: b[1], Fidelity: b[2], Share: unknownShare,
+		Kind: b[0], Builder: b[1], Fidelity: b[2],
 		Sites: binary.LittleEndian.Uint16(b[3:]), Messages: binary.LittleEndian.Uint16(b[5:]),
-		Turns: binary.LittleEndian.Uint16(b[7:]), Chars: binary.LittleEndian.Uint32(b[9:]),
-		Score:  math.Float32frombits(binary.LittleEndian.Uint32(b[13:])),
-		Spread: math.Float32frombits(binary.LittleEndian.Uint32(b[17:])),
-		Task:   binary.LittleEndian.Uint64(b[21:]), Example: binary.LittleEndian.Uint64(b[29:]),
-		Content: recordlog.Hash(b[37:entryBytes]),
+		Turns: binary.LittleEndian.Uint16(b[7:]), Share: binary.LittleEndian.Uint16(b[9:]),
+		Chars:  binary.LittleEndian.Uint32(b[11:]),
+		Score:  math.Float32frombits(binary.LittleEndian.Uint32(b[15:])),
+		Spread: math.Float32frombits(binary.LittleEndian.Uint32(b[19:])),
+		Task:   binary.LittleEndian.Uint64(b[23:]), Example: binary.LittleEndian.Uint64(b[31:]),
+		Content: binary.LittleEndian.Uint64(b[39:]),
 	}
 }
 
@@ -70,8 +78,9 @@ func (e *entry) read(b []byte) {
 type table struct {
 	Builders []string
 	Entries  []entry
-	First    []uint64 // ordinal of each group's first record
+	First    []uint32 // ordinal of each group's first record
 	Offset   []int64  // and where its frame begins
+	Batches  version  // of the token batches that the shares are from
 }
 
 // maxBuilders bounds the names in a table; a run's configuration has a handful.
@@ -91,9 +100,12 @@ func readTable(log string, progress func(bytes int64)) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.Records > math.MaxUint32 {
+		return nil, fmt.Errorf("%s has %d records, of which at most %d can be shown", log, c.Records, math.MaxUint32)
+	}
 	t, names := &table{
 		Entries: make([]entry, 0, min(c.Records, reserved)),
-		First:   make([]uint64, 0, min(c.Groups, reserved)), Offset: make([]int64, 0, min(c.Groups, reserved)),
+		First:   make([]uint32, 0, min(c.Groups, reserved)), Offset: make([]int64, 0, min(c.Groups, reserved)),
 	}, map[string]uint8{}
 	for {
 		at := r.Offset()
@@ -104,7 +116,7 @@ func readTable(log string, progress func(bytes int64)) (*table, error) {
 		if err != nil {
 			return nil, err
 		}
-		t.First, t.Offset = append(t.First, g.First), append(t.Offset, at)
+		t.First, t.Offset = append(t.First, uint32(g.First)), append(t.Offset, at)
 		if err := t.add(g, names); err != nil {
 			return nil, fmt.Errorf("%s: %w", log, err)
 		}
@@ -129,7 +141,7 @@ func (t *table) add(g *recordlog.Group, names map[string]uint8) error {
 			t.Builders = append(t.Builders, name)
 		}
 		e := entryOf(rec)
-		e.Builder, e.Content = b, hashes[i].Content
+		e.Builder, e.Content = b, beginning(hashes[i].Content)
 		t.Entries = append(t.Entries, e)
 	}
 	spread(t.Entries[first:])
@@ -215,17 +227,18 @@ func entryOf(r *builders.Resolved) entry {
 	return e
 }
 
-// size returns how many bytes of text a passage has.
+// size returns how many characters of text a passage has.
 func size(p *builders.Passage) (n int) {
-	n = len(p.Text)
+	count := utf8.RuneCountInString
+	n = count(p.Text)
 	for i := range p.Nodes {
 		m := &p.Nodes[i].Message
-		n += len(m.Text) + len(m.Reasoning)
+		n += count(m.Text) + count(m.Reasoning)
 		for _, part := range m.Parts {
-			n += len(part.Raw)
+			n += utf8.RuneCount(part.Raw)
 		}
 		for _, c := range m.ToolCalls {
-			n += len(c.Name) + len(c.Arguments)
+			n += count(c.Name) + count(c.Arguments)
 		}
 	}
 	return n
@@ -235,41 +248,53 @@ func hashOf(s string) uint64 { return xxh3.HashString(s) }
 
 // group finds the group that contains a record.
 func (t *table) group(ordinal uint64) (first uint64, offset int64) {
-	i, exact := slices.BinarySearch(t.First, ordinal)
+	i, exact := slices.BinarySearch(t.First, uint32(ordinal))
 	if !exact {
 		i--
 	}
-	for i+1 < len(t.First) && t.First[i+1] <= ordinal { // groups without a record
+	for i+1 < len(t.First) && uint64(t.First[i+1]) <= ordinal { // groups without a record
 		i++
 	}
-	return t.First[i], t.Offset[i]
+	return uint64(t.First[i]), t.Offset[i]
 }
 
 const (
-	tableMagic = "nat-go view table 2\n"
+	tableMagic = "nat-go view table 3\n"
 	// cachedFrom is the size from which a log's table is worth caching: making it takes longer than people like to
 	// wait.
 	cachedFrom = 64 << 20
 )
 
-// openTable returns the table of a log, from the cache if it is there.
-func openTable(log, cache string, progress func(bytes int64)) (*table, error) {
+// openTable returns the table of a run, from the cache if it is there.
+func openTable(folder runfolder.Folder, cache string, progress func(bytes int64)) (*table, error) {
+	log := folder.Records()
 	c, err := recordlog.ReadCommit(log)
 	if err != nil {
 		return nil, err
 	}
-	if c.Bytes < cachedFrom || !isSum(c.XXH3) || cache == "" {
-		return readTable(log, progress)
-	}
-	path := filepath.Join(cache, c.XXH3+".table")
-	if t, err := loadTable(path, &c); err == nil {
-		return t, nil
-	}
-	t, err := readTable(log, progress)
+	batches, err := batchesOf(folder)
 	if err != nil {
 		return nil, err
 	}
-	_ = t.keep(path) // made again next time if it can't be cached
+	path := ""
+	if c.Bytes >= cachedFrom && isSum(c.XXH3) && cache != "" {
+		path = filepath.Join(cache, c.XXH3+".table")
+	}
+	t, err := loadTable(path, &c)
+	if err == nil && t.Batches == batches {
+		return t, nil
+	}
+	if err != nil {
+		if t, err = readTable(log, progress); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.readShares(folder, batches); err != nil {
+		return nil, err
+	}
+	if path != "" {
+		_ = t.keep(path) // made again next time if it can't be cached
+	}
 	return t, nil
 }
 
@@ -299,6 +324,8 @@ func (t *table) write(w io.Writer) error {
 	}
 	head = binary.LittleEndian.AppendUint64(head, uint64(len(t.Entries)))
 	head = binary.LittleEndian.AppendUint64(head, uint64(len(t.First)))
+	head = binary.LittleEndian.AppendUint64(head, uint64(t.Batches.Bytes))
+	head = binary.LittleEndian.AppendUint64(head, uint64(t.Batches.Time))
 	if _, err := out.Write(head); err != nil {
 		return err
 	}
@@ -331,6 +358,9 @@ func isSum(text string) bool {
 // loadTable reads what write wrote for a log at this commit. If anything is wrong with the file, the table is simply
 // rebuilt. Buffers grow only as data is read and found sound: others may have left a file there that claims any size.
 func loadTable(path string, c *recordlog.Commit) (*table, error) {
+	if path == "" {
+		return nil, errTable
+	}
 	f, err := durable.Open(path)
 	if err != nil {
 		return nil, err
@@ -361,10 +391,13 @@ func loadTable(path string, c *recordlog.Commit) (*table, error) {
 	if counts != [2]uint64{c.Records, c.Groups} {
 		return nil, errTable
 	}
+	if err := binary.Read(in, binary.LittleEndian, &t.Batches); err != nil {
+		return nil, err
+	}
 	if err := t.loadEntries(in, counts[0]); err != nil {
 		return nil, err
 	}
-	if t.First, err = column(in, counts[1], counts[0]); err != nil {
+	if t.First, err = column(in, counts[1], uint32(min(counts[0], math.MaxUint32))); err != nil {
 		return nil, err
 	}
 	if t.Offset, err = column(in, counts[1], max(0, c.Bytes)); err != nil {
@@ -408,7 +441,7 @@ func (t *table) loadEntries(in io.Reader, n uint64) error {
 }
 
 // column reads numbers that never decrease and do not exceed most.
-func column[T int64 | uint64](in io.Reader, n uint64, most T) (all []T, err error) {
+func column[T int64 | uint32](in io.Reader, n uint64, most T) (all []T, err error) {
 	all = make([]T, 0, min(n, reserved))
 	block := make([]T, 1<<14)
 	for uint64(len(all)) < n {

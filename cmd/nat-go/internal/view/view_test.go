@@ -179,7 +179,7 @@ func TestForgedTable(t *testing.T) {
 		"fewer records":               func(t *table) { t.Entries = t.Entries[1:] },
 		"no groups":                   func(t *table) { t.First, t.Offset = nil, nil },
 		"groups out of order":         func(t *table) { t.First[1], t.First[2] = t.First[2], t.First[1]-1 },
-		"groups behind the end":       func(t *table) { t.First[len(t.First)-1] = 1 << 40 },
+		"groups behind the end":       func(t *table) { t.First[len(t.First)-1] = 1 << 30 },
 		"offsets behind the end":      func(t *table) { t.Offset[len(t.Offset)-1] = commit.Bytes + 1 },
 		"an offset before the start":  func(t *table) { t.Offset[0] = -1 },
 		"a first record that is not":  func(t *table) { t.First[0] = 1 },
@@ -224,9 +224,19 @@ func TestForgedSum(t *testing.T) {
 	}
 }
 
+// keyOf returns how a record is named in marks.
+func keyOf(t *testing.T, r *Run, ordinal uint64) string {
+	t.Helper()
+	content, err := r.content(ordinal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return marks.Key(content)
+}
+
 func TestFilter(t *testing.T) {
 	r := open(t, testRun(t, 30))
-	if err := r.marks.Put(marks.Mark{Record: marks.Key(r.table.Entries[4].Content), Mark: marks.Reject}); err != nil {
+	if err := r.marks.Put(marks.Mark{Record: keyOf(t, r, 4), Mark: marks.Reject}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -307,12 +317,16 @@ func TestMarks(t *testing.T) {
 		h.ServeHTTP(w, s.request("POST", "/api/mark", body))
 		return w.Code
 	}
-	key := marks.Key(r.table.Entries[1].Content)
+	key := keyOf(t, r, 1)
 	if code := post(`{"record":"` + key + `","mark":"approve","note":"good"}`); code != 200 {
 		t.Fatal(code)
 	}
 	again := open(t, folder)
-	if m, ok := again.marks.Get(again.table.Entries[1].Content); !ok ||
+	content, err := again.content(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, ok := again.marks.Get(content); !ok ||
 		m != (marks.Mark{Record: key, Mark: marks.Approve, Note: "good"}) {
 		t.Errorf("%+v", m)
 	}
@@ -446,8 +460,21 @@ func TestRowsAlone(t *testing.T) {
 	}
 	var o overview
 	if code := get(t, s, h, "/api/overview", &o); code != 200 || o.State != "rows" || o.Records != 2*n ||
-		len(o.Formats) != 2 {
+		len(o.Formats) != 2 || len(o.Facets["fidelity"])+len(o.Facets["task"]) != 0 {
 		t.Errorf("%d %+v", code, o)
+	}
+	var a rowsAnswer
+	if get(t, s, h, "/api/rows?q=example:trl/train.jsonl:8", &a); a.Total != 1 || a.Rows[0].Record != 8 {
+		t.Errorf("the eighth row is found as %+v", a)
+	}
+	var rec recordAnswer
+	get(t, s, h, "/api/record?n=8", &rec)
+	var v struct {
+		Title string
+		Facts []string
+	}
+	if err := json.Unmarshal(rec.View, &v); err != nil || v.Title != "trl/train.jsonl:8, preference" || len(v.Facts) > 0 {
+		t.Errorf("%v; more is said of a row than it holds: %+v", err, v)
 	}
 	for path, want := range map[string]int{
 		"/api/record?n=1": 200, "/api/drops": 200, "/api/batches?record=1": 200, "/api/tokens?ref=1": 404,
@@ -482,6 +509,53 @@ func TestCompare(t *testing.T) {
 	get(t, s, h, "/api/compare?what=vanished&offset=8", &c)
 	if c.Total != 10 || len(c.List) != 2 || c.List[0].First.Record != 29 {
 		t.Errorf("%+v", c)
+	}
+}
+
+// TestCompareRuns: records of two runs are matched by their content, and what is left by example, builder and kind.
+func TestCompareRuns(t *testing.T) {
+	record := func(builder uint8, example, content uint64) entry {
+		return entry{Builder: builder, Example: example, Content: content}
+	}
+	first := &Run{table: &table{Builders: []string{"a", "b"}, Entries: []entry{
+		record(0, 1, 10), record(0, 1, 11), record(0, 1, 11), record(1, 2, 12), record(1, 3, 13), record(0, 4, 14),
+		record(0, 1, 15),
+	}}}
+	second := &Run{table: &table{Builders: []string{"b", "a"}, Entries: []entry{
+		record(1, 4, 14), record(1, 1, 20), record(0, 2, 21), record(1, 1, 11), record(1, 3, 22), record(1, 9, 23),
+		record(1, 1, 24), record(1, 1, 25),
+	}}}
+	got := compareRuns(first, second)
+	want := &compared{
+		same: 2, changed: [][2]uint32{{0, 1}, {2, 6}, {3, 2}, {6, 7}}, vanished: []uint32{4}, appeared: []uint32{4, 5},
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(compared{})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestSecondRun: a record of the run that another is compared with is shown when the request asks for that run.
+func TestSecondRun(t *testing.T) {
+	first, second := open(t, testRun(t, 3)), open(t, testRun(t, 9))
+	s, h := serve(t, first)
+	if code := get(t, s, h, "/api/record?n=8&run=2", nil); code != http.StatusBadRequest {
+		t.Errorf("without another run: %d", code)
+	}
+	first.Compare(second)
+	s, h = serve(t, first)
+	var rec recordAnswer
+	if code := get(t, s, h, "/api/record?n=8&run=2", &rec); code != 200 || rec.Row.Example != "example7" {
+		t.Errorf("%d %+v", code, rec.Row)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, s.request("POST", "/api/mark?run=2", `{"record":"`+keyOf(t, second, 7)+`","mark":"reject"}`))
+	if w.Code != 200 || runfolder.Has(marks.Of(first.Folder)) || !runfolder.Has(marks.Of(second.Folder)) {
+		t.Errorf("%d: the mark is not beside the second run", w.Code)
+	}
+	for _, path := range []string{"/api/record?n=8", "/api/record?n=1&run=3"} {
+		if code := get(t, s, h, path, nil); code < 400 {
+			t.Errorf("%s: %d", path, code)
+		}
 	}
 }
 

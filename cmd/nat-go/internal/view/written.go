@@ -52,7 +52,11 @@ func (r *Run) written(req *http.Request) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	key := marks.Key(r.table.Entries[n-1].Content)
+	content, err := r.content(n - 1)
+	if err != nil {
+		return nil, err
+	}
+	key := marks.Key(content)
 	for _, f := range place.Texts() {
 		origins, err := dataset.OriginsOf(f, key)
 		if err != nil {

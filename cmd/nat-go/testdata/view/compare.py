@@ -78,7 +78,7 @@ for r in seen["rows"] or []:
     check(f"row {n} example", r["example"], f"{o['example']}, {o['turn']}")
     check(f"row {n} builder", r["builder"], o["builder"])
     check(f"row {n} fate", r["fate"], "train" if "train" in path else "validation")
-    check(f"row {n} length", int(r["length"].replace(",", "")), sum(len(t.encode()) for t in texts))
+    check(f"row {n} length", int(r["length"].replace(",", "")), sum(map(len, texts)))
     chosen, rejected = scored(row, o)
     check(f"row-score {n}", float(r["score"]), float(shown(chosen - rejected)))
     check(f"row {n} beginning", r["beginning"], " ".join(said(row["prompt"])[-1].split())[:160])

@@ -71,7 +71,7 @@ function draw(node, bars, other, point) {
     cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
     scales: { x: { time: false, range: [-0.6, bars.length - 0.4] }, y: { range: (_, __, most) => [0, most || 1] } },
     axes: [
-      { ...axis, size: 22, grid: { show: false }, splits: () => ticks(bars), values: (_, at) => at.map((i) => (bars[i] ? number(i > 0 && i === bars.length - 1 ? bars[i].to : bars[i].from) : '')) },
+      { ...axis, size: 26, gap: 7, grid: { show: false }, splits: () => ticks(bars), values: (_, at) => at.map((i) => (bars[i] ? number(i > 0 && i === bars.length - 1 ? bars[i].to : bars[i].from) : '')) },
       { ...axis, size: 48, grid: { stroke: () => colour('line'), width: 1 }, values: (_, at) => at.map((n) => (Number.isInteger(n) ? count(n) : '')) }],
     series: [{}, ...drawn.map(({ values, ...s }) => s)],
     hooks: { setCursor: [(u) => point(u.cursor.idx ?? null)] },

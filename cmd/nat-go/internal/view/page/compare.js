@@ -1,6 +1,6 @@
 import { chart } from './chart.js'
 import { el, count, table } from './dom.js'
-import { get } from './data.js'
+import { get, readOnly } from './data.js'
 import { link } from './app.js'
 
 const page = 50
@@ -10,7 +10,7 @@ export async function compare(p) {
   const c = await get('compare', { what: p.what, offset, limit: page })
   const [first, second] = c.runs
   const to = (n) => link('compare', { what: p.what, offset: n })
-  const kinds = [['appeared', `only in ${second}`, c.appeared], ['vanished', `only in ${first}`, c.vanished], ['moved', 'another fate', c.moved]]
+  const kinds = [['appeared', `only in ${second}`, c.appeared], ['vanished', `only in ${first}`, c.vanished], ['moved', 'another fate', c.moved], ['changed', 'other content', c.changed]]
   return { title: 'Compare', content: [
     el('h2', {}, `From ${first} to ${second}`),
     el('ol', { class: 'flow' },
@@ -21,8 +21,9 @@ export async function compare(p) {
     c.total === 0 ? el('p', {}, 'Nothing.') : table('What differs', [
       { title: 'what', cell: (d) => d.what },
       { title: first, numeric: true, cell: (d) => d.first && el('a', { href: link('record', { n: d.first.record }) }, count(d.first.record)) },
-      { title: second, numeric: true, cell: (d) => d.second && count(d.second.record) },
-      { title: 'fate', cell: (d) => [d.first?.fate, d.second?.fate].filter(Boolean).join(' to ') },
+      { title: second, numeric: true, cell: (d) => d.second && (readOnly ? count(d.second.record)
+        : el('a', { href: link('record', { n: d.second.record, run: 2 }) }, count(d.second.record))) },
+      { title: 'fate', cell: (d) => [...new Set([d.first?.fate, d.second?.fate].filter(Boolean))].join(' to ') },
       { title: 'example', cell: (d) => (d.first ?? d.second).example },
       { title: 'builder', cell: (d) => (d.first ?? d.second).builder },
       { title: 'beginning', wide: true, cell: (d) => (d.first ?? d.second).text }], c.list),

@@ -38,6 +38,7 @@ export async function get(what, parameters = {}) {
     const { record, channel } = parameters
     return part('batches', 'rows', parameters, (b) => (!record || b.record === Number(record)) && (!channel || b.channel === channel))
   }
+  if (parameters.run) throw new Error('the records of the second run are not in this file')
   if (what === 'record') return stored(what, { from: parameters.from ?? 0, n: parameters.n }, `record ${parameters.n}`)
   if (what === 'written') return stored(what, { n: parameters.n }, `record ${parameters.n}`)
   if (what === 'row') return stored(what, { ref: parameters.ref, ...(parameters.with > 1 && { with: parameters.with }) }, `the row ${parameters.ref}`)
@@ -123,6 +124,7 @@ const field = {
   reason: (r, v) => (v === 'none' ? !reasonOf(r) : v === 'any' ? reasonOf(r) !== '' : reasonOf(r) === v),
   task: (r, v) => (r.task || r.example) === v,
   example: (r, v) => r.example === v,
+  format: (r, v) => (r.formats ?? []).includes(v),
   mark: (r, v) => (v === 'none' ? !r.mark : v === 'any' ? Boolean(r.mark) : r.mark === v),
 }
 

@@ -8,19 +8,19 @@ const quoted = (v) => (/[\s"]/.test(v) ? `"${v.replaceAll('"', '')}"` : v)
 export async function overview() {
   const o = await get('overview')
   return { title: o.run, ...follow(o), content: [
-    el('h2', {}, `Run ${o.run}: ${o.state}`),
+    el('h2', {}, o.state === 'rows' ? `Rows of ${o.run}` : `Run ${o.run}: ${o.state}`),
     o.error && el('p', { class: 'error' }, o.error),
     o.stages && stages(o),
     flow(o),
-    el('h2', {}, 'Left out'),
-    o.losses.length ? losses(o.losses) : el('p', {}, 'Nothing was left out.'),
+    o.books?.length > 0 && books(o.books),
+    o.state !== 'rows' && [el('h2', {}, 'Left out'), o.losses.length ? losses(o.losses) : el('p', {}, 'Nothing was left out.')],
     el('h2', {}, 'Records'),
     el('div', { class: 'cards' },
       Object.entries(o.facets).filter(([, values]) => values.length).map(([key, values]) => facet(key, values)),
       o.histograms.map((h) => chart(h))),
     o.split && split(o.split),
     o.formats.length > 0 && [el('h2', {}, 'Rows'), table('Rows by format', [
-      { title: 'format', cell: (f) => f.format },
+      { title: 'format', cell: (f) => (o.state === 'rows' || !f.records ? f.format : el('a', { href: link('rows', { q: `format:${quoted(f.format)}` }) }, f.format)) },
       { title: 'records', numeric: true, cell: (f) => count(f.records) },
       { title: 'it can\'t carry', numeric: true, cell: (f) => count(f.dropped) }], o.formats)],
     o.batches && [el('h2', {}, 'Token batches'), table('Token batches', [
@@ -60,7 +60,7 @@ function follow(o) {
 
 function flow(o) {
   const c = o.counts
-  const steps = [['examples', c.examples], ['candidates', c.candidates], ['records', c.records || o.records], ['kept', c.kept]]
+  const steps = [['inputs', o.inputs?.length], ['examples', c.examples], ['candidates', c.candidates], ['records', c.records || o.records], ['kept', c.kept]]
   return el('ol', { class: 'flow', 'aria-label': 'From inputs to rows' },
     steps.filter(([, n]) => n).map(([name, n]) => el('li', {}, el('b', {}, count(n)), n === 1 && name !== 'kept' ? name.slice(0, -1) : name)),
     o.formats.map((f) => el('li', {}, el('b', {}, count(f.records)), `${f.records === 1 ? 'row' : 'rows'} of ${f.format}`)))
@@ -75,6 +75,15 @@ function split(list) {
     { title: 'validation', numeric: true, cell: (b) => to(b, 'validation') },
     { title: 'share of validation', numeric: true, cell: (b) => percent(b.validation, b.train + b.validation) }], list)]
 }
+
+/** What went into each stage, and where all of it went. */
+const books = (list) => el('details', {}, el('summary', {}, 'the books: what went into each stage, and where it went'), table('Books', [
+  { title: 'stage', cell: (a) => a.stage },
+  { title: 'of', cell: (a) => a.unit },
+  { title: 'in', numeric: true, cell: (a) => count(a.in) },
+  { title: 'out', numeric: true, cell: (a) => count(a.out) },
+  { title: 'left out', wide: true, cell: (a) => Object.entries(a.dropped ?? {}).map(([reason, n], i) =>
+    [i > 0 && ', ', el('a', { href: link('drops', { stage: a.stage, reason }) }, reason), ` ${count(n)}`]) }], list))
 
 function losses(list) {
   return table('What was left out', [

@@ -76,7 +76,7 @@ function columnsOf(p) {
 
 /** What the records have one of, counted over all of them; a value is added to the filter. */
 function facets(p) {
-  const details = el('details', {}, el('summary', {}, 'builders, kinds, tasks, splits, reasons, fidelity'))
+  const details = el('details', {}, el('summary', {}, 'builders, kinds, tasks, splits, reasons, fidelity, formats'))
   details.addEventListener('toggle', async () => {
     if (!details.open || details.dataset.asked) return
     details.dataset.asked = 'yes'

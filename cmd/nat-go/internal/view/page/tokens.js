@@ -10,17 +10,17 @@ export async function tokens(p) {
 
 async function list(p) {
   const offset = Number(p.offset ?? 0)
-  const a = await get('batches', { channel: p.channel, offset, limit: page })
-  const to = (n) => link('tokens', { channel: p.channel, offset: n })
+  const a = await get('batches', { channel: p.channel, offset, limit: page, run: p.run })
+  const to = (n) => link('tokens', { channel: p.channel, offset: n, run: p.run })
   return { title: 'Tokens', content: [
     el('h2', {}, p.channel ? `Rows of ${p.channel}` : 'Rows of token batches'),
     a.total === 0 ? el('p', {}, 'There are none: a run writes them where collator.tokenizer names a tokenizer.')
       : table('Token rows', [
-        { title: 'row', cell: (r) => el('a', { href: link('tokens', { ref: r.ref }) }, r.ref) },
+        { title: 'row', cell: (r) => el('a', { href: link('tokens', { ref: r.ref, run: p.run }) }, r.ref) },
         { title: 'channel', cell: (r) => r.channel },
         { title: 'split', cell: (r) => r.split },
         { title: 'example', cell: (r) => r.example },
-        { title: 'record', numeric: true, cell: (r) => el('a', { href: link('record', { n: r.record }) }, count(r.record)) },
+        { title: 'record', numeric: true, cell: (r) => el('a', { href: link('record', { n: r.record, run: p.run }) }, count(r.record)) },
         { title: 'sites', numeric: true, cell: (r) => r.sites || '' }], a.rows),
     el('div', { class: 'pager' }, offset > 0 && el('a', { href: to(Math.max(0, offset - page)) }, 'previous'),
       offset + page < a.total && el('a', { href: to(offset + page) }, 'next')),
@@ -49,8 +49,8 @@ function heatOf(t, heat) {
 }
 
 async function one(p) {
-  const head = await get('row', { ref: p.ref, with: p.with })
-  const to = (change) => link('tokens', { ref: p.ref, with: p.with, heat: p.heat, ...change })
+  const head = await get('row', { ref: p.ref, with: p.with, run: p.run })
+  const to = (change) => link('tokens', { ref: p.ref, with: p.with, heat: p.heat, run: p.run, ...change })
   const heat = Object.hasOwn(heats, p.heat ?? '') ? heats[p.heat] : undefined
   const detail = el('p', { class: 'detail', id: 'token', role: 'status', 'aria-live': 'polite' }, 'Point at a token, or move to one with the arrows.')
   const strip = new Strip(p, head, heat, detail)
@@ -58,7 +58,7 @@ async function one(p) {
   return { title: `Tokens of ${p.ref}`, content: [
     el('h2', {}, `${head.file}, row ${head.row}`),
     el('p', {}, facts(head).join(', ')),
-    el('p', {}, 'of ', el('a', { href: link('record', { n: head.info.ordinal + 1 }) }, `record ${count(head.info.ordinal + 1)}`)),
+    el('p', {}, 'of ', el('a', { href: link('record', { n: head.info.ordinal + 1, run: p.run }) }, `record ${count(head.info.ordinal + 1)}`)),
     el('ul', { class: 'legend strip' }, ['trained', 'context', 'hint', 'filler', 'dropped'].map((c) => el('li', {}, el('span', { class: c }, ` ${c} `)))),
     choices.length > 0 && el('p', { class: 'actions' }, 'Heat on trained tokens: ',
       el('a', { href: to({ heat: undefined }), 'aria-current': !heat && 'true' }, 'none'),
@@ -121,7 +121,7 @@ class Strip {
       const key = `${side} ${w}`
       if (!this.windows.has(key)) {
         if (this.windows.size === kept) this.windows.delete(this.windows.keys().next().value)
-        this.windows.set(key, get('tokens', { ref: this.p.ref, side, from: w }))
+        this.windows.set(key, get('tokens', { ref: this.p.ref, side, from: w, run: this.p.run }))
       }
       out.push(...(await this.windows.get(key)).tokens.filter((t) => t.position >= from && t.position < to))
     }
@@ -165,7 +165,7 @@ class Strip {
     if (!t) return
     const { info, weight } = this.head
     const words = [`${t.position}: id ${t.id}`, JSON.stringify(t.text), t.bytes && `bytes ${t.bytes[0]} to ${t.bytes[1]}`,
-      `of ${t.message < 0 ? 'the template' : `message ${t.message}`}`, t.trained ? `trained, weight ${number(weight)}` : 'not trained', t.why && !t.trained && t.why,
+      `of ${t.why === 'hint' ? 'the hint' : t.message < 0 ? 'the template' : `message ${t.message}`}`, t.trained ? `trained, weight ${number(weight)}` : 'not trained', t.why && !t.trained && t.why !== 'hint' && t.why,
       t.log_prob !== undefined && `log-prob ${number(t.log_prob)}`, t.trained && info.scored && !info.scored.null && `advantage ${number(info.scored.advantage)}`,
       t.jsd !== undefined && `hint effect ${number(t.jsd)} nats`]
     this.detail.textContent = visible(words.filter(Boolean).join(', '))

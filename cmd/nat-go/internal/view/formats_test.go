@@ -1,0 +1,58 @@
+package view
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestFormats: a filter finds the records that a format has rows of, by the origins beside the rows.
+func TestFormats(t *testing.T) {
+	folder := testRun(t, 200)
+	first := open(t, folder)
+	dir := filepath.Join(folder.Dataset(), "trl")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var rows, origins strings.Builder
+	want := []uint32{0, 63, 64, 130, 199}
+	for i, n := range want {
+		rows.WriteString(`{"prompt": "p", "chosen": "a", "rejected": "b"}` + "\n")
+		fmt.Fprintf(&origins, `{"file":"train.jsonl","row":%d,"record":"%s","example":"e","builder":"b"}`+"\n", i,
+			keyOf(t, first, uint64(n)))
+	}
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("train.jsonl", rows.String())
+	write("rows.jsonl", origins.String())
+	r := open(t, folder)
+	got, _, err := r.find("format:trl", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for n, want := range map[uint32][]string{63: {"trl"}, 62: nil} {
+		names, err := r.formatsOf(n)
+		if diff := cmp.Diff(want, names); diff != "" || err != nil {
+			t.Errorf("record %d: %v %s", n, err, diff)
+		}
+	}
+	if _, _, err := r.find("format:kto", ""); statusOf(err) != http.StatusBadRequest ||
+		!strings.Contains(err.Error(), "those of trl") {
+		t.Errorf("of a format that isn't there: %v", err)
+	}
+	write("rows.jsonl", `{"file":"train.jsonl","row":0,"record":"x"}`+"\n")
+	if _, _, err := open(t, folder).find("format:trl", ""); err == nil {
+		t.Error("an origin that names no record is believed")
+	}
+}

@@ -1,0 +1,99 @@
+package view
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/nat-go/nat-go/internal/objects"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// inputs counts lines of the files that a run was made of. The file looked into last stays open, because records that
+// are viewed one after another come from neighbouring lines.
+type inputs struct {
+	mu     sync.Mutex
+	file   *source.File
+	path   string
+	offset int64 // bytes read
+	line   int64 // of the next byte, from 1
+}
+
+// maxCounted is how much of an input is read to find one line.
+const maxCounted = 256 << 20
+
+// lineOf returns the line of a byte in an input of the run, counted after decompression like the byte; 0 if that can't
+// be said: the file is not there any more, has been changed since, or is too long.
+func (r *Run) lineOf(ctx context.Context, path string, offset int64) int64 {
+	if path == "" || offset < 0 || !r.unchanged(path) {
+		return 0
+	}
+	return r.inputs.lineOf(ctx, path, offset)
+}
+
+// unchanged reports whether a path is of an input as the run read it. Nothing else that a record may name is opened.
+func (r *Run) unchanged(path string) bool {
+	if r.Manifest == nil || objects.Is(path) {
+		return false
+	}
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	for _, in := range r.Manifest.Inputs {
+		if in.Path == path {
+			return in.Size == info.Size() && in.ModTime.Equal(info.ModTime())
+		}
+		for folder := range strings.SplitSeq(in.Path, ", ") { // of which only the last change is known
+			below, err := filepath.Rel(folder, path)
+			if err == nil && filepath.IsLocal(below) && !info.ModTime().After(in.ModTime) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (in *inputs) lineOf(ctx context.Context, path string, offset int64) int64 {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.file == nil || in.path != path || in.offset > offset {
+		_ = in.closeFile()
+		file, err := source.Open(context.WithoutCancel(ctx), path) // it stays open after the request
+		if err != nil {
+			return 0
+		}
+		in.file, in.path, in.offset, in.line = file, path, 0, 1
+	}
+	block := make([]byte, 64<<10)
+	for end := in.offset + maxCounted; in.offset < offset; {
+		if in.offset >= end || ctx.Err() != nil {
+			return 0
+		}
+		n, err := in.file.Read(block[:min(int64(len(block)), offset-in.offset)])
+		in.line += int64(bytes.Count(block[:n], []byte{'\n'}))
+		if in.offset += int64(n); err != nil && in.offset < offset {
+			_ = in.closeFile()
+			return 0
+		}
+	}
+	return in.line
+}
+
+func (in *inputs) closeFile() error {
+	if in.file == nil {
+		return nil
+	}
+	file := in.file
+	in.file = nil
+	return file.Close()
+}
+
+func (in *inputs) close() error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.closeFile()
+}
