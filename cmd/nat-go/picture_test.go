@@ -48,7 +48,8 @@ func TestViewPicture(t *testing.T) {
 	}
 	folder := filepath.Join("..", "..", "examples", "hints")
 	drawn := filepath.Join(t.TempDir(), "view.png")
-	if out, err := exec.Command("sh", filepath.Join(folder, "picture.sh"), program(t), drawn).CombinedOutput(); err != nil {
+	if out, err := exec.Command("sh", filepath.Join(folder, "picture.sh"), program(t), drawn).
+		CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	var sizes []image.Point

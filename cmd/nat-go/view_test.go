@@ -196,7 +196,8 @@ func (v *viewTest) charts(t *testing.T, tab *browsertest.Tab) {
 	names := browsertest.Eval[[]string](tab,
 		"[...document.querySelectorAll('.card:has(.chart)')].map((c) => c.ariaLabel)")
 	want := []string{
-		"margin", "score or reward", "length in characters", "turns", "messages", "share of trained tokens", "error sites",
+		"margin", "score or reward", "length in characters", "turns", "messages", "share of trained tokens",
+		"error sites",
 		"spread of rewards in a group",
 	}
 	if !withTokenizers() {

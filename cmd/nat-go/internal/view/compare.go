@@ -99,7 +99,9 @@ func match(
 		t    *table
 		list []uint32
 	}{{a, inA}, {b, inB}} {
-		slices.SortStableFunc(side.list, func(i, j uint32) int { return compare(&side.t.Entries[i], &side.t.Entries[j]) })
+		slices.SortStableFunc(side.list, func(i, j uint32) int {
+			return compare(&side.t.Entries[i], &side.t.Entries[j])
+		})
 	}
 	i, j := 0, 0
 	for i < len(inA) && j < len(inB) {
@@ -136,9 +138,15 @@ func (r *Run) compare(req *http.Request) (answer, error) {
 	}
 	c := r.differences()
 	a := changes{
-		Runs: [2]string{r.name(), r.other.name()}, Records: [2]int{len(r.table.Entries), len(r.other.table.Entries)},
-		Same: c.same, Appeared: len(c.appeared), Vanished: len(c.vanished), Moved: len(c.moved), Changed: len(c.changed),
-		Histograms: overlay(r, r.other), List: []difference{},
+		Runs:       [2]string{r.name(), r.other.name()},
+		Records:    [2]int{len(r.table.Entries), len(r.other.table.Entries)},
+		Same:       c.same,
+		Appeared:   len(c.appeared),
+		Vanished:   len(c.vanished),
+		Moved:      len(c.moved),
+		Changed:    len(c.changed),
+		Histograms: overlay(r, r.other),
+		List:       []difference{},
 	}
 	add := func(what string, first, second int64) error {
 		a.Total++

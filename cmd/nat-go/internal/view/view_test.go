@@ -473,7 +473,8 @@ func TestRowsAlone(t *testing.T) {
 		Title string
 		Facts []string
 	}
-	if err := json.Unmarshal(rec.View, &v); err != nil || v.Title != "trl/train.jsonl:8, preference" || len(v.Facts) > 0 {
+	if err := json.Unmarshal(rec.View, &v); err != nil || v.Title != "trl/train.jsonl:8, preference" ||
+		len(v.Facts) > 0 {
 		t.Errorf("%v; more is said of a row than it holds: %+v", err, v)
 	}
 	for path, want := range map[string]int{
