@@ -92,23 +92,31 @@ func asked(what string) string {
 		"new URLSearchParams(location.search).get('token')}}).then((r) => r.json())"
 }
 
+// someRows returns rows of the table, each of them once, few of them from the same window.
 func someRows(tab *browsertest.Tab, draw *rand.Rand, n int) (rows []map[string]string) {
-	all := total(tab, "rows")
+	const some = 20
+	all, seen := total(tab, "rows"), map[string]bool{}
 	for len(rows) < n {
-		show(tab, fmt.Sprintf("#/rows?offset=%d", draw.IntN(all-50)))
-		rows = append(rows, browsertest.Eval[[]map[string]string](tab, `(() => {
+		show(tab, fmt.Sprintf("#/rows?offset=%d", draw.IntN(all-some)))
+		window := browsertest.Eval[[]map[string]string](tab, `(() => {
 			const names = [...document.querySelectorAll('main thead th')].map((c) => c.textContent)
 			return [...document.querySelectorAll('main tbody tr')].map((r) =>
 				Object.fromEntries([...r.cells].map((c, i) => [names[i], c.textContent])))
-		})()`)...)
+		})()`)
+		draw.Shuffle(len(window), func(i, j int) { window[i], window[j] = window[j], window[i] })
+		for _, row := range window[:min(some, len(window), n-len(rows))] {
+			if !seen[row["record"]] {
+				seen[row["record"]] = true
+				rows = append(rows, row)
+			}
+		}
 	}
 	return rows
 }
 
 func somePairs(tab *browsertest.Tab, draw *rand.Rand, n int) (pairs []any) {
-	all := total(tab, "rows")
-	for range n {
-		record := 1 + draw.IntN(all)
+	for _, i := range draw.Perm(total(tab, "rows"))[:n] {
+		record := i + 1
 		show(tab, fmt.Sprintf("#/record?n=%d", record))
 		browsertest.Eval[any](tab, "document.querySelector('.written').open = true; 0")
 		tab.Await("document.querySelector('.written pre')")

@@ -501,6 +501,36 @@ func (v *viewTest) exported(t *testing.T) {
 	v.quiet(t, some)
 }
 
+// TestViewOfTwoRuns: of two runs, what changed is listed, and a record of the second can be opened.
+func TestViewOfTwoRuns(t *testing.T) {
+	b := browsertest.Start(t)
+	dir := filepath.Join(t.TempDir(), "hints")
+	if err := os.CopyFS(dir, os.DirFS("../../examples/hints")); err != nil {
+		t.Fatal(err)
+	}
+	exe := program(t)
+	args := []string{"finetune", "run", "--config-file", "finetune.yml", "--run-id"}
+	inFolder(t, dir, exe, append(args, "first")...)
+	inFolder(t, dir, exe, append(args, "second", "-o", "trajectory_builders.hints.hints.sources=[schema]")...)
+	url, stop := viewed(t, exe, dir, "out/first", "out/second")
+	defer stop()
+	tab := b.Open(t, url)
+	tab.Screen(1280, tall, false)
+	show(tab, "#/compare?what=changed")
+	if text := tab.Text("main"); !strings.Contains(text, "2\nother content") || !strings.Contains(text, "small-1") {
+		t.Fatalf("the comparison: %s", text)
+	}
+	browsertest.Eval[any](tab,
+		`document.querySelector('[aria-label="What differs"] tbody tr').cells[2].firstChild.click(); 0`)
+	tab.Await("document.getElementById('main').dataset.shown === '#/record?n=8&run=2'")
+	second := tab.Text("main")
+	show(tab, "#/record?n=8")
+	if first := tab.Text("main"); !strings.Contains(second, "of the second run") || first == second {
+		t.Errorf("the record of the second run: %s\nof the first: %s", second, first)
+	}
+	(&viewTest{}).quiet(t, tab)
+}
+
 // viewed serves a run; stop ends the server as Ctrl-C does.
 func viewed(t testing.TB, exe, dir string, paths ...string) (url string, stop func()) {
 	t.Helper()

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/marks"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/show"
 	"github.com/nat-go/nat-go/collator/tokenview"
@@ -342,6 +343,17 @@ func (r *Run) oneRecord(req *http.Request) (answer, error) {
 	if m, ok := r.marks.Get(content); ok {
 		a.Mark = &m
 	}
+	a.describe(p)
+	for i := range shown {
+		a.Sampled = append(a.Sampled, shown[i].Sampled.String())
+	}
+	a.Prev, a.Next = r.neighbours(n - 1)
+	a.Branches, err = r.branches(n - 1)
+	return a, err
+}
+
+// describe adds what is said of a record beside its texts: metadata, tools, where answers differ, where calls failed.
+func (a *recordAnswer) describe(p dataset.Picked) {
 	if raw := p.Record.Header().Metadata; json.Valid(raw) {
 		a.Metadata = json.RawMessage(raw)
 	}
@@ -349,9 +361,6 @@ func (r *Run) oneRecord(req *http.Request) (answer, error) {
 		if i < maxTools && json.Valid(t.Raw) {
 			a.Tools = append(a.Tools, tool{text(t.Name), json.RawMessage(t.Raw)})
 		}
-	}
-	for i := range shown {
-		a.Sampled = append(a.Sampled, shown[i].Sampled.String())
 	}
 	switch x := p.Record.(type) {
 	case *builders.Preference:
@@ -363,9 +372,6 @@ func (r *Run) oneRecord(req *http.Request) (answer, error) {
 			})
 		}
 	}
-	a.Prev, a.Next = r.neighbours(n - 1)
-	a.Branches, err = r.branches(n - 1)
-	return a, err
 }
 
 // answerText returns an answer as a single text for comparison: what was said, then the calls.

@@ -148,9 +148,8 @@ func (r *Run) compare(req *http.Request) (answer, error) {
 		Histograms: overlay(r, r.other),
 		List:       []difference{},
 	}
-	add := func(what string, first, second int64) error {
-		a.Total++
-		if a.Total <= offset || len(a.List) >= limit {
+	err = c.each(q.Get("what"), func(what string, first, second int64) error {
+		if a.Total++; a.Total <= offset || len(a.List) >= limit {
 			return nil
 		}
 		d := difference{What: what}
@@ -170,29 +169,43 @@ func (r *Run) compare(req *http.Request) (answer, error) {
 		}
 		a.List = append(a.List, d)
 		return nil
-	}
-	what := q.Get("what")
+	})
+	return a, err
+}
+
+// each calls f for the differences of a kind, or of all kinds if it is empty, until f fails. The ordinals are those in
+// either run, -1 if one doesn't have the record.
+func (c *compared) each(kind string, f func(kind string, first, second int64) error) error {
 	for _, in := range []struct {
 		name  string
 		pairs [][2]uint32
 	}{{"moved", c.moved}, {"changed", c.changed}} {
-		for _, m := range in.pairs {
-			if what == "" || what == in.name {
-				err = errors.Join(err, add(in.name, int64(m[0]), int64(m[1])))
+		for _, pair := range in.pairs {
+			if kind != "" && kind != in.name {
+				break
+			}
+			if err := f(in.name, int64(pair[0]), int64(pair[1])); err != nil {
+				return err
 			}
 		}
 	}
-	if what == "" || what == "vanished" {
-		for _, n := range c.vanished {
-			err = errors.Join(err, add("vanished", int64(n), -1))
+	for _, n := range c.vanished {
+		if kind != "" && kind != "vanished" {
+			break
+		}
+		if err := f("vanished", int64(n), -1); err != nil {
+			return err
 		}
 	}
-	if what == "" || what == "appeared" {
-		for _, n := range c.appeared {
-			err = errors.Join(err, add("appeared", -1, int64(n)))
+	for _, n := range c.appeared {
+		if kind != "" && kind != "appeared" {
+			break
+		}
+		if err := f("appeared", -1, int64(n)); err != nil {
+			return err
 		}
 	}
-	return a, err
+	return nil
 }
 
 func (r *Run) differences() *compared {

@@ -3,6 +3,7 @@ package view
 import (
 	"bufio"
 	"cmp"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -14,6 +15,8 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/marks"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/lines"
@@ -36,6 +39,8 @@ type overview struct {
 	Formats    []format         `json:"formats"`
 	Batches    []batches        `json:"batches,omitempty"`
 	Warnings   []string         `json:"warnings,omitempty"`
+	Idle       []marks.Mark     `json:"idle,omitempty"`       // marks on no record of the run, at most maxIdle
+	IdleMarks  int              `json:"idle_marks,omitempty"` // all of them
 	Inputs     []string         `json:"inputs,omitempty"`
 	Stages     []stage          `json:"stages,omitempty"` // for a run that has not ended
 }
@@ -98,9 +103,10 @@ const bins = 40
 
 func (r *Run) overview() (*overview, error) {
 	o := &overview{
-		Run: r.name(), State: r.state(), Records: len(r.table.Entries), Facets: r.facets(),
+		Run: r.name(), State: r.state(), Records: len(r.table.Entries), Facets: maps.Clone(r.summary.facets),
 		Histograms: r.summary.histograms, Split: r.summary.split, Formats: []format{},
 	}
+	r.addMarks(o)
 	if m := r.Manifest; m != nil {
 		o.Error, o.Counts, o.Books, o.Warnings = m.Error, m.Counts, m.Books, m.Warnings
 		for _, in := range m.Inputs {
@@ -252,24 +258,37 @@ func (r *Run) tasks() (facet, error) {
 	return f.sorted(), nil
 }
 
-// facets returns those of the summary, and that of the current marks.
-func (r *Run) facets() map[string]facet {
-	out := maps.Clone(r.summary.facets)
-	if len(r.marks.All()) == 0 {
-		return out
+// maxIdle is how many marks on no record are listed.
+const maxIdle = 100
+
+// addMarks adds the marks that are set now: how many records have each, and which are on no record.
+func (r *Run) addMarks(o *overview) {
+	all := r.marks.All()
+	if len(all) == 0 {
+		return
 	}
-	counts, marked := map[string]int64{}, r.verdicts()
+	counts, seen, marked := map[string]int64{}, map[uint64]bool{}, r.verdicts()
 	for i := range r.table.Entries {
-		if m := marked[r.table.Entries[i].Content]; m != "" {
+		e := &r.table.Entries[i]
+		if m := marked[e.Content]; m != "" {
 			counts[m]++
+			seen[e.Content] = true
 		}
 	}
 	f := facet{}
 	for v, n := range counts {
 		f = append(f, value{v, n})
 	}
-	out["mark"] = f.sorted()
-	return out
+	o.Facets["mark"] = f.sorted()
+	for _, m := range all {
+		content, err := hex.DecodeString(m.Record)
+		if err != nil || m.Mark == "" && m.Note == "" || seen[beginning(recordlog.Hash(content))] {
+			continue
+		}
+		if o.IdleMarks++; len(o.Idle) < maxIdle {
+			o.Idle = append(o.Idle, m)
+		}
+	}
 }
 
 // distribution is a number to make a histogram of.

@@ -344,6 +344,35 @@ func TestMarks(t *testing.T) {
 	}
 }
 
+// TestIdleMarks: marks on no record of a run are listed, and stay in their file when others are set.
+func TestIdleMarks(t *testing.T) {
+	folder := testRun(t, 3)
+	r := open(t, folder)
+	s, h := serve(t, r)
+	var want []marks.Mark
+	for i := range maxIdle + 5 {
+		idle := marks.Mark{Record: fmt.Sprintf("%032x", i+1), Mark: marks.Reject, Note: fmt.Sprint(i)}
+		if err := r.marks.Put(idle); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, idle)
+	}
+	if err := r.marks.Put(marks.Mark{Record: keyOf(t, r, 1), Mark: marks.Approve}); err != nil {
+		t.Fatal(err)
+	}
+	var o overview
+	get(t, s, h, "/api/overview", &o)
+	if diff := cmp.Diff(want[:maxIdle], o.Idle); diff != "" || o.IdleMarks != len(want) {
+		t.Errorf("%d marks: %s", o.IdleMarks, diff)
+	}
+	if diff := cmp.Diff(facet{{"approve", 1}}, o.Facets["mark"]); diff != "" {
+		t.Error(diff)
+	}
+	if kept := open(t, folder).marks.All(); len(kept) != len(want)+1 {
+		t.Errorf("%d marks are in the file", len(kept))
+	}
+}
+
 func port(r *http.Request) string { return r.Host[strings.LastIndex(r.Host, ":"):] }
 
 // TestGuard: only our own page gets an answer, whatever else is open in the browser.

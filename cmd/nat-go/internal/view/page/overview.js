@@ -29,6 +29,11 @@ export async function overview() {
       { title: 'rows', numeric: true, cell: (b) => count(b.rows) },
       { title: 'tokens', numeric: true, cell: (b) => count(b.tokens) },
       { title: 'trained', numeric: true, cell: (b) => `${count(b.active)} (${percent(b.active, b.tokens)})` }], o.batches)],
+    o.idle && [el('h2', {}, `${counted(o.idle_marks, 'mark')} on no record of this run`),
+      el('p', {}, 'They stay in the file of marks: another run may have the records.'), table('Marks on no record', [
+        { title: 'record', wide: true, cell: (m) => m.record },
+        { title: 'mark', cell: (m) => m.mark },
+        { title: 'note', wide: true, cell: (m) => m.note ?? '' }], o.idle)],
     o.warnings && [el('h2', {}, 'Warnings'), el('ul', {}, o.warnings.map((w) => el('li', {}, w)))],
   ] }
 }
