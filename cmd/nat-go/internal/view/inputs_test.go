@@ -31,11 +31,10 @@ func TestLineOf(t *testing.T) {
 	r := &Run{Manifest: &runfolder.Manifest{}}
 	defer r.Close()
 	enter := func(path string) {
-		info, err := os.Stat(path)
+		in, err := source.Identify(t.Context(), []string{path})
 		if err != nil {
 			t.Fatal(err)
 		}
-		in := source.Input{Path: path, Size: info.Size(), ModTime: info.ModTime().UTC()}
 		r.Manifest.Inputs = append(r.Manifest.Inputs, in)
 	}
 	write := func(name string, content []byte) string {
