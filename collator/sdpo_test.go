@@ -16,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/collator/tokenview"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -345,6 +346,39 @@ func TestHintsBelowAnEmptyResult(t *testing.T) {
 	}
 	if !strings.Contains(teacher, "<r>\n\nLook again.\n</r>") {
 		t.Errorf("%q", teacher)
+	}
+}
+
+// TestHintsDoNotMergeWithWhatFollows appends hints to a result that a line break follows, which is one token with a full
+// stop before it: from the hint on, the teacher's tokens are those of its text.
+func TestHintsDoNotMergeWithWhatFollows(t *testing.T) {
+	quoted := strings.Replace(noSystem, "m.content }}",
+		"('<r>\\n' + m.content + '\\n</r>' if m.role == 'tool' else m.content) }}", 1)
+	onlyTools := strings.Replace(quoted, "{{- '<|im_start|>'", "{%- if m.role == 'user' and loop.index0 > 1 %}"+
+		"{{ raise_exception('one question') }}{% endif %}{{- '<|im_start|>'", 1)
+	for _, hint := range []string{"Look again", "Look again."} {
+		t.Run(hint, func(t *testing.T) {
+			cfg := toyConfig(t, "chatml.jinja")
+			cfg.Template, cfg.Tokenizer = onlyTools, familyTokenizer(t, onlyTools)
+			c := collate(t, cfg, one([]Item{distillation("x", nodes(bugHunt), nextSite(1, 2, hint))}))
+			if len(c.rows) != 1 {
+				t.Fatalf("%+v", c.drops)
+			}
+			teacher := &c.rows[0].Sides[1]
+			text, _, err := decodeSide(cfg.Tokenizer, teacher)
+			if err != nil {
+				t.Fatal(err)
+			}
+			from := strings.Index(text, hint)
+			if from < 0 {
+				t.Fatalf("%q", text)
+			}
+			alone, err := cfg.Tokenizer.Encode(text[from:], tokenizer.Options{ParseSpecial: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want(t, teacher.IDs[max(len(teacher.IDs)-len(alone.IDs), 0):], alone.IDs)
+		})
 	}
 }
 

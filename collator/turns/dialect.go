@@ -25,8 +25,8 @@ type dialect struct {
 	stops       stops
 	// If there is no terminator: what the template writes after a turn whatever follows, longest first.
 	closings []string
-	silent   *pyvalue.Dict
-	off      string // the generation prompt with that filler
+	silent   *pyvalue.Dict // the variables that turn thinking off, and so change the prompt; nil if there are none
+	off      string        // the generation prompt with that filler
 
 	rawArguments bool // see Renderer.RawArguments
 }
@@ -40,7 +40,6 @@ func (d *dialect) switched() *dialect {
 	s := *d
 	s.prompt = d.off
 	s.others = append([]string{d.prompt}, d.others...)
-	s.silent = nil
 	return &s
 }
 
@@ -191,7 +190,7 @@ func (d *dialect) learnPrompts(p prober) {
 			if !ok || prompt == d.prompt && on {
 				continue
 			}
-			if !on && (prompt != d.prompt || d.switchedOff(p, name)) {
+			if !on && prompt != d.prompt {
 				d.silent = vars
 			}
 			d.others = append(d.others, prompt)
@@ -208,9 +207,6 @@ func (d *dialect) learnPrompts(p prober) {
 		}
 		if f, ok := strings.CutPrefix(off, d.header); ok && emptyThought.MatchString(f) {
 			d.filler = f
-		}
-		if off == d.prompt {
-			d.silent = nil // it is off already
 		}
 	}
 	d.others = slices.DeleteFunc(d.others, func(p string) bool {
@@ -239,13 +235,6 @@ func (d *dialect) learnFixedPrompt(p prober) {
 		return
 	}
 	d.header, d.prompt, d.fixed = header, prompt, true
-}
-
-// switchedOff reports whether the switch changes anything at all, even a /nothink in the user's message.
-func (d *dialect) switchedOff(p prober, name string) bool {
-	a, ok1 := p.try(true, ask)
-	b, ok2 := p.with(withVar(p.vars, name, false)).try(true, ask)
-	return ok1 && ok2 && a.Text != b.Text
 }
 
 // learnHeader finds the common beginning of all prompts and of the turns that the template writes itself. A think tag

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+
 	"github.com/nat-go/nat-go/ttc/chat/template"
 	"github.com/nat-go/nat-go/ttc/json"
 )
@@ -147,4 +149,45 @@ func findIn(t *testing.T, name, text, messages string) (*Renderer, *Conversation
 		t.Fatalf("%s: %v in\n%s", name, err, res.Text)
 	}
 	return r, conv, &res, found
+}
+
+// TestSilent switches thinking off where that changes the generation prompt, and only there: a switch that changes what
+// the user says leaves turns where they are.
+func TestSilent(t *testing.T) {
+	const loop = `{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}`
+	const prompt = loop + `{% if add_generation_prompt %}<|assistant|>`
+	const closes = prompt + `{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}{% endif %}`
+	const says = `{% if enable_thinking is defined and not enable_thinking %}/nothink{% endif %}` + prompt + `{% endif %}`
+	off := &pyvalue.Dict{}
+	off.SetStr("enable_thinking", pyvalue.False)
+	for _, c := range []struct {
+		name, source string
+		vars         *pyvalue.Dict
+		want         bool
+	}{
+		{"on", closes, nil, true},
+		{"off already", closes, off, false},
+		{"in what the user says", says, nil, false},
+		{"no switch", prompt + `{% endif %}`, nil, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, err := New(c.source, Settings{Vars: c.vars})
+			if err != nil {
+				t.Fatal(err)
+			}
+			silent := r.Silent()
+			if got := silent != nil; got != c.want {
+				t.Fatalf("a renderer without thinking: %v, want %v", got, c.want)
+			}
+			if silent == nil {
+				return
+			}
+			if again := silent.Silent(); again != nil {
+				t.Error("thinking can be switched off twice")
+			}
+			if got := silent.Prompt(false); got != "<|assistant|><think></think>" {
+				t.Errorf("the prompt is %q", got)
+			}
+		})
+	}
 }
