@@ -180,10 +180,20 @@ func TestSitesPage(t *testing.T) {
 
 const sitesHead = `# Which templates can carry a hint
 
-A failed call for each detector of the sdpo builder, in a conversation of four messages, through each chat template; made by
-TestSitesTable. A cell says how the hint is worded where the failed turn is the target, then where the next one is: as a message of
-the ` + "`system`, as one of the `user`, or `append`" + `ed to the message before (` + "`line`: with the end of a line behind it; `below`: under an empty one; `prepend` and `lead`" + `: in front of its text); ` + "`no`" + `: the site is refused and counted, for the last column's
-reason (` + "`nat-go explain CODE`" + `). Templates that rewrite history may refuse a hint in other conversations than this: each site is probed.
+TestSitesTable makes this page. It takes a conversation of four messages with one failed call, once for each way in which the sdpo
+builder detects failures, and has each chat template show it with a hint.
+
+A cell gives the way in which the hint is inserted: first where the target is the turn that made the failed call, then where it is the
+turn after it. One word stands for both if they are the same.
+
+- ` + "`system`, `user`" + `: as a message of that role.
+- ` + "`append`" + `: at the end of the message before the target.
+- ` + "`line`" + `: the same, followed by a line break.
+- ` + "`below`" + `: on a line of its own in the message before the target, which is empty.
+- ` + "`prepend`, `lead`" + `: at the beginning of the message before the target.
+- ` + "`no`" + `: not at all. The site is refused and counted; the last column gives the reason (` + "`nat-go explain CODE`" + `).
+
+A template that rewrites earlier messages may refuse a hint in another conversation, so every site of a run is tried on its own.
 `
 
 const sitesTable = `| template | ` + "flag | exit_code | status | exception | match | arguments_not_json | unknown_tool | schema | refused because |\n|---|---|---|---|---|---|---|---|---|---|\n"
