@@ -349,8 +349,8 @@ func TestHintsBelowAnEmptyResult(t *testing.T) {
 	}
 }
 
-// TestHintsDoNotMergeWithWhatFollows appends hints to a result that a line break follows, which is one token with a full
-// stop before it: from the hint on, the teacher's tokens are those of its text.
+// TestHintsDoNotMergeWithWhatFollows appends hints to a result that a line break follows, which is one token with a
+// full stop before it: from the hint on, the teacher's tokens are those of its text.
 func TestHintsDoNotMergeWithWhatFollows(t *testing.T) {
 	quoted := strings.Replace(noSystem, "m.content }}",
 		"('<r>\\n' + m.content + '\\n</r>' if m.role == 'tool' else m.content) }}", 1)
