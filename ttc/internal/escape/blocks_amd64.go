@@ -42,7 +42,7 @@ func Blocks(dst []byte, s string) ([]byte, int) {
 		n := min(len(s)-done, chunk) / block
 		dst = slices.Grow(dst, 2*n*block+block) // a store may write beyond what it adds
 		room := dst[len(dst):cap(dst)]
-		blocks, wrote := escapeBlocks(unsafe.SliceData(room), unsafe.StringData(s[done:]), n)
+		blocks, wrote := escapeBlocks(unsafe.SliceData(room), unsafe.StringData(s[done:]), n, &shuffles)
 		dst = dst[:len(dst)+wrote]
 		if done += blocks * block; blocks < n {
 			break
@@ -54,4 +54,4 @@ func Blocks(dst []byte, s string) ([]byte, int) {
 // escapeBlocks escapes up to n blocks of sixteen bytes and returns how many it did and how many bytes it wrote.
 //
 //go:noescape
-func escapeBlocks(dst, src *byte, n int) (blocks, wrote int)
+func escapeBlocks(dst, src *byte, n int, to *[256][16]byte) (blocks, wrote int)

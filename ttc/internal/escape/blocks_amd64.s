@@ -23,14 +23,14 @@ DATA letters<>+0(SB)/8, $0x0000000000000000
 DATA letters<>+8(SB)/8, $0x00007266006e7462
 GLOBL letters<>(SB), RODATA|NOPTR, $16
 
-// func escapeBlocks(dst, src *byte, n int) (blocks, wrote int)
-TEXT ·escapeBlocks(SB), NOSPLIT, $0-40
+// func escapeBlocks(dst, src *byte, n int, to *[256][16]byte) (blocks, wrote int)
+TEXT ·escapeBlocks(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), DI
 	MOVQ  src+8(FP), SI
 	MOVQ  n+16(FP), CX
 	MOVQ  CX, R10
 	MOVQ  DI, R8
-	LEAQ  ·shuffles(SB), DX
+	MOVQ  to+24(FP), DX
 	MOVOU quotes<>(SB), X1
 	MOVOU backslashes<>(SB), X2
 	MOVOU controls<>(SB), X7
@@ -98,7 +98,7 @@ next:
 
 done:
 	SUBQ CX, R10
-	MOVQ R10, blocks+24(FP)
+	MOVQ R10, blocks+32(FP)
 	SUBQ R8, DI
-	MOVQ DI, wrote+32(FP)
+	MOVQ DI, wrote+40(FP)
 	RET
