@@ -322,6 +322,7 @@ func (w *worker) meta(it *Item, nodes []ttc.Node, trained []bool) batch.Meta {
 	return batch.Meta{
 		Record: it.Hash, Ordinal: it.ordinal, Run: o.Run, Example: o.Example, Turn: it.Record.Record.Header().Turn,
 		Gaps:     o.Gaps.Names(),
+		Proven:   o.Proofs.Names(),
 		OnPolicy: w.onPolicy(nodes, trained, o.Policy),
 	}
 }

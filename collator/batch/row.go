@@ -64,6 +64,7 @@ type Meta struct {
 	OnPolicy string   `json:"on_policy"`           // same, other, unknown
 	Fidelity string   `json:"fidelity"`            // what the text can support: ids+logprobs, ids, text, partial
 	Gaps     []string `json:"gaps,omitempty"`      // why it is not higher, as far as the source knows: no_tools, ...
+	Proven   []string `json:"proven,omitempty"`    // what of that was checked with the model's tokenizer: prompt_tokens, ids
 	Args     string   `json:"args_roundtrip"`      // exact, value (same value, other text), none (no calls)
 	Prompt   int      `json:"prompt,omitempty"`    // tokens of a preference's common prompt
 	Open     []int    `json:"open,omitempty"`      // the messages trained that end in no stop token, for the template has none

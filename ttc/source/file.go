@@ -190,7 +190,7 @@ func expandOne(path, name string) ([]string, error) {
 }
 
 // dataNames are the endings of data files' names, without that of their compression.
-var dataNames = []string{".jsonl", ".ndjson", ".json", ".parquet", ".csv", ".tsv"}
+var dataNames = []string{".jsonl", ".ndjson", ".json", ".parquet", ".csv", ".tsv", ".binpb"}
 
 // notData are files that libraries put beside data.
 var notData = []string{"dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json", "manifest.json"}

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -36,6 +37,8 @@ type Options struct {
 	// may be nil.
 	Named func(row int64, id string)
 	Prove Prove // checks what is claimed for model calls; nil: nothing can be checked
+	// Sample is how many bytes of each file are read, to the end of the entry there, by a source of sessions; 0: all.
+	Sample int64
 }
 
 // Part is a part of an input, between two cursors that a source returned. It is read without what comes before it, and
@@ -71,6 +74,7 @@ type Stats struct {
 	Steps      int64 `json:"steps"`
 	Candidates int64 `json:"candidates"`
 	Calls      int64 `json:"calls,omitempty"`       // model calls, for sources that report them
+	Sessions   int64 `json:"sessions,omitempty"`    // that they were made in
 	ReadyPairs int64 `json:"ready_pairs,omitempty"` // pairs whose better side is named by the input and scores more
 
 	MissingIDs  int64            `json:"missing_ids,omitempty"`  // examples named by their row, "#12"
@@ -81,9 +85,16 @@ type Stats struct {
 	Names       map[string]int64 `json:"names,omitempty"`        // candidates by step name
 	Unread      map[string]int64 `json:"unread,omitempty"`       // counts of keys that mean something but are not read
 
+	Versions map[string]int64  `json:"versions,omitempty"` // what wrote the input, by how often it says so
+	Newer    map[string]string `json:"newer,omitempty"`    // those newer than the newest version tried, which is the value
+
+	GivenTokens   int64 `json:"given_tokens,omitempty"`   // of the prompts of trained calls, as recorded
+	WrittenTokens int64 `json:"written_tokens,omitempty"` // of their answers
+	Cut           int64 `json:"cut,omitempty"`            // files of which only a sample was read
+
 	Fidelity map[string]int64 `json:"fidelity,omitempty"` // trained calls, by what can be claimed for them
 	Gaps     map[string]int64 `json:"gaps,omitempty"`     // how many of them lack something, by what
-	Rising   map[string]int64 `json:"rising,omitempty"`   // how many of them are partial for that reason alone
+	Rising   map[string]int64 `json:"rising,omitempty"`   // how many of them are partial for these reasons alone, joined by "+"
 	Proven   map[string]int64 `json:"proven,omitempty"`   // for how many it was proven, by what
 
 	Redacted map[string]int64 `json:"redacted,omitempty"` // number of redactions, by class
@@ -142,18 +153,22 @@ func (s *Stats) Warnings() []string {
 	if text := s.lacking(); text != "" {
 		out = append(out, text)
 	}
-	for _, key := range slices.Sorted(maps.Keys(s.Unread)) {
+	out = append(out, s.newer()...)
+	for _, key := range sortedKeys(s.Unread) {
 		out = append(out, fmt.Sprintf("%s: it says something that is not read, and is passed over %d times", key, s.Unread[key]))
 	}
 	return out
 }
 
+// reasonsJoined joins the reasons why calls are partial.
+const reasonsJoined = "+"
+
 // Grade counts a call.
 func (s *Stats) Grade(f ttc.Fidelity, gaps ttc.Gaps) {
 	s.Fidelity = count(s.Fidelity, f.String())
 	s.Gaps = count(s.Gaps, gaps.Names()...)
-	if names := gaps.Lowering().Names(); len(names) == 1 {
-		s.Rising = count(s.Rising, names[0])
+	if names := gaps.Lowering().Names(); len(names) > 0 {
+		s.Rising = count(s.Rising, strings.Join(names, reasonsJoined))
 	}
 }
 
@@ -170,6 +185,8 @@ func count(counts map[string]int64, names ...string) map[string]int64 {
 	return counts
 }
 
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
 // lacking says, for people, what calls lack and what a better capture would have allowed. It is empty if none is
 // partial.
 func (s *Stats) lacking() string {
@@ -177,18 +194,37 @@ func (s *Stats) lacking() string {
 	if partial == 0 {
 		return ""
 	}
-	var lacks, cures []string
-	for _, gap := range slices.Sorted(maps.Keys(s.Gaps)) {
+	var lacks []string
+	for _, gap := range sortedKeys(s.Gaps) {
 		lacks = append(lacks, fmt.Sprintf("%s %d", gap, s.Gaps[gap]))
-		if n := s.Rising[gap]; n > 0 {
-			cures = append(cures, fmt.Sprintf("record %s: %s would rise from partial to text",
-				ttc.Cure(gap), ledger.Quantity(n, "call")))
-		}
 	}
 	out := fmt.Sprintf("of %s the trace shows less than the model saw (%s)",
 		ledger.Quantity(partial, "call"), strings.Join(lacks, ", "))
-	if cures != nil {
+	if cures := s.Cures(); cures != nil {
 		out += "; " + strings.Join(cures, "; ")
+	}
+	return out
+}
+
+// mostCures is how many ways to capture more are named.
+const mostCures = 4
+
+// Cures says, for people, what a better capture would have allowed: what helps with most calls first.
+func (s *Stats) Cures() (out []string) {
+	reasons := sortedKeys(s.Rising)
+	slices.SortStableFunc(reasons, func(a, b string) int { return cmp.Compare(s.Rising[b], s.Rising[a]) })
+	for _, why := range reasons[:min(len(reasons), mostCures)] {
+		var cures []string
+		for gap := range strings.SplitSeq(why, reasonsJoined) {
+			cures = append(cures, ttc.Cure(gap))
+		}
+		last := len(cures) - 1
+		text := cures[last]
+		if last > 0 {
+			text = strings.Join(cures[:last], ", ") + " and " + text
+		}
+		out = append(out, fmt.Sprintf("record %s: %s would rise from partial to text",
+			text, ledger.Quantity(s.Rising[why], "call")))
 	}
 	return out
 }
@@ -197,7 +233,17 @@ func (s *Stats) lacking() string {
 type Tally struct {
 	S      Stats
 	Tell   func(ledger.Drop)
-	Silent bool // while what precedes a cursor is reread
+	Silent bool  // while what precedes a cursor is reread
+	Sample int64 // how many bytes of each file are read, to the end of the entry there; 0: all
+}
+
+// Enough reports whether a sample of a file ends before an entry at this offset, and counts the file if it does.
+func (t *Tally) Enough(offset int64) bool {
+	if t.Sample == 0 || offset < t.Sample {
+		return false
+	}
+	t.S.Cut++
+	return true
 }
 
 // Drop counts a drop and reports it.
@@ -273,6 +319,15 @@ func (s *Stats) Add(o *Stats) {
 	s.Steps += o.Steps
 	s.Candidates += o.Candidates
 	s.Calls += o.Calls
+	s.Sessions += o.Sessions
+	s.GivenTokens += o.GivenTokens
+	s.WrittenTokens += o.WrittenTokens
+	s.Cut += o.Cut
+	s.Versions = addCounts(s.Versions, o.Versions)
+	if s.Newer == nil && len(o.Newer) > 0 {
+		s.Newer = map[string]string{}
+	}
+	maps.Copy(s.Newer, o.Newer)
 	s.MissingIDs += o.MissingIDs
 	s.RepeatedIDs += o.RepeatedIDs
 	s.Interrupted += o.Interrupted

@@ -9,12 +9,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/exchange"
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
 // newest is the latest version of the format that has been tested.
-const newest = "ATIF-v1.8"
+const newest = "1.8"
 
 // maxDepth is how deeply sub-trajectories are followed.
 const maxDepth = 20
@@ -34,9 +35,8 @@ type steps struct {
 }
 
 func (t *steps) add(trajectory json.Raw, agent string, depth int) {
-	if v := session.Text(trajectory, "schema_version"); len(v) > len(newest) || v > newest {
-		t.r.tally.PassOver(v+", a version newer than "+newest, 1)
-	}
+	version := session.Text(trajectory, "schema_version")
+	t.r.tally.Wrote(source.Version{Program: "ATIF", Number: strings.TrimPrefix(version, "ATIF-v"), Newest: newest})
 	about, _ := trajectory.Get("agent")
 	definitions, _ := about.Get("tool_definitions")
 	t.agent, t.model, t.tools = agent, session.Text(about, "model_name"), exchange.Tools(definitions)

@@ -9,6 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/exchange"
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
@@ -21,6 +22,8 @@ type scopes struct {
 	out    *calls.Session
 	failed map[string]bool   // tool calls, by id
 	agents map[*scope]string // names of sub-agents, unique within the session
+
+	version string // of the format, as the latest event says
 }
 
 // scope is a stretch of work: what it began with and what it ended with.
@@ -34,8 +37,9 @@ type scope struct {
 // add adds an event.
 func (t *scopes) add(part session.Kept) {
 	raw := json.Raw(part.JSON)
-	if v := session.Text(raw, "atof_version"); len(v) > len(newest) || v > newest {
-		t.r.tally.PassOver("events of ATOF "+session.Name(v)+", a version newer than "+newest, 1)
+	if v := session.Text(raw, "atof_version"); v != t.version {
+		t.version = v
+		t.r.tally.Wrote(source.Version{Program: "ATOF", Number: v, Newest: newest})
 	}
 	if kind := session.Text(raw, "kind"); kind != "scope" {
 		t.r.tally.PassOver(session.Name(kind)+" events", 1)

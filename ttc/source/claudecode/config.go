@@ -6,10 +6,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
+// newest is the latest version of the program whose files were tried.
+const newest = "2.1.329"
+
 // Factory is the source as a configuration names it.
 func Factory() source.Factory {
 	return session.Format{
-		Type: "claude_code", Tried: "Claude Code 2.1.329",
+		Type: "claude_code", Tried: "Claude Code " + newest,
 		Doc:        "sessions of Claude Code (~/.claude/projects)",
 		Extensions: []string{".jsonl"}, Recognize: session.Marked(isLine, "sessionId"), Read: read,
 	}.Factory()

@@ -15,6 +15,7 @@ type line struct {
 	offset                            int64
 
 	message, attachment, rendered, compact json.Raw
+	version                                json.Raw // of the program
 
 	id, hash, base, shapeHash string
 	keep                      int64
@@ -54,6 +55,8 @@ func parseLine(raw json.Raw) line {
 			if n, ok := c.Value().Int64(); ok && n >= 0 {
 				l.blockIndex = n
 			}
+		case `"version"`:
+			l.version = c.Value()
 		case `"timestamp"`:
 			l.at = session.Nanoseconds(text())
 		case `"message"`:

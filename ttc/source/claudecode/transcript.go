@@ -42,6 +42,7 @@ type transcript struct {
 	tools     []chat.Tool
 	toolTexts map[xxh3.Uint128][]chat.Tool
 	path      string
+	versions  map[string]bool // of the program, as raw JSON
 }
 
 // block is a piece of an answer.
@@ -96,6 +97,7 @@ func newTranscript(id string, limits session.Limits, tally *source.Tally) *trans
 		out: limits.New(id), tally: tally, records: map[string]*record{}, results: map[string][]*record{},
 		requests: newRequests(), histories: map[historyKey]*history{}, roots: map[*record]*record{},
 		toolTexts: map[xxh3.Uint128][]chat.Tool{}, prefixes: map[string]string{},
+		versions: map[string]bool{},
 	}
 }
 
@@ -113,10 +115,21 @@ func (t *transcript) read(ctx context.Context, path string, limits session.Limit
 	})
 }
 
+// Bounds on what a session may say about versions of the program: how many are told apart, and how long one is.
+const (
+	mostVersions = 100
+	longVersion  = 100
+)
+
 // add adds a line.
 func (t *transcript) add(raw session.Line) {
 	l := parseLine(raw.JSON)
 	l.offset = raw.Offset
+	if n := len(l.version); n > 0 && n < longVersion && !t.versions[string(l.version)] && len(t.versions) < mostVersions {
+		t.versions[string(l.version)] = true
+		number, _ := l.version.Text()
+		t.tally.Wrote(source.Version{Program: "Claude Code", Number: number, Newest: newest})
+	}
 	t.line(&l)
 }
 

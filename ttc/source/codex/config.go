@@ -6,10 +6,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
+// newest is the latest version of the program whose files were tried.
+const newest = "0.169.0"
+
 // Factory is the source as a configuration names it.
 func Factory() source.Factory {
 	return session.Format{
-		Type: "codex", Tried: "Codex 0.169.0",
+		Type: "codex", Tried: "Codex " + newest,
 		Doc:        "sessions of Codex (~/.codex/sessions)",
 		Extensions: []string{".jsonl"}, Recognize: session.Marked(isLine, "payload"), Read: read,
 	}.Factory()

@@ -8,6 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/exchange"
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
@@ -114,6 +115,11 @@ func (t *thread) line(l session.Line) {
 	payload, _ := l.JSON.Get("payload")
 	switch typ := session.Text(l.JSON, "type"); typ {
 	case "session_meta":
+		if !t.inherited {
+			t.r.tally.Wrote(source.Version{
+				Program: "Codex", Number: session.Text(payload, "cli_version"), Newest: newest,
+			})
+		}
 		t.start(payload)
 	case "response_item":
 		t.item(payload, l)

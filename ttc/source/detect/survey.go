@@ -10,6 +10,7 @@ type Survey struct {
 	Examples   int `json:"examples"`
 	Messages   int `json:"messages"`
 	Turns      int `json:"turns"` // of the assistant
+	Branches   int `json:"branches"`
 	ToolCalls  int `json:"tool_calls"`
 	ToolErrors int `json:"tool_errors"` // results that the source itself marks as errors
 	WithTools  int `json:"with_tools"`  // examples that say which tools were available
@@ -55,6 +56,7 @@ func (s *Survey) Add(ex *ttc.Example) {
 			s.Tasks++
 		}
 	}
+	s.Branches += len(ex.Graph.Leaves())
 	question := lastQuestion(ex.Graph.Nodes)
 	for i := range ex.Graph.Nodes {
 		s.node(&ex.Graph.Nodes[i])

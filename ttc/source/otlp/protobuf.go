@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
@@ -45,7 +46,7 @@ func (r *reader) protobuf(ctx context.Context, in *bufio.Reader) error {
 		record, size, err := next(in)
 		var tooLong *longRecordError
 		switch {
-		case errors.Is(err, io.EOF):
+		case errors.Is(err, io.EOF), err == nil && r.tally.Enough(offset):
 			return nil
 		case errors.As(err, &tooLong):
 			r.unread(err.Error(), offset)
@@ -186,6 +187,7 @@ func below(b []byte, field protowire.Number, each func([]byte) bool) bool {
 func (r *reader) resources(record []byte, offset int64) bool {
 	return below(record, 1, func(resource []byte) bool {
 		return below(resource, 2, func(scope []byte) bool {
+			r.scope = instrumentation(scope)
 			return below(scope, 2, func(item []byte) bool {
 				kind, ok := kindOf(item)
 				if !ok {
@@ -201,6 +203,27 @@ func (r *reader) resources(record []byte, offset int64) bool {
 			})
 		})
 	})
+}
+
+// instrumentation returns what wrote the items of a scope.
+func instrumentation(scope []byte) source.Version {
+	var name, version string
+	fields(scope, func(num protowire.Number, typ protowire.Type, value []byte) bool {
+		if num != 1 || typ != protowire.BytesType {
+			return true
+		}
+		fields(value, func(num protowire.Number, typ protowire.Type, value []byte) bool {
+			switch {
+			case num == 1 && typ == protowire.BytesType:
+				name = string(value)
+			case num == 2 && typ == protowire.BytesType:
+				version = string(value)
+			}
+			return true
+		})
+		return false
+	})
+	return scopeOf(name, version)
 }
 
 // kindOf returns the kind of an item: a span begins with the id of its trace, a log record with a time.

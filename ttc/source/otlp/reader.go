@@ -21,8 +21,10 @@ type reader struct {
 	store    *session.Store
 	path     string
 	known    bool
-	others   int64             // requests in the file that contain something else
-	sessions map[string]string // for traces that name one
+	scope    source.Version          // the instrumentation that wrote what is being read
+	wrote    map[source.Version]bool // those of the file
+	others   int64                   // requests in the file that contain something else
+	sessions map[string]string       // for traces that name one
 	scratch  []byte
 	err      error
 }
@@ -37,6 +39,7 @@ func read(ctx context.Context, files []string, limits session.Limits, tally *sou
 	r := &reader{limits: limits, tally: tally, sessions: map[string]string{}}
 	keep := func(s *session.Store, path string) error {
 		r.store, r.path, r.known, r.others = s, path, false, 0
+		r.wrote = map[source.Version]bool{}
 		return r.file(ctx)
 	}
 	sessionOf := func(trace string) string {
@@ -94,14 +97,10 @@ func (r *reader) request(raw json.Raw, offset int64) {
 		switch string(key) {
 		case `"resourceSpans"`:
 			found = true
-			inside(&c, `"scopeSpans"`, func() { inside(&c, `"spans"`, func() { r.items(&c, spanItem, offset) }) })
+			inside(&c, `"scopeSpans"`, func() { r.within(&c, `"spans"`, spanItem, offset) })
 		case `"resourceLogs"`:
 			found = true
-			inside(
-				&c,
-				`"scopeLogs"`,
-				func() { inside(&c, `"logRecords"`, func() { r.items(&c, logItem, offset) }) },
-			)
+			inside(&c, `"scopeLogs"`, func() { r.within(&c, `"logRecords"`, logItem, offset) })
 		default:
 			c.Skip()
 		}
@@ -113,6 +112,34 @@ func (r *reader) request(raw json.Raw, offset int64) {
 
 // inside iterates over a list of objects, and calls each with the cursor before the value under key.
 func inside(c *json.Cursor, key string, each func()) {
+	objects(c, func(k string) {
+		if k == key && c.Kind() == json.Array {
+			each()
+		} else {
+			c.Skip()
+		}
+	})
+}
+
+// within stores the elements of the lists under key in a list of scopes.
+func (r *reader) within(c *json.Cursor, key string, kind byte, offset int64) {
+	r.scope = source.Version{}
+	objects(c, func(k string) {
+		switch {
+		case k == `"scope"`:
+			scope := c.Value()
+			r.scope = scopeOf(session.Text(scope, "name"), session.Text(scope, "version"))
+		case k == key && c.Kind() == json.Array:
+			r.items(c, kind, offset)
+			r.scope = source.Version{}
+		default:
+			c.Skip()
+		}
+	})
+}
+
+// objects iterates over a list of objects, and calls each with the cursor before the value under every key.
+func objects(c *json.Cursor, each func(key string)) {
 	if !c.Enter(json.Array) {
 		c.Skip()
 		return
@@ -123,13 +150,29 @@ func inside(c *json.Cursor, key string, each func()) {
 			continue
 		}
 		for k, ok := c.Member(); ok; k, ok = c.Member() {
-			if string(k) == key && c.Kind() == json.Array {
-				each()
-			} else {
-				c.Skip()
-			}
+			each(string(k))
 		}
 	}
+}
+
+// Bounds on what a file may say about instrumentations: how many are told apart, and how much of a name is read.
+const (
+	mostScopes = 100
+	longName   = 100
+)
+
+// tried are the newest versions of instrumentations whose exports were tried.
+var tried = map[string]string{
+	"opentelemetry.instrumentation.openai_v2": "2.4b0",
+	"opentelemetry.util.genai.handler":        "1.1b0",
+	"openinference.instrumentation.openai":    "0.1.66",
+	"opentelemetry.instrumentation.openai.v1": "0.62.4",
+}
+
+// scopeOf returns the instrumentation that a scope names.
+func scopeOf(name, version string) source.Version {
+	name, version = name[:min(len(name), longName)], version[:min(len(version), longName)]
+	return source.Version{Program: name, Number: version, Newest: tried[name]}
 }
 
 // items stores the elements of a list.
@@ -158,6 +201,10 @@ func (r *reader) keep(kind byte, raw json.Raw, offset int64) {
 	}
 	r.scratch = append(r.scratch[:0], kind)
 	if relevant {
+		if !r.wrote[r.scope] && len(r.wrote) < mostScopes {
+			r.wrote[r.scope] = true
+			r.tally.Wrote(r.scope)
+		}
 		if bytes.Contains(raw, []byte("session")) || bytes.Contains(raw, []byte("conversation.id")) {
 			if id := sessionOf(raw); id != "" {
 				if old, ok := r.sessions[trace]; !ok || id < old { // whatever came first

@@ -111,7 +111,7 @@ func ReadEntries(
 		v, offset, err := values.Next()
 		var tooLarge *json.SizeError
 		switch {
-		case errors.Is(err, io.EOF):
+		case errors.Is(err, io.EOF), err == nil && tally.Enough(offset):
 			return nil
 		case errors.As(err, &tooLarge):
 			bad(offset, err.Error())

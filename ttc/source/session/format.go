@@ -73,7 +73,7 @@ func Factory[C any](f Format, settings func(*C) Settings) source.Factory {
 		if err != nil {
 			return nil, err
 		}
-		tally := &source.Tally{Tell: opt.Drop}
+		tally := &source.Tally{Tell: opt.Drop, Sample: opt.Sample}
 		r, err := f.Read(ctx, files, s.Limits, tally)
 		if err != nil {
 			return nil, err

@@ -58,6 +58,9 @@ func ReadLines(
 		if len(line) == 0 {
 			continue
 		}
+		if tally.Enough(at) {
+			return nil
+		}
 		raw, err := json.Parse(line, json.Limits{Size: limit})
 		switch {
 		case err != nil:

@@ -95,6 +95,7 @@ func (s *Source) Next(ctx context.Context) (*ttc.Example, source.Cursor, error) 
 			continue
 		}
 		if session.Len() > 0 {
+			s.tally.S.Sessions++
 			s.queue = session.Examples(s.own)
 		}
 	}
@@ -155,6 +156,8 @@ func (s *Source) book(ex *calls.Example) {
 	st.Calls += ex.Calls
 	for _, a := range ex.Answers {
 		st.Grade(min(a.Fidelity, claimed), a.Gaps)
+		st.GivenTokens += a.PromptTokens
+		st.WrittenTokens += a.OutputTokens
 	}
 	for _, c := range ex.SetAside {
 		d := ledger.Drop{

@@ -15,8 +15,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/session"
 )
 
+// newest is the latest version of traces that was tried.
+const newest = "1"
+
 // trace reads a trace from version 1: a graph of nodes.
 func (r *reader) trace(raw, episode json.Raw, part session.Kept) {
+	if v, ok := raw.Get("version"); ok {
+		r.tally.Wrote(source.Version{Program: "verifiers trace", Number: source.IDText(v), Newest: newest})
+	}
 	id, _ := raw.Get("id")
 	s := r.limits.New(source.IDText(id))
 	s.Task = taskOf(raw, episode)

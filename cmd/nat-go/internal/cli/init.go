@@ -29,7 +29,7 @@ that works as it is: to standard output, or to the file that --write names. What
 			if len(from) == 0 {
 				return exit.Usagef("a configuration for which input? `nat-go init FILE`")
 			}
-			r, err := finetune.Inspect(cmd.Context(), from, sourceType, keys, builders, finetune.Model{})
+			r, err := finetune.Propose(cmd.Context(), from, sourceType, keys, builders)
 			if err != nil {
 				return err
 			}

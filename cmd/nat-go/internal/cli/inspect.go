@@ -11,30 +11,40 @@ import (
 func newInspectCmd() *cobra.Command {
 	var sourceType string
 	var keys []string
-	var asJSON bool
+	var asJSON, quick bool
 	var model finetune.Model
 	cmd := &cobra.Command{
 		Use:   "inspect PATH...",
 		Short: "Say what a file is, what is in it and what would be made of it",
 		Long: `Say what a file or folder is (JSON lines, JSON, Parquet, CSV, also compressed; - is standard input), how it is read,
-what is in it, and what each builder would make of it. Nothing is written. Of a large input the beginning is read.
+what is in it, and what each builder would make of it. Nothing is written. A folder may hold files of several formats:
+each is reported by itself. Stored sessions are read to their end; of other large inputs the beginning is read.
+--quick reads a sample of each file and says how large it is.
 
 With the tokenizer of a model that traces name, what they claim for its calls is checked: the recorded counts of prompt
 tokens, and the recorded ids. A call whose trace says otherwise is partial.`,
 		Example: `  nat-go inspect answers.parquet
   zcat runs.jsonl.gz | nat-go inspect -
   nat-go inspect answers.csv --map output=reply
+  nat-go inspect ~/.claude/projects --quick
   nat-go inspect traces.jsonl --tokenizer ./my-model --policy my-model`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, paths []string) error {
-			r, err := finetune.Inspect(cmd.Context(), paths, sourceType, keys, nil, model)
-			if err != nil {
+			found, err := finetune.Inspect(cmd.Context(), paths, sourceType, keys, quick, model)
+			switch {
+			case err != nil:
 				return err
+			case asJSON && len(found.Reports) == 1:
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(found.Reports[0])
+			case asJSON:
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(found)
 			}
-			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(r)
+			for _, r := range found.Reports {
+				if err := r.Screen(cmd.OutOrStdout()); err != nil {
+					return err
+				}
 			}
-			return r.Screen(cmd.OutOrStdout())
+			return nil
 		},
 	}
 	f := cmd.Flags()
@@ -43,6 +53,7 @@ tokens, and the recorded ids. A call whose trace says otherwise is partial.`,
 	f.StringVar(&model.Tokenizer, "tokenizer", "", "folder with the model's tokenizer")
 	f.StringVar(&model.Template, "template", "", "the model's chat template, if not the tokenizer's own")
 	cmd.MarkFlagsRequiredTogether("policy", "tokenizer")
-	f.BoolVar(&asJSON, "json", false, "print one JSON object")
+	f.BoolVar(&quick, "quick", false, "read only a sample of each file")
+	f.BoolVar(&asJSON, "json", false, "print one JSON object; of several formats, one with the report of each")
 	return cmd
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/internal/oracletest"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
@@ -69,6 +70,19 @@ func TestFidelityIsProven(t *testing.T) {
 			rows := string(read(t, filepath.Join(sum.DatasetDir, "messages", "rows.jsonl")))
 			for line := range strings.Lines(rows) {
 				got = append(got, strings.TrimSpace(line[strings.Index(line, `"fidelity"`):]))
+			}
+			index, err := batch.ReadIndex(filepath.Join(sum.RunDir, "batches", batch.IndexName))
+			if err != nil {
+				t.Fatal(err)
+			}
+			proven := 0
+			for _, line := range index {
+				for _, row := range line.RowInfo {
+					proven += len(row.Proven)
+				}
+			}
+			if want := int(c.want.Proven["prompt_tokens"]); proven != want {
+				t.Errorf("row_info has %d proven rows, want %d", proven, want)
 			}
 			slices.Sort(got) // the rows are in the order of the calls' hashes
 			if diff := cmp.Diff(c.rows, got); diff != "" {

@@ -50,6 +50,9 @@ type Options struct {
 	Builders []string
 
 	Prove source.Prove // checks what is claimed for model calls; nil: nothing can be checked
+
+	Inspect bool // sessions are read to their end, although builders are tried on the beginning
+	Quick   bool // only a sample of each file is read
 }
 
 // Report is what was found.
@@ -67,6 +70,11 @@ type Report struct {
 	Dropped  map[string]int64 `json:"dropped,omitempty"` // by the source, by reason
 	Details  []string         `json:"dropped_details,omitempty"`
 	Unused   map[string]int64 `json:"unused,omitempty"` // keys that mean something and aren't read, by name
+	Stored   *Stored          `json:"stored,omitempty"` // for sources of stored sessions
+	Sample   int64            `json:"sample_bytes,omitempty"`
+	Cut      int64            `json:"sampled_files,omitempty"`  // files that are longer than their sample
+	Tried    int              `json:"tried_examples,omitempty"` // examples that builders were tried on, if not all
+	Skipped  []Skipped        `json:"skipped_files,omitempty"`  // files that can't be read, or not without being told how
 	Builders []Yield          `json:"builders"`
 
 	Tokenizers []string  `json:"tokenizers,omitempty"` // folders of those available locally
@@ -85,12 +93,21 @@ func Look(ctx context.Context, opt Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	return look(ctx, found, files, opt)
+}
+
+// look reads files of one format.
+func look(ctx context.Context, found *detect.Found, files []string, opt Options) (*Report, error) {
 	r := &Report{
 		Paths: opt.Paths, Files: len(files), Source: found.Source.Type, Settings: found.Settings,
 		Guessed: found.Guessed, Lower: found.Lower, Dropped: map[string]int64{}, Names: map[string]int64{},
 		Unused: map[string]int64{},
 	}
-	if found.Source.OpenAll != nil { // it reads folders itself
+	if opt.Quick {
+		r.Sample = share(len(files))
+	}
+	if found.Source.OpenAll != nil && !opt.Inspect { // it reads folders itself
+		var err error
 		if files, err = source.Matches(opt.Paths); err != nil {
 			return nil, exit.With(exit.Environment, err)
 		}
@@ -105,10 +122,12 @@ func Look(ctx context.Context, opt Options) (*Report, error) {
 		}
 	}
 	if len(opt.Builders) == 0 {
+		var err error
 		if r.Builders, err = y.make(ctx, r); err != nil {
 			return nil, err
 		}
 	}
+	r.Stored = stored(&r.Stats)
 	if opt.Tokenizers {
 		r.Tokenizers = models.Near(folders(opt.Paths), slices.Sorted(maps.Keys(r.Policies)))
 		r.LeftOut = r.leftOut()
@@ -146,6 +165,15 @@ func expand(opt Options) ([]string, error) {
 	return source.Expand(opt.Paths, name)
 }
 
+// given returns what the user said about keys, by setting.
+func (opt Options) given() map[string]string {
+	out := map[string]string{}
+	for name, key := range opt.Map {
+		out[strings.TrimSuffix(name, "_key")+"_key"] = key
+	}
+	return out
+}
+
 // heads is how many of many files are examined to tell what they are.
 const heads = 8
 
@@ -156,11 +184,9 @@ func choose(ctx context.Context, files []string, opt Options) (*detect.Found, er
 			return nil, exit.Usagef("there is no source %q: the sources are %s", opt.Source, SourceNames())
 		}
 	}
-	given := map[string]string{}
-	for name, key := range opt.Map {
-		given[strings.TrimSuffix(name, "_key")+"_key"] = key
-	}
+	given := opt.given()
 	var first *detect.Found
+	var failed error // the first file that can't be read
 	step := max(1, len(files)/heads)
 	for i := 0; i < len(files); i += step {
 		if ext := strings.ToLower(filepath.Ext(files[i])); ext == ".yml" || ext == ".yaml" {
@@ -168,10 +194,10 @@ func choose(ctx context.Context, files []string, opt Options) (*detect.Found, er
 				files[i])
 		}
 		found, err := chooseOne(ctx, files[i], opt.Source, given)
-		if err != nil {
-			return nil, err
-		}
 		switch {
+		case err != nil && failed == nil:
+			failed = err
+		case err != nil:
 		case first == nil:
 			first = found
 		case found.Source.Type != first.Source.Type || !maps.Equal(found.Settings, first.Settings):
@@ -184,7 +210,10 @@ func choose(ctx context.Context, files []string, opt Options) (*detect.Found, er
 			)
 		}
 	}
-	return first, nil
+	if failed != nil && (first == nil || first.Source.OpenAll == nil) {
+		return nil, failed
+	}
+	return first, nil // a source of sessions counts the files that aren't its own
 }
 
 func chooseOne(ctx context.Context, file, only string, given map[string]string) (*detect.Found, error) {
@@ -266,20 +295,36 @@ func (r *Report) read(ctx context.Context, found *detect.Found, files []string, 
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}
-	left := most
+	left, all := most, found.Source.OpenAll
+	r.Whole = true
+	options := source.Options{Drop: r.drop, Prove: opt.Prove, Sample: r.Sample}
 	switch {
-	case opt.All:
+	case opt.All, opt.Inspect && all != nil, opt.Quick:
 		left = extent{math.MaxInt, math.MaxInt64}
 	case len(opt.Builders) > 0:
 		left, y = few, nil
 	}
-	r.Whole = true
+	if opt.Inspect && all != nil {
+		src, err := all(ctx, cfg, files, options)
+		if err != nil {
+			return err
+		}
+		_, err = r.readFrom(ctx, src, left, y)
+		return err
+	}
 	for _, file := range files {
 		if r.Examples >= left.examples || left.bytes <= 0 {
 			r.Whole = false
 			break
 		}
-		n, err := r.readFile(ctx, found.Source, cfg, file, left, y, opt.Prove)
+		src, err := found.Source.Open(ctx, cfg, file, options)
+		if err != nil {
+			return err
+		}
+		if opt.Quick {
+			left.bytes = r.Sample
+		}
+		n, err := r.readFrom(ctx, src, left, y)
 		if err != nil {
 			return err
 		}
@@ -288,13 +333,10 @@ func (r *Report) read(ctx context.Context, found *detect.Found, files []string, 
 	return nil
 }
 
-func (r *Report) readFile(
-	ctx context.Context, f source.Factory, cfg any, file string, left extent, y *yields, prove source.Prove,
+// readFrom reads examples from a source, and closes it.
+func (r *Report) readFrom(
+	ctx context.Context, src source.Source, left extent, y *yields,
 ) (bytes int64, err error) {
-	src, err := f.Open(ctx, cfg, file, source.Options{Drop: r.drop, Prove: prove})
-	if err != nil {
-		return 0, err
-	}
 	defer src.Close()
 	for r.Examples < left.examples && bytes < left.bytes {
 		ex, at, err := src.Next(ctx)
@@ -307,11 +349,17 @@ func (r *Report) readFile(
 		}
 		bytes = at.Offset
 		r.Add(ex)
-		if y != nil {
-			y.add(ex)
+		switch {
+		case y == nil:
+		case r.Examples <= most.examples && y.bytes < most.bytes:
+			y.add(ex, bytes)
+		case r.Tried == 0:
+			r.Tried = r.Examples - 1
 		}
 	}
-	r.Whole = false
+	if r.Whole = false; r.Sample > 0 {
+		r.Cut++
+	}
 	r.note(src.Stats())
 	return bytes, nil
 }
@@ -319,6 +367,9 @@ func (r *Report) readFile(
 func (r *Report) note(s *source.Stats) {
 	for name, n := range s.Names {
 		r.Names[name] += n
+	}
+	if r.Cut += s.Cut; s.Cut > 0 {
+		r.Whole = false
 	}
 	r.Stats.Add(s)
 }

@@ -35,6 +35,9 @@ type printer func(name, format string, a ...any)
 // contents prints what the files hold.
 func (r *Report) contents(line printer) {
 	line("read as", "%s, %s", r.Source, quantity(r.Files, "file"))
+	if r.Sample > 0 {
+		line("sample", "at most %d KiB of each file; %s longer", r.Sample>>10, areFiles(r.Cut))
+	}
 	for _, guess := range r.Guessed {
 		line("guessed", "%s", guess)
 	}
@@ -42,6 +45,7 @@ func (r *Report) contents(line printer) {
 	if !r.Whole {
 		some = " (the beginning of more)"
 	}
+	r.sessions(line)
 	line("examples", "%d%s", r.Examples, some)
 	if r.Messages > 0 {
 		line("messages", "%d, of which %s of the assistant; %s",
@@ -59,10 +63,51 @@ func (r *Report) contents(line printer) {
 		line("tokens", "%s with token ids, %d with log-probs", quantity(r.TokenIDs, "turn"), r.LogProbs)
 	}
 	r.fidelity(line)
+	if s := r.Stored; s != nil && s.Given+s.Written > 0 {
+		line("usage", "%d tokens given, %d written, as recorded for the trained calls", s.Given, s.Written)
+	}
 	if len(r.Policies) > 0 {
 		line("models", "%s", strings.Join(slices.Sorted(maps.Keys(r.Policies)), ", "))
 	}
 }
+
+// sessions prints what stored sessions hold, and what wrote them.
+func (r *Report) sessions(line printer) {
+	s := r.Stored
+	if s == nil {
+		return
+	}
+	line("sessions", "%d, with %s and %s of their histories", s.Sessions, quantity(int(s.Calls), "model call"),
+		branches(r.Branches))
+	if len(s.Versions) == 0 {
+		return
+	}
+	var by []string
+	for _, name := range sorted(s.Versions) {
+		if newest := s.Newer[name]; newest != "" {
+			name += " (newer than " + newest + ", the newest that was tried)"
+		}
+		by = append(by, name)
+	}
+	line("versions", "%s", strings.Join(by, ", "))
+}
+
+func branches(n int) string {
+	if n == 1 {
+		return "1 branch"
+	}
+	return fmt.Sprintf("%d branches", n)
+}
+
+func areFiles(n int64) string {
+	if n == 1 {
+		return "1 file is"
+	}
+	return fmt.Sprintf("%d files are", n)
+}
+
+// mostSkipped is how many files that aren't read are named.
+const mostSkipped = 5
 
 // leftovers prints what of the files was dropped or not read.
 func (r *Report) leftovers(line printer) {
@@ -74,10 +119,35 @@ func (r *Report) leftovers(line printer) {
 	for _, key := range sorted(r.Unused) {
 		line("unused", "%q, in %s", key, quantity(int(r.Unused[key]), "example"))
 	}
+	if s := r.Stored; s != nil {
+		for _, name := range sorted(s.Unread) {
+			line("unread", "%s, %s", name, quantity(int(s.Unread[name]), "time"))
+		}
+		if len(s.Redacted) > 0 {
+			var classes []string
+			for _, class := range sorted(s.Redacted) {
+				classes = append(classes, fmt.Sprintf("%s %d", class, s.Redacted[class]))
+			}
+			line("redacted", "%s", strings.Join(classes, ", "))
+		}
+	}
+	for i, s := range r.Skipped {
+		if i == mostSkipped {
+			line("skipped", "%s more", quantity(len(r.Skipped)-i, "file"))
+			break
+		}
+		line("skipped", "%s: %s", s.Path, s.Why)
+	}
 }
 
 // uses prints what can be made of the files, and what is chosen.
 func (r *Report) uses(line printer) {
+	for _, cure := range r.Stats.Cures() {
+		line("better", "%s", cure)
+	}
+	if r.Tried > 0 {
+		line("builders", "were tried on the first %s", quantity(r.Tried, "example"))
+	}
 	for _, y := range r.Builders {
 		line("builder", "%-10s %5d %s%s", y.Name(), y.Records, unit(y.Records), why(y))
 	}

@@ -32,11 +32,13 @@ func (y *Yield) Name() string { return shortName(y.Builder) }
 type yields struct {
 	order []*ttc.Group // by task
 	tasks map[string]*ttc.Group
+	bytes int64 // read up to the last of them
 }
 
 func newYields() *yields { return &yields{tasks: map[string]*ttc.Group{}} }
 
-func (y *yields) add(ex *ttc.Example) {
+func (y *yields) add(ex *ttc.Example, bytes int64) {
+	y.bytes = bytes
 	key := ex.Task
 	if key == "" {
 		key = fmt.Sprintf("\x00%d/%s", ex.Run, ex.ID)

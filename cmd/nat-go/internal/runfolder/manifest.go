@@ -50,7 +50,7 @@ type Manifest struct {
 type Fidelity struct {
 	Calls  map[string]int64 `json:"calls"`            // by grade
 	Gaps   map[string]int64 `json:"gaps,omitempty"`   // calls that lack something, by what
-	Rising map[string]int64 `json:"rising,omitempty"` // calls that would be of the grade text if only that were recorded
+	Rising map[string]int64 `json:"rising,omitempty"` // calls that would be of the grade text if that were recorded
 	Proven map[string]int64 `json:"proven,omitempty"` // calls for which the claim was checked and held, by what was compared
 }
 

@@ -1,0 +1,75 @@
+package source
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Version is what wrote a part of an input.
+type Version struct {
+	Program string // "Claude Code"
+	Number  string // as written in the input: "2.1.329"
+	Newest  string // the newest one whose files were tried; empty: there is none to compare with
+}
+
+// Bounds on what an input may say about versions: how many are counted, and how many characters of one are shown.
+const (
+	mostVersions = 50
+	longVersion  = 60
+)
+
+// Wrote counts a version that wrote a part of an input, and notes whether it is newer than those that were tried.
+func (t *Tally) Wrote(v Version) {
+	if v.Number == "" {
+		return
+	}
+	name := shown(v.Program + " " + v.Number)
+	if _, ok := t.S.Versions[name]; !ok && len(t.S.Versions) >= mostVersions {
+		name = "others"
+	}
+	t.S.Versions = count(t.S.Versions, name)
+	if v.Newest == "" || slices.Compare(numbers(v.Number), numbers(v.Newest)) <= 0 || name == "others" {
+		return
+	}
+	if t.S.Newer == nil {
+		t.S.Newer = map[string]string{}
+	}
+	t.S.Newer[name] = v.Newest
+}
+
+// shown returns a name from an input in a form that can be printed.
+func shown(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, name)
+	if runes := []rune(name); len(runes) > longVersion {
+		name = string(runes[:longVersion]) + "..."
+	}
+	return name
+}
+
+// numbers returns the numbers in a version, in order: 1, 1 and 0 of "1.1b0".
+func numbers(version string) (out []int) {
+	for _, digits := range strings.FieldsFunc(version, func(r rune) bool { return r < '0' || r > '9' }) {
+		n, err := strconv.Atoi(digits)
+		if err != nil { // it is too large for a number of ours, so it is larger than any that was tried
+			n = int(^uint(0) >> 1)
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// newer says, for people, which versions wrote an input that are newer than those that were tried.
+func (s *Stats) newer() (out []string) {
+	for _, name := range sortedKeys(s.Newer) {
+		out = append(out, "some of it was written by "+name+", which is newer than "+s.Newer[name]+
+			", the newest version whose files were tried: what is new in them is counted by name and not read")
+	}
+	return out
+}
