@@ -24,14 +24,17 @@ FOLDER = os.path.join(os.environ["NATGO_CONFORMANCE"], "readers")
 def of_chat(messages):
     out = []
     for m in messages:
-        content = m.get("content") or ""
-        if isinstance(content, list):
-            content = "".join(p.get("text", "") for p in content)
         calls = []
         for c in m.get("tool_calls") or []:
             calls.append((c.get("id"), c.get("function", c).get("arguments", c.get("args"))))
-        out.append((m["role"], content, calls))
+        out.append((m["role"], text_of(m.get("content")), calls))
     return out
+
+
+def text_of(content):
+    if isinstance(content, list):
+        return "".join(p.get("text", "") for p in content)
+    return content or ""
 
 
 def teich(path):
@@ -79,69 +82,164 @@ def nat_go(path):
 READERS = {"nat-go": nat_go, "teich 0.3.6": teich, "agent-trajectory 0.4.3": letta, "agentpile 0.3.1": agentpile}
 
 
-# --- the truth ---
+# --- the truth: for each model call its answer's text and calls, and what it was given, as parts (role, text or id) ---
 
 
-def truth(name):
-    """Yields for each model call: its answer's text and calls, and how many items the model was given before it."""
-    folder = "claude_code" if name == "Claude Code" else "codex"
-    with open(os.path.join(FOLDER, folder, "truth.json")) as f:
-        t = json.load(f)
-    calls, reasoning = [], 0
-    for c in t["model_calls"]:
-        if c["status"] != 200:
-            continue
-        text, tools = "", []
-        for block in c["output"]:
-            if block["type"] == "text":
-                text += block["text"]
-            elif block["type"] == "message":
-                text += "".join(p["text"] for p in block["content"])
-            elif block["type"] == "tool_use":
-                tools.append((block["id"], block["input"]))
-            elif block["type"] == "function_call":
-                tools.append((block["call_id"], block["arguments"]))
-            elif block["type"] == "custom_tool_call":
-                tools.append((block["call_id"], None))  # its input is a text, not arguments
-        given = c["messages_in_request"] - reasoning
-        if folder == "codex":  # its requests repeat the reasoning, which none of the readers can know
-            reasoning += sum(b["type"] == "reasoning" for b in c["output"])
-        calls.append((text, tools, given, c["thread"]))
-    if folder == "codex":
-        return calls, t["input_of_last_call"][0]["content"][0]["text"]
-    return calls, t["system_prompt_of_first_call"][-1]["text"]
-
-
-def items(name, messages, system):
-    """Counts messages as the wire format does: Anthropic's has all results of a turn in one, Codex's each part apart."""
-    n, before = 0, None
+def parts_of(messages, system):
+    """Flattens a context: texts without their spacing, those of one role that adjoin as one; calls by their ids."""
+    out = []
     for role, text, calls in messages:
-        if name == "Codex":  # its system prompt is a message
-            n += (1 if text.strip() or role == "tool" else 0) + len(calls)
-            continue
+        role = "system" if role == "developer" else role
         if has_system(role, text, system):
-            continue
-        if role in ("user", "assistant", "tool") and (role == "user" or role != before):
-            n += 1
-        before = role
-    return n
+            continue  # it has a column of its own
+        text = "".join(text.split())
+        if text and out and out[-1][0] == role and role != "tool":
+            out[-1] = (role, out[-1][1] + text)
+        elif text:
+            out.append((role, text))
+        out += [("call", c[0]) for c in calls]
+    return out
 
 
 def has_system(role, text, system):
     return role in ("system", "developer") and system.strip()[:200] in text
 
 
-def measure(name, conversations):
-    calls, system = truth(name)
-    kept = contexts = sampled = arguments = 0
-    for text, tools, given, _ in calls:
-        found = right = False
-        for messages in conversations:
-            for i, (role, said, made) in enumerate(messages):
-                if role == "assistant" and said.strip() == text.strip() and [c[0] for c in made] == [c[0] for c in tools]:
-                    found = True
-                    right = right or items(name, messages[:i], system) == given
-        kept, contexts = kept + found, contexts + right
+def of_blocks(message):
+    """Yields the messages that one of Anthropic's amounts to: each result of a tool is one."""
+    content = message["content"]
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    for b in content:
+        if b["type"] == "text":
+            yield message["role"], b["text"], []
+        elif b["type"] == "tool_use":
+            yield message["role"], "", [(b["id"], b["input"])]
+        elif b["type"] == "tool_result":
+            yield "tool", text_of(b["content"]), []
+
+
+def of_items(items):
+    """Yields the messages that items of OpenAI's responses amount to. Reasoning is encrypted."""
+    for it in items:
+        if it["type"] == "message":
+            yield it["role"], text_of(it["content"]), []
+        elif it["type"] in ("function_call", "custom_tool_call"):
+            yield "assistant", "", [(it["call_id"], it.get("arguments"))]
+        elif it["type"] != "reasoning":
+            yield "tool", text_of(it["output"]), []
+
+
+def claude_requests():
+    """Returns what each request contained, by the id of its answer, as the program logged it beside the session. An
+    answer in it is not logged, and None."""
+    blobs, requests, answered = {}, {}, {}
+    for path in glob.glob(os.path.join(FOLDER, SESSIONS["Claude Code"], "**", "*.jsonl"), recursive=True):
+        with open(path) as f:
+            for x in map(json.loads, f):
+                if x["type"] == "api-request-blob":
+                    blobs[x["hash"]] = x["message"]
+                elif x["type"] == "api-request":
+                    requests[x["id"]] = requests.get(x.get("base"), [])[: x["keep"]] + x["tail"]
+                elif x["type"] == "assistant" and "requestRef" in x:
+                    answered[x["message"]["id"]] = x["requestRef"]
+    return {answer: [blobs.get(h) for h in requests[ref]] for answer, ref in answered.items()}
+
+
+def claude_truth():
+    with open(os.path.join(FOLDER, "claude_code", "truth.json")) as f:
+        t = json.load(f)
+    calls, logged = [], claude_requests()
+    for c in t["model_calls"]:
+        text = "".join(b["text"] for b in c["output"] if b["type"] == "text")
+        tools = [(b["id"], b["input"]) for b in c["output"] if b["type"] == "tool_use"]
+        given, answers = None, (x["output"] for x in t["model_calls"])
+        if c["response_id"] in logged:
+            given = []
+            for message in logged[c["response_id"]]:
+                given += of_blocks(message or {"role": "assistant", "content": next(answers)})
+        calls.append((text, tools, given))
+    return calls, t["system_prompt_of_first_call"][-1]["text"]
+
+
+def codex_truth():
+    with open(os.path.join(FOLDER, "codex", "truth.json")) as f:
+        t = json.load(f)
+    calls = []
+    for c in t["model_calls"]:
+        said = list(of_items(c["output"]))
+        text = "".join(m[1] for m in said)
+        given = list(of_items(t["input_of_last_call"][: c["messages_in_request"]]))
+        calls.append((text, [call for m in said for call in m[2]], given))
+    return calls, t["input_of_last_call"][0]["content"][0]["text"]
+
+
+def with_sub_agent(folder):
+    """Writes a session of Claude Code with a sub-agent, and returns the truth about the sub-agent's calls."""
+    made = []
+
+    def line(agent, kind, **more):
+        number = len(made)
+        made.append((agent, {
+            "parentUuid": f"u{number - 1}" if number and made[-1][0] == agent else None, "isSidechain": bool(agent), "type": kind,
+            "uuid": f"u{number}", "timestamp": f"2026-03-01T22:38:{number:02}.5Z", "sessionId": "s", "version": "2.1.329",
+            "cwd": "/home/user/project", "userType": "external", **({"agentId": agent} if agent else {}), **more,
+        }))
+
+    def said(agent, identity, *blocks):
+        for block in blocks:
+            line(agent, "assistant", requestId=f"r-{identity}", message={
+                "id": identity, "type": "message", "role": "assistant", "model": "claude-sonnet-4-5", "content": [block],
+                "stop_reason": "tool_use", "usage": {"input_tokens": 7, "output_tokens": 3},
+            })
+
+    def asked(agent, content):
+        line(agent, "user", message={"role": "user", "content": content})
+
+    def result(call, text):
+        return [{"type": "tool_result", "tool_use_id": call, "content": text}]
+
+    look = {"type": "tool_use", "id": "toolu_2", "name": "Bash", "input": {"command": "ls"}}
+    asked("", "How many files are there?")
+    said("", "m1", {"type": "tool_use", "id": "toolu_1", "name": "Agent", "input": {"prompt": "Count the files."}})
+    asked("7", "Count the files.")
+    said("7", "m2", {"type": "text", "text": "I list them."}, look)
+    asked("7", result("toolu_2", "a.txt b.txt"))
+    said("7", "m3", {"type": "text", "text": "Two files."})
+    asked("", result("toolu_1", "Two files."))
+    said("", "m4", {"type": "text", "text": "There are two."})
+    for agent, name in ("", "s.jsonl"), ("7", "s/subagents/agent-7.jsonl"):
+        path = os.path.join(folder, "projects", "-home-user-project", name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as f:
+            f.writelines(json.dumps(x) + "\n" for a, x in made if a == agent)
+    first = [("user", "Count the files.", [])]
+    after = [("assistant", "I list them.", [("toolu_2", None)]), ("tool", "a.txt b.txt", [])]
+    return [("I list them.", [("toolu_2", look["input"])], first), ("Two files.", [], first + after)]
+
+
+# --- the measurement ---
+
+
+def same_answer(message, text, tools):
+    role, said, made = message
+    return role == "assistant" and said.strip() == text.strip() and [c[0] for c in made] == [c[0] for c in tools]
+
+
+def in_context(calls, conversations, system):
+    """Counts the answers that are there, and those that stand after what the model was given, message by message."""
+    kept = right = 0
+    for text, tools, given in calls:
+        contexts = [m[:i] for m in conversations for i, x in enumerate(m) if same_answer(x, text, tools)]
+        kept += bool(contexts)
+        right += given is not None and any(parts_of(c, system) == parts_of(given, system) for c in contexts)
+    return kept, right
+
+
+def measure(truth, conversations):
+    calls, system = truth
+    sampled = arguments = 0
+    for _, tools, _ in calls:
         for call, want in tools:
             if want is None:
                 continue
@@ -151,7 +249,8 @@ def measure(name, conversations):
             same = want in got if isinstance(want, str) else any(a and json.loads(a) == want for a in got)
             sampled += same
     prompt = any(has_system(role, text, system) for m in conversations for role, text, _ in m)
-    return f"{kept} of {len(calls)}", f"{contexts} of {len(calls)}", f"{sampled} of {arguments}", "yes" if prompt else "no"
+    kept, right = in_context(calls, conversations, system)
+    return f"{kept} of {len(calls)}", f"{right} of {len(calls)}", f"{sampled} of {arguments}", "yes" if prompt else "no"
 
 
 def main():
@@ -162,16 +261,31 @@ def main():
             subprocess.run([sys.executable, "-m", "venv", venv], check=True)
             subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *PEERS], check=True)
         os.execv(python, [python, os.path.abspath(__file__), sys.argv[1], venv])
-    print("| session | reader | calls kept | with the context they had | arguments as sampled | system prompt |")
+    print("| session | reader | calls kept | in the context they had | arguments as sampled | system prompt |")
     print("|---|---|---|---|---|---|")
-    for name, folder in SESSIONS.items():
-        files = sorted(glob.glob(os.path.join(FOLDER, folder, "**", "*.jsonl"), recursive=True))
+    for name, truth in ("Claude Code", claude_truth()), ("Codex", codex_truth()):
         for reader, read in READERS.items():
-            try:
-                cells = measure(name, [m for path in files for m in read(path)])
-            except Exception as e:  # a peer that can't read a file says so in its own way
-                cells = (f"refused: {type(e).__name__}", "-", "-", "-")
+            cells = said_by(lambda: measure(truth, conversations_in(os.path.join(FOLDER, SESSIONS[name]), read)), 4)
             print("|", " | ".join((name, reader, *cells)), "|", flush=True)
+    print("\n| reader | a sub-agent's calls kept | in the context they had |\n|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        calls = with_sub_agent(folder)
+        for reader, read in READERS.items():
+            def cells_of():
+                return [f"{n} of {len(calls)}" for n in in_context(calls, conversations_in(folder, read), "no prompt")]
+
+            print("|", " | ".join((reader, *said_by(cells_of, 2))), "|", flush=True)
+
+
+def conversations_in(folder, read):
+    return [m for path in sorted(glob.glob(os.path.join(folder, "**", "*.jsonl"), recursive=True)) for m in read(path)]
+
+
+def said_by(cells, n):
+    try:
+        return cells()
+    except Exception as e:  # a peer that can't read a file says so in its own way
+        return (f"refused: {type(e).__name__}", *["-"] * (n - 1))
 
 
 if __name__ == "__main__":
