@@ -32,6 +32,7 @@ var mayImport = map[string][]string{
 	"ttc/source/...":                 {"internal/...", "ttc/..."},
 	"ttc/source/session/sessiontest": {"internal/...", "builders/schema", "ttc/..."},
 	"ttc/calls":                      {"ttc", "ttc/chat", "ttc/json"},
+	"ttc/redact/redacttest":          {},
 	"ttc/redact":                     {"internal/...", "ttc", "ttc/chat", "ttc/json"},
 	"ttc/group":                      {"internal/...", "ttc/..."},
 	"pairs":                          {"ttc/..."},

@@ -378,7 +378,11 @@ func (s *Session) example(g *graph, given []*graph, own Owner) *Example {
 		ex.Fidelity = min(ex.Fidelity, c.fidelity())
 		ex.Gaps |= c.Gaps
 		ex.Answers = append(ex.Answers, Answer{
-			Node: int(g.nodes[c.at].renumbered), PromptTokens: c.Usage.Input, OutputTokens: c.Usage.Output, Fidelity: c.fidelity(), Gaps: c.Gaps,
+			Node:         int(g.nodes[c.at].renumbered),
+			PromptTokens: c.Usage.Input,
+			OutputTokens: c.Usage.Output,
+			Fidelity:     c.fidelity(),
+			Gaps:         c.Gaps,
 		})
 		n := &ex.Graph.Nodes[g.nodes[c.at].renumbered]
 		n.Sampled, n.FinishReason, n.TokenIDs, n.LogProbs = ttc.Yes, c.FinishReason, c.TokenIDs, c.LogProbs

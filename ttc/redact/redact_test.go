@@ -4,9 +4,7 @@ import (
 	"bufio"
 	"encoding/base64"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/redact/redacttest"
 )
 
 func redactor(t testing.TB, allow ...string) *Redactor {
@@ -27,107 +26,6 @@ func redactor(t testing.TB, allow ...string) *Redactor {
 		t.Fatal(err)
 	}
 	return r
-}
-
-const (
-	alnum = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-	hexes = "0123456789abcdef"
-	upper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
-)
-
-// planter makes secrets of a kind.
-type planter struct{ *rand.Rand }
-
-func (p planter) of(alphabet string, n int) string {
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = alphabet[p.IntN(len(alphabet))]
-	}
-	return string(b)
-}
-
-func (p planter) crc(prefix string) string {
-	body := p.of(alnum, 30)
-	sum := crc32.ChecksumIEEE([]byte(body))
-	var end [6]byte
-	for i := 5; i >= 0; i-- {
-		end[i] = alnum[sum%62]
-		sum /= 62
-	}
-	return prefix + body + string(end[:])
-}
-
-// kinds make secrets; text outside the | bars is context that a secret needs, the secret is between them.
-var kinds = map[string]func(p planter) string{
-	"private key": func(p planter) string {
-		return "|-----BEGIN RSA PRIVATE KEY-----\n" + p.of(alnum, 64) + "\n-----END RSA PRIVATE KEY-----|"
-	},
-	"aws id":      func(p planter) string { return "|AKIA" + p.of(upper, 16) + "|" },
-	"aws secret":  func(p planter) string { return "AWS_SECRET_ACCESS_KEY=|" + p.of(alnum, 40) + "|" },
-	"github":      func(p planter) string { return "|" + p.crc("ghp_") + "|" },
-	"github app":  func(p planter) string { return "|" + p.crc("ghs_") + "|" },
-	"github fine": func(p planter) string { return "|github_pat_" + p.of(alnum, 22) + "_" + p.of(alnum, 59) + "|" },
-	"gitlab":      func(p planter) string { return "|glpat-" + p.of(alnum, 20) + "|" },
-	"slack":       func(p planter) string { return "|xoxb-" + p.of("0123456789", 12) + "-" + p.of(alnum, 24) + "|" },
-	"slack hook": func(p planter) string {
-		return "https://hooks.slack.com/services/|T" + p.of(
-			upper,
-			8,
-		) + "/B" + p.of(
-			upper,
-			8,
-		) + "/" + p.of(
-			alnum,
-			24,
-		) + "|"
-	},
-	"stripe":       func(p planter) string { return "|sk_live_" + p.of(alnum, 24) + "|" },
-	"openai":       func(p planter) string { return "|sk-proj-" + p.of(alnum, 48) + "|" },
-	"anthropic":    func(p planter) string { return "|sk-ant-api03-" + p.of(alnum, 80) + "|" },
-	"google":       func(p planter) string { return "|AIza" + p.of(alnum, 35) + "|" },
-	"hugging face": func(p planter) string { return "|hf_" + p.of(alnum, 34) + "|" },
-	"npm":          func(p planter) string { return "|" + p.crc("npm_") + "|" },
-	"pypi":         func(p planter) string { return "|pypi-AgEIcHlwaS5vcmc" + p.of(alnum, 60) + "|" },
-	"sendgrid":     func(p planter) string { return "|SG." + p.of(alnum, 22) + "." + p.of(alnum, 43) + "|" },
-	"twilio":       func(p planter) string { return "|SK" + p.of(hexes, 32) + "|" },
-	"telegram":     func(p planter) string { return "|" + p.of("123456789", 9) + ":AA" + p.of(alnum, 33) + "|" },
-	"digitalocean": func(p planter) string { return "|dop_v1_" + p.of(hexes, 64) + "|" },
-	"databricks":   func(p planter) string { return "|dapi" + p.of(hexes, 32) + "|" },
-	"shopify":      func(p planter) string { return "|shpat_" + p.of(hexes, 32) + "|" },
-	"azure":        func(p planter) string { return "AccountKey=|" + p.of(alnum, 86) + "==|" },
-	"age": func(p planter) string {
-		return "|AGE-SECRET-KEY-1" + p.of("023456789ACDEFGHJKLMNPQRSTUVWXYZ", 58) + "|"
-	},
-	"nvidia":    func(p planter) string { return "|nvapi-" + p.of(alnum, 64) + "|" },
-	"replicate": func(p planter) string { return "|r8_" + p.of(alnum, 37) + "|" },
-	"groq":      func(p planter) string { return "|gsk_" + p.of(alnum, 52) + "|" },
-	"atlassian": func(p planter) string { return "|ATATT3" + p.of(alnum, 180) + "|" },
-	"docker":    func(p planter) string { return "|dckr_pat_" + p.of(alnum, 27) + "|" },
-	"vault":     func(p planter) string { return "|hvs." + p.of(alnum, 90) + "|" },
-	"grafana":   func(p planter) string { return "|glsa_" + p.of(alnum, 32) + "_" + p.of(hexes, 8) + "|" },
-	"postman":   func(p planter) string { return "|PMAK-" + p.of(hexes, 24) + "-" + p.of(hexes, 34) + "|" },
-	"jwt": func(p planter) string {
-		return "|" + base64.RawURLEncoding.EncodeToString(
-			[]byte(`{"alg":"HS256"}`),
-		) + "." + p.of(
-			alnum,
-			40,
-		) + "." + p.of(
-			alnum,
-			43,
-		) + "|"
-	},
-	"bearer":   func(p planter) string { return "Authorization: Bearer |" + p.of(alnum, 40) + "|" },
-	"url":      func(p planter) string { return "postgres://app:|" + p.of(alnum, 16) + "|@db.internal:5432/x" },
-	"env line": func(p planter) string { return "DB_PASSWORD=|" + p.of(alnum, 20) + "|" },
-	"e-mail":   func(p planter) string { return "|" + p.of(upper[:26], 6) + "." + p.of(upper[:26], 8) + "@posteo.de|" },
-	"phone": func(p planter) string {
-		return "call |+49 30 " + p.of("123456789", 4) + " " + p.of("123456789", 4) + "|"
-	},
-	"ip": func(p planter) string {
-		return fmt.Sprintf("from |%d.%d.%d.%d|", 60+p.IntN(100), 40+p.IntN(100), p.IntN(250), 1+p.IntN(250))
-	},
-	"home": func(p planter) string { return "/home/|" + strings.ToLower(p.of(upper[:26], 9)) + "|/src" },
 }
 
 // places are awkward places for a secret. Each makes an example from a text.
@@ -182,13 +80,13 @@ func all(m *chat.Message) string {
 
 // TestPlanted: 99 % of 1,000 secrets of 40 kinds in awkward places are found.
 func TestPlanted(t *testing.T) {
-	p := planter{rand.New(rand.NewPCG(1, 2))}
+	p := redacttest.New(1)
 	missed := map[string]int{}
 	n, failed := 0, 0
-	for _, kind := range sorted(kinds) {
+	for _, kind := range sorted(redacttest.Kinds) {
 		for _, place := range sorted(places) {
 			for range 5 {
-				parts := strings.Split(kinds[kind](p), "|")
+				parts := strings.Split(redacttest.Kinds[kind](p), "|")
 				m := places[place](strings.Join(parts, ""))
 				ex := &ttc.Example{Graph: ttc.Graph{Nodes: []ttc.Node{{Parent: -1, Message: m, TokenIDs: []int32{1}}}}}
 				redactor(t).Example(ex)
@@ -203,8 +101,8 @@ func TestPlanted(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d missed: %v", failed, n, missed)
-	if len(kinds) != 40 || failed*100 > n {
-		t.Errorf("%d kinds; %d of %d were missed: %v", len(kinds), failed, n, missed)
+	if len(redacttest.Kinds) != 40 || failed*100 > n {
+		t.Errorf("%d kinds; %d of %d were missed: %v", len(redacttest.Kinds), failed, n, missed)
 	}
 }
 

@@ -2,7 +2,6 @@ package redact
 
 import (
 	"encoding/base64"
-	"math/rand/v2"
 	"net/url"
 	"strings"
 	"testing"
@@ -10,118 +9,176 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/redact/redacttest"
 )
 
 // strangers are further kinds of secrets, each in a typical setting: in a command, a file, a header, an address. The
 // secret is between the bars.
-var strangers = map[string]func(p planter) string{
-	"netrc": func(p planter) string { return "machine api.acme.io login bob password |" + p.of(alnum, 18) + "|" },
-	"basic": func(p planter) string {
-		return "Authorization: Basic |" + b64(p.of(alnum, 8)+":"+p.of(alnum, 12)) + "|"
+var strangers = map[string]func(p redacttest.Planter) string{
+	"netrc": func(p redacttest.Planter) string {
+		return "machine api.acme.io login bob password |" + p.Of(redacttest.Alnum, 18) + "|"
 	},
-	"curl -u":      func(p planter) string { return "curl -u admin:|" + p.of(alnum, 14) + "| https://acme.io/x" },
-	"docker login": func(p planter) string { return "docker login -u bob --password |" + p.of(alnum, 16) + "|" },
-	"docker config": func(p planter) string {
-		return `{"auths":{"ghcr.io":{"auth":"|` + b64("bob:"+p.of(alnum, 20)) + `|"}}}`
+	"basic": func(p redacttest.Planter) string {
+		return "Authorization: Basic |" + b64(p.Of(redacttest.Alnum, 8)+":"+p.Of(redacttest.Alnum, 12)) + "|"
 	},
-	"npmrc":          func(p planter) string { return "//registry.acme.io/:_authToken=|" + p.of(alnum, 36) + "|" },
-	"cookie":         func(p planter) string { return "Cookie: theme=dark; sessionid=|" + p.of(alnum, 32) + "|; a=b" },
-	"set-cookie":     func(p planter) string { return "Set-Cookie: session=|" + p.of(alnum, 40) + "|; HttpOnly" },
-	"api key header": func(p planter) string { return "X-Api-Key: |" + p.of(alnum, 32) + "|" },
-	"query":          func(p planter) string { return "https://acme.io/v1?api_key=|" + p.of(hexes, 32) + "|&x=1" },
-	"amazon signature": func(p planter) string {
-		return "https://b.s3.amazonaws.com/k?X-Amz-Expires=60&X-Amz-Signature=|" + p.of(hexes, 64) + "|"
+	"curl -u": func(p redacttest.Planter) string {
+		return "curl -u admin:|" + p.Of(redacttest.Alnum, 14) + "| https://acme.io/x"
 	},
-	"azure signature": func(p planter) string {
-		return "https://a.blob.core.windows.net/c?sv=2024-01-01&sig=|" + p.of(alnum, 41) + "%2F|&se=2026"
+	"docker login": func(p redacttest.Planter) string {
+		return "docker login -u bob --password |" + p.Of(redacttest.Alnum, 16) + "|"
 	},
-	"aws session": func(p planter) string {
-		return "aws_session_token = |IQoJb3JpZ2luX2VjE" + p.of(alnum, 200) + "|"
+	"docker config": func(p redacttest.Planter) string {
+		return `{"auths":{"ghcr.io":{"auth":"|` + b64("bob:"+p.Of(redacttest.Alnum, 20)) + `|"}}}`
 	},
-	"google refresh": func(p planter) string { return "|1//0g" + p.of(alnum, 40) + "-" + p.of(alnum, 20) + "|" },
-	"airtable":       func(p planter) string { return "|pat" + p.of(alnum, 14) + "." + p.of(hexes, 64) + "|" },
-	"notion":         func(p planter) string { return "|ntn_" + p.of(alnum, 46) + "|" },
-	"netlify":        func(p planter) string { return "|nfp_" + p.of(alnum, 36) + "|" },
-	"fly":            func(p planter) string { return "|fm2_" + p.of(alnum, 120) + "|" },
-	"pulumi":         func(p planter) string { return "|pul-" + p.of(hexes, 40) + "|" },
-	"rubygems":       func(p planter) string { return "|rubygems_" + p.of(hexes, 48) + "|" },
-	"crates":         func(p planter) string { return "|cio" + p.of(alnum, 32) + "|" },
-	"buildkite":      func(p planter) string { return "|bkua_" + p.of(hexes, 40) + "|" },
-	"circleci":       func(p planter) string { return "|CCIPAT_" + p.of(alnum, 22) + "_" + p.of(hexes, 40) + "|" },
-	"dropbox":        func(p planter) string { return "|sl.u." + p.of(alnum, 140) + "|" },
-	"dynatrace":      func(p planter) string { return "|dt0c01." + p.of(upper, 24) + "." + p.of(upper, 64) + "|" },
-	"mailchimp":      func(p planter) string { return "|" + p.of(hexes, 32) + "-us12|" },
-	"brevo":          func(p planter) string { return "|xkeysib-" + p.of(hexes, 64) + "-" + p.of(alnum, 16) + "|" },
-	"razorpay":       func(p planter) string { return "|rzp_live_" + p.of(alnum, 14) + "|" },
-	"langfuse": func(p planter) string {
-		return "|sk-lf-" + p.of(hexes, 8) + "-" + p.of(hexes, 4) + "-" + p.of(hexes, 4) + "-" + p.of(hexes, 12) + "|"
+	"npmrc": func(p redacttest.Planter) string {
+		return "//registry.acme.io/:_authToken=|" + p.Of(redacttest.Alnum, 36) + "|"
 	},
-	"langsmith":  func(p planter) string { return "|lsv2_pt_" + p.of(hexes, 32) + "_" + p.of(hexes, 10) + "|" },
-	"openrouter": func(p planter) string { return "|sk-or-v1-" + p.of(hexes, 64) + "|" },
-	"tavily":     func(p planter) string { return "|tvly-dev-" + p.of(alnum, 32) + "|" },
-	"pinecone":   func(p planter) string { return "|pcsk_" + p.of(alnum, 6) + "_" + p.of(alnum, 60) + "|" },
-	"e2b":        func(p planter) string { return "|e2b_" + p.of(hexes, 40) + "|" },
-	"together":   func(p planter) string { return "|tgp_v1_" + p.of(alnum, 43) + "|" },
-	"jina":       func(p planter) string { return "|jina_" + p.of(hexes, 32) + p.of(alnum, 28) + "|" },
-	"mapbox":     func(p planter) string { return "|sk.eyJ1Ijoi" + p.of(alnum, 60) + "." + p.of(alnum, 22) + "|" },
-	"paypal": func(p planter) string {
-		return "|access_token$production$" + p.of("0123456789abcdefghijklmnopqrstuvwxyz", 16) + "$" + p.of(hexes, 32) +
+	"cookie": func(p redacttest.Planter) string {
+		return "Cookie: theme=dark; sessionid=|" + p.Of(redacttest.Alnum, 32) + "|; a=b"
+	},
+	"set-cookie": func(p redacttest.Planter) string {
+		return "Set-Cookie: session=|" + p.Of(redacttest.Alnum, 40) + "|; HttpOnly"
+	},
+	"api key header": func(p redacttest.Planter) string { return "X-Api-Key: |" + p.Of(redacttest.Alnum, 32) + "|" },
+	"query": func(p redacttest.Planter) string {
+		return "https://acme.io/v1?api_key=|" + p.Of(redacttest.Hexes, 32) + "|&x=1"
+	},
+	"amazon signature": func(p redacttest.Planter) string {
+		return "https://b.s3.amazonaws.com/k?X-Amz-Expires=60&X-Amz-Signature=|" + p.Of(redacttest.Hexes, 64) + "|"
+	},
+	"azure signature": func(p redacttest.Planter) string {
+		return "https://a.blob.core.windows.net/c?sv=2024-01-01&sig=|" + p.Of(redacttest.Alnum, 41) + "%2F|&se=2026"
+	},
+	"aws session": func(p redacttest.Planter) string {
+		return "aws_session_token = |IQoJb3JpZ2luX2VjE" + p.Of(redacttest.Alnum, 200) + "|"
+	},
+	"google refresh": func(p redacttest.Planter) string {
+		return "|1//0g" + p.Of(redacttest.Alnum, 40) + "-" + p.Of(redacttest.Alnum, 20) + "|"
+	},
+	"airtable": func(p redacttest.Planter) string {
+		return "|pat" + p.Of(redacttest.Alnum, 14) + "." + p.Of(redacttest.Hexes, 64) + "|"
+	},
+	"notion":    func(p redacttest.Planter) string { return "|ntn_" + p.Of(redacttest.Alnum, 46) + "|" },
+	"netlify":   func(p redacttest.Planter) string { return "|nfp_" + p.Of(redacttest.Alnum, 36) + "|" },
+	"fly":       func(p redacttest.Planter) string { return "|fm2_" + p.Of(redacttest.Alnum, 120) + "|" },
+	"pulumi":    func(p redacttest.Planter) string { return "|pul-" + p.Of(redacttest.Hexes, 40) + "|" },
+	"rubygems":  func(p redacttest.Planter) string { return "|rubygems_" + p.Of(redacttest.Hexes, 48) + "|" },
+	"crates":    func(p redacttest.Planter) string { return "|cio" + p.Of(redacttest.Alnum, 32) + "|" },
+	"buildkite": func(p redacttest.Planter) string { return "|bkua_" + p.Of(redacttest.Hexes, 40) + "|" },
+	"circleci": func(p redacttest.Planter) string {
+		return "|CCIPAT_" + p.Of(redacttest.Alnum, 22) + "_" + p.Of(redacttest.Hexes, 40) + "|"
+	},
+	"dropbox": func(p redacttest.Planter) string { return "|sl.u." + p.Of(redacttest.Alnum, 140) + "|" },
+	"dynatrace": func(p redacttest.Planter) string {
+		return "|dt0c01." + p.Of(redacttest.Upper, 24) + "." + p.Of(redacttest.Upper, 64) + "|"
+	},
+	"mailchimp": func(p redacttest.Planter) string { return "|" + p.Of(redacttest.Hexes, 32) + "-us12|" },
+	"brevo": func(p redacttest.Planter) string {
+		return "|xkeysib-" + p.Of(redacttest.Hexes, 64) + "-" + p.Of(redacttest.Alnum, 16) + "|"
+	},
+	"razorpay": func(p redacttest.Planter) string { return "|rzp_live_" + p.Of(redacttest.Alnum, 14) + "|" },
+	"langfuse": func(p redacttest.Planter) string {
+		return "|sk-lf-" + p.Of(redacttest.Hexes, 8) + "-" + p.Of(redacttest.Hexes, 4) + "-" +
+			p.Of(redacttest.Hexes, 4) + "-" + p.Of(redacttest.Hexes, 12) + "|"
+	},
+	"langsmith": func(p redacttest.Planter) string {
+		return "|lsv2_pt_" + p.Of(redacttest.Hexes, 32) + "_" + p.Of(redacttest.Hexes, 10) + "|"
+	},
+	"openrouter": func(p redacttest.Planter) string { return "|sk-or-v1-" + p.Of(redacttest.Hexes, 64) + "|" },
+	"tavily":     func(p redacttest.Planter) string { return "|tvly-dev-" + p.Of(redacttest.Alnum, 32) + "|" },
+	"pinecone": func(p redacttest.Planter) string {
+		return "|pcsk_" + p.Of(redacttest.Alnum, 6) + "_" + p.Of(redacttest.Alnum, 60) + "|"
+	},
+	"e2b":      func(p redacttest.Planter) string { return "|e2b_" + p.Of(redacttest.Hexes, 40) + "|" },
+	"together": func(p redacttest.Planter) string { return "|tgp_v1_" + p.Of(redacttest.Alnum, 43) + "|" },
+	"jina": func(p redacttest.Planter) string {
+		return "|jina_" + p.Of(redacttest.Hexes, 32) + p.Of(redacttest.Alnum, 28) + "|"
+	},
+	"mapbox": func(p redacttest.Planter) string {
+		return "|sk.eyJ1Ijoi" + p.Of(redacttest.Alnum, 60) + "." + p.Of(redacttest.Alnum, 22) + "|"
+	},
+	"paypal": func(p redacttest.Planter) string {
+		return "|access_token$production$" + p.Of("0123456789abcdefghijklmnopqrstuvwxyz", 16) + "$" +
+			p.Of(redacttest.Hexes, 32) +
 			"|"
 	},
-	"slack refresh": func(p planter) string { return "|xoxe-1-" + p.of(alnum, 140) + "|" },
-	"teams hook": func(p planter) string {
-		return "https://acme.webhook.office.com/webhookb2/|" + p.of(hexes, 8) + "-0000-4000-8000-" + p.of(hexes, 12) +
-			"@" + p.of(hexes, 8) + "-0000-4000-8000-" + p.of(hexes, 12) + "/IncomingWebhook/" + p.of(hexes, 32) + "|/x"
+	"slack refresh": func(p redacttest.Planter) string { return "|xoxe-1-" + p.Of(redacttest.Alnum, 140) + "|" },
+	"teams hook": func(p redacttest.Planter) string {
+		return "https://acme.webhook.office.com/webhookb2/|" + p.Of(redacttest.Hexes, 8) + "-0000-4000-8000-" +
+			p.Of(redacttest.Hexes, 12) +
+			"@" + p.Of(redacttest.Hexes, 8) + "-0000-4000-8000-" + p.Of(redacttest.Hexes, 12) + "/IncomingWebhook/" +
+			p.Of(redacttest.Hexes, 32) + "|/x"
 	},
-	"discord hook": func(p planter) string {
-		return "https://discord.com/api/webhooks/" + p.of("123456789", 18) + "/|" + p.of(alnum, 68) + "|"
+	"discord hook": func(p redacttest.Planter) string {
+		return "https://discord.com/api/webhooks/" + p.Of("123456789", 18) + "/|" + p.Of(redacttest.Alnum, 68) + "|"
 	},
-	"key of an account": func(p planter) string {
+	"key of an account": func(p redacttest.Planter) string {
 		return `"private_key": "|-----BEGIN PRIVATE KEY-----\n` +
-			p.of(alnum, 64) + `\n` + p.of(alnum, 40) + `\n-----END PRIVATE KEY-----|\n",`
+			p.Of(redacttest.Alnum, 64) + `\n` + p.Of(redacttest.Alnum, 40) + `\n-----END PRIVATE KEY-----|\n",`
 	},
-	"key of kubectl": func(p planter) string {
-		return "    client-key-data: |" + b64("-----BEGIN RSA PRIVATE KEY-----\n"+p.of(alnum, 64)+"\n") + "|"
+	"key of kubectl": func(p redacttest.Planter) string {
+		return "    client-key-data: |" + b64("-----BEGIN RSA PRIVATE KEY-----\n"+p.Of(redacttest.Alnum, 64)+"\n") + "|"
 	},
-	"putty": func(p planter) string {
-		return "Private-Lines: 2\n|" + p.of(alnum, 64) + "\n" + p.of(alnum, 40) + "|\nPrivate-MAC: 00"
+	"putty": func(p redacttest.Planter) string {
+		return "Private-Lines: 2\n|" + p.Of(redacttest.Alnum, 64) + "\n" + p.Of(redacttest.Alnum, 40) +
+			"|\nPrivate-MAC: 00"
 	},
-	"wireguard": func(p planter) string { return "[Interface]\nPrivateKey = |" + p.of(alnum, 43) + "=|" },
-	"git credential": func(p planter) string {
-		return "protocol=https\nusername=bob\npassword=|" + p.of(alnum, 24) + "|"
+	"wireguard": func(p redacttest.Planter) string {
+		return "[Interface]\nPrivateKey = |" + p.Of(redacttest.Alnum, 43) + "=|"
 	},
-	"rails":         func(p planter) string { return "secret_key_base: |" + p.of(hexes, 128) + "|" },
-	"django":        func(p planter) string { return "SECRET_KEY = 'django-insecure-|" + p.of(alnum, 50) + "|'" },
-	"yaml password": func(p planter) string { return "  password: |" + p.of(alnum, 16) + "|" },
-	"mysql":         func(p planter) string { return "mysql -h db -u root -p|" + p.of(alnum, 14) + "| shop" },
-	"sshpass":       func(p planter) string { return "sshpass -p '|" + p.of(alnum, 14) + "|' ssh bob@10.0.0.7" },
-	"pgpassword":    func(p planter) string { return "PGPASSWORD=|" + p.of(alnum, 12) + "| psql -h db" },
-	"odbc": func(p planter) string {
-		return "Server=db;User Id=sa;Password=|" + p.of(alnum, 16) + "|;Encrypt=true"
+	"git credential": func(p redacttest.Planter) string {
+		return "protocol=https\nusername=bob\npassword=|" + p.Of(redacttest.Alnum, 24) + "|"
 	},
-	"redis": func(p planter) string { return "redis://:|" + p.of(alnum, 20) + "|@cache:6379/0" },
-	"mongo": func(p planter) string { return "mongodb+srv://app:|" + p.of(alnum, 16) + "|@c0.abcde.mongodb.net/x" },
-	"e-mail quoted": func(p planter) string {
-		return `"Ann" <|` + strings.ToLower(p.of(upper[:26], 8)) + `+x@mail.acme-corp.co.uk|>`
+	"rails": func(p redacttest.Planter) string { return "secret_key_base: |" + p.Of(redacttest.Hexes, 128) + "|" },
+	"django": func(p redacttest.Planter) string {
+		return "SECRET_KEY = 'django-insecure-|" + p.Of(redacttest.Alnum, 50) + "|'"
 	},
-	"mailto": func(p planter) string {
-		return "mailto:|" + strings.ToLower(p.of(upper[:26], 8)) + "@acme.io|?subject=x"
+	"yaml password": func(p redacttest.Planter) string { return "  password: |" + p.Of(redacttest.Alnum, 16) + "|" },
+	"mysql": func(p redacttest.Planter) string {
+		return "mysql -h db -u root -p|" + p.Of(redacttest.Alnum, 14) + "| shop"
 	},
-	"phone us": func(p planter) string {
-		return "tel. |+1 (415) " + p.of("23456789", 3) + "-" + p.of("23456789", 4) + "|"
+	"sshpass": func(p redacttest.Planter) string {
+		return "sshpass -p '|" + p.Of(redacttest.Alnum, 14) + "|' ssh bob@10.0.0.7"
 	},
-	"tel:": func(p planter) string { return `<a href="tel:|+4930` + p.of("123456789", 8) + `|">` },
-	"ipv6": func(p planter) string {
-		return "from |2a02:8108:" + p.of(hexes, 3) + "a:" + p.of(hexes, 3) + "b:1:2:3:4| port 22"
+	"pgpassword": func(p redacttest.Planter) string {
+		return "PGPASSWORD=|" + p.Of(redacttest.Alnum, 12) + "| psql -h db"
 	},
-	"ip and port":  func(p planter) string { return "dial tcp |81.169.145." + p.of("123456789", 2) + "|:443: refused" },
-	"mac home":     func(p planter) string { return "/Users/|" + strings.ToLower(p.of(upper[:26], 7)) + "|/Library" },
-	"windows home": func(p planter) string { return `C:\Users\|` + p.of(upper[:26], 7) + `|\AppData` },
-	"wsl home":     func(p planter) string { return "/mnt/c/Users/|" + strings.ToLower(p.of(upper[:26], 7)) + "|/src" },
-	"claude folder": func(p planter) string {
-		return "/.claude/projects/-home-|" + strings.ToLower(p.of(upper[:26], 9)) + "|-src/x.jsonl"
+	"odbc": func(p redacttest.Planter) string {
+		return "Server=db;User Id=sa;Password=|" + p.Of(redacttest.Alnum, 16) + "|;Encrypt=true"
 	},
-	"file url": func(p planter) string { return "file:///home/|" + strings.ToLower(p.of(upper[:26], 9)) + "|/a.html" },
+	"redis": func(p redacttest.Planter) string { return "redis://:|" + p.Of(redacttest.Alnum, 20) + "|@cache:6379/0" },
+	"mongo": func(p redacttest.Planter) string {
+		return "mongodb+srv://app:|" + p.Of(redacttest.Alnum, 16) + "|@c0.abcde.mongodb.net/x"
+	},
+	"e-mail quoted": func(p redacttest.Planter) string {
+		return `"Ann" <|` + strings.ToLower(p.Of(redacttest.Upper[:26], 8)) + `+x@mail.acme-corp.co.uk|>`
+	},
+	"mailto": func(p redacttest.Planter) string {
+		return "mailto:|" + strings.ToLower(p.Of(redacttest.Upper[:26], 8)) + "@acme.io|?subject=x"
+	},
+	"phone us": func(p redacttest.Planter) string {
+		return "tel. |+1 (415) " + p.Of("23456789", 3) + "-" + p.Of("23456789", 4) + "|"
+	},
+	"tel:": func(p redacttest.Planter) string { return `<a href="tel:|+4930` + p.Of("123456789", 8) + `|">` },
+	"ipv6": func(p redacttest.Planter) string {
+		return "from |2a02:8108:" + p.Of(redacttest.Hexes, 3) + "a:" + p.Of(redacttest.Hexes, 3) + "b:1:2:3:4| port 22"
+	},
+	"ip and port": func(p redacttest.Planter) string {
+		return "dial tcp |81.169.145." + p.Of("123456789", 2) + "|:443: refused"
+	},
+	"mac home": func(p redacttest.Planter) string {
+		return "/Users/|" + strings.ToLower(p.Of(redacttest.Upper[:26], 7)) + "|/Library"
+	},
+	"windows home": func(p redacttest.Planter) string { return `C:\Users\|` + p.Of(redacttest.Upper[:26], 7) + `|\AppData` },
+	"wsl home": func(p redacttest.Planter) string {
+		return "/mnt/c/Users/|" + strings.ToLower(p.Of(redacttest.Upper[:26], 7)) + "|/src"
+	},
+	"claude folder": func(p redacttest.Planter) string {
+		return "/.claude/projects/-home-|" + strings.ToLower(p.Of(redacttest.Upper[:26], 9)) + "|-src/x.jsonl"
+	},
+	"file url": func(p redacttest.Planter) string {
+		return "file:///home/|" + strings.ToLower(p.Of(redacttest.Upper[:26], 9)) + "|/a.html"
+	},
 }
 
 func b64(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
@@ -187,7 +244,7 @@ func everything(m *chat.Message) string {
 
 // TestStrangers: 99 % of secrets of further kinds, and in further places, are found.
 func TestStrangers(t *testing.T) {
-	p := planter{rand.New(rand.NewPCG(3, 4))}
+	p := redacttest.New(3)
 	places := map[string]func(string) chat.Message{"a result": places["a result"]}
 	for name, place := range corners {
 		places[name] = place

@@ -125,12 +125,20 @@ const (
 func (t *transcript) add(raw session.Line) {
 	l := parseLine(raw.JSON)
 	l.offset = raw.Offset
-	if n := len(l.version); n > 0 && n < longVersion && !t.versions[string(l.version)] && len(t.versions) < mostVersions {
-		t.versions[string(l.version)] = true
-		number, _ := l.version.Text()
-		t.tally.Wrote(source.Version{Program: "Claude Code", Number: number, Newest: newest})
+	if n := len(l.version); n > 0 && n < longVersion && !t.versions[string(l.version)] {
+		t.wrote(l.version)
 	}
 	t.line(&l)
+}
+
+// wrote counts a version of the program.
+func (t *transcript) wrote(version json.Raw) {
+	if len(t.versions) == mostVersions {
+		return
+	}
+	t.versions[string(version)] = true
+	number, _ := version.Text()
+	t.tally.Wrote(source.Version{Program: "Claude Code", Number: number, Newest: newest})
 }
 
 func (t *transcript) begin(path string) {

@@ -31,8 +31,8 @@ func options(from []string, sourceType string, pairs []string) (opt intake.Optio
 	return intake.Options{Paths: from, Source: sourceType, Map: keys, Tokenizers: true}, nil
 }
 
-// Inspect says what inputs are, what they contain, and what would be made of them. pairs are as for Propose. If quick, a
-// sample of each file is read.
+// Inspect says what inputs are, what they contain, and what would be made of them. pairs are as for Propose. If quick,
+// a sample of each file is read.
 func Inspect(
 	ctx context.Context, from []string, sourceType string, pairs []string, quick bool, model Model,
 ) (*intake.Inspection, error) {
