@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/calls"
 	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
 )
 
@@ -68,6 +70,58 @@ func exported() string {
 	return out.String()
 }
 
+// coded writes a session of Claude Code: a call that failed and was made again, a sub-agent in a file of its own, two
+// answers to one question of which the session went on from one, and a compaction.
+func coded(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	n := 0
+	line := func(agent, parent, kind, more string) string {
+		n++
+		if parent != "" {
+			parent = `"` + parent + `"`
+		} else {
+			parent = "null"
+		}
+		if agent != "" {
+			more += `,"isSidechain":true,"agentId":"` + agent + `"`
+		}
+		return fmt.Sprintf(`{"uuid":"u%d","parentUuid":%s,"type":%q,%s,"sessionId":"s","version":"2.1.0",`+
+			`"timestamp":"2026-03-01T22:38:%02d.5Z"}`+"\n", n, parent, kind, more, n)
+	}
+	user := func(content string) string { return `"message":{"role":"user","content":` + content + `}` }
+	answer := func(id, blocks string) string {
+		return fmt.Sprintf(`"message":{"id":%q,"role":"assistant","model":"m","content":[%s]}`, id, blocks)
+	}
+	text := func(text string) string { return `{"type":"text","text":"` + text + `"}` }
+	call := func(id string) string {
+		return `{"type":"tool_use","id":"` + id + `","name":"Agent","input":{"prompt":"task"}}`
+	}
+	result := func(id string) string {
+		return `[{"type":"tool_result","tool_use_id":"` + id + `","content":"four"}]`
+	}
+	main := line("", "", "user", user(`"q1"`)) +
+		line("", "u1", "system", `"subtype":"api_error","content":"529"`) +
+		line("", "u2", "assistant", answer("m1", call("c1"))) +
+		line("", "u3", "user", user(result("c1"))) +
+		line("", "u4", "assistant", answer("m2", text("one"))) +
+		line("", "u4", "assistant", answer("m3", text("two"))) +
+		line("", "u6", "user", user(`"q2"`)) +
+		line("", "u7", "assistant", answer("m4", text("three"))) +
+		line("", "", "system", `"subtype":"compact_boundary","compactMetadata":{}`) +
+		line("", "u9", "user", `"isCompactSummary":true,`+user(`"summary: three"`)) +
+		line("", "u10", "user", user(`"q3"`)) +
+		line("", "u11", "assistant", answer("m5", text("five")))
+	n = 20
+	agent := line("7", "", "user", user(`"task"`)) +
+		line("7", "u21", "assistant", answer("m6", text("look")+","+call("c2"))) +
+		line("7", "u22", "user", user(result("c2"))) +
+		line("7", "u23", "assistant", answer("m7", text("four")))
+	sessiontest.Write(t, dir, "p/s.jsonl", main)
+	sessiontest.Write(t, dir, "p/s/subagents/agent-7.jsonl", agent)
+	return dir
+}
+
 // TestEachAnswerIsTrainedOnce counts, over the batches that were written, how often each answer in a session is
 // trained: once, whatever histories it is in, and not at all where the session continued from another answer.
 func TestEachAnswerIsTrainedOnce(t *testing.T) {
@@ -79,7 +133,7 @@ func TestEachAnswerIsTrainedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inputs := map[string]string{"otlp": made, "atof": atof}
+	inputs := map[string]string{"otlp": made, "atof": atof, "claude_code, made up": coded(t)}
 	if dir := os.Getenv("NATGO_CONFORMANCE"); dir != "" {
 		readers := filepath.Join(dir, "readers")
 		inputs["claude_code"] = filepath.Join(readers, "claude_code", "projects")
@@ -88,9 +142,17 @@ func TestEachAnswerIsTrainedOnce(t *testing.T) {
 		inputs["responses"] = filepath.Join(readers, "request_logs", "openai_responses.jsonl")
 		inputs["nemo_gym"] = filepath.Join(readers, "nemo_gym")
 		inputs["atif"] = filepath.Join(readers, "atif_harbor", "claude")
+		rollout, _, _ := strings.Cut( // the second says the same, and is left out as a repetition
+			string(read(t, filepath.Join(readers, "verifiers_v1", "eval", "traces.jsonl"))), "\n")
+		inputs["verifiers"] = sessiontest.Write(t, t.TempDir(), "traces.jsonl", rollout+"\n")
+		inputs["chat, LiteLLM"] = filepath.Join(readers, "litellm")
+		for _, export := range []string{"openinference", "v2_latest_both", "openllmetry_responses"} {
+			inputs["otlp, "+export] = filepath.Join(readers, "otlp", export, "*.jsonl")
+		}
 	}
-	for typ, path := range inputs {
-		t.Run(typ, func(t *testing.T) {
+	for name, path := range inputs {
+		t.Run(name, func(t *testing.T) {
+			typ, _, _ := strings.Cut(name, ",")
 			factory, _ := builtin.Source(typ)
 			r := sessiontest.Read(t, factory, path)
 			want, aside := answers(r)
@@ -106,27 +168,50 @@ func TestEachAnswerIsTrainedOnce(t *testing.T) {
 					t.Errorf("set aside, and trained %d times: %q", trained[text], text)
 				}
 			}
-			if len(want) == 0 || typ == "otlp" && (len(want) != 7 || len(aside) != 1) || set > total {
+			known := map[string][2]int{"otlp": {7, 1}, "claude_code, made up": {6, 1}}
+			if n, ok := known[name]; len(want) == 0 || ok && n != [2]int{len(want), len(aside)} || set > total {
 				t.Errorf("%d answers, %d set aside, %d trained texts", len(want), len(aside), set)
 			}
 		})
 	}
 }
 
-// answers returns the texts of the answers that are to be trained, with the number of answers for each, and the texts
-// of the model's answers that are not.
+// written returns all that a model wrote in an answer: its text and its calls, whose arguments are compared as values.
+func written(text string, names, arguments []string) string {
+	for i, name := range names {
+		var value any
+		if err := json.Unmarshal([]byte(arguments[i]), &value); err != nil {
+			value = arguments[i]
+		}
+		if inner, ok := value.(string); ok { // JSON in a text
+			_ = json.Unmarshal([]byte(inner), &value)
+		}
+		text += fmt.Sprintf("\ncall %s %v", name, value)
+	}
+	return text
+}
+
+// answers returns what the model wrote in the answers that are to be trained, with the number of answers for each, and
+// in those that are not.
 func answers(r sessiontest.Reading) (trained map[string]int, aside map[string]bool) {
 	trained, aside = map[string]int{}, map[string]bool{}
 	for _, ex := range r.Examples {
 		for i := range ex.Graph.Nodes {
 			n := &ex.Graph.Nodes[i]
-			if n.Message.Role != "assistant" || n.Message.Text == "" {
+			if n.Message.Role != "assistant" {
 				continue
 			}
-			if n.Sampled == ttc.Yes {
-				trained[n.Message.Text]++
-			} else {
-				aside[n.Message.Text] = true
+			text, _ := calls.Plain(&n.Message)
+			var names, arguments []string
+			for _, c := range n.Message.ToolCalls {
+				names, arguments = append(names, c.Name), append(arguments, c.Arguments)
+			}
+			switch text = written(text, names, arguments); {
+			case text == "": // reasoning alone, which this template leaves out
+			case n.Sampled == ttc.Yes:
+				trained[text]++
+			default:
+				aside[text] = true
 			}
 		}
 	}
@@ -184,7 +269,10 @@ finetuning: {enabled: true, trajectory_builder: all, output_dir: o}
 	return count, n
 }
 
-// spans returns the texts that a row trains: each run of trained tokens, up to the calls.
+// calling is a call as callML shows it.
+var calling = regexp.MustCompile(`(?s)<call>(\S+) (.*?)</call>`)
+
+// spans returns what a row trains: each run of trained tokens.
 func spans(t *testing.T, tok *tokenizer.Tokenizer, row *batch.Row) (out []string) {
 	t.Helper()
 	side := &row.Sides[0]
@@ -193,8 +281,14 @@ func spans(t *testing.T, tok *tokenizer.Tokenizer, row *batch.Row) (out []string
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, _, _ = strings.Cut(text, "<call>")
-		if text != "" && text != "None" { // an answer consisting only of calls, in this template
+		var names, arguments []string
+		for _, m := range calling.FindAllStringSubmatch(text, -1) {
+			names, arguments = append(names, m[1]), append(arguments, m[2])
+		}
+		if text, _, _ = strings.Cut(text, "<call>"); text == "None" { // an answer of calls alone, in this template
+			text = ""
+		}
+		if text = written(text, names, arguments); text != "" {
 			out = append(out, text)
 		}
 	}
