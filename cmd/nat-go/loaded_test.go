@@ -1,13 +1,18 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
@@ -118,47 +123,137 @@ func readable(t *testing.T, self, path string) bool {
 	return err == nil
 }
 
+// loader is a process that loads files of rows with Hugging Face datasets.
+type loader struct {
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	said *bufio.Scanner
+}
+
+func startLoader(t *testing.T, python string) *loader {
+	t.Helper()
+	script, err := filepath.Abs(filepath.Join("testdata", "loaded.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &loader{cmd: exec.Command(python, script)}
+	l.cmd.Env = append(os.Environ(), "HF_HUB_OFFLINE=1", "HF_DATASETS_OFFLINE=1", "HF_HOME="+t.TempDir(),
+		"PYTHONDONTWRITEBYTECODE=1")
+	l.cmd.Stderr = os.Stderr
+	if l.in, err = l.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := l.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		l.in.Close()
+		if err := l.cmd.Wait(); err != nil {
+			t.Errorf("%s %s: %v", python, script, err)
+		}
+	})
+	l.said = bufio.NewScanner(out)
+	l.said.Buffer(nil, 1<<20)
+	return l
+}
+
+// load has a file loaded; wrong is what is not as the manifest says.
+func (l *loader) load(t *testing.T, c loadCase) (wrong string) {
+	t.Helper()
+	if err := json.NewEncoder(l.in).Encode(c); err != nil {
+		t.Fatal(err)
+	}
+	if !l.said.Scan() {
+		t.Fatalf("%s: the reader ended: %v", c.File, l.said.Err())
+	}
+	if err := json.Unmarshal(l.said.Bytes(), &wrong); err != nil {
+		t.Fatalf("%s: %v: %s", c.File, err, l.said.Bytes())
+	}
+	return wrong
+}
+
+// readers are the versions of datasets that are at hand.
+type readers struct {
+	name    string
+	columns string // dataset.json_columns for it
+	idle    chan *loader
+	loaded  atomic.Int64
+}
+
+// startReaders starts as many processes for a version as tests run at a time: importing the library takes seconds.
+func startReaders(t *testing.T, name, columns, python string) *readers {
+	t.Helper()
+	r := &readers{name: name, columns: columns, idle: make(chan *loader, 64)}
+	for range min(cap(r.idle), runtime.GOMAXPROCS(0)) {
+		r.idle <- startLoader(t, python)
+	}
+	return r
+}
+
 // TestLoadDataset has Hugging Face datasets, which trainers use to load rows, load every file of every format: the
 // values come back unchanged from every table, and from every file of lines unless the manifest says that the reader
-// changes or refuses it - which it then does. With NATGO_LONG=1 the inputs are all of the conformance data.
+// changes or refuses it - which it then does. With NATGO_LONG=1 the inputs are all of the conformance data. What is
+// made of an input is removed once it has been loaded.
 func TestLoadDataset(t *testing.T) {
-	pythons := map[string]string{}
-	pythons[""] = pythontest.Need(t, "datasets", "import datasets", "rows were loaded by nat-go only")
+	python := pythontest.Need(t, "datasets", "import datasets", "rows were loaded by nat-go only")
+	versions := []*readers{startReaders(t, "datasets 5", "", python)}
 	if old := pythontest.Datasets3(t); old != "" {
-		pythons["text"] = old
+		versions = append(versions, startReaders(t, "datasets 3.6", "text", old))
 	}
-	self, dir := program(t), t.TempDir()
-	var runs []string
+	self, dir, long := program(t), t.TempDir(), os.Getenv("NATGO_LONG") != ""
+	var paths []string
 	for name, b := range loadable(t) {
-		putFile(t, filepath.Join(dir, name), b)
-		runs = append(runs, "--from "+name)
+		paths = append(paths, filepath.Join(dir, name))
+		putFile(t, paths[len(paths)-1], b)
 	}
-	inputs := conformanceInputs(t)
-	for _, path := range inputs {
-		if os.Getenv("NATGO_LONG") == "" || readable(t, self, path) {
-			runs = append(runs, "--from "+path)
+	var inputs atomic.Int64
+	conformance := conformanceInputs(t)
+	t.Run("inputs", func(t *testing.T) {
+		for i, path := range slices.Concat(paths, conformance) {
+			t.Run(fmt.Sprint(i, " ", filepath.Base(path)), func(t *testing.T) {
+				t.Parallel()
+				if i >= len(paths) && long && !readable(t, self, path) {
+					return
+				}
+				inputs.Add(1)
+				for _, r := range versions {
+					loadInput(t, self, path, r)
+				}
+			})
 		}
+	})
+	if least := int64(60); long && conformance != nil && inputs.Load() < least {
+		t.Errorf("%d inputs, want at least %d", inputs.Load(), least)
 	}
-	if least := 60; os.Getenv("NATGO_LONG") != "" && inputs != nil && len(runs) < least {
-		t.Errorf("%d inputs, want at least %d", len(runs), least)
-	}
-	for columns, python := range pythons {
-		var all []loadCase
-		for i, from := range runs {
-			all = append(all, loadCases(t, self, dir, fmt.Sprint("run", columns, i), columns, strings.Fields(from))...)
-		}
-		wrong, count := load(t, python, dir, all)
-		t.Logf("%s: %d files", python, count)
-		if wrong != "" || count != len(all) || count < 20 {
-			t.Errorf("%s: %d files of %d compared\n%s", python, count, len(all), wrong)
+	for _, r := range versions {
+		if t.Logf("%s: %d files of %d inputs", r.name, r.loaded.Load(), inputs.Load()); r.loaded.Load() < 20 {
+			t.Errorf("%s: %d files", r.name, r.loaded.Load())
 		}
 	}
 }
 
-// loadCases makes a run in all formats and lists its files.
-func loadCases(t *testing.T, self, dir, id, columns string, args []string) (all []loadCase) {
+// loadInput makes a run of an input in all formats and has its files loaded.
+func loadInput(t *testing.T, self, path string, r *readers) {
 	t.Helper()
-	args = append([]string{"run", "--run-id", id, "--json"}, args...)
+	all := loadCases(t, self, t.TempDir(), r.columns, path)
+	l := <-r.idle
+	defer func() { r.idle <- l }()
+	for _, c := range all {
+		if wrong := l.load(t, c); wrong != "" {
+			t.Errorf("%s: %s: %s", r.name, c.File, wrong)
+		}
+		r.loaded.Add(1)
+	}
+}
+
+// loadCases makes a run in all formats and lists its files.
+func loadCases(t *testing.T, self, dir, columns, input string) (all []loadCase) {
+	t.Helper()
+	args := []string{"run", "--run-id", "load", "--json", "--from", input}
 	for _, f := range rows.Formats() {
 		args = append(args, "--format", f.Name)
 	}
@@ -187,32 +282,4 @@ func loadCases(t *testing.T, self, dir, id, columns string, args []string) (all 
 		}
 	}
 	return all
-}
-
-func load(t *testing.T, python, dir string, all []loadCase) (wrong string, count int) {
-	t.Helper()
-	var b bytes.Buffer
-	for _, c := range all {
-		if err := json.NewEncoder(&b).Encode(c); err != nil {
-			t.Fatal(err)
-		}
-	}
-	list := filepath.Join(t.TempDir(), "cases")
-	putFile(t, list, b.Bytes())
-	script, err := filepath.Abs(filepath.Join("testdata", "loaded.py"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(python, script, list)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "HF_HUB_OFFLINE=1", "HF_DATASETS_OFFLINE=1", "HF_HOME="+t.TempDir(),
-		"PYTHONDONTWRITEBYTECODE=1")
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	said := strings.Split(strings.TrimSpace(string(out)), "\n")
-	if _, scan := fmt.Sscan(said[len(said)-1], &count); scan != nil || err != nil && len(said) == 1 {
-		t.Fatalf("%v\n%s\n%s", err, out, stderr.Bytes())
-	}
-	return strings.Join(said[:len(said)-1], "\n"), count
 }
