@@ -100,12 +100,16 @@ func TestHostileBuilders(t *testing.T) {
 			`hostile\.py", line \d+, in never_returns`, dies: true},
 		{how: "sleeps", want: `(?s)has yielded nothing of group 'sleeps' .*` +
 			`hostile\.py", line \d+, in sleeps\n\s+time\.sleep`, dies: true},
+		{
+			how:  "matches_for_ever",
+			want: `(?s)Stack \(most recent call first\):.*hostile\.py", line \d+ in matches_for_ever`, dies: true,
+		},
 	} {
 		t.Run(c.how, func(t *testing.T) {
 			t.Parallel()
 			spec := served(t, "hostile")
 			spec.OutputLimit, spec.BatchTimeout, spec.Backoff = 4<<20, time.Minute, time.Millisecond
-			if strings.Contains("never_returns sleeps", c.how) {
+			if strings.Contains("never_returns sleeps matches_for_ever", c.how) {
 				spec.BatchTimeout = 4 * time.Second
 			}
 			results, pids := build(t, spec, "before", c.how, "after")
@@ -139,7 +143,7 @@ func TestHostileBuilders(t *testing.T) {
 func TestBuildersThatPrintOrFork(t *testing.T) {
 	for how, want := range map[string][]string{
 		"prints": {
-			`hostile.py:11 prints to standard output`, "hello from the import",
+			`hostile.py:12 prints to standard output`, "hello from the import",
 			"to standard output", "to its descriptor",
 		},
 		"forks":                  {"a builder forked, and its child", "it was ended", `in forks\n`, `os.fork()`},

@@ -73,6 +73,8 @@ def main(args: list[str]) -> int:
         sys.stderr.write(USAGE)
         return 2
     handshake = blame.redirect() if started_by_host() else -1
+    if handshake >= 0:
+        blame.watch.alarm()
     module = importlib.import_module(args[0])
     builders, name, version = builders_of(module), args[0].partition(".")[0].replace("_", "-"), version_of(module)
     if handshake >= 0:

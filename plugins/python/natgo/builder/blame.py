@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import io
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -18,7 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 MOST = 64 << 10  # characters of a traceback
 MOST_MESSAGE = 1000
 FIRST_LOOK = 1.0  # seconds of silence after which it is noted where its builder is; then after twice as long, and so on
-
+HELD = 2.0  # seconds without the interpreter after which that is noted where no Python can run
 
 
 def log(level: str, message: str) -> None:
@@ -81,11 +83,15 @@ def closed(items: Any) -> None:
 # --- builders that take long ---
 
 class Watch:
-    """Notes where builders are that yield nothing for long: nat-go shows a process's last lines where it has to stop it."""
+    """Notes where builders are that yield nothing for long: nat-go shows a process's last lines where it has to stop it.
+
+    While a builder is in C code that keeps the interpreter to itself, such as a regular expression that backtracks for ever,
+    the watching thread doesn't run either, and doesn't put off an alarm: then its signal, which only threads that build take,
+    writes their stack without the interpreter."""
 
     def __init__(self) -> None:
         self.at: dict[int, tuple[str, str, float]] = {}  # by thread: builder, group, since when
-        self.lock, self.running = threading.Lock(), False
+        self.lock, self.running, self.alarmed = threading.Lock(), False, False
 
     @contextlib.contextmanager
     def over(self, builder: str, key: str) -> Iterator[None]:
@@ -94,10 +100,22 @@ class Watch:
         self.at[thread] = builder, key, time.monotonic()
         if not self.running:
             self.start()
+        if self.alarmed:
+            signal.setitimer(signal.ITIMER_REAL, HELD, 4 * HELD)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGALRM,))
         try:
             yield
         finally:
+            if self.alarmed:
+                signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGALRM,))
             self.at.pop(thread, None)
+
+    def alarm(self) -> None:
+        """Has the process note where builders are that keep the interpreter. It is called before there are other threads, which
+        inherit what is blocked."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGALRM,))
+        faulthandler.register(signal.SIGALRM, file=2, all_threads=False)
+        self.alarmed = True
 
     def start(self) -> None:
         with self.lock:
@@ -110,6 +128,8 @@ class Watch:
         while True:
             time.sleep(FIRST_LOOK / 4)
             now, at = time.monotonic(), dict(self.at)
+            if self.alarmed:
+                signal.setitimer(signal.ITIMER_REAL, HELD if at else 0, 4 * HELD)
             looked = {k: v for k, v in looked.items() if k[0] in at and at[k[0]][2] == k[1]}
             for thread, (builder, key, since) in at.items():
                 if now - since < looked.get((thread, since), FIRST_LOOK):

@@ -36,7 +36,9 @@ def serve(*builders: Builder[Any], name: str = "", version: str = "") -> NoRetur
     name, version = name or names[0], version or "0.0.0"
     if started_by_host():
         from natgo.builder import blame
-        _serve(name, version, builders, blame.redirect())
+        handshake = blame.redirect()
+        blame.watch.alarm()
+        _serve(name, version, builders, handshake)
     sys.exit(command_line(name, version, builders, sys.argv[1:]))
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -58,6 +59,11 @@ def never_returns(group):
 
 def sleeps(group):
     time.sleep(1e6)
+    yield
+
+
+def matches_for_ever(group):
+    re.match(r"(a+)+$", "a" * 64 + "b")
     yield
 
 
