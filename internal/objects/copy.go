@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
@@ -54,7 +56,12 @@ func (s *Storage) Copy(ctx context.Context, prefix string, names []string, most 
 	if err := os.MkdirAll(cache, 0o700); err != nil {
 		return "", err
 	}
-	own, err := os.MkdirTemp(cache, "new-")
+	making, err := sweep(cache)
+	if err != nil {
+		return "", err
+	}
+	defer making.Close()
+	own, err := os.MkdirTemp(cache, unfinished)
 	if err != nil {
 		return "", err
 	}
@@ -73,6 +80,33 @@ func (s *Storage) Copy(ctx context.Context, prefix string, names []string, most 
 		return "", err
 	}
 	return dir, replace(dir, own)
+}
+
+// unfinished begins the names of copies being made, makingName is the file that is locked meanwhile.
+const (
+	unfinished = "new-"
+	makingName = "making.lock"
+)
+
+// sweep removes what killed processes left of their copies, unless a copy is being made by anybody, and returns a lock
+// that keeps others from doing so. A system without such locks keeps what is left.
+func sweep(cache string) (*os.File, error) {
+	lock, err := os.OpenFile(filepath.Join(cache, makingName), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		entries, _ := os.ReadDir(cache)
+		for _, e := range entries {
+			if e.IsDir() && strings.HasPrefix(e.Name(), unfinished) {
+				_ = os.RemoveAll(filepath.Join(cache, e.Name())) // the next copy tries again
+			}
+		}
+	}
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+		err = unix.Flock(int(lock.Fd()), unix.LOCK_SH)
+	}
+	return lock, nil
 }
 
 // copyTo copies an object in the given state to a file, and returns the hash of its content.
