@@ -1,8 +1,6 @@
 package rows
 
 import (
-	"unicode/utf8"
-
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -113,7 +111,7 @@ func (e *Encoder) toolCalls(dst []byte, m *chat.Message) ([]byte, error) {
 		c := &m.ToolCalls[i]
 		// They may come from a plugin, as may the text beside them: nothing guarantees that they are a single JSON
 		// value.
-		if !e.textArguments && (c.Parsed.Kind() != json.Object || !utf8.Valid(c.Parsed) || !json.Valid(c.Parsed)) {
+		if !e.textArguments && (c.Parsed.Kind() != json.Object || !json.Valid(c.Parsed)) {
 			return dst, e.refuse("the arguments of a call of %q are not a JSON object", c.Name)
 		}
 		if i > 0 {

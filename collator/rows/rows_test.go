@@ -234,6 +234,7 @@ func TestRows(t *testing.T) {
 		{"nemo_rl plain text, messages", nemoRL, Options{TextPrompt: PlainText}, preference(chatPrompt, text("c"), text("r")), `!nemo_rl rows can't carry it: with prompt_as: text a file holds plain texts only, and this record has messages`},
 		{"arguments of two values", trl, Options{}, preference(text("p"), messages(arguments(`{"a": 1} {"b": 2}`)), text("r")), `!trl rows can't carry it: the arguments of a call of "f" are not a JSON object`},
 		{"arguments that are not UTF-8", trl, Options{}, preference(text("p"), messages(arguments("{\"a\": \"\xff\"}")), text("r")), `!trl rows can't carry it: the arguments of a call of "f" are not a JSON object`},
+		{"arguments with half a surrogate pair", trl, Options{}, preference(text("p"), messages(arguments("{\"a\": \"\xed\xa0\x80\"}")), text("r")), `!trl rows can't carry it: the arguments of a call of "f" are not a JSON object`},
 		{"arguments that are cut off", customizer, Options{}, demo(builders.TrainAll, says("user", "q"), arguments(`{"a": [1`), says("assistant", "a")), `!customizer rows can't carry it: the arguments of a call of "f" are not a JSON object`},
 		{"a text that is not UTF-8", trl, Options{}, preference(text("p"), text("c\xff"), text("r")), `!trl rows can't carry it: the text "c\xff" is not UTF-8`},
 		{"nemo_rl calls", nemoRL, Options{}, preference(text("p"), messages(call), text("r")), `!nemo_rl rows can't carry it: the assistant message has tool calls`},
