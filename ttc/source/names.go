@@ -15,6 +15,8 @@ type Names struct {
 	more map[xxh3.Uint128]struct{} // entries whose id was seen before
 	part *Part                     // names for the entries of a part; nil: this is not a part
 	tell func(row int64, id string)
+
+	noted *noted // of a scan, which gives the names itself
 }
 
 type name struct {
@@ -31,6 +33,10 @@ func (n *Names) Reset() {
 // Add takes the id of an entry and its hash. It returns the id to use, unique within the file, or identical if the same
 // entry occurred before.
 func (n *Names) Add(row int64, id string, entry xxh3.Uint128) (unique string, identical bool) {
+	if n.noted != nil {
+		n.noted.note(row, id, 0, byID, entry)
+		return id, false
+	}
 	if n.part != nil {
 		unique, ok := n.part.Named[row]
 		if !ok {
@@ -43,6 +49,24 @@ func (n *Names) Add(row int64, id string, entry xxh3.Uint128) (unique string, id
 		n.tell(row, unique)
 	}
 	return unique, identical
+}
+
+// AddLine takes an entry without an id, which is named after its line.
+func (n *Names) AddLine(row, line int64, entry xxh3.Uint128) (unique string, identical bool) {
+	if n.noted != nil {
+		n.noted.note(row, "", line, byLine, entry)
+		return "", false
+	}
+	return n.Add(row, RowName(line), entry)
+}
+
+// addRow takes an entry without an id, which is named after its row.
+func (n *Names) addRow(row int64, entry xxh3.Uint128) (unique string, identical bool) {
+	if n.noted != nil {
+		n.noted.note(row, "", row, byRow, entry)
+		return "", false
+	}
+	return n.Add(row, RowName(row), entry)
 }
 
 func (n *Names) add(id string, entry xxh3.Uint128) (unique string, identical bool) {
@@ -82,7 +106,11 @@ func (n *Names) Name(ex *ttc.Example, entry xxh3.Uint128, st *Stats) (identical 
 	default:
 		id, missing = RowName(ex.Row), true
 	}
-	unique, identical := n.Add(ex.Row, id, entry)
+	add := func() (string, bool) { return n.Add(ex.Row, id, entry) }
+	if missing {
+		add = func() (string, bool) { return n.addRow(ex.Row, entry) }
+	}
+	unique, identical := add()
 	if identical {
 		ex.ID = id
 		return true

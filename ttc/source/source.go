@@ -39,6 +39,8 @@ type Options struct {
 	Prove Prove // checks what is claimed for model calls; nil: nothing can be checked
 	// Sample is how many bytes of each file are read, to the end of the entry there, by a source of sessions; 0: all.
 	Sample int64
+
+	noted *noted // set by Scan
 }
 
 // Part is a part of an input, between two cursors that a source returned. It is read without what comes before it, and

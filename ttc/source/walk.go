@@ -26,6 +26,7 @@ type Walk struct {
 	err      error
 	part     *Part
 	whole    string // why the file can't be read in parts
+	noted    *noted // what a scan wants to know of the input, and no more; nil: this is none
 }
 
 // Init sets what is walked, and how it was opened. begin is called at the start of each file; entry reads the next
@@ -37,6 +38,26 @@ func (w *Walk) Init(
 ) {
 	w.paths, w.maxEmpty, w.Tally.Tell, w.begin, w.entry = paths, maxEmpty, opt.Drop, begin, entry
 	w.part, w.IDs.part, w.IDs.tell = opt.Part, opt.Part, opt.Named
+	w.noted, w.IDs.noted = opt.noted, opt.noted
+}
+
+// Scans reports whether only the places and names of examples are asked for: they may lack everything else.
+func (w *Walk) Scans() bool { return w.noted != nil }
+
+// Begin says that an entry begins at an offset, and how many lines are before it, if entries may have several.
+func (w *Walk) Begin(offset, lines int64) {
+	if n := w.noted; n != nil {
+		from := Cursor{Row: w.At.Row, Lines: lines, Offset: offset}
+		n.entries = append(n.entries, notedEntry{from: from, sums: len(n.sums), names: len(n.names)})
+	}
+}
+
+// Chain adds a hash to the rolling hash of the file.
+func (w *Walk) Chain(hash uint64) {
+	w.At.Sum = Chain(w.At.Sum, hash)
+	if w.noted != nil {
+		w.noted.sums = append(w.noted.sums, hash)
+	}
 }
 
 // Indivisible says why the file can't be read in parts; see Divisible.
@@ -112,7 +133,9 @@ func (w *Walk) next(ctx context.Context) (*ttc.Example, error) {
 			continue
 		case err != nil:
 			return nil, err
-		case ex != nil && len(ex.Candidates)+len(ex.Steps)+len(ex.Graph.Nodes) > 0:
+		case w.noted != nil && ex == nil:
+			continue
+		case w.noted != nil || ex != nil && len(ex.Candidates)+len(ex.Steps)+len(ex.Graph.Nodes) > 0:
 			w.empty = 0
 			return ex, nil
 		}

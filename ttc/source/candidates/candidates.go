@@ -104,7 +104,7 @@ func (s *Source) readAhead() error {
 			}
 			reason, detail = reasonOf(err), err.Error()
 		}
-		s.At.Sum = source.Chain(s.At.Sum, uint64(offset))
+		s.Chain(uint64(offset))
 		s.Tally.S.Steps++
 		d := ledger.Drop{
 			Unit:    "step",
@@ -140,6 +140,7 @@ func reasonOf(err error) ledger.Reason {
 
 // example reads the lines with one id, the first of which was read ahead.
 func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
+	s.Walk.Begin(s.ahead.offset, s.lines-1)
 	idRaw := s.id()
 	id := source.IDText(idRaw)
 	of := s.belongs()
@@ -183,12 +184,14 @@ func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 // name makes the example's id unique. One without an id is named after its first line.
 func (s *Source) name(ex *ttc.Example) {
 	st := &s.Tally.S
+	entry := xxh3.Uint128{Lo: uint64(s.ahead.offset), Hi: 1} // every example is a different entry
+	add := func() (string, bool) { return s.IDs.Add(ex.Row, ex.ID, entry) }
 	if ex.ID == "" {
 		ex.ID = source.RowName(s.lines - 1)
 		st.MissingIDs++
+		add = func() (string, bool) { return s.IDs.AddLine(ex.Row, s.lines-1, entry) }
 	}
-	entry := xxh3.Uint128{Lo: uint64(s.ahead.offset), Hi: 1} // every example is a different entry
-	unique, _ := s.IDs.Add(ex.Row, ex.ID, entry)
+	unique, _ := add()
 	if unique != ex.ID {
 		if st.RepeatedIDs++; st.FirstRepeat == "" {
 			st.FirstRepeat = ex.ID
@@ -256,8 +259,11 @@ func (s *Source) belongs() belonging {
 
 // line makes candidates from the line read ahead.
 func (s *Source) line(ex *ttc.Example) {
-	s.At.Sum = source.Chain(s.At.Sum, xxh3.Hash(s.ahead.raw))
-	if s.rewrite != nil {
+	s.Chain(xxh3.Hash(s.ahead.raw))
+	switch {
+	case s.Scans():
+		return
+	case s.rewrite != nil:
 		s.rewritten(ex)
 		return
 	}

@@ -72,13 +72,13 @@ func (s *Source) entry(context.Context) (*ttc.Example, error) {
 		Offset:  offset,
 	}
 	if tooLarge != nil {
-		s.At.Sum = source.Chain(s.At.Sum, uint64(offset))
+		s.Chain(uint64(offset))
 		place.Reason, place.Detail = source.ExampleTooLarge, tooLarge.Error()
 		s.Tally.Drop(place)
 		return nil, nil
 	}
 	hash := xxh3.Hash128(raw)
-	s.At.Sum = source.Chain(s.At.Sum, hash.Lo)
+	s.Chain(hash.Lo)
 	ex := &ttc.Example{Run: s.At.Run, Row: row, File: s.Path(), Offset: offset, Fidelity: ttc.TextOnly}
 	if ok, err := s.parser.example(raw, s.Reader.Cursor(), hash, ex, &s.IDs, place); !ok || err != nil {
 		return nil, err

@@ -115,6 +115,7 @@ func (s *Source) entry(context.Context) (*ttc.Example, error) {
 	}
 	s.entries++
 	s.Tally.S.Entries++
+	s.Begin(offset, 0)
 	ex := &ttc.Example{Run: s.At.Run, Row: s.At.Row, File: s.Path(), Offset: offset}
 	s.At.Row++
 	s.At.Offset = s.Reader.Offset()
@@ -135,11 +136,11 @@ func (s *Source) entry(context.Context) (*ttc.Example, error) {
 		return nil, nil
 	}
 	if tooLarge != nil {
-		s.At.Sum = source.Chain(s.At.Sum, uint64(offset))
+		s.Chain(uint64(offset))
 		return drop(source.ExampleTooLarge, tooLarge.Error())
 	}
 	hash := xxh3.Hash128(raw)
-	s.At.Sum = source.Chain(s.At.Sum, hash.Lo)
+	s.Chain(hash.Lo)
 	s.unread = s.unread[:0]
 	if s.shape != nil {
 		var unread []string
@@ -152,10 +153,13 @@ func (s *Source) entry(context.Context) (*ttc.Example, error) {
 		return drop(source.BadExample, err.Error())
 	}
 	if s.keepEqual { // a different id for each
-		hash = xxh3.Uint128{Hi: uint64(ex.Row), Lo: 1}
+		hash = xxh3.Uint128{Hi: uint64(offset), Lo: 1}
 	}
 	if s.IDs.Name(ex, hash, &s.Tally.S) {
 		return drop(source.IdenticalRow, "the same entry stood in this file before")
+	}
+	if s.Scans() {
+		return ex, nil
 	}
 	s.addCandidates(ex)
 	s.addPairs(raw, ex)

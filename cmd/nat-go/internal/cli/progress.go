@@ -24,6 +24,7 @@ type progress struct {
 	width func() int // columns of the terminal, which may change; 0: not a terminal
 	quiet bool
 	last  time.Time
+	asked time.Time // when the system was last asked for the width
 	shown bool
 	step  string // the current step
 	began time.Time
@@ -55,9 +56,10 @@ func (p *progress) show(s finetune.Progress) {
 	if s.Step != p.step || s.Done < p.from {
 		p.step, p.began, p.from = s.Step, now, s.Done
 	}
-	if now.Sub(p.last) < terminalEvery {
+	if now.Sub(p.last) < terminalEvery || now.Sub(p.asked) < terminalEvery {
 		return // without asking the system for the terminal's width
 	}
+	p.asked = now
 	width, every := p.width(), lineEvery
 	if width > 0 {
 		every = terminalEvery

@@ -49,23 +49,18 @@ func (h *History) Add(g *recordlog.Group) {
 		h.metrics = append(h.metrics, builderMetrics{RunID: h.builderRun(g.Key), Config: configOf(h.pairs.Config)})
 		h.metrics[len(h.metrics)-1].add(g, "")
 	}
-	examples := map[exampleKey]bool{}
-	var last *builders.Origin
+	h.groups += int64(examplesOf(g, h.mode == NAT))
 	for i := range g.Records {
 		p, isPair := g.Records[i].Record.(*builders.Preference)
 		if h.mode == NAT && !isPair {
 			continue
 		}
-		o := g.Records[i].Origin
-		if n := len(h.runs); n == 0 || h.runs[n-1].run != o.Run {
-			h.runs = append(h.runs, collectionRun{run: o.Run})
+		run := g.Records[i].Origin.Run
+		if n := len(h.runs); n == 0 || h.runs[n-1].run != run {
+			h.runs = append(h.runs, collectionRun{run: run})
 		}
 		r := &h.runs[len(h.runs)-1]
 		r.trajectories++
-		if o != last { // records of one example share its origin
-			examples[exampleKey{o.Run, o.Example}] = true
-			last = o
-		}
 		switch x := g.Records[i].Record.(type) {
 		case *builders.Preference:
 			r.pairs++
@@ -76,7 +71,33 @@ func (h *History) Add(g *recordlog.Group) {
 			r.addKnown(x.Score)
 		}
 	}
-	h.groups += int64(len(examples))
+}
+
+// examplesOf returns how many examples the records of a group are from, or only those that are pairs.
+func examplesOf(g *recordlog.Group, pairs bool) int {
+	var first, last *builders.Origin // records of one example share its origin
+	var examples map[exampleKey]bool // from the second origin on
+	for i := range g.Records {
+		if _, ok := g.Records[i].Record.(*builders.Preference); pairs && !ok {
+			continue
+		}
+		o := g.Records[i].Origin
+		switch {
+		case first == nil:
+			first = o
+		case o == last:
+			continue
+		case examples == nil:
+			examples = map[exampleKey]bool{{first.Run, first.Example}: true}
+		}
+		if last = o; examples != nil {
+			examples[exampleKey{o.Run, o.Example}] = true
+		}
+	}
+	if examples == nil && first != nil {
+		return 1
+	}
+	return len(examples)
 }
 
 type exampleKey struct {
@@ -282,10 +303,9 @@ func configOf(c *dpo.Config) *pairsSetting {
 
 // add counts a group; only one builder's records, if it has a name.
 func (m *builderMetrics) add(g *recordlog.Group, builder string) {
-	n := map[string]int64{}
 	for _, c := range g.Counts {
-		if builder == "" || c.Builder == builder {
-			n[c.Name] += c.N
+		if to := m.counter(c.Name); to != nil && (builder == "" || c.Builder == builder) {
+			*to += c.N
 		}
 	}
 	for i := range g.Records {
@@ -293,10 +313,23 @@ func (m *builderMetrics) add(g *recordlog.Group, builder string) {
 			m.TotalTrajectories++
 		}
 	}
-	m.TotalExamples += n["total_examples"]
-	m.TotalTurns += n["total_turns"]
-	m.TotalCandidates += n["total_candidates"]
-	m.TotalPairs += n["total_pairs"]
-	m.SkippedSingleCandidate += n["skipped_single_candidate"]
-	m.SkippedScoreDiff += n["skipped_score_diff"]
+}
+
+// counter returns where one of the builder's counters is added up; nil: nowhere.
+func (m *builderMetrics) counter(name string) *int64 {
+	switch name {
+	case "total_examples":
+		return &m.TotalExamples
+	case "total_turns":
+		return &m.TotalTurns
+	case "total_candidates":
+		return &m.TotalCandidates
+	case "total_pairs":
+		return &m.TotalPairs
+	case "skipped_single_candidate":
+		return &m.SkippedSingleCandidate
+	case "skipped_score_diff":
+		return &m.SkippedScoreDiff
+	}
+	return nil
 }

@@ -226,9 +226,14 @@ func (b *building) take(g *recordlog.Group) error {
 	return b.takeIn(g, all)
 }
 
-// takeIn books what a group of the log contains (its drops, accounts, the builders' counters, NAT's view of the
-// collection runs) and enters its records into the curation index.
+// takeIn books what a group of the log contains, and enters its records.
 func (b *building) takeIn(g *recordlog.Group, all []curate.Entry) error {
+	b.book(g)
+	return b.enterGroup(g, all)
+}
+
+// book books what a group contains: its drops, its accounts, the builders' counters.
+func (b *building) book(g *recordlog.Group) {
 	for _, d := range g.Drops {
 		b.books.drop(d)
 	}
@@ -239,6 +244,10 @@ func (b *building) takeIn(g *recordlog.Group, all []curate.Entry) error {
 	for _, x := range b.builders {
 		x.know(g)
 	}
+}
+
+// enterGroup enters the records of a group into the curation index, and into NAT's view of the collection runs.
+func (b *building) enterGroup(g *recordlog.Group, all []curate.Entry) error {
 	b.history.Add(g)
 	return b.enter(all)
 }

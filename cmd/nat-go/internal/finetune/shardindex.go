@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
@@ -24,7 +25,7 @@ func appendIndexed(b []byte, g *recordlog.Group, entries []curate.Entry) ([]byte
 	if err != nil {
 		return nil, err
 	}
-	b = appendBytes(appendBytes(b, []byte(g.Key)), booked)
+	b = appendBytes(b, booked)
 	var origins []*builders.Origin
 	at := map[*builders.Origin]int{}
 	for i := range g.Records {
@@ -38,7 +39,7 @@ func appendIndexed(b []byte, g *recordlog.Group, entries []curate.Entry) ([]byte
 	b = binary.AppendUvarint(b, uint64(len(origins)))
 	for _, o := range origins {
 		b = binary.AppendVarint(b, int64(o.Run))
-		b = appendBytes(b, []byte(o.Example))
+		b = appendBytes(appendBytes(b, []byte(o.Example)), []byte(o.Builder))
 	}
 	b = binary.AppendUvarint(b, uint64(len(g.Records)))
 	for i := range g.Records {
@@ -78,21 +79,45 @@ func rewardOf(r builders.Record) *float64 {
 	return nil
 }
 
-// rewarded returns a record of the given kind with nothing but its reward.
-func rewarded(k builders.Kind, reward *float64) builders.Record {
+// records are records of each kind with nothing but their rewards, which every group is given again.
+type records struct {
+	preferences    []builders.Preference
+	rollouts       []builders.Rollout
+	demonstrations []builders.Demonstration
+	rewards        []float64
+	none           builders.Distillation
+}
+
+// begin makes room for a group of n records.
+func (r *records) begin(n int) {
+	r.preferences = slices.Grow(r.preferences[:0], n)
+	r.rollouts = slices.Grow(r.rollouts[:0], n)
+	r.demonstrations = slices.Grow(r.demonstrations[:0], n)
+	r.rewards = slices.Grow(r.rewards[:0], n)
+}
+
+// rewarded returns a record of the given kind. A nil reward stands for none.
+func (r *records) rewarded(k builders.Kind, reward *float64) builders.Record {
+	if reward != nil {
+		r.rewards = append(r.rewards, *reward)
+		reward = &r.rewards[len(r.rewards)-1]
+	}
 	switch k {
 	case builders.KindPreference:
-		p := &builders.Preference{}
+		r.preferences = append(r.preferences, builders.Preference{})
+		p := &r.preferences[len(r.preferences)-1]
 		if reward != nil {
 			p.Reward = *reward
 		}
 		return p
 	case builders.KindRollout:
-		return &builders.Rollout{Reward: reward}
+		r.rollouts = append(r.rollouts, builders.Rollout{Reward: reward})
+		return &r.rollouts[len(r.rollouts)-1]
 	case builders.KindDemonstration:
-		return &builders.Demonstration{Score: reward}
+		r.demonstrations = append(r.demonstrations, builders.Demonstration{Score: reward})
+		return &r.demonstrations[len(r.demonstrations)-1]
 	}
-	return &builders.Distillation{}
+	return &r.none
 }
 
 func boolByte(b bool) byte {
@@ -144,64 +169,94 @@ func (r *indexReader) int() int64 {
 	return n
 }
 
-// indexed reads the frames of indexes. It decodes what is booked of a group only if it differs from the group before.
+// indexed reads the frames of indexes. It decodes what is booked of a group only if it differs from the group before,
+// and gives each group the memory of the one before.
 type indexed struct {
-	text   []byte
-	booked indexBooked
+	text    []byte
+	booked  indexBooked
+	same    bool // as much was booked of the group before
+	builder string
+
+	group   recordlog.Group
+	origins []builders.Origin
+	records records
+	entries []curate.Entry
 }
 
-// read reads what is indexed about a group, given the ordinal of its first record. Its records have no texts.
+// read reads what is indexed about a group, given the ordinal of its first record. Its records have no texts. What it
+// returns is valid until the next call.
 func (x *indexed) read(frame []byte, first uint64) (*recordlog.Group, []curate.Entry, error) {
 	r := &indexReader{b: frame}
-	key, text := string(r.take(r.uint())), r.take(r.uint())
+	text := r.take(r.uint())
 	if r.bad {
 		return nil, nil, errIndex
 	}
-	if x.text == nil || !bytes.Equal(text, x.text) {
+	if x.same = x.text != nil && bytes.Equal(text, x.text); !x.same {
 		x.text, x.booked = append(x.text[:0], text...), indexBooked{}
 		if err := json.Unmarshal(text, &x.booked); err != nil {
 			return nil, nil, errIndex
 		}
 	}
-	g := &recordlog.Group{
-		First: first, Key: key, Drops: x.booked.Drops, Accounts: x.booked.Accounts, Counts: x.booked.Counts,
+	x.group = recordlog.Group{
+		First: first, Drops: x.booked.Drops, Accounts: x.booked.Accounts, Counts: x.booked.Counts,
+		Records: x.group.Records[:0],
 	}
-	origins := make([]builders.Origin, min(r.uint(), len(r.b)))
-	for i := range origins {
-		origins[i].Run = int(r.int())
-		origins[i].Example = string(r.take(r.uint()))
-	}
+	x.readOrigins(r)
 	n := min(r.uint(), len(r.b))
-	g.Records = make([]builders.Resolved, n)
-	entries := make([]curate.Entry, n)
+	x.records.begin(n)
+	x.entries = slices.Grow(x.entries[:0], n)[:n]
 	for i := range n {
 		at := r.uint()
-		if r.bad || at >= len(origins) {
+		if r.bad || at >= len(x.origins) {
 			return nil, nil, errIndex
 		}
-		head := r.take(3)
-		e := &entries[i]
-		e.Ordinal, e.Kind, e.Drop = first+uint64(i), builders.Kind(head[0]), curate.Decision(head[1])
-		var reward *float64
-		if head[2] == 1 {
-			x := math.Float64frombits(binary.LittleEndian.Uint64(r.take(8)))
-			reward = &x
-		}
-		copy(e.Content[:], r.take(16))
-		copy(e.Prompt[:], r.take(16))
-		copy(e.Task[:], r.take(16))
-		copy(e.Example[:], r.take(16))
-		if e.Kind == builders.KindPreference {
-			copy(e.Chosen[:], r.take(16))
-			copy(e.Rejected[:], r.take(16))
-			copy(e.Score[:], r.take(8))
-		}
-		g.Records[i] = builders.Resolved{Record: rewarded(e.Kind, reward), Origin: &origins[at]}
+		reward := x.readEntry(r, &x.entries[i])
+		x.entries[i].Ordinal = first + uint64(i)
+		x.group.Records = append(x.group.Records, builders.Resolved{
+			Record: x.records.rewarded(x.entries[i].Kind, reward), Origin: &x.origins[at],
+		})
 	}
 	if r.bad || len(r.b) > 0 {
 		return nil, nil, errIndex
 	}
-	return g, entries, nil
+	return &x.group, x.entries, nil
+}
+
+// readOrigins reads where the records of a group are from.
+func (x *indexed) readOrigins(r *indexReader) {
+	n := min(r.uint(), len(r.b))
+	x.origins = slices.Grow(x.origins[:0], n)[:n]
+	for i := range x.origins {
+		o := &x.origins[i]
+		*o = builders.Origin{Run: int(r.int())}
+		if name := r.take(r.uint()); n > 1 { // otherwise nothing is compared with it
+			o.Example = string(name)
+		}
+		if name := r.take(r.uint()); string(name) != x.builder {
+			x.builder = string(name)
+		}
+		o.Builder = x.builder
+	}
+}
+
+// readEntry reads what curation has to know about a record, and returns the record's reward.
+func (x *indexed) readEntry(r *indexReader, e *curate.Entry) (reward *float64) {
+	head := r.take(3)
+	*e = curate.Entry{Kind: builders.Kind(head[0]), Drop: curate.Decision(head[1])}
+	if head[2] == 1 {
+		v := math.Float64frombits(binary.LittleEndian.Uint64(r.take(8)))
+		reward = &v
+	}
+	copy(e.Content[:], r.take(16))
+	copy(e.Prompt[:], r.take(16))
+	copy(e.Task[:], r.take(16))
+	copy(e.Example[:], r.take(16))
+	if e.Kind == builders.KindPreference {
+		copy(e.Chosen[:], r.take(16))
+		copy(e.Rejected[:], r.take(16))
+		copy(e.Score[:], r.take(8))
+	}
+	return reward
 }
 
 // indexGroup adds a group to the index of the shard.
@@ -218,22 +273,34 @@ func (b *building) indexGroup(g *recordlog.Group, entries []curate.Entry) (err e
 // takeIndexed adds the groups of the merged log from the shards' indexes and notes where the log may be divided.
 func (b *building) takeIndexed(ctx context.Context, records uint64) error {
 	m := b.plan.merging
-	at, err := newDivision(b.plan.folder.Records(), len(m.plan.Shards))
-	if err != nil {
-		return err
+	var at *division // nil: nothing is divided
+	if m.leave {
+		var err error
+		if at, err = newDivision(b.plan.folder.Records(), len(m.plan.Shards)); err != nil {
+			return err
+		}
+		defer at.close()
 	}
-	defer at.close()
-	first, in := uint64(0), &indexed{}
-	err = m.frames(ctx, shards.IndexPath, m.plan.Stages(), func(_ int, frame []byte) error {
+	first, in, same, before := uint64(0), &indexed{}, int64(0), indexBooked{}
+	err := m.frames(ctx, shards.IndexPath, m.plan.Stages(), func(_ int, frame []byte) error {
 		g, entries, err := in.read(frame, first)
 		if err != nil {
 			return err
 		}
-		if err := at.next(first); err != nil {
-			return err
+		if at != nil {
+			if err := at.next(first); err != nil {
+				return err
+			}
 		}
 		first += uint64(len(g.Records))
-		if err := b.takeIn(g, entries); err != nil {
+		if in.same && len(g.Drops) == 0 { // as with most groups
+			same++
+		} else {
+			b.bookAgain(before, same)
+			b.book(g)
+			before.Accounts, before.Counts, same = g.Accounts, g.Counts, 0
+		}
+		if err := b.enterGroup(g, entries); err != nil {
 			return err
 		}
 		b.tell(Progress{Step: "read what was done", Done: int64(first), Total: int64(records), Unit: unitRecord})
@@ -242,11 +309,28 @@ func (b *building) takeIndexed(ctx context.Context, records uint64) error {
 	if err != nil {
 		return err
 	}
+	b.bookAgain(before, same)
 	if first != records {
 		return fmt.Errorf("the indexes of the shards have %d records, and their logs %d", first, records)
 	}
-	m.ranges, err = at.done(first)
+	if at != nil {
+		m.ranges, err = at.done(first)
+	}
 	return err
+}
+
+// bookAgain books what was booked of a group for further groups, which dropped nothing.
+func (b *building) bookAgain(g indexBooked, times int64) {
+	if times == 0 {
+		return
+	}
+	for _, a := range g.Accounts {
+		b.books.In(a.Stage, a.Unit, a.In*times)
+		b.books.Out(a.Stage, a.Unit, a.Out*times)
+	}
+	for _, c := range g.Counts {
+		b.books.count(c.Builder, c.Name, c.N*times)
+	}
 }
 
 // division divides the merged log into ranges of about the same number of bytes.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"runtime"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
@@ -242,36 +243,101 @@ func (c *cutter) input(ctx context.Context, k int) (err error) {
 		case told != nil:
 			return exit.Environmentf("can't write the plan: %w", told)
 		case errors.Is(err, io.EOF):
-			return c.endOfInput(k, src, whole)
+			return c.endOfInput(k, identityOf(src, c.in.began[k]), whole)
 		case err != nil:
 			return c.unreadable(k, err)
 		}
-		if c.at.Examples++; first {
-			whole, first = indivisible(src), false
-		}
-		place := c.before + at.Offset
-		if whole != "" || !c.full(place) {
-			continue
-		}
-		c.part.To = at
-		c.at.Parts = append(c.at.Parts, c.part)
-		c.part = shards.Part{Input: k, Part: source.Part{From: at}}
-		for c.full(place) {
-			if err := c.end(place); err != nil {
-				return err
+		if first {
+			if whole, first = indivisible(src), false; whole == "" && c.in.began[k].Size > source.DefaultBlock {
+				return c.scan(ctx, k, identityOf(src, c.in.began[k]))
 			}
 		}
-		c.tell(Progress{Step: "plan", Done: place, Total: c.total, Unit: UnitByte})
+		if err := c.example(k, at, whole == ""); err != nil {
+			return err
+		}
 	}
 }
 
-// endOfInput records the identity of an input, and ends shards that are full with it.
-func (c *cutter) endOfInput(k int, src source.Source, whole string) error {
-	c.at.Parts = append(c.at.Parts, c.part)
-	input := c.in.began[k]
-	if read := src.Inputs(); len(read) > 0 {
-		input = read[len(read)-1]
+// scan cuts a large input by a scan of it, which is read by as many workers as there are processors.
+func (c *cutter) scan(ctx context.Context, k int, id source.Input) (err error) {
+	var told error
+	path := c.in.paths[k]
+	id.Sum, err = source.Scan(ctx, source.ScanOptions{
+		Path: path, Size: c.in.began[k].Size, Workers: runtime.GOMAXPROCS(0),
+		Open: func(ctx context.Context, opt source.Options) (source.Source, error) {
+			return c.in.open(ctx, path, opt)
+		},
+		Named: func(row int64, id string) {
+			if told == nil {
+				told = c.named.Add(k, row, id)
+			}
+		},
+	}, func(at source.Cursor) error {
+		if told != nil {
+			return exit.Environmentf("can't write the plan: %w", told)
+		}
+		return c.example(k, at, true)
+	})
+	if err == nil && told != nil {
+		err = exit.Environmentf("can't write the plan: %w", told)
 	}
+	if err != nil && exit.Code(err) == exit.Failed && ctx.Err() == nil {
+		return c.unreadable(k, c.whereItFails(ctx, path, err))
+	}
+	if err != nil {
+		return err
+	}
+	return c.endOfInput(k, id, "")
+}
+
+// whereItFails returns the error that reading an input from its beginning ends with; a scan's counts lines from
+// somewhere inside.
+func (c *cutter) whereItFails(ctx context.Context, path string, err error) error {
+	src, openErr := c.in.open(ctx, path, source.Options{})
+	if openErr != nil {
+		return openErr
+	}
+	defer src.Close()
+	for {
+		switch _, _, next := src.Next(ctx); {
+		case errors.Is(next, io.EOF):
+			return err
+		case next != nil:
+			return next
+		}
+	}
+}
+
+// example counts an example and, where the current shard is full, cuts after it.
+func (c *cutter) example(k int, at source.Cursor, divisible bool) error {
+	c.at.Examples++
+	place := c.before + at.Offset
+	if !divisible || !c.full(place) {
+		return nil
+	}
+	c.part.To = at
+	c.at.Parts = append(c.at.Parts, c.part)
+	c.part = shards.Part{Input: k, Part: source.Part{From: at}}
+	for c.full(place) {
+		if err := c.end(place); err != nil {
+			return err
+		}
+	}
+	c.tell(Progress{Step: "plan", Done: place, Total: c.total, Unit: UnitByte})
+	return nil
+}
+
+// identityOf returns the identity of the input that a source has open; or else the given one.
+func identityOf(src source.Source, began source.Input) source.Input {
+	if read := src.Inputs(); len(read) > 0 {
+		return read[len(read)-1]
+	}
+	return began
+}
+
+// endOfInput records the identity of an input, and ends shards that are full with it.
+func (c *cutter) endOfInput(k int, input source.Input, whole string) error {
+	c.at.Parts = append(c.at.Parts, c.part)
 	c.inputs = append(c.inputs, input)
 	place := c.before + c.in.began[k].Size
 	if share := c.total / int64(c.number); whole != "" && c.in.began[k].Size > share+share/2 {

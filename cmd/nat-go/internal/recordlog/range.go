@@ -48,7 +48,13 @@ type Frames struct {
 	file *os.File
 	at   int64
 	end  int64
+
+	window []byte // of the file, read ahead
+	from   int64  // where it begins
 }
+
+// frameWindow is how much of a log is read at a time to find its frames: where those are small it holds many.
+const frameWindow = 256 << 10
 
 // OpenFrames opens the log in dir up to its last commit.
 func OpenFrames(dir string) (*Frames, error) {
@@ -64,17 +70,35 @@ func (f *Frames) Next() (size int64, err error) {
 	if f.at >= f.end {
 		return 0, io.EOF
 	}
-	var head [frameHead]byte
-	if _, err := f.file.ReadAt(head[:], f.at); err != nil {
-		return 0, errShort
+	head, err := f.head()
+	if err != nil {
+		return 0, err
 	}
-	n := binary.LittleEndian.Uint64(head[:])
+	n := binary.LittleEndian.Uint64(head)
 	size = int64(n) + frameHead + frameTail
 	if n > maxFrame || size > f.end-f.at {
 		return 0, errShort
 	}
 	f.at += size
 	return size, nil
+}
+
+// head returns what precedes the next frame.
+func (f *Frames) head() ([]byte, error) {
+	if f.at+frameHead > f.from+int64(len(f.window)) {
+		if f.window == nil {
+			f.window = make([]byte, frameWindow)
+		}
+		f.window = f.window[:min(frameWindow, f.end-f.at)]
+		if _, err := f.file.ReadAt(f.window, f.at); err != nil {
+			return nil, errShort
+		}
+		f.from = f.at
+	}
+	if len(f.window) < frameHead {
+		return nil, errShort
+	}
+	return f.window[f.at-f.from:], nil
 }
 
 // Offset returns where the frame that Next returns next begins.

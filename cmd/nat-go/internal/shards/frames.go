@@ -195,10 +195,14 @@ func ReadHead(frame []byte) (Head, error) {
 
 // FrameReader reads back a file of frames.
 type FrameReader struct {
-	file *os.File
-	in   *bufio.Reader
-	left int64
+	file  *os.File
+	in    *bufio.Reader
+	left  int64
+	block []byte // where the next frames go: small frames share one
 }
+
+// frameBlock is the size of the blocks of memory that small frames share.
+const frameBlock = 256 << 10
 
 // ReadFrames opens a file of frames in a shard's folder, which must have the size given in the shard's manifest.
 func ReadFrames(f runfolder.Folder, d *Done, path string) (*FrameReader, error) {
@@ -246,7 +250,7 @@ func (r *FrameReader) Next() ([]byte, error) {
 	if r.left -= frameHead + n; r.left < 0 || n > maxFrame {
 		return nil, r.damaged("a frame is cut off")
 	}
-	frame := make([]byte, n)
+	frame := r.room(int(n))
 	if _, err := io.ReadFull(r.in, frame); err != nil {
 		return nil, r.damaged("a frame is cut off")
 	}
@@ -254,6 +258,19 @@ func (r *FrameReader) Next() ([]byte, error) {
 		return nil, r.damaged("a checksum is wrong")
 	}
 	return frame, nil
+}
+
+// room returns memory for a frame of n bytes.
+func (r *FrameReader) room(n int) []byte {
+	if n > frameBlock/8 {
+		return make([]byte, n)
+	}
+	if cap(r.block)-len(r.block) < n {
+		r.block = make([]byte, 0, frameBlock)
+	}
+	at := len(r.block)
+	r.block = r.block[:at+n]
+	return r.block[at : at+n : at+n]
 }
 
 // Close closes the file.

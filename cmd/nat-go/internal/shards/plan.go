@@ -21,7 +21,7 @@ import (
 )
 
 // Version is the version of the files written here. Files of other versions are refused.
-const Version = 4
+const Version = 5
 
 // Most is how many shards a plan may have.
 const Most = 100_000

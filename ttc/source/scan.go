@@ -1,0 +1,284 @@
+package source
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"slices"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/internal/fanout"
+)
+
+// ScanOptions say how an input is scanned.
+type ScanOptions struct {
+	Path    string
+	Size    int64
+	Block   int64 // bytes that a worker reads at a time; 0: DefaultBlock
+	Workers int
+	Open    func(context.Context, Options) (Source, error) // opens a Walk over the input
+	Named   func(row int64, id string)                     // as Options.Named
+}
+
+// DefaultBlock is the number of bytes of an input that a worker scans at a time.
+const DefaultBlock = 8 << 20
+
+// Scan finds where the examples of a divisible input are, with workers that each read a block at a time. It calls each
+// with the cursor after each example, in order, and returns the input's rolling hash: what reading all of it from the
+// beginning yields, without making the examples. Lines and columns in its errors are counted from somewhere inside the
+// input.
+//
+// A block begins at a line, which is taken for the beginning of an entry. Whether it was one is known once the block
+// before has been read to its end; where it wasn't, the rest of the input is read by one worker.
+func Scan(ctx context.Context, o ScanOptions, each func(Cursor) error) (sum uint64, err error) {
+	if o.Block == 0 {
+		o.Block = DefaultBlock
+	}
+	c := &scanner{opt: o, each: each}
+	c.names.Reset()
+	c.names.tell = o.Named
+	err = fanout.Ordered(ctx, o.Workers, o.Workers, c.blocks(), func() fanout.Worker[int64, *block] {
+		return fanout.Worker[int64, *block]{Work: func(k int64) (*block, error) { return c.read(ctx, k) }}
+	}, c.take)
+	if errors.Is(err, errMisaligned) {
+		err = c.rest(ctx)
+	}
+	return c.at.Sum, err
+}
+
+var errMisaligned = errors.New("a block does not begin with an entry")
+
+// scanner puts blocks together.
+type scanner struct {
+	opt   ScanOptions
+	each  func(Cursor) error
+	names Names
+	at    Cursor // after the last example
+	next  Cursor // of the next entry; its offset is negative at the end of the input
+}
+
+// noted is what a reading of a block notes.
+type noted struct {
+	entries []notedEntry
+	sums    []uint64 // that the rolling hash consists of
+	names   []notedName
+}
+
+// notedEntry is an entry of the input, or what belongs together of it. Counts are of the block.
+type notedEntry struct {
+	from    Cursor
+	after   Cursor // if it is an example
+	example bool
+	sums    int // before it
+	names   int
+}
+
+// notedName is the name of an entry.
+type notedName struct {
+	row    int64
+	id     string
+	number int64 // without an id: of the row or of the line it is named after
+	kind   nameKind
+	entry  xxh3.Uint128
+}
+
+type nameKind uint8
+
+const (
+	byID nameKind = iota
+	byRow
+	byLine
+)
+
+// block is a block of the input, read up to the first entry behind it.
+type block struct {
+	noted
+	end   int64 // where the next block may begin
+	ended bool  // the input ends in it
+	err   error
+}
+
+// blocks yields the offsets of the blocks.
+func (c *scanner) blocks() iter.Seq2[int64, error] {
+	return func(yield func(int64, error) bool) {
+		for at := int64(0); at < max(c.opt.Size, 1); at += c.opt.Block {
+			if !yield(at, nil) {
+				return
+			}
+		}
+	}
+}
+
+// read reads the block at an offset. An error is the block's, as long as it isn't known to begin with an entry.
+func (c *scanner) read(ctx context.Context, at int64) (*block, error) {
+	b := &block{end: at + c.opt.Block}
+	start, err := c.lineAfter(ctx, at)
+	if err != nil || start >= b.end {
+		b.err = err
+		return b, ctx.Err()
+	}
+	src, err := c.opt.Open(ctx, Options{noted: &b.noted, Part: &Part{From: Cursor{Offset: start}}})
+	if err != nil {
+		b.err = err
+		return b, ctx.Err()
+	}
+	defer src.Close()
+	for {
+		_, after, err := src.Next(ctx)
+		n := len(b.entries)
+		if err != nil {
+			if b.ended = errors.Is(err, io.EOF); !b.ended {
+				b.err = err
+			}
+			return b, ctx.Err()
+		}
+		if n == 0 { // it doesn't note entries
+			b.err = errMisaligned
+			return b, nil
+		}
+		b.entries[n-1].after, b.entries[n-1].example = after, true
+		if b.entries[n-1].from.Offset >= b.end {
+			return b, nil
+		}
+	}
+}
+
+// lineAfter returns where the first line begins that is not before an offset; the input's size if there is none.
+func (c *scanner) lineAfter(ctx context.Context, at int64) (int64, error) {
+	if at == 0 {
+		return 0, nil
+	}
+	f, err := openAt(ctx, c.opt.Path, at-1)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	in := bufio.NewReader(f)
+	for at--; ; {
+		line, err := in.ReadSlice('\n')
+		at += int64(len(line))
+		switch {
+		case err == nil, errors.Is(err, io.EOF):
+			return at, nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return 0, err
+		}
+	}
+}
+
+// take adds a block to those before it.
+func (c *scanner) take(at int64, b *block) error {
+	if c.next.Offset < 0 || at > 0 && c.next.Offset >= b.end { // what is in it belongs to an entry before
+		return nil
+	}
+	first := 0
+	if at > 0 {
+		found := false
+		first, found = slices.BinarySearchFunc(b.entries, c.next.Offset, func(e notedEntry, at int64) int {
+			return int(min(max(e.from.Offset-at, -1), 1))
+		})
+		if !found {
+			return errMisaligned
+		}
+	}
+	if b.err != nil {
+		return errMisaligned // the error will be met again if it is one of the input
+	}
+	return c.add(b, first)
+}
+
+// add adds the entries of a block from the given one on, which is the next of the input.
+func (c *scanner) add(b *block, first int) error {
+	row, lines, sum, name := int64(0), int64(0), 0, 0
+	if first < len(b.entries) {
+		e := &b.entries[first]
+		sum, name = e.sums, e.names
+		if c.next.Offset > 0 {
+			row, lines = c.next.Row-e.from.Row, c.next.Lines-e.from.Lines
+		} else { // what the input begins with belongs to no entry
+			c.replay(b.sums[:sum], b.names[:name], 0, 0)
+		}
+	}
+	for i := first; i < len(b.entries); i++ {
+		e := &b.entries[i]
+		if e.from.Offset >= b.end {
+			c.next = Cursor{Row: row + e.from.Row, Lines: lines + e.from.Lines, Offset: e.from.Offset}
+			return nil
+		}
+		sums, names := len(b.sums), len(b.names)
+		if i+1 < len(b.entries) {
+			sums, names = b.entries[i+1].sums, b.entries[i+1].names
+		}
+		identical := c.replay(b.sums[sum:sums], b.names[name:names], row, lines)
+		sum, name = sums, names
+		if !e.example || identical {
+			continue
+		}
+		c.at.Row, c.at.Lines, c.at.Offset = row+e.after.Row, lines+e.after.Lines, e.after.Offset
+		if err := c.each(c.at); err != nil {
+			return err
+		}
+	}
+	c.replay(b.sums[sum:], b.names[name:], row, lines)
+	c.next.Offset = -1
+	return nil
+}
+
+// replay adds hashes and names, whose rows and lines are counted from the given ones. It reports whether an entry is one
+// that occurred before, which makes no example.
+func (c *scanner) replay(sums []uint64, names []notedName, row, lines int64) (identical bool) {
+	for _, s := range sums {
+		c.at.Sum = Chain(c.at.Sum, s)
+	}
+	for _, n := range names {
+		switch n.kind {
+		case byRow:
+			n.id = RowName(row + n.number)
+		case byLine:
+			n.id = RowName(lines + n.number)
+		}
+		_, again := c.names.Add(row+n.row, n.id, n.entry)
+		identical = identical || again
+	}
+	return identical
+}
+
+// rest reads the rest of the input from the next entry on.
+func (c *scanner) rest(ctx context.Context) error {
+	c.next.Sum = c.at.Sum
+	var of noted
+	src, err := c.opt.Open(ctx, Options{noted: &of, Part: &Part{From: c.next}})
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	for {
+		_, after, err := src.Next(ctx)
+		identical := c.replay(of.sums, of.names, 0, 0)
+		of.entries, of.sums, of.names = of.entries[:0], of.sums[:0], of.names[:0]
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		sum := c.at.Sum
+		if c.at = after; sum != after.Sum {
+			return errors.New("the input changed while it was read")
+		}
+		if identical {
+			continue
+		}
+		if err := c.each(c.at); err != nil {
+			return err
+		}
+	}
+}
+
+// note appends a name.
+func (n *noted) note(row int64, id string, number int64, kind nameKind, entry xxh3.Uint128) {
+	n.names = append(n.names, notedName{row: row, id: id, number: number, kind: kind, entry: entry})
+}
