@@ -168,19 +168,18 @@ func TestObjectsRefused(t *testing.T) {
 	b.refused(t, b.command(nil, from(s3+"/in/none.jsonl")...), 3, "there is no such object", "Check the bucket")
 	b.refused(t, b.command(nil, from("https://127.0.0.1:1/a.jsonl?X-Amz-Signature="+objectstest.Secret)...), 3,
 		"its query (?...) may be a signature")
-	for _, set := range []string{"finetuning.output_dir", "dataset.marks"} {
-		cmd := b.command(nil, "finetune", "run", "--config-file", "dpo.yml", "-o", set+"="+s3+"/x")
-		b.refused(t, cmd, 2, set, "name a path on a disk")
-	}
+	cmd := b.command(nil, "finetune", "run", "--config-file", "dpo.yml", "-o", "dataset.marks="+s3+"/x")
+	b.refused(t, cmd, 2, "dataset.marks", "copy it to a disk")
 	for _, args := range [][]string{
-		{"dataset", "verify", s3 + "/run"},
 		{"dataset", "merge", s3 + "/run", s3 + "/run2"},
 		{"finetune", "resume", s3 + "/run"},
 		{"finetune", "status", s3 + "/run"},
 	} {
 		b.refused(t, b.command(nil, args...), 2, "on a disk")
 	}
-	b.refused(t, b.command(nil, "shard", "script", "slurm", s3+"/plan"), 2, "reads plans on a disk only")
+	b.refused(t, b.command(nil, "dataset", "verify", s3+"/run"), 3, s3+"/run", "there is no such object")
+	b.refused(t, b.command(nil, "doctor", "trl", s3+"/run"), 3, s3+"/run", "there is no such object")
+	b.refused(t, b.command(nil, "shard", "script", "slurm", s3+"/plan"), 3, "there is no plan in "+s3+"/plan")
 	b.refused(t, b.command(nil, "shard", "run", s3+"/plan", "--index", "0"), 3, "there is no plan in "+s3+"/plan")
 	b.must(t, b.planned("p", "objects.yml", "--shards", "2"))
 	key := "in/a.jsonl"
@@ -292,6 +291,77 @@ func (b *bed) shardOfObjects(t *testing.T, r *rand.Rand, plan, stage string, i i
 func (b *bed) missing(t *testing.T, plan string) string {
 	t.Helper()
 	return strings.TrimSpace(b.must(t, b.command(nil, "shard", "status", "-q", plan)).stdout)
+}
+
+// TestRunsInObjectStorage publishes runs through a network that fails: one of a single process, and one of shards. What
+// is stored is what a run on a disk has, and the commands that read runs read it there.
+func TestRunsInObjectStorage(t *testing.T) {
+	objectstest.Each(t, func(t *testing.T, server *objectstest.Server) {
+		b, _ := newObjectBed(t, server, 60)
+		b.env = append(b.env, "XDG_CACHE_HOME="+filepath.Join(b.dir, "cache"))
+		b.must(t, b.command(nil, "finetune", "run", "--config-file", "dpo.yml", "--run-id", "r", "--output-dir", "local"))
+		want := b.content(t, "local")
+		to := "s3://" + objectstest.Bucket + "/runs"
+		run := func(id string) *exec.Cmd {
+			return b.command(nil, "finetune", "run", "--config-file", "dpo.yml", "--run-id", id, "--output-dir", to)
+		}
+		res := b.must(t, run("r"))
+		b.noCredentials(t, res)
+		if !strings.Contains(res.stdout, to+"/r/dataset") || strings.Contains(res.stdout, b.dir) {
+			t.Errorf("the run is said to be elsewhere:\n%s", res.stdout)
+		}
+		b.stored(t, server, "runs/r", "published", want)
+		b.refused(t, run("r"), 2, "there is a run in "+to+"/r already")
+
+		plan := filepath.Join("out", "r.shards")
+		b.refused(t, b.planned(to, "dpo.yml", "--shards", "2"), 2, "--plan-dir")
+		b.must(t, b.planned(to+"/shards", "dpo.yml", "--shards", "2", "--plan-dir", plan))
+		for _, stage := range []string{"build", "write"} {
+			if stage == "write" {
+				b.must(t, b.command(nil, "shard", "merge", "--leave-writing", plan))
+			}
+			for _, i := range []int{1, 0} {
+				b.must(t, b.shard("out", stage, i))
+			}
+		}
+		b.noCredentials(t, b.must(t, b.command(nil, "shard", "merge", plan)))
+		b.stored(t, server, "runs/shards/r", "merged", want)
+
+		for _, args := range [][]string{
+			{"dataset", "verify"}, {"dataset", "stats"}, {"dataset", "show", "--limit", "2"},
+		} {
+			own := b.must(t, b.command(nil, append(args, "local/r")...))
+			there := b.must(t, b.command(nil, append(args, to+"/r")...))
+			text := strings.ReplaceAll(there.stdout, to+"/r", "local/r")
+			if d := gocmp.Diff(own.stdout, text); d != "" {
+				t.Errorf("%v of a stored run (-local +stored):\n%s", args, d)
+			}
+		}
+		key := "runs/r/dropped.jsonl"
+		text := server.Get(t, key)
+		server.Put(t, key, append([]byte("#"), text[:len(text)-1]...))
+		b.refused(t, b.command(nil, "dataset", "verify", to+"/r"), 3, key, "its checksum differs")
+	})
+}
+
+// stored compares a stored run with what it must consist of.
+func (b *bed) stored(t *testing.T, server *objectstest.Server, prefix, out string, want map[string]string) {
+	t.Helper()
+	for name := range want {
+		if name == ".lock" { // of a machine
+			continue
+		}
+		b.write(t, filepath.Join(out, "r", filepath.FromSlash(name)), string(server.Get(t, path.Join(prefix, name))))
+	}
+	got := b.content(t, out)
+	for name := range got {
+		if want[name] != got[name] && name != "manifest.json" && name != "config.yml" {
+			t.Errorf("%s of the stored run differs", name)
+		}
+	}
+	if len(got) < 8 {
+		t.Errorf("only %d files were compared", len(got))
+	}
 }
 
 // TestTokenizerInObjectStorage: token batches made with a tokenizer in object storage are those made with the same one

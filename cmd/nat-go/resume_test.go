@@ -138,13 +138,11 @@ var withTimes = map[string]bool{
 	"final_metrics.json": true, "records/begun.json": true,
 }
 
-// timestamps matches when a builder's metrics were written.
-var timestamps = regexp.MustCompile(`"timestamp":"[^"]*"`)
+// metricsTime matches when a builder's metrics were written.
+var metricsTime = regexp.MustCompile(`"timestamp":"[^"]*"`)
 
 // hashOfTimes matches the manifest's entries for them. The last of them is written when a job has ended, by whichever
 // process is waiting.
-var timestamps = regexp.MustCompile(`"timestamp":"[^"]*"`)
-
 var hashOfTimes = regexp.MustCompile(
 	`\{\s*"path": "(?:data_collection_progress.jsonl|dpo_trajectory_builder_[^"]*|` +
 		`collection_history.json|final_metrics.json|records/begun.json)",` +
@@ -174,7 +172,7 @@ func (b *bed) content(t *testing.T, out string) map[string]string {
 			text = bytes.ReplaceAll(text, []byte(out+"/r "), []byte("OUT/r ")) // commands that it suggests
 		}
 		if strings.HasPrefix(name, "dpo_trajectory_builder_") {
-			text = timestamps.ReplaceAll(text, nil)
+			text = metricsTime.ReplaceAll(text, nil)
 		}
 		sum := sha256.Sum256(text)
 		files[name] = hex.EncodeToString(sum[:])

@@ -19,9 +19,9 @@ func newDatasetCmd() *cobra.Command {
 		Use:   "dataset",
 		Short: "Check, measure, look at, convert and merge data sets",
 	}
-	cmd.AddCommand(newDatasetVerifyCmd())
-	cmd.AddCommand(newDatasetStatsCmd())
-	cmd.AddCommand(newDatasetShowCmd())
+	cmd.AddCommand(readsStored(newDatasetVerifyCmd()))
+	cmd.AddCommand(readsStored(newDatasetStatsCmd()))
+	cmd.AddCommand(readsStored(newDatasetShowCmd()))
 	cmd.AddCommand(newDatasetConvertCmd())
 	cmd.AddCommand(newDatasetMergeCmd())
 	return cmd

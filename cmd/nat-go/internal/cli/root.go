@@ -110,7 +110,7 @@ func newRootCmd(p Program) *cobra.Command {
 	root.AddCommand(newFinetuneRunCmd(p.CommitBytes))
 	root.AddCommand(newLossCmd())
 	root.AddCommand(newDatasetCmd(), newViewCmd())
-	root.AddCommand(newDoctorCmd())
+	root.AddCommand(readsStored(newDoctorCmd()))
 	root.AddCommand(newExplainCmd())
 	root.AddCommand(newFormatsCmd())
 	root.AddCommand(newBuildersCmd())

@@ -55,6 +55,10 @@ func copyPlan(ctx context.Context, dir shards.Folder, work string) (c *copied, e
 	return c, err
 }
 
+// runsOf returns the folder in which the run of a plan on a disk is made if it belongs in object storage: beside its
+// shards, which read there what they write.
+func runsOf(dir shards.Folder) string { return filepath.Join(string(dir), "run") }
+
 // told makes an error name the folder rather than its copy.
 func (c *copied) told(err error) error {
 	if c.remote == nil {

@@ -50,6 +50,7 @@ func mergeShards(
 	ctx context.Context, dir shards.Folder, work string, how finetune.Request, leave bool, env finetune.Env,
 ) (sum *finetune.Summary, err error) {
 	if dir.Remote() == nil {
+		env.Runs = runsOf(dir)
 		return finetune.MergeShards(ctx, dir, how, leave, env)
 	}
 	err = inWorkDir(work, func(own string) error {

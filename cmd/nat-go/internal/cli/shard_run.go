@@ -81,6 +81,7 @@ func (c *copied) runShard(
 	ctx context.Context, stage shards.Stage, number int, env finetune.Env,
 ) (*finetune.Summary, error) {
 	if c.remote == nil {
+		env.Runs = runsOf(c.dir)
 		return finetune.RunShard(ctx, c.dir, stage, number, env)
 	}
 	if done, err := c.remote.IsDone(ctx, c.plan, stage, number); err != nil {

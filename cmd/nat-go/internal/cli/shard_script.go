@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/engines"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 )
 
 // newShardScriptCmd has one command per engine.
@@ -38,7 +40,7 @@ type script struct {
 }
 
 func (s *script) flags(f *pflag.FlagSet) {
-	f.StringVar(&s.out, "out", "", "folder to write to; default: "+s.engine+" in the plan's")
+	f.StringVar(&s.out, "out", "", "folder to write to; default: "+s.engine+" in the plan's; for a plan in object storage, here")
 	f.IntVar(&s.CPUs, "cpus", 2, "processors of a process")
 	f.StringVar(&s.memory, "memory", "2GiB", "memory of a process")
 	f.BoolVar(&s.leave, "leave-writing", true, "have the shards write the data set, too; false: the merge writes it")
@@ -50,7 +52,7 @@ func (s *script) write(
 	cmd *cobra.Command, args []string, next string, files func(engines.Run) ([]engines.File, error),
 ) error {
 	dir := planArg(args)
-	plan, err := dir.Read()
+	plan, err := readPlan(cmd.Context(), dir)
 	if err != nil {
 		return err
 	}
@@ -63,13 +65,9 @@ func (s *script) write(
 	if err != nil {
 		return exit.Environmentf("can't tell the working folder: %w", err)
 	}
-	folder, err := filepath.Abs(string(dir))
+	folder, out, err := s.places(dir)
 	if err != nil {
-		return exit.Environmentf("can't tell the folder of the plan: %w", err)
-	}
-	out := s.out
-	if out == "" {
-		out = filepath.Join(string(dir), s.engine)
+		return err
 	}
 	made, err := files(engines.Run{
 		ID: plan.RunID, Plan: folder, Dir: here, Shards: len(plan.Shards), Stages: plan.Stages(),
@@ -94,6 +92,34 @@ func (s *script) write(
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n  next     %s\n", strings.Join(paths, "\n"), next)
 	return err
+}
+
+// places returns the plan's folder as every process finds it, and the folder to write the scripts to: for a plan in
+// object storage, below the working folder.
+func (s *script) places(dir shards.Folder) (plan, out string, err error) {
+	plan, out = string(dir), filepath.Join(string(dir), s.engine)
+	if dir.Remote() != nil {
+		out = s.engine
+	} else if plan, err = filepath.Abs(plan); err != nil {
+		return "", "", exit.Environmentf("can't tell the folder of the plan: %w", err)
+	}
+	if s.out != "" {
+		out = s.out
+	}
+	return plan, out, nil
+}
+
+// readPlan reads a plan on a disk or in object storage.
+func readPlan(ctx context.Context, dir shards.Folder) (plan *shards.Plan, err error) {
+	if dir.Remote() == nil {
+		return dir.Read()
+	}
+	err = inWorkDir("", func(own string) error {
+		c, err := copyPlan(ctx, dir, own)
+		plan = c.plan
+		return err
+	})
+	return plan, err
 }
 
 // programFlag names the program as found on the nodes; default: this one's own file.

@@ -29,6 +29,7 @@ type plan struct {
 	Request
 	config  *config.Config
 	folder  runfolder.Folder
+	stored  runfolder.Stored // where the run is published once it is complete; empty: nowhere
 	trainer trainers.NemoCustomizerTrainer
 	adapter config.Block // what the data set is handed to
 	formats []dataset.Format
@@ -102,16 +103,13 @@ func (p *plan) name(env Env) error {
 	if p.OutputDir != "" {
 		dir = p.OutputDir
 	}
-	p.folder = runfolder.Folder(filepath.Join(dir, p.RunID))
-	for _, of := range []struct{ name, path string }{
-		{"finetuning.output_dir", dir},
-		{"dataset.marks", p.config.Dataset.Marks},
-	} {
-		if objects.Is(of.path) {
-			return exit.Usagef("%s: %s is in object storage, which may have inputs, tokenizers and plans of shards only: "+
-				"name a path on a disk", of.name, of.path)
-		}
+	if marks := p.config.Dataset.Marks; objects.Is(marks) {
+		return exit.Usagef("dataset.marks: %s is in object storage: copy it to a disk", marks)
 	}
+	if objects.Is(dir) {
+		return p.publishTo(dir, env)
+	}
+	p.folder = runfolder.Folder(filepath.Join(dir, p.RunID))
 	return nil
 }
 

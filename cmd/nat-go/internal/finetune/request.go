@@ -63,8 +63,10 @@ type Env struct {
 	Secrets *secret.Values
 	Output  func([]byte) // receives what a local trainer prints while it is waited for
 
-	Collating   func() (done func()) // called before token batches are made, a different kind of work; may be nil
-	CommitBytes int64                // how many bytes of the record log a crash may cost; 0: the default
+	Collating func() (done func()) // called before token batches are made, a different kind of work; may be nil
+	// Runs is the folder in which runs for object storage are made; empty: in the user's cache.
+	Runs        string
+	CommitBytes int64 // how many bytes of the record log a crash may cost; 0: the default
 }
 
 // hide removes secrets from a text that is shown or written.

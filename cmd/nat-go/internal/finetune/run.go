@@ -105,6 +105,9 @@ func (r *run) make(ctx context.Context) error {
 	if r.plan.planning && in.collect != nil {
 		return exit.Usagef("--plan asks no agent: collect the runs first, and name them with --from")
 	}
+	if err := r.mayPublish(ctx); err != nil {
+		return err
+	}
 	r.info("inputs found", "source", in.source.Type, "folder", string(r.plan.folder))
 	r.sum.Warnings = append(r.sum.Warnings, r.plan.notes...)
 	r.sum.RunDir, r.sum.DatasetDir, r.made.Source = string(r.plan.folder), r.plan.folder.Dataset(), in.source.Type
@@ -210,6 +213,9 @@ func (r *run) info(what string, fields ...any) {
 // end does the run's work and says how it ended, as far as it got.
 func (r *run) end(ctx context.Context, work func(*run, context.Context) error) (*Summary, error) {
 	err := work(r, ctx)
+	if err == nil {
+		err = r.publish(ctx)
+	}
 	r.books.abort()
 	r.count()
 	if err != nil {

@@ -140,6 +140,9 @@ func (p *plan) merged() (bool, error) {
 
 // merge makes the run from what the shards built.
 func (r *run) merge(ctx context.Context) error {
+	if err := r.mayPublish(ctx); err != nil {
+		return err
+	}
 	in, err := findInputs(ctx, r.plan)
 	if err != nil {
 		return err

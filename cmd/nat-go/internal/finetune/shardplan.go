@@ -43,6 +43,8 @@ func PlanShards(ctx context.Context, req Request, how Shards, env Env) (*Planned
 	}
 	dir := shards.Folder(cmp.Or(how.Dir, string(p.folder)+".shards"))
 	switch {
+	case how.Dir == "" && p.stored != "":
+		return nil, exit.Usagef("the run's output is in object storage: name the folder of the plan with --plan-dir")
 	case p.Compat == compat.NAT:
 		return nil, exit.Usagef(
 			"--compat nat: NAT takes all that an agent did in a collection run together: there is nothing to divide. " +

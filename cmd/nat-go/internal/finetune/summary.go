@@ -14,6 +14,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/files"
 	"github.com/nat-go/nat-go/collator/teacher"
+	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -69,8 +70,11 @@ func WriteSummary(w io.Writer, s *Summary, look Look) error {
 		ledger.Quantity(c.Candidates, "candidate"))
 	fmt.Fprintf(&b, "  records  %s made, %d kept\n", ledger.Quantity(c.Records, "record"), c.Kept)
 	for _, f := range s.Written {
-		fmt.Fprintf(&b, "  wrote    %s  %s\n", filepath.Join(s.DatasetDir, filepath.FromSlash(f.Path)),
-			ledger.Quantity(f.Rows, "row"))
+		path := filepath.Join(s.DatasetDir, filepath.FromSlash(f.Path))
+		if objects.Is(s.DatasetDir) {
+			path = objects.Join(s.DatasetDir, f.Path)
+		}
+		fmt.Fprintf(&b, "  wrote    %s  %s\n", path, ledger.Quantity(f.Rows, "row"))
 	}
 	if s.Batches != nil {
 		for _, name := range slices.Sorted(maps.Keys(s.Batches.Counts)) {

@@ -22,8 +22,10 @@ var validID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 // it contains neither spaces nor slashes, nor anything that a shell or a terminal takes for more than a letter.
 func ValidID(id string) bool { return validID.MatchString(id) }
 
+const manifestName = "manifest.json"
+
 // Manifest returns the file that says what the run read, decided and wrote.
-func (f Folder) Manifest() string { return f.path("manifest.json") }
+func (f Folder) Manifest() string { return f.path(manifestName) }
 
 // Config returns the run's configuration, with ${VAR} left as references.
 func (f Folder) Config() string { return f.path("config.yml") }

@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/objects"
+)
+
+// readsStored lets a command that only reads take runs, and files, in object storage. It works on copies that are
+// removed afterwards, and prints the names that it was given.
+func readsStored(cmd *cobra.Command) *cobra.Command {
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		c := &storedCopies{}
+		defer c.remove()
+		args = append([]string{}, args...)
+		for i, arg := range args {
+			if !objects.Is(arg) {
+				continue
+			}
+			if args[i], err = c.copy(cmd.Context(), arg); err != nil {
+				return exit.Default(exit.Environment, err)
+			}
+		}
+		if c.dir == "" {
+			return run(cmd, args)
+		}
+		out := &tellingWriter{to: cmd.OutOrStdout(), copies: c}
+		cmd.SetOut(out)
+		err = c.told(run(cmd, args))
+		if ferr := out.flush(); err == nil {
+			err = ferr
+		}
+		return err
+	}
+	return cmd
+}
+
+// storedCopies are copies of what is in object storage.
+type storedCopies struct {
+	dir   string
+	names []string // pairs: of a copy, and of what it is a copy of
+}
+
+// copy copies the run or the file of this name.
+func (c *storedCopies) copy(ctx context.Context, name string) (string, error) {
+	if c.dir == "" {
+		dir, err := os.MkdirTemp("", "nat-go-copy-")
+		if err != nil {
+			return "", err
+		}
+		c.dir = dir
+	}
+	is, err := runfolder.Stored(name).IsRun(ctx)
+	if err != nil {
+		return "", err
+	}
+	to := filepath.Join(c.dir, path.Base(name))
+	if is {
+		err = runfolder.Stored(name).Fetch(ctx, runfolder.Folder(to))
+	} else {
+		err = fetchFile(ctx, name, to)
+	}
+	c.names = append(c.names, to, name)
+	return to, err
+}
+
+func fetchFile(ctx context.Context, from, to string) error {
+	in, err := objects.OfProcess().Open(ctx, from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := durable.Create(to)
+	if err != nil {
+		return err
+	}
+	defer out.Abort()
+	if _, err := io.Copy(out, in); err != nil {
+		return err
+	}
+	return out.CommitUnsynced()
+}
+
+func (c *storedCopies) remove() {
+	if c.dir != "" {
+		os.RemoveAll(c.dir)
+	}
+}
+
+// tell replaces the names of copies in a text.
+func (c *storedCopies) tell(text []byte) []byte {
+	for i := 0; i < len(c.names); i += 2 {
+		text = bytes.ReplaceAll(text, []byte(c.names[i]), []byte(c.names[i+1]))
+	}
+	return text
+}
+
+// told replaces them in an error.
+func (c *storedCopies) told(err error) error {
+	if err == nil {
+		return nil
+	}
+	if text := string(c.tell([]byte(err.Error()))); text != err.Error() {
+		return &storedError{err, text}
+	}
+	return err
+}
+
+type storedError struct {
+	err  error
+	text string
+}
+
+func (e *storedError) Error() string { return e.text }
+func (e *storedError) Unwrap() error { return e.err }
+
+// tellingWriter replaces the names of copies in what it is given, line by line.
+type tellingWriter struct {
+	to     io.Writer
+	copies *storedCopies
+	rest   []byte
+}
+
+func (w *tellingWriter) Write(p []byte) (int, error) {
+	w.rest = append(w.rest, p...)
+	end := bytes.LastIndexByte(w.rest, '\n') + 1
+	_, err := w.to.Write(w.copies.tell(w.rest[:end]))
+	w.rest = append(w.rest[:0], w.rest[end:]...)
+	return len(p), err
+}
+
+func (w *tellingWriter) flush() error {
+	_, err := w.to.Write(w.copies.tell(w.rest))
+	return err
+}

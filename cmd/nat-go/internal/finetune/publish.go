@@ -1,0 +1,70 @@
+package finetune
+
+import (
+	"context"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/internal/objects"
+)
+
+// A run whose output belongs in object storage is made in a folder of this machine, where an interrupted one goes on,
+// and published when it is complete.
+
+// publishTo sets where the run is published, and the folder that it is made in.
+func (p *plan) publishTo(dir string, env Env) error {
+	to := objects.Join(dir, p.RunID)
+	if err := objects.Check(objects.Join(to, "manifest.json")); err != nil {
+		return exit.With(exit.Usage, err)
+	}
+	p.stored = runfolder.Stored(to)
+	runs := env.Runs
+	if runs == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return exit.Environmentf("can't tell the user's cache, where a run for object storage is made: %w", err)
+		}
+		sum := xxh3.HashString128(dir).Bytes()
+		runs = filepath.Join(cache, "nat-go", "runs", hex.EncodeToString(sum[:8]))
+	}
+	p.folder = runfolder.Folder(filepath.Join(runs, p.RunID))
+	return nil
+}
+
+// mayPublish refuses, before anything is made, a place where the run couldn't be published.
+func (r *run) mayPublish(ctx context.Context) error {
+	if p := r.plan; p.stored != "" && !p.resume {
+		return p.stored.Free(ctx)
+	}
+	return nil
+}
+
+// publish sends a complete run to object storage. Its folder on this machine is removed unless its job hasn't ended,
+// which is waited for and cancelled there.
+func (r *run) publish(ctx context.Context) error {
+	p := r.plan
+	if p.stored == "" || p.shard != nil || !runfolder.Has(p.folder.Manifest()) {
+		return nil
+	}
+	r.tell(Progress{Step: "publish", Text: "publish  " + string(p.stored)})
+	if err := p.stored.Publish(ctx, p.folder); err != nil {
+		return exit.Default(exit.Environment, err)
+	}
+	own, to := string(p.folder), string(p.stored)
+	r.sum.RunDir, r.sum.DatasetDir = to, objects.Join(to, p.folder.Rel(p.folder.Dataset()))
+	r.sum.Next = strings.ReplaceAll(r.sum.Next, own, to)
+	for i := range r.sum.Warnings {
+		r.sum.Warnings[i] = strings.ReplaceAll(r.sum.Warnings[i], own, to)
+	}
+	if r.sum.Job != nil && r.sum.Status != runfolder.Completed {
+		r.warn("the job is followed from this machine, where the run's folder stays: %s", own)
+		return nil
+	}
+	return os.RemoveAll(own)
+}
