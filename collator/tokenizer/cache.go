@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// DefaultCacheBytes bounds the memory of a tokenizer's segment cache.
+// DefaultCacheBytes bounds the memory of a tokenizer's cache of segments and their pieces.
 const DefaultCacheBytes = 64 << 20
 
 // segment is a text between special tokens, and whether something precedes it if that makes a difference.
@@ -33,6 +33,11 @@ func newCache(limit int) *cache {
 func (c *cache) get(key segment) (Encoding, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.find(key)
+}
+
+// find is get for a caller that holds the lock.
+func (c *cache) find(key segment) (Encoding, bool) {
 	if enc, ok := c.young[key]; ok {
 		c.hits++
 		return enc, true
@@ -78,5 +83,11 @@ func (t *Tokenizer) CacheStats() CacheStats {
 	return CacheStats{t.cache.hits, t.cache.misses}
 }
 
-// SetCacheBytes empties the segment cache and bounds its memory; 0 turns it off.
-func (t *Tokenizer) SetCacheBytes(limit int) { t.cache = newCache(limit) }
+// SetCacheBytes empties the cache of segments and their pieces and bounds its memory; 0 turns it off.
+func (t *Tokenizer) SetCacheBytes(limit int) {
+	t.pieces = newPieces(t.shape, newCache(limit/2))
+	if t.pieces != nil {
+		limit -= limit / 2
+	}
+	t.cache = newCache(limit)
+}

@@ -1,6 +1,10 @@
 package tokenizer
 
-import "github.com/nat-go/nat-go/ttc/chat"
+import (
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/chat"
+)
 
 // EncodeRow appends to dst the tokens of text for a training row: special tokens only where their characters lie
 // entirely within template (byte ranges of the text, sorted and disjoint; adjacent ones count as one), plain text
@@ -53,7 +57,7 @@ func (t *Tokenizer) appendSegment(dst *Encoding, text string, from, to int) erro
 	enc, ok := t.cache.get(key)
 	if !ok {
 		var err error
-		enc, err = t.encode(key.text, false, variant{specialsAsText: true, continued: key.continued})
+		enc, err = t.encodeSegment(key)
 		if err != nil {
 			if e, ok := err.(*Error); ok && e.Offset >= 0 {
 				e.Offset += from
@@ -67,6 +71,18 @@ func (t *Tokenizer) appendSegment(dst *Encoding, text string, from, to int) erro
 		dst.Offsets = append(dst.Offsets, chat.Span{Start: from + s.Start, End: from + s.End})
 	}
 	return nil
+}
+
+func (t *Tokenizer) encodeSegment(s segment) (Encoding, error) {
+	library := func(text string) (Encoding, error) {
+		return t.encode(text, false, variant{specialsAsText: true, continued: s.continued})
+	}
+	if t.pieces != nil && !s.continued && strings.IndexByte(s.text, 0) < 0 {
+		if enc, err := t.pieces.encode(s.text, library); err == nil {
+			return enc, nil
+		}
+	}
+	return library(s.text)
 }
 
 // encodeWhole encodes a row for a tokenizer whose segments depend on each other.

@@ -49,6 +49,8 @@ type Tokenizer struct {
 	maxID       int32
 	continues   bool // a segment's tokens depend on whether it starts the row
 	cache       *cache
+	pieces      *pieces           // nil if segments can't be encoded in pieces
+	texts       func() *byteTexts // nil unless ids are decoded byte by byte
 
 	mu      sync.Mutex
 	engines map[variant]*slot
@@ -119,9 +121,10 @@ func newTokenizer(data []byte, config *Config) (*Tokenizer, error) {
 		vocab:       s.size(),
 		maxID:       s.maxID(),
 		continues:   s.hasContinued(),
-		cache:       newCache(DefaultCacheBytes),
 		engines:     map[variant]*slot{},
 	}
+	t.SetCacheBytes(DefaultCacheBytes)
+	t.texts = sync.OnceValue(func() *byteTexts { return newByteTexts(s) })
 	// Find out now, not at the first text, whether the library refuses the file.
 	if _, err := t.engine(variant{specialsAsText: true}); err != nil {
 		return nil, err
@@ -243,6 +246,11 @@ func (t *Tokenizer) controlToken() (string, bool) {
 func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) (string, error) {
 	if len(ids) == 0 {
 		return "", nil
+	}
+	if texts := t.texts(); texts != nil && !skipSpecial {
+		if text, ok := texts.decode(ids); ok {
+			return text, nil
+		}
 	}
 	v := variant{specialsAsText: true}
 	e, err := t.engine(v)

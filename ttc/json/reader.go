@@ -251,7 +251,11 @@ func (r *Reader) discard() {
 func (r *Reader) fill() error {
 	most := r.lim.Size + blockBytes // the largest value that is stored, and the start of the next
 	if r.block == nil || len(r.buf) > len(r.block)*3/4 && int64(len(r.block)) < most {
-		r.block = make([]byte, max(blockBytes, int(min(2*int64(len(r.block)), most))))
+		size := max(blockBytes, int(min(2*int64(len(r.block)), most)))
+		if in, short := r.in.(interface{ Len() int }); short && r.block == nil {
+			size = min(size, max(64, 2*in.Len())) // a short text in memory: so that its end is seen with room to spare
+		}
+		r.block = make([]byte, size)
 		r.buf = r.block[:copy(r.block, r.buf)]
 	} else if len(r.buf) == len(
 		r.block,

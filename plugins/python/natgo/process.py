@@ -1,5 +1,6 @@
 """A nat-go process that answers frames over pipes. It belongs to the process that started it, never to a forked child."""
 
+import fcntl
 import json
 import os
 import select
@@ -12,6 +13,8 @@ import weakref
 from typing import Any, Dict, List, Optional, Tuple
 
 _MAX_HEAD_BYTES = 256 << 20
+_PIPE_BYTES = 1 << 20  # what Linux allows everyone
+_F_SETPIPE_SZ = 1031  # fcntl has its name from Python 3.10 on, and only on Linux
 _SAID_BYTES = 2000  # of what the process says on standard error, kept for messages
 
 
@@ -39,6 +42,8 @@ class Process:
             raise Ended(f"{program}: {err.strerror}") from None
         assert self._process.stdin is not None and self._process.stdout is not None
         self._in, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
+        for pipe in (self._in, self._out):
+            _widen(pipe)
         os.set_blocking(self._in, False)
         os.set_blocking(self._out, False)
         _all.add(self)
@@ -123,6 +128,14 @@ class Process:
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
+
+
+def _widen(pipe: int) -> None:
+    """Gives a pipe room for most frames, so that neither side waits for the other in the middle of one."""
+    try:
+        fcntl.fcntl(pipe, _F_SETPIPE_SZ, _PIPE_BYTES)
+    except OSError:
+        pass  # not Linux, or too many pipes of this user
 
 
 _all: "weakref.WeakSet[Process]" = weakref.WeakSet()

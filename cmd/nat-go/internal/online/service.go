@@ -29,6 +29,7 @@ type Service struct {
 	closers   []io.Closer
 	decoder   *traces.Decoder
 	policy    string
+	body      bytes.Buffer // of the last answer
 }
 
 // Close ends the programs that builders have started, and frees the tokenizer.
@@ -62,6 +63,9 @@ type Made struct {
 
 // mostDrops is how many drops an answer lists.
 const mostDrops = 100
+
+// mostBody is how many bytes are kept for the body of the next answer.
+const mostBody = 16 << 20
 
 // failure is the head that answers what can't be done.
 type failure struct {
@@ -168,7 +172,7 @@ func (v *Service) ready() Ready {
 	return r
 }
 
-// answer makes the batches of a request: {"id": 1, "traces": [...]}.
+// answer makes the batches of a request: {"id": 1, "traces": [...]}. The next one overwrites its bytes.
 func (v *Service) answer(ctx context.Context, frame []byte, a *Answer) ([]byte, error) {
 	most := cmp.Or(max(0, v.settings.RequestObjects), DefaultRequestObjects)
 	request, err := json.Parse(frame, json.Limits{Size: v.limit(), Objects: most})
@@ -199,9 +203,12 @@ func (v *Service) answer(ctx context.Context, frame []byte, a *Answer) ([]byte, 
 		return nil, err
 	}
 	a.describe(made)
-	var body bytes.Buffer
-	err = made.Write(&body, len(v.settings.Channels) > 1)
-	return body.Bytes(), err
+	if v.body.Cap() > mostBody {
+		v.body = bytes.Buffer{}
+	}
+	v.body.Reset()
+	err = made.Write(&v.body, len(v.settings.Channels) > 1)
+	return v.body.Bytes(), err
 }
 
 // collate makes the batches from traces, and keeps the books in the answer.

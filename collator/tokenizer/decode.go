@@ -1,0 +1,75 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"unicode/utf8"
+)
+
+// byteTexts has the text of each id of a byte-level vocabulary: the bytes that the characters of its token stand for.
+type byteTexts struct {
+	all []byte
+	end []int32 // of each id's text in all; the one before ends where it begins
+}
+
+// newByteTexts returns nil if the tokenizer doesn't decode in this way, or two tokens share an id.
+func newByteTexts(s *shape) *byteTexts {
+	const most = 4 << 20
+	var decoder struct{ Type string }
+	if json.Unmarshal(s.parts["decoder"], &decoder) != nil || decoder.Type != "ByteLevel" || s.maxID() >= most {
+		return nil
+	}
+	tokens := make([]string, s.maxID()+1)
+	for token, id := range s.vocab {
+		if tokens[id] != "" {
+			return nil
+		}
+		tokens[id] = token
+	}
+	for i := range s.added {
+		tokens[s.added[i].ID] = s.added[i].Content
+	}
+	byteOf := map[rune]byte{}
+	next := rune(0x100)
+	for b := range 0x100 {
+		if b > ' ' && b < 0x7f || b > 0xa0 && b != 0xad {
+			byteOf[rune(b)] = byte(b)
+			continue
+		}
+		byteOf[next] = byte(b)
+		next++
+	}
+	texts := &byteTexts{end: make([]int32, len(tokens))}
+	for id, token := range tokens {
+		start := len(texts.all)
+		for _, r := range token {
+			b, known := byteOf[r]
+			if !known { // then the token stands for itself
+				texts.all = append(texts.all[:start], token...)
+				break
+			}
+			texts.all = append(texts.all, b)
+		}
+		texts.end[id] = int32(len(texts.all))
+	}
+	return texts
+}
+
+// decode returns the text of ids; false for what only the library knows about: ids without a token, and bytes that
+// don't form UTF-8.
+func (t *byteTexts) decode(ids []int32) (string, bool) {
+	text := make([]byte, 0, 6*len(ids))
+	for _, id := range ids {
+		if id < 0 || int(id) >= len(t.end) {
+			return "", false
+		}
+		start := int32(0)
+		if id > 0 {
+			start = t.end[id-1]
+		}
+		if start == t.end[id] {
+			return "", false
+		}
+		text = append(text, t.all[start:t.end[id]]...)
+	}
+	return string(text), utf8.Valid(text)
+}

@@ -1,0 +1,357 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/nat-go/nat-go/ttc/chat"
+)
+
+// pieces encodes segments piece by piece and remembers the pieces, so that of a new text only new words reach the
+// library. A byte-level BPE encodes each word by itself, and a regular expression says what a word is. A piece is one
+// or more whole words: it ends between two characters that no word of any known expression holds together.
+type pieces struct {
+	digits int     // the most digits of a word; 0 for GPT-2's words: no limit, and a space may precede them
+	added  *finder // the added tokens that are not special; nil if there are none
+	cache  *cache
+	lists  sync.Pool // of *pieceList
+}
+
+// wordPatterns are the expressions whose words are known to end where pieces do, with the most digits of a word.
+// Another one is added here once TestPieces passes with it.
+var wordPatterns = map[string]int{
+	// Llama 3 and cl100k
+	`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|` +
+		` ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`: 3,
+	// Qwen 2 and later
+	`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`: 1,
+	// o200k
+	`[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|` +
+		`[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|` +
+		`\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`: 3,
+}
+
+const (
+	maxPieceBytes  = 128 // longer ones are not remembered
+	maxPlainTokens = 256 // added tokens that are not special
+)
+
+// newPieces returns nil for a tokenizer that can't, or is not known to, encode piece by piece.
+func newPieces(s *shape, cache *cache) *pieces {
+	digits, known := wordsOf(s.parts["pre_tokenizer"])
+	if !known || !independent(s) {
+		return nil
+	}
+	p := &pieces{digits: digits, cache: cache}
+	p.lists.New = func() any { return new(pieceList) }
+	var plain []addedToken
+	all, once := effective(s.added)
+	for _, t := range all {
+		if t.Special {
+			continue
+		}
+		plain = append(plain, t)
+		if !once || t.SingleWord || t.LStrip || t.RStrip || t.Normalized || len(plain) > maxPlainTokens {
+			return nil
+		}
+		for i := range all {
+			if other := all[i].Content; other != t.Content && (overlap(t.Content, other) || overlap(other, t.Content)) {
+				return nil
+			}
+		}
+	}
+	if len(plain) > 0 {
+		p.added = newFinder(plain)
+	}
+	return p
+}
+
+// wordsOf returns the most digits of a word of a pre-tokenizer, if its words are known.
+func wordsOf(raw json.RawMessage) (digits int, known bool) {
+	type step struct {
+		Type          string
+		Pattern       struct{ Regex *string }
+		Behavior      string
+		Invert        bool
+		AddPrefix     *bool `json:"add_prefix_space"`
+		UseRegex      *bool `json:"use_regex"`
+		Pretokenizers []step
+	}
+	var s step
+	if !present(raw) || json.Unmarshal(raw, &s) != nil {
+		return 0, false
+	}
+	bytesOnly := func(s *step, regex bool) bool {
+		return s.Type == "ByteLevel" && s.AddPrefix != nil && !*s.AddPrefix &&
+			(s.UseRegex == nil || *s.UseRegex) == regex
+	}
+	if bytesOnly(&s, true) { // the expression of GPT-2
+		return 0, true
+	}
+	if s.Type != "Sequence" || len(s.Pretokenizers) != 2 || !bytesOnly(&s.Pretokenizers[1], false) {
+		return 0, false
+	}
+	split := &s.Pretokenizers[0]
+	if split.Type != "Split" || split.Behavior != "Isolated" || split.Invert || split.Pattern.Regex == nil {
+		return 0, false
+	}
+	digits, known = wordPatterns[*split.Pattern.Regex]
+	return digits, known
+}
+
+// independent reports whether a word's ids and offsets depend on nothing but the word.
+func independent(s *shape) bool {
+	var normalizer struct{ Type string }
+	if raw := s.parts["normalizer"]; !identity(raw) &&
+		(json.Unmarshal(raw, &normalizer) != nil || normalizer.Type != "NFC") {
+		return false
+	}
+	var kind, prefix, suffix string
+	_ = json.Unmarshal(s.model["type"], &kind) // absent in old files, which then have merges
+	_ = json.Unmarshal(s.model["continuing_subword_prefix"], &prefix)
+	_ = json.Unmarshal(s.model["end_of_word_suffix"], &suffix)
+	if s.model["merges"] == nil || kind != "" && kind != "BPE" || prefix != "" || suffix != "" {
+		return false
+	}
+	return !trims(s.parts["post_processor"])
+}
+
+// trims reports whether a post-processor may trim white space from offsets, which can depend on a token's place.
+func trims(raw json.RawMessage) bool {
+	type step struct {
+		Type       string
+		Trim       *bool `json:"trim_offsets"`
+		Processors []step
+	}
+	var may func(s *step) bool
+	may = func(s *step) bool {
+		for i := range s.Processors {
+			if may(&s.Processors[i]) {
+				return true
+			}
+		}
+		switch s.Type {
+		case "Sequence", "TemplateProcessing":
+			return false
+		}
+		return s.Type != "ByteLevel" || s.Trim == nil || *s.Trim
+	}
+	var s step
+	return present(raw) && (json.Unmarshal(raw, &s) != nil || may(&s))
+}
+
+// overlap reports whether b begins within a.
+func overlap(a, b string) bool {
+	for i := range len(a) {
+		if rest := a[i:]; strings.HasPrefix(rest, b) || strings.HasPrefix(b, rest) {
+			return true
+		}
+	}
+	return false
+}
+
+// class is what a byte is to the known expressions.
+type class uint8
+
+const (
+	other   class = iota // of a character outside ASCII, a control character, or an apostrophe: never next to an end
+	letter               // ASCII, as are all below
+	digit                //
+	mark                 // punctuation or a symbol
+	slash                // which some expressions take after line breaks
+	blank                // space or tab
+	newline              // carriage return or line feed; words of lines only end in them, but for GPT-2's
+	classes
+)
+
+var classOf = func() (of [256]class) {
+	for c := byte('!'); c <= '~'; c++ {
+		switch {
+		case c >= '0' && c <= '9':
+			of[c] = digit
+		case c|0x20 >= 'a' && c|0x20 <= 'z':
+			of[c] = letter
+		case c == '/':
+			of[c] = slash
+		case c != '\'':
+			of[c] = mark
+		}
+	}
+	of[' '], of['\t'], of['\n'], of['\r'] = blank, blank, newline, newline
+	return of
+}()
+
+// ends tells between which neighbours every word ends.
+var ends = [classes][classes]bool{
+	letter:  {digit: true, mark: true, slash: true, blank: true, newline: true},
+	digit:   {letter: true, mark: true, slash: true, blank: true, newline: true},
+	mark:    {digit: true, blank: true},
+	slash:   {digit: true, blank: true},
+	newline: {letter: true, digit: true, mark: true},
+}
+
+// piece is a part of a text and, if known, its encoding.
+type piece struct {
+	chat.Span
+	enc   Encoding
+	known bool
+	added bool // an added token
+}
+
+type pieceList struct{ all []piece }
+
+// cut appends the pieces of text[from:to], which the library would split into words by itself.
+func (l *pieceList) cut(text string, from, to, digits int) {
+	start := from
+	run := 0 // digits before i, counted from where words of digits begin; -1 if that is unknown
+	for i := from; i < to; i++ {
+		b := classOf[text[i]]
+		if i == from {
+			if b == digit {
+				run = 1
+			}
+			continue
+		}
+		a := classOf[text[i-1]]
+		end := ends[a][b]
+		switch {
+		case (a == blank || a == newline) && (b == blank || b == newline && digits == 0):
+			// The last of the white space goes with what follows it, or is a word.
+			end = i+1 < to && classOf[text[i+1]]-letter <= slash-letter
+		case a == newline && digits == 0:
+			end = end && start == i-1
+		case a == blank && b == digit:
+			end = digits > 0 && start == i-1
+		case a == digit && b == digit:
+			end = digits > 0 && run > 0 && run%digits == 0
+		case b == blank && a == other:
+			end = endsBeforeBlank(text[start:i])
+		}
+		if b == digit {
+			switch {
+			case a != digit && a != other:
+				run = 1
+			case a == digit && run > 0:
+				run++
+			default:
+				run = -1
+			}
+		}
+		if end {
+			l.all = append(l.all, piece{Span: chat.Span{Start: start, End: i}})
+			start = i
+		}
+	}
+	if start < to {
+		l.all = append(l.all, piece{Span: chat.Span{Start: start, End: to}})
+	}
+}
+
+// endsBeforeBlank reports whether a text ends in a character outside ASCII that is surely not white space.
+func endsBeforeBlank(text string) bool {
+	r, _ := utf8.DecodeLastRuneInString(text)
+	return r >= 0xC0 && r < 0x1000 || r >= 0x3041 && r < 0xD800 || r >= 0x1F000
+}
+
+// encode encodes a segment. library encodes a part of it; if it fails, so does encode.
+func (p *pieces) encode(text string, library func(string) (Encoding, error)) (Encoding, error) {
+	l := p.lists.Get().(*pieceList)
+	defer func() {
+		clear(l.all)
+		l.all = l.all[:0]
+		p.lists.Put(l)
+	}()
+	from := 0
+	if p.added != nil {
+		for _, f := range p.added.find(nil, text, 0, func(int, int, *addedToken) bool { return true }) {
+			l.cut(text, from, f.Start, p.digits)
+			l.all = append(l.all, piece{
+				Span: f.Span, known: true, added: true,
+				enc: Encoding{IDs: []int32{f.token.ID}, Offsets: []chat.Span{{End: f.End - f.Start}}},
+			})
+			from = f.End
+		}
+	}
+	l.cut(text, from, len(text), p.digits)
+	p.recall(text, l.all)
+	for i := 0; i < len(l.all); i++ {
+		first := i
+		// Words of white space depend on whether something follows.
+		for i < len(l.all) && !l.all[i].added && (!l.all[i].known || first < i && endsBlank(text, &l.all[i-1])) {
+			i++
+		}
+		if first < i {
+			start, end := l.all[first].Start, l.all[i-1].End
+			enc, err := library(text[start:end])
+			if err != nil {
+				return Encoding{}, err
+			}
+			p.learn(text, l.all[first:i], enc)
+		}
+	}
+	return joined(l.all), nil
+}
+
+func endsBlank(text string, x *piece) bool { return classOf[text[x.End-1]] >= blank }
+
+// recall fills in the pieces that are remembered.
+func (p *pieces) recall(text string, all []piece) {
+	p.cache.mu.Lock()
+	defer p.cache.mu.Unlock()
+	for i := range all {
+		if x := &all[i]; !x.known && x.End-x.Start <= maxPieceBytes {
+			x.enc, x.known = p.cache.find(segment{text: text[x.Start:x.End]})
+		}
+	}
+}
+
+// learn divides the encoding of adjacent pieces among them, and remembers them.
+func (p *pieces) learn(text string, run []piece, enc Encoding) {
+	base, at := run[0].Start, 0
+	for i := range run {
+		x := &run[i]
+		first := at
+		for at < len(enc.IDs) && base+enc.Offsets[at].End <= x.End && base+enc.Offsets[at].Start >= x.Start {
+			at++
+		}
+		x.enc = Encoding{IDs: enc.IDs[first:at:at], Offsets: enc.Offsets[first:at:at]}
+	}
+	if at < len(enc.IDs) { // a token of no characters, or of characters in two pieces
+		clear(run)
+		run[0] = piece{Span: chat.Span{Start: base, End: base}, enc: enc}
+		return
+	}
+	for i := range run {
+		x := &run[i]
+		for k := range x.enc.Offsets {
+			x.enc.Offsets[k].Start -= x.Start - base
+			x.enc.Offsets[k].End -= x.Start - base
+		}
+		if x.End-x.Start <= maxPieceBytes {
+			own := Encoding{
+				IDs:     append([]int32(nil), x.enc.IDs...),
+				Offsets: append([]chat.Span(nil), x.enc.Offsets...),
+			}
+			p.cache.put(segment{text: text[x.Start:x.End]}, own)
+		}
+	}
+}
+
+// joined is the encoding of all pieces.
+func joined(all []piece) Encoding {
+	n := 0
+	for i := range all {
+		n += len(all[i].enc.IDs)
+	}
+	enc := Encoding{IDs: make([]int32, 0, n), Offsets: make([]chat.Span, 0, n)}
+	for i := range all {
+		x := &all[i]
+		enc.IDs = append(enc.IDs, x.enc.IDs...)
+		for _, s := range x.enc.Offsets {
+			enc.Offsets = append(enc.Offsets, chat.Span{Start: x.Start + s.Start, End: x.Start + s.End})
+		}
+	}
+	return enc
+}

@@ -1,0 +1,243 @@
+//go:build tokenizers && cgo
+
+package tokenizer
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/nat-go/nat-go/internal/oracletest"
+)
+
+// alphabet has a character of each class, more where an expression tells them apart, and some outside ASCII: a letter,
+// a digit, white space, a mark that composes with the letter before it, and one that composes to an ASCII character.
+var alphabet = []string{
+	"a", "s", "B", "1", "2", ".", "'", "/", " ", "\t", "\n", "\r", "\v", "é", "²", "\u00a0", "\u0301", "\u212a",
+}
+
+// pairsOf returns a tokenizer.json that merges any two bytes of the alphabet, so that an end within a word shows in the
+// ids, with a pre-tokenizer that has this pattern; "" is GPT-2's.
+func pairsOf(t testing.TB, pattern string) []byte {
+	t.Helper()
+	vocab := map[string]int{}
+	var symbols, merges []string
+	for r := rune(0x21); r <= 0x143; r++ { // covers the byte-level alphabet
+		vocab[string(r)] = len(vocab)
+	}
+	for _, c := range strings.Join(alphabet, "") {
+		for _, b := range []byte(string(c)) {
+			r := rune(b)
+			switch {
+			case b <= ' ':
+				r = 0x100 + rune(b)
+			case b >= 0x7f && b <= 0xa0:
+				r = 0x121 + rune(b) - 0x7f
+			}
+			if !slices.Contains(symbols, string(r)) {
+				symbols = append(symbols, string(r))
+			}
+		}
+	}
+	for _, a := range symbols {
+		for _, b := range symbols {
+			merges = append(merges, a+" "+b)
+			vocab[a+b] = len(vocab)
+		}
+	}
+	bytesOnly := map[string]any{
+		"type":             "ByteLevel",
+		"add_prefix_space": false,
+		"trim_offsets":     true,
+		"use_regex":        pattern == "",
+	}
+	pre := bytesOnly
+	if pattern != "" {
+		pre = map[string]any{"type": "Sequence", "pretokenizers": []any{map[string]any{
+			"type": "Split", "pattern": map[string]any{"Regex": pattern}, "behavior": "Isolated", "invert": false,
+		}, bytesOnly}}
+	}
+	return synthetic(t, map[string]any{
+		"normalizer":    map[string]any{"type": "NFC"},
+		"pre_tokenizer": pre,
+		"model":         map[string]any{"type": "BPE", "vocab": vocab, "merges": merges},
+		"added_tokens": []map[string]any{
+			token("<|end|>", nil), token("<tool>", map[string]any{"special": false}),
+			token("</tool>", map[string]any{"special": false}),
+		},
+	})
+}
+
+// piecewise returns tokenizers that encode in pieces: one for each expression, and published ones.
+func piecewise(t testing.TB) map[string]*Tokenizer {
+	t.Helper()
+	all := map[string]*Tokenizer{
+		"qwen2_5": load(t, "qwen2_5"),
+		"llama":   load(t, "Meta-Llama-3-8B-Instruct"),
+		"cohere":  load(t, "cohere-tokenizer"),
+	}
+	for pattern := range wordPatterns {
+		all["of "+pattern] = made(t, pairsOf(t, pattern))
+	}
+	all["of GPT-2"] = made(t, pairsOf(t, ""))
+	for name, tok := range all {
+		if tok.pieces == nil {
+			t.Fatalf("%s doesn't encode in pieces", name)
+		}
+	}
+	return all
+}
+
+func made(t testing.TB, data []byte) *Tokenizer {
+	t.Helper()
+	tok, err := New(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tok.Close)
+	return tok
+}
+
+// inPieces compares a segment encoded in pieces, with whatever is remembered, with the library's encoding of it.
+func inPieces(t rapid.TB, tok *Tokenizer, text string) {
+	t.Helper()
+	library := func(text string) (Encoding, error) { return tok.encode(text, false, variant{specialsAsText: true}) }
+	want, err := library(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, memory := range []string{"of others", "of its own"} {
+		got, err := tok.pieces.encode(text, library)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got.IDs, want.IDs) || !slices.Equal(got.Offsets, want.Offsets) {
+			t.Fatalf("%q with pieces %s: %s", text, memory, cmp.Diff(want, got))
+		}
+	}
+}
+
+// TestPieces encodes every text of up to three characters of the alphabet, or four with NATGO_LONG=1, in pieces, and
+// compares it with the library.
+func TestPieces(t *testing.T) {
+	for name, tok := range piecewise(t) {
+		t.Run(name, func(t *testing.T) {
+			longest := 3
+			if os.Getenv("NATGO_LONG") != "" && strings.HasPrefix(name, "of ") {
+				longest = 4
+			}
+			var all func(text string, n int)
+			all = func(text string, n int) {
+				if inPieces(t, tok, text); n > 0 {
+					for _, c := range alphabet {
+						all(text+c, n-1)
+					}
+				}
+			}
+			all("", longest)
+		})
+	}
+}
+
+// TestPiecesOfAnything draws longer texts, with a memory that is always too small.
+func TestPiecesOfAnything(t *testing.T) {
+	parts := slices.Concat(alphabet, fragments, []string{
+		"</tool>", "<tool", "123456789", "can't", "'LL", "HTTPServer", "   ", "\r\n", "?\n\n", "\n/", "//", "x²3",
+		"мир", "中 文",
+	})
+	for name, tok := range piecewise(t) {
+		t.Run(name, func(t *testing.T) {
+			tok.SetCacheBytes(20_000)
+			rapid.Check(t, func(r *rapid.T) {
+				text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(parts), 0, 30).Draw(r, "parts"), "")
+				if strings.IndexByte(text, 0) < 0 {
+					inPieces(r, tok, text)
+				}
+			})
+		})
+	}
+}
+
+// TestPiecesOfTraces encodes the texts of real conversations.
+func TestPiecesOfTraces(t *testing.T) {
+	data, err := os.ReadFile(oracletest.Path(t, "chat", "traces", "gpt-4o-airline-dev.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var runs []struct{ Traj []struct{ Content *string } }
+	if err := json.Unmarshal(data, &runs); err != nil {
+		t.Fatal(err)
+	}
+	for name, tok := range piecewise(t) {
+		t.Run(name, func(t *testing.T) {
+			for _, run := range runs {
+				for _, m := range run.Traj {
+					if m.Content != nil {
+						inPieces(t, tok, *m.Content)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestNoPieces lists tokenizers whose words aren't known, or depend on what stands beside them.
+func TestNoPieces(t *testing.T) {
+	byteLevel := func(key string, value any) map[string]any {
+		step := map[string]any{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": true}
+		step[key] = value
+		return step
+	}
+	plain := func(content string, flags ...string) map[string]any {
+		on := map[string]any{"special": false}
+		for _, f := range flags {
+			on[f] = true
+		}
+		return token(content, on)
+	}
+	model := func(key, value string) map[string]any {
+		return map[string]any{
+			"type": "BPE", "vocab": map[string]int{
+				"a":         0,
+				"b":         1,
+				value + "b": 2,
+				"b" + value: 3,
+				"ab":        4,
+			}, "merges": []string{},
+			key: value,
+		}
+	}
+	noTokens := []map[string]any{}
+	for name, parts := range map[string]map[string]any{
+		"an overlap with a special token": {},
+		"an overlap with a plain token":   {"added_tokens": []map[string]any{plain("<<tool"), plain("tool>>")}},
+		"whole words":                     {"added_tokens": []map[string]any{plain("tool", "single_word")}},
+		"white space before":              {"added_tokens": []map[string]any{plain("tool", "lstrip")}},
+		"white space behind":              {"added_tokens": []map[string]any{plain("tool", "rstrip")}},
+		"normalised text":                 {"added_tokens": []map[string]any{plain("tool", "normalized")}},
+		"a prefix": {
+			"added_tokens":  noTokens,
+			"pre_tokenizer": byteLevel("add_prefix_space", true),
+		},
+		"no words":             {"added_tokens": noTokens, "pre_tokenizer": byteLevel("use_regex", false)},
+		"trimmed offsets":      {"added_tokens": noTokens, "post_processor": byteLevel("trim_offsets", true)},
+		"another normalizer":   {"added_tokens": noTokens, "normalizer": map[string]any{"type": "Lowercase"}},
+		"prefixes of subwords": {"added_tokens": noTokens, "model": model("continuing_subword_prefix", "##")},
+		"suffixes of words":    {"added_tokens": noTokens, "model": model("end_of_word_suffix", "</w>")},
+		"metaspace":            {"added_tokens": noTokens, "pre_tokenizer": metaspace("never")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if made(t, synthetic(t, parts)).pieces != nil {
+				t.Error("it encodes in pieces")
+			}
+		})
+	}
+	if made(t, pairsOf(t, `\p{N}+|\P{N}+`)).pieces != nil {
+		t.Error("words of an expression that is not listed")
+	}
+}
