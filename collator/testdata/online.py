@@ -2,10 +2,12 @@
 all rollouts, then one of the other.
 
 natgo's calls go through a pipe to its nat-go, whose time counts. In every call each message has text that neither has seen
-before, but for the system's, which is the same in all rollouts of an agent.
+before, but for the system's, which is the same in all rollouts of an agent. In the first pass nat-go has seen none of the
+conversations, and has no words in its memory.
 
 stdin: as reference.py, and {"program": nat-go, "folder": tokenizer with its template, "calls": n}
-stdout: {"times": of the traces as they are, "processor": the same of processor time, "tokens": of the long rollout,
+stdout: {"times": of the traces as they are, "processor": the same of processor time, "first": both in the first pass,
+         "tokens": of the long rollout, "sites": its errors,
          "theirs": [median, p99], "ours": [median, p99]: milliseconds for it}
 """
 import json
@@ -87,7 +89,7 @@ def main():
     traces = {"%s.%s" % (e["task_id"], e["trial"]): e["traj"] for e in json.load(open(q["traces"]))}
     failed = {name: set(at) for name, at in q["failed"].items()}
     rollouts = [(traces[name], failed[name]) for name in failed]
-    beside.ours([{"messages": traces[name]} for name in list(failed)[:3]])  # starts it
+    beside.ours([{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}])  # starts it
     theirs, ours, theirs_used, ours_used = zip(*[beside.round(rollouts) for _ in range(5)])
 
     def tokens(messages):
@@ -101,6 +103,7 @@ def main():
         long_ours += b
     print(json.dumps({
         "times": sum(map(sum, theirs)) / sum(map(sum, ours)), "processor": sum(theirs_used) / sum(ours_used),
+        "first": [sum(theirs[0]) / sum(ours[0]), theirs_used[0] / ours_used[0]],
         "tokens": tokens(messages), "sites": len(sites), "theirs": quantiles(long_theirs), "ours": quantiles(long_ours),
     }))  # fmt: skip
 
