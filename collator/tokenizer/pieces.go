@@ -225,7 +225,7 @@ func (l *pieceList) cut(text string, from, to, digits int) {
 		case a == blank && b == digit:
 			end = digits > 0 && start == i-1
 		case a == digit && b == digit:
-			end = digits > 0 && run > 0 && run%digits == 0
+			end = digits > 0 && run%digits == 0
 		case b == blank && a == other:
 			end = endsBeforeBlank(text[start:i])
 		}

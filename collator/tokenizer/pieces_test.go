@@ -103,10 +103,14 @@ func made(t testing.TB, data []byte) *Tokenizer {
 	return tok
 }
 
+func libraryOf(tok *Tokenizer) func(string) (Encoding, error) {
+	return func(text string) (Encoding, error) { return tok.encode(text, false, variant{specialsAsText: true}) }
+}
+
 // inPieces compares a segment encoded in pieces, with whatever is remembered, with the library's encoding of it.
 func inPieces(t rapid.TB, tok *Tokenizer, text string) {
 	t.Helper()
-	library := func(text string) (Encoding, error) { return tok.encode(text, false, variant{specialsAsText: true}) }
+	library := libraryOf(tok)
 	want, err := library(text)
 	if err != nil {
 		t.Fatal(err)
@@ -140,6 +144,41 @@ func TestPieces(t *testing.T) {
 				}
 			}
 			all("", longest)
+			for _, text := range []string{"²12345", "1²2345", "12345²", "1'2345"} {
+				inPieces(t, tok, text)
+			}
+		})
+	}
+}
+
+// TestPiecesRemembered encodes texts of which each choice of pieces is remembered: the library gets the others, and
+// what white space is to it depends on what follows.
+func TestPiecesRemembered(t *testing.T) {
+	for name, tok := range piecewise(t) {
+		t.Run(name, func(t *testing.T) {
+			library := libraryOf(tok)
+			var all func(text string, n int)
+			all = func(text string, n int) {
+				var l pieceList
+				l.cut(text, 0, len(text), tok.pieces.digits)
+				for choice := range 1 << len(l.all) {
+					tok.pieces.cache = newCache(1 << 20)
+					for i, x := range l.all {
+						if choice>>i&1 == 1 {
+							if _, err := tok.pieces.encode(text[x.Start:x.End], library); err != nil {
+								t.Fatal(err)
+							}
+						}
+					}
+					inPieces(t, tok, text)
+				}
+				if n > 0 {
+					for _, c := range []string{" ", "\n", "1", "a", "."} {
+						all(text+c, n-1)
+					}
+				}
+			}
+			all("", 4)
 		})
 	}
 }
