@@ -34,8 +34,9 @@ var wordPatterns = map[string]int{
 }
 
 const (
-	maxPieceBytes  = 128 // longer ones are not remembered
-	maxPlainTokens = 256 // added tokens that are not special
+	maxPieceBytes  = 128       // longer ones are not remembered
+	maxPiecesBytes = 256 << 10 // longer segments are encoded as a whole: a list of their pieces takes memory
+	maxPlainTokens = 256       // added tokens that are not special
 )
 
 // newPieces returns nil for a tokenizer that can't, or is not known to, encode piece by piece.
@@ -197,7 +198,6 @@ type piece struct {
 	chat.Span
 	enc   Encoding
 	known bool
-	added bool // an added token
 }
 
 type pieceList struct{ all []piece }
@@ -268,7 +268,7 @@ func (p *pieces) encode(text string, library func(string) (Encoding, error)) (En
 		for _, f := range p.added.find(nil, text, 0, func(int, int, *addedToken) bool { return true }) {
 			l.cut(text, from, f.Start, p.digits)
 			l.all = append(l.all, piece{
-				Span: f.Span, known: true, added: true,
+				Span: f.Span, known: true,
 				enc: Encoding{IDs: []int32{f.token.ID}, Offsets: []chat.Span{{End: f.End - f.Start}}},
 			})
 			from = f.End
@@ -279,7 +279,7 @@ func (p *pieces) encode(text string, library func(string) (Encoding, error)) (En
 	for i := 0; i < len(l.all); i++ {
 		first := i
 		// Words of white space depend on whether something follows.
-		for i < len(l.all) && !l.all[i].added && (!l.all[i].known || first < i && endsBlank(text, &l.all[i-1])) {
+		for i < len(l.all) && (!l.all[i].known || first < i && endsBlank(text, &l.all[i-1])) {
 			i++
 		}
 		if first < i {

@@ -144,7 +144,7 @@ func TestPieces(t *testing.T) {
 				}
 			}
 			all("", longest)
-			for _, text := range []string{"²12345", "1²2345", "12345²", "1'2345"} {
+			for _, text := range []string{"²12121", "1²2121", "12121²", "1'2121"} {
 				inPieces(t, tok, text)
 			}
 		})
@@ -178,7 +178,9 @@ func TestPiecesRemembered(t *testing.T) {
 					}
 				}
 			}
-			all("", 4)
+			if all("", 3); os.Getenv("NATGO_LONG") != "" {
+				all("", 4)
+			}
 		})
 	}
 }

@@ -77,7 +77,7 @@ func (t *Tokenizer) encodeSegment(s segment) (Encoding, error) {
 	library := func(text string) (Encoding, error) {
 		return t.encode(text, false, variant{specialsAsText: true, continued: s.continued})
 	}
-	if t.pieces != nil && !s.continued && strings.IndexByte(s.text, 0) < 0 {
+	if t.pieces != nil && !s.continued && len(s.text) <= maxPiecesBytes && strings.IndexByte(s.text, 0) < 0 {
 		if enc, err := t.pieces.encode(s.text, library); err == nil {
 			return enc, nil
 		}
