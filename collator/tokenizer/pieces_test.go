@@ -144,7 +144,7 @@ func TestPieces(t *testing.T) {
 				}
 			}
 			all("", longest)
-			for _, text := range []string{"²12121", "1²2121", "12121²", "1'2121", "..\\n/"} {
+			for _, text := range []string{"²12121", "1²2121", "12121²", "1'2121", "..\n/"} {
 				inPieces(t, tok, text)
 			}
 		})
