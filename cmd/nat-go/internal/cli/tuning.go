@@ -15,15 +15,20 @@ func collectOften(percent int) {
 	}
 }
 
-// softLimit is the size above which the heap is collected more often: otherwise garbage may equal what is live, and an
-// input at its limit takes twice the memory. Above it garbage may be a third of what is live; with a fixed limit a
-// program that needs more would do little but collect.
-const softLimit = 256 << 20
+const (
+	// softLimit is the size above which the heap is collected more often: otherwise garbage may equal what is live, and
+	// an input at its limit takes twice the memory. Above it garbage may be a third of what is live; with a fixed limit
+	// a program that needs more would do little but collect.
+	softLimit = 256 << 20
+	// leastLimit is the limit while little is live, the ballast included. A limit makes the runtime give back at once
+	// what it no longer needs; otherwise it keeps that for seconds, a tenth of a run's peak.
+	leastLimit = 47 << 20
+)
 
 func limitMemory() {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(softLimit)
-		followHeap(softLimit)
+		debug.SetMemoryLimit(leastLimit)
+		followHeap(leastLimit)
 	}
 }
 
@@ -31,9 +36,9 @@ func limitMemory() {
 // finalized.
 func followHeap(limit int64) {
 	runtime.SetFinalizer(new([16]byte), func(*[16]byte) {
-		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-		metrics.Read(live)
-		if n := memoryLimit(int64(live[0].Value.Uint64())); n != limit {
+		heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/gogc:percent"}}
+		metrics.Read(heap)
+		if n := memoryLimit(heap[0].Value.Uint64(), heap[1].Value.Uint64()); n != limit {
 			limit = n
 			debug.SetMemoryLimit(limit)
 		}
@@ -41,10 +46,15 @@ func followHeap(limit int64) {
 	})
 }
 
-// memoryLimit returns the limit for a heap with that many live bytes, in steps.
-func memoryLimit(live int64) int64 {
+// memoryLimit returns the limit, in steps, for a heap with that many live bytes that may grow by a percentage of them
+// before it is collected.
+func memoryLimit(live, percent uint64) int64 {
 	const step = softLimit / 16
-	return max(softLimit, (live+live/3+2*step)/step*step)
+	if most := (live + live/3 + 2*step) / step * step; most > softLimit {
+		return int64(most)
+	}
+	const fine = softLimit / 64
+	return int64(min(softLimit, max(leastLimit, (live+live*min(percent, 1000)/100+fine)/fine*fine)))
 }
 
 // leaveCores leaves half of the cores to the host, which has as much to do as the builders: on two cores, threads of

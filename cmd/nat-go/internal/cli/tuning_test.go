@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"runtime"
 	"runtime/debug"
 	"testing"
@@ -12,8 +13,8 @@ func TestSoftLimitFollowsWhatIsAlive(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "")
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
 	limitMemory()
-	if got := debug.SetMemoryLimit(-1); got != softLimit {
-		t.Errorf("at first the limit is %d, want %d", got, softLimit)
+	if got := debug.SetMemoryLimit(-1); got != leastLimit {
+		t.Errorf("at first the limit is %d, want %d", got, leastLimit)
 	}
 	held := make([]byte, 2*softLimit) // never written, so nothing is resident
 	deadline := time.Now().Add(time.Minute)
@@ -25,4 +26,28 @@ func TestSoftLimitFollowsWhatIsAlive(t *testing.T) {
 		}
 	}
 	runtime.KeepAlive(held)
+}
+
+// TestMemoryLimit checks that the limit leaves a heap what it may grow to by its percentage, up to the soft limit, and
+// above that a third of what is live.
+func TestMemoryLimit(t *testing.T) {
+	for _, c := range []struct{ live, percent, least, most uint64 }{ // MiB
+		{0, 100, leastLimit >> 20, leastLimit >> 20},
+		{20, 100, leastLimit >> 20, leastLimit >> 20},
+		{30, 100, 60, 64},
+		{32, 50, 48, 52},
+		{30, 300, 120, 124},
+		{100, 100, 200, 204},
+		{150, 100, 256, 256},
+		{150, 1 << 60, 256, 256}, // GOGC=off
+		{192, 100, 256, 288},
+		{300, 100, 400, 432},
+		{3000, 25, 4000, 4032},
+	} {
+		t.Run(fmt.Sprintf("%d MiB, %d %%", c.live, c.percent), func(t *testing.T) {
+			if got := uint64(memoryLimit(c.live<<20, c.percent)) >> 20; got < c.least || got > c.most {
+				t.Errorf("the limit is %d MiB, want %d to %d", got, c.least, c.most)
+			}
+		})
+	}
 }

@@ -29,6 +29,8 @@ type reading struct {
 	chunk   int // from 0
 	bytes   int // of the chunk
 	columns int
+	forms   []*form // of rows of this chunk, the latest first
+	form    *form   // that of the row being read; nil: it has too many values
 }
 
 // column is what is found at one path in all rows.
@@ -63,12 +65,19 @@ func (r *reading) add(line []byte) {
 		r.chunk, r.bytes = r.chunk+1, 0
 	}
 	r.bytes += len(line) + 1
+	if r.known(line) {
+		return
+	}
+	r.form = &form{}
 	c := json.Raw(line).Cursor()
 	r.value(&r.row, &c)
+	if r.form != nil && r.form.end(line) {
+		r.learn()
+	}
 }
 
 func (r *reading) value(col *column, c *json.Cursor) {
-	kind := c.Kind()
+	kind, from := c.Kind(), c.Pos()
 	if kind == json.Null {
 		c.Skip()
 		return
@@ -80,6 +89,7 @@ func (r *reading) value(col *column, c *json.Cursor) {
 	switch kind {
 	case json.Object:
 		col.objects++
+		r.form.object(col)
 		c.Enter(kind)
 		for key, ok := c.Member(); ok; key, ok = c.Member() {
 			in := r.key(col, key)
@@ -88,6 +98,7 @@ func (r *reading) value(col *column, c *json.Cursor) {
 				continue
 			}
 			in.here++
+			r.form.key(in)
 			r.value(in, c)
 		}
 	case json.Array:
@@ -111,8 +122,10 @@ func (r *reading) value(col *column, c *json.Cursor) {
 		default:
 			col.texts = true
 		}
+		r.leaf(col, kind, from, c.Pos())
 	default:
 		c.Skip()
+		r.leaf(col, kind, from, c.Pos())
 	}
 }
 
@@ -140,6 +153,10 @@ func (r *reading) key(col *column, key json.Raw) *column {
 
 // endChunk determines which texts of the chunk are timestamps, and which objects differ in shape.
 func (r *reading) endChunk() {
+	for _, f := range r.forms {
+		f.count()
+	}
+	r.forms = r.forms[:0]
 	r.row.each("", func(_ string, c *column) {
 		if !c.texts {
 			c.turned += c.dates

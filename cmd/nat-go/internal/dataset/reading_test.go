@@ -2,8 +2,11 @@ package dataset
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestReading checks what Hugging Face datasets changes when it reads lines of JSON. TestLoadDataset asks the library
@@ -57,5 +60,59 @@ func TestReadingIsBounded(t *testing.T) {
 	}
 	if n := len(r.changes()); n == 0 {
 		t.Error("nothing was found")
+	}
+}
+
+// TestForms checks that counting rows of a known form finds what reading every row does.
+func TestForms(t *testing.T) {
+	dates := []string{"2024-01-01", "a \"text\"", "2024-02-30", `\`, ""}
+	shapes := []func(r *rand.Rand) string{
+		func(r *rand.Rand) string {
+			return fmt.Sprintf(`{"p":[{"role":"user","content":%q}],"score":%d}`, dates[r.IntN(5)], r.IntN(100))
+		},
+		func(r *rand.Rand) string {
+			return fmt.Sprintf(`{"p":[{"role":"user","content":%q},{"role":"tool"}],"score":%d.5,"end":null}`,
+				dates[r.IntN(2)], r.IntN(9))
+		},
+		func(r *rand.Rand) string {
+			return fmt.Sprintf(`{"p":[],"ok":%t,"when":"2024-01-0%d"}`, r.IntN(2) == 0, 1+r.IntN(9))
+		},
+		func(r *rand.Rand) string {
+			return fmt.Sprintf(`{"p":%d,"o":{"k%d":"2024-01-01"}}`, r.IntN(2), r.IntN(6))
+		},
+		func(r *rand.Rand) string { return `{"many":[` + strings.Repeat(`1,`, maxLeaves) + `"x"]}` },
+		func(r *rand.Rand) string { return `{"` + strings.Repeat("k", maxForm) + `":1}` },
+	}
+	for seed := range uint64(40) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		var with, without reading
+		counted := int64(0)
+		for range 400 {
+			line := []byte(shapes[rnd.IntN(1+int(seed)%len(shapes))](rnd))
+			if rnd.IntN(100) == 0 {
+				with.bytes, without.bytes = readerChunk, readerChunk // the next row begins a chunk
+			}
+			with.add(line)
+			without.add(line)
+			if len(with.forms) > 0 {
+				counted += min(1, with.forms[0].rows)
+			}
+			for _, f := range without.forms {
+				if f.rows != 0 {
+					t.Fatal("a row was counted that was to be read")
+				}
+			}
+			without.forms = nil
+		}
+		if counted == 0 {
+			t.Errorf("seed %d: no row was counted by its form", seed)
+		}
+		if diff := cmp.Diff(without.changes(), with.changes()); diff != "" {
+			t.Errorf("seed %d: -read +counted\n%s", seed, diff)
+		}
+		with.forms, with.form, without.forms, without.form = nil, nil, nil, nil
+		if diff := cmp.Diff(without, with, cmp.AllowUnexported(reading{}, column{})); diff != "" {
+			t.Errorf("seed %d: -read +counted\n%s", seed, diff)
+		}
 	}
 }

@@ -126,7 +126,7 @@ func (b *building) stream(ctx context.Context) error {
 		names[i] = x.name
 	}
 	b.frame = recordlog.NewBuilder(names)
-	items := make(chan item, groupsInFlight)
+	items := make(chan *item, groupsInFlight)
 	from := b.at
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {

@@ -58,7 +58,7 @@ func (b *building) unit() builders.Unit {
 }
 
 // feed reads the collection runs and sends their groups to the builders.
-func (b *building) feed(ctx context.Context, from cursor, items chan<- item) error {
+func (b *building) feed(ctx context.Context, from cursor, items chan<- *item) error {
 	feed := b.feedRuns
 	if s := b.plan.shard; s != nil && s.spill != nil {
 		feed = b.feedSpill
@@ -93,7 +93,7 @@ func (e *collectionError) Error() string {
 func (e *collectionError) Unwrap() error { return e.err }
 
 // feedRuns sends each example as it is read, or each collection run as a whole.
-func (b *building) feedRuns(ctx context.Context, from cursor, items chan<- item) error {
+func (b *building) feedRuns(ctx context.Context, from cursor, items chan<- *item) error {
 	for k := from.Source.Run; k < len(b.in.paths); k++ {
 		if !b.in.reads(k) {
 			continue
@@ -114,7 +114,7 @@ func (b *building) feedRuns(ctx context.Context, from cursor, items chan<- item)
 // feedGroups reads all collection runs into an index and sends the groups it forms. A task's rollouts may come from
 // several collection runs. To continue after a crash the inputs are read again, because the index is not part of what
 // is committed.
-func (b *building) feedGroups(ctx context.Context, from cursor, items chan<- item) error {
+func (b *building) feedGroups(ctx context.Context, from cursor, items chan<- *item) error {
 	opt := group.Options{Dir: string(b.plan.folder), Limits: group.Limits{Bytes: int64(b.plan.config.Limits.Group)}}
 	if b.unit() == builders.UnitRun {
 		opt.By = group.Run
@@ -140,7 +140,7 @@ func (b *building) feedGroups(ctx context.Context, from cursor, items chan<- ite
 }
 
 // sendGroups sends the groups of an index, except for those already done.
-func (b *building) sendGroups(ctx context.Context, index *group.Index, done int64, items chan<- item) error {
+func (b *building) sendGroups(ctx context.Context, index *group.Index, done int64, items chan<- *item) error {
 	f := feeder{building: b, k: len(b.in.paths), items: items, done: done}
 	for g, err := range index.Groups(done) {
 		if err != nil {
@@ -150,7 +150,7 @@ func (b *building) sendGroups(ctx context.Context, index *group.Index, done int6
 		if g.Refused != nil {
 			f.first = placeOf(g.Refused.First)
 			f.drops = append(f.drops, refusal(g.Refused))
-			err = f.push(ctx, item{})
+			err = f.push(ctx, &item{})
 		} else {
 			f.first = placeOf(g.Examples[0])
 			err = f.send(ctx, g.Group)
@@ -177,7 +177,7 @@ func refusal(r *group.Refusal) ledger.Drop {
 type feeder struct {
 	*building
 	k      int
-	items  chan<- item
+	items  chan<- *item
 	resume *source.Cursor // continue after this place; nil: from the start
 	drops  []ledger.Drop  // since the last item
 	held   []*ttc.Example // all of the run, if it is used as a whole
@@ -208,14 +208,14 @@ func (f *feeder) collectionRun(ctx context.Context) error {
 			f.drops, f.seen = nil, source.Stats{}
 		}
 		if !f.plan.trainer.ContinueOnCollectionError {
-			return errors.Join(f.push(ctx, item{end: true, fail: err}), errFed)
+			return errors.Join(f.push(ctx, &item{end: true, fail: err}), errFed)
 		}
 	case whole: // even an empty one is built: NAT writes a file for it
 		if err := f.send(ctx, &ttc.Group{Key: strconv.Itoa(f.k), Examples: f.held}); err != nil {
 			return err
 		}
 	}
-	return f.push(ctx, item{end: true, input: f.input, seen: f.seen, fail: err})
+	return f.push(ctx, &item{end: true, input: f.input, seen: f.seen, fail: err})
 }
 
 // faresAsBefore checks a collection run that was read before the interruption: it must end the same way as then.
@@ -286,14 +286,14 @@ func (f *feeder) keep(ctx context.Context, ex *ttc.Example) error {
 	case f.at.Run < f.logged.Run || f.at.Run == f.logged.Run && f.at.Row <= f.logged.Row:
 		f.drops = nil
 	case len(f.drops) > 0:
-		return f.push(ctx, item{})
+		return f.push(ctx, &item{})
 	}
 	return nil
 }
 
 // send passes a group to every builder, and announces that its results are due.
 func (f *feeder) send(ctx context.Context, g *ttc.Group) error {
-	it := item{group: g}
+	it := &item{group: g}
 	for _, b := range f.builders { // split it before another goroutine has it
 		it.partsFor(b, f.unit())
 	}
@@ -313,7 +313,7 @@ func (f *feeder) send(ctx context.Context, g *ttc.Group) error {
 	return nil
 }
 
-func (f *feeder) push(ctx context.Context, it item) error {
+func (f *feeder) push(ctx context.Context, it *item) error {
 	it.at, it.drops, it.done, it.first = f.at, f.drops, f.done, f.first
 	it.at.Run = f.k
 	f.drops = nil

@@ -15,7 +15,7 @@ import (
 )
 
 // gather receives the builders' results for each group, in order, and appends them to the log.
-func (b *building) gather(ctx context.Context, items <-chan item) (err error) {
+func (b *building) gather(ctx context.Context, items <-chan *item) (err error) {
 	last := b.env.Now()
 	defer func() {
 		if err != nil && (ctx.Err() != nil || errors.As(err, new(*collectionError))) { // keep what is done
@@ -29,12 +29,12 @@ func (b *building) gather(ctx context.Context, items <-chan item) (err error) {
 		}
 		switch {
 		case it.end:
-			err = b.runEnded(&it)
+			err = b.runEnded(it)
 		case it.group == nil:
 			err = b.append(&ttc.Group{}, it.drops, nil)
 			b.at.Source = it.at
 		default:
-			broken, err = b.groupBuilt(ctx, &it)
+			broken, err = b.groupBuilt(ctx, it)
 			if err == nil && b.plan.Compat.WholeRuns() {
 				continue // the group is the whole collection run, which is committed with its end
 			}

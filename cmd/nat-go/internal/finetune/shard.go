@@ -219,7 +219,7 @@ func (s *shard) mayGroup() error {
 }
 
 // feedSpill stores the examples of the shard for the shards' groups.
-func (b *building) feedSpill(ctx context.Context, _ cursor, items chan<- item) error {
+func (b *building) feedSpill(ctx context.Context, _ cursor, items chan<- *item) error {
 	for k := range b.in.paths {
 		if !b.in.reads(k) {
 			continue
@@ -233,7 +233,7 @@ func (b *building) feedSpill(ctx context.Context, _ cursor, items chan<- item) e
 }
 
 // feedSpilled sends the tasks whose examples the shards stored in this shard's part.
-func (b *building) feedSpilled(ctx context.Context, from cursor, items chan<- item) error {
+func (b *building) feedSpilled(ctx context.Context, from cursor, items chan<- *item) error {
 	s := b.plan.shard
 	index, err := group.New(wire.NewExampleCodec(), group.Options{
 		Dir: string(b.plan.folder), Limits: group.Limits{Bytes: int64(b.plan.config.Limits.Group)},

@@ -298,3 +298,17 @@ func FuzzDecodeGroup(f *testing.F) {
 		}
 	})
 }
+
+// TestRemove checks that a log that isn't there counts as removed, and that one that stays is an error.
+func TestRemove(t *testing.T) {
+	dir := t.TempDir()
+	if err := Remove(dir); err != nil {
+		t.Errorf("no log: %v", err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, LogName, "in the way"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := Remove(dir); err == nil {
+		t.Error("a log that can't be removed gave no error")
+	}
+}
