@@ -311,3 +311,35 @@ func TestAnyTakesNull(t *testing.T) {
 		t.Errorf("%+v", spec.Fields)
 	}
 }
+
+// TestJSONTextIsYAML checks that a value's text can be read as JSON and as YAML, and says what it should in both.
+func TestJSONTextIsYAML(t *testing.T) {
+	if got, want := string(asYAML([]byte("\"\x7e\x7f\u0085\u009f\u00a0\ufeff\ufffd\ufffe\uffff\""))),
+		"\"~\\u007f\\u0085\\u009f\u00a0\\ufeff\ufffd\\ufffe\\uffff\""; got != want {
+		t.Errorf("got %+q, want %+q", got, want)
+	}
+}
+
+// TestListWrittenAsText checks that a text in place of a list of texts is shown as that list, unless that would show a
+// secret, or be long or wrong.
+func TestListWrittenAsText(t *testing.T) {
+	type program struct {
+		Command []string `yaml:"command"`
+	}
+	spec := MustOf(program{})
+	for _, c := range []struct{ name, text, want string }{
+		{"words", "python train.py --lr", "write [python, train.py, --lr]"},
+		{"quotes needed", "sh -c 'a b'", "write a list"},
+		{"secret", "train --token abcdefgh12345678", "write a list"},
+		{"long", strings.Repeat("word ", 30) + "end", "write a list"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			doc := parse(t, "command: "+c.text)
+			var v program
+			fs := spec.Decode(doc, doc.Root, &v, Options{})
+			if len(fs) != 1 || !strings.HasPrefix(fs[0].Fix, c.want) {
+				t.Errorf("got %v, want %s", fs, c.want)
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"gopkg.in/yaml.v3"
 
 	"github.com/nat-go/nat-go/builders/finding"
@@ -113,5 +114,26 @@ func TestBadKeysAreAllFound(t *testing.T) {
 	}
 	if doc != nil && Lookup(doc.Root, "c") == nil {
 		t.Error("the key behind them is not there")
+	}
+}
+
+// TestMergePointsAtTheFileOfTheUser checks that a block of both documents is merged key by key, and that what is found
+// in it is located in the document merged last.
+func TestMergePointsAtTheFileOfTheUser(t *testing.T) {
+	base, _ := Parse("base.yml", []byte("a: {x: 1, y: 2}\nb: 1\nc: {z: 1}\n"), DefaultLimits)
+	over, _ := Parse("over.yml", []byte("\n\na: {y: 3}\nb: {k: 1}\nc: 2\n"), DefaultLimits)
+	base.Merge(over)
+	var got any
+	if err := base.Root.Decode(&got); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"a": map[string]any{"x": 1, "y": 3}, "b": map[string]any{"k": 1}, "c": 2,
+	}
+	if diff := cmp.Diff(any(want), got); diff != "" {
+		t.Error(diff)
+	}
+	if line := base.Root.Content[0].Line; line != 3 {
+		t.Errorf("the key of the merged block is on line %d, want 3", line)
 	}
 }

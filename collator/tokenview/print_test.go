@@ -45,3 +45,15 @@ func TestFolded(t *testing.T) {
 		}
 	}
 }
+
+// TestWords checks that a line of words is wrapped to the width, if there is one.
+func TestWords(t *testing.T) {
+	line := strings.TrimSpace(strings.Repeat("word ", 20))
+	for width, lines := range map[int]int{0: 1, 40: 3} {
+		var b strings.Builder
+		(&printer{w: &b, Look: Look{Width: width}}).words("  ", line)
+		if got := b.String(); strings.Count(got, "\n") != lines || !strings.HasPrefix(got, "  word") {
+			t.Errorf("%d columns: %q", width, got)
+		}
+	}
+}

@@ -274,3 +274,15 @@ func TestMove(t *testing.T) {
 		t.Errorf("moved what is gone: %v", err)
 	}
 }
+
+// TestPrepareSyncs checks that what can't be synced to disk fails before the name, where that is asked for.
+func TestPrepareSyncs(t *testing.T) {
+	f, err := Create(filepath.Join(t.TempDir(), "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.file.Close() // nothing is left to flush
+	if err := f.Prepare(); err == nil {
+		t.Error("Prepare of a file that can't be synced gave no error")
+	}
+}

@@ -293,3 +293,13 @@ func TestPlainValuesAreNotSecrets(t *testing.T) {
 		}
 	}
 }
+
+// TestCrossedOutIsShown checks that only values long enough to stand for a hidden secret are taken for one.
+func TestCrossedOutIsShown(t *testing.T) {
+	for v, hidden := range map[string]bool{"xx": true, "xxx": false, "...": false, "***": false} {
+		text := "https://user:" + v + "@host/"
+		if out := Shape(text); (out != text) != hidden {
+			t.Errorf("%q: %q", text, out)
+		}
+	}
+}
