@@ -98,7 +98,7 @@ func found(s string) [][2]int {
 			}
 			from, to = unquoted(s, from, to)
 			v := s[from:to]
-			if v == "" || IsReference(v) || ofShell.MatchString(v) || strings.Trim(v, "*") == "" ||
+			if v == "" || IsReference(v) || ofShell().MatchString(v) || strings.Trim(v, "*") == "" ||
 				len(v) > 2 && strings.Trim(v, ".xX") == "" {
 				continue
 			}
@@ -211,8 +211,13 @@ func Plain(v string) bool {
 	return len(v) < 8 && strings.Trim(v, "0123456789.") == ""
 }
 
+// compiled compiles an expression when it is first used, like shapes.
+func compiled(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
+
 // plainTokens matches variables whose values are language tokens, or counts of them.
-var plainTokens = regexp.MustCompile(`(?i)(?:max|min|num|eos|bos|pad|unk|sep|cls|mask|stop|image|special|new|per|first|last|end|start|prompt)[_-]?tokens?=?$|(?:cache|primary|sort|partition|foreign|index|hash|row|id|dict|lookup|group)[_-]key=?$`)
+var plainTokens = compiled(`(?i)(?:max|min|num|eos|bos|pad|unk|sep|cls|mask|stop|image|special|new|per|first|last|end|start|prompt)[_-]?tokens?=?$|(?:cache|primary|sort|partition|foreign|index|hash|row|id|dict|lookup|group)[_-]key=?$`)
 
 // ordinary reports whether the value of a name that sounds secret can't be a secret.
 func ordinary(before, v string) bool {
@@ -221,7 +226,7 @@ func ordinary(before, v string) bool {
 	case "password", "token", "secret", "name", "value": // stands for one
 		return true
 	}
-	return Plain(v) || plainTokens.MatchString(before) || strings.HasPrefix(v, "<|")
+	return Plain(v) || plainTokens().MatchString(before) || strings.HasPrefix(v, "<|")
 }
 
 // IsReference reports whether a configuration value merely names a variable: ${NAME}.
@@ -231,69 +236,69 @@ func IsReference(v string) bool {
 }
 
 // ofShell matches a variable in shell notation: $NAME.
-var ofShell = regexp.MustCompile(`^\$[A-Z_][A-Z0-9_]*$`)
+var ofShell = compiled(`^\$[A-Z_][A-Z0-9_]*$`)
 
 var (
-	name = regexp.MustCompile(`(?i)` + words + `$|(?:access[_-]?key[_-]?id|_pat|bearer|authorization|cookie)$`)
+	name = compiled(`(?i)` + words + `$|(?:access[_-]?key[_-]?id|_pat|bearer|authorization|cookie)$`)
 	// An environment variable with a secret key ends in _KEY; a config key with that ending may be the name of a field.
-	variable  = regexp.MustCompile(`^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|PASS|AUTH|SIG|DSN)$`)
-	namedKeys = regexp.MustCompile(`(?i)(?:openai|anthropic|wandb|hf|huggingface|aws|azure|gcp|google|nvidia|ngc|signing|encryption|ssh|deploy|master)[_-]?key$`)
+	variable  = compiled(`^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|PASS|AUTH|SIG|DSN)$`)
+	namedKeys = compiled(`(?i)(?:openai|anthropic|wandb|hf|huggingface|aws|azure|gcp|google|nvidia|ngc|signing|encryption|ssh|deploy|master)[_-]?key$`)
 )
 
 // Named reports whether a name says that its value is a secret: `hf_token`, `OPENAI_KEY`, `password`.
 func Named(key string) bool {
-	return (name.MatchString(key) || variable.MatchString(key) || namedKeys.MatchString(key)) &&
-		!plainTokens.MatchString(key)
+	return (name().MatchString(key) || variable().MatchString(key) || namedKeys().MatchString(key)) &&
+		!plainTokens().MatchString(key)
 }
 
 // flag matches a program's flag whose value is a secret.
-var flag = regexp.MustCompile(`(?i)^--?(?:[\w-]*[_-])?` + words + `$`)
+var flag = compiled(`(?i)^--?(?:[\w-]*[_-])?` + words + `$`)
 
 // Flag reports whether a word of a command line says that the next word is a secret: `--token`.
-func Flag(word string) bool { return flag.MatchString(word) && !plainTokens.MatchString(word) }
+func Flag(word string) bool { return flag().MatchString(word) && !plainTokens().MatchString(word) }
 
 // given matches a secret passed to a program within one word or a shell command line: --api-key=value, `train --token
 // value`.
-var given = regexp.MustCompile(`(?i)(?:^|[\s"'])--?(?:[\w-]*[_-])?` + words + `(?:=|[ \t]+)` + value)
+var given = compiled(`(?i)(?:^|[\s"'])--?(?:[\w-]*[_-])?` + words + `(?:=|[ \t]+)` + value)
 
 // assigned matches a variable set for a program: `HF_TOKEN=value train`.
-var assigned = regexp.MustCompile(`\b(?:[A-Z][A-Z0-9]*_)*(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PWD|KEY|PAT|CREDENTIALS?)=` + value)
+var assigned = compiled(`\b(?:[A-Z][A-Z0-9]*_)*(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PWD|KEY|PAT|CREDENTIALS?)=` + value)
 
 // plainly returns the range of the secret in a match of given or assigned.
 func plainly(text string, m []int) (from, to int, ok bool) {
 	from, to = unquoted(text, m[2], m[3])
 	v := text[from:to]
-	return from, to, v != "" && !IsReference(v) && !ofShell.MatchString(v) && !strings.HasPrefix(v, "-") &&
+	return from, to, v != "" && !IsReference(v) && !ofShell().MatchString(v) && !strings.HasPrefix(v, "-") &&
 		!ordinary(strings.TrimRight(text[m[0]:from], " \t"), v)
 }
 
 // keyed matches a configuration line: `token: value`, or the same on one line with others.
-var keyed = regexp.MustCompile(`(?i)\b[\w-]*(?:` + words + `|(?:access[_-]?key[_-]?id|_key))["']?\s*[:= ]\s*("[^"]*"?|'[^']*'?|\{[^}]*\}?|\[[^\]]*\]?|[^\s,}\]#]+)`)
+var keyed = compiled(`(?i)\b[\w-]*(?:` + words + `|(?:access[_-]?key[_-]?id|_key))["']?\s*[:= ]\s*("[^"]*"?|'[^']*'?|\{[^}]*\}?|\[[^\]]*\]?|[^\s,}\]#]+)`)
 
 // SpansOfSetting returns the byte ranges [from, to) of what may be a secret in a configuration line, in order and
 // disjoint. For a line that is shown to a person, hiding too much is better than too little: any value of a key named
 // like a secret is included.
 func SpansOfSetting(line string) [][2]int {
 	out := Spans(line)
-	for _, re := range []*regexp.Regexp{given, listed, assigned} {
+	for _, re := range []*regexp.Regexp{given(), listed(), assigned()} {
 		for _, m := range re.FindAllStringSubmatchIndex(line, -1) {
 			if from, to, ok := plainly(line, m); ok {
 				out = append(out, [2]int{from, to})
 			}
 		}
 	}
-	for _, m := range keyed.FindAllStringSubmatchIndex(line, -1) {
-		if v := strings.Trim(line[m[2]:m[3]], `"'`); !IsReference(v) && Named(keyName.FindString(line[m[0]:m[2]])) {
+	for _, m := range keyed().FindAllStringSubmatchIndex(line, -1) {
+		if v := strings.Trim(line[m[2]:m[3]], `"'`); !IsReference(v) && Named(keyName().FindString(line[m[0]:m[2]])) {
 			out = append(out, [2]int{m[2], m[3]})
 		}
 	}
 	return merge(out)
 }
 
-var keyName = regexp.MustCompile(`[\w-]+`)
+var keyName = compiled(`[\w-]+`)
 
 // listed matches a flag and its value in a list of words: ["--token", "value"].
-var listed = regexp.MustCompile(`(?i)["'\s\[,]--?(?:[\w-]*[_-])?` + words + `["']?\s*,\s*` + value)
+var listed = compiled(`(?i)["'\s\[,]--?(?:[\w-]*[_-])?` + words + `["']?\s*,\s*` + value)
 
 // Setting reports whether the value of a setting, in a file written by a person, contains a secret. It goes further
 // than Looks: in such a place the value of a flag named like a secret is one, however plain it looks.
@@ -304,7 +309,7 @@ func Setting(text string) bool {
 	if !hinted(strings.ToLower(text), settingHints) {
 		return false
 	}
-	for _, re := range []*regexp.Regexp{given, assigned} {
+	for _, re := range []*regexp.Regexp{given(), assigned()} {
 		for _, m := range re.FindAllStringSubmatchIndex(text, -1) {
 			if _, _, ok := plainly(text, m); ok {
 				return true
@@ -339,7 +344,7 @@ func OfSetting(key, value string) []string {
 	if !hinted(strings.ToLower(value), settingHints) {
 		return list
 	}
-	for _, re := range []*regexp.Regexp{given, assigned} {
+	for _, re := range []*regexp.Regexp{given(), assigned()} {
 		for _, m := range re.FindAllStringSubmatchIndex(value, -1) {
 			if from, to, ok := plainly(value, m); ok {
 				list = append(list, value[from:to])

@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/divergence"
@@ -77,7 +78,10 @@ func find[F any](all []F, is func(F) bool) (f F, ok bool) {
 }
 
 // Builders returns the built-in builders that a configuration can name.
-func Builders() []sdk.Factory {
+func Builders() []sdk.Factory { return slices.Clone(allBuilders()) }
+
+// allBuilders makes the list when it is first asked for: a builder's settings are gone through for their schema.
+var allBuilders = sync.OnceValue(func() []sdk.Factory {
 	return []sdk.Factory{
 		sdk.New(dpo.Info(), func(c *dpo.Config) (builders.Builder, error) { return dpo.New(*c) }),
 		sdk.New(divergence.Info(), func(c *divergence.Config) (builders.Builder, error) { return divergence.New(*c) }),
@@ -85,7 +89,7 @@ func Builders() []sdk.Factory {
 		sdk.New(sdpo.Info(), func(c *sdpo.Config) (builders.Builder, error) { return sdpo.New(*c) }),
 		sdk.New(sft.Info(), func(c *sft.Config) (builders.Builder, error) { return sft.New(*c) }),
 	}
-}
+})
 
 // Plugin returns the plugin with the built-in builders.
 func Plugin(version string) sdk.Plugin {
