@@ -191,3 +191,39 @@ func TestSilent(t *testing.T) {
 		})
 	}
 }
+
+// TestSteady tells plain conversations, whose turns a template is known to show as they were sampled, from those in
+// which each turn has to be checked.
+func TestSteady(t *testing.T) {
+	const user, asked = `{"role":"user","content":"q"}`, `{"role":"assistant","content":"one"}`
+	const call = `{"id":"1","type":"function","function":{"name":"f","arguments":{"a":1}}}`
+	shows := `{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% for c in m.tool_calls or [] %}` +
+		`{{ c.function | tojson }}{% endfor %}<|end|>{% endfor %}` +
+		`{% if add_generation_prompt %}<|assistant|>{% endif %}`
+	forgets := `{% for m in messages %}<|{{ m.role }}|>{% if m.role != 'assistant' or loop.last %}{{ m.content }}` +
+		`{% endif %}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}`
+	for _, c := range []struct {
+		name, source, messages string
+		want                   bool
+	}{
+		{"plain", shows, user + "," + asked, true},
+		{"a system message", shows, `{"role":"system","content":"<s>"},` + user + "," + asked, true},
+		{"a late system message", shows, user + `,{"role":"system","content":"s"},` + asked, false},
+		{"a tag of the user", shows, `{"role":"user","content":"<q>"},` + asked, false},
+		{"a tag of the agent", shows, user + `,{"role":"assistant","content":"<q>"}`, false},
+		{"a tag of a tool", shows, user + `,{"role":"tool","content":"<q>"},` + asked, true},
+		{"parts", shows, `{"role":"user","content":[{"type":"text","text":"q"}]},` + asked, false},
+		{"reasoning", shows, user + `,{"role":"assistant","content":"one","reasoning":"r"}`, false},
+		{"a call", shows, user + `,{"role":"assistant","content":"","tool_calls":[` + call + `]}`, true},
+		{"two calls", shows, user + `,{"role":"assistant","content":"","tool_calls":[` + call + "," + call + `]}`, false},
+		{"another role", shows, user + `,{"role":"critic","content":"c"},` + asked, false},
+		{"a template that forgets", forgets, user + "," + asked, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, conv, _, _ := findIn(t, c.name, c.source, "["+c.messages+"]")
+			if got := r.Steady(conv); got != c.want {
+				t.Errorf("steady: %v, want %v", got, c.want)
+			}
+		})
+	}
+}
