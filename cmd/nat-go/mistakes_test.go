@@ -204,16 +204,20 @@ var mistakes = []struct{ name, from, to, says, fix, undo string }{
 	// Things named outside the configuration.
 	{"a missing input", "samples.jsonl", "sample.jsonl", "write samples.jsonl", "samples.jsonl", "sample.jsonl"},
 	{
-		"an input in a bucket", "samples.jsonl", "s3://bucket/runs/samples.jsonl",
-		"aws s3 cp s3://bucket/runs/samples.jsonl", "samples.jsonl", "s3://bucket/runs/samples.jsonl",
+		"objects by a pattern", "samples.jsonl", "s3://bucket/*.jsonl", "name each object", "s3://bucket/samples.jsonl",
+		"s3://bucket/*.jsonl",
 	},
 	{
-		"an input in another bucket", "samples.jsonl", "gs://bucket/samples.jsonl", "gcloud storage cp",
-		"samples.jsonl", "gs://bucket/samples.jsonl",
+		"a folder of objects", "samples.jsonl", "gs://bucket/runs/", "it names no object",
+		"gs://bucket/runs/samples.jsonl", "gs://bucket/runs/",
 	},
 	{
-		"an input on the web", "samples.jsonl", "https://example.com/samples.jsonl", "curl -O", "samples.jsonl",
-		"https://example.com/samples.jsonl",
+		"an input over http", "samples.jsonl", "http://example.com/samples.jsonl", "use https://",
+		"https://", "http://",
+	},
+	{
+		"an input over ftp", "samples.jsonl", "ftp://example.com/samples.jsonl", "and write samples.jsonl",
+		"samples.jsonl", "ftp://example.com/samples.jsonl",
 	},
 	{"a model's name", "tokenizer: model", "tokenizer: acme/model", "write models/model", "models/model", "acme/model"},
 	{
@@ -230,15 +234,44 @@ var mistakes = []struct{ name, from, to, says, fix, undo string }{
 		"${HOME}/samples.jsonl", "~/samples.jsonl",
 	},
 	{
-		"an input on the hub", "samples.jsonl", "hf://acme/samples.jsonl", "hf download acme/samples.jsonl",
-		"samples.jsonl",
-		"hf://acme/samples.jsonl",
+		"an input on the hub", "samples.jsonl", "hf://acme/samples.jsonl", "hf://datasets/",
+		"hf://datasets/acme/rows/samples.jsonl", "hf://acme/samples.jsonl",
 	},
 	{"an empty input", "samples.jsonl", "nothing.jsonl", "is empty", "samples.jsonl", "nothing.jsonl"},
 	{
 		"a tokenizer's file misspelt", "tokenizer: model", "tokenizer: model/tokenizer.jsn",
 		"write model/tokenizer.json",
 		"model/tokenizer.json", "model/tokenizer.jsn",
+	},
+	// What inputs contain.
+	{
+		"an answer under another name", "samples.jsonl}", "replies.jsonl}", "write output_key: response",
+		"output_key: response, path: replies.jsonl}", "path: replies.jsonl}",
+	},
+	{
+		"keys in another language", "samples.jsonl}", "antworten.jsonl}",
+		"perhaps prompt_key: Frage, output_key: Antwort, score_key: Note",
+		"prompt_key: Frage, output_key: Antwort, score_key: Note, path: antworten.jsonl}", "path: antworten.jsonl}",
+	},
+	{
+		"ready pairs as candidates", "samples.jsonl}", "pairs.jsonl}", "write _type: traces", "_type: traces",
+		"_type: candidates",
+	},
+	{
+		"nothing to compare", "samples.jsonl}", "single.jsonl}", "write _type: sft_traj_builder",
+		"_type: sft_traj_builder\n", "_type: dpo_traj_builder\n    ttc_step_name: dpo_candidate_move\n" +
+			"    strategy: best_vs_worst\n    min_score_diff: 0.1\n",
+	},
+	{
+		"an archive", "samples.jsonl}", "samples.zip}", "this is a zip archive", "samples.jsonl}", "samples.zip}",
+	},
+	{
+		"an input that is cut off", "samples.jsonl}", "cut.jsonl}", "line 2: the input ends inside an object",
+		"samples.jsonl}", "cut.jsonl}",
+	},
+	{
+		"a text in place of data", "samples.jsonl}", "letter.txt}", "can't be read as candidates", "samples.jsonl}",
+		"letter.txt}",
 	},
 	{"a missing program", "[sh, train.sh]", "[./tran.sh]", "write train.sh", "./train.sh", "./tran.sh"},
 }
@@ -248,7 +281,16 @@ var mistakes = []struct{ name, from, to, says, fix, undo string }{
 func TestMistakes(t *testing.T) {
 	dir := t.TempDir()
 	files := map[string]string{
-		"samples.jsonl":        `{"id": "a", "turn_id": "t", "prompt": "p", "output": "x", "score": 1}` + "\n",
+		"samples.jsonl": `{"id": "a", "turn_id": "t", "prompt": "p", "output": "x", "score": 1}` + "\n" +
+			`{"id": "a", "turn_id": "t", "prompt": "p", "output": "y", "score": 0}` + "\n",
+		"replies.jsonl": `{"prompt": "p", "response": "x", "score": 1} {"prompt": "p", "response": "y", "score": 0}`,
+		"antworten.jsonl": `{"Frage": "Wie viel?", "Antwort": "zwei", "Note": 1}` + "\n" +
+			`{"Frage": "Wie viel?", "Antwort": "drei", "Note": 0}` + "\n",
+		"pairs.jsonl":          `{"prompt": "p", "chosen": "x", "rejected": "y"}` + "\n",
+		"single.jsonl":         `{"id": "a", "prompt": "p", "output": "x", "score": 1}` + "\n",
+		"samples.zip":          "PK\x03\x04",
+		"cut.jsonl":            `{"id": "a", "prompt": "p", "output": "x", "score": 1}` + "\n" + `{"id": "a", "pro`,
+		"letter.txt":           "Dear Sir or Madam,\n",
 		"model/tokenizer.json": "{}", "models/model/tokenizer.json": "{}", "chat_template.jinja": "",
 		"train.sh": "#!/bin/sh\n", "nothing.jsonl": "",
 	}
@@ -274,7 +316,7 @@ func TestMistakes(t *testing.T) {
 		return r.stdout + r.stderr
 	}
 	validate(t, mistaken, 0)
-	if len(mistakes) < 70 {
+	if len(mistakes) < 80 {
 		t.Errorf("only %d mistakes", len(mistakes))
 	}
 	for _, m := range mistakes {

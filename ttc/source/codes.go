@@ -18,6 +18,7 @@ const (
 	OtherStep       ledger.Reason = "other_step"
 	ExampleTooLarge ledger.Reason = "example_too_large"
 	KeyNotUsed      ledger.Reason = "key_not_used"
+	NotUnderstood   ledger.Reason = "file_not_understood"
 )
 
 // Codes are the pages of these reasons for `nat-go explain`.
@@ -42,6 +43,9 @@ func Codes() []ledger.Code {
 		ledger.NewCode(KeyNotUsed, "source",
 			"An entry has a key that says something - a weight, a mask, a hint - and nothing reads it; the rest counts.",
 			"Name the key in the source's settings, move what it says to a key that is read, or remove it."),
+		ledger.NewCode(NotUnderstood, "source",
+			"A file in a folder is passed over: it is empty, or its content is of no kind that is read.",
+			"If it is data, make a run of it by itself: the message says what its keys are, and --map what they mean."),
 		ledger.NewCode(ExampleTooLarge, "source", "One input entry is larger than the limit for a single example.", "Raise sources.*.max_example_bytes or max_example_objects, or shorten the entry."),
 	}
 }

@@ -409,6 +409,9 @@ func (file *File) parquet(in io.ReaderAt) error {
 	return nil
 }
 
+// ErrEmpty is wrapped by the error for a file without a single byte.
+var ErrEmpty = errors.New("the file is empty")
+
 // foreign are kinds of file that people often name but that can't be read, by their first bytes.
 var foreign = []struct{ mark, is, help string }{
 	{"ARROW1", "an Arrow file", "In Python: datasets.load_from_disk(FOLDER).to_parquet(\"data.parquet\")"},
@@ -430,7 +433,10 @@ func (file *File) uncompress(in *bufio.Reader, head []byte) error {
 	var unpacked io.Reader
 	switch {
 	case len(head) == 0:
-		return &Error{Path: path, Offset: 0, What: "the file is empty", Help: "Make it again; nat eval writes nothing where no evaluator gave a result"}
+		return &Error{
+			Path: path, Offset: 0, What: ErrEmpty.Error(), Err: ErrEmpty,
+			Help: "Make it again; nat eval writes nothing where no evaluator gave a result",
+		}
 	case bytes.HasPrefix(head, []byte("version https://git-lfs.github.com/spec/")):
 		return &Error{
 			Path: path, Offset: 0, What: "this is a Git LFS pointer, not the file itself" + lfsSize(head),

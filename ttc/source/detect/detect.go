@@ -25,11 +25,13 @@ const (
 var ErrEmpty = errors.New("is empty: there is nothing to read")
 
 // ReadHead reads the beginning of a file. An input that isn't JSON has no entries, which is not an error.
-func ReadHead(ctx context.Context, path string) (*source.Head, error) { return readHead(ctx, path, "") }
+func ReadHead(ctx context.Context, path string) (*source.Head, error) {
+	return readHead(ctx, path, "", source.HeadEntries)
+}
 
-// readHead reads the beginning of a file, or of the list under one of its keys. An error in an entry comes with the
-// bytes before it.
-func readHead(ctx context.Context, path, within string) (*source.Head, error) {
+// readHead reads the beginning of a file, or of the list under one of its keys: at most so many entries. An error in an
+// entry comes with the bytes before it.
+func readHead(ctx context.Context, path, within string, most int) (*source.Head, error) {
 	f, err := source.Open(ctx, path)
 	if err != nil {
 		return nil, err
@@ -46,7 +48,7 @@ func readHead(ctx context.Context, path, within string) (*source.Head, error) {
 	if len(bytes.TrimSpace(h.Bytes)) == 0 {
 		return nil, fmt.Errorf("%s %w", path, ErrEmpty)
 	}
-	if err := entries(h, io.MultiReader(bytes.NewReader(h.Bytes), f)); errors.Is(err, ErrEmpty) {
+	if err := entries(h, io.MultiReader(bytes.NewReader(h.Bytes), f), most); errors.Is(err, ErrEmpty) {
 		return nil, err
 	} else if err != nil {
 		return h, source.ReadError(path, err, 0)
@@ -57,10 +59,10 @@ func readHead(ctx context.Context, path, within string) (*source.Head, error) {
 // entries reads the first entries. One beyond the sources' default size is skipped: they drop and count it. An input
 // that isn't JSON from its first value on has no entries; for one that breaks later, those before the break are
 // returned.
-func entries(h *source.Head, in io.Reader) error {
+func entries(h *source.Head, in io.Reader, most int) error {
 	r := json.NewReader(in, json.Auto, json.Limits{Size: entrySize})
 	var tooLarge *json.SizeError
-	for size := 0; len(h.Entries) < source.HeadEntries && size < headSize; {
+	for size := 0; len(h.Entries) < most && size < headSize; {
 		raw, _, err := r.Next()
 		var syntax *json.SyntaxError
 		switch {
@@ -147,9 +149,31 @@ func missing(h *source.Head, cols source.Columns) error {
 		}
 		what := fmt.Sprintf("no entry has the key %q that %s is to be read from; the keys are: %s",
 			key, strings.TrimSuffix(setting, "_key"), cols.Names())
-		return &UnknownError{h.Path, what}
+		return &UnknownError{Path: h.Path, What: what, Brief: what}
 	}
 	return nil
+}
+
+// fewEntries is how many entries of a further file are examined before all of its head is.
+const fewEntries = 8
+
+// Confirmed reports whether the first few entries of another file are read in the same way. If they aren't, all of its
+// head may still be: see Recognize. given are the settings that the user named.
+func (f *Found) Confirmed(ctx context.Context, path string, given map[string]string) bool {
+	if f.Source.Recognize == nil {
+		return false
+	}
+	h, err := readHead(ctx, path, f.Settings[entriesKey], fewEntries)
+	if err != nil || missing(h, h.Columns()) != nil {
+		return false
+	}
+	h.Given = f.Source.Named(given)
+	r := f.Source.Recognize(h)
+	again := Found{f.Source, r}.with(h.Given)
+	if key := f.Settings[entriesKey]; key != "" {
+		again.Settings[entriesKey] = key
+	}
+	return r.Fit != source.NoFit && r.Problem == "" && maps.Equal(again.Settings, f.Settings)
 }
 
 // with adds the settings given by the user.
@@ -169,7 +193,13 @@ type AmbiguousError struct{ Path, What string }
 func (e *AmbiguousError) Error() string { return e.Path + ": " + e.What }
 
 // UnknownError says that no source can read an input.
-type UnknownError struct{ Path, What string }
+type UnknownError struct {
+	Path, What string
+	Brief      string // in a few words
+
+	// Like are keys that may mean what is wanted, by the name of that: {{"prompt", "Frage"}, {"output", "Antwort"}}.
+	Like [][2]string
+}
 
 func (e *UnknownError) Error() string { return "can't tell what " + e.Path + " is: " + e.What }
 
@@ -184,7 +214,8 @@ const wanted = `  candidates   prompt, output, score       several scored answer
 
 func unknown(all []source.Factory, only string, h *source.Head, cols source.Columns) error {
 	if len(h.Entries) == 0 {
-		return &UnknownError{h.Path, "it is neither JSON, nor Parquet, nor CSV with a row of names; " + types(all)}
+		const none = "it is neither JSON, nor Parquet, nor CSV with a row of names"
+		return &UnknownError{h.Path, none + "; " + types(all), none, nil}
 	}
 	what := ""
 	if only != "" {
@@ -195,15 +226,17 @@ func unknown(all []source.Factory, only string, h *source.Head, cols source.Colu
 	case names != "":
 		what += "its keys are: " + names
 	case h.Entries[0].Kind() == json.Object:
-		return &UnknownError{h.Path, what + "its entries are objects without keys; " + types(all)}
+		what += "its entries are objects without keys"
+		return &UnknownError{h.Path, what + "; " + types(all), what, nil}
 	default:
 		what += "its entries are not objects"
 	}
 	if why := lacking(cols); why != "" {
 		what += ". " + why
 	}
+	like := likely(cols)
 	return &UnknownError{h.Path, what + ". What is read:\n" + wanted +
-		"\nName the keys that mean the same, as in " + example(cols) + ", or " + types(all)}
+		"\nName the keys that mean the same, as in " + example(like) + ", or " + types(all), what, like}
 }
 
 // lacking says what is missing from an input that has some of what is needed.
@@ -223,26 +256,42 @@ func lacking(cols source.Columns) string {
 	return ""
 }
 
-// example shows how this input's keys would be named: the two with the longest texts may be a prompt and its answer.
-func example(cols source.Columns) string {
+// example shows how keys are named on the command line.
+func example(like [][2]string) string {
+	if like == nil {
+		return "--map output=KEY --map score=KEY"
+	}
+	var parts []string
+	for _, l := range like {
+		parts = append(parts, "--map "+l[0]+"="+quoted(l[1]))
+	}
+	return strings.Join(parts, " ")
+}
+
+// likely names the keys that may mean what is wanted: the two with the longest texts may be a prompt and its answer.
+func likely(cols source.Columns) [][2]string {
 	var texts []*source.Column
 	score := ""
 	for _, c := range cols.All() {
 		switch {
 		case c.Present == 0 || strings.HasSuffix(strings.ToLower(c.Key), "id"):
 		case c.Number() && score == "":
-			score = " --map score=" + quoted(c.Key)
+			score = c.Key
 		case c.Text() && !c.Number():
 			texts = append(texts, c)
 		}
 	}
 	if len(texts) < 2 {
-		return "--map output=KEY --map score=KEY"
+		return nil
 	}
 	longest := slices.Clone(texts)
 	slices.SortStableFunc(longest, func(x, y *source.Column) int { return y.Size - x.Size })
 	texts = slices.DeleteFunc(texts, func(c *source.Column) bool { return !slices.Contains(longest[:2], c) })
-	return "--map prompt=" + quoted(texts[0].Key) + " --map output=" + quoted(texts[1].Key) + score
+	like := [][2]string{{"prompt", texts[0].Key}, {"output", texts[1].Key}}
+	if score != "" {
+		like = append(like, [2]string{"score", score})
+	}
+	return like
 }
 
 // quoted returns a key quoted for the shell.

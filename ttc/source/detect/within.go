@@ -69,7 +69,7 @@ func wraps(h *source.Head, key string) bool {
 func within(
 	ctx context.Context, all []source.Factory, only, path, key string, given map[string]string,
 ) (*Found, error) {
-	h, err := readHead(ctx, path, key)
+	h, err := readHead(ctx, path, key, source.HeadEntries)
 	if err != nil {
 		return nil, err
 	}

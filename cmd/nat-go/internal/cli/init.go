@@ -15,8 +15,9 @@ import (
 )
 
 func newInitCmd() *cobra.Command {
-	var from, keys, builders, formats []string
-	var sourceType, file string
+	var in finetune.Inspection
+	var formats []string
+	var file string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "init PATH...",
@@ -25,11 +26,11 @@ func newInitCmd() *cobra.Command {
 that works as it is: to standard output, or to the file that --write names. What was found is reported on standard error.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, paths []string) error {
-			from = append(from, paths...)
-			if len(from) == 0 {
+			in.From = append(in.From, paths...)
+			if len(in.From) == 0 {
 				return exit.Usagef("a configuration for which input? `nat-go init FILE`")
 			}
-			r, err := finetune.Propose(cmd.Context(), from, sourceType, keys, builders)
+			r, err := finetune.Propose(cmd.Context(), in)
 			if err != nil {
 				return err
 			}
@@ -38,7 +39,7 @@ that works as it is: to standard output, or to the file that --write names. What
 			}
 			if len(r.Choice.Builders) == 0 {
 				_ = r.Screen(cmd.ErrOrStderr())
-				return exit.Failedf("%s: %s", from[0], r.Choice.Why)
+				return exit.Failedf("%s: %s", in.From[0], r.Choice.Why)
 			}
 			text := r.YAML()
 			if file != "" {
@@ -66,9 +67,9 @@ that works as it is: to standard output, or to the file that --write names. What
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&from, "from", nil, "input file, folder or pattern (repeatable); the same as naming it as an argument")
-	inputFlags(f, &sourceType, &keys)
-	f.StringArrayVar(&builders, "builder", nil, "the builder to use (repeatable); default: the one that fits the input")
+	f.StringArrayVar(&in.From, "from", nil, "input file, folder or pattern (repeatable); the same as naming it as an argument")
+	inputFlags(f, &in.Source, &in.Map)
+	f.StringArrayVar(&in.Builders, "builder", nil, "the builder to use (repeatable); default: the one that fits the input")
 	f.StringArrayVar(&formats, "format", nil, "row format to write (repeatable); default: the one that fits the builder")
 	f.StringVarP(&file, "write", "w", "", "write to this file, which must not exist, instead of standard output")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")

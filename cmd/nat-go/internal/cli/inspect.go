@@ -9,17 +9,15 @@ import (
 )
 
 func newInspectCmd() *cobra.Command {
-	var sourceType string
-	var keys []string
-	var asJSON, quick bool
-	var model finetune.Model
+	var in finetune.Inspection
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "inspect PATH...",
 		Short: "Say what a file is, what is in it and what would be made of it",
 		Long: `Say what a file or folder is (JSON lines, JSON, Parquet, CSV, also compressed; - is standard input), how it is read,
 what is in it, and what each builder would make of it. Nothing is written. A folder may hold files of several formats:
-each is reported by itself. Stored sessions are read to their end; of other large inputs the beginning is read.
---quick reads a sample of each file and says how large it is.
+each is reported by itself, and files that can't be read are listed with the reason. Stored sessions are read to their
+end; of other large inputs the beginning is read. --quick reads a sample of each file and says how large it is.
 
 With the tokenizer of a model that traces name, what they claim for its calls is checked: the recorded counts of prompt
 tokens, and the recorded ids. A call whose trace says otherwise is partial.`,
@@ -30,7 +28,8 @@ tokens, and the recorded ids. A call whose trace says otherwise is partial.`,
   nat-go inspect traces.jsonl --tokenizer ./my-model --policy my-model`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, paths []string) error {
-			found, err := finetune.Inspect(cmd.Context(), paths, sourceType, keys, quick, model)
+			in.From = paths
+			found, err := finetune.Inspect(cmd.Context(), in)
 			switch {
 			case err != nil:
 				return err
@@ -48,12 +47,12 @@ tokens, and the recorded ids. A call whose trace says otherwise is partial.`,
 		},
 	}
 	f := cmd.Flags()
-	inputFlags(f, &sourceType, &keys)
-	f.StringVar(&model.Name, "policy", "", "a model whose calls are checked, as the traces name it")
-	f.StringVar(&model.Tokenizer, "tokenizer", "", "folder with the model's tokenizer")
-	f.StringVar(&model.Template, "template", "", "the model's chat template, if not the tokenizer's own")
+	inputFlags(f, &in.Source, &in.Map)
+	f.StringVar(&in.Model.Name, "policy", "", "a model whose calls are checked, as the traces name it")
+	f.StringVar(&in.Model.Tokenizer, "tokenizer", "", "folder with the model's tokenizer")
+	f.StringVar(&in.Model.Template, "template", "", "the model's chat template, if not the tokenizer's own")
 	cmd.MarkFlagsRequiredTogether("policy", "tokenizer")
-	f.BoolVar(&quick, "quick", false, "read only a sample of each file")
+	f.BoolVar(&in.Quick, "quick", false, "read only a sample of each file")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object; of several formats, one with the report of each")
 	return cmd
 }

@@ -29,8 +29,9 @@ func newValidateCmd(types func() config.Types, plugins checkPlugins) *cobra.Comm
 		Short: "Check a configuration and report everything that is wrong with it",
 		Long: `Check a configuration and report everything that is wrong with it, with file, line and column, and what to write instead.
 
-Inputs, tokenizer and programs that it names must be there, unless --no-files is given. Nothing
-is run. Plugins that are not in nat-go.lock are started to ask for their settings, unless --no-plugins is given.
+Inputs, tokenizer and programs that it names must be there, unless --no-files is given. The beginning of the inputs is
+read as the run would read it: what can't be read, would be left out, or of which the builders make nothing is
+reported. Nothing is run or written. Plugins that are not in nat-go.lock are started to ask for their settings, unless --no-plugins is given.
 Exit code 2 if there is an error, 0 if there are only warnings and notes.`,
 		Example: `  nat-go validate finetune.yml
   nat-go validate finetune.yml --report sarif > findings.sarif`,
@@ -55,7 +56,7 @@ Exit code 2 if there is an error, 0 if there are only warnings and notes.`,
 				fs = finding.Sort(append(fs, plugins(cmd, file, c)...))
 			}
 			if c != nil && !noFiles && !finding.Failed(fs) {
-				fs = finding.Sort(append(fs, preflight.Check(c)...))
+				fs = finding.Sort(append(fs, preflight.Check(cmd.Context(), c)...))
 			}
 			if err := printFindings(cmd.OutOrStdout(), format, fs, colored(cmd.OutOrStdout())); err != nil {
 				return err
@@ -75,7 +76,7 @@ Exit code 2 if there is an error, 0 if there are only warnings and notes.`,
 	f.BoolVar(&asJSON, "json", false, "same as --report json")
 	f.StringVar(&compat, "compat", "", "nat: unknown keys of components are warnings and unset variables empty, as in NAT")
 	f.BoolVar(&noPlugins, "no-plugins", false, "execute nothing: leave the blocks of unlocked plugins unchecked")
-	f.BoolVar(&noFiles, "no-files", false, "leave unchecked whether inputs, tokenizer and programs are there")
+	f.BoolVar(&noFiles, "no-files", false, "look at no input, tokenizer or program")
 	f.StringArrayVarP(&overrides, "override", "o", nil, "override a setting: PATH=VALUE or PATH VALUE (repeatable)")
 	return cmd
 }

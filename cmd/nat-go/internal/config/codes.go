@@ -33,6 +33,7 @@ const (
 	CodeRemote        = "NG1405"
 	CodeModelName     = "NG1406"
 	CodeCarries       = "NG1407"
+	CodeContent       = "NG1408"
 )
 
 // Codes are the pages of these codes for `nat-go explain`.
@@ -80,7 +81,8 @@ func Codes() []ledger.Code {
 			"Write the path of one that is there; it is relative to the current folder. `nat-go validate "+
 				"--no-files` looks at none."),
 		ledger.NewCode(CodeRemote, "config",
-			"There is an address where a path is expected. nat-go reads files on this machine.",
+			"There is an address where a path is expected, or one at which there can be no object. Inputs, tokenizers and "+
+				"plans of shards may be objects; everything else is a file on this machine.",
 			"Copy it here first, for example with `aws s3 cp`, `gcloud storage cp` or `hf download`, and "+
 				"write the path of the copy."),
 		ledger.NewCode(CodeModelName, "config",
@@ -90,6 +92,11 @@ func Codes() []ledger.Code {
 			"A row format can't carry what the builders make, or its trainers train other turns than the builder "+
 				"means.",
 			"Write the format, or the setting, that the message names; `nat-go formats` lists what each carries."),
+		ledger.NewCode(CodeContent, "config",
+			"The beginning of an input can't be read by the source that is configured for it, loses entries, or is "+
+				"nothing that the builders can make records of.",
+			"Write what the message suggests; `nat-go inspect FILE` says how a file can be read and what can be made "+
+				"of it. `nat-go validate --no-files` looks at no input."),
 		ledger.NewCode(CodeRefused, "config", "A plugin refuses its builder's settings, for a reason that their schema can't express.", "See the message, which is the plugin's own."),
 	}
 }

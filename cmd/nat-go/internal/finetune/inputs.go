@@ -208,13 +208,15 @@ func (p *plan) detect(ctx context.Context, in *inputs, kind string) error {
 	if err != nil {
 		return err
 	}
-	f, config, guessed, err := intake.Detect(ctx, in.paths, intake.Options{Source: kind, Map: keys})
+	d, err := intake.Detect(ctx, in.paths, intake.Options{Paths: p.From, Source: kind, Map: keys})
 	if err != nil {
 		return err
 	}
-	for _, guess := range guessed {
-		p.note("the input %s: %s", in.paths[0], guess)
+	f, config := d.Source, d.Config
+	for _, guess := range d.Guessed {
+		p.note("the input %s: %s", d.Files[0], guess)
 	}
+	in.paths, p.PassedOver = d.Files, d.Passed
 	switch {
 	case f.Type == nat.Type:
 		config = p.natKeys()

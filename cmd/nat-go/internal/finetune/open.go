@@ -16,9 +16,12 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/intake"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/plugins/host"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
 )
 
 // builtinPlugin is the name of the process that serves the built-in builders: this program itself.
@@ -54,8 +57,27 @@ func (r *run) openFolder(in *inputs, t *tokens) (err error) {
 	if err := r.books.open(folder.Dropped()); err != nil {
 		return exit.Environmentf("can't write the list of drops: %w", err)
 	}
+	r.passOver(len(in.paths))
 	return nil
 }
+
+// passOver reports the files in folders that aren't read, given the number of those that are.
+func (r *run) passOver(read int) {
+	passed := r.plan.PassedOver
+	if len(passed) == 0 {
+		return
+	}
+	r.warn("%s", intake.SayPassedOver(passed, read))
+	r.books.In(ledger.Source, unitFile, int64(len(passed)))
+	for _, f := range passed {
+		r.books.drop(ledger.Drop{
+			Stage: ledger.Source, Reason: source.NotUnderstood, Unit: unitFile, Index: -1, File: f.Path, Detail: f.Why,
+		})
+	}
+}
+
+// unitFile is the unit for whole files of an input; like keys, they are counted only where they are left out.
+const unitFile = "file"
 
 // openBuilders opens a session with each builder that the configuration selects, in YAML order.
 func (r *run) openBuilders(ctx context.Context, started *processes) ([]*builder, error) {

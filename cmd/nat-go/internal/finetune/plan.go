@@ -52,7 +52,7 @@ type plan struct {
 }
 
 func newPlan(ctx context.Context, req Request, env Env) (*plan, error) {
-	c, chosen, err := loadConfig(ctx, req, env, builtin.Types())
+	c, chosen, err := loadConfig(ctx, &req, env, builtin.Types())
 	if err != nil {
 		return nil, err
 	}

@@ -25,10 +25,11 @@ import (
 type Request struct {
 	ConfigFile string
 	Overrides  []string
-	From       []string // inputs, in the order of the collection runs
-	Source     string   // `_type` of the source; empty: from the config, else from the input's first entry
-	Map        []string // what keys of the input mean: "output=response"
-	Builders   []string // without a config: "dpo", or a type as in YAML; empty: those that fit the input
+	From       []string            // inputs, in the order of the collection runs
+	PassedOver []intake.PassedOver `json:",omitempty"` // files in folders among them that aren't read
+	Source     string              // `_type` of the source; empty: from the config, else from the input's first entry
+	Map        []string            // what keys of the input mean: "output=response"
+	Builders   []string            // without a config: "dpo", or a type as in YAML; empty: those that fit the input
 	Formats    []string
 	Adapter    string // "files", or a name of trainer_adapters
 	OutputDir  string
@@ -123,7 +124,7 @@ func noCounts() runfolder.Counts { return runfolder.Counts{Dropped: map[ledger.R
 // loadConfig reads the configuration named by the request, or makes one from its flags and the shape of the input, and
 // reports all findings at once. chosen says what was decided about the input.
 func loadConfig(
-	ctx context.Context, req Request, env Env, types config.Types,
+	ctx context.Context, req *Request, env Env, types config.Types,
 ) (c *config.Config, chosen string, err error) {
 	opt := config.Options{
 		Types:   types,
@@ -239,8 +240,8 @@ func builderOverrides(c *config.Config, builders []string) (out []config.Overrid
 }
 
 // configOfInput returns the configuration of a run without one: what its flags say and, for the rest, what fits the
-// input. line describes that in words.
-func configOfInput(ctx context.Context, req Request, keys keyMapping) (text []byte, line string, err error) {
+// input. line describes that in words. What is passed over in folders is no longer among the request's inputs.
+func configOfInput(ctx context.Context, req *Request, keys keyMapping) (text []byte, line string, err error) {
 	if req.Compat == compat.NAT {
 		return configOfFlags(req)
 	}
@@ -254,11 +255,12 @@ func configOfInput(ctx context.Context, req Request, keys keyMapping) (text []by
 	if len(req.Formats) > 0 {
 		r.Choice.Formats = req.Formats
 	}
+	req.From, req.PassedOver = r.Inputs(), r.Passed
 	return r.YAML(), r.Line(), nil
 }
 
 // configOfFlags returns the configuration of a run without one in NAT's mode, where the input is what it is.
-func configOfFlags(req Request) (text []byte, line string, err error) {
+func configOfFlags(req *Request) (text []byte, line string, err error) {
 	if len(req.Builders) == 0 {
 		return nil, "", exit.Usagef("which builder? Without --config-file, name one with --builder: dpo, for example")
 	}

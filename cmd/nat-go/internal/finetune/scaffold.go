@@ -7,42 +7,46 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/intake"
 )
 
-// Propose says how an input would be run. pairs are what the user said about its keys: "output=response". builders are
-// those the user named: then none is tried.
-func Propose(
-	ctx context.Context, from []string, sourceType string, pairs, builders []string,
-) (*intake.Report, error) {
-	opt, err := options(from, sourceType, pairs)
-	if err != nil {
-		return nil, err
-	}
-	opt.Builders = builders
-	return intake.Look(ctx, opt)
+// Inspection says what to examine.
+type Inspection struct {
+	From     []string // inputs
+	Source   string   // how they are read; empty: whichever fits
+	Map      []string // what their keys mean: "output=response"
+	Builders []string // those the user named: then none is tried
+	Model    Model    // checks what is claimed for its calls; zero: nothing is checked
+	Quick    bool     // read only a sample of each file
 }
 
-func options(from []string, sourceType string, pairs []string) (opt intake.Options, err error) {
-	keys, err := keyMap(pairs)
+func (in *Inspection) options() (opt intake.Options, err error) {
+	keys, err := keyMap(in.Map)
 	if err != nil {
 		return opt, err
 	}
-	if len(from) == 0 {
+	if len(in.From) == 0 {
 		return opt, exit.Usagef("which input? Name a file, a folder, or - for standard input")
 	}
-	return intake.Options{Paths: from, Source: sourceType, Map: keys, Tokenizers: true}, nil
+	return intake.Options{
+		Paths: in.From, Source: in.Source, Map: keys, Builders: in.Builders, Tokenizers: true, Quick: in.Quick,
+	}, nil
 }
 
-// Inspect says what inputs are, what they contain, and what would be made of them. pairs are as for Propose. If quick,
-// a sample of each file is read.
-func Inspect(
-	ctx context.Context, from []string, sourceType string, pairs []string, quick bool, model Model,
-) (*intake.Inspection, error) {
-	opt, err := options(from, sourceType, pairs)
+// Propose says how an input would be run.
+func Propose(ctx context.Context, in Inspection) (*intake.Report, error) {
+	opt, err := in.options()
 	if err != nil {
 		return nil, err
 	}
-	opt.Quick = quick
-	if model.Name != "" {
-		p, err := model.prover(ctx)
+	return intake.Look(ctx, opt)
+}
+
+// Inspect says what inputs are, what they contain, and what would be made of them.
+func Inspect(ctx context.Context, in Inspection) (*intake.Inspection, error) {
+	opt, err := in.options()
+	if err != nil {
+		return nil, err
+	}
+	if in.Model.Name != "" {
+		p, err := in.Model.prover(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -25,22 +25,22 @@ type Carried struct {
 const mostTried = 200
 
 // formats returns those whose rows stand alone, as lines: their tables carry the same records.
-func formats() (all []*Carried) {
+func formats(opt rows.Options) (all []*Carried) {
 	for _, f := range rows.Formats() {
 		if !f.Declared() && !f.SharesRows() {
-			all = append(all, &Carried{Format: f.Name, enc: rows.NewEncoder(f, rows.Options{})})
+			all = append(all, &Carried{Format: f.Name, enc: rows.NewEncoder(f, opt)})
 		}
 	}
 	return all
 }
 
 // try tries a record of the group with each format that suits its kind.
-func (y *Yield) try(g *ttc.Group, rec builders.Record) error {
+func (y *Yield) try(g *ttc.Group, rec builders.Record, opt rows.Options) error {
 	if y.Records > mostTried {
 		return nil
 	}
 	if y.Formats == nil {
-		y.Formats = formats()
+		y.Formats = formats(opt)
 	}
 	r, err := resolve(g, rec)
 	if err != nil || r == nil {
@@ -120,13 +120,16 @@ func (r *Report) carried(builder string) []*Carried {
 
 // Losses reports which of the chosen formats have no place for some records, and which format has one.
 func (r *Report) Losses() (out []string) {
-	for _, builder := range r.Choice.Builders {
-		for _, c := range r.carried(builder) {
+	for _, y := range r.Builders {
+		if !slices.Contains(r.Choice.Builders, y.Builder) {
+			continue
+		}
+		for _, c := range y.Formats {
 			if !slices.Contains(r.Choice.Formats, c.Format) || c.Records == c.Tried {
 				continue
 			}
-			text := fmt.Sprintf("%s carries %d of %d records: %s", c.Format, c.Records, c.Tried, c.Why)
-			if other := r.instead(builder, c); other != nil {
+			text := c.String()
+			if other := y.Instead(c); other != nil {
 				text += fmt.Sprintf("; %s carries %d", other.Format, other.Records)
 			}
 			out = append(out, text)
@@ -135,10 +138,15 @@ func (r *Report) Losses() (out []string) {
 	return out
 }
 
-// instead returns the format that carries most, if it is more than c carries; among equals, one that many trainers
+// String says, for people, what a format can't carry.
+func (c *Carried) String() string {
+	return fmt.Sprintf("%s carries %d of %d records: %s", c.Format, c.Records, c.Tried, c.Why)
+}
+
+// Instead returns the format that carries most, if it is more than c carries; among equals, one that many trainers
 // read.
-func (r *Report) instead(builder string, c *Carried) (other *Carried) {
-	for _, o := range r.carried(builder) {
+func (y *Yield) Instead(c *Carried) (other *Carried) {
+	for _, o := range y.Formats {
 		better := other == nil || o.Records > other.Records ||
 			o.Records == other.Records && slices.Contains(readily, o.Format)
 		if o.Records > c.Records && better {

@@ -2,25 +2,14 @@ package intake
 
 import (
 	"context"
-	"errors"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/ttc/source"
-	"github.com/nat-go/nat-go/ttc/source/detect"
 )
 
 // Inspection is what is found in everything that was named.
 type Inspection struct {
 	Reports []*Report `json:"reports"` // one for each format
-}
-
-// Skipped is a file that isn't read, and why.
-type Skipped struct {
-	Path string `json:"path"`
-	Why  string `json:"why"`
 }
 
 // Stored is what the files of stored sessions say about their calls.
@@ -69,91 +58,61 @@ func Inspect(ctx context.Context, opt Options) (*Inspection, error) {
 	if err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}
-	groups, skipped, err := byFormat(ctx, files, opt)
+	c, err := byFormat(ctx, files, opt)
 	if err != nil {
 		return nil, err
 	}
 	out := &Inspection{}
-	for _, g := range groups {
+	for _, k := range c.kinds {
 		one := opt
-		if len(groups) > 1 && len(g.files) <= mostNamed {
-			one.Paths = g.files
+		if len(c.kinds) > 1 && len(k.files) <= mostNamed {
+			one.Paths = k.files
 		}
-		r, err := look(ctx, g.found, g.files, one)
+		r, err := look(ctx, k.found, k.files, one)
 		if err != nil {
 			return nil, err
 		}
 		out.Reports = append(out.Reports, r)
 	}
-	last := out.Reports[len(out.Reports)-1]
-	last.Skipped = skipped
+	out.Reports[len(out.Reports)-1].Passed = c.passed
 	return out, nil
-}
-
-// group is the files that are read alike.
-type group struct {
-	found *detect.Found
-	files []string
 }
 
 // mostNamed is how many files of a format are named one by one if what was named holds others, too.
 const mostNamed = 3
 
-// mostHeads is how many files are examined if all of those are of one format.
-const mostHeads = 500
+// someHeads is how many files are examined if all of those are of one format.
+const someHeads = 500
 
 // byFormat groups files by how they are read, in the order of their first files. Of many files some are examined, and
 // all only if these aren't alike.
-func byFormat(ctx context.Context, files []string, opt Options) (groups []*group, skipped []Skipped, err error) {
-	if len(files) > mostHeads {
+func byFormat(ctx context.Context, files []string, opt Options) (*chooser, error) {
+	if len(files) > someHeads {
 		var some []string
-		for i := 0; i < len(files); i += len(files)/mostHeads + 1 {
+		for i := 0; i < len(files); i += len(files)/someHeads + 1 {
 			some = append(some, files[i])
 		}
-		if groups, skipped, err = examine(ctx, some, opt); err == nil && len(groups) == 1 && len(skipped) == 0 {
-			groups[0].files = files
-			return groups, nil, nil
+		if c, err := examined(ctx, some, opt); err == nil && len(c.kinds) == 1 && len(c.passed) == 0 {
+			c.kinds[0].files = files
+			return c, nil
 		}
 	}
-	return examine(ctx, files, opt)
+	return examined(ctx, files, opt)
 }
 
-// examine groups files by how they are read. It is an error if none can be.
-func examine(ctx context.Context, files []string, opt Options) (groups []*group, skipped []Skipped, err error) {
-	var first error
+// examined groups files by how they are read. It is an error if none can be.
+func examined(ctx context.Context, files []string, opt Options) (*chooser, error) {
+	c, err := newChooser(opt)
+	if err != nil {
+		return nil, err
+	}
 	for _, file := range files {
-		found, err := choose(ctx, []string{file}, opt)
-		if err := ctx.Err(); err != nil {
-			return nil, nil, err
+		if err := c.examine(ctx, file); err != nil {
+			return nil, err
 		}
-		if err != nil {
-			if first == nil {
-				first = err
-			}
-			skipped = append(skipped, Skipped{file, briefly(file, err)})
-			continue
-		}
-		i := slices.IndexFunc(groups, func(g *group) bool {
-			return g.found.Source.Type == found.Source.Type && maps.Equal(g.found.Settings, found.Settings)
-		})
-		if i < 0 {
-			i = len(groups)
-			groups = append(groups, &group{found: found})
-		}
-		groups[i].files = append(groups[i].files, file)
 	}
-	if groups == nil {
-		return nil, nil, first
+	if len(c.kinds) == 0 {
+		return nil, c.none()
 	}
-	return groups, skipped, nil
-}
-
-// briefly returns the gist of an error about a file.
-func briefly(file string, err error) string {
-	var unknown *detect.UnknownError
-	if errors.As(err, &unknown) {
-		return "of no known format"
-	}
-	first, _, _ := strings.Cut(err.Error(), "\n")
-	return strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(first, file), ":"))
+	return c, nil
 }

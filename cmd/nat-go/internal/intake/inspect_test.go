@@ -63,7 +63,7 @@ func TestInspectFolder(t *testing.T) {
 	var screen bytes.Buffer
 	for _, r := range found.Reports {
 		got = append(got, fmt.Sprintf("%s: %d files, %d examples", r.Source, r.Files, r.Examples))
-		for _, s := range r.Skipped {
+		for _, s := range r.Passed {
 			got = append(got, filepath.Base(s.Path)+" "+s.Why)
 		}
 		if err := r.Screen(&screen); err != nil {

@@ -59,6 +59,7 @@ type Options struct {
 type Report struct {
 	Paths    []string          `json:"paths"`
 	Files    int               `json:"files"`
+	Passed   []PassedOver      `json:"passed_over,omitempty"` // files that are not read
 	Source   string            `json:"source"`
 	Settings map[string]string `json:"settings,omitempty"` // non-default settings of the source
 	Guessed  []string          `json:"guessed,omitempty"`
@@ -74,13 +75,29 @@ type Report struct {
 	Sample   int64            `json:"sample_bytes,omitempty"`
 	Cut      int64            `json:"sampled_files,omitempty"`  // files that are longer than their sample
 	Tried    int              `json:"tried_examples,omitempty"` // examples that builders were tried on, if not all
-	Skipped  []Skipped        `json:"skipped_files,omitempty"`  // files that can't be read, or not without being told how
 	Builders []Yield          `json:"builders"`
 
 	Tokenizers []string  `json:"tokenizers,omitempty"` // folders of those available locally
 	LeftOut    []LeftOut `json:"left_out,omitempty"`   // by their templates
 
 	Choice Choice `json:"choice"`
+
+	read  []string // the files that are read, if others are passed over
+	steps int      // of examples
+}
+
+// empty makes the maps of a report.
+func (r *Report) empty() {
+	r.Dropped, r.Names, r.Unused = map[string]int64{}, map[string]int64{}, map[string]int64{}
+}
+
+// Inputs returns what a configuration names to have the same read: the paths as they were named, or the files in them
+// that are not passed over.
+func (r *Report) Inputs() []string {
+	if r.read != nil {
+		return r.read
+	}
+	return r.Paths
 }
 
 // Look reads the beginning of the inputs and says what they are.
@@ -89,20 +106,24 @@ func Look(ctx context.Context, opt Options) (*Report, error) {
 	if err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}
-	found, err := choose(ctx, files, opt)
+	found, files, passed, err := choose(ctx, files, opt)
 	if err != nil {
 		return nil, err
 	}
-	return look(ctx, found, files, opt)
+	r, err := look(ctx, found, files, opt)
+	if err == nil && len(passed) > 0 {
+		r.Passed, r.read = passed, files
+	}
+	return r, err
 }
 
 // look reads files of one format.
 func look(ctx context.Context, found *detect.Found, files []string, opt Options) (*Report, error) {
 	r := &Report{
 		Paths: opt.Paths, Files: len(files), Source: found.Source.Type, Settings: found.Settings,
-		Guessed: found.Guessed, Lower: found.Lower, Dropped: map[string]int64{}, Names: map[string]int64{},
-		Unused: map[string]int64{},
+		Guessed: found.Guessed, Lower: found.Lower,
 	}
+	r.empty()
 	if opt.Quick {
 		r.Sample = share(len(files))
 	}
@@ -113,7 +134,7 @@ func look(ctx context.Context, found *detect.Found, files []string, opt Options)
 		}
 	}
 	y := newYields()
-	if err := r.read(ctx, found, files, opt, y); err != nil {
+	if err := r.readAll(ctx, found, files, opt, y); err != nil {
 		return nil, exit.Default(exit.Failed, err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Names)) {
@@ -165,57 +186,6 @@ func expand(opt Options) ([]string, error) {
 	return source.Expand(opt.Paths, name)
 }
 
-// given returns what the user said about keys, by setting.
-func (opt Options) given() map[string]string {
-	out := map[string]string{}
-	for name, key := range opt.Map {
-		out[strings.TrimSuffix(name, "_key")+"_key"] = key
-	}
-	return out
-}
-
-// heads is how many of many files are examined to tell what they are.
-const heads = 8
-
-// choose decides how to read the files. All of them are read alike, so those examined have to agree.
-func choose(ctx context.Context, files []string, opt Options) (*detect.Found, error) {
-	if opt.Source != "" {
-		if f, ok := builtin.Source(opt.Source); !ok || f.Open == nil {
-			return nil, exit.Usagef("there is no source %q: the sources are %s", opt.Source, SourceNames())
-		}
-	}
-	given := opt.given()
-	var first *detect.Found
-	var failed error // the first file that can't be read
-	step := max(1, len(files)/heads)
-	for i := 0; i < len(files); i += step {
-		if ext := strings.ToLower(filepath.Ext(files[i])); ext == ".yml" || ext == ".yaml" {
-			return nil, exit.Usagef("%s is YAML, and inputs are JSON: a configuration is named with --config-file",
-				files[i])
-		}
-		found, err := chooseOne(ctx, files[i], opt.Source, given)
-		switch {
-		case err != nil && failed == nil:
-			failed = err
-		case err != nil:
-		case first == nil:
-			first = found
-		case found.Source.Type != first.Source.Type || !maps.Equal(found.Settings, first.Settings):
-			return nil, exit.Usagef(
-				"%s and %s are read in different ways (%s and %s): make a run of each",
-				files[0],
-				files[i],
-				said(first),
-				said(found),
-			)
-		}
-	}
-	if failed != nil && (first == nil || first.Source.OpenAll == nil) {
-		return nil, failed
-	}
-	return first, nil // a source of sessions counts the files that aren't its own
-}
-
 func chooseOne(ctx context.Context, file, only string, given map[string]string) (*detect.Found, error) {
 	found, err := detect.Recognize(ctx, builtin.Sources(), only, file, given)
 	var unknown *detect.UnknownError
@@ -242,17 +212,6 @@ func chooseOne(ctx context.Context, file, only string, given map[string]string) 
 	return nil, exit.With(exit.Environment, err)
 }
 
-func said(f *detect.Found) string {
-	var parts []string
-	for _, key := range slices.Sorted(maps.Keys(f.Settings)) {
-		parts = append(parts, key+": "+f.Settings[key])
-	}
-	if parts == nil {
-		return f.Source.Type
-	}
-	return f.Source.Type + " with " + strings.Join(parts, ", ")
-}
-
 // SourceNames lists the types of source, for people.
 func SourceNames() string {
 	var names []string
@@ -263,16 +222,26 @@ func SourceNames() string {
 	return strings.Join(names, ", ")
 }
 
-// Detect decides how to read files: the source, its config, and which of that was guessed.
-func Detect(ctx context.Context, files []string, opt Options) (f source.Factory, cfg any, guessed []string, err error) {
-	found, err := choose(ctx, files, opt)
+// Detected says how files are read.
+type Detected struct {
+	Source  source.Factory
+	Config  any
+	Guessed []string     // which of it was guessed
+	Files   []string     // those that are read
+	Passed  []PassedOver // the others, all of them in folders
+}
+
+// Detect decides how to read files.
+func Detect(ctx context.Context, files []string, opt Options) (*Detected, error) {
+	found, files, passed, err := choose(ctx, files, opt)
 	if err != nil {
-		return f, nil, nil, err
+		return nil, err
 	}
-	if cfg, err = config(found); err != nil {
-		return f, nil, nil, exit.With(exit.Usage, err)
+	cfg, err := config(found)
+	if err != nil {
+		return nil, exit.With(exit.Usage, err)
 	}
-	return found.Source, cfg, found.Guessed, nil
+	return &Detected{found.Source, cfg, found.Guessed, files, passed}, nil
 }
 
 // config returns the source's configuration with the detected settings.
@@ -289,8 +258,8 @@ func config(found *detect.Found) (any, error) {
 	return cfg, decode(spec, found.Settings, cfg)
 }
 
-// read reads as many examples as are examined.
-func (r *Report) read(ctx context.Context, found *detect.Found, files []string, opt Options, y *yields) error {
+// readAll reads as many examples as are examined.
+func (r *Report) readAll(ctx context.Context, found *detect.Found, files []string, opt Options, y *yields) error {
 	cfg, err := config(found)
 	if err != nil {
 		return exit.With(exit.Usage, err)
@@ -349,6 +318,7 @@ func (r *Report) readFrom(
 		}
 		bytes = at.Offset
 		r.Add(ex)
+		r.steps += len(ex.Steps)
 		switch {
 		case y == nil:
 		case r.Examples <= most.examples && y.bytes < most.bytes:

@@ -32,11 +32,20 @@ func (r *Report) Screen(w io.Writer) error {
 // printer prints a line under a name.
 type printer func(name, format string, a ...any)
 
+// mostPassed is how many files that aren't read are listed to people.
+const mostPassed = 20
+
 // contents prints what the files hold.
 func (r *Report) contents(line printer) {
 	line("read as", "%s, %s", r.Source, quantity(r.Files, "file"))
 	if r.Sample > 0 {
 		line("sample", "at most %d KiB of each file; %s longer", r.Sample>>10, areFiles(r.Cut))
+	}
+	for _, p := range r.Passed[:min(mostPassed, len(r.Passed))] {
+		line("not read", "%s: %s", p.Path, p.Why)
+	}
+	if more := len(r.Passed) - mostPassed; more > 0 {
+		line("not read", "%d more files; --json lists them", more)
 	}
 	for _, guess := range r.Guessed {
 		line("guessed", "%s", guess)
@@ -106,9 +115,6 @@ func areFiles(n int64) string {
 	return fmt.Sprintf("%d files are", n)
 }
 
-// mostSkipped is how many files that aren't read are named.
-const mostSkipped = 5
-
 // leftovers prints what of the files was dropped or not read.
 func (r *Report) leftovers(line printer) {
 	for _, reason := range sorted(r.Dropped) {
@@ -130,13 +136,6 @@ func (r *Report) leftovers(line printer) {
 			}
 			line("redacted", "%s", strings.Join(classes, ", "))
 		}
-	}
-	for i, s := range r.Skipped {
-		if i == mostSkipped {
-			line("skipped", "%s more", quantity(len(r.Skipped)-i, "file"))
-			break
-		}
-		line("skipped", "%s: %s", s.Path, s.Why)
 	}
 }
 

@@ -25,7 +25,13 @@ func (r *Report) YAML() []byte {
 	}
 	b.WriteString(".\n# Check it with `nat-go validate FILE`; run it with `nat-go finetune run --config-file FILE`.\n\n")
 	b.WriteString("sources:\n  runs:\n")
-	fmt.Fprintf(&b, "    _type: %s\n    path: %s\n", r.Source, flow(r.Paths))
+	fmt.Fprintf(&b, "    _type: %s\n    path: %s\n", r.Source, flow(r.Inputs()))
+	for _, p := range r.Passed[:min(mostPassed, len(r.Passed))] {
+		fmt.Fprintf(&b, "    # not read: %s: %s\n", oneLine(p.Path), oneLine(p.Why))
+	}
+	if more := len(r.Passed) - mostPassed; more > 0 {
+		fmt.Fprintf(&b, "    # not read: %d more files\n", more)
+	}
 	for _, key := range slices.Sorted(maps.Keys(r.Settings)) {
 		fmt.Fprintf(&b, "    %s: %s\n", key, flow(r.Settings[key]))
 	}

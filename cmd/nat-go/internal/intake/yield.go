@@ -10,6 +10,7 @@ import (
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/builders/yamldoc"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
+	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/plugins/sdk"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -30,9 +31,10 @@ func (y *Yield) Name() string { return shortName(y.Builder) }
 
 // yields makes records from examples as a run does, without keeping any.
 type yields struct {
-	order []*ttc.Group // by task
-	tasks map[string]*ttc.Group
-	bytes int64 // read up to the last of them
+	order   []*ttc.Group // by task
+	tasks   map[string]*ttc.Group
+	bytes   int64        // read up to the last of them
+	options rows.Options // of the formats that records are tried with
 }
 
 func newYields() *yields { return &yields{tasks: map[string]*ttc.Group{}} }
@@ -66,15 +68,29 @@ func (y *yields) make(ctx context.Context, r *Report) (out []Yield, err error) {
 
 func (y *yields) by(ctx context.Context, f sdk.Factory, r *Report) (Yield, error) {
 	info := f.Info()
-	out := Yield{Builder: info.Name, Does: info.Doc, Dropped: map[string]int64{}, Counters: map[string]int64{}}
 	text, err := json.Marshal(settings(f, r))
 	if err != nil {
-		return out, err
+		return Yield{}, err
 	}
-	b, found := f.Open(text)
+	out, err := y.with(ctx, f, text)
+	if out == nil { // it needs settings that nobody gave
+		out = newYield(info)
+	}
+	return *out, err
+}
+
+func newYield(info builders.Info) *Yield {
+	return &Yield{Builder: info.Name, Does: info.Doc, Dropped: map[string]int64{}, Counters: map[string]int64{}}
+}
+
+// with runs a builder with its settings; the yield is nil if it refuses them.
+func (y *yields) with(ctx context.Context, f sdk.Factory, settings []byte) (*Yield, error) {
+	b, found := f.Open(settings)
 	if finding.Failed(found) || b == nil {
-		return out, nil // it needs settings that nobody gave
+		return nil, nil
 	}
+	info := f.Info()
+	out := newYield(info)
 	for _, g := range y.order {
 		groups := []*ttc.Group{g}
 		if info.Unit == builders.UnitExample {
@@ -84,7 +100,7 @@ func (y *yields) by(ctx context.Context, f sdk.Factory, r *Report) (Yield, error
 			}
 		}
 		for _, g := range groups {
-			if err := b.Build(ctx, g, &counter{&out, g}); err != nil {
+			if err := b.Build(ctx, g, &counter{out, g, y.options}); err != nil {
 				return out, err
 			}
 		}
@@ -120,12 +136,13 @@ func settings(f sdk.Factory, r *Report) map[string]any {
 // counter counts what a builder emits for a group.
 type counter struct {
 	*Yield
-	group *ttc.Group
+	group   *ttc.Group
+	options rows.Options
 }
 
 func (c *counter) Record(r builders.Record) error {
 	c.Records++
-	return c.try(c.group, r)
+	return c.try(c.group, r, c.options)
 }
 
 func (c *counter) Drop(d ledger.Drop) error { c.Dropped[string(d.Reason)] += d.N(); return nil }

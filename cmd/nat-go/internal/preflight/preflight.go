@@ -1,6 +1,8 @@
 package preflight
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	osexec "os/exec"
@@ -17,10 +19,11 @@ import (
 )
 
 // Check says what is wrong with what a configuration refers to. Paths are relative to the current folder, as in a run.
-func Check(c *config.Config) []finding.Finding {
+// Of inputs the beginning is read.
+func Check(ctx context.Context, c *config.Config) []finding.Finding {
 	k := &check{config: c}
 	for i := range c.Sources {
-		k.source(&c.Sources[i])
+		k.source(ctx, &c.Sources[i])
 	}
 	k.tokenizer()
 	if t := c.Collator.Template; strings.HasSuffix(t, ".jinja") || strings.ContainsRune(t, filepath.Separator) {
@@ -53,13 +56,30 @@ func (k *check) report(code, message, fix string, path ...string) {
 	}, path...))
 }
 
-func (k *check) source(b *config.Block) {
+func (k *check) source(ctx context.Context, b *config.Block) {
 	f, ok := builtin.Source(b.Type)
 	if !ok || f.Paths == nil || b.Config == nil {
 		return
 	}
+	before := len(k.found)
 	for _, p := range f.Paths(b.Config) {
+		if objects.Is(p) && f.Open != nil { // in the run it is asked for
+			k.object(p, b)
+			continue
+		}
 		k.path(p, theInput, b.Section, b.Name, "path")
+	}
+	if len(k.found) == before && f.Open != nil {
+		k.content(ctx, b, f)
+	}
+}
+
+// object reports the path of an object that could never be one.
+func (k *check) object(p string, b *config.Block) {
+	var bad *objects.Error
+	if err := objects.Check(p); errors.As(err, &bad) {
+		k.report(config.CodeRemote, fmt.Sprintf("%s %s: %s", theInput, bad.Path, bad.What), clause(bad.Help),
+			b.Section, b.Name, "path")
 	}
 }
 
