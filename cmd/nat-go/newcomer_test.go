@@ -199,7 +199,7 @@ func arrivals() []arrival {
 func TestNewcomer(t *testing.T) {
 	self, dir := program(t), t.TempDir()
 	var written []string
-	for i, a := range slices.Concat(arrivals(), publicSets(), compared(), oddShapes()) {
+	for i, a := range slices.Concat(arrivals(), publicSets(), compared(), oddShapes(), keptElsewhere()) {
 		name, stdin := a.name, ""
 		if name == "-" {
 			stdin = filepath.Join(dir, "stdin")

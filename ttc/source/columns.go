@@ -260,8 +260,22 @@ var lowerIsBetter = []string{"loss", "cost", "error_rate", "distance", "rank", "
 func ScoreNames() []string {
 	return append([]string{
 		"score", "rating", "reward", "grade", "overall_score", "final_score", "quality", "judge_score",
-		"final_reward", "label", "helpfulness",
+		"final_reward", "label", "helpfulness", "stars", "thumbs_up", "correct", "is_correct",
 	}, lowerIsBetter...)
+}
+
+// judgements are names under which people keep what they think of an answer, other than as a number.
+var judgements = []string{"feedback", "verdict", "judge", "judgement", "judgment", "preference", "thumbs", "scores"}
+
+// NoScore says of an input without scores which columns sound like some but hold no numbers, so that nothing is read of
+// them.
+func (r *Reading) NoScore(cs Columns) {
+	for _, c := range cs.all {
+		name := strings.ToLower(c.Key)
+		if c.Present > 0 && !c.Number() && (slices.Contains(judgements, name) || slices.Contains(ScoreNames(), name)) {
+			r.Guessed = append(r.Guessed, fmt.Sprintf("%q holds no numbers and is not read: nothing has a score", c.Key))
+		}
+	}
 }
 
 // TakeScore records the choice of a score, and its direction if the name says that lower is better.

@@ -15,7 +15,7 @@ var (
 		Setting: "output_key", Default: "output", Means: "the answer", Is: isAnswer,
 		Others: []string{
 			"response", "completion", "answer", "generation", "model_output", "candidate", "reply",
-			"responses", "completions", "outputs", "answers", "generations", "candidates",
+			"responses", "completions", "outputs", "answers", "generations", "candidates", "bot", "a",
 		},
 		Last: []string{"text"},
 	}
@@ -30,7 +30,7 @@ var (
 	}
 	promptKey = source.Key{
 		Setting: "prompt_key", Default: "prompt", Means: "the prompt",
-		Others: []string{"question", "query", "instruction", "input", "messages", "problem", "user"},
+		Others: []string{"question", "query", "instruction", "input", "messages", "problem", "user", "human", "q"},
 		Last:   []string{"context", "conversation", "conversations"},
 	}
 	contextKey = source.Key{

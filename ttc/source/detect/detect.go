@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -107,6 +108,12 @@ func Choose(all []source.Factory, only string, h *source.Head) (*Found, error) {
 	if err := missing(h, cols); err != nil {
 		return nil, err
 	}
+	if byColumns(h) {
+		return nil, &UnknownError{
+			Path: h.Path, What: inColumns + ". Write its rows as JSON lines: in pandas, " +
+				`df.to_json("rows.jsonl", orient="records", lines=True)`, Brief: inColumns,
+		}
+	}
 	var best []Found
 	for _, f := range all {
 		if f.Recognize == nil || only != "" && f.Type != only {
@@ -138,6 +145,49 @@ func Choose(all []source.Factory, only string, h *source.Head) (*Found, error) {
 	}
 	what := "it can be read as " + strings.Join(names, " and as ") + ": say which with --source"
 	return nil, &AmbiguousError{Path: h.Path, What: what}
+}
+
+const inColumns = "it is a table that is stored by columns, and rows are read"
+
+// byColumns reports whether an input is a table as pandas and others write it: one object with a list, or an object of
+// numbered cells, for each column.
+func byColumns(h *source.Head) bool {
+	if !h.Whole || len(h.Entries) != 1 || h.Entries[0].Kind() != json.Object {
+		return false
+	}
+	if isSplit(h.Entries[0]) {
+		return true
+	}
+	columns, cells := 0, -1
+	for _, v := range h.Entries[0].Members() {
+		n := 0
+		for cell := range v.Elements() {
+			if n++; cell.Kind() == json.Object || cell.Kind() == json.Array {
+				return false
+			}
+		}
+		for key, cell := range v.Members() {
+			if number, _ := key.Text(); number != strconv.Itoa(n) || cell.Kind() == json.Object {
+				return false
+			}
+			n++
+		}
+		if n < 2 || cells >= 0 && n != cells {
+			return false
+		}
+		columns, cells = columns+1, n
+	}
+	return columns > 1
+}
+
+// isSplit reports whether an object is a table as pandas writes it with orient="split".
+func isSplit(e json.Raw) bool {
+	columns, _ := e.Get("columns")
+	data, _ := e.Get("data")
+	for row := range data.Elements() {
+		return columns.Kind() == json.Array && row.Kind() == json.Array
+	}
+	return false
 }
 
 // missing returns an error if the user named a key that no entry has.
@@ -250,6 +300,8 @@ func lacking(cols source.Columns) string {
 	switch {
 	case texts == 1 && cols.Of("text") != nil:
 		return "A text alone, as for pretraining, has no answer that could be trained"
+	case cols.Of("role") != nil && cols.Of("content") != nil:
+		return "Each entry is a message, and conversations are wanted: put the messages of each into a list under messages"
 	case texts == 1 && cols.Of("prompt") != nil:
 		return "There are prompts, but no answers to them"
 	}

@@ -64,6 +64,16 @@ var answers = []Answers{
 		}, stateless(helpSteer),
 	},
 	{
+		"saferlhf", "the entries are two answers and the number of the better one, as in PKU-SafeRLHF",
+		func(h *source.Head) bool { return all(h, "prompt", "response_0", "response_1", "better_response_id") },
+		stateless(numbered),
+	},
+	{
+		"webgpt", "the entries are two answers to a question with the scores of both, as in WebGPT's comparisons",
+		func(h *source.Head) bool { return all(h, "question", "answer_0", "answer_1", "score_0", "score_1") },
+		stateless(webGPT),
+	},
+	{
 		"arena", "the entries are battles of two models, as in Chatbot Arena: who won scores 1, a tie has equal scores",
 		func(h *source.Head) bool {
 			return (all(h, "conversation_a", "conversation_b") || all(h, "prompt", "response_a", "response_b")) &&
@@ -172,6 +182,58 @@ func shp(e json.Raw) (string, []Line, error) {
 	}
 	metadata := pick(e, "domain", "upvote_ratio", "score_ratio", "seconds_difference")
 	return pair(source.IDText(value(e, "post_id")), turn, json.AppendString(nil, history), metadata, sides)
+}
+
+// numbered reads an entry that says which of its answers is better: 0 or 1.
+func numbered(e json.Raw) (string, []Line, error) {
+	prompt, err := textOf(e, "prompt")
+	if err != nil {
+		return "", nil, err
+	}
+	v := value(e, "better_response_id")
+	if v == nil {
+		return "", nil, fmt.Errorf("better_response_id %w", ErrNoScore)
+	}
+	better, err := number(v)
+	if err != nil || better != 0 && better != 1 {
+		return "", nil, errors.New("better_response_id is neither 0 nor 1")
+	}
+	sides := [2]side{{score: 1 - better}, {score: better}}
+	for i := range sides {
+		if sides[i].text, err = textOf(e, fmt.Sprint("response_", i)); err != nil {
+			return "", nil, err
+		}
+	}
+	metadata := pick(e, "safer_response_id", "is_response_0_safe", "is_response_1_safe", "prompt_source")
+	return pair("", "", json.AppendString(nil, prompt), metadata, sides)
+}
+
+// webGPT reads an entry of WebGPT's comparisons, whose question is an object.
+func webGPT(e json.Raw) (string, []Line, error) {
+	asked := e
+	key := "question"
+	if question := value(e, key); question.Kind() == json.Object {
+		asked, key = question, "full_text"
+	}
+	question, err := textOf(asked, key)
+	if err != nil {
+		return "", nil, err
+	}
+	var sides [2]side
+	for i := range sides {
+		if sides[i].text, err = textOf(e, fmt.Sprint("answer_", i)); err != nil {
+			return "", nil, err
+		}
+		name := fmt.Sprint("score_", i)
+		v := value(e, name)
+		if v == nil {
+			return "", nil, fmt.Errorf("%s %w", name, ErrNoScore)
+		}
+		if sides[i].score, err = number(v); err != nil {
+			return "", nil, fmt.Errorf("%s is %w", name, err)
+		}
+	}
+	return pair("", "", json.AppendString(nil, question), pick(asked, "dataset", "id"), sides)
 }
 
 // number reads a finite number, or the text of one, as tables have it.

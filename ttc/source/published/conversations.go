@@ -39,6 +39,10 @@ var conversations = []Conversations{
 		capybara,
 	},
 	{
+		"chatgpt", "the entries are conversations exported from ChatGPT: the branch that was shown last counts",
+		func(h *source.Head) bool { return all(h, "mapping", "current_node") }, chatGPT,
+	},
+	{
 		"squad", "the entries are questions about a passage, as in SQuAD: the first text of the answers counts",
 		func(h *source.Head) bool {
 			if !all(h, "question", "context", "answers") {
@@ -137,6 +141,51 @@ func capybara(e json.Raw) (c conversed, err error) {
 		}
 	}
 	return conversed{messages: m.end(), keys: []string{key}}, nil
+}
+
+// mostMessages bounds a branch, whose messages name each other.
+const mostMessages = 100_000
+
+// chatGPT reads an exported conversation: a tree of messages, of which the branch that ends at current_node was shown.
+func chatGPT(e json.Raw) (c conversed, err error) {
+	mapping := value(e, "mapping")
+	at, err := textOf(e, "current_node")
+	if err != nil {
+		return c, err
+	}
+	var branch []json.Raw
+	for steps := 0; at != ""; steps++ {
+		node := value(mapping, at)
+		if node.Kind() != json.Object || steps == mostMessages {
+			return c, fmt.Errorf("mapping has no message %q, or they name each other in a circle", at)
+		}
+		if m := value(node, "message"); m != nil {
+			branch = append(branch, m)
+		}
+		at, _ = value(node, "parent").Text()
+	}
+	var m messages
+	hidden := 0
+	for _, said := range slices.Backward(branch) {
+		role, _ := value(value(said, "author"), "role").Text()
+		content := value(said, "content")
+		kind, _ := value(content, "content_type").Text()
+		texts, err := textsOf(value(content, "parts"))
+		text := strings.Join(texts, "\n")
+		switch {
+		// Such as the system message that every conversation begins with.
+		case kind == "text" && err == nil && text == "":
+		case kind != "text" || err != nil || role != "user" && role != "assistant" && role != "system":
+			hidden++
+		default:
+			m = m.add(role, text)
+		}
+	}
+	if hidden > 0 {
+		c.unread = []string{"mapping: messages that are not text, or of tools"}
+	}
+	c.messages, c.keys = m.end(), []string{"mapping", "current_node"}
+	return c, nil
 }
 
 func squad(e json.Raw) (c conversed, err error) {

@@ -28,6 +28,22 @@ func TestAnswers(t *testing.T) {
 			`{"id":"p","turn_id":"x or ","prompt":"h","output":"a","score":3,"metadata":{"domain":"d"}}`,
 			`{"id":"p","turn_id":"x or ","prompt":"h","output":"b","score":1,"metadata":{"domain":"d"}}`,
 		}},
+		"the number of the better one": {
+			"saferlhf", `{"prompt": "q", "response_0": "a", "response_1": "b", "better_response_id": 1}`,
+			[]string{`{"prompt":"q","output":"a","score":0}`, `{"prompt":"q","output":"b","score":1}`},
+		},
+		"a number of no answer": {
+			"saferlhf", `{"prompt": "q", "response_0": "a", "response_1": "b", "better_response_id": 2}`,
+			[]string{"error: better_response_id is neither 0 nor 1"},
+		},
+		"a question that is an object": {
+			"webgpt", `{"question": {"full_text": "q", "id": "i"}, "answer_0": "a", "answer_1": "b", "score_0": 0.5,
+				"score_1": -0.5}`,
+			[]string{
+				`{"prompt":"q","output":"a","score":0.5,"metadata":{"id":"i"}}`,
+				`{"prompt":"q","output":"b","score":-0.5,"metadata":{"id":"i"}}`,
+			},
+		},
 		"a label alone": {"shp", `{` + post + `, "labels": 0}`, []string{
 			`{"id":"p","prompt":"h","output":"a","score":0}`, `{"id":"p","prompt":"h","output":"b","score":1}`,
 		}},
@@ -216,6 +232,22 @@ func TestConversations(t *testing.T) {
 		shape, text, want string
 		unread            []string
 	}{
+		"the branch that was shown": {
+			shape: "chatgpt",
+			text: `{"title": "t", "current_node": "c", "mapping": {"r": {"message": null},
+				"a": {"parent": "r", "message": {"author": {"role": "user"},
+					"content": {"content_type": "text", "parts": ["q"]}}},
+				"b": {"parent": "a", "message": {"author": {"role": "tool"},
+					"content": {"content_type": "execution_output", "text": "7"}}},
+				"c": {"parent": "b", "message": {"author": {"role": "assistant"},
+					"content": {"content_type": "text", "parts": ["a"]}}}}}`,
+			want:   `{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}],"title":"t"}`,
+			unread: []string{"mapping: messages that are not text, or of tools"},
+		},
+		"a circle": {
+			shape: "chatgpt", text: `{"current_node": "a", "mapping": {"a": {"parent": "a"}}}`,
+			want: `mapping has no message "a", or they name each other in a circle`,
+		},
 		"capybara": {
 			shape: "capybara",
 			text:  `{"source": "s", "conversation": [{"input": "q", "output": "a"}, {"input": "r", "output": "b"}]}`,

@@ -16,6 +16,9 @@ import (
 
 // graph makes a chain from the messages, including what they carry besides their text.
 func (s *Source) graph(raw json.Raw, ex *ttc.Example) error {
+	if texts(raw) {
+		raw = taken(raw)
+	}
 	messages, err := parseMessages(raw)
 	if err != nil {
 		return err

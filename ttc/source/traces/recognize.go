@@ -18,6 +18,7 @@ var (
 		Setting: "messages_key", Default: "messages", Means: "the conversation", Is: isConversation,
 		Others: []string{
 			"conversations", "conversation", "dialog", "dialogue", "chat", "trajectory", "history", "items", "contents",
+			"msgs", "chat_messages", "utterances", "transcript",
 		},
 	}
 	toolsKey = source.Key{
@@ -34,7 +35,7 @@ var (
 
 	promptKey = source.Key{
 		Setting: "prompt_key", Default: "prompt", Means: "the prompt",
-		Others: []string{"question", "query", "instruction", "input", "problem", "user"},
+		Others: []string{"question", "query", "instruction", "input", "problem", "user", "human", "q"},
 		Last:   []string{"context"},
 	}
 	contextKey = source.Key{
@@ -49,19 +50,22 @@ var (
 		Setting: "response_key", Default: "response", Means: "the answer", Is: isPassage,
 		Others: []string{
 			"output", "completion", "answer", "generation", "assistant", "reply", "solution", "target",
+			"bot", "a", "ideal", "canonical_solution",
 		},
-		Last: []string{"text"},
+		Last: []string{"text", "transcript"},
 	}
 	chosenKey = source.Key{
 		Setting: "chosen_key", Default: "chosen", Means: "the better answer", Is: isPassage,
 		Others: []string{
 			"chosen_response", "preferred", "preferred_output", "winner", "accepted", "good", "response_chosen",
+			"win", "better", "response_j",
 		},
 	}
 	rejectedKey = source.Key{
 		Setting: "rejected_key", Default: "rejected", Means: "the worse answer", Is: isPassage,
 		Others: []string{
 			"rejected_response", "non_preferred_output", "dispreferred", "loser", "bad", "response_rejected",
+			"lose", "worse", "response_k",
 		},
 	}
 	chosenScoreKey = source.Key{
@@ -106,8 +110,10 @@ func recognize(h *source.Head) (r source.Reading) {
 		r.Fit = source.Fits
 		return r
 	}
-	messages := cols.Find(messagesKey)
-	if messages.Column != nil && !speaks(h, messages.Key) {
+	spoken := messagesKey
+	spoken.Is = func(c *source.Column) bool { return c.List() && speaks(h, c.Key) }
+	messages := cols.Find(spoken)
+	if messages.Given && !speaks(h, messages.Key) {
 		messages = source.Choice{}
 	}
 	chosen, rejected := cols.Find(chosenKey), cols.Find(rejectedKey)
@@ -135,10 +141,17 @@ func recognize(h *source.Head) (r source.Reading) {
 		return recognizeDemonstrations(h)
 	}
 	r.Take(messagesKey, messages)
+	if inTurn(h, messages.Key) {
+		r.Guessed = append(r.Guessed,
+			fmt.Sprintf("the texts of %q are the user's and the assistant's in turn", messages.Key))
+	}
 	r.Take(toolsKey, cols.Find(toolsKey))
 	r.Take(systemKey, cols.Find(systemKey))
 	if cols.Of("final_reward") == nil { // which the source tries by itself
 		r.TakeScore(rewardKey, reward)
+	}
+	if reward.Column == nil {
+		r.NoScore(cols)
 	}
 	r.Take(taskKey, cols.Find(taskKey))
 	return r
@@ -173,7 +186,7 @@ func splitTranscripts(r *source.Reading, h *source.Head, columns ...source.Choic
 // conversations reports whether the entries are lists of messages.
 func conversations(h *source.Head) bool {
 	for _, e := range h.Entries {
-		if e.Kind() != json.Array || !isSpoken(e) {
+		if e.Kind() != json.Array || !isSpoken(e) || texts(e) { // texts may be the cells of a row
 			return false
 		}
 	}
@@ -194,12 +207,44 @@ func speaks(h *source.Head, key string) bool {
 	return false
 }
 
-// isSpoken reports whether a list begins with a message.
+// isSpoken reports whether a list begins with a message, or is one of texts that are said in turn.
 func isSpoken(list json.Raw) bool {
 	for m := range list.Elements() {
-		_, role := m.Get("role")
-		_, from := m.Get("from")
-		return role || from
+		return m.Kind() == json.Object && speaker(m) != "" || texts(list)
+	}
+	return false
+}
+
+// speakers are the keys that say whose a message is, in the order in which they are looked for.
+var speakers = []string{"role", "from", "speaker", "sender"}
+
+// speaker returns the key that says whose a message is; empty: it has none.
+func speaker(m json.Raw) string {
+	for _, key := range speakers {
+		if _, ok := m.Get(key); ok {
+			return key
+		}
+	}
+	return ""
+}
+
+// texts reports whether a list has two texts or more and nothing else.
+func texts(list json.Raw) bool {
+	n := 0
+	for m := range list.Elements() {
+		if n++; m.Kind() != json.String {
+			return false
+		}
+	}
+	return n > 1
+}
+
+// inTurn reports whether the conversations are lists of texts.
+func inTurn(h *source.Head, key string) bool {
+	for _, e := range h.Entries {
+		if v, _ := e.Get(key); texts(v) {
+			return true
+		}
 	}
 	return false
 }
@@ -239,6 +284,7 @@ func recognizeDemonstrations(h *source.Head) (r source.Reading) {
 	r.Fit = source.Fits
 	takePrompt(&r, cols, prompt, context)
 	r.Take(responseKey, response)
+	r.NoScore(cols)
 	splitTranscripts(&r, h, prompt)
 	return r
 }
@@ -295,7 +341,7 @@ var roles = map[string]string{
 // standard are the roles of the chat API, which some write in capitals.
 var standard = []string{"system", "developer", "user", "assistant", "tool", "function"}
 
-// asMessages converts ShareGPT's {"from", "value"} to messages. It leaves other entries as they are.
+// asMessages converts ShareGPT's {"from", "value"} and the like to messages. It leaves other entries as they are.
 func asMessages(raw json.Raw) json.Raw {
 	changed := false
 	out := []byte{'['}
@@ -316,20 +362,49 @@ func asMessages(raw json.Raw) json.Raw {
 	return append(out, ']')
 }
 
+// taken makes messages of texts that the user and the assistant say in turn.
+func taken(raw json.Raw) json.Raw {
+	out := []byte{'['}
+	roles, n := [2]string{"user", "assistant"}, 0
+	for text := range raw.Elements() {
+		if n > 0 {
+			out = append(out, ',')
+		}
+		out = json.AppendString(append(out, `{"role":`...), roles[n%2])
+		out = append(append(append(out, `,"content":`...), text...), '}')
+		n++
+	}
+	return append(out, ']')
+}
+
+// said are the keys of a message's text where its speaker is not under role.
+var said = []string{"value", "text", "content", "message", "utterance"}
+
 // asMessage returns nil if nothing needs changing.
 func asMessage(m json.Raw) json.Raw {
 	role, ok := m.Get("role")
-	value, _ := m.Get("content")
+	value, has := m.Get("content")
 	keys := []string{"role", "content"}
-	if !ok {
-		role, ok = m.Get("from")
-		value, _ = m.Get("value")
-		keys = []string{"from", "value"}
+	if text, isThere := m.Get("text"); ok && !has && isThere {
+		value, keys[1] = text, "text"
+	}
+	if name := speaker(m); !ok && name != "" {
+		role, ok = m.Get(name)
+		keys = []string{name, "value"}
+		for _, key := range said {
+			if v, isThere := m.Get(key); isThere {
+				value, keys[1] = v, key
+				break
+			}
+		}
 	}
 	name, isText := role.Text()
 	lower := strings.ToLower(name)
 	to, known := roles[lower]
 	if !known && name != lower && slices.Contains(standard, lower) {
+		to, known = lower, true
+	}
+	if keys[0] == "role" && keys[1] == "text" && to == "" {
 		to, known = lower, true
 	}
 	if parts, ok := m.Get("parts"); ok && value == nil {

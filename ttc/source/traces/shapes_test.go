@@ -37,6 +37,18 @@ func TestShapes(t *testing.T) {
 				{"role": "user", "parts": [{"text": "q"}]}, {"role": "model", "parts": [{"text": "a"}, {"text": "b"}]}]}`,
 			want: []string{"system: s", "user: q", "assistant: ab"},
 		},
+		"texts said in turn": {
+			text: `{"messages": ["q", "a", "r"]}`,
+			want: []string{"user: q", "assistant: a", "user: r"},
+		},
+		"speakers": {
+			text: `{"messages": [{"speaker": "User", "utterance": "q"}, {"sender": "bot", "text": "a"}]}`,
+			want: []string{"user: q", "assistant: a"},
+		},
+		"a role and a text": {
+			text: `{"messages": [{"role": "USER", "text": "q"}, {"role": "model", "text": "a"}]}`,
+			want: []string{"user: q", "assistant: a"},
+		},
 		"capitals": {
 			text: `{"messages": [{"from": "User", "value": "q"}, {"from": "CLAUDE", "value": "a"}]}`,
 			want: []string{"user: q", "assistant: a"},
