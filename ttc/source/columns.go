@@ -272,8 +272,9 @@ var judgements = []string{"feedback", "verdict", "judge", "judgement", "judgment
 func (r *Reading) NoScore(cs Columns) {
 	for _, c := range cs.all {
 		name := strings.ToLower(c.Key)
-		if c.Present > 0 && !c.Number() && (slices.Contains(judgements, name) || slices.Contains(ScoreNames(), name)) {
-			r.Guessed = append(r.Guessed, fmt.Sprintf("%q holds no numbers and is not read: nothing has a score", c.Key))
+		if c.Present > 0 && !c.Number() && slices.Contains(append(ScoreNames(), judgements...), name) {
+			r.Guessed = append(r.Guessed,
+				fmt.Sprintf("%q holds no numbers and is not read: nothing has a score", c.Key))
 		}
 	}
 }

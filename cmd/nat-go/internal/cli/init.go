@@ -47,22 +47,19 @@ that works as it is: to standard output, or to the file that --write names. What
 					return err
 				}
 			}
-			switch {
-			case asJSON:
+			if asJSON {
 				out := map[string]any{"config": string(text), "file": file, "report": r}
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(out)
-			case file != "":
-				if err := r.Screen(cmd.ErrOrStderr()); err != nil {
-					return err
-				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(),
-					"wrote %[1]s; go on with\n  nat-go validate %[1]s\n  nat-go finetune run --config-file %[1]s\n", file)
-			default:
-				if err := r.Screen(cmd.ErrOrStderr()); err != nil {
-					return err
-				}
-				_, err = cmd.OutOrStdout().Write(text)
 			}
+			if err := r.Screen(cmd.ErrOrStderr()); err != nil {
+				return err
+			}
+			if file == "" {
+				_, err = cmd.OutOrStdout().Write(text)
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(),
+				"wrote %[1]s; go on with\n  nat-go validate %[1]s\n  nat-go finetune run --config-file %[1]s\n", file)
 			return err
 		},
 	}

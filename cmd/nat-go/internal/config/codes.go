@@ -38,7 +38,7 @@ const (
 
 // Codes are the pages of these codes for `nat-go explain`.
 func Codes() []ledger.Code {
-	return []ledger.Code{
+	return append(outside(),
 		ledger.NewCode(codeFile, "config", "The configuration file can't be read.",
 			"Check the path and its permissions."),
 		ledger.NewCode(codeBaseCycle, "config", "Files inherit from each other through `base:` in a circle, or too deep.", "Remove one `base:`."),
@@ -76,6 +76,13 @@ func Codes() []ledger.Code {
 		ledger.NewCode(codeClearSecret, "config", "The file contains a secret in the clear. It is masked in all output, but anyone who reads the file can see it.", "Write ${VARIABLE} and set the variable."),
 		ledger.NewCode(CodeUnit, "config", "A builder works on tasks (several rollouts of one problem), which --compat nat does not form: there a collection run is one group.", "Run it without --compat nat."),
 		ledger.NewCode(CodePlugin, "config", "A plugin whose builder the configuration names could not be found, started, or asked about its settings.", "See the message; `nat-go plugins list` shows what is found, `validate --no-plugins` starts nothing."),
+		ledger.NewCode(CodeRefused, "config", "A plugin refuses its builder's settings, for a reason that their schema can't express.", "See the message, which is the plugin's own."),
+	)
+}
+
+// outside are the pages of what is wrong with files, folders, programs and formats that a configuration names.
+func outside() []ledger.Code {
+	return []ledger.Code{
 		ledger.NewCode(CodeMissing, "config",
 			"A file, folder or program that the configuration names is not there.",
 			"Write the path of one that is there; it is relative to the current folder. `nat-go validate "+
@@ -97,6 +104,5 @@ func Codes() []ledger.Code {
 				"nothing that the builders can make records of.",
 			"Write what the message suggests; `nat-go inspect FILE` says how a file can be read and what can be made "+
 				"of it. `nat-go validate --no-files` looks at no input."),
-		ledger.NewCode(CodeRefused, "config", "A plugin refuses its builder's settings, for a reason that their schema can't express.", "See the message, which is the plugin's own."),
 	}
 }
