@@ -501,8 +501,7 @@ func TestHostileExports(t *testing.T) {
 	}
 }
 
-// TestLimits: a session beyond its limit is left out and counted; the others are read. TestClocksBackwards: the order
-// comes from the history, not from a clock.
+// TestClocksBackwards: the order comes from the history, not from a clock.
 func TestClocksBackwards(t *testing.T) {
 	r := one(t, "q / a* / r / b* / s / c*", spansOf(
 		chatSpan("one", "", 9, list(text("user", "q")), list(text("assistant", "a"))),
@@ -564,6 +563,7 @@ func TestSiblings(t *testing.T) {
 	}
 }
 
+// TestLimits: a session beyond its limit is left out and counted.
 func TestLimits(t *testing.T) {
 	path := sessiontest.Write(t, t.TempDir(), "e.jsonl", lines(t, spansOf(
 		chatSpan("one", "", 1, list(text("user", strings.Repeat("q", 5000))), list(text("assistant", "a"))),
