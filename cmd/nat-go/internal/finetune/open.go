@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/finding"
@@ -209,7 +210,8 @@ func startPlugin(
 ) (*host.Plugin, error) {
 	spec := host.Spec{
 		Name: name, Path: env.Self, Args: []string{builtin.ServeCommand}, Known: explain.Known,
-		OutputLimit: int(c.Limits.Output), OutputSetting: "limits.output",
+		StartTimeout: time.Minute, // nothing but a busy machine keeps it from starting
+		OutputLimit:  int(c.Limits.Output), OutputSetting: "limits.output",
 	}
 	if name != builtinPlugin {
 		var err error
