@@ -66,5 +66,9 @@ func (r *run) publish(ctx context.Context) error {
 		r.warn("the job is followed from this machine, where the run's folder stays: %s", own)
 		return nil
 	}
-	return os.RemoveAll(own)
+	if err := os.RemoveAll(own); err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	_ = os.Remove(filepath.Dir(own)) // unless there are other runs in it
+	return nil
 }
