@@ -299,7 +299,8 @@ func TestRunsInObjectStorage(t *testing.T) {
 	objectstest.Each(t, func(t *testing.T, server *objectstest.Server) {
 		b, _ := newObjectBed(t, server, 60)
 		b.env = append(b.env, "XDG_CACHE_HOME="+filepath.Join(b.dir, "cache"))
-		b.must(t, b.command(nil, "finetune", "run", "--config-file", "dpo.yml", "--run-id", "r", "--output-dir", "local"))
+		b.must(t, b.command(nil, "finetune", "run", "--config-file", "dpo.yml", "--run-id", "r",
+			"--output-dir", "local"))
 		want := b.content(t, "local")
 		to := "s3://" + objectstest.Bucket + "/runs"
 		run := func(id string) *exec.Cmd {

@@ -227,8 +227,8 @@ func (c *scanner) add(b *block, first int) error {
 	return nil
 }
 
-// replay adds hashes and names, whose rows and lines are counted from the given ones. It reports whether an entry is one
-// that occurred before, which makes no example.
+// replay adds hashes and names, whose rows and lines are counted from the given ones. It reports whether an entry
+// occurred before, which makes no example.
 func (c *scanner) replay(sums []uint64, names []notedName, row, lines int64) (identical bool) {
 	for _, s := range sums {
 		c.at.Sum = Chain(c.at.Sum, s)

@@ -56,8 +56,10 @@ func TestScan(t *testing.T) {
 		},
 		"no newline at the end": func(r *rand.Rand) string { return strings.TrimSpace(scanLines(r, "\n", "")) },
 		"no entries":            func(*rand.Rand) string { return strings.Repeat("17\n", 100) },
-		"entries late":          func(r *rand.Rand) string { return strings.Repeat("17\n", 300) + scanLines(r, "\n", "") },
-		"cut off":               func(r *rand.Rand) string { return scanLines(r, "\n", "") + `{"id":"x","prompt":"` },
+		"entries late": func(r *rand.Rand) string {
+			return strings.Repeat("17\n", 300) + scanLines(r, "\n", "")
+		},
+		"cut off": func(r *rand.Rand) string { return scanLines(r, "\n", "") + `{"id":"x","prompt":"` },
 		"not JSON": func(r *rand.Rand) string {
 			return scanLines(r, "\n", "") + "}{\n" + scanLines(r, "\n", "")
 		},

@@ -158,15 +158,19 @@ func (s *Source) entry(context.Context) (*ttc.Example, error) {
 	if s.IDs.Name(ex, hash, &s.Tally.S) {
 		return drop(source.IdenticalRow, "the same entry stood in this file before")
 	}
-	if s.Scans() {
-		return ex, nil
+	if !s.Scans() {
+		s.addRest(raw, ex)
 	}
+	return ex, nil
+}
+
+// addRest adds what an entry has beside its conversation.
+func (s *Source) addRest(raw json.Raw, ex *ttc.Example) {
 	s.addCandidates(ex)
 	s.addPairs(raw, ex)
 	for _, key := range s.unread {
 		s.Tally.Unused(ex, key)
 	}
-	return ex, nil
 }
 
 // addCandidates reads the answers that were considered at single turns, if the entry has any.

@@ -40,7 +40,8 @@ type script struct {
 }
 
 func (s *script) flags(f *pflag.FlagSet) {
-	f.StringVar(&s.out, "out", "", "folder to write to; default: "+s.engine+" in the plan's; for a plan in object storage, here")
+	f.StringVar(&s.out, "out", "",
+		"folder to write to; default: "+s.engine+" in the plan's; for a plan in object storage, here")
 	f.IntVar(&s.CPUs, "cpus", 2, "processors of a process")
 	f.StringVar(&s.memory, "memory", "2GiB", "memory of a process")
 	f.BoolVar(&s.leave, "leave-writing", true, "have the shards write the data set, too; false: the merge writes it")
