@@ -110,7 +110,12 @@ def test_a_batch_whose_name_is_none(tmp_path, name):
         {"x": {"dtype": "I64", "shape": [1], "data_offsets": [8, 0]}},
         {"x": {"dtype": "I64", "shape": [1], "data_offsets": [4, 12]}},
         {"x": {"dtype": "I64", "shape": [1], "data_offsets": {"0": 0, "1": 8}}},
+        {"x": {"dtype": "I64", "shape": [1], "data_offsets": [0, 8, 8]}},
+        {"x": {"dtype": "I64", "shape": None, "data_offsets": [0, 8]}},
+        {"x": {"dtype": "I64", "shape": 1, "data_offsets": [0, 8]}},
         {"x": None},
+        b"[]",
+        b"1",
     ],
 )
 def test_a_forged_tensor_file(tmp_path, header):

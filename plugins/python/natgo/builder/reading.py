@@ -34,8 +34,6 @@ class Texts:
 
     def part(self, blob: bytes, ends: Any) -> None:
         base = self.size - len(self.rest)  # of what is not in the table yet
-        if base != self.start:
-            raise WireError("texts overlap")
         self.rest += blob
         self.size += len(blob)
         data = bytes(self.rest) if ends else b""
