@@ -190,7 +190,10 @@ func intFilter(st *state, v val, a *args) val {
 	st.goesThrough(v.Text())
 	switch {
 	case v.Kind() == pyvalue.KindStr:
-		base := intArg(p[1], 10)
+		base := 1
+		if k := p[1].Kind(); isMissing(p[1]) || k == pyvalue.KindInt || k == pyvalue.KindBool {
+			base = intArg(p[1], 10) // what is no number is an error that jinja2 catches
+		}
 		if base == 0 || base >= 2 && base <= 36 {
 			if i, ok := parseInt(v.Text(), base); ok {
 				return pyvalue.BigInt(i)
