@@ -85,7 +85,7 @@ func (v *viewFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	// What is displayed is read again and again, but a large log's table stays. With Go's default setting the process
 	// would take twice the size of the table, which has no pointers: collecting often costs little.
-	debug.SetGCPercent(10)
+	debug.SetGCPercent(5)
 	shown := newProgress(cmd)
 	run, err := openView(args[0], cache, v.folder, shown)
 	if err != nil {

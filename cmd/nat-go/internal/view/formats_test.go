@@ -11,6 +11,46 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// TestWritten: of the rows whose origins name a record, those of its own example and builder are listed, if their file
+// is there.
+func TestWritten(t *testing.T) {
+	folder := testRun(t, 3)
+	dir := filepath.Join(folder.Dataset(), "trl")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	key := keyOf(t, open(t, folder), 1)
+	var rows, origins strings.Builder
+	for i, c := range []struct{ file, example, builder string }{
+		{"train.jsonl", "example0", "hints"},
+		{"train.jsonl", "example1", "hints"},
+		{"gone.jsonl", "example1", "hints"},
+		{"train.jsonl", "example1", "moves"},
+		{"train.jsonl", "example1", "hints"},
+	} {
+		fmt.Fprintf(&rows, `{"prompt": "p%d", "chosen": "a", "rejected": "b"}`+"\n", i)
+		fmt.Fprintf(&origins, `{"file":%q,"row":%d,"record":%q,"example":%q,"builder":%q}`+"\n",
+			c.file, i, key, c.example, c.builder)
+	}
+	for name, text := range map[string]string{"train.jsonl": rows.String(), "rows.jsonl": origins.String()} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, h := serve(t, open(t, folder))
+	var got []writtenRow
+	if code := get(t, s, h, "/api/written?n=2", &got); code != 200 {
+		t.Fatal(code)
+	}
+	want := []writtenRow{
+		{"trl", "trl/train.jsonl", 2, `{"prompt": "p1", "chosen": "a", "rejected": "b"}`},
+		{"trl", "trl/train.jsonl", 5, `{"prompt": "p4", "chosen": "a", "rejected": "b"}`},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestFormats: a filter finds the records that a format has rows of, by the origins beside the rows.
 func TestFormats(t *testing.T) {
 	folder := testRun(t, 200)

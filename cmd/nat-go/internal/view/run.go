@@ -284,11 +284,14 @@ func (r *Run) find(query, order string) ([]uint32, *filter, error) {
 		return r.found, f, nil
 	}
 	r.found = nil // which may be as long as the next
-	found := []uint32{}
+	found := make([]uint32, 0, len(r.table.Entries))
 	for i := range r.table.Entries {
 		if f.fits(uint32(i), &r.table.Entries[i], r.decision(uint64(i))) {
 			found = append(found, uint32(i))
 		}
+	}
+	if len(found) < cap(found)/2 {
+		found = slices.Clone(found)
 	}
 	if key != nil {
 		r.table.sortBy(found, key, down)

@@ -76,6 +76,25 @@ func TestWorkOfLargeRuns(t *testing.T) {
 	}
 }
 
+// TestGroupsAreKept: the groups read last are not read again.
+func TestGroupsAreKept(t *testing.T) {
+	r := open(t, testRun(t, groupsKept+1))
+	counted := &countedGroups{groups: r.log}
+	r.log, r.kept = counted, nil
+	for _, c := range []struct {
+		ordinals, read int
+	}{{1, 1}, {1, 1}, {groupsKept, groupsKept}, {groupsKept, groupsKept}, {groupsKept + 1, groupsKept + 1}} {
+		for n := range uint64(c.ordinals) {
+			if _, err := r.record(n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if counted.read != c.read {
+			t.Errorf("%d groups were read, not %d", counted.read, c.read)
+		}
+	}
+}
+
 // searched returns the lines that a search sends.
 func searched(t *testing.T, s *Server, h http.Handler, q string) (list []hit) {
 	t.Helper()

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -278,6 +279,11 @@ func TestRowsAndRecords(t *testing.T) {
 	}
 	if code := get(t, s, h, "/api/rows?offset=28&limit=50", &a); code != 200 || a.Total != 30 || len(a.Rows) != 2 {
 		t.Errorf("%d %+v", code, a)
+	}
+	for record, want := range map[int]int{1: 43, 10: 33 + utf8.RuneCountInString(hostile)} {
+		if get(t, s, h, fmt.Sprint("/api/rows?limit=1&offset=", record-1), &a); a.Rows[0].Length != uint32(want) {
+			t.Errorf("record %d has %d characters, not %d", record, a.Rows[0].Length, want)
+		}
 	}
 	var rec recordAnswer
 	if code := get(t, s, h, "/api/record?n=10", &rec); code != 200 {
@@ -684,6 +690,41 @@ func TestBranches(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, a.Branches); diff != "" {
 		t.Error(diff)
+	}
+	for n, want := range map[int][2]uint64{1: {0, 2}, 2: {1, 3}, 3: {2, 4}, 4: {3, 0}} {
+		a = recordAnswer{}
+		if get(t, s, h, fmt.Sprint("/api/record?n=", n), &a); [2]uint64{a.Prev, a.Next} != want {
+			t.Errorf("beside record %d are %d and %d, not %v", n, a.Prev, a.Next, want)
+		}
+	}
+}
+
+// TestSameMessage: whatever two messages differ in, they aren't the same.
+func TestSameMessage(t *testing.T) {
+	whole := func() *chat.Message {
+		return &chat.Message{
+			Role: "assistant", Text: "t", Reasoning: "r", ToolCalls: []chat.ToolCall{{Name: "f", Arguments: "{}"}},
+			Parts: []chat.Part{{Raw: []byte("{}")}},
+		}
+	}
+	if !sameMessage(whole(), whole()) {
+		t.Error("a message is not the same as itself")
+	}
+	for name, change := range map[string]func(m *chat.Message){
+		"role":      func(m *chat.Message) { m.Role = "user" },
+		"text":      func(m *chat.Message) { m.Text = "" },
+		"reasoning": func(m *chat.Message) { m.Reasoning = "" },
+		"tool":      func(m *chat.Message) { m.ToolCalls[0].Name = "g" },
+		"arguments": func(m *chat.Message) { m.ToolCalls[0].Arguments = "[]" },
+		"calls":     func(m *chat.Message) { m.ToolCalls = nil },
+		"part":      func(m *chat.Message) { m.Parts[0].Raw = []byte("[]") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			other := whole()
+			if change(other); sameMessage(whole(), other) {
+				t.Error("they are taken for the same")
+			}
+		})
 	}
 }
 
