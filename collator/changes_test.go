@@ -17,8 +17,8 @@ import (
 	"github.com/nat-go/nat-go/collator/tensors"
 )
 
-// TestChangedBatchesOfSites changes the weights and the vocabulary of a batch of hinted turns, as whoever weighs it anew
-// or reads it with another tokenizer might, and reads it again.
+// TestChangedBatchesOfSites changes the weights and the vocabulary of a batch of hinted turns, as someone who weighs it
+// anew or reads it with another tokenizer might, and reads it again.
 func TestChangedBatchesOfSites(t *testing.T) {
 	c := run(t, "chatml.jinja", distillation("x", nodes(bugHunt), failedSite(1, 2, "Look again.")))
 	dir, line := filepath.Join(c.dir, "batches"), c.lines[0]

@@ -158,13 +158,15 @@ func (c *scanner) lineAfter(ctx context.Context, at int64) (int64, error) {
 	defer f.Close()
 	in := bufio.NewReader(f)
 	for at--; ; {
-		line, err := in.ReadSlice('\n')
+		line, err := in.ReadSlice('\n') //nolint:forbidigo // nothing of the line is kept
 		at += int64(len(line))
 		switch {
 		case err == nil, errors.Is(err, io.EOF):
 			return at, nil
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return 0, err
+		case ctx.Err() != nil:
+			return 0, ctx.Err()
 		}
 	}
 }

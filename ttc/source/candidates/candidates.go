@@ -140,7 +140,7 @@ func reasonOf(err error) ledger.Reason {
 
 // example reads the lines with one id, the first of which was read ahead.
 func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
-	s.Walk.Begin(s.ahead.offset, s.lines-1)
+	s.Begin(s.ahead.offset, s.lines-1)
 	idRaw := s.id()
 	id := source.IDText(idRaw)
 	of := s.belongs()
