@@ -42,9 +42,17 @@ func screens() []screen {
 		{name: "run", args: words("run --config-file finetune.yml --run-id r --output-dir out")},
 		{name: "run-without-config", args: words("run traces.jsonl --run-id chosen --output-dir out")},
 		{name: "list", args: words("finetune list --output-dir out")},
+		{name: "resume", args: words("finetune resume r --output-dir out")},
+		{name: "status", args: words("finetune status r --output-dir out")},
+		{name: "plan", args: words("run --config-file finetune.yml --output-dir out --plan --run-id p")},
 		{name: "inspect", args: words("inspect traces.jsonl")},
+		{name: "inspect-folder", args: words("inspect mixed")},
+		{name: "init", args: words("init traces.jsonl --write new.yml")},
 		{name: "stats", args: words("dataset stats RUN")},
 		{name: "verify", args: words("dataset verify RUN"), wide: true},
+		{name: "convert", args: words("dataset convert RUN --format kto")},
+		{args: words("run --config-file finetune.yml --run-id again --output-dir out")},
+		{name: "merge", args: words("dataset merge RUN out/again --run-id both --output-dir out")},
 		{name: "show", args: words("dataset show RUN --limit 4")},
 		{name: "show-dropped", args: words("dataset show RUN --dropped any --limit 4")},
 		{name: "explain-one", args: words("explain no_repair")},
@@ -94,6 +102,9 @@ func TestScreens(t *testing.T) {
 			first, _, _ := strings.Cut(string(traces), "\n")
 			b.write(t, "one.jsonl", first+"\n")
 			b.write(t, "bad.jsonl", `{"messages": 7}`+"\n")
+			b.write(t, "mixed/talk.jsonl", first+"\n")
+			b.write(t, "mixed/empty.jsonl", "")
+			b.write(t, "mixed/notes.json", `{"a": {}}`)
 			for _, s := range screens() {
 				args := strings.Split(strings.ReplaceAll(strings.Join(s.args, "\x00"), "RUN", "out/r"), "\x00")
 				got := b.onScreen(t, width, s, args...)
@@ -181,7 +192,7 @@ func fits(t *testing.T, width int, all string) {
 }
 
 var (
-	moments = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\dZ`)
+	moments = regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?Z`)
 	jobIDs  = regexp.MustCompile(`\b(r|t|chosen)-[0-9a-f]{8}\b`)
 )
 
