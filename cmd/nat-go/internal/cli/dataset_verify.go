@@ -24,7 +24,8 @@ of mixed shapes, rows or prompts on both sides of the split, repeated and contra
 rows.jsonl says. Of a run's folder every file is held against the manifest, and the token batches against their proofs, from
 the files and the tokenizer; a run without a manifest is not verifiable.
 
-PATH is a run's folder, its dataset folder, the folder of a format, or one .jsonl file - also one that another program wrote.
+PATH is a run's folder, its dataset folder, the folder of a format, or one .jsonl file - also one that another program wrote -,
+or - for rows from standard input.
 Exit code 1 if there is an error.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"path"
@@ -16,8 +17,8 @@ import (
 	"github.com/nat-go/nat-go/internal/objects"
 )
 
-// readsStored lets a command that only reads take runs, and files, in object storage. It works on copies that are
-// removed afterwards, and prints the names that it was given.
+// readsStored lets a command that only reads take runs and files in object storage, and rows from standard input (-).
+// It works on copies that are removed afterwards, and prints the names that it was given.
 func readsStored(cmd *cobra.Command) *cobra.Command {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
@@ -25,10 +26,13 @@ func readsStored(cmd *cobra.Command) *cobra.Command {
 		defer c.remove()
 		args = append([]string{}, args...)
 		for i, arg := range args {
-			if !objects.Is(arg) {
-				continue
+			switch {
+			case arg == "-":
+				args[i], err = c.take(cmd.InOrStdin())
+			case objects.Is(arg):
+				args[i], err = c.copy(cmd.Context(), arg)
 			}
-			if args[i], err = c.copy(cmd.Context(), arg); err != nil {
+			if err != nil {
 				return exit.Default(exit.Environment, err)
 			}
 		}
@@ -46,7 +50,7 @@ func readsStored(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// storedCopies are copies of what is in object storage.
+// storedCopies are copies of what is in object storage, or came from standard input.
 type storedCopies struct {
 	dir   string
 	names []string // pairs: of a copy, and of what it is a copy of
@@ -54,12 +58,8 @@ type storedCopies struct {
 
 // copy copies the run or the file of this name.
 func (c *storedCopies) copy(ctx context.Context, name string) (string, error) {
-	if c.dir == "" {
-		dir, err := os.MkdirTemp("", "nat-go-copy-")
-		if err != nil {
-			return "", err
-		}
-		c.dir = dir
+	if err := c.make(); err != nil {
+		return "", err
 	}
 	is, err := runfolder.Stored(name).IsRun(ctx)
 	if err != nil {
@@ -71,8 +71,31 @@ func (c *storedCopies) copy(ctx context.Context, name string) (string, error) {
 	} else {
 		err = fetchFile(ctx, name, to)
 	}
-	c.names = append(c.names, to, name)
+	c.name(to, name)
 	return to, err
+}
+
+// make makes the folder of the copies.
+func (c *storedCopies) make() (err error) {
+	if c.dir == "" {
+		c.dir, err = os.MkdirTemp("", "nat-go-copy-")
+	}
+	return err
+}
+
+// name notes what a file is a copy of. Commands print its path, or that from the folder it is in.
+func (c *storedCopies) name(to, of string) {
+	c.names = append(c.names, to, of, filepath.Join(filepath.Base(c.dir), filepath.Base(to)), of)
+}
+
+// take copies rows that a command is given.
+func (c *storedCopies) take(in io.Reader) (string, error) {
+	if err := c.make(); err != nil {
+		return "", err
+	}
+	to := filepath.Join(c.dir, "stdin.jsonl")
+	c.name(to, "standard input")
+	return to, copyTo(to, in)
 }
 
 func fetchFile(ctx context.Context, from, to string) error {
@@ -81,6 +104,10 @@ func fetchFile(ctx context.Context, from, to string) error {
 		return err
 	}
 	defer in.Close()
+	return copyTo(to, in)
+}
+
+func copyTo(to string, in io.Reader) error {
 	out, err := durable.Create(to)
 	if err != nil {
 		return err
@@ -111,10 +138,15 @@ func (c *storedCopies) told(err error) error {
 	if err == nil {
 		return nil
 	}
-	if text := string(c.tell([]byte(err.Error()))); text != err.Error() {
-		return &storedError{err, text}
+	text := string(c.tell([]byte(err.Error())))
+	if text == err.Error() {
+		return err
 	}
-	return err
+	told := &storedError{err, text}
+	if coded := (*exit.Error)(nil); errors.As(err, &coded) { // of which the inner error is printed
+		return exit.With(coded.Code, told)
+	}
+	return told
 }
 
 type storedError struct {

@@ -78,8 +78,7 @@ func (l *loader) notEnabled(c *Config) {
 }
 
 // incomplete reports what enabled fine-tuning lacks. NAT requires all three names. Here a missing trainer_adapter means
-// files, and a configuration that has neither trainers nor an adapter needs no trainer: its data set is made with the
-// defaults.
+// files, and a configuration without a section trainers needs no trainer: the defaults of NAT's only one count.
 func (l *loader) incomplete(c *Config) {
 	f := &c.Finetuning
 	section, _ := yamldoc.LookupPair(l.doc.Root, "finetuning")
@@ -105,7 +104,7 @@ func (l *loader) incomplete(c *Config) {
 		}
 		l.report(section, "/finetuning/"+key, what)
 	}
-	if f.Trainer == "" && (f.TrainerAdapter != "" || c.present["trainers"]) {
+	if f.Trainer == "" && c.present["trainers"] {
 		missing("trainer", c.Trainers, "trainers")
 	}
 	if len(f.TrajectoryBuilder) == 0 {

@@ -113,8 +113,10 @@ func (d *Index) split() error {
 		if d.rules.Split.Required {
 			return e
 		}
-		d.warning = fmt.Sprintf("there is no validation set, all %d records train: they are connected by %s or by shared prompts"+
-			" (the first is %s), and a split never divides those", total, e.by(), name)
+		if d.warning = "there is no validation set: the only record is trained on"; total > 1 {
+			d.warning = fmt.Sprintf("there is no validation set, all %d records train: they are connected by %s or by shared prompts"+
+				" (the first is %s), and a split never divides those", total, e.by(), name)
+		}
 		return nil
 	}
 	chosen, size := choose(components, total, d.rules.Split.Validation)

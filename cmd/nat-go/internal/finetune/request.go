@@ -106,6 +106,7 @@ type Summary struct {
 	Written    []WrittenFile      `json:"-"`
 	Batches    *runfolder.Batches `json:"-"`
 	Next       string             `json:"-"` // what to do next
+	NotStarted bool               `json:"-"` // it failed before there was a folder for it
 }
 
 // WrittenFile is a file of the data set, for the summary.

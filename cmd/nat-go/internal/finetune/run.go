@@ -92,6 +92,7 @@ func (p *plan) pairs() (of compat.Pairs) {
 // leaves in the run folder what a later command continues from.
 func (r *run) make(ctx context.Context) error {
 	// load: the plan exists; the builders' processes start during the next steps.
+	r.sum.NotStarted = !r.plan.resume
 	started, err := startProcesses(ctx, r.plan, r.env)
 	if err != nil {
 		return err
@@ -124,6 +125,7 @@ func (r *run) make(ctx context.Context) error {
 	if err := r.openFolder(in, tokens); err != nil {
 		return err
 	}
+	r.sum.NotStarted = false
 
 	// start: the builders; agent runs are made now, if the source makes them.
 	builders, err := r.openBuilders(ctx, started)

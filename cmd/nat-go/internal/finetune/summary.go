@@ -62,13 +62,19 @@ func statusStyle(status string) string {
 func WriteSummary(w io.Writer, s *Summary, look Look) error {
 	var b strings.Builder
 	c := s.Counts
-	fmt.Fprintf(&b, "%s  %s\n", look.style("1", "run "+s.RunID), look.style(statusStyle(s.Status), s.Status))
+	status := s.Status
+	if s.NotStarted {
+		status = "not started"
+	}
+	fmt.Fprintf(&b, "%s  %s\n", look.style("1", "run "+s.RunID), look.style(statusStyle(s.Status), status))
 	if s.Chosen != "" {
 		look.line(&b, "", "chosen", s.Chosen)
 	}
-	fmt.Fprintf(&b, "  in       %s, %s\n", ledger.Quantity(c.Examples, "example"),
-		ledger.Quantity(c.Candidates, "candidate"))
-	fmt.Fprintf(&b, "  records  %s made, %d kept\n", ledger.Quantity(c.Records, "record"), c.Kept)
+	if !s.NotStarted {
+		fmt.Fprintf(&b, "  in       %s, %s\n", ledger.Quantity(c.Examples, "example"),
+			ledger.Quantity(c.Candidates, "candidate"))
+		fmt.Fprintf(&b, "  records  %s made, %d kept\n", ledger.Quantity(c.Records, "record"), c.Kept)
+	}
 	for _, f := range s.Written {
 		path := filepath.Join(s.DatasetDir, filepath.FromSlash(f.Path))
 		if objects.Is(s.DatasetDir) {
