@@ -368,7 +368,7 @@ func TestProtocolFaults(t *testing.T) {
 // A text far larger than a message is sent in pieces.
 func TestHugeText(t *testing.T) {
 	t.Parallel()
-	spec := Spec{Name: "test", Path: testPlugin}
+	spec := Spec{Name: "test", Path: testPlugin, GroupLimit: 256 << 20}
 	groups := []*ttc.Group{group(0, 2, 10), group(1, 2, 64<<20), group(2, 2, 10)}
 	checkFault(t, runFault(t, spec, "pairs", "{}", groups), 3, 1, nil, "")
 }
