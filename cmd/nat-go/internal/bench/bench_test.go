@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -189,4 +190,23 @@ func BenchmarkGenerate(b *testing.B) {
 		}
 	}
 	b.SetBytes(n.n / int64(b.N))
+}
+
+// TestPython: a Python that was named but can't import NAT is reported with its last line, since NAT may well be
+// installed there, without something that it needs.
+func TestPython(t *testing.T) {
+	python := filepath.Join(t.TempDir(), "python")
+	script := "#!/bin/sh\necho Traceback\necho \"ModuleNotFoundError: No module named 'langchain_core'\" >&2\nexit 1\n"
+	if err := os.WriteFile(python, []byte(script), 0o755); err != nil { //nolint:gosec // it is run
+		t.Fatal(err)
+	}
+	t.Setenv(PythonVariable, python)
+	got, why := Python(t.Context())
+	if got != "" || !strings.Contains(why, python) || !strings.HasSuffix(why, "No module named 'langchain_core'") {
+		t.Errorf("%q: %s", got, why)
+	}
+	t.Setenv(PythonVariable, python+"3")
+	if got, why = Python(t.Context()); got != "" || !strings.Contains(why, "no such file") {
+		t.Errorf("%q: %s", got, why)
+	}
 }

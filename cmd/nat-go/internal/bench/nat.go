@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -19,17 +21,21 @@ var natScript []byte
 // nvidia-nat-nemo-customizer); without it python3 is tried.
 const PythonVariable = "NATGO_NAT_PYTHON"
 
-// Python returns a Python with NAT installed; empty if there is none.
-func Python(ctx context.Context) string {
-	python := os.Getenv(PythonVariable)
-	if python == "" {
-		python = "python3"
-	}
+// Python returns a Python with NAT installed; empty if there is none, with the reason.
+func Python(ctx context.Context) (python, why string) {
+	named := os.Getenv(PythonVariable)
+	python = cmp.Or(named, "python3")
 	const needed = "import nat.plugins.customizer.dpo.trainer_adapter, nat.plugins.eval.utils.intermediate_step_adapter"
-	if exec.CommandContext(ctx, python, "-W", "ignore", "-c", needed).Run() != nil {
-		return ""
+	text, err := exec.CommandContext(ctx, python, "-W", "ignore", "-c", needed).CombinedOutput()
+	switch {
+	case err == nil:
+		return python, ""
+	case named == "":
+		return "", "NAT is not installed here; " + PythonVariable + " can name a Python that has it"
 	}
-	return python
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return "", fmt.Sprintf("NAT can't be imported by %s, which %s names: %s", named, PythonVariable,
+		cmp.Or(lines[len(lines)-1], err.Error()))
 }
 
 // RunNAT does with NAT's own code what Run does. Python's start-up and imports, which take several seconds, are not

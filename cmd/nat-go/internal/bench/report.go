@@ -9,6 +9,8 @@ import (
 	"slices"
 	"text/tabwriter"
 	"time"
+
+	"github.com/nat-go/nat-go/internal/terminal"
 )
 
 // Options of Run. Zero values mean the defaults in brackets.
@@ -29,6 +31,7 @@ type Report struct {
 	Rows      int64   `json:"row_bytes"`
 	Results   []Line  `json:"results"`
 	OverNAT   float64 `json:"times_nat,omitempty"`         // NAT's time divided by ours
+	NoNAT     string  `json:"nat_not_measured,omitempty"`  // why NAT was not measured
 	OverFloor float64 `json:"times_write_floor,omitempty"` // our time over that of writing and syncing the same bytes
 	Dir       string  `json:"-"`
 }
@@ -74,7 +77,8 @@ func Measure(ctx context.Context, o Options) (*Report, error) {
 		Machine: fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()),
 		Input:   b.Bytes, Records: o.Shape.Records(), Dir: b.Dir,
 	}
-	python := Python(ctx)
+	var python string
+	python, r.NoNAT = Python(ctx)
 	var ours, nats []Usage
 	var floors []time.Duration
 	for i := range o.Rounds + 1 {
@@ -166,10 +170,10 @@ func (r *Report) print(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	if r.OverNAT > 0 {
+	if r.NoNAT == "" {
 		fmt.Fprintf(w, "\nnat-go is %.1f times as fast as NAT, whose start and imports are not counted\n", r.OverNAT)
 	} else {
-		fmt.Fprintf(w, "\nNAT is not installed here; %s can name a Python that has it\n", PythonVariable)
+		fmt.Fprintf(w, "\n%s\n", terminal.Line(r.NoNAT))
 	}
 	_, err := fmt.Fprintln(w, "processes, plugin and checks included; medians of interleaved rounds after a warm one; peak: the most of any round")
 	return err
