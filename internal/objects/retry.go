@@ -80,7 +80,7 @@ type watch struct {
 	bytes int           // since left was most
 }
 
-var errSilent = errors.New("nothing, or next to nothing, came or went for a minute")
+var errSilent = errors.New("almost nothing was sent or received for a minute")
 
 type watchKey struct{}
 

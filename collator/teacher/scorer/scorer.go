@@ -267,7 +267,7 @@ func (s *Scorer) exchange(ctx context.Context, ask any, wait time.Duration, into
 	}
 	dec := json.NewDecoder(bytes.NewReader(answer))
 	if err := dec.Decode(into); err != nil {
-		return fmt.Errorf("answered what can't be read (%w): %s", err, process.Beginning(answer))
+		return fmt.Errorf("gave an answer that can't be read (%w): %s", err, process.Beginning(answer))
 	}
 	return nil
 }

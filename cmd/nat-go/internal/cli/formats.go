@@ -143,7 +143,7 @@ func (s *formatsScreen) feeds() {
 
 func (s *formatsScreen) recipes() {
 	s.text.WriteByte('\n')
-	s.table(0, []string{"Whole recipes, from agent runs to a trained model, with what the first step has to say"})
+	s.table(0, []string{"Whole recipes, from agent runs to a trained model, with what the first step has to report"})
 	for _, r := range recipes {
 		s.table(0, []string{r.Folder, r.Does})
 	}
