@@ -19,11 +19,10 @@ import (
 
 // publishTo sets where the run is published, and the folder that it is made in.
 func (p *plan) publishTo(dir string, env Env) error {
-	to := objects.Join(dir, p.RunID)
-	if err := objects.Check(objects.Join(to, "manifest.json")); err != nil {
+	p.stored = runfolder.Stored(objects.Join(dir, p.RunID))
+	if err := p.stored.Check(); err != nil {
 		return exit.With(exit.Usage, err)
 	}
-	p.stored = runfolder.Stored(to)
 	runs := env.Runs
 	if runs == "" {
 		cache, err := os.UserCacheDir()

@@ -72,7 +72,7 @@ func TestInspectFolder(t *testing.T) {
 	}
 	want := []string{
 		"claude_code: 1 files, 1 examples", "chat: 2 files, 5 examples", "traces: 1 files, 1 examples",
-		"empty.jsonl (byte 0): the file is empty. Make it again; nat eval writes nothing where no evaluator gave a result", "notes.json of no known format",
+		"empty.jsonl it is empty", "notes.json its keys are: a",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)

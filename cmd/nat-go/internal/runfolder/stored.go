@@ -25,6 +25,9 @@ const atOnce = 4
 
 func (s Stored) object(name string) string { return objects.Join(string(s), name) }
 
+// Check checks the address.
+func (s Stored) Check() error { return objects.Check(s.object(manifestName)) }
+
 // Free refuses a prefix under which there is a run already, and storage in which two could be published at once.
 func (s Stored) Free(ctx context.Context) error {
 	manifest := s.object(manifestName)
