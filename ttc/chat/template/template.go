@@ -146,7 +146,8 @@ func (s Span) exact(text string, yield func(Span) bool) bool {
 // something undefined, or exceeded a limit.
 func (t *Template) Render(in Input) (Result, error) { return t.RenderIn(nil, in) }
 
-// Room is memory for results, used by one render after another. The zero value is ready. It is not safe for concurrent use.
+// Room is memory for results, used by one render after another. The zero value is ready. It is not safe for concurrent
+// use.
 type Room struct{ out builder }
 
 // RenderIn is Render with the result in room, replacing the previous one: a caller that is done with each result before
