@@ -65,7 +65,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"-> 240 pairs", "writing and syncing the rows", "out of a pipe", "NAT is not installed",
+		"-> 240 pairs", "writing and syncing the rows", "out of a pipe", "NAT can't be imported",
 	} {
 		if !bytes.Contains(out.Bytes(), []byte(want)) {
 			t.Errorf("%q is not in:\n%s", want, out.Bytes())

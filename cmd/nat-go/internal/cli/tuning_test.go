@@ -13,8 +13,9 @@ func TestSoftLimitFollowsWhatIsAlive(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "")
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
 	limitMemory()
-	if got := debug.SetMemoryLimit(-1); got != leastLimit {
-		t.Errorf("at first the limit is %d, want %d", got, leastLimit)
+	// It may have been raised already: the tests before this one may have left more alive.
+	if got := debug.SetMemoryLimit(-1); got < leastLimit || got > softLimit {
+		t.Errorf("at first the limit is %d, want %d to %d", got, leastLimit, softLimit)
 	}
 	held := make([]byte, 2*softLimit) // never written, so nothing is resident
 	deadline := time.Now().Add(time.Minute)
