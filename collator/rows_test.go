@@ -410,9 +410,9 @@ func TestD19ReferenceLogProbsAreColumns(t *testing.T) {
 	want(t, with, 1)
 }
 
-// TestPlaceholdersAreNotTrained checks that what was redacted within a turn is left out of the loss, and that
+// TestTagsAreNotTrained checks that what was redacted within a turn is left out of the loss, and that
 // everything around it stays in.
-func TestPlaceholdersAreNotTrained(t *testing.T) {
+func TestTagsAreNotTrained(t *testing.T) {
 	ns := nodes(append(says("user: q"), callMessage("Mail to <REDACTED:email:1>.", "mail", `{"to": "<REDACTED:email:1>"}`),
 		say("tool: <REDACTED:ip:2>"), say("assistant: <REDACTED:email:1> has it")))
 	c := run(t, "chatml.jinja", demonstration("x", ns))

@@ -325,7 +325,7 @@ func (b *sideBuilder) mask(ranges []chat.Span, owners []*turns.Turn) *cause {
 	return nil
 }
 
-// train adds the tokens of a rendered range, except those of placeholders: what was redacted is not to be imitated.
+// train adds the tokens of a rendered range, except those of tags: what was redacted is not to be imitated.
 func (b *sideBuilder) train(run, of chat.Span, message int, terminal bool) {
 	from := run.Start
 	add := func(end int, terminal bool) {
@@ -333,7 +333,7 @@ func (b *sideBuilder) train(run, of chat.Span, message int, terminal bool) {
 			b.trained = append(b.trained, span{chat.Span{Start: from, End: end}, message, terminal})
 		}
 	}
-	for _, p := range redact.Placeholders(b.v.res.Text[of.Start:of.End]) {
+	for _, p := range redact.Tags(b.v.res.Text[of.Start:of.End]) {
 		first := from
 		for first < run.End && b.offsets[first].End <= of.Start+p[0] {
 			first++

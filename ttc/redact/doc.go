@@ -1,8 +1,8 @@
 // Package redact removes secrets and personal data from what agents left behind, before anything is written.
 //
-// Each finding is replaced by a placeholder that says what it was, "<REDACTED:email:3>". One value has one placeholder
+// Each finding is replaced by a tag that says what it was, "<REDACTED:email:3>". One value has one tag
 // throughout a data set, in texts, reasoning, arguments and results alike, so that what an agent copied from a result
-// into a call is still a copy. A placeholder within a turn is not trained (see Placeholders): a model shouldn't learn
+// into a call is still a copy. A tag within a turn is not trained (see Tags): a model shouldn't learn
 // to write it.
 //
 // # Why rules of our own

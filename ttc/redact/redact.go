@@ -27,7 +27,7 @@ type Config struct {
 type Redactor struct {
 	allow    map[string]bool
 	patterns []*regexp.Regexp
-	seen     map[xxh3.Uint128]string // the placeholder of each value
+	seen     map[xxh3.Uint128]string // the tag that stands for each value
 	numbers  map[string]int
 	counts   map[string]int64
 	clean    map[xxh3.Uint128]struct{} // texts without findings: prompts and tools recur in every session
@@ -211,7 +211,7 @@ func (r *Redactor) named(b []byte, v json.Raw) ([]byte, bool) {
 		return append(b, v...), false
 	}
 	r.know(s)
-	return json.AppendString(b, r.placeholder("secret", s)), true
+	return json.AppendString(b, r.tag("secret", s)), true
 }
 
 // offset returns where a part of a value begins.
@@ -257,7 +257,7 @@ func (r *Redactor) Text(s string) (string, bool) {
 			continue
 		}
 		b.WriteString(s[at:p.from])
-		b.WriteString(r.placeholder(p.class, s[p.from:p.to]))
+		b.WriteString(r.tag(p.class, s[p.from:p.to]))
 		at = p.to
 	}
 	b.WriteString(s[at:])
@@ -369,24 +369,24 @@ func (r *Redactor) allowed(v string) bool {
 
 const opening = "<REDACTED:"
 
-var placeholder = regexp.MustCompile(`<REDACTED:[a-z_]+:\d+>`)
+var tags = regexp.MustCompile(`<REDACTED:[a-z_]+:\d+>`)
 
-// Placeholders returns the byte ranges [from, to) of a text that stand for something redacted.
-func Placeholders(s string) [][]int {
+// Tags returns the byte ranges [from, to) of the tags in a text.
+func Tags(s string) [][]int {
 	if !strings.Contains(s, opening) {
 		return nil
 	}
-	return placeholder.FindAllStringIndex(s, -1)
+	return tags.FindAllStringIndex(s, -1)
 }
 
-// inside reports whether a position is within a placeholder: texts may be redacted more than once.
+// inside reports whether a position is within a tag: texts may be redacted more than once.
 func inside(s string, at int) bool {
 	i := strings.LastIndex(s[:at], opening)
 	return i >= 0 && !strings.Contains(s[i:at], ">")
 }
 
-// placeholder returns the placeholder of a value, always the same one.
-func (r *Redactor) placeholder(class, value string) string {
+// tag returns the tag that stands for a value, always the same one.
+func (r *Redactor) tag(class, value string) string {
 	r.counts[class]++
 	key := xxh3.HashString128(value)
 	p, ok := r.seen[key]

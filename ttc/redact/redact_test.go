@@ -114,7 +114,7 @@ func sorted[V any](m map[string]V) (out []string) {
 	return out
 }
 
-// TestOrdinaryLinesStay: there is less than one placeholder per 10,000 lines of this repository's code, prose and data.
+// TestOrdinaryLinesStay: there is less than one false tag per 10,000 lines of this repository's code, prose and data.
 func TestOrdinaryLinesStay(t *testing.T) {
 	r := redactor(t)
 	lines := 0
@@ -150,11 +150,11 @@ func TestOrdinaryLinesStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	if lines < 50_000 || len(hits)*10_000 > lines {
-		t.Errorf("%d placeholders in %d lines:\n%s", len(hits), lines, strings.Join(hits, "\n"))
+		t.Errorf("%d tags in %d lines:\n%s", len(hits), lines, strings.Join(hits, "\n"))
 	}
 }
 
-func TestOneSecretOnePlaceholder(t *testing.T) {
+func TestOneSecretOneTag(t *testing.T) {
 	const token = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
 	r := redactor(t, "boss@acme.org", `/^10\./`)
 	ex := func(texts ...string) *ttc.Example {
@@ -193,7 +193,7 @@ func TestOneSecretOnePlaceholder(t *testing.T) {
 	if _, err := New(Config{Enabled: true, Allow: []string{"/(/"}}); err == nil {
 		t.Error("a bad pattern is taken")
 	}
-	if got := Placeholders("a <REDACTED:email:12> b <REDACTED:x"); !cmp.Equal(got, [][]int{{2, 21}}) {
+	if got := Tags("a <REDACTED:email:12> b <REDACTED:x"); !cmp.Equal(got, [][]int{{2, 21}}) {
 		t.Error(got)
 	}
 }

@@ -100,7 +100,7 @@ func key(class, pattern string, bits float64, hints ...string) rule {
 	return rule{
 		class: class, hints: hints, re: regexp.MustCompile(`(?:^|[^A-Za-z0-9_])(` + pattern + `)`),
 		is: func(match, before string) bool {
-			return entropy(match) >= bits && !repeats(match) && !strings.HasSuffix(before, "sha512-")
+			return entropy(match) >= bits && !standsIn(match) && !strings.HasSuffix(before, "sha512-")
 		},
 	}
 }
@@ -328,12 +328,12 @@ func entropy(s string) float64 {
 	return bits
 }
 
-// repeats reports whether a text is a stand-in for a key: one character over and over, or words that say so.
-func repeats(s string) bool {
+// standsIn reports whether a text stands in for a key, as in manuals: one character over and over, or words that say so.
+func standsIn(s string) bool {
 	lower := strings.ToLower(s)
 	for _, word := range []string{
 		"xxxx", "****", "....", "____", "0000000000",
-		"placeholder", "your-", "your_", "example_key",
+		"placehold", "your-", "your_", "example_key",
 	} {
 		if strings.Contains(lower, word) {
 			return true
