@@ -25,14 +25,14 @@ func plantedLog(n int) (log string, secrets []string) {
 	kinds := slices.Sorted(maps.Keys(redacttest.Kinds))
 	var b strings.Builder
 	for i := range n {
-		parts := strings.Split(redacttest.Kinds[kinds[i%len(kinds)]](p), "|")
-		secrets = append(secrets, parts[1])
+		before, secret, after := p.Plant(redacttest.Kinds[kinds[i%len(kinds)]])
+		secrets = append(secrets, secret)
 		text := [5]string{}
 		for k := range text {
 			text[k] = fmt.Sprintf("ordinary words of call %d", i)
 		}
 		place := i / len(kinds) % len(text)
-		text[place] = strings.Join(parts, "")
+		text[place] = before + secret + after
 		arguments := `{"command":"` + escaped(text[2]) + `"}`
 		url := "data:text/plain;base64," + base64.StdEncoding.EncodeToString([]byte("file:\n"+text[4]+"\n"))
 		line, _ := json.Marshal(map[string]any{

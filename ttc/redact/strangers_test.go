@@ -1,7 +1,6 @@
 package redact
 
 import (
-	"encoding/base64"
 	"net/url"
 	"strings"
 	"testing"
@@ -12,176 +11,78 @@ import (
 	"github.com/nat-go/nat-go/ttc/redact/redacttest"
 )
 
-// strangers are further kinds of secrets, each in a typical setting: in a command, a file, a header, an address. The
-// secret is between the bars.
-var strangers = map[string]func(p redacttest.Planter) string{
-	"netrc": func(p redacttest.Planter) string {
-		return "machine api.acme.io login bob password |" + p.Of(redacttest.Alnum, 18) + "|"
-	},
-	"basic": func(p redacttest.Planter) string {
-		return "Authorization: Basic |" + b64(p.Of(redacttest.Alnum, 8)+":"+p.Of(redacttest.Alnum, 12)) + "|"
-	},
-	"curl -u": func(p redacttest.Planter) string {
-		return "curl -u admin:|" + p.Of(redacttest.Alnum, 14) + "| https://acme.io/x"
-	},
-	"docker login": func(p redacttest.Planter) string {
-		return "docker login -u bob --password |" + p.Of(redacttest.Alnum, 16) + "|"
-	},
-	"docker config": func(p redacttest.Planter) string {
-		return `{"auths":{"ghcr.io":{"auth":"|` + b64("bob:"+p.Of(redacttest.Alnum, 20)) + `|"}}}`
-	},
-	"npmrc": func(p redacttest.Planter) string {
-		return "//registry.acme.io/:_authToken=|" + p.Of(redacttest.Alnum, 36) + "|"
-	},
-	"cookie": func(p redacttest.Planter) string {
-		return "Cookie: theme=dark; sessionid=|" + p.Of(redacttest.Alnum, 32) + "|; a=b"
-	},
-	"set-cookie": func(p redacttest.Planter) string {
-		return "Set-Cookie: session=|" + p.Of(redacttest.Alnum, 40) + "|; HttpOnly"
-	},
-	"api key header": func(p redacttest.Planter) string { return "X-Api-Key: |" + p.Of(redacttest.Alnum, 32) + "|" },
-	"query": func(p redacttest.Planter) string {
-		return "https://acme.io/v1?api_key=|" + p.Of(redacttest.Hexes, 32) + "|&x=1"
-	},
-	"amazon signature": func(p redacttest.Planter) string {
-		return "https://b.s3.amazonaws.com/k?X-Amz-Expires=60&X-Amz-Signature=|" + p.Of(redacttest.Hexes, 64) + "|"
-	},
-	"azure signature": func(p redacttest.Planter) string {
-		return "https://a.blob.core.windows.net/c?sv=2024-01-01&sig=|" + p.Of(redacttest.Alnum, 41) + "%2F|&se=2026"
-	},
-	"aws session": func(p redacttest.Planter) string {
-		return "aws_session_token = |IQoJb3JpZ2luX2VjE" + p.Of(redacttest.Alnum, 200) + "|"
-	},
-	"google refresh": func(p redacttest.Planter) string {
-		return "|1//0g" + p.Of(redacttest.Alnum, 40) + "-" + p.Of(redacttest.Alnum, 20) + "|"
-	},
-	"airtable": func(p redacttest.Planter) string {
-		return "|pat" + p.Of(redacttest.Alnum, 14) + "." + p.Of(redacttest.Hexes, 64) + "|"
-	},
-	"notion":    func(p redacttest.Planter) string { return "|ntn_" + p.Of(redacttest.Alnum, 46) + "|" },
-	"netlify":   func(p redacttest.Planter) string { return "|nfp_" + p.Of(redacttest.Alnum, 36) + "|" },
-	"fly":       func(p redacttest.Planter) string { return "|fm2_" + p.Of(redacttest.Alnum, 120) + "|" },
-	"pulumi":    func(p redacttest.Planter) string { return "|pul-" + p.Of(redacttest.Hexes, 40) + "|" },
-	"rubygems":  func(p redacttest.Planter) string { return "|rubygems_" + p.Of(redacttest.Hexes, 48) + "|" },
-	"crates":    func(p redacttest.Planter) string { return "|cio" + p.Of(redacttest.Alnum, 32) + "|" },
-	"buildkite": func(p redacttest.Planter) string { return "|bkua_" + p.Of(redacttest.Hexes, 40) + "|" },
-	"circleci": func(p redacttest.Planter) string {
-		return "|CCIPAT_" + p.Of(redacttest.Alnum, 22) + "_" + p.Of(redacttest.Hexes, 40) + "|"
-	},
-	"dropbox": func(p redacttest.Planter) string { return "|sl.u." + p.Of(redacttest.Alnum, 140) + "|" },
-	"dynatrace": func(p redacttest.Planter) string {
-		return "|dt0c01." + p.Of(redacttest.Upper, 24) + "." + p.Of(redacttest.Upper, 64) + "|"
-	},
-	"mailchimp": func(p redacttest.Planter) string { return "|" + p.Of(redacttest.Hexes, 32) + "-us12|" },
-	"brevo": func(p redacttest.Planter) string {
-		return "|xkeysib-" + p.Of(redacttest.Hexes, 64) + "-" + p.Of(redacttest.Alnum, 16) + "|"
-	},
-	"razorpay": func(p redacttest.Planter) string { return "|rzp_live_" + p.Of(redacttest.Alnum, 14) + "|" },
-	"langfuse": func(p redacttest.Planter) string {
-		return "|sk-lf-" + p.Of(redacttest.Hexes, 8) + "-" + p.Of(redacttest.Hexes, 4) + "-" +
-			p.Of(redacttest.Hexes, 4) + "-" + p.Of(redacttest.Hexes, 12) + "|"
-	},
-	"langsmith": func(p redacttest.Planter) string {
-		return "|lsv2_pt_" + p.Of(redacttest.Hexes, 32) + "_" + p.Of(redacttest.Hexes, 10) + "|"
-	},
-	"openrouter": func(p redacttest.Planter) string { return "|sk-or-v1-" + p.Of(redacttest.Hexes, 64) + "|" },
-	"tavily":     func(p redacttest.Planter) string { return "|tvly-dev-" + p.Of(redacttest.Alnum, 32) + "|" },
-	"pinecone": func(p redacttest.Planter) string {
-		return "|pcsk_" + p.Of(redacttest.Alnum, 6) + "_" + p.Of(redacttest.Alnum, 60) + "|"
-	},
-	"e2b":      func(p redacttest.Planter) string { return "|e2b_" + p.Of(redacttest.Hexes, 40) + "|" },
-	"together": func(p redacttest.Planter) string { return "|tgp_v1_" + p.Of(redacttest.Alnum, 43) + "|" },
-	"jina": func(p redacttest.Planter) string {
-		return "|jina_" + p.Of(redacttest.Hexes, 32) + p.Of(redacttest.Alnum, 28) + "|"
-	},
-	"mapbox": func(p redacttest.Planter) string {
-		return "|sk.eyJ1Ijoi" + p.Of(redacttest.Alnum, 60) + "." + p.Of(redacttest.Alnum, 22) + "|"
-	},
-	"paypal": func(p redacttest.Planter) string {
-		return "|access_token$production$" + p.Of("0123456789abcdefghijklmnopqrstuvwxyz", 16) + "$" +
-			p.Of(redacttest.Hexes, 32) +
-			"|"
-	},
-	"slack refresh": func(p redacttest.Planter) string { return "|xoxe-1-" + p.Of(redacttest.Alnum, 140) + "|" },
-	"teams hook": func(p redacttest.Planter) string {
-		return "https://acme.webhook.office.com/webhookb2/|" + p.Of(redacttest.Hexes, 8) + "-0000-4000-8000-" +
-			p.Of(redacttest.Hexes, 12) +
-			"@" + p.Of(redacttest.Hexes, 8) + "-0000-4000-8000-" + p.Of(redacttest.Hexes, 12) + "/IncomingWebhook/" +
-			p.Of(redacttest.Hexes, 32) + "|/x"
-	},
-	"discord hook": func(p redacttest.Planter) string {
-		return "https://discord.com/api/webhooks/" + p.Of("123456789", 18) + "/|" + p.Of(redacttest.Alnum, 68) + "|"
-	},
-	"key of an account": func(p redacttest.Planter) string {
-		return `"private_key": "|-----BEGIN PRIVATE KEY-----\n` +
-			p.Of(redacttest.Alnum, 64) + `\n` + p.Of(redacttest.Alnum, 40) + `\n-----END PRIVATE KEY-----|\n",`
-	},
-	"key of kubectl": func(p redacttest.Planter) string {
-		return "    client-key-data: |" + b64("-----BEGIN RSA PRIVATE KEY-----\n"+p.Of(redacttest.Alnum, 64)+"\n") + "|"
-	},
-	"putty": func(p redacttest.Planter) string {
-		return "Private-Lines: 2\n|" + p.Of(redacttest.Alnum, 64) + "\n" + p.Of(redacttest.Alnum, 40) +
-			"|\nPrivate-MAC: 00"
-	},
-	"wireguard": func(p redacttest.Planter) string {
-		return "[Interface]\nPrivateKey = |" + p.Of(redacttest.Alnum, 43) + "=|"
-	},
-	"git credential": func(p redacttest.Planter) string {
-		return "protocol=https\nusername=bob\npassword=|" + p.Of(redacttest.Alnum, 24) + "|"
-	},
-	"rails": func(p redacttest.Planter) string { return "secret_key_base: |" + p.Of(redacttest.Hexes, 128) + "|" },
-	"django": func(p redacttest.Planter) string {
-		return "SECRET_KEY = 'django-insecure-|" + p.Of(redacttest.Alnum, 50) + "|'"
-	},
-	"yaml password": func(p redacttest.Planter) string { return "  password: |" + p.Of(redacttest.Alnum, 16) + "|" },
-	"mysql": func(p redacttest.Planter) string {
-		return "mysql -h db -u root -p|" + p.Of(redacttest.Alnum, 14) + "| shop"
-	},
-	"sshpass": func(p redacttest.Planter) string {
-		return "sshpass -p '|" + p.Of(redacttest.Alnum, 14) + "|' ssh bob@10.0.0.7"
-	},
-	"pgpassword": func(p redacttest.Planter) string {
-		return "PGPASSWORD=|" + p.Of(redacttest.Alnum, 12) + "| psql -h db"
-	},
-	"odbc": func(p redacttest.Planter) string {
-		return "Server=db;User Id=sa;Password=|" + p.Of(redacttest.Alnum, 16) + "|;Encrypt=true"
-	},
-	"redis": func(p redacttest.Planter) string { return "redis://:|" + p.Of(redacttest.Alnum, 20) + "|@cache:6379/0" },
-	"mongo": func(p redacttest.Planter) string {
-		return "mongodb+srv://app:|" + p.Of(redacttest.Alnum, 16) + "|@c0.abcde.mongodb.net/x"
-	},
-	"e-mail quoted": func(p redacttest.Planter) string {
-		return `"Ann" <|` + strings.ToLower(p.Of(redacttest.Upper[:26], 8)) + `+x@mail.acme-corp.co.uk|>`
-	},
-	"mailto": func(p redacttest.Planter) string {
-		return "mailto:|" + strings.ToLower(p.Of(redacttest.Upper[:26], 8)) + "@acme.io|?subject=x"
-	},
-	"phone us": func(p redacttest.Planter) string {
-		return "tel. |+1 (415) " + p.Of("23456789", 3) + "-" + p.Of("23456789", 4) + "|"
-	},
-	"tel:": func(p redacttest.Planter) string { return `<a href="tel:|+4930` + p.Of("123456789", 8) + `|">` },
-	"ipv6": func(p redacttest.Planter) string {
-		return "from |2a02:8108:" + p.Of(redacttest.Hexes, 3) + "a:" + p.Of(redacttest.Hexes, 3) + "b:1:2:3:4| port 22"
-	},
-	"ip and port": func(p redacttest.Planter) string {
-		return "dial tcp |81.169.145." + p.Of("123456789", 2) + "|:443: refused"
-	},
-	"mac home": func(p redacttest.Planter) string {
-		return "/Users/|" + strings.ToLower(p.Of(redacttest.Upper[:26], 7)) + "|/Library"
-	},
-	"windows home": func(p redacttest.Planter) string { return `C:\Users\|` + p.Of(redacttest.Upper[:26], 7) + `|\AppData` },
-	"wsl home": func(p redacttest.Planter) string {
-		return "/mnt/c/Users/|" + strings.ToLower(p.Of(redacttest.Upper[:26], 7)) + "|/src"
-	},
-	"claude folder": func(p redacttest.Planter) string {
-		return "/.claude/projects/-home-|" + strings.ToLower(p.Of(redacttest.Upper[:26], 9)) + "|-src/x.jsonl"
-	},
-	"file url": func(p redacttest.Planter) string {
-		return "file:///home/|" + strings.ToLower(p.Of(redacttest.Upper[:26], 9)) + "|/a.html"
-	},
+// strangers are patterns of further kinds of secrets, each in a typical setting: in a command, a file, a header, an
+// address.
+var strangers = map[string]string{
+	"netrc":            "machine api.acme.io login bob password |{alnum 18}|",
+	"basic":            "Authorization: Basic |{base64 {alnum 8}:{alnum 12}}|",
+	"curl -u":          "curl -u admin:|{alnum 14}| https://acme.io/x",
+	"docker login":     "docker login -u bob --password |{alnum 16}|",
+	"docker config":    `{"auths":{"ghcr.io":{"auth":"|{base64 bob:{alnum 20}}|"}}}`,
+	"npmrc":            "//registry.acme.io/:_authToken=|{alnum 36}|",
+	"cookie":           "Cookie: theme=dark; sessionid=|{alnum 32}|; a=b",
+	"set-cookie":       "Set-Cookie: session=|{alnum 40}|; HttpOnly",
+	"api key header":   "X-Api-Key: |{alnum 32}|",
+	"query":            "https://acme.io/v1?api_key=|{hex 32}|&x=1",
+	"amazon signature": "https://b.s3.amazonaws.com/k?X-Amz-Expires=60&X-Amz-Signature=|{hex 64}|",
+	"azure signature":  "https://a.blob.core.windows.net/c?sv=2024-01-01&sig=|{alnum 41}%2F|&se=2026",
+	"aws session":      "aws_session_token = |IQoJb3JpZ2luX2VjE{alnum 200}|",
+	"google refresh":   "|1//0g{alnum 40}-{alnum 20}|",
+	"airtable":         "|pat{alnum 14}.{hex 64}|",
+	"notion":           "|ntn_{alnum 46}|",
+	"netlify":          "|nfp_{alnum 36}|",
+	"fly":              "|fm2_{alnum 120}|",
+	"pulumi":           "|pul-{hex 40}|",
+	"rubygems":         "|rubygems_{hex 48}|",
+	"crates":           "|cio{alnum 32}|",
+	"buildkite":        "|bkua_{hex 40}|",
+	"circleci":         "|CCIPAT_{alnum 22}_{hex 40}|",
+	"dropbox":          "|sl.u.{alnum 140}|",
+	"dynatrace":        "|dt0c01.{base32 24}.{base32 64}|",
+	"mailchimp":        "|{hex 32}-us12|",
+	"brevo":            "|xkeysib-{hex 64}-{alnum 16}|",
+	"razorpay":         "|rzp_live_{alnum 14}|",
+	"langfuse":         "|sk-lf-{hex 8}-{hex 4}-{hex 4}-{hex 12}|",
+	"langsmith":        "|lsv2_pt_{hex 32}_{hex 10}|",
+	"openrouter":       "|sk-or-v1-{hex 64}|",
+	"tavily":           "|tvly-dev-{alnum 32}|",
+	"pinecone":         "|pcsk_{alnum 6}_{alnum 60}|",
+	"e2b":              "|e2b_{hex 40}|",
+	"together":         "|tgp_v1_{alnum 43}|",
+	"jina":             "|jina_{hex 32}{alnum 28}|",
+	"mapbox":           "|sk.eyJ1Ijoi{alnum 60}.{alnum 22}|",
+	"paypal":           "|access_token$production${base36 16}${hex 32}|",
+	"slack refresh":    "|xoxe-1-{alnum 140}|",
+	"teams hook": "https://acme.webhook.office.com/webhookb2/|{hex 8}" +
+		"-0000-4000-8000-{hex 12}@{hex 8}-0000-4000-8000-{hex 12}/IncomingWebhook/{hex 32}|/x",
+	"discord hook": "https://discord.com/api/webhooks/{digit 18}/|{alnum 68}|",
+	"key of an account": `"private_key": "|-----BEGIN PRIVATE KEY-----\n` +
+		`{alnum 64}\n{alnum 40}\n-----END PRIVATE KEY-----|\n",`,
+	"key of kubectl": "    client-key-data: |{base64 -----BEGIN RSA PRIVATE KEY-----\n{alnum 64}\n}|",
+	"putty":          "Private-Lines: 2\n|{alnum 64}\n{alnum 40}|\nPrivate-MAC: 00",
+	"wireguard":      "[Interface]\nPrivateKey = |{alnum 43}=|",
+	"git credential": "protocol=https\nusername=bob\npassword=|{alnum 24}|",
+	"rails":          "secret_key_base: |{hex 128}|",
+	"django":         "SECRET_KEY = 'django-insecure-|{alnum 50}|'",
+	"yaml password":  "  password: |{alnum 16}|",
+	"mysql":          "mysql -h db -u root -p|{alnum 14}| shop",
+	"sshpass":        "sshpass -p '|{alnum 14}|' ssh bob@10.0.0.7",
+	"pgpassword":     "PGPASSWORD=|{alnum 12}| psql -h db",
+	"odbc":           "Server=db;User Id=sa;Password=|{alnum 16}|;Encrypt=true",
+	"redis":          "redis://:|{alnum 20}|@cache:6379/0",
+	"mongo":          "mongodb+srv://app:|{alnum 16}|@c0.abcde.mongodb.net/x",
+	"e-mail quoted":  `"Ann" <|{lower 8}+x@mail.acme-corp.co.uk|>`,
+	"mailto":         "mailto:|{lower 8}@acme.io|?subject=x",
+	"phone us":       "tel. |+1 (415) {dial 3}-{dial 4}|",
+	"tel:":           `<a href="tel:|+4930{digit 8}|">`,
+	"ipv6":           "from |2a02:8108:{hex 3}a:{hex 3}b:1:2:3:4| port 22",
+	"ip and port":    "dial tcp |81.169.145.{digit 2}|:443: refused",
+	"mac home":       "/Users/|{lower 7}|/Library",
+	"windows home":   `C:\Users\|{upper 7}|\AppData`,
+	"wsl home":       "/mnt/c/Users/|{lower 7}|/src",
+	"claude folder":  "/.claude/projects/-home-|{lower 9}|-src/x.jsonl",
+	"file url":       "file:///home/|{lower 9}|/a.html",
 }
-
-func b64(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 
 // corners are further places for a secret.
 var corners = map[string]func(text string) chat.Message{
@@ -254,13 +155,13 @@ func TestStrangers(t *testing.T) {
 	for _, kind := range sorted(strangers) {
 		for _, place := range sorted(places) {
 			for range 3 {
-				parts := strings.Split(strangers[kind](p), "|")
+				before, secret, after := p.Plant(strangers[kind])
 				ex := &ttc.Example{Graph: ttc.Graph{Nodes: []ttc.Node{
-					{Parent: -1, Message: places[place](strings.Join(parts, ""))},
+					{Parent: -1, Message: places[place](before + secret + after)},
 				}}}
 				redactor(t).Example(ex)
 				n++
-				if strings.Contains(everything(&ex.Graph.Nodes[0].Message), parts[1]) {
+				if strings.Contains(everything(&ex.Graph.Nodes[0].Message), secret) {
 					failed++
 					missed[kind] = append(missed[kind], place)
 				}
