@@ -1,6 +1,7 @@
 package source
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,7 +59,7 @@ func numbers(version string) (out []int) {
 	for _, digits := range strings.FieldsFunc(version, func(r rune) bool { return r < '0' || r > '9' }) {
 		n, err := strconv.Atoi(digits)
 		if err != nil { // it is too large for a number of ours, so it is larger than any that was tried
-			n = int(^uint(0) >> 1)
+			n = math.MaxInt
 		}
 		out = append(out, n)
 	}
