@@ -328,7 +328,8 @@ func entropy(s string) float64 {
 	return bits
 }
 
-// standsIn reports whether a text stands in for a key, as in manuals: one character over and over, or words that say so.
+// standsIn reports whether a text stands in for a key, as in manuals: one character over and over, or words that say
+// so.
 func standsIn(s string) bool {
 	lower := strings.ToLower(s)
 	for _, word := range []string{
