@@ -53,7 +53,7 @@ func Codes() []ledger.Code {
 		ledger.NewCode(OffPolicy, "collate", "The rl channel takes only what the model to be trained has sampled itself; this was another model, or nothing says which.", "Set collator.policy and the source's policy key."),
 		ledger.NewCode(PartlyRendered, "collate", "The chat template leaves out a part of the turn (its tool calls, some of them, or the text beside them), so the row would train on less than was sampled; other turns of the rollout are kept.", "Use a template that prints the whole of it."),
 		ledger.NewCode(SpecialTokenInText, "write", "The text contains a special token of the model, which a text format would turn into control tokens.", "Use token batches, or clean the text."),
-		ledger.NewCode(StraddleEdge, "collate", "A token lies across the edge of a trained turn: the ids are not those the model would have seen or sampled.", "Nothing: with sampled token ids in the source it can be kept."),
+		ledger.NewCode(StraddleEdge, "collate", "A token crosses the edge of a trained turn: the ids are not those the model would have seen or sampled.", "Nothing: with sampled token ids in the source it can be kept."),
 		ledger.NewCode(TemplateRefused, "collate", "The chat template refused the conversation or failed on it.", "See the detail; `nat-go chat render` shows the place in the template."),
 		ledger.NewCode(TooLong, "collate", "The row is longer than collator.max_length, and cutting it would lose what is trained.", "Raise collator.max_length."),
 		ledger.NewCode(TurnNotFound, "collate", "A turn of the conversation can't be found in the rendered text.", "`nat-go chat probe` shows what the template does to messages."),

@@ -52,7 +52,7 @@ func (b *sideBuilder) cutOut(t *turns.Turn) string {
 		s := &spans[i]
 		said := strings.HasPrefix(s.Field, "content") || strings.Contains(s.Field, "arguments")
 		if s.Message >= 0 && s.Message != t.Message && said {
-			return "text of another message stands in it"
+			return "it contains text of another message"
 		}
 	}
 	if !b.w.restores {

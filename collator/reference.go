@@ -50,7 +50,7 @@ func ReadReference(r io.Reader, fingerprint string) (*Reference, error) {
 		pairs[row] = ref
 	}
 	if len(pairs) == 0 {
-		return nil, errors.New("it holds no log-probs")
+		return nil, errors.New("it has no log-probs")
 	}
 	return &Reference{fingerprint, func(rowHash string) (float64, float64, bool) {
 		var row [sha256.Size]byte

@@ -69,7 +69,7 @@ func (w *worker) look(r *turns.Renderer, c *turns.Conversation) (*view, *cause) 
 	v := &view{r: r, res: res}
 	v.turns, v.lost = r.FindEach(c, &res)
 	if !turns.AgreesWithMarkers(&res, v.turns) {
-		return nil, refuse(MaskDisagreement, "the template's generation markers lie elsewhere than the turns found")
+		return nil, refuse(MaskDisagreement, "the template's generation markers are in other places than the turns found")
 	}
 	r.Stop(c, &v.res, v.turns)
 	return v, nil
@@ -171,7 +171,7 @@ type span struct {
 }
 
 // side makes the tokens of a conversation as v shows it. Ids that the source has for assistant turns are used as they
-// are; what lies between them is encoded separately.
+// are; what is between them is encoded separately.
 func (w *worker) side(m *material, v *view) (*side, *cause) {
 	if partly := v.partly(m); len(partly) > 0 {
 		return nil, partlyRendered(m.place(partly[0]))
@@ -303,7 +303,7 @@ func (b *sideBuilder) mask(ranges []chat.Span, owners []*turns.Turn) *cause {
 	w.runs = runs
 	if straddle >= 0 {
 		o := b.offsets[straddle]
-		return refuse(StraddleEdge, "the token of %q lies across the edge of a trained turn",
+		return refuse(StraddleEdge, "the token of %q crosses the edge of a trained turn",
 			b.v.res.Text[o.Start:o.End])
 	}
 	for i, run := range runs {

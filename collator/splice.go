@@ -211,7 +211,7 @@ func (w *worker) spliceAt(
 	given *given, hinted *hinted, q int, student *side, s *splice,
 ) (detail string, refusal *cause) {
 	if q < len(given.Text) && !utf8.RuneStart(given.Text[q]) {
-		return "the place lies within a character", nil
+		return "the place is within a character", nil
 	}
 	tail, r := w.encodePart(&given.Result, q, len(given.Text))
 	if r != nil {
@@ -242,7 +242,7 @@ func (w *worker) noPlace(before string, student *side, target int) string {
 		if at, ok := student.cut(i); !ok || at > len(before) {
 			continue
 		} else if at < len(before) {
-			return "the place lies within a token of the row"
+			return "the place is within a token of the row"
 		}
 		break
 	}

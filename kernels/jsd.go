@@ -47,7 +47,7 @@ func NewJSD(o Options) (*JSD, error) {
 // nearEnd is how close to 0 or 1 beta may come before the bend of psi, at log2(1/beta), leaves the table.
 const nearEnd = 1e-4
 
-// steepEnd is how close to 0 or 1 beta may come before the bend of psi lies in a wide segment of the signed table,
+// steepEnd is how close to 0 or 1 beta may come before the bend of psi is in a wide segment of the signed table,
 // where the slope has a relative error of 1e-5: gradients, which are made of slopes, are then left to the portable
 // tiles.
 const steepEnd = 0.02

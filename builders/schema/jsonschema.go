@@ -240,7 +240,7 @@ func (r *schemaReader) read(v any, depth int) (*Spec, error) {
 		if _, is := v.(bool); is {
 			return &Spec{Kind: Any, Nullable: true}, nil
 		}
-		return nil, fmt.Errorf("the JSON Schema holds %T where a schema belongs", v)
+		return nil, fmt.Errorf("the JSON Schema has %T in place of a schema", v)
 	}
 	s, err := r.kindOf(m, depth)
 	if err != nil {

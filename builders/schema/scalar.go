@@ -273,7 +273,7 @@ func (w *walker) bounds(s *Spec, n *yaml.Node, ptr string, v any) bool {
 	return inRange
 }
 
-// holds reports whether x lies on the right side of a bound: -1 for a minimum, 1 for a maximum.
+// holds reports whether x is on the right side of a bound: -1 for a minimum, 1 for a maximum.
 func (b *Bound) holds(x, side float64) bool {
 	return b == nil || x*side < b.Value*side || x == b.Value && !b.Exclusive
 }

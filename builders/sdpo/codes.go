@@ -38,7 +38,7 @@ func Codes() []ledger.Code {
 		ledger.NewCode(NoRepair, "build", "No later call of the same tool made the failed one good, with other arguments, before the user spoke.", "Nothing."),
 		ledger.NewCode(NoResult, "build", "The call has no result, so there is no place after it for a hint.", "Nothing, or set target: failed_turn."),
 		ledger.NewCode(NoSiteLeft, "build", "Calls of the example failed, but none makes a site; each is listed with its own reason.", "See the drops of unit site."),
-		ledger.NewCode(OrphanResult, "build", "A result that shows an error belongs to no call: no call before it has its id.", "Check how the trace was recorded."),
+		ledger.NewCode(OrphanResult, "build", "A result that shows an error has no call: no call before it has its id.", "Check how the trace was recorded."),
 		ledger.NewCode(RepeatedFailure, "build", "The same call failed in the same way just before; it counts once.", "Nothing."),
 		ledger.NewCode(SiteBudget, "build", "The example has more sites than max_sites_per_example.",
 			"Raise the limit."),

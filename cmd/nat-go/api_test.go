@@ -163,7 +163,7 @@ func packageComment(t *testing.T, p pkg) string {
 	return strings.Join(text, " ")
 }
 
-// signatures collects the types of this module that exported declarations name but that lie outside the promised
+// signatures collects the types of this module that exported declarations name but that are outside the promised
 // packages.
 type signatures struct {
 	found map[string]string // type -> the declaration that names it

@@ -26,7 +26,7 @@ func Read(dir string, l *Line) ([]*Row, error) {
 		return nil, fmt.Errorf("unknown channel %q", l.Channel)
 	}
 	if !filepath.IsLocal(filepath.FromSlash(l.File)) {
-		return nil, fmt.Errorf("file %q lies outside the folder", l.File)
+		return nil, fmt.Errorf("file %q is outside the folder", l.File)
 	}
 	f, err := durable.Open(filepath.Join(dir, filepath.FromSlash(l.File)))
 	if err != nil {

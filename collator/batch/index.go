@@ -56,7 +56,7 @@ type Site struct {
 }
 
 // Effect is what a hint does to the predictions of its target's tokens: unweighted means over these, in nats. The
-// divergence (JSD, beta 0.5) between the predictions with and without the hint lies in [Lower, Upper]; the two are
+// divergence (JSD, beta 0.5) between the predictions with and without the hint is in [Lower, Upper]; the two are
 // equal if it was computed from all logits.
 type Effect struct {
 	Route  string  `json:"route"` // logits, dumps: from all logits; top_k: a bracket

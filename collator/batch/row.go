@@ -126,7 +126,7 @@ type Proof struct {
 // Owner says who owns a run of tokens, which begins where the previous one ends. In JSON it is [end, message, why].
 type Owner struct {
 	End     int    // position after the last token
-	Message int    // index in the record's messages; -1: belongs to none
+	Message int    // index in the record's messages; -1: none
 	Why     string // InLoss, or why the tokens are not trained
 }
 

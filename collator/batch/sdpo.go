@@ -53,7 +53,7 @@ const NoHint = "none"
 // sound reports whether the hint has tokens exactly if its mode says so.
 func (s *RowSite) sound() bool { return s.Hint > 0 != (s.Mode == NoHint) && s.Hint >= 0 }
 
-// shift is how far a teacher's tokens lie behind the student's at a position.
+// shift is how far a teacher's tokens are behind the student's at a position.
 func (r *Row) shift(teacher, at int) (by int) {
 	for i := range r.Meta.Sites {
 		if s := &r.Meta.Sites[i]; s.Teacher == teacher && int(s.At) <= at {
@@ -176,7 +176,7 @@ func (a *assembly) ownTurns() tensors.Tensor {
 	})
 }
 
-// Splices checks that every teacher consists of the student's tokens with hints in between, and that pairs lie within
+// Splices checks that every teacher consists of the student's tokens with hints in between, and that pairs are within
 // both.
 func (r *Row) Splices() error {
 	student := r.Sides[0].IDs
@@ -200,7 +200,7 @@ func (r *Row) Splices() error {
 			for _, p := range s.Pairs {
 				if p.Start < int(s.At) || p.Start >= p.End ||
 					p.End > len(student) || p.End+r.shift(k, p.End-1) > len(ids) {
-					return fmt.Errorf("site %d: the target %d-%d lies before its hint or beyond the row", s.Site, p.Start, p.End)
+					return fmt.Errorf("site %d: the target %d-%d is before its hint or beyond the row", s.Site, p.Start, p.End)
 				}
 			}
 		}

@@ -86,7 +86,7 @@ func checkEntries(ids []int64, logProbs []float32, want int, vocab int64) error 
 		}
 		for _, other := range ids[:n] {
 			if other == ids[n] {
-				return fmt.Errorf("token %d stands there twice", other)
+				return fmt.Errorf("token %d is there twice", other)
 			}
 		}
 		mass += math.Exp(lp)

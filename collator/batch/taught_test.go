@@ -51,7 +51,7 @@ func TestTaughtIsChecked(t *testing.T) {
 			lps[3] = float32(math.Inf(-1))
 		},
 		"token 3 is more probable":            func(_ []*Row, _ []int64, lps []float32) { lps[3] = -0.25 },
-		"token 7 stands there twice":          func(_ []*Row, ids []int64, _ []float32) { ids[3] = 7 },
+		"token 7 is there twice":              func(_ []*Row, ids []int64, _ []float32) { ids[3] = 7 },
 		"sum to 1.2":                          func(_ []*Row, _ []int64, lps []float32) { lps[3] = -0.5 },
 		"entry 0 is -1, -0.5 behind the last": func(_ []*Row, ids []int64, _ []float32) { ids[2], ids[3] = -1, 5 },
 		"entry 1 is -1, -1 behind the last":   func(_ []*Row, ids []int64, _ []float32) { ids[3] = -1 },

@@ -335,10 +335,10 @@ func (c *checker) explain(g *grid) {
 	}
 	switch {
 	case all(next(1)):
-		c.cause("%s: each term stands one token before its own", g.name)
+		c.cause("%s: each term is one token too early", g.name)
 		return
 	case all(next(-1)):
-		c.cause("%s: each term stands one token behind its own", g.name)
+		c.cause("%s: each term is one token too late", g.name)
 		return
 	case all(func(i int) float64 { return -g.ours[i] }):
 		c.cause("%s: the sign is the other", g.name)
@@ -635,7 +635,7 @@ func (c *checker) explainJSD(s *SDPO, yours, ours []float64) {
 	for _, by := range []int{1, -1} {
 		if off := shifted(ours, by); len(ours) > 2 && c.equal(yours[1:len(yours)-1], off[1:len(off)-1]) {
 			side := map[int]string{1: "before", -1: "behind"}[by]
-			c.cause("pair_losses: each term stands at the pair %s its own", side)
+			c.cause("pair_losses: each term is at the pair %s its own", side)
 			return
 		}
 	}

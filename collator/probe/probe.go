@@ -26,7 +26,7 @@ type Report struct {
 	Template string `json:"template"` // "sha256:..." of its source
 
 	GenerationPrompt       string `json:"generation_prompt"`
-	PromptIsPrefix         bool   `json:"generation_prompt_is_prefix"`          // of the turn as it stands in a finished conversation
+	PromptIsPrefix         bool   `json:"generation_prompt_is_prefix"`          // of the turn as it is in a finished conversation
 	PromptIsPrefixThinking bool   `json:"generation_prompt_is_prefix_thinking"` // the same for a turn with reasoning
 
 	Roles map[string]Fate `json:"roles"` // system first, system mid-conversation, developer, tool, ...

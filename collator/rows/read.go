@@ -181,7 +181,7 @@ func (r *rowReader) take(key string, kind json.Kind) json.Raw {
 func (r *rowReader) object(key string, v json.Raw) *rowReader {
 	in := &rowReader{fields: map[string]json.Raw{}, parsed: r.parsed}
 	if v == nil || v.Kind() != json.Object {
-		r.fail(key, "holds no object")
+		r.fail(key, "is not an object")
 		return in
 	}
 	for k, value := range v.Members() {

@@ -157,7 +157,7 @@ func (r *rowReader) verl() *Row {
 	}
 	row := &Row{Kind: builders.KindRollout, Prompt: r.passage("prompt", plainMessage)}
 	if row.Prompt.IsText() || len(row.Prompt.Nodes) == 0 {
-		r.fail("prompt", "holds no messages")
+		r.fail("prompt", "has no messages")
 	}
 	r.take("data_source", json.String)
 	r.take("ability", json.String)

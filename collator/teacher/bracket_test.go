@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// TestBracket checks that the divergence of two full distributions lies between the bounds given by their k best
+// TestBracket checks that the divergence of two full distributions is between the bounds given by their k best
 // tokens.
 func TestBracket(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -43,7 +43,7 @@ type Measured struct {
 	Lower float64 `json:"mean_jsd_lower"`
 	Upper float64 `json:"mean_jsd_upper"`
 	Below int     `json:"below,omitempty"` // sites whose divergence is certainly below LeastJSD, whether or not they were in
-	Open  int     `json:"open,omitempty"`  // undecided sites: LeastJSD lies inside the bracket
+	Open  int     `json:"open,omitempty"`  // undecided sites: LeastJSD is inside the bracket
 
 	sum [3]float64 // sums for Mean, Lower, Upper
 	n   int
@@ -298,7 +298,7 @@ func (b *open) probe(row, teacher int, s *batch.RowSite, start int) (Probed, err
 	if teacher >= len(b.pairs.Teacher) || s.At < 0 || int(s.At) > end || s.Hint < 0 || start < 0 ||
 		start+int(s.Hint) > len(b.pairs.Teacher[teacher]) {
 		return p, fmt.Errorf(
-			"the index says that its hint stands at %d, its target ends at %d; the batch has no such tokens",
+			"the index says that its hint is at %d, its target ends at %d; the batch has no such tokens",
 			s.At,
 			end,
 		)

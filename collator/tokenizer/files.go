@@ -353,7 +353,7 @@ func locate(path string) (file, dir string, err error) {
 				break
 			}
 		}
-		return "", "", refuse(CodeMissingFile, "folder %s holds no tokenizer.json%s", path, hint)
+		return "", "", refuse(CodeMissingFile, "folder %s has no tokenizer.json%s", path, hint)
 	}
 	return file, path, nil
 }

@@ -6,11 +6,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// EncodeRow appends to dst the tokens of text for a training row: special tokens only where their characters lie
+// EncodeRow appends to dst the tokens of text for a training row: special tokens only where their characters are
 // entirely within template (byte ranges of the text, sorted and disjoint; adjacent ones count as one), plain text
 // everywhere else; no truncation, no padding, nothing added. Appended offsets refer to text.
 //
-// The ids equal Hugging Face's encoding of the whole text, for every text whose look-alikes all lie within template. If
+// The ids equal Hugging Face's encoding of the whole text, for every text whose look-alikes are all within template. If
 // the tokenizer can't encode in segments (see Segmentable) and there are look-alikes outside template, the row is
 // refused with CodeSpecialInText. On an error dst is unchanged.
 func (t *Tokenizer) EncodeRow(dst *Encoding, text string, template []chat.Span) error {
@@ -48,7 +48,7 @@ func (t *Tokenizer) Segmentable() (ok bool, why string) {
 	return t.specials.why == "", t.specials.why
 }
 
-// appendSegment encodes text[from:to], which lies between two special tokens.
+// appendSegment encodes text[from:to], which is between two special tokens.
 func (t *Tokenizer) appendSegment(dst *Encoding, text string, from, to int) error {
 	if from == to {
 		return nil

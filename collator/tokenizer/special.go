@@ -204,7 +204,7 @@ func trimsOffsets(raw json.RawMessage) bool {
 	return bytes.Contains(raw, []byte(`"ByteLevel"`)) || bytes.Contains(raw, []byte(`"RobertaProcessing"`))
 }
 
-// split returns the special tokens of text that lie within template, in order.
+// split returns the special tokens of text that are within template, in order.
 func (sp *specials) split(text string, template []chat.Span) []found {
 	k := 0
 	within := func(start, end int, t *addedToken) bool {
@@ -277,7 +277,7 @@ func covered(spans []chat.Span, start, end int) bool {
 	return k < len(spans) && spans[k].Start <= start && end <= spans[k].End
 }
 
-// merge joins adjacent spans, so that a special token may lie across two touching pieces of template text. The spans
+// merge joins adjacent spans, so that a special token may span two adjacent pieces of template text. The spans
 // must be sorted and disjoint.
 func merge(spans []chat.Span, length int) ([]chat.Span, error) {
 	var out []chat.Span

@@ -294,7 +294,7 @@ func checkTrie(units []uint32, texts string) string {
 	n := uint64(len(units))
 	root := offset(units[0])
 	if root >= n {
-		return "points outside of its trie"
+		return "points outside its trie"
 	}
 	seen := map[uint64]bool{root: true}
 	for todo := []uint64{root}; len(todo) > 0; {
@@ -303,7 +303,7 @@ func checkTrie(units []uint32, texts string) string {
 		for label := uint64(1); label < 256; label++ {
 			at := node ^ label
 			if at >= n {
-				return "points outside of its trie"
+				return "points outside its trie"
 			}
 			unit := units[at]
 			if uint64(unit&(1<<31|0xFF)) != label {
@@ -311,7 +311,7 @@ func checkTrie(units []uint32, texts string) string {
 			}
 			next := at ^ offset(unit)
 			if next >= n {
-				return "points outside of its trie"
+				return "points outside its trie"
 			}
 			if unit>>8&1 == 1 {
 				value := int64(units[next] & (1<<31 - 1))

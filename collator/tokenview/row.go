@@ -36,7 +36,7 @@ type Token struct {
 	Position int    `json:"position"`
 	ID       int32  `json:"id"`
 	Text     string `json:"text"`
-	Message  int    `json:"message"` // index in the record's messages; -1: belongs to none
+	Message  int    `json:"message"` // index in the record's messages; -1: none
 	Trained  bool   `json:"trained"`
 	Why      string `json:"why"`
 

@@ -338,7 +338,7 @@ func (d *dialect) stopIn(after string) string {
 	return ""
 }
 
-// learnCall looks at a call.
+// learnCall learns how a call begins and ends, and what comes before a result.
 func (d *dialect) learnCall(p prober, written bool) {
 	end, ok1 := p.try(false, ask, call)
 	middle, ok2 := p.try(false, ask, call, result)

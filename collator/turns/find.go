@@ -260,7 +260,7 @@ func (o *origins) whole(turns []Turn, lost []*NotFound) ([]Turn, []*NotFound) {
 			}
 		}
 		if out {
-			lost = append(lost, &NotFound{t.Message, "part of its text stands outside its turn"})
+			lost = append(lost, &NotFound{t.Message, "part of its text is outside its turn"})
 		} else {
 			whole = append(whole, *t)
 		}
@@ -303,7 +303,7 @@ func (d *dialect) opened(o *origins, i, from int) (Turn, *NotFound) {
 		}
 	}
 	if t.Start < 0 {
-		return t, &NotFound{i, "the template has no generation prompt, and nothing ends what stands before its text"}
+		return t, &NotFound{i, "the template has no generation prompt, and nothing ends what comes before its text"}
 	}
 	d.end(o, &t)
 	t.Filler = d.fillerOf(o, t.Start, &t)
@@ -330,7 +330,7 @@ func (d *dialect) headerOf(o *origins, i, from int) (int, *NotFound) {
 	at := o.find(d.header, from, limit)
 	if at < 0 {
 		if mine {
-			return 0, &NotFound{i, "no assistant header stands before its text"}
+			return 0, &NotFound{i, "no assistant header comes before its text"}
 		}
 		return 0, &NotFound{i, "the template leaves it out"}
 	}

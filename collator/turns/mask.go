@@ -25,7 +25,7 @@ func Trained(turns []Turn, keep func(*Turn) bool) (out []chat.Span) {
 }
 
 // Tokens maps byte ranges, sorted and disjoint, to runs of the tokens that overlap them; zero-width tokens overlap
-// nothing. straddle is the first token that also lies outside the range it overlaps, or -1: its id is not what the
+// nothing. straddle is the first token that is also outside the range it overlaps, or -1: its id is not what the
 // model saw on one side of the edge and sampled on the other. Tokens appends one run per range to dst, empty if no
 // token overlaps it.
 func Tokens(dst []chat.Span, offsets []chat.Span, ranges []chat.Span) (runs []chat.Span, straddle int) {

@@ -85,10 +85,10 @@ func checkTurns(t *testing.T, r *Renderer, c *renderCase, res *template.Result, 
 		for _, s := range res.Spans {
 			in := s.Start < turn.Body && s.End > turn.Start
 			if in && s.Message != turn.Message {
-				t.Errorf("%s: %s of message %d lies in the turn of %d", c.name, s.Field, s.Message, turn.Message)
+				t.Errorf("%s: %s of message %d is in the turn of %d", c.name, s.Field, s.Message, turn.Message)
 			}
 			if s.Message == turn.Message && s.Field == "content" && (s.Start < turn.Start || s.End > turn.Body) {
-				t.Errorf("%s: content of %d at %d-%d lies outside its turn %+v", c.name, s.Message, s.Start, s.End,
+				t.Errorf("%s: content of %d at %d-%d is outside its turn %+v", c.name, s.Message, s.Start, s.End,
 					turn)
 			}
 			for _, f := range turn.Filler {

@@ -53,9 +53,9 @@ func (r *Reply) JSON(v any) error {
 func (r *Reply) shape(err error) string {
 	switch body := bytes.TrimSpace(r.Body); {
 	case len(body) == 0:
-		return "an empty answer where JSON belongs"
+		return "an empty answer instead of JSON"
 	case body[0] == '<':
-		return "an HTML page where JSON belongs" + r.title() + "; is this the address of the service, or of a proxy before it?"
+		return "an HTML page instead of JSON" + r.title() + "; is this the address of the service, or of a proxy before it?"
 	case body[0] == '{' || body[0] == '[':
 		return "broken or unexpected JSON (" + r.x.c.Scrub(err.Error()) + "): " + r.excerpt()
 	default:

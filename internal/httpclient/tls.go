@@ -34,7 +34,7 @@ func (t TLS) config() (*tls.Config, error) {
 		}
 		conf.RootCAs = x509.NewCertPool()
 		if !conf.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("tls.ca_file: %s holds no PEM certificate", t.CAFile)
+			return nil, fmt.Errorf("tls.ca_file: %s has no PEM certificate", t.CAFile)
 		}
 	}
 	if t.CertFile != "" {

@@ -28,7 +28,7 @@ func endless(w http.ResponseWriter, sent *atomic.Int64, begins string) {
 	}
 }
 
-// The largest amount that mostTries answers can carry: what is read, and what lies in the buffers of connections.
+// The largest amount that mostTries answers can carry: what is read, and what is in the buffers of connections.
 const mostSent = mostTries * (maxAnswer + 16<<20)
 
 // TestEndlessAnswers asks servers that never stop talking: each request ends by itself, after little was read.

@@ -20,7 +20,7 @@ func TestSpool(t *testing.T) {
 	for i, block := range [][]byte{[]byte("one"), large, []byte("three")} {
 		want := []int64{0, 3, 3 + int64(len(large))}[i]
 		if at, err := f.Append(block); err != nil || at != want {
-			t.Errorf("block %d lies at %d, want %d, %v", i, at, want, err)
+			t.Errorf("block %d is at %d, want %d, %v", i, at, want, err)
 		}
 	}
 	if err := f.Flush(); err != nil {

@@ -21,7 +21,7 @@ func (f *inflater) largest(in io.ReaderAt, c *format.ColumnMetaData) (int64, err
 		begin = d
 	}
 	if begin < 0 || c.TotalCompressedSize < 0 {
-		return 0, errors.New("a column lies outside the file")
+		return 0, errors.New("a column is outside the file")
 	}
 	section := io.NewSectionReader(in, begin, c.TotalCompressedSize)
 	buf := bufio.NewReaderSize(section, 512)

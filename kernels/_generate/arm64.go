@@ -188,7 +188,7 @@ func (n *neon) accumulate(acc, v, t int) {
 func (n *neon) begin(name string) {
 	name += "NEON"
 	function(n.stubs, name, tileSignature)
-	// A struct's fields lie at the same offsets on both processors.
+	// A struct's fields are at the same offsets on both processors.
 	n.args = n.stubs.Param("a").Dereference(reg.R9)
 	fmt.Fprintf(&n.b, "\n// func %s(a *tileArgs)\nTEXT ·%s(SB), NOSPLIT, $0-8\n", name, name)
 	n.line("MOVD a+0(FP), R0")

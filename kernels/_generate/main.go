@@ -71,7 +71,7 @@ type numbers struct{ degree, evenDegree, geometricDegree, narrowDegree, signedDe
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: generate DIR, where package kernels lies")
+		fmt.Fprintln(os.Stderr, "usage: generate DIR, the folder of package kernels")
 		os.Exit(2)
 	}
 	// The package's types are read from its sources, ignoring functions that are yet to be generated.

@@ -7,7 +7,7 @@ import (
 
 // The forward tiles of AVX-512 process two groups of four vectors, half a step apart: while one group multiplies, the
 // other adds, which processors do in separate units. Left to itself, the scheduler hardly overlaps the two, because a
-// group's next phase lies too far ahead.
+// group's next phase is too far ahead.
 
 // stream is a sequence of instructions still to be written.
 type stream []func()

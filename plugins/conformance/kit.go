@@ -224,7 +224,7 @@ func same(a, b []host.Result) error {
 	}
 	for i := range a {
 		if a[i].Group.Key != b[i].Group.Key {
-			return fmt.Errorf("group %q stands where group %q should", b[i].Group.Key, a[i].Group.Key)
+			return fmt.Errorf("group %q is where group %q should be", b[i].Group.Key, a[i].Group.Key)
 		}
 		if len(a[i].Records) != len(b[i].Records) {
 			return fmt.Errorf("group %q has %d records once and %d another time", a[i].Group.Key, len(a[i].Records),

@@ -174,8 +174,8 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
-// TestRuntimeFolder: sockets lie in the runtime folder where there is one. A variable may name what the last login had,
-// or what is not a folder: then they lie elsewhere.
+// TestRuntimeFolder: sockets are in the runtime folder if there is one. A variable may name what the last login had,
+// or what is not a folder: then they are elsewhere.
 func TestRuntimeFolder(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")

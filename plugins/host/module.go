@@ -163,14 +163,14 @@ func (s *Spec) askWhere(ctx context.Context, interpreter string) (string, error)
 	var where struct{ Path string }
 	switch {
 	case ctx.Err() != nil:
-		return "", fmt.Errorf("%s did not say within %s where the module %s lies", interpreter, limit, s.Module)
+		return "", fmt.Errorf("%s did not say within %s where the module %s is", interpreter, limit, s.Module)
 	case err != nil && strings.Contains(string(told), "No module named 'natgo"):
 		return "", fmt.Errorf("%s has no %s, which serves the module %s: `%s -m pip install 'nat-go[builder]'`",
 			interpreter, serveModule, s.Module, interpreter)
 	case err != nil:
-		return "", fmt.Errorf("%s can't say where the module %s lies: %s", interpreter, s.Module, lastLine(told))
+		return "", fmt.Errorf("%s can't say where the module %s is: %s", interpreter, s.Module, lastLine(told))
 	case json.Unmarshal(out, &where) != nil || !filepath.IsAbs(where.Path):
-		return "", fmt.Errorf("%s says that the module %s lies at %q", interpreter, s.Module, out)
+		return "", fmt.Errorf("%s says that the module %s is at %q", interpreter, s.Module, out)
 	}
 	return where.Path, nil
 }

@@ -274,7 +274,7 @@ func (r *Reading) NoScore(cs Columns) {
 		name := strings.ToLower(c.Key)
 		if c.Present > 0 && !c.Number() && slices.Contains(append(ScoreNames(), judgements...), name) {
 			r.Guessed = append(r.Guessed,
-				fmt.Sprintf("%q holds no numbers and is not read: nothing has a score", c.Key))
+				fmt.Sprintf("%q has no numbers and is not read: nothing has a score", c.Key))
 		}
 	}
 }

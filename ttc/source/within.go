@@ -15,7 +15,7 @@ func (file *File) Within(key string) {
 		return
 	}
 	file.Reader = &within{in: bufio.NewReaderSize(file.Reader, 64<<10), key: key}
-	file.whole = "its entries lie in a list of one object"
+	file.whole = "its entries are in a list within one object"
 }
 
 // within reads the list under a key of an object, from its opening to its closing bracket.

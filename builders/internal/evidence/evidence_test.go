@@ -302,7 +302,7 @@ func TestHalvesShareNoGroup(t *testing.T) {
 	}
 }
 
-// A result is judged in bounded time: in a long text, what lies between the first and last lines isn't looked at.
+// A result is judged in bounded time: in a long text, what is between the first and last lines isn't looked at.
 func TestLongResults(t *testing.T) {
 	noise := strings.Repeat("row 1 was read and nothing went wrong with it\n", 200_000)
 	for text, want := range map[string]string{

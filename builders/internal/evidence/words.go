@@ -317,7 +317,7 @@ func (t *text) stackAbove() (_ Finding, is bool) {
 	}
 	for _, l := range t.tail[end+1:] {
 		if logLine().MatchString(l) || !frameLine().MatchString(l) && len(t.tail[end+1:]) > 8 {
-			return near("traceback", t.tail[end], "what came after it went on"), true
+			return near("traceback", t.tail[end], "the program continued after it"), true
 		}
 	}
 	if end+1 == len(t.tail) && slices.Contains(t.tail[:end], t.tail[end]) {
@@ -326,7 +326,7 @@ func (t *text) stackAbove() (_ Finding, is bool) {
 	}
 	after := t.tail[end+1:]
 	if len(after) > 0 && wentOn(after) {
-		return near("traceback", t.tail[end], "what came after it went on"), true
+		return near("traceback", t.tail[end], "the program continued after it"), true
 	}
 	if !exceptionLine().MatchString(t.tail[end]) && head < 0 {
 		return Finding{}, true
@@ -676,7 +676,7 @@ func (t *text) program() Finding {
 	if t.short && diagnostic(t.head[0]) {
 		for _, l := range t.head[1:] {
 			if !more().MatchString(l) && !diagnostic(l) && !sameVoice(l, t.head[0]) && !namedError().MatchString(l) {
-				return near("program_message", t.head[0], "what came after it went on")
+				return near("program_message", t.head[0], "the program continued after it")
 			}
 		}
 		return failed("program_message", t.head[0])

@@ -96,7 +96,7 @@ def test_demonstrations(batches):
     assert report.differ == mask.sum()
 
     late = np.roll(np.pad(terms, ((0, 0), (1, 0))), 1, axis=1)
-    assert check(batch, logits, {"token_losses": late}).causes == ["token_losses: each term stands one token behind its own"]
+    assert check(batch, logits, {"token_losses": late}).causes == ["token_losses: each term is one token too late"]
     assert check(batch, logits, {"token_losses": 2 * terms}).causes == ["token_losses: each term is 2 times ours"]
     assert check(batch, logits, {"token_losses": -terms}).causes == ["token_losses: the sign is the other"]
     report = check(batch, logits, {"token_losses": terms, "loss": terms.sum()})

@@ -268,7 +268,7 @@ eval: {general: {max_concurrency: 2}}
 		}
 	}
 	if strings.Contains(string(text), "job_management") {
-		t.Error("job_management is left: the output would lie in a folder of its own")
+		t.Error("job_management is left: the output would be in a folder of its own")
 	}
 }
 

@@ -67,7 +67,7 @@ func (p *parser) example(
 
 	if id, identical := p.name(ex, e, ids, hash, place.Example); identical {
 		place.Example = id
-		return refuse(source.IdenticalRow, "the same entry, byte for byte, stands earlier in the file")
+		return refuse(source.IdenticalRow, "the same entry, byte for byte, occurs earlier in the file")
 	}
 	ex.RawID = bytes.Clone(e.id)
 	ex.Graph = p.graph(e)
@@ -86,7 +86,7 @@ func (p *parser) example(
 }
 
 // name gives the example its id, or row if the entry has none. It returns the id as it stands in the entry, and whether
-// an identical entry stands earlier in the file.
+// an identical entry occurs earlier in the file.
 func (p *parser) name(
 	ex *ttc.Example, e entry, ids *source.Names, hash xxh3.Uint128, row string,
 ) (id string, identical bool) {

@@ -62,7 +62,7 @@ func Codes() []ledger.Code {
 		),
 		page(
 			UnknownShape,
-			"The request or the response belongs to none of the APIs that are read: chat completions, responses, Anthropic's messages.",
+			"The request or the response doesn't belong to any of the APIs that are read: chat completions, responses, Anthropic's messages.",
 			"Record requests and responses as they went over the wire; streamed responses may be lists or texts of their events.",
 		),
 		page(SessionTooLong, "One session holds more than the limit: bytes, objects and lists, or context of its calls.",

@@ -53,7 +53,7 @@ func (m *Mask) Print(in io.Reader, out io.Writer, look tokenview.Look) error {
 // notes are what the tokens themselves don't show.
 func (k *masked) notes() (notes []string) {
 	if k.straddle >= 0 {
-		notes = append(notes, fmt.Sprintf("token %d lies across the edge of a turn", k.straddle))
+		notes = append(notes, fmt.Sprintf("token %d crosses the edge of a turn", k.straddle))
 	}
 	if len(k.unstable) > 0 {
 		notes = append(notes, fmt.Sprintf("the render does not show as sampled: %s", messages(k.unstable)))

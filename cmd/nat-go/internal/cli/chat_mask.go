@@ -29,7 +29,7 @@ Reads JSON lines {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?} and
 {"ok":false,"error":{"code","message","line","column"}}.
 
 The ids are those Hugging Face makes of the whole render; a token is in the mask that overlaps an assistant's turn in any
-character. straddle: a token lies across the edge of a turn. unstable: messages that the render does not show as they were
+character. straddle: a token crosses the edge of a turn. unstable: messages that the render does not show as they were
 sampled. filler: bytes in turns that no model wrote, like an empty think block.
 On a terminal the conversations are printed for people instead: the tokens, whose they are, and whether or why not they
 are in the mask; --json prints the lines there, too.

@@ -23,7 +23,7 @@ func newDatasetStatsCmd() *cobra.Command {
 		Use:   "stats PATH",
 		Short: "Describe a data set: margins, lengths, pairs a turn, repeats, leakage, drops",
 		Long: `Describe a data set: margins by score, lengths, how often the chosen answer is the longer one, pairs a turn, repeated and
-contradictory records, what stands on both sides of the split, and what was dropped and why.
+contradictory records, what is on both sides of the split, and what was dropped and why.
 
 PATH is a run's folder, or rows as for dataset verify. Rows have no scores, so margins need a run's folder.
 

@@ -38,7 +38,7 @@ func newFinetuneRunCmd(commitBytes int64) *cobra.Command {
 		Long: `Make a data set of an agent's run, or of any file of conversations, scored answers or pairs, and train
 on it.
 
-A file is JSON lines, JSON, Parquet or CSV, also compressed with gzip or zstd; a folder stands for the files in it,
+A file is JSON lines, JSON, Parquet or CSV, also compressed with gzip or zstd; a folder means the files in it,
 - for standard input. Without a configuration, the builder and the row format are those that fit the file
 (nat-go inspect FILE).`,
 		Example: `  nat-go finetune run answers.jsonl

@@ -74,7 +74,7 @@ func newPluginsLockCmd() *cobra.Command {
 
 Without names all plugins of the configuration are locked. Each is started once to ask what it is. With a script go the files
 beside it that have its ending: the *.py beside a main.py; of a Python module all files of its package count. The
-file lies beside the configuration; put it under version control.`,
+file is beside the configuration; put it under version control.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := flags.load(cmd)
 			if err != nil {

@@ -194,7 +194,7 @@ func newScriptK8sCmd() *cobra.Command {
 		Short: "Write Jobs for Kubernetes: an indexed one of the shards, and the merge",
 		Long: `Write Jobs for Kubernetes, and submit.sh, which starts the indexed Job of the shards and, once it has
 succeeded, that of the merge; then an indexed Job in which the shards write the data set, and the merge that puts it
-together. Plan and inputs lie on a volume that all pods mount, under the names that they have
+together. Plan and inputs are on a volume that all pods mount, under the names that they have
 here.`,
 		Example: `  nat-go shard script k8s shards --image registry.example/nat-go:1 --claim traces --secret natgo
   sh shards/k8s/submit.sh`,

@@ -123,7 +123,7 @@ func (d *Index) open() error {
 	}
 	switch by := d.rules.Split.By; {
 	case d.rules.Hold && by == ByPosition:
-		return fmt.Errorf("a split by %q holds no validation side", by)
+		return fmt.Errorf("a split by %q has no validation side", by)
 	case d.rules.Split.Validation == 0 && !d.rules.Hold || by == ByPosition:
 	case by == ByTask || by == ByExample:
 		d.units = extsort.New(unitWidth, d.rules.Memory/4, d.tmp)

@@ -91,7 +91,7 @@ func trajectory(t json.Raw) error {
 	for step := range episode.Elements() {
 		n++
 		if step.Kind() != json.Object {
-			return errors.New("its episode holds no object")
+			return errors.New("its episode is not an object")
 		}
 		prompt, _ := step.Get("prompt")
 		chosen, _ := step.Get("chosen_response")

@@ -113,7 +113,7 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 	x := <-answers // wait: the program is killed when ctx ends, which ends its output
 	a, err := x.asked, x.err
 	late := ctx.Err()
-	if a.done || err != nil { // everything has been said; whatever it still does is of no use
+	if a.done || err != nil { // everything has been said; whatever it still does is useless
 		p.Kill(errAnswered)
 	}
 	waited := p.Err()

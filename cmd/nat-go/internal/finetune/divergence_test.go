@@ -29,7 +29,7 @@ type variant struct {
 
 // recordedVariants are the rollouts whose divergences are compared: at the first answer, in the arguments of a call, at
 // the last answer, in what the environment said, in the system prompt, and none at all. Where two say the same, no
-// score of another lies between theirs: such pairs contradict each other, and are left out later.
+// score of another is between theirs: such pairs contradict each other, and are left out later.
 func recordedVariants() []variant {
 	return []variant{
 		{score: 0.1},

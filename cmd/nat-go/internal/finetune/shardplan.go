@@ -372,5 +372,5 @@ func indivisible(src source.Source) string {
 	if d, ok := src.(source.Divisible); ok {
 		return d.Indivisible()
 	}
-	return "what belongs together lies across its files"
+	return "groups span its files"
 }

@@ -137,7 +137,7 @@ func (m *File) write() error {
 		return nil
 	}
 	if text.Len() > maxBytes {
-		return fmt.Errorf("%s would have %d bytes, of at most %d: no more marks fit", m.path, text.Len(), maxBytes)
+		return fmt.Errorf("%s would have %d bytes, of at most %d: no further marks fit", m.path, text.Len(), maxBytes)
 	}
 	return durable.WriteOutput(m.path, text.Bytes()) // it may be a link to marks that runs share
 }

@@ -33,7 +33,7 @@ const (
 func IndexPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "index.bin") }
 
 // HeadsPath returns the path of the file that holds what is known of the token rows of each group of a shard's log; the
-// rows themselves lie end to end in the file at RowsPath.
+// rows themselves are end to end in the file at RowsPath.
 func HeadsPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "heads.bin") }
 
 // RowsPath returns the path of the file with a shard's token rows.

@@ -26,7 +26,7 @@ def where(module: str) -> str:
     if spec.submodule_search_locations is not None:
         folders = list(spec.submodule_search_locations)
         if len(folders) != 1:
-            raise ModuleNotFoundError(f"the package {top} lies in {len(folders)} folders: {', '.join(folders)}; give it an __init__.py")
+            raise ModuleNotFoundError(f"the package {top} is in {len(folders)} folders: {', '.join(folders)}; give it an __init__.py")
         return os.path.abspath(folders[0])
     if not spec.has_location or spec.origin is None:
         raise ModuleNotFoundError(f"the module {top} is not a file")

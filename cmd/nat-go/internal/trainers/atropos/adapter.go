@@ -378,14 +378,14 @@ func environments(op string, job trainers.JobRef) (ids []int64, err error) {
 		if err != nil || id < 0 { // a negative number would address somebody else's
 			return nil, &trainers.Error{
 				Op:    op,
-				Why:   "the job reference holds no env_id that can be used",
+				Why:   "the job reference has no env_id that can be used",
 				Fault: trainers.Local,
 			}
 		}
 		ids = append(ids, id)
 	}
 	if ids == nil {
-		return nil, &trainers.Error{Op: op, Why: "the job reference holds no env_id", Fault: trainers.Local}
+		return nil, &trainers.Error{Op: op, Why: "the job reference has no env_id", Fault: trainers.Local}
 	}
 	return ids, nil
 }
@@ -603,7 +603,7 @@ func (a *Adapter) Status(ctx context.Context, job trainers.JobRef) (trainers.Job
 		if s.Self == nil {
 			return trainers.JobStatus{}, &trainers.Error{
 				Op:    op,
-				Why:   "the answer holds no self_queue_size",
+				Why:   "the answer has no self_queue_size",
 				Fault: trainers.Unavailable,
 			}
 		}

@@ -257,7 +257,7 @@ func (a *Adapter) createJob(ctx context.Context, runID, dataset, key string) (tr
 	if j.ID == "" || strings.ContainsFunc(j.ID, func(r rune) bool { return r <= ' ' || !unicode.IsPrint(r) }) {
 		return trainers.JobRef{}, &trainers.Error{
 			Op:        "create the job",
-			Why:       "the answer holds no id that can be used",
+			Why:       "the answer has no id that can be used",
 			Fault:     trainers.Unavailable,
 			Unsettled: true,
 		}
@@ -436,7 +436,7 @@ func (a *Adapter) Status(ctx context.Context, ref trainers.JobRef) (trainers.Job
 	if s.Status == "" {
 		return trainers.JobStatus{}, &trainers.Error{
 			Op:    "get the status of job " + ref.ID,
-			Why:   "the answer holds no status",
+			Why:   "the answer has no status",
 			Fault: trainers.Unavailable,
 		}
 	}
