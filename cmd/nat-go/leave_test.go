@@ -364,6 +364,12 @@ func TestTrainerAndAllKilled(t *testing.T) {
 				t.Fatalf("the program was not killed: exit %d\n%s", code, s.all.String())
 			}
 			said := finish(t, p.command("finetune", "status", "out/r1"))
+			// What was killed takes a moment to go.
+			for end := time.Now().Add(time.Minute); strings.Contains(said.stdout, "the trainer is running") &&
+				time.Now().Before(end); {
+				time.Sleep(50 * time.Millisecond)
+				said = finish(t, p.command("finetune", "status", "out/r1"))
+			}
 			if text := said.stdout + said.stderr; !strings.Contains(text, c.status) ||
 				strings.Contains(text, "left no exit status") {
 				t.Errorf("status doesn't say %q: %s", c.status, text)
