@@ -27,7 +27,7 @@ import (
 
 const (
 	memoryLimit = 512 << 20
-	memoryTime  = 40 * time.Second // far above what any takes: anything longer would take for ever
+	memoryTime  = 2 * time.Minute // far above what any takes: anything longer would take for ever
 	memoryEvery = 3 * time.Millisecond
 )
 
