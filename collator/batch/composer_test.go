@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/nat-go/nat-go/collator/tensors"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
@@ -63,5 +65,57 @@ func TestComposerMask(t *testing.T) {
 	two.Meta.Sites = append(two.Meta.Sites, two.Meta.Sites[0])
 	if err := endTogether(two, Form{}); err == nil || !strings.Contains(err.Error(), "2 sites") {
 		t.Error(err)
+	}
+}
+
+// TestResponseMask checks that the mask marks exactly the tokens that the model wrote in this rollout, whatever trains
+// them, on every row, with and without a gap where the teacher has its hint; a row without a proof has none.
+func TestResponseMask(t *testing.T) {
+	owned := func(owners ...Owner) *Row {
+		r := siteRow()
+		r.Meta.Proof = []Proof{{Owners: owners}, {}}
+		return r
+	}
+	unproven := siteRow()
+	unproven.Meta.Proof = nil
+	rows := []*Row{
+		owned(Owner{1, -1, Markup}, Owner{2, 0, Context}, Owner{4, 1, InLoss}, Owner{5, 1, CutOff}),
+		unproven,
+		owned(Owner{1, 0, Policy}, Owner{2, 0, Filler}, Owner{3, 1, OtherRow}, Owner{4, 2, NotSampled}, Owner{
+			5,
+			2,
+			Tools,
+		}),
+		owned(Owner{9, 0, InLoss}), // beyond the row
+	}
+	for _, c := range []struct {
+		name string
+		form Form
+		want []int64
+	}{
+		{"as wide as the student", Form{ResponseMask: true}, []int64{
+			0, 0, 1, 1, 0,
+			0, 0, 0, 0, 0,
+			1, 0, 1, 0, 0,
+			1, 1, 1, 1, 1,
+		}},
+		{"as wide as the teacher", Form{ResponseMask: true, EqualWidth: true}, []int64{
+			0, 0, 0, 0, 1, 1, 0,
+			0, 0, 0, 0, 0, 0, 0,
+			1, 0, 0, 0, 1, 0, 0,
+			1, 1, 0, 0, 1, 1, 1,
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			all := assemble(SDPO, rows, Composer, c.form, 0)
+			at := slices.IndexFunc(all, func(x tensors.Tensor) bool { return x.Name == "response_mask" })
+			if at < 0 {
+				t.Fatal("there is no response_mask")
+			}
+			got, err := tensors.Items[int64](all[at])
+			if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
+				t.Errorf("(-want +got):\n%s%v", diff, err)
+			}
+		})
 	}
 }

@@ -96,23 +96,28 @@ func (s *Spool) Divide(spec Spec, n int, part func(i int) (io.WriteCloser, error
 	}
 	total, done, at := s.keptBytes, int64(0), -1
 	var out io.WriteCloser
-	defer func() {
-		if out != nil {
-			err = errors.Join(err, out.Close())
+	closeOut := func() error {
+		if out == nil {
+			return nil
 		}
-	}()
+		ended := out
+		out = nil
+		return ended.Close()
+	}
+	next := func() (err error) {
+		if err = closeOut(); err == nil {
+			at++
+			out, err = part(at)
+		}
+		return err
+	}
+	defer func() { err = errors.Join(err, closeOut()) }()
 	for j, err := range s.jobs(&spec) {
 		if err != nil {
 			return err
 		}
 		for at < min(int(int64(n)*done/max(1, total)), n-1) { // a part may be empty
-			if out != nil {
-				if err := out.Close(); err != nil {
-					return err
-				}
-			}
-			at++
-			if out, err = part(at); err != nil {
+			if err := next(); err != nil {
 				return err
 			}
 		}
@@ -131,12 +136,8 @@ func (s *Spool) Divide(spec Spec, n int, part func(i int) (io.WriteCloser, error
 			return err
 		}
 	}
-	for at++; at < n; at++ {
-		empty, err := part(at)
-		if err == nil {
-			err = empty.Close()
-		}
-		if err != nil {
+	for at < n-1 {
+		if err := next(); err != nil {
 			return err
 		}
 	}
