@@ -1,6 +1,7 @@
 package template
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/internal/pytext"
@@ -53,12 +54,38 @@ func (st *state) attributeOf(v val, name string) (val, bool) {
 	return boundMethod(v, name, m), true
 }
 
-func boundMethod(v val, name string, m method) val {
-	return pyvalue.OfObject(&callable{name, "builtin_function_or_method", func(st *state, a *args) val {
-		st.reads(v)
+func boundMethod(self val, name string, m method) val {
+	c := &callable{builtinKind, name, self, func(st *state, a *args) val {
+		st.reads(self)
 		st.reads(a.plain...)
-		return m(st, v, a)
-	}})
+		return m(st, self, a)
+	}}
+	if self.Kind() == pyvalue.KindStr {
+		c.kind, c.name = textMethod(self, name)
+	}
+	return pyvalue.OfObject(c)
+}
+
+// textMethod returns what Python prints a text's method as: Markup overrides most, and the sandbox wraps format.
+func textMethod(self val, name string) (callableKind, string) {
+	class := "str."
+	if isMarkup(self) {
+		class = "Markup."
+	}
+	switch {
+	case name == "format" || name == "format_map":
+		return functionKind, class + name
+	case isMarkup(self) && !slices.Contains(notOverridden, name):
+		return methodKind, class + name
+	}
+	return builtinKind, name
+}
+
+// notOverridden are the methods of str that Markup has as they are.
+var notOverridden = []string{
+	"count", "encode", "endswith", "find", "index", "isalnum", "isalpha", "isascii", "isdecimal", "isdigit",
+	"isidentifier", "islower", "isnumeric", "isprintable", "isspace", "istitle", "isupper", "maketrans", "rfind",
+	"rindex", "startswith",
 }
 
 // isDunder reports whether v has __name__.
@@ -98,6 +125,12 @@ func (st *state) objectAttribute(v val, name string) (val, bool) {
 		return o.attribute(name)
 	case *cycler:
 		return o.attribute(name)
+	case *set:
+		return st.setAttribute(v, name)
+	case *dictView:
+		if name == "isdisjoint" && isKeyed(v) {
+			return boundMethod(v, name, isDisjoint), true
+		}
 	case *rangeObject:
 		switch name {
 		case "start":
@@ -108,7 +141,7 @@ func (st *state) objectAttribute(v val, name string) (val, bool) {
 			return pyvalue.Int(o.step), true
 		case "index", "count":
 			m := st.lib.lists[name]
-			return function(name, func(st *state, a *args) val {
+			return boundMethod(v, name, func(st *state, _ val, a *args) val {
 				a.positional("range."+name, 1, 1)
 				return m(st, pyvalue.NewList(st.list(v)), a)
 			}), true

@@ -185,6 +185,7 @@ type blockObject struct {
 }
 
 func (*blockObject) TypeName() string { return "BlockReference" }
+func (*blockObject) Repr() string     { return "<jinja2.runtime.BlockReference object at " + address + ">" }
 
 func (o *blockObject) attribute(name string) (val, bool) {
 	switch name {

@@ -931,7 +931,7 @@ func uniqueFilter(st *state, v val, a *args) val {
 	seen := &pyvalue.Dict{}
 	var it iterator
 	started := false
-	return st.newGenerator("do_unique", func() (val, bool) {
+	return st.newGenerator("sync_do_unique", func() (val, bool) {
 		if !started {
 			it = st.mustIterate(v)
 		}

@@ -5,12 +5,12 @@ import (
 )
 
 var globals = map[string]val{
-	"range":           function("range", rangeGlobal),
-	"dict":            function("dict", dictGlobal),
-	"namespace":       function("namespace", namespaceGlobal),
-	"cycler":          function("cycler", cyclerGlobal),
-	"joiner":          function("joiner", joinerGlobal),
-	"lipsum":          function("lipsum", lipsumGlobal),
+	"range":           function("safe_range", rangeGlobal),
+	"dict":            class("dict", dictGlobal),
+	"namespace":       class("jinja2.utils.Namespace", namespaceGlobal),
+	"cycler":          class("jinja2.utils.Cycler", cyclerGlobal),
+	"joiner":          class("jinja2.utils.Joiner", joinerGlobal),
+	"lipsum":          function("generate_lorem_ipsum", lipsumGlobal),
 	"raise_exception": function("raise_exception", raiseGlobal),
 	"strftime_now":    function("strftime_now", strftimeGlobal),
 }
@@ -89,7 +89,7 @@ type cycler struct {
 }
 
 func (*cycler) TypeName() string { return "Cycler" }
-func (*cycler) Repr() string     { return "<jinja2.utils.Cycler object at 0x7f0000000000>" }
+func (*cycler) Repr() string     { return "<jinja2.utils.Cycler object at " + address + ">" }
 
 func cyclerGlobal(_ *state, a *args) val {
 	if len(a.names) > 0 {
@@ -110,13 +110,13 @@ func (c *cycler) attribute(name string) (val, bool) {
 	case "pos":
 		return pyvalue.Int(int64(c.pos)), true
 	case "next":
-		return function("next", func(*state, *args) val {
+		return methodOf(pyvalue.OfObject(c), "Cycler.next", func(*state, *args) val {
 			v := c.items[c.pos]
 			c.pos = (c.pos + 1) % len(c.items)
 			return v
 		}), true
 	case "reset":
-		return function("reset", func(*state, *args) val {
+		return methodOf(pyvalue.OfObject(c), "Cycler.reset", func(*state, *args) val {
 			c.pos = 0
 			return pyvalue.None
 		}), true
@@ -131,7 +131,7 @@ type joiner struct {
 }
 
 func (*joiner) TypeName() string { return "Joiner" }
-func (*joiner) Repr() string     { return "<jinja2.utils.Joiner object at 0x7f0000000000>" }
+func (*joiner) Repr() string     { return "<jinja2.utils.Joiner object at " + address + ">" }
 
 func joinerGlobal(_ *state, a *args) val {
 	return pyvalue.OfObject(&joiner{sep: or(a.bind("joiner", 0, "sep")[0], pyvalue.Str(", "))})

@@ -125,9 +125,9 @@ func (l *loop) attribute(name string) (val, bool) {
 		}
 		return undefinedHint("there is no next item"), true
 	case "cycle":
-		return function("cycle", l.cycle), true
+		return methodOf(pyvalue.OfObject(l), "LoopContext.cycle", l.cycle), true
 	case "changed":
-		return function("changed", l.isChanged), true
+		return methodOf(pyvalue.OfObject(l), "LoopContext.changed", l.isChanged), true
 	}
 	return missing, false
 }

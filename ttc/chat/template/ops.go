@@ -18,6 +18,11 @@ func (st *state) arithmetic(op string, a, b val) val {
 	if op == "%" && a.Kind() == pyvalue.KindStr {
 		return st.percent(a, b)
 	}
+	if op == "-" {
+		if v, ok := st.subtract(a, b); ok { // also if b is undefined, which is empty
+			return v
+		}
+	}
 	defined(b)
 	switch {
 	case a.IsNumber() && b.IsNumber():
@@ -385,14 +390,16 @@ func (st *state) holds(op string, a, b val) bool {
 	st.step()
 	switch op {
 	case "==", "!=":
-		eq := st.equal(a, b)
-		return eq == (op == "==")
+		return st.equal(a, b) == (op == "==")
 	case "in", "not in":
 		return st.in(a, b) == (op == "in")
 	}
 	defined(a)
 	defined(b)
 	st.costOf(a)
+	if is, ok := st.compareSets(op, a, b); ok {
+		return is
+	}
 	less, err := pyvalue.Ordered(op, a, b)
 	check(err)
 	return less
@@ -400,8 +407,8 @@ func (st *state) holds(op string, a, b val) bool {
 
 func (st *state) equal(a, b val) bool {
 	st.costOf(a)
-	if x, y := asView(a), asView(b); x != nil && y != nil {
-		return st.equalViews(x, y)
+	if is, ok := st.compareSets("==", a, b); ok {
+		return is
 	}
 	eq, err := pyvalue.Equal(a, b)
 	check(err)
@@ -414,24 +421,6 @@ func asView(v val) *dictView {
 	}
 	d, _ := v.Object().(*dictView)
 	return d
-}
-
-// equalViews compares keys() and items() as Python does, as sets; values() are equal only if they are the same object.
-func (st *state) equalViews(a, b *dictView) bool {
-	if a.kind == "values" || b.kind == "values" || a.kind != b.kind || a.dict.Len() != b.dict.Len() {
-		return false
-	}
-	for i := range a.dict.Len() {
-		st.step()
-		k, v := a.dict.At(i)
-		st.hashes(k)
-		w, ok, err := b.dict.Get(k)
-		check(err)
-		if !ok || a.kind == "items" && !st.equal(v, w) {
-			return false
-		}
-	}
-	return true
 }
 
 // hashes counts the work of looking up a key.
@@ -488,11 +477,16 @@ func (st *state) in(a, b val) bool {
 		check(err)
 		return ok
 	case pyvalue.KindObject:
-		if d := asView(b); d != nil && d.kind == "keys" {
-			st.hashes(a)
-			ok, err := d.dict.Contains(a)
-			check(err)
-			return ok
+		switch o := b.Object().(type) {
+		case *set:
+			return asSet(a) == nil && st.in(a, pyvalue.OfDict(o.dict)) // Python freezes a set to look it up
+		case *dictView:
+			if o.kind == "keys" {
+				return st.in(a, pyvalue.OfDict(o.dict))
+			}
+			if o.kind == "items" {
+				return st.inItems(a, o.dict)
+			}
 		}
 	}
 	it, ok := st.iterate(b)

@@ -102,8 +102,8 @@ func sweep() []string {
 		}
 		for _, op := range sweepOps {
 			for _, w := range values {
-				// Sets, which this engine doesn't have.
-				if strings.Contains("- < <= > >=", op) && (strings.HasPrefix(w, "d.") || strings.HasPrefix(v, "d.")) {
+				// A set of texts prints in another order in every process.
+				if op == "-" && (strings.HasPrefix(w, "d.") || strings.HasPrefix(v, "d.")) {
 					continue
 				}
 				if op == "**" && (v == "n" || v == "h") && w == "f" { // libm's pow, to the last bit

@@ -27,7 +27,7 @@ var (
 // linker turns the words of a text that look like addresses into links.
 type linker struct {
 	st         *state
-	limit      int // of the text shown; -1: none
+	limit      val // on the number of characters shown; None if there is none
 	attributes val
 	schemes    []string
 	out        builder
@@ -35,17 +35,17 @@ type linker struct {
 
 func urlizeFilter(st *state, v val, a *args) val {
 	p := a.bind("urlize", 0, "trim_url_limit", "nofollow", "target", "rel", "extra_schemes")
-	l := &linker{st: st, limit: -1}
-	if limit := or(p[0], pyvalue.None); !limit.IsNone() {
-		l.limit = max(0, index(limit, ""))
-	}
+	l := &linker{st: st, limit: or(p[0], pyvalue.None)}
 	l.attributes = linkAttributes(st, or(p[3], pyvalue.None), or(p[2], pyvalue.None), or(p[1], pyvalue.False).Truth())
 	if schemes := or(p[4], pyvalue.None); !schemes.IsNone() {
-		for _, s := range st.list(defined(schemes)) {
+		for _, s := range st.list(schemes) {
 			if !schemePattern().MatchString(textArg(s, "a scheme").Text()) {
 				throw("FilterArgumentError", "%s is not a valid URI scheme prefix.", reprOf(s))
 			}
 			l.schemes = append(l.schemes, s.Text())
+		}
+		if asGenerator(schemes) != nil { // Python has drawn them all by now
+			l.schemes = nil
 		}
 	}
 	text := told(st.escape(v))
@@ -156,12 +156,12 @@ func (l *linker) address(text val, i, j int) {
 		}
 		l.link(text, scheme, i, j, i, l.limit, true)
 	case strings.HasPrefix(s, "mailto:") && mailPattern().MatchString(s[7:]):
-		l.link(text, "", i, j, i+7, -1, false)
+		l.link(text, "", i, j, i+7, pyvalue.None, false)
 	case isMailAddress(s):
-		l.link(text, "mailto:", i, j, i, -1, false)
+		l.link(text, "mailto:", i, j, i, pyvalue.None, false)
 	case slices.ContainsFunc(l.schemes,
 		func(scheme string) bool { return s != scheme && strings.HasPrefix(s, scheme) }):
-		l.link(text, "", i, j, i, -1, true)
+		l.link(text, "", i, j, i, pyvalue.None, true)
 	default:
 		l.slice(text, i, j)
 	}
@@ -172,8 +172,9 @@ func isMailAddress(s string) bool {
 		mailPattern().MatchString(s)
 }
 
-// link writes a link to scheme and bytes i to j of the text that displays bytes shown to j, at most limit characters.
-func (l *linker) link(text val, scheme string, i, j, shown, limit int, attributes bool) {
+// link writes a link to scheme and bytes i to j of the text that displays bytes shown to j, up to the limit, which
+// Python compares and slices with only if there is a link.
+func (l *linker) link(text val, scheme string, i, j, shown int, limit val, attributes bool) {
 	l.out.write(`<a href="`+scheme, nil)
 	l.slice(text, i, j)
 	l.out.write(`"`, nil)
@@ -181,8 +182,11 @@ func (l *linker) link(text val, scheme string, i, j, shown, limit int, attribute
 		l.out.write(l.attributes.Text(), provOf(l.attributes))
 	}
 	l.out.write(">", nil)
-	if s := text.Text()[shown:j]; limit >= 0 && pytext.Len(s) > limit {
-		l.slice(text, shown, shown+pytext.ByteIndex(s, limit))
+	s := text.Text()[shown:j]
+	n := pytext.Len(s)
+	if !limit.IsNone() && l.st.holds(">", pyvalue.Int(int64(n)), limit) {
+		_, stop, _ := bounds(n, pyvalue.None, limit, pyvalue.None)
+		l.slice(text, shown, shown+pytext.ByteIndex(s, stop))
 		l.out.write("...", nil)
 	} else {
 		l.slice(text, shown, j)

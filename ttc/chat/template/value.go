@@ -131,18 +131,63 @@ func (n *namespace) AppendRepr(dst []byte, mark pyvalue.Marker, depth int) ([]by
 	return append(dst, '>'), err
 }
 
-// callable is a function that templates may call.
+// callable is a function, method or class that templates may call.
 type callable struct {
-	name string
-	kind string // Python's name for the type
+	kind callableKind
+	name string // as Python prints it
+	self val    // what it is a method of
 	fn   func(st *state, a *args) val
 }
 
-func (c *callable) TypeName() string { return c.kind }
-func (c *callable) Repr() string     { return "<" + c.kind + " " + c.name + ">" }
+// callableKind is the Python type of a callable.
+type callableKind string
+
+const (
+	functionKind callableKind = "function"
+	classKind    callableKind = "type"
+	methodKind   callableKind = "method"
+	builtinKind  callableKind = "builtin_function_or_method" // a method of a builtin type
+)
+
+// address is what is printed where Python prints an object's address, which is another one each time.
+const address = "0x7f0000000000"
+
+func (c *callable) TypeName() string { return string(c.kind) }
+
+// AppendRepr prints a callable as Python does, but for the address.
+func (c *callable) AppendRepr(dst []byte, mark pyvalue.Marker, depth int) ([]byte, error) {
+	switch c.kind {
+	case classKind:
+		return append(append(append(dst, "<class '"...), c.name...), "'>"...), nil
+	case builtinKind:
+		of := c.self.TypeName()
+		if isMarkup(c.self) {
+			of = "Markup"
+		}
+		dst = append(append(append(dst, "<built-in method "...), c.name...), " of "...)
+		return append(append(dst, of...), " object at "+address+">"...), nil
+	case methodKind:
+		dst = append(append(append(dst, "<bound method "...), c.name...), " of "...)
+		dst, err := pyvalue.AppendReprAt(dst, c.self, mark, depth)
+		if mark != nil {
+			mark(pyvalue.None, len(dst))
+		}
+		return append(dst, '>'), err
+	}
+	return append(append(append(dst, "<function "...), c.name...), " at "+address+">"...), nil
+}
 
 func function(name string, fn func(st *state, a *args) val) val {
-	return pyvalue.OfObject(&callable{name, "function", fn})
+	return pyvalue.OfObject(&callable{functionKind, name, missing, fn})
+}
+
+func class(name string, fn func(st *state, a *args) val) val {
+	return pyvalue.OfObject(&callable{classKind, name, missing, fn})
+}
+
+// methodOf is a method that Python code defines.
+func methodOf(self val, name string, fn func(st *state, a *args) val) val {
+	return pyvalue.OfObject(&callable{methodKind, name, self, fn})
 }
 
 // args are the arguments of a call.
@@ -245,11 +290,19 @@ func (g *generator) Repr() string {
 	if name != "" {
 		name = " " + name
 	}
-	return "<" + g.kind + " object" + name + " at 0x7f0000000000>"
+	return "<" + g.kind + " object" + name + " at " + address + ">"
 }
 
 // maxGenerators is how many generators may draw from one another.
 const maxGenerators = 500
+
+func asGenerator(v val) *generator {
+	if v.Kind() != pyvalue.KindObject {
+		return nil
+	}
+	g, _ := v.Object().(*generator)
+	return g
+}
 
 func (st *state) newGenerator(name string, next func() (val, bool)) val {
 	return pyvalue.OfObject(&generator{"generator", name, func() (val, bool) {
@@ -345,6 +398,8 @@ func length(v val) (int, bool) {
 			return 0, true
 		case *dictView:
 			return o.dict.Len(), true
+		case *set:
+			return o.dict.Len(), true
 		case *rangeObject:
 			return int(o.len()), true
 		case *loop:
@@ -360,7 +415,7 @@ func isIterable(v val) bool {
 		return true
 	case pyvalue.KindObject:
 		switch v.Object().(type) {
-		case *undefined, *dictView, *rangeObject, *generator, *loop:
+		case *undefined, *dictView, *set, *rangeObject, *generator, *loop:
 			return true
 		}
 	}
@@ -386,6 +441,8 @@ func (st *state) iterate(v val) (iterator, bool) {
 				st.spend(3 * valueSize * o.dict.Len())
 			}
 			return slice(o.items()), true
+		case *set:
+			return slice(o.dict.Keys()), true
 		case *rangeObject:
 			i, n := int64(-1), o.len()
 			return iterator{draw: func() (val, bool) {

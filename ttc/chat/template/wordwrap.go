@@ -11,27 +11,36 @@ import (
 // wordwrapFilter applies textwrap.wrap to every line.
 func wordwrapFilter(st *state, v val, a *args) val {
 	p := a.bind("wordwrap", 0, "width", "break_long_words", "wrapstring", "break_on_hyphens")
-	defined(v)
-	if v.Kind() != pyvalue.KindStr {
-		throw("AttributeError", "'%s' object has no attribute 'splitlines'", v.TypeName())
-	}
-	breakWords, hyphens := or(p[1], pyvalue.True).Truth(), or(p[3], pyvalue.True).Truth()
-	w := wrapper{st: st, width: intArg(p[0], 79), breakWords: breakWords, hyphens: hyphens}
 	glue := or(p[2], pyvalue.None)
-	if !glue.Truth() {
+	if glue.IsNone() {
 		glue = pyvalue.Str("\n")
 	}
-	if glue.Kind() != pyvalue.KindStr {
-		throw("AttributeError", "'%s' object has no attribute 'join'", glue.TypeName())
+	needsText(glue, "join")
+	needsText(v, "splitlines")
+	width, hyphens := or(p[0], pyvalue.Int(79)), or(p[3], pyvalue.True)
+	w := wrapper{
+		st:         st,
+		breakWords: or(p[1], pyvalue.True).Truth(),
+		hyphens:    hyphens.Truth(),
+		pieces:     hyphens.IsTrue(),
+		whole:      width.Kind() != pyvalue.KindFloat,
 	}
 	var lines []val
 	for _, line := range st.splitLines(v, false) {
-		if w.width <= 0 {
-			throw("ValueError", "invalid width %d (must be > 0)", w.width)
+		if st.holds("<=", width, pyvalue.Int(0)) { // Python looks at a width only if there is a line
+			throw("ValueError", "invalid width %s (must be > 0)", reprOf(width))
 		}
+		w.width = number(width)
 		lines = append(lines, st.joinedAs(glue, w.wrap(line)))
 	}
 	return st.joinedAs(glue, lines)
+}
+
+// needsText raises unless v is a text, and so has that method.
+func needsText(v val, method string) {
+	if defined(v).Kind() != pyvalue.KindStr {
+		throw("AttributeError", "'%s' object has no attribute '%s'", v.TypeName(), method)
+	}
 }
 
 // joinedAs is sep.join(items): Markup, with the items escaped, if sep is.
@@ -47,9 +56,12 @@ func (st *state) joinedAs(sep val, items []val) val {
 
 // wrapper lays out lines as CPython's TextWrapper does with drop_whitespace on and the other options off.
 type wrapper struct {
-	st                  *state
-	width               int
-	breakWords, hyphens bool
+	st         *state
+	width      float64
+	whole      bool // the width is an int; a text can't be cut at a float
+	breakWords bool
+	hyphens    bool // of words that are longer than a line: they are broken behind one
+	pieces     bool // a word with hyphens is several chunks; for this Python wants True itself
 
 	runes []rune // of the line, and the byte at which each begins
 	at    []int
@@ -75,13 +87,13 @@ func (w *wrapper) wrap(line val) []val {
 			chunks = chunks[1:]
 		}
 		n, size := 0, 0
-		for n < len(chunks) && size+chunks[n].len() <= w.width {
+		for n < len(chunks) && float64(size+chunks[n].len()) <= w.width {
 			size += chunks[n].len()
 			n++
 		}
 		cur := chunks[:n:n]
 		chunks = chunks[n:]
-		if len(chunks) > 0 && chunks[0].len() > w.width {
+		if len(chunks) > 0 && float64(chunks[0].len()) > w.width {
 			cur, chunks = w.long(cur, size, chunks)
 		}
 		if k := len(cur) - 1; k >= 0 && w.isSpace(cur[k]) {
@@ -110,7 +122,14 @@ func (w *wrapper) long(cur []chunk, size int, chunks []chunk) ([]chunk, []chunk)
 		}
 		return cur, chunks
 	}
-	end := c.i + w.width - size
+	room := 1 // a line has at least one character, however narrow it is
+	if w.width >= 1 {
+		if !w.whole {
+			throw("TypeError", "slice indices must be integers or None or have an __index__ method")
+		}
+		room = int(w.width) - size
+	}
+	end := c.i + room
 	if w.hyphens {
 		for h := end - 1; h > c.i; h-- {
 			if w.runes[h] == '-' {
@@ -137,7 +156,7 @@ func (w *wrapper) chunks() []chunk {
 			for j < n && isWrapSpace(w.runes[j]) {
 				j++
 			}
-		case !w.hyphens:
+		case !w.pieces:
 			for j < n && !isWrapSpace(w.runes[j]) {
 				j++
 			}
