@@ -49,7 +49,11 @@ func Scan(ctx context.Context, o ScanOptions, each func(Cursor) error) (sum uint
 	return c.at.Sum, err
 }
 
-var errMisaligned = errors.New("a block does not begin with an entry")
+var (
+	errMisaligned = errors.New("a block does not begin with an entry")
+	errOver       = errors.New("the block has been read")
+	errFar        = errors.New("what is behind the block has no entry for long")
+)
 
 // scanner puts blocks together.
 type scanner struct {
@@ -62,6 +66,8 @@ type scanner struct {
 
 // noted is what a reading of a block notes.
 type noted struct {
+	end     int64 // of the block; 0: all is read
+	most    int64 // what lies behind this is not read
 	entries []notedEntry
 	sums    []uint64 // that the rolling hash consists of
 	names   []notedName
@@ -96,9 +102,7 @@ const (
 // block is a block of the input, read up to the first entry behind it.
 type block struct {
 	noted
-	end   int64 // where the next block may begin
-	ended bool  // the input ends in it
-	err   error
+	err error
 }
 
 // blocks yields the offsets of the blocks.
@@ -114,7 +118,7 @@ func (c *scanner) blocks() iter.Seq2[int64, error] {
 
 // read reads the block at an offset. An error is the block's, as long as it isn't known to begin with an entry.
 func (c *scanner) read(ctx context.Context, at int64) (*block, error) {
-	b := &block{end: at + c.opt.Block}
+	b := &block{noted: noted{end: at + c.opt.Block, most: at + 2*c.opt.Block}}
 	start, err := c.lineAfter(ctx, at)
 	if err != nil || start >= b.end {
 		b.err = err
@@ -128,19 +132,19 @@ func (c *scanner) read(ctx context.Context, at int64) (*block, error) {
 	defer src.Close()
 	for {
 		_, after, err := src.Next(ctx)
-		n := len(b.entries)
 		if err != nil {
-			if b.ended = errors.Is(err, io.EOF); !b.ended {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, errOver) {
 				b.err = err
 			}
 			return b, ctx.Err()
 		}
+		n := len(b.entries)
 		if n == 0 { // it doesn't note entries
 			b.err = errMisaligned
 			return b, nil
 		}
 		b.entries[n-1].after, b.entries[n-1].example = after, true
-		if b.entries[n-1].from.Offset >= b.end {
+		if b.over() {
 			return b, nil
 		}
 	}
@@ -278,6 +282,11 @@ func (c *scanner) rest(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// over reports whether an entry behind the block has begun.
+func (n *noted) over() bool {
+	return n.end > 0 && len(n.entries) > 0 && n.entries[len(n.entries)-1].from.Offset >= n.end
 }
 
 // note appends a name.

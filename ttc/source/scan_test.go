@@ -9,11 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/candidates"
 	"github.com/nat-go/nat-go/ttc/source/traces"
@@ -27,10 +29,9 @@ type found struct {
 	Failed  bool
 }
 
-// TestScan checks that a scan by blocks finds the examples, the names and the hash that a reading from the beginning
-// does, wherever the blocks begin.
-func TestScan(t *testing.T) {
-	openers := map[string]func(string) func(context.Context, source.Options) (source.Source, error){
+// scanOpeners open a file with each source that notes entries.
+func scanOpeners() map[string]func(string) func(context.Context, source.Options) (source.Source, error) {
+	return map[string]func(string) func(context.Context, source.Options) (source.Source, error){
 		"candidates": func(path string) func(context.Context, source.Options) (source.Source, error) {
 			cfg := schema.New[candidates.Config]()
 			cfg.Path = []string{path}
@@ -46,6 +47,11 @@ func TestScan(t *testing.T) {
 			}
 		},
 	}
+}
+
+// TestScan checks that a scan by blocks finds the examples, the names and the hash that a reading from the beginning
+// does, wherever the blocks begin.
+func TestScan(t *testing.T) {
 	inputs := map[string]func(*rand.Rand) string{
 		"lines":            func(r *rand.Rand) string { return scanLines(r, "\n", "") },
 		"carriage returns": func(r *rand.Rand) string { return scanLines(r, "\r\n", "") },
@@ -65,7 +71,7 @@ func TestScan(t *testing.T) {
 		},
 	}
 	seed := rand.Uint64()
-	for kind, open := range openers {
+	for kind, open := range scanOpeners() {
 		for name, input := range inputs {
 			t.Run(kind+"/"+name, func(t *testing.T) {
 				for round := range uint64(2) {
@@ -91,6 +97,38 @@ func TestScan(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestScanReadsNothingAgain checks that blocks in which there is no example aren't read by all blocks before them.
+func TestScanReadsNothingAgain(t *testing.T) {
+	const lines = 4000
+	path := filepath.Join(t.TempDir(), "in.jsonl")
+	text := `{"id":"a","messages":[{"role":"assistant","content":"v"}],"prompt":"q","output":"a"}` + "\n" +
+		strings.Repeat(`17`+"\n", lines)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for kind, open := range scanOpeners() {
+		t.Run(kind, func(t *testing.T) {
+			var read atomic.Int64
+			got := scanAll(t, path, int64(len(text)), 300, func(
+				ctx context.Context, opt source.Options,
+			) (source.Source, error) {
+				drop := opt.Drop
+				opt.Drop = func(d ledger.Drop) {
+					read.Add(1)
+					if drop != nil {
+						drop(d)
+					}
+				}
+				return open(path)(ctx, opt)
+			})
+			if got.Failed || len(got.Cursors) != 1 || read.Load() > 4*lines {
+				t.Errorf("%d examples, %d lines read of %d, failed: %v", len(got.Cursors), read.Load(), lines,
+					got.Failed)
+			}
+		})
 	}
 }
 

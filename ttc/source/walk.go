@@ -52,6 +52,15 @@ func (w *Walk) Begin(offset, lines int64) {
 	}
 }
 
+// Far ends a scan's reading of a block when something at an offset that makes no entry lies far behind the block: each
+// of the blocks before it would read it, too.
+func (w *Walk) Far(offset int64) error {
+	if n := w.noted; n != nil && n.most > 0 && offset >= n.most {
+		return errFar
+	}
+	return nil
+}
+
 // Chain adds a hash to the rolling hash of the file.
 func (w *Walk) Chain(hash uint64) {
 	w.At.Sum = Chain(w.At.Sum, hash)
@@ -134,6 +143,9 @@ func (w *Walk) next(ctx context.Context) (*ttc.Example, error) {
 		case err != nil:
 			return nil, err
 		case w.noted != nil && ex == nil:
+			if w.noted.over() {
+				return nil, errOver
+			}
 			continue
 		case w.noted != nil || ex != nil && len(ex.Candidates)+len(ex.Steps)+len(ex.Graph.Nodes) > 0:
 			w.empty = 0

@@ -120,6 +120,9 @@ func (s *Source) readAhead() error {
 			d.Reason, d.Detail = source.ExampleTooLarge, tooLarge.Error()
 		}
 		s.Tally.Drop(d)
+		if err := s.Far(offset); err != nil {
+			return err
+		}
 	}
 }
 
