@@ -158,6 +158,12 @@ func (b *building) leaveCollected() {
 // all groups are in it already.
 func (b *building) openLog(ctx context.Context) (err error) {
 	dir := b.plan.folder.Records()
+	if b.plan.merging != nil {
+		if err := b.takeMerged(ctx); err != nil {
+			return exit.Default(exit.Environment, fmt.Errorf("can't read the indexes of the shards: %w", err))
+		}
+		return nil
+	}
 	if b.plan.goesOn() {
 		c, err := recordlog.ReadCommit(dir)
 		switch {
@@ -187,12 +193,6 @@ func (b *building) goOn(ctx context.Context, c recordlog.Commit) (err error) {
 		if b.log, err = recordlog.Open(dir); err != nil {
 			return exit.Environmentf("can't go on with the record log: %w", err)
 		}
-	}
-	if b.plan.merging != nil {
-		if err := b.takeIndexed(ctx, c.Records); err != nil {
-			return exit.Default(exit.Environment, fmt.Errorf("can't read the indexes of the shards: %w", err))
-		}
-		return nil
 	}
 	for g, err := range recordlog.Groups(dir) {
 		switch {

@@ -454,7 +454,7 @@ func (in *inputs) otherThanPlanned(k int) error {
 }
 
 // goesOn reports whether there may already be a record log.
-func (p *plan) goesOn() bool { return p.resume || p.shard != nil || p.merging != nil }
+func (p *plan) goesOn() bool { return p.resume || p.shard != nil }
 
 // again returns the command that continues what is done here, without nat-go.
 func (p *plan) again() string {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 
@@ -270,25 +271,34 @@ func (b *building) indexGroup(g *recordlog.Group, entries []curate.Entry) (err e
 	return b.frames.Add(b.frameText)
 }
 
+// takeMerged adds what the shards' indexes say of the groups of the merged log, which need not be there yet.
+func (b *building) takeMerged(ctx context.Context) (err error) {
+	m := b.plan.merging
+	if b.at, err = m.cursor(b.in); err != nil {
+		return err
+	}
+	return b.takeIndexed(ctx, m.records())
+}
+
 // takeIndexed adds the groups of the merged log from the shards' indexes and notes where the log may be divided.
 func (b *building) takeIndexed(ctx context.Context, records uint64) error {
 	m := b.plan.merging
 	var at *division // nil: nothing is divided
 	if m.leave {
 		var err error
-		if at, err = newDivision(b.plan.folder.Records(), len(m.plan.Shards)); err != nil {
+		if at, err = m.newDivision(); err != nil {
 			return err
 		}
 		defer at.close()
 	}
 	first, in, same, before := uint64(0), &indexed{}, int64(0), indexBooked{}
-	err := m.frames(ctx, shards.IndexPath, m.plan.Stages(), func(_ int, frame []byte) error {
+	err := m.frames(ctx, shards.IndexPath, m.plan.Stages(), func(stage shards.Stage, shard int, frame []byte) error {
 		g, entries, err := in.read(frame, first)
 		if err != nil {
 			return err
 		}
 		if at != nil {
-			if err := at.next(first); err != nil {
+			if err := at.next(stage, shard, first); err != nil {
 				return err
 			}
 		}
@@ -333,41 +343,79 @@ func (b *building) bookAgain(g indexBooked, times int64) {
 	}
 }
 
-// division divides the merged log into ranges of about the same number of bytes.
+// division divides the merged log into ranges of about the same number of bytes. It looks where the groups begin in the
+// logs that it is joined from.
 type division struct {
-	frames *recordlog.Frames
-	n      int
+	of     *merging
+	frames map[shards.Stage][]*recordlog.Frames // of the shards whose groups have begun
+	at     int64                                // where the next group begins in the merged log
+	bytes  int64                                // of all of it
 	ranges []recordlog.Range
 }
 
-func newDivision(dir string, n int) (*division, error) {
-	f, err := recordlog.OpenFrames(dir)
-	return &division{frames: f, n: n}, err
+func (m *merging) newDivision() (*division, error) {
+	d := &division{
+		of: m, frames: map[shards.Stage][]*recordlog.Frames{}, at: int64(recordlog.HeaderSize),
+		bytes: int64(recordlog.HeaderSize),
+	}
+	for _, stage := range m.plan.Stages() {
+		d.frames[stage] = make([]*recordlog.Frames, len(m.plan.Shards))
+		for i := range m.plan.Shards {
+			c, err := recordlog.ReadCommit(m.dir.Shard(stage, i).Records())
+			if err != nil {
+				return nil, err
+			}
+			d.bytes += c.Bytes - int64(recordlog.HeaderSize)
+		}
+	}
+	return d, nil
 }
 
-func (d *division) close() { d.frames.Close() }
-
-// next passes a group, given the ordinal of its first record.
-func (d *division) next(first uint64) error {
-	at := d.frames.Offset()
-	for len(d.ranges) < d.n && at >= d.frames.Bytes()/int64(d.n)*int64(len(d.ranges)) {
-		d.ranges = append(d.ranges, recordlog.Range{Offset: at, First: first})
+func (d *division) close() {
+	for _, of := range d.frames {
+		for _, f := range of {
+			if f != nil {
+				f.Close()
+			}
+		}
 	}
-	_, err := d.frames.Next()
+}
+
+// next passes the next group of a shard, given the ordinal of its first record.
+func (d *division) next(stage shards.Stage, shard int, first uint64) (err error) {
+	n := len(d.of.plan.Shards)
+	for len(d.ranges) < n && d.at >= d.bytes/int64(n)*int64(len(d.ranges)) {
+		d.ranges = append(d.ranges, recordlog.Range{Offset: d.at, First: first})
+	}
+	f := d.frames[stage][shard]
+	if f == nil {
+		if f, err = recordlog.OpenFrames(d.of.dir.Shard(stage, shard).Records()); err != nil {
+			return err
+		}
+		d.frames[stage][shard] = f
+	}
+	size, err := f.Next()
+	d.at += size
+	switch {
+	case errors.Is(err, io.EOF):
+		return errors.New("the indexes of the shards have more groups than their logs")
+	case err == nil && f.Offset() == f.Bytes():
+		return f.Close()
+	}
 	return err
 }
 
 // done completes the ranges at the end of the log.
 func (d *division) done(records uint64) ([]recordlog.Range, error) {
-	if end := d.frames.Offset(); end != d.frames.Bytes() {
-		return nil, errors.New("the merged log has more groups than the indexes of the shards")
+	if d.at != d.bytes {
+		return nil, errors.New("the logs of the shards have more groups than their indexes")
 	}
-	for len(d.ranges) < d.n {
-		d.ranges = append(d.ranges, recordlog.Range{Offset: d.frames.Bytes(), First: records})
+	for n := len(d.of.plan.Shards); len(d.ranges) < n; {
+		d.ranges = append(d.ranges, recordlog.Range{Offset: d.bytes, First: records})
 	}
 	for i := range d.ranges {
-		end := d.frames.Bytes()
-		if i+1 < d.n {
+		end := d.bytes
+		if i+1 < len(d.ranges) {
 			end = d.ranges[i+1].Offset
 		}
 		d.ranges[i].Bytes = end - d.ranges[i].Offset

@@ -9,12 +9,13 @@ import (
 	"io"
 	"io/fs"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/ttc/ledger"
-	"github.com/nat-go/nat-go/ttc/source"
 )
 
 // merging is the run that the shards of a plan are parts of.
@@ -27,6 +28,7 @@ type merging struct {
 	leave  bool              // the shards are to do the writing
 	cut    *shards.Cut       // what they write; nil if nothing
 	shares []*share          // what they wrote
+	rows   []runfolder.Written
 }
 
 // MergeShards makes the run of a plan from what its shards built: their logs, one after another, are the log that a
@@ -160,26 +162,46 @@ func (r *run) merge(ctx context.Context) error {
 	if err := r.openFolder(in, tokens); err != nil {
 		return err
 	}
-	if err := r.joinLogs(ctx, in); err != nil {
-		return err
-	}
-	var builders []*builder // whose names are counted
-	for _, block := range r.plan.config.Selected() {
-		builders = append(builders, &builder{name: block.Name})
-	}
-	built, err := r.build(ctx, in, nil, builders)
+	built, err := r.joinAll(ctx, in)
 	if err != nil {
 		return err
-	}
-	for _, b := range builders {
-		if err := tooManyNames(b); err != nil {
-			return err
-		}
 	}
 	if m := r.plan.merging; m.leave {
 		return r.leaveWriting(ctx, built, tokens)
 	}
 	return r.finish(ctx, built, tokens)
+}
+
+// joinAll joins the logs of the shards and what they wrote; meanwhile it reads their indexes.
+func (r *run) joinAll(ctx context.Context, in *inputs) (*built, error) {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		if err := r.joinLogs(ctx, in); err != nil {
+			return err
+		}
+		return r.joinRows(ctx)
+	})
+	var made *built
+	g.Go(func() (err error) {
+		var builders []*builder // whose names are counted
+		for _, block := range r.plan.config.Selected() {
+			builders = append(builders, &builder{name: block.Name})
+		}
+		if made, err = r.build(ctx, in, nil, builders); err != nil {
+			return err
+		}
+		for _, b := range builders {
+			if err := tooManyNames(b); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	err := g.Wait() // wait: both watch ctx
+	if err != nil && made != nil {
+		made.index.Close()
+	}
+	return made, err
 }
 
 // joinLogs makes the run's log from those of the shards, unless it exists.
@@ -193,7 +215,7 @@ func (r *run) joinLogs(ctx context.Context, in *inputs) error {
 		return exit.Environmentf("can't join the record logs: %w", err)
 	}
 	defer j.Abort()
-	if err := r.plan.merging.join(ctx, j, cursor{Source: source.Cursor{Run: len(in.paths)}}); err != nil {
+	if err := r.plan.merging.join(ctx, j, in); err != nil {
 		return exit.Default(exit.Environment, fmt.Errorf("can't join the record logs: %w", err))
 	}
 	return nil
@@ -201,10 +223,8 @@ func (r *run) joinLogs(ctx context.Context, in *inputs) error {
 
 // join adds the logs of the shards: one after another what was made of their parts of the inputs, then the groups built
 // from tasks, in the order of their first members.
-func (m *merging) join(ctx context.Context, j *recordlog.Join, at cursor) error {
-	at.Inputs = m.plan.Inputs
-	for i, d := range m.done[shards.Build] {
-		at.Seen.Add(&d.Seen)
+func (m *merging) join(ctx context.Context, j *recordlog.Join, in *inputs) error {
+	for i := range m.plan.Shards {
 		log, err := m.log(j, shards.Build, i)
 		if err != nil {
 			return err
@@ -214,18 +234,49 @@ func (m *merging) join(ctx context.Context, j *recordlog.Join, at cursor) error 
 		}
 	}
 	if m.plan.Tasks {
-		before := j.Groups()
 		err := m.interleave(ctx, func(i int) (groups, error) { return m.log(j, shards.Group, i) })
 		if err != nil {
 			return err
 		}
-		at.Groups = j.Groups() - before
+	}
+	at, err := m.cursor(in)
+	if err != nil {
+		return err
 	}
 	text, err := json.Marshal(at)
 	if err != nil {
 		return err
 	}
 	return j.Commit(text)
+}
+
+// cursor is where the run of the merged log is: at the end of its inputs.
+func (m *merging) cursor(in *inputs) (at cursor, err error) {
+	at.Source.Run, at.Inputs = len(in.paths), m.plan.Inputs
+	for _, d := range m.done[shards.Build] {
+		at.Seen.Add(&d.Seen)
+	}
+	if !m.plan.Tasks {
+		return at, nil
+	}
+	for i := range m.plan.Shards {
+		c, err := recordlog.ReadCommit(m.dir.Shard(shards.Group, i).Records())
+		if err != nil {
+			return at, err
+		}
+		at.Groups += int64(c.Groups)
+	}
+	return at, nil
+}
+
+// records returns how many the merged log has.
+func (m *merging) records() (n uint64) {
+	for _, stage := range m.plan.Stages() {
+		for _, d := range m.done[stage] {
+			n += d.Records
+		}
+	}
+	return n
 }
 
 func (m *merging) log(j *recordlog.Join, stage shards.Stage, shard int) (*recordlog.Part, error) {

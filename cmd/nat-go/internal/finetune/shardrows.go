@@ -69,15 +69,15 @@ func (r *run) unprepared(t *tokens, before uint64, records chan<- int) iter.Seq2
 }
 
 // frames passes on a frame for each group of the merged log, in its order, from the files that the shards of some
-// stages keep, together with the shard that it came from.
+// stages keep, together with the stage and the shard that it came from.
 func (m *merging) frames(
 	ctx context.Context, path func(runfolder.Folder) string, stages []shards.Stage,
-	take func(shard int, frame []byte) error,
+	take func(stage shards.Stage, shard int, frame []byte) error,
 ) error {
 	open := func(stage shards.Stage, i int) (*frameGroups, error) {
 		folder := m.dir.Shard(stage, i)
 		in, err := shards.ReadFrames(folder, m.done[stage][i], path(folder))
-		return &frameGroups{in, func(frame []byte) error { return take(i, frame) }}, err
+		return &frameGroups{in, func(frame []byte) error { return take(stage, i, frame) }}, err
 	}
 	if slices.Contains(stages, shards.Build) {
 		for i := range m.plan.Shards {
@@ -138,7 +138,7 @@ func (m *merging) kept(ctx context.Context, d *curate.Decisions) iter.Seq2[colla
 			}
 		}
 		ends := make([]int64, len(m.plan.Shards))
-		err := m.frames(ctx, shards.HeadsPath, m.rowStage(), func(shard int, frame []byte) error {
+		err := m.frames(ctx, shards.HeadsPath, m.rowStage(), func(_ shards.Stage, shard int, frame []byte) error {
 			h, err := shards.ReadHead(frame)
 			if err != nil {
 				return err

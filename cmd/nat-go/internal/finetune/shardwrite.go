@@ -321,19 +321,36 @@ func readBuilt(f runfolder.Folder, d *shards.Done, path string) ([]byte, error) 
 	return io.ReadAll(in)
 }
 
-// joinRows makes the text rows from those that the shards wrote.
-func (r *run) joinRows(ctx context.Context, s dataset.Spec) ([]runfolder.Written, error) {
+// joinRows makes the text rows from those that the shards wrote, if they have.
+func (r *run) joinRows(ctx context.Context) (err error) {
 	m := r.plan.merging
+	if m.cut == nil {
+		return nil
+	}
 	var all []*dataset.Share
 	var dirs []string
+	s := dataset.Spec{Dir: r.plan.folder.Dataset(), Options: r.plan.options, Ready: r.know}
 	for i, x := range m.shares {
-		folder := m.dir.Shard(shards.Write, i)
-		all, dirs = append(all, x.Rows), append(dirs, folder.Dataset())
-		if err := r.replayDrops(shareDrops(folder)); err != nil {
+		all, dirs = append(all, x.Rows), append(dirs, m.dir.Shard(shards.Write, i).Dataset())
+		if len(x.Rows.Formats) > 0 { // otherwise nothing was kept
+			s.Formats = r.plan.formats
+		}
+	}
+	if m.rows, err = dataset.Join(ctx, s, all, dirs); err != nil {
+		return exit.Environmentf("can't write the data set: %w", err)
+	}
+	return nil
+}
+
+// joinedRows books what the shards dropped as they wrote the rows, and returns what joinRows made.
+func (r *run) joinedRows() ([]runfolder.Written, error) {
+	m := r.plan.merging
+	for i := range m.shares {
+		if err := r.replayDrops(shareDrops(m.dir.Shard(shards.Write, i))); err != nil {
 			return nil, err
 		}
 	}
-	return dataset.Join(ctx, s, all, dirs)
+	return m.rows, nil
 }
 
 // joinBatches takes over the batches that the shards wrote.

@@ -69,10 +69,10 @@ func (r *run) write(ctx context.Context, d *curate.Decisions) error {
 	return nil
 }
 
-// writeText writes the text rows, or joins those written by shards.
+// writeText writes the text rows, unless they were joined from those written by shards.
 func (r *run) writeText(ctx context.Context, s dataset.Spec) ([]runfolder.Written, error) {
 	if m := r.plan.merging; m != nil && m.cut != nil {
-		return r.joinRows(ctx, s)
+		return r.joinedRows()
 	}
 	return dataset.Write(ctx, s)
 }
