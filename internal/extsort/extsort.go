@@ -206,6 +206,7 @@ func (s *Sorter) compact(tail []run) error {
 		}
 		out = append(out, row...)
 	}
+	s.file.Release(tail[0].off, merged.off-tail[0].off)
 	s.runs = append(s.runs[:len(s.runs)-len(tail)], merged)
 	return nil
 }

@@ -18,7 +18,11 @@ import (
 // compares the number of drops with what was put in. NATGO_CURATE_ENTRIES sets how many entries there are.
 func TestEntriesBeyondMemory(t *testing.T) {
 	const memory = 1 << 20 // room for 8,000 entries
-	n, limit, rules := uint64(100_000), int64(0), Rules{Dedupe: true, Contradictions: true, Memory: memory}
+	n, limit := uint64(100_000), int64(0)
+	rules := Rules{
+		Dedupe: true, Contradictions: true, Memory: memory,
+		Split: Split{By: ByTask, Validation: 0.2, Seed: 42},
+	}
 	if text := os.Getenv("NATGO_CURATE_ENTRIES"); text != "" {
 		var err error
 		if n, err = strconv.ParseUint(text, 10, 48); err != nil {
@@ -50,6 +54,9 @@ func TestEntriesBeyondMemory(t *testing.T) {
 	}
 	if got, want := counts[Contradiction], 2*int64(n/100); got != want {
 		t.Errorf("%d contradictions, want %d", got, want)
+	}
+	if got, want := decisions.Counts()[Validation], decisions.Kept()/5; got < want-1 || got > want+1 {
+		t.Errorf("%d records validate, want %d", got, want)
 	}
 	peak := peakMemory(t)
 	t.Logf("%d entries, %d kept, peak memory %d MiB", n, decisions.Kept(), peak>>20)
