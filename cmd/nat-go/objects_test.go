@@ -338,11 +338,59 @@ func TestRunsInObjectStorage(t *testing.T) {
 				t.Errorf("%v of a stored run (-local +stored):\n%s", args, d)
 			}
 		}
+		b.usesStored(t, to)
 		key := "runs/r/dropped.jsonl"
 		text := server.Get(t, key)
 		server.Put(t, key, append([]byte("#"), text[:len(text)-1]...))
 		b.refused(t, b.command(nil, "dataset", "verify", to+"/r"), 3, key, "its checksum differs")
 	})
+}
+
+// usesStored checks that commands which read runs take one in object storage, and that those which would have to change
+// it say what to do instead.
+func (b *bed) usesStored(t *testing.T, to string) {
+	t.Helper()
+	run := to + "/r"
+	for _, c := range []struct{ from, out string }{{"local/r", "own"}, {run, "copied"}} {
+		b.must(t, b.command(nil, "dataset", "convert", c.from, "--format", "kto", "--output", c.out+"-kto"))
+		b.must(t, b.command(nil, "dataset", "merge", c.from, "--keep-split", c.from, "--to", c.out, "--run-id", "r"))
+	}
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(b.dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if d := gocmp.Diff(read("own-kto/kto/train.jsonl"), read("copied-kto/kto/train.jsonl")); d != "" {
+		t.Errorf("converted from a stored run (-local +stored):\n%s", d)
+	}
+	if d := gocmp.Diff(b.content(t, "own"), b.content(t, "copied")); d != "" {
+		t.Errorf("merged from a stored run (-local +stored):\n%s", d)
+	}
+	b.must(t, b.command(nil, "dataset", "merge", run, "--to", to, "--run-id", "merged"))
+	b.must(t, b.command(nil, "dataset", "verify", to+"/merged"))
+	res := b.must(t, b.command(nil, "finetune", "status", run))
+	if !strings.Contains(res.stdout, "folder   "+run+"\n") {
+		t.Errorf("the status of a stored run:\n%s", res.stdout)
+	}
+	b.must(t, b.command(nil, "view", run, "--export", "view.html"))
+	for _, name := range []string{"view.html", "copied/r/records/begun.json"} {
+		if strings.Contains(read(name), "nat-go-copy-") {
+			t.Errorf("%s names a copy that is gone", name)
+		}
+	}
+	for want, args := range map[string][]string{
+		"with --output":                   {"dataset", "convert", run, "--format", "kto"},
+		"name a folder there":             {"dataset", "convert", run, "--format", "kto", "--output", to + "/kto"},
+		"with --to":                       {"dataset", "merge", run},
+		"there is a run in " + run:        {"dataset", "merge", run, "--to", to, "--run-id", "r"},
+		"copy it there":                   {"finetune", "resume", run},
+		"name the run itself":             {"finetune", "status", "r", "--output-dir", to},
+		to + ": no runs are looked up in": {"finetune", "list", to},
+	} {
+		b.refused(t, b.command(nil, args...), 2, want)
+	}
 }
 
 // stored compares a stored run with what it must consist of.

@@ -22,7 +22,7 @@ func newDatasetCmd() *cobra.Command {
 	cmd.AddCommand(readsStored(newDatasetVerifyCmd()))
 	cmd.AddCommand(readsStored(newDatasetStatsCmd()))
 	cmd.AddCommand(readsStored(newDatasetShowCmd()))
-	cmd.AddCommand(newDatasetConvertCmd())
+	cmd.AddCommand(readsStored(newDatasetConvertCmd()))
 	cmd.AddCommand(newDatasetMergeCmd())
 	return cmd
 }

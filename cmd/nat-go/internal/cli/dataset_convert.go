@@ -9,6 +9,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/objects"
 )
 
 // convertFlags are the flags of dataset convert.
@@ -33,7 +34,8 @@ sft_parquet and skyrl_pretokenized are made of the run's token batches instead: 
 trains as they are, and input_ids and loss_mask, which SkyRL's SFT trainer does.
 
 The rows go to the run's own dataset folder and are entered in its manifest, or to a folder of your choice with --output.`,
-		Args: cobra.ExactArgs(1),
+		Args:    cobra.ExactArgs(1),
+		PreRunE: flags.toDisk,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			from, err := convertible(args[0], flags.output, *flags.limits)
 			if err != nil {
@@ -75,6 +77,18 @@ The rows go to the run's own dataset folder and are entered in its manifest, or 
 	flags.limits = rowLimits(cmd)
 	_ = cmd.MarkFlagRequired("format")
 	return cmd
+}
+
+// toDisk refuses to write to object storage.
+func (f *convertFlags) toDisk(_ *cobra.Command, args []string) error {
+	switch {
+	case objects.Is(f.output):
+		return exit.Usagef("--output %s: the rows are written to a disk: name a folder there", f.output)
+	case objects.Is(args[0]) && f.output == "":
+		return exit.Usagef("%s: what is in object storage stays as it is: name a folder for the rows with --output",
+			args[0])
+	}
+	return nil
 }
 
 // rowOptions returns the options of the run, or those of the flags where they were given.

@@ -5,8 +5,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/internal/objects"
 )
 
 func newDatasetMergeCmd() *cobra.Command {
@@ -33,21 +35,26 @@ later.`,
   nat-go dataset merge out/week out/wednesday --keep-split out/week`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var err error
-			for _, arg := range args {
-				f, err := findFinished(arg, outputDirs)
-				if err != nil {
-					return err
-				}
-				m.Runs = append(m.Runs, f)
+			if m.OutputDir == "" && objects.Is(args[0]) {
+				return exit.Usagef("%s is in object storage: say where the merged run belongs with --to", args[0])
 			}
 			if keep != "" {
-				if m.KeepSplit, err = findFinished(keep, outputDirs); err != nil {
-					return err
-				}
+				args = append(args, keep)
 			}
-			return withRun(cmd, 0, asJSON, func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
-				return finetune.Merge(ctx, m, env)
+			return withCopies(cmd, args, func(args []string) error {
+				for _, arg := range args {
+					f, err := findFinished(arg, outputDirs)
+					if err != nil {
+						return err
+					}
+					m.Runs = append(m.Runs, f)
+				}
+				if last := len(m.Runs) - 1; keep != "" {
+					m.Runs, m.KeepSplit = m.Runs[:last], m.Runs[last]
+				}
+				return withRun(cmd, 0, asJSON, func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
+					return finetune.Merge(ctx, m, env)
+				})
 			})
 		},
 	}

@@ -7,7 +7,8 @@ func newFinetuneCmd(commitBytes int64) *cobra.Command {
 		Use:   "finetune",
 		Short: "Make data sets, run training jobs and manage them",
 	}
-	cmd.AddCommand(newFinetuneRunCmd(commitBytes), newFinetuneResumeCmd(commitBytes), newFinetuneStatusCmd(),
+	cmd.AddCommand(newFinetuneRunCmd(commitBytes), newFinetuneResumeCmd(commitBytes),
+		readsStored(newFinetuneStatusCmd()),
 		newFinetuneWaitCmd(), newFinetuneCancelCmd(), newFinetuneListCmd())
 	return cmd
 }

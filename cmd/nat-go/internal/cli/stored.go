@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -22,32 +23,37 @@ import (
 func readsStored(cmd *cobra.Command) *cobra.Command {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		c := &storedCopies{}
-		defer c.remove()
-		args = append([]string{}, args...)
-		for i, arg := range args {
-			switch {
-			case arg == "-":
-				args[i], err = c.take(cmd.InOrStdin())
-			case objects.Is(arg):
-				args[i], err = c.copy(cmd.Context(), arg)
-			}
-			if err != nil {
-				return exit.Default(exit.Environment, err)
-			}
-		}
-		if c.dir == "" {
-			return run(cmd, args)
-		}
-		out := &tellingWriter{to: cmd.OutOrStdout(), copies: c}
-		cmd.SetOut(out)
-		err = c.told(run(cmd, args))
-		if ferr := out.flush(); err == nil {
-			err = ferr
-		}
-		return err
+		return withCopies(cmd, args, func(args []string) error { return run(cmd, args) })
 	}
 	return cmd
+}
+
+// withCopies does work with copies of those arguments that are in object storage, or stand for standard input.
+func withCopies(cmd *cobra.Command, args []string, work func(args []string) error) (err error) {
+	c := &storedCopies{}
+	defer c.remove()
+	args = append([]string{}, args...)
+	for i, arg := range args {
+		switch {
+		case arg == "-":
+			args[i], err = c.take(cmd.InOrStdin())
+		case objects.Is(arg):
+			args[i], err = c.copy(cmd.Context(), arg)
+		}
+		if err != nil {
+			return exit.Default(exit.Environment, err)
+		}
+	}
+	if c.dir == "" {
+		return work(args)
+	}
+	out := &tellingWriter{to: cmd.OutOrStdout(), copies: c}
+	cmd.SetOut(out)
+	err = c.told(work(args))
+	if ferr := out.flush(); err == nil {
+		err = ferr
+	}
+	return err
 }
 
 // storedCopies are copies of what is in object storage, or came from standard input.
@@ -65,7 +71,10 @@ func (c *storedCopies) copy(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	to := filepath.Join(c.dir, path.Base(name))
+	to := filepath.Join(c.dir, strconv.Itoa(len(c.names)), path.Base(name)) // names may be the same
+	if err := os.Mkdir(filepath.Dir(to), 0o700); err != nil {
+		return "", err
+	}
 	if is {
 		err = runfolder.Stored(name).Fetch(ctx, runfolder.Folder(to))
 	} else {
@@ -85,7 +94,10 @@ func (c *storedCopies) make() (err error) {
 
 // name notes what a file is a copy of. Commands print its path, or that from the folder it is in.
 func (c *storedCopies) name(to, of string) {
-	c.names = append(c.names, to, of, filepath.Join(filepath.Base(c.dir), filepath.Base(to)), of)
+	c.names = append(c.names, to, of)
+	if below, err := filepath.Rel(filepath.Dir(c.dir), to); err == nil {
+		c.names = append(c.names, below, of)
+	}
 }
 
 // take copies rows that a command is given.

@@ -53,7 +53,10 @@ holds of how much.`,
   nat-go view out/run1 --export report.html --where 'kind:preference margin>0.2'
   nat-go view out/run1 --addr 127.0.0.1:8080 --no-browser`,
 		Args: cobra.RangeArgs(1, 2),
-		RunE: v.run,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			out := cmd.OutOrStdout() // no name of a copy is printed
+			return withCopies(cmd, args, func(local []string) error { return v.run(cmd, out, args, local) })
+		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&v.addr, "addr", "127.0.0.1:0", "`ADDRESS` to listen on; port 0: a free one")
@@ -73,7 +76,8 @@ holds of how much.`,
 	return cmd
 }
 
-func (v *viewFlags) run(cmd *cobra.Command, args []string) error {
+// run shows what the arguments name, of which local are the paths on this machine.
+func (v *viewFlags) run(cmd *cobra.Command, out io.Writer, args, local []string) error {
 	if v.file == "" && (cmd.Flags().Changed("where") || cmd.Flags().Changed("limit")) {
 		return exit.Usagef("--where and --limit say what --export FILE writes")
 	}
@@ -87,25 +91,28 @@ func (v *viewFlags) run(cmd *cobra.Command, args []string) error {
 	// would take twice the size of the table, which has no pointers: collecting often costs little.
 	debug.SetGCPercent(5)
 	shown := newProgress(cmd)
-	run, err := openView(args[0], cache, v.folder, shown)
-	if err != nil {
-		return err
-	}
-	defer run.Close()
-	if len(args) == 2 {
-		other, err := openView(args[1], cache, v.folder, shown)
+	var runs []*view.Run
+	for i, path := range local {
+		run, err := openView(path, cache, v.folder, shown)
 		if err != nil {
 			return err
 		}
-		defer other.Close()
-		run.Compare(other)
+		defer run.Close()
+		if path != args[i] {
+			run.Unmarkable(args[i] + " isn't on a disk, where marks are kept beside a run: copy it there to set any")
+		}
+		runs = append(runs, run)
+	}
+	run := runs[0]
+	if len(runs) == 2 {
+		run.Compare(runs[1])
 	}
 	if v.file != "" {
 		v.export.Bytes = view.ExportBytes
-		return exportView(ctx, cmd.OutOrStdout(), run, v.file, v.export, v.asJSON)
+		return exportView(ctx, out, run, v.file, v.export, v.asJSON)
 	}
 	shown.end()
-	return v.serve(ctx, cmd.OutOrStdout(), run)
+	return v.serve(ctx, out, run)
 }
 
 // serve prints the link and shows the run until the context ends.

@@ -229,7 +229,8 @@ func mergePlan(ctx context.Context, m Merging, first *part, env Env) (*plan, err
 	}
 	p, err := newPlan(ctx, req, env)
 	if err == nil {
-		p.copyTo = "" // that is for runs, and NAT's
+		p.copyTo = ""                    // that is for runs, and NAT's
+		p.ConfigFile = p.folder.Config() // of the same content as that of the first run
 	}
 	return p, err
 }
@@ -252,6 +253,9 @@ func clearKilled(f runfolder.Folder) error {
 // joinRuns makes the run from its parts.
 func (r *run) joinRuns(ctx context.Context, parts []*part, keep *part) error {
 	p := r.plan
+	if err := r.mayPublish(ctx); err != nil {
+		return err
+	}
 	r.sum.RunDir, r.sum.DatasetDir, r.made.Source = string(p.folder), p.folder.Dataset(), parts[0].manifest.Source
 	p.rules.Hold = keep != nil
 	tokens, err := unlessEnded(ctx, func() (*tokens, error) { return openTokens(ctx, p) })

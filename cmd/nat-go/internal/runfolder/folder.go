@@ -101,6 +101,9 @@ func (f Folder) IsRun() bool { return Has(f.Job()) || Has(f.Manifest()) || Has(f
 func List(roots ...string) ([]Folder, error) {
 	var list []Folder
 	for _, root := range roots {
+		if objects.Is(root) {
+			return nil, unlisted(root)
+		}
 		dirs, err := os.ReadDir(root)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -126,6 +129,9 @@ func Find(run string, roots ...string) (Folder, error) {
 		return f, nil
 	}
 	for _, root := range roots {
+		if objects.Is(root) {
+			return "", unlisted(root)
+		}
 		if f := Folder(filepath.Join(root, run)); f.IsRun() {
 			return f, nil
 		}
@@ -133,6 +139,11 @@ func Find(run string, roots ...string) (Folder, error) {
 	return "", exit.Usagef(
 		"no run %q: it is neither a run folder nor the id of a run in %s; `nat-go finetune list` shows what there is",
 		run, strings.Join(roots, " or "))
+}
+
+func unlisted(root string) error {
+	return exit.Usagef("%s: no runs are looked up in object storage, whose listings may be incomplete: name the run itself",
+		root)
 }
 
 // maxBytes is the largest size of a file that is decoded as a whole. A large run's manifest has a few hundred

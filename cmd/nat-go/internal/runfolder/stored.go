@@ -120,7 +120,20 @@ func (s Stored) Fetch(ctx context.Context, f Folder) error {
 	for i := range m.Files {
 		g.Go(func() error { return s.fetch(gctx, f, &m.Files[i]) })
 	}
+	g.Go(func() error { return s.fetchJob(gctx, f) })
 	return g.Wait() // wait: each request ends with ctx, or when nothing moves
+}
+
+// fetchJob copies what is known of the run's job, which the manifest doesn't name, and not every run has.
+func (s Stored) fetchJob(ctx context.Context, f Folder) error {
+	text, err := objects.OfProcess().ReadAll(ctx, s.object(f.Rel(f.Job())), maxBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(f.Job(), text)
 }
 
 func (s Stored) fetch(ctx context.Context, f Folder, is *File) error {

@@ -456,6 +456,9 @@ func (r *Run) drops(req *http.Request) (answer, error) {
 const maxBody = 16 << 10
 
 func (r *Run) mark(req *http.Request) (answer, error) {
+	if r.unmarked != "" {
+		return nil, badQuery{errors.New(r.unmarked)}
+	}
 	var m marks.Mark
 	d := json.NewDecoder(http.MaxBytesReader(nil, req.Body, maxBody))
 	d.DisallowUnknownFields()

@@ -32,6 +32,7 @@ type Run struct {
 	plain     *rowFiles // instead of a log, if there are only rows
 	summary   *summary
 	marks     *marks.File
+	unmarked  string // why no marks can be set; empty: they can
 
 	tokenizer func() (*tokenizer.Tokenizer, error)
 
@@ -104,6 +105,9 @@ type groups interface {
 	Group(offset int64) (*recordlog.Group, error)
 	Close() error
 }
+
+// Unmarkable says why no marks can be set.
+func (r *Run) Unmarkable(why string) { r.unmarked = why }
 
 // marksOf reads the marks beside a run, if there are any.
 func marksOf(folder runfolder.Folder) (*marks.File, error) {
