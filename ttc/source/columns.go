@@ -22,8 +22,9 @@ type Column struct {
 
 // Columns are the keys of the entries that are objects, in order of first appearance.
 type Columns struct {
-	all   []*Column
-	given map[string]string
+	all     []*Column
+	given   map[string]string
+	entries []json.Raw
 }
 
 // Columns examines the entries of a head, once.
@@ -31,7 +32,7 @@ func (h *Head) Columns() Columns {
 	if h.columns == nil {
 		h.columns = h.look()
 	}
-	return Columns{all: h.columns, given: h.Given}
+	return Columns{all: h.columns, given: h.Given, entries: h.Entries}
 }
 
 func (h *Head) look() []*Column {
@@ -82,12 +83,24 @@ func isNumber(text string) bool {
 // All returns the columns, in order.
 func (cs Columns) All() []*Column { return cs.all }
 
-// Of returns the column of a key; nil if no entry has it.
+// Of returns the column of a key, which may be a path as At follows it; nil if no entry has it.
 func (cs Columns) Of(key string) *Column {
 	if i := slices.IndexFunc(cs.all, func(c *Column) bool { return c.Key == key && c.Present > 0 }); i >= 0 {
 		return cs.all[i]
 	}
-	return nil
+	if !strings.Contains(key, ".") {
+		return nil
+	}
+	c := Column{Key: key}
+	for _, e := range cs.entries {
+		if v, ok := At(e, key); ok {
+			c.add(v)
+		}
+	}
+	if c.Present == 0 {
+		return nil
+	}
+	return &c
 }
 
 // Has reports whether any entry has one of the keys, even with a null value.
@@ -216,7 +229,7 @@ func (r *Reading) Take(k Key, c Choice) {
 func (h *Head) Objects(key string) Columns {
 	inner := Head{Given: h.Given}
 	for _, e := range h.Entries {
-		list, _ := e.Get(key)
+		list, _ := At(e, key)
 		if text, ok := list.Text(); ok {
 			list, _ = json.Parse([]byte(text), InTexts)
 		}
@@ -240,7 +253,7 @@ func (h *Head) HasWithin(key string) bool {
 func (h *Head) Texts(key string, is func(text string) bool) bool {
 	n := 0
 	for _, e := range h.Entries {
-		v, _ := e.Get(key)
+		v, _ := At(e, key)
 		text, ok := v.Text()
 		switch {
 		case v.Kind() == json.Null || v.Kind() == json.Invalid || ok && text == "":
@@ -265,18 +278,81 @@ func ScoreNames() []string {
 }
 
 // judgements are names under which people keep what they think of an answer, other than as a number.
-var judgements = []string{"feedback", "verdict", "judge", "judgement", "judgment", "preference", "thumbs", "scores"}
+var judgements = []string{
+	"feedback", "verdict", "judge", "judgement", "judgment", "preference", "thumbs", "scores", "rewards", "ratings",
+	"eval", "evals", "evaluation", "evaluations", "evaluator", "feedback_stats", "annotation", "annotations",
+}
 
 // NoScore says of an input without scores which columns sound like some but hold no numbers, so that nothing is read of
-// them.
+// them, and which numbers within them and other objects could be read as scores.
 func (r *Reading) NoScore(cs Columns) {
+	within := map[string]bool{}
+	for _, c := range cs.scoresWithin() {
+		top, _, _ := strings.Cut(c.Key, ".")
+		within[top] = true
+		r.Guessed = append(r.Guessed,
+			fmt.Sprintf("nothing has a score; %q holds numbers, and --map score=%s reads them", c.Key, c.Key))
+	}
 	for _, c := range cs.all {
 		name := strings.ToLower(c.Key)
-		if c.Present > 0 && !c.Number() && slices.Contains(append(ScoreNames(), judgements...), name) {
+		if c.Present > 0 && !c.Number() && !within[c.Key] && soundsLikeScore(name) {
 			r.Guessed = append(r.Guessed,
 				fmt.Sprintf("%q has no numbers and is not read: nothing has a score", c.Key))
 		}
 	}
+}
+
+// besides are names of numbers that stand beside scores.
+var besides = []string{
+	"id", "index", "n", "count", "total", "version", "seed", "timestamp", "created_at", "latency", "duration", "tokens",
+	"cost", "total_tokens", "prompt_tokens", "completion_tokens",
+}
+
+func soundsLikeScore(name string) bool {
+	return slices.Contains(ScoreNames(), name) || slices.Contains(judgements, name)
+}
+
+// How far scores are looked for within objects, and how many of them are named to people.
+const (
+	maxScoreDepth   = 4
+	maxScoreColumns = 3
+)
+
+// scoresWithin returns columns of numbers within objects whose path has a name that sounds like a score.
+func (cs Columns) scoresWithin() (found []*Column) {
+	byPath := map[string]*Column{}
+	var order []*Column
+	var walk func(v json.Raw, path string, depth int, named bool)
+	walk = func(v json.Raw, path string, depth int, named bool) {
+		for key, value := range inner(v).Members() {
+			name, _ := key.Text()
+			named := named || soundsLikeScore(strings.ToLower(name))
+			at := name
+			if path != "" {
+				at = path + "." + name
+			}
+			if depth < maxScoreDepth && inner(value).Kind() == json.Object {
+				walk(value, at, depth+1, named)
+			}
+			if path == "" || !named || slices.Contains(besides, strings.ToLower(name)) {
+				continue
+			}
+			if byPath[at] == nil {
+				byPath[at] = &Column{Key: at}
+				order = append(order, byPath[at])
+			}
+			byPath[at].add(value)
+		}
+	}
+	for _, e := range cs.entries {
+		walk(e, "", 1, false)
+	}
+	for _, c := range order {
+		if c.Present > 0 && c.Number() && len(found) < maxScoreColumns {
+			found = append(found, c)
+		}
+	}
+	return found
 }
 
 // TakeScore records the choice of a score, and its direction if the name says that lower is better.

@@ -22,8 +22,9 @@ type Table struct {
 // Add adds a row.
 func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
-// Text lays out the table in at most width columns if words allow it; 0: no limit. What doesn't fit in the last column
-// is wrapped there or, if there is too little room, moved to lines of its own below.
+// Text lays out the table in at most width columns if its columns allow it; 0: no limit. What doesn't fit in the last
+// column is wrapped there or, if there is too little room, moved to lines of its own below. A word that is longer than
+// a line, such as a path, is broken.
 func (t *Table) Text(width int) string {
 	wide := t.widths()
 	before := t.Indent
@@ -79,7 +80,7 @@ func (t *Table) line(b *strings.Builder, r int, row []string, wide []int, before
 				at = t.Indent + indent
 				space = "\n" + strings.Repeat(" ", at)
 			}
-			parts = Wrap(cell, max(width-at, leastLast))
+			parts = broken(Wrap(cell, max(width-at, leastLast)), max(width-at, leastLast))
 		}
 		for _, part := range parts {
 			b.WriteString(space + styled(c, part))
@@ -87,6 +88,26 @@ func (t *Table) line(b *strings.Builder, r int, row []string, wide []int, before
 		}
 	}
 	b.WriteByte('\n')
+}
+
+// broken breaks lines that are longer than width: after a slash where they have one, since they are mostly paths.
+func broken(lines []string, width int) []string {
+	var out []string
+	for _, line := range lines {
+		for Width(line) > width {
+			head, _ := Cut(line, width)
+			if slash := strings.LastIndexByte(head, '/'); slash > 0 {
+				head = head[:slash+1]
+			}
+			if head == "" { // a character wider than the line
+				break
+			}
+			out = append(out, head)
+			line = line[len(head):]
+		}
+		out = append(out, line)
+	}
+	return out
 }
 
 // Wrap breaks a line between words, so that each part takes at most width columns; a longer word gets a line of its

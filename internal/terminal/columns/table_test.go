@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestTable(t *testing.T) {
@@ -32,6 +34,29 @@ func TestTable(t *testing.T) {
 		if !fits(got, width) {
 			t.Errorf("more than %d columns:\n%s", width, got)
 		}
+	}
+}
+
+// TestTableOfPaths: a path that is longer than the terminal is wide is broken, after a slash if it has one.
+func TestTableOfPaths(t *testing.T) {
+	table := &Table{}
+	table.Add("acme", "PATH", "/a/folder/whose/name/is/rather/long/bin/nat-go-builder-acme")
+	table.Add("other", "PATH", strings.Repeat("x", 60)+"/"+strings.Repeat("世", 20))
+	const want = `acme   PATH
+    /a/folder/whose/name/is/rather/
+    long/bin/nat-go-builder-acme
+other  PATH
+    xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+    xxxxxxxxxxxxxxxxxxxxxxxxxxxx/
+    世世世世世世世世世世世世世世世世
+    世世世世
+`
+	got := table.Text(36)
+	if diff := cmp.Diff(want, trimmed(got)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if !fits(got, 36) {
+		t.Errorf("more than 36 columns:\n%s", got)
 	}
 }
 

@@ -152,7 +152,7 @@ func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 		RawID: append(json.Raw(nil), idRaw...),
 	}
 	s.name(ex)
-	if v, ok := s.ahead.raw.Get(s.cfg.TaskKey); ok {
+	if v, ok := source.At(s.ahead.raw, s.cfg.TaskKey); ok {
 		ex.Task = source.IDText(v)
 	}
 	s.reader.Begin()
@@ -236,7 +236,7 @@ func (s *Source) id() json.Raw {
 		}
 		return json.AppendString(nil, s.ahead.id)
 	}
-	id, _ := s.ahead.raw.Get(s.cfg.IDKey)
+	id, _ := source.At(s.ahead.raw, s.cfg.IDKey)
 	return id
 }
 
@@ -248,10 +248,10 @@ func (s *Source) belongs() belonging {
 	if s.rewrite != nil { // its answers are compared with each other only
 		return belonging{}
 	}
-	if prompt, _ := s.ahead.raw.Get(s.cfg.PromptKey); len(prompt.Bytes()) > 0 || prompt.Kind() == json.Array {
+	if prompt, _ := source.At(s.ahead.raw, s.cfg.PromptKey); len(prompt.Bytes()) > 0 || prompt.Kind() == json.Array {
 		hash := xxh3.Hash128(prompt)
 		for _, key := range []string{s.cfg.ContextKey, s.cfg.SystemKey} {
-			if beside, ok := s.ahead.raw.Get(key); ok && key != "" {
+			if beside, ok := source.At(s.ahead.raw, key); ok && key != "" {
 				hash.Hi, hash.Lo = hash.Lo, hash.Hi^xxh3.Hash(beside)
 			}
 		}

@@ -17,13 +17,40 @@ import (
 // contain candidates.
 type Reader struct {
 	keys   Keys
+	paths  []path
 	keep   source.Keeper
 	models models
 	counts map[string]int64 // candidates of the example, by turn
 }
 
 // NewReader returns a reader.
-func NewReader(keys Keys) *Reader { return &Reader{keys: keys} }
+func NewReader(keys Keys) *Reader { return &Reader{keys: keys, paths: keys.paths()} }
+
+// path is a key that leads into objects, and the field that its value belongs to.
+type path struct {
+	key   string
+	field func(*fields) *json.Raw
+}
+
+// paths returns the keys that may be paths, as source.At follows them.
+func (k *Keys) paths() (out []path) {
+	for _, p := range []path{
+		{k.TurnKey, func(f *fields) *json.Raw { return &f.turn }},
+		{k.IndexKey, func(f *fields) *json.Raw { return &f.index }},
+		{k.PromptKey, func(f *fields) *json.Raw { return &f.prompt }},
+		{k.ContextKey, func(f *fields) *json.Raw { return &f.context }},
+		{k.SystemKey, func(f *fields) *json.Raw { return &f.system }},
+		{k.OutputKey, func(f *fields) *json.Raw { return &f.output }},
+		{k.ScoreKey, func(f *fields) *json.Raw { return &f.score }},
+		{k.MetadataKey, func(f *fields) *json.Raw { return &f.metadata }},
+		{k.ModelKey, func(f *fields) *json.Raw { return &f.model }},
+	} {
+		if strings.Contains(p.key, ".") {
+			out = append(out, p)
+		}
+	}
+	return out
+}
 
 // Begin starts an example.
 func (r *Reader) Begin() {
@@ -113,6 +140,12 @@ func (r *Reader) fields(raw json.Raw) (f fields) {
 			f.failure = v
 		case "reasoning":
 			f.reasoning = v
+		}
+	}
+	for _, p := range r.paths {
+		v, _ := source.At(raw, p.key)
+		if field := p.field(&f); *field == nil && v.Kind() != json.Null {
+			*field = v
 		}
 	}
 	return f

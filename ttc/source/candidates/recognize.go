@@ -123,8 +123,8 @@ func takePrompt(r *source.Reading, h *source.Head, prompt source.Choice) {
 func rowIDs(h *source.Head, id, prompt string) bool {
 	ids, prompts := map[string]bool{}, map[string]bool{}
 	for _, e := range h.Entries {
-		i, _ := e.Get(id)
-		p, _ := e.Get(prompt)
+		i, _ := source.At(e, id)
+		p, _ := source.At(e, prompt)
 		if ids[string(i)] {
 			return false
 		}
@@ -143,14 +143,14 @@ func (c *Config) rewritten() {
 // answers returns the answers of a line that has several, with their scores: one object per answer. nil: it has only
 // one.
 func (k *Keys) answers(raw json.Raw) (out []json.Raw) {
-	outputs, _ := raw.Get(k.OutputKey)
+	outputs, _ := source.At(raw, k.OutputKey)
 	if k.AnswerKey != "" && outputs.Kind() == json.Array {
 		for o := range outputs.Elements() {
 			out = append(out, k.line(raw, o))
 		}
 		return out
 	}
-	scores, _ := raw.Get(k.ScoreKey)
+	scores, _ := source.At(raw, k.ScoreKey)
 	if outputs.Kind() != json.Array || scores.Kind() != json.Array {
 		return nil
 	}

@@ -72,7 +72,7 @@ func (s *Source) parsePair(raw json.Raw) (p pair, _ ledger.Reason, err error) {
 	}
 	prompt, ok := raw.Get("state_messages")
 	if !ok {
-		prompt, _ = raw.Get(s.cfg.PromptKey)
+		prompt, _ = source.At(raw, s.cfg.PromptKey)
 	}
 	if prompt == nil {
 		prompt = s.asked(raw)
@@ -80,12 +80,12 @@ func (s *Source) parsePair(raw json.Raw) (p pair, _ ledger.Reason, err error) {
 	if err := p.setPrompt(s.told(prompt)); err != nil {
 		return p, source.BadStep, err
 	}
-	better, _ := raw.Get(s.cfg.ChosenKey)
+	better, _ := source.At(raw, s.cfg.ChosenKey)
 	chosen, err := passage(s.told(better), "assistant")
 	if err != nil {
 		return p, source.BadOutput, fmt.Errorf("%s: %w", s.cfg.ChosenKey, err)
 	}
-	worse, _ := raw.Get(s.cfg.RejectedKey)
+	worse, _ := source.At(raw, s.cfg.RejectedKey)
 	rejected, err := passage(s.told(worse), "assistant")
 	if err != nil {
 		return p, source.BadOutput, fmt.Errorf("%s: %w", s.cfg.RejectedKey, err)
@@ -104,7 +104,7 @@ func (s *Source) parsePair(raw json.Raw) (p pair, _ ledger.Reason, err error) {
 
 // asked returns the messages of a pair that stand beside its sides, if they end before an answer.
 func (s *Source) asked(raw json.Raw) json.Raw {
-	list, _ := raw.Get(s.cfg.MessagesKey)
+	list, _ := source.At(raw, s.cfg.MessagesKey)
 	messages, err := parseMessages(s.told(list))
 	if err != nil || len(messages) == 0 || messages[len(messages)-1].Role == "assistant" {
 		return nil
@@ -136,7 +136,7 @@ func (s *Source) scores(raw json.Raw, p *pair) (ledger.Reason, error) {
 // first returns the value of the first of the keys that has one; a key that isn't set has none.
 func first(raw json.Raw, keys ...string) json.Raw {
 	for _, key := range keys {
-		if v, ok := raw.Get(key); ok && key != "" && v.Kind() != json.Null {
+		if v, ok := source.At(raw, key); ok && key != "" && v.Kind() != json.Null {
 			return v
 		}
 	}

@@ -196,7 +196,7 @@ func conversations(h *source.Head) bool {
 // speaks reports whether the lists under a key contain messages; an empty list may.
 func speaks(h *source.Head, key string) bool {
 	for _, e := range h.Entries {
-		v, _ := e.Get(key)
+		v, _ := source.At(e, key)
 		if text, ok := v.Text(); ok {
 			v, _ = json.Parse([]byte(text), source.InTexts)
 		}
@@ -242,7 +242,7 @@ func texts(list json.Raw) bool {
 // inTurn reports whether the conversations are lists of texts.
 func inTurn(h *source.Head, key string) bool {
 	for _, e := range h.Entries {
-		if v, _ := e.Get(key); texts(v) {
+		if v, _ := source.At(e, key); texts(v) {
 			return true
 		}
 	}
@@ -255,7 +255,7 @@ func answered(cols source.Columns, messages string, score source.Choice, h *sour
 		return false
 	}
 	for _, e := range h.Entries {
-		v, _ := e.Get(messages)
+		v, _ := source.At(e, messages)
 		role := ""
 		for m := range v.Elements() {
 			r, _ := m.Get("role")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/zeebo/xxh3"
 
@@ -261,10 +262,15 @@ func (s *Source) index(entry json.Raw) {
 	}
 }
 
-// field returns the value of the first of the keys that has one in the entry; a key that isn't set has none.
+// field returns the value of the first of the keys that has one in the entry; a key that isn't set has none. A key may
+// be a path, as source.At follows it.
 func (s *Source) field(keys ...string) json.Raw {
 	for _, key := range keys {
-		if v := s.fields[key]; v != nil && key != "" && v.Kind() != json.Null {
+		v := s.fields[key]
+		if part, path, isPath := strings.Cut(key, "."); v == nil && isPath {
+			v, _ = source.Within(s.fields[part], path)
+		}
+		if v != nil && key != "" && v.Kind() != json.Null {
 			return v
 		}
 	}

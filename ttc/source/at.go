@@ -1,0 +1,62 @@
+package source
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// At returns the value under a key of an entry. Where the entry has no such key, the key is a path with dots between
+// its parts, such as metadata.judge.score or choices.0.text, through objects, lists, and texts that hold an object as
+// the cells of a CSV file do.
+func At(entry json.Raw, key string) (json.Raw, bool) {
+	if v, ok := entry.Get(key); ok {
+		return v, true
+	}
+	part, rest, isPath := strings.Cut(key, ".")
+	if !isPath {
+		return nil, false
+	}
+	v, ok := entry.Get(part)
+	if !ok {
+		return nil, false
+	}
+	return Within(v, rest)
+}
+
+// Within follows a path, as At does, from a value.
+func Within(v json.Raw, path string) (json.Raw, bool) {
+	v = inner(v)
+	if v.Kind() != json.Array {
+		return At(v, path)
+	}
+	part, rest, isPath := strings.Cut(path, ".")
+	n, err := strconv.ParseUint(part, 10, 31)
+	if err != nil {
+		return nil, false
+	}
+	for element := range v.Elements() {
+		if n > 0 {
+			n--
+			continue
+		}
+		if isPath {
+			return Within(element, rest)
+		}
+		return element, true
+	}
+	return nil, false
+}
+
+// inner returns the object or list that a text holds; other values as they are.
+func inner(v json.Raw) json.Raw {
+	text, ok := v.Text()
+	if !ok || !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "[") {
+		return v
+	}
+	if held, err := json.Parse([]byte(text), InTexts); err == nil {
+		return held
+	}
+	return v
+}

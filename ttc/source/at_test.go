@@ -1,0 +1,64 @@
+package source_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+func TestAt(t *testing.T) {
+	entry, err := json.Parse([]byte(`{
+		"score": 1, "a.b": 2, "a": {"b": 3, "c": null}, "list": [{"text": "x"}, {"text": "y"}],
+		"cell": "{\"judge\": {\"score\": 0.5}}", "text": "{no object"
+	}`), json.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{
+		"score": "1", "a.b": "2", "a.c": "null", "list.1.text": `"y"`, "list.0": `{"text": "x"}`,
+		"cell.judge.score": "0.5",
+		"a.b.c":            "", "a.d": "", "a.": "", "list.2": "", "list.-1": "", "list.text": "", "text.no": "", "score.x": "",
+		"x.y": "", "": "", ".": "",
+	} {
+		t.Run(key, func(t *testing.T) {
+			got, ok := source.At(entry, key)
+			if diff := cmp.Diff(want, string(got)); diff != "" || ok != (want != "") {
+				t.Errorf("%v -want +got:\n%s", ok, diff)
+			}
+		})
+	}
+}
+
+func TestNoScore(t *testing.T) {
+	for name, c := range map[string]struct {
+		entry string
+		want  []string
+	}{
+		"in metadata": {`{"metadata": {"judge": {"score": 0.5, "id": 7, "tokens": 9}}}`, []string{
+			`nothing has a score; "metadata.judge.score" holds numbers, and --map score=metadata.judge.score reads them`,
+		}},
+		"in a judgement": {`{"evaluation": {"correctness": true, "why": "it is"}}`, []string{
+			`nothing has a score; "evaluation.correctness" holds numbers, and ` +
+				`--map score=evaluation.correctness reads them`,
+		}},
+		"in a cell": {`{"metadata": "{\"rating\": 4}"}`, []string{
+			`nothing has a score; "metadata.rating" holds numbers, and --map score=metadata.rating reads them`,
+		}},
+		"a text": {`{"judge": "good", "metadata": {"size": 3}}`, []string{
+			`"judge" holds no numbers and is not read: nothing has a score`,
+		}},
+		"none": {`{"metadata": {"size": 3, "when": {"id": 3}}}`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := source.Head{Entries: []json.Raw{json.Raw(c.entry)}}
+			var r source.Reading
+			r.NoScore(h.Columns())
+			if diff := cmp.Diff(c.want, r.Guessed); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
