@@ -11,6 +11,10 @@ FUZZTIME  ?= 10s
 ARCH      ?= amd64
 LINT_VERSION := v2.15.0
 VALE_VERSION := v3.21.0
+# Nothing here needs debug information, which takes a tenth of the compiler's time. All targets share the flags, and so
+# the build cache.
+NO_DEBUG  := -gcflags=all=-dwarf=false
+export GOFLAGS := $(filter-out $(NO_DEBUG),$(shell $(GO) env GOFLAGS)) $(NO_DEBUG)
 # The pages for users: their words are checked.
 PAGES      = README.md CONTRIBUTING.md $(shell find builders collator configs examples kernels plugins ttc/ledger -name '*.md' \
 	-not -path '*/testdata/*' -not -path '*/.venv/*' -not -path '*/out/*')
@@ -26,10 +30,10 @@ demo: build ## set up, then turn a real NAT run into a preference data set
 test: lib ## set up, then run all tests
 	@$(WITH_LIB) sh .ci/test $(TAGS)
 
-# The compiler spends a quarter of its time on collecting garbage. With GOGC=400 it needs a fifth more memory and a
-# third less time; what it writes, and where the build cache keeps it, stays the same.
+# A fourth of what the compiler does is collecting garbage; without it, it needs a few hundred MiB more at its largest
+# package. What it writes, and where the build cache keeps it, stays the same.
 build: lib ## build bin/nat-go
-	$(WITH_LIB) GOGC=400 $(GO) build -tags $(TAGS) -ldflags '-s -w' -o bin/nat-go ./cmd/nat-go
+	$(WITH_LIB) GOGC=off GOMEMLIMIT=768MiB $(GO) build -tags $(TAGS) -ldflags '-s -w' -o bin/nat-go ./cmd/nat-go
 
 wheel: portable ## write the Python wheel to dist, for every Linux with glibc 2.17 or newer; ARCH=arm64: the other one
 	@rm -f dist/nat_go-*_$(if $(filter arm64,$(ARCH)),aarch64,x86_64).whl
