@@ -53,7 +53,7 @@ func TestMemory(t *testing.T) {
 		CombinedOutput(); err != nil {
 		t.Fatalf("can't build the hostile plugin: %v\n%s", err, out)
 	}
-	attacks := slices.Concat(pluginAttacks(hostile), inputAttacks(), sessionAttacks(), planAttacks())
+	attacks := slices.Concat(pluginAttacks(hostile), inputAttacks(), sessionAttacks(), planAttacks(), protobufAttacks())
 	attacks = append(attacks, serverAttacks(t)...)
 	if withTokenizers() {
 		attacks = append(attacks, tokenizerAttacks(t)...)

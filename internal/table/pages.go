@@ -28,15 +28,22 @@ func (f *inflater) largest(in io.ReaderAt, c *format.ColumnMetaData) (int64, err
 	var dictionary, page int64
 	for at := int64(0); at < section.Size(); buf.Reset(section) {
 		var h format.PageHeader
-		err := thrift.NewDecoder(new(thrift.CompactProtocol).NewReader(buf)).Decode(&h)
+		err := checkStructure(buf, maxHeader)
 		if errors.Is(err, io.EOF) {
 			break
+		}
+		if err == nil {
+			_, err = section.Seek(at, io.SeekStart)
+		}
+		if err == nil {
+			buf.Reset(section)
+			err = thrift.NewDecoder(new(thrift.CompactProtocol).NewReader(buf)).Decode(&h)
 		}
 		if err == nil && (h.CompressedPageSize < 0 || h.UncompressedPageSize < 0) {
 			err = errors.New("its size is negative")
 		}
 		if err != nil {
-			return 0, fmt.Errorf("a page: %w", err)
+			return 0, fmt.Errorf("the header of a page: %w", err)
 		}
 		n := max(int64(h.UncompressedPageSize), int64(h.CompressedPageSize)) + valueBytes*values(&h)
 		if h.Type == format.DictionaryPage {

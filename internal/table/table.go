@@ -1,6 +1,7 @@
 package table
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -36,15 +37,8 @@ type Reader struct {
 // Open opens a file.
 func Open(in io.ReaderAt, size int64) (r *Reader, err error) {
 	defer recovered(&err)
-	var end [8]byte
-	if size >= int64(len(end)) {
-		if _, err := in.ReadAt(end[:], size-int64(len(end))); err != nil {
-			return nil, err
-		}
-	}
-	if n := binary.LittleEndian.Uint32(end[:4]); n > maxFooter && int64(n) <= size {
-		what := fmt.Sprintf("what describes the file has %d bytes; at most %d are read", n, maxFooter)
-		return nil, &LimitError{what}
+	if err := checkFooter(in, size); err != nil {
+		return nil, err
 	}
 	file, err := parquet.OpenFile(in, size, parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
 	if err != nil {
@@ -54,6 +48,29 @@ func Open(in io.ReaderAt, size int64) (r *Reader, err error) {
 		return nil, &LimitError{fmt.Sprintf("the file has %d columns; at most %d are read", n, maxColumns)}
 	}
 	return &Reader{file: file, in: in, groups: file.RowGroups(), schema: file.Schema()}, nil
+}
+
+// checkFooter refuses what describes the file if it asks for too much.
+func checkFooter(in io.ReaderAt, size int64) error {
+	var end [8]byte
+	if size < int64(len(end)) {
+		return nil // the library says what is wrong
+	}
+	if _, err := in.ReadAt(end[:], size-int64(len(end))); err != nil {
+		return err
+	}
+	n := int64(binary.LittleEndian.Uint32(end[:4]))
+	switch begin := size - int64(len(end)) - n; {
+	case string(end[4:]) == "PARE":
+		return broken("it is encrypted")
+	case string(end[4:]) != "PAR1" || begin < 0:
+		return nil // as above
+	case n > maxFooter:
+		what := fmt.Sprintf("what describes the file has %d bytes; at most %d are read", n, maxFooter)
+		return &LimitError{what}
+	default:
+		return broken(checkStructure(bufio.NewReader(io.NewSectionReader(in, begin, n)), n+1))
+	}
 }
 
 // Schema returns the file's schema.
@@ -173,7 +190,16 @@ type LimitError struct{ What string }
 
 func (e *LimitError) Error() string { return e.What }
 
-func broken(what any) error { return fmt.Errorf("this is not a sound Parquet file: %v", what) }
+// broken says that a file is damaged, unless it only demands too much.
+func broken(what any) error {
+	if err, is := what.(error); is || what == nil {
+		var large *LimitError
+		if err == nil || errors.As(err, &large) {
+			return err
+		}
+	}
+	return fmt.Errorf("this is not a sound Parquet file: %v", what)
+}
 
 // recovered turns a panic into an error: the library panics on some broken files.
 func recovered(err *error) {

@@ -355,7 +355,15 @@ func TestProtocolFaults(t *testing.T) {
 	})
 	t.Run("never ends the stream", func(t *testing.T) {
 		t.Parallel()
-		spec := Spec{Name: "raw", Path: testPlugin, Args: []string{"raw"}, BatchTimeout: 4 * time.Second}
+		// It is to be found stuck once it has answered everything, and before the session is closed by force: on a busy
+		// machine the one takes long, and the check of the other comes late.
+		spec := Spec{
+			Name:         "raw",
+			Path:         testPlugin,
+			Args:         []string{"raw"},
+			BatchTimeout: 8 * time.Second,
+			CallTimeout:  5 * time.Minute,
+		}
 		checkFault(t, runFault(t, spec, "pairs", `{"do":"never end"}`, faultGroups(5)), 5, 1, nil, "did not end the stream")
 	})
 	t.Run("hangs in Drain", func(t *testing.T) {

@@ -265,6 +265,9 @@ func (t *Tally) Drop(d ledger.Drop) {
 	}
 }
 
+// mostUnread is how many kinds of things that nothing reads are told apart.
+const mostUnread = 100
+
 // PassOver counts things in an input that nothing reads.
 func (t *Tally) PassOver(what string, n int64) {
 	if n == 0 {
@@ -272,6 +275,9 @@ func (t *Tally) PassOver(what string, n int64) {
 	}
 	if t.S.Unread == nil {
 		t.S.Unread = map[string]int64{}
+	}
+	if _, known := t.S.Unread[what]; !known && len(t.S.Unread) >= mostUnread {
+		what = "other things"
 	}
 	t.S.Unread[what] += n
 }

@@ -58,7 +58,7 @@ func (r *reader) sessions(g session.Group) (out []*calls.Session) {
 		case harness == "codex" && len(f.Lines) > 0:
 			out = append(out, codex.FromLines(id, f, r.tally))
 		default:
-			if s := r.conversation(raw, part, i); s != nil {
+			if s := r.conversation(raw, part, g.Limits, i); s != nil {
 				out = append(out, s)
 			}
 		}
@@ -88,7 +88,7 @@ func (r *reader) linesOf(row json.Raw) (out []json.Raw) {
 }
 
 // conversation makes a session from the messages of the i-th row with its id; nil if they can't be read.
-func (r *reader) conversation(raw json.Raw, part session.Kept, i int) *calls.Session {
+func (r *reader) conversation(raw json.Raw, part session.Kept, limits session.Limits, i int) *calls.Session {
 	id, _ := key(raw)
 	if i > 0 {
 		id += "." + strconv.Itoa(i+1)
@@ -103,7 +103,7 @@ func (r *reader) conversation(raw json.Raw, part session.Kept, i int) *calls.Ses
 		drop("session", source.BadExample, err.Error())
 		return nil
 	}
-	s := calls.NewSession(id)
+	s := limits.New(id)
 	tools := exchange.Tools(session.Value(raw, "tools"))
 	metadata := session.Value(raw, "metadata")
 	var history []calls.Ref

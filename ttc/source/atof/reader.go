@@ -12,14 +12,15 @@ import (
 // reader makes sessions from events.
 type reader struct {
 	tally *source.Tally
-	roots map[string]string // for calls that have begun but not ended
-	named map[string]string // sessions, by root
+	roots *session.Names // for calls that have begun but not ended
+	named *session.Names // sessions, by root
 }
 
 func entries(tally *source.Tally) session.Entries {
-	r := &reader{tally: tally, roots: map[string]string{}, named: map[string]string{}}
+	r := &reader{tally: tally, roots: &session.Names{}, named: &session.Names{}}
 	return session.Entries{
 		ID: r.root, Others: "lines that are not events", Regroup: r.session, Sessions: r.sessions,
+		Names: []*session.Names{r.roots, r.named},
 	}
 }
 
@@ -39,25 +40,23 @@ func (r *reader) root(entry json.Raw) (string, bool) {
 	}
 	id, root := session.Text(entry, "uuid"), rootOf(entry)
 	if session.Text(entry, "category") == "llm" {
-		if began, ok := r.roots[id]; ok {
-			delete(r.roots, id)
+		if began, ok := r.roots.Get(id); ok {
+			r.roots.Delete(id)
 			return began, true
 		}
 		if session.Text(entry, "scope_category") == "start" {
-			r.roots[id] = root
+			r.roots.Set(id, root)
 		}
 	}
 	metadata, _ := entry.Get("metadata")
 	if name := session.Text(metadata, "session_id"); name != "" {
-		if old, ok := r.named[root]; !ok || name < old { // whatever came first
-			r.named[root] = name
-		}
+		r.named.Least(root, name)
 	}
 	return root, true
 }
 
 func (r *reader) session(root string) string {
-	if name, ok := r.named[root]; ok {
+	if name, ok := r.named.Get(root); ok {
 		return name
 	}
 	return root
@@ -69,5 +68,5 @@ func (r *reader) sessions(g session.Group) []*calls.Session {
 	for _, part := range g.Parts {
 		t.add(part)
 	}
-	return t.sessions()
+	return t.sessions(g.Limits)
 }

@@ -67,12 +67,12 @@ func (t *scopes) add(part session.Kept) {
 }
 
 // sessions makes the session of the scopes.
-func (t *scopes) sessions() []*calls.Session {
+func (t *scopes) sessions(limits session.Limits) []*calls.Session {
 	if len(t.order) == 0 {
 		return nil
 	}
 	slices.SortFunc(t.order, func(a, b *scope) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id)) })
-	t.out = calls.NewSession(t.r.session(rootOf(t.order[0].part.JSON)))
+	t.out = limits.New(t.r.session(rootOf(t.order[0].part.JSON)))
 	t.look()
 	for _, s := range t.order {
 		if s.category == "llm" {

@@ -66,7 +66,7 @@ func taskOf(entry json.Raw) string {
 
 func (r *reader) sessions(g session.Group) (out []*calls.Session) {
 	for i, part := range g.Parts {
-		if s := r.rollout(part, i); s != nil {
+		if s := r.rollout(part, g.Limits, i); s != nil {
 			out = append(out, s)
 		}
 	}
@@ -74,10 +74,10 @@ func (r *reader) sessions(g session.Group) (out []*calls.Session) {
 }
 
 // rollout makes the session of a rollout, the i-th with its id; nil if nothing in it can be trained.
-func (r *reader) rollout(part session.Kept, i int) *calls.Session {
+func (r *reader) rollout(part session.Kept, limits session.Limits, i int) *calls.Session {
 	raw := json.Raw(part.JSON)
 	id, _ := key(raw)
-	s := calls.NewSession(cmp.Or(id, "rollout-"+strconv.Itoa(i)))
+	s := limits.New(cmp.Or(id, "rollout-"+strconv.Itoa(i)))
 	s.Task = taskOf(raw)
 	trial, _ := raw.Get("_ng_rollout_index")
 	s.Trial = source.IDText(trial)

@@ -18,18 +18,19 @@ import (
 type reader struct {
 	tally *source.Tally
 	parse func(json.Raw) (observation, bool)
-	named map[string]string // sessions, by the key of their traces
-	ids   map[string]string // ids of traces and sessions, by key
+	named *session.Names // sessions, by the key of their traces
+	ids   *session.Names // ids of traces and sessions, by key
 }
 
 func entries(tally *source.Tally, parse func(json.Raw) (observation, bool)) session.Entries {
-	r := &reader{tally: tally, parse: parse, named: map[string]string{}, ids: map[string]string{}}
+	r := &reader{tally: tally, parse: parse, named: &session.Names{}, ids: &session.Names{}}
 	return session.Entries{
 		ID:       r.key,
 		Others:   "entries that are not observations",
 		Within:   r.within,
 		Regroup:  r.session,
 		Sessions: r.sessions,
+		Names:    []*session.Names{r.named, r.ids},
 	}
 }
 
@@ -49,9 +50,8 @@ func (r *reader) key(entry json.Raw) (string, bool) {
 		return "", false
 	}
 	key := r.short(cmp.Or(o.trace, o.session))
-	if old, ok := r.named[key]; o.session != "" && (!ok || o.session < old) { // whatever came first
-		r.named[key] = o.session
-		r.short(o.session)
+	if o.session != "" {
+		r.named.Least(key, o.session)
 	}
 	return key, true
 }
@@ -59,15 +59,16 @@ func (r *reader) key(entry json.Raw) (string, bool) {
 func (r *reader) short(id string) string {
 	sum := xxh3.HashString128(id).Bytes()
 	key := hex.EncodeToString(sum[:12])
-	r.ids[key] = id
+	r.ids.Set(key, id)
 	return key
 }
 
 func (r *reader) session(key string) string {
-	if name, ok := r.named[key]; ok {
+	if name, ok := r.named.Get(key); ok {
 		return name
 	}
-	return r.ids[key]
+	id, _ := r.ids.Get(key)
+	return id
 }
 
 // sessions makes the session of the observations.
@@ -81,7 +82,7 @@ func (r *reader) sessions(g session.Group) []*calls.Session {
 		return nil
 	}
 	first := t.calls[0]
-	t.out = calls.NewSession(r.session(r.short(cmp.Or(first.trace, first.session))))
+	t.out = g.Limits.New(r.session(r.short(cmp.Or(first.trace, first.session))))
 	t.out.Reward = t.reward()
 	for i := range t.calls {
 		t.call(&t.calls[i])

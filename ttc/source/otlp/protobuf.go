@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -195,14 +196,51 @@ func (r *reader) resources(record []byte, offset int64) bool {
 					return true
 				}
 				r.known = true
-				b, ok := appendItem(nil, item, kind)
-				if ok {
-					r.keep(kind, b, offset)
-				}
-				return ok
+				return r.item(item, kind, offset)
 			})
 		})
 	})
+}
+
+// item stores an item. It reports whether the item is intact.
+func (r *reader) item(item []byte, kind byte, offset int64) bool {
+	of := logShape
+	if kind == spanItem {
+		of = spanShape
+	}
+	t := &transcoder{most: r.limits.MaxSession, objects: r.limits.MaxObjects}
+	b, ok := t.item(item, of)
+	switch {
+	case ok:
+		r.keep(kind, b, offset)
+	case !t.full:
+		return false
+	case tellsOfModels(item):
+		if trace := traceOf(item, kind); trace != "" && r.err == nil {
+			r.err = r.store.Add(trace, []byte{largeItem}, offset)
+		}
+	case kind == spanItem:
+		t = &transcoder{most: r.limits.MaxSession, objects: r.limits.MaxObjects}
+		if b, ok = t.item(item, placeShape); ok {
+			r.keep(kind, b, offset)
+		}
+	}
+	return true
+}
+
+// traceOf returns the id of an item's trace.
+func traceOf(item []byte, kind byte) (trace string) {
+	field := protowire.Number(1)
+	if kind == logItem {
+		field = 9
+	}
+	fields(item, func(num protowire.Number, typ protowire.Type, value []byte) bool {
+		if num == field && typ == protowire.BytesType && len(value) == traceBytes {
+			trace = hex.EncodeToString(value)
+		}
+		return trace == ""
+	})
+	return trace
 }
 
 // instrumentation returns what wrote the items of a scope.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -24,7 +25,7 @@ type reader struct {
 	scope    source.Version          // the instrumentation that wrote what is being read
 	wrote    map[source.Version]bool // those of the file
 	others   int64                   // requests in the file that contain something else
-	sessions map[string]string       // for traces that name one
+	sessions session.Names           // for traces that name one
 	scratch  []byte
 	err      error
 }
@@ -33,17 +34,20 @@ type reader struct {
 const (
 	spanItem = 's'
 	logItem  = 'l'
+	// An item that is too large for any session, of which nothing else is stored.
+	largeItem = 'x'
 )
 
 func read(ctx context.Context, files []string, limits session.Limits, tally *source.Tally) (session.Reader, error) {
-	r := &reader{limits: limits, tally: tally, sessions: map[string]string{}}
+	r := &reader{limits: limits, tally: tally}
+	r.sessions.Limit(limits.MaxNames)
 	keep := func(s *session.Store, path string) error {
 		r.store, r.path, r.known, r.others = s, path, false, 0
 		r.wrote = map[source.Version]bool{}
 		return r.file(ctx)
 	}
 	sessionOf := func(trace string) string {
-		if id, ok := r.sessions[trace]; ok {
+		if id, ok := r.sessions.Get(trace); ok {
 			return id
 		}
 		return trace
@@ -171,8 +175,8 @@ var tried = map[string]string{
 
 // scopeOf returns the instrumentation that a scope names.
 func scopeOf(name, version string) source.Version {
-	name, version = name[:min(len(name), longName)], version[:min(len(version), longName)]
-	return source.Version{Program: name, Number: version, Newest: tried[name]}
+	short := func(text string) string { return strings.Clone(text[:min(len(text), longName)]) }
+	return source.Version{Program: short(name), Number: short(version), Newest: tried[name]}
 }
 
 // items stores the elements of a list.
@@ -207,8 +211,8 @@ func (r *reader) keep(kind byte, raw json.Raw, offset int64) {
 		}
 		if bytes.Contains(raw, []byte("session")) || bytes.Contains(raw, []byte("conversation.id")) {
 			if id := sessionOf(raw); id != "" {
-				if old, ok := r.sessions[trace]; !ok || id < old { // whatever came first
-					r.sessions[trace] = id
+				if r.sessions.Least(trace, id); r.err == nil {
+					r.err = r.sessions.Err(r.path)
 				}
 			}
 		}
@@ -216,7 +220,9 @@ func (r *reader) keep(kind byte, raw json.Raw, offset int64) {
 	} else {
 		r.scratch = appendPlace(r.scratch, raw)
 	}
-	r.err = r.store.Add(trace, r.scratch, offset)
+	if r.err == nil {
+		r.err = r.store.Add(trace, r.scratch, offset)
+	}
 }
 
 // sessionKeys are the attributes that name a session, the most telling first.

@@ -38,8 +38,15 @@ func (r *reader) session(g session.Group) []*calls.Session {
 		failed: map[string]bool{}, failures: map[string]bool{}, wrote: map[string]*chat.Message{},
 	}
 	for _, part := range g.Parts {
-		if part.JSON[0] == spanItem {
+		switch part.JSON[0] {
+		case spanItem:
 			t.add(spanOf(part))
+		case largeItem:
+			r.tally.Drop(ledger.Drop{
+				Unit: "session", Reason: session.SessionTooLong, Index: -1, File: part.Path, Offset: part.Offset,
+				Detail: "one of its spans or log records is too large on its own",
+			})
+			return nil
 		}
 	}
 	for _, part := range g.Parts {
@@ -54,7 +61,7 @@ func (r *reader) session(g session.Group) []*calls.Session {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.trace, b.trace), cmp.Compare(a.id, b.id))
 	})
 	id := t.order[0].trace
-	if name, ok := r.sessions[id]; ok {
+	if name, ok := r.sessions.Get(id); ok {
 		id = name
 	}
 	t.out = r.limits.New(id)

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"math"
 	"strconv"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -50,6 +51,9 @@ var (
 			of:   map[protowire.Number]shape{2: {key: "message"}, 3: {key: "code", kind: anInt}},
 		},
 	}
+	placeShape = map[protowire.Number]shape{
+		1: {key: "traceId", kind: anID}, 2: {key: "spanId", kind: anID}, 4: {key: "parentSpanId", kind: anID},
+	}
 	logShape = map[protowire.Number]shape{
 		1: {key: "timeUnixNano", kind: aTime}, 5: {key: "body", kind: aValue},
 		6: {key: "attributes", kind: aList, of: attributeShape}, 9: {key: "traceId", kind: anID},
@@ -57,15 +61,59 @@ var (
 	}
 )
 
-// appendItem appends a span or a log record as JSON. It reports whether the item is intact.
-func appendItem(b, item []byte, kind byte) (json.Raw, bool) {
-	if kind == spanItem {
-		return appendMessage(b, item, spanShape)
-	}
-	return appendMessage(b, item, logShape)
+// transcoder writes items as JSON, up to a limit: an empty element takes two bytes in protobuf, up to twenty in JSON,
+// and memory as long as it is held.
+type transcoder struct {
+	most    int64 // bytes of JSON
+	objects int64 // messages and values that may still be written
+	full    bool  // an item would take more
 }
 
-func appendMessage(b, message []byte, of map[protowire.Number]shape) ([]byte, bool) {
+// item returns a span or a log record as JSON. It reports whether the item is intact and within the limits.
+func (t *transcoder) item(item []byte, of map[protowire.Number]shape) (json.Raw, bool) {
+	b, ok := t.message(nil, item, of)
+	return b, ok && !t.full
+}
+
+// begin reports whether another message or value may be written after b.
+func (t *transcoder) begin(b []byte) bool {
+	t.objects--
+	return t.fits(b, 0) && t.objects >= 0 || t.stop()
+}
+
+// fits reports whether n more bytes may be written after b.
+func (t *transcoder) fits(b []byte, n int) bool { return int64(len(b)+n) <= t.most || t.stop() }
+
+func (t *transcoder) stop() bool {
+	t.full = true
+	return false
+}
+
+// text appends a text.
+func (t *transcoder) text(b, text []byte) []byte {
+	if !t.fits(b, len(text)) || !t.fits(b, quoted(text)) {
+		return append(b, `""`...)
+	}
+	return json.AppendString(b, string(text))
+}
+
+// quoted returns the most bytes that a text takes in JSON.
+func quoted(text []byte) int {
+	n := 0
+	for len(text) > 0 {
+		r, size := utf8.DecodeRune(text)
+		if text = text[size:]; r < ' ' || r == '"' || r == '\\' || r == utf8.RuneError {
+			size = len(`\uFFFF`)
+		}
+		n += size
+	}
+	return n
+}
+
+func (t *transcoder) message(b, message []byte, of map[protowire.Number]shape) ([]byte, bool) {
+	if !t.begin(b) {
+		return b, false
+	}
 	b = append(b, '{')
 	ok, n := true, 0
 	lists := map[protowire.Number][][]byte{}
@@ -76,16 +124,16 @@ func appendMessage(b, message []byte, of map[protowire.Number]shape) ([]byte, bo
 		}
 		if s.kind == aList { // its elements need not be adjacent
 			lists[num] = append(lists[num], value)
-			return true
+			return int64(len(lists[num])) <= t.objects || t.stop()
 		}
 		if n++; n > 1 {
 			b = append(b, ',')
 		}
 		b = append(json.AppendString(b, s.key), ':')
 		var fine bool
-		b, fine = appendField(b, value, s)
+		b, fine = t.field(b, value, s)
 		ok = ok && fine
-		return true
+		return !t.full
 	})
 	for num := protowire.Number(1); num <= 11; num++ {
 		elements := lists[num]
@@ -101,20 +149,25 @@ func appendMessage(b, message []byte, of map[protowire.Number]shape) ([]byte, bo
 				b = append(b, ',')
 			}
 			var fine bool
-			b, fine = appendMessage(b, e, of[num].of)
-			ok = ok && fine
+			b, fine = t.message(b, e, of[num].of)
+			if ok = ok && fine; t.full {
+				return b, false
+			}
 		}
 		b = append(b, ']')
 	}
 	return append(b, '}'), ok && whole
 }
 
-// appendField appends the value of a field that isn't a list. It reports whether the value is intact.
-func appendField(b, value []byte, s shape) ([]byte, bool) {
+// field appends the value of a field that isn't a list. It reports whether the value is intact.
+func (t *transcoder) field(b, value []byte, s shape) ([]byte, bool) {
 	switch s.kind {
 	case aText:
-		b = json.AppendString(b, string(value))
+		b = t.text(b, value)
 	case anID:
+		if !t.fits(b, 2*len(value)) {
+			return b, false
+		}
 		b = append(hex.AppendEncode(append(b, '"'), value), '"')
 	case anInt:
 		v, _ := protowire.ConsumeVarint(value)
@@ -123,9 +176,9 @@ func appendField(b, value []byte, s shape) ([]byte, bool) {
 		v, _ := protowire.ConsumeFixed64(value)
 		b = append(strconv.AppendUint(append(b, '"'), v, 10), '"')
 	case aNested:
-		return appendMessage(b, value, s.of)
+		return t.message(b, value, s.of)
 	case aValue:
-		return appendValue(b, value, 0)
+		return t.value(b, value, 0)
 	}
 	return b, true
 }
@@ -140,17 +193,23 @@ func (k kind) wire() protowire.Type {
 	return protowire.BytesType
 }
 
-// appendValue appends the value of an attribute. One that is nested too deeply is omitted.
-func appendValue(b, value []byte, depth int) ([]byte, bool) {
+// value appends the value of an attribute. One that is nested too deeply is omitted.
+func (t *transcoder) value(b, value []byte, depth int) ([]byte, bool) {
+	if !t.begin(b) {
+		return b, false
+	}
 	if depth > maxDepth {
 		return append(b, "{}"...), true
 	}
 	start, ok := len(b), true
 	whole := fields(value, func(num protowire.Number, typ protowire.Type, v []byte) bool {
+		if t.full {
+			return false
+		}
 		b = b[:start] // the last of several counts
 		switch {
 		case num == 1 && typ == protowire.BytesType:
-			b = json.AppendString(append(b, `{"stringValue":`...), string(v))
+			b = t.text(append(b, `{"stringValue":`...), v)
 		case num == 2 && typ == protowire.VarintType:
 			n, _ := protowire.ConsumeVarint(v)
 			b = strconv.AppendBool(append(b, `{"boolValue":`...), n != 0)
@@ -161,10 +220,13 @@ func appendValue(b, value []byte, depth int) ([]byte, bool) {
 			n, _ := protowire.ConsumeFixed64(v)
 			b = appendDouble(append(b, `{"doubleValue":`...), math.Float64frombits(n))
 		case num == 5 && typ == protowire.BytesType:
-			b, ok = appendList(append(b, `{"arrayValue":`...), v, depth, appendValue)
+			b, ok = t.list(append(b, `{"arrayValue":`...), v, depth, t.value)
 		case num == 6 && typ == protowire.BytesType:
-			b, ok = appendList(append(b, `{"kvlistValue":`...), v, depth, appendMember)
+			b, ok = t.list(append(b, `{"kvlistValue":`...), v, depth, t.member)
 		case num == 7 && typ == protowire.BytesType:
+			if !t.fits(b, base64.StdEncoding.EncodedLen(len(v))) {
+				return false
+			}
 			b = append(b, `{"bytesValue":"`...)
 			b = append(base64.StdEncoding.AppendEncode(b, v), '"')
 		default:
@@ -186,13 +248,16 @@ func appendDouble(b []byte, f float64) []byte {
 	return strconv.AppendFloat(b, f, 'g', -1, 64)
 }
 
-// appendList appends a list of values or members.
-func appendList(
+// list appends a list of values or members.
+func (t *transcoder) list(
 	b, list []byte, depth int, element func(b, value []byte, depth int) ([]byte, bool),
 ) ([]byte, bool) {
 	b = append(b, `{"values":[`...)
 	n, ok := 0, true
 	whole := below(list, 1, func(v []byte) bool {
+		if t.full {
+			return false
+		}
 		if n++; n > 1 {
 			b = append(b, ',')
 		}
@@ -204,8 +269,8 @@ func appendList(
 	return append(b, "]}"...), ok && whole
 }
 
-// appendMember appends a member of an object: {key, value}.
-func appendMember(b, member []byte, depth int) ([]byte, bool) {
+// member appends a member of an object: {key, value}.
+func (t *transcoder) member(b, member []byte, depth int) ([]byte, bool) {
 	var key, value []byte
 	whole := fields(member, func(num protowire.Number, typ protowire.Type, v []byte) bool {
 		if typ == protowire.BytesType && num == 1 {
@@ -215,7 +280,7 @@ func appendMember(b, member []byte, depth int) ([]byte, bool) {
 		}
 		return true
 	})
-	b = json.AppendString(append(b, `{"key":`...), string(key))
-	b, ok := appendValue(append(b, `,"value":`...), value, depth)
+	b = t.text(append(b, `{"key":`...), key)
+	b, ok := t.value(append(b, `,"value":`...), value, depth)
 	return append(b, '}'), ok && whole
 }

@@ -18,15 +18,15 @@ import (
 type reader struct {
 	tally *source.Tally
 	ours  func(*entry) bool
-	named map[string]string // sessions named by the log, by the key they are stored under
-	links map[string]string // for a response: the previous one, or the session it begins
+	named *session.Names // sessions named by the log, by the key they are stored under
+	links *session.Names // for a response: the previous one, or the session it begins
 }
 
 func entries(tally *source.Tally, ours func(*entry) bool) session.Entries {
-	r := &reader{tally: tally, ours: ours, named: map[string]string{}, links: map[string]string{}}
+	r := &reader{tally: tally, ours: ours, named: &session.Names{}, links: &session.Names{}}
 	return session.Entries{
 		ID: r.key, Others: "entries that are calls of no kind that the source reads",
-		Regroup: r.session, Sessions: r.sessions,
+		Regroup: r.session, Sessions: r.sessions, Names: []*session.Names{r.named, r.links},
 	}
 }
 
@@ -40,7 +40,7 @@ func (r *reader) key(raw json.Raw) (string, bool) {
 	if begins == "" {
 		begins = e.opening()
 	} else { // it may be longer than a key
-		r.named[hashed(begins)] = begins
+		r.named.Set(hashed(begins), begins)
 		begins = hashed(begins)
 	}
 	id, previous := session.Text(e.response, "id"), session.Text(e.request, "previous_response_id")
@@ -50,7 +50,7 @@ func (r *reader) key(raw json.Raw) (string, bool) {
 	if previous != "" {
 		begins = hashed(previous)
 	}
-	r.links[hashed(id)] = begins
+	r.links.Set(hashed(id), begins)
 	return hashed(id), true
 }
 
@@ -60,14 +60,22 @@ func hashed(id string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// session returns the session for a key: the response that begins its chain determines it.
+// session returns the session for a key: the response that begins its chain determines it. All of the chain is linked
+// to that one directly, so that no chain is followed twice. Responses that name each other in a circle are one session.
 func (r *reader) session(key string) string {
-	seen := map[string]bool{}
-	for next, ok := r.links[key]; ok && !seen[next]; next, ok = r.links[next] {
-		seen[next] = true
+	chain := map[string]bool{key: true}
+	for next, ok := r.links.Get(key); ok && !chain[next]; next, ok = r.links.Get(next) {
+		chain[next] = true
 		key = next
 	}
-	if name, ok := r.named[key]; ok {
+	for link := range chain {
+		if link == key {
+			r.links.Delete(key)
+		} else {
+			r.links.Set(link, key)
+		}
+	}
+	if name, ok := r.named.Get(key); ok {
 		return name
 	}
 	return key
@@ -75,7 +83,7 @@ func (r *reader) session(key string) string {
 
 // sessions makes the session of the calls.
 func (r *reader) sessions(g session.Group) []*calls.Session {
-	l := &log{r: r, byID: map[string]*call{}}
+	l := &log{r: r, limits: g.Limits, byID: map[string]*call{}}
 	for _, part := range g.Parts {
 		l.add(part)
 	}
@@ -83,17 +91,21 @@ func (r *reader) sessions(g session.Group) []*calls.Session {
 		return nil
 	}
 	for _, c := range l.calls {
-		l.give(c)
+		if l.give(c); l.out.TooLarge() {
+			break
+		}
 	}
 	return []*calls.Session{l.out}
 }
 
 // log holds the calls of one session.
 type log struct {
-	r     *reader
-	out   *calls.Session
-	calls []*call
-	byID  map[string]*call
+	r         *reader
+	limits    session.Limits
+	out       *calls.Session
+	calls     []*call
+	byID      map[string]*call
+	assembled int64 // messages of histories
 }
 
 type call struct {
@@ -102,13 +114,14 @@ type call struct {
 	time int64
 	full []calls.Ref // all messages that it was given; nil: not assembled yet
 	open bool        // it is being assembled
+	lost bool        // what it continues is not in the log
 }
 
 func (l *log) add(part session.Kept) {
 	e, _ := entryOf(part.JSON)
 	if l.out == nil {
 		key, _ := l.r.key(part.JSON)
-		l.out = calls.NewSession(l.r.session(key))
+		l.out = l.limits.New(l.r.session(key))
 	}
 	if e.failed != "" {
 		l.drop(part, session.FailedCall, e.failed)
@@ -140,6 +153,9 @@ func (l *log) drop(part session.Kept, why ledger.Reason, detail string) {
 // give adds a call, with the messages of those that it continues.
 func (l *log) give(c *call) {
 	input, ok := l.history(c)
+	if l.out.TooLarge() {
+		return
+	}
 	if !ok {
 		l.drop(c.part, session.MissingHistory, "the response "+session.Name(c.Previous)+" is not in the log")
 		return
@@ -153,15 +169,19 @@ func (l *log) history(c *call) ([]calls.Ref, bool) {
 	at := c
 	for at.full == nil && at.Previous != "" {
 		before := l.byID[at.Previous]
-		if before == nil || at.open {
+		if before == nil || at.open || at.lost {
+			at.lost = true
 			for _, x := range chain {
-				x.open = false
+				x.open, x.lost = false, true
 			}
 			return nil, false
 		}
 		at.open = true
 		chain = append(chain, at)
 		at = before
+	}
+	if at.lost {
+		return nil, false
 	}
 	if at.full == nil {
 		at.full = l.refs(at.Input)
@@ -174,6 +194,10 @@ func (l *log) history(c *call) ([]calls.Ref, bool) {
 		}
 		if l.begins(past) {
 			past = past[1:]
+		}
+		if l.assembled += int64(len(past) + len(own)); l.assembled > l.out.MostGiven {
+			l.out.Give(int(l.assembled))
+			return nil, false
 		}
 		x.full = slices.Concat(x.full, past, l.refs([]calls.Message{{Message: at.Answers[0].Message}}), own)
 		at = x

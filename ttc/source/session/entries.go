@@ -23,11 +23,15 @@ type Entries struct {
 	// Returns the entries that an entry holds, or none if it is an entry itself. If nil, no entry holds any.
 	Within   func(entry json.Raw) []json.Raw
 	Regroup  func(id string) string
+	Names    []*Names                     // what ID keeps
 	Sessions func(Group) []*calls.Session // of the entries with one id
 }
 
 // read reads the sessions of files.
 func (e Entries) read(ctx context.Context, files []string, limits Limits, tally *source.Tally) (Reader, error) {
+	for _, n := range e.Names {
+		n.Limit(limits.MaxNames)
+	}
 	return ReadStored(files, limits, tally, func(s *Store, path string) error {
 		return e.file(ctx, s, path, limits, tally)
 	}, e.Regroup, e.Sessions)
@@ -47,11 +51,15 @@ func (e Entries) file(ctx context.Context, s *Store, path string, limits Limits,
 		for _, entry := range e.within(l.JSON) {
 			id, ok := e.ID(entry)
 			if !ok {
-				others[e.nameOf(entry)]++
+				e.count(others, entry)
 				continue
 			}
 			known = true
-			if failed = s.Add(id, entry, l.Offset); failed != nil {
+			failed = s.Add(id, entry, l.Offset)
+			for _, n := range e.Names {
+				failed = errors.Join(failed, n.Err(path))
+			}
+			if failed != nil {
 				return false
 			}
 		}
@@ -78,6 +86,18 @@ func (e Entries) within(entry json.Raw) []json.Raw {
 		}
 	}
 	return []json.Raw{entry}
+}
+
+// mostOthers is how many types of unread entries are told apart.
+const mostOthers = 100
+
+// count counts an unread entry.
+func (e Entries) count(others map[string]int64, entry json.Raw) {
+	name := e.nameOf(entry)
+	if _, known := others[name]; !known && len(others) >= mostOthers {
+		name = "entries of other types"
+	}
+	others[name]++
 }
 
 // nameOf returns the name under which an unread entry is counted.

@@ -68,8 +68,9 @@ var errShort = errors.New("the frame ends inside a value")
 
 // decoder reads them back. The first error sticks; later values are zero. Strings and bytes share the frame's memory.
 type decoder struct {
-	buf []byte
-	err error
+	buf  []byte
+	err  error
+	room *int64 // left for lists
 
 	turn, score string // of the last record
 }
@@ -162,13 +163,33 @@ func (d *decoder) raw() []byte {
 	return d.bytes(n - 1)
 }
 
-// count reads the length of a list whose entries take at least one byte each, so a damaged length can't request memory
-// that the frame could never fill.
-func (d *decoder) count() int {
+// count reads the length of a list of E, whose entries take at least one byte each, so a damaged length can't request
+// memory that the frame could never fill. In memory an entry takes up to hundreds of bytes: a forged frame is refused
+// when its lists together would take far more than any run writes.
+func count[E any](d *decoder) int {
 	n := d.uint()
 	if n > uint64(len(d.buf)) {
 		d.fail()
 		return 0
 	}
+	var entry E
+	if *d.room -= int64(n) * int64(unsafe.Sizeof(entry)); *d.room < 0 {
+		d.err, d.buf = errLists, nil
+		return 0
+	}
 	return int(n)
+}
+
+var errLists = errors.New("the lists of a frame take more memory than those of any group")
+
+// Memory that the lists of a frame may take: leastRoom bytes, or more if the frame is long.
+const (
+	leastRoom   = 256 << 20
+	roomPerByte = 8
+)
+
+// newDecoder decodes a frame.
+func newDecoder(payload []byte) *decoder {
+	room := max(leastRoom, roomPerByte*int64(len(payload)))
+	return &decoder{buf: payload, room: &room}
 }

@@ -128,7 +128,7 @@ func (d *decoder) fidelity() (ttc.Fidelity, ttc.Gaps) {
 }
 
 func (d *decoder) origins(old []builders.Origin) []builders.Origin {
-	n := d.count()
+	n := count[builders.Origin](d)
 	list := slices.Grow(old[:0], n)[:n]
 	for i := range list {
 		o := &list[i]
@@ -147,7 +147,7 @@ func (d *decoder) origins(old []builders.Origin) []builders.Origin {
 			k := int(d.int())
 			o.TeacherTopK = &k
 		}
-		if n := d.count(); n > 0 {
+		if n := count[chat.Tool](d); n > 0 {
 			o.Tools = make([]chat.Tool, n)
 			for t := range o.Tools {
 				o.Tools[t] = chat.Tool{Name: d.string(), Raw: d.raw()}
@@ -213,20 +213,20 @@ func (e *encoder) site(s *builders.Site) {
 
 // decode reads a payload back. The group's texts, records and strings share the payload's memory.
 func (g *Group) decode(payload []byte) error {
-	d := &decoder{buf: payload}
+	d := newDecoder(payload)
 	g.Key = d.string()
 	g.origins = d.origins(g.origins)
-	nTexts := d.count()
+	nTexts := count[text](d)
 	g.texts = slices.Grow(g.texts[:0], nTexts)[:nTexts]
 	for i := range g.texts {
 		raw := d.bytes(d.uint())
-		td := decoder{buf: raw}
+		td := decoder{buf: raw, room: d.room}
 		g.texts[i] = text{passage: td.passage(), raw: raw}
 		if td.err != nil {
 			return td.err
 		}
 	}
-	n := d.count()
+	n := count[preferenceRecord](d)
 	g.Records = slices.Grow(g.Records[:0], n)[:n]
 	g.sides = slices.Grow(g.sides[:0], n)[:n]
 	g.prefs = slices.Grow(g.prefs[:0], n)
@@ -244,7 +244,7 @@ func (g *Group) decode(payload []byte) error {
 		g.texts.fill(&g.Records[i], s)
 	}
 	g.Drops = nil
-	if n := d.count(); n > 0 {
+	if n := count[ledger.Drop](d); n > 0 {
 		g.Drops = make([]ledger.Drop, n)
 		for i := range g.Drops {
 			if line := d.raw(); d.err == nil {
@@ -254,11 +254,11 @@ func (g *Group) decode(payload []byte) error {
 			}
 		}
 	}
-	g.Accounts = make([]ledger.Account, d.count())
+	g.Accounts = make([]ledger.Account, count[ledger.Account](d))
 	for i := range g.Accounts {
 		g.Accounts[i] = ledger.Account{Stage: ledger.Stage(d.string()), Unit: d.string(), In: d.int(), Out: d.int()}
 	}
-	g.Counts = make([]Count, d.count())
+	g.Counts = make([]Count, count[Count](d))
 	for i := range g.Counts {
 		g.Counts[i] = Count{d.string(), d.string(), d.int()}
 	}
@@ -266,6 +266,13 @@ func (g *Group) decode(payload []byte) error {
 		return fmt.Errorf("%d bytes are left over", len(d.buf))
 	}
 	return d.err
+}
+
+// preferenceRecord is what a record of the most common kind takes.
+type preferenceRecord struct {
+	_ builders.Preference
+	_ builders.Resolved
+	_ sides
 }
 
 // record reads one record. Preferences, by far the most common kind, come out of one allocation per group.
@@ -294,7 +301,7 @@ func (d *decoder) record(prefs *[]builders.Preference, nTexts int) (builders.Rec
 	case builders.KindDemonstration:
 		s.messages = side()
 		x := &builders.Demonstration{Head: head, Train: builders.Train(d.byte())}
-		if n := d.count(); n > 0 {
+		if n := count[bool](d); n > 0 {
 			x.Trained = make([]bool, n)
 			for i := range x.Trained {
 				x.Trained[i] = d.bool()
@@ -307,7 +314,7 @@ func (d *decoder) record(prefs *[]builders.Preference, nTexts int) (builders.Rec
 		r = &builders.Rollout{Head: head, Reward: d.floatPtr(), Task: d.string()}
 	case builders.KindDistillation:
 		s.messages = side()
-		x := &builders.Distillation{Head: head, Sites: make([]builders.Site, d.count())}
+		x := &builders.Distillation{Head: head, Sites: make([]builders.Site, count[builders.Site](d))}
 		for i := range x.Sites {
 			x.Sites[i] = builders.Site{
 				Call: int(d.int()), CallSeq: int(d.int()), Result: int(d.int()),

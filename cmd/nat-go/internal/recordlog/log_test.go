@@ -1,6 +1,7 @@
 package recordlog
 
 import (
+	"encoding/binary"
 	"errors"
 	"io"
 	"os"
@@ -310,5 +311,21 @@ func TestRemove(t *testing.T) {
 	}
 	if err := Remove(dir); err == nil {
 		t.Error("a log that can't be removed gave no error")
+	}
+}
+
+// TestForgedLists checks that a frame whose lists would take far more memory than the frame itself is refused before
+// there is room made for them.
+func TestForgedLists(t *testing.T) {
+	const n = 4 << 20
+	frame := binary.AppendUvarint([]byte{0}, n) // no key, origins
+	frame = append(frame, make([]byte, n)...)
+	if err := new(Group).decode(frame); !errors.Is(err, errLists) {
+		t.Errorf("origins: %v", err)
+	}
+	nodes := append(binary.AppendUvarint([]byte{1}, n), make([]byte, n)...) // of a text
+	frame = binary.AppendUvarint([]byte{0, 0, 1}, uint64(len(nodes)))
+	if err := new(Group).decode(append(frame, nodes...)); !errors.Is(err, errLists) {
+		t.Errorf("nodes: %v", err)
 	}
 }

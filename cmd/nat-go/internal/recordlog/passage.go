@@ -33,7 +33,7 @@ func (d *decoder) passage() builders.Passage {
 		d.buf = nil
 		return builders.Passage{Text: viewString(b)}
 	}
-	nodes := make([]ttc.Node, d.count())
+	nodes := make([]ttc.Node, count[ttc.Node](d))
 	for i := range nodes {
 		nodes[i] = d.node()
 		nodes[i].Parent = i - 1
@@ -94,13 +94,13 @@ func (d *decoder) node() (n ttc.Node) {
 		n.Policy = d.string()
 	}
 	if bits&hasIDs != 0 {
-		n.TokenIDs = make([]int32, d.count())
+		n.TokenIDs = make([]int32, count[int32](d))
 		for i := range n.TokenIDs {
 			n.TokenIDs[i] = int32(d.int())
 		}
 	}
 	if bits&hasLogProbs != 0 {
-		n.LogProbs = make([]float32, d.count())
+		n.LogProbs = make([]float32, count[float32](d))
 		for i := range n.LogProbs {
 			n.LogProbs[i] = math.Float32frombits(uint32(d.uint()))
 		}
@@ -157,7 +157,7 @@ func (d *decoder) message() (m chat.Message) {
 	case chat.Text:
 		m.Text = d.string()
 	case chat.Parts:
-		m.Parts = make([]chat.Part, d.count())
+		m.Parts = make([]chat.Part, count[chat.Part](d))
 		for i := range m.Parts {
 			m.Parts[i] = chat.Part{Type: d.string(), Text: d.string(), Raw: d.raw()}
 		}
@@ -167,7 +167,7 @@ func (d *decoder) message() (m chat.Message) {
 	if m.ReasoningKey = d.string(); m.ReasoningKey != "" {
 		m.Reasoning = d.string()
 	}
-	if n := d.count(); n > 0 {
+	if n := count[chat.ToolCall](d); n > 0 {
 		m.ToolCalls = make([]chat.ToolCall, n)
 		for i := range m.ToolCalls {
 			c := &m.ToolCalls[i]
@@ -188,7 +188,7 @@ func (e *encoder) members(ms []chat.Member) {
 }
 
 func (d *decoder) members() []chat.Member {
-	n := d.count()
+	n := count[chat.Member](d)
 	if n == 0 {
 		return nil
 	}

@@ -451,6 +451,53 @@ func TestUnsettledSubmissionElsewhere(t *testing.T) {
 	}
 }
 
+// starter is a fake that can tell that a job's program never began.
+type starter struct {
+	*fake
+	began bool
+}
+
+func (s *starter) NeverBegan(trainers.JobRef) bool { return !s.began }
+
+// TestJobThatNeverBegan: a job whose program never began is submitted again, once; any other that is recorded is not.
+func TestJobThatNeverBegan(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		before func(*starter, *Client, *Job)
+		jobs   int
+	}{
+		{"never began", func(*starter, *Client, *Job) {}, 2},
+		{"began", func(s *starter, _ *Client, _ *Job) { s.began = true }, 1},
+		{"cancelled", func(_ *starter, _ *Client, j *Job) { j.CancelRequested = true }, 1},
+		{"another adapter", func(_ *starter, _ *Client, j *Job) { j.Adapter = "other" }, 1},
+		{"an adapter that can't tell", func(s *starter, c *Client, _ *Job) { c.Adapter = s.fake }, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := &fake{states: []any{completed}, noDeploy: true}
+			cl := client(t, f, trainers.Limits{})
+			s := &starter{fake: f}
+			cl.Adapter = s
+			j := submitted(t, cl)
+			j.Status.Message = "the first"
+			c.before(s, cl, j)
+			if err := cl.save(j); err != nil {
+				t.Fatal(err)
+			}
+			again, err := cl.Submit(t.Context(), data)
+			if err != nil || len(f.jobs) != c.jobs {
+				t.Fatalf("%d jobs, %v", len(f.jobs), err)
+			}
+			if first := again.Status.Message == "the first"; first != (c.jobs == 1) || again.Ref == nil {
+				t.Errorf("%+v", again)
+			}
+			s.began = true
+			if _, err := cl.Submit(t.Context(), data); err != nil || len(f.jobs) != c.jobs {
+				t.Errorf("a third submission: %d jobs, %v", len(f.jobs), err)
+			}
+		})
+	}
+}
+
 // TestSettledSubmissionElsewhere: a submission that certainly created no job may go anywhere.
 func TestSettledSubmissionElsewhere(t *testing.T) {
 	f := &fake{refuse: refused}

@@ -1,0 +1,68 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// nameBytes is roughly what a name takes besides its text and that of its key.
+const nameBytes = 64
+
+// Names are what files say about the ids of sessions: which one a trace belongs to, which call follows on which. All
+// are needed before the first session is made, so they are held in memory; there is a limit to what they take.
+type Names struct {
+	limit, taken int64
+	byKey        map[string]string
+}
+
+// Limit bounds the memory that the names may take, in bytes.
+func (n *Names) Limit(bytes int64) { n.limit = bytes }
+
+// Get returns the name under a key.
+func (n *Names) Get(key string) (name string, ok bool) {
+	name, ok = n.byKey[key]
+	return name, ok
+}
+
+// Set stores a name under a key. A name longer than any id is shortened.
+func (n *Names) Set(key, name string) {
+	if n.byKey == nil {
+		n.byKey = map[string]string{}
+	}
+	key, name = strings.Clone(key), strings.Clone(ID(name)) // they may be parts of long lines
+	old, ok := n.byKey[key]
+	n.taken += int64(len(name) - len(old))
+	if !ok {
+		n.taken += int64(len(key) + nameBytes)
+	}
+	n.byKey[key] = name
+}
+
+// Least stores a name under a key unless the one that is there comes before it in order: whatever came first.
+func (n *Names) Least(key, name string) {
+	if old, ok := n.byKey[key]; !ok || ID(name) < old {
+		n.Set(key, name)
+	}
+}
+
+// Delete removes the name under a key.
+func (n *Names) Delete(key string) {
+	if old, ok := n.byKey[key]; ok {
+		n.taken -= int64(len(key) + len(old) + nameBytes)
+		delete(n.byKey, key)
+	}
+}
+
+// Err returns an error, which names a file, if the names take more than they may.
+func (n *Names) Err(path string) error {
+	if n.taken <= n.limit {
+		return nil
+	}
+	return &source.Error{
+		Path: path, Offset: -1,
+		What: fmt.Sprintf("the ids of its sessions and of their parts take more than %d bytes of memory", n.limit),
+		Help: "Divide the input, or raise sources.*.max_names_bytes, at the cost of memory",
+	}
+}
