@@ -105,5 +105,28 @@ func protobufAttacks() (as []attack) {
 			pipe: c.text, code: 1, says: c.says,
 		})
 	}
-	return as
+	return append(as, attack{
+		name: "branches of a long session",
+		config: strings.Replace(fmt.Sprintf(memoryConfig, "claude_code, path: in.jsonl"), "dpo_traj_builder",
+			"divergence_traj_builder, compare: branches", 1),
+		files: map[string]string{"in.jsonl": comb(1800)}, code: 1, says: "builder_failed",
+	})
+}
+
+// comb returns a session of so many turns, each of which has an answer that the session didn't go on from.
+func comb(turns int) string {
+	const line = `{"parentUuid":%s,"isSidechain":false,"type":"%s","uuid":"%s","sessionId":"s",` +
+		`"timestamp":"2026-03-01T22:38:00Z","message":%s}` + "\n"
+	const answer = `{"id":"m%[1]s","role":"assistant","model":"x","content":[{"type":"text","text":"%[1]s"}]}`
+	var b strings.Builder
+	before := "null"
+	for i := range turns {
+		question := fmt.Sprintf("q%d", i)
+		fmt.Fprintf(&b, line, before, "user", question, `{"role":"user","content":"`+question+`"}`)
+		for _, name := range []string{fmt.Sprintf("left%d", i), fmt.Sprintf("kept%d", i)} {
+			fmt.Fprintf(&b, line, `"`+question+`"`, "assistant", name, fmt.Sprintf(answer, name))
+		}
+		before = fmt.Sprintf(`"kept%d"`, i)
+	}
+	return b.String()
 }

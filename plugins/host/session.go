@@ -228,10 +228,20 @@ func (s *Session) answer(j *job, r *wire.Results, reuse func()) {
 		return
 	}
 	kept := r.Records[:0]
+	held := spans{group: j.group}
 	for _, rec := range r.Records {
 		reason, err := checkRecord(j.group, rec, s.builder.Kinds)
 		if err == nil {
 			kept = append(kept, rec)
+			held.add(rec)
+			if err := held.check(s.plugin.spec.OutputLimit, s.plugin.spec.OutputSetting); err != nil {
+				s.refuse(j, builders.BuilderFailed, &BuilderError{
+					Builder: s.name,
+					Group:   j.group.Key,
+					Message: err.Error(),
+				})
+				return
+			}
 			continue
 		}
 		d := groupDrop(j.group, s.name, reason, "the record "+err.Error())

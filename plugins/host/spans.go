@@ -1,0 +1,79 @@
+package host
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
+)
+
+// spans counts the memory of the messages that a group's records refer to. A reference takes a few bytes, whatever it
+// refers to: thousands of records of one long session, each with all that was said before, take gigabytes once they are
+// resolved. What several records refer to is held once.
+type spans struct {
+	group *ttc.Group
+	seen  map[builders.Ref]struct{}
+	bytes int64
+}
+
+// add counts what a record refers to. Its references exist.
+func (s *spans) add(r builders.Record) {
+	switch r := r.(type) {
+	case *builders.Preference:
+		s.refer(r.Prompt.Ref)
+		s.refer(r.Chosen.Ref)
+		s.refer(r.Rejected.Ref)
+	case *builders.Demonstration:
+		s.refer(r.Messages.Ref)
+	case *builders.Rollout:
+		s.refer(r.Messages.Ref)
+	case *builders.Distillation:
+		s.refer(r.Messages.Ref)
+	}
+}
+
+func (s *spans) refer(r builders.Ref) {
+	if r.Part != builders.NodeSpan {
+		return // a candidate's texts are held once, whatever refers to them
+	}
+	if _, counted := s.seen[r]; counted {
+		return
+	}
+	if s.seen == nil {
+		s.seen = map[builders.Ref]struct{}{}
+	}
+	s.seen[r] = struct{}{}
+	nodes := s.group.Examples[r.Example].Graph.Nodes
+	length := 0
+	for n := r.Last; n >= 0; n = nodes[n].Parent {
+		length++
+	}
+	for n := r.Last; length > r.Skip; n = nodes[n].Parent {
+		s.bytes += nodeBytes(&nodes[n])
+		length--
+	}
+}
+
+// nodeBytes is roughly the memory of a message: itself, and its encoding in the record log.
+func nodeBytes(n *ttc.Node) int64 {
+	m := &n.Message
+	size := int(unsafe.Sizeof(*n)) + len(m.Text) + len(m.Reasoning) + 5*len(n.TokenIDs) + 5*len(n.LogProbs)
+	for i := range m.Parts {
+		size += len(m.Parts[i].Text) + len(m.Parts[i].Raw)
+	}
+	for i := range m.ToolCalls {
+		c := &m.ToolCalls[i]
+		size += len(c.Name) + len(c.Arguments) + len(c.Parsed)
+	}
+	return int64(size)
+}
+
+// check returns an error if the messages take more than the limit, which the setting of that name says.
+func (s *spans) check(limit int, setting string) error {
+	if s.bytes <= int64(limit) {
+		return nil
+	}
+	return fmt.Errorf("the messages that its records refer to, each with those before it, take more than %d MiB; the limit is %s",
+		limit>>20, setting)
+}
