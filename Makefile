@@ -2,7 +2,9 @@
 
 GO        ?= go
 CACHE     := $(abspath .cache)
-TAGS      := tokenizers
+# tokenizers: link the tokenizer library. The others leave out two features that we don't use of gRPC and the validator,
+# with which the linker has to keep every exported method of the program: 5 MB, half of it resident.
+TAGS      := tokenizers,grpcnotrace,validator_novalidatefn
 # The folder of libtokenizers.a: found, downloaded or built once, and then kept in the user's cache.
 LIBDIR     = $(shell sh collator/tokenizer/lib.sh 2>/dev/null | tail -n 1)
 WITH_LIB   = CGO_LDFLAGS="-L$(LIBDIR) $$CGO_LDFLAGS"

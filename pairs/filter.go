@@ -4,6 +4,7 @@ import (
 	"math"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -80,15 +81,17 @@ func unfit(c *ttc.Candidate) ledger.Reason {
 }
 
 // printed matches Python's repr of a list of message dicts or of LangChain message objects.
-var printed = regexp.MustCompile(
-	`^\s*[\[(]?\s*(\{\s*'(role|content|type)'\s*:|(Human|AI|System|Tool|Function|Chat)Message(Chunk)?\()`,
-)
+var printed = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(
+		`^\s*[\[(]?\s*(\{\s*'(role|content|type)'\s*:|(Human|AI|System|Tool|Function|Chat)Message(Chunk)?\()`,
+	)
+})
 
 func isRepr(prompt string) bool {
 	if prompt == "" || strings.IndexByte("[({HAST FC\t\n", prompt[0]) < 0 { // nearly every prompt is ruled out here
 		return false
 	}
-	return printed.MatchString(prompt)
+	return printed().MatchString(prompt)
 }
 
 // leaks removes candidates whose prompt gives the answer away: it ends with an assistant message, or its text ends with
@@ -190,14 +193,16 @@ func findText(text, output string) place {
 	switch {
 	case !ok || len(output) < wordBytes && endsInWord(before):
 		return inside
-	case strings.TrimSpace(before) == "" || speaker.MatchString(before[max(0, len(before)-40):]):
+	case strings.TrimSpace(before) == "" || speaker().MatchString(before[max(0, len(before)-40):]):
 		return answered
 	}
 	return atEnd
 }
 
 // speaker matches how a transcript announces, on its own line or before the text, that the model speaks next.
-var speaker = regexp.MustCompile(`(?i)(^|[\n\r|>])[ \t<|\[*#]*(assistant|ai|bot|model|gpt)[ \t>|\]*]*:?[ \t]*[\n\r]*$`)
+var speaker = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)(^|[\n\r|>])[ \t<|\[*#]*(assistant|ai|bot|model|gpt)[ \t>|\]*]*:?[ \t]*[\n\r]*$`)
+})
 
 // anchorBytes is the length of the prefix to search for first: package strings compares needles up to this length
 // directly and uses a rolling hash over every byte for longer ones. The anchor starts at a letter that is rare in

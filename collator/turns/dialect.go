@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/chat/template"
@@ -52,10 +53,14 @@ const (
 var switches = []string{"enable_thinking", "thinking"}
 
 // emptyThought matches an empty think block, for templates without a switch that reveals it.
-var emptyThought = regexp.MustCompile(`<(think|thinking|thought|reasoning)>\s*</(?:think|thinking|thought|reasoning)>\s*`)
+var emptyThought = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`<(think|thinking|thought|reasoning)>\s*</(?:think|thinking|thought|reasoning)>\s*`)
+})
 
 // closedThought matches the end of a thought at the start of a turn.
-var closedThought = regexp.MustCompile(`^\s*</(?:[a-z]+:)?(?:think|thinking|thought|reasoning)>`)
+var closedThought = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\s*</(?:[a-z]+:)?(?:think|thinking|thought|reasoning)>`)
+})
 
 func user(s string) chat.Message { return chat.Message{Role: "user", Form: chat.Text, Text: s} }
 
@@ -205,7 +210,7 @@ func (d *dialect) learnPrompts(p prober) {
 		if d.off = off; !strings.HasPrefix(off, d.header) {
 			d.off = d.header
 		}
-		if f, ok := strings.CutPrefix(off, d.header); ok && emptyThought.MatchString(f) {
+		if f, ok := strings.CutPrefix(off, d.header); ok && emptyThought().MatchString(f) {
 			d.filler = f
 		}
 	}
@@ -243,7 +248,7 @@ func (d *dialect) learnHeader(p prober) {
 	for _, prompt := range d.others {
 		d.header = d.header[:commonPrefix(d.header, prompt)]
 	}
-	if at := openThought.FindStringIndex(d.prompt); at != nil && at[0] < len(d.header) {
+	if at := openThought().FindStringIndex(d.prompt); at != nil && at[0] < len(d.header) {
 		d.header = d.header[:at[0]]
 	}
 	for _, ms := range [][]chat.Message{{ask, answer}, {ask, answer, user(resultText)}, {ask, call, result}} {
@@ -288,7 +293,9 @@ func (d *dialect) learnOpeners(p prober) {
 	slices.SortFunc(d.openers, func(a, b string) int { return len(b) - len(a) })
 }
 
-var openThought = regexp.MustCompile(`<(think|thinking|thought|reasoning)>`)
+var openThought = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`<(think|thinking|thought|reasoning)>`)
+})
 
 // learnTerminators compares a turn at the end of a conversation with the same turn in the middle.
 func (d *dialect) learnTerminators(p prober) {

@@ -242,7 +242,7 @@ func (o *origins) closed(t *Turn) {
 	for _, f := range t.Filler {
 		at = max(at, f.End)
 	}
-	if m := closedThought.FindString(o.text[at:t.Body]); m != "" && o.own(at, at+len(m)) {
+	if m := closedThought().FindString(o.text[at:t.Body]); m != "" && o.own(at, at+len(m)) {
 		t.Filler = append(t.Filler, chat.Span{Start: at, End: at + len(m)})
 	}
 }
@@ -497,7 +497,7 @@ func (d *dialect) fillerOf(o *origins, after int, t *Turn) (out []chat.Span) {
 	if after > t.Body {
 		return out
 	}
-	for _, m := range emptyThought.FindAllStringIndex(o.text[after:t.Body], -1) {
+	for _, m := range emptyThought().FindAllStringIndex(o.text[after:t.Body], -1) {
 		from, to := after+m[0], after+m[1]
 		for to > from && !o.own(from, to) { // white space at its end may belong to the message
 			if to--; !isSpace(o.text[to]) {

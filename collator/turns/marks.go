@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // marks finds special tokens in text: those of a tokenizer or, without one, whatever looks like one.
@@ -14,7 +15,9 @@ type marks struct {
 }
 
 // looks matches what looks like a special token.
-var looks = regexp.MustCompile(`<[^\s<>]{1,64}>|\[/?[A-Z_]{2,32}\]|\[\|[^\s\[\]|]{1,64}\|\]|\[e~\[|\]~b\]`)
+var looks = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`<[^\s<>]{1,64}>|\[/?[A-Z_]{2,32}\]|\[\|[^\s\[\]|]{1,64}\|\]|\[e~\[|\]~b\]`)
+})
 
 func newMarks(tokens []string) *marks {
 	m := &marks{tokens: map[string]bool{}}
@@ -33,7 +36,7 @@ func newMarks(tokens []string) *marks {
 // each calls f with the range of every special token in s, until f returns false.
 func (m *marks) each(s string, f func(start, end int) bool) {
 	if len(m.tokens) == 0 {
-		for _, at := range looks.FindAllStringIndex(s, -1) {
+		for _, at := range looks().FindAllStringIndex(s, -1) {
 			if !f(at[0], at[1]) {
 				return
 			}

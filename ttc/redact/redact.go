@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 	"unsafe"
 
@@ -309,7 +310,9 @@ func (r *Redactor) places(s, whole string) (out []found) {
 
 // escape matches what stands for a character, or for none: an escape in JSON or in a program's text, however often it
 // is escaped itself, and a colour.
-var escape = regexp.MustCompile(`\\+(?:[nrt"']|u[0-9a-fA-F]{4})|\x1b\[[0-9;]*[A-Za-z]`)
+var escape = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\\+(?:[nrt"']|u[0-9a-fA-F]{4})|\x1b\[[0-9;]*[A-Za-z]`)
+})
 
 // unescaped returns a text with white space in place of each byte of its escapes.
 func unescaped(s string) string {
@@ -317,7 +320,7 @@ func unescaped(s string) string {
 		return s
 	}
 	var b []byte
-	for _, m := range escape.FindAllStringIndex(s, -1) {
+	for _, m := range escape().FindAllStringIndex(s, -1) {
 		if b == nil {
 			b = []byte(s)
 		}
@@ -347,14 +350,16 @@ func (r *Redactor) know(value string) {
 }
 
 // dataURL is a piece of base64 in a text.
-var dataURL = regexp.MustCompile(`;base64,([A-Za-z0-9+/]{16,}={0,2})`)
+var dataURL = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`;base64,([A-Za-z0-9+/]{16,}={0,2})`)
+})
 
 // encoded finds data URLs that contain text with a finding in it. Images are not searched.
 func (r *Redactor) encoded(s string) (out []found) {
 	if !strings.Contains(s, ";base64,") {
 		return nil
 	}
-	for _, m := range dataURL.FindAllStringSubmatchIndex(s, -1) {
+	for _, m := range dataURL().FindAllStringSubmatchIndex(s, -1) {
 		b, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(s[m[2]:m[3]], "="))
 		if err == nil && utf8.Valid(b) && len(r.find(string(b))) > 0 {
 			out = append(out, found{m[2], m[3], "data"})

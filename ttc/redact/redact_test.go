@@ -71,7 +71,7 @@ func all(m *chat.Message) string {
 		text, _ := v.Text()
 		s += "\n" + c.Arguments + "\n" + text
 	}
-	for _, u := range dataURL.FindAllStringSubmatch(s, -1) {
+	for _, u := range dataURL().FindAllStringSubmatch(s, -1) {
 		b, _ := base64.RawStdEncoding.DecodeString(strings.TrimRight(u[1], "="))
 		s += "\n" + string(b)
 	}

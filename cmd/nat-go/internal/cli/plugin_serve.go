@@ -16,7 +16,7 @@ func newPluginServeCmd() *cobra.Command {
 		DisableFlagParsing: true,
 		Run: func(_ *cobra.Command, args []string) {
 			plugin := builtin.Plugin(finetune.Version())
-			collectOften(50)
+			collectOften(50, 8<<20)
 			leaveCores()
 			sdk.ServeArgs(plugin, args)
 		},

@@ -7,18 +7,17 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/ballast"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
+	_ "github.com/nat-go/nat-go/cmd/nat-go/internal/heapstart" // see there
 	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/internal/terminal"
 )
@@ -30,8 +29,7 @@ type Program struct {
 
 // Main runs the command line and returns the exit code.
 func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	defer runtime.KeepAlive(ballast.Bytes)
-	limitMemory()
+	tuneCollector()
 	// Otherwise a program whose output nobody reads any more would be ended silently. Its child processes are not
 	// affected.
 	pipes := make(chan os.Signal, 1)
@@ -81,21 +79,25 @@ func indented(text string) string {
 }
 
 func newRootCmd(p Program) *cobra.Command {
+	var version bool
 	root := &cobra.Command{
 		Use:           "nat-go",
 		Short:         "Turn AI-agent runs into training data and fine-tuning jobs",
-		Version:       finetune.Version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if version {
+				fmt.Fprintln(cmd.OutOrStdout(), "nat-go "+finetune.Version())
+				return nil
+			}
 			if len(args) > 0 {
 				return exit.Usagef("unknown command %q; `nat-go --help` lists the commands", strings.Join(args, " "))
 			}
 			return cmd.Help()
 		},
 	}
-	root.SetVersionTemplate("nat-go {{.Version}}\n")
-	root.SetHelpTemplate(root.HelpTemplate() + exitCodes)
+	root.Flags().BoolVar(&version, "version", false, "version for nat-go")
+	addHelp(root)
 	root.SetGlobalNormalizationFunc(kebab)
 	addVerbosity(root)
 	root.AddCommand(newBenchCmd())
@@ -129,11 +131,22 @@ func newRootCmd(p Program) *cobra.Command {
 	return root
 }
 
-// exitCodes ends every help text.
-const exitCodes = `{{if .Runnable}}
+// addHelp ends the help text of each command with the exit codes. Templates of cobra's would do the same, but package
+// text/template calls methods that are named at run time: with it, the linker keeps every exported method.
+func addHelp(root *cobra.Command) {
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		help(c, args)
+		if c.Runnable() {
+			fmt.Fprint(c.OutOrStdout(), exitCodes)
+		}
+	})
+}
+
+const exitCodes = `
 Exit codes: 0 done; 1 the work failed, or what was checked has errors; 2 the configuration or the command line is wrong;
 3 something outside nat-go is missing or fails (a plugin, a service, a library, the disk); 130, 143 ended by a signal.
-{{end}}`
+`
 
 // kebab gives every flag one spelling, with dashes; NAT's, with underscores, is accepted too.
 func kebab(_ *pflag.FlagSet, name string) pflag.NormalizedName {

@@ -5,13 +5,36 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync"
+)
+
+// collector says how often garbage is collected. GOGC alone would have a small heap collected for every other frame of
+// the built-in builders, which have little live memory at any time, and five times while a run starts.
+var collector struct {
+	sync.Mutex
+	percent uint64 // of what is live, and of slack, by which the heap may grow; 0: GOGC decides
+	floor   uint64 // bytes to which it may always grow
+	current int    // GOGC as it was set last
+	limit   int64  // the memory limit as it was set last; 0: GOMEMLIMIT decides
+}
+
+const (
+	// slack counts as live when a percentage is taken: the smaller a heap is, the more of it is garbage.
+	slack = 8 << 20
+	// standardFloor is for commands that don't say what they need.
+	standardFloor = 16 << 20
+	// runFloor is what a run's heap grows to anyhow, on inputs of some size.
+	runFloor = 26 << 20
 )
 
 // collectOften keeps the peak memory of a run low: there is little live memory at a time, so collecting more often than
-// Go does by default saves a fifth of it. The percentage counts the ballast as live.
-func collectOften(percent int) {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(percent)
+// Go does by default saves a fifth of it.
+func collectOften(percent, floor uint64) {
+	collector.Lock()
+	defer collector.Unlock()
+	if collector.percent > 0 {
+		collector.percent, collector.floor = percent, floor
+		tune()
 	}
 }
 
@@ -20,30 +43,68 @@ const (
 	// an input at its limit takes twice the memory. Above it garbage may be a third of what is live; with a fixed limit
 	// a program that needs more would do little but collect.
 	softLimit = 256 << 20
-	// leastLimit is the limit while little is live, the ballast included. A limit makes the runtime give back at once
-	// what it no longer needs; otherwise it keeps that for seconds, a tenth of a run's peak.
-	leastLimit = 47 << 20
+	// leastLimit is the limit while little is live. A limit makes the runtime give back at once what it no longer
+	// needs; otherwise it keeps that for seconds, a tenth of a run's peak.
+	leastLimit = 39 << 20
 )
 
-func limitMemory() {
+// tuneCollector takes over the collector, unless the environment has settings for it.
+func tuneCollector() {
+	collector.Lock()
+	defer collector.Unlock()
+	if os.Getenv("GOGC") == "" {
+		collector.percent, collector.floor = 100, standardFloor
+	}
 	if os.Getenv("GOMEMLIMIT") == "" {
+		collector.limit = leastLimit
 		debug.SetMemoryLimit(leastLimit)
-		followHeap(leastLimit)
+	}
+	if collector.percent > 0 || collector.limit > 0 {
+		tune()
+		followHeap()
 	}
 }
 
-// followHeap adjusts the limit to what is live after each collection, which is when an object without references is
-// finalized.
-func followHeap(limit int64) {
+// followHeap adjusts the collector to what is live after each collection, which is when an object without references
+// is finalized.
+func followHeap() {
 	runtime.SetFinalizer(new([16]byte), func(*[16]byte) {
-		heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/gogc:percent"}}
-		metrics.Read(heap)
-		if n := memoryLimit(heap[0].Value.Uint64(), heap[1].Value.Uint64()); n != limit {
-			limit = n
-			debug.SetMemoryLimit(limit)
-		}
-		followHeap(limit)
+		collector.Lock()
+		defer collector.Unlock()
+		tune()
+		followHeap()
 	})
+}
+
+// tune sets what has changed.
+func tune() {
+	heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/gogc:percent"}}
+	metrics.Read(heap)
+	live, percent := heap[0].Value.Uint64(), heap[1].Value.Uint64()
+	if collector.percent > 0 {
+		percent = gcPercent(live, collector.percent, collector.floor)
+		if n := int(percent); n != collector.current {
+			collector.current = n
+			debug.SetGCPercent(n)
+		}
+	}
+	if collector.limit > 0 {
+		if n := memoryLimit(live, percent); n != collector.limit {
+			collector.limit = n
+			debug.SetMemoryLimit(n)
+		}
+	}
+}
+
+// gcPercent returns GOGC, in steps, for a heap with that many live bytes.
+func gcPercent(live, percent, floor uint64) uint64 {
+	const step, least = 5, 4 << 20 // the runtime's own least heap
+	live = max(live, least)
+	grow := (live + slack) / 100 * percent
+	if live+grow < floor {
+		grow = floor - live
+	}
+	return (grow*100/live + step - 1) / step * step
 }
 
 // memoryLimit returns the limit, in steps, for a heap with that many live bytes that may grow by a percentage of them
@@ -77,16 +138,14 @@ const collatePercent = 300
 // interrupting the workers' cores. So there are spare ones, half as many as workers, because the garbage collector may
 // use up to a quarter.
 func whileCollating() (done func()) {
-	percent := 0
-	if os.Getenv("GOGC") == "" {
-		percent = debug.SetGCPercent(collatePercent)
-	}
+	collector.Lock()
+	percent, floor := collector.percent, collector.floor
+	collector.Unlock()
+	collectOften(collatePercent, floor)
 	workers := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(workers + workers/2)
 	return func() {
 		runtime.GOMAXPROCS(workers)
-		if percent != 0 {
-			debug.SetGCPercent(percent)
-		}
+		collectOften(percent, floor)
 	}
 }

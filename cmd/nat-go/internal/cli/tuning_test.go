@@ -11,8 +11,10 @@ import (
 // Whatever needs more memory than the soft limit gets it: with a fixed limit, it would do little but collect garbage.
 func TestSoftLimitFollowsWhatIsAlive(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "")
+	t.Setenv("GOGC", "")
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
-	limitMemory()
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	tuneCollector()
 	// It may have been raised already: the tests before this one may have left more alive.
 	if got := debug.SetMemoryLimit(-1); got < leastLimit || got > softLimit {
 		t.Errorf("at first the limit is %d, want %d to %d", got, leastLimit, softLimit)
@@ -29,12 +31,34 @@ func TestSoftLimitFollowsWhatIsAlive(t *testing.T) {
 	runtime.KeepAlive(held)
 }
 
+// TestGCPercent checks that a heap grows to the floor before it is collected, and above it by a percentage of what is
+// live and of the slack.
+func TestGCPercent(t *testing.T) {
+	for _, c := range []struct{ live, percent, floor, least, most uint64 }{ // MiB
+		{0, 40, 26, 26, 27},
+		{8, 40, 26, 26, 27},
+		{20, 40, 26, 31, 33},
+		{100, 40, 26, 143, 149},
+		{2, 50, 8, 10, 11},
+		{4, 100, 16, 16, 17},
+		{400, 5, 0, 420, 441},
+	} {
+		t.Run(fmt.Sprintf("%d MiB, %d %%", c.live, c.percent), func(t *testing.T) {
+			live := max(4, c.live)
+			goal := live + live*gcPercent(c.live<<20, c.percent, c.floor<<20)/100
+			if goal < c.least || goal > c.most {
+				t.Errorf("the heap grows to %d MiB, want %d to %d", goal, c.least, c.most)
+			}
+		})
+	}
+}
+
 // TestMemoryLimit checks that the limit leaves a heap what it may grow to by its percentage, up to the soft limit, and
 // above that a third of what is live.
 func TestMemoryLimit(t *testing.T) {
 	for _, c := range []struct{ live, percent, least, most uint64 }{ // MiB
 		{0, 100, leastLimit >> 20, leastLimit >> 20},
-		{20, 100, leastLimit >> 20, leastLimit >> 20},
+		{16, 100, leastLimit >> 20, leastLimit >> 20},
 		{30, 100, 60, 64},
 		{32, 50, 48, 52},
 		{30, 300, 120, 124},

@@ -9,7 +9,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -89,7 +88,7 @@ func (v *viewFlags) run(cmd *cobra.Command, out io.Writer, args, local []string)
 	}
 	// What is displayed is read again and again, but a large log's table stays. With Go's default setting the process
 	// would take twice the size of the table, which has no pointers: collecting often costs little.
-	debug.SetGCPercent(5)
+	collectOften(5, 0)
 	shown := newProgress(cmd)
 	var runs []*view.Run
 	for i, path := range local {

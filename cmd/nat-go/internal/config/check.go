@@ -231,7 +231,9 @@ func (l *loader) plugins(c *Config, key, node *yaml.Node) {
 }
 
 // moduleName matches the name of a Python module, including those of its packages.
-var moduleName = regexp.MustCompile(`^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$`)
+var moduleName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$`)
+})
 
 // oneProgram checks that a plugin is either a program or a Python module, and not both.
 func (l *loader) oneProgram(p *Plugin, v *yaml.Node, ptr string) {
@@ -242,7 +244,7 @@ func (l *loader) oneProgram(p *Plugin, v *yaml.Node, ptr string) {
 			Code: codeTwoPrograms, Message: fmt.Sprintf("plugins.%s has a path and a Python module", p.Name),
 			Fix: "keep the one that serves the builders; the Python that runs a module is named by interpreter",
 		})
-	case p.Python != "" && !moduleName.MatchString(p.Python):
+	case p.Python != "" && !moduleName().MatchString(p.Python):
 		l.report(at("python"), ptr+"/python", finding.Finding{
 			Code:    schema.CodePattern,
 			Message: fmt.Sprintf("plugins.%s.python is %q, which is not the name of a module", p.Name, p.Python),

@@ -8,12 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"text/template"
 
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/ttc/chat/template"
+	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
 // Run is the run that an engine is to carry out.
@@ -76,17 +77,44 @@ type File struct {
 //go:embed templates
 var templates embed.FS
 
-// fill makes a file from a template.
-func fill(name, from string, data any) (File, error) {
-	t, err := template.New(from).Funcs(template.FuncMap{
-		"shell": shell, "quoted": quoted,
-	}).ParseFS(templates, "templates/"+from)
+// fill makes a file from a template, which is Jinja, as chat templates are. Package text/template calls methods that
+// are named at run time: with it, the linker keeps every exported method of the program, some 5 MB.
+func fill(name, from string, variables *pyvalue.Dict) (File, error) {
+	text, err := fs.ReadFile(templates, "templates/"+from)
 	if err != nil {
 		return File{}, err
 	}
-	var b bytes.Buffer
-	err = t.Execute(&b, data)
-	return File{Name: name, Text: b.Bytes()}, err
+	t, err := template.Compile(string(text))
+	if err != nil {
+		return File{}, err
+	}
+	filled, err := t.Render(template.Input{Kwargs: variables})
+	return File{Name: name, Text: []byte(strings.TrimRight(filled.Text, "\n") + "\n")}, err
+}
+
+// variables are what templates know of a run and of its needs. Texts that a script holds as values are quoted by quote.
+func (r Run) variables(n Needs, quote func(string) string) *pyvalue.Dict {
+	var steps []pyvalue.Value
+	for _, s := range r.Steps() {
+		steps = append(steps, s.value())
+	}
+	d := pyvalue.NewDict(24)
+	d.SetStr("id", pyvalue.Str(r.ID))
+	d.SetStr("plan", pyvalue.Str(quote(r.Plan)))
+	d.SetStr("dir", pyvalue.Str(quote(r.Dir)))
+	d.SetStr("shards", pyvalue.Int(int64(r.Shards)))
+	d.SetStr("steps", pyvalue.NewList(steps))
+	d.SetStr("cpus", pyvalue.Int(int64(n.CPUs)))
+	d.SetStr("mega", pyvalue.Int(n.Mega()))
+	return d
+}
+
+func (s step) value() pyvalue.Value {
+	d := pyvalue.NewDict(3)
+	d.SetStr("name", pyvalue.Str(s.Name))
+	d.SetStr("per_shard", pyvalue.Bool(s.PerShard))
+	d.SetStr("leave_rows", pyvalue.Bool(s.LeaveRows))
+	return pyvalue.OfDict(d)
 }
 
 // shell quotes a word for sh.
@@ -102,12 +130,12 @@ func shell(s string) string {
 }
 
 // quoted quotes a text for YAML and for Python, both of which read JSON's notation.
-func quoted(s string) (string, error) {
+func quoted(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	err := e.Encode(s)
-	return strings.TrimSpace(b.String()), err
+	_ = e.Encode(s) // a text can always be written
+	return strings.TrimSpace(b.String())
 }
 
 // Write writes files into a folder. An existing file with different content stays: a person may have changed it.

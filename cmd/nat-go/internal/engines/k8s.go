@@ -1,13 +1,16 @@
 package engines
 
 import (
+	"cmp"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
 // Kubernetes says what the Jobs are made of.
@@ -22,27 +25,12 @@ type Kubernetes struct {
 	Retries int    // additional attempts per shard
 }
 
-// kubernetesFiles is the input of the templates.
-type kubernetesFiles struct {
-	Run
-	Kubernetes
-	Name        string
-	Parallelism int
-	UID, GID    string
-	Step        step // of the manifest
-}
-
-var user = regexp.MustCompile(`^(\d{1,10})(?::(\d{1,10}))?$`)
+var user = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\d{1,10}(:\d{1,10})?$`)
+})
 
 // Files returns submit.sh and a Job for each step.
 func (k Kubernetes) Files(r Run) ([]File, error) {
-	data := kubernetesFiles{Run: r, Kubernetes: k, Name: objectName(r.ID), Parallelism: k.AtOnce}
-	if data.Parallelism == 0 {
-		data.Parallelism = r.Shards
-	}
-	if data.Mount == "" {
-		data.Mount = r.Dir
-	}
 	err := k.check()
 	switch {
 	case err != nil:
@@ -55,37 +43,55 @@ func (k Kubernetes) Files(r Run) ([]File, error) {
 	case k.AtOnce < 0 || k.Retries < 0:
 		return nil, exit.Usagef("--at-once and --retries can't be negative")
 	}
-	if k.User != "" {
-		m := user.FindStringSubmatch(k.User)
-		if m == nil {
-			return nil, exit.Usagef("--user %q: write UID or UID:GID", k.User)
-		}
-		data.UID, data.GID = m[1], m[2]
+	if k.User != "" && !user().MatchString(k.User) {
+		return nil, exit.Usagef("--user %q: write UID or UID:GID", k.User)
 	}
-	submit, err := fill("submit.sh", "k8s-submit.sh", data)
+	submit, err := fill("submit.sh", "k8s-submit.sh", k.variables(r))
 	files := []File{submit}
 	for _, step := range r.Steps() {
 		if err != nil {
 			return nil, err
 		}
 		var f File
-		data.Step = step
-		f, err = fill(step.Name+".yaml", "k8s-job.yaml", data)
+		v := k.variables(r)
+		v.SetStr("step", step.value())
+		f, err = fill(step.Name+".yaml", "k8s-job.yaml", v)
 		files = append(files, f)
 	}
 	return files, err
+}
+
+func (k Kubernetes) variables(r Run) *pyvalue.Dict {
+	uid, gid, _ := strings.Cut(k.User, ":")
+	secret := k.Secret
+	if secret != "" {
+		secret = quoted(secret)
+	}
+	v := r.variables(k.Needs, quoted)
+	v.SetStr("name", pyvalue.Str(objectName(r.ID)))
+	v.SetStr("image", pyvalue.Str(quoted(k.Image)))
+	v.SetStr("claim", pyvalue.Str(quoted(k.Claim)))
+	v.SetStr("mount", pyvalue.Str(quoted(cmp.Or(k.Mount, r.Dir))))
+	v.SetStr("secret", pyvalue.Str(secret))
+	v.SetStr("uid", pyvalue.Str(uid))
+	v.SetStr("gid", pyvalue.Str(gid))
+	v.SetStr("parallelism", pyvalue.Int(int64(cmp.Or(k.AtOnce, r.Shards))))
+	v.SetStr("retries", pyvalue.Int(int64(k.Retries)))
+	return v
 }
 
 // longestName leaves room for the stage and the index after the name of a run: a pod's host name may have 63
 // characters.
 const longestName = 40
 
-var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+var notInNames = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`[^a-z0-9]+`)
+})
 
 // objectName makes the name of a Kubernetes object from the name of a run. A number makes up for what is cut off or
 // replaced, so that two runs have different names.
 func objectName(id string) string {
-	name := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(id), "-"), "-")
+	name := strings.Trim(notInNames().ReplaceAllString(strings.ToLower(id), "-"), "-")
 	if name == id && len(name) <= longestName {
 		return name
 	}

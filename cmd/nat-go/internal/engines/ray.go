@@ -1,6 +1,9 @@
 package engines
 
-import "github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+import (
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
 
 // Ray says what the tasks of a Ray cluster need.
 type Ray struct {
@@ -17,9 +20,9 @@ func (y Ray) Files(r Run) ([]File, error) {
 	if y.Retries < 0 {
 		return nil, exit.Usagef("--retries %d: how many further attempts a shard has", y.Retries)
 	}
-	f, err := fill("run.py", "ray-run.py", struct {
-		Run
-		Ray
-	}{r, y})
+	v := r.variables(y.Needs, quoted)
+	v.SetStr("natgo", pyvalue.Str(quoted(y.NatGo)))
+	v.SetStr("retries", pyvalue.Int(int64(y.Retries)))
+	f, err := fill("run.py", "ray-run.py", v)
 	return []File{f}, err
 }

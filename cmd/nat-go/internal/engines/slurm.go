@@ -3,8 +3,10 @@ package engines
 import (
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
 // Slurm says how the jobs are submitted.
@@ -18,15 +20,9 @@ type Slurm struct {
 }
 
 // plainTime matches a time limit: minutes, or days, hours, minutes and seconds.
-var plainTime = regexp.MustCompile(`^(\d+-)?\d+(:\d\d){0,2}$`)
-
-// slurmFiles is the input of the templates.
-type slurmFiles struct {
-	Run
-	Slurm
-	PerTask int  // shards per array task, one after another
-	Step    step // of the script
-}
+var plainTime = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(\d+-)?\d+(:\d\d){0,2}$`)
+})
 
 // Files returns submit.sh, and the batch script of each step.
 func (s Slurm) Files(r Run) ([]File, error) {
@@ -38,7 +34,7 @@ func (s Slurm) Files(r Run) ([]File, error) {
 			return nil, exit.Usagef("--sbatch %q: an option of sbatch without its dashes, such as partition=cpu", o)
 		}
 	}
-	if !plainTime.MatchString(s.Time) {
+	if !plainTime().MatchString(s.Time) {
 		return nil, exit.Usagef("--time %q: write hours, minutes and seconds as sbatch takes them: 4:00:00", s.Time)
 	}
 	if s.AtOnce < 0 {
@@ -47,17 +43,31 @@ func (s Slurm) Files(r Run) ([]File, error) {
 	if s.ArraySize < 1 {
 		return nil, exit.Usagef("--max-array-size %d: `scontrol show config` shows MaxArraySize", s.ArraySize)
 	}
-	data := slurmFiles{Run: r, Slurm: s, PerTask: (r.Shards + s.ArraySize - 1) / s.ArraySize}
-	submit, err := fill("submit.sh", "slurm-submit.sh", data)
+	submit, err := fill("submit.sh", "slurm-submit.sh", s.variables(r))
 	files := []File{submit}
 	for _, step := range r.Steps() {
 		if err != nil {
 			return nil, err
 		}
 		var f File
-		data.Step = step
-		f, err = fill(step.Name+".sbatch", "slurm-stage.sbatch", data)
+		v := s.variables(r)
+		v.SetStr("step", step.value())
+		f, err = fill(step.Name+".sbatch", "slurm-stage.sbatch", v)
 		files = append(files, f)
 	}
 	return files, err
+}
+
+func (s Slurm) variables(r Run) *pyvalue.Dict {
+	var options []pyvalue.Value
+	for _, o := range s.Options {
+		options = append(options, pyvalue.Str(o))
+	}
+	v := r.variables(s.Needs, shell)
+	v.SetStr("natgo", pyvalue.Str(shell(s.NatGo)))
+	v.SetStr("time", pyvalue.Str(s.Time))
+	v.SetStr("at_once", pyvalue.Int(int64(s.AtOnce)))
+	v.SetStr("options", pyvalue.NewList(options))
+	v.SetStr("per_task", pyvalue.Int(int64((r.Shards+s.ArraySize-1)/s.ArraySize))) // one after another
+	return v
 }

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"text/template"
+	"sync"
 
 	"github.com/nat-go/nat-go/examples"
 )
@@ -21,12 +21,14 @@ var templates embed.FS
 // Langs are the languages that New writes plugins in.
 var Langs = []string{"go", "python"}
 
-var validName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,40}$`)
+var validName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-z][a-z0-9_-]{0,40}$`)
+})
 
 // New writes a plugin into a new folder with its name, and returns the folder. replace is the path of a nat-go checkout
 // to build against; empty: the published module. version is that of nat-go's module.
 func New(dir, name, lang, replace, version string) (string, error) {
-	if !validName.MatchString(name) {
+	if !validName().MatchString(name) {
 		return "", fmt.Errorf("%q is not a valid plugin name: lower-case letters, digits, - and _, at most 41, a letter first", name)
 	}
 	out := filepath.Join(dir, name)
@@ -36,15 +38,19 @@ func New(dir, name, lang, replace, version string) (string, error) {
 		}
 		return "", err
 	}
-	data := struct{ Name, Ident, Replace, Version string }{name, strings.ReplaceAll(name, "-", "_"), replace, version}
-	if err := writeTemplates(out, path.Join("template", lang), data); err != nil {
+	ident := strings.ReplaceAll(name, "-", "_")
+	if replace != "" {
+		replace = "\n\nreplace github.com/nat-go/nat-go => " + replace
+	}
+	fill := strings.NewReplacer("<<name>>", name, "<<ident>>", ident, "<<version>>", version, "<<replace>>", replace)
+	if err := writeTemplates(out, path.Join("template", lang), fill); err != nil {
 		return "", err
 	}
 	if lang != "python" {
 		return out, nil
 	}
 	// The Python plugin is the example under a different name.
-	rename := strings.NewReplacer("best-of-n", name, "best_of_n", data.Ident)
+	rename := strings.NewReplacer("best-of-n", name, "best_of_n", ident)
 	for _, f := range []string{"best_of_n.py", "test_best_of_n.py", "pyproject.toml"} {
 		text, err := examples.Python.ReadFile("python-builder/" + f)
 		if err != nil {
@@ -58,7 +64,9 @@ func New(dir, name, lang, replace, version string) (string, error) {
 	return out, nil
 }
 
-func writeTemplates(out, from string, data any) error {
+// writeTemplates fills and writes the templates of a folder. They only name values, so package text/template, with
+// which the linker keeps every exported method of a program, is not needed.
+func writeTemplates(out, from string, fill *strings.Replacer) error {
 	return fs.WalkDir(templates, from, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -67,14 +75,7 @@ func writeTemplates(out, from string, data any) error {
 		if err != nil {
 			return err
 		}
-		t, err := template.New(p).Delims("<<", ">>").Parse(string(text))
-		if err != nil {
-			return err
-		}
-		f, err := os.Create(filepath.Join(out, strings.TrimSuffix(path.Base(p), ".tmpl")))
-		if err != nil {
-			return err
-		}
-		return errors.Join(t.Execute(f, data), f.Close())
+		name := filepath.Join(out, strings.TrimSuffix(path.Base(p), ".tmpl"))
+		return os.WriteFile(name, []byte(fill.Replace(string(text))), 0o666)
 	})
 }

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Makes run {{.ID}}: a Job for each stage of its {{.Shards}} shards, and for each merge. After a failure, run it again:
+# Makes run {{ id }}: a Job for each stage of its {{ shards }} shards, and for each merge. After a failure, run it again:
 # what is built stays, and the pods of those shards end at once.
 set -eu
 cd "$(dirname "$0")"
 
 # finish STEP: starts the Job of a step anew, unless it is at work or done, and waits for its end.
 finish() {
-	job={{.Name}}-$1
+	job={{ name }}-$1
 	if kubectl wait --for=condition=failed --timeout=0 "job/$job" >/dev/null 2>&1; then
 		kubectl delete --wait "job/$job"
 	fi
@@ -22,6 +22,6 @@ finish() {
 	done
 }
 
-{{range .Steps -}}
-finish {{.Name}}
-{{end -}}
+{% for step in steps %}
+finish {{ step.name }}
+{% endfor %}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes run {{.ID}} on a Ray cluster: builds its shards, and merges them.
+"""Makes run {{ id }} on a Ray cluster: builds its shards, and merges them.
 
 python run.py, with RAY_ADDRESS set to join a cluster; or ray job submit -- python run.py. The folders of the plan and
 the inputs have to be shared by the nodes. After a failure, run it again: what is built stays.
@@ -11,14 +11,14 @@ import time
 
 import ray
 
-NATGO = {{quoted .NatGo}}
-PLAN = {{quoted .Plan}}
-FOLDER = {{quoted .Dir}}  # that the plan was made in
-SHARDS = {{.Shards}}
-STEPS = [{{range $i, $s := .Steps}}{{if $i}}, {{end}}"{{$s.Name}}"{{end}}]
+NATGO = {{ natgo }}
+PLAN = {{ plan }}
+FOLDER = {{ dir }}  # that the plan was made in
+SHARDS = {{ shards }}
+STEPS = [{% for step in steps %}{% if not loop.first %}, {% endif %}"{{ step.name }}"{% endfor %}]
 MERGES = {"merge": [], "divide": ["--leave-writing"]}  # one process each; the other steps are stages of all shards
-NEEDS = {"num_cpus": {{.CPUs}}, "memory": {{.Mega}} << 20}
-RETRIES = {{.Retries}}
+NEEDS = {"num_cpus": {{ cpus }}, "memory": {{ mega }} << 20}
+RETRIES = {{ retries }}
 
 
 class Again(Exception):

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Submits what run {{.ID}} lacks: an array for each stage of its {{.Shards}} shards, and the merges after them.
+# Submits what run {{ id }} lacks: an array for each stage of its {{ shards }} shards, and the merges after them.
 # After a failure, run it again once no job of the run is left in squeue: what is done stays.
 set -eu
 scripts=$(cd "$(dirname "$0")" && pwd)
-cd {{shell .Dir}}
-natgo={{shell .NatGo}}
-plan={{shell .Plan}}
+cd {{ dir }}
+natgo={{ natgo }}
+plan={{ plan }}
 mkdir -p "$scripts/logs"
 
 # submit SCRIPT AFTER OPTION...: submits a batch script, to start once the job AFTER has succeeded; prints the job's id.
@@ -19,13 +19,13 @@ submit() {
 }
 
 after=
-{{- range .Steps}}
-{{- if .PerShard}}
-missing=$("$natgo" shard status --quiet --stage {{.Name}} --per-task {{$.PerTask}} "$plan")
+{% for step in steps %}
+{% if step.per_shard %}
+missing=$("$natgo" shard status --quiet --stage {{ step.name }} --per-task {{ per_task }} "$plan")
 if [ -n "$missing" ]; then
-	after=$(submit {{.Name}} "$after" --array="$missing{{if $.AtOnce}}%{{$.AtOnce}}{{end}}" --output="$scripts/logs/{{.Name}}-%A_%a.log")
+	after=$(submit {{ step.name }} "$after" --array="$missing{% if at_once %}%{{ at_once }}{% endif %}" --output="$scripts/logs/{{ step.name }}-%A_%a.log")
 fi
-{{- else}}
-after=$(submit {{.Name}} "$after" --output="$scripts/logs/{{.Name}}-%j.log")
-{{- end}}
-{{- end}}
+{% else %}
+after=$(submit {{ step.name }} "$after" --output="$scripts/logs/{{ step.name }}-%j.log")
+{% endif %}
+{% endfor %}
