@@ -20,7 +20,8 @@ func BenchmarkOnline(b *testing.B) {
 		b.Skip("NATGO_PYTHON names no python with jinja2, tokenizers and numpy")
 	}
 	program := filepath.Join(b.TempDir(), "nat-go")
-	build := exec.Command("go", "build", "-tags", "tokenizers,grpcnotrace,validator_novalidatefn", "-o", program, "../cmd/nat-go")
+	build := exec.Command("go", "build", "-tags", "tokenizers,grpcnotrace,validator_novalidatefn", "-o", program,
+		"../cmd/nat-go")
 	if out, err := build.CombinedOutput(); err != nil {
 		b.Fatalf("go build: %v\n%s", err, out)
 	}

@@ -46,7 +46,8 @@ var age = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func run(args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("dist", flag.ContinueOnError)
-	binary := flags.String("binary", "bin/portable/amd64/nat-go", "the built program; LICENSES of what is not Go is beside it")
+	binary := flags.String("binary", "bin/portable/amd64/nat-go",
+		"the built program; LICENSES of what is not Go is beside it")
 	root := flags.String("root", ".", "root of the checkout")
 	out := flags.String("out", "dist", "folder to write to")
 	var from system

@@ -23,7 +23,8 @@ func TestHintEffects(t *testing.T) {
 	}
 	py := pythontest.Torch(t)
 	bin := filepath.Join(t.TempDir(), "nat-go")
-	if out, err := exec.Command("go", "build", "-tags", "tokenizers,grpcnotrace,validator_novalidatefn", "-o", bin, "../../cmd/nat-go").
+	if out, err := exec.Command("go", "build", "-tags", "tokenizers,grpcnotrace,validator_novalidatefn", "-o", bin,
+		"../../cmd/nat-go").
 		CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}

@@ -63,7 +63,8 @@ func TestOnRuns(t *testing.T) {
 func program(t *testing.T) (bin, work string, natGo func(args ...string)) {
 	t.Helper()
 	bin = filepath.Join(t.TempDir(), "nat-go")
-	if out, err := exec.Command("go", "build", "-tags", "tokenizers,grpcnotrace,validator_novalidatefn", "-o", bin, "../../cmd/nat-go").
+	if out, err := exec.Command("go", "build", "-tags", "tokenizers,grpcnotrace,validator_novalidatefn", "-o", bin,
+		"../../cmd/nat-go").
 		CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}

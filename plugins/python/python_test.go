@@ -52,7 +52,8 @@ func program(t *testing.T) string {
 		return ""
 	}
 	path := filepath.Join(t.TempDir(), "nat-go")
-	build := exec.Command("go", "build", "-tags", "tokenizers,grpcnotrace,validator_novalidatefn", "-o", path, "../../cmd/nat-go")
+	build := exec.Command("go", "build", "-tags", "tokenizers,grpcnotrace,validator_novalidatefn", "-o", path,
+		"../../cmd/nat-go")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}

@@ -203,7 +203,8 @@ func formatOf(folder string, files []RowFile) (Format, error) {
 			return f, nil
 		}
 	}
-	return Format{}, fmt.Errorf("%s: the first row isn't in a format that nat-go knows (%s)", files[0].Path, rows.Names())
+	return Format{},
+		fmt.Errorf("%s: the first row isn't in a format that nat-go knows (%s)", files[0].Path, rows.Names())
 }
 
 // each calls f for each line of the file, as eachLine does.
