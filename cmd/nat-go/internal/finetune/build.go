@@ -110,7 +110,8 @@ func (b *building) built() *built {
 }
 
 func (b *building) rules() curate.Rules {
-	if b.plan.shard != nil { // what depends on all shards' records is decided when they are merged
+	// What depends on all shards' records is decided when they are merged first.
+	if b.plan.shard != nil || b.plan.isDecided() {
 		return curate.Rules{}
 	}
 	rules := b.plan.rules

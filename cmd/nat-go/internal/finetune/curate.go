@@ -21,21 +21,14 @@ func (r *run) curate(ctx context.Context, b *built) (*curate.Decisions, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	d, err := b.index.Decide()
-	var split *curate.SplitError
-	switch {
-	case errors.As(err, &split):
-		return nil, exit.Failedf("dataset.split: %w", err)
-	case err != nil:
+	d, err := r.decide(b)
+	if err != nil {
 		return nil, err
 	}
 	b.index = nil // free its memory
-	r.applyMarks(b.marked, d)
+	r.warnOfIdleMarks(b.marked)
 	if d.Warning != "" {
 		r.warn("%s", d.Warning)
-	}
-	if err := r.writeDecisions(d); err != nil {
-		return nil, exit.Environmentf("can't write the decisions: %w", err)
 	}
 	for _, w := range b.seen.Warnings() {
 		r.warn("%s", w)
@@ -50,6 +43,28 @@ func (r *run) curate(ctx context.Context, b *built) (*curate.Decisions, error) {
 			r.books.In(ledger.Curate, unitRecord, n)
 			r.books.Drop(ledger.Drop{Stage: ledger.Curate, Reason: reason, Unit: unitRecord, Count: n})
 		}
+	}
+	return d, nil
+}
+
+// decide decides, or reads what an earlier merge decided.
+func (r *run) decide(b *built) (*curate.Decisions, error) {
+	if m := r.plan.merging; r.plan.isDecided() {
+		return cutDecisions(m.dir, m.cut, r.plan.folder)
+	}
+	d, err := b.index.Decide()
+	var split *curate.SplitError
+	switch {
+	case errors.As(err, &split):
+		return nil, exit.Failedf("dataset.split: %w", err)
+	case err != nil:
+		return nil, err
+	}
+	for _, ordinal := range b.marked.rejected {
+		d.Reject(ordinal)
+	}
+	if err := r.writeDecisions(d); err != nil {
+		return nil, exit.Environmentf("can't write the decisions: %w", err)
 	}
 	return d, nil
 }
@@ -75,13 +90,10 @@ func (m *marked) note(file *marks.File, content [16]byte, ordinal uint64) {
 	}
 }
 
-// applyMarks leaves out what was rejected, and reports marks that match no record.
-func (r *run) applyMarks(m marked, d *curate.Decisions) {
+// warnOfIdleMarks reports marks that match no record.
+func (r *run) warnOfIdleMarks(m marked) {
 	if r.plan.marks == nil {
 		return
-	}
-	for _, ordinal := range m.rejected {
-		d.Reject(ordinal)
 	}
 	var idle []string
 	for _, mark := range r.plan.marks.All() {

@@ -140,6 +140,11 @@ func (p *plan) merged() (bool, error) {
 	return false, nil
 }
 
+// isDecided reports whether an earlier merge decided on the records, and divided what is to be written.
+func (p *plan) isDecided() bool {
+	return p.merging != nil && p.merging.cut != nil && runfolder.Has(p.folder.Decisions())
+}
+
 // merge makes the run from what the shards built.
 func (r *run) merge(ctx context.Context) error {
 	if err := r.mayPublish(ctx); err != nil {

@@ -55,7 +55,7 @@ func (r *run) leaveWriting(ctx context.Context, built *built, t *tokens) error {
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}
-	cut := &shards.Cut{Plan: m.plan.Sum, Log: c.XXH3, Ranges: m.ranges}
+	cut := &shards.Cut{Plan: m.plan.Sum, Log: c.XXH3, Ranges: m.ranges, Warning: d.Warning}
 	if cut.Decisions, err = runfolder.ContentSum(r.plan.folder.Decisions()); err != nil {
 		return exit.With(exit.Environment, err)
 	}
@@ -133,7 +133,7 @@ func (r *run) writeShard(ctx context.Context, t *tokens) error {
 		return exit.Environmentf("nothing is divided yet: `nat-go shard merge %s --leave-writing` does that, once all "+
 			"shards are built", s.dir)
 	}
-	d, err := r.cutDecisions(cut)
+	d, err := cutDecisions(s.dir, cut, s.run)
 	if err != nil {
 		return err
 	}
@@ -156,9 +156,8 @@ func (r *run) writeShard(ctx context.Context, t *tokens) error {
 	return r.seal(ctx, &shards.Done{})
 }
 
-// cutDecisions returns the decisions that the cut was based on, for the log that it was made from.
-func (r *run) cutDecisions(cut *shards.Cut) (*curate.Decisions, error) {
-	run := r.plan.shard.run
+// cutDecisions returns the decisions that a cut was based on, for the log that it was made from.
+func cutDecisions(dir shards.Folder, cut *shards.Cut, run runfolder.Folder) (*curate.Decisions, error) {
 	c, err := recordlog.ReadCommit(run.Records())
 	if err != nil {
 		return nil, exit.Environmentf("can't read the merged log: %w", err)
@@ -169,7 +168,7 @@ func (r *run) cutDecisions(cut *shards.Cut) (*curate.Decisions, error) {
 	}
 	if c.XXH3 != cut.Log || sum != cut.Decisions {
 		return nil, exit.Failedf("%s is not the run that was divided: remove %s, and merge again", run,
-			filepath.Dir(r.plan.shard.dir.CutPath()))
+			filepath.Dir(dir.CutPath()))
 	}
 	f, err := durable.Open(run.Decisions())
 	if err != nil {
@@ -180,6 +179,7 @@ func (r *run) cutDecisions(cut *shards.Cut) (*curate.Decisions, error) {
 	if err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}
+	d.Warning = cut.Warning
 	return d, nil
 }
 

@@ -20,6 +20,7 @@ type Cut struct {
 	Plan      string            `json:"plan"` // the plan's sum
 	Log       string            `json:"log"`  // hash of the merged log
 	Decisions string            `json:"decisions"`
+	Warning   string            `json:"warning,omitempty"`  // about the decisions
 	Ranges    []recordlog.Range `json:"ranges"`             // of the merged log, by shard
 	Collated  json.RawMessage   `json:"collated,omitempty"` // what is already known of the batches
 	Files     []runfolder.File  `json:"files,omitempty"`    // in the folder of the cut
