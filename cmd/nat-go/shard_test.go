@@ -365,6 +365,29 @@ func TestShardsWriteSteps(t *testing.T) {
 	b.inShards(t, r, b.content(t, "whole"), "out", "steps.yml", map[string]int{}, "--shards", "3")
 }
 
+// TestShardsKeepDecisions: the merge that puts shares together takes what was decided when the writing was divided, and
+// refuses anything else.
+func TestShardsKeepDecisions(t *testing.T) {
+	b := newShardBed(t, 10)
+	b.must(t, b.planned("out", "dpo.yml", "--shards", "2"))
+	for _, i := range []int{0, 1} {
+		b.must(t, b.shard("out", "build", i))
+	}
+	b.must(t, b.command(nil, "shard", "merge", "--leave-writing", filepath.Join("out", "r.shards")))
+	for _, i := range []int{0, 1} {
+		b.must(t, b.shard("out", "write", i))
+	}
+	name := "out/r/records/decisions.bin"
+	text, err := os.ReadFile(filepath.Join(b.dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.write(t, name, string(text[:len(text)-1])+"?")
+	b.refused(t, b.merged("out"), 1, "is not the run that was divided")
+	b.write(t, name, string(text))
+	b.must(t, b.merged("out"))
+}
+
 // TestShardsRefuse: anything that affects the data set and has changed since the plan was made is named, with the exit
 // code that tells a scheduler not to try again.
 func TestShardsRefuse(t *testing.T) {
