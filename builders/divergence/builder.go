@@ -102,21 +102,6 @@ func usable(e int, ex *ttc.Example) (*rollout, ledger.Reason) {
 	return r, ""
 }
 
-// setups groups the rollouts that can be compared with each other, in order of each group's first.
-func setups(all []*rollout) (sets [][]*rollout) {
-	for _, r := range all {
-		i := slices.IndexFunc(sets, func(set []*rollout) bool {
-			return pairs.SameSetup(set[0].nodes, r.nodes) && sameTools(set[0].ex.Tools, r.ex.Tools)
-		})
-		if i < 0 {
-			sets = append(sets, nil)
-			i = len(sets) - 1
-		}
-		sets[i] = append(sets[i], r)
-	}
-	return sets
-}
-
 func sameTools(a, b []chat.Tool) bool {
 	return slices.EqualFunc(a, b, func(x, y chat.Tool) bool { return x.Name == y.Name && bytes.Equal(x.Raw, y.Raw) })
 }

@@ -105,11 +105,21 @@ func protobufAttacks() (as []attack) {
 			pipe: c.text, code: 1, says: c.says,
 		})
 	}
+	const rollout = `{"id":"r%[1]d","task":"t","reward":%[1]d,"messages":[{"role":"user","content":"q%[1]d"},` +
+		`{"role":"assistant","content":"a"}]}` + "\n"
+	diverging := func(compare, source string) string {
+		config := fmt.Sprintf(memoryConfig, source)
+		return strings.Replace(config, "dpo_traj_builder", "divergence_traj_builder, compare: "+compare, 1)
+	}
 	return append(as, attack{
-		name: "branches of a long session",
-		config: strings.Replace(fmt.Sprintf(memoryConfig, "claude_code, path: in.jsonl"), "dpo_traj_builder",
-			"divergence_traj_builder, compare: branches", 1),
+		name: "branches of a long session", config: diverging("branches", "claude_code, path: in.jsonl"),
 		files: map[string]string{"in.jsonl": comb(1800)}, code: 1, says: "builder_failed",
+	}, attack{
+		name:   "rollouts with setups of their own",
+		config: diverging("rollouts", "traces, path: in.json, task_key: task"),
+		pipe:   repeated("", rollout, "", 70_000),
+		code:   1,
+		says:   "different_setup",
 	})
 }
 
