@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -127,10 +128,22 @@ func (s *Storage) credentials(prefix string, own bool) *credentials.Credentials 
 		given := first(s.getenv, "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
 			"AWS_CONTAINER_CREDENTIALS_FULL_URI")
 		if given != "" || !own && !strings.EqualFold(s.getenv("AWS_EC2_METADATA_DISABLED"), "true") {
-			add(&credentials.IAM{Client: &http.Client{Transport: answers{s.http}}})
+			add(&credentials.IAM{Client: s.giver()})
 		}
 	}
 	return credentials.NewChainCredentials(from)
+}
+
+// mostAsked is how long a server may take to hand out credentials. The library asks it without regard to whether the
+// request that needs them was cancelled, and all others wait.
+const mostAsked = 5 * time.Second
+
+// giver is the client for servers that hand out credentials. It follows no redirect: what it sends is a secret.
+func (s *Storage) giver() *http.Client {
+	return &http.Client{
+		Transport: answers{s.http}, Timeout: min(s.silence, mostAsked),
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }
 
 // hiding has the values from a provider hidden.
