@@ -400,7 +400,7 @@ func (file *File) parquet(in io.ReaderAt) error {
 		help := "Copy the file again"
 		var asks *table.LimitError
 		if errors.As(err, &asks) {
-			help = "Write it with fewer columns and smaller row groups"
+			help = "Write it as several files, with fewer columns or smaller row groups"
 		}
 		return &Error{Path: file.ID.Path, Offset: -1, What: err.Error(), Help: help, Err: err}
 	}
