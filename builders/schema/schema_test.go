@@ -343,3 +343,22 @@ func TestListWrittenAsText(t *testing.T) {
 		})
 	}
 }
+
+// TestAbsentValuesStayNil checks that what has no default is nil, not empty: whether it was given can be told.
+func TestAbsentValuesStayNil(t *testing.T) {
+	type free struct {
+		Given  int            `yaml:"given" default:"3"`
+		Any    any            `yaml:"any"`
+		ByName map[string]int `yaml:"by_name"`
+		List   []int          `yaml:"list"`
+		Object struct {
+			Any any `yaml:"any"`
+		} `yaml:"object"`
+	}
+	got := free{Any: 1, ByName: map[string]int{"a": 1}, List: []int{1}}
+	got.Object.Any = 1
+	Defaults(&got)
+	if diff := cmp.Diff(free{Given: 3}, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}

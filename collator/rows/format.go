@@ -213,6 +213,7 @@ type Encoder struct {
 	escaped map[*byte]escaped
 	arena   []byte
 	back    []byte // scratch: a text read back
+	places  []Place
 
 	several       bool // a side of a pair may have several messages
 	textArguments bool // write tool call arguments as sampled, in a string; otherwise as an object
@@ -242,7 +243,7 @@ func (e *Encoder) Append(dst []byte, s Split, r *builders.Resolved) (out []byte,
 // AppendTogether is Append for records with the same key from Together.
 func (e *Encoder) AppendTogether(dst []byte, s Split, rs []*builders.Resolved) (out []byte, rows int, err error) {
 	n := len(dst)
-	e.split, e.rows, e.lone, e.trimmed = s, 1, false, 0
+	e.split, e.rows, e.lone, e.trimmed, e.places = s, 1, false, 0, e.places[:0]
 	out, err = e.encode(e, dst, rs)
 	if err == nil && !(e.opts.NAT && e.Name == customizer.Name) && e.lone {
 		err = e.refuse("a text has half of a surrogate pair, for which most readers of JSON refuse the whole file")

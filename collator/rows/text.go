@@ -16,7 +16,7 @@ func (e *Encoder) text(dst []byte, s string) ([]byte, error) {
 	at := unsafe.StringData(s)
 	if t, ok := e.escaped[at]; ok && t.of == len(s) {
 		e.lone = e.lone || t.lone
-		return append(dst, t.json...), nil
+		return e.place(dst, t.json), nil
 	}
 	start := len(e.arena)
 	var isUTF8 bool
@@ -31,8 +31,23 @@ func (e *Encoder) text(dst []byte, s string) ([]byte, error) {
 	}
 	e.lone = e.lone || lone
 	e.escaped[at] = escaped{b, len(s), lone}
-	return append(dst, b...), nil
+	return e.place(dst, b), nil
 }
+
+// place appends a text and notes where it is.
+func (e *Encoder) place(dst, text []byte) []byte {
+	from := len(dst)
+	dst = append(dst, text...)
+	e.places = append(e.places, Place{from, len(dst)})
+	return dst
+}
+
+// Place is where a text stands, including its quotation marks: offsets in what rows were appended to.
+type Place struct{ From, To int }
+
+// Places returns where most texts of the last rows stand, in order, so that nobody has to look for their ends. It is
+// valid until the next rows.
+func (e *Encoder) Places() []Place { return e.places }
 
 // escaped is a text as JSON. Each text is examined once rather than once per row: a text occurs in many rows, and
 // examining the rows took a tenth of a run.

@@ -81,8 +81,8 @@ func readStat(pid int, buf []byte) []byte {
 	if err != nil {
 		return nil
 	}
-	defer unix.Close(fd) //nolint:errcheck // it was only read
-	n, err := unix.Read(fd, buf)
+	defer unix.Close(fd)
+	n, _ := unix.Read(fd, buf)
 	return buf[:max(n, 0)]
 }
 

@@ -3,6 +3,7 @@ package dataset
 import (
 	"bytes"
 
+	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
@@ -75,23 +76,31 @@ func (f *form) end(line []byte) bool {
 	return len(all) <= maxForm
 }
 
-// matches reports whether a row has the form, and texts only where a text was found in this chunk that isn't a date.
-func (f *form) matches(line []byte) bool {
+// matches reports whether the row at the end of buf has the form, and texts only where a text was found in this chunk
+// that isn't a date.
+func (f *form) matches(buf []byte, at int, places []rows.Place) bool {
 	for i, text := range f.between {
-		if !bytes.HasPrefix(line, text) {
+		if !bytes.HasPrefix(buf[at:], text) {
 			return false
 		}
-		line = line[len(text):]
+		at += len(text)
 		if i == len(f.leaves) {
 			break
 		}
 		l := f.leaves[i]
-		if json.Raw(line).Kind() != l.kind || l.kind == json.String && !l.column.texts {
+		if json.Raw(buf[at:]).Kind() != l.kind || l.kind == json.String && !l.column.texts {
 			return false
 		}
-		line = line[endOfLeaf(line):]
+		for len(places) > 0 && places[0].From < at {
+			places = places[1:]
+		}
+		if len(places) > 0 && places[0].From == at {
+			at = places[0].To
+		} else {
+			at += endOfLeaf(buf[at:])
+		}
 	}
-	return len(line) == 0
+	return at == len(buf)
 }
 
 // endOfLeaf returns the end of the text, number or boolean that a part of a row begins with.
@@ -122,10 +131,10 @@ func (f *form) count() {
 	f.rows = 0
 }
 
-// known reports whether a row has a known form, and counts it then.
-func (r *reading) known(line []byte) bool {
+// known reports whether the row at the end of buf has a known form, and counts it then.
+func (r *reading) known(buf []byte, from int, places []rows.Place) bool {
 	for i, f := range r.forms {
-		if f.matches(line) {
+		if f.matches(buf, from, places) {
 			f.rows++
 			copy(r.forms[1:], r.forms[:i])
 			r.forms[0] = f

@@ -199,7 +199,7 @@ func (f *rowFile) join(ctx context.Context, path string) error {
 			f.out.buf = append(f.out.buf, '\n')
 		}
 		if f.reading != nil {
-			f.reading.lines(lines, int(n))
+			f.reading.lines(lines, 0, int(n), nil)
 		}
 		f.rows += n
 		f.out.buf = append(f.out.buf, lines...)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -47,25 +48,30 @@ type column struct {
 	varied  bool               // its objects have different keys within the first chunk
 }
 
-// lines processes n rows, with newlines around them.
-func (r *reading) lines(rows []byte, n int) {
-	rows = bytes.Trim(rows, "\n")
-	for ; n > 1; n-- {
-		end := bytes.IndexByte(rows, '\n')
-		r.add(rows[:end])
-		rows = rows[end+1:]
+// lines processes n rows at the end of buf, from an offset on, with newlines around them. Texts are found at places
+// without looking for their ends; others are looked for.
+func (r *reading) lines(buf []byte, from, n int, places []rows.Place) {
+	for from < len(buf) && buf[from] == '\n' {
+		from++
 	}
-	r.add(rows)
+	buf = bytes.TrimRight(buf, "\n")
+	for ; n > 1; n-- {
+		end := from + bytes.IndexByte(buf[from:], '\n')
+		r.add(buf[:end], from, places)
+		from = end + 1
+	}
+	r.add(buf, from, places)
 }
 
-// add processes a row, one checked line of JSON.
-func (r *reading) add(line []byte) {
+// add processes a row, one checked line of JSON: the end of buf from an offset on.
+func (r *reading) add(buf []byte, from int, places []rows.Place) {
+	line := buf[from:]
 	if r.rows++; r.bytes >= readerChunk {
 		r.endChunk()
 		r.chunk, r.bytes = r.chunk+1, 0
 	}
 	r.bytes += len(line) + 1
-	if r.known(line) {
+	if r.known(buf, from, places) {
 		return
 	}
 	r.form = &form{}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nat-go/nat-go/collator/rows"
 )
 
 // TestReading checks what Hugging Face datasets changes when it reads lines of JSON. TestLoadDataset asks the library
@@ -36,7 +38,7 @@ func TestReading(t *testing.T) {
 				if !strings.HasPrefix(line, "{") {
 					line = "{" + line
 				}
-				r.add([]byte(line))
+				r.add([]byte(line), 0, nil)
 			}
 			var got []string
 			for _, x := range r.changes() {
@@ -53,7 +55,7 @@ func TestReading(t *testing.T) {
 func TestReadingIsBounded(t *testing.T) {
 	var r reading
 	for i := range 3 * maxColumns {
-		r.add(fmt.Appendf(nil, `{"a": {"k%d": "2024-01-01"}}`, i))
+		r.add(fmt.Appendf(nil, `{"a": {"k%d": "2024-01-01"}}`, i), 0, nil)
 	}
 	if len(r.row.keys["a"].keys) > maxColumns || r.columns > maxColumns {
 		t.Errorf("%d columns", r.columns)
@@ -63,7 +65,27 @@ func TestReadingIsBounded(t *testing.T) {
 	}
 }
 
-// TestForms checks that counting rows of a known form finds what reading every row does.
+// somePlaces returns where some of a row's texts are, in a buffer where it has that offset.
+func somePlaces(rnd *rand.Rand, line []byte, offset int) (places []rows.Place) {
+	for i := 0; i < len(line); i++ {
+		if line[i] != '"' {
+			continue
+		}
+		from := i
+		for i++; line[i] != '"'; i++ {
+			if line[i] == '\\' {
+				i++
+			}
+		}
+		if rnd.IntN(3) > 0 {
+			places = append(places, rows.Place{From: offset + from, To: offset + i + 1})
+		}
+	}
+	return places
+}
+
+// TestForms checks that counting rows of a known form finds what reading every row does, wherever texts are known to
+// be.
 func TestForms(t *testing.T) {
 	dates := []string{"2024-01-01", "a \"text\"", "2024-02-30", `\`, ""}
 	shapes := []func(r *rand.Rand) string{
@@ -92,8 +114,9 @@ func TestForms(t *testing.T) {
 			if rnd.IntN(100) == 0 {
 				with.bytes, without.bytes = readerChunk, readerChunk // the next row begins a chunk
 			}
-			with.add(line)
-			without.add(line)
+			before := strings.Repeat("x", rnd.IntN(9))
+			with.add([]byte(before+string(line)), len(before), somePlaces(rnd, line, len(before)))
+			without.add(line, 0, nil)
 			if len(with.forms) > 0 {
 				counted += min(1, with.forms[0].rows)
 			}

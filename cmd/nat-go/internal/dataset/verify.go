@@ -162,7 +162,7 @@ func (c *formatCheck) file(i int) error {
 			return nil
 		}
 		if !c.folder.Format.Declared() {
-			reading.add(line)
+			reading.add(line, 0, nil)
 		}
 		switch {
 		case seen.Shape == "":
