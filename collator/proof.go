@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/text/unicode/norm"
+
 	"github.com/nat-go/nat-go/collator/turns"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -82,7 +84,9 @@ func (b *sideBuilder) cutOut(t *turns.Turn) string {
 	return ""
 }
 
-// standsFor reports whether tokens from to to decode to a text.
+// standsFor reports whether tokens from to to decode to a text, or to one that Unicode calls equivalent: many
+// tokenizers compose letters and their accents first.
 func (b *sideBuilder) standsFor(from, to int, text string) bool {
-	return b.w.decodesTo(b.ids[from:to], text)
+	got, err := b.w.cfg.Tokenizer.Decode(b.ids[from:to], false)
+	return err == nil && (got == text || !ascii(text) && norm.NFC.String(got) == norm.NFC.String(text))
 }

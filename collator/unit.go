@@ -178,6 +178,15 @@ func (w *worker) unstable(m *material, v *view) (out []int) {
 			}
 		}
 	}
+	for i := range v.turns {
+		t := &v.turns[i]
+		if m.trained[t.Message] && len(m.nodes[t.Message].TokenIDs) == 0 && v.r.Unended(m.conv, t) {
+			out = append(out, t.Message) // in a row of its own it has its stop token
+			if w.cfg.Rows == Auto {
+				return out
+			}
+		}
+	}
 	if len(out) == 0 && v.r.Steady(m.conv) {
 		last := len(v.turns) - 1
 		for last > 0 && !m.trained[v.turns[last].Message] {
@@ -192,7 +201,7 @@ func (w *worker) unstable(m *material, v *view) (out []int) {
 	}
 	for i := range v.turns {
 		t := &v.turns[i]
-		if !m.trained[t.Message] {
+		if !m.trained[t.Message] || slices.Contains(out, t.Message) {
 			continue
 		}
 		if ok, err := v.r.Stable(m.conv, &v.res, t); ok && err == nil {

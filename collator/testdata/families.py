@@ -120,6 +120,14 @@ def short_ids(m):
     return m
 
 
+def thoughts(m):
+    """Reasoning under the name that the template reads."""
+    m = dict(m)
+    if "reasoning_content" in m and "reasoning_content" not in q["template"] and "thinking" in q["template"]:
+        m["thinking"] = m.pop("reasoning_content")
+    return m
+
+
 forms = [lambda m: m, as_strings, short_ids, lambda m: short_ids(as_strings(m))]
 
 
@@ -130,7 +138,8 @@ def tiny():
 
 
 def render(messages, prompt, **kw):
-    return jinja([form(m) for m in messages], tools, prompt, **dict(variables, **kw))
+    text = jinja([form(thoughts(m)) for m in messages], tools, prompt, **dict(variables, **kw))
+    return tok.normalizer.normalize_str(text) if tok.normalizer else text  # as the model would be given it
 
 
 raised = ""  # what the template said when it last refused
@@ -223,7 +232,8 @@ def turn_of(given, closed, m, before):
             if holds(text, m) and not (len(before) > 12 and before in text):
                 options.add(text)
                 break
-    return (len(given), min(options, key=len)) if options else None
+    whole = {o for o in options if m.get("reasoning_content", "") in o}
+    return (len(given), min(whole or options, key=len)) if options else None
 
 
 def to_stop(text):
@@ -352,7 +362,9 @@ def check_row(where, example, text, spans, messages, silent):
         if mine[-1][1] > end:
             spans.insert(0, (end, mine[-1][1]))
             mine[-1] = (mine[-1][0], end)
-        check(mine[0][0] >= at and FILLER.fullmatch(text[at:mine[0][0]]), where, "message %d: %r before what is trained", i, text[at:mine[0][0]] if mine[0][0] >= at else text[mine[0][0]:at])
+        before = text[at:mine[0][0]]
+        opened = ms[i].get("reasoning_content") and OPENER.fullmatch(before)  # by the prompt of a thinking model
+        check(mine[0][0] >= at and (opened or FILLER.fullmatch(before)), where, "message %d: %r before what is trained", i, text[at:mine[0][0]] if mine[0][0] >= at else text[mine[0][0]:at])
         for (_, a), (b, _) in zip(mine, mine[1:]):
             check(FILLER.fullmatch(text[a:b]), where, "message %d: %r in it is not trained", i, text[a:b])
         check(mine[-1][1] == end, where, "message %d is trained up to %r, not to the end of its stop token", i, text[mine[-1][0]:mine[-1][1]][-60:])

@@ -17,10 +17,7 @@ func (r *Renderer) Stop(c *Conversation, res *template.Result, found []Turn) {
 	if t.Message != len(c.Messages)-1 || t.Terminated() {
 		return
 	}
-	stop := r.of(c).stops.final
-	if calls, _ := c.Messages[t.Message].Dict().GetStr("tool_calls"); len(calls.Items()) > 0 {
-		stop = r.of(c).stops.call
-	}
+	stop := r.stopOf(c, t)
 	if stop == "" {
 		return
 	}
@@ -42,4 +39,18 @@ func (r *Renderer) Stop(c *Conversation, res *template.Result, found []Turn) {
 	t.End = len(res.Text)
 	t.Body = t.End - len(mark)
 	t.Appended = true
+}
+
+// stopOf returns what ends a turn that the template leaves open; empty if nothing is known to.
+func (r *Renderer) stopOf(c *Conversation, t *Turn) string {
+	if calls, _ := c.Messages[t.Message].Dict().GetStr("tool_calls"); len(calls.Items()) > 0 {
+		return r.of(c).stops.call
+	}
+	return r.of(c).stops.final
+}
+
+// Unended reports whether a turn within a conversation has no terminator, although it would be given one as the last: a
+// template that ends a turn with the next role's header may have none for the role that follows (GLM's system message).
+func (r *Renderer) Unended(c *Conversation, t *Turn) bool {
+	return t.Message < len(c.Messages)-1 && !t.Terminated() && r.stopOf(c, t) != ""
 }

@@ -251,8 +251,12 @@ func (c *compiler) isConstant(n node) bool {
 	case *constNode:
 		return true
 	case *condNode:
-		if n.otherwise == nil {
+		if is, ok := truthOf(n.test); ok && is {
+			return c.isConstant(n.then)
+		} else if n.otherwise == nil {
 			return false
+		} else if ok {
+			return c.isConstant(n.otherwise)
 		}
 	case *filterNode:
 		if n.node == nil || c.escaping == escapeAsTold || slices.Contains(contextFilters, n.name) {
@@ -262,12 +266,29 @@ func (c *compiler) isConstant(n node) bool {
 		if c.escaping == escapeAsTold {
 			return false
 		}
-	case *tupleNode, *listNode, *dictNode, *binaryNode, *logicNode, *notNode, *unaryNode, *compareNode, *sliceNode,
+	case *logicNode:
+		if is, ok := truthOf(n.left); ok && is == n.or {
+			return c.isConstant(n.left) // it never looks at the right side
+		}
+	case *tupleNode, *listNode, *dictNode, *binaryNode, *notNode, *unaryNode, *compareNode, *sliceNode,
 		*attrNode, *itemNode:
 	default:
 		return false
 	}
 	return !slices.ContainsFunc(children(n), func(e node) bool { return !c.isConstant(e) })
+}
+
+// truthOf is the truth of a literal, or of literals joined by and and or, if it is one.
+func truthOf(n node) (is, ok bool) {
+	switch n := n.(type) {
+	case *constNode:
+		return n.value.Truth(), true
+	case *logicNode:
+		if is, ok = truthOf(n.left); ok && is != n.or {
+			return truthOf(n.right)
+		}
+	}
+	return is, ok
 }
 
 // contextFilters are filters that jinja2 applies only at render time.

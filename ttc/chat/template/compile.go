@@ -390,7 +390,7 @@ func (c *compiler) printFilter(n *filterNode, f *frame) stmt {
 		st.pos = at
 		st.step()
 		start := st.out.size()
-		st.dump(st.out, v, dumpOptions(st, a))
+		st.dump(st.out, v, dumpOptions(st, v, a))
 		st.spend(st.out.size() - start)
 		return flowOn
 	}

@@ -860,18 +860,20 @@ func sumFilter(st *state, v val, a *args) val {
 // tojsonFilter is transformers': json.dumps with ensure_ascii off and no escaping of HTML.
 func tojsonFilter(st *state, v val, a *args) val {
 	b := st.borrow()
-	st.dump(b, v, dumpOptions(st, a))
+	st.dump(b, v, dumpOptions(st, v, a))
 	st.spend(b.size())
 	return st.finish(b)
 }
 
-func dumpOptions(st *state, a *args) pyvalue.Dump {
+// dumpOptions are the arguments of tojson. For a text Python unpacks the separators, and looks at no indent.
+func dumpOptions(st *state, of val, a *args) pyvalue.Dump {
 	if a.none() {
 		return pyvalue.Dump{}
 	}
 	p := a.bind("tojson", 0, "ensure_ascii", "indent", "separators", "sort_keys")
 	o := pyvalue.Dump{ASCII: or(p[0], pyvalue.False).Truth(), SortKeys: or(p[3], pyvalue.False).Truth()}
-	if indent := or(p[1], pyvalue.None); !indent.IsNone() {
+	text := of.Kind() == pyvalue.KindStr
+	if indent := or(p[1], pyvalue.None); !indent.IsNone() && !text {
 		o.Indented = true
 		if indent.Kind() == pyvalue.KindStr {
 			o.Indent = indent.Text()
@@ -882,7 +884,10 @@ func dumpOptions(st *state, a *args) pyvalue.Dump {
 		}
 	}
 	if seps := or(p[2], pyvalue.None); !seps.IsNone() {
-		pair := st.unpack(defined(seps), 2)
+		pair := st.unpack(seps, 2)
+		if text {
+			return o
+		}
 		o.Item, o.Key, o.Custom = textArg(pair[0], "separator").Text(), textArg(pair[1], "separator").Text(), true
 	}
 	return o

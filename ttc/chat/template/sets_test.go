@@ -101,7 +101,33 @@ func TestOddArguments(t *testing.T) {
 			}
 		}
 	}
-	asJinja(t, some(templates, 7))
+	templates = some(templates, 7)
+	for _, of := range []string{"'it\\'s é'", "('<'|safe)", "5", "[1, {'a': 2}]", "{}", "none", "nothing"} {
+		for _, args := range []string{
+			"", "indent=(1, 2)", "indent='--'", "indent=2.5", "indent=nothing", "true, []", "separators=5",
+			"separators='ab'",
+			"separators=(1, 2)", "separators=nothing", "separators=[',']", "separators=none",
+			"ensure_ascii=nothing, indent=[]",
+			"sort_keys=nothing", "sort_keys=[1]",
+		} {
+			templates = append(templates, "{{ "+of+"|tojson("+args+") }}", "{{ ("+of+"|tojson("+args+")) ~ '' }}")
+		}
+	}
+	asJinja(t, templates)
+}
+
+// TestFolding checks what jinja2 makes of constant expressions, of which it may never look at a part.
+func TestFolding(t *testing.T) {
+	var templates []string
+	for _, x := range []string{
+		"(7 or namespace(a=1))[:1]", "(0 or namespace(a=1))[:1]", "(0 or 7)[:1]", "(0 and namespace(a=1))[:1]",
+		"(7 and namespace(a=1))[:1]", "(7 and 5)[:1]", "(7 or x)[1:]", "(x or 7)[1:]", "((7 or x) or y)[1:]",
+		"('a' or x)|upper", "(7 or x or y)[:1]", "(none and x)[:1]", "(7 if true else x)[:1]",
+		"(x if false else 7)[:1]",
+	} {
+		templates = append(templates, "{{ "+x+" }}", "{% set v = "+x+" %}{{ v }}", "{{ ["+x+"] }}")
+	}
+	asJinja(t, templates)
 }
 
 // TestPrintedCallables checks what is printed of functions, methods and classes, but for the addresses.
