@@ -1,6 +1,8 @@
 package source
 
 import (
+	"iter"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,6 +49,52 @@ func Within(v json.Raw, path string) (json.Raw, bool) {
 		return element, true
 	}
 	return nil, false
+}
+
+// membersOf yields what paths lead to within a value: the members of an object, or the first element of a list.
+func membersOf(v json.Raw) iter.Seq2[string, json.Raw] {
+	return func(yield func(string, json.Raw) bool) {
+		v = inner(v)
+		for key, value := range v.Members() {
+			if name, _ := key.Text(); !yield(name, value) {
+				return
+			}
+		}
+		for element := range v.Elements() {
+			yield("0", element)
+			return
+		}
+	}
+}
+
+// maxDepth is how many keys a path has that Paths finds.
+const maxDepth = 4
+
+// Paths returns the columns within the objects of the entries, in order of first appearance.
+func (h *Head) Paths() []*Column {
+	var order []*Column
+	byPath := map[string]*Column{}
+	var walk func(v json.Raw, path string, depth int)
+	walk = func(v json.Raw, path string, depth int) {
+		for name, value := range membersOf(v) {
+			at := name
+			if path != "" {
+				at = path + "." + name
+				if byPath[at] == nil {
+					byPath[at] = &Column{Key: at}
+					order = append(order, byPath[at])
+				}
+				byPath[at].add(value)
+			}
+			if depth < maxDepth {
+				walk(value, at, depth+1)
+			}
+		}
+	}
+	for _, e := range h.Entries {
+		walk(e, "", 1)
+	}
+	return slices.DeleteFunc(order, func(c *Column) bool { return c.Present == 0 })
 }
 
 // inner returns the object or list that a text holds; other values as they are.

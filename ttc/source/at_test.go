@@ -20,9 +20,8 @@ func TestAt(t *testing.T) {
 	for key, want := range map[string]string{
 		"score": "1", "a.b": "2", "a.c": "null", "list.1.text": `"y"`, "list.0": `{"text": "x"}`,
 		"cell.judge.score": "0.5",
-		"a.b.c":            "", "a.d": "", "a.": "", "list.2": "", "list.-1": "", "list.text": "", "text.no": "",
-		"score.x": "",
-		"x.y":     "", "": "", ".": "",
+		"a.b.c":            "", "a.d": "", "a.": "", "list.2": "", "list.-1": "", "list.text": "",
+		"text.no": "", "score.x": "", "x.y": "", "": "", ".": "",
 	} {
 		t.Run(key, func(t *testing.T) {
 			got, ok := source.At(entry, key)
@@ -39,14 +38,22 @@ func TestNoScore(t *testing.T) {
 		want  []string
 	}{
 		"in metadata": {`{"metadata": {"judge": {"score": 0.5, "id": 7, "tokens": 9}}}`, []string{
-			`nothing has a score; "metadata.judge.score" holds numbers, and --map score=metadata.judge.score reads them`,
+			`nothing has a score; there are numbers in "metadata.judge.score", which a flag reads: ` +
+				`--map score=metadata.judge.score`,
 		}},
 		"in a judgement": {`{"evaluation": {"correctness": true, "why": "it is"}}`, []string{
-			`nothing has a score; "evaluation.correctness" holds numbers, and ` +
-				`--map score=evaluation.correctness reads them`,
+			`nothing has a score; there are numbers in "evaluation.correctness", which a flag reads: ` +
+				`--map score=evaluation.correctness`,
+		}},
+		"several": {`{"scores": {"helpful": 1, "safe": 2}}`, []string{
+			`nothing has a score; there are numbers in "scores.helpful" and "scores.safe", which a flag reads: ` +
+				`--map score=scores.helpful`,
+		}},
+		"in a list": {`{"rating": [{"user_id": "u", "value": 3}]}`, []string{
+			`nothing has a score; there are numbers in "rating.0.value", which a flag reads: --map score=rating.0.value`,
 		}},
 		"in a cell": {`{"metadata": "{\"rating\": 4}"}`, []string{
-			`nothing has a score; "metadata.rating" holds numbers, and --map score=metadata.rating reads them`,
+			`nothing has a score; there are numbers in "metadata.rating", which a flag reads: --map score=metadata.rating`,
 		}},
 		"a text": {`{"judge": "good", "metadata": {"size": 3}}`, []string{
 			`"judge" holds no numbers and is not read: nothing has a score`,

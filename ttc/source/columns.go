@@ -112,6 +112,9 @@ func (cs Columns) Has(keys ...string) bool {
 func (cs Columns) Names() string {
 	var names []string
 	for _, c := range cs.all {
+		if len(names) == maxNamed {
+			return strings.Join(names, ", ") + " and more"
+		}
 		names = append(names, c.Key)
 	}
 	return strings.Join(names, ", ")
@@ -180,7 +183,7 @@ func (cs Columns) Find(k Key, taken ...string) Choice {
 	}
 	called := func(names []string) (found []*Column) {
 		for _, c := range cs.all {
-			if slices.Contains(names, strings.ToLower(c.Key)) && fits(c.Key) != nil {
+			if slices.Contains(names, CommonName(c.Key)) && fits(c.Key) != nil {
 				found = append(found, c)
 			}
 		}
@@ -200,6 +203,12 @@ func (cs Columns) Find(k Key, taken ...string) Choice {
 	what := fmt.Sprintf("%s may be %q or %q: say which with --map %s=%s or --map %s=%s",
 		k.Means, found[0].Key, found[1].Key, name, found[0].Key, name, found[1].Key)
 	return Choice{Column: found[0], Guessed: true, Problem: what}
+}
+
+// CommonName writes a key in the way that most do: Model Answer as model_answer, and Rating (1-5) as rating.
+func CommonName(key string) string {
+	key, _, _ = strings.Cut(key, "(")
+	return strings.NewReplacer(" ", "_", "-", "_").Replace(strings.ToLower(strings.TrimSpace(key)))
 }
 
 // Set sets a setting of the source.
@@ -287,14 +296,18 @@ var judgements = []string{
 // them, and which numbers within them and other objects could be read as scores.
 func (r *Reading) NoScore(cs Columns) {
 	within := map[string]bool{}
-	for _, c := range cs.scoresWithin() {
-		top, _, _ := strings.Cut(c.Key, ".")
-		within[top] = true
-		r.Guessed = append(r.Guessed,
-			fmt.Sprintf("nothing has a score; %q holds numbers, and --map score=%s reads them", c.Key, c.Key))
+	if found := cs.scoresWithin(); len(found) > 0 {
+		var names []string
+		for _, c := range found {
+			top, _, _ := strings.Cut(c.Key, ".")
+			within[top] = true
+			names = append(names, strconv.Quote(c.Key))
+		}
+		r.Guessed = append(r.Guessed, fmt.Sprintf("nothing has a score; there are numbers in %s, which a flag reads: "+
+			"--map score=%s", strings.Join(names, " and "), found[0].Key))
 	}
 	for _, c := range cs.all {
-		name := strings.ToLower(c.Key)
+		name := CommonName(c.Key)
 		if c.Present > 0 && !c.Number() && !within[c.Key] && soundsLikeScore(name) {
 			r.Guessed = append(r.Guessed,
 				fmt.Sprintf("%q has no numbers and is not read: nothing has a score", c.Key))
@@ -312,43 +325,17 @@ func soundsLikeScore(name string) bool {
 	return slices.Contains(ScoreNames(), name) || slices.Contains(judgements, name)
 }
 
-// How far scores are looked for within objects, and how many of them are named to people.
-const (
-	maxScoreDepth   = 4
-	maxScoreColumns = 3
-)
+// maxScoreColumns is how many scores within objects are named to people.
+const maxScoreColumns = 3
 
 // scoresWithin returns columns of numbers within objects whose path has a name that sounds like a score.
 func (cs Columns) scoresWithin() (found []*Column) {
-	byPath := map[string]*Column{}
-	var order []*Column
-	var walk func(v json.Raw, path string, depth int, named bool)
-	walk = func(v json.Raw, path string, depth int, named bool) {
-		for key, value := range inner(v).Members() {
-			name, _ := key.Text()
-			named := named || soundsLikeScore(strings.ToLower(name))
-			at := name
-			if path != "" {
-				at = path + "." + name
-			}
-			if depth < maxScoreDepth && inner(value).Kind() == json.Object {
-				walk(value, at, depth+1, named)
-			}
-			if path == "" || !named || slices.Contains(besides, strings.ToLower(name)) {
-				continue
-			}
-			if byPath[at] == nil {
-				byPath[at] = &Column{Key: at}
-				order = append(order, byPath[at])
-			}
-			byPath[at].add(value)
-		}
-	}
-	for _, e := range cs.entries {
-		walk(e, "", 1, false)
-	}
-	for _, c := range order {
-		if c.Present > 0 && c.Number() && len(found) < maxScoreColumns {
+	h := Head{Entries: cs.entries}
+	for _, c := range h.Paths() {
+		parts := strings.Split(c.Key, ".")
+		last := CommonName(parts[len(parts)-1])
+		named := slices.ContainsFunc(parts, func(name string) bool { return soundsLikeScore(CommonName(name)) })
+		if named && c.Number() && !slices.Contains(besides, last) && len(found) < maxScoreColumns {
 			found = append(found, c)
 		}
 	}

@@ -182,11 +182,31 @@ func expandOne(path, name string) ([]string, error) {
 	if err != nil || out != nil {
 		return out, err
 	}
+	if load := loadArrow(path); load != "" {
+		return nil, &Error{
+			Path: path, Offset: -1, What: "the folder holds a data set in Arrow files, as save_to_disk of datasets writes it",
+			Help: "Write its rows as JSON lines, in Python: " + load + `.to_json("rows.jsonl")`,
+		}
+	}
 	return nil, &Error{
 		Path: path, Offset: -1,
 		What: fmt.Sprintf("the folder has no %s, nor have its jobs/job_* folders, and no other data file", name),
 		Help: "Name the file itself, or the folder eval.general.output.dir points at",
 	}
+}
+
+// loadArrow returns the Python expression for the data set that a folder holds in Arrow files, in itself or in a folder
+// per split; empty: it holds none.
+func loadArrow(path string) string {
+	load := fmt.Sprintf("datasets.load_from_disk(%q)", path)
+	quoted := escapeGlob(path, path)
+	if files, err := filepath.Glob(filepath.Join(quoted, "*.arrow")); err == nil && files != nil {
+		return load
+	}
+	if files, err := filepath.Glob(filepath.Join(quoted, "*", "*.arrow")); err == nil && files != nil {
+		return fmt.Sprintf("%s[%q]", load, filepath.Base(filepath.Dir(files[0])))
+	}
+	return ""
 }
 
 // dataNames are the endings of data files' names, without that of their compression.

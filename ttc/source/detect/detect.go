@@ -132,6 +132,9 @@ func Choose(all []source.Factory, only string, h *source.Head) (*Found, error) {
 	}
 	switch len(best) {
 	case 0:
+		if found := byPaths(all, only, h); found != nil {
+			return found, nil
+		}
 		return nil, unknown(all, only, h, cols)
 	case 1:
 		if best[0].Problem != "" {
@@ -265,6 +268,10 @@ const wanted = `  candidates   prompt, output, score       several scored answer
 func unknown(all []source.Factory, only string, h *source.Head, cols source.Columns) error {
 	if len(h.Entries) == 0 {
 		const none = "it is neither JSON, nor Parquet, nor CSV with a row of names"
+		if isPage(h.Bytes) {
+			const page = "it is a web page, perhaps one that asks to sign in: fetch the file itself"
+			return &UnknownError{h.Path, page, page, nil}
+		}
 		return &UnknownError{h.Path, none + "; " + types(all), none, nil}
 	}
 	what := ""
@@ -281,12 +288,22 @@ func unknown(all []source.Factory, only string, h *source.Head, cols source.Colu
 	default:
 		what += "its entries are not objects"
 	}
+	if why := otherwise(h); why != "" {
+		what += ". " + why
+		return &UnknownError{h.Path, what, what, nil}
+	}
 	if why := lacking(cols); why != "" {
 		what += ". " + why
 	}
-	like := likely(cols)
+	like := likely(slices.Concat(cols.All(), h.Paths()))
 	return &UnknownError{h.Path, what + ". What is read:\n" + wanted +
 		"\nName the keys that mean the same, as in " + example(like) + ", or " + types(all), what, like}
+}
+
+// isPage reports whether an input is a web page.
+func isPage(b []byte) bool {
+	begin := bytes.ToLower(bytes.TrimSpace(b[:min(len(b), 64)]))
+	return bytes.HasPrefix(begin, []byte("<!doctype html")) || bytes.HasPrefix(begin, []byte("<html"))
 }
 
 // lacking says what is missing from an input that has some of what is needed.
@@ -321,10 +338,10 @@ func example(like [][2]string) string {
 }
 
 // likely names the keys that may mean what is wanted: the two with the longest texts may be a prompt and its answer.
-func likely(cols source.Columns) [][2]string {
+func likely(cols []*source.Column) [][2]string {
 	var texts []*source.Column
 	score := ""
-	for _, c := range cols.All() {
+	for _, c := range cols {
 		switch {
 		case c.Present == 0 || strings.HasSuffix(strings.ToLower(c.Key), "id"):
 		case c.Number() && score == "":

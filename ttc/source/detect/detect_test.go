@@ -197,7 +197,58 @@ func TestRecognize(t *testing.T) {
 			only: "candidates",
 			want: "doesn't look like what the source candidates reads",
 		},
-		"no data": {text: "Dear Sir or Madam", want: "neither JSON, nor Parquet, nor CSV"},
+		"names as in a spreadsheet": {
+			text: `{"Question": "q", "Model Answer": "a", "Rating (1-5)": "4"}`,
+			want: "candidates output_key=Model Answer prompt_key=Question score_key=Rating (1-5)",
+		},
+		"within objects": {
+			text: `{"id": 1, "inputs": {"question": "q"}, "outputs": {"answer": "a"}, "feedback_stats": {"n": 1}}`,
+			want: "traces prompt_key=inputs.question response_key=outputs.answer",
+		},
+		"messages within objects": {
+			text: `{"inputs": {"messages": [{"role": "user", "content": "q"}, {"role": "user", "content": "r"}]}, ` +
+				`"outputs": {"messages": [{"role": "assistant", "content": "a"}]}}`,
+			want: "traces prompt_key=inputs.messages response_key=outputs.messages",
+		},
+		"an input that is an object": {
+			text: `{"input": {"question": "q"}, "expectedOutput": {"answer": "a"}}`,
+			want: "traces prompt_key=input.question response_key=expectedOutput.answer",
+		},
+		"a score within objects": {
+			text: `{"inputs": {"prompt": "q"}, "output": "a", "scores": {"judge": {"score": 0.5}}}`,
+			want: "candidates output_key=output prompt_key=inputs.prompt score_key=scores.judge.score",
+		},
+		"rows of rows": {
+			text: `{"rows": [{"row_idx": 0, "row": {"question": "q", "answer": "a"}}, ` +
+				`{"row_idx": 1, "row": {"question": "r", "answer": "b"}}]}`,
+			want: "traces entries_key=rows prompt_key=row.question response_key=row.answer",
+		},
+		"two answers within objects": {
+			text: `{"doc": {"question": "q", "answer": "a"}, "target": "b"}`,
+			want: "as in --map prompt=target --map output=doc.question",
+		},
+		"requests of a batch": {
+			text: `{"custom_id": "1", "body": {"messages": [{"role": "user", "content": "q"}]}}`,
+			want: "These are the requests of a batch, which have no answers",
+		},
+		"results of a batch": {
+			text: `{"custom_id": "1", "response": {"body": {"choices": [{"message": {"content": "a"}}]}}}`,
+			want: "These are the results of a batch, without their prompts",
+		},
+		"results of the other batch": {
+			text: `{"custom_id": "1", "result": {"message": {"content": [{"type": "text", "text": "a"}]}}}`,
+			want: "These are the results of a batch, without their prompts",
+		},
+		"a list in two objects": {
+			text: `{"version": 3, "results": {"stats": {}, "results": [{"success": true}, {"success": false}]}}`,
+			want: "jq -c '.results.results[]' ",
+		},
+		"entries by their ids": {
+			text: `{"k1": {"question": "q", "answer": "a"}, "k2": {"question": "r", "answer": "b"}}`,
+			want: "jq -c '.[]' ",
+		},
+		"a web page": {text: "<!DOCTYPE html><html><body>Sign in</body></html>", want: "it is a web page"},
+		"no data":    {text: "Dear Sir or Madam", want: "neither JSON, nor Parquet, nor CSV"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "in")

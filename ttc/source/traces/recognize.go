@@ -50,7 +50,8 @@ var (
 		Setting: "response_key", Default: "response", Means: "the answer", Is: isPassage,
 		Others: []string{
 			"output", "completion", "answer", "generation", "assistant", "reply", "solution", "target",
-			"bot", "a", "ideal", "canonical_solution",
+			"bot", "a", "ideal", "canonical_solution", "model_answer", "model_response", "expected_output",
+			"expectedoutput", "expected",
 		},
 		Last: []string{"text", "transcript"},
 	}
@@ -71,14 +72,14 @@ var (
 	chosenScoreKey = source.Key{
 		Setting: "chosen_score_key", Default: "chosen_score", Means: "the better answer's score",
 		Others: []string{
-			"score_chosen", "chosen-rating", "chosen_rating", "rating_chosen", "chosen_reward", "reward_chosen",
+			"score_chosen", "chosen_rating", "rating_chosen", "chosen_reward", "reward_chosen",
 		},
 		Is: (*source.Column).Number,
 	}
 	rejectedScoreKey = source.Key{
 		Setting: "rejected_score_key", Default: "rejected_score", Means: "the worse answer's score",
 		Others: []string{
-			"score_rejected", "rejected-rating", "rejected_rating", "rating_rejected", "rejected_reward",
+			"score_rejected", "rejected_rating", "rating_rejected", "rejected_reward",
 			"reward_rejected",
 		},
 		Is: (*source.Column).Number,
@@ -281,12 +282,32 @@ func recognizeDemonstrations(h *source.Head) (r source.Reading) {
 	if prompt.Column == nil {
 		return recognizeTexts(h, response)
 	}
+	if !isMessage(h, prompt.Key) || !isMessage(h, response.Key) {
+		return r
+	}
 	r.Fit = source.Fits
 	takePrompt(&r, cols, prompt, context)
 	r.Take(responseKey, response)
 	r.NoScore(cols)
 	splitTranscripts(&r, h, prompt)
 	return r
+}
+
+// isMessage reports whether the objects under a key, if there are any, are messages or have some.
+func isMessage(h *source.Head, key string) bool {
+	for _, e := range h.Entries {
+		v, _ := source.At(e, key)
+		if v.Kind() != json.Object {
+			continue
+		}
+		for _, key := range []string{"role", "content", "messages", "parts"} {
+			if _, ok := v.Get(key); ok {
+				return true
+			}
+		}
+		return false
+	}
+	return true
 }
 
 // instruction finds the prompt and what is put below it: instruction and input, if there are columns of these names.
@@ -385,6 +406,10 @@ func asMessage(m json.Raw) json.Raw {
 	role, ok := m.Get("role")
 	value, has := m.Get("content")
 	keys := []string{"role", "content"}
+	untyped := has && isUntyped(value)
+	if untyped {
+		value = textParts(value)
+	}
 	if text, isThere := m.Get("text"); ok && !has && isThere {
 		value, keys[1] = text, "text"
 	}
@@ -414,7 +439,7 @@ func asMessage(m json.Raw) json.Raw {
 			to = lower
 		}
 	}
-	if !ok || !isText || keys[0] == "role" && !known {
+	if !ok || !isText || keys[0] == "role" && !known && !untyped {
 		return nil
 	}
 	if !known {
@@ -438,7 +463,20 @@ func asMessage(m json.Raw) json.Raw {
 	return append(out, '}')
 }
 
-// textParts converts Google's parts, {"text": ...}, to those of the chat API; others stay as they are.
+// isUntyped reports whether a content consists of Amazon's parts, {"text": ...} without a type.
+func isUntyped(content json.Raw) bool {
+	n := 0
+	for p := range content.Elements() {
+		_, typed := p.Get("type")
+		if text, _ := p.Get("text"); typed || text.Kind() != json.String {
+			return false
+		}
+		n++
+	}
+	return n > 0 && content.Kind() == json.Array
+}
+
+// textParts converts Google's and Amazon's parts, {"text": ...}, to those of the chat API; others stay as they are.
 func textParts(parts json.Raw) json.Raw {
 	out := []byte{'['}
 	for p := range parts.Elements() {

@@ -358,6 +358,10 @@ func systemText(raw json.Raw) string {
 		text, _ := chat.TextOfParts(textParts(parts))
 		return text
 	}
+	if isUntyped(raw) {
+		text, _ := chat.TextOfParts(textParts(raw))
+		return text
+	}
 	text, _ := raw.Text()
 	return text
 }

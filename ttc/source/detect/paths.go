@@ -1,0 +1,150 @@
+package detect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// meanings are the settings whose keys are looked for within objects, with the names that they go by there.
+var meanings = []meaning{
+	{"prompt_key", "the prompt", isPassage, []string{
+		"prompt", "question", "query", "instruction", "input", "inputs", "problem", "messages", "user_input",
+	}, []string{"output", "outputs", "response", "expected", "expectedoutput", "expected_output"}},
+	{"output_key", "the answer", isPassage, []string{
+		"output", "outputs", "answer", "response", "completion", "generation", "messages", "expected",
+		"expected_output", "expectedoutput", "target", "text",
+	}, []string{"input", "inputs", "request"}},
+	{"score_key", "the score", (*source.Column).Number, source.ScoreNames(), nil},
+}
+
+// meaning is a setting with what it means.
+type meaning struct {
+	setting, means string
+	is             func(*source.Column) bool
+	names          []string // of the keys
+	not            []string // the objects in which they mean something else
+}
+
+// isPassage accepts texts, messages and parts.
+func isPassage(c *source.Column) bool { return c.Text() && !c.Number() || c.List() }
+
+// byPaths reads an input that no source recognises by keys within its objects, as {"inputs": {"question"}, "outputs":
+// {"answer"}}, if there is only one for the prompt and one for the answer. nil: there isn't.
+func byPaths(all []source.Factory, only string, h *source.Head) *Found {
+	if len(h.Given) > 0 || len(h.Entries) == 0 ||
+		h.Whole && len(h.Entries) == 1 && listWithin(h.Entries[0], "", 1) != "" {
+		return nil
+	}
+	given, guessed := map[string]string{}, []string{}
+	columns := slices.Concat(h.Columns().All(), h.Paths())
+	for _, m := range meanings {
+		var keys []string
+		for _, c := range columns {
+			if m.fits(c) && c.Key != given["prompt_key"] {
+				keys = append(keys, c.Key)
+			}
+		}
+		switch {
+		case len(keys) == 1:
+			given[m.setting] = keys[0]
+			guessed = append(guessed, fmt.Sprintf("%s is read from %q", m.means, keys[0]))
+		case m.setting != "score_key": // of several scores nobody knows which counts
+			return nil
+		}
+	}
+	mapped := *h
+	mapped.Given = given
+	found, err := Choose(all, only, &mapped)
+	if err != nil {
+		return nil
+	}
+	found.Guessed = append(guessed, found.Guessed...)
+	return found
+}
+
+// fits reports whether a column may be what is meant, by its name and what it holds: a prompt isn't looked for within
+// answers, nor an answer within prompts, and neither of them in the first of a list.
+func (m *meaning) fits(c *source.Column) bool {
+	parts := strings.Split(c.Key, ".")
+	return c.Present > 0 && slices.Contains(m.names, source.CommonName(parts[len(parts)-1])) && m.is(c) &&
+		!slices.Contains(m.not, source.CommonName(parts[0])) && !strings.Contains(c.Key, ".0.")
+}
+
+// at reports whether the entries have a value at a path.
+func at(h *source.Head, path string) bool {
+	return slices.ContainsFunc(h.Entries, func(e json.Raw) bool {
+		_, ok := source.At(e, path)
+		return ok
+	})
+}
+
+// otherwise says how to make something readable of an input that is known and can't be read as it is; empty: it isn't
+// known.
+func otherwise(h *source.Head) string {
+	switch {
+	case at(h, "custom_id") && (at(h, "body.messages") || at(h, "params.messages")):
+		return "These are the requests of a batch, which have no answers: join them with its results, by custom_id, into " +
+			`{"messages": [...]} with the answer as the last message`
+	case at(h, "custom_id") && (at(h, "response.body") || at(h, "result.message")):
+		return "These are the results of a batch, without their prompts: join each with its request, by custom_id, into " +
+			`{"messages": [...]} with the answer as the last message`
+	case !h.Whole || len(h.Entries) != 1:
+		return ""
+	}
+	if list := listWithin(h.Entries[0], "", 1); list != "" {
+		return fmt.Sprintf("Its entries may be those of a list in it: jq -c '%s[]' %s > rows.jsonl writes them as lines",
+			list, quoted(h.Path))
+	}
+	if byID(h.Entries[0]) {
+		return fmt.Sprintf("Its values may be the entries: jq -c '.[]' %s > rows.jsonl writes them as lines",
+			quoted(h.Path))
+	}
+	return ""
+}
+
+// listWithin returns the path, as jq has it, to the first list of several objects within an object.
+func listWithin(v json.Raw, path string, depth int) string {
+	for key, value := range v.Members() {
+		name, _ := key.Text()
+		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) }) {
+			continue // jq would want it quoted
+		}
+		objects := 0
+		for element := range value.Elements() {
+			if _, isMessage := element.Get("role"); element.Kind() == json.Object && !isMessage {
+				objects++
+			}
+		}
+		if objects > 1 {
+			return path + "." + name
+		}
+		if value.Kind() != json.Object || depth == maxListDepth {
+			continue
+		}
+		if list := listWithin(value, path+"."+name, depth+1); list != "" {
+			return list
+		}
+	}
+	return ""
+}
+
+// maxListDepth is in how many objects a list of entries may be.
+const maxListDepth = 4
+
+// byID reports whether the values of an object are objects of one shape: entries by their ids.
+func byID(e json.Raw) bool {
+	n, keys := 0, ""
+	for _, v := range e.Members() {
+		if v.Kind() != json.Object || n > 0 && source.KeysOf(v) != keys {
+			return false
+		}
+		keys = source.KeysOf(v)
+		n++
+	}
+	return n > 1
+}
