@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -81,11 +82,20 @@ Exit code 2 if there is an error, 0 if there are only warnings and notes.`,
 	return cmd
 }
 
+// isData reports whether a file is an input by its name. One called .json may be a configuration.
+func isData(file string) bool {
+	name := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(file), ".gz"), ".zst")
+	return slices.Contains([]string{".jsonl", ".ndjson", ".csv", ".tsv", ".parquet"}, filepath.Ext(name))
+}
+
 // oneConfig returns the configuration that is named as an argument or by --config-file.
 func oneConfig(args []string, flag string) (string, error) {
 	switch {
 	case len(args) > 0 && flag != "" && args[0] != flag:
 		return "", exit.Usagef("which configuration: %s or %s? `nat-go validate FILE` checks one", args[0], flag)
+	case len(args) > 0 && isData(args[0]):
+		return "", exit.Usagef("%s is data, not a configuration: `nat-go inspect %[1]s` says what is in it, and "+
+			"`nat-go init %[1]s --write finetune.yml` writes a configuration for it", args[0])
 	case len(args) > 0:
 		return args[0], nil
 	case flag == "":
