@@ -201,11 +201,32 @@ func missing(h *source.Head, cols source.Columns) error {
 			continue
 		}
 		what := fmt.Sprintf("no entry has the key %q that %s is to be read from; the keys are: %s",
-			key, strings.TrimSuffix(setting, "_key"), cols.Names())
+			key, strings.TrimSuffix(setting, "_key"), near(h, cols, key))
 		return &UnknownError{Path: h.Path, What: what, Brief: what}
 	}
 	return nil
 }
+
+// near lists the keys of the entries or, for a path into one of their objects, the paths into that.
+func near(h *source.Head, cols source.Columns, key string) string {
+	top, _, isPath := strings.Cut(key, ".")
+	if !isPath || cols.Of(top) == nil {
+		return cols.Names()
+	}
+	var paths []string
+	for _, c := range h.Paths() {
+		if strings.HasPrefix(c.Key, top+".") && len(paths) < mostPaths {
+			paths = append(paths, c.Key)
+		}
+	}
+	if paths == nil {
+		return cols.Names()
+	}
+	return strings.Join(paths, ", ")
+}
+
+// mostPaths is how many paths are listed to people.
+const mostPaths = 20
 
 // fewEntries is how many entries of a further file are examined before all of its head is.
 const fewEntries = 8

@@ -191,6 +191,11 @@ func TestRecognize(t *testing.T) {
 			given: map[string]string{"output_key": "reply"},
 			want:  `no entry has the key "reply"`,
 		},
+		"a wrong path": {
+			text:  `{"prompt": "p", "response": "o", "metadata": {"judge": {"score": 1}}}`,
+			given: map[string]string{"score_key": "metadata.judge.scor"},
+			want:  "the keys are: metadata.judge, metadata.judge.score",
+		},
 		"prompts only": {text: `{"prompt": "p"}`, want: "its keys are: prompt. There are prompts, but no answers"},
 		"not asked": {
 			text: `{"messages": [{"role": "user", "content": "q"}]}`,
