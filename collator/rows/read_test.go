@@ -94,7 +94,7 @@ func TestReadRefuses(t *testing.T) {
 		{kto, `{"prompt": "p", "completion": "c"}`, `"label" is missing`},
 		{kto, `{"prompt": "p", "completion": "c", "label": "true"}`, `where a boolean is due`},
 		{verl, `{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a", "tool_calls": []}], "x": 1}`, `no key "x"`},
-		{verl, `{"prompt": [], "data_source": "d", "ability": "a", "reward_model": {"style": "rule", "ground_truth": ""}, "extra_info": {}}`, `holds no messages`},
+		{verl, `{"prompt": [], "data_source": "d", "ability": "a", "reward_model": {"style": "rule", "ground_truth": ""}, "extra_info": {}}`, `has no messages`},
 		{verl, `{"prompt": [{"role": "user", "content": "q"}], "data_source": "d", "ability": "a", "reward_model": {"style": "x", "ground_truth": ""}, "extra_info": {}}`, `neither rule nor model`},
 		{verl, `{"prompt": [{"role": "user", "content": "q"}], "data_source": "d", "ability": "a", "reward_model": {"style": "rule"}, "extra_info": {}}`, `"ground_truth" is missing`},
 		{atropos, `{"tokens": [[1, 2]], "masks": [[-100, 3]], "scores": [1]}`, `is 3 at token 2`},
