@@ -56,7 +56,7 @@ func TestNoScore(t *testing.T) {
 			`nothing has a score; there are numbers in "metadata.rating", which a flag reads: --map score=metadata.rating`,
 		}},
 		"a text": {`{"judge": "good", "metadata": {"size": 3}}`, []string{
-			`"judge" holds no numbers and is not read: nothing has a score`,
+			`"judge" has no numbers and is not read: nothing has a score`,
 		}},
 		"none": {`{"metadata": {"size": 3, "when": {"id": 3}}}`, nil},
 	} {
