@@ -170,13 +170,9 @@ func TestObjectsRefused(t *testing.T) {
 		"its query (?...) may be a signature")
 	cmd := b.command(nil, "finetune", "run", "--config-file", "dpo.yml", "-o", "dataset.marks="+s3+"/x")
 	b.refused(t, cmd, 2, "dataset.marks", "copy it to a disk")
-	for _, args := range [][]string{
-		{"dataset", "merge", s3 + "/run", s3 + "/run2"},
-		{"finetune", "resume", s3 + "/run"},
-		{"finetune", "status", s3 + "/run"},
-	} {
-		b.refused(t, b.command(nil, args...), 2, "on a disk")
-	}
+	b.refused(t, b.command(nil, "dataset", "merge", s3+"/run", s3+"/run2"), 2, "with --to")
+	b.refused(t, b.command(nil, "finetune", "resume", s3+"/run"), 2, "on a disk")
+	b.refused(t, b.command(nil, "finetune", "status", s3+"/run"), 3, s3+"/run", "there is no such object")
 	b.refused(t, b.command(nil, "dataset", "verify", s3+"/run"), 3, s3+"/run", "there is no such object")
 	b.refused(t, b.command(nil, "doctor", "trl", s3+"/run"), 3, s3+"/run", "there is no such object")
 	b.refused(t, b.command(nil, "shard", "script", "slurm", s3+"/plan"), 3, "there is no plan in "+s3+"/plan")
