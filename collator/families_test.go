@@ -304,27 +304,18 @@ func (f *family) proofs() string {
 // someFamilies are templates of different kinds that are always checked.
 var someFamilies = regexp.MustCompile(`^(qwen3|qwen3_5_nothink|glm4moe|gptoss|llama3_1|phi3|gemma3|cohere2|deepseekv3)$`)
 
-// TestFamilies has chat templates carry real agent runs - every turn, and hints and pairs for every failed call - and
-// has another program check the batches, token by token. If NATGO_TEMPLATES names folders, it uses their templates
-// (only those matching NATGO_FAMILIES, if set) with all rollouts, and with -update writes TEMPLATES.md from them;
-// otherwise it uses a few templates and a few rollouts.
-func TestFamilies(t *testing.T) {
-	pythontest.Need(t, "python", "import jinja2, tokenizers", "the batches of stock templates are not checked by another program")
-	folders, most, some := filepath.SplitList(os.Getenv("NATGO_TEMPLATES")), 100,
-		regexp.MustCompile(os.Getenv("NATGO_FAMILIES"))
+// stockFamilies reads the templates in the folders that NATGO_TEMPLATES names - only those matching NATGO_FAMILIES, if
+// set - or else a few of the conformance data's. records are what is checked by another program.
+func stockFamilies(t *testing.T, records map[string]any, tools []chat.Tool) (families []*family) {
+	t.Helper()
+	folders, some := filepath.SplitList(os.Getenv("NATGO_TEMPLATES")), regexp.MustCompile(os.Getenv("NATGO_FAMILIES"))
 	if len(folders) == 0 {
-		folders, most, some = []string{oracletest.Path(t, "chat", "render", "templates")}, 4, someFamilies
+		folders, some = []string{oracletest.Path(t, "chat", "render", "templates")}, someFamilies
 	}
-	if n, err := strconv.Atoi(os.Getenv("NATGO_ROLLOUTS")); err == nil {
-		most = n
-	}
-	tools := describedTools(t)
 	var raw []json.RawMessage
 	for _, tool := range tools {
 		raw = append(raw, json.RawMessage(tool.Raw))
 	}
-	items, records, conversations := familyItems(t, most, tools)
-	var families []*family
 	for _, folder := range folders {
 		files, err := filepath.Glob(filepath.Join(folder, "*.jinja"))
 		if err != nil || len(files) == 0 {
@@ -341,6 +332,25 @@ func TestFamilies(t *testing.T) {
 			}
 		}
 	}
+	return families
+}
+
+// TestFamilies has chat templates carry real agent runs - every turn, and hints and pairs for every failed call - and
+// has another program check the batches, token by token. If NATGO_TEMPLATES names folders, it uses their templates
+// (only those matching NATGO_FAMILIES, if set) with all rollouts, and with -update writes TEMPLATES.md from them;
+// otherwise it uses a few templates and a few rollouts.
+func TestFamilies(t *testing.T) {
+	pythontest.Need(t, "python", "import jinja2, tokenizers", "the batches of stock templates are not checked by another program")
+	most := 4
+	if os.Getenv("NATGO_TEMPLATES") != "" {
+		most = 100
+	}
+	if n, err := strconv.Atoi(os.Getenv("NATGO_ROLLOUTS")); err == nil {
+		most = n
+	}
+	tools := describedTools(t)
+	items, records, conversations := familyItems(t, most, tools)
+	families := stockFamilies(t, records, tools)
 	var mu sync.Mutex
 	t.Run("each", func(t *testing.T) {
 		for _, f := range families {

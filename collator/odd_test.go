@@ -5,14 +5,9 @@ package collator
 import (
 	"encoding/json"
 	"maps"
-	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
-	"github.com/nat-go/nat-go/internal/oracletest"
 	"github.com/nat-go/nat-go/internal/pythontest"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -83,16 +78,7 @@ var oddConversations = map[string]string{
 func TestOddConversations(t *testing.T) {
 	pythontest.Need(t, "python", "import jinja2, tokenizers",
 		"the batches of stock templates are not checked by another program")
-	folders := filepath.SplitList(os.Getenv("NATGO_TEMPLATES"))
-	some := regexp.MustCompile(os.Getenv("NATGO_FAMILIES"))
-	if len(folders) == 0 {
-		folders, some = []string{oracletest.Path(t, "chat", "render", "templates")}, someFamilies
-	}
-	var raw []json.RawMessage
 	tools := describedTools(t)
-	for _, tool := range tools {
-		raw = append(raw, json.RawMessage(tool.Raw))
-	}
 	items, records, conversations := []Item(nil), map[string]any{}, map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(oddConversations)) {
 		text := oddConversations[name]
@@ -124,31 +110,17 @@ func TestOddConversations(t *testing.T) {
 		records[it.Hash] = map[string]any{"example": name, "trained": trained}
 		items = append(items, it)
 	}
-	for _, folder := range folders {
-		files, err := filepath.Glob(filepath.Join(folder, "*.jinja"))
-		if err != nil || len(files) == 0 {
-			t.Fatalf("%s has %d templates: %v", folder, len(files), err)
-		}
-		for _, path := range files {
-			f := &family{name: strings.TrimSuffix(filepath.Base(path), ".jinja"), records: records, tools: raw}
-			data, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
+	for _, f := range stockFamilies(t, records, tools) {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			f.check(t, items, conversations)
+			t.Log(f.line())
+			for _, w := range f.answer.Wrong {
+				t.Errorf("%s: %s", w[0], w[1])
 			}
-			if f.source = string(data); !some.MatchString(f.name) {
-				continue
+			if !f.answer.complete() {
+				t.Errorf("too little is kept: %s", f.reasons())
 			}
-			t.Run(f.name, func(t *testing.T) {
-				t.Parallel()
-				f.check(t, items, conversations)
-				t.Log(f.line())
-				for _, w := range f.answer.Wrong {
-					t.Errorf("%s: %s", w[0], w[1])
-				}
-				if !f.answer.complete() {
-					t.Errorf("too little is kept: %s", f.reasons())
-				}
-			})
-		}
+		})
 	}
 }
