@@ -182,10 +182,11 @@ func count[E any](d *decoder) int {
 
 var errLists = errors.New("the lists of a frame take more memory than those of any group")
 
-// Memory that the lists of a frame may take: leastRoom bytes, or more if the frame is long.
+// Memory that the lists of a frame may take: leastRoom bytes, or more if the frame is long. A written entry takes at
+// most some thirty times its bytes: a node, or a record of a pair with nothing but its scores.
 const (
 	leastRoom   = 256 << 20
-	roomPerByte = 8
+	roomPerByte = 64
 )
 
 // newDecoder decodes a frame.

@@ -212,8 +212,9 @@ func (e *encoder) site(s *builders.Site) {
 }
 
 // decode reads a payload back. The group's texts, records and strings share the payload's memory.
-func (g *Group) decode(payload []byte) error {
-	d := newDecoder(payload)
+func (g *Group) decode(payload []byte) error { return g.read(newDecoder(payload)) }
+
+func (g *Group) read(d *decoder) error {
 	g.Key = d.string()
 	g.origins = d.origins(g.origins)
 	nTexts := count[text](d)

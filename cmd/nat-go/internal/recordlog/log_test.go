@@ -329,3 +329,30 @@ func TestForgedLists(t *testing.T) {
 		t.Errorf("nodes: %v", err)
 	}
 }
+
+// TestRoomForLists checks that a group of very many short records can be read back: its lists take no more memory than
+// a frame of its length may.
+func TestRoomForLists(t *testing.T) {
+	const n = 20_000
+	answers := []ttc.Candidate{{Output: "a"}, {Output: "b"}}
+	b := NewBuilder([]string{"pairs"})
+	b.Begin(&ttc.Group{Key: "k", Examples: []*ttc.Example{{ID: "e", Candidates: answers}}})
+	for range n {
+		ref := func(c int) builders.Content {
+			return builders.Content{Ref: builders.Ref{Part: builders.CandidateOutput, Candidate: c}}
+		}
+		prompt := builders.Content{Ref: builders.Ref{Part: builders.CandidatePrompt}}
+		if err := b.Record(0, &builders.Preference{Prompt: prompt, Chosen: ref(0), Rejected: ref(1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var e encoder
+	if err := e.group(b.Group()); err != nil {
+		t.Fatal(err)
+	}
+	room := int64(roomPerByte * len(e.buf))
+	var got Group
+	if err := got.read(&decoder{buf: e.buf, room: &room}); err != nil || len(got.Records) != n {
+		t.Errorf("%d records in %d bytes: %v", len(got.Records), len(e.buf), err)
+	}
+}
