@@ -32,7 +32,7 @@ type Options struct {
 	// For a complete answer, counted from the last byte of the request that was accepted; 0: a minute.
 	Timeout     time.Duration
 	Backoff     time.Duration // before the second try; doubles, with jitter; 0: half a second
-	MaxPause    time.Duration // longest pause between two tries, whatever the service asks for; 0: a minute
+	MaxPause    time.Duration // longest pause between two tries, even if the service asks for more; 0: a minute
 	MaxAnswer   int64         // bytes of an answer after decompression; 0: MaxAnswer
 	Connections int           // idle connections kept for later requests; 0: two
 	Secrets     []string      // never shown in an error, even where the service repeats them; beside Token and Base's
@@ -124,6 +124,10 @@ type Request struct {
 	Check func(*Reply) error
 }
 
+// patience is how many of the longest pauses a service may ask for. One that asks for more, a day for example, will
+// not answer any sooner, and a run that waits in vain before each of its requests looks as if it hung.
+const patience = 10
+
 // Do makes the request, retrying where that is allowed and may help, and reads the whole answer.
 func (c *Client) Do(ctx context.Context, req Request) (*Reply, error) {
 	wait := c.o.Backoff
@@ -132,6 +136,10 @@ func (c *Client) Do(ctx context.Context, req Request) (*Reply, error) {
 		var e *Error
 		if err == nil || !errors.As(err, &e) || e.Fault != Unavailable || errors.Is(err, ErrTooLong) ||
 			e.Unsettled && !req.Harmless || try >= req.Tries {
+			return reply, err
+		}
+		if e.RetryAfter > patience*c.o.MaxPause {
+			e.Fix = fmt.Sprintf("the service asks for a pause of %s: try again then", e.RetryAfter.Round(time.Second))
 			return reply, err
 		}
 		pause := wait/2 + rand.N(wait/2+1) // so that many clients don't come back at once

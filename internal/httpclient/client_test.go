@@ -419,7 +419,7 @@ func TestPauses(t *testing.T) {
 	}{
 		{"none asked for", nil, 3500 * time.Millisecond, 7 * time.Second}, // 1 + 2 + 4, each halved at most
 		{"seconds", http.Header{"Retry-After": {"10"}}, 30 * time.Second, 34 * time.Second},
-		{"too long", http.Header{"Retry-After": {"1e9"}}, 3 * time.Minute, 3 * time.Minute},
+		{"too long", http.Header{"Retry-After": {"590"}}, 3 * time.Minute, 3 * time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			lengths := map[time.Duration]bool{}
@@ -454,6 +454,32 @@ func TestPauses(t *testing.T) {
 			if c.most > c.least && len(lengths) < 2 {
 				t.Errorf("%s: always %v", c.name, lengths)
 			}
+		})
+	}
+}
+
+// TestAskedForLongPause checks that a service that asks for far more than the longest pause gets no second request.
+func TestAskedForLongPause(t *testing.T) {
+	for _, code := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+		t.Run(http.StatusText(code), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client, err := New(Options{Base: "http://host"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				transport := &answers{
+					list: []func() (*http.Response, error){status(code, http.Header{"Retry-After": {"86400"}})},
+				}
+				client.http.Transport = transport
+				start := time.Now()
+				_, err = client.Do(t.Context(), Request{Op: "ask", Method: http.MethodGet, Tries: 4, Harmless: true})
+				if took := time.Since(start); took > 0 || transport.n != 1 {
+					t.Errorf("%d requests in %s", transport.n, took)
+				}
+				if err == nil || !strings.Contains(err.Error(), "asks for a pause of 24h0m0s") {
+					t.Errorf("err = %v", err)
+				}
+			})
 		})
 	}
 }
