@@ -204,10 +204,9 @@ var speaker = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)(^|[\n\r|>])[ \t<|\[*#]*(assistant|ai|bot|model|gpt)[ \t>|\]*]*:?[ \t]*[\n\r]*$`)
 })
 
-// anchorBytes is the length of the prefix to search for first: package strings compares needles up to this length
-// directly and uses a rolling hash over every byte for longer ones. The anchor starts at a letter that is rare in
-// English, because the search jumps from one occurrence of that byte to the next. Together these save a tenth of the
-// builder's time.
+// anchorBytes is the length of the part to search for first: package strings compares needles up to this length
+// directly and uses a rolling hash over every byte for longer ones. It begins at the rarest of the first bytes, because
+// the search jumps from one occurrence of that byte to the next. Together these save a tenth of the builder's time.
 const anchorBytes = 32
 
 // contains is strings.Contains, tuned for texts that usually do not occur.
@@ -215,7 +214,7 @@ func contains(text, output string) bool {
 	if len(text) < len(output) {
 		return false
 	}
-	if skip := strings.IndexFunc(output, uncommon); skip >= 0 && len(output) > skip+anchorBytes {
+	if skip := rarest(output[:max(0, min(len(output)-anchorBytes, 64))]); skip >= 0 {
 		anchor := output[skip : skip+anchorBytes]
 		at := skip
 		for range 8 { // leave repetitive texts to the rolling hash, which takes linear time
@@ -232,7 +231,35 @@ func contains(text, output string) bool {
 	return strings.Contains(text, output)
 }
 
-func uncommon(r rune) bool { return !strings.ContainsRune(" etaoinsrhl", r) }
+// rarity says how seldom a byte occurs in prose: letters by their frequency in English. Bytes outside ASCII may be most
+// of a text in another script.
+var rarity = func() (r [256]byte) {
+	const letters = " etaoinsrhldcumfpgwybvkxjqz"
+	for b := range r {
+		if r[b] = byte(strings.IndexByte(letters, 'w')); b >= utf8.RuneSelf {
+			r[b] = byte(strings.IndexByte(letters, 'h'))
+		}
+	}
+	for i := range len(letters) {
+		r[letters[i]] = byte(i)
+	}
+	return r
+}()
+
+// rarest returns the index of the first byte of a text that is as rare as v, or else of the rarest; -1 if there is none.
+func rarest(s string) int {
+	enough := rarity['v']
+	at, most := -1, -1
+	for i := range len(s) {
+		if r := rarity[s[i]]; int(r) > most {
+			at, most = i, int(r)
+			if r >= enough {
+				break
+			}
+		}
+	}
+	return at
+}
 
 // wordBytes is the length from which an output no longer matches the end of a word by accident: "a" is not an answer in
 // "pick a banana".

@@ -307,9 +307,10 @@ func (r *Reader) truncatedArray() error {
 	return e
 }
 
-// tooMany reports whether a value has more than most objects and lists; 0 means no limit.
+// tooMany reports whether a value has more than most objects and lists; 0 means no limit. It counts only where there is
+// room for as many brackets, and those inside strings only at first.
 func tooMany(v []byte, most int64) bool {
-	return most > 0 && begins(v) > most && objects(v, most) > most // the first also counts brackets inside strings
+	return most > 0 && int64(len(v)) > 2*most && begins(v) > most && objects(v, most) > most
 }
 
 // objects counts the objects and lists in a value, up to a few more than most.

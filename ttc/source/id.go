@@ -42,7 +42,7 @@ func Trial(id string) (task, rep string) {
 // ScoreError finds the mark of a failed scorer in the form that NAT's evaluators leave beside a score of 0.0:
 // reasoning.error, or error, among the candidate's own keys or in its metadata.
 func ScoreError(score float64, failure, reasoning, metadata json.Raw) string {
-	if metadata.Kind() == json.Object && (bytes.Contains(metadata, []byte(`"reasoning"`)) || bytes.Contains(metadata, []byte(`"error"`))) {
+	if metadata.Kind() == json.Object && mayExplain(metadata) {
 		if len(reasoning) == 0 {
 			reasoning, _ = metadata.Get("reasoning")
 		}
@@ -61,6 +61,18 @@ func ScoreError(score float64, failure, reasoning, metadata json.Raw) string {
 		return s
 	}
 	return ""
+}
+
+// mayExplain reports whether one of the two keys occurs somewhere in a candidate's metadata, which is searched once for
+// both: nearly all candidates have neither.
+func mayExplain(metadata json.Raw) bool {
+	for at := bytes.IndexByte(metadata, '"'); at >= 0; at = bytes.IndexByte(metadata, '"') {
+		metadata = metadata[at+1:]
+		if bytes.HasPrefix(metadata, []byte(`error"`)) || bytes.HasPrefix(metadata, []byte(`reasoning"`)) {
+			return true
+		}
+	}
+	return false
 }
 
 // Chain adds an entry's hash to a rolling hash.

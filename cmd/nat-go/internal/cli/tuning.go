@@ -24,7 +24,7 @@ const (
 	// standardFloor is for commands that don't say what they need.
 	standardFloor = 16 << 20
 	// runFloor is what a run's heap grows to anyhow, on inputs of some size.
-	runFloor = 32 << 20
+	runFloor = 33 << 20
 )
 
 // collectOften keeps the peak memory of a run low: there is little live memory at a time, so collecting more often than

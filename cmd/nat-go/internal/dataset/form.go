@@ -11,25 +11,43 @@ const (
 	maxForms  = 4        // of the rows of a file
 	maxLeaves = 64       // of a row whose form is kept
 	maxForm   = 64 << 10 // bytes between the leaves
+	maxSame   = 32       // bytes of a leaf that is compared with that of the row before
 )
 
 // form is how rows are written that differ in their texts, numbers and booleans only. Most rows of a file have one of a
 // few forms, and a row of a known form tells nothing new about the columns: it is counted, which takes a tenth of the
 // time of reading it.
 type form struct {
-	between [][]byte // what precedes each leaf, and what follows the last one
-	leaves  []leaf
+	pattern
 	objects []*column // a column for each object
 	keys    []*column // a column for each member
 	rows    int64     // of this form that aren't counted in its columns
 
+	// Roles and the like are the same in all rows: half of the leaves, and half of the time that matching takes.
+	same  [][]byte // each leaf, while all rows have the same; nil: it varies
+	short pattern  // with the leaves that don't vary as part of what is between the others
+
 	offsets []int // of the leaves' beginnings and ends, while the form is being found
+}
+
+// pattern is a row without its leaves.
+type pattern struct {
+	between [][]byte // what precedes each leaf, and what follows the last one
+	leaves  []leaf
 }
 
 // leaf is a text, a number or a boolean.
 type leaf struct {
 	column *column
 	kind   json.Kind
+}
+
+// constant returns a copy of the leaf, which may be the same in all rows; nil if it is long, or a date, which is counted.
+func (l leaf) constant(text []byte) []byte {
+	if len(text) > maxSame || l.kind == json.String && !l.column.texts {
+		return nil
+	}
+	return bytes.Clone(text)
 }
 
 func (f *form) object(c *column) {
@@ -65,6 +83,7 @@ func (f *form) end(line []byte) bool {
 		all = append(all, line[last:f.offsets[i]]...)
 		ends = append(ends, len(all))
 		last = f.offsets[i+1]
+		f.same = append(f.same, f.leaves[i/2].constant(line[f.offsets[i]:last]))
 	}
 	all = append(all, line[last:]...)
 	from := 0
@@ -72,22 +91,57 @@ func (f *form) end(line []byte) bool {
 		f.between = append(f.between, all[from:end])
 		from = end
 	}
-	f.offsets = nil
+	f.shorten()
 	return len(all) <= maxForm
 }
 
-// matches reports whether the row at the end of buf has the form, and texts only where a text was found in this chunk
-// that isn't a date.
+// matches reports whether the row at the end of buf has the form.
 func (f *form) matches(buf []byte, at int, places []rows.Place) bool {
-	for i, text := range f.between {
+	if f.short.matches(buf, at, places, nil) {
+		return true
+	}
+	if len(f.short.leaves) == len(f.leaves) {
+		return false
+	}
+	f.offsets = f.offsets[:0]
+	if !f.pattern.matches(buf, at, places, &f.offsets) {
+		return false
+	}
+	for i, text := range f.same {
+		if text != nil && !bytes.Equal(text, buf[f.offsets[2*i]:f.offsets[2*i+1]]) {
+			f.same[i] = nil
+		}
+	}
+	f.shorten()
+	return true
+}
+
+// shorten makes the short pattern.
+func (f *form) shorten() {
+	f.short = pattern{}
+	var text []byte
+	for i, l := range f.leaves {
+		if text = append(text, f.between[i]...); f.same[i] != nil {
+			text = append(text, f.same[i]...)
+			continue
+		}
+		f.short.between, f.short.leaves, text = append(f.short.between, text), append(f.short.leaves, l), nil
+	}
+	f.short.between = append(f.short.between, append(text, f.between[len(f.leaves)]...))
+}
+
+// matches reports whether the row at the end of buf has the pattern, and texts only where a text was found in this
+// chunk that isn't a date. It appends the offsets of the leaves unless found is nil.
+func (p *pattern) matches(buf []byte, at int, places []rows.Place, found *[]int) bool {
+	for i, text := range p.between {
 		if !bytes.HasPrefix(buf[at:], text) {
 			return false
 		}
 		at += len(text)
-		if i == len(f.leaves) {
+		if i == len(p.leaves) {
 			break
 		}
-		l := f.leaves[i]
+		l, from := p.leaves[i], at
 		if json.Raw(buf[at:]).Kind() != l.kind || l.kind == json.String && !l.column.texts {
 			return false
 		}
@@ -98,6 +152,9 @@ func (f *form) matches(buf []byte, at int, places []rows.Place) bool {
 			at = places[0].To
 		} else {
 			at += endOfLeaf(buf[at:])
+		}
+		if found != nil {
+			*found = append(*found, from, at)
 		}
 	}
 	return at == len(buf)

@@ -28,7 +28,7 @@ import (
 var most = extent{1000, 32 << 20}
 
 // few is how much is examined if the builder is named and no other is tried: only its settings are wanted.
-var few = extent{100, 2 << 20}
+var few = extent{100, 1 << 20}
 
 // extent bounds what is read, by examples or by bytes.
 type extent struct {
