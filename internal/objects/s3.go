@@ -18,8 +18,6 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
-
-	"github.com/nat-go/nat-go/internal/secret"
 )
 
 // s3 is a service that speaks S3's protocol.
@@ -49,8 +47,12 @@ func (s *Storage) s3(kind string) (service, error) {
 	if own != "" && region == "" {
 		region = "us-east-1"
 	}
+	creds, err := s.credentials(prefix, own != "")
+	if err != nil {
+		return nil, err
+	}
 	opt := &minio.Options{
-		Creds: s.credentials(prefix, own != ""), Secure: u.Scheme == "https", Transport: answers{s.http},
+		Creds: creds, Secure: u.Scheme == "https", Transport: answers{s.http},
 		Region: region, MaxRetries: 2, BucketLookup: minio.BucketLookupAuto,
 	}
 	if kind != schemeS3 || own != "" {
@@ -108,10 +110,10 @@ func first(getenv func(string) string, names ...string) string {
 
 // credentials come from the environment: its variables, AWS's credentials file, and what a machine or pod in AWS is
 // given. Without any, requests are not signed, as for public buckets.
-func (s *Storage) credentials(prefix string, own bool) *credentials.Credentials {
+func (s *Storage) credentials(prefix string, own bool) (*credentials.Credentials, error) {
 	id, key := s.getenv(prefix+"_ACCESS_KEY_ID"), s.getenv(prefix+"_SECRET_ACCESS_KEY")
 	var from []credentials.Provider
-	add := func(p credentials.Provider) { from = append(from, &hiding{Provider: p, hidden: s.hidden}) }
+	add := func(p credentials.Provider) { from = append(from, &hiding{Provider: p, storage: s}) }
 	switch {
 	case id != "" && key != "":
 		value := credentials.Value{
@@ -122,6 +124,9 @@ func (s *Storage) credentials(prefix string, own bool) *credentials.Credentials 
 		}
 		add(&credentials.Static{Value: value})
 	case prefix == "AWS":
+		if err := s.checkKeyFiles(); err != nil {
+			return nil, err
+		}
 		add(&credentials.FileAWSCredentials{
 			Filename: s.getenv("AWS_SHARED_CREDENTIALS_FILE"), Profile: s.getenv("AWS_PROFILE"),
 		})
@@ -131,7 +136,7 @@ func (s *Storage) credentials(prefix string, own bool) *credentials.Credentials 
 			add(&credentials.IAM{Client: s.giver()})
 		}
 	}
-	return credentials.NewChainCredentials(from)
+	return credentials.NewChainCredentials(from), nil
 }
 
 // mostAsked is how long a server may take to hand out credentials. The library asks it without regard to whether the
@@ -146,15 +151,18 @@ func (s *Storage) giver() *http.Client {
 	}
 }
 
-// hiding has the values from a provider hidden.
+// hiding has the values from a provider hidden, which is asked again when they expire.
 type hiding struct {
 	credentials.Provider
-	hidden *secret.Values
+	storage *Storage
 }
 
 func (h *hiding) RetrieveWithCredContext(cc *credentials.CredContext) (credentials.Value, error) {
+	if err := h.storage.checkKeyFiles(); err != nil {
+		return credentials.Value{}, err
+	}
 	v, err := h.Provider.RetrieveWithCredContext(cc)
-	h.hidden.Add(v.AccessKeyID, v.SecretAccessKey, v.SessionToken)
+	h.storage.hidden.Add(v.AccessKeyID, v.SecretAccessKey, v.SessionToken)
 	return v, err
 }
 
