@@ -3,6 +3,7 @@
 package collator
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"sort"
@@ -136,4 +137,39 @@ func TestCallsThatEndTheirTurn(t *testing.T) {
 	want(t, c.reasons("turn"), string(TurnNotFound)+" 1")
 	want(t, len(c.rows), 1)
 	want(t, trainedTexts(t, &c.rows[0].Sides[0]), []string{"so<|im_end|>"})
+}
+
+// TestComposedAccentsProve checks that a turn is trained whose tokens stand for its text with letters and accents
+// composed, as many tokenizers have it, and that one isn't whose tokens stand for other letters.
+func TestComposedAccentsProve(t *testing.T) {
+	for name, c := range map[string]struct {
+		normalizer map[string]any
+		trained    int
+	}{
+		"composed": {map[string]any{"type": "NFC"}, 1},
+		"unadorned": {map[string]any{"type": "Sequence", "normalizers": []any{
+			map[string]any{"type": "NFD"}, map[string]any{"type": "StripAccents"},
+		}}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var file map[string]any
+			if err := json.Unmarshal(tokenizertest.Toy(), &file); err != nil {
+				t.Fatal(err)
+			}
+			file["normalizer"] = c.normalizer
+			data, err := json.Marshal(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg := toyConfig(t, "chatml.jinja")
+			if cfg.Tokenizer, err = tokenizer.New(data); err != nil {
+				t.Fatal(err)
+			}
+			const decomposed = "cafe\u0301 au lait"
+			got := collate(t, cfg, one([]Item{demonstration("x", nodes(says("user: q", "assistant: "+decomposed)))}))
+			if len(got.rows) != c.trained {
+				t.Errorf("%d rows; left out: %s", len(got.rows), got.reasons("record"))
+			}
+		})
+	}
 }

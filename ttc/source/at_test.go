@@ -1,6 +1,7 @@
 package source_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -68,5 +69,42 @@ func TestNoScore(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestWithinLongTexts checks that a text with very many objects isn't looked into: the limits of the entry don't cover
+// what its texts hold.
+func TestWithinLongTexts(t *testing.T) {
+	for name, c := range map[string]struct {
+		objects int64
+		want    bool
+	}{
+		"a few":  {10, true},
+		"no end": {source.InTexts.Objects + 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			entry := json.Raw(`{"cell":"[` + strings.Repeat("{},", int(c.objects)-1) + `{}]"}`)
+			if v, ok := source.At(entry, "cell.0"); ok != c.want {
+				t.Errorf("%s, %v", v, ok)
+			}
+		})
+	}
+}
+
+// TestPaths checks which paths are found: through the first element of a list and objects within texts, no deeper than
+// four keys, and none whose value is null everywhere.
+func TestPaths(t *testing.T) {
+	h := source.Head{Entries: []json.Raw{
+		json.Raw(`{"a": {"b": {"c": {"d": {"e": 1}}}}, "list": [{"x": 1}, {"y": 2}]}`),
+		json.Raw(`{"cell": "{\"judge\": 0.5}", "none": {"at all": null}, "a": {"now": null}}`),
+		json.Raw(`{"a": {"now": 3}}`),
+	}}
+	var got []string
+	for _, c := range h.Paths() {
+		got = append(got, c.Key)
+	}
+	want := []string{"a.b", "a.b.c", "a.b.c.d", "list.0", "list.0.x", "cell.judge", "a.now"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
