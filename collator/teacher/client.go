@@ -111,7 +111,7 @@ func New(o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("teacher: endpoint: %w", err)
 	}
-	return &Client{o: o, p: p, http: client, store: store{o.Store}}, nil
+	return &Client{o: o, p: p, http: client, store: store{o.Store, o.MaxAnswer}}, nil
 }
 
 // Close closes idle connections.

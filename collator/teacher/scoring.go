@@ -287,7 +287,7 @@ func (s *Scoring) key(p *Pairs) string {
 
 // load reads the batch's stored answers.
 func (w *scoring) load(key string) {
-	data, ok := store{w.Store}.read(key)
+	data, ok := store{dir: w.Store}.read(key)
 	if n := w.b.pairs.Len(); !ok || len(data) != 24*n {
 		return
 	}
@@ -314,5 +314,5 @@ func (w *scoring) save(key string) error {
 			data = binary.LittleEndian.AppendUint64(data, math.Float64bits(x))
 		}
 	}
-	return store{w.Store}.write(key, data)
+	return store{dir: w.Store}.write(key, data)
 }

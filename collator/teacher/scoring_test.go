@@ -462,7 +462,7 @@ func TestKeptAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, kept := weighing(t, folder, nil).Scoring.key(p), store{folder}
+	key, kept := weighing(t, folder, nil).Scoring.key(p), store{dir: folder}
 	data, ok := kept.read(key)
 	if !ok {
 		t.Fatal("nothing is kept")

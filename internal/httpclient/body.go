@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/url"
 	"os"
+
+	"github.com/nat-go/nat-go/internal/durable"
 )
 
 // Body is a request body that can be sent more than once.
@@ -64,7 +66,7 @@ func (f File) Size() int64 { return f.Length }
 
 // Open returns a reader of the part.
 func (f File) Open() (io.ReadCloser, error) {
-	file, err := os.Open(f.Path)
+	file, err := durable.Open(f.Path)
 	if err != nil {
 		return nil, err
 	}

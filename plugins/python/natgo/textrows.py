@@ -34,10 +34,38 @@ def rows(run: Path, format: str, split: str = "train", *, kind: str = "", verify
     import datasets
 
     if path.endswith(".parquet"):
-        return datasets.Dataset.from_parquet(path)
+        return _table(path)
     features = datasets.Features({name: _feature(name, shape) for name, shape in _shape(path).items()})
     # If the same bytes were read before, the rows come from the cache of datasets.
     return datasets.Dataset.from_generator(_read, features=features, gen_kwargs={"path": path}, fingerprint=digest)
+
+
+def _table(path: str) -> "Dataset":
+    import datasets
+    import pyarrow
+
+    try:
+        table = datasets.Dataset.from_parquet(path)
+    except (pyarrow.ArrowException, datasets.exceptions.DatasetsError, ValueError, TypeError, KeyError, OSError) as err:
+        why = str(err.__cause__ or err).splitlines()
+        raise RowsError(f"{path}: is not a sound Parquet file: {why[0] if why else type(err).__name__}") from None
+    for name, feature in table.features.items():
+        if not _plain(feature):
+            raise RowsError(f"{path}: the column {name!r} has a type that no run writes: {type(feature).__name__}")
+    return table
+
+
+def _plain(feature: Any) -> bool:
+    """Whether a column holds values: those of images and audio name files, which reading a row would open."""
+    import datasets
+
+    if isinstance(feature, dict):
+        return all(_plain(x) for x in feature.values())
+    if isinstance(feature, (list, tuple)):
+        return all(_plain(x) for x in feature)
+    if isinstance(feature, (datasets.List, datasets.LargeList)):
+        return _plain(feature.feature)
+    return isinstance(feature, (datasets.Value, datasets.Json))
 
 
 def _manifest(path: str) -> Dict[str, Any]:

@@ -3,6 +3,7 @@
 import json
 import os
 import threading
+from random import Random
 
 import pytest
 
@@ -194,3 +195,56 @@ def test_values_of_no_column_come_back_as_json(tmp_path, value):
     while isinstance(got, list) and isinstance(value, list):
         got, value, depth = got[0], value[0], depth + 1
     assert got == value
+
+
+def rows_of(tmp_path, data):
+    """A run whose rows are a Parquet file, with its hash."""
+    xxhash = pytest.importorskip("xxhash")
+    place = tmp_path / "dataset" / "trl.parquet"
+    place.mkdir(parents=True)
+    (place / "train.parquet").write_bytes(data)
+    file = {"path": "trl.parquet/train.parquet", "kind": "demonstration", "split": "train"}
+    file["xxh3"] = xxhash.xxh3_128(data).hexdigest()
+    (tmp_path / "manifest.json").write_text(json.dumps({"dataset": [{"format": "trl.parquet", "files": [file]}]}))
+    return tmp_path
+
+
+@pytest.fixture
+def parquet(tmp_path, monkeypatch):
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    rows = [{"messages": [{"role": "user", "content": str(i % 3)}], "ids": list(range(i % 5))} for i in range(50)]
+    datasets.Dataset.from_list(rows).to_parquet(str(tmp_path / "x.parquet"))
+    return (tmp_path / "x.parquet").read_bytes()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_forged_parquet(tmp_path, parquet, seed):
+    random = Random(seed)
+    data = bytearray(parquet)
+    for _ in range(random.choice([1, 4, 64])):
+        data[random.randrange(len(data))] = random.randrange(256)
+    if seed % 5 == 0:
+        del data[random.randrange(len(data)) :]
+    try:
+        list(natgo.rows(rows_of(tmp_path / "run", bytes(data)), "trl.parquet"))
+    except natgo.RowsError as err:
+        assert "train.parquet: " in str(err)
+
+
+def test_parquet_that_names_files(tmp_path, parquet):
+    import pyarrow
+    import pyarrow.parquet
+
+    (tmp_path / "secret.png").write_bytes(b"secret")
+    file = {"path": str(tmp_path / "secret.png"), "bytes": None}
+    typed = {"a": {"dtype": "string", "_type": "Value"}, "b": {"_type": "List", "feature": {"decode": False, "_type": "Image"}}}
+    schema = pyarrow.schema(
+        [("a", pyarrow.string()), ("b", pyarrow.list_(pyarrow.struct([("bytes", pyarrow.binary()), ("path", pyarrow.string())])))],
+        metadata={"huggingface": json.dumps({"info": {"features": typed}})},
+    )
+    table = pyarrow.Table.from_pylist([{"a": "x", "b": [file]}], schema=schema)
+    pyarrow.parquet.write_table(table, tmp_path / "images.parquet")
+    forged = rows_of(tmp_path / "run", (tmp_path / "images.parquet").read_bytes())
+    with pytest.raises(natgo.RowsError, match="the column 'b' has a type that no run writes"):
+        natgo.rows(forged, "trl.parquet")

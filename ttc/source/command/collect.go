@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/process"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/nat"
@@ -202,7 +203,7 @@ func (c *collector) leave() (string, error) {
 
 // endOrphans ends what remains of a program whose nat-go was killed: it would write into the next run's folder.
 func (c *collector) endOrphans() error {
-	mark, err := os.ReadFile(filepath.Join(c.dir, markFile))
+	mark, err := durable.ReadFile(filepath.Join(c.dir, markFile), int64(len(process.NewMark())))
 	if err != nil || len(mark) != len(process.NewMark()) {
 		return nil // there was none
 	}
@@ -214,7 +215,7 @@ func (c *collector) endOrphans() error {
 
 // lastLine returns the end of the program's output, and where the rest is.
 func lastLine(path string) string {
-	f, err := os.Open(path)
+	f, err := durable.Open(path)
 	if err != nil {
 		return err.Error()
 	}

@@ -280,7 +280,7 @@ func (c *collector) assemble(ctx context.Context, path string) error {
 	names := namer{}
 	n := 0
 	err = eachEntry(ctx, c.cfg, func(e entry) error {
-		b, err := os.ReadFile(filepath.Join(c.dir, names.of(c.body(e), c.cfg.query())))
+		b, err := durable.ReadFile(filepath.Join(c.dir, names.of(c.body(e), c.cfg.query())), c.cfg.MaxAnswer)
 		if err != nil {
 			return err
 		}

@@ -75,7 +75,11 @@ func verify(p *dataset.Place) (*dataset.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r, r.VerifyRun(p.Run, manifest, why)
+	err = r.VerifyRun(p.Run, manifest, why)
+	if err == nil && why == nil && manifest.Status == runfolder.Completed {
+		err = r.VerifyLog(p, manifest)
+	}
+	return r, err
 }
 
 // verifyBatches checks a run's token batches, if it has any.

@@ -2,7 +2,6 @@ package curate
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -138,10 +137,10 @@ func (d *Decisions) WriteTo(w io.Writer) (int64, error) {
 	return int64(len(head)+len(d.of)) + 8, nil
 }
 
-// ReadDecisions reads what WriteTo wrote, and refuses a file that is truncated, changed, or from a version with other
-// reasons.
-func ReadDecisions(r io.Reader) (*Decisions, error) {
-	d, err := readDecisions(r)
+// ReadDecisions reads what WriteTo wrote on a log of so many records, and refuses a file that is truncated, changed, of
+// another log, or from a version with other reasons.
+func ReadDecisions(r io.Reader, records uint64) (*Decisions, error) {
+	d, err := readDecisions(r, records)
 	if err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			err = errors.New("the file is cut short")
@@ -151,7 +150,7 @@ func ReadDecisions(r io.Reader) (*Decisions, error) {
 	return d, nil
 }
 
-func readDecisions(r io.Reader) (*Decisions, error) {
+func readDecisions(r io.Reader, records uint64) (*Decisions, error) {
 	sum := xxh3.New()
 	in := io.TeeReader(bufio.NewReaderSize(r, 64<<10), sum)
 	head := make([]byte, len(magic)+1)
@@ -179,9 +178,20 @@ func readDecisions(r io.Reader) (*Decisions, error) {
 		return nil, err
 	}
 	n := binary.LittleEndian.Uint64(count[:])
-	var body bytes.Buffer // grows with what is there, not with what the header claims
-	if got, err := io.CopyN(&body, in, int64(min(n, 1<<62))); err != nil {
-		return nil, fmt.Errorf("%d of %d decisions: %w", got, n, err)
+	if n != records {
+		return nil, fmt.Errorf("the file has %d decisions, and the record log %d records", n, records)
+	}
+	d := &Decisions{of: make([]Decision, n)} // the log's count is bounded
+	var block [64 << 10]byte
+	for at := 0; at < len(d.of); {
+		part := block[:min(len(block), len(d.of)-at)]
+		if _, err := io.ReadFull(in, part); err != nil {
+			return nil, fmt.Errorf("after %d of %d decisions: %w", at, n, err)
+		}
+		for _, b := range part {
+			d.of[at] = Decision(b)
+			at++
+		}
 	}
 	want := sum.Sum64()
 	if _, err := io.ReadFull(in, count[:]); err != nil {
@@ -190,9 +200,8 @@ func readDecisions(r io.Reader) (*Decisions, error) {
 	if binary.LittleEndian.Uint64(count[:]) != want {
 		return nil, errors.New("the checksum does not fit: the file was changed")
 	}
-	d := &Decisions{of: make([]Decision, n)}
-	for i, b := range body.Bytes() {
-		m, ok := meaning[Decision(b)]
+	for i, b := range d.of {
+		m, ok := meaning[b]
 		if !ok {
 			return nil, fmt.Errorf("record %d has the unknown decision %d", i, b)
 		}

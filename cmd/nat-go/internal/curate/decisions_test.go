@@ -23,7 +23,7 @@ func TestDecisionsSurviveTheFile(t *testing.T) {
 	if !bytes.Equal(file.Bytes(), again.Bytes()) {
 		t.Error("the same decisions, other bytes")
 	}
-	got, err := ReadDecisions(bytes.NewReader(file.Bytes()))
+	got, err := ReadDecisions(bytes.NewReader(file.Bytes()), d.Len())
 	if err != nil || !slices.Equal(got.of, d.of) || got.Len() != 6 {
 		t.Fatal(got, err)
 	}
@@ -31,12 +31,12 @@ func TestDecisionsSurviveTheFile(t *testing.T) {
 		t.Error(r, ok)
 	}
 	for i := range file.Len() {
-		if _, err := ReadDecisions(bytes.NewReader(file.Bytes()[:i])); err == nil {
+		if _, err := ReadDecisions(bytes.NewReader(file.Bytes()[:i]), d.Len()); err == nil {
 			t.Fatalf("took the first %d bytes of %d", i, file.Len())
 		}
 		bad := bytes.Clone(file.Bytes())
 		bad[i] ^= 1
-		if _, err := ReadDecisions(bytes.NewReader(bad)); err == nil {
+		if _, err := ReadDecisions(bytes.NewReader(bad), d.Len()); err == nil {
 			t.Fatalf("took a file with byte %d changed", i)
 		}
 	}
@@ -48,7 +48,7 @@ func TestAFileOfAnotherReasonOrderIsTranslated(t *testing.T) {
 	var file bytes.Buffer
 	d.WriteTo(&file)
 	slices.Reverse(reasons)
-	got, err := ReadDecisions(&file)
+	got, err := ReadDecisions(&file, d.Len())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestAClaimOfManyRecordsTakesNoMemory(t *testing.T) {
 	for i := range 8 {
 		bad[len(bad)-17+i] = 0xff
 	}
-	if _, err := ReadDecisions(bytes.NewReader(bad)); err == nil || !strings.Contains(err.Error(), "cut short") {
+	if _, err := ReadDecisions(bytes.NewReader(bad), 1); err == nil || !strings.Contains(err.Error(), "1 records") {
 		t.Error(err)
 	}
 }
@@ -86,7 +86,7 @@ func FuzzReadDecisions(f *testing.F) {
 	(&Decisions{of: []Decision{Train, Both, Dropped(pairs.Tie)}}).WriteTo(&file)
 	f.Add(file.Bytes())
 	f.Fuzz(func(t *testing.T, b []byte) {
-		d, err := ReadDecisions(bytes.NewReader(b))
+		d, err := ReadDecisions(bytes.NewReader(b), 3)
 		if err != nil {
 			return
 		}

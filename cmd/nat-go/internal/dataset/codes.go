@@ -18,6 +18,7 @@ const (
 	notVerifiable = "NG5012"
 	interrupted   = "NG5013"
 	readOtherwise = "NG5014"
+	logDiffers    = "NG5015"
 )
 
 // Codes are the pages of these codes for `nat-go explain`.
@@ -37,5 +38,6 @@ func Codes() []ledger.Code {
 		ledger.NewCode(notVerifiable, "dataset", "Nothing says what the run wrote, so what is in its folder can't be verified: it has no manifest, one that can't be read, or one that an older nat-go wrote without the hashes of the files; or it says itself that the run failed.", "Continue a run that was interrupted (`nat-go finetune resume`), else make it again."),
 		ledger.NewCode(interrupted, "dataset", "A command is at work in the run's folder, or was killed there: what it wrote may not be whole.", "Wait for it to end, or run it again: `nat-go dataset convert` with the same formats, `nat-go finetune resume` for a run."),
 		ledger.NewCode(readOtherwise, "dataset", "Hugging Face datasets, with which most trainers load rows, guesses the columns of JSON lines: a column of dates becomes timestamps, a key that first appears after the first 10 MiB makes load_dataset fail, keys that some rows lack are filled in with null.", "Load the same format as Parquet, whose columns are declared: `nat-go dataset convert RUN --format FORMAT.parquet`, or list it under dataset.formats."),
+		ledger.NewCode(logDiffers, "dataset", "The record log, curation's decisions and what was written of them don't agree: one can't be read, the manifest counts something else, or a row is of a record that was left out, or that is on the other side of the split.", "The files were changed after the run, hashes included: make the run again."),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/rows"
@@ -24,14 +25,22 @@ func (p *Place) Log() string {
 	return p.Run.Records()
 }
 
-// Decisions reads what curation decided in the run.
+// Decisions reads what curation decided on each record of the run's log.
 func (p *Place) Decisions() (*curate.Decisions, error) {
+	c, err := recordlog.ReadCommit(p.Run.Records())
+	if err != nil {
+		return nil, err
+	}
 	f, err := durable.Open(p.Run.Decisions())
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return curate.ReadDecisions(f)
+	d, err := curate.ReadDecisions(f, c.Records)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.Run.Decisions(), err)
+	}
+	return d, nil
 }
 
 // Manifest returns the run's manifest; nil if there is none.

@@ -167,7 +167,9 @@ func eachChunk(ctx context.Context, path string, f func(lines []byte) error) err
 				}
 				held = held[:0]
 			}
-			held = append(held, b[end:]...)
+			if held = append(held, b[end:]...); int64(len(held)) > DefaultLimits.Bytes {
+				return fmt.Errorf("%s is damaged: a line has more than %d bytes", path, DefaultLimits.Bytes)
+			}
 			_, err = in.Discard(len(b))
 		}
 		if errors.Is(err, io.EOF) {

@@ -329,14 +329,15 @@ func copyOnce(from, to string) error {
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	b, err := os.ReadFile(from)
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(to), 0o755)
-	}
+	in, err := durable.Open(from)
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(to, b)
+	defer in.Close()
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	return durable.CopyOutput(to, in)
 }
 
 // writeBegunOf records what the merge was made from, as the beginning of a run does.

@@ -175,7 +175,7 @@ func cutDecisions(dir shards.Folder, cut *shards.Cut, run runfolder.Folder) (*cu
 		return nil, exit.With(exit.Environment, err)
 	}
 	defer f.Close()
-	d, err := curate.ReadDecisions(f)
+	d, err := curate.ReadDecisions(f, c.Records)
 	if err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}

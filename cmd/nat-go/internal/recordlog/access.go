@@ -17,6 +17,7 @@ func (r *Reader) Offset() int64 { return r.offset }
 type Access struct {
 	file *os.File
 	size int64
+	most Large
 }
 
 // OpenAccess opens the log in dir up to its last commit.
@@ -25,7 +26,7 @@ func OpenAccess(dir string) (*Access, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Access{file: f, size: c.Bytes}, nil
+	return &Access{file: f, size: c.Bytes, most: c.largest()}, nil
 }
 
 // Group reads the group whose frame begins at offset, as returned by Reader.Offset. Its First is 0, because a frame
@@ -42,13 +43,16 @@ func (a *Access) Group(offset int64) (*Group, error) {
 }
 
 func (a *Access) group(offset int64) (*Group, error) {
+	if offset < int64(HeaderSize) || offset > a.size {
+		return nil, fmt.Errorf("no frame begins there, the log has %d bytes", a.size)
+	}
 	var head [frameHead]byte
 	if _, err := a.file.ReadAt(head[:], offset); err != nil {
 		return nil, err
 	}
 	n := binary.LittleEndian.Uint64(head[:])
-	if n > maxFrame || offset < int64(HeaderSize) || int64(n) > a.size-offset-frameHead-frameTail {
-		return nil, fmt.Errorf("a frame claims %d bytes, the log has %d", n, a.size)
+	if err := a.most.fits(n, a.size-offset); err != nil {
+		return nil, err
 	}
 	g := &Group{frame: make([]byte, n+frameTail)}
 	if _, err := a.file.ReadAt(g.frame, offset+frameHead); err != nil {
@@ -58,7 +62,7 @@ func (a *Access) group(offset int64) (*Group, error) {
 	if xxh3.Hash(payload) != binary.LittleEndian.Uint64(g.frame[n:]) {
 		return nil, errors.New("the checksum of a frame is wrong")
 	}
-	return g, g.decode(payload)
+	return g, g.decode(payload, a.most)
 }
 
 // Close closes the file.

@@ -9,7 +9,8 @@ import (
 
 // encoder appends the log's primitive values: varints, little-endian floats, length-prefixed bytes.
 type encoder struct {
-	buf []byte
+	buf   []byte
+	lists int64 // memory that the lists take when they are read back
 
 	// From the frame's last record: those of one turn are adjacent, and the names used to be a fifth of the log.
 	turn, score string
@@ -17,7 +18,15 @@ type encoder struct {
 
 func (e *encoder) uint(v uint64) { e.buf = binary.AppendUvarint(e.buf, v) }
 func (e *encoder) int(v int64)   { e.buf = binary.AppendVarint(e.buf, v) }
-func (e *encoder) byte(v byte)   { e.buf = append(e.buf, v) }
+
+// list appends the length of a list of E.
+func list[E any](e *encoder, n int) {
+	var entry E
+	e.lists += int64(n) * int64(unsafe.Sizeof(entry))
+	e.uint(uint64(n))
+}
+
+func (e *encoder) byte(v byte) { e.buf = append(e.buf, v) }
 func (e *encoder) float(v float64) {
 	e.buf = binary.LittleEndian.AppendUint64(e.buf, math.Float64bits(v))
 }
@@ -182,15 +191,15 @@ func count[E any](d *decoder) int {
 
 var errLists = errors.New("the lists of a frame take more memory than those of any group")
 
-// Memory that the lists of a frame may take: leastRoom bytes, or more if the frame is long. A written entry takes at
-// most some thirty times its bytes: a node, or a record of a pair with nothing but its scores.
-const (
-	leastRoom   = 256 << 20
-	roomPerByte = 64
-)
+// A written entry takes at most some thirty times its bytes in memory: a node, or a record of a pair with nothing but
+// its scores.
+const roomPerByte = 64
+
+// listsIn returns how much memory the lists of a frame of n bytes may take.
+func listsIn(n int64, most Large) int64 { return min(most.Lists, n*roomPerByte) }
 
 // newDecoder decodes a frame.
-func newDecoder(payload []byte) *decoder {
-	room := max(leastRoom, roomPerByte*int64(len(payload)))
+func newDecoder(payload []byte, most Large) *decoder {
+	room := listsIn(int64(len(payload)), most)
 	return &decoder{buf: payload, room: &room}
 }

@@ -15,19 +15,20 @@ import (
 func (e *encoder) group(g *Group) error {
 	e.string(g.Key)
 	e.origins(g)
-	e.uint(uint64(len(g.texts)))
+	list[text](e, len(g.texts))
 	for i := range g.texts {
+		e.lists += g.texts[i].lists
 		e.uint(uint64(len(g.texts[i].raw)))
 		e.buf = append(e.buf, g.texts[i].raw...)
 	}
-	e.uint(uint64(len(g.Records)))
+	list[preferenceRecord](e, len(g.Records))
 	e.turn, e.score = "", ""
 	index := originIndex(g)
 	for i := range g.Records {
 		e.uint(uint64(index[g.Records[i].Origin]))
 		e.record(g.Records[i].Record, g.sides[i])
 	}
-	e.uint(uint64(len(g.Drops)))
+	list[ledger.Drop](e, len(g.Drops))
 	for i := range g.Drops {
 		line, err := json.Marshal(&g.Drops[i])
 		if err != nil {
@@ -35,14 +36,14 @@ func (e *encoder) group(g *Group) error {
 		}
 		e.raw(line)
 	}
-	e.uint(uint64(len(g.Accounts)))
+	list[ledger.Account](e, len(g.Accounts))
 	for _, a := range g.Accounts {
 		e.string(string(a.Stage))
 		e.string(a.Unit)
 		e.int(a.In)
 		e.int(a.Out)
 	}
-	e.uint(uint64(len(g.Counts)))
+	list[Count](e, len(g.Counts))
 	for _, c := range g.Counts {
 		e.string(c.Builder)
 		e.string(c.Name)
@@ -62,6 +63,9 @@ func originIndex(g *Group) map[*builders.Origin]int {
 	return index
 }
 
+// maxRuns bounds the number of inputs, for each of which something is kept in memory.
+const maxRuns = 1 << 20
+
 // What is known about an origin, in one byte.
 const (
 	knownSampling = 1 << iota
@@ -80,12 +84,12 @@ func known(o *builders.Origin) (what byte) {
 
 func (e *encoder) origins(g *Group) {
 	index := originIndex(g)
-	list := make([]*builders.Origin, len(index))
+	all := make([]*builders.Origin, len(index))
 	for o, i := range index {
-		list[i] = o
+		all[i] = o
 	}
-	e.uint(uint64(len(list)))
-	for _, o := range list {
+	list[builders.Origin](e, len(all))
+	for _, o := range all {
 		e.int(int64(o.Run))
 		e.int(o.Row)
 		e.string(o.Example)
@@ -104,7 +108,7 @@ func (e *encoder) origins(g *Group) {
 		if o.TeacherTopK != nil {
 			e.int(int64(*o.TeacherTopK))
 		}
-		e.uint(uint64(len(o.Tools)))
+		list[chat.Tool](e, len(o.Tools))
 		for _, t := range o.Tools {
 			e.string(t.Name)
 			e.raw(t.Raw)
@@ -135,6 +139,9 @@ func (d *decoder) origins(old []builders.Origin) []builders.Origin {
 		*o = builders.Origin{
 			Run: int(d.int()), Row: d.int(), Example: d.string(), Task: d.string(), Trial: d.string(),
 			File: d.string(), Offset: d.int(), Policy: d.string(),
+		}
+		if o.Run < 0 || o.Run >= maxRuns || o.Row < 0 {
+			d.err = fmt.Errorf("an example is row %d of input %d", o.Row, o.Run)
 		}
 		o.Fidelity, o.Gaps = d.fidelity()
 		what := d.byte()
@@ -180,7 +187,7 @@ func (e *encoder) record(r builders.Record, s sides) {
 	case *builders.Demonstration:
 		e.uint(uint64(s.messages))
 		e.byte(byte(r.Train))
-		e.uint(uint64(len(r.Trained)))
+		list[bool](e, len(r.Trained))
 		for _, t := range r.Trained {
 			e.bool(t)
 		}
@@ -192,7 +199,7 @@ func (e *encoder) record(r builders.Record, s sides) {
 		e.string(r.Task)
 	case *builders.Distillation:
 		e.uint(uint64(s.messages))
-		e.uint(uint64(len(r.Sites)))
+		list[builders.Site](e, len(r.Sites))
 		for i := range r.Sites {
 			e.site(&r.Sites[i])
 		}
@@ -212,7 +219,7 @@ func (e *encoder) site(s *builders.Site) {
 }
 
 // decode reads a payload back. The group's texts, records and strings share the payload's memory.
-func (g *Group) decode(payload []byte) error { return g.read(newDecoder(payload)) }
+func (g *Group) decode(payload []byte, most Large) error { return g.read(newDecoder(payload, most)) }
 
 func (g *Group) read(d *decoder) error {
 	g.Key = d.string()
@@ -221,8 +228,9 @@ func (g *Group) read(d *decoder) error {
 	g.texts = slices.Grow(g.texts[:0], nTexts)[:nTexts]
 	for i := range g.texts {
 		raw := d.bytes(d.uint())
-		td := decoder{buf: raw, room: d.room}
+		td, before := decoder{buf: raw, room: d.room}, *d.room
 		g.texts[i] = text{passage: td.passage(), raw: raw}
+		g.texts[i].lists = before - *d.room
 		if td.err != nil {
 			return td.err
 		}
@@ -251,6 +259,9 @@ func (g *Group) read(d *decoder) error {
 			if line := d.raw(); d.err == nil {
 				if err := json.Unmarshal(line, &g.Drops[i]); err != nil {
 					return fmt.Errorf("drop %d: %w", i, err)
+				}
+				if x := &g.Drops[i]; x.Run < 0 || x.Run >= maxRuns || x.Count < 0 {
+					return fmt.Errorf("drop %d is of %d things of input %d", i, x.Count, x.Run)
 				}
 			}
 		}

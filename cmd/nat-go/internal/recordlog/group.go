@@ -40,7 +40,8 @@ type Count struct {
 type text struct {
 	passage builders.Passage
 	raw     []byte
-	hash    Hash // filled by Hashes
+	lists   int64 // memory of its lists when it is read back
+	hash    Hash  // filled by Hashes
 }
 
 // sides are a record's passages as indices of texts; -1 if the kind has none.
@@ -178,6 +179,7 @@ func (b *Builder) intern(c *builders.Content) (int32, error) {
 		b.scratch.buf = make([]byte, 0, textChunk)
 	}
 	start := len(b.scratch.buf)
+	b.scratch.lists = 0
 	b.scratch.passage(p)
 	raw := b.scratch.buf[start:len(b.scratch.buf):len(b.scratch.buf)]
 	i, ok := b.byText[viewString(raw)]
@@ -185,7 +187,7 @@ func (b *Builder) intern(c *builders.Content) (int32, error) {
 		b.scratch.buf = b.scratch.buf[:start]
 	} else {
 		i = int32(len(b.group.texts))
-		b.group.texts = append(b.group.texts, text{passage: p, raw: raw})
+		b.group.texts = append(b.group.texts, text{passage: p, raw: raw, lists: b.scratch.lists})
 		b.byText[viewString(raw)] = i
 	}
 	if seen != nil {

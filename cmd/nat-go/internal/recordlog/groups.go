@@ -1,9 +1,12 @@
 package recordlog
 
 import (
+	"context"
 	"errors"
 	"io"
 	"iter"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // Groups yields the groups of the log in dir, in order, up to its last commit. An error is the last thing it yields.
@@ -24,8 +27,12 @@ func Groups(dir string) iter.Seq2[*Group, error] {
 	}
 }
 
-// groupsAhead is how many groups are read ahead.
-const groupsAhead = 16
+// groupsAhead is how many groups are read ahead; aheadBytes is how much memory they take in all: a larger group is read
+// when there is no other.
+const (
+	groupsAhead = 16
+	aheadBytes  = 32 << 20
+)
 
 // GroupsAhead is Groups for callers that keep nothing of a group: it is valid until the next, whose memory it shares.
 // Groups are read while earlier ones are being processed.
@@ -38,21 +45,28 @@ func GroupsAhead(dir string) iter.Seq2[*Group, error] {
 		}
 		defer r.Close()
 		type item struct {
-			g   *Group
-			err error
+			g    *Group
+			size int64
+			err  error
 		}
-		groups, stop, done := make(chan item, groupsAhead), make(chan struct{}), make(chan struct{})
+		ctx, stop := context.WithCancel(context.Background())
+		room := semaphore.NewWeighted(aheadBytes)
+		groups, done := make(chan item, groupsAhead), make(chan struct{})
 		go func() {
 			defer close(done)
 			defer close(groups)
 			for {
+				size := min(r.ahead(), aheadBytes)
+				if room.Acquire(ctx, size) != nil { // wait: whoever ranges calls stop
+					return
+				}
 				g, err := r.Next()
 				if errors.Is(err, io.EOF) {
 					return
 				}
-				select { // wait: whoever ranges closes stop
-				case groups <- item{g, err}:
-				case <-stop:
+				select { // wait: as above
+				case groups <- item{g, size, err}:
+				case <-ctx.Done():
 					return
 				}
 				if err != nil {
@@ -60,12 +74,13 @@ func GroupsAhead(dir string) iter.Seq2[*Group, error] {
 				}
 			}
 		}()
-		defer func() { close(stop); <-done }() // wait: stop ends the reading
+		defer func() { stop(); <-done }() // wait: stop ends the reading
 		for it := range groups {
 			if !yield(it.g, it.err) || it.err != nil {
 				return
 			}
 			r.Reuse(it.g)
+			room.Release(it.size)
 		}
 	}
 }

@@ -59,11 +59,14 @@ func (j *Join) Add(dir, sum string) (*Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Part{join: j, file: f, commit: c, sum: xxh3.New()}
+	p := &Part{join: j, file: f, commit: c, most: c.largest(), sum: xxh3.New()}
 	p.in = bufio.NewReaderSize(io.TeeReader(io.LimitReader(f, c.Bytes), p.sum), 64<<10)
 	if _, err := p.in.Discard(HeaderSize); err != nil {
 		f.Close()
 		return nil, p.damaged(err)
+	}
+	if c.Large != nil {
+		j.whole.announce(c.Large.Frame, c.Large.Lists)
 	}
 	j.whole.Bytes += c.Bytes - int64(HeaderSize)
 	j.whole.Groups += c.Groups
@@ -100,6 +103,7 @@ type Part struct {
 	file   *os.File
 	in     *bufio.Reader
 	commit Commit
+	most   Large
 	sum    *xxh3.Hasher
 }
 
@@ -113,8 +117,8 @@ func (p *Part) Next() error {
 		return p.damaged(errShort)
 	}
 	n := binary.LittleEndian.Uint64(head)
-	if n > maxFrame {
-		return p.damaged(fmt.Errorf("a frame claims %d bytes", n))
+	if err := p.most.fits(n, p.commit.Bytes); err != nil {
+		return p.damaged(err)
 	}
 	_, err = io.CopyN(p.join.out, p.in, int64(n)+frameHead+frameTail)
 	if errors.Is(err, io.EOF) {

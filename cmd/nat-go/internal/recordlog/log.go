@@ -33,9 +33,8 @@ const HeaderSize = len(magic) + 4
 
 const (
 	magic       = "nat-go record log"
-	frameHead   = 8 // payload length
-	frameTail   = 8 // xxh3-64 of the payload
-	maxFrame    = 8 << 30
+	frameHead   = 8        // payload length
+	frameTail   = 8        // xxh3-64 of the payload
 	maxCommit   = 64 << 20 // the cursor has the counts for every input
 	bufferBytes = 1 << 20
 )
@@ -48,7 +47,40 @@ type Commit struct {
 	Records uint64          `json:"records"`
 	Done    bool            `json:"done"`           // all groups are in the log
 	XXH3    string          `json:"xxh3,omitempty"` // of the log, once all groups are in it: 128 bits in hex
+	Large   *Large          `json:"large,omitempty"`
 	Cursor  json.RawMessage `json:"cursor,omitempty"`
+}
+
+// Large is what the log's largest groups take, if that is more than the usual limits of a run allow: a reader makes no
+// room for more than the writer has announced.
+type Large struct {
+	Frame int64 `json:"frame"` // bytes
+	Lists int64 `json:"lists"` // bytes in memory
+}
+
+// What a group takes at most unless its log announces more: with the default limits, a run stays below that.
+const (
+	usualFrame = 128 << 20
+	usualLists = 192 << 20
+)
+
+// maxRecords bounds what is kept for each record: curation's decision is a byte.
+const maxRecords = 1 << 28
+
+// largest returns what a group may take.
+func (c *Commit) largest() Large {
+	l := Large{usualFrame, usualLists}
+	if c.Large != nil {
+		l.Frame, l.Lists = max(l.Frame, c.Large.Frame), max(l.Lists, c.Large.Lists)
+	}
+	return l
+}
+
+// announce records what a group takes, if it is more than usual.
+func (c *Commit) announce(frame, lists int64) {
+	if was := c.largest(); frame > was.Frame || lists > was.Lists {
+		c.Large = &Large{max(frame, was.Frame), max(lists, was.Lists)}
+	}
 }
 
 // Writer appends groups to a log. It is not safe for concurrent use.
@@ -131,7 +163,18 @@ func openCommitted(dir string) (*os.File, Commit, error) {
 		return nil, c, err
 	}
 	f, err := durable.Open(filepath.Join(dir, LogName))
-	return f, c, err
+	if err != nil {
+		return nil, c, err
+	}
+	info, err := f.Stat()
+	if err == nil && info.Size() < c.Bytes {
+		err = fmt.Errorf("%s has %d bytes where %d were committed: it was cut short", f.Name(), info.Size(), c.Bytes)
+	}
+	if err != nil {
+		f.Close()
+		return nil, c, err
+	}
+	return f, c, nil
 }
 
 // ReadCommit returns the last commit of the log in dir. The error wraps fs.ErrNotExist if there is none.
@@ -147,6 +190,9 @@ func ReadCommit(dir string) (Commit, error) {
 	if c.Version != Version {
 		return c, fmt.Errorf("the record log in %s has version %d, this program writes version %d: make the run again", dir, c.Version, Version)
 	}
+	if c.Bytes < int64(HeaderSize) || c.Records > maxRecords {
+		return c, fmt.Errorf("%s is damaged: it counts %d records in %d bytes", filepath.Join(dir, CommitName), c.Records, c.Bytes)
+	}
 	return c, nil
 }
 
@@ -156,7 +202,7 @@ func (w *Writer) Uncommitted() int64 { return w.state.Bytes - w.synced }
 // Append adds a group, and sets the ordinal of its first record.
 func (w *Writer) Append(g *Group) error {
 	g.First = w.state.Records
-	w.enc.buf = append(w.enc.buf[:0], make([]byte, frameHead)...)
+	w.enc.buf, w.enc.lists = append(w.enc.buf[:0], make([]byte, frameHead)...), 0
 	if err := w.enc.group(g); err != nil {
 		return err
 	}
@@ -168,6 +214,7 @@ func (w *Writer) Append(g *Group) error {
 	if err != nil {
 		return err
 	}
+	w.state.announce(int64(len(payload)), w.enc.lists)
 	w.state.Bytes += int64(n)
 	w.state.Groups++
 	w.state.Records += uint64(len(g.Records))
@@ -209,6 +256,8 @@ type Reader struct {
 	next   uint64
 	offset int64
 	commit Commit
+	most   Large
+	part   bool      // what is read is not the whole log
 	spare  sync.Pool // of *Group
 }
 
@@ -224,6 +273,7 @@ func NewReader(dir string) (*Reader, error) {
 		left:   c.Bytes - int64(HeaderSize),
 		offset: int64(HeaderSize),
 		commit: c,
+		most:   c.largest(),
 	}
 	head := make([]byte, HeaderSize)
 	if _, err := io.ReadFull(r.in, head); err != nil || string(head[:len(magic)]) != magic {
@@ -240,6 +290,9 @@ func NewReader(dir string) (*Reader, error) {
 // Next returns the next group, or io.EOF after the last committed one.
 func (r *Reader) Next() (*Group, error) {
 	if r.left == 0 {
+		if !r.part && r.next != r.commit.Records {
+			return nil, r.damaged(fmt.Errorf("it has %d records where %d were committed", r.next, r.commit.Records))
+		}
 		return nil, io.EOF
 	}
 	g, size, err := r.read()
@@ -247,13 +300,33 @@ func (r *Reader) Next() (*Group, error) {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			err = errShort
 		}
-		return nil, fmt.Errorf("%s is damaged at byte %d: %w", r.file.Name(), r.offset, err)
+		return nil, r.damaged(err)
 	}
 	g.First = r.next
 	r.next += uint64(len(g.Records))
+	if r.next > r.commit.Records {
+		return nil, r.damaged(fmt.Errorf("it has more records than the %d that were committed", r.commit.Records))
+	}
 	r.offset += size
 	r.left -= size
 	return g, nil
+}
+
+func (r *Reader) damaged(err error) error {
+	return fmt.Errorf("%s is damaged at byte %d: %w", r.file.Name(), r.offset, err)
+}
+
+// ahead returns how much memory the next group takes at most; 0: that will be found out by reading it.
+func (r *Reader) ahead() int64 {
+	head, err := r.in.Peek(frameHead)
+	if err != nil {
+		return 0
+	}
+	n := binary.LittleEndian.Uint64(head)
+	if n > uint64(r.most.Frame) {
+		return 0
+	}
+	return int64(n) + listsIn(int64(n), r.most)
 }
 
 func (r *Reader) read() (*Group, int64, error) {
@@ -262,10 +335,10 @@ func (r *Reader) read() (*Group, int64, error) {
 		return nil, 0, err
 	}
 	n := binary.LittleEndian.Uint64(head[:])
-	size := int64(n) + frameHead + frameTail
-	if n > maxFrame || size > r.left {
-		return nil, 0, fmt.Errorf("a frame claims %d bytes, %d are left", n, r.left)
+	if err := r.most.fits(n, r.left); err != nil {
+		return nil, 0, err
 	}
+	size := int64(n) + frameHead + frameTail
 	g, _ := r.spare.Get().(*Group)
 	if g == nil {
 		g = &Group{}
@@ -278,7 +351,18 @@ func (r *Reader) read() (*Group, int64, error) {
 	if xxh3.Hash(payload) != binary.LittleEndian.Uint64(g.frame[n:]) {
 		return nil, 0, errors.New("the checksum of a frame is wrong")
 	}
-	return g, size, g.decode(payload)
+	return g, size, g.decode(payload, r.most)
+}
+
+// fits returns an error if a frame of n bytes can't be among what is left of a log, or is larger than any in it.
+func (l Large) fits(n uint64, left int64) error {
+	if left < frameHead+frameTail || n > uint64(left-frameHead-frameTail) {
+		return fmt.Errorf("a frame claims %d bytes, %d are left", n, left)
+	}
+	if n > uint64(l.Frame) {
+		return fmt.Errorf("a frame claims %d bytes, and no group of the run has more than %d", n, l.Frame)
+	}
+	return nil
 }
 
 // Reuse takes back a group that is no longer needed: a later one gets its memory.

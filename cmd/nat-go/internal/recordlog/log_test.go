@@ -289,7 +289,7 @@ func FuzzDecodeGroup(f *testing.F) {
 	f.Add(e.buf)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		g := new(Group)
-		if g.decode(b) != nil {
+		if g.decode(b, Large{usualFrame, usualLists}) != nil {
 			return
 		}
 		g.Hashes()
@@ -320,12 +320,12 @@ func TestForgedLists(t *testing.T) {
 	const n = 4 << 20
 	frame := binary.AppendUvarint([]byte{0}, n) // no key, origins
 	frame = append(frame, make([]byte, n)...)
-	if err := new(Group).decode(frame); !errors.Is(err, errLists) {
+	if err := new(Group).decode(frame, Large{usualFrame, usualLists}); !errors.Is(err, errLists) {
 		t.Errorf("origins: %v", err)
 	}
 	nodes := append(binary.AppendUvarint([]byte{1}, n), make([]byte, n)...) // of a text
 	frame = binary.AppendUvarint([]byte{0, 0, 1}, uint64(len(nodes)))
-	if err := new(Group).decode(append(frame, nodes...)); !errors.Is(err, errLists) {
+	if err := new(Group).decode(append(frame, nodes...), Large{usualFrame, usualLists}); !errors.Is(err, errLists) {
 		t.Errorf("nodes: %v", err)
 	}
 }

@@ -21,7 +21,7 @@ func (e *encoder) passage(p builders.Passage) {
 		return
 	}
 	e.byte(formNodes)
-	e.uint(uint64(len(p.Nodes)))
+	list[ttc.Node](e, len(p.Nodes))
 	for i := range p.Nodes {
 		e.node(&p.Nodes[i])
 	}
@@ -70,13 +70,13 @@ func (e *encoder) node(n *ttc.Node) {
 		e.string(n.Policy)
 	}
 	if n.TokenIDs != nil {
-		e.uint(uint64(len(n.TokenIDs)))
+		list[int32](e, len(n.TokenIDs))
 		for _, id := range n.TokenIDs {
 			e.int(int64(id))
 		}
 	}
 	if n.LogProbs != nil {
-		e.uint(uint64(len(n.LogProbs)))
+		list[float32](e, len(n.LogProbs))
 		for _, p := range n.LogProbs {
 			e.uint(uint64(math.Float32bits(p)))
 		}
@@ -123,7 +123,7 @@ func (e *encoder) message(m *chat.Message) {
 	case chat.Text:
 		e.string(m.Text)
 	case chat.Parts:
-		e.uint(uint64(len(m.Parts)))
+		list[chat.Part](e, len(m.Parts))
 		for _, p := range m.Parts {
 			e.string(p.Type)
 			e.string(p.Text)
@@ -136,7 +136,7 @@ func (e *encoder) message(m *chat.Message) {
 	if m.ReasoningKey != "" {
 		e.string(m.Reasoning)
 	}
-	e.uint(uint64(len(m.ToolCalls)))
+	list[chat.ToolCall](e, len(m.ToolCalls))
 	for i := range m.ToolCalls {
 		c := &m.ToolCalls[i]
 		e.string(c.ID)
@@ -180,7 +180,7 @@ func (d *decoder) message() (m chat.Message) {
 }
 
 func (e *encoder) members(ms []chat.Member) {
-	e.uint(uint64(len(ms)))
+	list[chat.Member](e, len(ms))
 	for _, m := range ms {
 		e.string(m.Key)
 		e.raw(m.Value)

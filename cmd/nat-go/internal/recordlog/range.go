@@ -21,7 +21,7 @@ func GroupsIn(dir string, x Range) iter.Seq2[*Group, error] {
 		r, err := NewReader(dir)
 		if err == nil {
 			defer r.Close()
-			if x.Offset < r.offset || x.Bytes < 0 || x.Offset-r.offset+x.Bytes > r.left {
+			if end := r.offset + r.left; x.Offset < r.offset || x.Offset > end || x.Bytes < 0 || x.Bytes > end-x.Offset {
 				err = errors.New("the record log is shorter than it was")
 			} else {
 				_, err = r.file.Seek(x.Offset, io.SeekStart)
@@ -32,7 +32,7 @@ func GroupsIn(dir string, x Range) iter.Seq2[*Group, error] {
 			return
 		}
 		r.in.Reset(r.file)
-		r.offset, r.left, r.next = x.Offset, x.Bytes, x.First
+		r.offset, r.left, r.next, r.part = x.Offset, x.Bytes, x.First, true
 		for {
 			g, err := r.Next()
 			if errors.Is(err, io.EOF) || !yield(g, err) || err != nil {
@@ -48,6 +48,7 @@ type Frames struct {
 	file *os.File
 	at   int64
 	end  int64
+	most Large
 
 	window []byte // of the file, read ahead
 	from   int64  // where it begins
@@ -62,7 +63,7 @@ func OpenFrames(dir string) (*Frames, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Frames{file: f, at: int64(HeaderSize), end: c.Bytes}, nil
+	return &Frames{file: f, at: int64(HeaderSize), end: c.Bytes, most: c.largest()}, nil
 }
 
 // Next returns the bytes of the next group's frame, or io.EOF.
@@ -75,10 +76,10 @@ func (f *Frames) Next() (size int64, err error) {
 		return 0, err
 	}
 	n := binary.LittleEndian.Uint64(head)
-	size = int64(n) + frameHead + frameTail
-	if n > maxFrame || size > f.end-f.at {
-		return 0, errShort
+	if err := f.most.fits(n, f.end-f.at); err != nil {
+		return 0, err
 	}
+	size = int64(n) + frameHead + frameTail
 	f.at += size
 	return size, nil
 }

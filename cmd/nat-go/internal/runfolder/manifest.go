@@ -160,7 +160,36 @@ func (f Folder) ReadManifest() (*Manifest, error) {
 	if err := stdjson.Unmarshal(text, m); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Manifest(), err)
 	}
+	if err := m.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Manifest(), err)
+	}
 	return m, nil
+}
+
+// check refuses a manifest that names files outside the run, which would be handed to trainers and sent to stores.
+func (m *Manifest) check() error {
+	outside := func(path string) error {
+		if !filepath.IsLocal(filepath.FromSlash(path)) {
+			return fmt.Errorf("it names %q, which is outside the run", path)
+		}
+		return nil
+	}
+	for _, x := range m.Files {
+		if err := outside(x.Path); err != nil {
+			return err
+		}
+	}
+	for _, w := range m.Dataset {
+		if w.Format != filepath.Base(w.Format) {
+			return fmt.Errorf("it names the format %q, and no format has such a name", w.Format)
+		}
+		for _, x := range w.Files {
+			if err := outside(x.Path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // WriteManifest writes the manifest of a finished run, with the hashes of all its files. known are those that were

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/httpclient"
 )
 
@@ -152,7 +153,7 @@ func (a *Adapter) progress(f file) func(int64) {
 
 // preupload asks how the store wants the file.
 func (a *Adapter) preupload(ctx context.Context, repo string, f file) (lfs bool, err error) {
-	h, err := os.Open(f.local)
+	h, err := durable.Open(f.local)
 	if err != nil {
 		return false, &trainers.Error{Op: "read " + f.local, Why: err.Error(), Fault: trainers.Local, Err: err}
 	}
@@ -424,7 +425,7 @@ func (a *Adapter) joinParts(ctx context.Context, op, oid, href string, parts []p
 }
 
 func sha256Of(path string) (string, error) {
-	h, err := os.Open(path)
+	h, err := durable.Open(path)
 	if err != nil {
 		return "", err
 	}

@@ -8,13 +8,13 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/internal/terminal"
 )
@@ -118,7 +118,7 @@ func note(found map[string]float64, key string, v float64) {
 }
 
 func readEnd(path string, n int64) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := durable.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ const maxTail = 256 << 10
 
 // Tail returns what the program printed from an offset on, in whole lines for as long as it may print more.
 func (a *Adapter) Tail(_ context.Context, _ trainers.JobRef, from int64) ([]byte, int64, error) {
-	f, err := os.Open(filepath.Join(a.dir(), outputFile))
+	f, err := durable.Open(filepath.Join(a.dir(), outputFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, from, nil
 	}

@@ -1,0 +1,191 @@
+package dataset
+
+import (
+	"bufio"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"path/filepath"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/lines"
+)
+
+// VerifyLog reads a run's record log with curation's decisions and adds what it finds: a log that can't be read, counts
+// in the manifest that are not theirs, and rows whose record is not in the log, was dropped, or is on the other side of
+// the split. Hashes alone don't show that: whoever changes a file can change its hash too.
+func (r *Report) VerifyLog(p *Place, manifest *runfolder.Manifest) error {
+	v := &verifier{report: &Report{}, more: map[string]int{}}
+	err := v.log(p, manifest)
+	r.Findings = append(r.Findings, v.report.Findings...)
+	r.Errors, r.Warnings = r.Errors+v.report.Errors, r.Warnings+v.report.Warnings
+	return err
+}
+
+func (v *verifier) log(p *Place, manifest *runfolder.Manifest) error {
+	at := Finding{Code: logDiffers, File: p.Run.Rel(p.Run.Decisions())}
+	d, err := p.Decisions()
+	if err != nil {
+		v.find(at, "%v", err)
+		return nil
+	}
+	v.counts(p.Run, manifest, d)
+	at.File = p.Run.Rel(filepath.Join(p.Run.Records(), recordlog.LogName))
+	var all []*originsRead
+	defer func() {
+		for _, o := range all {
+			o.close()
+		}
+	}()
+	for _, f := range p.Texts() {
+		if f.Origins == "" {
+			continue
+		}
+		o, err := v.readOrigins(f)
+		if err != nil {
+			return err
+		}
+		all = append(all, o)
+	}
+	for g, err := range recordlog.GroupsAhead(p.Run.Records()) {
+		if err != nil {
+			v.find(at, "%v", err)
+			return nil
+		}
+		hashes := g.Hashes()
+		for _, o := range all {
+			o.group(hashes, g.First, d)
+		}
+	}
+	for _, o := range all {
+		if err := o.rest(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// counts compares what the manifest counts with the log and the decisions.
+func (v *verifier) counts(run runfolder.Folder, m *runfolder.Manifest, d *curate.Decisions) {
+	at := Finding{Code: logDiffers, File: run.Rel(run.Manifest())}
+	c := &m.Counts
+	if n := int64(d.Len()); c.Records != n {
+		v.find(at, "it counts %d records, and the log has %d", c.Records, n)
+	}
+	if n := d.Kept(); c.Kept != n {
+		v.find(at, "it counts %d records as kept, and curation kept %d", c.Kept, n)
+	}
+	if c.Examples < 0 || c.Candidates < 0 {
+		v.find(at, "it counts %d examples and %d candidates", c.Examples, c.Candidates)
+	}
+	for reason, n := range c.Dropped {
+		if n < 0 {
+			v.find(at, "it counts %d dropped as %s", n, reason)
+		}
+	}
+	for i := range m.Books {
+		if b := &m.Books[i]; b.In < 0 || b.Out < 0 {
+			v.find(at, "it counts %d %s in and %d out in %s", b.In, b.Unit, b.Out, b.Stage)
+		}
+	}
+}
+
+// originsRead is rows.jsonl of a format beside the record log: its lines are in the log's order, group by group.
+type originsRead struct {
+	name   string
+	splits map[string]rows.Split // by file
+	file   interface{ Close() error }
+	next   func() ([]byte, error, bool)
+	stop   func()
+	due    map[string]curate.Decision // the kept records of the group, by hash in hex
+
+	n    int64 // lines read
+	line origin
+	more bool
+	err  error
+}
+
+// origin is what is compared with the log.
+type origin struct {
+	File   string `json:"file"`
+	Record string `json:"record"`
+}
+
+func (v *verifier) readOrigins(f FormatFolder) (*originsRead, error) {
+	in, err := durable.Open(f.Origins)
+	if err != nil {
+		return nil, err
+	}
+	o := &originsRead{
+		name: filepath.ToSlash(filepath.Join(filepath.Base(f.Dir), OriginsFile)), splits: map[string]rows.Split{},
+		file: in, due: map[string]curate.Decision{},
+	}
+	for _, x := range f.Files {
+		o.splits[x.Name] = x.Split
+	}
+	o.next, o.stop = iter.Pull2(lines.Read(bufio.NewReaderSize(in, 1<<20), int(DefaultLimits.Bytes)))
+	o.advance()
+	return o, nil
+}
+
+func (o *originsRead) close() {
+	o.stop()
+	o.file.Close()
+}
+
+// advance reads the next line. One that can't be read is reported elsewhere, and ends the comparison.
+func (o *originsRead) advance() {
+	line, err, ok := o.next()
+	if o.err, o.more = err, ok && err == nil; !o.more {
+		return
+	}
+	o.n++
+	o.line = origin{}
+	if json.Unmarshal(line, &o.line) != nil {
+		o.more = false
+	}
+}
+
+// group skips the lines of a group's kept records.
+func (o *originsRead) group(hashes []recordlog.Hashes, first uint64, d *curate.Decisions) {
+	if !o.more {
+		return
+	}
+	clear(o.due)
+	for i := range hashes {
+		x := d.At(first + uint64(i))
+		if !x.Kept() {
+			continue
+		}
+		hash := hex.EncodeToString(hashes[i].Content[:])
+		if was, ok := o.due[hash]; ok && was != x {
+			x = curate.Both
+		}
+		o.due[hash] = x
+	}
+	for o.more {
+		x, ok := o.due[o.line.Record]
+		if !ok || o.splits[o.line.File] == rows.Train && !x.Trains() || o.splits[o.line.File] == rows.Validation && !x.Validates() {
+			return
+		}
+		o.advance()
+	}
+}
+
+// rest reports the first line that belongs to no kept record of the log.
+func (o *originsRead) rest(v *verifier) error {
+	if o.err != nil {
+		return fmt.Errorf("%s: %w", o.name, o.err)
+	}
+	if o.more {
+		v.find(Finding{Code: logDiffers, File: o.name, Row: o.n},
+			"it is of record %s in %s, which the record log doesn't have here, or which curation didn't put there",
+			o.line.Record, o.line.File)
+	}
+	return nil
+}
