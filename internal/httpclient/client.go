@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -64,6 +65,9 @@ func New(o Options) (*Client, error) {
 			"set tls.ca_file to the authority that signed the service's certificate")
 	}
 	conf, err := o.TLS.config()
+	if err == nil && u.Scheme == "https" {
+		err = CheckRoots(os.Getenv)
+	}
 	if err != nil {
 		return nil, err
 	}

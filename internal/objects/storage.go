@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nat-go/nat-go/internal/httpclient"
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
@@ -45,6 +46,7 @@ func (i Info) same(other Info) bool {
 
 // Storage is all the object storage that a process can reach, with its credentials. It is safe for concurrent use.
 type Storage struct {
+	roots   func() error // why the certificates that the environment names can't be read
 	getenv  func(string) string
 	pause   time.Duration
 	silence time.Duration
@@ -59,6 +61,7 @@ type Storage struct {
 // New returns the storage that an environment gives access to. It sends no request.
 func New(getenv func(string) string) *Storage {
 	s := &Storage{
+		roots:  sync.OnceValue(func() error { return httpclient.CheckRoots(os.Getenv) }),
 		getenv: getenv, pause: firstPause, silence: mostSilence, hidden: secret.NewValues(Secrets(getenv)...),
 		services: map[string]service{}, honours: map[string]error{},
 	}
@@ -108,6 +111,9 @@ func (s *Storage) find(path string) (service, place, error) {
 	at, err := parse(path)
 	if err != nil {
 		return nil, at, err
+	}
+	if err := s.roots(); err != nil {
+		return nil, at, &Error{Path: path, What: clean(err.Error(), s.hidden), final: true}
 	}
 	kind := at.scheme
 	switch {
