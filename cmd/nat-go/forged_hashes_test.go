@@ -7,12 +7,14 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,7 +31,9 @@ import (
 // forgery is a run folder in which somebody changed something, and recomputed all hashes.
 type forgery struct {
 	name  string
+	finds bool // `dataset verify` finds that no run left this
 	forge func(t *testing.T, run runfolder.Folder)
+	after func(t *testing.T, run runfolder.Folder) // the hashes were recomputed
 }
 
 // sealed recomputes what says that a run is as it was written: the checksum of each frame of the record log, the log's
@@ -183,7 +187,7 @@ func damaged(seed uint64) func(t *testing.T, run runfolder.Folder) {
 	}
 }
 
-// manifest changes the manifest after everything else is sealed.
+// inFile changes values of a file that holds a JSON object.
 func inFile(name string, change func(m map[string]any)) func(t *testing.T, run runfolder.Folder) {
 	return func(t *testing.T, run runfolder.Folder) {
 		t.Helper()
@@ -241,30 +245,31 @@ func sparse(name string, size int64, begin string) func(t *testing.T, run runfol
 	}
 }
 
-var forgeries = []forgery{
-	{"nothing", func(*testing.T, runfolder.Folder) {}},
-	{"examples outside the group", eachRecord(func(r builders.Record, _ *builders.Origin) { r.Header().Example = math.MaxInt })},
-	{"metadata that is no JSON", eachRecord(func(r builders.Record, _ *builders.Origin) { r.Header().Metadata = []byte(`{"a":`) })},
-	{"turns of other bytes", eachRecord(func(r builders.Record, _ *builders.Origin) { r.Header().Turn = "\x1b[31m\xff" })},
-	{"scores that are none", eachRecord(func(r builders.Record, _ *builders.Origin) {
+// inRecords forge the records themselves.
+var inRecords = []forgery{
+	{name: "nothing", forge: func(*testing.T, runfolder.Folder) {}},
+	{name: "examples outside the group", forge: eachRecord(func(r builders.Record, _ *builders.Origin) { r.Header().Example = math.MaxInt })},
+	{name: "metadata that is no JSON", finds: true, forge: eachRecord(func(r builders.Record, _ *builders.Origin) { r.Header().Metadata = []byte(`{"a":`) })},
+	{name: "turns of other bytes", finds: true, forge: eachRecord(func(r builders.Record, _ *builders.Origin) { r.Header().Turn = "\x1b[31m\xff" })},
+	{name: "scores that are none", forge: eachRecord(func(r builders.Record, _ *builders.Origin) {
 		if p, ok := r.(*builders.Preference); ok {
 			p.ChosenScore, p.RejectedScore, p.Reward = math.NaN(), math.Inf(1), math.Inf(-1)
 			p.ChosenIndex, p.RejectedIndex = math.MinInt64, math.MaxInt64
 		}
 	})},
-	{"runs and rows outside", eachRecord(func(_ builders.Record, o *builders.Origin) {
+	{name: "runs and rows outside", finds: true, forge: eachRecord(func(_ builders.Record, o *builders.Origin) {
 		o.Run, o.Row, o.Offset = math.MinInt, math.MinInt64, math.MinInt64
 	})},
-	{"runs far outside", eachRecord(func(_ builders.Record, o *builders.Origin) { o.Run, o.Row = 1<<40, math.MaxInt64 })},
-	{"examples of paths", eachRecord(func(_ builders.Record, o *builders.Origin) {
+	{name: "runs far outside", finds: true, forge: eachRecord(func(_ builders.Record, o *builders.Origin) { o.Run, o.Row = 1<<40, math.MaxInt64 })},
+	{name: "examples of paths", forge: eachRecord(func(_ builders.Record, o *builders.Origin) {
 		o.Example, o.File, o.Builder = "../../../etc/passwd", "/dev/zero", "../../x"
 	})},
-	{"unknown fidelity", eachRecord(func(_ builders.Record, o *builders.Origin) { o.Fidelity, o.Gaps, o.Proofs = 3, 255, 3 })},
-	{"negative top k", eachRecord(func(_ builders.Record, o *builders.Origin) {
+	{name: "unknown fidelity", forge: eachRecord(func(_ builders.Record, o *builders.Origin) { o.Fidelity, o.Gaps, o.Proofs = 3, 255, 3 })},
+	{name: "negative top k", forge: eachRecord(func(_ builders.Record, o *builders.Origin) {
 		k := math.MinInt
 		o.TeacherTopK, o.Sampling = &k, &ttc.Sampling{Temperature: math.NaN(), TopP: -1}
 	})},
-	{"other lengths", eachRecord(func(r builders.Record, _ *builders.Origin) {
+	{name: "other lengths", forge: eachRecord(func(r builders.Record, _ *builders.Origin) {
 		switch r := r.(type) {
 		case *builders.Demonstration:
 			r.Train, r.Trained, r.Weight = builders.TrainFlagged, make([]bool, 1000), math.NaN()
@@ -275,14 +280,18 @@ var forgeries = []forgery{
 			}
 		}
 	})},
-	{"sites before the beginning", eachRecord(func(r builders.Record, _ *builders.Origin) {
+	{name: "sites before the beginning", forge: eachRecord(func(r builders.Record, _ *builders.Origin) {
 		if d, ok := r.(*builders.Distillation); ok {
 			for i := range d.Sites {
 				d.Sites[i].Call, d.Sites[i].Result, d.Sites[i].CallSeq = -1, -5, 1<<30
 			}
 		}
 	})},
-	{"books that overflow", relog(func(_ int, g *recordlog.Group) {
+}
+
+// forgeries forge what every run has.
+var forgeries = append(slices.Clip(inRecords), []forgery{
+	{name: "books that overflow", finds: true, forge: relog(func(_ int, g *recordlog.Group) {
 		for i := range g.Accounts {
 			g.Accounts[i].In, g.Accounts[i].Out = math.MaxInt64, math.MinInt64
 		}
@@ -293,38 +302,39 @@ var forgeries = []forgery{
 			g.Drops[i].Count, g.Drops[i].Run = math.MaxInt64, math.MinInt
 		}
 	})},
-	{"no records", relog(func(_ int, g *recordlog.Group) { g.Records = nil })},
-	{"fewer records than decisions", relog(func(i int, g *recordlog.Group) {
+	{name: "decisions that contradict", finds: true, forge: contradicted},
+	{name: "no records", finds: true, forge: relog(func(_ int, g *recordlog.Group) { g.Records = nil })},
+	{name: "fewer records than decisions", finds: true, forge: relog(func(i int, g *recordlog.Group) {
 		if i > 0 {
 			g.Records = g.Records[:len(g.Records)/2]
 		}
 	})},
-	{"one decision", decided(1, false)},
-	{"no decision", decided(0, false)},
-	{"decisions of another length", decided(1<<20, false)},
-	{"decisions for ever", decided(8<<30, true)},
-	{"negative counts", inFile("manifest.json", func(m map[string]any) {
+	{name: "one decision", finds: true, forge: decided(1, false)},
+	{name: "no decision", finds: true, forge: decided(0, false)},
+	{name: "decisions of another length", finds: true, forge: decided(1<<20, false)},
+	{name: "decisions for ever", finds: true, forge: decided(8<<30, true)},
+	{name: "negative counts", finds: true, after: inFile("manifest.json", func(m map[string]any) {
 		m["counts"] = json.RawMessage(`{"examples":-9223372036854775808,"candidates":-1,"records":-5,"kept":9223372036854775807,"dropped":{"tie":-9223372036854775808,"same_text":9223372036854775807}}`)
 		m["books"] = json.RawMessage(`[{"stage":"curate","unit":"record","in":-9223372036854775808,"out":9223372036854775807}]`)
 	})},
-	{"unknown formats", inFile("manifest.json", func(m map[string]any) {
+	{name: "unknown formats", finds: true, after: inFile("manifest.json", func(m map[string]any) {
 		m["dataset"] = json.RawMessage(`[{"format":"../../x","files":[{"path":"../../../../etc/passwd","rows":-1,"bytes":-1,"xxh3":""}]},{"format":"nothing","files":null,"records":-1}]`)
 	})},
-	{"rows of any options", inFile("manifest.json", func(m map[string]any) {
+	{name: "rows of any options", after: inFile("manifest.json", func(m map[string]any) {
 		m["rows"] = json.RawMessage(`{"Model":"\u001b[31m","SystemPrompt":7}`)
 	})},
-	{"commit beyond the log", inFile("records/commit.json", func(m map[string]any) {
+	{name: "commit beyond the log", finds: true, forge: inFile("records/commit.json", func(m map[string]any) {
 		m["bytes"], m["groups"], m["records"] = int64(math.MaxInt64), uint64(math.MaxUint64), uint64(math.MaxUint64)
 	})},
-	{"commit before the log", inFile("records/commit.json", func(m map[string]any) { m["bytes"], m["groups"] = -1, 0 })},
-	{"commit inside a frame", inFile("records/commit.json", func(m map[string]any) {
+	{name: "commit before the log", finds: true, forge: inFile("records/commit.json", func(m map[string]any) { m["bytes"], m["groups"] = -1, 0 })},
+	{name: "commit inside a frame", finds: true, forge: inFile("records/commit.json", func(m map[string]any) {
 		n, _ := m["bytes"].(json.Number).Int64()
 		m["bytes"] = n - 9
 	})},
-	{"a cursor of other types", inFile("records/commit.json", func(m map[string]any) {
+	{name: "a cursor of other types", forge: inFile("records/commit.json", func(m map[string]any) {
 		m["cursor"] = json.RawMessage(`{"inputs":[{"path":"/dev/zero","size":-1}],"seen":{"examples":-1}}`)
 	})},
-	{"a frame of gigabytes", func(t *testing.T, run runfolder.Folder) {
+	{name: "a frame of gigabytes", finds: true, forge: func(t *testing.T, run runfolder.Folder) {
 		t.Helper()
 		path := filepath.Join(run.Records(), recordlog.LogName)
 		const size = 6 << 30
@@ -346,15 +356,15 @@ var forgeries = []forgery{
 		commit["bytes"] = int64(recordlog.HeaderSize) + size + 16
 		writeJSON(t, filepath.Join(run.Records(), recordlog.CommitName), commit)
 	}},
-	{"a row of gigabytes", sparse("dataset/trl/train.jsonl", 3<<30, `{"prompt":"`)},
-	{"origins of gigabytes", sparse("dataset/trl/rows.jsonl", 3<<30, `{"file":"`)},
-	{"drops of gigabytes", sparse("dropped.jsonl", 3<<30, `{"stage":"`)},
-	{"an answer of gigabytes", sparse("teacher/ab/abcdef.json", 3<<30, `{"`)},
-	{"a configuration of gigabytes", sparse("config.yml", 3<<30, `a: `)},
-	{"a Parquet file of nothing", sparse("dataset/trl/train.parquet", 3<<30, `PAR1`)},
-	{"a batch of gigabytes", sparse("batches/sft/train/00000.safetensors", 3<<30, "\x00\x00\x00\x06\x00\x00\x00\x00{")},
-	{"an index of batches", sparse("batches/index.jsonl", 3<<30, `{"file":"`)},
-	{"folders where files are due", func(t *testing.T, run runfolder.Folder) {
+	{name: "a row of gigabytes", finds: true, forge: sparse("dataset/trl/train.jsonl", 3<<30, `{"prompt":"`)},
+	{name: "origins of gigabytes", finds: true, forge: sparse("dataset/trl/rows.jsonl", 3<<30, `{"file":"`)},
+	{name: "drops of gigabytes", finds: true, forge: sparse("dropped.jsonl", 3<<30, `{"stage":"`)},
+	{name: "an answer of gigabytes", forge: sparse("teacher/ab/abcdef.json", 3<<30, `{"`)},
+	{name: "a configuration of gigabytes", forge: sparse("config.yml", 3<<30, `a: `)},
+	{name: "a Parquet file of nothing", finds: true, forge: sparse("dataset/trl/train.parquet", 3<<30, `PAR1`)},
+	{name: "a batch of gigabytes", forge: sparse("batches/sft/train/00000.safetensors", 3<<30, "\x00\x00\x00\x06\x00\x00\x00\x00{")},
+	{name: "an index of batches", forge: sparse("batches/index.jsonl", 3<<30, `{"file":"`)},
+	{name: "folders where files are due", finds: true, forge: func(t *testing.T, run runfolder.Folder) {
 		t.Helper()
 		for _, name := range []string{"dataset/trl/rows.jsonl", "dropped.jsonl"} {
 			path := filepath.Join(string(run), name)
@@ -363,7 +373,7 @@ var forgeries = []forgery{
 			}
 		}
 	}},
-	{"links out of the run", func(t *testing.T, run runfolder.Folder) {
+	{name: "links out of the run", forge: func(t *testing.T, run runfolder.Folder) {
 		t.Helper()
 		for _, name := range []string{"dataset/trl/train.jsonl", "records/decisions.bin"} {
 			path := filepath.Join(string(run), name)
@@ -373,79 +383,219 @@ var forgeries = []forgery{
 			}
 		}
 	}},
-	{"a job of a stranger", func(t *testing.T, run runfolder.Folder) {
+	{name: "a job of a stranger", forge: func(t *testing.T, run runfolder.Folder) {
 		t.Helper()
 		if err := os.WriteFile(filepath.Join(string(run), "job.json"),
 			[]byte(`{"adapter":"exec","ref":"1","pid":1,"state":"running","attempt":-1}`), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}},
+}...)
+
+// contradicted has curation drop a record whose row is in the data set, and keep one on the other side.
+func contradicted(t *testing.T, run runfolder.Folder) {
+	t.Helper()
+	f, err := os.OpenFile(run.Decisions(), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := text[:len(text)-8]
+	last := &body[len(body)-1]
+	if *last >= 3 {
+		t.Fatalf("the last record was dropped: %d", *last)
+	}
+	*last = 1 - *last // training to validation, and back
+	binary.LittleEndian.PutUint64(text[len(body):], xxh3.Hash(body))
+	if _, err := f.WriteAt(text, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// inBatches forges what a run with token batches has besides.
+var inBatches = []forgery{
+	{name: "a header of a hundred megabytes", finds: true, forge: eachBatch(func(t *testing.T, path string) {
+		t.Helper()
+		const size = 100 << 20
+		text := append(binary.LittleEndian.AppendUint64(nil, size), `{"`...)
+		text = append(text, bytes.Repeat([]byte("x"), size-2)...)
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})},
+	{name: "a header of many tensors", finds: true, forge: eachBatch(func(t *testing.T, path string) {
+		t.Helper()
+		var header bytes.Buffer
+		header.WriteString(`{"a":{"dtype":"I64","shape":[0],"data_offsets":[0,0]}`)
+		for i := range 1 << 20 {
+			fmt.Fprintf(&header, `,"%d":{"dtype":"I64","shape":[0],"data_offsets":[0,0]}`, i)
+		}
+		header.WriteString(`}`)
+		text := append(binary.LittleEndian.AppendUint64(nil, uint64(header.Len())), header.Bytes()...)
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})},
+	{name: "tensors of any shape", finds: true, forge: eachBatch(func(t *testing.T, path string) {
+		t.Helper()
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = bytes.ReplaceAll(text, []byte(`"shape":[`), []byte(`"shape":[9`))
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})},
+	{name: "tensors of zeros", finds: true, forge: eachBatch(func(t *testing.T, path string) {
+		t.Helper()
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clear(text[8+binary.LittleEndian.Uint64(text):])
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})},
+	{name: "tensors of ones", finds: true, forge: eachBatch(func(t *testing.T, path string) {
+		t.Helper()
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 8 + int(binary.LittleEndian.Uint64(text)); i < len(text); i++ {
+			text[i] = 0xff
+		}
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})},
+	{name: "batches outside the run", finds: true, forge: inIndex(func(line map[string]any) { line["file"] = "../../../../etc/passwd" })},
+	{name: "rows that overflow", finds: true, forge: inIndex(func(line map[string]any) {
+		line["rows"], line["tokens"], line["n_active"] = int64(math.MaxInt64), -1, int64(math.MaxInt64)
+	})},
+	{name: "no proofs", finds: true, forge: inIndex(func(line map[string]any) { line["proof"] = []any{} })},
+	{name: "sites without records", forge: inIndex(func(line map[string]any) {
+		line["sites"], line["rollouts"], line["examples"] = []any{}, []any{}, []any{}
+	})},
+	{name: "channels of paths", finds: true, forge: inIndex(func(line map[string]any) {
+		line["channel"], line["split"] = "../..", "\u001b[31m"
+	})},
+}
+
+func eachBatch(change func(t *testing.T, path string)) func(t *testing.T, run runfolder.Folder) {
+	return func(t *testing.T, run runfolder.Folder) {
+		t.Helper()
+		paths, err := filepath.Glob(filepath.Join(run.Batches(), "*", "*", "*.safetensors"))
+		if err != nil || len(paths) == 0 {
+			t.Fatal(paths, err)
+		}
+		for _, path := range paths {
+			change(t, path)
+		}
+	}
+}
+
+func inIndex(change func(line map[string]any)) func(t *testing.T, run runfolder.Folder) {
+	return func(t *testing.T, run runfolder.Folder) {
+		t.Helper()
+		path := filepath.Join(run.Batches(), "index.jsonl")
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []byte
+		for line := range bytes.Lines(text) {
+			var m map[string]any
+			if err := json.Unmarshal(line, &m); err != nil {
+				t.Fatal(err)
+			}
+			change(m)
+			line, err := json.Marshal(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(append(out, line...), '\n')
+		}
+		if err := os.WriteFile(path, out, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // TestForgedHashes gives every command that reads a run one that somebody forged with all hashes right. Each ends
-// with a reason, within bounds, and `verify` finds what no run writes.
+// with a reason, within bounds, and `verify` finds what no run leaves.
 func TestForgedHashes(t *testing.T) {
-	b := newBed(t, 5)
-	b.must(t, b.command(nil, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r", "--dry-run"))
-	b.must(t, b.command(nil, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "s", "--dry-run"))
-	list := forgeries
-	seeds := 4
+	seeds := 3
 	if n, err := strconv.Atoi(os.Getenv("NATGO_SWEEP")); err == nil {
 		seeds = n
 	}
+	var random []forgery
 	for seed := range seeds {
-		list = append(list, forgery{"bytes at random " + strconv.Itoa(seed), damaged(uint64(seed))})
+		random = append(random, forgery{name: "bytes at random " + strconv.Itoa(seed), forge: damaged(uint64(seed))})
 	}
-	for _, f := range list {
-		t.Run(f.name, func(t *testing.T) {
-			forged(t, b, f, "r")
-		})
-	}
+	t.Run("pairs", func(t *testing.T) {
+		b := newBed(t, 5)
+		for _, id := range []string{"r", "s"} {
+			b.must(t, b.command(nil, "finetune", "run", "--config-file", "finetune.yml", "--run-id", id, "--dry-run"))
+		}
+		for _, f := range slices.Concat(forgeries, random) {
+			t.Run(f.name, func(t *testing.T) { f.attack(t, b) })
+		}
+	})
+	t.Run("batches", func(t *testing.T) {
+		b := newBed(t, 1)
+		hints, err := filepath.Abs("../../examples/hints")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []string{"r", "s"} {
+			b.must(t, b.command(nil, "finetune", "run", "--config-file", filepath.Join(hints, "finetune.yml"), "--run-id", id,
+				"-o", "collator.tokenizer="+filepath.Join(hints, "tokenizer"), "-o", "collator.policy=booker-1", "-o", "sources.runs.path="+filepath.Join(hints, "traces.jsonl"),
+				"-o", "finetuning.output_dir="+filepath.Join(b.dir, "out"), "--dry-run"))
+		}
+		for _, f := range slices.Concat(inRecords, inBatches, random) {
+			t.Run(f.name, func(t *testing.T) { f.attack(t, b) })
+		}
+	})
 }
 
-func forged(t *testing.T, b *bed, f forgery, id string) {
+// attack forges the run out/r, whose twin out/s stays as it is, and runs the commands that read it.
+func (f forgery) attack(t *testing.T, b *bed) {
 	t.Helper()
-	kept, run := filepath.Join(b.dir, "out", id), runfolder.Folder(filepath.Join(b.dir, "out", "forged"))
+	run := runfolder.Folder(filepath.Join(b.dir, "out", "forged"))
 	defer os.RemoveAll(string(run))
-	if err := os.CopyFS(string(run), os.DirFS(kept)); err != nil {
+	if err := os.CopyFS(string(run), os.DirFS(filepath.Join(b.dir, "out", "r"))); err != nil {
 		t.Fatal(err)
 	}
-	f.forge(t, run)
-	if !strings.Contains(f.name, "counts") && !strings.Contains(f.name, "formats") && !strings.Contains(f.name, "options") {
-		sealed(t, run)
+	if f.forge != nil {
+		f.forge(t, run)
 	}
-	commands := [][]string{
+	sealed(t, run)
+	if f.after != nil {
+		f.after(t, run)
+	}
+	for _, args := range [][]string{
 		{"dataset", "verify", "out/forged"},
 		{"dataset", "stats", "out/forged"},
 		{"dataset", "show", "out/forged"},
-		{"dataset", "show", "out/forged", "--row", "trl/train.jsonl:1"},
+		{"dataset", "show", "out/forged", "--site", "1"},
 		{"dataset", "convert", "out/forged", "--format", "openai", "--format", "kto", "--output", "converted"},
-		{"dataset", "convert", "out/forged", "--format", "nemo_rl"},
-		{"dataset", "merge", "out/" + id[:0] + "s", "out/forged", "--run-id", "m"},
+		{"dataset", "convert", "out/forged", "--format", "nemo_rl", "--format", "sft_parquet"},
+		{"dataset", "merge", "out/s", "out/forged", "--run-id", "m"},
 		{"dataset", "merge", "out/s", "--keep-split", "out/forged", "--run-id", "m"},
 		{"view", "out/forged", "--export", "page.html"},
 		{"finetune", "status", "out/forged"},
 		{"finetune", "resume", "out/forged"},
-	}
-	for _, args := range commands {
-		cmd := b.command(nil, args...)
-		killed := limitMemory(t, cmd)
-		hung := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
-		r := finish(t, cmd)
-		if !hung.Stop() {
-			t.Errorf("%v doesn't end", args)
-		}
-		if killed() {
-			t.Errorf("%v takes more than %d MiB", args, memoryLimit>>20)
-		}
-		if r.code < 0 || r.code > 3 || strings.Contains(r.stderr, "goroutine ") || strings.Contains(r.stderr, "panic") {
-			t.Errorf("%v: exit %d: %s", args, r.code, r.stderr)
-		}
-		if strings.Contains(r.stdout+r.stderr, "\x1b[31m") {
-			t.Errorf("%v steers the terminal", args)
-		}
-		if testing.Verbose() {
-			t.Logf("%v: %d %s", args, r.code, lastLine(r.stderr, r.stdout))
+	} {
+		r := bounded(t, b, args...)
+		if code := args[1]; code == "verify" && f.finds && r.code != 1 {
+			t.Errorf("verify: exit %d: %s", r.code, r.stdout)
 		}
 		for _, left := range []string{"out/m", "converted", "page.html"} {
 			if err := os.RemoveAll(filepath.Join(b.dir, left)); err != nil {
@@ -453,6 +603,29 @@ func forged(t *testing.T, b *bed, f forgery, id string) {
 			}
 		}
 	}
+}
+
+// bounded runs a command that has to end by itself, without a panic, within the memory that any input may take.
+func bounded(t *testing.T, b *bed, args ...string) result {
+	t.Helper()
+	cmd := b.command(nil, args...)
+	killed := limitMemory(t, cmd)
+	hung := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	r := finish(t, cmd)
+	if !hung.Stop() {
+		t.Errorf("%v doesn't end", args)
+	}
+	if killed() {
+		t.Errorf("%v takes more than %d MiB", args, memoryLimit>>20)
+	}
+	if r.code < 0 || r.code > 3 || strings.Contains(r.stderr, "goroutine ") || strings.Contains(r.stderr, "panic") {
+		t.Errorf("%v: exit %d: %s", args, r.code, r.stderr)
+	}
+	if strings.Contains(r.stdout+r.stderr, "\x1b[31m") {
+		t.Errorf("%v steers the terminal", args)
+	}
+	t.Logf("%v: exit %d: %s", args, r.code, lastLine(r.stderr, r.stdout))
+	return r
 }
 
 func lastLine(texts ...string) string {
@@ -463,5 +636,3 @@ func lastLine(texts ...string) string {
 	}
 	return ""
 }
-
-var _ = io.EOF

@@ -517,6 +517,9 @@ func (s *Spread) take(x float64, rank, count int64) {
 	s.Count++
 }
 
+// maxDropKinds bounds how many kinds of drops a run has; a stage has a thousand reasons at most.
+const maxDropKinds = 1 << 16
+
 // ReadDrops sums up a dropped.jsonl by stage, reason, unit and format, in order of first appearance.
 func ReadDrops(path string) ([]DropCount, error) {
 	if !runfolder.Has(path) {
@@ -532,7 +535,9 @@ func ReadDrops(path string) ([]DropCount, error) {
 		k := DropCount{Stage: d.Stage, Reason: d.Reason, Unit: d.Unit, Format: d.Format}
 		i, ok := index[k]
 		if !ok {
-			i = len(out)
+			if i = len(out); i == maxDropKinds {
+				return fmt.Errorf("%s:%d: there are more than %d reasons", path, n+1, maxDropKinds)
+			}
 			index[k] = i
 			out = append(out, k)
 		}

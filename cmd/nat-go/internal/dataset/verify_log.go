@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"iter"
 	"path/filepath"
+	"slices"
 
+	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
@@ -35,6 +37,7 @@ func (v *verifier) log(p *Place, manifest *runfolder.Manifest) error {
 		return nil
 	}
 	v.counts(p.Run, manifest, d)
+	v.always(p, manifest)
 	at.File = p.Run.Rel(filepath.Join(p.Run.Records(), recordlog.LogName))
 	var all []*originsRead
 	defer func() {
@@ -44,6 +47,8 @@ func (v *verifier) log(p *Place, manifest *runfolder.Manifest) error {
 	}()
 	for _, f := range p.Texts() {
 		if f.Origins == "" {
+			name := p.Run.Rel(f.Dir) + "/" + OriginsFile
+			v.find(Finding{Code: logDiffers, File: name}, "it is not there, so that nothing says where the rows are from")
 			continue
 		}
 		o, err := v.readOrigins(f)
@@ -57,6 +62,11 @@ func (v *verifier) log(p *Place, manifest *runfolder.Manifest) error {
 			v.find(at, "%v", err)
 			return nil
 		}
+		for i := range g.Records {
+			if err := builders.CheckTexts(g.Records[i].Record); err != nil {
+				v.find(at, "record %d %v", g.First+uint64(i), err)
+			}
+		}
 		hashes := g.Hashes()
 		for _, o := range all {
 			o.group(hashes, g.First, d)
@@ -68,6 +78,19 @@ func (v *verifier) log(p *Place, manifest *runfolder.Manifest) error {
 		}
 	}
 	return nil
+}
+
+// always finds files missing that every run has, and that the manifest doesn't list either.
+func (v *verifier) always(p *Place, m *runfolder.Manifest) {
+	for _, path := range []string{p.Run.Config(), p.Run.Begun(), p.Run.Dropped()} {
+		rel := p.Run.Rel(path)
+		if !slices.ContainsFunc(m.Files, func(f runfolder.File) bool { return f.Path == rel }) {
+			v.find(Finding{Code: logDiffers, File: rel}, "every run has it, and it is neither here nor in the manifest")
+		}
+	}
+	if _, err := ReadDrops(p.Run.Dropped()); err != nil {
+		v.find(Finding{Code: logDiffers, File: p.Run.Rel(p.Run.Dropped())}, "%v", err)
+	}
 }
 
 // counts compares what the manifest counts with the log and the decisions.

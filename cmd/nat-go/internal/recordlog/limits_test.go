@@ -1,0 +1,225 @@
+package recordlog
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// written makes a log of groups.
+func written(t *testing.T, keys ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	w, err := Create(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range keys {
+		if err := w.Append(sample(t, key)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(w.Commit(nil, true), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func recommitted(t *testing.T, dir string, change func(c *Commit)) {
+	t.Helper()
+	c, err := ReadCommit(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(&c)
+	text, err := json.Marshal(c)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, CommitName), text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func readThrough(dir string) error {
+	for _, err := range Groups(dir) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestRoomIsAnnounced checks that writer and reader count the memory of lists alike: what the one announces is what the
+// other needs.
+func TestRoomIsAnnounced(t *testing.T) {
+	g := sample(t, "a")
+	var e encoder
+	if err := e.group(g); err != nil {
+		t.Fatal(err)
+	}
+	room := e.lists
+	if err := new(Group).read(&decoder{buf: e.buf, room: &room}); err != nil || room != 0 {
+		t.Errorf("%d of %d bytes are left: %v", room, e.lists, err)
+	}
+	room = e.lists - 1
+	if err := new(Group).read(&decoder{buf: e.buf, room: &room}); !errors.Is(err, errLists) {
+		t.Errorf("with less room: %v", err)
+	}
+	var again Group
+	room = e.lists
+	if err := again.read(&decoder{buf: e.buf, room: &room}); err != nil {
+		t.Fatal(err)
+	}
+	var copied encoder
+	if err := copied.group(&again); err != nil || copied.lists != e.lists {
+		t.Errorf("a group that was read takes %d bytes, and %d before: %v", copied.lists, e.lists, err)
+	}
+}
+
+// TestLargeGroups checks that only what is more than usual is announced, and what a reader makes of it.
+func TestLargeGroups(t *testing.T) {
+	var c Commit
+	c.announce(usualFrame, usualLists)
+	if c.Large != nil {
+		t.Errorf("%+v", c.Large)
+	}
+	c.announce(2*usualFrame, 5)
+	c.announce(usualFrame, 3*usualLists)
+	if got := c.largest(); got != (Large{2 * usualFrame, 3 * usualLists}) {
+		t.Errorf("%+v", got)
+	}
+	if err := c.largest().fits(2*usualFrame, 3*usualFrame); err != nil {
+		t.Error(err)
+	}
+	for n, left := range map[uint64]int64{
+		2*usualFrame + 1: 1 << 40, 1 << 63: 1 << 40, 100: 100, 0: 15, 1: -1,
+	} {
+		if err := c.largest().fits(n, left); err == nil {
+			t.Errorf("%d bytes fit into %d", n, left)
+		}
+	}
+}
+
+// TestForgedFrame gives a frame that claims gigabytes, of which the file has none or holes: no room is made for it.
+func TestForgedFrame(t *testing.T) {
+	const size = 4 << 30
+	dir := written(t, "a")
+	path := filepath.Join(dir, LogName)
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteAt(binary.LittleEndian.AppendUint64(nil, size), int64(HeaderSize))
+	if err := errors.Join(err, f.Truncate(size+100), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	recommitted(t, dir, func(c *Commit) { c.Bytes = size + 100 })
+	access, err := OpenAccess(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer access.Close()
+	frames, err := OpenFrames(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer frames.Close()
+	for name, read := range map[string]func() error{
+		"in order": func() error { return readThrough(dir) },
+		"ahead": func() (err error) {
+			GroupsAhead(dir)(func(_ *Group, e error) bool { err = e; return true })
+			return err
+		},
+		"by offset": func() error { _, err := access.Group(int64(HeaderSize)); return err },
+		"its size":  func() error { _, err := frames.Next(); return err },
+		"a range": func() (err error) {
+			GroupsIn(dir, Range{int64(HeaderSize), size, 0})(func(_ *Group, e error) bool { err = e; return true })
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := read(); err == nil || !strings.Contains(err.Error(), "claims") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	if err := os.Truncate(path, 1000); err != nil {
+		t.Fatal(err)
+	}
+	if err := readThrough(dir); err == nil || !strings.Contains(err.Error(), "cut short") {
+		t.Errorf("cut short: %v", err)
+	}
+}
+
+// TestForgedCommit checks that a log with other counts than were committed is not read as one: curation has a decision
+// for each record that was committed.
+func TestForgedCommit(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(c *Commit)
+		says   string
+	}{
+		"as it is":       {func(*Commit) {}, ""},
+		"fewer records":  {func(c *Commit) { c.Records-- }, "more records than"},
+		"more records":   {func(c *Commit) { c.Records++ }, "where"},
+		"no end":         {func(c *Commit) { c.Records = 1 << 60 }, "counts"},
+		"before it":      {func(c *Commit) { c.Bytes = -1 }, "counts"},
+		"within a frame": {func(c *Commit) { c.Bytes -= 9 }, "claims"},
+		"beyond it":      {func(c *Commit) { c.Bytes++ }, "cut short"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := written(t, "a", "b")
+			recommitted(t, dir, c.change)
+			err := readThrough(dir)
+			if c.says == "" && err == nil {
+				return
+			}
+			if err == nil || c.says == "" || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, want %q", err, c.says)
+			}
+		})
+	}
+}
+
+// TestForgedRange checks ranges that only sums which overflow would let pass.
+func TestForgedRange(t *testing.T) {
+	dir := written(t, "a")
+	for _, x := range []Range{{1 << 62, 1 << 62, 0}, {int64(HeaderSize), 1<<63 - 1, 0}, {0, 10, 0}, {int64(HeaderSize), -1, 0}} {
+		for _, err := range GroupsIn(dir, x) {
+			if err == nil || errors.Is(err, io.EOF) {
+				t.Errorf("%+v: %v", x, err)
+			}
+		}
+	}
+}
+
+// TestForgedOrigins checks that an example or a drop of an input that no run has is refused: something is kept for each
+// input up to the last.
+func TestForgedOrigins(t *testing.T) {
+	for name, change := range map[string]func(g *Group){
+		"a negative input":  func(g *Group) { g.Records[0].Origin.Run = -1 },
+		"an input far away": func(g *Group) { g.Records[0].Origin.Run = maxRuns },
+		"a negative row":    func(g *Group) { g.Records[0].Origin.Row = -1 },
+		"a drop":            func(g *Group) { g.Drops = []ledger.Drop{{Run: -1}} },
+		"a drop of less":    func(g *Group) { g.Drops = []ledger.Drop{{Count: -1}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := sample(t, "a")
+			change(g)
+			var e encoder
+			if err := e.group(g); err != nil {
+				t.Fatal(err)
+			}
+			if err := new(Group).decode(e.buf, Large{usualFrame, usualLists}); err == nil {
+				t.Error("it is read")
+			}
+		})
+	}
+}
