@@ -40,12 +40,7 @@ type forgery struct {
 // hash, and the sizes and hashes in the manifest.
 func sealed(t *testing.T, run runfolder.Folder) {
 	t.Helper()
-	commit := jsonFile(t, filepath.Join(run.Records(), recordlog.CommitName))
-	log := filepath.Join(run.Records(), recordlog.LogName)
-	if sum, err := runfolder.ContentSum(log); err == nil {
-		commit["xxh3"] = sum
-		writeJSON(t, filepath.Join(run.Records(), recordlog.CommitName), commit)
-	}
+	sealedLog(t, run)
 	m := jsonFile(t, run.Manifest())
 	known := map[string]map[string]any{}
 	var files []any
@@ -78,6 +73,35 @@ func sealed(t *testing.T, run runfolder.Folder) {
 		}
 	}
 	writeJSON(t, run.Manifest(), m)
+}
+
+func sealedLog(t *testing.T, run runfolder.Folder) {
+	t.Helper()
+	path := filepath.Join(run.Records(), recordlog.CommitName)
+	commit := jsonFile(t, path)
+	if sum, err := runfolder.ContentSum(filepath.Join(run.Records(), recordlog.LogName)); err == nil {
+		commit["xxh3"] = sum
+		writeJSON(t, path, commit)
+	}
+}
+
+// sealedShard is sealed for a shard of a plan.
+func sealedShard(t *testing.T, shard runfolder.Folder) {
+	t.Helper()
+	sealedLog(t, shard)
+	path := filepath.Join(string(shard), "shard.json")
+	m := jsonFile(t, path)
+	list, _ := m["files"].([]any)
+	for _, f := range list {
+		f, _ := f.(map[string]any)
+		rel, _ := f["path"].(string)
+		is, err := shard.Sum(rel)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f["bytes"], f["xxh3"] = is.Bytes, is.XXH3
+	}
+	writeJSON(t, path, m)
 }
 
 func jsonFile(t *testing.T, path string) map[string]any {
@@ -117,8 +141,15 @@ func relog(change func(i int, g *recordlog.Group)) func(t *testing.T, run runfol
 		if err := os.Mkdir(run.Records(), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{"begun.json", "decisions.bin"} {
-			if err := os.Rename(filepath.Join(old, name), filepath.Join(run.Records(), name)); err != nil {
+		others, err := os.ReadDir(old)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range others {
+			if f.Name() == recordlog.LogName || f.Name() == recordlog.CommitName {
+				continue
+			}
+			if err := os.Rename(filepath.Join(old, f.Name()), filepath.Join(run.Records(), f.Name())); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -291,17 +322,7 @@ var inRecords = []forgery{
 
 // forgeries forge what every run has.
 var forgeries = append(slices.Clip(inRecords), []forgery{
-	{name: "books that overflow", finds: true, forge: relog(func(_ int, g *recordlog.Group) {
-		for i := range g.Accounts {
-			g.Accounts[i].In, g.Accounts[i].Out = math.MaxInt64, math.MinInt64
-		}
-		for i := range g.Counts {
-			g.Counts[i].N = math.MaxInt64
-		}
-		for i := range g.Drops {
-			g.Drops[i].Count, g.Drops[i].Run = math.MaxInt64, math.MinInt
-		}
-	})},
+	{name: "books that overflow", finds: true, forge: overflowing},
 	{name: "decisions that contradict", finds: true, forge: contradicted},
 	{name: "no records", finds: true, forge: relog(func(_ int, g *recordlog.Group) { g.Records = nil })},
 	{name: "fewer records than decisions", finds: true, forge: relog(func(i int, g *recordlog.Group) {
@@ -334,28 +355,7 @@ var forgeries = append(slices.Clip(inRecords), []forgery{
 	{name: "a cursor of other types", forge: inFile("records/commit.json", func(m map[string]any) {
 		m["cursor"] = json.RawMessage(`{"inputs":[{"path":"/dev/zero","size":-1}],"seen":{"examples":-1}}`)
 	})},
-	{name: "a frame of gigabytes", finds: true, forge: func(t *testing.T, run runfolder.Folder) {
-		t.Helper()
-		path := filepath.Join(run.Records(), recordlog.LogName)
-		const size = 6 << 30
-		f, err := os.OpenFile(path, os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		if err := f.Truncate(int64(recordlog.HeaderSize)); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Truncate(int64(recordlog.HeaderSize) + size + 16); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.WriteAt(binary.LittleEndian.AppendUint64(nil, size), int64(recordlog.HeaderSize)); err != nil {
-			t.Fatal(err)
-		}
-		commit := jsonFile(t, filepath.Join(run.Records(), recordlog.CommitName))
-		commit["bytes"] = int64(recordlog.HeaderSize) + size + 16
-		writeJSON(t, filepath.Join(run.Records(), recordlog.CommitName), commit)
-	}},
+	{name: "a frame of gigabytes", finds: true, forge: frameOfGigabytes},
 	{name: "a row of gigabytes", finds: true, forge: sparse("dataset/trl/train.jsonl", 3<<30, `{"prompt":"`)},
 	{name: "origins of gigabytes", finds: true, forge: sparse("dataset/trl/rows.jsonl", 3<<30, `{"file":"`)},
 	{name: "drops of gigabytes", finds: true, forge: sparse("dropped.jsonl", 3<<30, `{"stage":"`)},
@@ -391,6 +391,40 @@ var forgeries = append(slices.Clip(inRecords), []forgery{
 		}
 	}},
 }...)
+
+// overflowing has counts whose sums overflow.
+var overflowing = relog(func(_ int, g *recordlog.Group) {
+	for i := range g.Accounts {
+		g.Accounts[i].In, g.Accounts[i].Out = math.MaxInt64, math.MinInt64
+	}
+	for i := range g.Counts {
+		g.Counts[i].N = math.MaxInt64
+	}
+	for i := range g.Drops {
+		g.Drops[i].Count = math.MaxInt64
+	}
+})
+
+// frameOfGigabytes makes the log a single frame with holes.
+func frameOfGigabytes(t *testing.T, run runfolder.Folder) {
+	t.Helper()
+	const size = 6 << 30
+	f, err := os.OpenFile(filepath.Join(run.Records(), recordlog.LogName), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := errors.Join(f.Truncate(int64(recordlog.HeaderSize)), f.Truncate(int64(recordlog.HeaderSize)+size+16)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt(binary.LittleEndian.AppendUint64(nil, size), int64(recordlog.HeaderSize)); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(run.Records(), recordlog.CommitName)
+	commit := jsonFile(t, path)
+	commit["bytes"] = int64(recordlog.HeaderSize) + size + 16
+	writeJSON(t, path, commit)
+}
 
 // contradicted has curation drop a record whose row is in the data set, and keep one on the other side.
 func contradicted(t *testing.T, run runfolder.Folder) {
@@ -565,6 +599,104 @@ func TestForgedHashes(t *testing.T) {
 	})
 }
 
+// TestForgedShards merges a shard that somebody forged with all hashes right, and goes on with a run that was
+// interrupted and forged then.
+func TestForgedShards(t *testing.T) {
+	b := newShardBed(t, 10)
+	b.must(t, b.planned("out", "dpo.yml", "--shards", "2"))
+	b.must(t, b.shard("out", "build", 0))
+	b.must(t, b.shard("out", "build", 1))
+	var random []forgery
+	for seed := range 3 {
+		random = append(random, forgery{name: "bytes at random " + strconv.Itoa(seed), forge: damaged(uint64(seed))})
+	}
+	more := []forgery{
+		{name: "a frame of gigabytes", forge: frameOfGigabytes},
+		{name: "no records", forge: relog(func(_ int, g *recordlog.Group) { g.Records = nil })},
+		{name: "books that overflow", forge: overflowing},
+		{name: "files outside the shard", after: inFile("shard.json", func(m map[string]any) {
+			m["files"] = json.RawMessage(`[{"path":"../../../../../etc/passwd","bytes":1,"xxh3":""}]`)
+		})},
+		{name: "counts below nothing", after: inFile("shard.json", func(m map[string]any) {
+			m["records"], m["groups"] = uint64(math.MaxUint64), uint64(math.MaxUint64)
+			m["seen"] = json.RawMessage(`{"examples":-9223372036854775808}`)
+			m["books"] = json.RawMessage(`[{"stage":"build","unit":"pair","in":-9223372036854775808,"out":9223372036854775807}]`)
+		})},
+		{name: "an index of gigabytes", forge: indexesOfGigabytes},
+	}
+	for _, f := range slices.Concat(inRecords, random, more) {
+		t.Run(f.name, func(t *testing.T) {
+			dir := filepath.Join(b.dir, "forged")
+			defer os.RemoveAll(dir)
+			if err := os.CopyFS(dir, os.DirFS(filepath.Join(b.dir, "out"))); err != nil {
+				t.Fatal(err)
+			}
+			shard := runfolder.Folder(filepath.Join(dir, "r.shards", "build", "00000"))
+			if f.forge != nil {
+				f.forge(t, shard)
+			}
+			sealedShard(t, shard)
+			if f.after != nil {
+				f.after(t, shard)
+			}
+			bounded(t, b, "shard", "status", "forged/r.shards")
+			bounded(t, b, "shard", "merge", "forged/r.shards")
+			bounded(t, b, "shard", "run", "forged/r.shards", "--stage", "build", "--index", "0")
+		})
+	}
+}
+
+// TestForgedInterruptedRun goes on with runs that have no manifest yet, and whose record log somebody forged.
+func TestForgedInterruptedRun(t *testing.T) {
+	b := newBed(t, 5)
+	b.must(t, b.command(nil, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r", "--dry-run"))
+	for _, f := range slices.Concat(inRecords, []forgery{
+		{name: "a frame of gigabytes", forge: frameOfGigabytes},
+		{name: "no records", forge: relog(func(_ int, g *recordlog.Group) { g.Records = nil })},
+		{name: "books that overflow", forge: overflowing},
+		{name: "a cursor far away", forge: inFile("records/commit.json", func(m map[string]any) {
+			m["done"] = false
+			m["cursor"] = json.RawMessage(`{"source":{"run":4611686018427387904,"row":-9223372036854775808},"inputs":[]}`)
+		})},
+		{name: "bytes at random", forge: damaged(1)},
+	}) {
+		t.Run(f.name, func(t *testing.T) {
+			run := runfolder.Folder(filepath.Join(b.dir, "out", "forged"))
+			defer os.RemoveAll(string(run))
+			if err := os.CopyFS(string(run), os.DirFS(filepath.Join(b.dir, "out", "r"))); err != nil {
+				t.Fatal(err)
+			}
+			f.forge(t, run)
+			sealedLog(t, run)
+			for _, path := range []string{run.Manifest(), run.Decisions(), run.Dropped()} {
+				if err := os.Remove(path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			bounded(t, b, "dataset", "verify", "out/forged")
+			bounded(t, b, "view", "out/forged", "--export", "page.html")
+			bounded(t, b, "finetune", "resume", "out/forged")
+			_ = os.Remove(filepath.Join(b.dir, "page.html"))
+		})
+	}
+}
+
+// indexesOfGigabytes makes everything in the records folder but the log larger than memory.
+func indexesOfGigabytes(t *testing.T, run runfolder.Folder) {
+	t.Helper()
+	files, err := os.ReadDir(run.Records())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if !strings.HasSuffix(f.Name(), ".json") && f.Name() != recordlog.LogName {
+			if err := os.Truncate(filepath.Join(run.Records(), f.Name()), 2<<30); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // attack forges the run out/r, whose twin out/s stays as it is, and runs the commands that read it.
 func (f forgery) attack(t *testing.T, b *bed) {
 	t.Helper()
@@ -608,6 +740,10 @@ func (f forgery) attack(t *testing.T, b *bed) {
 // bounded runs a command that has to end by itself, without a panic, within the memory that any input may take.
 func bounded(t *testing.T, b *bed, args ...string) result {
 	t.Helper()
+	most := 3
+	if args[0] == "shard" {
+		most = 4 // that a shard has to be run again
+	}
 	cmd := b.command(nil, args...)
 	killed := limitMemory(t, cmd)
 	hung := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
@@ -618,7 +754,7 @@ func bounded(t *testing.T, b *bed, args ...string) result {
 	if killed() {
 		t.Errorf("%v takes more than %d MiB", args, memoryLimit>>20)
 	}
-	if r.code < 0 || r.code > 3 || strings.Contains(r.stderr, "goroutine ") || strings.Contains(r.stderr, "panic") {
+	if r.code < 0 || r.code > most || strings.Contains(r.stderr, "goroutine ") || strings.Contains(r.stderr, "panic") {
 		t.Errorf("%v: exit %d: %s", args, r.code, r.stderr)
 	}
 	if strings.Contains(r.stdout+r.stderr, "\x1b[31m") {

@@ -3,6 +3,7 @@ package host
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/internal/secret"
@@ -50,5 +51,34 @@ func TestAnswerOfSpans(t *testing.T) {
 				t.Errorf("%d records, %s: %v", len(got.Records), got.Reason, got.Err)
 			}
 		})
+	}
+}
+
+// TestLockstepKeepsToItsRoom checks that a worker that has an instance to itself is given no further group while too
+// many results wait to be consumed, and goes on when they are: it must not wait for them either, because whoever
+// consumes them may wait for the instance.
+func TestLockstepKeepsToItsRoom(t *testing.T) {
+	w := &worker{taken: make(chan struct{}, 1)}
+	a := &attempt{worker: w, lockstep: true}
+	feed := make(chan *job, 2)
+	feed <- &job{number: 1}
+	w.heldBack.Store(heldLimit + 1)
+	if j, more, err := a.next(feed, nil, nil); j != nil || !more || err != nil {
+		t.Errorf("it is given %+v, more: %t, %v", j, more, err)
+	}
+	waited := make(chan bool)
+	go func() { waited <- w.room(t.Context()) }()
+	select {
+	case <-waited:
+		t.Error("there is room, and there isn't")
+	case <-time.After(50 * time.Millisecond):
+	}
+	w.heldBack.Store(0)
+	w.taken <- struct{}{}
+	if !<-waited {
+		t.Error("there is no room")
+	}
+	if j, _, err := a.next(feed, nil, nil); j == nil || err != nil {
+		t.Errorf("%+v, %v", j, err)
 	}
 }
