@@ -286,15 +286,16 @@ func sameAnswer(a, b builders.Passage) bool {
 			a, b = b, a
 		}
 		return len(b.Nodes) == 1 &&
-			sameMessage(&chat.Message{Role: "assistant", Form: chat.Text, Text: a.Text}, &b.Nodes[0].Message)
+			SameMessage(&chat.Message{Role: "assistant", Form: chat.Text, Text: a.Text}, &b.Nodes[0].Message)
 	}
 	if a.IsText() {
 		return a.Text == b.Text
 	}
-	return slices.EqualFunc(a.Nodes, b.Nodes, func(x, y ttc.Node) bool { return sameMessage(&x.Message, &y.Message) })
+	return slices.EqualFunc(a.Nodes, b.Nodes, func(x, y ttc.Node) bool { return SameMessage(&x.Message, &y.Message) })
 }
 
-func sameMessage(a, b *chat.Message) bool {
+// SameMessage reports whether two messages teach a model the same text, whatever the ids of their calls.
+func SameMessage(a, b *chat.Message) bool {
 	// Absent, null and "" are equivalent: none of them gives the model anything to write.
 	return a.Role == b.Role && a.Text == b.Text && a.Reasoning == b.Reasoning &&
 		slices.EqualFunc(

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"time"
 
-	"github.com/zeebo/xxh3"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/nat-go/nat-go/builders"
@@ -253,28 +252,21 @@ func (b *building) enterGroup(g *recordlog.Group, all []curate.Entry) error {
 	return b.enter(all)
 }
 
-// entriesOf returns what curation has to know about a group's records: those that the gate stops are already dropped.
+// entriesOf returns what curation has to know about a group's records. It is valid until the next call.
 func (b *building) entriesOf(g *recordlog.Group) []curate.Entry {
-	var entries entries
-	all := b.scratch[:0]
-	for i, h := range g.Hashes() {
-		rec := &g.Records[i]
-		e := entries.of(rec, h)
-		e.Ordinal = g.First + uint64(i)
-		var reason ledger.Reason
-		if b.plan.Compat.Gates() {
-			reason, _ = curate.Gate(rec)
-		}
-		if reason == "" {
-			reason, _ = b.plan.tooLow(rec)
-		}
-		if reason != "" {
-			e.Drop = curate.Dropped(reason)
-		}
-		all = append(all, e)
+	b.scratch = curate.EntriesOf(b.scratch[:0], g, b.refuses)
+	return b.scratch
+}
+
+// refuses says why a record is dropped for what it is, before it is compared with others.
+func (b *building) refuses(rec *builders.Resolved) (reason ledger.Reason) {
+	if b.plan.Compat.Gates() {
+		reason, _ = curate.Gate(rec)
 	}
-	b.scratch = all
-	return all
+	if reason == "" {
+		reason, _ = b.plan.tooLow(rec)
+	}
+	return reason
 }
 
 // enter puts entries into the index. What the gate stopped is booked here; it is listed together with what curation
@@ -298,39 +290,6 @@ func (b *building) enter(all []curate.Entry) error {
 	b.books.In(ledger.Gate, unitRecord, int64(len(all)))
 	b.books.Out(ledger.Gate, unitRecord, passed)
 	return nil
-}
-
-// entries makes what curation has to know about records. What neighbours share is hashed once.
-type entries struct {
-	at            *builders.Origin
-	task, example [16]byte
-	named         bool
-	scoreName     string
-	score         [8]byte
-}
-
-func (x *entries) of(rec *builders.Resolved, h recordlog.Hashes) curate.Entry {
-	if rec.Origin != x.at {
-		x.at = rec.Origin
-		x.example = xxh3.HashString128(x.at.Example).Bytes()
-		x.task = x.example
-		if x.at.Task != "" {
-			x.task = xxh3.HashString128("task\x00" + x.at.Task).Bytes()
-		}
-	}
-	e := curate.Entry{
-		Kind: rec.Record.Kind(), Content: h.Content, Prompt: h.Prompt,
-		Chosen: h.Chosen, Rejected: h.Rejected, Task: x.task, Example: x.example,
-	}
-	if p, ok := rec.Record.(*builders.Preference); ok {
-		if p.ScoreName != x.scoreName || !x.named {
-			x.scoreName, x.named = p.ScoreName, true
-			sum := xxh3.HashString128(x.scoreName).Bytes()
-			copy(x.score[:], sum[:])
-		}
-		e.Score = x.score
-	}
-	return e
 }
 
 // expectRecords estimates, once a thirty-second of the input has been read, how many records it will yield, so that the

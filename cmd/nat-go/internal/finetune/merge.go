@@ -447,6 +447,7 @@ func (b *building) hold(ctx context.Context, keep *part) error {
 		return exit.With(exit.Environment, err)
 	}
 	held := 0
+	var entries []curate.Entry
 	for g, err := range recordlog.Groups(keep.folder.Records()) {
 		if err == nil {
 			err = ctx.Err()
@@ -454,13 +455,13 @@ func (b *building) hold(ctx context.Context, keep *part) error {
 		if err != nil {
 			return exit.Default(exit.Environment, err)
 		}
-		var entries entries
-		for i, h := range g.Hashes() {
-			if !d.At(g.First + uint64(i)).Validates() {
+		entries = curate.EntriesOf(entries[:0], g, nil)
+		for _, e := range entries {
+			if !d.At(e.Ordinal).Validates() {
 				continue
 			}
 			held++
-			if err := b.index.Hold(entries.of(&g.Records[i], h)); err != nil {
+			if err := b.index.Hold(e); err != nil {
 				return exit.Environmentf("can't sort the records: %w", err)
 			}
 		}

@@ -1,10 +1,8 @@
 package view
 
 import (
-	"slices"
-
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 // branch is another record of the same example: a conversation that takes a different course from some message on.
@@ -37,7 +35,7 @@ func (r *Run) branches(ordinal uint64) (list []branch, err error) {
 		}
 		a, b := own.Messages.Nodes, other.Messages.Nodes
 		parts := 0
-		for parts < min(len(a), len(b)) && sameMessage(&a[parts].Message, &b[parts].Message) {
+		for parts < min(len(a), len(b)) && curate.SameMessage(&a[parts].Message, &b[parts].Message) {
 			parts++
 		}
 		if parts == len(a) && parts == len(b) {
@@ -56,13 +54,4 @@ func (r *Run) branches(ordinal uint64) (list []branch, err error) {
 		}
 	}
 	return list, nil
-}
-
-// sameMessage reports whether two messages have the same content.
-func sameMessage(a, b *chat.Message) bool {
-	return a.Role == b.Role && a.Text == b.Text && a.Reasoning == b.Reasoning &&
-		slices.EqualFunc(a.ToolCalls, b.ToolCalls, func(x, y chat.ToolCall) bool {
-			return x.Name == y.Name && x.Arguments == y.Arguments
-		}) &&
-		slices.EqualFunc(a.Parts, b.Parts, func(x, y chat.Part) bool { return string(x.Raw) == string(y.Raw) })
 }

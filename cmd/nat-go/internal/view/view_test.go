@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/marks"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
@@ -707,7 +708,7 @@ func TestSameMessage(t *testing.T) {
 			Parts: []chat.Part{{Raw: []byte("{}")}},
 		}
 	}
-	if !sameMessage(whole(), whole()) {
+	if !curate.SameMessage(whole(), whole()) {
 		t.Error("a message is not the same as itself")
 	}
 	for name, change := range map[string]func(m *chat.Message){
@@ -721,7 +722,7 @@ func TestSameMessage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			other := whole()
-			if change(other); sameMessage(whole(), other) {
+			if change(other); curate.SameMessage(whole(), other) {
 				t.Error("they are taken for the same")
 			}
 		})

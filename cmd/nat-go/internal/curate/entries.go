@@ -1,0 +1,60 @@
+package curate
+
+import (
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// EntriesOf appends the entries of a group's records to dst. A record for which refuse has a reason is entered as
+// dropped; a nil refuse refuses none.
+func EntriesOf(dst []Entry, g *recordlog.Group, refuse func(*builders.Resolved) ledger.Reason) []Entry {
+	var shared neighbours
+	for i, h := range g.Hashes() {
+		rec := &g.Records[i]
+		e := shared.entry(rec, h)
+		e.Ordinal = g.First + uint64(i)
+		if refuse != nil {
+			if reason := refuse(rec); reason != "" {
+				e.Drop = Dropped(reason)
+			}
+		}
+		dst = append(dst, e)
+	}
+	return dst
+}
+
+// neighbours holds the hashes that the next record of a group is likely to share with the last one.
+type neighbours struct {
+	origin        *builders.Origin
+	task, example [16]byte
+	scored        bool
+	scoreName     string
+	score         [8]byte
+}
+
+func (n *neighbours) entry(rec *builders.Resolved, h recordlog.Hashes) Entry {
+	if rec.Origin != n.origin {
+		n.origin = rec.Origin
+		n.example = xxh3.HashString128(n.origin.Example).Bytes()
+		n.task = n.example
+		if n.origin.Task != "" {
+			n.task = xxh3.HashString128("task\x00" + n.origin.Task).Bytes()
+		}
+	}
+	e := Entry{
+		Kind: rec.Record.Kind(), Content: h.Content, Prompt: h.Prompt,
+		Chosen: h.Chosen, Rejected: h.Rejected, Task: n.task, Example: n.example,
+	}
+	if p, ok := rec.Record.(*builders.Preference); ok {
+		if p.ScoreName != n.scoreName || !n.scored {
+			n.scoreName, n.scored = p.ScoreName, true
+			sum := xxh3.HashString128(n.scoreName).Bytes()
+			copy(n.score[:], sum[:])
+		}
+		e.Score = n.score
+	}
+	return e
+}
