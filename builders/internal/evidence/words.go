@@ -506,7 +506,7 @@ func (t *text) prefix() Finding {
 		return near("error_prefix", first, "such lines come and go: a log")
 	}
 	if t.paragraphs() > 0 {
-		return near("error_prefix", first, "it goes on as a text about the error")
+		return near("error_prefix", first, "prose about the error follows")
 	}
 	if i := strings.IndexByte(first, '|'); i > 0 && i+1 < len(first) && first[i-1] != ' ' && first[i+1] != ' ' &&
 		first[i-1] != '|' {

@@ -47,7 +47,7 @@ func feeds() []feed {
 			readBack,
 		},
 		{
-			"preference", "openai", "OpenAI fine-tuning (dpo)", "the one assistant message of either output",
+			"preference", "openai", "OpenAI fine-tuning (dpo)", "the assistant message of each output",
 			"answers of several messages", documented,
 		},
 		{

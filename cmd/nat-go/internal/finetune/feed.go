@@ -202,7 +202,7 @@ func (f *feeder) collectionRun(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return cmp.Or(err, ctx.Err())
 	case f.k < f.logged.Run:
-		return f.faresAsBefore(err)
+		return f.endsAsBefore(err)
 	case err != nil:
 		if whole {
 			f.drops, f.seen = nil, source.Stats{}
@@ -218,8 +218,8 @@ func (f *feeder) collectionRun(ctx context.Context) error {
 	return f.push(ctx, &item{end: true, input: f.input, seen: f.seen, fail: err})
 }
 
-// faresAsBefore checks a collection run that was read before the interruption: it must end the same way as then.
-func (f *feeder) faresAsBefore(err error) error {
+// endsAsBefore checks that a collection run read before the interruption ends now as it did then.
+func (f *feeder) endsAsBefore(err error) error {
 	switch {
 	case err != nil && !f.failed:
 		return exit.Environmentf("collection run %d could be read before the run was interrupted, and can't now: %w", f.k, err)
