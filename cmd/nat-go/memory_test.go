@@ -214,7 +214,7 @@ func pluginAttacks(path string) (as []attack) {
 		do, args, says string
 		code           int
 	}{
-		{"gzip", `"raw", "gzip"`, "it does not describe itself", 3},
+		{"gzip", `"raw", "gzip"`, "it gives no description", 3},
 		{"empty parts", `"raw"`, "would take more than 64 MiB", 1},
 		{"empty sites", `"raw"`, "would take more than 64 MiB", 1},
 		{"empty drops", `"raw"`, "would take more than 64 MiB", 1},

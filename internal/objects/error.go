@@ -82,7 +82,7 @@ func explain(ctx context.Context, p, doing string, err error, hidden *secret.Val
 			err = ue.Err // without the address
 		}
 		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-			err = errors.New("the connection was closed before all had come")
+			err = errors.New("the connection was closed before everything had arrived")
 		}
 		e.What = doing + ": " + clean(err.Error(), hidden)
 		return e

@@ -137,9 +137,9 @@ func (f *File) explain(err error) *Error {
 	case errors.Is(err, errNoRanges):
 		e.final = true
 	case errors.Is(e.Err, ErrChanged):
-		e.What = fmt.Sprintf("it changed while it was read: it is not the object of %d bytes any more that was opened",
+		e.What = fmt.Sprintf("it changed while it was read: it is no longer the object of %d bytes that was opened",
 			f.Size)
-		e.Help = "Start again, and don't write over what is read"
+		e.Help = "Start again, and don't overwrite what is being read"
 	}
 	return e
 }

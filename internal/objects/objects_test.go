@@ -362,7 +362,7 @@ func TestWeb(t *testing.T) {
 		t.Error("nothing was cut")
 	}
 	err := s.Write(t.Context(), elsewhere.URL+"/a.jsonl", strings.NewReader("x"), 1)
-	if err == nil || !strings.Contains(err.Error(), "for reading only") {
+	if err == nil || !strings.Contains(err.Error(), "read-only") {
 		t.Errorf("written: %v", err)
 	}
 }
@@ -397,7 +397,7 @@ func TestNoRanges(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 	f.GoTo(2)
-	if _, err := io.ReadAll(f); err == nil || !strings.Contains(err.Error(), "gives no parts") {
+	if _, err := io.ReadAll(f); err == nil || !strings.Contains(err.Error(), "serve parts of an object") {
 		t.Errorf("%v", err)
 	}
 }

@@ -52,11 +52,11 @@ func parse(p string) (place, error) {
 	authority, _, _ := strings.Cut(rest, "/")
 	web := at.scheme == schemeHTTPS || at.scheme == schemeHTTP
 	if strings.Contains(authority, "@") || !web && strings.Contains(authority, ":") {
-		return at, refuse(scheme+"://...", "it has credentials in it, which would be written down with the path",
+		return at, refuse(scheme+"://...", "it contains credentials, which would be stored with the path",
 			"Leave them out: they are taken from the environment")
 	}
 	if bare, _, ok := strings.Cut(p, "?"); ok && web {
-		return at, refuse(bare, "its query (?...) may be a signature, which would be written down with the path",
+		return at, refuse(bare, "its query (?...) may be a signature, which would be stored with the path",
 			"Name the address without one, or the object itself (s3://...) with credentials in the environment")
 	}
 	if strings.ContainsAny(rest, "*?[") {
@@ -83,12 +83,12 @@ func (at *place) check(p string) error {
 			host = at.bucket
 		}
 		if ip := net.ParseIP(strings.Trim(host, "[]")); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			return refuse(p, "what comes over http may be changed on its way", "Use https://")
+			return refuse(p, "what comes over http can be changed on the way", "Use https://")
 		}
 	case schemeHF:
 		parts := strings.Count(at.key, "/") + 1
 		if at.bucket != hubDatasets && at.bucket != hubBuckets || parts < 3 {
-			return refuse(p, "of the hub, data sets and buckets are read",
+			return refuse(p, "only data sets and buckets of the hub are read",
 				"Write hf://datasets/OWNER/NAME/FILE or hf://buckets/OWNER/NAME/FILE")
 		}
 	}

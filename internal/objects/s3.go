@@ -215,12 +215,12 @@ func checkRange(header http.Header, from, n int64, now *Info) error {
 	}
 	now.Size = size
 	if first != from || last != from+n-1 {
-		return fmt.Errorf("bytes %d to %d were asked for, and %d to %d came", from, from+n-1, first, last)
+		return fmt.Errorf("bytes %d to %d were requested, but %d to %d arrived", from, from+n-1, first, last)
 	}
 	return nil
 }
 
-var errNoRanges = errors.New("the server gives no parts of an object (no Content-Range): copy it to a disk first")
+var errNoRanges = errors.New("the server doesn't serve parts of an object (no Content-Range): copy it to a disk first")
 
 // maxPut is the largest size that is written in a single request.
 const maxPut = 64 << 20

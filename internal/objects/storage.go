@@ -150,7 +150,7 @@ func (s *Storage) Stat(ctx context.Context, path string) (info Info, err error) 
 	})
 	if err == nil && (len(info.ETag) > maxETag || s.hidden.Redact(info.ETag) != info.ETag) {
 		return Info{}, &Error{
-			Path: path, What: "its ETag is too long, or repeats a credential: it would be written down", final: true,
+			Path: path, What: "its ETag is too long, or repeats a credential, and would be stored", final: true,
 			Help: "Copy the object to a disk first, and don't send credentials to a server that repeats them",
 		}
 	}

@@ -158,7 +158,7 @@ func (c *web) get(ctx context.Context, at place, from, n int64, is Info) (io.Rea
 	return resp.Body, nil
 }
 
-var errReadOnly = errors.New("it is for reading only. Write to s3://BUCKET/KEY or a folder")
+var errReadOnly = errors.New("it is read-only. Write to s3://BUCKET/KEY or a folder")
 
 func (c *web) put(context.Context, place, []byte, bool) error { return errReadOnly }
 func (c *web) begin(context.Context, place) (upload, error)   { return nil, errReadOnly }

@@ -49,7 +49,7 @@ func (s *Storage) write(ctx context.Context, path string, in io.Reader, size, pa
 	data := make([]byte, min(size, part))
 	read := func(n int64) error {
 		if _, err := io.ReadFull(in, data[:n]); err != nil {
-			return fmt.Errorf("what is to be written to %s can't be read: %w", path, err)
+			return fmt.Errorf("the data to write to %s can't be read: %w", path, err)
 		}
 		return nil
 	}
@@ -119,7 +119,7 @@ func (s *Storage) Create(ctx context.Context, path string, data []byte) error {
 	}
 	there, err := s.ReadAll(ctx, path, maxPut)
 	if err == nil && !bytes.Equal(there, data) {
-		err = &Error{Path: path, What: "there is another already", Err: fs.ErrExist, final: true}
+		err = &Error{Path: path, What: "it already exists", Err: fs.ErrExist, final: true}
 	}
 	return err
 }
@@ -150,7 +150,7 @@ func (s *Storage) CanCreate(ctx context.Context, path string) error {
 		return err
 	}
 	err = put(true)
-	rerr := s.try(ctx, path, "removing what was written beside it", func(ctx context.Context) error {
+	rerr := s.try(ctx, path, "removing the temporary object beside it", func(ctx context.Context) error {
 		return to.remove(ctx, probe)
 	})
 	var e *Error
@@ -160,7 +160,7 @@ func (s *Storage) CanCreate(ctx context.Context, path string) error {
 	case err == nil || errors.As(err, &e) && e.final && ctx.Err() == nil && !errors.Is(err, fs.ErrPermission):
 		err = &Error{
 			Path: path, final: true,
-			What: "the storage doesn't honour If-None-Match: two writers could each write it and neither would know",
+			What: "the storage doesn't honour If-None-Match: two writers could overwrite each other unnoticed",
 			Help: "Use storage that does, such as AWS S3, Cloudflare R2 or MinIO, or a shared disk",
 		}
 	default:

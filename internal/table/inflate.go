@@ -22,7 +22,7 @@ type inflater struct {
 	zstd *zstd.Decoder
 }
 
-var errLies = errors.New("a page holds more than it says")
+var errLies = errors.New("a page holds more than it declares")
 
 // check reads a page and refuses it if it holds more than its header says.
 func (f *inflater) check(in io.Reader, codec format.CompressionCodec, h *format.PageHeader) error {

@@ -66,7 +66,7 @@ func checkFooter(in io.ReaderAt, size int64) error {
 	case string(end[4:]) != "PAR1" || begin < 0:
 		return nil // as above
 	case n > maxFooter:
-		what := fmt.Sprintf("what describes the file has %d bytes; at most %d are read", n, maxFooter)
+		what := fmt.Sprintf("the file's metadata has %d bytes; at most %d are read", n, maxFooter)
 		return &LimitError{what}
 	default:
 		return broken(checkStructure(bufio.NewReader(io.NewSectionReader(in, begin, n)), n+1))
@@ -198,7 +198,7 @@ func broken(what any) error {
 			return err
 		}
 	}
-	return fmt.Errorf("this is not a sound Parquet file: %v", what)
+	return fmt.Errorf("this is not a valid Parquet file: %v", what)
 }
 
 // recovered turns a panic into an error: the library panics on some broken files.

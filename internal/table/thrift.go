@@ -53,7 +53,7 @@ func checkStructure(in *bufio.Reader, most int64) error {
 // fields reads the fields of a structure up to its end.
 func (w *walker) fields(depth int, within place) error {
 	if depth > maxDepth {
-		return &LimitError{fmt.Sprintf("what describes the file is nested more than %d deep", maxDepth)}
+		return &LimitError{fmt.Sprintf("the file's metadata is nested more than %d deep", maxDepth)}
 	}
 	var id int16
 	for {
@@ -153,7 +153,7 @@ func (w *walker) repeat(n uint64, depth int, at place, types ...thrift.Type) err
 		left = &w.chunks
 	}
 	if n > uint64(*left) {
-		return &LimitError{fmt.Sprintf("what describes the file has a list of %d elements, more than are read", n)}
+		return &LimitError{fmt.Sprintf("the file's metadata has a list of %d elements, too many to read", n)}
 	}
 	*left -= int(n)
 	for range n {
@@ -201,5 +201,5 @@ func (w *walker) skip(n uint64) error {
 }
 
 func (w *walker) tooLong() error {
-	return &LimitError{fmt.Sprintf("what describes the file or a page has more than %d bytes", w.most)}
+	return &LimitError{fmt.Sprintf("the metadata of the file or of a page has more than %d bytes", w.most)}
 }

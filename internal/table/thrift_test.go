@@ -60,7 +60,7 @@ func TestForgedFooter(t *testing.T) {
 	}
 }
 
-// TestForgedHeader does the same to what describes a page.
+// TestForgedHeader does the same to the header of a page.
 func TestForgedHeader(t *testing.T) {
 	whole := written(t, parquet.Group{"a": parquet.String()}, map[string]any{"a": "x"})
 	at := bytes.Index(whole, []byte("PAR1")) + 4
@@ -73,7 +73,7 @@ func TestForgedHeader(t *testing.T) {
 			file := bytes.Clone(whole)
 			copy(file[at:], forged)
 			_, err := readAll(file)
-			if err == nil || !strings.Contains(err.Error(), "what describes") {
+			if err == nil || !strings.Contains(err.Error(), "metadata") {
 				t.Errorf("%v", err)
 			}
 		})

@@ -47,7 +47,7 @@ func lookError(path string, err error) error {
 	case statErr != nil && os.IsNotExist(statErr):
 		return fmt.Errorf("there is no file %s", path)
 	case statErr == nil && info.IsDir():
-		return fmt.Errorf("%s is a folder; name the program in it", path)
+		return fmt.Errorf("%s is a folder: name the program in it", path)
 	case statErr == nil && info.Mode().Perm()&0o111 == 0:
 		return fmt.Errorf("%s is not executable; `chmod +x %s` makes it so", path, path)
 	}
@@ -59,7 +59,7 @@ func execError(path string, err error) error {
 	_, statErr := os.Stat(path)
 	switch {
 	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Errorf("%s is not a program for %s/%s: it is of another platform, or a script whose first line doesn't name its interpreter (#!)", path, runtime.GOOS, runtime.GOARCH)
+		return fmt.Errorf("%s is not a program for %s/%s: it was built for another platform, or is a script whose first line doesn't name its interpreter (#!)", path, runtime.GOOS, runtime.GOARCH)
 	case errors.Is(err, fs.ErrNotExist) && statErr == nil:
 		return fmt.Errorf("%s can't be run: the interpreter that it names, in its first line if it is a script, is not on this machine", path)
 	}
@@ -141,7 +141,7 @@ func checkedCopy(path, copied, sum string) error {
 type ChecksumError struct{ Path, Want, Got string }
 
 func (e *ChecksumError) Error() string {
-	return fmt.Sprintf("%s has sha256 %s, not %s: it was changed or replaced; if you trust it, `nat-go plugins lock` writes the new checksum into nat-go.lock; one in the configuration (sha256) is yours to correct", e.Path, e.Got, e.Want)
+	return fmt.Sprintf("%s has sha256 %s, not %s: it was changed or replaced; if you trust it, `nat-go plugins lock` writes the new checksum into nat-go.lock; a sha256 in the configuration has to be corrected by hand", e.Path, e.Got, e.Want)
 }
 
 // FileSum returns the hex SHA-256 of a file.

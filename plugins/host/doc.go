@@ -11,7 +11,7 @@
 //   - The groups it had in hand are sent again, once. If it fails again, they are sent apart until the one that
 //     does it is found; that one is dropped as poison and the others go through (worker.go). A kill from outside
 //     blames nobody before it has hit the same group alone three times, and a process that somebody has stopped is
-//     told to go on.
+//     sent SIGCONT.
 //   - It fails ten times without finishing a group in between: the run ends with an error that has the plugin's
 //     last lines.
 //   - It answers wrongly: a record that refers to what its group does not have, holds what is not text or JSON, or

@@ -114,7 +114,7 @@ var (
 	errStopped  = errors.New("the plugin was stopped")
 	errProtocol = errors.New("it broke the protocol")
 	errNoCredit = errors.New("it granted no credit")
-	errYielded  = errors.New("it was ended for a builder that needs the process alone")
+	errYielded  = errors.New("it was stopped for a builder that needs the process to itself")
 	errNoEnd    = errors.New("it did not end the stream")
 )
 

@@ -133,7 +133,7 @@ func TestFaults(t *testing.T) {
 		{"crashes in a goroutine", "crash", always, nil, dropped, "panic: a bug in a goroutine"},
 		{"panics in Build", "panic", always, nil, failed, "panic: a bug in Build"},
 		{"returns an error", "error", always, nil, failed, "can't read this one"},
-		{"stops itself once", "stop", once, nil, nil, "it is told to go on"},
+		{"stops itself once", "stop", once, nil, nil, "it is sent SIGCONT"},
 		{"stops itself each time", "stop", always, nil, dropped, "no sign of life"},
 		{"hangs", "hang", always, nil, dropped, "no sign of life"},
 		{
@@ -190,7 +190,7 @@ func TestFaults(t *testing.T) {
 			dropped,
 			"more than 64 MiB of results",
 		},
-		{"drops more than there is", "drops too much", always, nil, failed, "which no group has"},
+		{"drops more than there is", "drops too much", always, nil, failed, "which no group can have"},
 		{"drops with codes", "drops", always, nil, []ledger.Reason{ledger.SameText, "test/too_short"}, ""},
 	} {
 		for _, instances := range []int{1, 2} {
@@ -266,15 +266,15 @@ func TestProtocolFaults(t *testing.T) {
 		says  string
 		drops int // groups
 	}{
-		{"wrong id", "not the one that is due", 1},
-		{"twice", "not the one that is due", 0}, // the first answer counts
-		{"late", "not the one that is due", 1},
+		{"wrong id", "not the one due next", 1},
+		{"twice", "not the one due next", 0}, // the first answer counts
+		{"late", "not the one due next", 1},
 		{"huge", "larger than max", 1},
 		{"end", "", 1},
-		{"miscount", "1 records came of the 5 that were counted", 1},
+		{"miscount", "1 records arrived of the 5 counted", 1},
 		{"bad text", "ends at 9", 1},
 		{"too much credit", "it granted more than", 1},
-		{"beyond credit", "a frame more than the", 1},
+		{"beyond credit", "one frame more than the", 1},
 		{"empty texts", "more than 64 MiB of results", 1},
 		{"empty parts", "would take more than 64 MiB", 1},
 		{"empty sites", "would take more than 64 MiB", 1},
@@ -329,7 +329,7 @@ func TestProtocolFaults(t *testing.T) {
 			}
 		}
 		end := time.Now().Add(2 * time.Minute)
-		for !strings.Contains(log.String(), "a frame more than the") {
+		for !strings.Contains(log.String(), "one frame more than the") {
 			time.Sleep(5 * time.Millisecond)
 			if time.Now().After(end) {
 				t.Fatalf("what it sends beyond its credit is not seen before somebody takes results:\n%s", log)

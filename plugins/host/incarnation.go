@@ -155,7 +155,7 @@ func (inc *incarnation) describe(ctx context.Context, timeout time.Duration) err
 	defer cancel()
 	m, err := inc.rpc.Describe(ctx, &pb.DescribeRequest{ProtocolMinor: wire.Minor})
 	if err != nil {
-		return fmt.Errorf("it does not describe itself: %w", rpcError(err))
+		return fmt.Errorf("it gives no description: %w", rpcError(err))
 	}
 	if inc.desc, err = wire.ReadDescription(m); err != nil {
 		return protocolError(fmt.Errorf("its description can't be read: %w", err))
@@ -359,7 +359,7 @@ func (inc *incarnation) wake() bool {
 	if inc.proc == nil || !process.Stopped(inc.proc.pid()) || inc.woken.Add(1) > wakes {
 		return false
 	}
-	inc.proc.pump.warn("the plugin's process was stopped by a signal; it is told to go on")
+	inc.proc.pump.warn("the plugin's process was stopped by a signal; it is sent SIGCONT")
 	inc.proc.resume()
 	return true
 }

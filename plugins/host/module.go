@@ -74,7 +74,7 @@ func (s *Spec) moduleChanged(folder string, files map[string]string, sum string)
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if s.Beside[name] == "" && len(s.Beside) > 0 {
-			return fmt.Errorf("%s is new, and not in nat-go.lock: if that is meant, run `nat-go plugins lock`",
+			return fmt.Errorf("%s is new, and not in nat-go.lock: if that is intended, run `nat-go plugins lock`",
 				filepath.Join(folder, filepath.FromSlash(name)))
 		}
 	}
@@ -127,7 +127,7 @@ func (s *Spec) locateModule(
 		}
 		info, err := os.Stat(path)
 		if err != nil || !info.Mode().IsRegular() {
-			return fmt.Errorf("%s is not a file: a package that is locked holds files and folders alone", path)
+			return fmt.Errorf("%s is not a file: a locked package may hold only files and folders", path)
 		}
 		if size += info.Size(); size > maxModuleBytes || len(files) == maxModuleFiles {
 			return fmt.Errorf("%s has more than %d files or %d MiB: give the builders a package of their own",
@@ -163,7 +163,7 @@ func (s *Spec) askWhere(ctx context.Context, interpreter string) (string, error)
 	var where struct{ Path string }
 	switch {
 	case ctx.Err() != nil:
-		return "", fmt.Errorf("%s did not say within %s where the module %s is", interpreter, limit, s.Module)
+		return "", fmt.Errorf("%s did not say where the module %[3]s is within %[2]s", interpreter, limit, s.Module)
 	case err != nil && strings.Contains(string(told), "No module named 'natgo"):
 		return "", fmt.Errorf("%s has no %s, which serves the module %s: `%s -m pip install 'nat-go[builder]'`",
 			interpreter, serveModule, s.Module, interpreter)

@@ -230,7 +230,7 @@ func (in *instance) incarnation(ctx context.Context) (*incarnation, error) {
 func (in *instance) adopt(inc *incarnation) error {
 	spec := &in.plugin.spec
 	if first := &in.plugin.desc; first.Builders != nil && !reflect.DeepEqual(*first, inc.desc) {
-		inc.fail(errors.New("it describes itself otherwise than before"))
+		inc.fail(errors.New("it now describes itself differently"))
 		<-inc.gone // wait: fail kills the process after a deadline
 		in.step(failed)
 		return &StartError{Plugin: spec.Name, Err: inc.cause}

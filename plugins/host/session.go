@@ -267,7 +267,7 @@ func (s *Session) logFailure(g *ttc.Group, r *wire.Results) {
 	s.plugin.log.Warn().Str("builder", s.name).Str("group", g.Key).Str("stack", r.Stack).
 		Msg("the builder failed on a group: " + firstLine(r.Failure))
 	if n == loggedFailures {
-		s.plugin.log.Warn().Str("builder", s.name).Msg("further groups that the builder fails on are dropped without a line here")
+		s.plugin.log.Warn().Str("builder", s.name).Msg("further groups that the builder fails on are dropped without being logged")
 	}
 }
 

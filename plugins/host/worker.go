@@ -489,7 +489,7 @@ func (a *attempt) read() error {
 	for {
 		m, err := a.stream.Recv()
 		if status.Code(err) == codes.ResourceExhausted {
-			return protocolError(fmt.Errorf("a message was too large: %s; one is to have at most %d MiB, and a plugin has to take %d MiB",
+			return protocolError(fmt.Errorf("a message was too large: %s; a plugin may send at most %d MiB, and must accept %d MiB",
 				status.Convert(err).Message(), wire.FrameLimitBytes>>20, 8*wire.FrameLimitBytes>>20))
 		}
 		if err != nil {
@@ -508,7 +508,7 @@ func (a *attempt) read() error {
 			continue
 		}
 		if granted := a.granted.Load(); spent == granted {
-			return protocolError(fmt.Errorf("it sent a frame more than the %d that it had credit for; a plugin must wait for credit "+
+			return protocolError(fmt.Errorf("it sent one frame more than the %d it had credit for; a plugin must wait for credit "+
 				"before each frame that has parts", granted))
 		}
 		spent++
@@ -561,7 +561,7 @@ func (a *attempt) part(reader *wire.RecordReader, part *pb.ResultPart) error {
 	}
 	a.mu.Unlock()
 	if j == nil || j.number != part.GetGroup() {
-		return protocolError(fmt.Errorf("it answered group %d, which is not the one that is due", part.GetGroup()))
+		return protocolError(fmt.Errorf("it answered group %d, which is not the one due next", part.GetGroup()))
 	}
 	r, err := reader.Part(part, j.group)
 	var tooMuch *wire.OutputLimitError
@@ -679,9 +679,9 @@ func (a *attempt) overdue(limit time.Duration) (next time.Duration, err error) {
 		a.clock.skip(quiet)
 		return limit, nil
 	case quiet >= limit && answered && a.starved.Load():
-		return 0, fmt.Errorf("%w for %s, though all that was sent is answered: a plugin must grant a frame for each it has taken in", errNoCredit, limit)
+		return 0, fmt.Errorf("%w for %s, though everything sent is answered: a plugin must grant a frame for each one it has taken in", errNoCredit, limit)
 	case quiet >= limit:
-		return 0, &deadlineError{fmt.Sprintf("it gave no sign of life for %s while it had groups in hand (plugins.%s.timeout)", limit, name)}
+		return 0, &deadlineError{fmt.Sprintf("it gave no sign of life for %s while it had groups to work on (plugins.%s.timeout)", limit, name)}
 	case fruitless >= patience*limit:
 		return 0, &deadlineError{fmt.Sprintf("it gave signs of life for %s but did not finish a group, nor send as much of one as it has time for (ten times plugins.%s.timeout, and a second for each MiB)", patience*limit, name)}
 	}

@@ -63,5 +63,5 @@ func (c *ExampleCodec) Decode(data []byte) (*ttc.Example, error) {
 			}
 		}
 	}
-	return nil, errors.New("the data are cut off or not of one example")
+	return nil, errors.New("the data is cut off, or not a single example")
 }

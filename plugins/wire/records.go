@@ -397,10 +397,10 @@ func (r *RecordReader) Part(p *pb.ResultPart, g *ttc.Group) (*Results, error) {
 	out := r.results
 	r.next, r.results = 0, nil
 	if n := uint64(len(out.Records)); n != p.Done.Records {
-		return nil, fmt.Errorf("group %d: %d records came of the %d that were counted", p.Group, n, p.Done.Records)
+		return nil, fmt.Errorf("group %d: %d records arrived of the %d counted", p.Group, n, p.Done.Records)
 	}
 	if n := uint64(len(out.Drops)); n != p.Done.Drops {
-		return nil, fmt.Errorf("group %d: %d drops came of the %d that were counted", p.Group, n, p.Done.Drops)
+		return nil, fmt.Errorf("group %d: %d drops arrived of the %d counted", p.Group, n, p.Done.Drops)
 	}
 	if len(p.Done.Counts) > maxCounts {
 		return nil, fmt.Errorf("group %d: %d counters; the limit is %d", p.Group, len(p.Done.Counts), maxCounts)
@@ -440,13 +440,13 @@ func (r *RecordReader) pairs(d *decoder, c *pb.Pairs, g *ttc.Group) {
 	}
 	for _, l := range []int{len(c.Prompt), len(c.Chosen), len(c.Rejected), len(c.Reward)} {
 		if l != n {
-			d.fail("the columns of pairs have %d and %d rows", n, l)
+			d.fail("the columns of the pairs have %d and %d rows", n, l)
 			return
 		}
 	}
 	for _, l := range []int{len(c.Metadata), len(c.ChosenPolicy), len(c.RejectedPolicy)} {
 		if l != n && l != 0 {
-			d.fail("the columns of pairs have %d and %d rows", n, l)
+			d.fail("the columns of the pairs have %d and %d rows", n, l)
 			return
 		}
 	}
@@ -529,7 +529,7 @@ func (d *decoder) record(q *pb.Record) builders.Record {
 	case *pb.Record_Distillation:
 		return d.distillation(k.Distillation)
 	}
-	d.fail("a record of no known kind")
+	d.fail("a record of an unknown kind")
 	return nil
 }
 

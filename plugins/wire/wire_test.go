@@ -537,13 +537,13 @@ func TestReadersRefuse(t *testing.T) {
 		{"a text out of range", "text 9 of 0", &pb.ResultPart{Drops: []*pb.Drop{{Reason: 9}}}},
 		{"a text that ends nowhere", "text 1 ends at 5", &pb.ResultPart{Text: []byte("abc"), Ends: []uint32{5}}},
 		{"texts backwards", "text 2 ends at 1", &pb.ResultPart{Text: []byte("abc"), Ends: []uint32{2, 1}}},
-		{"a record of no kind", "no known kind", &pb.ResultPart{Records: []*pb.Record{{}}}},
+		{"a record of no kind", "a record of an unknown kind", &pb.ResultPart{Records: []*pb.Record{{}}}},
 		{
 			"columns of different length",
 			"columns",
 			&pb.ResultPart{Pairs: &pb.Pairs{Example: []uint32{0}, Prompt: []uint32{0}}},
 		},
-		{"fewer records than counted", "0 records came of the 1", &pb.ResultPart{Done: &pb.Done{Records: 1}}},
+		{"fewer records than counted", "0 records arrived of the 1", &pb.ResultPart{Done: &pb.Done{Records: 1}}},
 		{
 			"an unknown enum",
 			"unknown train 9",

@@ -39,22 +39,22 @@ func TestNoScore(t *testing.T) {
 		want  []string
 	}{
 		"in metadata": {`{"metadata": {"judge": {"score": 0.5, "id": 7, "tokens": 9}}}`, []string{
-			`nothing has a score; there are numbers in "metadata.judge.score", which a flag reads: ` +
+			`nothing has a score; there are numbers in "metadata.judge.score": to use them, add ` +
 				`--map score=metadata.judge.score`,
 		}},
 		"in a judgement": {`{"evaluation": {"correctness": true, "why": "it is"}}`, []string{
-			`nothing has a score; there are numbers in "evaluation.correctness", which a flag reads: ` +
+			`nothing has a score; there are numbers in "evaluation.correctness": to use them, add ` +
 				`--map score=evaluation.correctness`,
 		}},
 		"several": {`{"scores": {"helpful": 1, "safe": 2}}`, []string{
-			`nothing has a score; there are numbers in "scores.helpful" and "scores.safe", which a flag reads: ` +
+			`nothing has a score; there are numbers in "scores.helpful" and "scores.safe": to use them, add ` +
 				`--map score=scores.helpful`,
 		}},
 		"in a list": {`{"rating": [{"user_id": "u", "value": 3}]}`, []string{
-			`nothing has a score; there are numbers in "rating.0.value", which a flag reads: --map score=rating.0.value`,
+			`nothing has a score; there are numbers in "rating.0.value": to use them, add --map score=rating.0.value`,
 		}},
 		"in a cell": {`{"metadata": "{\"rating\": 4}"}`, []string{
-			`nothing has a score; there are numbers in "metadata.rating", which a flag reads: --map score=metadata.rating`,
+			`nothing has a score; there are numbers in "metadata.rating": to use them, add --map score=metadata.rating`,
 		}},
 		"a text": {`{"judge": "good", "metadata": {"size": 3}}`, []string{
 			`"judge" has no numbers and is not read: nothing has a score`,

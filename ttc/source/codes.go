@@ -41,11 +41,11 @@ func Codes() []ledger.Code {
 		),
 		ledger.NewCode(OtherStep, "source", "A step that is not a TTC_END event carries no candidate; it is counted so that the books balance.", "Nothing."),
 		ledger.NewCode(KeyNotUsed, "source",
-			"An entry has a key that says something - a weight, a mask, a hint - and nothing reads it; the rest counts.",
+			"An entry has a key with a meaning - a weight, a mask, a hint - that nothing reads; the rest of it is used.",
 			"Name the key in the source's settings, move what it says to a key that is read, or remove it."),
 		ledger.NewCode(NotUnderstood, "source",
 			"A file in a folder is passed over: it is empty, or its content isn't of a kind that can be read.",
-			"If it is data, make a run of it by itself: the message says what its keys are, and --map what they mean."),
+			"If it is data, run it by itself: the message lists its keys, and --map says what they mean."),
 		ledger.NewCode(ExampleTooLarge, "source", "One input entry is larger than the limit for a single example.", "Raise sources.*.max_example_bytes or max_example_objects, or shorten the entry."),
 	}
 }

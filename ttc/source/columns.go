@@ -303,7 +303,7 @@ func (r *Reading) NoScore(cs Columns) {
 			within[top] = true
 			names = append(names, strconv.Quote(c.Key))
 		}
-		r.Guessed = append(r.Guessed, fmt.Sprintf("nothing has a score; there are numbers in %s, which a flag reads: "+
+		r.Guessed = append(r.Guessed, fmt.Sprintf("nothing has a score; there are numbers in %s: to use them, add "+
 			"--map score=%s", strings.Join(names, " and "), found[0].Key))
 	}
 	for _, c := range cs.all {
@@ -347,6 +347,6 @@ func (r *Reading) TakeScore(k Key, c Choice) {
 	r.Take(k, c)
 	if c.Column != nil && slices.Contains(lowerIsBetter, strings.ToLower(c.Key)) {
 		r.Lower = true
-		r.Guessed = append(r.Guessed, fmt.Sprintf("a lower %q is taken for the better one", c.Key))
+		r.Guessed = append(r.Guessed, fmt.Sprintf("a lower %q is taken to be better", c.Key))
 	}
 }

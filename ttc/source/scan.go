@@ -52,7 +52,7 @@ func Scan(ctx context.Context, o ScanOptions, each func(Cursor) error) (sum uint
 var (
 	errMisaligned = errors.New("a block does not begin with an entry")
 	errOver       = errors.New("the block has been read")
-	errFar        = errors.New("what is behind the block has no entry for long")
+	errFar        = errors.New("no entry begins for a long stretch after the block")
 )
 
 // scanner puts blocks together.

@@ -132,7 +132,7 @@ func (s *Stats) Accounts() []ledger.Account {
 func (s *Stats) Warnings() []string {
 	var out []string
 	if s.RepeatedIDs > 0 {
-		out = append(out, fmt.Sprintf("%s with an id that stood in the same file before (first: %s); all are kept, as id#2, id#3 and so on",
+		out = append(out, fmt.Sprintf("%s with an id that the same file used before (first: %s); all are kept, as id#2, id#3 and so on",
 			ledger.Quantity(s.RepeatedIDs, "example"), strconv.Quote(s.FirstRepeat)))
 	}
 	if s.MissingIDs > 0 {
@@ -142,7 +142,7 @@ func (s *Stats) Warnings() []string {
 	}
 	if s.Interrupted > 0 {
 		out = append(out,
-			fmt.Sprintf("%s without steps and answer: the workflow was interrupted",
+			fmt.Sprintf("%s without steps or an answer: the workflow was interrupted",
 				ledger.Quantity(s.Interrupted, "example")))
 	}
 	if len(s.Redacted) > 0 {
@@ -157,7 +157,7 @@ func (s *Stats) Warnings() []string {
 	}
 	out = append(out, s.newer()...)
 	for _, key := range sortedKeys(s.Unread) {
-		out = append(out, fmt.Sprintf("%s: it says something that is not read, and is passed over %d times", key, s.Unread[key]))
+		out = append(out, fmt.Sprintf("%s has a meaning that nothing reads; it was passed over %d times", key, s.Unread[key]))
 	}
 	return out
 }
@@ -200,7 +200,7 @@ func (s *Stats) lacking() string {
 	for _, gap := range sortedKeys(s.Gaps) {
 		lacks = append(lacks, fmt.Sprintf("%s %d", gap, s.Gaps[gap]))
 	}
-	out := fmt.Sprintf("of %s the trace shows less than the model saw (%s)",
+	out := fmt.Sprintf("for %s the trace shows less than the model saw (%s)",
 		ledger.Quantity(partial, "call"), strings.Join(lacks, ", "))
 	if cures := s.Cures(); cures != nil {
 		out += "; " + strings.Join(cures, "; ")

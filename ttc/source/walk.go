@@ -154,7 +154,7 @@ func (w *Walk) next(ctx context.Context) (*ttc.Example, error) {
 		if w.empty++; w.empty == w.maxEmpty {
 			return nil, &Error{
 				Path: w.Path(), Offset: w.At.Offset,
-				What: fmt.Sprintf("%d entries in a row have nothing in them that can be used", w.empty),
+				What: fmt.Sprintf("%d entries in a row contain nothing that can be used", w.empty),
 				Help: "Check that it is the right file and source; sources.*.max_empty_entries sets how many there may be",
 			}
 		}

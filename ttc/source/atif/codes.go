@@ -10,7 +10,7 @@ func Codes() []ledger.Code {
 	return []ledger.Code{ledger.NewCode(
 		NotOneCall,
 		"source",
-		"The step says that it was made by no call to the model, or by several: what each was given isn't known.",
+		"The step states that no model call made it, or that several did: what each call was given isn't known.",
 		"Nothing.",
 	)}
 }

@@ -214,7 +214,7 @@ func (s *Source) fits(id string, n int, size int64) error {
 	case size > max(s.cfg.MaxBytes, s.cfg.MaxLine):
 		return &source.Error{
 			Path: s.Path(), Offset: s.ahead.offset,
-			What: fmt.Sprintf("the lines of the id %q have more than %d bytes together", id, s.cfg.MaxBytes),
+			What: fmt.Sprintf("the lines with the id %q have more than %d bytes in total", id, s.cfg.MaxBytes),
 			Help: "Raise sources.*.max_example_bytes, or give each example an id of its own (id_key)",
 		}
 	}

@@ -222,7 +222,7 @@ func TestInputsThatCannotBeRead(t *testing.T) {
 			}
 		})
 	}
-	if _, err := read(t, func(c *Config) { c.MaxBytes, c.MaxLine = 2000, 2000 }, source.Options{}, write(t, strings.Repeat(`{"id":1,"output":"a","score":1}`+"\n", 99))); err == nil || !strings.Contains(err.Error(), "the lines of the id \"1\" have more than 2000 bytes") {
+	if _, err := read(t, func(c *Config) { c.MaxBytes, c.MaxLine = 2000, 2000 }, source.Options{}, write(t, strings.Repeat(`{"id":1,"output":"a","score":1}`+"\n", 99))); err == nil || !strings.Contains(err.Error(), "the lines with the id \"1\" have more than 2000 bytes") {
 		t.Error(err)
 	}
 	if _, err := read(t, func(c *Config) { c.MaxExample = 2 }, source.Options{}, write(t, strings.Repeat(`{"id":1,"output":"a","score":1}`+"\n", 3))); err == nil || !strings.Contains(err.Error(), "more than 2 lines have the id \"1\"") {

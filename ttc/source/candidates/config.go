@@ -32,9 +32,9 @@ type Keys struct {
 	PromptKey   string `yaml:"prompt_key" default:"prompt" doc:"key of the prompt: text or messages"`
 	OutputKey   string `yaml:"output_key" default:"output" doc:"key of the model's answer: text, or a list of them with a list of scores"`
 	AnswerKey   string `yaml:"answer_key" doc:"key of the text in an answer that is an object: output_key is then a list of such, each with its own score_key"`
-	ContextKey  string `yaml:"context_key" doc:"key of a text that is put below a prompt that is a text, as the passage that a question is about"`
+	ContextKey  string `yaml:"context_key" doc:"key of a text to put below a text prompt, such as the passage that a question is about"`
 	SystemKey   string `yaml:"system_key" doc:"key of a system message given beside the prompt"`
-	Transcripts string `yaml:"transcripts" default:"keep" validate:"oneof=keep split" doc:"split: a prompt such as Human: ... Assistant: ... is the messages that it tells of"`
+	Transcripts string `yaml:"transcripts" default:"keep" validate:"oneof=keep split" doc:"split: a prompt such as Human: ... Assistant: ... becomes the messages in it"`
 	ScoreKey    string `yaml:"score_key" default:"score" doc:"key of the score: a number"`
 	MetadataKey string `yaml:"metadata_key" default:"metadata" doc:"key of an object that is passed on"`
 	ModelKey    string `yaml:"model_key" default:"model" doc:"key of the model that wrote the output"`

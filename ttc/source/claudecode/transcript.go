@@ -232,7 +232,7 @@ func (t *transcript) assistant(l *line) {
 	}
 	model := session.Text(l.message, "model")
 	if l.apiError || model == "<synthetic>" {
-		t.callOutside(session.FailedCall, l, "a message of the program is in the place of an answer")
+		t.callOutside(session.FailedCall, l, "a message by the program stands in for the answer")
 		return
 	}
 	a := t.open[rec.agent]

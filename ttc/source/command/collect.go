@@ -91,7 +91,7 @@ func (c *collector) found(out string) (string, error) {
 		return "", &source.Error{
 			Path:   out,
 			Offset: -1,
-			What: fmt.Sprintf("%s ended well, but left %d files called %s here", c.cfg.Command[0], len(paths),
+			What: fmt.Sprintf("%s succeeded, but left %d files called %s here", c.cfg.Command[0], len(paths),
 				nat.FileName),
 			Help: "The program has to write it to {output_dir}; what it printed is in " + filepath.Join(c.dir, logFile),
 			Err:  err,
@@ -174,7 +174,7 @@ func (c *collector) start(ctx context.Context, argv []string) error {
 		Stdout: func(r io.Reader) { _, _ = io.Copy(w, r) }, // drain what can't be written
 	})
 	if errors.Is(err, exec.ErrNotFound) {
-		return fmt.Errorf("%s is not there: install it, or give its path in the source's command: %w", argv[0], err)
+		return fmt.Errorf("%s was not found: install it, or give its path in the source's command: %w", argv[0], err)
 	}
 	if err != nil {
 		return err
@@ -208,7 +208,7 @@ func (c *collector) endOrphans() error {
 		return nil // there was none
 	}
 	if left := (&process.Tree{Mark: string(mark)}).Stop(context.Background(), c.cfg.StopTimeout); len(left) > 0 {
-		return fmt.Errorf("the program of the run that was cut off still runs and can't be ended: processes %v write into %s", left, c.dir)
+		return fmt.Errorf("the program of the interrupted run is still running and can't be stopped: processes %v write to %s", left, c.dir)
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func check(path string, root, output *yaml.Node, stepTypes []string) error {
 		}
 	}
 	if n := get(get(root, "eval"), "evaluators"); n == nil || len(n.Content) == 0 {
-		return refuse("without an evaluator `nat eval` writes nothing, and says that all is well", "Add one under eval.evaluators")
+		return refuse("without an evaluator `nat eval` writes nothing, and still reports success", "Add one under eval.evaluators")
 	}
 	if n := get(get(get(get(get(root, "eval"), "general"), "dataset"), "structure"), "disable"); n != nil &&
 		n.Value == "true" {
@@ -120,7 +120,7 @@ func parse(ctx context.Context, path string) (*yaml.Node, error) {
 		return nil, &source.Error{Path: path, Offset: -1, What: err.Error(), Err: err}
 	}
 	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
-		return nil, &source.Error{Path: path, Offset: -1, What: "is no YAML mapping"}
+		return nil, &source.Error{Path: path, Offset: -1, What: "is not a YAML mapping"}
 	}
 	left := maxNodes
 	root, err := plain(doc.Content[0], &left, 0)

@@ -150,7 +150,7 @@ func Choose(all []source.Factory, only string, h *source.Head) (*Found, error) {
 	return nil, &AmbiguousError{Path: h.Path, What: what}
 }
 
-const inColumns = "it is a table that is stored by columns, and rows are read"
+const inColumns = "it is a table stored by columns; rows are needed"
 
 // byColumns reports whether an input is a table as pandas and others write it: one object with a list, or an object of
 // numbered cells, for each column.
@@ -337,9 +337,9 @@ func lacking(cols source.Columns) string {
 	}
 	switch {
 	case texts == 1 && cols.Of("text") != nil:
-		return "A text alone, as for pretraining, has no answer that could be trained"
+		return "Plain text, as for pretraining, has no answer to train on"
 	case cols.Of("role") != nil && cols.Of("content") != nil:
-		return "Each entry is a message, and conversations are wanted: put the messages of each into a list under messages"
+		return "Each entry is a single message: put the messages of each conversation into a list under messages"
 	case texts == 1 && cols.Of("prompt") != nil:
 		return "There are prompts, but no answers to them"
 	}

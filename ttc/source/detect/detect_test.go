@@ -161,21 +161,21 @@ func TestRecognize(t *testing.T) {
 			text: `{"row id": 1, "Frage": "Was ist das?", "Art": "x", "die Antwort": "Es ist nichts.", "Note": 1}`,
 			want: "as in --map prompt=Frage --map output='die Antwort' --map score=Note",
 		},
-		"columns": {text: `{"prompt": ["p", "q"], "output": ["a", "b"]}`, want: "a table that is stored by columns"},
+		"columns": {text: `{"prompt": ["p", "q"], "output": ["a", "b"]}`, want: "a table stored by columns"},
 		"numbered cells": {
 			text: `{"prompt": {"0": "p", "1": "q"}, "output": {"0": "a", "1": "b"}}`,
 			want: `df.to_json("rows.jsonl", orient="records", lines=True)`,
 		},
 		"columns and rows": {
 			text: `{"columns": ["prompt", "output"], "index": [0], "data": [["p", "a"]]}`,
-			want: "a table that is stored by columns",
+			want: "a table stored by columns",
 		},
 		"a message a line": {
 			text: `{"id": 1, "role": "user", "content": "q"} {"id": 1, "role": "assistant", "content": "a"}`,
-			want: "put the messages of each into a list under messages",
+			want: "put the messages of each conversation into a list under messages",
 		},
 		"no keys":    {text: "{} {}", want: "its entries are objects without keys"},
-		"texts only": {text: `{"text": "Once upon a time"}`, want: "A text alone, as for pretraining"},
+		"texts only": {text: `{"text": "Once upon a time"}`, want: "Plain text, as for pretraining"},
 
 		"two answers": {
 			text: `{"prompt": "p", "response": "o", "completion": "o", "score": 1}`,

@@ -97,7 +97,7 @@ func otherwise(h *source.Head) string {
 		return ""
 	}
 	if list := listWithin(h.Entries[0], "", 1); list != "" {
-		return fmt.Sprintf("Its entries may be those of a list in it: jq -c '%s[]' %s > rows.jsonl writes them as lines",
+		return fmt.Sprintf("Its entries may be in a list inside it: jq -c '%s[]' %s > rows.jsonl writes them as lines",
 			list, quoted(h.Path))
 	}
 	if byID(h.Entries[0]) {

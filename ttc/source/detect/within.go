@@ -85,7 +85,7 @@ func within(
 		return nil, err
 	}
 	if found.Set(entriesKey, key); given[entriesKey] == "" {
-		found.Guessed = append(found.Guessed, "the entries are those of the list under \""+key+"\"")
+		found.Guessed = append(found.Guessed, "the entries are in the list under \""+key+"\"")
 	}
 	return found, nil
 }

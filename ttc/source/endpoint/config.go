@@ -44,7 +44,7 @@ func collectRuns(ctx context.Context, cfg Config, c source.Collection) (paths []
 		}
 		if report.Raised > 0 {
 			c.Warn(
-				fmt.Sprintf("the workflow raised on %d of %d questions; the first: %s", report.Raised, report.Questions,
+				fmt.Sprintf("the workflow raised an error on %d of %d questions; the first: %s", report.Raised, report.Questions,
 					report.First),
 			)
 		}

@@ -24,7 +24,7 @@ func NoMatch(s *source.Stats, wanted string) string {
 	case len(s.Events) == 0 && len(s.Dropped["step"]) > 0:
 		return msg + "No step in the input has the form of one of NAT's steps; dropped.jsonl names the fields."
 	case len(s.Events) == 0:
-		return msg + "The input has no steps at all: the workflow recorded none, or it raised. " + filterLine
+		return msg + "The input has no steps at all: the workflow recorded none, or it raised an error. " + filterLine
 	case only(s.Events, "LLM_END", "TOOL_END"):
 		return msg + "Event types seen: " + list(s.Events) + ". The file holds only what `nat eval` keeps by default, so the steps were filtered out. " + filterLine
 	case s.Events["TTC_START"] > 0:

@@ -139,7 +139,7 @@ func TestDropsHaveAPlaceAndAReason(t *testing.T) {
 		{`{"parent_id":"r"}`, source.BadStep, "function_ancestry"},
 		{`7`, source.BadStep, "a number"},
 		{strings.Replace(ttcEnd(good), `"TTC_END"`, `"NOPE"`, 1), source.BadStep, "payload.event_type"},
-		{strings.Replace(ttcEnd(good), `"TTC_END"`, `"LLM_END"`, 1), source.OtherStep, "1 steps are no TTC_END"},
+		{strings.Replace(ttcEnd(good), `"TTC_END"`, `"LLM_END"`, 1), source.OtherStep, "1 steps are not TTC_END"},
 	}
 	for _, c := range cases {
 		t.Run(c.step, func(t *testing.T) {
@@ -211,7 +211,7 @@ func TestIDs(t *testing.T) {
 	if rep.Task != "y" || rep.Trial != "rep2" || r.examples[1].Task != "" {
 		t.Errorf("%+v", rep)
 	}
-	if w := r.stats.Warnings(); len(w) != 2 || !strings.Contains(w[0], `2 examples with an id that stood in the same file before (first: "x")`) {
+	if w := r.stats.Warnings(); len(w) != 2 || !strings.Contains(w[0], `2 examples with an id that the same file used before (first: "x")`) {
 		t.Error(w)
 	}
 }

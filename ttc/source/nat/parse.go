@@ -192,7 +192,7 @@ func (p *parser) steps(c json.Cursor, ex *ttc.Example, place ledger.Drop) (n int
 	p.usual = min(len(ex.Candidates), 1000)
 	if others > 0 {
 		place.Reason, place.Turn, place.Offset, place.Count = source.OtherStep, "", base, others
-		place.Detail = fmt.Sprintf("%d steps are no TTC_END events", others)
+		place.Detail = fmt.Sprintf("%d steps are not TTC_END events", others)
 		p.tally.Drop(place)
 	}
 	return n

@@ -215,7 +215,7 @@ func TestEnvelopes(t *testing.T) {
 		deep = run(fmt.Sprint("x", i), "chain", `,"child_runs":[`+nested(deep)+`]`, `{}`, `{}`)
 	}
 	r = sessiontest.ReadText(t, LangSmith(), "runs.jsonl", deep)
-	if got := fmt.Sprint(r.Stats.Unread); got != "map[entries too deep within others:1 runs of type chain:31]" {
+	if got := fmt.Sprint(r.Stats.Unread); got != "map[entries nested too deeply:1 runs of type chain:31]" {
 		t.Error(got)
 	}
 }

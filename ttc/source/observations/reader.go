@@ -38,7 +38,7 @@ func entries(tally *source.Tally, parse func(json.Raw) (observation, bool)) sess
 func (r *reader) within(entry json.Raw) []json.Raw {
 	out, tooDeep := within(entry)
 	if tooDeep > 0 {
-		r.tally.PassOver("entries too deep within others", tooDeep)
+		r.tally.PassOver("entries nested too deeply", tooDeep)
 	}
 	return out
 }

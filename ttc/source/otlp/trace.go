@@ -250,7 +250,7 @@ type recorded struct {
 // read reads a call.
 func (t *traces) read(s *span) {
 	if t.inner[s] {
-		t.drop(s, session.RepeatedCall, "a span within it is the same call")
+		t.drop(s, session.RepeatedCall, "a span inside it records the same call")
 		return
 	}
 	e := modelCallOf(s)

@@ -33,7 +33,7 @@ func arena(e json.Raw) (string, []Line, error) {
 	var prompt messages
 	for k := range n {
 		if talks[0][k] != talks[1][k] {
-			return "", nil, errors.New("the conversations differ before the last answer: the vote is about several")
+			return "", nil, errors.New("the conversations differ before the last answer: the vote is about several answers")
 		}
 		prompt = prompt.add(talks[0][k].role, talks[0][k].text)
 	}

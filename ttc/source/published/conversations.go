@@ -157,7 +157,7 @@ func chatGPT(e json.Raw) (c conversed, err error) {
 	for steps := 0; at != ""; steps++ {
 		node := value(mapping, at)
 		if node.Kind() != json.Object || steps == mostMessages {
-			return c, fmt.Errorf("mapping has no message %q, or they name each other in a circle", at)
+			return c, fmt.Errorf("mapping has no message %q, or its messages form a cycle", at)
 		}
 		if m := value(node, "message"); m != nil {
 			branch = append(branch, m)

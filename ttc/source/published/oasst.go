@@ -103,18 +103,18 @@ func (o *oasst) message(m json.Raw, id, parent string) (json.Raw, error) {
 	}
 	above, known := o.above[parent]
 	if parent != "" && !known {
-		return nil, fmt.Errorf("the message it answers, %s, is not among those before it: a tree's messages have to "+
-			"follow each other, from its root", parent)
+		return nil, fmt.Errorf("the message it answers, %s, doesn't come before it: a tree's messages must be in "+
+			"order from its root", parent)
 	}
 	if o.prompts += len(above) + len(text); o.prompts > maxPrompts {
-		return nil, fmt.Errorf("the prompts of its tree have more than %d MiB together", maxPrompts>>20)
+		return nil, fmt.Errorf("the prompts of its tree have more than %d MiB in total", maxPrompts>>20)
 	}
 	o.above[id], o.roles[id] = append(messages(nil), above...).add(role, text), role
 	switch {
 	case role == "user":
 		return nil, nil
 	case parent == "" || o.roles[parent] != "user":
-		return nil, errors.New("it answers no message of a prompter")
+		return nil, errors.New("it doesn't answer a prompter's message")
 	}
 	if deleted, _ := value(m, "deleted").Bool(); deleted {
 		return nil, errors.New("it was deleted")

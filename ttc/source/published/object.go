@@ -81,7 +81,7 @@ func list(v json.Raw) (json.Raw, error) {
 	if text, ok := v.Text(); ok {
 		inner, err := json.Parse([]byte(text), source.InTexts)
 		if err != nil {
-			return nil, fmt.Errorf("it is a text, and not JSON: %w", json.LineError(err))
+			return nil, fmt.Errorf("it is a text, but not JSON: %w", json.LineError(err))
 		}
 		v = inner
 	}

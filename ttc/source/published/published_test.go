@@ -156,7 +156,7 @@ func TestAnswers(t *testing.T) {
 			`{"id":"t","turn_id":"1",` + prompt + `,"output":"b","score":-1,"metadata":{"message_id":"3"}}`,
 			`error: message 5: rank is null or missing`, `error: message 6: it was deleted`,
 			`error: message 7: it failed its review`,
-			`error: message 8: the message it answers, 2, is not among those before it`,
+			`error: message 8: the message it answers, 2, doesn't come before it`,
 		}},
 		"a nested tree": {"oasst", `{"message_tree_id": "t", "prompt": {
 			"message_id": "1", "role": "prompter", "text": "q",
@@ -221,7 +221,7 @@ func TestLongTree(t *testing.T) {
 		}
 		parent = id
 	}
-	if !strings.Contains(failed, "more than 64 MiB together") {
+	if !strings.Contains(failed, "more than 64 MiB in total") {
 		t.Errorf("%q", failed)
 	}
 }
@@ -246,7 +246,7 @@ func TestConversations(t *testing.T) {
 		},
 		"a circle": {
 			shape: "chatgpt", text: `{"current_node": "a", "mapping": {"a": {"parent": "a"}}}`,
-			want: `mapping has no message "a", or they name each other in a circle`,
+			want: `mapping has no message "a", or its messages form a cycle`,
 		},
 		"capybara": {
 			shape: "capybara",

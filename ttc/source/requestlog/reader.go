@@ -25,7 +25,7 @@ type reader struct {
 func entries(tally *source.Tally, ours func(*entry) bool) session.Entries {
 	r := &reader{tally: tally, ours: ours, named: &session.Names{}, links: &session.Names{}}
 	return session.Entries{
-		ID: r.key, Others: "entries that are calls of no kind that the source reads",
+		ID: r.key, Others: "entries that are calls of a kind that the source doesn't read",
 		Regroup: r.session, Sessions: r.sessions, Names: []*session.Names{r.named, r.links},
 	}
 }

@@ -156,7 +156,7 @@ func TestWhatIsNoCall(t *testing.T) {
 		})
 	}
 	r := sessiontest.ReadText(t, Chat(), "log.jsonl", good+`{"a":1}`+"\n"+responsesLine("1", "", "", "q", "a"))
-	unread := map[string]int64{"entries that are calls of no kind that the source reads": 2}
+	unread := map[string]int64{"entries that are calls of a kind that the source doesn't read": 2}
 	if diff := cmp.Diff(unread, r.Stats.Unread); diff != "" {
 		t.Error(diff)
 	}

@@ -65,11 +65,11 @@ func NewRules(rules []Rule) (*Rules, error) {
 		}
 		switch {
 		case x.result == nil:
-			return nil, fmt.Errorf("[%d].result: it is empty, so that nothing decides", i)
+			return nil, fmt.Errorf("[%d].result: it is empty, so nothing decides", i)
 		case x.group < 0 && r.Score == nil:
 			return nil, fmt.Errorf("[%d]: it has neither a score nor a group (?P<score>...) in its result", i)
 		case x.group >= 0 && r.Score != nil:
-			return nil, fmt.Errorf("[%d]: it has a score as well as a group (?P<score>...) in its result", i)
+			return nil, fmt.Errorf("[%d]: it has both a score and a group (?P<score>...) in its result", i)
 		}
 		out.rules = append(out.rules, x)
 	}

@@ -51,7 +51,7 @@ type Config struct {
 	ContextKey  string `yaml:"context_key" doc:"key of a text that is appended to such a prompt, like the input of an instruction"`
 	SystemKey   string `yaml:"system_key" default:"system" doc:"key of a system message given beside the conversation, or beside a prompt"`
 	HistoryKey  string `yaml:"history_key" default:"history" doc:"key of the turns before a prompt that is a text: a list of [prompt, answer], or messages"`
-	Transcripts string `yaml:"transcripts" default:"keep" validate:"oneof=keep split" doc:"split: a text such as Human: ... Assistant: ... is the messages that it tells of"`
+	Transcripts string `yaml:"transcripts" default:"keep" validate:"oneof=keep split" doc:"split: a text such as Human: ... Assistant: ... becomes the messages in it"`
 	ChosenKey   string `yaml:"chosen_key" default:"chosen" doc:"key of the better side of a pair"`
 	RejectedKey string `yaml:"rejected_key" default:"rejected" doc:"key of the worse side of a pair"`
 

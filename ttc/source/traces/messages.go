@@ -35,7 +35,7 @@ func parseMessages(raw json.Raw) ([]chat.Message, error) {
 	if text, ok := raw.Text(); ok {
 		inner, err := json.Parse([]byte(text), source.InTexts)
 		if err != nil {
-			return nil, fmt.Errorf("a text where messages are due, and not JSON: %w", json.LineError(err))
+			return nil, fmt.Errorf("a text in the place of messages, and not JSON: %w", json.LineError(err))
 		}
 		raw = inner
 	}
@@ -433,7 +433,7 @@ func tokenIDs(raw json.Raw, failed error) ([]int32, error) {
 	for e := range raw.Elements() {
 		id, ok := e.Int64()
 		if !ok || id < 0 || id > math.MaxInt32 {
-			return nil, fmt.Errorf("token id %d is not an id: %s", len(out), clip(e))
+			return nil, fmt.Errorf("token id %d is invalid: %s", len(out), clip(e))
 		}
 		out = append(out, int32(id))
 	}
@@ -459,7 +459,7 @@ func logProbs(raw json.Raw, failed error) ([]float32, error) {
 		}
 		f, ok := v.Float64()
 		if !ok || math.IsNaN(f) || f > 0 {
-			return nil, fmt.Errorf("log-prob %d is none: %s", len(out), clip(e))
+			return nil, fmt.Errorf("log-prob %d is invalid: %s", len(out), clip(e))
 		}
 		out = append(out, float32(f))
 	}

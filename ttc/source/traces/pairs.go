@@ -248,5 +248,5 @@ func answer(messages []chat.Message) (string, error) {
 			return m.Text, nil
 		}
 	}
-	return "", fmt.Errorf("it has to be a text, or one message of the assistant that is text alone")
+	return "", fmt.Errorf("it must be a text, or a single assistant message that is only text")
 }

@@ -157,7 +157,7 @@ func (s *Source) entry(context.Context) (*ttc.Example, error) {
 		hash = xxh3.Uint128{Hi: uint64(offset), Lo: 1}
 	}
 	if s.IDs.Name(ex, hash, &s.Tally.S) {
-		return drop(source.IdenticalRow, "the same entry stood in this file before")
+		return drop(source.IdenticalRow, "the same entry occurs earlier in this file")
 	}
 	if !s.Scans() {
 		s.addRest(raw, ex)

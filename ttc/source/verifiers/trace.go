@@ -171,7 +171,7 @@ func (t *tree) add(raw json.Raw) error {
 	if v, ok := raw.Get("parent"); ok {
 		if p, ok := v.Int64(); ok {
 			if p < 0 || p >= int64(len(t.nodes)) {
-				return errorf("node %d has the parent %d, which doesn't stand before it", len(t.nodes), p)
+				return errorf("node %d has the parent %d, which doesn't come before it", len(t.nodes), p)
 			}
 			n.parent = int(p)
 		}
@@ -225,7 +225,7 @@ func (n *treeNode) tokens(raw json.Raw, full []int32) error {
 	for e := range list.Elements() {
 		f, ok := e.Float64()
 		if !ok || math.IsNaN(f) || f > 0 {
-			return errorf("a log-prob is none: %s", e)
+			return errorf("a log-prob is invalid: %s", e)
 		}
 		probs = append(probs, float32(f))
 	}

@@ -145,7 +145,7 @@ func Write(dir string, files []File) error {
 		was, err := os.ReadFile(path)
 		switch {
 		case err == nil && !bytes.Equal(was, f.Text):
-			return exit.Usagef("%s is there already and says something else: remove it, or choose another folder "+
+			return exit.Usagef("%s exists already with other content: remove it, or choose another folder "+
 				"with --out", path)
 		case err != nil && !os.IsNotExist(err):
 			return exit.Environmentf("can't write %s: %w", path, err)

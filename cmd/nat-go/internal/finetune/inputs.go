@@ -196,7 +196,7 @@ func chooseInputs(ctx context.Context, p *plan) (*inputs, error) {
 	}
 	f, ok := builtin.Source(kind)
 	if !ok || f.Open == nil {
-		return nil, exit.Usagef("there is no source %q: the sources are %s", kind, intake.SourceNames())
+		return nil, exit.Usagef("unknown source %q; the sources are %s", kind, intake.SourceNames())
 	}
 	in.read(f, p.sourceConfig(f, block), p.Compat)
 	return in, nil

@@ -111,9 +111,9 @@ func (r *Report) nothing() string {
 		}
 	}
 	if parts == nil {
-		return "no builder makes anything of it"
+		return "no builder makes anything from it"
 	}
-	why := "no builder makes anything of it (" + strings.Join(parts, "; ") + ")"
+	why := "no builder makes anything from it (" + strings.Join(parts, "; ") + ")"
 	if len(r.Details) > 0 {
 		why += ": " + strings.Join(r.Details, "; ")
 	}

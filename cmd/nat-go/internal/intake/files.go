@@ -57,7 +57,7 @@ type kind struct {
 func newChooser(opt Options) (*chooser, error) {
 	if opt.Source != "" {
 		if f, ok := builtin.Source(opt.Source); !ok || f.Open == nil {
-			return nil, exit.Usagef("there is no source %q: the sources are %s", opt.Source, SourceNames())
+			return nil, exit.Usagef("unknown source %q; the sources are %s", opt.Source, SourceNames())
 		}
 	}
 	c := &chooser{opt: opt, given: map[string]string{}, named: map[string]bool{}}
@@ -101,7 +101,7 @@ func choose(
 // examine finds out how a file is read, or passes over it.
 func (c *chooser) examine(ctx context.Context, file string) error {
 	if ext := strings.ToLower(filepath.Ext(file)); ext == ".yml" || ext == ".yaml" {
-		return exit.Usagef("%s is YAML, and inputs are JSON: a configuration is named with --config-file", file)
+		return exit.Usagef("%s is YAML, and inputs are JSON: name a configuration with --config-file", file)
 	}
 	for _, k := range c.kinds {
 		if k.found.Confirmed(ctx, file, c.given) {

@@ -80,7 +80,7 @@ func Read(path string) (*File, error) {
 
 func (m *Mark) check() error {
 	if _, err := hex.DecodeString(m.Record); err != nil || len(m.Record) != 32 {
-		return InvalidError{fmt.Errorf("%q names no record", m.Record)}
+		return InvalidError{fmt.Errorf("%q is not the hash of a record", m.Record)}
 	}
 	if m.Mark != "" && m.Mark != Approve && m.Mark != Reject {
 		return InvalidError{fmt.Errorf("%q is not a mark: %s, %s", m.Mark, Approve, Reject)}
@@ -169,7 +169,7 @@ func lockFolder(path string) (*os.File, error) {
 		}
 		if time.Now().After(end) {
 			dir.Close()
-			return nil, fmt.Errorf("the mark was not saved: another program has kept %s locked for %v",
+			return nil, fmt.Errorf("the mark was not saved: another program has held the lock on %s for %v",
 				dir.Name(), lockPatience)
 		}
 	}

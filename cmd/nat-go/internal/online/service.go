@@ -239,7 +239,7 @@ func (v *Service) collate(ctx context.Context, list json.Raw, a *Answer) (*batch
 	var mixed *batch.Mixed
 	switch {
 	case errors.As(err, &large):
-		return nil, problem(TooLarge, "traces", "%v: collator.batch_tokens raises it, or fewer traces at a time", err)
+		return nil, problem(TooLarge, "traces", "%v: raise collator.batch_tokens, or send fewer traces at a time", err)
 	case errors.As(err, &mixed):
 		return nil, problem(BadRequest, "traces", "%v: send those without in a call of their own, or give all sampled "+
 			"messages logprobs", err)

@@ -105,7 +105,7 @@ func (k *check) remote(p, what string, path ...string) bool {
 		fix = "copy it, `" + copying + "`, and write " + name
 	}
 	k.report(config.CodeRemote,
-		fmt.Sprintf("%s is the address %q, and nat-go reads files on this machine", what, p), fix, path...)
+		fmt.Sprintf("%s is the address %q, but nat-go reads files on this machine", what, p), fix, path...)
 	return true
 }
 
@@ -126,14 +126,14 @@ func (k *check) path(p, what string, path ...string) {
 	if found, _ := filepath.Glob(p); len(found) > 0 {
 		return
 	}
-	fix := "write the path of a file that is there; it is relative to the current folder"
+	fix := "write the path of an existing file; it is relative to the current folder"
 	if near := nearby(p); near != "" {
 		fix = "write " + near
 	}
 	if rest, ok := strings.CutPrefix(p, "~/"); ok {
 		fix = "write ${HOME}/" + rest + ": only a shell knows ~"
 	}
-	k.report(config.CodeMissing, fmt.Sprintf("%s %q is not there", what, p), fix, path...)
+	k.report(config.CodeMissing, fmt.Sprintf("%s %q does not exist", what, p), fix, path...)
 }
 
 // nearby returns the file that was most likely meant instead of a missing one: one with a similar name, or the only one
@@ -179,7 +179,7 @@ func (k *check) tokenizer() {
 			fix = "write " + cached
 		}
 		k.report(config.CodeModelName,
-			fmt.Sprintf("%q is a model's name, and nat-go, which downloads nothing, wants a folder", p), fix, at...)
+			fmt.Sprintf("%q is a model's name; nat-go downloads nothing and needs a folder", p), fix, at...)
 	case err != nil:
 		k.path(p, "the tokenizer", at...)
 	case info.IsDir() && !exists(filepath.Join(p, "tokenizer.json")):
@@ -209,7 +209,7 @@ func (k *check) adapter(b *config.Block) {
 		program = filepath.Join(c.WorkDir, program)
 	}
 	if _, err := osexec.LookPath(program); err != nil {
-		fix := "write the path of a program that is there, or install it"
+		fix := "write the path of an existing program, or install it"
 		if near := nearby(program); near != "" && strings.ContainsRune(program, filepath.Separator) {
 			fix = "write " + near
 		}

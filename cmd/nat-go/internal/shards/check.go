@@ -59,7 +59,7 @@ func (p *Plan) check() error {
 
 func (p *Part) check(inputs int) error {
 	if p.Input < 0 || p.Input >= inputs {
-		return fmt.Errorf("it takes a part of input %d of %d", p.Input, inputs)
+		return fmt.Errorf("it takes part of input %d of %d", p.Input, inputs)
 	}
 	for _, c := range []*int64{&p.From.Row, &p.From.Offset, &p.From.Lines, &p.To.Row, &p.To.Offset, &p.To.Lines} {
 		if *c < 0 {

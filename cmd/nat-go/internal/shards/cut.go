@@ -88,7 +88,7 @@ func (f Folder) ReadCut(p *Plan) (*Cut, error) {
 		return nil, exit.Failedf("%s: %w", f.CutPath(), err)
 	}
 	if c.Version != Version || c.Plan != p.Sum || len(c.Ranges) != len(p.Shards) {
-		return nil, exit.Failedf("%s is of another plan: remove %s, and merge again", f.CutPath(),
+		return nil, exit.Failedf("%s belongs to another plan: remove %s, and merge again", f.CutPath(),
 			filepath.Dir(f.CutPath()))
 	}
 	return c, nil

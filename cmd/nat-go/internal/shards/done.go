@@ -76,7 +76,7 @@ func (f Folder) ReadDone(p *Plan, stage Stage, shard int) (*Done, error) {
 			f.Shard(stage, shard),
 		)
 	case d.Shard != shard || d.Stage != stage:
-		return nil, fmt.Errorf("%s is the manifest of another: of shard %d, stage %s", path, d.Shard, d.Stage)
+		return nil, fmt.Errorf("%s is the manifest of another shard or stage: shard %d, stage %s", path, d.Shard, d.Stage)
 	}
 	return d, nil
 }

@@ -184,7 +184,7 @@ type Head struct {
 // ReadHead reads what Prepared.Add wrote.
 func ReadHead(frame []byte) (Head, error) {
 	if len(frame) < preparedHead {
-		return Head{}, errors.New("what is known of token rows is cut off")
+		return Head{}, errors.New("the description of the token rows is cut off")
 	}
 	return Head{
 		Rows:    int64(binary.LittleEndian.Uint64(frame)),

@@ -240,7 +240,7 @@ func (f Folder) readNamed(s *Shard, shard int) error {
 			return exit.Failedf("%s: %w", f.Named(shard), err)
 		}
 		if of[n.Input] == nil {
-			return exit.Failedf("%s names input %d, which is not of the shard", f.Named(shard), n.Input)
+			return exit.Failedf("%s names input %d, which is not one of the shard's", f.Named(shard), n.Input)
 		}
 		of[n.Input][n.Row] = n.ID
 	}
@@ -278,7 +278,7 @@ func (n *NamedFile) Add(input int, row int64, id string) (err error) {
 	}
 	line = append(line, '\n')
 	if n.bytes+int64(len(line)) > maxNamedBytes {
-		return fmt.Errorf("shard %d has too many entries whose ids stood before: make a plan of more shards", n.shard)
+		return fmt.Errorf("shard %d has too many entries with ids used before: make a plan with more shards", n.shard)
 	}
 	n.sum.Write(line)
 	n.bytes += int64(len(line))

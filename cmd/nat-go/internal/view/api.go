@@ -84,7 +84,7 @@ func (r *Run) either(of func(*Run, *http.Request) (answer, error)) func(*http.Re
 		case which == "2" && r.other != nil:
 			return of(r.other, req)
 		}
-		return nil, badQuery{errors.New("there is no such run to look at")}
+		return nil, badQuery{errors.New("there is no such run")}
 	}
 }
 

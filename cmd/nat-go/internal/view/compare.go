@@ -129,7 +129,7 @@ func (r *Run) Compare(with *Run) { r.other = with }
 
 func (r *Run) compare(req *http.Request) (answer, error) {
 	if r.other == nil {
-		return nil, notFound{errors.New("one run only is open: nat-go view RUN OTHER compares two")}
+		return nil, notFound{errors.New("only one run is open: nat-go view RUN OTHER compares two")}
 	}
 	q := req.URL.Query()
 	offset, limit, err := window(q.Get("offset"), q.Get("limit"), maxRows)

@@ -355,8 +355,8 @@ func packed(a any) ([]byte, error) {
 }
 
 // notice is an exported file's first line.
-const notice = "<!-- This file contains the data of a run: prompts, answers and what else its records hold, " +
-	"as redaction left them. Give it only to those who may read the run. -->\n"
+const notice = "<!-- This file contains the data of a run: prompts, answers and whatever else its records hold, " +
+	"as redaction left them. Give it only to people who may read the run. -->\n"
 
 // exportedPage is the page in a single file, as two halves between which the data goes. Its modules find each other
 // through an import map, and their data in the file instead of on a server.
@@ -389,7 +389,7 @@ func exportedPage() (head, foot string, err error) {
 		{`<script type="module" src="app.js"></script>` + "\n", ""},
 	} {
 		if strings.Count(text, change[0]) != 1 {
-			return "", "", fmt.Errorf("index.html does not have %s once", change[0])
+			return "", "", fmt.Errorf("index.html must have %s exactly once", change[0])
 		}
 		text = strings.Replace(text, change[0], change[1], 1)
 	}

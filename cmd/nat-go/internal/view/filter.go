@@ -163,7 +163,7 @@ func comparison(of number, text string) (term, error) {
 	}
 	x, err := strconv.ParseFloat(text[len(op):], 64)
 	if err != nil || math.IsNaN(x) {
-		return nil, fmt.Errorf("%q compares with no number", text)
+		return nil, fmt.Errorf("%q is not compared with a number", text)
 	}
 	holds := map[string]func(a float64) bool{
 		"<":  func(a float64) bool { return a < x },

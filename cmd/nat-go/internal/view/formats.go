@@ -44,7 +44,7 @@ func (r *Run) readFormats() (map[string]bitset, error) {
 		err := dataset.ReadOrigins(f.Origins, func(o dataset.Origin) error {
 			content, err := hex.DecodeString(o.Record)
 			if err != nil || len(content) != len(recordlog.Hash{}) {
-				return fmt.Errorf("%s names no record by %q", f.Origins, o.Record)
+				return fmt.Errorf("%s has no record called %q", f.Origins, o.Record)
 			}
 			begins := beginning(recordlog.Hash(content))
 			i, _ := slices.BinarySearchFunc(sorted, begins, func(n uint32, begins uint64) int {
@@ -89,7 +89,7 @@ func (r *Run) ofFormat(name string) (term, error) {
 	}
 	set, ok := of[name]
 	if !ok {
-		return nil, fmt.Errorf("no rows of a format %q: there are those of %s", name,
+		return nil, fmt.Errorf("no rows in the format %q: there are rows in %s", name,
 			cmp.Or(strings.Join(slices.Sorted(maps.Keys(of)), ", "), "none"))
 	}
 	return func(n uint32, _ *entry, _ curate.Decision) bool { return set.has(n) }, nil

@@ -88,7 +88,7 @@ func TestFormats(t *testing.T) {
 		}
 	}
 	if _, _, err := r.find("format:kto", ""); statusOf(err) != http.StatusBadRequest ||
-		!strings.Contains(err.Error(), "those of trl") {
+		!strings.Contains(err.Error(), "there are rows in trl") {
 		t.Errorf("of a format that isn't there: %v", err)
 	}
 	write("rows.jsonl", `{"file":"train.jsonl","row":0,"record":"x"}`+"\n")

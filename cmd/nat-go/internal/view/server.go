@@ -59,7 +59,7 @@ func newServer(l net.Listener, addr string, public bool) (*Server, error) {
 	open := !at.Addr().IsLoopback()
 	if open && !public {
 		return nil, fmt.Errorf(
-			"%s is open to other machines, which could read the run: --public says that this is meant", addr)
+			"%s is reachable from other machines, which could read the run: --public confirms that this is intended", addr)
 	}
 	secret := make([]byte, 16)
 	if _, err := rand.Read(secret); err != nil {

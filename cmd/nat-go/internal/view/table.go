@@ -101,7 +101,7 @@ func readTable(log string, progress func(bytes int64)) (*table, error) {
 		return nil, err
 	}
 	if c.Records > math.MaxUint32 {
-		return nil, fmt.Errorf("%s has %d records, of which at most %d can be shown", log, c.Records, math.MaxUint32)
+		return nil, fmt.Errorf("%s has %d records; at most %d can be shown", log, c.Records, math.MaxUint32)
 	}
 	t, names := &table{
 		Entries: make([]entry, 0, min(c.Records, reserved)),
@@ -347,7 +347,7 @@ func (t *table) write(w io.Writer) error {
 	return binary.Write(w, binary.LittleEndian, sum.Sum64())
 }
 
-var errTable = errors.New("not a table of this version")
+var errTable = errors.New("not a table written by this version")
 
 // isSum reports whether a text is a hash: it is used as a file name, and comes from a file in the run.
 func isSum(text string) bool {
