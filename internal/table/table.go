@@ -50,7 +50,7 @@ func Open(in io.ReaderAt, size int64) (r *Reader, err error) {
 	return &Reader{file: file, in: in, groups: file.RowGroups(), schema: file.Schema()}, nil
 }
 
-// checkFooter refuses what describes the file if it asks for too much.
+// checkFooter refuses the metadata of a file if it asks for too much.
 func checkFooter(in io.ReaderAt, size int64) error {
 	var end [8]byte
 	if size < int64(len(end)) {

@@ -10,7 +10,7 @@ import (
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 )
 
-// What describes a file or a page may hold so many bytes, elements of lists, and structures within structures.
+// The metadata of a file or of a page may hold so many bytes, elements of lists, and structures within structures.
 const (
 	maxHeader   = 4*maxRow + 1<<20 // bytes of a page's: it may quote the smallest and the largest value, each twice
 	maxSchema   = 4096             // columns and groups of columns

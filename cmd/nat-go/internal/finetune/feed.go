@@ -115,7 +115,7 @@ func (b *building) feedRuns(ctx context.Context, from cursor, items chan<- *item
 // several collection runs. To continue after a crash the inputs are read again, because the index is not part of what
 // is committed.
 func (b *building) feedGroups(ctx context.Context, from cursor, items chan<- *item) error {
-	opt := group.Options{Dir: string(b.plan.folder), Limits: group.Limits{Bytes: int64(b.plan.config.Limits.Group)}}
+	opt := b.plan.grouping()
 	if b.unit() == builders.UnitRun {
 		opt.By = group.Run
 	}
@@ -137,6 +137,11 @@ func (b *building) feedGroups(ctx context.Context, from cursor, items chan<- *it
 		}
 	}
 	return b.sendGroups(ctx, index, from.Groups, items)
+}
+
+// grouping returns how tasks are formed.
+func (p *plan) grouping() group.Options {
+	return group.Options{Dir: string(p.folder), Limits: group.Limits{Bytes: int64(p.config.Limits.Group)}}
 }
 
 // sendGroups sends the groups of an index, except for those already done.

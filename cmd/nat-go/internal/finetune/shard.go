@@ -235,9 +235,7 @@ func (b *building) feedSpill(ctx context.Context, _ cursor, items chan<- *item) 
 // feedSpilled sends the tasks whose examples the shards stored in this shard's part.
 func (b *building) feedSpilled(ctx context.Context, from cursor, items chan<- *item) error {
 	s := b.plan.shard
-	index, err := group.New(wire.NewExampleCodec(), group.Options{
-		Dir: string(b.plan.folder), Limits: group.Limits{Bytes: int64(b.plan.config.Limits.Group)},
-	})
+	index, err := group.New(wire.NewExampleCodec(), b.plan.grouping())
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}
