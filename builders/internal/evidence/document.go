@@ -1,0 +1,127 @@
+package evidence
+
+import (
+	"strings"
+)
+
+var (
+	logLine = lazy(`^(?:\[?\d{4}[-/]\d\d[-/]\d\d[ T]|\[?\d\d:\d\d(?::\d\d)?\b|\[?(?:TRACE|DEBUG|INFO|NOTICE|` +
+		`WARN|WARNING|ERROR|FATAL|CRITICAL)\]? +(?:[a-z][\w.]*:|\d\d:\d\d|\d{4}-|\[|[a-z]+ [a-z])|(?:TRACE|` +
+		`DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL):[\w.]+:|` +
+		`[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d|[IWEF]\d{4} |(?:time|ts|level)=|\d{1,3}(?:\.\d{1,3}){3} - |` +
+		`\{"(?:level|ts|time|timestamp|severity|@timestamp)":)`)
+	numbered = lazy(`^\s*\d+(?:\t| ?[|│→:] ?|:)`)
+	grepLine = lazy(`^[\w./-]+\.\w+[:-]\d+[:-](?:\d+:)?\S?`)
+	mailHead = lazy(`^(?:From|To|Cc|Subject|Date|Reply-To|Sent|Von|An|Betreff): `)
+	heading  = lazy("^(?:#{1,6} [A-Z\\d]|```|<!--|Q: |A: )")
+	item     = lazy(`^(?:\* \S|- \S|\d+\. \S)`)
+	source   = lazy(`^(?:#!/|package \w+$|import [\w{"*]|from [\w.]+ import |(?:export |async |public |private |` +
+		`static )*(?:class|def|func|function|const|let|interface|enum|struct|fn|impl|module|` +
+		`namespace) \S.*[{:(=]$|class \w+|def \w+\(|func \w+\(|if __name__|#include|using \w|"""|//|/\*|try:$|` +
+		`except\b.*:$|raise \w|throw new )`)
+	speaker  = lazy(`^(?:<\w+> |\[\d\d:\d\d\] \w+: |(?:Agent|Customer|User|Assistant|Human|Support|Caller): )`)
+	manual   = lazy(`^(?:NAME|SYNOPSIS|DESCRIPTION|EXIT STATUS|OPTIONS)$`)
+	diffHead = lazy(`^(?:diff --git |--- [ab]/|\+\+\+ [ab]/|@@ -\d|commit [0-9a-f]{4,40}$|Author: )`)
+)
+
+// looksLikeLog reports whether the first line is from a log.
+func looksLikeLog(lines []string) bool { return logLine().MatchString(lines[0]) }
+
+// document says why a text is a document, whose errors are not the call's. rule is the rule that would otherwise match.
+func (t *text) document(rule string) string {
+	if rule == "refusal" || len(t.head) == 1 {
+		if looksLikeLog(t.head) && tagged().MatchString(t.head[0]) {
+			return "" // a level without a timestamp or logger name
+		}
+		if looksLikeLog(t.head) {
+			return "it is a line of a log"
+		}
+		return ""
+	}
+	if exitStatus().MatchString(t.last()) && t.short {
+		return "" // from the program that ran what is printed above
+	}
+	return t.kind()
+}
+
+// kind returns the kind of document that a text is, judging by its first lines, or an empty string.
+func (t *text) kind() string {
+	n := t.marks()
+	lines := len(t.head)
+	switch {
+	case strings.Contains(strings.Join(t.tail, "\n"), "BUILD FAIL") || strings.HasPrefix(t.head[0], "FAILURE: "):
+		return ""
+	case n["log"] >= 2 || n["log"] == 1 && looksLikeLog(t.head):
+		return "it is a log"
+	case n["mail"] >= 2 || n["mail"] == 1 && mailHead().MatchString(t.head[0]):
+		return "it is a mail"
+	case n["numbered"]*5 >= lines*4 && lines > 1:
+		return "it is a file with numbered lines"
+	case n["diff"] >= 2:
+		return "it is a diff or a commit"
+	case n["grep"]*2 >= lines:
+		return "it is a list of places in files"
+	case n["speaker"] >= 2:
+		return "it is a conversation"
+	case n["manual"] >= 1:
+		return "it is a manual page"
+	case n["item"] >= 2 || n["item"] == 1 && item().MatchString(t.head[0]):
+		return "it is a list"
+	case n["heading"] >= 2 || n["heading"] == 1 && heading().MatchString(t.head[0]) &&
+		!strings.HasPrefix(t.head[0], "# command"):
+		return "it is written as a document, with headings or lists"
+	case n["source"] >= 2 || n["source"] == 1 && source().MatchString(t.head[0]):
+		return "it is source code"
+	case letter().MatchString(t.head[0]) || t.proseBefore():
+		return "it is a letter or an article that quotes it"
+	}
+	return ""
+}
+
+// marks counts the lines that indicate a kind of document.
+func (t *text) marks() map[string]int {
+	n := map[string]int{}
+	for _, l := range t.head {
+		switch {
+		case logLine().MatchString(l):
+			n["log"]++
+		case mailHead().MatchString(l):
+			n["mail"]++
+		case numbered().MatchString(l):
+			n["numbered"]++
+		case diffHead().MatchString(l):
+			n["diff"]++
+		case grepLine().MatchString(l) && !compiler().MatchString(l) && !strings.Contains(l, "rror") &&
+			!build().MatchString(l):
+			n["grep"]++
+		case speaker().MatchString(l):
+			n["speaker"]++
+		case manual().MatchString(l):
+			n["manual"]++
+		case heading().MatchString(l):
+			n["heading"]++
+		case item().MatchString(l):
+			n["item"]++
+		case source().MatchString(l):
+			n["source"]++
+		}
+	}
+	return n
+}
+
+var exitStatus = lazy(`^(?:exit status [1-9]\d*|The connection to the server \S+ was refused.*|` +
+	`(?:error|Error|ERROR): .{0,300}|fatal: .{0,300})$`)
+
+var letter = lazy(`^(?:Hi|Hello|Hey|Dear|Hallo|Good (?:morning|day))\b.{0,40}[,!]?$`)
+
+// proseBefore reports whether the first lines contain sentences of prose.
+func (t *text) proseBefore() bool {
+	n := 0
+	for _, l := range t.head {
+		if len(strings.Fields(l)) >= 12 && (strings.HasSuffix(l, ".") || strings.HasSuffix(l, ":")) &&
+			l[0] >= 'A' && l[0] <= 'Z' && !strings.Contains(l[:min(len(l), 40)], ": ") {
+			n++
+		}
+	}
+	return n >= 2
+}

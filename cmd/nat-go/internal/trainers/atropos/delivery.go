@@ -1,0 +1,197 @@
+package atropos
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/httpclient"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// delivery is what is known about a delivery: <run>/trainer/atropos.json.
+type delivery struct {
+	Key       string                `json:"key"`
+	EnvID     int64                 `json:"env_id"`
+	Earlier   []int64               `json:"earlier_env_ids,omitempty"` // under which the delivery began
+	EnvName   string                `json:"env_name"`
+	Life      life                  `json:"life"`
+	GroupSize int                   `json:"group_size"`
+	MaxLen    int                   `json:"max_token_len"`
+	BatchSize int                   `json:"batch_size"`
+	Read      int                   `json:"read"`      // groups of the data set that have been dealt with
+	Sending   bool                  `json:"sending"`   // the one after them may be in transit
+	Sent      int                   `json:"sent"`      // groups the server has
+	Uncertain int                   `json:"uncertain"` // groups it may have
+	Skipped   map[ledger.Reason]int `json:"skipped"`
+	NoTeacher int                   `json:"no_teacher,omitempty"` // groups of these whose distillation columns were left out
+	Complete  bool                  `json:"complete"`
+}
+
+func (a *Adapter) deliveryPath(data trainers.DataSet) string {
+	return filepath.Join(runfolder.Folder(data.RunDir).Trainer(), "atropos.json")
+}
+
+func (a *Adapter) load(data trainers.DataSet, key string) (*delivery, error) {
+	l := &delivery{Key: key, EnvID: -1, Skipped: map[ledger.Reason]int{}}
+	b, err := durable.ReadFile(a.deliveryPath(data), maxLine)
+	if errors.Is(err, fs.ErrNotExist) {
+		return l, os.MkdirAll(filepath.Dir(a.deliveryPath(data)), 0o755)
+	}
+	if err != nil {
+		return nil, err
+	}
+	have := new(delivery)
+	if err := json.Unmarshal(b, have); err != nil {
+		return nil, fmt.Errorf("%s: %w", a.deliveryPath(data), err)
+	}
+	if have.Key != key {
+		return l, nil
+	}
+	if have.Sending {
+		have.Sending, have.Read, have.Uncertain = false, have.Read+1, have.Uncertain+1
+	}
+	if have.Skipped == nil {
+		have.Skipped = map[ledger.Reason]int{}
+	}
+	return have, nil
+}
+
+func (a *Adapter) save(data trainers.DataSet, l *delivery) error {
+	b, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(a.deliveryPath(data), append(b, '\n'))
+}
+
+// note is save without waiting for the disk: it survives the process, which is enough for a note about a single group.
+func (a *Adapter) note(data trainers.DataSet, l *delivery) error {
+	b, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	return durable.Note(a.deliveryPath(data), append(b, '\n'))
+}
+
+// push sends every valid group, one request each, and records each before and after.
+func (a *Adapter) push(ctx context.Context, data trainers.DataSet, l *delivery) error {
+	n := 0
+	err := each(data, func(g *Group, f *fault) error {
+		if n++; n <= l.Read {
+			return nil
+		}
+		if f == nil {
+			f = g.check(l.GroupSize, l.MaxLen, a.conf.SkipSameScores)
+		}
+		if f != nil {
+			a.env.Log.Debug().Int("group", n-1).Str("reason", string(f.reason)).Str("detail", f.detail).
+				Msg("group left out")
+			l.Skipped[f.reason]++
+			l.Read++
+			return nil
+		}
+		if err := a.room(ctx); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return &trainers.Error{
+				Op:    "push the groups",
+				Why:   fmt.Sprintf("interrupted after %d of them", l.Sent),
+				Fix:   "resume the run to push the rest",
+				Fault: trainers.Local,
+			}
+		}
+		if g.NoTeacher != "" {
+			l.NoTeacher++
+			a.env.Log.Warn().Int("group", n-1).Str("why", g.NoTeacher).
+				Msg("the group goes on without the teacher's distributions")
+		}
+		g.EnvID = &l.EnvID
+		return a.send(ctx, data, l, g)
+	})
+	if err != nil {
+		return err
+	}
+	l.Complete = true
+	if l.Sent+l.Uncertain == 0 {
+		return errors.Join(a.save(data, l), &trainers.Error{
+			Op:    "push the groups of run " + data.RunID,
+			Why:   "none of them is fit to be sent: " + leftOut(l.Skipped),
+			Fault: trainers.Refused,
+		})
+	}
+	return a.save(data, l)
+}
+
+func (a *Adapter) send(ctx context.Context, data trainers.DataSet, l *delivery, g *Group) error {
+	req, err := a.request(g)
+	if err != nil {
+		return err
+	}
+	l.Sending = true
+	if err := a.note(data, l); err != nil {
+		return err
+	}
+	_, err = a.api.Do(context.WithoutCancel(ctx), req)
+	l.Sending = false
+	switch {
+	case err == nil:
+		l.Sent++
+	case trainers.Unsettled(err):
+		l.Uncertain++
+		a.env.Log.Warn().Err(err).Int("group", l.Read).Msg("the answer was lost; the group may be queued and is not sent again")
+	default:
+		return errors.Join(err, a.save(data, l))
+	}
+	l.Read++
+	a.env.Report(trainers.Progress{What: "push groups to Atropos", Done: int64(l.Read), Unit: "group"})
+	if err != nil && l.Uncertain > maxUncertain {
+		return errors.Join(err, a.save(data, l))
+	}
+	return a.note(data, l)
+}
+
+// maxUncertain is how many answers may be lost before the server is considered gone.
+const maxUncertain = 10
+
+// request is the push of one group.
+func (a *Adapter) request(g *Group) (httpclient.Request, error) {
+	body, err := httpclient.JSON(g)
+	if err != nil {
+		return httpclient.Request{}, err
+	}
+	req := httpclient.Request{
+		Op:     "push a group",
+		Method: http.MethodPost,
+		Path:   "/scored_data",
+		Accept: "application/json",
+		Body:   body,
+		Tries:  3,
+	}
+	if a.conf.Gzip && len(body.Data) >= 1024 {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		if _, err := z.Write(body.Data); err != nil {
+			return req, err
+		}
+		if err := z.Close(); err != nil {
+			return req, err
+		}
+		if b.Len() < len(body.Data) {
+			req.Body = httpclient.Bytes{ContentType: body.ContentType, Data: b.Bytes()}
+			req.Header = http.Header{"Content-Encoding": {"gzip"}}
+		}
+	}
+	return req, nil
+}

@@ -1,0 +1,201 @@
+package atropos
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+	"github.com/nat-go/nat-go/internal/httpclient"
+)
+
+// register waits for the trainer and registers as an environment.
+func (a *Adapter) register(ctx context.Context, data trainers.DataSet, l *delivery) error {
+	size, err := a.groupSize(data)
+	if err != nil {
+		return err
+	}
+	i, err := a.trainer(ctx)
+	if err != nil {
+		return err
+	}
+	now, err := a.life(ctx)
+	if err != nil {
+		return err
+	}
+	l.GroupSize, l.BatchSize, l.MaxLen = size, i.BatchSize, a.conf.MaxTokenLength
+	if l.MaxLen == 0 {
+		l.MaxLen = i.MaxTokenLen
+	}
+	if i.BatchSize%size != 0 {
+		return &trainers.Error{
+			Op:    "register with Atropos",
+			Why:   fmt.Sprintf("groups of %d never fill the trainer's batches of %d", size, i.BatchSize),
+			Fix:   "use a batch_size that is a multiple, or another group_size",
+			Fault: trainers.Refused,
+		}
+	}
+	answer, err := a.registration(ctx, l)
+	if err != nil {
+		return err
+	}
+	// Numbers only grow while a server is running.
+	if l.EnvID >= 0 && (*answer.EnvID <= l.EnvID || !now.continues(l.Life)) {
+		a.env.Log.Warn().Int("groups", l.Sent).Msg("the run-api was restarted since groups were pushed to it; they may be lost and are not pushed again")
+		l.Sent, l.Uncertain, l.Earlier = 0, l.Uncertain+l.Sent, nil
+	} else if l.EnvID >= 0 {
+		l.Earlier = append(l.Earlier, l.EnvID)
+	}
+	l.EnvID, l.EnvName, l.Life = *answer.EnvID, a.name(answer.Name), now
+	return a.save(data, l)
+}
+
+// registered is what the run-api answers to a registration. It is only of use if it succeeded and has an EnvID.
+type registered struct {
+	Status string `json:"status"`
+	EnvID  *int64 `json:"env_id"`
+	Name   string `json:"wandb_name"`
+}
+
+// registration sends the delivery's registration until the trainer accepts it.
+func (a *Adapter) registration(ctx context.Context, l *delivery) (registered, error) {
+	body, err := httpclient.JSON(map[string]any{
+		"max_token_length": l.MaxLen,
+		"desired_name":     a.conf.Name,
+		"weight":           a.conf.Weight,
+		"group_size":       l.GroupSize,
+	})
+	if err != nil {
+		return registered{}, err
+	}
+	for end := time.Now().Add(a.conf.StartTimeout); ; {
+		reply, err := a.api.Do(ctx, httpclient.Request{
+			Op:     "register with Atropos",
+			Method: http.MethodPost,
+			Path:   "/register-env",
+			Accept: "application/json",
+			Body:   body,
+			Tries:  3,
+		})
+		if err != nil {
+			return registered{}, err
+		}
+		var answer registered
+		if err := reply.JSON(&answer); err != nil {
+			return registered{}, err
+		}
+		if answer.Status == "success" && answer.EnvID != nil && *answer.EnvID >= 0 {
+			return answer, nil
+		}
+		if err := a.pause(ctx, end, "the trainer has not asked for its first batch"); err != nil {
+			return registered{}, err
+		}
+	}
+}
+
+// life identifies one life of the server: it is the trainer's registration, which a restart loses.
+type life struct {
+	Group   string `json:"wandb_group"`
+	Project string `json:"wandb_project"`
+	Step    int64  `json:"step"` // only grows
+}
+
+// continues reports whether the server may still be the same one.
+func (l life) continues(before life) bool {
+	return l.Group == before.Group && l.Project == before.Project && l.Step >= before.Step
+}
+
+// life asks the server who its trainer is. A server that doesn't say always counts as the same.
+func (a *Adapter) life(ctx context.Context) (life, error) {
+	var s serverStatus
+	if err := a.get(ctx, "ask the run-api how far its trainer is", "/status", nil, &s); err != nil {
+		return life{}, err
+	}
+	reply, err := a.api.Do(ctx, httpclient.Request{
+		Op:       "ask the run-api who its trainer is",
+		Method:   http.MethodGet,
+		Path:     "/wandb_info",
+		Accept:   "application/json",
+		Tries:    3,
+		Harmless: true,
+		OK:       []int{http.StatusNotFound},
+	})
+	if err != nil {
+		return life{}, err
+	}
+	var who struct {
+		Group   *string `json:"group"`
+		Project *string `json:"project"`
+	}
+	if reply.Status != http.StatusNotFound {
+		if err := reply.JSON(&who); err != nil {
+			return life{}, err
+		}
+	}
+	l := life{Step: s.Step}
+	if who.Group != nil {
+		l.Group = a.name(*who.Group)
+	}
+	if who.Project != nil {
+		l.Project = a.name(*who.Project)
+	}
+	return l, nil
+}
+
+// name returns a name given by the server, made safe to show and store.
+func (a *Adapter) name(s string) string {
+	const most = 200
+	if s = a.api.Scrub(s); len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}
+
+// restarted says why a job's environment no longer exists on the server: its number may belong to another by now.
+func (a *Adapter) restarted(ctx context.Context, job trainers.JobRef) (string, error) {
+	step, err := strconv.ParseInt(job.Metadata["step"], 10, 64)
+	if err != nil {
+		return "", nil //nolint:nilerr // pushed by a version that didn't note it
+	}
+	now, err := a.life(ctx)
+	if err != nil ||
+		now.continues(life{Group: job.Metadata["wandb_group"], Project: job.Metadata["wandb_project"], Step: step}) {
+		return "", err
+	}
+	return "the run-api was restarted after the groups were pushed; what it had queued is lost", nil
+}
+
+// environments are the numbers under which a job's groups were pushed.
+func environments(op string, job trainers.JobRef) (ids []int64, err error) {
+	for field := range strings.FieldsSeq(job.Metadata["env_id"]) {
+		id, err := strconv.ParseInt(field, 10, 64)
+		if err != nil || id < 0 { // a negative number would address somebody else's
+			return nil, &trainers.Error{
+				Op:    op,
+				Why:   "the job reference has no env_id that can be used",
+				Fault: trainers.Local,
+			}
+		}
+		ids = append(ids, id)
+	}
+	if ids == nil {
+		return nil, &trainers.Error{Op: op, Why: "the job reference has no env_id", Fault: trainers.Local}
+	}
+	return ids, nil
+}
+
+// trainer waits until a trainer has registered.
+func (a *Adapter) trainer(ctx context.Context) (info, error) {
+	for end := time.Now().Add(a.conf.StartTimeout); ; {
+		i, err := a.info(ctx)
+		if err != nil || i.BatchSize > 0 {
+			return i, err
+		}
+		if err := a.pause(ctx, end, "no trainer has registered"); err != nil {
+			return i, err
+		}
+	}
+}

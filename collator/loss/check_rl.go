@@ -1,0 +1,56 @@
+package loss
+
+import (
+	"cmp"
+
+	"github.com/nat-go/nat-go/kernels"
+)
+
+func (c *checker) checkRL(g *GRPO) error {
+	terms, err := c.grid("token_losses", &g.Tokens, func(i int) bool { return g.ResponseMask[i] == 1 }, 1)
+	if err != nil {
+		return err
+	}
+	policy := func(at int) ([]float64, error) {
+		lp, err := c.logProbs(terms, at, cmp.Or(c.o.RolloutTemperature, 1), 1)
+		if err != nil {
+			return nil, err
+		}
+		return c.policy(g, terms.trained, lp)
+	}
+	if terms.ours, err = policy(-1); err != nil {
+		return err
+	}
+	for i, e := range elsewhere {
+		if terms.at[i], err = policy(e.from); err != nil {
+			return err
+		}
+	}
+	c.compare(terms)
+	return nil
+}
+
+// policy turns each token's log-probability into its part of the objective, before weights.
+func (c *checker) policy(g *GRPO, trained []bool, lp []float64) ([]float64, error) {
+	o := c.o.GRPO
+	o.Reduction, o.Denominator = kernels.PerToken, 1
+	out := make([]float64, len(lp))
+	for i, on := range trained {
+		if !on {
+			continue
+		}
+		one := kernels.PolicyBatch{
+			LogProbs: lp[i : i+1], Old: widen(g.OldLogprobs[i : i+1]), Offsets: []int{0, 1},
+			Advantage: widen(g.Advantage[i/g.T : i/g.T+1]),
+		}
+		if o.KL > 0 {
+			one.Reference = widen(g.RefLogprobs[i : i+1])
+		}
+		st, err := kernels.PolicyLoss(one, o, nil)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = st.Loss
+	}
+	return out, nil
+}
