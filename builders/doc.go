@@ -7,5 +7,7 @@
 // The content of a record is inline or a reference into the group, which the host resolves and checks. References are
 // the fast path: eight candidates of a turn make up to 28 pairs out of the same eight texts.
 //
+// Many names are exported because each kind of record is a struct of its own, with the reasons for dropping one.
+//
 // Part of the Go API we promise (v0).
 package builders

@@ -6,5 +6,7 @@
 // Config, Collate makes the batches, Verify checks them anew. README.md says what is refused, what a row is, how hints
 // are spliced in, and how a row is verified.
 //
+// It is large because a row is made in one pass by one worker, whose scratch memory all channels share.
+//
 // Part of the Go API we promise (v0).
 package collator

@@ -13,5 +13,8 @@
 // answered the same messages more than once, the answer that the session continued from is chosen, and one that it
 // abandoned is rejected. The chosen side has no more model turns than the rejected one.
 //
+// Messages are hashed here by what makes two of them equal for a comparison (the ids of calls are left out), so the
+// hash is neither the record log's nor that of ttc/calls.
+//
 // Not part of the promised API.
 package divergence

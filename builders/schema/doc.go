@@ -38,5 +38,7 @@
 // The parts that a plugin's config needs - the struct tags and the value types - are as stable as package sdk (v0). The
 // rest:
 //
+// Many names are exported because every rule of a setting has a finding code of its own.
+//
 // Not part of the promised API.
 package schema

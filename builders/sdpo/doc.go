@@ -27,5 +27,7 @@
 // was sampled after the error was seen, so the pair is marked off-policy. demonstrations: the successful turn in its
 // own place.
 //
+// It is large because each source of hints is a file of its own, behind one interface.
+//
 // Not part of the promised API.
 package sdpo

@@ -25,5 +25,7 @@
 // A plugin sees all the data of its groups and runs as the same user. The host keeps it from harming a run by accident;
 // it is not a sandbox.
 //
+// It is one large package because its files are about the same process: whoever restarts it must know what it was sent.
+//
 // Not part of the promised API.
 package host

@@ -14,5 +14,7 @@
 // Readers trust nothing: an index out of range, a text that ends before it starts, an unknown enum value, or a part
 // that repeats or is missing is an error that says what was wrong, never a panic.
 //
+// An example has one serialisation: what is stored on disk to form groups (ExampleCodec) are the protocol's own frames.
+//
 // Not part of the promised API.
 package wire

@@ -6,5 +6,7 @@
 // first reading, needs no state on disk (such as ids already seen), and proves by a rolling hash that the input is the
 // same.
 //
+// It exports many names because every reader is built from them: options, cursor, walk, tally, columns, reasons.
+//
 // Not part of the promised API.
 package source

@@ -6,4 +6,7 @@
 // manual, source code or a list of search results is about other errors, wherever the word occurs.
 //
 // The work is bounded: only the first and last lines of a long text are examined, each up to a maximum length.
+//
+// It is large because there is a rule for each way in which programs and services report a failure; one file holds
+// those of a subject.
 package evidence

@@ -3,4 +3,6 @@
 //
 // Every command takes --json and then prints one object, last, on standard output; logs and progress go to standard
 // error. A command returns an error made with package exit, which determines the exit code.
+//
+// It is large only because there are many commands.
 package cli

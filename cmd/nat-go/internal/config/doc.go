@@ -15,4 +15,6 @@
 // NAT's sections that are not ours (llms, functions, workflow, ...) are skipped with one note. NAT's eval and
 // finetuning.run_configuration are read completely: a run takes its input and its limits from some of their keys, and
 // TestDefaultsAreNATs and TestNATFilesPass compare the rest with what NAT wrote and accepts.
+//
+// Most exported names are sections of the YAML, a struct each.
 package config

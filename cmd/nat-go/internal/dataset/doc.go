@@ -6,4 +6,8 @@
 //
 // Its Finding is not that of package finding: it is what `dataset verify --json` prints, refers to a row rather than a
 // place in a configuration, and counts those that are not listed.
+//
+// It is one large package because writing, converting, verifying and counting share one knowledge of what lies where:
+// formats, files, origins. Rows that are read back are hashed by what they say (sharing.go), not by the record log's
+// bytes, since a verifier must not trust the log.
 package dataset

@@ -5,5 +5,8 @@
 // There is no server and no shared state but files. A shard is done when its manifest exists, which is written last and
 // names what was built by checksum. Folder listings are never relied on.
 //
+// Many names are exported because plan, index, frames and manifests are files that the run (package finetune) reads and
+// writes piece by piece.
+//
 // Not part of the promised API.
 package shards

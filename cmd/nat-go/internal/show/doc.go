@@ -5,4 +5,6 @@
 // bidirectional overrides and invalid UTF-8 are printed as escapes (clean.go). Words are compared with Myers' algorithm
 // ("An O(ND) Difference Algorithm and Its Variations", 1986), up to a limit beyond which the rest counts as different.
 // Widths are in terminal cells (Unicode UAX #11), so columns line up for Chinese and emoji too.
+//
+// Its JSON is for people - texts may be cut - and so is not that of any row format.
 package show

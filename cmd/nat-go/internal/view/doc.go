@@ -17,4 +17,6 @@
 // preflight that is never answered; Host must be the address that was listened on (DNS rebinding), Origin the page's
 // own; framing is forbidden; the content security policy allows only this server's own scripts and styles; and the page
 // never parses a text as HTML. Nothing is stored in the browser.
+//
+// It is one package because every endpoint reads the same table and the same windows of the log.
 package view
