@@ -37,7 +37,7 @@ func Create(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &File{Writer: bufio.NewWriterSize(temp, bufferBytes), file: temp, path: path}, nil
+	return &File{Writer: bufio.NewWriterSize(Behind(temp), bufferBytes), file: temp, path: path}, nil
 }
 
 // temporary creates and locks a file with a unique name.

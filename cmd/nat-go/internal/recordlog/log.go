@@ -100,7 +100,7 @@ func Create(dir string) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{dir: dir, file: f, out: bufio.NewWriterSize(f, bufferBytes), sum: xxh3.New()}
+	w := &Writer{dir: dir, file: f, out: bufio.NewWriterSize(durable.Behind(f), bufferBytes), sum: xxh3.New()}
 	head := binary.LittleEndian.AppendUint32([]byte(magic), Version)
 	w.sum.Write(head)
 	if _, err := w.out.Write(head); err != nil {
@@ -149,7 +149,7 @@ func Open(dir string) (*Writer, error) {
 	return &Writer{
 		dir:    dir,
 		file:   f,
-		out:    bufio.NewWriterSize(f, bufferBytes),
+		out:    bufio.NewWriterSize(durable.Behind(f), bufferBytes),
 		state:  c,
 		synced: c.Bytes,
 		sum:    sum,

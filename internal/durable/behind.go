@@ -1,0 +1,38 @@
+package durable
+
+import (
+	"io"
+	"os"
+)
+
+// behindBytes is how much is written to a file before the disk is asked to begin with it.
+const behindBytes = 8 << 20
+
+// Behind returns a writer to a file that is written from where it is. The disk begins to write while more is added,
+// without being waited for: otherwise it would begin once the file is synced, with all of it.
+func Behind(file *os.File) io.Writer { return &behind{file: file} }
+
+type behind struct {
+	file *os.File
+	rest int64 // bytes that the disk hasn't been told of
+}
+
+func (b *behind) Write(p []byte) (int, error) {
+	n, err := b.file.Write(p)
+	b.wrote(int64(n))
+	return n, err
+}
+
+// ReadFrom copies as the file would by itself: from another file, within the kernel.
+func (b *behind) ReadFrom(r io.Reader) (int64, error) {
+	n, err := b.file.ReadFrom(r)
+	b.wrote(n)
+	return n, err
+}
+
+func (b *behind) wrote(n int64) {
+	if b.rest += n; b.rest >= behindBytes {
+		startWriting(b.file)
+		b.rest = 0
+	}
+}
