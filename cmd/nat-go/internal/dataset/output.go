@@ -1,6 +1,8 @@
 package dataset
 
 import (
+	"path/filepath"
+
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
@@ -17,15 +19,17 @@ const (
 // output is a file written in blocks by its own goroutine: rows are made while the kernel copies the last block, which
 // is what limits the writing of a data set.
 type output struct {
-	buf    []byte // append here, then call rotate
-	bytes  int64
-	file   *durable.File
-	blocks chan []byte
-	free   chan []byte
-	done   chan struct{} // closed when all blocks are written; then err says whether that succeeded
-	err    error
-	sum    *xxh3.Hasher
-	placed bool
+	buf     []byte // append here, then call rotate
+	bytes   int64
+	path    string
+	file    *durable.File
+	blocks  chan []byte
+	free    chan []byte
+	done    chan struct{} // closed when all blocks are durable; then err says whether that succeeded
+	err     error
+	sum     *xxh3.Hasher
+	aborted bool // set before blocks is closed: what was written need not be durable
+	placed  bool
 }
 
 func newOutput(path string) (*output, error) {
@@ -34,6 +38,7 @@ func newOutput(path string) (*output, error) {
 		return nil, err
 	}
 	o := &output{
+		path:   path,
 		file:   f,
 		blocks: make(chan []byte, blocksHeld),
 		free:   make(chan []byte, blocksHeld+2),
@@ -44,17 +49,20 @@ func newOutput(path string) (*output, error) {
 	for range blocksHeld + 1 {
 		o.free <- nil // wait: as much room as is filled
 	}
-	go o.run()
+	go o.run(o.blocks)
 	return o, nil
 }
 
-func (o *output) run() {
+func (o *output) run(blocks <-chan []byte) {
 	defer close(o.done)
-	for b := range o.blocks { // wait: finish and abort close it
+	for b := range blocks { // wait: finish and abort close it
 		if o.err == nil {
 			_, o.err = o.file.Write(b)
 		}
 		o.free <- b[:0] // wait: room for every block there is
+	}
+	if o.err == nil && !o.aborted {
+		o.err = o.file.Prepare()
 	}
 }
 
@@ -82,28 +90,18 @@ func (o *output) flush() {
 	}
 }
 
-// finish makes the content durable and returns its hash. The file gets its name from place.
-func (o *output) finish() (string, error) {
+// finish ends the content and returns its hash. It is made durable meanwhile, as that of other files is: see synced.
+func (o *output) finish() string {
 	o.flush()
 	close(o.blocks)
-	<-o.done // wait: run ends when blocks is closed
 	o.blocks = nil
-	if o.err == nil {
-		o.err = o.file.Prepare()
-	}
-	return runfolder.Digest(o.sum), o.err
+	return runfolder.Digest(o.sum)
 }
 
 // sumUp is finish for a file at a path in the data set.
-func (o *output) sumUp(path string) (runfolder.File, error) {
-	sum, err := o.finish()
-	return runfolder.DatasetFile(path, o.bytes, sum), err
-}
-
-// place gives a finished file its name.
-func (o *output) place() error {
-	o.placed = true
-	return o.file.Commit()
+func (o *output) sumUp(path string) runfolder.File {
+	sum := o.finish()
+	return runfolder.DatasetFile(path, o.bytes, sum)
 }
 
 // abort removes the file unless it has its name.
@@ -112,9 +110,38 @@ func (o *output) abort() {
 		return
 	}
 	if o.blocks != nil {
+		o.aborted = true
 		close(o.blocks)
-		<-o.done // wait: run ends when blocks is closed
 		o.blocks = nil
 	}
+	<-o.done // wait: run ends when blocks is closed
 	o.file.Abort()
+}
+
+// synced waits until finished files are durable.
+func synced(files []*output) error {
+	for _, o := range files {
+		if <-o.done; o.err != nil { // wait: run ends when blocks is closed
+			return o.err
+		}
+	}
+	return nil
+}
+
+// place gives durable files their names.
+func place(files []*output) error {
+	dirs := map[string]bool{}
+	for _, o := range files {
+		o.placed = true
+		if err := o.file.CommitUnsynced(); err != nil {
+			return err
+		}
+		dirs[filepath.Dir(o.path)] = true
+	}
+	for dir := range dirs {
+		if err := durable.SyncDir(dir); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -24,6 +24,16 @@ type Share struct {
 	Formats []partFormat `json:"formats"`
 }
 
+// Lines returns the number of rows in all formats.
+func (s *Share) Lines() (n int64) {
+	for i := range s.Formats {
+		for _, f := range s.Formats[i].Files {
+			n += f.Rows
+		}
+	}
+	return n
+}
+
 // partFormat is one format's share of a part. Its rows are lines, even for formats that become tables in the end.
 type partFormat struct {
 	Name     string           `json:"name"`
@@ -67,15 +77,10 @@ func WritePart(ctx context.Context, s Spec, groups iter.Seq2[*recordlog.Group, e
 		for _, x := range w.files {
 			f.Files = append(f.Files, partFile{x.name, x.of, x.side, x.rows})
 		}
-		if _, _, err := w.finish(); err != nil {
-			return nil, err
-		}
-		if err := w.place(); err != nil {
-			return nil, err
-		}
 		p.Formats = append(p.Formats, f)
 	}
-	return p, nil
+	_, err = finishAll(s, all)
+	return p, err
 }
 
 // Join makes the data set from its parts, in their order: everything that Write writes.

@@ -39,15 +39,16 @@ func WriteTokens(
 			return nil, err
 		}
 	}
+	if err := synced(w.outs); err != nil {
+		return nil, err
+	}
 	if ready != nil {
 		if err := ready(w.all, w.files); err != nil {
 			return nil, err
 		}
 	}
-	for _, o := range w.outs {
-		if err := o.place(); err != nil {
-			return nil, err
-		}
+	if err := place(w.outs); err != nil {
+		return nil, err
 	}
 	for _, path := range w.empty {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -109,8 +110,7 @@ func (w *tokenWriter) split(f Format, name string, split batch.Split) (file runf
 		out.abort()
 		return file, 0, nil
 	}
-	file, err = out.sumUp(name)
-	return file, n, err
+	return out.sumUp(name), n, nil
 }
 
 // tokens checks files of token rows.

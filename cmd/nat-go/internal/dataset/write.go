@@ -116,17 +116,26 @@ func finishAll(s Spec, all []*formatWriter) ([]runfolder.Written, error) {
 		}
 		out, files = append(out, written), append(files, its...)
 	}
+	if err := synced(outputs(all)); err != nil {
+		return nil, err
+	}
 	if s.Ready != nil {
 		if err := s.Ready(out, files); err != nil {
 			return nil, err
 		}
 	}
+	return out, place(outputs(all))
+}
+
+// outputs returns the files of formats.
+func outputs(all []*formatWriter) (files []*output) {
 	for _, w := range all {
-		if err := w.place(); err != nil {
-			return nil, err
+		for _, f := range w.files {
+			files = append(files, f.out)
 		}
+		files = append(files, w.origins)
 	}
-	return out, nil
+	return files
 }
 
 // survey scans the kept records for what the columns of tables have to hold, if there are tables.
@@ -395,7 +404,7 @@ func (w *formatWriter) open(kind builders.Kind, s rows.Split) (*rowFile, error) 
 	return f, nil
 }
 
-// finish ends the files. They get their names from place.
+// finish ends the files; see synced and place.
 func (w *formatWriter) finish() (runfolder.Written, []runfolder.File, error) {
 	out := runfolder.Written{Format: w.enc.Name, Records: w.records, Dropped: w.dropped, Trimmed: w.trimmed}
 	out.Refused, out.Instead = w.refused.most(), w.refused.instead()
@@ -409,10 +418,7 @@ func (w *formatWriter) finish() (runfolder.Written, []runfolder.File, error) {
 		case w.enc.FinalNewline() || w.spec.part:
 			f.out.buf = append(f.out.buf, '\n')
 		}
-		file, err := f.out.sumUp(w.enc.Name + "/" + f.name)
-		if err != nil {
-			return out, nil, err
-		}
+		file := f.out.sumUp(w.enc.Name + "/" + f.name)
 		files = append(files, file)
 		out.Files = append(out.Files, runfolder.RowFile{
 			Path:          w.enc.Name + "/" + f.name,
@@ -427,17 +433,7 @@ func (w *formatWriter) finish() (runfolder.Written, []runfolder.File, error) {
 	slices.SortFunc(out.Files, func(a, b runfolder.RowFile) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Split, b.Split))
 	})
-	origins, err := w.origins.sumUp(w.enc.Name + "/" + OriginsFile)
-	return out, append(files, origins), err
-}
-
-func (w *formatWriter) place() error {
-	for _, f := range w.files {
-		if err := f.out.place(); err != nil {
-			return err
-		}
-	}
-	return w.origins.place()
+	return out, append(files, w.origins.sumUp(w.enc.Name+"/"+OriginsFile)), nil
 }
 
 func (w *formatWriter) abort() {

@@ -1,0 +1,63 @@
+package dataset
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestOutputs checks that files have their content once they have their names, also those that end before anything of
+// them was written, and that aborted ones leave nothing.
+func TestOutputs(t *testing.T) {
+	dir := t.TempDir()
+	want := map[string]string{}
+	var files []*output
+	for i := range 200 {
+		path := filepath.Join(dir, fmt.Sprint(i%2), fmt.Sprint(i))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		o, err := newOutput(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := fmt.Sprint("content ", i)
+		_, _ = o.Write([]byte(text))
+		if i%5 == 4 {
+			o.abort()
+			continue
+		}
+		if got := o.sumUp("x"); got.Bytes != int64(len(text)) {
+			t.Errorf("%d bytes of %q", got.Bytes, text)
+		}
+		if i%5 == 3 {
+			o.abort()
+			continue
+		}
+		files, want[path] = append(files, o), text
+	}
+	if err := synced(files); err != nil {
+		t.Fatal(err)
+	}
+	if err := place(files); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	paths, err := filepath.Glob(filepath.Join(dir, "*", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[path] = string(text)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
