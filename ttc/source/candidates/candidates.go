@@ -27,9 +27,13 @@ type Source struct {
 		raw    json.Raw
 		offset int64
 		ok     bool
+		of     belonging
+		rawID  json.Raw
 		id     string           // if it is rewritten
 		lines  []published.Line // likewise: the answers
 	}
+
+	scanned ttc.Example // every example of a scan, of which nothing is kept
 
 	rewrite published.Rewriter // of entries in the shape of a published data set; nil: they are plain
 }
@@ -99,7 +103,8 @@ func (s *Source) readAhead() error {
 		if tooLarge == nil && raw.Kind() == json.Object {
 			s.ahead.raw, s.ahead.offset = raw, offset
 			if err = s.reshape(); err == nil {
-				s.ahead.ok = true
+				s.ahead.ok, s.ahead.rawID = true, s.id()
+				s.ahead.of = s.belongs()
 				return nil
 			}
 			reason, detail = reasonOf(err), err.Error()
@@ -144,17 +149,9 @@ func reasonOf(err error) ledger.Reason {
 // example reads the lines with one id, the first of which was read ahead.
 func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 	s.Begin(s.ahead.offset, s.lines-1)
-	idRaw := s.id()
-	id := source.IDText(idRaw)
-	of := s.belongs()
-	ex := &ttc.Example{
-		ID: id, Run: s.At.Run, Row: s.At.Row, File: s.Path(), Offset: s.ahead.offset, Fidelity: ttc.TextOnly,
-		RawID: append(json.Raw(nil), idRaw...),
-	}
+	of := s.ahead.of
+	ex := s.newExample()
 	s.name(ex)
-	if v, ok := source.At(s.ahead.raw, s.cfg.TaskKey); ok {
-		ex.Task = source.IDText(v)
-	}
 	s.reader.Begin()
 	size := int64(0)
 	for n := 0; ; n++ {
@@ -162,7 +159,7 @@ func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 			return nil, ctx.Err()
 		}
 		size += int64(len(s.ahead.raw))
-		if err := s.fits(id, n, size); err != nil {
+		if err := s.fits(of.id, n, size); err != nil {
 			return nil, err
 		}
 		s.line(ex)
@@ -171,7 +168,7 @@ func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		if next := s.belongs(); next != of || next == (belonging{}) {
+		if next := s.ahead.of; next != of || next == (belonging{}) {
 			break
 		}
 	}
@@ -182,6 +179,22 @@ func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 		s.At.Offset, s.At.Lines = s.ahead.offset, s.lines-1
 	}
 	return ex, nil
+}
+
+// newExample returns the example that begins with the line read ahead.
+func (s *Source) newExample() *ttc.Example {
+	if s.Scans() {
+		s.scanned = ttc.Example{ID: s.ahead.of.id, Run: s.At.Run, Row: s.At.Row}
+		return &s.scanned
+	}
+	ex := &ttc.Example{
+		ID: s.ahead.of.id, Run: s.At.Run, Row: s.At.Row, File: s.Path(), Offset: s.ahead.offset,
+		Fidelity: ttc.TextOnly, RawID: append(json.Raw(nil), s.ahead.rawID...),
+	}
+	if v, ok := source.At(s.ahead.raw, s.cfg.TaskKey); ok {
+		ex.Task = source.IDText(v)
+	}
+	return ex
 }
 
 // name makes the example's id unique. One without an id is named after its first line.
@@ -240,9 +253,9 @@ func (s *Source) id() json.Raw {
 	return id
 }
 
-// belongs returns the example that the line read ahead belongs to.
+// belongs returns the example that the line read ahead belongs to, given its id.
 func (s *Source) belongs() belonging {
-	if name := source.IDText(s.id()); name != "" {
+	if name := source.IDText(s.ahead.rawID); name != "" {
 		return belonging{id: name}
 	}
 	if s.rewrite != nil { // its answers are compared with each other only
