@@ -13,15 +13,17 @@ import (
 // maxKeyFile is the size of the largest file with credentials or a token.
 const maxKeyFile = 1 << 20
 
-// keyFiles returns the files that the client library reads credentials for AWS from, by what names them.
-func (s *Storage) keyFiles() map[string]string {
-	files := map[string]string{}
+// keyFile is a file with credentials, and what names it.
+type keyFile struct{ name, path string }
+
+// keyFiles returns the files that the client library reads credentials for AWS from.
+func (s *Storage) keyFiles() (files []keyFile) {
 	for _, name := range []string{
 		"AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE",
 		"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
 	} {
 		if path := s.getenv(name); path != "" {
-			files[name] = path
+			files = append(files, keyFile{name, path})
 		}
 	}
 	home, err := os.UserHomeDir()
@@ -29,11 +31,11 @@ func (s *Storage) keyFiles() map[string]string {
 		return files
 	}
 	for _, name := range []string{"credentials", "config"} {
-		files["~/.aws/"+name] = filepath.Join(home, ".aws", name)
+		files = append(files, keyFile{"~/.aws/" + name, filepath.Join(home, ".aws", name)})
 	}
 	cached, _ := filepath.Glob(filepath.Join(home, ".aws", "sso", "cache", "*.json")) // the pattern is sound
 	for _, path := range cached {
-		files["~/.aws/sso/cache"] = path
+		files = append(files, keyFile{"~/.aws/sso/cache", path})
 	}
 	return files
 }
@@ -41,21 +43,21 @@ func (s *Storage) keyFiles() map[string]string {
 // checkKeyFiles refuses files with credentials that can't be read to their end. The library opens them by name, and
 // waits for whatever they are: a pipe without a writer, a device.
 func (s *Storage) checkKeyFiles() error {
-	for name, path := range s.keyFiles() {
-		f, err := durable.Open(path)
+	for _, k := range s.keyFiles() {
+		f, err := durable.Open(k.path)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 			continue // the library says so, or does without
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("%s: %w", k.name, err)
 		}
 		info, err := f.Stat()
 		f.Close()
 		if err == nil && info.Size() > maxKeyFile {
-			err = fmt.Errorf("%s has %d bytes, and credentials have at most %d", path, info.Size(), maxKeyFile)
+			err = fmt.Errorf("%s has %d bytes, and credentials have at most %d", k.path, info.Size(), maxKeyFile)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("%s: %w", k.name, err)
 		}
 	}
 	return nil

@@ -71,4 +71,24 @@ func TestKeyFiles(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+	t.Run("one of several tokens of a sign-on", func(t *testing.T) {
+		home := t.TempDir()
+		cache := filepath.Join(home, ".aws", "sso", "cache")
+		if err := os.MkdirAll(cache, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(pipe, filepath.Join(cache, "a.json")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(cache, "b.json"), []byte("{}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("HOME", home)
+		s := New(func(string) string { return "" })
+		defer s.Close()
+		if _, err := s.Stat(t.Context(), "s3://bucket/object"); err == nil ||
+			!strings.Contains(err.Error(), "~/.aws/sso/cache") {
+			t.Errorf("%v", err)
+		}
+	})
 }
