@@ -1,6 +1,8 @@
 package host
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -80,5 +82,20 @@ func TestLockstepKeepsToItsRoom(t *testing.T) {
 	}
 	if j, _, err := a.next(feed, nil, nil); j == nil || err != nil {
 		t.Errorf("%+v, %v", j, err)
+	}
+}
+
+// TestYieldsWhileWaitingForTheConsumer checks that a worker whose results nobody consumes gives up the instance when
+// another wants it to itself: the consumer may be waiting for that other's results.
+func TestYieldsWhileWaitingForTheConsumer(t *testing.T) {
+	w := &worker{taken: make(chan struct{}, 1)}
+	w.heldBack.Store(heldLimit + 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	wanted := make(chan struct{})
+	close(wanted)
+	a := &attempt{worker: w, pause: wanted, inc: &incarnation{dead: make(chan struct{})}, ctx: ctx}
+	if err := a.grant(); !errors.Is(err, errYielded) {
+		t.Errorf("%v", err)
 	}
 }
