@@ -5,21 +5,17 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
-	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// EntriesOf appends the entries of a group's records to dst. A record for which refuse has a reason is entered as
-// dropped; a nil refuse refuses none.
-func EntriesOf(dst []Entry, g *recordlog.Group, refuse func(*builders.Resolved) ledger.Reason) []Entry {
+// EntriesOf appends the entries of a group's records to dst. Those that the gates refuse are already dropped.
+func EntriesOf(dst []Entry, g *recordlog.Group, gates Gates) []Entry {
 	var shared neighbours
 	for i, h := range g.Hashes() {
 		rec := &g.Records[i]
 		e := shared.entry(rec, h)
 		e.Ordinal = g.First + uint64(i)
-		if refuse != nil {
-			if reason := refuse(rec); reason != "" {
-				e.Drop = Dropped(reason)
-			}
+		if reason, _ := gates.Refuse(rec); reason != "" {
+			e.Drop = Dropped(reason)
 		}
 		dst = append(dst, e)
 	}

@@ -33,8 +33,10 @@ type Spec struct {
 	Decisions *curate.Decisions
 	Formats   []Format // those made from token batches are left to WriteTokens
 	Options   rows.Options
-	Dropped   func(ledger.Drop)      // called for every record that a format can't carry
-	Group     func(*recordlog.Group) // called for every group of the log, before its rows are written; may be nil
+	Dropped   func(ledger.Drop)       // called for every record that a format can't carry
+	Gates     curate.Gates            // those that the decisions were made with
+	NotKept   func(ledger.Drop)       // called for every record that was dropped before rows were made; may be nil
+	Progress  func(first, end uint64) // called with the records of every group of the log; may be nil
 	// Ready is called with the formats and all their files when everything is durable and before the first file gets
 	// its name; Write returns its error, and then leaves nothing behind. It may be nil.
 	Ready func([]runfolder.Written, []runfolder.File) error
@@ -92,8 +94,11 @@ func (s *Spec) writeGroups(
 		if err != nil {
 			return err
 		}
-		if s.Group != nil {
-			s.Group(g)
+		if s.NotKept != nil {
+			s.Decisions.EachDrop(g, s.Gates, s.NotKept)
+		}
+		if s.Progress != nil {
+			s.Progress(g.First, g.First+uint64(len(g.Records)))
 		}
 		hashes := g.Hashes()
 		for _, w := range all {
@@ -170,7 +175,7 @@ func note(found *[8]rows.Contents, g *recordlog.Group, d *curate.Decisions) {
 
 // groups yields those of the log, if anyone needs them.
 func (s *Spec) groups(all []*formatWriter) iter.Seq2[*recordlog.Group, error] {
-	if len(all) == 0 && s.Group == nil {
+	if len(all) == 0 && s.NotKept == nil {
 		return func(func(*recordlog.Group, error) bool) {}
 	}
 	return recordlog.GroupsAhead(s.Log)

@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
@@ -254,19 +253,8 @@ func (b *building) enterGroup(g *recordlog.Group, all []curate.Entry) error {
 
 // entriesOf returns what curation has to know about a group's records. It is valid until the next call.
 func (b *building) entriesOf(g *recordlog.Group) []curate.Entry {
-	b.scratch = curate.EntriesOf(b.scratch[:0], g, b.refuses)
+	b.scratch = curate.EntriesOf(b.scratch[:0], g, b.plan.gates())
 	return b.scratch
-}
-
-// refuses says why a record is dropped for what it is, before it is compared with others.
-func (b *building) refuses(rec *builders.Resolved) (reason ledger.Reason) {
-	if b.plan.Compat.Gates() {
-		reason, _ = curate.Gate(rec)
-	}
-	if reason == "" {
-		reason, _ = b.plan.tooLow(rec)
-	}
-	return reason
 }
 
 // enter puts entries into the index. What the gate stopped is booked here; it is listed together with what curation

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/marks"
@@ -39,7 +38,7 @@ func (r *run) curate(ctx context.Context, b *built) (*curate.Decisions, error) {
 		case !dropped:
 			r.books.In(ledger.Curate, unitRecord, n)
 			r.books.Out(ledger.Curate, unitRecord, n)
-		case curatedAway(reason):
+		case curate.StageOf(reason) == ledger.Curate:
 			r.books.In(ledger.Curate, unitRecord, n)
 			r.books.Drop(ledger.Drop{Stage: ledger.Curate, Reason: reason, Unit: unitRecord, Count: n})
 		}
@@ -119,48 +118,9 @@ func (r *run) writeDecisions(d *curate.Decisions) error {
 	return f.Commit()
 }
 
-// droppedOf reports the records of a group that the gate stopped or curation dropped, which are already booked.
-func (r *run) droppedOf(g *recordlog.Group, d *curate.Decisions, list func(ledger.Drop)) {
-	for i := range g.Records {
-		reason, dropped := d.At(g.First + uint64(i)).Reason()
-		if !dropped {
-			continue
-		}
-		rec := &g.Records[i]
-		o := rec.Origin
-		drop := ledger.Drop{
-			Stage: ledger.Curate, Reason: reason, Unit: unitRecord, Run: o.Run, Example: o.Example,
-			Turn: rec.Record.Header().Turn, Index: -1, Builder: o.Builder, File: o.File, Offset: o.Offset,
-		}
-		if !curatedAway(reason) {
-			drop.Stage = ledger.Gate
-			if _, drop.Detail = curate.Gate(rec); reason == curate.LowFidelity {
-				_, drop.Detail = r.plan.tooLow(rec)
-			}
-		}
-		list(drop)
-	}
-}
-
-// tooLow says why collator.min_fidelity refuses a record's trace; empty if it doesn't.
-func (p *plan) tooLow(rec *builders.Resolved) (ledger.Reason, string) {
-	o := rec.Origin
-	if o.Fidelity >= p.minFidelity {
-		return "", ""
-	}
-	detail := o.Fidelity.String() + ", not " + p.minFidelity.String()
-	if names := o.Gaps.Names(); names != nil {
-		detail += ": " + strings.Join(names, ", ")
-	}
-	return curate.LowFidelity, detail
-}
-
-func curatedAway(r ledger.Reason) bool {
-	switch r {
-	case curate.Duplicate, curate.Contradiction, curate.NotSampled, curate.Rejected, curate.Held:
-		return true
-	}
-	return false
+// gates are what each record has to pass by itself.
+func (p *plan) gates() curate.Gates {
+	return curate.Gates{Unfit: p.Compat.Gates(), MinFidelity: p.minFidelity}
 }
 
 // exampleOf names the example of a record, for an error.

@@ -455,7 +455,7 @@ func (b *building) hold(ctx context.Context, keep *part) error {
 		if err != nil {
 			return exit.Default(exit.Environment, err)
 		}
-		entries = curate.EntriesOf(entries[:0], g, nil)
+		entries = curate.EntriesOf(entries[:0], g, curate.Gates{})
 		for _, e := range entries {
 			if !d.At(e.Ordinal).Validates() {
 				continue

@@ -204,11 +204,10 @@ func (r *run) writeRows(ctx context.Context, x recordlog.Range, d *curate.Decisi
 	written, err := dataset.WritePart(ctx, dataset.Spec{
 		Dir: folder.Dataset(), Log: log, Decisions: d, Formats: formats, Options: r.plan.options,
 		Dropped: drops.drop,
-		Group: func(g *recordlog.Group) {
-			r.droppedOf(g, d, drops.list)
-			r.tell(Progress{
-				Step: "write", Done: int64(g.First - x.First), Total: 0, Unit: unitRecord,
-			})
+		Gates:   r.plan.gates(),
+		NotKept: drops.list,
+		Progress: func(first, _ uint64) {
+			r.tell(Progress{Step: "write", Done: int64(first - x.First), Unit: unitRecord})
 		},
 	}, decidedOn(recordlog.GroupsIn(log, x), d))
 	if err != nil {

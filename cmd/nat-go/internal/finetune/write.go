@@ -13,7 +13,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/internal/durable"
@@ -41,14 +40,10 @@ func (r *run) write(ctx context.Context, d *curate.Decisions) error {
 		Formats:   formats,
 		Options:   p.options,
 		Dropped:   r.books.drop,
-		Group: func(g *recordlog.Group) {
-			r.droppedOf(g, d, r.books.list)
-			r.tell(Progress{
-				Step:  "write",
-				Done:  int64(g.First) + int64(len(g.Records)),
-				Total: int64(d.Len()),
-				Unit:  unitRecord,
-			})
+		Gates:     p.gates(),
+		NotKept:   r.books.list,
+		Progress: func(_, end uint64) {
+			r.tell(Progress{Step: "write", Done: int64(end), Total: int64(d.Len()), Unit: unitRecord})
 		},
 		Ready: r.know,
 	}

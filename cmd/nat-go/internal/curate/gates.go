@@ -1,0 +1,63 @@
+package curate
+
+import (
+	"strings"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Gates are what a record has to pass by itself, before records are compared.
+type Gates struct {
+	Unfit       bool         // refuse what Gate finds unfit; NAT refuses nothing
+	MinFidelity ttc.Fidelity // of its trace
+}
+
+// Refuse returns "" for a record that passes, otherwise the reason and one line about what was found.
+func (x Gates) Refuse(r *builders.Resolved) (reason ledger.Reason, detail string) {
+	if x.Unfit {
+		if reason, detail = Gate(r); reason != "" {
+			return reason, detail
+		}
+	}
+	o := r.Origin
+	if o.Fidelity >= x.MinFidelity {
+		return "", ""
+	}
+	detail = o.Fidelity.String() + ", not " + x.MinFidelity.String()
+	if names := o.Gaps.Names(); names != nil {
+		detail += ": " + strings.Join(names, ", ")
+	}
+	return LowFidelity, detail
+}
+
+// StageOf returns the stage that drops records for a reason: the gate, or what compares them.
+func StageOf(r ledger.Reason) ledger.Stage {
+	switch r {
+	case Duplicate, Contradiction, NotSampled, Rejected, Held:
+		return ledger.Curate
+	}
+	return ledger.Gate
+}
+
+// EachDrop reports the records of a group that the gates refused or that were dropped in comparison.
+func (d *Decisions) EachDrop(g *recordlog.Group, gates Gates, report func(ledger.Drop)) {
+	for i := range g.Records {
+		reason, dropped := d.At(g.First + uint64(i)).Reason()
+		if !dropped {
+			continue
+		}
+		rec := &g.Records[i]
+		o := rec.Origin
+		drop := ledger.Drop{
+			Stage: StageOf(reason), Reason: reason, Unit: "record", Run: o.Run, Example: o.Example,
+			Turn: rec.Record.Header().Turn, Index: -1, Builder: o.Builder, File: o.File, Offset: o.Offset,
+		}
+		if drop.Stage == ledger.Gate {
+			_, drop.Detail = gates.Refuse(rec)
+		}
+		report(drop)
+	}
+}
