@@ -31,6 +31,7 @@ set is the same, byte for byte.`,
 				commitBytes,
 				asJSON,
 				func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
+					collectOften(shardPercent, shardFloor)
 					return mergeShards(ctx, planArg(args), work, how, leave, env)
 				},
 			)

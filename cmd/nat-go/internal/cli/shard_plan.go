@@ -47,6 +47,7 @@ built from anything else is refused.`,
 			}
 			var made *finetune.Planned
 			err = withEnv(cmd, commitBytes, func(ctx context.Context, env finetune.Env) (err error) {
+				collectOften(shardPercent, shardFloor)
 				made, err = planShards(ctx, flags.Request, flags.how, env)
 				return err
 			})

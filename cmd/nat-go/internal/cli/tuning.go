@@ -25,6 +25,10 @@ const (
 	standardFloor = 16 << 20
 	// runFloor is what a run's heap grows to anyhow, on inputs of some size.
 	runFloor = 33 << 20
+	// shardFloor is for what divides a run, which is limited by its processors rather than by a machine's memory: a
+	// third of the collections of a run.
+	shardFloor   = 64 << 20
+	shardPercent = 100
 )
 
 // collectOften keeps the peak memory of a run low: there is little live memory at a time, so collecting more often than

@@ -68,7 +68,7 @@ type building struct {
 // sends, one receives the results in order and writes the log; the builders' processes work in between.
 func (r *run) build(ctx context.Context, in *inputs, ahead *reader, bs []*builder) (_ *built, err error) {
 	b := &building{run: r, in: in, ahead: ahead, builders: bs, total: in.bytes()}
-	if b.index, err = curate.NewIndex(b.rules(), string(r.plan.folder)); err != nil {
+	if b.index, err = curate.NewIndex(b.rules(ctx), string(r.plan.folder)); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -79,7 +79,12 @@ func (r *run) build(ctx context.Context, in *inputs, ahead *reader, bs []*builde
 	if b.frames, err = r.plan.newIndex(); err != nil {
 		return nil, exit.Environmentf("can't write the index of the shard: %w", err)
 	}
-	defer func() { err = errors.Join(err, b.frames.Close()) }()
+	defer func() {
+		err = errors.Join(err, b.frames.Close())
+		if b.frames != nil {
+			r.known = append(r.known, b.frames.Known(r.plan.folder)...)
+		}
+	}()
 	if err := b.openLog(ctx); err != nil {
 		return nil, err
 	}
@@ -107,13 +112,18 @@ func (b *building) built() *built {
 	return &built{index: b.index, marked: b.marked, seen: b.at.Seen}
 }
 
-func (b *building) rules() curate.Rules {
+func (b *building) rules(ctx context.Context) curate.Rules {
 	// What depends on all shards' records is decided when they are merged first.
 	if b.plan.shard != nil || b.plan.isDecided() {
 		return curate.Rules{}
 	}
 	rules := b.plan.rules
-	rules.Name = b.exampleOf
+	rules.Name = func(ordinal uint64) string {
+		if m := b.plan.merging; m != nil && m.awaitLog(ctx) != nil {
+			return fmt.Sprintf("record %d", ordinal)
+		}
+		return b.exampleOf(ordinal)
+	}
 	return rules
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders/dpo"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
@@ -146,7 +147,12 @@ func (r *run) make(ctx context.Context) error {
 	r.info("records built", "examples", built.seen.Examples, "candidates", built.seen.Candidates,
 		"records", r.books.Account(ledger.Gate, unitRecord).In)
 
-	return r.finish(ctx, built, tokens)
+	// curate: records -> decisions.
+	decisions, err := r.curate(ctx, built)
+	if err != nil {
+		return err
+	}
+	return r.finish(ctx, built, decisions, tokens)
 }
 
 // scored reports if scores supplied alongside the inputs belong to none of their examples because the keys don't match,
@@ -177,13 +183,9 @@ func (r *run) scored(built *built) {
 	}
 }
 
-// finish makes the data set from what was built.
-func (r *run) finish(ctx context.Context, built *built, tokens *tokens) error {
-	// curate: records -> decisions. write: decisions -> rows. collate: decisions -> token batches.
-	decisions, err := r.curate(ctx, built)
-	if err != nil {
-		return err
-	}
+// finish makes the data set from what was built and decided.
+func (r *run) finish(ctx context.Context, built *built, decisions *curate.Decisions, tokens *tokens) error {
+	// write: decisions -> rows. collate: decisions -> token batches.
 	r.info("records curated", "kept", decisions.Kept())
 	if err := r.write(ctx, decisions); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
@@ -24,6 +25,7 @@ type merging struct {
 	plan *shards.Plan
 	done map[shards.Stage][]*shards.Done // by shard
 
+	logged <-chan struct{}   // closed once the merged log is there
 	ranges []recordlog.Range // of the merged log, one for each shard that writes
 	leave  bool              // the shards are to do the writing
 	cut    *shards.Cut       // what they write; nil if nothing
@@ -167,46 +169,72 @@ func (r *run) merge(ctx context.Context) error {
 	if err := r.openFolder(in, tokens); err != nil {
 		return err
 	}
-	built, err := r.joinAll(ctx, in)
+	built, decisions, err := r.joinAll(ctx, in)
 	if err != nil {
 		return err
 	}
 	if m := r.plan.merging; m.leave {
-		return r.leaveWriting(ctx, built, tokens)
+		return r.leaveWriting(ctx, decisions, tokens)
 	}
-	return r.finish(ctx, built, tokens)
+	return r.finish(ctx, built, decisions, tokens)
 }
 
-// joinAll joins the logs of the shards and what they wrote; meanwhile it reads their indexes.
-func (r *run) joinAll(ctx context.Context, in *inputs) (*built, error) {
+// joinAll joins the logs of the shards and what they wrote; meanwhile it reads their indexes, and decides.
+func (r *run) joinAll(ctx context.Context, in *inputs) (made *built, decisions *curate.Decisions, err error) {
+	logged := make(chan struct{})
+	r.plan.merging.logged = logged
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		if err := r.joinLogs(ctx, in); err != nil {
 			return err
 		}
+		close(logged)
 		return r.joinRows(ctx)
 	})
-	var made *built
 	g.Go(func() (err error) {
-		var builders []*builder // whose names are counted
-		for _, block := range r.plan.config.Selected() {
-			builders = append(builders, &builder{name: block.Name})
-		}
-		if made, err = r.build(ctx, in, nil, builders); err != nil {
+		if made, err = r.takeShards(ctx, in); err != nil {
 			return err
 		}
-		for _, b := range builders {
-			if err := tooManyNames(b); err != nil {
+		if r.plan.isDecided() {
+			if err := r.plan.merging.awaitLog(ctx); err != nil { // which was decided on
+				made.index.Close()
 				return err
 			}
 		}
-		return nil
+		decisions, err = r.curate(ctx, made)
+		return err
 	})
-	err := g.Wait() // wait: both watch ctx
-	if err != nil && made != nil {
-		made.index.Close()
+	err = g.Wait() // wait: both watch ctx
+	return made, decisions, err
+}
+
+// takeShards takes what the shards' indexes say about their records.
+func (r *run) takeShards(ctx context.Context, in *inputs) (*built, error) {
+	var builders []*builder // whose names are counted
+	for _, block := range r.plan.config.Selected() {
+		builders = append(builders, &builder{name: block.Name})
 	}
-	return made, err
+	made, err := r.build(ctx, in, nil, builders)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range builders {
+		if err := tooManyNames(b); err != nil {
+			made.index.Close()
+			return nil, err
+		}
+	}
+	return made, nil
+}
+
+// awaitLog waits until the merged log is there. It returns an error if there won't be one.
+func (m *merging) awaitLog(ctx context.Context) error {
+	select {
+	case <-m.logged:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // joinLogs makes the run's log from those of the shards, unless it exists.

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/zeebo/xxh3"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
@@ -98,15 +99,51 @@ func takeAll(ctx context.Context, open func() (*frameGroups, error)) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
-	for ctx.Err() == nil {
-		switch err := in.Next(); {
-		case errors.Is(err, io.EOF):
+	ahead := make(chan [][]byte)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		defer close(ahead)
+		return in.readAhead(ctx, ahead)
+	})
+	g.Go(func() error {
+		for frames := range ahead { // wait: readAhead closes it
+			for _, frame := range frames {
+				if err := in.take(frame); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	return g.Wait() // wait: both watch ctx, or what the other does
+}
+
+// frameBytesAhead is roughly how much is read at a time while what was read before is taken.
+const frameBytesAhead = 256 << 10
+
+// readAhead reads all frames.
+func (p *frameGroups) readAhead(ctx context.Context, ahead chan<- [][]byte) error {
+	for {
+		var frames [][]byte
+		frame, err := p.FrameReader.Next()
+		for bytes := 0; err == nil; frame, err = p.FrameReader.Next() {
+			frames = append(frames, frame)
+			if bytes += len(frame); bytes >= frameBytesAhead {
+				break
+			}
+		}
+		select {
+		case ahead <- frames:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if errors.Is(err, io.EOF) {
 			return nil
-		case err != nil:
+		}
+		if err != nil {
 			return err
 		}
 	}
-	return context.Cause(ctx)
 }
 
 // frameGroups passes on what a shard keeps of its groups, one group at a time.

@@ -42,11 +42,7 @@ func shareDrops(f runfolder.Folder) string { return filepath.Join(string(f), "dr
 func shareLines(f runfolder.Folder) string { return filepath.Join(string(f), "lines.jsonl") }
 
 // leaveWriting divides what is to be written among the shards.
-func (r *run) leaveWriting(ctx context.Context, built *built, t *tokens) error {
-	d, err := r.curate(ctx, built)
-	if err != nil {
-		return err
-	}
+func (r *run) leaveWriting(ctx context.Context, d *curate.Decisions, t *tokens) error {
 	m := r.plan.merging
 	if err := m.dir.NewCut(); err != nil {
 		return exit.Environmentf("can't divide the data set: %w", err)
@@ -206,6 +202,7 @@ func (r *run) writeRows(ctx context.Context, x recordlog.Range, d *curate.Decisi
 		Dropped: drops.drop,
 		Gates:   r.plan.gates(),
 		NotKept: drops.list,
+		Ready:   r.know,
 		Progress: func(first, _ uint64) {
 			r.tell(Progress{Step: "write", Done: int64(first - x.First), Unit: unitRecord})
 		},

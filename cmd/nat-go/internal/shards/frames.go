@@ -19,8 +19,10 @@ import (
 // Frames is a file of blocks of bytes. Each block is preceded by its length and its hash, so that writing can continue
 // after the last whole frame that an earlier attempt left.
 type Frames struct {
-	file *os.File
-	out  *bufio.Writer
+	file  *os.File
+	out   *bufio.Writer
+	sum   *xxh3.Hasher // of the file; nil: it was continued
+	bytes int64
 }
 
 // frameHead is the width of a frame's length and hash; maxFrame is the largest size of a frame.
@@ -49,7 +51,7 @@ func NewFrames(path string) (*Frames, error) {
 		file.Close()
 		return nil, err
 	}
-	return &Frames{file: file, out: bufio.NewWriterSize(file, 256<<10)}, nil
+	return &Frames{file: file, out: bufio.NewWriterSize(durable.Behind(file), 256<<10), sum: xxh3.New()}, nil
 }
 
 // GoOnFrames continues a file of frames, or starts it. It keeps the frames for which keep returns true, up to the first
@@ -82,7 +84,7 @@ func GoOnFrames(path string, keep func(frame []byte) bool) (_ *Frames, err error
 	if _, err := file.Seek(end, io.SeekStart); err != nil {
 		return nil, err
 	}
-	return &Frames{file: file, out: bufio.NewWriterSize(file, 1<<20)}, nil
+	return &Frames{file: file, out: bufio.NewWriterSize(durable.Behind(file), 1<<20)}, nil
 }
 
 // Add appends a frame.
@@ -93,11 +95,24 @@ func (f *Frames) Add(frame []byte) error {
 	var head [frameHead]byte
 	binary.LittleEndian.PutUint32(head[:], uint32(len(frame)))
 	binary.LittleEndian.PutUint64(head[4:], xxh3.Hash(frame))
+	if f.sum != nil {
+		_, _ = f.sum.Write(head[:]) // never fails
+		_, _ = f.sum.Write(frame)
+	}
+	f.bytes += frameHead + int64(len(frame))
 	if _, err := f.out.Write(head[:]); err != nil {
 		return err
 	}
 	_, err := f.out.Write(frame)
 	return err
+}
+
+// Known returns what the manifest says of a file that was started and closed, so that it needn't be read again.
+func (f *Frames) Known(of runfolder.Folder) []runfolder.File {
+	if f.sum == nil {
+		return nil
+	}
+	return []runfolder.File{{Path: of.Rel(f.file.Name()), Bytes: f.bytes, XXH3: runfolder.Digest(f.sum)}}
 }
 
 // Close syncs what was added to disk and closes the file. It does nothing if there is no file.
@@ -154,7 +169,7 @@ func OpenPrepared(f runfolder.Folder) (_ *Prepared, groups uint64, err error) {
 	if err = p.rows.Truncate(end); err == nil {
 		_, err = p.rows.Seek(end, io.SeekStart)
 	}
-	p.out = bufio.NewWriterSize(p.rows, 1<<20)
+	p.out = bufio.NewWriterSize(durable.Behind(p.rows), 1<<20)
 	return p, groups, err
 }
 
