@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -376,6 +377,7 @@ func (b *bed) usesStored(t *testing.T, to string) {
 			t.Errorf("%s names a copy that is gone", name)
 		}
 	}
+	b.marksStored(t, run)
 	for want, args := range map[string][]string{
 		"with --output":                   {"dataset", "convert", run, "--format", "kto"},
 		"name a folder there":             {"dataset", "convert", run, "--format", "kto", "--output", to + "/kto"},
@@ -387,6 +389,33 @@ func (b *bed) usesStored(t *testing.T, to string) {
 	} {
 		b.refused(t, b.command(nil, args...), 2, want)
 	}
+}
+
+// marksStored checks that a stored run is shown without the marks that could be set on it, which the page is told, and
+// that no run takes marks from object storage.
+func (b *bed) marksStored(t *testing.T, run string) {
+	t.Helper()
+	url, stop := started(t, b.command(nil, "view", "--no-browser", run))
+	defer stop()
+	base, token, _ := strings.Cut(url, "?token=")
+	body := strings.NewReader(`{"record":"` + strings.Repeat("0", 32) + `","mark":"reject"}`)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"api/mark", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Nat-Go-Token", token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if want := run + " isn't on a disk, where marks are kept"; err != nil || resp.StatusCode != http.StatusBadRequest ||
+		!strings.Contains(string(answer), want) {
+		t.Errorf("a mark on a stored run: %s %s (%v)", resp.Status, answer, err)
+	}
+	b.refused(t, b.command(nil, "finetune", "run", "--config-file", "dpo.yml", "--output-dir", "marked",
+		"-o", "dataset.marks="+run+".marks.jsonl"), 2, "is in object storage: copy it to a disk")
 }
 
 // stored compares a stored run with what it must consist of.
