@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 )
 
 // These tests divide runs into shards, disrupt those, and check that the merge produces the same bytes as the run of
@@ -263,6 +265,7 @@ func (b *bed) inShards(
 	if r.IntN(3) > 0 || strings.Contains(t.Name(), "Write") {
 		b.writeInShards(t, r, out, n, took, faults)
 	}
+	b.holdWhatTheyName(t, out)
 	faults[b.disturb(t, r, func() *exec.Cmd { return b.merged(out) }, 2*took)]++
 	if res := finish(t, b.merged(out)); res.code != 0 && !strings.Contains(res.stderr, "merged already") {
 		t.Fatalf("merge: exit %d: %s%s", res.code, res.stdout, res.stderr)
@@ -271,6 +274,30 @@ func (b *bed) inShards(
 		t.Fatalf("resume: exit %d: %s", res.code, res.stderr)
 	}
 	b.same(t, want, out)
+}
+
+// holdWhatTheyName checks the files of all shards against their manifests.
+func (b *bed) holdWhatTheyName(t *testing.T, out string) {
+	t.Helper()
+	manifests, err := filepath.Glob(filepath.Join(b.dir, out, "r.shards", "*", "*", "shard.json"))
+	if err != nil || len(manifests) == 0 {
+		t.Fatal(err, len(manifests))
+	}
+	for _, path := range manifests {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var done struct{ Files []runfolder.File }
+		if err := json.Unmarshal(text, &done); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range done.Files {
+			if got, err := runfolder.Folder(filepath.Dir(path)).Sum(f.Path); err != nil || got != f {
+				t.Errorf("%s names %+v, which is %+v (%v)", path, f, got, err)
+			}
+		}
+	}
 }
 
 // writeInShards has the shards of a plan written, with faults, in some order.
@@ -363,6 +390,74 @@ func TestShardsWriteSteps(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(4, 4))
 	b.inShards(t, r, b.content(t, "whole"), "out", "steps.yml", map[string]int{}, "--shards", "3")
+}
+
+// TestShardsSayWhatTheyDid: each stage of a shard says how much it made, and says so again where it was done before.
+func TestShardsSayWhatTheyDid(t *testing.T) {
+	b := newShardBed(t, 20)
+	b.addTasks(t, 40)
+	b.must(t, b.planned("out", "tasks.yml", "--shards", "2"))
+	said := func(stage string, i int) string {
+		t.Helper()
+		first := b.must(t, b.shard("out", stage, i)).stdout
+		if again := b.must(t, b.shard("out", stage, i)).stdout; !strings.HasSuffix(again, first) ||
+			!strings.HasPrefix(again, "  warning  the shard ") || !strings.Contains(again, "already") {
+			t.Errorf("stage %s said %q, and then %q", stage, first, again)
+		}
+		return first
+	}
+	for _, stage := range []string{"build", "group"} {
+		for i := range 2 {
+			if got := said(stage, i); !strings.HasPrefix(got, fmt.Sprintf("shard %d  completed: ", i)) ||
+				!strings.HasSuffix(got, " records\n") {
+				t.Errorf("stage %s: %q", stage, got)
+			}
+		}
+	}
+	b.must(t, b.command(nil, "shard", "merge", "--leave-writing", filepath.Join("out", "r.shards")))
+	rows, batches := 0, 0
+	for i := range 2 {
+		var r, n int
+		line := fmt.Sprintf("shard %d  completed: %%d rows", i)
+		if withTokenizers() {
+			line += " and %d token batches"
+		}
+		got := said("write", i)
+		if k, _ := fmt.Sscanf(got, line+" written\n", &r, &n); k == 0 || k == 1 && withTokenizers() {
+			t.Errorf("the write stage: %q", got)
+		}
+		rows, batches = rows+r, batches+n
+	}
+	res := b.must(t, b.command(nil, "shard", "run", "out/r.shards", "--stage", "write", "--index", "0", "--json"))
+	var about struct{ Written *struct{ Rows, Batches int } }
+	if err := json.Unmarshal([]byte(res.stdout), &about); err != nil || about.Written == nil || about.Written.Rows == 0 {
+		t.Errorf("%v: %s", err, res.stdout)
+	}
+	b.must(t, b.merged("out"))
+	text, err := os.ReadFile(filepath.Join(b.dir, "out", "r", "manifest.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made struct {
+		Dataset []struct{ Files []struct{ Rows int } }
+	}
+	if err := json.Unmarshal(text, &made); err != nil {
+		t.Fatal(err)
+	}
+	want, files := 0, 0
+	for _, format := range made.Dataset {
+		for _, f := range format.Files {
+			want += f.Rows
+		}
+	}
+	for name := range b.content(t, "out") {
+		if strings.HasSuffix(name, ".safetensors") {
+			files++
+		}
+	}
+	if rows != want || batches != files {
+		t.Errorf("the shards wrote %d rows and %d batches; the run has %d and %d", rows, batches, want, files)
+	}
 }
 
 // TestShardsKeepDecisions: the merge that puts shares together takes what was decided when the writing was divided, and

@@ -42,6 +42,7 @@ code 143.`,
 			var sum *finetune.Summary
 			var number int
 			err := withEnv(cmd, commitBytes, func(ctx context.Context, env finetune.Env) error {
+				collectOften(shardPercent, shardFloor)
 				keep, err := workDir(work)
 				if err != nil && dir.Remote() != nil {
 					return err
@@ -88,7 +89,7 @@ func (c *copied) runShard(
 		return finetune.Failed(finetune.Request{}, err)
 	} else if done {
 		sum, _ := finetune.Failed(finetune.Request{}, errBuilt)
-		sum.Status, sum.Error, sum.Warnings = runfolder.Completed, "", []string{errBuilt.Error()}
+		sum.Status, sum.Error, sum.Warnings = runfolder.Completed, "", []string{finetune.AlreadyBuilt(stage)}
 		return sum, nil
 	}
 	if err := c.remote.FetchFor(ctx, c.dir, c.plan, stage, number); err != nil {
@@ -108,7 +109,7 @@ func (c *copied) runShard(
 	return sum, err
 }
 
-var errBuilt = errors.New("the shard was built already; it was not built again")
+var errBuilt = errors.New("the shard is done")
 
 // shardIndex returns the number of the shard: index, or else what the environment says, and in which variable.
 func shardIndex(dir shards.Folder, index int) (number int, from string, err error) {
@@ -133,9 +134,11 @@ func exitUsage(err error) error {
 func printShard(cmd *cobra.Command, number int, s *finetune.Summary, asJSON bool) {
 	out := cmd.OutOrStdout()
 	if asJSON {
-		_ = json.NewEncoder(out).Encode(map[string]any{
-			"shard": number, "status": s.Status, "counts": s.Counts, "error": s.Error,
-		})
+		about := map[string]any{"shard": number, "status": s.Status, "counts": s.Counts, "error": s.Error}
+		if s.Share != nil {
+			about["written"] = s.Share
+		}
+		_ = json.NewEncoder(out).Encode(about)
 		return
 	}
 	if isQuiet(cmd) {
@@ -144,6 +147,15 @@ func printShard(cmd *cobra.Command, number int, s *finetune.Summary, asJSON bool
 	for _, w := range s.Warnings {
 		fmt.Fprintf(out, "  warning  %s\n", w)
 	}
-	fmt.Fprintf(out, "shard %d  %s: %s, %s\n", number, s.Status, ledger.Quantity(s.Counts.Examples, "example"),
-		ledger.Quantity(s.Counts.Records, "record"))
+	if s.RunID == "" { // nothing was begun here
+		fmt.Fprintf(out, "shard %d  %s\n", number, s.Status)
+		return
+	}
+	what := ledger.Quantity(s.Counts.Examples, "example") + ", " + ledger.Quantity(s.Counts.Records, "record")
+	if w := s.Share; w != nil {
+		if what = ledger.Quantity(w.Rows, "row") + " written"; w.Batches > 0 {
+			what = ledger.Quantity(w.Rows, "row") + " and " + ledger.Quantity(w.Batches, "token batch") + " written"
+		}
+	}
+	fmt.Fprintf(out, "shard %d  %s: %s\n", number, s.Status, what)
 }

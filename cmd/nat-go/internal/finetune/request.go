@@ -104,9 +104,16 @@ type Summary struct {
 	Sites      map[string]int64   `json:"-"` // error sites with hints, by class/source/kind
 	Warnings   []string           `json:"-"`
 	Written    []WrittenFile      `json:"-"`
+	Share      *Share             `json:"-"` // what a shard wrote; nil: it didn't write
 	Batches    *runfolder.Batches `json:"-"`
 	Next       string             `json:"-"` // what to do next
 	NotStarted bool               `json:"-"` // it failed before there was a folder for it
+}
+
+// Share is what a shard wrote of the data set.
+type Share struct {
+	Rows    int64 `json:"rows"` // in all formats
+	Batches int64 `json:"batches"`
 }
 
 // WrittenFile is a file of the data set, for the summary.

@@ -138,8 +138,37 @@ func (r *run) wasBuilt() (bool, error) {
 		return false, nil
 	}
 	r.sum.Status = runfolder.Completed
-	r.sum.Warnings = append(r.sum.Warnings, "the shard was built already; it was not built again")
-	return true, r.shardIsWhole(d)
+	r.sum.Warnings = append(r.sum.Warnings, AlreadyBuilt(s.stage))
+	if err := r.shardIsWhole(d); err != nil {
+		return true, err
+	}
+	if s.stage == shards.Write {
+		x, err := readShare(r.plan.folder, d)
+		if err != nil {
+			return true, err
+		}
+		r.sum.Share = x.summary()
+	}
+	r.bookBuilt(d)
+	return true, nil
+}
+
+// AlreadyBuilt says that there was nothing to do in a stage.
+func AlreadyBuilt(stage shards.Stage) string {
+	if stage == shards.Write {
+		return "the shard has written its share already; it was not written again"
+	}
+	return "the shard was built already; it was not built again"
+}
+
+// bookBuilt books what a shard booked that was built before.
+func (r *run) bookBuilt(d *shards.Done) {
+	r.books.enter(d.Books)
+	for _, a := range d.Books {
+		for reason, n := range a.Dropped {
+			r.books.Drop(ledger.Drop{Stage: a.Stage, Unit: a.Unit, Reason: reason, Count: n})
+		}
+	}
 }
 
 // buildShard builds the shard's part of the inputs, or its share of the tasks.

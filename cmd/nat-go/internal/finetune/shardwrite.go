@@ -41,6 +41,25 @@ func shareFile(f runfolder.Folder) string  { return filepath.Join(string(f), "sh
 func shareDrops(f runfolder.Folder) string { return filepath.Join(string(f), "drops.jsonl") }
 func shareLines(f runfolder.Folder) string { return filepath.Join(string(f), "lines.jsonl") }
 
+// summary says how much a shard wrote.
+func (s *share) summary() *Share {
+	return &Share{Rows: s.Rows.Lines(), Batches: int64(len(s.Batches))}
+}
+
+// readShare reads what a shard wrote, according to its manifest.
+func readShare(f runfolder.Folder, d *shards.Done) (*share, error) {
+	path := shareFile(f)
+	text, err := readBuilt(f, d, path)
+	if err != nil {
+		return nil, exit.With(exit.Environment, err)
+	}
+	x := new(share)
+	if err := json.Unmarshal(text, x); err != nil || x.Rows == nil {
+		return nil, exit.With(exit.Environment, shards.Damaged(path, "it is not a share"))
+	}
+	return x, nil
+}
+
 // leaveWriting divides what is to be written among the shards.
 func (r *run) leaveWriting(ctx context.Context, d *curate.Decisions, t *tokens) error {
 	m := r.plan.merging
@@ -149,6 +168,7 @@ func (r *run) writeShard(ctx context.Context, t *tokens) error {
 	if err != nil {
 		return exit.Environmentf("can't write the share of the shard: %w", err)
 	}
+	r.sum.Share = made.summary()
 	return r.seal(ctx, &shards.Done{})
 }
 
@@ -293,14 +313,9 @@ func (m *merging) written() (missing []int, err error) {
 		return missing, nil
 	}
 	for i, d := range m.done[shards.Write] {
-		path := shareFile(m.dir.Shard(shards.Write, i))
-		text, err := readBuilt(m.dir.Shard(shards.Write, i), d, path)
+		x, err := readShare(m.dir.Shard(shards.Write, i), d)
 		if err != nil {
-			return nil, exit.With(exit.Environment, err)
-		}
-		x := new(share)
-		if err := json.Unmarshal(text, x); err != nil || x.Rows == nil {
-			return nil, exit.With(exit.Environment, shards.Damaged(path, "it is not a share"))
+			return nil, err
 		}
 		m.shares = append(m.shares, x)
 	}
