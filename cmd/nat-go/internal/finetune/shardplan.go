@@ -260,12 +260,19 @@ func (c *cutter) input(ctx context.Context, k int) (err error) {
 	}
 }
 
+// scanBlock returns how much of an input a worker scans at a time: little enough for all workers to be done at about the
+// same time.
+func scanBlock(size int64, workers int) int64 {
+	const least, rounds = 1 << 20, 8
+	return min(max(size/int64(rounds*workers), least), source.DefaultBlock)
+}
+
 // scan cuts a large input by a scan of it, which is read by as many workers as there are processors.
 func (c *cutter) scan(ctx context.Context, k int, id source.Input) (err error) {
 	var told error
-	path := c.in.paths[k]
+	path, size, workers := c.in.paths[k], c.in.began[k].Size, runtime.GOMAXPROCS(0)
 	id.Sum, err = source.Scan(ctx, source.ScanOptions{
-		Path: path, Size: c.in.began[k].Size, Workers: runtime.GOMAXPROCS(0),
+		Path: path, Size: size, Workers: workers, Block: scanBlock(size, workers),
 		Open: func(ctx context.Context, opt source.Options) (source.Source, error) {
 			return c.in.open(ctx, path, opt)
 		},
