@@ -279,9 +279,15 @@ func sparse(name string, size int64, begin string) func(t *testing.T, run runfol
 // inRecords forge the records themselves.
 var inRecords = []forgery{
 	{name: "nothing", forge: func(*testing.T, runfolder.Folder) {}},
-	{name: "examples outside the group", forge: eachRecord(func(r builders.Record, _ *builders.Origin) { r.Header().Example = math.MaxInt })},
-	{name: "metadata that is no JSON", finds: true, forge: eachRecord(func(r builders.Record, _ *builders.Origin) { r.Header().Metadata = []byte(`{"a":`) })},
-	{name: "turns of other bytes", finds: true, forge: eachRecord(func(r builders.Record, _ *builders.Origin) { r.Header().Turn = "\x1b[31m\xff" })},
+	{name: "examples outside the group", forge: eachRecord(func(r builders.Record, _ *builders.Origin) {
+		r.Header().Example = math.MaxInt
+	})},
+	{name: "metadata that is no JSON", finds: true, forge: eachRecord(func(r builders.Record, _ *builders.Origin) {
+		r.Header().Metadata = []byte(`{"a":`)
+	})},
+	{name: "turns of other bytes", finds: true, forge: eachRecord(func(r builders.Record, _ *builders.Origin) {
+		r.Header().Turn = "\x1b[31m\xff"
+	})},
 	{name: "scores that are none", forge: eachRecord(func(r builders.Record, _ *builders.Origin) {
 		if p, ok := r.(*builders.Preference); ok {
 			p.ChosenScore, p.RejectedScore, p.Reward = math.NaN(), math.Inf(1), math.Inf(-1)
@@ -291,11 +297,15 @@ var inRecords = []forgery{
 	{name: "runs and rows outside", finds: true, forge: eachRecord(func(_ builders.Record, o *builders.Origin) {
 		o.Run, o.Row, o.Offset = math.MinInt, math.MinInt64, math.MinInt64
 	})},
-	{name: "runs far outside", finds: true, forge: eachRecord(func(_ builders.Record, o *builders.Origin) { o.Run, o.Row = 1<<40, math.MaxInt64 })},
+	{name: "runs far outside", finds: true, forge: eachRecord(func(_ builders.Record, o *builders.Origin) {
+		o.Run, o.Row = 1<<40, math.MaxInt64
+	})},
 	{name: "examples of paths", forge: eachRecord(func(_ builders.Record, o *builders.Origin) {
 		o.Example, o.File, o.Builder = "../../../etc/passwd", "/dev/zero", "../../x"
 	})},
-	{name: "unknown fidelity", forge: eachRecord(func(_ builders.Record, o *builders.Origin) { o.Fidelity, o.Gaps, o.Proofs = 3, 255, 3 })},
+	{name: "unknown fidelity", forge: eachRecord(func(_ builders.Record, o *builders.Origin) {
+		o.Fidelity, o.Gaps, o.Proofs = 3, 255, 3
+	})},
 	{name: "negative top k", forge: eachRecord(func(_ builders.Record, o *builders.Origin) {
 		k := math.MinInt
 		o.TeacherTopK, o.Sampling = &k, &ttc.Sampling{Temperature: math.NaN(), TopP: -1}
@@ -347,7 +357,9 @@ var forgeries = append(slices.Clip(inRecords), []forgery{
 	{name: "commit beyond the log", finds: true, forge: inFile("records/commit.json", func(m map[string]any) {
 		m["bytes"], m["groups"], m["records"] = int64(math.MaxInt64), uint64(math.MaxUint64), uint64(math.MaxUint64)
 	})},
-	{name: "commit before the log", finds: true, forge: inFile("records/commit.json", func(m map[string]any) { m["bytes"], m["groups"] = -1, 0 })},
+	{name: "commit before the log", finds: true, forge: inFile("records/commit.json", func(m map[string]any) {
+		m["bytes"], m["groups"] = -1, 0
+	})},
 	{name: "commit inside a frame", finds: true, forge: inFile("records/commit.json", func(m map[string]any) {
 		n, _ := m["bytes"].(json.Number).Int64()
 		m["bytes"] = n - 9
@@ -362,7 +374,10 @@ var forgeries = append(slices.Clip(inRecords), []forgery{
 	{name: "an answer of gigabytes", forge: sparse("teacher/ab/abcdef.json", 3<<30, `{"`)},
 	{name: "a configuration of gigabytes", forge: sparse("config.yml", 3<<30, `a: `)},
 	{name: "a Parquet file of nothing", finds: true, forge: sparse("dataset/trl/train.parquet", 3<<30, `PAR1`)},
-	{name: "a batch of gigabytes", forge: sparse("batches/sft/train/00000.safetensors", 3<<30, "\x00\x00\x00\x06\x00\x00\x00\x00{")},
+	{
+		name:  "a batch of gigabytes",
+		forge: sparse("batches/sft/train/00000.safetensors", 3<<30, "\x00\x00\x00\x06\x00\x00\x00\x00{"),
+	},
 	{name: "an index of batches", forge: sparse("batches/index.jsonl", 3<<30, `{"file":"`)},
 	{name: "folders where files are due", finds: true, forge: func(t *testing.T, run runfolder.Folder) {
 		t.Helper()
@@ -414,7 +429,8 @@ func frameOfGigabytes(t *testing.T, run runfolder.Folder) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := errors.Join(f.Truncate(int64(recordlog.HeaderSize)), f.Truncate(int64(recordlog.HeaderSize)+size+16)); err != nil {
+	const begin = int64(recordlog.HeaderSize)
+	if err := errors.Join(f.Truncate(begin), f.Truncate(begin+size+16)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.WriteAt(binary.LittleEndian.AppendUint64(nil, size), int64(recordlog.HeaderSize)); err != nil {
@@ -509,7 +525,9 @@ var inBatches = []forgery{
 			t.Fatal(err)
 		}
 	})},
-	{name: "batches outside the run", finds: true, forge: inIndex(func(line map[string]any) { line["file"] = "../../../../etc/passwd" })},
+	{name: "batches outside the run", finds: true, forge: inIndex(func(line map[string]any) {
+		line["file"] = "../../../../etc/passwd"
+	})},
 	{name: "rows that overflow", finds: true, forge: inIndex(func(line map[string]any) {
 		line["rows"], line["tokens"], line["n_active"] = int64(math.MaxInt64), -1, int64(math.MaxInt64)
 	})},
@@ -589,9 +607,10 @@ func TestForgedHashes(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, id := range []string{"r", "s"} {
-			b.must(t, b.command(nil, "finetune", "run", "--config-file", filepath.Join(hints, "finetune.yml"), "--run-id", id,
-				"-o", "collator.tokenizer="+filepath.Join(hints, "tokenizer"), "-o", "collator.policy=booker-1", "-o", "sources.runs.path="+filepath.Join(hints, "traces.jsonl"),
-				"-o", "finetuning.output_dir="+filepath.Join(b.dir, "out"), "--dry-run"))
+			b.must(t, b.command(nil, "finetune", "run", "--config-file", filepath.Join(hints, "finetune.yml"),
+				"--run-id", id, "-o", "collator.tokenizer="+filepath.Join(hints, "tokenizer"),
+				"-o", "collator.policy=booker-1", "-o", "sources.runs.path="+filepath.Join(hints, "traces.jsonl"), "-o",
+				"finetuning.output_dir="+filepath.Join(b.dir, "out"), "--dry-run"))
 		}
 		for _, f := range slices.Concat(inRecords, inBatches, random) {
 			t.Run(f.name, func(t *testing.T) { f.attack(t, b) })

@@ -33,7 +33,10 @@ func TestAnswerOfSpans(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &Session{
-				plugin: &Plugin{spec: Spec{OutputLimit: limit, OutputSetting: "limits.output"}, secrets: secret.NewValues()}, name: "b",
+				plugin: &Plugin{
+					spec: Spec{OutputLimit: limit, OutputSetting: "limits.output"}, secrets: secret.NewValues(),
+				},
+				name:    "b",
 				builder: BuilderInfo{Kinds: []builders.Kind{builders.KindDemonstration}},
 			}
 			var r wire.Results

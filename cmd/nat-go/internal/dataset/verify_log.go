@@ -193,7 +193,8 @@ func (o *originsRead) group(hashes []recordlog.Hashes, first uint64, d *curate.D
 	}
 	for o.more {
 		x, ok := o.due[o.line.Record]
-		if !ok || o.splits[o.line.File] == rows.Train && !x.Trains() || o.splits[o.line.File] == rows.Validation && !x.Validates() {
+		split := o.splits[o.line.File]
+		if !ok || split == rows.Train && !x.Trains() || split == rows.Validation && !x.Validates() {
 			return
 		}
 		o.advance()

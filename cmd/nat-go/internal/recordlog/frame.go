@@ -63,6 +63,9 @@ func originIndex(g *Group) map[*builders.Origin]int {
 	return index
 }
 
+// maxCounted is more than the books of any group count, so that their sums don't overflow.
+const maxCounted = 1 << 48
+
 // maxRuns bounds the number of inputs, for each of which something is kept in memory.
 const maxRuns = 1 << 20
 
@@ -252,6 +255,17 @@ func (g *Group) read(d *decoder) error {
 		g.Records[i].Record, g.Records[i].Origin = r, &g.origins[o]
 		g.texts.fill(&g.Records[i], s)
 	}
+	if err := g.books(d); err != nil {
+		return err
+	}
+	if d.err == nil && len(d.buf) > 0 {
+		return fmt.Errorf("%d bytes are left over", len(d.buf))
+	}
+	return d.err
+}
+
+// books reads what is counted in the group.
+func (g *Group) books(d *decoder) error {
 	g.Drops = nil
 	if n := count[ledger.Drop](d); n > 0 {
 		g.Drops = make([]ledger.Drop, n)
@@ -260,7 +274,7 @@ func (g *Group) read(d *decoder) error {
 				if err := json.Unmarshal(line, &g.Drops[i]); err != nil {
 					return fmt.Errorf("drop %d: %w", i, err)
 				}
-				if x := &g.Drops[i]; x.Run < 0 || x.Run >= maxRuns || x.Count < 0 {
+				if x := &g.Drops[i]; x.Run < 0 || x.Run >= maxRuns || x.Count < 0 || x.Count > maxCounted {
 					return fmt.Errorf("drop %d is of %d things of input %d", i, x.Count, x.Run)
 				}
 			}
@@ -268,16 +282,17 @@ func (g *Group) read(d *decoder) error {
 	}
 	g.Accounts = make([]ledger.Account, count[ledger.Account](d))
 	for i := range g.Accounts {
-		g.Accounts[i] = ledger.Account{Stage: ledger.Stage(d.string()), Unit: d.string(), In: d.int(), Out: d.int()}
+		a := ledger.Account{Stage: ledger.Stage(d.string()), Unit: d.string(), In: d.int(), Out: d.int()}
+		if a.In < 0 || a.Out < 0 || a.In > maxCounted || a.Out > maxCounted {
+			return fmt.Errorf("an account has %d in and %d out", a.In, a.Out)
+		}
+		g.Accounts[i] = a
 	}
 	g.Counts = make([]Count, count[Count](d))
 	for i := range g.Counts {
 		g.Counts[i] = Count{d.string(), d.string(), d.int()}
 	}
-	if d.err == nil && len(d.buf) > 0 {
-		return fmt.Errorf("%d bytes are left over", len(d.buf))
-	}
-	return d.err
+	return nil
 }
 
 // preferenceRecord is what a record of the most common kind takes.

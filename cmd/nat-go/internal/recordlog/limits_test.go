@@ -191,7 +191,8 @@ func TestForgedCommit(t *testing.T) {
 // TestForgedRange checks ranges that only sums which overflow would let pass.
 func TestForgedRange(t *testing.T) {
 	dir := written(t, "a")
-	for _, x := range []Range{{1 << 62, 1 << 62, 0}, {int64(HeaderSize), 1<<63 - 1, 0}, {0, 10, 0}, {int64(HeaderSize), -1, 0}} {
+	const begin = int64(HeaderSize)
+	for _, x := range []Range{{1 << 62, 1 << 62, 0}, {begin, 1<<63 - 1, 0}, {0, 10, 0}, {begin, -1, 0}} {
 		for _, err := range GroupsIn(dir, x) {
 			if err == nil || errors.Is(err, io.EOF) {
 				t.Errorf("%+v: %v", x, err)
@@ -200,8 +201,8 @@ func TestForgedRange(t *testing.T) {
 	}
 }
 
-// TestForgedOrigins checks that an example or a drop of an input that no run has is refused: something is kept for each
-// input up to the last.
+// TestForgedOrigins checks that an example or a drop of an input that no run has is refused, because something is kept
+// for each input up to the last, and so are counts whose sums would overflow.
 func TestForgedOrigins(t *testing.T) {
 	for name, change := range map[string]func(g *Group){
 		"a negative input":  func(g *Group) { g.Records[0].Origin.Run = -1 },
@@ -209,6 +210,13 @@ func TestForgedOrigins(t *testing.T) {
 		"a negative row":    func(g *Group) { g.Records[0].Origin.Row = -1 },
 		"a drop":            func(g *Group) { g.Drops = []ledger.Drop{{Run: -1}} },
 		"a drop of less":    func(g *Group) { g.Drops = []ledger.Drop{{Count: -1}} },
+		"a drop of all":     func(g *Group) { g.Drops = []ledger.Drop{{Count: 1 << 62}} },
+		"a negative account": func(g *Group) {
+			g.Accounts = []ledger.Account{{Stage: ledger.Build, Unit: "pair", In: -1}}
+		},
+		"an account of all": func(g *Group) {
+			g.Accounts = []ledger.Account{{Stage: ledger.Build, Unit: "pair", Out: 1 << 62}}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := sample(t, "a")

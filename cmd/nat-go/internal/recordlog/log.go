@@ -191,7 +191,8 @@ func ReadCommit(dir string) (Commit, error) {
 		return c, fmt.Errorf("the record log in %s has version %d, this program writes version %d: make the run again", dir, c.Version, Version)
 	}
 	if c.Bytes < int64(HeaderSize) || c.Records > maxRecords {
-		return c, fmt.Errorf("%s is damaged: it counts %d records in %d bytes", filepath.Join(dir, CommitName), c.Records, c.Bytes)
+		return c, fmt.Errorf("%s is damaged: it counts %d records in %d bytes", filepath.Join(dir, CommitName),
+			c.Records, c.Bytes)
 	}
 	return c, nil
 }
