@@ -180,7 +180,7 @@ func (m *Manifest) check() error {
 		}
 	}
 	for _, w := range m.Dataset {
-		if w.Format != filepath.Base(w.Format) {
+		if w.Format != filepath.Base(w.Format) || !filepath.IsLocal(w.Format) || w.Format == "." {
 			return fmt.Errorf("it names the format %q, and no format has such a name", w.Format)
 		}
 		for _, x := range w.Files {

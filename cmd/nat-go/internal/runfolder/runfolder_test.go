@@ -276,6 +276,10 @@ func TestFolderRemovedDuringTheRun(t *testing.T) {
 
 // TestManifestIsReadWithinLimits: the manifest's name may lead to anything.
 func TestManifestIsReadWithinLimits(t *testing.T) {
+	text := func(text string) func(string) error {
+		return func(p string) error { return os.WriteFile(p, []byte(text), 0o644) }
+	}
+	says := map[string]string{"bloated": "values", "a file outside": "outside", "rows outside": "outside"}
 	for name, make := range map[string]func(string) error{
 		"a device":  func(p string) error { return os.Symlink("/dev/zero", p) },
 		"a pipe":    func(p string) error { return syscall.Mkfifo(p, 0o644) },
@@ -284,14 +288,19 @@ func TestManifestIsReadWithinLimits(t *testing.T) {
 		"bloated": func(p string) error {
 			return os.WriteFile(p, append([]byte(`{"files":[{}`), append(bytes.Repeat([]byte(",{}"), 3<<20), "]}"...)...), 0o644)
 		},
-		"no JSON": func(p string) error { return os.WriteFile(p, []byte("{"), 0o644) },
+		"no JSON":        text("{"),
+		"a file outside": text(`{"files": [{"path": "../../x"}]}`),
+		"rows outside":   text(`{"dataset": [{"format": "trl", "files": [{"path": "/etc/passwd"}]}]}`),
+		"a format above": text(`{"dataset": [{"format": ".."}]}`),
+		"a format below": text(`{"dataset": [{"format": "a/b"}]}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := Folder(t.TempDir())
 			if err := make(f.Manifest()); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := f.ReadManifest(); err == nil || errors.Is(err, fs.ErrNotExist) {
+			_, err := f.ReadManifest()
+			if err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), says[name]) {
 				t.Errorf("%s: %v", name, err)
 			}
 		})
