@@ -56,3 +56,22 @@ func TestRowLimits(t *testing.T) {
 		})
 	}
 }
+
+// TestFindInOddFolders finds rows below folders whose names a pattern would read otherwise.
+func TestFindInOddFolders(t *testing.T) {
+	for _, name := range []string{"a[b]", "[", "*", "a?", `a\b`} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), name, "trl")
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, "train.jsonl"), []byte("{}\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			p, err := Find(filepath.Dir(dir), DefaultLimits)
+			if err != nil || len(p.Formats) != 1 || len(p.Formats[0].Files) != 1 {
+				t.Errorf("%+v, %v", p, err)
+			}
+		})
+	}
+}
