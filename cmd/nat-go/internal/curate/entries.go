@@ -7,6 +7,23 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 )
 
+// AddGroup adds the records of a group, and appends their entries to dst.
+func (d *Index) AddGroup(dst []Entry, g *recordlog.Group, gates Gates) ([]Entry, error) {
+	from := len(dst)
+	dst = EntriesOf(dst, g, gates)
+	return dst, d.AddAll(dst[from:])
+}
+
+// AddAll adds the next entries.
+func (d *Index) AddAll(all []Entry) error {
+	for i := range all {
+		if err := d.Add(all[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // EntriesOf appends the entries of a group's records to dst. Those that the gates refuse are already dropped.
 func EntriesOf(dst []Entry, g *recordlog.Group, gates Gates) []Entry {
 	var shared neighbours

@@ -226,19 +226,17 @@ func (b *building) goOn(ctx context.Context, c recordlog.Commit) (err error) {
 	return nil
 }
 
-// take adds a group of the log.
-func (b *building) take(g *recordlog.Group) error {
-	all := b.entriesOf(g)
-	if err := b.indexGroup(g, all); err != nil {
+// take adds a group of the log: its records to curation's index, the rest to the books.
+func (b *building) take(g *recordlog.Group) (err error) {
+	if b.scratch, err = b.index.AddGroup(b.scratch[:0], g, b.plan.gates()); err != nil {
+		return err
+	}
+	if err := b.indexGroup(g, b.scratch); err != nil {
 		return exit.Environmentf("can't write the index of the shard: %w", err)
 	}
-	return b.takeIn(g, all)
-}
-
-// takeIn books what a group of the log contains, and enters its records.
-func (b *building) takeIn(g *recordlog.Group, all []curate.Entry) error {
 	b.book(g)
-	return b.enterGroup(g, all)
+	b.bookEntries(g, b.scratch)
+	return nil
 }
 
 // book books what a group contains: its drops, its accounts, the builders' counters.
@@ -255,21 +253,19 @@ func (b *building) book(g *recordlog.Group) {
 	}
 }
 
-// enterGroup enters the records of a group into the curation index, and into NAT's view of the collection runs.
+// enterGroup adds a group whose records were examined before.
 func (b *building) enterGroup(g *recordlog.Group, all []curate.Entry) error {
+	if err := b.index.AddAll(all); err != nil {
+		return err
+	}
+	b.bookEntries(g, all)
+	return nil
+}
+
+// bookEntries books what the gate stopped, notes what was marked, and enters a group into NAT's view of the collection
+// runs. What the gate stopped is listed together with what curation drops, in the order of the log.
+func (b *building) bookEntries(g *recordlog.Group, all []curate.Entry) {
 	b.history.Add(g)
-	return b.enter(all)
-}
-
-// entriesOf returns what curation has to know about a group's records. It is valid until the next call.
-func (b *building) entriesOf(g *recordlog.Group) []curate.Entry {
-	b.scratch = curate.EntriesOf(b.scratch[:0], g, b.plan.gates())
-	return b.scratch
-}
-
-// enter puts entries into the index. What the gate stopped is booked here; it is listed together with what curation
-// drops, in the order of the log.
-func (b *building) enter(all []curate.Entry) error {
 	var passed int64
 	for i := range all {
 		e := &all[i]
@@ -281,13 +277,9 @@ func (b *building) enter(all []curate.Entry) error {
 		} else {
 			passed++
 		}
-		if err := b.index.Add(*e); err != nil {
-			return err
-		}
 	}
 	b.books.In(ledger.Gate, unitRecord, int64(len(all)))
 	b.books.Out(ledger.Gate, unitRecord, passed)
-	return nil
 }
 
 // expectRecords estimates, once a thirty-second of the input has been read, how many records it will yield, so that the
