@@ -385,7 +385,7 @@ func (b *bed) usesStored(t *testing.T, to string) {
 		"there is a run in " + run:        {"dataset", "merge", run, "--to", to, "--run-id", "r"},
 		"copy it there":                   {"finetune", "resume", run},
 		"name the run itself":             {"finetune", "status", "r", "--output-dir", to},
-		to + ": no runs are looked up in": {"finetune", "list", to},
+		to + ": runs can't be looked up in": {"finetune", "list", to},
 	} {
 		b.refused(t, b.command(nil, args...), 2, want)
 	}

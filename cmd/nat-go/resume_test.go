@@ -495,7 +495,7 @@ func TestOneRunAtATime(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	if r := finish(t, b.resume("both")); r.code != 0 &&
-		(r.code != 2 || !strings.Contains(r.stderr, "is at work on the run")) {
+		(r.code != 2 || !strings.Contains(r.stderr, "is working on the run")) {
 		t.Errorf("resume of a run at work: exit %d: %s", r.code, r.stderr)
 	}
 	one, other := <-results, <-results

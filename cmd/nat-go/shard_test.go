@@ -230,7 +230,7 @@ func (b *bed) disturb(t *testing.T, r *rand.Rand, cmd func() *exec.Cmd, took tim
 
 // refusesTwo reports whether a merge left the work to another one.
 func refusesTwo(r result) bool {
-	return r.code == 2 && (strings.Contains(r.stderr, "merged already") || strings.Contains(r.stderr, "is at work on"))
+	return r.code == 2 && (strings.Contains(r.stderr, "merged already") || strings.Contains(r.stderr, "is working on"))
 }
 
 // inShards makes the run of a configuration in shards, with faults, in some order, and compares the result.

@@ -97,7 +97,7 @@ func checkOrder(ctx context.Context, k *kit) error {
 			return err
 		}
 		if same(first, again) != nil {
-			return skipError("it is not pure, so that order makes no odds")
+			return skipError("it is not pure, so the order can't be checked")
 		}
 		backwards := slices.Clone(groups)
 		slices.Reverse(backwards)

@@ -47,7 +47,7 @@ func checkDescribeAgain(ctx context.Context, k *kit) error {
 			if i == 0 {
 				first = p.Describe()
 			} else if !reflect.DeepEqual(first, p.Describe()) {
-				return errors.New("it describes itself otherwise the second time")
+				return errors.New("its description differs the second time")
 			}
 			return nil
 		}); err != nil {
@@ -83,7 +83,7 @@ func checkUnknownBuilder(ctx context.Context, k *kit) error {
 		}
 		if _, err := c.Open(ctx,
 			&pb.OpenRequest{Builder: "no such builder", Config: []byte("{}")}); status.Code(err) != codes.NotFound {
-			return fmt.Errorf("opening a builder that is not there is answered %v", err)
+			return fmt.Errorf("opening a builder that doesn't exist is answered with %v", err)
 		}
 		return alive(ctx, c)
 	})
@@ -94,7 +94,7 @@ func alive(ctx context.Context, c pb.BuilderClient) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if _, err := c.Describe(ctx, &pb.DescribeRequest{}); err != nil {
-		return fmt.Errorf("after that it does not answer any more: %w", err)
+		return fmt.Errorf("after that it no longer answers: %w", err)
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func checkBadConfig(ctx context.Context, k *kit) error {
 		for _, config := range []string{`[]`, `{`, `"text"`} {
 			m, err := c.Validate(ctx, &pb.ValidateRequest{Builder: b.Name, Config: []byte(config)})
 			if err != nil && status.Code(err) != codes.InvalidArgument {
-				return fmt.Errorf("validating the config %s is answered %w", config, err)
+				return fmt.Errorf("validating the config %s is answered with %w", config, err)
 			}
 			if err == nil && len(m.GetFindings()) == 0 {
 				return fmt.Errorf("the config %s passes as valid", config)
@@ -132,7 +132,7 @@ func checkValidate(ctx context.Context, k *kit) error {
 				}
 			}
 			if i == 1 && !reflect.DeepEqual(before, found) {
-				return errors.New("it says something else the second time")
+				return errors.New("its answer differs the second time")
 			}
 			before = found
 		}

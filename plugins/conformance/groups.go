@@ -52,7 +52,7 @@ func checkUnicode(ctx context.Context, k *kit) error {
 		for _, r := range rs[0].Records {
 			for _, text := range inlineTexts(r) {
 				if strings.ContainsRune(text, '\uFFFD') && !known[text] {
-					return fmt.Errorf("it emits the text %.60q, in which something was replaced: texts are bytes that may not be UTF-8 (lone surrogates), and are to be passed on unchanged", text)
+					return fmt.Errorf("it emits the text %.60q, in which something was replaced: texts are bytes that may not be UTF-8 (lone surrogates), and must be passed on unchanged", text)
 				}
 			}
 		}
@@ -95,7 +95,7 @@ func checkManyGroups(ctx context.Context, k *kit) error {
 			return err
 		}
 		if !slices.Equal(before, p.PIDs()) {
-			return errors.New("its process failed on the way and had to be started again")
+			return errors.New("its process failed in between and had to be restarted")
 		}
 		if len(rs) != len(many) {
 			return fmt.Errorf("%d results of %d groups", len(rs), len(many))

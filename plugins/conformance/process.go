@@ -129,7 +129,7 @@ func checkShutdown(ctx context.Context, k *kit) error {
 		return fmt.Errorf("it does not serve plugin.GRPCController/Shutdown: %w", err)
 	}
 	if !p.endsWithin(5 * time.Second) { // the call itself may fail, since the process is ending
-		return errors.New("it runs on 5 s after plugin.GRPCController/Shutdown")
+		return errors.New("it is still running 5 s after plugin.GRPCController/Shutdown")
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func checkSigterm(_ context.Context, k *kit) error {
 	defer p.end()
 	_ = syscall.Kill(p.PID(), syscall.SIGTERM)
 	if !p.endsWithin(5 * time.Second) {
-		return errors.New("it runs on 5 s after SIGTERM")
+		return errors.New("it is still running 5 s after SIGTERM")
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func checkParentDeath(_ context.Context, k *kit) error {
 	_ = syscall.Kill(p.PID(), syscall.SIGKILL) // the shell alone
 	for end := time.Now().Add(5 * time.Second); len(p.tree().Members()) > 0; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			return errors.New("it runs on 5 s after its parent ended: a plugin watches its parent's process id, and ends when that changes")
+			return errors.New("it is still running 5 s after its parent ended: a plugin must watch its parent's process id, and exit when it changes")
 		}
 	}
 	return nil
@@ -182,11 +182,11 @@ func checkByHand(ctx context.Context, k *kit) error {
 	err = p.Run(ctx, 0)
 	switch {
 	case ctx.Err() != nil:
-		return errors.New("without the handshake's cookie it neither serves nor ends")
+		return errors.New("without the handshake's cookie it neither serves nor exits")
 	case err == nil:
-		return errors.New("without the handshake's cookie it ends with status 0: whoever started it takes that for success")
+		return errors.New("without the handshake's cookie it exits with status 0, which its caller takes for success")
 	case len(bytes.TrimSpace(out)) == 0:
-		return errors.New("without the handshake's cookie it ends without a word")
+		return errors.New("without the handshake's cookie it exits without a message")
 	}
 	return nil
 }

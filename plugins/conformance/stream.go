@@ -105,11 +105,11 @@ func checkMalformed(ctx context.Context, k *kit) error {
 		for name, bad := range map[string][]*pb.BuildRequest{
 			"an unknown session":          {{Session: "no such session"}},
 			"a group without a beginning": {nil, {Parts: []*pb.GroupPart{{Group: 1, End: true}}}},
-			"a text that is not there": {
+			"a text that doesn't exist": {
 				nil,
 				{Parts: []*pb.GroupPart{{Group: 1, Begin: true, End: true, Key: 7, Examples: []*pb.Example{{Id: 9}}}}},
 			},
-			"a text that ends out of reach": {
+			"a text that ends beyond the data": {
 				nil,
 				{
 					Parts: []*pb.GroupPart{{
@@ -164,7 +164,7 @@ func malformed(
 		m, err := stream.Recv()
 		switch {
 		case errors.Is(err, io.EOF):
-			return fmt.Errorf("%s is taken for good", name)
+			return fmt.Errorf("%s is accepted", name)
 		case ctx.Err() != nil:
 			return fmt.Errorf("%s: it neither refuses the stream nor ends it", name)
 		case err != nil:

@@ -43,7 +43,7 @@ func TestBeside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lock := &Lock{path: filepath.Join(dir, LockFile), Plugins: map[string]*Entry{
+	lock := &Lock{path: filepath.Join(dir, lockFile), Plugins: map[string]*Entry{
 		"acme": {SHA256: map[string]string{platformOf(host.Spec{}): sum}, Files: got},
 	}}
 	spec := host.Spec{Name: "acme", Path: script}

@@ -19,8 +19,8 @@ import (
 	"github.com/nat-go/nat-go/plugins/wire"
 )
 
-// LockFile is the name of the lock file.
-const LockFile = "nat-go.lock"
+// lockFile is the name of the lock file.
+const lockFile = "nat-go.lock"
 
 // Lock is the content of nat-go.lock.
 type Lock struct {
@@ -55,7 +55,7 @@ func platformOf(spec host.Spec) string {
 
 // ReadLock reads the lock file of a folder; a missing one is empty.
 func ReadLock(dir string) (*Lock, error) {
-	l := &Lock{Version: lockVersion, Plugins: map[string]*Entry{}, path: filepath.Join(dir, LockFile)}
+	l := &Lock{Version: lockVersion, Plugins: map[string]*Entry{}, path: filepath.Join(dir, lockFile)}
 	text, err := durable.ReadFile(l.path, maxLock)
 	if errors.Is(err, os.ErrNotExist) {
 		return l, nil
@@ -66,20 +66,20 @@ func ReadLock(dir string) (*Lock, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)
 	if err := dec.Decode(l); err != nil {
-		return nil, fmt.Errorf("%s can't be read: %w; `nat-go plugins lock` writes it anew", l.path, err)
+		return nil, fmt.Errorf("%s can't be read: %w; `nat-go plugins lock` writes a new one", l.path, err)
 	}
 	if l.Version != lockVersion {
-		return nil, fmt.Errorf("%s has version %d; this nat-go knows %d: use the nat-go that wrote it, or write it anew with `nat-go plugins lock`", l.path, l.Version, lockVersion)
+		return nil, fmt.Errorf("%s has version %d; this nat-go knows %d: use the nat-go that wrote it, or write a new one with `nat-go plugins lock`", l.path, l.Version, lockVersion)
 	}
 	if l.Plugins == nil {
 		l.Plugins = map[string]*Entry{}
 	}
 	for name, e := range l.Plugins {
 		if e == nil {
-			return nil, fmt.Errorf("%s: the entry of plugin %s is empty; `nat-go plugins lock` writes it anew", l.path, name)
+			return nil, fmt.Errorf("%s: the entry of plugin %s is empty; `nat-go plugins lock` writes a new one", l.path, name)
 		}
 		if err := e.check(); err != nil {
-			return nil, fmt.Errorf("%s: the entry of plugin %s %w; `nat-go plugins lock` writes it anew", l.path, name, err)
+			return nil, fmt.Errorf("%s: the entry of plugin %s %w; `nat-go plugins lock` writes a new one", l.path, name, err)
 		}
 	}
 	return l, nil
@@ -146,7 +146,7 @@ func (l *Lock) Check(name string, p *host.Plugin) error {
 		},
 	} {
 		if c.locked != c.now {
-			return fmt.Errorf("plugin %s has %s %s; %s has %s: if the change is meant, run `nat-go plugins lock`", name, c.what, c.now, l.path, c.locked)
+			return fmt.Errorf("plugin %s has %s %s; %s has %s: if the change is intended, run `nat-go plugins lock`", name, c.what, c.now, l.path, c.locked)
 		}
 	}
 	return nil

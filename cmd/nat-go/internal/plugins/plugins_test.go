@@ -52,7 +52,7 @@ func TestLockWithoutChecksum(t *testing.T) {
 		t.Run(text, func(t *testing.T) {
 			dir := t.TempDir()
 			lock := "version: 1\nplugins: {acme: {" + text + "}}\n"
-			if err := os.WriteFile(filepath.Join(dir, LockFile), []byte(lock), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, lockFile), []byte(lock), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := ReadLock(dir); (err == nil) != ok {
@@ -279,7 +279,7 @@ func TestNewRefuses(t *testing.T) {
 	if _, err := New(dir, "x", "go", "", "v1.0.0"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(dir, "x", "go", "", ""); err == nil || !strings.Contains(err.Error(), "is there already") {
+	if _, err := New(dir, "x", "go", "", ""); err == nil || !strings.Contains(err.Error(), "exists already") {
 		t.Error(err)
 	}
 }
@@ -340,7 +340,7 @@ func TestReadLockRefuses(t *testing.T) {
 	} {
 		t.Run(text, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, LockFile), []byte(text), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, lockFile), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := ReadLock(dir); err == nil || !strings.Contains(err.Error(), want) {

@@ -34,7 +34,7 @@ func New(dir, name, lang, replace, version string) (string, error) {
 	out := filepath.Join(dir, name)
 	if err := os.Mkdir(out, 0o755); err != nil {
 		if errors.Is(err, os.ErrExist) {
-			return "", fmt.Errorf("%s is there already; choose another name or remove it", out)
+			return "", fmt.Errorf("%s exists already: choose another name, or remove it", out)
 		}
 		return "", err
 	}

@@ -189,7 +189,7 @@ func count[E any](d *decoder) int {
 	return int(n)
 }
 
-var errLists = errors.New("the lists of a frame take more memory than those of any group")
+var errLists = errors.New("the lists of a frame would take more memory than any group's")
 
 // A written entry takes at most some thirty times its bytes in memory: a node, or a record of a pair with nothing but
 // its scores.

@@ -142,7 +142,7 @@ func Find(run string, roots ...string) (Folder, error) {
 }
 
 func unlisted(root string) error {
-	return exit.Usagef("%s: no runs are looked up in object storage, whose listings may be incomplete: name the run itself",
+	return exit.Usagef("%s: runs can't be looked up in object storage, whose listings may be incomplete: name the run itself",
 		root)
 }
 

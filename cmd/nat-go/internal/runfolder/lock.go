@@ -53,7 +53,7 @@ func (e *Busy) Error() string {
 	if e.Holder != nil {
 		who = e.Holder.String()
 	}
-	return fmt.Sprintf("%s is at work on the run in %s: wait for it to end", who, e.Folder)
+	return fmt.Sprintf("%s is working on the run in %s: wait for it to end", who, e.Folder)
 }
 
 // lockFile names the lock file. It stays when the lock is released, because whoever waits for it has it open.
@@ -272,7 +272,7 @@ func (f Folder) refuseUsed() error {
 		if _, err := f.LeftBy(); errors.As(err, &busy) {
 			return exit.Usagef("%w, or choose another --run-id", err)
 		}
-		return exit.Usagef("the run folder %s exists already: choose another --run-id, or go on with it by "+
+		return exit.Usagef("the run folder %s exists already: choose another --run-id, or continue it with "+
 			"`nat-go finetune resume %s`", f, f)
 	}
 	return nil
