@@ -24,9 +24,9 @@ type Bed struct {
 	runs    int
 }
 
-// NewBed makes a folder below dir and generates an input in it. If dir is empty it uses an in-memory file system if
+// newBed makes a folder below dir and generates an input in it. If dir is empty it uses an in-memory file system if
 // there is one, so that the disk is not what is measured. Close removes it.
-func NewBed(program, dir string, s Shape) (*Bed, error) {
+func newBed(program, dir string, s Shape) (*Bed, error) {
 	if dir == "" {
 		if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
 			dir = "/dev/shm"

@@ -88,12 +88,12 @@ func BenchmarkRun(b *testing.B) {
 // could have been work.
 func BenchmarkRunOnDisk(b *testing.B) {
 	exe := program(b)
-	memory, err := NewBed(exe, "", Standard)
+	memory, err := newBed(exe, "", Standard)
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer memory.Close()
-	disk, err := NewBed(exe, b.TempDir(), Standard)
+	disk, err := newBed(exe, b.TempDir(), Standard)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func BenchmarkPipe(b *testing.B) {
 		gb   float64
 	}{{"1GB", 1}, {"2GB", 2}, {"4GB", 4}} {
 		b.Run(c.name, func(b *testing.B) {
-			bed, err := NewBed(exe, b.TempDir(), Shape{Examples: 20, Turns: 3, Candidates: 8, Seed: 1})
+			bed, err := newBed(exe, b.TempDir(), Shape{Examples: 20, Turns: 3, Candidates: 8, Seed: 1})
 			if err != nil {
 				b.Fatal(err)
 			}

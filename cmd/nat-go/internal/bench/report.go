@@ -68,7 +68,7 @@ func Run(ctx context.Context, w io.Writer, o Options) error {
 
 // Measure runs the rounds, alternating between the kinds.
 func Measure(ctx context.Context, o Options) (*Report, error) {
-	b, err := NewBed(o.Program, o.Dir, o.Shape)
+	b, err := newBed(o.Program, o.Dir, o.Shape)
 	if err != nil {
 		return nil, err
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// MaxLine is the longest request in bytes; longer ones are refused.
-const MaxLine = 128 << 20
+// maxLine is the longest request in bytes; longer ones are refused.
+const maxLine = 128 << 20
 
 // Answerer answers requests: a Render, a Mask or Tokens.
 type Answerer interface {
@@ -54,13 +54,13 @@ func Answer(a Answerer, in io.Reader, out io.Writer) error {
 func requests(in io.Reader, flush func() error, answer func(n int, line []byte, err error) error) error {
 	r := bufio.NewReaderSize(in, 1<<16)
 	asked, refused := 0, 0
-	for text, err := range lines.Read(r, MaxLine) {
+	for text, err := range lines.Read(r, maxLine) {
 		asked++
 		var tooLong *lines.TooLong
 		switch {
 		case errors.As(err, &tooLong):
 			err = &tokenizer.Error{
-				Code: tokenizer.CodeRequestTooLarge, Message: fmt.Sprintf("the line is longer than %d bytes", MaxLine),
+				Code: tokenizer.CodeRequestTooLarge, Message: fmt.Sprintf("the line is longer than %d bytes", maxLine),
 			}
 		case err != nil:
 			return errors.Join(fmt.Errorf("reading requests: %w", err), flush())

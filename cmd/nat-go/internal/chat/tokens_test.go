@@ -74,7 +74,7 @@ func TestTokens(t *testing.T) {
 func TestLongLine(t *testing.T) {
 	tok := toy(t)
 	var out strings.Builder
-	long := io.MultiReader(strings.NewReader(strings.Repeat("x", MaxLine+1)),
+	long := io.MultiReader(strings.NewReader(strings.Repeat("x", maxLine+1)),
 		strings.NewReader("\n{\"text\": \"a\"}\n"))
 	err := Answer(&Tokens{Tokenizer: tok}, long, &out)
 	answers := strings.Split(strings.TrimSpace(out.String()), "\n")

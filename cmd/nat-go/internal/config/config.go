@@ -127,9 +127,9 @@ func (c *Config) Selected() []Block {
 // Trainer returns the trainer that finetuning names; nil if there is none.
 func (c *Config) Trainer() *Block { return find(c.Trainers, c.Finetuning.Trainer) }
 
-// FilesAdapter names what happens without an adapter, unless an entry of trainer_adapters has this name: the data set
+// filesAdapter names what happens without an adapter, unless an entry of trainer_adapters has this name: the data set
 // is written as files.
-const FilesAdapter = "files"
+const filesAdapter = "files"
 
 // Adapter returns the trainer adapter that finetuning names; nil if there is none, which means files.
 func (c *Config) Adapter() *Block { return find(c.Adapters, c.Finetuning.TrainerAdapter) }

@@ -32,7 +32,7 @@ func (l *loader) relate(c *Config) {
 		l.notEnabled(c)
 		return
 	}
-	if f.TrainerAdapter == FilesAdapter && find(c.Adapters, f.TrainerAdapter) == nil {
+	if f.TrainerAdapter == filesAdapter && find(c.Adapters, f.TrainerAdapter) == nil {
 		f.TrainerAdapter = ""
 	}
 	l.incomplete(c)

@@ -105,7 +105,7 @@ func TestSplitAsWithMaps(t *testing.T) {
 			By:         rapid.SampledFrom([]By{ByTask, ByExample}).Draw(rt, "by"),
 			Validation: 0.4, Seed: r.Uint64(),
 		}
-		rules := Rules{Split: split, Memory: rapid.SampledFrom([]int64{16 << 10, DefaultMemory}).Draw(rt, "memory")}
+		rules := Rules{Split: split, Memory: rapid.SampledFrom([]int64{16 << 10, defaultMemory}).Draw(rt, "memory")}
 		got, err := decideAll(entries(recs), rules, dir)
 		if err != nil {
 			rt.Fatal(err)

@@ -17,7 +17,7 @@ import (
 // NewIndex returns an empty index for the rules. What exceeds the memory goes to temporary files in tmp.
 func NewIndex(rules Rules, tmp string) (*Index, error) {
 	if rules.Memory <= 0 {
-		rules.Memory = DefaultMemory
+		rules.Memory = defaultMemory
 	}
 	d := &Index{rules: rules, tmp: tmp}
 	if err := d.open(); err != nil {

@@ -31,12 +31,12 @@ type Rules struct {
 	// does, and any record that shares with them something that a split never divides is dropped.
 	Hold bool
 
-	Memory int64                       // memory for sorting in bytes; 0: DefaultMemory
+	Memory int64                       // memory for sorting in bytes; 0: defaultMemory
 	Name   func(ordinal uint64) string // names a record in errors, as "example 7, turn 2"; nil: by ordinal
 }
 
-// DefaultMemory is how much memory Decide sorts in before it uses the disk: room for 250,000 records.
-const DefaultMemory = 32 << 20
+// defaultMemory is how much memory Decide sorts in before it uses the disk: room for 250,000 records.
+const defaultMemory = 32 << 20
 
 // Split says how records are divided between training and validation.
 type Split struct {

@@ -405,20 +405,20 @@ func TestMeasure(t *testing.T) {
 
 func TestReadDrops(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "dropped.jsonl")
-	if got, err := ReadDrops(path); got != nil || err != nil {
+	if got, err := readDrops(path); got != nil || err != nil {
 		t.Error(got, err)
 	}
 	os.WriteFile(path, []byte(`{"stage":"build","reason":"tie","unit":"candidate"}
 {"stage":"gate","reason":"tie","unit":"record"}
 {"stage":"build","reason":"tie","unit":"candidate","count":40}
 `), 0o644)
-	got, err := ReadDrops(path)
+	got, err := readDrops(path)
 	want := []DropCount{{ledger.Build, pairs.Tie, "candidate", "", 41}, {ledger.Gate, pairs.Tie, "record", "", 1}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	os.WriteFile(path, []byte("x\n"), 0o644)
-	if _, err := ReadDrops(path); err == nil {
+	if _, err := readDrops(path); err == nil {
 		t.Error("took a broken line")
 	}
 }

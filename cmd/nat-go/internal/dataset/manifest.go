@@ -74,7 +74,7 @@ func (p *Place) Measure(render *turns.Renderer, tmp string) (*Stats, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Dropped, err = ReadDrops(p.Run.Dropped())
+	s.Dropped, err = readDrops(p.Run.Dropped())
 	return s, err
 }
 
@@ -84,7 +84,7 @@ func (p *Place) Pick(q Query, f func(Picked) error) error {
 	if err != nil {
 		return err
 	}
-	return Pick(p.Log(), d, q, f)
+	return pick(p.Log(), d, q, f)
 }
 
 // PickRows calls f for rows with their origin. row is FORMAT/FILE:N or FILE:N, from 1; skip counts from there.
@@ -108,7 +108,7 @@ func (p *Place) PickRows(
 			any := false
 			err := PickRows(folder.Format.Format, file, n-1+skip, limit, func(i int64, r *rows.Row) error {
 				any = true
-				o, err := OriginOf(folder, file.Name, i)
+				o, err := originOf(folder, file.Name, i)
 				if err != nil {
 					return err
 				}

@@ -36,8 +36,8 @@ type Picked struct {
 
 var errEnough = errors.New("enough")
 
-// Pick calls f for the records of a log that match the query, in order. What f is given is valid until it returns.
-func Pick(log string, d *curate.Decisions, q Query, f func(Picked) error) error {
+// pick calls f for the records of a log that match the query, in order. What f is given is valid until it returns.
+func pick(log string, d *curate.Decisions, q Query, f func(Picked) error) error {
 	if q.Record != nil {
 		q.Limit = 1
 	}
@@ -136,8 +136,8 @@ func PickRows(format rows.Format, file RowFile, skip, limit int64, f func(n int6
 	return err
 }
 
-// OriginOf finds the origin of a row in rows.jsonl; nil if it has none.
-func OriginOf(f FormatFolder, file string, row int64) (*Origin, error) {
+// originOf finds the origin of a row in rows.jsonl; nil if it has none.
+func originOf(f FormatFolder, file string, row int64) (*Origin, error) {
 	if f.Origins == "" {
 		return nil, nil
 	}

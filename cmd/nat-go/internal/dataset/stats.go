@@ -520,8 +520,8 @@ func (s *Spread) take(x float64, rank, count int64) {
 // maxDropKinds bounds how many kinds of drops a run has; a stage has a thousand reasons at most.
 const maxDropKinds = 1 << 16
 
-// ReadDrops sums up a dropped.jsonl by stage, reason, unit and format, in order of first appearance.
-func ReadDrops(path string) ([]DropCount, error) {
+// readDrops sums up a dropped.jsonl by stage, reason, unit and format, in order of first appearance.
+func readDrops(path string) ([]DropCount, error) {
 	if !runfolder.Has(path) {
 		return nil, nil
 	}

@@ -88,7 +88,7 @@ func (v *verifier) always(p *Place, m *runfolder.Manifest) {
 			v.find(Finding{Code: logDiffers, File: rel}, "every run has it, and it is neither here nor in the manifest")
 		}
 	}
-	if _, err := ReadDrops(p.Run.Dropped()); err != nil {
+	if _, err := readDrops(p.Run.Dropped()); err != nil {
 		v.find(Finding{Code: logDiffers, File: p.Run.Rel(p.Run.Dropped())}, "%v", err)
 	}
 }

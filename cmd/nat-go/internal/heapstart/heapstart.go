@@ -5,11 +5,11 @@ import (
 	"runtime/debug"
 )
 
-// Percent is GOGC until main has tuned the collector: the heap may grow to 16 MiB.
-const Percent = 400
+// percent is GOGC until main has tuned the collector: the heap may grow to 16 MiB.
+const percent = 400
 
 func init() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(Percent)
+		debug.SetGCPercent(percent)
 	}
 }

@@ -28,7 +28,7 @@ type Settings struct {
 	Channels []string `json:"channels"`
 	// Collator is the section `collator` of a configuration, Source the settings of the source `traces`, and Builders
 	// those of the channels' builders. Each has the same defaults as in a configuration, except for batch_tokens, which
-	// bounds the answer: DefaultTokens.
+	// bounds the answer: defaultTokens.
 	Collator map[string]any            `json:"collator"`
 	Source   map[string]any            `json:"source"`
 	Builders map[string]map[string]any `json:"builders"`
@@ -40,12 +40,12 @@ type Settings struct {
 	RequestObjects int64 `json:"request_objects"`
 }
 
-// DefaultTokens is how many tokens a channel's batch may have, including padding.
-const DefaultTokens = 4 << 20
+// defaultTokens is how many tokens a channel's batch may have, including padding.
+const defaultTokens = 4 << 20
 
-// OwnPolicy is the model that sampled a trace which names none, if collator.policy doesn't say what it is called: a
+// ownPolicy is the model that sampled a trace which names none, if collator.policy doesn't say what it is called: a
 // training loop passes in what the model being trained has sampled.
-const OwnPolicy = "policy"
+const ownPolicy = "policy"
 
 // builderOf maps channels to the builders of their records.
 var builderOf = map[string]string{
@@ -116,7 +116,7 @@ func (s *Settings) configuration() (*config.Config, error) {
 		}
 		return out
 	}
-	section := map[string]any{"batch_tokens": DefaultTokens}
+	section := map[string]any{"batch_tokens": defaultTokens}
 	for k, v := range s.Collator {
 		section[k] = v
 	}
@@ -182,7 +182,7 @@ func open(ctx context.Context, s *Settings) (_ *Service, err error) {
 
 func (v *Service) openCollator(cfg *config.Config) error {
 	if cfg.Collator.Policy == "" {
-		cfg.Collator.Policy = OwnPolicy
+		cfg.Collator.Policy = ownPolicy
 	}
 	v.policy = cfg.Collator.Policy
 	own, err := finetune.CollatorConfig(cfg.Collator, 0)

@@ -21,8 +21,8 @@ import (
 //go:embed page
 var files embed.FS
 
-// TokenHeader is required on every request for data. Another site's page can't set it without asking first.
-const TokenHeader = "X-Nat-Go-Token"
+// tokenHeader is required on every request for data. Another site's page can't set it without asking first.
+const tokenHeader = "X-Nat-Go-Token"
 
 // policy lets the page load its own scripts and styles, and nothing from anywhere else.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
@@ -118,7 +118,7 @@ func (s *Server) handler(r *Run) http.Handler {
 	mux := http.NewServeMux()
 	for pattern, answerTo := range r.routes() {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, req *http.Request) {
-			if subtle.ConstantTimeCompare([]byte(req.Header.Get(TokenHeader)), []byte(s.token)) != 1 {
+			if subtle.ConstantTimeCompare([]byte(req.Header.Get(tokenHeader)), []byte(s.token)) != 1 {
 				http.Error(w, "the token of the link that nat-go view printed is missing", http.StatusForbidden)
 				return
 			}

@@ -108,7 +108,7 @@ func serve(t testing.TB, r *Run) (s *Server, handler http.Handler) {
 func (s *Server) request(method, path, body string) *http.Request {
 	req := httptest.NewRequest(method, path, strings.NewReader(body))
 	req.Host = s.listener.Addr().String()
-	req.Header.Set(TokenHeader, s.token)
+	req.Header.Set(tokenHeader, s.token)
 	return req
 }
 
@@ -398,10 +398,10 @@ func TestGuard(t *testing.T) {
 		{"another origin", func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") }, 403},
 		{"a sandboxed frame", func(r *http.Request) { r.Header.Set("Origin", "null") }, 403},
 		{"our name over TLS", func(r *http.Request) { r.Header.Set("Origin", "https://"+r.Host) }, 403},
-		{"without the token", func(r *http.Request) { r.Header.Del(TokenHeader) }, 403},
-		{"with another token", func(r *http.Request) { r.Header.Set(TokenHeader, strings.Repeat("0", 32)) }, 403},
+		{"without the token", func(r *http.Request) { r.Header.Del(tokenHeader) }, 403},
+		{"with another token", func(r *http.Request) { r.Header.Set(tokenHeader, strings.Repeat("0", 32)) }, 403},
 		{"the token in the link alone", func(r *http.Request) {
-			r.Header.Del(TokenHeader)
+			r.Header.Del(tokenHeader)
 			r.URL.RawQuery = "token=" + s.token
 		}, 403},
 	} {
@@ -423,7 +423,7 @@ func TestGuard(t *testing.T) {
 	}
 	// A form on another page can post, but can neither set the header nor hide its origin.
 	form := s.request("POST", "/api/mark", `{"record":"00000000000000000000000000000000","mark":"approve"}`)
-	form.Header.Del(TokenHeader)
+	form.Header.Del(tokenHeader)
 	form.Header.Set("Content-Type", "text/plain")
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, form)
