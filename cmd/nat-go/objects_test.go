@@ -379,12 +379,12 @@ func (b *bed) usesStored(t *testing.T, to string) {
 	}
 	b.marksStored(t, run)
 	for want, args := range map[string][]string{
-		"with --output":                   {"dataset", "convert", run, "--format", "kto"},
-		"name a folder there":             {"dataset", "convert", run, "--format", "kto", "--output", to + "/kto"},
-		"with --to":                       {"dataset", "merge", run},
-		"there is a run in " + run:        {"dataset", "merge", run, "--to", to, "--run-id", "r"},
-		"copy it there":                   {"finetune", "resume", run},
-		"name the run itself":             {"finetune", "status", "r", "--output-dir", to},
+		"with --output":                     {"dataset", "convert", run, "--format", "kto"},
+		"name a folder there":               {"dataset", "convert", run, "--format", "kto", "--output", to + "/kto"},
+		"with --to":                         {"dataset", "merge", run},
+		"there is a run in " + run:          {"dataset", "merge", run, "--to", to, "--run-id", "r"},
+		"copy it there":                     {"finetune", "resume", run},
+		"name the run itself":               {"finetune", "status", "r", "--output-dir", to},
 		to + ": runs can't be looked up in": {"finetune", "list", to},
 	} {
 		b.refused(t, b.command(nil, args...), 2, want)
