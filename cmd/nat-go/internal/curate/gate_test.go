@@ -177,3 +177,32 @@ func BenchmarkGatePreference(b *testing.B) {
 		}
 	}
 }
+
+// TestSameMessage: whatever two messages differ in, they aren't the same.
+func TestSameMessage(t *testing.T) {
+	whole := func() *chat.Message {
+		return &chat.Message{
+			Role: "assistant", Text: "t", Reasoning: "r", ToolCalls: []chat.ToolCall{{Name: "f", Arguments: "{}"}},
+			Parts: []chat.Part{{Raw: []byte("{}")}},
+		}
+	}
+	if !SameMessage(whole(), whole()) {
+		t.Error("a message is not the same as itself")
+	}
+	for name, change := range map[string]func(m *chat.Message){
+		"role":      func(m *chat.Message) { m.Role = "user" },
+		"text":      func(m *chat.Message) { m.Text = "" },
+		"reasoning": func(m *chat.Message) { m.Reasoning = "" },
+		"tool":      func(m *chat.Message) { m.ToolCalls[0].Name = "g" },
+		"arguments": func(m *chat.Message) { m.ToolCalls[0].Arguments = "[]" },
+		"calls":     func(m *chat.Message) { m.ToolCalls = nil },
+		"part":      func(m *chat.Message) { m.Parts[0].Raw = []byte("[]") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			other := whole()
+			if change(other); SameMessage(whole(), other) {
+				t.Error("they are taken for the same")
+			}
+		})
+	}
+}

@@ -19,7 +19,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/nat-go/nat-go/builders"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/marks"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
@@ -697,35 +696,6 @@ func TestBranches(t *testing.T) {
 		if get(t, s, h, fmt.Sprint("/api/record?n=", n), &a); [2]uint64{a.Prev, a.Next} != want {
 			t.Errorf("beside record %d are %d and %d, not %v", n, a.Prev, a.Next, want)
 		}
-	}
-}
-
-// TestSameMessage: whatever two messages differ in, they aren't the same.
-func TestSameMessage(t *testing.T) {
-	whole := func() *chat.Message {
-		return &chat.Message{
-			Role: "assistant", Text: "t", Reasoning: "r", ToolCalls: []chat.ToolCall{{Name: "f", Arguments: "{}"}},
-			Parts: []chat.Part{{Raw: []byte("{}")}},
-		}
-	}
-	if !curate.SameMessage(whole(), whole()) {
-		t.Error("a message is not the same as itself")
-	}
-	for name, change := range map[string]func(m *chat.Message){
-		"role":      func(m *chat.Message) { m.Role = "user" },
-		"text":      func(m *chat.Message) { m.Text = "" },
-		"reasoning": func(m *chat.Message) { m.Reasoning = "" },
-		"tool":      func(m *chat.Message) { m.ToolCalls[0].Name = "g" },
-		"arguments": func(m *chat.Message) { m.ToolCalls[0].Arguments = "[]" },
-		"calls":     func(m *chat.Message) { m.ToolCalls = nil },
-		"part":      func(m *chat.Message) { m.Parts[0].Raw = []byte("[]") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			other := whole()
-			if change(other); curate.SameMessage(whole(), other) {
-				t.Error("they are taken for the same")
-			}
-		})
 	}
 }
 
