@@ -460,6 +460,29 @@ func TestShardsSayWhatTheyDid(t *testing.T) {
 	}
 }
 
+// TestShardsWithoutExamples: shards that nothing is left for are counted, and build and write nothing.
+func TestShardsWithoutExamples(t *testing.T) {
+	b := newShardBed(t, 5)
+	b.write(t, "one.jsonl", `{"id":"e","turn_id":"t","prompt":"p","output":"a","score":1}`+"\n"+
+		`{"id":"e","turn_id":"t","prompt":"p","output":"b","score":0}`+"\n")
+	one := []string{"--from", "one.jsonl", "--shards", "4"}
+	if res := b.must(t, b.planned("out", "dpo.yml", one...)); !strings.Contains(res.stdout,
+		"3 shards have nothing to build") {
+		t.Errorf("the plan says %q", res.stdout)
+	}
+	b.must(t, b.command(nil, "run", "--config-file", "dpo.yml", "--run-id", "r", "--output-dir", "whole",
+		"--from", "one.jsonl"))
+	for i := range 4 {
+		b.must(t, b.shard("out", "build", i))
+	}
+	b.must(t, b.command(nil, "shard", "merge", "--leave-writing", filepath.Join("out", "r.shards")))
+	for i := range 4 {
+		b.must(t, b.shard("out", "write", i))
+	}
+	b.must(t, b.merged("out"))
+	b.same(t, b.content(t, "whole"), "out")
+}
+
 // TestShardsKeepDecisions: the merge that puts shares together takes what was decided when the writing was divided, and
 // refuses anything else.
 func TestShardsKeepDecisions(t *testing.T) {
@@ -495,6 +518,10 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 	b.must(t, b.planned("out", "var.yml", "--shards", "3"))
 	b.refused(t, b.planned("out", "var.yml", "--shards", "3"), 2, "there is a plan in out/r.shards already")
 	b.refused(t, b.planned("other", "var.yml"), 2, "how many shards?")
+	b.refused(t, b.planned("other", "var.yml", "--shards", "2", "--shard-bytes", "9"), 2, "leave one of them out")
+	b.refused(t, b.planned("other", "var.yml", "--shards", "-2"), 2, "numbers from 1 on")
+	b.refused(t, b.command(nil, "shard", "status", "out/r.shards", "--stage", "group"), 2,
+		"the stages of this plan are [build], and write once")
 	b.refused(t, b.planned("other", "var.yml", "--shards", "2", "--compat", "nat"), 2, "nothing to divide")
 	at := func(env []string, args ...string) *exec.Cmd {
 		return b.command(env, append([]string{"shard", "run", "out/r.shards"}, args...)...)
@@ -508,6 +535,10 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 	)
 	b.refused(t, at(nil), 4, "which shard? Name it with --index")
 	b.refused(t, at(nil, "--index", "3"), 4, "the plan has 3, from 0 to 2")
+	b.refused(t, at(nil, "--index", "0", "--stage", "group"), 4, "the stages of this plan are [build], and write once")
+	if res := finish(t, at(nil, "--index", "3")); res.stdout != "shard 3  failed\n" {
+		t.Errorf("a shard that failed says %q", res.stdout)
+	}
 	b.refused(
 		t,
 		at([]string{"SLURM_ARRAY_TASK_ID=1", "JOB_COMPLETION_INDEX=2"}),

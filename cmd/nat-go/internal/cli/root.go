@@ -120,15 +120,20 @@ func newRootCmd(p Program) *cobra.Command {
 	root.AddCommand(newPluginServeCmd())
 	root.AddCommand(newManCmd())
 	root.AddCommand(newVersionCmd())
-	for _, c := range root.Commands() {
-		// By default cobra answers a misspelt subcommand with help and success.
+	refuseMisspelt(root)
+	addCompletions(root)
+	return root
+}
+
+// refuseMisspelt refuses misspelt subcommands, which cobra by default answers with help and success.
+func refuseMisspelt(of *cobra.Command) {
+	for _, c := range of.Commands() {
 		if c.HasSubCommands() && !c.Runnable() {
 			c.Args = cobra.NoArgs
 			c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		}
+		refuseMisspelt(c)
 	}
-	addCompletions(root)
-	return root
 }
 
 // addHelp ends the help text of each command with the exit codes. Templates of cobra's would do the same, but package

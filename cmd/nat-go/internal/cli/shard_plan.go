@@ -118,7 +118,7 @@ func printPlanned(cmd *cobra.Command, p *finetune.Planned, asJSON bool) error {
 	examples, empty := int64(0), 0
 	for _, s := range p.Plan.Shards {
 		examples += s.Examples
-		if len(s.Parts) == 0 {
+		if s.Examples == 0 {
 			empty++
 		}
 	}

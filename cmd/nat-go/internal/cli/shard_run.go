@@ -147,7 +147,7 @@ func printShard(cmd *cobra.Command, number int, s *finetune.Summary, asJSON bool
 	for _, w := range s.Warnings {
 		fmt.Fprintf(out, "  warning  %s\n", w)
 	}
-	if s.RunID == "" { // nothing was begun here
+	if s.RunID == "" || s.Status != runfolder.Completed { // nothing was begun here, or what was made isn't all
 		fmt.Fprintf(out, "shard %d  %s\n", number, s.Status)
 		return
 	}

@@ -87,6 +87,9 @@ func lookAt(ctx context.Context, c *copied, stage string) (*shards.Plan, []*shar
 		stages = append(stages, shards.Write)
 	}
 	if stage != "" {
+		if err := plan.CheckStage(shards.Stage(stage)); err != nil {
+			return nil, nil, exit.With(exit.Usage, err)
+		}
 		stages = []shards.Stage{shards.Stage(stage)}
 	}
 	var states []*shards.State

@@ -44,9 +44,8 @@ func RunShard(ctx context.Context, dir shards.Folder, stage shards.Stage, number
 	if err := shards.InPlan(number, len(shared.Shards), "--index"); err != nil {
 		return Failed(p.Request, exit.With(exit.Usage, err))
 	}
-	if !slices.Contains(append(shared.Stages(), shards.Write), stage) {
-		return Failed(p.Request, exit.Usagef("--stage %s: the stages of this plan are %v, then write", stage,
-			shared.Stages()))
+	if err := shared.CheckStage(stage); err != nil {
+		return Failed(p.Request, exit.With(exit.Usage, err))
 	}
 	s := &shard{dir: dir, plan: shared, stage: stage, number: number}
 	if s.of, err = dir.Part(shared, number); err != nil {

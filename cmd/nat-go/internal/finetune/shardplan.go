@@ -55,7 +55,11 @@ func PlanShards(ctx context.Context, req Request, how Shards, env Env) (*Planned
 			"there is a plan in %s already: run its shards, or choose another folder with --plan-dir",
 			dir,
 		)
-	case (how.Number > 0) == (how.Bytes > 0):
+	case how.Number < 0 || how.Bytes < 0:
+		return nil, exit.Usagef("--shards and --shard-bytes are numbers from 1 on")
+	case how.Number > 0 && how.Bytes > 0:
+		return nil, exit.Usagef("--shards and --shard-bytes both say how many shards there are: leave one of them out")
+	case how.Number == 0 && how.Bytes == 0:
 		return nil, exit.Usagef("how many shards? Say --shards N, or --shard-bytes for roughly that many bytes of input each")
 	case how.Number > shards.Most:
 		return nil, exit.Usagef("--shards %d: a plan has at most %d", how.Number, shards.Most)

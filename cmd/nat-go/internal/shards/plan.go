@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/zeebo/xxh3"
@@ -88,6 +89,15 @@ func (p *Plan) Stages() []Stage {
 		return []Stage{Build, Group}
 	}
 	return []Stage{Build}
+}
+
+// CheckStage returns an error for a stage that the plan's shards don't have. Every plan's have that of writing.
+func (p *Plan) CheckStage(stage Stage) error {
+	if stages := p.Stages(); stage != Write && !slices.Contains(stages, stage) {
+		return fmt.Errorf("--stage %s: the stages of this plan are %v, and %s once a merge has divided the writing",
+			stage, stages, Write)
+	}
+	return nil
 }
 
 // Shard returns the folder of a shard's stage.
