@@ -430,7 +430,8 @@ func TestShardsSayWhatTheyDid(t *testing.T) {
 	}
 	res := b.must(t, b.command(nil, "shard", "run", "out/r.shards", "--stage", "write", "--index", "0", "--json"))
 	var about struct{ Written *struct{ Rows, Batches int } }
-	if err := json.Unmarshal([]byte(res.stdout), &about); err != nil || about.Written == nil || about.Written.Rows == 0 {
+	err := json.Unmarshal([]byte(res.stdout), &about)
+	if err != nil || about.Written == nil || about.Written.Rows == 0 {
 		t.Errorf("%v: %s", err, res.stdout)
 	}
 	b.must(t, b.merged("out"))

@@ -147,12 +147,7 @@ func (r *run) make(ctx context.Context) error {
 	r.info("records built", "examples", built.seen.Examples, "candidates", built.seen.Candidates,
 		"records", r.books.Account(ledger.Gate, unitRecord).In)
 
-	// curate: records -> decisions.
-	decisions, err := r.curate(ctx, built)
-	if err != nil {
-		return err
-	}
-	return r.finish(ctx, built, decisions, tokens)
+	return r.finish(ctx, built, tokens)
 }
 
 // scored reports if scores supplied alongside the inputs belong to none of their examples because the keys don't match,
@@ -183,8 +178,18 @@ func (r *run) scored(built *built) {
 	}
 }
 
-// finish makes the data set from what was built and decided.
-func (r *run) finish(ctx context.Context, built *built, decisions *curate.Decisions, tokens *tokens) error {
+// finish makes the data set from what was built.
+func (r *run) finish(ctx context.Context, built *built, tokens *tokens) error {
+	// curate: records -> decisions.
+	decisions, err := r.curate(ctx, built)
+	if err != nil {
+		return err
+	}
+	return r.writeDecided(ctx, built, decisions, tokens)
+}
+
+// writeDecided makes the data set from what was decided.
+func (r *run) writeDecided(ctx context.Context, built *built, decisions *curate.Decisions, tokens *tokens) error {
 	// write: decisions -> rows. collate: decisions -> token batches.
 	r.info("records curated", "kept", decisions.Kept())
 	if err := r.write(ctx, decisions); err != nil {

@@ -176,7 +176,7 @@ func (r *run) merge(ctx context.Context) error {
 	if m := r.plan.merging; m.leave {
 		return r.leaveWriting(ctx, decisions, tokens)
 	}
-	return r.finish(ctx, built, decisions, tokens)
+	return r.writeDecided(ctx, built, decisions, tokens)
 }
 
 // joinAll joins the logs of the shards and what they wrote; meanwhile it reads their indexes, and decides.
