@@ -347,7 +347,7 @@ var forgeries = append(slices.Clip(inRecords), []forgery{
 	{name: "one decision", finds: true, forge: decided(1, false)},
 	{name: "no decision", finds: true, forge: decided(0, false)},
 	{name: "decisions of another length", finds: true, forge: decided(1<<20, false)},
-	{name: "decisions for ever", finds: true, forge: decided(8<<30, true)},
+	{name: "decisions for ever", finds: true, forge: decided(1<<30, true)},
 	{name: "negative counts", finds: true, after: inFile("manifest.json", func(m map[string]any) {
 		m["counts"] = json.RawMessage(`{"examples":-9223372036854775808,"candidates":-1,"records":-5,"kept":9223372036854775807,"dropped":{"tie":-9223372036854775808,"same_text":9223372036854775807}}`)
 		m["books"] = json.RawMessage(`[{"stage":"curate","unit":"record","in":-9223372036854775808,"out":9223372036854775807}]`)
@@ -372,17 +372,17 @@ var forgeries = append(slices.Clip(inRecords), []forgery{
 		m["cursor"] = json.RawMessage(`{"inputs":[{"path":"/dev/zero","size":-1}],"seen":{"examples":-1}}`)
 	})},
 	{name: "a frame of gigabytes", finds: true, forge: frameOfGigabytes},
-	{name: "a row of gigabytes", finds: true, forge: sparse("dataset/trl/train.jsonl", 3<<30, `{"prompt":"`)},
-	{name: "origins of gigabytes", finds: true, forge: sparse("dataset/trl/rows.jsonl", 3<<30, `{"file":"`)},
-	{name: "drops of gigabytes", finds: true, forge: sparse("dropped.jsonl", 3<<30, `{"stage":"`)},
-	{name: "an answer of gigabytes", forge: sparse("teacher/ab/abcdef.json", 3<<30, `{"`)},
-	{name: "a configuration of gigabytes", forge: sparse("config.yml", 3<<30, `a: `)},
-	{name: "a Parquet file of nothing", finds: true, forge: sparse("dataset/trl/train.parquet", 3<<30, `PAR1`)},
+	{name: "a row of gigabytes", finds: true, forge: sparse("dataset/trl/train.jsonl", 1<<30, `{"prompt":"`)},
+	{name: "origins of gigabytes", finds: true, forge: sparse("dataset/trl/rows.jsonl", 1<<30, `{"file":"`)},
+	{name: "drops of gigabytes", finds: true, forge: sparse("dropped.jsonl", 1<<30, `{"stage":"`)},
+	{name: "an answer of gigabytes", forge: sparse("teacher/ab/abcdef.json", 1<<30, `{"`)},
+	{name: "a configuration of gigabytes", forge: sparse("config.yml", 1<<30, `a: `)},
+	{name: "a Parquet file of nothing", finds: true, forge: sparse("dataset/trl/train.parquet", 1<<30, `PAR1`)},
 	{
 		name:  "a batch of gigabytes",
-		forge: sparse("batches/sft/train/00000.safetensors", 3<<30, "\x00\x00\x00\x06\x00\x00\x00\x00{"),
+		forge: sparse("batches/sft/train/00000.safetensors", 1<<30, "\x00\x00\x00\x06\x00\x00\x00\x00{"),
 	},
-	{name: "an index of batches", forge: sparse("batches/index.jsonl", 3<<30, `{"file":"`)},
+	{name: "an index of batches", forge: sparse("batches/index.jsonl", 1<<30, `{"file":"`)},
 	{name: "folders where files are due", finds: true, forge: func(t *testing.T, run runfolder.Folder) {
 		t.Helper()
 		for _, name := range []string{"dataset/trl/rows.jsonl", "dropped.jsonl"} {
@@ -427,7 +427,7 @@ var overflowing = relog(func(_ int, g *recordlog.Group) {
 // frameOfGigabytes makes the log a single frame with holes.
 func frameOfGigabytes(t *testing.T, run runfolder.Folder) {
 	t.Helper()
-	const size = 6 << 30
+	const size = 1 << 30
 	f, err := os.OpenFile(filepath.Join(run.Records(), recordlog.LogName), os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -713,7 +713,7 @@ func indexesOfGigabytes(t *testing.T, run runfolder.Folder) {
 	}
 	for _, f := range files {
 		if !strings.HasSuffix(f.Name(), ".json") && f.Name() != recordlog.LogName {
-			if err := os.Truncate(filepath.Join(run.Records(), f.Name()), 2<<30); err != nil {
+			if err := os.Truncate(filepath.Join(run.Records(), f.Name()), 1<<30); err != nil {
 				t.Fatal(err)
 			}
 		}
