@@ -246,7 +246,8 @@ var rarity = func() (r [256]byte) {
 	return r
 }()
 
-// rarest returns the index of the first byte of a text that is as rare as v, or else of the rarest; -1 if there is none.
+// rarest returns the index of the first byte of a text that is as rare as v, or else of the rarest; -1 if the text is
+// empty.
 func rarest(s string) int {
 	enough := rarity['v']
 	at, most := -1, -1

@@ -42,7 +42,8 @@ type leaf struct {
 	kind   json.Kind
 }
 
-// constant returns a copy of the leaf, which may be the same in all rows; nil if it is long, or a date, which is counted.
+// constant returns a copy of the leaf, which may be the same in all rows; nil if it is long, or a date: those are
+// counted.
 func (l leaf) constant(text []byte) []byte {
 	if len(text) > maxSame || l.kind == json.String && !l.column.texts {
 		return nil
