@@ -1,6 +1,7 @@
 package builders
 
 import (
+	"encoding/binary"
 	"fmt"
 	"unicode/utf8"
 
@@ -46,9 +47,25 @@ type textCheck struct{ err error }
 
 // text is small enough to be inlined: most texts in a record are empty.
 func (c *textCheck) text(what, s string) {
-	if s != "" {
+	if s != "" && !isASCII(s) {
 		c.check(what, s)
 	}
+}
+
+// isASCII saves a run half of what these checks take: turns and names of scores are short, and utf8.ValidString looks
+// at their last bytes one by one.
+func isASCII(s string) bool {
+	const high = 0x8080808080808080
+	b := []byte(s) // not copied: it stays here, and as it is
+	for len(b) > 8 {
+		if binary.LittleEndian.Uint64(b)&high != 0 {
+			return false
+		}
+		b = b[min(8, len(b)-8):]
+	}
+	var last [8]byte
+	copy(last[:], b)
+	return binary.LittleEndian.Uint64(last[:])&high == 0
 }
 
 func (c *textCheck) check(what, s string) {

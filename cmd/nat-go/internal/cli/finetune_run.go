@@ -132,7 +132,7 @@ func withRun(
 // withEnv calls a run, or part of one, with the environment of this process. The error has the code of the signal that
 // ended it.
 func withEnv(cmd *cobra.Command, commitBytes int64, run func(context.Context, finetune.Env) error) error {
-	collectOften(60, runFloor)
+	collectOften(68, runFloor)
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
 	signals := make(chan os.Signal, 2)

@@ -24,7 +24,7 @@ const (
 	// standardFloor is for commands that don't say what they need.
 	standardFloor = 16 << 20
 	// runFloor is what a run's heap grows to anyhow, on inputs of some size.
-	runFloor = 33 << 20
+	runFloor = 36 << 20
 	// shardFloor is for what divides a run, which is limited by its processors rather than by a machine's memory: a
 	// third of the collections of a run.
 	shardFloor   = 64 << 20
@@ -49,7 +49,7 @@ const (
 	softLimit = 256 << 20
 	// leastLimit is the limit while little is live. A limit makes the runtime give back at once what it no longer
 	// needs; otherwise it keeps that for seconds, a tenth of a run's peak.
-	leastLimit = 39 << 20
+	leastLimit = 43 << 20
 )
 
 // tuneCollector takes over the collector, unless the environment has settings for it.
