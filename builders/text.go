@@ -52,7 +52,7 @@ func (c *textCheck) text(what, s string) {
 	}
 }
 
-// isASCII saves a run half of what these checks take: turns and names of scores are short, and utf8.ValidString looks
+// isASCII saves half of the time of these checks: turns and names of scores are short, and utf8.ValidString looks
 // at their last bytes one by one.
 func isASCII(s string) bool {
 	const high = 0x8080808080808080
