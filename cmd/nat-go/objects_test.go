@@ -280,7 +280,7 @@ func (b *bed) shardOfObjects(t *testing.T, r *rand.Rand, plan, stage string, i i
 		t.Errorf("beside another machine: exit %d: %s", res.code, res.stderr)
 	}
 	again := b.must(t, on("machine3"))
-	if !strings.Contains(again.stdout, "was built already") {
+	if !strings.Contains(again.stdout, "already; it was not ") {
 		t.Errorf("built again: %s", again.stdout)
 	}
 }
