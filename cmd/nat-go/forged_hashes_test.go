@@ -494,41 +494,19 @@ var inBatches = []forgery{
 			t.Fatal(err)
 		}
 	})},
-	{name: "tensors of any shape", finds: true, forge: eachBatch(func(t *testing.T, path string) {
-		t.Helper()
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text = bytes.ReplaceAll(text, []byte(`"shape":[`), []byte(`"shape":[9`))
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	})},
-	{name: "tensors of zeros", finds: true, forge: eachBatch(func(t *testing.T, path string) {
-		t.Helper()
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+	{name: "tensors of any shape", finds: true, forge: eachBatch(edited(func(text []byte) []byte {
+		return bytes.ReplaceAll(text, []byte(`"shape":[`), []byte(`"shape":[9`))
+	}))},
+	{name: "tensors of zeros", finds: true, forge: eachBatch(edited(func(text []byte) []byte {
 		clear(text[8+binary.LittleEndian.Uint64(text):])
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	})},
-	{name: "tensors of ones", finds: true, forge: eachBatch(func(t *testing.T, path string) {
-		t.Helper()
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		return text
+	}))},
+	{name: "tensors of ones", finds: true, forge: eachBatch(edited(func(text []byte) []byte {
 		for i := 8 + int(binary.LittleEndian.Uint64(text)); i < len(text); i++ {
 			text[i] = 0xff
 		}
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	})},
+		return text
+	}))},
 	{name: "batches outside the run", finds: true, forge: inIndex(func(line map[string]any) {
 		line["file"] = "../../../../etc/passwd"
 	})},
@@ -542,6 +520,20 @@ var inBatches = []forgery{
 	{name: "channels of paths", finds: true, forge: inIndex(func(line map[string]any) {
 		line["channel"], line["split"] = "../..", "\u001b[31m"
 	})},
+}
+
+// edited changes a file's text.
+func edited(change func(text []byte) []byte) func(*testing.T, string) {
+	return func(t *testing.T, path string) {
+		t.Helper()
+		text, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(path, change(text), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func eachBatch(change func(t *testing.T, path string)) func(t *testing.T, run runfolder.Folder) {

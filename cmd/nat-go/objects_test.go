@@ -397,17 +397,8 @@ func (b *bed) marksStored(t *testing.T, run string) {
 	t.Helper()
 	url, stop := started(t, b.command(nil, "view", "--no-browser", run))
 	defer stop()
-	base, token, _ := strings.Cut(url, "?token=")
-	body := strings.NewReader(`{"record":"` + strings.Repeat("0", 32) + `","mark":"reject"}`)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"api/mark", body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("X-Nat-Go-Token", token)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := `{"record":"` + strings.Repeat("0", 32) + `","mark":"reject"}`
+	resp := viewAnswer(t, url, http.MethodPost, "api/mark", body)
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
 	if want := run + " isn't on a disk, where marks are kept"; err != nil || resp.StatusCode != http.StatusBadRequest ||

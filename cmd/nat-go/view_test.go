@@ -563,6 +563,22 @@ func started(t testing.TB, server *exec.Cmd) (url string, stop func()) {
 	return strings.TrimSpace(line), stop
 }
 
+// viewAnswer makes a request to a view, given the address that it printed.
+func viewAnswer(t *testing.T, url, method, path, body string) *http.Response {
+	t.Helper()
+	base, token, _ := strings.Cut(url, "?token=")
+	req, err := http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Nat-Go-Token", token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp
+}
+
 // TestMarks: what a person rejects in the view is left out by a later run, and nothing else changes.
 func TestMarks(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "demo")
@@ -580,18 +596,9 @@ func TestMarks(t *testing.T) {
 	}
 	run("first")
 	url, stop := viewed(t, exe, dir, "out/first")
-	base, token, _ := strings.Cut(url, "?token=")
 	ask := func(method, path, body string, answer any) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("X-Nat-Go-Token", token)
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := viewAnswer(t, url, method, path, body)
 		defer resp.Body.Close()
 		if err := json.NewDecoder(resp.Body).Decode(answer); err != nil || resp.StatusCode != http.StatusOK {
 			t.Fatalf("%s: %s %v %v", path, resp.Status, err, answer)
@@ -616,7 +623,6 @@ func TestMarks(t *testing.T) {
 		return strings.SplitAfter(strings.TrimSuffix(string(text), "\n"), "\n")
 	}
 	url, stop = viewed(t, exe, dir, "out/first", "out/second")
-	base, token, _ = strings.Cut(url, "?token=")
 	var changed struct {
 		Moved, Appeared, Vanished int
 		List                      []struct{ First, Second struct{ Fate string } }

@@ -41,17 +41,9 @@ func CheckRoots(getenv func(string) string) error {
 }
 
 func checkRoot(path string) error {
-	f, err := durable.Open(path)
+	_, err := durable.ReadFile(path, maxPEM)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return nil // as above
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err == nil && info.Size() > maxPEM {
-		err = fmt.Errorf("%s is larger than %d MiB", path, maxPEM>>20)
 	}
 	return err
 }

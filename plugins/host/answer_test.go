@@ -10,18 +10,13 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/plugins/wire"
-	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 // TestAnswerOfSpans checks that a group fails whose records refer to more messages than the limit of its output allows:
 // a reference takes a few bytes on the wire, and a conversation in the record log.
 func TestAnswerOfSpans(t *testing.T) {
-	messages := make([]chat.Message, 50)
-	for i := range messages {
-		messages[i] = chat.Message{Role: "user", Text: strings.Repeat("x", 1000)}
-	}
-	g := &ttc.Group{Key: "g", Examples: []*ttc.Example{{Graph: ttc.Chain(messages, ttc.No)}}}
+	const messages = 50
+	g := chainOf(messages)
 	limit := 60 * int(nodeBytes(&g.Examples[0].Graph.Nodes[0]))
 	for name, c := range map[string]struct {
 		skips []int
@@ -42,7 +37,7 @@ func TestAnswerOfSpans(t *testing.T) {
 			var r wire.Results
 			for _, skip := range c.skips {
 				d := &builders.Demonstration{Weight: 1}
-				d.Messages.Ref = builders.Ref{Part: builders.NodeSpan, Last: len(messages) - 1, Skip: skip}
+				d.Messages.Ref = builders.Ref{Part: builders.NodeSpan, Last: messages - 1, Skip: skip}
 				r.Records = append(r.Records, d)
 			}
 			j := &job{group: g, done: make(chan struct{})}

@@ -9,14 +9,19 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// TestSpans checks that what records refer to is counted as it is once it is resolved: each span once, without what it
-// skips.
-func TestSpans(t *testing.T) {
-	messages := make([]chat.Message, 100)
+// chainOf returns a group of one example: a conversation of n messages of a thousand bytes.
+func chainOf(n int) *ttc.Group {
+	messages := make([]chat.Message, n)
 	for i := range messages {
 		messages[i] = chat.Message{Role: "user", Text: strings.Repeat("x", 1000)}
 	}
-	g := &ttc.Group{Examples: []*ttc.Example{{Graph: ttc.Chain(messages, ttc.No)}}}
+	return &ttc.Group{Key: "g", Examples: []*ttc.Example{{Graph: ttc.Chain(messages, ttc.No)}}}
+}
+
+// TestSpans checks that what records refer to is counted as it is once it is resolved: each span once, without what it
+// skips.
+func TestSpans(t *testing.T) {
+	g := chainOf(100)
 	one := nodeBytes(&g.Examples[0].Graph.Nodes[0])
 	if one < 1000 {
 		t.Fatalf("a message takes %d bytes", one)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -135,7 +136,7 @@ func (b *building) append(g *ttc.Group, drops []ledger.Drop, results [][]*result
 		}
 	}
 	if err := b.log.Append(f.Group()); err != nil {
-		return exit.Environmentf("can't write the record log: %w", err)
+		return notLogged("write the record log", err)
 	}
 	if err := b.take(f.Group()); err != nil {
 		return err
@@ -214,4 +215,13 @@ func contents(r builders.Record) []*builders.Content {
 		return []*builders.Content{&r.Messages}
 	}
 	return nil
+}
+
+// notLogged is an error about the record log: one that is full stays full, and a disk may get better.
+func notLogged(what string, err error) error {
+	code := exit.Environment
+	if errors.Is(err, recordlog.ErrFull) {
+		code = exit.Failed
+	}
+	return exit.Default(code, fmt.Errorf("can't %s: %w", what, err))
 }

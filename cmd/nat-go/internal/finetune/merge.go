@@ -423,7 +423,7 @@ func (b *building) appendPart(ctx context.Context, p *part) error {
 			g.Drops[i].Run = renumber(g.Drops[i].Run)
 		}
 		if err := b.log.Append(g); err != nil {
-			return exit.Environmentf("can't write the record log: %w", err)
+			return notLogged("write the record log", err)
 		}
 		if err := b.take(g); err != nil {
 			return err

@@ -249,7 +249,7 @@ func (r *run) joinLogs(ctx context.Context, in *inputs) error {
 	}
 	defer j.Abort()
 	if err := r.plan.merging.join(ctx, j, in); err != nil {
-		return exit.Default(exit.Environment, fmt.Errorf("can't join the record logs: %w", err))
+		return notLogged("join the record logs", err)
 	}
 	return nil
 }

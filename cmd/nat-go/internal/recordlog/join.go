@@ -46,7 +46,8 @@ func NewJoin(dir string) (*Join, error) {
 	return j, nil
 }
 
-// Add opens the log in dir, which must have the given hash, so that its groups can be added.
+// Add opens the log in dir, which must have the given hash, so that its groups can be added. The error wraps ErrFull if
+// the joined log can't hold them.
 func (j *Join) Add(dir, sum string) (*Part, error) {
 	c, err := ReadCommit(dir)
 	switch {
@@ -54,6 +55,9 @@ func (j *Join) Add(dir, sum string) (*Part, error) {
 		return nil, err
 	case !c.Done || c.XXH3 != sum:
 		return nil, fmt.Errorf("%s is not the log that its manifest names", filepath.Join(dir, LogName))
+	}
+	if err := holds(j.whole.Records + c.Records); err != nil {
+		return nil, err
 	}
 	f, err := durable.Open(filepath.Join(dir, LogName))
 	if err != nil {

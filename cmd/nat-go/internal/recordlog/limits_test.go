@@ -201,6 +201,55 @@ func TestForgedRange(t *testing.T) {
 	}
 }
 
+// TestFull checks that a log takes nothing that it would not give back: the writer says so, the first time.
+func TestFull(t *testing.T) {
+	for name, change := range map[string]func(g *Group){
+		"records of an input too many": func(g *Group) { g.Records[0].Origin.Run = maxRuns },
+		"a drop of an input too many":  func(g *Group) { g.Drops = []ledger.Drop{{Run: maxRuns}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, err := Create(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Close()
+			g := sample(t, "a")
+			change(g)
+			if err := w.Append(g); !errors.Is(err, ErrFull) {
+				t.Errorf("err = %v", err)
+			}
+		})
+	}
+	t.Run("records", func(t *testing.T) {
+		dir := written(t, "a")
+		w, err := Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		w.state.Records = maxRecords
+		if err := w.Append(sample(t, "b")); !errors.Is(err, ErrFull) {
+			t.Errorf("err = %v", err)
+		}
+	})
+	t.Run("records of joined logs", func(t *testing.T) {
+		dir := written(t, "a")
+		c, err := ReadCommit(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j, err := NewJoin(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer j.Abort()
+		j.whole.Records = maxRecords
+		if _, err := j.Add(dir, c.XXH3); !errors.Is(err, ErrFull) {
+			t.Errorf("err = %v", err)
+		}
+	})
+}
+
 // TestForgedOrigins checks that an example or a drop of an input that no run has is refused, because something is kept
 // for each input up to the last, and so are counts whose sums would overflow.
 func TestForgedOrigins(t *testing.T) {

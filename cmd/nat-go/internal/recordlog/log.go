@@ -2,6 +2,7 @@ package recordlog
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -66,6 +67,32 @@ const (
 
 // maxRecords bounds what is kept for each record: curation's decision is a byte.
 const maxRecords = 1 << 28
+
+// ErrFull is the cause of an error about more than a log holds. What would not be read back is not written.
+var ErrFull = errors.New("a run holds no more: divide the inputs between several runs")
+
+// holds returns an error if a log can't have so many records.
+func holds(records uint64) error {
+	if records > maxRecords {
+		return fmt.Errorf("there are more than %d records; %w", maxRecords, ErrFull)
+	}
+	return nil
+}
+
+// numbered returns an error if a group is of an input that a log has no number for.
+func numbered(g *Group) error {
+	last := 0
+	for i := range g.Records {
+		last = max(last, g.Records[i].Origin.Run)
+	}
+	for i := range g.Drops {
+		last = max(last, g.Drops[i].Run)
+	}
+	if last >= maxRuns {
+		return fmt.Errorf("there are more than %d inputs; %w", maxRuns, ErrFull)
+	}
+	return nil
+}
 
 // largest returns what a group may take.
 func (c *Commit) largest() Large {
@@ -200,9 +227,12 @@ func ReadCommit(dir string) (Commit, error) {
 // Uncommitted returns how many bytes were appended since the last commit.
 func (w *Writer) Uncommitted() int64 { return w.state.Bytes - w.synced }
 
-// Append adds a group, and sets the ordinal of its first record.
+// Append adds a group, and sets the ordinal of its first record. The error wraps ErrFull if the log can't hold it.
 func (w *Writer) Append(g *Group) error {
 	g.First = w.state.Records
+	if err := cmp.Or(holds(g.First+uint64(len(g.Records))), numbered(g)); err != nil {
+		return err
+	}
 	w.enc.buf, w.enc.lists = append(w.enc.buf[:0], make([]byte, frameHead)...), 0
 	if err := w.enc.group(g); err != nil {
 		return err
