@@ -37,27 +37,27 @@ func parseMessage(raw json.Raw) (Message, error) {
 	c.Enter(json.Object)
 	for key, ok := c.Member(); ok; key, ok = c.Member() {
 		v := c.Value()
-		name, _ := key.Text()
+		name := key.Bytes()
 		var err error
 		switch {
-		case name == "content":
+		case string(name) == "content":
 			err = m.parseContent(v)
 		case v.Kind() == json.Null:
-			m.Extra = append(m.Extra, Member{name, clone(v)})
-		case name == "role":
+			m.Extra = append(m.Extra, Member{string(name), clone(v)})
+		case string(name) == "role":
 			hasRole = true
-			m.Role, err = text(v)
-		case name == "name":
+			m.Role, err = roleText(v)
+		case string(name) == "name":
 			m.Name, err = text(v)
-		case name == "tool_call_id":
+		case string(name) == "tool_call_id":
 			m.ToolCallID, err = text(v)
-		case name == "tool_calls":
+		case string(name) == "tool_calls":
 			m.ToolCalls, err = parseCalls(v)
-		case v.Kind() == json.String && m.ReasoningKey == "" && isReasoning(name):
-			m.ReasoningKey = name
+		case v.Kind() == json.String && m.ReasoningKey == "" && isReasoning(string(name)):
+			m.ReasoningKey = string(name)
 			m.Reasoning, err = text(v)
 		default:
-			m.Extra = append(m.Extra, Member{name, clone(v)})
+			m.Extra = append(m.Extra, Member{string(name), clone(v)})
 		}
 		if err != nil {
 			return m, fmt.Errorf("%s: %w", name, err)
@@ -67,6 +67,16 @@ func parseMessage(raw json.Raw) (Message, error) {
 		return m, fmt.Errorf("a message without a role")
 	}
 	return m, nil
+}
+
+// roleText is text for a role; the usual ones aren't copied.
+func roleText(v json.Raw) (string, error) {
+	for _, role := range []string{"user", "assistant", "tool", "system"} {
+		if v.Is(role) {
+			return role, nil
+		}
+	}
+	return text(v)
 }
 
 func isReasoning(key string) bool {

@@ -80,13 +80,13 @@ func blockMessages(raw json.Raw) (out []chat.Message, err error) {
 	return out, nil
 }
 
-// demonstration makes a conversation from an entry's prompt and its answer.
-func (s *Source) demonstration(entry, prompt, response json.Raw, ex *ttc.Example) error {
+// demonstration makes a conversation from the prompt of the current entry and its answer.
+func (s *Source) demonstration(prompt, response json.Raw, ex *ttc.Example) error {
 	messages, err := passage(prompt, "user")
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.cfg.PromptKey, err)
 	}
-	if more := s.context(entry); more != "" && len(messages) > 0 {
+	if more := s.context(s.field(s.cfg.ContextKey)); more != "" && len(messages) > 0 {
 		last := &messages[len(messages)-1]
 		last.Text += "\n\n" + more
 	}
@@ -100,12 +100,12 @@ func (s *Source) demonstration(entry, prompt, response json.Raw, ex *ttc.Example
 	if len(messages) == 0 {
 		return fmt.Errorf("%s is empty", s.cfg.PromptKey)
 	}
-	return s.chain(slices.Concat(s.earlier(entry), messages, answer), ex)
+	return s.chain(slices.Concat(s.earlier(s.field(s.cfg.HistoryKey)), messages, answer), ex)
 }
 
 // complete adds to a prompt what its entry has beside it: a text to put below it, earlier turns, a system message.
 func (s *Source) complete(p ttc.Prompt, entry json.Raw) ttc.Prompt {
-	more, earlier := s.context(entry), s.earlier(entry)
+	more, earlier := s.context(first(entry, s.cfg.ContextKey)), s.earlier(first(entry, s.cfg.HistoryKey))
 	switch {
 	case p.Form == ttc.TextPrompt && p.Text != "":
 		if more != "" {
@@ -120,15 +120,14 @@ func (s *Source) complete(p ttc.Prompt, entry json.Raw) ttc.Prompt {
 			s.unused(s.cfg.HistoryKey)
 		}
 	}
-	if own := s.systemOf(entry); own != "" {
+	if own := s.systemOf(first(entry, s.cfg.SystemKey, "systemInstruction", "system_instruction")); own != "" {
 		return p.Under(own)
 	}
 	return p.Under(s.system)
 }
 
 // context returns the text to put below an entry's prompt. Anything else there is reported as unread.
-func (s *Source) context(entry json.Raw) string {
-	v := first(entry, s.cfg.ContextKey)
+func (s *Source) context(v json.Raw) string {
 	text, ok := v.Text()
 	if !ok && v != nil {
 		s.unused(s.cfg.ContextKey)
@@ -138,8 +137,7 @@ func (s *Source) context(entry json.Raw) string {
 
 // systemOf returns the text of the system message beside an entry's conversation or prompt. Anything else there is
 // reported as unread.
-func (s *Source) systemOf(entry json.Raw) string {
-	v := first(entry, s.cfg.SystemKey, "systemInstruction", "system_instruction")
+func (s *Source) systemOf(v json.Raw) string {
 	text := systemText(v)
 	if text == "" && v != nil && v.Kind() != json.String {
 		s.unused(s.cfg.SystemKey)
@@ -155,8 +153,7 @@ func (s *Source) unused(key string) {
 }
 
 // earlier reads the turns before an entry's prompt. What isn't such turns is reported as unread.
-func (s *Source) earlier(entry json.Raw) []chat.Message {
-	list := first(entry, s.cfg.HistoryKey)
+func (s *Source) earlier(list json.Raw) []chat.Message {
 	if text, ok := list.Text(); ok {
 		if text == "" {
 			return nil

@@ -364,6 +364,9 @@ var standard = []string{"system", "developer", "user", "assistant", "tool", "fun
 
 // asMessages converts ShareGPT's {"from", "value"} and the like to messages. It leaves other entries as they are.
 func asMessages(raw json.Raw) json.Raw {
+	if areStandard(raw) {
+		return raw
+	}
 	changed := false
 	out := []byte{'['}
 	for m := range raw.Elements() {
@@ -381,6 +384,29 @@ func asMessages(raw json.Raw) json.Raw {
 		return raw
 	}
 	return append(out, ']')
+}
+
+// areStandard reports whether all messages are the chat API's own, which asMessage has nothing to change in. Nearly all
+// are; one pass over each says so.
+func areStandard(messages json.Raw) bool {
+	for m := range messages.Elements() {
+		var role, content json.Raw
+		elsewhere := false // there may be content under another key
+		for key, v := range m.Members() {
+			switch string(key.Bytes()) {
+			case "role":
+				role = v
+			case "content":
+				content = v
+			case "text", "parts":
+				elsewhere = true
+			}
+		}
+		if !slices.ContainsFunc(standard, role.Is) || content == nil && elsewhere || isUntyped(content) {
+			return false
+		}
+	}
+	return true
 }
 
 // taken makes messages of texts that the user and the assistant say in turn.

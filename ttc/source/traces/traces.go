@@ -30,6 +30,7 @@ type Source struct {
 
 	candidates *candidates.Reader
 	fields     map[string]json.Raw // of the current entry
+	keys       source.Keeper       // the names of fields
 	unread     []string            // keys of the current entry that mean something but are not read
 
 	shape     *published.Conversations // of the entries; nil: they are plain
@@ -256,9 +257,7 @@ func (s *Source) index(entry json.Raw) {
 	}
 	clear(s.fields)
 	for k, v := range entry.Members() {
-		if key, ok := k.Text(); ok {
-			s.fields[key] = v
-		}
+		s.fields[s.keys.Name(k.Bytes())] = v
 	}
 }
 
@@ -288,44 +287,45 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 	if raw.Kind() != json.Object {
 		return fmt.Errorf("the entry is %s, not an object", raw.Kind())
 	}
-	get := s.field
-	if id := get(cfg.IDKey, "trace_id"); id != nil {
+	if id := s.field(cfg.IDKey, "trace_id"); id != nil {
 		ex.ID, ex.RawID = source.IDText(id), append(json.Raw(nil), id...)
 	}
-	ex.Task, ex.Trial = source.IDText(get(cfg.TaskKey)), source.IDText(get(cfg.TrialKey))
-	if model := get(cfg.PolicyKey); model.Kind() == json.String {
+	ex.Task, ex.Trial = source.IDText(s.field(cfg.TaskKey)), source.IDText(s.field(cfg.TrialKey))
+	if model := s.field(cfg.PolicyKey); model.Kind() == json.String {
 		ex.Policy, _ = model.Text()
 	}
 	var err error
-	if ex.Reward, err = reward(get(cfg.RewardKey, "final_reward")); err != nil {
+	if ex.Reward, err = reward(s.field(cfg.RewardKey, "final_reward")); err != nil {
 		return fmt.Errorf("%s: %w", cfg.RewardKey, err)
 	}
-	ex.Sampling = sampling(get(cfg.SamplingKey))
-	if ex.TeacherTopK, err = s.overrides(get(cfg.OverridesKey)); err != nil {
+	ex.Sampling = sampling(s.field(cfg.SamplingKey))
+	if ex.TeacherTopK, err = s.overrides(s.field(cfg.OverridesKey)); err != nil {
 		return fmt.Errorf("%s: %w", cfg.OverridesKey, err)
 	}
 	ex.Tools = s.tools
-	if tools := get(cfg.ToolsKey, "functions"); tools != nil {
+	if tools := s.field(cfg.ToolsKey, "functions"); tools != nil {
 		if ex.Tools, err = parseTools(tools); err != nil {
 			return fmt.Errorf("%s: %w", cfg.ToolsKey, err)
 		}
 	}
-	s.system = s.systemOf(raw)
-	messages, prompt, response := get(cfg.MessagesKey, "traj", "turns"), get(cfg.PromptKey), get(cfg.ResponseKey)
+	s.system = s.systemOf(s.field(cfg.SystemKey, "systemInstruction", "system_instruction"))
+	messages := s.field(cfg.MessagesKey, "traj", "turns")
+	prompt, response := s.field(cfg.PromptKey), s.field(cfg.ResponseKey)
 	s.unreadOf()
 	switch {
 	case messages != nil:
-		if cfg.HistoryKey != cfg.MessagesKey && get(cfg.ChosenKey) == nil && len(s.earlier(raw)) > 0 {
+		if cfg.HistoryKey != cfg.MessagesKey && s.field(cfg.ChosenKey) == nil &&
+			len(s.earlier(s.field(cfg.HistoryKey))) > 0 {
 			s.unused(cfg.HistoryKey)
 		}
-		return s.finish(get(cfg.FinishKey), ex, s.graph(s.told(messages), ex))
-	case get(cfg.PairsKey).Kind() == json.Array || get(cfg.ReplaysKey).Kind() == json.Array ||
-		get(cfg.AnswersKey).Kind() == json.Array || get(cfg.ChosenKey) != nil && get(cfg.RejectedKey) != nil:
+		return s.finish(s.field(cfg.FinishKey), ex, s.graph(s.told(messages), ex))
+	case s.field(cfg.PairsKey).Kind() == json.Array || s.field(cfg.ReplaysKey).Kind() == json.Array ||
+		s.field(cfg.AnswersKey).Kind() == json.Array || s.field(cfg.ChosenKey) != nil && s.field(cfg.RejectedKey) != nil:
 		ex.Fidelity = ttc.TextOnly
 		return nil
 	case prompt != nil && response != nil:
-		err = s.demonstration(raw, s.told(prompt), response, ex)
-		return s.finish(get(cfg.FinishKey), ex, err)
+		err = s.demonstration(s.told(prompt), response, ex)
+		return s.finish(s.field(cfg.FinishKey), ex, err)
 	}
 	return fmt.Errorf("the entry has no %s; its keys are: %s", cfg.MessagesKey, source.KeysOf(raw))
 }

@@ -97,6 +97,27 @@ const plain = `{"task_id": 3, "trial": 1, "reward": 0.5, "model": "m", "tools": 
  {"role": "system", "content": "s"}, {"role": "user", "content": "u"}, {"role": "assistant", "content": null, "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{\"a\": 1}"}}]},
  {"role": "tool", "tool_call_id": "c", "name": "f", "content": "Error", "is_error": true}, {"role": "assistant", "content": "done", "reasoning_content": "hm"}], "finish_reason": "stop", "info": {"truth": 1}}`
 
+// TestMessageShapes reads a user's message as several writers have it, beside one as the chat API has it.
+func TestMessageShapes(t *testing.T) {
+	for name, message := range map[string]string{
+		"chat API":          `{"role": "user", "content": "u"}`,
+		"capitals":          `{"role": "USER", "content": "u"}`,
+		"ShareGPT":          `{"from": "human", "value": "u"}`,
+		"text":              `{"role": "user", "text": "u"}`,
+		"Google":            `{"role": "user", "parts": [{"text": "u"}]}`,
+		"Amazon":            `{"role": "user", "content": [{"text": "u"}]}`,
+		"text beside":       `{"role": "user", "content": "u", "text": "another"}`,
+		"of duplicate keys": `{"role": "model", "role": "user", "content": "u"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := one(t, nil, `{"messages": [`+message+`, {"role": "assistant", "content": "a"}]}`).Graph.Nodes[0].Message
+			if m.Role != "user" || m.Text != "u" {
+				t.Errorf("%+v", m)
+			}
+		})
+	}
+}
+
 func TestEntry(t *testing.T) {
 	ex := one(t, nil, plain)
 	if ex.ID != "3/1" || ex.Task != "3" || ex.Trial != "1" || *ex.Reward != 0.5 || ex.Policy != "m" ||

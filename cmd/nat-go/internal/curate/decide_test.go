@@ -54,11 +54,17 @@ func entries(recs []rec) iter.Seq2[Entry, error] {
 
 // decideAll applies the rules to entries.
 func decideAll(entries iter.Seq2[Entry, error], rules Rules, tmp string) (*Decisions, error) {
+	return decideExpected(entries, rules, tmp, 0)
+}
+
+// decideExpected is decideAll where the number of entries is known, as it roughly is in a run.
+func decideExpected(entries iter.Seq2[Entry, error], rules Rules, tmp string, n int) (*Decisions, error) {
 	d, err := NewIndex(rules, tmp)
 	if err != nil {
 		return nil, err
 	}
 	defer d.Close()
+	d.Expect(uint64(n))
 	for e, err := range entries {
 		if err == nil {
 			err = d.Add(e)
@@ -496,7 +502,7 @@ func BenchmarkDecide(b *testing.B) {
 			dir := b.TempDir()
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := decideAll(stream, c.rules, dir); err != nil {
+				if _, err := decideExpected(stream, c.rules, dir, len(all)); err != nil {
 					b.Fatal(err)
 				}
 			}
