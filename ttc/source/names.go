@@ -8,25 +8,22 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// Names makes ids unique within a file and finds duplicate entries. It remembers only hashes: 36 bytes per entry. Call
-// Reset before its first use.
+// Names makes ids unique within a file and finds duplicate entries. It remembers only hashes: 16 bytes per entry, and
+// half as many that are free. Call Reset before its first use.
 type Names struct {
-	byID map[xxh3.Uint128]name
-	more map[xxh3.Uint128]struct{} // entries whose id was seen before
-	part *Part                     // names for the entries of a part; nil: this is not a part
-	tell func(row int64, id string)
+	byID     seen
+	repeated map[uint64]int            // by hash of the id: how many more entries had it
+	more     map[xxh3.Uint128]struct{} // entries whose id was seen before
+	part     *Part                     // names for the entries of a part; nil: this is not a part
+	tell     func(row int64, id string)
 
 	noted *noted // of a scan, which gives the names itself
 }
 
-type name struct {
-	first xxh3.Uint128 // hash of the first entry with this id
-	count uint32
-}
-
 // Reset forgets everything, for the next file.
 func (n *Names) Reset() {
-	n.byID = map[xxh3.Uint128]name{}
+	n.byID = seen{}
+	n.repeated = map[uint64]int{}
 	n.more = map[xxh3.Uint128]struct{}{}
 }
 
@@ -70,13 +67,12 @@ func (n *Names) addRow(row int64, entry xxh3.Uint128) (unique string, identical 
 }
 
 func (n *Names) add(id string, entry xxh3.Uint128) (unique string, identical bool) {
-	key := xxh3.HashString128(id)
-	seen, ok := n.byID[key]
-	if !ok {
-		n.byID[key] = name{first: entry, count: 1}
+	key, hash := xxh3.HashString(id), entry.Hi^entry.Lo
+	first, known := n.byID.put(key, hash)
+	switch {
+	case !known:
 		return id, false
-	}
-	if seen.first == entry {
+	case first == hash:
 		return "", true
 	}
 	if _, again := n.more[entry]; again {
@@ -84,12 +80,9 @@ func (n *Names) add(id string, entry xxh3.Uint128) (unique string, identical boo
 	}
 	n.more[entry] = struct{}{}
 	for {
-		seen.count++
-		n.byID[key] = seen
-		unique = fmt.Sprintf("%s#%d", id, seen.count)
-		other := xxh3.HashString128(unique)
-		if _, taken := n.byID[other]; !taken {
-			n.byID[other] = name{first: entry, count: 1}
+		n.repeated[key]++
+		unique = fmt.Sprintf("%s#%d", id, n.repeated[key]+1)
+		if _, taken := n.byID.put(xxh3.HashString(unique), hash); !taken {
 			return unique, false
 		}
 	}
