@@ -267,12 +267,13 @@ func TestReaderGoesOnAfterATooLargeValue(t *testing.T) {
 func TestReaderCountsObjects(t *testing.T) {
 	texts := `{"a": "` + strings.Repeat(`{[\\\"{`, 100) + `", "b": [{}, {}, []]}`
 	many := `[` + strings.Repeat(`{"a":"\\"},`, 9) + `{}]`
+	dense := strings.Repeat("[", 11) + strings.Repeat("]", 11)
 	for _, c := range []struct {
 		most int64
 		want string // which are read
-	}{{0, "tmt"}, {11, "tmt"}, {10, "t-t"}, {5, "t-t"}, {4, "---"}} {
+	}{{0, "tmmt"}, {11, "tmmt"}, {10, "t--t"}, {5, "t--t"}, {4, "----"}} {
 		t.Run(c.want, func(t *testing.T) {
-			r := NewReader(strings.NewReader(texts+"\n"+many+"\n"+texts), Values, Limits{Objects: c.most})
+			r := NewReader(strings.NewReader(texts+"\n"+many+"\n"+dense+"\n"+texts), Values, Limits{Objects: c.most})
 			got := ""
 			for {
 				v, _, err := r.Next()

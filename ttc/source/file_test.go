@@ -181,6 +181,8 @@ func TestScoreError(t *testing.T) {
 		{0.5, `"boom"`, "", "", ""},
 		{0, "", "", `{"reasoning":{"error":"boom"}}`, "boom"},
 		{0, "", "", `{"error":"boom"}`, "boom"},
+		{0, "", "", `{"err\u006fr":"boom"}`, "boom"},
+		{0.5, "", "", `{"reasoning":{"err\u006fr":"boom"}}`, "boom"},
 		{0, "", "", `{"error":null,"reasoning":"fine"}`, ""},
 		{0, `""`, `{"error":null}`, `{}`, ""},
 	}
