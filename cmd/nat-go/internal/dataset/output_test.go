@@ -1,10 +1,12 @@
 package dataset
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -59,5 +61,22 @@ func TestOutputs(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestSyncedWaits: a file whose blocks are still being written is waited for, and its error is returned.
+func TestSyncedWaits(t *testing.T) {
+	o := &output{done: make(chan struct{})}
+	got := make(chan error)
+	go func() { got <- synced([]*output{o}) }()
+	select {
+	case err := <-got:
+		t.Fatalf("synced returned %v before the file was written", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	o.err = errors.New("disk on fire")
+	close(o.done)
+	if err := <-got; !errors.Is(err, o.err) {
+		t.Errorf("synced returned %v, want %v", err, o.err)
 	}
 }
