@@ -176,7 +176,8 @@ func (r *rule) match(call chat.ToolCall, text string) (Evidence, bool) {
 	return e, true
 }
 
-// arguments returns a call's arguments with their JSON escapes decoded, so that patterns see a command as it was typed.
+// arguments returns a call's arguments, one per line as "name: value", with their JSON escapes decoded, so that
+// patterns see a command as it was typed.
 func arguments(c chat.ToolCall) string {
 	if c.Parsed == nil {
 		return c.Arguments
