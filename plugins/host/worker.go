@@ -62,7 +62,7 @@ func (w *worker) recover(ctx context.Context, inHand []*job, err error) bool {
 		return false
 	}
 	log := w.session.plugin.log.Warn().Str("plugin", w.session.plugin.spec.Name).Int("groups_in_hand", len(inHand))
-	log.Err(err).Msg("the plugin failed; it is started again")
+	log.Err(err).Msg("the plugin failed; starting it again")
 	for len(inHand) > 0 {
 		// Whoever consumes the results may be waiting for a builder that waits for the instance: never wait for results
 		// to be consumed while holding it exclusively.

@@ -455,7 +455,7 @@ func (file *File) uncompress(in *bufio.Reader, head []byte) error {
 	case len(head) == 0:
 		return &Error{
 			Path: path, Offset: 0, What: ErrEmpty.Error(), Err: ErrEmpty,
-			Help: "Make it again; nat eval writes nothing where no evaluator gave a result",
+			Help: "Create it again; nat eval writes nothing if no evaluator gave a result",
 		}
 	case bytes.HasPrefix(head, []byte("version https://git-lfs.github.com/spec/")):
 		return &Error{

@@ -35,7 +35,7 @@ func parseMessages(raw json.Raw) ([]chat.Message, error) {
 	if text, ok := raw.Text(); ok {
 		inner, err := json.Parse([]byte(text), source.InTexts)
 		if err != nil {
-			return nil, fmt.Errorf("a text in the place of messages, and not JSON: %w", json.LineError(err))
+			return nil, fmt.Errorf("a text in place of messages, which is not JSON: %w", json.LineError(err))
 		}
 		raw = inner
 	}
