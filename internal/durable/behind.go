@@ -5,11 +5,11 @@ import (
 	"os"
 )
 
-// behindBytes is how much is written to a file before the disk is asked to begin with it.
+// behindBytes is how much is written to a file before the disk is asked to start on it.
 const behindBytes = 8 << 20
 
-// Behind returns a writer to a file that is written from where it is. The disk begins to write while more is added,
-// without being waited for: otherwise it would begin once the file is synced, with all of it.
+// Behind returns a writer that continues at the file's current offset. The disk is asked to begin writing while more is
+// added, and nothing waits for it: otherwise all of it would be left for the sync.
 func Behind(file *os.File) io.Writer { return &behind{file: file} }
 
 type behind struct {

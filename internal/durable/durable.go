@@ -87,7 +87,7 @@ func (f *File) Commit() error {
 	return SyncDir(filepath.Dir(f.path))
 }
 
-// Prepare makes what was written durable, so that Commit can only fail at the name.
+// Prepare makes what was written durable, so that Commit can fail only when it renames the file.
 func (f *File) Prepare() error {
 	err := f.Flush()
 	if err == nil && f.path != "" {
@@ -216,7 +216,8 @@ func write(create func(string) (*File, error), path string, r io.Reader, commit 
 }
 
 // Output starts the file at a path given by the user. A link is kept and its target replaced; anything but a regular
-// file - a device, a pipe - is written to directly. A replaced file's permissions are kept.
+// file - a device, a pipe - is written to directly, as is an open file named by its descriptor, such as /dev/stdout. A
+// replaced file's permissions are kept.
 func Output(path string) (*File, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -247,7 +248,8 @@ func Output(path string) (*File, error) {
 	return f, nil
 }
 
-// straight opens anything but a regular file. A pipe without a reader is an error rather than a wait.
+// straight opens a file that is written to directly; see Output. A pipe without a reader is an error rather than a
+// wait.
 func straight(path string) (*File, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|unix.O_NONBLOCK, 0)
 	if errors.Is(err, unix.ENXIO) {

@@ -54,10 +54,10 @@ func New(width int, memory int64, dir string) *Sorter {
 // Add adds a copy of an entry of the sorter's width. The error comes from the disk.
 func (s *Sorter) Add(entry []byte) error {
 	if len(entry) != s.width {
-		return fmt.Errorf("extsort: an entry of %d bytes for a sorter of %d", len(entry), s.width)
+		return fmt.Errorf("extsort: an entry of %d bytes was added to a sorter of entries of %d", len(entry), s.width)
 	}
 	if s.sorted {
-		return errors.New("extsort: an entry after the first reading")
+		return errors.New("extsort: an entry was added after the sorter was read")
 	}
 	if s.err != nil {
 		return s.err
@@ -92,8 +92,8 @@ func (s *Sorter) grow(bytes int) {
 // Len returns the number of entries added.
 func (s *Sorter) Len() int64 { return s.count }
 
-// Sort ends the adding and sorts what is in memory, which All would otherwise do: several sorters can do it
-// concurrently.
+// Sort sorts what is in memory, after which nothing can be added. All would do it, too; called separately, it lets
+// several sorters sort concurrently.
 func (s *Sorter) Sort() {
 	if !s.sorted {
 		s.sorted = true
@@ -102,7 +102,7 @@ func (s *Sorter) Sort() {
 }
 
 // All yields every entry in order. A yielded slice is valid until the next one. An error is yielded once, at the end.
-// All may be ranged over again, but not within itself, and ends the adding.
+// It can be called again, but not within its own loop, and nothing can be added after it.
 func (s *Sorter) All() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		s.Sort()
@@ -151,7 +151,7 @@ func (s *Sorter) spill() error {
 	if s.file == nil {
 		f, err := spool.New(s.dir)
 		if err != nil {
-			return fmt.Errorf("a sort outgrew its memory: %w", err)
+			return fmt.Errorf("a sort doesn't fit in its memory: %w", err)
 		}
 		s.file = f
 	}

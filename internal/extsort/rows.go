@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// fewRows is the number of rows below which comparing beats counting.
+// fewRows is the number of rows up to which comparing beats counting.
 const fewRows = 20
 
 // sortRows sorts rows of width bytes by their bytes. All rows are equal before depth; scratch is at least as long as
@@ -47,7 +47,7 @@ func sortRows(rows, scratch []byte, width, depth int) {
 	other.Wait()
 }
 
-// manyBytes is how many bytes of rows are sorted on two cores.
+// manyBytes is the size from which rows are sorted by two goroutines.
 const manyBytes = 1 << 20
 
 // sortParts sorts the rows between each pair of bounds.

@@ -13,9 +13,9 @@ type Worker[T, R any] struct {
 	Stop func() // called in the goroutine when there is no more work; may be nil
 }
 
-// Ordered has workers compute a result for each item, and calls take with items and results, in order and one at a
-// time. start makes a worker, in the goroutine that will use it. At most ahead items wait for an earlier one. The first
-// error, including one from the items, ends everything; Ordered returns when nothing is running any more.
+// Ordered has workers compute a result for each item, and calls take with each item and its result, in order and one at
+// a time. start makes a worker, in the goroutine that will use it. At most ahead items wait for an earlier one. The
+// first error, including one from the items, ends everything; Ordered returns when nothing is running any more.
 func Ordered[T, R any](
 	ctx context.Context, workers, ahead int, items iter.Seq2[T, error], start func() Worker[T, R],
 	take func(T, R) error,

@@ -36,7 +36,7 @@ type Options struct {
 	MaxPause    time.Duration // longest pause between two tries, even if the service asks for more; 0: a minute
 	MaxAnswer   int64         // bytes of an answer after decompression; 0: MaxAnswer
 	Connections int           // idle connections kept for later requests; 0: two
-	Secrets     []string      // never shown in an error, even where the service repeats them; beside Token and Base's
+	Secrets     []string      // never shown in an error, even if the service repeats them; nor are Token and Base's
 
 	// Large is how many answers may be large, above an eighth of MaxAnswer, at the same time; others wait, with their
 	// clocks stopped. A Reply counts until it is closed. 0: no limit.
@@ -124,12 +124,13 @@ type Request struct {
 	Tries     int   // attempts in total; 0: one
 	Harmless  bool  // idempotent: doing it twice is the same as once
 	OK        []int // statuses besides 2xx that are not errors
-	// Says what is wrong with an answer of a good status, which is then requested again; nil: nothing.
+	// Check returns what is wrong with an answer whose status is good. The request is then repeated if it is Harmless.
+	// May be nil.
 	Check func(*Reply) error
 }
 
-// patience is how many of the longest pauses a service may ask for. One that asks for more, a day for example, will
-// not answer any sooner, and a run that waits in vain before each of its requests looks as if it hung.
+// patience is how many times MaxPause a service may ask us to wait. One that asks for more, a day for example, will not
+// answer any sooner, and a run that waits in vain before each of its requests looks as if it hung.
 const patience = 10
 
 // Do makes the request, retrying where that is allowed and may help, and reads the whole answer.
@@ -209,7 +210,7 @@ func (c *Client) once(ctx context.Context, req Request) (*Reply, error) {
 	return reply, nil
 }
 
-// errStalled is the cause of a request that was given up.
+// errStalled is the cause for which a stalled request is cancelled.
 var errStalled = errors.New("no answer in time")
 
 func (x *exchange) build(ctx context.Context, req Request) (*http.Request, error) {
@@ -283,7 +284,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	case origin(req.URL) == origin(first.URL):
 		return nil
 	case first.Context().Value(anonymous{}) == nil:
-		return refuseRedirect("redirected to %s, which is not asked: use that address in the config if it is the service's", to)
+		return refuseRedirect("redirected to %s, which is not followed: use that address in the config if it is the service's", to)
 	case first.URL.Scheme == "https" && req.URL.Scheme != "https":
 		return refuseRedirect("redirected from https to %s", to)
 	}

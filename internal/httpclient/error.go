@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Error is what became of a request without a useful answer.
+// Error says why a request got no useful answer.
 type Error struct {
 	Op  string // what was attempted: "create the job (POST http://host/v1/customization/jobs)"
 	Why string // what happened: "HTTP 422: config: unknown configuration"

@@ -21,8 +21,8 @@ import (
 // sumsName is the file of a copy with the hashes of its files. It is written last.
 const sumsName = "copied.json"
 
-// Copy copies the objects of these names below a prefix to a folder in cache, and returns that. Objects that don't
-// exist are left out. A copy of the same state of the objects is used again, if its files are what was copied.
+// Copy copies the objects of these names below a prefix to a folder in cache, and returns the folder. Objects that
+// don't exist are left out. An earlier copy of the same state of the objects is reused if its files are undamaged.
 func (s *Storage) Copy(ctx context.Context, prefix string, names []string, most int64, cache string) (string, error) {
 	states, key := map[string]Info{}, sha256.New()
 	fmt.Fprintf(key, "%q\n", prefix)
@@ -82,14 +82,14 @@ func (s *Storage) Copy(ctx context.Context, prefix string, names []string, most 
 	return dir, replace(dir, own)
 }
 
-// unfinished begins the names of copies being made, makingName is the file that is locked meanwhile.
+// unfinished begins the names of copies being made; makingName is the file that is locked meanwhile.
 const (
 	unfinished = "new-"
 	makingName = "making.lock"
 )
 
-// sweep removes what killed processes left of their copies, unless a copy is being made by anybody, and returns a lock
-// that keeps others from doing so. A system without such locks keeps what is left.
+// sweep removes the unfinished copies of killed processes, unless some process is making a copy, and returns a lock
+// that keeps others from sweeping. A system without such locks keeps what is left.
 func sweep(cache string) (*os.File, error) {
 	lock, err := os.OpenFile(filepath.Join(cache, makingName), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The kinds of storage, as a path begins.
+// The schemes, by which a path names a kind of storage.
 const (
 	schemeS3    = "s3"
 	schemeGS    = "gs"
@@ -83,7 +83,7 @@ func (at *place) check(p string) error {
 			host = at.bucket
 		}
 		if ip := net.ParseIP(strings.Trim(host, "[]")); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			return refuse(p, "what comes over http can be changed on the way", "Use https://")
+			return refuse(p, "data sent over http can be changed in transit", "Use https://")
 		}
 	case schemeHF:
 		parts := strings.Count(at.key, "/") + 1

@@ -45,7 +45,7 @@ func (p *patience) again(ctx context.Context, e *Error) bool {
 	}
 }
 
-// try does something idempotent, until it succeeds or is pointless.
+// try repeats something idempotent until it succeeds or another attempt is pointless.
 func (s *Storage) try(ctx context.Context, p, doing string, do func(context.Context) error) error {
 	left := patience{s: s}
 	for {
@@ -60,14 +60,14 @@ func (s *Storage) try(ctx context.Context, p, doing string, do func(context.Cont
 	}
 }
 
-// once does something, and gives up when nothing moves.
+// once makes a single attempt, and gives up when too little is sent and received.
 func (s *Storage) once(ctx context.Context, do func(context.Context) error) error {
 	ctx, w := s.watch(ctx)
 	defer w.stop()
 	return w.why(do(ctx))
 }
 
-// watch ends a request in which too little moves.
+// watch cancels a request in which too little is sent and received.
 type watch struct {
 	timer  *time.Timer
 	cancel context.CancelFunc
@@ -104,7 +104,7 @@ func (w *watch) moved(n int, took time.Duration) bool {
 	return true
 }
 
-// wait starts the time that the next bytes may take.
+// wait starts the timer for the next bytes.
 func (w *watch) wait() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,7 +118,7 @@ func (w *watch) stop() {
 	})
 }
 
-// why names the silence as the cause of what it ended.
+// why returns errSilent for the error of a request that the watch cancelled, and any other error unchanged.
 func (w *watch) why(err error) error {
 	if err != nil && !errors.Is(err, io.EOF) && errors.Is(context.Cause(w.ctx), errSilent) {
 		return errSilent

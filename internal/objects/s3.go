@@ -133,25 +133,26 @@ func (s *Storage) credentials(prefix string, own bool) (*credentials.Credentials
 		given := first(s.getenv, "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
 			"AWS_CONTAINER_CREDENTIALS_FULL_URI")
 		if given != "" || !own && !strings.EqualFold(s.getenv("AWS_EC2_METADATA_DISABLED"), "true") {
-			add(&credentials.IAM{Client: s.giver()})
+			add(&credentials.IAM{Client: s.credentialClient()})
 		}
 	}
 	return credentials.NewChainCredentials(from), nil
 }
 
-// mostAsked is how long a server may take to hand out credentials. The library asks it without regard to whether the
-// request that needs them was cancelled, and all others wait.
-const mostAsked = 5 * time.Second
+// credentialTimeout is how long a server may take to hand out credentials. The library asks it even if the request that
+// needs them was cancelled, and all other requests wait.
+const credentialTimeout = 5 * time.Second
 
-// giver is the client for servers that hand out credentials. It follows no redirect: what it sends is a secret.
-func (s *Storage) giver() *http.Client {
+// credentialClient is the client for servers that hand out credentials. It follows no redirect: what it sends is a
+// secret.
+func (s *Storage) credentialClient() *http.Client {
 	return &http.Client{
-		Transport: answers{s.http}, Timeout: min(s.silence, mostAsked),
+		Transport: answers{s.http}, Timeout: min(s.silence, credentialTimeout),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// hiding has the values from a provider hidden, which is asked again when they expire.
+// hiding is a provider whose credentials are added to the values that are never shown, whenever it is asked for them.
 type hiding struct {
 	credentials.Provider
 	storage *Storage

@@ -57,8 +57,8 @@ func escapePath(p string) string {
 	return strings.Join(parts, "/")
 }
 
-// bucketOfHub addresses a bucket of the hub through its S3 face: https://s3.hf.co/OWNER/NAME/FILE, so the owner takes
-// the place of the bucket.
+// bucketOfHub addresses a bucket of the hub through the hub's S3 API: https://s3.hf.co/OWNER/NAME/FILE, so the owner
+// takes the place of the bucket.
 func bucketOfHub(at place) place {
 	owner, key, _ := strings.Cut(at.key, "/")
 	return place{scheme: at.scheme, bucket: owner, key: key}

@@ -101,7 +101,7 @@ func (s *Storage) complete(ctx context.Context, path string, up upload, size int
 
 // Create writes an object where there is none: the manifest that names what was written before it. An existing one with
 // the same content is not an error: an earlier attempt, or another process doing the same, wrote it. Storage that would
-// let two writers each believe to be the first is refused.
+// let two writers each believe they were first is refused.
 func (s *Storage) Create(ctx context.Context, path string, data []byte) error {
 	to, at, err := s.find(path)
 	if err != nil {

@@ -5,8 +5,8 @@
 // that started it ends, unless it is to survive. When it ends or is killed, everything it started is ended too: the
 // members of its session or group, whatever carries its mark in any session, and the children of these.
 //
-// What can escape is a process that leaves the session and clears its environment, and whose parent has ended before
-// anybody looks: nothing connects it to the program any more. On macOS the environments of other processes can't be
-// read, so there a process that leaves the session escapes once its parent has ended. Processes that are found but
-// can't be ended (they belong to another user, or hang in the kernel) are reported by Left.
+// A process can escape if it leaves the session, clears its environment, and its parent has ended before anybody looks:
+// nothing connects it to the program any more. On macOS the environments of other processes can't be read, so there a
+// process that leaves the session escapes once its parent has ended. Processes that are found but can't be ended (they
+// belong to another user, or hang in the kernel) are reported by Left.
 package process

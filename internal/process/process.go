@@ -35,7 +35,7 @@ type Config struct {
 
 	Input    bool       // it reads what is written to Process.Stdin; otherwise its standard input is empty
 	Files    []*os.File // further open files: descriptors 3, 4, ...
-	Survives bool       // it continues when this program ends
+	Survives bool       // it continues when this program ends, as does what it leaves running when it ends by itself
 }
 
 // Process is a started program.
@@ -165,7 +165,7 @@ func closeAll(files ...*os.File) {
 	}
 }
 
-// wait drains the output, waits for the end, and ends what the program left running.
+// wait drains the output, waits for the end, and ends what the program left running unless that may survive.
 func (p *Process) wait(pipes *plumbing) {
 	var readers sync.WaitGroup
 	for i, read := range pipes.readers {
@@ -201,13 +201,14 @@ func (p *Process) tree() *Tree {
 	return &Tree{Session: p.pid, Mark: p.mark, ours: true, since: p.started}
 }
 
-// PID returns the id of the program's process and session.
+// PID returns the id of the program's process, and of its session or group.
 func (p *Process) PID() int { return p.pid }
 
 // Mark returns what identifies the program's processes.
 func (p *Process) Mark() string { return p.mark }
 
-// Done is closed when the program and everything it started have ended and its output has been read.
+// Done is closed when the program has ended, with everything it started unless that may survive, and its output has
+// been read.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Err says how the program ended: why it was killed, if it was; otherwise nil or an *exec.ExitError. It waits for Done.

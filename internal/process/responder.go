@@ -13,8 +13,8 @@ import (
 	"github.com/nat-go/nat-go/internal/lines"
 )
 
-// maxWords is how many bytes of a responder's standard error are kept.
-const maxWords = 2000
+// maxStderr is how many bytes of a responder's standard error are kept.
+const maxStderr = 2000
 
 // Responder is a program that answers each line it reads with one line. It is not trusted: an answer has a size limit
 // and a deadline, and an unsolicited line is an error. It serves one caller at a time.
@@ -124,7 +124,7 @@ type head struct {
 func (h *head) Write(p []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.b = append(h.b, p[:min(len(p), maxWords-len(h.b))]...)
+	h.b = append(h.b, p[:min(len(p), maxStderr-len(h.b))]...)
 	return len(p), nil
 }
 

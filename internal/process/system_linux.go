@@ -74,8 +74,8 @@ func look(pid int) (e entry, ok bool) {
 	return e, err == nil
 }
 
-// readStat reads /proc/PID/stat into buf; nothing: there is no such process. A scan reads those of all processes, each
-// time a plugin ends: package os would take twice the time.
+// readStat reads /proc/PID/stat into buf. It returns nothing if there is no such process. A scan reads those of all
+// processes, each time a plugin ends: package os would take twice the time.
 func readStat(pid int, buf []byte) []byte {
 	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -14,7 +14,7 @@ type shape struct {
 	// sure says that whatever matches is a secret. Otherwise it also has to look random, because prose mentions such
 	// keys.
 	sure  bool
-	least int      // minimum length in bytes of a value that isn't sure; 0: eight; -1: sure ones may have any length
+	least int      // minimum bytes of a value that isn't sure; 0: eight. -1: less than leastValue is enough
 	hint  []string // every matching text contains one of these, in lower case; nil: always search
 }
 
@@ -223,7 +223,7 @@ var plainTokens = compiled(`(?i)(?:max|min|num|eos|bos|pad|unk|sep|cls|mask|stop
 func ordinary(before, v string) bool {
 	before = strings.TrimRight(before, `"'`)
 	switch strings.ToLower(v) {
-	case "password", "token", "secret", "name", "value": // stands for one
+	case "password", "token", "secret", "name", "value": // a placeholder
 		return true
 	}
 	return Plain(v) || plainTokens().MatchString(before) || strings.HasPrefix(v, "<|")

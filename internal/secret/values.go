@@ -65,7 +65,7 @@ func (v *Values) Add(values ...string) {
 }
 
 // AddAddress adds the secrets in an address: its password or, failing that, its user name, which on its own is usually
-// a token, and the header made from them.
+// a token, and the Basic authentication made from them.
 func (v *Values) AddAddress(address string) { v.Add(OfAddress(address)...) }
 
 // OfAddress lists the secrets in an address.

@@ -1,3 +1,3 @@
-// Package spool stores blocks in an unnamed temporary file: it is gone when it is closed, or when the process ends in
-// whatever way.
+// Package spool stores blocks in an unnamed temporary file: it is gone when it is closed, or when the process ends,
+// however it ends.
 package spool

@@ -14,8 +14,8 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// inflater checks whether pages are as large as they claim before the library allocates room for whatever they hold:
-// the library goes by the compressed size, and for damaged LZ4 data it doubles the room again and again.
+// inflater checks that pages hold no more than they claim before the library allocates room for whatever they hold: the
+// library goes by the compressed size, and for damaged LZ4 data it doubles the room again and again.
 type inflater struct {
 	page bytes.Buffer // compressed
 	out  []byte
@@ -69,12 +69,12 @@ func (f *inflater) inflate(codec format.CompressionCodec, data []byte, size int6
 	case format.Gzip:
 		r, err := gzip.NewReader(bytes.NewReader(data))
 		if err != nil {
-			return fmt.Errorf("a page: %w", err)
+			return fmt.Errorf("a page can't be decompressed: %w", err)
 		}
 		return bounded(r, size)
 	case format.Zstd:
 		if err := f.resetZstd(data); err != nil {
-			return fmt.Errorf("a page: %w", err)
+			return fmt.Errorf("a page can't be decompressed: %w", err)
 		}
 		return bounded(f.zstd, size)
 	case format.Brotli:
@@ -96,7 +96,7 @@ func (f *inflater) resetZstd(data []byte) (err error) {
 func bounded(r io.Reader, size int64) error {
 	n, err := io.Copy(io.Discard, io.LimitReader(r, size+1))
 	if err != nil {
-		return fmt.Errorf("a page: %w", err)
+		return fmt.Errorf("a page can't be decompressed: %w", err)
 	}
 	if n > size {
 		return errLies

@@ -14,7 +14,7 @@ import (
 const valueBytes = 8
 
 // largest returns the number of bytes that the dictionary and the largest page of a column take when decoded. Each page
-// is decompressed once to check that it is as large as it says.
+// is decompressed once to check that it holds no more than it says.
 func (f *inflater) largest(in io.ReaderAt, c *format.ColumnMetaData) (int64, error) {
 	begin := c.DataPageOffset
 	if d := c.DictionaryPageOffset; d > 0 && d < begin {

@@ -217,7 +217,7 @@ type column struct {
 	values parquet.ValueReader
 	buf    [64]parquet.Value
 	ready  []parquet.Value // of buf
-	err    error           // behind them
+	err    error           // after them
 }
 
 // next appends the values of the next row: one value, and those that repeat it.

@@ -10,7 +10,7 @@ import (
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 )
 
-// The metadata of a file or of a page may hold so many bytes, elements of lists, and structures within structures.
+// How much the metadata of a file or of a page may hold: bytes, elements of lists, structures within structures.
 const (
 	maxHeader   = 4*maxRow + 1<<20 // bytes of a page's: it may quote the smallest and the largest value, each twice
 	maxSchema   = 4096             // columns and groups of columns
@@ -19,7 +19,7 @@ const (
 	maxDepth    = 32
 )
 
-// place is where a list is: the number of its field, and before it that of the outermost field it is in.
+// place is where a list is: the numbers of the outermost field it is in and of its own field.
 type place [2]int16
 
 // The lists whose elements take the most memory.

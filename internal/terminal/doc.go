@@ -3,5 +3,5 @@
 //
 // Anything that moves the cursor, changes colours or the direction of writing, or is invisible becomes an escape in
 // JSON notation, so that printed JSON stays the same JSON. A [Writer] does this to everything written through it,
-// except for the styles that [Style] makes: nobody can forget it, and nobody else can make a style.
+// except for the styles that [Style] makes: no caller can forget to, and no text from elsewhere can contain a style.
 package terminal

@@ -5,7 +5,7 @@ var checks = []check{
 	{"handshake", "starts, prints one handshake line, serves on its socket", checkHandshake},
 	{"describe", "gives its name and version, and each builder's name, version, stability, doc and kinds", checkDescribe},
 	{"describe-again", "gives the same description in another process", checkDescribeAgain},
-	{"schema", "has a JSON Schema for each builder's config that can be used", checkSchema},
+	{"schema", "has a usable JSON Schema for each builder's config", checkSchema},
 	{"unknown-builder", "answers NOT_FOUND for a builder it does not have", checkUnknownBuilder},
 	{"bad-config", "reports what is wrong with an invalid config", checkBadConfig},
 	{"validate", "accepts the config, with the same answer twice", checkValidate},

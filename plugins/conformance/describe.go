@@ -33,7 +33,7 @@ func checkDescribe(ctx context.Context, k *kit) error {
 			case !slices.Contains([]string{"stable", "beta", "experimental"}, b.Stability):
 				return fmt.Errorf("builder %s: its stability is %q; it is one of stable, beta, experimental", b.Name, b.Stability)
 			case strings.Contains(b.Name, "/"):
-				return fmt.Errorf("builder %q: a name has no slash", b.Name)
+				return fmt.Errorf("builder %q: a name must not contain a slash", b.Name)
 			}
 		}
 		return nil

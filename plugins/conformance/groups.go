@@ -52,7 +52,7 @@ func checkUnicode(ctx context.Context, k *kit) error {
 		for _, r := range rs[0].Records {
 			for _, text := range inlineTexts(r) {
 				if strings.ContainsRune(text, '\uFFFD') && !known[text] {
-					return fmt.Errorf("it emits the text %.60q, in which something was replaced: texts are bytes that may not be UTF-8 (lone surrogates), and must be passed on unchanged", text)
+					return fmt.Errorf("it emits the text %.60q, in which bytes were replaced by U+FFFD: texts are bytes that may not be UTF-8 (lone surrogates), and must be passed on unchanged", text)
 				}
 			}
 		}

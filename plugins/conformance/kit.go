@@ -201,7 +201,7 @@ func Build(
 	}
 }
 
-// clean is build, except that no group may fail.
+// clean is build, but a group that fails is an error.
 func (k *kit) clean(
 	ctx context.Context, p *host.Plugin, b host.BuilderInfo, groups []*ttc.Group,
 ) ([]host.Result, error) {
@@ -252,8 +252,8 @@ func show(r builders.Record) string {
 	return s
 }
 
-// nothing says that a builder made nothing of the groups.
-func nothing(rs []host.Result) error {
+// skipIfNoRecords returns a skipError if a builder made no record of the groups.
+func skipIfNoRecords(rs []host.Result) error {
 	n := 0
 	for _, r := range rs {
 		n += len(r.Records)

@@ -48,7 +48,7 @@ func Python(t testing.TB, requirements string) string {
 		}
 		if out, err := exec.Command(filepath.Join(venv, "bin", "pip"), "install", "-q", "--disable-pip-version-check",
 			"-r", requirements).CombinedOutput(); err != nil {
-			skipPython(t, "pip can't install grpcio: "+string(out))
+			skipPython(t, "pip can't install what "+requirements+" lists: "+string(out))
 		}
 		if err := os.WriteFile(ready, nil, 0o600); err != nil {
 			t.Fatal(err)

@@ -84,7 +84,7 @@ func countDrops(drops []ledger.Drop) error {
 	var n int64
 	for i := range drops {
 		if n += min(drops[i].N(), maxDropped); n >= maxDropped {
-			return fmt.Errorf("its drops for one group count %d or more, which no group can have", int64(maxDropped))
+			return fmt.Errorf("its drops for one group stand for %d things or more, which no group can have", int64(maxDropped))
 		}
 	}
 	return nil

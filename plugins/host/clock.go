@@ -10,7 +10,7 @@ var epoch = time.Now()
 // monotonic is the time since this program started, which nobody can set.
 func monotonic() time.Duration { return time.Since(epoch) }
 
-// patience is by what factor a plugin may exceed its timeout on a group for which it reports progress.
+// patience is the factor by which a plugin may exceed its timeout on a group for which it reports progress.
 const patience = 10
 
 // clock measures what a plugin does for the current group. Signs of life postpone one deadline; the other is postponed
@@ -63,8 +63,8 @@ func (c *clock) skip(d time.Duration) {
 	c.mu.Unlock()
 }
 
-// read returns how long there was no sign of life, and how long the group has taken, minus what its results and frames
-// are worth: a sixtieth of the limit per MiB.
+// read returns how long there has been no sign of life, and how long the group has taken, minus what its results and
+// frames are worth: a sixtieth of the limit per MiB.
 func (c *clock) read(limit time.Duration) (quiet, fruitless time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -2,16 +2,16 @@
 //
 // Start starts n copies of a plugin's process; Open makes a Session with one of its builders: groups in, results out,
 // in the order of the groups whatever n is. go-plugin does the handshake and the connection; everything that touches
-// the process is our own (program.go), because a plugin can crash, block or leak go-plugin's stock implementation.
+// the process is our own (program.go), because a plugin can make go-plugin's stock implementation crash, block or leak.
 //
 // What the host does about a misbehaving plugin:
 //
-//   - It crashes, hangs, trickles, breaks the protocol, or goes over its memory: it is killed with all that it
+//   - It crashes, hangs, trickles, breaks the protocol, or exceeds its memory limit: it is killed with everything it
 //     started, and started again after a pause that doubles with each failure in a row (supervisor.go, clock.go).
-//   - The groups it had in hand are sent again, once. If it fails again, they are sent apart until the one that
-//     does it is found; that one is dropped as poison and the others go through (worker.go). A kill from outside
-//     blames nobody before it has hit the same group alone three times, and a process that somebody has stopped is
-//     sent SIGCONT.
+//   - The groups it had in hand are sent again, one at a time. The one that makes it fail again is dropped as poison,
+//     and the others go through (worker.go). For a kill that may come from outside, a group is blamed only when its
+//     process has been killed three times while working on it alone; a process that somebody has stopped is sent
+//     SIGCONT.
 //   - It fails ten times without finishing a group in between: the run ends with an error that has the plugin's
 //     last lines.
 //   - It answers wrongly: a record that refers to what its group does not have, holds what is not text or JSON, or

@@ -104,7 +104,7 @@ func (e *ConfigError) Error() string {
 
 func pointer(p string) string {
 	if p == "" {
-		return "(the whole)"
+		return "(the whole config)"
 	}
 	return p
 }

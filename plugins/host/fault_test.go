@@ -142,7 +142,7 @@ func TestFaults(t *testing.T) {
 			always,
 			func(s *Spec) { s.BatchTimeout = 2 * time.Second },
 			dropped,
-			"did not finish a group",
+			"neither finished a group",
 		},
 		{"is slow and reports progress", "slow with progress", always, nil, nil, ""},
 		{
@@ -278,11 +278,11 @@ func TestProtocolFaults(t *testing.T) {
 		{"empty texts", "more than 64 MiB of results", 1},
 		{"empty parts", "would take more than 64 MiB", 1},
 		{"empty sites", "would take more than 64 MiB", 1},
-		{"trickle messages", "did not finish a group", 1},
-		{"trickle parts", "did not finish a group", 1},
-		{"trickle records", "did not finish a group", 1},
-		{"trickle credit", "did not finish a group", 1},
-		{"trickle drops", "did not finish a group", 1},
+		{"trickle messages", "neither finished a group", 1},
+		{"trickle parts", "neither finished a group", 1},
+		{"trickle records", "neither finished a group", 1},
+		{"trickle credit", "neither finished a group", 1},
+		{"trickle drops", "neither finished a group", 1},
 	} {
 		t.Run(c.do, func(t *testing.T) {
 			t.Parallel()

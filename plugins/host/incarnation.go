@@ -37,7 +37,7 @@ type incarnation struct {
 	proc   *program       // nil if the plugin was not started by us
 	client *plugin.Client // nil if the plugin is in memory
 
-	woken atomic.Int32 // how often it was told to continue
+	woken atomic.Int32 // how many times it was told to continue
 
 	connsMu sync.Mutex
 	conns   []*grpc.ClientConn // go-plugin forgets a connection whose first call failed
@@ -189,7 +189,7 @@ func checkDescription(d *wire.Description) error {
 	return nil
 }
 
-// startError prefers what the process reported to what go-plugin made of it.
+// startError prefers what the process reported to go-plugin's own error.
 func (inc *incarnation) startError(err error) error {
 	p := inc.proc
 	patience := goneWait
@@ -350,10 +350,10 @@ func (inc *incarnation) watch(every time.Duration) {
 	}
 }
 
-// wakes is how often a stopped process is told to continue.
+// wakes is how many times a stopped process is told to continue.
 const wakes = 3
 
-// wake tells a process to continue that somebody has stopped (SIGSTOP), and reports whether it was stopped: that is not
+// wake tells a process that somebody has stopped (SIGSTOP) to continue, and reports whether it was stopped: that is not
 // the fault of the work in hand. A process that is stopped again and again counts as stuck.
 func (inc *incarnation) wake() bool {
 	if inc.proc == nil || !process.Stopped(inc.proc.pid()) || inc.woken.Add(1) > wakes {

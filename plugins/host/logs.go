@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	maxLineBytes = 256 << 10 // in a line of output; the rest of a longer line is cut
+	maxLineBytes = 256 << 10 // in a line of output; of a longer one only the fact is logged
 	tailBytes    = 64 << 10
 	tailLines    = 20
 	linesPerSec  = 500       // logged per second; more are counted

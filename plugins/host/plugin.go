@@ -175,7 +175,7 @@ type instance struct {
 	mu   sync.Mutex
 	sup  supervisor
 	inc  *incarnation
-	last error // the last failure
+	last error // of the last start; nil if it succeeded and the process failed later
 }
 
 // incarnation returns the running incarnation, starting one if necessary.
@@ -244,7 +244,7 @@ func (in *instance) adopt(inc *incarnation) error {
 		inc.close(0)
 		return errStopped
 	}
-	go in.mourn(inc)
+	go in.awaitEnd(inc)
 	if inc.proc != nil && slices.Contains(inc.desc.Capabilities, wire.Ping) {
 		go inc.watch(spec.BatchTimeout / 6)
 	}
@@ -277,8 +277,8 @@ func (in *instance) step(e event) {
 	in.mu.Unlock()
 }
 
-// mourn waits for the end of an incarnation.
-func (in *instance) mourn(inc *incarnation) {
+// awaitEnd waits for the end of an incarnation.
+func (in *instance) awaitEnd(inc *incarnation) {
 	<-inc.dead // wait: until the incarnation ends
 	in.mu.Lock()
 	in.bury(inc)

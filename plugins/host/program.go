@@ -19,8 +19,8 @@ import (
 )
 
 // program is our own runner.Runner. go-plugin sees one line of its standard output, the handshake, and nothing of its
-// standard error; both are always drained to the end. It can be killed at any time, even before it is started, without
-// a call of go-plugin's being in the way.
+// standard error; both are always drained to the end. It can be killed at any time, even before it is started, whatever
+// go-plugin is waiting for.
 type program struct {
 	name    string
 	config  process.Config // set before Start
@@ -142,7 +142,7 @@ func (p *program) readStdout(r io.Reader) {
 	}
 }
 
-// maxHandshake is the length of a handshake line, far more than a socket's path and a certificate need.
+// maxHandshake is the maximum length of a handshake line, far more than a socket's path and a certificate need.
 const maxHandshake = 16 << 10
 
 // checkHandshake checks core|app|net|addr|protocol before go-plugin sees it, so that the user gets a useful error.

@@ -69,7 +69,8 @@ func nodeBytes(n *ttc.Node) int64 {
 	return int64(size)
 }
 
-// check returns an error if the messages take more than the limit, which the setting of that name says.
+// check returns an error if the messages take more than the limit. setting is the name of the setting that it comes
+// from.
 func (s *spans) check(limit int, setting string) error {
 	if s.bytes <= int64(limit) {
 		return nil

@@ -28,7 +28,7 @@ type Spec struct {
 	Reattach string // address of a running plugin (--debug): "unix:/path"; nothing is started or stopped
 
 	Instances    int           // processes; 1
-	StartTimeout time.Duration // from start to handshake; 10 s
+	StartTimeout time.Duration // from start to description; 10 s
 	CallTimeout  time.Duration // for a unary call; 10 s
 	// Without a sign of life while it is working on groups; 60 s. Reported progress extends it tenfold.
 	BatchTimeout time.Duration
@@ -36,7 +36,7 @@ type Spec struct {
 	Memory       int64         // resident bytes per process; 0: no limit
 	GroupLimit   int           // bytes per group; 32 MiB
 	OutputLimit  int           // bytes in memory of one group's results; 96 MiB
-	Window       int           // bytes of groups in progress over all processes; 24 MiB per instance
+	Window       int           // bytes of groups in progress over all processes; 8 MiB per instance
 	Backoff      time.Duration // pause after the second failure in a row, doubling from then on; 250 ms, at most 30 s
 	Failures     int           // failures in a row, without a finished group in between, that end the run; 10
 

@@ -62,7 +62,7 @@ func (w *worker) recover(ctx context.Context, inHand []*job, err error) bool {
 		return false
 	}
 	log := w.session.plugin.log.Warn().Str("plugin", w.session.plugin.spec.Name).Int("groups_in_hand", len(inHand))
-	log.Err(err).Msg("the plugin failed; it is started again")
+	log.Err(err).Msg("the plugin failed; starting it again")
 	for len(inHand) > 0 {
 		// Whoever consumes the results may be waiting for a builder that waits for the instance: never wait for results
 		// to be consumed while holding it exclusively.
@@ -81,7 +81,7 @@ func (w *worker) recover(ctx context.Context, inHand []*job, err error) bool {
 	return true
 }
 
-// room waits until results may be held back again. It holds nothing meanwhile.
+// room waits until more results may wait for Recv. It holds nothing meanwhile.
 func (w *worker) room(ctx context.Context) bool {
 	for w.full() {
 		select {
@@ -206,7 +206,7 @@ func (w *worker) attempt(
 	switch {
 	case errors.Is(err, errYielded):
 		return a.jobs, true, err
-	case errors.Is(err, errNoEnd): // all is answered
+	case errors.Is(err, errNoEnd): // everything is answered
 		w.session.plugin.log.Warn().Str("plugin", spec.Name).Msg("the plugin answered all groups and then did not end the stream; its process was ended")
 		return nil, a.more, nil
 	}
@@ -683,7 +683,7 @@ func (a *attempt) overdue(limit time.Duration) (next time.Duration, err error) {
 	case quiet >= limit:
 		return 0, &deadlineError{fmt.Sprintf("it gave no sign of life for %s while it had groups to work on (plugins.%s.timeout)", limit, name)}
 	case fruitless >= patience*limit:
-		return 0, &deadlineError{fmt.Sprintf("it gave signs of life for %s but did not finish a group, nor send as much of one as it has time for (ten times plugins.%s.timeout, and a second for each MiB)", patience*limit, name)}
+		return 0, &deadlineError{fmt.Sprintf("it gave signs of life for %s but neither finished a group nor sent enough results for that time (the limit is ten times plugins.%s.timeout, and a sixtieth of it more for each MiB)", patience*limit, name)}
 	}
 	return max(min(limit-quiet, patience*limit-fruitless), time.Millisecond), nil
 }

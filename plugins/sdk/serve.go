@@ -107,7 +107,8 @@ func newServer() *grpc.Server {
 	)
 }
 
-// exitWithParent ends the process when its parent ends. On Linux the host asks for a signal; other systems have none.
+// exitWithParent ends the process when its parent ends. On Linux the kernel does that if the host asks it to; other
+// systems can't.
 func exitWithParent(parent int) {
 	for range time.Tick(time.Second) {
 		if os.Getppid() != parent {

@@ -11,7 +11,7 @@ const (
 	Minor           = 1
 )
 
-// The cookie is a variable by which a plugin knows that it was not started by hand. It is not a secret.
+// The cookie is an environment variable that tells a plugin that it was not started by hand. It is not a secret.
 const (
 	CookieName  = "NATGO_PLUGIN_COOKIE"
 	CookieValue = "nat.builder.v1"

@@ -10,10 +10,10 @@ import (
 // maxGroupText is the largest offset that a group's text table can address.
 const maxGroupText = math.MaxUint32
 
-// FrameBytes is the target size of a frame. A frame may exceed it by one element; FrameLimitBytes is what a receiver
-// refuses. Many frames exist at once - being filled, in gRPC's hands, granted ahead, decoded, on both sides - so their
-// size accounts for most of a run's memory: at 1.5 MiB host and plugin take 150 MiB together, at 256 KiB 100, in the
-// same time.
+// FrameBytes is the target size of a frame. A frame may exceed it by one element; FrameLimitBytes is the most that a
+// plugin may send in one message. Many frames exist at once - being filled, in gRPC's hands, granted ahead, decoded, on
+// both sides - so their size accounts for most of a run's memory: at 1.5 MiB host and plugin take 150 MiB together, at
+// 256 KiB 100, at the same speed.
 const (
 	FrameBytes      = 256 << 10
 	FrameLimitBytes = 8 << 20
@@ -30,7 +30,7 @@ type textWriter struct {
 	size  uint64            // bytes so far
 	frame *int              // size of the frame being filled
 	split func() error      // ends that frame in the middle of the group
-	err   error             // of split: sticky
+	err   error             // of split; it sticks
 
 	text           []byte // of the frame, whose parts share one buffer
 	ends           []uint32

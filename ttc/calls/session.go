@@ -25,7 +25,7 @@ type Session struct {
 	MostGiven int64
 	context   int64
 
-	last struct { // the tools last examined, which calls share
+	last struct { // the last tools examined, which calls share
 		tools []chat.Tool
 		key   xxh3.Uint128
 	}
@@ -321,7 +321,8 @@ func (s *Session) Examples(own Owner) []*Example {
 	return out
 }
 
-// given says for each message in which thread it occurs in the history of a call.
+// given returns, for each message, the thread that has it in the history of a call: several if there is more than one,
+// nil if there is none.
 func (s *Session) given() []*graph {
 	out := make([]*graph, len(s.messages))
 	for _, g := range s.threads {
@@ -338,7 +339,7 @@ func (s *Session) given() []*graph {
 	return out
 }
 
-// several stands for more than one place.
+// several stands for more than one thread.
 var several = new(graph)
 
 func compareCalls(a, b call) int {
@@ -361,7 +362,7 @@ func compareCalls(a, b call) int {
 	)
 }
 
-// example makes the example of a thread. given says where messages stand in histories.
+// example makes the example of a thread. given is the result of s.given.
 func (s *Session) example(g *graph, given []*graph, own Owner) *Example {
 	ex := &Example{Calls: int64(len(g.calls))}
 	first := &g.calls[0]

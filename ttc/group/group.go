@@ -164,8 +164,8 @@ func (x *Index) alone() [keyWidth]byte {
 // Len returns the number of examples added.
 func (x *Index) Len() int64 { return int64(x.n) }
 
-// Groups yields the groups in the order of their first members, except for the first skip of them. It ends the adding,
-// and can be ranged over once. An error is yielded once, at the end.
+// Groups yields the groups in the order of their first members, except for the first skip of them. Nothing can be added
+// afterwards, and it can be ranged over once. An error is yielded once, at the end.
 func (x *Index) Groups(skip int64) iter.Seq2[Group, error] {
 	return func(yield func(Group, error) bool) {
 		if err := x.arrange(); err != nil {
@@ -198,7 +198,7 @@ func (x *Index) arrange() error {
 	if x.err != nil {
 		return x.err
 	}
-	x.err = errors.New("group: the groups were read already")
+	x.err = errors.New("group: the groups have already been read")
 	if err := x.spool.Flush(); err != nil {
 		return x.spoolFailed(err)
 	}

@@ -59,7 +59,7 @@ func LineError(err error) error {
 // SizeError says that one value exceeds the limit. A Reader continues after it with the next value.
 type SizeError struct {
 	Offset int64 // where the value begins
-	Limit  int64 // bytes
+	Limit  int64 // in bytes or, if Many, in objects and lists
 	Many   bool  // there are too many objects and lists
 }
 

@@ -307,8 +307,8 @@ func (r *Reader) truncatedArray() error {
 	return e
 }
 
-// tooMany reports whether a value has more than most objects and lists; 0 means no limit. It counts only where there is
-// room for as many brackets, and those inside strings only at first.
+// tooMany reports whether a value has more than most objects and lists; 0 means no limit. Cheaper bounds are tried
+// first: the value's length, and its brackets including those inside strings.
 func tooMany(v []byte, most int64) bool {
 	return most > 0 && int64(len(v)) > 2*most && begins(v) > most && objects(v, most) > most
 }

@@ -28,7 +28,7 @@ type Reason string
 type Drop struct {
 	Stage   Stage  `json:"stage"`
 	Reason  Reason `json:"reason"`
-	Unit    string `json:"unit"`              // what was dropped: example, step, candidate, record, row, group, site, rollout
+	Unit    string `json:"unit"`              // what was dropped, such as example, step, candidate, call, record, row, group
 	Run     int    `json:"run"`               // collection run, from 0
 	Example string `json:"example,omitempty"` // example id
 	Turn    string `json:"turn,omitempty"`    // turn id within the example
@@ -37,7 +37,7 @@ type Drop struct {
 	Format  string `json:"format,omitempty"`  // row format, stage write only
 	File    string `json:"file,omitempty"`    // input file, as the user named it
 	Offset  int64  `json:"offset,omitempty"`  // byte offset in the (uncompressed) file
-	Detail  string `json:"detail,omitempty"`  // one line for people: what was observed
+	Detail  string `json:"detail,omitempty"`  // for people: what was observed
 	Count   int64  `json:"count,omitempty"`   // how many things this line stands for; 0 means 1
 }
 

@@ -146,7 +146,7 @@ func readPayload(c *json.Cursor) (Step, error) {
 	return p.step()
 }
 
-// payload is where the fields of payloadFields are.
+// payload is the key of the object with the fields of payloadFields.
 const payload = "payload"
 
 type payloadFields struct {

@@ -12,7 +12,7 @@
 // configuration framework, archives, a regular expression engine in WebAssembly), looks only for keys, and doesn't
 // report the exact range to replace. The function keys is long because it is a table, one kind of key a line.
 //
-// No value is kept: what was seen is remembered by its hash.
+// No value is kept for longer than it takes to redact its example: what was seen is remembered by its hash.
 //
 // Not part of the promised API.
 package redact

@@ -202,7 +202,8 @@ func (r *Redactor) appendValue(b []byte, raw json.Raw, depth int) ([]byte, bool)
 	return append(b, raw...), changed
 }
 
-// named redacts the value of a key that is named like a secret, whatever the value looks like.
+// named redacts the value of a key that is named like a secret, if the value may be one: it has at least eight
+// characters, a digit among them, and is not a phrase or a placeholder.
 func (r *Redactor) named(b []byte, v json.Raw) ([]byte, bool) {
 	s, _ := v.Text()
 	if out, ok := r.Text(s); ok {
@@ -308,8 +309,7 @@ func (r *Redactor) places(s, whole string) (out []found) {
 	return out
 }
 
-// escape matches what stands for a character, or for none: an escape in JSON or in a program's text, however often it
-// is escaped itself, and a colour.
+// escape matches an escape in JSON or in a program's text, however often it is escaped itself, and a terminal's colour.
 var escape = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\\+(?:[nrt"']|u[0-9a-fA-F]{4})|\x1b\[[0-9;]*[A-Za-z]`)
 })

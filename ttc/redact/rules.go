@@ -68,20 +68,20 @@ func (r *rule) windows(s string) iter.Seq[[2]int] {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// between reports whether there is a digit on either side.
+// between reports whether there are digits on both sides.
 func between(s string, at int) bool {
 	return at > 0 && at+1 < len(s) && isDigit(s[at-1]) && isDigit(s[at+1])
 }
 
 func beforeDigit(s string, at int) bool { return at+1 < len(s) && isDigit(s[at+1]) }
 
-// hexBefore reports whether there is part of an address on either side.
+// hexBefore reports whether what is on both sides may be part of an IPv6 address.
 func hexBefore(s string, at int) bool {
 	hex := func(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
 	return at > 0 && at+5 < len(s) && hex(s[at-1]) && hex(s[at+1]) && strings.IndexByte(s[at+1:at+6], ':') > 0
 }
 
-// afterWord reports whether a long word precedes.
+// afterWord reports whether a long word precedes a place.
 func afterWord(s string, at int) bool {
 	const least = 20
 	if at < least {
@@ -95,7 +95,7 @@ func afterWord(s string, at int) bool {
 	return true
 }
 
-// key is the rule for a key with a prefix of its own. bits is how random it has to look, per character.
+// key is the rule for a key with a prefix of its own. bits is the entropy per character that it has to have.
 func key(class, pattern string, bits float64, hints ...string) rule {
 	return rule{
 		class: class, hints: hints, re: regexp.MustCompile(`(?:^|[^A-Za-z0-9_])(` + pattern + `)`),
@@ -204,7 +204,7 @@ func ofCurl(_, before string) bool {
 	return strings.Contains(line, "curl") || strings.Contains(line, "wget")
 }
 
-// beforeColon reports whether a colon follows soon.
+// beforeColon reports whether a colon follows within a few characters.
 func beforeColon(s string, at int) bool { return strings.Contains(s[at:min(len(s), at+12)], ":") }
 
 // isLogin reports whether a text is a name and a password in base64.
@@ -366,7 +366,7 @@ func isJWT(match, _ string) bool {
 	return err == nil && json.Valid(b) && strings.Contains(string(b), `"alg"`)
 }
 
-// isEmail excludes addresses of programs and in documentation.
+// isEmail excludes addresses that belong to programs or are made up for documentation.
 func isEmail(match, before string) bool {
 	name, host, _ := strings.Cut(strings.ToLower(match), "@")
 	switch {
@@ -379,7 +379,8 @@ func isEmail(match, before string) bool {
 	return !notDomains[last]
 }
 
-// notDomains are file name endings, which may follow an @ as in logo@2x.png.
+// notDomains are what may follow an @ and a dot without being a domain: the endings of files (logo@2x.png) and of
+// systemd's units, and reserved names.
 var notDomains = map[string]bool{
 	"png": true, "jpg": true, "jpeg": true, "gif": true, "svg": true,
 	"webp": true, "js": true, "ts": true, "css": true, "json": true,
@@ -396,11 +397,11 @@ func isPhone(match, before string) bool {
 	if n < 9 || n > 15 {
 		return false
 	}
-	// That is how an added line begins in a diff.
+	// A plus and digits at the beginning of a line may be an added line in a diff.
 	return match[0] != '+' || strings.ContainsAny(match[1:], " .-(") || before != "" && !strings.HasSuffix(before, "\n")
 }
 
-// isIPv4 excludes addresses that identify nobody, and version numbers.
+// isIPv4 excludes addresses that identify nobody, and what may be a version number.
 func isIPv4(match, before string) bool {
 	ip, err := netip.ParseAddr(match)
 	if err != nil || ip.IsLoopback() || ip.IsUnspecified() || ip.IsMulticast() {

@@ -67,7 +67,7 @@ func membersOf(v json.Raw) iter.Seq2[string, json.Raw] {
 	}
 }
 
-// maxDepth is how many keys a path has that Paths finds.
+// maxDepth is the maximum number of keys in a path that Paths finds.
 const maxDepth = 4
 
 // Paths returns the columns within the objects of the entries, in order of first appearance.

@@ -286,14 +286,14 @@ func ScoreNames() []string {
 	}, lowerIsBetter...)
 }
 
-// judgements are names under which people keep what they think of an answer, other than as a number.
+// judgements are names under which people keep what they think of an answer in another form than a number.
 var judgements = []string{
 	"feedback", "verdict", "judge", "judgement", "judgment", "preference", "thumbs", "scores", "rewards", "ratings",
 	"eval", "evals", "evaluation", "evaluations", "evaluator", "feedback_stats", "annotation", "annotations",
 }
 
-// NoScore says of an input without scores which columns sound like some but hold no numbers, so that nothing is read of
-// them, and which numbers within them and other objects could be read as scores.
+// NoScore notes, for an input without scores, which numbers within objects could be read as scores, and which columns
+// sound like scores but hold no numbers and so are not read.
 func (r *Reading) NoScore(cs Columns) {
 	within := map[string]bool{}
 	if found := cs.scoresWithin(); len(found) > 0 {
@@ -315,8 +315,8 @@ func (r *Reading) NoScore(cs Columns) {
 	}
 }
 
-// besides are names of numbers that stand beside scores.
-var besides = []string{
+// notScores are names of numbers that are found beside scores.
+var notScores = []string{
 	"id", "index", "n", "count", "total", "version", "seed", "timestamp", "created_at", "latency", "duration", "tokens",
 	"cost", "total_tokens", "prompt_tokens", "completion_tokens",
 }
@@ -335,7 +335,7 @@ func (cs Columns) scoresWithin() (found []*Column) {
 		parts := strings.Split(c.Key, ".")
 		last := CommonName(parts[len(parts)-1])
 		named := slices.ContainsFunc(parts, func(name string) bool { return soundsLikeScore(CommonName(name)) })
-		if named && c.Number() && !slices.Contains(besides, last) && len(found) < maxScoreColumns {
+		if named && c.Number() && !slices.Contains(notScores, last) && len(found) < maxScoreColumns {
 			found = append(found, c)
 		}
 	}

@@ -33,7 +33,7 @@ type Input struct {
 	Sum     uint64    `json:"sum,omitempty"`  // rolling hash over its entries, once it has been read to the end
 }
 
-// Same reports whether two inputs are the same file, judging by size, time and (if both know it) content.
+// Same reports whether two inputs are the same file, judging by path, size, time and (if both know it) content.
 func (in Input) Same(other Input) bool {
 	return in.Path == other.Path && in.Size == other.Size && in.ModTime.Equal(other.ModTime) &&
 		(in.ETag == "" || other.ETag == "" || in.ETag == other.ETag) &&
@@ -381,7 +381,7 @@ func (file *File) startRegular(ctx context.Context, offset int64) error {
 // start decides from the first bytes how to read the file. whole gives random access for a Parquet file; nil: there is
 // none.
 func (file *File) start(f io.Reader, whole io.ReaderAt) error {
-	// The peek buffer passes large reads through, so it costs nothing later.
+	// The buffer passes large reads through, so it costs nothing later.
 	in := bufio.NewReaderSize(f, 512)
 	head, err := in.Peek(256)
 	if err != nil && err != io.EOF {
@@ -455,7 +455,7 @@ func (file *File) uncompress(in *bufio.Reader, head []byte) error {
 	case len(head) == 0:
 		return &Error{
 			Path: path, Offset: 0, What: ErrEmpty.Error(), Err: ErrEmpty,
-			Help: "Make it again; nat eval writes nothing where no evaluator gave a result",
+			Help: "Create it again; nat eval writes nothing if no evaluator gave a result",
 		}
 	case bytes.HasPrefix(head, []byte("version https://git-lfs.github.com/spec/")):
 		return &Error{

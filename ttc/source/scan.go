@@ -55,7 +55,7 @@ var (
 	errFar        = errors.New("no entry begins for a long stretch after the block")
 )
 
-// scanner puts blocks together.
+// scanner puts the blocks of an input together.
 type scanner struct {
 	opt   ScanOptions
 	each  func(Cursor) error
@@ -64,16 +64,17 @@ type scanner struct {
 	next  Cursor // of the next entry; its offset is negative at the end of the input
 }
 
-// noted is what a reading of a block notes.
+// noted is what is learnt from reading a block.
 type noted struct {
-	end     int64 // of the block; 0: all is read
-	most    int64 // what lies behind this is not read
+	end     int64 // of the block; 0: everything is read
+	most    int64 // nothing after this offset is read
 	entries []notedEntry
 	sums    []uint64 // that the rolling hash consists of
 	names   []notedName
 }
 
-// notedEntry is an entry of the input, or what belongs together of it. Counts are of the block.
+// notedEntry is an entry of the input, or several that form one example. Its rows and lines are counted from the
+// beginning of the block.
 type notedEntry struct {
 	from    Cursor
 	after   Cursor // if it is an example
@@ -86,7 +87,7 @@ type notedEntry struct {
 type notedName struct {
 	row    int64
 	id     string
-	number int64 // without an id: of the row or of the line it is named after
+	number int64 // without an id: that of the row or the line it is named after
 	kind   nameKind
 	entry  xxh3.Uint128
 }
@@ -99,7 +100,7 @@ const (
 	byLine
 )
 
-// block is a block of the input, read up to the first entry behind it.
+// block is a block of the input, read up to the first entry after it.
 type block struct {
 	noted
 	err error
@@ -139,7 +140,7 @@ func (c *scanner) read(ctx context.Context, at int64) (*block, error) {
 			return b, ctx.Err()
 		}
 		n := len(b.entries)
-		if n == 0 { // it doesn't note entries
+		if n == 0 { // the source doesn't note entries
 			b.err = errMisaligned
 			return b, nil
 		}
@@ -177,7 +178,7 @@ func (c *scanner) lineAfter(ctx context.Context, at int64) (int64, error) {
 
 // take adds a block to those before it.
 func (c *scanner) take(at int64, b *block) error {
-	if c.next.Offset < 0 || at > 0 && c.next.Offset >= b.end { // what is in it belongs to an entry before
+	if c.next.Offset < 0 || at > 0 && c.next.Offset >= b.end { // all of it belongs to an earlier entry
 		return nil
 	}
 	first := 0
@@ -191,12 +192,12 @@ func (c *scanner) take(at int64, b *block) error {
 		}
 	}
 	if b.err != nil {
-		return errMisaligned // the error will be met again if it is one of the input
+		return errMisaligned // if the input is at fault, the error will come up again
 	}
 	return c.add(b, first)
 }
 
-// add adds the entries of a block from the given one on, which is the next of the input.
+// add adds the entries of a block, starting with the given one, which is the input's next.
 func (c *scanner) add(b *block, first int) error {
 	row, lines, sum, name := int64(0), int64(0), 0, 0
 	if first < len(b.entries) {
@@ -284,7 +285,7 @@ func (c *scanner) rest(ctx context.Context) error {
 	}
 }
 
-// over reports whether an entry behind the block has begun.
+// over reports whether an entry after the block has begun.
 func (n *noted) over() bool {
 	return n.end > 0 && len(n.entries) > 0 && n.entries[len(n.entries)-1].from.Offset >= n.end
 }

@@ -88,7 +88,7 @@ type Stats struct {
 	Unread      map[string]int64 `json:"unread,omitempty"`       // counts of keys that mean something but are not read
 
 	Versions map[string]int64  `json:"versions,omitempty"` // what wrote the input, by how often it says so
-	Newer    map[string]string `json:"newer,omitempty"`    // those newer than the newest version tried, which is the value
+	Newer    map[string]string `json:"newer,omitempty"`    // those newer than the newest version tested, which is the value
 
 	GivenTokens   int64 `json:"given_tokens,omitempty"`   // of the prompts of trained calls, as recorded
 	WrittenTokens int64 `json:"written_tokens,omitempty"` // of their answers
@@ -157,7 +157,7 @@ func (s *Stats) Warnings() []string {
 	}
 	out = append(out, s.newer()...)
 	for _, key := range sortedKeys(s.Unread) {
-		out = append(out, fmt.Sprintf("%s has a meaning that nothing reads; it was passed over %d times", key, s.Unread[key]))
+		out = append(out, "not read, though it may matter: "+key+", "+ledger.Quantity(s.Unread[key], "time"))
 	}
 	return out
 }

@@ -26,7 +26,7 @@ type Walk struct {
 	err      error
 	part     *Part
 	whole    string // why the file can't be read in parts
-	noted    *noted // what a scan wants to know of the input, and no more; nil: this is none
+	noted    *noted // what a scan learns about the input; nil: this is no scan
 }
 
 // Init sets what is walked, and how it was opened. begin is called at the start of each file; entry reads the next
@@ -52,8 +52,8 @@ func (w *Walk) Begin(offset, lines int64) {
 	}
 }
 
-// Far ends a scan's reading of a block when something at an offset that makes no entry lies far behind the block: each
-// of the blocks before it would read it, too.
+// Far returns an error that ends a scan's reading of a block if an offset, at which no entry begins, lies far after the
+// block: otherwise every block before it would be read that far.
 func (w *Walk) Far(offset int64) error {
 	if n := w.noted; n != nil && n.most > 0 && offset >= n.most {
 		return errFar

@@ -52,7 +52,7 @@ func Each(t *testing.T, test func(t *testing.T, s *Server)) {
 // Moto starts moto's server, from the package index. Without it the test is skipped.
 func Moto(t testing.TB) *Server {
 	t.Helper()
-	python := pythontest.Need(t, "moto", "import moto.server", "nothing is tried against moto's S3")
+	python := pythontest.Need(t, "moto", "import moto.server", "nothing is tested against moto's S3")
 	address := free(t)
 	host, port, _ := strings.Cut(address, ":")
 	return start(t, address, exec.Command(python, "-m", "moto.server", "-H", host, "-p", port))
@@ -66,7 +66,7 @@ func Versity(t testing.TB) *Server {
 		if pythontest.Required("versitygw") {
 			t.Fatalf("NATGO_REQUIRE names versitygw: %v", err)
 		}
-		t.Skipf("SKIPPED: versitygw can't be built, so nothing is tried against it: %v", err)
+		t.Skipf("SKIPPED: versitygw can't be built, so nothing is tested against it: %v", err)
 	}
 	address := free(t)
 	return start(t, address, exec.Command(program, t.TempDir(), address))

@@ -7,9 +7,8 @@ import (
 )
 
 // arena holds the intermediate values of a render: texts, provenances, lists, arguments, variables. None outlives the
-// render
-// - a Result has copies - so the next render takes the same room again, and they cost the garbage collector nothing.
-// (Allocating them took a third of the time of templates that call macros and filters with arguments.)
+// render, since a Result has copies, so the next render reuses the memory, and they cost the garbage collector nothing.
+// (Allocating them would take a third of the time of templates that call macros and filters with arguments.)
 type arena struct {
 	text  []byte
 	provs slab[prov]

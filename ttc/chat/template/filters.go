@@ -865,7 +865,8 @@ func tojsonFilter(st *state, v val, a *args) val {
 	return st.finish(b)
 }
 
-// dumpOptions are the arguments of tojson. For a text Python unpacks the separators, and looks at no indent.
+// dumpOptions are the arguments of tojson. If the value is a text, Python unpacks the separators and ignores the
+// indent.
 func dumpOptions(st *state, of val, a *args) pyvalue.Dump {
 	if a.none() {
 		return pyvalue.Dump{}

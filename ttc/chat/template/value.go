@@ -149,12 +149,12 @@ const (
 	builtinKind  callableKind = "builtin_function_or_method" // a method of a builtin type
 )
 
-// address is what is printed where Python prints an object's address, which is another one each time.
+// address is what is printed where Python prints an object's address, which differs each time.
 const address = "0x7f0000000000"
 
 func (c *callable) TypeName() string { return string(c.kind) }
 
-// AppendRepr prints a callable as Python does, but for the address.
+// AppendRepr prints a callable as Python does, except for the address.
 func (c *callable) AppendRepr(dst []byte, mark pyvalue.Marker, depth int) ([]byte, error) {
 	switch c.kind {
 	case classKind:

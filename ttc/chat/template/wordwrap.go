@@ -60,7 +60,7 @@ type wrapper struct {
 	width      float64
 	whole      bool // the width is an int; a text can't be cut at a float
 	breakWords bool
-	hyphens    bool // of words that are longer than a line: they are broken behind one
+	hyphens    bool // of words that are longer than a line: they are broken after one
 	pieces     bool // a word with hyphens is several chunks; for this Python wants True itself
 
 	runes []rune // of the line, and the byte at which each begins

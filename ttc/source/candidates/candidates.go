@@ -33,7 +33,7 @@ type Source struct {
 		lines  []published.Line // likewise: the answers
 	}
 
-	scanned ttc.Example // every example of a scan, of which nothing is kept
+	scanned ttc.Example // what a scan returns for every example, since it keeps none
 
 	rewrite published.Rewriter // of entries in the shape of a published data set; nil: they are plain
 }
@@ -307,7 +307,7 @@ func (s *Source) rewritten(ex *ttc.Example) {
 
 func (s *Source) candidate(raw json.Raw, ex *ttc.Example) { s.add(raw, "", ex) }
 
-// add adds an answer as a candidate of a turn, unless it names one.
+// add adds an answer as a candidate of the given turn, unless it names its own.
 func (s *Source) add(raw json.Raw, turn string, ex *ttc.Example) {
 	st := &s.Tally.S
 	st.Steps++

@@ -35,7 +35,7 @@ var (
 		Last:   []string{"context", "conversation", "conversations"},
 	}
 	contextKey = source.Key{
-		Setting: "context_key", Means: "what is put below the prompt", Is: (*source.Column).Text,
+		Setting: "context_key", Means: "the text below the prompt", Is: (*source.Column).Text,
 		Others: []string{"context", "input"},
 	}
 	systemKey = source.Key{
@@ -100,12 +100,12 @@ func recognize(h *source.Head) (r source.Reading) {
 	r.Take(turnKey, cols.Find(turnKey))
 	if id.Column != nil && prompt.Column != nil && cols.Of("turn_id") == nil && rowIDs(h, id.Key, prompt.Key) {
 		r.Set("id_key", "")
-		r.Guessed = append(r.Guessed, "every line has another "+id.Key+", so lines with one prompt are its candidates")
+		r.Guessed = append(r.Guessed, "every line has its own "+id.Key+", so lines with the same prompt are taken as its candidates")
 	}
 	return r
 }
 
-// takePrompt notes the prompt, what is placed below it, and whether it is a transcript.
+// takePrompt notes the prompt, the text below it, and whether it is a transcript.
 func takePrompt(r *source.Reading, h *source.Head, prompt source.Choice) {
 	r.Take(promptKey, prompt)
 	if prompt.Column == nil || !prompt.Text() {

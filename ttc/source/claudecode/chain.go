@@ -35,7 +35,8 @@ func (t *transcript) rebuild(a *answer, c *calls.Call) {
 	c.After = t.historyOf(a, system).end()
 }
 
-// firstTools returns the tools in the next snapshot: the first snapshots of a session contain only the system prompt.
+// firstTools returns the tools of the first snapshot that has any, for an answer before it: the first snapshots of a
+// session contain only the system prompt.
 func (t *transcript) firstTools(a *answer) []chat.Tool {
 	if t.snapshots == nil {
 		t.snapshots = map[place][]chat.Tool{}
@@ -58,7 +59,8 @@ func (t *transcript) firstTools(a *answer) []chat.Tool {
 type place struct{ agent, path string }
 
 // walk returns the chain of parents of a line, first to last, without the line itself, starting after the line from if
-// that is in it. It stops at a cycle, and reports whether it arrived: at from, or at a line without a parent.
+// that is in it. It stops at a cycle, and reports whether it arrived at from or, if that is nil, at a line whose parent
+// isn't there.
 func (t *transcript) walk(of, from *record) (chain []*record, whole bool) {
 	seen := map[*record]bool{of: true}
 	rec := t.records[of.parent]

@@ -145,7 +145,7 @@ func (t *transcript) begin(path string) {
 	t.path, t.open, t.prompt, t.tools = path, map[string]*answer{}, "", nil
 }
 
-// passedOver are lines that say nothing about what a model was given or wrote.
+// passedOver are the types of lines that say nothing about what a model was given or wrote.
 var passedOver = map[string]bool{
 	"last-prompt": true, "mode": true, "tools-used": true, "cost-state": true, "atis-latch": true,
 	"queue-operation": true, "summary": true,
@@ -232,7 +232,7 @@ func (t *transcript) assistant(l *line) {
 	}
 	model := session.Text(l.message, "model")
 	if l.apiError || model == "<synthetic>" {
-		t.callOutside(session.FailedCall, l, "a message by the program stands in for the answer")
+		t.callOutside(session.FailedCall, l, "there is a message of the program in place of the answer")
 		return
 	}
 	a := t.open[rec.agent]

@@ -54,7 +54,7 @@ type turn struct {
 	rebuilt   bool
 }
 
-// everything stands for the end of a file that is read completely.
+// everything is the ordinal up to which a file is read that is read completely.
 const everything = math.MaxInt64
 
 // maxForks is how many levels of forks are followed.

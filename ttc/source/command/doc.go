@@ -11,8 +11,8 @@
 // the system's temporary folder, readable only by its owner, and is removed afterwards; so are the copies with
 // substituted variables that NAT writes beside its output, because they may contain secrets.
 //
-// The program runs in its own process group, which is ended together with the collection, and in nat-go's environment:
-// it is the user's own workflow, with its own credentials.
+// The program runs in its own session, which is ended together with the collection, and in nat-go's environment: it is
+// the user's own workflow, with its own credentials.
 //
 // Not part of the promised API.
 package command

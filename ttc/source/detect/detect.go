@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// headSize bounds the entries of a head, and each of them, in bytes.
+// headSize bounds the entries of a head together, entrySize each of them; in bytes.
 const (
 	headSize  = 1 << 20 // every source examines all of it
 	entrySize = 32 << 20
@@ -30,8 +30,8 @@ func ReadHead(ctx context.Context, path string) (*source.Head, error) {
 	return readHead(ctx, path, "", source.HeadEntries)
 }
 
-// readHead reads the beginning of a file, or of the list under one of its keys: at most so many entries. An error in an
-// entry comes with the bytes before it.
+// readHead reads the beginning of a file, or of the list under one of its keys: at most that many entries. If no entry
+// can be read, a head with nothing but its bytes is returned together with the error.
 func readHead(ctx context.Context, path, within string, most int) (*source.Head, error) {
 	f, err := source.Open(ctx, path)
 	if err != nil {
@@ -58,8 +58,7 @@ func readHead(ctx context.Context, path, within string, most int) (*source.Head,
 }
 
 // entries reads the first entries. One beyond the sources' default size is skipped: they drop and count it. An input
-// that isn't JSON from its first value on has no entries; for one that breaks later, those before the break are
-// returned.
+// that isn't JSON has no entries; of one that is damaged further on, the entries before the damage are returned.
 func entries(h *source.Head, in io.Reader, most int) error {
 	r := json.NewReader(in, json.Auto, json.Limits{Size: entrySize})
 	var tooLarge *json.SizeError
@@ -207,7 +206,7 @@ func missing(h *source.Head, cols source.Columns) error {
 	return nil
 }
 
-// near lists the keys of the entries or, for a path into one of their objects, the paths into that.
+// near lists the keys of the entries or, if the key is a path into an object of theirs, the paths into that object.
 func near(h *source.Head, cols source.Columns, key string) string {
 	top, _, isPath := strings.Cut(key, ".")
 	if !isPath || cols.Of(top) == nil {
@@ -288,7 +287,7 @@ const wanted = `  candidates   prompt, output, score       several scored answer
 
 func unknown(all []source.Factory, only string, h *source.Head, cols source.Columns) error {
 	if len(h.Entries) == 0 {
-		const none = "it is neither JSON, nor Parquet, nor CSV with a row of names"
+		const none = "it is neither JSON, nor Parquet, nor CSV with a header row"
 		if isPage(h.Bytes) {
 			const page = "it is a web page, perhaps one that asks to sign in: fetch the file itself"
 			return &UnknownError{h.Path, page, page, nil}

@@ -53,7 +53,7 @@ func byPaths(all []source.Factory, only string, h *source.Head) *Found {
 		case len(keys) == 1:
 			given[m.setting] = keys[0]
 			guessed = append(guessed, fmt.Sprintf("%s is read from %q", m.means, keys[0]))
-		case m.setting != "score_key": // of several scores nobody knows which counts
+		case m.setting != "score_key": // with several scores, nothing says which counts
 			return nil
 		}
 	}
@@ -83,8 +83,7 @@ func at(h *source.Head, path string) bool {
 	})
 }
 
-// otherwise says how to make something readable of an input that is known and can't be read as it is; empty: it isn't
-// known.
+// otherwise says how to convert an input of a known kind that can't be read as it is; empty: its kind isn't known.
 func otherwise(h *source.Head) string {
 	switch {
 	case at(h, "custom_id") && (at(h, "body.messages") || at(h, "params.messages")):
@@ -107,12 +106,12 @@ func otherwise(h *source.Head) string {
 	return ""
 }
 
-// listWithin returns the path, as jq has it, to the first list of several objects within an object.
+// listWithin returns the path, in jq's notation, to the first list of several objects within an object.
 func listWithin(v json.Raw, path string, depth int) string {
 	for key, value := range v.Members() {
 		name, _ := key.Text()
 		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) }) {
-			continue // jq would want it quoted
+			continue // jq would need it quoted
 		}
 		objects := 0
 		for element := range value.Elements() {
@@ -133,10 +132,10 @@ func listWithin(v json.Raw, path string, depth int) string {
 	return ""
 }
 
-// maxListDepth is in how many objects a list of entries may be.
+// maxListDepth is how many objects deep a list of entries may be.
 const maxListDepth = 4
 
-// byID reports whether the values of an object are objects of one shape: entries by their ids.
+// byID reports whether the values of an object are objects with the same keys: entries under their ids.
 func byID(e json.Raw) bool {
 	n, keys := 0, ""
 	for _, v := range e.Members() {

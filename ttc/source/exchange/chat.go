@@ -57,8 +57,8 @@ func ChatMessages(list json.Raw) ([]chat.Message, error) {
 	return messages, nil
 }
 
-// said returns an assistant message without what servers and clients add to it, because the copy in a later request
-// lacks that.
+// said returns an assistant message without what servers and clients add to it, which the copy in a later request
+// lacks.
 func said(m *chat.Message) chat.Message {
 	out := *m
 	out.Extra = nil

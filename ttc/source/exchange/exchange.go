@@ -35,7 +35,7 @@ type Answer struct {
 }
 
 // ErrShape is the error for a response from an unknown API.
-var ErrShape = errors.New("the response is neither of chat completions, nor of responses, nor of Anthropic's messages")
+var ErrShape = errors.New("the response is not of chat completions, of the Responses API or of Anthropic's messages")
 
 // Of reads a request and its response, in the response's format.
 func Of(request, response json.Raw) (Exchange, error) {
@@ -104,7 +104,7 @@ func TokenIDs(list json.Raw) (out []int32) {
 	return out
 }
 
-// LogProbs reads log-probs; nil if the list contains anything else.
+// LogProbs reads log-probs; nil if the list contains anything else, such as a positive number.
 func LogProbs(list json.Raw) (out []float32) {
 	for e := range list.Elements() {
 		f, ok := e.Float64()
@@ -126,8 +126,8 @@ func (a *Answer) Gap() ttc.Gaps {
 	return 0
 }
 
-// AddTo adds the calls of an exchange, one for each answer, to a session. What the exchange doesn't say about a call -
-// its id, its model, its time - is taken from c; and if c has an input, that is what the call was given.
+// AddTo adds the calls of an exchange, one for each answer, to a session. An id or a model that the exchange doesn't
+// name is taken from c. If c has a time or an input, it is used instead of the exchange's.
 func (e *Exchange) AddTo(s *calls.Session, c calls.Call) {
 	c.ID, c.Model, c.Time = cmp.Or(e.ID, c.ID), cmp.Or(e.Model, c.Model), cmp.Or(c.Time, e.Time)
 	c.Usage, c.Gaps, c.Tools = e.Usage, c.Gaps|e.Gaps, e.Tools

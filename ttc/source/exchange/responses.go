@@ -206,7 +206,8 @@ func ItemCall(typ string, item json.Raw) chat.ToolCall {
 	case "function_call", "tool_search_call":
 		Arguments(&call, member(item, "arguments"))
 	case "custom_tool_call":
-		// Text in the tool's own grammar. It is written the way clients do that offer such a tool as a function.
+		// The input is text in the tool's own grammar. It is wrapped as by clients that offer such a tool as a
+		// function.
 		input := json.AppendString([]byte(`{"input":`), session.Text(item, "input"))
 		Arguments(&call, append(input, '}'))
 	case "local_shell_call":

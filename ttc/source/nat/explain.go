@@ -28,7 +28,7 @@ func NoMatch(s *source.Stats, wanted string) string {
 	case only(s.Events, "LLM_END", "TOOL_END"):
 		return msg + "Event types seen: " + list(s.Events) + ". The file holds only what `nat eval` keeps by default, so the steps were filtered out. " + filterLine
 	case s.Events["TTC_START"] > 0:
-		return msg + "Event types seen: " + list(s.Events) + ". There are TTC_START steps without their TTC_END: push both, with one UUID; an END of its own is lost. " + filterLine
+		return msg + "Event types seen: " + list(s.Events) + ". There are TTC_START steps without their TTC_END: push both, with one UUID; an END on its own is lost. " + filterLine
 	}
 	return msg + "Event types seen: " + list(s.Events) + ". " + filterLine
 }

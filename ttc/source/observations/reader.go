@@ -137,7 +137,7 @@ func (t *traced) reward() *float64 {
 		return nil
 	}
 	for _, values := range t.scores {
-		slices.Sort(values) // the sum is the same in any order
+		slices.Sort(values) // so that the sum doesn't depend on their order
 		sum := 0.0
 		for _, v := range values {
 			sum += v

@@ -30,7 +30,7 @@ type output struct {
 	finish string
 }
 
-// details is the log record that holds all messages of a call.
+// details is the name of the log record that holds all messages of a call.
 const details = "gen_ai.client.inference.operation.details"
 
 // genAI reads the GenAI conventions. The same content may be on the span and on a record beside it.

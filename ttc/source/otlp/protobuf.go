@@ -52,7 +52,7 @@ func (r *reader) protobuf(ctx context.Context, in *bufio.Reader) error {
 		case errors.As(err, &tooLong):
 			r.unread(err.Error(), offset)
 		case err != nil && !errors.Is(err, errRecord):
-			r.unread(fmt.Sprintf("the file breaks off here: %v", err), offset)
+			r.unread(fmt.Sprintf("the rest of the file can't be read: %v", err), offset)
 			return ctx.Err()
 		case err != nil || !r.resources(record, offset):
 			r.unread("the record is not an export request", offset)

@@ -28,7 +28,8 @@ type traces struct {
 	wrote    map[string]*chat.Message // answers with calls, by the id of the first call
 }
 
-// repeated is how many times a session's limit of objects its texts may contain: each call repeats its history in them.
+// repeated is how many times the limit on a session's objects the JSON texts of its spans may hold: each call repeats
+// its history there.
 const repeated = 5
 
 // session makes the session of stored items.
@@ -90,7 +91,7 @@ func (r *reader) session(g session.Group) []*calls.Session {
 	return []*calls.Session{t.out}
 }
 
-// add adds a span. A duplicate with different content is counted.
+// add adds a span. Of two with the same id, the one with more attributes is kept, and the duplicate is counted.
 func (t *traces) add(s *span) {
 	key := s.trace + s.id
 	if old := t.spans[key]; old != nil {

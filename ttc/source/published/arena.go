@@ -144,7 +144,7 @@ func contentOf(v json.Raw) (string, bool) {
 	return text, n == 1
 }
 
-// judged cuts a conversation behind the turn that was judged, if the entry names it.
+// judged cuts a conversation after the turn that was judged, if the entry names it.
 func judged(e json.Raw, talk []said) []said {
 	turn, err := number(value(e, "turn"))
 	if err != nil || turn < 1 {

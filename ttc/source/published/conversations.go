@@ -143,7 +143,7 @@ func capybara(e json.Raw) (c conversed, err error) {
 	return conversed{messages: m.end(), keys: []string{key}}, nil
 }
 
-// mostMessages bounds a branch, whose messages name each other.
+// mostMessages bounds a branch: each of its messages names its parent, so they may form a cycle.
 const mostMessages = 100_000
 
 // chatGPT reads an exported conversation: a tree of messages, of which the branch that ends at current_node was shown.
@@ -321,7 +321,7 @@ func schemaOf(kind string) object {
 	return out
 }
 
-// within returns what stands between an opening and the bracket at the end.
+// within returns what is between an opening and the bracket at the end.
 func within(kind, opening string) (string, bool) {
 	inner, ok := strings.CutPrefix(kind, opening)
 	if !ok {

@@ -65,7 +65,7 @@ func NewRules(rules []Rule) (*Rules, error) {
 		}
 		switch {
 		case x.result == nil:
-			return nil, fmt.Errorf("[%d].result: it is empty, so nothing decides", i)
+			return nil, fmt.Errorf("[%d].result: it is empty, so it decides nothing", i)
 		case x.group < 0 && r.Score == nil:
 			return nil, fmt.Errorf("[%d]: it has neither a score nor a group (?P<score>...) in its result", i)
 		case x.group >= 0 && r.Score != nil:
@@ -176,7 +176,8 @@ func (r *rule) match(call chat.ToolCall, text string) (Evidence, bool) {
 	return e, true
 }
 
-// arguments returns a call's arguments with their JSON escapes decoded, so that patterns see a command as it was typed.
+// arguments returns a call's arguments, one per line as "name: value", with their JSON escapes decoded, so that
+// patterns see a command as it was typed.
 func arguments(c chat.ToolCall) string {
 	if c.Parsed == nil {
 		return c.Arguments

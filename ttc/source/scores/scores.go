@@ -157,7 +157,7 @@ func (s *Scores) Conflicts() string {
 	if len(s.conflicts) == 0 {
 		return ""
 	}
-	text := ledger.Quantity(int64(len(s.conflicts)), "id") + " with several scores, which have none:"
+	text := ledger.Quantity(int64(len(s.conflicts)), "id") + " with several scores, none of which is used:"
 	for i, c := range s.told {
 		if i > 0 {
 			text += ";"

@@ -64,7 +64,7 @@ func TestGive(t *testing.T) {
 	if given, replaced := s.Given(); given != 5 || replaced != 1 {
 		t.Errorf("%d given, %d replaced", given, replaced)
 	}
-	if got := s.Conflicts(); got != `1 id with several scores, which have none: "two" has 1 and 0` {
+	if got := s.Conflicts(); got != `1 id with several scores, none of which is used: "two" has 1 and 0` {
 		t.Error(got)
 	}
 }

@@ -47,7 +47,7 @@ func Codes() []ledger.Code {
 		),
 		page(
 			MissingHistory,
-			"What the model was given can't be put together: a file, a line or a message that the call goes on from is missing.",
+			"What the model was given can't be put together: a file, a line or a message that the call continues from is missing.",
 			"Name the folder with all files of the session, the parents of forks included.",
 		),
 		page(

@@ -151,8 +151,8 @@ func ReadEntries(
 	}
 }
 
-// isDocument reports whether a file is a single value: a list, or an object whose first line is not a value on its own
-// and is not followed by a line that begins another.
+// isDocument reports whether a file that begins like this is a single value: a list, or an object whose first line is
+// not a value on its own and is not followed by a line that begins another.
 func isDocument(head []byte) bool {
 	if len(head) == 0 || head[0] == '[' {
 		return len(head) > 0

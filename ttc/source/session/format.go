@@ -59,7 +59,7 @@ func (f Format) Factory() source.Factory {
 	return Factory(f, func(c *Config) Settings { return Settings{&c.Path, c.Limits, c.Redact} })
 }
 
-// Factory is that of a source with its own config.
+// Factory is Format.Factory for a source with its own config.
 func Factory[C any](f Format, settings func(*C) Settings) source.Factory {
 	out := source.Factory{Type: f.Type, Doc: f.Doc, Tried: f.Tried, Recognize: f.Recognize}
 	path := func(c *C) *[]string { return settings(c).Path }
@@ -84,7 +84,7 @@ func Factory[C any](f Format, settings func(*C) Settings) source.Factory {
 }
 
 // Marked recognises inputs in which one of the first entries carries the format's mark. Such an entry has at least one
-// of the keys: most inputs have none of them, so their entries, which may be large, need not be searched for each
+// of the keys: most inputs have none of them, so their entries, which may be large, aren't searched once for each
 // format.
 func Marked(mark func(entry json.Raw) bool, keys ...string) func(*source.Head) source.Reading {
 	return func(h *source.Head) source.Reading {

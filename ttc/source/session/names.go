@@ -31,7 +31,7 @@ func (n *Names) Set(key, name string) {
 	if n.byKey == nil {
 		n.byKey = map[string]string{}
 	}
-	key, name = strings.Clone(key), strings.Clone(ID(name)) // they may be parts of long lines
+	key, name = strings.Clone(key), strings.Clone(ID(name)) // they may be parts of long lines, which would be kept
 	old, ok := n.byKey[key]
 	n.taken += int64(len(name) - len(old))
 	if !ok {
@@ -40,7 +40,8 @@ func (n *Names) Set(key, name string) {
 	n.byKey[key] = name
 }
 
-// Least stores a name under a key unless the one that is there comes before it in order: whatever came first.
+// Least stores a name under a key unless the one that is there sorts before it, so that the order of the names makes no
+// difference.
 func (n *Names) Least(key, name string) {
 	if old, ok := n.byKey[key]; !ok || ID(name) < old {
 		n.Set(key, name)

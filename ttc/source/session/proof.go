@@ -8,8 +8,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// mostProven limits how much text is given to the calls of an example that are checked, all together: each call's
-// prompt is rendered as a whole. What is claimed for further calls isn't checked.
+// mostProven limits the total size of the prompts that are checked for one example: each call's prompt is rendered as a
+// whole. What is claimed for further calls isn't checked.
 const mostProven = 16 << 20
 
 // check checks what is claimed for the answers of an example. What is refuted lowers their fidelity, and the example's.

@@ -36,8 +36,8 @@ func Value(raw json.Raw, keys ...string) json.Raw {
 	return nil
 }
 
-// Nanoseconds parses a time in RFC 3339 to nanoseconds since 1970; 0 if it is not a time, or not one at which a model
-// could have spoken.
+// Nanoseconds parses a time in RFC 3339 to nanoseconds since 1970; 0 if it is not a time, or not one between 1970 and
+// 2200.
 func Nanoseconds(text string) int64 {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil || t.Year() < 1970 || t.Year() > 2200 {

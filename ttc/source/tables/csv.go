@@ -19,7 +19,7 @@ import (
 // file into one row.
 const maxRecord = 32 << 20
 
-// IsCSV reports whether a file is CSV, or tab-separated, judging by its name and first bytes.
+// IsCSV reports whether a file is CSV, whatever its separator, judging by its name and first bytes.
 func IsCSV(path string, head []byte) bool {
 	head = bytes.TrimPrefix(head, []byte("\xEF\xBB\xBF"))
 	start := bytes.TrimLeft(head, " \t\r\n")
@@ -78,7 +78,7 @@ func (g *guard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// CSV reads comma- or tab-separated values, whose first row names the columns, as JSON lines.
+// CSV reads values separated by commas, tabs, semicolons or bars, whose first row names the columns, as JSON lines.
 func CSV(in io.Reader) io.Reader {
 	r := &csvReader{in: &guard{in: in, left: maxRecord}}
 	head := make([]byte, 4096)
@@ -94,7 +94,7 @@ func CSV(in io.Reader) io.Reader {
 	return r
 }
 
-// separators are the separators that are looked for.
+// separators are the separators that a file may have.
 const separators = ",\t;|"
 
 // separator returns the candidate that occurs most often in the first line.

@@ -35,7 +35,7 @@ func parseMessages(raw json.Raw) ([]chat.Message, error) {
 	if text, ok := raw.Text(); ok {
 		inner, err := json.Parse([]byte(text), source.InTexts)
 		if err != nil {
-			return nil, fmt.Errorf("a text in the place of messages, and not JSON: %w", json.LineError(err))
+			return nil, fmt.Errorf("a text in place of messages, which is not JSON: %w", json.LineError(err))
 		}
 		raw = inner
 	}
@@ -112,7 +112,7 @@ func (s *Source) complete(p ttc.Prompt, entry json.Raw) ttc.Prompt {
 			p.Text += "\n\n" + more
 		}
 		p = p.After(earlier...)
-	case p.Form == ttc.MessagesPrompt: // which are all that was said
+	case p.Form == ttc.MessagesPrompt: // it is the whole conversation
 		if more != "" {
 			s.unused(s.cfg.ContextKey)
 		}
@@ -221,7 +221,7 @@ func passage(raw json.Raw, role string) ([]chat.Message, error) {
 	return nil, fmt.Errorf("%s, neither text nor messages", raw.Kind())
 }
 
-// chain makes the graph.
+// chain makes the graph, beginning with the entry's own system message if the messages have none.
 func (s *Source) chain(messages []chat.Message, ex *ttc.Example) error {
 	if s.system != "" && messages[0].Role != "system" {
 		messages = slices.Insert(messages, 0, chat.Message{Role: "system", Form: chat.Text, Text: s.system})
@@ -286,7 +286,7 @@ type extraReader struct {
 	failed error
 }
 
-// leave reports what of the message isn't read.
+// leave reports something in the message as unread.
 func (r *extraReader) leave(what string) { r.unread = append(r.unread, r.node.Message.Role+": "+what) }
 
 // take reads a member, and reports whether it is known.
@@ -332,7 +332,7 @@ func (r *extraReader) take(x chat.Member) bool {
 	return true
 }
 
-// weight reads a message's weight: 0 says that it wasn't sampled, and none other than 1 is used.
+// weight reads a message's weight: 0 says that it wasn't sampled, and any other than 1 is reported as unread.
 func (r *extraReader) weight(raw json.Raw) {
 	v, ok := raw.Float64()
 	switch {

@@ -12,7 +12,8 @@ import (
 )
 
 // addPairs reads ready-made pairs: those that an entry lists, and an entry that is one itself. A pair becomes a turn
-// with two candidates, scored 1 and 0, so it goes through everything that other pairs do.
+// with two candidates, scored 1 and 0 unless it has scores of its own, so it goes through everything that other pairs
+// do.
 func (s *Source) addPairs(raw json.Raw, ex *ttc.Example) {
 	list := s.fields[s.cfg.PairsKey]
 	if list.Kind() == json.Array {

@@ -39,7 +39,7 @@ func (r *reader) result(raw json.Raw, part session.Kept, i int) {
 		n := s.Len()
 		for range n {
 			r.tally.S.Calls++
-			r.drop2("call", s.ID, FailedRollout, "it ended in an error", part)
+			r.dropUnit("call", s.ID, FailedRollout, "it ended in an error", part)
 		}
 		return
 	}

@@ -47,7 +47,7 @@ func (r *reader) trace(raw, episode json.Raw, part session.Kept) {
 	if why, detail := unusable(raw); why != "" {
 		for range t.sampled {
 			r.tally.S.Calls++
-			r.drop2("call", s.ID, why, detail, part)
+			r.dropUnit("call", s.ID, why, detail, part)
 		}
 		return
 	}
@@ -57,10 +57,10 @@ func (r *reader) trace(raw, episode json.Raw, part session.Kept) {
 }
 
 func (r *reader) drop(id string, why ledger.Reason, detail string, part session.Kept) {
-	r.drop2("session", id, why, detail, part)
+	r.dropUnit("session", id, why, detail, part)
 }
 
-func (r *reader) drop2(unit, id string, why ledger.Reason, detail string, part session.Kept) {
+func (r *reader) dropUnit(unit, id string, why ledger.Reason, detail string, part session.Kept) {
 	r.tally.Drop(ledger.Drop{
 		Unit: unit, Reason: why, Detail: detail, Example: id, Index: -1, File: part.Path, Offset: part.Offset,
 	})
