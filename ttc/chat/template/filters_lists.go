@@ -1,0 +1,371 @@
+package template
+
+import (
+	"math"
+	"sort"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+func batchFilter(st *state, v val, a *args) val {
+	p := a.bind("batch", 1, "linecount", "fill_with")
+	size, fill := p[0], or(p[1], pyvalue.None)
+	var it iterator
+	var row []val
+	started, done := false, false
+	return st.newGenerator("do_batch", func() (val, bool) {
+		if !started {
+			it = st.mustIterate(v)
+		}
+		started = true
+		for !done {
+			item, ok := it.next()
+			if !ok {
+				done = true
+				break
+			}
+			full := st.equal(pyvalue.Int(int64(len(row))), size)
+			out := row
+			if full {
+				row = nil
+			}
+			st.spend(valueSize)
+			if row = append(row, item); full {
+				return pyvalue.NewList(out), true
+			}
+		}
+		if len(row) == 0 {
+			return missing, false
+		}
+		out := row
+		row = nil
+		if !fill.IsNone() && st.holds("<", pyvalue.Int(int64(len(out))), size) {
+			more, _ := st.repeat(pyvalue.NewList([]val{fill}), st.numeric("-", size, pyvalue.Int(int64(len(out)))))
+			out = st.joinItems(pyvalue.NewList(out), more)
+		}
+		return pyvalue.NewList(out), true
+	})
+}
+
+// ignoreCase lower-cases texts for comparison.
+func (st *state) ignoreCase(v val) val {
+	if v.Kind() == pyvalue.KindStr {
+		return st.lower(v)
+	}
+	return v
+}
+
+func dictsortFilter(st *state, v val, a *args) val {
+	p := a.bind("dictsort", 0, "case_sensitive", "by", "reverse")
+	by := or(p[1], pyvalue.Str("key")).Text()
+	if by != "key" && by != "value" {
+		throw("FilterArgumentError", "You can only sort by either \"key\" or \"value\"")
+	}
+	d := defined(v).Dict()
+	if d == nil {
+		throw("AttributeError", "'%s' object has no attribute 'items'", v.TypeName())
+	}
+	items := (&dictView{"items", d}).items()
+	keys := make([]val, len(items))
+	for i, item := range items {
+		keys[i] = item.Items()[0]
+		if by == "value" {
+			keys[i] = item.Items()[1]
+		}
+		if !or(p[0], pyvalue.False).Truth() {
+			keys[i] = st.ignoreCase(keys[i])
+		}
+	}
+	return pyvalue.NewList(st.sorted(items, keys, isSet(p[2])))
+}
+
+// sorted sorts items by keys, stably, even when reversed.
+func (st *state) sorted(items, keys []val, reversed bool) []val {
+	order := make([]int, len(items))
+	for i := range order {
+		order[i] = i
+	}
+	st.spend(2 * valueSize * len(items))
+	sort.SliceStable(order, func(i, j int) bool {
+		x, y := keys[order[i]], keys[order[j]]
+		if reversed {
+			x, y = y, x
+		}
+		return st.holds("<", x, y)
+	})
+	out := make([]val, len(items))
+	for i, k := range order {
+		out[i] = items[k]
+	}
+	return out
+}
+
+func firstFilter(st *state, v val, a *args) val {
+	a.bind("first", 0)
+	it := st.mustIterate(v)
+	if item, ok := it.next(); ok {
+		return item
+	}
+	return undefinedHint("No first item, sequence was empty.")
+}
+
+// backwards is list(reversed(v)), or false if Python can't reverse v.
+func (st *state) backwards(v val) ([]val, bool) {
+	switch v.Kind() {
+	case pyvalue.KindStr, pyvalue.KindList, pyvalue.KindTuple, pyvalue.KindDict:
+	case pyvalue.KindObject:
+		switch v.Object().(type) {
+		case *dictView, *rangeObject, *undefined:
+		default:
+			return nil, false
+		}
+	default:
+		return nil, false
+	}
+	items := st.list(v)
+	st.spend(valueSize * len(items))
+	items = append([]val(nil), items...)
+	reverse(items)
+	return items, true
+}
+
+func lastFilter(st *state, v val, a *args) val {
+	a.bind("last", 0)
+	if k := v.Kind(); k == pyvalue.KindList || k == pyvalue.KindTuple {
+		if items := v.Items(); len(items) > 0 {
+			return items[len(items)-1]
+		}
+	}
+	items, ok := st.backwards(v)
+	if !ok {
+		throw("TypeError", "'%s' object is not reversible", v.TypeName())
+	}
+	if len(items) > 0 {
+		return items[0]
+	}
+	return undefinedHint("No last item, sequence was empty.")
+}
+
+func reverseFilter(st *state, v val, a *args) val {
+	a.bind("reverse", 0)
+	if v.Kind() == pyvalue.KindStr {
+		return st.sliceText(v, pyvalue.None, pyvalue.None, pyvalue.Int(-1))
+	}
+	if items, ok := st.backwards(v); ok {
+		it := slice(items)
+		return pyvalue.OfObject(&generator{"list_reverseiterator", "", it.next})
+	}
+	if _, ok := st.iterate(v); !ok {
+		throw("FilterArgumentError", "argument must be iterable")
+	}
+	items := append([]val(nil), st.list(v)...)
+	reverse(items)
+	return pyvalue.NewList(items)
+}
+
+func groupbyFilter(st *state, v val, a *args) val {
+	p := a.bind("groupby", 1, "attribute", "default", "case_sensitive")
+	plain := st.attrGetter(p[0], or(p[1], pyvalue.None))
+	get := plain
+	sensitive := or(p[2], pyvalue.False).Truth()
+	if !sensitive {
+		get = func(v val) val { return st.ignoreCase(plain(v)) }
+	}
+	items := st.list(v)
+	keys := make([]val, len(items))
+	for i, item := range items {
+		keys[i] = get(item)
+	}
+	var out []val
+	items = st.sorted(items, keys, false)
+	for i := 0; i < len(items); {
+		key, j := get(items[i]), i+1
+		for j < len(items) && st.equal(key, get(items[j])) {
+			j++
+		}
+		if !sensitive {
+			key = plain(items[i])
+		}
+		group := pyvalue.NewTuple(key, pyvalue.NewList(items[i:j:j]))
+		group.List().Tag = groupTuple{}
+		out = append(out, group)
+		st.spend(3 * valueSize)
+		i = j
+	}
+	return pyvalue.NewList(out)
+}
+
+// groupTuple marks the tuples that groupby makes, whose parts are named grouper and list.
+type groupTuple struct{}
+
+func itemsFilter(st *state, v val, a *args) val {
+	a.bind("items", 0)
+	d, i := v.Dict(), -1
+	empty := asUndefined(v) != nil
+	return pyvalue.OfObject(&generator{"generator", "do_items", func() (val, bool) {
+		if empty {
+			return missing, false
+		}
+		if d == nil {
+			throw("TypeError", "Can only get item pairs from a mapping.")
+		}
+		if i++; i >= d.Len() {
+			return missing, false
+		}
+		pair := st.values(2)
+		pair[0], pair[1] = d.At(i)
+		return st.newTuple(pair), true
+	}})
+}
+
+func listFilter(st *state, v val, a *args) val {
+	a.bind("list", 0)
+	items := st.list(v)
+	st.spend(valueSize * len(items))
+	return pyvalue.NewList(append([]val(nil), items...))
+}
+
+func extremeFilter(name, op string) filterFunc {
+	return func(st *state, v val, a *args) val {
+		p := a.bind(name, 0, "case_sensitive", "attribute")
+		get := st.attrGetter(or(p[1], pyvalue.None), pyvalue.None)
+		key := func(v val) val {
+			if or(p[0], pyvalue.False).Truth() {
+				return get(v)
+			}
+			return st.ignoreCase(get(v))
+		}
+		it := st.mustIterate(v)
+		best, ok := it.next()
+		if !ok {
+			return undefinedHint("No aggregated item, sequence was empty.")
+		}
+		bestKey := key(best)
+		for {
+			item, ok := it.next()
+			if !ok {
+				return best
+			}
+			if k := key(item); st.holds(op, k, bestKey) {
+				best, bestKey = item, k
+			}
+		}
+	}
+}
+
+func sliceFilter(st *state, v val, a *args) val {
+	p := a.bind("slice", 1, "slices", "fill_with")
+	fill := or(p[1], pyvalue.None)
+	var it iterator
+	started := false
+	return st.newGenerator("sync_do_slice", func() (val, bool) {
+		if !started {
+			it = slice(st.slices(st.list(v), index(p[0], ""), fill))
+		}
+		started = true
+		return it.next()
+	})
+}
+
+func (st *state) slices(items []val, n int, fill val) []val {
+	if n == 0 {
+		throw("ZeroDivisionError", "integer division or modulo by zero")
+	}
+	st.spend(valueSize * max(0, min(n, math.MaxInt32)))
+	var out []val
+	if n < 0 {
+		return nil
+	}
+	per, extra, at := len(items)/n, len(items)%n, 0
+	for i := range n {
+		size := per
+		if i < extra {
+			size++
+		}
+		row := append([]val(nil), items[at:at+size]...)
+		at += size
+		if !fill.IsNone() && i >= extra {
+			row = append(row, fill)
+		}
+		out = append(out, pyvalue.NewList(row))
+	}
+	return out
+}
+
+func sortFilter(st *state, v val, a *args) val {
+	p := a.bind("sort", 0, "reverse", "case_sensitive", "attribute")
+	sensitive := or(p[1], pyvalue.False).Truth()
+	var gets []func(val) val
+	if attr := or(p[2], pyvalue.None); attr.Kind() == pyvalue.KindStr {
+		for _, part := range strings.Split(attr.Text(), ",") {
+			gets = append(gets, st.attrGetter(pyvalue.Str(part), pyvalue.None))
+		}
+	} else {
+		gets = append(gets, st.attrGetter(attr, pyvalue.None))
+	}
+	items := st.list(v)
+	keys := make([]val, len(items))
+	for i, item := range items {
+		parts := make([]val, len(gets))
+		for k, get := range gets {
+			if parts[k] = get(item); !sensitive {
+				parts[k] = st.ignoreCase(parts[k])
+			}
+		}
+		keys[i] = pyvalue.NewList(parts)
+	}
+	return pyvalue.NewList(st.sorted(items, keys, isSet(p[0])))
+}
+
+func sumFilter(st *state, v val, a *args) val {
+	p := a.bind("sum", 0, "attribute", "start")
+	get := st.attrGetter(or(p[0], pyvalue.None), pyvalue.None)
+	total := or(p[1], pyvalue.Int(0))
+	if total.Kind() == pyvalue.KindStr {
+		throw("TypeError", "sum() can't sum strings [use ''.join(seq) instead]")
+	}
+	it := st.mustIterate(v)
+	for {
+		item, ok := it.next()
+		if !ok {
+			return total
+		}
+		st.step()
+		total = st.arithmetic("+", total, get(item))
+	}
+}
+
+func uniqueFilter(st *state, v val, a *args) val {
+	p := a.bind("unique", 0, "case_sensitive", "attribute")
+	get := st.attrGetter(or(p[1], pyvalue.None), pyvalue.None)
+	sensitive := or(p[0], pyvalue.False).Truth()
+	seen := &pyvalue.Dict{}
+	var it iterator
+	started := false
+	return st.newGenerator("sync_do_unique", func() (val, bool) {
+		if !started {
+			it = st.mustIterate(v)
+		}
+		started = true
+		for {
+			item, ok := it.next()
+			if !ok {
+				return missing, false
+			}
+			st.step()
+			key := get(item)
+			if !sensitive {
+				key = st.ignoreCase(key)
+			}
+			st.hashes(key)
+			known, err := seen.Contains(key)
+			check(err)
+			if !known {
+				st.spend(4 * valueSize)
+				check(seen.Set(key, pyvalue.True))
+				return item, true
+			}
+		}
+	})
+}

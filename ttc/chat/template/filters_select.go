@@ -1,0 +1,138 @@
+package template
+
+import (
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/internal/pytext"
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+func mapFilter(st *state, v val, a *args) val {
+	return st.lazily("sync_do_map", v, func() func(val) (val, bool) {
+		f := st.mapped(a)
+		return func(item val) (val, bool) { return f(item), true }
+	})
+}
+
+// lazily makes a generator over v that prepares its function on first use, as the generator functions of jinja2's
+// filters do. The function says what to yield, and whether to.
+func (st *state) lazily(name string, v val, prepare func() func(val) (val, bool)) val {
+	var it iterator
+	var f func(val) (val, bool)
+	started := false
+	return st.newGenerator(name, func() (val, bool) {
+		if !started && v.Truth() {
+			f = prepare()
+			it = st.mustIterate(v)
+		}
+		started = true
+		for {
+			item, ok := it.next()
+			if !ok {
+				return missing, false
+			}
+			st.step()
+			if out, keep := f(item); keep {
+				return out, true
+			}
+		}
+	})
+}
+
+func (st *state) mapped(a *args) func(val) val {
+	if len(a.plain) == 0 {
+		if attribute, ok := a.get("attribute"); ok {
+			for _, n := range a.names {
+				if n != "attribute" && n != "default" {
+					throw("FilterArgumentError", "Unexpected keyword argument '%s'", n)
+				}
+			}
+			d, _ := a.get("default")
+			return st.attrGetter(attribute, or(d, pyvalue.None))
+		}
+		throw("FilterArgumentError", "map requires a filter argument")
+	}
+	name := a.plain[0]
+	f := st.lib.filters[name.Text()]
+	rest := st.newArgs(a.plain[1:], a.names, a.named)
+	return func(item val) val {
+		if f == nil {
+			throw("TemplateRuntimeError", "No filter named %s.", reprOf(name))
+		}
+		st.step()
+		st.reads(item)
+		st.reads(rest.plain...)
+		return f(st, item, rest)
+	}
+}
+
+func selectFilter(name string, byAttribute, keep bool) filterFunc {
+	return func(st *state, v val, a *args) val {
+		return st.lazily("select_or_reject", v, func() func(val) (val, bool) {
+			plain := a.plain
+			get := func(v val) val { return v }
+			if byAttribute {
+				if len(plain) == 0 {
+					throw("FilterArgumentError", "Missing parameter for attribute name")
+				}
+				get = st.attrGetter(plain[0], pyvalue.None)
+				plain = plain[1:]
+			}
+			if len(plain) == 0 {
+				return func(item val) (val, bool) { return item, get(item).Truth() == keep }
+			}
+			test := st.lib.tests[plain[0].Text()]
+			rest := st.newArgs(plain[1:], a.names, a.named)
+			return func(item val) (val, bool) {
+				if test == nil {
+					throw("TemplateRuntimeError", "No test named %s.", reprOf(plain[0]))
+				}
+				of := get(item)
+				st.step()
+				st.reads(of)
+				st.reads(rest.plain...)
+				return item, test(st, of, rest) == keep
+			}
+		})
+	}
+}
+
+// attrGetter looks up a dotted path; parts consisting of digits are indices.
+func (st *state) attrGetter(attribute, otherwise val) func(val) val {
+	parts := attributeParts(attribute)
+	return func(v val) val {
+		for _, p := range parts {
+			v = st.getitem(v, p)
+			if !otherwise.IsNone() && asUndefined(v) != nil {
+				v = otherwise
+			}
+		}
+		return v
+	}
+}
+
+func attributeParts(attribute val) []val {
+	if attribute.IsNone() || isMissing(attribute) {
+		return nil
+	}
+	if attribute.Kind() != pyvalue.KindStr {
+		return []val{attribute}
+	}
+	var parts []val
+	for _, p := range strings.Split(attribute.Text(), ".") {
+		v := pyvalue.Str(p)
+		if isDigits(p) {
+			if i, ok := parseInt(p, 10); ok {
+				v = pyvalue.BigInt(i)
+			}
+		}
+		parts = append(parts, v)
+	}
+	return parts
+}
+
+func isDigits(s string) bool {
+	ok := s != ""
+	eachRune(s, func(_ int, r rune, _ int) { ok = ok && pytext.IsDigit(r) })
+	return ok
+}

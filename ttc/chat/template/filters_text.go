@@ -1,0 +1,241 @@
+package template
+
+import (
+	"math"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/internal/pytext"
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+func centerFilter(st *state, v val, a *args) val {
+	width := intArg(a.bind("center", 0, "width")[0], 80)
+	return st.justify(st.softText(v), width, pyvalue.Str(" "), "center")
+}
+
+func indentFilter(st *state, v val, a *args) val {
+	p := a.bind("indent", 0, "width", "first", "blank")
+	defined(v)
+	if v.Kind() != pyvalue.KindStr {
+		throw("TypeError", "unsupported operand type(s) for +=: '%s' and 'str'", v.TypeName())
+	}
+	width := or(p[0], pyvalue.Int(4))
+	if width.Kind() != pyvalue.KindStr {
+		n := max(0, index(width, ""))
+		st.room(min(n, math.MaxInt32))
+		width = pyvalue.Str(strings.Repeat(" ", n))
+	}
+	first, blank := or(p[1], pyvalue.False).Truth(), or(p[2], pyvalue.False).Truth()
+	var b builder
+	if first {
+		b.write(width.Text(), provOf(width))
+	}
+	text := v.Text()
+	lines := st.splitLines(v, true)
+	if text == "" || isLineBreak(lastRune(text)) {
+		lines = append(lines, pyvalue.Str("")) // jinja2 adds a line break before it splits
+	}
+	at := 0 // position of the line in the text
+	for i, line := range lines {
+		s := line.Text()
+		body := strings.TrimRightFunc(s, isLineBreak)
+		if i > 0 && (blank || body != "") {
+			b.write(width.Text(), provOf(width))
+		}
+		b.writeSlice(s, provOf(line), 0, len(body))
+		if i < len(lines)-1 {
+			b.writeFrom([]byte{'\n'}, provOf(v), at+len(body))
+		}
+		at += len(s)
+		st.room(b.size())
+	}
+	st.spend(b.size())
+	return st.like(v, b.value())
+}
+
+func lastRune(s string) rune {
+	k := len(s) - 1
+	for k > 0 && s[k]&0xc0 == 0x80 {
+		k--
+	}
+	r, _ := pytext.DecodeRune(s[k:])
+	return r
+}
+
+func joinFilter(st *state, v val, a *args) val {
+	p := a.bind("join", 0, "d", "attribute")
+	it := st.mustIterate(v)
+	get := func(v val) val { return v }
+	if !isMissing(p[1]) && !p[1].IsNone() {
+		get = st.attrGetter(p[1], pyvalue.None)
+	}
+	sep := or(p[0], pyvalue.Str(""))
+	if st.escaping {
+		return st.joinEscaping(it, get, sep)
+	}
+	b := st.borrow()
+	st.writeJoined(b, it, get, sep)
+	st.spend(b.size())
+	return st.finish(b)
+}
+
+// joinEscaping is join inside an autoescape block: the separator is escaped if there is Markup among the items, and the
+// items if the separator is Markup.
+func (st *state) joinEscaping(it iterator, get func(val) val, sep val) val {
+	var items []val
+	markup := false
+	for {
+		item, ok := it.next()
+		if !ok {
+			break
+		}
+		st.step()
+		st.spend(valueSize)
+		items = append(items, st.softText(get(item)))
+		markup = markup || isMarkup(items[len(items)-1])
+	}
+	if sep = st.softText(sep); markup {
+		sep = st.escape(sep)
+	}
+	return st.joinedAs(sep, items)
+}
+
+func (st *state) writeJoined(b *builder, it iterator, get func(val) val, sep val) {
+	for first := true; ; first = false {
+		item, ok := it.next()
+		if !ok {
+			return
+		}
+		st.step()
+		if !first {
+			st.appendText(b, sep)
+		}
+		st.appendText(b, get(item))
+		st.room(b.size())
+	}
+}
+
+func replaceFilter(st *state, v val, a *args) val {
+	p := a.bind("replace", 2, "old", "new", "count")
+	limit := -1
+	if !isMissing(p[2]) && !p[2].IsNone() {
+		limit = index(p[2], "")
+	}
+	if st.escaping {
+		if isMarkup(v) || isMarkup(p[0]) || isMarkup(p[1]) {
+			v = st.escape(v)
+		}
+		v, with := st.softText(v), st.softText(p[1])
+		if isMarkup(v) {
+			with = st.escape(with)
+		}
+		return st.replace(v, st.softText(p[0]), with, limit)
+	}
+	// str() of a Markup is plain text, so this filter never escapes.
+	text := func(v val) val {
+		s, q := st.text(v)
+		return str(s, plainProv(q))
+	}
+	return st.replace(text(v), text(p[0]), text(p[1]), limit)
+}
+
+// tojsonFilter is transformers': json.dumps with ensure_ascii off and no escaping of HTML.
+func tojsonFilter(st *state, v val, a *args) val {
+	b := st.borrow()
+	st.dump(b, v, dumpOptions(st, v, a))
+	st.spend(b.size())
+	return st.finish(b)
+}
+
+// dumpOptions are the arguments of tojson. If the value is a text, Python unpacks the separators and ignores the
+// indent.
+func dumpOptions(st *state, of val, a *args) pyvalue.Dump {
+	if a.none() {
+		return pyvalue.Dump{}
+	}
+	p := a.bind("tojson", 0, "ensure_ascii", "indent", "separators", "sort_keys")
+	o := pyvalue.Dump{ASCII: or(p[0], pyvalue.False).Truth(), SortKeys: or(p[3], pyvalue.False).Truth()}
+	text := of.Kind() == pyvalue.KindStr
+	if indent := or(p[1], pyvalue.None); !indent.IsNone() && !text {
+		o.Indented = true
+		if indent.Kind() == pyvalue.KindStr {
+			o.Indent = indent.Text()
+		} else {
+			n := max(0, index(indent, ""))
+			st.room(min(n, math.MaxInt32))
+			o.Indent = strings.Repeat(" ", n)
+		}
+	}
+	if seps := or(p[2], pyvalue.None); !seps.IsNone() {
+		pair := st.unpack(seps, 2)
+		if text {
+			return o
+		}
+		o.Item, o.Key, o.Custom = textArg(pair[0], "separator").Text(), textArg(pair[1], "separator").Text(), true
+	}
+	return o
+}
+
+func trimFilter(st *state, v val, a *args) val {
+	chars := missing
+	if !a.none() {
+		chars = a.bind("trim", 0, "chars")[0]
+	}
+	return st.strip(st.softText(v), chars, true, true)
+}
+
+func truncateFilter(st *state, v val, a *args) val {
+	p := a.bind("truncate", 0, "length", "killwords", "end", "leeway")
+	size, leeway := intArg(p[0], 255), 5
+	end := or(p[2], pyvalue.Str("..."))
+	if !isMissing(p[3]) && !p[3].IsNone() {
+		leeway = index(p[3], "")
+	}
+	endSize, _ := length(end)
+	if size < endSize || leeway < 0 {
+		throw("AssertionError", "expected length >= %d, got %d", endSize, size)
+	}
+	n, ok := length(v)
+	if !ok {
+		throw("TypeError", "object of type '%s' has no len()", v.TypeName())
+	}
+	if n <= size+leeway {
+		return v
+	}
+	head := st.slice(v, pyvalue.None, pyvalue.Int(int64(size-endSize)), pyvalue.None)
+	if !or(p[1], pyvalue.False).Truth() {
+		if head.Kind() != pyvalue.KindStr {
+			throw("AttributeError", "'%s' object has no attribute 'rsplit'", head.TypeName())
+		}
+		head = st.split(head, pyvalue.Str(" "), 1, true).Items()[0]
+	}
+	return st.arithmetic("+", head, end)
+}
+
+// titleFilter is jinja2's title: words begin after white space and - ( { [ <.
+func titleFilter(st *state, v val, a *args) val {
+	a.bind("title", 0)
+	v = st.softText(v)
+	s := v.Text()
+	first, last := 0, -1 // where the word begins, and the preceding character
+	return st.mapRunes(str(s, plainProv(provOf(v))), func(dst []byte, at int, r rune) []byte {
+		if at <= last || isWordBreak(r) { // mapRunes passes over the text twice if lengths change
+			first = at
+		}
+		last = at
+		switch {
+		case isWordBreak(r):
+			_, n := pytext.DecodeRune(s[at:])
+			first = at + n
+			return pytext.AppendRune(dst, r)
+		case first == at:
+			return pytext.AppendUpper(dst, r)
+		}
+		_, n := pytext.DecodeRune(s[first:])
+		return appendLower(dst, s[first+n:], at-first-n, r) // jinja2 lower-cases the rest of the word separately
+	})
+}
+
+func isWordBreak(r rune) bool {
+	return pytext.IsSpace(r) || r == '-' || r == '(' || r == '{' || r == '[' || r == '<'
+}
