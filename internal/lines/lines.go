@@ -11,7 +11,8 @@ import (
 // TooLong is the error for a line beyond the limit. Reading may continue with the next; the rest of the line is
 // skipped.
 type TooLong struct {
-	Limit int // bytes
+	Limit int   // bytes
+	Bytes int64 // of the line with its newline; known once reading has continued
 }
 
 func (e *TooLong) Error() string {
@@ -55,11 +56,16 @@ func read(r io.Reader, limit int, whole bool) iter.Seq2[[]byte, error] {
 			}
 			switch {
 			case len(line) > limit:
-				if !yield(nil, &TooLong{limit}) {
+				tooLong := &TooLong{Limit: limit, Bytes: int64(len(line))}
+				if err == nil {
+					tooLong.Bytes++
+				}
+				if !yield(nil, tooLong) {
 					return
 				}
 				for errors.Is(err, bufio.ErrBufferFull) {
-					_, err = in.ReadSlice('\n') //nolint:forbidigo // this is where it is allowed
+					part, err = in.ReadSlice('\n') //nolint:forbidigo // this is where it is allowed
+					tooLong.Bytes += int64(len(part))
 				}
 			case errors.Is(err, bufio.ErrBufferFull):
 				if len(long) == 0 {

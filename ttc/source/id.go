@@ -42,13 +42,12 @@ func Trial(id string) (task, rep string) {
 // ScoreError finds the mark of a failed scorer in the form that NAT's evaluators leave beside a score of 0.0:
 // reasoning.error, or error, among the candidate's own keys or in its metadata.
 func ScoreError(score float64, failure, reasoning, metadata json.Raw) string {
-	if metadata.Kind() == json.Object && mayExplain(metadata) {
-		if len(reasoning) == 0 {
-			reasoning, _ = metadata.Get("reasoning")
-		}
-		if len(failure) == 0 {
-			failure, _ = metadata.Get("error")
-		}
+	elsewhere, why := ScorerMarks(metadata)
+	if len(reasoning) == 0 {
+		reasoning = why
+	}
+	if len(failure) == 0 {
+		failure = elsewhere
 	}
 	if reasoning.Kind() == json.Object {
 		if v, _ := reasoning.Get("error"); len(v.Bytes()) > 0 {
@@ -61,6 +60,15 @@ func ScoreError(score float64, failure, reasoning, metadata json.Raw) string {
 		return s
 	}
 	return ""
+}
+
+// ScorerMarks returns what a candidate's metadata has under the two keys that ScoreError looks at.
+func ScorerMarks(metadata json.Raw) (failure, reasoning json.Raw) {
+	if metadata.Kind() == json.Object && mayExplain(metadata) {
+		failure, _ = metadata.Get("error")
+		reasoning, _ = metadata.Get("reasoning")
+	}
+	return failure, reasoning
 }
 
 // mayExplain reports whether an error may be found in a candidate's metadata; nearly all candidates have none. It looks

@@ -328,6 +328,7 @@ func (s *Stats) Add(o *Stats) {
 	s.Candidates += o.Candidates
 	s.Calls += o.Calls
 	s.Sessions += o.Sessions
+	s.ReadyPairs += o.ReadyPairs
 	s.GivenTokens += o.GivenTokens
 	s.WrittenTokens += o.WrittenTokens
 	s.Cut += o.Cut

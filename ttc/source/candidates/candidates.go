@@ -163,6 +163,9 @@ func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 			return nil, err
 		}
 		s.line(ex)
+		if len(ex.Candidates) > s.cfg.MaxExample {
+			return nil, s.tooMany(of.id, "answers")
+		}
 		if err := s.readAhead(); err == io.EOF {
 			break
 		} else if err != nil {
@@ -220,10 +223,7 @@ func (s *Source) name(ex *ttc.Example) {
 func (s *Source) fits(id string, n int, size int64) error {
 	switch {
 	case n == s.cfg.MaxExample:
-		return &source.Error{
-			Path: s.Path(), Offset: s.ahead.offset, What: fmt.Sprintf("more than %d lines have the id %q", n, id),
-			Help: "Raise sources.*.max_candidates_per_example, or give each example an id of its own (id_key)",
-		}
+		return s.tooMany(id, "lines")
 	case size > max(s.cfg.MaxBytes, s.cfg.MaxLine):
 		return &source.Error{
 			Path: s.Path(), Offset: s.ahead.offset,
@@ -232,6 +232,13 @@ func (s *Source) fits(id string, n int, size int64) error {
 		}
 	}
 	return nil
+}
+
+func (s *Source) tooMany(id, what string) error {
+	return &source.Error{
+		Path: s.Path(), Offset: s.ahead.offset, What: fmt.Sprintf("more than %d %s have the id %q", s.cfg.MaxExample, what, id),
+		Help: "Raise sources.*.max_candidates_per_example, or give each example an id of its own (id_key)",
+	}
 }
 
 // belonging is what the lines of an example share: their id or, if they have none, their prompt. A line with neither is
@@ -283,12 +290,13 @@ func (s *Source) line(ex *ttc.Example) {
 		s.rewritten(ex)
 		return
 	}
-	answers := s.cfg.answers(s.ahead.raw)
-	if answers == nil {
-		s.candidate(s.ahead.raw, ex)
-	}
-	for _, raw := range answers {
-		s.candidate(raw, ex)
+	var last beside
+	lists := s.reader.answers(s.ahead.raw, func(f *fields, raw json.Raw) bool {
+		s.add(f, raw, &last, "", ex)
+		return len(ex.Candidates) <= s.cfg.MaxExample
+	})
+	if !lists {
+		s.object(s.ahead.raw, "", ex)
 	}
 }
 
@@ -297,7 +305,7 @@ func (s *Source) line(ex *ttc.Example) {
 func (s *Source) rewritten(ex *ttc.Example) {
 	for _, line := range s.ahead.lines {
 		if line.Err == nil {
-			s.add(line.Answer, source.RowName(s.lines-1), ex)
+			s.object(line.Answer, source.RowName(s.lines-1), ex)
 			continue
 		}
 		s.Tally.S.Steps++
@@ -305,14 +313,18 @@ func (s *Source) rewritten(ex *ttc.Example) {
 	}
 }
 
-func (s *Source) candidate(raw json.Raw, ex *ttc.Example) { s.add(raw, "", ex) }
+// object adds an object's answer; see add.
+func (s *Source) object(raw json.Raw, turn string, ex *ttc.Example) {
+	f := s.reader.fields(raw)
+	s.add(&f, raw, &beside{}, turn, ex)
+}
 
 // add adds an answer as a candidate of the given turn, unless it names its own.
-func (s *Source) add(raw json.Raw, turn string, ex *ttc.Example) {
+func (s *Source) add(f *fields, raw json.Raw, last *beside, turn string, ex *ttc.Example) {
 	st := &s.Tally.S
 	st.Steps++
 	cand := ttc.Candidate{Step: s.cfg.StepName, Turn: turn, Offset: s.ahead.offset}
-	if reason, detail := s.reader.Candidate(raw, &cand); reason != "" {
+	if reason, detail := s.reader.fill(f, raw, last, &cand); reason != "" {
 		s.drop(reason, detail, cand.Turn, ex)
 		return
 	}

@@ -190,6 +190,41 @@ func TestAnswersThatAreObjects(t *testing.T) {
 	}
 }
 
+// TestAnswersUnderPaths: lists of answers and scores are found under paths, too.
+func TestAnswersUnderPaths(t *testing.T) {
+	r, err := read(t, func(c *Config) {
+		c.OutputKey, c.ScoreKey, c.PromptKey = "data.answers", "data.scores", "data.question"
+	}, source.Options{}, write(t, `{"id": "i", "data": {"question": "q", "answers": ["a", "b", "c"], "scores": [1, null]}}`))
+	if err != nil || shape(r) != "i[0:a=1]" || r.examples[0].Candidates[0].Prompt.Text != "q" {
+		t.Errorf("%s %v", shape(r), err)
+	}
+	if got := r.stats.Dropped["step"]; got[source.NoScore] != 2 {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestAnswersShare: the answers of a line share its prompt and its metadata, however many and large they are.
+func TestAnswersShare(t *testing.T) {
+	const n = 10_000
+	long := strings.Repeat("x", 1<<20)
+	line := `{"id": "i", "prompt": "` + long + `", "passage": "p", "instruction": "s", "metadata": {"k": "` + long + `"}, "output": ["a"` +
+		strings.Repeat(`,"a"`, n-1) + `], "score": [1` + strings.Repeat(",1", n-1) + `]}`
+	use := func(c *Config) { c.ContextKey, c.SystemKey, c.MaxExample = "passage", "instruction", n }
+	r, err := read(t, use, source.Options{}, write(t, line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cands := r.examples[0].Candidates
+	first, last := &cands[0], &cands[len(cands)-1]
+	if len(cands) != n || &first.Metadata[0] != &last.Metadata[0] || &first.Prompt.Messages[0] != &last.Prompt.Messages[0] {
+		t.Errorf("%d candidates, which share nothing", len(cands))
+	}
+	_, err = read(t, func(c *Config) { use(c); c.MaxExample-- }, source.Options{}, write(t, line))
+	if err == nil || !strings.Contains(err.Error(), `more than 9999 answers have the id "i"`) {
+		t.Error(err)
+	}
+}
+
 // TestPassages: a passage is placed below its question, and questions about different passages are different prompts.
 func TestPassages(t *testing.T) {
 	path := write(t, `{"prompt": "q", "passage": "one", "output": "a", "score": 1}`+"\n"+

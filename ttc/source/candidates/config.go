@@ -20,7 +20,7 @@ type Config struct {
 	TaskKey    string   `yaml:"task_key" default:"task_id" doc:"key of what the trials of a problem share"`
 	Keys       `yaml:",inline"`
 	MaxLine    int64 `yaml:"max_line_bytes" default:"16777216" validate:"gte=1024" doc:"a line larger than this is dropped"`
-	MaxExample int   `yaml:"max_candidates_per_example" default:"100000" validate:"gte=1" doc:"more lines with one id are an error"`
+	MaxExample int   `yaml:"max_candidates_per_example" default:"100000" validate:"gte=1" doc:"more lines or answers with one id are an error"`
 	MaxBytes   int64 `yaml:"max_example_bytes" default:"16777216" validate:"gte=1024" doc:"lines with one id that are longer in total are an error"`
 	MaxEmpty   int64 `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"this many consecutive unusable entries end the run: the file is something else"`
 }

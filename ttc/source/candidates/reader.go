@@ -2,6 +2,7 @@ package candidates
 
 import (
 	"fmt"
+	"iter"
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc"
@@ -65,7 +66,13 @@ func (r *Reader) Policy() string { return r.models.only() }
 // Candidate fills cand from an object, except for its step and offset. The reason says why it can't.
 func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, string) {
 	f := r.fields(raw)
-	if reason, why := r.place(&f, cand); reason != "" {
+	return r.fill(&f, raw, &beside{}, cand)
+}
+
+// fill is Candidate for the fields of an object. It takes what the last one had beside its answer from last where this
+// one has the same.
+func (r *Reader) fill(f *fields, raw json.Raw, last *beside, cand *ttc.Candidate) (ledger.Reason, string) {
+	if reason, why := r.place(f, cand); reason != "" {
 		return reason, why
 	}
 	cfg := &r.keys
@@ -87,19 +94,119 @@ func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, st
 	case f.system != nil && f.system.Kind() != json.String:
 		return source.BadStep, fmt.Sprintf("%s is %s, not text", cfg.SystemKey, f.system.Kind())
 	}
+	if !last.isOf(f) {
+		r.read(f, last)
+	}
+	r.counts[cand.Turn]++
+	cand.Output, cand.Prompt, cand.Metadata = answer, last.given, last.kept
+	failure, reasoning := f.failure, f.reasoning
+	if failure == nil {
+		failure = last.failure
+	}
+	if reasoning == nil {
+		reasoning = last.reasoning
+	}
+	cand.ScoreError = source.ScoreError(cand.Score, failure, reasoning, nil)
+	return "", ""
+}
+
+// beside is what a candidate has beside its answer. It is made once for all answers of a line: there may be a million
+// short ones under a prompt of megabytes.
+type beside struct {
+	prompt, context, system, metadata, model json.Raw // what the rest was made of
+
+	given              ttc.Prompt
+	kept               json.Raw // metadata
+	failure, reasoning json.Raw // in it
+}
+
+// isOf reports whether b was made of these very values.
+func (b *beside) isOf(f *fields) bool {
+	return isSame(b.prompt, f.prompt) && isSame(b.context, f.context) && isSame(b.system, f.system) &&
+		isSame(b.metadata, f.metadata) && isSame(b.model, f.model)
+}
+
+// isSame reports whether two values are the same bytes of the input.
+func isSame(a, b json.Raw) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
+
+func (r *Reader) read(f *fields, b *beside) {
+	*b = beside{prompt: f.prompt, context: f.context, system: f.system, metadata: f.metadata, model: f.model}
 	if f.model != nil {
 		r.models.add(r.keep.Name(f.model.Bytes()))
 	}
-	r.counts[cand.Turn]++
-	cand.Output = answer
-	cand.Prompt = r.prompt(f.prompt)
-	if more, _ := f.context.Text(); more != "" && cand.Prompt.Form == ttc.TextPrompt {
-		cand.Prompt.Text += "\n\n" + more
+	b.given = r.prompt(f.prompt)
+	if more, _ := f.context.Text(); more != "" && b.given.Form == ttc.TextPrompt {
+		b.given.Text += "\n\n" + more
 	}
-	cand.Prompt = cand.Prompt.Under(r.keep.Text(f.system))
-	cand.Metadata = r.keep.Raw(f.metadata)
-	cand.ScoreError = source.ScoreError(cand.Score, f.failure, f.reasoning, f.metadata)
-	return "", ""
+	b.given = b.given.Under(r.keep.Text(f.system))
+	b.kept = r.keep.Raw(f.metadata)
+	b.failure, b.reasoning = source.ScorerMarks(f.metadata)
+}
+
+// answers calls each with the answers that a line lists, with their scores, until it returns false: the fields of each,
+// and the object that has them. It reports whether the line lists answers.
+func (r *Reader) answers(raw json.Raw, each func(f *fields, raw json.Raw) bool) bool {
+	k := &r.keys
+	outputs, _ := source.At(raw, k.OutputKey)
+	scores, _ := source.At(raw, k.ScoreKey)
+	if outputs.Kind() != json.Array || k.AnswerKey == "" && scores.Kind() != json.Array {
+		return false
+	}
+	line := r.fields(raw)
+	line.output, line.score = nil, nil
+	next, stop := iter.Pull(scores.Elements())
+	defer stop()
+	for answer := range outputs.Elements() {
+		f, of := line, raw
+		switch {
+		case k.AnswerKey == "":
+			f.output = valued(answer)
+			if score, ok := next(); ok {
+				f.score = valued(score)
+			}
+		case answer.Kind() == json.Object:
+			f, of = r.own(answer, &line), answer
+		}
+		if !each(&f, of) {
+			break
+		}
+	}
+	return true
+}
+
+// own returns the fields of an answer that is an object, and for the rest those of the line that contains it.
+func (r *Reader) own(answer json.Raw, line *fields) fields {
+	k := &r.keys
+	f := r.fields(answer)
+	text, _ := answer.Get(k.AnswerKey)
+	f.output = valued(text)
+	for _, field := range []struct {
+		key      string
+		own, all *json.Raw
+	}{
+		{k.TurnKey, &f.turn, &line.turn},
+		{k.IndexKey, &f.index, &line.index},
+		{k.PromptKey, &f.prompt, &line.prompt},
+		{k.ContextKey, &f.context, &line.context},
+		{k.SystemKey, &f.system, &line.system},
+		{k.MetadataKey, &f.metadata, &line.metadata},
+		{k.ModelKey, &f.model, &line.model},
+		{"error", &f.failure, &line.failure},
+		{"reasoning", &f.reasoning, &line.reasoning},
+	} {
+		if _, has := answer.Get(field.key); *field.own == nil && !has {
+			*field.own = *field.all
+		}
+	}
+	return f
+}
+
+// valued returns nil for null.
+func valued(v json.Raw) json.Raw {
+	if v.Kind() == json.Null {
+		return nil
+	}
+	return v
 }
 
 // fields are the values of a candidate's keys; nil: null or missing.
@@ -112,10 +219,7 @@ func (r *Reader) fields(raw json.Raw) (f fields) {
 	c := raw.Cursor()
 	c.Enter(json.Object)
 	for key, ok := c.Member(); ok; key, ok = c.Member() {
-		v := c.Value()
-		if v.Kind() == json.Null {
-			v = nil
-		}
+		v := valued(c.Value())
 		switch string(key.Bytes()) {
 		case "": // as are the names of keys that aren't set
 		case cfg.TurnKey:

@@ -1,8 +1,6 @@
 package candidates
 
 import (
-	"slices"
-
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/published"
@@ -139,70 +137,4 @@ func (c *Config) rewritten() {
 	c.TurnKey, c.PromptKey, c.OutputKey = published.TurnKey, published.PromptKey, published.OutputKey
 	c.ScoreKey, c.ModelKey, c.MetadataKey = published.ScoreKey, published.ModelKey, published.MetadataKey
 	c.IndexKey, c.AnswerKey, c.ContextKey, c.SystemKey = "", "", "", ""
-}
-
-// answers returns the answers of a line that has several, with their scores: one object per answer. nil: it has only
-// one.
-func (k *Keys) answers(raw json.Raw) (out []json.Raw) {
-	outputs, _ := source.At(raw, k.OutputKey)
-	if k.AnswerKey != "" && outputs.Kind() == json.Array {
-		for o := range outputs.Elements() {
-			out = append(out, k.line(raw, o))
-		}
-		return out
-	}
-	scores, _ := source.At(raw, k.ScoreKey)
-	if outputs.Kind() != json.Array || scores.Kind() != json.Array {
-		return nil
-	}
-	values := slices.Collect(scores.Elements())
-	n := 0
-	for o := range outputs.Elements() {
-		line := []byte{'{'}
-		for key, v := range raw.Members() {
-			switch {
-			case key.Is(k.OutputKey):
-				v = o
-			case key.Is(k.ScoreKey) && n < len(values):
-				v = values[n]
-			case key.Is(k.ScoreKey):
-				v = json.Raw("null")
-			}
-			if len(line) > 1 {
-				line = append(line, ',')
-			}
-			line = append(append(append(line, key...), ':'), v...)
-		}
-		out = append(out, append(line, '}'))
-		n++
-	}
-	return out
-}
-
-// line returns the line for one answer that is an object: the answer's own keys, plus those of the line that contains
-// it.
-func (k *Keys) line(raw, answer json.Raw) json.Raw {
-	line := []byte{'{'}
-	add := func(key, v json.Raw) {
-		if len(line) > 1 {
-			line = append(line, ',')
-		}
-		line = append(append(append(line, key...), ':'), v...)
-	}
-	for key, v := range raw.Members() {
-		if key.Is(k.OutputKey) || key.Is(k.ScoreKey) {
-			continue
-		}
-		name, _ := key.Text()
-		if _, own := answer.Get(name); !own {
-			add(key, v)
-		}
-	}
-	for key, v := range answer.Members() {
-		if key.Is(k.AnswerKey) {
-			key = json.AppendString(nil, k.OutputKey)
-		}
-		add(key, v)
-	}
-	return append(line, '}')
 }

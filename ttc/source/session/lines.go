@@ -43,10 +43,13 @@ func ReadLines(
 		tally.Drop(ledger.Drop{Unit: "line", Reason: UnreadLine, Detail: detail, Index: -1, File: path, Offset: offset})
 	}
 	var offset int64
+	var tooLong *lines.TooLong // the line before
 	for line, err := range lines.Read(f, int(limit)) {
+		if tooLong != nil {
+			offset += tooLong.Bytes
+		}
 		at := offset
-		var tooLong *lines.TooLong
-		if errors.As(err, &tooLong) {
+		if tooLong = nil; errors.As(err, &tooLong) {
 			bad(at, err.Error())
 			continue
 		}

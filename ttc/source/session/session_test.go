@@ -314,17 +314,18 @@ func TestClaimsAreChecked(t *testing.T) {
 
 // TestLineOffsets checks that lines are found where they begin, also after those that can't be read.
 func TestLineOffsets(t *testing.T) {
-	text := `{"n":1}` + "\n\n" + `[2]` + "\n" + `{"n":` + "\n" + `{"n":5}` + "\n" + `{"n":6`
+	text := `{"n":1}` + "\n\n" + `[2]` + "\n" + `{"n":` + "\n" + `{"n":5}` + "\n" + strings.Repeat("x", 101) + "\n" +
+		`{"n":7}` + "\n" + strings.Repeat("x", 200_000) + "\n" + `{"n":9}` + "\n" + `{"n":6`
 	var tally source.Tally
 	var got []string
 	err := ReadLines(context.Background(), strings.NewReader(text), "f", 100, &tally, func(l Line) bool {
 		got = append(got, fmt.Sprintf("%d %s", l.Offset, l.JSON))
 		return true
 	})
-	if d := cmp.Diff([]string{`0 {"n":1}`, `19 {"n":5}`}, got); err != nil || d != "" {
+	if d := cmp.Diff([]string{`0 {"n":1}`, `19 {"n":5}`, `129 {"n":7}`, `200138 {"n":9}`}, got); err != nil || d != "" {
 		t.Error(err, d)
 	}
-	if d := cmp.Diff(drops{"line": {UnreadLine: 3}}, tally.S.Dropped); d != "" {
+	if d := cmp.Diff(drops{"line": {UnreadLine: 5}}, tally.S.Dropped); d != "" {
 		t.Error(d)
 	}
 }
