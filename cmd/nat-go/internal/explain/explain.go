@@ -77,7 +77,7 @@ func Find(what string) ([]ledger.Code, error) {
 	}
 	if plugin, code, ok := strings.Cut(what, "/"); ok {
 		return nil, fmt.Errorf(
-			"%q is a reason of the plugin %q's own: its author says what %q means",
+			"%q is a reason of the plugin %q: only its author can say what %q means",
 			what,
 			plugin,
 			code,
