@@ -74,7 +74,8 @@ func resume(ctx context.Context, b *runfolder.Begun, lock *runfolder.Lock, how A
 		return Failed(req, exit.Environmentf("can't clean up the run folder: %w", err))
 	}
 	req.ConfigFile, req.Builders = folder.Config(), nil
-	req.Overrides, req.Detach = how.Overrides, how.Detach // how the run was begun says nothing of whether one waits now
+	// Whether the run was begun with or without waiting says nothing about this command.
+	req.Overrides, req.Detach = how.Overrides, how.Detach
 	p, err := unlessEnded(ctx, func() (*plan, error) { return newPlan(ctx, req, env) })
 	if err != nil {
 		return Failed(req, err)
@@ -147,7 +148,7 @@ func readBegun(f runfolder.Folder) (*runfolder.Begun, error) {
 	b, err := f.ReadBegun()
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		if used, err := f.Used(); err == nil && !used && f.Locked() {
-			return nil, exit.Usagef("the run in %s ended before it had begun: run it again", f)
+			return nil, exit.Usagef("the run in %s was interrupted before it had begun: run it again", f)
 		}
 		return nil, exit.Usagef("%s is not a run folder: it lacks %s", f, f.Begun())
 	}
