@@ -40,7 +40,7 @@ what was made before as it is; the manifest says so.`,
 	addOutputDirs(cmd, &outputDirs)
 	cmd.Flags().BoolVar(&how.Detach, "detach", false, "submit the job and don't wait for it")
 	cmd.Flags().StringArrayVarP(&how.Overrides, "override", "o", nil, "override a setting of the run: PATH=VALUE or PATH VALUE (repeatable)")
-	cmd.Flags().StringArrayVar(&how.Accept, "accept-changed", nil, "go on although this has changed, named as the refusal names it (repeatable)")
+	cmd.Flags().StringArrayVar(&how.Accept, "accept-changed", nil, "continue although this has changed, named as in the refusal (repeatable)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object, last, on standard output")
 	return cmd
 }

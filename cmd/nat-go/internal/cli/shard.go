@@ -80,8 +80,8 @@ func (c *copied) toldSummary(s *finetune.Summary) {
 
 // workFlag names the folder for copies of what is in object storage.
 func workFlag(f *pflag.FlagSet, work *string) {
-	f.StringVar(work, "work-dir", "", "folder on this machine for a plan in object storage, where a shard that was "+
-		"interrupted goes on; default: in the user's cache")
+	f.StringVar(work, "work-dir", "", "folder on this machine for a plan in object storage, where an interrupted "+
+		"shard continues; default: in the user's cache")
 }
 
 // workDir returns the folder for copies.

@@ -69,8 +69,8 @@ func Known(r ledger.Reason) bool {
 	return ok
 }
 
-// Find returns the page of a code, all pages of an area, or all pages. The error for an unknown code names similar
-// ones.
+// Find returns the page of a code, all pages of an area, or all pages. The error for an unknown code names the closest
+// one.
 func Find(what string) ([]ledger.Code, error) {
 	if page, ok := Code(strings.TrimSpace(what)); ok {
 		return []ledger.Code{page}, nil

@@ -200,7 +200,7 @@ func (b *building) goOn(ctx context.Context, c recordlog.Commit) (err error) {
 	}
 	if !c.Done {
 		if b.log, err = recordlog.Open(dir); err != nil {
-			return exit.Environmentf("can't go on with the record log: %w", err)
+			return exit.Environmentf("can't continue the record log: %w", err)
 		}
 	}
 	for g, err := range recordlog.Groups(dir) {

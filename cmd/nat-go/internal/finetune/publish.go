@@ -44,8 +44,8 @@ func (r *run) mayPublish(ctx context.Context) error {
 	return nil
 }
 
-// publish sends a complete run to object storage. Its folder on this machine is removed unless its job hasn't ended,
-// which is waited for and cancelled there.
+// publish sends a complete run to object storage. Its folder on this machine is removed unless it has a job that has
+// not completed, which is followed from there.
 func (r *run) publish(ctx context.Context) error {
 	p := r.plan
 	if p.stored == "" || p.shard != nil || !runfolder.Has(p.folder.Manifest()) {

@@ -161,7 +161,7 @@ func readBegun(f runfolder.Folder) (*runfolder.Begun, error) {
 // sameVersion refuses to continue what another version of nat-go began, because its builders may make different records
 // from the rest.
 func sameVersion(b *runfolder.Begun) error {
-	const why = "a data set is never made by two versions. Make the run again, or go on with the version that began it"
+	const why = "a data set is never made by two versions. Make the run again, or continue it with the version that began it"
 	switch {
 	case b.Log != recordlog.Version:
 		return exit.Environmentf("the run was begun by nat-go %s, whose record log has version %d; this is nat-go %s with version %d, and %s", b.NatGo, b.Log, Version(), recordlog.Version, why)

@@ -309,7 +309,7 @@ func (p *plan) openOrder(groups int64) (*shards.Order, error) {
 	}
 	o, err := shards.OpenOrder(p.folder, groups)
 	if err != nil {
-		return nil, exit.Environmentf("can't go on with the record log: %w", err)
+		return nil, exit.Environmentf("can't continue the record log: %w", err)
 	}
 	return o, nil
 }

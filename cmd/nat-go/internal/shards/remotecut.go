@@ -44,7 +44,7 @@ func (r *Remote) SendCut(ctx context.Context, dir Folder, p *Plan, run runfolder
 	return r.sendLast(ctx, dir, dir.CutPath())
 }
 
-// mergedFiles returns where the files of a merged run that shards write from are in another folder.
+// mergedFiles maps the files of a merged run that shards write from to their paths in another folder.
 func mergedFiles(run, to runfolder.Folder) map[string]string {
 	return map[string]string{
 		filepath.Join(run.Records(), recordlog.LogName):    filepath.Join(to.Records(), recordlog.LogName),

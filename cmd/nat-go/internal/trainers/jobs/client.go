@@ -367,7 +367,7 @@ func (c *Client) deploying(j *Job, m *machine, ref trainers.JobRef, started bool
 
 // goesOn returns the error for a wait that ended before the job did.
 func (c *Client) goesOn(j *Job, err error) error {
-	return exit.With(exit.Code(err), fmt.Errorf("%w; job %s was left as it is: `nat-go finetune wait %s` goes on waiting", err, j.Ref.ID, c.Dir))
+	return exit.With(exit.Code(err), fmt.Errorf("%w; job %s was left as it is: `nat-go finetune wait %s` continues waiting", err, j.Ref.ID, c.Dir))
 }
 
 // verdict returns the error for a job that has ended; nil if it completed.
