@@ -154,7 +154,9 @@ func (b *build) archive(w io.Writer) (name string, err error) {
 		{name: thirdParty, data: b.licences},
 		{name: "nat-go.cdx.json", data: bill},
 	} {
-		header := &tar.Header{Name: stem + "/" + f.name, Mode: int64(f.mode()), Size: int64(len(f.data)), ModTime: modified}
+		header := &tar.Header{
+			Name: stem + "/" + f.name, Mode: int64(f.mode()), Size: int64(len(f.data)), ModTime: modified,
+		}
 		if err := t.WriteHeader(header); err != nil {
 			return "", err
 		}
