@@ -35,8 +35,8 @@ func Codes() []ledger.Code {
 		ledger.NewCode(ContentNotText, "collate", "A message holds an image or another part that is not text; token batches carry text only.", "Leave such examples to a trainer that reads them."),
 		ledger.NewCode(CutOffTurn, "collate", "The trained turn was cut off by the length limit (finish_reason: length), so it has no end and can't be compared with one that has.", "Sample with a higher limit."),
 		ledger.NewCode(DialectUnproven, "collate",
-			"What was learned about the chat template from small conversations doesn't hold for this one: the tokens of a turn, cut out and "+
-				"decoded, are not what the template shows of the turn after what the model was given.",
+			"What was learned about the chat template from small conversations doesn't hold for this one: the tokens of a turn, cut out of the rest and "+
+				"decoded, differ from what the template renders for the turn after its prompt.",
 			"`nat-go chat mask` shows the turns; the template treats such conversations specially."),
 		ledger.NewCode(EmptyPromptTokens, "collate", "There is no token before the answer, so nothing predicts its first token.", "Give the record a prompt."),
 		ledger.NewCode(GenerationPromptMismatch, "collate", "What the template puts before a turn at sampling time differs from what precedes it in the rendered conversation, even with thinking switched off.", "Use rows: turn, or the template the model was sampled with."),

@@ -116,7 +116,7 @@ func write(t *testing.T, path string, data []byte) {
 
 func TestRefused(t *testing.T) {
 	err := run([]string{"-binary", program(t), "-root", "../..", "-out", t.TempDir(), "snap"}, os.Stderr)
-	if err == nil || !strings.Contains(err.Error(), "none of wheel, archive and image") {
+	if err == nil || !strings.Contains(err.Error(), "use wheel, archive or image") {
 		t.Errorf("snap: %v", err)
 	}
 	if _, err := needs([]byte("text")); err == nil {

@@ -65,14 +65,14 @@ func (b *build) image(w io.Writer) (name string, err error) {
 		oci.AnnotationTitle: "nat-go", oci.AnnotationVersion: b.version(), oci.AnnotationLicenses: "Apache-2.0",
 	}
 	config, err := json.Marshal(oci.Image{
-		Created:  &age,
+		Created:  &modified,
 		Platform: oci.Platform{OS: "linux", Architecture: m.goarch},
 		Config: oci.ImageConfig{
 			Entrypoint: []string{"/usr/bin/nat-go"}, WorkingDir: "/work", User: fmt.Sprintf("%d:%d", nobody, nobody),
 			Env: []string{"PATH=/usr/bin", "HOME=/home/nat-go"}, Labels: labels,
 		},
 		RootFS:  oci.RootFS{Type: "layers", DiffIDs: []digest.Digest{digest.FromBytes(plain.Bytes())}},
-		History: []oci.History{{Created: &age, CreatedBy: "nat-go make image"}},
+		History: []oci.History{{Created: &modified, CreatedBy: "nat-go make image"}},
 	})
 	if err != nil {
 		return "", err
@@ -131,7 +131,8 @@ func blobPath(d oci.Descriptor) string {
 	return path.Join(oci.ImageBlobsDir, d.Digest.Algorithm().String(), d.Digest.Encoded())
 }
 
-// rootFiles returns the files of an image: it contains no shell, and nothing else that can be run.
+// rootFiles returns the files of an image: besides the program and its libraries, it contains nothing that can be run,
+// not even a shell.
 func (b *build) rootFiles() (files []file, err error) {
 	libraries, version, err := glibc(b.binary)
 	if err != nil {
@@ -157,7 +158,7 @@ func (b *build) rootFiles() (files []file, err error) {
 	files = append(libraries,
 		file{name: "usr/bin/nat-go", data: b.binary, program: true},
 		file{name: "usr/share/doc/nat-go/LICENSE", data: b.licence},
-		file{name: "usr/share/doc/nat-go/" + third, data: licences},
+		file{name: "usr/share/doc/nat-go/" + thirdParty, data: licences},
 		file{name: "usr/share/doc/nat-go/nat-go.cdx.json", data: bill},
 		file{name: "etc/ssl/certs/ca-certificates.crt", data: certificates},
 		file{name: "etc/passwd", data: fmt.Appendf(nil, "root:x:0:0::/:\n%s%d::/home/nat-go:\n", own, nobody)},
@@ -173,7 +174,7 @@ func (b *build) rootFiles() (files []file, err error) {
 // glibc returns the loader and the libraries that a program needs, and those that they need in turn, under the names
 // that they have on this machine, with glibc as a component of the bill of materials. A static program needs none.
 func glibc(program []byte) (files []file, parts []component, err error) {
-	loader, needed, err := asks(program)
+	loader, needed, err := dependencies(program)
 	if loader == "" || err != nil {
 		return nil, nil, err
 	}
@@ -197,7 +198,7 @@ func glibc(program []byte) (files []file, parts []component, err error) {
 			return nil, nil, fmt.Errorf("a library that the program needs: %w", err)
 		}
 		files = append(files, file{name: strings.TrimPrefix(library, "/"), data: data})
-		_, more, err := asks(data)
+		_, more, err := dependencies(data)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", library, err)
 		}
@@ -217,8 +218,8 @@ func glibc(program []byte) (files []file, parts []component, err error) {
 	return files, parts, nil
 }
 
-// asks returns the loader and the libraries that a program or a library needs.
-func asks(program []byte) (loader string, libraries []string, err error) {
+// dependencies returns the loader and the libraries that a program or a library needs.
+func dependencies(program []byte) (loader string, libraries []string, err error) {
 	f, err := elf.NewFile(bytes.NewReader(program))
 	if err != nil {
 		return "", nil, err
@@ -276,7 +277,7 @@ func layer(w io.Writer, files []file) error {
 				Typeflag: tar.TypeDir,
 				Name:     dir + "/",
 				Mode:     0o755,
-				ModTime:  age,
+				ModTime:  modified,
 			}); err != nil {
 				return err
 			}
@@ -286,7 +287,7 @@ func layer(w io.Writer, files []file) error {
 			Name:     f.name,
 			Mode:     int64(f.mode()),
 			Size:     int64(len(f.data)),
-			ModTime:  age,
+			ModTime:  modified,
 		}
 		if f.open {
 			made[path.Clean(f.name)] = true

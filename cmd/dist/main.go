@@ -41,13 +41,13 @@ type file struct {
 	open    bool // a folder that everybody can write to
 }
 
-// age is the time of every packaged file: the earliest that a zip can express.
-var age = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
+// modified is the modification time of every packaged file: the earliest that a zip can express.
+var modified = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func run(args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("dist", flag.ContinueOnError)
 	binary := flags.String("binary", "bin/portable/amd64/nat-go",
-		"the built program; LICENSES of what is not Go is beside it")
+		"the built program; beside it, LICENSES holds the licences of what is not Go")
 	root := flags.String("root", ".", "root of the checkout")
 	out := flags.String("out", "dist", "folder to write to")
 	var from system
@@ -77,7 +77,7 @@ func run(args []string, stdout io.Writer) error {
 		case "image":
 			name, err = b.image(&packed)
 		default:
-			err = fmt.Errorf("%q is none of wheel, archive and image", what)
+			err = fmt.Errorf("%q can't be packaged: use wheel, archive or image", what)
 		}
 		if err != nil {
 			return err
@@ -115,8 +115,8 @@ func read(binary, root string) (*build, error) {
 	return b, err
 }
 
-// third is the name of the file with other people's licences.
-const third = "THIRD-PARTY-LICENSES"
+// thirdParty is the name of the file with other people's licences.
+const thirdParty = "THIRD-PARTY-LICENSES"
 
 // version returns the binary's version in Python's notation: 1.2.3 for v1.2.3, and for a commit between releases, which
 // Go calls v1.2.4-0.20261122163342-5ca03b2abcde, 1.2.4.dev20261122163342+5ca03b2abcde.

@@ -23,7 +23,7 @@ Version: %s
 Summary: Turns agent runs into training data, and hands it to trainers token for token
 License-Expression: Apache-2.0
 License-File: LICENSE
-License-File: ` + third + `
+License-File: ` + thirdParty + `
 Requires-Python: >=3.10
 Provides-Extra: numpy
 Requires-Dist: numpy; extra == "numpy"
@@ -75,7 +75,7 @@ func (b *build) wheel(w io.Writer) (name string, err error) {
 		file{name: info + "METADATA", data: fmt.Appendf(nil, metadata, version, b.readme)},
 		file{name: info + "WHEEL", data: []byte(format + tags)},
 		file{name: info + "licenses/LICENSE", data: b.licence},
-		file{name: info + "licenses/" + third, data: b.licences},
+		file{name: info + "licenses/" + thirdParty, data: b.licences},
 		file{name: info + "sboms/nat-go.cdx.json", data: bill},
 	)
 	var record bytes.Buffer
@@ -94,7 +94,7 @@ func zipped(w io.Writer, files []file) error {
 		return flate.NewWriter(w, flate.BestCompression)
 	})
 	for _, f := range files {
-		header := &zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: age}
+		header := &zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: modified}
 		header.SetMode(f.mode())
 		part, err := z.CreateHeader(header)
 		if err != nil {
@@ -151,10 +151,12 @@ func (b *build) archive(w io.Writer) (name string, err error) {
 	for _, f := range []file{
 		{name: "nat-go", data: b.binary, program: true},
 		{name: "LICENSE", data: b.licence},
-		{name: third, data: b.licences},
+		{name: thirdParty, data: b.licences},
 		{name: "nat-go.cdx.json", data: bill},
 	} {
-		header := &tar.Header{Name: stem + "/" + f.name, Mode: int64(f.mode()), Size: int64(len(f.data)), ModTime: age}
+		header := &tar.Header{
+			Name: stem + "/" + f.name, Mode: int64(f.mode()), Size: int64(len(f.data)), ModTime: modified,
+		}
 		if err := t.WriteHeader(header); err != nil {
 			return "", err
 		}

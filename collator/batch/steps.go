@@ -128,7 +128,7 @@ func CheckSteps(dir string) (listed []string, problems []StepProblem, err error)
 		}
 		var s step
 		if err := json.Unmarshal(text, &s); err != nil || !filepath.IsLocal(filepath.FromSlash(s.File)) {
-			return listed, problems, fmt.Errorf("%s: not a line of the list of steps: %.80q", path, text)
+			return listed, problems, fmt.Errorf("%s: this line doesn't name a step's file: %.80q", path, text)
 		}
 		listed = append(listed, s.File)
 		if len(plan) == 0 {

@@ -56,10 +56,10 @@ func (r *Report) Kept() int {
 // that.
 func (w *Work) Run(ctx context.Context, dir string) (*Report, error) {
 	rep := &Report{Dropped: map[ledger.Reason]int{}}
-	d := &doing{Work: w, teacher: w.asked(), rep: rep}
-	if d.teacher != nil {
+	p := &pass{Work: w, teacher: w.asked(), rep: rep}
+	if p.teacher != nil {
 		rep.Asked = &Asked{}
-		if err := d.teacher.Check(ctx); err != nil {
+		if err := p.teacher.Check(ctx); err != nil {
 			return rep, err
 		}
 	}
@@ -68,29 +68,29 @@ func (w *Work) Run(ctx context.Context, dir string) (*Report, error) {
 	}
 	if w.Weighing != nil {
 		var err error
-		if d.weigher, err = newWeigher(w.Weighing); err != nil {
+		if p.weigher, err = newWeigher(w.Weighing); err != nil {
 			return rep, err
 		}
-		rep.Weighed = &d.weigher.rep
+		rep.Weighed = &p.weigher.rep
 	}
 	channels := []string{"sdpo"}
 	var rollouts *rollouts
-	if w.Rollouts && d.teacher != nil {
+	if w.Rollouts && p.teacher != nil {
 		channels = append(channels, "rl")
-		rollouts = newRollouts(d.teacher)
+		rollouts = newRollouts(p.teacher)
 		rep.Groups = &rollouts.rep
 	}
 	err := eachBatch(dir, channels, func(l *batch.Line, all []tensors.Tensor) ([]tensors.Tensor, error) {
 		if l.Channel == "rl" {
 			return rollouts.batch(ctx, l, all)
 		}
-		return d.sites(ctx, l, all)
+		return p.sites(ctx, l, all)
 	})
 	return rep, err
 }
 
-// doing is work being done on sdpo batches.
-type doing struct {
+// pass is one pass of the work over the sdpo batches.
+type pass struct {
 	*Work
 	teacher asker    // nil: nobody is asked
 	weigher *weigher // nil: nothing is weighed
@@ -98,7 +98,7 @@ type doing struct {
 }
 
 // sites does the work on one sdpo batch, and returns its tensors.
-func (d *doing) sites(ctx context.Context, l *batch.Line, all []tensors.Tensor) ([]tensors.Tensor, error) {
+func (p *pass) sites(ctx context.Context, l *batch.Line, all []tensors.Tensor) ([]tensors.Tensor, error) {
 	for i := range l.Sites {
 		l.Sites[i].Effect = nil // from an earlier run
 	}
@@ -106,27 +106,27 @@ func (d *doing) sites(ctx context.Context, l *batch.Line, all []tensors.Tensor) 
 	if err != nil {
 		return nil, err
 	}
-	if d.teacher != nil {
-		if err := columns(ctx, d.teacher, b, d.rep.Asked); err != nil {
+	if p.teacher != nil {
+		if err := columns(ctx, p.teacher, b, p.rep.Asked); err != nil {
 			return nil, err
 		}
 	}
-	if d.Effect != nil {
-		if err := d.Client.measure(ctx, b, d.Effect, d.rep.Hints); err != nil {
+	if p.Effect != nil {
+		if err := p.Client.measure(ctx, b, p.Effect, p.rep.Hints); err != nil {
 			return nil, err
 		}
 	}
-	if d.weigher != nil {
-		if err := d.weigher.batch(ctx, b); err != nil {
+	if p.weigher != nil {
+		if err := p.weigher.batch(ctx, b); err != nil {
 			return nil, err
 		}
 	}
-	d.rep.Sites += len(b.sites)
+	p.rep.Sites += len(b.sites)
 	for _, site := range b.lost() {
 		drop := b.drop(site)
-		d.rep.Dropped[drop.Reason]++
-		if d.Dropped != nil {
-			d.Dropped(drop)
+		p.rep.Dropped[drop.Reason]++
+		if p.Dropped != nil {
+			p.Dropped(drop)
 		}
 	}
 	return b.tensors(), nil

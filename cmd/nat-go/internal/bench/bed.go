@@ -78,7 +78,7 @@ func (b *Bed) run(ctx context.Context, input, formats []string) (Usage, int64, e
 	return u, size(runfolder.Folder(filepath.Join(out, "bench")).Dataset()), nil
 }
 
-// RunPipe runs on an input that comes out of a pipe as it is generated, so that it may be larger than any disk.
+// RunPipe runs on an input that comes from a pipe as it is generated, so that it may be larger than any disk.
 func (b *Bed) RunPipe(ctx context.Context, s Shape, formats ...string) (Usage, int64, error) {
 	pipe := filepath.Join(b.Dir, "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

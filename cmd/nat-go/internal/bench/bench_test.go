@@ -65,7 +65,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"-> 240 pairs", "writing and syncing the rows", "out of a pipe", "NAT can't be imported",
+		"-> 240 pairs", "writing and syncing the rows", "from a pipe", "NAT can't be imported",
 	} {
 		if !bytes.Contains(out.Bytes(), []byte(want)) {
 			t.Errorf("%q is not in:\n%s", want, out.Bytes())
@@ -150,8 +150,8 @@ func report(b *testing.B, o Options) {
 	b.ReportMetric(r.Results[1].Seconds, "floor-s")
 }
 
-// BenchmarkPipe runs an input out of a pipe as it is generated, and reports the peak memory of host and plugin
-// together, which has to be the same whatever the size.
+// BenchmarkPipe runs an input from a pipe as it is generated, and reports the peak memory of host and plugin together,
+// which has to be the same whatever the size.
 func BenchmarkPipe(b *testing.B) {
 	exe := program(b)
 	for _, c := range []struct {
@@ -171,7 +171,7 @@ func BenchmarkPipe(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				b.Logf("%.1f GB out of a pipe: host and plugin had at most %d MiB; the limit is 256", float64(bytes)/1e9, u.Peak>>20)
+				b.Logf("%.1f GB from a pipe: host and plugin had at most %d MiB; the limit is 256", float64(bytes)/1e9, u.Peak>>20)
 				b.ReportMetric(float64(u.Peak)/(1<<20), "peak-MiB")
 				b.ReportMetric(float64(bytes)/1e6/time.Since(began).Seconds(), "MB/s")
 			}

@@ -118,7 +118,7 @@ func Measure(ctx context.Context, o Options) (*Report, error) {
 	return r, nil
 }
 
-// stream adds a run of a large input out of a pipe.
+// stream adds a run of a large input from a pipe.
 func (r *Report) stream(ctx context.Context, b *Bed, o Options) error {
 	s := o.Shape.Scaled(o.Stream*1e9, b.Bytes)
 	u, bytes, err := b.RunPipe(ctx, s, "customizer")
@@ -126,7 +126,7 @@ func (r *Report) stream(ctx context.Context, b *Bed, o Options) error {
 		return err
 	}
 	r.Results = append(r.Results,
-		r.line(fmt.Sprintf("nat-go, %.1f GB out of a pipe", float64(bytes)/1e9), u, bytes, s.Records()))
+		r.line(fmt.Sprintf("nat-go, %.1f GB from a pipe", float64(bytes)/1e9), u, bytes, s.Records()))
 	return nil
 }
 
@@ -171,11 +171,11 @@ func (r *Report) print(w io.Writer) error {
 		return err
 	}
 	if r.NoNAT == "" {
-		fmt.Fprintf(w, "\nnat-go is %.1f times as fast as NAT, whose start and imports are not counted\n", r.OverNAT)
+		fmt.Fprintf(w, "\nnat-go is %.1f times as fast as NAT, whose start-up and imports are not counted\n", r.OverNAT)
 	} else {
 		fmt.Fprintf(w, "\n%s\n", terminal.Line(r.NoNAT))
 	}
-	_, err := fmt.Fprintln(w, "processes, plugin and checks included; medians of interleaved rounds after a warm one; peak: the most of any round")
+	_, err := fmt.Fprintln(w, "processes, plugin and checks included; medians of interleaved rounds after a warm-up round; peak: the largest of any round")
 	return err
 }
 

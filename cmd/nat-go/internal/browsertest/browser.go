@@ -25,8 +25,8 @@ import (
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
-// patience is how long anything may take, because test machines are often busy.
-const patience = 2 * time.Minute
+// timeout is the limit for each step; it is generous because test machines are often busy.
+const timeout = 2 * time.Minute
 
 // Browser is a Chromium that runs until the test ends.
 type Browser struct {
@@ -50,7 +50,7 @@ func Start(t testing.TB, flags ...chromedp.ExecAllocatorOption) *Browser {
 	}
 	options := slices.Concat(chromedp.DefaultExecAllocatorOptions[:], []chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
-		chromedp.Flag("disable-dev-shm-usage", true), chromedp.WSURLReadTimeout(patience),
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.WSURLReadTimeout(timeout),
 	}, flags)
 	ctx, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(stop)
@@ -83,7 +83,7 @@ func (b *Browser) Open(t testing.TB, url string) *Tab {
 	if err := chromedp.Do(ctx); err != nil { // opens the tab, which would end with a context that has a limit
 		t.Fatal(err)
 	}
-	ctx, end := context.WithTimeout(ctx, 4*patience)
+	ctx, end := context.WithTimeout(ctx, 4*timeout)
 	t.Cleanup(end)
 	tab := &Tab{t: t, ctx: ctx}
 	if err := chromedp.Listen(ctx, tab.hear); err != nil {
@@ -161,10 +161,10 @@ func Eval[T any](tab *Tab, script string) T {
 // Await waits until a JavaScript expression is true.
 func (tab *Tab) Await(expression string) {
 	tab.t.Helper()
-	end := time.Now().Add(patience)
+	end := time.Now().Add(timeout)
 	for !Eval[bool](tab, "Boolean("+expression+")") {
 		if time.Now().After(end) {
-			tab.t.Fatalf("%s did not come true; the page:\n%s", expression, tab.Text("body"))
+			tab.t.Fatalf("%s never became true; the page:\n%s", expression, tab.Text("body"))
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -250,7 +250,7 @@ func Axe(t *testing.T, root string) string {
 		if pythontest.Required("axe") {
 			t.Fatalf("NATGO_REQUIRE names axe: %v", err)
 		}
-		t.Logf("SKIPPED: axe-core was not asked: npm install --prefix .cache/npm axe-core brings it")
+		t.Logf("SKIPPED: axe-core is not installed: npm install --prefix .cache/npm axe-core installs it")
 	}
 	return string(text)
 }

@@ -80,7 +80,7 @@ func find[F any](all []F, is func(F) bool) (f F, ok bool) {
 // Builders returns the built-in builders that a configuration can name.
 func Builders() []sdk.Factory { return slices.Clone(allBuilders()) }
 
-// allBuilders makes the list when it is first asked for: a builder's settings are gone through for their schema.
+// allBuilders makes the list on first use, because deriving the schema of each builder's settings takes time.
 var allBuilders = sync.OnceValue(func() []sdk.Factory {
 	return []sdk.Factory{
 		sdk.New(dpo.Info(), func(c *dpo.Config) (builders.Builder, error) { return dpo.New(*c) }),

@@ -49,8 +49,9 @@ func Answer(a Answerer, in io.Reader, out io.Writer) error {
 	})
 }
 
-// requests yields requests, counted from 1, or why one can't be read; answer says why there is no answer. A client that
-// sends a line and waits for its answer gets it: flush is called before waiting for a line.
+// requests calls answer with each request, counted from 1, or with the reason that it can't be read; answer returns an
+// error if the request was refused. A client that sends a line and waits for its answer gets it: flush is called before
+// waiting for a line.
 func requests(in io.Reader, flush func() error, answer func(n int, line []byte, err error) error) error {
 	r := bufio.NewReaderSize(in, 1<<16)
 	asked, refused := 0, 0

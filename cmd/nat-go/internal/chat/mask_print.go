@@ -50,7 +50,7 @@ func (m *Mask) Print(in io.Reader, out io.Writer, look tokenview.Look) error {
 	})
 }
 
-// notes are what the tokens themselves don't show.
+// notes returns what the tokens themselves don't show.
 func (k *masked) notes() (notes []string) {
 	if k.straddle >= 0 {
 		notes = append(notes, fmt.Sprintf("token %d crosses the edge of a turn", k.straddle))

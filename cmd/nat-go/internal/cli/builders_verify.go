@@ -54,7 +54,7 @@ func newBuildersVerifyCmd() *cobra.Command {
 		},
 	}
 	flags.plugin.add(cmd)
-	cmd.Flags().StringArrayVar(&flags.only, "only", nil, "run this check alone (repeatable)")
+	cmd.Flags().StringArrayVar(&flags.only, "only", nil, "run only this check (repeatable)")
 	cmd.Flags().StringArrayVar(&flags.configs, "settings", nil, "BUILDER=JSON: settings to check a builder with (repeatable)")
 	cmd.Flags().StringVar(&flags.from, "from", "", "file of examples to build from, as for builders try")
 	cmd.Flags().BoolVar(&flags.asJSON, "json", false, "print one JSON object")

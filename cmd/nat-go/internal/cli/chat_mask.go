@@ -28,10 +28,10 @@ Reads JSON lines {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?} and
 {"ok":true,"ids":[...],"mask":[...],"straddle":...,"unstable":[message...],"filler":[[start,end)...]}, or
 {"ok":false,"error":{"code","message","line","column"}}.
 
-The ids are those Hugging Face makes of the whole render; a token is in the mask that overlaps an assistant's turn in any
-character. straddle: a token crosses the edge of a turn. unstable: messages that the render does not show as they were
-sampled. filler: bytes in turns that no model wrote, like an empty think block.
-On a terminal the conversations are printed for people instead: the tokens, whose they are, and whether or why not they
+The ids are those that Hugging Face makes of the whole render; a token is in the mask if it overlaps any character of an
+assistant's turn. straddle: a token crosses the edge of a turn. unstable: messages that the render does not show as they
+were sampled. filler: bytes in turns that no model wrote, like an empty think block.
+On a terminal the conversations are printed for people instead: the tokens, who owns them, and whether, or why not, they
 are in the mask; --json prints the lines there, too.
 With --token-rows the ids and mask are those of token rows instead: special tokens in content stay text, filler and
 straddling tokens are out.`,
@@ -61,7 +61,7 @@ straddling tokens are out.`,
 	cmd.Flags().StringVar(&input, "input", "-", "file of JSON lines; - or /dev/stdin reads standard input")
 	cmd.Flags().StringVar(&now, "now", collator.DefaultTemplateTime, "what strftime_now shows; the clock is never read")
 	cmd.Flags().BoolVar(&rows, "token-rows", false, "show token rows instead of the plain render")
-	cmd.Flags().BoolVar(&full, "full", false, "print long texts whole, where the output is for people")
+	cmd.Flags().BoolVar(&full, "full", false, "print long texts whole in the output for people")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON lines on a terminal, too")
 	_ = cmd.MarkFlagRequired("tokenizer")
 	return cmd

@@ -26,8 +26,8 @@ Reads JSON lines {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?} and
 {"ok":false,"error":{"code","message","line","column"}}.
 
 A span says which bytes of the text come from which field of which message; the rest is the template's. bos_token,
-eos_token, enable_thinking and the like come in kwargs. Messages are rendered as they are, but for transformers' aliases of
-reasoning; --as-traces parses arguments that are text and makes null content empty, as runs do with traces.`,
+eos_token, enable_thinking and the like come in kwargs. Messages are rendered as they are, except for
+transformers' aliases of reasoning; --as-traces parses arguments that are text and makes null content empty, as runs do with traces.`,
 		Example: `  nat-go chat render --template chat_template.jinja --input conversations.jsonl`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -16,15 +16,15 @@ import (
 func newCollateCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "collate",
-		Short: "Make token batches of traces for a training loop, over standard input and output",
-		Long: `Make token batches of traces for a training loop, over standard input and output: natgo.Collator of the Python
+		Short: "Make token batches from traces for a training loop, over standard input and output",
+		Long: `Make token batches from traces for a training loop, over standard input and output: natgo.Collator of the Python
 package talks to it.
 
-A frame to it is four bytes, the little-endian length of the JSON behind them. A frame from it is the length of a JSON
+A frame to it is four bytes, the little-endian length of the JSON that follows. A frame from it is the length of a JSON
 head in four bytes and of a body in eight, then both; the body is a safetensors file, or empty. The first frame has the
-settings {"tokenizer", "channels", "collator", "source", "builders"}, with the words of a configuration; each one after
-it is {"id", "traces"}. An answer has the tensors and the books: what was dropped, and why. A request that can't be
-answered has {"error": {"code", "message", "where"}} for an answer, and the next one is taken. It ends with its input.`,
+settings {"tokenizer", "channels", "collator", "source", "builders"}, named as in a configuration; each later one is
+{"id", "traces"}. An answer has the tensors and the books: what was dropped, and why. A request that can't be
+answered gets {"error": {"code", "message", "where"}}, and the next one is read. The command ends when its input does.`,
 		Example: `  python3 -c 'import natgo; print(natgo.Collator("models/qwen", channels=["rl"])(traces))'`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

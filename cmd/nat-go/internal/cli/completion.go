@@ -89,7 +89,8 @@ func codeValues(*cobra.Command) (out []string) {
 	return out
 }
 
-// runValues are the run folders below those that runs are made in, newest first.
+// runValues returns the run folders below those that runs are made in, last by name first: run ids begin with the time
+// unless they are chosen.
 func runValues(cmd *cobra.Command) []string {
 	roots, err := cmd.Flags().GetStringArray("output-dir")
 	if err != nil {

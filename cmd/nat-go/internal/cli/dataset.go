@@ -57,12 +57,12 @@ func findDataset(path string, limits dataset.Limits) (*dataset.Place, error) {
 // onDisk refuses paths in object storage.
 func onDisk(path string) error {
 	if objects.Is(path) {
-		return exit.Usagef("%s: this command reads what is on a disk: copy it there", path)
+		return exit.Usagef("%s: this command reads only from a disk: copy it there", path)
 	}
 	return nil
 }
 
-// noTexts is the error for a data set without rows of text, where those are needed.
+// noTexts returns the error for a data set without rows of text, where those are needed.
 func noTexts(p *dataset.Place, path string) error {
 	if len(p.Tokens()) > 0 {
 		return exit.Failedf("%s holds token rows only, which have no texts: name the folder of the run, whose records have them", path)
@@ -76,7 +76,7 @@ func findRun(path string) (*dataset.Place, error) {
 	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, exit.Usagef("there is no %s", path)
 	} else if err == nil && !info.IsDir() || p.Log() == "" {
-		return nil, exit.Usagef("%s is not a run's folder, whose record log this needs: name <output_dir>/<run_id>",
+		return nil, exit.Usagef("%s is not a run's folder, and this needs a run's record log: name <output_dir>/<run_id>",
 			path)
 	}
 	return p, nil

@@ -29,8 +29,8 @@ func newDatasetConvertCmd() *cobra.Command {
 the reason. PATH is a run's folder, whose record log and decisions are read, or rows as for dataset verify, with --output.
 Rows hold less than the run's records: no scores, no origin, and kto, verl and atropos rows don't say which record they come from.
 
-FORMAT.parquet is FORMAT as Parquet, which says of every column what it holds: no reader guesses it from the first rows.
-sft_parquet and skyrl_pretokenized are made of the run's token batches instead: input_ids and labels, which TRL's SFTTrainer
+FORMAT.parquet is FORMAT as Parquet, which declares the type of every column: no reader guesses it from the first rows.
+sft_parquet and skyrl_pretokenized are made from the run's token batches instead: input_ids and labels, which TRL's SFTTrainer
 trains as they are, and input_ids and loss_mask, which SkyRL's SFT trainer does.
 
 The rows go to the run's own dataset folder and are entered in its manifest, or to a folder of your choice with --output.`,
@@ -83,7 +83,7 @@ The rows go to the run's own dataset folder and are entered in its manifest, or 
 func (f *convertFlags) toDisk(_ *cobra.Command, args []string) error {
 	switch {
 	case objects.Is(f.output):
-		return exit.Usagef("--output %s: the rows are written to a disk: name a folder there", f.output)
+		return exit.Usagef("--output %s: rows can only be written to a disk: name a folder there", f.output)
 	case objects.Is(args[0]) && f.output == "":
 		return exit.Usagef("%s: what is in object storage stays as it is: name a folder for the rows with --output",
 			args[0])
@@ -113,7 +113,7 @@ func (f *convertFlags) rowOptions(cmd *cobra.Command, from *dataset.Place) (rows
 	return opts, nil
 }
 
-// targets finds the formats by name, and checks that they can be made of the data set.
+// targets finds the formats by name, and checks that they can be made from the data set.
 func targets(from *dataset.Place, names []string) (to []dataset.Format, err error) {
 	for _, name := range names {
 		f, ok := dataset.Lookup(name)
@@ -121,7 +121,7 @@ func targets(from *dataset.Place, names []string) (to []dataset.Format, err erro
 		case !ok:
 			return nil, exit.Usagef("there is no format %q: the formats are %s", name, dataset.Names())
 		case f.FromBatches() && from.Run == "":
-			return nil, exit.Usagef("%s rows are made of a run's token batches: name the run's folder", f.Name)
+			return nil, exit.Usagef("%s rows are made from a run's token batches: name the run's folder", f.Name)
 		case f.FromBatches() && !dataset.HasBatches(from.Run):
 			return nil, exit.Failedf("there are no token batches in %s: name a tokenizer in the YAML (collator.tokenizer) "+
 				"and run again", from.Run)
@@ -148,7 +148,7 @@ func convert(
 	return c, nil
 }
 
-// convertible is a run, or the rows of one format, which need a folder to be converted to.
+// convertible returns a run, or the rows of one format, which need a folder to be converted to.
 func convertible(path, output string, limits dataset.Limits) (*dataset.Place, error) {
 	if run, err := findRun(path); err == nil {
 		return run, nil

@@ -18,14 +18,14 @@ func newDatasetMergeCmd() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "merge RUN...",
-		Short: "Join finished runs to one: no repeats, no contradictions, one split without leaks",
-		Long: `Join finished runs, named by their folders or ids, to one run: what they made is curated together - copies and
+		Short: "Join finished runs into one: no repeats, no contradictions, one split without leaks",
+		Long: `Join finished runs, named by their folders or ids, into one run: their records are curated together - copies and
 contradictions between runs are found, too - and split once, so that no example, task or prompt of one run's
 training is in another's validation. What is left out is counted and listed with the reason, as in any run.
 
 Of copies the first is kept, in the order in which the runs are named. Which contents are kept doesn't depend on
 that order; the order of the rows does, and the side of the split that an example with copies is drawn for. An input
-that several runs have read counts as one. Runs that other settings, another nat-go or other formats made are
+that several runs have read counts as one. Runs made with other settings, another nat-go or other formats are
 refused, with what differs; so is a run whose files are not as they were written.
 
 With --keep-split the validation side of a run stays as it is: its records validate, no other does, and what shares
@@ -60,8 +60,8 @@ later.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&keep, "keep-split", "", "the `RUN` whose validation side is kept as it is")
-	f.StringVar(&m.RunID, "run-id", "", "name of the merged run and its folder; empty: made of the time")
-	f.StringVar(&m.OutputDir, "to", "", "folder for the merged run; empty: beside the first run")
+	f.StringVar(&m.RunID, "run-id", "", "name of the merged run and its folder; default: made from the time")
+	f.StringVar(&m.OutputDir, "to", "", "folder for the merged run; default: beside the first run")
 	addOutputDirs(cmd, &outputDirs)
 	f.BoolVar(&asJSON, "json", false, "print one JSON object, last, on standard output")
 	return cmd

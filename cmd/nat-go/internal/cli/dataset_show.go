@@ -39,8 +39,8 @@ func newDatasetShowCmd() *cobra.Command {
 	var flags showFlags
 	cmd := &cobra.Command{
 		Use:   "show PATH",
-		Short: "Print records the way people want to read them",
-		Long: `Print records the way people want to read them: where they come from, the prompt, and the two answers of a pair side by side
+		Short: "Print records for people to read",
+		Long: `Print records for people to read: where they come from, the prompt, and the two answers of a pair side by side
 with the words marked in which they differ. With --tokens, a row of the token batches as it was written: per token who owns it,
 and whether or why not it is trained. With --site, an error site: the student's tokens beside the teacher's, the hint and the
 target marked.
@@ -219,7 +219,7 @@ func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.
 		return coded(err)
 	}
 	views := make([]show.View, len(drops))
-	missing := map[dropped][]int{} // places in views
+	missing := map[dropped][]int{} // indices in views
 	for i, d := range drops {
 		views[i] = show.Drop(d)
 		if d.Example != "" {
@@ -238,7 +238,7 @@ func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.
 		if err != nil {
 			fmt.Fprintf(
 				cmd.ErrOrStderr(),
-				"nat-go: what was left out can't be shown, for the inputs can't be read again: %v\n",
+				"nat-go: what was left out can't be shown, because the inputs can't be read again: %v\n",
 				err,
 			)
 		}

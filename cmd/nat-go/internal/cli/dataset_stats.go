@@ -21,14 +21,14 @@ func newDatasetStatsCmd() *cobra.Command {
 	var limits *dataset.Limits
 	cmd := &cobra.Command{
 		Use:   "stats PATH",
-		Short: "Describe a data set: margins, lengths, pairs a turn, repeats, leakage, drops",
-		Long: `Describe a data set: margins by score, lengths, how often the chosen answer is the longer one, pairs a turn, repeated and
+		Short: "Describe a data set: margins, lengths, pairs per turn, repeats, leakage, drops",
+		Long: `Describe a data set: margins by score, lengths, how often the chosen answer is the longer one, pairs per turn, repeated and
 contradictory records, what is on both sides of the split, and what was dropped and why.
 
 PATH is a run's folder, or rows as for dataset verify. Rows have no scores, so margins need a run's folder.
 
-Trainers of text rows render them with the model's chat template. With --template it is counted what that one would leave
-out: reasoning, tool calls, and conversations that it refuses.`,
+Trainers of text rows render them with the model's chat template. With --template, this counts what that template would
+leave out: reasoning, tool calls, and conversations that it refuses.`,
 		Example: `  nat-go dataset stats RUN --template MODEL`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -19,9 +19,9 @@ func newDatasetVerifyCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify PATH",
 		Short: "Re-read a data set from its files alone and report what is wrong with it",
-		Long: `Re-read a data set from its files alone and report what is wrong with it: rows that are not what their format asks for, files
+		Long: `Re-read a data set from its files alone and report what is wrong with it: rows that are not what their format requires, files
 of mixed shapes, rows or prompts on both sides of the split, repeated and contradictory rows, and rows that differ from what
-rows.jsonl says. Of a run's folder every file is held against the manifest, and the token batches against their proofs, from
+rows.jsonl says. In a run's folder every file is compared with the manifest, and the token batches with their proofs, from
 the files and the tokenizer; a run without a manifest is not verifiable.
 
 PATH is a run's folder, its dataset folder, the folder of a format, or one .jsonl file - also one that another program wrote -,

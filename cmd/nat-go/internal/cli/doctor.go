@@ -18,12 +18,12 @@ func newDoctorCmd() *cobra.Command {
 	var row string
 	cmd := &cobra.Command{
 		Use:   "doctor TRAINER [RUN | FILE ...]",
-		Short: "Compare what a trainer trains of a data set with what nat-go would",
-		Long: `Compare what a trainer trains of a data set with what nat-go would.
+		Short: "Compare, token by token, what a trainer trains on with what nat-go would",
+		Long: `Compare, token by token, what a trainer trains on with what nat-go would.
 
 TRAINER is trl. Its own classes, in your Python, tokenise the first rows of a run's data set (trl rows and sft batches), or of
 files: JSON lines with messages, prompt and completion, or prompt, chosen and rejected; token rows (input_ids, labels) as JSON
-lines or Parquet. Ids and masks are compared with those of our token rows, and what differs is said in words: "TRL trains 212
+lines or Parquet. Ids and masks are compared with those of our token rows, and differences are put into words: "TRL trains 212
 tokens here that we don't: tool results". A difference is not a verdict: whether those tokens should be trained is yours to say.
 
 With --serving the folder that the model is served from is compared with the one it is trained with: template, vocabulary,
@@ -53,7 +53,7 @@ The exit code is 0 where nothing differs, 1 where something does, 3 where the tr
 				err = report.Text(cmd.OutOrStdout(), colored(cmd.OutOrStdout()))
 			}
 			if err == nil && !report.Sound() {
-				return exit.With(exit.Failed, nil) // everything has been said
+				return exit.With(exit.Failed, nil) // the report says why
 			}
 			return err
 		},

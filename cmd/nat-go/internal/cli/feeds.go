@@ -1,6 +1,6 @@
 package cli
 
-// feed says what a trainer really trains of a record that reaches it in a given form.
+// feed says which part of a record a trainer really trains, given the form in which the record reaches it.
 type feed struct {
 	Record   string `json:"record"`
 	Format   string `json:"format"` // a text format by name, or a channel of token batches
@@ -21,8 +21,8 @@ const (
 // What rows of plain text can't carry.
 const dropsTools = "tools, tool calls, answers of several messages"
 
-// feeds is the table "what feeds what". A trainer of text rows tokenises them itself, with its own template and its own
-// idea of what is trained: our masks apply only to token batches, and are lost in every other line.
+// feeds returns the table "what feeds what". A trainer of text rows tokenises them itself, with its own template and
+// its own idea of what is trained: our masks apply only to token batches, and are lost in every other line.
 func feeds() []feed {
 	return []feed{
 		{
@@ -32,7 +32,7 @@ func feeds() []feed {
 		{
 			"preference", "trl", "TRL DPOTrainer",
 			"what follows the rendered prompt, results of tools between the turns of a side too, and the template's text " +
-				"behind the turn; where the prompt is not the beginning of a row, TRL only warns",
+				"after the turn; where the prompt is not the beginning of a row, TRL only warns",
 			"our masks, log-probs of the reference", readBack,
 		},
 		{
@@ -57,7 +57,7 @@ func feeds() []feed {
 		},
 		{
 			"demonstration", "trl", "TRL SFTTrainer (prompt, completion)",
-			"the completion: the last turn, and what the template puts behind it", "earlier turns to imitate, weights",
+			"the completion: the last turn, and what the template puts after it", "earlier turns to imitate, weights",
 			readBack,
 		},
 		{
@@ -98,7 +98,7 @@ func feeds() []feed {
 		{
 			"preference, rollout, distillation", "dpo, rl, sdpo with collator.format composer",
 			"your own, by the reference composite trainer's names",
-			"the same as without", "teacher columns, and cumulative hints but with `composer.width: equal`; the reference trainer as it is passes no attention mask and doesn't shift, so it trains wrong positions whatever it is given", proof,
+			"the same as without", "teacher columns, and cumulative hints except with `composer.width: equal`; the reference trainer as it is passes no attention mask and doesn't shift, so it trains wrong positions whatever it is given", proof,
 		},
 	}
 }

@@ -126,7 +126,7 @@ func closeAdapter(a trainers.Adapter) {
 	}
 }
 
-// told says on a terminal what a second interrupt does.
+// told returns a function that says on a terminal what a second interrupt does.
 func told(stderr io.Writer, j *jobs.Job) func() {
 	return func() {
 		fmt.Fprintf(stderr, "\nleaving job %s running; interrupt again within %s to cancel it\n", j.Ref.ID, jobs.Grace)
@@ -153,7 +153,7 @@ var signalsOf = []os.Signal{os.Interrupt, terminate}
 func force(stderr io.Writer, leave *jobs.Leave) {
 	told := make(chan struct{})
 	go func() {
-		fmt.Fprintln(stderr, "ended at once, at the third signal; what was begun can be resumed")
+		fmt.Fprintln(stderr, "ended immediately at the third signal; what was begun can be resumed")
 		close(told)
 	}()
 	select {

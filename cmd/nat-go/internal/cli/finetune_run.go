@@ -34,9 +34,9 @@ func newFinetuneRunCmd(commitBytes int64) *cobra.Command {
 	var flags runFlags
 	cmd := &cobra.Command{
 		Use:   "run [FILE ...] [--config-file FILE]",
-		Short: "Make a data set of an agent's run and train on it",
-		Long: `Make a data set of an agent's run, or of any file of conversations, scored answers or pairs, and train
-on it.
+		Short: "Make a data set from an agent's run and train on it",
+		Long: `Make a data set from an agent's run, or from any file of conversations, scored answers or pairs, and
+train on it.
 
 A file is JSON lines, JSON, Parquet or CSV, also compressed with gzip or zstd; a folder means the files in it,
 - for standard input. Without a configuration, the builder and the row format are those that fit the file
@@ -75,7 +75,7 @@ func (r *runFlags) register(cmd *cobra.Command) {
 	f.StringVar(&r.RunID, "run-id", "", "name of the run and of its folder; default: the time and a random part")
 	f.Int64Var(&r.seed, "seed", 0, "seed of sampling and split; wins over dataset.split.seed")
 	f.StringVar(&r.mode, "compat", "", "nat: write what NAT writes, byte for byte, bugs included")
-	f.BoolVar(&r.Plan, "plan", false, "read everything, write nothing, and say what would come of it")
+	f.BoolVar(&r.Plan, "plan", false, "read everything, write nothing, and say what the run would make")
 	f.Int64Var(&r.Limit, "limit", 0, "read at most this many examples of each input; 0: all")
 	f.BoolVar(&r.DryRun, "dry-run", false, "write the data set and submit nothing")
 	f.BoolVar(&r.Detach, "detach", false, "submit the job and don't wait for it")
@@ -111,7 +111,7 @@ func withRun(
 		return err
 	})
 	switch {
-	case sum == nil: // it was not called
+	case sum == nil: // run was not called
 		return err
 	case asJSON:
 		sum.Findings = found

@@ -11,7 +11,7 @@ func newFinetuneStatusCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status RUN",
 		Short: "Show how a run's job is doing",
-		Long: `Show how a run's job is doing. The run folder is all that it needs, so it works on another machine, too. RUN is a run
+		Long: `Show how a run's job is doing. The run folder is all that is needed, so this works on another machine, too. RUN is a run
 folder or the id of a run.
 
 The trainer is asked once; secrets are read from the environment, as for the run. If it can't be reached, the last known state is

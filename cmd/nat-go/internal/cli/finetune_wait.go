@@ -22,7 +22,7 @@ func newFinetuneWaitCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait RUN",
 		Short: "Wait for a run's job to end, deployment included",
-		Long: `Wait for a run's job to end. The run folder is all that it needs, so it works on another machine, too. RUN is a run
+		Long: `Wait for a run's job to end. The run folder is all that is needed, so this works on another machine, too. RUN is a run
 folder or the id of a run.
 
 An interrupt leaves the job running; a second one within three seconds cancels it. The exit code is 0 if the job was

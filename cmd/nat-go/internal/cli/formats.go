@@ -33,7 +33,7 @@ type input struct {
 	Proof string `json:"proof,omitempty"` // absent: the format is nat-go's own
 }
 
-// inputs are the formats of stored runs.
+// inputs returns the formats of stored runs.
 func inputs() (out []input) {
 	for _, f := range builtin.Sources() {
 		if f.Recognize == nil {
@@ -59,7 +59,7 @@ func newFormatsCmd() *cobra.Command {
 		Long: `List the formats of text rows - who reads them, what they carry, what a row looks like -, then what is
 read, and on whose files it was tried, then what feeds what: for each kind of record and each form it can take, which
 tokens the trainer really trains, what is lost, and how that is known.
-Trainers of text rows tokenise them again; exact masks are the business of token batches (sft, dpo, rl, sdpo).`,
+Trainers of text rows tokenise them again; only token batches (sft, dpo, rl, sdpo) have exact masks.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all, out := rowFormats(), cmd.OutOrStdout()
@@ -119,8 +119,8 @@ func (s *formatsScreen) formats(all []rowFormat) {
 		s.table(2, []string{f.Shape})
 	}
 	s.text.WriteByte('\n')
-	s.table(0, []string{"FORMAT" + rows.TableSuffix + " is FORMAT as Parquet, which says of every column what it holds: of lines of JSON " +
-		"a reader guesses it, and makes timestamps of dates, say. `nat-go dataset verify` tells what would change."})
+	s.table(0, []string{"FORMAT" + rows.TableSuffix + " is FORMAT as Parquet, which declares the type of every column; from lines of JSON " +
+		"a reader guesses it, and may turn dates into timestamps. `nat-go dataset verify` reports what would change."})
 }
 
 func (s *formatsScreen) inputs() {

@@ -59,7 +59,7 @@ that works as it is: to standard output, or to the file that --write names. What
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(),
-				"wrote %[1]s; go on with\n  nat-go validate %[1]s\n  nat-go finetune run --config-file %[1]s\n", file)
+				"wrote %[1]s; continue with\n  nat-go validate %[1]s\n  nat-go finetune run --config-file %[1]s\n", file)
 			return err
 		},
 	}
@@ -73,7 +73,7 @@ that works as it is: to standard output, or to the file that --write names. What
 	return cmd
 }
 
-// inputFlags are the flags of all commands that read an input without a configuration.
+// inputFlags adds the flags of every command that reads an input without a configuration.
 func inputFlags(f *pflag.FlagSet, sourceType *string, keys *[]string) {
 	f.StringVar(sourceType, "source", "", "how inputs are read; default: recognised from the first entries")
 	f.StringArrayVar(keys, "map", nil, "what a key of the input means (repeatable): output=response, score=metadata.judge.score")

@@ -23,7 +23,7 @@ With q = softmax(student/T), p = softmax(teacher/T) and M = (1-b) q + b p a row'
 b = 0 is KL(p||q), b = 1 is KL(q||p). There is no factor T^2.
 
 The input holds student_logits and teacher_logits [rows, V] (F32, BF16 or F16), and may hold weights [rows] and labels [rows];
-rows whose label is -100 take no part. The output holds row_loss float64 [rows], before weights, and grad float32 [rows, V]:
+rows whose label is -100 are ignored. The output holds row_loss float64 [rows], before weights, and grad float32 [rows, V]:
 the gradient with respect to student_logits of sum(w*loss)/sum(w), or with --reduction sum of sum(w*loss). Totals are printed as JSON.`,
 		Example: `  nat-go loss jsd --input logits.safetensors --output loss.safetensors --jsd-beta 0.5 --temperature 1`,
 		Args:    cobra.NoArgs,

@@ -13,7 +13,7 @@ import (
 
 // natFlags are flags of NAT's `finetune` that have no equivalent here, and why.
 var natFlags = map[string]string{
-	"result_json_path":       "it cuts an answer out of a workflow's result, and preference pairs are made of the recorded steps",
+	"result_json_path":       "it cuts an answer out of a workflow's result, and preference pairs are made from the recorded steps",
 	"validation_dataset":     "NAT's preference training reads no validation runs; dataset.split cuts the validation set from the pairs",
 	"validation_interval":    "NAT's preference training makes no validation runs; dataset.split cuts the validation set from the pairs",
 	"validation_config_file": "NAT's preference training makes no validation runs; dataset.split cuts the validation set from the pairs",

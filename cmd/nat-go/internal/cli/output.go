@@ -24,8 +24,8 @@ func newLogger(cmd *cobra.Command) zerolog.Logger {
 	return zerolog.New(w).Level(logLevel(cmd)).With().Timestamp().Logger()
 }
 
-// hide masks the values added to what it returns, and the environment's credentials, in everything the command prints
-// from then on.
+// hide returns the set of values that are masked in everything the command prints from then on: the environment's
+// credentials, and whatever is added to the set.
 func hide(cmd *cobra.Command) *secret.Values {
 	values := secret.NewValues(objects.Secrets(os.Getenv)...)
 	for _, w := range []io.Writer{cmd.OutOrStdout(), cmd.ErrOrStderr()} {

@@ -56,7 +56,7 @@ func newPluginsListCmd() *cobra.Command {
 	return cmd
 }
 
-// programOf says what serves a plugin's builders.
+// programOf names what serves a plugin's builders.
 func programOf(v catalog.Plugin) string {
 	if v.Python != "" {
 		return v.Path + " " + strings.Join(host.ModuleArgs(v.Python), " ")
@@ -72,9 +72,9 @@ func newPluginsLockCmd() *cobra.Command {
 		Short: "Write version, checksum, protocol and settings of plugins to nat-go.lock; later runs refuse any others",
 		Long: `Write version, checksum, protocol and settings of plugins to nat-go.lock, and later runs refuse any others.
 
-Without names all plugins of the configuration are locked. Each is started once to ask what it is. With a script go the files
-beside it that have its ending: the *.py beside a main.py; of a Python module all files of its package count. The
-file is beside the configuration; put it under version control.`,
+Without names all plugins of the configuration are locked. Each is started once to ask what it is. For a script,
+the files beside it with the same extension are locked too, such as the *.py beside a main.py; for a Python module, all
+files of its package. The lock file is beside the configuration; put it under version control.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := flags.load(cmd)
 			if err != nil {

@@ -21,9 +21,9 @@ func newShardCmd(commitBytes int64) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "shard",
 		Short: "Divide a run between machines: plan it, build its shards, merge them",
-		Long: `Divide a run between processes and machines that share a folder or object storage. The data set is that
-which one machine makes, byte for byte, whatever the number of shards, the order they end in, and how often one
-was interrupted.`,
+		Long: `Divide a run between processes and machines that share a folder or object storage. The data set is the
+one that a single machine would make, byte for byte, whatever the number of shards, the order they end in, and how
+often one was interrupted.`,
 		Example: `  nat-go shard plan --config-file finetune.yml --shards 100 --plan-dir shards
   nat-go shard run shards --index 7
   nat-go shard status shards
@@ -42,8 +42,8 @@ was interrupted.`,
 // copied is the folder of a plan on this machine: the folder itself, or a copy of one in object storage.
 type copied struct {
 	dir    shards.Folder
-	plan   *shards.Plan   // of a copy
-	remote *shards.Remote // nil: not a copy
+	plan   *shards.Plan   // nil unless dir is a copy
+	remote *shards.Remote // what dir is a copy of; nil: it is not a copy
 }
 
 // copyPlan copies a plan in object storage to a folder below work.
@@ -80,8 +80,8 @@ func (c *copied) toldSummary(s *finetune.Summary) {
 
 // workFlag names the folder for copies of what is in object storage.
 func workFlag(f *pflag.FlagSet, work *string) {
-	f.StringVar(work, "work-dir", "", "folder on this machine for a plan in object storage, where a shard that was "+
-		"interrupted goes on; default: in the user's cache")
+	f.StringVar(work, "work-dir", "", "folder on this machine for a plan in object storage, where an interrupted "+
+		"shard continues; default: in the user's cache")
 }
 
 // workDir returns the folder for copies.
@@ -91,7 +91,7 @@ func workDir(flag string) (string, error) {
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", exit.Environmentf("can't tell the user's cache: %w; name a folder with --work-dir", err)
+		return "", exit.Environmentf("can't find the user's cache folder: %w; name a folder with --work-dir", err)
 	}
 	return filepath.Join(cache, "nat-go", "shards"), nil
 }
@@ -123,7 +123,7 @@ func planArg(args []string) shards.Folder {
 
 // final gives errors that a retry would meet again an exit code of their own, by which a scheduler gives up on a shard:
 // something is wrong with the plan, the configuration or the inputs. What the machine, its disk or another process
-// caused may be over the next time.
+// caused may have passed by the next attempt.
 func final(err error) error {
 	var errno syscall.Errno
 	switch code := exit.Code(err); {

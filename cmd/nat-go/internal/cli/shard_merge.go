@@ -16,8 +16,8 @@ func newShardMergeCmd(commitBytes int64) *cobra.Command {
 	var asJSON, leave bool
 	cmd := &cobra.Command{
 		Use:   "merge [PLAN]",
-		Short: "Make the run of the shards that were built",
-		Long: `Join what the shards of a plan built, decide on all records, and write the data set and the token
+		Short: "Merge the built shards into the run",
+		Long: `Merge what the shards of a plan built, decide on all records, and write the data set and the token
 batches: the run folder that one machine would have made. An interrupted merge continues; one with shards
 missing is refused, naming them.
 

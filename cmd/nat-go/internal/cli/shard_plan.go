@@ -29,7 +29,7 @@ func newShardPlanCmd(commitBytes int64) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan [FILE ...] [--config-file FILE] (--shards N | --shard-bytes BYTES)",
 		Short: "Decide what each shard builds",
-		Long: `Read the inputs of a run once and write, once, what each shard builds of them. A file of JSON lines
+		Long: `Read the inputs of a run once and write, once, what each shard builds from them. A file of JSON lines
 is cut between examples; one that is compressed, a table or one JSON array stays in one shard. What determines the data
 set - settings, variables, plugins, tokenizer, nat-go's version - is recorded by hash, and a shard that would be
 built from anything else is refused.`,
@@ -65,7 +65,7 @@ func (p *planFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.IntVar(&p.how.Number, "shards", 0, "how many shards")
 	f.Int64Var(&p.how.Bytes, "shard-bytes", 0, "instead: as many shards as it takes for each to have roughly this many bytes of input")
-	f.StringVar(&p.how.Dir, "plan-dir", "", "folder or s3://BUCKET/PREFIX for the plan and what its shards build; default: the run's, .shards after it")
+	f.StringVar(&p.how.Dir, "plan-dir", "", "folder or s3://BUCKET/PREFIX for the plan and what its shards build; default: the run's with .shards appended")
 	f.StringVar(&p.ConfigFile, "config-file", "", "configuration: a NAT file, or one of nat-go's with base: nat.yml")
 	f.StringArrayVarP(&p.Overrides, "override", "o", nil, "override a setting: PATH=VALUE or PATH VALUE (repeatable)")
 	f.StringArrayVar(&p.From, "from", nil, "input file, folder, pattern or object (s3://...) (repeatable); each file is a collection run")
@@ -136,7 +136,7 @@ func printPlanned(cmd *cobra.Command, p *finetune.Planned, asJSON bool) error {
 	if empty > 0 {
 		fmt.Fprintf(
 			out,
-			"  warning  %s have nothing to build: there are fewer places to cut at\n",
+			"  warning  %s have nothing to build: the inputs can't be cut in enough places\n",
 			ledger.Quantity(int64(empty), "shard"),
 		)
 	}

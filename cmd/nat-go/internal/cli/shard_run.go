@@ -22,8 +22,8 @@ func newShardRunCmd(commitBytes int64) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "run [PLAN] [--index I]",
-		Short: "Build one shard, or go on with it",
-		Long: `Build one shard of a plan into its own folder, or go on with it after the last commit of an earlier
+		Short: "Build one shard, or continue it",
+		Long: `Build one shard of a plan into its own folder, or continue it after the last commit of an earlier
 attempt. PLAN is the folder of the plan; without it, the working folder. Call it where the plan was made: inputs are
 found as they were named.
 
@@ -31,7 +31,7 @@ Without --index the shard is named by the first of these variables that is set; 
 NATGO_SHARD (3, or 3/7), SLURM_ARRAY_TASK_ID, JOB_COMPLETION_INDEX, CLOUD_RUN_TASK_INDEX, AWS_BATCH_JOB_ARRAY_INDEX.
 
 Exit code 4: the same command would fail again - the plan, a setting, a plugin or an input is not what it was, or is
-wrong. With code 3 it may succeed the next time. SIGTERM stops the work after what is at hand, which is kept: exit
+wrong. With code 3 it may succeed the next time. SIGTERM stops the work after the current step, which is kept: exit
 code 143.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -147,7 +147,7 @@ func printShard(cmd *cobra.Command, number int, s *finetune.Summary, asJSON bool
 	for _, w := range s.Warnings {
 		fmt.Fprintf(out, "  warning  %s\n", w)
 	}
-	if s.RunID == "" || s.Status != runfolder.Completed { // nothing was begun here, or what was made isn't all
+	if s.RunID == "" || s.Status != runfolder.Completed { // nothing was begun here, or the shard isn't complete
 		fmt.Fprintf(out, "shard %d  %s\n", number, s.Status)
 		return
 	}

@@ -21,8 +21,8 @@ import (
 func newShardScriptCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "script",
-		Short: "Write what makes the run of a plan on Slurm, Kubernetes or Ray",
-		Long: `Write what makes the run of a plan on Slurm, Kubernetes or Ray: scripts to read, to change and to start.
+		Short: "Write scripts that make the run of a plan on Slurm, Kubernetes or Ray",
+		Long: `Write scripts that make the run of a plan on Slurm, Kubernetes or Ray, for you to read, change and start.
 Call it where the plan was made. nat-go itself starts nothing there.`,
 	}
 	cmd.AddCommand(newScriptSlurmCmd(), newScriptK8sCmd(), newScriptRayCmd())
@@ -42,8 +42,8 @@ type script struct {
 func (s *script) flags(f *pflag.FlagSet) {
 	f.StringVar(&s.out, "out", "",
 		"folder to write to; default: "+s.engine+" in the plan's; for a plan in object storage, here")
-	f.IntVar(&s.CPUs, "cpus", 2, "processors of a process")
-	f.StringVar(&s.memory, "memory", "2GiB", "memory of a process")
+	f.IntVar(&s.CPUs, "cpus", 2, "processors per process")
+	f.StringVar(&s.memory, "memory", "2GiB", "memory per process")
 	f.BoolVar(&s.leave, "leave-writing", true, "have the shards write the data set, too; false: the merge writes it")
 	f.BoolVar(&s.asJSON, "json", false, "print one JSON object")
 }
@@ -64,7 +64,7 @@ func (s *script) write(
 	s.Memory = size
 	here, err := os.Getwd()
 	if err != nil {
-		return exit.Environmentf("can't tell the working folder: %w", err)
+		return exit.Environmentf("can't find the working folder: %w", err)
 	}
 	folder, out, err := s.places(dir)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *script) places(dir shards.Folder) (plan, out string, err error) {
 	if dir.Remote() != nil {
 		out = s.engine
 	} else if plan, err = filepath.Abs(plan); err != nil {
-		return "", "", exit.Environmentf("can't tell the folder of the plan: %w", err)
+		return "", "", exit.Environmentf("can't find the folder of the plan: %w", err)
 	}
 	if s.out != "" {
 		out = s.out
@@ -173,14 +173,14 @@ func newScriptSlurmCmd() *cobra.Command {
 		Short: "Write batch scripts for Slurm: an array of the shards, and the merge after it",
 		Long: `Write batch scripts for Slurm, and submit.sh, which submits an array of the shards that are missing and,
 once it has succeeded, the merge; then an array in which the shards write the data set, and the merge that puts it
-together. A plan of more shards than the site's arrays have room for gets several a task.`,
+together. A plan with more shards than the site's arrays have room for gets several per task.`,
 		Example: `  nat-go shard script slurm shards --time 8:00:00 --sbatch partition=cpu --sbatch account=lab
   sh shards/slurm/submit.sh`,
 	}, "sh", &how.Needs, &how.NatGo, func(r engines.Run) ([]engines.File, error) { return how.Files(r) })
 	f := cmd.Flags()
-	f.StringVar(&how.Time, "time", "4:00:00", "time of an attempt; a shard that takes longer goes on in the next")
+	f.StringVar(&how.Time, "time", "4:00:00", "time limit of an attempt; a shard that takes longer continues in the next")
 	f.IntVar(&how.ArraySize, "max-array-size", 1001, "the site's MaxArraySize, which `scontrol show config` shows")
-	f.IntVar(&how.AtOnce, "at-once", 0, "most array tasks at work; 0: all")
+	f.IntVar(&how.AtOnce, "at-once", 0, "most array tasks running at once; 0: no limit")
 	f.StringArrayVar(&how.Options, "sbatch", nil,
 		"a further option of sbatch, without its dashes: partition=cpu (repeatable)")
 	return cmd
@@ -205,7 +205,7 @@ here.`,
 	f.StringVar(&how.Mount, "mount", "", "where the volume is mounted; default: the working folder")
 	f.StringVar(&how.Secret, "secret", "", "secret whose keys are variables of the pods")
 	f.StringVar(&how.User, "user", "", "UID or UID:GID that the pods run as; default: the image's")
-	f.IntVar(&how.AtOnce, "at-once", 0, "most pods at work; 0: all")
+	f.IntVar(&how.AtOnce, "at-once", 0, "most pods running at once; 0: no limit")
 	f.IntVar(&how.Retries, "retries", 5, "further attempts of a shard")
 	return cmd
 }
@@ -215,10 +215,10 @@ func newScriptRayCmd() *cobra.Command {
 	var how engines.Ray
 	cmd := s.command(&cobra.Command{
 		Use:   "ray [PLAN]",
-		Short: "Write a driver for Ray: a task a shard, then the merge",
+		Short: "Write a driver for Ray: one task per shard, then the merge",
 		Long: `Write run.py, a driver for a Ray cluster whose nodes share the folders of the plan and the inputs: a
-task a shard, with retries where they help, then the merge; then a task a shard to write the data set, and the merge
-that puts it together.`,
+task per shard, with retries where they help, then the merge; then a task per shard to write the data set, and the
+merge that puts it together.`,
 		Example: `  nat-go shard script ray shards
   RAY_ADDRESS=auto python shards/ray/run.py`,
 	}, "python", &how.Needs, &how.NatGo, func(r engines.Run) ([]engines.File, error) { return how.Files(r) })

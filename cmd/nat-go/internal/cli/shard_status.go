@@ -24,7 +24,7 @@ nothing else is printed, as in sbatch --array=$(nat-go shard status -q PLAN).`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if perTask < 1 {
-				return exit.Usagef("--per-task %d: how many shards does an array task build?", perTask)
+				return exit.Usagef("--per-task %d: an array task builds at least one shard", perTask)
 			}
 			dir := planArg(args)
 			plan, states, err := look(cmd.Context(), dir, stage)
@@ -41,7 +41,7 @@ nothing else is printed, as in sbatch --array=$(nat-go shard status -q PLAN).`,
 	cmd.Flags().StringVar(&stage, "stage", "",
 		"build, group or write: this stage; default: all up to the first not done")
 	cmd.Flags().IntVar(&perTask, "per-task", 1,
-		"print the array tasks that are missing instead, if each builds this many shards: task 0 the first of them")
+		"print the array tasks that are missing instead, if each builds this many shards, the first of them in task 0")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

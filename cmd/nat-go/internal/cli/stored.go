@@ -59,7 +59,7 @@ func withCopies(cmd *cobra.Command, args []string, work func(args []string) erro
 // storedCopies are copies of what is in object storage, or came from standard input.
 type storedCopies struct {
 	dir   string
-	names []string // pairs: of a copy, and of what it is a copy of
+	names []string // in pairs: the name of a copy, and that of what it is a copy of
 }
 
 // copy copies the run or the file of this name.
@@ -71,7 +71,7 @@ func (c *storedCopies) copy(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	to := filepath.Join(c.dir, strconv.Itoa(len(c.names)), path.Base(name)) // names may be the same
+	to := filepath.Join(c.dir, strconv.Itoa(len(c.names)), path.Base(name)) // names may repeat
 	if err := os.Mkdir(filepath.Dir(to), 0o700); err != nil {
 		return "", err
 	}

@@ -23,10 +23,10 @@ const (
 	slack = 8 << 20
 	// standardFloor is for commands that don't say what they need.
 	standardFloor = 16 << 20
-	// runFloor is what a run's heap grows to anyhow, on inputs of some size.
+	// runFloor is what a run's heap grows to anyway, unless its input is small.
 	runFloor = 36 << 20
-	// shardFloor is for what divides a run, which is limited by its processors rather than by a machine's memory: a
-	// third of the collections of a run.
+	// shardFloor is for the commands that divide a run, which are limited by processors rather than by memory: with it
+	// there are a third as many collections as in a run.
 	shardFloor   = 64 << 20
 	shardPercent = 100
 )

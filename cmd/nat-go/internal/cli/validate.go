@@ -31,7 +31,7 @@ func newValidateCmd(types func() config.Types, plugins checkPlugins) *cobra.Comm
 		Long: `Check a configuration and report everything that is wrong with it, with file, line and column, and what to write instead.
 
 Inputs, tokenizer and programs that it names must be there, unless --no-files is given. The beginning of the inputs is
-read as the run would read it: what can't be read, would be left out, or of which the builders make nothing is
+read as the run would read it: what can't be read, what would be left out, and what the builders make nothing of is
 reported. Nothing is run or written. Plugins that are not in nat-go.lock are started to ask for their settings, unless --no-plugins is given.
 Exit code 2 if there is an error, 0 if there are only warnings and notes.`,
 		Example: `  nat-go validate finetune.yml

@@ -45,8 +45,8 @@ link holds a token: anyone who has it can read the run.
 PATH is a run's folder, or rows as for dataset verify. With OTHER, the page also shows what differs between the two.
 
 With --export, the page and its data are written to one file instead, which a browser opens without this program:
-the first records that fit --where, at most --limit of them and 64 MiB, and what was left out. The page says what it
-holds of how much.`,
+the first records that match --where, at most --limit of them and 64 MiB, and what was left out. The page says how
+much of the run it holds.`,
 		Example: `  nat-go view out/run1
   nat-go view train.jsonl
   nat-go view out/run1 --export report.html --where 'kind:preference margin>0.2'
@@ -86,8 +86,8 @@ func (v *viewFlags) run(cmd *cobra.Command, out io.Writer, args, local []string)
 	if err == nil {
 		cache = filepath.Join(cache, "nat-go", "view")
 	}
-	// What is displayed is read again and again, but a large log's table stays. With Go's default setting the process
-	// would take twice the size of the table, which has no pointers: collecting often costs little.
+	// What is displayed is read anew each time, but a large log's table stays in memory. With Go's default setting the
+	// process would take twice the size of the table; collecting often costs little, because the table has no pointers.
 	collectOften(5, 0)
 	shown := newProgress(cmd)
 	var runs []*view.Run

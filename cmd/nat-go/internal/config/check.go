@@ -51,7 +51,7 @@ func evalSpec() *schema.Spec {
 
 var pluginSpec = sync.OnceValue(func() *schema.Spec { return schema.MustOf(Plugin{}) })
 
-// topLevel are all the keys that a file may have.
+// topLevel returns all the keys that a file may have.
 func topLevel() map[string]bool {
 	all := set("base", "plugins")
 	maps.Copy(all, natSections)

@@ -36,7 +36,7 @@ const (
 	CodeContent       = "NG1408"
 )
 
-// Codes are the pages of these codes for `nat-go explain`.
+// Codes returns the pages of these codes for `nat-go explain`.
 func Codes() []ledger.Code {
 	return append(outside(),
 		ledger.NewCode(codeFile, "config", "The configuration file can't be read.",
@@ -80,7 +80,7 @@ func Codes() []ledger.Code {
 	)
 }
 
-// outside are the pages of what is wrong with files, folders, programs and formats that a configuration names.
+// outside returns the pages of what is wrong with files, folders, programs and formats that a configuration names.
 func outside() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(CodeMissing, "config",
@@ -101,7 +101,7 @@ func outside() []ledger.Code {
 			"Write the format, or the setting, that the message names; `nat-go formats` lists what each carries."),
 		ledger.NewCode(CodeContent, "config",
 			"The beginning of an input can't be read by the source that is configured for it, loses entries, or is "+
-				"nothing that the builders can make records of.",
+				"nothing that the builders can make records from.",
 			"Write what the message suggests; `nat-go inspect FILE` says how a file can be read and what can be made "+
 				"of it. `nat-go validate --no-files` looks at no input."),
 	}

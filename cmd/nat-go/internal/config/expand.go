@@ -189,7 +189,7 @@ func (l *loader) affords(n *yaml.Node, ptr string, size int) bool {
 	if l.expanded += size; l.expanded <= maxExpandedAll {
 		return true
 	}
-	if before <= maxExpandedAll { // said once
+	if before <= maxExpandedAll { // reported once
 		l.report(n, ptr, finding.Finding{
 			Code: codeReference,
 			Message: "the values of variables and files are larger than " + schema.Size(maxExpandedAll).

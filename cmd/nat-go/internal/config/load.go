@@ -38,7 +38,8 @@ func Parse(name string, text []byte, opt Options) (*Config, []finding.Finding) {
 	if l.doc == nil {
 		return nil, finding.Sort(l.findings)
 	}
-	whole := !finding.Failed(l.withoutEchoes()) // else parts are missing, and what they hold is not missed
+	// If not, parts are missing, and relate would report whatever they hold as missing.
+	whole := !finding.Failed(l.withoutEchoes())
 	for _, o := range opt.Overrides {
 		l.override(o)
 	}
@@ -84,7 +85,7 @@ func (l *loader) add(fs ...finding.Finding) {
 	}
 }
 
-// full reports whether no more findings are shown: then working out what was meant is not worthwhile.
+// full reports whether there are more findings than are shown: then looking for what was meant is not worthwhile.
 func (l *loader) full() bool { return len(l.findings) >= 2*yamldoc.MaxFindings }
 
 func (l *loader) report(n *yaml.Node, ptr string, f finding.Finding) {

@@ -22,18 +22,18 @@ func Page(types Types) []byte {
 	r.components("sources",
 		"Where examples come from. One entry; `--from FILE` names an input without it.", types.Sources)
 	r.components("trajectory_builders",
-		"What makes records of examples, by names of your own. `nat-go builders describe TYPE` prints the same,\n"+
+		"What makes records from examples, under names of your own. `nat-go builders describe TYPE` prints the same,\n"+
 			"also for those of plugins, whose type is `PLUGIN/BUILDER`.", types.Builders)
 	sections := sectionSpecs()
-	r.section("dataset", "What is made of the records: formats and split.", sections["dataset"])
+	r.section("dataset", "What is made from the records: formats and split.", sections["dataset"])
 	r.section("collator", "How records become token batches. Without `tokenizer` there are none.", sections["collator"])
 	r.section("finetuning", "What a run does. NAT's section, with NAT's defaults.", sections["finetuning"])
 	r.components("trainers",
-		"NAT's name for how a run collects and waits. Without the section its defaults count.", types.Trainers)
+		"NAT's name for how a run collects and waits. Without the section its defaults apply.", types.Trainers)
 	r.components("trainer_adapters",
 		"What hands the data set to a trainer. Without one, the data set is written as files and nothing is "+
 			"trained.", types.Adapters)
-	r.section("plugins.NAME", "A program that serves builders, by a name of your own.", pluginSpec())
+	r.section("plugins.NAME", "A program that serves builders, under a name of your own.", pluginSpec())
 	r.section("limits", "What may be held in memory at once. Whatever is larger is refused, and counted.", sections["limits"])
 	r.section("eval", "NAT's section. Only the settings for where its output is, and in what form, are read.", sections["eval"])
 	return []byte(b.String())

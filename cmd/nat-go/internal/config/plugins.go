@@ -19,6 +19,6 @@ type Plugin struct {
 	Instances    int           `yaml:"instances" default:"1" validate:"gte=1,lte=256" doc:"processes to run; the number does not affect the data set"`
 	StartTimeout time.Duration `yaml:"start_timeout" default:"10s" validate:"gte=100ms" doc:"time limit for starting"`
 	Timeout      time.Duration `yaml:"timeout" default:"60s" validate:"gte=100ms" doc:"time limit per group"`
-	Output       schema.Size   `yaml:"output" default:"96MiB" validate:"gte=1048576" doc:"memory limit for what a builder makes of one group"`
+	Output       schema.Size   `yaml:"output" default:"96MiB" validate:"gte=1048576" doc:"memory limit for what a builder makes from one group"`
 	Memory       schema.Size   `yaml:"memory" default:"256MiB" validate:"gte=16777216" doc:"memory limit per process"`
 }

@@ -69,7 +69,7 @@ func (l *loader) notEnabled(c *Config) {
 	case value == nil:
 		l.report(section, "/finetuning/enabled", what)
 	default:
-		// Not false but wrong.
+		// The value is invalid rather than false, which is already reported.
 		if slices.ContainsFunc(l.findings, func(f finding.Finding) bool { return f.Pointer == "/finetuning/enabled" }) {
 			return
 		}
@@ -129,7 +129,7 @@ func names(blocks []Block) []string {
 // named checks that a name used by finetuning exists.
 func (l *loader) named(key, name string, blocks []Block, in string) {
 	section := yamldoc.Lookup(l.doc.Root, in)
-	// The last is already reported.
+	// That the section is not a mapping is already reported.
 	if name == "" || yamldoc.Lookup(section, name) != nil || section != nil && section.Kind != yaml.MappingNode {
 		return
 	}
@@ -244,7 +244,7 @@ func (l *loader) stepFilter(c *Config) {
 			}
 			l.report(at, yamldoc.Pointer(path...), finding.Finding{
 				Code: codeStepFilter, Severity: finding.Warning,
-				Message: fmt.Sprintf("NAT leaves %s steps out of workflow_output.json with these settings, and %s is made of them", step, b.Name),
+				Message: fmt.Sprintf("NAT leaves %s steps out of workflow_output.json with these settings, and %s is made from them", step, b.Name),
 				Fix:     fmt.Sprintf("set eval.general.output.workflow_output_step_filter: [%s]", step),
 			})
 			return
@@ -290,7 +290,7 @@ func (l *loader) idleTeacher(c *Config) {
 	case rollouts && c.Collator.Teacher.Rollouts:
 		return
 	case rollouts:
-		what.Message += ", and it is asked about rollouts only where it is told to be"
+		what.Message += ", and rollouts are scored only on request"
 		what.Fix = "set collator.teacher.rollouts: true, or leave the section out"
 	}
 	l.report(value, "/collator/teacher", what)

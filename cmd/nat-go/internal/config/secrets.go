@@ -55,8 +55,8 @@ func holdsSecret(doc *yamldoc.Document, known *secret.Values, s scalar) bool {
 // words.
 const leastKnown = 6
 
-// gatherSecrets records every value that must not be shown, and passes it on: secrets, however they came into the
-// configuration, and what the variables hold that it grants to programs.
+// gatherSecrets records every value that must not be shown, and passes it on: secrets, however they got into the
+// configuration, and the values of the variables that it grants to programs.
 func (l *loader) gatherSecrets() {
 	l.known = new(secret.Values)
 	add := func(values ...string) {

@@ -83,7 +83,7 @@ func (s *sourceWriter) copy(n *yaml.Node, path []string, named bool) *yaml.Node 
 func (s *sourceWriter) reference(written string, path []string) string {
 	name := variableFor(written, path)
 	if !anyReference.MatchString(written) {
-		s.notes = append(s.notes, fmt.Sprintf("%s stood in the configuration in clear: set %s to come back to this run", strings.Join(path, "."), name))
+		s.notes = append(s.notes, fmt.Sprintf("%s was written in the clear in the configuration: set %s to continue this run", strings.Join(path, "."), name))
 	}
 	return "${" + name + "}"
 }

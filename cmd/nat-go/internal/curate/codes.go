@@ -12,7 +12,7 @@ const (
 	LowFidelity   ledger.Reason = "fidelity_too_low"
 )
 
-// Codes are the pages of these reasons for `nat-go explain`.
+// Codes returns the pages of these reasons for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(Duplicate, "curate", "A record with the same prompt, chosen and rejected text was already kept.", "Nothing; set deduplicate_pairs: false to keep repeats."),
@@ -24,7 +24,7 @@ func Codes() []ledger.Code {
 			"would leak, and adding it would change the validation side.",
 			"Nothing, or merge without --keep-split: a new split is drawn then."),
 		ledger.NewCode(LowFidelity, "gate",
-			"The trace that the record is made of shows less of what the model saw than collator.min_fidelity asks for; "+
+			"The trace that the record is made from shows less of what the model saw than collator.min_fidelity asks for; "+
 				"the detail names what is missing.",
 			"Record more when sampling (the end of a run says what), or lower collator.min_fidelity."),
 		ledger.NewCode(NotSampled, "curate", "max_pairs is smaller than the number of records; this one was not drawn.", "Raise max_pairs."),

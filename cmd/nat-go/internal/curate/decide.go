@@ -75,7 +75,7 @@ const drawWidth = 16 + 8
 func (d *Index) Add(e Entry) (err error) {
 	switch {
 	case e.Ordinal != uint64(len(d.of)):
-		return fmt.Errorf("curate: record %d where record %d was due", e.Ordinal, len(d.of))
+		return fmt.Errorf("curate: got record %d where record %d was expected", e.Ordinal, len(d.of))
 	case e.Kind < builders.KindPreference || e.Kind > builders.KindDistillation:
 		return fmt.Errorf("curate: record %d is of the unknown kind %d", e.Ordinal, e.Kind)
 	}
@@ -331,7 +331,7 @@ type SplitError struct {
 }
 
 func (e *SplitError) Error() string {
-	return fmt.Sprintf("no validation set can be cut from the data: %d of %d records hang together by %s or a prompt that they share"+
+	return fmt.Sprintf("no validation set can be cut from the data: %d of %d records are connected by %s or a prompt that they share"+
 		" (the first is %s), and a split never divides those. Add data, check why so much shares a prompt,"+
 		" or set dataset.split.validation: 0", e.Largest, e.Total, e.by(), e.First)
 }

@@ -187,7 +187,7 @@ func answerFault(what string, p builders.Passage) fault {
 		if edge := i == 0 || i == len(p.Nodes)-1; edge && m.Role != "assistant" {
 			return faultf(
 				ledger.BadRoles,
-				"the %s has the %s's message %d where the assistant's is due",
+				"the %s has the %s's message %d where the assistant's is expected",
 				what,
 				m.Role,
 				i,

@@ -158,7 +158,7 @@ func (d *Index) hold(n *nodes) error {
 		}
 	})
 	if !validates {
-		d.warning = "none of the records is of the validation side that is kept: all train but those that share something with it"
+		d.warning = "no record belongs to the validation side that is kept: all are for training, except those that share something with it"
 	}
 	return err
 }

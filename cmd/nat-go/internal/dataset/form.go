@@ -14,7 +14,7 @@ const (
 	maxSame   = 32       // bytes of a leaf that is compared with that of the row before
 )
 
-// form is how rows are written that differ in their texts, numbers and booleans only. Most rows of a file have one of a
+// form is the shape of rows that differ only in their texts, numbers and booleans. Most rows of a file have one of a
 // few forms, and a row of a known form tells nothing new about the columns: it is counted, which takes a tenth of the
 // time of reading it.
 type form struct {
@@ -75,7 +75,7 @@ func (r *reading) leaf(c *column, kind json.Kind, from, to int) {
 	}
 }
 
-// end keeps what stands between the leaves of the row that the form was found in, unless it is too long.
+// end keeps what is between the leaves of the row that the form was found in, unless it is too long.
 func (f *form) end(line []byte) bool {
 	var all []byte
 	ends := make([]int, 0, len(f.leaves)+1)

@@ -34,7 +34,7 @@ func Formats() (all []Format) {
 	return append(all, fromBatches()...)
 }
 
-// fromBatches lists the formats that are made of a run's token batches.
+// fromBatches lists the formats that are made from a run's token batches.
 func fromBatches() []Format { return []Format{sftParquet, skyRL} }
 
 // Lookup finds a format by name.

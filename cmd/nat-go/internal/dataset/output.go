@@ -73,7 +73,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// rotate passes the buffer on once it is full. Write errors surface at commit.
+// rotate passes the buffer on once it is full. Write errors surface in synced.
 func (o *output) rotate() {
 	if len(o.buf) >= blockBytes {
 		o.flush()

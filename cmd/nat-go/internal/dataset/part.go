@@ -97,7 +97,7 @@ func Join(ctx context.Context, s Spec, parts []*Share, dirs []string) ([]runfold
 	for i, w := range all {
 		for _, p := range parts {
 			if i >= len(p.Formats) || p.Formats[i].Name != w.enc.Name {
-				return nil, errors.New("the parts have other formats than the run")
+				return nil, errors.New("the formats of the parts are not those of the run")
 			}
 			for k, c := range p.Formats[i].Contents {
 				w.contents[k].Rich = w.contents[k].Rich || c.Rich
@@ -126,7 +126,7 @@ func (w *formatWriter) join(ctx context.Context, p *partFormat, dir string) erro
 		}
 		f, err := w.open(x.Kind, x.Split)
 		if err == nil && f.name != x.Name {
-			err = fmt.Errorf("a part has rows of %s where %s was due", x.Name, f.name)
+			err = fmt.Errorf("a part has rows of %s where %s was expected", x.Name, f.name)
 		}
 		if err != nil {
 			return err

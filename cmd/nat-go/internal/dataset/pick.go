@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Query selects records of a run. Empty fields select nothing in particular.
+// Query selects records of a run. Empty fields don't restrict the selection.
 type Query struct {
 	Record  *uint64 // ordinal in the log
 	Example string
@@ -155,7 +155,7 @@ func originOf(f FormatFolder, file string, row int64) (*Origin, error) {
 	return found, err
 }
 
-// RowText returns a row as it stands in its file, by number from 0; a table's row as JSON.
+// RowText returns a row as it is in its file, by number from 0; a table's row as JSON.
 func RowText(file RowFile, row int64) (text string, err error) {
 	err = eachLineFrom(file.Path, file.Limits, row, func(_ int64, line []byte) error {
 		text = string(line)

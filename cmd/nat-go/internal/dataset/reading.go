@@ -237,7 +237,7 @@ func (c *column) changes(path string, asJSON bool) (all []change) {
 		find(true, "%s holds %s: load_dataset fails", path, mixed)
 		asJSON = true
 	case c.late > 0:
-		find(asJSON, "%s comes first in row %d, behind the %d MiB by which columns are settled: load_dataset fails",
+		find(asJSON, "%s first occurs in row %d, after the %d MiB that determine the columns: load_dataset fails",
 			path, c.late, readerChunk>>20)
 		return all
 	}

@@ -27,8 +27,8 @@ func TestReading(t *testing.T) {
 		},
 		"a key that rows lack":    {`{"a": 1} {"b": 1}`, ""},
 		"texts and lists":         {`{"a": "x"} {"a": [1]}`, "a holds a string and an array: load_dataset fails, before datasets 4.7"},
-		"a key that comes late":   {long + ` {"a": "x", "b": {"c": 1}}`, "b comes first in row 2, behind the 10 MiB by which columns are settled: load_dataset fails"},
-		"a value that comes late": {strings.Replace(long, `{`, `{"b": null, `, 1) + ` {"a": "x", "b": 1}`, "b comes first in row 2, behind the 10 MiB by which columns are settled: load_dataset fails"},
+		"a key that comes late":   {long + ` {"a": "x", "b": {"c": 1}}`, "b first occurs in row 2, after the 10 MiB that determine the columns: load_dataset fails"},
+		"a value that comes late": {strings.Replace(long, `{`, `{"b": null, `, 1) + ` {"a": "x", "b": 1}`, "b first occurs in row 2, after the 10 MiB that determine the columns: load_dataset fails"},
 		"a chunk of dates":        {long + ` {"a": "2024-01-01"}`, "a is read as timestamps (1 date)"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -34,7 +34,7 @@ type alternative struct {
 const (
 	triedRefusals = 200
 	maxReasons    = 50
-	// The reasons of a part are told apart once all parts are known.
+	// Which reasons of a part are distinguished is decided once all parts are known.
 	maxPartReasons = 5000
 )
 
@@ -77,7 +77,7 @@ func (r *refusals) begin(f rows.Format, o rows.Options) {
 	}
 }
 
-// note counts n records that are refused for a reason, telling at most the given number of reasons apart.
+// note counts n records that are refused for a reason. It distinguishes at most the given number of reasons.
 func (r *refusals) note(why string, n int64, most int) {
 	_, known := r.count[why]
 	if !known && len(r.count) >= most {

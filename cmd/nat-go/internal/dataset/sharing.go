@@ -20,8 +20,8 @@ type sharing struct {
 
 const sharingWidth = 16 + 1 + 1 + 4 + 8
 
-// seat is a row that has something: where it is, and on which of two sides.
-type seat struct {
+// occurrence says where something occurs: in which row, and on which of two sides.
+type occurrence struct {
 	split rows.Split
 	side  byte // 0 or 1: the direction of a pair
 	file  uint32
@@ -30,25 +30,25 @@ type seat struct {
 
 func newSharing(tmp string) *sharing { return &sharing{sorter: extsort.New(sharingWidth, 0, tmp)} }
 
-func (s *sharing) add(key [16]byte, at seat) error {
+func (s *sharing) add(key [16]byte, at occurrence) error {
 	b := append(append(s.row[:0], key[:]...), byte(at.split), at.side)
 	b = binary.BigEndian.AppendUint32(b, at.file)
 	s.row = binary.BigEndian.AppendUint64(b, uint64(at.row))
 	return s.sorter.Add(s.row)
 }
 
-// shared says how one thing is distributed: how many seats of each split and side have it, and the first of each.
+// shared says how one thing is distributed: how often it occurs in each split and side, and where first.
 type shared struct {
 	count [2][2]int64 // by split, side
-	first [2][2]seat
+	first [2][2]occurrence
 }
 
 func (g *shared) bySplit(s rows.Split) int64 { return g.count[s][0] + g.count[s][1] }
 
 func (g *shared) bySide(side int) int64 { return g.count[0][side] + g.count[1][side] }
 
-// at returns the first seat in a split.
-func (g *shared) at(s rows.Split) seat {
+// at returns the first occurrence in a split.
+func (g *shared) at(s rows.Split) occurrence {
 	if g.count[s][0] > 0 {
 		return g.first[s][0]
 	}
@@ -71,7 +71,7 @@ func (s *sharing) each(f func(*shared)) error {
 		key = [16]byte(row)
 		split, side := row[16]&1, row[17]&1
 		if g.count[split][side] == 0 {
-			g.first[split][side] = seat{
+			g.first[split][side] = occurrence{
 				rows.Split(split),
 				side,
 				binary.BigEndian.Uint32(row[18:]),

@@ -268,7 +268,7 @@ func (m *meter) record(r *builders.Resolved, d curate.Decision) error {
 }
 
 func (m *meter) example(id string, s rows.Split) error {
-	return m.examples.add(xxh3.HashString128(id).Bytes(), seat{split: s})
+	return m.examples.add(xxh3.HashString128(id).Bytes(), occurrence{split: s})
 }
 
 // row processes a row. For a record without a separate prompt, Completion is the whole conversation.
@@ -277,7 +277,7 @@ func (m *meter) row(row *rows.Row, s rows.Split) error {
 	if m.against != nil {
 		m.against.row(row)
 	}
-	at := seat{split: s}
+	at := occurrence{split: s}
 	if err := m.rows.add(m.hash.row(row), at); err != nil {
 		return err
 	}
@@ -312,7 +312,7 @@ func (m *meter) row(row *rows.Row, s rows.Split) error {
 	return nil
 }
 
-func (m *meter) conversation(row *rows.Row, at seat) error {
+func (m *meter) conversation(row *rows.Row, at occurrence) error {
 	prompt := row.Prompt
 	if prompt.IsText() && prompt.Text == "" {
 		prompt = opening(row.Completion)

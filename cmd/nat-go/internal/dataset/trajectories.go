@@ -102,7 +102,7 @@ func trajectory(t json.Raw) error {
 		}
 	}
 	if n != 1 {
-		return fmt.Errorf("its episode has %d steps where one is due", n)
+		return fmt.Errorf("its episode has %d steps, not one", n)
 	}
 	return nil
 }

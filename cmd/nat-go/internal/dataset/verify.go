@@ -174,7 +174,7 @@ func (c *formatCheck) file(i int) error {
 		if wrong := lesson(row); wrong != "" {
 			c.find(Finding{Code: emptyLesson, File: c.names[i], Row: n + 1}, "%s", wrong)
 		}
-		return c.index(row, seat{split: file.Split, file: uint32(i), row: n})
+		return c.index(row, occurrence{split: file.Split, file: uint32(i), row: n})
 	}
 	err := c.read(file, &seen, check)
 	if !c.folder.Format.Service {
@@ -235,7 +235,7 @@ func (s *summer) Write(b []byte) (int, error) {
 	return s.hash.Write(b)
 }
 
-func (c *formatCheck) index(row *rows.Row, at seat) error {
+func (c *formatCheck) index(row *rows.Row, at occurrence) error {
 	if err := c.prompts.add(c.hash.passage(row.Prompt), at); err != nil {
 		return err
 	}
@@ -315,7 +315,7 @@ func (c *formatCheck) sharing() error {
 			if n := g.bySplit(s); n > 1 {
 				f := c.at(repeatedRow, g.at(s))
 				f.Warning = true
-				c.find(f, "the same row is there %d times", n)
+				c.find(f, "the same row occurs %d times", n)
 			}
 		}
 	})
@@ -332,19 +332,21 @@ func (c *formatCheck) sharing() error {
 	})
 }
 
-// firstOf returns the first seat of a side, training before validation.
-func (g *shared) firstOf(side int) seat {
+// firstOf returns the first occurrence on a side, training before validation.
+func (g *shared) firstOf(side int) occurrence {
 	if g.count[rows.Train][side] > 0 {
 		return g.first[rows.Train][side]
 	}
 	return g.first[rows.Validation][side]
 }
 
-func (c *formatCheck) at(code string, s seat) Finding {
+func (c *formatCheck) at(code string, s occurrence) Finding {
 	return Finding{Code: code, File: c.names[s.file], Row: s.row + 1}
 }
 
-func (c *formatCheck) place(s seat) string { return fmt.Sprintf("%s:%d", c.names[s.file], s.row+1) }
+func (c *formatCheck) place(s occurrence) string {
+	return fmt.Sprintf("%s:%d", c.names[s.file], s.row+1)
+}
 
 // Origin is a line of rows.jsonl: where a row comes from.
 type Origin struct {
@@ -384,12 +386,12 @@ func (c *formatCheck) origins() error {
 			c.find(f, "it names the file %q, which is not there", o.File)
 			return nil
 		case o.Row != next[i] && !(c.folder.Format.SharesRows() && o.Row == next[i]-1):
-			c.find(f, "it is of row %d of %s where row %d is due", o.Row, o.File, next[i])
+			c.find(f, "it is of row %d of %s where row %d is expected", o.Row, o.File, next[i])
 		case o.Row >= c.counts[i]:
 			c.find(f, "it is of row %d of %s, which has %d rows", o.Row, o.File, c.counts[i])
 		}
 		next[i] = o.Row + 1
-		return examples.add(xxh3.HashString128(o.Example).Bytes(), seat{
+		return examples.add(xxh3.HashString128(o.Example).Bytes(), occurrence{
 			split: c.folder.Files[i].Split,
 			file:  uint32(i),
 			row:   o.Row,

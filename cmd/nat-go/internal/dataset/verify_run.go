@@ -22,7 +22,7 @@ func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, w
 	switch {
 	case errors.Is(why, fs.ErrNotExist):
 		v.find(Finding{Code: notVerifiable, File: name},
-			"not verifiable: the run has no manifest, so that nothing says what it wrote; `nat-go finetune resume %s` goes on with "+
+			"not verifiable: the run has no manifest, so that nothing says what it wrote; `nat-go finetune resume %s` continues "+
 				"a run that was interrupted", run)
 	case why != nil:
 		v.find(Finding{Code: notVerifiable, File: name}, "not verifiable: %v", why)

@@ -44,7 +44,7 @@ type Spec struct {
 	part bool // a part is being written: lines only, and what Join needs
 }
 
-// Unit is the unit in which the books of a format are kept.
+// Unit returns the unit in which the books of a format are kept.
 func Unit(format string) string { return format + " record" }
 
 // Write writes the kept records in every text row format, in the order of the log. Files appear completely or not at

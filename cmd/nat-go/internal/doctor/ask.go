@@ -73,7 +73,7 @@ type said struct {
 	err   error
 }
 
-// errAnswered is why a trainer is ended once it has answered everything.
+// errAnswered is the reason given for ending a trainer that has answered everything.
 var errAnswered = errors.New("it has answered")
 
 // ask has the trainer tokenise rows. scratch is an empty folder.
@@ -113,7 +113,7 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 	x := <-answers // wait: the program is killed when ctx ends, which ends its output
 	a, err := x.asked, x.err
 	late := ctx.Err()
-	if a.done || err != nil { // everything has been said; whatever it still does is useless
+	if a.done || err != nil { // there is nothing more to come; whatever it still does is useless
 		p.Kill(errAnswered)
 	}
 	waited := p.Err()
@@ -171,7 +171,7 @@ func (t *Trainer) listen(out io.Reader, in *Input) (*asked, error) {
 			}
 		case "row":
 			if err := a.row(&x, in); err != nil {
-				return a, exit.Environmentf("%s answers what can't be: %w", t.Python, err)
+				return a, exit.Environmentf("%s gave an impossible answer: %w", t.Python, err)
 			}
 		case "error":
 			return a, t.refusal(&x, a.versions["trl"])
@@ -213,7 +213,7 @@ func (a *asked) row(x *answer, in *Input) error {
 	return nil
 }
 
-// environ is the script's environment: no credentials, no network, no caches but its own.
+// environ returns the script's environment: no credentials, no network, no caches but its own.
 func environ(scratch string) []string {
 	env := []string{
 		"HF_HOME=" + filepath.Join(scratch, "hf"), "HF_HUB_OFFLINE=1", "HF_DATASETS_OFFLINE=1",

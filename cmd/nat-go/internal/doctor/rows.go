@@ -286,7 +286,7 @@ func Parquet(path string, limit int) (*Input, error) {
 	defer r.Close()
 	for _, column := range []string{"input_ids", "labels"} {
 		if _, ok := r.Schema().Lookup(column, "list", "element"); !ok {
-			return nil, fmt.Errorf("%s has no column %s of lists of numbers; of Parquet files those with tokens are compared", path, column)
+			return nil, fmt.Errorf("%s has no column %s of lists of numbers; only Parquet files with tokens can be compared", path, column)
 		}
 	}
 	in := &Input{Name: path, Method: SFT}

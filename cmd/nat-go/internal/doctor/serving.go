@@ -78,7 +78,7 @@ func Serve(cfg collator.Config, dir, serving string, inputs []*Input) (*Serving,
 	s.specials(ours.tok.Config, theirs.tok.Config)
 	text, err := collator.TemplateText(theirs.tok.Config, "")
 	if err != nil {
-		s.find("template", "it has none: a server renders chats by another one, or refuses them")
+		s.find("template", "it has none: a server renders chats with another one, or refuses them")
 	} else if theirs.render, err = rendererOf(cfg, theirs.tok, text); err != nil {
 		s.find("template", "it can't be compiled: %v", err)
 	} else {
@@ -180,7 +180,7 @@ func (s *Serving) vocabulary(ours, theirs *vocabulary) {
 	}
 	for _, part := range slices.Sorted(maps.Keys(ours.parts)) {
 		if !sameJSON(ours.parts[part], theirs.parts[part]) {
-			s.find("tokenizer", "%s differs: the same text may be cut otherwise", part)
+			s.find("tokenizer", "%s differs: the same text may be split differently", part)
 		}
 	}
 }
@@ -261,13 +261,13 @@ func (s *Serving) template(sameText bool, ours, theirs *folder, inputs []*Input)
 	}
 	switch {
 	case texts > 0:
-		s.find("template", "%d of %s rendered otherwise: %s", texts, quantity(len(conversations), "conversation"),
+		s.find("template", "%d of %s rendered differently: %s", texts, quantity(len(conversations), "conversation"),
 			first)
 	case !sameText:
 		s.Checked = append(s.Checked, "(the templates' texts differ, what they render does not)")
 	}
 	if cut > 0 {
-		s.find("tokenizer", "%s of the same text tokenised otherwise", quantity(cut, "conversation"))
+		s.find("tokenizer", "%s of the same text tokenised differently", quantity(cut, "conversation"))
 	}
 }
 
@@ -312,7 +312,7 @@ func (r *row) conversation() *turns.Conversation {
 	return &turns.Conversation{Messages: values, Tools: tools}
 }
 
-// probes are conversations that every chat model's template accepts.
+// probes returns conversations that every chat model's template accepts.
 func probes() (out []*turns.Conversation) {
 	say := func(role, text string) chat.Message { return chat.Message{Role: role, Form: chat.Text, Text: text} }
 	for _, messages := range [][]chat.Message{

@@ -52,7 +52,7 @@ type Needs struct {
 	Memory schema.Size
 }
 
-// Mega is the memory in MiB, rounded up.
+// Mega returns the memory in MiB, rounded up.
 func (n Needs) Mega() int64 { return (int64(n.Memory) + 1<<20 - 1) >> 20 }
 
 func (n Needs) check() error {
@@ -92,7 +92,8 @@ func fill(name, from string, variables *pyvalue.Dict) (File, error) {
 	return File{Name: name, Text: []byte(strings.TrimRight(filled.Text, "\n") + "\n")}, err
 }
 
-// variables are what templates know of a run and of its needs. Texts that a script holds as values are quoted by quote.
+// variables returns what templates know of a run and of its needs. Texts that a script holds as values are quoted by
+// quote.
 func (r Run) variables(n Needs, quote func(string) string) *pyvalue.Dict {
 	var steps []pyvalue.Value
 	for _, s := range r.Steps() {

@@ -31,17 +31,17 @@ func (s Slurm) Files(r Run) ([]File, error) {
 	}
 	for _, o := range s.Options {
 		if strings.ContainsAny(o, "\n\r") || strings.HasPrefix(o, "-") || o == "" {
-			return nil, exit.Usagef("--sbatch %q: an option of sbatch without its dashes, such as partition=cpu", o)
+			return nil, exit.Usagef("--sbatch %q: write an option of sbatch without its dashes, such as partition=cpu", o)
 		}
 	}
 	if !plainTime().MatchString(s.Time) {
 		return nil, exit.Usagef("--time %q: write hours, minutes and seconds as sbatch takes them: 4:00:00", s.Time)
 	}
 	if s.AtOnce < 0 {
-		return nil, exit.Usagef("--at-once %d: how many array tasks are at work at most; 0: all", s.AtOnce)
+		return nil, exit.Usagef("--at-once %d: the number of array tasks can't be negative; 0: no limit", s.AtOnce)
 	}
 	if s.ArraySize < 1 {
-		return nil, exit.Usagef("--max-array-size %d: `scontrol show config` shows MaxArraySize", s.ArraySize)
+		return nil, exit.Usagef("--max-array-size %d: write the MaxArraySize that `scontrol show config` shows", s.ArraySize)
 	}
 	submit, err := fill("submit.sh", "slurm-submit.sh", s.variables(r))
 	files := []File{submit}

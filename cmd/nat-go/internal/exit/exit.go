@@ -16,7 +16,7 @@ const (
 	Terminated  = 143
 )
 
-// Error is an error with an exit code. Err may be nil if everything has been said already: then nothing is printed.
+// Error is an error with an exit code. Err may be nil if everything has been printed already: then nothing more is.
 type Error struct {
 	Code int
 	Err  error

@@ -69,15 +69,15 @@ func Known(r ledger.Reason) bool {
 	return ok
 }
 
-// Find returns the page of a code, all pages of an area, or all pages. The error for an unknown code names similar
-// ones.
+// Find returns the page of a code, all pages of an area, or all pages. The error for an unknown code names the closest
+// one.
 func Find(what string) ([]ledger.Code, error) {
 	if page, ok := Code(strings.TrimSpace(what)); ok {
 		return []ledger.Code{page}, nil
 	}
 	if plugin, code, ok := strings.Cut(what, "/"); ok {
 		return nil, fmt.Errorf(
-			"%q is a reason of the plugin %q's own: its author says what %q means",
+			"%q is a reason of the plugin %q: only its author can say what %q means",
 			what,
 			plugin,
 			code,

@@ -87,7 +87,7 @@ func (r *run) failure(seen *source.Stats) error {
 	return r.noBatches()
 }
 
-// noBatches says why records went into the collator and none came out, whatever text formats were written of them.
+// noBatches says why records went into the collator and none came out, whatever text formats they were written in.
 func (r *run) noBatches() error {
 	if r.made.Batches == nil || len(r.made.Batches.Counts) > 0 {
 		return nil
@@ -102,7 +102,7 @@ func (r *run) noBatches() error {
 		}) {
 			fmt.Fprintf(&table, "\n  %-16s %s", ledger.Quantity(a.Dropped[reason], unitRecord), reason)
 		}
-		return exit.Failedf("no token batch was made of %s that the collator was given:%s\n%s lists each with what was wrong, "+
+		return exit.Failedf("no token batch was made from %s that the collator was given:%s\n%s lists each with what was wrong, "+
 			"`nat-go explain CODE` says what to do", ledger.Quantity(a.In, unitRecord), table.String(),
 			r.plan.folder.Dropped())
 	}
@@ -122,7 +122,7 @@ func (r *run) noData(seen *source.Stats) error {
 		}
 	}
 	if c.Records == 0 {
-		return exit.Failedf("no trajectories collected: the builders made no record of %s%s; %s lists why",
+		return exit.Failedf("no trajectories collected: the builders made no record from %s%s; %s lists why",
 			ledger.Quantity(c.Examples, unitExample), r.books.first, r.plan.folder.Dropped())
 	}
 	return exit.Failedf("no trajectories collected: nothing is left of %s%s; %s lists why",
@@ -142,7 +142,7 @@ func (r *run) empty() bool {
 // unversioned is the version of a program that was built without one.
 const unversioned = "devel"
 
-// Version is the module version that the program was built from, or "devel".
+// Version returns the module version that the program was built from, or "devel".
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {

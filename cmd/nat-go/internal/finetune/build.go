@@ -100,7 +100,7 @@ func (r *run) build(ctx context.Context, in *inputs, ahead *reader, bs []*builde
 	return b.built(), nil
 }
 
-// built records what was read of the inputs, once everything is in the log.
+// built notes what was read of the inputs, once everything is in the log.
 func (b *building) built() *built {
 	b.made.Inputs, b.made.Counts.Candidates = b.at.Inputs, b.at.Seen.Candidates
 	for _, a := range b.at.Seen.Accounts() {
@@ -113,7 +113,7 @@ func (b *building) built() *built {
 }
 
 func (b *building) rules(ctx context.Context) curate.Rules {
-	// What depends on all shards' records is decided when they are merged first.
+	// What depends on the records of all shards is decided by the first merge.
 	if b.plan.shard != nil || b.plan.isDecided() {
 		return curate.Rules{}
 	}
@@ -150,7 +150,7 @@ func (b *building) stream(ctx context.Context) error {
 	return err
 }
 
-// leaveCollected ends a run in which a collection run failed the way NAT does: the output of the previous ones stays to
+// leaveCollected ends a run in which a collection run failed, as NAT does: what the previous ones produced is kept to
 // be looked at.
 func (b *building) leaveCollected() {
 	folder := b.plan.folder
@@ -200,7 +200,7 @@ func (b *building) goOn(ctx context.Context, c recordlog.Commit) (err error) {
 	}
 	if !c.Done {
 		if b.log, err = recordlog.Open(dir); err != nil {
-			return exit.Environmentf("can't go on with the record log: %w", err)
+			return exit.Environmentf("can't continue the record log: %w", err)
 		}
 	}
 	for g, err := range recordlog.Groups(dir) {

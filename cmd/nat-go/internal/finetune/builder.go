@@ -43,7 +43,7 @@ func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 	}
 	if res.Group != g {
 		return nil, b.failed(
-			fmt.Errorf("the results of group %q came where those of %q were due", res.Group.Key, g.Key),
+			fmt.Errorf("the results of group %q came where those of %q were expected", res.Group.Key, g.Key),
 		)
 	}
 	return &res, nil
@@ -92,7 +92,7 @@ func refuseDrops(res *result) {
 	for _, d := range res.Drops {
 		if d.N() < 0 || d.N() > mostDropped {
 			res.Reason, res.Err = builders.BuilderFailed, fmt.Errorf(
-				"it reported a drop of %d, which nothing has",
+				"it reported a drop of %d things, which is impossible",
 				d.N(),
 			)
 		}

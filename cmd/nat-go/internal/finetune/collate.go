@@ -66,7 +66,7 @@ func localTokenizer(ctx context.Context, path string) (string, error) {
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("can't tell the user's cache: %w", err)
+		return "", fmt.Errorf("can't find the user's cache folder: %w", err)
 	}
 	prefix := strings.TrimSuffix(strings.TrimRight(path, "/"), "/tokenizer.json")
 	return objects.OfProcess().Copy(ctx, prefix, tokenizer.FileNames(), tokenizer.MaxTokenizerBytes,
@@ -159,7 +159,7 @@ func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 	case out.NullHints && c.Teacher != nil && c.Teacher.HintEffect:
 		return out, errors.New("collator.hints none leaves no hint whose effect collator.teacher.hint_effect could measure: leave one of them out")
 	case !composer && out.RenderedRollouts:
-		return out, errors.New("collator.rl.ids rendered makes rollouts of what was not sampled, which only " +
+		return out, errors.New("collator.rl.ids rendered makes rollouts from what was not sampled, which only " +
 			"the reference composite trainer takes: set collator.format composer, or leave it out")
 	case !composer && (out.Form.EqualWidth || out.Form.SignedMask):
 		return out, errors.New("collator.composer is for collator.format composer: set that, or leave it out")

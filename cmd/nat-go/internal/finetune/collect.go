@@ -50,7 +50,7 @@ func (p *plan) endpointOfFlags() (*config.Block, error) {
 		return nil, exit.Usagef("--endpoint makes inputs and --from names them: use one of the two")
 	}
 	if secret.Setting(p.Endpoint) {
-		return nil, exit.Usagef("--endpoint has a password in it, which would stand in the run folder: write the address under sources instead, with ${VARIABLE} for the password")
+		return nil, exit.Usagef("--endpoint has a password in it, which would be stored in the run folder: write the address under sources instead, with ${VARIABLE} for the password")
 	}
 	cfg, keys := schema.New[endpoint.Config](), p.natKeys()
 	cfg.Endpoint, cfg.Timeout, cfg.Dataset = p.Endpoint, p.EndpointTimeout, p.Dataset

@@ -118,7 +118,7 @@ func (r *run) writeDecisions(d *curate.Decisions) error {
 	return f.Commit()
 }
 
-// gates are what each record has to pass by itself.
+// gates returns what each record has to pass by itself.
 func (p *plan) gates() curate.Gates {
 	return curate.Gates{Unfit: p.Compat.Gates(), MinFidelity: p.minFidelity}
 }

@@ -77,7 +77,7 @@ func (r *run) decided(t *tokens, salt string) (*runfolder.Decided, error) {
 }
 
 // program identifies this program: its version and, if it was built without one, the linker's build id, which differs
-// for different content. Its content is hashed only if there is no such id: it has sixty megabytes.
+// for different content. Its content is hashed only if there is no such id, because it is large.
 func (p *plan) program(self string) (string, error) {
 	if v := Version(); v != unversioned || self == "" {
 		return v, nil
@@ -267,7 +267,7 @@ func (r *run) sameDecisions(t *tokens) error {
 	b := p.begun
 	if b.Decided == nil {
 		return exit.Environmentf(
-			"an older nat-go began the run, and noted nothing of what decides its data set: make the run again",
+			"the run was begun by an older nat-go, which did not record what determines its data set: make the run again",
 		)
 	}
 	now, err := r.decided(t, b.Decided.Salt)
@@ -281,8 +281,8 @@ func (r *run) sameDecisions(t *tokens) error {
 	}
 	if len(left) > 0 {
 		return exit.Failedf(
-			"%s changed since the run began. A data set is never made of two states of its settings: start a new run, put %s "+
-				"back as it was, or go on all the same with --accept-changed %s",
+			"%s changed since the run began. A data set is never made from two versions of its settings: start a new run, put %s "+
+				"back as it was, or continue anyway with --accept-changed %s",
 			strings.Join(left, ", "),
 			them(left),
 			strings.Join(left, " --accept-changed "),

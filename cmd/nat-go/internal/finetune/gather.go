@@ -217,7 +217,8 @@ func contents(r builders.Record) []*builders.Content {
 	return nil
 }
 
-// notLogged is an error about the record log: one that is full stays full, and a disk may get better.
+// notLogged returns an error about the record log: a log that is full stays full, which fails the run; any other error
+// is the disk's, and a retry may succeed.
 func notLogged(what string, err error) error {
 	code := exit.Environment
 	if errors.Is(err, recordlog.ErrFull) {

@@ -113,7 +113,7 @@ func identify(path string) source.Input {
 	return in
 }
 
-// identities are what a source continuing with collection run k has to find unchanged.
+// identities returns what a source continuing with collection run k has to find unchanged.
 func (in *inputs) identities(k int) []source.Input { return in.began[k : k+1] }
 
 // unchanged refuses to continue if the inputs are not those the run began with.
@@ -127,7 +127,7 @@ func (in *inputs) unchanged(began []source.Input) error {
 			what = fmt.Sprintf("changed since the run began: %s then, %s now", told(began[k]), told(now))
 		}
 		return exit.Failedf(
-			"the input %s %s. A run is never made of two states of its input: start a new one, or put the file back as it was",
+			"the input %s %s. A run is never made from two versions of its input: start a new one, or put the file back as it was",
 			now.Path,
 			what,
 		)
@@ -298,7 +298,7 @@ func natOutput(e config.Eval) ([]string, error) {
 	}
 	if g.Dataset != nil && g.Dataset.Structure.Disable {
 		return nil, exit.Usagef(
-			"eval.general.dataset.structure.disable is true: NAT then writes answers without ids and steps, of which nothing can be made",
+			"eval.general.dataset.structure.disable is true: NAT then writes answers without ids and steps, from which nothing can be made",
 		)
 	}
 	if dir == "" {

@@ -40,7 +40,7 @@ type plan struct {
 	verdict *scores.Rules  // scores from what results say; nil if none
 	copyTo  string         // NAT's dataset_output_dir; empty: no copy
 	notes   []string
-	chosen  string           // how the input is read and what is made of it, if nobody said
+	chosen  string           // how the input is read and what is made of it, where the user left that open
 	resume  bool             // continue with an existing run folder
 	lock    *runfolder.Lock  // with resume
 	begun   *runfolder.Begun // with resume

@@ -76,7 +76,7 @@ func (p prover) prove(c *source.Claim) (proven ttc.Proofs, refuted ttc.Gaps) {
 }
 
 // says reports whether a sampled text says what an answer does. How it marks reasoning and calls depends on the model;
-// what stands in them doesn't.
+// what they contain doesn't.
 func says(text string, answer *chat.Message) bool {
 	parts := []string{answer.Reasoning, answer.Text}
 	for i := range answer.Parts {

@@ -27,7 +27,7 @@ func (p *plan) publishTo(dir string, env Env) error {
 	if runs == "" {
 		cache, err := os.UserCacheDir()
 		if err != nil {
-			return exit.Environmentf("can't tell the user's cache, where a run for object storage is made: %w", err)
+			return exit.Environmentf("can't find the user's cache folder, where a run for object storage is made: %w", err)
 		}
 		sum := xxh3.HashString128(dir).Bytes()
 		runs = filepath.Join(cache, "nat-go", "runs", hex.EncodeToString(sum[:8]))
@@ -44,8 +44,8 @@ func (r *run) mayPublish(ctx context.Context) error {
 	return nil
 }
 
-// publish sends a complete run to object storage. Its folder on this machine is removed unless its job hasn't ended,
-// which is waited for and cancelled there.
+// publish sends a complete run to object storage. Its folder on this machine is removed unless it has a job that has
+// not completed, which is followed from there.
 func (r *run) publish(ctx context.Context) error {
 	p := r.plan
 	if p.stored == "" || p.shard != nil || !runfolder.Has(p.folder.Manifest()) {

@@ -24,7 +24,7 @@ type reader struct {
 	out    chan reading
 	ahead  atomic.Int64  // bytes of the input waiting to be consumed
 	most   atomic.Int64  // limit on that; a larger example waits alone
-	taken  chan struct{} // something was
+	taken  chan struct{} // signals that something was consumed
 	cancel context.CancelFunc
 	done   chan struct{} // closed when everything was read; then the rest is known
 	seen   source.Stats
@@ -92,7 +92,7 @@ func (rd *reader) read(ctx context.Context, in *inputs, k int, resume *source.Cu
 		rd.seen, rd.inputs = *src.Stats(), src.Inputs()
 		if next.err == nil && rd.seen.ReadyPairs > 0 && in.lower != "" {
 			next.err = exit.Failedf("%s names the better side of its pairs, which scores more, and trajectory_builders.%s has "+
-				"score_direction: lower, which would turn each of them round: leave score_direction out", in.paths[k], in.lower)
+				"score_direction: lower, which would reverse each of them: leave score_direction out", in.paths[k], in.lower)
 		}
 		if !rd.send(ctx, next) || next.err != nil {
 			return
@@ -175,7 +175,7 @@ func (rd *reader) next(ctx context.Context) (reading, error) {
 	}
 }
 
-// close ends the reading. After it seen and inputs say what was read.
+// close ends the reading. Afterwards seen and inputs say what was read.
 func (rd *reader) close() {
 	if rd != nil {
 		rd.cancel()

@@ -95,7 +95,7 @@ type Summary struct {
 	Status     string             `json:"status"`
 	RunDir     string             `json:"run_dir"`
 	DatasetDir string             `json:"dataset_dir"`
-	Chosen     string             `json:"chosen,omitempty"` // how the input is read and what is made of it, unsaid
+	Chosen     string             `json:"chosen,omitempty"` // how the input is read, and what is made of it
 	Counts     runfolder.Counts   `json:"counts"`
 	Job        any                `json:"job,omitempty"`
 	Error      string             `json:"error,omitempty"`
@@ -122,7 +122,7 @@ type WrittenFile struct {
 	Rows int64
 }
 
-// Failed is the summary of a run that didn't start.
+// Failed returns the summary of a run that didn't start.
 func Failed(req Request, err error) (*Summary, error) {
 	return &Summary{RunID: req.RunID, Status: runfolder.Failed, Error: err.Error(), Counts: noCounts()}, err
 }
@@ -182,7 +182,7 @@ func loadConfig(
 	return c, chosen, nil
 }
 
-// keyMap is what the user said about the keys of the input: {"output": "response"}.
+// keyMapping is what the user said about the keys of the input: {"output": "response"}.
 type keyMapping map[string]string
 
 func keyMap(pairs []string) (keyMapping, error) {

@@ -74,7 +74,8 @@ func resume(ctx context.Context, b *runfolder.Begun, lock *runfolder.Lock, how A
 		return Failed(req, exit.Environmentf("can't clean up the run folder: %w", err))
 	}
 	req.ConfigFile, req.Builders = folder.Config(), nil
-	req.Overrides, req.Detach = how.Overrides, how.Detach // how the run was begun says nothing of whether one waits now
+	// Whether the run was begun with or without waiting says nothing about this command.
+	req.Overrides, req.Detach = how.Overrides, how.Detach
 	p, err := unlessEnded(ctx, func() (*plan, error) { return newPlan(ctx, req, env) })
 	if err != nil {
 		return Failed(req, err)
@@ -147,7 +148,7 @@ func readBegun(f runfolder.Folder) (*runfolder.Begun, error) {
 	b, err := f.ReadBegun()
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		if used, err := f.Used(); err == nil && !used && f.Locked() {
-			return nil, exit.Usagef("the run in %s ended before it had begun: run it again", f)
+			return nil, exit.Usagef("the run in %s was interrupted before it had begun: run it again", f)
 		}
 		return nil, exit.Usagef("%s is not a run folder: it lacks %s", f, f.Begun())
 	}
@@ -160,7 +161,7 @@ func readBegun(f runfolder.Folder) (*runfolder.Begun, error) {
 // sameVersion refuses to continue what another version of nat-go began, because its builders may make different records
 // from the rest.
 func sameVersion(b *runfolder.Begun) error {
-	const why = "a data set is never made by two versions. Make the run again, or go on with the version that began it"
+	const why = "a data set is never made by two versions. Make the run again, or continue it with the version that began it"
 	switch {
 	case b.Log != recordlog.Version:
 		return exit.Environmentf("the run was begun by nat-go %s, whose record log has version %d; this is nat-go %s with version %d, and %s", b.NatGo, b.Log, Version(), recordlog.Version, why)

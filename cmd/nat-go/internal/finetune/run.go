@@ -171,7 +171,7 @@ func (r *run) scored(built *built) {
 	}
 	if given, _ := p.scores.Given(); given == 0 {
 		r.warn(
-			"dataset.scores: none of the %s there is of an example that was read; dataset.scores.key names the key of "+
+			"dataset.scores: none of the %s belongs to an example that was read; dataset.scores.key names the key of "+
 				"the example's id there",
 			ledger.Quantity(int64(p.scores.Len()), "score"),
 		)

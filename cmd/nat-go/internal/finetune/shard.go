@@ -94,7 +94,7 @@ func (r *run) makeShard(ctx context.Context) error {
 	if err := r.openShard(); err != nil {
 		return err
 	}
-	if done, err := r.wasBuilt(); done || err != nil { // by another process, before it let go of the folder
+	if done, err := r.wasBuilt(); done || err != nil { // by another process, before it released the folder
 		return err
 	}
 	tokens, err := unlessEnded(ctx, func() (*tokens, error) { return openTokens(ctx, r.plan) })
@@ -309,7 +309,7 @@ func (p *plan) openOrder(groups int64) (*shards.Order, error) {
 	}
 	o, err := shards.OpenOrder(p.folder, groups)
 	if err != nil {
-		return nil, exit.Environmentf("can't go on with the record log: %w", err)
+		return nil, exit.Environmentf("can't continue the record log: %w", err)
 	}
 	return o, nil
 }
@@ -338,7 +338,7 @@ func (r *run) asPlanned(t *tokens) error {
 	}
 	if changed := was.Changed(now); len(changed) > 0 {
 		return exit.Failedf(
-			"%s changed since the plan was made. A data set is never made of two states of its settings: put %s "+
+			"%s changed since the plan was made. A data set is never made from two versions of its settings: put %s "+
 				"back as it was, or make a plan in another folder",
 			strings.Join(changed, ", "),
 			them(changed),
@@ -425,7 +425,7 @@ func tooManyNames(b *builder) error {
 // takeFrom has only the shard's parts of the inputs read.
 func (s *shard) takeFrom(in *inputs) error {
 	if in.collect != nil || len(in.paths) != len(s.plan.Inputs) {
-		return exit.Failedf("there are %s where the plan has %d: it was made of other inputs",
+		return exit.Failedf("there are %s where the plan has %d: it was made from other inputs",
 			ledger.Quantity(int64(len(in.paths)), "input"), len(s.plan.Inputs))
 	}
 	in.parts = map[int]*source.Part{}
@@ -479,7 +479,7 @@ func (in *inputs) otherThanPlanned(k int) error {
 	)
 }
 
-// goesOn reports whether there may already be a record log.
+// goesOn reports whether the plan may continue a record log that already exists.
 func (p *plan) goesOn() bool { return p.resume || p.shard != nil }
 
 // again returns the command that continues what is done here, without nat-go.

@@ -80,7 +80,7 @@ func rewardOf(r builders.Record) *float64 {
 	return nil
 }
 
-// records are records of each kind with nothing but their rewards, which every group is given again.
+// records are records of each kind with nothing but their rewards. Every group gets the same ones again.
 type records struct {
 	preferences    []builders.Preference
 	rollouts       []builders.Rollout

@@ -25,7 +25,7 @@ type merging struct {
 	plan *shards.Plan
 	done map[shards.Stage][]*shards.Done // by shard
 
-	logged <-chan struct{}   // closed once the merged log is there
+	logged <-chan struct{}   // closed once the merged log exists
 	ranges []recordlog.Range // of the merged log, one for each shard that writes
 	leave  bool              // the shards are to do the writing
 	cut    *shards.Cut       // what they write; nil if nothing
@@ -100,7 +100,7 @@ func (m *merging) complete() error {
 	return nil
 }
 
-// someOf begins a sentence about n of the shards.
+// someOf returns the beginning of a sentence about n of the shards.
 func someOf(n, all int) string {
 	are := "are"
 	if n == 1 {
@@ -283,7 +283,7 @@ func (m *merging) join(ctx context.Context, j *recordlog.Join, in *inputs) error
 	return j.Commit(text)
 }
 
-// cursor is where the run of the merged log is: at the end of its inputs.
+// cursor returns where the run of the merged log is: at the end of its inputs.
 func (m *merging) cursor(in *inputs) (at cursor, err error) {
 	at.Source.Run, at.Inputs = len(in.paths), m.plan.Inputs
 	for _, d := range m.done[shards.Build] {

@@ -357,7 +357,7 @@ func (c *cutter) endOfInput(k int, input source.Input, whole string) error {
 		c.notes = append(
 			c.notes,
 			fmt.Sprintf(
-				"the input %s is of one shard, although it is larger than others: %s",
+				"the input %s stays in one shard, although it is larger than the others: %s",
 				c.in.paths[k],
 				whole,
 			),

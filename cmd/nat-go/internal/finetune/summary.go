@@ -46,7 +46,7 @@ func (l Look) line(b *strings.Builder, style, what, text string) {
 	b.WriteString(t.Text(l.Width))
 }
 
-// statusStyle is green for success, red for failure, and yellow for what is still going on.
+// statusStyle returns green for success, red for failure, and yellow for what is still going on.
 func statusStyle(status string) string {
 	switch status {
 	case runfolder.Completed:
@@ -148,7 +148,7 @@ func writeSites(b *strings.Builder, s *Summary) {
 	writeEffects(b, s.Batches.Teacher)
 	st := &s.Batches.Stats
 	if n := st.Open; n > 0 {
-		fmt.Fprintf(b, "  rows     %s with nothing at the end that a model would stop at: the template has none\n", ledger.Quantity(n, "turn"))
+		fmt.Fprintf(b, "  rows     %s with no end that a model would stop at: the template has none\n", ledger.Quantity(n, "turn"))
 	}
 	if n := st.LeftOut.Reasoning; n > 0 {
 		fmt.Fprintf(b, "  rows     the template leaves out the reasoning of %s that are trained\n", ledger.Quantity(n, "turn"))

@@ -24,7 +24,7 @@ var vocabularyProbes = []string{
 	"Größenordnung, наука, 知識, 🦊",
 }
 
-// probes are the texts with their ids in the tokenizer.
+// probes returns the texts with their ids in the tokenizer.
 func probes(tok *tokenizer.Tokenizer) (out []scorer.Probe, err error) {
 	for _, text := range vocabularyProbes {
 		enc, err := tok.Encode(text, tokenizer.Options{})

@@ -87,7 +87,7 @@ func (r *run) writeFinal(job *jobs.Job) error {
 	return lock.AddFiles(sum)
 }
 
-// unsubmitted is the error for a run whose data set is complete but was not accepted.
+// unsubmitted returns the error for a run whose data set is complete but was not accepted.
 func (r *run) unsubmitted(err error) error {
 	r.sum.Next = "the data set is complete and is in " + r.plan.folder.Dataset() + "; `nat-go finetune resume " +
 		string(r.plan.folder) + "` submits it"
@@ -137,7 +137,7 @@ func OpenJob(folder runfolder.Folder, j *jobs.Job, env Env) (*jobs.Client, error
 			Secrets: env.Secrets,
 		})
 		about := config.Block{Section: "trainer_adapters", Name: j.Name}
-		if fs = about.Under(fs); c == nil || finding.Failed(fs) { // what else a run needs is nothing to its job
+		if fs = about.Under(fs); c == nil || finding.Failed(fs) { // a job doesn't need what else a run does
 			env.Findings(fs)
 			return nil, exit.Usagef("the configuration in the run folder can't be used; variables it refers to must be set as they were for the run")
 		}

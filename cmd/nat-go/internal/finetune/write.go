@@ -76,7 +76,7 @@ func (r *run) writeText(ctx context.Context, s dataset.Spec) ([]runfolder.Writte
 func (r *run) warnOfRefused(written []runfolder.Written) {
 	for _, w := range written {
 		if w.Trimmed > 0 {
-			r.warn("%s: %s behind the last turn of the assistant, which train nothing, are left out", w.Format,
+			r.warn("%s: %s after the last turn of the assistant, which train nothing, are left out", w.Format,
 				ledger.Quantity(w.Trimmed, "message"))
 		}
 		if w.Dropped == 0 {
@@ -110,7 +110,7 @@ func (r *run) warnOfReader(written []runfolder.Written) {
 			if !slices.ContainsFunc(written, func(w runfolder.Written) bool { return w.Format == table }) {
 				cure = fmt.Sprintf("`nat-go dataset convert RUN --format %s` writes the same rows with their columns declared", table)
 			}
-			r.warn("%s: Hugging Face datasets reads it otherwise: %s; %s", f.Path, strings.Join(now, "; "), cure)
+			r.warn("%s: Hugging Face datasets reads it differently: %s; %s", f.Path, strings.Join(now, "; "), cure)
 		}
 	}
 }

@@ -106,7 +106,7 @@ func (r *Report) best(builder, preferred string) string {
 	return preferred
 }
 
-// readily lists formats that are chosen without being asked for, because many trainers read them.
+// readily lists the formats that are preferred unless others are requested, because many trainers read them.
 var readily = []string{"trl", "messages"}
 
 func (r *Report) carried(builder string) []*Carried {

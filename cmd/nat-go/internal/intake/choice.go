@@ -37,7 +37,7 @@ type Choice struct {
 	Why      string   `json:"why"` // in words; if there is nothing to choose, what is missing
 }
 
-// Records is how many records a builder makes of what was examined.
+// Records returns how many records a builder makes from what was examined.
 func (r *Report) Records(typ string) int64 {
 	for _, y := range r.Builders {
 		if y.Builder == typ {
@@ -47,8 +47,8 @@ func (r *Report) Records(typ string) int64 {
 	return 0
 }
 
-// choose decides for pairs if there are any, because they were scored to be compared. Everything else the model said is
-// to be imitated.
+// choose prefers pairs if there are any, because they were scored to be compared. Otherwise what the model said is
+// imitated.
 func (r *Report) choose() Choice {
 	c := Choice{SplitBy: "example"}
 	if r.Tasks > 0 {

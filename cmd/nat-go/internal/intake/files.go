@@ -48,7 +48,7 @@ type chooser struct {
 	first  error // for the first of passed
 }
 
-// kind is a way in which some of the files are read.
+// kind is one of the ways in which the files are read.
 type kind struct {
 	found *detect.Found
 	files []string
@@ -162,10 +162,10 @@ func (c *chooser) kind() (*kind, error) {
 	for _, k := range c.kinds {
 		parts = append(parts, fmt.Sprintf("%s (%s) as %s", k.files[0], quantity(len(k.files), "file"), k.said()))
 	}
-	return nil, exit.Usagef("the files are read in different ways: %s. Make a run of each", strings.Join(parts, ", "))
+	return nil, exit.Usagef("the files are read in different ways: %s. Make a separate run from each", strings.Join(parts, ", "))
 }
 
-// none is the error where no file can be read.
+// none returns the error where no file can be read.
 func (c *chooser) none() error {
 	if len(c.passed) == 1 {
 		return c.first

@@ -10,15 +10,15 @@ import (
 	"github.com/nat-go/nat-go/collator/turns"
 )
 
-// LeftOut is what the chat template of a model at hand would leave out of the examples, as far as token batches and
-// trainers that use it are concerned.
+// LeftOut is what the chat template of a locally available model would leave out of the examples, as far as token
+// batches and trainers that use it are concerned.
 type LeftOut struct {
 	Model   string   `json:"model"`             // the folder of its tokenizer
 	What    []string `json:"what,omitempty"`    // "the reasoning of 3 turns"
 	Problem string   `json:"problem,omitempty"` // why the template can't be used
 }
 
-// String says it to people.
+// String returns that in words.
 func (l LeftOut) String() string {
 	if l.Problem != "" {
 		return fmt.Sprintf("the template of %s can't be used: %s", l.Model, l.Problem)
@@ -26,7 +26,7 @@ func (l LeftOut) String() string {
 	return fmt.Sprintf("the template of %s leaves out %s; collator.template names another", l.Model, strings.Join(l.What, ", "))
 }
 
-// leftOut asks the templates of the tokenizers at hand. One that leaves out nothing is not listed.
+// leftOut tries the templates of the tokenizers at hand, and lists those that leave something out.
 func (r *Report) leftOut() (all []LeftOut) {
 	if r.Messages == 0 && r.Candidates == 0 {
 		return nil

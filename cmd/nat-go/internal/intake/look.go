@@ -160,7 +160,7 @@ func look(ctx context.Context, found *detect.Found, files []string, opt Options)
 	return r, nil
 }
 
-// folders are those that contain the inputs, then the working folder.
+// folders returns the folders that contain the inputs, then the working folder.
 func folders(paths []string) (all []string) {
 	for _, p := range paths {
 		dir := p
@@ -196,14 +196,14 @@ func chooseOne(ctx context.Context, file, only string, given map[string]string) 
 	switch {
 	case err == nil:
 		return found, nil
-	case errors.As(err, &unknown) && only != "" && len(given) == 0: // the user knows better
+	case errors.As(err, &unknown) && only != "" && len(given) == 0: // the user named the source
 		f, _ := builtin.Source(only)
 		return &detect.Found{Source: f}, nil
 	case errors.As(err, &unknown), errors.As(err, &ambiguous):
 		return nil, exit.With(exit.Usage, err)
 	case errors.Is(err, detect.ErrEmpty) && only == "":
 		return nil, exit.With(exit.Failed, err)
-	case (errors.Is(err, detect.ErrEmpty) || errors.As(err, &syntax)) && only != "": // the source says it, in the run
+	case (errors.Is(err, detect.ErrEmpty) || errors.As(err, &syntax)) && only != "": // the source reports it in the run
 		f, _ := builtin.Source(only)
 		return &detect.Found{Source: f, Reading: source.Reading{Settings: given}}, nil
 	case errors.As(err, &syntax) && syntax.Line > 0, errors.As(err, &large), errors.As(err, &asks):

@@ -59,7 +59,7 @@ func (r *Report) contents(line printer) {
 	if r.Messages > 0 {
 		line("messages", "%d, of which %s of the assistant; %s",
 			r.Messages, quantity(r.Turns, "turn"), quantity(r.ToolCalls, "tool call"))
-		line("tools", "%d of %s say which there were", r.WithTools, quantity(r.Examples, "example"))
+		line("tools", "listed in %d of %s", r.WithTools, quantity(r.Examples, "example"))
 	}
 	if n := r.errorSites(); n > 0 {
 		line("failed", "%s", quantity(n, "tool call")+" that failed")
@@ -115,7 +115,7 @@ func areFiles(n int64) string {
 	return fmt.Sprintf("%d files are", n)
 }
 
-// leftovers prints what of the files was dropped or not read.
+// leftovers prints what in the files was dropped or not read.
 func (r *Report) leftovers(line printer) {
 	for _, reason := range sorted(r.Dropped) {
 		if reason != string(source.KeyNotUsed) {
@@ -153,7 +153,7 @@ func (r *Report) uses(line printer) {
 	if len(r.Tokenizers) > 0 {
 		line(
 			"model",
-			"tokenizer in %s; named as collator.tokenizer, the run makes token batches, too",
+			"tokenizer in %s; with it as collator.tokenizer, the run makes token batches, too",
 			strings.Join(r.Tokenizers, ", "),
 		)
 	}
@@ -239,9 +239,9 @@ func (r *Report) scores(line func(name, format string, a ...any)) {
 	if r.LowScore == nil {
 		return
 	}
-	better := "a higher one is better"
+	better := "higher is better"
 	if r.Lower {
-		better = "a lower one is better"
+		better = "lower is better"
 	}
 	of := ""
 	if r.Unscored > 0 && r.Scored > 0 {

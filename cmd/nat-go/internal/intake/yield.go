@@ -73,7 +73,7 @@ func (y *yields) by(ctx context.Context, f sdk.Factory, r *Report) (Yield, error
 		return Yield{}, err
 	}
 	out, err := y.with(ctx, f, text)
-	if out == nil { // it needs settings that nobody gave
+	if out == nil { // it needs settings that it was not given
 		out = newYield(info)
 	}
 	return *out, err

@@ -142,7 +142,7 @@ func (m *File) write() error {
 	return durable.WriteOutput(m.path, text.Bytes()) // it may be a link to marks that runs share
 }
 
-// lockPatience is how long a mark waits for other views that are writing theirs, which takes each of them milliseconds.
+// lockPatience is how long a mark waits for other views that are writing theirs, each of which takes milliseconds.
 const lockPatience = 30 * time.Second
 
 // lockFolder locks the folder of a file of marks, so that no other view writes between reading the file and replacing

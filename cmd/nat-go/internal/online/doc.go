@@ -6,8 +6,8 @@
 //
 // The first frame contains the settings (Settings), and is answered with a description of the tokenizer and template
 // (Ready). Each later frame contains traces (Request), and is answered with one batch per channel and the books
-// (Answer). What can't be done is answered with an Error, after which the next request is read; only invalid settings
-// and the end of the input end the process.
+// (Answer). A request that fails is answered with an Error, after which the next one is read; only invalid settings and
+// the end of the input end the process.
 //
 // Traces are read, built into records and collated by the same parts as in a run, with the same settings and defaults.
 package online

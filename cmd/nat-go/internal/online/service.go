@@ -67,7 +67,7 @@ const mostDrops = 100
 // mostBody is how many bytes are kept for the body of the next answer.
 const mostBody = 16 << 20
 
-// failure is the head that answers what can't be done.
+// failure is the head that answers a request that failed.
 type failure struct {
 	ID    int64  `json:"id"`
 	Error *Error `json:"error"`

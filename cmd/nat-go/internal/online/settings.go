@@ -155,7 +155,7 @@ func open(ctx context.Context, s *Settings) (_ *Service, err error) {
 	case c.Teacher != nil:
 		return nil, problem(BadSettings, "/collator/teacher", "a teacher scores the batches of a run")
 	case c.Reference != nil:
-		return nil, problem(BadSettings, "/collator/reference", "a reference's log-probs are of the batches of a run")
+		return nil, problem(BadSettings, "/collator/reference", "reference log-probs belong to the batches of a run")
 	}
 	v := &Service{settings: s}
 	if v.tokenizer, err = tokenizer.Load(s.Tokenizer); err != nil {

@@ -27,7 +27,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/nat"
 )
 
-// patience is how long the inputs are looked into. What takes longer, on a slow disk for example, is left to the run.
+// patience is how long the inputs are examined. What takes longer, on a slow disk for example, is left to the run.
 const patience = 10 * time.Second
 
 // content examines the beginning of an input the way the run would read it: whether its source can read it, what it
@@ -58,7 +58,7 @@ func (k *check) content(ctx context.Context, b *config.Block, f source.Factory) 
 	}
 }
 
-// sampledFiles are files of an input that can be read here, spread evenly over all of them.
+// sampledFiles returns files of an input that can be read here, spread evenly over all of them.
 func sampledFiles(f source.Factory, paths []string) (files []string) {
 	name := nat.FileName
 	if f.File != "" {
@@ -83,7 +83,7 @@ func sampledFiles(f source.Factory, paths []string) (files []string) {
 	return files
 }
 
-// options are those of the rows that the configuration has written.
+// options returns the options of the rows that the configuration has written.
 func (k *check) options() (opt rows.Options) {
 	if k.config.Dataset.PromptAs == "text" {
 		opt.TextPrompt = rows.PlainText
@@ -129,7 +129,7 @@ func (k *check) unusable(ctx context.Context, b *config.Block, file string, r *i
 		b.Section, b.Name, "path")
 }
 
-// harmless are reasons for which a part of an input is left out that nobody misses.
+// harmless are reasons for leaving out parts of an input that nobody misses.
 var harmless = []ledger.Reason{source.OtherStep, source.KeyNotUsed, source.IdenticalRow}
 
 // losing warns of what the source would leave out.
@@ -147,7 +147,7 @@ func (k *check) losing(b *config.Block, file string, r *intake.Report) {
 	}, b.Section, b.Name, "path"))
 }
 
-// dropped says what was left out: each reason with its number, and the first in detail.
+// dropped says what was left out: each reason with its count, and the first in detail.
 func dropped(r *intake.Report) string {
 	var parts []string
 	for _, reason := range slices.Sorted(maps.Keys(r.Dropped)) {
@@ -247,14 +247,14 @@ func (k *check) barren(ctx context.Context, builder, input *config.Block, s *int
 	if s.Whole {
 		read, severity = ledger.Quantity(int64(s.Examples), "example"), finding.Error
 	}
-	message := fmt.Sprintf("%s makes no record of sources.%s (%s)", builder.Type, input.Name, read)
+	message := fmt.Sprintf("%s makes no record from sources.%s (%s)", builder.Type, input.Name, read)
 	if parts != nil {
 		message += ": " + strings.Join(parts, ", ")
 	}
 	fix := "`nat-go explain REASON` says what can be done about a reason; `nat-go inspect` says what each builder makes of a file"
 	for _, f := range builtin.Builders() {
 		if other, err := s.Build(ctx, f, []byte("{}")); err == nil && other != nil && other.Records > 0 {
-			fix = fmt.Sprintf("write _type: %s, which makes %s of them", other.Builder,
+			fix = fmt.Sprintf("write _type: %s, which makes %s from them", other.Builder,
 				ledger.Quantity(other.Records, "record"))
 		}
 	}

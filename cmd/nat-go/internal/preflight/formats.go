@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 )
 
-// formats reports formats that can carry nothing of what the builders make, and builders whose records none of them
-// carries. What a plugin makes is unknown here.
+// formats reports formats that can carry none of the records that the builders make, and builders whose records none of
+// them carries. What a plugin makes is unknown here.
 func (k *check) formats() {
 	c := k.config
 	names := c.Dataset.Formats
@@ -57,7 +57,7 @@ func (k *check) turns(names []string) {
 			case s.Train == "last" && (lines == "trl" || lines == "messages" && k.config.Dataset.Turns == "last"):
 			case s.Train == "last" && lines == "messages":
 				k.warn(i, fmt.Sprintf(everyTurn, name, b.Name),
-					"write trl, or dataset.turns: last where the trainer is told so")
+					"write trl, or set dataset.turns: last if the trainer is set up for that")
 			case s.Train == "last":
 				k.warn(i, fmt.Sprintf(everyTurn, name, b.Name),
 					"write trl")
@@ -89,7 +89,7 @@ func carries(f dataset.Format, kinds []builders.Kind) bool {
 	return slices.ContainsFunc(f.Carries, func(k builders.Kind) bool { return slices.Contains(kinds, k) })
 }
 
-// words are names for kinds of records, for people.
+// words returns names for kinds of records, for people.
 func words(kinds []builders.Kind) string {
 	var out []string
 	for _, k := range kinds {

@@ -26,7 +26,7 @@ func TestFormats(t *testing.T) {
 		{"{_type: sft_traj_builder, train: last}", "{formats: [trl]}", ""},
 		{
 			"{_type: sft_traj_builder, train: last}", "{formats: [messages]}",
-			"x trains the last; write trl, or dataset.turns: last",
+			"x trains the last; write trl, or set dataset.turns: last",
 		},
 		{"{_type: sft_traj_builder, train: last}", "{formats: [messages.parquet], turns: last}", ""},
 		{

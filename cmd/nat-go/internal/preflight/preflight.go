@@ -74,7 +74,7 @@ func (k *check) source(ctx context.Context, b *config.Block) {
 	}
 }
 
-// object reports the path of an object that could never be one.
+// object reports the address of an object if no object can have it.
 func (k *check) object(p string, b *config.Block) {
 	var bad *objects.Error
 	if err := objects.Check(p); errors.As(err, &bad) {
@@ -88,7 +88,7 @@ var (
 	modelName = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*/[\w.-]+$`)
 )
 
-// remote reports an address where a path belongs.
+// remote reports an address where a path is expected.
 func (k *check) remote(p, what string, path ...string) bool {
 	m := address.FindStringSubmatch(p)
 	if m == nil {
@@ -218,7 +218,7 @@ func (k *check) adapter(b *config.Block) {
 	}
 }
 
-// builder asks a built-in builder about its settings: what a run would be told on opening it.
+// builder asks a built-in builder about its settings, and reports what a run would when it opens the builder.
 func (k *check) builder(b *config.Block) {
 	if b.Spec == nil || strings.Contains(b.Type, "/") {
 		return

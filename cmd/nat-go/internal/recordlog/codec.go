@@ -12,7 +12,8 @@ type encoder struct {
 	buf   []byte
 	lists int64 // memory that the lists take when they are read back
 
-	// From the frame's last record: those of one turn are adjacent, and the names used to be a fifth of the log.
+	// From the frame's last record: records of one turn are adjacent, and their repeated names would be a fifth of the
+	// log.
 	turn, score string
 }
 

@@ -57,7 +57,7 @@ func (g *Group) Hashes() []Hashes {
 }
 
 // appendOwn appends what, besides the messages, makes a record of one of these kinds what it is. Rollouts with the same
-// content are still separate samples: how often a model says something is what an advantage is about. So a rollout is
+// content are still separate samples: how often a model says something matters for advantages. So a rollout is
 // identified by its position.
 func appendOwn(buf []byte, res *builders.Resolved) []byte {
 	e := encoder{buf: buf}

@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Join makes one log of complete logs: what one run over all their groups would have written.
+// Join makes one log from complete logs: what one run over all their groups would have written.
 type Join struct {
 	dir   string
 	file  *durable.File

@@ -168,7 +168,7 @@ func TestForgedCommit(t *testing.T) {
 	}{
 		"as it is":       {func(*Commit) {}, ""},
 		"fewer records":  {func(c *Commit) { c.Records-- }, "more records than"},
-		"more records":   {func(c *Commit) { c.Records++ }, "where"},
+		"more records":   {func(c *Commit) { c.Records++ }, "were committed"},
 		"no end":         {func(c *Commit) { c.Records = 1 << 60 }, "counts"},
 		"before it":      {func(c *Commit) { c.Bytes = -1 }, "counts"},
 		"within a frame": {func(c *Commit) { c.Bytes -= 9 }, "claims"},

@@ -68,8 +68,8 @@ const (
 // maxRecords bounds what is kept for each record: curation's decision is a byte.
 const maxRecords = 1 << 28
 
-// ErrFull is the cause of an error about more than a log holds. What would not be read back is not written.
-var ErrFull = errors.New("a run holds no more: divide the inputs between several runs")
+// ErrFull is the cause of an error about more than a log can hold. What could not be read back is not written.
+var ErrFull = errors.New("a run can't hold more: divide the inputs between several runs")
 
 // holds returns an error if a log can't have so many records.
 func holds(records uint64) error {
@@ -195,7 +195,7 @@ func openCommitted(dir string) (*os.File, Commit, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && info.Size() < c.Bytes {
-		err = fmt.Errorf("%s has %d bytes where %d were committed: it was cut short", f.Name(), info.Size(), c.Bytes)
+		err = fmt.Errorf("%s has %d bytes, but %d were committed: it was cut short", f.Name(), info.Size(), c.Bytes)
 	}
 	if err != nil {
 		f.Close()
@@ -322,7 +322,7 @@ func NewReader(dir string) (*Reader, error) {
 func (r *Reader) Next() (*Group, error) {
 	if r.left == 0 {
 		if !r.part && r.next != r.commit.Records {
-			return nil, r.damaged(fmt.Errorf("it has %d records where %d were committed", r.next, r.commit.Records))
+			return nil, r.damaged(fmt.Errorf("it has %d records, but %d were committed", r.next, r.commit.Records))
 		}
 		return nil, io.EOF
 	}

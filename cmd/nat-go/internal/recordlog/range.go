@@ -15,7 +15,7 @@ type Range struct {
 	First  uint64 `json:"first"` // ordinal of its first record
 }
 
-// GroupsIn is like Groups, but for the groups of a range.
+// GroupsIn yields the groups of a range, in order. A group is valid until the next one, which reuses its memory.
 func GroupsIn(dir string, x Range) iter.Seq2[*Group, error] {
 	return func(yield func(*Group, error) bool) {
 		r, err := NewReader(dir)
@@ -67,7 +67,7 @@ func OpenFrames(dir string) (*Frames, error) {
 	return &Frames{file: f, at: int64(HeaderSize), end: c.Bytes, most: c.largest()}, nil
 }
 
-// Next returns the bytes of the next group's frame, or io.EOF.
+// Next returns the size in bytes of the next group's frame, or io.EOF.
 func (f *Frames) Next() (size int64, err error) {
 	if f.at >= f.end {
 		return 0, io.EOF

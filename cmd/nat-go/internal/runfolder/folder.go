@@ -94,7 +94,7 @@ func Has(path string) bool {
 	return err == nil
 }
 
-// IsRun reports whether the folder is a run's: it has a job or a manifest, or the records of an interrupted run.
+// IsRun reports whether the folder is a run's: it has a job or a manifest, or says how an interrupted run began.
 func (f Folder) IsRun() bool { return Has(f.Job()) || Has(f.Manifest()) || Has(f.Begun()) }
 
 // List lists the runs below folders, which need not exist, by name.

@@ -38,7 +38,7 @@ type Lock struct {
 	Left *Holder
 
 	file   *os.File
-	untold error // why the file doesn't say who has it: a full disk, which must not keep anybody from making room
+	untold error // why the file doesn't say who has it; a full disk must not keep anybody from making room
 	keep   bool
 }
 
@@ -78,7 +78,7 @@ func (f Folder) Lock(command string) (*Lock, error) {
 // pause is how long LockSoon waits between attempts.
 const pause = 50 * time.Millisecond
 
-// LockSoon takes the lock for a short task. If somebody has it, it waits for as long as such a task may last.
+// LockSoon takes the lock for a short task. If somebody has it, it tries again until patience is over.
 func (f Folder) LockSoon(ctx context.Context, command string, patience time.Duration) (*Lock, error) {
 	for end := time.Now().Add(patience); ; {
 		l, err := f.Lock(command)
@@ -204,7 +204,7 @@ func (l *Lock) Close() {
 	}
 	if !l.keep {
 		left := l.Left
-		if left != nil && !left.converts() { // other unfinished work shows in what is missing
+		if left != nil && !left.converts() { // other unfinished work is noticed by what is missing
 			left = nil
 		}
 		_ = l.write(left) // if it fails, the next holder is told about this command, and repeats its work
@@ -281,7 +281,7 @@ func (f Folder) refuseUsed() error {
 // Locked reports whether somebody has ever locked the folder.
 func (f Folder) Locked() bool { return Has(f.lockFile()) }
 
-// Used reports whether the folder exists and contains more than a run leaves behind that dies before it begins: its
+// Used reports whether the folder exists and contains more than is left by a run that died before it had begun: its
 // lock, its configuration, an empty record folder. A folder without our lock is somebody else's, whatever it contains.
 func (f Folder) Used() (bool, error) {
 	top, err := os.ReadDir(string(f))

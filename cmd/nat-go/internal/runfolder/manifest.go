@@ -100,7 +100,7 @@ type Written struct {
 	Dropped int64     `json:"dropped,omitempty"` // kept records that it can't carry
 	Refused []Refusal `json:"refused,omitempty"` // why it can't, most frequent first
 	Instead string    `json:"instead,omitempty"` // a format that can carry those, or most of them
-	Trimmed int64     `json:"trimmed,omitempty"` // messages behind a record's last turn, which train nothing, left out
+	Trimmed int64     `json:"trimmed,omitempty"` // messages after a record's last turn, which train nothing, left out
 }
 
 // Refusal counts the records that a format can't carry, by reason.

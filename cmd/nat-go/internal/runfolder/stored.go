@@ -20,8 +20,8 @@ import (
 // Stored is the prefix of a run folder in object storage: the same files under the same names.
 type Stored string
 
-// atOnce is how many objects are sent or fetched concurrently.
-const atOnce = 4
+// maxTransfers is how many objects are sent or fetched concurrently.
+const maxTransfers = 4
 
 func (s Stored) object(name string) string { return objects.Join(string(s), name) }
 
@@ -45,7 +45,7 @@ func (s Stored) Free(ctx context.Context) error {
 }
 
 // Publish sends a complete run folder: the files that its manifest names, what there is of its job, and last the
-// manifest, where there is none yet. Sending it again is no error.
+// manifest, which must not exist yet. Sending the same run again is not an error.
 func (s Stored) Publish(ctx context.Context, f Folder) error {
 	m, err := f.ReadManifest()
 	if err != nil {
@@ -60,7 +60,7 @@ func (s Stored) Publish(ctx context.Context, f Folder) error {
 		names = append(names, x.Path)
 	}
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(atOnce)
+	g.SetLimit(maxTransfers)
 	for i, name := range names {
 		g.Go(func() error {
 			err := s.send(gctx, f, name)
@@ -98,7 +98,7 @@ func (s Stored) IsRun(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// Fetch copies a run to a folder of this machine. Each file is asked for by name, and refused if it isn't what the
+// Fetch copies a run to a folder of this machine. Each file is requested by name, and refused if it isn't what the
 // manifest says.
 func (s Stored) Fetch(ctx context.Context, f Folder) error {
 	text, err := objects.OfProcess().ReadAll(ctx, s.object(manifestName), maxBytes)
@@ -116,7 +116,7 @@ func (s Stored) Fetch(ctx context.Context, f Folder) error {
 		return fmt.Errorf("%s: %w", s.object(manifestName), err)
 	}
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(atOnce)
+	g.SetLimit(maxTransfers)
 	for i := range m.Files {
 		g.Go(func() error { return s.fetch(gctx, f, &m.Files[i]) })
 	}

@@ -91,7 +91,8 @@ func (p *Plan) Stages() []Stage {
 	return []Stage{Build}
 }
 
-// CheckStage returns an error for a stage that the plan's shards don't have. Every plan's have that of writing.
+// CheckStage returns an error for a stage that the plan's shards don't have. The shards of every plan have that of
+// writing.
 func (p *Plan) CheckStage(stage Stage) error {
 	if stages := p.Stages(); stage != Write && !slices.Contains(stages, stage) {
 		return fmt.Errorf("--stage %s: the stages of this plan are %v, and %s once a merge has divided the writing",

@@ -43,8 +43,8 @@ func orEnvironment(err error) error {
 	return exit.Default(exit.Environment, err)
 }
 
-// atOnce is how many objects are downloaded concurrently.
-const atOnce = 8
+// maxTransfers is how many objects are downloaded concurrently.
+const maxTransfers = 8
 
 // object returns where a file of a copy is in the storage.
 func (r *Remote) object(dir Folder, path string) (string, error) {
@@ -82,7 +82,7 @@ func (r *Remote) SendPlan(ctx context.Context, dir Folder, p *Plan) error {
 
 func (r *Remote) sendAll(ctx context.Context, dir Folder, paths []string) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(atOnce / 2) // each holds part of what it uploads
+	g.SetLimit(maxTransfers / 2) // each holds part of what it uploads
 	for _, path := range paths {
 		g.Go(func() error { return r.send(ctx, dir, path) })
 	}
@@ -206,7 +206,7 @@ func (r *Remote) fetchDone(ctx context.Context, dir Folder, stage Stage, shard i
 // incomplete.
 func (r *Remote) FetchDone(ctx context.Context, dir Folder, p *Plan, stage Stage) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(atOnce)
+	g.SetLimit(maxTransfers)
 	for i := range p.Shards {
 		g.Go(func() error {
 			_, err := r.fetchDone(ctx, dir, stage, i)
@@ -243,7 +243,7 @@ func inTemporary(do func(Folder) error) error {
 // FetchFor downloads what a shard is built from, besides its inputs.
 func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage, shard int) error {
 	if shard >= len(p.Shards) {
-		return nil // it will be refused for that
+		return nil // RunShard refuses the number
 	}
 	if is := p.Shards[shard].Named; is != nil {
 		if err := r.fetch(ctx, dir, dir.Named(shard), is); err != nil {
@@ -265,7 +265,7 @@ func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage,
 			return exit.With(exit.Failed, err)
 		}
 		if d == nil {
-			return nil // it will be refused for that
+			return nil // RunShard refuses it
 		}
 		if err := r.fetchSpilled(ctx, dir, d, shard); err != nil {
 			return orEnvironment(err)
@@ -338,13 +338,13 @@ func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 				return exit.With(exit.Failed, err)
 			}
 			if d == nil {
-				return nil // it will be refused for that
+				return nil // MergeShards refuses it
 			}
 			all = append(all, d)
 		}
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(atOnce)
+	g.SetLimit(maxTransfers)
 	for _, d := range all {
 		folder := dir.Shard(d.Stage, d.Shard)
 		for i := range d.Files {

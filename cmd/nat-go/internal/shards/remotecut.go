@@ -30,7 +30,7 @@ func (r *Remote) SendCut(ctx context.Context, dir Folder, p *Plan, run runfolder
 		return err
 	}
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(atOnce / 2) // each holds part of what it uploads
+	g.SetLimit(maxTransfers / 2) // each holds part of what it uploads
 	for from, to := range mergedFiles(run, dir.Cut()) {
 		g.Go(func() error { return r.sendAs(gctx, dir, from, to) })
 	}
@@ -44,7 +44,7 @@ func (r *Remote) SendCut(ctx context.Context, dir Folder, p *Plan, run runfolder
 	return r.sendLast(ctx, dir, dir.CutPath())
 }
 
-// mergedFiles returns where the files of a merged run that shards write from are in another folder.
+// mergedFiles maps the files of a merged run that shards write from to their paths in another folder.
 func mergedFiles(run, to runfolder.Folder) map[string]string {
 	return map[string]string{
 		filepath.Join(run.Records(), recordlog.LogName):    filepath.Join(to.Records(), recordlog.LogName),
@@ -76,11 +76,11 @@ func (r *Remote) fetchCutFile(ctx context.Context, dir Folder, c *Cut, at string
 }
 
 // fetchForWriting downloads what a shard writes from: its range of the merged log, the decisions, its part of the
-// batches, and of what the shards tokenised the rows of those.
+// batches, and the token rows of that part.
 func (r *Remote) fetchForWriting(ctx context.Context, dir Folder, p *Plan, shard int) error {
 	c, err := r.FetchCut(ctx, dir, p)
 	if err != nil || c == nil {
-		return err // without a cut it will be refused
+		return err // RunShard refuses to write without a cut
 	}
 	run := dir.Cut()
 	log := filepath.Join(run.Records(), recordlog.LogName)
@@ -133,7 +133,7 @@ func (r *Remote) fetchRows(ctx context.Context, dir Folder, p *Plan, shard int) 
 	}
 	stages := p.Stages()
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(atOnce)
+	g.SetLimit(maxTransfers)
 	for from, of := range ranges {
 		g.Go(func() error {
 			return r.fetchRanges(gctx, dir, RowsPath(dir.Shard(stages[len(stages)-1], from)), of, r.divideAgain())

@@ -79,7 +79,7 @@ type Env struct {
 	Progress func(Progress) // called while Submit runs, from any goroutine; may be nil
 }
 
-// Report passes on progress if anybody wants it.
+// Report calls Progress, if it is set.
 func (e Env) Report(p Progress) {
 	if e.Progress != nil {
 		e.Progress(p)

@@ -4,11 +4,11 @@
 // An adapter is just a client. It keeps no state of its own: everything it needs later is in the JobRef returned by
 // Submit, which is written to job.json in the run folder, so that another process, on another machine, can continue
 // from it. Waiting, back-off, time limits, the journal and signals are the same for every adapter and live in package
-// jobs; an adapter makes one attempt and says with an *Error what came of it: whether a retry can help, and whether a
+// jobs; an adapter makes one attempt and reports the outcome in an *Error: whether a retry can help, and whether a
 // request may have been carried out although its answer was lost.
 //
-// Each adapter is a sub-package with a Kind: its `_type`, its config struct, the row format it reads, and how to open
-// it.
+// Each adapter is a sub-package with a Factory: its `_type`, its config struct, the row format it reads, and how to
+// open it.
 //
 // States are NAT's: pending, running, completed, failed, canceled (one l). Progress is never a verdict: services report
 // 100 for minutes before they complete, and may fail at 100.

@@ -55,7 +55,7 @@ func (s streamed) serve(w http.ResponseWriter) {
 	}
 }
 
-// routes are the endpoints.
+// routes returns the endpoints.
 func (r *Run) routes() map[string]func(*http.Request) (answer, error) {
 	return map[string]func(*http.Request) (answer, error){
 		"GET /api/name": func(*http.Request) (answer, error) {
@@ -225,7 +225,7 @@ func (r *Run) row(ordinal uint64, marked map[uint64]string) (row, error) {
 	return line, nil
 }
 
-// known returns a number as in JSON, with null for none.
+// known returns a number for JSON: nil, which becomes null, if it is not finite.
 func known(v float64) *float64 {
 	if !finite(v) {
 		return nil
@@ -323,7 +323,7 @@ func (r *Run) oneRecord(req *http.Request) (answer, error) {
 		return nil, err
 	}
 	view, nodes := show.Record(p), p.Messages.Nodes
-	if r.plain != nil { // nobody knows more of it
+	if r.plain != nil { // nothing more is known of it
 		view.Title, view.Facts = fmt.Sprintf("%s, %s", text(p.Origin.Example), p.Record.Kind()), nil
 	}
 	from = min(from, len(nodes))

@@ -1,14 +1,14 @@
 // Package view shows a run, or rows, in a browser: the books, the records, and the token rows as they were written.
 //
-// It serves one page without a build step (package page's HTML, CSS and ES modules, embedded) and a few read-only JSON
-// endpoints. Tokens, masks, differences and histograms are computed here: the browser never tokenises, and never gets
-// more than a window of anything.
+// It serves one page without a build step (the HTML, CSS and ES modules in the folder page, embedded) and a few
+// read-only JSON endpoints. Tokens, masks, differences and histograms are computed here: the browser never tokenises,
+// and never gets more than a window of anything.
 //
 // # What it reads
 //
 // A run's record log is accessed by frames: a table of columns (table.go), a few bytes per record, serves filters,
 // sorting, facets and histograms; a record itself is read when it is viewed. The table of a large log is cached in the
-// user's cache folder, named by the log's hash, so that nothing but marks is ever written into the run.
+// user's cache folder, named by the log's hash, so that nothing is ever written into the run: marks are kept beside it.
 //
 // # Security
 //

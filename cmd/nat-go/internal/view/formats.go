@@ -78,7 +78,7 @@ func (r *Run) formatsOf(ordinal uint32) (names []string, err error) {
 	return names, err
 }
 
-// ofFormat is a term for the records that a format has rows of.
+// ofFormat returns a term for the records that a format has rows of.
 func (r *Run) ofFormat(name string) (term, error) {
 	var of map[string]bitset
 	if r.formats != nil {

@@ -25,8 +25,8 @@ type inputs struct {
 // maxCounted is how much of an input is read to find one line.
 const maxCounted = 256 << 20
 
-// lineOf returns the line of a byte in an input of the run, counted after decompression like the byte; 0 if that can't
-// be said: the file is not there any more, has been changed since, or is too long.
+// lineOf returns the line of a byte in an input of the run, counted after decompression like the byte; 0 if that is
+// unknown: the file no longer exists, has been changed since, or is too long.
 func (r *Run) lineOf(ctx context.Context, path string, offset int64) int64 {
 	if path == "" || offset < 0 || !r.unchanged(path) {
 		return 0

@@ -106,7 +106,7 @@ type groups interface {
 	Close() error
 }
 
-// Unmarkable says why no marks can be set.
+// Unmarkable makes setting marks fail, with the reason why.
 func (r *Run) Unmarkable(why string) { r.unmarked = why }
 
 // marksOf reads the marks beside a run, if there are any.

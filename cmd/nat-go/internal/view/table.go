@@ -44,7 +44,7 @@ type entry struct {
 const entryBytes = 3*1 + 4*2 + 3*4 + 3*8
 
 // beginning returns the part of a hash that a table has. The hash doesn't withstand an attacker anyway, and for two of
-// ten million records to begin alike by chance takes more runs than anyone will make.
+// ten million records to begin alike by chance is too unlikely to matter.
 func beginning(content recordlog.Hash) uint64 { return binary.LittleEndian.Uint64(content[:]) }
 
 func (e *entry) append(b []byte) []byte {

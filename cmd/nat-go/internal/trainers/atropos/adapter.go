@@ -23,7 +23,7 @@ type Adapter struct {
 	api  *httpclient.Client
 }
 
-// Factory is the adapter as a configuration names it.
+// Factory returns the adapter as a configuration names it.
 func Factory() trainers.Factory {
 	return trainers.Factory{
 		Type:   Type,

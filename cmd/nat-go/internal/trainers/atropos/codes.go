@@ -14,13 +14,13 @@ const (
 	GroupWrongSize ledger.Reason = "group_wrong_size"
 )
 
-// Codes are the pages of these reasons for `nat-go explain`.
+// Codes returns the pages of these reasons for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(GroupBadNumber, "submit", "A number of the group is not finite; Atropos would lose the whole batch it is in.", "Fix the scorer or the log-probs."),
 		ledger.NewCode(GroupBadRow, "submit", "A line of the rows is not a JSON object of a scored group.",
 			"Write the data set again."),
-		ledger.NewCode(GroupBadShape, "submit", "Lists of the group that belong together differ in length, or a mask is neither its token nor -100.", "Write the data set again; report it where nat-go wrote it."),
+		ledger.NewCode(GroupBadShape, "submit", "Lists of the group that belong together differ in length, or a mask is neither its token nor -100.", "Write the data set again; if nat-go wrote it, report the defect."),
 		ledger.NewCode(GroupNoTarget, "submit", "No token of the group is trained.", "Nothing."),
 		ledger.NewCode(GroupNotScored, "submit", "A sequence of the group has no reward.",
 			"Score every rollout of the task."),

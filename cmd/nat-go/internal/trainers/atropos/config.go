@@ -19,7 +19,7 @@ type Config struct {
 	Reward *trainers.Reward `yaml:"reward" doc:"NAT's reward function; not read"`
 
 	URL            string        `yaml:"url" default:"http://127.0.0.1:8000" doc:"address of the run-api"`
-	Token          schema.Secret `yaml:"token" doc:"bearer token, for a proxy before the run-api, which has no authentication of its own"`
+	Token          schema.Secret `yaml:"token" doc:"bearer token, for a proxy in front of the run-api, which has no authentication of its own"`
 	Name           string        `yaml:"name" default:"nat-go" validate:"min=1" doc:"name of the environment; the server adds a number"`
 	Weight         float64       `yaml:"weight" default:"1" validate:"gt=0" doc:"weight of this environment among others"`
 	GroupSize      int           `yaml:"group_size" default:"0" validate:"gte=0" doc:"sequences per group; 0: the most common size in the data"`

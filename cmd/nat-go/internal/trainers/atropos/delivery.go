@@ -165,7 +165,7 @@ func (a *Adapter) send(ctx context.Context, data trainers.DataSet, l *delivery, 
 // maxUncertain is how many answers may be lost before the server is considered gone.
 const maxUncertain = 10
 
-// request is the push of one group.
+// request returns the push of one group.
 func (a *Adapter) request(g *Group) (httpclient.Request, error) {
 	body, err := httpclient.JSON(g)
 	if err != nil {

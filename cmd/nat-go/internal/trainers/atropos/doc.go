@@ -6,7 +6,7 @@
 //
 //   - Data pushed before the trainer has registered breaks the server until it is reset. So nothing is pushed before
 //     /register-env says success, which is asked once a second.
-//   - A group of another size than registered is buffered until some subset adds up exactly; a larger one for ever. So
+//   - A group of a size other than registered is buffered until some subset adds up exactly; a larger one for ever. So
 //     only groups of exactly group_size are pushed, and group_size has to divide the trainer's batch size.
 //   - A NaN or infinity is accepted, and the next GET /batch fails after it has taken the batch off the queue: the good
 //     groups in it are lost, too. So every number is finite before it is sent; a log-prob of -inf becomes -9999.

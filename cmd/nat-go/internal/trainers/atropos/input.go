@@ -190,7 +190,7 @@ func keep[T any](b *batch, name string, out []T, want int, err error) []T {
 	return out
 }
 
-// dims are the rows and columns of a tensor.
+// dims returns the rows and columns of a tensor.
 func (b *batch) dims(name string) (rows, cols int) {
 	info, ok := b.Lookup(name)
 	if !ok || len(info.Shape) != 2 {

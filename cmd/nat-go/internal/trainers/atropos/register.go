@@ -168,7 +168,7 @@ func (a *Adapter) restarted(ctx context.Context, job trainers.JobRef) (string, e
 	return "the run-api was restarted after the groups were pushed; what it had queued is lost", nil
 }
 
-// environments are the numbers under which a job's groups were pushed.
+// environments returns the numbers under which a job's groups were pushed.
 func environments(op string, job trainers.JobRef) (ids []int64, err error) {
 	for field := range strings.FieldsSeq(job.Metadata["env_id"]) {
 		id, err := strconv.ParseInt(field, 10, 64)

@@ -24,7 +24,7 @@ type Adapter struct {
 	hub    *httpclient.Client // the data store's Hugging Face interface
 }
 
-// Factory is the adapter as a configuration names it.
+// Factory returns the adapter as a configuration names it.
 func Factory() trainers.Factory {
 	return trainers.Factory{
 		Type:   Type,
@@ -76,9 +76,9 @@ func (a *Adapter) Close() {
 func (a *Adapter) Address() string { return a.entity.Place() + " (namespace " + a.conf.Namespace + ")" }
 
 // Check creates the namespace in both stores, if the config asks for that; otherwise it sends no request, since the
-// first one of Submit shows the same. A service that refuses to create the namespace may already have it, or may lack
-// that interface: that is logged, and the next request will tell. A rejected token or an unreachable host is an error
-// at once.
+// first one of Submit would show the same. A service that refuses to create the namespace may already have it, or may
+// lack that interface: that is logged, and the next request will tell. A rejected token or an unreachable host is an
+// error at once.
 func (a *Adapter) Check(ctx context.Context) error {
 	if !a.conf.CreateNamespace {
 		return nil
@@ -114,7 +114,7 @@ func (a *Adapter) tolerate(err error) error {
 	if err == nil || !errors.As(err, &e) || e.Status == 0 || e.Status == http.StatusUnauthorized {
 		return err
 	}
-	a.env.Log.Warn().Err(err).Msg("going on: the namespace may be there all the same")
+	a.env.Log.Warn().Err(err).Msg("continuing: the namespace may exist anyway")
 	return nil
 }
 

@@ -320,8 +320,8 @@ func (a *Adapter) foreign(href string) bool {
 	return err != nil || base == nil || u.Scheme != base.Scheme || u.Host != base.Host
 }
 
-// headers are those the store asks for. git-lfs sends them; the hub's client doesn't, which only works where they
-// aren't needed.
+// headers returns the headers that the store asks for. git-lfs sends them; the hub's client doesn't, which only works
+// where they aren't needed.
 func headers(h map[string]string) http.Header {
 	out := http.Header{}
 	for k, v := range h {
@@ -447,7 +447,7 @@ func commitHeader(f file) ([]byte, error) {
 	return append(b.Data, '\n'), err
 }
 
-// commitLFS is the commit for a file that has been uploaded already.
+// commitLFS returns the commit for a file that has been uploaded already.
 func commitLFS(f file, oid string) (httpclient.Body, error) {
 	head, err := commitHeader(f)
 	if err != nil {

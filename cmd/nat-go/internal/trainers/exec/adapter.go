@@ -38,7 +38,7 @@ type Adapter struct {
 	env  trainers.Env
 }
 
-// Factory is the adapter as a configuration names it.
+// Factory returns the adapter as a configuration names it.
 func Factory() trainers.Factory {
 	return trainers.Factory{
 		Type:   Type,
@@ -246,7 +246,7 @@ func readBorn(dir string) (*born, error) {
 	return b, json.Unmarshal(text, b)
 }
 
-// elsewhere is the error for a folder from which the program can't be seen: one on another machine, or a copy. A
+// elsewhere returns the error for a folder from which the program can't be seen: one on another machine, or a copy. A
 // machine is identified by its name, which a container changes, or by its boot, which a restart changes.
 func (b *born) elsewhere(dir string) error {
 	if host := hostname(); b.Host != host && (b.Boot == "" || b.Boot != process.Boot()) {
@@ -419,15 +419,15 @@ func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 	// Everything it started, in any process group or session: launchers put their workers into groups of their own.
 	tree := process.Tree{Session: pid, Mark: mark}
 	if left := tree.Stop(ctx, a.conf.StopTimeout); len(left) > 0 {
-		return fail(fmt.Errorf("processes %v of the trainer outlive a kill", left))
+		return fail(fmt.Errorf("processes %v of the trainer survived a kill", left))
 	}
 	if !gone(ctx, dir, lockTimeout) {
-		return fail(fmt.Errorf("the trainer was ended, but a process that it started, and that can't be told from others any more, still runs: it holds %s open", filepath.Join(dir, lockFile)))
+		return fail(fmt.Errorf("the trainer was ended, but a process that it started, and that can no longer be told from others, still runs: it holds %s open", filepath.Join(dir, lockFile)))
 	}
 	return nil
 }
 
-// unseen says why nothing is known about a program that holds no lock here and left no exit status. Nil: it is gone.
+// unseen says why nothing is known about a program that holds no lock here and left no exit status; nil: it has ended.
 func unseen(dir string) error {
 	b, err := readBorn(dir)
 	if err != nil {

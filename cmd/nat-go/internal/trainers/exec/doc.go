@@ -1,8 +1,8 @@
 // Package exec is the trainer adapter that starts a local program: a TRL script, NeMo RL, verl, the user's own trainer.
 //
 // The program outlives nat-go: it runs in its own process group and writes its output to a file in the run folder, and
-// a shell of three lines records its exit status. So one can leave a training run and come back to it, from another
-// process, as with a service.
+// a short shell script records its exit status. So a training run can be left and returned to, from another process, as
+// with a service.
 //
 //	<run>/trainer/submission.json   whose submission it is, on which host, and which lock is its
 //	<run>/trainer/output.log        what the program prints

@@ -20,7 +20,7 @@ type Config struct {
 	Reward *trainers.Reward `yaml:"reward" doc:"NAT's reward function; not read"`
 }
 
-// Factory is the adapter as a configuration names it.
+// Factory returns the adapter as a configuration names it.
 func Factory() trainers.Factory {
 	return trainers.Factory{
 		Type:   Type,

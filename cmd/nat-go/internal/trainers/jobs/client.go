@@ -130,7 +130,8 @@ func (c *Client) intent(runID string) (*Job, error) {
 	}, nil
 }
 
-// neverBegan reports whether a job that is recorded turned out to be none, and takes it out of the journal.
+// neverBegan reports whether a recorded job turned out never to have started, and then makes j one that was not
+// submitted.
 func (c *Client) neverBegan(j *Job) bool {
 	s, ok := c.Adapter.(trainers.Starter)
 	if !ok || j.Adapter != c.Type || j.CancelRequested || !s.NeverBegan(*j.Ref) {
@@ -229,7 +230,7 @@ func (c *Client) heard(j *Job, st trainers.JobStatus) error {
 	j.Status = st
 	err := c.save(j)
 	if errors.As(err, new(*runfolder.Busy)) && j.Phase != Done {
-		c.Log.Warn().Err(err).Msg("the status is noted later")
+		c.Log.Warn().Err(err).Msg("the run folder is in use: the status will be recorded later")
 		return nil
 	}
 	return err
@@ -261,9 +262,9 @@ func same(a, b trainers.JobStatus) bool {
 
 func equal(a, b *float64) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// Wait waits until the job has ended, including its deployment. Each status is recorded. An error with exit code 1 is
-// about the job; one with 3 is about reaching it, and the job may still be running. If leave says so, Wait returns
-// earlier: detached or cancelled.
+// Wait waits until the job has ended, including its deployment. Each change of the status is recorded. An error with
+// exit code 1 is about the job; one with 3 is about reaching it, and the job may still be running. If leave says so,
+// Wait returns earlier: detached or cancelled.
 func (c *Client) Wait(ctx context.Context, j *Job, leave *Leave) error {
 	if j.Ref == nil {
 		return exit.Failedf("run %s has no job to wait for: `nat-go finetune resume %s` submits it", j.RunID, c.Dir)
@@ -366,7 +367,7 @@ func (c *Client) deploying(j *Job, m *machine, ref trainers.JobRef, started bool
 
 // goesOn returns the error for a wait that ended before the job did.
 func (c *Client) goesOn(j *Job, err error) error {
-	return exit.With(exit.Code(err), fmt.Errorf("%w; job %s was left as it is: `nat-go finetune wait %s` goes on waiting", err, j.Ref.ID, c.Dir))
+	return exit.With(exit.Code(err), fmt.Errorf("%w; job %s was left as it is: `nat-go finetune wait %s` continues waiting", err, j.Ref.ID, c.Dir))
 }
 
 // verdict returns the error for a job that has ended; nil if it completed.

@@ -18,7 +18,7 @@ const Grace = 3 * time.Second
 type Leave struct {
 	// Told is called at the first interrupt, to say what a second one would do. It may be nil.
 	Told func()
-	// Forced is called at the third signal: whatever was asked to end hasn't. It may be nil.
+	// Forced is called at the third signal: what was asked to end has not ended. It may be nil.
 	Forced func()
 
 	once, twice chan struct{}

@@ -125,7 +125,7 @@ func (s *Service) Answer(w http.ResponseWriter, r *http.Request, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	if answer != nil {
-		_ = json.NewEncoder(w).Encode(answer) // a client that is gone is the test's business
+		_ = json.NewEncoder(w).Encode(answer) // a client that is gone is not the service's problem
 	}
 }
 
@@ -321,7 +321,7 @@ func (s *Service) job(r *http.Request, rest string, body []byte) (int, any) {
 	return 404, object{"detail": "Job " + id + " not found"}
 }
 
-// page is one page of the jobs, newest first.
+// page returns one page of the jobs, newest first.
 func (s *Service) page(number string) object {
 	size, n := s.PageSize, 1
 	if size == 0 {
