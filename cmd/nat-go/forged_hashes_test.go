@@ -187,11 +187,10 @@ func eachRecord(change func(r builders.Record, o *builders.Origin)) func(t *test
 	})
 }
 
-// damaged changes bytes of frames at random, and their checksums.
-func damaged(seed uint64) func(t *testing.T, run runfolder.Folder) {
+// inFrames changes the bytes of frames, and their checksums.
+func inFrames(change func(payload []byte)) func(t *testing.T, run runfolder.Folder) {
 	return func(t *testing.T, run runfolder.Folder) {
 		t.Helper()
-		r := rand.New(rand.NewPCG(seed, 7))
 		path := filepath.Join(run.Records(), recordlog.LogName)
 		log, err := os.ReadFile(path)
 		if err != nil {
@@ -200,21 +199,48 @@ func damaged(seed uint64) func(t *testing.T, run runfolder.Folder) {
 		for at := recordlog.HeaderSize; at < len(log); {
 			n := int(binary.LittleEndian.Uint64(log[at:]))
 			payload := log[at+8 : at+8+n]
-			for range 1 + r.IntN(3) {
-				i := r.IntN(n)
-				if r.IntN(2) == 0 {
-					i = r.IntN(min(n, 200)) + max(0, r.IntN(2)*(n-200)) // counts are at the beginning and at the end
-				}
-				if i < n {
-					payload[i] = byte(r.UintN(256))
-				}
-			}
+			change(payload)
 			binary.LittleEndian.PutUint64(log[at+8+n:], xxh3.Hash(payload))
 			at += n + 16
 		}
 		if err := os.WriteFile(path, log, 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// damaged changes bytes of frames at random.
+func damaged(seed uint64) func(t *testing.T, run runfolder.Folder) {
+	r := rand.New(rand.NewPCG(seed, 7))
+	return inFrames(func(payload []byte) {
+		n := len(payload)
+		for range 1 + r.IntN(3) {
+			i := r.IntN(n)
+			if r.IntN(2) == 0 {
+				i = r.IntN(min(n, 200)) + max(0, r.IntN(2)*(n-200)) // counts are at the beginning and at the end
+			}
+			if i < n {
+				payload[i] = byte(r.UintN(256))
+			}
+		}
+	})
+}
+
+// farOutside gives all records inputs and rows that no run has. The log's writer refuses them, so they take the place
+// of the last ones that it accepts.
+func farOutside(t *testing.T, run runfolder.Folder) {
+	t.Helper()
+	const lastRun = 1<<20 - 1
+	eachRecord(func(_ builders.Record, o *builders.Origin) { o.Run, o.Row = lastRun, math.MaxInt64 })(t, run)
+	last := binary.AppendVarint(binary.AppendVarint(nil, lastRun), math.MaxInt64)
+	far := binary.AppendVarint(binary.AppendVarint(nil, 1<<40), 1<<47)
+	found := false
+	inFrames(func(payload []byte) {
+		found = found || bytes.Contains(payload, last)
+		copy(payload, bytes.ReplaceAll(payload, last, far))
+	})(t, run)
+	if !found || len(far) != len(last) {
+		t.Fatal("no input and row to replace")
 	}
 }
 
@@ -297,9 +323,7 @@ var inRecords = []forgery{
 	{name: "runs and rows outside", finds: true, forge: eachRecord(func(_ builders.Record, o *builders.Origin) {
 		o.Run, o.Row, o.Offset = math.MinInt, math.MinInt64, math.MinInt64
 	})},
-	{name: "runs far outside", finds: true, forge: eachRecord(func(_ builders.Record, o *builders.Origin) {
-		o.Run, o.Row = 1<<40, math.MaxInt64
-	})},
+	{name: "runs far outside", finds: true, forge: farOutside},
 	{name: "examples of paths", forge: eachRecord(func(_ builders.Record, o *builders.Origin) {
 		o.Example, o.File, o.Builder = "../../../etc/passwd", "/dev/zero", "../../x"
 	})},
