@@ -62,7 +62,7 @@ func (r *run) publish(ctx context.Context) error {
 		r.sum.Warnings[i] = strings.ReplaceAll(r.sum.Warnings[i], own, to)
 	}
 	if r.sum.Job != nil && r.sum.Status != runfolder.Completed {
-		r.warn("the job is followed from this machine, where the run's folder stays: %s", own)
+		r.warn("the job has not completed, so the run's folder stays on this machine: %s", own)
 		return nil
 	}
 	if err := os.RemoveAll(own); err != nil {

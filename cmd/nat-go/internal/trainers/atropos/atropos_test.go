@@ -303,6 +303,29 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
+// TestRefusedGroup: a group that the server refused is sent again, and counted once.
+func TestRefusedGroup(t *testing.T) {
+	var g Group
+	if err := json.Unmarshal([]byte(line(4, 1)), &g); err != nil {
+		t.Fatal(err)
+	}
+	g.DistillTokenIDs = make([][][]int64, len(g.Tokens)) // without log-probs: the columns are left out
+	row, err := json.Marshal(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{batch: 4, fault: func(_ int, w http.ResponseWriter) bool { w.WriteHeader(400); return true }}
+	a, d := adapter(t, config(t, s.start(t), "")), data(t, string(row))
+	if _, err := a.Submit(t.Context(), d, "k"); err == nil {
+		t.Fatal("a group that was refused was accepted")
+	}
+	s.fault = nil
+	ref, err := a.Submit(t.Context(), d, "k")
+	if err != nil || len(s.groups) != 1 || ref.Metadata["without_teacher"] != "1" {
+		t.Errorf("%+v, %d groups, %v", ref, len(s.groups), err)
+	}
+}
+
 // TestKilled: when a process dies while a group is on its way, the next one continues after that group.
 func TestKilled(t *testing.T) {
 	s := &server{batch: 4}

@@ -112,11 +112,6 @@ func (a *Adapter) push(ctx context.Context, data trainers.DataSet, l *delivery) 
 				Fault: trainers.Local,
 			}
 		}
-		if g.NoTeacher != "" {
-			l.NoTeacher++
-			a.env.Log.Warn().Int("group", n-1).Str("why", g.NoTeacher).
-				Msg("the group goes on without the teacher's distributions")
-		}
 		g.EnvID = &l.EnvID
 		return a.send(ctx, data, l, g)
 	})
@@ -139,6 +134,12 @@ func (a *Adapter) send(ctx context.Context, data trainers.DataSet, l *delivery, 
 	if err != nil {
 		return err
 	}
+	without := l.NoTeacher
+	if g.NoTeacher != "" {
+		l.NoTeacher++
+		a.env.Log.Warn().Int("group", l.Read).Str("why", g.NoTeacher).
+			Msg("the group goes on without the teacher's distributions")
+	}
 	l.Sending = true
 	if err := a.note(data, l); err != nil {
 		return err
@@ -152,6 +153,7 @@ func (a *Adapter) send(ctx context.Context, data trainers.DataSet, l *delivery, 
 		l.Uncertain++
 		a.env.Log.Warn().Err(err).Int("group", l.Read).Msg("the answer was lost; the group may be queued and is not sent again")
 	default:
+		l.NoTeacher = without // it is sent again when the run is resumed
 		return errors.Join(err, a.save(data, l))
 	}
 	l.Read++
