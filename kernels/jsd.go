@@ -415,7 +415,7 @@ func explain(row, v int, student, teacher *Matrix) error {
 			masked = masked && math.IsInf(x, -1)
 		}
 		if masked {
-			return fail(CodeNonFinite, "row %d: %s logits are -Inf from index 0 to the last", row, side.name)
+			return fail(CodeNonFinite, "row %d: all %s logits are -Inf", row, side.name)
 		}
 	}
 	return fail(CodeNonFinite, "row %d: the support has no mass", row)
