@@ -114,7 +114,7 @@ func New(cfg Config) (*Collator, error) {
 		switch {
 		case !cfg.Form.EqualWidth:
 			return nil, errors.New("collator: the composer format can hold cumulative hints only with equal width, " +
-				"where one mask is of both sides")
+				"where one mask serves both sides")
 		case cfg.Weight == BySite:
 			return nil, errors.New("collator: a composer row has one weight, so with cumulative hints sites can't have " +
 				"weights of their own")
@@ -166,7 +166,7 @@ func (c *Collator) learnTokens() error {
 		}
 	}
 	if len(c.render.Terminators()) > 0 && len(c.terminators) == 0 {
-		return fmt.Errorf("collator: the template ends turns with %s, and none of them is a special token of the tokenizer: template and tokenizer are of different models",
+		return fmt.Errorf("collator: the template ends turns with %s, and none of them is a special token of the tokenizer: template and tokenizer belong to different models",
 			strings.Join(c.render.Terminators(), ", "))
 	}
 	c.vocab = max(int64(tok.VocabSize()), int64(tok.MaxID())+1)

@@ -51,12 +51,12 @@ func (r *Report) Kept() int {
 }
 
 // Run does the work on every sdpo batch in a batches folder, and rewrites the index. It can be run again: stored
-// answers are not requested twice, and weights are set from the original ones, which are stored beside. If it is
+// answers are not requested twice, and weights are set from the original ones, which are stored beside them. If it is
 // interrupted, the index stays as it was and the batches rewritten so far don't agree with it; running it again repairs
 // that.
 func (w *Work) Run(ctx context.Context, dir string) (*Report, error) {
 	rep := &Report{Dropped: map[ledger.Reason]int{}}
-	d := &doing{Work: w, teacher: w.asked(), rep: rep}
+	d := &siteWork{Work: w, teacher: w.asked(), rep: rep}
 	if d.teacher != nil {
 		rep.Asked = &Asked{}
 		if err := d.teacher.Check(ctx); err != nil {
@@ -89,8 +89,8 @@ func (w *Work) Run(ctx context.Context, dir string) (*Report, error) {
 	return rep, err
 }
 
-// doing is work being done on sdpo batches.
-type doing struct {
+// siteWork is the state of the work on sdpo batches.
+type siteWork struct {
 	*Work
 	teacher asker    // nil: nobody is asked
 	weigher *weigher // nil: nothing is weighed
@@ -98,7 +98,7 @@ type doing struct {
 }
 
 // sites does the work on one sdpo batch, and returns its tensors.
-func (d *doing) sites(ctx context.Context, l *batch.Line, all []tensors.Tensor) ([]tensors.Tensor, error) {
+func (d *siteWork) sites(ctx context.Context, l *batch.Line, all []tensors.Tensor) ([]tensors.Tensor, error) {
 	for i := range l.Sites {
 		l.Sites[i].Effect = nil // from an earlier run
 	}

@@ -184,7 +184,7 @@ var classOf = func() (of [256]class) {
 	return of
 }()
 
-// ends tells between which neighbours every word ends.
+// ends[a][b] reports whether every word ends between a byte of class a and one of class b.
 var ends = [classes][classes]bool{
 	letter:  {digit: true, mark: true, slash: true, blank: true, newline: true},
 	digit:   {letter: true, mark: true, slash: true, blank: true, newline: true},
