@@ -89,7 +89,8 @@ func (w *weigher) batch(ctx context.Context, b *open) error {
 		if to := directions[s.Site]; float64(to)*s.Change < 0 {
 			w.rep.WrongWay++
 			if w.WrongWay {
-				b.lose(s.Site, HintWrongWay, fmt.Sprintf("the hint changes the target by %+.4f nats per token", s.Change))
+				detail := fmt.Sprintf("the hint changes the target by %+.4f nats per token", s.Change)
+				b.lose(s.Site, HintWrongWay, detail)
 			}
 		}
 	}
