@@ -250,7 +250,7 @@ const (
 	jsdAcc, jsdAccG, jsdFar, jsdCount                = 23, 24, 25, 26
 )
 
-// Registers of an entry: both sides, log-odds, and the place in the table.
+// Registers of an entry: both sides, the log-odds, and the place in the table.
 const jsdS, jsdT, jsdOdds, jsdIndex = 12, 13, 14, 15
 
 func (n *neon) jsd(d dtype, grad bool) {
