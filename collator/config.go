@@ -108,7 +108,7 @@ func New(cfg Config) (*Collator, error) {
 			cfg.Form.IgnoreIndex)
 	}
 	if cfg.Steps && (cfg.Layout != batch.Composer || !cfg.Form.EqualWidth) {
-		return nil, errors.New("collator: step files are made of batches in the composer layout and of equal width")
+		return nil, errors.New("collator: step files need the composer layout and equal width")
 	}
 	if cfg.Layout == batch.Composer && cfg.Cumulative {
 		switch {

@@ -163,7 +163,7 @@ const (
 	mark                 // punctuation or a symbol
 	slash                // which some expressions take after line breaks
 	blank                // space or tab
-	newline              // carriage return or line feed; words of lines only end in them, but for GPT-2's
+	newline              // carriage return or line feed; except for GPT-2's, words of lines only end in them
 	classes
 )
 

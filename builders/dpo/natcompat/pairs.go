@@ -96,9 +96,9 @@ func ordered(sorted []*candidate) bool {
 }
 
 // widest yields the pairs of ordered scores by difference, the largest first, and equal ones as NAT's loops make them:
-// pairs.sort(key=score_diff, reverse=True) is stable. A turn of n candidates has n*(n-1)/2 pairs, so only one run of
-// equal differences is known of each winner at any time: a row. Rounding is monotonic, so the differences grow along a
-// row.
+// pairs.sort(key=score_diff, reverse=True) is stable. A turn of n candidates has n*(n-1)/2 pairs, so for each winner
+// only one run of equal differences, a row, is known at any time. Rounding is monotonic, so the differences grow along
+// a row.
 func (r *ranking) widest(sorted []*candidate, least float64) {
 	n := len(sorted)
 	from := make([]int, n) // by winner: the first it is far enough from
