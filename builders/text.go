@@ -52,8 +52,8 @@ func (c *textCheck) text(what, s string) {
 	}
 }
 
-// isASCII saves half of the time of these checks: turns and names of scores are short, and utf8.ValidString looks
-// at their last bytes one by one.
+// isASCII halves the time of these checks: turn ids and score names are short, and utf8.ValidString looks at their last
+// bytes one by one.
 func isASCII(s string) bool {
 	const high = 0x8080808080808080
 	b := []byte(s) // not copied: it stays here, and as it is

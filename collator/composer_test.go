@@ -166,7 +166,7 @@ func TestSteps(t *testing.T) {
 		name, path string
 		data       []byte
 	}{
-		{"not what its batches make", path, changed},
+		{"differs from what its batches make", path, changed},
 		{"not in it", filepath.Join(dir, batch.StepsName), nil},
 	} {
 		t.Run(damage.name, func(t *testing.T) {

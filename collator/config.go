@@ -108,13 +108,13 @@ func New(cfg Config) (*Collator, error) {
 			cfg.Form.IgnoreIndex)
 	}
 	if cfg.Steps && (cfg.Layout != batch.Composer || !cfg.Form.EqualWidth) {
-		return nil, errors.New("collator: step files are made of batches in the composer layout and of equal width")
+		return nil, errors.New("collator: step files need the composer layout and equal width")
 	}
 	if cfg.Layout == batch.Composer && cfg.Cumulative {
 		switch {
 		case !cfg.Form.EqualWidth:
 			return nil, errors.New("collator: the composer format can hold cumulative hints only with equal width, " +
-				"where one mask is of both sides")
+				"where one mask serves both sides")
 		case cfg.Weight == BySite:
 			return nil, errors.New("collator: a composer row has one weight, so with cumulative hints sites can't have " +
 				"weights of their own")
@@ -166,7 +166,7 @@ func (c *Collator) learnTokens() error {
 		}
 	}
 	if len(c.render.Terminators()) > 0 && len(c.terminators) == 0 {
-		return fmt.Errorf("collator: the template ends turns with %s, and none of them is a special token of the tokenizer: template and tokenizer are of different models",
+		return fmt.Errorf("collator: the template ends turns with %s, and none of them is a special token of the tokenizer: template and tokenizer belong to different models",
 			strings.Join(c.render.Terminators(), ", "))
 	}
 	c.vocab = max(int64(tok.VocabSize()), int64(tok.MaxID())+1)

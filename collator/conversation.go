@@ -58,7 +58,7 @@ func (w *worker) prepare(m *material) *cause {
 	for i := range m.nodes {
 		messages[i] = m.nodes[i].Message
 		msg := &messages[i]
-		if msg.Role == "" { // D27: no default that only half of the code knows
+		if msg.Role == "" { // D27: no default role
 			return refuse(ledger.BadRoles, "message %d has no role", i)
 		}
 		for _, p := range msg.Parts {

@@ -464,17 +464,17 @@ func TestTemplatesPage(t *testing.T) {
 	}
 }
 
-const familiesHead = `# What of an agent run public chat templates carry
+const familiesHead = `# What public chat templates show of an agent run
 
 Real runs of an airline's agent - every turn as a demonstration, a hint for both targets of each failed call, a pair
-of each repaired one - through every template, checked token by token by another program (testdata/families.py: jinja2,
+for each repaired one - through every template, checked token by token by another program (testdata/families.py: jinja2,
 tokenizers, and a list of stop tokens written down by hand). Made by testdata/templates.sh, which takes folders of
 templates. The tokenizer is Qwen 2.5's with each template's special tokens added; every parameter of a tool has a description, without which some templates fail.
 
-A line: whether the template shows a call's name and arguments at all; turns, hints and pairs that were kept, of those that the template
+Each row says: whether the template shows a call's name and arguments at all; turns, hints and pairs that were kept, of those that the template
 can carry as jinja2 renders it; rows; checks made, and how many were wrong; what was left out, with the reason
 (` + "`nat-go explain CODE`" + `); and the proof that this is the template's doing: each turn that it can't carry was rendered with jinja2, up to
-it and with it, and the column says what of the turn is not in that text, or where the text does not go on from what the model was given.
+it and with it, and the column says which part of the turn is not in that text, or where the text does not continue what the model was given.
 Behind a tool's empty result a hint has no place (` + "`hint_unplaceable`" + `) where the line breaks around it are one token and the template
 trims the result (Qwen 3.5 and 3.6) or writes three of them (Apriel).
 `

@@ -71,10 +71,10 @@ func referenceLine(line []byte) (row [sha256.Size]byte, ref batch.Ref, err error
 		return row, ref, fmt.Errorf("it is not an object with a row and two numbers: %w", err)
 	}
 	if len(in.Row) != hex.EncodedLen(len(row)) {
-		return row, ref, fmt.Errorf("row %.80q is no SHA-256 in hex", in.Row)
+		return row, ref, fmt.Errorf("row %.80q is not a SHA-256 in hex", in.Row)
 	}
 	if _, err = hex.Decode(row[:], []byte(in.Row)); err != nil {
-		return row, ref, fmt.Errorf("row %q is no SHA-256 in hex", in.Row)
+		return row, ref, fmt.Errorf("row %q is not a SHA-256 in hex", in.Row)
 	}
 	if in.Chosen == nil || in.Rejected == nil {
 		return row, ref, errors.New("chosen or rejected is missing")

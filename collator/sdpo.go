@@ -138,7 +138,7 @@ func (sp *splicer) counted(i int) bool {
 	return r == nil || r.Reason != ledger.NoNextTurn && r.Reason != ledger.TurnNotSampled
 }
 
-// together gives the rows their pairs' weight, which is that of all the sites.
+// together sets each row's weight to that of its pairs, which is the same for all of its sites.
 func together(rows []batch.Row) {
 	for i := range rows {
 		r := &rows[i]

@@ -25,7 +25,7 @@ import (
 // must be at the right edge, on either side of it, so that no merge across the edge is lost.
 
 // A control run puts every hint in its place, checks it, and then leaves it out: teacher and student read the same
-// tokens at the same positions, so whatever a trainer makes of such rows is exactly 0 unless it reads the wrong ones.
+// tokens at the same positions, so the loss on such rows is exactly 0 unless the trainer reads the wrong positions.
 
 // splice is a hint at a position in a student row.
 type splice struct {
@@ -211,7 +211,7 @@ func (w *worker) spliceAt(
 	given *given, hinted *hinted, q int, student *side, s *splice,
 ) (detail string, refusal *cause) {
 	if q < len(given.Text) && !utf8.RuneStart(given.Text[q]) {
-		return "the place is within a character", nil
+		return "the hint's place is within a character", nil
 	}
 	tail, r := w.encodePart(&given.Result, q, len(given.Text))
 	if r != nil {
@@ -242,11 +242,11 @@ func (w *worker) noPlace(before string, student *side, target int) string {
 		if at, ok := student.cut(i); !ok || at > len(before) {
 			continue
 		} else if at < len(before) {
-			return "the place is within a token of the row"
+			return "the hint's place is within a token of the row"
 		}
 		break
 	}
-	return "the row has other tokens before the turn than the text there alone"
+	return "the row's tokens before the turn differ from those of that text on its own"
 }
 
 // joins reports whether a piece and the text after it have the same tokens together as separately.
@@ -291,7 +291,7 @@ func (w *worker) hinted(m *material, v *view, given *given, at int, mode, text s
 	case modeAppend, modeLine, modePrepend, modeLead, modeBelow:
 		if at == 0 || before.Role != "tool" && before.Role != "user" || before.Form != chat.Text ||
 			mode == modeBelow && before.Text != "" {
-			return nil, "there is no such text of a tool or user just before"
+			return nil, "there is no suitable tool or user text just before the turn"
 		}
 		msg := *before
 		msg.Text = beside(mode, msg.Text, text)

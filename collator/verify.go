@@ -104,7 +104,7 @@ func (v *verifier) unlisted() error {
 		}
 		name, err := filepath.Rel(v.dir, path)
 		if name = filepath.ToSlash(name); err == nil && !v.files[name] {
-			v.problem(&batch.Line{File: name}, -1, "the index has no line of the file")
+			v.problem(&batch.Line{File: name}, -1, "the index has no line for this file")
 		}
 		return err
 	})
@@ -168,15 +168,15 @@ func (v *verifier) side(l *batch.Line, row int, s *batch.Side, p *batch.Proof, s
 	case err != nil:
 		v.problem(l, row, "the tokens can't be decoded: %v", err)
 	case hexSum(text) != p.Text:
-		v.problem(l, row, "the tokens are not the text they were made of")
+		v.problem(l, row, "the tokens are not the text they were made from")
 	case target != p.Target:
 		v.problem(l, row, "the trained tokens are not the text of the turns")
 	}
 	if p.IDs != "" && hashIDs(s) != p.IDs {
-		v.problem(l, row, "the trained ids are not those the source had")
+		v.problem(l, row, "the trained ids are not the source's")
 	}
 	if sampled && p.IDs == "" {
-		v.problem(l, row, "said to be sampled, and no proof of ids")
+		v.problem(l, row, "the ids are said to be sampled, but there is no proof of them")
 	}
 	open := 0
 	for _, run := range s.Trained {

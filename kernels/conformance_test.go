@@ -167,7 +167,7 @@ func checkGrad(t testing.TB, tl *tally, g gate, where, kind string, got []float3
 	}
 }
 
-// gradSums returns the six checksums of FORMAT.md.
+// gradSums returns the six checksums of a gradient that the recorded answers have.
 func gradSums(g []float32) (s [6]float64) {
 	for j, v := range g {
 		x := float64(v)

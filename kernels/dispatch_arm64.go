@@ -4,7 +4,7 @@ package kernels
 
 import "unsafe"
 
-// assemblyPaths: NEON and the half-precision conversions are part of every arm64 processor.
+// assemblyPaths returns NEON, which is part of every arm64 processor, as are the half-precision conversions.
 func assemblyPaths() []*tileSet {
 	return []*tileSet{{
 		name:   "neon",

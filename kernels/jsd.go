@@ -16,7 +16,8 @@ type JSD struct {
 	end   bool // beta is 0 or 1
 	exact bool // every row takes the float64 path
 	pool  runPool
-	// gradPath computes gradients: it equals path except for small beta on a path whose table is too coarse there.
+	// gradPath computes gradients: it equals path unless beta is so close to 0 or 1 that the path's table is too
+	// coarse.
 	gradPath *tileSet
 	gradPool runPool
 }
@@ -415,7 +416,7 @@ func explain(row, v int, student, teacher *Matrix) error {
 			masked = masked && math.IsInf(x, -1)
 		}
 		if masked {
-			return fail(CodeNonFinite, "row %d: %s logits are -Inf from index 0 to the last", row, side.name)
+			return fail(CodeNonFinite, "row %d: all %s logits are -Inf", row, side.name)
 		}
 	}
 	return fail(CodeNonFinite, "row %d: the support has no mass", row)

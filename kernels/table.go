@@ -184,7 +184,8 @@ func slot(edge float64) int { return int(math.Float32bits(float32(1+edge))>>22) 
 // newTable fits psi_beta. It takes about half a millisecond.
 func newTable(beta float64) *table {
 	t := &table{h: 2, symmetric: beta == 0.5}
-	// A small beta moves the bend of psi to log2(1/beta), so the table must reach further.
+	// A beta near 0 or 1 moves the bend of psi outwards, to log2(1/beta) for a small one, so the table must reach
+	// further.
 	if interior := min(beta, 1-beta); interior > 0 && interior < 0.01 {
 		t.h = 2.5
 	}

@@ -75,8 +75,8 @@ func (c Config) Check(n int) error {
 	switch c.Strategy {
 	case Exhaustive, Threshold, "":
 		if all > maxAll && c.MaxPairs == 0 {
-			return fmt.Errorf("a turn of %d candidates has %d pairs, and at most %d are made of one: "+
-				"say how many are wanted (max_pairs_per_turn), or take another strategy", n, all, maxAll)
+			return fmt.Errorf("a turn of %d candidates has %d pairs, and the limit is %d: "+
+				"say how many are wanted (max_pairs_per_turn), or choose another strategy", n, all, maxAll)
 		}
 	case RandomK:
 		if all > maxDrawn {

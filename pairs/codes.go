@@ -44,7 +44,7 @@ func candidateCodes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(Tie, "build",
 			"Two candidates have the same score: neither is better, and a pair of them would teach noise.",
-			"Nothing; use a finer scorer if there are many."),
+			"Nothing; if there are many, use a finer scorer."),
 		ledger.NewCode(FailedScorer, "build",
 			"The scorer failed on this candidate (NAT writes 0.0 and reasoning.error); a failure is not a bad answer.",
 			"Fix the scorer and evaluate again."),
@@ -59,7 +59,7 @@ func candidateCodes() []ledger.Code {
 			"Record messages as a list of {role, content}."),
 		ledger.NewCode(SingleCandidate, "build",
 			"The turn has only one usable candidate, so there is nothing to compare it with.",
-			"Sample at least two candidates a turn."),
+			"Sample at least two candidates per turn."),
 		ledger.NewCode(BelowMargin, "build",
 			"Every pair this candidate could be in has a smaller margin than min_score_diff.",
 			"Lower min_score_diff if you want closer pairs."),
@@ -79,7 +79,7 @@ func rolloutCodes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(SingleRollout, "build",
 			"The task has only one usable rollout, so there is nothing to compare it with.",
-			"Sample at least two rollouts a task; what groups them is the task's key (task_key of the source)."),
+			"Sample at least two rollouts per task; rollouts are grouped by the task's key (task_key of the source)."),
 		ledger.NewCode(SeveralBranches, "build",
 			"The rollout has several branches, and its score doesn't say which of them earned it.",
 			"Score branches as rollouts of their own."),
@@ -90,7 +90,7 @@ func rolloutCodes() []ledger.Code {
 		ledger.NewCode(EnvironmentParted, "build",
 			"The two rollouts diverge at a tool's answer: the same call had different results, "+
 				"so nothing that the model wrote there can be better or worse.",
-			"Nothing; make the tools' answers repeatable if there are many."),
+			"Nothing; if there are many, make the tools' answers repeatable."),
 		ledger.NewCode(OneGoesOn, "build",
 			"One of the two rollouts is the beginning of the other: where they diverge, one of them has nothing.",
 			"Nothing."),

@@ -20,7 +20,7 @@ import (
 func Info() builders.Info {
 	return builders.Info{
 		Name: "divergence_traj_builder", Version: "1.0.0", Stability: "beta",
-		Doc:  "preference pairs of scored rollouts of a task, from where they part",
+		Doc:  "preference pairs of a task's scored rollouts, from where they diverge",
 		Unit: builders.UnitTask, Kinds: []builders.Kind{builders.KindPreference}, Config: new(Config),
 	}
 }

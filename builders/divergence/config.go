@@ -16,7 +16,7 @@ type Config struct {
 	MinScoreDiff   float64  `yaml:"min_score_diff" default:"0" validate:"gte=0" doc:"smallest score difference in a pair; equal scores never make one"`
 	ScoreSD        float64  `yaml:"score_sd" default:"0" validate:"gte=0" doc:"standard deviation of the score of a single rollout, if known: pairs that may be due to chance are left out"`
 	MaxPairs       *int     `yaml:"max_pairs_per_task" validate:"omitempty,gte=1" doc:"keep only a task's pairs with the largest differences"`
-	MaxLengthRatio float64  `yaml:"max_length_ratio" default:"0" validate:"omitempty,gte=1" doc:"leave out pairs whose chosen side has more than this many times the characters of the rejected one; 0: keep all"`
+	MaxLengthRatio float64  `yaml:"max_length_ratio" default:"0" validate:"omitempty,gte=1" doc:"leave out pairs whose chosen side is more than this many times as long as the rejected one, in bytes that the model wrote; 0: keep all"`
 }
 
 func (c *Config) chooser() pairs.Config {

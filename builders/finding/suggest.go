@@ -18,8 +18,8 @@ func Nearest(written string, candidates []string) string {
 			continue
 		}
 		a, b := plain(written), plain(c)
-		if longer := max(len(a), len(b)); (longer-min(len(a), len(b)))*3 > longer { // so many are missing alone
-			continue
+		if longer := max(len(a), len(b)); (longer-min(len(a), len(b)))*3 > longer {
+			continue // the difference in length alone is too many edits
 		}
 		d := distance(a, b)
 		if d*3 <= max(len(a), len(b)) && d < bestDistance {

@@ -35,8 +35,8 @@
 // once (builders/yamldoc), the Spec is walked over them, and our own setter fills the value; then the validator runs
 // over the filled struct, and its failures are mapped back to nodes.
 //
-// The parts that a plugin's config needs - the struct tags and the value types - are as stable as package sdk (v0). The
-// rest:
+// The parts that a plugin's config needs - the struct tags and the value types - are as stable as package sdk (v0), and
+// only those.
 //
 // Many names are exported because every rule of a setting has a finding code of its own.
 //

@@ -98,7 +98,7 @@ func TestFindings(t *testing.T) {
 		{"rule", "host: nope", `c.yml:1:7: error NG1210: host is not a URL (write a URL with its scheme, like http://host:8000)`},
 		{"rule of a value that is wrong already", "host: http://x\nkey: k\npeer: [1]", `c.yml:3:7: error NG1202: peer must be a text, this is a list (write a text)`},
 		{"rule of two keys", "host: http://x\npeer: h", `c.yml:1:1: error NG1210: key is missing: it goes together with peer (add key, or change peer)`},
-		{"form", "host: http://x\nkey: k\npeer: a b", `c.yml:3:7: error NG1210: peer breaks the rule "hostname" (write a value that keeps the rule)`},
+		{"form", "host: http://x\nkey: k\npeer: a b", `c.yml:3:7: error NG1210: peer breaks the rule "hostname" (write a value that satisfies the rule)`},
 		{"type key deeper", "host: http://x\n_type: x\nhyper: {_type: y}", `c.yml:3:9: error NG1201: hyper has no key "_type" (remove it; known keys: learning_rate, kind)`},
 		{"enum", "host: http://x\nhyper: {kind: dpi}", `c.yml:2:15: error NG1205: hyper.kind can't be the text "dpi" (write dpo; allowed: "sft", "dpo")`},
 		{"null", "host: http://x\nhyper:", `c.yml:2:1: error NG1206: hyper is empty (null), it must be a mapping (write a mapping, or remove the key)`},
@@ -242,9 +242,9 @@ func TestRulesOfAProgramsOwn(t *testing.T) {
 		got = append(got, f.String()+" "+f.Pointer)
 	}
 	want := []string{
-		`c.yml:1:4: error NG1210: n breaks the rule "even" (write a value that keeps the rule) /n`,
-		`c.yml:4:14: error NG1210: parts[1].n breaks the rule "even" (write a value that keeps the rule) /parts/1/n`,
-		`c.yml:5:21: error NG1210: by_key.b.c breaks the rule "even" (write a value that keeps the rule) /by_key/b.c`,
+		`c.yml:1:4: error NG1210: n breaks the rule "even" (write a value that satisfies the rule) /n`,
+		`c.yml:4:14: error NG1210: parts[1].n breaks the rule "even" (write a value that satisfies the rule) /parts/1/n`,
+		`c.yml:5:21: error NG1210: by_key.b.c breaks the rule "even" (write a value that satisfies the rule) /by_key/b.c`,
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -276,7 +276,7 @@ func TestRulesOfEntries(t *testing.T) {
 		got = append(got, fmt.Sprintf("%d:%d %s", f.Line, f.Column, f.Message))
 	}
 	want := []string{
-		"3:8 entries[1].p is not a pattern: missing closing ): `(`",
+		"3:8 entries[1].p is not a valid pattern: missing closing ): `(`",
 		"4:5 entries[2].p is missing, and so is q",
 	}
 	if d := cmp.Diff(want, got); d != "" {

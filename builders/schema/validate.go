@@ -198,8 +198,8 @@ func (s *Spec) failed(
 		return rule("is not a URL", "write a URL with its scheme, like http://host:8000")
 	case tag == "pattern":
 		_, err := regexp.Compile(fmt.Sprint(e.Value()))
-		return rule("is not a pattern: "+strings.TrimPrefix(fmt.Sprint(err), "error parsing regexp: "),
-			"write a regular expression of Go; a character that stands for itself, like ( or ?, needs a \\ before it")
+		return rule("is not a valid pattern: "+strings.TrimPrefix(fmt.Sprint(err), "error parsing regexp: "),
+			"write a Go regular expression; to match a character like ( or ? itself, put a \\ before it")
 	case tag == "required_without":
 		return rule("is missing, and so is "+others, "add one of the two")
 	case strings.HasPrefix(tag, "required_"):
@@ -217,10 +217,10 @@ func (s *Spec) failed(
 	case tag == "excluded_unless":
 		return rule("means nothing unless "+others, "set "+others+", or remove "+e.Field())
 	case strings.HasPrefix(tag, "excluded_"):
-		return rule("can't stand beside "+others, "remove "+e.Field()+" or "+others)
+		return rule("can't be combined with "+others, "remove "+e.Field()+" or "+others)
 	}
 	return rule(fmt.Sprintf("breaks the rule %q", strings.TrimSpace(e.Tag()+" "+others)),
-		"write a value that keeps the rule")
+		"write a value that satisfies the rule")
 }
 
 // isLimit reports whether a rule is one of the bounds in the spec.

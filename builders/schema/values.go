@@ -54,7 +54,7 @@ var units = []struct {
 	{"B", 1},
 }
 
-var errSize = errors.New(`no size in bytes: write a number and a unit, like "512MiB" or "1.5GB"`)
+var errSize = errors.New(`not a size in bytes: write a number and a unit, like "512MiB" or "1.5GB"`)
 
 // ParseSize reads a size in bytes.
 func ParseSize(text string) (Size, error) {

@@ -22,7 +22,7 @@ func Info() builders.Info {
 		Name:      "sdpo_traj_builder",
 		Version:   "1.0.0",
 		Stability: "beta",
-		Doc:       "failed tool calls with a hint each, for self-distillation; or the pairs and demonstrations they give",
+		Doc:       "failed tool calls with a hint each, for self-distillation; or pairs and demonstrations made from them",
 		Unit:      builders.UnitTask,
 		Kinds:     []builders.Kind{builders.KindDistillation, builders.KindPreference, builders.KindDemonstration},
 		Config:    new(Config),

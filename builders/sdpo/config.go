@@ -32,7 +32,7 @@ type Detect struct {
 
 // Match is a result that means failure.
 type Match struct {
-	Name     string `yaml:"name" doc:"name of the rule, for the books; default: match[0], match[1], ..."`
+	Name     string `yaml:"name" doc:"name of the rule, as counted and shown; default: match[0], match[1], ..."`
 	Tool     string `yaml:"tool" validate:"pattern" doc:"pattern for the tool's name; default: any tool"`
 	Pattern  string `yaml:"pattern" validate:"required_without=JSONPath,pattern" doc:"pattern for the result's text, or for the value at json_path"`
 	JSONPath string `yaml:"json_path" doc:"a value in a JSON result, like $.result.errors[0].code; without a pattern it means failure unless it is null, false, 0 or empty"`

@@ -13,7 +13,7 @@
 // # What is a hint
 //
 // Hint sources are asked in order and the first answer wins: the user's rules, the tool's schema, the environment's own
-// feedback, what a sibling did at the same prompt, a program of the user's. A hint is knowable (schema, tool list,
+// feedback, what a sibling did at the same prompt, the user's own program. A hint is knowable (schema, tool list,
 // format, policy) or hindsight (known only from the environment or another rollout); by default only the first kind is
 // allowed, since the second teaches guessing. A hint that repeats a run of the target's words is refused, because such
 // a teacher copies.

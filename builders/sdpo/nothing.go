@@ -43,9 +43,9 @@ func (n *NearMisses) Add(d *ledger.Drop) {
 	n.list = n.list[:min(len(n.list), shownNearMisses)]
 }
 
-// Remarks says what a person should know about a run of this builder: that none of its calls were found to have failed,
-// what was looked for and what came nearest; or that calls could not be checked because there was no list of tools.
-// counters are the builder's.
+// Remarks says what a person should know about a run of this builder: that no failed call was found, with what was
+// looked for and the nearest misses; or that calls could not be checked because there was no list of tools. counters
+// are the builder's.
 func Remarks(c *Config, counters map[string]int64, near *NearMisses) []string {
 	var out []string
 	calls, found := counters[countedCalls], int64(0)
@@ -55,7 +55,7 @@ func Remarks(c *Config, counters map[string]int64, near *NearMisses) []string {
 		}
 	}
 	if n := counters[countedWithoutTools]; n > 0 && len(c.Detect.Calls) > 0 {
-		out = append(out, fmt.Sprintf("%s of %d had no list of tools beside them: whether the tool exists and its schema was kept is not known there; give the traces a key tools",
+		out = append(out, fmt.Sprintf("%s of %d had no list of tools, so whether the tool exists and the arguments fit its schema could not be checked; give the traces a key tools",
 			ledger.Quantity(n, "call"), calls))
 	}
 	if found > 0 || calls == 0 {
@@ -73,7 +73,7 @@ func Remarks(c *Config, counters map[string]int64, near *NearMisses) []string {
 	b := fmt.Sprintf("no failed call was found among %s; looked for %s", ledger.Quantity(calls, "call"),
 		strings.Join(append(rules, c.Detect.Calls...), ", "))
 	if near == nil || len(near.list) == 0 {
-		return append(out, b+"; nothing came near")
+		return append(out, b+"; there were no near misses")
 	}
 	out = append(out, b)
 	for _, d := range near.list {

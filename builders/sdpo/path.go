@@ -44,7 +44,7 @@ func parseStep(s string) (st step, rest string, err error) {
 		}
 		name := s[1:end]
 		if name == "" || name == "*" {
-			return st, "", errors.New("a name is due after the dot; only single places can be named")
+			return st, "", errors.New("a name must follow the dot; wildcards and descendants are not supported")
 		}
 		return step{key: name}, s[end:], nil
 	case '[':
@@ -62,7 +62,7 @@ func parseStep(s string) (st step, rest string, err error) {
 		}
 		return step{index: i, array: true}, s[end+1:], nil
 	}
-	return st, "", fmt.Errorf("a dot or [ is due at %q", s)
+	return st, "", fmt.Errorf("expected a dot or [ at %q", s)
 }
 
 // find returns the value at the path.

@@ -30,7 +30,7 @@ type trace struct {
 type failure struct {
 	call
 	class     string
-	rule      string // that found it
+	rule      string // the one that found it
 	quote     string // what the rule matched
 	told      told   // what the source says about the error
 	fault     *fault // what is wrong with the call itself, if anything
@@ -39,7 +39,7 @@ type failure struct {
 	repeated  bool // the previous call was the same and failed the same way
 }
 
-// nearMiss is a result with words of failure that is not a failure, as far as the rules can tell.
+// nearMiss is a result that reads like a failure but isn't one, as far as the rules can tell.
 type nearMiss struct {
 	call
 	finding

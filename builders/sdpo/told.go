@@ -7,8 +7,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// The words by which sources name faults that a schema can answer, in lower case and without separators. Any other kind
-// is left to rules and commands.
+// toldKinds are the words by which sources name faults that a schema can answer, in lower case and without separators.
+// Any other kind is left to rules and commands.
 var toldKinds = map[string]string{
 	"unknowntool":        unknownTool,
 	"nosuchtool":         unknownTool,

@@ -42,7 +42,7 @@ func More(file string) finding.Finding {
 		File:     file,
 		Code:     CodeMore,
 		Severity: finding.Error,
-		Message:  fmt.Sprintf("more than %d findings, the rest is not shown", MaxFindings),
+		Message:  fmt.Sprintf("more than %d findings; the rest are not shown", MaxFindings),
 		Fix:      "correct these first",
 	}
 }

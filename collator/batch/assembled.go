@@ -25,7 +25,8 @@ func (e *TooLarge) Error() string {
 		e.Channel, e.Tokens, e.Budget)
 }
 
-// Mixed is the error for rows of a channel that need different columns: of some the log-probs are known, of others not.
+// Mixed is the error for rows of a channel that need different columns: the log-probs of some are known, those of
+// others aren't.
 type Mixed struct {
 	Channel, With, Without string // With and Without are examples
 }

@@ -202,7 +202,7 @@ func checkWeights(got, made tensors.Tensor) error {
 // reader fetches tensors by their names in the padded layout.
 type reader struct {
 	tensors []tensors.Tensor
-	name    func(string) string // maps a name to that in this file; nil: the same
+	name    func(string) string // maps a name to the one used in this file; nil: the same
 	err     error
 }
 

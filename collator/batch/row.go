@@ -67,7 +67,7 @@ type Meta struct {
 	Proven   []string `json:"proven,omitempty"`    // what of that was checked with the model's tokenizer: prompt_tokens, ids
 	Args     string   `json:"args_roundtrip"`      // exact, value (same value, other text), none (no calls)
 	Prompt   int      `json:"prompt,omitempty"`    // tokens of a preference's common prompt
-	Open     []int    `json:"open,omitempty"`      // the messages trained that end in no stop token, for the template has none
+	Open     []int    `json:"open,omitempty"`      // the trained messages without a stop token, because the template writes none
 	Flags    []string `json:"flags,omitempty"`     // truncated, cut_off, no_think, prompt_cut, call_ids, no_stop_token, no_reference
 	Proof    []Proof  `json:"proof"`               // one per side
 	RL       *Scored  `json:"scored,omitempty"`    // rl only

@@ -146,7 +146,7 @@ func CheckSteps(dir string) (listed []string, problems []StepProblem, err error)
 		case err != nil:
 			problems = append(problems, StepProblem{s.File, err.Error()})
 		case !bytes.Equal(got, data) || s.SHA256 != want.SHA256:
-			problems = append(problems, StepProblem{s.File, "it is not what its batches make"})
+			problems = append(problems, StepProblem{s.File, "it differs from what its batches make"})
 		}
 	}
 	if len(plan) > 0 {

@@ -34,7 +34,8 @@ type Difference struct {
 	Why   string `json:"why"`
 }
 
-// MostRows is how many rows a check accepts, and mostDifferences how many differences it lists.
+// MostRows is the largest number of rows that a check accepts, mostDifferences the largest number of differences that
+// it lists.
 const (
 	MostRows        = 64
 	mostDifferences = 20
@@ -164,7 +165,7 @@ func (c *checker) whole(ours float64) {
 		if !c.same(v[0], ours) {
 			c.differ(Difference{
 				Term: "loss", Row: -1, Token: -1, ID: -1, Yours: Number(v[0]), Ours: Number(ours),
-				Why: "the reduced loss is another; where all terms agree, it is their weights or the denominator",
+				Why: "the reduced loss differs; where all terms agree, the weights or the denominator are to blame",
 			})
 		}
 		return
@@ -288,7 +289,7 @@ func (c *checker) compare(g *grid) {
 		case g.trained[i] && y == 0 && !c.same(0, o):
 			why = "the batch trains the token, the script leaves it out"
 		case g.trained[i] && !c.same(y, o):
-			why = "the term is another"
+			why = "the term differs"
 		default:
 			continue
 		}
@@ -329,7 +330,7 @@ func (c *checker) explain(g *grid) {
 		c.cause("%s: each term is one token too late", g.name)
 		return
 	case all(func(i int) float64 { return -g.ours[i] }):
-		c.cause("%s: the sign is the other", g.name)
+		c.cause("%s: the sign is flipped", g.name)
 		return
 	}
 	for i, terms := range g.at {
@@ -397,7 +398,7 @@ func (c *checker) rows(name string, yours, ours []float64) (wrong int) {
 			wrong++
 			c.differ(Difference{
 				Term: name, Row: i, Token: -1, ID: -1, Yours: Number(yours[i]), Ours: Number(ours[i]),
-				Why: "the loss of the pair is another",
+				Why: "the pair's loss differs",
 			})
 		}
 	}

@@ -33,7 +33,7 @@ func (c *checker) checkSDPO(file, logits *tensors.File, d *Dump) error {
 			wrong++
 			c.differ(Difference{
 				Term: "pair_losses", Row: int(rows[i]), Token: int(at[i]) + 1, ID: targets[i], Pair: &i,
-				Yours: Number(yours[i]), Ours: Number(ours[i]), Why: "the divergence is another",
+				Yours: Number(yours[i]), Ours: Number(ours[i]), Why: "the divergence differs",
 			})
 		}
 	}
@@ -68,8 +68,8 @@ func (c *checker) explainJSD(s *SDPO, yours, ours []float64) {
 	}
 	for _, by := range []int{1, -1} {
 		if off := shifted(ours, by); len(ours) > 2 && c.equal(yours[1:len(yours)-1], off[1:len(off)-1]) {
-			side := map[int]string{1: "before", -1: "behind"}[by]
-			c.cause("pair_losses: each term is at the pair %s its own", side)
+			when := map[int]string{1: "early", -1: "late"}[by]
+			c.cause("pair_losses: each term is one pair too %s", when)
 			return
 		}
 	}

@@ -102,7 +102,7 @@ var mistakes = map[string]struct {
 	},
 	"one wrong term": {
 		spoil: func(s *script) { s.terms[1] += 0.01 },
-		want:  []Difference{{Term: "token_losses", Token: 1, Why: "the term is another"}},
+		want:  []Difference{{Term: "token_losses", Token: 1, Why: "the term differs"}},
 	},
 	"not shifted": {
 		spoil: func(s *script) {

@@ -276,7 +276,7 @@ func (g *GRPO) sound(o Options) error {
 		return err
 	}
 	if o.GRPO.Reduction == kernels.PerConstant && o.MaxTokens < 1 {
-		return fmt.Errorf("the constant reduction divides by a number of tokens, and max-tokens is %d", o.MaxTokens)
+		return fmt.Errorf("the constant reduction divides by max-tokens, which is %d", o.MaxTokens)
 	}
 	if len(g.Advantage) != g.R || (g.RowWeight != nil && len(g.RowWeight) != g.R) {
 		return fmt.Errorf("%d advantages and %d row weights for %d rows", len(g.Advantage), len(g.RowWeight), g.R)
@@ -374,7 +374,7 @@ func (d *DPO) sound() error {
 		return fmt.Errorf("ref_chosen_logps or ref_rejected_logps are missing: compute them under the reference model, never zeros")
 	case d.Rejected.R != n || len(d.RefChosen) != n || len(d.RefRejected) != n ||
 		(d.RowWeight != nil && len(d.RowWeight) != n):
-		return fmt.Errorf("%d chosen rows, %d rejected, %d and %d reference sums, %d row weights: want one of each a pair",
+		return fmt.Errorf("%d chosen rows, %d rejected, %d and %d reference sums, %d row weights: want one of each per pair",
 			n, d.Rejected.R, len(d.RefChosen), len(d.RefRejected), len(d.RowWeight))
 	}
 	return nil
@@ -462,7 +462,7 @@ func (s *SDPO) jsd(o kernels.Options, scale float64, out *kernels.Output) (kerne
 	if s.TopK != nil {
 		if at := s.TopKTemperature; float32(o.Temperature) != float32(at) {
 			return kernels.Stats{}, fmt.Errorf("the teacher's top-k log-probs were taken at temperature %g and the student "+
-				"would be at %g: log-probs can't be brought to another one, so set the temperature to %g, or give teacher_logits",
+				"would be at %g: log-probs can't be converted to another one, so set the temperature to %g, or give teacher_logits",
 				at, o.Temperature, at)
 		}
 		j, err := kernels.NewSparseJSD(o, kernels.RestBucket)

@@ -156,7 +156,7 @@ func (d *Dump) pairLogits(c *columns, prefix string, targets []int64) (m kernels
 	if len(shape) != 3 {
 		m = c.logits(name, 2)
 		if c.err == nil && m.Rows != len(targets) {
-			c.err = fmt.Errorf("tensor %s has %d rows: want one a pair, %d, or [R, T, V]", name, m.Rows, len(targets))
+			c.err = fmt.Errorf("tensor %s has %d rows: want one per pair, %d, or [R, T, V]", name, m.Rows, len(targets))
 		}
 		return m, nil
 	}

@@ -42,7 +42,7 @@ func (rep *Report) WriteText(w io.Writer) error {
 		choose(rep.Reasoning.History, "shown", "left out"))
 	for _, kind := range slices.Sorted(maps.Keys(rep.PrefixPreserving)) {
 		line("history of "+strings.ReplaceAll(kind, "_", " "), "%s",
-			choose(rep.PrefixPreserving[kind], "stands as sampled", "is rewritten"))
+			choose(rep.PrefixPreserving[kind], "stays as sampled", "is rewritten"))
 	}
 	for _, place := range slices.Sorted(maps.Keys(rep.Hints)) {
 		p := rep.Hints[place]

@@ -188,7 +188,7 @@ func (r *rowReader) numbers(key string, v json.Raw, n int) (out [][]float64) {
 	for list := range v.Elements() {
 		row := []float64{}
 		if list.Kind() != json.Array {
-			r.fail(key, "holds %s where a list is due", list.Kind())
+			r.fail(key, "holds %s where a list is expected", list.Kind())
 			return nil
 		}
 		for x := range list.Elements() {

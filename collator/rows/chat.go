@@ -42,7 +42,7 @@ func (e *Encoder) chatRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 		return dst, e.refuse("it has no turn of the assistant")
 	}
 	if last+1 < len(nodes) && d.Train == builders.TrainLast {
-		return dst, e.refuse("it trains its last message, which is none of the assistant")
+		return dst, e.refuse("it trains its last message, which isn't the assistant's")
 	}
 	e.trimmed = len(nodes) - last - 1
 	nodes = nodes[:last+1]

@@ -128,7 +128,7 @@ func (r *rowReader) nemoRLRanked() *Row {
 		rank++
 	}
 	if rank != 2 {
-		r.fail("completions", "holds %d where two are due", rank)
+		r.fail("completions", "holds %d where two are expected", rank)
 	}
 	return row
 }

@@ -94,7 +94,7 @@ func (r *rowReader) passage(key string, check func(*chat.Message) string) (p bui
 		p.Nodes = ttc.Chain(messages, ttc.No).Nodes
 		r.shape = append(r.shape, key+": messages")
 	default:
-		r.fail(key, "is %s where text or messages are due", v.Kind())
+		r.fail(key, "is %s where text or messages are expected", v.Kind())
 	}
 	return p
 }
@@ -135,7 +135,7 @@ func (r *rowReader) conversation(check func(*chat.Message) string) *Row {
 func (r *rowReader) text(key string) builders.Passage {
 	p := r.passage(key, fullMessage)
 	if !p.IsText() {
-		r.fail(key, "holds messages where text is due")
+		r.fail(key, "holds messages where text is expected")
 	}
 	return p
 }
@@ -170,7 +170,7 @@ func (r *rowReader) take(key string, kind json.Kind) json.Raw {
 	case !ok:
 		r.fail(key, "is missing")
 	case v.Kind() != kind:
-		r.fail(key, "is %s where %s is due", v.Kind(), kind)
+		r.fail(key, "is %s where %s is expected", v.Kind(), kind)
 	default:
 		return v
 	}
@@ -223,13 +223,13 @@ func (r *rowReader) tools() {
 	switch {
 	case !ok || v.Kind() == json.Null:
 	case v.Kind() != json.Array:
-		r.fail("tools", "is %s where an array is due", v.Kind())
+		r.fail("tools", "is %s where an array is expected", v.Kind())
 	case !stdjson.Valid(v):
 		r.fail("tools", "holds NaN or Infinity, which are not JSON")
 	default:
 		for tool := range v.Elements() {
 			if tool.Kind() != json.Object {
-				r.fail("tools", "holds %s where a definition is due", tool.Kind())
+				r.fail("tools", "holds %s where a definition is expected", tool.Kind())
 			}
 			r.listed = append(r.listed, chat.Tool{Raw: tool})
 		}

@@ -130,7 +130,7 @@ func TestMessagesRows(t *testing.T) {
 		{"every turn of what trains the last", talk, builders.TrainLast, false, "message 1 is context only", 0},
 		{"the last turn", talk, builders.TrainLast, true, "", 0},
 		{"the last turn of what trains all", trailing, builders.TrainAll, true, "", 2},
-		{"the last message", trailing, builders.TrainLast, true, "its last message, which is none of the assistant", 0},
+		{"the last message", trailing, builders.TrainLast, true, "its last message, which isn't the assistant's", 0},
 		{"no turn", talk[:1], builders.TrainAll, false, "no turn of the assistant", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

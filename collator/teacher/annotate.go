@@ -22,7 +22,7 @@ import (
 type Asked struct {
 	Batches int                      `json:"batches"`
 	Rows    int                      `json:"rows"`                // teacher rows in requests
-	Pairs   int                      `json:"pairs"`               // pairs
+	Pairs   int                      `json:"pairs"`               // pairs in these rows
 	Scored  int                      `json:"scored_pairs"`        // pairs that got teacher entries
 	Failed  map[ledger.Reason]int    `json:"failed,omitempty"`    // rows, by reason
 	Example map[ledger.Reason]string `json:"example,omitempty"`   // one error per reason

@@ -90,12 +90,12 @@ func New(o Options) (*Client, error) {
 	switch {
 	case p == nil:
 		return nil, fmt.Errorf(
-			"teacher: there is no protocol %q: there are %s",
+			"teacher: unknown protocol %q: want one of %s",
 			o.Protocol,
 			strings.Join(Protocols(), ", "),
 		)
 	case o.Protocol == "vllm" && o.Model == "":
-		return nil, errors.New("teacher: vllm has to be told the model")
+		return nil, errors.New("teacher: protocol vllm needs the model's name")
 	case o.TopK < 1 || o.Concurrency < 1 || o.Tries < 1 || o.Timeout < 0 || o.Backoff < 0:
 		return nil, fmt.Errorf(
 			"teacher: top_k %d, concurrency %d, %d tries: want 1 or above",
@@ -142,7 +142,7 @@ func (c *Client) Check(ctx context.Context) error {
 	if c.p.tokenize == "" || len(v.Probes) == 0 {
 		return &Fatal{
 			fmt.Errorf(
-				"teacher: nothing shows that the %s server at %s has the vocabulary of the model to be trained: say so in the config if you know it",
+				"teacher: nothing shows that the %s server at %s has the vocabulary of the model to be trained: set collator.teacher.vocabulary: assume if you know that it does",
 				c.o.Protocol,
 				c.http.Place(),
 			),
@@ -159,7 +159,7 @@ func (c *Client) Check(ctx context.Context) error {
 		case missing(err):
 			return &Fatal{
 				fmt.Errorf(
-					"teacher: the server at %s does not tokenise, so nothing shows that it has the vocabulary of the model to be trained: say so in the config if you know it",
+					"teacher: the server at %s does not tokenise, so nothing shows that it has the vocabulary of the model to be trained: set collator.teacher.vocabulary: assume if you know that it does",
 					c.http.Place(),
 				),
 			}

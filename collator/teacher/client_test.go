@@ -493,10 +493,10 @@ func TestConcurrencyIsBounded(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for want, o := range map[string]Options{
-		"no protocol":     {Endpoint: "http://h", Protocol: "x"},
-		"not the address": {Endpoint: "user:pw@h", Model: "m"},
-		"told the model":  {Endpoint: "http://h"},
-		"want 1 or above": {Endpoint: "http://h", Model: "m", TopK: -1},
+		"unknown protocol":       {Endpoint: "http://h", Protocol: "x"},
+		"not the address":        {Endpoint: "user:pw@h", Model: "m"},
+		"needs the model's name": {Endpoint: "http://h"},
+		"want 1 or above":        {Endpoint: "http://h", Model: "m", TopK: -1},
 	} {
 		t.Run(want, func(t *testing.T) {
 			if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) ||

@@ -18,7 +18,7 @@ func Codes() []ledger.Code {
 			HintNoEffect,
 			"teacher",
 			"The hint moves the teacher's view of the target tokens no more than a neutral one in its place does: there is nothing to learn from it.",
-			"Write hints that say what was wrong, or lower the least effect.",
+			"Write hints that say what was wrong, or lower collator.teacher.min_effect.",
 		),
 		ledger.NewCode(
 			HintWrongWay,
@@ -29,8 +29,8 @@ func Codes() []ledger.Code {
 		ledger.NewCode(
 			SiteBelowJSD,
 			"teacher",
-			"Teacher and student hardly differ at this site: their mean divergence is below the least one asked for.",
-			"Lower the least divergence to keep it.",
+			"Teacher and student hardly differ at this site: their mean divergence is below min_jsd.",
+			"Lower collator.teacher.min_jsd to keep it.",
 		),
 		ledger.NewCode(
 			TeacherBadAnswer,

@@ -13,13 +13,13 @@
 // The formats follow the servers' own sources; how each of them treats the first position, the k+1st entry and -inf is
 // described beside its reader, in protocol.go. Answers are raw log-probs, at temperature 1.
 //
-// # One failure, one sequence
+// # A failure costs one sequence
 //
 // A bad answer costs only the sequence it was given for, with a reason: its pairs get missing entries (-1, -inf). The
 // work ends only if every answer would be worthless: a server with a different vocabulary, a rejected key, a missing
 // path.
 //
-// # Sites fall out, they don't vanish
+// # Dropped sites are reported
 //
 // Work requests columns, measures hints, and weighs by dumped logits, a batch at a time. A hint is measured on the
 // student's row with that single hint - whatever else the teacher's row has - and beside a neutral one, which the

@@ -37,12 +37,12 @@ type Measure struct {
 // Measured counts what became of the hints that were measured.
 type Measured struct {
 	Sites   int     `json:"sites"`       // tried out
-	Neutral int     `json:"neutral"`     // of these, beside a neutral hint: the template has no place for one elsewhere
-	Mean    float64 `json:"mean_effect"` // nats a token the right way, beyond the neutral hint, over the sites measured
+	Neutral int     `json:"neutral"`     // of these, sites compared with a neutral hint: at the others the template has no place for one
+	Mean    float64 `json:"mean_effect"` // nats per token the right way, beyond the neutral hint, over the sites measured
 	// Means over the measured sites of the bounds of their divergence, which the best k tokens leave open.
 	Lower float64 `json:"mean_jsd_lower"`
 	Upper float64 `json:"mean_jsd_upper"`
-	Below int     `json:"below,omitempty"` // sites whose divergence is certainly below LeastJSD, whether or not they were in
+	Below int     `json:"below,omitempty"` // sites whose divergence is certainly below LeastJSD, whether or not they were dropped already
 	Open  int     `json:"open,omitempty"`  // undecided sites: LeastJSD is inside the bracket
 
 	sum [3]float64 // sums for Mean, Lower, Upper
@@ -227,7 +227,7 @@ func (m *Measure) judge(o *Outcome, rep *Measured) (reason ledger.Reason, detail
 		rep.Below++
 		if o.Reason == "" {
 			return SiteBelowJSD, fmt.Sprintf(
-				"its mean divergence is at most %.3g nats, the least asked for %.3g",
+				"its mean divergence is at most %.3g nats; min_jsd is %.3g",
 				e.Upper,
 				m.LeastJSD,
 			)
@@ -236,7 +236,7 @@ func (m *Measure) judge(o *Outcome, rep *Measured) (reason ledger.Reason, detail
 		rep.Open++
 	}
 	return o.Reason, fmt.Sprintf(
-		"the hint changes the target by %+.4f nats a token, a neutral one by %+.4f",
+		"the hint changes the target by %+.4f nats per token, a neutral one by %+.4f",
 		e.Hint,
 		e.Control,
 	)

@@ -43,13 +43,13 @@ func NewMixture(members []Member) (*Mixture, error) {
 	for i, t := range members {
 		if t.Client.o.Name == "" ||
 			slices.ContainsFunc(members[:i], func(o Member) bool { return o.Client.o.Name == t.Client.o.Name }) {
-			return nil, fmt.Errorf("teacher: several teachers need a name each: %q", t.Client.o.Name)
+			return nil, fmt.Errorf("teacher: each of several teachers needs a name of its own: %q", t.Client.o.Name)
 		}
 		if !(t.Weight > 0) || math.IsInf(t.Weight, 1) {
 			return nil, fmt.Errorf("teacher: the weight of %s is %g: want a number above 0", t.Client.o.Name, t.Weight)
 		}
 		if t.Client.o.TopK != members[0].Client.o.TopK {
-			return nil, errors.New("teacher: teachers of one mixture are asked for as many log-probs each")
+			return nil, errors.New("teacher: all teachers of a mixture must have the same top_k")
 		}
 		sum += t.Weight
 	}

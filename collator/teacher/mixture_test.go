@@ -162,7 +162,7 @@ func TestMixtureOfWhat(t *testing.T) {
 		{[]Member{{math.NaN(), named("a", 4)}}, "weight of a is NaN"},
 		{[]Member{{math.Inf(1), named("a", 4)}}, "weight of a is +Inf"},
 		{[]Member{{math.MaxFloat64, named("a", 4)}, {math.MaxFloat64, named("b", 4)}}, "add up to +Inf"},
-		{[]Member{{1, named("a", 4)}, {1, named("b", 5)}}, "as many log-probs each"},
+		{[]Member{{1, named("a", 4)}, {1, named("b", 5)}}, "the same top_k"},
 	} {
 		t.Run(c.want, func(t *testing.T) {
 			if _, err := NewMixture(c.members); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -392,7 +392,7 @@ func TestHintEffectDrops(t *testing.T) {
 		}
 		if len(drops) != 1 || drops[0].Reason != out[bad].Reason || drops[0].Site.Site != int(bad) ||
 			drops[0].Row.Run != 2 ||
-			!strings.Contains(drops[0].Detail, "nats a token") {
+			!strings.Contains(drops[0].Detail, "nats per token") {
 			t.Errorf("%+v", drops)
 		}
 		all, _, err := readFile(filepath.Join(dir, "a.safetensors"))

@@ -230,7 +230,7 @@ func triples(at wire.Raw) (entries []Entry, err error) {
 			}
 		}
 		if len(parts) < 2 {
-			return nil, fmt.Errorf("%.40s is no [logprob, id, text]", e)
+			return nil, fmt.Errorf("%.40s is not a [logprob, id, text] list", e)
 		}
 		id, ok := parts[1].Int64()
 		if !ok {

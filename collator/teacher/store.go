@@ -19,7 +19,7 @@ type store struct {
 	answer int64 // the limit of an answer
 }
 
-// leastStored is the size up to which a file may hold an answer anyhow.
+// leastStored is the limit on a stored answer's size where the limit of answers is lower.
 const leastStored = 256 << 20
 
 // storeVersion is part of every key: change it with the layout.

@@ -30,7 +30,7 @@ type Weighed struct {
 	Batches  int     `json:"batches"`
 	Sites    int     `json:"sites"`               // with logits
 	Below    int     `json:"below,omitempty"`     // sites below Least, whether or not they were dropped already
-	WrongWay int     `json:"wrong_way,omitempty"` // sites whose hint moves the target the wrong way, whether or not they were in
+	WrongWay int     `json:"wrong_way,omitempty"` // sites whose hint moves the target the wrong way, whether or not they were dropped already
 	Mean     float64 `json:"mean_jsd"`            // over sites
 	Change   float64 `json:"mean_change"`         // over sites: log p(target | hint) - log p(target), nats per token
 	Kernel   Kernel  `json:"kernel"`              // the JSD kernel's share
@@ -83,13 +83,14 @@ func (w *weigher) batch(ctx context.Context, b *open) error {
 			b.lose(
 				s.Site,
 				SiteBelowJSD,
-				fmt.Sprintf("its mean divergence is %.3g nats, the least asked for %.3g", s.Mean, w.Least),
+				fmt.Sprintf("its mean divergence is %.3g nats; min_jsd is %.3g", s.Mean, w.Least),
 			)
 		}
 		if to := directions[s.Site]; float64(to)*s.Change < 0 {
 			w.rep.WrongWay++
 			if w.WrongWay {
-				b.lose(s.Site, HintWrongWay, fmt.Sprintf("the hint changes the target by %+.4f nats a token", s.Change))
+				detail := fmt.Sprintf("the hint changes the target by %+.4f nats per token", s.Change)
+				b.lose(s.Site, HintWrongWay, detail)
 			}
 		}
 	}

@@ -51,7 +51,7 @@ func (r *Report) Kept() int {
 }
 
 // Run does the work on every sdpo batch in a batches folder, and rewrites the index. It can be run again: stored
-// answers are not requested twice, and weights are set from the original ones, which are stored beside. If it is
+// answers are not requested twice, and weights are set from the original ones, which are stored beside them. If it is
 // interrupted, the index stays as it was and the batches rewritten so far don't agree with it; running it again repairs
 // that.
 func (w *Work) Run(ctx context.Context, dir string) (*Report, error) {

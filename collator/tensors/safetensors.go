@@ -200,14 +200,14 @@ type File struct {
 func Open(r io.ReaderAt, size int64) (*File, error) {
 	var prefix [8]byte
 	if size < 8 {
-		return nil, fmt.Errorf("no safetensors file: %d bytes", size)
+		return nil, fmt.Errorf("not a safetensors file: %d bytes", size)
 	}
 	if _, err := r.ReadAt(prefix[:], 0); err != nil {
 		return nil, fmt.Errorf("reading the header's length: %w", err)
 	}
 	length := binary.LittleEndian.Uint64(prefix[:])
 	if length > MaxHeaderBytes || int64(length) > size-8 {
-		return nil, fmt.Errorf("no safetensors file: a header of %d bytes in a file of %d", length, size)
+		return nil, fmt.Errorf("not a safetensors file: a header of %d bytes in a file of %d", length, size)
 	}
 	raw := make([]byte, length)
 	if _, err := r.ReadAt(raw, 8); err != nil {
@@ -251,7 +251,7 @@ func (f *File) Close() error {
 // parseHeader reads a header for a file with that many bytes of data.
 func parseHeader(raw []byte, data int64) (*Header, error) {
 	if len(raw) == 0 || raw[0] != '{' || !utf8.Valid(raw) {
-		return nil, fmt.Errorf("no JSON object")
+		return nil, fmt.Errorf("not a JSON object")
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if _, err := dec.Token(); err != nil {

@@ -506,13 +506,13 @@ def proof(example, i):
     elif calls and not holds(new, {"content": "", "tool_calls": calls}):
         gone.append("arguments of the call")
     if gone:
-        return "the render has not " + " and ".join(gone)
+        return "the render lacks " + " and ".join(gone)
     n = common(given, closed)
     n = max(0, given.rfind("<", 0, n + 1) if given[n:n + 1] != "<" else n)
     want = turn_of(given, closed, m, said_before(example, i))
     if want is None:
         return "what the model is given goes on with %r, the render with the model's text" % given[n:n + 24]
-    return "a part of the turn stands outside it, behind its stop token"
+    return "part of the turn is outside it, after its stop token"
 
 
 def places(example, i, hint):

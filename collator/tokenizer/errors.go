@@ -16,11 +16,11 @@ const (
 	CodeTextTooLong     = "text_too_long"            // more than MaxTextBytes
 	CodeEncodeFailed    = "encode_failed"            // the library refused the text
 	CodeDecodeFailed    = "decode_failed"            // the library refused the ids
-	CodeSpecialInText   = "special_token_in_content" // look-alike that can't be kept text with this tokenizer
+	CodeSpecialInText   = "special_token_in_content" // a look-alike that can't be kept as text with this tokenizer
 	CodeBadTokenizer    = "bad_tokenizer"            // the files are malformed or beyond a limit
 	CodeMissingFile     = "missing_tokenizer_file"   // no tokenizer.json where one was expected
 	CodeBadRequest      = "bad_request"              // a line of input is not a valid request
-	CodeRequestTooLarge = "request_too_large"        // a line of input exceeds MaxLineBytes
+	CodeRequestTooLarge = "request_too_large"        // a line of input is too long
 )
 
 // Error is a refusal with a code for programs and a message for people.

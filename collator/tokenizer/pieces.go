@@ -163,7 +163,7 @@ const (
 	mark                 // punctuation or a symbol
 	slash                // which some expressions take after line breaks
 	blank                // space or tab
-	newline              // carriage return or line feed; words of lines only end in them, but for GPT-2's
+	newline              // carriage return or line feed; except for GPT-2's, words of lines only end in them
 	classes
 )
 
@@ -184,7 +184,7 @@ var classOf = func() (of [256]class) {
 	return of
 }()
 
-// ends tells between which neighbours every word ends.
+// ends[a][b] reports whether every word ends between a byte of class a and one of class b.
 var ends = [classes][classes]bool{
 	letter:  {digit: true, mark: true, slash: true, blank: true, newline: true},
 	digit:   {letter: true, mark: true, slash: true, blank: true, newline: true},

@@ -59,7 +59,7 @@ func readShape(data []byte) (*shape, error) {
 		return nil, refuse(CodeBadTokenizer, "larger than %d bytes", MaxTokenizerBytes)
 	}
 	if !utf8.Valid(data) {
-		return nil, refuse(CodeBadTokenizer, "no UTF-8 text")
+		return nil, refuse(CodeBadTokenizer, "not UTF-8 text")
 	}
 	// The library puts file content into error messages, and a NUL in one aborts the process.
 	if at := bytes.Index(data, []byte(`\u0000`)); at >= 0 {
@@ -67,7 +67,7 @@ func readShape(data []byte) (*shape, error) {
 	}
 	s := &shape{}
 	if err := json.Unmarshal(data, &s.parts); err != nil {
-		return nil, refuse(CodeBadTokenizer, "no JSON object: %v", err)
+		return nil, refuse(CodeBadTokenizer, "not a JSON object: %v", err)
 	}
 	if json.Unmarshal(s.parts["model"], &s.model) != nil || s.model == nil {
 		return nil, refuse(CodeBadTokenizer, `no "model" object: this is not a tokenizer.json of Hugging Face tokenizers`)
@@ -118,7 +118,7 @@ func (s *shape) readModel() error {
 		for i, pair := range list {
 			var token string
 			if len(pair) != 2 || json.Unmarshal(pair[0], &token) != nil {
-				return refuse(CodeBadTokenizer, "model.vocab[%d] is no [token, score] pair", i)
+				return refuse(CodeBadTokenizer, "model.vocab[%d] is not a [token, score] pair", i)
 			}
 			s.vocab[token] = int32(i)
 		}

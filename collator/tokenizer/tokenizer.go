@@ -320,7 +320,7 @@ func checkText(text string) error {
 				unit := 0xD000 | rune(text[i+1]&0x3F)<<6 | rune(text[i+2]&0x3F)
 				return refuseAt(i, CodeLoneSurrogate, "lone surrogate U+%04X at byte %d: it has no UTF-8 form, so no tokenizer encodes it", unit, i)
 			}
-			return refuseAt(i, CodeInvalidUTF8, "the text is no UTF-8 at byte %d", i)
+			return refuseAt(i, CodeInvalidUTF8, "the text is not UTF-8 at byte %d", i)
 		}
 		i += n
 	}

@@ -195,7 +195,7 @@ func (v *Site) fill(r *batch.Row, tok *tokenizer.Tokenizer, jsd []float32) error
 // (green). Positions are those of the tokens; the logits that predict a token are one position earlier.
 func (v *Site) Print(w io.Writer, l Look) error {
 	out := &printer{w: terminal.For(w), Look: l}
-	wording := "worded as " + v.Site.Mode
+	wording := "placed as " + v.Site.Mode
 	if v.Site.Mode == batch.NoHint {
 		wording = "left out, as in all of this run"
 	}
@@ -204,7 +204,7 @@ func (v *Site) Print(w io.Writer, l Look) error {
 	out.printf("student row %d, teacher row %d\n", v.StudentRow+1, v.TeacherRow+1)
 	if e := v.Effect; e != nil {
 		out.words("", fmt.Sprintf(
-			"the hint moves the predictions by %s on average (JSD) and the target by %+.4g nats a token",
+			"the hint moves the predictions by %s on average (JSD) and the target by %+.4g nats per token",
 			e.Amount(), e.Target))
 	}
 	out.printf("\n  %-11s  %-11s\n", "student", "teacher")

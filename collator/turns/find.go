@@ -65,7 +65,7 @@ type NotFound struct {
 }
 
 func (e *NotFound) Error() string {
-	return fmt.Sprintf("the assistant's message %d is not to be found in the rendered text: %s", e.Message, e.Why)
+	return fmt.Sprintf("the assistant's message %d can't be found in the rendered text: %s", e.Message, e.Why)
 }
 
 // origins tells where the bytes of a render come from.

@@ -1,8 +1,8 @@
 """Read nat-go's batches: check them, slice them by row, pad them.
 
-A data set is a folder with `index.jsonl`, one line a batch, and `<channel>/<split>/NNNNN.safetensors`. What a file says is
-not believed: every id a loss is taken on is looked up again in the row it comes from, and a batch that fails is an error,
-never a silent skip.
+A data set is a folder with `index.jsonl`, one line per batch, and `<channel>/<split>/NNNNN.safetensors`. Files are not
+trusted: every id that a loss is taken on is looked up again in the row it comes from, and a batch that fails is an
+error, never skipped silently.
 
 Run as a program it checks a folder:  python3 batches.py RUN/batches
 """
@@ -109,7 +109,7 @@ def check_pairs(t, where, lengths, sites):
         require(not len(wrong), where, f"pair {wrong[:1].tolist()}: {side}input_ids[row, pos+1] is not the target id")
     require(((site >= 0) & (site < sites)).all(), where, "pair_site: no such site in the line")
     key = list(zip(row.tolist(), pos.tolist(), site.tolist()))
-    require(all(a < b for a, b in zip(key, key[1:])), where, "pairs: not sorted by (student_row, student_pos, site), or one twice")
+    require(all(a < b for a, b in zip(key, key[1:])), where, "pairs: not sorted by (student_row, student_pos, site), or one is there twice")
 
 
 def trained(b: Batch, side: str) -> torch.Tensor:
@@ -118,7 +118,7 @@ def trained(b: Batch, side: str) -> torch.Tensor:
 
 
 def unpack(t):
-    """Sequences that stand end to end in one row (packed sft) as rows of their own."""
+    """Gives each sequence of a packed sft batch a row of its own."""
     if "seq_lengths" not in t:
         return t
     lengths, out = t["seq_lengths"].tolist(), {k: v for k, v in t.items() if v.dim() == 1 and k != "seq_lengths"}
@@ -134,7 +134,7 @@ def select(b: Batch, rows: Sequence[int], pad_id=None, left=False, width=0) -> B
     keep, t, out = torch.as_tensor(sorted(rows)), b.t, {}
     pad_id = b.line["pad_id"] if pad_id is None else pad_id
     if not 0 <= pad_id < b.line["vocab_size"]:
-        pad_id = 0  # what stands there is never seen; it must only have an embedding
+        pad_id = 0  # the model never sees padding, but its id needs an embedding
     chosen = {side: keep for side in SIDES[b.channel]}
     if b.channel == "sdpo":
         pairs = torch.isin(t["pair_student_row"], keep)
@@ -171,7 +171,8 @@ def split(b: Batch, rows: int) -> List[Batch]:
 
 
 def without_cut_off(b: Batch) -> Batch:
-    """DAPO's overlong filtering: a rollout that a length limit ended weighs nothing; its group's advantages stay as they are."""
+    """DAPO's overlong filtering: a rollout that a length limit cut off weighs nothing; its group's advantages stay as
+    they are."""
     if b.channel != "rl":
         return b
     require("row_info" in b.line, b.line.get("file", "rl batch"), "doesn't say which rollouts were cut off")
@@ -210,7 +211,7 @@ def steps(root, split=None) -> Iterator[Dict[str, Batch]]:
 
 
 def from_step(t, lines, where) -> Dict[str, Batch]:
-    """The batches that a step file was made of. Rows of rl come first, then those of sdpo, all of one width."""
+    """The batches that a step file was made from. Rows of rl come first, then those of sdpo, all of one width."""
     out = {}
     for line in lines:
         channel = line["channel"]
@@ -227,7 +228,7 @@ def from_step(t, lines, where) -> Dict[str, Batch]:
 
 
 def close_gaps(t, names):
-    """Rows whose padding stands within them (a student as wide as its teacher) with all of it behind them."""
+    """Moves padding from within rows (of a student as wide as its teacher) to their ends."""
     mask = t["attention_mask"].bool()
     real = torch.arange(mask.shape[1]) < mask.sum(1)[:, None]
     out = dict(t)
@@ -238,11 +239,12 @@ def close_gaps(t, names):
 
 
 def from_composer(channel, t, where):
-    """A file in the composer layout (the reference trainer's names, one row per site) under the names of the padded one.
+    """Translates a file in the composer layout (the reference trainer's names, one row per site) to the padded layout's
+    names.
 
-    `sdpo_loss_mask` [S,T'] is 1 at the positions of the teacher's logits, and 0 or below elsewhere. Rows end at the target's
-    last token and differ by the hint alone, so the student's position is as far from its row's end; the target ids then have
-    to agree.
+    `sdpo_loss_mask` [S,T'] is 1 at the positions of the teacher's logits, and 0 or below elsewhere. Rows end at the
+    target's last token and differ only in the hint, so the student's position is the same distance from the end of its
+    row; the target ids then have to agree.
     """
     if channel == "rl":
         return {{"rewards": "reward", "advantages": "advantage"}.get(k, k): v for k, v in t.items()}

@@ -1,9 +1,9 @@
 """The composite objective: grpo + sdpo_weight * jsd + dpo_weight * dpo (+ sft_weight * nll where there are sft batches).
 
-A model here is a module called as model(ids, mask, positions, row, at) that answers with the logits [N,V] at (row, at): it
-gathers hidden states before the head, so nothing of the size B x T x V ever exists. Student and teacher alike see the mask
-and the position ids. Losses are sums over a micro-batch, divided by what the whole step has on all ranks, so neither the
-cut into micro-batches nor the number of ranks changes a gradient.
+A model here is a module called as model(ids, mask, positions, row, at) that returns the logits [N,V] at (row, at): it
+gathers hidden states before the head, so nothing of the size B x T x V ever exists. Student and teacher alike see the
+mask and the position ids. Losses are sums over a micro-batch, divided by what the whole step has on all ranks, so
+neither the division into micro-batches nor the number of ranks changes a gradient.
 """
 
 import copy
@@ -27,13 +27,13 @@ class Objective:
     jsd_beta: float = 0.5  # 0: KL(teacher||student), 1: KL(student||teacher)
     temperature: float = 1.0  # of both sides' logits in the JSD
     jsd_normalize: bool = False  # divide by beta (1-beta): continuous at both ends
-    jsd_clip: float = 0.0  # above 0: what a position's loss counts for at most
+    jsd_clip: float = 0.0  # above 0: the upper limit of a position's loss
     dpo_beta: float = 0.1
     clip_epsilon: float = 0.2  # the ratio is held in [1 - clip_epsilon, 1 + clip_epsilon_high]
     clip_epsilon_high: float = None  # clip_epsilon unless given; DAPO's clip-higher
     reduction: str = "token"  # GRPO over the step: token, sequence, or constant: sums divided by max_tokens
     max_tokens: int = 1024
-    reference: str = ""  # fingerprint under which ref_ columns are believed
+    reference: str = ""  # fingerprint that ref_ columns must have to be used
 
     def highest(self):
         return self.clip_epsilon if self.clip_epsilon_high is None else self.clip_epsilon_high
@@ -44,7 +44,7 @@ class Objective:
 
 @contextmanager
 def scoring(model):
-    """Eval mode and no gradients; afterwards every module is in the mode it was in."""
+    """Eval mode and no gradients; afterwards every module is back in the mode it was in."""
     modes = [(m, m.training) for m in model.modules()]
     model.eval()
     try:
@@ -56,7 +56,8 @@ def scoring(model):
 
 
 class Teacher:
-    """The model that scores hinted rows: `live` is the student itself, `frozen` its start, `ema` trails it."""
+    """The model that scores hinted rows: `live` is the student itself, `frozen` the student at the start, `ema` trails
+    it."""
 
     def __init__(self, student, kind="frozen", decay=0.95, start=None):
         self.student, self.kind, self.decay = student, kind, decay
@@ -103,12 +104,12 @@ def jsd(student, teacher, o: Objective):
 
 
 class JSD(torch.autograd.Function):
-    """In float32 (float64 for such logits), in log space, with the gradient in closed form: nothing but it is kept.
+    """In float32 (float64 for such logits), in log space, with the gradient in closed form, which is all that is kept.
 
-    It works on d = log p - log q (q student, p teacher) with what both rows share cancelled before rounding, and on
-    g = log M - log q as log1p of expm1(d): equal rows give exactly 0, near-equal ones, which is what a student and its
-    hinted self are, keep their digits. At beta 0 and 1 the summands are Bregman's, p d - p + q and -q d - q + p, which sum
-    to the same. -inf on both sides (a masked vocabulary) counts for nothing.
+    It works on d = log p - log q (q student, p teacher) with what both rows share cancelled before rounding, and on g =
+    log M - log q as log1p of expm1(d): equal rows give exactly 0, and nearly equal ones, such as a student and its
+    hinted self, keep their precision. At beta 0 and 1 the summands are Bregman's, p d - p + q and -q d - q + p, which
+    sum to the same. -inf on both sides (a masked vocabulary) counts for nothing.
     """
 
     @staticmethod
@@ -158,7 +159,8 @@ def row_weights(b: Batch):
 
 
 def rl_loss(model, b, o, **_):
-    """PPO's clipped surrogate. Without old log-probs the policy is its own: a ratio of 1 with a gradient."""
+    """PPO's clipped surrogate. Without old log-probs the policy is compared with itself: a ratio of 1 with a
+    gradient."""
     logp, row = token_log_probs(model, b, "")
     on = trained(b, "")
     old = b.t["old_logprobs"][on].to(logp) if "old_logprobs" in b.t else logp.detach()
@@ -182,12 +184,13 @@ def sdpo_loss(model, b, o, teacher=None, **_):
     return (w * loss)[w > 0].sum(), {"target_logp": (w * target).sum(), "pairs": w.sum()}
 
 
-def dpo_loss(model, b, o, reference=None, believed=False, **_):
-    """-log sigmoid(beta * margin); the reference is a frozen copy's own score unless the file's is known to be its."""
+def dpo_loss(model, b, o, reference=None, ref_given=False, **_):
+    """-log sigmoid(beta * margin); the reference scores are a frozen copy's, unless the file's are known to come from
+    it."""
     t, policy, base = b.t, [], []
     for side in SIDES["dpo"]:
         policy.append(per_row(*token_log_probs(model, b, side), b.rows))
-        if believed:
+        if ref_given:
             base.append(t[f"ref_{side}logps"].to(policy[-1]))
         else:
             with scoring(reference) as scorer:
@@ -206,7 +209,7 @@ LOSSES = {"rl": rl_loss, "sdpo": sdpo_loss, "dpo": dpo_loss, "sft": sft_loss}
 
 
 def over_ranks(values, op):
-    """values reduced over all ranks by SUM, MAX or MIN; as they are where there is one."""
+    """values reduced over all ranks by SUM, MAX or MIN; unchanged if there is only one."""
     if not (dist.is_available() and dist.is_initialized()):
         return list(values)
     values = torch.tensor(list(values), dtype=torch.float64)
@@ -214,7 +217,7 @@ def over_ranks(values, op):
     return values.tolist()
 
 
-def believes(b: Batch, o: Objective):
+def has_reference(b: Batch, o: Objective):
     return bool(o.reference) and b.line.get("reference") == o.reference and "ref_chosen_logps" in b.t
 
 
@@ -227,14 +230,14 @@ def composite(model, batches, o: Objective, teacher=None, reference=None):
     mine = {c: [b for b in batches if b.channel == c and o.weight(c)] for c in CHANNELS}
     count = over_ranks([len(mine[c]) for c in CHANNELS], "MAX")
     whole = over_ranks([sum(float(units(b, o)) for b in mine[c]) for c in CHANNELS], "SUM")
-    (believed,) = over_ranks([all(believes(b, o) for b in mine["dpo"])], "MIN")
-    if count[CHANNELS.index("dpo")] and not believed and reference is None:
-        raise ValueError("dpo batches without reference log-probs of ours (objective.reference) need a reference model")
+    (ref_given,) = over_ranks([all(has_reference(b, o) for b in mine["dpo"])], "MIN")
+    if count[CHANNELS.index("dpo")] and not ref_given and reference is None:
+        raise ValueError("dpo batches whose reference log-probs can't be used (objective.reference) need a reference model")
     sums = {}
     for channel, n, denominator in zip(CHANNELS, count, whole):
         for i in range(int(n)):
             b = mine[channel][i] if i < len(mine[channel]) else idle(channel)
-            loss, parts = LOSSES[channel](model, b, o, teacher=teacher, reference=reference, believed=bool(believed))
+            loss, parts = LOSSES[channel](model, b, o, teacher=teacher, reference=reference, ref_given=bool(ref_given))
             loss = loss / (denominator or 1.0)
             if torch.is_grad_enabled():
                 (o.weight(channel) * loss).backward()
@@ -248,7 +251,7 @@ def composite(model, batches, o: Objective, teacher=None, reference=None):
 
 
 def metrics(sums, o: Objective):
-    """Sums of a step as means: of pairs, tokens or sites, under the names a log has."""
+    """Turns a step's sums into means over pairs or tokens, under the names used in logs."""
     out = {}
     for channel in dict.fromkeys(c for c, _ in sums):
         n = max(sums.get((channel, "pairs"), sums.get((channel, "tokens"), 0.0)), 1e-30)
@@ -259,8 +262,8 @@ def metrics(sums, o: Objective):
 
 @torch.no_grad()
 def untargeted_kl(model, start, b: Batch):
-    """KL(start || model) summed over the student's positions that no pair is about, and their number: what training moved
-    that it was not asked to."""
+    """KL(start || model) summed over the student's positions outside all pairs, and their number: what training changed
+    that it was not meant to."""
     rest = b.t["student_attention_mask"].bool().clone()
     rest[:, :-1] &= rest[:, 1:].clone()  # the last token's logits predict nothing that is there
     rest[:, -1] = False

@@ -2,9 +2,10 @@
 
     python3 curves.py --output out
 
-The model is warmed up on toy.py's world and samples its own rollouts; trl_trainer.py then trains 20 steps on that one batch of
-each channel. The frozen teacher is the model as it was then, which heeds the hint: the student comes to behave as if it had
-been told, and the JSD falls. GRPO falls since the rollouts' log-probs stay those of the start, DPO since its reference does.
+The model is warmed up on toy.py's world and samples its own rollouts; trl_trainer.py then trains 20 steps on that one
+batch of each channel. The frozen teacher is the model as it was then, which follows the hint: the student comes to
+behave as if it had seen the hint, and the JSD falls. GRPO falls because the rollouts' log-probs stay those of the
+initial model, DPO because its reference does.
 """
 
 import argparse
@@ -22,7 +23,7 @@ TERMS = {"loss/grpo": "#0072b2", "loss/sdpo_jsd": "#d55e00", "loss/replay_dpo": 
 
 
 def train(out, steps=20, seed=0):
-    """The log of the steps, a row each."""
+    """The log of the steps, one row each."""
     model = toy.warm_up(out, seed, make=lambda vocab: HuggingFace(tiny(vocab)))
     toy.sample(model, out / "round0", seed)
     log = Log()

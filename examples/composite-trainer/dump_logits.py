@@ -1,11 +1,11 @@
-"""Writes the logits behind the batches, for a loss to be checked or sites to be weighed elsewhere:
+"""Writes the logits for a run's batches, to check a loss or weigh sites with:
 
     python3 dump_logits.py --batches RUN/batches --model PATH/TO/HF --output dumps
     nat-go loss composite --batch RUN/batches/sdpo/train/00000.safetensors --logits dumps/sdpo/train/00000.safetensors
 
-A file per batch, under the batch's name, float32: student_logits and teacher_logits [P,V] in the order of the pair table, and
-weights [P]; of rl batches logits [R,T,V], of dpo batches chosen_logits and rejected_logits [R,T,V] and the ref_ sums [R].
-Take few batches. Teacher and reference are the model itself.
+A file per batch, under the batch's name, float32: student_logits and teacher_logits [P,V] in the order of the pair
+table, and weights [P]; of rl batches logits [R,T,V], of dpo batches chosen_logits and rejected_logits [R,T,V] and the
+ref_ sums [R]. The files are large: dump few batches. Teacher and reference are the model itself.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from train import load_model
 
 
 def dump(model, b, teacher, reference):
-    """What `nat-go loss` needs of a batch beside its file."""
+    """What `nat-go loss` needs for a batch besides its file."""
     out = {}
     for side in SIDES[b.channel]:
         ids = b.t[side + "input_ids"]
@@ -41,7 +41,7 @@ def main():
     p.add_argument("--model", default="tiny", help="tiny, or the folder of a Hugging Face model")
     p.add_argument("--init", help="safetensors file the tiny model starts from")
     p.add_argument("--output", required=True)
-    p.add_argument("--limit", type=int, default=8, help="batches at most")
+    p.add_argument("--limit", type=int, default=8, help="number of batches at most")
     a = p.parse_args()
     batches = [b for b, _ in zip(read(a.batches, a.channel), range(a.limit))]
     if not batches:

@@ -2,9 +2,12 @@
 
     python3 reference_logps.py --batches RUN/batches --model PATH/TO/HF --output reference.jsonl
 
-and in the configuration `collator: {reference: {path: reference.jsonl, fingerprint: "NAME OF THE MODEL, AND WHAT MADE THE TOKENS"}}`.
-A line a pair: {"row", "chosen", "rejected"}. row is a hash of the tokens and labels, so log-probs of other tokens - another
-tokenizer, template or length limit - are never taken for these.
+and in the configuration
+
+    collator: {reference: {path: reference.jsonl, fingerprint: "NAME OF THE MODEL, AND WHAT MADE THE TOKENS"}}
+
+One line per pair: {"row", "chosen", "rejected"}. row is a hash of the tokens and labels, so log-probs of other tokens -
+another tokenizer, template or length limit - are never taken for these.
 """
 
 import argparse

@@ -2,8 +2,9 @@
 
     collator: {teacher: {logits: {command: [python3, score_logits.py, --model, PATH/TO/HF]}}}
 
-A JSON object per line comes on standard input, one goes out on standard output; the logits go into the memory behind descriptor 3,
-which nat-go maps as well. `go doc github.com/nat-go/nat-go/collator/teacher/scorer` has the protocol.
+It reads one JSON object per line on standard input and answers each with one on standard output; the logits go into the
+memory behind descriptor 3, which nat-go maps as well. `go doc github.com/nat-go/nat-go/collator/teacher/scorer` has the
+protocol.
 """
 
 import argparse
@@ -21,7 +22,7 @@ TYPES = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "f
 
 
 def padded(sequences):
-    """Ids, mask and positions of sequences, and the row and position of each row of logits that is asked for."""
+    """Ids, mask and positions of sequences, and the row and position of each row of logits that was requested."""
     width = max(len(s["ids"]) for s in sequences)
     ids = torch.zeros(len(sequences), width, dtype=torch.int64)
     mask = torch.zeros_like(ids)
@@ -34,7 +35,7 @@ def padded(sequences):
 
 
 def parts(sequences, tokens):
-    """Neighbouring sequences, as many as have so many tokens when they are padded."""
+    """Splits sequences into runs of at most so many tokens each, padding included."""
     part, width = [], 0
     for s in sequences:
         width = max(width, len(s["ids"]))
@@ -46,7 +47,7 @@ def parts(sequences, tokens):
 
 
 def score(model, sequences, memory, tokens, device):
-    """Writes a row of logits for each position asked for, end to end, and returns how many."""
+    """Writes a row of logits for each requested position, contiguously, and returns how many."""
     rows = 0
     for part in parts(sequences, tokens):
         with scoring(model):
@@ -60,7 +61,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--model", default="tiny", help="tiny, or the folder of a Hugging Face model")
     p.add_argument("--init", help="safetensors file the tiny model starts from")
-    p.add_argument("--vocab", type=int, default=0, help="of the tiny model")
+    p.add_argument("--vocab", type=int, default=0, help="vocabulary of the tiny model")
     p.add_argument("--device", default="cpu")
     p.add_argument("--tokens", type=int, default=16384, help="tokens scored at a time, padding included")
     a = p.parse_args()
@@ -72,7 +73,7 @@ def main():
 
     hello = json.loads(sys.stdin.readline())
     if hello.get("hello") != "nat.logits.v1":
-        raise SystemExit(f"protocol {hello.get('hello')!r} is not known")
+        raise SystemExit(f"unknown protocol {hello.get('hello')!r}")
     model = load_model(a.model, a.init, a.vocab).to(a.device).eval()
     with scoring(model):
         sample = model(*(x.to(a.device) for x in padded([{"ids": [0], "positions": [0]}])))

@@ -1,4 +1,4 @@
-"""The trainer on batches that nat-go made, and beside nat-go's own losses. trainer_test.go makes the runs and sets
+"""The trainer on batches that nat-go made, compared with nat-go's own losses. trainer_test.go makes the runs and sets
 
     NATGO       the program
     NATGO_RUNS  a folder of runs on examples/hints: <template> with hints, <template>.null with collator.hints: none,
@@ -34,7 +34,8 @@ def setUpModule():
 
 
 def sharp(b, **size):
-    """A model of a batch's vocabulary with an opinion: a fresh one finds every token alike."""
+    """A model for a batch's vocabulary with pronounced predictions: a fresh one finds all tokens about equally
+    likely."""
     torch.manual_seed(1)
     model = TinyDecoder(b.line["vocab_size"], **size)
     with torch.no_grad():
@@ -52,7 +53,7 @@ class NullHint(unittest.TestCase):
                 yield run.stem, b
 
     def loss(self, b):
-        model = sharp(b, width=32, layers=1, heads=1)  # rows of stock templates are long: the smallest that knows where a token stands
+        model = sharp(b, width=32, layers=1, heads=1)  # rows of stock templates are long: the smallest model that knows positions
         m, g = gradient(model, [b], Objective(), Teacher(model, "live"))
         return m["jsd"], float(g.abs().max())
 
@@ -86,7 +87,7 @@ class NullHint(unittest.TestCase):
 
 class Composer(unittest.TestCase):
     def test_same_losses(self):
-        """By the reference trainer's names the run has the same losses and gradients."""
+        """Under the reference trainer's names the run has the same losses and gradients."""
         self.assertIn("sdpo_loss_mask", load_file(str(RUNS / "hints.composer/batches/sdpo/train/00000.safetensors")))
         self.same("hints.composer")
 
@@ -108,7 +109,7 @@ class Composer(unittest.TestCase):
 
 
 def imitation(b):
-    """An sft batch that has the failed turns of an sdpo one for its targets: the habit to be unlearnt."""
+    """An sft batch with the failed turns of an sdpo batch as targets: the habit to be unlearnt."""
     t = {n: b.t["student_" + n] for n in ("input_ids", "attention_mask", "position_ids")}
     labels = torch.full_like(t["input_ids"], IGNORED)
     labels[b.t["pair_student_row"], b.t["pair_student_pos"] + 1] = b.t["pair_target_id"]
@@ -116,7 +117,7 @@ def imitation(b):
 
 
 class EndToEnd(unittest.TestCase):
-    """From traces with failed calls to a model that makes them less."""
+    """From traces with failed calls to a model that makes fewer of them."""
 
     def test_invariance(self):
         """1 x 8 = 8 x 1, and neither side nor width nor pad id is part of the objective."""
@@ -133,7 +134,7 @@ class EndToEnd(unittest.TestCase):
                 self.assertLess(float((g - h).abs().max()), 1e-7 * float(g.abs().max()))
 
     def test_100_steps(self):
-        """With a frozen hinted teacher the student comes to it, and makes the failed calls less."""
+        """With a frozen hinted teacher the student approaches it, and makes fewer failed calls."""
         data = list(read(RUNS / "hints/batches", split="train"))
         torch.manual_seed(0)
         model = TinyDecoder(data[0].line["vocab_size"])
@@ -167,7 +168,7 @@ class Parity(unittest.TestCase):
         torch.manual_seed(2)
         self.start = TinyDecoder(len(toy.WORDS))
         toy.sample(self.start, self.root / "toy", seed=1, each=2)
-        self.model = TinyDecoder(len(toy.WORDS))  # another than sampled the rollouts: ratios, margins and divergences are all there
+        self.model = TinyDecoder(len(toy.WORDS))  # not the model that sampled the rollouts, so that no ratio, margin or divergence is trivial
         self.batches = [next(read(self.root / "toy", c, "train")) for c in CHANNELS if (self.root / "toy" / c).is_dir()]
         self.assertEqual([b.channel for b in self.batches], ["rl", "sdpo", "dpo"])
 

@@ -1,4 +1,7 @@
-"""What the trainer promises, each by a test that fails when one thing is broken:  python3 -m unittest -v test_trainer"""
+"""What the trainer promises: each promise has a test that fails if one thing is broken.
+
+    python3 -m unittest -v test_trainer
+"""
 
 import copy
 import json
@@ -209,7 +212,7 @@ class NullHint(unittest.TestCase):
                 self.assertLess(g, 1e-9, name)
 
     def test_padded_on_one_side_only(self):
-        """Other widths round otherwise: in float64 below 1e-9, in float32 as near as its digits go."""
+        """Other widths round differently: below 1e-9 in float64, as close as its precision allows in float32."""
         wide = select(self.b, range(self.b.rows), width=90)
         b = with_tensors(self.b, **{k: v for k, v in wide.t.items() if k.startswith("teacher_")})
         value, g = self.loss(copy.deepcopy(policy).double(), b)
@@ -228,7 +231,7 @@ class NullHint(unittest.TestCase):
                 self.assertGreater(g, 1e-6, name)
 
     def test_d24_a_teacher_in_train_mode_is_seen(self):
-        """With dropout the student differs from its teacher; the teacher itself must not roll dice."""
+        """With dropout the student differs from its teacher; the teacher itself must be deterministic."""
         noisy = TinyDecoder(len(toy.WORDS), dropout=0.3)
         noisy.load_state_dict(policy.state_dict())
         t, teacher = self.b.t, Teacher(noisy, "live")
@@ -244,7 +247,7 @@ class NullHint(unittest.TestCase):
 
 
 class Invariance(unittest.TestCase):
-    """Cut, padding, side and pad id are no part of the objective."""
+    """Neither micro-batches nor padding, side or pad id are part of the objective."""
 
     def variants(self, b):
         every = list(range(b.rows))
@@ -430,7 +433,7 @@ class Learns(unittest.TestCase):
         self.assertEqual(json.loads(log[-1])["step"], 100)
 
     def test_distillation_alone(self):
-        """With the JSD alone the student comes to its hinted self, and nothing else is asked of it."""
+        """With the JSD alone the student approaches its hinted self, and nothing else is trained."""
         model, start = copy.deepcopy(policy), frozen(policy)
         train = [select(batch("sdpo"), range(16))]
         teacher = Teacher(model, "frozen", start=start)
@@ -511,7 +514,7 @@ class Parity(unittest.TestCase):
                     x = torch.tensor(z, requires_grad=True)
                     got = jsd(x, torch.tensor(t), Objective(jsd_beta=beta, temperature=temperature))
                     want = jsd64(z, t, beta, temperature)
-                    # near-equal rows keep digits too, but for the ends, where only what the row's rounding leaves is there
+                    # nearly equal rows keep their precision too, except at the ends, where only the row's rounding error is left
                     np.testing.assert_allclose(got.detach().numpy(), want, rtol=1e-4 if noise > 0.1 else 5e-2, atol=1e-9 if 0 < beta < 1 else 3e-7)
                     np.testing.assert_allclose(got.detach().numpy(), want, atol=1e-5)
                     got.sum().backward()

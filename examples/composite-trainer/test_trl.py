@@ -1,5 +1,5 @@
-"""trl_trainer.py beside a float64 calculation from the logits of each step. Set NATGO_RUN to a run's folder with batches of
-all four channels, or run `go test`."""
+"""trl_trainer.py compared with a float64 calculation from the logits of each step. Set NATGO_RUN to a run's folder with
+batches of all four channels, or run `go test`."""
 
 import math
 import os
@@ -71,7 +71,7 @@ def dpo64(model, reference, b, beta):
 
 
 class Steps(unittest.TestCase):
-    """20 steps, each term of each beside the float64 calculation; what is trained falls."""
+    """20 steps, each term of each compared with the float64 calculation; what is trained falls."""
 
     def train(self, batches, model, alpha=0.7, beta=0.3, lr=1e-3, **more):
         log, rows, start = Log(), [], frozen(HuggingFace(model))
@@ -147,7 +147,7 @@ class Steps(unittest.TestCase):
         warm_up(model, batches, 100)
         rows = self.train(batches, model, alpha=20, beta=0.3, lr=1e-4, micro_rows=1024)
         self.assertLess(abs(rows[0]["loss/replay_dpo"] - math.log(2)), 1e-5)
-        for term in ("loss/sdpo_jsd", "loss/replay_dpo"):  # rollouts of text are of the policy as it is: their term's value is the advantages'
+        for term in ("loss/sdpo_jsd", "loss/replay_dpo"):  # rollouts made from text have no old log-probs: the term's value is that of the advantages
             self.assertLess(rows[-1][term], 0.9 * rows[0][term], term)
 
 

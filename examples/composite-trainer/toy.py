@@ -1,9 +1,9 @@
-"""A world of tools small enough that a tiny model can live in it: on-policy data for all three channels, honestly made.
+"""A world of tools small enough for a tiny model: real on-policy data for all three channels.
 
-A user asks for a verb on an object. Every verb has a tool of an old name, which is gone, and one of its present name. The
-model comes with the habit of the old names; the environment answers such a call with an error, and the hint is what the
-error's reader may know: which tools there are. Rollouts are sampled by the model itself, token by token, with their ids and
-log-probs; nothing is rendered again. From them come, in the format nat-go writes:
+A user asks for a verb on an object. The tool of each verb has been renamed. The model starts with the habit of using
+the old names; the environment answers such a call with an error, and the hint says what the model could have known:
+which tools there are. Rollouts are sampled by the model itself, token by token, with their ids and log-probs; nothing
+is rendered again. From them come, in the format nat-go writes:
 
     rl     all rollouts, advantages within the task
     sdpo   a site for each failed call: the hint goes before the failed turn, the turn is the target
@@ -28,7 +28,7 @@ from train import TinyDecoder, fit
 VERBS = ["find", "open", "list", "send", "sort", "plot"]
 WORDS = (["!", "<user>", "<assistant>", "<tool>", "<system>", "<end>", "ok", "error", "unknown", "tools", "done", "failed"]
          + VERBS + [v + "_old" for v in VERBS] + [v + "_new" for v in VERBS] + [f"object{i}" for i in range(6)])
-ID = {w: i for i, w in enumerate(WORDS)}  # id 0 is a word like any other: padding must not be told by its id
+ID = {w: i for i, w in enumerate(WORDS)}  # id 0 is a word like any other: padding must not be recognised by its id
 END = ID["<end>"]
 
 
@@ -45,7 +45,7 @@ def hint(verb):
 
 
 class Rollout:
-    """One attempt at a task: its tokens, which of them the model sampled and how likely it found them."""
+    """One attempt at a task: its tokens, which of them the model sampled, and their log-probs."""
 
     def __init__(self, verb, thing):
         self.verb, self.thing = verb, thing
@@ -106,7 +106,7 @@ def side(prefix, rows, pad):
 
 
 class Writer:
-    """Writes batches and their index as nat-go does, with what a trainer reads of a line."""
+    """Writes batches and their index as nat-go does, with those parts of a line that a trainer reads."""
 
     def __init__(self, root, vocab=len(WORDS), pad=0):
         self.root, self.vocab, self.pad, self.lines, self.count = Path(root), vocab, pad, [], {}
@@ -137,7 +137,7 @@ class Writer:
             "reward_null": torch.zeros(len(rows), dtype=torch.int64), "group": torch.tensor([i for i, g in enumerate(group) for _ in g])}, len(rows))
 
     def sdpo(self, split, rows, hint=hint):
-        """One student row a rollout, one teacher row a failed call."""
+        """One student row per rollout, one teacher row per failed call."""
         students, teachers, pairs, sites = [], [], [], []
         for r in rows:
             last = max(r.turns[k][1] for k in r.failed)
@@ -170,7 +170,7 @@ class Writer:
 
 
 def demonstration(rng):
-    """An episode with the habit of old names, seldom broken; where a hint stands, it is heeded."""
+    """An episode with the habit of old names, which is seldom broken; a hint is always followed."""
     verb, thing = rng.choice(VERBS), f"object{rng.randrange(6)}"
     row, on = ids(f"<user> {verb} {thing} <end>"), set()
 
@@ -195,7 +195,7 @@ def demonstration(rng):
 
 
 def warm_up(folder, seed, steps=150, make=TinyDecoder):
-    """A model that knows the world and has the bad habit. `make` makes one of a vocabulary's size."""
+    """A model that knows the world and has the bad habit. `make` builds it for a vocabulary size."""
     rng, w = random.Random(seed), Writer(Path(folder) / "warm")
     for _ in range(30):
         w.sft("train", [demonstration(rng) for _ in range(32)])
@@ -243,7 +243,7 @@ def main():
     p.add_argument("--seed", type=int, default=0)
     a = p.parse_args()
     out = Path(a.output)
-    torch.set_num_threads(1)  # at this size a second thread costs more than it does
+    torch.set_num_threads(1)  # at this size a second thread costs more than it gains
     model = warm_up(out, a.seed)
     save_file(model.state_dict(), str(out / "model.safetensors"))
     for n in range(a.rounds):

@@ -57,7 +57,7 @@ class TinyDecoder(nn.Module):
 
 
 class HuggingFace(nn.Module):
-    """A causal language model of transformers, its head applied to gathered hidden states alone."""
+    """A causal language model of transformers, whose head is applied only to gathered hidden states."""
 
     def __init__(self, model):
         super().__init__()
@@ -74,7 +74,7 @@ class HuggingFace(nn.Module):
 
 
 def load_model(name, init, vocab):
-    """tiny, with the weights of a file if one is given, or a folder of transformers."""
+    """The tiny model, with the weights of a file if one is given, or a transformers model from a folder."""
     if name != "tiny":
         from transformers import AutoModelForCausalLM
         return HuggingFace(AutoModelForCausalLM.from_pretrained(name))
@@ -108,7 +108,7 @@ def fit(model, batches, o: Objective, steps, lr, teacher: Teacher, start, micro_
 
 
 def evaluate(model, batches, o: Objective, teacher, start, micro_rows=8):
-    """Metrics over all the batches at once, and the drift from `start` where no pair is."""
+    """Metrics over all the batches at once, and the drift from `start` outside the pairs."""
     rank, world = ranks()
     mine = [m for b in batches for m in split(b, micro_rows)][rank::world]
     with scoring(model):
@@ -123,11 +123,11 @@ def main():
     p.add_argument("--batches", required=True, help="folder with index.jsonl")
     p.add_argument("--model", default="tiny", help="tiny, or the folder of a Hugging Face model")
     p.add_argument("--init", help="safetensors file the tiny model starts from")
-    p.add_argument("--output", help="folder the trained weights go to")
+    p.add_argument("--output", help="folder for the trained weights")
     p.add_argument("--teacher", default="frozen", choices=("live", "frozen", "ema"))
     for name, default in (("steps", 100), ("lr", 1e-3), ("seed", 0), ("ema_decay", 0.95), ("micro_rows", 8), ("batches_per_step", 1)):
         p.add_argument("--" + name.replace("_", "-"), type=type(default), default=default)
-    p.add_argument("--mask-cut-off", action="store_true", help="rollouts that a length limit ended train nothing")
+    p.add_argument("--mask-cut-off", action="store_true", help="rollouts that a length limit cut off train nothing")
     for field in dataclasses.fields(Objective):
         kind = (lambda s: s.lower() in ("1", "true", "yes")) if field.type is bool else field.type
         p.add_argument("--" + field.name.replace("_", "-"), type=kind, default=field.default)

@@ -1,7 +1,8 @@
 """TRL's GRPOTrainer on nat-go's batches: grpo + alpha_sdpo * jsd + beta_replay * dpo.
 
-It never generates and scores no reward: the GRPO term takes the ids, log-probs and advantages of the batches' own rollouts,
-and TRL computes its loss from them as it would from rollouts of its own. The two other terms are composite_loss.py's.
+It never generates and never computes a reward: the GRPO term takes the ids, log-probs and advantages of the batches'
+own rollouts, and TRL computes its loss from them as it would from rollouts of its own. The two other terms are
+composite_loss.py's.
 
     python3 trl_trainer.py --run RUN --steps 20                                         # tiny: shows that the data trains
     python3 trl_trainer.py --run RUN --model PATH/TO/HF --lr 1e-6 --alpha-sdpo 0.5 --beta-replay 0.1
@@ -25,7 +26,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast,
 from trl import GRPOConfig, GRPOTrainer
 
 from batches import Batch, read, split, trained, without_cut_off
-from composite_loss import LOSSES, Objective, Teacher, believes, frozen, row_weights, units
+from composite_loss import LOSSES, Objective, Teacher, frozen, has_reference, row_weights, units
 from train import HuggingFace, fit, load_model
 
 CHANNELS = ("rl", "sdpo", "dpo")
@@ -39,10 +40,10 @@ class CompositeConfig(GRPOConfig):
     beta_replay: float = field(default=0.0, metadata={"help": "Weight of DPO over the pairs."})
     sdpo_jsd_beta: float = field(default=0.5, metadata={"help": "0: KL(teacher||student), 1: KL(student||teacher)."})
     sdpo_temperature: float = field(default=1.0, metadata={"help": "Of both sides' logits in the JSD."})
-    sdpo_token_clip: Optional[float] = field(default=None, metadata={"help": "What a position's JSD counts for at most."})
+    sdpo_token_clip: Optional[float] = field(default=None, metadata={"help": "Upper limit of a position's JSD."})
     replay_dpo_beta: float = field(default=0.1, metadata={"help": "DPO's beta."})
-    reference: str = field(default="", metadata={"help": "Fingerprint under which ref_ columns are believed."})
-    micro_rows: int = field(default=8, metadata={"help": "Rows of each channel a step takes."})
+    reference: str = field(default="", metadata={"help": "Fingerprint that ref_ columns must have to be used."})
+    micro_rows: int = field(default=8, metadata={"help": "Rows of each channel per step."})
 
     def objective(self):
         return Objective(jsd_beta=self.sdpo_jsd_beta, temperature=self.sdpo_temperature, jsd_clip=self.sdpo_token_clip or 0.0,
@@ -71,7 +72,7 @@ class CompositeGRPOTrainer(GRPOTrainer):
         self.teacher = Teacher(self.scored, teacher, start=self.start)
         steps = Dataset.from_dict({"prompt": [""] * max(len(p) for p in self.pools.values())})
         pad = batches[0].line["pad_id"]
-        super().__init__(model=model, args=args, train_dataset=steps, processing_class=pad_only(pad if pad >= 0 else 0), reward_funcs=not_asked, **kwargs)
+        super().__init__(model=model, args=args, train_dataset=steps, processing_class=pad_only(pad if pad >= 0 else 0), reward_funcs=no_reward, **kwargs)
         if self.accelerator.num_processes > 1:
             raise ValueError("one process only: train.py is the trainer for torchrun")
         self.add_callback(UpdateTeacher(self.teacher))
@@ -91,7 +92,7 @@ class CompositeGRPOTrainer(GRPOTrainer):
         for channel in ("sdpo", "dpo"):
             if channel in inputs:
                 b = inputs[channel]
-                loss, _ = LOSSES[channel](self.scored, b, self.objective, teacher=self.teacher, reference=self.start, believed=believes(b, self.objective))
+                loss, _ = LOSSES[channel](self.scored, b, self.objective, teacher=self.teacher, reference=self.start, ref_given=has_reference(b, self.objective))
                 terms[channel] = loss / units(b, self.objective).to(loss)
         total = sum(self.weights[c] * loss for c, loss in terms.items())
         names = {"rl": "loss/grpo", "sdpo": "loss/sdpo_jsd", "dpo": "loss/replay_dpo"}
@@ -101,7 +102,7 @@ class CompositeGRPOTrainer(GRPOTrainer):
         return total
 
 
-def not_asked(**_):
+def no_reward(**_):
     raise AssertionError("the batches hold the rewards: nothing is scored here")
 
 
@@ -114,11 +115,12 @@ class UpdateTeacher(TrainerCallback):
 
 
 def as_trl(b: Batch):
-    """An rl micro-batch by the names of TRL's loss.
+    """An rl micro-batch under the names of TRL's loss.
 
-    What no row trains at its start is the prompt; all after it is the completion, in which tool_mask is 1 where the policy
-    sampled. So a rollout of many turns is one row, prompts are of one length, and nothing is padded on the left. A row's weight
-    goes into its advantage and its tokens' number, which gives row_weight's mean over tokens with loss_type dapo.
+    The prompt is what comes before the first token that any row trains; everything after it is the completion, in which
+    tool_mask is 1 where the policy sampled. So a rollout of many turns is one row, prompts have one length, and nothing
+    is padded on the left. A row's weight goes into its advantage and into the number of tokens, which with loss_type
+    dapo gives the mean over tokens weighted by row_weight.
     """
     t, on = b.t, trained(b, "")
     start = int(on.int().argmax(1).masked_fill(~on.any(1), on.shape[1] - 1).min())
@@ -135,10 +137,10 @@ def as_trl(b: Batch):
 
 
 def sampled_at(pool):
-    """The one temperature the rollouts' log-probs were taken at: TRL divides all logits by it."""
+    """The temperature that the rollouts' log-probs were taken at, one for all: TRL divides all logits by it."""
     found = {float(x) for b in pool for x in b.t.get("temperature", torch.ones(1))}
     if len(found) > 1:
-        raise ValueError(f"rollouts sampled at several temperatures ({sorted(found)}): TRL's loss knows one; train.py takes them")
+        raise ValueError(f"rollouts sampled at several temperatures ({sorted(found)}): TRL's loss takes one; train.py takes several")
     return found.pop() if found else 1.0
 
 
@@ -154,7 +156,8 @@ def tiny(vocab):
 
 
 def warm_up(model, batches, steps, lr=1e-3):
-    """Supervised steps on the sft batches of a run before the others: of a model that has learnt nothing a hint moves nothing."""
+    """Supervised steps on a run's sft batches before the others: a hint has no effect on a model that has learnt
+    nothing."""
     scored, demonstrations = HuggingFace(model), [b for b in batches if b.channel == "sft"]
     if steps and not demonstrations:
         raise ValueError("nothing to warm up on: the run has no sft batches")
@@ -184,7 +187,8 @@ def write_csv(path, rows):
 
 
 def config(output, steps, lr, **more):
-    """A CompositeConfig that takes the batches as they are: no generation, no dropout, a step a micro-batch of each channel."""
+    """A CompositeConfig that takes the batches as they are: no generation, no dropout, one micro-batch of each channel
+    per step."""
     return CompositeConfig(output_dir=str(output), max_steps=steps, learning_rate=lr, per_device_train_batch_size=2, num_generations=2, beta=0.0, loss_type="dapo",
                            logging_steps=1, report_to=[], save_strategy="no", use_cpu=not torch.cuda.is_available(), bf16=False, gradient_checkpointing=False,
                            disable_tqdm=True, lr_scheduler_type="constant", **more)
@@ -194,16 +198,16 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--run", required=True, help="a run's folder, or its batches")
     p.add_argument("--model", default="tiny", help="tiny, or the folder of a Hugging Face model")
-    p.add_argument("--output", default="", help="folder the trained weights go to")
-    p.add_argument("--csv", default="", help="file the log goes to")
+    p.add_argument("--output", default="", help="folder for the trained weights")
+    p.add_argument("--csv", default="", help="file for the log")
     p.add_argument("--teacher", default="live", choices=("live", "frozen", "ema"))
-    p.add_argument("--warm-up", type=int, default=0, help="supervised steps on the run's sft batches before")
+    p.add_argument("--warm-up", type=int, default=0, help="supervised steps on the run's sft batches before training")
     for name, default in (("steps", 20), ("lr", 1e-3), ("seed", 0), ("micro_rows", 8), ("alpha_sdpo", 0.0), ("beta_replay", 0.0),
                           ("sdpo_jsd_beta", 0.5), ("sdpo_temperature", 1.0), ("sdpo_token_clip", 0.0), ("replay_dpo_beta", 0.1), ("reference", ""),
                           ("epsilon", 0.2)):
         p.add_argument("--" + name.replace("_", "-"), type=type(default), default=default)
     p.add_argument("--epsilon-high", type=float, help="upper bound of the ratio; --epsilon unless given")
-    p.add_argument("--mask-truncated-completions", action="store_true", help="rollouts that a length limit ended train nothing")
+    p.add_argument("--mask-truncated-completions", action="store_true", help="rollouts that a length limit cut off train nothing")
     a = vars(p.parse_args())
     folder, output, log = Path(a.pop("run")), a.pop("output"), Log()
     batches = list(read(folder / "batches" if (folder / "batches").is_dir() else folder, split="train"))

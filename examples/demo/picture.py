@@ -72,7 +72,7 @@ def main():
             lines += ["\x1b[1m$ " + command + "\x1b[0m"] + printed[:most] + [""]
     width, height = round(COLUMNS * CELL + 32), len(lines) * LINE + 40
     print(f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img">')
-    print("<title>nat-go makes preference pairs of a real NAT run and shows one</title>")
+    print("<title>nat-go makes preference pairs from a real NAT run and shows one</title>")
     print(f'<rect width="{width}" height="{height}" rx="8" fill="#0d1117"/>')
     print(f'<g font-family="ui-monospace, Menlo, Consolas, monospace" font-size="{SIZE}" fill="#e6edf3" xml:space="preserve">')
     for i, line in enumerate(lines):

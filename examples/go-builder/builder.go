@@ -21,8 +21,8 @@ type builder struct{ Config }
 
 func newBuilder(c *Config) (builders.Builder, error) { return builder{*c}, nil }
 
-// Build emits one pair per turn. Every candidate is part of it or dropped with a reason, because the run's books have
-// to balance.
+// Build emits one pair per turn. Every candidate is part of a pair or dropped with a reason, because the run's books
+// have to balance.
 func (b builder) Build(_ context.Context, g *ttc.Group, out builders.Output) error {
 	for e, ex := range g.Examples {
 		var turns []string
@@ -75,7 +75,7 @@ func (b builder) turn(e int, ex *ttc.Example, turn string, members []int, out bu
 		return err
 	}
 	if chosen < 0 {
-		detail := fmt.Sprintf("%d pairs apart only by more than %gx in length", tooLong, b.MaxRatio)
+		detail := fmt.Sprintf("%d pairs of answers that differ in length by more than %gx", tooLong, b.MaxRatio)
 		return drop(out, ex, turn, "no_pair_of_equal_length", len(members), detail)
 	}
 	if err := drop(out, ex, turn, "not_the_widest_margin", len(members)-2, ""); err != nil {

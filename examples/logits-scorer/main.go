@@ -57,7 +57,7 @@ func serve(in io.Reader, out io.Writer, memory io.WriterAt, vocab int) error {
 			size = q.Memory
 			answer = map[string]any{"vocab": vocab, "dtype": "float32", "model": "toy"} // no tokenizer, so no probes
 		case q.Hello != "":
-			return fmt.Errorf("protocol %q is not known", q.Hello)
+			return fmt.Errorf("unknown protocol %q", q.Hello)
 		default:
 			if rows, err = score(q.Sequences, memory, size, vocab); err != nil {
 				answer["error"] = err.Error()

@@ -1,8 +1,9 @@
-"""Writes a model that knows nothing and takes a second to train: to try a recipe before there is a real model.
+"""Writes an untrained model that takes a second to train, to try a recipe without a real one.
 
     python3 tiny_model.py FOLDER
 
-A Llama of two layers with random weights (seeded), a tokenizer with a token a byte, and a ChatML template with tools.
+A Llama of two layers with random weights (seeded), a tokenizer with one token per byte, and a ChatML template with
+tools.
 """
 
 import sys

@@ -13,7 +13,7 @@ from trl import DPOConfig, DPOTrainer
 
 
 class Progress(TrainerCallback):
-    """Prints how training goes, and ends it where the first step says that it is not what it seems."""
+    """Prints progress, and stops training if the first loss shows that something is wrong."""
 
     def on_log(self, args, state, control, logs=None, **_):
         if "loss" not in logs:
@@ -23,14 +23,14 @@ class Progress(TrainerCallback):
         off = abs(float(logs["loss"]) - math.log(2))
         if state.global_step == 1 and off > 0.005:
             sys.exit(f"the first DPO loss is {logs['loss']}, not ln 2 = 0.693: before the first update policy and reference are the same model, so "
-                     "one of them, or the prompt, is not what it should be")
+                     "one of them, or the prompt, is wrong")
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--model", required=True, help="folder or name of a chat model")
     p.add_argument("--train", required=True, help="train.jsonl of the trl format")
-    p.add_argument("--output", required=True, help="where the adapter goes")
+    p.add_argument("--output", required=True, help="folder for the adapter")
     p.add_argument("--steps", type=int, default=0, help="0: one epoch")
     p.add_argument("--max-length", type=int, default=4096)
     p.add_argument("--lr", type=float, default=1e-5)
@@ -42,7 +42,7 @@ def main():
         model=AutoModelForCausalLM.from_pretrained(a.model, dtype="auto"),
         processing_class=AutoTokenizer.from_pretrained(a.model),
         train_dataset=load_dataset("json", data_files=a.train, split="train"),
-        # Without dropout the adapter starts as nothing, and the model without it is the reference.
+        # Without dropout the adapter changes nothing at the start, and the model without it is the reference.
         peft_config=LoraConfig(r=16, lora_alpha=32, lora_dropout=0.0, target_modules="all-linear", task_type="CAUSAL_LM"),
         args=DPOConfig(
             output_dir=a.output, beta=a.beta, learning_rate=a.lr, max_length=a.max_length, max_steps=a.steps or -1, num_train_epochs=1,

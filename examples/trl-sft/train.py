@@ -12,7 +12,7 @@ from trl import SFTConfig, SFTTrainer
 
 
 class Progress(TrainerCallback):
-    """Prints how training goes."""
+    """Prints progress."""
 
     def on_log(self, args, state, control, logs=None, **_):
         if "loss" in logs:
@@ -20,26 +20,27 @@ class Progress(TrainerCallback):
 
 
 def check(trainer, rows):
-    """Ends the run unless a first batch holds the rows' own ids and labels, and the trainer's loss on it is that of plain PyTorch."""
+    """Stops unless the first batch holds the rows' own ids and labels, and the trainer's loss on it is that of plain
+    PyTorch."""
     batch = next(iter(trainer.get_train_dataloader()))
     known = {(tuple(r["input_ids"]), tuple(r["labels"])) for r in rows}
     for ids, labels, here in zip(batch["input_ids"], batch["labels"], batch["attention_mask"].bool()):
         if (tuple(ids[here].tolist()), tuple(labels[here].tolist())) not in known:
-            sys.exit("the trainer changed a row: its ids and labels are none of the file's")
+            sys.exit("the trainer changed a row: its ids and labels are not in the file")
     with torch.no_grad():
         theirs = float(trainer.compute_loss(trainer.model.eval(), dict(batch)))
         logits = trainer.model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits[:, :-1].float()
         ours = float(torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch["labels"][:, 1:].flatten(), ignore_index=-100))
     print(json.dumps({"first_loss": theirs, "expected": ours, "trained_tokens": int((batch["labels"][:, 1:] != -100).sum())}), flush=True)
     if abs(theirs - ours) > 0.01:
-        sys.exit(f"the first loss is {theirs}, and {ours} by the file's own labels: another shift, mask or denominator")
+        sys.exit(f"the first loss is {theirs}, but {ours} by the file's own labels: the trainer uses another shift, mask or denominator")
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--model", required=True, help="folder of the model that the rows were tokenised for")
     p.add_argument("--train", required=True, help="train.parquet of the sft_parquet format")
-    p.add_argument("--output", required=True, help="where the adapter goes")
+    p.add_argument("--output", required=True, help="folder for the adapter")
     p.add_argument("--steps", type=int, default=0, help="0: one epoch")
     p.add_argument("--lr", type=float, default=1e-4)
     a = p.parse_args()

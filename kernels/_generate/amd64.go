@@ -136,8 +136,9 @@ const (
 	wide   lanes = 16 // AVX-512
 )
 
-// load loads len(v) vectors of entries, from entry e on. Half types widen; without order, bfloat16 pairs may come
-// even-odd: one instruction a vector less, enough where only sums matter.
+// load loads len(v) vectors of entries, from entry e on. Half types are widened. Without order, a pair of bfloat16
+// vectors may come as the even entries and the odd ones, which saves an instruction per vector and is enough where only
+// sums matter.
 func (g *generator) load(n lanes, d dtype, base, i Register, e int, v []VecPhysical, order bool) {
 	at := func(k int) Mem { return Mem{Base: base, Index: i, Scale: uint8(d.size), Disp: (e + int(n)*k) * d.size} }
 	switch {
@@ -185,8 +186,8 @@ func (g *generator) loadPointers() pointers {
 	return p
 }
 
-// linesAhead is how many cache lines of the next row a step prefetches a side: the second pass 3/4 of a row, the
-// first pass the rest.
+// linesAhead is how many cache lines of the next row a step prefetches per side: the second pass fetches 3/4 of a row,
+// the first pass the rest.
 func linesAhead(d dtype, second bool) int {
 	switch {
 	case second && d == f32:

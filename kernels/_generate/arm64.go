@@ -48,7 +48,8 @@ var neonOps = map[string]uint32{
 	"bic":    0x4E601C00,
 }
 
-// neonMnemonics are those it has. fmla adds a*b to d, bsl selects a where d is set and b elsewhere.
+// neonMnemonics are the three-operand instructions that the assembler has. fmla adds a*b to d, bsl selects a where d is
+// set and b elsewhere.
 var neonMnemonics = map[string]string{"fmla": "VFMLA", "bsl": "VBSL", "orr": "VORR", "add": "VADD", "sub": "VSUB"}
 
 func (n *neon) op(name string, d, a, b int) {
@@ -188,7 +189,7 @@ func (n *neon) accumulate(acc, v, t int) {
 func (n *neon) begin(name string) {
 	name += "NEON"
 	function(n.stubs, name, tileSignature)
-	// A struct's fields are at the same offsets on both processors.
+	// avo computes the offsets of the argument's fields for amd64, and they are the same on arm64.
 	n.args = n.stubs.Param("a").Dereference(reg.R9)
 	fmt.Fprintf(&n.b, "\n// func %s(a *tileArgs)\nTEXT ·%s(SB), NOSPLIT, $0-8\n", name, name)
 	n.line("MOVD a+0(FP), R0")
@@ -249,7 +250,7 @@ const (
 	jsdAcc, jsdAccG, jsdFar, jsdCount                = 23, 24, 25, 26
 )
 
-// Registers of an entry: both sides, log-odds, and the place in the table.
+// Registers of an entry: both sides, the log-odds, and the place in the table.
 const jsdS, jsdT, jsdOdds, jsdIndex = 12, 13, 14, 15
 
 func (n *neon) jsd(d dtype, grad bool) {
@@ -393,7 +394,7 @@ func (n *neon) finish(d dtype) {
 	n.line("RET")
 }
 
-// arm64Tiles is the file of the tile functions, and one with their signatures.
+// arm64Tiles returns the assembly of the tile functions, and a file with their Go signatures.
 func arm64Tiles(own numbers) (tiles []byte, stubs *ir.File) {
 	for i, v := range expNear {
 		neonConst(fmt.Sprint("e", i), v)

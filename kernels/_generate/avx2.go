@@ -142,7 +142,7 @@ func (g *generator) sum256(d dtype) {
 	g.RET()
 }
 
-// second256 is the second pass: two vectors interleaved, twice a step.
+// second256 is the second pass: two vectors interleaved, twice per step.
 type second256 struct {
 	*generator
 	kind
@@ -157,7 +157,7 @@ type second256 struct {
 	tmp, far, acc, accG                 VecPhysical
 }
 
-// entries256 is how many entries second256 does at a time.
+// entries256 is how many entries second256 processes at a time.
 const entries256 = 16
 
 func (g *generator) jsd256(d dtype, k kind) {

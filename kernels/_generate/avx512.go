@@ -29,7 +29,7 @@ func (g *generator) wideConstants() {
 	g.wide = c
 }
 
-// sumLanes leaves the float64 sum of z's lanes in its low lane.
+// sumLanes512 leaves the float64 sum of z's lanes in its low lane.
 func (g *generator) sumLanes512(z, tmp VecPhysical) {
 	g.VEXTRACTF32X8(Imm(1), z, tmp.AsY())
 	g.VCVTPS2PD(z.AsY(), z)

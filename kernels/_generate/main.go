@@ -66,7 +66,7 @@ var (
 	}
 )
 
-// numbers are package kernels' own: the degrees of the table polynomials, and klLift.
+// numbers holds constants of package kernels: the degrees of the table polynomials, and klLift.
 type numbers struct{ degree, evenDegree, geometricDegree, narrowDegree, signedDegree, klLift int }
 
 func main() {
@@ -108,7 +108,8 @@ func readNumbers() numbers {
 	return numbers{of("degree"), of("evenDegree"), of("geometricDegree"), of("narrowDegree"), of("signedDegree"), of("klLift")}
 }
 
-// newContext is an empty file with a build constraint. pkg, if not empty, is the package whose types it names.
+// newContext returns an empty file with a build constraint. pkg, if not empty, is the package whose types the file
+// refers to.
 func newContext(constraint, pkg string) *build.Context {
 	c := build.NewContext()
 	c.ConstraintExpr(constraint)
@@ -126,7 +127,7 @@ func function(c *build.Context, name, signature string) {
 	c.SignatureExpr(signature)
 }
 
-// compile turns what was built into a file that can be printed.
+// compile turns the instructions of a context into a file that can be printed.
 func compile(c *build.Context) *ir.File {
 	f, err := c.Result()
 	check(err)
@@ -134,7 +135,7 @@ func compile(c *build.Context) *ir.File {
 	return f
 }
 
-// generatedBy names no command line, so that the output depends on nothing but the source.
+// generatedBy returns a printer whose header omits the command line, so that the output depends only on the source.
 func generatedBy(pkg string) printer.Config {
 	return printer.Config{Name: "kernels/_generate", Pkg: pkg}
 }

@@ -47,7 +47,7 @@ func (g *generator) multiplyProbe(name string, v []VecPhysical) {
 	g.RET()
 }
 
-// readProbe loads n float32 of both sides, vectors of so many bytes.
+// readProbe loads n float32 values of each side, four vectors of both sides per step; bytes is the size of a vector.
 func (g *generator) readProbe(name string, v []VecPhysical, bytes int) {
 	function(g.Context, name, "func(s, t *float32, n int)")
 	s, t, n, i := g.Load(g.Param("s"), RSI), g.Load(g.Param("t"), RDI), g.Load(g.Param("n"), RCX), RAX
@@ -64,7 +64,8 @@ func (g *generator) readProbe(name string, v []VecPhysical, bytes int) {
 	g.RET()
 }
 
-// writeInstructions writes how many vector instructions the kernels in kernels/bench take, counted in what was built.
+// writeInstructions writes how many vector instructions the kernels in kernels/bench take, counted in the generated
+// code.
 func writeInstructions(file string, tiles *ir.File) {
 	var b strings.Builder
 	b.WriteString("// " + generatedBy("").GeneratedWarning() + "\n\n//go:build amd64 && !purego\n\npackage bench\n\n" +

@@ -214,7 +214,7 @@ func newData(v, mib int) *data {
 	return d
 }
 
-// task is one thing to time: do processes a number of entries.
+// task is something to time: do processes the given number of entries.
 type task struct {
 	entries int
 	do      func() error
@@ -255,7 +255,7 @@ func (rep *Report) vocabulary(ctx context.Context, o Options, v int) error {
 	return nil
 }
 
-// measurement is that of one size of vocabulary.
+// measurement measures one vocabulary size.
 type measurement struct {
 	rep  *Report
 	o    Options
@@ -268,7 +268,7 @@ type measurement struct {
 	read, fma map[place]*task // of the machine itself: absent where the path has no probe
 }
 
-// place is where something is timed.
+// place is a path and a number of threads to time something with.
 type place struct {
 	path    string
 	threads int
@@ -349,7 +349,7 @@ func (m *measurement) floors() {
 	}
 }
 
-// enter reports a line, beside the machine's floor and the peer.
+// enter adds a line to the report, with the machine's floor and the peer's times.
 func (m *measurement) enter(l line) {
 	x := Result{
 		Kernel:       l.k.name,
@@ -378,7 +378,7 @@ func (m *measurement) enter(l line) {
 	m.rep.Results = append(m.rep.Results, x)
 }
 
-// peerKey is what torch is measured for: once for all paths and types.
+// peerKey identifies a measurement of torch, which is made once for all paths and types.
 type peerKey struct {
 	beta     float64
 	grad     bool
@@ -480,7 +480,7 @@ func (d *data) repeat(j *kernels.JSD, k kernel, n int) func(r int) {
 		b, out := one.batch(k, 1)
 		for range n {
 			if _, err := j.Run(b, out); err != nil {
-				panic(err) // of shapes made here
+				panic(err) // the shapes were made here
 			}
 		}
 	}

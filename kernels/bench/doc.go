@@ -6,13 +6,14 @@
 //
 // # Where the time goes
 //
-// Measured on an AMD Zen 5 with AVX-512, 2 cores, 32 MiB of L3, float32; nanoseconds an entry, one thread.
+// Measured on an AMD Zen 5 with AVX-512, 2 cores, 32 MiB of L3, float32, before AVX-512 kept the exponentials of its
+// first pass (see ../README.md); nanoseconds per entry, one thread.
 //
 // The forward kernel (0.34 cached, 0.37 from memory) is bound by its 51 vector instructions per 16 entries, not by
 // memory (0.19). It runs at 105 to 110 % of the FMA probe, since additions and permutes have units of their own. What
-// remains are two exp2 per side (one for the sum, one for the larger of the two) and the seven-term polynomial.
-// Gradients (0.56, from memory 0.61) need the third pass; their bytes bypass the caches when written, which saves 10 %
-// over ordinary stores for a row of 32000 and 6 % at 151936.
+// remains is an exp2 per side for the sums, one for the larger of the two, and the seven-term polynomial. Gradients
+// (0.56, from memory 0.61) need the third pass; their bytes bypass the caches when written, which saves 10 % over
+// ordinary stores for a row of 32000 and 6 % at 151936.
 //
 // Prefetching the next row gains 1.4x on this machine. Prefetching into L1 instead of L2 makes no difference; into L3
 // only, it is 5 % slower; without it, reading is bound by latency. With small pages (4 KiB) times from memory are 3 to
@@ -21,10 +22,11 @@
 // Two threads are 1.8 to 2.0 times as fast, except for one-pass KL, which a single thread already reads at 0.8 of what
 // memory delivers: two threads reach its limit (1.4 times).
 //
-// AVX2 (0.89; general beta 1.10) needs twice the instructions for half the width. Its general table used to have 32
-// segments, selected by four permutes and three blends per coefficient; 8 wider ones on each side of 0, found from the
-// exponent of 1+|D|, take two permutes and a blend and made it 1.5 times as fast. The same table on AVX-512 would fit
-// in one register per coefficient, but there a lookup already is a single instruction.
+// AVX2 (0.89; general beta 1.10) takes about three times as many instructions per entry: its vectors are half as wide,
+// and a table lookup takes more than one instruction. Its general table has 8 segments on each side of 0, found from
+// the exponent of 1+|D|: two permutes and a blend per coefficient. With 32 narrower segments, selected by four permutes
+// and three blends, it was 1.5 times as slow. The same table on AVX-512 would fit in one register per coefficient, but
+// there a lookup already is a single instruction.
 //
 // Not part of the promised API.
 package bench

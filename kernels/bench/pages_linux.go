@@ -16,6 +16,6 @@ func large[T any](n int) []T {
 	if err != nil {
 		return make([]T, n)
 	}
-	_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // small pages do
+	_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // small pages will do
 	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), n)
 }

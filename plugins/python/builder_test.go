@@ -66,7 +66,7 @@ func TestHostileBuilders(t *testing.T) {
 			want: `it yielded 7 \(int\), which is neither .*` + here + `yields_a_number`, stack: "yield 7",
 		},
 		{how: "yields_a_class", want: `it yielded <class .*` + here, stack: "yield Demonstration"},
-		{how: "returns_none", want: `hostile\.py:\d+: hostile returned None \(NoneType\), not records: it yields them`},
+		{how: "returns_none", want: `hostile\.py:\d+: hostile returned None \(NoneType\), not records: yield them`},
 		{how: "returns_a_text", want: `hostile returned 'abc' \(str\), not records`},
 		{
 			how:  "foreign_candidate",
@@ -90,15 +90,15 @@ func TestHostileBuilders(t *testing.T) {
 		{how: "recurses", want: `RecursionError: .*` + here + `recurses`, stack: "yield from recurses"},
 		{
 			how:  "one_record_too_large",
-			want: `ValueError: a record of \d+ MiB beside its texts.*` + here, stack: "yield",
+			want: `ValueError: a record of \d+ MiB besides its texts.*` + here, stack: "yield",
 		},
 		{how: "reports_nonsense", want: `TypeError: .*` + here + `reports_nonsense`, stack: "yield Progress"},
 		{how: "no_reason", want: `a drop's reason is a text, not None.*` + here, stack: "yield Drop"},
 		{how: "without_end", want: `more than 4 MiB of results for one group`},
 		{how: "exits_at_once", want: `its process ended \(exit status 3\)`, dies: true},
-		{how: "never_returns", want: `(?s)has yielded nothing of group 'never_returns' for \d+ s; it is here:.*` +
+		{how: "never_returns", want: `(?s)has yielded nothing for group 'never_returns' in \d+ s; it is here:.*` +
 			`hostile\.py", line \d+, in never_returns`, dies: true},
-		{how: "sleeps", want: `(?s)has yielded nothing of group 'sleeps' .*` +
+		{how: "sleeps", want: `(?s)has yielded nothing for group 'sleeps' .*` +
 			`hostile\.py", line \d+, in sleeps\n\s+time\.sleep`, dies: true},
 		{
 			how:  "matches_for_ever",
@@ -218,8 +218,8 @@ func TestBuilderSettings(t *testing.T) {
 		`{}`:                                  "",
 		`{"min_score": 0.9, "order": "hard"}`: "",
 		`{"min_score": 7}`:                    "/min_score: min_score must be at most 1, this is 7",
-		`{"min_scor": 1}`:                     "/min_scor: there is no setting min_scor; there is min_score, order",
-		`{"order": "any"}`:                    "/order: 'any' is none of easy, hard",
+		`{"min_scor": 1}`:                     "/min_scor: there is no setting min_scor; the settings are min_score, order",
+		`{"order": "any"}`:                    "/order: 'any' is not one of easy, hard",
 		`{"order": "hard", "min_score": 1}`:   ": order hard and min_score 1 leave nothing",
 	} {
 		t.Run(config, func(t *testing.T) {

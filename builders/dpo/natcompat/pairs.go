@@ -96,9 +96,9 @@ func ordered(sorted []*candidate) bool {
 }
 
 // widest yields the pairs of ordered scores by difference, the largest first, and equal ones as NAT's loops make them:
-// pairs.sort(key=score_diff, reverse=True) is stable. A turn of n candidates has n*(n-1)/2 pairs, so only one run of
-// equal differences is known of each winner at any time: a row. Rounding is monotonic, so the differences grow along a
-// row.
+// pairs.sort(key=score_diff, reverse=True) is stable. A turn of n candidates has n*(n-1)/2 pairs, so for each winner
+// only one run of equal differences, a row, is known at any time. Rounding is monotonic, so the differences grow along
+// a row.
 func (r *ranking) widest(sorted []*candidate, least float64) {
 	n := len(sorted)
 	from := make([]int, n) // by winner: the first it is far enough from
@@ -175,15 +175,15 @@ func (h *rows) Pop() any {
 	return last
 }
 
-// maxSorted is the most pairs of a turn that are sorted: those of 2,048 candidates.
+// maxSorted is the largest number of pairs of a turn that are sorted: those of 2,048 candidates.
 const maxSorted = 2048 * 2047 / 2
 
-// sorted yields pairs of which some have the difference NaN. Their order depends on every comparison that CPython
-// makes, so all of them are sorted, as it does.
+// sorted yields pairs some of whose differences are NaN. Their order depends on every comparison that CPython makes, so
+// all of them are sorted, as it does.
 func (r *ranking) sorted(sorted []*candidate, least float64) error {
 	if n := int64(len(sorted)); n*(n-1)/2 > maxSorted {
-		return fmt.Errorf("turn %q has %d candidates, and scores among them that are NaN or infinite: their %d pairs have an order "+
-			"only once all are sorted, and at most %d are; take such candidates out", sorted[0].turn, n, n*(n-1)/2, maxSorted)
+		return fmt.Errorf("turn %q has %d candidates, some of whose scores are NaN or infinite: to order their %d pairs, all have to be "+
+			"sorted, and the limit is %d; remove those candidates", sorted[0].turn, n, n*(n-1)/2, maxSorted)
 	}
 	var diffs []float64
 	var ranks [][2]int32

@@ -88,7 +88,7 @@ func TestManyCandidatesWithoutAnOrder(t *testing.T) {
 	turn := candidates(slices.Repeat([]float64{math.NaN()}, 2049))
 	cfg := schema.New[dpo.Config]()
 	if _, err := (&Builder{cfg: cfg}).rank(turn); err == nil ||
-		!strings.Contains(err.Error(), "take such candidates out") {
+		!strings.Contains(err.Error(), "remove those candidates") {
 		t.Errorf("error %v", err)
 	}
 	if r, err := (&Builder{cfg: cfg}).rank(turn[:300]); err != nil || len(show(r)) != 300*299/2 {

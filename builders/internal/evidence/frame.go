@@ -33,10 +33,11 @@ var (
 	harborTail = lazy(`^\[metadata\] (\{.*\})$`)
 	timeLimit  = lazy(`(?i)^(?:<error>)?(?:the (?:last )?command .{0,200})?(?:command |process |execution |` +
 		`bash |it )?(?:has )?(?:timed out|was killed after|exceeded its time limit)\b`)
-	retries = lazy(`^(?:Chunk ID:|Wall time:|Original token count:|Output:|Directory:|Command:|Total output lines:)`)
+	frameLabel = lazy(`^(?:Chunk ID:|Wall time:|Original token count:|Output:|Directory:|Command:|Total output lines:)`)
 )
 
-// A harness puts its frame in the first or last lines; exit codes mentioned elsewhere are just text.
+// frameLines is how many of the first and last lines may hold a harness's frame; exit codes mentioned elsewhere are
+// just text.
 const frameLines = 6
 
 // frame reads the exit code that a harness shows; framed is false if there is none.
@@ -62,7 +63,7 @@ func (c Call) frame(text string, depth int) (f Finding, framed bool) {
 			return c.exited(m[1], head[1], text), true
 		}
 	}
-	if retries().MatchString(head[0]) {
+	if frameLabel().MatchString(head[0]) {
 		for _, lines := range [][]string{head, tail} {
 			for _, l := range lines {
 				if m := codeLabel().FindStringSubmatch(l); m != nil {

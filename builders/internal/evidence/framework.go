@@ -55,7 +55,7 @@ var unknownTool = lazy(`^(?:(?:Error: )?\S+ is not a valid tool, try (?:one of|a
 	`n't) exist|not defined)|[Tt]here is (?:no|not a) (?:tool|function) (?:named|called)|` +
 	`Action '[^']*' don't exist)`)
 
-// How the prompts of pydantic-ai and LangGraph for a retry end.
+// fixIt matches the ends of the retry prompts of pydantic-ai and LangGraph.
 var fixIt = lazy(`(?:Fix the errors and try again\.|Please fix your mistakes\.|` +
 	`Please fix the error and try again\.|please try again with a supplied tool call name.*|` +
 	`Please rewrite the input so it satisfies the expected schema\.|Please check your input and try again\.|` +

@@ -127,7 +127,7 @@ func (t *text) program() Finding {
 	if t.buildEnds() {
 		return failed("program_message", last)
 	}
-	if diagnostic(t.head[0]) && len(t.head) > 1 && slices.ContainsFunc(t.head[1:min(len(t.head), 4)], usedSo) {
+	if diagnostic(t.head[0]) && len(t.head) > 1 && slices.ContainsFunc(t.head[1:min(len(t.head), 4)], isUsage) {
 		return failed("program_message", t.head[0]) // usage may take any number of lines
 	}
 	if f := t.compiled(); f.Rule != "" {
@@ -172,8 +172,8 @@ func (t *text) compiled() Finding {
 	return Finding{}
 }
 
-// usedSo reports whether a line is part of a program's usage.
-func usedSo(l string) bool {
+// isUsage reports whether a line is part of a program's usage message.
+func isUsage(l string) bool {
 	l = strings.TrimSpace(l)
 	if i := strings.Index(l, ": "); i > 0 && !strings.Contains(l[:i], " ") && usage().MatchString(l[i+2:]) {
 		return true // in the program's own name

@@ -130,7 +130,7 @@ func (t *text) refusal() Finding {
 	return Finding{}
 }
 
-// Further forms of refusal, by how the sentence is built rather than what it is about.
+// says matches further forms of refusal, by how the sentence is built rather than what it is about.
 var says = lazy(`(?i)(?:\bno longer \w+|\b(?:reached|hit|exhausted) (?:the|your|its|their|a) .{0,30}(?:maximum|` +
 	`limit|` +
 	`quota|cap)\b|\b(?:could not|couldn't|unable to|failed to|not able to)\b|\boverlaps?\b.{0,40}\b(?:existing|` +
@@ -156,7 +156,7 @@ var says = lazy(`(?i)(?:\bno longer \w+|\b(?:reached|hit|exhausted) (?:the|your|
 	`^while (?:parsing|scanning|constructing) a|^'[\w-]+' codec can't|^(?:[\w.]+\(\)|[\w.]+) (?:arg|iterable)\b.*` +
 	`\b(?:empty|invalid)|^file (?:contains no|is not an?) |\bviolates\b)`)
 
-// The bare message of an exception, as returned by tools that catch every exception.
+// raw matches the bare message of an exception, as returned by tools that catch every exception.
 var raw = lazy(`^(?:'[\w.]+' object (?:has no attribute|is not|does not) .*|unsupported operand type.*|` +
 	`(?:integer |float )?division by zero|(?:list|string|tuple) index out of range|index out of (?:range|` +
 	`bounds).*|` +
@@ -177,7 +177,7 @@ var raw = lazy(`^(?:'[\w.]+' object (?:has no attribute|is not|does not) .*|unsu
 	`Message: no such element.*|runtime error: .*|strconv\.\w+: .*|json: cannot unmarshal .*|` +
 	`open \S+: (?:no such file|permission denied).*|dial tcp .*|context deadline exceeded.*|null pointer.*)$`)
 
-// The reason phrase of a status, alone.
+// phrase matches the reason phrase of an HTTP status, alone.
 var phrase = lazy(`(?i)^(?:not found|forbidden|unauthori[sz]ed|bad request|internal server error|access denied|` +
 	`permission denied|method not allowed|conflict|service unavailable|bad gateway|gateway timeout|` +
 	`timed? ?out|rate limit exceeded|too many requests|unprocessable entity)\W*$`)

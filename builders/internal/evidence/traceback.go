@@ -86,7 +86,7 @@ func (t *text) stackAbove() (_ Finding, is bool) {
 	}
 	if end+1 == len(t.tail) && slices.Contains(t.tail[:end], t.tail[end]) {
 		return near("traceback", t.tail[end],
-			"the same exception stands there more than once: a collection of them"), true
+			"the same exception occurs more than once: it is a collection of them"), true
 	}
 	after := t.tail[end+1:]
 	if len(after) > 0 && wentOn(after) {
@@ -142,7 +142,7 @@ func (t *text) alone() Finding {
 		case t.short && !wentOn(rest):
 			return failed("traceback", t.head[0])
 		}
-		return near("traceback", t.head[0], "the text goes on in words of its own")
+		return near("traceback", t.head[0], "the text goes on with prose of its own")
 	}
 	if l := t.last(); namedError().MatchString(l) && len(t.tail) > 1 && strings.TrimLeft(t.tail[len(t.tail)-2],
 		" ^~") == "" {

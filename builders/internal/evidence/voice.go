@@ -93,7 +93,7 @@ func (c Call) complaint(t *text, command string) Finding {
 	l := t.head[0]
 	m := signed().FindStringSubmatch(l)
 	long := len(t.head) > fewLines && !slices.ContainsFunc(t.head[1:fewLines], func(below string) bool {
-		return usedSo(below) || sameVoice(below, l)
+		return isUsage(below) || sameVoice(below, l)
 	})
 	if m == nil || long || !starts(command, m[1]) || !aWord().MatchString(m[2]) {
 		return c.misused(t, command)

@@ -163,7 +163,7 @@ func (s *Scorer) failed(ctx context.Context, err error) bool {
 	return true
 }
 
-// refused is a program that will never do.
+// refused is the error for a program that can't be used, however often it is started.
 type refused struct{ why string }
 
 func (e *refused) Error() string { return e.why }
@@ -226,7 +226,7 @@ func (s *Scorer) meet(in *introduction) error {
 	case in.Probes == nil:
 		return refusef(
 			"doesn't say what its tokenizer makes of texts, so nothing shows that it has the vocabulary of the model to be trained: " +
-				"say `vocabulary: assume` if you know it",
+				"set `vocabulary: assume` if you know that it does",
 		)
 	case len(in.Probes) != len(s.o.Probes):
 		return refusef("answers %d of %d texts", len(in.Probes), len(s.o.Probes))
@@ -244,7 +244,7 @@ func (s *Scorer) meet(in *introduction) error {
 	m := Model{Name: strings.ToValidUTF8(in.Model[:min(len(in.Model), maxModel)], "?"), Vocab: in.Vocab, DType: dtype}
 	if s.model.Vocab != 0 && (m.Vocab != s.model.Vocab || m.DType != s.model.DType) {
 		return refusef(
-			"was started again and is another: %d columns of %v, not %d of %v",
+			"gives other logits after a restart: %d columns of %v, not %d of %v",
 			m.Vocab,
 			m.DType,
 			s.model.Vocab,
@@ -323,7 +323,7 @@ func (s *Scorer) Score(ctx context.Context, all []Sequence) ([]byte, error) {
 	case err == nil:
 		s.failures = 0
 		return data, nil
-	case errors.As(err, &no): // it lives
+	case errors.As(err, &no): // the program is still running
 		return nil, &Failed{fmt.Errorf("the scoring program %s %w", s.o.Command[0], err)}
 	case s.failed(ctx, err):
 		return nil, &Failed{s.last}
@@ -332,10 +332,10 @@ func (s *Scorer) Score(ctx context.Context, all []Sequence) ([]byte, error) {
 	}
 }
 
-// declined is a request that the program says it can't handle.
+// declined is the error for a request that the program says it can't handle.
 type declined struct{ why string }
 
-func (e *declined) Error() string { return "can't do it: " + e.why }
+func (e *declined) Error() string { return "reports an error: " + e.why }
 
 func (s *Scorer) rows(ctx context.Context, all []Sequence, rows, size int) ([]byte, error) {
 	var r response
@@ -344,7 +344,7 @@ func (s *Scorer) rows(ctx context.Context, all []Sequence, rows, size int) ([]by
 	}
 	switch {
 	case r.ID != s.requests:
-		return nil, fmt.Errorf("answered request %d where it was asked %d", r.ID, s.requests)
+		return nil, fmt.Errorf("answered request %d instead of %d", r.ID, s.requests)
 	case r.Error != nil:
 		return nil, &declined{strings.ToValidUTF8((*r.Error)[:min(len(*r.Error), 500)], "?")}
 	case r.Rows == nil || *r.Rows != rows:

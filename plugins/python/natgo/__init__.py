@@ -5,8 +5,8 @@
     for batch in natgo.load("out/first", channel="dpo"):
         batch["chosen_input_ids"]  # int64 [R, T], mapped from the file, not copied
 
-Needs nothing to be imported: numpy, torch and datasets are imported where they are asked for. `natgo.trl` has TRL's trainers with
-nat-go's own ids and masks.
+Importing it needs no other package: numpy, torch and datasets are imported only where they are used. `natgo.trl` has
+TRL's trainers with nat-go's own ids and masks.
 """
 
 from natgo import loss

@@ -1,4 +1,4 @@
-"""`python -m natgo`: the program nat-go of the wheel, with the same arguments."""
+"""`python -m natgo`: runs the wheel's nat-go with the same arguments."""
 
 import os
 import sys
@@ -9,7 +9,8 @@ NAME = "nat-go.exe" if os.name == "nt" else "nat-go"
 
 
 def _places() -> Iterator[str]:
-    """Where an installer can have put the program: beside python, or, with --user, --prefix and --target, beside the package."""
+    """Where an installer may have put the program: beside python or, with --user, --prefix or --target, beside the
+    package."""
     yield sysconfig.get_path("scripts")
     yield sysconfig.get_path("scripts", vars={"base": sys.base_prefix})
     yield sysconfig.get_path("scripts", scheme=sysconfig.get_preferred_scheme("user"))

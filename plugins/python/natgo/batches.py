@@ -15,11 +15,11 @@ _SPLITS = ("train", "validation")
 
 
 class Batch(Mapping[str, Any]):
-    """One batch: tensors by the names of the format, and its line of the index.
+    """One batch: tensors under the format's names, and the batch's line of the index.
 
-    Shapes: `[R, T]` for ids, masks, labels and log-probs of a side, `[R]` for what a row has once, `[P]` for the pair table of
-    `sdpo`. Every value is a numpy array that views the mapped file, or a torch tensor over the same memory; where numpy isn't
-    installed it is a memoryview.
+    Shapes: `[R, T]` for ids, masks, labels and log-probs of a side, `[R]` for columns with one value per row, `[P]` for
+    the pair table of `sdpo`. Every value is a numpy array that views the mapped file, or a torch tensor over the same
+    memory; where numpy isn't installed it is a memoryview.
     """
 
     def __init__(self, tensors: Mapping[str, Any], line: Dict[str, Any]):
@@ -84,21 +84,23 @@ class BatchSet(Sequence[Batch]):
     def rank(self, rank: int, world: int) -> "BatchSet":
         """The batches that one of `world` processes trains on: every `world`-th, starting with number `rank` (counted from 0).
 
-        The ranks joined in turn are exactly this set. Where its length is not a multiple of `world`, the last ranks have one batch
-        less; take `natgo.load(...)[: len(s) // world * world]` first where every rank needs the same number.
+        Interleaved, the ranks' batches are exactly this set. If its length is not a multiple of `world`, the last ranks
+        have one batch fewer; if every rank needs the same number, shorten the set first: `s[: len(s) // world *
+        world]`.
         """
         if not 0 <= rank < world:
             raise ValueError(f"rank {rank} is not one of {world}, counted from 0")
         return self._reordered(self._order[rank::world])
 
     def epoch(self, epoch: int) -> "BatchSet":
-        """The same batches in the order of an epoch, which follows from its number alone; epoch 0 is the order of the index."""
+        """The same batches in the order of an epoch, which depends on its number alone; epoch 0 is the order of the
+        index."""
         if epoch == 0:
             return self._reordered(sorted(self._order))
         return self._reordered(sorted(self._order, key=lambda at: hashlib.sha256(f"{epoch}:{at}".encode()).digest()))
 
     def stream(self, num_workers: int = 0, context: Optional[str] = None) -> "Stream":
-        """An iterator that knows where it is; see `Stream`."""
+        """An iterator that can be stopped and resumed; see `Stream`."""
         return Stream(self, num_workers, context)
 
     def fingerprint(self) -> str:
@@ -173,7 +175,7 @@ class Stream:
 
 
 def _copied(batch: Batch) -> Batch:
-    """A mapping can't be sent from a worker to the trainer, so the tensors' bytes are."""
+    """Copies the tensors of a batch: a mapped file can't be sent from a worker to the trainer."""
     if any(isinstance(x, memoryview) for x in batch.values()):
         raise BatchError("worker processes need numpy, or torch=True")
     return Batch({name: x.clone() if hasattr(x, "clone") else x.copy() for name, x in batch.items()}, batch.line)
@@ -191,9 +193,10 @@ def load(
 ) -> BatchSet:
     """The batches of a run folder, or of a `batches` folder.
 
-    `channel` is `sft`, `dpo`, `rl` or `sdpo`. With `torch=True` the values are torch tensors, else numpy arrays. Each file's hash is
-    checked when it is first read, and again when its size or time has changed; `verify=False` leaves that out. Rollouts whose ids were made of text (`collator.rl.ids: rendered`)
-    are not what a policy sampled: `rendered=True` takes them all the same.
+    `channel` is `sft`, `dpo`, `rl` or `sdpo`. With `torch=True` the values are torch tensors, otherwise numpy arrays.
+    Each file's hash is checked when it is first read, and again if its size or time has changed; `verify=False` skips
+    that. Rollouts whose ids were made from text (`collator.rl.ids: rendered`) are not what a policy sampled: they are
+    loaded only with `rendered=True`.
     """
     if channel not in CHANNELS:
         raise ValueError(f"channel {channel!r} is not one of {', '.join(CHANNELS)}")
@@ -210,7 +213,7 @@ def load(
     if channel == "rl" and not rendered:
         for line in chosen:
             if any(row.get("ids") == "rendered" for row in line.get("row_info") or []):
-                raise BatchError(f"{root}: {line['file']}: has rollouts whose ids were made of text and not sampled (load with rendered=True to take them)")
+                raise BatchError(f"{root}: {line['file']}: has rollouts whose ids were made from text, not sampled (rendered=True loads them anyway)")
     return BatchSet(root, chosen, range(len(chosen)), torch, verify).epoch(epoch)
 
 
@@ -232,7 +235,7 @@ def _line(where: str, text: bytes) -> Dict[str, Any]:
     if not isinstance(line, dict) or not all(isinstance(line.get(key), str) for key in ("file", "channel", "split")):
         raise BatchError(f"{where}: has no file, channel and split")
     if not isinstance(line.get("proof", {}), dict) or not _objects(line.get("row_info", [])):
-        raise BatchError(f"{where}: has a proof or row_info of another form than a run writes")
+        raise BatchError(f"{where}: has a proof or row_info in a form that no run writes")
     parts = line["file"].split("/")
     if os.path.isabs(line["file"]) or ".." in parts or "\\" in line["file"]:
         raise BatchError(f"{where}: names a file outside the folder: {line['file']!r}")

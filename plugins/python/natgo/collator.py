@@ -1,4 +1,5 @@
-"""Token batches made from traces while a training loop waits, for online RL and distillation with new rollouts at every step."""
+"""Token batches made from traces during a training loop, for online RL and distillation with new rollouts at every
+step."""
 
 import json
 import os
@@ -22,7 +23,7 @@ _HINT = "{% if error_meta and error_meta.hint %}{{ error_meta.hint }}{% endif %}
 # With `hints`, the errors are those that the traces report: `hints` is asked about each of them.
 _TOLD = {"results": ["flag"], "silence": ["result_flag"], "calls": []}
 
-# What the reference collator makes of traces: text is a rollout, one row per site, masks of 1 and -100.
+# What the reference collator makes of traces: rollouts from text, one row per site, masks of 1 and -100.
 _COMPOSER: Dict[str, Any] = {
     "format": "composer",
     "composer": {"width": "equal", "mask": "ignore_index"},
@@ -31,11 +32,12 @@ _COMPOSER: Dict[str, Any] = {
 
 
 class Collated(Dict[str, Any]):
-    """Tensors by name, and the books of what they were made of.
+    """Tensors by name, and the books: what went in, what came out, and what was dropped.
 
-    Shapes: `[R, T]` for ids, masks, labels and log-probs of a side, `[R]` for what a row has once, `[P]` for the pair table of
-    `sdpo`; int64 or float32. Of a collator with several channels each name begins with its channel, as in `rl.input_ids`; with
-    `names="composer"` the names are the reference collator's. A channel without rows has no keys.
+    Shapes: `[R, T]` for ids, masks, labels and log-probs of a side, `[R]` for columns with one value per row, `[P]` for
+    the pair table of `sdpo`; int64 or float32. If the collator has several channels, each name begins with its channel,
+    as in `rl.input_ids`; with `names="composer"` the names are the reference collator's. A channel without rows has no
+    keys.
     """
 
     books: List[Dict[str, Any]]
@@ -63,27 +65,28 @@ class Collated(Dict[str, Any]):
 
 
 class Collator:
-    """Makes batches of traces: `collator(traces)` is a dict of tensors, so it is a `collate_fn` for a DataLoader.
+    """Makes batches from traces: `collator(traces)` is a dict of tensors, so it is a `collate_fn` for a DataLoader.
 
-    A trace is a rollout as the source `traces` reads it: `messages` (or `turns`) in the OpenAI chat format with `tools`,
-    `reward` (or `final_reward`), `task_id`, `token_ids` and `logprobs` of messages, `dpo_pairs`. What a trace doesn't say was
-    sampled by the model that is trained.
+    A trace is a rollout as the source `traces` reads it: `messages` (or `turns`) in the OpenAI chat format with
+    `tools`, `reward` (or `final_reward`), `task_id`, `token_ids` and `logprobs` of messages, `dpo_pairs`. What names no
+    model counts as sampled by the model that is trained.
 
-    The work is done by one `nat-go collate`, started at the first call and again if it ends; each process that calls, such as
-    a DataLoader's worker, has its own, whether it was forked or spawned. A collator can be pickled; its process stays.
+    The work is done by one `nat-go collate`, started at the first call and again if it ends; each process that calls,
+    such as a DataLoader's worker, has its own, whether it was forked or spawned. A collator can be pickled; its process
+    stays behind.
 
     tokenizer: a Hugging Face folder, a tokenizer.json, or a tokenizer with `save_pretrained`.
     channels: some of `rl`, `sdpo`, `dpo`, `sft`.
-    names: `nat_go`, or `composer` for the keys of the reference collator and rollouts made of text.
+    names: `nat_go`, or `composer` for the keys of the reference collator and rollouts made from text.
     hints: for sdpo, `(error_kind, error_meta) -> hint or None`, asked at every turn with a `tool_error`, which are then the
         errors (`builders` may say otherwise); without it the builder finds errors, and hints, itself.
     settings, source, builders: as in a configuration: the section `collator`, the settings of the source `traces`, and those
         of each channel's builder (`{"sdpo": {"target": "next_turn"}}`).
     torch: torch tensors, else numpy arrays (without numpy: memoryviews).
-    strict: a drop is a `DroppedError`.
+    strict: raise `DroppedError` if anything is dropped.
     timeout, start_timeout: seconds for an answer, and for the process to load the tokenizer.
     retries: how often a call is tried again when the process ended under it.
-    program: path of nat-go; without it that of the wheel.
+    program: path of nat-go; default: the wheel's.
     """
 
     def __init__(

@@ -68,7 +68,7 @@ class DroppedError(CollatorError):
 
 
 def _restored(kind: Type[Exception], args: Any, state: Dict[str, Any]) -> Exception:
-    """An error that came from another process: its arguments are not those of its class."""
+    """Restores a pickled error, whose args are not the arguments of its constructor."""
     error = kind.__new__(kind, *args)
     error.args = args
     error.__dict__.update(state)

@@ -1,4 +1,4 @@
-"""Checks a training script's loss, from within: its own terms beside exact ones, token by token."""
+"""Checks a training script's loss from within the script: its own terms beside exact ones, token by token."""
 
 import json
 import os
@@ -20,7 +20,7 @@ class CheckError(NatgoError):
 
 @dataclass(frozen=True)
 class Difference:
-    """A term whose value in the script is not ours."""
+    """A term whose value in the script differs from ours."""
 
     term: str
     row: int
@@ -54,7 +54,7 @@ class Report:
     differences: List[Difference]
     """The first of them, in order."""
     causes: List[str]
-    """What would explain all that differs in a term, where one mistake does."""
+    """For a term, the one mistake that would explain all its differences, if there is one."""
     loss: Optional[float]
     """Ours, reduced over the batch."""
     ok: bool = field(init=False)
@@ -92,8 +92,8 @@ def check(
         sdpo), and `loss` (the whole, reduced). `[R, T - 1]` stands for `[R, T]` without its first column.
     options: settings of the loss as `nat-go loss check` has them: `dpo_beta=0.1`, `jsd_beta=0.5`, `temperature=1`, `clip_epsilon=0.2`, ...
 
-    The tensors are handed over in shared memory, in a folder that is removed, where there is room, else in the system's
-    folder for temporary files.
+    The tensors are handed over in files, in shared memory if there is room, otherwise in the system's folder for
+    temporary files; they are removed afterwards.
     """
     batch = {name: x for name, x in batch.items() if hasattr(x, "shape")}
     rows = max((x.shape[0] for name, x in batch.items() if name.endswith("input_ids")), default=0)
@@ -139,7 +139,7 @@ def _program(program: Optional[Union[str, "os.PathLike[str]"]]) -> str:
 
 
 def _room(size: int) -> Optional[str]:
-    """Shared memory, where it has room for so many bytes; None: the system's folder for temporary files."""
+    """Shared memory, if it has room for so many bytes; None: the system's folder for temporary files."""
     try:
         stat = os.statvfs(_SHARED)
     except OSError:
@@ -148,7 +148,7 @@ def _room(size: int) -> Optional[str]:
 
 
 class _Tensors:
-    """A safetensors file to be: nothing is copied until it is written."""
+    """A safetensors file yet to be written: nothing is copied until then."""
 
     def __init__(self, tensors: Mapping[str, Any]):
         self._data: List[Any] = []

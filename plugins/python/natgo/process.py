@@ -168,7 +168,7 @@ class Supervised:
 
     def ask(self, frame: bytes, seconds: float) -> Tuple[Dict[str, Any], bytearray]:
         """Raises `Ended` if every try ended early, `Late` if time runs out, and `Refused` if the answer is an error."""
-        if self._owner != os.getpid():  # a lock that another thread of the parent held would never be free
+        if self._owner != os.getpid():  # a lock that another thread of the parent held would never be released
             self._owner, self._lock, self._process = os.getpid(), threading.Lock(), None
         with self._lock:
             tries: List[str] = []

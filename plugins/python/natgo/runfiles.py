@@ -1,4 +1,4 @@
-"""Files of a run folder, which anybody may have made: only regular files are opened, and no text is read without a limit."""
+"""Files of a run folder, which are not trusted: only regular files are opened, and no text is read without a limit."""
 
 import errno
 import json
@@ -11,10 +11,10 @@ MAX_LINE_BYTES = 128 << 20  # as `nat-go dataset verify --max-row-bytes`
 
 
 def open_file(path: str) -> BinaryIO:
-    """Opens a regular file. A pipe, which may never have a writer, and a device, which may never end, are an OSError."""
+    """Opens a regular file. A pipe, which may never have a writer, or a device, which may never end, raises OSError."""
     try:
         file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0)))
-    except ValueError:  # of a null byte, or of what UTF-8 can't say
+    except ValueError:  # a null byte, or a name that UTF-8 can't express
         raise OSError(errno.EINVAL, "is not the name of a file") from None
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
@@ -33,7 +33,7 @@ def parse(text: bytes) -> Any:
 
 
 def numbered_lines(path: str) -> Iterator[Tuple[int, bytes]]:
-    """The lines of a file and their numbers, from 1 on; ValueError: one is too long."""
+    """The lines of a file and their numbers, from 1; ValueError if one is too long."""
     with open_file(path) as file:
         number = 0
         while text := file.readline(MAX_LINE_BYTES + 1):

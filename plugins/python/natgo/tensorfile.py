@@ -60,7 +60,7 @@ def map_tensors(path: str) -> Tuple[Dict[str, Any], mmap.mmap]:
 
 
 def read_tensors(path: str, data: Buffer) -> Dict[str, Any]:
-    """The tensors of a safetensors file in memory, as views of it; errors call it path."""
+    """The tensors of a safetensors file in memory, as views of it; path names the file in errors."""
     size = len(data)
     if size < 8:
         raise BatchError(f"{path}: is {size} bytes long, too short for a safetensors file")

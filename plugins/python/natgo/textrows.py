@@ -20,10 +20,10 @@ _MAX_DEPTH = 12  # of objects and lists in a column: below, values are read as J
 def rows(run: Path, format: str, split: str = "train", *, kind: str = "", verify: bool = True) -> "Dataset":
     """The rows of a run folder in one format, as a `datasets.Dataset`.
 
-    `format` is one that the run wrote: `trl`, `messages`, `verl`, `sft_parquet` and so on. `kind` is needed where the format
-    has rows of several kinds: `preference`, `demonstration` or `rollout`. Columns have the types of the rows' values; tool
-    definitions and the arguments of calls are `datasets.Json`, so that each comes back as it was written. The file is held
-    against the hash in the manifest; `verify=False` leaves that out.
+    `format` is one that the run wrote: `trl`, `messages`, `verl`, `sft_parquet` and so on. `kind` is needed where the
+    format has rows of several kinds: `preference`, `demonstration` or `rollout`. Columns have the types of the rows'
+    values; tool definitions and the arguments of calls are `datasets.Json`, so that each comes back as it was written.
+    The file is checked against the hash in the manifest; `verify=False` skips that.
     """
     root = os.fspath(run)
     file = _find(_manifest(os.path.join(root, "manifest.json")), root, format, split, kind)
@@ -93,7 +93,7 @@ def _find(manifest: Dict[str, Any], root: str, format: str, split: str, kind: st
     except (AttributeError, KeyError, TypeError):
         there = [{"path": None}]
     if not all(isinstance(file.get(key), str) for file in there for key in ("path", "format", "split", "kind")):
-        raise RowsError(f"{root}: the manifest lists the files of its data set in another form than a run writes")
+        raise RowsError(f"{root}: the manifest lists the files of its data set in a form that no run writes")
     fit = [f for f in there if f["format"] == format and f["split"] == split and kind in ("", f["kind"])]
     if not fit:
         names = sorted({f"{f['format']}/{f['split']} ({f['kind']})" for f in there})

@@ -5,8 +5,8 @@
 
     DPOTrainer("path/to/model", args=DPOConfig("out", max_length=None), train_dataset=pairs("out/first")).train()
 
-TRL alone makes ids of texts again and trains all of an answer, tool results included. Here nothing is tokenised, cut or masked
-anew; an option of TRL's that would change what is trained is refused by name. Written for TRL 1.16.
+By itself, TRL tokenises the texts again and trains the whole answer, tool results included. Here nothing is tokenised,
+cut or masked anew; an option of TRL's that would change what is trained is refused by name. Written for TRL 1.16.
 """
 
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
@@ -28,9 +28,10 @@ _IDS, _MASK = datasets.List(datasets.Value("int32")), datasets.List(datasets.Val
 def pairs(run: Path, split: str = "train", *, reference: bool = False, weights: str = "refuse", verify: bool = True) -> "datasets.Dataset":
     """The preference pairs of a run, for `DPOTrainer`.
 
-    Of each side `<side>_input_ids`, and `<side>_mask`, true at the tokens that are trained. `reference=True` adds the log-probs
-    of the reference model, `ref_chosen_logps` and `ref_rejected_logps`, which the run has where `collator.reference` is set.
-    TRL has no weights of rows: where they differ, that is an error, unless `weights="ignore"`.
+    Each side has `<side>_input_ids`, and `<side>_mask`, true at the tokens that are trained. `reference=True` adds the
+    log-probs of the reference model, `ref_chosen_logps` and `ref_rejected_logps`, which the run has if
+    `collator.reference` is set. TRL has no row weights: rows that differ in weight are an error, unless
+    `weights="ignore"`.
     """
     batches = _batches(run, "dpo", split, reference, weights, verify)
     features = {f"{side}_{name}": kind for side in _SIDES for name, kind in (("input_ids", _IDS), ("mask", _MASK))}
@@ -40,7 +41,7 @@ def pairs(run: Path, split: str = "train", *, reference: bool = False, weights: 
 def answers(run: Path, split: str = "train", *, reference: bool = False, weights: str = "refuse", verify: bool = True) -> "datasets.Dataset":
     """Both sides of each pair as answers by themselves, for `KTOTrainer`: `input_ids`, `mask`, and `label`, true for the chosen.
 
-    `reference` (then there is `ref_logps`), `weights` and `verify` are those of `pairs`.
+    `reference` (which adds `ref_logps`), `weights` and `verify` are as in `pairs`.
     """
     batches = _batches(run, "dpo", split, reference, weights, verify)
     features = {"input_ids": _IDS, "mask": _MASK, "label": datasets.Value("bool")}
@@ -50,8 +51,8 @@ def answers(run: Path, split: str = "train", *, reference: bool = False, weights
 def demonstrations(run: Path, split: str = "train", *, weights: str = "refuse", verify: bool = True) -> "datasets.Dataset":
     """The demonstrations of a run, for `SFTTrainer`: `input_ids`, and `labels`, -100 where a token is not trained.
 
-    Sequences that stand end to end in one row (`collator.layout: packed`) are rows of their own here. `weights` and `verify` are
-    those of `pairs`.
+    Sequences packed into one row (`collator.layout: packed`) are rows of their own here. `weights` and `verify` are as
+    in `pairs`.
     """
     batches = _batches(run, "sft", split, False, weights, verify)
     return _dataset(_demonstration_rows, batches, {"input_ids": _IDS, "labels": _IDS}, ())
@@ -65,20 +66,20 @@ def _batches(run: Path, channel: str, split: str, reference: bool, weights: str,
     for batch in batches:
         where = batch.line["file"]
         if batch.line.get("layout") == "composer":
-            raise BatchError(f"{where}: is of the composer layout, which has other names: leave collator.format out")
+            raise BatchError(f"{where}: is in the composer layout, whose tensors have other names: remove collator.format from the configuration")
         if reference and not all(name in batch for name in _REFERENCE):
-            raise BatchError(f"{where}: has no reference log-probs for its pairs: set collator.reference, or leave reference=True out")
+            raise BatchError(f"{where}: has no reference log-probs for its pairs: set collator.reference, or omit reference=True")
         row_weight = batch["row_weight"]
         seen = [min(seen[:1] + [float(row_weight.min())]), max(seen[1:] + [float(row_weight.max())])]
     if weights == "refuse" and seen[0] != seen[1]:
-        raise BatchError(f"rows weigh from {seen[0]:g} to {seen[1]:g}, and TRL has no weights: weights='ignore' trains them alike")
+        raise BatchError(f"row weights range from {seen[0]:g} to {seen[1]:g}, and TRL has no row weights: weights='ignore' trains all rows alike")
     return batches
 
 
 def _dataset(rows: Any, batches: BatchSet, features: Dict[str, Any], numbers: Sequence[str]) -> "datasets.Dataset":
     features = {**features, **{name: datasets.Value("float32") for name in numbers}}
     key = f"{batches.fingerprint()[:32]}-{rows.__name__}-{len(numbers)}"
-    # What was made of the same batches before is taken from the cache of datasets. A list would be taken for shards.
+    # Rows made from the same batches before come from the cache of datasets, which would take a list for shards.
     return datasets.Dataset.from_generator(
         rows, features=datasets.Features(features), gen_kwargs={"batches": batches, "numbers": tuple(numbers)}, fingerprint=key
     )
@@ -90,7 +91,7 @@ def _sequences(batch: Batch, side: str) -> Iterator[Tuple[Any, Any]]:
     trained = labels != (batch.line.get("ignore_index") or _IGNORED)
     where = f"{batch.line['file']}: {side}"
     if (labels[trained] != ids[trained]).any():
-        raise BatchError(f"{where}labels: are not the ids of their own places")
+        raise BatchError(f"{where}labels: differ from the ids at their positions")
     if "seq_lengths" in batch:
         ends = np.cumsum(batch["seq_lengths"])
         places = [(0, slice(start, end)) for start, end in zip([0, *ends[:-1]], ends)]
@@ -102,7 +103,7 @@ def _sequences(batch: Batch, side: str) -> Iterator[Tuple[Any, Any]]:
         places = [(row, slice(0, length)) for row, length in enumerate(lengths)]
     for row, place in places:
         if trained[row, place][0] or not trained[row, place].any():
-            raise BatchError(f"{where}labels: a row's first token is trained, which nothing predicts, or none is")
+            raise BatchError(f"{where}labels: a row trains its first token, which nothing predicts, or none at all")
         yield ids[row, place], trained[row, place]
 
 
@@ -133,7 +134,7 @@ class _Collator:
 
     def __init__(self, pad_id: int, multiple: Optional[int]):
         self.pad_id, self.multiple = pad_id, multiple
-        self.vocabulary = 0  # number of the model's embeddings, when it is known
+        self.vocabulary = 0  # number of the model's embeddings, once known
 
     def padded(self, rows: Sequence[Tuple[List[int], List[bool]]], prefix: str = "") -> Dict[str, torch.Tensor]:
         wide = max(len(ids) for ids, _ in rows)
@@ -146,7 +147,7 @@ class _Collator:
             here[row, : len(sequence)] = 1
             trained[row, : len(sequence)] = torch.as_tensor(mask, dtype=torch.int64)
         if self.vocabulary and int(ids.max()) >= self.vocabulary:
-            raise BatchError(f"a row has the id {int(ids.max())}, and the model {self.vocabulary} embeddings: the run was made for another model")
+            raise BatchError(f"a row has the id {int(ids.max())}, but the model has only {self.vocabulary} embeddings: the run was made for another model")
         return {prefix + "input_ids": ids, prefix + "attention_mask": here, prefix + "completion_mask": trained}
 
 
@@ -164,8 +165,8 @@ class PairCollator(_Collator):
 class AnswerCollator(_Collator):
     """Rows of `answers` as TRL's KTO loss takes them.
 
-    With `mismatched` there is also each prompt with the answer of the row before it (`KL_`), as TRL makes it within a batch. A
-    row's prompt is what stands before its first trained token.
+    With `mismatched`, each prompt is also paired with the answer of the row before it (`KL_`), as TRL does within a
+    batch. A row's prompt is what comes before its first trained token.
     """
 
     mismatched = True
@@ -187,7 +188,7 @@ class AnswerCollator(_Collator):
 
 
 def _refuse(trainer: str, args: Any, given: Dict[str, Any], options: Dict[str, str]) -> None:
-    """An error where an option is set that would change what is trained."""
+    """Raises an error if an option is set that would change what is trained."""
     for name, why in options.items():
         if given.get(name) or getattr(args, name, None):
             raise ValueError(f"natgo's {trainer}: {name} can't be used: {why}")
@@ -196,7 +197,7 @@ def _refuse(trainer: str, args: Any, given: Dict[str, Any], options: Dict[str, s
         raise ValueError(f"natgo's {trainer}: context and sequence parallelism cut rows: not supported")
 
 
-_OWN_COLLATOR = "the masks come from a collator of its own"
+_OWN_COLLATOR = "natgo's own collator makes the masks"
 
 
 def _columns(data: Any, needed: Sequence[str], made_by: str) -> None:
@@ -206,7 +207,7 @@ def _columns(data: Any, needed: Sequence[str], made_by: str) -> None:
 
 
 def _fits(data: Any, columns: Sequence[str], limit: Optional[int]) -> None:
-    """An error where a row is longer than the trainer says: it would have to be cut, and its loss would be another."""
+    """Raises an error if a row is longer than the trainer's limit: cutting it would change its loss."""
     if limit is None or not isinstance(data, datasets.Dataset):
         return
     for part in data.with_format("arrow").iter(1000):
@@ -221,14 +222,15 @@ def _fits(data: Any, columns: Sequence[str], limit: Optional[int]) -> None:
 
 def _pad_id(processing_class: Any) -> int:
     pad = getattr(getattr(processing_class, "tokenizer", processing_class), "pad_token_id", None)
-    return 0 if pad is None else int(pad)  # what stands there is never seen; it must only have an embedding
+    return 0 if pad is None else int(pad)  # the model never sees padding, but its id needs an embedding
 
 
 class DPOTrainer(trl.DPOTrainer):  # type: ignore[misc]  # TRL has no types
     """TRL's DPOTrainer on rows of `pairs`: its losses, over exactly the tokens that the run trains.
 
-    Reference log-probs are TRL's own (a reference model, the adapter switched off, or `precompute_ref_log_probs=True`) or, where
-    the rows have them, the run's: then `precompute_ref_log_probs=True` takes those, and no reference model is needed.
+    Reference log-probs are TRL's own (a reference model, the adapter switched off, or `precompute_ref_log_probs=True`)
+    or, if the rows have them, the run's: `precompute_ref_log_probs=True` then uses those, and no reference model is
+    needed.
     """
 
     def __init__(self, model: Any, ref_model: Any = None, args: Any = None, **more: Any):
@@ -241,7 +243,7 @@ class DPOTrainer(trl.DPOTrainer):  # type: ignore[misc]  # TRL has no types
             for one in data.values() if isinstance(data, dict) else [data]:
                 if _REFERENCE[0] in (one.column_names or ()) and not args.precompute_ref_log_probs:
                     raise ValueError(
-                        "the rows have reference log-probs: set precompute_ref_log_probs=True to take them, or make the rows "
+                        "the rows have reference log-probs: set precompute_ref_log_probs=True to use them, or make the rows "
                         "without reference=True"
                     )
         collator = PairCollator(_pad_id(more.get("processing_class")), args.pad_to_multiple_of)
@@ -264,8 +266,8 @@ class DPOTrainer(trl.DPOTrainer):  # type: ignore[misc]  # TRL has no types
 class KTOTrainer(trl.KTOTrainer):  # type: ignore[misc]  # TRL has no types
     """TRL's KTOTrainer on rows of `answers`: its losses, over exactly the tokens that the run trains.
 
-    Log-probs of the reference are those of a reference model, or of the adapter switched off. Only the loss
-    `apo_zero_unpaired` can take the run's own, or some computed before (`precompute_ref_log_probs=True`): the others also need
+    Reference log-probs come from a reference model, or from the model with the adapter switched off. Only the loss
+    `apo_zero_unpaired` can use the run's, or precomputed ones (`precompute_ref_log_probs=True`): the others also need
     those of the mismatched answers, which are made batch by batch.
     """
 
@@ -278,7 +280,7 @@ class KTOTrainer(trl.KTOTrainer):  # type: ignore[misc]  # TRL has no types
         _refuse("KTOTrainer", args, more, options)
         data = more.get("train_dataset")
         if data is not None and "ref_logps" in (data.column_names or ()) and not args.precompute_ref_log_probs:
-            raise ValueError("the rows have reference log-probs, which only precompute_ref_log_probs=True takes: make them without reference=True")
+            raise ValueError("the rows have reference log-probs, which are used only with precompute_ref_log_probs=True: make the rows without reference=True")
         collator = AnswerCollator(_pad_id(more.get("processing_class")), args.pad_to_multiple_of)
         collator.mismatched = mismatched
         super().__init__(model, ref_model, args, data_collator=collator, **more)
@@ -304,8 +306,8 @@ class SFTTrainer(trl.SFTTrainer):  # type: ignore[misc]  # TRL has no types
 
     def __init__(self, model: Any, args: Any = None, **more: Any):
         _refuse("SFTTrainer", args, more, {
-            "data_collator": "padding and labels are TRL's own, made of the rows",
-            "packing": "TRL cuts rows to pack them; the run packs whole ones (collator.layout: packed), padding_free=True trains them so",
+            "data_collator": "TRL's own collator pads the rows and takes their labels",
+            "packing": "TRL cuts rows to pack them; a run packs whole rows (collator.layout: packed), and padding_free=True trains them that way",
             "assistant_only_loss": "the rows say which tokens are trained",
             "formatting_func": "the rows are tokens",
         })

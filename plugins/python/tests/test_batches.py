@@ -45,7 +45,7 @@ def test_rollouts_made_of_text_are_refused(folder):
         line["channel"] = "rl"
         line["row_info"][0]["ids"] = "rendered"
     index.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with pytest.raises(natgo.BatchError, match="made of text"):
+    with pytest.raises(natgo.BatchError, match="made from text"):
         natgo.load(folder, "rl")
     assert len(natgo.load(folder, "rl", rendered=True)) == len(lines)
 

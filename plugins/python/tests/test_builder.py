@@ -68,8 +68,8 @@ def test_settings_are_filled():
 @pytest.mark.parametrize("config, pointer, said", [
     ("{", "", "not JSON"), ("[]", "", "a list, not an object"), ('{"wrods": 1}', "/wrods", "there is no setting wrods"),
     ('{"words": []}', "/words", "length of at least 1"), ('{"words": [1]}', "/words/0", "an integer, not a text"),
-    ('{"weights": {"a/b": "x"}}', "/weights/a~1b", "a text, not a number"), ('{"order": "any"}', "/order", "none of easy, hard"),
-    ('{"order": ["easy"]}', "/order", "none of easy, hard"), ('{"inner": [{}]}', "/inner/0", "name is missing"),
+    ('{"weights": {"a/b": "x"}}', "/weights/a~1b", "a text, not a number"), ('{"order": "any"}', "/order", "not one of easy, hard"),
+    ('{"order": ["easy"]}', "/order", "not one of easy, hard"), ('{"inner": [{}]}', "/inner/0", "name is missing"),
     ('{"inner": [{"name": "x", "weight": -1}]}', "/inner/0/weight", "at least 0"), ('{"most": 0}', "/most", "greater than 0"),
     ('{"most": true}', "/most", "true or false, not an integer"), ('{"either": 1.5}', "/either", "a number, not an integer"),
     ('{"inner": {}}', "/inner", "an object, not a list"), ('{"token": null}', "/token", "null, not a text"),
@@ -148,7 +148,7 @@ def test_a_declaration_says_what_is_missing():
     for wrong in [{"name": "a/b"}, {"name": "x", "unit": "all"}, {"name": "x", "stability": "new"}, {"name": "x", "kinds": ["pairs"]}]:
         with pytest.raises(BuilderError):
             builder(**wrong)(ok)
-    with pytest.raises(BuilderError, match="another name"):
+    with pytest.raises(BuilderError, match="a name of its own"):
         serve(declared, declared)
 
 

@@ -1,8 +1,9 @@
-"""Says how TRL tokenises rows and what of them it trains. nat-go writes this file, asks one question, and removes it.
+"""Says how TRL tokenises rows and which of their tokens it trains. nat-go writes this file, asks one question, and
+removes it.
 
-The question is a JSON object on standard input; answers are JSON lines on what was standard output: "versions", then a "row" for
-each row that the trainer keeps, "note" where the trainer warns, and last "done", or "error". The real trainer is made, with its
-own config and a model of a few weights; its own data set and its own collator are asked.
+The question is a JSON object on standard input; answers are JSON lines on what was standard output: "versions", then a
+"row" for each row that the trainer keeps, "note" where the trainer warns, and last "done", or "error". The real trainer
+is made, with its own config and a tiny model; the answers come from its own data set and its own collator.
 """
 
 import contextlib
@@ -89,7 +90,7 @@ def sides(method, batch):
     if method == "sft":
         return {"row": side(ids[0], batch["labels"][0] != -100, present[0])}
     if "completion_mask" not in batch:
-        raise NotImplementedError(f"its collator gives {', '.join(batch)}; what TRL 1.x gives is known here")
+        raise NotImplementedError(f"its collator gives {', '.join(batch)}; only the columns of TRL 1.x are known here")
     mask = batch["completion_mask"]
     return {name: side(ids[k], mask[k] == 1, present[k]) for k, name in enumerate(("chosen", "rejected"))}
 

@@ -1,4 +1,5 @@
-"""`python -m natgo.builder MODULE`: serves the builders that a module declares, without a main of its own."""
+"""`python -m natgo.builder MODULE`: serves the builders that a module declares, for modules without a main of their
+own."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ USAGE = "usage: python -m natgo.builder [--from FOLDER] MODULE [COMMAND]\n      
 
 
 def where(module: str) -> str:
-    """The file or folder that holds a module: that of its package. Nothing of it is run."""
+    """The file or folder of the top-level module or package that a module belongs to. None of its code is run."""
     top = module.partition(".")[0]
     spec = importlib.util.find_spec(top)
     if spec is None:
@@ -51,7 +52,7 @@ def builders_of(module: Any) -> list[Builder[Any]]:
             found.append(value)
     names = [b.name for b in found]
     if not found:
-        sys.exit(f"{module.__name__} declares no builder: natgo.builder.builder makes a function one")
+        sys.exit(f"{module.__name__} declares no builder: decorate a function with natgo.builder.builder")
     if len(set(names)) < len(names):
         sys.exit(f"{module.__name__} declares two builders of the same name: {', '.join(names)}")
     return found
@@ -65,7 +66,7 @@ def main(args: list[str]) -> int:
         except (ModuleNotFoundError, ValueError) as e:
             sys.exit(str(e))
         return 0
-    if len(args) > 2 and args[0] == "--from":  # a checked copy goes before the current folder and what is installed
+    if len(args) > 2 and args[0] == "--from":  # a checked copy takes precedence over the current folder and installed packages
         sys.path[0] = args[1]
         sys.dont_write_bytecode = True
         args = args[2:]

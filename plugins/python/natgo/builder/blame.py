@@ -1,4 +1,4 @@
-"""Whose fault it is: what goes wrong in a builder, as a traceback of the builder's own frames and with its place."""
+"""Reports what goes wrong in a builder, with its place and a traceback of the builder's own frames."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from typing import Any, NoReturn
 HERE = os.path.dirname(os.path.abspath(__file__))
 MOST = 64 << 10  # characters of a traceback
 MOST_MESSAGE = 1000
-FIRST_LOOK = 1.0  # seconds of silence after which it is noted where its builder is; then after twice as long, and so on
-HELD = 2.0  # seconds without the interpreter after which that is noted where no Python can run
+FIRST_LOOK = 1.0  # seconds without an item after which a builder's stack is logged; then after twice as long, and so on
+HELD = 2.0  # seconds for which the watching thread may be kept from running before the alarm goes off
 
 
 def log(level: str, message: str) -> None:
@@ -34,7 +34,7 @@ def ours(path: str) -> bool:
 
 
 def told(e: BaseException) -> tuple[str, str]:
-    """What an exception says, with its place, and its traceback without the frames of natgo itself."""
+    """What an exception says, with its place, and its traceback without natgo's own frames."""
     tb = e.__traceback__
     while tb is not None and ours(tb.tb_frame.f_code.co_filename):
         tb = tb.tb_next
@@ -49,7 +49,7 @@ def told(e: BaseException) -> tuple[str, str]:
 
 
 def _without_ours(tb: TracebackType | None) -> TracebackType | None:
-    """A traceback up to where natgo's own code goes on."""
+    """A traceback up to the first of natgo's own frames."""
     theirs = []
     while tb is not None and not ours(tb.tb_frame.f_code.co_filename):
         theirs.append(tb)
@@ -61,10 +61,11 @@ def _without_ours(tb: TracebackType | None) -> TracebackType | None:
 
 
 def at_yield(items: Any, e: Exception) -> NoReturn:
-    """Raises an error in a builder's generator, where it yielded what is wrong, so that its traceback has the place."""
+    """Raises an error in a builder's generator, at the yield of the wrong item, so that the traceback shows the
+    place."""
     throw = getattr(items, "throw", None)
     if throw is not None:
-        throw(e)  # a generator that goes on after it fails nonetheless
+        throw(e)  # if the generator catches it and goes on, the group fails nonetheless
     raise e
 
 
@@ -77,17 +78,18 @@ def closed(items: Any) -> None:
         close()
     except BaseException as e:  # it yields after close, or raises
         message, stack = told(e)
-        log("warn", f"a builder that was closed goes on: {message}\n{stack}")
+        log("warn", f"a builder went on after it was closed: {message}\n{stack}")
 
 
 # --- builders that take long ---
 
 class Watch:
-    """Notes where builders are that yield nothing for long: nat-go shows a process's last lines where it has to stop it.
+    """Logs where builders are that have yielded nothing for a while: nat-go shows a process's last lines if it has to
+    stop it.
 
-    While a builder is in C code that keeps the interpreter to itself, such as a regular expression that backtracks for ever,
-    the watching thread doesn't run either, and doesn't put off an alarm: then its signal, which only threads that build take,
-    writes their stack without the interpreter."""
+    While a builder is in C code that holds the interpreter, such as a regular expression that backtracks for ever, the
+    watching thread can't run either, and doesn't postpone the alarm. The alarm's signal, which only building threads
+    receive, then writes their stack without the interpreter."""
 
     def __init__(self) -> None:
         self.at: dict[int, tuple[str, str, float]] = {}  # by thread: builder, group, since when
@@ -111,8 +113,8 @@ class Watch:
             self.at.pop(thread, None)
 
     def alarm(self) -> None:
-        """Has the process note where builders are that keep the interpreter. It is called before there are other threads, which
-        inherit what is blocked."""
+        """Makes the process log where builders are that hold the interpreter. Call it before any other thread is
+        started: threads inherit the blocked signals."""
         signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGALRM,))
         faulthandler.register(signal.SIGALRM, file=2, all_threads=False)
         self.alarmed = True
@@ -137,14 +139,14 @@ class Watch:
                 looked[thread, since] = 2 * (now - since)
                 frame = sys._current_frames().get(thread)
                 if frame is not None:
-                    log("debug", f"builder {builder} has yielded nothing of group {key!r} for {now - since:.0f} s; it is here:\n{stack_of(frame)}")
+                    log("debug", f"builder {builder} has yielded nothing for group {key!r} in {now - since:.0f} s; it is here:\n{stack_of(frame)}")
 
 
 watch = Watch()
 
 
 def stack_of(frame: FrameType) -> str:
-    """A stack without the frames of natgo itself and those outside of it."""
+    """A stack without natgo's own frames and those that called them."""
     frames = traceback.extract_stack(frame)
     last = max((i for i, f in enumerate(frames) if ours(f.filename)), default=-1)
     return "Traceback (most recent call last):\n" + "".join(traceback.format_list(frames[last + 1:]))
@@ -161,15 +163,16 @@ def _note_fork() -> None:
 
 
 def not_a_child(pid: int) -> None:
-    """Ends a process that a builder forked, and that goes on as the builder."""
+    """Ends this process if it is a child that a builder forked and that goes on as the builder."""
     if os.getpid() != pid:
         log("error", f"a builder forked, and its child (process {os.getpid()}) went on as the builder; it was ended. "
-            f"A child ends itself: os._exit, or subprocess and multiprocessing, which do so. Forked here:\n{forked}")
+            f"A child has to end itself, with os._exit, or be started by subprocess or multiprocessing. Forked here:\n{forked}")
         os._exit(70)
 
 
 class Printed(io.TextIOBase):
-    """Standard output of a plugin, which is the protocol's: what is printed goes to the log, the first time with its place."""
+    """A plugin's standard output, which belongs to the protocol: what is printed goes to the log, the first time with
+    its place."""
 
     def __init__(self) -> None:
         self.told = False
@@ -187,7 +190,7 @@ class Printed(io.TextIOBase):
         if not self.told:
             self.told = True
             frame = sys._getframe(1)
-            log("warn", f"{frame.f_code.co_filename}:{frame.f_lineno} prints to standard output, which is not a builder's; it goes to the log")
+            log("warn", f"{frame.f_code.co_filename}:{frame.f_lineno} prints to standard output, which belongs to nat-go; the text goes to the log")
         return sys.stderr.write(text)
 
 

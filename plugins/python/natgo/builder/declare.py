@@ -1,4 +1,4 @@
-"""The decorator that makes a function a builder."""
+"""The decorator that turns a function into a builder."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Builder(Generic[P]):
         return self.function(*args, **kwargs)
 
     def make(self, group: Group, config: Any) -> Any:
-        """What the function makes of a group, under settings of its class."""
+        """What the function makes of a group, given an instance of its settings."""
         function: Callable[..., Any] = self.function
         return function(group) if self.config is None else function(group, config)
 
@@ -56,21 +56,22 @@ def builder(
     *, name: str, unit: Unit = "example", version: str = "", stability: Stability = "experimental", doc: str = "",
     kinds: Iterable[Kind] | None = None, raw_steps: bool = False, config: type | None = None,
 ) -> Callable[[Callable[P, Iterable[Item]]], Builder[P]]:
-    """Declares a function a builder: it is given a group and, as a second argument, settings, and yields records and drops.
+    """Declares a function to be a builder: it takes a group and, as a second argument, settings, and yields records and
+    drops.
 
-    The settings' class is the second argument's annotation, the kinds of record are those in the annotation of what is returned
-    (`Iterator[Preference | Drop]`), the doc is the docstring's first line; config, kinds and doc say so instead. A builder is pure in
-    (settings, group): it keeps nothing between groups.
+    The settings' class is the second argument's annotation, the kinds of record are those in the return annotation
+    (`Iterator[Preference | Drop]`), and the doc is the docstring's first line; config, kinds and doc override these. A
+    builder is pure in (settings, group): it keeps nothing between groups.
     """
     def declare(function: Callable[P, Iterable[Item]]) -> Builder[P]:
         what = f"the builder {name} ({getattr(function, '__qualname__', function)})"
         if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]*", name):
-            raise BuilderError(f"{what}: a name is of letters, digits, _, - and ., a letter first")
+            raise BuilderError(f"{what}: a name consists of letters, digits, _, - and ., and begins with a letter")
         if unit not in typing.get_args(Unit) or stability not in typing.get_args(Stability):
-            raise BuilderError(f"{what}: unit is one of {typing.get_args(Unit)}, stability of {typing.get_args(Stability)}")
+            raise BuilderError(f"{what}: unit must be one of {typing.get_args(Unit)}, stability one of {typing.get_args(Stability)}")
         hints, parameters = _hints(function, what), list(inspect.signature(function).parameters)
         if not 1 <= len(parameters) <= 2:
-            raise BuilderError(f"{what} takes {len(parameters)} arguments: a group and, if it has settings, these")
+            raise BuilderError(f"{what} takes {len(parameters)} arguments; a builder takes a group and, if it has settings, those")
         of = config
         if of is None and len(parameters) == 2:
             of = hints.get(parameters[1])

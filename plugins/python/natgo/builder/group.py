@@ -1,7 +1,7 @@
-"""What a builder is given: a group of examples, in the words of nat-go's Go types.
+"""What a builder is given: a group of examples, named as in nat-go's Go types.
 
-A text is a str in which a lone surrogate may stand, as JSON texts can have; raw JSON is the text of one JSON value as it stood in the
-source, "" where there is none.
+A text is a str that may contain lone surrogates, as JSON texts can; raw JSON is the text of one JSON value as it was in
+the source, "" if there is none.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class Sampling:
 
 @dataclass(slots=True)
 class Example:
-    """One data-set entry that an agent was run on, with what that rollout left."""
+    """One data-set entry that an agent was run on, with what that run left."""
 
     id: str = ""
     candidates: list[Candidate] = field(default_factory=list)

@@ -16,7 +16,7 @@ FIDELITY: tuple[Fidelity, ...] = ("partial", "text", "ids", "ids+logprobs")
 
 
 class WireError(ValueError):
-    """What came makes no sense."""
+    """What the host sent makes no sense."""
 
 
 def word(words: tuple[Word, ...], n: int) -> Word:
@@ -108,7 +108,7 @@ class GroupReader:
             t[c.step], t[c.score_error], t[c.metadata], c.offset)
 
     def node(self, n: Any, number: int) -> Node:
-        if not -1 <= n.parent < number:  # a circle would be walked for ever
+        if not -1 <= n.parent < number:  # a cycle would be walked for ever
             raise WireError(f"node {number} has the parent {n.parent}")
         return Node(
             self.message(n.message), n.parent, word(SAMPLED, n.sampled), self.texts[n.policy],

@@ -33,8 +33,8 @@ Metadata = Union[str, Mapping[str, object], None]  # raw JSON of an object, or t
 
 @dataclass(slots=True)
 class Preference:
-    """One answer to a prompt is better than another. Of two candidates all else follows: the prompt and the turn are the better one's,
-    the reward is the margin of their scores."""
+    """One answer to a prompt is better than another. If both are candidates, all else follows from them: the prompt and
+    the turn are the better one's, the reward is the margin of their scores."""
 
     chosen: Content
     rejected: Content
@@ -49,7 +49,7 @@ class Preference:
     rejected_policy: str = ""
     turn: str | None = None
     metadata: Metadata = None
-    example: Example | None = None  # where nothing else says of which example of the group it is
+    example: Example | None = None  # which example of the group it comes from, if nothing else says so
 
 
 @dataclass(slots=True)
@@ -68,7 +68,8 @@ class Demonstration:
 
 @dataclass(slots=True)
 class Rollout:
-    """A conversation and the reward it got. Rollouts of one task form a group for advantages; None: the example's."""
+    """A conversation and the reward it got; a reward of None: it was not scored. Rollouts of one task form a group for
+    advantages; a task of None: the example's task."""
 
     messages: Content
     reward: float | None = None
@@ -85,7 +86,7 @@ class Site:
     call: int
     hint: str
     result: int = -1  # what shows the error; -1: the call itself
-    call_seq: int = 0  # which of the message's tool calls; -1 of a message without any
+    call_seq: int = 0  # which of the message's tool calls; -1 if it has none
     target: Target = "failed_turn"
     tool: str = ""
     error: str = ""
@@ -109,7 +110,7 @@ Record = Union[Preference, Demonstration, Rollout, Distillation]
 
 @dataclass(slots=True)
 class Drop:
-    """Something that no record was made of, and why. drop makes one."""
+    """Something that no record was made from, and why. `drop` makes one."""
 
     reason: str
     detail: str = ""

@@ -20,13 +20,13 @@ from natgo.builder.reading import GroupReader, WireError
 from natgo.builder.records import Progress
 from natgo.builder.writing import Writer, what
 
-CREDIT = 4  # frames that either side may send before it was granted any
-SIGN = 2.0  # seconds after which a builder that yields gives a sign of life
+CREDIT = 4  # frames that either side may send before it is granted any credit
+SIGN = 2.0  # seconds between progress messages while a builder yields
 SERVICE = "nat.builder.v1.Builder"
 
 
 class Credit:
-    """How many frames may still be sent; however many are granted at once, taking note of it takes no longer."""
+    """How many frames may still be sent. Granting takes the same time for any number of frames."""
 
     def __init__(self, n: int) -> None:
         self.n, self.granted = n, threading.Condition()
@@ -65,7 +65,7 @@ class Service:
         """The settings of a request, and what is wrong with them."""
         b = self.builders.get(request.builder)
         if b is None:
-            context.abort(grpc.StatusCode.NOT_FOUND, f"there is no builder {request.builder}; there is {', '.join(self.builders)}")
+            context.abort(grpc.StatusCode.NOT_FOUND, f"there is no builder {request.builder}; the builders are {', '.join(self.builders)}")
             raise AssertionError  # abort does not return
         try:
             config, found = settings.fill(b.config, request.config)
@@ -161,7 +161,7 @@ class Stream:
             return next(items, END)
 
     def build(self, number: int, group: Group) -> Iterator[Any]:
-        """What the builder makes of a group; where it fails, that and its traceback."""
+        """What the builder makes of a group or, if it fails, the error and its traceback."""
         writer, n, sign = self.writer, 0, time.monotonic()
         writer.begin(number, group)
         items: Any = None
@@ -201,8 +201,8 @@ END = object()
 
 
 def iterated(builder: Builder[Any], made: Any) -> Any:
-    """What is to be gone through of what a builder returned."""
+    """An iterator over what a builder returned."""
     if isinstance(made, (str, bytes, dict)) or not isinstance(made, Iterable):
         raise TypeError(
-            f"{builder.place()}: {builder.name} returned {what(made)}, not records: it yields them, or returns a list of them")
+            f"{builder.place()}: {builder.name} returned {what(made)}, not records: yield them, or return a list of them")
     return iter(made)

@@ -28,11 +28,12 @@ def started_by_host() -> bool:
 
 
 def serve(*builders: Builder[Any], name: str = "", version: str = "") -> NoReturn:
-    """Serves builders, and does not return. Started by nat-go the process is a plugin; started by hand it is a command line that
-    describes the builders. name and version are the plugin's; the first builder's name and 0.0.0 without them."""
+    """Serves builders, and does not return. Started by nat-go the process is a plugin; started by hand it is a command
+    line that describes the builders. name and version are the plugin's; by default the first builder's name and
+    0.0.0."""
     names = [b.name for b in builders]
     if not builders or len(set(names)) < len(names):
-        raise BuilderError("serve needs builders, each of another name; it was given " + (", ".join(names) or "none"))
+        raise BuilderError("serve needs builders, each with a name of its own; it was given " + (", ".join(names) or "none"))
     name, version = name or names[0], version or "0.0.0"
     if started_by_host():
         from natgo.builder import blame
@@ -46,7 +47,7 @@ def _serve(name: str, version: str, builders: Sequence[Builder[Any]], handshake:
     """Serves the host until it, or somebody else, ends the process."""
     parent, stop = os.getppid(), threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a person's, meant for the host, which ends us when it is time
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the host, which ends this process in its own time
     path = os.path.join(os.environ["PLUGIN_UNIX_SOCKET_DIR"], "p.sock")
     listen(name, version, builders, path, stop)
     os.write(handshake, f"1|1|unix|{path}|grpc|\n".encode())
@@ -68,7 +69,7 @@ def end() -> NoReturn:
 
 def listen(name: str, version: str, builders: Sequence[Builder[Any]], path: str, stop: threading.Event) -> None:
     """Serves at a socket in threads of its own, until the process ends. A host's Shutdown sets stop."""
-    os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"  # its handlers hang the child of a builder that forks, now and then
+    os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"  # grpc's fork handlers sometimes hang the child of a builder that forks
     try:
         import grpc
 
@@ -100,7 +101,7 @@ def listen(name: str, version: str, builders: Sequence[Builder[Any]], path: str,
     }.items()])
     server.add_insecure_port("unix:" + path)
     server.start()
-    listen.__dict__["server"] = server  # it is stopped when nobody holds it
+    listen.__dict__["server"] = server  # a server is stopped when nothing refers to it
 
 
 def command_line(name: str, version: str, builders: Sequence[Builder[Any]], args: Sequence[str]) -> int:
@@ -127,7 +128,7 @@ def command_line(name: str, version: str, builders: Sequence[Builder[Any]], args
     elif said.command == "schema":
         found = [b for b in builders if b.name == said.builder]
         if not found:
-            parser.error(f"there is no builder {said.builder}; there is {', '.join(names_of(builders))}")
+            parser.error(f"there is no builder {said.builder}; the builders are {', '.join(names_of(builders))}")
         print(json.dumps(found[0].schema, indent=2))
     elif said.command == "try":
         return try_on(said.file, said.rest)

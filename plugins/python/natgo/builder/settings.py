@@ -1,4 +1,5 @@
-"""Settings of a builder: a dataclass or a pydantic model, as the JSON Schema that users' YAML is checked against, and filled from JSON."""
+"""A builder's settings, a dataclass or a pydantic model: the JSON Schema that users' YAML is checked against, and
+instances made from JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ RULES = {  # a rule of a setting, its keyword in JSON Schema, what it asks
 
 
 class SettingsError(TypeError):
-    """The class of a builder's settings can't be one."""
+    """A class can't describe a builder's settings."""
 
 
 @dataclasses.dataclass
@@ -41,7 +42,7 @@ def setting(
     ge: float | None = None, gt: float | None = None, le: float | None = None, lt: float | None = None,
     min_length: int | None = None, max_length: int | None = None, pattern: str | None = None,
 ) -> Any:
-    """A field of a dataclass with what its users are told of it, and the rules that its value is held to."""
+    """A field of a dataclass, with its description for users and the rules that its value must satisfy."""
     rules = {"ge": ge, "gt": gt, "le": le, "lt": lt, "min_length": min_length, "max_length": max_length, "pattern": pattern}
     metadata = {"doc": doc, "secret": secret, **{k: v for k, v in rules.items() if v is not None}}
     if default_factory is not dataclasses.MISSING:
@@ -62,7 +63,7 @@ def schema(settings: type | None) -> dict[str, Any]:
 
 
 def _closed(node: Any) -> Any:
-    """A schema of pydantic in which a key that is not known is an error, unless the model allows it."""
+    """A schema of pydantic in which unknown keys are errors, unless the model allows them."""
     if isinstance(node, list):
         return [_closed(n) for n in node]
     if not isinstance(node, dict):
@@ -154,7 +155,7 @@ def _of(hint: Any) -> dict[str, Any]:
 
 
 def fill(settings: type | None, config: bytes) -> tuple[Any, list[Finding]]:
-    """Settings made of a JSON object, or what is wrong with it."""
+    """Settings made from a JSON object, or what is wrong with it."""
     try:
         value = json.loads(config or b"{}")
     except ValueError as e:
@@ -185,18 +186,18 @@ def _pointer(pointer: str, step: str) -> str:
 
 
 def _name(value: Any) -> str:
-    """What a value of JSON is called."""
+    """What a JSON value is called in messages."""
     names = {dict: "an object", list: "a list", str: "a text", bool: "true or false", int: "an integer", float: "a number"}
     return names.get(type(value), "null")
 
 
 def _make(cls: Any, value: dict[str, Any], pointer: str, found: list[Finding]) -> Any:
-    """A dataclass made of an object."""
+    """A dataclass made from an object."""
     hints = typing.get_type_hints(cls)
     fields = {f.name: f for f in dataclasses.fields(cls) if f.init}
     before = len(found)
     for key in value.keys() - fields.keys():
-        found.append(Finding(_pointer(pointer, key), f"there is no setting {key}; there is {', '.join(fields) or 'none'}"))
+        found.append(Finding(_pointer(pointer, key), f"there is no setting {key}; the settings are {', '.join(fields) or 'none'}"))
     made: dict[str, Any] = {}
     for name, f in fields.items():
         at = _pointer(pointer, name)
@@ -216,7 +217,7 @@ def _make(cls: Any, value: dict[str, Any], pointer: str, found: list[Finding]) -
 
 
 def _hold(rules: Any, name: str, value: Any, written: Any, pointer: str, found: list[Finding]) -> None:
-    """Holds a value to its rules."""
+    """Checks a value against its rules."""
     holds: dict[str, Callable[[Any, Any], Any]] = {
         "ge": lambda v, r: v >= r, "gt": lambda v, r: v > r, "le": lambda v, r: v <= r, "lt": lambda v, r: v < r,
         "min_length": lambda v, r: len(v) >= r, "max_length": lambda v, r: len(v) <= r, "pattern": re.search,
@@ -230,7 +231,7 @@ def _hold(rules: Any, name: str, value: Any, written: Any, pointer: str, found: 
 
 
 def _value(hint: Any, value: Any, pointer: str, found: list[Finding]) -> Any:
-    """A value of a type made of a value of JSON."""
+    """A value of a type, made from a JSON value."""
     def wrong(wanted: str) -> None:
         found.append(Finding(pointer, f"this is {_name(value)}, not {wanted}"))
 
@@ -255,7 +256,7 @@ def _value(hint: Any, value: Any, pointer: str, found: list[Finding]) -> Any:
     if origin is Literal or isinstance(hint, type) and issubclass(hint, enum.Enum):
         words = list(args) if origin is Literal else [m.value for m in hint]
         if value not in words:
-            found.append(Finding(pointer, f"{value!r} is none of {', '.join(map(str, words))}"))
+            found.append(Finding(pointer, f"{value!r} is not one of {', '.join(map(str, words))}"))
             return None
         return value if origin is Literal else hint(value)
     if origin is list:

@@ -12,8 +12,8 @@ from natgo.builder.group import Candidate, Example, Group, Message, Prompt
 from natgo.builder.reading import FORMS
 from natgo.builder.records import Content, Count, Demonstration, Distillation, Drop, Preference, Rollout, Site, Span, Train
 
-FRAME = 256 << 10  # the size that a frame is aimed at
-LIMIT = 7 << 20  # what a single record may have beside its texts: a frame has at most 8 MiB
+FRAME = 256 << 10  # the size that frames aim for
+LIMIT = 7 << 20  # what a single record may have besides its texts: a frame has at most 8 MiB
 MOST_COUNTERS = 256
 TRAIN: tuple[Train, ...] = ("all", "last", "calls", "flagged")
 UNITS = ("candidate", "example", "group", "pair", "record", "rollout", "site", "step")
@@ -67,7 +67,7 @@ class Writer:
             self.flush()
 
     def text(self, s: str) -> int:
-        """The number of a text, which is sent where it is new. A long one is cut at a frame's end."""
+        """The number of a text, which is sent if it is new. A long one is cut at a frame's end."""
         if not isinstance(s, str):
             raise TypeError(f"{what(s)} stands where a text belongs")
         if s in self.ids:
@@ -86,7 +86,7 @@ class Writer:
         return self.ids[s]
 
     def add(self, item: Any, kinds: Sequence[Kind]) -> None:
-        """Writes what a builder yielded, unless it can't be."""
+        """Writes what a builder yielded, or raises an error if that can't be sent."""
         kind = KINDS.get(type(item))
         if isinstance(item, Count):
             self.count(item)
@@ -105,7 +105,7 @@ class Writer:
         """Writes a record or a drop into the part that its texts end in, or a later one."""
         size = message.ByteSize()
         if size > LIMIT:
-            raise ValueError(f"a record of {size >> 20} MiB beside its texts; at most {LIMIT >> 20} MiB are sent")
+            raise ValueError(f"a record of {size >> 20} MiB besides its texts; at most {LIMIT >> 20} MiB can be sent")
         if self.bytes + size > 2 * FRAME:
             self.split()
         (self.part.drops if isinstance(message, pb.Drop) else self.part.records).append(message)
@@ -123,7 +123,7 @@ class Writer:
     # --- where things stand in the group ---
 
     def place(self, of: Example | Candidate) -> tuple[int, int]:
-        """The example, and the candidate in it, that a thing of the group is."""
+        """The index of an example of the group and -1, or of a candidate's example and the candidate's own."""
         if self.places is None:
             self.places = {}
             for e, example in enumerate(self.group.examples):
@@ -136,7 +136,7 @@ class Writer:
         return found
 
     def example(self, record: Any, *contents: Any) -> int:
-        """The example that a record is of."""
+        """The index of the example that a record comes from."""
         if record.example is not None:
             if not isinstance(record.example, Example):
                 raise TypeError(f"example is {what(record.example)}, not an Example of the group")
@@ -145,7 +145,7 @@ class Writer:
             if isinstance(content, (Candidate, Span)):
                 return self.place(content.example if isinstance(content, Span) else content)[0]
         if len(self.group.examples) > 1:
-            raise ValueError(f"a {type(record).__name__} of none of the group's {len(self.group.examples)} examples: give example=")
+            raise ValueError(f"nothing says which of the group's {len(self.group.examples)} examples a {type(record).__name__} comes from: give example=")
         return 0
 
     def head(self, record: Any, *contents: Any) -> Any:
@@ -193,7 +193,7 @@ class Writer:
         b = p.rejected if isinstance(p.rejected, Candidate) else None
         prompt = p.prompt if p.prompt is not None else a
         if prompt is None:
-            raise ValueError("a Preference whose chosen side is no Candidate has to be given its prompt")
+            raise ValueError("a Preference whose chosen side is not a Candidate needs a prompt")
         chosen = p.chosen_score if p.chosen_score is not None else a.score if a else 0.0
         rejected = p.rejected_score if p.rejected_score is not None else b.score if b else 0.0
         return pb.Preference(
@@ -252,7 +252,7 @@ def choice(words: Sequence[str], word: str, name: str) -> Any:
 
 
 def what(value: object) -> str:
-    """A value as messages have it."""
+    """A value as messages show it."""
     try:
         text = repr(value)
     except Exception:  # a repr of the author's

@@ -267,7 +267,7 @@ class DPO(Case):
             self.trainer(TEMPLATES[0], padding_free=True)
         with self.assertRaisesRegex(ValueError, r"a row has \d+ tokens, and max_length is 8"):
             self.trainer(TEMPLATES[0], max_length=8)
-        with self.assertRaisesRegex(ValueError, "set precompute_ref_log_probs=True to take them"):
+        with self.assertRaisesRegex(ValueError, "set precompute_ref_log_probs=True to use them"):
             self.trainer(TEMPLATES[0], "referred", reference=True)
         with self.assertRaisesRegex(natgo.BatchError, "has no reference log-probs"):
             self.trainer(TEMPLATES[0], reference=True)
@@ -280,7 +280,7 @@ class DPO(Case):
         net.resize_token_embeddings(100)
         trainer = DPOTrainer(net, ref_model=model(TEMPLATES[0]), args=config(DPOConfig, self.out),
                              train_dataset=pairs(WORK / TEMPLATES[0] / "run"), processing_class=tokenizer(TEMPLATES[0]))
-        with self.assertRaisesRegex(natgo.BatchError, "the model 100 embeddings: the run was made for another model"):
+        with self.assertRaisesRegex(natgo.BatchError, "the model has only 100 embeddings: the run was made for another model"):
             next(iter(trainer.get_train_dataloader()))
 
 

@@ -13,7 +13,7 @@ import ray
 
 NATGO = {{ natgo }}
 PLAN = {{ plan }}
-FOLDER = {{ dir }}  # that the plan was made in
+FOLDER = {{ dir }}  # where the plan was made
 SHARDS = {{ shards }}
 STEPS = [{% for step in steps %}{% if not loop.first %}, {% endif %}"{{ step.name }}"{% endfor %}]
 MERGES = {"merge": [], "divide": ["--leave-writing"]}  # one process each; the other steps are stages of all shards

@@ -1,8 +1,9 @@
-"""Finds the pairs of rollouts that part, by looking at every two lines of a verifiers file: independent of nat-go.
+"""Finds the pairs of rollouts that diverge, by comparing every two lines of a verifiers file, independently of nat-go.
 
     python3 divergence.py traces.jsonl
 
-It prints the pairs sorted, one a line, equal ones once: the shared messages, then how the better and the worse rollout went on.
+It prints the pairs sorted, one per line, equal ones once: the shared messages, then how the better and the worse
+rollout went on.
 """
 
 import itertools
