@@ -68,7 +68,7 @@ func TestChangedBatchesOfSites(t *testing.T) {
 					t.Error(err)
 				}
 			} else if err == nil || !strings.Contains(err.Error(), one.want) {
-				t.Errorf("%v, want %q", err, one.want)
+				t.Errorf("got %v, want %q", err, one.want)
 			}
 		})
 	}

@@ -272,7 +272,7 @@ func TestInjectionModes(t *testing.T) {
 				return
 			}
 			if mode := got.rows[0].Meta.Sites[0].Mode; mode != c.mode {
-				t.Errorf("%s, want %s", mode, c.mode)
+				t.Errorf("got %s, want %s", mode, c.mode)
 			}
 			student, teacher := decode(t, got.rows[0].Sides[0].IDs), decode(t, got.rows[0].Sides[1].IDs)
 			piece := map[string]string{
@@ -718,7 +718,7 @@ func TestNullHints(t *testing.T) {
 		for i, s := range c.rows[0].Meta.Sites {
 			if r := real.rows[0].Meta.Sites[i]; s.At != r.At || !slices.Equal(s.Pairs, r.Pairs) ||
 				s.HintSHA256 != r.HintSHA256 {
-				t.Errorf("site %d: %+v, not %+v", i, s, r)
+				t.Errorf("site %d: got %+v, want %+v", i, s, r)
 			}
 		}
 		// Only a control run may have a hint without tokens.

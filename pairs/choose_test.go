@@ -281,7 +281,7 @@ func TestRandomKDoesNotDependOnOrder(t *testing.T) {
 		rand.New(rand.NewSource(int64(seed))).
 			Shuffle(len(order), func(a, b int) { order[a], order[b] = order[b], order[a] })
 		if got := draw(1, order); got != want {
-			t.Errorf("order %v: %s, want %s", order, got, want)
+			t.Errorf("order %v: got %s, want %s", order, got, want)
 		}
 		if draw(seed, order) != want {
 			others++

@@ -82,7 +82,7 @@ func TestDiverge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if d, why := Diverge(c.a, c.b); d != c.want || why != c.why {
-				t.Errorf("%+v %q, want %+v %q", d, why, c.want, c.why)
+				t.Errorf("got %+v %q, want %+v %q", d, why, c.want, c.why)
 			}
 			back := Divergence{c.want.Shared, c.want.EndB, c.want.EndA}
 			if d, why := Diverge(c.b, c.a); d != back || why != c.why {

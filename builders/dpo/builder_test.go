@@ -328,7 +328,7 @@ func TestNewNamesTheSetting(t *testing.T) {
 			cfg := schema.New[Config]()
 			change(&cfg)
 			if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%v, want %q", err, want)
+				t.Errorf("got %v, want %q", err, want)
 			}
 		})
 	}

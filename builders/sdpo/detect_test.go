@@ -68,7 +68,7 @@ func TestErrorShapes(t *testing.T) {
 	} {
 		t.Run(x.class, func(t *testing.T) {
 			if got := detect(t, c, "book_flight", x.text); got != x.class {
-				t.Errorf("%q: %q, want %q", x.text, got, x.class)
+				t.Errorf("%q: got %q, want %q", x.text, got, x.class)
 			}
 			if got := detect(t, Detect{}, "book_flight", x.text); got != "" {
 				t.Errorf("%q: %q with all detectors off", x.text, got)
@@ -195,7 +195,7 @@ func TestFlags(t *testing.T) {
 		t.Run(want, func(t *testing.T) {
 			for i, n := range nodes {
 				if got := d.read(&chat.ToolCall{Name: "read_logs"}, n).class; got != want {
-					t.Errorf("%d: %q, want %q", i, got, want)
+					t.Errorf("%d: got %q, want %q", i, got, want)
 				}
 			}
 		})
@@ -222,7 +222,7 @@ func TestMatch(t *testing.T) {
 	} {
 		t.Run(x.tool, func(t *testing.T) {
 			if got := detect(t, c, x.tool, x.text); got != x.want {
-				t.Errorf("%s %s: %q, want %q", x.tool, x.text, got, x.want)
+				t.Errorf("%s %s: got %q, want %q", x.tool, x.text, got, x.want)
 			}
 		})
 	}
@@ -318,7 +318,7 @@ func TestArguments(t *testing.T) {
 				got = f.class
 			}
 			if got != x.want {
-				t.Errorf("%s(%.40s): %q, want %q", x.tool, x.args, got, x.want)
+				t.Errorf("%s(%.40s): got %q, want %q", x.tool, x.args, got, x.want)
 			}
 		})
 	}

@@ -162,7 +162,7 @@ func TestLeaksProperty(t *testing.T) {
 			want = want || strings.Contains(" "+strings.Join(hint, " ")+" ", " "+strings.Join(target[i:i+n], " ")+" ")
 		}
 		if got := leaks(strings.Join(hint, " "), strings.Join(target, ", "), run); got != want {
-			t.Fatalf("%v, want %v", got, want)
+			t.Fatalf("got %v, want %v", got, want)
 		}
 	})
 }
@@ -198,7 +198,7 @@ func TestConfigRefused(t *testing.T) {
 			c := schema.New[Config]()
 			change(&c)
 			if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%v, want %q", err, want)
+				t.Errorf("got %v, want %q", err, want)
 			}
 		})
 	}

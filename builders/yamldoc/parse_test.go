@@ -64,7 +64,7 @@ func TestUnclosed(t *testing.T) {
 			_, found := Parse("c.yml", []byte(text), DefaultLimits)
 			if len(found) != 1 || !strings.HasPrefix(found[0].String(), place+":") ||
 				!strings.Contains(found[0].Message, "is not closed") {
-				t.Errorf("%q: %v, want %s", text, found, place)
+				t.Errorf("%q: got %v, want %s", text, found, place)
 			}
 		})
 	}
@@ -101,7 +101,7 @@ func TestHiddenScalars(t *testing.T) {
 	}
 	for n, want := range map[*yaml.Node]string{a: "a: {token: ********, name: x}", b: "b: [********]"} {
 		if got := doc.Report(n, "", finding.Finding{}).Snippet; !strings.HasPrefix(got, want+"\n") {
-			t.Errorf("%q, want %q", got, want)
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func wantScores(t *testing.T, c *Client, got *Scores, s Sequence, tokens bool) {
 		}
 		for i, v := range best(lp, c.o.TopK) {
 			if e := got.Top[p][i]; e.ID != int32(v) || math.Abs(float64(e.LogProb)-lp[v]) > 1e-6 {
-				t.Errorf("position %d entry %d: %v, want %d at %g", p, i, e, v, lp[v])
+				t.Errorf("position %d entry %d: got %v, want %d at %g", p, i, e, v, lp[v])
 			}
 		}
 		if tok := float64(got.Token[p]); tokens && math.Abs(tok-lp[s.IDs[p+1]]) > 1e-6 {

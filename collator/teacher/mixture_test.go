@@ -137,7 +137,7 @@ func TestMixtureFails(t *testing.T) {
 	}
 	want, _ := mixed(sequence.IDs[:3], sequence.IDs[3], 4)
 	if got := res[0].Scores.Top[2][0]; math.Abs(math.Exp(float64(got.LogProb))-want[int(got.ID)]) > 1e-6 {
-		t.Errorf("%v, want %v", got, want)
+		t.Errorf("got %v, want %v", got, want)
 	}
 	// A teacher with a different vocabulary, or whose key is refused, ends the work, and the error names it.
 	b.tokens = func(string) []int32 { return []int32{1} }
@@ -197,7 +197,7 @@ func TestTokenOnly(t *testing.T) {
 			want := predict(q.IDs[:p+1])[q.IDs[p+1]]
 			if top := scores.Top[p]; len(top) != 1 || top[0].ID != q.IDs[p+1] ||
 				math.Abs(float64(top[0].LogProb)-want) > 1e-6 {
-				t.Errorf("%s: position %d: %v, want token %d, %g", protocol, p, top, q.IDs[p+1], want)
+				t.Errorf("%s: position %d: got %v, want token %d, %g", protocol, p, top, q.IDs[p+1], want)
 			}
 		}
 		if protocol == "atropos" {

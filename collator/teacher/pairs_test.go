@@ -115,10 +115,10 @@ func wantColumns(t *testing.T, all []tensors.Tensor, k int, missing func(pair in
 			id, x := ids[i*k+j], float64(lps[i*k+j])
 			if missing(i) {
 				if id != Missing || !math.IsInf(x, -1) {
-					t.Errorf("pair %d: %d %g, want missing", i, id, x)
+					t.Errorf("pair %d: got %d %g, want missing", i, id, x)
 				}
 			} else if id != int64(v) || math.Abs(x-lp[v]) > 1e-6 {
-				t.Errorf("pair %d entry %d: %d %g, want %d %g", i, j, id, x, v, lp[v])
+				t.Errorf("pair %d entry %d: got %d %g, want %d %g", i, j, id, x, v, lp[v])
 			}
 		}
 	}
@@ -275,7 +275,7 @@ func TestEffects(t *testing.T) {
 	base, hint, control := logp(studentRow, 2, 3), logp(hinted0, 4, 5), logp([]int32{1, 2, 10, 11, 3, 4}, 4, 5)
 	e := out[0].Effect
 	if math.Abs(e.Hint-(hint-base)) > 1e-6 || math.Abs(e.Control-(control-base)) > 1e-6 {
-		t.Errorf("%+v, want %g and %g", e, hint-base, control-base)
+		t.Errorf("got %+v, want %g and %g", e, hint-base, control-base)
 	}
 	if math.Abs(out[1].Effect.Hint-(logp(hinted1, 6, 7)-logp(studentRow, 5, 6))) > 1e-6 {
 		t.Errorf("%+v", out[1])
@@ -296,7 +296,7 @@ func TestEffects(t *testing.T) {
 		{Effect{Hint: math.NaN()}, Lower, HintNoEffect},
 	} {
 		if got := c.e.Judge(c.d, 0.1); got != c.reason {
-			t.Errorf("%+v %d: %q, want %q", c.e, c.d, got, c.reason)
+			t.Errorf("%+v %d: got %q, want %q", c.e, c.d, got, c.reason)
 		}
 	}
 	if (Effect{}).Judge(Lower, 0) != HintNoEffect {
@@ -473,7 +473,7 @@ func TestFromDump(t *testing.T) {
 		nil,
 	)
 	if math.Abs(d.Token[1]-want) > 1e-6 || d.Token[0] != 0 || d.Token[2] != 0 {
-		t.Errorf("%v, want %g in pair 1", d.Token, want)
+		t.Errorf("got %v, want %g in pair 1", d.Token, want)
 	}
 	if len(d.Sites) != 2 || math.Abs(d.Sites[0].Mean-want/2) > 1e-6 || d.Sites[1].Mean != 0 || d.Sites[0].N != 2 {
 		t.Errorf("%+v", d.Sites)

@@ -278,7 +278,7 @@ func TestParquet(t *testing.T) {
 		a, _ := json.Marshal(rows[i])
 		b, _ := json.Marshal(got[i])
 		if string(a) != string(b) {
-			t.Errorf("row %d: %s, want %s", i, b, a)
+			t.Errorf("row %d: got %s, want %s", i, b, a)
 		}
 	}
 }

@@ -122,7 +122,7 @@ func TestShortIDs(t *testing.T) {
 		t.Run(source, func(t *testing.T) {
 			r, err := New(source, Settings{})
 			if err != nil || r.ShortIDs() != want {
-				t.Errorf("%v, %v, want %v", r.ShortIDs(), err, want)
+				t.Errorf("got %v, %v, want %v", r.ShortIDs(), err, want)
 			}
 		})
 	}
@@ -177,7 +177,7 @@ func TestSilent(t *testing.T) {
 			}
 			silent := r.Silent()
 			if got := silent != nil; got != c.want {
-				t.Fatalf("a renderer without thinking: %v, want %v", got, c.want)
+				t.Fatalf("a renderer without thinking: got %v, want %v", got, c.want)
 			}
 			if silent == nil {
 				return
@@ -222,7 +222,7 @@ func TestSteady(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r, conv, _, _ := findIn(t, c.name, c.source, "["+c.messages+"]")
 			if got := r.Steady(conv); got != c.want {
-				t.Errorf("steady: %v, want %v", got, c.want)
+				t.Errorf("steady: got %v, want %v", got, c.want)
 			}
 		})
 	}

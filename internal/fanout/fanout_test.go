@@ -93,7 +93,7 @@ func TestErrorsEndIt(t *testing.T) {
 				return Worker[int, struct{}]{Work: func(i int) (struct{}, error) { return struct{}{}, c.work(i) }}
 			}, func(i int, _ struct{}) error { return c.take(i) })
 			if !errors.Is(err, c.want) {
-				t.Errorf("%v, want %v", err, c.want)
+				t.Errorf("got %v, want %v", err, c.want)
 			}
 		})
 	}

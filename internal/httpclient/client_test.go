@@ -380,7 +380,7 @@ func TestRetryAfter(t *testing.T) {
 	} {
 		t.Run(v, func(t *testing.T) {
 			if got := retryAfter(v, now); got != want {
-				t.Errorf("%q: %s, want %s", v, got, want)
+				t.Errorf("%q: got %s, want %s", v, got, want)
 			}
 		})
 	}

@@ -64,7 +64,7 @@ func TestRead(t *testing.T) {
 				got = append(got, string(line))
 			}
 			if !slices.Equal(got, c.want) {
-				t.Errorf("%q, want %q", got, c.want)
+				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
 	}

@@ -53,7 +53,7 @@ func TestOutput(t *testing.T) {
 	} {
 		t.Run(in, func(t *testing.T) {
 			if got := Output([]byte(in)); got != want {
-				t.Errorf("%q: %q, want %q", in, got, want)
+				t.Errorf("%q: got %q, want %q", in, got, want)
 			}
 		})
 	}

@@ -232,7 +232,7 @@ func TestBuilderSettings(t *testing.T) {
 				said += f.Pointer + ": " + f.Message
 			}
 			if said != want {
-				t.Errorf("%s: %q, not %q", config, said, want)
+				t.Errorf("%s: got %q, want %q", config, said, want)
 			}
 		})
 	}

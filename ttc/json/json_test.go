@@ -292,7 +292,7 @@ func TestReaderCountsObjects(t *testing.T) {
 				}
 			}
 			if got != c.want {
-				t.Errorf("at most %d: %q, want %q", c.most, got, c.want)
+				t.Errorf("at most %d: got %q, want %q", c.most, got, c.want)
 			}
 		})
 	}
@@ -370,7 +370,7 @@ func TestText(t *testing.T) {
 				t.Fatal(in, err)
 			}
 			if got, ok := raw.Text(); !ok || got != want {
-				t.Errorf("%s: %q, want %q", in, got, want)
+				t.Errorf("%s: got %q, want %q", in, got, want)
 			}
 			if got := string(raw.AppendText([]byte("x"))); got != "x"+want {
 				t.Errorf("%s: %q", in, got)
@@ -536,7 +536,7 @@ func compare(t *testing.T, raw Raw, want any) {
 	case stdjson.Number:
 		f, _ := raw.Float64()
 		if g, err := w.Float64(); err == nil && f != g {
-			t.Fatalf("%s: %v, want %v", raw, f, g)
+			t.Fatalf("%s: got %v, want %v", raw, f, g)
 		}
 	case string:
 		got, ok := raw.Text()
@@ -559,7 +559,7 @@ func compare(t *testing.T, raw Raw, want any) {
 			t.Fatalf("%q came back as %q", got, a)
 		}
 		if g := strings.Map(func(r rune) rune { return r }, replaceLone(got)); g != w {
-			t.Fatalf("%s: %q, want %q", raw, g, w)
+			t.Fatalf("%s: got %q, want %q", raw, g, w)
 		}
 	case []any:
 		i := 0

@@ -10,7 +10,7 @@ func TestQuantity(t *testing.T) {
 	} {
 		t.Run(want, func(t *testing.T) {
 			if got != want {
-				t.Errorf("%q, want %q", got, want)
+				t.Errorf("got %q, want %q", got, want)
 			}
 		})
 	}

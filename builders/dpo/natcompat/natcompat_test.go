@@ -147,7 +147,7 @@ func TestWhatFailsARun(t *testing.T) {
 	} {
 		t.Run(input, func(t *testing.T) {
 			if _, err := build(t, input); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v, want %q", input, err, want)
+				t.Errorf("%s: got %v, want %q", input, err, want)
 			}
 		})
 	}

@@ -141,7 +141,7 @@ func TestBlind(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if s, families := measure(t, name); s.found < least.found || s.wrong > least.wrong ||
 				s.failed != least.failed {
-				t.Errorf("%s: %+v, want %+v at least\n%s", name, s, least, table(s, families))
+				t.Errorf("%s: got %+v, want %+v at least\n%s", name, s, least, table(s, families))
 			}
 		})
 	}
@@ -158,7 +158,7 @@ func TestStrangers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if s, families := measure(t, name); s.found < least.found || s.wrong > least.wrong ||
 				s.failed != least.failed {
-				t.Errorf("%s: %+v, want %+v at least\n%s", name, s, least, table(s, families))
+				t.Errorf("%s: got %+v, want %+v at least\n%s", name, s, least, table(s, families))
 			}
 		})
 	}
@@ -175,7 +175,7 @@ func TestSweep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, families := measure(t, name)
 			if s.found < least.found || s.wrong > least.wrong || s.failed != least.failed {
-				t.Errorf("%s: %+v, want %+v at least\n%s", name, s, least, table(s, families))
+				t.Errorf("%s: got %+v, want %+v at least\n%s", name, s, least, table(s, families))
 			}
 			if s.recall() < 0.97 || s.precision() < 0.97 {
 				t.Errorf("%s: recall %.3f, precision %.3f", name, s.recall(), s.precision())
@@ -321,7 +321,7 @@ func TestLongResults(t *testing.T) {
 	} {
 		t.Run(text[max(0, len(text)-60):], func(t *testing.T) {
 			if f := Read(text, Call{}); f.Failed != (want != "") || f.Failed && f.Rule != want {
-				t.Errorf("%.40q...: %+v, want %q", text, f, want)
+				t.Errorf("%.40q...: got %+v, want %q", text, f, want)
 			}
 		})
 	}

@@ -100,7 +100,7 @@ func TestParquet(t *testing.T) {
 		got = append(got, ex.ID+": "+sessiontest.Walks(ex))
 	}
 	if want := []string{"s: " + claudeWalk, "t: s / q / a*"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q; %+v", got, want, r.Drops)
+		t.Errorf("got %q, want %q; %+v", got, want, r.Drops)
 	}
 }
 
@@ -123,10 +123,10 @@ func TestWhatIsNoRow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := sessiontest.ReadText(t, Factory(), "rows.jsonl", c.text)
 			if got := fmt.Sprint(r.Stats.Dropped); got != c.dropped {
-				t.Errorf("%s: %s, want %s", name, got, c.dropped)
+				t.Errorf("%s: got %s, want %s", name, got, c.dropped)
 			}
 			if got := fmt.Sprint(r.Stats.Unread); got != c.unread {
-				t.Errorf("%s: %s, want %s", name, got, c.unread)
+				t.Errorf("%s: got %s, want %s", name, got, c.unread)
 			}
 		})
 	}

@@ -141,7 +141,7 @@ func TestDrops(t *testing.T) {
 			}
 			if len(r.drops) != 1 || r.drops[0].Reason != want || !strings.HasPrefix(text[r.drops[0].Offset:], line) ||
 				r.drops[0].Unit != "step" {
-				t.Errorf("%.60s: %+v, want %s", line, r.drops, want)
+				t.Errorf("%.60s: got %+v, want %s", line, r.drops, want)
 			}
 			if len(r.examples) != 1 || len(r.examples[0].Candidates) != 2 || r.stats.Steps != 3 {
 				t.Errorf("%.60s: %s %+v", line, shape(r), r.stats)
@@ -218,7 +218,7 @@ func TestInputsThatCannotBeRead(t *testing.T) {
 			_, err := read(t, nil, source.Options{}, path)
 			var se *source.Error
 			if !errors.As(err, &se) || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), path) {
-				t.Errorf("%q: %v, want %q", text, err, want)
+				t.Errorf("%q: got %v, want %q", text, err, want)
 			}
 		})
 	}
@@ -345,7 +345,7 @@ func TestEmptyEntriesEndTheRun(t *testing.T) {
 		t.Run(text, func(t *testing.T) {
 			_, err := read(t, func(c *Config) { c.MaxEmpty = 3 }, source.Options{}, write(t, text))
 			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-				t.Errorf("%q: %v, want %q", text, err, want)
+				t.Errorf("%q: got %v, want %q", text, err, want)
 			}
 		})
 	}

@@ -264,7 +264,7 @@ func TestRecognize(t *testing.T) {
 			found, err := detect.Recognize(context.Background(), all, c.only, path, c.given)
 			if err != nil {
 				if !strings.Contains(err.Error(), c.want) {
-					t.Errorf("%v, want %s", err, c.want)
+					t.Errorf("got %v, want %s", err, c.want)
 				}
 				return
 			}
@@ -276,7 +276,7 @@ func TestRecognize(t *testing.T) {
 				got += " lower"
 			}
 			if got != c.want {
-				t.Errorf("%s, want %s", got, c.want)
+				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
 	}
@@ -301,7 +301,7 @@ func TestLargeObject(t *testing.T) {
 			case err != nil && !strings.Contains(err.Error(), c.want):
 				t.Error(err)
 			case err == nil && found.Settings["entries_key"] != c.want:
-				t.Errorf("%v, want %s", found.Settings, c.want)
+				t.Errorf("got %v, want %s", found.Settings, c.want)
 			}
 		})
 	}

@@ -253,7 +253,7 @@ func TestInputsThatCannotBeRead(t *testing.T) {
 			var se *source.Error
 			if !errors.As(err, &se) || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(want)) ||
 				!strings.HasPrefix(err.Error(), path) {
-				t.Errorf("%.30q: %v, want %q", text, err, want)
+				t.Errorf("%.30q: got %v, want %q", text, err, want)
 			}
 		})
 	}
@@ -394,7 +394,7 @@ func TestCompatFailsWhereNATDoes(t *testing.T) {
 			_, err := read(t, nil, source.Options{Raw: true}, write(t, text))
 			if err == nil || !strings.Contains(err.Error(), want) ||
 				!strings.Contains(err.Error(), "NAT fails the whole collection run") {
-				t.Errorf("%s: %v, want %q", text, err, want)
+				t.Errorf("%s: got %v, want %q", text, err, want)
 			}
 		})
 	}

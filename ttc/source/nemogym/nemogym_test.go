@@ -99,10 +99,10 @@ func TestWhatIsNoRollout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := sessiontest.ReadText(t, Factory(), "rollouts.jsonl", c.text)
 			if got := fmt.Sprint(r.Stats.Dropped); got != c.dropped {
-				t.Errorf("%s: %s, want %s", name, got, c.dropped)
+				t.Errorf("%s: got %s, want %s", name, got, c.dropped)
 			}
 			if got := fmt.Sprint(r.Stats.Unread); got != c.unread && c.unread+got != "map[]map[]" {
-				t.Errorf("%s: %s, want %s", name, got, c.unread)
+				t.Errorf("%s: got %s, want %s", name, got, c.unread)
 			}
 		})
 	}

@@ -251,10 +251,10 @@ func TestWhatIsNoCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := sessiontest.ReadText(t, c.source, "export.jsonl", c.text)
 			if got := fmt.Sprint(r.Stats.Dropped); got != c.dropped {
-				t.Errorf("%s: %s, want %s", name, got, c.dropped)
+				t.Errorf("%s: got %s, want %s", name, got, c.dropped)
 			}
 			if got := fmt.Sprint(r.Stats.Unread); got != c.unread {
-				t.Errorf("%s: %s, want %s", name, got, c.unread)
+				t.Errorf("%s: got %s, want %s", name, got, c.unread)
 			}
 		})
 	}

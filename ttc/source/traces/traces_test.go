@@ -117,7 +117,7 @@ func TestAssumeSampled(t *testing.T) {
 	for how, want := range map[string]string{"assistant": "NNANA", "last": "NNNNA", "none": "NNNNN"} {
 		t.Run(how, func(t *testing.T) {
 			if got := sampled(one(t, func(c *Config) { c.AssumeSampled = how }, plain)); got != want {
-				t.Errorf("%s: %s, want %s", how, got, want)
+				t.Errorf("%s: got %s, want %s", how, got, want)
 			}
 		})
 	}
@@ -347,7 +347,7 @@ func TestTurnsAndPairs(t *testing.T) {
 		}
 	}
 	if want := []string{"unknown_tool ", ` {"tools": ["edit"]}`}; !slices.Equal(failures, want) {
-		t.Errorf("%q, want %q", failures, want)
+		t.Errorf("got %q, want %q", failures, want)
 	}
 	var got []string
 	for _, ex := range r.examples {
@@ -358,7 +358,7 @@ func TestTurnsAndPairs(t *testing.T) {
 	}
 	want := []string{"dpo_pairs/0 c 1 1", "dpo_pairs/0 r 1 0", "pair good p0 1", "pair bad p0 0"}
 	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 	if len(r.drops) != 1 || r.drops[0].Reason != source.BadOutput || r.drops[0].N() != 2 ||
 		r.drops[0].Turn != "dpo_pairs/1" {
@@ -495,7 +495,7 @@ func TestGroupOverrides(t *testing.T) {
 				}
 			}
 			if got != want {
-				t.Errorf("%s: %s, want %s", overrides, got, want)
+				t.Errorf("%s: got %s, want %s", overrides, got, want)
 			}
 		})
 	}

@@ -120,7 +120,7 @@ func TestLossJSD(t *testing.T) {
 					want = jsd(z[i*v:(i+1)*v], p[i*v:(i+1)*v], 0.3)
 				}
 				if math.Abs(loss[i]-want) > 3e-6*want {
-					t.Errorf("row %d: %g, want %g", i, loss[i], want)
+					t.Errorf("row %d: got %g, want %g", i, loss[i], want)
 				}
 				sum += float64(w[i]) * loss[i]
 			}

@@ -60,7 +60,7 @@ func TestProgress(t *testing.T) {
 			p.show(c.p)
 			p.show(c.p) // too soon
 			if got := out.String(); got != c.want {
-				t.Errorf("%s: %q, want %q", c.name, got, c.want)
+				t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 			}
 			if c.columns > 0 && columns.Width(strings.TrimPrefix(out.String(), "\r\x1b[K")) >= c.columns {
 				t.Errorf("%s: %q does not fit %d columns", c.name, out.String(), c.columns)
@@ -95,7 +95,7 @@ func TestDuration(t *testing.T) {
 		0: "0s", 59 * time.Second: "59s", time.Minute: "1m00s", 200 * time.Second: "3m20s", 125 * time.Minute: "2h05m",
 	} {
 		if got := duration(d); got != want {
-			t.Errorf("%v: %s, want %s", d, got, want)
+			t.Errorf("%v: got %s, want %s", d, got, want)
 		}
 	}
 }

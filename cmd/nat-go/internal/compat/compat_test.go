@@ -23,7 +23,7 @@ func TestTrajectoriesOfAnExampleStandTogether(t *testing.T) {
 		{one, id(`"2"`), false},
 	} {
 		if got := c.continues(step.at, step.metadata); got != step.want {
-			t.Errorf("trajectory %d: %v, want %v", i, got, step.want)
+			t.Errorf("trajectory %d: got %v, want %v", i, got, step.want)
 		}
 	}
 }

@@ -413,7 +413,7 @@ func TestSplitByPositionIsNATs(t *testing.T) {
 			got += fmt.Sprint(d)
 		}
 		if got != want {
-			t.Errorf("%d records: %s, want %s", n, got, want)
+			t.Errorf("%d records: got %s, want %s", n, got, want)
 		}
 	}
 }

@@ -99,7 +99,7 @@ func TestGatePreference(t *testing.T) {
 			p := good()
 			c.change(&p)
 			if got, detail := Gate(&p.Resolved); got != c.want || (detail == "") != (got == "") {
-				t.Errorf("%s: %q (%s), want %q", name, got, detail, c.want)
+				t.Errorf("%s: got %q (%s), want %q", name, got, detail, c.want)
 			}
 		})
 	}
@@ -157,7 +157,7 @@ func TestGateConversations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, detail := Gate(&c.record); got != c.want || (detail == "") != (got == "") {
-				t.Errorf("%s: %q (%s), want %q", name, got, detail, c.want)
+				t.Errorf("%s: got %q (%s), want %q", name, got, detail, c.want)
 			}
 		})
 	}

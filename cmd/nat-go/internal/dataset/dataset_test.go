@@ -192,7 +192,7 @@ func TestFindKnowsADataSetHoweverItIsNamed(t *testing.T) {
 				got = append(got, f.Format.Name)
 			}
 			if strings.Join(got, " ") != want {
-				t.Errorf("%s: %v, want %s", path, got, want)
+				t.Errorf("%s: got %v, want %s", path, got, want)
 			}
 		})
 	}
@@ -540,7 +540,7 @@ func TestPick(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if n, _ := count(c.q); n != c.want {
-				t.Errorf("%s: %d, want %d", name, n, c.want)
+				t.Errorf("%s: got %d, want %d", name, n, c.want)
 			}
 		})
 	}

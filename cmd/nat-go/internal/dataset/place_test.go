@@ -51,7 +51,7 @@ func TestRowLimits(t *testing.T) {
 				_, err = Verify(p, nil, t.TempDir())
 			}
 			if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%+v: %v, want %q", c.limits, err, c.says)
+				t.Errorf("%+v: got %v, want %q", c.limits, err, c.says)
 			}
 		})
 	}

@@ -45,7 +45,7 @@ func TestReading(t *testing.T) {
 				got = append(got, x.String())
 			}
 			if strings.Join(got, "; ") != c.want {
-				t.Errorf("%s: %s, want %s", name, strings.Join(got, "; "), c.want)
+				t.Errorf("%s: got %s, want %s", name, strings.Join(got, "; "), c.want)
 			}
 		})
 	}

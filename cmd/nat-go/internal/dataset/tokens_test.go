@@ -98,7 +98,7 @@ func TestWrongMask(t *testing.T) {
 	} {
 		t.Run(line, func(t *testing.T) {
 			if got := wrongMask([]byte(line)); got != want {
-				t.Errorf("%s: %q, not %q", line, got, want)
+				t.Errorf("%s: got %q, want %q", line, got, want)
 			}
 		})
 	}

@@ -150,7 +150,7 @@ func TestBadRows(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := File(path, MaxRows); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v, want %q", line, err, want)
+				t.Errorf("%s: got %v, want %q", line, err, want)
 			}
 		})
 	}

@@ -218,7 +218,7 @@ finetuning: {enabled: true, trajectory_builder: mine}
 			}
 			now := decided(before.Salt)
 			if got := before.Changed(now); !slices.Equal(got, []string{c.want}) {
-				t.Errorf("%v, want %s", got, c.want)
+				t.Errorf("got %v, want %s", got, c.want)
 			}
 			before = now
 		})

@@ -348,7 +348,7 @@ collator:
 			}
 			if n > 0 && (said.TopK != n || said.LogProb == nil || math.Abs(*said.LogProb-own) > 1e-6 ||
 				math.Abs(said.By["large"]+0.5) > 1e-6 || math.Abs(said.By["small"]+2) > 1e-6) {
-				t.Errorf("%s: %+v, want %g", m.Example, said, own)
+				t.Errorf("%s: got %+v, want %g", m.Example, said, own)
 			}
 			if (task == "1" && *m.RL.TeacherTopK != 5) || task == "0" && m.RL.TeacherTopK != nil {
 				t.Errorf("%s: %+v", m.Example, m.RL)

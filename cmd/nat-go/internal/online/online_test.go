@@ -249,7 +249,7 @@ func TestEnds(t *testing.T) {
 		t.Run(c.want, func(t *testing.T) {
 			_, err := serve(t, c.in)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-				t.Errorf("after %d bytes: %v, not %q", len(c.in), err, c.want)
+				t.Errorf("after %d bytes: got %v, want %q", len(c.in), err, c.want)
 			}
 		})
 	}

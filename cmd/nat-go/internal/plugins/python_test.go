@@ -85,7 +85,7 @@ func TestPythonModule(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := start(lock), "first "+filepath.Join(dir, "acme_pkg", "builders.py"); got != want {
-		t.Fatalf("%s, not %s", got, want)
+		t.Fatalf("got %s, want %s", got, want)
 	}
 	if err := lock.Write(); err != nil {
 		t.Fatal(err)

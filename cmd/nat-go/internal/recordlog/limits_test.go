@@ -182,7 +182,7 @@ func TestForgedCommit(t *testing.T) {
 				return
 			}
 			if err == nil || c.says == "" || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%v, want %q", err, c.says)
+				t.Errorf("got %v, want %q", err, c.says)
 			}
 		})
 	}

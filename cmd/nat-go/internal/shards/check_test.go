@@ -47,7 +47,7 @@ func TestForgedPlan(t *testing.T) {
 			}
 			_, err := f.Read()
 			if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
-				t.Errorf("%v, want %q", err, c.says)
+				t.Errorf("got %v, want %q", err, c.says)
 			}
 		})
 	}
@@ -82,7 +82,7 @@ func TestForgedManifest(t *testing.T) {
 			}
 			_, err := f.ReadDone(p, Build, 0)
 			if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
-				t.Errorf("%v, want %q", err, c.says)
+				t.Errorf("got %v, want %q", err, c.says)
 			}
 		})
 	}

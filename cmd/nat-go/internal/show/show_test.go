@@ -123,7 +123,7 @@ func TestNothingReachesTheTerminalAsAControl(t *testing.T) {
 	} {
 		t.Run(in, func(t *testing.T) {
 			if got := clean(in); got != want {
-				t.Errorf("%q: %q, want %q", in, got, want)
+				t.Errorf("%q: got %q, want %q", in, got, want)
 			}
 		})
 	}

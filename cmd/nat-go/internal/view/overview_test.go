@@ -28,7 +28,7 @@ func TestVendoredLibrary(t *testing.T) {
 				t.Fatal(err)
 			}
 			if sum := sha256.Sum256(text); hex.EncodeToString(sum[:]) != want {
-				t.Errorf("%x, not %s", sum, want)
+				t.Errorf("got %x, want %s", sum, want)
 			}
 		})
 	}

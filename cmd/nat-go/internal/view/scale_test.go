@@ -124,7 +124,7 @@ func TestSorted(t *testing.T) {
 	} {
 		got := []uint32{0, 1, 2, 3, 4, 5, 6, 7, 8}
 		if tb.sortBy(got, sorts["score"], down); !slices.Equal(got, want) {
-			t.Errorf("down %v: %v, want %v", down, got, want)
+			t.Errorf("down %v: got %v, want %v", down, got, want)
 		}
 	}
 }

@@ -308,7 +308,7 @@ func TestRowsAndRecords(t *testing.T) {
 	} {
 		t.Run(path, func(t *testing.T) {
 			if code := get(t, s, h, path, nil); code != want {
-				t.Errorf("%s: %d, want %d", path, code, want)
+				t.Errorf("%s: got %d, want %d", path, code, want)
 			}
 		})
 	}
@@ -411,7 +411,7 @@ func TestGuard(t *testing.T) {
 				w := httptest.NewRecorder()
 				h.ServeHTTP(w, req)
 				if w.Code != c.want {
-					t.Errorf("%s: %d, want %d", path, w.Code, c.want)
+					t.Errorf("%s: got %d, want %d", path, w.Code, c.want)
 				}
 				if head := w.Header(); head.Get("X-Frame-Options") != "DENY" ||
 					head.Get("Content-Security-Policy") != policy {
@@ -487,7 +487,7 @@ func TestRowsAlone(t *testing.T) {
 		}
 		want := fmt.Sprint("good ", i%n)
 		if got := p.Chosen.Nodes[0].Message.Text; got != want || p.Decision.Validates() != (i >= n) {
-			t.Errorf("row %d: %q, want %q; %v", i, got, want, p.Decision)
+			t.Errorf("row %d: got %q, want %q; %v", i, got, want, p.Decision)
 		}
 	}
 	if hits := searched(t, s, h, "split:validation+%22question+77%22"); len(hits) != 2 || hits[0].Row.Record != n+78 {

@@ -449,7 +449,7 @@ func TestCheck(t *testing.T) {
 			c.edit(g)
 			f := g.check(2, 10, true)
 			if f == nil != (c.want == "") || f != nil && f.reason != c.want {
-				t.Errorf("%s: %+v, want %q", c.name, f, c.want)
+				t.Errorf("%s: got %+v, want %q", c.name, f, c.want)
 			}
 		})
 	}

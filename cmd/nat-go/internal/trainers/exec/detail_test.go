@@ -17,7 +17,7 @@ func TestDetail(t *testing.T) {
 	}
 	c := &Config{Env: []string{"NATGO_TEST_TOKEN", "NATGO_TEST_WORKERS"}}
 	if got, want := lastLines(path, 1, c.secrets()), `token ***\u0000 of 4`; got != want {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -279,7 +279,7 @@ func TestSlowShell(t *testing.T) {
 	write(t, release, "")
 	got, found, err := a.Find(t.Context(), d, "key-1")
 	if err != nil || !found || !cmp.Equal(got, ref) {
-		t.Errorf("%+v, %v, %v, want %+v", got, found, err, ref)
+		t.Errorf("got %+v, %v, %v, want %+v", got, found, err, ref)
 	}
 	if st := end(t, a, ref); st.State != trainers.Completed {
 		t.Errorf("%+v", st)

@@ -764,7 +764,7 @@ func TestETA(t *testing.T) {
 	}{{0, nil, 0}, {10, &half, 0}, {20, &half, 0}, {60, &more, 50}} {
 		got := s.eta(at.Add(c.after*time.Second), Training, trainers.JobStatus{State: running, Progress: c.p})
 		if got != c.want*time.Second {
-			t.Errorf("after %d s: %s, want %d s", c.after, got, c.want)
+			t.Errorf("after %d s: got %s, want %d s", c.after, got, c.want)
 		}
 	}
 }
