@@ -9,8 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// TestSetupHash checks that setups that differ in anything have different hashes, and that the ids of calls don't
-// count.
+// TestSetupHash checks that setups that differ in anything but the ids of calls have different hashes.
 func TestSetupHash(t *testing.T) {
 	seen := map[xxh3.Uint128]string{}
 	for name, m := range map[string]chat.Message{
@@ -33,7 +32,7 @@ func TestSetupHash(t *testing.T) {
 			name + ", JSON": hash(chat.Tool{Raw: []byte("a")}),
 		} {
 			if other, taken := seen[h]; taken {
-				t.Errorf("%s is like %s", what, other)
+				t.Errorf("%s has the same hash as %s", what, other)
 			}
 			seen[h] = what
 		}
@@ -43,7 +42,7 @@ func TestSetupHash(t *testing.T) {
 			m.ToolCalls[i].ID = "b"
 		}
 		if hash() != before {
-			t.Errorf("%s: the ids of calls count", name)
+			t.Errorf("%s: the ids of calls change the hash", name)
 		}
 	}
 }

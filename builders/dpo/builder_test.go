@@ -408,7 +408,7 @@ func TestEveryCandidateIsUsedOrDroppedOnce(t *testing.T) {
 			}
 		}
 		if others != 0 {
-			t.Fatalf("candidates of other steps: %+d", -others)
+			t.Fatalf("the drops and the candidates of other steps differ by %d", -others)
 		}
 	})
 }

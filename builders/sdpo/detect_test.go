@@ -77,7 +77,7 @@ func TestErrorShapes(t *testing.T) {
 	}
 }
 
-// Results that talk about errors but are not errors.
+// TestLogLikeResults checks that results that talk about errors are not taken for errors.
 func TestLogLikeResults(t *testing.T) {
 	traceback := "Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n    f()\nValueError: bad date"
 	for _, x := range []struct{ tool, text string }{
@@ -142,7 +142,8 @@ func TestLogLikeResults(t *testing.T) {
 	}
 }
 
-// A result is judged by its content: the name of the tool isn't evidence either way.
+// TestEveryToolIsJudgedAlike checks that a result is judged by its content: the name of the tool is no evidence either
+// way.
 func TestEveryToolIsJudgedAlike(t *testing.T) {
 	traceback := "Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n    f()\nValueError: bad date"
 	for text, want := range map[string]string{
@@ -258,7 +259,7 @@ func TestTransient(t *testing.T) {
 		`{"status": 404, "error": "Not Found"}`:               false,
 		"Error: unknown parameter rate_limits":                false,
 		"":                                                    false,
-		"Error: " + strings.Repeat("x", 1<<20) + " timed out": false, // far beyond the part looked at
+		"Error: " + strings.Repeat("x", 1<<20) + " timed out": false, // far beyond the part that is read
 	} {
 		t.Run(text, func(t *testing.T) {
 			if got := d.isTransient(text); got != want {
@@ -323,7 +324,7 @@ func TestArguments(t *testing.T) {
 		})
 	}
 	if f := k.call(&chat.ToolCall{Name: "any", Arguments: "{}"}, nil); f != nil {
-		t.Error("without a list of tools none is unknown")
+		t.Error("a tool is unknown although there is no list of tools")
 	}
 	if f := newChecker(&Detect{}).call(&chat.ToolCall{Name: "any", Arguments: "{"}, tools); f != nil {
 		t.Error("all detectors are off")
@@ -346,7 +347,7 @@ func FuzzResult(f *testing.F) {
 	})
 }
 
-// detect.silence accepts the name of every rule, and no other name.
+// TestSilencedRulesAreTheRules checks that detect.silence accepts the name of every rule, and no other name.
 func TestSilencedRulesAreTheRules(t *testing.T) {
 	f, _ := reflect.TypeFor[Detect]().FieldByName("Silence")
 	want := sourceFlag
@@ -366,10 +367,10 @@ func TestSilencedRulesAreTheRules(t *testing.T) {
 		}
 		c.Silence = []string{r.Name}
 		if got := detect(t, c, "a", text); got != "" {
-			t.Errorf("%s is silenced, and %q is %s", r.Name, text, got)
+			t.Errorf("%s is silenced, but %q is still found, as %s", r.Name, text, got)
 		}
 	}
 	if got := strings.TrimPrefix(f.Tag.Get("validate"), "dive,oneof="); got != want {
-		t.Errorf("detect.silence takes %q, want %q", got, want)
+		t.Errorf("detect.silence accepts %q, want %q", got, want)
 	}
 }

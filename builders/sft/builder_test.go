@@ -160,8 +160,8 @@ func TestBadConfigs(t *testing.T) {
 	}
 }
 
-// calling is a rollout: two calls in one turn, the first of which fails; one call that fails alone; an answer; and a
-// thank-you.
+// calling returns a rollout: two calls in one turn, the first of which fails; one call that fails alone; an answer; and
+// a thank-you.
 func calling() *ttc.Example {
 	call := func(id string) chat.ToolCall { return chat.ToolCall{ID: id, Name: "look", Arguments: "{}"} }
 	result := func(id, text string) chat.Message {
