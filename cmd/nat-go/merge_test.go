@@ -302,7 +302,7 @@ func TestMergeRefuses(t *testing.T) {
 				t.Errorf("%s: %v\n%s", id, err, out)
 			}
 			if runfolder.Has(string(s.folder("m"))) {
-				t.Fatalf("%s: a folder is left", id)
+				t.Fatalf("%s: a folder was left behind", id)
 			}
 		})
 	}

@@ -269,8 +269,8 @@ func (p *leaky) run(more ...string) *exec.Cmd {
 	}, more...)...)
 }
 
-// look searches what was printed, and everything that was written except the configuration and the trainer's output,
-// which is the trainer's own.
+// look searches what was printed and every file that was written, except the configuration and the trainer's own
+// output.
 func (p *leaky) look(t *testing.T, printed string) {
 	t.Helper()
 	grep := func(where, text string) {

@@ -158,7 +158,7 @@ func (s *servers) misbehave(w http.ResponseWriter, r *http.Request, how string, 
 	}
 }
 
-// spoil answers, but not in the way the client would like.
+// spoil answers with something that the client should not accept.
 func (s *servers) spoil(w http.ResponseWriter, r *http.Request, how string, behave http.HandlerFunc) {
 	answer := httptest.NewRecorder()
 	behave(answer, r)
@@ -342,7 +342,7 @@ func (v *served) look(how, out string, taught bool) {
 	v.told(out)
 }
 
-// told looks for the token in everything that was written.
+// told looks for the token in every file that was written.
 func (v *served) told(out string) {
 	for _, name := range slices.Sorted(maps.Keys(v.content(v.t, out))) {
 		text, err := os.ReadFile(filepath.Join(v.dir, out, "r", name))

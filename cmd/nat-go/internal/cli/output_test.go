@@ -100,9 +100,9 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-// TestClosedOutputIsTold checks that a command whose output nobody reads says so, with the exit code for the
+// TestClosedOutputIsReported checks that a command whose output nobody reads says so, with the exit code for the
 // environment.
-func TestClosedOutputIsTold(t *testing.T) {
+func TestClosedOutputIsReported(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func TestClosedOutputIsTold(t *testing.T) {
 			t.Errorf("%v: exit %d: %s", args, code, stderr.String())
 		}
 		if strings.Count(stderr.String(), "broken pipe") != 1 {
-			t.Errorf("%v says it more than once: %s", args, stderr.String())
+			t.Errorf("%v reports it more than once: %s", args, stderr.String())
 		}
 	}
 }

@@ -28,7 +28,7 @@ func TestTrajectoriesOfAnExampleStandTogether(t *testing.T) {
 	}
 }
 
-// Like Python's min and max, the first of equal numbers is kept.
+// TestRewardsAreComparedAsPythonDoes checks that the first of equal numbers is kept, as by Python's min and max.
 func TestRewardsAreComparedAsPythonDoes(t *testing.T) {
 	zero := math.Copysign(0, -1)
 	var c collectionRun
@@ -36,7 +36,7 @@ func TestRewardsAreComparedAsPythonDoes(t *testing.T) {
 		c.add(reward)
 	}
 	if math.Signbit(c.min) || math.Signbit(c.max) || c.rewards != 3 {
-		t.Errorf("%+v: the first zero counts", c)
+		t.Errorf("%+v: want the first zero", c)
 	}
 	c = collectionRun{}
 	for _, reward := range []float64{2, 1, 3} {

@@ -146,7 +146,7 @@ func TestContradictionsAndCopiesAsWithMaps(t *testing.T) {
 				rt.Fatalf("record %d: %d, kept should be %v", i, d, want[i])
 			}
 			if !recs[i].Drop.Kept() && d != recs[i].Drop {
-				rt.Fatalf("record %d: the gate's %d became %d", i, recs[i].Drop, d)
+				rt.Fatalf("record %d: the gate's reason %d became %d", i, recs[i].Drop, d)
 			}
 		}
 	})
@@ -219,7 +219,7 @@ func TestSampleDoesNotDependOnArrival(t *testing.T) {
 			Shuffle(len(other), func(i, j int) { other[i], other[j] = other[j], other[i] })
 		a, b := kept(recs), kept(other)
 		if !slices.Equal(a, b) {
-			rt.Fatalf("%d kept, %d after shuffling, or others", len(a), len(b))
+			rt.Fatalf("shuffling changes what is kept: %d records, then %d", len(a), len(b))
 		}
 	})
 }

@@ -147,7 +147,7 @@ func TestGateConversations(t *testing.T) {
 		"site before":          {with(func(s *builders.Site) { s.Call = -1 }), ledger.BadRecord},
 		"result before call":   {with(func(s *builders.Site) { s.Call, s.Result = 2, 1 }), ledger.BadRecord},
 		"no such call":         {with(func(s *builders.Site) { s.CallSeq = 1 }), ledger.BadRoles},
-		"call of no call":      {with(func(s *builders.Site) { s.Call = 0 }), ledger.BadRoles},
+		"call without a call":  {with(func(s *builders.Site) { s.Call = 0 }), ledger.BadRoles},
 		"result is no result":  {with(func(s *builders.Site) { s.Result = 3 }), ledger.BadRoles},
 		"call in the text":     {of(&builders.Distillation{Sites: []builders.Site{inText}}, plain), ""},
 		"of a turn that calls": {with(func(s *builders.Site) { s.CallSeq = -1 }), ledger.BadRoles},
@@ -178,7 +178,7 @@ func BenchmarkGatePreference(b *testing.B) {
 	}
 }
 
-// TestSameMessage: whatever two messages differ in, they aren't the same.
+// TestSameMessage checks that messages that differ in anything are not the same.
 func TestSameMessage(t *testing.T) {
 	whole := func() *chat.Message {
 		return &chat.Message{
@@ -187,7 +187,7 @@ func TestSameMessage(t *testing.T) {
 		}
 	}
 	if !SameMessage(whole(), whole()) {
-		t.Error("a message is not the same as itself")
+		t.Error("equal messages are not the same")
 	}
 	for name, change := range map[string]func(m *chat.Message){
 		"role":      func(m *chat.Message) { m.Role = "user" },
@@ -201,7 +201,7 @@ func TestSameMessage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			other := whole()
 			if change(other); SameMessage(whole(), other) {
-				t.Error("they are taken for the same")
+				t.Error("different messages are the same")
 			}
 		})
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 )
 
-// The run's config.yml keeps variables as references: the tokenizer is found through their current values.
+// TestTokenizerOf: a run's config.yml keeps variables as references, so the tokenizer is found through their current
+// values.
 func TestTokenizerOf(t *testing.T) {
 	run := t.TempDir()
 	tokenizer := t.TempDir()

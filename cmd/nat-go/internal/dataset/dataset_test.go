@@ -419,7 +419,7 @@ func TestReadDrops(t *testing.T) {
 	}
 	os.WriteFile(path, []byte("x\n"), 0o644)
 	if _, err := readDrops(path); err == nil {
-		t.Error("took a broken line")
+		t.Error("accepted a line that is not JSON")
 	}
 }
 
@@ -744,9 +744,9 @@ func TestConvertThatFailsLeavesTheRun(t *testing.T) {
 	}
 }
 
-// TestConvertsAtOnce checks that when several conversions meet, one continues and the others say which one it is, and
-// that no format is lost.
-func TestConvertsAtOnce(t *testing.T) {
+// TestConcurrentConversions checks that when several conversions meet, one continues and the others say which one it
+// is, and that no format is lost.
+func TestConcurrentConversions(t *testing.T) {
 	run, _, written := fixture(t)
 	p := &Place{Run: runfolder.Folder(run)}
 	var formats []Format

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestTooMany checks that values are counted, and that what merely looks like one in a text isn't.
+// TestTooMany checks that values are counted, and that text that merely looks like one isn't.
 func TestTooMany(t *testing.T) {
 	maxValues := int(DefaultLimits.Values)
 	for name, c := range map[string]struct {
@@ -57,7 +57,7 @@ func TestRowLimits(t *testing.T) {
 	}
 }
 
-// TestFindInOddFolders finds rows below folders whose names a pattern would read otherwise.
+// TestFindInOddFolders finds rows below folders whose names would be read as patterns.
 func TestFindInOddFolders(t *testing.T) {
 	for _, name := range []string{"a[b]", "[", "*", "a?", `a\b`} {
 		t.Run(name, func(t *testing.T) {

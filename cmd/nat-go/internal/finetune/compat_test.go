@@ -75,7 +75,8 @@ func dataFiles(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// A collection run is a single group, of which a built-in builder may make as much as limits.output says.
+// TestCompatBuildsALargeCollectionRun: a collection run is a single group, of which a built-in builder may make as much
+// as limits.output allows.
 func TestCompatBuildsALargeCollectionRun(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var steps []string
@@ -114,7 +115,8 @@ func TestCompatGoesOnAfterAFailedCollectionRun(t *testing.T) {
 	}
 }
 
-// A failed collection run ends the run, but what was collected before it stays.
+// TestCompatEndsAtAFailedCollectionRun checks that a failed collection run ends the run, and that what was collected
+// before it stays.
 func TestCompatEndsAtAFailedCollectionRun(t *testing.T) {
 	threeInputs(t)
 	natConfig(t, "num_runs: 3")

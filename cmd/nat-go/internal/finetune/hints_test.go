@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// The hints example: what its traces contain is found, what says nothing about a call is not, and everything is
-// accounted for.
+// TestHintsExample checks that the hints example finds the errors in its traces, takes nothing else for one, and
+// accounts for everything.
 func TestHintsExample(t *testing.T) {
 	example, err := filepath.Abs(filepath.Join("..", "..", "..", "..", "examples", "hints"))
 	if err != nil {

@@ -52,8 +52,8 @@ func BenchmarkFirstRecord(b *testing.B) {
 	}
 }
 
-// A plugin that doesn't start ends a run whose inputs are there; a run without inputs ends because they are missing,
-// and takes down the processes that it had begun to start.
+// TestStartBeforeInputs checks that a plugin that doesn't start ends a run whose inputs are there, and that a run
+// without inputs ends because of them, and stops the processes that it had begun to start.
 func TestStartBeforeInputs(t *testing.T) {
 	t.Chdir(t.TempDir())
 	config := "plugins: {acme: {path: ./nothing}}\ntrajectory_builders: {m: {_type: acme/x}}\nfinetuning: {enabled: true, trajectory_builder: m, output_dir: out}\n"

@@ -245,7 +245,7 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 		testEnv(t),
 	)
 	if exit.Code(err) != exit.Environment {
-		t.Errorf("of a server that refuses us: %v", err)
+		t.Errorf("a server that refuses the key: %v", err)
 	}
 }
 
@@ -390,6 +390,6 @@ collator:
 	}
 	if got := [2]int64{large.asked.Load(), small.asked.Load()}; got != [2]int64{6, 8} ||
 		sum.Batches.Teacher.Groups.Without != 0 {
-		t.Errorf("asked %d in all, %+v", got, sum.Batches.Teacher.Groups)
+		t.Errorf("asked %d questions in all: %+v", got, sum.Batches.Teacher.Groups)
 	}
 }
