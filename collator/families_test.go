@@ -30,7 +30,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// family is one chat template and what the collator, and the other program that checks its output, make of it.
+// family is one chat template, and what the collator and the independent checker of its output make of it.
 type family struct {
 	name, source string
 	tools        []json.RawMessage

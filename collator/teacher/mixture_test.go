@@ -45,7 +45,7 @@ func mixed(prefix []int32, token int32, k int) (top map[int]float64, own float64
 	return top, math.Log(own)
 }
 
-// bothList reports whether both models have a token among their k best.
+// bothList reports whether a token is among the k best of both models.
 func bothList(prefix []int32, token int32, k int) bool {
 	return slices.Contains(best(model(7, prefix), k), int(token)) &&
 		slices.Contains(best(model(1234567, prefix), k), int(token))

@@ -300,7 +300,7 @@ func TestEffects(t *testing.T) {
 		}
 	}
 	if (Effect{}).Judge(Lower, 0) != HintNoEffect {
-		t.Error("no effect at all is an effect where the least is 0")
+		t.Error("a hint without any effect passed with a minimum of 0")
 	}
 	s := newServer(t)
 	s.spoil = func(ids []int32, a map[string]any) {
@@ -316,18 +316,18 @@ func TestEffects(t *testing.T) {
 	bad.Teacher = studentRow
 	bad.Targets = []int{0}
 	if _, err := c.Effects(t.Context(), []Probed{bad}, 0); err == nil {
-		t.Error("a target at 0 is accepted")
+		t.Error("a target at position 0 was accepted")
 	}
 	for _, far := range []chat.Span{{Start: 5, End: 1 << 30}, {Start: -1 << 30, End: 7}, {Start: 6, End: 6}} {
 		b.line.RowInfo[0].Sites[1].Pairs = []chat.Span{far}
 		if _, err := b.probes(); err == nil || !strings.Contains(err.Error(), "site 1") {
-			t.Errorf("a target %v: %v", far, err)
+			t.Errorf("the target %v: %v", far, err)
 		}
 	}
 	b.line.RowInfo[0].Sites[1].Pairs = []chat.Span{{Start: 5, End: 7}}
 	b.line.RowInfo[0].Sites[0].Teacher, b.line.RowInfo[0].Sites[0].Hint = 1, -9
 	if _, err := b.probes(); err == nil {
-		t.Error("a hint before its row")
+		t.Error("a hint before its row was accepted")
 	}
 	b.line.RowInfo[0].Sites[0].Teacher, b.line.RowInfo[0].Sites[0].Hint = 0, 2
 	b.line.RowInfo[0].Sites[1].Hint = 5

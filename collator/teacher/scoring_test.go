@@ -456,7 +456,7 @@ func TestKeptAnswers(t *testing.T) {
 		t.Errorf("%d answers that were not given to this question", n)
 	}
 	if n := replayed(same); n != 2 {
-		t.Errorf("%d of 2 sites are kept", n)
+		t.Errorf("the answers of %d of 2 sites were stored", n)
 	}
 	p, err := ReadPairs(sdpoBatch())
 	if err != nil {
@@ -465,7 +465,7 @@ func TestKeptAnswers(t *testing.T) {
 	key, kept := weighing(t, folder, nil).Scoring.key(p), store{dir: folder}
 	data, ok := kept.read(key)
 	if !ok {
-		t.Fatal("nothing is kept")
+		t.Fatal("no answer was stored")
 	}
 	data = slices.Clone(data)
 	binary.LittleEndian.PutUint64(data[8:], math.Float64bits(math.NaN())) // the second pair of the first site
@@ -473,7 +473,7 @@ func TestKeptAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := replayed(same); n != 1 {
-		t.Errorf("%d sites are believed, of two of which one was kept in part", n)
+		t.Errorf("%d sites were replayed, want 1: the other was stored only in part", n)
 	}
 }
 

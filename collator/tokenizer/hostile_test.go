@@ -163,7 +163,7 @@ var nasty = []any{
 	map[string]any{"type": "Replace", "pattern": map[string]any{"String": "h"}, "content": strings.Repeat("h", 2000)},
 }
 
-// something returns a fresh copy of a nasty value: trees must not share nodes.
+// something returns a fresh copy of a nasty value, because trees must not share nodes.
 func something(r *rand.Rand) any {
 	data, _ := json.Marshal(nasty[r.IntN(len(nasty))])
 	var value any

@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// TestShapesOfTemplates finds turns in templates of kinds that no stock template here is, or only one.
+// TestShapesOfTemplates finds turns in kinds of templates that at most one stock template here belongs to.
 func TestShapesOfTemplates(t *testing.T) {
 	const talk = `[{"role":"user","content":"q"},{"role":"assistant","content":"one"},{"role":"user","content":"r"},{"role":"assistant","content":""},{"role":"user","content":"s"},{"role":"assistant","content":"three"}]`
 	const agent = `[{"role":"user","content":"q"},{"role":"assistant","content":"","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":{"a":1}}}]},{"role":"tool","tool_call_id":"1","content":"x"},
@@ -192,8 +192,8 @@ func TestSilent(t *testing.T) {
 	}
 }
 
-// TestSteady tells plain conversations, whose turns a template is known to show as they were sampled, from those in
-// which each turn has to be checked.
+// TestSteady tells conversations whose turns a template is known to show as they were sampled from those in which each
+// turn has to be checked.
 func TestSteady(t *testing.T) {
 	const user, asked = `{"role":"user","content":"q"}`, `{"role":"assistant","content":"one"}`
 	const call = `{"id":"1","type":"function","function":{"name":"f","arguments":{"a":1}}}`

@@ -30,7 +30,7 @@ func writeAll(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// logged are n calls of a request log, each a session of its own, with questions of at least that many characters.
+// logged returns n lines of a request log, each a session of its own with a question of at least that many characters.
 func logged(from, n, length int) string {
 	var b strings.Builder
 	for i := from; i < from+n; i++ {
@@ -98,8 +98,8 @@ func TestInspectNothingKnown(t *testing.T) {
 	}
 }
 
-// TestInspectReadsSessions: sessions are read to their end, unless a sample is asked for, which says how large it is;
-// of conversations the beginning is read.
+// TestInspectReadsSessions: sessions are read to their end, unless a sample is asked for, whose size is reported; of
+// conversations only the beginning is read.
 func TestInspectReadsSessions(t *testing.T) {
 	const many = 2_000
 	talks := strings.Repeat(`{"messages":[{"role":"user","content":"`+strings.Repeat("x", 3000)+`"},{"role":"assistant","content":"a"}]}`+"\n", many)

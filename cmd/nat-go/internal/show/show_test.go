@@ -140,7 +140,7 @@ func TestNothingReachesTheTerminalAsAControl(t *testing.T) {
 		}
 		for _, r := range printed(t, v, Options{Width: rapid.SampledFrom([]int{1, 40, 120}).Draw(rt, "width")}) {
 			if terminal.Text(string(r)) != string(r) {
-				rt.Fatalf("%q got through", r)
+				rt.Fatalf("%q was printed", r)
 			}
 		}
 	})

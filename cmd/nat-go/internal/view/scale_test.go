@@ -68,7 +68,7 @@ func TestWorkOfLargeRuns(t *testing.T) {
 	last := first[len(first)-1]
 	if hits := searched(t, s, h, "%22good+answer%22&at="+strconv.Itoa(last.At)); !last.More || last.At < maxHits ||
 		hits[0].Row.Record <= first[len(first)-2].Row.Record {
-		t.Errorf("a search that goes on from %+v begins with %+v", last, hits[0].Row)
+		t.Errorf("a search that continues from %+v begins with %+v", last, hits[0].Row)
 	}
 	var o overview
 	if get(t, s, h, "/api/overview", &o); o.Facets["task"][0] != (value{"task0", 16667}) || o.Records != n {

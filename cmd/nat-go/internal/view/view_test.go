@@ -93,7 +93,7 @@ func open(t testing.TB, folder runfolder.Folder) *Run {
 	return r
 }
 
-// site serves a run behind the checks of every request.
+// serve returns a server for a run, and its handler behind the checks that every request passes.
 func serve(t testing.TB, r *Run) (s *Server, handler http.Handler) {
 	t.Helper()
 	s, err := Listen("127.0.0.1:0", false)
@@ -153,7 +153,7 @@ func TestTableIsTheSameOutOfTheCache(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := loadTable(path, &commit); err == nil {
-			t.Errorf("a table cut at byte %d of %d was believed", n, len(whole))
+			t.Errorf("a table cut at byte %d of %d was accepted", n, len(whole))
 		}
 	}
 	whole[len(whole)/2] ^= 1
@@ -161,7 +161,7 @@ func TestTableIsTheSameOutOfTheCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := loadTable(path, &commit); err == nil {
-		t.Error("a table with a flipped bit was believed")
+		t.Error("a table with a flipped bit was accepted")
 	}
 }
 
@@ -180,8 +180,8 @@ func TestForgedTable(t *testing.T) {
 		"fewer records":               func(t *table) { t.Entries = t.Entries[1:] },
 		"no groups":                   func(t *table) { t.First, t.Offset = nil, nil },
 		"groups out of order":         func(t *table) { t.First[1], t.First[2] = t.First[2], t.First[1]-1 },
-		"groups behind the end":       func(t *table) { t.First[len(t.First)-1] = 1 << 30 },
-		"offsets behind the end":      func(t *table) { t.Offset[len(t.Offset)-1] = commit.Bytes + 1 },
+		"groups after the end":        func(t *table) { t.First[len(t.First)-1] = 1 << 30 },
+		"offsets after the end":       func(t *table) { t.Offset[len(t.Offset)-1] = commit.Bytes + 1 },
 		"an offset before the start":  func(t *table) { t.Offset[0] = -1 },
 		"a first record that is not":  func(t *table) { t.First[0] = 1 },
 		"a long name":                 func(t *table) { t.Builders[0] = strings.Repeat("x", maxBuilderName+1) },
@@ -196,7 +196,7 @@ func TestForgedTable(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := loadTable(path, &commit); err == nil {
-				t.Error("it was believed")
+				t.Error("it was accepted")
 			}
 		})
 	}
@@ -209,7 +209,7 @@ func TestForgedTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := loadTable(path, &commit); err == nil {
-		t.Error("a file of holes was believed")
+		t.Error("a sparse file was accepted")
 	}
 }
 
@@ -217,11 +217,11 @@ func TestForgedTable(t *testing.T) {
 func TestForgedSum(t *testing.T) {
 	for _, sum := range []string{"", "../../x", "00", strings.Repeat("g", 32), strings.Repeat("0", 31) + "/"} {
 		if isSum(sum) {
-			t.Errorf("%q is taken for a hash", sum)
+			t.Errorf("%q was accepted as a hash", sum)
 		}
 	}
 	if !isSum(strings.Repeat("0f", 16)) {
-		t.Error("a hash is refused")
+		t.Error("a hash was refused")
 	}
 }
 
@@ -282,7 +282,7 @@ func TestRowsAndRecords(t *testing.T) {
 	}
 	for record, want := range map[int]int{1: 43, 10: 33 + utf8.RuneCountInString(hostile)} {
 		if get(t, s, h, fmt.Sprint("/api/rows?limit=1&offset=", record-1), &a); a.Rows[0].Length != uint32(want) {
-			t.Errorf("record %d has %d characters, not %d", record, a.Rows[0].Length, want)
+			t.Errorf("record %d has %d characters, want %d", record, a.Rows[0].Length, want)
 		}
 	}
 	var rec recordAnswer
@@ -500,7 +500,7 @@ func TestRowsAlone(t *testing.T) {
 	}
 	var a rowsAnswer
 	if get(t, s, h, "/api/rows?q=example:trl/train.jsonl:8", &a); a.Total != 1 || a.Rows[0].Record != 8 {
-		t.Errorf("the eighth row is found as %+v", a)
+		t.Errorf("want the eighth row, found %+v", a)
 	}
 	var rec recordAnswer
 	get(t, s, h, "/api/record?n=8", &rec)
@@ -510,7 +510,7 @@ func TestRowsAlone(t *testing.T) {
 	}
 	if err := json.Unmarshal(rec.View, &v); err != nil || v.Title != "trl/train.jsonl:8, preference" ||
 		len(v.Facts) > 0 {
-		t.Errorf("%v; more is said of a row than it holds: %+v", err, v)
+		t.Errorf("%v; a row shows more than its file holds: %+v", err, v)
 	}
 	for path, want := range map[string]int{
 		"/api/record?n=1": 200, "/api/drops": 200, "/api/batches?record=1": 200, "/api/tokens?ref=1": 404,
@@ -694,7 +694,7 @@ func TestBranches(t *testing.T) {
 	for n, want := range map[int][2]uint64{1: {0, 2}, 2: {1, 3}, 3: {2, 4}, 4: {3, 0}} {
 		a = recordAnswer{}
 		if get(t, s, h, fmt.Sprint("/api/record?n=", n), &a); [2]uint64{a.Prev, a.Next} != want {
-			t.Errorf("beside record %d are %d and %d, not %v", n, a.Prev, a.Next, want)
+			t.Errorf("the branches of record %d are %d and %d, want %v", n, a.Prev, a.Next, want)
 		}
 	}
 }

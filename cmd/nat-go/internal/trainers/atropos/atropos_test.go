@@ -39,7 +39,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// server behaves as the real one was measured to, in the respects that matter here.
+// server behaves like the real one in the respects that matter here.
 type server struct {
 	mu      sync.Mutex
 	batch   int
@@ -48,12 +48,12 @@ type server struct {
 	fetched int
 	early   int // pushes before registration
 	gz      int
-	fault   func(n int, w http.ResponseWriter) bool // for the nth push; true: it has answered it
+	fault   func(n int, w http.ResponseWriter) bool // for the nth push; true: it has answered
 	envs    int
 	gone    []string
 	steps   int
 	drains  bool   // fetches a group whenever the queue length is asked for
-	trainer string // that is registered
+	trainer string // the one that is registered
 }
 
 // restart makes the server forget everything. A trainer registers again, and others register before us.
@@ -455,7 +455,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestTeacherOfAllOrOfNone: a group whose distillation columns don't cover every sequence is sent without any.
+// TestTeacherOfAllOrOfNone: a group whose distillation columns don't cover every sequence is sent without them.
 func TestTeacherOfAllOrOfNone(t *testing.T) {
 	ids, logs := [][][]int64{{{}, {4, 5}}, {{}}}, [][][]float64{{{}, {-1, math.Inf(-1)}}, {{}}}
 	for name, c := range map[string]struct {

@@ -436,7 +436,7 @@ func TestFaults(t *testing.T) {
 	}{
 		{"401", create, 0, status(401, `{"error": "no"}`), 3, 1, "the token is missing or wrong"},
 		{"403", jobs, 0, status(403, `{"detail": "forbidden"}`), 3, 1, "does not give the right"},
-		{"409 is no 'exists' for a job", jobs, 0, status(409, `{"detail": "name taken"}`), 1, 1, "name taken"},
+		{"409 of a job is an error", jobs, 0, status(409, `{"detail": "name taken"}`), 1, 1, "name taken"},
 		{"409 of a repository that is there", create, 0, status(409, `{"error": "exists"}`), 0, 1, ""},
 		{"409 of a data set that is there", "/v1/datasets", 0, status(409, `{"detail": "exists"}`), 0, 1, ""},
 		{"a data set that can't be registered", "/v1/datasets", 0, status(422, `{"detail": "files_url"}`), 1, 2, "files_url"},

@@ -24,7 +24,7 @@ func decode(t *testing.T, into any, text string) []finding.Finding {
 
 const required = "entity_host: http://e/\ndatastore_host: http://d//\nnamespace: n\ncustomization_config: c\n"
 
-// TestDefaults: the defaults are NAT's. TestLongDurations: no number of seconds becomes a negative time.
+// TestLongDurations: no number of seconds becomes a negative time.
 func TestLongDurations(t *testing.T) {
 	for _, s := range []float64{1e10, 9.3e9, 1e300, math.Inf(1)} {
 		c := &Config{PollIntervalSeconds: s, DeploymentTimeout: s, TrainingTimeout: s}
@@ -38,6 +38,7 @@ func TestLongDurations(t *testing.T) {
 	}
 }
 
+// TestDefaults: the defaults are NAT's.
 func TestDefaults(t *testing.T) {
 	c := new(Config)
 	if fs := decode(t, c, required); len(fs) > 0 {
