@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// row draws a row of logits: a base scale, an offset and masked entries.
+// drawRow draws a row of logits: a base scale, an offset and masked entries.
 func drawRow(t *rapid.T, name string, n int) []float32 {
 	scale := rapid.SampledFrom([]float64{0, 1e-3, 0.1, 3, 10}).Draw(t, name+" scale")
 	offset := rapid.SampledFrom([]float64{0, 0, 7, 80, -80, 1000}).Draw(t, name+" offset")

@@ -145,7 +145,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// naive is the specification: it looks at every pair.
+// naive is the specification: it considers every pair.
 func naive(cfg Config, scores []float64, keys []uint64) []Pair {
 	var rank []int
 	for i := range scores {

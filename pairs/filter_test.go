@@ -184,12 +184,12 @@ func TestSamePrompt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := messages()
 			if change(&b.Messages[0]); SamePrompt(&a, &b) {
-				t.Errorf("a different %s is the same prompt", name)
+				t.Errorf("prompts with a different %s are the same", name)
 			}
 		})
 	}
 	if c := (ttc.Prompt{Text: strings.Repeat("x", 3)}); SamePrompt(&a, &c) {
-		t.Error("text and messages are the same prompt")
+		t.Error("a text and messages are the same prompt")
 	}
 }
 

@@ -58,7 +58,7 @@ func TestOrdered(t *testing.T) {
 			t.Errorf("%d workers started, %d stopped", started.Load(), stopped.Load())
 		}
 		if most.Load() > 3+4+1 {
-			t.Errorf("%d items on their way", most.Load())
+			t.Errorf("%d items in flight", most.Load())
 		}
 	})
 }

@@ -116,7 +116,7 @@ func recorder(t *testing.T, start func(http.Handler) *httptest.Server) (*httptes
 	return s, func() []seen { mu.Lock(); defer mu.Unlock(); return all }
 }
 
-// TestRedirects covers twelve ways to be sent elsewhere - another port, host or scheme, by each of four kinds of
+// TestRedirects covers twelve ways to be redirected - to another port, host or scheme, by each of four kinds of
 // redirect - for a GET and for the POST that creates a job. No other server sees a request, let alone a token.
 func TestRedirects(t *testing.T) {
 	other, got := recorder(t, httptest.NewServer)
@@ -340,14 +340,14 @@ func TestLargeAnswersTakeTurns(t *testing.T) {
 	select {
 	case <-third:
 		t.Fatal("a third large answer is held")
-	case <-time.After(20 * time.Millisecond): // a bug may slip through here; the next line shows that the third comes
+	case <-time.After(20 * time.Millisecond): // may miss a bug; below, the third must come
 	}
 	first.Close()
 	first.Close() // frees one slot, not two
 	(<-third).Close()
 	second.Close()
 	if len(c.large) != 0 {
-		t.Errorf("%d places are held", len(c.large))
+		t.Errorf("%d slots are held", len(c.large))
 	}
 }
 

@@ -37,7 +37,7 @@ func TestTextNeverPrints(t *testing.T) {
 		}
 	}
 	if s.Reveal() != clear || s.IsZero() || !New("").IsZero() || New("").String() != "" {
-		t.Error("a text doesn't hold what it was made of")
+		t.Error("a secret does not reveal the text that it was made from")
 	}
 }
 
@@ -289,7 +289,7 @@ func TestPlainValuesAreNotSecrets(t *testing.T) {
 	}
 	for _, v := range []string{"Password", "token", "true"} {
 		if !ordinary("api_key: ", v) {
-			t.Errorf("%q is taken for a secret", v)
+			t.Errorf("%q was taken for a secret", v)
 		}
 	}
 }

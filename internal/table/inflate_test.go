@@ -12,8 +12,8 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// TestPagesThatLie checks that a page that holds more than its header says is refused before the library allocates room
-// for it.
+// TestPagesThatLie checks that a page that holds more than its header says is refused before the library allocates
+// memory for it.
 func TestPagesThatLie(t *testing.T) {
 	const size, said = 1_000_000, 20_000
 	for name, codec := range map[string]compress.Codec{

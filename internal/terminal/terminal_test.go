@@ -59,7 +59,7 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// TestJSONStaysTheSame checks that what is escaped in JSON still means the same.
+// TestJSONStaysTheSame checks that JSON whose texts are escaped still means the same.
 func TestJSONStaysTheSame(t *testing.T) {
 	want := strings.ToValidUTF8(hostile, "?")
 	b, err := json.Marshal(map[string]string{"x": want})

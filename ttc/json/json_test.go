@@ -385,7 +385,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// The expected strings are CPython 3.11's.
+// TestAppend compares with the strings that CPython 3.11 prints.
 func TestAppend(t *testing.T) {
 	in := "a\"\\/\x00\x1f\x7f\b\f\n\r\té日🙂\u2028\xed\xa0\xbd\xed\xb9\x82<&>"
 	if got, want := string(AppendASCII(nil, in)), `"a\"\\/\u0000\u001f\u007f\b\f\n\r\t\u00e9\u65e5\ud83d\ude42\u2028\ud83d\ude42<&>"`; got != want {

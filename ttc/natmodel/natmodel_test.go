@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// The rows are pydantic 2.13's answers; "-" is a refusal.
+// TestNumbersAreReadAsPydanticReadsThem compares with pydantic 2.13's answers; "-" is a refusal.
 func TestNumbersAreReadAsPydanticReadsThem(t *testing.T) {
 	cases := []struct{ in, float, integer string }{
 		{`""`, "-", "-"},

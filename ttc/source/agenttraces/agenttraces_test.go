@@ -156,7 +156,7 @@ func TestRecordedSessions(t *testing.T) {
 			}
 			for i, ex := range got.Examples {
 				if sessiontest.Walks(ex) != sessiontest.Walks(want.Examples[i]) || ex.Gaps != want.Examples[i].Gaps {
-					t.Errorf("%s: %s is read otherwise", harness, ex.ID)
+					t.Errorf("%s: %s is read differently", harness, ex.ID)
 				}
 			}
 		})

@@ -103,7 +103,7 @@ func TestDifference14FlaggedErrorsAndAlteredResults(t *testing.T) {
 		"sys / q / [c1]* / c1=[stdout] no! / b*",
 	)
 	if r.Examples[0].Fidelity != ttc.Partial {
-		t.Error("altered results are taken for what the model saw")
+		t.Error("altered results were taken for what the model saw")
 	}
 }
 

@@ -93,7 +93,7 @@ func TestRelayInAnyOrder(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoCall(t *testing.T) {
+func TestWhatIsNotACall(t *testing.T) {
 	good := call("a", "root", "q", "a")
 	circle := event("x", "y", "agent", "start", "x", "null", "") + event("y", "x", "agent", "start", "y", "null", "")
 	for name, c := range map[string]struct{ text, dropped, unread string }{

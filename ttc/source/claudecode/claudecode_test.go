@@ -295,7 +295,7 @@ func TestLoggedRequests(t *testing.T) {
 	ask("m4", "r4", "d")
 	r := one(t, s, "sys / reminder\nq / a* / r / b* || sys / r / a / c* || sys / q / a / r / b / s / c / t / d*")
 	if r.Examples[0].Fidelity != ttc.Partial {
-		t.Error("a history that was put together is said to be whole")
+		t.Error("a reconstructed history is not marked as partial")
 	}
 }
 

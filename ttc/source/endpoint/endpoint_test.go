@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve acts as a nat serve: it answers in the shapes of the recorded ones.
+// serve acts as `nat serve`: it answers in the shapes of the recorded answers.
 type serve struct {
 	mu    sync.Mutex
 	asked []string

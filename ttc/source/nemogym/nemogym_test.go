@@ -57,7 +57,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// The servers of open models write the model's reasoning as a summary; if there is none, that is a gap.
+// TestReasoning: the servers of open models write the model's reasoning as a summary; if there is none, that is a gap.
 func TestReasoning(t *testing.T) {
 	for _, c := range []struct{ item, reasoning, gaps string }{
 		{`{"type":"reasoning","summary":[{"type":"summary_text","text":"hm"}]}`, "hm", ""},

@@ -220,7 +220,7 @@ func TestEnvelopes(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoCall(t *testing.T) {
+func TestWhatIsNotACall(t *testing.T) {
 	good := generation("a", "", `"q"`, `"a"`)
 	for name, c := range map[string]struct {
 		source                source.Factory

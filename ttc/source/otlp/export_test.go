@@ -129,7 +129,7 @@ func one(t *testing.T, walks string, requests ...proto.Message) sessiontest.Read
 	return sessiontest.One(t, Factory(), "export.jsonl", lines(t, requests...), walks)
 }
 
-// Messages of the GenAI conventions, as JSON texts.
+// text returns a message of the GenAI conventions, as JSON.
 func text(role, text string) string {
 	return `{"role":"` + role + `","parts":[{"type":"text","content":` + sessiontest.Quote(text) + `}]}`
 }
@@ -148,7 +148,7 @@ func result(id, text string) string {
 
 func list(messages ...string) string { return "[" + strings.Join(messages, ",") + "]" }
 
-// chat is a call following the GenAI conventions.
+// chatSpan returns a call following the GenAI conventions.
 func chatSpan(id, parent string, n int, input, output string) *tracepb.Span {
 	return made(id, parent, n, attrs{
 		"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.response.id": "r-" + id,

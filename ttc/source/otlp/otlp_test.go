@@ -515,9 +515,9 @@ func TestClocksBackwards(t *testing.T) {
 	}
 }
 
-// TestLies: whichever byte of a message is altered, everything that is read is accounted for, and nothing but this
-// message is lost.
-func TestLies(t *testing.T) {
+// TestAlteredBytes: whichever byte of a message is altered, everything that is read is accounted for, and nothing but
+// this message is lost.
+func TestAlteredBytes(t *testing.T) {
 	message := func(id, question, answer string) []byte {
 		span := chatSpan(id, "", 1, list(text("user", question)), list(text("assistant", answer)))
 		return withLength(binaryOf(t, spansOf(span)))

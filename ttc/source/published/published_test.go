@@ -325,8 +325,8 @@ func TestConversations(t *testing.T) {
 	}
 }
 
-// TestToldKeys: an input is plain if the user said how its keys are read.
-func TestToldKeys(t *testing.T) {
+// TestGivenKeys: an input whose keys the user named is read as plain rows.
+func TestGivenKeys(t *testing.T) {
 	h := headOf(t, `{"query": "q", "answers": [{"name": "f", "arguments": {}}], "tools": []}`)
 	h.Given = map[string]string{"id_key": "x"}
 	if ConversationsOf(h) == nil {

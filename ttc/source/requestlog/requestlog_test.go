@@ -118,8 +118,8 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoCall: everything that isn't trained is counted by reason.
-func TestWhatIsNoCall(t *testing.T) {
+// TestWhatIsNotACall: everything that isn't trained is counted by reason.
+func TestWhatIsNotACall(t *testing.T) {
 	good := chatLine("1", "", "q", "a")
 	for name, c := range map[string]struct {
 		source     source.Factory

@@ -116,7 +116,7 @@ func TestTranscribedPair(t *testing.T) {
 	}
 }
 
-// TestBesidePrompt: a pair's prompt, and a state's that several models answered, come with what stands beside them.
+// TestBesidePrompt: the prompt of a pair, or of a state that several models answered, includes the keys beside it.
 func TestBesidePrompt(t *testing.T) {
 	beside := `"system": "s", "prompt": "q", "input": "x", "history": [["p", "b"]], `
 	for name, c := range map[string]struct {
@@ -185,7 +185,7 @@ func TestUnreadHistory(t *testing.T) {
 	}
 }
 
-// TestUnreadBesidePrompt: what stands beside a prompt and can't be put to it is reported.
+// TestUnreadBesidePrompt: keys beside a prompt that can't be added to it are reported as unread.
 func TestUnreadBesidePrompt(t *testing.T) {
 	const sides = `"chosen": "a", "rejected": "b"`
 	const messages = `[{"role": "user", "content": "q"}]`

@@ -258,8 +258,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// An entry may hold candidates: they are read the way the source candidates reads them, and anything that isn't a
-// candidate is dropped with its reason.
+// TestCandidatesOfATrace: an entry may hold candidates, which are read the way the source candidates reads them;
+// anything that isn't a candidate is dropped with its reason.
 func TestCandidatesOfATrace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.jsonl")
 	line := `{"id":"a","messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}],"candidates":[` +
@@ -293,7 +293,7 @@ func TestCandidatesOfATrace(t *testing.T) {
 	}
 }
 
-// How a rollout was sampled is known completely or not at all.
+// TestSampling checks that how a rollout was sampled is known completely or not at all.
 func TestSampling(t *testing.T) {
 	for raw, want := range map[string]*ttc.Sampling{
 		`{"temperature":0.7,"top_p":0.9,"processed":true}`: {Temperature: 0.7, TopP: 0.9, Processed: true},
