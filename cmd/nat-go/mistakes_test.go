@@ -295,15 +295,13 @@ func TestMistakes(t *testing.T) {
 		"train.sh": "#!/bin/sh\n", "nothing.jsonl": "",
 	}
 	for name, text := range files {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(dir, filepath.FromSlash(name))
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-				t.Fatal(err)
-			}
-		})
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	p := &project{dir: dir, exe: program(t)}
 	t.Setenv("HOME", dir)

@@ -854,14 +854,12 @@ func TestSweep(t *testing.T) {
 	}
 	dirs := map[string]*runDir{}
 	for _, name := range []string{"gone", "ours"} {
-		t.Run(name, func(t *testing.T) {
-			d := &runDir{mark: process.NewMark()}
-			d.path = filepath.Join(base, d.mark[:16])
-			if err := d.claim(); err != nil {
-				t.Fatal(err)
-			}
-			dirs[name] = d
-		})
+		d := &runDir{mark: process.NewMark()}
+		d.path = filepath.Join(base, d.mark[:16])
+		if err := d.claim(); err != nil {
+			t.Fatal(err)
+		}
+		dirs[name] = d
 	}
 	orphan, other, bystander := start(dirs["gone"].mark), start(dirs["ours"].mark), start("")
 	// What a plugin may have written: the id of somebody else's process, and a lock with somebody else's mark.

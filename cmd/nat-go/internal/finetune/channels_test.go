@@ -111,11 +111,9 @@ func TestControlHasNoEffect(t *testing.T) {
 func TestEveryChannelInOneRun(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, content := range map[string][]byte{"tokenizer.json": bytesTokenizer(t), "calls.jinja": []byte(callML)} {
-		t.Run(name, func(t *testing.T) {
-			if err := os.WriteFile(name, content, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		})
+		if err := os.WriteFile(name, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	tok, err := tokenizer.Load("tokenizer.json")
 	if err != nil {
@@ -144,11 +142,9 @@ finetuning: {enabled: true, trajectory_builder: [pairs, hints, best, tasks], out
 		"traces.jsonl": strings.Join(lines, "\n") + "\n",
 		"finetune.yml": yaml,
 	} {
-		t.Run(name, func(t *testing.T) {
-			if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		})
+		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	sum, err := Run(context.Background(), Request{ConfigFile: "finetune.yml", RunID: "r"}, testEnv(t))
 	if err != nil {

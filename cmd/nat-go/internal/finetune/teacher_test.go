@@ -121,11 +121,9 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 		"t.yml":          []byte(yaml),
 		"in.jsonl":       []byte(failedCall),
 	} {
-		t.Run(name, func(t *testing.T) {
-			if err := os.WriteFile(name, content, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		})
+		if err := os.WriteFile(name, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	tok, err := tokenizer.Load("tokenizer.json")
 	if err != nil {
@@ -296,11 +294,9 @@ collator:
 		"traces.jsonl": strings.Join(lines, "\n") + "\n", "calls.jinja": callML,
 		"t.yml": fmt.Sprintf(yaml, largeURL, smallURL),
 	} {
-		t.Run(name, func(t *testing.T) {
-			if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		})
+		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	small.spoils.Store(new("in town 3"))
 	sum, err := Run(context.Background(), Request{ConfigFile: "t.yml", RunID: "r"}, testEnv(t))

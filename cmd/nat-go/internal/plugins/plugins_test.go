@@ -298,11 +298,9 @@ func TestFind(t *testing.T) {
 		filepath.Join(onPath, "nat-go-builder-three"): 0o755, filepath.Join(onPath, "nat-go-builder-four"): 0o644,
 		filepath.Join(onPath, "other"): 0o755,
 	} {
-		t.Run(path, func(t *testing.T) {
-			if err := os.WriteFile(path, nil, mode); err != nil {
-				t.Fatal(err)
-			}
-		})
+		if err := os.WriteFile(path, nil, mode); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for name, via := range map[string]string{
 		"one":    "plugin folder",
