@@ -257,9 +257,15 @@ func (f *family) check(t *testing.T, items []Item, conversations map[string]any)
 		drops = append(drops, drop{unit, string(d.Reason), d.Example, d.Detail})
 	}
 	askPython(t, "python3", "families.py", map[string]any{
-		"name": f.name, "template": f.source, "tokenizer": file, "batches": filepath.Join(c.dir, "batches"),
-		"vars":  familyVars(f.source),
-		"tools": f.tools, "conversations": conversations, "records": f.records, "drops": drops,
+		"name":          f.name,
+		"template":      f.source,
+		"tokenizer":     file,
+		"batches":       filepath.Join(c.dir, "batches"),
+		"vars":          familyVars(f.source),
+		"tools":         f.tools,
+		"conversations": conversations,
+		"records":       f.records,
+		"drops":         drops,
 	}, &f.answer)
 }
 

@@ -24,7 +24,8 @@ import (
 
 func distillation(id string, ns []ttc.Node, sites ...builders.Site) Item {
 	return Item{Hash: "h-" + id, Record: &builders.Resolved{
-		Record: &builders.Distillation{Sites: sites}, Origin: &builders.Origin{
+		Record: &builders.Distillation{Sites: sites},
+		Origin: &builders.Origin{
 			Example:  id,
 			Fidelity: ttc.IDsLogProbs,
 			Policy:   "me",
@@ -276,8 +277,9 @@ func TestInjectionModes(t *testing.T) {
 			}
 			student, teacher := decode(t, got.rows[0].Sides[0].IDs), decode(t, got.rows[0].Sides[1].IDs)
 			piece := map[string]string{
-				modeUser: "<|im_start|>user\nLook again.<|im_end|>\n", modeAppend: "\n\nLook again.",
-				modeLead: "Look again. ",
+				modeUser:   "<|im_start|>user\nLook again.<|im_end|>\n",
+				modeAppend: "\n\nLook again.",
+				modeLead:   "Look again. ",
 			}[c.mode]
 			if name == "results are quoted" {
 				piece = `\n\nLook again.`

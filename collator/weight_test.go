@@ -62,7 +62,9 @@ func TestOneObjective(t *testing.T) {
 				}
 				records := len(demonstrations) - count(recordsDropped(sft))
 				want := map[Weight][2]float64{
-					ByToken: {float64(trained), float64(pairs)}, BySite: {float64(records), float64(kept)}, ByRollout: {
+					ByToken: {float64(trained), float64(pairs)},
+					BySite:  {float64(records), float64(kept)},
+					ByRollout: {
 						float64(records),
 						1,
 					},

@@ -173,8 +173,11 @@ func TestNoneIsAnAnswer(t *testing.T) {
 
 func TestFaultsByName(t *testing.T) {
 	for kind, want := range map[string]string{
-		"Tool Not Found": unknownTool, "JSONDecodeError": argumentsNotJSON, "INVALID_ARGUMENTS": badSchema, "": "",
-		"weird": "",
+		"Tool Not Found":    unknownTool,
+		"JSONDecodeError":   argumentsNotJSON,
+		"INVALID_ARGUMENTS": badSchema,
+		"":                  "",
+		"weird":             "",
 	} {
 		t.Run(kind, func(t *testing.T) {
 			if got := (&told{kind: kind}).class(); got != want {

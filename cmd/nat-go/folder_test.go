@@ -187,8 +187,10 @@ func TestVerifyStartsFromTheManifest(t *testing.T) {
 	b := newBed(t, 20)
 	b.must(t, b.run(nil, "out"))
 	for name, want := range map[string]string{
-		"dataset/trl/rows.jsonl": "dataset/trl/rows.jsonl", "records/records.log": "records/records.log",
-		"records/decisions.bin": "records/decisions.bin", "manifest.json": "not verifiable",
+		"dataset/trl/rows.jsonl":  "dataset/trl/rows.jsonl",
+		"records/records.log":     "records/records.log",
+		"records/decisions.bin":   "records/decisions.bin",
+		"manifest.json":           "not verifiable",
 		"dataset/trl/train.jsonl": "trl/train.jsonl",
 	} {
 		t.Run(name, func(t *testing.T) {

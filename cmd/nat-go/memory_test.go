@@ -541,8 +541,10 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 	}
 	piece := func(id string) any { return map[string]any{"Sequence": map[string]any{"id": id, "type_id": 0}} }
 	hostile["post_processor"] = map[string]any{
-		"type": "TemplateProcessing", "single": slices.Repeat([]any{piece("A")}, 200_000),
-		"pair": []any{piece("A"), piece("B")}, "special_tokens": map[string]any{},
+		"type":           "TemplateProcessing",
+		"single":         slices.Repeat([]any{piece("A")}, 200_000),
+		"pair":           []any{piece("A"), piece("B")},
+		"special_tokens": map[string]any{},
 	}
 	text, err := json.Marshal(hostile)
 	if err != nil {

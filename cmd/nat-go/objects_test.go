@@ -502,8 +502,9 @@ func TestManifestsComeLast(t *testing.T) {
 		b.env = append(b.env, k+"="+v)
 	}
 	names := map[string]string{
-		"plan.json": "plan/config.yml", "shard.json": "plan/build/00000/records/records.log",
-		"cut.json": "plan/cut/records/records.log",
+		"plan.json":  "plan/config.yml",
+		"shard.json": "plan/build/00000/records/records.log",
+		"cut.json":   "plan/cut/records/records.log",
 	}
 	var denied atomic.Bool
 	seen := map[string]bool{}

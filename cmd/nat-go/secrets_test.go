@@ -215,8 +215,12 @@ func newLeaky(t *testing.T, script string) *leaky {
 		"trajectory_builders": map[string]any{"b": map[string]any{"_type": "dpo_traj_builder"}},
 		"trainers":            map[string]any{"t": map[string]any{"_type": "nemo_customizer_trainer"}},
 		"trainer_adapters": map[string]any{"a": map[string]any{
-			"_type": "exec_trainer_adapter", "command": command, "poll_interval": "20ms", "stop_timeout": "2s",
-			"env": []string{"CNRY_GRANTED", "CNRY_KEY"}, "set": map[string]string{"OPENAI_KEY": "cnry-set-value"},
+			"_type":         "exec_trainer_adapter",
+			"command":       command,
+			"poll_interval": "20ms",
+			"stop_timeout":  "2s",
+			"env":           []string{"CNRY_GRANTED", "CNRY_KEY"},
+			"set":           map[string]string{"OPENAI_KEY": "cnry-set-value"},
 		}, "c": map[string]any{
 			"_type": "nemo_customizer_trainer_adapter", "entity_host": "http://user:cnry-password@127.0.0.1:1",
 			"datastore_host": "http://127.0.0.1:1", "namespace": "n", "customization_config": "x",

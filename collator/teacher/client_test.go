@@ -213,7 +213,10 @@ func TestHostileAnswers(t *testing.T) {
 // TestHostileBodies: what is not JSON, or JSON that JSON forbids.
 func TestHostileBodies(t *testing.T) {
 	for body, want := range map[string]string{
-		``: "", `<html>`: "", `null`: "neither a JSON object nor an array", `{"choices":[`: "",
+		``:             "",
+		`<html>`:       "",
+		`null`:         "neither a JSON object nor an array",
+		`{"choices":[`: "",
 		`{"choices":[{"prompt_logprobs":[null,{"1":{"logprob":NaN},"2":{"logprob":-1},"3":{"logprob":-2},"4":{"logprob":-3}}]}]}`:      "is NaN",
 		`{"choices":[{"prompt_logprobs":[null,{"1":{"logprob":Infinity},"2":{"logprob":-1},"3":{"logprob":-2},"4":{"logprob":-3}}]}]}`: "above 0",
 		strings.Repeat("[", 100): "",

@@ -102,7 +102,8 @@ func hostileBases() []map[string]any {
 		},
 		{
 			"normalizer": step("BertNormalizer", "clean_text", true, "handle_chinese_chars", true, "strip_accents", nil,
-				"lowercase", true), "pre_tokenizer": step("BertPreTokenizer"),
+				"lowercase", true),
+			"pre_tokenizer":  step("BertPreTokenizer"),
 			"post_processor": step("BertProcessing", "sep", []any{"<|end|>", 3}, "cls", []any{"<|a|>", 2}),
 			"decoder":        step("WordPiece", "prefix", "##", "cleanup", true),
 			"model": step("WordPiece", "unk_token", "<unk>", "continuing_subword_prefix", "##",

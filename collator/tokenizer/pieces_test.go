@@ -243,14 +243,16 @@ func TestNoPieces(t *testing.T) {
 	}
 	model := func(key, value string) map[string]any {
 		return map[string]any{
-			"type": "BPE", "vocab": map[string]int{
+			"type": "BPE",
+			"vocab": map[string]int{
 				"a":         0,
 				"b":         1,
 				value + "b": 2,
 				"b" + value: 3,
 				"ab":        4,
-			}, "merges": []string{},
-			key: value,
+			},
+			"merges": []string{},
+			key:      value,
 		}
 	}
 	noTokens := []map[string]any{}

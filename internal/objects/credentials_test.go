@@ -51,9 +51,11 @@ func TestCredentialServers(t *testing.T) {
 			server := httptest.NewServer(answer)
 			defer server.Close()
 			env := map[string]string{
-				"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.URL, "AWS_CONTAINER_AUTHORIZATION_TOKEN": token,
-				"AWS_ENDPOINT_URL": bucket.URL, "AWS_SHARED_CREDENTIALS_FILE": t.TempDir() + "/none",
-				"AWS_REGION": "us-east-1",
+				"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.URL,
+				"AWS_CONTAINER_AUTHORIZATION_TOKEN":  token,
+				"AWS_ENDPOINT_URL":                   bucket.URL,
+				"AWS_SHARED_CREDENTIALS_FILE":        t.TempDir() + "/none",
+				"AWS_REGION":                         "us-east-1",
 			}
 			for key, value := range env { // the library reads them from the environment itself
 				t.Setenv(key, value)

@@ -33,8 +33,10 @@ func TestKeyFiles(t *testing.T) {
 		for _, path := range []string{pipe, link, huge, dir} {
 			t.Run(name+" "+filepath.Base(path), func(t *testing.T) {
 				for key, value := range map[string]string{
-					"HOME": dir, "AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_SHARED_CREDENTIALS_FILE": dir + "/none",
-					name: path,
+					"HOME":                        dir,
+					"AWS_ENDPOINT_URL":            "http://127.0.0.1:1",
+					"AWS_SHARED_CREDENTIALS_FILE": dir + "/none",
+					name:                          path,
 				} { // the library reads them from the environment itself
 					t.Setenv(key, value)
 				}

@@ -17,8 +17,11 @@ import (
 func TestPagesThatLie(t *testing.T) {
 	const size, said = 1_000_000, 20_000
 	for name, codec := range map[string]compress.Codec{
-		"snappy": &parquet.Snappy, "gzip": &parquet.Gzip, "zstd": &parquet.Zstd, "brotli": &parquet.Brotli,
-		"lz4": &parquet.Lz4Raw,
+		"snappy": &parquet.Snappy,
+		"gzip":   &parquet.Gzip,
+		"zstd":   &parquet.Zstd,
+		"brotli": &parquet.Brotli,
+		"lz4":    &parquet.Lz4Raw,
 	} {
 		t.Run(name, func(t *testing.T) {
 			for version := 1; version <= 2; version++ {

@@ -47,8 +47,12 @@ func TestTextAndLine(t *testing.T) {
 
 func TestOutput(t *testing.T) {
 	for in, want := range map[string]string{
-		"plain\n": "plain\n", "no end": "no end", "": "", "crlf\r\nnext\r\n": "crlf\nnext\n",
-		" 1%|#\r 2%|##\r": " 2%|##\n", "\r 1%\r 2%\nloss 3\n": " 2%\nloss 3\n",
+		"plain\n":                     "plain\n",
+		"no end":                      "no end",
+		"":                            "",
+		"crlf\r\nnext\r\n":            "crlf\nnext\n",
+		" 1%|#\r 2%|##\r":             " 2%|##\n",
+		"\r 1%\r 2%\nloss 3\n":        " 2%\nloss 3\n",
 		"\x1b[31mred\x1b[0m\n\x1b[2J": "red\n\\u001b[2J",
 	} {
 		t.Run(in, func(t *testing.T) {

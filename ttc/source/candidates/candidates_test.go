@@ -339,8 +339,9 @@ func FuzzRead(f *testing.F) {
 func TestEmptyEntriesEndTheRun(t *testing.T) {
 	const good = `{"id":"a","turn_id":"t","output":"x","score":1}` + "\n"
 	for text, want := range map[string]string{
-		strings.Repeat("{}\n", 3): "3 entries in a row", strings.Repeat("{}\n{}\n"+good, 3): "",
-		good + strings.Repeat("{}\n", 4): "3 entries in a row",
+		strings.Repeat("{}\n", 3):          "3 entries in a row",
+		strings.Repeat("{}\n{}\n"+good, 3): "",
+		good + strings.Repeat("{}\n", 4):   "3 entries in a row",
 	} {
 		t.Run(text, func(t *testing.T) {
 			_, err := read(t, func(c *Config) { c.MaxEmpty = 3 }, source.Options{}, write(t, text))

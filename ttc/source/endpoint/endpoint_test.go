@@ -81,8 +81,11 @@ func (s *serve) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "data: {\"value\":\"answer to \"}\n\n")
 	for i := range 2 {
 		payload, _ := json.Marshal(map[string]any{
-			"event_type": "TTC_END", "event_timestamp": 1.5, "name": "dpo_candidate_move", "UUID": "u",
-			"metadata": map[string]any{},
+			"event_type":      "TTC_END",
+			"event_timestamp": 1.5,
+			"name":            "dpo_candidate_move",
+			"UUID":            "u",
+			"metadata":        map[string]any{},
 			"data": map[string]any{
 				"input":           in[key],
 				"output":          fmt.Sprintf("o%d", i),

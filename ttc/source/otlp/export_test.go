@@ -63,7 +63,11 @@ func made(id, parent string, n int, a attrs) *tracepb.Span {
 	s := &tracepb.Span{
 		TraceId: []byte(
 			trace,
-		), SpanId: spanID(id), Name: id, StartTimeUnixNano: 1e18 + uint64(n)*1e9, Attributes: a.list(),
+		),
+		SpanId:            spanID(id),
+		Name:              id,
+		StartTimeUnixNano: 1e18 + uint64(n)*1e9,
+		Attributes:        a.list(),
 	}
 	if parent != "" {
 		s.ParentSpanId = spanID(parent)

@@ -102,7 +102,9 @@ func TestDifference2ContentOfSpanOrRecord(t *testing.T) {
 	})
 	bare := made("one", "", 1, attrs{"gen_ai.operation.name": "chat"})
 	for name, requests := range map[string][]proto.Message{
-		"span": {spansOf(span)}, "record": {spansOf(bare), logsOf(event)}, "both": {spansOf(span), logsOf(event)},
+		"span":         {spansOf(span)},
+		"record":       {spansOf(bare), logsOf(event)},
+		"both":         {spansOf(span), logsOf(event)},
 		"record alone": {logsOf(event)},
 	} {
 		t.Run(name, func(t *testing.T) {

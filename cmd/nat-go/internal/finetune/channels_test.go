@@ -69,14 +69,19 @@ func ownTrace(t *testing.T, tok *tokenizer.Tokenizer, task, trial int) string {
 		})
 	}
 	line, err := json.Marshal(map[string]any{
-		"id": fmt.Sprintf("t%d-%d", task, trial), "task_id": fmt.Sprint(task), "trial": trial, "reward": float64(trial),
-		"model":    "me",
-		"sampling": map[string]any{"temperature": 0.7, "top_p": 1}, "candidates": answers,
+		"id":         fmt.Sprintf("t%d-%d", task, trial),
+		"task_id":    fmt.Sprint(task),
+		"trial":      trial,
+		"reward":     float64(trial),
+		"model":      "me",
+		"sampling":   map[string]any{"temperature": 0.7, "top_p": 1},
+		"candidates": answers,
 		"tools": []any{map[string]any{
 			"type": "function",
 			"function": map[string]any{"name": "weather", "parameters": map[string]any{
 				"type":       "object",
-				"properties": map[string]any{"town": map[string]any{"type": "integer"}}, "required": []string{"town"},
+				"properties": map[string]any{"town": map[string]any{"type": "integer"}},
+				"required":   []string{"town"},
 			}},
 		}},
 		"messages": []any{

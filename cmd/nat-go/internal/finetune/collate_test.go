@@ -209,8 +209,9 @@ func TestNoBatchFails(t *testing.T) {
 	}
 	yaml := string(read(t, "finetune.yml")) + "\ncollator: {tokenizer: tokenizer.json, template: refuses.jinja}\n"
 	for name, content := range map[string]string{
-		"tokenizer.json": string(bytesTokenizer(t)), "finetune.yml": yaml,
-		"refuses.jinja": "{% for m in messages %}{{ raise_exception('not this one') }}{% endfor %}",
+		"tokenizer.json": string(bytesTokenizer(t)),
+		"finetune.yml":   yaml,
+		"refuses.jinja":  "{% for m in messages %}{{ raise_exception('not this one') }}{% endfor %}",
 	} {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)

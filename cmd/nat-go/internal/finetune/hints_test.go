@@ -52,7 +52,8 @@ func TestHintsExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(map[string]int64{
-		"sites/schema/schema/knowable": 1, "sites/unknown_tool/schema/knowable": 1,
+		"sites/schema/schema/knowable":            1,
+		"sites/unknown_tool/schema/knowable":      1,
 		"sites/arguments_not_json/rules/knowable": 2,
 	}, m.Counters["hints"],
 		cmpopts.IgnoreMapEntries(func(name string, _ int64) bool {

@@ -291,8 +291,9 @@ collator:
     {rollouts: true, top_k: 3, servers: [{name: large, endpoint: "%s", model: m, weight: 3}, {name: small, endpoint: "%s", model: m}]}}
 `
 	for name, content := range map[string]string{
-		"traces.jsonl": strings.Join(lines, "\n") + "\n", "calls.jinja": callML,
-		"t.yml": fmt.Sprintf(yaml, largeURL, smallURL),
+		"traces.jsonl": strings.Join(lines, "\n") + "\n",
+		"calls.jinja":  callML,
+		"t.yml":        fmt.Sprintf(yaml, largeURL, smallURL),
 	} {
 		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
 			t.Fatal(err)
@@ -359,7 +360,8 @@ collator:
 			}
 			if want := map[string]string{
 				"0": "teacher: the best 3 tokens at each position; trained tokens -0.716 nats on average (large -0.5, small -2)\n",
-				"1": "teacher: the best 5 tokens", "2": "teacher: none, as the task asks\n",
+				"1": "teacher: the best 5 tokens",
+				"2": "teacher: none, as the task asks\n",
 				"3": "teacher: none (teacher_bad_answer)\n",
 			}[task]; !strings.Contains(shown.String(), want) {
 				t.Errorf("%s: want %q in\n%s", m.Example, want, &shown)

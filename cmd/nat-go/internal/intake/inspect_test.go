@@ -51,8 +51,12 @@ const session = `{"type":"user","uuid":"u","parentUuid":null,"sessionId":"s","ve
 // TestInspectFolder: a folder with files of several formats, and some of none, is reported format by format.
 func TestInspectFolder(t *testing.T) {
 	dir := writeAll(t, map[string]string{
-		"a/one.jsonl": session, "b.jsonl": logged(0, 3, 0), "c.jsonl": logged(3, 2, 0), "notes.json": `{"a": {}}`,
-		"empty.jsonl": "", "talk.jsonl": `{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}]}`,
+		"a/one.jsonl":     session,
+		"b.jsonl":         logged(0, 3, 0),
+		"c.jsonl":         logged(3, 2, 0),
+		"notes.json":      `{"a": {}}`,
+		"empty.jsonl":     "",
+		"talk.jsonl":      `{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}]}`,
 		".hidden/x.jsonl": "{",
 	})
 	found, err := intake.Inspect(context.Background(), intake.Options{Paths: []string{dir}})

@@ -293,10 +293,12 @@ func TestFind(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, mode := range map[string]os.FileMode{
-		filepath.Join(folder, "nat-go-builder-one"): 0o755, filepath.Join(folder, "two"): 0o755,
+		filepath.Join(folder, "nat-go-builder-one"):   0o755,
+		filepath.Join(folder, "two"):                  0o755,
 		filepath.Join(onPath, "nat-go-builder-two"):   0o755,
-		filepath.Join(onPath, "nat-go-builder-three"): 0o755, filepath.Join(onPath, "nat-go-builder-four"): 0o644,
-		filepath.Join(onPath, "other"): 0o755,
+		filepath.Join(onPath, "nat-go-builder-three"): 0o755,
+		filepath.Join(onPath, "nat-go-builder-four"):  0o644,
+		filepath.Join(onPath, "other"):                0o755,
 	} {
 		if err := os.WriteFile(path, nil, mode); err != nil {
 			t.Fatal(err)

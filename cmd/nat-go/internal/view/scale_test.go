@@ -138,9 +138,11 @@ func BenchmarkRows(b *testing.B) {
 	r := open(b, testRun(b, n))
 	s, h := serve(b, r)
 	for name, path := range map[string]string{
-		"first": "/api/rows?limit=50", "filter": "/api/rows?limit=50&q=margin%3E0.9+builder%3Amoves",
-		"sort": "/api/rows?limit=50&sort=-score", "overview": "/api/overview",
-		"record": "/api/record?n=" + strconv.Itoa(n/2),
+		"first":    "/api/rows?limit=50",
+		"filter":   "/api/rows?limit=50&q=margin%3E0.9+builder%3Amoves",
+		"sort":     "/api/rows?limit=50&sort=-score",
+		"overview": "/api/overview",
+		"record":   "/api/record?n=" + strconv.Itoa(n/2),
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

@@ -301,10 +301,18 @@ func TestRowsAndRecords(t *testing.T) {
 		t.Errorf("%+v", rec.Diff)
 	}
 	for path, want := range map[string]int{
-		"/api/record?n=0": 400, "/api/record?n=31": 404, "/api/record?n=18446744073709551615": 404,
-		"/api/record?n=x":     400,
-		"/api/rows?offset=-1": 400, "/api/rows?sort=age": 400, "/api/tokens?ref=sft/train/00000.safetensors:1": 404,
-		"/api/record?n=1&from=x": 400, "/api/site": 404, "/api/overview": 200, "/api/drops": 200, "/api/batches": 200,
+		"/api/record?n=0":                               400,
+		"/api/record?n=31":                              404,
+		"/api/record?n=18446744073709551615":            404,
+		"/api/record?n=x":                               400,
+		"/api/rows?offset=-1":                           400,
+		"/api/rows?sort=age":                            400,
+		"/api/tokens?ref=sft/train/00000.safetensors:1": 404,
+		"/api/record?n=1&from=x":                        400,
+		"/api/site":                                     404,
+		"/api/overview":                                 200,
+		"/api/drops":                                    200,
+		"/api/batches":                                  200,
 	} {
 		t.Run(path, func(t *testing.T) {
 			if code := get(t, s, h, path, nil); code != want {

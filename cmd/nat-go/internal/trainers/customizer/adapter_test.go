@@ -258,17 +258,25 @@ hyperparameters: {seed: 7, warmup_steps: 10, optimizer: adamw_with_flat_lr, dpo:
 	var got any
 	mustJSON(t, lastBody(t, s, "POST /v1/customization/jobs"), &got)
 	want := map[string]any{
-		"config": "meta/x@v1+A100", "dataset": map[string]any{"name": "nat-dpo", "namespace": "team-a"},
-		"output_model": "team-a/m", "name": "n", "project": "p",
+		"config":        "meta/x@v1+A100",
+		"dataset":       map[string]any{"name": "nat-dpo", "namespace": "team-a"},
+		"output_model":  "team-a/m",
+		"name":          "n",
+		"project":       "p",
 		"custom_fields": map[string]any{"a": "b", "nat_go_submission": "r-1-key"},
 		"integrations": []any{map[string]any{
 			"type":  "wandb",
 			"wandb": map[string]any{"project": "wp", "tags": []any{"x", "y"}},
 		}},
 		"hyperparameters": map[string]any{
-			"training_type": "dpo", "finetuning_type": "all_weights", "epochs": 3.0, "batch_size": 4.0,
-			"learning_rate": 5e-5,
-			"seed":          7.0, "warmup_steps": 10.0, "optimizer": "adamw_with_flat_lr",
+			"training_type":   "dpo",
+			"finetuning_type": "all_weights",
+			"epochs":          3.0,
+			"batch_size":      4.0,
+			"learning_rate":   5e-5,
+			"seed":            7.0,
+			"warmup_steps":    10.0,
+			"optimizer":       "adamw_with_flat_lr",
 			"dpo": map[string]any{
 				"ref_policy_kl_penalty":        0.1,
 				"preference_loss_weight":       1.0,
