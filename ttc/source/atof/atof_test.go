@@ -129,7 +129,7 @@ func TestWhatIsNotACall(t *testing.T) {
 	}
 }
 
-// If the response has no known shape, Relay's annotation provides what the model wrote.
+// TestAnnotatedResponse: if the response has no known shape, Relay's annotation provides what the model wrote.
 func TestAnnotatedResponse(t *testing.T) {
 	text := event("a", "root", "llm", "start", "x", `{"content":{"messages":[{"role":"user","content":"q"}]}}`, "") +
 		event("a", "root", "llm", "end", "x", `{"candidates":[]}`, `,"category_profile":{"annotated_response":{`+

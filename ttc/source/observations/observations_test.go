@@ -115,7 +115,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// LangChain keeps the arguments as the model wrote them alongside the parsed ones.
+// TestSampledArguments: LangChain keeps the arguments as the model wrote them alongside the parsed ones.
 func TestSampledArguments(t *testing.T) {
 	for _, c := range []struct{ more, arguments, gaps string }{
 		{"", `{"x":1}`, "no_tools parsed_arguments"},

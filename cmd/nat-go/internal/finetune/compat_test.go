@@ -94,7 +94,8 @@ func TestCompatBuildsALargeCollectionRun(t *testing.T) {
 	}
 }
 
-// NAT numbers what its builder returned, and for a collection run that raised it returned nothing.
+// TestCompatGoesOnAfterAFailedCollectionRun: NAT numbers what its builder returned, and for a collection run that
+// raised it returned nothing.
 func TestCompatGoesOnAfterAFailedCollectionRun(t *testing.T) {
 	threeInputs(t)
 	natConfig(t, "num_runs: 3, continue_on_collection_error: true")
@@ -133,7 +134,7 @@ func TestCompatEndsAtAFailedCollectionRun(t *testing.T) {
 	}
 }
 
-// NAT groups by the text of the id: 1 and "1" are two entries but one group.
+// TestCompatGroupsByTextOfID: NAT groups by the text of the id: 1 and "1" are two entries but one group.
 func TestCompatGroupsByTextOfID(t *testing.T) {
 	t.Chdir(t.TempDir())
 	natFile(t, "in.json", natEntry("1", natStep("t", 0, "a", 1), natStep("t", 1, "b", 0.5)),

@@ -711,7 +711,7 @@ func collect(t *testing.T, d trainers.DataSet) (groups []*Group, faults []*fault
 	return groups, faults
 }
 
-// Batches in the composer layout are refused, and the error names the setting.
+// TestComposerBatches: batches in the composer layout are refused, and the error names the setting.
 func TestComposerBatches(t *testing.T) {
 	for channel, name := range map[string]string{"rl": "rewards", "sdpo": "sdpo_loss_mask"} {
 		t.Run(channel, func(t *testing.T) {
