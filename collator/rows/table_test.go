@@ -37,9 +37,9 @@ func declared(rich bool) (all []*builders.Resolved) {
 	return []*builders.Resolved{preference(text("2024-01-01"), text("a"), text("b")), pair, lesson, talk, group}
 }
 
-// TestTablesGiveBackTheirLines checks that a format's table holds what its lines hold, with keys in order and dates and
+// TestTablesReturnTheirLines checks that a format's table holds what its lines hold, with keys in order and dates and
 // nulls unchanged, whatever a reader would guess, and that the same rows give the same bytes.
-func TestTablesGiveBackTheirLines(t *testing.T) {
+func TestTablesReturnTheirLines(t *testing.T) {
 	tables := 0
 	for _, f := range Formats() {
 		table, ok := f.Table()

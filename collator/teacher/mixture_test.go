@@ -146,7 +146,7 @@ func TestMixtureFails(t *testing.T) {
 	}
 }
 
-func TestMixtureOfWhat(t *testing.T) {
+func TestNewMixtureRefuses(t *testing.T) {
 	s := newServer(t)
 	named := func(name string, k int) *Client {
 		return s.client(t, func(o *Options) { o.Name, o.TopK = name, k })

@@ -63,7 +63,7 @@ func TestOrdered(t *testing.T) {
 	})
 }
 
-func TestErrorsEndIt(t *testing.T) {
+func TestErrorsEndTheWork(t *testing.T) {
 	bad := errors.New("bad")
 	at := func(n int, f func() error) func(int) error {
 		return func(i int) error {

@@ -16,7 +16,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-func TestTextNeverPrints(t *testing.T) {
+func TestTextIsNeverPrinted(t *testing.T) {
 	const clear = "hunter2-hunter2"
 	s := New(clear)
 	asJSON, err := json.Marshal(struct{ S Text }{s})
@@ -294,8 +294,9 @@ func TestPlainValuesAreNotSecrets(t *testing.T) {
 	}
 }
 
-// TestCrossedOutIsShown checks that only values long enough to stand for a hidden secret are taken for one.
-func TestCrossedOutIsShown(t *testing.T) {
+// TestPlaceholdersAreShown checks that three or more crosses, dots or stars are taken for a secret that was hidden
+// before, and left as they are.
+func TestPlaceholdersAreShown(t *testing.T) {
 	for v, hidden := range map[string]bool{"xx": true, "xxx": false, "...": false, "***": false} {
 		text := "https://user:" + v + "@host/"
 		if out := Shape(text); (out != text) != hidden {

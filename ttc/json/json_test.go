@@ -240,7 +240,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-func TestReaderGoesOnAfterATooLargeValue(t *testing.T) {
+func TestReaderContinuesAfterATooLargeValue(t *testing.T) {
 	big := `{"a":"` + strings.Repeat("x", 3<<20) + `"}`
 	in := "[1,\n" + big + ",\n\"after\"]"
 	r := NewReader(strings.NewReader(in), ArrayOf, Limits{Size: 1 << 20})

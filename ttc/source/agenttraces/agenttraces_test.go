@@ -104,7 +104,7 @@ func TestParquet(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoRow(t *testing.T) {
+func TestWhatIsNotARow(t *testing.T) {
 	for name, c := range map[string]struct{ text, dropped, unread string }{
 		"odd messages": {
 			`{"harness":"pi","messages":[1]}`, "map[session:map[bad_example:1]]", "map[]",

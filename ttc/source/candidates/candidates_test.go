@@ -230,7 +230,7 @@ func TestInputsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestResumeGivesTheRest(t *testing.T) {
+func TestResumeReturnsTheRest(t *testing.T) {
 	var lines []string
 	for i := range 60 {
 		switch {

@@ -164,7 +164,7 @@ func TestDropsHaveAPlaceAndAReason(t *testing.T) {
 	}
 }
 
-func TestEntriesThatAreNone(t *testing.T) {
+func TestInvalidEntries(t *testing.T) {
 	r := mustRead(t, `["bare answer", {"id":1}, {"id":2,"intermediate_steps":{}}, {"id":3,"intermediate_steps":null}]`)
 	var got []string
 	for _, d := range r.drops {
@@ -285,7 +285,7 @@ func several() string {
 	return "[" + strings.Join(entries, ",") + "]"
 }
 
-func TestResumeGivesTheRest(t *testing.T) {
+func TestResumeReturnsTheRest(t *testing.T) {
 	a, b := write(t, several()), write(t, "["+row("1")+"]")
 	whole, err := read(t, nil, source.Options{}, a, b)
 	if err != nil {

@@ -73,7 +73,7 @@ func TestReasoning(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoRollout(t *testing.T) {
+func TestWhatIsNotARollout(t *testing.T) {
 	good := rollout(`,"reward":1`, says("a", ""))
 	for name, c := range map[string]struct{ text, dropped, unread string }{
 		"masked": {

@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 )
 
-func TestTrajectoriesOfAnExampleStandTogether(t *testing.T) {
+func TestTrajectoriesOfAnExampleAreAdjacent(t *testing.T) {
 	one, two, three := &builders.Origin{}, &builders.Origin{}, &builders.Origin{}
 	id := func(text string) []byte { return []byte(`{"example_id":` + text + `}`) }
 	var c collection

@@ -336,7 +336,7 @@ func distinct(examples, each int) (recs []rec) {
 	return recs
 }
 
-func TestSplitIsAsNearAsItCanBe(t *testing.T) {
+func TestSplitIsAsCloseAsPossible(t *testing.T) {
 	for _, c := range []struct {
 		examples, each int
 		share          float64
@@ -365,7 +365,7 @@ func TestSeedMovesTheSplit(t *testing.T) {
 	}
 }
 
-func TestSplitThatTheDataCannotGive(t *testing.T) {
+func TestSplitThatIsImpossible(t *testing.T) {
 	oneExample := distinct(1, 5)
 	half := append(distinct(3, 1), distinct(1, 9)...) // example 0 has 10 of 12
 	rules := Rules{

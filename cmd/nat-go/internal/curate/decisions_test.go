@@ -69,11 +69,11 @@ func TestAClaimOfManyRecordsTakesNoMemory(t *testing.T) {
 	}
 }
 
-func TestEveryReasonComesBack(t *testing.T) {
+func TestReasonsOfDecisions(t *testing.T) {
 	for i, r := range reasons {
 		if got, ok := Decision(firstDrop + i).Reason(); !ok || got != r || Dropped(r) != Decision(firstDrop+i) ||
 			Dropped(r).Kept() {
-			t.Errorf("%s does not survive writing and reading", r)
+			t.Errorf("%s does not map to its own decision, or back", r)
 		}
 	}
 	if _, ok := Both.Reason(); ok || !Both.Trains() || !Both.Validates() || Train.Validates() || Validation.Trains() {

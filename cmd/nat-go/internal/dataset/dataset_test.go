@@ -171,7 +171,7 @@ func TestADataSetAsWrittenIsSound(t *testing.T) {
 	}
 }
 
-func TestFindKnowsADataSetHoweverItIsNamed(t *testing.T) {
+func TestFindRecognisesADataSetByAnyName(t *testing.T) {
 	run, _, _ := fixture(t)
 	for path, want := range map[string]string{
 		"":                         "customizer trl",

@@ -94,9 +94,9 @@ func TestCompatBuildsALargeCollectionRun(t *testing.T) {
 	}
 }
 
-// TestCompatGoesOnAfterAFailedCollectionRun: NAT numbers what its builder returned, and for a collection run that
+// TestCompatContinuesAfterAFailedCollectionRun: NAT numbers what its builder returned, and for a collection run that
 // raised it returned nothing.
-func TestCompatGoesOnAfterAFailedCollectionRun(t *testing.T) {
+func TestCompatContinuesAfterAFailedCollectionRun(t *testing.T) {
 	threeInputs(t)
 	natConfig(t, "num_runs: 3, continue_on_collection_error: true")
 	sum, err := runCompat(t)

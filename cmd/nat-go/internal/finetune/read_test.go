@@ -51,7 +51,7 @@ func readerOf(t *testing.T, s *listSource, resume *source.Cursor) *reader {
 	return newReader(t.Context(), p, 1, resume)
 }
 
-func TestReaderHandsOnInOrder(t *testing.T) {
+func TestReaderKeepsTheOrder(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	failed := errors.New("the disk is gone")
 	s := &listSource{n: 30, size: 1 << 20, fail: failed, read: make(chan int, 30)}

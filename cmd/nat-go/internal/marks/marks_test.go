@@ -143,7 +143,7 @@ func TestTwoViews(t *testing.T) {
 	}
 }
 
-func TestFilesThatAreNoMarks(t *testing.T) {
+func TestInvalidFiles(t *testing.T) {
 	for name, text := range map[string]string{
 		"not JSON":      "x",
 		"no record":     `{"mark":"reject"}`,

@@ -123,7 +123,7 @@ func get(t testing.TB, s *Server, h http.Handler, path string, into any) int {
 	return w.Code
 }
 
-func TestTableIsTheSameOutOfTheCache(t *testing.T) {
+func TestCachedTableIsTheSame(t *testing.T) {
 	log := testRun(t, 100).Records()
 	made, err := readTable(log, func(int64) {})
 	if err != nil {
@@ -734,7 +734,7 @@ func TestPublicAddress(t *testing.T) {
 	}
 }
 
-func TestDamagedLogIsSaid(t *testing.T) {
+func TestDamagedLogIsReported(t *testing.T) {
 	folder := testRun(t, 5)
 	r := open(t, folder)
 	path := filepath.Join(folder.Records(), recordlog.LogName)

@@ -396,7 +396,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-func TestMistakesAreSaid(t *testing.T) {
+func TestMistakesAreReported(t *testing.T) {
 	for _, c := range []struct {
 		conf Config
 		want string
