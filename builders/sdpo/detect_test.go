@@ -136,7 +136,7 @@ func TestLogLikeResults(t *testing.T) {
 	} {
 		t.Run(x.tool, func(t *testing.T) {
 			if got := detect(t, schema.New[Config]().Detect, x.tool, x.text); got != "" {
-				t.Errorf("%s: %q is taken for %q", x.tool, x.text, got)
+				t.Errorf("%s: %q was taken for %q", x.tool, x.text, got)
 			}
 		})
 	}

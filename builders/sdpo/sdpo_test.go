@@ -332,7 +332,7 @@ func TestBranches(t *testing.T) {
 		t.Error(d)
 	}
 	if last := got.records[0].(*builders.Distillation).Messages.Ref.Last; last != 2 {
-		t.Errorf("the record goes on to %d", last)
+		t.Errorf("the record continues to %d", last)
 	}
 }
 

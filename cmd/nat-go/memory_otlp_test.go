@@ -85,7 +85,7 @@ func protobufAttacks() (as []attack) {
 		`"timestamp":"2026-01-01T00:00:00Z","category":"llm","scope_category":"start","name":"x",` +
 		`"metadata":{"session_id":"%[1]dLONG"},"data":{}}` + "\n"
 	first := strings.Replace(fmt.Sprintf(response, 0, 0), `,"previous_response_id":"0"`, "", 1)
-	// Responses of which each goes on from the one before, the first from the last.
+	// Each response continues the one before, and the first continues the last.
 	circle := func(w io.Writer) error {
 		n := 20_000
 		if _, err := fmt.Fprintf(w, response, 0, n); err != nil {

@@ -94,8 +94,7 @@ func put(path []string, text string) any {
 }
 
 // TestNoSecretOfAConfigurationIsKept plants every kind of secret in every field of a configuration that takes text.
-// Neither the copy in the run folder nor a finding contains it, and the code that masks what is printed is told about
-// it.
+// Neither the copy in the run folder nor a finding contains it, and the code that masks what is printed knows it.
 func TestNoSecretOfAConfigurationIsKept(t *testing.T) {
 	types := builtin.Types()
 	fields, checks := 0, 0

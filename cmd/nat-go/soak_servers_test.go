@@ -297,7 +297,7 @@ func (v *served) round(how string, taught bool) {
 			next = v.run(nil, out) // it ended before it began
 		}
 		r = v.finish(next)
-		v.ended("the run that goes on", r)
+		v.ended("the resumed run", r)
 	}
 	if r.code != 0 {
 		v.t.Errorf("%q: can't be brought to its end: exit %d: %s", how, r.code, r.stderr)
@@ -337,7 +337,7 @@ func (v *served) look(how, out string, taught bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.leaked) > 0 {
-		v.t.Errorf("%q: another server was told the token: %s", how, v.leaked[0])
+		v.t.Errorf("%q: another server was sent the token: %s", how, v.leaked[0])
 	}
 	v.told(out)
 }

@@ -276,7 +276,7 @@ func (s *soak) round(i int, f fault) {
 			_ = os.RemoveAll(filepath.Join(s.dir, "soak", "r"))
 		}
 		r = s.finish(next)
-		s.ended("the run that goes on", r)
+		s.ended("the resumed run", r)
 	}
 	if r.code != 0 {
 		s.t.Errorf("can't be brought to its end: exit %d: %s", r.code, r.stderr)

@@ -39,7 +39,7 @@ func TestViewOfManyRows(t *testing.T) {
 	tab.Screen(1280, 900, false)
 	show(tab, "#/rows")
 	if n := browsertest.Eval[int](tab, "Number(document.querySelector('table').ariaRowCount)"); n != rows+1 {
-		t.Errorf("a screen reader is told of %d rows", n)
+		t.Errorf("aria-rowcount is %d", n)
 	}
 	checked := func(where string, first, last int) {
 		t.Helper()
@@ -390,7 +390,7 @@ func TestViewOfRunInProgress(t *testing.T) {
 	before := browsertest.Eval[int](tab, asked)
 	browsertest.Eval[any](tab, "new Promise((done) => setTimeout(() => done(0), 2500))")
 	if after := browsertest.Eval[int](tab, asked); after != before {
-		t.Error("a page that was left goes on asking")
+		t.Error("a page that was left keeps sending requests")
 	}
 	show(tab, "#/overview")
 	lock.Close()

@@ -126,7 +126,7 @@ func TestMessagesRows(t *testing.T) {
 		trimmed int
 	}{
 		{"every turn", talk, builders.TrainAll, false, "", 0},
-		{"every turn, with more behind", trailing, builders.TrainAll, false, "", 2},
+		{"every turn, with more after it", trailing, builders.TrainAll, false, "", 2},
 		{"every turn of what trains the last", talk, builders.TrainLast, false, "message 1 is context only", 0},
 		{"the last turn", talk, builders.TrainLast, true, "", 0},
 		{"the last turn of what trains all", trailing, builders.TrainAll, true, "", 2},

@@ -194,7 +194,7 @@ func TestHostileAnswers(t *testing.T) {
 				t.Fatal(err)
 			}
 			if settled.Load() != 2 {
-				t.Errorf("told of %d sequences, of 2", settled.Load())
+				t.Errorf("%d of 2 sequences were reported", settled.Load())
 			}
 			if r := res[0]; r.Reason != TeacherBadAnswer || r.Scores != nil ||
 				!strings.Contains(r.Err.Error(), c.want) {
@@ -457,7 +457,7 @@ func TestStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := s.client(t, keep).Score(t.Context(), sequence); err != nil || s.calls.Load() != before+1 {
-			t.Errorf("a damaged answer of %d bytes was taken (%v)", len(spoiled), err)
+			t.Errorf("a damaged answer of %d bytes was accepted (%v)", len(spoiled), err)
 		}
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "*", ".nat-go-*")); left != nil {

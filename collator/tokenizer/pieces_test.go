@@ -261,7 +261,7 @@ func TestNoPieces(t *testing.T) {
 		"an overlap with a plain token":   {"added_tokens": []map[string]any{plain("<<tool"), plain("tool>>")}},
 		"whole words":                     {"added_tokens": []map[string]any{plain("tool", "single_word")}},
 		"white space before":              {"added_tokens": []map[string]any{plain("tool", "lstrip")}},
-		"white space behind":              {"added_tokens": []map[string]any{plain("tool", "rstrip")}},
+		"white space after":               {"added_tokens": []map[string]any{plain("tool", "rstrip")}},
 		"normalised text":                 {"added_tokens": []map[string]any{plain("tool", "normalized")}},
 		"a prefix": {
 			"added_tokens":  noTokens,

@@ -37,7 +37,7 @@ func TestShapesOfTemplates(t *testing.T) {
 		turns                    []string
 	}{
 		{
-			"an empty turn behind a call, an empty result", behind, silent,
+			"an empty turn after a call, an empty result", behind, silent,
 			[]string{`{"name": "f", "arguments": {"a": 1}}<|end|>`, "done<|end|>"},
 		},
 		{"no generation prompt", noHeader, talk, []string{"one</s>", "</s>", "three</s>"}},

@@ -104,7 +104,7 @@ func TestGraph(t *testing.T) {
 		"a copy elsewhere":   {"1 #1 q>a; 2 #1 new>a", "s: q a* | new a; copied"},
 		"other tools":        {"1 tool:f q>a; 2 tool:g q =a r>b", "s: q a*; s.2: q a r b*"},
 		"a sub-agent":        {"1 q>a; 2 agent:x task>b; 3 q =a r>c", "s: q a* r c*; s/x: task b*"},
-		"goes on with other tools": {
+		"continues with other tools": {
 			"1 tool:f q>x; 2 tool:f q>a; 3 tool:g q =a r>b", "s: q x | q a*; abandoned; s.2: q a r b*",
 		},
 		"clocks go backwards": {"9 q>a; 2 q =a r>b", "s: q a* r b*"},

@@ -277,7 +277,7 @@ func TestResumeReturnsTheRest(t *testing.T) {
 }
 
 // TestRewritten: entries in the shape of a published data set are rewritten, those of a tree belong to one example, and
-// a read goes on between trees. Two answers of one entry are compared with each other only.
+// reading can resume between trees. Two answers of one entry are compared with each other only.
 func TestRewritten(t *testing.T) {
 	tree := func(id string) string {
 		return fmt.Sprintf(`{"message_id":"%[1]s","parent_id":null,"role":"prompter","text":"q"}
