@@ -333,8 +333,10 @@ func TestCheck(t *testing.T) {
 		{Config{Strategy: RandomK, K: 4}, 30_000, true},
 		{Config{Strategy: RandomK, K: 4}, 180_000, false},
 	} {
-		if err := c.cfg.Check(c.n); (err == nil) != c.fine {
-			t.Errorf("%+v of %d candidates: %v", c.cfg, c.n, err)
-		}
+		t.Run(fmt.Sprintf("%+v of %d", c.cfg, c.n), func(t *testing.T) {
+			if err := c.cfg.Check(c.n); (err == nil) != c.fine {
+				t.Errorf("%+v of %d candidates: %v", c.cfg, c.n, err)
+			}
+		})
 	}
 }

@@ -228,9 +228,11 @@ func TestMatch(t *testing.T) {
 		})
 	}
 	for _, bad := range []string{"", "a", "$.", "$.*", "$[", "$[x]", "$a", "$.a[1", "$..a"} {
-		if _, err := newDetector(&Detect{Match: []Match{{JSONPath: bad, Pattern: "x"}}}); err == nil && bad != "" {
-			t.Errorf("%q is a path", bad)
-		}
+		t.Run(bad, func(t *testing.T) {
+			if _, err := newDetector(&Detect{Match: []Match{{JSONPath: bad, Pattern: "x"}}}); err == nil && bad != "" {
+				t.Errorf("%q is a path", bad)
+			}
+		})
 	}
 }
 

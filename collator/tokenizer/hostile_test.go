@@ -267,8 +267,10 @@ func TestHostileFiles(t *testing.T) {
 		})
 	}
 	for _, data := range []string{"", "null", "[]", "{}", `{"model":{}}`, `{"model":{"vocab":3}}`, "\xff", `{"model":{"vocab":{"a":-1}}}`} {
-		if _, err := New([]byte(data)); err == nil {
-			t.Errorf("%q was accepted", data)
-		}
+		t.Run(data, func(t *testing.T) {
+			if _, err := New([]byte(data)); err == nil {
+				t.Errorf("%q was accepted", data)
+			}
+		})
 	}
 }

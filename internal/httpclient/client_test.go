@@ -88,9 +88,11 @@ func TestNoTokenWithoutVerification(t *testing.T) {
 		{Base: "https://token@host", TLS: skip},
 		{Base: "http://host", TLS: skip, Secrets: []string{"", "wandb"}},
 	} {
-		if _, err := New(o); err == nil || !strings.Contains(err.Error(), "tls.ca_file") {
-			t.Errorf("%s: %v", o.Base, err)
-		}
+		t.Run(o.Base, func(t *testing.T) {
+			if _, err := New(o); err == nil || !strings.Contains(err.Error(), "tls.ca_file") {
+				t.Errorf("%s: %v", o.Base, err)
+			}
+		})
 	}
 }
 
@@ -491,13 +493,15 @@ func TestTries(t *testing.T) {
 		harmless bool
 		want     int
 	}{{500, false, 1}, {500, true, 3}, {429, false, 3}, {400, true, 1}, {401, true, 1}, {404, true, 1}} {
-		var asked atomic.Int32
-		s := serve(t, func(w http.ResponseWriter, _ *http.Request) { asked.Add(1); w.WriteHeader(c.code) })
-		_, err := client(t, Options{Base: s.URL}).
-			Do(t.Context(), Request{Op: "ask", Method: http.MethodPost, Tries: 3, Harmless: c.harmless})
-		if err == nil || int(asked.Load()) != c.want {
-			t.Errorf("%+v: %d tries, %v", c, asked.Load(), err)
-		}
+		t.Run(fmt.Sprint(c.code, " ", c.harmless), func(t *testing.T) {
+			var asked atomic.Int32
+			s := serve(t, func(w http.ResponseWriter, _ *http.Request) { asked.Add(1); w.WriteHeader(c.code) })
+			_, err := client(t, Options{Base: s.URL}).
+				Do(t.Context(), Request{Op: "ask", Method: http.MethodPost, Tries: 3, Harmless: c.harmless})
+			if err == nil || int(asked.Load()) != c.want {
+				t.Errorf("%+v: %d tries, %v", c, asked.Load(), err)
+			}
+		})
 	}
 	var asked atomic.Int32
 	s := serve(t, func(http.ResponseWriter, *http.Request) { asked.Add(1) })

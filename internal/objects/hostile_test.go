@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -166,18 +167,20 @@ func TestRedirectedStorage(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
 	defer other.Close()
 	for _, status := range []int{301, 302, 303, 307, 308} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("x-amz-bucket-region", "nowhere-1")
-			http.Redirect(w, r, other.URL+"/a", status)
-		}))
-		s := storage(t, objectstest.Environment(strings.TrimPrefix(server.URL, "http://")))
-		if _, err := s.Open(t.Context(), inBucket("a")); err == nil {
-			t.Errorf("%d: opened", status)
-		}
-		if err := s.Write(t.Context(), inBucket("a"), strings.NewReader("x"), 1); err == nil {
-			t.Errorf("%d: written", status)
-		}
-		server.Close()
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("x-amz-bucket-region", "nowhere-1")
+				http.Redirect(w, r, other.URL+"/a", status)
+			}))
+			s := storage(t, objectstest.Environment(strings.TrimPrefix(server.URL, "http://")))
+			if _, err := s.Open(t.Context(), inBucket("a")); err == nil {
+				t.Errorf("%d: opened", status)
+			}
+			if err := s.Write(t.Context(), inBucket("a"), strings.NewReader("x"), 1); err == nil {
+				t.Errorf("%d: written", status)
+			}
+			server.Close()
+		})
 	}
 	if n := elsewhere.Load(); n > 0 {
 		t.Errorf("another host was asked %d times", n)

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -322,18 +323,20 @@ func TestMovedService(t *testing.T) {
 	}))
 	t.Cleanup(other.Close)
 	for _, status := range []int{301, 302, 303, 307, 308} {
-		h := httptest.NewServer(
-			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				http.Redirect(w, r, other.URL+r.URL.Path, status)
-			}),
-		)
-		conf := config(t, h.URL, ".jsonl", threeQuestions)
-		conf.Token = "canary-token"
-		_, _, err := collect(t, conf, t.TempDir())
-		h.Close()
-		if err == nil || !strings.Contains(err.Error(), "redirected to "+other.URL) {
-			t.Errorf("%d: %v", status, err)
-		}
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			h := httptest.NewServer(
+				http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					http.Redirect(w, r, other.URL+r.URL.Path, status)
+				}),
+			)
+			conf := config(t, h.URL, ".jsonl", threeQuestions)
+			conf.Token = "canary-token"
+			_, _, err := collect(t, conf, t.TempDir())
+			h.Close()
+			if err == nil || !strings.Contains(err.Error(), "redirected to "+other.URL) {
+				t.Errorf("%d: %v", status, err)
+			}
+		})
 	}
 	if elsewhere.Load() != 0 {
 		t.Errorf("the other server was asked %d times", elsewhere.Load())

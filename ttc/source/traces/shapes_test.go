@@ -178,10 +178,12 @@ func TestBesidePrompt(t *testing.T) {
 // TestUnreadHistory: earlier turns of an unknown shape are reported, and the rest is read.
 func TestUnreadHistory(t *testing.T) {
 	for _, history := range []string{`{"a": 1}`, `[["p"]]`, `[["p", 1]]`, `"once upon a time"`, `7`} {
-		text := `{"prompt": "q", "response": "a", "history": ` + history + `}`
-		if diff := cmp.Diff([]string{"history"}, unread(t, text)); diff != "" {
-			t.Errorf("%s: %s", text, diff)
-		}
+		t.Run(history, func(t *testing.T) {
+			text := `{"prompt": "q", "response": "a", "history": ` + history + `}`
+			if diff := cmp.Diff([]string{"history"}, unread(t, text)); diff != "" {
+				t.Errorf("%s: %s", text, diff)
+			}
+		})
 	}
 }
 
@@ -198,9 +200,11 @@ func TestUnreadBesidePrompt(t *testing.T) {
 		`{"messages": ` + messages + `, "history": []}`:                                            nil,
 		`{"prompt": "q", "input": null, "history": null, "system": null, ` + sides + `, "": "no"}`: nil,
 	} {
-		if diff := cmp.Diff(want, unread(t, text)); diff != "" {
-			t.Errorf("%s: %s", text, diff)
-		}
+		t.Run(text, func(t *testing.T) {
+			if diff := cmp.Diff(want, unread(t, text)); diff != "" {
+				t.Errorf("%s: %s", text, diff)
+			}
+		})
 	}
 }
 

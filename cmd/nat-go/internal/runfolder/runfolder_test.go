@@ -68,18 +68,20 @@ func TestForeignFolderIsLeftUntouched(t *testing.T) {
 		{"records/.tmp-precious"},
 		{".tmp-precious", ".nat-go-tmp-0123456789abcdef"},
 	} {
-		f := Folder(t.TempDir())
-		for _, name := range files {
-			write(t, f.path(name), "mine")
-		}
-		before := listing(t, string(f))
-		if _, err := f.Create("finetune run"); exit.Code(err) != exit.Usage ||
-			!strings.Contains(err.Error(), "exists already") {
-			t.Errorf("%v: %v", files, err)
-		}
-		if after := listing(t, string(f)); !slices.Equal(before, after) {
-			t.Errorf("%v became %v", before, after)
-		}
+		t.Run(strings.Join(files, " "), func(t *testing.T) {
+			f := Folder(t.TempDir())
+			for _, name := range files {
+				write(t, f.path(name), "mine")
+			}
+			before := listing(t, string(f))
+			if _, err := f.Create("finetune run"); exit.Code(err) != exit.Usage ||
+				!strings.Contains(err.Error(), "exists already") {
+				t.Errorf("%v: %v", files, err)
+			}
+			if after := listing(t, string(f)); !slices.Equal(before, after) {
+				t.Errorf("%v became %v", before, after)
+			}
+		})
 	}
 }
 

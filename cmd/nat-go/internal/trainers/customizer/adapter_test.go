@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -373,19 +374,21 @@ func TestFindLooksThroughAllPages(t *testing.T) {
 // TestCheck: a namespace that can't be created is not fatal, as long as the service is up and accepts the token.
 func TestCheck(t *testing.T) {
 	for status, code := range map[int]int{200: 0, 403: 0, 404: 0, 409: 0, 422: 0, 500: 0, 401: exit.Environment} {
-		s := &customizertest.Service{}
-		s.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
-			if status != 200 && strings.HasSuffix(r.URL.Path, "/namespaces") {
-				w.WriteHeader(status)
-				return true
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			s := &customizertest.Service{}
+			s.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+				if status != 200 && strings.HasSuffix(r.URL.Path, "/namespaces") {
+					w.WriteHeader(status)
+					return true
+				}
+				return false
 			}
-			return false
-		}
-		customizertest.Start(t, s)
-		err := open(t, config(t, s.URL, ""), trainers.Env{}).Check(t.Context())
-		if got := exit.Code(trainers.Exit(err)); got != code {
-			t.Errorf("HTTP %d: exit %d, want %d: %v", status, got, code, err)
-		}
+			customizertest.Start(t, s)
+			err := open(t, config(t, s.URL, ""), trainers.Env{}).Check(t.Context())
+			if got := exit.Code(trainers.Exit(err)); got != code {
+				t.Errorf("HTTP %d: exit %d, want %d: %v", status, got, code, err)
+			}
+		})
 	}
 	if err := open(t, config(t, "http://127.0.0.1:1", ""), trainers.Env{}).
 		Check(t.Context()); exit.Code(trainers.Exit(err)) != exit.Environment {
