@@ -355,8 +355,8 @@ func TestProtocolFaults(t *testing.T) {
 	})
 	t.Run("never ends the stream", func(t *testing.T) {
 		t.Parallel()
-		// It has to be found stuck after it has answered everything, which takes long on a busy machine, and before the
-		// session is closed by force, which is checked late on one.
+		// It has to be found stuck after it has answered everything and before the session is closed by force: on a
+		// busy machine, answering takes long and the check comes late.
 		spec := Spec{
 			Name:         "raw",
 			Path:         testPlugin,

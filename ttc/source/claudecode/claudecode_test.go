@@ -312,11 +312,8 @@ func TestOrderOfFilesAndResume(t *testing.T) {
 		s.text("m-"+id, "a")
 		scripts = append(scripts, s.String())
 	}
-	copied := strings.ReplaceAll(
-		scripts[0],
-		`"sessionId":"s3"`,
-		`"sessionId":"s4"`,
-	) // a fork of older versions copies lines
+	// A fork of older versions copies lines.
+	copied := strings.ReplaceAll(scripts[0], `"sessionId":"s3"`, `"sessionId":"s4"`)
 	one, two := t.TempDir(), t.TempDir()
 	for i, text := range append(scripts, copied) {
 		sessiontest.Write(t, one, fmt.Sprintf("%d.jsonl", i), text)

@@ -133,7 +133,7 @@ func one(t *testing.T, walks string, requests ...proto.Message) sessiontest.Read
 	return sessiontest.One(t, Factory(), "export.jsonl", lines(t, requests...), walks)
 }
 
-// text returns a message of the GenAI conventions, as JSON.
+// text, calling and result return messages of the GenAI conventions, as JSON.
 func text(role, text string) string {
 	return `{"role":"` + role + `","parts":[{"type":"text","content":` + sessiontest.Quote(text) + `}]}`
 }
@@ -145,9 +145,8 @@ func calling(text, id, arguments string) string {
 }
 
 func result(id, text string) string {
-	return `{"role":"tool","parts":[{"type":"tool_call_response","id":"` + id + `","response":` + sessiontest.Quote(
-		text,
-	) + `}]}`
+	return `{"role":"tool","parts":[{"type":"tool_call_response","id":"` + id + `","response":` +
+		sessiontest.Quote(text) + `}]}`
 }
 
 func list(messages ...string) string { return "[" + strings.Join(messages, ",") + "]" }
