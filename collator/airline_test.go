@@ -31,8 +31,8 @@ import (
 
 var familyTokenizers sync.Map
 
-// familyTokenizer is qwen2_5.json with a template's special strings added as special tokens: stock templates whose
-// tokenizers are not among the oracle's files still get one that recognises their markers.
+// familyTokenizer is qwen2_5.json with a template's special strings added as special tokens, so that stock templates
+// whose tokenizers are not among the oracle's files get one that recognises their markers.
 func familyTokenizer(t testing.TB, template string) *tokenizer.Tokenizer {
 	t.Helper()
 	once, _ := familyTokenizers.LoadOrStore(template, sync.OnceValues(func() (*tokenizer.Tokenizer, error) {
@@ -128,7 +128,7 @@ func one(items []Item) iter.Seq2[[]Item, error] {
 	}
 }
 
-// collated is what a test checks.
+// collated is what collate wrote, read back.
 type collated struct {
 	*Result
 	dir   string

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestNoAllocationPerToken: with sixteen times the tokens, slices grow in a few more steps, but there are no more
-// objects.
+// TestNoAllocationPerToken: with sixteen times the tokens, slices grow in a few more steps, but no more objects are
+// allocated.
 func TestNoAllocationPerToken(t *testing.T) {
 	c, err := New(toyConfig(t, "chatml.jinja"))
 	if err != nil {
@@ -46,7 +46,7 @@ func TestNoAllocationPerToken(t *testing.T) {
 	}
 }
 
-// TestSitesMemoryIsFlat: six times as many traces need no more memory at any one time.
+// TestSitesMemoryIsFlat: six times as many traces need no more memory at any moment.
 func TestSitesMemoryIsFlat(t *testing.T) {
 	peak := func(traces int) (most uint64) {
 		cfg := toyConfig(t, "chatml.jinja")

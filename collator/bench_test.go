@@ -199,7 +199,8 @@ func pythonTime(b *testing.B, python, name string, pairs bool) time.Duration {
 	question := map[string]any{
 		"template":  oracletest.Template(b, name+".jinja"),
 		"tokenizer": oracletest.Path(b, "chat", "tokens", "tokenizers", file),
-		"traces":    oracletest.Path(b, "chat", "traces", "gpt-4o-airline-dev.json"), "pairs": pairs,
+		"traces":    oracletest.Path(b, "chat", "traces", "gpt-4o-airline-dev.json"),
+		"pairs":     pairs,
 		"header": map[string]string{
 			"qwen2_5":  "<|im_start|>assistant\n",
 			"llama3_1": "<|start_header_id|>assistant<|end_header_id|>\n\n",

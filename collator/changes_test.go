@@ -17,8 +17,8 @@ import (
 	"github.com/nat-go/nat-go/collator/tensors"
 )
 
-// TestChangedBatchesOfSites changes the weights and the vocabulary of a batch of hinted turns, as someone who weighs it
-// anew or reads it with another tokenizer might, and reads it again.
+// TestChangedBatchesOfSites changes the weights and the vocabulary of a batch of hinted turns, as someone who reweights
+// it or reads it with another tokenizer might, and reads it again.
 func TestChangedBatchesOfSites(t *testing.T) {
 	c := run(t, "chatml.jinja", distillation("x", nodes(bugHunt), failedSite(1, 2, "Look again.")))
 	dir, line := filepath.Join(c.dir, "batches"), c.lines[0]
@@ -44,7 +44,7 @@ func TestChangedBatchesOfSites(t *testing.T) {
 	}{
 		{"another weight", 0.25, line.VocabSize, ""},
 		{"a negative weight", -1, line.VocabSize, "pair_weight: weight 0 is -1"},
-		{"an endless weight", float32(math.Inf(1)), line.VocabSize, "pair_weight: weight 0 is +Inf"},
+		{"an infinite weight", float32(math.Inf(1)), line.VocabSize, "pair_weight: weight 0 is +Inf"},
 		{"a smaller vocabulary", 1, 5, "the vocabulary has 5"},
 	} {
 		t.Run(one.name, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestChangedBatchesOfSites(t *testing.T) {
 					t.Error(err)
 				}
 			} else if err == nil || !strings.Contains(err.Error(), one.want) {
-				t.Errorf("%v, want %q", err, one.want)
+				t.Errorf("got %v, want %q", err, one.want)
 			}
 		})
 	}

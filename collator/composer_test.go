@@ -39,7 +39,7 @@ func composerConfig(t *testing.T) Config {
 }
 
 // TestEqualWidth checks that a student as wide as its teacher has padding where the teacher has a hint and nowhere
-// else; that what is compared is at the same position in both, and that positions don't count the padding. Where hints
+// else, that what is compared is at the same position in both, and that positions don't count the padding. Where hints
 // are cumulative, a row has all of its record's hints.
 func TestEqualWidth(t *testing.T) {
 	for _, test := range []struct {

@@ -30,7 +30,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// family is one chat template and what the collator, and the other program that checks its output, make of it.
+// family is one chat template, and what the collator and the independent checker of its output make of it.
 type family struct {
 	name, source string
 	tools        []json.RawMessage
@@ -257,9 +257,15 @@ func (f *family) check(t *testing.T, items []Item, conversations map[string]any)
 		drops = append(drops, drop{unit, string(d.Reason), d.Example, d.Detail})
 	}
 	askPython(t, "python3", "families.py", map[string]any{
-		"name": f.name, "template": f.source, "tokenizer": file, "batches": filepath.Join(c.dir, "batches"),
-		"vars":  familyVars(f.source),
-		"tools": f.tools, "conversations": conversations, "records": f.records, "drops": drops,
+		"name":          f.name,
+		"template":      f.source,
+		"tokenizer":     file,
+		"batches":       filepath.Join(c.dir, "batches"),
+		"vars":          familyVars(f.source),
+		"tools":         f.tools,
+		"conversations": conversations,
+		"records":       f.records,
+		"drops":         drops,
 	}, &f.answer)
 }
 

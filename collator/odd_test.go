@@ -14,7 +14,7 @@ import (
 	njson "github.com/nat-go/nat-go/ttc/json"
 )
 
-// oddConversations are what recorded runs hold now and then, by what is odd about them.
+// oddConversations are shapes that recorded runs have now and then, by what is odd about them.
 var oddConversations = map[string]string{
 	"calls without arguments": `[{"role":"user","content":"Restart it."},
 		{"role":"assistant","content":"","tool_calls":[{"id":"call_a1","type":"function","function":{"name":"restart","arguments":"{}"}}]},

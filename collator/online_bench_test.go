@@ -11,9 +11,9 @@ import (
 	"github.com/nat-go/nat-go/internal/oracletest"
 )
 
-// BenchmarkOnline times natgo.Collator, including its pipe and its nat-go, against the reference collator as described:
-// the real traces with errors, one call each, and a rollout of 4,000 tokens. NATGO_PYTHON names a Python with jinja2,
-// tokenizers and numpy.
+// BenchmarkOnline times natgo.Collator, including its pipe and its nat-go process, against the reference collator as
+// described: the real traces with errors, one call each, and a rollout of 4,000 tokens. NATGO_PYTHON names a Python
+// with jinja2, tokenizers and numpy.
 func BenchmarkOnline(b *testing.B) {
 	python := os.Getenv("NATGO_PYTHON")
 	if python == "" {

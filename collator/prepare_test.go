@@ -71,7 +71,7 @@ func TestPrepare(t *testing.T) {
 	res, err := c.Collate(ctx, one(items), dir, t.TempDir(), note)
 	want := m(dir, res, err, drops)
 	if len(want.Drops) == 0 || len(want.Result.Counts) < 4 {
-		t.Fatalf("the test shows little: %d drops, %v", len(want.Drops), want.Result.Counts)
+		t.Fatalf("the items exercise too little: %d drops, %v", len(want.Drops), want.Result.Counts)
 	}
 	groups := func(yield func(KeptGroup, error) bool) {
 		for i := range items {
@@ -95,7 +95,7 @@ func TestPrepare(t *testing.T) {
 	dir = t.TempDir()
 	res, err = cut().Write(ctx, dir)
 	if d := cmp.Diff(want, m(dir, res, err, drops)); d != "" {
-		t.Errorf("groups that were prepared make another data set (-want +got):\n%s", d)
+		t.Errorf("prepared groups make a different data set (-want +got):\n%s", d)
 	}
 	for _, n := range []int{1, 2, 3, 50} {
 		t.Run(fmt.Sprint(n, " parts"), func(t *testing.T) {
@@ -120,13 +120,13 @@ func TestPrepare(t *testing.T) {
 			}
 			err = os.WriteFile(filepath.Join(dir, "batches", batch.IndexName), index.Bytes(), 0o600)
 			if d := cmp.Diff(want, m(dir, res, err, drops)); d != "" {
-				t.Errorf("divided, they make another data set (-want +got):\n%s", d)
+				t.Errorf("divided, they make a different data set (-want +got):\n%s", d)
 			}
 		})
 	}
 	for n := range heads[0] {
 		if _, err := readKept(heads[0][:n]); err == nil {
-			t.Fatalf("%d bytes of %d are taken for all", n, len(heads[0]))
+			t.Fatalf("the first %d of %d bytes were accepted as the whole", n, len(heads[0]))
 		}
 	}
 }

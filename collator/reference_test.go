@@ -57,7 +57,7 @@ func TestReadReference(t *testing.T) {
 		t.Run(bad, func(t *testing.T) {
 			if _, err := ReadReference(strings.NewReader(bad), "f"); err == nil ||
 				!strings.Contains(err.Error(), want) {
-				t.Errorf("%.80q: %v, not %q", bad, err, want)
+				t.Errorf("%.80q: got %v, want %q", bad, err, want)
 			}
 		})
 	}

@@ -131,7 +131,7 @@ func TestAdvantagesCountWhatWasDropped(t *testing.T) {
 		for _, row := range c.rows {
 			if row.Meta.Example == "0" &&
 				(row.Meta.RL.Advantage-wantFirst > 1e-5 || wantFirst-row.Meta.RL.Advantage > 1e-5) {
-				t.Errorf("%v: %v, want %v", how, row.Meta.RL.Advantage, wantFirst)
+				t.Errorf("%v: got %v, want %v", how, row.Meta.RL.Advantage, wantFirst)
 			}
 		}
 	}

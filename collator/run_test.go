@@ -135,10 +135,10 @@ func TestStopsCleanly(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 			if left, _ := os.ReadDir(scratch); len(left) > 0 {
-				t.Errorf("%s: %v left", name, left)
+				t.Errorf("%s: %v were left behind", name, left)
 			}
 			if left := files(t, dir); len(left) > 0 {
-				t.Errorf("%s: %d files left", name, len(left))
+				t.Errorf("%s: %d files were left behind", name, len(left))
 			}
 		})
 	}

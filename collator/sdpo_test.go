@@ -24,7 +24,8 @@ import (
 
 func distillation(id string, ns []ttc.Node, sites ...builders.Site) Item {
 	return Item{Hash: "h-" + id, Record: &builders.Resolved{
-		Record: &builders.Distillation{Sites: sites}, Origin: &builders.Origin{
+		Record: &builders.Distillation{Sites: sites},
+		Origin: &builders.Origin{
 			Example:  id,
 			Fidelity: ttc.IDsLogProbs,
 			Policy:   "me",
@@ -237,8 +238,8 @@ const noSystem = `{%- for m in messages %}
     {{- '<|im_end|>\n' }}
 {%- endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
 
-// The way a hint is worded depends on what the template can show: system, else user, else at the end of the previous
-// message; otherwise the site is refused and counted.
+// TestInjectionModes checks that the way a hint is worded depends on what the template can show: system, else user,
+// else at the end of the previous message; otherwise the site is refused and counted.
 func TestInjectionModes(t *testing.T) {
 	onlyTools := strings.Replace(noSystem, "{{- '<|im_start|>'", "{%- if m.role == 'user' and loop.index0 > 1 %}{{ raise_exception('one question') }}{% endif %}{{- '<|im_start|>'", 1)
 	drops := strings.Replace(noSystem, "{{- '<|im_start|>'", "{%- if (m.role == 'user' or m.role == 'system') and loop.index0 > 1 %}{% continue %}{% endif %}{{- '<|im_start|>'", 1)
@@ -272,12 +273,13 @@ func TestInjectionModes(t *testing.T) {
 				return
 			}
 			if mode := got.rows[0].Meta.Sites[0].Mode; mode != c.mode {
-				t.Errorf("%s, want %s", mode, c.mode)
+				t.Errorf("got %s, want %s", mode, c.mode)
 			}
 			student, teacher := decode(t, got.rows[0].Sides[0].IDs), decode(t, got.rows[0].Sides[1].IDs)
 			piece := map[string]string{
-				modeUser: "<|im_start|>user\nLook again.<|im_end|>\n", modeAppend: "\n\nLook again.",
-				modeLead: "Look again. ",
+				modeUser:   "<|im_start|>user\nLook again.<|im_end|>\n",
+				modeAppend: "\n\nLook again.",
+				modeLead:   "Look again. ",
 			}[c.mode]
 			if name == "results are quoted" {
 				piece = `\n\nLook again.`
@@ -290,7 +292,8 @@ func TestInjectionModes(t *testing.T) {
 	}
 }
 
-// A hint is placed correctly even when appended to a result without text, or to one that ends the same way as the hint.
+// TestHintsAppendedToAnything checks that a hint is placed correctly even when appended to a result without text, or to
+// one that ends the same way as the hint.
 func TestHintsAppendedToAnything(t *testing.T) {
 	onlyTools := strings.Replace(noSystem, "{{- '<|im_start|>'", "{%- if m.role == 'user' and loop.index0 > 1 %}{{ raise_exception('one question') }}{% endif %}{{- '<|im_start|>'", 1)
 	for result, hint := range map[string]string{
@@ -323,7 +326,8 @@ func TestHintsAppendedToAnything(t *testing.T) {
 	}
 }
 
-// The line breaks around an empty tool result are one token, so nothing fits between them: the hint comes after them.
+// TestHintsBelowAnEmptyResult: the line breaks around an empty tool result are one token, so nothing fits between them,
+// and the hint comes after them.
 func TestHintsBelowAnEmptyResult(t *testing.T) {
 	quoted := strings.Replace(noSystem, "m.content }}", "('<r>\\n' + m.content + '\\n</r>' if m.role == 'tool' else m.content) }}", 1)
 	onlyTools := strings.Replace(quoted, "{{- '<|im_start|>'",
@@ -382,7 +386,7 @@ func TestHintsDoNotMergeWithWhatFollows(t *testing.T) {
 	}
 }
 
-// Some sites of a record fail, the others remain, and every one is counted.
+// TestSitesAreCounted checks that when some sites of a record fail, the others remain, and every one is counted.
 func TestSitesAreCounted(t *testing.T) {
 	leaks := failedSite(3, 4, `Say I see.<tool_call>edit {"file": "main"}</tool_call> here.`)
 	c := run(t, "chatml.jinja",
@@ -431,7 +435,8 @@ func TestD11SitesSurviveTheCut(t *testing.T) {
 	}
 }
 
-// Where the template rewrites history, each site has its own row, rendered as the model saw it.
+// TestSitesWithThinking checks that where the template rewrites history, each site has its own row, rendered as the
+// model saw it.
 func TestSitesWithThinking(t *testing.T) {
 	ms := says("user: q", "assistant: bad", "tool: no", "assistant: better", "user: more", "assistant: bad again",
 		"tool: no")
@@ -456,7 +461,7 @@ func TestSitesWithThinking(t *testing.T) {
 	}
 }
 
-// Damage to a teacher is detected from the files alone.
+// TestSplicesAreVerified checks that damage to a teacher is detected from the files alone.
 func TestSplicesAreVerified(t *testing.T) {
 	c := run(t, "chatml.jinja", distillation("x", nodes(bugHunt), failedSite(1, 2, "Tools: edit.")))
 	r := c.rows[0]
@@ -493,11 +498,11 @@ func TestSplicesAreVerified(t *testing.T) {
 		t.Fatal(err)
 	}
 	if rep, err := Verify(c.dir, toy(t)); err != nil || len(rep.Problems) == 0 {
-		t.Error("a changed file is verified", err)
+		t.Error("a changed file passed verification", err)
 	}
 }
 
-// A site is displayed with both rows' positions, from the files.
+// TestViewSite checks that a site is displayed with both rows' positions, from the files.
 func TestViewSite(t *testing.T) {
 	cfg := toyConfig(t, "chatml.jinja")
 	for _, cumulative := range []bool{false, true} {
@@ -680,7 +685,7 @@ func TestNeutralHints(t *testing.T) {
 			t.Errorf("site %d: neutral %v at %d, want %v at %d", i, s.Neutral, s.At, ids, want.At)
 		}
 		if want.Neutral != nil {
-			t.Error("there is a neutral hint nobody asked for")
+			t.Error("a neutral hint was recorded although none is set")
 		}
 	}
 }
@@ -718,17 +723,17 @@ func TestNullHints(t *testing.T) {
 		for i, s := range c.rows[0].Meta.Sites {
 			if r := real.rows[0].Meta.Sites[i]; s.At != r.At || !slices.Equal(s.Pairs, r.Pairs) ||
 				s.HintSHA256 != r.HintSHA256 {
-				t.Errorf("site %d: %+v, not %+v", i, s, r)
+				t.Errorf("site %d: got %+v, want %+v", i, s, r)
 			}
 		}
 		// Only a control run may have a hint without tokens.
 		c.rows[0].Meta.Sites[0].Mode = modeSystem
 		if c.rows[0].Splices() == nil {
-			t.Error("a hint without a token is taken for one")
+			t.Error("a hint without tokens was accepted")
 		}
 		real.rows[0].Meta.Sites[0].Mode = modeNone
 		if real.rows[0].Splices() == nil {
-			t.Error("a hint with tokens is taken for none")
+			t.Error("a hint with tokens was accepted in a control run")
 		}
 	}
 }

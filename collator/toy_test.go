@@ -67,7 +67,8 @@ func nodes(ms []chat.Message) []ttc.Node { return ttc.Chain(ms, ttc.Yes).Nodes }
 
 func demonstration(id string, ns []ttc.Node) Item {
 	return Item{Hash: "h-" + id, Record: &builders.Resolved{
-		Record: &builders.Demonstration{Train: builders.TrainAll, Weight: 1}, Origin: &builders.Origin{
+		Record: &builders.Demonstration{Train: builders.TrainAll, Weight: 1},
+		Origin: &builders.Origin{
 			Example:  id,
 			Fidelity: ttc.IDsLogProbs,
 			Policy:   "me",
@@ -106,7 +107,8 @@ func sampledRollout(t testing.TB, id, task string, reward *float64, ms []chat.Me
 		ns[i].FinishReason = "stop"
 	}
 	return Item{Hash: "h-" + id, Record: &builders.Resolved{
-		Record: &builders.Rollout{Reward: reward, Task: task}, Origin: &builders.Origin{
+		Record: &builders.Rollout{Reward: reward, Task: task},
+		Origin: &builders.Origin{
 			Example:  id,
 			Fidelity: ttc.IDsLogProbs,
 			Policy:   "me",

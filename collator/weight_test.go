@@ -62,10 +62,9 @@ func TestOneObjective(t *testing.T) {
 				}
 				records := len(demonstrations) - count(recordsDropped(sft))
 				want := map[Weight][2]float64{
-					ByToken: {float64(trained), float64(pairs)}, BySite: {float64(records), float64(kept)}, ByRollout: {
-						float64(records),
-						1,
-					},
+					ByToken:   {float64(trained), float64(pairs)},
+					BySite:    {float64(records), float64(kept)},
+					ByRollout: {float64(records), 1},
 				}[unit]
 				if math.Abs(sum-want[0]) > 1e-3 || math.Abs(pairSum-want[1]) > 1e-3 {
 					t.Errorf("unit %d: demonstrations weigh %g, pairs %g; want %v", unit, sum, pairSum, want)

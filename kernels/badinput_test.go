@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/internal/oracletest"
 )
 
-// badCase is one row of bad_inputs.json. Arguments that a case doesn't name get harmless values.
+// badCase is one row of bad_inputs.json. Arguments that a case doesn't name are given harmless values.
 type badCase struct {
 	ID, Fn string
 	Args   struct {

@@ -306,7 +306,7 @@ func goldenDense(t *testing.T, s *Suite, path string) {
 	tl.report(t)
 }
 
-// cachedJSD keeps one JSD for each set of options: fitting tables would dominate these tests.
+// jsdCache keeps one JSD for each set of options: fitting tables would dominate these tests.
 var jsdCache = map[Options]*JSD{}
 
 func cachedJSD(o Options) (*JSD, error) {

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// row draws a row of logits: a base scale, an offset and masked entries.
+// drawRow draws a row of logits: a base scale, an offset and masked entries.
 func drawRow(t *rapid.T, name string, n int) []float32 {
 	scale := rapid.SampledFrom([]float64{0, 1e-3, 0.1, 3, 10}).Draw(t, name+" scale")
 	offset := rapid.SampledFrom([]float64{0, 0, 7, 80, -80, 1000}).Draw(t, name+" offset")
@@ -317,14 +317,14 @@ func TestAlignment(t *testing.T) {
 			m := func(x []float32) Matrix { return Matrix{F32: x[shift:], Rows: rows, Cols: n, Stride: st} }
 			got, err := j.Run(&Batch{Student: m(z), Teacher: m(w)}, &Output{})
 			if err != nil || got.Loss != want {
-				t.Fatalf("offset %d: %g, want %g (%v)", shift, got.Loss, want, err)
+				t.Fatalf("offset %d: got %g, want %g (%v)", shift, got.Loss, want, err)
 			}
 			// The same via the number of valid columns.
 			wide := func(x []float32) Matrix { return Matrix{F32: x[shift:], Rows: rows, Cols: n + 5, Stride: st} }
 			grad := make([]float32, rows*(n+5))
 			got, err = j.Run(&Batch{Student: wide(z), Teacher: wide(w), Vocab: n}, &Output{Grad: grad})
 			if err != nil || math.Abs(got.Loss-want) > 1e-7*want || grad[n] != 0 {
-				t.Fatalf("offset %d, padded: %g, want %g (%v)", shift, got.Loss, want, err)
+				t.Fatalf("offset %d, padded: got %g, want %g (%v)", shift, got.Loss, want, err)
 			}
 		}
 	})
@@ -359,7 +359,7 @@ func TestOrderOfLogits(t *testing.T) {
 				o := Options{Beta: b, Temperature: 1, Path: path}
 				want := ReferenceJSD(widen(z), widen(w), o, nil)
 				if got, _ := one(t, o, z, w); gateOf(path).far(got, want) {
-					t.Errorf("%s beta %g: %g, want %g", name, b, got, want)
+					t.Errorf("%s beta %g: got %g, want %g", name, b, got, want)
 				}
 			}
 		}
@@ -382,7 +382,7 @@ func TestNearEqual(t *testing.T) {
 				want := ReferenceJSD(widen(z), widen(w), o, nil)
 				got, _ := one(t, o, z, w)
 				if rel := math.Abs(got/want - 1); !(rel < 1e-5) || got < 0 {
-					t.Errorf("noise %g beta %g: %g, want %g (rel %.1e)", noise, b, got, want, rel)
+					t.Errorf("noise %g beta %g: got %g, want %g (rel %.1e)", noise, b, got, want, rel)
 				}
 			}
 		}

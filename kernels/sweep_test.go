@@ -296,7 +296,7 @@ func TestEqualEntries(t *testing.T) {
 				o.Path = path
 				want := ReferenceJSD(widen(z), widen(w), o, nil)
 				if got, _ := one(t, o, z, w); math.Abs(got/want-1) > 2e-6 {
-					t.Errorf("%+v: %g, want %g", o, got, want)
+					t.Errorf("%+v: got %g, want %g", o, got, want)
 				}
 			}
 		}

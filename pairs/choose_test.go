@@ -145,7 +145,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// naive is the specification: it looks at every pair.
+// naive is the specification: it considers every pair.
 func naive(cfg Config, scores []float64, keys []uint64) []Pair {
 	var rank []int
 	for i := range scores {
@@ -281,7 +281,7 @@ func TestRandomKDoesNotDependOnOrder(t *testing.T) {
 		rand.New(rand.NewSource(int64(seed))).
 			Shuffle(len(order), func(a, b int) { order[a], order[b] = order[b], order[a] })
 		if got := draw(1, order); got != want {
-			t.Errorf("order %v: %s, want %s", order, got, want)
+			t.Errorf("order %v: got %s, want %s", order, got, want)
 		}
 		if draw(seed, order) != want {
 			others++
@@ -333,8 +333,10 @@ func TestCheck(t *testing.T) {
 		{Config{Strategy: RandomK, K: 4}, 30_000, true},
 		{Config{Strategy: RandomK, K: 4}, 180_000, false},
 	} {
-		if err := c.cfg.Check(c.n); (err == nil) != c.fine {
-			t.Errorf("%+v of %d candidates: %v", c.cfg, c.n, err)
-		}
+		t.Run(fmt.Sprintf("%+v of %d", c.cfg, c.n), func(t *testing.T) {
+			if err := c.cfg.Check(c.n); (err == nil) != c.fine {
+				t.Errorf("%+v of %d candidates: %v", c.cfg, c.n, err)
+			}
+		})
 	}
 }

@@ -47,12 +47,12 @@ func TestDiverge(t *testing.T) {
 			Divergence{3, 4, 4},
 			"",
 		},
-		"results that nobody answered are no part": {
+		"results that nobody answered don't count": {
 			talk(ask, [3]string{"call", "a", "1"}, [3]string{"tool", "r", "1"}), talk(ask, [3]string{"assistant", "y"}),
 			Divergence{1, 2, 2},
 			"",
 		},
-		"the environment parted": {
+		"the environment differs": {
 			talk(ask, [3]string{"call", "{}", "1"}, [3]string{"tool", "r", "1"}, [3]string{"assistant", "x"}),
 			talk(ask, [3]string{"call", "{}", "1"}, [3]string{"tool", "s", "1"}, [3]string{"assistant", "y"}),
 			Divergence{Shared: 2},
@@ -63,7 +63,7 @@ func TestDiverge(t *testing.T) {
 			Divergence{Shared: 1},
 			EnvironmentParted,
 		},
-		"one goes on": {
+		"one continues": {
 			talk(ask, [3]string{"assistant", "x"}), talk(ask, [3]string{"assistant", "x"}, [3]string{"assistant", "y"}),
 			Divergence{Shared: 2},
 			OneGoesOn,
@@ -82,11 +82,11 @@ func TestDiverge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if d, why := Diverge(c.a, c.b); d != c.want || why != c.why {
-				t.Errorf("%+v %q, want %+v %q", d, why, c.want, c.why)
+				t.Errorf("got %+v %q, want %+v %q", d, why, c.want, c.why)
 			}
 			back := Divergence{c.want.Shared, c.want.EndB, c.want.EndA}
 			if d, why := Diverge(c.b, c.a); d != back || why != c.why {
-				t.Errorf("the other way round: %+v %q", d, why)
+				t.Errorf("swapped: %+v %q", d, why)
 			}
 		})
 	}
@@ -99,11 +99,11 @@ func TestSameSetup(t *testing.T) {
 		b    []*ttc.Node
 		want bool
 	}{
-		"another answer":   {talk(system, ask, [3]string{"assistant", "y"}), true},
-		"another system":   {talk([3]string{"system", "be long"}, ask, [3]string{"assistant", "x"}), false},
-		"another question": {talk(system, [3]string{"user", "r"}, [3]string{"assistant", "x"}), false},
-		"a question more":  {talk(system, ask, ask, [3]string{"assistant", "x"}), false},
-		"no answer":        {talk(system, ask), true},
+		"another answer":    {talk(system, ask, [3]string{"assistant", "y"}), true},
+		"another system":    {talk([3]string{"system", "be long"}, ask, [3]string{"assistant", "x"}), false},
+		"another question":  {talk(system, [3]string{"user", "r"}, [3]string{"assistant", "x"}), false},
+		"one question more": {talk(system, ask, ask, [3]string{"assistant", "x"}), false},
+		"no answer":         {talk(system, ask), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := SameSetup(x, c.b); got != c.want {

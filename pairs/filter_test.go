@@ -134,11 +134,19 @@ func TestAnswerInPrompt(t *testing.T) {
 
 func TestPrintedPrompts(t *testing.T) {
 	for prompt, want := range map[string]bool{
-		"[{'role': 'user', 'content': 'hi'}]": true, "{'content': 'hi', 'role': 'user'}": true,
+		"[{'role': 'user', 'content': 'hi'}]":                       true,
+		"{'content': 'hi', 'role': 'user'}":                         true,
 		"[HumanMessage(content='hi')]":                              true,
-		" [SystemMessage(content='x'), HumanMessage(content='hi')]": true, "({'role': 'user'},)": true,
-		"AIMessageChunk(content='x')": true,
-		"":                            false, "hi": false, `[{"role": "user"}]`: false, "Human: hi": false, "[1, 2]": false, "{'key': 1}": false, "Systems design": false,
+		" [SystemMessage(content='x'), HumanMessage(content='hi')]": true,
+		"({'role': 'user'},)":                                       true,
+		"AIMessageChunk(content='x')":                               true,
+		"":                                                          false,
+		"hi":                                                        false,
+		`[{"role": "user"}]`:                                        false,
+		"Human: hi":                                                 false,
+		"[1, 2]":                                                    false,
+		"{'key': 1}":                                                false,
+		"Systems design":                                            false,
 		"What does HumanMessage(content='x') do?": false,
 	} {
 		t.Run(prompt, func(t *testing.T) {
@@ -169,27 +177,31 @@ func TestSamePrompt(t *testing.T) {
 		t.Error("equal prompts differ")
 	}
 	for name, change := range map[string]func(*chat.Message){
-		"role": func(m *chat.Message) { m.Role = "user" }, "form": func(m *chat.Message) { m.Form = chat.Null },
+		"role": func(m *chat.Message) { m.Role = "user" },
+		"form": func(m *chat.Message) { m.Form = chat.Null },
 		"name": func(m *chat.Message) { m.Name = "" },
-		"part": func(m *chat.Message) { m.Parts[0].Raw = []byte("s") }, "call": func(m *chat.Message) {
+		"part": func(m *chat.Message) { m.Parts[0].Raw = []byte("s") },
+		"call": func(m *chat.Message) {
 			m.ToolCalls[0].Arguments = "[]"
 		},
-		"call extra": func(m *chat.Message) { m.ToolCalls[0].Extra = nil }, "extra": func(m *chat.Message) {
+		"call extra": func(m *chat.Message) { m.ToolCalls[0].Extra = nil },
+		"extra": func(m *chat.Message) {
 			m.Extra[0].Value = []byte("2")
 		},
-		"reasoning": func(m *chat.Message) { m.Reasoning = "" }, "call id": func(m *chat.Message) {
+		"reasoning": func(m *chat.Message) { m.Reasoning = "" },
+		"call id": func(m *chat.Message) {
 			m.ToolCallID = "c"
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := messages()
 			if change(&b.Messages[0]); SamePrompt(&a, &b) {
-				t.Errorf("a different %s is the same prompt", name)
+				t.Errorf("prompts with a different %s are the same", name)
 			}
 		})
 	}
 	if c := (ttc.Prompt{Text: strings.Repeat("x", 3)}); SamePrompt(&a, &c) {
-		t.Error("text and messages are the same prompt")
+		t.Error("a text and messages are the same prompt")
 	}
 }
 

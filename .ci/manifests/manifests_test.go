@@ -62,13 +62,13 @@ func TestJobs(t *testing.T) {
 		"--secret", "keys", "--user", "1000:100", "--retries", "4", "--at-once", "2", "--memory", "3GiB")
 	for stage, j := range jobs {
 		if j.APIVersion != "batch/v1" || j.Kind != "Job" {
-			t.Errorf("%s is a %s of %s", stage, j.Kind, j.APIVersion)
+			t.Errorf("%s: got kind %s of %s", stage, j.Kind, j.APIVersion)
 		}
 		if bad := validation.NameIsDNSLabel(j.Name, false); len(bad) > 0 || !strings.HasSuffix(j.Name, "-"+stage) {
 			t.Errorf("%s is called %q: %v", stage, j.Name, bad)
 		}
 		pod := j.Spec.Template.Spec
-		if pod.RestartPolicy != core.RestartPolicyNever { // podFailurePolicy wants that
+		if pod.RestartPolicy != core.RestartPolicyNever { // podFailurePolicy requires it
 			t.Errorf("%s: restart policy %s", stage, pod.RestartPolicy)
 		}
 		if *pod.SecurityContext.RunAsUser != 1000 || *pod.SecurityContext.FSGroup != 100 {
@@ -88,7 +88,7 @@ func TestJobs(t *testing.T) {
 		}
 		for _, rule := range j.Spec.PodFailurePolicy.Rules {
 			if rule.OnExitCodes != nil && *rule.OnExitCodes.ContainerName != c.Name {
-				t.Errorf("%s: a rule for the container %q", stage, *rule.OnExitCodes.ContainerName)
+				t.Errorf("%s: a failure rule names the container %q", stage, *rule.OnExitCodes.ContainerName)
 			}
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// said is what a builder made of a group, one line each.
+// said collects what a builder made of a group, one line per item.
 type said struct {
 	group *ttc.Group
 	lines []string
@@ -193,7 +193,7 @@ func TestRefused(t *testing.T) {
 		func(c *Config) { c.MaxLengthRatio = 0.5 },
 	} {
 		if cfg := with(set); func() error { _, err := New(cfg); return err }() == nil {
-			t.Errorf("%+v is accepted", cfg)
+			t.Errorf("%+v was accepted", cfg)
 		}
 	}
 }
@@ -227,7 +227,7 @@ func TestBruteForce(t *testing.T) {
 		}
 		stranger := told("s", 9, "Other a")
 		if d := cmp.Diff(got, records(build(&testing.T{}, cfg, append([]*ttc.Example{stranger}, all...)...))); d != "" {
-			t.Fatal("with a stranger: " + d)
+			t.Fatal("with a rollout of another question: " + d)
 		}
 	})
 }

@@ -328,7 +328,7 @@ func TestNewNamesTheSetting(t *testing.T) {
 			cfg := schema.New[Config]()
 			change(&cfg)
 			if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%v, want %q", err, want)
+				t.Errorf("got %v, want %q", err, want)
 			}
 		})
 	}
@@ -408,7 +408,7 @@ func TestEveryCandidateIsUsedOrDroppedOnce(t *testing.T) {
 			}
 		}
 		if others != 0 {
-			t.Fatalf("candidates of other steps: %+d", -others)
+			t.Fatalf("the drops and the candidates of other steps differ by %d", -others)
 		}
 	})
 }

@@ -102,7 +102,7 @@ func TestNATsDefectsAreDrops(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pairs, reasons, _ := strict(t, filepath.Join(root, "cases", name, "input", "workflow_output.json"))
 			if got := fmt.Sprintf("%d pairs: %s", pairs, show(reasons)); got != want {
-				t.Errorf("%s: %s, want %s", name, got, want)
+				t.Errorf("%s: got %s, want %s", name, got, want)
 			}
 		})
 	}

@@ -37,7 +37,7 @@ func TestNearestOfShortWords(t *testing.T) {
 	} {
 		t.Run(typed, func(t *testing.T) {
 			if got := Nearest(typed, words); got != want {
-				t.Errorf("%s: %q, want %q", typed, got, want)
+				t.Errorf("%s: got %q, want %q", typed, got, want)
 			}
 		})
 	}

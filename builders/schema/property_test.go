@@ -102,7 +102,7 @@ func TestDecodeInvertsEncode(t *testing.T) {
 	})
 }
 
-// TestFindingsLieInTheText breaks a good text anywhere and checks every position that is reported.
+// TestFindingsLieInTheText corrupts a valid text at random places and checks every position that is reported.
 func TestFindingsLieInTheText(t *testing.T) {
 	spec := MustOf(everything{})
 	rapid.Check(t, func(t *rapid.T) {
@@ -125,14 +125,14 @@ func TestFindingsLieInTheText(t *testing.T) {
 				continue
 			}
 			if f.Line > len(lines) {
-				t.Fatalf("line outside: %+v", f)
+				t.Fatalf("the line is outside the text: %+v", f)
 			}
 			width := utf8.RuneCountInString(lines[f.Line-1])
 			if f.Column < 1 || f.Column > width+1 || f.EndColumn < f.Column || f.EndColumn > width+1 {
-				t.Fatalf("columns outside %d: %+v", width, f)
+				t.Fatalf("the columns are outside the line, which is %d wide: %+v", width, f)
 			}
 			if f.Message == "" || f.Fix == "" || f.Code == "" {
-				t.Fatalf("says too little: %+v", f)
+				t.Fatalf("the message, fix or code is empty: %+v", f)
 			}
 		}
 	})

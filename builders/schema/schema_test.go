@@ -213,13 +213,13 @@ func TestManyFindingsOnALongLine(t *testing.T) {
 	}
 	for _, f := range fs {
 		if len(f.Snippet) > 600 {
-			t.Fatalf("a snippet of %d bytes", len(f.Snippet))
+			t.Fatalf("the snippet has %d bytes", len(f.Snippet))
 		}
 	}
 }
 
-// TestRulesOfAProgramsOwn registers a rule with the validator and breaks it everywhere that a struct can occur: the
-// finding points at the value, and in a config made by a program the error names the key.
+// TestRulesOfAProgramsOwn registers a rule with the validator and breaks it wherever a struct can occur: the finding
+// points at the value, and for a configuration made by a program the error names the key.
 func TestRulesOfAProgramsOwn(t *testing.T) {
 	even := func(f validator.FieldLevel) bool { return f.Field().Int()%2 == 0 }
 	if err := Validator().RegisterValidation("even", even); err != nil {
@@ -285,7 +285,7 @@ func TestRulesOfEntries(t *testing.T) {
 	if _, err := Of(struct {
 		Entries []entry `yaml:"entries"`
 	}{}); err == nil || !strings.Contains(err.Error(), "dive") {
-		t.Errorf("rules that nobody would keep: %v", err)
+		t.Errorf("accepted rules that are never checked: %v", err)
 	}
 }
 
@@ -299,7 +299,7 @@ func TestNumbersOfEveryKind(t *testing.T) {
 		}
 	}
 	if _, ok := floatOf(true, "true"); ok {
-		t.Error("a bool is a number")
+		t.Error("a bool was accepted as a number")
 	}
 }
 
@@ -312,7 +312,7 @@ func TestAnyTakesNull(t *testing.T) {
 	}
 }
 
-// TestJSONTextIsYAML checks that a value's text can be read as JSON and as YAML, and says what it should in both.
+// TestJSONTextIsYAML checks that a value's text can be read both as JSON and as YAML, and means the same in both.
 func TestJSONTextIsYAML(t *testing.T) {
 	if got, want := string(asYAML([]byte("\"\x7e\x7f\u0085\u009f\u00a0\ufeff\ufffd\ufffe\uffff\""))),
 		"\"~\\u007f\\u0085\\u009f\u00a0\\ufeff\ufffd\\ufffe\\uffff\""; got != want {
@@ -344,7 +344,8 @@ func TestListWrittenAsText(t *testing.T) {
 	}
 }
 
-// TestAbsentValuesStayNil checks that what has no default is nil, not empty: whether it was given can be told.
+// TestAbsentValuesStayNil checks that an absent value without a default is nil, not empty, so that it can be told apart
+// from one that was given.
 func TestAbsentValuesStayNil(t *testing.T) {
 	type free struct {
 		Given  int            `yaml:"given" default:"3"`

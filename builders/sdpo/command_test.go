@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// answer is a hint command. It records each question in a file.
+// answer runs as a hint command. It records each question in a file.
 func answer(how, notes string) {
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 1<<20)
@@ -98,8 +98,8 @@ func failing2(t *testing.T) string {
 	return talk(user("hi"), calls([3]string{"1", "a", `{"x":1}`}), result("1", "Error: x"), calls([3]string{"2", "b", `{"x":2}`}), result("2", "Error: y"))
 }
 
-// Null leaves a site out, even when it is read from the file of answers; an empty hint leaves the site to the next
-// source.
+// TestCommandWithoutAHint checks that a null hint leaves a site out, even if it comes from the file of answers, and
+// that an empty one leaves the site to the next source.
 func TestCommandWithoutAHint(t *testing.T) {
 	for how, want := range map[string][]string{
 		"none":  nil,
@@ -122,7 +122,7 @@ func TestCommandWithoutAHint(t *testing.T) {
 	}
 }
 
-// Answers are stored: asking again, from any process, returns them without running the program.
+// TestCommand checks that answers are stored: asking again, from any process, returns them without running the program.
 func TestCommand(t *testing.T) {
 	cfg, asked := commandConfig(t, "good")
 	cfg.Target = "both"
@@ -159,8 +159,8 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// Whatever the program does, the site is dropped with a report of it, and the rest continues. Failures are not stored:
-// a later builder asks again, and a source listed after this one can answer.
+// TestCommandMisbehaves checks that, whatever the program does, the site is dropped with a reason and the run
+// continues. Failures are not stored: a later builder asks again, and a source listed after this one can answer.
 func TestCommandMisbehaves(t *testing.T) {
 	for how, want := range map[string]string{
 		"hang":     "did not answer within",
@@ -204,7 +204,7 @@ func TestCommandMisbehaves(t *testing.T) {
 	}
 }
 
-// A program that says more than it was asked is stopped; its first answer counts.
+// TestCommandChatters checks that a program that prints more than an answer is stopped; its first answer counts.
 func TestCommandChatters(t *testing.T) {
 	cfg, _ := commandConfig(t, "chatter")
 	got := build(t, cfg, example(t, failing2(t)))
@@ -213,7 +213,7 @@ func TestCommandChatters(t *testing.T) {
 	}
 }
 
-// However much a program writes to standard error, it isn't stopped.
+// TestCommandIsNoisy checks that a program isn't stopped for what it writes to standard error, however much it is.
 func TestCommandIsNoisy(t *testing.T) {
 	cfg, _ := commandConfig(t, "noise")
 	if got := build(t, cfg, example(t, failing2(t))); len(got.sites()) != 2 {
@@ -221,7 +221,8 @@ func TestCommandIsNoisy(t *testing.T) {
 	}
 }
 
-// A program that never reads gets a question larger than a pipe can hold, and is abandoned when its time is up.
+// TestCommandIsDeaf sends a question larger than a pipe can hold to a program that never reads, which is abandoned when
+// its time is up.
 func TestCommandIsDeaf(t *testing.T) {
 	cfg, _ := commandConfig(t, "good")
 	cfg.Hints.Command.Run = []string{"sleep", "60"}
@@ -233,7 +234,7 @@ func TestCommandIsDeaf(t *testing.T) {
 	}
 }
 
-// Whatever the program started ends with it, even in a session of its own.
+// TestCommandChildrenEnd checks that whatever the program started ends with it, even in a session of its own.
 func TestCommandChildrenEnd(t *testing.T) {
 	if _, err := os.Stat("/proc/self/environ"); err != nil {
 		t.Skip("SKIPPED: no /proc")
@@ -250,11 +251,11 @@ func TestCommandChildrenEnd(t *testing.T) {
 	}
 	if stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat"); err == nil &&
 		!strings.Contains(string(stat), ") Z ") {
-		t.Errorf("a child of the program lives on: %s", stat)
+		t.Errorf("a child of the program is still running: %s", stat)
 	}
 }
 
-// A program that fails again and again is abandoned.
+// TestCommandIsGivenUp checks that a program that keeps failing is abandoned.
 func TestCommandIsGivenUp(t *testing.T) {
 	cfg, asked := commandConfig(t, "die")
 	ms := []string{user("hi")}
@@ -270,7 +271,7 @@ func TestCommandIsGivenUp(t *testing.T) {
 	}
 }
 
-// Builders that share the answers ask each question once.
+// TestCommandShared checks that builders that share the answers ask each question once.
 func TestCommandShared(t *testing.T) {
 	cfg, asked := commandConfig(t, "good")
 	var wg sync.WaitGroup

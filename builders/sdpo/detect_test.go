@@ -68,7 +68,7 @@ func TestErrorShapes(t *testing.T) {
 	} {
 		t.Run(x.class, func(t *testing.T) {
 			if got := detect(t, c, "book_flight", x.text); got != x.class {
-				t.Errorf("%q: %q, want %q", x.text, got, x.class)
+				t.Errorf("%q: got %q, want %q", x.text, got, x.class)
 			}
 			if got := detect(t, Detect{}, "book_flight", x.text); got != "" {
 				t.Errorf("%q: %q with all detectors off", x.text, got)
@@ -77,7 +77,7 @@ func TestErrorShapes(t *testing.T) {
 	}
 }
 
-// Results that talk about errors but are not errors.
+// TestLogLikeResults checks that results that talk about errors are not taken for errors.
 func TestLogLikeResults(t *testing.T) {
 	traceback := "Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n    f()\nValueError: bad date"
 	for _, x := range []struct{ tool, text string }{
@@ -136,13 +136,14 @@ func TestLogLikeResults(t *testing.T) {
 	} {
 		t.Run(x.tool, func(t *testing.T) {
 			if got := detect(t, schema.New[Config]().Detect, x.tool, x.text); got != "" {
-				t.Errorf("%s: %q is taken for %q", x.tool, x.text, got)
+				t.Errorf("%s: %q was taken for %q", x.tool, x.text, got)
 			}
 		})
 	}
 }
 
-// A result is judged by its content: the name of the tool isn't evidence either way.
+// TestEveryToolIsJudgedAlike checks that a result is judged by its content: the name of the tool is no evidence either
+// way.
 func TestEveryToolIsJudgedAlike(t *testing.T) {
 	traceback := "Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n    f()\nValueError: bad date"
 	for text, want := range map[string]string{
@@ -195,7 +196,7 @@ func TestFlags(t *testing.T) {
 		t.Run(want, func(t *testing.T) {
 			for i, n := range nodes {
 				if got := d.read(&chat.ToolCall{Name: "read_logs"}, n).class; got != want {
-					t.Errorf("%d: %q, want %q", i, got, want)
+					t.Errorf("%d: got %q, want %q", i, got, want)
 				}
 			}
 		})
@@ -222,14 +223,16 @@ func TestMatch(t *testing.T) {
 	} {
 		t.Run(x.tool, func(t *testing.T) {
 			if got := detect(t, c, x.tool, x.text); got != x.want {
-				t.Errorf("%s %s: %q, want %q", x.tool, x.text, got, x.want)
+				t.Errorf("%s %s: got %q, want %q", x.tool, x.text, got, x.want)
 			}
 		})
 	}
 	for _, bad := range []string{"", "a", "$.", "$.*", "$[", "$[x]", "$a", "$.a[1", "$..a"} {
-		if _, err := newDetector(&Detect{Match: []Match{{JSONPath: bad, Pattern: "x"}}}); err == nil && bad != "" {
-			t.Errorf("%q is a path", bad)
-		}
+		t.Run(bad, func(t *testing.T) {
+			if _, err := newDetector(&Detect{Match: []Match{{JSONPath: bad, Pattern: "x"}}}); err == nil && bad != "" {
+				t.Errorf("%q is a path", bad)
+			}
+		})
 	}
 }
 
@@ -258,7 +261,7 @@ func TestTransient(t *testing.T) {
 		`{"status": 404, "error": "Not Found"}`:               false,
 		"Error: unknown parameter rate_limits":                false,
 		"":                                                    false,
-		"Error: " + strings.Repeat("x", 1<<20) + " timed out": false, // far beyond the part looked at
+		"Error: " + strings.Repeat("x", 1<<20) + " timed out": false, // far beyond the part that is read
 	} {
 		t.Run(text, func(t *testing.T) {
 			if got := d.isTransient(text); got != want {
@@ -278,13 +281,11 @@ func TestArguments(t *testing.T) {
 		`{"name":"loop","parameters":{"$ref":"#"}}`, `{"name":"ahead","parameters":{"properties":{"a":{"pattern":"(?=x)"},"b":{"type":"string"}}}}`,
 		`{"name":"huge","parameters":{"properties":{"a":{"maximum":1e999999999}}}}`,
 	} {
-		t.Run(s, func(t *testing.T) {
-			tool, err := chat.ParseTool(parse(t, s))
-			if err != nil {
-				t.Fatal(err)
-			}
-			tools = append(tools, tool)
-		})
+		tool, err := chat.ParseTool(parse(t, s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tools = append(tools, tool)
 	}
 	for _, x := range []struct{ tool, args, want string }{
 		{"weather", `{"city":"Rome"}`, ""},
@@ -318,12 +319,12 @@ func TestArguments(t *testing.T) {
 				got = f.class
 			}
 			if got != x.want {
-				t.Errorf("%s(%.40s): %q, want %q", x.tool, x.args, got, x.want)
+				t.Errorf("%s(%.40s): got %q, want %q", x.tool, x.args, got, x.want)
 			}
 		})
 	}
 	if f := k.call(&chat.ToolCall{Name: "any", Arguments: "{}"}, nil); f != nil {
-		t.Error("without a list of tools none is unknown")
+		t.Error("a tool is unknown although there is no list of tools")
 	}
 	if f := newChecker(&Detect{}).call(&chat.ToolCall{Name: "any", Arguments: "{"}, tools); f != nil {
 		t.Error("all detectors are off")
@@ -346,7 +347,7 @@ func FuzzResult(f *testing.F) {
 	})
 }
 
-// detect.silence accepts the name of every rule, and no other name.
+// TestSilencedRulesAreTheRules checks that detect.silence accepts the name of every rule, and no other name.
 func TestSilencedRulesAreTheRules(t *testing.T) {
 	f, _ := reflect.TypeFor[Detect]().FieldByName("Silence")
 	want := sourceFlag
@@ -366,10 +367,10 @@ func TestSilencedRulesAreTheRules(t *testing.T) {
 		}
 		c.Silence = []string{r.Name}
 		if got := detect(t, c, "a", text); got != "" {
-			t.Errorf("%s is silenced, and %q is %s", r.Name, text, got)
+			t.Errorf("%s is silenced, but %q is still found, as %s", r.Name, text, got)
 		}
 	}
 	if got := strings.TrimPrefix(f.Tag.Get("validate"), "dive,oneof="); got != want {
-		t.Errorf("detect.silence takes %q, want %q", got, want)
+		t.Errorf("detect.silence accepts %q, want %q", got, want)
 	}
 }

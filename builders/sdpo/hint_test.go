@@ -19,7 +19,7 @@ func TestRules(t *testing.T) {
 	cfg.Hints.Sources = []string{sourceRules}
 	cfg.Hints.Rules = []Rule{
 		{Tool: "^never$", Text: "no"},
-		{Error: "date", Text: "  "}, // says nothing: the next source is asked
+		{Error: "date", Text: "  "}, // renders nothing, so the next rule is tried
 		{Error: "date", Class: "tool_error", Text: "{{ tool }} wants {{ schema.properties.city.type }}s; known: {{ tool_names | join(', ') }}. {{ tools | length }}. " +
 			"{% for k in arguments %}{{ k }};{% endfor %} {{ error | length }} {{ class }}"},
 		{Error: "seats", Text: "{{ error }}", Kind: "hindsight"},
@@ -93,7 +93,7 @@ func TestSuccess(t *testing.T) {
 		"it failed, too":   {trial("b", "book it", `{"flight":"X9"}`, "Error: y"), nil},
 		"the same call":    {trial("b", "book it", `{"flight":"Y1"}`, "done"), nil},
 		"it has no result": {example(t, talk(user("book it"), calls([3]string{"b", "book", `{"flight":"X9"}`}))), nil},
-		"the model's it not": {func() *ttc.Example {
+		"it isn't the model's": {func() *ttc.Example {
 			ex := trial("b", "book it", `{"flight":"X9"}`, "done")
 			ex.Graph.Nodes[1].Sampled = ttc.No
 			return ex
@@ -106,7 +106,7 @@ func TestSuccess(t *testing.T) {
 			}
 			back := build(t, cfg, c.sibling, fails)
 			if d := cmp.Diff(c.want, back.sites()); d != "" {
-				t.Errorf("%s, the other way round: %s", name, d)
+				t.Errorf("%s, with the examples swapped: %s", name, d)
 			}
 		})
 	}
@@ -149,7 +149,7 @@ func TestLeaks(t *testing.T) {
 	}
 }
 
-// A hint leaks if and only if it shares a run of words.
+// TestLeaksProperty checks that a hint leaks if and only if it shares a run of words with the target.
 func TestLeaksProperty(t *testing.T) {
 	word := rapid.SampledFrom([]string{"a", "b", "c", "d"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -162,7 +162,7 @@ func TestLeaksProperty(t *testing.T) {
 			want = want || strings.Contains(" "+strings.Join(hint, " ")+" ", " "+strings.Join(target[i:i+n], " ")+" ")
 		}
 		if got := leaks(strings.Join(hint, " "), strings.Join(target, ", "), run); got != want {
-			t.Fatalf("%v, want %v", got, want)
+			t.Fatalf("got %v, want %v", got, want)
 		}
 	})
 }
@@ -198,13 +198,14 @@ func TestConfigRefused(t *testing.T) {
 			c := schema.New[Config]()
 			change(&c)
 			if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%v, want %q", err, want)
+				t.Errorf("got %v, want %q", err, want)
 			}
 		})
 	}
 }
 
-// The contents of a hostile trace are text wherever they end up, and cost no more than their size.
+// TestHostile checks that the contents of a hostile trace stay text wherever they end up, and cost no more than their
+// size.
 func TestHostile(t *testing.T) {
 	cfg := matching()
 	cfg.Hints.Allow = []string{"hindsight", "knowable"}

@@ -285,8 +285,8 @@ func TestSites(t *testing.T) {
 	}
 }
 
-// What a source reports about an error is believed, both next to the result and next to the turn, and reaches the
-// hints.
+// TestToldErrors checks that an error that a source reports, with the result or with the turn, is believed, and that
+// its details reach the hints.
 func TestToldErrors(t *testing.T) {
 	call := `{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"frob","arguments":"{}"}}]%s}`
 	cfg := schema.New[Config]()
@@ -309,7 +309,7 @@ func TestToldErrors(t *testing.T) {
 	}
 }
 
-// A turn that the model didn't produce is context, not a target.
+// TestOnlySampledTurns checks that a turn that the model didn't produce is context, not a target.
 func TestOnlySampledTurns(t *testing.T) {
 	ex := example(t, talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", "Error: x")))
 	ex.Graph.Nodes[1].Sampled = ttc.No
@@ -318,7 +318,7 @@ func TestOnlySampledTurns(t *testing.T) {
 	}
 }
 
-// Each call in a branched trace is one site, in the first branch that contains it.
+// TestBranches checks that each call in a branched trace is one site, in the first branch that contains it.
 func TestBranches(t *testing.T) {
 	ex := example(t,
 		talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", "Error: x"), says("first"), says("second"),
@@ -332,11 +332,11 @@ func TestBranches(t *testing.T) {
 		t.Error(d)
 	}
 	if last := got.records[0].(*builders.Distillation).Messages.Ref.Last; last != 2 {
-		t.Errorf("the record goes on to %d", last)
+		t.Errorf("the record continues to %d", last)
 	}
 }
 
-// Records resolve, and the positions of a site are those in the walk.
+// TestRecordsResolve checks that records resolve, and that the positions of a site are those in the walk.
 func TestRecordsResolve(t *testing.T) {
 	cfg := matching()
 	cfg.Target = "both"
@@ -402,8 +402,8 @@ func TestNoRepair(t *testing.T) {
 	}
 }
 
-// Every error result in errors.jsonl is found and traced to its call, and none is invented: both with a user's pattern
-// and with the rules alone.
+// TestRealTraces checks that every error result in errors.jsonl is found and traced to its call, and that none is
+// invented: both with a user's pattern and with the rules alone.
 func TestRealTraces(t *testing.T) {
 	dir := oracletest.Path(t, "chat", "traces")
 	var traces []struct {

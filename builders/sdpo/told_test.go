@@ -26,8 +26,8 @@ func tell(t *testing.T, ex *ttc.Example, marks ...string) *ttc.Example {
 	return ex
 }
 
-// A turn for which the source reports an error is a site, whoever is speaking in it: the target is the assistant's turn
-// there or the one before.
+// TestToldTurns checks that a turn for which the source reports an error is a site, whoever is speaking in it: the
+// target is the assistant's turn there or the one before.
 func TestToldTurns(t *testing.T) {
 	rules := schema.New[Config]()
 	rules.Hints.Rules = []Rule{{Text: "{{ tool }}|{{ error_kind }}|{{ error }}"}}
@@ -66,7 +66,7 @@ func TestToldTurns(t *testing.T) {
 			marks: []string{"3 wrong"},
 			want:  []string{"1.0>3 failed flag rules: frob|wrong|it isn't"},
 		},
-		"a call's own result stays its": {
+		"a call keeps its own result": {
 			talk:  talk(user("fix"), call, result("1", "no such tool")),
 			marks: []string{"2 x", "1 y"},
 			want:  []string{"1.0>2 failed flag rules: frob|x|no such tool"},
@@ -109,8 +109,8 @@ func TestToldTurns(t *testing.T) {
 	}
 }
 
-// The tool list and the schema answer kinds of error that the source reports, even where they see nothing wrong with a
-// call.
+// TestToldToTheSchema checks that the tool list and the schema answer the kinds of error that the source reports, even
+// where they find nothing wrong with a call.
 func TestToldToTheSchema(t *testing.T) {
 	cfg := schema.New[Config]()
 	cfg.Hints.Sources = []string{sourceSchema}
@@ -151,7 +151,7 @@ func TestToldToTheSchema(t *testing.T) {
 	}
 }
 
-// A rule without a hint leaves the site out, and no other source is asked.
+// TestNoneIsAnAnswer checks that a rule without a hint leaves the site out, and that no other source is asked.
 func TestNoneIsAnAnswer(t *testing.T) {
 	cfg := schema.New[Config]()
 	cfg.Hints.Rules = []Rule{{ErrorKind: "^flaky$", None: true}, {Text: "Mind {{ error_kind }}."}}
@@ -167,14 +167,17 @@ func TestNoneIsAnAnswer(t *testing.T) {
 		})
 	}
 	if err := schema.Validate(&Rule{}); err == nil {
-		t.Error("a rule with neither a text nor none was accepted")
+		t.Error("a rule with neither text nor none was accepted")
 	}
 }
 
 func TestFaultsByName(t *testing.T) {
 	for kind, want := range map[string]string{
-		"Tool Not Found": unknownTool, "JSONDecodeError": argumentsNotJSON, "INVALID_ARGUMENTS": badSchema, "": "",
-		"weird": "",
+		"Tool Not Found":    unknownTool,
+		"JSONDecodeError":   argumentsNotJSON,
+		"INVALID_ARGUMENTS": badSchema,
+		"":                  "",
+		"weird":             "",
 	} {
 		t.Run(kind, func(t *testing.T) {
 			if got := (&told{kind: kind}).class(); got != want {

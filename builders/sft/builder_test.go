@@ -160,8 +160,8 @@ func TestBadConfigs(t *testing.T) {
 	}
 }
 
-// calling is a rollout: two calls in one turn, the first of which fails; one call that fails alone; an answer; and a
-// thank-you.
+// calling returns a rollout: two calls in one turn, the first of which fails; one call that fails alone; an answer; and
+// a thank-you.
 func calling() *ttc.Example {
 	call := func(id string) chat.ToolCall { return chat.ToolCall{ID: id, Name: "look", Arguments: "{}"} }
 	result := func(id, text string) chat.Message {
@@ -194,7 +194,7 @@ func TestFailedCalls(t *testing.T) {
 	}
 	s := build(t, schema.New[Config](), &ttc.Group{Examples: []*ttc.Example{calling()}})
 	if got, want := roles(s), "u0false a1true t0false a0true"; len(s.lines) != 1 || got != want {
-		t.Errorf("left out: %s, want %s", got, want)
+		t.Errorf("left out: got %s, want %s", got, want)
 	}
 	mask := config(func(c *Config) { c.MaskFailedCalls = true })
 	keep := config(func(c *Config) { c.SkipFailedCalls = false })
@@ -213,7 +213,7 @@ func TestFailedCalls(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := build(t, c.cfg, &ttc.Group{Examples: []*ttc.Example{c.ex}}).lines; len(got) != 1 ||
 				got[0] != c.want {
-				t.Errorf("%s: %v, want %s", name, got, c.want)
+				t.Errorf("%s: got %v, want %s", name, got, c.want)
 			}
 		})
 	}

@@ -64,14 +64,14 @@ func TestUnclosed(t *testing.T) {
 			_, found := Parse("c.yml", []byte(text), DefaultLimits)
 			if len(found) != 1 || !strings.HasPrefix(found[0].String(), place+":") ||
 				!strings.Contains(found[0].Message, "is not closed") {
-				t.Errorf("%q: %v, want %s", text, found, place)
+				t.Errorf("%q: got %v, want %s", text, found, place)
 			}
 		})
 	}
 }
 
-// A finding about a value that came from a variable points at what was written and is as long as that, not as long as
-// the value.
+// TestRewrittenScalarsKeepTheirPlace checks that a finding about a value that came from a variable covers what was
+// written in the file, not the length of the value.
 func TestRewrittenScalarsKeepTheirPlace(t *testing.T) {
 	d, found := Parse("c.yml", []byte("a: ${NAME} # of a variable\nb: plain words # kept\n"), DefaultLimits)
 	if len(found) > 0 {
@@ -97,23 +97,23 @@ func TestHiddenScalars(t *testing.T) {
 	doc.Hide(Lookup(a, "token"))
 	doc.Hide(b)
 	if !doc.IsSecret(b.Content[0]) || doc.IsSecret(Lookup(a, "name")) {
-		t.Error("hidden is what wasn't to be, or the other way round")
+		t.Error("the wrong values are hidden")
 	}
 	for n, want := range map[*yaml.Node]string{a: "a: {token: ********, name: x}", b: "b: [********]"} {
 		if got := doc.Report(n, "", finding.Finding{}).Snippet; !strings.HasPrefix(got, want+"\n") {
-			t.Errorf("%q, want %q", got, want)
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }
 
-// TestBadKeysAreAllFound: a key that is not text hides none of those behind it.
+// TestBadKeysAreAllFound checks that keys that are not text don't hide the keys after them.
 func TestBadKeysAreAllFound(t *testing.T) {
 	doc, fs := Parse("c.yml", []byte("[1]: a\n{x: 1}: b\nc: d\n"), DefaultLimits)
 	if len(fs) != 2 || fs[0].Code != CodeBadKey || fs[1].Code != CodeBadKey {
 		t.Errorf("%v", fs)
 	}
 	if doc != nil && Lookup(doc.Root, "c") == nil {
-		t.Error("the key behind them is not there")
+		t.Error("the key after the bad ones is missing")
 	}
 }
 

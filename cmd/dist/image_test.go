@@ -100,7 +100,7 @@ func unpacked(t *testing.T, image []byte, dir string) (config oci.Image) {
 	decode(t, files["manifest.json"], &docker)
 	if len(manifest.Layers) != 1 || docker[0].Config != blobPath(manifest.Config) ||
 		!slices.Equal(docker[0].Layers, []string{blobPath(manifest.Layers[0])}) {
-		t.Errorf("docker is told of %+v", docker)
+		t.Errorf("manifest.json names %+v", docker)
 	}
 	compressed, err := gzip.NewReader(bytes.NewReader(blob(manifest.Layers[0])))
 	if err != nil {
@@ -124,8 +124,8 @@ func decode(t *testing.T, data []byte, into any) {
 	}
 }
 
-// The image alone, without a daemon, is enough for a run: its files are the root of the file system, both for its own
-// user and for one that it doesn't know, as with Kubernetes' runAsUser.
+// TestImageRuns checks that the image alone, without a daemon, is enough for a run: its files are the root of the file
+// system, both for its own user and for one that it doesn't know, as with Kubernetes' runAsUser.
 func TestImageRuns(t *testing.T) {
 	path := madeImage(t)
 	image, err := os.ReadFile(path)
@@ -196,7 +196,8 @@ func within(root string, id int, config oci.ImageConfig, args ...string) *exec.C
 	return cmd
 }
 
-// Other tools, such as Skopeo, can read the image: both as an OCI archive and as what `docker load` takes.
+// TestImageIsReadByOthers checks that other tools, such as Skopeo, can read the image: both as an OCI archive and as
+// what `docker load` takes.
 func TestImageIsReadByOthers(t *testing.T) {
 	path := madeImage(t)
 	if _, err := exec.LookPath("skopeo"); err != nil {
@@ -215,7 +216,7 @@ func TestImageIsReadByOthers(t *testing.T) {
 	}
 }
 
-// If the machine has no certificates, the message says which flag names them.
+// TestImageRefused checks that if the machine has no certificates, the message says which flag names them.
 func TestImageRefused(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "none")
 	args := []string{"-binary", program(t), "-root", "../..", "-out", t.TempDir(), "-certificates", none, "image"}

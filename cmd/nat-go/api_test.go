@@ -92,9 +92,9 @@ func TestPackagesSayWhetherTheyArePromised(t *testing.T) {
 	}
 }
 
-// TestPackageCommentsStandInDocGo checks this so that anyone who opens a package knows where its one idea is written
+// TestPackageCommentsAreInDocGo checks this so that anyone who opens a package knows where its one idea is written
 // down.
-func TestPackageCommentsStandInDocGo(t *testing.T) {
+func TestPackageCommentsAreInDocGo(t *testing.T) {
 	for _, p := range list(t, module+"...") {
 		if p.Name == "main" || len(p.GoFiles) == 0 || strings.HasPrefix(p.ImportPath, module+"plugins/proto/") {
 			continue // a program's is next to main, generated code has its own

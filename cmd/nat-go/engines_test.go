@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// These tests make runs the way the engines that `nat-go shard script` writes for do, and compare them with a
+// These tests run the scripts that `nat-go shard script` writes, as their engines would, and compare the result with a
 // single-process run.
 
 // engine is a place to try scripts in.
@@ -42,7 +42,7 @@ func newEngine(t *testing.T, config string, faults map[string]string) *engine {
 	return e
 }
 
-// standIn is a program that replaces one of an engine's, or runs one.
+// standIn returns the path of a program in testdata that replaces one of an engine's programs, or runs one.
 func standIn(t *testing.T, name string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("testdata", "engines", name))

@@ -151,7 +151,7 @@ func TestConvertKilled(t *testing.T) {
 	}
 }
 
-// TestConvertOnAFullDisk checks that the run stays as it was.
+// TestConvertOnAFullDisk checks that a conversion that fails on a full disk leaves the run as it was.
 func TestConvertOnAFullDisk(t *testing.T) {
 	b := newBed(t, 300)
 	disk := filepath.Join(b.dir, "disk")
@@ -187,8 +187,10 @@ func TestVerifyStartsFromTheManifest(t *testing.T) {
 	b := newBed(t, 20)
 	b.must(t, b.run(nil, "out"))
 	for name, want := range map[string]string{
-		"dataset/trl/rows.jsonl": "dataset/trl/rows.jsonl", "records/records.log": "records/records.log",
-		"records/decisions.bin": "records/decisions.bin", "manifest.json": "not verifiable",
+		"dataset/trl/rows.jsonl":  "dataset/trl/rows.jsonl",
+		"records/records.log":     "records/records.log",
+		"records/decisions.bin":   "records/decisions.bin",
+		"manifest.json":           "not verifiable",
 		"dataset/trl/train.jsonl": "trl/train.jsonl",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -222,8 +224,8 @@ func (b *bed) refusedBy(t *testing.T, cmd *exec.Cmd, code int, why string) {
 	}
 }
 
-// TestRunFolderRemovedDuringTheRun takes the folder, or a part of it, away at various moments: the run ends in an
-// error, or had already ended with the right bytes. A different data set is never called complete.
+// TestRunFolderRemovedDuringTheRun removes the folder, or a part of it, at various moments: the run ends in an error,
+// or had already ended with the right bytes. A different data set is never reported as complete.
 func TestRunFolderRemovedDuringTheRun(t *testing.T) {
 	b := newBed(t, 300)
 	began := time.Now()
@@ -238,13 +240,13 @@ func TestRunFolderRemovedDuringTheRun(t *testing.T) {
 			time.Sleep(took * time.Duration(2*k+1) / 6)
 			_ = os.RemoveAll(filepath.Join(b.dir, out, "r", what))
 			_ = cmd.Wait()
-			// If the folder is missing, the run had ended before it was taken away.
+			// If the folder is missing, the run had ended before it was removed.
 			if code := cmd.ProcessState.ExitCode(); code != 0 || !exists(b.dir, out, "r") {
 				continue
 			}
 			for name, sum := range b.content(t, out) {
 				if sum != want[name] {
-					t.Errorf("%s removed: exit 0, and %s is another", what, name)
+					t.Errorf("%s removed: exit 0, and %s differs", what, name)
 				}
 			}
 			if exists(b.dir, out, "r", "manifest.json") && what != "." {

@@ -28,16 +28,16 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// forgery is a run folder in which somebody changed something, and recomputed all hashes.
+// forgery changes something in a run's folder, whose hashes are then recomputed.
 type forgery struct {
 	name  string
-	finds bool // `dataset verify` finds that no run left this
+	finds bool // `dataset verify` reports it
 	forge func(t *testing.T, run runfolder.Folder)
-	after func(t *testing.T, run runfolder.Folder) // the hashes were recomputed
+	after func(t *testing.T, run runfolder.Folder) // runs after the hashes were recomputed
 }
 
-// sealed recomputes what says that a run is as it was written: the checksum of each frame of the record log, the log's
-// hash, and the sizes and hashes in the manifest.
+// sealed makes the run look as if nothing had been changed: it recomputes the checksum of each frame of the record log,
+// the log's hash, and the sizes and hashes in the manifest.
 func sealed(t *testing.T, run runfolder.Folder) {
 	t.Helper()
 	sealedLog(t, run)
@@ -308,23 +308,23 @@ var inRecords = []forgery{
 	{name: "examples outside the group", forge: eachRecord(func(r builders.Record, _ *builders.Origin) {
 		r.Header().Example = math.MaxInt
 	})},
-	{name: "metadata that is no JSON", finds: true, forge: eachRecord(func(r builders.Record, _ *builders.Origin) {
+	{name: "metadata that is not JSON", finds: true, forge: eachRecord(func(r builders.Record, _ *builders.Origin) {
 		r.Header().Metadata = []byte(`{"a":`)
 	})},
-	{name: "turns of other bytes", finds: true, forge: eachRecord(func(r builders.Record, _ *builders.Origin) {
+	{name: "turns that are not UTF-8", finds: true, forge: eachRecord(func(r builders.Record, _ *builders.Origin) {
 		r.Header().Turn = "\x1b[31m\xff"
 	})},
-	{name: "scores that are none", forge: eachRecord(func(r builders.Record, _ *builders.Origin) {
+	{name: "scores that are not finite", forge: eachRecord(func(r builders.Record, _ *builders.Origin) {
 		if p, ok := r.(*builders.Preference); ok {
 			p.ChosenScore, p.RejectedScore, p.Reward = math.NaN(), math.Inf(1), math.Inf(-1)
 			p.ChosenIndex, p.RejectedIndex = math.MinInt64, math.MaxInt64
 		}
 	})},
-	{name: "runs and rows outside", finds: true, forge: eachRecord(func(_ builders.Record, o *builders.Origin) {
+	{name: "negative runs and rows", finds: true, forge: eachRecord(func(_ builders.Record, o *builders.Origin) {
 		o.Run, o.Row, o.Offset = math.MinInt, math.MinInt64, math.MinInt64
 	})},
-	{name: "runs far outside", finds: true, forge: farOutside},
-	{name: "examples of paths", forge: eachRecord(func(_ builders.Record, o *builders.Origin) {
+	{name: "runs and rows far too large", finds: true, forge: farOutside},
+	{name: "examples that are paths", forge: eachRecord(func(_ builders.Record, o *builders.Origin) {
 		o.Example, o.File, o.Builder = "../../../etc/passwd", "/dev/zero", "../../x"
 	})},
 	{name: "unknown fidelity", forge: eachRecord(func(_ builders.Record, o *builders.Origin) {
@@ -336,7 +336,7 @@ var inRecords = []forgery{
 	})},
 }
 
-// inSites forge what only records of conversations have.
+// inSites forge records that only conversations have.
 var inSites = []forgery{
 	{name: "other lengths", forge: eachRecord(func(r builders.Record, _ *builders.Origin) {
 		switch r := r.(type) {
@@ -349,7 +349,7 @@ var inSites = []forgery{
 			}
 		}
 	})},
-	{name: "sites before the beginning", forge: eachRecord(func(r builders.Record, _ *builders.Origin) {
+	{name: "sites before the first message", forge: eachRecord(func(r builders.Record, _ *builders.Origin) {
 		if d, ok := r.(*builders.Distillation); ok {
 			for i := range d.Sites {
 				d.Sites[i].Call, d.Sites[i].Result, d.Sites[i].CallSeq = -1, -5, 1<<30
@@ -370,8 +370,8 @@ var forgeries = append(slices.Clip(inRecords), []forgery{
 	})},
 	{name: "one decision", finds: true, forge: decided(1, false)},
 	{name: "no decision", finds: true, forge: decided(0, false)},
-	{name: "decisions of another length", finds: true, forge: decided(1<<20, false)},
-	{name: "decisions for ever", finds: true, forge: decided(1<<30, true)},
+	{name: "more decisions than records", finds: true, forge: decided(1<<20, false)},
+	{name: "gigabytes of decisions", finds: true, forge: decided(1<<30, true)},
 	{name: "negative counts", finds: true, after: inFile("manifest.json", func(m map[string]any) {
 		m["counts"] = json.RawMessage(`{"examples":-9223372036854775808,"candidates":-1,"records":-5,"kept":9223372036854775807,"dropped":{"tie":-9223372036854775808,"same_text":9223372036854775807}}`)
 		m["books"] = json.RawMessage(`[{"stage":"curate","unit":"record","in":-9223372036854775808,"out":9223372036854775807}]`)
@@ -379,7 +379,7 @@ var forgeries = append(slices.Clip(inRecords), []forgery{
 	{name: "unknown formats", finds: true, after: inFile("manifest.json", func(m map[string]any) {
 		m["dataset"] = json.RawMessage(`[{"format":"../../x","files":[{"path":"../../../../etc/passwd","rows":-1,"bytes":-1,"xxh3":""}]},{"format":"nothing","files":null,"records":-1}]`)
 	})},
-	{name: "rows of any options", after: inFile("manifest.json", func(m map[string]any) {
+	{name: "row options of other types", after: inFile("manifest.json", func(m map[string]any) {
 		m["rows"] = json.RawMessage(`{"Model":"\u001b[31m","SystemPrompt":7}`)
 	})},
 	{name: "commit beyond the log", finds: true, forge: inFile("records/commit.json", func(m map[string]any) {
@@ -392,7 +392,7 @@ var forgeries = append(slices.Clip(inRecords), []forgery{
 		n, _ := m["bytes"].(json.Number).Int64()
 		m["bytes"] = n - 9
 	})},
-	{name: "a cursor of other types", forge: inFile("records/commit.json", func(m map[string]any) {
+	{name: "a cursor with other fields", forge: inFile("records/commit.json", func(m map[string]any) {
 		m["cursor"] = json.RawMessage(`{"inputs":[{"path":"/dev/zero","size":-1}],"seen":{"examples":-1}}`)
 	})},
 	{name: "a frame of gigabytes", finds: true, forge: frameOfGigabytes},
@@ -401,13 +401,13 @@ var forgeries = append(slices.Clip(inRecords), []forgery{
 	{name: "drops of gigabytes", finds: true, forge: sparse("dropped.jsonl", 1<<30, `{"stage":"`)},
 	{name: "an answer of gigabytes", forge: sparse("teacher/ab/abcdef.json", 1<<30, `{"`)},
 	{name: "a configuration of gigabytes", forge: sparse("config.yml", 1<<30, `a: `)},
-	{name: "a Parquet file of nothing", finds: true, forge: sparse("dataset/trl/train.parquet", 1<<30, `PAR1`)},
+	{name: "a Parquet file of zeros", finds: true, forge: sparse("dataset/trl/train.parquet", 1<<30, `PAR1`)},
 	{
 		name:  "a batch of gigabytes",
 		forge: sparse("batches/sft/train/00000.safetensors", 1<<30, "\x00\x00\x00\x06\x00\x00\x00\x00{"),
 	},
-	{name: "an index of batches", forge: sparse("batches/index.jsonl", 1<<30, `{"file":"`)},
-	{name: "folders where files are due", finds: true, forge: func(t *testing.T, run runfolder.Folder) {
+	{name: "an index of batches of gigabytes", forge: sparse("batches/index.jsonl", 1<<30, `{"file":"`)},
+	{name: "folders in place of files", finds: true, forge: func(t *testing.T, run runfolder.Folder) {
 		t.Helper()
 		for _, name := range []string{"dataset/trl/rows.jsonl", "dropped.jsonl"} {
 			path := filepath.Join(string(run), name)
@@ -416,7 +416,7 @@ var forgeries = append(slices.Clip(inRecords), []forgery{
 			}
 		}
 	}},
-	{name: "links out of the run", forge: func(t *testing.T, run runfolder.Folder) {
+	{name: "links to files outside the run", forge: func(t *testing.T, run runfolder.Folder) {
 		t.Helper()
 		for _, name := range []string{"dataset/trl/train.jsonl", "records/decisions.bin"} {
 			path := filepath.Join(string(run), name)
@@ -426,7 +426,7 @@ var forgeries = append(slices.Clip(inRecords), []forgery{
 			}
 		}
 	}},
-	{name: "a job of a stranger", forge: func(t *testing.T, run runfolder.Folder) {
+	{name: "a job of another process", forge: func(t *testing.T, run runfolder.Folder) {
 		t.Helper()
 		if err := os.WriteFile(filepath.Join(string(run), "job.json"),
 			[]byte(`{"adapter":"exec","ref":"1","pid":1,"state":"running","attempt":-1}`), 0o600); err != nil {
@@ -448,7 +448,7 @@ var overflowing = relog(func(_ int, g *recordlog.Group) {
 	}
 })
 
-// frameOfGigabytes makes the log a single frame with holes.
+// frameOfGigabytes makes the log a single, sparse frame.
 func frameOfGigabytes(t *testing.T, run runfolder.Folder) {
 	t.Helper()
 	const size = 1 << 30
@@ -470,7 +470,7 @@ func frameOfGigabytes(t *testing.T, run runfolder.Folder) {
 	writeJSON(t, path, commit)
 }
 
-// contradicted has curation drop a record whose row is in the data set, and keep one on the other side.
+// contradicted flips the last decision, so that its row is on the wrong side of the split.
 func contradicted(t *testing.T, run runfolder.Folder) {
 	t.Helper()
 	f, err := os.OpenFile(run.Decisions(), os.O_RDWR, 0)
@@ -494,7 +494,7 @@ func contradicted(t *testing.T, run runfolder.Folder) {
 	}
 }
 
-// inBatches forges what a run with token batches has besides.
+// inBatches forge what only runs with token batches have.
 var inBatches = []forgery{
 	{name: "a header of a hundred megabytes", finds: true, forge: eachBatch(func(t *testing.T, path string) {
 		t.Helper()
@@ -518,14 +518,14 @@ var inBatches = []forgery{
 			t.Fatal(err)
 		}
 	})},
-	{name: "tensors of any shape", finds: true, forge: eachBatch(edited(func(text []byte) []byte {
+	{name: "tensors of impossible shapes", finds: true, forge: eachBatch(edited(func(text []byte) []byte {
 		return bytes.ReplaceAll(text, []byte(`"shape":[`), []byte(`"shape":[9`))
 	}))},
 	{name: "tensors of zeros", finds: true, forge: eachBatch(edited(func(text []byte) []byte {
 		clear(text[8+binary.LittleEndian.Uint64(text):])
 		return text
 	}))},
-	{name: "tensors of ones", finds: true, forge: eachBatch(edited(func(text []byte) []byte {
+	{name: "tensors of set bits", finds: true, forge: eachBatch(edited(func(text []byte) []byte {
 		for i := 8 + int(binary.LittleEndian.Uint64(text)); i < len(text); i++ {
 			text[i] = 0xff
 		}
@@ -541,7 +541,7 @@ var inBatches = []forgery{
 	{name: "sites without records", forge: inIndex(func(line map[string]any) {
 		line["sites"], line["rollouts"], line["examples"] = []any{}, []any{}, []any{}
 	})},
-	{name: "channels of paths", finds: true, forge: inIndex(func(line map[string]any) {
+	{name: "channels that are paths", finds: true, forge: inIndex(func(line map[string]any) {
 		line["channel"], line["split"] = "../..", "\u001b[31m"
 	})},
 }
@@ -600,8 +600,8 @@ func inIndex(change func(line map[string]any)) func(t *testing.T, run runfolder.
 	}
 }
 
-// TestForgedHashes gives every command that reads a run one that somebody forged with all hashes right. Each ends
-// with a reason, within bounds, and `verify` finds what no run leaves.
+// TestForgedHashes forges a run, with all hashes correct, for every command that reads runs. Each command ends with a
+// reason, within bounds, and `verify` reports what no run can leave behind.
 func TestForgedHashes(t *testing.T) {
 	seeds := 2
 	if n, err := strconv.Atoi(os.Getenv("NATGO_SWEEP")); err == nil {
@@ -609,7 +609,7 @@ func TestForgedHashes(t *testing.T) {
 	}
 	var random []forgery
 	for seed := range seeds {
-		random = append(random, forgery{name: "bytes at random " + strconv.Itoa(seed), forge: damaged(uint64(seed))})
+		random = append(random, forgery{name: "random bytes " + strconv.Itoa(seed), forge: damaged(uint64(seed))})
 	}
 	t.Run("pairs", func(t *testing.T) {
 		b := newBed(t, 5)
@@ -638,8 +638,7 @@ func TestForgedHashes(t *testing.T) {
 	})
 }
 
-// TestForgedShards merges a shard that somebody forged with all hashes right, and goes on with a run that was
-// interrupted and forged then.
+// TestForgedShards forges a shard, with all hashes correct, and merges it or runs it again.
 func TestForgedShards(t *testing.T) {
 	b := newShardBed(t, 10)
 	b.must(t, b.planned("out", "dpo.yml", "--shards", "2"))
@@ -647,7 +646,7 @@ func TestForgedShards(t *testing.T) {
 	b.must(t, b.shard("out", "build", 1))
 	var random []forgery
 	for seed := range 3 {
-		random = append(random, forgery{name: "bytes at random " + strconv.Itoa(seed), forge: damaged(uint64(seed))})
+		random = append(random, forgery{name: "random bytes " + strconv.Itoa(seed), forge: damaged(uint64(seed))})
 	}
 	more := []forgery{
 		{name: "a frame of gigabytes", forge: frameOfGigabytes},
@@ -656,7 +655,7 @@ func TestForgedShards(t *testing.T) {
 		{name: "files outside the shard", after: inFile("shard.json", func(m map[string]any) {
 			m["files"] = json.RawMessage(`[{"path":"../../../../../etc/passwd","bytes":1,"xxh3":""}]`)
 		})},
-		{name: "counts below nothing", after: inFile("shard.json", func(m map[string]any) {
+		{name: "negative counts", after: inFile("shard.json", func(m map[string]any) {
 			m["records"], m["groups"] = uint64(math.MaxUint64), uint64(math.MaxUint64)
 			m["seen"] = json.RawMessage(`{"examples":-9223372036854775808}`)
 			m["books"] = json.RawMessage(`[{"stage":"build","unit":"pair","in":-9223372036854775808,"out":9223372036854775807}]`)
@@ -667,6 +666,7 @@ func TestForgedShards(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			dir := filepath.Join(b.dir, "forged")
 			defer os.RemoveAll(dir)
+			defer os.RemoveAll(filepath.Join(b.dir, "out", "r")) // the merged run: another merge would be refused
 			if err := os.CopyFS(dir, os.DirFS(filepath.Join(b.dir, "out"))); err != nil {
 				t.Fatal(err)
 			}
@@ -685,7 +685,7 @@ func TestForgedShards(t *testing.T) {
 	}
 }
 
-// TestForgedInterruptedRun goes on with runs that have no manifest yet, and whose record log somebody forged.
+// TestForgedInterruptedRun resumes runs that have no manifest yet and whose record log was forged.
 func TestForgedInterruptedRun(t *testing.T) {
 	b := newBed(t, 5)
 	b.must(t, b.command(nil, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r", "--dry-run"))
@@ -693,11 +693,11 @@ func TestForgedInterruptedRun(t *testing.T) {
 		{name: "a frame of gigabytes", forge: frameOfGigabytes},
 		{name: "no records", forge: relog(func(_ int, g *recordlog.Group) { g.Records = nil })},
 		{name: "books that overflow", forge: overflowing},
-		{name: "a cursor far away", forge: inFile("records/commit.json", func(m map[string]any) {
+		{name: "a cursor far beyond the input", forge: inFile("records/commit.json", func(m map[string]any) {
 			m["done"] = false
 			m["cursor"] = json.RawMessage(`{"source":{"run":4611686018427387904,"row":-9223372036854775808},"inputs":[]}`)
 		})},
-		{name: "bytes at random", forge: damaged(1)},
+		{name: "random bytes", forge: damaged(1)},
 	}) {
 		t.Run(f.name, func(t *testing.T) {
 			run := runfolder.Folder(filepath.Join(b.dir, "out", "forged"))
@@ -720,7 +720,7 @@ func TestForgedInterruptedRun(t *testing.T) {
 	}
 }
 
-// indexesOfGigabytes makes everything in the records folder but the log larger than memory.
+// indexesOfGigabytes makes everything in the records folder but the log and JSON files a sparse file of a gibibyte.
 func indexesOfGigabytes(t *testing.T, run runfolder.Folder) {
 	t.Helper()
 	files, err := os.ReadDir(run.Records())
@@ -736,7 +736,7 @@ func indexesOfGigabytes(t *testing.T, run runfolder.Folder) {
 	}
 }
 
-// attack forges the run out/r, whose twin out/s stays as it is, and runs the commands that read it.
+// attack forges a copy of the run out/r and runs the commands that read it, with the sound run out/s beside it.
 func (f forgery) attack(t *testing.T, b *bed) {
 	t.Helper()
 	run := runfolder.Folder(filepath.Join(b.dir, "out", "forged"))
@@ -781,23 +781,23 @@ func bounded(t *testing.T, b *bed, args ...string) result {
 	t.Helper()
 	most := 3
 	if args[0] == "shard" {
-		most = 4 // that a shard has to be run again
+		most = 4 // exit code of a shard that has to be run again
 	}
 	cmd := b.command(nil, args...)
 	killed := limitMemory(t, cmd)
 	hung := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
 	r := finish(t, cmd)
 	if !hung.Stop() {
-		t.Errorf("%v doesn't end", args)
+		t.Errorf("%v ran for more than a minute", args)
 	}
 	if killed() {
-		t.Errorf("%v takes more than %d MiB", args, memoryLimit>>20)
+		t.Errorf("%v took more than %d MiB", args, memoryLimit>>20)
 	}
 	if r.code < 0 || r.code > most || strings.Contains(r.stderr, "goroutine ") || strings.Contains(r.stderr, "panic") {
 		t.Errorf("%v: exit %d: %s", args, r.code, r.stderr)
 	}
 	if strings.Contains(r.stdout+r.stderr, "\x1b[31m") {
-		t.Errorf("%v steers the terminal", args)
+		t.Errorf("%v printed a control sequence", args)
 	}
 	t.Logf("%v: exit %d: %s", args, r.code, lastLine(r.stderr, r.stdout))
 	return r

@@ -54,7 +54,7 @@ func TestForgedRunFolder(t *testing.T) {
 				hung := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
 				r := finish(t, cmd)
 				if !hung.Stop() {
-					t.Errorf("%v waits for %s", args, name)
+					t.Errorf("%v hangs reading %s", args, name)
 				}
 				if r.code < 0 || r.code > 3 || strings.Contains(r.stderr, "goroutine ") {
 					t.Errorf("%v with %s: exit %d: %s", args, name, r.code, r.stderr)
@@ -70,7 +70,7 @@ func TestForgedRunFolder(t *testing.T) {
 	}
 }
 
-// TestForgedShardFolder does the same to each file of a plan and of its shards, one of which has only just begun.
+// TestForgedShardFolder does the same for each file of a plan and of its shards, one of which has only just begun.
 func TestForgedShardFolder(t *testing.T) {
 	b := newShardBed(t, 10)
 	b.must(t, b.planned("out", "dpo.yml", "--shards", "2"))
@@ -108,7 +108,7 @@ func TestForgedShardFolder(t *testing.T) {
 			hung := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
 			r := finish(t, cmd)
 			if !hung.Stop() {
-				t.Errorf("%v waits for %s", cmd.Args[1:], name)
+				t.Errorf("%v hangs reading %s", cmd.Args[1:], name)
 			}
 			if r.code < 0 || r.code > 4 || strings.Contains(r.stderr, "goroutine ") {
 				t.Errorf("%v with %s: exit %d: %s", cmd.Args[1:], name, r.code, r.stderr)

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These tests end the program while it waits for input that never comes, by signals to the process and by what a person
-// types on a terminal.
+// These tests end the program while it waits for input that never comes, with signals to the process and with what a
+// person types on a terminal.
 
 const interruptConfig = `
 trajectory_builders: {b: {_type: dpo_traj_builder}}
@@ -93,8 +93,8 @@ func stalledRuns() []stalled {
 	return all
 }
 
-// TestInterruptedWhileStalled: an interrupt, two interrupts and a polite request to end all take effect wherever the
-// program waits for input.
+// TestInterruptedWhileStalled checks that SIGINT once, SIGINT twice and SIGTERM all take effect wherever the program
+// waits for input.
 func TestInterruptedWhileStalled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short")
@@ -162,7 +162,7 @@ func waits(t *testing.T, pid int) {
 	opens := fmt.Sprint(unix.SYS_OPENAT)
 	for deadline, seen := time.Now().Add(2*time.Minute), 0; seen < 4; time.Sleep(25 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("it waits for nothing")
+			t.Fatal("the process is not waiting for input")
 		}
 		calls, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
 		opening := slices.ContainsFunc(calls, func(name string) bool {
@@ -192,7 +192,7 @@ func ends(t *testing.T, cmd *exec.Cmd, want int, said *bytes.Buffer) {
 	_ = cmd.Wait()
 	code := cmd.ProcessState.ExitCode()
 	if w, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && w.Signaled() {
-		code = 128 + int(w.Signal()) // a second interrupt as it was ending: what a shell makes of it
+		code = 128 + int(w.Signal()) // the shell's code for a second interrupt that arrived as it was ending
 	}
 	if code != want || strings.Contains(said.String(), "goroutine ") {
 		t.Errorf("exit %d, want %d: %s", code, want, said)
@@ -238,10 +238,10 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// pty is a terminal with a person sitting at it.
+// pty is a pseudo-terminal, and what has appeared on its screen.
 type pty struct {
 	master *os.File
-	slave  *os.File // this process's; the terminal ends when everyone who has it open is gone
+	slave  *os.File // this process's end: the terminal closes once nobody has it open
 	text   chan string
 	all    bytes.Buffer
 	done   chan struct{}
@@ -317,10 +317,10 @@ func (p *pty) said(t *testing.T) *bytes.Buffer {
 	}
 }
 
-// TestPipeWithoutSource: what was read from a pipe to find out what it is does not get lost.
+// TestPipeWithoutSource: what was read from a pipe to recognise its format is not lost.
 func TestPipeWithoutSource(t *testing.T) {
 	b := newBed(t, 20)
-	hung := func(cmd *exec.Cmd) *exec.Cmd { // a program that lost what it read waits for a second writer
+	hung := func(cmd *exec.Cmd) *exec.Cmd { // a program that lost what it read would wait for a second writer
 		stop := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() })
 		t.Cleanup(func() { stop.Stop() })
 		return cmd

@@ -21,7 +21,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer/customizertest"
 )
 
-// These tests run the program itself against a service on loopback: what a person does with a job, and what remains
+// These tests run the program itself against a service on loopback: what a person does with a job, and what is left
 // when the program is killed.
 
 const canary = "canary-7f3a"
@@ -325,7 +325,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 	n := 0
 	told.Range(func(any, any) bool { n++; return true })
 	if n < 5 {
-		t.Errorf("the service was told %d secrets only", n)
+		t.Errorf("the service was sent only %d secrets", n)
 	}
 }
 

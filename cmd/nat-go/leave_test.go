@@ -19,10 +19,10 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer/customizertest"
 )
 
-// These tests leave jobs: with real signals to the program itself, from copies of run folders, and by killing the
-// program while it starts a local trainer.
+// These tests leave jobs running: with real signals to the program itself, from copies of run folders, and by killing
+// the program while it starts a local trainer.
 
-// place is where a test's job runs: a service on loopback, or a local program.
+// place is where a test's job runs: on a service on loopback, or as a local program.
 type place struct {
 	*project
 	release   func()                     // lets the job finish
@@ -174,8 +174,8 @@ func (p *place) journal() (j journal) {
 	return j
 }
 
-// TestSignals: one interrupt leaves the job running and says how to come back to it, two cancel it, and a polite
-// request to end leaves at once; the same holds while a run waits, a resumed one, and `finetune wait`.
+// TestSignals: one SIGINT leaves the job running and says how to come back to it, two cancel it, and SIGTERM leaves at
+// once; this holds while a run, a resumed run or `finetune wait` waits.
 func TestSignals(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) *place{"local": newLocal, "service": newRemote} {
 		for _, command := range []string{"run", "wait", "resume"} {
@@ -206,7 +206,7 @@ func (p *place) leave(t *testing.T, args []string, signals []syscall.Signal) {
 	t.Helper()
 	s := p.start(t, args...)
 	p.submitted(t)
-	if args[1] != "run" { // it handles signals once it has asked for the status
+	if args[1] != "run" { // signals are handled once it has asked for the status
 		p.when(t, func() bool { return len(p.asked(t)) > 0 })
 	}
 	for i, signal := range signals {
@@ -234,7 +234,7 @@ func (p *place) leave(t *testing.T, args []string, signals []syscall.Signal) {
 	}
 	if !strings.Contains(text, "finetune wait out/r1") || !strings.Contains(text, "finetune cancel out/r1") ||
 		p.cancelled(t) {
-		t.Errorf("the job was not left running with a word on how to come back:\n%s", text)
+		t.Errorf("the job was cancelled, or how to come back is missing:\n%s", text)
 	}
 	p.release()
 	p.natgo(t, 0, "finetune", "wait", "out/r1")
@@ -243,7 +243,7 @@ func (p *place) leave(t *testing.T, args []string, signals []syscall.Signal) {
 	}
 }
 
-// asked is a sign that a command has begun to wait: it wrote the journal, or the service was asked.
+// asked returns a sign that a command has begun to wait: it wrote the journal, or the service was asked.
 func (p *place) asked(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(p.dir, "out", "r1", "job.json"))
@@ -298,20 +298,20 @@ func TestLocalTrainerKilledAnywhere(t *testing.T) {
 	}
 }
 
-// TestTrainerAndAllKilled: kill -9 of nat-go, of the shell that starts the trainer and of the trainer at once, as by a
-// power cut, at each step of the shell. What status and resume say is the truth, and a trainer that may have begun is
-// not started a second time.
+// TestTrainerAndAllKilled kills nat-go, the shell that starts the trainer and the trainer at once with kill -9, as by a
+// power cut, at each step of the shell. What status and resume say is true, and a trainer that may have begun is not
+// started a second time.
 func TestTrainerAndAllKilled(t *testing.T) {
 	const all = `kill -9 $(cut -d" " -f4 /proc/$shell/stat) $shell`
 	noted := `until grep -q '"phase": "training"' ../job.json; do /bin/sleep 0.01; done; `
-	// A mv that is the shell's: it notes the process group, and in the end the exit status.
+	// The mv that the shell runs: it records the process group and, in the end, the exit status.
 	mv := func(name, before, after string) string {
 		return `[ "$2" = ` + name + ` ] && [ ! -e "$KILLED" ] && { : > "$KILLED"; shell=$PPID; ` + before + after + `; exit 1; }`
 	}
 	for _, c := range []struct {
 		name, mv, command string
 		status            string // what status says; empty: there is no job yet
-		never             bool   // the trainer never began, and resume starts it
+		never             bool   // the trainer never began, so resume starts it
 		starts            int    // how often the trainer was started in the end
 	}{
 		{
@@ -364,7 +364,7 @@ func TestTrainerAndAllKilled(t *testing.T) {
 				t.Fatalf("the program was not killed: exit %d\n%s", code, s.all.String())
 			}
 			said := finish(t, p.command("finetune", "status", "out/r1"))
-			// What was killed takes a moment to go.
+			// Killed processes take a moment to disappear.
 			for end := time.Now().Add(time.Minute); strings.Contains(said.stdout, "the trainer is running") &&
 				time.Now().Before(end); {
 				time.Sleep(50 * time.Millisecond)

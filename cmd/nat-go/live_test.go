@@ -55,12 +55,24 @@ func workflow(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "data: {\"value\": \"answer\"}\n\n")
 	for i := range 3 {
 		payload, _ := json.Marshal(map[string]any{
-			"event_type": "TTC_END", "event_timestamp": 1.5, "span_event_timestamp": nil, "framework": nil,
-			"name": "dpo_candidate_move",
-			"tags": nil, "metadata": map[string]any{}, "usage_info": nil, "UUID": "u", "data": map[string]any{
-				"input": in["input_message"], "output": fmt.Sprintf("move %d", i),
-				"chunk": nil, "payload": nil, "turn_id": "t", "turn_index": 0, "candidate_index": i,
-				"score": float64(i),
+			"event_type":           "TTC_END",
+			"event_timestamp":      1.5,
+			"span_event_timestamp": nil,
+			"framework":            nil,
+			"name":                 "dpo_candidate_move",
+			"tags":                 nil,
+			"metadata":             map[string]any{},
+			"usage_info":           nil,
+			"UUID":                 "u",
+			"data": map[string]any{
+				"input":           in["input_message"],
+				"output":          fmt.Sprintf("move %d", i),
+				"chunk":           nil,
+				"payload":         nil,
+				"turn_id":         "t",
+				"turn_index":      0,
+				"candidate_index": i,
+				"score":           float64(i),
 			},
 		})
 		line, _ := json.Marshal(map[string]any{
@@ -267,11 +279,9 @@ trainer_adapters:
     command: [/bin/sh, -c, 'wc -l < "$1"; for i in 1 2 3; do echo "step=$i total_steps=3 loss=0.5"; sleep 0.1; done; exit $2', sh, "{train_file}", "0"]
 `
 	for name, text := range map[string]string{"good.yml": text, "bad.yml": strings.Replace(text, `"0"]`, `"5"]`, 1)} {
-		t.Run(name, func(t *testing.T) {
-			if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		})
+		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if r := p.natgo(t, 0, "finetune", "run", "--config-file", "good.yml", "--run-id", "r1"); !strings.Contains(r.stderr,
 		"step=3 total_steps=3") {

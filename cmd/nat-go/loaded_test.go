@@ -112,7 +112,7 @@ func conformanceInputs(t *testing.T) (paths []string) {
 	return paths
 }
 
-// readable reports whether a run reads a file and makes rows of it; the others say why they don't.
+// readable reports whether a run could be made of a file, and logs why not.
 func readable(t *testing.T, self, path string) bool {
 	t.Helper()
 	cmd := exec.Command(self, "run", path, "--plan", "--json")
@@ -161,7 +161,7 @@ func startLoader(t *testing.T, python string) *loader {
 	return l
 }
 
-// load has a file loaded; wrong is what is not as the manifest says.
+// load has a file loaded; wrong lists what differs from the manifest.
 func (l *loader) load(t *testing.T, c loadCase) (wrong string) {
 	t.Helper()
 	if err := json.NewEncoder(l.in).Encode(c); err != nil {

@@ -52,11 +52,16 @@ func protobufAttacks() (as []attack) {
 	empty := func(number protowire.Number) []byte { return bytes.Repeat(field(number), size/2) }
 	value := func(parts ...[]byte) []byte { return field(9, field(1, []byte("x")), field(2, parts...)) }
 	for name, more := range map[string][]byte{
-		"empty attributes": empty(9), "empty events": empty(11), "empty members": value(field(6, empty(1))),
-		"empty values": value(field(5, empty(1))), "attributes of an event": field(11, empty(3)),
-		"control characters": value(field(1, bytes.Repeat([]byte{1}, size))),
-		"bytes":              value(field(7, make([]byte, size))),
-		"a long id":          field(4, make([]byte, size)), "names": empty(5), "statuses": empty(15),
+		"empty attributes":       empty(9),
+		"empty events":           empty(11),
+		"empty members":          value(field(6, empty(1))),
+		"empty values":           value(field(5, empty(1))),
+		"attributes of an event": field(11, empty(3)),
+		"control characters":     value(field(1, bytes.Repeat([]byte{1}, size))),
+		"bytes":                  value(field(7, make([]byte, size))),
+		"a long id":              field(4, make([]byte, size)),
+		"names":                  empty(5),
+		"statuses":               empty(15),
 	} {
 		as = append(as, attack{
 			name: "otlp in protobuf " + name, config: fmt.Sprintf(memoryConfig, "otlp, path: in.json"),
@@ -64,11 +69,14 @@ func protobufAttacks() (as []attack) {
 		})
 	}
 	as = append(as, attack{
-		name: "otlp names of many sessions", config: fmt.Sprintf(memoryConfig, "otlp, path: in.json"),
+		name:   "otlp names of many sessions",
+		config: fmt.Sprintf(memoryConfig, "otlp, path: in.json"),
 		pipe: exportOf(1_000_000, func(i int) []byte {
 			name := fmt.Sprintf("%0300d", i)
 			return span(uint64(i), field(9, field(1, []byte("session.id")), field(2, field(1, []byte(name)))))
-		}), code: 1, says: "max_names_bytes",
+		}),
+		code: 1,
+		says: "max_names_bytes",
 	})
 	const response = `{"request":{"model":"m","input":"q","previous_response_id":"%[2]d"},"response":{"id":"%[1]d",` +
 		`"object":"response","output":[{"type":"message","role":"assistant","content":` +
@@ -77,7 +85,7 @@ func protobufAttacks() (as []attack) {
 		`"timestamp":"2026-01-01T00:00:00Z","category":"llm","scope_category":"start","name":"x",` +
 		`"metadata":{"session_id":"%[1]dLONG"},"data":{}}` + "\n"
 	first := strings.Replace(fmt.Sprintf(response, 0, 0), `,"previous_response_id":"0"`, "", 1)
-	// Responses of which each goes on from the one before, the first from the last.
+	// Each response continues the one before, and the first continues the last.
 	circle := func(w io.Writer) error {
 		n := 20_000
 		if _, err := fmt.Fprintf(w, response, 0, n); err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 )
 
-// frames writes frames of `nat-go collate`: a length, followed by a function's output, whatever the length says.
+// frames writes frames of `nat-go collate`: the given length, whether it is true or not, followed by a function's
+// output.
 func frames(all ...func(io.Writer) error) func(io.Writer) error {
 	return func(w io.Writer) error {
 		for _, f := range all {
@@ -73,7 +74,7 @@ func collateAttacks(t *testing.T) (as []attack) {
 	return as
 }
 
-// planAttacks are attacks by a plan of shards in a place that others may write to.
+// planAttacks are attacks by a plan of shards in a place that others can write to.
 func planAttacks() (as []attack) {
 	version := `{"plan_version":` + strconv.Itoa(shards.Version)
 	return append(

@@ -28,8 +28,8 @@ func repeated(begin, each, end string, n int) func(io.Writer) error {
 	}
 }
 
-// sessionAttacks are attacks by stored sessions: many small things in one, calls that each carry all of a long history,
-// long ids.
+// sessionAttacks are attacks by stored sessions: many small things in one, calls that each repeat a long history, long
+// ids.
 func sessionAttacks() (as []attack) {
 	const million = 1_000_000
 	long := strings.Repeat("x", 1<<20)

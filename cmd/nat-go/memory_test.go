@@ -27,7 +27,7 @@ import (
 
 const (
 	memoryLimit = 512 << 20
-	memoryTime  = 2 * time.Minute // far above what any takes: anything longer would take for ever
+	memoryTime  = 2 * time.Minute // far more than any of them takes
 	memoryEvery = 3 * time.Millisecond
 )
 
@@ -111,9 +111,9 @@ func (a *attack) run(t *testing.T) {
 		case <-time.After(memoryEvery):
 			peak = max(peak, resident(t, cmd.Process.Pid))
 			if peak > 4*memoryLimit && why == "" {
-				why = "it has no limit"
+				why = "it has no memory limit"
 			} else if time.Since(from) > memoryTime && why == "" {
-				why = "it makes no end of it"
+				why = "it takes too long"
 			}
 			if why != "" {
 				_ = cmd.Process.Kill() // what it started ends with it
@@ -132,7 +132,7 @@ func (a *attack) run(t *testing.T) {
 	case code != a.code || !strings.Contains(said.String(), a.says):
 		t.Errorf("exit %d, want %d and %q: %s", code, a.code, a.says, said)
 	case said.n > maxSaid:
-		t.Errorf("it says %d MiB", said.n>>20)
+		t.Errorf("it printed %d MiB", said.n>>20)
 	}
 }
 
@@ -175,7 +175,7 @@ func resident(t *testing.T, pid int) int64 {
 	}
 	own, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	for _, c := range children(t, pid) {
-		// A process that has not begun its own program yet shares our memory.
+		// Before it runs its own program, a process shares our memory.
 		if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", c)); err == nil && !bytes.Equal(line, own) {
 			n += resident(t, c)
 		}
@@ -267,7 +267,7 @@ func inputAttacks() []attack {
 	head := `[{"id": "a", "question": "`
 	long := []string{"LONG=" + strings.Repeat("x", 100_000)}
 	manifest := map[string]string{"out/r/manifest.json": "-> /dev/zero", "out/r/records/begun.json": "-> /dev/zero"}
-	// Below all limits: input that takes the most memory for its size.
+	// Input within all limits that takes the most memory for its size.
 	entries := func(n int, begin, entry, between, end string) func(io.Writer) error {
 		return func(w io.Writer) error {
 			_, err := io.WriteString(w, begin+entry)
@@ -429,7 +429,7 @@ func inputAttacks() []attack {
 	}
 }
 
-// endless answers any request with a text that never ends, or with gzip of one.
+// endless answers every request with a text that never ends, or with gzip of one.
 func endless(t *testing.T, head, each string, zipped bool) string {
 	t.Helper()
 	block := []byte(strings.Repeat(each, (1<<20)/len(each)))
@@ -541,8 +541,10 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 	}
 	piece := func(id string) any { return map[string]any{"Sequence": map[string]any{"id": id, "type_id": 0}} }
 	hostile["post_processor"] = map[string]any{
-		"type": "TemplateProcessing", "single": slices.Repeat([]any{piece("A")}, 200_000),
-		"pair": []any{piece("A"), piece("B")}, "special_tokens": map[string]any{},
+		"type":           "TemplateProcessing",
+		"single":         slices.Repeat([]any{piece("A")}, 200_000),
+		"pair":           []any{piece("A"), piece("B")},
+		"special_tokens": map[string]any{},
 	}
 	text, err := json.Marshal(hostile)
 	if err != nil {

@@ -121,8 +121,12 @@ func equal(t *testing.T, a, b runfolder.Folder) (differ []string) {
 	}
 	ma, mb := manifestOf(t, a), manifestOf(t, b)
 	for name, pair := range map[string][2]any{
-		"counts": {ma.Counts, mb.Counts}, "books": {ma.Books, mb.Books}, "dataset": {ma.Dataset, mb.Dataset},
-		"counters": {ma.Counters, mb.Counters}, "inputs": {ma.Inputs, mb.Inputs}, "batches": {ma.Batches, mb.Batches},
+		"counts":   {ma.Counts, mb.Counts},
+		"books":    {ma.Books, mb.Books},
+		"dataset":  {ma.Dataset, mb.Dataset},
+		"counters": {ma.Counters, mb.Counters},
+		"inputs":   {ma.Inputs, mb.Inputs},
+		"batches":  {ma.Batches, mb.Batches},
 	} {
 		if diff := cmp.Diff(pair[0], pair[1]); diff != "" {
 			differ = append(differ, name+":\n"+diff)
@@ -302,7 +306,7 @@ func TestMergeRefuses(t *testing.T) {
 				t.Errorf("%s: %v\n%s", id, err, out)
 			}
 			if runfolder.Has(string(s.folder("m"))) {
-				t.Fatalf("%s: a folder is left", id)
+				t.Fatalf("%s: a folder was left behind", id)
 			}
 		})
 	}

@@ -286,24 +286,25 @@ func TestMistakes(t *testing.T) {
 		"replies.jsonl": `{"prompt": "p", "response": "x", "score": 1} {"prompt": "p", "response": "y", "score": 0}`,
 		"antworten.jsonl": `{"Frage": "Wie viel?", "Antwort": "zwei", "Note": 1}` + "\n" +
 			`{"Frage": "Wie viel?", "Antwort": "drei", "Note": 0}` + "\n",
-		"pairs.jsonl":          `{"prompt": "p", "chosen": "x", "rejected": "y"}` + "\n",
-		"single.jsonl":         `{"id": "a", "prompt": "p", "output": "x", "score": 1}` + "\n",
-		"samples.zip":          "PK\x03\x04",
-		"cut.jsonl":            `{"id": "a", "prompt": "p", "output": "x", "score": 1}` + "\n" + `{"id": "a", "pro`,
-		"letter.txt":           "Dear Sir or Madam,\n",
-		"model/tokenizer.json": "{}", "models/model/tokenizer.json": "{}", "chat_template.jinja": "",
-		"train.sh": "#!/bin/sh\n", "nothing.jsonl": "",
+		"pairs.jsonl":                 `{"prompt": "p", "chosen": "x", "rejected": "y"}` + "\n",
+		"single.jsonl":                `{"id": "a", "prompt": "p", "output": "x", "score": 1}` + "\n",
+		"samples.zip":                 "PK\x03\x04",
+		"cut.jsonl":                   `{"id": "a", "prompt": "p", "output": "x", "score": 1}` + "\n" + `{"id": "a", "pro`,
+		"letter.txt":                  "Dear Sir or Madam,\n",
+		"model/tokenizer.json":        "{}",
+		"models/model/tokenizer.json": "{}",
+		"chat_template.jinja":         "",
+		"train.sh":                    "#!/bin/sh\n",
+		"nothing.jsonl":               "",
 	}
 	for name, text := range files {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(dir, filepath.FromSlash(name))
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-				t.Fatal(err)
-			}
-		})
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	p := &project{dir: dir, exe: program(t)}
 	t.Setenv("HOME", dir)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// keptElsewhere are files that other programs export, and those that people write without a thought of training.
+// keptElsewhere are files that other programs export, and those that people write without training in mind.
 func keptElsewhere() []arrival {
 	both := func(make func(i int) object) func(*testing.T, string) {
 		return func(t *testing.T, path string) { t.Helper(); asLines(lines(20, make))(t, path) }

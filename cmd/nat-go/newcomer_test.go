@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
-// arrival is a file brought by somebody who has not read a single page.
+// arrival is a file brought by somebody who hasn't read any of the documentation.
 type arrival struct {
 	name   string // of the file or folder; "-": standard input
 	write  func(t *testing.T, path string)
@@ -194,8 +194,8 @@ func arrivals() []arrival {
 }
 
 // TestNewcomer plays somebody who has read nothing: for each of these files, `nat-go run FILE`, and `nat-go init FILE`
-// followed by a run of what it writes, produce rows that their consumer loads, without any flags. Fewer than nine
-// tenths of the rows, with no reason given, is a failure.
+// followed by a run of what it writes, produce rows that their consumer loads, without any flags. Making rows of fewer
+// than nine tenths of a file without a reason is a failure.
 func TestNewcomer(t *testing.T) {
 	self, dir := program(t), t.TempDir()
 	var written []string
@@ -243,7 +243,7 @@ func announces(t *testing.T, printed object) (records float64) {
 	return records
 }
 
-// newcomer runs a command and returns the object it prints.
+// newcomer runs a command and returns the JSON object that it prints.
 func newcomer(t *testing.T, self, dir, stdin string, args ...string) (out object) {
 	t.Helper()
 	cmd := exec.Command(self, args...)

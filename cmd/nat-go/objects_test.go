@@ -24,7 +24,7 @@ import (
 	"github.com/nat-go/nat-go/internal/objects/objectstest"
 )
 
-// newObjectBed has the inputs of the shards' tests, two more, and all of them on a server behind a proxy that disrupts
+// newObjectBed has the inputs of the shard tests, two more, and all of them on a server behind a proxy that disrupts
 // requests.
 func newObjectBed(t *testing.T, server *objectstest.Server, examples int) (*bed, *objectstest.Proxy) {
 	t.Helper()
@@ -391,8 +391,8 @@ func (b *bed) usesStored(t *testing.T, to string) {
 	}
 }
 
-// marksStored checks that a stored run is shown without the marks that could be set on it, which the page is told, and
-// that no run takes marks from object storage.
+// marksStored checks that marks can't be set on a stored run, which the page reports, and that no run takes marks from
+// object storage.
 func (b *bed) marksStored(t *testing.T, run string) {
 	t.Helper()
 	url, stop := started(t, b.command(nil, "view", "--no-browser", run))
@@ -403,17 +403,17 @@ func (b *bed) marksStored(t *testing.T, run string) {
 	answer, err := io.ReadAll(resp.Body)
 	if want := run + " isn't on a disk, where marks are kept"; err != nil || resp.StatusCode != http.StatusBadRequest ||
 		!strings.Contains(string(answer), want) {
-		t.Errorf("a mark on a stored run: %s %s (%v)", resp.Status, answer, err)
+		t.Errorf("setting a mark on a stored run: %s %s (%v)", resp.Status, answer, err)
 	}
 	b.refused(t, b.command(nil, "finetune", "run", "--config-file", "dpo.yml", "--output-dir", "marked",
 		"-o", "dataset.marks="+run+".marks.jsonl"), 2, "is in object storage: copy it to a disk")
 }
 
-// stored compares a stored run with what it must consist of.
+// stored compares a run in object storage with the files of the same run on a disk.
 func (b *bed) stored(t *testing.T, server *objectstest.Server, prefix, out string, want map[string]string) {
 	t.Helper()
 	for name := range want {
-		if name == ".lock" { // of a machine
+		if name == ".lock" { // belongs to one machine
 			continue
 		}
 		b.write(t, filepath.Join(out, "r", filepath.FromSlash(name)), string(server.Get(t, path.Join(prefix, name))))
@@ -502,8 +502,9 @@ func TestManifestsComeLast(t *testing.T) {
 		b.env = append(b.env, k+"="+v)
 	}
 	names := map[string]string{
-		"plan.json": "plan/config.yml", "shard.json": "plan/build/00000/records/records.log",
-		"cut.json": "plan/cut/records/records.log",
+		"plan.json":  "plan/config.yml",
+		"shard.json": "plan/build/00000/records/records.log",
+		"cut.json":   "plan/cut/records/records.log",
 	}
 	var denied atomic.Bool
 	seen := map[string]bool{}

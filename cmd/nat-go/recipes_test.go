@@ -57,7 +57,7 @@ func recipe(t *testing.T, name string, env ...string) (run string, printed []map
 	return run, printed
 }
 
-// near checks whether a printed value is what the README expects.
+// near checks that a printed value is about what the README says.
 func near(t *testing.T, x map[string]any, key string, want, by float64) {
 	t.Helper()
 	if v, ok := x[key].(float64); !ok || math.Abs(v-want) > by {

@@ -28,7 +28,7 @@ import (
 // These tests end the program, or its builders' process, at some point during a run, and check that `finetune resume`
 // completes it with the bytes of the undisturbed run, and nothing else.
 
-// bed is a folder with an input and a configuration, for making runs.
+// bed is a folder with an input and a configuration to make runs with.
 type bed struct {
 	dir, exe string
 	env      []string
@@ -138,7 +138,7 @@ var withTimes = map[string]bool{
 	"final_metrics.json": true, "records/begun.json": true,
 }
 
-// metricsTime matches when a builder's metrics were written.
+// metricsTime matches the time at which a builder's metrics were written.
 var metricsTime = regexp.MustCompile(`"timestamp":"[^"]*"`)
 
 // hashOfTimes matches the manifest's entries for them. The last of them is written when a job has ended, by whichever
@@ -265,7 +265,7 @@ func (b *bed) kill(t *testing.T, env []string, out string, after time.Duration, 
 		if err := cmd.Wait(); err == nil {
 			return false
 		}
-		// Only if none of the plugin's processes ever came up.
+		// This happens only if none of the plugin's processes ever came up.
 		if !strings.Contains(text.String(), "did not start") {
 			t.Fatalf("the run failed when its plugin was killed after %s: %s", after, text.String())
 		}
@@ -436,7 +436,7 @@ func TestResumeOfARenamedFolder(t *testing.T) {
 	}
 }
 
-// TestInterrupted ends runs with the signals that ask politely.
+// TestInterrupted interrupts runs with SIGINT and SIGTERM.
 func TestInterrupted(t *testing.T) {
 	b := newBed(t, 700)
 	b.must(t, b.run(nil, "whole"))
@@ -472,7 +472,7 @@ func TestInterrupted(t *testing.T) {
 			b.same(t, want, out)
 		}
 		if !caught {
-			t.Errorf("%v: all runs were done before it came", s)
+			t.Errorf("%v: every run ended before the signal came", s)
 		}
 	}
 }
@@ -496,7 +496,7 @@ func TestOneRunAtATime(t *testing.T) {
 	}
 	if r := finish(t, b.resume("both")); r.code != 0 &&
 		(r.code != 2 || !strings.Contains(r.stderr, "is working on the run")) {
-		t.Errorf("resume of a run at work: exit %d: %s", r.code, r.stderr)
+		t.Errorf("resume of a running run: exit %d: %s", r.code, r.stderr)
 	}
 	one, other := <-results, <-results
 	if one.code != 0 {
@@ -567,15 +567,13 @@ func TestFinalMetricsOfAResumedRun(t *testing.T) {
 		Summary map[string]any `json:"collection_summary"`
 	}
 	for i, id := range []string{"r1", "r2"} {
-		t.Run(id, func(t *testing.T) {
-			text, err := os.ReadFile(filepath.Join(p.dir, "out", id, "final_metrics.json"))
-			if err == nil {
-				err = json.Unmarshal(text, &got[i])
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		})
+		text, err := os.ReadFile(filepath.Join(p.dir, "out", id, "final_metrics.json"))
+		if err == nil {
+			err = json.Unmarshal(text, &got[i])
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	if d := cmp.Diff(got[0], got[1]); d != "" || got[0].Runs == 0 {
 		t.Errorf("resumed, it is another (-in one go +resumed):\n%s", d)

@@ -94,8 +94,7 @@ func put(path []string, text string) any {
 }
 
 // TestNoSecretOfAConfigurationIsKept plants every kind of secret in every field of a configuration that takes text.
-// Neither the copy in the run folder nor a finding contains it, and the code that masks what is printed is told about
-// it.
+// Neither the copy in the run folder nor a finding contains it, and the code that masks what is printed knows it.
 func TestNoSecretOfAConfigurationIsKept(t *testing.T) {
 	types := builtin.Types()
 	fields, checks := 0, 0
@@ -215,8 +214,12 @@ func newLeaky(t *testing.T, script string) *leaky {
 		"trajectory_builders": map[string]any{"b": map[string]any{"_type": "dpo_traj_builder"}},
 		"trainers":            map[string]any{"t": map[string]any{"_type": "nemo_customizer_trainer"}},
 		"trainer_adapters": map[string]any{"a": map[string]any{
-			"_type": "exec_trainer_adapter", "command": command, "poll_interval": "20ms", "stop_timeout": "2s",
-			"env": []string{"CNRY_GRANTED", "CNRY_KEY"}, "set": map[string]string{"OPENAI_KEY": "cnry-set-value"},
+			"_type":         "exec_trainer_adapter",
+			"command":       command,
+			"poll_interval": "20ms",
+			"stop_timeout":  "2s",
+			"env":           []string{"CNRY_GRANTED", "CNRY_KEY"},
+			"set":           map[string]string{"OPENAI_KEY": "cnry-set-value"},
 		}, "c": map[string]any{
 			"_type": "nemo_customizer_trainer_adapter", "entity_host": "http://user:cnry-password@127.0.0.1:1",
 			"datastore_host": "http://127.0.0.1:1", "namespace": "n", "customization_config": "x",
@@ -269,8 +272,8 @@ func (p *leaky) run(more ...string) *exec.Cmd {
 	}, more...)...)
 }
 
-// look searches what was printed, and everything that was written except the configuration and the trainer's output,
-// which is the trainer's own.
+// look searches what was printed and every file that was written, except the configuration and the trainer's own
+// output.
 func (p *leaky) look(t *testing.T, printed string) {
 	t.Helper()
 	grep := func(where, text string) {

@@ -15,9 +15,10 @@ import (
 	"github.com/nat-go/nat-go/collator/tensors"
 )
 
-// TestDescribedInputs runs files written from the description of a composer-style collator alone, and checks that the
-// result is as described: sites by the source's word, whoever is speaking, hints from (error_kind, error_meta), none if
-// a hint is declined, ready-made pairs and those from replays without ties, and one file per step with all channels.
+// TestDescribedInputs runs files that were written from the description of a composer-style collator alone, and checks
+// that the result is as described: error sites that the source reports, whoever is speaking, hints from (error_kind,
+// error_meta), none if a hint is declined, ready-made pairs and those from replays without ties, and one file per step
+// with all channels.
 func TestDescribedInputs(t *testing.T) {
 	p := &project{dir: t.TempDir(), exe: program(t)}
 	if err := os.CopyFS(p.dir, os.DirFS(filepath.Join("testdata", "seeds"))); err != nil {

@@ -228,7 +228,7 @@ func (b *bed) disturb(t *testing.T, r *rand.Rand, cmd func() *exec.Cmd, took tim
 	return ""
 }
 
-// refusesTwo reports whether a merge left the work to another one.
+// refusesTwo reports whether a merge gave way to another one.
 func refusesTwo(r result) bool {
 	return r.code == 2 && (strings.Contains(r.stderr, "merged already") || strings.Contains(r.stderr, "is working on"))
 }
@@ -392,7 +392,8 @@ func TestShardsWriteSteps(t *testing.T) {
 	b.inShards(t, r, b.content(t, "whole"), "out", "steps.yml", map[string]int{}, "--shards", "3")
 }
 
-// TestShardsSayWhatTheyDid: each stage of a shard says how much it made, and says so again where it was done before.
+// TestShardsSayWhatTheyDid checks that each stage of a shard prints how much it made, and again if it is run a second
+// time.
 func TestShardsSayWhatTheyDid(t *testing.T) {
 	b := newShardBed(t, 20)
 	b.addTasks(t, 40)
@@ -461,7 +462,7 @@ func TestShardsSayWhatTheyDid(t *testing.T) {
 	}
 }
 
-// TestShardsWithoutExamples: shards that nothing is left for are counted, and build and write nothing.
+// TestShardsWithoutExamples checks that shards with no examples are counted, and build and write nothing.
 func TestShardsWithoutExamples(t *testing.T) {
 	b := newShardBed(t, 5)
 	b.write(t, "one.jsonl", `{"id":"e","turn_id":"t","prompt":"p","output":"a","score":1}`+"\n"+
@@ -484,8 +485,8 @@ func TestShardsWithoutExamples(t *testing.T) {
 	b.same(t, b.content(t, "whole"), "out")
 }
 
-// TestShardsKeepDecisions: the merge that puts shares together takes what was decided when the writing was divided, and
-// refuses anything else.
+// TestShardsKeepDecisions checks that the merge that joins the shards' rows uses the decisions made when the writing
+// was divided, and refuses any others.
 func TestShardsKeepDecisions(t *testing.T) {
 	b := newShardBed(t, 10)
 	b.must(t, b.planned("out", "dpo.yml", "--shards", "2"))
@@ -507,7 +508,7 @@ func TestShardsKeepDecisions(t *testing.T) {
 	b.must(t, b.merged("out"))
 }
 
-// TestShardsRefuse: anything that affects the data set and has changed since the plan was made is named, with the exit
+// TestShardsRefuse checks that a change since the plan to anything that affects the data set is named, with the exit
 // code that tells a scheduler not to try again.
 func TestShardsRefuse(t *testing.T) {
 	b := newShardBed(t, 10)
@@ -613,7 +614,7 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 	kept[len(kept)-1] ^= 1
 	b.write(t, spill, string(kept))
 	b.must(t, b.shard("tasks", "group", 1))
-	if withTokenizers() { // the merge uses what the shards tokenised
+	if withTokenizers() { // the merge uses the rows that the shards tokenised
 		rows := "tasks/r.shards/group/00001/records/prepared.bin"
 		made, err := os.ReadFile(filepath.Join(b.dir, rows))
 		if err != nil {
@@ -625,7 +626,7 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 		}
 		b.must(t, b.shard("tasks", "group", 1))
 		if again, err := os.ReadFile(filepath.Join(b.dir, rows)); err != nil || !bytes.Equal(made, again) {
-			t.Errorf("gone on with, prepared.bin is another: %d bytes, not %d (%v)", len(again), len(made), err)
+			t.Errorf("continued, prepared.bin differs: got %d bytes, want %d (%v)", len(again), len(made), err)
 		}
 		made[len(made)/2] ^= 1
 		b.write(t, rows, string(made))

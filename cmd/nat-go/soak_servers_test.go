@@ -158,7 +158,7 @@ func (s *servers) misbehave(w http.ResponseWriter, r *http.Request, how string, 
 	}
 }
 
-// spoil answers, but not in the way the client would like.
+// spoil answers with something that the client should not accept.
 func (s *servers) spoil(w http.ResponseWriter, r *http.Request, how string, behave http.HandlerFunc) {
 	answer := httptest.NewRecorder()
 	behave(answer, r)
@@ -297,7 +297,7 @@ func (v *served) round(how string, taught bool) {
 			next = v.run(nil, out) // it ended before it began
 		}
 		r = v.finish(next)
-		v.ended("the run that goes on", r)
+		v.ended("the resumed run", r)
 	}
 	if r.code != 0 {
 		v.t.Errorf("%q: can't be brought to its end: exit %d: %s", how, r.code, r.stderr)
@@ -337,12 +337,12 @@ func (v *served) look(how, out string, taught bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.leaked) > 0 {
-		v.t.Errorf("%q: another server was told the token: %s", how, v.leaked[0])
+		v.t.Errorf("%q: another server was sent the token: %s", how, v.leaked[0])
 	}
 	v.told(out)
 }
 
-// told looks for the token in everything that was written.
+// told looks for the token in every file that was written.
 func (v *served) told(out string) {
 	for _, name := range slices.Sorted(maps.Keys(v.content(v.t, out))) {
 		text, err := os.ReadFile(filepath.Join(v.dir, out, "r", name))

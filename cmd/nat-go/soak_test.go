@@ -276,7 +276,7 @@ func (s *soak) round(i int, f fault) {
 			_ = os.RemoveAll(filepath.Join(s.dir, "soak", "r"))
 		}
 		r = s.finish(next)
-		s.ended("the run that goes on", r)
+		s.ended("the resumed run", r)
 	}
 	if r.code != 0 {
 		s.t.Errorf("can't be brought to its end: exit %d: %s", r.code, r.stderr)
@@ -363,7 +363,7 @@ func (s *soak) ended(what string, r result) {
 	}
 }
 
-// alone looks for leftover processes of the soak and for temporary files.
+// alone looks for processes and temporary files that the soak left behind.
 func (s *soak) alone() {
 	s.t.Helper()
 	var left []string
@@ -387,7 +387,7 @@ func (s *soak) alone() {
 	}
 }
 
-// processes returns those that run this soak's program or are in its folder.
+// processes returns those that run one of this soak's programs or are in its folder.
 func (s *soak) processes() (out []string) {
 	pids, _ := filepath.Glob("/proc/[0-9]*")
 	for _, p := range pids {

@@ -26,7 +26,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// mostInspected is how many conversations Inspect View is given at most.
+// mostInspected is the most conversations that Inspect View is given.
 const mostInspected = 20_000
 
 // BenchmarkView measures what a person waits for in a browser, in milliseconds after the page is requested, and the

@@ -28,7 +28,7 @@ func TestViewShowsTheFiles(t *testing.T) {
 	if !withTokenizers() {
 		t.Skip("SKIPPED: without the tokenizer library there are no masks to look at")
 	}
-	python := pythontest.Need(t, "python", "import safetensors.numpy", "no page was held against the files")
+	python := pythontest.Need(t, "python", "import safetensors.numpy", "no page was compared with the files")
 	b := browsertest.Start(t)
 	exe := program(t)
 	for _, c := range []struct {

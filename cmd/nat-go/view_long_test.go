@@ -39,7 +39,7 @@ func TestViewOfManyRows(t *testing.T) {
 	tab.Screen(1280, 900, false)
 	show(tab, "#/rows")
 	if n := browsertest.Eval[int](tab, "Number(document.querySelector('table').ariaRowCount)"); n != rows+1 {
-		t.Errorf("a screen reader is told of %d rows", n)
+		t.Errorf("aria-rowcount is %d", n)
 	}
 	checked := func(where string, first, last int) {
 		t.Helper()
@@ -204,10 +204,15 @@ func TestViewOfHostileRun(t *testing.T) {
 			tab := b.Open(t, c.url)
 			tab.Screen(1280, 900, false)
 			for hash, want := range map[string]string{
-				"#/overview": "builder", "#/rows": "1,001 records", "#/rows?q=%22pwned%22": "</script>",
-				"#/record?n=1": "200 other branches", "#/record?n=500": "previous in the group",
-				"#/record?n=3": "more bytes", "#/record?n=1001": "rejected", "#/drops": "Left out",
-				"#/tokens": "Rows of",
+				"#/overview":           "builder",
+				"#/rows":               "1,001 records",
+				"#/rows?q=%22pwned%22": "</script>",
+				"#/record?n=1":         "200 other branches",
+				"#/record?n=500":       "previous in the group",
+				"#/record?n=3":         "more bytes",
+				"#/record?n=1001":      "rejected",
+				"#/drops":              "Left out",
+				"#/tokens":             "Rows of",
 			} {
 				show(tab, hash)
 				tab.Await("document.getElementById('main').innerText.includes(" + quote(want) + ")")
@@ -260,7 +265,8 @@ func TestExportHoldsNoSecret(t *testing.T) {
 		`{"source":"agent","message":"I told ` + secrets[1] + ` of ` + secrets[0] +
 		`","reasoning_content":"` + secrets[0] + `"}]}`
 	for name, text := range map[string]string{
-		"s.json": session, "finetune.yml": `sources: {runs: {_type: atif, path: s.json}}
+		"s.json": session,
+		"finetune.yml": `sources: {runs: {_type: atif, path: s.json}}
 trajectory_builders: {best: {_type: sft_traj_builder, from: rollouts, select: all}}
 dataset: {formats: [trl], split: {validation: 0}}
 finetuning: {enabled: true, trajectory_builder: best, output_dir: out}
@@ -384,7 +390,7 @@ func TestViewOfRunInProgress(t *testing.T) {
 	before := browsertest.Eval[int](tab, asked)
 	browsertest.Eval[any](tab, "new Promise((done) => setTimeout(() => done(0), 2500))")
 	if after := browsertest.Eval[int](tab, asked); after != before {
-		t.Error("a page that was left goes on asking")
+		t.Error("a page that was left keeps sending requests")
 	}
 	show(tab, "#/overview")
 	lock.Close()

@@ -27,9 +27,9 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/browsertest"
 )
 
-// TestView has a browser show every page of a run, served and from a file: the screen shows what is in the files, every
-// key does what the page says, the pages are accessible to everybody, another page can't get at anything, and nothing
-// is reported on the console.
+// TestView has a browser show every page of a run, from the server and from a file: the screen shows what is in the
+// files, every key does what the page says, the pages are accessible, other pages can't read or change anything, and
+// nothing is reported on the console.
 func TestView(t *testing.T) {
 	b := browsertest.Start(t, chromedp.Flag("host-resolver-rules", "MAP evil.example 127.0.0.1"))
 	dir := filepath.Join(t.TempDir(), "hints")
@@ -45,7 +45,7 @@ func TestView(t *testing.T) {
 	url, stop := viewed(t, exe, dir, "out/r", "out/r")
 	v := viewTest{b: b, dir: dir, exe: exe, url: url}
 	t.Run("pages", v.pages)
-	t.Run("nobody is barred", v.nobodyIsBarred)
+	t.Run("accessibility", v.accessibility)
 	t.Run("keys", v.keys)
 	t.Run("slow answers", v.slowAnswers)
 	t.Run("another page", v.anotherPage)
@@ -130,7 +130,7 @@ func (v *viewTest) pages(t *testing.T) {
 	tab.Await("document.querySelector('.written pre')")
 	text := tab.Text(".written")
 	if !strings.Contains(text, "trl: trl/train.jsonl:1") || !strings.Contains(text, `{"prompt": [`) {
-		t.Errorf("the row as it was written is not there: %s", text)
+		t.Errorf("the written row is missing: %s", text)
 	}
 	if withTokenizers() {
 		show(tab, "#/tokens?ref=sdpo%2Ftrain%2F00000.safetensors%3A1")
@@ -163,7 +163,7 @@ func (v *viewTest) pages(t *testing.T) {
 	tab.Paper()
 	show(tab, "#/record?n=1")
 	if browsertest.Eval[bool](tab, "getComputedStyle(document.querySelector('nav')).display !== 'none'") {
-		t.Error("what does nothing on paper is printed")
+		t.Error("the navigation is printed")
 	}
 }
 
@@ -223,7 +223,7 @@ func (v *viewTest) charts(t *testing.T, tab *browsertest.Tab) {
 	tab.Screen(1280, tall, false)
 }
 
-func (v *viewTest) nobodyIsBarred(t *testing.T) {
+func (v *viewTest) accessibility(t *testing.T) {
 	axe := browsertest.Axe(t, filepath.Join("..", ".."))
 	tab := v.b.Open(t, v.url)
 	for _, screen := range []struct {

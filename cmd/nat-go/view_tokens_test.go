@@ -115,7 +115,7 @@ func TestViewOfLongRows(t *testing.T) {
 	browsertest.Eval[any](tab, "location.hash = '#/tokens?ref="+refs["sft long"]+"&at=199999'; 0")
 	tab.Await("document.querySelector('.tokens [aria-current]')?.dataset.position === '199999'")
 	if text := tab.Text("#token"); !strings.HasPrefix(text, "199999: id ") || !strings.Contains(text, "bytes ") {
-		t.Errorf("of a token far behind: %s", text)
+		t.Errorf("a token near the end: %s", text)
 	}
 	answers := browsertest.Eval[[]int](tab, `performance.getEntriesByType('resource')
 		.filter((r) => r.name.includes('/api/')).map((r) => r.encodedBodySize)`)

@@ -54,7 +54,7 @@ func TestDivide(t *testing.T) {
 		{"the last row is the larger half", []uint32{1, 9}, [][]uint32{{1, 9}, nil, nil}},
 		{"more parts than rows", []uint32{4, 4}, [][]uint32{{4}, nil, {4}, nil, nil}},
 		{"rows of no bytes", []uint32{0, 0}, [][]uint32{{0, 0}, nil}},
-		{"a row of no bytes behind all others", []uint32{1, 0}, [][]uint32{{1}, nil, nil, {0}}},
+		{"a row of no bytes after all others", []uint32{1, 0}, [][]uint32{{1}, nil, nil, {0}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := keptSpool(t, c.sizes)

@@ -80,7 +80,7 @@ func TestTaughtIsChecked(t *testing.T) {
 			rows, ids, lps := taughtRows()
 			change(rows, ids, lps)
 			if err := check(rows, ids, lps); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%v, want %q", err, want)
+				t.Errorf("got %v, want %q", err, want)
 			}
 		})
 	}
@@ -111,7 +111,7 @@ func TestTaughtIsChecked(t *testing.T) {
 		t.Run(want, func(t *testing.T) {
 			if err := checkTaught(pair[0], pair[1], rows, line); err == nil ||
 				!strings.Contains(err.Error(), strings.TrimSuffix(want, " no")) {
-				t.Errorf("%v, want %q", err, want)
+				t.Errorf("got %v, want %q", err, want)
 			}
 		})
 	}

@@ -81,20 +81,20 @@ func (s *script) check(t *testing.T) (*Report, error) {
 	return Check(file, logits, Options{}, 1e-4)
 }
 
-// mistakes are a script's possible mistakes, with what a check says about each.
+// mistakes are a script's possible mistakes, with what the check says about each.
 var mistakes = map[string]struct {
 	spoil func(*script)
 	want  []Difference // without numbers
 	cause string
 }{
-	"a right script": {spoil: func(*script) {}},
-	"a token too many": {
+	"a correct script": {spoil: func(*script) {}},
+	"one token too many": {
 		spoil: func(s *script) { s.terms[untrained] = s.term(untrained, untrained-1) },
 		want: []Difference{{
 			Term: "token_losses", Token: untrained, Why: "the script trains the token, the batch leaves it out",
 		}},
 	},
-	"a token too few": {
+	"one token too few": {
 		spoil: func(s *script) { s.terms[scriptTokens+2] = 0 },
 		want: []Difference{{
 			Term: "token_losses", Row: 1, Token: 2, Why: "the batch trains the token, the script leaves it out",
@@ -116,7 +116,7 @@ var mistakes = map[string]struct {
 	},
 }
 
-// A check finds each mistake at its token, and suggests what would explain it.
+// TestCheck checks that each mistake is found at its token, and that its likely causes are named.
 func TestCheck(t *testing.T) {
 	for name, c := range mistakes {
 		t.Run(name, func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestCheckRefuses(t *testing.T) {
 			c.spoil(s)
 			_, err := s.check(t)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%v is not %q", err, c.want)
+				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
 	}

@@ -66,11 +66,16 @@ func example() Batch {
 
 func options() Options {
 	return Options{
-		SDPOWeight: 0.7, DPOWeight: 0.3, DPO: kernels.PreferenceOptions{Beta: 0.1, LabelSmoothing: 0.05},
-		GRPO: kernels.PolicyOptions{ClipLow: 0.2, ClipHigh: 0.3, KL: 0.05}, JSD: kernels.Options{
+		SDPOWeight: 0.7,
+		DPOWeight:  0.3,
+		DPO:        kernels.PreferenceOptions{Beta: 0.1, LabelSmoothing: 0.05},
+		GRPO:       kernels.PolicyOptions{ClipLow: 0.2, ClipHigh: 0.3, KL: 0.05},
+		JSD: kernels.Options{
 			Beta:        0.5,
 			Temperature: 1.5,
-		}, RolloutTemperature: 1.2, MaxTokens: 7,
+		},
+		RolloutTemperature: 1.2,
+		MaxTokens:          7,
 	}
 }
 
@@ -88,8 +93,10 @@ func TestGradients(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, c := range map[string]struct{ x, g []float32 }{
-			"grpo": {b.GRPO.Logits.F32, g.GRPO}, "chosen": {b.DPO.Chosen.Logits.F32, g.Chosen},
-			"rejected": {b.DPO.Rejected.Logits.F32, g.Rejected}, "student": {b.SDPO.Student.F32, g.Student},
+			"grpo":     {b.GRPO.Logits.F32, g.GRPO},
+			"chosen":   {b.DPO.Chosen.Logits.F32, g.Chosen},
+			"rejected": {b.DPO.Rejected.Logits.F32, g.Rejected},
+			"student":  {b.SDPO.Student.F32, g.Student},
 		} {
 			for i := 0; i < len(c.x); i += 3 {
 				at := func(d float32) (float64, float32) {

@@ -8,7 +8,8 @@ import (
 	"github.com/nat-go/nat-go/collator/tensors"
 )
 
-// Batches in the composer layout are refused with an error that names the setting, not a missing tensor.
+// TestComposerLayout checks that batches in the composer layout are refused with an error that names the setting, not a
+// missing tensor.
 func TestComposerLayout(t *testing.T) {
 	file := func(name string) *tensors.File {
 		var b bytes.Buffer

@@ -62,7 +62,7 @@ func TestPlainTemplate(t *testing.T) {
 	}
 }
 
-// Each change to the template shows up in exactly the one place it concerns.
+// TestEachDefectIsSeen checks that each change to the template shows up only in the finding that it concerns.
 func TestEachDefectIsSeen(t *testing.T) {
 	for name, c := range map[string]struct {
 		old, new string
@@ -132,7 +132,7 @@ func TestEachDefectIsSeen(t *testing.T) {
 			if rep := run(t, strings.Replace(chatml, c.old, c.new, 1)); !c.seen(rep) {
 				var b strings.Builder
 				_ = rep.WriteText(&b)
-				t.Errorf("%s is not seen:\n%s", name, b.String())
+				t.Errorf("%s was not found:\n%s", name, b.String())
 			}
 		})
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-func TestReadTakesWhatWasWritten(t *testing.T) {
+func TestReadAcceptsWhatWasWritten(t *testing.T) {
 	chatPrompt := messages(says("system", "s"), says("user", "é\ud7ff"), call, chat.Message{
 		Role:       "tool",
 		Form:       chat.Text,

@@ -37,9 +37,9 @@ func declared(rich bool) (all []*builders.Resolved) {
 	return []*builders.Resolved{preference(text("2024-01-01"), text("a"), text("b")), pair, lesson, talk, group}
 }
 
-// TestTablesGiveBackTheirLines checks that a format's table holds what its lines hold, with keys in order and dates and
+// TestTablesReturnTheirLines checks that a format's table holds what its lines hold, with keys in order and dates and
 // nulls unchanged, whatever a reader would guess, and that the same rows give the same bytes.
-func TestTablesGiveBackTheirLines(t *testing.T) {
+func TestTablesReturnTheirLines(t *testing.T) {
 	tables := 0
 	for _, f := range Formats() {
 		table, ok := f.Table()
@@ -126,7 +126,7 @@ func TestMessagesRows(t *testing.T) {
 		trimmed int
 	}{
 		{"every turn", talk, builders.TrainAll, false, "", 0},
-		{"every turn, with more behind", trailing, builders.TrainAll, false, "", 2},
+		{"every turn, with more after it", trailing, builders.TrainAll, false, "", 2},
 		{"every turn of what trains the last", talk, builders.TrainLast, false, "message 1 is context only", 0},
 		{"the last turn", talk, builders.TrainLast, true, "", 0},
 		{"the last turn of what trains all", trailing, builders.TrainAll, true, "", 2},

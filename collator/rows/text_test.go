@@ -23,7 +23,8 @@ func TestLoneSurrogate(t *testing.T) {
 	}
 }
 
-// A row with an unpaired surrogate makes the whole file unreadable, so it is refused - except in NAT's own bytes.
+// TestLoneSurrogateIsRefused checks that a row with an unpaired surrogate, which makes the whole file unreadable, is
+// refused - except in NAT's own bytes.
 func TestLoneSurrogateIsRefused(t *testing.T) {
 	r := preference(builders.Passage{Text: "p"}, builders.Passage{Text: "a\xed\xa0\xbd"}, builders.Passage{Text: "b"})
 	for _, f := range Formats() {
@@ -40,7 +41,8 @@ func TestLoneSurrogateIsRefused(t *testing.T) {
 	}
 }
 
-// It is found wherever it comes from, in every row it ends up in, and in no other.
+// TestLoneSurrogateInEveryRowOfItsText checks that a lone surrogate is found in every row that has its text, and in no
+// other.
 func TestLoneSurrogateInEveryRowOfItsText(t *testing.T) {
 	const half = "a\xed\xa0\xbd"
 	bad, good := preference(text("p"), text(half), text("b")), preference(text("p"), text("c"), text("b"))

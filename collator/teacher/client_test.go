@@ -33,7 +33,7 @@ func wantScores(t *testing.T, c *Client, got *Scores, s Sequence, tokens bool) {
 		}
 		for i, v := range best(lp, c.o.TopK) {
 			if e := got.Top[p][i]; e.ID != int32(v) || math.Abs(float64(e.LogProb)-lp[v]) > 1e-6 {
-				t.Errorf("position %d entry %d: %v, want %d at %g", p, i, e, v, lp[v])
+				t.Errorf("position %d entry %d: got %v, want %d at %g", p, i, e, v, lp[v])
 			}
 		}
 		if tok := float64(got.Token[p]); tokens && math.Abs(tok-lp[s.IDs[p+1]]) > 1e-6 {
@@ -194,7 +194,7 @@ func TestHostileAnswers(t *testing.T) {
 				t.Fatal(err)
 			}
 			if settled.Load() != 2 {
-				t.Errorf("told of %d sequences, of 2", settled.Load())
+				t.Errorf("%d of 2 sequences were reported", settled.Load())
 			}
 			if r := res[0]; r.Reason != TeacherBadAnswer || r.Scores != nil ||
 				!strings.Contains(r.Err.Error(), c.want) {
@@ -213,7 +213,10 @@ func TestHostileAnswers(t *testing.T) {
 // TestHostileBodies: what is not JSON, or JSON that JSON forbids.
 func TestHostileBodies(t *testing.T) {
 	for body, want := range map[string]string{
-		``: "", `<html>`: "", `null`: "neither a JSON object nor an array", `{"choices":[`: "",
+		``:             "",
+		`<html>`:       "",
+		`null`:         "neither a JSON object nor an array",
+		`{"choices":[`: "",
 		`{"choices":[{"prompt_logprobs":[null,{"1":{"logprob":NaN},"2":{"logprob":-1},"3":{"logprob":-2},"4":{"logprob":-3}}]}]}`:      "is NaN",
 		`{"choices":[{"prompt_logprobs":[null,{"1":{"logprob":Infinity},"2":{"logprob":-1},"3":{"logprob":-2},"4":{"logprob":-3}}]}]}`: "above 0",
 		strings.Repeat("[", 100): "",
@@ -454,7 +457,7 @@ func TestStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := s.client(t, keep).Score(t.Context(), sequence); err != nil || s.calls.Load() != before+1 {
-			t.Errorf("a damaged answer of %d bytes was taken (%v)", len(spoiled), err)
+			t.Errorf("a damaged answer of %d bytes was accepted (%v)", len(spoiled), err)
 		}
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "*", ".nat-go-*")); left != nil {

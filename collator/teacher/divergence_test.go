@@ -63,7 +63,7 @@ func TestOddRows(t *testing.T) {
 				}
 				want := kernels.ReferenceJSD(sides[0], sides[1], o, nil)
 				if math.Abs(d.Token[0]-want) > 1e-6*want+1e-11 {
-					t.Errorf("%g, want %g", d.Token[0], want)
+					t.Errorf("got %g, want %g", d.Token[0], want)
 				}
 				student, teacher := mostProbable(sides[0], 20), mostProbable(sides[1], 20)
 				if lower, upper := bracket(student, teacher); !(lower <= want && want <= upper) {

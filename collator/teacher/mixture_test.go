@@ -45,7 +45,7 @@ func mixed(prefix []int32, token int32, k int) (top map[int]float64, own float64
 	return top, math.Log(own)
 }
 
-// bothList reports whether both models have a token among their k best.
+// bothList reports whether a token is among the k best of both models.
 func bothList(prefix []int32, token int32, k int) bool {
 	return slices.Contains(best(model(7, prefix), k), int(token)) &&
 		slices.Contains(best(model(1234567, prefix), k), int(token))
@@ -137,7 +137,7 @@ func TestMixtureFails(t *testing.T) {
 	}
 	want, _ := mixed(sequence.IDs[:3], sequence.IDs[3], 4)
 	if got := res[0].Scores.Top[2][0]; math.Abs(math.Exp(float64(got.LogProb))-want[int(got.ID)]) > 1e-6 {
-		t.Errorf("%v, want %v", got, want)
+		t.Errorf("got %v, want %v", got, want)
 	}
 	// A teacher with a different vocabulary, or whose key is refused, ends the work, and the error names it.
 	b.tokens = func(string) []int32 { return []int32{1} }
@@ -146,7 +146,7 @@ func TestMixtureFails(t *testing.T) {
 	}
 }
 
-func TestMixtureOfWhat(t *testing.T) {
+func TestNewMixtureRefuses(t *testing.T) {
 	s := newServer(t)
 	named := func(name string, k int) *Client {
 		return s.client(t, func(o *Options) { o.Name, o.TopK = name, k })
@@ -197,7 +197,7 @@ func TestTokenOnly(t *testing.T) {
 			want := predict(q.IDs[:p+1])[q.IDs[p+1]]
 			if top := scores.Top[p]; len(top) != 1 || top[0].ID != q.IDs[p+1] ||
 				math.Abs(float64(top[0].LogProb)-want) > 1e-6 {
-				t.Errorf("%s: position %d: %v, want token %d, %g", protocol, p, top, q.IDs[p+1], want)
+				t.Errorf("%s: position %d: got %v, want token %d, %g", protocol, p, top, q.IDs[p+1], want)
 			}
 		}
 		if protocol == "atropos" {

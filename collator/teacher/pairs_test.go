@@ -115,10 +115,10 @@ func wantColumns(t *testing.T, all []tensors.Tensor, k int, missing func(pair in
 			id, x := ids[i*k+j], float64(lps[i*k+j])
 			if missing(i) {
 				if id != Missing || !math.IsInf(x, -1) {
-					t.Errorf("pair %d: %d %g, want missing", i, id, x)
+					t.Errorf("pair %d: got %d %g, want missing", i, id, x)
 				}
 			} else if id != int64(v) || math.Abs(x-lp[v]) > 1e-6 {
-				t.Errorf("pair %d entry %d: %d %g, want %d %g", i, j, id, x, v, lp[v])
+				t.Errorf("pair %d entry %d: got %d %g, want %d %g", i, j, id, x, v, lp[v])
 			}
 		}
 	}
@@ -275,7 +275,7 @@ func TestEffects(t *testing.T) {
 	base, hint, control := logp(studentRow, 2, 3), logp(hinted0, 4, 5), logp([]int32{1, 2, 10, 11, 3, 4}, 4, 5)
 	e := out[0].Effect
 	if math.Abs(e.Hint-(hint-base)) > 1e-6 || math.Abs(e.Control-(control-base)) > 1e-6 {
-		t.Errorf("%+v, want %g and %g", e, hint-base, control-base)
+		t.Errorf("got %+v, want %g and %g", e, hint-base, control-base)
 	}
 	if math.Abs(out[1].Effect.Hint-(logp(hinted1, 6, 7)-logp(studentRow, 5, 6))) > 1e-6 {
 		t.Errorf("%+v", out[1])
@@ -296,11 +296,11 @@ func TestEffects(t *testing.T) {
 		{Effect{Hint: math.NaN()}, Lower, HintNoEffect},
 	} {
 		if got := c.e.Judge(c.d, 0.1); got != c.reason {
-			t.Errorf("%+v %d: %q, want %q", c.e, c.d, got, c.reason)
+			t.Errorf("%+v %d: got %q, want %q", c.e, c.d, got, c.reason)
 		}
 	}
 	if (Effect{}).Judge(Lower, 0) != HintNoEffect {
-		t.Error("no effect at all is an effect where the least is 0")
+		t.Error("a hint without any effect passed with a minimum of 0")
 	}
 	s := newServer(t)
 	s.spoil = func(ids []int32, a map[string]any) {
@@ -316,18 +316,18 @@ func TestEffects(t *testing.T) {
 	bad.Teacher = studentRow
 	bad.Targets = []int{0}
 	if _, err := c.Effects(t.Context(), []Probed{bad}, 0); err == nil {
-		t.Error("a target at 0 is accepted")
+		t.Error("a target at position 0 was accepted")
 	}
 	for _, far := range []chat.Span{{Start: 5, End: 1 << 30}, {Start: -1 << 30, End: 7}, {Start: 6, End: 6}} {
 		b.line.RowInfo[0].Sites[1].Pairs = []chat.Span{far}
 		if _, err := b.probes(); err == nil || !strings.Contains(err.Error(), "site 1") {
-			t.Errorf("a target %v: %v", far, err)
+			t.Errorf("the target %v: %v", far, err)
 		}
 	}
 	b.line.RowInfo[0].Sites[1].Pairs = []chat.Span{{Start: 5, End: 7}}
 	b.line.RowInfo[0].Sites[0].Teacher, b.line.RowInfo[0].Sites[0].Hint = 1, -9
 	if _, err := b.probes(); err == nil {
-		t.Error("a hint before its row")
+		t.Error("a hint before its row was accepted")
 	}
 	b.line.RowInfo[0].Sites[0].Teacher, b.line.RowInfo[0].Sites[0].Hint = 0, 2
 	b.line.RowInfo[0].Sites[1].Hint = 5
@@ -473,7 +473,7 @@ func TestFromDump(t *testing.T) {
 		nil,
 	)
 	if math.Abs(d.Token[1]-want) > 1e-6 || d.Token[0] != 0 || d.Token[2] != 0 {
-		t.Errorf("%v, want %g in pair 1", d.Token, want)
+		t.Errorf("got %v, want %g in pair 1", d.Token, want)
 	}
 	if len(d.Sites) != 2 || math.Abs(d.Sites[0].Mean-want/2) > 1e-6 || d.Sites[1].Mean != 0 || d.Sites[0].N != 2 {
 		t.Errorf("%+v", d.Sites)

@@ -167,7 +167,7 @@ func TestGroupsAskForThemselves(t *testing.T) {
 			if asks[r] == 0 && want > 0 {
 				if _, own := mixed(row[:p], row[p], 4); top[at] != int64(row[p]) ||
 					math.Abs(float64(lps[at])-own) > 1e-6 {
-					t.Errorf("row %d, position %d: %d, %g, want %d, %g", r, p, top[at], lps[at], row[p], own)
+					t.Errorf("row %d, position %d: got %d, %g, want %d, %g", r, p, top[at], lps[at], row[p], own)
 				}
 			}
 		}
@@ -200,7 +200,7 @@ func TestTaughtBatchesAreChecked(t *testing.T) {
 			line := &batch.Line{Rows: 1, RowInfo: []batch.Meta{{}}}
 			if _, err := newRollouts(mixture).batch(t.Context(), line, all); err == nil ||
 				!strings.Contains(err.Error(), want) {
-				t.Errorf("%v, want %q", err, want)
+				t.Errorf("got %v, want %q", err, want)
 			}
 		})
 	}

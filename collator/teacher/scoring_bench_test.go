@@ -48,9 +48,12 @@ func BenchmarkScoring(b *testing.B) {
 				for i := range targets {
 					pos := int64(width - targets - 1 + i)
 					for name, v := range map[string]int64{
-						"student_row": int64(s), "student_pos": pos, "teacher_row": int64(s), "teacher_pos": pos,
-						"site":      int64(s),
-						"target_id": student[int64(s)*width+pos+1],
+						"student_row": int64(s),
+						"student_pos": pos,
+						"teacher_row": int64(s),
+						"teacher_pos": pos,
+						"site":        int64(s),
+						"target_id":   student[int64(s)*width+pos+1],
 					} {
 						columns[name] = append(columns[name], v)
 					}

@@ -269,7 +269,7 @@ func TestScoring(t *testing.T) {
 			got, _ := tensors.Items[float32](find(t, all, batch.PairJSD))
 			for i := range jsd {
 				if math.Abs(float64(got[i])-jsd[i]) > 1e-6 {
-					t.Errorf("pair %d: %g, want %g", i, got[i], jsd[i])
+					t.Errorf("pair %d: got %g, want %g", i, got[i], jsd[i])
 				}
 			}
 			lines, err := batch.ReadIndex(filepath.Join(dir, batch.IndexName))
@@ -282,7 +282,7 @@ func TestScoring(t *testing.T) {
 					math.Abs(e.Lower-(jsd[a]+jsd[b])/2) > 1e-6 ||
 					math.Abs(e.Target-(change[a]+change[b])/2) > 1e-5 ||
 					math.Abs(e.Max-max(jsd[a], jsd[b])) > 1e-6 {
-					t.Errorf("site %d: %+v, want %v and %v", site, e, jsd[a:b+1], change[a:b+1])
+					t.Errorf("site %d: got %+v, want %v and %v", site, e, jsd[a:b+1], change[a:b+1])
 				}
 			}
 		})
@@ -326,7 +326,7 @@ func TestScoringTypes(t *testing.T) {
 					kernels.Options{Beta: 0.5, Temperature: 1}, nil,
 				)
 				if math.Abs(float64(got[i])-want) > 1e-6 {
-					t.Errorf("pair %d: %g, want %g", i, got[i], want)
+					t.Errorf("pair %d: got %g, want %g", i, got[i], want)
 				}
 			}
 		})
@@ -343,7 +343,7 @@ func TestScoringTypeRefused(t *testing.T) {
 			dir, _ := scoringFolder(t, mode)
 			_, err := (&Work{Weighing: weighing(t, "", nil)}).Run(t.Context(), dir)
 			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%v, want %q", err, want)
+				t.Errorf("got %v, want %q", err, want)
 			}
 		})
 	}
@@ -456,7 +456,7 @@ func TestKeptAnswers(t *testing.T) {
 		t.Errorf("%d answers that were not given to this question", n)
 	}
 	if n := replayed(same); n != 2 {
-		t.Errorf("%d of 2 sites are kept", n)
+		t.Errorf("the answers of %d of 2 sites were stored", n)
 	}
 	p, err := ReadPairs(sdpoBatch())
 	if err != nil {
@@ -465,7 +465,7 @@ func TestKeptAnswers(t *testing.T) {
 	key, kept := weighing(t, folder, nil).Scoring.key(p), store{dir: folder}
 	data, ok := kept.read(key)
 	if !ok {
-		t.Fatal("nothing is kept")
+		t.Fatal("no answer was stored")
 	}
 	data = slices.Clone(data)
 	binary.LittleEndian.PutUint64(data[8:], math.Float64bits(math.NaN())) // the second pair of the first site
@@ -473,7 +473,7 @@ func TestKeptAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := replayed(same); n != 1 {
-		t.Errorf("%d sites are believed, of two of which one was kept in part", n)
+		t.Errorf("%d sites were replayed, want 1: the other was stored only in part", n)
 	}
 }
 

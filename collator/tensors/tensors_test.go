@@ -76,7 +76,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Error("I64 read as float32")
 	}
 	if _, err := f.Read("nothing"); err == nil {
-		t.Error("read a tensor that isn't there")
+		t.Error("read a tensor that doesn't exist")
 	}
 	half, _ := f.Read("half")
 	if got, err := Floats(half); err != nil || !slices.Equal(got, []float64{1.5, -2}) {
@@ -84,7 +84,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestSameBytes checks that the order in which tensors are given doesn't show in the file.
+// TestSameBytes checks that the file doesn't depend on the order in which tensors are given.
 func TestSameBytes(t *testing.T) {
 	tensors, metadata := sample()
 	want := write(t, tensors, metadata)
@@ -261,7 +261,7 @@ func TestParquet(t *testing.T) {
 			}
 		}
 		if w.Append(1) == nil || w.Append("", "", "", "", "", "", "") == nil {
-			t.Error("a wrong row was taken")
+			t.Error("a row of the wrong type was accepted")
 		}
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
@@ -278,7 +278,7 @@ func TestParquet(t *testing.T) {
 		a, _ := json.Marshal(rows[i])
 		b, _ := json.Marshal(got[i])
 		if string(a) != string(b) {
-			t.Errorf("row %d: %s, want %s", i, b, a)
+			t.Errorf("row %d: got %s, want %s", i, b, a)
 		}
 	}
 }

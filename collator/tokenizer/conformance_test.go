@@ -145,7 +145,7 @@ func conform(t *testing.T, tok *Tokenizer, line oracleLine) {
 			}
 		}
 		if text, err := tok.Decode(line.Plain.IDs, skip); err != nil || text != expect {
-			t.Errorf("%d: decode(skip %v) of %.80q: %.120q, want %.120q, %v", line.I, skip, line.Text, text, expect,
+			t.Errorf("%d: decode(skip %v) of %.80q: got %.120q, want %.120q, %v", line.I, skip, line.Text, text, expect,
 				err)
 		}
 	}

@@ -42,7 +42,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// folders whose tokenizer_config.json adds to or overrides tokenizer.json.
+// configuredFolders returns folders whose tokenizer_config.json adds to or overrides tokenizer.json.
 func configuredFolders(t *testing.T) []string {
 	var dirs []string
 	for _, config := range []string{
@@ -119,6 +119,6 @@ func TestConfiguredFolders(t *testing.T) {
 	}
 	enc, err := tok.Encode("<|a|>  b", Options{ParseSpecial: true})
 	if err != nil || len(enc.IDs) != 2 || enc.Offsets[0] != (chat.Span{Start: 0, End: 7}) {
-		t.Errorf("rstrip of the configuration is not in force: %v, %v", enc, err)
+		t.Errorf("the configuration's rstrip is not applied: %v, %v", enc, err)
 	}
 }

@@ -102,7 +102,8 @@ func hostileBases() []map[string]any {
 		},
 		{
 			"normalizer": step("BertNormalizer", "clean_text", true, "handle_chinese_chars", true, "strip_accents", nil,
-				"lowercase", true), "pre_tokenizer": step("BertPreTokenizer"),
+				"lowercase", true),
+			"pre_tokenizer":  step("BertPreTokenizer"),
 			"post_processor": step("BertProcessing", "sep", []any{"<|end|>", 3}, "cls", []any{"<|a|>", 2}),
 			"decoder":        step("WordPiece", "prefix", "##", "cleanup", true),
 			"model": step("WordPiece", "unk_token", "<unk>", "continuing_subword_prefix", "##",
@@ -163,7 +164,7 @@ var nasty = []any{
 	map[string]any{"type": "Replace", "pattern": map[string]any{"String": "h"}, "content": strings.Repeat("h", 2000)},
 }
 
-// something returns a fresh copy of a nasty value: trees must not share nodes.
+// something returns a fresh copy of a nasty value, because trees must not share nodes.
 func something(r *rand.Rand) any {
 	data, _ := json.Marshal(nasty[r.IntN(len(nasty))])
 	var value any
@@ -266,8 +267,10 @@ func TestHostileFiles(t *testing.T) {
 		})
 	}
 	for _, data := range []string{"", "null", "[]", "{}", `{"model":{}}`, `{"model":{"vocab":3}}`, "\xff", `{"model":{"vocab":{"a":-1}}}`} {
-		if _, err := New([]byte(data)); err == nil {
-			t.Errorf("%q was accepted", data)
-		}
+		t.Run(data, func(t *testing.T) {
+			if _, err := New([]byte(data)); err == nil {
+				t.Errorf("%q was accepted", data)
+			}
+		})
 	}
 }

@@ -23,7 +23,7 @@ func runLib(t *testing.T, cache string, env ...string) (last, stderr string, err
 }
 
 // TestLibScript checks that the script agrees with go.mod, finds what is cached, and says what is wrong with a library
-// it was pointed to.
+// that it was given.
 func TestLibScript(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no sh")
@@ -42,6 +42,6 @@ func TestLibScript(t *testing.T) {
 	_, stderr, err := runLib(t, cache, "NATGO_TOKENIZERS_LIB="+dir)
 	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 3 ||
 		!strings.Contains(stderr, "does not link with tokenizers_version_") {
-		t.Errorf("a library that is none: %v, %s", err, stderr)
+		t.Errorf("a file that is not a library: %v, %s", err, stderr)
 	}
 }

@@ -243,14 +243,16 @@ func TestNoPieces(t *testing.T) {
 	}
 	model := func(key, value string) map[string]any {
 		return map[string]any{
-			"type": "BPE", "vocab": map[string]int{
+			"type": "BPE",
+			"vocab": map[string]int{
 				"a":         0,
 				"b":         1,
 				value + "b": 2,
 				"b" + value: 3,
 				"ab":        4,
-			}, "merges": []string{},
-			key: value,
+			},
+			"merges": []string{},
+			key:      value,
 		}
 	}
 	noTokens := []map[string]any{}
@@ -259,7 +261,7 @@ func TestNoPieces(t *testing.T) {
 		"an overlap with a plain token":   {"added_tokens": []map[string]any{plain("<<tool"), plain("tool>>")}},
 		"whole words":                     {"added_tokens": []map[string]any{plain("tool", "single_word")}},
 		"white space before":              {"added_tokens": []map[string]any{plain("tool", "lstrip")}},
-		"white space behind":              {"added_tokens": []map[string]any{plain("tool", "rstrip")}},
+		"white space after":               {"added_tokens": []map[string]any{plain("tool", "rstrip")}},
 		"normalised text":                 {"added_tokens": []map[string]any{plain("tool", "normalized")}},
 		"a prefix": {
 			"added_tokens":  noTokens,

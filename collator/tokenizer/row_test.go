@@ -14,10 +14,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// zoo has tokenizers whose segments depend on their surroundings in every way we know. everything treats all of a text
-// as template.
+// everything treats all of a text as template.
 func everything(text string) []chat.Span { return []chat.Span{{End: len(text)}} }
 
+// zoo has tokenizers whose segments depend on their surroundings in every way we know.
 func zoo(t testing.TB) map[string]*Tokenizer {
 	byteLevel := func(prefix, trim bool) map[string]any {
 		return map[string]any{"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": trim, "use_regex": true}
@@ -174,7 +174,7 @@ func TestUnsegmentable(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if len(row.IDs) != 3 {
-		t.Error("a refused row changed what was there")
+		t.Error("a refused row changed the ids of the row before it")
 	}
 }
 

@@ -21,7 +21,7 @@ func TestWrapTokens(t *testing.T) {
 			}
 		}
 		if got, want := strings.Join(lines, ""), strings.Join(texts, "|"); got != want {
-			t.Fatalf("%q, want %q", got, want)
+			t.Fatalf("got %q, want %q", got, want)
 		}
 	})
 }

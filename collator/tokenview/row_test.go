@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/collator/batch"
 )
 
-// TestBatchOfDivergencesIsMissing checks that a row of a batch whose file can't be read isn't shown without its
+// TestBatchOfDivergencesIsMissing checks that if the batch of a row can't be read, the row isn't shown without its
 // divergences.
 func TestBatchOfDivergencesIsMissing(t *testing.T) {
 	row := Row{Meta: batch.Meta{Sites: make([]batch.RowSite, 1)}}

@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// TestShapesOfTemplates finds turns in templates of kinds that no stock template here is, or only one.
+// TestShapesOfTemplates finds turns in kinds of templates that at most one stock template here belongs to.
 func TestShapesOfTemplates(t *testing.T) {
 	const talk = `[{"role":"user","content":"q"},{"role":"assistant","content":"one"},{"role":"user","content":"r"},{"role":"assistant","content":""},{"role":"user","content":"s"},{"role":"assistant","content":"three"}]`
 	const agent = `[{"role":"user","content":"q"},{"role":"assistant","content":"","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":{"a":1}}}]},{"role":"tool","tool_call_id":"1","content":"x"},
@@ -37,7 +37,7 @@ func TestShapesOfTemplates(t *testing.T) {
 		turns                    []string
 	}{
 		{
-			"an empty turn behind a call, an empty result", behind, silent,
+			"an empty turn after a call, an empty result", behind, silent,
 			[]string{`{"name": "f", "arguments": {"a": 1}}<|end|>`, "done<|end|>"},
 		},
 		{"no generation prompt", noHeader, talk, []string{"one</s>", "</s>", "three</s>"}},
@@ -122,7 +122,7 @@ func TestShortIDs(t *testing.T) {
 		t.Run(source, func(t *testing.T) {
 			r, err := New(source, Settings{})
 			if err != nil || r.ShortIDs() != want {
-				t.Errorf("%v, %v, want %v", r.ShortIDs(), err, want)
+				t.Errorf("got %v, %v, want %v", r.ShortIDs(), err, want)
 			}
 		})
 	}
@@ -177,7 +177,7 @@ func TestSilent(t *testing.T) {
 			}
 			silent := r.Silent()
 			if got := silent != nil; got != c.want {
-				t.Fatalf("a renderer without thinking: %v, want %v", got, c.want)
+				t.Fatalf("a renderer without thinking: got %v, want %v", got, c.want)
 			}
 			if silent == nil {
 				return
@@ -192,8 +192,8 @@ func TestSilent(t *testing.T) {
 	}
 }
 
-// TestSteady tells plain conversations, whose turns a template is known to show as they were sampled, from those in
-// which each turn has to be checked.
+// TestSteady tells conversations whose turns a template is known to show as they were sampled from those in which each
+// turn has to be checked.
 func TestSteady(t *testing.T) {
 	const user, asked = `{"role":"user","content":"q"}`, `{"role":"assistant","content":"one"}`
 	const call = `{"id":"1","type":"function","function":{"name":"f","arguments":{"a":1}}}`
@@ -222,7 +222,7 @@ func TestSteady(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r, conv, _, _ := findIn(t, c.name, c.source, "["+c.messages+"]")
 			if got := r.Steady(conv); got != c.want {
-				t.Errorf("steady: %v, want %v", got, c.want)
+				t.Errorf("steady: got %v, want %v", got, c.want)
 			}
 		})
 	}

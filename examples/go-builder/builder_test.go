@@ -47,7 +47,7 @@ func TestLengthIsControlled(t *testing.T) {
 	} {
 		got := r.Drops[i]
 		if got.Reason != want.Reason || got.Turn != want.Turn || got.N() != want.N() || got.Unit != "candidate" {
-			t.Errorf("%+v, want %+v", got, want)
+			t.Errorf("got %+v, want %+v", got, want)
 		}
 		used += got.N()
 	}

@@ -43,6 +43,6 @@ func TestBehind(t *testing.T) {
 		t.Errorf("%d bytes, which are not those that were written", len(got))
 	}
 	if n := to.(*behind).rest; n >= behindBytes {
-		t.Errorf("the disk was not told of %d bytes", n)
+		t.Errorf("no write-back was started for %d bytes", n)
 	}
 }

@@ -45,7 +45,7 @@ func TestAppearsOnlyWhenCommitted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Error("it is there before it is whole")
+		t.Error("the file has its name before it is complete")
 	}
 	if err := f.Commit(); err != nil || read(t, path) != "new" {
 		t.Error(err)
@@ -111,7 +111,7 @@ func TestSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(left); err == nil {
-		t.Error("what a crash left is still there")
+		t.Error("what a crash left behind is still there")
 	}
 	for _, p := range append(keep, filepath.Base(link), filepath.Base(folder)) {
 		if _, err := os.Lstat(filepath.Join(dir, p)); err != nil {
@@ -184,7 +184,7 @@ func TestOutputLeavesWhatItIsPointedAt(t *testing.T) {
 			}
 			info, err := os.Lstat(in(name))
 			if err != nil || name != "plain" && info.Mode()&fs.ModeSymlink == 0 {
-				t.Errorf("%s is a link no more: %v, %v", name, info.Mode(), err)
+				t.Errorf("%s is no longer a link: %v, %v", name, info.Mode(), err)
 			}
 		})
 	}
@@ -243,14 +243,15 @@ func TestOutputToAnOpenFile(t *testing.T) {
 	}
 }
 
-// A file that can't be synced to disk never gets its name, even if all of it was written.
+// TestCommitSyncsBeforeItRenames checks that a file that can't be synced to disk never gets its name, even if all of it
+// was written.
 func TestCommitSyncsBeforeItRenames(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	f, err := Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.file.Close() // nothing is left to flush, so syncing is what fails first
+	f.file.Close() // nothing is left to flush, so the sync is what fails
 	if err := f.Commit(); err == nil {
 		t.Error("Commit of a file that can't be synced gave no error")
 	}
@@ -271,7 +272,7 @@ func TestMove(t *testing.T) {
 		t.Error(err)
 	}
 	if err := Move(from, to); !os.IsNotExist(err) {
-		t.Errorf("moved what is gone: %v", err)
+		t.Errorf("moved a file that does not exist: %v", err)
 	}
 }
 

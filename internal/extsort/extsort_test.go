@@ -89,12 +89,12 @@ func TestManyLevelsOfRuns(t *testing.T) {
 func TestMisuseIsAnError(t *testing.T) {
 	s := New(4, 0, t.TempDir())
 	if err := s.Add([]byte("abc")); err == nil {
-		t.Error("took an entry of another width")
+		t.Error("accepted an entry of another width")
 	}
 	for range s.All() {
 	}
 	if err := s.Add([]byte("abcd")); err == nil {
-		t.Error("took an entry after the reading")
+		t.Error("accepted an entry after reading had begun")
 	}
 	s.Close()
 	for _, err := range s.All() {

@@ -58,12 +58,12 @@ func TestOrdered(t *testing.T) {
 			t.Errorf("%d workers started, %d stopped", started.Load(), stopped.Load())
 		}
 		if most.Load() > 3+4+1 {
-			t.Errorf("%d items on their way", most.Load())
+			t.Errorf("%d items in flight", most.Load())
 		}
 	})
 }
 
-func TestErrorsEndIt(t *testing.T) {
+func TestErrorsEndTheWork(t *testing.T) {
 	bad := errors.New("bad")
 	at := func(n int, f func() error) func(int) error {
 		return func(i int) error {
@@ -93,7 +93,7 @@ func TestErrorsEndIt(t *testing.T) {
 				return Worker[int, struct{}]{Work: func(i int) (struct{}, error) { return struct{}{}, c.work(i) }}
 			}, func(i int, _ struct{}) error { return c.take(i) })
 			if !errors.Is(err, c.want) {
-				t.Errorf("%v, want %v", err, c.want)
+				t.Errorf("got %v, want %v", err, c.want)
 			}
 		})
 	}

@@ -88,9 +88,11 @@ func TestNoTokenWithoutVerification(t *testing.T) {
 		{Base: "https://token@host", TLS: skip},
 		{Base: "http://host", TLS: skip, Secrets: []string{"", "wandb"}},
 	} {
-		if _, err := New(o); err == nil || !strings.Contains(err.Error(), "tls.ca_file") {
-			t.Errorf("%s: %v", o.Base, err)
-		}
+		t.Run(o.Base, func(t *testing.T) {
+			if _, err := New(o); err == nil || !strings.Contains(err.Error(), "tls.ca_file") {
+				t.Errorf("%s: %v", o.Base, err)
+			}
+		})
 	}
 }
 
@@ -116,7 +118,7 @@ func recorder(t *testing.T, start func(http.Handler) *httptest.Server) (*httptes
 	return s, func() []seen { mu.Lock(); defer mu.Unlock(); return all }
 }
 
-// TestRedirects covers twelve ways to be sent elsewhere - another port, host or scheme, by each of four kinds of
+// TestRedirects covers twelve ways to be redirected - to another port, host or scheme, by each of four kinds of
 // redirect - for a GET and for the POST that creates a job. No other server sees a request, let alone a token.
 func TestRedirects(t *testing.T) {
 	other, got := recorder(t, httptest.NewServer)
@@ -340,14 +342,14 @@ func TestLargeAnswersTakeTurns(t *testing.T) {
 	select {
 	case <-third:
 		t.Fatal("a third large answer is held")
-	case <-time.After(20 * time.Millisecond): // a bug may slip through here; the next line shows that the third comes
+	case <-time.After(20 * time.Millisecond): // may miss a bug; below, the third must come
 	}
 	first.Close()
 	first.Close() // frees one slot, not two
 	(<-third).Close()
 	second.Close()
 	if len(c.large) != 0 {
-		t.Errorf("%d places are held", len(c.large))
+		t.Errorf("%d slots are held", len(c.large))
 	}
 }
 
@@ -380,7 +382,7 @@ func TestRetryAfter(t *testing.T) {
 	} {
 		t.Run(v, func(t *testing.T) {
 			if got := retryAfter(v, now); got != want {
-				t.Errorf("%q: %s, want %s", v, got, want)
+				t.Errorf("%q: got %s, want %s", v, got, want)
 			}
 		})
 	}
@@ -491,13 +493,15 @@ func TestTries(t *testing.T) {
 		harmless bool
 		want     int
 	}{{500, false, 1}, {500, true, 3}, {429, false, 3}, {400, true, 1}, {401, true, 1}, {404, true, 1}} {
-		var asked atomic.Int32
-		s := serve(t, func(w http.ResponseWriter, _ *http.Request) { asked.Add(1); w.WriteHeader(c.code) })
-		_, err := client(t, Options{Base: s.URL}).
-			Do(t.Context(), Request{Op: "ask", Method: http.MethodPost, Tries: 3, Harmless: c.harmless})
-		if err == nil || int(asked.Load()) != c.want {
-			t.Errorf("%+v: %d tries, %v", c, asked.Load(), err)
-		}
+		t.Run(fmt.Sprint(c.code, " ", c.harmless), func(t *testing.T) {
+			var asked atomic.Int32
+			s := serve(t, func(w http.ResponseWriter, _ *http.Request) { asked.Add(1); w.WriteHeader(c.code) })
+			_, err := client(t, Options{Base: s.URL}).
+				Do(t.Context(), Request{Op: "ask", Method: http.MethodPost, Tries: 3, Harmless: c.harmless})
+			if err == nil || int(asked.Load()) != c.want {
+				t.Errorf("%+v: %d tries, %v", c, asked.Load(), err)
+			}
+		})
 	}
 	var asked atomic.Int32
 	s := serve(t, func(http.ResponseWriter, *http.Request) { asked.Add(1) })

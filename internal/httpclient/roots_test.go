@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestCheckRoots names certificates that don't end, or aren't files, and those that a machine has.
+// TestCheckRoots names certificates that are endless, or aren't files, and those that a machine has.
 func TestCheckRoots(t *testing.T) {
 	dir := t.TempDir()
 	pipes, sound := filepath.Join(dir, "pipes"), filepath.Join(dir, "sound")

@@ -30,7 +30,7 @@ func TestRead(t *testing.T) {
 		},
 		{"whole", strings.NewReader("a\nb\n"), true, []string{"a", "b"}},
 		{
-			"as long as may be",
+			"as long as the limit",
 			strings.NewReader(strings.Repeat("x", 40) + "\n"),
 			false,
 			[]string{strings.Repeat("x", 40)},
@@ -64,7 +64,7 @@ func TestRead(t *testing.T) {
 				got = append(got, string(line))
 			}
 			if !slices.Equal(got, c.want) {
-				t.Errorf("%q, want %q", got, c.want)
+				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
 	}
@@ -81,8 +81,8 @@ func (e *endless) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestTooLongIsToldAtOnce checks that an endless line is refused before it has been read to its end.
-func TestTooLongIsToldAtOnce(t *testing.T) {
+// TestTooLongIsRefusedAtOnce checks that an endless line is refused before it has been read to its end.
+func TestTooLongIsRefusedAtOnce(t *testing.T) {
 	in := &endless{}
 	for _, err := range Read(in, 1<<20) {
 		var long *TooLong

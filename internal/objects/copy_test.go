@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// What a killed process left of its copy is removed by the next one, but not what somebody is still making.
+// TestUnfinishedCopiesAreSwept checks that what a killed process left of its copy is removed by the next one, but not
+// what somebody is still making.
 func TestUnfinishedCopiesAreSwept(t *testing.T) {
 	cache := t.TempDir()
 	unfinishedCopy := func() string {

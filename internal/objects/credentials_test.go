@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestCredentialServers asks servers that hand out credentials, and do harm instead: each request ends, little is read,
-// no other host is told anything, and what was sent to them is in no error.
+// TestCredentialServers asks servers that hand out credentials, and that misbehave: each request ends, little is read,
+// no other host is sent anything, and no error repeats what was sent.
 func TestCredentialServers(t *testing.T) {
 	const token = "a-token-that-nobody-else-may-see"
 	var elsewhere, sent atomic.Int64
@@ -31,7 +31,7 @@ func TestCredentialServers(t *testing.T) {
 			w.WriteHeader(http.StatusForbidden)
 			_, _ = io.WriteString(w, `{"code":"x","message":"`+r.Header.Get("Authorization")+`"}`)
 		},
-		"echo as what it is": func(w http.ResponseWriter, r *http.Request) {
+		"echo as plain text": func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusForbidden)
 			_, _ = io.WriteString(w, r.Header.Get("Authorization"))
 		},
@@ -51,11 +51,13 @@ func TestCredentialServers(t *testing.T) {
 			server := httptest.NewServer(answer)
 			defer server.Close()
 			env := map[string]string{
-				"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.URL, "AWS_CONTAINER_AUTHORIZATION_TOKEN": token,
-				"AWS_ENDPOINT_URL": bucket.URL, "AWS_SHARED_CREDENTIALS_FILE": t.TempDir() + "/none",
-				"AWS_REGION": "us-east-1",
+				"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.URL,
+				"AWS_CONTAINER_AUTHORIZATION_TOKEN":  token,
+				"AWS_ENDPOINT_URL":                   bucket.URL,
+				"AWS_SHARED_CREDENTIALS_FILE":        t.TempDir() + "/none",
+				"AWS_REGION":                         "us-east-1",
 			}
-			for key, value := range env { // the library reads them itself
+			for key, value := range env { // the library reads them from the environment itself
 				t.Setenv(key, value)
 			}
 			s := storage(t, env)

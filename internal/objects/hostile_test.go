@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/internal/objects/objectstest"
 )
 
-// endless is a body that goes on until nobody reads it; it is counted.
+// endless writes a body until nobody reads it, and counts what it wrote.
 func endless(w http.ResponseWriter, sent *atomic.Int64, begins string) {
 	_, _ = io.WriteString(w, begins)
 	for piece := bytes.Repeat([]byte("a"), 64<<10); ; {
@@ -28,10 +29,10 @@ func endless(w http.ResponseWriter, sent *atomic.Int64, begins string) {
 	}
 }
 
-// The largest amount that mostTries answers can carry: what is read, and what is in the buffers of connections.
+// mostSent is the most that mostTries answers can carry: what is read, and what is in the buffers of connections.
 const mostSent = mostTries * (maxAnswer + 16<<20)
 
-// TestEndlessAnswers asks servers that never stop talking: each request ends by itself, after little was read.
+// TestEndlessAnswers asks servers whose answers never end: each request ends by itself, after little was read.
 func TestEndlessAnswers(t *testing.T) {
 	write := func(ctx context.Context, s *Storage) error {
 		return s.Write(ctx, inBucket("a"), strings.NewReader("x"), 1)
@@ -45,7 +46,7 @@ func TestEndlessAnswers(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		method string // answered with begins and no end
+		method string // the request that is answered with begins and no end
 		status int
 		begins string
 		do     func(context.Context, *Storage) error
@@ -53,10 +54,10 @@ func TestEndlessAnswers(t *testing.T) {
 		{"error", http.MethodPut, http.StatusForbidden, "<Error><Message>", write},
 		{"error of the service", http.MethodPut, http.StatusInternalServerError, "", write},
 		{"written", http.MethodPut, http.StatusOK, "", write},
-		{"a number of an upload", http.MethodPost, http.StatusOK, "<InitiateMultipartUploadResult><UploadId>", parts},
-		{"elements in elements", http.MethodPost, http.StatusOK, strings.Repeat("<a>", 100_000), parts},
+		{"an upload's id", http.MethodPost, http.StatusOK, "<InitiateMultipartUploadResult><UploadId>", parts},
+		{"nested elements", http.MethodPost, http.StatusOK, strings.Repeat("<a>", 100_000), parts},
 		{
-			"entities of entities", http.MethodPost, http.StatusOK,
+			"nested entities", http.MethodPost, http.StatusOK,
 			`<!DOCTYPE a [<!ENTITY b "cccccccccc"><!ENTITY d "&b;&b;&b;&b;">]><a>&d;</a>`, parts,
 		},
 		{"an error instead of data", http.MethodGet, http.StatusNotFound, "<Error><Message>", read},
@@ -111,7 +112,7 @@ func TestLyingBodies(t *testing.T) {
 			w.WriteHeader(http.StatusPartialContent)
 			endless(w, sent, "")
 		}, true, 4},
-		{"a byte an answer", func(w http.ResponseWriter, _, _ int64, _ *atomic.Int64) {
+		{"one byte per answer", func(w http.ResponseWriter, _, _ int64, _ *atomic.Int64) {
 			w.Header().Set("Content-Length", "1")
 			w.WriteHeader(http.StatusPartialContent)
 			_, _ = io.WriteString(w, "a")
@@ -166,25 +167,28 @@ func TestRedirectedStorage(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
 	defer other.Close()
 	for _, status := range []int{301, 302, 303, 307, 308} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("x-amz-bucket-region", "nowhere-1")
-			http.Redirect(w, r, other.URL+"/a", status)
-		}))
-		s := storage(t, objectstest.Environment(strings.TrimPrefix(server.URL, "http://")))
-		if _, err := s.Open(t.Context(), inBucket("a")); err == nil {
-			t.Errorf("%d: opened", status)
-		}
-		if err := s.Write(t.Context(), inBucket("a"), strings.NewReader("x"), 1); err == nil {
-			t.Errorf("%d: written", status)
-		}
-		server.Close()
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("x-amz-bucket-region", "nowhere-1")
+				http.Redirect(w, r, other.URL+"/a", status)
+			}))
+			s := storage(t, objectstest.Environment(strings.TrimPrefix(server.URL, "http://")))
+			if _, err := s.Open(t.Context(), inBucket("a")); err == nil {
+				t.Errorf("%d: opened", status)
+			}
+			if err := s.Write(t.Context(), inBucket("a"), strings.NewReader("x"), 1); err == nil {
+				t.Errorf("%d: written", status)
+			}
+			server.Close()
+		})
 	}
 	if n := elsewhere.Load(); n > 0 {
 		t.Errorf("another host was asked %d times", n)
 	}
 }
 
-// TestEchoedCredentials: a server that repeats all it was sent, in each place that an answer has, tells nobody.
+// TestEchoedCredentials: if a server repeats all that it was sent, in each place that an answer has, no error shows the
+// credentials.
 func TestEchoedCredentials(t *testing.T) {
 	token := "hf_" + strings.Repeat("aB3dE5", 6)
 	session := "session/" + strings.Repeat("xYz9+", 8)

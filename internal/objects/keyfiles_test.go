@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestKeyFiles names files for credentials and tokens that don't end, or aren't files: each is refused with the name of
-// what names it, at once.
+// TestKeyFiles names files for credentials and tokens that are endless, or aren't files: each is refused at once, with
+// the name of the variable or setting.
 func TestKeyFiles(t *testing.T) {
 	dir := t.TempDir()
 	pipe, link, huge := filepath.Join(dir, "pipe"), filepath.Join(dir, "link"), filepath.Join(dir, "huge")
@@ -33,9 +33,11 @@ func TestKeyFiles(t *testing.T) {
 		for _, path := range []string{pipe, link, huge, dir} {
 			t.Run(name+" "+filepath.Base(path), func(t *testing.T) {
 				for key, value := range map[string]string{
-					"HOME": dir, "AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_SHARED_CREDENTIALS_FILE": dir + "/none",
-					name: path,
-				} { // the library reads them itself
+					"HOME":                        dir,
+					"AWS_ENDPOINT_URL":            "http://127.0.0.1:1",
+					"AWS_SHARED_CREDENTIALS_FILE": dir + "/none",
+					name:                          path,
+				} { // the library reads them from the environment itself
 					t.Setenv(key, value)
 				}
 				s := New(os.Getenv)

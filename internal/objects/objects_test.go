@@ -131,7 +131,8 @@ func TestLostCompletion(t *testing.T) {
 	})
 }
 
-// TestUnknownUpload: storage that never knew the upload is an error, even if an object of that size exists.
+// TestUnknownUpload: an upload that the storage doesn't know is an error, even if an object of that size exists, but
+// has other content.
 func TestUnknownUpload(t *testing.T) {
 	server := objectstest.Moto(t)
 	p := objectstest.NewProxy(t, server.Address, 1, 0)
@@ -147,11 +148,11 @@ func TestUnknownUpload(t *testing.T) {
 	server.Put(t, "unknown", make([]byte, len(data)))
 	err := s.write(t.Context(), inBucket("unknown"), bytes.NewReader(data), int64(len(data)), 5<<20)
 	if err == nil {
-		t.Error("an upload that was never completed counts as written")
+		t.Error("an upload that was never completed was reported as written")
 	}
 }
 
-// readPlaces reads at several offsets, and on from one.
+// readPlaces reads at several offsets, and sequentially from one.
 func readPlaces(t *testing.T, f *File, data []byte) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -168,7 +169,7 @@ func readPlaces(t *testing.T, f *File, data []byte) {
 		t.Fatalf("from %d on: %v", at, err)
 	}
 	if n, err := f.ReadAt(make([]byte, 10), f.Size-4); n != 4 || !errors.Is(err, io.EOF) {
-		t.Errorf("over the end: %d bytes, %v", n, err)
+		t.Errorf("across the end: %d bytes, %v", n, err)
 	}
 }
 
@@ -188,10 +189,10 @@ func TestChangedObjectIsRefused(t *testing.T) {
 			server.Put(t, "a", other)
 			_, err = io.ReadAll(f)
 			if !errors.Is(err, ErrChanged) || !strings.Contains(err.Error(), "changed while it was read") {
-				t.Errorf("read on: %v", err)
+				t.Errorf("reading on: %v", err)
 			}
 			if _, err := f.ReadAt(make([]byte, 1), 5); !errors.Is(err, ErrChanged) {
-				t.Errorf("read at a place: %v", err)
+				t.Errorf("reading at an offset: %v", err)
 			}
 			f.Close()
 		}
@@ -211,7 +212,7 @@ func TestCreate(t *testing.T) {
 				}
 			}
 			if err := s.Create(t.Context(), inBucket(key), []byte("two")); !errors.Is(err, fs.ErrExist) {
-				t.Errorf("another was written over it: %v", err)
+				t.Errorf("a different one was written over it: %v", err)
 			}
 			if got := server.Get(t, key); string(got) != "one" {
 				t.Errorf("%s is there", got)
@@ -402,7 +403,7 @@ func TestNoRanges(t *testing.T) {
 	}
 }
 
-// TestSilence gives up on a body that stops flowing, and continues with another.
+// TestSilence gives up on a body that stops arriving, and continues with another.
 func TestSilence(t *testing.T) {
 	data := noise(100_000)
 	var asked atomic.Int64
@@ -429,7 +430,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestInterrupted checks that it ends with its context, however long the storage is busy.
+// TestInterrupted checks that an operation ends with its context, however long the storage is busy.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -95,13 +95,12 @@ func path(t *testing.T, name string) string {
 
 func onlyLinux(t *testing.T) {
 	if !marksSeen {
-		t.Skip("SKIPPED: not on this system")
+		t.Skip("SKIPPED: this system doesn't show processes' environments")
 	}
 }
 
-// TestHiddenMarks checks that a process whose environment can't be read at the moment may belong to the tree and just
-// be replacing its program, so that the tree is taken to be gone only after a few more looks, but a limited number of
-// them.
+// TestHiddenMarks checks that a process whose environment can't be read might belong to the tree and be replacing its
+// program, so that the tree is taken to be gone only after a limited number of further looks.
 func TestHiddenMarks(t *testing.T) {
 	onlyLinux(t)
 	looks := func() (n int) {
@@ -116,7 +115,7 @@ func TestHiddenMarks(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = hidden.Process.Kill(); _ = hidden.Wait() })
 	if n := looks(); n != unsureLooks {
-		t.Errorf("it looked %d times more, not %d", n, unsureLooks)
+		t.Errorf("it looked %d more times, want %d", n, unsureLooks)
 	}
 }
 
@@ -131,7 +130,7 @@ func TestAllOfItIsEnded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			script, file, n := family(t)
 			if name == "ends" {
-				script = strings.ReplaceAll(script, "env -i ", "") // who finds one without a mark must see its parent
+				script = strings.ReplaceAll(script, "env -i ", "") // one that has no mark is found by its parent only
 			}
 			p := start(t, Config{Args: shell("trap 'exit 7' USR1; " + script), Group: name == "killed in a group"})
 			all := pids(t, file, n)
@@ -139,7 +138,7 @@ func TestAllOfItIsEnded(t *testing.T) {
 			<-p.Done()
 			for i, pid := range all {
 				if running(pid) {
-					t.Errorf("child %d lives on", i)
+					t.Errorf("child %d is still running", i)
 					_ = syscall.Kill(pid, syscall.SIGKILL)
 				}
 			}
@@ -154,7 +153,7 @@ func TestAllOfItIsEnded(t *testing.T) {
 	}
 }
 
-// What a program that may outlive us has started is left alone, unless it is killed.
+// TestSurvivor checks that what a program that may outlive us has started is left alone, unless it is killed.
 func TestSurvivor(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pids")
 	p := start(t, Config{Args: shell(`sleep 600 & echo $! >> ` + file), Survives: true})
@@ -163,7 +162,7 @@ func TestSurvivor(t *testing.T) {
 		t.Error(err)
 	}
 	if !running(child) {
-		t.Error("what it left running was ended")
+		t.Error("the process that it left running was ended")
 	}
 	if left := (&Tree{Mark: p.Mark()}).Stop(t.Context(), 5*time.Second); len(left) > 0 || running(child) {
 		if marksSeen {
@@ -173,7 +172,8 @@ func TestSurvivor(t *testing.T) {
 	}
 }
 
-// Whoever comes after a kill -9 finds the processes that the kernel has not ended, and nothing else.
+// TestParentKilled checks that after a kill -9 the next process finds the processes that the kernel has not ended, and
+// nothing else.
 func TestParentKilled(t *testing.T) {
 	onlyLinux(t)
 	dir := t.TempDir()
@@ -202,16 +202,17 @@ func TestParentKilled(t *testing.T) {
 		t.Errorf("left: %v", left)
 	}
 	if !running(bystander.PID()) {
-		t.Error("a stranger was killed")
+		t.Error("an unrelated process was killed")
 	}
 }
 
-// A session whose first process is not known to be ours is not killed: process ids are reused.
+// TestSessionOfAStranger checks that a session whose first process is not known to be ours is not killed, because
+// process ids are reused.
 func TestSessionOfAStranger(t *testing.T) {
 	onlyLinux(t)
 	stranger := start(t, Config{Args: []string{"sleep", "600"}})
 	if m := (&Tree{Session: stranger.PID(), Mark: NewMark()}).Members(); len(m) > 0 {
-		t.Errorf("took %v for ours", m)
+		t.Errorf("%v are taken for ours", m)
 	}
 }
 
@@ -234,8 +235,8 @@ func TestOutputIsDrained(t *testing.T) {
 	}
 }
 
-// A process that nobody can find - in its own session, without an environment, its parent gone - gets away, as the
-// package comment says; it holds the pipe, but that doesn't keep anybody waiting.
+// TestWhatGetsAway: a process that nobody can find - in its own session, without an environment, its parent gone -
+// escapes, as the package comment says; it holds the pipe, but that keeps nobody waiting.
 func TestWhatGetsAway(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pids")
 	p := start(t, Config{

@@ -54,7 +54,7 @@ func TestResponderFails(t *testing.T) {
 			_, err := r.Ask(t.Context(), append(bytes.Repeat([]byte("x"), 1<<20), '\n'), c.wait)
 			// The broken pipe to a program that has ended may be noticed first.
 			if err == nil || !strings.Contains(err.Error(), c.want) && !strings.Contains(err.Error(), "does not read") {
-				t.Errorf("%s: %v, want %q", c.script, err, c.want)
+				t.Errorf("%s: got %v, want %q", c.script, err, c.want)
 			}
 		})
 	}

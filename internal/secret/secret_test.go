@@ -16,7 +16,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-func TestTextNeverPrints(t *testing.T) {
+func TestTextIsNeverPrinted(t *testing.T) {
 	const clear = "hunter2-hunter2"
 	s := New(clear)
 	asJSON, err := json.Marshal(struct{ S Text }{s})
@@ -37,7 +37,7 @@ func TestTextNeverPrints(t *testing.T) {
 		}
 	}
 	if s.Reveal() != clear || s.IsZero() || !New("").IsZero() || New("").String() != "" {
-		t.Error("a text doesn't hold what it was made of")
+		t.Error("a secret does not reveal the text that it was made from")
 	}
 }
 
@@ -289,13 +289,14 @@ func TestPlainValuesAreNotSecrets(t *testing.T) {
 	}
 	for _, v := range []string{"Password", "token", "true"} {
 		if !ordinary("api_key: ", v) {
-			t.Errorf("%q is taken for a secret", v)
+			t.Errorf("%q was taken for a secret", v)
 		}
 	}
 }
 
-// TestCrossedOutIsShown checks that only values long enough to stand for a hidden secret are taken for one.
-func TestCrossedOutIsShown(t *testing.T) {
+// TestPlaceholdersAreShown checks that three or more crosses, dots or stars are taken for a secret that was hidden
+// before, and left as they are.
+func TestPlaceholdersAreShown(t *testing.T) {
 	for v, hidden := range map[string]bool{"xx": true, "xxx": false, "...": false, "***": false} {
 		text := "https://user:" + v + "@host/"
 		if out := Shape(text); (out != text) != hidden {

@@ -12,13 +12,16 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// TestPagesThatLie checks that a page that holds more than its header says is refused before the library allocates room
-// for it.
+// TestPagesThatLie checks that a page that holds more than its header says is refused before the library allocates
+// memory for it.
 func TestPagesThatLie(t *testing.T) {
 	const size, said = 1_000_000, 20_000
 	for name, codec := range map[string]compress.Codec{
-		"snappy": &parquet.Snappy, "gzip": &parquet.Gzip, "zstd": &parquet.Zstd, "brotli": &parquet.Brotli,
-		"lz4": &parquet.Lz4Raw,
+		"snappy": &parquet.Snappy,
+		"gzip":   &parquet.Gzip,
+		"zstd":   &parquet.Zstd,
+		"brotli": &parquet.Brotli,
+		"lz4":    &parquet.Lz4Raw,
 	} {
 		t.Run(name, func(t *testing.T) {
 			for version := 1; version <= 2; version++ {

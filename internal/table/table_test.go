@@ -136,7 +136,7 @@ func TestLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := readAll(c.file); err == nil || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%s: %v, want %q", name, err, c.says)
+				t.Errorf("%s: got %v, want %q", name, err, c.says)
 			}
 		})
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// footer returns a file of which only what describes it is there.
+// footer returns a file that has nothing but a footer.
 func footer(parts ...[]byte) []byte {
 	text := slices.Concat(parts...)
 	file := append([]byte("PAR1"), text...)
@@ -21,8 +21,8 @@ func footer(parts ...[]byte) []byte {
 // elements begins a list of structures in the next field.
 func elements(n uint64) []byte { return binary.AppendUvarint([]byte{0x19, 0xFC}, n) }
 
-// TestForgedFooter checks that a list, a text and a nesting that are larger than the file are refused before there is
-// room made for them: the process can't recover from running out of memory or stack.
+// TestForgedFooter checks that a list, a text and a nesting that are larger than the file are refused before memory is
+// allocated for them: the process can't recover from running out of memory or stack.
 func TestForgedFooter(t *testing.T) {
 	version := []byte{0x15, 2}
 	group := []byte{0x35, 2, 0x18, 1, 'a', 0x15, 2, 0}
@@ -60,7 +60,7 @@ func TestForgedFooter(t *testing.T) {
 	}
 }
 
-// TestForgedHeader does the same to the header of a page.
+// TestForgedHeader does the same for the header of a page.
 func TestForgedHeader(t *testing.T) {
 	whole := written(t, parquet.Group{"a": parquet.String()}, map[string]any{"a": "x"})
 	at := bytes.Index(whole, []byte("PAR1")) + 4

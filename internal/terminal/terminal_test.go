@@ -47,19 +47,23 @@ func TestTextAndLine(t *testing.T) {
 
 func TestOutput(t *testing.T) {
 	for in, want := range map[string]string{
-		"plain\n": "plain\n", "no end": "no end", "": "", "crlf\r\nnext\r\n": "crlf\nnext\n",
-		" 1%|#\r 2%|##\r": " 2%|##\n", "\r 1%\r 2%\nloss 3\n": " 2%\nloss 3\n",
+		"plain\n":                     "plain\n",
+		"no end":                      "no end",
+		"":                            "",
+		"crlf\r\nnext\r\n":            "crlf\nnext\n",
+		" 1%|#\r 2%|##\r":             " 2%|##\n",
+		"\r 1%\r 2%\nloss 3\n":        " 2%\nloss 3\n",
 		"\x1b[31mred\x1b[0m\n\x1b[2J": "red\n\\u001b[2J",
 	} {
 		t.Run(in, func(t *testing.T) {
 			if got := Output([]byte(in)); got != want {
-				t.Errorf("%q: %q, want %q", in, got, want)
+				t.Errorf("%q: got %q, want %q", in, got, want)
 			}
 		})
 	}
 }
 
-// TestJSONStaysTheSame checks that what is escaped in JSON still means the same.
+// TestJSONStaysTheSame checks that JSON whose texts are escaped still means the same.
 func TestJSONStaysTheSame(t *testing.T) {
 	want := strings.ToValidUTF8(hostile, "?")
 	b, err := json.Marshal(map[string]string{"x": want})

@@ -41,8 +41,8 @@ func TestGoodPluginPasses(t *testing.T) {
 	Test(t, Options{Spec: host.Spec{Path: bad}})
 }
 
-// For each check there is a plugin that is bad in that one way only, and that fails that check and no other. The checks
-// mostly wait, so many run at once.
+// TestBadPluginsFailTheirCheck runs, for each check, a plugin that is bad in that one way only, which fails that check
+// and no other. The checks mostly wait, so many run at once.
 func TestBadPluginsFailTheirCheck(t *testing.T) {
 	t.Parallel()
 	names := Names()
@@ -68,8 +68,8 @@ func TestBadPluginsFailTheirCheck(t *testing.T) {
 		}
 		var failed []string
 		for _, c := range reports[i].Checks {
-			// The host stops a plugin that sends more than it may, whenever that happens: on a busy machine, a check
-			// that gives it many groups sees this too.
+			// The host stops a plugin that sends more than it may, whenever that happens; on a busy machine, a check
+			// that gives it many groups notices that, too.
 			if name == "slow-consumer" && strings.HasSuffix(c.Detail, "had to be restarted") {
 				continue
 			}
@@ -78,7 +78,7 @@ func TestBadPluginsFailTheirCheck(t *testing.T) {
 			}
 		}
 		if len(failed) != 1 || !strings.HasPrefix(failed[0], name+":") {
-			t.Errorf("the plugin that is bad at %s failed:\n%s", name, strings.Join(failed, "\n"))
+			t.Errorf("the plugin that is bad at %s failed these checks:\n%s", name, strings.Join(failed, "\n"))
 		}
 	}
 }
@@ -117,7 +117,7 @@ func (failing) Build(_ context.Context, g *ttc.Group, _ builders.Output) error {
 	return nil
 }
 
-// The harness speaks the real protocol without a process.
+// TestHarness checks that the harness speaks the real protocol without a process.
 func TestHarness(t *testing.T) {
 	p := sdk.Plugin{Name: "mine", Version: "1", Builders: []sdk.Factory{
 		sdk.New(builders.Info{

@@ -45,7 +45,7 @@ func TestPythonExample(t *testing.T) {
 	})
 }
 
-// The Go example is a module of its own and is built the way an outsider would build it.
+// TestGoExample builds the Go example, which is a module of its own, the way an outsider would.
 func TestGoExample(t *testing.T) {
 	dir := filepath.Join("..", "..", "examples", "go-builder")
 	binary := filepath.Join(t.TempDir(), "length-dpo")

@@ -22,9 +22,9 @@ func TestAnswerOfSpans(t *testing.T) {
 		skips []int
 		fails bool
 	}{
-		"the whole":              {[]int{0}, false},
-		"the whole, over again":  {[]int{0, 0, 0, 0}, false},
-		"beginnings of all kind": {[]int{0, 1, 2, 3}, true},
+		"the whole":                          {[]int{0}, false},
+		"the whole conversation, repeatedly": {[]int{0, 0, 0, 0}, false},
+		"beginnings of all kinds":            {[]int{0, 1, 2, 3}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &Session{
@@ -55,8 +55,8 @@ func TestAnswerOfSpans(t *testing.T) {
 }
 
 // TestLockstepKeepsToItsRoom checks that a worker that has an instance to itself is given no further group while too
-// many results wait to be consumed, and goes on when they are: it must not wait for them either, because whoever
-// consumes them may wait for the instance.
+// many results wait to be consumed, and continues once they are. It must not block meanwhile, because whoever consumes
+// the results may be waiting for the instance.
 func TestLockstepKeepsToItsRoom(t *testing.T) {
 	w := &worker{taken: make(chan struct{}, 1)}
 	a := &attempt{worker: w, lockstep: true}
@@ -64,19 +64,19 @@ func TestLockstepKeepsToItsRoom(t *testing.T) {
 	feed <- &job{number: 1}
 	w.heldBack.Store(heldLimit + 1)
 	if j, more, err := a.next(feed, nil, nil); j != nil || !more || err != nil {
-		t.Errorf("it is given %+v, more: %t, %v", j, more, err)
+		t.Errorf("it was given %+v, more: %t, %v", j, more, err)
 	}
 	waited := make(chan bool)
 	go func() { waited <- w.room(t.Context()) }()
 	select {
 	case <-waited:
-		t.Error("there is room, and there isn't")
+		t.Error("room was reported while too many results wait")
 	case <-time.After(50 * time.Millisecond):
 	}
 	w.heldBack.Store(0)
 	w.taken <- struct{}{}
 	if !<-waited {
-		t.Error("there is no room")
+		t.Error("no room was reported")
 	}
 	if j, _, err := a.next(feed, nil, nil); j == nil || err != nil {
 		t.Errorf("%+v, %v", j, err)

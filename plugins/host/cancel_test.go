@@ -8,8 +8,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// TestCancelledWhileOpening: a session that is cancelled while the plugin is opening it ends at once; nothing waits for
-// the exit of a process that has nothing wrong with it.
+// TestCancelledWhileOpening: a session that is cancelled while the plugin is opening it ends at once, without waiting
+// for the plugin's process, which has nothing wrong with it, to exit.
 func TestCancelledWhileOpening(t *testing.T) {
 	t.Parallel()
 	spec := Spec{Name: "raw", Path: testPlugin, Args: []string{"raw"}, DrainTimeout: time.Second}
@@ -23,7 +23,7 @@ func TestCancelledWhileOpening(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(100 * time.Millisecond) // until the call is under way
+	time.Sleep(100 * time.Millisecond) // until the call has arrived
 	cancel()
 	began := time.Now()
 	s.Close()

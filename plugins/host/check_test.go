@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// What a plugin reports about its drops is cleaned up before it goes into the books.
+// TestCleanDrop checks that what a plugin reports about its drops is cleaned up before it goes into the books.
 func TestCleanDrop(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	for _, c := range []struct{ in, want ledger.Drop }{
@@ -49,11 +49,12 @@ func TestCleanDrop(t *testing.T) {
 	}
 }
 
-// However much a plugin prints, the log takes a bounded amount of it per second and says that there was more.
+// TestLogIsBounded checks that however much a plugin prints, the log takes a bounded amount of it per second and says
+// that there was more.
 func TestLogIsBounded(t *testing.T) {
 	for name, line := range map[string]string{"long": strings.Repeat("x", 200<<10), "longer": strings.Repeat("x", 1<<20), "JSON": `{"message":"m","field":"` + strings.Repeat("y", 200<<10) + `"}`, "short": "x"} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { // however slow the machine is, no second passes
+			synctest.Test(t, func(t *testing.T) { // no second passes, however slow the machine is
 				var log bytes.Buffer
 				p := newLogPump(zerolog.New(&log), new(secret.Values))
 				const n = 1000

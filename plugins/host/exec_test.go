@@ -9,7 +9,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Files that the system can't run are reported in plain words.
+// TestStartNoProgram checks that files that the system can't run are reported in plain words.
 func TestStartNoProgram(t *testing.T) {
 	for text, want := range map[string]string{
 		"no program":               "is not a program for ",

@@ -112,8 +112,8 @@ func runFault(t *testing.T, spec Spec, builder, config string, groups []*ttc.Gro
 	return out
 }
 
-// TestFaults is the fault table: it shows what a plugin does to the process at one group among many, what becomes of
-// that group, and that nothing else changes.
+// TestFaults is the table of faults: what a plugin does to the process at one group among many, what becomes of that
+// group, and that nothing else changes.
 func TestFaults(t *testing.T) {
 	const once, always = true, false
 	dropped := []ledger.Reason{PoisonGroup}
@@ -199,7 +199,7 @@ func TestFaults(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s/%d", c.name, instances), func(t *testing.T) {
 				t.Parallel()
-				// If a case is not meant to get stuck, nothing may be found stuck, however slow the machine is: the
+				// In a case that isn't meant to get stuck, nothing may be found stuck, however slow the machine is: the
 				// deadlines are the defaults.
 				spec := Spec{Name: "test", Path: testPlugin, Instances: instances, Backoff: 10 * time.Millisecond}
 				spec.Known = func(r ledger.Reason) bool { return r == ledger.SameText }
@@ -332,7 +332,7 @@ func TestProtocolFaults(t *testing.T) {
 		for !strings.Contains(log.String(), "one frame more than the") {
 			time.Sleep(5 * time.Millisecond)
 			if time.Now().After(end) {
-				t.Fatalf("what it sends beyond its credit is not seen before somebody takes results:\n%s", log)
+				t.Fatalf("sending beyond the credit is not noticed until results are taken:\n%s", log)
 			}
 		}
 	})
@@ -355,8 +355,8 @@ func TestProtocolFaults(t *testing.T) {
 	})
 	t.Run("never ends the stream", func(t *testing.T) {
 		t.Parallel()
-		// It is to be found stuck once it has answered everything, and before the session is closed by force: on a busy
-		// machine the one takes long, and the check of the other comes late.
+		// It has to be found stuck after it has answered everything and before the session is closed by force: on a
+		// busy machine, answering takes long and the check comes late.
 		spec := Spec{
 			Name:         "raw",
 			Path:         testPlugin,
@@ -373,7 +373,7 @@ func TestProtocolFaults(t *testing.T) {
 	})
 }
 
-// A text far larger than a message is sent in pieces.
+// TestHugeText checks that a text far larger than a message is sent in pieces.
 func TestHugeText(t *testing.T) {
 	t.Parallel()
 	spec := Spec{Name: "test", Path: testPlugin, GroupLimit: 256 << 20}
@@ -381,7 +381,7 @@ func TestHugeText(t *testing.T) {
 	checkFault(t, runFault(t, spec, "pairs", "{}", groups), 3, 1, nil, "")
 }
 
-// A plugin that fails on every group soon ends the run, with the reason.
+// TestCircuitOpens checks that a plugin that fails on every group soon ends the run, with the reason.
 func TestCircuitOpens(t *testing.T) {
 	t.Parallel()
 	spec := Spec{Name: "test", Path: testPlugin, Backoff: time.Millisecond}
@@ -398,7 +398,7 @@ func TestCircuitOpens(t *testing.T) {
 	}
 }
 
-// One bad example in ten thousand costs only itself.
+// TestOneOfTenThousand checks that one bad example in ten thousand costs only itself.
 func TestOneOfTenThousand(t *testing.T) {
 	t.Parallel()
 	spec := Spec{Name: "test", Path: testPlugin, Instances: 2, Backoff: time.Millisecond}
@@ -406,7 +406,7 @@ func TestOneOfTenThousand(t *testing.T) {
 	checkFault(t, got, 10_000, 3, []ledger.Reason{PoisonGroup}, "signal 9")
 }
 
-// Two builders in one process: if one crashes, the other's records are unaffected.
+// TestCrashSparesOtherSessions runs two builders in one process: if one crashes, the other's records are unaffected.
 func TestCrashSparesOtherSessions(t *testing.T) {
 	t.Parallel()
 	p, err := Start(t.Context(), Spec{Name: "test", Path: testPlugin, Backoff: time.Millisecond}, zerolog.Nop())
@@ -443,9 +443,9 @@ func TestCrashSparesOtherSessions(t *testing.T) {
 	wg.Wait()
 }
 
-// Two builders in one process whose results are taken in turn, as in a run, with far more results than there is free
-// room for. The process is killed now and then: the builder that has the process to itself must not wait for its
-// results to be taken while the one whose turn it is waits for the process.
+// TestCrashUnderBackpressure runs two builders in one process whose results are consumed in turn, as in a run, with far
+// more results than may wait. The process is killed now and then: the builder that has the process to itself must not
+// wait for its results to be consumed while the one whose turn it is waits for the process.
 func TestCrashUnderBackpressure(t *testing.T) {
 	t.Parallel()
 	p, err := Start(t.Context(), Spec{Name: "test", Path: testPlugin, Backoff: time.Millisecond}, zerolog.Nop())
@@ -492,8 +492,8 @@ func TestCrashUnderBackpressure(t *testing.T) {
 	}
 }
 
-// waitsAt sends groups to a builder that waits at one of them; with is called each time it waits, until with lets it
-// continue. same reports whether a single process did everything.
+// waitsAt sends groups to a builder that waits at one of them; with is called each time it waits, until it lets the
+// builder continue. same reports whether a single process did everything.
 func waitsAt(t *testing.T, spec Spec, with func(n, pid int) bool) (got []Result, same bool) {
 	t.Helper()
 	dir := t.TempDir()
@@ -551,8 +551,8 @@ func innocent(t *testing.T, got []Result) {
 	}
 }
 
-// The process is killed from outside each time the same group is in flight: in company, alone, and alone again. The
-// group is not blamed for it.
+// TestKillsFromOutsideBlameNobody kills the process from outside each time the same group is in flight: in company,
+// alone, and alone again. The group is not blamed for it.
 func TestKillsFromOutsideBlameNobody(t *testing.T) {
 	got, _ := waitsAt(t, Spec{Name: "test", Path: testPlugin, Backoff: time.Millisecond}, func(n, pid int) bool {
 		if n < 3 {
@@ -563,7 +563,8 @@ func TestKillsFromOutsideBlameNobody(t *testing.T) {
 	innocent(t, got)
 }
 
-// The process is stopped from outside and not continued: which groups survive doesn't depend on that.
+// TestStopsFromOutsideBlameNobody stops the process from outside and doesn't continue it: which groups survive doesn't
+// depend on that.
 func TestStopsFromOutsideBlameNobody(t *testing.T) {
 	got, same := waitsAt(t, Spec{Name: "test", Path: testPlugin, BatchTimeout: 5 * time.Second}, func(_, pid int) bool {
 		_ = syscall.Kill(pid, syscall.SIGSTOP)
@@ -574,7 +575,8 @@ func TestStopsFromOutsideBlameNobody(t *testing.T) {
 	}
 }
 
-// The whole host is stopped for longer than any deadline and then continues: the plugin still gets its full time.
+// TestHostStops stops the whole host for longer than any deadline and continues it: the plugin still gets its full
+// time.
 func TestHostStops(t *testing.T) {
 	var c clock
 	c.start()
@@ -595,7 +597,8 @@ func TestHostStops(t *testing.T) {
 	}
 }
 
-// Deadlines come from a clock that nobody can set: no time value in this package loses its monotonic reading.
+// TestMonotonic: deadlines come from a clock that nobody can set, so no time value in this package loses its monotonic
+// reading.
 func TestMonotonic(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -609,7 +612,7 @@ func TestMonotonic(t *testing.T) {
 		for _, bad := range []string{"Unix" + "Nano()", "time." + "Unix(", ".Unix" + "()", "UnixMilli" +
 			"()", ".Round" + "(0)"} {
 			if strings.Contains(string(text), bad) {
-				t.Errorf("%s: %s takes the monotonic reading away", f, bad)
+				t.Errorf("%s: %s removes the monotonic reading", f, bad)
 			}
 		}
 	}
@@ -674,7 +677,8 @@ func TestStartFaults(t *testing.T) {
 	}
 }
 
-// The checked copy is what runs. A file that was changed is refused; a copy that was changed is made again.
+// TestChecksum checks that the checked copy is what runs. A file that was changed is refused; a copy that was changed
+// is made again.
 func TestChecksum(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	path := filepath.Join(t.TempDir(), "plugin")
@@ -720,7 +724,7 @@ func TestChecksum(t *testing.T) {
 	}
 }
 
-// A plugin sees the harmless variables and those it was granted, and nothing else.
+// TestEnvironment checks that a plugin sees the harmless variables and those it was granted, and nothing else.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("NATGO_TEST_SECRET", "canary-secret")
 	t.Setenv("NATGO_TEST_GRANTED", "canary-granted")
@@ -733,13 +737,13 @@ func TestEnvironment(t *testing.T) {
 	if err == nil {
 		t.Fatal("it started")
 	}
-	// The plugin has what it was granted and prints it; nobody reads it there.
+	// The plugin was granted the variable and printed it; the error masks its value.
 	if text := err.Error(); strings.Contains(text, "canary") || !strings.Contains(text, "NATGO_TEST_GRANTED=***") {
 		t.Error(err)
 	}
 }
 
-// The host is killed with SIGKILL: its plugin goes with it, and the next start cleans up what is left.
+// TestHostKilled kills the host with SIGKILL: its plugin ends with it, and the next start cleans up what is left.
 func TestHostKilled(t *testing.T) {
 	t.Parallel()
 	base, err := os.MkdirTemp("/tmp", "natgo") // our own folder: other hosts would sweep it
@@ -790,12 +794,12 @@ func TestHostKilled(t *testing.T) {
 		t.Error("the folder of the killed host is still there")
 	}
 	if lives(child) {
-		t.Error("the child of the killed host's plugin lives on")
+		t.Error("the child of the killed host's plugin is still running")
 	}
 	kill(host, plugin)
 }
 
-// Everything a plugin has started ends with it, even in a session of its own.
+// TestChildrenEnd checks that everything a plugin has started ends with it, even in a session of its own.
 func TestChildrenEnd(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "child")
@@ -813,7 +817,7 @@ func TestChildrenEnd(t *testing.T) {
 	}
 	p.Close()
 	if lives(child) {
-		t.Error("the plugin's child lives on")
+		t.Error("the plugin's child is still running")
 	}
 }
 
@@ -835,8 +839,8 @@ func beHost(plugin string) int {
 	select {}
 }
 
-// The sweep relies on locks, not on what is written in the folder: a folder with an owner stays, whatever namespace the
-// owner lives in, and nothing is killed that does not carry the mark, whatever a plugin writes there.
+// TestSweep checks that the sweep relies on locks, not on what is written in the folder: a folder with an owner stays,
+// whatever namespace the owner lives in, and no process without the mark is killed, whatever a plugin writes there.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
@@ -850,14 +854,12 @@ func TestSweep(t *testing.T) {
 	}
 	dirs := map[string]*runDir{}
 	for _, name := range []string{"gone", "ours"} {
-		t.Run(name, func(t *testing.T) {
-			d := &runDir{mark: process.NewMark()}
-			d.path = filepath.Join(base, d.mark[:16])
-			if err := d.claim(); err != nil {
-				t.Fatal(err)
-			}
-			dirs[name] = d
-		})
+		d := &runDir{mark: process.NewMark()}
+		d.path = filepath.Join(base, d.mark[:16])
+		if err := d.claim(); err != nil {
+			t.Fatal(err)
+		}
+		dirs[name] = d
 	}
 	orphan, other, bystander := start(dirs["gone"].mark), start(dirs["ours"].mark), start("")
 	// What a plugin may have written: the id of somebody else's process, and a lock with somebody else's mark.
@@ -874,7 +876,7 @@ func TestSweep(t *testing.T) {
 		})
 	}
 	if lives(orphan.PID()) {
-		t.Error("the orphan lives on")
+		t.Error("the orphan is still running")
 	}
 	if _, err := os.Stat(dirs["gone"].path); err == nil {
 		t.Error("the folder of the dead host is still there")
@@ -885,7 +887,8 @@ func TestSweep(t *testing.T) {
 	dirs["ours"].remove()
 }
 
-// A socket folder that was removed is created again; a plugin that can't get one fails, and nothing hangs.
+// TestSocketFolderGone checks that a socket folder that was removed is created again, that a plugin that can't get one
+// fails, and that nothing hangs.
 func TestSocketFolderGone(t *testing.T) {
 	t.Parallel()
 	p, err := Start(t.Context(), Spec{

@@ -20,8 +20,8 @@ import (
 	"github.com/nat-go/nat-go/plugins/wire"
 )
 
-// The holes in go-plugin's stock path (Cmd instead of our own runner), each beside what this package does: if one is
-// closed upstream, its test reports it; if our fix is lost, it fails.
+// These tests show the holes in go-plugin's stock path (Cmd instead of our own runner), each beside what this package
+// does: if one is closed upstream, its test reports it; if our fix is lost, it fails.
 
 func stockConfig(path string, args ...string) *plugin.ClientConfig {
 	return &plugin.ClientConfig{
@@ -59,7 +59,7 @@ func hostProcess(stock, once bool, args string) *exec.Cmd {
 	return cmd
 }
 
-const closedUpstream = "go-plugin has closed this hole: our cure may go"
+const closedUpstream = "go-plugin has closed this hole: our fix can be removed"
 
 func TestHoleStderrPanicsHost(t *testing.T) {
 	t.Parallel()
@@ -93,7 +93,7 @@ func TestHoleKillBlocks(t *testing.T) {
 	var pid int
 	fmt.Sscan(c.ID(), &pid)
 	_ = syscall.Kill(pid, syscall.SIGSTOP)
-	for { // until it is
+	for { // until it has stopped
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil || bytes.Contains(stat, []byte(") T ")) {
 			break

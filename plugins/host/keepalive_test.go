@@ -20,8 +20,8 @@ import (
 	"github.com/nat-go/nat-go/plugins/sdk"
 )
 
-// A host that pings an idle plugin is cut off by go-plugin's own server for pinging too often, along with all streams
-// of the connection; the SDK's server accepts the pings.
+// TestHoleKeepalive: a host that pings an idle plugin is cut off by go-plugin's own server for pinging too often, along
+// with all streams of the connection; the SDK's server accepts the pings.
 func TestHoleKeepalive(t *testing.T) {
 	p := sdk.Plugin{Name: "test", Version: "1"}
 	for name, serve := range map[string]func(net.Listener) (stop func()){

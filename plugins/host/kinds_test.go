@@ -46,9 +46,8 @@ func branched(id string, reward float64) *ttc.Example {
 	return ex
 }
 
-// The protocol carries everything: a distillation with two sites and hints, a rollout with ids, log-probs and a branch,
-// and a task of three examples, through SDK, wire and host, in a real process. The protocol was frozen at minor 0 with
-// this test.
+// TestAllKinds checks that the protocol carries everything: a distillation with two sites and hints, a rollout with
+// ids, log-probs and a branch, and a task of three examples, through SDK, wire and host, in a real process.
 func TestAllKinds(t *testing.T) {
 	t.Parallel()
 	p, err := Start(t.Context(), Spec{Name: "test", Path: testPlugin}, zerolog.Nop())

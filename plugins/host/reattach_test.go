@@ -14,7 +14,8 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// The host attaches to what --debug prints; the plugin outlives the host, and a second host can attach.
+// TestReattach checks that the host attaches to what --debug prints, that the plugin outlives the host, and that a
+// second host can attach.
 func TestReattach(t *testing.T) {
 	cmd := exec.Command(testPlugin, "--debug")
 	out, err := cmd.StderrPipe()

@@ -111,7 +111,8 @@ func later(m protoreflect.Message) {
 	})
 }
 
-// A host works with a plugin that is one minor version ahead of it, and with one that is one behind.
+// TestVersionSkew checks that a host works with a plugin that is one minor version ahead of it, and with one that is
+// one behind.
 func TestVersionSkew(t *testing.T) {
 	t.Parallel()
 	ex := branched("a", 1)

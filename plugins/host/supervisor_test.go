@@ -11,9 +11,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever happens to an instance, it starts only from rest or after a pause, takes groups only once it has been
-// started, pauses longer with each failure, gives up after a number of failures in a row, and never comes back from a
-// stop.
+// TestSupervisor checks that whatever happens to an instance, it starts only from rest or after a pause, takes groups
+// only once it has been started, pauses longer with each failure, gives up after a number of failures in a row, and
+// never comes back from a stop.
 func TestSupervisor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := Spec{
@@ -31,9 +31,9 @@ func TestSupervisor(t *testing.T) {
 			s = s.step(e, &spec)
 			switch {
 			case before.phase == closed && s != before:
-				t.Fatalf("%v did something to a stopped instance: %+v", e, s)
+				t.Fatalf("%v changed a stopped instance: %+v", e, s)
 			case e == stop && s.phase != closed:
-				t.Fatal("stop did not stop it")
+				t.Fatal("it did not stop")
 			case before.phase == open && e != stop && s != before:
 				t.Fatal("an open circuit closed again")
 			case s.phase == starting && before.phase != starting:
@@ -42,7 +42,7 @@ func TestSupervisor(t *testing.T) {
 					t.Fatalf("it started from phase %d", before.phase)
 				}
 			case s.phase == ready && before.phase != ready && (before.phase != starting || e != started):
-				t.Fatal("it is ready without a start")
+				t.Fatal("it became ready without a start")
 			}
 			if e == failed && (before.phase == starting || before.phase == ready) {
 				failures++
@@ -76,7 +76,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// Many share, one is alone, and nobody waits forever.
+// TestGate checks that many can share the gate, that whoever locks it is alone, and that nobody waits for ever.
 func TestGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
@@ -93,7 +93,7 @@ func TestGate(t *testing.T) {
 						}
 						sharing.Add(1)
 						if alone.Load() != 0 {
-							t.Error("it is shared while one is alone")
+							t.Error("it is shared while it is locked")
 						}
 						select {
 						case <-wanted:
@@ -108,7 +108,7 @@ func TestGate(t *testing.T) {
 						return
 					}
 					if alone.Add(1) != 1 || sharing.Load() != 0 {
-						t.Error("it is not alone")
+						t.Error("it is locked while others have it")
 					}
 					time.Sleep(time.Second)
 					alone.Add(-1)
@@ -123,11 +123,11 @@ func TestGate(t *testing.T) {
 		}
 		go cancel()
 		if err := g.lock(ctx); err == nil {
-			t.Error("the lock was got though it is shared")
+			t.Error("it was locked while it is shared")
 		}
 		g.release()
 		if err := g.lock(t.Context()); err != nil {
-			t.Error("a lock that was given up stands in the way")
+			t.Error("a lock that was given up still blocks others")
 		}
 	})
 }

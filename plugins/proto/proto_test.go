@@ -59,8 +59,8 @@ func describe(f protoreflect.FileDescriptor) []string {
 	return out
 }
 
-// The protocol is frozen: anything that a released plugin or host may rely on is never changed or removed. Every
-// addition here is a minor version of its own.
+// TestDescriptorIsFrozen: the protocol is frozen, so anything that a released plugin or host may rely on is never
+// changed or removed. Every addition is a minor version of its own.
 func TestDescriptorIsFrozen(t *testing.T) {
 	const golden = "testdata/descriptor.txt"
 	now := describe(pb.File_nat_builder_v1_builder_proto)

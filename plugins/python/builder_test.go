@@ -38,13 +38,13 @@ sys.exit(main([%q]))`, root, filepath.Join(root, "tests", "builders"), module, m
 	return host.Spec{Name: module, Path: python, Args: []string{"-c", code}, StartTimeout: time.Minute}
 }
 
-// A builder of a few lines passes every check that a Go one passes.
+// TestBuilderConformance checks that a builder of a few lines passes every check that a Go one passes.
 func TestBuilderConformance(t *testing.T) {
 	conformance.Test(t, conformance.Options{Spec: served(t, "sample")})
 }
 
-// Errors in a builder are reported with their position in the author's file and a traceback of the author's frames; the
-// groups before and after are built, by the same process if it survives.
+// TestHostileBuilders checks that errors in a builder are reported with their position in the author's file and a
+// traceback of the author's frames, and that the groups before and after are built, by the same process if it survives.
 func TestHostileBuilders(t *testing.T) {
 	const here = `tests/builders/hostile\.py:\d+ in `
 	for _, c := range []struct {
@@ -138,8 +138,8 @@ func TestHostileBuilders(t *testing.T) {
 	}
 }
 
-// A builder that prints, or that forks and lets the child continue, gets a message about it in the log and still makes
-// what it would have made.
+// TestBuildersThatPrintOrFork checks that a builder that prints, or that forks and lets the child continue, gets a
+// message about it in the log and still makes what it would have made.
 func TestBuildersThatPrintOrFork(t *testing.T) {
 	for how, want := range map[string][]string{
 		"prints": {
@@ -174,7 +174,7 @@ func TestBuildersThatPrintOrFork(t *testing.T) {
 				t.Errorf("%q are not all in the log\n%s", want, log.text())
 			}
 			if strings.Contains(log.text(), `"stream":"stdout"`) {
-				t.Errorf("something came by standard output\n%s", log.text())
+				t.Errorf("the log has lines from standard output\n%s", log.text())
 			}
 		})
 	}
@@ -207,7 +207,8 @@ func build(t *testing.T, spec host.Spec, keys ...string) (results []host.Result,
 	return results, pids
 }
 
-// Settings are checked when the builder is opened, by the rules of their class, with a pointer to each.
+// TestBuilderSettings checks that settings are validated when the builder is opened, by the rules of their class, with
+// a pointer to each mistake.
 func TestBuilderSettings(t *testing.T) {
 	p, err := host.Start(t.Context(), served(t, "sample"), zerolog.Nop())
 	if err != nil {
@@ -232,13 +233,14 @@ func TestBuilderSettings(t *testing.T) {
 				said += f.Pointer + ": " + f.Message
 			}
 			if said != want {
-				t.Errorf("%s: %q, not %q", config, said, want)
+				t.Errorf("%s: got %q, want %q", config, said, want)
 			}
 		})
 	}
 }
 
-// Every field of a group reaches the builder, and what it makes of it comes back unchanged.
+// TestBuilderSeesTheGroup checks that every field of a group reaches the builder, and that what it makes of it comes
+// back unchanged.
 func TestBuilderSeesTheGroup(t *testing.T) {
 	p, err := host.Start(t.Context(), served(t, "sample"), zerolog.Nop())
 	if err != nil {

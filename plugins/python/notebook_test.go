@@ -12,8 +12,8 @@ import (
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
-// The example notebook runs from its first cell to its last, using nbmake, in an environment as pip leaves it: the
-// program beside the interpreter, and the package in the place it is imported from.
+// TestNotebook runs the example notebook from its first cell to its last, with nbmake, in an environment as pip leaves
+// it: the program beside the interpreter, and the package in the place it is imported from.
 func TestNotebook(t *testing.T) {
 	python := pythontest.TRL(t)
 	if err := exec.Command(python, "-c", "import nbmake, ipykernel, pytest, grpc, xxhash").Run(); err != nil {

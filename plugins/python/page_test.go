@@ -14,10 +14,11 @@ import (
 
 var blocks = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
 
-// The page alone takes an author from nothing to a builder that passes every check: its commands run in order in one
-// shell, its files are written in the same folder, and the output is what the page shows (... matches anything).
+// TestBuildersPage checks that the page alone takes an author from nothing to a builder that passes every check: its
+// commands run in order in one shell, its files are written in the same folder, and the output is what the page shows
+// (... matches anything).
 func TestBuildersPage(t *testing.T) {
-	pythontest.Need(t, "python", "import venv", "the page of builders was not tried")
+	pythontest.Need(t, "python", "import venv", "the builders' page was not tried")
 	text, err := os.ReadFile("BUILDERS.md")
 	if err != nil {
 		t.Fatal(err)

@@ -52,7 +52,8 @@ func TestTRL(t *testing.T) {
 		say("tests/trl/made.py", "shrink", own)
 	}
 	for name, template := range map[string]string{
-		"tiny": "", "chatml": "../../collator/testdata/chatml.jinja",
+		"tiny":     "",
+		"chatml":   "../../collator/testdata/chatml.jinja",
 		"thinking": "../../collator/testdata/thinking.jinja",
 		"hints":    "../../examples/hints/tokenizer/chat_template.jinja",
 	} {

@@ -77,7 +77,8 @@ var wheelName = regexp.MustCompile(
 	`^(nat_go-[^-]+)-py3-none-manylinux_2_(\d+)_x86_64(\.manylinux\w+_x86_64)?\.whl$`,
 )
 
-// The wheel holds what it claims to hold, is small, and its tag states what its program needs.
+// TestWheel checks that the wheel holds what it claims to hold, is small, and has a tag that states what its program
+// needs.
 func TestWheel(t *testing.T) {
 	path := wheel(t)
 	info, err := os.Stat(path)
@@ -157,7 +158,8 @@ func newestGlibc(t *testing.T, program []byte) (newest int) {
 	return newest
 }
 
-// In an empty environment of each Python, the wheel alone is enough for the command, the package and its loader.
+// TestWheelInEmptyEnvironments checks that in an empty environment of each Python, the wheel alone is enough for the
+// command, the package and its loader.
 func TestWheelInEmptyEnvironments(t *testing.T) {
 	path, batches := wheel(t), writeBatches(t)
 	for _, version := range []string{"3.10", "3.11", "3.12", "3.13"} {

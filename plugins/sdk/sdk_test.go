@@ -14,7 +14,8 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// A plugin author's build stays small: no cgo, tokenizer, Parquet, compression or built-in builder.
+// TestDependencies checks that a plugin author's build stays small: no cgo, tokenizer, Parquet, compression or built-in
+// builder.
 func TestDependencies(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "-f", "{{.ImportPath}}{{if .CgoFiles}} CGO{{end}}", ".").Output()
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 )
 
-// A message that would take far more memory than it has bytes is refused before it is decoded, because of what it
-// contains at any depth.
+// TestShape checks that a message that would take far more memory than it has bytes is refused before it is decoded,
+// because of what it contains at any depth.
 func TestShape(t *testing.T) {
 	many := make([]byte, 4<<20) // empty occurrences of field 2: tag 0x12, length 0
 	for i := range many {

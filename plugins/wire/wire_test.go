@@ -19,8 +19,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Texts hold anything that JSON texts can: lone surrogates (as WTF-8), nulls, and repeats. Some are long enough to be
-// cut.
+// texts draws anything that JSON texts can hold: lone surrogates (as WTF-8), nulls, and repeats. Some are long enough
+// to be cut.
 var texts = rapid.OneOf(
 	rapid.SampledFrom([]string{"", "user", "assistant", "a\xed\xa0\x80b", "\x00", "日本語", "same text", "same text"}),
 	rapid.String(),
@@ -236,7 +236,7 @@ func TestGroupsRoundTrip(t *testing.T) {
 	})
 }
 
-// Equal texts and prompts in a group are sent once.
+// TestTextsOnce checks that equal texts and prompts in a group are sent once.
 func TestTextsOnce(t *testing.T) {
 	long := strings.Repeat("a long prompt ", 1000)
 	ex := &ttc.Example{ID: "x"}
@@ -260,7 +260,8 @@ func TestTextsOnce(t *testing.T) {
 	}
 }
 
-// A group of any size is cut into frames of about the target size, even if it is a single text or a single example.
+// TestFramesAreBounded checks that a group of any size is cut into frames of about the target size, even if it is a
+// single text or a single example.
 func TestFramesAreBounded(t *testing.T) {
 	big := &ttc.Example{ID: "big"}
 	// Frames end within texts, and the candidates before and after are unchanged.
@@ -458,7 +459,7 @@ func TestResultsRoundTrip(t *testing.T) {
 				if res != nil {
 					res.Bytes = 0
 					got = append(got, res)
-					if reuse { // what was read stays; what comes next must not affect it, nor be affected by it
+					if reuse { // what comes next must not affect what was read, nor be affected by it
 						kept := *res
 						kept.Records = make([]builders.Record, len(res.Records))
 						for i, rec := range res.Records {
@@ -535,9 +536,9 @@ func TestReadersRefuse(t *testing.T) {
 	}{
 		{"a part too early", "part 1 of the results of group 0 where part 0 was due", &pb.ResultPart{Part: 1}},
 		{"a text out of range", "text 9 of 0", &pb.ResultPart{Drops: []*pb.Drop{{Reason: 9}}}},
-		{"a text that ends nowhere", "text 1 ends at 5", &pb.ResultPart{Text: []byte("abc"), Ends: []uint32{5}}},
+		{"an end beyond the text", "text 1 ends at 5", &pb.ResultPart{Text: []byte("abc"), Ends: []uint32{5}}},
 		{"texts backwards", "text 2 ends at 1", &pb.ResultPart{Text: []byte("abc"), Ends: []uint32{2, 1}}},
-		{"a record of no kind", "a record of an unknown kind", &pb.ResultPart{Records: []*pb.Record{{}}}},
+		{"a record without a kind", "a record of an unknown kind", &pb.ResultPart{Records: []*pb.Record{{}}}},
 		{
 			"columns of different length",
 			"columns",
@@ -562,7 +563,7 @@ func TestReadersRefuse(t *testing.T) {
 	var limited RecordReader
 	limited.Limit = 1000
 	if _, err := limited.Part(&pb.ResultPart{Text: make([]byte, 2000)}, g); err == nil {
-		t.Error("results over the limit were taken")
+		t.Error("results over the limit were accepted")
 	}
 	for _, c := range []struct {
 		name, want string
@@ -581,7 +582,7 @@ func TestReadersRefuse(t *testing.T) {
 			&pb.GroupPart{Begin: true, Examples: []*pb.Example{{Candidates: []*pb.Candidate{{Prompt: 1}}}}},
 		},
 		{
-			"an example that goes nowhere",
+			"an example that is cut off",
 			"ends within an example",
 			&pb.GroupPart{Begin: true, End: true, Examples: []*pb.Example{{More: true}}},
 		},
@@ -595,7 +596,7 @@ func TestReadersRefuse(t *testing.T) {
 	}
 }
 
-// Readers accept any bytes without a panic.
+// FuzzGroupReader checks that readers accept any bytes without a panic.
 func FuzzGroupReader(f *testing.F) {
 	w := NewGroupWriter(func(m *pb.BuildRequest) error {
 		b, _ := proto.Marshal(m)
@@ -687,7 +688,8 @@ func FuzzRecordReader(f *testing.F) {
 	})
 }
 
-// An example stored as bytes comes back unchanged, however large, and truncated bytes are an error.
+// TestExampleCodec checks that an example stored as bytes comes back unchanged, however large, and that truncated bytes
+// are an error.
 func TestExampleCodec(t *testing.T) {
 	c := NewExampleCodec()
 	rapid.Check(t, func(t *rapid.T) {

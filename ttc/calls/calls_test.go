@@ -104,7 +104,7 @@ func TestGraph(t *testing.T) {
 		"a copy elsewhere":   {"1 #1 q>a; 2 #1 new>a", "s: q a* | new a; copied"},
 		"other tools":        {"1 tool:f q>a; 2 tool:g q =a r>b", "s: q a*; s.2: q a r b*"},
 		"a sub-agent":        {"1 q>a; 2 agent:x task>b; 3 q =a r>c", "s: q a* r c*; s/x: task b*"},
-		"goes on with other tools": {
+		"continues with other tools": {
 			"1 tool:f q>x; 2 tool:f q>a; 3 tool:g q =a r>b", "s: q x | q a*; abandoned; s.2: q a r b*",
 		},
 		"clocks go backwards": {"9 q>a; 2 q =a r>b", "s: q a* r b*"},
@@ -140,8 +140,8 @@ func TestGraph(t *testing.T) {
 	}
 }
 
-// Whatever the calls and whatever order they come in, the result is the same examples, in each of which every call
-// finds its history, and each answer is trained once or listed.
+// TestGraphProperty checks that whatever the calls and whatever order they come in, the result is the same examples, in
+// each of which every call finds its history, and each answer is trained once or listed.
 func TestGraphProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 25).Draw(t, "calls")
@@ -227,8 +227,8 @@ func calling(arguments string, asObject bool) Message {
 	}}}
 }
 
-// TestSpellingIsNoDifference: the copy in a history is recognised as the answer itself, however it was recorded, and
-// the model's own spelling is kept.
+// TestSpellingIsNoDifference: the copy of an answer in a history is recognised, however it was recorded, and the
+// model's own spelling is kept.
 func TestSpellingIsNoDifference(t *testing.T) {
 	for _, sampled := range []string{`{"a": 49.90, "b": "\u00e9"}`, `{"b":"é","a":49.9}`} {
 		for _, first := range []bool{true, false} {
@@ -265,7 +265,7 @@ func TestSpellingIsNoDifference(t *testing.T) {
 				hashes = append(hashes, h)
 			}
 			if hashes[0] == hashes[1] {
-				t.Errorf("%s is taken for the same", other)
+				t.Errorf("%s was taken for the same", other)
 			}
 		})
 	}
@@ -295,9 +295,8 @@ func TestGapsLowerTheFidelity(t *testing.T) {
 	}
 }
 
-// A million answers to one question are distinguished and set aside, in time proportional to their number.
-// TestSiblings checks that many answers to one question are set aside in linear memory, and that a session with more
-// of them than MostGiven is refused rather than held.
+// TestSiblings checks that many answers to one question are set aside in linear memory, and that a session with more of
+// them than MostGiven is refused rather than held.
 func TestSiblings(t *testing.T) {
 	few, many := 5_000, 50_000
 	if os.Getenv("NATGO_LONG") != "" {

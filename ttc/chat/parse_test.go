@@ -73,7 +73,7 @@ func TestParseMessagesNamesWhatIsWrong(t *testing.T) {
 	} {
 		t.Run(in, func(t *testing.T) {
 			if _, err := ParseMessages(parse(t, in)); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v, want %q", in, err, want)
+				t.Errorf("%s: got %v, want %q", in, err, want)
 			}
 		})
 	}

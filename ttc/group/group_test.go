@@ -80,16 +80,16 @@ func TestGroups(t *testing.T) {
 		want []string
 	}{
 		"in the order of first members": {Options{}, 0, []string{"b: 0 3 7", "a: 1 5", "2: 2", "4: 4", "c: 6"}},
-		"some are done":                 {Options{}, 3, []string{"4: 4", "c: 6"}},
-		"all are done":                  {Options{}, 9, nil},
+		"some were built before":        {Options{}, 3, []string{"4: 4", "c: 6"}},
+		"all were built before":         {Options{}, 9, nil},
 		"collection runs":               {Options{By: Run}, 0, []string{"0: 0 1 2 3", "1: 4 5 6 7"}},
 		"too many examples": {
 			Options{Limits: Limits{Examples: 2}},
 			0,
 			[]string{"refused 3 of 0", "a: 1 5", "2: 2", "4: 4", "c: 6"},
 		},
-		"a refused one is done": {Options{Limits: Limits{Examples: 2}}, 1, []string{"a: 1 5", "2: 2", "4: 4", "c: 6"}},
-		"too many bytes":        {Options{Limits: Limits{Bytes: 1}}, 3, []string{"refused 1 of 4", "refused 1 of 6"}},
+		"one was refused before": {Options{Limits: Limits{Examples: 2}}, 1, []string{"a: 1 5", "2: 2", "4: 4", "c: 6"}},
+		"too many bytes":         {Options{Limits: Limits{Bytes: 1}}, 3, []string{"refused 1 of 4", "refused 1 of 6"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if d := cmp.Diff(c.want, groupsOf(t, c.opt, c.skip, exs)); d != "" {
@@ -98,11 +98,12 @@ func TestGroups(t *testing.T) {
 		})
 	}
 	if got := groupsOf(t, Options{}, 0, nil); got != nil {
-		t.Errorf("of nothing: %v", got)
+		t.Errorf("without examples: %v", got)
 	}
 }
 
-// Whatever the tasks and the memory, every example is in exactly one group, and what is skipped is a prefix.
+// TestGroupsProperty checks that whatever the tasks and the memory, every example is in exactly one group, and what is
+// skipped is a prefix.
 func TestGroupsProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 300).Draw(t, "examples")
@@ -136,7 +137,7 @@ func TestGroupsProperty(t *testing.T) {
 	})
 }
 
-// A large group that is refused is not loaded.
+// TestRefusedIsNotLoaded checks that a large group that is refused is not loaded.
 func TestRefusedIsNotLoaded(t *testing.T) {
 	x, err := New(&counting{}, Options{Limits: Limits{Examples: 3}, Dir: t.TempDir()})
 	if err != nil {

@@ -240,7 +240,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-func TestReaderGoesOnAfterATooLargeValue(t *testing.T) {
+func TestReaderContinuesAfterATooLargeValue(t *testing.T) {
 	big := `{"a":"` + strings.Repeat("x", 3<<20) + `"}`
 	in := "[1,\n" + big + ",\n\"after\"]"
 	r := NewReader(strings.NewReader(in), ArrayOf, Limits{Size: 1 << 20})
@@ -293,7 +293,7 @@ func TestReaderCountsObjects(t *testing.T) {
 				}
 			}
 			if got != c.want {
-				t.Errorf("at most %d: %q, want %q", c.most, got, c.want)
+				t.Errorf("at most %d: got %q, want %q", c.most, got, c.want)
 			}
 		})
 	}
@@ -371,7 +371,7 @@ func TestText(t *testing.T) {
 				t.Fatal(in, err)
 			}
 			if got, ok := raw.Text(); !ok || got != want {
-				t.Errorf("%s: %q, want %q", in, got, want)
+				t.Errorf("%s: got %q, want %q", in, got, want)
 			}
 			if got := string(raw.AppendText([]byte("x"))); got != "x"+want {
 				t.Errorf("%s: %q", in, got)
@@ -386,7 +386,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// The expected strings are CPython 3.11's.
+// TestAppend compares with the strings that CPython 3.11 prints.
 func TestAppend(t *testing.T) {
 	in := "a\"\\/\x00\x1f\x7f\b\f\n\r\té日🙂\u2028\xed\xa0\xbd\xed\xb9\x82<&>"
 	if got, want := string(AppendASCII(nil, in)), `"a\"\\/\u0000\u001f\u007f\b\f\n\r\t\u00e9\u65e5\ud83d\ude42\u2028\ud83d\ude42<&>"`; got != want {
@@ -537,7 +537,7 @@ func compare(t *testing.T, raw Raw, want any) {
 	case stdjson.Number:
 		f, _ := raw.Float64()
 		if g, err := w.Float64(); err == nil && f != g {
-			t.Fatalf("%s: %v, want %v", raw, f, g)
+			t.Fatalf("%s: got %v, want %v", raw, f, g)
 		}
 	case string:
 		got, ok := raw.Text()
@@ -560,7 +560,7 @@ func compare(t *testing.T, raw Raw, want any) {
 			t.Fatalf("%q came back as %q", got, a)
 		}
 		if g := strings.Map(func(r rune) rune { return r }, replaceLone(got)); g != w {
-			t.Fatalf("%s: %q, want %q", raw, g, w)
+			t.Fatalf("%s: got %q, want %q", raw, g, w)
 		}
 	case []any:
 		i := 0

@@ -4,13 +4,15 @@ import "testing"
 
 func TestQuantity(t *testing.T) {
 	for want, got := range map[string]string{
-		"1 row": Quantity(1, "row"), "0 rows": Quantity(0, "row"),
+		"1 row":           Quantity(1, "row"),
+		"0 rows":          Quantity(0, "row"),
 		"2 sites":         Quantity(2, "site"),
-		"3 token batches": Quantity(3, "token batch"), "1 batch": Quantity(1, "batch"),
+		"3 token batches": Quantity(3, "token batch"),
+		"1 batch":         Quantity(1, "batch"),
 	} {
 		t.Run(want, func(t *testing.T) {
 			if got != want {
-				t.Errorf("%q, want %q", got, want)
+				t.Errorf("got %q, want %q", got, want)
 			}
 		})
 	}

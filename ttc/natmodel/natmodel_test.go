@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// The rows are pydantic 2.13's answers; "-" is a refusal.
+// TestNumbersAreReadAsPydanticReadsThem compares with pydantic 2.13's answers; "-" is a refusal.
 func TestNumbersAreReadAsPydanticReadsThem(t *testing.T) {
 	cases := []struct{ in, float, integer string }{
 		{`""`, "-", "-"},
@@ -84,7 +84,7 @@ func TestNumbersAreReadAsPydanticReadsThem(t *testing.T) {
 			switch c.float {
 			case "-":
 				if ok {
-					t.Errorf("float %s: %v, want a refusal", c.in, f)
+					t.Errorf("float %s: got %v, want a refusal", c.in, f)
 				}
 				want = f
 			case "NaN":
@@ -98,11 +98,11 @@ func TestNumbersAreReadAsPydanticReadsThem(t *testing.T) {
 				want = math.Inf(-1)
 			}
 			if f != want || ok != (c.float != "-") {
-				t.Errorf("float %s: %v %v, want %s", c.in, f, ok, c.float)
+				t.Errorf("float %s: got %v %v, want %s", c.in, f, ok, c.float)
 			}
 			n, ok := ParseInt(json.Raw(c.in))
 			if ok != (c.integer != "-") || ok && n.Text != c.integer {
-				t.Errorf("int %s: %v %v, want %s", c.in, n.Text, ok, c.integer)
+				t.Errorf("int %s: got %v %v, want %s", c.in, n.Text, ok, c.integer)
 			}
 		})
 	}
@@ -159,7 +159,7 @@ func TestParseStepNamesTheField(t *testing.T) {
 			_, err := ParseStep(json.Raw(in))
 			var fe *FieldError
 			if !errors.As(err, &fe) || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%s: %v, want %q", c.new, err, c.want)
+				t.Errorf("%s: got %v, want %q", c.new, err, c.want)
 			}
 		})
 	}

@@ -191,14 +191,15 @@ func TestOneSecretOneTag(t *testing.T) {
 		t.Error(got)
 	}
 	if _, err := New(Config{Enabled: true, Allow: []string{"/(/"}}); err == nil {
-		t.Error("a bad pattern is taken")
+		t.Error("a bad pattern was accepted")
 	}
 	if got := Tags("a <REDACTED:email:12> b <REDACTED:x"); !cmp.Equal(got, [][]int{{2, 21}}) {
 		t.Error(got)
 	}
 }
 
-// TestSharedMessagesStay: what others hold is not changed, and arguments that stay keep the model's spelling.
+// TestSharedMessagesStay: messages that others hold are not changed, and arguments without a secret keep the model's
+// spelling.
 func TestSharedMessagesStay(t *testing.T) {
 	arguments := `{ "a" : 49.90, "to":["x", "ann@posteo.de"], "n":1e3 }`
 	shared := []chat.ToolCall{{ID: "c", Name: "f", Arguments: arguments, Parsed: json.Raw(arguments)}}

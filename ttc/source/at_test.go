@@ -19,10 +19,23 @@ func TestAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key, want := range map[string]string{
-		"score": "1", "a.b": "2", "a.c": "null", "list.1.text": `"y"`, "list.0": `{"text": "x"}`,
+		"score":            "1",
+		"a.b":              "2",
+		"a.c":              "null",
+		"list.1.text":      `"y"`,
+		"list.0":           `{"text": "x"}`,
 		"cell.judge.score": "0.5",
-		"a.b.c":            "", "a.d": "", "a.": "", "list.2": "", "list.-1": "", "list.text": "",
-		"text.no": "", "score.x": "", "x.y": "", "": "", ".": "",
+		"a.b.c":            "",
+		"a.d":              "",
+		"a.":               "",
+		"list.2":           "",
+		"list.-1":          "",
+		"list.text":        "",
+		"text.no":          "",
+		"score.x":          "",
+		"x.y":              "",
+		"":                 "",
+		".":                "",
 	} {
 		t.Run(key, func(t *testing.T) {
 			got, ok := source.At(entry, key)

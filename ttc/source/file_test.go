@@ -63,7 +63,7 @@ func TestExpand(t *testing.T) {
 				text = err.Error()
 			}
 			if text != c.want && (err == nil || !strings.Contains(text, c.want)) {
-				t.Errorf("%v: %s, want %s", c.in, text, c.want)
+				t.Errorf("%v: got %s, want %s", c.in, text, c.want)
 			}
 		})
 	}
@@ -109,7 +109,7 @@ func TestOpen(t *testing.T) {
 			_, err := Open(t.Context(), path)
 			var se *Error
 			if !errors.As(err, &se) || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), path) {
-				t.Errorf("%s: %v, want %q", name, err, c.want)
+				t.Errorf("%s: got %v, want %q", name, err, c.want)
 			}
 		})
 	}
@@ -144,7 +144,7 @@ func TestNames(t *testing.T) {
 		t.Run(c.id, func(t *testing.T) {
 			got, identical := n.Add(int64(i), c.id, h(c.entry))
 			if got != c.want || identical != c.identical {
-				t.Errorf("%d: %q %v, want %q %v", i, got, identical, c.want, c.identical)
+				t.Errorf("%d: got %q %v, want %q %v", i, got, identical, c.want, c.identical)
 			}
 		})
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/traces"
 )
 
-// found is what a reading finds of an input's examples.
+// found is what a pass over an input finds of its examples.
 type found struct {
 	Cursors []source.Cursor
 	Named   []string
@@ -49,8 +49,8 @@ func scanOpeners() map[string]func(string) func(context.Context, source.Options)
 	}
 }
 
-// TestScan checks that a scan by blocks finds the examples, the names and the hash that a reading from the beginning
-// does, wherever the blocks begin.
+// TestScan checks that a scan by blocks finds the same examples, names and hash as reading from the beginning, wherever
+// the blocks begin.
 func TestScan(t *testing.T) {
 	inputs := map[string]func(*rand.Rand) string{
 		"lines":            func(r *rand.Rand) string { return scanLines(r, "\n", "") },
@@ -100,7 +100,7 @@ func TestScan(t *testing.T) {
 	}
 }
 
-// TestScanReadsNothingAgain checks that blocks in which there is no example aren't read by all blocks before them.
+// TestScanReadsNothingAgain checks that blocks without any example aren't read again for each block before them.
 func TestScanReadsNothingAgain(t *testing.T) {
 	const lines = 4000
 	path := filepath.Join(t.TempDir(), "in.jsonl")
@@ -171,7 +171,7 @@ func scanAll(
 }
 
 // scanLines returns entries that both sources read: examples of several lines, ids that repeat, are missing or look
-// like those given to rows, identical entries, and lines that are no entries.
+// like those given to rows, identical entries, and lines that aren't entries.
 func scanLines(r *rand.Rand, end, sometimes string) string {
 	var b strings.Builder
 	last := ""

@@ -32,7 +32,7 @@ func TestWithin(t *testing.T) {
 					got = "error " + err.Error()
 				}
 				if got != c.want {
-					t.Errorf("%q, want %q", got, c.want)
+					t.Errorf("got %q, want %q", got, c.want)
 				}
 			}
 		})

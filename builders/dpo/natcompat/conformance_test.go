@@ -34,7 +34,9 @@ func (r *recorder) Record(rec builders.Record) error {
 	r.records = append(r.records, rec.(*builders.Preference))
 	return nil
 }
-func (r *recorder) Drop(d ledger.Drop) error { return fmt.Errorf("NAT drops nothing aloud: %v", d) }
+
+func (r *recorder) Drop(d ledger.Drop) error { return fmt.Errorf("NAT reports no drops, got %v", d) }
+
 func (r *recorder) Count(name string, n int64) error {
 	if r.counts == nil {
 		r.counts = map[string]int64{}

@@ -113,7 +113,7 @@ func texts(r *recorder) string {
 	return s
 }
 
-// What NAT does that nobody would guess, one line per quirk.
+// TestQuirks has one line for each unexpected thing that NAT does.
 func TestQuirks(t *testing.T) {
 	cases := []struct{ name, input, want string }{
 		{"the last of equal ids wins", `[` + entry(`"x"`, step("t", `"a"`, "1"), step("t", `"b"`, "0")) + `,` + entry(`"x"`, step("t", `"c"`, "1"), step("t", `"d"`, "0")) + `]`, "c>d "},
@@ -147,7 +147,7 @@ func TestWhatFailsARun(t *testing.T) {
 	} {
 		t.Run(input, func(t *testing.T) {
 			if _, err := build(t, input); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v, want %q", input, err, want)
+				t.Errorf("%s: got %v, want %q", input, err, want)
 			}
 		})
 	}
@@ -163,7 +163,7 @@ func TestNewRefusesWhatNATDoesNotHave(t *testing.T) {
 		cfg := schema.New[dpo.Config]()
 		change(&cfg)
 		if _, err := New(cfg); err == nil {
-			t.Errorf("%+v is accepted", cfg)
+			t.Errorf("%+v was accepted", cfg)
 		}
 	}
 }

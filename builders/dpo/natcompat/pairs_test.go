@@ -29,7 +29,7 @@ func candidates(scores []float64) (cs []candidate) {
 	return cs
 }
 
-// Made one by one, the pairs are those that sorting all of them gives.
+// TestPairsOneByOneAreTheSortedOnes checks that ranking pairs one by one gives the same pairs as sorting all of them.
 func TestPairsOneByOneAreTheSortedOnes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		score := rapid.OneOf(rapid.Map(rapid.IntRange(0, 6), func(n int) float64 { return float64(n) / 3 }),
@@ -42,7 +42,7 @@ func TestPairsOneByOneAreTheSortedOnes(t *testing.T) {
 		least := rapid.SampledFrom([]float64{0, 0.1, 1, 1e300}).Draw(t, "least")
 		sorted := byScore(candidates(scores))
 		if !ordered(sorted) {
-			t.Skip("differences that are NaN")
+			t.Skip("some differences are NaN")
 		}
 		var lazy, eager ranking
 		lazy.widest(sorted, least)
@@ -50,12 +50,13 @@ func TestPairsOneByOneAreTheSortedOnes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d := cmp.Diff(show(eager), show(lazy)); d != "" || lazy.skipped != eager.skipped {
-			t.Errorf("%d skipped, %d: %s", lazy.skipped, eager.skipped, d)
+			t.Errorf("skipped %d one by one, %d sorted; -sorted +one by one:\n%s", lazy.skipped, eager.skipped, d)
 		}
 	})
 }
 
-// A turn of 20,000 candidates has 200 million pairs; the widest take a heap of one row for each candidate.
+// TestPairsOfManyCandidatesAreNotKept checks that a turn of 20,000 candidates, which has 200 million pairs, is ranked
+// with a heap of one entry per candidate.
 func TestPairsOfManyCandidatesAreNotKept(t *testing.T) {
 	scores := make([]float64, 20_000)
 	for i := range scores {
@@ -79,11 +80,12 @@ func TestPairsOfManyCandidatesAreNotKept(t *testing.T) {
 		}
 	})
 	if got := result.AllocedBytesPerOp(); got > 16<<20 {
-		t.Errorf("%d bytes for %d candidates", got, len(turn))
+		t.Errorf("allocated %d bytes for %d candidates", got, len(turn))
 	}
 }
 
-// Where a difference is NaN, the order depends on all comparisons, so all pairs are sorted: up to a limit.
+// TestManyCandidatesWithoutAnOrder checks scores with NaN differences: their order depends on all comparisons, so all
+// pairs are sorted, and a turn with too many of them is refused.
 func TestManyCandidatesWithoutAnOrder(t *testing.T) {
 	turn := candidates(slices.Repeat([]float64{math.NaN()}, 2049))
 	cfg := schema.New[dpo.Config]()

@@ -42,7 +42,7 @@ func labelled(t testing.TB, name string) []result {
 	return out
 }
 
-// score counts how many failures were found, and how many results that did not fail were wrongly taken for failures.
+// score counts the failures that were found, and the successful results that were taken for failures.
 type score struct{ found, failed, wrong, fine int }
 
 func (s score) precision() float64 { return float64(s.found) / float64(max(1, s.found+s.wrong)) }
@@ -65,7 +65,7 @@ func measure(t testing.TB, name string) (total score, families map[string]score)
 			s.fine++
 		}
 		families[r.Family] = s
-		if r.Failed != got.Failed && strings.HasSuffix(name, "dev") { // nobody is to look at the other half
+		if r.Failed != got.Failed && strings.HasSuffix(name, "dev") { // the texts of the held-out half are never shown
 			t.Logf("%s/%s %s: failed %v, %q %s (%s)\n%s", r.Family, r.Group, r.Source, r.Failed, got.Rule,
 				got.Quote, got.Why, tail(r.Text))
 		}
@@ -101,7 +101,7 @@ func readme(t testing.TB) string {
 	return string(page)
 }
 
-// On the half that no rule was made from, nearly all failures are found, and almost nothing else. The README has the
+// TestHeldOut checks precision and recall on the half that no rule was written from, and that the README has this
 // table.
 func TestHeldOut(t *testing.T) {
 	total, families := measure(t, "held")
@@ -118,21 +118,22 @@ func TestHeldOut(t *testing.T) {
 		}
 	}
 	if total, _ := measure(t, "dev"); total.precision() < 0.98 || total.recall() < 0.98 {
-		t.Errorf("on the half that the rules were made with: precision %.3f, recall %.3f", total.precision(),
+		t.Errorf("on the half that the rules were written from: precision %.3f, recall %.3f", total.precision(),
 			total.recall())
 	}
 }
 
-// What was collected after the rules were finished, and then used to make them more general.
+// TestFresh measures a set that was collected after the first rules were finished, and used afterwards to generalise
+// them.
 func TestFresh(t *testing.T) {
 	if total, families := measure(t, "fresh"); total.precision() < 0.98 || total.recall() < 0.94 {
 		t.Errorf("precision %.3f, recall %.3f\n%s", total.precision(), total.recall(), table(total, families))
 	}
 }
 
-// What blind.py ran after all that, in two halves split by program and library. At first sight, before any rule was
-// changed for the first half (blind-dev), 0.90 of the failures in both halves were found. Nobody looks at a text of the
-// second half.
+// TestBlind measures what blind.py ran, in two halves split by program and library. Rules were changed for failures in
+// the first half (blind-dev) only; before that they found 0.90 of both halves. The texts of the second half are never
+// shown.
 func TestBlind(t *testing.T) {
 	for name, least := range map[string]score{
 		"blind-dev": {found: 158, failed: 159, fine: 34},
@@ -141,15 +142,15 @@ func TestBlind(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if s, families := measure(t, name); s.found < least.found || s.wrong > least.wrong ||
 				s.failed != least.failed {
-				t.Errorf("%s: %+v, want %+v at least\n%s", name, s, least, table(s, families))
+				t.Errorf("%s: got %+v, want %+v at least\n%s", name, s, least, table(s, families))
 			}
 		})
 	}
 }
 
-// What strangers.py ran, with names that appear in no other set, in two halves. At first sight, before any rule was
-// changed for the first half, 0.82 of the failures in both halves were found. Nobody looks at a text of the second
-// half.
+// TestStrangers measures what strangers.py ran, with names that appear in no other set, in two halves. Rules were
+// changed for failures in the first half only; before that they found 0.82 of both halves. The texts of the second half
+// are never shown.
 func TestStrangers(t *testing.T) {
 	for name, least := range map[string]score{
 		"strangers-dev": {found: 237, failed: 239, fine: 31},
@@ -158,15 +159,15 @@ func TestStrangers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if s, families := measure(t, name); s.found < least.found || s.wrong > least.wrong ||
 				s.failed != least.failed {
-				t.Errorf("%s: %+v, want %+v at least\n%s", name, s, least, table(s, families))
+				t.Errorf("%s: got %+v, want %+v at least\n%s", name, s, least, table(s, families))
 			}
 		})
 	}
 }
 
-// What sweep.py got out of all programs of a machine and all functions of a hundred libraries, in two halves. At first
-// sight, after rules were made from the first half alone, 0.977 of the second half's failures were found; the previous
-// rules found 0.84 of both. Nobody looks at a text of the second half.
+// TestSweep measures what sweep.py got from every program of a machine and every function of a hundred libraries, in
+// two halves. Rules were written from the first half only, and first found 0.977 of the second half's failures; the
+// rules before them had found 0.84 of both halves. The texts of the second half are never shown.
 func TestSweep(t *testing.T) {
 	for name, least := range map[string]score{
 		"sweep-dev": {found: 1448, failed: 1460, wrong: 1, fine: 140},
@@ -175,7 +176,7 @@ func TestSweep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, families := measure(t, name)
 			if s.found < least.found || s.wrong > least.wrong || s.failed != least.failed {
-				t.Errorf("%s: %+v, want %+v at least\n%s", name, s, least, table(s, families))
+				t.Errorf("%s: got %+v, want %+v at least\n%s", name, s, least, table(s, families))
 			}
 			if s.recall() < 0.97 || s.precision() < 0.97 {
 				t.Errorf("%s: recall %.3f, precision %.3f", name, s.recall(), s.precision())
@@ -281,7 +282,7 @@ func TestVoice(t *testing.T) {
 	}
 }
 
-// Each group of a family is in only one of the halves.
+// TestHalvesShareNoGroup checks that each group of a family is in only one of the halves.
 func TestHalvesShareNoGroup(t *testing.T) {
 	dev := map[string]bool{}
 	n := 0
@@ -302,7 +303,8 @@ func TestHalvesShareNoGroup(t *testing.T) {
 	}
 }
 
-// A result is judged in bounded time: in a long text, what is between the first and last lines isn't looked at.
+// TestLongResults checks that a result is judged in bounded time: of a long text, only the first and last lines are
+// read.
 func TestLongResults(t *testing.T) {
 	noise := strings.Repeat("row 1 was read and nothing went wrong with it\n", 200_000)
 	for text, want := range map[string]string{
@@ -321,7 +323,7 @@ func TestLongResults(t *testing.T) {
 	} {
 		t.Run(text[max(0, len(text)-60):], func(t *testing.T) {
 			if f := Read(text, Call{}); f.Failed != (want != "") || f.Failed && f.Rule != want {
-				t.Errorf("%.40q...: %+v, want %q", text, f, want)
+				t.Errorf("%.40q...: got %+v, want %q", text, f, want)
 			}
 		})
 	}
@@ -349,7 +351,7 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("%+v", got)
 		}
 		if got.Rule != "" && !got.Failed && got.Why == "" {
-			t.Fatalf("a near miss without a reason: %+v", got)
+			t.Fatalf("a near miss has no reason: %+v", got)
 		}
 		if again := Read(text, Call{Arguments: raw}); again != got {
 			t.Fatalf("%+v, then %+v", got, again)

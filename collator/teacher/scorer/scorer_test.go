@@ -210,13 +210,13 @@ func TestGivenUp(t *testing.T) {
 				t.Errorf("%v after %d starts", err, s.Starts())
 			}
 			if what != "sleeps" && !strings.Contains(err.Error(), "loading") {
-				t.Errorf("what it says is not told: %v", err)
+				t.Errorf("the error lacks the program's output: %v", err)
 			}
 		})
 	}
 }
 
-// TestGoesOn checks that one failure affects only one request.
+// TestGoesOn checks that a failure affects only one request.
 func TestGoesOn(t *testing.T) {
 	t.Setenv("NATGO_TEST_LOG", t.TempDir()+"/died")
 	s := start(t, "dies once", nil)
@@ -248,7 +248,7 @@ func TestUnasked(t *testing.T) {
 	}
 }
 
-// TestShrinks checks that the memory can't be taken away from under its reader.
+// TestShrinks checks that a program can't shrink the shared memory while it is being read.
 func TestShrinks(t *testing.T) {
 	s := start(t, "shrinks", nil)
 	_, err := s.Score(t.Context(), two)
@@ -257,7 +257,7 @@ func TestShrinks(t *testing.T) {
 	}
 }
 
-// TestLimits checks that what doesn't fit is not requested.
+// TestLimits checks that a request that doesn't fit is refused.
 func TestLimits(t *testing.T) {
 	s := start(t, "", nil)
 	if _, err := s.Model(t.Context()); err != nil {

@@ -19,7 +19,7 @@ func TestFit(t *testing.T) {
 	} {
 		t.Run(c.line, func(t *testing.T) {
 			if got := Fit(c.line, c.columns); got != c.want || Width(got) > c.columns {
-				t.Errorf("%q in %d columns: %q, want %q", c.line, c.columns, got, c.want)
+				t.Errorf("%q in %d columns: got %q, want %q", c.line, c.columns, got, c.want)
 			}
 		})
 	}

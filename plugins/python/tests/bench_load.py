@@ -1,6 +1,7 @@
-"""Rows a second of natgo.load beside `datasets` with torch format, of the same batches: python3 bench_load.py FOLDER
+"""Rows per second of natgo.load and of `datasets` in torch format, on the same batches: python3 bench_load.py FOLDER
 
-Every pass touches every token: the sum of input_ids. Files are hashed before the first. datasets has the rows as lists in Arrow, and pads them to a batch.
+Each pass reads every token, by summing input_ids. Files are hashed before the first pass. datasets holds the rows as lists in Arrow and pads them to a
+batch.
 """
 
 import json
@@ -46,7 +47,7 @@ def main():
         datasets.Dataset.from_list(rows).save_to_disk(cache)
         made = datasets.load_from_disk(cache).with_format("torch")
         loaded = natgo.load(folder, "sft", torch=True)
-        _, want = ours(loaded)  # the files' hashes are checked once
+        _, want = ours(loaded)  # the first pass checks the files' hashes
         best = {"ours": 0.0, "theirs": 0.0}
         for _ in range(5):
             for name, run in (("ours", lambda: ours(loaded)), ("theirs", lambda: theirs(made, sizes))):

@@ -1,4 +1,4 @@
-"""Loads pre-tokenised rows with SkyRL's own loader; stdout: of each row its ids and the positions of the tokens in the loss."""
+"""Loads pre-tokenised rows with SkyRL's own loader and prints, for each row, its ids and the positions of the tokens in the loss."""
 
 import json
 import sys
@@ -6,7 +6,7 @@ import sys
 from loguru import logger
 from skyrl.train.dataset.pretokenized import load_from_pretokenized
 
-logger.remove()  # what it logs is not asked for
+logger.remove()  # keep its log off the output
 rows = []
 for row in load_from_pretokenized(sys.argv[1]):
     ids, window = list(row["input_ids"]), list(row["loss_mask"])

@@ -26,7 +26,7 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("channel", ["sft", "dpo"])
-def test_values_are_the_files(channel):
+def test_values_are_those_of_the_files(channel):
     batches = natgo.load(BATCHES, channel)
     assert len(batches) > 4
     for batch in batches:
@@ -50,7 +50,7 @@ def test_rollouts_made_of_text_are_refused(folder):
     assert len(natgo.load(folder, "rl", rendered=True)) == len(lines)
 
 
-def test_tensors_lie_in_the_mapping():
+def test_tensors_are_in_the_mapping():
     path = os.path.join(BATCHES, natgo.load(BATCHES, "sft")[0].line["file"])
     tensors, mapping = map_tensors(path)
     whole = np.frombuffer(mapping, dtype=np.uint8)
@@ -97,7 +97,7 @@ def test_torch_shares_the_memory():
 
 
 @pytest.mark.parametrize("world", [1, 2, 3, 8])
-def test_ranks_joined_are_all_in_order(world):
+def test_joined_ranks_are_all_batches_in_order(world):
     every = natgo.load(BATCHES, "sft")
     ranks = [names(every.rank(r, world)) for r in range(world)]
     joined = [ranks[i % world][i // world] for i in range(len(every))]
@@ -119,7 +119,7 @@ def test_epochs():
 
 
 @pytest.mark.parametrize("stop", [0, 1, 3])
-def test_a_stream_goes_on_where_it_was(stop):
+def test_a_stream_continues_where_it_stopped(stop):
     batches = natgo.load(BATCHES, "sft", epoch=2).rank(1, 2)
     stream = batches.stream()
     got = [b.line["file"] for _, b in zip(range(stop), stream)]
@@ -138,7 +138,7 @@ def test_the_state_of_other_batches_is_refused():
 
 @pytest.mark.torch
 @pytest.mark.parametrize("context", ["fork", "spawn"])
-def test_workers_give_the_same_and_can_be_stopped(context):
+def test_workers_give_the_same_batches_and_can_be_stopped(context):
     pytest.importorskip("torch")
     batches = natgo.load(BATCHES, "sft", torch=True)
     stream = batches.stream(num_workers=4, context=context)
@@ -148,7 +148,7 @@ def test_workers_give_the_same_and_can_be_stopped(context):
     assert got + names(rest) == names(batches)
 
 
-def test_sets_can_be_pickled():
+def test_batches_can_be_pickled():
     batches = natgo.load(BATCHES, "sft")
     batches[0]
     assert names(pickle.loads(pickle.dumps(batches))) == names(batches)
@@ -224,7 +224,7 @@ def test_a_bad_index(tmp_path, line, message):
 
 def tensor_file(path, header, data=b""):
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)  # as writers do, so that the tensors are where their type needs them
+    text += b" " * (-len(text) % 8)  # as writers do, to align the tensors
     path.write_bytes(len(text).to_bytes(8, "little") + text + data)
     return str(path)
 
@@ -237,8 +237,8 @@ def tensor_file(path, header, data=b""):
         {"x": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}},
         {"x": {"dtype": "I64", "shape": [2], "data_offsets": [0, 8]}},
         {"x": {"dtype": "I64", "shape": [-1, -1], "data_offsets": [0, 8]}},
-        {"x": {"dtype": "I64", "shape": [1], "data_offsets": [16, 24]}},  # behind the end
-        {"x": {"dtype": "I64", "shape": [1], "data_offsets": [4, 12]}},  # across two of its places
+        {"x": {"dtype": "I64", "shape": [1], "data_offsets": [16, 24]}},  # after the end
+        {"x": {"dtype": "I64", "shape": [1], "data_offsets": [4, 12]}},  # not aligned
         {"x": {"dtype": "I64", "shape": [True], "data_offsets": [0, 8]}},
         {"x": {"dtype": "I64", "shape": [1 << 62, 4], "data_offsets": [0, 8]}},
         {"x": {"dtype": "I64"}},

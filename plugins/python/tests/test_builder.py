@@ -1,4 +1,4 @@
-"""natgo.builder without nat-go; builder_test.go has the processes."""
+"""Tests of natgo.builder without nat-go; builder_test.go tests it as a process."""
 
 import dataclasses
 import enum
@@ -74,7 +74,7 @@ def test_settings_are_filled():
     ('{"most": true}', "/most", "true or false, not an integer"), ('{"either": 1.5}', "/either", "a number, not an integer"),
     ('{"inner": {}}', "/inner", "an object, not a list"), ('{"token": null}', "/token", "null, not a text"),
 ])
-def test_what_is_wrong_with_settings(config, pointer, said):
+def test_mistakes_in_settings(config, pointer, said):
     made, found = fill(Settings, config.encode())
     assert made is None and [f.pointer for f in found] == [pointer] and said in found[0].message
 
@@ -108,7 +108,7 @@ def test_pydantic_models():
     assert found.pointer == "" and "these leave nothing" in found.message
 
 
-def test_types_that_are_no_settings():
+def test_types_that_settings_cannot_have():
     @dataclasses.dataclass
     class Bad:
         x: set[int] = dataclasses.field(default_factory=set)
@@ -152,7 +152,7 @@ def test_a_declaration_says_what_is_missing():
         serve(declared, declared)
 
 
-def test_a_graph_is_walked():
+def test_walks_of_a_graph():
     graph = Graph([Node(Message("user", "q")), Node(Message("assistant", "a"), 0), Node(Message("assistant", "b"), 0)])
     assert graph.leaves() == [1, 2] and graph.branch(2) == [0, 2]
     assert [m.text for m in graph.messages(2)] == ["q", "b"]
@@ -181,7 +181,7 @@ def test_the_command_line():
     assert "no nat-go on PATH" in run("-m", "natgo.builder", "sample", "try", "rows.jsonl", PATH="/nowhere").stderr
 
 
-def test_where_a_module_lies_is_found_without_running_it(tmp_path):
+def test_a_module_is_located_without_running_it(tmp_path):
     (tmp_path / "pkg").mkdir()
     (tmp_path / "pkg" / "__init__.py").write_text("raise SystemExit('it ran')")
     (tmp_path / "single.py").write_text("raise SystemExit('it ran')")

@@ -67,7 +67,7 @@ def test_tensors_and_books():
 def test_one_channel_has_plain_names():
     with collator() as collate:
         batch = collate([SAID, SAID])
-        assert batch["input_ids"].shape[0] == 2, "rollouts that are the same are both there"
+        assert batch["input_ids"].shape[0] == 2, "identical rollouts must both be there"
         trained = batch["labels"] >= 0
         np.testing.assert_array_equal(batch["labels"][trained], batch["input_ids"][trained])
         assert batch.channel("sft").keys() == batch.keys()
@@ -140,7 +140,7 @@ def test_strict():
     "traces, code, where, what",
     [
         ([SAID, {"messages": [object()]}], "bad_request", "traces[1]", "a object can't be written as JSON"),
-        ([{"messages": "\ud800"}], None, None, None),  # JSON can say it: it is a trace that is left out
+        ([{"messages": "\ud800"}], None, None, None),  # JSON can hold it, so the trace is left out
         ([SAID] * 3000, "too_large", "traces", "the budget is 20000"),
     ],
 )
@@ -175,7 +175,7 @@ def test_a_hint_function_that_raises():
 )
 def test_wrong_settings(change, where):
     collate = collator(**change)
-    for _ in range(2):  # each call says so
+    for _ in range(2):  # each call reports it
         with pytest.raises(natgo.SettingsError) as caught:
             collate([SAID])
         assert caught.value.where == where
@@ -246,7 +246,7 @@ def test_hostile_processes(tmp_path, answer, error, what):
     collate = natgo.Collator(TOKENIZER, ["sft"], program=script(tmp_path, READY + answer), timeout=2, max_answer_bytes=1 << 20)
     if "panic" in answer or "closed" in what:
         collate._retries = 0
-    big = [SAID] * 20000 if answer.startswith("time.sleep") else [SAID]  # more than the pipe takes: writing has a deadline, too
+    big = [SAID] * 20000 if answer.startswith("time.sleep") else [SAID]  # more than a pipe holds, since writing has a deadline, too
     with pytest.raises(error, match=what):
         collate(big)
     assert collate.pid is None, "the process is still there"
@@ -270,7 +270,7 @@ def open_files():
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
 def test_faults():
-    """Killed before and within calls, bad input between: every answer is right, or the exception says why. NATGO_TEST_CALLS calls."""
+    """Kills the process before and during NATGO_TEST_CALLS calls, with bad input between: every answer is right, or an exception says why."""
     rng = random.Random(7)
     requests = [[SAID], [FAILED, SAID], TRACES, TRACES[:2] * 3, [{"messages": [{"role": "user", "content": "x" * 3000}, {"role": "assistant", "content": "y"}]}]]
     with collator(["sdpo", "sft"], settings={"policy": "booker-1"}) as sound:
@@ -310,7 +310,7 @@ def _kill(pid):
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
 def test_memory_is_flat():
-    """Each request has text that was not there before. Neither side keeps any."""
+    """Each request has new text, and neither side keeps it."""
     with collator() as collate:
         def calls(n, first):
             for i in range(first, first + n):
@@ -322,7 +322,7 @@ def test_memory_is_flat():
         pid, ours, theirs = collate.pid, resident("self"), resident(collate.pid)
         calls(CALLS, warm)
         assert collate.pid == pid
-        # The cache of segments has a bound of 64 MiB, and fills up to it.
+        # The segment cache fills up to its limit of 64 MiB.
         assert resident("self") < ours + (20 << 10), "Python grew"
         assert resident(pid) < theirs + (120 << 10), "nat-go grew"
 
@@ -347,7 +347,7 @@ def _in_child(collate, pipe):
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_each_process_has_its_own(method):
+def test_each_process_has_its_own_collator(method):
     context = multiprocessing.get_context(method)
     with collator() as collate:
         want = collate([SAID])["input_ids"].tolist()
@@ -364,7 +364,7 @@ def test_each_process_has_its_own(method):
         assert mine not in seen and len(seen) == 2
         assert collate.pid == mine and collate([SAID])["input_ids"].tolist() == want
         deadline = time.monotonic() + 60
-        for pid in seen:  # they end with those who started them
+        for pid in seen:  # they end with the processes that started them
             while _alive(pid) and time.monotonic() < deadline:
                 time.sleep(0.05)
             assert not _alive(pid)
@@ -375,14 +375,14 @@ def _alive(pid):
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    try:  # a zombie that nobody waits for, in a container without an init
+    try:  # may be a zombie, in a container without an init
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
 
 
-def test_a_child_that_lives_on_does_not_hold_the_parents_process():
-    """A forked child has copies of the pipes, which it closes: else the process would not see its input end."""
+def test_a_child_that_outlives_its_parent_does_not_hold_its_process():
+    """A forked child closes its copies of the pipes; otherwise the process would not see the end of its input."""
     collate = collator()
     collate([SAID])
     pid = collate.pid
@@ -390,7 +390,7 @@ def test_a_child_that_lives_on_does_not_hold_the_parents_process():
     child = multiprocessing.get_context("fork").Process(target=theirs.recv)
     child.start()
     process = collate._process._process
-    process._process.stdin.close()  # as it is when this process is killed
+    process._process.stdin.close()  # as if this process were killed
     assert process._process.wait(60) == 0
     ours.send(None)
     child.join(60)

@@ -1,4 +1,4 @@
-"""Run folders that somebody made to do harm: each ends with an error of ours, soon."""
+"""Malicious run folders: reading each ends with one of our errors, soon."""
 
 import json
 import os
@@ -17,10 +17,10 @@ DEEP = b"[" * 200_000
 
 @pytest.fixture(autouse=True)
 def soon(request):
-    """What hangs ends the tests: an error would not interrupt it."""
+    """Ends the whole process if a test hangs: an exception would not interrupt it."""
 
     def give_up():
-        os.write(2, f"\n{request.node.nodeid} doesn't end\n".encode())
+        os.write(2, f"\n{request.node.nodeid} did not end\n".encode())
         os._exit(1)
 
     watch = threading.Timer(300, give_up)
@@ -81,7 +81,7 @@ def test_an_index_of_one_endless_line(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("verify", [True, False])
 @pytest.mark.parametrize("make", NOT_FILES)
-def test_what_is_no_batch(tmp_path, make, verify):
+def test_batches_that_are_not_files(tmp_path, make, verify):
     line(proof={"sha256": "0"})(tmp_path / "index.jsonl")
     make(tmp_path / "x.safetensors")
     with pytest.raises(natgo.BatchError):
@@ -89,7 +89,7 @@ def test_what_is_no_batch(tmp_path, make, verify):
 
 
 @pytest.mark.parametrize("name", ["a\0b", "\ud800"])
-def test_a_batch_whose_name_is_none(tmp_path, name):
+def test_a_batch_whose_name_is_invalid(tmp_path, name):
     line(file=name)(tmp_path / "index.jsonl")
     for verify in (True, False):
         with pytest.raises(natgo.BatchError, match="is not the name of a file"):
@@ -185,20 +185,19 @@ def test_forged_rows(tmp_path, make):
 
 
 @pytest.mark.parametrize("value", [{str(i): 1 for i in range(2000)}, json.loads("[" * 300 + "1" + "]" * 300)])
-def test_values_of_no_column_come_back_as_json(tmp_path, value):
+def test_values_without_a_column_type_come_back(tmp_path, value):
     pytest.importorskip("datasets")
     manifest(listing())(tmp_path / "manifest.json")
     (tmp_path / "dataset" / "trl").mkdir(parents=True)
     text(json.dumps({"a": value}).encode())(tmp_path / "dataset" / "trl" / "train.jsonl")
     got = natgo.rows(tmp_path, "trl", verify=False)[0]["a"]
-    depth = 0
     while isinstance(got, list) and isinstance(value, list):
-        got, value, depth = got[0], value[0], depth + 1
+        got, value = got[0], value[0]
     assert got == value
 
 
 def rows_of(tmp_path, data):
-    """A run whose rows are a Parquet file, with its hash."""
+    """Returns a run folder whose rows are a Parquet file, with the hash of the file."""
     xxhash = pytest.importorskip("xxhash")
     place = tmp_path / "dataset" / "trl.parquet"
     place.mkdir(parents=True)

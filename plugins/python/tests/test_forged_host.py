@@ -1,4 +1,4 @@
-"""A host that sends what no nat-go sends: the stream ends with an error that says so, and nothing hangs or is misread."""
+"""A host that sends messages that nat-go never sends: the stream ends with an error that says so, and nothing hangs or is misread."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def node(parent=-1, **more):
     return pb.Node(parent=parent, message=pb.Message(**more))
 
 
-def test_a_group_that_is_right():
+def test_a_valid_group():
     sent = answers(part(examples=[example(node(), node(0))]), credit=4_000_000_000)
     assert [p.group for m in sent for p in m.parts] == [1]
 
@@ -76,7 +76,7 @@ def test_forged_groups(parts, said):
         answers(*parts, credit=100)
 
 
-def test_a_host_that_grants_no_credit_and_leaves():
+def test_a_host_that_leaves_without_granting_credit():
     with pytest.raises(WireError, match="the host is gone"):
         answers(*[part(group=i, examples=[example()] * 300) for i in range(1, 900)])
 

@@ -50,7 +50,7 @@ def log_softmax(x):
 
 
 def token_logps(logits, ids, mask):
-    """[R, T - 1]: log p of the tokens from the second on, 0 where the mask is."""
+    """[R, T - 1]: log p of the tokens from the second on, 0 where the mask is 0."""
     taken = np.take_along_axis(log_softmax(logits[:, :-1]), ids[:, 1:, None], -1)[..., 0]
     return taken * mask[:, 1:]
 
@@ -75,7 +75,7 @@ def test_demonstrations(batches):
     assert report.ok and report.channel == "sft" and report.compared == ["loss", "token_losses"], report
     assert report.entries == ids.size + 1 and report.loss == pytest.approx(mean)
 
-    row, token = map(int, np.argwhere(mask)[-1])  # a wrong mask: the last trained token is left out
+    row, token = map(int, np.argwhere(mask)[-1])  # a wrong mask that leaves out the last trained token
     wrong = terms.copy()
     wrong[row, token - 1] = 0
     report = check(batch, logits, {"token_losses": wrong})

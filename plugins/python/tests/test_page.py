@@ -10,8 +10,7 @@ PAGE = pathlib.Path(__file__).parents[1] / "README.md"
 
 
 def test_the_snippets_run(tmp_path, monkeypatch):
-    """Of README.md; those of natgo.trl are run by tests/trl/test_exact.py, those of natgo.Collator and
-    natgo.loss by tests of their own."""
+    """Runs the snippets of README.md, except those of natgo.trl (tests/trl/test_exact.py), natgo.Collator and natgo.loss (tests of their own)."""
     xxhash = pytest.importorskip("xxhash")
     pytest.importorskip("datasets")
     run = tmp_path / "out" / "first"

@@ -27,7 +27,7 @@ ROWS = [
 
 @pytest.fixture
 def run(tmp_path):
-    """A run folder with rows as nat-go writes them."""
+    """Makes a run folder with rows as nat-go writes them."""
 
     def write(rows=ROWS, format="messages", name="train.jsonl", kind="demonstration", text=None):
         path = tmp_path / "dataset" / format / name
@@ -44,7 +44,7 @@ def run(tmp_path):
 
 
 def lean(value):
-    """A value without what is None: a struct has the keys of all of its kind."""
+    """Removes what is None: a struct has the keys of all structs in its column."""
     if isinstance(value, dict):
         return {k: lean(v) for k, v in value.items() if v is not None}
     return [lean(v) for v in value] if isinstance(value, list) else value
@@ -53,7 +53,7 @@ def lean(value):
 def test_rows_come_back_as_they_were_written(run):
     got = natgo.rows(run(), "messages")
     assert [lean(r) for r in got] == [lean(r) for r in ROWS]
-    assert got[1]["tools"] == ROWS[1]["tools"]  # whole: no keys of other tools
+    assert got[1]["tools"] == ROWS[1]["tools"]  # no keys of other tools were added
     assert got[0]["messages"][1]["tool_calls"][0]["function"]["arguments"] == {"day": "2026-03-02", "minutes": 30}
 
 
@@ -91,7 +91,7 @@ def test_changed_rows_are_refused(run):
     assert natgo.rows(folder, "messages", verify=False)[0]["messages"][0]["content"] == "Look."
 
 
-def test_what_is_not_there(run, tmp_path):
+def test_missing_rows(run, tmp_path):
     with pytest.raises(natgo.RowsError, match="when it is completed"):
         natgo.rows(tmp_path, "messages")
     folder = run()

@@ -127,8 +127,8 @@ func TestEveryBuiltinCountsItsMemory(t *testing.T) {
 	t.Logf("%d calls", n)
 }
 
-// constantTime are the calls that answer without a look at all of what they are given, and constantForLists those
-// that do so for what is not text.
+// constantTime are the calls that answer without reading all of what they are given, and constantForLists those that do
+// so for anything but text.
 var constantTime = []string{
 	"|default", "|d", "|length", "|count", "|first", "|last", "|attr", "|items", "|map", "|select", "|reject",
 	"|selectattr", "|rejectattr", "|unique", "|batch", "|slice", "|abs", "|string", "|safe",

@@ -100,11 +100,11 @@ func TestParquet(t *testing.T) {
 		got = append(got, ex.ID+": "+sessiontest.Walks(ex))
 	}
 	if want := []string{"s: " + claudeWalk, "t: s / q / a*"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q; %+v", got, want, r.Drops)
+		t.Errorf("got %q, want %q; %+v", got, want, r.Drops)
 	}
 }
 
-func TestWhatIsNoRow(t *testing.T) {
+func TestWhatIsNotARow(t *testing.T) {
 	for name, c := range map[string]struct{ text, dropped, unread string }{
 		"odd messages": {
 			`{"harness":"pi","messages":[1]}`, "map[session:map[bad_example:1]]", "map[]",
@@ -123,10 +123,10 @@ func TestWhatIsNoRow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := sessiontest.ReadText(t, Factory(), "rows.jsonl", c.text)
 			if got := fmt.Sprint(r.Stats.Dropped); got != c.dropped {
-				t.Errorf("%s: %s, want %s", name, got, c.dropped)
+				t.Errorf("%s: got %s, want %s", name, got, c.dropped)
 			}
 			if got := fmt.Sprint(r.Stats.Unread); got != c.unread {
-				t.Errorf("%s: %s, want %s", name, got, c.unread)
+				t.Errorf("%s: got %s, want %s", name, got, c.unread)
 			}
 		})
 	}
@@ -156,7 +156,7 @@ func TestRecordedSessions(t *testing.T) {
 			}
 			for i, ex := range got.Examples {
 				if sessiontest.Walks(ex) != sessiontest.Walks(want.Examples[i]) || ex.Gaps != want.Examples[i].Gaps {
-					t.Errorf("%s: %s is read otherwise", harness, ex.ID)
+					t.Errorf("%s: %s is read differently", harness, ex.ID)
 				}
 			}
 		})

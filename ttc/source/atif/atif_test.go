@@ -35,7 +35,7 @@ func one(t *testing.T, text, want string) sessiontest.Reading {
 	return sessiontest.One(t, Factory(), "trajectory.json", text, want)
 }
 
-// NAT writes a list of items, with all keys present and null.
+// TestDifference12ListsOfItems: NAT writes a list of items, with all keys present and null.
 func TestDifference12ListsOfItems(t *testing.T) {
 	first := trajectory(
 		`,"trajectory_id":null,"subagent_trajectories":null,"continued_trajectory_ref":null`,
@@ -54,7 +54,8 @@ func TestDifference12ListsOfItems(t *testing.T) {
 	}
 }
 
-// NAT writes one step per tool call, without the system prompt, the tools or the model: the calls show this.
+// TestDifference13StepsOfNAT: NAT writes one step per tool call, without the system prompt, the tools or the model: the
+// calls show this.
 func TestDifference13StepsOfNAT(t *testing.T) {
 	r := one(
 		t,
@@ -72,7 +73,8 @@ func TestDifference13StepsOfNAT(t *testing.T) {
 	}
 }
 
-// Harbor flags errors for some agents only, and adds text of its own to results, which the model didn't see.
+// TestDifference14FlaggedErrorsAndAlteredResults: Harbor flags errors for some agents only, and adds text of its own to
+// results, which the model didn't see.
 func TestDifference14FlaggedErrorsAndAlteredResults(t *testing.T) {
 	with := strings.Replace(
 		called("c1", "no"),
@@ -103,11 +105,11 @@ func TestDifference14FlaggedErrorsAndAlteredResults(t *testing.T) {
 		"sys / q / [c1]* / c1=[stdout] no! / b*",
 	)
 	if r.Examples[0].Fidelity != ttc.Partial {
-		t.Error("altered results are taken for what the model saw")
+		t.Error("altered results were taken for what the model saw")
 	}
 }
 
-// Copied steps are context; sub-trajectories are agents of their own.
+// TestDifference15CopiedContextAndSubAgents: copied steps are context; sub-trajectories are agents of their own.
 func TestDifference15CopiedContextAndSubAgents(t *testing.T) {
 	sub := strings.Replace(
 		trajectory("", step("user", "task", ""), step("agent", "x", "")),
@@ -136,7 +138,8 @@ func TestDifference15CopiedContextAndSubAgents(t *testing.T) {
 	}
 }
 
-// A trajectory may be a fork without what precedes it: whatever is there is read. A step with several calls is context.
+// TestDifference16WhatIsThere: a trajectory may be a fork without what precedes it: whatever is there is read. A step
+// with several calls is context.
 func TestDifference16WhatIsThere(t *testing.T) {
 	r := one(
 		t,

@@ -93,7 +93,7 @@ func TestRelayInAnyOrder(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoCall(t *testing.T) {
+func TestWhatIsNotACall(t *testing.T) {
 	good := call("a", "root", "q", "a")
 	circle := event("x", "y", "agent", "start", "x", "null", "") + event("y", "x", "agent", "start", "y", "null", "")
 	for name, c := range map[string]struct{ text, dropped, unread string }{
@@ -120,16 +120,16 @@ func TestWhatIsNoCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := sessiontest.ReadText(t, Factory(), "events.jsonl", c.text)
 			if got := fmt.Sprint(r.Stats.Dropped); got != c.dropped {
-				t.Errorf("%s: %s, want %s", name, got, c.dropped)
+				t.Errorf("%s: got %s, want %s", name, got, c.dropped)
 			}
 			if got := fmt.Sprint(r.Stats.Unread); got != c.unread {
-				t.Errorf("%s: %s, want %s", name, got, c.unread)
+				t.Errorf("%s: got %s, want %s", name, got, c.unread)
 			}
 		})
 	}
 }
 
-// If the response has no known shape, Relay's annotation provides what the model wrote.
+// TestAnnotatedResponse: if the response has no known shape, Relay's annotation provides what the model wrote.
 func TestAnnotatedResponse(t *testing.T) {
 	text := event("a", "root", "llm", "start", "x", `{"content":{"messages":[{"role":"user","content":"q"}]}}`, "") +
 		event("a", "root", "llm", "end", "x", `{"candidates":[]}`, `,"category_profile":{"annotated_response":{`+

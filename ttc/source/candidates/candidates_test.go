@@ -141,7 +141,7 @@ func TestDrops(t *testing.T) {
 			}
 			if len(r.drops) != 1 || r.drops[0].Reason != want || !strings.HasPrefix(text[r.drops[0].Offset:], line) ||
 				r.drops[0].Unit != "step" {
-				t.Errorf("%.60s: %+v, want %s", line, r.drops, want)
+				t.Errorf("%.60s: got %+v, want %s", line, r.drops, want)
 			}
 			if len(r.examples) != 1 || len(r.examples[0].Candidates) != 2 || r.stats.Steps != 3 {
 				t.Errorf("%.60s: %s %+v", line, shape(r), r.stats)
@@ -253,7 +253,7 @@ func TestInputsThatCannotBeRead(t *testing.T) {
 			_, err := read(t, nil, source.Options{}, path)
 			var se *source.Error
 			if !errors.As(err, &se) || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), path) {
-				t.Errorf("%q: %v, want %q", text, err, want)
+				t.Errorf("%q: got %v, want %q", text, err, want)
 			}
 		})
 	}
@@ -265,7 +265,7 @@ func TestInputsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestResumeGivesTheRest(t *testing.T) {
+func TestResumeReturnsTheRest(t *testing.T) {
 	var lines []string
 	for i := range 60 {
 		switch {
@@ -312,7 +312,7 @@ func TestResumeGivesTheRest(t *testing.T) {
 }
 
 // TestRewritten: entries in the shape of a published data set are rewritten, those of a tree belong to one example, and
-// a read goes on between trees. Two answers of one entry are compared with each other only.
+// reading can resume between trees. Two answers of one entry are compared with each other only.
 func TestRewritten(t *testing.T) {
 	tree := func(id string) string {
 		return fmt.Sprintf(`{"message_id":"%[1]s","parent_id":null,"role":"prompter","text":"q"}
@@ -374,13 +374,14 @@ func FuzzRead(f *testing.F) {
 func TestEmptyEntriesEndTheRun(t *testing.T) {
 	const good = `{"id":"a","turn_id":"t","output":"x","score":1}` + "\n"
 	for text, want := range map[string]string{
-		strings.Repeat("{}\n", 3): "3 entries in a row", strings.Repeat("{}\n{}\n"+good, 3): "",
-		good + strings.Repeat("{}\n", 4): "3 entries in a row",
+		strings.Repeat("{}\n", 3):          "3 entries in a row",
+		strings.Repeat("{}\n{}\n"+good, 3): "",
+		good + strings.Repeat("{}\n", 4):   "3 entries in a row",
 	} {
 		t.Run(text, func(t *testing.T) {
 			_, err := read(t, func(c *Config) { c.MaxEmpty = 3 }, source.Options{}, write(t, text))
 			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-				t.Errorf("%q: %v, want %q", text, err, want)
+				t.Errorf("%q: got %v, want %q", text, err, want)
 			}
 		})
 	}

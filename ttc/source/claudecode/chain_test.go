@@ -35,9 +35,9 @@ func drawnLine(t *rapid.T, i, n int) string {
 	return fmt.Sprintf(`{"uuid":"l%d","parentUuid":"l%d","sessionId":"s",%s}`, i, parent, more)
 }
 
-// Whatever the parents are, an answer that continues from the history of the one before has the history given by its
-// own chain of parents.
-func TestHistoryGoesOn(t *testing.T) {
+// TestContinuedHistory: whatever the parents are, an answer that continues from the history of the one before has the
+// history given by its own chain of parents.
+func TestContinuedHistory(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 40).Draw(rt, "lines")
 		tr := newTranscript("s", session.Limits{}, &source.Tally{})

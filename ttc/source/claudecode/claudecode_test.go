@@ -87,8 +87,8 @@ func one(t *testing.T, s *script, want string) sessiontest.Reading {
 	return sessiontest.One(t, Factory(), "s.jsonl", s.String(), want)
 }
 
-// The chain of parents alone loses parallel calls: each result has its own line as its parent. Results come in an order
-// of their own.
+// TestDifference17ParallelCallsAreMergedByMessageID: the chain of parents alone loses parallel calls: each result has
+// its own line as its parent. Results come in an order of their own.
 func TestDifference17ParallelCallsAreMergedByMessageID(t *testing.T) {
 	s := newScript("s")
 	s.user("q")
@@ -105,8 +105,8 @@ func TestDifference17ParallelCallsAreMergedByMessageID(t *testing.T) {
 	}
 }
 
-// Lines that repeat messages - blobs of requests - are not counted twice; unknown lines are counted by name, lines
-// known to carry nothing are not.
+// TestDifference18OtherLines: lines that repeat messages - blobs of requests - are not counted twice; unknown lines are
+// counted by name, lines known to carry nothing are not.
 func TestDifference18OtherLines(t *testing.T) {
 	s := newScript("s")
 	s.user("q")
@@ -125,7 +125,8 @@ func TestDifference18OtherLines(t *testing.T) {
 
 const snapshotTool = `{"name":"Bash","description":"d","schema":{"name":"Bash","description":"d","input_schema":{"type":"object"}}}`
 
-// The system prompt and the tools come from snapshots, the first of which has no tools.
+// TestDifference19PromptSnapshots: the system prompt and the tools come from snapshots, the first of which has no
+// tools.
 func TestDifference19PromptSnapshots(t *testing.T) {
 	s := newScript("s")
 	s.user("q")
@@ -146,7 +147,8 @@ func TestDifference19PromptSnapshots(t *testing.T) {
 	}
 }
 
-// All lines of an answer repeat its usage; blocks have their position; old versions repeat a block as it grows.
+// TestDifference20BlocksOfAnAnswer: all lines of an answer repeat its usage; blocks have their position; old versions
+// repeat a block as it grows.
 func TestDifference20BlocksOfAnAnswer(t *testing.T) {
 	s := newScript("s")
 	s.user("q")
@@ -174,8 +176,8 @@ func TestDifference20BlocksOfAnAnswer(t *testing.T) {
 	one(t, s, "q / first\nsecond*")
 }
 
-// A call that failed and was retried leaves a line in the chain.
-func TestDifference21FailedCallsStandInTheChain(t *testing.T) {
+// TestDifference21FailedCallsAreInTheChain: a call that failed and was retried leaves a line in the chain.
+func TestDifference21FailedCallsAreInTheChain(t *testing.T) {
 	s := newScript("s")
 	s.user("q")
 	s.chained("system", `"subtype":"api_error","content":"529"`)
@@ -187,8 +189,8 @@ func TestDifference21FailedCallsStandInTheChain(t *testing.T) {
 	}
 }
 
-// A sub-agent's lines are in a file of their own. They form an example of their own, and the result reaches the main
-// agent as an attachment to what it queued.
+// TestDifference22SubAgents: a sub-agent's lines are in a file of their own. They form an example of their own, and the
+// result reaches the main agent as an attachment to what it queued.
 func TestDifference22SubAgents(t *testing.T) {
 	dir := t.TempDir()
 	s := newScript("s")
@@ -223,8 +225,8 @@ func TestDifference22SubAgents(t *testing.T) {
 	}
 }
 
-// After a compaction the model sees the summary, what was kept verbatim, and what came after; the call that wrote the
-// summary is not stored.
+// TestDifference23Compaction: after a compaction the model sees the summary, what was kept verbatim, and what came
+// after; the call that wrote the summary is not stored.
 func TestDifference23Compaction(t *testing.T) {
 	s := newScript("s")
 	s.user("q")
@@ -245,7 +247,7 @@ func TestDifference23Compaction(t *testing.T) {
 	}
 }
 
-// is_error may be absent if a call succeeded.
+// TestDifference24ErrorFlags: is_error may be absent if a call succeeded.
 func TestDifference24ErrorFlags(t *testing.T) {
 	s := newScript("s")
 	s.user("q")
@@ -260,7 +262,8 @@ func TestDifference24ErrorFlags(t *testing.T) {
 	}
 }
 
-// A logged request shows what the model was given, whatever the chain says. An answer in it is only stored as lines.
+// TestLoggedRequests: a logged request shows what the model was given, whatever the chain says. An answer in it is only
+// stored as lines.
 func TestLoggedRequests(t *testing.T) {
 	s := newScript("s")
 	s.user("q")
@@ -295,7 +298,7 @@ func TestLoggedRequests(t *testing.T) {
 	ask("m4", "r4", "d")
 	r := one(t, s, "sys / reminder\nq / a* / r / b* || sys / r / a / c* || sys / q / a / r / b / s / c / t / d*")
 	if r.Examples[0].Fidelity != ttc.Partial {
-		t.Error("a history that was put together is said to be whole")
+		t.Error("a reconstructed history is not marked as partial")
 	}
 }
 
@@ -309,11 +312,8 @@ func TestOrderOfFilesAndResume(t *testing.T) {
 		s.text("m-"+id, "a")
 		scripts = append(scripts, s.String())
 	}
-	copied := strings.ReplaceAll(
-		scripts[0],
-		`"sessionId":"s3"`,
-		`"sessionId":"s4"`,
-	) // a fork of older versions copies lines
+	// A fork of older versions copies lines.
+	copied := strings.ReplaceAll(scripts[0], `"sessionId":"s3"`, `"sessionId":"s4"`)
 	one, two := t.TempDir(), t.TempDir()
 	for i, text := range append(scripts, copied) {
 		sessiontest.Write(t, one, fmt.Sprintf("%d.jsonl", i), text)

@@ -105,8 +105,8 @@ func want(t *testing.T, r sessiontest.Reading, want ...string) {
 	}
 }
 
-// A fork names its position in its parent's file. What the parent wrote is context in the fork; without the parent's
-// file the fork's calls are counted and left out.
+// TestDifference25ForksPointIntoTheirParent: a fork names its position in its parent's file. What the parent wrote is
+// context in the fork; without the parent's file the fork's calls are counted and left out.
 func TestDifference25ForksPointIntoTheirParent(t *testing.T) {
 	dir := t.TempDir()
 	parent := newScript("p", "")
@@ -149,8 +149,8 @@ func TestDifference25ForksPointIntoTheirParent(t *testing.T) {
 	}
 }
 
-// Items record how far the model had read. Those in older files don't: there an answer ends at the first item that
-// isn't the model's.
+// TestDifference26WhatWasInThePrompt: items record how far the model had read. Those in older files don't: there an
+// answer ends at the first item that isn't the model's.
 func TestDifference26WhatWasInThePrompt(t *testing.T) {
 	for _, old := range []bool{false, true} {
 		s := newScript("s", "")
@@ -183,8 +183,9 @@ func TestDifference26WhatWasInThePrompt(t *testing.T) {
 	want(t, readScript(t, s), "s: sys / q / a*")
 }
 
-// Events repeat what items say. Their status is the flag of a result, and usage records provide the answer's id.
-func TestDifference27EventsAreNoMessages(t *testing.T) {
+// TestDifference27EventsAreNotMessages: events repeat what items say. Their status is the flag of a result, and usage
+// records provide the answer's id.
+func TestDifference27EventsAreNotMessages(t *testing.T) {
 	s := newScript("s", "")
 	s.user("q")
 	s.line(
@@ -223,8 +224,8 @@ func TestDifference27EventsAreNoMessages(t *testing.T) {
 	}
 }
 
-// Text from the harness is a developer message, which templates treat as a system message; tools are known if a client
-// supplied them.
+// TestDifference28DeveloperMessages: text from the harness is a developer message, which templates treat as a system
+// message; tools are known if a client supplied them.
 func TestDifference28DeveloperMessages(t *testing.T) {
 	s := newScript("s", "")
 	s.item(
@@ -250,8 +251,8 @@ func TestDifference28DeveloperMessages(t *testing.T) {
 	}
 }
 
-// A patch is a call whose input is text in its own grammar. If nothing but its result says that it failed, it has no
-// flag.
+// TestDifference29FailedPatches: a patch is a call whose input is text in its own grammar. If nothing but its result
+// says that it failed, it has no flag.
 func TestDifference29FailedPatches(t *testing.T) {
 	s := newScript("s", "")
 	s.user("q")
@@ -267,7 +268,8 @@ func TestDifference29FailedPatches(t *testing.T) {
 	}
 }
 
-// A request that failed and was retried leaves no line; if one is left, it is a counted call.
+// TestDifference30RetriesLeaveNoLine: a request that failed and was retried leaves no line; if one is left, it is a
+// counted call.
 func TestDifference30RetriesLeaveNoLine(t *testing.T) {
 	s := newScript("s", "")
 	s.user("q")

@@ -154,7 +154,7 @@ func TestInterrupted(t *testing.T) {
 	}
 	for n := 0; lives(strings.TrimSpace(string(b))); n++ {
 		if n == 100 {
-			t.Fatal("a child of the program is left")
+			t.Fatal("a child of the program is still running")
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -200,7 +200,7 @@ func TestOrphans(t *testing.T) {
 	_ = other.Process.Kill()
 	_ = other.Wait()
 	if !lives(pid) {
-		t.Fatal("the test shows nothing: the orphan is gone already")
+		t.Fatal("nothing was tested: the orphan has ended already")
 	}
 	cfg := schema.New[Config]()
 	cfg.StopTimeout = time.Second
@@ -209,7 +209,7 @@ func TestOrphans(t *testing.T) {
 		t.Fatal(err)
 	}
 	if lives(pid) {
-		t.Error("the program of the killed nat-go lives on, beside the new one")
+		t.Error("the program of the killed nat-go is still running beside the new one")
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/traces"
 )
 
-// TestRecognize: what an input is, judging by its first lines; and the message when that can't be known.
+// TestRecognize checks what an input is recognised as by its first lines, and the message when it isn't.
 func TestRecognize(t *testing.T) {
 	for name, c := range map[string]struct {
 		text, only string
@@ -78,7 +78,7 @@ func TestRecognize(t *testing.T) {
 			text: `{"prompt": "Human: q\n\nAssistant: a", "response": "b"} {"prompt": "q", "response": "b"}`,
 			want: "traces",
 		},
-		"a text that tells": {
+		"a transcript in a text": {
 			text: `{"text": "### Human: q### Assistant: a"}`,
 			want: "traces messages_key=text transcripts=split",
 		},
@@ -128,7 +128,7 @@ func TestRecognize(t *testing.T) {
 			text: `{"prompt": "q", "response_a": "a", "response_b": "b", "winner": "tie"}`,
 			want: "candidates shape=arena",
 		},
-		"battles, the keys being told": {
+		"battles with the keys given": {
 			text:  `{"prompt": "q", "response_a": "a", "response_b": "b", "winner": 1}`,
 			given: map[string]string{"output_key": "response_a", "score_key": "winner"},
 			want:  "candidates output_key=response_a score_key=winner",
@@ -264,7 +264,7 @@ func TestRecognize(t *testing.T) {
 			found, err := detect.Recognize(context.Background(), all, c.only, path, c.given)
 			if err != nil {
 				if !strings.Contains(err.Error(), c.want) {
-					t.Errorf("%v, want %s", err, c.want)
+					t.Errorf("got %v, want %s", err, c.want)
 				}
 				return
 			}
@@ -276,7 +276,7 @@ func TestRecognize(t *testing.T) {
 				got += " lower"
 			}
 			if got != c.want {
-				t.Errorf("%s, want %s", got, c.want)
+				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
 	}
@@ -301,7 +301,7 @@ func TestLargeObject(t *testing.T) {
 			case err != nil && !strings.Contains(err.Error(), c.want):
 				t.Error(err)
 			case err == nil && found.Settings["entries_key"] != c.want:
-				t.Errorf("%v, want %s", found.Settings, c.want)
+				t.Errorf("got %v, want %s", found.Settings, c.want)
 			}
 		})
 	}

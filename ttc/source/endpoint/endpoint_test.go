@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,7 +30,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve acts as a nat serve: it answers in the shapes of the recorded ones.
+// serve acts as `nat serve`: it answers in the shapes of the recorded answers.
 type serve struct {
 	mu    sync.Mutex
 	asked []string
@@ -81,8 +82,11 @@ func (s *serve) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "data: {\"value\":\"answer to \"}\n\n")
 	for i := range 2 {
 		payload, _ := json.Marshal(map[string]any{
-			"event_type": "TTC_END", "event_timestamp": 1.5, "name": "dpo_candidate_move", "UUID": "u",
-			"metadata": map[string]any{},
+			"event_type":      "TTC_END",
+			"event_timestamp": 1.5,
+			"name":            "dpo_candidate_move",
+			"UUID":            "u",
+			"metadata":        map[string]any{},
 			"data": map[string]any{
 				"input":           in[key],
 				"output":          fmt.Sprintf("o%d", i),
@@ -319,18 +323,20 @@ func TestMovedService(t *testing.T) {
 	}))
 	t.Cleanup(other.Close)
 	for _, status := range []int{301, 302, 303, 307, 308} {
-		h := httptest.NewServer(
-			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				http.Redirect(w, r, other.URL+r.URL.Path, status)
-			}),
-		)
-		conf := config(t, h.URL, ".jsonl", threeQuestions)
-		conf.Token = "canary-token"
-		_, _, err := collect(t, conf, t.TempDir())
-		h.Close()
-		if err == nil || !strings.Contains(err.Error(), "redirected to "+other.URL) {
-			t.Errorf("%d: %v", status, err)
-		}
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			h := httptest.NewServer(
+				http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					http.Redirect(w, r, other.URL+r.URL.Path, status)
+				}),
+			)
+			conf := config(t, h.URL, ".jsonl", threeQuestions)
+			conf.Token = "canary-token"
+			_, _, err := collect(t, conf, t.TempDir())
+			h.Close()
+			if err == nil || !strings.Contains(err.Error(), "redirected to "+other.URL) {
+				t.Errorf("%d: %v", status, err)
+			}
+		})
 	}
 	if elsewhere.Load() != 0 {
 		t.Errorf("the other server was asked %d times", elsewhere.Load())

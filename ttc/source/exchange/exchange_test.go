@@ -176,7 +176,7 @@ func TestJoinedParts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e, _ := Of(json.Raw(`{"messages":[]}`), Joined(json.Raw(c.stream)))
 			if got := told(&e); got != c.want {
-				t.Errorf("%s, want %s", got, c.want)
+				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
 	}

@@ -164,7 +164,7 @@ func TestDropsHaveAPlaceAndAReason(t *testing.T) {
 	}
 }
 
-func TestEntriesThatAreNone(t *testing.T) {
+func TestInvalidEntries(t *testing.T) {
 	r := mustRead(t, `["bare answer", {"id":1}, {"id":2,"intermediate_steps":{}}, {"id":3,"intermediate_steps":null}]`)
 	var got []string
 	for _, d := range r.drops {
@@ -253,7 +253,7 @@ func TestInputsThatCannotBeRead(t *testing.T) {
 			var se *source.Error
 			if !errors.As(err, &se) || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(want)) ||
 				!strings.HasPrefix(err.Error(), path) {
-				t.Errorf("%.30q: %v, want %q", text, err, want)
+				t.Errorf("%.30q: got %v, want %q", text, err, want)
 			}
 		})
 	}
@@ -285,7 +285,7 @@ func several() string {
 	return "[" + strings.Join(entries, ",") + "]"
 }
 
-func TestResumeGivesTheRest(t *testing.T) {
+func TestResumeReturnsTheRest(t *testing.T) {
 	a, b := write(t, several()), write(t, "["+row("1")+"]")
 	whole, err := read(t, nil, source.Options{}, a, b)
 	if err != nil {
@@ -394,7 +394,7 @@ func TestCompatFailsWhereNATDoes(t *testing.T) {
 			_, err := read(t, nil, source.Options{Raw: true}, write(t, text))
 			if err == nil || !strings.Contains(err.Error(), want) ||
 				!strings.Contains(err.Error(), "NAT fails the whole collection run") {
-				t.Errorf("%s: %v, want %q", text, err, want)
+				t.Errorf("%s: got %v, want %q", text, err, want)
 			}
 		})
 	}

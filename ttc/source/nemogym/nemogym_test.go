@@ -57,7 +57,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// The servers of open models write the model's reasoning as a summary; if there is none, that is a gap.
+// TestReasoning: the servers of open models write the model's reasoning as a summary; if there is none, that is a gap.
 func TestReasoning(t *testing.T) {
 	for _, c := range []struct{ item, reasoning, gaps string }{
 		{`{"type":"reasoning","summary":[{"type":"summary_text","text":"hm"}]}`, "hm", ""},
@@ -73,7 +73,7 @@ func TestReasoning(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoRollout(t *testing.T) {
+func TestWhatIsNotARollout(t *testing.T) {
 	good := rollout(`,"reward":1`, says("a", ""))
 	for name, c := range map[string]struct{ text, dropped, unread string }{
 		"masked": {
@@ -99,10 +99,10 @@ func TestWhatIsNoRollout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := sessiontest.ReadText(t, Factory(), "rollouts.jsonl", c.text)
 			if got := fmt.Sprint(r.Stats.Dropped); got != c.dropped {
-				t.Errorf("%s: %s, want %s", name, got, c.dropped)
+				t.Errorf("%s: got %s, want %s", name, got, c.dropped)
 			}
 			if got := fmt.Sprint(r.Stats.Unread); got != c.unread && c.unread+got != "map[]map[]" {
-				t.Errorf("%s: %s, want %s", name, got, c.unread)
+				t.Errorf("%s: got %s, want %s", name, got, c.unread)
 			}
 		})
 	}

@@ -115,7 +115,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// LangChain keeps the arguments as the model wrote them alongside the parsed ones.
+// TestSampledArguments: LangChain keeps the arguments as the model wrote them alongside the parsed ones.
 func TestSampledArguments(t *testing.T) {
 	for _, c := range []struct{ more, arguments, gaps string }{
 		{"", `{"x":1}`, "no_tools parsed_arguments"},
@@ -220,7 +220,7 @@ func TestEnvelopes(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoCall(t *testing.T) {
+func TestWhatIsNotACall(t *testing.T) {
 	good := generation("a", "", `"q"`, `"a"`)
 	for name, c := range map[string]struct {
 		source                source.Factory
@@ -251,10 +251,10 @@ func TestWhatIsNoCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := sessiontest.ReadText(t, c.source, "export.jsonl", c.text)
 			if got := fmt.Sprint(r.Stats.Dropped); got != c.dropped {
-				t.Errorf("%s: %s, want %s", name, got, c.dropped)
+				t.Errorf("%s: got %s, want %s", name, got, c.dropped)
 			}
 			if got := fmt.Sprint(r.Stats.Unread); got != c.unread {
-				t.Errorf("%s: %s, want %s", name, got, c.unread)
+				t.Errorf("%s: got %s, want %s", name, got, c.unread)
 			}
 		})
 	}

@@ -63,7 +63,11 @@ func made(id, parent string, n int, a attrs) *tracepb.Span {
 	s := &tracepb.Span{
 		TraceId: []byte(
 			trace,
-		), SpanId: spanID(id), Name: id, StartTimeUnixNano: 1e18 + uint64(n)*1e9, Attributes: a.list(),
+		),
+		SpanId:            spanID(id),
+		Name:              id,
+		StartTimeUnixNano: 1e18 + uint64(n)*1e9,
+		Attributes:        a.list(),
 	}
 	if parent != "" {
 		s.ParentSpanId = spanID(parent)
@@ -129,7 +133,7 @@ func one(t *testing.T, walks string, requests ...proto.Message) sessiontest.Read
 	return sessiontest.One(t, Factory(), "export.jsonl", lines(t, requests...), walks)
 }
 
-// Messages of the GenAI conventions, as JSON texts.
+// text, calling and result return messages of the GenAI conventions, as JSON.
 func text(role, text string) string {
 	return `{"role":"` + role + `","parts":[{"type":"text","content":` + sessiontest.Quote(text) + `}]}`
 }
@@ -141,14 +145,13 @@ func calling(text, id, arguments string) string {
 }
 
 func result(id, text string) string {
-	return `{"role":"tool","parts":[{"type":"tool_call_response","id":"` + id + `","response":` + sessiontest.Quote(
-		text,
-	) + `}]}`
+	return `{"role":"tool","parts":[{"type":"tool_call_response","id":"` + id + `","response":` +
+		sessiontest.Quote(text) + `}]}`
 }
 
 func list(messages ...string) string { return "[" + strings.Join(messages, ",") + "]" }
 
-// chat is a call following the GenAI conventions.
+// chatSpan returns a call following the GenAI conventions.
 func chatSpan(id, parent string, n int, input, output string) *tracepb.Span {
 	return made(id, parent, n, attrs{
 		"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.response.id": "r-" + id,

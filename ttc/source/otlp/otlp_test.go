@@ -64,9 +64,9 @@ func legacy() []proto.Message {
 	}
 }
 
-// The messages of the legacy conventions are log records, joined by trace and span; an answer's text may be missing
-// from the history, and is then taken from where it was written. Without the log records nothing is known, and this is
-// counted.
+// TestDifference1MessagesAreLogRecords: the messages of the legacy conventions are log records, joined by trace and
+// span; an answer's text may be missing from the history, and is then taken from where it was written. Without the log
+// records nothing is known, and this is counted.
 func TestDifference1MessagesAreLogRecords(t *testing.T) {
 	one(t, "q / see[c1]* / c1=r / done*", legacy()...)
 	alone := sessiontest.ReadText(t, Factory(), "traces.jsonl", lines(t, legacy()[0]))
@@ -83,8 +83,8 @@ func TestDifference1MessagesAreLogRecords(t *testing.T) {
 	one(t, "q / a*", spansOf(span))
 }
 
-// The latest conventions put the messages on the span as JSON texts, in a log record as structured data, or in both:
-// then they count once.
+// TestDifference2ContentOfSpanOrRecord: the latest conventions put the messages on the span as JSON texts, in a log
+// record as structured data, or in both: then they count once.
 func TestDifference2ContentOfSpanOrRecord(t *testing.T) {
 	span := chatSpan("one", "", 1, list(text("user", "q")), list(text("assistant", "a")))
 	event := record("one", 1, details, nil, attrs{
@@ -102,7 +102,9 @@ func TestDifference2ContentOfSpanOrRecord(t *testing.T) {
 	})
 	bare := made("one", "", 1, attrs{"gen_ai.operation.name": "chat"})
 	for name, requests := range map[string][]proto.Message{
-		"span": {spansOf(span)}, "record": {spansOf(bare), logsOf(event)}, "both": {spansOf(span), logsOf(event)},
+		"span":         {spansOf(span)},
+		"record":       {spansOf(bare), logsOf(event)},
+		"both":         {spansOf(span), logsOf(event)},
 		"record alone": {logsOf(event)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,8 +116,9 @@ func TestDifference2ContentOfSpanOrRecord(t *testing.T) {
 	}
 }
 
-// The system prompt is among the messages or separate; without tool definitions the grade is partial. An answer whose
-// calls are recorded before its text is the same as one with the text first.
+// TestDifference3SystemPromptToolsAndOrderOfParts: the system prompt is among the messages or separate; without tool
+// definitions the grade is partial. An answer whose calls are recorded before its text is the same as one with the text
+// first.
 func TestDifference3SystemPromptToolsAndOrderOfParts(t *testing.T) {
 	reordered := `{"role":"assistant","parts":[{"type":"tool_call","id":"c1","name":"f","arguments":{}},` +
 		`{"type":"text","content":"see"}]}`
@@ -143,7 +146,7 @@ func TestDifference3SystemPromptToolsAndOrderOfParts(t *testing.T) {
 	}
 }
 
-// Each finish reason has a single name.
+// TestDifference4FinishReasons: each finish reason has a single name.
 func TestDifference4FinishReasons(t *testing.T) {
 	r := one(
 		t,
@@ -155,8 +158,8 @@ func TestDifference4FinishReasons(t *testing.T) {
 	}
 }
 
-// Arguments that were parsed and printed again are treated as the same call as those that the model wrote; if the
-// model's own text is recorded, it is kept.
+// TestDifference5ArgumentsAsSampled: arguments that were parsed and printed again are treated as the same call as those
+// that the model wrote; if the model's own text is recorded, it is kept.
 func TestDifference5ArgumentsAsSampled(t *testing.T) {
 	r := one(t, "q / see[c1]* / c1=r / done*", legacy()...)
 	if got := r.Examples[0].Graph.Nodes[1].Message.ToolCalls[0]; got.Arguments != `{ "a" : 49.90 }` ||
@@ -172,8 +175,8 @@ func TestDifference5ArgumentsAsSampled(t *testing.T) {
 	}
 }
 
-// A failed tool has no result on its span; the text comes from the next call's history, and the span says that it
-// failed. The session's id is only on the agent.
+// TestDifference6FailedTools: a failed tool has no result on its span; the text comes from the next call's history, and
+// the span says that it failed. The session's id is only on the agent.
 func TestDifference6FailedTools(t *testing.T) {
 	agent := made("agent", "", 0, attrs{"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": "conv"})
 	tool := failing(made("tool", "agent", 2, attrs{
@@ -188,8 +191,8 @@ func TestDifference6FailedTools(t *testing.T) {
 	}
 }
 
-// Responses: calls carry item ids, results carry call ids; the text and the call of an answer come back as two
-// messages. OpenInference records parallel calls as several output messages.
+// TestDifference7IDsOfItemsAndSplitAnswers: in Responses, calls carry item ids and results carry call ids; the text and
+// the call of an answer come back as two messages. OpenInference records parallel calls as several output messages.
 func TestDifference7IDsOfItemsAndSplitAnswers(t *testing.T) {
 	call := `{"role":"assistant","parts":[{"type":"tool_call","id":"fc_1","name":"f","arguments":{}}]}`
 	first := chatSpan("one", "", 1, list(text("user", "q")), list(calling("x", "fc_1", "{}")))
@@ -211,8 +214,8 @@ func TestDifference7IDsOfItemsAndSplitAnswers(t *testing.T) {
 	one(t, "q / [c0][c1]*", spansOf(made("one", "", 1, a)))
 }
 
-// OpenInference: tool definitions one by one, reasoning only in the recorded response, ordered parts, and numbers that
-// are sorted numerically.
+// TestDifference8OpenInference: in OpenInference, tool definitions come one by one, reasoning only in the recorded
+// response, parts in order, and numbered attributes are sorted numerically.
 func TestDifference8OpenInference(t *testing.T) {
 	const out = "llm.output_messages.0.message."
 	a := attrs{
@@ -262,7 +265,7 @@ func TestDifference8OpenInference(t *testing.T) {
 	}
 }
 
-// OpenLLMetry up to 0.45 spreads the messages over numbered attributes.
+// TestDifference9NumberedPrompts: OpenLLMetry up to 0.45 spreads the messages over numbered attributes.
 func TestDifference9NumberedPrompts(t *testing.T) {
 	r := one(t, "sys / q / x[c1] / c1=r / done*", spansOf(made("one", "", 1, attrs{
 		"llm.request.type": "chat", "gen_ai.request.model": "m", "traceloop.association.properties.session_id": "s1",
@@ -283,7 +286,7 @@ func TestDifference9NumberedPrompts(t *testing.T) {
 	}
 }
 
-// A stream has an empty text before its calls, which is missing from the next history.
+// TestDifference10EmptyTexts: a stream has an empty text before its calls, which is missing from the next history.
 func TestDifference10EmptyTexts(t *testing.T) {
 	bare := `{"role":"assistant","parts":[{"type":"tool_call","id":"c1","name":"f","arguments":{}}]}`
 	first := chatSpan("one", "", 1, list(text("user", "q")), list(calling("", "c1", "{}")))
@@ -291,8 +294,8 @@ func TestDifference10EmptyTexts(t *testing.T) {
 	one(t, "q / [c1]* / c1=r / b*", spansOf(first, second))
 }
 
-// Requests with one span each, children first, in any order and any file, with ids in hexadecimal or base64, give the
-// same examples.
+// TestDifference11OrderAndIDs: requests with one span each, children first, in any order and any file, with ids in
+// hexadecimal or base64, give the same examples.
 func TestDifference11OrderAndIDs(t *testing.T) {
 	agent := made("agent", "", 0, attrs{"gen_ai.operation.name": "invoke_agent"})
 	first := chatSpan("one", "agent", 1, list(text("user", "q")), list(text("assistant", "a")))
@@ -319,8 +322,8 @@ func TestDifference11OrderAndIDs(t *testing.T) {
 	}
 }
 
-// A sub-agent's calls are an example of their own; a span that wraps another call doesn't count as an additional one;
-// retries and several choices are siblings.
+// TestAgentsWrappersAndRetries: a sub-agent's calls are an example of their own; a span that wraps another call doesn't
+// count as an additional one; retries and several choices are siblings.
 func TestAgentsWrappersAndRetries(t *testing.T) {
 	agent := func(id, parent string, n int) *tracepb.Span {
 		return made(id, parent, n, attrs{"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "helper"})
@@ -515,9 +518,9 @@ func TestClocksBackwards(t *testing.T) {
 	}
 }
 
-// TestLies: whichever byte of a message is altered, everything that is read is accounted for, and nothing but this
-// message is lost.
-func TestLies(t *testing.T) {
+// TestAlteredBytes: whichever byte of a message is altered, everything that is read is accounted for, and nothing but
+// this message is lost.
+func TestAlteredBytes(t *testing.T) {
 	message := func(id, question, answer string) []byte {
 		span := chatSpan(id, "", 1, list(text("user", question)), list(text("assistant", answer)))
 		return withLength(binaryOf(t, spansOf(span)))

@@ -274,7 +274,8 @@ func TestConversations(t *testing.T) {
 			want: "the passage has no answer to the question",
 		},
 		"xlam": {
-			shape: "xlam", text: `{"id": 1, "query": "q", "answers": "[{\"name\": \"f\", \"arguments\": {\"a\": 1}}]",
+			shape: "xlam",
+			text: `{"id": 1, "query": "q", "answers": "[{\"name\": \"f\", \"arguments\": {\"a\": 1}}]",
 				"tools": "[{\"name\": \"f\", \"parameters\": {\"a\": {\"description\": \"d\", \"type\": \"int\"},
 					\"type\": {\"type\": \"List[str]\"}, \"o\": {\"type\": \"str, optional\"},
 					\"p\": {\"type\": \"Optional[bool]\"},
@@ -287,7 +288,8 @@ func TestConversations(t *testing.T) {
 				`"u":{"type":"Callable[int]","default":""}},"required":["a","type"]}}],"id":1}`,
 		},
 		"xlam with a schema": {
-			shape: "xlam", text: `{"query": "q", "answers": [{"name": "f", "arguments": {}}],
+			shape: "xlam",
+			text: `{"query": "q", "answers": [{"name": "f", "arguments": {}}],
 				"tools": [{"name": "f", "parameters": {"type": "object", "properties": {}}},
 					{"name": "g", "parameters": {}}]}`,
 			want: `{"messages":[{"role":"user","content":"q"},` +
@@ -325,8 +327,8 @@ func TestConversations(t *testing.T) {
 	}
 }
 
-// TestToldKeys: an input is plain if the user said how its keys are read.
-func TestToldKeys(t *testing.T) {
+// TestGivenKeys: an input whose keys the user named is read as plain rows.
+func TestGivenKeys(t *testing.T) {
 	h := headOf(t, `{"query": "q", "answers": [{"name": "f", "arguments": {}}], "tools": []}`)
 	h.Given = map[string]string{"id_key": "x"}
 	if ConversationsOf(h) == nil {

@@ -112,14 +112,14 @@ func TestSessions(t *testing.T) {
 				got = append(got, ex.ID+": "+sessiontest.Walks(ex))
 			}
 			if !slices.Equal(got, c.want) {
-				t.Errorf("%s: %q, want %q; %+v", name, got, c.want, r.Drops)
+				t.Errorf("%s: got %q, want %q; %+v", name, got, c.want, r.Drops)
 			}
 		})
 	}
 }
 
-// TestWhatIsNoCall: everything that isn't trained is counted by reason.
-func TestWhatIsNoCall(t *testing.T) {
+// TestWhatIsNotACall: everything that isn't trained is counted by reason.
+func TestWhatIsNotACall(t *testing.T) {
 	good := chatLine("1", "", "q", "a")
 	for name, c := range map[string]struct {
 		source     source.Factory
@@ -151,7 +151,7 @@ func TestWhatIsNoCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := sessiontest.ReadText(t, c.source, "log.jsonl", c.text)
 			if got := fmt.Sprint(r.Stats.Dropped); got != c.want {
-				t.Errorf("%s: %s, want %s; %+v", name, got, c.want, r.Drops)
+				t.Errorf("%s: got %s, want %s; %+v", name, got, c.want, r.Drops)
 			}
 		})
 	}

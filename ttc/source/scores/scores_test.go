@@ -49,7 +49,7 @@ func TestGive(t *testing.T) {
 			case want == nil && ex.Reward != nil:
 				t.Errorf("%s: %v", id, *ex.Reward)
 			case want != nil && (ex.Reward == nil || *ex.Reward != want):
-				t.Errorf("%s: %v, want %v", id, ex.Reward, want)
+				t.Errorf("%s: got %v, want %v", id, ex.Reward, want)
 			}
 		})
 	}
@@ -85,7 +85,7 @@ func TestRefused(t *testing.T) {
 				&Config{Path: []string{write(t, "a.jsonl", text)}, Key: "id", Value: "score"},
 			)
 			if err == nil || !strings.Contains(err.Error(), why) {
-				t.Errorf("%s: %v, want %s", text, err, why)
+				t.Errorf("%s: got %v, want %s", text, err, why)
 			}
 		})
 	}

@@ -17,7 +17,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s: %q, %v", key, name, ok)
 		}
 	}
-	for i := range 100 { // names that come and go, or are named again, take no more
+	for i := range 100 { // names that come and go, or are set again, take no more
 		n.Set("c", strings.Repeat("x", i))
 		n.Set("c", "1")
 		n.Delete("c")

@@ -116,7 +116,7 @@ func TestTranscribedPair(t *testing.T) {
 	}
 }
 
-// TestBesidePrompt: a pair's prompt, and a state's that several models answered, come with what stands beside them.
+// TestBesidePrompt: the prompt of a pair, or of a state that several models answered, includes the keys beside it.
 func TestBesidePrompt(t *testing.T) {
 	beside := `"system": "s", "prompt": "q", "input": "x", "history": [["p", "b"]], `
 	for name, c := range map[string]struct {
@@ -178,14 +178,16 @@ func TestBesidePrompt(t *testing.T) {
 // TestUnreadHistory: earlier turns of an unknown shape are reported, and the rest is read.
 func TestUnreadHistory(t *testing.T) {
 	for _, history := range []string{`{"a": 1}`, `[["p"]]`, `[["p", 1]]`, `"once upon a time"`, `7`} {
-		text := `{"prompt": "q", "response": "a", "history": ` + history + `}`
-		if diff := cmp.Diff([]string{"history"}, unread(t, text)); diff != "" {
-			t.Errorf("%s: %s", text, diff)
-		}
+		t.Run(history, func(t *testing.T) {
+			text := `{"prompt": "q", "response": "a", "history": ` + history + `}`
+			if diff := cmp.Diff([]string{"history"}, unread(t, text)); diff != "" {
+				t.Errorf("%s: %s", text, diff)
+			}
+		})
 	}
 }
 
-// TestUnreadBesidePrompt: what stands beside a prompt and can't be put to it is reported.
+// TestUnreadBesidePrompt: keys beside a prompt that can't be added to it are reported as unread.
 func TestUnreadBesidePrompt(t *testing.T) {
 	const sides = `"chosen": "a", "rejected": "b"`
 	const messages = `[{"role": "user", "content": "q"}]`
@@ -198,9 +200,11 @@ func TestUnreadBesidePrompt(t *testing.T) {
 		`{"messages": ` + messages + `, "history": []}`:                                            nil,
 		`{"prompt": "q", "input": null, "history": null, "system": null, ` + sides + `, "": "no"}`: nil,
 	} {
-		if diff := cmp.Diff(want, unread(t, text)); diff != "" {
-			t.Errorf("%s: %s", text, diff)
-		}
+		t.Run(text, func(t *testing.T) {
+			if diff := cmp.Diff(want, unread(t, text)); diff != "" {
+				t.Errorf("%s: %s", text, diff)
+			}
+		})
 	}
 }
 

@@ -138,7 +138,7 @@ func TestAssumeSampled(t *testing.T) {
 	for how, want := range map[string]string{"assistant": "NNANA", "last": "NNNNA", "none": "NNNNN"} {
 		t.Run(how, func(t *testing.T) {
 			if got := sampled(one(t, func(c *Config) { c.AssumeSampled = how }, plain)); got != want {
-				t.Errorf("%s: %s, want %s", how, got, want)
+				t.Errorf("%s: got %s, want %s", how, got, want)
 			}
 		})
 	}
@@ -279,8 +279,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// An entry may hold candidates: they are read the way the source candidates reads them, and anything that isn't a
-// candidate is dropped with its reason.
+// TestCandidatesOfATrace: an entry may hold candidates, which are read the way the source candidates reads them;
+// anything that isn't a candidate is dropped with its reason.
 func TestCandidatesOfATrace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.jsonl")
 	line := `{"id":"a","messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}],"candidates":[` +
@@ -314,7 +314,7 @@ func TestCandidatesOfATrace(t *testing.T) {
 	}
 }
 
-// How a rollout was sampled is known completely or not at all.
+// TestSampling checks that how a rollout was sampled is known completely or not at all.
 func TestSampling(t *testing.T) {
 	for raw, want := range map[string]*ttc.Sampling{
 		`{"temperature":0.7,"top_p":0.9,"processed":true}`: {Temperature: 0.7, TopP: 0.9, Processed: true},
@@ -368,7 +368,7 @@ func TestTurnsAndPairs(t *testing.T) {
 		}
 	}
 	if want := []string{"unknown_tool ", ` {"tools": ["edit"]}`}; !slices.Equal(failures, want) {
-		t.Errorf("%q, want %q", failures, want)
+		t.Errorf("got %q, want %q", failures, want)
 	}
 	var got []string
 	for _, ex := range r.examples {
@@ -379,7 +379,7 @@ func TestTurnsAndPairs(t *testing.T) {
 	}
 	want := []string{"dpo_pairs/0 c 1 1", "dpo_pairs/0 r 1 0", "pair good p0 1", "pair bad p0 0"}
 	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 	if len(r.drops) != 1 || r.drops[0].Reason != source.BadOutput || r.drops[0].N() != 2 ||
 		r.drops[0].Turn != "dpo_pairs/1" {
@@ -516,7 +516,7 @@ func TestGroupOverrides(t *testing.T) {
 				}
 			}
 			if got != want {
-				t.Errorf("%s: %s, want %s", overrides, got, want)
+				t.Errorf("%s: got %s, want %s", overrides, got, want)
 			}
 		})
 	}

@@ -59,7 +59,8 @@ func episode(traces ...string) string {
 	return `{"id":"ep","env":{"id":"E"},"task":{},"ok":true,"errors":[],"traces":[` + strings.Join(traces, ",") + "]}\n"
 }
 
-// Empty lists and derived counts mean nothing; if a root node has the tools, they are taken from there.
+// TestDifference31EmptyLists: empty lists and derived counts mean nothing; if a root node has the tools, they are taken
+// from there.
 func TestDifference31EmptyLists(t *testing.T) {
 	text := episode(
 		trace("t1", `,"tools":[],"num_input_tokens":5,"mm_token_type_id_map":{}`, "- user q", "0 assistant a s"),
@@ -73,7 +74,7 @@ func TestDifference31EmptyLists(t *testing.T) {
 	}
 }
 
-// A rollout that failed says so through ok, whatever its stop reason is called.
+// TestDifference32FailedRollouts: a rollout that failed says so through ok, whatever its stop reason is called.
 func TestDifference32FailedRollouts(t *testing.T) {
 	failed := strings.Replace(
 		trace("t1", `,"stop_condition":"sandbox_error"`, "- user q", "0 assistant a s"),
@@ -97,8 +98,8 @@ func TestDifference32FailedRollouts(t *testing.T) {
 	}
 }
 
-// A sampled turn may be a leaf beside the copy through which the history continues. Each is trained once, where it was
-// sampled.
+// TestDifference33SampledLeaves: a sampled turn may be a leaf beside the copy through which the history continues. Each
+// is trained once, where it was sampled.
 func TestDifference33SampledLeaves(t *testing.T) {
 	text := episode(trace("t1", "", "- user q", "0 assistant a si", "0 assistant a i", "2 tool r", "3 assistant b si"))
 	ex := sessiontest.ReadText(t, Factory(), "traces.jsonl", text).Examples[0]
@@ -107,7 +108,8 @@ func TestDifference33SampledLeaves(t *testing.T) {
 	}
 }
 
-// The ids of a turn are those that the mask selects: a header of the template precedes them.
+// TestDifference34IDsOfATurn: the ids of a turn are those that the mask selects: a header of the template precedes
+// them.
 func TestDifference34IDsOfATurn(t *testing.T) {
 	text := episode(trace("t1", "", "- user q i", "0 assistant a si"))
 	n := sessiontest.ReadText(t, Factory(), "traces.jsonl", text).Examples[0].Graph.Nodes[1]
@@ -121,7 +123,8 @@ func TestDifference34IDsOfATurn(t *testing.T) {
 	}
 }
 
-// Version 0 writes calls as JSON texts within messages; turns are only there if they were asked for.
+// TestDifference35CallsAsTexts: version 0 writes calls as JSON texts within messages; turns are only there if they were
+// asked for.
 func TestDifference35CallsAsTexts(t *testing.T) {
 	const calls = `"tool_calls":["{\"id\":\"c1\",\"name\":\"f\",\"arguments\":\"{ \\\"a\\\" : 1 }\"}"]`
 	line := `{"example_id":4,"reward":0.5,"prompt":[{"role":"user","content":"q"}],"tool_defs":[{"name":"f","parameters":{}}],` +

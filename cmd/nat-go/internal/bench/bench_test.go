@@ -192,8 +192,8 @@ func BenchmarkGenerate(b *testing.B) {
 	b.SetBytes(n.n / int64(b.N))
 }
 
-// TestPython: a Python that was named but can't import NAT is reported with its last line, since NAT may well be
-// installed there, without something that it needs.
+// TestPython checks that a Python that was named but can't import NAT is reported with the last line of its error,
+// since NAT may well be installed there without something that it needs.
 func TestPython(t *testing.T) {
 	python := filepath.Join(t.TempDir(), "python")
 	script := "#!/bin/sh\necho Traceback\necho \"ModuleNotFoundError: No module named 'langchain_core'\" >&2\nexit 1\n"

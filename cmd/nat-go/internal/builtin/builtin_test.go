@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The built-in builders pass everything that third parties' builders have to pass.
+// TestConformance: the built-in builders pass everything that third parties' builders have to pass.
 func TestConformance(t *testing.T) {
 	pairs := []byte(`{"ttc_step_name": "dpo_candidate_move"}`)
 	conformance.Test(t, conformance.Options{
@@ -84,7 +84,8 @@ func documented(t *testing.T, where string, s *schema.Spec) {
 	}
 }
 
-// Every built-in builder either opens with an empty config or says which key is missing, and names are unique.
+// TestBuilders: every built-in builder either opens with an empty config or says which key is missing, and names are
+// unique.
 func TestBuilders(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range Builders() {

@@ -46,7 +46,7 @@ func storedCalls() map[string]string {
 
 var oneUnread = map[string]map[ledger.Reason]int64{"line": {session.UnreadLine: 1}}
 
-// TestHostileFiles damages a file of each format. What is sound is read, and what isn't is counted.
+// TestHostileFiles damages a file of each format: the sound part is read, and the rest is counted.
 func TestHostileFiles(t *testing.T) {
 	for typ, good := range storedCalls() {
 		factory, _ := Source(typ)

@@ -15,8 +15,7 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
-// TestFeedsCoverAllFormats checks that no format or channel is missing from the table: nobody would know the truth
-// about it.
+// TestFeedsCoverAllFormats checks that the table has a complete line for every format and channel.
 func TestFeedsCoverAllFormats(t *testing.T) {
 	known := map[[2]string]bool{}
 	for _, f := range feeds() {
@@ -40,13 +39,13 @@ func TestFeedsCoverAllFormats(t *testing.T) {
 	if slices.ContainsFunc(feeds(), func(f feed) bool {
 		return f.Trains == "" || f.Lost == "" || f.Verified == "" || f.Trainer == ""
 	}) {
-		t.Error("a line is not whole")
+		t.Error("a line has an empty cell")
 	}
 }
 
 var update = flag.Bool("update", false, "write the table in the collator's README")
 
-// TestReadmeSaysTheSame checks that the table in the collator's README is this one.
+// TestReadmeSaysTheSame checks that the collator's README has the table of feeds.
 func TestReadmeSaysTheSame(t *testing.T) {
 	const path = "../../../../collator/README.md"
 	readme, err := os.ReadFile(path)

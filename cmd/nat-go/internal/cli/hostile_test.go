@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// hostile tries to control a terminal in every way there is: colours, the title, the cursor, the writing direction, and
+// hostile has every kind of text that controls a terminal: colours, the title, the cursor, the writing direction, and
 // bytes that aren't UTF-8.
 const hostile = "h\x1b[31m\x1b]0;t\x07\r\x08\x7f\u009b2J\u202e\u2066\u200b\u2028\xff\xc3"
 
@@ -31,9 +31,9 @@ func leaves(c *cobra.Command) (all []*cobra.Command) {
 	return all
 }
 
-// TestNothingSteersTheTerminal runs every command with hostile text in each argument, in each flag, and in the name and
-// content of each file that it can be given.
-func TestNothingSteersTheTerminal(t *testing.T) {
+// TestNoCommandControlsTheTerminal runs every command with hostile text in each argument, in each flag, and in the name
+// and content of each file that it can be given.
+func TestNoCommandControlsTheTerminal(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	files := map[string]string{
@@ -53,12 +53,10 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 	files[filepath.Join(run, "job.json")] = `{"version": 1, "run_id": "\u001b[2J", "adapter": "\u202e", "phase": "\u009b", "job": {"job_id": "\u0007"}, "status": {"status": "\u001b[2J", "message": "\u202e"}}`
 	var names []string
 	for name, text := range files {
-		t.Run(name, func(t *testing.T) {
-			if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			names = append(names, name)
-		})
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
 	}
 	slices.Sort(names)
 	values := append([]string{hostile, run}, names...)
@@ -68,7 +66,7 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 		var out, errs bytes.Buffer
 		Program{}.Main(args, strings.NewReader(files["m.jsonl"]+hostile+"\n"), &out, &errs)
 		for where, b := range map[string][]byte{"standard output": out.Bytes(), "standard error": errs.Bytes()} {
-			if at := steering(b); at >= 0 {
+			if at := controlAt(b); at >= 0 {
 				t.Errorf("nat-go %q: %s has %q", args, where, b[max(0, at-60):min(len(b), at+20)])
 			}
 		}
@@ -77,7 +75,7 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 	call([]string{"--" + hostile})
 	for _, c := range leaves(newRootCmd(Program{})) {
 		path := strings.Fields(c.CommandPath())[1:]
-		// They either accept no text or run for minutes.
+		// These either accept no text or run for minutes.
 		if c.Hidden || slices.Contains([]string{"bench", "completion", "help", "kernels"}, c.Name()) ||
 			path[0] == "completion" {
 			continue
@@ -122,8 +120,8 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 	t.Logf("%d calls", calls)
 }
 
-// steering returns where a text moves the cursor, changes colours or direction, or hides something, or -1 if nowhere.
-func steering(b []byte) int {
+// controlAt returns where a text moves the cursor, changes colours or direction, or hides something, or -1 if nowhere.
+func controlAt(b []byte) int {
 	for i := 0; i < len(b); {
 		r, n := utf8.DecodeRune(b[i:])
 		if r == utf8.RuneError && n == 1 || r != '\n' && r != '\t' && (unicode.IsControl(r) || !terminal.Safe(r)) {

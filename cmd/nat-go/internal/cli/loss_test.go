@@ -102,7 +102,7 @@ func TestLossJSD(t *testing.T) {
 	for _, over := range []string{in, link} {
 		if _, stderr := runLoss(t, 2, "jsd", "--input", in, "--output", over); !strings.Contains(stderr,
 			"is an input too") {
-			t.Errorf("the input is written over: %s", stderr)
+			t.Errorf("the input was overwritten: %s", stderr)
 		}
 	}
 	for _, reduction := range []string{"mean", "sum"} {
@@ -120,7 +120,7 @@ func TestLossJSD(t *testing.T) {
 					want = jsd(z[i*v:(i+1)*v], p[i*v:(i+1)*v], 0.3)
 				}
 				if math.Abs(loss[i]-want) > 3e-6*want {
-					t.Errorf("row %d: %g, want %g", i, loss[i], want)
+					t.Errorf("row %d: got %g, want %g", i, loss[i], want)
 				}
 				sum += float64(w[i]) * loss[i]
 			}
@@ -330,6 +330,10 @@ func TestLossComposite(t *testing.T) {
 		t.Errorf("of top log-probs %g, want %g", got, want)
 	}
 
+	save(t, at("noref"), tensors.Of("chosen_logits", normal(r, 4*v), 1, 4, v),
+		tensors.Of("rejected_logits", normal(r, 4*v), 1, 4, v))
+	pairs[3] = tensors.Of("pair_student_pos", []int64{0, 2}, 2)
+	save(t, at("wrong"), pairs...)
 	for want, args := range map[string][]string{
 		"each batch has its own logits": {"--batch", at("rl"), "--batch", at("dpo"), "--logits", at("rl.logits")},
 		"logits is missing":             {"--batch", at("rl"), "--logits", at("dpo.logits")},
@@ -341,10 +345,6 @@ func TestLossComposite(t *testing.T) {
 		"max-tokens":                    {"--batch", at("rl"), "--logits", at("rl.logits"), "--reduction", "constant"},
 	} {
 		t.Run(want, func(t *testing.T) {
-			save(t, at("noref"), tensors.Of("chosen_logits", normal(r, 4*v), 1, 4, v),
-				tensors.Of("rejected_logits", normal(r, 4*v), 1, 4, v))
-			pairs[3] = tensors.Of("pair_student_pos", []int64{0, 2}, 2)
-			save(t, at("wrong"), pairs...)
 			if _, stderr := runLoss(t, 2, append([]string{"composite"}, args...)...); !strings.Contains(stderr, want) {
 				t.Errorf("%v: %s", args, stderr)
 			}

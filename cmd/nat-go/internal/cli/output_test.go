@@ -60,7 +60,7 @@ func TestProgress(t *testing.T) {
 			p.show(c.p)
 			p.show(c.p) // too soon
 			if got := out.String(); got != c.want {
-				t.Errorf("%s: %q, want %q", c.name, got, c.want)
+				t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 			}
 			if c.columns > 0 && columns.Width(strings.TrimPrefix(out.String(), "\r\x1b[K")) >= c.columns {
 				t.Errorf("%s: %q does not fit %d columns", c.name, out.String(), c.columns)
@@ -95,14 +95,14 @@ func TestDuration(t *testing.T) {
 		0: "0s", 59 * time.Second: "59s", time.Minute: "1m00s", 200 * time.Second: "3m20s", 125 * time.Minute: "2h05m",
 	} {
 		if got := duration(d); got != want {
-			t.Errorf("%v: %s, want %s", d, got, want)
+			t.Errorf("%v: got %s, want %s", d, got, want)
 		}
 	}
 }
 
-// TestClosedOutputIsTold checks that a command whose output nobody reads says so, with the exit code for the
+// TestClosedOutputIsReported checks that a command whose output nobody reads says so, with the exit code for the
 // environment.
-func TestClosedOutputIsTold(t *testing.T) {
+func TestClosedOutputIsReported(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func TestClosedOutputIsTold(t *testing.T) {
 			t.Errorf("%v: exit %d: %s", args, code, stderr.String())
 		}
 		if strings.Count(stderr.String(), "broken pipe") != 1 {
-			t.Errorf("%v says it more than once: %s", args, stderr.String())
+			t.Errorf("%v reports it more than once: %s", args, stderr.String())
 		}
 	}
 }

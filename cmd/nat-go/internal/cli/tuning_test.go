@@ -8,14 +8,15 @@ import (
 	"time"
 )
 
-// Whatever needs more memory than the soft limit gets it: with a fixed limit, it would do little but collect garbage.
+// TestSoftLimitFollowsWhatIsAlive checks that the limit grows with a heap that is larger than the soft limit: with a
+// fixed limit, the program would do little but collect garbage.
 func TestSoftLimitFollowsWhatIsAlive(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "")
 	t.Setenv("GOGC", "")
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	tuneCollector()
-	// It may have been raised already: the tests before this one may have left more alive.
+	// The limit may be higher already: the tests before this one may have left more memory in use.
 	if got := debug.SetMemoryLimit(-1); got < leastLimit || got > softLimit {
 		t.Errorf("at first the limit is %d, want %d to %d", got, leastLimit, softLimit)
 	}
@@ -23,7 +24,7 @@ func TestSoftLimitFollowsWhatIsAlive(t *testing.T) {
 	deadline := time.Now().Add(time.Minute)
 	for debug.SetMemoryLimit(-1) <= int64(len(held)) {
 		runtime.GC()
-		time.Sleep(time.Millisecond) // finalizers run beside
+		time.Sleep(time.Millisecond) // finalizers run concurrently
 		if time.Now().After(deadline) {
 			t.Fatalf("the limit is %d MiB while %d MiB are alive", debug.SetMemoryLimit(-1)>>20, len(held)>>20)
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 )
 
-func TestTrajectoriesOfAnExampleStandTogether(t *testing.T) {
+func TestTrajectoriesOfAnExampleAreAdjacent(t *testing.T) {
 	one, two, three := &builders.Origin{}, &builders.Origin{}, &builders.Origin{}
 	id := func(text string) []byte { return []byte(`{"example_id":` + text + `}`) }
 	var c collection
@@ -23,12 +23,12 @@ func TestTrajectoriesOfAnExampleStandTogether(t *testing.T) {
 		{one, id(`"2"`), false},
 	} {
 		if got := c.continues(step.at, step.metadata); got != step.want {
-			t.Errorf("trajectory %d: %v, want %v", i, got, step.want)
+			t.Errorf("trajectory %d: got %v, want %v", i, got, step.want)
 		}
 	}
 }
 
-// Like Python's min and max, the first of equal numbers is kept.
+// TestRewardsAreComparedAsPythonDoes checks that the first of equal numbers is kept, as by Python's min and max.
 func TestRewardsAreComparedAsPythonDoes(t *testing.T) {
 	zero := math.Copysign(0, -1)
 	var c collectionRun
@@ -36,7 +36,7 @@ func TestRewardsAreComparedAsPythonDoes(t *testing.T) {
 		c.add(reward)
 	}
 	if math.Signbit(c.min) || math.Signbit(c.max) || c.rewards != 3 {
-		t.Errorf("%+v: the first zero counts", c)
+		t.Errorf("%+v: want the first zero", c)
 	}
 	c = collectionRun{}
 	for _, reward := range []float64{2, 1, 3} {

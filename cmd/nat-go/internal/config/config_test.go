@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/builders/schema"
 )
 
-// The component types of these tests stand in for those that the program registers.
+// dpoConfig and the other component types stand in for those that the program registers.
 type dpoConfig struct {
 	Step     string  `yaml:"ttc_step_name" default:"dpo_candidate_move" doc:"name of the steps to pair" aka:"custom_step_name"`
 	All      bool    `yaml:"exhaustive_pairs" default:"true"`

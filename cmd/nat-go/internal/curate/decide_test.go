@@ -152,7 +152,7 @@ func TestContradictionsAndCopiesAsWithMaps(t *testing.T) {
 				rt.Fatalf("record %d: %d, kept should be %v", i, d, want[i])
 			}
 			if !recs[i].Drop.Kept() && d != recs[i].Drop {
-				rt.Fatalf("record %d: the gate's %d became %d", i, recs[i].Drop, d)
+				rt.Fatalf("record %d: the gate's reason %d became %d", i, recs[i].Drop, d)
 			}
 		}
 	})
@@ -225,7 +225,7 @@ func TestSampleDoesNotDependOnArrival(t *testing.T) {
 			Shuffle(len(other), func(i, j int) { other[i], other[j] = other[j], other[i] })
 		a, b := kept(recs), kept(other)
 		if !slices.Equal(a, b) {
-			rt.Fatalf("%d kept, %d after shuffling, or others", len(a), len(b))
+			rt.Fatalf("shuffling changes what is kept: %d records, then %d", len(a), len(b))
 		}
 	})
 }
@@ -342,7 +342,7 @@ func distinct(examples, each int) (recs []rec) {
 	return recs
 }
 
-func TestSplitIsAsNearAsItCanBe(t *testing.T) {
+func TestSplitIsAsCloseAsPossible(t *testing.T) {
 	for _, c := range []struct {
 		examples, each int
 		share          float64
@@ -371,7 +371,7 @@ func TestSeedMovesTheSplit(t *testing.T) {
 	}
 }
 
-func TestSplitThatTheDataCannotGive(t *testing.T) {
+func TestSplitThatIsImpossible(t *testing.T) {
 	oneExample := distinct(1, 5)
 	half := append(distinct(3, 1), distinct(1, 9)...) // example 0 has 10 of 12
 	rules := Rules{
@@ -419,7 +419,7 @@ func TestSplitByPositionIsNATs(t *testing.T) {
 			got += fmt.Sprint(d)
 		}
 		if got != want {
-			t.Errorf("%d records: %s, want %s", n, got, want)
+			t.Errorf("%d records: got %s, want %s", n, got, want)
 		}
 	}
 }

@@ -32,12 +32,12 @@ func TestDecisionsSurviveTheFile(t *testing.T) {
 	}
 	for i := range file.Len() {
 		if _, err := ReadDecisions(bytes.NewReader(file.Bytes()[:i]), d.Len()); err == nil {
-			t.Fatalf("took the first %d bytes of %d", i, file.Len())
+			t.Fatalf("accepted the first %d bytes of %d", i, file.Len())
 		}
 		bad := bytes.Clone(file.Bytes())
 		bad[i] ^= 1
 		if _, err := ReadDecisions(bytes.NewReader(bad), d.Len()); err == nil {
-			t.Fatalf("took a file with byte %d changed", i)
+			t.Fatalf("accepted a file with byte %d changed", i)
 		}
 	}
 }
@@ -69,11 +69,11 @@ func TestAClaimOfManyRecordsTakesNoMemory(t *testing.T) {
 	}
 }
 
-func TestEveryReasonComesBack(t *testing.T) {
+func TestReasonsOfDecisions(t *testing.T) {
 	for i, r := range reasons {
 		if got, ok := Decision(firstDrop + i).Reason(); !ok || got != r || Dropped(r) != Decision(firstDrop+i) ||
 			Dropped(r).Kept() {
-			t.Errorf("%s does not come back", r)
+			t.Errorf("%s does not map to its own decision, or back", r)
 		}
 	}
 	if _, ok := Both.Reason(); ok || !Both.Trains() || !Both.Validates() || Train.Validates() || Validation.Trains() {

@@ -99,7 +99,7 @@ func TestGatePreference(t *testing.T) {
 			p := good()
 			c.change(&p)
 			if got, detail := Gate(&p.Resolved); got != c.want || (detail == "") != (got == "") {
-				t.Errorf("%s: %q (%s), want %q", name, got, detail, c.want)
+				t.Errorf("%s: got %q (%s), want %q", name, got, detail, c.want)
 			}
 		})
 	}
@@ -133,31 +133,31 @@ func TestGateConversations(t *testing.T) {
 			of(&builders.Demonstration{}, messages(msg("user", "u"), msg("assistant", ""))),
 			ledger.EmptyResponse,
 		},
-		"no user":              {of(&builders.Demonstration{}, messages(msg("assistant", "a"))), ledger.BadRoles},
-		"flags":                {flagged(false, false, false, true), ""},
-		"too few flags":        {flagged(true), ledger.BadRecord},
-		"nothing flagged":      {flagged(false, false, false, false), ledger.BadRecord},
-		"flagged user":         {flagged(true, false, false, true), ledger.BadRoles},
-		"rollout":              {of(&builders.Rollout{Reward: &zero}, talk), ""},
-		"unscored":             {of(&builders.Rollout{}, talk), ""},
-		"reward":               {of(&builders.Rollout{Reward: &nan}, talk), ledger.BadRecord},
-		"distillation":         {with(func(*builders.Site) {}), ""},
-		"no sites":             {of(&builders.Distillation{}, talk), ledger.BadRecord},
-		"site out of range":    {with(func(s *builders.Site) { s.Result = 4 }), ledger.BadRecord},
-		"site before":          {with(func(s *builders.Site) { s.Call = -1 }), ledger.BadRecord},
-		"result before call":   {with(func(s *builders.Site) { s.Call, s.Result = 2, 1 }), ledger.BadRecord},
-		"no such call":         {with(func(s *builders.Site) { s.CallSeq = 1 }), ledger.BadRoles},
-		"call of no call":      {with(func(s *builders.Site) { s.Call = 0 }), ledger.BadRoles},
-		"result is no result":  {with(func(s *builders.Site) { s.Result = 3 }), ledger.BadRoles},
-		"call in the text":     {of(&builders.Distillation{Sites: []builders.Site{inText}}, plain), ""},
-		"of a turn that calls": {with(func(s *builders.Site) { s.CallSeq = -1 }), ledger.BadRoles},
-		"no hint":              {with(func(s *builders.Site) { s.Hint = " " }), ledger.BadRecord},
-		"unknown target":       {with(func(s *builders.Site) { s.Target = 2 }), ledger.BadRecord},
-		"nothing":              {builders.Resolved{}, ledger.BadRecord},
+		"no user":                 {of(&builders.Demonstration{}, messages(msg("assistant", "a"))), ledger.BadRoles},
+		"flags":                   {flagged(false, false, false, true), ""},
+		"too few flags":           {flagged(true), ledger.BadRecord},
+		"nothing flagged":         {flagged(false, false, false, false), ledger.BadRecord},
+		"flagged user":            {flagged(true, false, false, true), ledger.BadRoles},
+		"rollout":                 {of(&builders.Rollout{Reward: &zero}, talk), ""},
+		"unscored":                {of(&builders.Rollout{}, talk), ""},
+		"reward":                  {of(&builders.Rollout{Reward: &nan}, talk), ledger.BadRecord},
+		"distillation":            {with(func(*builders.Site) {}), ""},
+		"no sites":                {of(&builders.Distillation{}, talk), ledger.BadRecord},
+		"site out of range":       {with(func(s *builders.Site) { s.Result = 4 }), ledger.BadRecord},
+		"site before":             {with(func(s *builders.Site) { s.Call = -1 }), ledger.BadRecord},
+		"result before call":      {with(func(s *builders.Site) { s.Call, s.Result = 2, 1 }), ledger.BadRecord},
+		"no such call":            {with(func(s *builders.Site) { s.CallSeq = 1 }), ledger.BadRoles},
+		"call without a call":     {with(func(s *builders.Site) { s.Call = 0 }), ledger.BadRoles},
+		"result without a result": {with(func(s *builders.Site) { s.Result = 3 }), ledger.BadRoles},
+		"call in the text":        {of(&builders.Distillation{Sites: []builders.Site{inText}}, plain), ""},
+		"of a turn that calls":    {with(func(s *builders.Site) { s.CallSeq = -1 }), ledger.BadRoles},
+		"no hint":                 {with(func(s *builders.Site) { s.Hint = " " }), ledger.BadRecord},
+		"unknown target":          {with(func(s *builders.Site) { s.Target = 2 }), ledger.BadRecord},
+		"nothing":                 {builders.Resolved{}, ledger.BadRecord},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, detail := Gate(&c.record); got != c.want || (detail == "") != (got == "") {
-				t.Errorf("%s: %q (%s), want %q", name, got, detail, c.want)
+				t.Errorf("%s: got %q (%s), want %q", name, got, detail, c.want)
 			}
 		})
 	}
@@ -178,7 +178,7 @@ func BenchmarkGatePreference(b *testing.B) {
 	}
 }
 
-// TestSameMessage: whatever two messages differ in, they aren't the same.
+// TestSameMessage checks that messages that differ in anything are not the same.
 func TestSameMessage(t *testing.T) {
 	whole := func() *chat.Message {
 		return &chat.Message{
@@ -187,7 +187,7 @@ func TestSameMessage(t *testing.T) {
 		}
 	}
 	if !SameMessage(whole(), whole()) {
-		t.Error("a message is not the same as itself")
+		t.Error("equal messages are not the same")
 	}
 	for name, change := range map[string]func(m *chat.Message){
 		"role":      func(m *chat.Message) { m.Role = "user" },
@@ -201,7 +201,7 @@ func TestSameMessage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			other := whole()
 			if change(other); SameMessage(whole(), other) {
-				t.Error("they are taken for the same")
+				t.Error("different messages are the same")
 			}
 		})
 	}

@@ -35,11 +35,14 @@ func TestHold(t *testing.T) {
 		}
 		by := rapid.SampledFrom([]By{ByExample, ByTask}).Draw(rt, "by")
 		rules := Rules{
-			Dedupe: rapid.Bool().Draw(rt, "dedupe"), Contradictions: rapid.Bool().Draw(rt, "contradictions"),
-			MaxPairs: int64(rapid.SampledFrom([]int{0, 0, 20}).Draw(rt, "max")), Split: Split{
+			Dedupe:         rapid.Bool().Draw(rt, "dedupe"),
+			Contradictions: rapid.Bool().Draw(rt, "contradictions"),
+			MaxPairs:       int64(rapid.SampledFrom([]int{0, 0, 20}).Draw(rt, "max")),
+			Split: Split{
 				By:         by,
 				Validation: 0.2,
-			}, Hold: true,
+			},
+			Hold: true,
 		}
 		x, err := NewIndex(rules, dir)
 		if err != nil {

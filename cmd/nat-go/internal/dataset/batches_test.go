@@ -9,14 +9,18 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 )
 
-// The run's config.yml keeps variables as references: the tokenizer is found through their current values.
+// TestTokenizerOf: a run's config.yml keeps variables as references, so the tokenizer is found through their current
+// values.
 func TestTokenizerOf(t *testing.T) {
 	run := t.TempDir()
 	tokenizer := t.TempDir()
 	for written, want := range map[string]string{
-		"${NATGO_TEST_MODEL}": "", "${NATGO_TEST_NONE:-" + tokenizer + "}": "", tokenizer: "",
-		"${NATGO_TEST_NONE}": "variable that is not set, ${NATGO_TEST_NONE}", "''": "names no tokenizer",
-		"/no/such": "is not at /no/such",
+		"${NATGO_TEST_MODEL}":                   "",
+		"${NATGO_TEST_NONE:-" + tokenizer + "}": "",
+		tokenizer:                               "",
+		"${NATGO_TEST_NONE}":                    "variable that is not set, ${NATGO_TEST_NONE}",
+		"''":                                    "names no tokenizer",
+		"/no/such":                              "is not at /no/such",
 	} {
 		t.Run(written, func(t *testing.T) {
 			t.Setenv("NATGO_TEST_MODEL", tokenizer)

@@ -171,7 +171,7 @@ func TestADataSetAsWrittenIsSound(t *testing.T) {
 	}
 }
 
-func TestFindKnowsADataSetHoweverItIsNamed(t *testing.T) {
+func TestFindRecognisesADataSetByAnyName(t *testing.T) {
 	run, _, _ := fixture(t)
 	for path, want := range map[string]string{
 		"":                         "customizer trl",
@@ -192,7 +192,7 @@ func TestFindKnowsADataSetHoweverItIsNamed(t *testing.T) {
 				got = append(got, f.Format.Name)
 			}
 			if strings.Join(got, " ") != want {
-				t.Errorf("%s: %v, want %s", path, got, want)
+				t.Errorf("%s: got %v, want %s", path, got, want)
 			}
 		})
 	}
@@ -419,7 +419,7 @@ func TestReadDrops(t *testing.T) {
 	}
 	os.WriteFile(path, []byte("x\n"), 0o644)
 	if _, err := readDrops(path); err == nil {
-		t.Error("took a broken line")
+		t.Error("accepted a line that is not JSON")
 	}
 }
 
@@ -540,7 +540,7 @@ func TestPick(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if n, _ := count(c.q); n != c.want {
-				t.Errorf("%s: %d, want %d", name, n, c.want)
+				t.Errorf("%s: got %d, want %d", name, n, c.want)
 			}
 		})
 	}
@@ -744,9 +744,9 @@ func TestConvertThatFailsLeavesTheRun(t *testing.T) {
 	}
 }
 
-// TestConvertsAtOnce checks that when several conversions meet, one continues and the others say which one it is, and
-// that no format is lost.
-func TestConvertsAtOnce(t *testing.T) {
+// TestConcurrentConversions checks that when several conversions meet, one continues and the others say which one it
+// is, and that no format is lost.
+func TestConcurrentConversions(t *testing.T) {
 	run, _, written := fixture(t)
 	p := &Place{Run: runfolder.Folder(run)}
 	var formats []Format

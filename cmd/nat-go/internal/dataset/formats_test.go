@@ -164,7 +164,7 @@ func TestRowsThatShareRecords(t *testing.T) {
 				got = append(got, fmt.Sprintf("%s %d", strings.TrimSuffix(base, filepath.Ext(base)), file.Rows))
 			}
 			if strings.Join(got, ", ") != want {
-				t.Errorf("%s: %s, want %s", name, strings.Join(got, ", "), want)
+				t.Errorf("%s: got %s, want %s", name, strings.Join(got, ", "), want)
 			}
 		})
 	}

@@ -11,8 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestOutputs checks that files have their content once they have their names, also those that end before anything of
-// them was written, and that aborted ones leave nothing.
+// TestOutputs checks that files that get their names have their whole content, and that aborted ones leave nothing.
 func TestOutputs(t *testing.T) {
 	dir := t.TempDir()
 	want := map[string]string{}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestTooMany checks that values are counted, and that what merely looks like one in a text isn't.
+// TestTooMany checks that values are counted, and that text that merely looks like one isn't.
 func TestTooMany(t *testing.T) {
 	maxValues := int(DefaultLimits.Values)
 	for name, c := range map[string]struct {
@@ -51,13 +51,13 @@ func TestRowLimits(t *testing.T) {
 				_, err = Verify(p, nil, t.TempDir())
 			}
 			if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%+v: %v, want %q", c.limits, err, c.says)
+				t.Errorf("%+v: got %v, want %q", c.limits, err, c.says)
 			}
 		})
 	}
 }
 
-// TestFindInOddFolders finds rows below folders whose names a pattern would read otherwise.
+// TestFindInOddFolders finds rows below folders whose names would be read as patterns.
 func TestFindInOddFolders(t *testing.T) {
 	for _, name := range []string{"a[b]", "[", "*", "a?", `a\b`} {
 		t.Run(name, func(t *testing.T) {

@@ -45,13 +45,13 @@ func TestReading(t *testing.T) {
 				got = append(got, x.String())
 			}
 			if strings.Join(got, "; ") != c.want {
-				t.Errorf("%s: %s, want %s", name, strings.Join(got, "; "), c.want)
+				t.Errorf("%s: got %s, want %s", name, strings.Join(got, "; "), c.want)
 			}
 		})
 	}
 }
 
-// TestReadingIsBounded checks that a row may have any number of keys.
+// TestReadingIsBounded checks that memory stays bounded, however many different keys the rows have.
 func TestReadingIsBounded(t *testing.T) {
 	var r reading
 	for i := range 3 * maxColumns {
@@ -65,7 +65,7 @@ func TestReadingIsBounded(t *testing.T) {
 	}
 }
 
-// somePlaces returns where some of a row's texts are, in a buffer where it has that offset.
+// somePlaces returns the places of some of the texts in a row that begins at the offset.
 func somePlaces(rnd *rand.Rand, line []byte, offset int) (places []rows.Place) {
 	for i := 0; i < len(line); i++ {
 		if line[i] != '"' {
@@ -84,8 +84,8 @@ func somePlaces(rnd *rand.Rand, line []byte, offset int) (places []rows.Place) {
 	return places
 }
 
-// TestForms checks that counting rows of a known form finds what reading every row does, wherever texts are known to
-// be.
+// TestForms checks that counting rows of a known form gives the same result as reading every row, whichever places of
+// texts are known.
 func TestForms(t *testing.T) {
 	dates := []string{"2024-01-01", "a \"text\"", "2024-02-30", `\`, ""}
 	shapes := []func(r *rand.Rand) string{
@@ -122,7 +122,7 @@ func TestForms(t *testing.T) {
 			}
 			for _, f := range without.forms {
 				if f.rows != 0 {
-					t.Fatal("a row was counted that was to be read")
+					t.Fatal("a row was only counted, without places of texts")
 				}
 			}
 			without.forms = nil

@@ -7,9 +7,8 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
-// TestRefusedIsToldWithWhatCarries checks that a format that can't carry records reports why, how many, and which
-// format can.
-func TestRefusedIsToldWithWhatCarries(t *testing.T) {
+// TestRefusalsSayWhy checks that a format that can't carry records reports why, how many, and which format can.
+func TestRefusalsSayWhy(t *testing.T) {
 	f, _ := Lookup("kto")
 	_, written, dropped := allKinds(t, f)
 	w := written[0]

@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/collator/tensors"
 )
 
-// Files of token rows are read back and checked against the manifest like any others.
+// TestVerifyTokens checks that files of token rows are read back and checked against the manifest like any others.
 func TestVerifyTokens(t *testing.T) {
 	var b bytes.Buffer
 	w, err := tensors.NewParquetWriter(&b, tensors.Column{Name: "input_ids", Kind: tensors.Int64List}, tensors.Column{
@@ -86,7 +86,7 @@ func TestVerifyTokens(t *testing.T) {
 	}
 }
 
-// A row of masks is wrong in each of these ways.
+// TestWrongMask checks each way in which a row's mask can be wrong.
 func TestWrongMask(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"input_ids": [4, 5], "loss_mask": [0, 1]}`:  "",
@@ -98,7 +98,7 @@ func TestWrongMask(t *testing.T) {
 	} {
 		t.Run(line, func(t *testing.T) {
 			if got := wrongMask([]byte(line)); got != want {
-				t.Errorf("%s: %q, not %q", line, got, want)
+				t.Errorf("%s: got %q, want %q", line, got, want)
 			}
 		})
 	}

@@ -123,12 +123,12 @@ func TestAskedBadly(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := fake(t, "sleep 1000").ask(ctx, input(t, tokenRow), t.TempDir()); err == nil {
-		t.Error("asked though it was over")
+		t.Error("asked although the context was cancelled")
 	}
 	tr.Python = filepath.Join(t.TempDir(), "nowhere")
 	if _, err := tr.ask(t.Context(), input(t, tokenRow), t.TempDir()); exit.Code(err) != exit.Environment ||
 		!strings.Contains(err.Error(), "--python") {
-		t.Errorf("not there: %v", err)
+		t.Errorf("a missing Python: %v", err)
 	}
 }
 
@@ -150,7 +150,7 @@ func TestBadRows(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := File(path, MaxRows); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v, want %q", line, err, want)
+				t.Errorf("%s: got %v, want %q", line, err, want)
 			}
 		})
 	}

@@ -44,8 +44,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// TestMatchLosesNothing checks that when two sequences are laid side by side both are there whole, in order, and
-// counted once.
+// TestMatchLosesNothing checks that when two sequences are aligned, both are there whole, in order, and counted once.
 func TestMatchLosesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string) Side {

@@ -135,7 +135,7 @@ func TestTRL(t *testing.T) {
 			got, _, err := Compare(t.Context(), tr, cfg, input(t, c.rows...), 0)
 			if c.failure != "" {
 				if err == nil || !strings.Contains(err.Error(), c.failure) {
-					t.Errorf("%v, want %q", err, c.failure)
+					t.Errorf("got %v, want %q", err, c.failure)
 				}
 				return
 			}

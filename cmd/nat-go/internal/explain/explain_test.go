@@ -20,17 +20,17 @@ const root = "../../../.."
 
 var findingCode = regexp.MustCompile(`^NG\d{4}$`)
 
-// typedCodes walks the module's Go source, excluding tests, for codes that are spelled out: finding codes written as a
-// literal, and literals converted to a ledger.Reason.
-func typedCodes(t *testing.T) map[string][]string {
+// spelledCodes walks the module's Go source, excluding tests, for codes that are spelled out: finding codes written as
+// a literal, and literals converted to a ledger.Reason. It returns the files of each.
+func spelledCodes(t *testing.T) map[string][]string {
 	t.Helper()
-	typed := map[string][]string{}
+	spelled := map[string][]string{}
 	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		name := e.Name()
 		switch {
 		case err != nil:
 			return err
-		// examples are third parties: their reasons are their own
+		// examples are third parties, with reasons of their own
 		case e.IsDir() && (name != ".." && strings.HasPrefix(name, ".") || name == "testdata" || name == "examples"):
 			return fs.SkipDir
 		case e.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
@@ -41,14 +41,14 @@ func typedCodes(t *testing.T) map[string][]string {
 			return err
 		}
 		for _, code := range literals(file) {
-			typed[code] = append(typed[code], path)
+			spelled[code] = append(spelled[code], path)
 		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return typed
+	return spelled
 }
 
 // literals lists the codes that are spelled out in a file.
@@ -96,24 +96,24 @@ func isReason(e ast.Expr) bool {
 	return false
 }
 
-// TestEveryCodeIsTypedOnceAndRegistered checks that a code is written in only one place in the source, and that the
-// package containing it is in the list.
-func TestEveryCodeIsTypedOnceAndRegistered(t *testing.T) {
-	typed := typedCodes(t)
-	if len(typed) < 150 {
-		t.Fatalf("the walk sees only %d codes", len(typed))
+// TestEveryCodeIsSpelledOutOnce checks that each code is spelled out in only one place in the source, and that its page
+// is registered.
+func TestEveryCodeIsSpelledOutOnce(t *testing.T) {
+	spelled := spelledCodes(t)
+	if len(spelled) < 150 {
+		t.Fatalf("the walk found only %d codes", len(spelled))
 	}
-	for code, where := range typed {
+	for code, where := range spelled {
 		if _, ok := Code(code); !ok && !strings.Contains(code, "/") {
-			t.Errorf("%s has no page that is registered here; it stands in %v", code, where)
+			t.Errorf("%s has no page that is registered here; it is in %v", code, where)
 		}
 		if len(where) > 1 {
-			t.Errorf("%s is typed more than once: %v", code, where)
+			t.Errorf("%s is spelled out more than once: %v", code, where)
 		}
 	}
 	for _, c := range codes() {
-		if len(typed[c.Code]) == 0 {
-			t.Errorf("%s has a page, but it is typed nowhere", c.Code)
+		if len(spelled[c.Code]) == 0 {
+			t.Errorf("%s has a page, but no source spells it out", c.Code)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func TestPagesAreWhole(t *testing.T) {
 	for _, c := range codes() {
 		if c.Text == "" || c.Help == "" || c.Area == "" || !strings.HasSuffix(c.Text, ".") ||
 			!strings.HasSuffix(c.Help, ".") {
-			t.Errorf("%+v is not a whole page", c)
+			t.Errorf("%+v is not a complete page", c)
 		}
 		if seen[c.Code] {
 			t.Errorf("%s is there twice", c.Code)

@@ -8,7 +8,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// A refused record names an example, but that is no reason to take the example out of the account.
+// TestRefusedRecordsShrinkNoAccount checks that a refused record, although it names an example, doesn't take the
+// example out of the account.
 func TestRefusedRecordsShrinkNoAccount(t *testing.T) {
 	g := &ttc.Group{Key: "g", Examples: []*ttc.Example{{ID: "a"}, {ID: "b"}}}
 	a := inExamples(g)

@@ -12,8 +12,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// TestCandidatesNeverVanish gives results of builders to the books: whatever the results name, every candidate is used
-// or dropped, unless the builder works on whole examples.
+// TestCandidatesNeverVanish adds builders' results to the books: whatever the results name, every candidate is used or
+// dropped, unless the builder works on whole examples.
 func TestCandidatesNeverVanish(t *testing.T) {
 	group := func() *ttc.Group {
 		g := &ttc.Group{Key: "g"}
@@ -124,8 +124,8 @@ func TestCandidatesNeverVanish(t *testing.T) {
 	}
 }
 
-// TestReasonsAreLimited gives a builder a new reason, unit and counter for each group: no more than a thousand are told
-// apart, none is lost, and a run that continues from its log tells the same ones apart.
+// TestReasonsAreLimited has a builder report a new reason, unit and counter for each group: no more than a thousand are
+// told apart, none is lost, and a run that continues from its log tells the same ones apart.
 func TestReasonsAreLimited(t *testing.T) {
 	g := &ttc.Group{Key: "g", Examples: []*ttc.Example{{ID: "a"}}}
 	b, resumed := &builder{name: "b"}, &builder{name: "b"}

@@ -69,14 +69,19 @@ func ownTrace(t *testing.T, tok *tokenizer.Tokenizer, task, trial int) string {
 		})
 	}
 	line, err := json.Marshal(map[string]any{
-		"id": fmt.Sprintf("t%d-%d", task, trial), "task_id": fmt.Sprint(task), "trial": trial, "reward": float64(trial),
-		"model":    "me",
-		"sampling": map[string]any{"temperature": 0.7, "top_p": 1}, "candidates": answers,
+		"id":         fmt.Sprintf("t%d-%d", task, trial),
+		"task_id":    fmt.Sprint(task),
+		"trial":      trial,
+		"reward":     float64(trial),
+		"model":      "me",
+		"sampling":   map[string]any{"temperature": 0.7, "top_p": 1},
+		"candidates": answers,
 		"tools": []any{map[string]any{
 			"type": "function",
 			"function": map[string]any{"name": "weather", "parameters": map[string]any{
 				"type":       "object",
-				"properties": map[string]any{"town": map[string]any{"type": "integer"}}, "required": []string{"town"},
+				"properties": map[string]any{"town": map[string]any{"type": "integer"}},
+				"required":   []string{"town"},
 			}},
 		}},
 		"messages": []any{
@@ -111,11 +116,9 @@ func TestControlHasNoEffect(t *testing.T) {
 func TestEveryChannelInOneRun(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, content := range map[string][]byte{"tokenizer.json": bytesTokenizer(t), "calls.jinja": []byte(callML)} {
-		t.Run(name, func(t *testing.T) {
-			if err := os.WriteFile(name, content, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		})
+		if err := os.WriteFile(name, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	tok, err := tokenizer.Load("tokenizer.json")
 	if err != nil {
@@ -144,11 +147,9 @@ finetuning: {enabled: true, trajectory_builder: [pairs, hints, best, tasks], out
 		"traces.jsonl": strings.Join(lines, "\n") + "\n",
 		"finetune.yml": yaml,
 	} {
-		t.Run(name, func(t *testing.T) {
-			if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		})
+		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	sum, err := Run(context.Background(), Request{ConfigFile: "finetune.yml", RunID: "r"}, testEnv(t))
 	if err != nil {

@@ -67,11 +67,9 @@ func TestRunMakesTokenBatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, content := range map[string][]byte{"tokenizer.json": bytesTokenizer(t), "chatml.jinja": []byte(chatML)} {
-		t.Run(name, func(t *testing.T) {
-			if err := os.WriteFile(name, content, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		})
+		if err := os.WriteFile(name, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	yaml := string(read(t, "finetune.yml")) + "\ncollator: {tokenizer: tokenizer.json, template: chatml.jinja, max_length: 512, batch_tokens: 8192}\n"
 	if err := os.WriteFile("finetune.yml", []byte(yaml), 0o644); err != nil {
@@ -79,34 +77,32 @@ func TestRunMakesTokenBatches(t *testing.T) {
 	}
 	var index []byte
 	for _, id := range []string{"a", "b"} {
-		t.Run(id, func(t *testing.T) {
-			sum, err := Run(context.Background(), Request{
-				ConfigFile: "finetune.yml",
-				RunID:      id,
-				OutputDir:  "o",
-			}, testEnv(t))
-			if err != nil {
-				t.Fatal(err)
+		sum, err := Run(context.Background(), Request{
+			ConfigFile: "finetune.yml",
+			RunID:      id,
+			OutputDir:  "o",
+		}, testEnv(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range sum.Accounts {
+			if a.Stage == ledger.Collate && a.Unit == unitRecord && (a.In != sum.Counts.Kept || a.Out != a.In) {
+				t.Errorf("%d of %d kept records went in, %d came out: %v", a.In, sum.Counts.Kept, a.Out, a.Dropped)
 			}
-			for _, a := range sum.Accounts {
-				if a.Stage == ledger.Collate && a.Unit == unitRecord && (a.In != sum.Counts.Kept || a.Out != a.In) {
-					t.Errorf("%d of %d kept records went in, %d came out: %v", a.In, sum.Counts.Kept, a.Out, a.Dropped)
-				}
-			}
-			if sum.Batches == nil || sum.Batches.Counts["dpo/train"].Rows == 0 ||
-				sum.Batches.Counts["dpo/validation"].Rows == 0 {
-				t.Fatalf("batches: %+v", sum.Batches)
-			}
-			if temps, _ := filepath.Glob(filepath.Join(sum.RunDir, ".nat-go-*")); len(temps) > 0 {
-				t.Errorf("left behind: %v", temps)
-			}
-			got := read(t, filepath.Join(sum.RunDir, "batches", "index.jsonl"))
-			if index == nil {
-				index = got
-			} else if string(index) != string(got) { // it holds the hash of every batch
-				t.Error("the second run's batches differ")
-			}
-		})
+		}
+		if sum.Batches == nil || sum.Batches.Counts["dpo/train"].Rows == 0 ||
+			sum.Batches.Counts["dpo/validation"].Rows == 0 {
+			t.Fatalf("batches: %+v", sum.Batches)
+		}
+		if temps, _ := filepath.Glob(filepath.Join(sum.RunDir, ".nat-go-*")); len(temps) > 0 {
+			t.Errorf("left behind: %v", temps)
+		}
+		got := read(t, filepath.Join(sum.RunDir, "batches", "index.jsonl"))
+		if index == nil {
+			index = got
+		} else if string(index) != string(got) { // it holds the hash of every batch
+			t.Error("the second run's batches differ")
+		}
 	}
 	tok, err := tokenizer.Load("tokenizer.json")
 	if err != nil {
@@ -213,14 +209,13 @@ func TestNoBatchFails(t *testing.T) {
 	}
 	yaml := string(read(t, "finetune.yml")) + "\ncollator: {tokenizer: tokenizer.json, template: refuses.jinja}\n"
 	for name, content := range map[string]string{
-		"tokenizer.json": string(bytesTokenizer(t)), "finetune.yml": yaml,
-		"refuses.jinja": "{% for m in messages %}{{ raise_exception('not this one') }}{% endfor %}",
+		"tokenizer.json": string(bytesTokenizer(t)),
+		"finetune.yml":   yaml,
+		"refuses.jinja":  "{% for m in messages %}{{ raise_exception('not this one') }}{% endfor %}",
 	} {
-		t.Run(name, func(t *testing.T) {
-			if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		})
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	sum, err := Run(context.Background(), Request{ConfigFile: "finetune.yml", RunID: "r", OutputDir: "o"}, testEnv(t))
 	if exit.Code(err) != exit.Failed || !strings.Contains(err.Error(), "template_refused") ||

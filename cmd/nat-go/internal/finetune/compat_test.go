@@ -75,7 +75,8 @@ func dataFiles(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// A collection run is a single group, of which a built-in builder may make as much as limits.output says.
+// TestCompatBuildsALargeCollectionRun: a collection run is a single group, of which a built-in builder may make as much
+// as limits.output allows.
 func TestCompatBuildsALargeCollectionRun(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var steps []string
@@ -93,8 +94,9 @@ func TestCompatBuildsALargeCollectionRun(t *testing.T) {
 	}
 }
 
-// NAT numbers what its builder returned, and for a collection run that raised it returned nothing.
-func TestCompatGoesOnAfterAFailedCollectionRun(t *testing.T) {
+// TestCompatContinuesAfterAFailedCollectionRun: NAT numbers what its builder returned, and for a collection run that
+// raised it returned nothing.
+func TestCompatContinuesAfterAFailedCollectionRun(t *testing.T) {
 	threeInputs(t)
 	natConfig(t, "num_runs: 3, continue_on_collection_error: true")
 	sum, err := runCompat(t)
@@ -114,7 +116,8 @@ func TestCompatGoesOnAfterAFailedCollectionRun(t *testing.T) {
 	}
 }
 
-// A failed collection run ends the run, but what was collected before it stays.
+// TestCompatEndsAtAFailedCollectionRun checks that a failed collection run ends the run, and that what was collected
+// before it stays.
 func TestCompatEndsAtAFailedCollectionRun(t *testing.T) {
 	threeInputs(t)
 	natConfig(t, "num_runs: 3")
@@ -131,7 +134,7 @@ func TestCompatEndsAtAFailedCollectionRun(t *testing.T) {
 	}
 }
 
-// NAT groups by the text of the id: 1 and "1" are two entries but one group.
+// TestCompatGroupsByTextOfID: NAT groups by the text of the id: 1 and "1" are two entries but one group.
 func TestCompatGroupsByTextOfID(t *testing.T) {
 	t.Chdir(t.TempDir())
 	natFile(t, "in.json", natEntry("1", natStep("t", 0, "a", 1), natStep("t", 1, "b", 0.5)),

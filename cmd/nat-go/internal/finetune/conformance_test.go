@@ -37,8 +37,7 @@ func testEnv(t *testing.T) Env {
 	}
 }
 
-// caseInputs returns the inputs of a case, in the order of the collection runs. A run whose file is missing is a failed
-// one.
+// caseInputs returns the inputs of a case, in the order of the collection runs. A run whose file is missing failed.
 func caseInputs(t *testing.T, dir string) []string {
 	t.Helper()
 	names := []string{"input/workflow_output.json"}
@@ -160,7 +159,7 @@ func read(t *testing.T, path string) []byte {
 	return b
 }
 
-// pythonJSON turns the bare words that Python writes for numbers not available in JSON into strings.
+// pythonJSON puts quotes around the bare words that Python writes for numbers that JSON doesn't have.
 func pythonJSON(b []byte) []byte {
 	var out []byte
 	for i, inText := 0, false; i < len(b); i++ {

@@ -132,7 +132,7 @@ func TestResumeRefusesOtherSettings(t *testing.T) {
 			}
 			how.Accept = []string{"no-such-name"}
 			if _, err := Resume(t.Context(), f, how, env); exit.Code(err) != exit.Usage {
-				t.Errorf("a name that nothing changed of: %v", err)
+				t.Errorf("accepting a setting that did not change: %v", err)
 			}
 			how.Accept = strings.Split(c.want, ", ")
 			if _, err := Resume(t.Context(), f, how, env); err != nil {
@@ -164,11 +164,11 @@ func TestDecidedHoldsNoValues(t *testing.T) {
 	other, _ := begunRun(t, map[string]string{"STRATEGY": "exhaustive"})
 	b, errB := other.ReadBegun()
 	if errA == nil && errB == nil && a.Decided.Salt == b.Decided.Salt {
-		t.Error("two runs have one salt")
+		t.Error("two runs have the same salt")
 	}
 }
 
-// TestDecidedByAPluginsProgram checks that what counts for a plugin is its content and the variables passed to it.
+// TestDecidedByAPluginsProgram checks that a plugin is identified by its content and the variables passed to it.
 func TestDecidedByAPluginsProgram(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "plugin.py")
@@ -218,7 +218,7 @@ finetuning: {enabled: true, trajectory_builder: mine}
 			}
 			now := decided(before.Salt)
 			if got := before.Changed(now); !slices.Equal(got, []string{c.want}) {
-				t.Errorf("%v, want %s", got, c.want)
+				t.Errorf("got %v, want %s", got, c.want)
 			}
 			before = now
 		})
@@ -286,7 +286,7 @@ finetuning: {enabled: true, trajectory_builder: h, output_dir: out}
 		return d
 	}
 	if d := decided(); len(d.Hashes) > 0 {
-		t.Errorf("of files that are not there: %v", d.Hashes)
+		t.Errorf("with missing files: %v", d.Hashes)
 	}
 	for name := range files {
 		write(name, "before")

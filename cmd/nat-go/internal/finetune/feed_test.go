@@ -76,9 +76,9 @@ func dataOf(t *testing.T, run string) map[string]string {
 	return out
 }
 
-// A run with a builder that works on tasks gives it tasks, whatever the order of the input; a builder of single
-// examples next to it makes the same records as it does alone; and a run that is interrupted anywhere ends up with the
-// same bytes.
+// TestTasks checks that a builder that works on tasks is given whole tasks, whatever the order of the input; that a
+// builder of single examples beside it makes the same records as it does alone; and that a run that is interrupted
+// anywhere ends up with the same bytes.
 func TestTasks(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("config.yml", []byte(taskConfig), 0o644); err != nil {

@@ -128,7 +128,8 @@ func TestARunWithoutAManifestIsNotVerifiable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, manifest := range map[string]string{
-		"none": "", "no JSON": "{",
+		"none":    "",
+		"no JSON": "{",
 		"no hashes": strings.Replace(string(text), "\"files\": [\n    {\n      \"path\": \"co",
 			"\"was\": [\n    {\n      \"path\": \"co", 1),
 		"failed": strings.Replace(string(text), `"status": "completed"`, `"status": "failed"`, 1),

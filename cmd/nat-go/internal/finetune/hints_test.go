@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// The hints example: what its traces contain is found, what says nothing about a call is not, and everything is
-// accounted for.
+// TestHintsExample checks that the hints example finds the errors in its traces, takes nothing else for one, and
+// accounts for everything.
 func TestHintsExample(t *testing.T) {
 	example, err := filepath.Abs(filepath.Join("..", "..", "..", "..", "examples", "hints"))
 	if err != nil {
@@ -52,7 +52,8 @@ func TestHintsExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(map[string]int64{
-		"sites/schema/schema/knowable": 1, "sites/unknown_tool/schema/knowable": 1,
+		"sites/schema/schema/knowable":            1,
+		"sites/unknown_tool/schema/knowable":      1,
 		"sites/arguments_not_json/rules/knowable": 2,
 	}, m.Counters["hints"],
 		cmpopts.IgnoreMapEntries(func(name string, _ int64) bool {

@@ -11,9 +11,10 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
 
-// TestPipesAreLeft interrupts runs that wait for a pipe: one that nobody writes to or one that stalls, used as the
-// input, the configuration or the tokenizer. The run ends, and a run folder that was begun can be resumed.
-func TestPipesAreLeft(t *testing.T) {
+// TestInterruptedWhileWaitingForAPipe interrupts runs that wait for a pipe: one that nobody writes to or one that
+// stalls, used as the input, the configuration or the tokenizer. The run ends, and a run folder that was begun can be
+// resumed.
+func TestInterruptedWhileWaitingForAPipe(t *testing.T) {
 	const config = "trajectory_builders: {m: {_type: dpo_traj_builder, ttc_step_name: s}}\n" +
 		"finetuning: {enabled: true, trajectory_builder: m, output_dir: out}\n"
 	for name, c := range map[string]struct {
@@ -25,13 +26,13 @@ func TestPipesAreLeft(t *testing.T) {
 			req:    Request{ConfigFile: "config.yml", From: []string{"pipe"}, Source: "candidates"},
 			config: config,
 		},
-		"input to be told": {req: Request{ConfigFile: "config.yml", From: []string{"pipe"}}, config: config},
+		"input to be recognised": {req: Request{ConfigFile: "config.yml", From: []string{"pipe"}}, config: config},
 		"input that stalls": {
 			req:    Request{ConfigFile: "config.yml", From: []string{"pipe"}, Source: "candidates"},
 			config: config,
 			stalls: candidatesOf("1", "0"),
 		},
-		"told, then stalls": {
+		"input to be recognised that stalls": {
 			req:    Request{ConfigFile: "config.yml", From: []string{"pipe"}},
 			config: config,
 			stalls: "{\"turn_id\":",

@@ -83,7 +83,7 @@ collator:
 	if len(files) == 0 || !strings.Contains(string(read(t, files[0])), "pair_teacher_topk_logprobs") {
 		t.Errorf("no teacher's columns in %v", files)
 	}
-	// An answer that one of the runs doesn't have any more is asked for again.
+	// An answer that is no longer stored in either run is asked for again.
 	if err := os.RemoveAll(runs[1].Teacher()); err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ collator:
 	dumped := made("d.yml", "dumped", "a.jsonl")
 	_, err = Merge(context.Background(), Merging{Runs: []runfolder.Folder{dumped}, RunID: "no"}, testEnv(t))
 	if exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "collator.teacher.dumps") {
-		t.Errorf("of dumps: %v", err)
+		t.Errorf("merging runs with dumps: %v", err)
 	}
 }
 

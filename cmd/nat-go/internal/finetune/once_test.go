@@ -133,7 +133,7 @@ func TestEachAnswerIsTrainedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inputs := map[string]string{"otlp": made, "atof": atof, "claude_code, made up": coded(t)}
+	inputs := map[string]string{"otlp": made, "atof": atof, "claude_code, synthetic": coded(t)}
 	if dir := os.Getenv("NATGO_CONFORMANCE"); dir != "" {
 		readers := filepath.Join(dir, "readers")
 		inputs["claude_code"] = filepath.Join(readers, "claude_code", "projects")
@@ -142,7 +142,7 @@ func TestEachAnswerIsTrainedOnce(t *testing.T) {
 		inputs["responses"] = filepath.Join(readers, "request_logs", "openai_responses.jsonl")
 		inputs["nemo_gym"] = filepath.Join(readers, "nemo_gym")
 		inputs["atif"] = filepath.Join(readers, "atif_harbor", "claude")
-		rollout, _, _ := strings.Cut( // the second says the same, and is left out as a repetition
+		rollout, _, _ := strings.Cut( // the second repeats it, and is dropped as identical
 			string(read(t, filepath.Join(readers, "verifiers_v1", "eval", "traces.jsonl"))), "\n")
 		inputs["verifiers"] = sessiontest.Write(t, t.TempDir(), "traces.jsonl", rollout+"\n")
 		inputs["chat, LiteLLM"] = filepath.Join(readers, "litellm")
@@ -168,7 +168,7 @@ func TestEachAnswerIsTrainedOnce(t *testing.T) {
 					t.Errorf("set aside, and trained %d times: %q", trained[text], text)
 				}
 			}
-			known := map[string][2]int{"otlp": {7, 1}, "claude_code, made up": {6, 1}}
+			known := map[string][2]int{"otlp": {7, 1}, "claude_code, synthetic": {6, 1}}
 			if n, ok := known[name]; len(want) == 0 || ok && n != [2]int{len(want), len(aside)} || set > total {
 				t.Errorf("%d answers, %d set aside, %d trained texts", len(want), len(aside), set)
 			}

@@ -51,7 +51,7 @@ func readerOf(t *testing.T, s *listSource, resume *source.Cursor) *reader {
 	return newReader(t.Context(), p, 1, resume)
 }
 
-func TestReaderHandsOnInOrder(t *testing.T) {
+func TestReaderKeepsTheOrder(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	failed := errors.New("the disk is gone")
 	s := &listSource{n: 30, size: 1 << 20, fail: failed, read: make(chan int, 30)}
@@ -72,8 +72,8 @@ func TestReaderHandsOnInOrder(t *testing.T) {
 	}
 }
 
-// TestReaderStaysWithinItsRoom checks that an input of any size may wait for a builder that doesn't come up, or be left
-// half read.
+// TestReaderStaysWithinItsRoom checks that the reader reads only so far ahead of a builder that isn't up yet, and that
+// an input can be left half read.
 func TestReaderStaysWithinItsRoom(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	s := &listSource{n: 100, size: 1 << 20, fail: io.EOF, read: make(chan int, 100)}
@@ -87,7 +87,7 @@ func TestReaderStaysWithinItsRoom(t *testing.T) {
 		}
 		break
 	}
-	if room := aheadBytes >> 20; most != room+1 { // one has been read and waits for room
+	if room := aheadBytes >> 20; most != room+1 { // one more has been read and waits
 		t.Errorf("read %d examples ahead of a room of %d", most, room)
 	}
 	rd.close()
@@ -118,8 +118,8 @@ func TestReaderPassesLargeExamples(t *testing.T) {
 	}
 }
 
-// TestReaderTellsDropsOfAnInputThatCannotBeOpened checks that nothing that a source dropped is lost.
-func TestReaderTellsDropsOfAnInputThatCannotBeOpened(t *testing.T) {
+// TestReaderReportsDropsOfAnInputThatCannotBeOpened checks that nothing that a source dropped is lost.
+func TestReaderReportsDropsOfAnInputThatCannotBeOpened(t *testing.T) {
 	failed := errors.New("no such thing")
 	p := &inputs{paths: []string{"a"}, began: make([]source.Input, 1)}
 	p.open = func(_ context.Context, _ string, opt source.Options) (source.Source, error) {

@@ -121,11 +121,9 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 		"t.yml":          []byte(yaml),
 		"in.jsonl":       []byte(failedCall),
 	} {
-		t.Run(name, func(t *testing.T) {
-			if err := os.WriteFile(name, content, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		})
+		if err := os.WriteFile(name, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	tok, err := tokenizer.Load("tokenizer.json")
 	if err != nil {
@@ -245,7 +243,7 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 		testEnv(t),
 	)
 	if exit.Code(err) != exit.Environment {
-		t.Errorf("of a server that refuses us: %v", err)
+		t.Errorf("a server that refuses the key: %v", err)
 	}
 }
 
@@ -293,14 +291,13 @@ collator:
     {rollouts: true, top_k: 3, servers: [{name: large, endpoint: "%s", model: m, weight: 3}, {name: small, endpoint: "%s", model: m}]}}
 `
 	for name, content := range map[string]string{
-		"traces.jsonl": strings.Join(lines, "\n") + "\n", "calls.jinja": callML,
-		"t.yml": fmt.Sprintf(yaml, largeURL, smallURL),
+		"traces.jsonl": strings.Join(lines, "\n") + "\n",
+		"calls.jinja":  callML,
+		"t.yml":        fmt.Sprintf(yaml, largeURL, smallURL),
 	} {
-		t.Run(name, func(t *testing.T) {
-			if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		})
+		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	small.spoils.Store(new("in town 3"))
 	sum, err := Run(context.Background(), Request{ConfigFile: "t.yml", RunID: "r"}, testEnv(t))
@@ -348,7 +345,7 @@ collator:
 			}
 			if n > 0 && (said.TopK != n || said.LogProb == nil || math.Abs(*said.LogProb-own) > 1e-6 ||
 				math.Abs(said.By["large"]+0.5) > 1e-6 || math.Abs(said.By["small"]+2) > 1e-6) {
-				t.Errorf("%s: %+v, want %g", m.Example, said, own)
+				t.Errorf("%s: got %+v, want %g", m.Example, said, own)
 			}
 			if (task == "1" && *m.RL.TeacherTopK != 5) || task == "0" && m.RL.TeacherTopK != nil {
 				t.Errorf("%s: %+v", m.Example, m.RL)
@@ -363,7 +360,8 @@ collator:
 			}
 			if want := map[string]string{
 				"0": "teacher: the best 3 tokens at each position; trained tokens -0.716 nats on average (large -0.5, small -2)\n",
-				"1": "teacher: the best 5 tokens", "2": "teacher: none, as the task asks\n",
+				"1": "teacher: the best 5 tokens",
+				"2": "teacher: none, as the task asks\n",
 				"3": "teacher: none (teacher_bad_answer)\n",
 			}[task]; !strings.Contains(shown.String(), want) {
 				t.Errorf("%s: want %q in\n%s", m.Example, want, &shown)
@@ -390,6 +388,6 @@ collator:
 	}
 	if got := [2]int64{large.asked.Load(), small.asked.Load()}; got != [2]int64{6, 8} ||
 		sum.Batches.Teacher.Groups.Without != 0 {
-		t.Errorf("asked %d in all, %+v", got, sum.Batches.Teacher.Groups)
+		t.Errorf("asked %d questions in all: %+v", got, sum.Batches.Teacher.Groups)
 	}
 }

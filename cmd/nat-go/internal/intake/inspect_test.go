@@ -30,7 +30,7 @@ func writeAll(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// logged are n calls of a request log, each a session of its own, with questions of at least that many characters.
+// logged returns n lines of a request log, each a session of its own with a question of at least that many characters.
 func logged(from, n, length int) string {
 	var b strings.Builder
 	for i := from; i < from+n; i++ {
@@ -51,8 +51,12 @@ const session = `{"type":"user","uuid":"u","parentUuid":null,"sessionId":"s","ve
 // TestInspectFolder: a folder with files of several formats, and some of none, is reported format by format.
 func TestInspectFolder(t *testing.T) {
 	dir := writeAll(t, map[string]string{
-		"a/one.jsonl": session, "b.jsonl": logged(0, 3, 0), "c.jsonl": logged(3, 2, 0), "notes.json": `{"a": {}}`,
-		"empty.jsonl": "", "talk.jsonl": `{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}]}`,
+		"a/one.jsonl":     session,
+		"b.jsonl":         logged(0, 3, 0),
+		"c.jsonl":         logged(3, 2, 0),
+		"notes.json":      `{"a": {}}`,
+		"empty.jsonl":     "",
+		"talk.jsonl":      `{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}]}`,
 		".hidden/x.jsonl": "{",
 	})
 	found, err := intake.Inspect(context.Background(), intake.Options{Paths: []string{dir}})
@@ -98,8 +102,8 @@ func TestInspectNothingKnown(t *testing.T) {
 	}
 }
 
-// TestInspectReadsSessions: sessions are read to their end, unless a sample is asked for, which says how large it is;
-// of conversations the beginning is read.
+// TestInspectReadsSessions: sessions are read to their end, unless a sample is asked for, whose size is reported; of
+// conversations only the beginning is read.
 func TestInspectReadsSessions(t *testing.T) {
 	const many = 2_000
 	talks := strings.Repeat(`{"messages":[{"role":"user","content":"`+strings.Repeat("x", 3000)+`"},{"role":"assistant","content":"a"}]}`+"\n", many)

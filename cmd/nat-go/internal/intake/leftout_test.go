@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/intake"
 )
 
-// reasoned is a conversation with tools, a call, and reasoning before and behind the last question.
+// reasoned is a conversation with tools, a call, and reasoning before and after the last question.
 const reasoned = `{"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}],
  "messages": [{"role": "user", "content": "q"},
   {"role": "assistant", "content": "", "reasoning_content": "hm", "tool_calls": [{"id": "1", "type": "function",
@@ -21,8 +21,8 @@ const reasoned = `{"tools": [{"type": "function", "function": {"name": "f", "par
   {"role": "assistant", "content": "b", "reasoning_content": "well"}]}
 `
 
-// TestLeftOut checks that what the template of a model at hand doesn't show is said before a run, on the screen and in
-// the configuration that init writes, and that nothing is said of one that shows everything.
+// TestLeftOut checks that what the template of a model at hand doesn't show is reported before a run, on the screen and
+// in the configuration that init writes, and that nothing is reported for one that shows everything.
 func TestLeftOut(t *testing.T) {
 	const says = "{{ m.role }}: {{ m.content or '' }}\n"
 	const calls = "{% for c in m.tool_calls or [] %}<{{ c.function.name }} {{ c.function.arguments | tojson }}>{% endfor %}"

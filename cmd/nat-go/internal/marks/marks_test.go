@@ -50,9 +50,9 @@ func writer(t *testing.T, path string, first, count int) *exec.Cmd {
 	return cmd
 }
 
-// TestProcessesAtOnce checks that processes marking at the same moment lose no mark, whether they write through a link
-// or not.
-func TestProcessesAtOnce(t *testing.T) {
+// TestConcurrentProcesses checks that processes marking at the same moment lose no mark, whether they write through a
+// link or not.
+func TestConcurrentProcesses(t *testing.T) {
 	const processes, each = 4, 40
 	dir := t.TempDir()
 	shared, link := filepath.Join(dir, "shared.jsonl"), filepath.Join(dir, "links", "r.marks.jsonl")
@@ -73,7 +73,7 @@ func TestProcessesAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := len(f.All()); n != processes*each {
-		t.Errorf("%d marks are left of %d", n, processes*each)
+		t.Errorf("%d of %d marks are left", n, processes*each)
 	}
 }
 
@@ -103,15 +103,15 @@ func TestKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := len(f.All()); n < before {
-			t.Fatalf("%d marks are left of %d", n, before)
+			t.Fatalf("%d of %d marks are left", n, before)
 		} else {
 			before = n
 		}
 	}
 }
 
-// TestTwoAtOnce checks that with two views of a run open, neither removes what the other has marked.
-func TestTwoAtOnce(t *testing.T) {
+// TestTwoViews checks that with two views of a run open, neither removes what the other has marked.
+func TestTwoViews(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.marks.jsonl")
 	one, err := Read(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -143,7 +143,7 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 }
 
-func TestFilesThatAreNoMarks(t *testing.T) {
+func TestInvalidFiles(t *testing.T) {
 	for name, text := range map[string]string{
 		"not JSON":      "x",
 		"no record":     `{"mark":"reject"}`,

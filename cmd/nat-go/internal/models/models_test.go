@@ -17,15 +17,13 @@ func TestNear(t *testing.T) {
 		"hf [1]/hub/models--acme--booker-1/snapshots/bb/tokenizer.json",
 		"hf [1]/hub/models--acme--other/snapshots/cc/tokenizer.json",
 	} {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(root, filepath.FromSlash(name))
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte("{}"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		})
+		path := filepath.Join(root, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("{}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	work, own := filepath.Join(root, "work"), filepath.Join(root, "own")
 	cached := filepath.Join(root, "hf [1]", "hub", "models--acme--booker-1", "snapshots", "bb")

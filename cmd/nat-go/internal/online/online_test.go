@@ -41,7 +41,7 @@ func framed(v any) []byte {
 	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(text))), text...)
 }
 
-// answered is what came back for a frame.
+// answered is the answer to a frame.
 type answered struct {
 	Ready *Ready
 	Answer
@@ -76,7 +76,7 @@ func read(t *testing.T, out io.Reader) *answered {
 	a := &answered{body: make([]byte, binary.LittleEndian.Uint64(lengths[4:]))}
 	for _, b := range [][]byte{head, a.body} {
 		if _, err := io.ReadFull(out, b); err != nil {
-			t.Fatalf("half an answer: %v", err)
+			t.Fatalf("the answer is cut short: %v", err)
 		}
 	}
 	if err := json.Unmarshal(head, a); err != nil {
@@ -112,7 +112,7 @@ func TestAnswers(t *testing.T) {
 		t.Fatalf("%v: %+v", err, all)
 	}
 	if !bytes.Equal(all[1].body, all[2].body) {
-		t.Error("the same request has another answer the second time")
+		t.Error("the same request got a different answer the second time")
 	}
 	a := all[1]
 	shapes := a.shapes(t)
@@ -136,11 +136,12 @@ func TestAnswers(t *testing.T) {
 		told += d.N()
 	}
 	if dropped == 0 || told != dropped {
-		t.Errorf("%d dropped, %d told of", dropped, told)
+		t.Errorf("%d were dropped, %d were reported", dropped, told)
 	}
 }
 
-// TestComposer checks for one set of tensors, with the names of the reference collator; without rows there are none.
+// TestComposer checks that the composer format gives one set of tensors, with the names of the reference collator, and
+// none without rows.
 func TestComposer(t *testing.T) {
 	s := settings("rl", "sdpo", "dpo")
 	s["collator"] = map[string]any{"format": "composer", "rl": map[string]any{"ids": "rendered"}}
@@ -158,12 +159,12 @@ func TestComposer(t *testing.T) {
 		}
 	}
 	if len(all[2].shapes(t)) != 0 {
-		t.Errorf("nothing makes %v", all[2].shapes(t))
+		t.Errorf("a request without traces gives %v", all[2].shapes(t))
 	}
 }
 
-// TestRefused checks that a request that can't be answered is refused with what, where and why, and that the next one
-// is answered.
+// TestRefused checks that a request that can't be answered is refused with what is wrong, where and why, and that the
+// next one is answered.
 func TestRefused(t *testing.T) {
 	s := settings("sft")
 	s["request_bytes"] = 60_000
@@ -201,7 +202,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestSettings checks that a mistake in the settings is reported with its position and ends it.
+// TestSettings checks that a mistake in the settings is reported with its position and ends the collator.
 func TestSettings(t *testing.T) {
 	with := func(key string, value any) map[string]any {
 		s := settings("rl")
@@ -231,8 +232,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestEnds checks that it ends with its input, even if that is empty; an input that ends in the middle of a frame is an
-// error.
+// TestEnds checks that the collator ends with its input, even if that is empty; an input that ends in the middle of a
+// frame is an error.
 func TestEnds(t *testing.T) {
 	whole := framed(settings("rl"))
 	for _, c := range []struct {
@@ -249,7 +250,7 @@ func TestEnds(t *testing.T) {
 		t.Run(c.want, func(t *testing.T) {
 			_, err := serve(t, c.in)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-				t.Errorf("after %d bytes: %v, not %q", len(c.in), err, c.want)
+				t.Errorf("after %d bytes: got %v, want %q", len(c.in), err, c.want)
 			}
 		})
 	}
@@ -268,7 +269,7 @@ func TestEnds(t *testing.T) {
 			t.Error(err)
 		}
 	case <-time.After(time.Minute):
-		t.Error("it waits on")
+		t.Error("the signal did not end it")
 	}
 	send.Close() // this is what ends the reading
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
-// A script comes with the files that it may import, and a change in one of them is noticed; a compiled program has
-// none.
+// TestBeside checks that a script comes with the files that it may import, and that a change in one of them is noticed;
+// a compiled program has none.
 func TestBeside(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir := t.TempDir()

@@ -35,7 +35,7 @@ func write(t *testing.T, rows string) string {
 	return path
 }
 
-// A lock without a checksum that can be checked is refused: the plugin would run unchecked.
+// TestLockWithoutChecksum checks that a lock without a valid checksum is refused: the plugin would run unchecked.
 func TestLockWithoutChecksum(t *testing.T) {
 	sum := strings.Repeat("ab", 32)
 	for text, ok := range map[string]bool{
@@ -62,8 +62,8 @@ func TestLockWithoutChecksum(t *testing.T) {
 	}
 }
 
-// Examples are read and grouped as in a run, by its keys, wherever a task's examples are; what a run would drop is
-// reported.
+// TestGroups checks that examples are read and grouped as in a run, wherever a task's examples are, and that what a run
+// would drop is reported.
 func TestGroups(t *testing.T) {
 	const traces = `{"id":1,"task_id":"x","messages":[{"role":"user","content":"q"}],"reward":1}
 {"id":2,"task_id":"y","messages":[{"role":"user","content":"q"}]}
@@ -107,7 +107,7 @@ func TestGroups(t *testing.T) {
 	}
 	for _, bad := range []string{"", `{"x":1}`} {
 		if _, _, err := Groups(t.Context(), sources, write(t, bad), host.BuilderInfo{}, 0); err == nil {
-			t.Errorf("%q is read", bad)
+			t.Errorf("%q was read as rows", bad)
 		}
 	}
 }
@@ -151,8 +151,8 @@ func newGo(t *testing.T, name string) string {
 	return filepath.Join(dir, name)
 }
 
-// A new plugin in Go builds, passes all checks and makes records; then it is locked, and a change is refused with the
-// fix.
+// TestNewGoAndLock checks that a new plugin in Go builds, passes all checks and makes records; that it can be locked;
+// and that a change is then refused with the fix.
 func TestNewGoAndLock(t *testing.T) {
 	binary := newGo(t, "my-pairs")
 	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // not earlier: the go command's cache is there too
@@ -216,8 +216,8 @@ func TestNewGoAndLock(t *testing.T) {
 	}
 }
 
-// A new plugin in Python is the example under another name: fewer than 40 lines including its test and its project
-// file, and sound.
+// TestNewPython checks that a new plugin in Python is the example under another name: fewer than 40 lines including its
+// test and its project file, and sound.
 func TestNewPython(t *testing.T) {
 	dir, err := New(t.TempDir(), "my-best", "python", "", "")
 	if err != nil {
@@ -245,7 +245,7 @@ func TestNewPython(t *testing.T) {
 	}
 	sdk := filepath.Join(root(t), "plugins", "python")
 	python := conformance.Python(t, filepath.Join(sdk, "tests", "builders", "requirements.txt"))
-	// Its script, as pip would write it.
+	// The script that pip would write for it.
 	script := filepath.Join(dir, "nat-go-builder-my-best")
 	text := fmt.Sprintf("#!%s\nimport sys; sys.dont_write_bytecode = True; sys.path[:0] = [%q]\nimport my_best; my_best.main()\n",
 		python, sdk)
@@ -273,7 +273,7 @@ func TestNewRefuses(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"", "../x", "A", "a/b", "-x", "x y"} {
 		if _, err := New(dir, name, "go", "", ""); err == nil {
-			t.Errorf("%q was taken", name)
+			t.Errorf("%q was accepted", name)
 		}
 	}
 	if _, err := New(dir, "x", "go", "", "v1.0.0"); err != nil {
@@ -293,16 +293,16 @@ func TestFind(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, mode := range map[string]os.FileMode{
-		filepath.Join(folder, "nat-go-builder-one"): 0o755, filepath.Join(folder, "two"): 0o755,
+		filepath.Join(folder, "nat-go-builder-one"):   0o755,
+		filepath.Join(folder, "two"):                  0o755,
 		filepath.Join(onPath, "nat-go-builder-two"):   0o755,
-		filepath.Join(onPath, "nat-go-builder-three"): 0o755, filepath.Join(onPath, "nat-go-builder-four"): 0o644,
-		filepath.Join(onPath, "other"): 0o755,
+		filepath.Join(onPath, "nat-go-builder-three"): 0o755,
+		filepath.Join(onPath, "nat-go-builder-four"):  0o644,
+		filepath.Join(onPath, "other"):                0o755,
 	} {
-		t.Run(path, func(t *testing.T) {
-			if err := os.WriteFile(path, nil, mode); err != nil {
-				t.Fatal(err)
-			}
-		})
+		if err := os.WriteFile(path, nil, mode); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for name, via := range map[string]string{
 		"one":    "plugin folder",

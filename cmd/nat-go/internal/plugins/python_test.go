@@ -29,8 +29,9 @@ def best(group):
 `,
 }
 
-// A Python module is served by its interpreter. Locked by all files of its package, it runs as a checked copy; a file
-// that was changed, added or removed is refused by name before anything in the package has run.
+// TestPythonModule checks that a Python module is served by its interpreter. Locked by all files of its package, it
+// runs as a checked copy; a file that was changed, added or removed is refused by name before anything in the package
+// has run.
 func TestPythonModule(t *testing.T) {
 	sdk := filepath.Join(root(t), "plugins", "python")
 	python := conformance.Python(t, filepath.Join(sdk, "tests", "builders", "requirements.txt"))
@@ -85,7 +86,7 @@ func TestPythonModule(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := start(lock), "first "+filepath.Join(dir, "acme_pkg", "builders.py"); got != want {
-		t.Fatalf("%s, not %s", got, want)
+		t.Fatalf("got %s, want %s", got, want)
 	}
 	if err := lock.Write(); err != nil {
 		t.Fatal(err)
@@ -134,7 +135,8 @@ func TestPythonModule(t *testing.T) {
 	}
 }
 
-// The interpreter is the configured one, or else that of the active environment; what can't be served is reported.
+// TestPythonInterpreter checks that the interpreter is the configured one, or else that of the active environment, and
+// that what can't be served is reported.
 func TestPythonInterpreter(t *testing.T) {
 	c := config.Plugin{Name: "acme", Python: "no_such_pkg.builders"}
 	t.Setenv("VIRTUAL_ENV", "")

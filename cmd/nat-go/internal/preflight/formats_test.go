@@ -56,7 +56,7 @@ func TestFormats(t *testing.T) {
 				got = append(got, f.Message+"; "+f.Fix)
 			}
 			if all := strings.Join(got, "|"); !strings.Contains(all, c.want) || c.want == "" && all != "" {
-				t.Errorf("%s: %s, want %s", text, all, c.want)
+				t.Errorf("%s: got %s, want %s", text, all, c.want)
 			}
 		})
 	}

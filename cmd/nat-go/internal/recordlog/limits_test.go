@@ -57,8 +57,8 @@ func readThrough(dir string) error {
 	return nil
 }
 
-// TestRoomIsAnnounced checks that writer and reader count the memory of lists alike: what the one announces is what the
-// other needs.
+// TestRoomIsAnnounced checks that writer and reader count the memory of lists alike: the writer announces exactly what
+// the reader needs.
 func TestRoomIsAnnounced(t *testing.T) {
 	g := sample(t, "a")
 	var e encoder
@@ -80,11 +80,12 @@ func TestRoomIsAnnounced(t *testing.T) {
 	}
 	var copied encoder
 	if err := copied.group(&again); err != nil || copied.lists != e.lists {
-		t.Errorf("a group that was read takes %d bytes, and %d before: %v", copied.lists, e.lists, err)
+		t.Errorf("after reading, the lists of the group take %d bytes, want %d: %v", copied.lists, e.lists, err)
 	}
 }
 
-// TestLargeGroups checks that only what is more than usual is announced, and what a reader makes of it.
+// TestLargeGroups checks that only sizes beyond the usual ones are announced, and that a reader refuses what exceeds
+// them or the rest of the file.
 func TestLargeGroups(t *testing.T) {
 	var c Commit
 	c.announce(usualFrame, usualLists)
@@ -103,12 +104,13 @@ func TestLargeGroups(t *testing.T) {
 		2*usualFrame + 1: 1 << 40, 1 << 63: 1 << 40, 100: 100, 0: 15, 1: -1,
 	} {
 		if err := c.largest().fits(n, left); err == nil {
-			t.Errorf("%d bytes fit into %d", n, left)
+			t.Errorf("a frame of %d bytes was accepted where %d bytes are left", n, left)
 		}
 	}
 }
 
-// TestForgedFrame gives a frame that claims gigabytes, of which the file has none or holes: no room is made for it.
+// TestForgedFrame checks that no memory is allocated for a frame that claims gigabytes, of which the file has only a
+// hole, or nothing.
 func TestForgedFrame(t *testing.T) {
 	const size = 4 << 30
 	dir := written(t, "a")
@@ -159,8 +161,8 @@ func TestForgedFrame(t *testing.T) {
 	}
 }
 
-// TestForgedCommit checks that a log with other counts than were committed is not read as one: curation has a decision
-// for each record that was committed.
+// TestForgedCommit checks that a log whose counts differ from those that were committed is refused: curation has a
+// decision for each record that was committed.
 func TestForgedCommit(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(c *Commit)
@@ -182,13 +184,13 @@ func TestForgedCommit(t *testing.T) {
 				return
 			}
 			if err == nil || c.says == "" || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%v, want %q", err, c.says)
+				t.Errorf("got %v, want %q", err, c.says)
 			}
 		})
 	}
 }
 
-// TestForgedRange checks ranges that only sums which overflow would let pass.
+// TestForgedRange checks that ranges whose bounds overflow when they are added are refused.
 func TestForgedRange(t *testing.T) {
 	dir := written(t, "a")
 	const begin = int64(HeaderSize)
@@ -201,11 +203,11 @@ func TestForgedRange(t *testing.T) {
 	}
 }
 
-// TestFull checks that a log takes nothing that it would not give back: the writer says so, the first time.
+// TestFull checks that a log refuses, when it is written, whatever could not be read back.
 func TestFull(t *testing.T) {
 	for name, change := range map[string]func(g *Group){
-		"records of an input too many": func(g *Group) { g.Records[0].Origin.Run = maxRuns },
-		"a drop of an input too many":  func(g *Group) { g.Drops = []ledger.Drop{{Run: maxRuns}} },
+		"a record of one input too many": func(g *Group) { g.Records[0].Origin.Run = maxRuns },
+		"a drop of one input too many":   func(g *Group) { g.Drops = []ledger.Drop{{Run: maxRuns}} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, err := Create(t.TempDir())
@@ -251,19 +253,19 @@ func TestFull(t *testing.T) {
 }
 
 // TestForgedOrigins checks that an example or a drop of an input that no run has is refused, because something is kept
-// for each input up to the last, and so are counts whose sums would overflow.
+// for each input up to the last, and that counts whose sums would overflow are refused, too.
 func TestForgedOrigins(t *testing.T) {
 	for name, change := range map[string]func(g *Group){
-		"a negative input":  func(g *Group) { g.Records[0].Origin.Run = -1 },
-		"an input far away": func(g *Group) { g.Records[0].Origin.Run = maxRuns },
-		"a negative row":    func(g *Group) { g.Records[0].Origin.Row = -1 },
-		"a drop":            func(g *Group) { g.Drops = []ledger.Drop{{Run: -1}} },
-		"a drop of less":    func(g *Group) { g.Drops = []ledger.Drop{{Count: -1}} },
-		"a drop of all":     func(g *Group) { g.Drops = []ledger.Drop{{Count: 1 << 62}} },
+		"a negative input":               func(g *Group) { g.Records[0].Origin.Run = -1 },
+		"an input beyond the limit":      func(g *Group) { g.Records[0].Origin.Run = maxRuns },
+		"a negative row":                 func(g *Group) { g.Records[0].Origin.Row = -1 },
+		"a drop":                         func(g *Group) { g.Drops = []ledger.Drop{{Run: -1}} },
+		"a drop with a negative count":   func(g *Group) { g.Drops = []ledger.Drop{{Count: -1}} },
+		"a drop with an excessive count": func(g *Group) { g.Drops = []ledger.Drop{{Count: 1 << 62}} },
 		"a negative account": func(g *Group) {
 			g.Accounts = []ledger.Account{{Stage: ledger.Build, Unit: "pair", In: -1}}
 		},
-		"an account of all": func(g *Group) {
+		"an excessive account": func(g *Group) {
 			g.Accounts = []ledger.Account{{Stage: ledger.Build, Unit: "pair", Out: 1 << 62}}
 		},
 	} {
@@ -275,7 +277,7 @@ func TestForgedOrigins(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := new(Group).decode(e.buf, Large{usualFrame, usualLists}); err == nil {
-				t.Error("it is read")
+				t.Error("it was accepted")
 			}
 		})
 	}

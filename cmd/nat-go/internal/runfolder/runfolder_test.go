@@ -60,30 +60,32 @@ func complete(t *testing.T) Folder {
 	return f
 }
 
-// TestSomebodysFolderStaysAsItIs: a run id may name any folder; one that isn't ours is refused and left untouched.
-func TestSomebodysFolderStaysAsItIs(t *testing.T) {
+// TestForeignFolderIsLeftUntouched: a run id may name any folder; one that isn't ours is refused and left untouched.
+func TestForeignFolderIsLeftUntouched(t *testing.T) {
 	for _, files := range [][]string{
 		{"notes.txt"},
 		{"config.yml"},
 		{"records/.tmp-precious"},
 		{".tmp-precious", ".nat-go-tmp-0123456789abcdef"},
 	} {
-		f := Folder(t.TempDir())
-		for _, name := range files {
-			write(t, f.path(name), "mine")
-		}
-		before := listing(t, string(f))
-		if _, err := f.Create("finetune run"); exit.Code(err) != exit.Usage ||
-			!strings.Contains(err.Error(), "exists already") {
-			t.Errorf("%v: %v", files, err)
-		}
-		if after := listing(t, string(f)); !slices.Equal(before, after) {
-			t.Errorf("%v became %v", before, after)
-		}
+		t.Run(strings.Join(files, " "), func(t *testing.T) {
+			f := Folder(t.TempDir())
+			for _, name := range files {
+				write(t, f.path(name), "mine")
+			}
+			before := listing(t, string(f))
+			if _, err := f.Create("finetune run"); exit.Code(err) != exit.Usage ||
+				!strings.Contains(err.Error(), "exists already") {
+				t.Errorf("%v: %v", files, err)
+			}
+			if after := listing(t, string(f)); !slices.Equal(before, after) {
+				t.Errorf("%v became %v", before, after)
+			}
+		})
 	}
 }
 
-// TestARunThatNeverBegan: whatever a run leaves behind when it dies before it begins is taken over.
+// TestARunThatNeverBegan: whatever a run leaves behind when it dies before it begins is removed by the next one.
 func TestARunThatNeverBegan(t *testing.T) {
 	f := Folder(filepath.Join(t.TempDir(), "r"))
 	for range 2 {
@@ -185,8 +187,8 @@ func TestLockSaysWhoHasIt(t *testing.T) {
 	}
 }
 
-// TestLockIsNoTrap: a lock that is a pipe, a device or a link is refused, not waited for.
-func TestLockIsNoTrap(t *testing.T) {
+// TestLockThatIsNotARegularFile: a lock that is a pipe, or a link to a device, is refused, not waited for.
+func TestLockThatIsNotARegularFile(t *testing.T) {
 	for name, make := range map[string]func(string) error{
 		"pipe": func(p string) error { return syscall.Mkfifo(p, 0o644) },
 		"link": func(p string) error { return os.Symlink("/dev/zero", p) },
@@ -268,13 +270,13 @@ func TestFolderRemovedDuringTheRun(t *testing.T) {
 				t.Error("the run is called complete")
 			}
 			if Has(f.Manifest()) {
-				t.Error("there is a manifest")
+				t.Error("a manifest was written")
 			}
 		})
 	}
 }
 
-// TestManifestIsReadWithinLimits: the manifest's name may lead to anything.
+// TestManifestIsReadWithinLimits: the manifest may be a link to anything, and name anything.
 func TestManifestIsReadWithinLimits(t *testing.T) {
 	text := func(text string) func(string) error {
 		return func(p string) error { return os.WriteFile(p, []byte(text), 0o644) }
@@ -380,8 +382,8 @@ func TestConvertAfterOneThatWasKilled(t *testing.T) {
 	}
 }
 
-// TestTeacherGoesAsOne: the teacher's answers share one entry, and each of them is counted in it.
-func TestTeacherGoesAsOne(t *testing.T) {
+// TestTeacherAnswersShareOneEntry: the teacher's answers share one entry, and each of them counts in it.
+func TestTeacherAnswersShareOneEntry(t *testing.T) {
 	f := complete(t)
 	answer := f.path("teacher", "ab", "cd")
 	write(t, answer, "answer")
@@ -416,6 +418,6 @@ func TestTeacherGoesAsOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after := sums(); after == before {
-		t.Error("another name, and the same sum")
+		t.Error("the sum is the same although a file was renamed")
 	}
 }

@@ -18,21 +18,21 @@ func TestForgedPlan(t *testing.T) {
 		forge func(*Plan)
 		says  string
 	}{
-		"commands in the id":  {func(p *Plan) { p.RunID = "r\nrm -r x" }, "can't be the id of a run"},
-		"a path as the id":    {func(p *Plan) { p.RunID = "../r" }, "can't be the id of a run"},
-		"escapes in the id":   {func(p *Plan) { p.RunID = "r\x1b[2J" }, "can't be the id of a run"},
-		"no shards":           {func(p *Plan) { p.Shards = nil }, "it has 0 shards"},
-		"too many shards":     {func(p *Plan) { p.Shards = make([]Shard, Most+1) }, "a plan has 1 to 100000"},
-		"another input":       {func(p *Plan) { p.Shards[0].Parts[0].Input = 1 }, "input 1 of 1"},
-		"a negative input":    {func(p *Plan) { p.Shards[0].Parts[0].Input = -1 }, "input -1 of 1"},
-		"a negative row":      {func(p *Plan) { p.Shards[0].Parts[0].From.Row = -1 }, "before the input"},
-		"a negative offset":   {func(p *Plan) { p.Shards[0].Parts[0].To.Offset = -1 }, "before the input"},
-		"an end before":       {func(p *Plan) { p.Shards[0].Parts[0].From.Row = 9 }, "ends before it begins"},
-		"a negative count":    {func(p *Plan) { p.Shards[0].Examples = -1 }, "shard 0 has -1 examples"},
-		"ids from elsewhere":  {func(p *Plan) { p.Shards[0].Named = &runfolder.File{Path: "../x"} }, `ids from "../x"`},
-		"a large request":     {func(p *Plan) { p.Request = []byte(`"` + long + `"`) }, "its request has"},
-		"too many ids":        {func(p *Plan) { p.Shards[0].Named = named0(maxNamedBytes + 1) }, "bytes of ids"},
-		"nothing is too much": {func(*Plan) {}, ""},
+		"commands in the id": {func(p *Plan) { p.RunID = "r\nrm -r x" }, "can't be the id of a run"},
+		"a path as the id":   {func(p *Plan) { p.RunID = "../r" }, "can't be the id of a run"},
+		"escapes in the id":  {func(p *Plan) { p.RunID = "r\x1b[2J" }, "can't be the id of a run"},
+		"no shards":          {func(p *Plan) { p.Shards = nil }, "it has 0 shards"},
+		"too many shards":    {func(p *Plan) { p.Shards = make([]Shard, Most+1) }, "a plan has 1 to 100000"},
+		"another input":      {func(p *Plan) { p.Shards[0].Parts[0].Input = 1 }, "input 1 of 1"},
+		"a negative input":   {func(p *Plan) { p.Shards[0].Parts[0].Input = -1 }, "input -1 of 1"},
+		"a negative row":     {func(p *Plan) { p.Shards[0].Parts[0].From.Row = -1 }, "before the input"},
+		"a negative offset":  {func(p *Plan) { p.Shards[0].Parts[0].To.Offset = -1 }, "before the input"},
+		"an end before":      {func(p *Plan) { p.Shards[0].Parts[0].From.Row = 9 }, "ends before it begins"},
+		"a negative count":   {func(p *Plan) { p.Shards[0].Examples = -1 }, "shard 0 has -1 examples"},
+		"ids from elsewhere": {func(p *Plan) { p.Shards[0].Named = &runfolder.File{Path: "../x"} }, `ids from "../x"`},
+		"a large request":    {func(p *Plan) { p.Request = []byte(`"` + long + `"`) }, "its request has"},
+		"too many ids":       {func(p *Plan) { p.Shards[0].Named = named0(maxNamedBytes + 1) }, "bytes of ids"},
+		"a sound plan":       {func(*Plan) {}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := Folder(t.TempDir())
@@ -47,7 +47,7 @@ func TestForgedPlan(t *testing.T) {
 			}
 			_, err := f.Read()
 			if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
-				t.Errorf("%v, want %q", err, c.says)
+				t.Errorf("got %v, want %q", err, c.says)
 			}
 		})
 	}
@@ -82,7 +82,7 @@ func TestForgedManifest(t *testing.T) {
 			}
 			_, err := f.ReadDone(p, Build, 0)
 			if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
-				t.Errorf("%v, want %q", err, c.says)
+				t.Errorf("got %v, want %q", err, c.says)
 			}
 		})
 	}

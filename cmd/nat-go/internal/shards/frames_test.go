@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 )
 
-// TestFrames cuts the file at every byte, as an attempt that was killed leaves it, continues it and damages it.
+// TestFrames cuts the file at every byte, as a killed attempt leaves it, continues it and damages it.
 func TestFrames(t *testing.T) {
 	f := runfolder.Folder(t.TempDir())
 	if err := os.Mkdir(f.Records(), 0o755); err != nil {
@@ -65,12 +65,12 @@ func TestFrames(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := read(); err == nil {
-			t.Errorf("%d bytes are taken for all", cut)
+			t.Errorf("the first %d bytes were accepted as the whole file", cut)
 		}
 		add()
 		got, err := read()
 		if d := cmp.Diff(all, got); d != "" || err != nil {
-			t.Errorf("gone on with after %d bytes: %v (-want +got):\n%s", cut, err, d)
+			t.Errorf("continued after %d bytes: %v (-want +got):\n%s", cut, err, d)
 		}
 	}
 	for at := range whole {
@@ -80,7 +80,7 @@ func TestFrames(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := read(); err == nil || !strings.Contains(fmt.Sprint(err), "is damaged") {
-			t.Errorf("byte %d is damaged: %q (%v)", at, got, err)
+			t.Errorf("damage at byte %d: %q (%v)", at, got, err)
 		}
 	}
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 )
 
-// TestOrder continues the file after fewer groups than it holds, as after a crash between its sync and the log's
-// commit.
+// TestOrder continues the file with fewer groups than it holds, as after a crash between its sync and the log's commit.
 func TestOrder(t *testing.T) {
 	f := runfolder.Folder(t.TempDir())
 	if err := os.Mkdir(f.Records(), 0o755); err != nil {
@@ -55,6 +54,6 @@ func TestOrder(t *testing.T) {
 	}
 	if o, err := OpenOrder(f, 4); err == nil {
 		o.Close()
-		t.Error("a file that is shorter than its log is gone on with")
+		t.Error("continued a file that is shorter than its log")
 	}
 }

@@ -56,7 +56,7 @@ func TestIndex(t *testing.T) {
 			n, variable, err := Index(func(name string) (string, bool) { v, ok := env[name]; return v, ok }, 7)
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) {
-					t.Errorf("%s: %v, want %q", c.name, err, c.err)
+					t.Errorf("%s: got %v, want %q", c.name, err, c.err)
 				}
 				return
 			}

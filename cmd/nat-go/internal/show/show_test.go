@@ -123,7 +123,7 @@ func TestNothingReachesTheTerminalAsAControl(t *testing.T) {
 	} {
 		t.Run(in, func(t *testing.T) {
 			if got := clean(in); got != want {
-				t.Errorf("%q: %q, want %q", in, got, want)
+				t.Errorf("%q: got %q, want %q", in, got, want)
 			}
 		})
 	}
@@ -140,7 +140,7 @@ func TestNothingReachesTheTerminalAsAControl(t *testing.T) {
 		}
 		for _, r := range printed(t, v, Options{Width: rapid.SampledFrom([]int{1, 40, 120}).Draw(rt, "width")}) {
 			if terminal.Text(string(r)) != string(r) {
-				rt.Fatalf("%q got through", r)
+				rt.Fatalf("%q was printed", r)
 			}
 		}
 	})

@@ -89,10 +89,10 @@ func TestFormats(t *testing.T) {
 	}
 	if _, _, err := r.find("format:kto", ""); statusOf(err) != http.StatusBadRequest ||
 		!strings.Contains(err.Error(), "there are rows in trl") {
-		t.Errorf("of a format that isn't there: %v", err)
+		t.Errorf("a filter for a format without rows: %v", err)
 	}
 	write("rows.jsonl", `{"file":"train.jsonl","row":0,"record":"x"}`+"\n")
 	if _, _, err := open(t, folder).find("format:trl", ""); err == nil {
-		t.Error("an origin that names no record is believed")
+		t.Error("an origin that names no record was accepted")
 	}
 }

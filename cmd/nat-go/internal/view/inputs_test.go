@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// TestLineOf: the line of a record's place in an input is counted where the input is as the run read it, and nothing
-// else that a record names is opened.
+// TestLineOf checks that the line of a record's place in an input is counted if the input is as the run read it, and
+// that no other file that a record names is opened.
 func TestLineOf(t *testing.T) {
 	dir := t.TempDir()
 	text := strings.Repeat("0123456\n", 50_000)
@@ -76,7 +76,7 @@ func TestLineOf(t *testing.T) {
 		{"compressed", zipped, 8 * 40_000, 40_001},
 		{"in a folder", inFolder, 8 * 3, 4},
 		{"the end", plain, 8 * 50_000, 50_001},
-		{"behind the end", plain, 8*50_000 + 1, 0},
+		{"after the end", plain, 8*50_000 + 1, 0},
 		{"before the start", plain, -1, 0},
 		{"a short file", short, 1 << 40, 0},
 		{"a changed file", changed, 8, 0},
@@ -90,7 +90,7 @@ func TestLineOf(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := r.lineOf(t.Context(), c.path, c.offset); got != c.line {
-				t.Errorf("line %d, not %d", got, c.line)
+				t.Errorf("got line %d, want %d", got, c.line)
 			}
 		})
 	}

@@ -28,7 +28,7 @@ func TestVendoredLibrary(t *testing.T) {
 				t.Fatal(err)
 			}
 			if sum := sha256.Sum256(text); hex.EncodeToString(sum[:]) != want {
-				t.Errorf("%x, not %s", sum, want)
+				t.Errorf("got %x, want %s", sum, want)
 			}
 		})
 	}
@@ -123,8 +123,8 @@ func TestHistogram(t *testing.T) {
 	}
 }
 
-// TestModulesAreNamedInAdvance: the page names all modules that it imports. Otherwise a browser asks for those of a
-// module only when it has that one, and the first table waits for as many answers as the imports are deep.
+// TestModulesAreNamedInAdvance: the page names all modules that it imports. Otherwise a browser asks for a module's
+// imports only once it has that module, and the first table waits for as many answers in a row as the imports are deep.
 func TestModulesAreNamedInAdvance(t *testing.T) {
 	page, err := files.ReadFile("page/index.html")
 	if err != nil {

@@ -68,7 +68,7 @@ func TestWorkOfLargeRuns(t *testing.T) {
 	last := first[len(first)-1]
 	if hits := searched(t, s, h, "%22good+answer%22&at="+strconv.Itoa(last.At)); !last.More || last.At < maxHits ||
 		hits[0].Row.Record <= first[len(first)-2].Row.Record {
-		t.Errorf("a search that goes on from %+v begins with %+v", last, hits[0].Row)
+		t.Errorf("a search that continues from %+v begins with %+v", last, hits[0].Row)
 	}
 	var o overview
 	if get(t, s, h, "/api/overview", &o); o.Facets["task"][0] != (value{"task0", 16667}) || o.Records != n {
@@ -124,7 +124,7 @@ func TestSorted(t *testing.T) {
 	} {
 		got := []uint32{0, 1, 2, 3, 4, 5, 6, 7, 8}
 		if tb.sortBy(got, sorts["score"], down); !slices.Equal(got, want) {
-			t.Errorf("down %v: %v, want %v", down, got, want)
+			t.Errorf("down %v: got %v, want %v", down, got, want)
 		}
 	}
 }
@@ -138,9 +138,11 @@ func BenchmarkRows(b *testing.B) {
 	r := open(b, testRun(b, n))
 	s, h := serve(b, r)
 	for name, path := range map[string]string{
-		"first": "/api/rows?limit=50", "filter": "/api/rows?limit=50&q=margin%3E0.9+builder%3Amoves",
-		"sort": "/api/rows?limit=50&sort=-score", "overview": "/api/overview",
-		"record": "/api/record?n=" + strconv.Itoa(n/2),
+		"first":    "/api/rows?limit=50",
+		"filter":   "/api/rows?limit=50&q=margin%3E0.9+builder%3Amoves",
+		"sort":     "/api/rows?limit=50&sort=-score",
+		"overview": "/api/overview",
+		"record":   "/api/record?n=" + strconv.Itoa(n/2),
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

@@ -93,7 +93,7 @@ func open(t testing.TB, folder runfolder.Folder) *Run {
 	return r
 }
 
-// site serves a run behind the checks of every request.
+// serve returns a server for a run, and its handler behind the checks that every request passes.
 func serve(t testing.TB, r *Run) (s *Server, handler http.Handler) {
 	t.Helper()
 	s, err := Listen("127.0.0.1:0", false)
@@ -123,7 +123,7 @@ func get(t testing.TB, s *Server, h http.Handler, path string, into any) int {
 	return w.Code
 }
 
-func TestTableIsTheSameOutOfTheCache(t *testing.T) {
+func TestCachedTableIsTheSame(t *testing.T) {
 	log := testRun(t, 100).Records()
 	made, err := readTable(log, func(int64) {})
 	if err != nil {
@@ -153,7 +153,7 @@ func TestTableIsTheSameOutOfTheCache(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := loadTable(path, &commit); err == nil {
-			t.Errorf("a table cut at byte %d of %d was believed", n, len(whole))
+			t.Errorf("a table cut at byte %d of %d was accepted", n, len(whole))
 		}
 	}
 	whole[len(whole)/2] ^= 1
@@ -161,7 +161,7 @@ func TestTableIsTheSameOutOfTheCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := loadTable(path, &commit); err == nil {
-		t.Error("a table with a flipped bit was believed")
+		t.Error("a table with a flipped bit was accepted")
 	}
 }
 
@@ -180,8 +180,8 @@ func TestForgedTable(t *testing.T) {
 		"fewer records":               func(t *table) { t.Entries = t.Entries[1:] },
 		"no groups":                   func(t *table) { t.First, t.Offset = nil, nil },
 		"groups out of order":         func(t *table) { t.First[1], t.First[2] = t.First[2], t.First[1]-1 },
-		"groups behind the end":       func(t *table) { t.First[len(t.First)-1] = 1 << 30 },
-		"offsets behind the end":      func(t *table) { t.Offset[len(t.Offset)-1] = commit.Bytes + 1 },
+		"groups after the end":        func(t *table) { t.First[len(t.First)-1] = 1 << 30 },
+		"offsets after the end":       func(t *table) { t.Offset[len(t.Offset)-1] = commit.Bytes + 1 },
 		"an offset before the start":  func(t *table) { t.Offset[0] = -1 },
 		"a first record that is not":  func(t *table) { t.First[0] = 1 },
 		"a long name":                 func(t *table) { t.Builders[0] = strings.Repeat("x", maxBuilderName+1) },
@@ -196,7 +196,7 @@ func TestForgedTable(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := loadTable(path, &commit); err == nil {
-				t.Error("it was believed")
+				t.Error("it was accepted")
 			}
 		})
 	}
@@ -209,7 +209,7 @@ func TestForgedTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := loadTable(path, &commit); err == nil {
-		t.Error("a file of holes was believed")
+		t.Error("a sparse file was accepted")
 	}
 }
 
@@ -217,11 +217,11 @@ func TestForgedTable(t *testing.T) {
 func TestForgedSum(t *testing.T) {
 	for _, sum := range []string{"", "../../x", "00", strings.Repeat("g", 32), strings.Repeat("0", 31) + "/"} {
 		if isSum(sum) {
-			t.Errorf("%q is taken for a hash", sum)
+			t.Errorf("%q was accepted as a hash", sum)
 		}
 	}
 	if !isSum(strings.Repeat("0f", 16)) {
-		t.Error("a hash is refused")
+		t.Error("a hash was refused")
 	}
 }
 
@@ -282,7 +282,7 @@ func TestRowsAndRecords(t *testing.T) {
 	}
 	for record, want := range map[int]int{1: 43, 10: 33 + utf8.RuneCountInString(hostile)} {
 		if get(t, s, h, fmt.Sprint("/api/rows?limit=1&offset=", record-1), &a); a.Rows[0].Length != uint32(want) {
-			t.Errorf("record %d has %d characters, not %d", record, a.Rows[0].Length, want)
+			t.Errorf("record %d has %d characters, want %d", record, a.Rows[0].Length, want)
 		}
 	}
 	var rec recordAnswer
@@ -301,14 +301,22 @@ func TestRowsAndRecords(t *testing.T) {
 		t.Errorf("%+v", rec.Diff)
 	}
 	for path, want := range map[string]int{
-		"/api/record?n=0": 400, "/api/record?n=31": 404, "/api/record?n=18446744073709551615": 404,
-		"/api/record?n=x":     400,
-		"/api/rows?offset=-1": 400, "/api/rows?sort=age": 400, "/api/tokens?ref=sft/train/00000.safetensors:1": 404,
-		"/api/record?n=1&from=x": 400, "/api/site": 404, "/api/overview": 200, "/api/drops": 200, "/api/batches": 200,
+		"/api/record?n=0":                               400,
+		"/api/record?n=31":                              404,
+		"/api/record?n=18446744073709551615":            404,
+		"/api/record?n=x":                               400,
+		"/api/rows?offset=-1":                           400,
+		"/api/rows?sort=age":                            400,
+		"/api/tokens?ref=sft/train/00000.safetensors:1": 404,
+		"/api/record?n=1&from=x":                        400,
+		"/api/site":                                     404,
+		"/api/overview":                                 200,
+		"/api/drops":                                    200,
+		"/api/batches":                                  200,
 	} {
 		t.Run(path, func(t *testing.T) {
 			if code := get(t, s, h, path, nil); code != want {
-				t.Errorf("%s: %d, want %d", path, code, want)
+				t.Errorf("%s: got %d, want %d", path, code, want)
 			}
 		})
 	}
@@ -411,7 +419,7 @@ func TestGuard(t *testing.T) {
 				w := httptest.NewRecorder()
 				h.ServeHTTP(w, req)
 				if w.Code != c.want {
-					t.Errorf("%s: %d, want %d", path, w.Code, c.want)
+					t.Errorf("%s: got %d, want %d", path, w.Code, c.want)
 				}
 				if head := w.Header(); head.Get("X-Frame-Options") != "DENY" ||
 					head.Get("Content-Security-Policy") != policy {
@@ -487,7 +495,7 @@ func TestRowsAlone(t *testing.T) {
 		}
 		want := fmt.Sprint("good ", i%n)
 		if got := p.Chosen.Nodes[0].Message.Text; got != want || p.Decision.Validates() != (i >= n) {
-			t.Errorf("row %d: %q, want %q; %v", i, got, want, p.Decision)
+			t.Errorf("row %d: got %q, want %q; %v", i, got, want, p.Decision)
 		}
 	}
 	if hits := searched(t, s, h, "split:validation+%22question+77%22"); len(hits) != 2 || hits[0].Row.Record != n+78 {
@@ -500,7 +508,7 @@ func TestRowsAlone(t *testing.T) {
 	}
 	var a rowsAnswer
 	if get(t, s, h, "/api/rows?q=example:trl/train.jsonl:8", &a); a.Total != 1 || a.Rows[0].Record != 8 {
-		t.Errorf("the eighth row is found as %+v", a)
+		t.Errorf("want the eighth row, found %+v", a)
 	}
 	var rec recordAnswer
 	get(t, s, h, "/api/record?n=8", &rec)
@@ -510,7 +518,7 @@ func TestRowsAlone(t *testing.T) {
 	}
 	if err := json.Unmarshal(rec.View, &v); err != nil || v.Title != "trl/train.jsonl:8, preference" ||
 		len(v.Facts) > 0 {
-		t.Errorf("%v; more is said of a row than it holds: %+v", err, v)
+		t.Errorf("%v; a row shows more than its file holds: %+v", err, v)
 	}
 	for path, want := range map[string]int{
 		"/api/record?n=1": 200, "/api/drops": 200, "/api/batches?record=1": 200, "/api/tokens?ref=1": 404,
@@ -694,7 +702,7 @@ func TestBranches(t *testing.T) {
 	for n, want := range map[int][2]uint64{1: {0, 2}, 2: {1, 3}, 3: {2, 4}, 4: {3, 0}} {
 		a = recordAnswer{}
 		if get(t, s, h, fmt.Sprint("/api/record?n=", n), &a); [2]uint64{a.Prev, a.Next} != want {
-			t.Errorf("beside record %d are %d and %d, not %v", n, a.Prev, a.Next, want)
+			t.Errorf("the branches of record %d are %d and %d, want %v", n, a.Prev, a.Next, want)
 		}
 	}
 }
@@ -726,7 +734,7 @@ func TestPublicAddress(t *testing.T) {
 	}
 }
 
-func TestDamagedLogIsSaid(t *testing.T) {
+func TestDamagedLogIsReported(t *testing.T) {
 	folder := testRun(t, 5)
 	r := open(t, folder)
 	path := filepath.Join(folder.Records(), recordlog.LogName)

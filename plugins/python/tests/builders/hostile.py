@@ -1,4 +1,4 @@
-"""A builder that goes wrong on the groups whose key says how, and makes a demonstration of every other."""
+"""A builder that fails on a group in the way its key says, and makes a demonstration of every other group."""
 
 import json
 import os

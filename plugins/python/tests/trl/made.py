@@ -34,7 +34,7 @@ def called(rng, name, long=0):
 
 
 def side(rng, kind, steps, long):
-    """One continuation: so many calls with their results, then an answer."""
+    """Makes one continuation: calls with their results, as many as there are steps, then an answer."""
     messages = []
     for step in range(steps):
         call, result = called(rng, rng.choice(["find", "book"]), long if step == 0 else 0)
@@ -65,13 +65,13 @@ def write(path, rows):
 
 
 def rows(make, count, long=0):
-    """So many rows; the last one has a tool result of so many words."""
+    """Makes count rows, the last of which has a tool result of long words."""
     rng = random.Random(7)
     return [make(rng, at, long if at == count - 1 else 0) for at in range(count)]
 
 
 def shrink(folder):
-    """Leaves a model one layer with one head: what attends to 20,000 tokens takes long enough with that."""
+    """Leaves a model one layer with one head: attention over 20,000 tokens takes long enough with that."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 

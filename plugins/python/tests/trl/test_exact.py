@@ -1,5 +1,5 @@
-"""TRL's losses are over exactly the tokens of the files. What a loss is over is read from its gradients: with natgo.trl, and
-beside it with TRL alone on the same conversations.
+"""Tests that TRL's losses are over exactly the tokens of the files. The gradients show which tokens a loss is over: with natgo.trl,
+and for comparison with TRL alone on the same conversations.
 
 Needs NATGO_TEST_TRL, the folder that TestTRL in trl_test.go makes.
 """
@@ -38,8 +38,8 @@ transformers.logging.set_verbosity_error()
 QUIET = dict(report_to=[], save_strategy="no", disable_tqdm=True, use_cpu=True, bf16=False, gradient_checkpointing=False, logging_steps=1)
 
 
-# A mask over 20,000 tokens takes 1.6 GB a row and layer. Padding stands behind the tokens, where causal attention never looks,
-# so the long form does without one: no mask is made for an attention that transformers has no mask function of.
+# A mask over 20,000 tokens takes 1.6 GB per row and layer. Padding comes after the tokens, where causal attention never looks, so
+# the long form needs none: transformers makes no mask for an attention that it has no mask function for.
 AttentionInterface.register("causal", sdpa_attention_forward)
 
 
@@ -52,15 +52,15 @@ def tokenizer(name):
 
 
 def config(kind, output, **more):
-    # A row of 20,000 tokens beside short ones would be padding and attention over padding: then a row at a time.
+    # Batching a row of 20,000 tokens with short ones would be mostly attention over padding, so the long form takes one row at a time.
     rows = 1 if LONG else 2
     return kind(str(output), **{**QUIET, "max_length": None, "per_device_train_batch_size": rows, **more})
 
 
 def contributing(trainer, batch):
-    """Of each sequence of a batch its ids, and the places of the tokens that the loss is over.
+    """Returns the loss, and for each sequence of a batch its ids and the positions of the tokens that the loss is over.
 
-    The loss depends on a token through the hidden state before it: where the gradient there is not 0, the token counts.
+    The loss depends on a token through the hidden state before it: if the gradient there is not 0, the token counts.
     """
     seen = []
 
@@ -78,8 +78,8 @@ def contributing(trainer, batch):
     finally:
         hook.remove()
     trainer.model.zero_grad()
-    assert len(seen) == 1, "one forward of the policy with a gradient"
-    over = (seen[0].grad != 0).any(-1)  # [R, T]: the token behind it counts
+    assert len(seen) == 1, "want one forward pass of the policy with a gradient"
+    over = (seen[0].grad != 0).any(-1)  # [R, T]: the next token counts
     if "position_ids" in batch:  # padding-free: sequences end to end
         starts = (batch["position_ids"][0] == 0).nonzero().flatten().tolist() + [batch["position_ids"].shape[1]]
         places = [(0, a, b) for a, b in zip(starts, starts[1:])]
@@ -93,12 +93,12 @@ def contributing(trainer, batch):
 
 
 def everything(trainer):
-    """What contributing says of all batches of an epoch."""
+    """Returns what contributing finds in all batches of an epoch."""
     return [row for batch in trainer.get_train_dataloader() for row in contributing(trainer, batch)[1]]
 
 
 def of_files(name, channel, sides, folder="run"):
-    """The same of the files: ids, and the places whose label is not -100."""
+    """Returns the same from the files: ids, and the positions whose label is not -100."""
     return [row for batch in natgo.load(WORK / name / folder, channel) for side in sides for row in of_batch(batch, side)]
 
 
@@ -111,7 +111,7 @@ def of_batch(batch, side):
 
 
 def log_probs(net, sequences):
-    """By hand: the sum of log-probs over the places of each sequence, in float64 on top of the model's logits."""
+    """Computes by hand the sum of log-probs over the positions of each sequence, in float64 from the model's logits."""
     sums = []
     for ids, places in sequences:
         with torch.no_grad():
@@ -121,7 +121,7 @@ def log_probs(net, sequences):
 
 
 def plain(kind, name, output):
-    """TRL alone on the conversations that the rows were made of, and its rows in their order."""
+    """Returns a trainer of TRL alone, on the conversations that the rows were made from, in their order."""
     path = WORK / {"dpo": "pairs.jsonl", "sft": "traces.jsonl"}[kind]
     keep = ("prompt", "chosen", "rejected", "messages", "tools")
     rows = [{k: x[k] for k in keep if k in x} for x in map(json.loads, path.read_text().splitlines())]
@@ -135,7 +135,7 @@ def plain(kind, name, output):
 
 
 def in_order(trainer):
-    """The sequences of each row of a trainer's data set, and what counts of them."""
+    """Returns the sequences of each row of a trainer's data set, and which of their tokens count."""
     trainer._set_signature_columns_if_needed()
     data = trainer.train_dataset
     data = data.select_columns([c for c in data.column_names if c in trainer._signature_columns])
@@ -143,7 +143,7 @@ def in_order(trainer):
 
 
 def by_example(name, channel, sides):
-    """Of each example the sequences of the files, and what is trained of them."""
+    """Returns, for each example, its sequences in the files and which of their tokens are trained."""
     out = {}
     for batch in natgo.load(WORK / name / "run", channel):
         infos = batch.line["row_info"]
@@ -154,12 +154,12 @@ def by_example(name, channel, sides):
 
 
 def wrong_tokens(ours, theirs):
-    """How many tokens one side trains and the other doesn't: of tokens that only one side has, those it trains."""
+    """Counts the tokens that one side trains and the other doesn't, including trained tokens that only one side has."""
     (a, on_a), (b, on_b) = ours, theirs
     on_a, on_b, same = set(on_a), set(on_b), set()
     start = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
     end = 0
-    if LONG:  # a common end of thousands of tokens is matched without the matcher, which takes quadratic time
+    if LONG:  # a common end of thousands of tokens is matched here, since the matcher takes quadratic time
         end = next((i for i, (x, y) in enumerate(zip(reversed(a[start:]), reversed(b[start:]))) if x != y), min(len(a), len(b)) - start)
     blocks = difflib.SequenceMatcher(None, a[start : len(a) - end], b[start : len(b) - end], autojunk=False).get_matching_blocks()
     ends = [(0, 0, start), (len(a) - end, len(b) - end, end)]
@@ -171,7 +171,7 @@ def wrong_tokens(ours, theirs):
 
 
 def table(output):
-    """Lines of the page: of each template and trainer, what is trained, and wrong tokens with natgo.trl and with TRL alone."""
+    """Returns the lines of the page: for each template and trainer, the trained tokens, and the wrong ones with natgo.trl and with TRL alone."""
     lines = []
     for kind, trainer, sides in (("dpo", DPOTrainer, ["chosen_", "rejected_"]), ("sft", SFTTrainer, [""])):
         for name in TEMPLATES:
@@ -185,9 +185,9 @@ def table(output):
             examples = [json.loads(text)["id"] for text in path.read_text().splitlines()]
             alone = 0
             for example, got in zip(examples, in_order(plain(kind, name, output))):
-                if len(files[example]) == 1:  # of more, TRL alone has one sequence for several
+                if len(files[example]) == 1:  # if there are more, TRL alone has one sequence for several
                     alone += sum(wrong_tokens(a, b) for a, b in zip(files[example][0], got))
-                else:  # the sequence that is nearest
+                else:  # compare with the closest one
                     alone += min(wrong_tokens(row[0], got[0]) for row in files[example])
             trained = sum(len(on) for row in rows for _, on in row)
             lines.append(f"| {kind.upper()} | {name} | {len(rows)} | {trained} | {off} | {alone} |")
@@ -200,7 +200,7 @@ class Case(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.out)
 
     def trained(self, trainer):
-        """Ten steps; the losses."""
+        """Trains ten steps and returns the losses."""
         trainer.train()
         losses = [x["loss"] for x in trainer.state.log_history if "loss" in x]
         self.assertEqual(trainer.state.global_step, 10)
@@ -218,7 +218,7 @@ class DPO(Case):
         for name in TEMPLATES:
             with self.subTest(name):
                 want = of_files(name, "dpo", ["chosen_", "rejected_"])
-                self.assertTrue(any(b - a > 1 for _, places in want for a, b in zip(places, places[1:])), "no row with a hole")
+                self.assertTrue(any(b - a > 1 for _, places in want for a, b in zip(places, places[1:])), "no row has a gap in what is trained")
                 if LONG:
                     self.assertGreater(max(len(ids) for ids, _ in want), 20_000)
                 self.assertEqual(sorted(everything(self.trainer(name))), sorted(want))
@@ -229,13 +229,13 @@ class DPO(Case):
                 trainer = self.trainer(name, max_steps=10, learning_rate=1e-2, lr_scheduler_type="constant")
                 losses = self.trained(trainer)
                 self.assertAlmostEqual(losses[0], math.log(2), places=4)
-                if not LONG:  # ten rows, one at a time, are too few for the one head that the long form has
+                if not LONG:  # ten rows, one at a time, are too few for the single head of the long form
                     self.assertLess(sum(losses[5:]) / 5, losses[0])
 
     def test_loss_by_hand(self):
         name = TEMPLATES[0]
         trainer = self.trainer(name)
-        with torch.no_grad():  # a policy that is not its reference
+        with torch.no_grad():  # make the policy differ from its reference
             for x in trainer.model.parameters():
                 x.add_(0.02 * torch.randn_like(x))
         batch = next(iter(trainer.get_train_dataloader()))
@@ -246,14 +246,14 @@ class DPO(Case):
         by_hand = sum(math.log1p(math.exp(-0.1 * (ratio[i] - ratio[n + i]))) for i in range(n)) / n
         self.assertAlmostEqual(loss, by_hand, places=4)
 
-    def test_our_reference(self):
+    def test_reference_of_the_files(self):
         name = TEMPLATES[0]
         trainer = self.trainer(name, "referred", reference=True, precompute_ref_log_probs=True, max_steps=10, learning_rate=1e-2)
         self.assertIsNone(trainer.ref_model)
         self.assertEqual(sorted(everything(trainer)), sorted(of_files(name, "dpo", ["chosen_", "rejected_"])))
         self.assertAlmostEqual(self.trained(trainer)[0], math.log(2), places=4)
 
-    def test_reference_computed_before(self):
+    def test_precomputed_reference(self):
         trainer = self.trainer(TEMPLATES[0], precompute_ref_log_probs=True, max_steps=10)
         self.assertAlmostEqual(self.trained(trainer)[0], math.log(2), places=4)
 
@@ -275,7 +275,7 @@ class DPO(Case):
             DPOTrainer(model(TEMPLATES[0]), args=config(DPOConfig, self.out), train_dataset=Dataset.from_list([{"prompt": "a"}]),
                        processing_class=tokenizer(TEMPLATES[0]))
 
-    def test_another_models_rows(self):
+    def test_rows_of_another_model(self):
         net = model(TEMPLATES[0])
         net.resize_token_embeddings(100)
         trainer = DPOTrainer(net, ref_model=model(TEMPLATES[0]), args=config(DPOConfig, self.out),
@@ -308,9 +308,9 @@ class KTO(Case):
 
     def test_first_loss_and_ten_steps(self):
         losses = self.trained(self.trainer(TEMPLATES[0], max_steps=10, learning_rate=1e-2))
-        self.assertAlmostEqual(losses[0], 0.5, places=4)  # 1 - sigmoid(0): policy and reference are one
+        self.assertAlmostEqual(losses[0], 0.5, places=4)  # 1 - sigmoid(0): policy and reference are the same
 
-    def test_our_reference(self):
+    def test_reference_of_the_files(self):
         trainer = self.trainer(TEMPLATES[0], "referred", True, loss_type="apo_zero_unpaired", precompute_ref_log_probs=True, max_steps=10)
         self.assertEqual(sorted(everything(trainer)), sorted(of_files(TEMPLATES[0], "dpo", ["chosen_", "rejected_"])))
         self.assertAlmostEqual(self.trained(trainer)[0], 0.5, places=4)
@@ -360,9 +360,9 @@ class Table(Case):
         print("\n".join(lines))
         rows = sum(int(line.split(" | ")[2]) for line in lines)
         self.assertGreaterEqual(rows, 200 if LONG else 48)
-        self.assertTrue(all(line.split(" | ")[4] == "0" for line in lines), "a token is wrong")
-        self.assertTrue(all(int(line.split(" | ")[5].rstrip(" |")) > 0 for line in lines), "TRL alone is right")
-        for folder in () if LONG else (2, 4):  # the package's page, and that of the repository
+        self.assertTrue(all(line.split(" | ")[4] == "0" for line in lines), "natgo.trl trains a wrong token")
+        self.assertTrue(all(int(line.split(" | ")[5].rstrip(" |")) > 0 for line in lines), "TRL alone trains no wrong token")
+        for folder in () if LONG else (2, 4):  # the pages of the package and of the repository
             page = pathlib.Path(__file__).parents[folder] / "README.md"
             with self.subTest(page):
                 shown = [line for line in page.read_text().splitlines() if line.startswith(("| DPO |", "| SFT |"))]
@@ -388,7 +388,7 @@ class Page(Case):
 
 class TwoProcesses(Case):
     def test_positions(self):
-        """Two processes joined by gloo train the tokens of the files, each row once (and what fills up the last batch)."""
+        """Checks that two processes joined by gloo train the tokens of the files, each row once (and some twice, to fill the last batch)."""
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             port = s.getsockname()[1]

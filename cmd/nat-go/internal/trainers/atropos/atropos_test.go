@@ -39,7 +39,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// server behaves as the real one was measured to, in the respects that matter here.
+// server behaves like the real one in the respects that matter here.
 type server struct {
 	mu      sync.Mutex
 	batch   int
@@ -48,12 +48,12 @@ type server struct {
 	fetched int
 	early   int // pushes before registration
 	gz      int
-	fault   func(n int, w http.ResponseWriter) bool // for the nth push; true: it has answered it
+	fault   func(n int, w http.ResponseWriter) bool // for the nth push; true: it has answered
 	envs    int
 	gone    []string
 	steps   int
 	drains  bool   // fetches a group whenever the queue length is asked for
-	trainer string // that is registered
+	trainer string // the one that is registered
 }
 
 // restart makes the server forget everything. A trainer registers again, and others register before us.
@@ -472,13 +472,13 @@ func TestCheck(t *testing.T) {
 			c.edit(g)
 			f := g.check(2, 10, true)
 			if f == nil != (c.want == "") || f != nil && f.reason != c.want {
-				t.Errorf("%s: %+v, want %q", c.name, f, c.want)
+				t.Errorf("%s: got %+v, want %q", c.name, f, c.want)
 			}
 		})
 	}
 }
 
-// TestTeacherOfAllOrOfNone: a group whose distillation columns don't cover every sequence is sent without any.
+// TestTeacherOfAllOrOfNone: a group whose distillation columns don't cover every sequence is sent without them.
 func TestTeacherOfAllOrOfNone(t *testing.T) {
 	ids, logs := [][][]int64{{{}, {4, 5}}, {{}}}, [][][]float64{{{}, {-1, math.Inf(-1)}}, {{}}}
 	for name, c := range map[string]struct {
@@ -734,7 +734,7 @@ func collect(t *testing.T, d trainers.DataSet) (groups []*Group, faults []*fault
 	return groups, faults
 }
 
-// Batches in the composer layout are refused, and the error names the setting.
+// TestComposerBatches: batches in the composer layout are refused, and the error names the setting.
 func TestComposerBatches(t *testing.T) {
 	for channel, name := range map[string]string{"rl": "rewards", "sdpo": "sdpo_loss_mask"} {
 		t.Run(channel, func(t *testing.T) {

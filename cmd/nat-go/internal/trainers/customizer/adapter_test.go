@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -258,17 +259,25 @@ hyperparameters: {seed: 7, warmup_steps: 10, optimizer: adamw_with_flat_lr, dpo:
 	var got any
 	mustJSON(t, lastBody(t, s, "POST /v1/customization/jobs"), &got)
 	want := map[string]any{
-		"config": "meta/x@v1+A100", "dataset": map[string]any{"name": "nat-dpo", "namespace": "team-a"},
-		"output_model": "team-a/m", "name": "n", "project": "p",
+		"config":        "meta/x@v1+A100",
+		"dataset":       map[string]any{"name": "nat-dpo", "namespace": "team-a"},
+		"output_model":  "team-a/m",
+		"name":          "n",
+		"project":       "p",
 		"custom_fields": map[string]any{"a": "b", "nat_go_submission": "r-1-key"},
 		"integrations": []any{map[string]any{
 			"type":  "wandb",
 			"wandb": map[string]any{"project": "wp", "tags": []any{"x", "y"}},
 		}},
 		"hyperparameters": map[string]any{
-			"training_type": "dpo", "finetuning_type": "all_weights", "epochs": 3.0, "batch_size": 4.0,
-			"learning_rate": 5e-5,
-			"seed":          7.0, "warmup_steps": 10.0, "optimizer": "adamw_with_flat_lr",
+			"training_type":   "dpo",
+			"finetuning_type": "all_weights",
+			"epochs":          3.0,
+			"batch_size":      4.0,
+			"learning_rate":   5e-5,
+			"seed":            7.0,
+			"warmup_steps":    10.0,
+			"optimizer":       "adamw_with_flat_lr",
 			"dpo": map[string]any{
 				"ref_policy_kl_penalty":        0.1,
 				"preference_loss_weight":       1.0,
@@ -365,19 +374,21 @@ func TestFindLooksThroughAllPages(t *testing.T) {
 // TestCheck: a namespace that can't be created is not fatal, as long as the service is up and accepts the token.
 func TestCheck(t *testing.T) {
 	for status, code := range map[int]int{200: 0, 403: 0, 404: 0, 409: 0, 422: 0, 500: 0, 401: exit.Environment} {
-		s := &customizertest.Service{}
-		s.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
-			if status != 200 && strings.HasSuffix(r.URL.Path, "/namespaces") {
-				w.WriteHeader(status)
-				return true
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			s := &customizertest.Service{}
+			s.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+				if status != 200 && strings.HasSuffix(r.URL.Path, "/namespaces") {
+					w.WriteHeader(status)
+					return true
+				}
+				return false
 			}
-			return false
-		}
-		customizertest.Start(t, s)
-		err := open(t, config(t, s.URL, ""), trainers.Env{}).Check(t.Context())
-		if got := exit.Code(trainers.Exit(err)); got != code {
-			t.Errorf("HTTP %d: exit %d, want %d: %v", status, got, code, err)
-		}
+			customizertest.Start(t, s)
+			err := open(t, config(t, s.URL, ""), trainers.Env{}).Check(t.Context())
+			if got := exit.Code(trainers.Exit(err)); got != code {
+				t.Errorf("HTTP %d: exit %d, want %d: %v", status, got, code, err)
+			}
+		})
 	}
 	if err := open(t, config(t, "http://127.0.0.1:1", ""), trainers.Env{}).
 		Check(t.Context()); exit.Code(trainers.Exit(err)) != exit.Environment {
@@ -436,7 +447,7 @@ func TestFaults(t *testing.T) {
 	}{
 		{"401", create, 0, status(401, `{"error": "no"}`), 3, 1, "the token is missing or wrong"},
 		{"403", jobs, 0, status(403, `{"detail": "forbidden"}`), 3, 1, "does not give the right"},
-		{"409 is no 'exists' for a job", jobs, 0, status(409, `{"detail": "name taken"}`), 1, 1, "name taken"},
+		{"409 of a job is an error", jobs, 0, status(409, `{"detail": "name taken"}`), 1, 1, "name taken"},
 		{"409 of a repository that is there", create, 0, status(409, `{"error": "exists"}`), 0, 1, ""},
 		{"409 of a data set that is there", "/v1/datasets", 0, status(409, `{"detail": "exists"}`), 0, 1, ""},
 		{"a data set that can't be registered", "/v1/datasets", 0, status(422, `{"detail": "files_url"}`), 1, 2, "files_url"},

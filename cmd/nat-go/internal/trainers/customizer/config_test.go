@@ -24,7 +24,7 @@ func decode(t *testing.T, into any, text string) []finding.Finding {
 
 const required = "entity_host: http://e/\ndatastore_host: http://d//\nnamespace: n\ncustomization_config: c\n"
 
-// TestDefaults: the defaults are NAT's. TestLongDurations: no number of seconds becomes a negative time.
+// TestLongDurations: no number of seconds becomes a negative time.
 func TestLongDurations(t *testing.T) {
 	for _, s := range []float64{1e10, 9.3e9, 1e300, math.Inf(1)} {
 		c := &Config{PollIntervalSeconds: s, DeploymentTimeout: s, TrainingTimeout: s}
@@ -38,6 +38,7 @@ func TestLongDurations(t *testing.T) {
 	}
 }
 
+// TestDefaults: the defaults are NAT's.
 func TestDefaults(t *testing.T) {
 	c := new(Config)
 	if fs := decode(t, c, required); len(fs) > 0 {
@@ -88,16 +89,18 @@ func TestDefaults(t *testing.T) {
 // TestRules: the rules are NAT's, and each error names the field.
 func TestRules(t *testing.T) {
 	for text, field := range map[string]string{
-		"max_consecutive_status_failures: 0":  "max_consecutive_status_failures",
-		"max_consecutive_status_failures: 11": "max_consecutive_status_failures",
-		"poll_interval_seconds: 0":            "poll_interval_seconds",
-		"deployment_timeout_seconds: 0":       "deployment_timeout_seconds",
-		"hyperparameters: {epochs: 0}":        "epochs", "hyperparameters: {learning_rate: 0}": "learning_rate",
+		"max_consecutive_status_failures: 0":                  "max_consecutive_status_failures",
+		"max_consecutive_status_failures: 11":                 "max_consecutive_status_failures",
+		"poll_interval_seconds: 0":                            "poll_interval_seconds",
+		"deployment_timeout_seconds: 0":                       "deployment_timeout_seconds",
+		"hyperparameters: {epochs: 0}":                        "epochs",
+		"hyperparameters: {learning_rate: 0}":                 "learning_rate",
 		"hyperparameters: {batch_size: 0}":                    "batch_size",
 		"hyperparameters: {training_type: grpo}":              "training_type",
 		"hyperparameters: {dpo: {ref_policy_kl_penalty: -1}}": "ref_policy_kl_penalty",
-		"deployment_config: {gpu: 0}":                         "gpu", "dataset_version: each": "dataset_version",
-		"tls: {cert_file: x}": "key_file",
+		"deployment_config: {gpu: 0}":                         "gpu",
+		"dataset_version: each":                               "dataset_version",
+		"tls: {cert_file: x}":                                 "key_file",
 	} {
 		t.Run(text, func(t *testing.T) {
 			fs := decode(t, new(Config), required+text)

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Whatever an error repeats of a program's output contains no value of a granted variable, and no control characters.
+// TestDetail checks that whatever an error repeats of a program's output contains no value of a granted variable, and
+// no control characters.
 func TestDetail(t *testing.T) {
 	t.Setenv("NATGO_TEST_TOKEN", "canary123")
 	t.Setenv("NATGO_TEST_WORKERS", "4")
@@ -17,11 +18,12 @@ func TestDetail(t *testing.T) {
 	}
 	c := &Config{Env: []string{"NATGO_TEST_TOKEN", "NATGO_TEST_WORKERS"}}
 	if got, want := lastLines(path, 1, c.secrets()), `token ***\u0000 of 4`; got != want {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-// A value of several lines, one that is set, and one of which only the end is in the part that is read.
+// TestDetailHidesPartsOfValues checks a value of several lines, one that is set, and one of which only the end is in
+// the part that is read.
 func TestDetailHidesPartsOfValues(t *testing.T) {
 	key := "first line of the key\nsecond line of the key\nthird line of the key"
 	t.Setenv("NATGO_TEST_KEY", key)

@@ -136,8 +136,8 @@ func TestExitStatus(t *testing.T) {
 	}
 }
 
-// TestAnotherProcessComesBack: status and cancellation need only the folder, even after it was moved.
-func TestAnotherProcessComesBack(t *testing.T) {
+// TestStatusFromAnotherProcess: status and cancellation need only the folder, even after it was moved.
+func TestStatusFromAnotherProcess(t *testing.T) {
 	d := data(t)
 	conf := config(t, Config{Command: sh("echo step=3; sleep 60 & sleep 60")})
 	ref := submit(t, New(conf, trainers.Env{}), d)
@@ -156,7 +156,7 @@ func TestAnotherProcessComesBack(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	if alive(a.dir()) {
-		t.Error("a process of the group is left")
+		t.Error("a process of the group is still running")
 	}
 }
 
@@ -225,7 +225,8 @@ func TestUnseenIsNotDead(t *testing.T) {
 	}
 }
 
-// A container that was restarted under another name, on a system that kept running, still sees its program.
+// TestNameChanged: a container that was restarted under another name, on a system that kept running, still sees its
+// program.
 func TestNameChanged(t *testing.T) {
 	if process.Boot() == "" {
 		t.Skip("SKIPPED: the start of the system is not known here")
@@ -271,7 +272,7 @@ func TestSlowShell(t *testing.T) {
 	hurried, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, found, err := a.Find(hurried, d, "key-1"); found || err == nil {
-		t.Errorf("found %v, %v, with a shell that has not come to it", found, err)
+		t.Errorf("found %v, %v, before the shell recorded its process group", found, err)
 	}
 	if st, err := a.Status(t.Context(), ref); err != nil || st.State != trainers.Running {
 		t.Errorf("%+v, %v", st, err)
@@ -279,7 +280,7 @@ func TestSlowShell(t *testing.T) {
 	write(t, release, "")
 	got, found, err := a.Find(t.Context(), d, "key-1")
 	if err != nil || !found || !cmp.Equal(got, ref) {
-		t.Errorf("%+v, %v, %v, want %+v", got, found, err, ref)
+		t.Errorf("got %+v, %v, %v, want %+v", got, found, err, ref)
 	}
 	if st := end(t, a, ref); st.State != trainers.Completed {
 		t.Errorf("%+v", st)
@@ -308,8 +309,8 @@ func TestDeafProgramIsKilled(t *testing.T) {
 	}
 }
 
-// TestFind: a program started by a process that died before it could record it. Launchers put what they start into
-// process groups and sessions of their own (timeout, torchrun).
+// TestCancelReachesOtherGroupsAndSessions: launchers such as timeout and torchrun put what they start into process
+// groups and sessions of their own; cancelling ends those, too.
 func TestCancelReachesOtherGroupsAndSessions(t *testing.T) {
 	pids := filepath.Join(t.TempDir(), "pids")
 	a := New(config(t, Config{Command: sh(`timeout 600 sh -c 'echo $$ >> "$0"; sleep 600' "$1" & setsid sh -c 'echo $$ >> "$0"; sleep 600' "$1" & wait`, "sh", pids), StopTimeout: time.Second}), trainers.Env{})
@@ -326,13 +327,13 @@ func TestCancelReachesOtherGroupsAndSessions(t *testing.T) {
 	}
 	for _, pid := range started {
 		if stat, err := os.ReadFile("/proc/" + pid + "/stat"); err == nil && !strings.Contains(string(stat), ") Z ") {
-			t.Errorf("process %s lives on: %s", pid, stat)
+			t.Errorf("process %s is still running: %s", pid, stat)
 		}
 	}
 }
 
-// Everything is killed, as by a power cut, after the shell has started but before the program has: there is no job, and
-// the next submission makes one.
+// TestKilledBeforeTheProgramBegan kills everything, as by a power cut, after the shell has started but before the
+// program has: there is no job, and the next submission makes one.
 func TestKilledBeforeTheProgramBegan(t *testing.T) {
 	bin := t.TempDir() // the shell's mv ends everything once the process is recorded
 	write(t, filepath.Join(bin, "mv"), "#!/bin/sh\n/bin/mv \"$@\"\nkill -9 $PPID\nsleep 60\n")
@@ -352,7 +353,7 @@ func TestKilledBeforeTheProgramBegan(t *testing.T) {
 	for end := time.Now().
 		Add(20 * time.Second); missing(filepath.Join(a.dir(), pidFile)); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("the shell notes nothing")
+			t.Fatal("the shell records nothing")
 		}
 	}
 	pid, _ := readInt(filepath.Join(a.dir(), pidFile))
@@ -361,7 +362,7 @@ func TestKilledBeforeTheProgramBegan(t *testing.T) {
 	}
 	mv.Kill()
 	if !gone(t.Context(), a.dir(), 20*time.Second) { // a killed process takes a moment to end
-		t.Fatal("something lives on")
+		t.Fatal("something is still running")
 	}
 	if _, found, err := a.Find(t.Context(), d, "k"); found || err != nil {
 		t.Errorf("a job that never was is found: %v", err)
@@ -395,7 +396,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-func TestMistakesAreSaid(t *testing.T) {
+func TestMistakesAreReported(t *testing.T) {
 	for _, c := range []struct {
 		conf Config
 		want string

@@ -48,7 +48,7 @@ func TestVariablesOfSeveralKinds(t *testing.T) {
 			argv, err := conf.command(vars)
 			switch {
 			case c.bad && (err == nil || !strings.Contains(err.Error(), c.want)):
-				t.Errorf("%s: %v, want %q", c.arg, err, c.want)
+				t.Errorf("%s: got %v, want %q", c.arg, err, c.want)
 			case !c.bad &&
 				(err != nil || !slices.ContainsFunc(argv, func(a string) bool { return strings.HasSuffix(a, c.want) })):
 				t.Errorf("%s: %q, %v", c.arg, argv, err)

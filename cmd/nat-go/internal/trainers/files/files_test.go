@@ -38,7 +38,7 @@ func TestDoneAtOnce(t *testing.T) {
 	}
 }
 
-func TestMissingFileIsSaid(t *testing.T) {
+func TestMissingFileIsReported(t *testing.T) {
 	data := trainers.DataSet{RunID: "r1", RunDir: t.TempDir(), Formats: map[string]trainers.Format{
 		"trl": {
 			Dir:   "dataset/trl",

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake is a trainer that does as it is told.
+// fake is a trainer that answers as a test tells it to.
 type fake struct {
 	states     []any // trainers.State or an error; one per question, the last repeats
 	deployment []any
@@ -364,8 +364,8 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestComeBack: another process continues to wait, from the folder alone, even after it was moved.
-func TestComeBack(t *testing.T) {
+// TestWaitInAnotherProcess: another process continues to wait, from the folder alone, even after it was moved.
+func TestWaitInAnotherProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{states: []any{running, busy}}
 		first := client(t, f, trainers.Limits{})
@@ -658,14 +658,14 @@ func TestSignals(t *testing.T) {
 					t.Errorf("exit %d, cancelled %v: %v", exit.Code(err), f.cancelled, err)
 				}
 				if (told == 1) != (c.code == exit.Interrupted) {
-					t.Errorf("told %d times", told)
+					t.Errorf("reported %d times", told)
 				}
 				back, loadErr := Load(cl.Dir)
 				if loadErr != nil || back.CancelRequested != c.cancelled || back.Phase != Training {
 					t.Errorf("%+v, %v", back, loadErr)
 				}
 				if !c.cancelled && !strings.Contains(err.Error(), "finetune wait "+string(cl.Dir)) {
-					t.Errorf("does not say how to come back: %v", err)
+					t.Errorf("the error does not say how to come back: %v", err)
 				}
 				time.Sleep(3 * Grace) // the goroutine sending signals ends
 			})
@@ -764,7 +764,7 @@ func TestETA(t *testing.T) {
 	}{{0, nil, 0}, {10, &half, 0}, {20, &half, 0}, {60, &more, 50}} {
 		got := s.eta(at.Add(c.after*time.Second), Training, trainers.JobStatus{State: running, Progress: c.p})
 		if got != c.want*time.Second {
-			t.Errorf("after %d s: %s, want %d s", c.after, got, c.want)
+			t.Errorf("after %d s: got %s, want %d s", c.after, got, c.want)
 		}
 	}
 }
@@ -799,7 +799,7 @@ func TestMachineEnds(t *testing.T) {
 			}
 			now = now.Add(a.pause)
 		}
-		t.Fatal("asks for ever")
+		t.Fatal("it never stops asking")
 	})
 }
 
@@ -810,7 +810,7 @@ func (f *flood) Tail(_ context.Context, _ trainers.JobRef, from int64) ([]byte, 
 	return make([]byte, 256<<10), from + 256<<10, nil
 }
 
-// Signals and time limits are respected even while a trainer prints without end.
+// TestFloodingTrainer checks that signals and time limits are respected even while a trainer prints without end.
 func TestFloodingTrainer(t *testing.T) {
 	for name, limits := range map[string]trainers.Limits{
 		"interrupt": {Poll: time.Second, StatusFailures: 1},
@@ -841,7 +841,7 @@ func TestFloodingTrainer(t *testing.T) {
 				}
 				err = c.Wait(ctx, j, NewLeave(ctx, signals))
 				if looks := f.asked; err == nil || shown > 2*tailBytes*looks || f.cancelled != (name == "timeout") {
-					t.Errorf("%v; %d bytes shown in %d looks", err, shown, looks)
+					t.Errorf("%v; %d bytes shown for %d status requests", err, shown, looks)
 				}
 			})
 		})

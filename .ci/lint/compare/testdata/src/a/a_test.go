@@ -14,6 +14,6 @@ var (
 	_       = fmt.Sprint(values) != "[1 2]" // want `compare the values`
 	_       = "[1 2]" == fmt.Sprint(values) // want `compare the values`
 	_       = fmt.Sprint(err, 1) == "no 1"  // want `compare the values`
-	message = fmt.Sprint(err) == "no"       // the message is what is compared
-	_       = fmt.Sprintf("%d", 1) == "1"   // a text of the test's own making
+	message = fmt.Sprint(err) == "no"       // allowed: an error's message
+	_       = fmt.Sprintf("%d", 1) == "1"   // allowed: a text that the test formats itself
 )
