@@ -107,17 +107,19 @@ func TestStopsCleanly(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := errors.New("the log is damaged")
-	ctx, cancel := context.WithCancel(context.Background())
-	for name, source := range map[string]func(yield func([]Item, error) bool){
-		"source": func(yield func([]Item, error) bool) {
+	for name, stop := range map[string]struct {
+		want   error
+		source func(cancel func(), yield func([]Item, error) bool)
+	}{
+		"the source fails": {broken, func(_ func(), yield func([]Item, error) bool) {
 			for i := range 50 {
 				if !yield([]Item{demonstration(fmt.Sprint(i), nodes(bugHunt))}, nil) {
 					return
 				}
 			}
 			yield(nil, broken)
-		},
-		"cancelled": func(yield func([]Item, error) bool) {
+		}},
+		"cancelled": {context.Canceled, func(cancel func(), yield func([]Item, error) bool) {
 			for i := range 50 {
 				if i == 20 {
 					cancel()
@@ -126,13 +128,15 @@ func TestStopsCleanly(t *testing.T) {
 					return
 				}
 			}
-		},
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
 			dir, scratch := t.TempDir(), t.TempDir()
-			if _, err := c.Collate(ctx, source, dir, scratch, nil); err == nil ||
-				name == "source" && !errors.Is(err, broken) && !errors.Is(err, context.Canceled) {
-				t.Errorf("%s: %v", name, err)
+			source := func(yield func([]Item, error) bool) { stop.source(cancel, yield) }
+			if _, err := c.Collate(ctx, source, dir, scratch, nil); !errors.Is(err, stop.want) {
+				t.Errorf("error %v, want %v", err, stop.want)
 			}
 			if left, _ := os.ReadDir(scratch); len(left) > 0 {
 				t.Errorf("%s: %v were left behind", name, left)
