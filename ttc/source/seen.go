@@ -2,11 +2,11 @@ package source
 
 import "math/bits"
 
-// seen maps the hash of an id to the hash of the first entry that had it. A Go map of them takes three times the memory,
-// which is what reading many short entries takes: 1.1 GB for 10 million.
+// seen maps the hash of an id to the hash of the first entry that had it. In a Go map they take three times the memory,
+// which is most of what reading many short entries takes: 1.1 GB for 10 million.
 //
-// Ids with the same hash are taken for the same, which makes a name out of one of them that it didn't need; entries are
-// taken for duplicates only if both hashes agree, 128 bits.
+// Ids with the same hash are taken for one, so the later one gets a name that it doesn't need; entries are duplicates
+// only if both hashes agree, 128 bits.
 type seen struct{ parts [256]seenPart }
 
 // seenPart has the ids whose hashes begin with one byte, so that a table that grows is a small part of the whole. It is

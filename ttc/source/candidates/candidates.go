@@ -236,7 +236,8 @@ func (s *Source) fits(id string, n int, size int64) error {
 
 func (s *Source) tooMany(id, what string) error {
 	return &source.Error{
-		Path: s.Path(), Offset: s.ahead.offset, What: fmt.Sprintf("more than %d %s have the id %q", s.cfg.MaxExample, what, id),
+		Path: s.Path(), Offset: s.ahead.offset,
+		What: fmt.Sprintf("more than %d %s have the id %q", s.cfg.MaxExample, what, id),
 		Help: "Raise sources.*.max_candidates_per_example, or give each example an id of its own (id_key)",
 	}
 }

@@ -207,8 +207,8 @@ func TestAnswersUnderPaths(t *testing.T) {
 func TestAnswersShare(t *testing.T) {
 	const n = 10_000
 	long := strings.Repeat("x", 1<<20)
-	line := `{"id": "i", "prompt": "` + long + `", "passage": "p", "instruction": "s", "metadata": {"k": "` + long + `"}, "output": ["a"` +
-		strings.Repeat(`,"a"`, n-1) + `], "score": [1` + strings.Repeat(",1", n-1) + `]}`
+	line := `{"id": "i", "prompt": "` + long + `", "passage": "p", "instruction": "s", ` +
+		`"metadata": {"k": "` + long + `"}, "output": ["a"` + strings.Repeat(`,"a"`, n-1) + `], "score": [1` + strings.Repeat(",1", n-1) + `]}`
 	use := func(c *Config) { c.ContextKey, c.SystemKey, c.MaxExample = "passage", "instruction", n }
 	r, err := read(t, use, source.Options{}, write(t, line))
 	if err != nil {
@@ -216,7 +216,8 @@ func TestAnswersShare(t *testing.T) {
 	}
 	cands := r.examples[0].Candidates
 	first, last := &cands[0], &cands[len(cands)-1]
-	if len(cands) != n || &first.Metadata[0] != &last.Metadata[0] || &first.Prompt.Messages[0] != &last.Prompt.Messages[0] {
+	if len(cands) != n || &first.Metadata[0] != &last.Metadata[0] ||
+		&first.Prompt.Messages[0] != &last.Prompt.Messages[0] {
 		t.Errorf("%d candidates, which share nothing", len(cands))
 	}
 	_, err = read(t, func(c *Config) { use(c); c.MaxExample-- }, source.Options{}, write(t, line))

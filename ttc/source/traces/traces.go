@@ -320,7 +320,8 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 		}
 		return s.finish(s.field(cfg.FinishKey), ex, s.graph(s.told(messages), ex))
 	case s.field(cfg.PairsKey).Kind() == json.Array || s.field(cfg.ReplaysKey).Kind() == json.Array ||
-		s.field(cfg.AnswersKey).Kind() == json.Array || s.field(cfg.ChosenKey) != nil && s.field(cfg.RejectedKey) != nil:
+		s.field(cfg.AnswersKey).Kind() == json.Array ||
+		s.field(cfg.ChosenKey) != nil && s.field(cfg.RejectedKey) != nil:
 		ex.Fidelity = ttc.TextOnly
 		return nil
 	case prompt != nil && response != nil:
