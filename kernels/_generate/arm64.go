@@ -86,7 +86,7 @@ var neonUnary = map[string]struct {
 	"maxAcross": {0x6E30F800, "fmaxv s%d, v%d.4s"},
 }
 
-func (n *neon) un(name string, d, a int) {
+func (n *neon) unary(name string, d, a int) {
 	u := neonUnary[name]
 	n.word(u.code|uint32(a)<<5|uint32(d), u.format, d, a)
 }
@@ -146,9 +146,9 @@ func (n *neon) load(d dtype, v int, r string) {
 	}
 	n.line("VLD1.P 8(%s), [V%d.H4]", r, v)
 	if d == bf16 {
-		n.un("shift16", v, v)
+		n.unary("shift16", v, v)
 	} else {
-		n.un("widen16", v, v)
+		n.unary("widen16", v, v)
 	}
 }
 
@@ -163,8 +163,8 @@ func (n *neon) scale(y, k, c, scratch int) {
 func (n *neon) exp2(y, t0, t1, t2 int) {
 	n.constant(t0, "low")
 	n.op("fmax", y, y, t0)
-	n.un("frintn", t0, y)
-	n.un("fcvtns", t1, y)
+	n.unary("frintn", t0, y)
+	n.unary("fcvtns", t1, y)
 	n.op("fsub", y, y, t0) // the fraction
 	n.constant(t0, "bias")
 	n.op("add", t1, t1, t0)
@@ -180,9 +180,9 @@ func (n *neon) exp2(y, t0, t1, t2 int) {
 
 // accumulate adds v to the float64 pair acc.
 func (n *neon) accumulate(acc, v, t int) {
-	n.un("low64", t, v)
+	n.unary("low64", t, v)
 	n.add64(acc, acc, t)
-	n.un("high64", t, v)
+	n.unary("high64", t, v)
 	n.add64(acc, acc, t)
 }
 
@@ -206,12 +206,12 @@ func (n *neon) loop(body func()) {
 }
 
 func (n *neon) storeMax(v int, field string) {
-	n.un("maxAcross", v, v)
+	n.unary("maxAcross", v, v)
 	n.line("FMOVS F%d, %d(R0)", v, n.offset(field))
 }
 
 func (n *neon) storeSum(v int, field string) {
-	n.un("sum64", v, v)
+	n.unary("sum64", v, v)
 	n.line("FMOVD F%d, %d(R0)", v, n.offset(field))
 }
 
@@ -230,7 +230,7 @@ func (n *neon) sum(d dtype) {
 	n.begin("sum" + d.name)
 	n.broadcast(16, "k")
 	n.broadcast(17, "ref")
-	n.un("fneg", 17, 17)
+	n.unary("fneg", 17, 17)
 	n.zero(23)
 	n.loop(func() {
 		n.load(d, 0, "R1")
@@ -274,7 +274,7 @@ func (n *neon) jsd(d dtype, grad bool) {
 			return
 		}
 		n.op("fmul", q, q, jsdS)
-		n.un("fneg", q, q)
+		n.unary("fneg", q, q)
 		n.jsdGradient(p, q)
 	})
 	n.storeSum(jsdAcc, "sum")
@@ -299,7 +299,7 @@ func (n *neon) jsdOdds(d dtype) {
 	n.scale(jsdS, jsdK, jsdNLS, 27)
 	n.scale(jsdT, jsdK, jsdNLT, 27)
 	n.op("fmax", jsdS, jsdS, jsdT) // log2 of the larger side
-	n.un("fabs", 27, jsdOdds)
+	n.unary("fabs", 27, jsdOdds)
 	n.op("fmaxnm", jsdFar, jsdFar, 27)
 	for _, c := range []string{"far", "limit"} {
 		dst := map[string]int{"far": jsdOdds, "limit": jsdIndex}[c]
@@ -308,12 +308,12 @@ func (n *neon) jsdOdds(d dtype) {
 		n.constant(27, "-"+c)
 		n.op("fmaxnm", dst, dst, 27)
 	}
-	n.un("fcmlt0", 31, jsdOdds) // the student's side is the larger
+	n.unary("fcmlt0", 31, jsdOdds) // the student's side is the larger
 }
 
 // jsdCoefficients loads each lane's polynomial: v0 the centre, v1 the constant term, v9 degree 8.
 func (n *neon) jsdCoefficients() {
-	n.un("fcvtms", jsdIndex, jsdIndex)
+	n.unary("fcvtms", jsdIndex, jsdIndex)
 	for lane := range 4 {
 		n.line("VMOV V%d.S[%d], R7", jsdIndex, lane)
 		n.line("AND $31, R7, R7")
@@ -385,7 +385,7 @@ func (n *neon) finish(d dtype) {
 		n.op("fmax", 25, 25, 0)
 		n.op("fmul", 4, 4, 20)
 		n.op("fmla", 4, 0, 19)
-		n.un("fabs", 5, 4)
+		n.unary("fabs", 5, 4)
 		n.op("fmax", 24, 24, 5)
 		n.line("VST1.P [V4.S4], 16(R3)")
 	})

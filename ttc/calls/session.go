@@ -400,7 +400,7 @@ func (s *Session) example(g *graph, given []*graph, own Owner) *Example {
 // settle decides which calls are trained.
 func (s *Session) settle(g *graph, given []*graph, own Owner, ex *Example) []bool {
 	trained := make([]bool, len(g.calls))
-	type siblings struct{ all, goOn int }
+	type siblings struct{ all, continued int }
 	answers := map[int32]siblings{} // by the node they answer
 	for i := range g.calls {
 		c := &g.calls[i]
@@ -414,7 +414,7 @@ func (s *Session) settle(g *graph, given []*graph, own Owner, ex *Example) []boo
 		of := answers[n.parent]
 		of.all++
 		if s.goesOn(g, c.at, given) {
-			of.goOn++
+			of.continued++
 		}
 		answers[n.parent] = of
 	}
@@ -426,7 +426,7 @@ func (s *Session) settle(g *graph, given []*graph, own Owner, ex *Example) []boo
 		if of := answers[g.nodes[c.at].parent]; of.all > 1 && !s.goesOn(g, c.at, given) {
 			trained[i] = false
 			why := Ambiguous
-			if of.goOn > 0 {
+			if of.continued > 0 {
 				why = Abandoned
 			}
 			ex.setAside(why, c)

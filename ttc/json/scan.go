@@ -75,7 +75,7 @@ func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 	switch s.state {
 	case inString, inKey: // the bytes ran out inside it
 		var st status
-		if i, st = s.goOn(data, i); st != complete || s.state == finished {
+		if i, st = s.restOfString(data, i); st != complete || s.state == finished {
 			return i, st
 		}
 	case finished:
@@ -125,7 +125,7 @@ func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 				s.index.begin(i)
 				s.state = inKey
 				var st status
-				if i, st = s.goOn(data, i+1); st != complete {
+				if i, st = s.restOfString(data, i+1); st != complete {
 					return i, st
 				}
 				if i < len(data) && data[i] == ':' { // as it nearly always is
@@ -156,7 +156,7 @@ func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 			s.index.begin(i)
 			s.state = inString
 			var st status
-			if i, st = s.goOn(data, i+1); st != complete || s.state == finished {
+			if i, st = s.restOfString(data, i+1); st != complete || s.state == finished {
 				return i, st
 			}
 			continue
@@ -201,8 +201,8 @@ func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 	}
 }
 
-// goOn continues inside a string or key from data[i]; complete says that it ended.
-func (s *scanner) goOn(data []byte, i int) (int, status) {
+// restOfString continues inside a string or key from data[i]; complete says that it ended.
+func (s *scanner) restOfString(data []byte, i int) (int, status) {
 	i, ok, msg := scanString(data, i)
 	switch {
 	case msg != "":

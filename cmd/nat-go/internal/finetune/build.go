@@ -177,7 +177,7 @@ func (b *building) openLog(ctx context.Context) (err error) {
 		c, err := recordlog.ReadCommit(dir)
 		switch {
 		case err == nil:
-			return b.goOn(ctx, c)
+			return b.continueLog(ctx, c)
 		case !errors.Is(err, fs.ErrNotExist):
 			return exit.With(exit.Environment, err)
 		}
@@ -191,7 +191,7 @@ func (b *building) openLog(ctx context.Context) (err error) {
 	return nil
 }
 
-func (b *building) goOn(ctx context.Context, c recordlog.Commit) (err error) {
+func (b *building) continueLog(ctx context.Context, c recordlog.Commit) (err error) {
 	dir := b.plan.folder.Records()
 	if len(c.Cursor) > 0 {
 		if err := json.Unmarshal(c.Cursor, &b.at); err != nil {

@@ -310,8 +310,8 @@ func them(names []string) string {
 	return "them"
 }
 
-// goOn checks that the run is unchanged, and records what it continues with.
-func (r *run) goOn(t *tokens) error {
+// checkUnchanged checks that the run is unchanged, and records what it continues with.
+func (r *run) checkUnchanged(t *tokens) error {
 	if err := r.sameDecisions(t); err != nil {
 		return err
 	}

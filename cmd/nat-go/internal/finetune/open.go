@@ -52,7 +52,7 @@ func (r *run) openFolder(in *inputs, t *tokens) (err error) {
 		if err != nil {
 			return exit.Default(exit.Environment, fmt.Errorf("can't write the run's config.yml: %w", err))
 		}
-	} else if err := r.goOn(t); err != nil {
+	} else if err := r.checkUnchanged(t); err != nil {
 		return err
 	}
 	if err := r.books.open(folder.Dropped()); err != nil {
