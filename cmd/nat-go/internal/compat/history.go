@@ -145,12 +145,12 @@ func (h *History) WriteProgress(folder runfolder.Folder) error {
 		if err != nil {
 			return err
 		}
-		if err := durable.WriteFile(folder.BuilderMetrics(m.RunID), append(b, '\n')); err != nil {
+		if err := durable.WriteMember(folder.BuilderMetrics(m.RunID), append(b, '\n')); err != nil {
 			return err
 		}
 	}
 	if len(lines) == 0 {
-		return nil
+		return durable.SyncDir(string(folder))
 	}
 	if err := durable.WriteFile(folder.Progress(), []byte(strings.Join(lines, ""))); err != nil {
 		return err
