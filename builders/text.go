@@ -63,9 +63,14 @@ func isASCII(s string) bool {
 		}
 		b = b[min(8, len(b)-8):]
 	}
-	var last [8]byte
-	copy(last[:], b)
-	return binary.LittleEndian.Uint64(last[:])&high == 0
+	if len(b) == 8 {
+		return binary.LittleEndian.Uint64(b)&high == 0
+	}
+	var all byte
+	for _, c := range b {
+		all |= c
+	}
+	return all < utf8.RuneSelf
 }
 
 func (c *textCheck) check(what, s string) {

@@ -66,25 +66,23 @@ func (e *Encoder) trlPreference(dst []byte, r *builders.Resolved) ([]byte, error
 	if plain && !(r.Prompt.IsText() && r.Chosen.IsText() && r.Rejected.IsText()) {
 		return dst, e.refuse("with prompt_as: text a file holds plain texts only, and this record has messages")
 	}
-	var err error
-	for _, side := range []struct {
-		key, name string
-		passage   builders.Passage
-		role      string
-	}{
-		{`{"prompt": `, "prompt", r.Prompt, "user"},
-		{`, "chosen": `, "chosen", r.Chosen, "assistant"},
-		{`, "rejected": `, "rejected", r.Rejected, "assistant"},
-	} {
-		dst = append(dst, side.key...)
+	side := func(dst []byte, key, name string, p *builders.Passage, role string) ([]byte, error) {
+		dst = append(dst, key...)
 		if plain {
-			dst, err = e.text(dst, side.passage.Text)
-		} else {
-			dst, err = e.trlSide(dst, side.name, side.passage, side.role)
+			return e.text(dst, p.Text)
 		}
-		if err != nil {
-			return dst, err
-		}
+		return e.trlSide(dst, name, *p, role)
+	}
+	// One after the other: in a list they would be copied there and back, and waited for.
+	dst, err := side(dst, `{"prompt": `, "prompt", &r.Prompt, "user")
+	if err == nil {
+		dst, err = side(dst, `, "chosen": `, "chosen", &r.Chosen, "assistant")
+	}
+	if err == nil {
+		dst, err = side(dst, `, "rejected": `, "rejected", &r.Rejected, "assistant")
+	}
+	if err != nil {
+		return dst, err
 	}
 	return e.end(dst, r)
 }
