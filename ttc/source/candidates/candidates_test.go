@@ -203,6 +203,26 @@ func TestAnswersUnderPaths(t *testing.T) {
 	}
 }
 
+// TestEmptyLists: a line that lists no answers is dropped and counted, as is an answer that isn't an object.
+func TestEmptyLists(t *testing.T) {
+	for name, c := range map[string]struct {
+		answerKey, line string
+		detail          string
+	}{
+		"no answers":      {"", `{"id": "i", "output": [], "score": [1]}`, "score is an array, not a number"},
+		"no objects":      {"text", `{"id": "i", "output": [], "score": 1}`, "output is an array, not text"},
+		"not an object":   {"text", `{"id": "i", "output": [7], "score": 1}`, "the answer is a number, not an object"},
+		"without a score": {"text", `{"id": "i", "output": [{"text": "a"}], "score": 1}`, "the keys are: text"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := read(t, func(cfg *Config) { cfg.AnswerKey = c.answerKey }, source.Options{}, write(t, c.line))
+			if err != nil || len(r.drops) != 1 || !strings.Contains(r.drops[0].Detail, c.detail) || r.stats.Steps != 1 {
+				t.Errorf("%+v, %d steps, %v", r.drops, r.stats.Steps, err)
+			}
+		})
+	}
+}
+
 // TestAnswersShare: the answers of a line share its prompt and its metadata, however many and large they are.
 func TestAnswersShare(t *testing.T) {
 	const n = 10_000

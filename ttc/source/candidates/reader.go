@@ -144,7 +144,7 @@ func (r *Reader) read(f *fields, b *beside) {
 }
 
 // answers calls each with the answers that a line lists, with their scores, until it returns false: the fields of each,
-// and the object that has them. It reports whether the line lists answers.
+// and the object that has them. It reports whether the line lists any.
 func (r *Reader) answers(raw json.Raw, each func(f *fields, raw json.Raw) bool) bool {
 	k := &r.keys
 	outputs, _ := source.At(raw, k.OutputKey)
@@ -156,27 +156,31 @@ func (r *Reader) answers(raw json.Raw, each func(f *fields, raw json.Raw) bool) 
 	line.output, line.score = nil, nil
 	next, stop := iter.Pull(scores.Elements())
 	defer stop()
+	listed := false
 	for answer := range outputs.Elements() {
+		listed = true
 		f, of := line, raw
-		switch {
-		case k.AnswerKey == "":
+		if k.AnswerKey != "" {
+			f, of = r.own(answer, &line), answer
+		} else {
 			f.output = valued(answer)
 			if score, ok := next(); ok {
 				f.score = valued(score)
 			}
-		case answer.Kind() == json.Object:
-			f, of = r.own(answer, &line), answer
 		}
 		if !each(&f, of) {
 			break
 		}
 	}
-	return true
+	return listed
 }
 
 // own returns the fields of an answer that is an object, and for the rest those of the line that contains it.
 func (r *Reader) own(answer json.Raw, line *fields) fields {
 	k := &r.keys
+	if answer.Kind() != json.Object {
+		return *line
+	}
 	f := r.fields(answer)
 	text, _ := answer.Get(k.AnswerKey)
 	f.output = valued(text)
@@ -287,6 +291,9 @@ func shown(raw json.Raw) string {
 }
 
 func missing(key string, raw json.Raw) string {
+	if raw.Kind() != json.Object {
+		return fmt.Sprintf("the answer is %s, not an object", raw.Kind())
+	}
 	return fmt.Sprintf("%s is null or missing; the keys are: %s", key, source.KeysOf(raw))
 }
 
