@@ -230,11 +230,13 @@ func (b *Builder) branch(
 	if last < 0 { // its turns are trained in earlier branches, or all its calls failed
 		return false, nil
 	}
-	for name, n := range map[string]int64{"failed_calls": skipped, "trailing_messages": int64(len(walk) - 1 - last)} {
-		if n == 0 {
-			continue
+	if skipped > 0 {
+		if err := out.Count("failed_calls", skipped); err != nil {
+			return false, err
 		}
-		if err := out.Count(name, n); err != nil {
+	}
+	if trailing := len(walk) - 1 - last; trailing > 0 {
+		if err := out.Count("trailing_messages", int64(trailing)); err != nil {
 			return false, err
 		}
 	}

@@ -17,6 +17,7 @@ import (
 type sink struct {
 	lines   []string
 	records []builders.Record
+	counts  []string
 }
 
 func (s *sink) Record(r builders.Record) error {
@@ -37,7 +38,10 @@ func (s *sink) Drop(d ledger.Drop) error {
 	return nil
 }
 
-func (s *sink) Count(string, int64) error { return nil }
+func (s *sink) Count(name string, n int64) error {
+	s.counts = append(s.counts, fmt.Sprintf("%s %d", name, n))
+	return nil
+}
 
 func messages(n int) (ms []chat.Message) {
 	ms = append(ms, chat.Message{Role: "user", Form: chat.Text, Text: "q"})
@@ -224,6 +228,16 @@ func TestFailedCalls(t *testing.T) {
 	if got := build(t, schema.New[Config](), &ttc.Group{Examples: []*ttc.Example{only}}).lines; len(got) != 1 ||
 		got[0] != "drop rollout x only_failed_calls" {
 		t.Error(got)
+	}
+}
+
+// TestCountsAreInOrder: counts are in the record log, which is the same each time.
+func TestCountsAreInOrder(t *testing.T) {
+	for range 20 {
+		s := build(t, schema.New[Config](), &ttc.Group{Examples: []*ttc.Example{calling()}})
+		if got := strings.Join(s.counts, ", "); got != "failed_calls 2, trailing_messages 1" {
+			t.Fatal(got)
+		}
 	}
 }
 
