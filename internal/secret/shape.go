@@ -223,7 +223,7 @@ var plainTokens = compiled(`(?i)(?:max|min|num|eos|bos|pad|unk|sep|cls|mask|stop
 func ordinary(before, v string) bool {
 	before = strings.TrimRight(before, `"'`)
 	switch strings.ToLower(v) {
-	case "password", "token", "secret", "name", "value": // a placeholder
+	case "password", "token", "secret", "name", "value": // as in examples: password=password
 		return true
 	}
 	return Plain(v) || plainTokens().MatchString(before) || strings.HasPrefix(v, "<|")

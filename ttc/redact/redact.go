@@ -203,7 +203,7 @@ func (r *Redactor) appendValue(b []byte, raw json.Raw, depth int) ([]byte, bool)
 }
 
 // named redacts the value of a key that is named like a secret, if the value may be one: it has at least eight
-// characters, a digit among them, and is not a phrase or a placeholder.
+// characters, a digit among them, and is neither a phrase nor a name to be replaced, such as ${KEY2} or <key2>.
 func (r *Redactor) named(b []byte, v json.Raw) ([]byte, bool) {
 	s, _ := v.Text()
 	if out, ok := r.Text(s); ok {

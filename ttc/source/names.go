@@ -8,8 +8,8 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// Names makes ids unique within a file and finds duplicate entries. It remembers only hashes: 16 bytes per entry, and
-// half as many that are free. Call Reset before its first use.
+// Names makes ids unique within a file and finds duplicate entries. It remembers only hashes: 21 to 27 bytes per
+// entry. Call Reset before its first use.
 type Names struct {
 	byID     seen
 	repeated map[uint64]int            // by hash of the id: how many more entries had it

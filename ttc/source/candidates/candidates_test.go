@@ -203,6 +203,45 @@ func TestAnswersUnderPaths(t *testing.T) {
 	}
 }
 
+// TestAnswersDiffer: answers of a line that differ in one thing beside their text are given just that, not what the
+// answer before had; null hides what the line has.
+func TestAnswersDiffer(t *testing.T) {
+	for name, c := range map[string]struct {
+		first, second string // members of the answers
+		want          string // of the second: prompt, metadata, error of its scorer
+	}{
+		"nothing":     {``, ``, `s q c {"k":1} `},
+		"prompt":      {``, `, "prompt": "r"`, `s r c {"k":1} `},
+		"context":     {``, `, "passage": "d"`, `s q d {"k":1} `},
+		"no context":  {``, `, "passage": null`, `s q {"k":1} `},
+		"instruction": {``, `, "instruction": "t"`, `t q c {"k":1} `},
+		"metadata":    {``, `, "metadata": {"k":2}`, `s q c {"k":2} `},
+		"failure":     {``, `, "metadata": {"error":"boom"}`, `s q c {"error":"boom"} boom`},
+		"reasoning":   {``, `, "metadata": {"reasoning":{"error":"b"}}`, `s q c {"reasoning":{"error":"b"}} b`},
+		"after both":  {`, "passage": "d", "metadata": {"error":"boom"}`, ``, `s q c {"k":1} `},
+	} {
+		t.Run(name, func(t *testing.T) {
+			line := `{"prompt": "q", "passage": "c", "instruction": "s", "metadata": {"k":1}, "output": [` +
+				`{"text": "a", "score": 1` + c.first + `}, {"text": "b", "score": 0` + c.second + `}]}`
+			r, err := read(t, func(cfg *Config) {
+				cfg.AnswerKey, cfg.ContextKey, cfg.SystemKey = "text", "passage", "instruction"
+			}, source.Options{}, write(t, line))
+			if err != nil || len(r.examples[0].Candidates) != 2 {
+				t.Fatalf("%+v, %v", r.drops, err)
+			}
+			second := r.examples[0].Candidates[1]
+			var given []string
+			for _, m := range second.Prompt.Messages {
+				given = append(given, strings.Fields(m.Text)...)
+			}
+			got := strings.Join(append(given, string(second.Metadata), second.ScoreError), " ")
+			if got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
 // TestEmptyLists: a line that lists no answers is dropped and counted, as is an answer that isn't an object.
 func TestEmptyLists(t *testing.T) {
 	for name, c := range map[string]struct {

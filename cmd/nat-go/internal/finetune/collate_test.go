@@ -77,14 +77,7 @@ func TestRunMakesTokenBatches(t *testing.T) {
 	}
 	var index []byte
 	for _, id := range []string{"a", "b"} {
-		sum, err := Run(context.Background(), Request{
-			ConfigFile: "finetune.yml",
-			RunID:      id,
-			OutputDir:  "o",
-		}, testEnv(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		sum := runAs(t, id)
 		for _, a := range sum.Accounts {
 			if a.Stage == ledger.Collate && a.Unit == unitRecord && (a.In != sum.Counts.Kept || a.Out != a.In) {
 				t.Errorf("%d of %d kept records went in, %d came out: %v", a.In, sum.Counts.Kept, a.Out, a.Dropped)

@@ -37,6 +37,16 @@ func testEnv(t *testing.T) Env {
 	}
 }
 
+// runAs makes the run of finetune.yml with that id, below the folder o.
+func runAs(t *testing.T, id string) *Summary {
+	t.Helper()
+	sum, err := Run(context.Background(), Request{ConfigFile: "finetune.yml", RunID: id, OutputDir: "o"}, testEnv(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum
+}
+
 // caseInputs returns the inputs of a case, in the order of the collection runs. A run whose file is missing failed.
 func caseInputs(t *testing.T, dir string) []string {
 	t.Helper()

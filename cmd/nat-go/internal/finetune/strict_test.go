@@ -109,14 +109,7 @@ func TestRepeatIsByteIdentical(t *testing.T) {
 	t.Chdir(work)
 	var first map[string]string
 	for _, id := range []string{"a", "b"} {
-		sum, err := Run(context.Background(), Request{
-			ConfigFile: "finetune.yml",
-			RunID:      id,
-			OutputDir:  "o",
-		}, testEnv(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		sum := runAs(t, id)
 		got := map[string]string{}
 		for _, root := range []string{"dataset", "records", "dropped.jsonl"} {
 			err := filepath.WalkDir(filepath.Join(sum.RunDir, root),
