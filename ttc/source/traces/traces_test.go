@@ -97,6 +97,20 @@ const plain = `{"task_id": 3, "trial": 1, "reward": 0.5, "model": "m", "tools": 
  {"role": "system", "content": "s"}, {"role": "user", "content": "u"}, {"role": "assistant", "content": null, "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{\"a\": 1}"}}]},
  {"role": "tool", "tool_call_id": "c", "name": "f", "content": "Error", "is_error": true}, {"role": "assistant", "content": "done", "reasoning_content": "hm"}], "finish_reason": "stop", "info": {"truth": 1}}`
 
+// TestBeside: a demonstration has the text that stands below its prompt, and a pair its own system message.
+func TestBeside(t *testing.T) {
+	use := func(c *Config) { c.ContextKey, c.SystemKey = "input", "setup" }
+	shown := one(t, use, `{"prompt": "q", "input": "c", "response": "a"}`)
+	if got := shown.Graph.Nodes[0].Message.Text; got != "q\n\nc" {
+		t.Errorf("the prompt is %q", got)
+	}
+	pair := one(t, use, `{"prompt": "q", "input": "c", "setup": "s", "chosen": "a", "rejected": "b"}`)
+	m := pair.Candidates[0].Prompt.Messages
+	if len(m) != 2 || m[0].Role != "system" || m[0].Text != "s" || m[1].Text != "q\n\nc" {
+		t.Errorf("the pair was given %+v", m)
+	}
+}
+
 // TestMessageShapes reads a user's message as several writers have it, beside one as the chat API has it.
 func TestMessageShapes(t *testing.T) {
 	for name, message := range map[string]string{
