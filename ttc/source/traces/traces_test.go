@@ -104,7 +104,8 @@ func TestBeside(t *testing.T) {
 	if got := shown.Graph.Nodes[0].Message.Text; got != "q\n\nc" {
 		t.Errorf("the prompt is %q", got)
 	}
-	pair := one(t, use, `{"prompt": "q", "input": "c", "setup": "s", "chosen": "a", "rejected": "b"}`)
+	pair := one(t, use, `{"setup": "of all", "dpo_pairs": [`+
+		`{"prompt": "q", "input": "c", "setup": "s", "chosen": "a", "rejected": "b"}]}`)
 	m := pair.Candidates[0].Prompt.Messages
 	if len(m) != 2 || m[0].Role != "system" || m[0].Text != "s" || m[1].Text != "q\n\nc" {
 		t.Errorf("the pair was given %+v", m)
