@@ -83,7 +83,7 @@ func (inc *incarnation) clientConfig(
 		HandshakeConfig:  Handshake,
 		VersionedPlugins: map[int]plugin.PluginSet{wire.ProtocolVersion: {}},
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
-		StartTimeout:     spec.StartTimeout,
+		StartTimeout:     spec.StartTimeout + time.Minute, // later than launch's own, whose error names the setting
 		Logger:           hostLogger(log),
 		SkipHostEnv:      true,
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: runDir},
