@@ -63,8 +63,11 @@ func isASCII(s string) bool {
 		}
 		b = b[min(8, len(b)-8):]
 	}
-	if len(b) == 8 {
+	switch n := len(b); {
+	case n == 8:
 		return binary.LittleEndian.Uint64(b)&high == 0
+	case n >= 4: // in two halves, which may overlap
+		return (binary.LittleEndian.Uint32(b)|binary.LittleEndian.Uint32(b[n-4:]))&(high>>32) == 0
 	}
 	var all byte
 	for _, c := range b {

@@ -210,7 +210,8 @@ type Encoder struct {
 	trimmed int   // messages after the last turn that were left out
 	one     [1]*builders.Resolved
 	lone    bool // the rows contain half a surrogate pair
-	escaped map[*byte]escaped
+	escaped []escaped
+	byText  map[*byte]int32 // index in escaped
 	arena   []byte
 	back    []byte // scratch: a text read back
 	places  []Place
@@ -221,7 +222,7 @@ type Encoder struct {
 
 // NewEncoder returns an encoder for a format.
 func NewEncoder(f Format, o Options) *Encoder {
-	e := &Encoder{Format: f, opts: o, escaped: map[*byte]escaped{}}
+	e := &Encoder{Format: f, opts: o, byText: map[*byte]int32{}}
 	f.open(e)
 	return e
 }
@@ -229,7 +230,8 @@ func NewEncoder(f Format, o Options) *Encoder {
 // Begin forgets the texts of the last group. Call it before the first row of each group: texts are identified by their
 // address in memory.
 func (e *Encoder) Begin() {
-	clear(e.escaped)
+	clear(e.byText)
+	e.escaped = e.escaped[:0]
 	e.arena = e.arena[:0]
 }
 

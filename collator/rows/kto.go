@@ -45,24 +45,24 @@ func (e *Encoder) ktoRows(dst []byte, r *builders.Resolved) ([]byte, error) {
 	if plain && !(r.Prompt.IsText() && r.Chosen.IsText() && r.Rejected.IsText()) {
 		return dst, e.refuse("with prompt_as: text a file holds plain texts only, and this record has messages")
 	}
-	side := func(dst []byte, name string, p builders.Passage, role string) ([]byte, error) {
+	side := func(dst []byte, name string, p *builders.Passage, role string) ([]byte, error) {
 		if plain {
 			return e.text(dst, p.Text)
 		}
 		return e.trlSide(dst, name, p, role)
 	}
-	dst, err := e.ktoRow(dst, r, side, "chosen", r.Chosen, "true")
+	dst, err := e.ktoRow(dst, r, side, "chosen", &r.Chosen, "true")
 	if err != nil {
 		return dst, err
 	}
-	return e.ktoRow(e.next(dst), r, side, "rejected", r.Rejected, "false")
+	return e.ktoRow(e.next(dst), r, side, "rejected", &r.Rejected, "false")
 }
 
 func (e *Encoder) ktoRow(
-	dst []byte, r *builders.Resolved, side func([]byte, string, builders.Passage, string) ([]byte, error), name string,
-	answer builders.Passage, label string,
+	dst []byte, r *builders.Resolved, side func([]byte, string, *builders.Passage, string) ([]byte, error), name string,
+	answer *builders.Passage, label string,
 ) ([]byte, error) {
-	dst, err := side(append(dst, `{"prompt": `...), "prompt", r.Prompt, "user")
+	dst, err := side(append(dst, `{"prompt": `...), "prompt", &r.Prompt, "user")
 	if err != nil {
 		return dst, err
 	}

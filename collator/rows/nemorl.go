@@ -66,7 +66,7 @@ func (e *Encoder) nemoRLRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 	case plain:
 		dst, err = e.text(dst, r.Prompt.Text)
 	case r.Prompt.IsText():
-		dst, err = e.trlSide(dst, "prompt", r.Prompt, "user")
+		dst, err = e.trlSide(dst, "prompt", &r.Prompt, "user")
 	default:
 		dst, err = e.plainMessages(dst, r.Prompt.Nodes, e.textOnly)
 	}
@@ -95,11 +95,11 @@ func (e *Encoder) nemoRLRankedRow(dst []byte, r *builders.Resolved) ([]byte, err
 	var err error
 	for _, side := range []struct {
 		key, name, role string
-		passage         builders.Passage
+		passage         *builders.Passage
 	}{
-		{`{"context": `, "prompt", "user", r.Prompt},
-		{`, "completions": [{"rank": 0, "completion": `, "chosen", "assistant", r.Chosen},
-		{`}, {"rank": 1, "completion": `, "rejected", "assistant", r.Rejected},
+		{`{"context": `, "prompt", "user", &r.Prompt},
+		{`, "completions": [{"rank": 0, "completion": `, "chosen", "assistant", &r.Chosen},
+		{`}, {"rank": 1, "completion": `, "rejected", "assistant", &r.Rejected},
 	} {
 		if dst, err = e.trlSide(append(dst, side.key...), side.name, side.passage, side.role); err != nil {
 			return dst, err

@@ -37,17 +37,17 @@ func (e *Encoder) openAIRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 	if r.Record.Kind() != builders.KindPreference {
 		return dst, e.refuse("it holds preferences only")
 	}
-	dst, err := e.trlSide(append(dst, `{"input": {"messages": `...), "prompt", r.Prompt, "user")
+	dst, err := e.trlSide(append(dst, `{"input": {"messages": `...), "prompt", &r.Prompt, "user")
 	if err != nil {
 		return dst, err
 	}
 	if dst, err = e.end(dst, r); err != nil {
 		return dst, err
 	}
-	if dst, err = e.trlSide(append(dst, `, "preferred_output": `...), "chosen", r.Chosen, "assistant"); err != nil {
+	if dst, err = e.trlSide(append(dst, `, "preferred_output": `...), "chosen", &r.Chosen, "assistant"); err != nil {
 		return dst, err
 	}
-	if dst, err = e.trlSide(append(dst, `, "non_preferred_output": `...), "rejected", r.Rejected, "assistant"); err != nil {
+	if dst, err = e.trlSide(append(dst, `, "non_preferred_output": `...), "rejected", &r.Rejected, "assistant"); err != nil {
 		return dst, err
 	}
 	return append(dst, '}'), nil

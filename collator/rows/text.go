@@ -14,9 +14,11 @@ func (e *Encoder) text(dst []byte, s string) ([]byte, error) {
 		return append(dst, `""`...), nil
 	}
 	at := unsafe.StringData(s)
-	if t, ok := e.escaped[at]; ok && t.of == len(s) {
-		e.lone = e.lone || t.lone
-		return e.place(dst, t.json), nil
+	if i, ok := e.byText[at]; ok {
+		if t := &e.escaped[i]; t.of == len(s) {
+			e.lone = e.lone || t.lone
+			return e.place(dst, t.json), nil
+		}
 	}
 	start := len(e.arena)
 	var isUTF8 bool
@@ -30,7 +32,8 @@ func (e *Encoder) text(dst []byte, s string) ([]byte, error) {
 		lone = loneSurrogate(b)
 	}
 	e.lone = e.lone || lone
-	e.escaped[at] = escaped{b, len(s), lone}
+	e.byText[at] = int32(len(e.escaped))
+	e.escaped = append(e.escaped, escaped{b, len(s), lone})
 	return e.place(dst, b), nil
 }
 

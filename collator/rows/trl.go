@@ -71,9 +71,8 @@ func (e *Encoder) trlPreference(dst []byte, r *builders.Resolved) ([]byte, error
 		if plain {
 			return e.text(dst, p.Text)
 		}
-		return e.trlSide(dst, name, *p, role)
+		return e.trlSide(dst, name, p, role)
 	}
-	// One after the other: in a list they would be copied there and back, and waited for.
 	dst, err := side(dst, `{"prompt": `, "prompt", &r.Prompt, "user")
 	if err == nil {
 		dst, err = side(dst, `, "chosen": `, "chosen", &r.Chosen, "assistant")
@@ -88,8 +87,9 @@ func (e *Encoder) trlPreference(dst []byte, r *builders.Resolved) ([]byte, error
 }
 
 // trlSide appends a prompt or a continuation as messages; text becomes one message with the given role. A continuation
-// begins and ends with an assistant turn.
-func (e *Encoder) trlSide(dst []byte, name string, p builders.Passage, role string) ([]byte, error) {
+// begins and ends with an assistant turn. Passages are passed by their address here and in curation: copies are read in
+// larger pieces than they have just been written in, which the processor waits for.
+func (e *Encoder) trlSide(dst []byte, name string, p *builders.Passage, role string) ([]byte, error) {
 	if p.IsText() {
 		dst = append(append(append(dst, `[{"role": "`...), role...), `", "content": `...)
 		dst, err := e.text(dst, p.Text)

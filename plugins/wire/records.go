@@ -461,16 +461,10 @@ func (r *RecordReader) pairs(d *decoder, c *pb.Pairs, g *ttc.Group) {
 	r.results.Records = slices.Grow(r.results.Records, n)
 	for i := range n {
 		p := &block[from+i]
-		ref := func(part builders.Part, candidate uint32) builders.Content {
-			return builders.Content{Ref: builders.Ref{
-				Part:      part,
-				Example:   int(c.Example[i]),
-				Candidate: int(candidate),
-			}}
-		}
 		p.Example, p.Reward = int(c.Example[i]), c.Reward[i]
-		p.Prompt = ref(builders.CandidatePrompt, c.Prompt[i])
-		p.Chosen, p.Rejected = ref(builders.CandidateOutput, c.Chosen[i]), ref(builders.CandidateOutput, c.Rejected[i])
+		refer(&p.Prompt.Ref, builders.CandidatePrompt, p.Example, c.Prompt[i])
+		refer(&p.Chosen.Ref, builders.CandidateOutput, p.Example, c.Chosen[i])
+		refer(&p.Rejected.Ref, builders.CandidateOutput, p.Example, c.Rejected[i])
 		if i < len(c.Metadata) {
 			p.Metadata = d.raw(c.Metadata[i])
 		}
@@ -488,6 +482,11 @@ func (r *RecordReader) pairs(d *decoder, c *pb.Pairs, g *ttc.Group) {
 		}
 		r.results.Records = append(r.results.Records, p)
 	}
+}
+
+// refer fills in a reference to a candidate, which is empty so far.
+func refer(r *builders.Ref, part builders.Part, example int, candidate uint32) {
+	r.Part, r.Example, r.Candidate = part, example, int(candidate)
 }
 
 func candidate(g *ttc.Group, example, i int) *ttc.Candidate {

@@ -54,16 +54,16 @@ func gatePreference(p *builders.Preference, r *builders.Resolved) fault {
 	case p.ChosenScore == p.RejectedScore:
 		return faultf(pairs.Tie, "both sides score %v", p.ChosenScore)
 	}
-	if f := promptFault(r.Prompt); f.found() {
+	if f := promptFault(&r.Prompt); f.found() {
 		return f
 	}
-	if f := answerFault("chosen side", r.Chosen); f.found() {
+	if f := answerFault("chosen side", &r.Chosen); f.found() {
 		return f
 	}
-	if f := answerFault("rejected side", r.Rejected); f.found() {
+	if f := answerFault("rejected side", &r.Rejected); f.found() {
 		return f
 	}
-	if sameAnswer(r.Chosen, r.Rejected) {
+	if sameAnswer(&r.Chosen, &r.Rejected) {
 		return faultf(ledger.SameText, "chosen and rejected are equal")
 	}
 	return fault{}
@@ -150,7 +150,7 @@ func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // promptFault checks that a prompt asks for an answer: text, or messages that include a user's and don't end with the
 // assistant's.
-func promptFault(p builders.Passage) fault {
+func promptFault(p *builders.Passage) fault {
 	if p.IsText() {
 		if blank(p.Text) {
 			return faultf(ledger.BadRecord, "the prompt is empty")
@@ -171,7 +171,7 @@ func promptFault(p builders.Passage) fault {
 }
 
 // answerFault checks one side of a preference: text, or messages that begin and end with the assistant's.
-func answerFault(what string, p builders.Passage) fault {
+func answerFault(what string, p *builders.Passage) fault {
 	if p.IsText() {
 		if blank(p.Text) {
 			return faultf(ledger.EmptyResponse, "the %s is empty", what)
@@ -280,7 +280,7 @@ func says(m *chat.Message) bool {
 
 // sameAnswer compares what a model would be trained to write. Call ids are ignored: they are random and differ between
 // answers that are otherwise the same.
-func sameAnswer(a, b builders.Passage) bool {
+func sameAnswer(a, b *builders.Passage) bool {
 	if a.IsText() != b.IsText() {
 		if b.IsText() {
 			a, b = b, a

@@ -323,15 +323,15 @@ func (a *account) use(r builders.Record) {
 	}
 	switch r := r.(type) {
 	case *builders.Preference:
-		a.useCandidate(r.Example, r.Chosen)
-		a.useCandidate(r.Example, r.Rejected)
+		a.useCandidate(r.Example, &r.Chosen)
+		a.useCandidate(r.Example, &r.Rejected)
 	case *builders.Demonstration:
-		a.useCandidate(r.Example, r.Messages)
+		a.useCandidate(r.Example, &r.Messages)
 	}
 }
 
 // useCandidate marks the candidate that content is made from: it refers to it, or repeats its output.
-func (a *account) useCandidate(example int, c builders.Content) {
+func (a *account) useCandidate(example int, c *builders.Content) {
 	switch {
 	case c.Ref.Part == builders.CandidateOutput:
 		a.mark(c.Ref.Example, c.Ref.Candidate)

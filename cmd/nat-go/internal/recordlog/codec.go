@@ -79,6 +79,7 @@ var errShort = errors.New("the frame ends inside a value")
 // decoder reads them back. The first error sticks; later values are zero. Strings and bytes share the frame's memory.
 type decoder struct {
 	buf  []byte
+	at   int // what is read next; a number, because shortening buf takes three stores for every value
 	err  error
 	room *int64 // left for lists
 
@@ -89,21 +90,23 @@ func (d *decoder) fail() {
 	if d.err == nil {
 		d.err = errShort
 	}
-	d.buf = nil
+	d.at = len(d.buf)
 }
 
+// left returns how many bytes have not been read.
+func (d *decoder) left() int { return len(d.buf) - d.at }
+
 func (d *decoder) uint() uint64 {
-	if len(d.buf) > 0 && d.buf[0] < 0x80 { // nearly all are
-		v := uint64(d.buf[0])
-		d.buf = d.buf[1:]
-		return v
+	if d.at < len(d.buf) && d.buf[d.at] < 0x80 { // nearly all are
+		d.at++
+		return uint64(d.buf[d.at-1])
 	}
-	v, n := binary.Uvarint(d.buf)
+	v, n := binary.Uvarint(d.buf[d.at:])
 	if n <= 0 {
 		d.fail()
 		return 0
 	}
-	d.buf = d.buf[n:]
+	d.at += n
 	return v
 }
 
@@ -113,25 +116,23 @@ func (d *decoder) int() int64 {
 }
 
 func (d *decoder) byte() byte {
-	if len(d.buf) == 0 {
+	if d.at == len(d.buf) {
 		d.fail()
 		return 0
 	}
-	v := d.buf[0]
-	d.buf = d.buf[1:]
-	return v
+	d.at++
+	return d.buf[d.at-1]
 }
 
 func (d *decoder) bool() bool { return d.byte() != 0 }
 
 func (d *decoder) float() float64 {
-	if len(d.buf) < 8 {
+	if d.left() < 8 {
 		d.fail()
 		return 0
 	}
-	v := math.Float64frombits(binary.LittleEndian.Uint64(d.buf))
-	d.buf = d.buf[8:]
-	return v
+	d.at += 8
+	return math.Float64frombits(binary.LittleEndian.Uint64(d.buf[d.at-8:]))
 }
 
 func (d *decoder) floatPtr() *float64 {
@@ -143,13 +144,13 @@ func (d *decoder) floatPtr() *float64 {
 }
 
 func (d *decoder) bytes(n uint64) []byte {
-	if n > uint64(len(d.buf)) {
+	if n > uint64(d.left()) {
 		d.fail()
 		return nil
 	}
-	b := d.buf[:n:n]
-	d.buf = d.buf[n:]
-	return b
+	from := d.at
+	d.at += int(n)
+	return d.buf[from:d.at:d.at]
 }
 
 func (d *decoder) string() string {
@@ -178,13 +179,14 @@ func (d *decoder) raw() []byte {
 // when its lists together would take far more than any run writes.
 func count[E any](d *decoder) int {
 	n := d.uint()
-	if n > uint64(len(d.buf)) {
+	if n > uint64(d.left()) {
 		d.fail()
 		return 0
 	}
 	var entry E
 	if *d.room -= int64(n) * int64(unsafe.Sizeof(entry)); *d.room < 0 {
-		d.err, d.buf = errLists, nil
+		d.err = errLists
+		d.fail()
 		return 0
 	}
 	return int(n)

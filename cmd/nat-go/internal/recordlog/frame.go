@@ -258,8 +258,8 @@ func (g *Group) read(d *decoder) error {
 	if err := g.books(d); err != nil {
 		return err
 	}
-	if d.err == nil && len(d.buf) > 0 {
-		return fmt.Errorf("%d bytes are left over", len(d.buf))
+	if d.err == nil && d.left() > 0 {
+		return fmt.Errorf("%d bytes are left over", d.left())
 	}
 	return d.err
 }

@@ -218,13 +218,18 @@ func (b *Builder) originOf(example, builder int) *builders.Origin {
 type texts []text
 
 func (ts texts) fill(r *builders.Resolved, s sides) {
-	at := func(i int32) builders.Passage {
-		if i < 0 {
-			return builders.Passage{}
-		}
-		return ts[i].passage
+	ts.at(&r.Prompt, s.prompt)
+	ts.at(&r.Chosen, s.chosen)
+	ts.at(&r.Rejected, s.rejected)
+	ts.at(&r.Messages, s.messages)
+}
+
+func (ts texts) at(p *builders.Passage, i int32) {
+	if i < 0 {
+		*p = builders.Passage{}
+		return
 	}
-	r.Prompt, r.Chosen, r.Rejected, r.Messages = at(s.prompt), at(s.chosen), at(s.rejected), at(s.messages)
+	*p = ts[i].passage
 }
 
 func viewString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -26,24 +26,26 @@ func (g *Group) Hashes() []Hashes {
 	for i := range g.texts {
 		g.texts[i].hash = xxh3.Hash128(g.texts[i].raw).Bytes()
 	}
-	at := func(i int32) (h Hash) {
+	at := func(h *Hash, i int32) {
 		if i >= 0 {
-			h = g.texts[i].hash
+			*h = g.texts[i].hash
 		}
-		return h
 	}
 	g.hashes = slices.Grow(g.hashes[:0], len(g.Records))[:len(g.Records)]
 	out := g.hashes
 	var buf []byte
 	for i := range g.Records {
 		s := g.sides[i]
-		h := Hashes{Prompt: at(s.prompt), Chosen: at(s.chosen), Rejected: at(s.rejected)}
+		h := &out[i]
+		*h = Hashes{}
+		at(&h.Prompt, s.prompt)
+		at(&h.Chosen, s.chosen)
+		at(&h.Rejected, s.rejected)
 		r := g.Records[i].Record
 		buf = append(buf[:0], byte(r.Kind()))
 		if s.messages >= 0 {
 			h.Prompt = openingHash(g.Records[i].Messages)
-			m := at(s.messages)
-			buf = append(buf, m[:]...)
+			buf = append(buf, g.texts[s.messages].hash[:]...)
 			buf = appendOwn(buf, &g.Records[i])
 		} else {
 			buf = append(buf, h.Prompt[:]...)
@@ -51,7 +53,6 @@ func (g *Group) Hashes() []Hashes {
 			buf = append(buf, h.Rejected[:]...)
 		}
 		h.Content = Hash(xxh3.Hash128(buf).Bytes())
-		out[i] = h
 	}
 	return out
 }

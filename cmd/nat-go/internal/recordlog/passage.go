@@ -29,9 +29,7 @@ func (e *encoder) passage(p builders.Passage) {
 
 func (d *decoder) passage() builders.Passage {
 	if d.byte() == formText {
-		b := d.buf
-		d.buf = nil
-		return builders.Passage{Text: viewString(b)}
+		return builders.Passage{Text: viewString(d.bytes(uint64(d.left())))}
 	}
 	nodes := make([]ttc.Node, count[ttc.Node](d))
 	for i := range nodes {
