@@ -35,15 +35,15 @@ func blocks(nodes []ttc.Node) (out []block) {
 	if len(rounds) > 2 {
 		out = append(out, rounds[1:len(rounds)-1]...)
 	}
-	out = append(out, inner(nodes, rounds[0])...)
+	out = append(out, stepsButLast(nodes, rounds[0])...)
 	if len(rounds) > 1 {
-		out = append(out, inner(nodes, rounds[len(rounds)-1])...)
+		out = append(out, stepsButLast(nodes, rounds[len(rounds)-1])...)
 	}
 	return out
 }
 
-// inner lists the steps of a round except the last.
-func inner(nodes []ttc.Node, round block) (steps []block) {
+// stepsButLast lists the steps of a round except the last.
+func stepsButLast(nodes []ttc.Node, round block) (steps []block) {
 	for i := round.from; i < round.to; i++ {
 		if nodes[i].Message.Role == "assistant" {
 			steps = append(steps, block{i, i + 1})
@@ -57,9 +57,9 @@ func inner(nodes []ttc.Node, round block) (steps []block) {
 	return steps[:len(steps)-1]
 }
 
-// without returns a conversation with the first n blocks cut out; places holds each remaining message's original
+// withoutBlocks returns a conversation with the first n blocks cut out; places holds each remaining message's original
 // position.
-func without(m *material, all []block, n int) *material {
+func withoutBlocks(m *material, all []block, n int) *material {
 	gone := make([]bool, len(m.nodes))
 	for _, b := range all[:n] {
 		for i := b.from; i < b.to; i++ {
@@ -131,10 +131,10 @@ func (w *worker) cutFewest(
 	lo, hi := 1, len(all)
 	for lo <= hi {
 		n := (lo + hi) / 2
-		short := without(m, all, n)
+		short := withoutBlocks(m, all, n)
 		var one *made
 		size := 0
-		next, r := w.again(short, v)
+		next, r := w.renderAgain(short, v)
 		if r == nil {
 			one, size, r = row(short, next)
 		}
@@ -156,9 +156,9 @@ func (w *worker) cutFewest(
 	return best, nil
 }
 
-// again renders a conversation anew with the view's renderer; every remaining trained turn must read as it did in its
-// own context.
-func (w *worker) again(m *material, v *view) (*view, *cause) {
+// renderAgain renders a conversation anew with the view's renderer; every remaining trained turn must read as it did in
+// its own context.
+func (w *worker) renderAgain(m *material, v *view) (*view, *cause) {
 	if r := w.prepare(m); r != nil {
 		return nil, r
 	}

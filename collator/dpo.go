@@ -54,7 +54,7 @@ func (preferences) Rows(w *worker, it *Item) outcome {
 	row.Meta.Fidelity = fidelity(it.Record.Origin.Fidelity, row.Meta.IDs == "sampled", false)
 	row.Meta.Prompt = promptLength
 	if w.cfg.Reference != nil {
-		if row.Meta.Ref = w.cfg.Reference.of(&row); row.Meta.Ref == nil {
+		if row.Meta.Ref = w.cfg.Reference.lookup(&row); row.Meta.Ref == nil {
 			row.Meta.Flags = append(row.Meta.Flags, noReference)
 		}
 	}
@@ -121,7 +121,7 @@ func (w *worker) pair(it *Item, prompt []ttc.Node, sides [2]continuation) (pair 
 		if refusal == nil || refusal.Reason == GenerationPromptMismatch {
 			refusal = failed
 		}
-		if !another(failed) {
+		if !retryable(failed) {
 			break // thinking is not the cause
 		}
 	}
@@ -201,7 +201,7 @@ func (w *worker) fitPair(
 	var best [2]*made
 	for lo <= hi {
 		n := (lo + hi) / 2
-		short := without(whole, all, n)
+		short := withoutBlocks(whole, all, n)
 		q := &promptOf{nodes: short.nodes, tools: p.tools, index: short.index, whole: len(p.nodes)}
 		var next [2]*made
 		var nextLength int

@@ -85,8 +85,8 @@ func referenceLine(line []byte) (row [sha256.Size]byte, ref batch.Ref, err error
 	return row, batch.Ref{Chosen: *in.Chosen, Rejected: *in.Rejected}, nil
 }
 
-// of looks up a row.
-func (f *Reference) of(r *batch.Row) *batch.Ref {
+// lookup returns the reference log-probs of a row.
+func (f *Reference) lookup(r *batch.Row) *batch.Ref {
 	chosen, rejected, ok := f.LogProbs(RowHash(r))
 	if !ok || math.IsNaN(chosen+rejected) || math.IsInf(chosen+rejected, 0) {
 		return nil

@@ -34,10 +34,10 @@ func TestReadReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := ref.of(&referenceRows[0]); got == nil || *got != (batch.Ref{Chosen: -1.5, Rejected: -2}) {
+	if got := ref.lookup(&referenceRows[0]); got == nil || *got != (batch.Ref{Chosen: -1.5, Rejected: -2}) {
 		t.Errorf("got %+v", got)
 	}
-	if got := ref.of(&referenceRows[1]); got != nil {
+	if got := ref.lookup(&referenceRows[1]); got != nil {
 		t.Errorf("a row of other tokens has %+v", got)
 	}
 	for bad, want := range map[string]string{

@@ -61,7 +61,7 @@ func (distillations) Rows(w *worker, it *Item) outcome {
 	switch {
 	case w.cfg.Layout != batch.Composer:
 	case w.cfg.Cumulative:
-		together(out.Rows)
+		shareWeights(out.Rows)
 	default:
 		if r := w.apart(&out, sp, rows); r != nil {
 			return sp.account(refused(r), nil)
@@ -138,8 +138,8 @@ func (sp *splicer) counted(i int) bool {
 	return r == nil || r.Reason != ledger.NoNextTurn && r.Reason != ledger.TurnNotSampled
 }
 
-// together sets each row's weight to that of its pairs, which is the same for all of its sites.
-func together(rows []batch.Row) {
+// shareWeights sets each row's weight to that of its pairs, which is the same for all of its sites.
+func shareWeights(rows []batch.Row) {
 	for i := range rows {
 		r := &rows[i]
 		r.Weight = r.Meta.Sites[0].PairWeight(r.Weight)
@@ -263,14 +263,14 @@ func (sp *splicer) fit(w *worker, m *material, v *view) (*made, *cause) {
 		return one, r
 	}
 	tooLong := refuse(TooLong, "the teacher's row has %d tokens; max_length is %d", size, w.cfg.MaxLength)
-	return w.cutFewest(m, v, heads(m), tooLong, func(short *material, next *view) (*made, int, *cause) {
+	return w.cutFewest(m, v, blocksBeforeTarget(m), tooLong, func(short *material, next *view) (*made, int, *cause) {
 		return sp.row(w, short, next)
 	})
 }
 
-// heads lists what may be cut before the first target, in order: whole rounds before its own, then the steps of its
-// own.
-func heads(m *material) (out []block) {
+// blocksBeforeTarget lists what may be cut before the first target, in order: whole rounds before its own, then the
+// steps of its own.
+func blocksBeforeTarget(m *material) (out []block) {
 	first := slices.Index(m.trained, true)
 	at := 0
 	for at < first && (m.nodes[at].Message.Role == "system" || m.nodes[at].Message.Role == "developer") {
@@ -284,7 +284,7 @@ func heads(m *material) (out []block) {
 		rounds[len(rounds)-1].to = i + 1
 	}
 	own := rounds[len(rounds)-1]
-	return append(rounds[:len(rounds)-1], inner(m.nodes, own)...)
+	return append(rounds[:len(rounds)-1], stepsButLast(m.nodes, own)...)
 }
 
 // row makes the student from a view, and its teachers. size is the length of the longest. Targets for which no site can

@@ -85,8 +85,8 @@ func (w *worker) renderers() []*turns.Renderer {
 	return append(out, w.render.Cut())
 }
 
-// another reports whether another renderer may show what this one didn't.
-func another(r *cause) bool {
+// retryable reports whether another renderer may show what this one didn't.
+func retryable(r *cause) bool {
 	switch r.Reason {
 	case GenerationPromptMismatch, StraddleEdge, TurnNotFound, DialectUnproven:
 		return true

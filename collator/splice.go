@@ -294,7 +294,7 @@ func (w *worker) hinted(m *material, v *view, given *given, at int, mode, text s
 			return nil, "there is no suitable tool or user text just before the turn"
 		}
 		msg := *before
-		msg.Text = beside(mode, msg.Text, text)
+		msg.Text = withHint(mode, msg.Text, text)
 		if msg.ToolCallID != "" && w.render.ShortIDs() {
 			msg.ToolCallID = shortID(msg.ToolCallID)
 		}
@@ -343,8 +343,8 @@ func (w *worker) hinted(m *material, v *view, given *given, at int, mode, text s
 	return h, ""
 }
 
-// beside returns a message's text with a hint added.
-func beside(mode, text, hint string) string {
+// withHint returns a message's text with a hint added, in one of the modes.
+func withHint(mode, text, hint string) string {
 	gap := "\n\n"
 	if text == "" {
 		gap = ""

@@ -40,7 +40,7 @@ func (w *worker) rollout(m *material, fit fitter) (rows []made, turnsRefused []c
 				refusals = append(refusals, *one.view.unlike(m, i))
 			}
 			return []made{*one}, refusals, nil
-		case w.cfg.Rows == Trajectory, r != nil && r.Reason != TooLong && r.Reason != TemplateRefused && !another(r):
+		case w.cfg.Rows == Trajectory, r != nil && r.Reason != TooLong && r.Reason != TemplateRefused && !retryable(r):
 			return nil, nil, r
 		}
 		// What precedes a message that the template refuses can still be rendered.
@@ -102,7 +102,7 @@ func (w *worker) trajectory(m *material, fit fitter) (one *made, unstable []int,
 			if first == nil {
 				first = r1
 			}
-			if len(views) == 0 && !another(r1) {
+			if len(views) == 0 && !retryable(r1) {
 				break
 			}
 			continue // without thinking the template may refuse what it accepted before

@@ -258,9 +258,9 @@ type jsdJob struct {
 func (q *jsdJob) row(r *run, w *worker, i, next int) {
 	b, out := q.b, q.out
 	row := r.active[i]
-	var nx ahead
+	var nx nextRow
 	if next >= 0 {
-		nx = ahead{b.Student.row(r.active[next]), b.Teacher.row(r.active[next])}
+		nx = nextRow{b.Student.row(r.active[next]), b.Teacher.row(r.active[next])}
 	}
 	var grad []float32
 	scale := q.scale

@@ -212,7 +212,7 @@ func (w *worker) logProb(
 	rest := w.normaliser(p, d, n, next, nil)
 	w.skip = -1
 	x := load(p, d, y)
-	if !rest.ok || math.IsInf(x, 0) || math.IsNaN(x) || math.Abs(a.dk*x) > farthest || tau < 1e-6 || tau > 1e6 {
+	if !rest.ok || math.IsInf(x, 0) || math.IsNaN(x) || math.Abs(a.dk*x) > maxNormaliser || tau < 1e-6 || tau > 1e6 {
 		return slowLogProb(p, d, n, y, tau, grad, scale)
 	}
 	tok := -softplus((rest.l - a.dk*x) * math.Ln2)

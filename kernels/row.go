@@ -94,8 +94,8 @@ func maskEntry(p unsafe.Pointer, d DType, i int) {
 	}
 }
 
-// ahead is the location of the next row, to be prefetched while this one is computed. Zero: none.
-type ahead struct{ s, t unsafe.Pointer }
+// nextRow is the location of the next row, to be prefetched while this one is computed. Zero: none.
+type nextRow struct{ s, t unsafe.Pointer }
 
 // norm is a row's log-normaliser in log2 units of k*x: L = k*ref + sum. ref is an element of the row, and sum >= 0
 // except for rounding. ok is false for rows that float32 can't represent.
@@ -109,8 +109,8 @@ type norm struct {
 	total float64
 }
 
-// farthest is the largest normaliser, in log2 units, whose rows float32 resolves well enough.
-const farthest = 4096
+// maxNormaliser is the largest normaliser, in log2 units, whose rows float32 resolves well enough.
+const maxNormaliser = 4096
 
 // normaliser does the first pass. If keep is not nil, the exponentials are stored there.
 func (w *worker) normaliser(p unsafe.Pointer, d DType, n int, next unsafe.Pointer, keep []float32) norm {
@@ -203,7 +203,7 @@ func (f *firstPass) start(p, tail unsafe.Pointer, full int) bool {
 		}
 	}
 	k := float64(f.w.a.k)
-	if !(math.Abs(float64(f.ref))*k < farthest) {
+	if !(math.Abs(float64(f.ref))*k < maxNormaliser) {
 		return false
 	}
 	f.setReference()
@@ -223,7 +223,7 @@ func (f *firstPass) add(p unsafe.Pointer, n int) bool {
 	call(f.sum, a)
 	if !(a.sum < 1.2e18) { // the reference is too small for this tile, or the tile contains a NaN
 		top := f.top(p, n)
-		if !(top > f.ref && float64(top)*float64(a.k) < farthest) {
+		if !(top > f.ref && float64(top)*float64(a.k) < maxNormaliser) {
 			return false
 		}
 		was := a.dref
@@ -245,7 +245,7 @@ func (f *firstPass) norm() norm {
 	s := math.Log2(f.total)
 	l := a.dref + s
 	return norm{
-		ref: f.ref, sum: a.dref - float64(a.k)*float64(f.ref) + s, l: l, ok: math.Abs(l) < farthest,
+		ref: f.ref, sum: a.dref - float64(a.k)*float64(f.ref) + s, l: l, ok: math.Abs(l) < maxNormaliser,
 		kept: f.kept, total: f.total,
 	}
 }
@@ -295,7 +295,7 @@ func constantApart(s, t unsafe.Pointer, d DType, n int) bool {
 
 // jsdRow computes one dense row. grad, if not nil, receives scale*dL/dz.
 func (j *JSD) jsdRow(
-	w *worker, s, t unsafe.Pointer, d DType, n int, next ahead, grad []float32, scale float64,
+	w *worker, s, t unsafe.Pointer, d DType, n int, next nextRow, grad []float32, scale float64,
 ) rowResult {
 	o, a, path := &j.opt, &w.a, w.path
 	if j.exact {
@@ -325,7 +325,7 @@ func (j *JSD) jsdRow(
 	if wantG {
 		w.reserve(n)
 	}
-	sums, ok := w.second(&p, s, t, d, n, next, wantG)
+	sums, ok := w.secondPass(&p, s, t, d, n, next, wantG)
 	res.loss, res.clipped = sums.loss*math.Ln2*p.fix, sums.clipped
 	if !ok || !(res.loss < 1e4) {
 		return j.slowRow(s, t, d, n, grad, scale)
@@ -344,7 +344,7 @@ func (j *JSD) jsdRow(
 	a.dgk, a.dqk = g*p.fix, -sums.grad*g*p.fix*p.fixS
 	a.gk, a.qk = float32(a.dgk), float32(a.dqk)
 	far := sums.far * float32(p.h) // the gradient of entries beyond the table is dropped
-	if !w.third(&p, s, d, n, grad, scale*nf/o.Temperature, float64(far) > 28, sums.clipped > 0) {
+	if !w.thirdPass(&p, s, d, n, grad, scale*nf/o.Temperature, float64(far) > 28, sums.clipped > 0) {
 		return j.slowRow(s, t, d, n, grad, scale)
 	}
 	return res
@@ -353,7 +353,7 @@ func (j *JSD) jsdRow(
 // firstPasses does both sides' first passes. It keeps the exponentials where the second pass can use them: not at the
 // ends of beta, where a weight too small for float32 may matter, nor where a gradient needs entries in order.
 func (j *JSD) firstPasses(
-	w *worker, s, t unsafe.Pointer, d DType, n int, next ahead, wantG bool,
+	w *worker, s, t unsafe.Pointer, d DType, n int, next nextRow, wantG bool,
 ) (zs, zt norm) {
 	var keepS, keepT []float32
 	if w.path.keep[d] != nil && !j.end && !(wantG && d == BFloat16) {
@@ -488,9 +488,9 @@ func (w *worker) diverges(d DType, teacherWeighs bool) bool {
 // onePassKL is KL(teacher||student) for beta 0 and KL(student||teacher) for beta 1, as the mean log-odds minus the
 // difference of the normalisers. That cancels if the sides are nearly equal: ok is false unless the result is a fair
 // part of the terms it is the difference of, or infinite. The first tile identifies most such rows.
-func (w *worker) onePassKL(s, t unsafe.Pointer, d DType, n int, next ahead, beta float64) (res rowResult, ok bool) {
+func (w *worker) onePassKL(s, t unsafe.Pointer, d DType, n int, next nextRow, beta float64) (res rowResult, ok bool) {
 	if beta == 1 {
-		s, t, next = t, s, ahead{next.t, next.s}
+		s, t, next = t, s, nextRow{next.t, next.s}
 	}
 	a, size := &w.a, d.Size()
 	full := n &^ (block - 1)
@@ -504,7 +504,7 @@ func (w *worker) onePassKL(s, t unsafe.Pointer, d DType, n int, next ahead, beta
 	}
 	a.nls = ref(s)
 	a.nlt = ref(t)
-	if !(math.Abs(float64(a.nls)) < farthest && math.Abs(float64(a.nlt)) < farthest) {
+	if !(math.Abs(float64(a.nls)) < maxNormaliser && math.Abs(float64(a.nlt)) < maxNormaliser) {
 		return res, false
 	}
 	var sums klSums
@@ -515,7 +515,7 @@ func (w *worker) onePassKL(s, t unsafe.Pointer, d DType, n int, next ahead, beta
 		if next.s != nil {
 			a.pfs, a.pft, a.step = unsafe.Add(next.s, i*size), unsafe.Add(next.t, i*size), 64
 		}
-		if !w.addKL(d, &sums) || (i == 0 && !sums.apart()) {
+		if !w.addKL(d, &sums) || (i == 0 && !sums.isSignificant()) {
 			return res, false
 		}
 	}
@@ -528,7 +528,7 @@ func (w *worker) onePassKL(s, t unsafe.Pointer, d DType, n int, next ahead, beta
 			return res, false
 		}
 	}
-	if !sums.apart() || !(sums.p >= 1) || !(sums.q >= 1) {
+	if !sums.isSignificant() || !(sums.p >= 1) || !(sums.q >= 1) {
 		return res, false
 	}
 	lp, lq := math.Log2(sums.p), math.Log2(sums.q)
@@ -543,8 +543,8 @@ func (w *worker) onePassKL(s, t unsafe.Pointer, d DType, n int, next ahead, beta
 // klSums are sums over a row of 2^yt, 2^ys, 2^yt(yt-ys) and its magnitude.
 type klSums struct{ p, q, mean, magnitude float64 }
 
-// apart reports whether the divergence so far is a fair part of the terms that it is the difference of.
-func (k *klSums) apart() bool {
+// isSignificant reports whether the divergence so far is a fair part of the terms that it is the difference of.
+func (k *klSums) isSignificant() bool {
 	const share = 0.1
 	kl := k.mean/k.p - (math.Log2(k.p) - math.Log2(k.q))
 	return kl >= share*(k.magnitude/k.p) && kl >= 0.05
@@ -567,10 +567,10 @@ type secondSums struct {
 	clipped    int
 }
 
-// second runs the pass over both rows; a gradient pass leaves the raw gradient in w.raw. If a tile diverges, it stops
-// and ok is false.
-func (w *worker) second(
-	p *plan, s, t unsafe.Pointer, d DType, n int, next ahead, wantG bool,
+// secondPass runs the pass over both rows; a gradient pass leaves the raw gradient in w.raw. If a tile diverges, it
+// stops and ok is false.
+func (w *worker) secondPass(
+	p *plan, s, t unsafe.Pointer, d DType, n int, next nextRow, wantG bool,
 ) (sums secondSums, ok bool) {
 	a, size := &w.a, d.Size()
 	full := n &^ (block - 1)
@@ -619,11 +619,11 @@ func (w *worker) second(
 // streamFrom is the row length from which gradients bypass the caches when written.
 const streamFrom = 16384
 
-// third folds the raw gradient through the softmax: out = q*qk + g*gk. If the two nearly cancel throughout, float32
+// thirdPass folds the raw gradient through the softmax: out = q*qk + g*gk. If the two nearly cancel throughout, float32
 // leaves too little of them and third returns false, with s still intact. unit is what an entry of size 1 scales to;
 // dropped says that raw gradients of up to 3e-8 are missing, clipped that the sum lacks the terms its errors would have
 // cancelled with.
-func (w *worker) third(
+func (w *worker) thirdPass(
 	p *plan, s unsafe.Pointer, d DType, n int, grad []float32, unit float64, dropped, clipped bool,
 ) bool {
 	a, size := &w.a, d.Size()

@@ -17,7 +17,7 @@ func Nearest(written string, candidates []string) string {
 		if len(c) > maxLen {
 			continue
 		}
-		a, b := plain(written), plain(c)
+		a, b := normalised(written), normalised(c)
 		if longer := max(len(a), len(b)); (longer-min(len(a), len(b)))*3 > longer {
 			continue // the difference in length alone is too many edits
 		}
@@ -31,7 +31,7 @@ func Nearest(written string, candidates []string) string {
 
 var separators = strings.NewReplacer("-", "", "_", "", " ", "")
 
-func plain(s string) string { return separators.Replace(strings.ToLower(s)) }
+func normalised(s string) string { return separators.Replace(strings.ToLower(s)) }
 
 // distance is the optimal string alignment distance in bytes.
 func distance(a, b string) int {

@@ -33,7 +33,7 @@ func (s *Spec) decode(doc *yamldoc.Document, node *yaml.Node, dst reflect.Value,
 	s.fill(dst.Elem(), v)
 	broken := s.validate(doc, node, dst.Interface(), opt, fs)
 	for _, f := range slices.Backward(broken) { // from the end of a list, so that earlier entries keep their positions
-		v = without(v, yamldoc.SplitPointer(strings.TrimPrefix(f.Pointer, opt.Pointer)))
+		v = withoutKeys(v, yamldoc.SplitPointer(strings.TrimPrefix(f.Pointer, opt.Pointer)))
 	}
 	if broken != nil {
 		s.fill(dst.Elem(), v)
@@ -41,8 +41,8 @@ func (s *Spec) decode(doc *yamldoc.Document, node *yaml.Node, dst reflect.Value,
 	return v, append(fs, broken...)
 }
 
-// without removes from a value what the given keys lead to.
-func without(v any, keys []string) any {
+// withoutKeys removes from a value what the given keys lead to.
+func withoutKeys(v any, keys []string) any {
 	if len(keys) == 0 {
 		return v
 	}
@@ -51,7 +51,7 @@ func without(v any, keys []string) any {
 		if len(keys) == 1 {
 			delete(v, keys[0])
 		} else if e, ok := v[keys[0]]; ok {
-			v[keys[0]] = without(e, keys[1:])
+			v[keys[0]] = withoutKeys(e, keys[1:])
 		}
 	case []any:
 		i, err := strconv.Atoi(keys[0])
@@ -61,7 +61,7 @@ func without(v any, keys []string) any {
 		if len(keys) == 1 {
 			return slices.Delete(slices.Clone(v), i, i+1)
 		}
-		v[i] = without(v[i], keys[1:])
+		v[i] = withoutKeys(v[i], keys[1:])
 	}
 	return v
 }

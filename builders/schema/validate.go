@@ -106,7 +106,7 @@ func (s *Spec) validate(
 func (s *Spec) isWrong(keys []string, at string, known []finding.Finding) bool {
 	for n := 1; n <= len(keys); n++ {
 		ptr := at + yamldoc.Pointer(keys[:n]...)
-		in := s.at(keys[:n])
+		in := s.specAt(keys[:n])
 		for _, f := range known {
 			if f.Pointer == ptr || in != nil && in.Kind == List && strings.HasPrefix(f.Pointer, ptr+"/") {
 				return true
@@ -116,8 +116,8 @@ func (s *Spec) isWrong(keys []string, at string, known []finding.Finding) bool {
 	return false
 }
 
-// at returns the spec of the value that keys lead to; nil if they lead nowhere.
-func (s *Spec) at(keys []string) *Spec {
+// specAt returns the spec of the value that keys lead to; nil if they lead nowhere.
+func (s *Spec) specAt(keys []string) *Spec {
 	for _, k := range keys {
 		switch {
 		case s == nil:
@@ -139,7 +139,7 @@ func (s *Spec) at(keys []string) *Spec {
 // stands for a list of one is found as that entry.
 func (s *Spec) lookup(n *yaml.Node, keys []string) (value, key *yaml.Node) {
 	for i, k := range keys {
-		in := s.at(keys[:i])
+		in := s.specAt(keys[:i])
 		if in != nil && in.Kind == List && n != nil && n.Kind != yaml.SequenceNode {
 			continue
 		}
@@ -167,7 +167,7 @@ func (s *Spec) lookup(n *yaml.Node, keys []string) (value, key *yaml.Node) {
 func (s *Spec) failed(
 	doc *yamldoc.Document, e validator.FieldError, base string, keys []string, value *yaml.Node,
 ) finding.Finding {
-	at, in, ptr := s.at(keys), s.at(keys[:len(keys)-1]), base+yamldoc.Pointer(keys...)
+	at, in, ptr := s.specAt(keys), s.specAt(keys[:len(keys)-1]), base+yamldoc.Pointer(keys...)
 	if at == nil {
 		at = &Spec{}
 	}

@@ -228,7 +228,8 @@ func (s *site) faultHint() (text string) {
 	case unknownTool:
 		text = fmt.Sprintf("There is no tool %s. The tools are: %s.", s.made.Name, s.toolNames())
 	case badSchema:
-		text = fmt.Sprintf("The arguments of %s must fit its schema: %s.", s.made.Name, some(s.fault.detail, 8, "; "))
+		text = fmt.Sprintf("The arguments of %s must fit its schema: %s.", s.made.Name,
+			joinFirst(s.fault.detail, 8, "; "))
 	}
 	return text
 }
@@ -242,11 +243,11 @@ func (s *site) toolNames() string {
 	if len(names) == 0 {
 		names = s.told.tools()
 	}
-	return some(names, 60, ", ")
+	return joinFirst(names, 60, ", ")
 }
 
-// some joins the first few of a list.
-func some(list []string, most int, by string) string {
+// joinFirst joins the first few of a list.
+func joinFirst(list []string, most int, by string) string {
 	if len(list) <= most {
 		return strings.Join(list, by)
 	}

@@ -257,16 +257,16 @@ func (a anything) String() string        { return string(a) }
 
 // explain lists what a validation found, worded for a model, without the wrong values: a hint should say what is right.
 func explain(e *jsonschema.ValidationError, out *[]string) {
-	at := place(e.InstanceLocation)
+	at := argumentPath(e.InstanceLocation)
 	say := func(format string, a ...any) { *out = append(*out, fmt.Sprintf(format, a...)) }
 	switch x := e.ErrorKind.(type) {
 	case *kind.Required:
 		for _, name := range x.Missing {
-			say("%s is required", place(append(slices.Clone(e.InstanceLocation), name)))
+			say("%s is required", argumentPath(append(slices.Clone(e.InstanceLocation), name)))
 		}
 	case *kind.AdditionalProperties:
 		for _, name := range x.Properties {
-			say("%s does not exist", place(append(slices.Clone(e.InstanceLocation), name)))
+			say("%s does not exist", argumentPath(append(slices.Clone(e.InstanceLocation), name)))
 		}
 	case *kind.Type:
 		say("%s must be of type %s", at, strings.Join(x.Want, " or "))
@@ -310,8 +310,8 @@ func explain(e *jsonschema.ValidationError, out *[]string) {
 	}
 }
 
-// place names a value within the arguments: passengers[0].dob.
-func place(at []string) string {
+// argumentPath names a value within the arguments: passengers[0].dob.
+func argumentPath(at []string) string {
 	if len(at) == 0 {
 		return "the arguments object"
 	}

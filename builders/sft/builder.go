@@ -246,7 +246,7 @@ func (b *Builder) branch(
 	}
 	switch {
 	case failing != nil && !b.cfg.MaskFailedCalls && !recorded(graph, walk):
-		messages, trained := without(graph, walk[:last+1], flags, failing)
+		messages, trained := withoutFailed(graph, walk[:last+1], flags, failing)
 		d.Messages = builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: messages}
 		d.Train, d.Trained = builders.TrainFlagged, trained
 	case failing != nil || several:

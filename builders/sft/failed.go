@@ -75,9 +75,11 @@ func failed(n *ttc.Node, call *chat.ToolCall) bool {
 	return evidence.Read(text, evidence.Call{Arguments: args}).Failed
 }
 
-// without returns the walk without what failed, as messages, and which of them are trained. A turn is removed if all of
-// its calls failed; otherwise only the failed calls are.
-func without(g *ttc.Graph, walk []int, flags []bool, fs map[int]failure) (messages []chat.Message, trained []bool) {
+// withoutFailed returns the walk without what failed, as messages, and which of them are trained. A turn is removed if
+// all of its calls failed; otherwise only the failed calls are.
+func withoutFailed(
+	g *ttc.Graph, walk []int, flags []bool, fs map[int]failure,
+) (messages []chat.Message, trained []bool) {
 	var out []int // positions of the results that are left out
 	for _, f := range fs {
 		out = append(out, f.results...)

@@ -74,8 +74,8 @@ func quoted(text []byte) int {
 	return 0
 }
 
-// place returns the line and column of an offset, both from 1.
-func place(text []byte, at int) (line, column int) {
+// lineAndColumn returns the line and column of an offset, both from 1.
+func lineAndColumn(text []byte, at int) (line, column int) {
 	start := bytes.LastIndexByte(text[:at], '\n') + 1
 	return 1 + bytes.Count(text[:at], []byte("\n")), 1 + utf8.RuneCount(text[start:at])
 }

@@ -175,7 +175,7 @@ func (s *Source) syntax(text []byte, err error) finding.Finding {
 	} else if at < len(text) && tabbed(text, at) {
 		f.Message, f.Fix = "this is not YAML: the line is indented with a tab", "indent it with spaces"
 	}
-	line, col := place(text, at)
+	line, col := lineAndColumn(text, at)
 	return s.place(f, line, col, col+1)
 }
 

@@ -39,7 +39,7 @@ func (e *Mixed) Error() string {
 // Add makes one batch of rows of a channel, in their order. It fails if the rows can't share a batch or exceed the
 // budget.
 func (a *Assembled) Add(spec *Spec, c *Channel, split Split, rows []*Row) (Count, error) {
-	p := &planned{channel: c, split: split, layout: spec.Layout.of(c)}
+	p := &planned{channel: c, split: split, layout: spec.Layout.forChannel(c)}
 	for _, r := range rows {
 		switch first := rows[0]; {
 		case c.variant(r) > c.variant(first):

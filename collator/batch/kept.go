@@ -159,7 +159,7 @@ func readJob(in io.Reader, spec *Spec) (*job, []Kept, error) {
 	}
 	c := channels[head[0]]
 	j := &job{
-		&planned{channel: c, split: Split(head[1]), layout: spec.Layout.of(c)},
+		&planned{channel: c, split: Split(head[1]), layout: spec.Layout.forChannel(c)},
 		int(binary.LittleEndian.Uint64(head[2:])),
 	}
 	places := make([]Kept, 0, min(n, 1<<10))

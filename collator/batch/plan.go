@@ -66,12 +66,12 @@ func (p *planner) flush(yield func(*planned, error) bool) bool {
 		return true
 	}
 	c := channels[p.window[0].channel]
-	layout := p.layout.of(c)
+	layout := p.layout.forChannel(c)
 	var batches [][]entry
 	if layout == Packed {
 		batches = pack(p.window, p.budget)
 	} else {
-		batches = cut(p.window, p.budget, p.form.of(c, layout).EqualWidth)
+		batches = cut(p.window, p.budget, p.form.forChannel(c, layout).EqualWidth)
 	}
 	// A window's batches are ordered by length: shuffle them.
 	slices.SortStableFunc(batches, func(a, b []entry) int {

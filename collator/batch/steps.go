@@ -239,14 +239,14 @@ func (j *joint) addPairs(l *Line, all map[string]tensors.Tensor) {
 			if strings.HasSuffix(name, "input_ids") {
 				fill = l.PadID
 			}
-			t = widen(t, width, fill)
+			t = padColumns(t, width, fill)
 		}
 		j.pairs = append(j.pairs, t)
 	}
 }
 
-// widen pads a grid on the right.
-func widen(t tensors.Tensor, width int, fill int64) tensors.Tensor {
+// padColumns pads a grid on the right.
+func padColumns(t tensors.Tensor, width int, fill int64) tensors.Tensor {
 	v, _ := tensors.Items[int64](t)
 	rows, from := t.Shape[0], t.Shape[1]
 	cells := slices.Repeat([]int64{fill}, rows*width)

@@ -38,8 +38,8 @@ type Form struct {
 	ResponseMask bool `json:"response_mask,omitempty"`
 }
 
-// of returns the part of the form that concerns a channel in a layout.
-func (f Form) of(c *Channel, layout Layout) (own Form) {
+// forChannel returns the part of the form that concerns a channel in a layout.
+func (f Form) forChannel(c *Channel, layout Layout) (own Form) {
 	if f.ignored() != Ignored && c != RL {
 		own.IgnoreIndex = f.IgnoreIndex
 	}
@@ -60,8 +60,8 @@ var layoutNames = [...]string{Padded: "padded", Packed: "packed", Composer: "com
 
 func (l Layout) String() string { return layoutNames[l] }
 
-// of returns the layout in which a channel's batches are written.
-func (l Layout) of(c *Channel) Layout {
+// forChannel returns the layout in which a channel's batches are written.
+func (l Layout) forChannel(c *Channel) Layout {
 	if l == Packed && c != SFT || l == Composer && c == SFT {
 		return Padded
 	}
@@ -226,7 +226,7 @@ func (spec *Spec) finish(p *planned, rows []*Row) error {
 			}
 		}
 		if p.layout == Composer && p.channel == SDPO {
-			if err := endTogether(r, spec.Form.of(p.channel, p.layout)); err != nil {
+			if err := endTogether(r, spec.Form.forChannel(p.channel, p.layout)); err != nil {
 				return err
 			}
 		}
@@ -251,7 +251,7 @@ func (spec *Spec) line(p *planned, rows []*Row) *Line {
 		Sites:     sitesOf(rows),
 		Proof:     BatchProof{Terminators: spec.Terminators},
 	}
-	l.Form = spec.Form.of(p.channel, p.layout)
+	l.Form = spec.Form.forChannel(p.channel, p.layout)
 	if rows[0].Meta.Ref != nil {
 		l.Reference = spec.Reference
 	}

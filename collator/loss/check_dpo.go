@@ -23,7 +23,7 @@ func (c *checker) checkDPO(d *DPO) error {
 	}
 	pairs := kernels.Pairs{
 		PolicyChosen: sums(chosen), PolicyRejected: sums(rejected),
-		ReferenceChosen: widen(d.RefChosen), ReferenceRejected: widen(d.RefRejected),
+		ReferenceChosen: toFloat64(d.RefChosen), ReferenceRejected: toFloat64(d.RefRejected),
 	}
 	ours, err := dpoLosses(pairs, c.o.DPO)
 	if err != nil {

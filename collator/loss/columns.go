@@ -116,8 +116,8 @@ func matrix(t tensors.Tensor, rows, cols int) (kernels.Matrix, error) {
 	return kernels.Matrix{}, fmt.Errorf("tensor %s holds %s: logits are F32, BF16 or F16", t.Name, t.DType)
 }
 
-// alike converts two sides of different element types to float32, which holds either exactly.
-func alike(a, b *kernels.Matrix) {
+// toCommonType converts two sides of different element types to float32, which holds either exactly.
+func toCommonType(a, b *kernels.Matrix) {
 	if a.DType == b.DType {
 		return
 	}

@@ -292,7 +292,7 @@ func (g *GRPO) policyBatch(o Options, logProbs []float64, targets []int32) kerne
 		Old:       make([]float64, n),
 		Mask:      make([]bool, n),
 		Offsets:   g.rows(),
-		Advantage: widen(g.Advantage),
+		Advantage: toFloat64(g.Advantage),
 	}
 	if o.GRPO.KL > 0 {
 		p.Reference = make([]float64, n)
@@ -307,12 +307,12 @@ func (g *GRPO) policyBatch(o Options, logProbs []float64, targets []int32) kerne
 		}
 	}
 	if g.RowWeight != nil {
-		p.Weights = widen(g.RowWeight)
+		p.Weights = toFloat64(g.RowWeight)
 	}
 	return p
 }
 
-func widen(x []float32) []float64 {
+func toFloat64(x []float32) []float64 {
 	y := make([]float64, len(x))
 	for i, v := range x {
 		y[i] = float64(v)
@@ -342,11 +342,11 @@ func (d *DPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	pairs := kernels.Pairs{
 		PolicyChosen:      pc,
 		PolicyRejected:    pr,
-		ReferenceChosen:   widen(d.RefChosen),
-		ReferenceRejected: widen(d.RefRejected),
+		ReferenceChosen:   toFloat64(d.RefChosen),
+		ReferenceRejected: toFloat64(d.RefRejected),
 	}
 	if d.RowWeight != nil {
-		pairs.Weights = widen(d.RowWeight)
+		pairs.Weights = toFloat64(d.RowWeight)
 	}
 	out := make([]kernels.PairResult, d.Chosen.R)
 	if _, err = kernels.DPO(pairs, o.DPO, out); err != nil {

@@ -129,7 +129,7 @@ func (d *Dump) readSDPO(c *columns) {
 	switch {
 	case c.has("teacher_logits") || !c.has("pair_teacher_topk_ids"):
 		s.Teacher, _ = d.pairLogits(c, "teacher_", targets)
-		alike(&s.Student, &s.Teacher)
+		toCommonType(&s.Student, &s.Teacher)
 	default:
 		if s.PairWeight == nil {
 			s.PairWeight = ones(len(targets))

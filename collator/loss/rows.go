@@ -45,7 +45,7 @@ func ReadRows(f *tensors.File) (RowsRequest, error) {
 			}
 		}
 	}
-	alike(&q.Student, &q.Teacher)
+	toCommonType(&q.Student, &q.Teacher)
 	return q, c.err
 }
 

@@ -128,7 +128,7 @@ func (s *shape) readModel() error {
 	if len(s.vocab) > maxVocab {
 		return refuse(CodeBadTokenizer, "model.vocab has more than %d entries", maxVocab)
 	}
-	s.vocab = together(s.vocab)
+	s.vocab = packVocabulary(s.vocab)
 	// BPE cuts this prefix off the right side of every merge without checking that it is there.
 	var prefix string
 	if json.Unmarshal(s.model["continuing_subword_prefix"], &prefix) == nil && prefix != "" &&
@@ -138,9 +138,9 @@ func (s *shape) readModel() error {
 	return nil
 }
 
-// together keeps the tokens of a vocabulary in one string. As separate objects they would be most of what the garbage
-// collector visits in a run, every time.
-func together(vocab map[string]int32) map[string]int32 {
+// packVocabulary keeps the tokens of a vocabulary in one string. As separate objects they would be most of what the
+// garbage collector visits in a run, every time.
+func packVocabulary(vocab map[string]int32) map[string]int32 {
 	tokens := slices.Collect(maps.Keys(vocab))
 	all := strings.Join(tokens, "")
 	out := make(map[string]int32, len(vocab))

@@ -27,8 +27,8 @@ func newFinder(tokens []addedToken) *finder {
 	return f
 }
 
-// at returns the longest token that starts at text[i:] and is allowed there.
-func (f *finder) at(text string, i int, may func(start, end int, t *addedToken) bool) *addedToken {
+// longestAt returns the longest token that starts at text[i:] and is allowed there.
+func (f *finder) longestAt(text string, i int, may func(start, end int, t *addedToken) bool) *addedToken {
 	var best *addedToken
 	lo, hi := 0, len(f.tokens)
 	for n := 0; i+n < len(text); n++ {
@@ -65,7 +65,7 @@ func (f *finder) find(out []found, text string, base int, may func(start, end in
 			i++
 			continue
 		}
-		t := f.at(text, i, may)
+		t := f.longestAt(text, i, may)
 		if t == nil {
 			i++
 			continue

@@ -163,7 +163,7 @@ func (r *Renderer) Find(c *Conversation, res *template.Result) ([]Turn, error) {
 // FindEach finds the turns of assistant messages in a render of c, and says which ones it doesn't find.
 func (r *Renderer) FindEach(c *Conversation, res *template.Result) (found []Turn, lost []*NotFound) {
 	o := originsOf(res)
-	d := r.of(c)
+	d := r.dialectFor(c)
 	from := 0
 	for i := range c.Messages {
 		if c.role(i) != "assistant" {

@@ -71,8 +71,8 @@ func newRenderer(t *template.Template, fingerprint string, m *marks, s Settings)
 	return r
 }
 
-// of returns the dialect for a conversation.
-func (r *Renderer) of(c *Conversation) *dialect {
+// dialectFor returns the dialect for a conversation.
+func (r *Renderer) dialectFor(c *Conversation) *dialect {
 	if len(c.Tools.Items()) > 0 {
 		return r.tooled
 	}

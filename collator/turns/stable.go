@@ -16,11 +16,11 @@ func (r *Renderer) Stable(c *Conversation, res *template.Result, t *Turn) (bool,
 	if err != nil {
 		return false, err
 	}
-	if d := r.of(c); r.cuts && given.Text+d.header == res.Text[:t.Start] &&
+	if d := r.dialectFor(c); r.cuts && given.Text+d.header == res.Text[:t.Start] &&
 		r.promptAt(d, c, t.Message, &given) == len(given.Text) {
 		given.Text += d.header // it prompts without the header that it shows
 	}
-	if r.cuts && t.Start < len(given.Text) && t.Start >= r.promptAt(r.of(c), c, t.Message, &given) {
+	if r.cuts && t.Start < len(given.Text) && t.Start >= r.promptAt(r.dialectFor(c), c, t.Message, &given) {
 		given.Text = given.Text[:t.Start]
 	}
 	if len(given.Text) != t.Start || !strings.HasPrefix(res.Text, given.Text) {

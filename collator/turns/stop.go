@@ -44,9 +44,9 @@ func (r *Renderer) Stop(c *Conversation, res *template.Result, found []Turn) {
 // stopOf returns what ends a turn that the template leaves open; empty if nothing is known to.
 func (r *Renderer) stopOf(c *Conversation, t *Turn) string {
 	if calls, _ := c.Messages[t.Message].Dict().GetStr("tool_calls"); len(calls.Items()) > 0 {
-		return r.of(c).stops.call
+		return r.dialectFor(c).stops.call
 	}
-	return r.of(c).stops.final
+	return r.dialectFor(c).stops.final
 }
 
 // Unended reports whether a turn within a conversation has no terminator, although it would be given one as the last: a

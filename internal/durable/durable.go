@@ -231,7 +231,7 @@ func Output(path string) (*File, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || descriptor(path) {
-		return straight(path)
+		return openDirect(path)
 	}
 	target, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -248,9 +248,9 @@ func Output(path string) (*File, error) {
 	return f, nil
 }
 
-// straight opens a file that is written to directly; see Output. A pipe without a reader is an error rather than a
+// openDirect opens a file that is written to directly; see Output. A pipe without a reader is an error rather than a
 // wait.
-func straight(path string) (*File, error) {
+func openDirect(path string) (*File, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|unix.O_NONBLOCK, 0)
 	if errors.Is(err, unix.ENXIO) {
 		return nil, fmt.Errorf("%s: nobody reads from the pipe", path)

@@ -98,7 +98,7 @@ func (f *File) Read(p []byte) (int, error) {
 			continue
 		}
 		e := f.explain(err)
-		if !f.left.again(f.ctx, e) {
+		if !f.left.waitForRetry(f.ctx, e) {
 			return 0, e
 		}
 	}
@@ -182,7 +182,7 @@ func (f *File) block(number int64) ([]byte, error) {
 		if had += n; had == len(b) {
 			break
 		}
-		if e := f.explain(err); !left.again(f.ctx, e) {
+		if e := f.explain(err); !left.waitForRetry(f.ctx, e) {
 			return nil, e
 		}
 	}

@@ -25,8 +25,8 @@ type patience struct {
 	tries int
 }
 
-// again waits before the next attempt, unless there is none left.
-func (p *patience) again(ctx context.Context, e *Error) bool {
+// waitForRetry waits before the next attempt, unless there is none left.
+func (p *patience) waitForRetry(ctx context.Context, e *Error) bool {
 	if p.tries++; e.final || p.tries >= mostTries {
 		return false
 	}
@@ -54,7 +54,7 @@ func (s *Storage) try(ctx context.Context, p, doing string, do func(context.Cont
 			return nil
 		}
 		e := explain(ctx, p, doing, err, s.hidden)
-		if !left.again(ctx, e) {
+		if !left.waitForRetry(ctx, e) {
 			return e
 		}
 	}

@@ -48,15 +48,15 @@ func list() []entry {
 		if err != nil {
 			continue
 		}
-		if e, ok := look(pid); ok {
+		if e, ok := livingEntry(pid); ok {
 			all = append(all, e)
 		}
 	}
 	return all
 }
 
-// look returns a process that has not ended.
-func look(pid int) (e entry, ok bool) {
+// livingEntry returns a process that has not ended.
+func livingEntry(pid int) (e entry, ok bool) {
 	var buf [1024]byte // what is needed is at the line's beginning
 	stat := readStat(pid, buf[:])
 	// The second field is the name in parentheses, which may contain anything. Then come state, parent, group, session
@@ -87,7 +87,7 @@ func readStat(pid int, buf []byte) []byte {
 }
 
 func startTime(pid int) uint64 {
-	e, _ := look(pid)
+	e, _ := livingEntry(pid)
 	return e.start
 }
 

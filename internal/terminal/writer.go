@@ -65,7 +65,7 @@ func (r raw) Write(p []byte) (int, error) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
 	n, err := r.w.out.Write(p)
-	return n, r.w.note(err)
+	return n, r.w.remember(err)
 }
 
 // Err returns the first write error: nothing after it was written.
@@ -75,7 +75,7 @@ func (w *Writer) Err() error {
 	return w.err
 }
 
-func (w *Writer) note(err error) error {
+func (w *Writer) remember(err error) error {
 	if w.err == nil {
 		w.err = err
 	}
@@ -114,7 +114,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	defer w.mu.Unlock()
 	if len(w.held) == 0 && plain(p) == len(p) {
 		_, err := w.out.Write(p)
-		return len(p), w.note(err)
+		return len(p), w.remember(err)
 	}
 	text := p
 	if len(w.held) > 0 {
@@ -124,7 +124,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	w.buf = appendStyled(w.buf[:0], text[:whole])
 	w.held = append(w.held[:0:0], text[whole:]...)
 	_, err := w.out.Write(w.buf)
-	return len(p), w.note(err)
+	return len(p), w.remember(err)
 }
 
 // Flush writes what was held back.
@@ -139,7 +139,7 @@ func (w *Writer) Flush() error {
 	if w.secrets != nil && err == nil {
 		err = w.secrets.Flush()
 	}
-	return w.note(err)
+	return w.remember(err)
 }
 
 // appendStyled appends a text with its styles in the terminal's notation.

@@ -250,7 +250,7 @@ func (rep *Report) vocabulary(ctx context.Context, o Options, v int) error {
 		m.floors()
 	}
 	for _, l := range m.lines {
-		m.enter(l)
+		m.addLine(l)
 	}
 	return nil
 }
@@ -349,8 +349,8 @@ func (m *measurement) floors() {
 	}
 }
 
-// enter adds a line to the report, with the machine's floor and the peer's times.
-func (m *measurement) enter(l line) {
+// addLine adds a line to the report, with the machine's floor and the peer's times.
+func (m *measurement) addLine(l line) {
 	x := Result{
 		Kernel:       l.k.name,
 		Path:         l.path,
@@ -369,7 +369,7 @@ func (m *measurement) enter(l line) {
 		x.OfFMA = x.Instructions / 16 * t.median() / x.CachedNs
 	}
 	x.OfMemory = max(floor, x.CachedNs) / x.MemoryNs
-	m.peer.enter(&x, l.k)
+	m.peer.addTimes(&x, l.k)
 	for _, y := range m.rep.Results {
 		if y.Threads == 1 && l.threads > 1 && y.Kernel == x.Kernel && y.Path == x.Path && y.Vocab == m.v {
 			x.Speedup = y.MemoryNs / x.MemoryNs
@@ -428,8 +428,8 @@ func (rep *Report) peer(ctx context.Context, o *Options, v int, add func(int, fu
 	return p, nil
 }
 
-// enter adds torch's times to a line of the table.
-func (p *peer) enter(x *Result, k kernel) {
+// addTimes adds torch's times to a line of the table.
+func (p *peer) addTimes(x *Result, k kernel) {
 	if t := p.tasks[peerKey{k.beta, k.grad, x.Threads, false}]; t != nil {
 		x.TorchNs = t.median()
 		x.OfTorch = x.TorchNs / x.MemoryNs

@@ -82,7 +82,7 @@ func checkPure(ctx context.Context, k *kit) error {
 		if err != nil {
 			return err
 		}
-		return same(first, second)
+		return sameResults(first, second)
 	})
 }
 
@@ -97,7 +97,7 @@ func checkOrder(ctx context.Context, k *kit) error {
 		if err != nil {
 			return err
 		}
-		if same(first, again) != nil {
+		if sameResults(first, again) != nil {
 			return skipError("it is not pure, so the order can't be checked")
 		}
 		backwards := slices.Clone(groups)
@@ -107,7 +107,7 @@ func checkOrder(ctx context.Context, k *kit) error {
 			return err
 		}
 		slices.Reverse(second)
-		return same(first, second)
+		return sameResults(first, second)
 	})
 }
 
@@ -124,7 +124,7 @@ func checkProcesses(ctx context.Context, k *kit) error {
 		if err != nil {
 			return err
 		}
-		return same(one[b.Name], two)
+		return sameResults(one[b.Name], two)
 	})
 }
 

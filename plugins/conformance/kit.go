@@ -217,8 +217,8 @@ func (k *kit) clean(
 	return rs, nil
 }
 
-// same compares results by content.
-func same(a, b []host.Result) error {
+// sameResults compares results by content.
+func sameResults(a, b []host.Result) error {
 	if len(a) != len(b) {
 		return fmt.Errorf("%d results and %d", len(a), len(b))
 	}

@@ -188,7 +188,7 @@ func (in *instance) incarnation(ctx context.Context) (*incarnation, error) {
 	}
 	spec := &in.plugin.spec
 	for {
-		inc, sup, last := in.look()
+		inc, sup, last := in.current()
 		switch sup.phase {
 		case ready:
 			return inc, nil
@@ -251,8 +251,8 @@ func (in *instance) adopt(inc *incarnation) error {
 	return nil
 }
 
-// look returns the state, noticing at once if the incarnation is dead.
-func (in *instance) look() (*incarnation, supervisor, error) {
+// current returns the state, noticing at once if the incarnation is dead.
+func (in *instance) current() (*incarnation, supervisor, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.sup.phase == ready {

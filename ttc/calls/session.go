@@ -413,7 +413,7 @@ func (s *Session) settle(g *graph, given []*graph, own Owner, ex *Example) []boo
 		trained[i] = true
 		of := answers[n.parent]
 		of.all++
-		if s.goesOn(g, c.at, given) {
+		if s.isContinued(g, c.at, given) {
 			of.continued++
 		}
 		answers[n.parent] = of
@@ -423,7 +423,7 @@ func (s *Session) settle(g *graph, given []*graph, own Owner, ex *Example) []boo
 		if !trained[i] {
 			continue
 		}
-		if of := answers[g.nodes[c.at].parent]; of.all > 1 && !s.goesOn(g, c.at, given) {
+		if of := answers[g.nodes[c.at].parent]; of.all > 1 && !s.isContinued(g, c.at, given) {
 			trained[i] = false
 			why := Ambiguous
 			if of.continued > 0 {
@@ -440,8 +440,8 @@ func (s *Session) settle(g *graph, given []*graph, own Owner, ex *Example) []boo
 	return trained
 }
 
-// goesOn reports whether some call continues from an answer: in this thread or, with other tools, in another.
-func (s *Session) goesOn(g *graph, at int32, given []*graph) bool {
+// isContinued reports whether some call continues from an answer: in this thread or, with other tools, in another.
+func (s *Session) isContinued(g *graph, at int32, given []*graph) bool {
 	n := &g.nodes[at]
 	return n.inner || given[n.message] != nil && given[n.message] != g && given[n.message] != several
 }

@@ -29,7 +29,7 @@ func At(entry json.Raw, key string) (json.Raw, bool) {
 
 // Within follows a path, as At does, from a value.
 func Within(v json.Raw, path string) (json.Raw, bool) {
-	v = inner(v)
+	v = parseText(v)
 	if v.Kind() != json.Array {
 		return At(v, path)
 	}
@@ -54,7 +54,7 @@ func Within(v json.Raw, path string) (json.Raw, bool) {
 // membersOf yields what paths lead to within a value: the members of an object, or the first element of a list.
 func membersOf(v json.Raw) iter.Seq2[string, json.Raw] {
 	return func(yield func(string, json.Raw) bool) {
-		v = inner(v)
+		v = parseText(v)
 		for key, value := range v.Members() {
 			if name, _ := key.Text(); !yield(name, value) {
 				return
@@ -97,8 +97,8 @@ func (h *Head) Paths() []*Column {
 	return slices.DeleteFunc(order, func(c *Column) bool { return c.Present == 0 })
 }
 
-// inner returns the object or list that a text holds; other values as they are.
-func inner(v json.Raw) json.Raw {
+// parseText returns the object or list that a text holds; other values as they are.
+func parseText(v json.Raw) json.Raw {
 	text, ok := v.Text()
 	if !ok || !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "[") {
 		return v

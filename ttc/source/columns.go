@@ -30,12 +30,12 @@ type Columns struct {
 // Columns examines the entries of a head, once.
 func (h *Head) Columns() Columns {
 	if h.columns == nil {
-		h.columns = h.look()
+		h.columns = h.findColumns()
 	}
 	return Columns{all: h.columns, given: h.Given, entries: h.Entries}
 }
 
-func (h *Head) look() []*Column {
+func (h *Head) findColumns() []*Column {
 	all := []*Column{}
 	byKey := map[string]*Column{}
 	for _, e := range h.Entries {

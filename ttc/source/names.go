@@ -31,7 +31,7 @@ func (n *Names) Reset() {
 // entry occurred before.
 func (n *Names) Add(row int64, id string, entry xxh3.Uint128) (unique string, identical bool) {
 	if n.noted != nil {
-		n.noted.note(row, id, 0, byID, entry)
+		n.noted.addName(row, id, 0, byID, entry)
 		return id, false
 	}
 	if n.part != nil {
@@ -51,7 +51,7 @@ func (n *Names) Add(row int64, id string, entry xxh3.Uint128) (unique string, id
 // AddLine takes an entry without an id, which is named after its line.
 func (n *Names) AddLine(row, line int64, entry xxh3.Uint128) (unique string, identical bool) {
 	if n.noted != nil {
-		n.noted.note(row, "", line, byLine, entry)
+		n.noted.addName(row, "", line, byLine, entry)
 		return "", false
 	}
 	return n.Add(row, RowName(line), entry)
@@ -60,7 +60,7 @@ func (n *Names) AddLine(row, line int64, entry xxh3.Uint128) (unique string, ide
 // addRow takes an entry without an id, which is named after its row.
 func (n *Names) addRow(row int64, entry xxh3.Uint128) (unique string, identical bool) {
 	if n.noted != nil {
-		n.noted.note(row, "", row, byRow, entry)
+		n.noted.addName(row, "", row, byRow, entry)
 		return "", false
 	}
 	return n.Add(row, RowName(row), entry)

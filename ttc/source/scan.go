@@ -290,7 +290,7 @@ func (n *noted) over() bool {
 	return n.end > 0 && len(n.entries) > 0 && n.entries[len(n.entries)-1].from.Offset >= n.end
 }
 
-// note appends a name.
-func (n *noted) note(row int64, id string, number int64, kind nameKind, entry xxh3.Uint128) {
+// addName appends a name.
+func (n *noted) addName(row int64, id string, number int64, kind nameKind, entry xxh3.Uint128) {
 	n.names = append(n.names, notedName{row: row, id: id, number: number, kind: kind, entry: entry})
 }

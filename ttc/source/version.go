@@ -26,7 +26,7 @@ func (t *Tally) Wrote(v Version) {
 	if v.Number == "" {
 		return
 	}
-	name := shown(v.Program + " " + v.Number)
+	name := printable(v.Program + " " + v.Number)
 	if _, ok := t.S.Versions[name]; !ok && len(t.S.Versions) >= mostVersions {
 		name = "others"
 	}
@@ -40,8 +40,8 @@ func (t *Tally) Wrote(v Version) {
 	t.S.Newer[name] = v.Newest
 }
 
-// shown returns a name from an input in a form that can be printed.
-func shown(name string) string {
+// printable returns a name from an input in a form that can be printed.
+func printable(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r

@@ -51,7 +51,7 @@ func TestVersionsAreBounded(t *testing.T) {
 	if n := len(tally.S.Versions); n != mostVersions+1 || tally.S.Versions["others"] != 1000-mostVersions {
 		t.Errorf("%d versions: %v", n, tally.S.Versions)
 	}
-	if got := shown("a\x1b\n" + strings.Repeat("b", 100)); got != "a"+strings.Repeat("b", 59)+"..." {
+	if got := printable("a\x1b\n" + strings.Repeat("b", 100)); got != "a"+strings.Repeat("b", 59)+"..." {
 		t.Errorf("%q", got)
 	}
 }

@@ -64,15 +64,15 @@ type Finding struct {
 }
 
 func failed(rule, quote string) Finding {
-	return Finding{Rule: rule, Failed: true, Quote: clip(quote)}
+	return Finding{Rule: rule, Failed: true, Quote: shortFirstLine(quote)}
 }
 
-func near(rule, quote, why string) Finding {
-	return Finding{Rule: rule, Quote: clip(quote), Why: why}
+func nearMiss(rule, quote, why string) Finding {
+	return Finding{Rule: rule, Quote: shortFirstLine(quote), Why: why}
 }
 
-// clip returns the first line of a text, shortened.
-func clip(s string) string {
+// shortFirstLine returns the first line of a text, shortened.
+func shortFirstLine(s string) string {
 	const most = 120
 	s = strings.TrimSpace(s)
 	if i := strings.IndexByte(s, '\n'); i >= 0 {
@@ -110,7 +110,7 @@ func (c Call) read(text string, depth int) Finding {
 	if f := c.logged(text, depth); f.Failed {
 		return f
 	}
-	text = plain(text)
+	text = stripEscapes(text)
 	if v := members(text); v != nil {
 		return c.value(v, depth)
 	}
@@ -261,8 +261,8 @@ func members(text string) json.Raw {
 	return v
 }
 
-// plain strips terminal escape sequences from a text.
-func plain(text string) string {
+// stripEscapes strips terminal escape sequences from a text.
+func stripEscapes(text string) string {
 	if strings.IndexByte(text, 0x1b) < 0 && strings.IndexByte(text, '\r') < 0 {
 		return text
 	}

@@ -100,7 +100,7 @@ func (c Call) codeBelow(text string, tail []string) (f Finding, framed bool) {
 		if m := codeLast().FindStringSubmatch(l); m != nil {
 			if l[0] != '[' && l[0] != '(' && l[0] != '<' && m[1] != "0" {
 				if why := textOf(text).document("exit_code"); why != "" && !report(text) {
-					return near("exit_code", l, why), true
+					return nearMiss("exit_code", l, why), true
 				}
 			}
 			return c.exited(m[1], l, strings.TrimSuffix(text, l)), true
@@ -125,12 +125,12 @@ func (c Call) exited(code, line, body string) Finding {
 	n, err := strconv.Atoi(code)
 	if err != nil || n == 0 {
 		if f := c.words(strings.TrimSpace(body)); f.Failed {
-			return near(f.Rule, f.Quote, "the exit code is 0")
+			return nearMiss(f.Rule, f.Quote, "the exit code is 0")
 		}
 		return Finding{}
 	}
 	if why := c.isAnswer(n, body); why != "" {
-		return near("exit_code", line, why)
+		return nearMiss("exit_code", line, why)
 	}
 	return failed("exit_code", line)
 }

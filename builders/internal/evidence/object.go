@@ -189,7 +189,7 @@ func (c Call) exitedObject(code int64, o *object) Finding {
 	}
 	body := o.text("stdout", "output") + "\n" + o.text("stderr")
 	if why := c.isAnswer(int(code), body); why != "" {
-		return near("exit_code", "the exit code", why)
+		return nearMiss("exit_code", "the exit code", why)
 	}
 	quote := o.text("stderr", "output", "stdout")
 	if quote != "" {
@@ -215,7 +215,7 @@ func (c Call) flagged(o *object, _ json.Raw, depth int) (Finding, bool) {
 		}
 		return failed("result_flag", o.words()), true
 	}
-	return near("result_flag", "isError", "the object has other members: it is a record"), true
+	return nearMiss("result_flag", "isError", "the object has other members: it is a record"), true
 }
 
 // words returns what an object says in words, to be quoted.
@@ -261,7 +261,7 @@ func (c Call) rpc(o *object, _ json.Raw, _ int) (Finding, bool) {
 	if !Truthy(o.by["data"]) || !anyTruthy(o.by["data"]) {
 		return failed("rpc_error", o.words()), true
 	}
-	return near("rpc_error", o.words(), "there is data beside the errors"), true
+	return nearMiss("rpc_error", o.words(), "there is data beside the errors"), true
 }
 
 func anyTruthy(data json.Raw) bool {
@@ -369,9 +369,9 @@ func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
 	quote := o.words()
 	switch {
 	case slices.ContainsFunc(boolKeys, o.isTrue):
-		return near(rule, quote, "the object says that it worked"), true
+		return nearMiss(rule, quote, "the object says that it worked"), true
 	case Truthy(o.by["data"]) && !certain || Truthy(o.by["result"]) && o.by["result"].Kind() != json.String && !certain:
-		return near(rule, quote, "there is a result beside it"), true
+		return nearMiss(rule, quote, "there is a result beside it"), true
 	}
 	foreign := c.foreign(o)
 	switch {
@@ -385,7 +385,7 @@ func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
 		func(k string) bool { return recordKey[k] }):
 		return failed(rule, quote), true
 	}
-	f := near(rule, quote, "the object has other members ("+strings.Join(foreign[:min(len(foreign), 3)],
+	f := nearMiss(rule, quote, "the object has other members ("+strings.Join(foreign[:min(len(foreign), 3)],
 		", ")+"): it is a record")
 	f.Supported = certain
 	return f, true

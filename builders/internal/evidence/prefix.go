@@ -76,17 +76,17 @@ func (t *text) prefix() Finding {
 		return Finding{}
 	}
 	if again := t.startingLike(first); again > 1 && again < len(t.head) && !t.complains(t.last()) {
-		return near("error_prefix", first, "such lines come and go: a log")
+		return nearMiss("error_prefix", first, "such lines come and go: a log")
 	}
 	if t.paragraphs() > 0 {
-		return near("error_prefix", first, "prose about the error follows")
+		return nearMiss("error_prefix", first, "prose about the error follows")
 	}
 	if i := strings.IndexByte(first, '|'); i > 0 && i+1 < len(first) && first[i-1] != ' ' && first[i+1] != ' ' &&
 		first[i-1] != '|' {
-		return near("error_prefix", first, "it is a row of a table")
+		return nearMiss("error_prefix", first, "it is a row of a table")
 	}
 	if len(t.all) > 8192 {
-		return near("error_prefix", first, "it is a small part of a long result")
+		return nearMiss("error_prefix", first, "it is a small part of a long result")
 	}
 	return failed("error_prefix", first)
 }

@@ -143,7 +143,7 @@ func (t *text) program() Finding {
 	if t.short && diagnostic(t.head[0]) {
 		for _, l := range t.head[1:] {
 			if !more().MatchString(l) && !diagnostic(l) && !sameVoice(l, t.head[0]) && !namedError().MatchString(l) {
-				return near("program_message", t.head[0], "the program continued after it")
+				return nearMiss("program_message", t.head[0], "the program continued after it")
 			}
 		}
 		return failed("program_message", t.head[0])

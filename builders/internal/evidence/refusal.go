@@ -120,7 +120,8 @@ func (t *text) refusal() Finding {
 		if said().MatchString(first) && !strings.Contains(strings.ToLower(first), "failed") {
 			return failed("refusal", first)
 		}
-		return Finding{Rule: "refusal", Quote: clip(first), Why: "it tells of the state of something", Supported: true}
+		quote := shortFirstLine(first)
+		return Finding{Rule: "refusal", Quote: quote, Why: "it tells of the state of something", Supported: true}
 	case refused().MatchString(first), said().MatchString(main(first)), says().MatchString(main(first)):
 		return failed("refusal", first)
 	}

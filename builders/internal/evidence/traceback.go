@@ -81,16 +81,16 @@ func (t *text) stackAbove() (_ Finding, is bool) {
 	}
 	for _, l := range t.tail[end+1:] {
 		if logLine().MatchString(l) || !frameLine().MatchString(l) && len(t.tail[end+1:]) > 8 {
-			return near("traceback", t.tail[end], "the program continued after it"), true
+			return nearMiss("traceback", t.tail[end], "the program continued after it"), true
 		}
 	}
 	if end+1 == len(t.tail) && slices.Contains(t.tail[:end], t.tail[end]) {
-		return near("traceback", t.tail[end],
+		return nearMiss("traceback", t.tail[end],
 			"the same exception occurs more than once: it is a collection of them"), true
 	}
 	after := t.tail[end+1:]
-	if len(after) > 0 && wentOn(after) {
-		return near("traceback", t.tail[end], "the program continued after it"), true
+	if len(after) > 0 && programContinues(after) {
+		return nearMiss("traceback", t.tail[end], "the program continued after it"), true
 	}
 	if !exceptionLine().MatchString(t.tail[end]) && head < 0 {
 		return Finding{}, true
@@ -127,7 +127,7 @@ func (t *text) stackBelow() Finding {
 // alone reads an exception whose stack is of another kind, is above the lines looked at, or is missing.
 func (t *text) alone() Finding {
 	if i := slices.IndexFunc(t.tail, func(l string) bool { return strings.HasPrefix(l, "CallStack (from ") }); i > 0 &&
-		!wentOn(t.tail[i+1:]) { // Haskell
+		!programContinues(t.tail[i+1:]) { // Haskell
 		return failed("traceback", t.tail[i-1])
 	}
 	// Node's stack lies above the tail, or the whole text is one exception.
@@ -139,10 +139,10 @@ func (t *text) alone() Finding {
 		switch {
 		case len(rest) == 0:
 			return failed("traceback", t.head[0])
-		case t.short && !wentOn(rest):
+		case t.short && !programContinues(rest):
 			return failed("traceback", t.head[0])
 		}
-		return near("traceback", t.head[0], "the text goes on with prose of its own")
+		return nearMiss("traceback", t.head[0], "the text goes on with prose of its own")
 	}
 	if l := t.last(); namedError().MatchString(l) && len(t.tail) > 1 && strings.TrimLeft(t.tail[len(t.tail)-2],
 		" ^~") == "" {
@@ -181,8 +181,8 @@ func (t *text) errorLine() string {
 	return t.head[0]
 }
 
-// wentOn reports whether the lines after an exception are the program's own, rather than part of its message.
-func wentOn(lines []string) bool {
+// programContinues reports whether the lines after an exception are the program's own, rather than part of its message.
+func programContinues(lines []string) bool {
 	for i, l := range lines {
 		if frameLine().MatchString(l) || strings.HasPrefix(l, stackHead) || namedError().MatchString(l) ||
 			more().MatchString(l) {

@@ -39,16 +39,16 @@ func (c Call) words(text string) Finding {
 	case f.Rule == "":
 		return Finding{}
 	case len(t.head) == 1 && defines().MatchString(t.head[0]):
-		return near(f.Rule, f.Quote, "it says what the error means")
+		return nearMiss(f.Rule, f.Quote, "it says what the error means")
 	}
 	if why := t.document(f.Rule); why != "" {
-		return near(f.Rule, f.Quote, why)
+		return nearMiss(f.Rule, f.Quote, why)
 	}
 	if reader := c.reads(); reader != "" && f.Failed {
 		alone := len(t.head) == 1 && (reader == "docker" || reader == "kubectl")
 		if voice := strings.TrimSuffix(speaks(f.Quote), ":"); voice != reader && !shells[voice] && !alone &&
 			voice != "fatal" && !strings.HasSuffix(voice, "/"+reader) {
-			return near(f.Rule, f.Quote, "the command is "+reader+": it prints what others wrote")
+			return nearMiss(f.Rule, f.Quote, "the command is "+reader+": it prints what others wrote")
 		}
 	}
 	return f

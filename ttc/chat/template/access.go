@@ -188,13 +188,13 @@ func (st *state) subscript(v, i val) (val, bool) {
 		return item, ok && err == nil
 	case pyvalue.KindList, pyvalue.KindTuple:
 		items := v.Items()
-		if n, ok := place(i, len(items)); ok {
+		if n, ok := normalIndex(i, len(items)); ok {
 			return items[n], true
 		}
 	case pyvalue.KindStr:
 		s := v.Text()
 		st.reads(v)
-		if n, ok := place(i, pytext.Len(s)); ok {
+		if n, ok := normalIndex(i, pytext.Len(s)); ok {
 			a := pytext.ByteIndex(s, n)
 			_, size := pytext.DecodeRune(s[a:])
 			return str(s[a:a+size], provOf(v).slice(a, a+size)), true
@@ -206,7 +206,7 @@ func (st *state) subscript(v, i val) (val, bool) {
 		case *blocksObject:
 			return o.item(i.Text())
 		case *rangeObject:
-			if n, ok := place(i, int(o.len())); ok {
+			if n, ok := normalIndex(i, int(o.len())); ok {
 				return o.at(int64(n)), true
 			}
 		}
@@ -214,8 +214,8 @@ func (st *state) subscript(v, i val) (val, bool) {
 	return missing, false
 }
 
-// place returns index i of a sequence of n elements.
-func place(i val, n int) (int, bool) {
+// normalIndex returns index i of a sequence of n elements.
+func normalIndex(i val, n int) (int, bool) {
 	if i.Kind() != pyvalue.KindInt && i.Kind() != pyvalue.KindBool {
 		return 0, false
 	}

@@ -123,8 +123,8 @@ func (st *state) collected(b *provBuilder) *prov {
 // value returns what b holds.
 func (st *state) value(b *builder) val { return str(st.made.string(b.b), st.collected(&b.p)) }
 
-// told is v with escapes marked as such, for texts from which many parts are cut.
-func told(v val) val {
+// markEscapes is v with escapes marked as such, for texts from which many parts are cut.
+func markEscapes(v val) val {
 	if p := rawProv(v); p == nil || !p.escapes {
 		return v
 	}

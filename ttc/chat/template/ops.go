@@ -614,7 +614,7 @@ func pick(st *state, items []val, start, stop, step int) []val {
 
 func (st *state) sliceText(v, i, j, k val) val {
 	st.reads(v)
-	v = told(v)
+	v = markEscapes(v)
 	s, p := v.Text(), provOf(v)
 	n := pytext.Len(s)
 	start, stop, step := bounds(n, i, j, k)

@@ -151,18 +151,18 @@ var setMethods = map[string]method{
 		return pyvalue.OfObject(st.setOf(self))
 	},
 	"difference": func(st *state, self val, a *args) val {
-		return pyvalue.OfObject(st.minus(st.setOf(self), a.others("difference")...))
+		return pyvalue.OfObject(st.minus(st.setOf(self), a.iterables("difference")...))
 	},
 	"intersection": func(st *state, self val, a *args) val {
-		return pyvalue.OfObject(st.common(asSet(self), a.others("intersection")))
+		return pyvalue.OfObject(st.common(asSet(self), a.iterables("intersection")))
 	},
 	"intersection_update": func(st *state, self val, a *args) val { // forgotten by jinja2's sandbox
-		asSet(self).dict = st.common(asSet(self), a.others("intersection_update")).dict
+		asSet(self).dict = st.common(asSet(self), a.iterables("intersection_update")).dict
 		return pyvalue.None
 	},
 	"union": func(st *state, self val, a *args) val {
 		s := st.setOf(self)
-		for _, o := range a.others("union") {
+		for _, o := range a.iterables("union") {
 			st.addTo(s, o)
 		}
 		return pyvalue.OfObject(s)
@@ -189,8 +189,8 @@ func isDisjoint(st *state, self val, a *args) val {
 	return pyvalue.Bool(!slices.ContainsFunc(other, func(item val) bool { return st.in(item, self) }))
 }
 
-// others are the arguments of a method that takes any number of iterables.
-func (a *args) others(fn string) []val {
+// iterables are the arguments of a method that takes any number of iterables.
+func (a *args) iterables(fn string) []val {
 	if len(a.names) > 0 {
 		throw("TypeError", "set.%s() takes no keyword arguments", fn)
 	}

@@ -271,7 +271,7 @@ func (st *state) split(v, sep val, limit int, right bool) val {
 		throw("ValueError", "empty separator")
 	}
 	st.spend(len(s))
-	v = told(v)
+	v = markEscapes(v)
 	n := strings.Count(s, o)
 	if limit >= 0 {
 		n = min(n, limit)
@@ -305,7 +305,7 @@ func reverse(v []val) {
 
 // splitSpace splits at runs of white space; the rest after limit splits keeps its inner white space.
 func (st *state) splitSpace(v val, limit int, right bool) []val {
-	v = told(v)
+	v = markEscapes(v)
 	s := v.Text()
 	st.spend(len(s))
 	st.goesThrough(s)
@@ -342,7 +342,7 @@ func (st *state) splitSpace(v val, limit int, right bool) []val {
 
 // splitLines is v.splitlines(keep).
 func (st *state) splitLines(v val, keep bool) []val {
-	v = told(v)
+	v = markEscapes(v)
 	s := v.Text()
 	st.spend(len(s))
 	st.goesThrough(s)

@@ -48,7 +48,7 @@ func urlizeFilter(st *state, v val, a *args) val {
 			l.schemes = nil
 		}
 	}
-	text := told(st.escape(v))
+	text := markEscapes(st.escape(v))
 	for i, s := 0, text.Text(); i < len(s); {
 		j := i
 		for j < len(s) && !startsWithSpace(s[j:]) {

@@ -73,7 +73,7 @@ type chunk struct{ i, j int }
 func (c chunk) len() int { return c.j - c.i }
 
 func (w *wrapper) wrap(line val) []val {
-	line = told(line)
+	line = markEscapes(line)
 	s := line.Text()
 	w.st.spend(valueSize * len(s)) // runes, places and chunks
 	w.runes, w.at = w.runes[:0], w.at[:0]

@@ -61,13 +61,13 @@ func (p Planter) draw(name, argument string) string {
 	case "octet":
 		return strconv.Itoa(n + p.rand.IntN(90))
 	case "crc":
-		return withSum(p.of(alnum, n-6))
+		return withSum(p.characters(alnum, n-6))
 	}
-	return p.of(alphabets[name], n)
+	return p.characters(alphabets[name], n)
 }
 
-// of returns n characters of an alphabet.
-func (p Planter) of(alphabet string, n int) string {
+// characters returns n characters of an alphabet.
+func (p Planter) characters(alphabet string, n int) string {
 	b := make([]byte, n)
 	for i := range b {
 		b[i] = alphabet[p.rand.IntN(len(alphabet))]

@@ -73,7 +73,7 @@ func (t *scopes) sessions(limits session.Limits) []*calls.Session {
 	}
 	slices.SortFunc(t.order, func(a, b *scope) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id)) })
 	t.out = limits.New(t.r.session(rootOf(t.order[0].part.JSON)))
-	t.look()
+	t.examine()
 	for _, s := range t.order {
 		if s.category == "llm" {
 			t.call(s)
@@ -82,8 +82,8 @@ func (t *scopes) sessions(limits session.Limits) []*calls.Session {
 	return []*calls.Session{t.out}
 }
 
-// look names the sub-agents and finds out which tool calls failed.
-func (t *scopes) look() {
+// examine names the sub-agents and finds out which tool calls failed.
+func (t *scopes) examine() {
 	names := map[string]int{}
 	for _, s := range t.order {
 		switch s.category {
@@ -97,7 +97,7 @@ func (t *scopes) look() {
 			}
 			t.agents[s] = name
 		case "tool":
-			profile, _ := s.either().Get("category_profile")
+			profile, _ := s.startOrEnd().Get("category_profile")
 			if id := session.Text(profile, "tool_call_id"); id != "" && s.end != nil {
 				_, failed := s.failure()
 				t.failed[id] = t.failed[id] || failed
@@ -122,7 +122,7 @@ func (t *scopes) above(s *scope, is func(*scope) bool) *scope {
 	return nil
 }
 
-func (s *scope) either() json.Raw {
+func (s *scope) startOrEnd() json.Raw {
 	if s.start != nil {
 		return s.start
 	}

@@ -81,7 +81,7 @@ func (r *Reader) fill(f *fields, raw json.Raw, last *beside, cand *ttc.Candidate
 	}
 	var ok bool
 	if cand.Score, ok = natmodel.ParseFloat(f.score); !ok {
-		return source.BadScore, fmt.Sprintf("%s is %s, not a number", cfg.ScoreKey, shown(f.score))
+		return source.BadScore, fmt.Sprintf("%s is %s, not a number", cfg.ScoreKey, display(f.score))
 	}
 	answer, why := r.answer(f.output)
 	switch {
@@ -161,7 +161,7 @@ func (r *Reader) answers(raw json.Raw, each func(f *fields, raw json.Raw) bool) 
 		listed = true
 		f, of := line, raw
 		if k.AnswerKey != "" {
-			f, of = r.own(answer, &line), answer
+			f, of = r.ownFields(answer, &line), answer
 		} else {
 			f.output = valued(answer)
 			if score, ok := next(); ok {
@@ -175,8 +175,8 @@ func (r *Reader) answers(raw json.Raw, each func(f *fields, raw json.Raw) bool) 
 	return listed
 }
 
-// own returns the fields of an answer that is an object, and for the rest those of the line that contains it.
-func (r *Reader) own(answer json.Raw, line *fields) fields {
+// ownFields returns the fields of an answer that is an object, and for the rest those of the line that contains it.
+func (r *Reader) ownFields(answer json.Raw, line *fields) fields {
 	k := &r.keys
 	if answer.Kind() != json.Object {
 		return *line
@@ -282,8 +282,8 @@ func (r *Reader) place(f *fields, cand *ttc.Candidate) (ledger.Reason, string) {
 	return "", ""
 }
 
-// shown formats a value for a person: a short text is shown as it is.
-func shown(raw json.Raw) string {
+// display formats a value for a person: a short text is shown as it is.
+func display(raw json.Raw) string {
 	if raw.Kind() == json.String && len(raw) <= 24 {
 		return string(raw)
 	}

@@ -123,25 +123,25 @@ func parse(ctx context.Context, path string) (*yaml.Node, error) {
 		return nil, &source.Error{Path: path, Offset: -1, What: "is not a YAML mapping"}
 	}
 	left := maxNodes
-	root, err := plain(doc.Content[0], &left, 0)
+	root, err := expandAliases(doc.Content[0], &left, 0)
 	if err != nil {
 		return nil, &source.Error{Path: path, Offset: -1, What: err.Error()}
 	}
 	return root, nil
 }
 
-// plain copies a node with its aliases expanded, so that a part can be removed independently.
-func plain(n *yaml.Node, left *int, depth int) (*yaml.Node, error) {
+// expandAliases copies a node with its aliases expanded, so that a part can be removed independently.
+func expandAliases(n *yaml.Node, left *int, depth int) (*yaml.Node, error) {
 	if *left--; *left < 0 || depth > 100 {
 		return nil, errors.New("has too many values, or aliases that multiply")
 	}
 	if n.Kind == yaml.AliasNode {
-		return plain(n.Alias, left, depth+1)
+		return expandAliases(n.Alias, left, depth+1)
 	}
 	c := *n
 	c.Anchor, c.Content = "", nil
 	for _, child := range n.Content {
-		x, err := plain(child, left, depth+1)
+		x, err := expandAliases(child, left, depth+1)
 		if err != nil {
 			return nil, err
 		}

@@ -200,14 +200,14 @@ func missing(h *source.Head, cols source.Columns) error {
 			continue
 		}
 		what := fmt.Sprintf("no entry has the key %q that %s is to be read from; the keys are: %s",
-			key, strings.TrimSuffix(setting, "_key"), near(h, cols, key))
+			key, strings.TrimSuffix(setting, "_key"), keysNear(h, cols, key))
 		return &UnknownError{Path: h.Path, What: what, Brief: what}
 	}
 	return nil
 }
 
-// near lists the keys of the entries or, if the key is a path into an object of theirs, the paths into that object.
-func near(h *source.Head, cols source.Columns, key string) string {
+// keysNear lists the keys of the entries or, if the key is a path into an object of theirs, the paths into that object.
+func keysNear(h *source.Head, cols source.Columns, key string) string {
 	top, _, isPath := strings.Cut(key, ".")
 	if !isPath || cols.Of(top) == nil {
 		return cols.Names()

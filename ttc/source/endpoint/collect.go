@@ -102,7 +102,7 @@ func (c *collector) ask(ctx context.Context) error {
 	names := namer{}
 	err := eachEntry(ctx, c.cfg, func(e entry) error {
 		body := c.body(e)
-		path := filepath.Join(c.dir, names.of(body, c.cfg.query()))
+		path := filepath.Join(c.dir, names.name(body, c.cfg.query()))
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -133,7 +133,7 @@ func (c *collector) body(e entry) []byte {
 // namer names answers by question; when the same question comes again, it gets a name of its own.
 type namer map[string]int
 
-func (n namer) of(body []byte, query string) string {
+func (n namer) name(body []byte, query string) string {
 	sum := sha256.Sum256(append([]byte(query+"\n"), body...))
 	name := hex.EncodeToString(sum[:16])
 	n[name]++
@@ -280,7 +280,7 @@ func (c *collector) assemble(ctx context.Context, path string) error {
 	names := namer{}
 	n := 0
 	err = eachEntry(ctx, c.cfg, func(e entry) error {
-		b, err := durable.ReadFile(filepath.Join(c.dir, names.of(c.body(e), c.cfg.query())), c.cfg.MaxAnswer)
+		b, err := durable.ReadFile(filepath.Join(c.dir, names.name(c.body(e), c.cfg.query())), c.cfg.MaxAnswer)
 		if err != nil {
 			return err
 		}

@@ -25,7 +25,7 @@ func NoMatch(s *source.Stats, wanted string) string {
 		return msg + "No step in the input has the form of one of NAT's steps; dropped.jsonl names the fields."
 	case len(s.Events) == 0:
 		return msg + "The input has no steps at all: the workflow recorded none, or it raised an error. " + filterLine
-	case only(s.Events, "LLM_END", "TOOL_END"):
+	case hasOnly(s.Events, "LLM_END", "TOOL_END"):
 		return msg + "Event types seen: " + list(s.Events) + ". The file holds only what `nat eval` keeps by default, so the steps were filtered out. " + filterLine
 	case s.Events["TTC_START"] > 0:
 		return msg + "Event types seen: " + list(s.Events) + ". There are TTC_START steps without their TTC_END: push both, with one UUID; an END on its own is lost. " + filterLine
@@ -36,7 +36,7 @@ func NoMatch(s *source.Stats, wanted string) string {
 const filterLine = "Set this in the NAT config and run it again: " +
 	"eval.general.output.workflow_output_step_filter: [TTC_END]"
 
-func only(m map[string]int64, names ...string) bool {
+func hasOnly(m map[string]int64, names ...string) bool {
 	for k := range m {
 		if !slices.Contains(names, k) {
 			return false

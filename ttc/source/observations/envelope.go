@@ -49,7 +49,7 @@ func appendWithin(out []json.Raw, entry json.Raw, depth int, tooDeep *int64) []j
 		}
 	}
 	if of.self && len(out) > before { // a run is also an entry itself
-		out = append(out, without(entry, envelopes))
+		out = append(out, withoutKeys(entry, envelopes))
 	}
 	return out
 }
@@ -64,8 +64,8 @@ func holds(entry json.Raw) bool {
 	return false
 }
 
-// without returns an object without some of its keys.
-func without(object json.Raw, keys []string) json.Raw {
+// withoutKeys returns an object without some of its keys.
+func withoutKeys(object json.Raw, keys []string) json.Raw {
 	out := json.Raw("{")
 	for k, v := range object.Members() {
 		if name, _ := k.Text(); slices.Contains(keys, name) {

@@ -51,8 +51,8 @@ func (n *node) child(name string) *node {
 	return c
 }
 
-// at returns what is below a key; an empty node if nothing is.
-func (n *node) at(names ...string) *node {
+// descend returns what is below a key; an empty node if nothing is.
+func (n *node) descend(names ...string) *node {
 	for _, name := range names {
 		if n = n.inner[name]; n == nil {
 			return &node{}
@@ -62,7 +62,7 @@ func (n *node) at(names ...string) *node {
 }
 
 func (n *node) text(names ...string) string {
-	s, _ := n.at(names...).value.Text()
+	s, _ := n.descend(names...).value.Text()
 	return s
 }
 
@@ -94,7 +94,7 @@ func (e *modelCall) numbered(a attributes) {
 		if text := n.text("description"); text != "" {
 			b = json.AppendString(append(b, `,"description":`...), text)
 		}
-		if parameters, err := json.Parse(n.at("parameters").value.Bytes(), json.Limits{}); err == nil {
+		if parameters, err := json.Parse(n.descend("parameters").value.Bytes(), json.Limits{}); err == nil {
 			b = append(append(b, `,"parameters":`...), parameters...)
 		}
 		if tool, ok := exchange.ToolOf(append(b, '}')); ok {
@@ -117,9 +117,9 @@ func numberedMessage(n *node) chat.Message {
 	if text := n.text("reasoning_content"); text != "" {
 		m.Reasoning, m.ReasoningKey = text, "reasoning_content"
 	}
-	for _, c := range n.at("tool_calls").list() {
+	for _, c := range n.descend("tool_calls").list() {
 		call := chat.ToolCall{ID: c.text("id"), Type: "function", Name: c.text("name")}
-		exchange.Arguments(&call, c.at("arguments").value)
+		exchange.Arguments(&call, c.descend("arguments").value)
 		m.ToolCalls = append(m.ToolCalls, call)
 	}
 	if m.Text == "" && m.ToolCalls != nil && m.Form == chat.Text {
@@ -155,7 +155,7 @@ func (e *modelCall) openInference(s *span) {
 	}
 	if e.input == nil {
 		for _, n := range a.nested("llm.input_messages").list() {
-			e.input = append(e.input, inferenceMessage(n.at("message")))
+			e.input = append(e.input, inferenceMessage(n.descend("message")))
 		}
 	}
 	if e.outputs == nil {
@@ -163,7 +163,7 @@ func (e *modelCall) openInference(s *span) {
 	}
 	if e.finish = a.text("llm.finish_reason"); e.tools == nil {
 		for _, n := range a.nested("llm.tools").list() {
-			if raw, err := json.Parse(n.at("tool", "json_schema").value.Bytes(), json.Limits{}); err == nil {
+			if raw, err := json.Parse(n.descend("tool", "json_schema").value.Bytes(), json.Limits{}); err == nil {
 				if tool, ok := exchange.ToolOf(raw); ok {
 					e.tools = append(e.tools, tool)
 				}
@@ -182,9 +182,9 @@ func (e *modelCall) openInference(s *span) {
 func (e *modelCall) spread(a attributes) {
 	var messages []chat.Message
 	for _, n := range a.nested("llm.output_messages").list() {
-		messages = append(messages, inferenceMessage(n.at("message")))
+		messages = append(messages, inferenceMessage(n.descend("message")))
 	}
-	if messages = together(messages); len(messages) == 1 {
+	if messages = mergeAnswers(messages); len(messages) == 1 {
 		messages[0].Role = "assistant"
 	}
 	for _, m := range messages {
@@ -199,8 +199,8 @@ func inferenceMessage(n *node) chat.Message {
 	if text := n.text("content"); text != "" {
 		texts = append(texts, text)
 	}
-	for _, part := range n.at("contents").list() {
-		p := part.at("message_content")
+	for _, part := range n.descend("contents").list() {
+		p := part.descend("message_content")
 		switch p.text("type") {
 		case "text":
 			texts = append(texts, p.text("text"))
@@ -220,10 +220,10 @@ func inferenceMessage(n *node) chat.Message {
 	if thoughts != nil {
 		m.Reasoning, m.ReasoningKey = strings.Join(thoughts, "\n"), "reasoning_content"
 	}
-	for _, c := range n.at("tool_calls").list() {
-		c = c.at("tool_call")
+	for _, c := range n.descend("tool_calls").list() {
+		c = c.descend("tool_call")
 		call := chat.ToolCall{ID: c.text("id"), Type: "function", Name: c.text("function", "name")}
-		exchange.Arguments(&call, c.at("function", "arguments").value)
+		exchange.Arguments(&call, c.descend("function", "arguments").value)
 		m.ToolCalls = append(m.ToolCalls, call)
 	}
 	finishContent(&m, texts)

@@ -248,8 +248,9 @@ func toolCalls(list json.Raw) (out []chat.ToolCall) {
 	return out
 }
 
-// together merges messages that were one answer: some programs record a turn's text and each of its calls separately.
-func together(in []chat.Message) []chat.Message {
+// mergeAnswers merges messages that were one answer: some programs record a turn's text and each of its calls
+// separately.
+func mergeAnswers(in []chat.Message) []chat.Message {
 	var out []chat.Message
 	for _, m := range in {
 		if n := len(out); n > 0 && m.Role == "assistant" && out[n-1].Role == "assistant" && m.ToolCalls != nil {

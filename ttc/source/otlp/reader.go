@@ -263,7 +263,7 @@ func sessionOf(raw json.Raw) string {
 		key, _ := e.Get("key")
 		if i := slices.IndexFunc(sessionKeys[:], key.Is); i >= 0 {
 			value, _ := e.Get("value")
-			found[i] = plain(nil, value, 0)
+			found[i] = appendPlain(nil, value, 0)
 		}
 	}
 	for _, v := range found {

@@ -126,7 +126,7 @@ func attributesOf(list json.Raw) attributes {
 				value = v
 			}
 		}
-		out[key] = plain(nil, value, 0)
+		out[key] = appendPlain(nil, value, 0)
 	}
 	return out
 }
@@ -151,8 +151,8 @@ func textOf(v json.Raw) string {
 // maxDepth is how deeply values are followed.
 const maxDepth = 100
 
-// plain appends a value as plain JSON: {"stringValue": "x"} is "x".
-func plain(b []byte, v json.Raw, depth int) json.Raw {
+// appendPlain appends a value as plain JSON: {"stringValue": "x"} is "x".
+func appendPlain(b []byte, v json.Raw, depth int) json.Raw {
 	if depth > maxDepth {
 		return append(b, "null"...)
 	}
@@ -175,7 +175,7 @@ func plain(b []byte, v json.Raw, depth int) json.Raw {
 				if n++; n > 1 {
 					b = append(b, ',')
 				}
-				b = plain(b, e, depth+1)
+				b = appendPlain(b, e, depth+1)
 			}
 			return append(b, ']')
 		case `"kvlistValue"`:
@@ -188,7 +188,7 @@ func plain(b []byte, v json.Raw, depth int) json.Raw {
 				}
 				b = append(json.AppendString(b, session.Text(e, "key")), ':')
 				value, _ := e.Get("value")
-				b = plain(b, value, depth+1)
+				b = appendPlain(b, value, depth+1)
 			}
 			return append(b, '}')
 		}
@@ -260,7 +260,7 @@ func eventOf(kept session.Kept) (ev event, trace, of string) {
 		"attributes", "body")
 	ev = event{
 		name: textOf(m["eventName"]), at: nanoseconds(m["timeUnixNano"], m["observedTimeUnixNano"]),
-		place: kept.Offset, attributes: attributesOf(m["attributes"]), body: plain(nil, m["body"], 0),
+		place: kept.Offset, attributes: attributesOf(m["attributes"]), body: appendPlain(nil, m["body"], 0),
 	}
 	if ev.name == "" {
 		ev.name = ev.attributes.text("event.name")

@@ -66,7 +66,7 @@ func (r *reader) session(g session.Group) []*calls.Session {
 		id = name
 	}
 	t.out = r.limits.New(id)
-	t.look()
+	t.examine()
 	most, inTexts := repeated*r.limits.MaxObjects, int64(0)
 	for _, s := range t.order {
 		if inTexts += s.objectsInTexts(most); inTexts > most {
@@ -179,8 +179,8 @@ func (t *traces) ancestors(s *span, each func(*span)) {
 	}
 }
 
-// look finds what is needed to judge calls: the agents, what failed, and which calls wrap others.
-func (t *traces) look() {
+// examine finds what is needed to judge calls: the agents, what failed, and which calls wrap others.
+func (t *traces) examine() {
 	names := map[string]int{}
 	for _, s := range t.order {
 		switch {
@@ -371,7 +371,7 @@ func modelCallOf(s *span) (e modelCall) {
 	if e.tools == nil && e.toolsUnsaid {
 		e.gaps |= ttc.NoTools
 	}
-	e.input = together(e.input)
+	e.input = mergeAnswers(e.input)
 	return e
 }
 

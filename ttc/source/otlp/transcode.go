@@ -22,42 +22,42 @@ type shape struct {
 type kind uint8
 
 const (
-	aText kind = iota
-	anID
-	anInt   // a varint, as a number
-	aTime   // fixed64, as text
-	aNested // a message
-	aList   // messages
-	aValue  // of an attribute
+	textKind kind = iota
+	idKind
+	intKind    // a varint, as a number
+	timeKind   // fixed64, as text
+	nestedKind // a message
+	listKind   // messages
+	valueKind  // of an attribute
 )
 
 // The parts of OTLP's messages that are used.
 var (
-	attributeShape = map[protowire.Number]shape{1: {key: "key"}, 2: {key: "value", kind: aValue}}
+	attributeShape = map[protowire.Number]shape{1: {key: "key"}, 2: {key: "value", kind: valueKind}}
 	eventShape     = map[protowire.Number]shape{
-		1: {key: "timeUnixNano", kind: aTime}, 2: {key: "name"},
-		3: {key: "attributes", kind: aList, of: attributeShape},
+		1: {key: "timeUnixNano", kind: timeKind}, 2: {key: "name"},
+		3: {key: "attributes", kind: listKind, of: attributeShape},
 	}
 	spanShape = map[protowire.Number]shape{
 		1: {
 			key:  "traceId",
-			kind: anID,
-		}, 2: {key: "spanId", kind: anID}, 4: {key: "parentSpanId", kind: anID}, 5: {key: "name"},
-		7: {key: "startTimeUnixNano", kind: aTime}, 9: {key: "attributes", kind: aList, of: attributeShape},
-		10: {key: "droppedAttributesCount", kind: anInt}, 11: {key: "events", kind: aList, of: eventShape},
+			kind: idKind,
+		}, 2: {key: "spanId", kind: idKind}, 4: {key: "parentSpanId", kind: idKind}, 5: {key: "name"},
+		7: {key: "startTimeUnixNano", kind: timeKind}, 9: {key: "attributes", kind: listKind, of: attributeShape},
+		10: {key: "droppedAttributesCount", kind: intKind}, 11: {key: "events", kind: listKind, of: eventShape},
 		15: {
 			key:  "status",
-			kind: aNested,
-			of:   map[protowire.Number]shape{2: {key: "message"}, 3: {key: "code", kind: anInt}},
+			kind: nestedKind,
+			of:   map[protowire.Number]shape{2: {key: "message"}, 3: {key: "code", kind: intKind}},
 		},
 	}
 	placeShape = map[protowire.Number]shape{
-		1: {key: "traceId", kind: anID}, 2: {key: "spanId", kind: anID}, 4: {key: "parentSpanId", kind: anID},
+		1: {key: "traceId", kind: idKind}, 2: {key: "spanId", kind: idKind}, 4: {key: "parentSpanId", kind: idKind},
 	}
 	logShape = map[protowire.Number]shape{
-		1: {key: "timeUnixNano", kind: aTime}, 5: {key: "body", kind: aValue},
-		6: {key: "attributes", kind: aList, of: attributeShape}, 9: {key: "traceId", kind: anID},
-		10: {key: "spanId", kind: anID}, 11: {key: "observedTimeUnixNano", kind: aTime}, 12: {key: "eventName"},
+		1: {key: "timeUnixNano", kind: timeKind}, 5: {key: "body", kind: valueKind},
+		6: {key: "attributes", kind: listKind, of: attributeShape}, 9: {key: "traceId", kind: idKind},
+		10: {key: "spanId", kind: idKind}, 11: {key: "observedTimeUnixNano", kind: timeKind}, 12: {key: "eventName"},
 	}
 )
 
@@ -122,7 +122,7 @@ func (t *transcoder) message(b, message []byte, of map[protowire.Number]shape) (
 		if !known || typ != s.kind.wire() {
 			return true
 		}
-		if s.kind == aList { // its elements need not be adjacent
+		if s.kind == listKind { // its elements need not be adjacent
 			lists[num] = append(lists[num], value)
 			return int64(len(lists[num])) <= t.objects || t.stop()
 		}
@@ -162,22 +162,22 @@ func (t *transcoder) message(b, message []byte, of map[protowire.Number]shape) (
 // field appends the value of a field that isn't a list. It reports whether the value is intact.
 func (t *transcoder) field(b, value []byte, s shape) ([]byte, bool) {
 	switch s.kind {
-	case aText:
+	case textKind:
 		b = t.text(b, value)
-	case anID:
+	case idKind:
 		if !t.fits(b, 2*len(value)) {
 			return b, false
 		}
 		b = append(hex.AppendEncode(append(b, '"'), value), '"')
-	case anInt:
+	case intKind:
 		v, _ := protowire.ConsumeVarint(value)
 		b = strconv.AppendUint(b, v, 10)
-	case aTime:
+	case timeKind:
 		v, _ := protowire.ConsumeFixed64(value)
 		b = append(strconv.AppendUint(append(b, '"'), v, 10), '"')
-	case aNested:
+	case nestedKind:
 		return t.message(b, value, s.of)
-	case aValue:
+	case valueKind:
 		return t.value(b, value, 0)
 	}
 	return b, true
@@ -185,9 +185,9 @@ func (t *transcoder) field(b, value []byte, s shape) ([]byte, bool) {
 
 func (k kind) wire() protowire.Type {
 	switch k {
-	case anInt:
+	case intKind:
 		return protowire.VarintType
-	case aTime:
+	case timeKind:
 		return protowire.Fixed64Type
 	}
 	return protowire.BytesType

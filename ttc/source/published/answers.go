@@ -53,49 +53,51 @@ var answers = []Answers{
 	{
 		"shp", "the entries are two answers to a post, as in SHP, with the scores of both",
 		func(h *source.Head) bool {
-			return all(h, "history", "human_ref_A", "human_ref_B") && some(h, "labels", "score_A")
+			return hasAll(h, "history", "human_ref_A", "human_ref_B") && hasAny(h, "labels", "score_A")
 		}, stateless(shp),
 	},
 	{
 		"helpsteer3", "the entries are two answers and a preference from -3 to 3, as in HelpSteer3",
 		func(h *source.Head) bool {
-			return all(h, "context", "response1", "response2", "overall_preference") ||
-				all(h, "prompt", "response_1", "response_2", "preference_strength")
+			return hasAll(h, "context", "response1", "response2", "overall_preference") ||
+				hasAll(h, "prompt", "response_1", "response_2", "preference_strength")
 		}, stateless(helpSteer),
 	},
 	{
 		"saferlhf", "the entries are two answers and the number of the better one, as in PKU-SafeRLHF",
-		func(h *source.Head) bool { return all(h, "prompt", "response_0", "response_1", "better_response_id") },
+		func(h *source.Head) bool {
+			return hasAll(h, "prompt", "response_0", "response_1", "better_response_id")
+		},
 		stateless(numbered),
 	},
 	{
 		"webgpt", "the entries are two answers to a question with the scores of both, as in WebGPT's comparisons",
-		func(h *source.Head) bool { return all(h, "question", "answer_0", "answer_1", "score_0", "score_1") },
+		func(h *source.Head) bool { return hasAll(h, "question", "answer_0", "answer_1", "score_0", "score_1") },
 		stateless(webGPT),
 	},
 	{
 		"arena", "the entries are battles of two models, as in Chatbot Arena: who won scores 1, a tie has equal scores",
 		func(h *source.Head) bool {
-			return (all(h, "conversation_a", "conversation_b") || all(h, "prompt", "response_a", "response_b")) &&
-				some(h, "winner", "winner_model_a")
+			return (hasAll(h, "conversation_a", "conversation_b") || hasAll(h, "prompt", "response_a", "response_b")) &&
+				hasAny(h, "winner", "winner_model_a")
 		}, stateless(arena),
 	},
 }
 
-// all reports whether every entry has all of the keys.
-func all(h *source.Head, keys ...string) bool {
+// hasAll reports whether every entry has all of the keys.
+func hasAll(h *source.Head, keys ...string) bool {
 	return len(h.Entries) > 0 && !slices.ContainsFunc(h.Entries, func(e json.Raw) bool {
 		return slices.ContainsFunc(keys, func(key string) bool { _, ok := e.Get(key); return !ok })
 	})
 }
 
-// some reports whether the entries have one of the keys.
-func some(h *source.Head, keys ...string) bool { return h.Columns().Has(keys...) }
+// hasAny reports whether the entries have one of the keys.
+func hasAny(h *source.Head, keys ...string) bool { return h.Columns().Has(keys...) }
 
 // AnswersOf returns the shape of scored answers that an input has; nil: none of these, or the user said how its keys
 // are read.
 func AnswersOf(h *source.Head) *Answers {
-	if told(h) {
+	if keysGiven(h) {
 		return nil
 	}
 	if i := slices.IndexFunc(answers, func(s Answers) bool { return s.is(h) }); i >= 0 {
@@ -104,8 +106,8 @@ func AnswersOf(h *source.Head) *Answers {
 	return nil
 }
 
-// told reports whether the user said which keys hold the prompts or the answers.
-func told(h *source.Head) bool {
+// keysGiven reports whether the user said which keys hold the prompts or the answers.
+func keysGiven(h *source.Head) bool {
 	for _, setting := range []string{
 		"prompt_key", "output_key", "response_key", "score_key", "reward_key", "messages_key", "chosen_key",
 		"rejected_key",

@@ -35,17 +35,17 @@ type conversed struct {
 var conversations = []Conversations{
 	{
 		"capybara", "the conversations are lists of input and output, as in Capybara",
-		func(h *source.Head) bool { return !some(h, "chosen", "rejected") && exchangesKey(h.Entries...) != "" },
+		func(h *source.Head) bool { return !hasAny(h, "chosen", "rejected") && exchangesKey(h.Entries...) != "" },
 		capybara,
 	},
 	{
 		"chatgpt", "the entries are conversations exported from ChatGPT: the branch that was shown last counts",
-		func(h *source.Head) bool { return all(h, "mapping", "current_node") }, chatGPT,
+		func(h *source.Head) bool { return hasAll(h, "mapping", "current_node") }, chatGPT,
 	},
 	{
 		"squad", "the entries are questions about a passage, as in SQuAD: the first text of the answers counts",
 		func(h *source.Head) bool {
-			if !all(h, "question", "context", "answers") {
+			if !hasAll(h, "question", "context", "answers") {
 				return false
 			}
 			return !slices.ContainsFunc(h.Entries, func(e json.Raw) bool {
@@ -56,7 +56,7 @@ var conversations = []Conversations{
 	{
 		"xlam", "the entries are queries, tools and calls, as in xLAM; the tools' parameters become a JSON schema",
 		func(h *source.Head) bool {
-			return all(h, "query", "tools", "answers") && h.Objects("answers").Has("arguments")
+			return hasAll(h, "query", "tools", "answers") && h.Objects("answers").Has("arguments")
 		}, xlam,
 	},
 }
@@ -64,7 +64,7 @@ var conversations = []Conversations{
 // ConversationsOf returns the shape of conversations that an input has; nil: none of these, or the user said how its
 // keys are read.
 func ConversationsOf(h *source.Head) *Conversations {
-	if told(h) {
+	if keysGiven(h) {
 		return nil
 	}
 	if i := slices.IndexFunc(conversations, func(s Conversations) bool { return s.is(h) }); i >= 0 {

@@ -14,10 +14,10 @@ const maxPrompts = 64 << 20
 
 // isOASST recognises the messages of trees, one per entry, and entries that are a tree.
 func isOASST(h *source.Head) bool {
-	if all(h, "message_id", "parent_id", "role", "text") {
+	if hasAll(h, "message_id", "parent_id", "role", "text") {
 		return true
 	}
-	if !all(h, "message_tree_id", "prompt") {
+	if !hasAll(h, "message_tree_id", "prompt") {
 		return false
 	}
 	for _, e := range h.Entries {

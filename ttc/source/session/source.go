@@ -96,7 +96,7 @@ func (s *Source) Next(ctx context.Context) (*ttc.Example, source.Cursor, error) 
 		}
 		if session.Len() > 0 {
 			s.tally.S.Sessions++
-			s.queue = session.Examples(s.own)
+			s.queue = session.Examples(s.owns)
 		}
 	}
 	ex := s.queue[0]
@@ -106,8 +106,8 @@ func (s *Source) Next(ctx context.Context) (*ttc.Example, source.Cursor, error) 
 	return &ex.Example, s.at, nil
 }
 
-// own reports whether an answer is trained where it now occurs: the first session that contains it owns it.
-func (s *Source) own(id string, answer xxh3.Uint128) bool {
+// owns reports whether an answer is trained where it now occurs: the first session that contains it owns it.
+func (s *Source) owns(id string, answer xxh3.Uint128) bool {
 	if id == "" {
 		return true
 	}

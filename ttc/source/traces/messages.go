@@ -17,7 +17,7 @@ import (
 // graph makes a chain from the messages, including what they carry besides their text.
 func (s *Source) graph(raw json.Raw, ex *ttc.Example) error {
 	if texts(raw) {
-		raw = taken(raw)
+		raw = alternating(raw)
 	}
 	messages, err := parseMessages(raw)
 	if err != nil {
@@ -365,7 +365,7 @@ func tellError(n *ttc.Node, v json.Raw) {
 		}
 	case json.Bool:
 	default:
-		n.Failure.Kind = clip(v)
+		n.Failure.Kind = shorten(v)
 	}
 	if n.Message.Role == "tool" || n.Message.Role == "function" {
 		yes := true
@@ -430,7 +430,7 @@ func tokenIDs(raw json.Raw, failed error) ([]int32, error) {
 	for e := range raw.Elements() {
 		id, ok := e.Int64()
 		if !ok || id < 0 || id > math.MaxInt32 {
-			return nil, fmt.Errorf("token id %d is invalid: %s", len(out), clip(e))
+			return nil, fmt.Errorf("token id %d is invalid: %s", len(out), shorten(e))
 		}
 		out = append(out, int32(id))
 	}
@@ -456,14 +456,14 @@ func logProbs(raw json.Raw, failed error) ([]float32, error) {
 		}
 		f, ok := v.Float64()
 		if !ok || math.IsNaN(f) || f > 0 {
-			return nil, fmt.Errorf("log-prob %d is invalid: %s", len(out), clip(e))
+			return nil, fmt.Errorf("log-prob %d is invalid: %s", len(out), shorten(e))
 		}
 		out = append(out, float32(f))
 	}
 	return out, nil
 }
 
-func clip(raw json.Raw) string {
+func shorten(raw json.Raw) string {
 	if len(raw) > 40 {
 		return string(raw[:40]) + "..."
 	}
@@ -496,7 +496,7 @@ func reward(raw json.Raw) (*float64, error) {
 	case math.IsNaN(f):
 		return nil, nil
 	case math.IsInf(f, 0):
-		return nil, fmt.Errorf("%s is not finite", clip(raw))
+		return nil, fmt.Errorf("%s is not finite", shorten(raw))
 	}
 	return &f, nil
 }
@@ -545,7 +545,7 @@ func (s *Source) overrides(raw json.Raw) (topK *int, err error) {
 				continue
 			}
 			if !ok || n < -mostTopK || n > mostTopK {
-				return nil, fmt.Errorf("teacher_top_k is %s: want a whole number up to %d", clip(v), mostTopK)
+				return nil, fmt.Errorf("teacher_top_k is %s: want a whole number up to %d", shorten(v), mostTopK)
 			}
 			if topK == nil {
 				k := max(-1, int(n))
@@ -554,7 +554,7 @@ func (s *Source) overrides(raw json.Raw) (topK *int, err error) {
 		case "skip_teacher_top_k":
 			skip, ok := v.Bool()
 			if !ok && v.Kind() != json.Null {
-				return nil, fmt.Errorf("skip_teacher_top_k is %s: want true or false", clip(v))
+				return nil, fmt.Errorf("skip_teacher_top_k is %s: want true or false", shorten(v))
 			}
 			if skip {
 				none := -1

@@ -78,16 +78,16 @@ func (s *Source) parsePair(raw json.Raw) (p pair, _ ledger.Reason, err error) {
 	if prompt == nil {
 		prompt = s.asked(raw)
 	}
-	if err := p.setPrompt(s.told(prompt)); err != nil {
+	if err := p.setPrompt(s.fromTranscript(prompt)); err != nil {
 		return p, source.BadStep, err
 	}
 	better, _ := source.At(raw, s.cfg.ChosenKey)
-	chosen, err := passage(s.told(better), "assistant")
+	chosen, err := passage(s.fromTranscript(better), "assistant")
 	if err != nil {
 		return p, source.BadOutput, fmt.Errorf("%s: %w", s.cfg.ChosenKey, err)
 	}
 	worse, _ := source.At(raw, s.cfg.RejectedKey)
-	rejected, err := passage(s.told(worse), "assistant")
+	rejected, err := passage(s.fromTranscript(worse), "assistant")
 	if err != nil {
 		return p, source.BadOutput, fmt.Errorf("%s: %w", s.cfg.RejectedKey, err)
 	}
@@ -106,7 +106,7 @@ func (s *Source) parsePair(raw json.Raw) (p pair, _ ledger.Reason, err error) {
 // asked returns the messages of a pair that stand beside its sides, if they end before an answer.
 func (s *Source) asked(raw json.Raw) json.Raw {
 	list, _ := source.At(raw, s.cfg.MessagesKey)
-	messages, err := parseMessages(s.told(list))
+	messages, err := parseMessages(s.fromTranscript(list))
 	if err != nil || len(messages) == 0 || messages[len(messages)-1].Role == "assistant" {
 		return nil
 	}
@@ -124,7 +124,7 @@ func (s *Source) scores(raw json.Raw, p *pair) (ledger.Reason, error) {
 	for i, v := range []json.Raw{chosen, rejected} {
 		f, err := reward(v)
 		if err != nil || f == nil {
-			return source.BadScore, fmt.Errorf("a score is %s, not a finite number", clip(v))
+			return source.BadScore, fmt.Errorf("a score is %s, not a finite number", shorten(v))
 		}
 		p.scores[i] = *f
 	}

@@ -409,8 +409,8 @@ func areStandard(messages json.Raw) bool {
 	return true
 }
 
-// taken makes messages of texts that the user and the assistant say in turn.
-func taken(raw json.Raw) json.Raw {
+// alternating makes messages of texts that the user and the assistant say in turn.
+func alternating(raw json.Raw) json.Raw {
 	out := []byte{'['}
 	roles, n := [2]string{"user", "assistant"}, 0
 	for text := range raw.Elements() {

@@ -318,21 +318,21 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 			len(s.earlier(s.field(cfg.HistoryKey))) > 0 {
 			s.unused(cfg.HistoryKey)
 		}
-		return s.finish(s.field(cfg.FinishKey), ex, s.graph(s.told(messages), ex))
+		return s.finish(s.field(cfg.FinishKey), ex, s.graph(s.fromTranscript(messages), ex))
 	case s.field(cfg.PairsKey).Kind() == json.Array || s.field(cfg.ReplaysKey).Kind() == json.Array ||
 		s.field(cfg.AnswersKey).Kind() == json.Array ||
 		s.field(cfg.ChosenKey) != nil && s.field(cfg.RejectedKey) != nil:
 		ex.Fidelity = ttc.TextOnly
 		return nil
 	case prompt != nil && response != nil:
-		err = s.demonstration(s.told(prompt), response, ex)
+		err = s.demonstration(s.fromTranscript(prompt), response, ex)
 		return s.finish(s.field(cfg.FinishKey), ex, err)
 	}
 	return fmt.Errorf("the entry has no %s; its keys are: %s", cfg.MessagesKey, source.KeysOf(raw))
 }
 
-// told returns the messages that a text contains, if texts are transcripts.
-func (s *Source) told(raw json.Raw) json.Raw {
+// fromTranscript returns the messages that a text contains, if texts are transcripts.
+func (s *Source) fromTranscript(raw json.Raw) json.Raw {
 	text, ok := raw.Text()
 	if !ok || s.cfg.Transcripts != "split" {
 		return raw

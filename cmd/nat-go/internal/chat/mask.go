@@ -34,7 +34,7 @@ type Mask struct {
 }
 
 func (m *Mask) answer(dst, line []byte) ([]byte, error) {
-	k, err := m.look(line)
+	k, err := m.examine(line)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ type masked struct {
 	filler   []chat.Span
 }
 
-func (m *Mask) look(line []byte) (*masked, error) {
+func (m *Mask) examine(line []byte) (*masked, error) {
 	c, r, err := m.conversation(line)
 	if err != nil {
 		return nil, err

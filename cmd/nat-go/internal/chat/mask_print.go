@@ -21,7 +21,7 @@ func (m *Mask) Print(in io.Reader, out io.Writer, look tokenview.Look) error {
 	return requests(in, t.Flush, func(n int, line []byte, err error) error {
 		var k *masked
 		if err == nil {
-			k, err = m.look(line)
+			k, err = m.examine(line)
 		}
 		if n > 1 {
 			fmt.Fprintln(t)

@@ -126,8 +126,8 @@ func closeAdapter(a trainers.Adapter) {
 	}
 }
 
-// told returns a function that says on a terminal what a second interrupt does.
-func told(stderr io.Writer, j *jobs.Job) func() {
+// onInterrupt returns a function that says on a terminal what a second interrupt does.
+func onInterrupt(stderr io.Writer, j *jobs.Job) func() {
 	return func() {
 		fmt.Fprintf(stderr, "\nleaving job %s running; interrupt again within %s to cancel it\n", j.Ref.ID, jobs.Grace)
 	}

@@ -36,7 +36,7 @@ completed, 1 if it failed or was cancelled, 3 if it could not be followed to its
 				signal.Notify(signals, signalsOf...)
 				defer signal.Stop(signals)
 				leave := jobs.NewLeave(cmd.Context(), signals)
-				leave.Told = told(cmd.ErrOrStderr(), j)
+				leave.Told = onInterrupt(cmd.ErrOrStderr(), j)
 				leave.Forced = func() { force(cmd.ErrOrStderr(), leave) }
 				return c.Wait(cmd.Context(), j, leave)
 			})

@@ -59,8 +59,8 @@ func copyPlan(ctx context.Context, dir shards.Folder, work string) (c *copied, e
 // shards, which read there what they write.
 func runsOf(dir shards.Folder) string { return filepath.Join(string(dir), "run") }
 
-// told makes an error name the folder rather than its copy.
-func (c *copied) told(err error) error {
+// withOriginalPath makes an error name the folder rather than its copy.
+func (c *copied) withOriginalPath(err error) error {
 	if c.remote == nil {
 		return err
 	}

@@ -60,14 +60,14 @@ func mergeShards(
 			return err
 		}
 		if err := c.remote.FetchBuilt(ctx, c.dir, c.plan); err != nil {
-			return c.told(err)
+			return c.withOriginalPath(err)
 		}
 		divided := c.dir.HasCut()
 		if sum, err = finetune.MergeShards(ctx, c.dir, how, leave, env); err == nil && leave && !divided {
 			err = c.remote.SendCut(ctx, c.dir, c.plan, runfolder.Folder(sum.RunDir))
 		}
 		c.toldSummary(sum)
-		return c.told(err)
+		return c.withOriginalPath(err)
 	})
 	if sum == nil && err != nil {
 		return finetune.Failed(how, err)

@@ -53,14 +53,14 @@ code 143.`,
 				}
 				var from string
 				if number, from, err = shardIndex(c.dir, index); err != nil {
-					return c.told(err)
+					return c.withOriginalPath(err)
 				}
 				if !isQuiet(cmd) && from != "" {
 					fmt.Fprintf(cmd.ErrOrStderr(), "shard %d, as %s says\n", number, from)
 				}
 				sum, err = c.runShard(ctx, shards.Stage(stage), number, env)
 				c.toldSummary(sum)
-				return c.told(err)
+				return c.withOriginalPath(err)
 			})
 			if sum != nil {
 				printShard(cmd, number, sum, asJSON)

@@ -27,7 +27,7 @@ nothing else is printed, as in sbatch --array=$(nat-go shard status -q PLAN).`,
 				return exit.Usagef("--per-task %d: an array task builds at least one shard", perTask)
 			}
 			dir := planArg(args)
-			plan, states, err := look(cmd.Context(), dir, stage)
+			plan, states, err := shardStates(cmd.Context(), dir, stage)
 			if err != nil {
 				return err
 			}
@@ -55,9 +55,9 @@ func tasksOf(missing []int, perTask int) []int {
 	return tasks
 }
 
-// look examines the shards of a plan: in one stage, or in all up to the first that is not done. For a plan in object
-// storage it downloads the manifests.
-func look(ctx context.Context, dir shards.Folder, stage string) (p *shards.Plan, s []*shards.State, err error) {
+// shardStates examines the shards of a plan: in one stage, or in all up to the first that is not done. For a plan in
+// object storage it downloads the manifests.
+func shardStates(ctx context.Context, dir shards.Folder, stage string) (p *shards.Plan, s []*shards.State, err error) {
 	if dir.Remote() == nil {
 		return lookAt(ctx, &copied{dir: dir}, stage)
 	}
@@ -65,7 +65,7 @@ func look(ctx context.Context, dir shards.Folder, stage string) (p *shards.Plan,
 		c, err := copyPlan(ctx, dir, own)
 		if err == nil {
 			p, s, err = lookAt(ctx, c, stage)
-			err = c.told(err)
+			err = c.withOriginalPath(err)
 		}
 		return err
 	})

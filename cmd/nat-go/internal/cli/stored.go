@@ -49,7 +49,7 @@ func withCopies(cmd *cobra.Command, args []string, work func(args []string) erro
 	}
 	out := &tellingWriter{to: cmd.OutOrStdout(), copies: c}
 	cmd.SetOut(out)
-	err = c.told(work(args))
+	err = c.withAddresses(work(args))
 	if ferr := out.flush(); err == nil {
 		err = ferr
 	}
@@ -145,8 +145,8 @@ func (c *storedCopies) tell(text []byte) []byte {
 	return text
 }
 
-// told replaces them in an error.
-func (c *storedCopies) told(err error) error {
+// withAddresses replaces them in an error.
+func (c *storedCopies) withAddresses(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -181,7 +181,7 @@ func answerFault(what string, p *builders.Passage) fault {
 	content := false
 	for i := range p.Nodes {
 		m := &p.Nodes[i].Message
-		if !known(m.Role) {
+		if !isKnownRole(m.Role) {
 			return faultf(ledger.BadRoles, "the %s has the unknown role %q at message %d", what, m.Role, i)
 		}
 		if edge := i == 0 || i == len(p.Nodes)-1; edge && m.Role != "assistant" {
@@ -193,7 +193,7 @@ func answerFault(what string, p *builders.Passage) fault {
 				i,
 			)
 		}
-		content = content || m.Role == "assistant" && says(m)
+		content = content || m.Role == "assistant" && hasContent(m)
 	}
 	if !content {
 		return faultf(ledger.EmptyResponse, "the %s is empty", what)
@@ -216,7 +216,7 @@ func conversationFault(p builders.Passage) fault {
 			continue
 		}
 		answers++
-		if says(m) {
+		if hasContent(m) {
 			return fault{}
 		}
 	}
@@ -243,7 +243,7 @@ func rolesFault(nodes []ttc.Node) fault {
 				return faultf(ledger.BadRoles, "message %d is a tool's result before the assistant made a call", i)
 			}
 		default:
-			if !known(role) {
+			if !isKnownRole(role) {
 				return faultf(ledger.BadRoles, "message %d has the unknown role %q", i, role)
 			}
 		}
@@ -254,7 +254,7 @@ func rolesFault(nodes []ttc.Node) fault {
 	return fault{}
 }
 
-func known(role string) bool {
+func isKnownRole(role string) bool {
 	switch role {
 	case "system", "developer", "user", "assistant", "tool", "function":
 		return true
@@ -264,8 +264,8 @@ func known(role string) bool {
 
 func blank(s string) bool { return strings.TrimSpace(s) == "" }
 
-// says reports whether a message carries anything: text, a part, reasoning, a call.
-func says(m *chat.Message) bool {
+// hasContent reports whether a message carries anything: text, a part, reasoning, a call.
+func hasContent(m *chat.Message) bool {
 	if len(m.ToolCalls) > 0 || !blank(m.Reasoning) {
 		return true
 	}

@@ -105,7 +105,7 @@ func (d *Index) split() error {
 		d.warning = fmt.Sprintf("the validation set is %.0f %% of the records where %.0f %% were asked for: a split never divides records"+
 			" that share %s or a prompt, and there are only %d groups of those", 100*got, 100*want, d.splitUnit(), c.len())
 	}
-	validates, err := n.of(chosen)
+	validates, err := n.inComponents(chosen)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (d *Index) hold(n *nodes) error {
 	if err != nil {
 		return err
 	}
-	holds, err := n.of(roots)
+	holds, err := n.inComponents(roots)
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (d *Index) nameOf(n *nodes, root uint32) (string, error) {
 	if err := one.add(root); err != nil {
 		return "", err
 	}
-	all, err := n.of(one)
+	all, err := n.inComponents(one)
 	if err != nil {
 		return "", err
 	}

@@ -128,8 +128,8 @@ func synced(files []*output) error {
 	return nil
 }
 
-// place gives durable files their names.
-func place(files []*output) error {
+// placeFiles gives durable files their names.
+func placeFiles(files []*output) error {
 	dirs := map[string]bool{}
 	for _, o := range files {
 		o.placed = true

@@ -43,7 +43,7 @@ func TestOutputs(t *testing.T) {
 	if err := synced(files); err != nil {
 		t.Fatal(err)
 	}
-	if err := place(files); err != nil {
+	if err := placeFiles(files); err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]string{}

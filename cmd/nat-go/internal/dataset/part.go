@@ -239,13 +239,13 @@ func (w *formatWriter) joinOrigins(ctx context.Context, path string, before map[
 
 // partRefusals holds the refusals of a part.
 type partRefusals struct {
-	Why    []string `json:"why,omitempty"` // in the order of first occurrence
-	Counts []int64  `json:"counts,omitempty"`
-	Tries  []try    `json:"tries,omitempty"` // of the first records refused
+	Why    []string       `json:"why,omitempty"` // in the order of first occurrence
+	Counts []int64        `json:"counts,omitempty"`
+	Tries  []triedFormats `json:"tries,omitempty"` // of the first records refused
 }
 
-// try records which other formats carry records that one refuses.
-type try struct {
+// triedFormats records which other formats carry records that one refuses.
+type triedFormats struct {
 	Records int64   `json:"records"`
 	Took    []int64 `json:"took"`
 }

@@ -19,7 +19,7 @@ type refusals struct {
 	// Of a part of a data set, for refusals.join:
 	inPart bool
 	order  []string // reasons, in order of first occurrence
-	tries  []try
+	tries  []triedFormats
 }
 
 // alternative is another format that may carry what one refuses.
@@ -56,7 +56,7 @@ func (r *refusals) add(f rows.Format, o rows.Options, ms []member, why string) {
 		r.carry[i].try(ms)
 	}
 	if r.inPart {
-		t := try{Records: int64(len(ms))}
+		t := triedFormats{Records: int64(len(ms))}
 		for i := range r.carry {
 			t.Took = append(t.Took, r.carry[i].took-before[i])
 		}

@@ -215,7 +215,7 @@ type meter struct {
 	examples  *sharing
 	hash      hasher
 	sampleRow [10]byte
-	against   *against // nil: no template to compare with
+	against   *templateTrial // nil: no template to compare with
 }
 
 func newMeter(render *turns.Renderer, tmp string) *meter {
@@ -228,7 +228,7 @@ func newMeter(render *turns.Renderer, tmp string) *meter {
 		examples: newSharing(tmp),
 	}
 	if render != nil {
-		m.against = &against{render: render}
+		m.against = &templateTrial{render: render}
 	}
 	return m
 }

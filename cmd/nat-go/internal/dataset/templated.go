@@ -31,14 +31,14 @@ type Part struct {
 	LeftOut  int64 `json:"left_out"`
 }
 
-// against renders the conversations of a row with a template.
-type against struct {
+// templateTrial renders the conversations of a row with a template.
+type templateTrial struct {
 	render *turns.Renderer
 	room   template.Room
 	counts Templated
 }
 
-func (a *against) row(row *rows.Row) {
+func (a *templateTrial) row(row *rows.Row) {
 	for _, answer := range []builders.Passage{row.Chosen, row.Rejected, row.Completion} {
 		if len(answer.Nodes) > 0 {
 			a.conversation(slices.Concat(row.Prompt.Nodes, answer.Nodes), row.Tools)
@@ -46,7 +46,7 @@ func (a *against) row(row *rows.Row) {
 	}
 }
 
-func (a *against) conversation(nodes []ttc.Node, tools []chat.Tool) {
+func (a *templateTrial) conversation(nodes []ttc.Node, tools []chat.Tool) {
 	a.counts.Conversations++
 	messages := make([]chat.Message, len(nodes))
 	for i := range nodes {
@@ -69,7 +69,7 @@ func (a *against) conversation(nodes []ttc.Node, tools []chat.Tool) {
 	}
 }
 
-func (a *against) shown(messages []chat.Message, tools []chat.Tool) ([]turns.Shown, error) {
+func (a *templateTrial) shown(messages []chat.Message, tools []chat.Tool) ([]turns.Shown, error) {
 	values, err := template.Conversation(messages)
 	if err != nil {
 		return nil, err

@@ -47,7 +47,7 @@ func WriteTokens(
 			return nil, err
 		}
 	}
-	if err := place(w.outs); err != nil {
+	if err := placeFiles(w.outs); err != nil {
 		return nil, err
 	}
 	for _, path := range w.empty {

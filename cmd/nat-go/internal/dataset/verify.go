@@ -178,15 +178,15 @@ func (c *formatCheck) file(i int) error {
 	}
 	err := c.read(file, &seen, check)
 	if !c.folder.Format.Service {
-		c.otherwise(c.names[i], &reading)
+		c.checkReader(c.names[i], &reading)
 	}
 	c.counts = append(c.counts, seen.Rows)
 	c.report.Files = append(c.report.Files, seen)
 	return err
 }
 
-// otherwise reports what Hugging Face datasets would change in a JSON lines file.
-func (c *formatCheck) otherwise(file string, r *reading) {
+// checkReader reports what Hugging Face datasets would change in a JSON lines file.
+func (c *formatCheck) checkReader(file string, r *reading) {
 	for _, x := range r.changes() {
 		at := Finding{Code: readOtherwise, Warning: true, File: file}
 		c.find(at, "%s; %s%s has the same rows with their columns declared", x, c.folder.Format.Name, rows.TableSuffix)

@@ -129,7 +129,7 @@ func finishAll(s Spec, all []*formatWriter) ([]runfolder.Written, error) {
 			return nil, err
 		}
 	}
-	return out, place(outputs(all))
+	return out, placeFiles(outputs(all))
 }
 
 // outputs returns the files of formats.
@@ -432,7 +432,7 @@ func (w *formatWriter) finish() (runfolder.Written, []runfolder.File, error) {
 			Rows:          f.rows,
 			Bytes:         file.Bytes,
 			XXH3:          file.XXH3,
-			ReadOtherwise: f.otherwise(),
+			ReadOtherwise: f.readerChanges(),
 		})
 	}
 	slices.SortFunc(out.Files, func(a, b runfolder.RowFile) int {
@@ -459,8 +459,8 @@ type rowFile struct {
 	reading *reading    // for JSON lines that Hugging Face datasets reads
 }
 
-// otherwise returns what the rows' reader would change in them.
-func (f *rowFile) otherwise() (all []string) {
+// readerChanges returns what the rows' reader would change in them.
+func (f *rowFile) readerChanges() (all []string) {
 	if f.reading != nil {
 		for _, c := range f.reading.changes() {
 			all = append(all, c.String())

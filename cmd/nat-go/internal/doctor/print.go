@@ -116,7 +116,8 @@ func (s *SideTokens) text(b *bytes.Buffer, trainer string, colour bool) {
 		for _, x := range s.Tokens[at:end] {
 			text.WriteString(x.Text)
 		}
-		line := fmt.Sprintf("  %s %6s %6s  %-7s %-7s  %-16s %s", flag(kind), place(t.Position[0]), place(t.Position[1]),
+		line := fmt.Sprintf("  %s %6s %6s  %-7s %-7s  %-16s %s", flag(kind),
+			indexText(t.Position[0]), indexText(t.Position[1]),
 			t.Trainer, t.Ours, t.Class, strconv.Quote(text.String()))
 		if colour && kind != "" {
 			line = terminal.Style("33", line)
@@ -133,7 +134,7 @@ func flag(kind string) string {
 	return "!"
 }
 
-func place(n int) string {
+func indexText(n int) string {
 	if n < 0 {
 		return "-"
 	}

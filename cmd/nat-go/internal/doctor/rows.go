@@ -92,11 +92,11 @@ func (in *Input) add(number int, line []byte) error {
 	r := &row{number: number, line: line}
 	method := SFT
 	switch {
-	case has(raw, "input_ids"):
+	case hasKey(raw, "input_ids"):
 		err = r.tokens(line)
-	case has(raw, "chosen"):
+	case hasKey(raw, "chosen"):
 		method, err = DPO, r.preference(raw)
-	case has(raw, "messages"), has(raw, "completion"):
+	case hasKey(raw, "messages"), hasKey(raw, "completion"):
 		err = r.demonstration(raw)
 	default:
 		err = fmt.Errorf("the row has none of messages, completion, chosen and input_ids: there are no turns to compare")
@@ -112,7 +112,7 @@ func (in *Input) add(number int, line []byte) error {
 	return nil
 }
 
-func has(raw json.Raw, key string) bool {
+func hasKey(raw json.Raw, key string) bool {
 	v, ok := raw.Get(key)
 	return ok && v.Kind() != json.Null
 }
@@ -142,7 +142,7 @@ func (r *row) tokens(line []byte) error {
 }
 
 func (r *row) preference(raw json.Raw) error {
-	if !has(raw, "prompt") {
+	if !hasKey(raw, "prompt") {
 		return fmt.Errorf("the row has no prompt: write it apart from chosen and rejected, as nat-go does")
 	}
 	rec := &builders.Resolved{Record: &builders.Preference{}}
@@ -167,7 +167,7 @@ func (r *row) preference(raw json.Raw) error {
 func (r *row) demonstration(raw json.Raw) error {
 	d := &builders.Demonstration{Weight: 1}
 	rec := &builders.Resolved{Record: d}
-	if has(raw, "messages") {
+	if hasKey(raw, "messages") {
 		p, err := passage(raw, "messages")
 		if err != nil {
 			return err

@@ -90,13 +90,13 @@ func Find(what string) ([]ledger.Code, error) {
 		}
 	}
 	if len(pages) == 0 {
-		return nil, fmt.Errorf("there is no code %q%s; `nat-go explain` lists all", what, alike(what))
+		return nil, fmt.Errorf("there is no code %q%s; `nat-go explain` lists all", what, nearest(what))
 	}
 	return pages, nil
 }
 
-// alike returns the code that is closest to a text.
-func alike(what string) string {
+// nearest returns the code that is closest to a text.
+func nearest(what string) string {
 	var all []string
 	for _, c := range codes() {
 		all = append(all, c.Code)

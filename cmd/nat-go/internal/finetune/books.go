@@ -66,8 +66,8 @@ func (b *books) open(path string) (err error) {
 	return nil
 }
 
-// enter records accounts; what they say about drops is recorded when the drops themselves are reported.
-func (b *books) enter(accounts []ledger.Account) {
+// addAccounts records accounts; what they say about drops is recorded when the drops themselves are reported.
+func (b *books) addAccounts(accounts []ledger.Account) {
 	for _, a := range accounts {
 		b.In(a.Stage, a.Unit, a.In)
 		b.Out(a.Stage, a.Unit, a.Out)

@@ -173,7 +173,7 @@ func (b *building) openLog(ctx context.Context) (err error) {
 		}
 		return nil
 	}
-	if b.plan.goesOn() {
+	if b.plan.continuesLog() {
 		c, err := recordlog.ReadCommit(dir)
 		switch {
 		case err == nil:
@@ -244,7 +244,7 @@ func (b *building) book(g *recordlog.Group) {
 	for _, d := range g.Drops {
 		b.books.drop(d)
 	}
-	b.books.enter(g.Accounts)
+	b.books.addAccounts(g.Accounts)
 	for _, c := range g.Counts {
 		b.books.count(c.Builder, c.Name, c.N)
 	}
@@ -270,7 +270,7 @@ func (b *building) bookEntries(g *recordlog.Group, all []curate.Entry) {
 	for i := range all {
 		e := &all[i]
 		if b.plan.marks != nil {
-			b.marked.note(b.plan.marks, e.Content, e.Ordinal)
+			b.marked.lookUp(b.plan.marks, e.Content, e.Ordinal)
 		}
 		if reason, dropped := e.Drop.Reason(); dropped {
 			b.books.Drop(ledger.Drop{Stage: ledger.Gate, Reason: reason, Unit: unitRecord})

@@ -214,7 +214,7 @@ func (r *run) collate(ctx context.Context, t *tokens, d *curate.Decisions) error
 	if err != nil {
 		return exit.Default(exit.Environment, fmt.Errorf("can't make the batches: %w", err))
 	}
-	r.books.enter(res.Accounts)
+	r.books.addAccounts(res.Accounts)
 	taught, err := r.teach(ctx, t.tokenizer, res.Counts)
 	if err != nil {
 		return err

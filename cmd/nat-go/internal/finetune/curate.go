@@ -74,8 +74,8 @@ type marked struct {
 	seen     map[string]bool // marks that match some record
 }
 
-// note looks a record up.
-func (m *marked) note(file *marks.File, content [16]byte, ordinal uint64) {
+// lookUp looks a record up.
+func (m *marked) lookUp(file *marks.File, content [16]byte, ordinal uint64) {
 	mark, ok := file.Get(content)
 	if !ok {
 		return

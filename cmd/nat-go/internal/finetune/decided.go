@@ -284,7 +284,7 @@ func (r *run) sameDecisions(t *tokens) error {
 			"%s changed since the run began. A data set is never made from two versions of its settings: start a new run, put %s "+
 				"back as it was, or continue anyway with --accept-changed %s",
 			strings.Join(left, ", "),
-			them(left),
+			itOrThem(left),
 			strings.Join(left, " --accept-changed "),
 		)
 	}
@@ -303,7 +303,7 @@ func (r *run) sameDecisions(t *tokens) error {
 	return p.folder.WriteBegun(b)
 }
 
-func them(names []string) string {
+func itOrThem(names []string) string {
 	if len(names) == 1 {
 		return "it"
 	}

@@ -23,7 +23,7 @@ func (e *evidence) addTo(r builders.Record) {
 	}
 	h := r.Header()
 	add := func(key string, example int) {
-		if raw := e.of(example); raw != nil {
+		if raw := e.forExample(example); raw != nil {
 			h.Metadata = withMember(h.Metadata, key, raw)
 		}
 	}
@@ -36,8 +36,8 @@ func (e *evidence) addTo(r builders.Record) {
 	add("scored_by", h.Example)
 }
 
-// of returns the evidence for an example, or nil if no rule gave its score.
-func (e *evidence) of(example int) json.Raw {
+// forExample returns the evidence for an example, or nil if no rule gave its score.
+func (e *evidence) forExample(example int) json.Raw {
 	if raw, ok := e.found[example]; ok || example < 0 || example >= len(e.group.Examples) {
 		return raw
 	}

@@ -124,7 +124,8 @@ func (in *inputs) unchanged(began []source.Input) error {
 		}
 		what := "is one more than the run began with"
 		if k < len(began) {
-			what = fmt.Sprintf("changed since the run began: %s then, %s now", told(began[k]), told(now))
+			what = fmt.Sprintf("changed since the run began: %s then, %s now",
+				describeInput(began[k]), describeInput(now))
 		}
 		return exit.Failedf(
 			"the input %s %s. A run is never made from two versions of its input: start a new one, or put the file back as it was",
@@ -141,7 +142,7 @@ func (in *inputs) unchanged(began []source.Input) error {
 	return nil
 }
 
-func told(in source.Input) string {
+func describeInput(in source.Input) string {
 	return fmt.Sprintf("%s, %d bytes of %s", in.Path, in.Size, in.ModTime.Format(time.RFC3339Nano))
 }
 

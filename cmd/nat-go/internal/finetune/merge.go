@@ -85,7 +85,7 @@ func openParts(ctx context.Context, folders []runfolder.Folder, env Env) ([]*par
 			return nil, err
 		}
 		for _, other := range parts {
-			if same(p.folder, other.folder) {
+			if sameFolder(p.folder, other.folder) {
 				return nil, exit.Usagef("%s and %s are the same run: name it once", other.folder, p.folder)
 			}
 		}
@@ -103,7 +103,7 @@ func openParts(ctx context.Context, folders []runfolder.Folder, env Env) ([]*par
 	return parts, nil
 }
 
-func same(a, b runfolder.Folder) bool {
+func sameFolder(a, b runfolder.Folder) bool {
 	x, errA := os.Stat(string(a))
 	y, errB := os.Stat(string(b))
 	return errA == nil && errB == nil && os.SameFile(x, y)
@@ -138,7 +138,7 @@ func openPart(ctx context.Context, f runfolder.Folder, env Env) (*part, error) {
 	if err := sameVersion(p.begun); err != nil {
 		return nil, err
 	}
-	if err := p.whole(); err != nil {
+	if err := p.checkFiles(); err != nil {
 		return nil, err
 	}
 	var req Request
@@ -152,8 +152,8 @@ func openPart(ctx context.Context, f runfolder.Folder, env Env) (*part, error) {
 	return p, nil
 }
 
-// whole checks what a merge reads of a run against its manifest.
-func (p *part) whole() error {
+// checkFiles checks what a merge reads of a run against its manifest.
+func (p *part) checkFiles() error {
 	f := p.folder
 	for _, path := range []string{filepath.Join(f.Records(), recordlog.LogName), f.Decisions(), f.Config(), f.Begun()} {
 		rel := f.Rel(path)

@@ -66,7 +66,7 @@ func (p prover) prove(c *source.Claim) (proven ttc.Proofs, refuted ttc.Gaps) {
 		}
 	}
 	if len(c.IDs) > 0 {
-		if text, err := p.tokenizer.Decode(c.IDs, false); err == nil && says(text, c.Answer) {
+		if text, err := p.tokenizer.Decode(c.IDs, false); err == nil && saysSame(text, c.Answer) {
 			proven |= ttc.IDsProven
 		} else {
 			refuted |= ttc.IDsDiffer
@@ -75,9 +75,9 @@ func (p prover) prove(c *source.Claim) (proven ttc.Proofs, refuted ttc.Gaps) {
 	return proven, refuted
 }
 
-// says reports whether a sampled text says what an answer does. How it marks reasoning and calls depends on the model;
-// what they contain doesn't.
-func says(text string, answer *chat.Message) bool {
+// saysSame reports whether a sampled text says what an answer does. How it marks reasoning and calls depends on the
+// model; what they contain doesn't.
+func saysSame(text string, answer *chat.Message) bool {
 	parts := []string{answer.Reasoning, answer.Text}
 	for i := range answer.Parts {
 		parts = append(parts, answer.Parts[i].Text)

@@ -208,7 +208,7 @@ func TestIDsStandForTheAnswer(t *testing.T) {
 		"the call of another": {`ls {"path": "a.txt", "words": ["x"]}`, calling, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := says(c.sampled, &c.answer); got != c.want {
+			if got := saysSame(c.sampled, &c.answer); got != c.want {
 				t.Errorf("got %v", got)
 			}
 		})

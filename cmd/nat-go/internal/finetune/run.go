@@ -247,7 +247,7 @@ func (r *run) end(ctx context.Context, work func(*run, context.Context) error) (
 
 // explain adds advice to an error that may end any stage.
 func (r *run) explain(err error) error {
-	again := "`nat-go " + r.plan.again() + "` continues from here"
+	again := "`nat-go " + r.plan.commandToContinue() + "` continues from here"
 	switch {
 	case errors.Is(err, context.Canceled) && r.sum.Job == nil:
 		if r.lock != nil {

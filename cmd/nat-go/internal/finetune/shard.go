@@ -162,7 +162,7 @@ func AlreadyBuilt(stage shards.Stage) string {
 
 // bookBuilt books what a shard booked that was built before.
 func (r *run) bookBuilt(d *shards.Done) {
-	r.books.enter(d.Books)
+	r.books.addAccounts(d.Books)
 	for _, a := range d.Books {
 		for reason, n := range a.Dropped {
 			r.books.Drop(ledger.Drop{Stage: a.Stage, Unit: a.Unit, Reason: reason, Count: n})
@@ -320,7 +320,7 @@ func (r *run) openShard() (err error) {
 	if err := os.MkdirAll(folder.Records(), 0o755); err != nil {
 		return exit.Environmentf("can't make the folder of the shard: %w", err)
 	}
-	if r.lock, err = folder.Lock(r.plan.again()); err != nil {
+	if r.lock, err = folder.Lock(r.plan.commandToContinue()); err != nil {
 		return exit.With(exit.Environment, err)
 	}
 	if err := r.lock.Sweep(); err != nil {
@@ -341,7 +341,7 @@ func (r *run) asPlanned(t *tokens) error {
 			"%s changed since the plan was made. A data set is never made from two versions of its settings: put %s "+
 				"back as it was, or make a plan in another folder",
 			strings.Join(changed, ", "),
-			them(changed),
+			itOrThem(changed),
 		)
 	}
 	return nil
@@ -479,11 +479,11 @@ func (in *inputs) otherThanPlanned(k int) error {
 	)
 }
 
-// goesOn reports whether the plan may continue a record log that already exists.
-func (p *plan) goesOn() bool { return p.resume || p.shard != nil }
+// continuesLog reports whether the plan may continue a record log that already exists.
+func (p *plan) continuesLog() bool { return p.resume || p.shard != nil }
 
-// again returns the command that continues what is done here, without nat-go.
-func (p *plan) again() string {
+// commandToContinue returns the command that continues what is done here, without nat-go.
+func (p *plan) commandToContinue() string {
 	switch {
 	case p.shard != nil:
 		stage := ""

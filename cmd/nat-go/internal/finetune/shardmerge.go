@@ -71,7 +71,7 @@ func MergeShards(ctx context.Context, dir shards.Folder, how Request, leave bool
 		}
 	case len(missing) > 0:
 		return Failed(p.Request, exit.Failedf("%s not written yet: %s. `nat-go shard run %s --stage write --index I` "+
-			"writes one", someOf(len(missing), len(of.Shards)), shards.Array(missing), dir))
+			"writes one", shardsHave(len(missing), len(of.Shards)), shards.Array(missing), dir))
 	}
 	return newRun(p, env).end(ctx, work)
 }
@@ -95,13 +95,13 @@ func (m *merging) complete() error {
 			continue
 		}
 		return exit.Failedf("%s not built yet: %s. `nat-go shard run %s --stage %s --index I` builds one",
-			someOf(len(missing), len(m.plan.Shards)), shards.Array(missing), m.dir, stage)
+			shardsHave(len(missing), len(m.plan.Shards)), shards.Array(missing), m.dir, stage)
 	}
 	return nil
 }
 
-// someOf returns the beginning of a sentence about n of the shards.
-func someOf(n, all int) string {
+// shardsHave returns the beginning of a sentence about n of the shards.
+func shardsHave(n, all int) string {
 	are := "are"
 	if n == 1 {
 		are = "is"
@@ -132,7 +132,7 @@ func (p *plan) merged() (bool, error) {
 	if _, err := p.folder.ReadManifest(); !errors.Is(err, fs.ErrNotExist) {
 		return err == nil, err
 	}
-	if p.lock, err = p.folder.Lock(p.again()); err != nil {
+	if p.lock, err = p.folder.Lock(p.commandToContinue()); err != nil {
 		return false, err
 	}
 	p.resume, p.begun = true, b

@@ -160,7 +160,7 @@ func (c *chooser) kind() (*kind, error) {
 	}
 	var parts []string
 	for _, k := range c.kinds {
-		parts = append(parts, fmt.Sprintf("%s (%s) as %s", k.files[0], quantity(len(k.files), "file"), k.said()))
+		parts = append(parts, fmt.Sprintf("%s (%s) as %s", k.files[0], quantity(len(k.files), "file"), k.describe()))
 	}
 	return nil, exit.Usagef("the files are read in different ways: %s. Make a separate run from each", strings.Join(parts, ", "))
 }
@@ -174,7 +174,7 @@ func (c *chooser) none() error {
 		quantity(len(c.passed), "file"), c.first))
 }
 
-func (k *kind) said() string {
+func (k *kind) describe() string {
 	var parts []string
 	for _, key := range slices.Sorted(maps.Keys(k.found.Settings)) {
 		parts = append(parts, key+": "+k.found.Settings[key])

@@ -47,8 +47,8 @@ const (
 	sampleMost  = 4 << 20
 )
 
-// share returns how much is read of each of n files.
-func share(n int) int64 { return min(max(int64(sampleAll/max(n, 1)), sampleLeast), sampleMost) }
+// bytesPerFile returns how much is read of each of n files.
+func bytesPerFile(n int) int64 { return min(max(int64(sampleAll/max(n, 1)), sampleLeast), sampleMost) }
 
 // Inspect reports on everything that was named, whatever its formats: a folder may hold files of several, and some of
 // none.
@@ -68,7 +68,7 @@ func Inspect(ctx context.Context, opt Options) (*Inspection, error) {
 		if len(c.kinds) > 1 && len(k.files) <= mostNamed {
 			one.Paths = k.files
 		}
-		r, err := look(ctx, k.found, k.files, one)
+		r, err := readFormat(ctx, k.found, k.files, one)
 		if err != nil {
 			return nil, err
 		}

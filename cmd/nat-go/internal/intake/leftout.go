@@ -33,7 +33,7 @@ func (r *Report) leftOut() (all []LeftOut) {
 	}
 	for _, dir := range r.Tokenizers {
 		l := LeftOut{Model: dir}
-		if rep, err := shown(dir); err != nil {
+		if rep, err := tryTemplate(dir); err != nil {
 			l.Problem = err.Error()
 		} else {
 			l.What = r.missing(rep)
@@ -45,8 +45,8 @@ func (r *Report) leftOut() (all []LeftOut) {
 	return all
 }
 
-// shown tries out the chat template in a model's folder.
-func shown(dir string) (*probe.Report, error) {
+// tryTemplate tries out the chat template in a model's folder.
+func tryTemplate(dir string) (*probe.Report, error) {
 	c, err := tokenizer.ReadConfig(dir)
 	if err != nil {
 		return nil, err

@@ -110,22 +110,22 @@ func Look(ctx context.Context, opt Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := look(ctx, found, files, opt)
+	r, err := readFormat(ctx, found, files, opt)
 	if err == nil && len(passed) > 0 {
 		r.Passed, r.read = passed, files
 	}
 	return r, err
 }
 
-// look reads files of one format.
-func look(ctx context.Context, found *detect.Found, files []string, opt Options) (*Report, error) {
+// readFormat reads files of one format.
+func readFormat(ctx context.Context, found *detect.Found, files []string, opt Options) (*Report, error) {
 	r := &Report{
 		Paths: opt.Paths, Files: len(files), Source: found.Source.Type, Settings: found.Settings,
 		Guessed: found.Guessed, Lower: found.Lower,
 	}
 	r.empty()
 	if opt.Quick {
-		r.Sample = share(len(files))
+		r.Sample = bytesPerFile(len(files))
 	}
 	if found.Source.OpenAll != nil && !opt.Inspect { // it reads folders itself
 		var err error

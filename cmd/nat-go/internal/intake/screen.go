@@ -148,7 +148,7 @@ func (r *Report) uses(line printer) {
 		line("builders", "were tried on the first %s", quantity(r.Tried, "example"))
 	}
 	for _, y := range r.Builders {
-		line("builder", "%-10s %5d %s%s", y.Name(), y.Records, unit(y.Records), why(y))
+		line("builder", "%-10s %5d %s%s", y.Name(), y.Records, unit(y.Records), dropReasons(y))
 	}
 	if len(r.Tokenizers) > 0 {
 		line(
@@ -181,7 +181,7 @@ func unit(n int64) string {
 // mostReasons is how many reasons are listed for a builder that made nothing of something.
 const mostReasons = 3
 
-func why(y Yield) string {
+func dropReasons(y Yield) string {
 	var parts []string
 	for _, reason := range sorted(y.Dropped) {
 		if len(parts) < mostReasons {

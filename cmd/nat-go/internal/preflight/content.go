@@ -166,7 +166,7 @@ func (k *check) readAs(ctx context.Context, b *config.Block, file string) string
 	found, err := detect.Recognize(ctx, builtin.Sources(), "", file, nil)
 	var unknown *detect.UnknownError
 	if errors.As(err, &unknown) {
-		return named(b, unknown.Like)
+		return keySettings(b, unknown.Like)
 	}
 	if err != nil || b.Spec == nil {
 		return ""
@@ -189,8 +189,8 @@ func (k *check) readAs(ctx context.Context, b *config.Block, file string) string
 	return "write " + strings.Join(parts, ", ")
 }
 
-// named returns the settings that name keys which may mean what the source wants; empty if it has none such.
-func named(b *config.Block, like [][2]string) string {
+// keySettings returns the settings that name keys which may mean what the source wants; empty if it has none such.
+func keySettings(b *config.Block, like [][2]string) string {
 	if b.Spec == nil {
 		return ""
 	}

@@ -45,8 +45,8 @@ func (e *encoder) string(s string) {
 	e.buf = append(e.buf, s...)
 }
 
-// again appends a string that is usually the same as the previous one.
-func (e *encoder) again(s string, last *string) {
+// stringOrSame appends a string that is usually the same as the previous one.
+func (e *encoder) stringOrSame(s string, last *string) {
 	if s == *last {
 		e.uint(0)
 		return
@@ -158,7 +158,7 @@ func (d *decoder) string() string {
 	return unsafe.String(unsafe.SliceData(b), len(b))
 }
 
-func (d *decoder) again(last *string) string {
+func (d *decoder) stringOrSame(last *string) string {
 	if n := d.uint(); n > 0 {
 		b := d.bytes(n - 1)
 		*last = unsafe.String(unsafe.SliceData(b), len(b))

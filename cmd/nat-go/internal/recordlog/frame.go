@@ -75,7 +75,7 @@ const (
 	knownTopK
 )
 
-func known(o *builders.Origin) (what byte) {
+func knownFields(o *builders.Origin) (what byte) {
 	if o.Sampling != nil {
 		what |= knownSampling
 	}
@@ -102,7 +102,7 @@ func (e *encoder) origins(g *Group) {
 		e.int(o.Offset)
 		e.string(o.Policy)
 		e.byte(byte(o.Fidelity) | byte(o.Gaps)<<gapsShift)
-		e.byte(known(o))
+		e.byte(knownFields(o))
 		if s := o.Sampling; s != nil {
 			e.float(s.Temperature)
 			e.float(s.TopP)
@@ -172,7 +172,7 @@ func (e *encoder) record(r builders.Record, s sides) {
 	h := r.Header()
 	e.byte(byte(r.Kind()))
 	e.uint(uint64(h.Example))
-	e.again(h.Turn, &e.turn)
+	e.stringOrSame(h.Turn, &e.turn)
 	e.raw(h.Metadata)
 	switch r := r.(type) {
 	case *builders.Preference:
@@ -180,7 +180,7 @@ func (e *encoder) record(r builders.Record, s sides) {
 		e.uint(uint64(s.chosen))
 		e.uint(uint64(s.rejected))
 		e.float(r.Reward)
-		e.again(r.ScoreName, &e.score)
+		e.stringOrSame(r.ScoreName, &e.score)
 		e.float(r.ChosenScore)
 		e.float(r.RejectedScore)
 		e.int(r.ChosenIndex)
@@ -314,14 +314,14 @@ func (d *decoder) record(prefs *[]builders.Preference, nTexts int) (builders.Rec
 		return int32(i)
 	}
 	kind := builders.Kind(d.byte())
-	head := builders.Head{Example: int(d.uint()), Turn: d.again(&d.turn), Metadata: d.raw()}
+	head := builders.Head{Example: int(d.uint()), Turn: d.stringOrSame(&d.turn), Metadata: d.raw()}
 	var r builders.Record
 	switch kind {
 	case builders.KindPreference:
 		s.prompt, s.chosen, s.rejected = side(), side(), side()
 		*prefs = append(*prefs, builders.Preference{})
 		p := &(*prefs)[len(*prefs)-1]
-		p.Head, p.Reward, p.ScoreName = head, d.float(), d.again(&d.score)
+		p.Head, p.Reward, p.ScoreName = head, d.float(), d.stringOrSame(&d.score)
 		p.ChosenScore, p.RejectedScore, p.ChosenIndex, p.RejectedIndex = d.float(), d.float(), d.int(), d.int()
 		p.ChosenPolicy, p.RejectedPolicy = d.string(), d.string()
 		r = p

@@ -28,7 +28,7 @@ func Record(p dataset.Picked) View {
 			r.Reward))
 		if r.ChosenPolicy != "" || r.RejectedPolicy != "" {
 			v.Facts = append(v.Facts,
-				fmt.Sprintf("sampled by %s and %s", known(r.ChosenPolicy), known(r.RejectedPolicy)))
+				fmt.Sprintf("sampled by %s and %s", modelOrUnknown(r.ChosenPolicy), modelOrUnknown(r.RejectedPolicy)))
 		}
 	case *builders.Demonstration:
 		v.Facts = append(v.Facts, fmt.Sprintf("weight %v, %s", r.Weight, number("score", r.Score)))
@@ -80,13 +80,13 @@ func scoredBy(metadata []byte) (facts []string) {
 	}{{"", m.Record}, {"chosen: ", m.Chosen}, {"rejected: ", m.Rejected}} {
 		if e := side.evidence; e != nil {
 			facts = append(facts, fmt.Sprintf("%sscored %v by the rule %s: message %d of its rollout, a result of %s, says %q",
-				side.name, e.Score, e.Rule, e.Message, named(e.Tool), e.Quote))
+				side.name, e.Score, e.Rule, e.Message, toolOrUnnamed(e.Tool), e.Quote))
 		}
 	}
 	return facts
 }
 
-func named(tool string) string {
+func toolOrUnnamed(tool string) string {
 	if tool == "" {
 		return "an unnamed tool"
 	}
@@ -130,7 +130,7 @@ func margin(p *builders.Preference) float64 {
 	return max(p.ChosenScore-p.RejectedScore, p.RejectedScore-p.ChosenScore)
 }
 
-func known(policy string) string {
+func modelOrUnknown(policy string) string {
 	if policy == "" {
 		return "an unknown model"
 	}

@@ -44,15 +44,15 @@ func wrap(spans []Piece, width int) []line {
 				lines = append(lines, line{})
 			}
 			for _, w := range wordsAndSpaces(part) {
-				lines = place(lines, w, s.Differs, width)
+				lines = placeWord(lines, w, s.Differs, width)
 			}
 		}
 	}
 	return lines
 }
 
-// place puts a word on the last line, or on a new one; a word wider than a line is split between characters.
-func place(lines []line, word string, differs bool, width int) []line {
+// placeWord puts a word on the last line, or on a new one; a word wider than a line is split between characters.
+func placeWord(lines []line, word string, differs bool, width int) []line {
 	last := &lines[len(lines)-1]
 	w := uniseg.StringWidth(word)
 	switch {

@@ -64,19 +64,19 @@ func (r *Run) routes() map[string]func(*http.Request) (answer, error) {
 		"GET /api/overview": func(*http.Request) (answer, error) { return r.overview() },
 		"GET /api/rows":     r.rows,
 		"GET /api/search":   r.searchTexts,
-		"GET /api/record":   r.either((*Run).oneRecord),
+		"GET /api/record":   r.thisOrOther((*Run).oneRecord),
 		"GET /api/drops":    r.drops,
-		"GET /api/batches":  r.either((*Run).batchRows),
-		"GET /api/row":      r.either((*Run).tokenHead),
-		"GET /api/tokens":   r.either((*Run).tokenWindow),
-		"GET /api/written":  r.either((*Run).written),
+		"GET /api/batches":  r.thisOrOther((*Run).batchRows),
+		"GET /api/row":      r.thisOrOther((*Run).tokenHead),
+		"GET /api/tokens":   r.thisOrOther((*Run).tokenWindow),
+		"GET /api/written":  r.thisOrOther((*Run).written),
 		"GET /api/compare":  r.compare,
-		"POST /api/mark":    r.either((*Run).mark),
+		"POST /api/mark":    r.thisOrOther((*Run).mark),
 	}
 }
 
-// either answers for the run, or for the one it is compared with if the request asks for the second.
-func (r *Run) either(of func(*Run, *http.Request) (answer, error)) func(*http.Request) (answer, error) {
+// thisOrOther answers for the run, or for the one it is compared with if the request asks for the second.
+func (r *Run) thisOrOther(of func(*Run, *http.Request) (answer, error)) func(*http.Request) (answer, error) {
 	return func(req *http.Request) (answer, error) {
 		switch which := req.URL.Query().Get("run"); {
 		case which == "":
@@ -215,8 +215,8 @@ func (r *Run) row(ordinal uint64, marked map[uint64]string) (row, error) {
 	line := row{
 		Record: ordinal + 1, Kind: p.Record.Kind().String(), Builder: p.Origin.Builder, Example: text(p.Origin.Example),
 		Task: text(p.Origin.Task), Turn: text(p.Record.Header().Turn), Fate: show.Fate(p),
-		Score: known(float64(e.Score)), Length: e.Chars, Messages: e.Messages, Turns: e.Turns,
-		Share: known(e.share()), Spread: known(float64(e.Spread)), Sites: e.Sites,
+		Score: finiteOrNil(float64(e.Score)), Length: e.Chars, Messages: e.Messages, Turns: e.Turns,
+		Share: finiteOrNil(e.share()), Spread: finiteOrNil(float64(e.Spread)), Sites: e.Sites,
 		Fidelity: ttc.Fidelity(e.Fidelity).String(), Mark: marked[e.Content], Text: snippet(p.Resolved),
 	}
 	if r.undecided() {
@@ -225,8 +225,8 @@ func (r *Run) row(ordinal uint64, marked map[uint64]string) (row, error) {
 	return line, nil
 }
 
-// known returns a number for JSON: nil, which becomes null, if it is not finite.
-func known(v float64) *float64 {
+// finiteOrNil returns a number for JSON: nil, which becomes null, if it is not finite.
+func finiteOrNil(v float64) *float64 {
 	if !finite(v) {
 		return nil
 	}

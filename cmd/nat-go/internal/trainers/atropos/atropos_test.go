@@ -346,7 +346,7 @@ func TestKilled(t *testing.T) {
 		t.Fatalf("%+v, %v", l, err)
 	}
 	l.Sending = true // as if it had died within the third push
-	if err := a.note(d, l); err != nil {
+	if err := a.saveUnsynced(d, l); err != nil {
 		t.Fatal(err)
 	}
 	s.fault = nil

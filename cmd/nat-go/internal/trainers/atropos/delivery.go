@@ -75,8 +75,9 @@ func (a *Adapter) save(data trainers.DataSet, l *delivery) error {
 	return durable.WriteFile(a.deliveryPath(data), append(b, '\n'))
 }
 
-// note is save without waiting for the disk: it survives the process, which is enough for a note about a single group.
-func (a *Adapter) note(data trainers.DataSet, l *delivery) error {
+// saveUnsynced is save without waiting for the disk: it survives the process, which is enough for a note about a single
+// group.
+func (a *Adapter) saveUnsynced(data trainers.DataSet, l *delivery) error {
 	b, err := json.Marshal(l)
 	if err != nil {
 		return err
@@ -141,7 +142,7 @@ func (a *Adapter) send(ctx context.Context, data trainers.DataSet, l *delivery, 
 			Msg("the group goes on without the teacher's distributions")
 	}
 	l.Sending = true
-	if err := a.note(data, l); err != nil {
+	if err := a.saveUnsynced(data, l); err != nil {
 		return err
 	}
 	_, err = a.api.Do(context.WithoutCancel(ctx), req)
@@ -161,7 +162,7 @@ func (a *Adapter) send(ctx context.Context, data trainers.DataSet, l *delivery, 
 	if err != nil && l.Uncertain > maxUncertain {
 		return errors.Join(err, a.save(data, l))
 	}
-	return a.note(data, l)
+	return a.saveUnsynced(data, l)
 }
 
 // maxUncertain is how many answers may be lost before the server is considered gone.

@@ -224,7 +224,7 @@ func (c *Client) heard(j *Job, st trainers.JobStatus) error {
 	if st.State.Terminal() && (j.Phase == Deploying || st.State != trainers.Completed || !deploys) {
 		j.Phase = Done
 	}
-	if same(j.Status, st) && j.Phase != Done && !c.unsaved {
+	if sameStatus(j.Status, st) && j.Phase != Done && !c.unsaved {
 		return nil
 	}
 	j.Status = st
@@ -255,7 +255,7 @@ func (c *Client) save(j *Job) error {
 	return err
 }
 
-func same(a, b trainers.JobStatus) bool {
+func sameStatus(a, b trainers.JobStatus) bool {
 	return a.State == b.State && a.Message == b.Message && a.Step == b.Step && equal(a.Progress, b.Progress) &&
 		equal(a.Loss, b.Loss)
 }
@@ -324,7 +324,7 @@ func (c *Client) act(ctx context.Context, j *Job, m *machine, a action) (done bo
 	case cancel:
 		return true, errors.Join(a.err, c.Cancel(ctx, j))
 	case giveUp:
-		return true, c.goesOn(j, a.err)
+		return true, c.stillRunning(j, a.err)
 	}
 	sleep(ctx, a.pause)
 	return false, nil
@@ -365,8 +365,8 @@ func (c *Client) deploying(j *Job, m *machine, ref trainers.JobRef, started bool
 	return false, c.save(j)
 }
 
-// goesOn returns the error for a wait that ended before the job did.
-func (c *Client) goesOn(j *Job, err error) error {
+// stillRunning returns the error for a wait that ended before the job did.
+func (c *Client) stillRunning(j *Job, err error) error {
 	return exit.With(exit.Code(err), fmt.Errorf("%w; job %s was left as it is: `nat-go finetune wait %s` continues waiting", err, j.Ref.ID, c.Dir))
 }
 
@@ -408,7 +408,7 @@ func (c *Client) Cancel(ctx context.Context, j *Job) error {
 // leave ends a wait at a person's request: the job continues, or is cancelled if they ask a second time.
 func (c *Client) leave(ctx context.Context, j *Job, leave *Leave) error {
 	ctx = context.WithoutCancel(ctx)
-	if leave.again(ctx) {
+	if leave.isSecond(ctx) {
 		if err := c.Cancel(ctx, j); err != nil {
 			return exit.With(leave.Code(), fmt.Errorf("the job could not be cancelled: %w", err))
 		}

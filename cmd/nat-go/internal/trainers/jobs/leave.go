@@ -94,8 +94,8 @@ func (l *Leave) left() bool {
 	}
 }
 
-// again reports whether a second interrupt came within Grace. A SIGTERM gives no grace: whoever sent it won't wait.
-func (l *Leave) again(ctx context.Context) bool {
+// isSecond reports whether a second interrupt came within Grace. A SIGTERM gives no grace: whoever sent it won't wait.
+func (l *Leave) isSecond(ctx context.Context) bool {
 	if l.Code() == exit.Terminated {
 		return false
 	}
