@@ -161,7 +161,7 @@ func (p *Pairs) check() error {
 			}
 		}
 		if p.Site[i] < 0 {
-			return fmt.Errorf("pair %d: site %d", i, p.Site[i])
+			return fmt.Errorf("pair %d belongs to site %d: there is no such site", i, p.Site[i])
 		}
 	}
 	return nil

@@ -271,7 +271,7 @@ func (s *Serving) template(sameText bool, ours, theirs *folder, inputs []*Input)
 	}
 }
 
-// contrast shows where two renders diverge.
+// contrast shows where a render for training and one for serving diverge.
 func contrast(a, b string, errA, errB error) string {
 	switch {
 	case errA != nil:
@@ -283,8 +283,8 @@ func contrast(a, b string, errA, errB error) string {
 	for at < len(a) && at < len(b) && a[at] == b[at] {
 		at++
 	}
-	return fmt.Sprintf("after %q there comes %q there, %q here", a[max(0, at-20):at], b[at:min(len(b), at+40)],
-		a[at:min(len(a), at+40)])
+	return fmt.Sprintf("after %q the serving template writes %q, the training template %q", a[max(0, at-20):at],
+		b[at:min(len(b), at+40)], a[at:min(len(a), at+40)])
 }
 
 // conversation returns what templates take of a row; nil if it is tokens, or can't be rendered.

@@ -463,7 +463,7 @@ func (r *Run) mark(req *http.Request) (answer, error) {
 	d := json.NewDecoder(http.MaxBytesReader(nil, req.Body, maxBody))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&m); err != nil {
-		return nil, badQuery{fmt.Errorf("not a mark: %w", err)}
+		return nil, badQuery{fmt.Errorf("the body is not a mark: %w", err)}
 	}
 	return m, r.marks.Put(m)
 }
