@@ -138,6 +138,7 @@ func TestParseStepNamesTheField(t *testing.T) {
 		{`"event_type":"TTC_END",`, ``, "payload.event_type: nothing"},
 		{`"TTC_END"`, `"TTC_START"`, "payload.span_event_timestamp: only END events"},
 		{`1.5`, `null`, "payload.event_timestamp: null is not a number"},
+		{`1.5`, "1" + strings.Repeat("0", 309), "payload.event_timestamp: is an integer beyond the range of a float"},
 		{`"adk"`, `"mine"`, "payload.framework"},
 		{`"name":"s"`, `"name":3`, "payload.name: is a number"},
 		{`["a"]`, `["a",1]`, "payload.tags: is a number"},
@@ -162,6 +163,11 @@ func TestParseStepNamesTheField(t *testing.T) {
 				t.Errorf("%s: got %v, want %q", c.new, err, c.want)
 			}
 		})
+	}
+	for _, number := range []string{"NaN", "-Infinity", "1e999", strings.Repeat("9", 308)} {
+		if _, err := ParseStep(json.Raw(strings.Replace(goodStep, `1.5`, number, 1))); err != nil {
+			t.Error("a float has every number of this size:", err)
+		}
 	}
 	if _, err := ParseStep(json.Raw(strings.Replace(goodStep, `"parent_id":"r"`, `"parent_id":1,"parent_id":"r"`, 1))); err != nil {
 		t.Error("the last of duplicate keys counts:", err)

@@ -227,14 +227,16 @@ func (p *payloadFields) step() (s Step, err error) {
 
 // checkTimes checks both timestamps, the second of which only the end of a span has.
 func (p *payloadFields) checkTimes(end bool) error {
-	if p.timestamp != nil && !isFloat(p.timestamp) {
-		return refuse(payload+".event_timestamp", "%s is not a number", brief(p.timestamp))
+	if p.timestamp != nil {
+		if err := wantFloat(payload+".event_timestamp", p.timestamp); err != nil {
+			return err
+		}
 	}
 	if absent(p.spanTimestamp) {
 		return nil
 	}
-	if !isFloat(p.spanTimestamp) {
-		return refuse(payload+".span_event_timestamp", "%s is not a number", brief(p.spanTimestamp))
+	if err := wantFloat(payload+".span_event_timestamp", p.spanTimestamp); err != nil {
+		return err
 	}
 	if !end {
 		return refuse(payload+".span_event_timestamp", "only END events may have one")
@@ -328,9 +330,23 @@ func wantInts(at string, raw json.Raw, keys ...string) error {
 	return nil
 }
 
-func isFloat(raw json.Raw) bool {
-	_, ok := ParseFloat(raw)
-	return ok
+// shortNumber is a length that no number beyond the range of a float64 has, whose largest has 309 digits.
+const shortNumber = 300
+
+// wantFloat doesn't read a number to learn that it can be read: a file has one or two of these for every step.
+func wantFloat(field string, raw json.Raw) error {
+	if raw.Kind() == json.Number {
+		if len(raw) > shortNumber {
+			if _, ok := raw.Float64(); !ok {
+				return refuse(field, "is an integer beyond the range of a float")
+			}
+		}
+		return nil
+	}
+	if _, ok := ParseFloat(raw); !ok {
+		return refuse(field, "%s is not a number", brief(raw))
+	}
+	return nil
 }
 
 func wantString(field string, raw json.Raw) error {

@@ -67,9 +67,9 @@ func (v *verifier) log(p *Place, manifest *runfolder.Manifest) error {
 				v.find(at, "record %d %v", g.First+uint64(i), err)
 			}
 		}
-		hashes := g.Hashes()
+		contents := g.Contents()
 		for _, o := range all {
-			o.group(hashes, g.First, d)
+			o.group(contents, g.First, d)
 		}
 	}
 	for _, o := range all {
@@ -175,17 +175,17 @@ func (o *originsRead) advance() {
 }
 
 // group skips the lines of a group's kept records.
-func (o *originsRead) group(hashes []recordlog.Hashes, first uint64, d *curate.Decisions) {
+func (o *originsRead) group(contents []recordlog.Hash, first uint64, d *curate.Decisions) {
 	if !o.more {
 		return
 	}
 	clear(o.due)
-	for i := range hashes {
+	for i := range contents {
 		x := d.At(first + uint64(i))
 		if !x.Kept() {
 			continue
 		}
-		hash := hex.EncodeToString(hashes[i].Content[:])
+		hash := hex.EncodeToString(contents[i][:])
 		if was, ok := o.due[hash]; ok && was != x {
 			x = curate.Both
 		}

@@ -100,9 +100,9 @@ func (s *Spec) writeGroups(
 		if s.Progress != nil {
 			s.Progress(g.First, g.First+uint64(len(g.Records)))
 		}
-		hashes := g.Hashes()
+		contents := g.Contents()
 		for _, w := range all {
-			if err := w.group(g, hashes); err != nil {
+			if err := w.group(g, contents); err != nil {
 				return err
 			}
 		}
@@ -213,21 +213,21 @@ func newFormatWriter(s Spec, f Format) (*formatWriter, error) {
 	return w, err
 }
 
-func (w *formatWriter) group(g *recordlog.Group, hashes []recordlog.Hashes) error {
+func (w *formatWriter) group(g *recordlog.Group, contents []recordlog.Hash) error {
 	if w.spec.part && w.enc.Declared() {
 		note(&w.contents, g, w.spec.Decisions)
 	}
 	w.enc.Begin()
 	w.prefix.origin = nil // the next group has its origins in the same memory
 	if w.enc.SharesRows() {
-		return w.sharing(g, hashes)
+		return w.sharing(g, contents)
 	}
 	for i := range g.Records {
 		d := w.spec.Decisions.At(g.First + uint64(i))
 		if !d.Kept() {
 			continue
 		}
-		w.one = append(w.one[:0], member{&g.Records[i], hashes[i].Content})
+		w.one = append(w.one[:0], member{&g.Records[i], contents[i]})
 		var err error
 		if d.Trains() {
 			err = w.write(w.one, rows.Train)
@@ -250,7 +250,7 @@ type member struct {
 
 // sharing writes a group in a format in which several records may form a row. Here a record is on one side of the
 // split: only NAT has records on both, and those are preferences.
-func (w *formatWriter) sharing(g *recordlog.Group, hashes []recordlog.Hashes) error {
+func (w *formatWriter) sharing(g *recordlog.Group, contents []recordlog.Hash) error {
 	type key struct {
 		split    rows.Split
 		together string
@@ -272,7 +272,7 @@ func (w *formatWriter) sharing(g *recordlog.Group, hashes []recordlog.Hashes) er
 			n = len(members)
 			at[k], order, members = n, append(order, k), append(members, nil)
 		}
-		members[n] = append(members[n], member{&g.Records[i], hashes[i].Content})
+		members[n] = append(members[n], member{&g.Records[i], contents[i]})
 	}
 	for i, k := range order {
 		if err := w.settle(members[i], w.write(members[i], k.split)); err != nil {

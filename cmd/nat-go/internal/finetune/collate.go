@@ -289,13 +289,13 @@ func (r *run) items(t *tokens, d *curate.Decisions) iter.Seq2[[]collator.Item, e
 // items returns the records of a group that the collator has a channel for; d is nil before anything is decided.
 func (t *tokens) items(g *recordlog.Group, d *curate.Decisions) []collator.Item {
 	var items []collator.Item
-	hashes := g.Hashes()
+	contents := g.Contents()
 	for i := range g.Records {
 		rec := &g.Records[i]
 		if !t.collator.Collates(rec.Record.Kind()) {
 			continue
 		}
-		item := collator.Item{Record: rec, Index: i, Hash: hex.EncodeToString(hashes[i].Content[:])}
+		item := collator.Item{Record: rec, Index: i, Hash: hex.EncodeToString(contents[i][:])}
 		if d != nil {
 			item.Dropped, item.Split = decided(d, g.First+uint64(i))
 		}

@@ -285,10 +285,10 @@ func (v *Service) build(
 			books.In(a.Stage, a.Unit, a.In)
 			books.Out(a.Stage, a.Unit, a.Out)
 		}
-		hashes := made.Hashes()
+		contents := made.Contents()
 		items := make([]collator.Item, len(made.Records))
 		for i := range made.Records {
-			items[i] = collator.Item{Record: &made.Records[i], Hash: hex.EncodeToString(hashes[i].Content[:])}
+			items[i] = collator.Item{Record: &made.Records[i], Hash: hex.EncodeToString(contents[i][:])}
 		}
 		if len(items) > 0 {
 			out = append(out, items)

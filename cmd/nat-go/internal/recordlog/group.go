@@ -20,9 +20,10 @@ type Group struct {
 	Accounts []ledger.Account // changes to the books: only In and Out, because the drops are listed themselves
 	Counts   []Count          // builders' own counters
 
-	texts  texts
-	sides  []sides
-	hashes []Hashes
+	texts    texts
+	sides    []sides
+	hashes   []Hashes
+	contents []Hash
 
 	// Memory that a reader reuses.
 	frame   []byte
@@ -41,7 +42,7 @@ type text struct {
 	passage builders.Passage
 	raw     []byte
 	lists   int64 // memory of its lists when it is read back
-	hash    Hash  // filled by Hashes
+	hash    Hash  // filled by hashTexts
 }
 
 // sides are a record's passages as indices of texts; -1 if the kind has none.

@@ -21,40 +21,62 @@ type Hashes struct {
 	Prompt, Chosen, Rejected Hash
 }
 
-// Hashes returns the hashes of every record of the group, each distinct text hashed once.
+// Hashes returns the hashes of every record of the group, each distinct text hashed once. They are valid until the
+// next call.
 func (g *Group) Hashes() []Hashes {
+	g.hashTexts()
+	g.hashes = slices.Grow(g.hashes[:0], len(g.Records))[:len(g.Records)]
+	var buf []byte
+	for i := range g.hashes {
+		h, s := &g.hashes[i], g.sides[i]
+		*h = Hashes{Prompt: g.hashOf(s.prompt), Chosen: g.hashOf(s.chosen), Rejected: g.hashOf(s.rejected)}
+		if s.messages >= 0 {
+			h.Prompt = openingHash(g.Records[i].Messages)
+		}
+		buf = g.appendContent(buf[:0], i)
+		h.Content = Hash(xxh3.Hash128(buf).Bytes())
+	}
+	return g.hashes
+}
+
+// Contents returns only what Hashes has as Content. It is valid until the next call.
+func (g *Group) Contents() []Hash {
+	g.hashTexts()
+	g.contents = slices.Grow(g.contents[:0], len(g.Records))[:len(g.Records)]
+	var buf []byte
+	for i := range g.contents {
+		buf = g.appendContent(buf[:0], i)
+		g.contents[i] = Hash(xxh3.Hash128(buf).Bytes())
+	}
+	return g.contents
+}
+
+func (g *Group) hashTexts() {
 	for i := range g.texts {
 		g.texts[i].hash = xxh3.Hash128(g.texts[i].raw).Bytes()
 	}
-	at := func(h *Hash, i int32) {
-		if i >= 0 {
-			*h = g.texts[i].hash
-		}
+}
+
+// hashOf returns the hash of a text; zero if there is none.
+func (g *Group) hashOf(text int32) (h Hash) {
+	if text >= 0 {
+		h = g.texts[text].hash
 	}
-	g.hashes = slices.Grow(g.hashes[:0], len(g.Records))[:len(g.Records)]
-	out := g.hashes
-	var buf []byte
-	for i := range g.Records {
-		s := g.sides[i]
-		h := &out[i]
-		*h = Hashes{}
-		at(&h.Prompt, s.prompt)
-		at(&h.Chosen, s.chosen)
-		at(&h.Rejected, s.rejected)
-		r := g.Records[i].Record
-		buf = append(buf[:0], byte(r.Kind()))
-		if s.messages >= 0 {
-			h.Prompt = openingHash(g.Records[i].Messages)
-			buf = append(buf, g.texts[s.messages].hash[:]...)
-			buf = appendOwn(buf, &g.Records[i])
-		} else {
-			buf = append(buf, h.Prompt[:]...)
-			buf = append(buf, h.Chosen[:]...)
-			buf = append(buf, h.Rejected[:]...)
-		}
-		h.Content = Hash(xxh3.Hash128(buf).Bytes())
+	return h
+}
+
+// appendContent appends what the content hash of a record covers.
+func (g *Group) appendContent(buf []byte, i int) []byte {
+	r, s := &g.Records[i], g.sides[i]
+	buf = append(buf, byte(r.Record.Kind()))
+	if s.messages >= 0 {
+		return appendOwn(append(buf, g.texts[s.messages].hash[:]...), r)
 	}
-	return out
+	for _, side := range [...]int32{s.prompt, s.chosen, s.rejected} {
+		h := g.hashOf(side)
+		buf = append(buf, h[:]...)
+	}
+	return buf
 }
 
 // appendOwn appends what, besides the messages, makes a record of one of these kinds what it is. Rollouts with the same

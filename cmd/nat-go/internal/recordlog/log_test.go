@@ -216,6 +216,23 @@ func TestEqualRolloutsOfTwoTrialsAreTwoSamples(t *testing.T) {
 	}
 }
 
+// TestContents checks, for records of every kind, that curation and whoever names a record mean the same by its
+// content.
+func TestContents(t *testing.T) {
+	g := sample(t, "g")
+	hashes, contents := g.Hashes(), g.Contents()
+	kinds := map[builders.Kind]bool{}
+	for i := range g.Records {
+		kinds[g.Records[i].Record.Kind()] = true
+		if contents[i] != hashes[i].Content {
+			t.Errorf("record %d: content %x, but %x in its hashes", i, contents[i], hashes[i].Content)
+		}
+	}
+	if len(contents) != len(g.Records) || len(kinds) != 4 {
+		t.Errorf("%d contents of %d records of %d kinds", len(contents), len(g.Records), len(kinds))
+	}
+}
+
 func TestBadReferenceAddsNothing(t *testing.T) {
 	b := NewBuilder([]string{"x"})
 	b.Begin(&ttc.Group{Key: "g", Examples: []*ttc.Example{{ID: "a"}}})

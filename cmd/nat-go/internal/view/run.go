@@ -57,9 +57,9 @@ type Run struct {
 // keptGroup is a group that was read, with the hashes of its records.
 type keptGroup struct {
 	*recordlog.Group
-	first  uint64 // ordinal of its first record
-	offset int64
-	hashes []recordlog.Hashes
+	first    uint64 // ordinal of its first record
+	offset   int64
+	contents []recordlog.Hash
 }
 
 // groupsKept is how many groups stay in memory: rows viewed one after another come from few.
@@ -186,7 +186,7 @@ func (r *Run) content(ordinal uint64) (recordlog.Hash, error) {
 	if err != nil {
 		return recordlog.Hash{}, err
 	}
-	return g.hashes[at].Content, nil
+	return g.contents[at], nil
 }
 
 // group reads the group that contains a record, and says where in it.
@@ -202,7 +202,7 @@ func (r *Run) group(ordinal uint64) (g keptGroup, at int, err error) {
 		if g.Group, err = r.log.Group(offset); err != nil {
 			return g, 0, err
 		}
-		g.first, g.offset, g.hashes = first, offset, g.Hashes()
+		g.first, g.offset, g.contents = first, offset, g.Contents()
 		r.mu.Lock()
 		if r.kept = append(r.kept, g); len(r.kept) > groupsKept {
 			r.kept = slices.Delete(r.kept, 0, 1)

@@ -127,7 +127,7 @@ func readTable(log string, progress func(bytes int64)) (*table, error) {
 
 // add adds the records of a group. names maps the builders' names to their indices.
 func (t *table) add(g *recordlog.Group, names map[string]uint8) error {
-	hashes, first := g.Hashes(), len(t.Entries)
+	contents, first := g.Contents(), len(t.Entries)
 	for i := range g.Records {
 		rec := &g.Records[i]
 		b, known := names[rec.Origin.Builder]
@@ -141,7 +141,7 @@ func (t *table) add(g *recordlog.Group, names map[string]uint8) error {
 			t.Builders = append(t.Builders, name)
 		}
 		e := entryOf(rec)
-		e.Builder, e.Content = b, beginning(hashes[i].Content)
+		e.Builder, e.Content = b, beginning(contents[i])
 		t.Entries = append(t.Entries, e)
 	}
 	spread(t.Entries[first:])
