@@ -620,7 +620,7 @@ func (w *worker) secondPass(
 const streamFrom = 16384
 
 // thirdPass folds the raw gradient through the softmax: out = q*qk + g*gk. If the two nearly cancel throughout, float32
-// leaves too little of them and third returns false, with s still intact. unit is what an entry of size 1 scales to;
+// leaves too little of them and it returns false, with s still intact. unit is what an entry of size 1 scales to;
 // dropped says that raw gradients of up to 3e-8 are missing, clipped that the sum lacks the terms its errors would have
 // cancelled with.
 func (w *worker) thirdPass(

@@ -211,7 +211,7 @@ type Encoder struct {
 	one     [1]*builders.Resolved
 	lone    bool // the rows contain half a surrogate pair
 	escaped []escaped
-	byText  map[*byte]int32 // index in escaped
+	byText  map[*byte]int32 // index in escaped, by the text's address
 	arena   []byte
 	back    []byte // scratch: a text read back
 	places  []Place
@@ -231,6 +231,7 @@ func NewEncoder(f Format, o Options) *Encoder {
 // address in memory.
 func (e *Encoder) Begin() {
 	clear(e.byText)
+	clear(e.escaped) // or a large group's texts would stay in memory until as many are escaped again
 	e.escaped = e.escaped[:0]
 	e.arena = e.arena[:0]
 }

@@ -23,6 +23,24 @@ func TestLoneSurrogate(t *testing.T) {
 	}
 }
 
+// TestBeginReleasesTexts checks that nothing refers to the texts of an earlier group, which may have been far larger.
+func TestBeginReleasesTexts(t *testing.T) {
+	e := NewEncoder(trl, Options{})
+	r := preference(builders.Passage{Text: "p"}, builders.Passage{Text: "a"}, builders.Passage{Text: "b"})
+	if _, _, err := e.Append(nil, Train, r); err != nil || len(e.escaped) != 3 {
+		t.Fatalf("%d texts, %v", len(e.escaped), err)
+	}
+	e.Begin()
+	for i, text := range e.escaped[:3] {
+		if text.json != nil {
+			t.Errorf("text %d is still there: %s", i, text.json)
+		}
+	}
+	if len(e.escaped) != 0 || len(e.byText) != 0 {
+		t.Errorf("%d texts and %d addresses are left", len(e.escaped), len(e.byText))
+	}
+}
+
 // TestLoneSurrogateIsRefused checks that a row with an unpaired surrogate, which makes the whole file unreadable, is
 // refused - except in NAT's own bytes.
 func TestLoneSurrogateIsRefused(t *testing.T) {

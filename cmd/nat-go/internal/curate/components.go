@@ -35,8 +35,8 @@ func (t *table) add(numbers ...uint32) error {
 // column returns a number of a row.
 func column(row []byte, i int) uint32 { return binary.BigEndian.Uint32(row[i*numberWidth:]) }
 
-// twoColumns returns a number that takes two columns.
-func twoColumns(row []byte, i int) uint64 { return binary.BigEndian.Uint64(row[i*numberWidth:]) }
+// wideColumn returns a number that takes two columns.
+func wideColumn(row []byte, i int) uint64 { return binary.BigEndian.Uint64(row[i*numberWidth:]) }
 
 func high(n uint64) uint32 { return uint32(n >> 32) }
 func low(n uint64) uint32  { return uint32(n & math.MaxUint32) }
@@ -384,7 +384,7 @@ func (c *components) len() int64 { return c.list.Len() }
 func (c *components) each(f func(component) error) error {
 	for row, err := range c.list.All() {
 		if err == nil {
-			err = f(component{rank: twoColumns(row, 0), root: column(row, 2), size: int64(twoColumns(row, 3))})
+			err = f(component{rank: wideColumn(row, 0), root: column(row, 2), size: int64(wideColumn(row, 3))})
 		}
 		if err != nil {
 			return err
@@ -405,7 +405,7 @@ func (n *nodes) components() (*components, error) {
 	defer rooted.stop()
 	defer sizes.stop()
 	return c, n.all.each(func(row []byte) error {
-		x := component{rank: twoColumns(row, 1), root: column(row, 0), size: int64(twoColumns(row, 3))}
+		x := component{rank: wideColumn(row, 1), root: column(row, 0), size: int64(wideColumn(row, 3))}
 		root, err := rooted.at(x.root)
 		if err != nil || root != nil {
 			return err
@@ -418,7 +418,7 @@ func (n *nodes) components() (*components, error) {
 			if member == nil {
 				break
 			}
-			x.size += int64(twoColumns(member, 2))
+			x.size += int64(wideColumn(member, 2))
 			sizes.skip()
 		}
 		c.total += x.size

@@ -219,13 +219,14 @@ func (b *Builder) originOf(example, builder int) *builders.Origin {
 type texts []text
 
 func (ts texts) fill(r *builders.Resolved, s sides) {
-	ts.at(&r.Prompt, s.prompt)
-	ts.at(&r.Chosen, s.chosen)
-	ts.at(&r.Rejected, s.rejected)
-	ts.at(&r.Messages, s.messages)
+	ts.set(&r.Prompt, s.prompt)
+	ts.set(&r.Chosen, s.chosen)
+	ts.set(&r.Rejected, s.rejected)
+	ts.set(&r.Messages, s.messages)
 }
 
-func (ts texts) at(p *builders.Passage, i int32) {
+// set makes p the passage of a text; empty if there is none.
+func (ts texts) set(p *builders.Passage, i int32) {
 	if i < 0 {
 		*p = builders.Passage{}
 		return

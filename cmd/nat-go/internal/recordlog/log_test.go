@@ -1,6 +1,7 @@
 package recordlog
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -216,23 +217,6 @@ func TestEqualRolloutsOfTwoTrialsAreTwoSamples(t *testing.T) {
 	}
 }
 
-// TestContents checks, for records of every kind, that curation and whoever names a record mean the same by its
-// content.
-func TestContents(t *testing.T) {
-	g := sample(t, "g")
-	hashes, contents := g.Hashes(), g.Contents()
-	kinds := map[builders.Kind]bool{}
-	for i := range g.Records {
-		kinds[g.Records[i].Record.Kind()] = true
-		if contents[i] != hashes[i].Content {
-			t.Errorf("record %d: content %x, but %x in its hashes", i, contents[i], hashes[i].Content)
-		}
-	}
-	if len(contents) != len(g.Records) || len(kinds) != 4 {
-		t.Errorf("%d contents of %d records of %d kinds", len(contents), len(g.Records), len(kinds))
-	}
-}
-
 func TestBadReferenceAddsNothing(t *testing.T) {
 	b := NewBuilder([]string{"x"})
 	b.Begin(&ttc.Group{Key: "g", Examples: []*ttc.Example{{ID: "a"}}})
@@ -308,11 +292,53 @@ func FuzzDecodeGroup(f *testing.F) {
 			return
 		}
 		g.Hashes()
+		g.Contents()
 		var again encoder
 		if err := again.group(g); err != nil {
 			t.Fatal(err)
 		}
 	})
+}
+
+// TestTruncatedGroup checks that a frame that ends anywhere before its end is refused.
+func TestTruncatedGroup(t *testing.T) {
+	var e encoder
+	if err := e.group(sample(t, "a")); err != nil {
+		t.Fatal(err)
+	}
+	for n := range e.buf {
+		if err := new(Group).decode(bytes.Clone(e.buf[:n]), Large{usualFrame, usualLists}); err == nil {
+			t.Errorf("%d of %d bytes are a group", n, len(e.buf))
+		}
+	}
+	d := decoder{buf: []byte{9, 1, 2, 3}}
+	if d.string(); d.err == nil || d.uint() != 0 || d.left() != 0 {
+		t.Errorf("after a text that is too long, %d bytes are left: %v", d.left(), d.err)
+	}
+}
+
+// TestReusedGroup checks that a group that is read has nothing of the one whose memory it takes.
+func TestReusedGroup(t *testing.T) {
+	var pair, rollout encoder
+	g := sample(t, "a")
+	if err := pair.group(g); err != nil {
+		t.Fatal(err)
+	}
+	g.Records, g.sides = g.Records[4:5], g.sides[4:5]
+	if err := rollout.group(g); err != nil {
+		t.Fatal(err)
+	}
+	var reused Group
+	for _, e := range []encoder{pair, rollout} {
+		if err := reused.decode(e.buf, Large{usualFrame, usualLists}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := reused.Records[0]
+	if len(reused.Records) != 1 || r.Messages.Nodes == nil || r.Prompt.Text+r.Chosen.Text+r.Rejected.Text != "" {
+		t.Errorf("%d records, the first with prompt %q, chosen %q and rejected %q",
+			len(reused.Records), r.Prompt.Text, r.Chosen.Text, r.Rejected.Text)
+	}
 }
 
 // TestRemove checks that a log that isn't there counts as removed, and that one that stays is an error.
