@@ -330,7 +330,7 @@ func wantInts(at string, raw json.Raw, keys ...string) error {
 	return nil
 }
 
-// shortNumber is a length that no number beyond the range of a float64 has, whose largest has 309 digits.
+// shortNumber is a length that no integer beyond the range of a float64 has: the largest within it has 309 digits.
 const shortNumber = 300
 
 // wantFloat doesn't read a number to learn that it can be read: a file has one or two of these for every step.
