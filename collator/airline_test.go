@@ -35,8 +35,9 @@ var familyTokenizers sync.Map
 // whose tokenizers are not among the oracle's files get one that recognises their markers.
 func familyTokenizer(t testing.TB, template string) *tokenizer.Tokenizer {
 	t.Helper()
+	path := oracletest.Path(t, "chat", "tokens", "tokenizers", "qwen2_5.json")
 	once, _ := familyTokenizers.LoadOrStore(template, sync.OnceValues(func() (*tokenizer.Tokenizer, error) {
-		data, err := os.ReadFile(oracletest.Path(t, "chat", "tokens", "tokenizers", "qwen2_5.json"))
+		data, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err
 		}

@@ -10,13 +10,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/oracletest"
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
@@ -84,30 +84,22 @@ type loadCase struct {
 	Old       []string `json:"old"`
 }
 
-// conformanceInputs are inputs in the conformance data: a few or, with NATGO_LONG=1, all files that may be some.
-func conformanceInputs(t *testing.T) (paths []string) {
+// recordedInputs are inputs in the oracle data: a few or, with NATGO_LONG=1, all files that may be some.
+func recordedInputs(t *testing.T) (paths []string) {
 	t.Helper()
-	root := os.Getenv("NATGO_CONFORMANCE")
-	switch {
-	case root == "":
-	case os.Getenv("NATGO_LONG") == "":
+	if os.Getenv("NATGO_LONG") == "" {
 		for _, name := range []string{
 			"unicode_and_control", "message_prompt_full", "several_examples_turns_interleaved",
 		} {
-			paths = append(paths, filepath.Join(root, "nat", "cases", name, "input", "workflow_output.json"))
+			paths = append(paths, oracletest.Path(t, "nat", "cases", name, "input", "workflow_output.json"))
 		}
-		paths = append(paths, filepath.Join(root, "chat", "traces", "gpt-4o-airline-dev.json"))
-	default:
-		for _, pattern := range []string{
-			"nat/cases/*/input/*.json", "nat/e2e/*/eval_out/*.json", "chat/traces/*.json*", "readers/*/*.json*",
-			"readers/*/*/*.json*", "readers/*/sessions/*/*/*/*.jsonl", "wire/customizer/*/input.jsonl",
-		} {
-			found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
-			if err != nil || found == nil {
-				t.Fatalf("%s: no files (%v)", pattern, err)
-			}
-			paths = append(paths, found...)
-		}
+		return append(paths, oracletest.Path(t, "chat", "traces", "gpt-4o-airline-dev.json"))
+	}
+	for _, pattern := range []string{
+		"nat/cases/*/input/*.json", "nat/e2e/*/eval_out/*.json", "chat/traces/*.json*", "readers/*/*.json*",
+		"readers/*/*/*.json*", "readers/*/sessions/*/*/*/*.jsonl", "wire/customizer/*/input.jsonl",
+	} {
+		paths = append(paths, oracletest.Glob(t, filepath.FromSlash(pattern))...)
 	}
 	return paths
 }
@@ -196,7 +188,7 @@ func startReaders(t *testing.T, name, columns, python string) *readers {
 
 // TestLoadDataset has Hugging Face datasets, which trainers use to load rows, load every file of every format: the
 // values come back unchanged from every table, and from every file of lines unless the manifest says that the reader
-// changes or refuses it - which it then does. With NATGO_LONG=1 the inputs are all of the conformance data. What is
+// changes or refuses it - which it then does. With NATGO_LONG=1 the inputs include all of the oracle data. What is
 // made of an input is removed once it has been loaded.
 func TestLoadDataset(t *testing.T) {
 	python := pythontest.Need(t, "datasets", "import datasets", "rows were loaded by nat-go only")
@@ -211,22 +203,32 @@ func TestLoadDataset(t *testing.T) {
 		putFile(t, paths[len(paths)-1], b)
 	}
 	var inputs atomic.Int64
-	conformance := conformanceInputs(t)
-	t.Run("inputs", func(t *testing.T) {
-		for i, path := range slices.Concat(paths, conformance) {
+	load := func(t *testing.T, path string) {
+		inputs.Add(1)
+		for _, r := range versions {
+			loadInput(t, self, path, r)
+		}
+	}
+	each := func(t *testing.T, paths []string, load func(t *testing.T, path string)) {
+		for i, path := range paths {
 			t.Run(fmt.Sprint(i, " ", filepath.Base(path)), func(t *testing.T) {
 				t.Parallel()
-				if i >= len(paths) && long && !readable(t, self, path) {
-					return
-				}
-				inputs.Add(1)
-				for _, r := range versions {
-					loadInput(t, self, path, r)
-				}
+				load(t, path)
 			})
 		}
+	}
+	t.Run("made", func(t *testing.T) { each(t, paths, load) })
+	recorded := false
+	t.Run("recorded", func(t *testing.T) {
+		paths := recordedInputs(t)
+		recorded = true
+		each(t, paths, func(t *testing.T, path string) {
+			if !long || readable(t, self, path) {
+				load(t, path)
+			}
+		})
 	})
-	if least := int64(60); long && conformance != nil && inputs.Load() < least {
+	if least := int64(60); long && recorded && inputs.Load() < least {
 		t.Errorf("%d inputs, want at least %d", inputs.Load(), least)
 	}
 	for _, r := range versions {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/collator/tokenizer/tokenizertest"
+	"github.com/nat-go/nat-go/internal/oracletest"
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
@@ -91,14 +92,10 @@ func templates(t *testing.T) map[string]string {
 		"thinking": read(t, "../../collator/testdata/thinking.jinja"),
 		"chatml":   read(t, "../../collator/testdata/chatml.jinja"),
 	}
-	root := os.Getenv("NATGO_CONFORMANCE")
-	if root == "" {
-		root = "../../../shared/conformance"
-	}
 	for _, name := range []string{"qwen3", "glm4moe", "gptoss", "nemotron_3_nano"} {
-		if text, err := os.ReadFile(filepath.Join(root, "chat", "render", "templates", name+".jinja")); err == nil {
-			out[name] = string(text)
-		}
+		t.Run("template "+name, func(t *testing.T) { // of its own, so that a missing template skips no more than itself
+			out[name] = oracletest.Template(t, name+".jinja")
+		})
 	}
 	return out
 }

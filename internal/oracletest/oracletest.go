@@ -38,14 +38,18 @@ func root(t testing.TB) string {
 	if dir := os.Getenv(Variable); dir != "" {
 		return dir
 	}
+	return filepath.Join(filepath.Dir(module(t)), "shared", "conformance")
+}
+
+// module returns the folder of go.mod, where a test runs in the module.
+func module(t testing.TB) string {
+	t.Helper()
 	dir, err := os.Getwd()
 	for ; err == nil && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
+			return dir
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Join(filepath.Dir(dir), "shared", "conformance")
+	t.Fatalf("no go.mod above the working folder (%v)", err)
+	return ""
 }

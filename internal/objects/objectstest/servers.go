@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -74,15 +73,11 @@ func Versity(t testing.TB) *Server {
 
 // versity builds the server once, into the user's cache, where the next test finds it.
 var versity = sync.OnceValues(func() (string, error) {
-	_, here, _, _ := runtime.Caller(0)
-	dir := filepath.Join(filepath.Dir(here), "..", "..", "..", ".ci", "versitygw")
-	if !filepath.IsAbs(here) { // -trimpath
-		out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
-		if err != nil {
-			return "", err
-		}
-		dir = filepath.Join(strings.TrimSpace(string(out)), ".ci", "versitygw")
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output() // a test runs in the module
+	if err != nil {
+		return "", err
 	}
+	dir := filepath.Join(strings.TrimSpace(string(root)), ".ci", "versitygw")
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err

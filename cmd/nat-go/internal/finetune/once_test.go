@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/internal/oracletest"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/calls"
 	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
@@ -125,33 +126,35 @@ func coded(t *testing.T) string {
 // TestEachAnswerIsTrainedOnce counts, over the batches that were written, how often each answer in a session is
 // trained: once, whatever histories it is in, and not at all where the session continued from another answer.
 func TestEachAnswerIsTrainedOnce(t *testing.T) {
-	made := filepath.Join(t.TempDir(), "export.jsonl")
-	if err := os.WriteFile(made, []byte(exported()), 0o600); err != nil {
-		t.Fatal(err)
+	fixed := func(path string) func(t *testing.T) string { return func(*testing.T) string { return path } }
+	recorded := func(elem ...string) func(t *testing.T) string {
+		return func(t *testing.T) string { return oracletest.Path(t, append([]string{"readers"}, elem...)...) }
+	}
+	exports := func(name string) func(t *testing.T) string {
+		return func(t *testing.T) string { return filepath.Join(recorded("otlp", name)(t), "*.jsonl") }
 	}
 	atof, err := filepath.Abs("../../../../ttc/source/atof/testdata")
 	if err != nil {
 		t.Fatal(err)
 	}
-	inputs := map[string]string{"otlp": made, "atof": atof, "claude_code, synthetic": coded(t)}
-	if dir := os.Getenv("NATGO_CONFORMANCE"); dir != "" {
-		readers := filepath.Join(dir, "readers")
-		inputs["claude_code"] = filepath.Join(readers, "claude_code", "projects")
-		inputs["codex"] = filepath.Join(readers, "codex", "sessions")
-		inputs["chat"] = filepath.Join(readers, "request_logs", "openai_chat.jsonl")
-		inputs["responses"] = filepath.Join(readers, "request_logs", "openai_responses.jsonl")
-		inputs["nemo_gym"] = filepath.Join(readers, "nemo_gym")
-		inputs["atif"] = filepath.Join(readers, "atif_harbor", "claude")
-		rollout, _, _ := strings.Cut( // the second repeats it, and is dropped as identical
-			string(read(t, filepath.Join(readers, "verifiers_v1", "eval", "traces.jsonl"))), "\n")
-		inputs["verifiers"] = sessiontest.Write(t, t.TempDir(), "traces.jsonl", rollout+"\n")
-		inputs["chat, LiteLLM"] = filepath.Join(readers, "litellm")
-		for _, export := range []string{"openinference", "v2_latest_both", "openllmetry_responses"} {
-			inputs["otlp, "+export] = filepath.Join(readers, "otlp", export, "*.jsonl")
-		}
-	}
-	for name, path := range inputs {
+	for name, input := range map[string]func(t *testing.T) string{
+		"otlp":                        fixed(sessiontest.Write(t, t.TempDir(), "export.jsonl", exported())),
+		"atof":                        fixed(atof),
+		"claude_code, synthetic":      fixed(coded(t)),
+		"claude_code":                 recorded("claude_code", "projects"),
+		"codex":                       recorded("codex", "sessions"),
+		"chat":                        recorded("request_logs", "openai_chat.jsonl"),
+		"chat, LiteLLM":               recorded("litellm"),
+		"responses":                   recorded("request_logs", "openai_responses.jsonl"),
+		"nemo_gym":                    recorded("nemo_gym"),
+		"atif":                        recorded("atif_harbor", "claude"),
+		"verifiers":                   firstRollout,
+		"otlp, openinference":         exports("openinference"),
+		"otlp, v2_latest_both":        exports("v2_latest_both"),
+		"otlp, openllmetry_responses": exports("openllmetry_responses"),
+	} {
 		t.Run(name, func(t *testing.T) {
+			path := input(t)
 			typ, _, _ := strings.Cut(name, ",")
 			factory, _ := builtin.Source(typ)
 			r := sessiontest.Read(t, factory, path)
@@ -174,6 +177,14 @@ func TestEachAnswerIsTrainedOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// firstRollout writes the first of the recorded rollouts. The second repeats it, and is dropped as identical.
+func firstRollout(t *testing.T) string {
+	t.Helper()
+	line, _, _ := strings.Cut(
+		string(read(t, oracletest.Path(t, "readers", "verifiers_v1", "eval", "traces.jsonl"))), "\n")
+	return sessiontest.Write(t, t.TempDir(), "traces.jsonl", line+"\n")
 }
 
 // written returns all that a model wrote in an answer: its text and its calls, whose arguments are compared as values.
