@@ -68,7 +68,7 @@ func membersOf(v json.Raw) iter.Seq2[string, json.Raw] {
 }
 
 // maxDepth is the maximum number of keys in a path that Paths finds.
-const maxDepth = 4
+const maxDepth = 6
 
 // Paths returns the columns within the objects of the entries, in order of first appearance.
 func (h *Head) Paths() []*Column {

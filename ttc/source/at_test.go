@@ -105,10 +105,10 @@ func TestWithinLongTexts(t *testing.T) {
 }
 
 // TestPaths checks which paths are found: through the first element of a list and objects within texts, no deeper than
-// four keys, and none whose value is null everywhere.
+// six keys, and none whose value is null everywhere.
 func TestPaths(t *testing.T) {
 	h := source.Head{Entries: []json.Raw{
-		json.Raw(`{"a": {"b": {"c": {"d": {"e": 1}}}}, "list": [{"x": 1}, {"y": 2}]}`),
+		json.Raw(`{"a": {"b": {"c": {"d": {"e": {"f": {"g": 1}}}}}}, "list": [{"x": 1}, {"y": 2}]}`),
 		json.Raw(`{"cell": "{\"judge\": 0.5}", "none": {"at all": null}, "a": {"now": null}}`),
 		json.Raw(`{"a": {"now": 3}}`),
 	}}
@@ -116,7 +116,7 @@ func TestPaths(t *testing.T) {
 	for _, c := range h.Paths() {
 		got = append(got, c.Key)
 	}
-	want := []string{"a.b", "a.b.c", "a.b.c.d", "list.0", "list.0.x", "cell.judge", "a.now"}
+	want := []string{"a.b", "a.b.c", "a.b.c.d", "a.b.c.d.e", "a.b.c.d.e.f", "list.0", "list.0.x", "cell.judge", "a.now"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

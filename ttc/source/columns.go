@@ -2,9 +2,11 @@ package source
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/nat-go/nat-go/ttc/json"
 )
@@ -17,6 +19,9 @@ type Column struct {
 	Numeric int                  // values that are numbers, or texts that are, as in CSV
 	Empty   int                  // texts that are empty
 	JSON    int                  // texts that are JSON: an array or an object
+	Dates   int                  // texts that begin with a date
+	Links   int                  // texts that are an address or the path of a file
+	Spaced  int                  // texts of several words
 	Size    int                  // total bytes of its values
 }
 
@@ -72,8 +77,19 @@ func (c *Column) add(v json.Raw) {
 		if json.Valid([]byte(text)) {
 			c.JSON++
 		}
+	case date.MatchString(text):
+		c.Dates++
+	case link.MatchString(text):
+		c.Links++
+	case strings.ContainsFunc(strings.TrimSpace(text), unicode.IsSpace):
+		c.Spaced++
 	}
 }
+
+var (
+	date = regexp.MustCompile(`^\s*(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}|\d{1,2}:\d\d)(?:\D|$)`)
+	link = regexp.MustCompile(`^(?:\w+://\S+|(?:[\w.-]+)?/[\w./-]+|[\w-]+\.\w{2,5})$`)
+)
 
 func isNumber(text string) bool {
 	_, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
@@ -284,6 +300,56 @@ func ScoreNames() []string {
 		"score", "rating", "reward", "grade", "overall_score", "final_score", "quality", "judge_score",
 		"final_reward", "label", "helpfulness", "stars", "thumbs_up", "correct", "is_correct",
 	}, lowerIsBetter...)
+}
+
+// strictScores are names under which a text is a mistake: nothing but a score is meant.
+var strictScores = []string{
+	"score", "rating", "reward", "grade", "overall_score", "final_score", "judge_score", "final_reward", "stars",
+}
+
+// TextScores says why an input whose scores are words can't be read, and what to write; empty: they are no words.
+func (h *Head) TextScores(setting string) string {
+	cols := h.Columns()
+	c := cols.Of(h.Given[setting])
+	if c == nil {
+		i := slices.IndexFunc(cols.all, func(c *Column) bool {
+			return slices.Contains(strictScores, CommonName(c.Key)) && c.words() > c.Numeric
+		})
+		if h.Given[setting] != "" || i < 0 || cols.hasNumericScore() {
+			return ""
+		}
+		c = cols.all[i]
+	}
+	if c.words() <= c.Numeric {
+		return ""
+	}
+	return fmt.Sprintf("the scores under %q are words, such as %s: write a number for each, 1 for the best and 0 for "+
+		"the worst, or remove the key if nothing is to be compared", c.Key, strings.Join(h.wordsUnder(c.Key), " and "))
+}
+
+// words returns how many values are texts that are neither numbers nor empty.
+func (c *Column) words() int {
+	return c.Kinds[json.String] - min(c.Kinds[json.String], c.Numeric) - c.Empty - c.JSON
+}
+
+func (cs Columns) hasNumericScore() bool {
+	return slices.ContainsFunc(cs.all, func(c *Column) bool {
+		return slices.Contains(ScoreNames(), CommonName(c.Key)) && c.Present > 0 && c.Number()
+	})
+}
+
+// wordsUnder returns the first two different texts under a key, quoted.
+func (h *Head) wordsUnder(key string) (out []string) {
+	for _, e := range h.Entries {
+		v, _ := At(e, key)
+		text, _ := v.Text()
+		if q := strconv.Quote(text[:min(len(text), 20)]); text != "" && !isNumber(text) && !slices.Contains(out, q) {
+			if out = append(out, q); len(out) == 2 {
+				break
+			}
+		}
+	}
+	return out
 }
 
 // judgements are names under which people keep what they think of an answer in another form than a number.

@@ -218,15 +218,21 @@ var notData = []string{"dataset_info.json", "dataset_infos.json", "dataset_dict.
 // maxFiles is how many files a folder may stand for.
 const maxFiles = 100_000
 
-// dataFiles returns the data files in and below a folder, sorted, without hidden ones and those that libraries put
-// beside data.
+// isRun reports whether a folder is that of a run of nat-go: what it holds was made of data and is none.
+func isRun(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "records", "begun.json"))
+	return err == nil
+}
+
+// dataFiles returns the data files in and below a folder, sorted, without hidden ones, those that libraries put beside
+// data, and those of runs of nat-go.
 func dataFiles(dir string) (out []string, err error) {
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		name := strings.ToLower(e.Name())
 		switch {
 		case err != nil:
 			return openError(path, err)
-		case strings.HasPrefix(name, ".") && path != dir && e.IsDir():
+		case path != dir && e.IsDir() && (strings.HasPrefix(name, ".") || isRun(path)):
 			return fs.SkipDir
 		case e.IsDir() || strings.HasPrefix(name, ".") || slices.Contains(notData, name):
 			return nil

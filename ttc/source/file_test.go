@@ -31,7 +31,7 @@ func TestExpand(t *testing.T) {
 	dir := t.TempDir()
 	for _, f := range []string{
 		"a/out.json", "b/out.json.gz", "jobs/jobs/job_2/out.json", "jobs/jobs/job_1/out.json", "jobs/other.json",
-		"[odd]/out.json", "empty/x",
+		"[odd]/out.json", "empty/x", "mine/a.jsonl", "mine/out/r/records/begun.json", "mine/out/r/dropped.jsonl",
 	} {
 		write(t, filepath.Join(dir, f), "[]")
 	}
@@ -41,6 +41,8 @@ func TestExpand(t *testing.T) {
 	}{
 		{[]string{"b/out.json.gz", "a/out.json"}, "b/out.json.gz a/out.json"},
 		{[]string{"a"}, "a/out.json"},
+		{[]string{"mine"}, "mine/a.jsonl"}, // without what a run made of it
+		{[]string{"mine/out/r"}, "mine/out/r/dropped.jsonl mine/out/r/records/begun.json"},
 		{[]string{"b"}, "b/out.json.gz"},
 		{[]string{"jobs"}, "jobs/jobs/job_1/out.json jobs/jobs/job_2/out.json"},
 		{[]string{"[ab]/out.json*"}, "a/out.json b/out.json.gz"},

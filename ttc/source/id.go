@@ -30,6 +30,12 @@ func IDText(raw json.Raw) string {
 // RowName names an example that has no id.
 func RowName(row int64) string { return fmt.Sprintf("#%d", row) }
 
+// IsRowName reports whether an id was made by RowName: it says nothing about the examples of other files.
+func IsRowName(id string) bool {
+	rest, ok := strings.CutPrefix(id, "#")
+	return ok && rest != "" && strings.Trim(rest, "0123456789#") == ""
+}
+
 // Trial splits off the suffix that `nat eval --reps` adds to an id.
 func Trial(id string) (task, rep string) {
 	i := strings.LastIndex(id, "_rep")

@@ -80,6 +80,9 @@ func recognize(h *source.Head) (r source.Reading) {
 			}
 		}
 	}
+	if why := h.TextScores("score_key"); why != "" && answer.Column == nil && !several {
+		return source.Reading{Fit: source.Fits, Problem: why}
+	}
 	if score.Column == nil || answer.Column == nil && score.List() != several {
 		return r
 	}

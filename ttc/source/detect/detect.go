@@ -196,7 +196,8 @@ func isSplit(e json.Raw) bool {
 func missing(h *source.Head, cols source.Columns) error {
 	for _, setting := range slices.Sorted(maps.Keys(h.Given)) {
 		key := h.Given[setting]
-		if key == "" || len(h.Entries) == 0 || cols.Of(key) != nil || setting == entriesKey || h.HasWithin(key) {
+		if key == "" || len(h.Entries) == 0 || cols.Of(key) != nil || setting == entriesKey || h.HasWithin(key) ||
+			h.Objects(h.Given["messages_key"]).Of(key) != nil {
 			continue
 		}
 		what := fmt.Sprintf("no entry has the key %q that %s is to be read from; the keys are: %s",
@@ -282,8 +283,14 @@ const wanted = `  candidates   prompt, output, score       several scored answer
   traces       messages (tools, reward)    conversations; also conversations of {from, value}
                prompt, response            demonstrations
                prompt, chosen, rejected    pairs
+               prompt, first, second, choice   two answers and a label: left or right, 1 or 2, a or b
   workflow_output                          what NAT's ` + "`nat eval`" + ` writes
-  published data sets: OASST, SHP, HelpSteer3, Chatbot Arena, SQuAD, xLAM, Capybara`
+  published data sets: OASST, SHP, HelpSteer3, Chatbot Arena, SQuAD, xLAM, Capybara
+--map takes ` + MapTakes + `: each is given a key, or a path such as data.answer`
+
+// MapTakes lists what keys may mean, for people.
+const MapTakes = "prompt, output, score, chosen, rejected, first, second, choice, messages, role, content, system, context, " +
+	"tools, id, task, turn, model"
 
 func unknown(all []source.Factory, only string, h *source.Head, cols source.Columns) error {
 	if len(h.Entries) == 0 {
@@ -315,9 +322,9 @@ func unknown(all []source.Factory, only string, h *source.Head, cols source.Colu
 	if why := lacking(cols); why != "" {
 		what += ". " + why
 	}
-	like := likely(slices.Concat(cols.All(), h.Paths()))
-	return &UnknownError{h.Path, what + ". What is read:\n" + wanted +
-		"\nName the keys that mean the same, as in " + example(like) + ", or " + types(all), what, like}
+	like := likely(h)
+	return &UnknownError{h.Path, what + ". What is read:\n" + wanted + "\nName the keys that mean the same, as in " +
+		like.example() + like.doubts() + ", or " + types(all) + like.row(h), what, like.keys}
 }
 
 // isPage reports whether an input is a web page.
@@ -343,44 +350,6 @@ func lacking(cols source.Columns) string {
 		return "There are prompts, but no answers to them"
 	}
 	return ""
-}
-
-// example shows how keys are named on the command line.
-func example(like [][2]string) string {
-	if like == nil {
-		return "--map output=KEY --map score=KEY"
-	}
-	var parts []string
-	for _, l := range like {
-		parts = append(parts, "--map "+l[0]+"="+quoted(l[1]))
-	}
-	return strings.Join(parts, " ")
-}
-
-// likely names the keys that may mean what is wanted: the two with the longest texts may be a prompt and its answer.
-func likely(cols []*source.Column) [][2]string {
-	var texts []*source.Column
-	score := ""
-	for _, c := range cols {
-		switch {
-		case c.Present == 0 || strings.HasSuffix(strings.ToLower(c.Key), "id"):
-		case c.Number() && score == "":
-			score = c.Key
-		case c.Text() && !c.Number():
-			texts = append(texts, c)
-		}
-	}
-	if len(texts) < 2 {
-		return nil
-	}
-	longest := slices.Clone(texts)
-	slices.SortStableFunc(longest, func(x, y *source.Column) int { return y.Size - x.Size })
-	texts = slices.DeleteFunc(texts, func(c *source.Column) bool { return !slices.Contains(longest[:2], c) })
-	like := [][2]string{{"prompt", texts[0].Key}, {"output", texts[1].Key}}
-	if score != "" {
-		like = append(like, [2]string{"score", score})
-	}
-	return like
 }
 
 // quoted returns a key quoted for the shell.

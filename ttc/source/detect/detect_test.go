@@ -229,8 +229,66 @@ func TestRecognize(t *testing.T) {
 			want: "traces entries_key=rows prompt_key=row.question response_key=row.answer",
 		},
 		"two answers within objects": {
-			text: `{"doc": {"question": "q", "answer": "a"}, "target": "b"}`,
-			want: "as in --map prompt=target --map output=doc.question",
+			text: `{"doc": {"question": "What is it?", "answer": "It is this."}, "response": "It is that."}`,
+			want: `as in --map prompt=doc.question --map output=KEY (output may be "response" or "doc.answer")`,
+		},
+		"dates and ticket numbers are no scores": {
+			text: `{"Ticket No": 4711, "Customer asks": "How do I log in?", "Bot said": "Use the link.", "Stars (1-5)": "4",
+				"Reviewed at": "2026-01-03"}`,
+			want: "as in --map prompt='Customer asks' --map output='Bot said' --map score='Stars (1-5)', or",
+		},
+		"the first row is shown": {
+			text: `{"Customer asks": "How do I log in?", "Bot said": "Use the link.", "Stars": 4}`,
+			want: "\nThe first entry, as these keys have it read:\n  prompt  How do I log in?\n  output  Use the link.\n  score   4",
+		},
+		"nothing is named in doubt": {
+			text: `{"timestamp": "2026-01-03T10:00:00Z", "usage": {"input_tokens": 3}, "arguments": {"x": 1}}`,
+			want: "as in --map prompt=KEY --map output=KEY, or",
+		},
+		"a choice by label": {
+			text: `{"fields": {"prompt": "Where is it?", "response-1": "It is here.", "response-2": "It is there."},
+				"responses": [{"values": {"preference": {"value": "response-2"}}}]}`,
+			want: "as in --map prompt=fields.prompt --map first=fields.response-1 --map second=fields.response-2 " +
+				"--map choice=responses.0.values.preference.value, or",
+		},
+		"a choice between sides": {
+			text: `{"id": 1, "project": 7, "data": {"prompt": "Where is it?", "answer1": "It is here.", "answer2": "It is there."},
+				"annotations": [{"id": 3, "result": [{"type": "pairwise", "value": {"selected": "left"}}]}]}`,
+			want: "as in --map prompt=data.prompt --map first=data.answer1 --map second=data.answer2 " +
+				"--map choice=annotations.0.result.0.value.selected, or",
+		},
+		"a choice as named": {
+			text:  `{"q": "Where?", "a1": "here", "a2": "there", "best": 2}`,
+			given: map[string]string{"first_key": "a1", "second_key": "a2", "choice_key": "best", "prompt_key": "q"},
+			want:  "traces choice_key=best first_key=a1 prompt_key=q second_key=a2",
+		},
+		"a choice that names neither": {
+			text:  `{"q": "Where?", "a1": "here", "a2": "there", "best": 0}`,
+			given: map[string]string{"first_key": "a1", "second_key": "a2", "choice_key": "best", "prompt_key": "q"},
+			want:  "best is 0, which names neither a1 nor a2",
+		},
+		"a choice without sides": {
+			text:  `{"q": "Where?", "a1": "here", "best": 0}`,
+			given: map[string]string{"choice_key": "best"},
+			want:  "add --map first=KEY --map second=KEY",
+		},
+		"roles and contents as named": {
+			text:  `{"history": [{"by": "customer", "words": "q"}, {"by": "agent", "words": "a"}]}`,
+			given: map[string]string{"role_key": "by", "content_key": "words", "messages_key": "history"},
+			want:  "traces content_key=words messages_key=history role_key=by",
+		},
+		"scores in words": {
+			text: `{"prompt": "p", "output": "o", "score": "high"}`,
+			want: `the scores under "score" are words, such as "high": write a number for each`,
+		},
+		"a score in words, as named": {
+			text:  `{"prompt": "p", "output": "o", "how": "high"} {"prompt": "p", "output": "r", "how": "low"}`,
+			given: map[string]string{"score_key": "how"},
+			want:  `the scores under "how" are words, such as "high" and "low"`,
+		},
+		"a rating in words beside messages": {
+			text: `{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}], "rating": "good"}`,
+			want: `the scores under "rating" are words`,
 		},
 		"requests of a batch": {
 			text: `{"custom_id": "1", "body": {"messages": [{"role": "user", "content": "q"}]}}`,

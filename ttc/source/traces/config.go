@@ -29,6 +29,8 @@ type Config struct {
 	Shape       string   `yaml:"shape" default:"plain" validate:"oneof=plain capybara squad xlam chatgpt" doc:"shape of the entries: plain has the keys below; the others are those of published data sets, which have their messages and tools elsewhere"`
 	IDKey       string   `yaml:"id_key" default:"id" doc:"key of the rollout's id (trace_id is tried as well); without one it is task/trial, or its row"`
 	MessagesKey string   `yaml:"messages_key" default:"messages" doc:"key of the list of messages (traj and turns are tried as well)"`
+	RoleKey     string   `yaml:"role_key" doc:"key, in a message, of its role; empty: role, from, speaker, sender or who"`
+	ContentKey  string   `yaml:"content_key" doc:"key, in a message, of its content; empty: content, value, text, message or said"`
 	ToolsKey    string   `yaml:"tools_key" default:"tools" doc:"key of the list of tool definitions (functions is tried as well)"`
 	ToolsFile   string   `yaml:"tools_file" doc:"JSON file with the tools for all rollouts that have none of their own"`
 	RewardKey   string   `yaml:"reward_key" default:"reward" doc:"key of the rollout's score: a number; null means no score (final_reward is tried as well)"`
@@ -54,6 +56,10 @@ type Config struct {
 	Transcripts string `yaml:"transcripts" default:"keep" validate:"oneof=keep split" doc:"split: a text such as Human: ... Assistant: ... becomes the messages in it"`
 	ChosenKey   string `yaml:"chosen_key" default:"chosen" doc:"key of the better side of a pair"`
 	RejectedKey string `yaml:"rejected_key" default:"rejected" doc:"key of the worse side of a pair"`
+
+	FirstKey  string `yaml:"first_key" doc:"key of one of two answers, where choice_key says which is better"`
+	SecondKey string `yaml:"second_key" doc:"key of the other answer"`
+	ChoiceKey string `yaml:"choice_key" doc:"key of the label that chooses between first_key and second_key: left or right, first or second, or what their names end in (answer1: 1, response_b: b); a tie makes no pair"`
 
 	ChosenScoreKey   string `yaml:"chosen_score_key" default:"chosen_score" doc:"key of the better side's score (score_chosen is tried as well); without both scores they are 1 and 0"`
 	RejectedScoreKey string `yaml:"rejected_score_key" default:"rejected_score" doc:"key of the worse side's score (score_rejected is tried as well)"`

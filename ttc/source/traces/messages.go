@@ -50,6 +50,61 @@ func parseMessages(raw json.Raw) ([]chat.Message, error) {
 	return messages, err
 }
 
+// renamed returns messages with the role and the content under the usual keys, if the configuration names others.
+func (s *Source) renamed(list json.Raw) json.Raw {
+	if s.cfg.RoleKey == "" && s.cfg.ContentKey == "" {
+		return list
+	}
+	if text, ok := list.Text(); ok {
+		if inner, err := json.Parse([]byte(text), source.InTexts); err == nil {
+			list = inner
+		}
+	}
+	if list.Kind() != json.Array {
+		return list
+	}
+	names := map[string]string{s.cfg.RoleKey: "role", s.cfg.ContentKey: "content"}
+	delete(names, "")
+	out := []byte{'['}
+	for m := range list.Elements() {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = renameMembers(out, m, names)
+	}
+	return append(out, ']')
+}
+
+// renameMembers appends an object with other names for some of its members; what had those names before is dropped.
+func renameMembers(out []byte, o json.Raw, names map[string]string) []byte {
+	if o.Kind() != json.Object {
+		return append(out, o...)
+	}
+	taken := map[string]bool{}
+	for from, to := range names {
+		_, has := o.Get(from)
+		taken[to] = has && from != to
+	}
+	out = append(out, '{')
+	first := true
+	for key, v := range o.Members() {
+		name, _ := key.Text()
+		to, renamed := names[name]
+		switch {
+		case renamed:
+			name = to
+		case taken[name]:
+			continue
+		}
+		if !first {
+			out = append(out, ',')
+		}
+		first = false
+		out = append(append(json.AppendString(out, name), ':'), v...)
+	}
+	return append(out, '}')
+}
+
 // hasBlocks reports whether a message uses blocks as in Anthropic's API for what the chat API has members for.
 func hasBlocks(m chat.Message) bool {
 	return slices.ContainsFunc(m.Parts, func(p chat.Part) bool {

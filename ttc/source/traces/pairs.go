@@ -15,7 +15,7 @@ import (
 // with two candidates, scored 1 and 0 unless it has scores of its own, so it goes through everything that other pairs
 // do.
 func (s *Source) addPairs(raw json.Raw, ex *ttc.Example) {
-	list := s.fields[s.cfg.PairsKey]
+	list := s.field(s.cfg.PairsKey)
 	if list.Kind() == json.Array {
 		n := 0
 		for e := range list.Elements() {
@@ -23,19 +23,26 @@ func (s *Source) addPairs(raw json.Raw, ex *ttc.Example) {
 			n++
 		}
 	}
-	replays := s.fields[s.cfg.ReplaysKey]
+	replays := s.field(s.cfg.ReplaysKey)
 	n := 0
 	for e := range replays.Elements() {
 		s.addReplay(e, ex, fmt.Sprintf("%s/%d", s.cfg.ReplaysKey, n))
 		n++
 	}
-	if answers := s.fields[s.cfg.AnswersKey]; answers.Kind() == json.Array && len(ex.Graph.Nodes) == 0 {
+	if answers := s.field(s.cfg.AnswersKey); answers.Kind() == json.Array && len(ex.Graph.Nodes) == 0 {
 		s.addReplay(raw, ex, s.cfg.AnswersKey)
 	}
-	chosen, rejected := s.fields[s.cfg.ChosenKey], s.fields[s.cfg.RejectedKey]
-	if chosen != nil && rejected != nil {
+	if s.isPair() {
 		s.addPair(raw, ex, "pair")
 	}
+}
+
+// isPair reports whether the current entry is itself a pair.
+func (s *Source) isPair() bool {
+	if s.cfg.ChoiceKey != "" {
+		return s.field(s.cfg.FirstKey) != nil && s.field(s.cfg.SecondKey) != nil
+	}
+	return s.field(s.cfg.ChosenKey) != nil && s.field(s.cfg.RejectedKey) != nil
 }
 
 func (s *Source) addPair(raw json.Raw, ex *ttc.Example, turn string) {
@@ -81,26 +88,48 @@ func (s *Source) parsePair(raw json.Raw) (p pair, _ ledger.Reason, err error) {
 	if err := p.setPrompt(s.fromTranscript(prompt)); err != nil {
 		return p, source.BadStep, err
 	}
-	better, _ := source.At(raw, s.cfg.ChosenKey)
-	chosen, err := passage(s.fromTranscript(better), "assistant")
+	better, worse, err := s.sides(raw)
 	if err != nil {
-		return p, source.BadOutput, fmt.Errorf("%s: %w", s.cfg.ChosenKey, err)
+		return p, source.BadScore, err
 	}
-	worse, _ := source.At(raw, s.cfg.RejectedKey)
-	rejected, err := passage(s.fromTranscript(worse), "assistant")
+	value, _ := source.At(raw, better)
+	chosen, err := passage(s.fromTranscript(value), "assistant")
 	if err != nil {
-		return p, source.BadOutput, fmt.Errorf("%s: %w", s.cfg.RejectedKey, err)
+		return p, source.BadOutput, fmt.Errorf("%s: %w", better, err)
+	}
+	value, _ = source.At(raw, worse)
+	rejected, err := passage(s.fromTranscript(value), "assistant")
+	if err != nil {
+		return p, source.BadOutput, fmt.Errorf("%s: %w", worse, err)
 	}
 	chosen, rejected = p.split(chosen, rejected)
 	p.prompt = s.complete(p.prompt, raw)
 	if p.chosen, err = answer(chosen); err != nil {
-		return p, source.BadOutput, fmt.Errorf("%s: %w", s.cfg.ChosenKey, err)
+		return p, source.BadOutput, fmt.Errorf("%s: %w", better, err)
 	}
 	if p.rejected, err = answer(rejected); err != nil {
-		return p, source.BadOutput, fmt.Errorf("%s: %w", s.cfg.RejectedKey, err)
+		return p, source.BadOutput, fmt.Errorf("%s: %w", worse, err)
 	}
 	reason, err := s.scores(raw, &p)
 	return p, reason, err
+}
+
+// sides returns the keys of the better and of the worse side of a pair.
+func (s *Source) sides(raw json.Raw) (better, worse string, err error) {
+	if s.cfg.ChoiceKey == "" || s.field(s.cfg.FirstKey) == nil {
+		return s.cfg.ChosenKey, s.cfg.RejectedKey, nil
+	}
+	label, _ := source.At(raw, s.cfg.ChoiceKey)
+	switch source.ChoiceOf(label, s.cfg.FirstKey, s.cfg.SecondKey) {
+	case source.First:
+		return s.cfg.FirstKey, s.cfg.SecondKey, nil
+	case source.Second:
+		return s.cfg.SecondKey, s.cfg.FirstKey, nil
+	case source.Tie:
+		return "", "", fmt.Errorf("%s says that neither answer is better", s.cfg.ChoiceKey)
+	}
+	return "", "", fmt.Errorf("%s is %s, which names neither %s nor %s",
+		s.cfg.ChoiceKey, shorten(label), s.cfg.FirstKey, s.cfg.SecondKey)
 }
 
 // asked returns the messages of a pair that stand beside its sides, if they end before an answer.

@@ -119,6 +119,9 @@ func recognize(h *source.Head) (r source.Reading) {
 	}
 	chosen, rejected := cols.Find(chosenKey), cols.Find(rejectedKey)
 	reward := cols.Find(rewardKey)
+	if h.Given["choice_key"] != "" {
+		return recognizeChoice(h)
+	}
 	pairs := chosen.Column != nil && rejected.Column != nil
 	switch {
 	case pairs:
@@ -146,6 +149,9 @@ func recognize(h *source.Head) (r source.Reading) {
 		r.Guessed = append(r.Guessed,
 			fmt.Sprintf("the texts of %q are the user's and the assistant's in turn", messages.Key))
 	}
+	if r.Problem == "" {
+		r.Problem = h.TextScores(rewardKey.Setting)
+	}
 	r.Take(toolsKey, cols.Find(toolsKey))
 	r.Take(systemKey, cols.Find(systemKey))
 	if cols.Of("final_reward") == nil { // which the source tries by itself
@@ -155,6 +161,30 @@ func recognize(h *source.Head) (r source.Reading) {
 		r.NoScore(cols)
 	}
 	r.Take(taskKey, cols.Find(taskKey))
+	return r
+}
+
+// recognizeChoice reads entries with two answers and a label that says which of them is better, as the user named them.
+func recognizeChoice(h *source.Head) (r source.Reading) {
+	first, second, choice := h.Given["first_key"], h.Given["second_key"], h.Given["choice_key"]
+	if first == "" || second == "" {
+		r.Fit = source.Fits
+		r.Problem = "a choice needs the two answers that it chooses from: add --map first=KEY --map second=KEY"
+		return r
+	}
+	for _, e := range h.Entries {
+		label, _ := source.At(e, choice)
+		if source.ChoiceOf(label, first, second) != source.NoChoice {
+			continue
+		}
+		r.Fit = source.Fits
+		r.Problem = fmt.Sprintf("%s is %s, which names neither %s nor %s: expected left or right, first or second, "+
+			"or what the names of the two end in", choice, shorten(label), first, second)
+		return r
+	}
+	r.Fit = source.Certain
+	prompt, context := instruction(h.Columns(), first, second)
+	takePrompt(&r, h.Columns(), prompt, context)
 	return r
 }
 
@@ -202,7 +232,7 @@ func speaks(h *source.Head, key string) bool {
 			v, _ = json.Parse([]byte(text), source.InTexts)
 		}
 		if v.Kind() == json.Array && len(bytes.Trim(v, "[] \t\r\n")) > 0 {
-			return isSpoken(v)
+			return isSpoken(v) || hasKey(v, h.Given["role_key"])
 		}
 	}
 	return false
@@ -216,8 +246,17 @@ func isSpoken(list json.Raw) bool {
 	return false
 }
 
+// hasKey reports whether a list begins with an object that has a key.
+func hasKey(list json.Raw, key string) bool {
+	for m := range list.Elements() {
+		_, ok := m.Get(key)
+		return ok && key != ""
+	}
+	return false
+}
+
 // speakers are the keys that say whose a message is, in the order in which they are looked for.
-var speakers = []string{"role", "from", "speaker", "sender"}
+var speakers = []string{"role", "from", "speaker", "sender", "who"}
 
 // speaker returns the key that says whose a message is; empty: it has none.
 func speaker(m json.Raw) string {
@@ -275,8 +314,8 @@ func recognizeDemonstrations(h *source.Head) (r source.Reading) {
 	cols := h.Columns()
 	score := cols.Find(rewardKey)
 	response := cols.Find(responseKey)
-	if score.Column != nil || response.Column == nil {
-		return r
+	if score.Column != nil || response.Column == nil || h.TextScores(rewardKey.Setting) != "" {
+		return r // with a score, even one in words, they are candidates
 	}
 	prompt, context := instruction(cols, response.Key)
 	if prompt.Column == nil {
@@ -357,6 +396,7 @@ var roles = map[string]string{
 	"ai": "assistant", "bot": "assistant", "model": "assistant", "function_call": "assistant", "tool_call": "assistant",
 	"observation": "tool", "function_response": "tool", "tool_response": "tool",
 	"prompter": "user", "claude": "assistant", "llm": "assistant",
+	"customer": "user", "client": "user", "visitor": "user", "agent": "assistant", "support": "assistant",
 }
 
 // standard are the roles of the chat API, which some write in capitals.
@@ -425,7 +465,7 @@ func alternating(raw json.Raw) json.Raw {
 }
 
 // said are the keys of a message's text where its speaker is not under role.
-var said = []string{"value", "text", "content", "message", "utterance"}
+var said = []string{"value", "text", "content", "message", "utterance", "said"}
 
 // asMessage returns nil if nothing needs changing.
 func asMessage(m json.Raw) json.Raw {

@@ -49,6 +49,15 @@ func TestShapes(t *testing.T) {
 			text: `{"messages": [{"role": "USER", "text": "q"}, {"role": "model", "text": "a"}]}`,
 			want: []string{"user: q", "assistant: a"},
 		},
+		"roles and contents as named": {
+			text: `{"messages": [{"by": "customer", "role": "x", "words": "q"}, {"by": "agent", "words": "a", "content": 3}]}`,
+			set:  func(c *Config) { c.RoleKey, c.ContentKey = "by", "words" },
+			want: []string{"user: q", "assistant: a"},
+		},
+		"who said": {
+			text: `{"messages": [{"who": "client", "said": "q"}, {"who": "support", "said": "a"}]}`,
+			want: []string{"user: q", "assistant: a"},
+		},
 		"capitals": {
 			text: `{"messages": [{"from": "User", "value": "q"}, {"from": "CLAUDE", "value": "a"}]}`,
 			want: []string{"user: q", "assistant: a"},

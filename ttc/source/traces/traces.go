@@ -309,7 +309,7 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 		}
 	}
 	s.system = s.systemOf(s.field(cfg.SystemKey, "systemInstruction", "system_instruction"))
-	messages := s.field(cfg.MessagesKey, "traj", "turns")
+	messages := s.renamed(s.field(cfg.MessagesKey, "traj", "turns"))
 	prompt, response := s.field(cfg.PromptKey), s.field(cfg.ResponseKey)
 	s.unreadOf()
 	switch {
@@ -320,8 +320,7 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 		}
 		return s.finish(s.field(cfg.FinishKey), ex, s.graph(s.fromTranscript(messages), ex))
 	case s.field(cfg.PairsKey).Kind() == json.Array || s.field(cfg.ReplaysKey).Kind() == json.Array ||
-		s.field(cfg.AnswersKey).Kind() == json.Array ||
-		s.field(cfg.ChosenKey) != nil && s.field(cfg.RejectedKey) != nil:
+		s.field(cfg.AnswersKey).Kind() == json.Array || s.isPair():
 		ex.Fidelity = ttc.TextOnly
 		return nil
 	case prompt != nil && response != nil:

@@ -566,3 +566,29 @@ func TestSidesOfPairs(t *testing.T) {
 		}
 	}
 }
+
+// TestNamedSides: the sides of a pair may be within objects, and a label may choose between them.
+func TestNamedSides(t *testing.T) {
+	nested := func(c *Config) { c.PromptKey, c.ChosenKey, c.RejectedKey = "f.q", "f.good", "f.bad" }
+	chosen := func(c *Config) { c.PromptKey, c.FirstKey, c.SecondKey, c.ChoiceKey = "q", "a1", "a2", "best.is" }
+	for text, set := range map[string]func(*Config){
+		`{"f": {"q": "q", "good": "c", "bad": "r"}}`:               nested,
+		`{"q": "q", "a1": "c", "a2": "r", "best": {"is": "left"}}`: chosen,
+		`{"q": "q", "a1": "r", "a2": "c", "best": {"is": "2"}}`:    chosen,
+		`{"q": "q", "a1": "r", "a2": "c", "best": {"is": ["a2"]}}`: chosen,
+	} {
+		ex := one(t, set, text)
+		if len(ex.Candidates) != 2 || ex.Candidates[0].Output != "c" || ex.Candidates[1].Output != "r" ||
+			ex.Candidates[0].Prompt.Text != "q" {
+			t.Errorf("%s: %+v", text, ex.Candidates)
+		}
+	}
+	for label, want := range map[string]string{"null": "neither answer is better", "3": "names neither a1 nor a2"} {
+		r, err := read(t, chosen, source.Options{}, write(t, FileName,
+			`{"q": "q", "a1": "r", "a2": "c", "best": {"is": `+label+`}}`))
+		if err != nil || len(r.drops) == 0 || r.drops[0].Reason != source.BadScore ||
+			!strings.Contains(r.drops[0].Detail, want) {
+			t.Errorf("%s: %+v, %v", label, r.drops, err)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
+	"github.com/nat-go/nat-go/ttc/source/detect"
 )
 
 func newInitCmd() *cobra.Command {
@@ -76,7 +77,8 @@ that works as it is: to standard output, or to the file that --write names. What
 // inputFlags adds the flags of every command that reads an input without a configuration.
 func inputFlags(f *pflag.FlagSet, sourceType *string, keys *[]string) {
 	f.StringVar(sourceType, "source", "", "how inputs are read; default: recognised from the first entries")
-	f.StringArrayVar(keys, "map", nil, "what a key of the input means (repeatable): output=response, score=metadata.judge.score")
+	f.StringArrayVar(keys, "map", nil, "what a key of the input means (repeatable): output=response, "+
+		"score=metadata.judge.score; it takes "+detect.MapTakes)
 }
 
 // writeNew writes a file that does not exist yet.

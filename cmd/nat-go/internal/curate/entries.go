@@ -1,10 +1,13 @@
 package curate
 
 import (
+	"fmt"
+
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/ttc/source"
 )
 
 // AddGroup adds the records of a group, and appends their entries to dst.
@@ -50,10 +53,18 @@ type neighbours struct {
 	score         [8]byte
 }
 
+// nameOf returns the name of an example. Its id is the same in every collection run, unless it was named by its row.
+func nameOf(o *builders.Origin) string {
+	if source.IsRowName(o.Example) {
+		return fmt.Sprintf("%d\x00%s", o.Run, o.Example)
+	}
+	return o.Example
+}
+
 func (n *neighbours) entry(e *Entry, rec *builders.Resolved, h *recordlog.Hashes) {
 	if rec.Origin != n.origin {
 		n.origin = rec.Origin
-		n.example = xxh3.HashString128(n.origin.Example).Bytes()
+		n.example = xxh3.HashString128(nameOf(n.origin)).Bytes()
 		n.task = n.example
 		if n.origin.Task != "" {
 			n.task = xxh3.HashString128("task\x00" + n.origin.Task).Bytes()

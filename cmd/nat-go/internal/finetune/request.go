@@ -198,6 +198,9 @@ func keyMap(pairs []string) (keyMapping, error) {
 				p,
 			)
 		}
+		if known := intake.MapNames(); !slices.Contains(known, strings.TrimSuffix(name, "_key")) {
+			return nil, exit.Usagef("--map %s: unknown name %q; --map takes %s", p, name, strings.Join(known, ", "))
+		}
 		m[name] = key
 	}
 	return m, nil

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -52,6 +53,24 @@ type chooser struct {
 type kind struct {
 	found *detect.Found
 	files []string
+}
+
+// MapNames lists the names that --map takes: those of the settings that name keys, of all sources that recognise their
+// inputs.
+func MapNames() []string {
+	var names []string
+	for _, f := range builtin.Sources() {
+		if f.Recognize == nil {
+			continue
+		}
+		for _, field := range schema.MustOf(f.New()).Fields {
+			if name, ok := strings.CutSuffix(field.Name, "_key"); ok && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 func newChooser(opt Options) (*chooser, error) {

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/intake"
+	"github.com/nat-go/nat-go/ttc/source/detect"
 )
 
 // writeAll writes files, and returns their folder.
@@ -148,5 +150,15 @@ func TestInspectReadsSessions(t *testing.T) {
 				t.Errorf("not on the screen: %q\n%s", c.line, &screen)
 			}
 		})
+	}
+}
+
+// TestMapNames: whatever people are told that --map takes, it takes.
+func TestMapNames(t *testing.T) {
+	known := intake.MapNames()
+	for _, name := range strings.Split(detect.MapTakes, ", ") {
+		if !slices.Contains(known, name) {
+			t.Errorf("--map doesn't take %s", name)
+		}
 	}
 }

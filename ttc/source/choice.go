@@ -1,0 +1,79 @@
+package source
+
+import (
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// Chosen is what a label says about two answers.
+type Chosen uint8
+
+// What a label may say.
+const (
+	NoChoice Chosen = iota // it names neither answer
+	First
+	Second
+	Tie
+)
+
+// labels are the words that people use for one of two answers; the others are what the names of the answers end in.
+var labels = map[string]Chosen{
+	"left": First, "first": First, "right": Second, "second": Second,
+	"tie": Tie, "both": Tie, "neither": Tie, "equal": Tie, "same": Tie, "none": Tie, "": Tie,
+}
+
+// ChoiceOf returns which of two answers a label chooses: it is a word such as left, the name of an answer's key, or
+// what only that name ends in, as 2 does for answer2. A missing label, or an empty list of them, is a tie; a list with
+// one label says what that says.
+func ChoiceOf(label json.Raw, first, second string) Chosen {
+	switch label.Kind() {
+	case json.Invalid, json.Null:
+		return Tie
+	case json.Array:
+		return choiceOfList(label, first, second)
+	case json.Object:
+		for _, key := range []string{"value", "selected", "choices"} {
+			if inner, ok := label.Get(key); ok {
+				return ChoiceOf(inner, first, second)
+			}
+		}
+		return NoChoice
+	}
+	word := CommonName(IDText(label))
+	if word == "" {
+		return Tie
+	}
+	is := func(name string) bool {
+		name = CommonName(name[strings.LastIndexByte(name, '.')+1:])
+		rest, ends := strings.CutSuffix(name, word)
+		if !ends || rest == "" || len(word) > 1 {
+			return ends
+		}
+		before := rest[len(rest)-1]
+		return !isAlphanumeric(before) || isLetter(word[0]) != isLetter(before)
+	}
+	switch one, other := is(first), is(second); {
+	case one && !other:
+		return First
+	case other && !one:
+		return Second
+	}
+	return labels[word]
+}
+
+func choiceOfList(list json.Raw, first, second string) Chosen {
+	chosen, n := Tie, 0
+	for e := range list.Elements() {
+		chosen = ChoiceOf(e, first, second)
+		n++
+	}
+	if n > 1 {
+		return NoChoice
+	}
+	return chosen
+}
+
+func isLetter(b byte) bool { return b|0x20 >= 'a' && b|0x20 <= 'z' }
+
+func isAlphanumeric(b byte) bool { return isLetter(b) || b >= '0' && b <= '9' }

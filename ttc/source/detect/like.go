@@ -1,0 +1,257 @@
+package detect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// Words in the names of keys. A name is compared word by word: "Customer asks" and inputs.userQuestion count.
+var (
+	promptWords = []string{
+		"prompt", "question", "query", "instruction", "instructions", "problem", "asks", "asked", "ask", "request",
+		"customer", "frage", "pregunta",
+	}
+	answerWords = []string{
+		"answer", "response", "reply", "completion", "generation", "output", "said", "says", "resps", "bot", "assistant",
+		"antwort", "respuesta", "reponse", "réponse",
+	}
+	scoreWords = append(source.ScoreNames(), "points", "scores", "note", "bewertung")
+	// otherWords are in the names of keys that hold neither prompts nor answers nor scores, whatever their values are.
+	otherWords = []string{
+		"id", "uuid", "uid", "hash", "no", "number", "ticket", "date", "time", "timestamp", "at", "created", "updated",
+		"url", "link", "path", "file", "model", "version", "author", "project", "metric", "filter", "split", "source",
+		"usage", "tokens", "latency", "cost", "count", "index", "name", "type", "status", "language", "lang",
+	}
+)
+
+// likeness is what the keys of an input may mean, judging by their names and values.
+type likeness struct {
+	keys  [][2]string // in the order of --map: {{"prompt", "Frage"}, ...}
+	doubt [][]string  // keys of which only one can be meant, after what they may mean
+}
+
+// likely names the keys that may mean what is wanted. A key whose meaning is in doubt is not named.
+func likely(h *source.Head) (l likeness) {
+	columns := slices.Concat(h.Columns().All(), h.Paths())
+	prompts := find(columns, promptWords, isProse)
+	if first, second, choice := chosenBetween(h, columns); choice != "" {
+		l.add(prompts, "prompt")
+		l.keys = append(l.keys, [2]string{"first", first}, [2]string{"second", second}, [2]string{"choice", choice})
+		l.doubt = nil
+		return l
+	}
+	answers := find(columns, answerWords, isProse)
+	prompts = slices.DeleteFunc(prompts, func(key string) bool { return slices.Contains(answers, key) })
+	prompts, answers = remaining(columns, prompts, answers)
+	l.add(prompts, "prompt")
+	l.add(answers, "output")
+	l.add(find(columns, scoreWords, (*source.Column).Number), "score")
+	return l
+}
+
+// find returns the keys that are named like what they would mean and whose values fit. Of several at different depths,
+// the last word decides before the others do.
+func find(columns []*source.Column, words []string, fits func(*source.Column) bool) []string {
+	var last, any []string
+	for _, c := range columns {
+		named := wordsOf(c.Key)
+		if len(named) == 0 || !fits(c) || c.Present == 0 {
+			continue
+		}
+		leaf := wordsOf(c.Key[strings.LastIndexByte(c.Key, '.')+1:])
+		switch {
+		case isOther(leaf):
+		case slices.ContainsFunc(leaf, func(w string) bool { return slices.Contains(words, w) }):
+			last = append(last, c.Key)
+		case slices.ContainsFunc(named, func(w string) bool { return slices.Contains(words, w) }):
+			any = append(any, c.Key)
+		}
+	}
+	if last != nil {
+		return last
+	}
+	return any
+}
+
+func isOther(words []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(otherWords, w) })
+}
+
+// add names a key if only one may be meant, and otherwise notes the doubt.
+func (l *likeness) add(keys []string, means string) {
+	switch {
+	case len(keys) == 1:
+		l.keys = append(l.keys, [2]string{means, keys[0]})
+	case len(keys) > 1:
+		l.doubt = append(l.doubt, append([]string{means}, keys...))
+	}
+}
+
+// remaining finds the prompt or the answer that has no telling name, if there are only two columns of prose.
+func remaining(columns []*source.Column, prompts, answers []string) (_, _ []string) {
+	var prose []string
+	for _, c := range columns {
+		if isProse(c) && !isOther(wordsOf(c.Key)) {
+			prose = append(prose, c.Key)
+		}
+	}
+	if len(prose) != 2 {
+		return prompts, answers
+	}
+	switch {
+	case prompts == nil && answers == nil:
+		return prose[:1], prose[1:]
+	case prompts == nil && len(answers) == 1:
+		return slices.DeleteFunc(prose, func(key string) bool { return key == answers[0] }), answers
+	case answers == nil && len(prompts) == 1:
+		return prompts, slices.DeleteFunc(prose, func(key string) bool { return key == prompts[0] })
+	}
+	return prompts, answers
+}
+
+// isProse reports whether a column holds texts that somebody may have said: no numbers, dates, addresses, labels.
+func isProse(c *source.Column) bool {
+	return c.Present > 0 && c.Text() && c.Numeric == 0 && c.Dates == 0 && c.JSON == 0 && c.Links == 0 &&
+		c.Spaced*2 >= c.Present
+}
+
+// wordsOf splits the name of a key into its words: "userQuestion", "Model Answer (text)", inputs.question.
+func wordsOf(key string) (words []string) {
+	var word []rune
+	flush := func() {
+		if len(word) > 0 {
+			words = append(words, strings.ToLower(string(word)))
+		}
+		word = nil
+	}
+	lower := false
+	for _, r := range key {
+		if !unicode.IsLetter(r) || unicode.IsUpper(r) && lower {
+			flush()
+		}
+		if lower = unicode.IsLower(r); unicode.IsLetter(r) {
+			word = append(word, r)
+		}
+	}
+	flush()
+	return words
+}
+
+// chosenBetween returns two columns whose names differ at the end only, and a third whose values all choose between
+// them; empty: there are none, or more than one.
+func chosenBetween(h *source.Head, columns []*source.Column) (first, second, choice string) {
+	for i, a := range columns {
+		for _, b := range columns[i+1:] {
+			if !twins(a, b) {
+				continue
+			}
+			labels := labelsOf(h, columns, a.Key, b.Key)
+			if len(labels) != 1 || first != "" {
+				return "", "", ""
+			}
+			first, second, choice = a.Key, b.Key, labels[0]
+		}
+	}
+	return first, second, choice
+}
+
+// twins reports whether two columns are texts with names such as answer1 and answer2, or response_a and response_b.
+func twins(a, b *source.Column) bool {
+	n := len(a.Key) - 1
+	return len(a.Key) == len(b.Key) && a.Present > 0 && b.Present > 0 && a.Text() && b.Text() &&
+		a.Key[:n] == b.Key[:n] && b.Key[n] == a.Key[n]+1 && strings.ContainsRune("0123aA", rune(a.Key[n])) &&
+		a.Spaced+b.Spaced > 0
+}
+
+// labelsOf returns the columns whose values choose between two others.
+func labelsOf(h *source.Head, columns []*source.Column, first, second string) (found []string) {
+	for _, c := range columns {
+		if c.Present == 0 || c.Key == first || c.Key == second || c.Kinds[json.Object]+c.Kinds[json.Array] > 0 ||
+			isOther(wordsOf(c.Key[strings.LastIndexByte(c.Key, '.')+1:])) {
+			continue
+		}
+		chosen := 0
+		fits := !slices.ContainsFunc(h.Entries, func(e json.Raw) bool {
+			label, _ := source.At(e, c.Key)
+			said := source.ChoiceOf(label, first, second)
+			if said == source.First || said == source.Second {
+				chosen++
+			}
+			return said == source.NoChoice
+		})
+		if fits && chosen > 0 {
+			found = append(found, c.Key)
+		}
+	}
+	return found
+}
+
+// example shows how keys are named on the command line.
+func (l *likeness) example() string {
+	var parts []string
+	for _, k := range l.keys {
+		parts = append(parts, "--map "+k[0]+"="+quoted(k[1]))
+	}
+	for _, means := range []string{"prompt", "output"} {
+		if !l.has(means) && !l.has("choice") {
+			parts = append(parts, "--map "+means+"=KEY")
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+func (l *likeness) has(means string) bool {
+	return slices.ContainsFunc(l.keys, func(k [2]string) bool { return k[0] == means })
+}
+
+// doubts says for people which keys may have the same meaning.
+func (l *likeness) doubts() string {
+	var parts []string
+	for _, d := range l.doubt {
+		quoted := make([]string, 0, len(d))
+		for _, key := range d[1:min(len(d), mostDoubts+1)] {
+			quoted = append(quoted, fmt.Sprintf("%q", key))
+		}
+		parts = append(parts, fmt.Sprintf("%s may be %s", d[0], strings.Join(quoted, " or ")))
+	}
+	if parts == nil {
+		return ""
+	}
+	return " (" + strings.Join(parts, "; ") + ")"
+}
+
+// mostDoubts is how many keys that may mean the same are listed.
+const mostDoubts = 4
+
+// row shows the first entry as the named keys would have it read.
+func (l *likeness) row(h *source.Head) string {
+	if len(l.keys) < 2 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("\nThe first entry, as these keys have it read:")
+	for _, k := range l.keys {
+		v, _ := source.At(h.Entries[0], k[1])
+		text, ok := v.Text()
+		if !ok {
+			text = string(v)
+		}
+		fmt.Fprintf(&b, "\n  %-7s %s", k[0], shortened(text))
+	}
+	return b.String()
+}
+
+// shortened returns the beginning of a text on one line.
+func shortened(text string) string {
+	const most = 80
+	text = strings.Join(strings.Fields(text[:min(len(text), 8*most)]), " ")
+	if r := []rune(text); len(r) > most {
+		return string(r[:most]) + "..."
+	}
+	return text
+}
