@@ -38,14 +38,14 @@ type likeness struct {
 // likely names the keys that may mean what is wanted. A key whose meaning is in doubt is not named.
 func likely(h *source.Head) (l likeness) {
 	columns := slices.Concat(h.Columns().All(), h.Paths())
-	prompts := find(columns, promptWords, isProse)
+	prompts := find(columns, promptWords, isSaid)
 	if first, second, choice := chosenBetween(h, columns); choice != "" {
 		l.add(prompts, "prompt")
 		l.keys = append(l.keys, [2]string{"first", first}, [2]string{"second", second}, [2]string{"choice", choice})
 		l.doubt = nil
 		return l
 	}
-	answers := find(columns, answerWords, isProse)
+	answers := find(columns, answerWords, isSaid)
 	prompts = slices.DeleteFunc(prompts, func(key string) bool { return slices.Contains(answers, key) })
 	prompts, answers = remaining(columns, prompts, answers)
 	l.add(prompts, "prompt")
@@ -114,11 +114,13 @@ func remaining(columns []*source.Column, prompts, answers []string) (_, _ []stri
 	return prompts, answers
 }
 
-// isProse reports whether a column holds texts that somebody may have said: no numbers, dates, addresses, labels.
-func isProse(c *source.Column) bool {
-	return c.Present > 0 && c.Text() && c.Numeric == 0 && c.Dates == 0 && c.JSON == 0 && c.Links == 0 &&
-		c.Spaced*2 >= c.Present
+// isSaid reports whether a column holds texts that somebody may have said: no dates, addresses, lists.
+func isSaid(c *source.Column) bool {
+	return c.Present > 0 && c.Text() && c.Dates == 0 && c.JSON == 0 && c.Links*2 < c.Present
 }
+
+// isProse reports whether a column holds texts that somebody is likely to have said, whatever it is called.
+func isProse(c *source.Column) bool { return isSaid(c) && c.Numeric == 0 && c.Spaced*2 >= c.Present }
 
 // wordsOf splits the name of a key into its words: "userQuestion", "Model Answer (text)", inputs.question.
 func wordsOf(key string) (words []string) {
