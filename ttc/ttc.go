@@ -13,6 +13,7 @@ import (
 type Group struct {
 	Key      string
 	Examples []*Example
+	Scales   *Scales // of the scores of all examples of the run; nil: unknown
 }
 
 // Example is one data-set entry that an agent was run on, with everything the rollout produced.

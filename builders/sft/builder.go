@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/zeebo/xxh3"
+
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/pairs"
@@ -55,7 +57,19 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 		}
 		rollouts = append(rollouts, c)
 	}
-	return b.choose(g, rollouts, out)
+	return b.choose(g, rollouts, scaleOf(g).Rewards, out)
+}
+
+// scaleOf returns what the scores of the run range over, or those of the group if that is all there is.
+func scaleOf(g *ttc.Group) *ttc.Scales {
+	if g.Scales != nil {
+		return g.Scales
+	}
+	own := new(ttc.Scales)
+	for _, ex := range g.Examples {
+		own.Add(ex)
+	}
+	return own
 }
 
 // choice is a rollout or candidate that may be chosen.
@@ -106,8 +120,10 @@ func (b *Builder) candidates(g *ttc.Group, e int, out builders.Output) error {
 			return err
 		}
 	}
+	scales := scaleOf(g)
 	for _, t := range order {
-		if err := b.choose(g, turns[t], out); err != nil {
+		step := ex.Candidates[turns[t][0].candidate].Step
+		if err := b.choose(g, turns[t], scales.Steps[step], out); err != nil {
 			return err
 		}
 	}
@@ -127,8 +143,10 @@ func unusable(c *ttc.Candidate) ledger.Reason {
 }
 
 // choose decides among the rollouts of a task or the candidates for a turn, and emits records and drops in their order.
-func (b *Builder) choose(g *ttc.Group, cs []choice, out builders.Output) error {
-	b.decide(cs)
+// scale is that of their scores.
+func (b *Builder) choose(g *ttc.Group, cs []choice, scale ttc.Scale, out builders.Output) error {
+	b.judge(cs, scale)
+	b.pick(g, cs)
 	for _, c := range cs {
 		if c.why != "" {
 			if err := out.Drop(b.dropOf(g.Examples[c.example], c)); err != nil {
@@ -143,10 +161,11 @@ func (b *Builder) choose(g *ttc.Group, cs []choice, out builders.Output) error {
 	return nil
 }
 
-// decide sets why for every choice that is not taken.
-func (b *Builder) decide(cs []choice) {
-	var good []int
+// judge sets why for every choice that can't be taken, whatever the others are.
+func (b *Builder) judge(cs []choice, scale ttc.Scale) {
 	scored := slices.ContainsFunc(cs, func(c choice) bool { return c.scored })
+	worst, fails := scale.Worst(b.cfg.lower())
+	fails = fails && b.cfg.MinScore == nil && b.cfg.Select != "all"
 	for i := range cs {
 		c := &cs[i]
 		switch {
@@ -157,27 +176,47 @@ func (b *Builder) decide(cs []choice) {
 			}
 		case math.IsNaN(c.score) || math.IsInf(c.score, 0):
 			c.why = ledger.NonFiniteScore
+		case fails && c.score == worst:
+			c.why = FailedTask
 		case !b.cfg.reaches(c.score):
 			c.why = BelowMinScore
 		}
-		if c.why == "" {
-			good = append(good, i)
-		}
 	}
-	if !b.cfg.best() || !scored || len(good) <= b.cfg.N {
+}
+
+// pick sets why for every choice that can be taken and isn't: of those that share the best score the first n that
+// differ are.
+func (b *Builder) pick(g *ttc.Group, cs []choice) {
+	if !b.cfg.best() {
 		return
 	}
-	slices.SortStableFunc(good, func(i, j int) int { // equal scores keep their order
-		switch x, y := cs[i].score, cs[j].score; {
-		case x == y:
-			return 0
-		case x > y == (b.cfg.Direction != "lower"):
-			return -1
+	best := -1
+	for i := range cs {
+		if cs[i].why == "" && cs[i].scored && (best < 0 || b.cfg.better(cs[i].score, cs[best].score)) {
+			best = i
 		}
-		return 1
-	})
-	for _, i := range good[b.cfg.N:] {
-		cs[i].why = NotBest
+	}
+	if best < 0 { // none has a score: nothing is selected
+		return
+	}
+	taken := map[xxh3.Uint128]bool{}
+	for i := range cs {
+		c := &cs[i]
+		if c.why != "" {
+			continue
+		}
+		if c.score != cs[best].score {
+			c.why = NotBest
+			continue
+		}
+		switch content := contentOf(g, c); {
+		case taken[content]:
+			c.why = EqualToTaken
+		case len(taken) == b.cfg.N:
+			c.why = EnoughTaken
+		default:
+			taken[content] = true
+		}
 	}
 }
 

@@ -90,17 +90,20 @@ func config(change func(*Config)) Config {
 func TestSelect(t *testing.T) {
 	half := 0.5
 	group := &ttc.Group{Examples: []*ttc.Example{rollout("a", 0), rollout("b", 1), rollout("c", nil), rollout("d", 1)}}
+	for i := range group.Examples { // of different lengths
+		group.Examples[i].Graph = ttc.Chain(messages(2+i), ttc.Yes)
+	}
 	for name, c := range map[string]struct {
 		cfg  Config
 		want string
 	}{
-		"best":  {schema.New[Config](), "drop rollout a not_best|record e1 leaf2 train0 []|drop rollout c no_reward|drop rollout d not_best"},
-		"two":   {config(func(c *Config) { c.N = 2 }), "drop rollout a not_best|record e1 leaf2 train0 []|drop rollout c no_reward|record e3 leaf2 train0 []"},
-		"lower": {config(func(c *Config) { c.Direction = "lower" }), "record e0 leaf2 train0 []|drop rollout b not_best|drop rollout c no_reward|drop rollout d not_best"},
-		"all":   {config(func(c *Config) { c.Select = "all" }), "record e0 leaf2 train0 []|record e1 leaf2 train0 []|record e2 leaf2 train0 []|record e3 leaf2 train0 []"},
+		"best":  {schema.New[Config](), "drop rollout a failed_task|record e1 leaf3 train0 []|drop rollout c no_reward|record e3 leaf5 train0 []"},
+		"one":   {config(func(c *Config) { c.N = 1 }), "drop rollout a failed_task|record e1 leaf3 train0 []|drop rollout c no_reward|drop rollout d enough_taken"},
+		"lower": {config(func(c *Config) { c.Direction = "lower" }), "record e0 leaf2 train0 []|drop rollout b failed_task|drop rollout c no_reward|drop rollout d failed_task"},
+		"all":   {config(func(c *Config) { c.Select = "all" }), "record e0 leaf2 train0 []|record e1 leaf3 train0 []|record e2 leaf4 train0 []|record e3 leaf5 train0 []"},
 		"threshold": {
 			config(func(c *Config) { c.Select, c.MinScore, c.Train = "threshold", &half, "last" }),
-			"drop rollout a below_min_score|record e1 leaf2 train1 []|drop rollout c no_reward|record e3 leaf2 train1 []",
+			"drop rollout a below_min_score|record e1 leaf3 train1 []|drop rollout c no_reward|record e3 leaf5 train1 []",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,19 +118,82 @@ func TestCandidatesOfATurn(t *testing.T) {
 	prompt := ttc.Prompt{Form: ttc.TextPrompt, Text: "q"}
 	ex := &ttc.Example{ID: "x", Candidates: []ttc.Candidate{
 		{Step: "s", Turn: "1", Prompt: prompt, Output: "bad", Score: 1},
-		{Step: "s", Turn: "2", Prompt: prompt, Output: "only", Score: 0},
+		{Step: "s", Turn: "2", Prompt: prompt, Output: "only", Score: 2},
+		{Step: "s", Turn: "3", Prompt: prompt, Output: "failed", Score: 0},
+		{Step: "s", Turn: "1", Prompt: prompt, Output: "good", Score: 2},
 		{Step: "s", Turn: "1", Prompt: prompt, Output: "good", Score: 2},
 		{Step: "s", Turn: "1", Prompt: prompt, Output: "", Score: 3},
 		{Step: "other", Turn: "1", Prompt: prompt, Output: "no", Score: 9},
 	}}
 	s := build(t, config(func(c *Config) { c.StepName = "s" }), &ttc.Group{Examples: []*ttc.Example{ex}})
-	want := "drop candidate x other_step_name|drop candidate x not_best|record e0 1 good|drop candidate x empty_response|record e0 2 only"
+	want := "drop candidate x other_step_name|drop candidate x not_best|record e0 1 good|drop candidate x equal_to_taken|drop candidate x empty_response|record e0 2 only|drop candidate x failed_task"
 	if got := strings.Join(s.lines, "|"); got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
 	p, _ := builders.Resolve(&ttc.Group{Examples: []*ttc.Example{ex}}, s.records[0].(*builders.Demonstration).Messages)
 	if n := p.Nodes; len(n) != 2 || n[0].Message.Role != "user" || n[1].Sampled != ttc.Assumed {
 		t.Errorf("%+v", n)
+	}
+}
+
+// TestFailedTask checks that what has the lowest score of the run is not imitated, whatever its group holds.
+func TestFailedTask(t *testing.T) {
+	scales := func(scores ...float64) *ttc.Scales {
+		s := new(ttc.Scales)
+		for _, score := range scores {
+			s.Rewards.Add(score)
+		}
+		return s
+	}
+	half, zero := 0.5, 0.0
+	for name, c := range map[string]struct {
+		scales *ttc.Scales
+		reward float64
+		change func(*Config)
+		fails  bool
+	}{
+		"zero of zero and one":        {scales(0, 1), 0, nil, true},
+		"every one failed":            {scales(0), 0, nil, true},
+		"every one succeeded":         {scales(1), 1, nil, false},
+		"zero in the middle":          {scales(-1, 0, 1), 0, nil, false},
+		"lowest of several":           {scales(0.5, 3, 4), 0.5, nil, true},
+		"the only score there is":     {scales(0.5), 0.5, nil, false},
+		"one is worst":                {scales(0, 1), 1, func(c *Config) { c.Direction = "lower" }, true},
+		"highest is worst":            {scales(2, 9), 9, func(c *Config) { c.Direction = "lower" }, true},
+		"min_score says it is enough": {scales(0.5, 3), 0.5, func(c *Config) { c.MinScore = &half }, false},
+		"a min_score of zero":         {scales(0, 1), 0, func(c *Config) { c.MinScore = &zero }, false},
+		"all are asked for":           {scales(0, 1), 0, func(c *Config) { c.Select = "all" }, false},
+		"the group's own scale":       {nil, 0, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := schema.New[Config]()
+			if c.change != nil {
+				c.change(&cfg)
+			}
+			g := &ttc.Group{Examples: []*ttc.Example{rollout("a", c.reward)}, Scales: c.scales}
+			s := build(t, cfg, g)
+			if failed := s.lines[0] == "drop rollout a failed_task"; failed != c.fails || len(s.lines) != 1 {
+				t.Errorf("got %v", s.lines)
+			}
+		})
+	}
+}
+
+// TestEqualWords checks that rollouts which differ only in the ids of their calls are taken once.
+func TestEqualWords(t *testing.T) {
+	trial := func(id, call, answer string) *ttc.Example {
+		ex := rollout(id, 1)
+		ex.Graph = ttc.Chain([]chat.Message{
+			{Role: "assistant", ToolCalls: []chat.ToolCall{{ID: call, Name: "look", Arguments: "{}"}}},
+			{Role: "tool", Form: chat.Text, Text: "sunny", ToolCallID: call},
+			{Role: "assistant", Form: chat.Text, Text: answer},
+		}, ttc.Yes)
+		return ex
+	}
+	g := &ttc.Group{Examples: []*ttc.Example{trial("a", "1", "x"), trial("b", "2", "x"), trial("c", "1", "y"), rollout("d", 0)}}
+	want := "record e0 leaf2 train0 []|drop rollout b equal_to_taken|record e2 leaf2 train0 []|drop rollout d failed_task"
+	if got := strings.Join(build(t, schema.New[Config](), g).lines, "|"); got != want {
+		t.Errorf("got %s\nwant %s", got, want)
 	}
 }
 

@@ -1,10 +1,15 @@
 // Package sft builds demonstrations - conversations to imitate - from scored examples (`_type: sft_traj_builder`).
 //
 // The choice is among the rollouts of a task (traces with a reward) or, if an example has them, among the candidates
-// for each of its turns. The best n, those that reach a threshold, or all of them become demonstrations; each of the
-// others is dropped once, with the reason. A task without a single scored rollout was not meant to be selected from:
-// all of it is imitated unless a selection is configured. Next to scored rollouts, an unscored one is neither good nor
-// bad: only `select: all` takes it.
+// for each of its turns. The best ones, those that reach a threshold, or all of them become demonstrations; each of the
+// others is dropped once, with the reason. The best are those that share the best score: the first n that differ in
+// their words. A task without a single scored rollout was not meant to be selected from: all of it is imitated unless a
+// selection is configured. Next to scored rollouts, an unscored one is neither good nor bad: only `select: all` takes
+// it.
+//
+// What failed is not imitated, even if nothing of its task went better. A score says that a rollout failed if it is 0
+// where all scores of the input are 0 or 1, or else the input's lowest; the group has the input's scale, and where it
+// doesn't, its own scores make one.
 //
 // Failed tool calls are not imitated: they are left out together with their results, and counted, or kept as context. A
 // demonstration ends with its last trained turn.

@@ -2,6 +2,8 @@ package wire
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"unsafe"
 
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
@@ -52,6 +54,8 @@ func (w *GroupWriter) Group(number uint64, g *ttc.Group) error {
 	w.part.Begin = true
 	key := w.texts.add(g.Key)
 	w.part.Key = key // on the part that completes it
+	scales := w.scales(g.Scales)
+	w.part.Scales = scales // likewise
 	for _, ex := range g.Examples {
 		if err := w.example(ex); err != nil {
 			return err
@@ -67,6 +71,22 @@ func (w *GroupWriter) Group(number uint64, g *ttc.Group) error {
 		return w.Flush()
 	}
 	return w.texts.err
+}
+
+// scales writes the scales in the order of their names.
+func (w *GroupWriter) scales(s *ttc.Scales) (out []*pb.Scale) {
+	if s == nil {
+		return nil
+	}
+	if r := s.Rewards; r.Known {
+		out = append(out, &pb.Scale{Rewards: true, Low: r.Low, High: r.High, Graded: r.Graded})
+	}
+	for _, step := range slices.Sorted(maps.Keys(s.Steps)) {
+		c := s.Steps[step]
+		out = append(out, &pb.Scale{Step: w.texts.add(step), Low: c.Low, High: c.High, Graded: c.Graded})
+	}
+	w.bytes += 32 * len(out)
+	return out
 }
 
 // Flush sends the frame, if there is anything in it.
@@ -282,6 +302,7 @@ func (r *GroupReader) Part(p *pb.GroupPart) (*ttc.Group, error) {
 	if p.Key != 0 {
 		r.group.Key = d.text(p.Key)
 	}
+	r.scales(&d, p.Scales)
 	for _, q := range p.Prompts {
 		r.prompts = append(r.prompts, ttc.Prompt{
 			Form:     enum[ttc.PromptForm](&d, "prompt form", int32(q.GetForm()), 2),
@@ -307,6 +328,20 @@ func (r *GroupReader) Part(p *pb.GroupPart) (*ttc.Group, error) {
 		return nil, fmt.Errorf("group %d has no example", p.Group)
 	}
 	return g, nil
+}
+
+func (r *GroupReader) scales(d *decoder, all []*pb.Scale) {
+	if len(all) > 0 && r.group.Scales == nil {
+		r.group.Scales = &ttc.Scales{Steps: map[string]ttc.Scale{}}
+	}
+	for _, s := range all {
+		scale := ttc.Scale{Low: s.GetLow(), High: s.GetHigh(), Known: true, Graded: s.GetGraded()}
+		if s.GetRewards() {
+			r.group.Scales.Rewards = scale
+		} else {
+			r.group.Scales.Steps[d.text(s.GetStep())] = scale
+		}
+	}
 }
 
 func (r *GroupReader) example(d *decoder, e *pb.Example) {

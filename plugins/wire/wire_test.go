@@ -92,6 +92,17 @@ var messages = rapid.Custom(func(t *rapid.T) chat.Message {
 
 var groups = rapid.Custom(func(t *rapid.T) *ttc.Group {
 	g := &ttc.Group{Key: texts.Draw(t, "key")}
+	if rapid.Bool().Draw(t, "scales") { // the writer sends none that has no score
+		g.Scales = &ttc.Scales{Steps: map[string]ttc.Scale{}}
+		for range rapid.IntRange(1, 3).Draw(t, "steps") {
+			g.Scales.Steps[texts.Draw(t, "step")] = ttc.Scale{
+				Low: floats.Draw(t, "low"), High: floats.Draw(t, "high"), Known: true, Graded: rapid.Bool().Draw(t, "graded"),
+			}
+		}
+		if rapid.Bool().Draw(t, "rewards") {
+			g.Scales.Rewards = ttc.Scale{Low: floats.Draw(t, "low"), High: floats.Draw(t, "high"), Known: true}
+		}
+	}
 	for range rapid.IntRange(1, 3).Draw(t, "examples") {
 		ex := &ttc.Example{
 			ID:     texts.Draw(t, "id"),

@@ -56,6 +56,8 @@ type Index struct {
 	n     uint64
 	err   error
 
+	scales ttc.Scales // of all examples added
+
 	entry  [keyWidth + placeWidth + 8]byte
 	packed []byte // scratch
 	plain  []byte
@@ -120,6 +122,7 @@ func (x *Index) Add(ex *ttc.Example) error {
 }
 
 func (x *Index) add(ex *ttc.Example) (err error) {
+	x.scales.Add(ex)
 	if x.plain, err = x.codec.Append(x.plain[:0], ex); err != nil {
 		return fmt.Errorf("example %q can't be kept for grouping: %w", ex.ID, err)
 	}
@@ -304,7 +307,7 @@ func (g *gathering) emit(yield func(Group, error) bool) bool {
 	case first.Task != "":
 		key = first.Task
 	}
-	return yield(Group{Group: &ttc.Group{Key: key, Examples: g.members}}, nil)
+	return yield(Group{Group: &ttc.Group{Key: key, Examples: g.members, Scales: &g.index.scales}}, nil)
 }
 
 func (x *Index) spoolFailed(err error) error {

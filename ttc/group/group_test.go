@@ -34,7 +34,8 @@ func (plain) Decode(data []byte) (*ttc.Example, error) {
 func examples(tasks ...string) []*ttc.Example {
 	var out []*ttc.Example
 	for i, task := range tasks {
-		out = append(out, &ttc.Example{ID: strconv.Itoa(i), Task: task, Run: i / 4, Row: int64(i)})
+		reward := float64(i) / 4
+		out = append(out, &ttc.Example{ID: strconv.Itoa(i), Task: task, Run: i / 4, Row: int64(i), Reward: &reward})
 	}
 	return out
 }
@@ -284,6 +285,9 @@ func TestSpilled(t *testing.T) {
 					rt.Fatalf("part %d: row %d after row %d", part, g.Examples[0].Row, last)
 				}
 				last = g.Examples[0].Row
+				if s := g.Scales.Rewards; !s.Known || s.Low != 0 || s.High != float64(n-1)/4 {
+					rt.Fatalf("the scores of part %d are of the scale %+v", part, s)
+				}
 				line := g.Key + ":"
 				for _, ex := range g.Examples {
 					line += " " + ex.ID

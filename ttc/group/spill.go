@@ -32,7 +32,8 @@ type Spill struct {
 
 // spillIndex says where the blocks of each part are, in the order of their examples.
 type spillIndex struct {
-	Parts [][]spillBlock `json:"parts"`
+	Parts  [][]spillBlock `json:"parts"`
+	Scales ttc.Scales     `json:"scales"` // of the scores of all its examples
 }
 
 type spillBlock struct {
@@ -66,6 +67,7 @@ func SpillList(path string) string { return path + ".json" }
 
 // Add appends an example: 16 bytes of task key, the lengths, and the example as the index stores it.
 func (s *Spill) Add(ex *ttc.Example) (err error) {
+	s.index.Scales.Add(ex)
 	if s.plain, err = s.codec.Append(s.plain[:0], ex); err != nil {
 		return fmt.Errorf("example %q can't be kept for grouping: %w", ex.ID, err)
 	}
@@ -175,6 +177,7 @@ func (x *Index) AddSpilled(ctx context.Context, path string, part int) error {
 	if err != nil {
 		return err
 	}
+	x.scales.Merge(list.Scales)
 	f, err := durable.Open(path)
 	if err != nil {
 		return err

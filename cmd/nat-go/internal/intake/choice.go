@@ -65,12 +65,12 @@ func (r *Report) choose() Choice {
 		c.Builders = []string{sftBuilder}
 		c.Why = "conversations to imitate"
 		switch {
-		case r.imitatesGood():
+		case r.Labelled() && !r.Lower:
 			c.Why = "nothing can be compared, and every score is 0 or 1: what is labelled 1 is imitated"
 		case r.Candidates > 0:
 			c.Why = "no prompt has answers with different scores, so there is nothing to compare: the answers are imitated"
 		case r.Tasks > 0 && r.Scored > 0:
-			c.Why = "the best-scored conversation of each task is imitated"
+			c.Why = "the best-scored conversations of each task are imitated"
 		}
 	default:
 		c.Why = r.nothing()
@@ -80,9 +80,6 @@ func (r *Report) choose() Choice {
 	}
 	return c
 }
-
-// imitatesGood reports whether only what is labelled 1 is imitated.
-func (r *Report) imitatesGood() bool { return r.Labelled() && !r.Lower }
 
 // take uses the builders named by the user, as for --builder.
 func (r *Report) take(names []string) {

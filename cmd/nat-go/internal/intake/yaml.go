@@ -97,10 +97,7 @@ func (r *Report) builder(b *strings.Builder, typ string) {
 		b.WriteString("    # max_pairs_per_turn: 4   # keep those with the largest difference\n")
 	case sftBuilder:
 		if r.selects() {
-			b.WriteString("    select: best              # the best n of each task or prompt; or all, or threshold\n")
-		}
-		if r.imitatesGood() {
-			b.WriteString("    min_score: 1              # what is labelled 0 is not imitated\n")
+			b.WriteString("    select: best              # the best of each task or prompt, never the lowest score; or all, or threshold\n")
 		}
 		if r.ToolCalls > 0 {
 			b.WriteString("    skip_failed_calls: true   # leave out calls that failed; their turns are not imitated\n")

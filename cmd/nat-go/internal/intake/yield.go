@@ -33,6 +33,7 @@ func (y *Yield) Name() string { return shortName(y.Builder) }
 type yields struct {
 	order   []*ttc.Group // by task
 	tasks   map[string]*ttc.Group
+	scales  ttc.Scales
 	bytes   int64        // read up to the last of them
 	options rows.Options // of the formats that records are tried with
 }
@@ -41,13 +42,14 @@ func newYields() *yields { return &yields{tasks: map[string]*ttc.Group{}} }
 
 func (y *yields) add(ex *ttc.Example, bytes int64) {
 	y.bytes = bytes
+	y.scales.Add(ex)
 	key := ex.Task
 	if key == "" {
 		key = fmt.Sprintf("\x00%d/%s", ex.Run, ex.ID)
 	}
 	g := y.tasks[key]
 	if g == nil {
-		g = &ttc.Group{Key: key}
+		g = &ttc.Group{Key: key, Scales: &y.scales}
 		y.tasks[key] = g
 		y.order = append(y.order, g)
 	}
@@ -119,9 +121,6 @@ func settings(f sdk.Factory, r *Report) map[string]any {
 	}
 	if r.selects() {
 		all["select"] = "best"
-	}
-	if r.imitatesGood() {
-		all["min_score"] = 1
 	}
 	spec := schema.MustOf(f.Info().Config)
 	out := map[string]any{}

@@ -316,7 +316,7 @@ class GroupError(_message.Message):
     def __init__(self, message: _Optional[int] = ..., stack: _Optional[int] = ...) -> None: ...
 
 class GroupPart(_message.Message):
-    __slots__ = ["begin", "end", "ends", "examples", "group", "key", "prompts", "text"]
+    __slots__ = ["begin", "end", "ends", "examples", "group", "key", "prompts", "scales", "text"]
     BEGIN_FIELD_NUMBER: _ClassVar[int]
     ENDS_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
@@ -324,6 +324,7 @@ class GroupPart(_message.Message):
     GROUP_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     PROMPTS_FIELD_NUMBER: _ClassVar[int]
+    SCALES_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     begin: bool
     end: bool
@@ -332,8 +333,9 @@ class GroupPart(_message.Message):
     group: int
     key: int
     prompts: _containers.RepeatedCompositeFieldContainer[Prompt]
+    scales: _containers.RepeatedCompositeFieldContainer[Scale]
     text: bytes
-    def __init__(self, group: _Optional[int] = ..., begin: bool = ..., end: bool = ..., key: _Optional[int] = ..., text: _Optional[bytes] = ..., ends: _Optional[_Iterable[int]] = ..., prompts: _Optional[_Iterable[_Union[Prompt, _Mapping]]] = ..., examples: _Optional[_Iterable[_Union[Example, _Mapping]]] = ...) -> None: ...
+    def __init__(self, group: _Optional[int] = ..., begin: bool = ..., end: bool = ..., key: _Optional[int] = ..., text: _Optional[bytes] = ..., ends: _Optional[_Iterable[int]] = ..., prompts: _Optional[_Iterable[_Union[Prompt, _Mapping]]] = ..., examples: _Optional[_Iterable[_Union[Example, _Mapping]]] = ..., scales: _Optional[_Iterable[_Union[Scale, _Mapping]]] = ...) -> None: ...
 
 class Head(_message.Message):
     __slots__ = ["example", "metadata", "turn"]
@@ -556,6 +558,20 @@ class Sampling(_message.Message):
     temperature: float
     top_p: float
     def __init__(self, temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., processed: bool = ...) -> None: ...
+
+class Scale(_message.Message):
+    __slots__ = ["graded", "high", "low", "rewards", "step"]
+    GRADED_FIELD_NUMBER: _ClassVar[int]
+    HIGH_FIELD_NUMBER: _ClassVar[int]
+    LOW_FIELD_NUMBER: _ClassVar[int]
+    REWARDS_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    graded: bool
+    high: float
+    low: float
+    rewards: bool
+    step: int
+    def __init__(self, rewards: bool = ..., step: _Optional[int] = ..., low: _Optional[float] = ..., high: _Optional[float] = ..., graded: bool = ...) -> None: ...
 
 class Site(_message.Message):
     __slots__ = ["call", "call_seq", "error", "hint", "hint_kind", "hint_source", "result", "target", "tool"]

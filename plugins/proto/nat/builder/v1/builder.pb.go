@@ -1329,6 +1329,7 @@ type GroupPart struct {
 	Ends          []uint32               `protobuf:"fixed32,6,rep,packed,name=ends,proto3" json:"ends,omitempty"` // offsets into the group's text
 	Prompts       []*Prompt              `protobuf:"bytes,7,rep,name=prompts,proto3" json:"prompts,omitempty"`    // the group's prompt table goes on; Candidate.prompt counts from 1
 	Examples      []*Example             `protobuf:"bytes,8,rep,name=examples,proto3" json:"examples,omitempty"`
+	Scales        []*Scale               `protobuf:"bytes,9,rep,name=scales,proto3" json:"scales,omitempty"` // with begin: of the scores of all examples of the run, as far as the host knows
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1419,6 +1420,90 @@ func (x *GroupPart) GetExamples() []*Example {
 	return nil
 }
 
+func (x *GroupPart) GetScales() []*Scale {
+	if x != nil {
+		return x.Scales
+	}
+	return nil
+}
+
+// Scale is the range of the scores of one kind.
+type Scale struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rewards       bool                   `protobuf:"varint,1,opt,name=rewards,proto3" json:"rewards,omitempty"` // of whole rollouts; otherwise of the candidates of a step
+	Step          uint32                 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
+	Low           float64                `protobuf:"fixed64,3,opt,name=low,proto3" json:"low,omitempty"`
+	High          float64                `protobuf:"fixed64,4,opt,name=high,proto3" json:"high,omitempty"`
+	Graded        bool                   `protobuf:"varint,5,opt,name=graded,proto3" json:"graded,omitempty"` // a score is neither 0 nor 1
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Scale) Reset() {
+	*x = Scale{}
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Scale) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Scale) ProtoMessage() {}
+
+func (x *Scale) ProtoReflect() protoreflect.Message {
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Scale.ProtoReflect.Descriptor instead.
+func (*Scale) Descriptor() ([]byte, []int) {
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Scale) GetRewards() bool {
+	if x != nil {
+		return x.Rewards
+	}
+	return false
+}
+
+func (x *Scale) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *Scale) GetLow() float64 {
+	if x != nil {
+		return x.Low
+	}
+	return 0
+}
+
+func (x *Scale) GetHigh() float64 {
+	if x != nil {
+		return x.High
+	}
+	return 0
+}
+
+func (x *Scale) GetGraded() bool {
+	if x != nil {
+		return x.Graded
+	}
+	return false
+}
+
 type BuildResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Credit        uint32                 `protobuf:"varint,1,opt,name=credit,proto3" json:"credit,omitempty"` // further request frames the host may send
@@ -1430,7 +1515,7 @@ type BuildResponse struct {
 
 func (x *BuildResponse) Reset() {
 	*x = BuildResponse{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[14]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1442,7 +1527,7 @@ func (x *BuildResponse) String() string {
 func (*BuildResponse) ProtoMessage() {}
 
 func (x *BuildResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[14]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1455,7 +1540,7 @@ func (x *BuildResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BuildResponse.ProtoReflect.Descriptor instead.
 func (*BuildResponse) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{14}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *BuildResponse) GetCredit() uint32 {
@@ -1497,7 +1582,7 @@ type ResultPart struct {
 
 func (x *ResultPart) Reset() {
 	*x = ResultPart{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[15]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1509,7 +1594,7 @@ func (x *ResultPart) String() string {
 func (*ResultPart) ProtoMessage() {}
 
 func (x *ResultPart) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[15]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1522,7 +1607,7 @@ func (x *ResultPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResultPart.ProtoReflect.Descriptor instead.
 func (*ResultPart) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{15}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ResultPart) GetGroup() uint64 {
@@ -1594,7 +1679,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[16]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1606,7 +1691,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[16]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1619,7 +1704,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{16}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Done) GetRecords() uint64 {
@@ -1661,7 +1746,7 @@ type Count struct {
 
 func (x *Count) Reset() {
 	*x = Count{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[17]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1673,7 +1758,7 @@ func (x *Count) String() string {
 func (*Count) ProtoMessage() {}
 
 func (x *Count) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[17]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1686,7 +1771,7 @@ func (x *Count) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Count.ProtoReflect.Descriptor instead.
 func (*Count) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{17}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Count) GetName() uint32 {
@@ -1713,7 +1798,7 @@ type GroupError struct {
 
 func (x *GroupError) Reset() {
 	*x = GroupError{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[18]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1725,7 +1810,7 @@ func (x *GroupError) String() string {
 func (*GroupError) ProtoMessage() {}
 
 func (x *GroupError) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[18]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1738,7 +1823,7 @@ func (x *GroupError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupError.ProtoReflect.Descriptor instead.
 func (*GroupError) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{18}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GroupError) GetMessage() uint32 {
@@ -1767,7 +1852,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[19]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1779,7 +1864,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[19]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1792,7 +1877,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{19}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Progress) GetGroup() uint64 {
@@ -1849,7 +1934,7 @@ type Example struct {
 
 func (x *Example) Reset() {
 	*x = Example{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[20]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1861,7 +1946,7 @@ func (x *Example) String() string {
 func (*Example) ProtoMessage() {}
 
 func (x *Example) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[20]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1874,7 +1959,7 @@ func (x *Example) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Example.ProtoReflect.Descriptor instead.
 func (*Example) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{20}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Example) GetMore() bool {
@@ -2028,7 +2113,7 @@ type Sampling struct {
 
 func (x *Sampling) Reset() {
 	*x = Sampling{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[21]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2040,7 +2125,7 @@ func (x *Sampling) String() string {
 func (*Sampling) ProtoMessage() {}
 
 func (x *Sampling) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[21]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2053,7 +2138,7 @@ func (x *Sampling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sampling.ProtoReflect.Descriptor instead.
 func (*Sampling) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{21}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Sampling) GetTemperature() float64 {
@@ -2094,7 +2179,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[22]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2106,7 +2191,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[22]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2119,7 +2204,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{22}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Node) GetParent() int64 {
@@ -2195,7 +2280,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[23]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2207,7 +2292,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[23]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2220,7 +2305,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{23}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Failure) GetKind() uint32 {
@@ -2246,7 +2331,7 @@ type TokenIDs struct {
 
 func (x *TokenIDs) Reset() {
 	*x = TokenIDs{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[24]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2258,7 +2343,7 @@ func (x *TokenIDs) String() string {
 func (*TokenIDs) ProtoMessage() {}
 
 func (x *TokenIDs) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[24]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2271,7 +2356,7 @@ func (x *TokenIDs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenIDs.ProtoReflect.Descriptor instead.
 func (*TokenIDs) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{24}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *TokenIDs) GetValues() []int32 {
@@ -2290,7 +2375,7 @@ type LogProbs struct {
 
 func (x *LogProbs) Reset() {
 	*x = LogProbs{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[25]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2302,7 +2387,7 @@ func (x *LogProbs) String() string {
 func (*LogProbs) ProtoMessage() {}
 
 func (x *LogProbs) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[25]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2315,7 +2400,7 @@ func (x *LogProbs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogProbs.ProtoReflect.Descriptor instead.
 func (*LogProbs) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{25}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *LogProbs) GetValues() []float32 {
@@ -2343,7 +2428,7 @@ type Message struct {
 
 func (x *Message) Reset() {
 	*x = Message{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[26]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2355,7 +2440,7 @@ func (x *Message) String() string {
 func (*Message) ProtoMessage() {}
 
 func (x *Message) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[26]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2368,7 +2453,7 @@ func (x *Message) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Message.ProtoReflect.Descriptor instead.
 func (*Message) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{26}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Message) GetRole() uint32 {
@@ -2452,7 +2537,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[27]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2464,7 +2549,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[27]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2477,7 +2562,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{27}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Part) GetType() uint32 {
@@ -2516,7 +2601,7 @@ type ToolCall struct {
 
 func (x *ToolCall) Reset() {
 	*x = ToolCall{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[28]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2528,7 +2613,7 @@ func (x *ToolCall) String() string {
 func (*ToolCall) ProtoMessage() {}
 
 func (x *ToolCall) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[28]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2541,7 +2626,7 @@ func (x *ToolCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCall.ProtoReflect.Descriptor instead.
 func (*ToolCall) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{28}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ToolCall) GetId() uint32 {
@@ -2603,7 +2688,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[29]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2615,7 +2700,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[29]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2628,7 +2713,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{29}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Member) GetKey() uint32 {
@@ -2655,7 +2740,7 @@ type Tool struct {
 
 func (x *Tool) Reset() {
 	*x = Tool{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[30]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2667,7 +2752,7 @@ func (x *Tool) String() string {
 func (*Tool) ProtoMessage() {}
 
 func (x *Tool) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[30]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2680,7 +2765,7 @@ func (x *Tool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tool.ProtoReflect.Descriptor instead.
 func (*Tool) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{30}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Tool) GetName() uint32 {
@@ -2708,7 +2793,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[31]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2720,7 +2805,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[31]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2733,7 +2818,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{31}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Step) GetType() uint32 {
@@ -2775,7 +2860,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[32]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2787,7 +2872,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[32]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2800,7 +2885,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{32}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Candidate) GetStep() uint32 {
@@ -2884,7 +2969,7 @@ type Prompt struct {
 
 func (x *Prompt) Reset() {
 	*x = Prompt{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[33]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2896,7 +2981,7 @@ func (x *Prompt) String() string {
 func (*Prompt) ProtoMessage() {}
 
 func (x *Prompt) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[33]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2909,7 +2994,7 @@ func (x *Prompt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prompt.ProtoReflect.Descriptor instead.
 func (*Prompt) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{33}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Prompt) GetForm() PromptForm {
@@ -2948,7 +3033,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[34]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2960,7 +3045,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[34]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2973,7 +3058,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{34}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Record) GetKind() isRecord_Kind {
@@ -3058,7 +3143,7 @@ type Head struct {
 
 func (x *Head) Reset() {
 	*x = Head{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[35]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3070,7 +3155,7 @@ func (x *Head) String() string {
 func (*Head) ProtoMessage() {}
 
 func (x *Head) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[35]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3083,7 +3168,7 @@ func (x *Head) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Head.ProtoReflect.Descriptor instead.
 func (*Head) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{35}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Head) GetExample() int64 {
@@ -3127,7 +3212,7 @@ type Pairs struct {
 
 func (x *Pairs) Reset() {
 	*x = Pairs{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[36]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3139,7 +3224,7 @@ func (x *Pairs) String() string {
 func (*Pairs) ProtoMessage() {}
 
 func (x *Pairs) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[36]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3152,7 +3237,7 @@ func (x *Pairs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pairs.ProtoReflect.Descriptor instead.
 func (*Pairs) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{36}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Pairs) GetExample() []uint32 {
@@ -3231,7 +3316,7 @@ type Preference struct {
 
 func (x *Preference) Reset() {
 	*x = Preference{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[37]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3243,7 +3328,7 @@ func (x *Preference) String() string {
 func (*Preference) ProtoMessage() {}
 
 func (x *Preference) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[37]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3256,7 +3341,7 @@ func (x *Preference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Preference.ProtoReflect.Descriptor instead.
 func (*Preference) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{37}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Preference) GetHead() *Head {
@@ -3357,7 +3442,7 @@ type Demonstration struct {
 
 func (x *Demonstration) Reset() {
 	*x = Demonstration{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[38]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3369,7 +3454,7 @@ func (x *Demonstration) String() string {
 func (*Demonstration) ProtoMessage() {}
 
 func (x *Demonstration) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[38]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3382,7 +3467,7 @@ func (x *Demonstration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Demonstration.ProtoReflect.Descriptor instead.
 func (*Demonstration) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{38}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Demonstration) GetHead() *Head {
@@ -3439,7 +3524,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[39]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3451,7 +3536,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[39]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3464,7 +3549,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{39}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Rollout) GetHead() *Head {
@@ -3506,7 +3591,7 @@ type Distillation struct {
 
 func (x *Distillation) Reset() {
 	*x = Distillation{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[40]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3518,7 +3603,7 @@ func (x *Distillation) String() string {
 func (*Distillation) ProtoMessage() {}
 
 func (x *Distillation) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[40]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3531,7 +3616,7 @@ func (x *Distillation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Distillation.ProtoReflect.Descriptor instead.
 func (*Distillation) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{40}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Distillation) GetHead() *Head {
@@ -3572,7 +3657,7 @@ type Site struct {
 
 func (x *Site) Reset() {
 	*x = Site{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[41]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3584,7 +3669,7 @@ func (x *Site) String() string {
 func (*Site) ProtoMessage() {}
 
 func (x *Site) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[41]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3597,7 +3682,7 @@ func (x *Site) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Site.ProtoReflect.Descriptor instead.
 func (*Site) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{41}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Site) GetCall() int64 {
@@ -3679,7 +3764,7 @@ type Content struct {
 
 func (x *Content) Reset() {
 	*x = Content{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[42]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3691,7 +3776,7 @@ func (x *Content) String() string {
 func (*Content) ProtoMessage() {}
 
 func (x *Content) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[42]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3704,7 +3789,7 @@ func (x *Content) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Content.ProtoReflect.Descriptor instead.
 func (*Content) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{42}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Content) GetPart() ContentPart {
@@ -3777,7 +3862,7 @@ type Drop struct {
 
 func (x *Drop) Reset() {
 	*x = Drop{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[43]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3789,7 +3874,7 @@ func (x *Drop) String() string {
 func (*Drop) ProtoMessage() {}
 
 func (x *Drop) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[43]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3802,7 +3887,7 @@ func (x *Drop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drop.ProtoReflect.Descriptor instead.
 func (*Drop) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{43}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Drop) GetReason() uint32 {
@@ -3946,7 +4031,7 @@ const file_nat_builder_v1_builder_proto_rawDesc = "" +
 	"\fBuildRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x16\n" +
 	"\x06credit\x18\x02 \x01(\rR\x06credit\x12/\n" +
-	"\x05parts\x18\x03 \x03(\v2\x19.nat.builder.v1.GroupPartR\x05parts\"\xea\x01\n" +
+	"\x05parts\x18\x03 \x03(\v2\x19.nat.builder.v1.GroupPartR\x05parts\"\x99\x02\n" +
 	"\tGroupPart\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\x04R\x05group\x12\x14\n" +
 	"\x05begin\x18\x02 \x01(\bR\x05begin\x12\x10\n" +
@@ -3955,7 +4040,14 @@ const file_nat_builder_v1_builder_proto_rawDesc = "" +
 	"\x04text\x18\x05 \x01(\fR\x04text\x12\x12\n" +
 	"\x04ends\x18\x06 \x03(\aR\x04ends\x120\n" +
 	"\aprompts\x18\a \x03(\v2\x16.nat.builder.v1.PromptR\aprompts\x123\n" +
-	"\bexamples\x18\b \x03(\v2\x17.nat.builder.v1.ExampleR\bexamples\"\x8f\x01\n" +
+	"\bexamples\x18\b \x03(\v2\x17.nat.builder.v1.ExampleR\bexamples\x12-\n" +
+	"\x06scales\x18\t \x03(\v2\x15.nat.builder.v1.ScaleR\x06scales\"s\n" +
+	"\x05Scale\x12\x18\n" +
+	"\arewards\x18\x01 \x01(\bR\arewards\x12\x12\n" +
+	"\x04step\x18\x02 \x01(\rR\x04step\x12\x10\n" +
+	"\x03low\x18\x03 \x01(\x01R\x03low\x12\x12\n" +
+	"\x04high\x18\x04 \x01(\x01R\x04high\x12\x16\n" +
+	"\x06graded\x18\x05 \x01(\bR\x06graded\"\x8f\x01\n" +
 	"\rBuildResponse\x12\x16\n" +
 	"\x06credit\x18\x01 \x01(\rR\x06credit\x120\n" +
 	"\x05parts\x18\x02 \x03(\v2\x1a.nat.builder.v1.ResultPartR\x05parts\x124\n" +
@@ -4251,7 +4343,7 @@ func file_nat_builder_v1_builder_proto_rawDescGZIP() []byte {
 }
 
 var file_nat_builder_v1_builder_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
-var file_nat_builder_v1_builder_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_nat_builder_v1_builder_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_nat_builder_v1_builder_proto_goTypes = []any{
 	(Unit)(0),                // 0: nat.builder.v1.Unit
 	(Kind)(0),                // 1: nat.builder.v1.Kind
@@ -4278,36 +4370,37 @@ var file_nat_builder_v1_builder_proto_goTypes = []any{
 	(*CloseResponse)(nil),    // 22: nat.builder.v1.CloseResponse
 	(*BuildRequest)(nil),     // 23: nat.builder.v1.BuildRequest
 	(*GroupPart)(nil),        // 24: nat.builder.v1.GroupPart
-	(*BuildResponse)(nil),    // 25: nat.builder.v1.BuildResponse
-	(*ResultPart)(nil),       // 26: nat.builder.v1.ResultPart
-	(*Done)(nil),             // 27: nat.builder.v1.Done
-	(*Count)(nil),            // 28: nat.builder.v1.Count
-	(*GroupError)(nil),       // 29: nat.builder.v1.GroupError
-	(*Progress)(nil),         // 30: nat.builder.v1.Progress
-	(*Example)(nil),          // 31: nat.builder.v1.Example
-	(*Sampling)(nil),         // 32: nat.builder.v1.Sampling
-	(*Node)(nil),             // 33: nat.builder.v1.Node
-	(*Failure)(nil),          // 34: nat.builder.v1.Failure
-	(*TokenIDs)(nil),         // 35: nat.builder.v1.TokenIDs
-	(*LogProbs)(nil),         // 36: nat.builder.v1.LogProbs
-	(*Message)(nil),          // 37: nat.builder.v1.Message
-	(*Part)(nil),             // 38: nat.builder.v1.Part
-	(*ToolCall)(nil),         // 39: nat.builder.v1.ToolCall
-	(*Member)(nil),           // 40: nat.builder.v1.Member
-	(*Tool)(nil),             // 41: nat.builder.v1.Tool
-	(*Step)(nil),             // 42: nat.builder.v1.Step
-	(*Candidate)(nil),        // 43: nat.builder.v1.Candidate
-	(*Prompt)(nil),           // 44: nat.builder.v1.Prompt
-	(*Record)(nil),           // 45: nat.builder.v1.Record
-	(*Head)(nil),             // 46: nat.builder.v1.Head
-	(*Pairs)(nil),            // 47: nat.builder.v1.Pairs
-	(*Preference)(nil),       // 48: nat.builder.v1.Preference
-	(*Demonstration)(nil),    // 49: nat.builder.v1.Demonstration
-	(*Rollout)(nil),          // 50: nat.builder.v1.Rollout
-	(*Distillation)(nil),     // 51: nat.builder.v1.Distillation
-	(*Site)(nil),             // 52: nat.builder.v1.Site
-	(*Content)(nil),          // 53: nat.builder.v1.Content
-	(*Drop)(nil),             // 54: nat.builder.v1.Drop
+	(*Scale)(nil),            // 25: nat.builder.v1.Scale
+	(*BuildResponse)(nil),    // 26: nat.builder.v1.BuildResponse
+	(*ResultPart)(nil),       // 27: nat.builder.v1.ResultPart
+	(*Done)(nil),             // 28: nat.builder.v1.Done
+	(*Count)(nil),            // 29: nat.builder.v1.Count
+	(*GroupError)(nil),       // 30: nat.builder.v1.GroupError
+	(*Progress)(nil),         // 31: nat.builder.v1.Progress
+	(*Example)(nil),          // 32: nat.builder.v1.Example
+	(*Sampling)(nil),         // 33: nat.builder.v1.Sampling
+	(*Node)(nil),             // 34: nat.builder.v1.Node
+	(*Failure)(nil),          // 35: nat.builder.v1.Failure
+	(*TokenIDs)(nil),         // 36: nat.builder.v1.TokenIDs
+	(*LogProbs)(nil),         // 37: nat.builder.v1.LogProbs
+	(*Message)(nil),          // 38: nat.builder.v1.Message
+	(*Part)(nil),             // 39: nat.builder.v1.Part
+	(*ToolCall)(nil),         // 40: nat.builder.v1.ToolCall
+	(*Member)(nil),           // 41: nat.builder.v1.Member
+	(*Tool)(nil),             // 42: nat.builder.v1.Tool
+	(*Step)(nil),             // 43: nat.builder.v1.Step
+	(*Candidate)(nil),        // 44: nat.builder.v1.Candidate
+	(*Prompt)(nil),           // 45: nat.builder.v1.Prompt
+	(*Record)(nil),           // 46: nat.builder.v1.Record
+	(*Head)(nil),             // 47: nat.builder.v1.Head
+	(*Pairs)(nil),            // 48: nat.builder.v1.Pairs
+	(*Preference)(nil),       // 49: nat.builder.v1.Preference
+	(*Demonstration)(nil),    // 50: nat.builder.v1.Demonstration
+	(*Rollout)(nil),          // 51: nat.builder.v1.Rollout
+	(*Distillation)(nil),     // 52: nat.builder.v1.Distillation
+	(*Site)(nil),             // 53: nat.builder.v1.Site
+	(*Content)(nil),          // 54: nat.builder.v1.Content
+	(*Drop)(nil),             // 55: nat.builder.v1.Drop
 }
 var file_nat_builder_v1_builder_proto_depIdxs = []int32{
 	13, // 0: nat.builder.v1.DescribeResponse.builders:type_name -> nat.builder.v1.BuilderInfo
@@ -4317,71 +4410,72 @@ var file_nat_builder_v1_builder_proto_depIdxs = []int32{
 	2,  // 4: nat.builder.v1.Finding.severity:type_name -> nat.builder.v1.Severity
 	16, // 5: nat.builder.v1.OpenResponse.findings:type_name -> nat.builder.v1.Finding
 	24, // 6: nat.builder.v1.BuildRequest.parts:type_name -> nat.builder.v1.GroupPart
-	44, // 7: nat.builder.v1.GroupPart.prompts:type_name -> nat.builder.v1.Prompt
-	31, // 8: nat.builder.v1.GroupPart.examples:type_name -> nat.builder.v1.Example
-	26, // 9: nat.builder.v1.BuildResponse.parts:type_name -> nat.builder.v1.ResultPart
-	30, // 10: nat.builder.v1.BuildResponse.progress:type_name -> nat.builder.v1.Progress
-	47, // 11: nat.builder.v1.ResultPart.pairs:type_name -> nat.builder.v1.Pairs
-	45, // 12: nat.builder.v1.ResultPart.records:type_name -> nat.builder.v1.Record
-	54, // 13: nat.builder.v1.ResultPart.drops:type_name -> nat.builder.v1.Drop
-	27, // 14: nat.builder.v1.ResultPart.done:type_name -> nat.builder.v1.Done
-	29, // 15: nat.builder.v1.Done.error:type_name -> nat.builder.v1.GroupError
-	28, // 16: nat.builder.v1.Done.counts:type_name -> nat.builder.v1.Count
-	33, // 17: nat.builder.v1.Example.nodes:type_name -> nat.builder.v1.Node
-	41, // 18: nat.builder.v1.Example.tools:type_name -> nat.builder.v1.Tool
-	43, // 19: nat.builder.v1.Example.candidates:type_name -> nat.builder.v1.Candidate
-	42, // 20: nat.builder.v1.Example.steps:type_name -> nat.builder.v1.Step
-	3,  // 21: nat.builder.v1.Example.fidelity:type_name -> nat.builder.v1.Fidelity
-	32, // 22: nat.builder.v1.Example.sampling:type_name -> nat.builder.v1.Sampling
-	37, // 23: nat.builder.v1.Node.message:type_name -> nat.builder.v1.Message
-	4,  // 24: nat.builder.v1.Node.sampled:type_name -> nat.builder.v1.Sampled
-	35, // 25: nat.builder.v1.Node.token_ids:type_name -> nat.builder.v1.TokenIDs
-	36, // 26: nat.builder.v1.Node.log_probs:type_name -> nat.builder.v1.LogProbs
-	34, // 27: nat.builder.v1.Node.failure:type_name -> nat.builder.v1.Failure
-	5,  // 28: nat.builder.v1.Message.form:type_name -> nat.builder.v1.Form
-	38, // 29: nat.builder.v1.Message.parts:type_name -> nat.builder.v1.Part
-	39, // 30: nat.builder.v1.Message.tool_calls:type_name -> nat.builder.v1.ToolCall
-	40, // 31: nat.builder.v1.Message.extra:type_name -> nat.builder.v1.Member
-	40, // 32: nat.builder.v1.ToolCall.extra:type_name -> nat.builder.v1.Member
-	6,  // 33: nat.builder.v1.Prompt.form:type_name -> nat.builder.v1.PromptForm
-	37, // 34: nat.builder.v1.Prompt.messages:type_name -> nat.builder.v1.Message
-	48, // 35: nat.builder.v1.Record.preference:type_name -> nat.builder.v1.Preference
-	49, // 36: nat.builder.v1.Record.demonstration:type_name -> nat.builder.v1.Demonstration
-	50, // 37: nat.builder.v1.Record.rollout:type_name -> nat.builder.v1.Rollout
-	51, // 38: nat.builder.v1.Record.distillation:type_name -> nat.builder.v1.Distillation
-	46, // 39: nat.builder.v1.Preference.head:type_name -> nat.builder.v1.Head
-	53, // 40: nat.builder.v1.Preference.prompt:type_name -> nat.builder.v1.Content
-	53, // 41: nat.builder.v1.Preference.chosen:type_name -> nat.builder.v1.Content
-	53, // 42: nat.builder.v1.Preference.rejected:type_name -> nat.builder.v1.Content
-	46, // 43: nat.builder.v1.Demonstration.head:type_name -> nat.builder.v1.Head
-	53, // 44: nat.builder.v1.Demonstration.messages:type_name -> nat.builder.v1.Content
-	7,  // 45: nat.builder.v1.Demonstration.train:type_name -> nat.builder.v1.Train
-	46, // 46: nat.builder.v1.Rollout.head:type_name -> nat.builder.v1.Head
-	53, // 47: nat.builder.v1.Rollout.messages:type_name -> nat.builder.v1.Content
-	46, // 48: nat.builder.v1.Distillation.head:type_name -> nat.builder.v1.Head
-	53, // 49: nat.builder.v1.Distillation.messages:type_name -> nat.builder.v1.Content
-	52, // 50: nat.builder.v1.Distillation.sites:type_name -> nat.builder.v1.Site
-	8,  // 51: nat.builder.v1.Site.target:type_name -> nat.builder.v1.Target
-	9,  // 52: nat.builder.v1.Site.hint_kind:type_name -> nat.builder.v1.HintKind
-	10, // 53: nat.builder.v1.Content.part:type_name -> nat.builder.v1.ContentPart
-	37, // 54: nat.builder.v1.Content.messages:type_name -> nat.builder.v1.Message
-	11, // 55: nat.builder.v1.Builder.Describe:input_type -> nat.builder.v1.DescribeRequest
-	14, // 56: nat.builder.v1.Builder.Validate:input_type -> nat.builder.v1.ValidateRequest
-	17, // 57: nat.builder.v1.Builder.Open:input_type -> nat.builder.v1.OpenRequest
-	23, // 58: nat.builder.v1.Builder.Build:input_type -> nat.builder.v1.BuildRequest
-	19, // 59: nat.builder.v1.Builder.Drain:input_type -> nat.builder.v1.DrainRequest
-	21, // 60: nat.builder.v1.Builder.Close:input_type -> nat.builder.v1.CloseRequest
-	12, // 61: nat.builder.v1.Builder.Describe:output_type -> nat.builder.v1.DescribeResponse
-	15, // 62: nat.builder.v1.Builder.Validate:output_type -> nat.builder.v1.ValidateResponse
-	18, // 63: nat.builder.v1.Builder.Open:output_type -> nat.builder.v1.OpenResponse
-	25, // 64: nat.builder.v1.Builder.Build:output_type -> nat.builder.v1.BuildResponse
-	20, // 65: nat.builder.v1.Builder.Drain:output_type -> nat.builder.v1.DrainResponse
-	22, // 66: nat.builder.v1.Builder.Close:output_type -> nat.builder.v1.CloseResponse
-	61, // [61:67] is the sub-list for method output_type
-	55, // [55:61] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	45, // 7: nat.builder.v1.GroupPart.prompts:type_name -> nat.builder.v1.Prompt
+	32, // 8: nat.builder.v1.GroupPart.examples:type_name -> nat.builder.v1.Example
+	25, // 9: nat.builder.v1.GroupPart.scales:type_name -> nat.builder.v1.Scale
+	27, // 10: nat.builder.v1.BuildResponse.parts:type_name -> nat.builder.v1.ResultPart
+	31, // 11: nat.builder.v1.BuildResponse.progress:type_name -> nat.builder.v1.Progress
+	48, // 12: nat.builder.v1.ResultPart.pairs:type_name -> nat.builder.v1.Pairs
+	46, // 13: nat.builder.v1.ResultPart.records:type_name -> nat.builder.v1.Record
+	55, // 14: nat.builder.v1.ResultPart.drops:type_name -> nat.builder.v1.Drop
+	28, // 15: nat.builder.v1.ResultPart.done:type_name -> nat.builder.v1.Done
+	30, // 16: nat.builder.v1.Done.error:type_name -> nat.builder.v1.GroupError
+	29, // 17: nat.builder.v1.Done.counts:type_name -> nat.builder.v1.Count
+	34, // 18: nat.builder.v1.Example.nodes:type_name -> nat.builder.v1.Node
+	42, // 19: nat.builder.v1.Example.tools:type_name -> nat.builder.v1.Tool
+	44, // 20: nat.builder.v1.Example.candidates:type_name -> nat.builder.v1.Candidate
+	43, // 21: nat.builder.v1.Example.steps:type_name -> nat.builder.v1.Step
+	3,  // 22: nat.builder.v1.Example.fidelity:type_name -> nat.builder.v1.Fidelity
+	33, // 23: nat.builder.v1.Example.sampling:type_name -> nat.builder.v1.Sampling
+	38, // 24: nat.builder.v1.Node.message:type_name -> nat.builder.v1.Message
+	4,  // 25: nat.builder.v1.Node.sampled:type_name -> nat.builder.v1.Sampled
+	36, // 26: nat.builder.v1.Node.token_ids:type_name -> nat.builder.v1.TokenIDs
+	37, // 27: nat.builder.v1.Node.log_probs:type_name -> nat.builder.v1.LogProbs
+	35, // 28: nat.builder.v1.Node.failure:type_name -> nat.builder.v1.Failure
+	5,  // 29: nat.builder.v1.Message.form:type_name -> nat.builder.v1.Form
+	39, // 30: nat.builder.v1.Message.parts:type_name -> nat.builder.v1.Part
+	40, // 31: nat.builder.v1.Message.tool_calls:type_name -> nat.builder.v1.ToolCall
+	41, // 32: nat.builder.v1.Message.extra:type_name -> nat.builder.v1.Member
+	41, // 33: nat.builder.v1.ToolCall.extra:type_name -> nat.builder.v1.Member
+	6,  // 34: nat.builder.v1.Prompt.form:type_name -> nat.builder.v1.PromptForm
+	38, // 35: nat.builder.v1.Prompt.messages:type_name -> nat.builder.v1.Message
+	49, // 36: nat.builder.v1.Record.preference:type_name -> nat.builder.v1.Preference
+	50, // 37: nat.builder.v1.Record.demonstration:type_name -> nat.builder.v1.Demonstration
+	51, // 38: nat.builder.v1.Record.rollout:type_name -> nat.builder.v1.Rollout
+	52, // 39: nat.builder.v1.Record.distillation:type_name -> nat.builder.v1.Distillation
+	47, // 40: nat.builder.v1.Preference.head:type_name -> nat.builder.v1.Head
+	54, // 41: nat.builder.v1.Preference.prompt:type_name -> nat.builder.v1.Content
+	54, // 42: nat.builder.v1.Preference.chosen:type_name -> nat.builder.v1.Content
+	54, // 43: nat.builder.v1.Preference.rejected:type_name -> nat.builder.v1.Content
+	47, // 44: nat.builder.v1.Demonstration.head:type_name -> nat.builder.v1.Head
+	54, // 45: nat.builder.v1.Demonstration.messages:type_name -> nat.builder.v1.Content
+	7,  // 46: nat.builder.v1.Demonstration.train:type_name -> nat.builder.v1.Train
+	47, // 47: nat.builder.v1.Rollout.head:type_name -> nat.builder.v1.Head
+	54, // 48: nat.builder.v1.Rollout.messages:type_name -> nat.builder.v1.Content
+	47, // 49: nat.builder.v1.Distillation.head:type_name -> nat.builder.v1.Head
+	54, // 50: nat.builder.v1.Distillation.messages:type_name -> nat.builder.v1.Content
+	53, // 51: nat.builder.v1.Distillation.sites:type_name -> nat.builder.v1.Site
+	8,  // 52: nat.builder.v1.Site.target:type_name -> nat.builder.v1.Target
+	9,  // 53: nat.builder.v1.Site.hint_kind:type_name -> nat.builder.v1.HintKind
+	10, // 54: nat.builder.v1.Content.part:type_name -> nat.builder.v1.ContentPart
+	38, // 55: nat.builder.v1.Content.messages:type_name -> nat.builder.v1.Message
+	11, // 56: nat.builder.v1.Builder.Describe:input_type -> nat.builder.v1.DescribeRequest
+	14, // 57: nat.builder.v1.Builder.Validate:input_type -> nat.builder.v1.ValidateRequest
+	17, // 58: nat.builder.v1.Builder.Open:input_type -> nat.builder.v1.OpenRequest
+	23, // 59: nat.builder.v1.Builder.Build:input_type -> nat.builder.v1.BuildRequest
+	19, // 60: nat.builder.v1.Builder.Drain:input_type -> nat.builder.v1.DrainRequest
+	21, // 61: nat.builder.v1.Builder.Close:input_type -> nat.builder.v1.CloseRequest
+	12, // 62: nat.builder.v1.Builder.Describe:output_type -> nat.builder.v1.DescribeResponse
+	15, // 63: nat.builder.v1.Builder.Validate:output_type -> nat.builder.v1.ValidateResponse
+	18, // 64: nat.builder.v1.Builder.Open:output_type -> nat.builder.v1.OpenResponse
+	26, // 65: nat.builder.v1.Builder.Build:output_type -> nat.builder.v1.BuildResponse
+	20, // 66: nat.builder.v1.Builder.Drain:output_type -> nat.builder.v1.DrainResponse
+	22, // 67: nat.builder.v1.Builder.Close:output_type -> nat.builder.v1.CloseResponse
+	62, // [62:68] is the sub-list for method output_type
+	56, // [56:62] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_nat_builder_v1_builder_proto_init() }
@@ -4389,24 +4483,24 @@ func file_nat_builder_v1_builder_proto_init() {
 	if File_nat_builder_v1_builder_proto != nil {
 		return
 	}
-	file_nat_builder_v1_builder_proto_msgTypes[20].OneofWrappers = []any{}
-	file_nat_builder_v1_builder_proto_msgTypes[22].OneofWrappers = []any{}
-	file_nat_builder_v1_builder_proto_msgTypes[32].OneofWrappers = []any{}
-	file_nat_builder_v1_builder_proto_msgTypes[34].OneofWrappers = []any{
+	file_nat_builder_v1_builder_proto_msgTypes[21].OneofWrappers = []any{}
+	file_nat_builder_v1_builder_proto_msgTypes[23].OneofWrappers = []any{}
+	file_nat_builder_v1_builder_proto_msgTypes[33].OneofWrappers = []any{}
+	file_nat_builder_v1_builder_proto_msgTypes[35].OneofWrappers = []any{
 		(*Record_Preference)(nil),
 		(*Record_Demonstration)(nil),
 		(*Record_Rollout)(nil),
 		(*Record_Distillation)(nil),
 	}
-	file_nat_builder_v1_builder_proto_msgTypes[38].OneofWrappers = []any{}
 	file_nat_builder_v1_builder_proto_msgTypes[39].OneofWrappers = []any{}
+	file_nat_builder_v1_builder_proto_msgTypes[40].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_nat_builder_v1_builder_proto_rawDesc), len(file_nat_builder_v1_builder_proto_rawDesc)),
 			NumEnums:      11,
-			NumMessages:   44,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,84 @@
+package ttc
+
+import "math"
+
+// Scale is the range of the scores of one kind. The zero value has none.
+type Scale struct {
+	Low, High float64
+	Known     bool // there is a score
+	Graded    bool // a score is neither 0 nor 1
+}
+
+// Add extends the scale to a score. It ignores a score that is not finite.
+func (s *Scale) Add(score float64) {
+	if math.IsNaN(score) || math.IsInf(score, 0) {
+		return
+	}
+	s.merge(Scale{Low: score, High: score, Known: true, Graded: score != 0 && score != 1})
+}
+
+func (s *Scale) merge(o Scale) {
+	switch {
+	case !o.Known:
+	case !s.Known:
+		*s = o
+	default:
+		s.Low, s.High, s.Graded = min(s.Low, o.Low), max(s.High, o.High), s.Graded || o.Graded
+	}
+}
+
+// Worst returns the score that means failure: 0 if every score is 0 or 1, otherwise the lowest of several; with lower,
+// where a lower score is better, 1 or the highest. It returns false if no score means that.
+func (s Scale) Worst(lower bool) (score float64, ok bool) {
+	low, high := s.Low, s.High
+	if !s.Graded {
+		low, high = 0, 1
+	}
+	if lower {
+		low, high = high, low
+	}
+	return low, s.Known && low != high
+}
+
+// Scales are the ranges of the scores of several examples, each kind by itself.
+type Scales struct {
+	Rewards Scale            // of whole rollouts
+	Steps   map[string]Scale // of candidates, by step name
+}
+
+// mostScales bounds the step names that are distinguished. Candidates of others have no scale.
+const mostScales = 64
+
+// Add adds the scores of an example.
+func (s *Scales) Add(ex *Example) {
+	if ex.Reward != nil {
+		s.Rewards.Add(*ex.Reward)
+	}
+	for i := range ex.Candidates {
+		if c := &ex.Candidates[i]; c.ScoreError == "" {
+			scale := s.Steps[c.Step]
+			scale.Add(c.Score)
+			s.set(c.Step, scale)
+		}
+	}
+}
+
+// Merge adds what others hold.
+func (s *Scales) Merge(o Scales) {
+	s.Rewards.merge(o.Rewards)
+	for step, of := range o.Steps {
+		scale := s.Steps[step]
+		scale.merge(of)
+		s.set(step, scale)
+	}
+}
+
+func (s *Scales) set(step string, scale Scale) {
+	if _, ok := s.Steps[step]; !ok && len(s.Steps) >= mostScales {
+		return
+	}
+	if s.Steps == nil {
+		s.Steps = map[string]Scale{}
+	}
+	s.Steps[step] = scale
+}
