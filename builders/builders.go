@@ -97,6 +97,7 @@ type Head struct {
 	Example  int      // index of the example in the group that the record comes from
 	Turn     string   // turn id within the example; empty if the record is about the whole example
 	Metadata json.Raw // one JSON object with its keys in output order; nil: none
+	Edits    Edits    // how its messages differ from those of the example
 }
 
 // Header returns the head itself, so that embedding types satisfy Record.

@@ -41,7 +41,7 @@ func (preferences) Rows(w *worker, it *Item) outcome {
 	}
 	row := batch.Row{Weight: 1, Meta: w.meta(it, nil, nil)}
 	row.Meta.OnPolicy = w.bothPolicies(it, sides)
-	w.describeSide(&row.Meta, pair[0], it.Record.Origin.Fidelity)
+	w.describeSide(&row.Meta, pair[0], it.Record.Fidelity())
 	row.Meta.Proof = nil
 	for _, s := range pair {
 		row.Sides = append(row.Sides, s.Side)
@@ -51,7 +51,7 @@ func (preferences) Rows(w *worker, it *Item) outcome {
 		}
 	}
 	row.Sides[0].LogProbs, row.Sides[1].LogProbs = nil, nil
-	row.Meta.Fidelity = fidelity(it.Record.Origin.Fidelity, row.Meta.IDs == "sampled", false)
+	row.Meta.Fidelity = fidelity(it.Record.Fidelity(), row.Meta.IDs == "sampled", false)
 	row.Meta.Prompt = promptLength
 	if w.cfg.Reference != nil {
 		if row.Meta.Ref = w.cfg.Reference.lookup(&row); row.Meta.Ref == nil {
@@ -89,7 +89,7 @@ func (c *continuation) check() *cause {
 	return nil
 }
 
-func (c *continuation) trained() []bool { return trainable(c.nodes, builders.TrainAll, nil) }
+func (c *continuation) trained() []bool { return builders.TrainAll.Turns(c.nodes, nil) }
 
 // bothPolicies reports whether the model to be trained sampled both sides.
 func (w *worker) bothPolicies(it *Item, sides [2]continuation) string {

@@ -16,7 +16,7 @@ func (rollouts) Batch() *batch.Channel { return batch.RL }
 
 func (rollouts) Rows(w *worker, it *Item) outcome {
 	nodes := it.Record.Messages.Nodes
-	m := &material{nodes: nodes, trained: trainable(nodes, builders.TrainAll, nil), tools: it.Record.Origin.Tools}
+	m := &material{nodes: nodes, trained: builders.TrainAll.Turns(nodes, nil), tools: it.Record.Origin.Tools}
 	if r := w.onlyOwn(it, m); r != nil {
 		return w.outcome(it, m, nil, nil, r, 1)
 	}

@@ -15,7 +15,7 @@ func (demonstrations) Batch() *batch.Channel { return batch.SFT }
 func (demonstrations) Rows(w *worker, it *Item) outcome {
 	d := it.Record.Record.(*builders.Demonstration)
 	nodes := it.Record.Messages.Nodes
-	m := &material{nodes: nodes, trained: trainable(nodes, d.Train, d.Trained), tools: it.Record.Origin.Tools}
+	m := &material{nodes: nodes, trained: d.Train.Turns(nodes, d.Trained), tools: it.Record.Origin.Tools}
 	n := count(m.trained)
 	if n == 0 {
 		return refused(refuse(ledger.NothingTrained, "no assistant message of %d was sampled and is trained by the loss policy", len(nodes)))
@@ -55,7 +55,7 @@ func (w *worker) outcome(it *Item, m *material, rows []made, lost []cause, whole
 		r.Meta = w.meta(it, m.nodes, m.trained)
 		r.Meta.Part = i
 		out.leaves(rows[i].left)
-		w.describeSide(&r.Meta, &rows[i], it.Record.Origin.Fidelity)
+		w.describeSide(&r.Meta, &rows[i], it.Record.Fidelity())
 		r.Meta.Sampling = sampling(it.Record.Origin.Sampling, rows[i].sampled)
 		out.Rows = append(out.Rows, r)
 	}

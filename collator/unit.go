@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/turns"
 	"github.com/nat-go/nat-go/ttc"
@@ -291,31 +290,6 @@ func (w *worker) asGiven(m *material, v *view, i int) (*view, *cause) {
 	return given, nil
 }
 
-// trainable marks the messages that a loss policy trains: never one the model did not produce.
-func trainable(nodes []ttc.Node, train builders.Train, flags []bool) []bool {
-	out := make([]bool, len(nodes))
-	last := -1
-	for i := range nodes {
-		n := &nodes[i]
-		if n.Message.Role != "assistant" || n.Sampled == ttc.No {
-			continue
-		}
-		last = i
-		switch train {
-		case builders.TrainAll:
-			out[i] = true
-		case builders.TrainCalls:
-			out[i] = len(n.Message.ToolCalls) > 0
-		case builders.TrainFlagged:
-			out[i] = i < len(flags) && flags[i]
-		}
-	}
-	if train == builders.TrainLast && last >= 0 {
-		out[last] = true
-	}
-	return out
-}
-
 func count(flags []bool) (n int) {
 	for _, f := range flags {
 		if f {
@@ -330,7 +304,7 @@ func (w *worker) meta(it *Item, nodes []ttc.Node, trained []bool) batch.Meta {
 	o := it.Record.Origin
 	return batch.Meta{
 		Record: it.Hash, Ordinal: it.ordinal, Run: o.Run, Example: o.Example, Turn: it.Record.Record.Header().Turn,
-		Gaps:     o.Gaps.Names(),
+		Gaps:     it.Record.Gaps(),
 		Proven:   o.Proofs.Names(),
 		OnPolicy: w.onPolicy(nodes, trained, o.Policy),
 	}

@@ -17,6 +17,7 @@ const (
 	CodeTwice      = "NG1211"
 	CodeLength     = "NG1212"
 	CodePattern    = "NG1213"
+	CodeFormer     = "NG1219"
 )
 
 // Codes are the pages of these codes for `nat-go explain`.
@@ -40,5 +41,7 @@ func Codes() []ledger.Code {
 			"See the limit in the message."),
 		ledger.NewCode(CodePattern, "config", "A text does not have the required form.",
 			"See the pattern in the message."),
+		ledger.NewCode(CodeFormer, "config", "A setting has the name that it had in an earlier version. It still counts.",
+			"Write it as the message says."),
 	}
 }

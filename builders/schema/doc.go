@@ -23,6 +23,7 @@
 //	scalar    "true" on a list: a single value stands for a list of one
 //	alias     other accepted names of the key, comma separated
 //	aka       names people write by mistake, answered with the right one
+//	was       settings of earlier versions that it has replaced, comma separated: key=value:what that is now
 //	open      "true" on an object: keys it does not know pass
 //
 // The struct becomes a Spec; the Spec becomes a JSON Schema (which a plugin sends to the host, and from which the host

@@ -72,6 +72,7 @@ type Field struct {
 	Required bool
 	Aliases  []string // other accepted names
 	Aka      []string // names that people write by mistake
+	Former   []Former // settings of earlier versions that it has replaced; the first of several that are set counts
 
 	index []int // index of the struct field
 }
@@ -232,6 +233,9 @@ func fieldOf(f reflect.StructField, name string, open map[reflect.Type]bool) (Fi
 		return Field{}, err
 	}
 	field := Field{Name: name, Spec: spec, Aliases: words(f.Tag.Get("alias")), Aka: words(f.Tag.Get("aka"))}
+	if field.Former, err = formers(words(f.Tag.Get("was"))); err != nil {
+		return Field{}, err
+	}
 	spec.Doc, spec.Example = f.Tag.Get("doc"), f.Tag.Get("example")
 	spec.Secret = spec.Secret || f.Tag.Get("secret") == "true"
 	spec.Nullable = spec.Nullable || f.Tag.Get("nullable") == "true"

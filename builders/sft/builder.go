@@ -229,7 +229,7 @@ func (b *Builder) emit(g *ttc.Group, c choice, out builders.Output) error {
 		return out.Record(ofCandidate(g, c, score))
 	}
 	graph := &g.Examples[c.example].Graph
-	seen := make([]bool, len(graph.Nodes))
+	seen := &seen{trained: make([]bool, len(graph.Nodes)), failed: make([]bool, len(graph.Nodes))}
 	emitted := false
 	leaves := graph.Leaves()
 	for _, leaf := range leaves {
@@ -246,45 +246,41 @@ func (b *Builder) emit(g *ttc.Group, c choice, out builders.Output) error {
 	return out.Drop(b.dropOf(g.Examples[c.example], c))
 }
 
+// seen says what earlier branches of a rollout had, by message.
+type seen struct{ trained, failed []bool }
+
 // branch emits the demonstration of one branch, up to its last trained turn, since nothing after that can train. What
 // branches share is trained in the first of them.
 func (b *Builder) branch(
-	g *ttc.Group, c choice, walk []int, several bool, seen []bool, score *float64, out builders.Output,
+	g *ttc.Group, c choice, walk []int, several bool, seen *seen, score *float64, out builders.Output,
 ) (made bool, err error) {
 	graph := &g.Examples[c.example].Graph
-	flags := b.flags(graph, walk, seen)
+	flags := b.flags(graph, walk, seen.trained)
 	var failing map[int]failure
-	if b.cfg.SkipFailedCalls || b.cfg.MaskFailedCalls {
+	if b.cfg.FailedCalls != Train {
 		failing = failures(graph, walk)
 	}
-	skipped := int64(0)
+	remove := failing != nil && b.cfg.FailedCalls == Remove && !recorded(graph, walk)
 	for i, f := range failing {
-		all := len(f.calls) == len(graph.Nodes[walk[i]].Message.ToolCalls)
-		if flags[i] && (all || b.cfg.MaskFailedCalls || recorded(graph, walk)) {
-			flags[i] = false
-		}
-		skipped += int64(len(f.calls))
+		flags[i] = flags[i] && remove && len(f.calls) < len(graph.Nodes[walk[i]].Message.ToolCalls)
 	}
 	last := lastOf(flags)
 	if last < 0 { // its turns are trained in earlier branches, or all its calls failed
 		return false, nil
 	}
-	if skipped > 0 {
-		if err := out.Count("failed_calls", skipped); err != nil {
-			return false, err
-		}
+	if err := count(out, "trailing_messages", len(walk)-1-last); err != nil {
+		return false, err
 	}
-	if trailing := len(walk) - 1 - last; trailing > 0 {
-		if err := out.Count("trailing_messages", int64(trailing)); err != nil {
-			return false, err
-		}
+	edits, err := b.report(g.Examples[c.example], walk[:last+1], failing, seen.failed, remove, out)
+	if err != nil {
+		return false, err
 	}
 	d := &builders.Demonstration{
-		Head: builders.Head{Example: c.example}, Messages: spanTo(c.example, walk[last]), Train: b.cfg.train(),
-		Weight: 1, Score: score,
+		Head: builders.Head{Example: c.example, Edits: edits}, Messages: spanTo(c.example, walk[last]),
+		Train: b.cfg.train(), Weight: 1, Score: score,
 	}
 	switch {
-	case failing != nil && !b.cfg.MaskFailedCalls && !recorded(graph, walk):
+	case edits != 0:
 		messages, trained := withoutFailed(graph, walk[:last+1], flags, failing)
 		d.Messages = builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: messages}
 		d.Train, d.Trained = builders.TrainFlagged, trained
@@ -292,6 +288,13 @@ func (b *Builder) branch(
 		d.Train, d.Trained = builders.TrainFlagged, flags[:last+1]
 	}
 	return true, out.Record(d)
+}
+
+func count(out builders.Output, name string, n int) error {
+	if n == 0 {
+		return nil
+	}
+	return out.Count(name, int64(n))
 }
 
 func lastOf(flags []bool) int {

@@ -250,24 +250,10 @@ func calling() *ttc.Example {
 	}, ttc.Yes)}
 }
 
-// TestFailedCalls checks that failed calls are, as configured, left out with their results, kept as context or
-// imitated, and that anything recorded by its token ids stays whole. A demonstration ends with the last turn that is
-// trained.
+// TestFailedCalls checks that failed calls are, as configured, context, imitated or cut out with their results, and that
+// anything recorded by its token ids stays whole. A demonstration ends with the last turn that is trained.
 func TestFailedCalls(t *testing.T) {
-	roles := func(s *sink) string {
-		d := s.records[0].(*builders.Demonstration)
-		var out []string
-		for i, m := range d.Messages.Messages {
-			out = append(out, fmt.Sprintf("%s%d%v", m.Role[:1], len(m.ToolCalls), d.Trained[i]))
-		}
-		return strings.Join(out, " ")
-	}
-	s := build(t, schema.New[Config](), &ttc.Group{Examples: []*ttc.Example{calling()}})
-	if got, want := roles(s), "u0false a1true t0false a0true"; len(s.lines) != 1 || got != want {
-		t.Errorf("left out: got %s, want %s", got, want)
-	}
-	mask := config(func(c *Config) { c.MaskFailedCalls = true })
-	keep := config(func(c *Config) { c.SkipFailedCalls = false })
+	set := func(to FailedCalls) Config { return config(func(c *Config) { c.FailedCalls = to }) }
 	const masked = "record e0 leaf6 train3 [false false false false false false true]"
 	recorded := calling()
 	recorded.Graph.Nodes[6].TokenIDs = []int32{1}
@@ -276,14 +262,18 @@ func TestFailedCalls(t *testing.T) {
 		ex   *ttc.Example
 		want string
 	}{
-		"masked":   {mask, calling(), masked},
-		"imitated": {keep, calling(), "record e0 leaf6 train0 []"},
-		"recorded": {config(func(*Config) {}), recorded, masked},
+		"default":  {schema.New[Config](), calling(), masked},
+		"context":  {set(Context), calling(), masked},
+		"imitated": {set(Train), calling(), "record e0 leaf6 train0 []"},
+		"recorded": {set(Remove), recorded, masked},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := build(t, c.cfg, &ttc.Group{Examples: []*ttc.Example{c.ex}}).lines; len(got) != 1 ||
-				got[0] != c.want {
+			s := build(t, c.cfg, &ttc.Group{Examples: []*ttc.Example{c.ex}})
+			if got := s.lines; len(got) != 1 || got[0] != c.want {
 				t.Errorf("%s: got %v, want %s", name, got, c.want)
+			}
+			if edits := s.records[0].Header().Edits; edits != 0 {
+				t.Errorf("the context as it was counts as edited: %v", edits.Names())
 			}
 		})
 	}
@@ -297,11 +287,53 @@ func TestFailedCalls(t *testing.T) {
 	}
 }
 
+// TestRemovedCalls: what is cut out is reported turn by turn, once even if branches share it, and the record says so.
+func TestRemovedCalls(t *testing.T) {
+	remove := config(func(c *Config) { c.FailedCalls = Remove })
+	s := build(t, remove, &ttc.Group{Examples: []*ttc.Example{calling()}})
+	d := s.records[0].(*builders.Demonstration)
+	var kept []string
+	for i, m := range d.Messages.Messages {
+		kept = append(kept, fmt.Sprintf("%s%d%v", m.Role[:1], len(m.ToolCalls), d.Trained[i]))
+	}
+	if got, want := strings.Join(kept, " "), "u0false a1true t0false a0true"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := d.Edits.Names(); len(got) != 1 || got[0] != "failed_calls_removed" {
+		t.Error(got)
+	}
+	const told = "drop turn x failed_call_removed"
+	if len(s.lines) != 3 || s.lines[0] != told || s.lines[1] != told {
+		t.Error(s.lines)
+	}
+	branched := calling()
+	again := branched.Graph.Nodes[6]
+	again.Message.Text = "rainy"
+	branched.Graph.Nodes = append(branched.Graph.Nodes, again)
+	s = build(t, remove, &ttc.Group{Examples: []*ttc.Example{branched}})
+	if got := strings.Count(strings.Join(s.lines, "\n"), told); got != 2 || len(s.records) != 2 {
+		t.Errorf("%d turns of %d branches are reported: %v", got, len(s.records), s.lines)
+	}
+}
+
+// TestRemovedAfterTheEnd: what comes after the last trained turn isn't there to be edited.
+func TestRemovedAfterTheEnd(t *testing.T) {
+	ex := calling()
+	ex.Graph.Nodes = ex.Graph.Nodes[:6]
+	ex.Graph.Nodes[1].Message.ToolCalls = nil
+	ex.Graph.Nodes = append(ex.Graph.Nodes[:2:2], ex.Graph.Nodes[4:]...)
+	ex.Graph.Nodes[2].Parent, ex.Graph.Nodes[3].Parent = 1, 2
+	s := build(t, config(func(c *Config) { c.FailedCalls = Remove }), &ttc.Group{Examples: []*ttc.Example{ex}})
+	if len(s.lines) != 1 || s.lines[0] != "record e0 leaf1 train3 [false true]" || s.records[0].Header().Edits != 0 {
+		t.Error(s.lines)
+	}
+}
+
 // TestCountsAreInOrder: counts are in the record log, which is the same each time.
 func TestCountsAreInOrder(t *testing.T) {
 	for range 20 {
 		s := build(t, schema.New[Config](), &ttc.Group{Examples: []*ttc.Example{calling()}})
-		if got := strings.Join(s.counts, ", "); got != "failed_calls 2, trailing_messages 1" {
+		if got := strings.Join(s.counts, ", "); got != "trailing_messages 1, failed_calls 2, failed_turns 2" {
 			t.Fatal(got)
 		}
 	}

@@ -10,6 +10,7 @@ const (
 	FailedTask    ledger.Reason = "failed_task"
 	NotBest       ledger.Reason = "not_best"
 	OnlyFailed    ledger.Reason = "only_failed_calls"
+	RemovedCall   ledger.Reason = "failed_call_removed"
 )
 
 // Codes are the pages of these reasons for `nat-go explain`.
@@ -31,7 +32,11 @@ func Codes() []ledger.Code {
 			"select: threshold with a min_score imitates all that reach it."),
 		ledger.NewCode(
 			OnlyFailed, "build", "Everything the model did in this rollout was a failed tool call, and those are not imitated.",
-			"Check whether they really failed (builder sdpo lists them); skip_failed_calls: false imitates them.",
+			"Check whether they really failed (builder sdpo lists them); failed_calls: train imitates them.",
+		),
+		ledger.NewCode(
+			RemovedCall, "build", "A failed tool call was cut out of its turn, or the turn with it, together with the result: the turns after it are trained in a context that the model didn't have.",
+			"failed_calls: context keeps such calls, untrained.",
 		),
 	}
 }

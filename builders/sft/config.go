@@ -2,6 +2,16 @@ package sft
 
 import "github.com/nat-go/nat-go/builders"
 
+// FailedCalls says what becomes of failed tool calls.
+type FailedCalls string
+
+// The ways to treat failed tool calls.
+const (
+	Context FailedCalls = "context" // they stay, and the turns that made them aren't trained
+	Train   FailedCalls = "train"   // they stay, and are trained
+	Remove  FailedCalls = "remove"  // they are cut out, together with their results
+)
+
 // Config is `trajectory_builders.<name>` with `_type: sft_traj_builder`.
 type Config struct {
 	Select    string   `yaml:"select" validate:"omitempty,oneof=best threshold all" doc:"which of a task's rollouts, or a turn's candidates, to imitate; default: the best if some are scored, otherwise all. What has the lowest score of the input is imitated only with all or a min_score"`
@@ -11,8 +21,7 @@ type Config struct {
 	From      string   `yaml:"from" default:"auto" validate:"oneof=auto rollouts candidates" doc:"auto: the candidates of examples that have any, otherwise the rollout"`
 	StepName  string   `yaml:"ttc_step_name" doc:"name of the TTC_END steps whose candidates count; default: all"`
 
-	SkipFailedCalls bool `yaml:"skip_failed_calls" default:"true" doc:"leave out failed tool calls and their results; if token ids were recorded, the turn stays as untrained context"`
-	MaskFailedCalls bool `yaml:"mask_failed_calls" default:"false" doc:"keep failed tool calls as context, and don't train the turns that made them; takes precedence over skip_failed_calls"`
+	FailedCalls FailedCalls `yaml:"failed_calls" default:"context" validate:"oneof=context train remove" was:"mask_failed_calls=true:context,skip_failed_calls=true:remove,skip_failed_calls=false:train" doc:"context: failed tool calls and their results stay as they were, and turns that made one are not trained; train: such turns are trained, too; remove: failed calls and their results are cut out, so that later turns are trained in a context that the model didn't have: such records are partial, and counted; where token ids were recorded, remove does what context does"`
 
 	Train string `yaml:"train" default:"all" validate:"oneof=all last calls" doc:"which turns of a rollout to train: all sampled ones, the last, those that call tools"`
 }

@@ -11,8 +11,9 @@
 // where all scores of the input are 0 or 1, or else the input's lowest; the group has the input's scale, and where it
 // doesn't, its own scores make one.
 //
-// Failed tool calls are not imitated: they are left out together with their results, and counted, or kept as context. A
-// demonstration ends with its last trained turn.
+// Failed tool calls are not imitated: they stay as context, together with their results, because the turns after them
+// answer to them. A turn with several calls of which one failed is context as a whole. A demonstration ends with its last
+// trained turn.
 //
 // A demonstration refers to the messages of its example. In a rollout with branches each branch becomes a
 // demonstration, and a turn shared by several branches is trained only in the first.

@@ -1,13 +1,16 @@
 package sft
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/internal/evidence"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // failure is what failed in a turn: some or all of its calls.
@@ -107,4 +110,37 @@ func withoutFailed(
 // recorded reports whether the token ids of a walk were recorded, in which case its messages stay as they are.
 func recorded(g *ttc.Graph, walk []int) bool {
 	return slices.ContainsFunc(walk, func(n int) bool { return g.Nodes[n].TokenIDs != nil })
+}
+
+// report counts the failed calls of a walk and the turns that made them, unless an earlier branch had them. If they are
+// removed, it reports each of those turns, and returns that as an edit.
+func (b *Builder) report(
+	ex *ttc.Example, walk []int, failing map[int]failure, told []bool, remove bool, out builders.Output,
+) (edits builders.Edits, err error) {
+	calls, turns := 0, 0
+	for i, n := range walk {
+		f, some := failing[i]
+		if some && remove {
+			edits = builders.FailedCallsRemoved
+		}
+		if !some || told[n] {
+			continue
+		}
+		told[n] = true
+		calls, turns = calls+len(f.calls), turns+1
+		if !remove {
+			continue
+		}
+		d := drop(ex, "turn", RemovedCall)
+		d.Index = n
+		d.Detail = fmt.Sprintf("cut out: %s of %d, and what was returned", ledger.Quantity(int64(len(f.calls)), "failed call"),
+			len(ex.Graph.Nodes[n].Message.ToolCalls))
+		if err := out.Drop(d); err != nil {
+			return 0, err
+		}
+	}
+	if err := count(out, "failed_calls", calls); err != nil {
+		return 0, err
+	}
+	return edits, count(out, "failed_turns", turns)
 }

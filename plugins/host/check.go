@@ -38,7 +38,7 @@ const (
 )
 
 // units are the things that can be dropped.
-var units = []string{"candidate", "example", "group", "pair", "record", "rollout", "site", "step"}
+var units = []string{"candidate", "example", "group", "pair", "record", "rollout", "site", "step", "turn"}
 
 // cleanDrop makes a plugin's drop fit for the books: the host sets the stage and the builder, and an unknown reason
 // gets the plugin's name as a prefix. A detail keeps its line breaks, since the list of drops is JSON.

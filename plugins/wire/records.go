@@ -120,7 +120,7 @@ func (w *RecordWriter) Record(r builders.Record) error {
 
 // pair writes p as a row of Pairs, if it is one.
 func (w *RecordWriter) pair(p *builders.Preference) bool {
-	if !isPair(w.group, p) {
+	if p.Edits != 0 || !isPair(w.group, p) {
 		return false
 	}
 	metadata := w.texts.addOnce(p.Metadata)
@@ -200,7 +200,9 @@ func isPair(g *ttc.Group, p *builders.Preference) bool {
 func sameFloat(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }
 
 func (w *RecordWriter) head(h *builders.Head) *pb.Head {
-	return &pb.Head{Example: int64(h.Example), Turn: w.texts.add(h.Turn), Metadata: w.texts.addOnce(h.Metadata)}
+	return &pb.Head{
+		Example: int64(h.Example), Turn: w.texts.add(h.Turn), Metadata: w.texts.addOnce(h.Metadata), Edits: uint32(h.Edits),
+	}
 }
 
 func (w *RecordWriter) content(c *builders.Content) *pb.Content {
@@ -497,7 +499,10 @@ func candidate(g *ttc.Group, example, i int) *ttc.Candidate {
 }
 
 func (d *decoder) head(h *pb.Head) builders.Head {
-	return builders.Head{Example: int(h.GetExample()), Turn: d.text(h.GetTurn()), Metadata: d.raw(h.GetMetadata())}
+	return builders.Head{
+		Example: int(h.GetExample()), Turn: d.text(h.GetTurn()), Metadata: d.raw(h.GetMetadata()),
+		Edits: builders.Edits(h.GetEdits()).Known(),
+	}
 }
 
 func (d *decoder) content(c *pb.Content) builders.Content {

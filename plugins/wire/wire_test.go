@@ -363,6 +363,7 @@ func records(g *ttc.Group) *rapid.Generator[builders.Record] {
 			Example:  rapid.IntRange(-1, len(g.Examples)).Draw(t, "example"),
 			Turn:     texts.Draw(t, "turn"),
 			Metadata: raws.Draw(t, "metadata"),
+			Edits:    builders.Edits(rapid.IntRange(0, 1).Draw(t, "edits")),
 		}
 		switch rapid.IntRange(0, 5).Draw(t, "kind") {
 		case 0:

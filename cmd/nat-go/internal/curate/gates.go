@@ -22,12 +22,12 @@ func (x Gates) Refuse(r *builders.Resolved) (reason ledger.Reason, detail string
 			return reason, detail
 		}
 	}
-	o := r.Origin
-	if o.Fidelity >= x.MinFidelity {
+	has := r.Fidelity()
+	if has >= x.MinFidelity {
 		return "", ""
 	}
-	detail = o.Fidelity.String() + ", not " + x.MinFidelity.String()
-	if names := o.Gaps.Names(); names != nil {
+	detail = has.String() + ", not " + x.MinFidelity.String()
+	if names := r.Gaps(); names != nil {
 		detail += ": " + strings.Join(names, ", ")
 	}
 	return LowFidelity, detail

@@ -265,10 +265,11 @@ const (
 	unitExample   = "example"
 	unitSite      = "site"
 	unitRollout   = "rollout"
+	unitTurn      = "turn"
 )
 
 // units are those that a drop may have under any reason.
-var units = []string{unitCandidate, unitExample, unitSite, unitRollout, unitPair, unitRecord}
+var units = []string{unitCandidate, unitExample, unitSite, unitRollout, unitTurn, unitPair, unitRecord}
 
 // account is a builder's account of one group.
 type account struct {

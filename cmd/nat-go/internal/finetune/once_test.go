@@ -238,7 +238,7 @@ func trainedTexts(t *testing.T, typ, path string) (count map[string]int, n int) 
 	t.Helper()
 	t.Chdir(t.TempDir())
 	yaml := fmt.Sprintf(`sources: {runs: {_type: %s, path: %s}}
-trajectory_builders: {all: {_type: sft_traj_builder, skip_failed_calls: false}}
+trajectory_builders: {all: {_type: sft_traj_builder, failed_calls: train}}
 collator: {tokenizer: tokenizer.json, template: calls.jinja, max_length: 400000, batch_tokens: 400000}
 dataset: {formats: [messages], split: {validation: 0}}
 finetuning: {enabled: true, trajectory_builder: all, output_dir: o}

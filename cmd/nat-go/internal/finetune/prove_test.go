@@ -107,7 +107,7 @@ func runTraces(t *testing.T, typ string, files map[string]string, collator strin
 		path, all[name] = name, content
 	}
 	all["finetune.yml"] = fmt.Sprintf(`sources: {runs: {_type: %s, path: %s}}
-trajectory_builders: {all: {_type: sft_traj_builder, skip_failed_calls: false}}
+trajectory_builders: {all: {_type: sft_traj_builder, failed_calls: train}}
 collator: %s
 dataset: {formats: [messages], split: {validation: 0}}
 finetuning: {enabled: true, trajectory_builder: all, output_dir: o}

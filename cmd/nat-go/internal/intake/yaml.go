@@ -99,9 +99,6 @@ func (r *Report) builder(b *strings.Builder, typ string) {
 		if r.selects() {
 			b.WriteString("    select: best              # the best of each task or prompt, never the lowest score; or all, or threshold\n")
 		}
-		if r.ToolCalls > 0 {
-			b.WriteString("    skip_failed_calls: true   # leave out calls that failed; their turns are not imitated\n")
-		}
 	}
 }
 

@@ -168,9 +168,15 @@ func (d *decoder) origins(old []builders.Origin) []builders.Origin {
 	return list
 }
 
+// A record's kind and edits share a byte.
+const (
+	editsShift = 4
+	kindMask   = 1<<editsShift - 1
+)
+
 func (e *encoder) record(r builders.Record, s sides) {
 	h := r.Header()
-	e.byte(byte(r.Kind()))
+	e.byte(byte(r.Kind()) | byte(h.Edits)<<editsShift)
 	e.uint(uint64(h.Example))
 	e.stringOrSame(h.Turn, &e.turn)
 	e.raw(h.Metadata)
@@ -313,8 +319,11 @@ func (d *decoder) record(prefs *[]builders.Preference, nTexts int) (builders.Rec
 		}
 		return int32(i)
 	}
-	kind := builders.Kind(d.byte())
-	head := builders.Head{Example: int(d.uint()), Turn: d.stringOrSame(&d.turn), Metadata: d.raw()}
+	what := d.byte()
+	kind := builders.Kind(what & kindMask)
+	head := builders.Head{
+		Example: int(d.uint()), Turn: d.stringOrSame(&d.turn), Metadata: d.raw(), Edits: builders.Edits(what >> editsShift),
+	}
 	var r builders.Record
 	switch kind {
 	case builders.KindPreference:

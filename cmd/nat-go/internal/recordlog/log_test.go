@@ -85,7 +85,7 @@ func sample(t testing.TB, key string) *Group {
 	walk := builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Last: 2}}
 	for _, r := range []builders.Record{
 		&builders.Preference{
-			Head:           builders.Head{Turn: "1", Metadata: json.Raw(`{"a":1}`)},
+			Head:           builders.Head{Turn: "1", Metadata: json.Raw(`{"a":1}`), Edits: builders.FailedCallsRemoved},
 			Prompt:         ref(builders.CandidatePrompt, 0),
 			Chosen:         ref(builders.CandidateOutput, 0),
 			Rejected:       ref(builders.CandidateOutput, 1),

@@ -338,14 +338,16 @@ class GroupPart(_message.Message):
     def __init__(self, group: _Optional[int] = ..., begin: bool = ..., end: bool = ..., key: _Optional[int] = ..., text: _Optional[bytes] = ..., ends: _Optional[_Iterable[int]] = ..., prompts: _Optional[_Iterable[_Union[Prompt, _Mapping]]] = ..., examples: _Optional[_Iterable[_Union[Example, _Mapping]]] = ..., scales: _Optional[_Iterable[_Union[Scale, _Mapping]]] = ...) -> None: ...
 
 class Head(_message.Message):
-    __slots__ = ["example", "metadata", "turn"]
+    __slots__ = ["edits", "example", "metadata", "turn"]
+    EDITS_FIELD_NUMBER: _ClassVar[int]
     EXAMPLE_FIELD_NUMBER: _ClassVar[int]
     METADATA_FIELD_NUMBER: _ClassVar[int]
     TURN_FIELD_NUMBER: _ClassVar[int]
+    edits: int
     example: int
     metadata: int
     turn: int
-    def __init__(self, example: _Optional[int] = ..., turn: _Optional[int] = ..., metadata: _Optional[int] = ...) -> None: ...
+    def __init__(self, example: _Optional[int] = ..., turn: _Optional[int] = ..., metadata: _Optional[int] = ..., edits: _Optional[int] = ...) -> None: ...
 
 class LogProbs(_message.Message):
     __slots__ = ["values"]

@@ -15,7 +15,7 @@ from natgo.builder.group import Candidate, Example, Message, Prompt
 Train = Literal["all", "last", "calls", "flagged"]
 Target = Literal["failed_turn", "next_turn"]
 HintKind = Literal["knowable", "hindsight"]
-Unit = Literal["candidate", "example", "group", "pair", "record", "rollout", "site", "step"]
+Unit = Literal["candidate", "example", "group", "pair", "record", "rollout", "site", "step", "turn"]
 
 
 @dataclass(slots=True)

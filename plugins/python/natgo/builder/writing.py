@@ -16,7 +16,7 @@ FRAME = 256 << 10  # the size that frames aim for
 LIMIT = 7 << 20  # what a single record may have besides its texts: a frame has at most 8 MiB
 MOST_COUNTERS = 256
 TRAIN: tuple[Train, ...] = ("all", "last", "calls", "flagged")
-UNITS = ("candidate", "example", "group", "pair", "record", "rollout", "site", "step")
+UNITS = ("candidate", "example", "group", "pair", "record", "rollout", "site", "step", "turn")
 
 
 class Writer:

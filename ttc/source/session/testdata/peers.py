@@ -69,7 +69,7 @@ def nat_go(path):
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(
             [program, "run", path, "--builder", "sft", "--format", "customizer", "--run-id", "r", "-o", "dataset.split.validation=0",
-             "-o", "trajectory_builders.sft.skip_failed_calls=false"],
+             "-o", "trajectory_builders.sft.failed_calls=train"],
             cwd=folder, capture_output=True, check=False,
         )
         shown = subprocess.run(

@@ -3133,10 +3133,13 @@ func (*Record_Rollout) isRecord_Kind() {}
 func (*Record_Distillation) isRecord_Kind() {}
 
 type Head struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Example       int64                  `protobuf:"varint,1,opt,name=example,proto3" json:"example,omitempty"` // index into the group's examples
-	Turn          uint32                 `protobuf:"varint,2,opt,name=turn,proto3" json:"turn,omitempty"`
-	Metadata      uint32                 `protobuf:"varint,3,opt,name=metadata,proto3" json:"metadata,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Example  int64                  `protobuf:"varint,1,opt,name=example,proto3" json:"example,omitempty"` // index into the group's examples
+	Turn     uint32                 `protobuf:"varint,2,opt,name=turn,proto3" json:"turn,omitempty"`
+	Metadata uint32                 `protobuf:"varint,3,opt,name=metadata,proto3" json:"metadata,omitempty"`
+	// since minor 2: how the messages differ on purpose from those of the example, as a set of bits: 1 failed calls and their
+	// results were removed. The fidelity of such a record is partial.
+	Edits         uint32 `protobuf:"varint,4,opt,name=edits,proto3" json:"edits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3188,6 +3191,13 @@ func (x *Head) GetTurn() uint32 {
 func (x *Head) GetMetadata() uint32 {
 	if x != nil {
 		return x.Metadata
+	}
+	return 0
+}
+
+func (x *Head) GetEdits() uint32 {
+	if x != nil {
+		return x.Edits
 	}
 	return 0
 }
@@ -4188,11 +4198,12 @@ const file_nat_builder_v1_builder_proto_rawDesc = "" +
 	"\rdemonstration\x18\x02 \x01(\v2\x1d.nat.builder.v1.DemonstrationH\x00R\rdemonstration\x123\n" +
 	"\arollout\x18\x03 \x01(\v2\x17.nat.builder.v1.RolloutH\x00R\arollout\x12B\n" +
 	"\fdistillation\x18\x04 \x01(\v2\x1c.nat.builder.v1.DistillationH\x00R\fdistillationB\x06\n" +
-	"\x04kind\"P\n" +
+	"\x04kind\"f\n" +
 	"\x04Head\x12\x18\n" +
 	"\aexample\x18\x01 \x01(\x03R\aexample\x12\x12\n" +
 	"\x04turn\x18\x02 \x01(\rR\x04turn\x12\x1a\n" +
-	"\bmetadata\x18\x03 \x01(\rR\bmetadata\"\xef\x01\n" +
+	"\bmetadata\x18\x03 \x01(\rR\bmetadata\x12\x14\n" +
+	"\x05edits\x18\x04 \x01(\rR\x05edits\"\xef\x01\n" +
 	"\x05Pairs\x12\x18\n" +
 	"\aexample\x18\x01 \x03(\aR\aexample\x12\x16\n" +
 	"\x06prompt\x18\x02 \x03(\aR\x06prompt\x12\x16\n" +

@@ -1,0 +1,69 @@
+package builders
+
+import "github.com/nat-go/nat-go/ttc"
+
+// Edits is a set of ways in which the messages of a record differ on purpose from those that its example has. A turn is
+// then trained in a context that the model didn't have, so the fidelity of such a record is partial.
+type Edits uint8
+
+// The edits.
+const (
+	FailedCallsRemoved Edits = 1 << iota // failed tool calls and their results are gone
+
+	allEdits Edits = 1<<iota - 1
+)
+
+// editNames are the names of the edits in files, in the order of their bits.
+var editNames = [...]string{"failed_calls_removed"}
+
+// Known returns the edits that this version has a name for.
+func (e Edits) Known() Edits { return e & allEdits }
+
+// Names lists the edits, in a fixed order.
+func (e Edits) Names() (out []string) {
+	for i, name := range editNames {
+		if e&(1<<i) != 0 {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// Fidelity returns what the record can support: what its example does, or less if its messages were edited.
+func (r *Resolved) Fidelity() ttc.Fidelity {
+	if r.Record.Header().Edits != 0 {
+		return ttc.Partial
+	}
+	return r.Origin.Fidelity
+}
+
+// Gaps lists why the fidelity is not higher: what the trace lacks, then how the messages were edited.
+func (r *Resolved) Gaps() []string {
+	return append(r.Origin.Gaps.Names(), r.Record.Header().Edits.Names()...)
+}
+
+// Turns returns for each message whether the policy trains it; flags has TrainFlagged's. It never trains what the model
+// didn't sample.
+func (t Train) Turns(nodes []ttc.Node, flags []bool) []bool {
+	out := make([]bool, len(nodes))
+	last := -1
+	for i := range nodes {
+		n := &nodes[i]
+		if n.Message.Role != "assistant" || n.Sampled == ttc.No {
+			continue
+		}
+		last = i
+		switch t {
+		case TrainAll:
+			out[i] = true
+		case TrainCalls:
+			out[i] = len(n.Message.ToolCalls) > 0
+		case TrainFlagged:
+			out[i] = i < len(flags) && flags[i]
+		}
+	}
+	if t == TrainLast && last >= 0 {
+		out[last] = true
+	}
+	return out
+}

@@ -1,0 +1,103 @@
+package schema
+
+import (
+	"fmt"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/builders/yamldoc"
+)
+
+// Former is a setting of an earlier version, with one of its values, and what it is written as now.
+type Former struct{ Key, Value, Now string }
+
+// parseFormer reads "key=value:now".
+func parseFormer(text string) (Former, error) {
+	old, now, ok := strings.Cut(text, ":")
+	key, value, also := strings.Cut(old, "=")
+	if !ok || !also || key == "" || now == "" {
+		return Former{}, fmt.Errorf("was %q is not key=value:now", text)
+	}
+	return Former{key, value, now}, nil
+}
+
+func (f Former) String() string { return f.Key + "=" + f.Value + ":" + f.Now }
+
+func formers(list []string) (out []Former, err error) {
+	for _, text := range list {
+		f, err := parseFormer(text)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+// Formerly returns the field that has replaced the setting with the given name; nil if none has.
+func (s *Spec) Formerly(key string) *Field {
+	for i := range s.Fields {
+		for _, was := range s.Fields[i].Former {
+			if was.Key == key {
+				return &s.Fields[i]
+			}
+		}
+	}
+	return nil
+}
+
+// former reads a setting that the field f has replaced, tells how to write it now, and returns that value: "" if the
+// setting said nothing. The earlier one is listed among those that f has replaced, the more it counts: rank.
+func (w *walker) former(f *Field, key, val *yaml.Node, ptr string) (now string, rank int) {
+	written, _ := w.doc.Written(val)
+	found := finding.Finding{
+		Code: CodeFormer, Severity: finding.Warning, Suggestion: f.Name,
+		Message: fmt.Sprintf("%s is now a value of %s, and %s: %s says nothing", key.Value, f.Name, key.Value, written),
+		Fix:     "remove it",
+	}
+	rank = len(f.Former)
+	var values []string
+	for i, was := range f.Former {
+		if was.Key != key.Value {
+			continue
+		}
+		values = append(values, was.Value)
+		if val.Kind == yaml.ScalarNode && val.Value == was.Value {
+			now, rank = was.Now, i
+			found.Message = fmt.Sprintf("%s: %s is now %s: %s", key.Value, was.Value, f.Name, now)
+			found.Fix = fmt.Sprintf("write `%s: %s` instead", f.Name, now)
+		}
+	}
+	if now == "" && (val.Kind != yaml.ScalarNode || val.ShortTag() != "!!bool") {
+		found.Severity, found.Message = finding.Error, fmt.Sprintf("%s is now a value of %s", key.Value, f.Name)
+		found.Fix = "write " + f.Name + ": " + f.Spec.expects()
+	}
+	w.report(key, ptr+"/"+yamldoc.Escape(key.Value), found)
+	return now, rank
+}
+
+// formerly takes over settings that others have replaced. Next to its new form, such a setting is an error.
+func (w *walker) formerly(n *yaml.Node, ptr string, s *Spec, byField map[string]*yaml.Node, out map[string]any) {
+	ranks := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, val := n.Content[i], n.Content[i+1]
+		f := s.Formerly(key.Value)
+		if f == nil || s.Field(key.Value) != nil {
+			continue
+		}
+		if first := byField[f.Name]; first != nil {
+			w.report(key, ptr+"/"+yamldoc.Escape(key.Value), finding.Finding{
+				Code:    CodeTwice,
+				Message: fmt.Sprintf("%q and %q are the same setting, and both are set", first.Value, key.Value),
+				Fix:     "keep " + f.Name,
+			})
+			continue
+		}
+		now, rank := w.former(f, key, val, ptr)
+		if before, set := ranks[f.Name]; now != "" && (!set || rank < before) {
+			out[f.Name], ranks[f.Name] = now, rank
+		}
+	}
+}
