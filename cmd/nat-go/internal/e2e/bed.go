@@ -1,0 +1,194 @@
+package e2e
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/bench"
+)
+
+// commitBytes lets tests commit the record log more often than a normal run would.
+const commitBytes = "NATGO_TEST_COMMIT_BYTES"
+
+// Bed is a folder with an input and a configuration to make runs with.
+type Bed struct {
+	Dir, Exe string
+	Env      []string
+
+	PluginsKilled int
+}
+
+// NewBed returns a bed with an input of a few megabytes and a record log that is committed every 256 KiB.
+func NewBed(t *testing.T, examples int) *Bed {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short")
+	}
+	b := NewFolder(t)
+	b.Env = append(b.Env, commitBytes+"=262144")
+	b.Generate(t, "in.json", bench.Shape{Examples: examples, Turns: 2, Candidates: 6, Seed: 7})
+	b.Write(t, "finetune.yml", `
+trajectory_builders: {b: {_type: dpo_traj_builder, max_pairs_per_turn: 9}}
+sources: {runs: {_type: workflow_output, path: in.json}}
+plugins: {nat-go: {instances: ${INSTANCES:-1}}}
+dataset: {formats: [customizer, trl]}
+finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
+`)
+	return b
+}
+
+func (b *Bed) Generate(t *testing.T, name string, s bench.Shape) {
+	t.Helper()
+	var text bytes.Buffer
+	if err := bench.Generate(&text, s); err != nil {
+		t.Fatal(err)
+	}
+	b.Write(t, name, text.String())
+}
+
+func (b *Bed) Write(t *testing.T, name, text string) {
+	t.Helper()
+	path := filepath.Join(b.Dir, name)
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = os.WriteFile(path, []byte(text), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *Bed) Command(env []string, args ...string) *exec.Cmd {
+	cmd := exec.Command(b.Exe, args...)
+	cmd.Dir, cmd.Env = b.Dir, append(b.Env[:len(b.Env):len(b.Env)], env...)
+	return cmd
+}
+
+// Run starts a run in its own output folder, so that runs can have the same id.
+func (b *Bed) Run(env []string, out string) *exec.Cmd {
+	return b.Command(env, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r", "--output-dir", out)
+}
+
+// Must runs a command that must succeed.
+func (b *Bed) Must(t *testing.T, cmd *exec.Cmd) Result {
+	t.Helper()
+	r := Finish(t, cmd)
+	if r.Code != 0 {
+		t.Fatalf("%s: exit %d: %s", strings.Join(cmd.Args[1:], " "), r.Code, r.Stderr)
+	}
+	return r
+}
+
+// Refused runs a command that must end with the given code and say why.
+func (b *Bed) Refused(t *testing.T, cmd *exec.Cmd, code int, why ...string) {
+	t.Helper()
+	r := Finish(t, cmd)
+	if r.Code != code {
+		t.Errorf("%s: exit %d, want %d: %s", strings.Join(cmd.Args[1:], " "), r.Code, code, r.Stderr)
+	}
+	for _, w := range why {
+		if !strings.Contains(r.Stderr+r.Stdout, w) {
+			t.Errorf("%s says %q, want %q in it", strings.Join(cmd.Args[1:], " "), r.Stderr, w)
+		}
+	}
+}
+
+func (b *Bed) Resume(out string) *exec.Cmd {
+	return b.Command(nil, "finetune", "resume", filepath.Join(out, "r"))
+}
+
+// Same compares a run folder with that of the undisturbed run.
+func (b *Bed) Same(t *testing.T, want map[string]string, out string) {
+	t.Helper()
+	if d := cmp.Diff(want, b.Content(t, out)); d != "" {
+		t.Errorf("%s is another data set (-want +got):\n%s", out, d)
+	}
+}
+
+// Unfinish removes the end of a completed run, leaving what a kill just before it would have left.
+func (b *Bed) Unfinish(t *testing.T, out string) {
+	t.Helper()
+	for _, name := range []string{"manifest.json", "job.json", "dataset", "dropped.jsonl"} {
+		if err := os.RemoveAll(filepath.Join(b.Dir, out, "r", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// withTimes lists the files that contain times, or where the run was made.
+var withTimes = map[string]bool{
+	"job.json": true, "data_collection_progress.jsonl": true, "collection_history.json": true,
+	"final_metrics.json": true, "records/begun.json": true,
+}
+
+// metricsTime matches the time at which a builder's metrics were written.
+var metricsTime = regexp.MustCompile(`"timestamp":"[^"]*"`)
+
+// hashOfTimes matches the manifest's entries for them. The last of them is written when a job has ended, by whichever
+// process is waiting.
+var hashOfTimes = regexp.MustCompile(
+	`\{\s*"path": "(?:data_collection_progress.jsonl|dpo_trajectory_builder_[^"]*|` +
+		`collection_history.json|final_metrics.json|records/begun.json)",` +
+		`\s*"bytes": \d+,\s*"xxh3": "[0-9a-f]+"\s*\},\s*`)
+
+// Content returns the parts of a run folder that don't depend on when it was made, as path -> sum.
+func (b *Bed) Content(t *testing.T, out string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	root := filepath.Join(b.Dir, out, "r")
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		name, _ := filepath.Rel(root, path)
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		sum := sha256.New()
+		if name != "manifest.json" && !strings.HasPrefix(name, "dpo_trajectory_builder_") { // it may be large
+			if _, err := io.Copy(sum, f); err != nil {
+				return err
+			}
+		}
+		text, err := io.ReadAll(f)
+		if err != nil {
+			return err
+		}
+		if name == "manifest.json" { // contains the hashes of files with times
+			text = hashOfTimes.ReplaceAll(text, nil)
+			text = bytes.ReplaceAll(text, []byte(out+"/r "), []byte("OUT/r ")) // commands that it suggests
+		}
+		if strings.HasPrefix(name, "dpo_trajectory_builder_") {
+			text = metricsTime.ReplaceAll(text, nil)
+		}
+		sum.Write(text)
+		files[name] = hex.EncodeToString(sum.Sum(nil))
+		if withTimes[filepath.ToSlash(name)] {
+			files[name] = "has times" // or the output folder
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// NewFolder returns a bed without input or configuration.
+func NewFolder(t *testing.T) *Bed {
+	t.Helper()
+	return &Bed{Dir: t.TempDir(), Exe: Program(t), Env: append(os.Environ(), "NO_COLOR=1")}
+}

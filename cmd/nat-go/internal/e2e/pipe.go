@@ -1,0 +1,41 @@
+package e2e
+
+import (
+	"io"
+	"os"
+	"syscall"
+	"testing"
+)
+
+// Pipe makes a named pipe that delivers text. The returned function ends it.
+func Pipe(t *testing.T, path string, text func(io.Writer) error) (end func()) {
+	t.Helper()
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w, err := os.OpenFile(path, os.O_WRONLY, 0) // waits for a reader
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = text(w) // the reader may leave halfway
+		w.Close()
+	}()
+	return func() {
+		r, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // for one that is still waiting
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+		<-done
+	}
+}
+
+const SmallInput = `[{"id": "a", "question": "q", "answer": "", "generated_answer": "", "intermediate_steps": [` +
+	`{"parent_id": "root", "function_ancestry": {"function_id": "f", "function_name": "w"}, "payload": {"event_type": "TTC_END", "event_timestamp": 1.5, "name": "dpo_candidate_move", "UUID": "u1", ` +
+	`"metadata": {}, "data": {"input": "p", "output": "x", "turn_id": "t", "turn_index": 0, "candidate_index": 0, "score": 0.0}}},` +
+	`{"parent_id": "root", "function_ancestry": {"function_id": "f", "function_name": "w"}, "payload": {"event_type": "TTC_END", "event_timestamp": 1.5, "name": "dpo_candidate_move", "UUID": "u2", ` +
+	`"metadata": {}, "data": {"input": "p", "output": "y", "turn_id": "t", "turn_index": 0, "candidate_index": 1, "score": 1.0}}}]}]`

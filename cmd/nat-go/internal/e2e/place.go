@@ -1,0 +1,95 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Place is where a test's job runs: on a service on loopback, or as a local program.
+type Place struct {
+	*Project
+	Release   func()                     // lets the job finish
+	Cancelled func(t *testing.T) bool    // whether the job was asked to end
+	Jobs      func(t *testing.T) (n int) // jobs that were created
+}
+
+// NewLocal returns a place whose trainer records that it was started, and runs until it is released.
+func NewLocal(t *testing.T) *Place {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short")
+	}
+	input, err := filepath.Abs(filepath.Join("..", "..", "..", "..", "..", "examples", "demo", "workflow_output.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Project{Dir: t.TempDir(), Input: input, Exe: Program(t)}
+	release := filepath.Join(p.Dir, "release")
+	config := fmt.Sprintf(`
+trajectory_builders: {b: {_type: dpo_traj_builder}}
+trainers: {t: {_type: nemo_customizer_trainer}}
+trainer_adapters:
+  a:
+    _type: exec_trainer_adapter
+    command: [/bin/sh, -c, 'echo started >> "$1/starts"; echo "step=1 total_steps=2 loss=0.5"; while [ -d "$1" ] && [ ! -e "$1/release" ]; do sleep 0.02; done; echo "step=2"', sh, %q]
+    poll_interval: 20ms
+    stop_timeout: 30s
+finetuning: {enabled: true, trainer: t, trajectory_builder: b, trainer_adapter: a, output_dir: out}
+`, p.Dir)
+	if err := os.WriteFile(filepath.Join(p.Dir, "finetune.yml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.WriteFile(release, nil, 0o600) })
+	return &Place{
+		Project: p,
+		Release: func() {
+			if err := os.WriteFile(release, nil, 0o600); err != nil {
+				t.Error(err)
+			}
+		},
+		Cancelled: func(t *testing.T) bool {
+			return strings.Contains(p.NatGo(t, 0, "finetune", "status", "out/r1").Stdout, "canceled")
+		},
+		Jobs: func(t *testing.T) int {
+			b, err := os.ReadFile(filepath.Join(p.Dir, "starts"))
+			if err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Error(err)
+			}
+			return strings.Count(string(b), "started")
+		},
+	}
+}
+
+// Submitted waits until the run folder shows that there is a job.
+func (p *Place) Submitted(t *testing.T) {
+	t.Helper()
+	p.When(t, func() bool { return p.Journal().Phase == "training" })
+}
+
+// When waits for something; go test enforces the limit.
+func (p *Place) When(t *testing.T, is func() bool) {
+	t.Helper()
+	for !is() {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// Journal is what a run folder says of its job.
+type Journal struct {
+	Phase string          `json:"phase"`
+	Job   json.RawMessage `json:"job"`
+}
+
+// Journal reads it.
+func (p *Place) Journal() (j Journal) {
+	if b, err := os.ReadFile(filepath.Join(p.Dir, "out", "r1", "job.json")); err == nil {
+		_ = json.Unmarshal(b, &j)
+	}
+	return j
+}

@@ -1,0 +1,92 @@
+package e2e
+
+import (
+	"debug/buildinfo"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Variable names the folder that holds the programs under test: nat-go, from the package program, and
+// nat-go-builder-acme, from the package acme.
+const Variable = "NATGO_E2E"
+
+const packages = "github.com/nat-go/nat-go/cmd/nat-go/internal/e2e/"
+
+// Main runs a package's tests, and removes the programs that were built for them.
+func Main(m *testing.M) {
+	code := m.Run()
+	if made != "" {
+		_ = os.RemoveAll(made)
+	}
+	os.Exit(code)
+}
+
+// Program returns the path of nat-go. Beside it is nat-go-builder-acme.
+func Program(t testing.TB) string {
+	t.Helper()
+	dir, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "nat-go")
+}
+
+// WithTokenizers reports whether the program has the tokenizer library. It hasn't if there is no program, which Program
+// reports.
+func WithTokenizers() bool {
+	dir, err := programs()
+	if err != nil {
+		return false
+	}
+	info, err := buildinfo.ReadFile(filepath.Join(dir, "nat-go"))
+	return err == nil && slices.Contains(tags(info), "tokenizers")
+}
+
+func tags(info *debug.BuildInfo) []string {
+	for _, s := range info.Settings {
+		if s.Key == "-tags" {
+			return strings.Split(s.Value, ",")
+		}
+	}
+	return nil
+}
+
+// made is the folder of programs that programs built.
+var made string
+
+var programs = sync.OnceValues(func() (string, error) {
+	if dir := os.Getenv(Variable); dir != "" {
+		// The test's cached result is good for as long as the program is the same: go test notes which files were looked at.
+		_, err := os.Stat(filepath.Join(dir, "nat-go"))
+		return dir, err
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "", errors.New("the test has no build information")
+	}
+	dir, err := os.MkdirTemp("", "nat-go-e2e-")
+	if err != nil {
+		return "", err
+	}
+	made = dir
+	return dir, Build(dir, tags(info))
+})
+
+// Build builds the programs into a folder.
+func Build(dir string, tags []string) error {
+	for pkg, name := range map[string]string{"program": "nat-go", "acme": "nat-go-builder-acme"} {
+		cmd := exec.Command("go", "build", "-tags", strings.Join(tags, ","), "-o", filepath.Join(dir, name), packages+pkg)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
+		}
+	}
+	return nil
+}

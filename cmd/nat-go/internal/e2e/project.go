@@ -1,0 +1,110 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer/customizertest"
+)
+
+// Project is a folder with a configuration that submits to a service.
+type Project struct {
+	Dir, Exe, Input string
+	Service         *customizertest.Service
+}
+
+// NewProject returns a project whose jobs go to a service. extra is further lines of the adapter's configuration.
+func NewProject(t *testing.T, s *customizertest.Service, extra string) *Project {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short")
+	}
+	customizertest.Start(t, s)
+	input, err := filepath.Abs(filepath.Join("..", "..", "..", "..", "..", "examples", "demo", "workflow_output.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Project{Dir: t.TempDir(), Input: input, Service: s}
+	p.Exe = Program(t)
+	config := fmt.Sprintf(`
+trajectory_builders: {b: {_type: dpo_traj_builder}}
+trainers: {t: {_type: nemo_customizer_trainer}}
+trainer_adapters:
+  a:
+    _type: nemo_customizer_trainer_adapter
+    entity_host: %s
+    datastore_host: %s
+    hf_token: "${TEST_HF_TOKEN}"
+    entity_token: %s-in-clear
+    wandb_api_key: "${TEST_WANDB}"
+    namespace: team-a
+    customization_config: meta/x@v1+A100
+    poll_interval_seconds: 0.02
+    %s
+finetuning: {enabled: true, trainer: t, trajectory_builder: b, trainer_adapter: a, output_dir: out}
+`, s.URL, s.URL, Canary, extra)
+	if err := os.WriteFile(filepath.Join(p.Dir, "finetune.yml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Command returns a command of the program, in the project's folder.
+func (p *Project) Command(args ...string) *exec.Cmd {
+	cmd := exec.Command(p.Exe, args...)
+	cmd.Dir = p.Dir
+	// A configuration with a plaintext secret is stored with a reference in its place; the variable is named in the
+	// file's header.
+	cmd.Env = append(os.Environ(), "NO_COLOR=1", "TEST_HF_TOKEN="+Canary+"-hf", "TEST_WANDB="+Canary+"-wandb",
+		"NATGO_TRAINER_ADAPTERS_A_ENTITY_TOKEN="+Canary+"-in-clear")
+	return cmd
+}
+
+// NatGo runs a command that must end with the wanted code.
+func (p *Project) NatGo(t *testing.T, want int, args ...string) Result {
+	t.Helper()
+	r := Finish(t, p.Command(args...))
+	if r.Code != want {
+		t.Fatalf("nat-go %s: exit %d, want %d\n%s\n%s", strings.Join(args, " "), r.Code, want, r.Stdout, r.Stderr)
+	}
+	return r
+}
+
+// RunArgs returns the arguments of a run.
+func (p *Project) RunArgs(more ...string) []string {
+	return append([]string{
+		"finetune", "run", "--config-file", "finetune.yml", "--from", p.Input, "--run-id", "r1",
+	}, more...)
+}
+
+// NoSecrets searches everything that was written, apart from the configuration itself.
+func (p *Project) NoSecrets(t *testing.T) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Join(p.Dir, "out"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if bytes.Contains(b, []byte(Canary)) {
+			t.Errorf("%s holds a secret", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// OneJob checks that a single job was created.
+func (p *Project) OneJob(t *testing.T) {
+	t.Helper()
+	if n := p.Service.JobCount(); n != 1 {
+		t.Errorf("%d jobs were made", n)
+	}
+}
