@@ -15,7 +15,7 @@ import (
 )
 
 // Variable names the folder that holds the programs under test: nat-go, from the package program, and
-// nat-go-builder-acme, from the package acme.
+// nat-go-builder-acme, from testdata/acme.
 const Variable = "NATGO_E2E"
 
 const packages = "github.com/nat-go/nat-go/cmd/nat-go/internal/e2e/"
@@ -82,7 +82,7 @@ var programs = sync.OnceValues(func() (string, error) {
 
 // Build builds the programs into a folder.
 func Build(dir string, tags []string) error {
-	for pkg, name := range map[string]string{"program": "nat-go", "acme": "nat-go-builder-acme"} {
+	for pkg, name := range map[string]string{"program": "nat-go", "testdata/acme": "nat-go-builder-acme"} {
 		cmd := exec.Command("go", "build", "-tags", strings.Join(tags, ","), "-o", filepath.Join(dir, name), packages+pkg)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
