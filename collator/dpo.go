@@ -148,10 +148,11 @@ func (w *worker) sides(
 	return pair, length, refusal
 }
 
-// common checks that both sides begin with the prompt's tokens and differ after them. It returns how many those are.
+// common checks that both sides begin with the prompt's tokens, that nothing else precedes either answer, and that they
+// differ after them. It returns how many those are.
 func (w *worker) common(p *promptOf, r *turns.Renderer, pair [2]*made) (length int, refusal *cause) {
 	cut := ""
-	if r.Cuts() { // one side may share more of the generation prompt than the other
+	if r.Cuts() {
 		cut = commonStart(pair[0].prompt, pair[1].prompt)
 	}
 	ids, refusal := w.promptIDs(p, r, cut)
@@ -163,6 +164,8 @@ func (w *worker) common(p *promptOf, r *turns.Renderer, pair [2]*made) (length i
 	case len(n) < len(ids):
 		return 0, refuse(GenerationPromptMismatch,
 			"only %d of the prompt's %d tokens begin both sides", len(n), len(ids))
+	case !samePrompt(pair):
+		return 0, refuse(GenerationPromptMismatch, "the template begins the chosen answer otherwise than the rejected one")
 	case slices.Equal(pair[0].IDs, pair[1].IDs):
 		return 0, refuse(ledger.SameText, "chosen and rejected have the same tokens under this template")
 	}
@@ -173,6 +176,14 @@ func (w *worker) common(p *promptOf, r *turns.Renderer, pair [2]*made) (length i
 		}
 	}
 	return len(n), nil
+}
+
+// samePrompt reports whether the same tokens precede both answers. One side may open a thought that the other doesn't.
+func samePrompt(pair [2]*made) bool {
+	row := batch.Row{Sides: []batch.Side{pair[0].Side, pair[1].Side}}
+	row.Meta.Proof = []batch.Proof{pair[0].proof, pair[1].proof}
+	_, _, same := row.Prompts()
+	return same
 }
 
 func commonPrefix(a, b []int32) []int32 {

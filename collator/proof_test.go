@@ -134,7 +134,7 @@ func TestCallsThatEndTheirTurn(t *testing.T) {
 	call := callMessage("I call.", "frob", `{"a": 1}`)
 	ms := []chat.Message{say("user: q"), call, say("tool: done"), say("assistant: so")}
 	c := collate(t, cfg, one([]Item{demonstration("x", nodes(ms))}))
-	want(t, c.reasons("turn"), string(TurnNotFound)+" 1")
+	want(t, c.reasons("turn"), string(PartlyRendered)+" 1")
 	want(t, len(c.rows), 1)
 	want(t, trainedTexts(t, &c.rows[0].Sides[0]), []string{"so<|im_end|>"})
 }

@@ -54,10 +54,17 @@ func (v *view) standsAsSampled(message int) {
 func (v *view) without(message int) *cause {
 	for _, l := range v.lost {
 		if l.Message == message {
-			return refuse(TurnNotFound, "%v", l)
+			return notFound(l)
 		}
 	}
 	return nil
+}
+
+func notFound(l *turns.NotFound) *cause {
+	if l.Split {
+		return refuse(PartlyRendered, "the template shows a part of message %d outside its turn", l.Message)
+	}
+	return refuse(TurnNotFound, "%v", l)
 }
 
 // look renders a conversation and locates its turns.
@@ -88,7 +95,7 @@ func (w *worker) renderers() []*turns.Renderer {
 // retryable reports whether another renderer may show what this one didn't.
 func retryable(r *cause) bool {
 	switch r.Reason {
-	case GenerationPromptMismatch, StraddleEdge, TurnNotFound, DialectUnproven:
+	case GenerationPromptMismatch, StraddleEdge, TurnNotFound, PartlyRendered, DialectUnproven:
 		return true
 	}
 	return false
@@ -178,7 +185,7 @@ func (w *worker) side(m *material, v *view) (*side, *cause) {
 	}
 	for _, l := range v.lost {
 		if n := &m.nodes[l.Message]; m.trained[l.Message] || len(n.TokenIDs) > 0 && n.Sampled != ttc.No {
-			return nil, refuse(TurnNotFound, "%v", l)
+			return nil, notFound(l)
 		}
 	}
 	b := &sideBuilder{w: w, m: m, v: v, own: turns.Template(&v.res), offsets: w.offsets[:0]}

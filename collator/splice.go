@@ -1,6 +1,7 @@
 package collator
 
 import (
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -23,6 +24,10 @@ import (
 // message, or changes anything else (a user message makes Qwen 3 forget earlier reasoning) fails this test, and the
 // next way is tried; if none is left, the site is refused. An added token (a special one, or one like </tool_response>)
 // must be at the right edge, on either side of it, so that no merge across the edge is lost.
+//
+// An insertion may still be in the wrong place: many templates print every system message at the front, where the hint
+// would precede the whole history and be seen by every turn. So no text of an earlier message may lie between a hint
+// and its turn, except that of the message directly before the turn if the hint was put into that message.
 
 // A control run puts every hint in its place, checks it, and then leaves it out: teacher and student read the same
 // tokens at the same positions, so the loss on such rows is exactly 0 unless the trainer reads the wrong positions.
@@ -56,6 +61,9 @@ const (
 	modeBelow = "below"
 	modeNone  = batch.NoHint // left out
 )
+
+// within reports whether a mode puts the hint into the message before the turn.
+func within(mode string) bool { return mode != modeSystem && mode != modeUser }
 
 // leakTokens is how many consecutive tokens of the target a hint must not contain.
 const leakTokens = 12
@@ -110,6 +118,7 @@ func (w *worker) splice(m *material, v *view, student *side, at int, site *build
 // given is what the model was given before a turn, as it appears in a row.
 type given struct {
 	template.Result
+	m   *material
 	cut string // the end of the generation prompt, if the row leaves it out
 	add string // the header, if the row has one and the prompt doesn't
 }
@@ -122,7 +131,7 @@ func (w *worker) given(m *material, v *view, at, start int) (*given, *cause) {
 	if err != nil {
 		return nil, refuse(TemplateRefused, "%v", err)
 	}
-	g := &given{Result: res}
+	g := &given{Result: res, m: m}
 	if v.r.Cuts() && start < len(res.Text) {
 		g.Text, g.cut = res.Text[:start], res.Text[start:]
 	}
@@ -135,12 +144,23 @@ func (w *worker) given(m *material, v *view, at, start int) (*given, *cause) {
 	return g, nil
 }
 
+// behind returns the first message below limit whose text ends behind byte q; -1 if there is none.
+func (g *given) behind(q, limit int) int {
+	for s := range turns.Fields(&g.Result) {
+		if s.Message >= 0 && s.Message < limit && s.Start < s.End && s.End > q {
+			return s.Message
+		}
+	}
+	return -1
+}
+
 // hinted is the same with a hint in it: one more piece, at byte lo of the given text or at any position up to hi ("a"
 // in "aab"). It is wanted at byte at.
 type hinted struct {
 	template.Result
 	lo, at, hi int
 	text       string // of the hint
+	limit      int    // only text of this message or a later one may lie behind the hint
 }
 
 // places iterates over the positions where the piece may be, starting with the wanted one if the hint is whole there.
@@ -212,6 +232,9 @@ func (w *worker) spliceAt(
 ) (detail string, refusal *cause) {
 	if q < len(given.Text) && !utf8.RuneStart(given.Text[q]) {
 		return "the hint's place is within a character", nil
+	}
+	if i := given.behind(q, hinted.limit); i >= 0 {
+		return fmt.Sprintf("the template puts the hint before the text of message %d", given.m.place(i)), nil
 	}
 	tail, r := w.encodePart(&given.Result, q, len(given.Text))
 	if r != nil {
@@ -327,7 +350,10 @@ func (w *worker) hinted(m *material, v *view, given *given, at int, mode, text s
 	if !strings.HasSuffix(res.Text, given.cut) {
 		return nil, "the text doesn't end in the generation prompt"
 	}
-	h := &hinted{Result: res, text: strings.TrimSpace(text)}
+	h := &hinted{Result: res, text: strings.TrimSpace(text), limit: at}
+	if within(mode) {
+		h.limit = at - 1
+	}
 	h.Text = res.Text[:len(res.Text)-len(given.cut)]
 	if !strings.HasSuffix(h.Text, given.add) {
 		h.Text += given.add

@@ -38,7 +38,7 @@ const maxProblems = 100
 // Verify checks every batch of a run folder again, from its files and the tokenizer alone: the file is the one in the
 // index; masks, positions, labels, pads and counts follow from the rows; the tokens are those of the rendered text, or
 // the ids from the source; what is trained is the text of the turns, and ends in a terminator unless it was cut off;
-// chosen and rejected share the prompt's tokens; and no batch is missing from the index. The error is one of reading
+// chosen and rejected continue the same prompt; hints stand directly before their targets; and no batch is missing from the index. The error is one of reading
 // the index or the folder.
 func Verify(dir string, tok *tokenizer.Tokenizer) (*Report, error) {
 	v := verifier{
@@ -135,8 +135,11 @@ func (v *verifier) batch(l *batch.Line) {
 		for k := range r.Sides {
 			v.side(l, i, &r.Sides[k], &r.Meta.Proof[k], r.Meta.IDs == "sampled")
 		}
-		if l.Channel == batch.DPO.Name {
+		switch l.Channel {
+		case batch.DPO.Name:
 			v.pair(l, i, r)
+		case batch.SDPO.Name:
+			v.hints(l, i, r)
 		}
 	}
 }
@@ -217,5 +220,37 @@ func (v *verifier) pair(l *batch.Line, row int, r *batch.Row) {
 	}
 	if !slices.Equal(r.Sides[0].IDs[:n], r.Sides[1].IDs[:n]) {
 		v.problem(l, row, "chosen and rejected differ in the prompt's %d tokens", n)
+	}
+	if a, b, same := r.Prompts(); !same {
+		v.problem(l, row, "chosen continues a prompt of %d tokens, rejected another one of %d", a, b)
+	}
+}
+
+// hints checks that nothing of an earlier message lies between a hint and its target, except the text of the message
+// directly before the target if the hint was put into that message.
+func (v *verifier) hints(l *batch.Line, row int, r *batch.Row) {
+	owners := r.Meta.Proof[0].Owners
+	for i := range r.Meta.Sites {
+		s := &r.Meta.Sites[i]
+		if len(s.Pairs) == 0 {
+			continue // the second hint of a target
+		}
+		first, last := slices.IndexFunc(owners, func(o batch.Owner) bool { return o.End > int(s.At) }),
+			slices.IndexFunc(owners, func(o batch.Owner) bool { return o.End > s.Pairs[0].Start })
+		if first < 0 || last < 0 {
+			continue // reported with the owners
+		}
+		target, before := owners[last].Message, -1
+		for _, o := range owners[:last] {
+			if o.Message < target {
+				before = max(before, o.Message)
+			}
+		}
+		for _, o := range owners[first:last] {
+			if o.Message >= 0 && o.Message < target && (o.Message != before || !within(s.Mode) && s.Mode != modeNone) {
+				v.problem(l, row, "text of message %d lies between the hint of site %d and its target", o.Message, s.Site)
+				break
+			}
+		}
 	}
 }

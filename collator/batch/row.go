@@ -166,6 +166,26 @@ func (o *Owner) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &[3]any{&o.End, &o.Message, &o.Why})
 }
 
+// begin returns where the first trained turn of a side begins: what precedes it is its prompt, including anything that
+// the template inserts before the model's own text.
+func (p *Proof) begin() int {
+	at := 0
+	for _, o := range p.Owners {
+		if o.Why == InLoss || o.Why == CutOff { // the latter: a tag at the beginning, which is not trained
+			break
+		}
+		at = o.End
+	}
+	return at
+}
+
+// Prompts returns how many tokens precede the first trained turn of a pair's sides, and whether they are the same ones:
+// log-probs of answers to different prompts can't be compared.
+func (r *Row) Prompts() (chosen, rejected int, same bool) {
+	a, b := r.Meta.Proof[0].begin(), r.Meta.Proof[1].begin()
+	return a, b, slices.Equal(r.Sides[0].IDs[:min(a, len(r.Sides[0].IDs))], r.Sides[1].IDs[:min(b, len(r.Sides[1].IDs))])
+}
+
 // Encoded is a row ready for the spool. Rows are encoded by whoever makes them, in parallel; the spool takes them one
 // by one.
 type Encoded struct {

@@ -176,8 +176,8 @@ func (a *assembly) ownTurns() tensors.Tensor {
 	})
 }
 
-// Splices checks that every teacher consists of the student's tokens with hints in between, and that pairs are within
-// both.
+// Splices checks that every teacher consists of the student's tokens with hints in between, that pairs are within both,
+// and that no target sees the hint of a later one.
 func (r *Row) Splices() error {
 	student := r.Sides[0].IDs
 	for k := range r.Sides[1:] {
@@ -204,6 +204,25 @@ func (r *Row) Splices() error {
 				}
 			}
 		}
+		if err := inTurn(sites); err != nil {
+			return fmt.Errorf("teacher %d: %w", k, err)
+		}
+	}
+	return nil
+}
+
+// inTurn checks that no hint of a teacher lies before the end of an earlier target. sites are in the order of the hints;
+// a site without pairs is the second of its target.
+func inTurn(sites []RowSite) error {
+	end, of := 0, 0
+	for _, s := range sites {
+		if len(s.Pairs) == 0 {
+			continue
+		}
+		if int(s.At) < end {
+			return fmt.Errorf("the target of site %d sees the hint of site %d, which is for another turn", of, s.Site)
+		}
+		end, of = s.Pairs[len(s.Pairs)-1].End, s.Site
 	}
 	return nil
 }

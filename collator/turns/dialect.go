@@ -22,6 +22,7 @@ type dialect struct {
 	// If there is no generation prompt: what a question and a result end with, after which a turn starts.
 	openers     []string
 	terminators []string // what ends a turn, longest first
+	halts       []string // those at which sampling stops; the others may be within a turn
 	next        string   // what follows a call that the template does not terminate; empty if it terminates calls
 	stops       stops
 	// If there is no terminator: what the template writes after a turn whatever follows, longest first.
@@ -97,6 +98,7 @@ func learn(r *Renderer, tools bool) *dialect {
 	d.learnPrompts(p)
 	d.learnOpeners(p)
 	d.learnTerminators(p)
+	d.learnHalts(p)
 	// With another model's tokenizer: say what it would have to know.
 	if len(d.terminators) == 0 && len(p.marks.tokens) > 0 {
 		other := *r
@@ -320,10 +322,12 @@ func (d *dialect) learnFinal(p prober) (written bool) {
 		}
 	}
 	if n := len(both); n > 0 {
-		d.add(both[n-1])
+		d.halt(both[n-1])
 	} else {
 		for _, s := range []string{a, b} {
-			if start, end, ok := p.marks.next(s); ok {
+			if start, end, ok := p.marks.next(s); ok && len(d.halts) == 0 {
+				d.halt(s[start:end])
+			} else if ok {
 				d.add(s[start:end])
 			}
 		}
@@ -370,6 +374,7 @@ func (d *dialect) learnCall(p prober, written bool) {
 	all := p.marks.all(a)
 	for _, m := range all {
 		if slices.Contains(d.terminators, m) {
+			d.halt(m)
 			return
 		}
 	}
@@ -377,14 +382,14 @@ func (d *dialect) learnCall(p prober, written bool) {
 	start, stop, marked := p.marks.next(rest)
 	switch {
 	case written && len(all) > 0:
-		d.add(all[len(all)-1])
+		d.halt(all[len(all)-1])
 	case longer && marked && strings.TrimSpace(rest[:start]) == "":
-		d.add(rest[start:stop])
+		d.halt(rest[start:stop])
 		d.stops.call = rest[:stop]
 	case longer && len(all) > 0: // Apertus: the result follows at once
-		d.add(all[len(all)-1])
+		d.halt(all[len(all)-1])
 	case longer && marked:
-		d.add(rest[start:stop])
+		d.halt(rest[start:stop])
 	default: // history reads differently from the end: what ends an answer there ends a call
 		for _, t := range d.terminators {
 			if at := strings.Index(b, t); at >= 0 {
@@ -398,6 +403,35 @@ func (d *dialect) learnCall(p prober, written bool) {
 func (d *dialect) addClosing(s string) {
 	d.closings = append(d.closings, s)
 	slices.SortFunc(d.closings, func(a, b string) int { return len(b) - len(a) })
+}
+
+// learnHalts keeps only terminators that are not within a turn with a thought and an answer, or with nothing but a call:
+// a model for which they ended the turn could not write such turns.
+func (d *dialect) learnHalts(p prober) {
+	halts := d.halts
+	d.halts = nil
+	thought := answer
+	thought.Reasoning = argText
+	for _, last := range []chat.Message{call, thought} {
+		res, ok := p.try(false, ask, last)
+		if !ok {
+			continue
+		}
+		o := originsOf(&res)
+		t, err := d.find(&o, 1, 0)
+		if err != nil {
+			continue
+		}
+		halts = slices.DeleteFunc(halts, func(s string) bool { return o.find(s, t.Start, t.Body) >= 0 })
+	}
+	d.halts = halts
+}
+
+// halt adds a terminator at which sampling stops.
+func (d *dialect) halt(s string) {
+	if d.add(s); s != "" && !slices.Contains(d.halts, s) {
+		d.halts = append(d.halts, s)
+	}
 }
 
 func (d *dialect) add(s string) {

@@ -62,6 +62,7 @@ func (t *Turn) Shows(c *Conversation, res *template.Result) bool {
 type NotFound struct {
 	Message int
 	Why     string
+	Split   bool // there is a turn, but a part of the message is outside it
 }
 
 func (e *NotFound) Error() string {
@@ -260,7 +261,7 @@ func (o *origins) whole(turns []Turn, lost []*NotFound) ([]Turn, []*NotFound) {
 			}
 		}
 		if out {
-			lost = append(lost, &NotFound{t.Message, "part of its text is outside its turn"})
+			lost = append(lost, &NotFound{t.Message, "part of its text is outside its turn", true})
 		} else {
 			whole = append(whole, *t)
 		}
@@ -272,7 +273,7 @@ func (o *origins) whole(turns []Turn, lost []*NotFound) ([]Turn, []*NotFound) {
 // find finds the turn of message i, which starts at or after from.
 func (d *dialect) find(o *origins, i, from int) (Turn, *NotFound) {
 	if d.header == "" && len(d.openers) == 0 {
-		return Turn{}, &NotFound{i, "the template has no generation prompt"}
+		return Turn{}, &NotFound{Message: i, Why: "the template has no generation prompt"}
 	}
 	if d.header == "" {
 		return d.opened(o, i, from)
@@ -303,7 +304,7 @@ func (d *dialect) opened(o *origins, i, from int) (Turn, *NotFound) {
 		}
 	}
 	if t.Start < 0 {
-		return t, &NotFound{i, "the template has no generation prompt, and nothing ends what comes before its text"}
+		return t, &NotFound{Message: i, Why: "the template has no generation prompt, and nothing ends what comes before its text"}
 	}
 	d.end(o, &t)
 	t.Filler = d.fillerOf(o, t.Start, &t)
@@ -330,9 +331,9 @@ func (d *dialect) headerOf(o *origins, i, from int) (int, *NotFound) {
 	at := o.find(d.header, from, limit)
 	if at < 0 {
 		if mine {
-			return 0, &NotFound{i, "no assistant header comes before its text"}
+			return 0, &NotFound{Message: i, Why: "no assistant header comes before its text"}
 		}
-		return 0, &NotFound{i, "the template leaves it out"}
+		return 0, &NotFound{Message: i, Why: "the template leaves it out"}
 	}
 	if !mine {
 		return at, nil
@@ -391,7 +392,8 @@ func (d *dialect) start(o *origins, header int) (int, bool) {
 
 // end finds the terminator. A template may close a turn's reasoning as if it were a turn, and open another for the
 // answer (gpt-oss): the turn continues if another header is followed by text of the same message. It may also write
-// calls as a turn of another role (GigaChat): the turn continues where the message's text does.
+// calls as a turn of another role (GigaChat): the turn continues where the message's text does. No turn continues behind
+// a token at which sampling stops.
 func (d *dialect) end(o *origins, t *Turn) {
 	at := t.Start
 	for {
@@ -406,6 +408,9 @@ func (d *dialect) end(o *origins, t *Turn) {
 		k := o.after(t.End)
 		if !t.Terminated() || k == len(o.spans) || o.spans[k].Message != t.Message {
 			return
+		}
+		if slices.Contains(d.halts, o.text[t.Body:t.End]) {
+			return // sampling stopped here; the template shows the rest in a turn of its own (Nemotron Nano 2)
 		}
 		switch header := d.header != "" && strings.HasPrefix(o.text[t.End:], d.header) &&
 			o.own(t.End, t.End+len(d.header)); {
