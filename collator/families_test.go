@@ -38,7 +38,8 @@ type family struct {
 	answer       familyAnswer
 	drops        []ledger.Drop
 	rows         int
-	failed       string // why there is no collator
+	failed       string         // why there is no collator
+	modes        map[string]int // how often a hint is placed how, by target and mode
 }
 
 // familyAnswer is what testdata/families.py reports.
@@ -48,7 +49,8 @@ type familyAnswer struct {
 	Calls          bool // the render shows a call's name and arguments
 	// Kept, out of how many, and how many the template can carry.
 	Turns, Sites, Pairs [3]int
-	Proof               []leftOutBy // what the template omits from the turns it can't carry, most frequent first
+	Proof               []leftOutBy       // what the template omits from the turns it can't carry, most frequent first
+	Truths              map[string][2]int // how many were looked at and how many are wrong, by name
 }
 
 // leftOutBy is what a template does to some of the turns, as rendered by jinja2.
@@ -241,7 +243,17 @@ func (f *family) check(t *testing.T, items []Item, conversations map[string]any)
 		func(a, b batch.Line) bool { return a.Proof.SHA256 == b.Proof.SHA256 }) {
 		t.Error("the bytes differ with the number of workers")
 	}
-	f.rows, f.drops = len(c.rows), c.drops
+	f.rows, f.drops, f.modes = len(c.rows), c.drops, map[string]int{}
+	for _, r := range c.rows {
+		for _, s := range r.Meta.Sites {
+			f.modes[s.Target+" "+s.Mode]++
+		}
+	}
+	hints := slices.DeleteFunc(slices.Clone(items), func(it Item) bool {
+		return it.Record.Record.Kind() != builders.KindDistillation
+	})
+	cfg.Cumulative = true
+	added := collate(t, cfg, one(hints))
 	type drop struct {
 		Unit    string `json:"unit"`
 		Reason  string `json:"reason"`
@@ -261,6 +273,7 @@ func (f *family) check(t *testing.T, items []Item, conversations map[string]any)
 		"template":      f.source,
 		"tokenizer":     file,
 		"batches":       filepath.Join(c.dir, "batches"),
+		"cumulative":    filepath.Join(added.dir, "batches"),
 		"vars":          familyVars(f.source),
 		"tools":         f.tools,
 		"conversations": conversations,
@@ -296,6 +309,35 @@ func (f *family) line() string {
 	}[a.Calls],
 		kept(a.Turns), kept(a.Sites), kept(a.Pairs), f.rows, a.Checks, a.Wrongs, f.reasons(), f.proofs())
 }
+
+// placesLine returns the family's line in the table of where hints stand.
+func (f *family) placesLine() string {
+	cell := func(target string) string {
+		var out []string
+		for _, mode := range []string{modeSystem, modeUser, modeAppend, modeLine, modePrepend, modeLead, modeBelow} {
+			if n := f.modes[target+" "+mode]; n > 0 {
+				out = append(out, fmt.Sprintf("%s %d", mode, n))
+			}
+		}
+		return cmp.Or(strings.Join(out, ", "), "no")
+	}
+	line := fmt.Sprintf("| %s | %s | %s |", f.name, cell("failed_turn"), cell("next_turn"))
+	for _, name := range truths {
+		x := f.answer.Truths[name]
+		line += fmt.Sprintf(" %d of %d |", x[1], x[0])
+	}
+	var why []string
+	for _, d := range f.drops {
+		if d.Unit == "site" && !slices.Contains(why, string(d.Reason)) {
+			why = append(why, string(d.Reason))
+		}
+	}
+	slices.Sort(why)
+	return line + " " + strings.Join(why, ", ") + " |"
+}
+
+// truths are the columns of the table of where hints stand: what must not be.
+var truths = []string{"behind", "later", "prompts", "stops"}
 
 // proofs describes what the template itself leaves out, for the last column.
 func (f *family) proofs() string {
@@ -366,6 +408,7 @@ func TestFamilies(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				t.Log(f.line())
+				t.Log(f.placesLine())
 				for _, w := range f.answer.Wrong {
 					t.Errorf("%s: %s: %s", f.name, w[0], w[1])
 				}
@@ -386,16 +429,16 @@ func TestFamilies(t *testing.T) {
 		slices.SortFunc(families, func(a, b *family) int {
 			return cmp.Compare(strings.ToLower(a.name), strings.ToLower(b.name))
 		})
-		var lines []string
+		var lines, places []string
 		for _, f := range families {
-			lines = append(lines, f.line())
+			lines, places = append(lines, f.line()), append(places, f.placesLine())
 		}
-		writeFamilies(t, most, lines)
+		writeFamilies(t, most, lines, places)
 	}
 }
 
 // writeFamilies writes the table for this many runs into TEMPLATES.md, next to those for other numbers of runs.
-func writeFamilies(t *testing.T, runs int, lines []string) {
+func writeFamilies(t *testing.T, runs int, lines, places []string) {
 	t.Helper()
 	have, err := os.ReadFile("TEMPLATES.md")
 	if err != nil {
@@ -403,9 +446,12 @@ func writeFamilies(t *testing.T, runs int, lines []string) {
 	}
 	sections := strings.Split(string(have), "\n## ")[1:]
 	title := fmt.Sprintf("%d runs", runs)
-	sections = slices.DeleteFunc(sections, func(s string) bool { return strings.HasPrefix(s, title+"\n") })
+	sections = slices.DeleteFunc(sections, func(s string) bool {
+		return strings.HasPrefix(s, title+"\n") || strings.HasPrefix(s, placesTitle)
+	})
 	sum := sumOf(lines)
 	sections = append(sections, fmt.Sprintf("%s\n\n%s\n\n%s%s\n", title, sum, familiesTable, strings.Join(lines, "\n")))
+	sections = append(sections, placesTitle+placesTable+strings.Join(places, "\n")+"\n")
 	text := familiesHead + "\n## " + strings.Join(sections, "\n## ")
 	if err := os.WriteFile("TEMPLATES.md", []byte(text), 0o644); err != nil {
 		t.Fatal(err)
@@ -451,6 +497,10 @@ func TestTemplatesPage(t *testing.T) {
 	want(t, strings.TrimSpace(sections[0]), strings.TrimSpace(familiesHead))
 	count := 0
 	for _, s := range sections[1:] {
+		if places, ok := strings.CutPrefix(s, placesTitle+placesTable); ok {
+			checkPlaces(t, strings.Split(strings.TrimSpace(places), "\n"))
+			continue
+		}
 		head, rows, ok := strings.Cut(s, familiesTable)
 		lines := strings.Split(strings.TrimSpace(rows), "\n")
 		count += len(lines)
@@ -467,6 +517,26 @@ func TestTemplatesPage(t *testing.T) {
 	}
 	if count < 100 {
 		t.Errorf("%d templates", count)
+	}
+}
+
+// checkPlaces checks that nothing in the table of where hints stand is wrong.
+func checkPlaces(t *testing.T, lines []string) {
+	t.Helper()
+	if len(lines) < 100 {
+		t.Errorf("%d templates", len(lines))
+	}
+	for _, l := range lines {
+		cells := strings.Split(l, " | ")
+		if len(cells) < 3+len(truths) {
+			t.Errorf("a line of %d cells: %s", len(cells), l)
+			continue
+		}
+		for _, cell := range cells[3 : 3+len(truths)] {
+			if !strings.HasPrefix(cell, "0 of ") {
+				t.Errorf("%s: %s", cells[0], cell)
+			}
+		}
 	}
 }
 
@@ -487,4 +557,17 @@ trims the result (Qwen 3.5 and 3.6) or writes three of them (Apriel).
 
 const familiesTable = `| template | calls | turns | hints | pairs | rows | checks / wrong | left out | not in the template's render |
 |---|---|---|---|---|---|---|---|---|
+`
+
+const placesTitle = "Where a hint can stand\n"
+
+const placesTable = `
+How the hints of the same runs are placed, for the turn that made a failed call and for the turn after it (the words of [SITES.md](SITES.md)),
+and what another program found, of how many it looked at. It marks every message and renders the conversation with the hint with jinja2: no
+marked text of an earlier message is between the hint and its turn. With all hints of a rollout in one row, no turn sees the hint of a later one.
+Both sides of a pair have the same tokens up to the first one that is trained. No turn is trained beyond the first of its family's stop tokens
+(GigaChat and RWKV use theirs within turns, too, where it stops nothing).
+
+| template | failed turn | next turn | earlier text behind the hint | later hints seen | pairs with unequal prompts | trained beyond a stop token | refused because |
+|---|---|---|---|---|---|---|---|
 `

@@ -1,7 +1,7 @@
 """Checks the token batches of one chat template with jinja2 and tokenizers, knowing nothing of how they were made.
 
 stdin: {
-  "name", "template", "tokenizer" (file), "batches" (folder), "vars", "tools",
+  "name", "template", "tokenizer" (file), "batches" (folder), "cumulative" (the same for hints that add up), "vars", "tools",
   "conversations": {example: [message, ...]},
   "records": {record hash: {"example", and of one kind:
       "trained": [message, ...] | "prompt": n, "chosen": [message], "rejected": [message] | "sites": [{"message", "hint"}]}},
@@ -10,7 +10,10 @@ stdin: {
 stdout: {"checks", "wrongs", "wrong": [[where, what], ...],
          "calls": whether the render of a conversation shows a call's name and arguments,
          "turns": [kept, of, what the template can carry], "sites": the same, "pairs": the same,
-         "proof": [[count, what the template leaves out of turns, with the first], ...]}
+         "proof": [[count, what the template leaves out of turns, with the first], ...],
+         "truths": {name: [how many were looked at, how many are wrong]}}: "behind" hints with an earlier message between them and
+         their turn, "later" turns that see the hint of a later one, "prompts" pairs whose sides continue different prompts,
+         "stops" turns trained beyond the first token at which sampling stops.
 
 What ends a turn of each family, and what its generation prompt may open a thought with, is written down here by hand.
 """
@@ -56,6 +59,9 @@ STOPS = [
     ("", ["<|im_end|>"]),
 ]
 
+# Whose stop is also within a turn, where it stops nothing: before every call, or wherever a text has it.
+PASSES = re.compile("GigaChat|rwkv")
+
 # What a template may put into a turn that no model wrote: an empty thought, or white space.
 FILLER = re.compile(r"\s*(?:<\|turn>model\n|<(\|?[a-z:_]+\|?)>\s*</\1>|</[a-z:_]+>|<\|channel>thought\s*<channel\|>|<\|channel\|>final<\|message\|>|<\|START_THINKING\|><\|END_THINKING\|>"
                     r"|<\|close\|>think<\|sep\|>|<\|START_RESPONSE\|>)?\s*")
@@ -86,6 +92,7 @@ tools = q["tools"]
 variables = {k: v for k, v in q["vars"].items() if k not in ("bos_token", "eos_token")}  # these the renderer has
 
 checks, wrong = 0, []
+truths = {name: [0, 0] for name in ("behind", "later", "prompts", "stops")}
 
 
 def check(ok, where, what, *values):
@@ -94,6 +101,12 @@ def check(ok, where, what, *values):
     if not ok:
         wrong.append([where, what % values if values else what])
     return ok
+
+
+def truth(name, ok, where, what, *values):
+    truths[name][0] += 1
+    truths[name][1] += not ok
+    return check(ok, where, what, *values)
 
 
 # --- the template, as jinja2 renders it
@@ -237,9 +250,12 @@ def turn_of(given, closed, m, before):
 
 
 def to_stop(text):
-    """A turn up to the end of its last stop; without one as it is."""
-    cuts = [text.rindex(s) + len(s) for s in stops if s in text]
-    return text[:max(cuts)] if cuts else text
+    """A turn up to the end of its first stop, or of its last one if that is no proof of an end; without one as it is."""
+    if PASSES.search(q["name"]):
+        cuts = [text.rindex(s) + len(s) for s in stops if s in text]
+        return text[:max(cuts)] if cuts else text
+    cuts = [text.index(s) + len(s) for s in stops if s in text]
+    return text[:min(cuts)] if cuts else text
 
 
 def expected(example, i, silent):
@@ -370,7 +386,27 @@ def check_row(where, example, text, spans, messages, silent):
         check(mine[-1][1] == end, where, "message %d is trained up to %r, not to the end of its stop token", i, text[mine[-1][0]:mine[-1][1]][-60:])
         check(text[:mine[-1][1]].endswith(tuple(stops)), where, "message %d doesn't end in a stop token: %r", i, text[:mine[-1][1]][-60:])
         check(holds(text[at:end], ms[i]), where, "message %d is shown in part only: %r", i, text[at:end][:200])
+        inner = text[mine[0][0]:mine[-1][1]]
+        last = max((s for s in stops if inner.endswith(s)), key=len, default="")
+        truth("stops", PASSES.search(q["name"]) or not any(s in inner[:len(inner) - len(last)] for s in stops), where,
+              "message %d is trained beyond a stop token: %r", i, inner[:200])
     check(not spans, where, "trained, and in no turn: %r", spell(text, spans)[:3])
+
+
+def behind(messages, limit, hint, kw):
+    """The messages before the limit that the template shows behind a hint: each is marked, in its text and its calls' arguments."""
+    def marked(k, m):
+        m, mark = dict(m), " qz%dzq" % k
+        if isinstance(m.get("content"), str) and m["content"]:
+            m["content"] += mark
+        if m.get("tool_calls"):
+            m["tool_calls"] = [dict(c, function={"name": c["function"]["name"], "arguments": dict(c["function"]["arguments"], qz=mark)}) for c in m["tool_calls"]]
+        return m
+    text = attempt([marked(k, m) if k < limit else m for k, m in enumerate(messages)], True, **kw)
+    if text is None or hint not in text:
+        return None
+    after = text[text.rindex(hint):]
+    return [k for k in range(limit) if "qz%dzq" % k in after]
 
 
 kept_turns, kept_sites, kept_pairs = {}, {}, 0
@@ -405,6 +441,8 @@ for line in lines:
             n = info["prompt"]
             kept_pairs += 1
             check(sides[0][r][0][:n] == sides[1][r][0][:n], "dpo", "the sides don't share the prompt's tokens")
+            before = [ids[:next(k for k, v in enumerate(labels) if v != -100)] for ids, labels in (sides[0][r], sides[1][r])]
+            truth("prompts", before[0] == before[1], "dpo %s" % info["example"], "the sides continue prompts of %d and %d tokens", len(before[0]), len(before[1]))
             for k, name in enumerate(("chosen", "rejected")):
                 ids, labels = sides[k][r]
                 where = "dpo %s %s" % (info["example"], name)
@@ -468,6 +506,36 @@ for line in lines:
                 if check(hinted is not None and want is not None, at, "jinja2 can't render the hint"):
                     cut = len(given) - want[0]
                     check(shown.startswith(hinted[:len(hinted) - cut]), at, "the teacher is not the render with the hint")
+                    inside = s["mode"] not in ("system", "user")
+                    after = behind(before, site["message"] - inside, site["hint"], kw)
+                    truth("behind", after == [], at, "behind the hint is text of the earlier messages %s", after)
+
+def check_cumulative(line, x):
+    """No turn sees the hint of a later one, in rows that have all hints of a rollout."""
+    teachers = list(rows_of(x, "teacher_"))
+    site, at = x["pair_site"][1], x["pair_teacher_pos"][1]
+    of = x["pair_teacher_row"][1]
+    first = 0
+    for info in line["row_info"]:
+        sites = q["records"][info["record"]]["sites"]
+        told = [sites[s["site"]] for s in info["sites"]]
+        for k, mine in enumerate(told):
+            positions = [(at[p], of[p]) for p in range(len(site)) if site[p] == first + k]
+            if not positions:
+                continue  # the second hint of a turn
+            end, row = max(positions)
+            text = tok.decode(teachers[row][0][:end + 2], skip_special_tokens=False)
+            seen = sum(1 for other in told if other["hint"] == mine["hint"] and other["message"] <= mine["message"])
+            later = [other["hint"] for other in told if other["message"] > mine["message"] and other["hint"] != mine["hint"] and other["hint"] in text
+                     and not any(o["hint"] == other["hint"] for o in told if o["message"] <= mine["message"])]
+            truth("later", text.count(mine["hint"]) == seen and not later, "cumulative %s message %d" % (info["example"], mine["message"]),
+                  "it sees its own hint %d times, not %d, and the later ones %r", text.count(mine["hint"]), seen, later)
+        first += len(told)
+
+
+for line in [json.loads(line) for line in open(os.path.join(q["cumulative"], "index.jsonl"))] if os.path.exists(os.path.join(q["cumulative"], "index.jsonl")) else []:
+    if line["channel"] == "sdpo":
+        check_cumulative(line, tensors(os.path.join(q["cumulative"], line["file"])))
 
 # --- what is kept, and what could be
 
@@ -483,7 +551,7 @@ def carries(example, i):
     """Whether the template, as jinja2 renders it, shows all of a message in a turn."""
     for silent in (False, True):
         want = expected(example, i, silent)
-        if want is not None and holds(want[1], conversations[example][i]):
+        if want is not None and holds(to_stop(want[1]), conversations[example][i]):
             return True
     return False
 
@@ -535,6 +603,13 @@ def places(example, i, hint):
     return False
 
 
+def begin(name, rec, example, silent):
+    """What a side of a pair continues."""
+    key = "%s %s of %s" % (name, rec["prompt"], example)
+    want = expected(key, rec["prompt"], silent)
+    return look(key, rec["prompt"], True, silent)[:want[0]] if want else None
+
+
 turns = [0, 0, 0]
 sites = [0, 0, 0]
 pairs_of = [kept_pairs, 0, 0]
@@ -563,9 +638,9 @@ for rec in q["records"].values():
             key = "%s %s of %s" % (name, rec["prompt"], ex)
             conversations[key] = conversations[ex][:rec["prompt"]] + [message(m) for m in rec[name]]
             can = can and all(carries(key, i) for i in range(rec["prompt"], len(conversations[key])) if conversations[key][i]["role"] == "assistant")
-        pairs_of[2] += can
+        pairs_of[2] += can and any(begin("chosen", rec, ex, silent) == begin("rejected", rec, ex, silent) != None for silent in (False, True))
 check(turns[0] + len(books.get("turn", [])) == turns[1], "books", "%d turns kept, %d dropped, of %d", turns[0], len(books.get("turn", [])), turns[1])
 check(sites[0] + len(books.get("site", [])) == sites[1], "books", "%d sites kept, %d dropped, of %d", sites[0], len(books.get("site", [])), sites[1])
 
 json.dump({"checks": checks, "wrongs": len(wrong), "wrong": wrong[:20], "calls": shows_calls, "turns": turns, "sites": sites, "pairs": pairs_of,
-           "proof": sorted(([len(v), "%s (first: %s)" % (k, v[0])] for k, v in proofs.items()), reverse=True)}, sys.stdout)
+           "truths": truths, "proof": sorted(([len(v), "%s (first: %s)" % (k, v[0])] for k, v in proofs.items()), reverse=True)}, sys.stdout)
