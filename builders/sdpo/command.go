@@ -54,9 +54,9 @@ type question struct {
 	Tools     []string `json:"tools,omitempty"`
 	Task      string   `json:"task"` // the first user message
 
-	// What the source says about the error, if anything.
-	ErrorKind string   `json:"error_kind,omitempty"`
-	ErrorMeta json.Raw `json:"error_meta,omitempty"`
+	// What the source says about the error; "" and {} if it says nothing.
+	ErrorKind string   `json:"error_kind"`
+	ErrorMeta json.Raw `json:"error_meta"`
 }
 
 // reply is the program's answer: a hint; null, which leaves the site out; or an empty hint, after which the next source
@@ -148,17 +148,21 @@ func (s *site) question() (*question, error) {
 
 // line is the question as it is sent. Lone surrogates become U+FFFD, because the program reads plain JSON.
 func (q *question) line() ([]byte, error) {
-	clean := *q
-	if clean.Schema != nil && !stdjson.Valid(clean.Schema) {
-		clean.Schema = nil
+	schema, meta := stdjson.RawMessage(q.Schema), stdjson.RawMessage(q.ErrorMeta)
+	if !stdjson.Valid(schema) {
+		schema = nil
+	}
+	if !stdjson.Valid(meta) {
+		meta = stdjson.RawMessage("{}")
 	}
 	var b bytes.Buffer
 	enc := stdjson.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(struct {
 		*question
-		Schema stdjson.RawMessage `json:"schema,omitempty"`
-	}{&clean, stdjson.RawMessage(clean.Schema)}); err != nil {
+		Schema    stdjson.RawMessage `json:"schema,omitempty"`
+		ErrorMeta stdjson.RawMessage `json:"error_meta"`
+	}{q, schema, meta}); err != nil {
 		return nil, fmt.Errorf("the hint command can't be asked: %w", err)
 	}
 	return b.Bytes(), nil

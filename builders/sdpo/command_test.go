@@ -122,6 +122,41 @@ func TestCommandWithoutAHint(t *testing.T) {
 	}
 }
 
+// TestCommandIsToldTheError checks that the program gets what the source says about an error as JSON, and "" and {} if
+// it says nothing.
+func TestCommandIsToldTheError(t *testing.T) {
+	cfg, asked := commandConfig(t, "good")
+	call := calls([3]string{"1", "frob", "{}"})
+	for _, c := range []struct{ marks, kind, meta string }{
+		{`1 unknown_tool {"available":["calc","search"]}`, `"unknown_tool"`, `{"available":["calc","search"]}`},
+		{`1 unknown_tool`, `"unknown_tool"`, `{}`},
+		{`1  {"a":1}`, `""`, `{"a":1}`},
+		{`1 `, `""`, `{}`},
+	} {
+		before := asked()
+		build(t, cfg, tell(t, example(t, talk(user("fix"), call, result("1", "no such tool: "+c.marks))), c.marks))
+		notes, err := os.ReadFile(cfg.Hints.Command.Run[3])
+		if err != nil || asked() != before+1 {
+			t.Fatal(asked()-before, err)
+		}
+		var q map[string]stdjson.RawMessage
+		if err := stdjson.Unmarshal([]byte(strings.Split(string(notes), "\n")[before]), &q); err != nil {
+			t.Fatal(err)
+		}
+		if string(q["error_kind"]) != c.kind || string(q["error_meta"]) != c.meta {
+			t.Errorf("%s: got %s and %s", c.marks, q["error_kind"], q["error_meta"])
+		}
+	}
+	// An error that was detected, about which the source says nothing.
+	before := asked()
+	build(t, cfg, example(t, talk(user("hi"), calls([3]string{"1", "a", `{"x":1}`}), result("1", "Error: x"))))
+	notes, err := os.ReadFile(cfg.Hints.Command.Run[3])
+	if err != nil || !strings.Contains(strings.Split(string(notes), "\n")[before], `"error_kind":"",`) ||
+		!strings.Contains(string(notes), `"error_meta":{}`) {
+		t.Errorf("%s, %v", notes, err)
+	}
+}
+
 // TestCommand checks that answers are stored: asking again, from any process, returns them without running the program.
 func TestCommand(t *testing.T) {
 	cfg, asked := commandConfig(t, "good")
