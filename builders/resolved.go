@@ -15,6 +15,54 @@ type Resolved struct {
 
 	Prompt, Chosen, Rejected Passage // of a Preference
 	Messages                 Passage // for the other kinds
+
+	Changes []Change // how the contexts of its turns differ from what was recorded; none in most records
+}
+
+// Change says that the context of a turn isn't the one it had when it was recorded.
+type Change struct {
+	Turn int // which of the record's turns, counted from 0
+	By   Changed
+	Was  ttc.History // as recorded; 0: unknown
+}
+
+// Changed names what changed the context of a turn.
+type Changed uint8
+
+// The changes of contexts.
+const (
+	Redacted Changed = iota + 1 // secrets and personal data in it were replaced
+	Removed                     // messages or calls that the model saw were taken out
+	OtherIDs                    // the ids of calls are those of another rollout with the same messages
+	Unknown                     // nothing recorded has this context: the builder made it
+	PartOnly                    // the row format has no place for all of it: the tools, earlier messages
+)
+
+var changedNames = [...]string{"", "redaction", "remove", "call_ids", "unknown", "format"}
+
+// String is the change's name in files and messages.
+func (c Changed) String() string {
+	if int(c) < len(changedNames) {
+		return changedNames[c]
+	}
+	return "unknown"
+}
+
+// Trains reports whether a demonstration trains message i of nodes: never one that the model did not produce.
+func (d *Demonstration) Trains(nodes []ttc.Node, i int) bool {
+	n := &nodes[i]
+	if n.Message.Role != "assistant" || n.Sampled == ttc.No {
+		return false
+	}
+	switch d.Train {
+	case TrainLast:
+		return i == len(nodes)-1
+	case TrainCalls:
+		return len(n.Message.ToolCalls) > 0
+	case TrainFlagged:
+		return i < len(d.Trained) && d.Trained[i]
+	}
+	return true
 }
 
 // Origin identifies the example a record comes from, without its content.

@@ -32,19 +32,27 @@ type Example struct {
 	Candidates []Candidate // in source order
 	Steps      []Step      // raw steps, if the source was asked to keep them (compat)
 
-	Reward      *float64 // score of the whole rollout; nil: none
-	Policy      string   // model that sampled it; empty: unknown
-	Fidelity    Fidelity
-	Gaps        Gaps   // why it is not higher, as far as the source knows
-	Proofs      Proofs // what was checked of every trained message
-	Sampling    *Sampling
-	RawID       json.Raw // the id as written; nil: none
-	Interrupted bool     // the source says that the workflow raised an exception here
+	Reward   *float64 // score of the whole rollout; nil: none
+	Policy   string   // model that sampled it; empty: unknown
+	Fidelity Fidelity
+	Gaps     Gaps   // why it is not higher, as far as the source knows
+	Proofs   Proofs // what was checked of every trained message
+	Sampling *Sampling
+	RawID    json.Raw // the id as written; nil: none
+
+	// Recorded identifies each message of the graph and its context as they were before something in the example was
+	// redacted; nil: nothing was.
+	Recorded []History
+
+	Interrupted bool // the source says that the workflow raised an exception here
 
 	// TeacherTopK is how many log-probs per token the source wants from a teacher for the example's task. 0: only the
 	// token's own; negative: no teacher; nil: unspecified.
 	TeacherTopK *int
 }
+
+// History is a hash of a message and of everything that the model was given before it; see package ttc/history.
+type History uint64
 
 // Graph holds an example's messages, each once, with its parent. A branch is a walk from the root to a leaf.
 type Graph struct{ Nodes []Node }

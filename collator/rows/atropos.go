@@ -25,8 +25,9 @@ var atropos = Format{
 	Files: func(_ builders.Kind, s Split) string {
 		return s.String() + ".jsonl"
 	},
-	open: func(e *Encoder) { e.encode = (*Encoder).atroposRow },
-	read: (*rowReader).atropos,
+	open:  func(e *Encoder) { e.encode = (*Encoder).atroposRow },
+	parts: []builders.Kind{builders.KindRollout},
+	read:  (*rowReader).atropos,
 	columns: func(builders.Kind, columns) parquet.Group {
 		ids, numbers := parquet.List(parquet.Int(64)), parquet.List(parquet.Leaf(parquet.DoubleType))
 		return parquet.Group{

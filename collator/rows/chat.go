@@ -49,7 +49,7 @@ func (e *Encoder) chatRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 	err := e.everyTurn(nodes, d)
 	if e.opts.LastTurn {
 		err = nil
-		if !trained(nodes, d, last) {
+		if !d.Trains(nodes, last) {
 			err = e.refuse("its last turn is context only")
 		}
 	}

@@ -24,7 +24,12 @@ var customizer = Format{
 		}
 		return name
 	},
-	open: func(e *Encoder) { e.encode = each((*Encoder).customizerRow) },
+	open:  func(e *Encoder) { e.encode = each((*Encoder).customizerRow) },
+	parts: []builders.Kind{builders.KindPreference},
+	partly: func(o Options, r *builders.Resolved) bool {
+		return r.Record.Kind() == builders.KindPreference &&
+			(len(r.Origin.Tools) > 0 || len(r.Prompt.Nodes) > 1 && !o.FullHistory)
+	},
 	read: func(r *rowReader) *Row {
 		if r.has("messages") {
 			row := r.conversation(fullMessage)
@@ -100,7 +105,7 @@ func (e *Encoder) everyTurn(nodes []ttc.Node, d *builders.Demonstration) error {
 		return e.refuse("it does not end in an assistant turn")
 	}
 	for i := range nodes {
-		if nodes[i].Message.Role == "assistant" && !trained(nodes, d, i) {
+		if nodes[i].Message.Role == "assistant" && !d.Trains(nodes, i) {
 			return e.refuse("the trainer trains every assistant turn, and message %d is context only", i)
 		}
 	}

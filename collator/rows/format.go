@@ -2,6 +2,7 @@ package rows
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
@@ -114,6 +115,18 @@ type Format struct {
 	read     func(*rowReader) *Row
 	columns  func(builders.Kind, columns) parquet.Group // of tables
 	together func(*builders.Resolved) (key string)      // see Together; nil: every record makes its own rows
+	partly   func(Options, *builders.Resolved) bool     // see Partly; nil: never
+	parts    []builders.Kind                            // see Whole
+}
+
+// Whole reports whether the rows of a kind of record, read back, have all that the model was given. Of others only a
+// second encoding of the record shows whether they are right.
+func (f Format) Whole(k builders.Kind) bool { return !slices.Contains(f.parts, k) }
+
+// Partly reports whether the rows of a record hold only a part of what the model was given, because the format has no
+// place for the rest: the tools, or the messages before the last one.
+func (f Format) Partly(o Options, r *builders.Resolved) bool {
+	return f.partly != nil && f.partly(o, r)
 }
 
 // Together returns a key for the records of a group that share rows, in formats where some do: records with the same

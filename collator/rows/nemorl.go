@@ -24,6 +24,8 @@ var nemoRL = Format{
 	Carries:  []builders.Kind{builders.KindPreference},
 	Files:    helixFiles,
 	open:     func(e *Encoder) { e.encode = each((*Encoder).nemoRLRow) },
+	parts:    []builders.Kind{builders.KindPreference},
+	partly:   func(_ Options, r *builders.Resolved) bool { return len(r.Origin.Tools) > 0 },
 	read: func(r *rowReader) *Row {
 		return &Row{
 			Kind:     builders.KindPreference,

@@ -4,7 +4,6 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/nat-go/nat-go/builders"
-	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
@@ -115,7 +114,7 @@ func (e *Encoder) trlDemonstration(dst []byte, r *builders.Resolved, d *builders
 		return dst, e.refuse("it does not end in an assistant turn")
 	}
 	for i := range nodes {
-		if trained(nodes, d, i) != (i == last) {
+		if d.Trains(nodes, i) != (i == last) {
 			return dst, e.refuse("it trains other turns than the last one")
 		}
 	}
@@ -129,23 +128,6 @@ func (e *Encoder) trlDemonstration(dst []byte, r *builders.Resolved, d *builders
 		return dst, err
 	}
 	return e.end(dst, r)
-}
-
-// trained reports whether a demonstration trains message i.
-func trained(nodes []ttc.Node, d *builders.Demonstration, i int) bool {
-	n := &nodes[i]
-	if n.Message.Role != "assistant" {
-		return false
-	}
-	switch d.Train {
-	case builders.TrainLast:
-		return i == len(nodes)-1
-	case builders.TrainCalls:
-		return len(n.Message.ToolCalls) > 0
-	case builders.TrainFlagged:
-		return i < len(d.Trained) && d.Trained[i]
-	}
-	return n.Sampled != ttc.No
 }
 
 // end closes a row; tools, if the example has any, go into their own column, which is passed to chat templates.

@@ -167,6 +167,14 @@ func (r *rowReader) verl() *Row {
 	}
 	model.take("ground_truth", json.String)
 	r.adopt("reward_model", model)
-	r.take("extra_info", json.Object) // the trainer passes it on to reward functions
+	info := r.take("extra_info", json.Object) // the trainer passes it on to reward functions
+	if v, ok := info.Get("tools"); ok {
+		text, _ := v.Text()
+		if list, err := json.Parse([]byte(text), json.Limits{}); err == nil {
+			for tool := range list.Elements() {
+				r.listed = append(r.listed, chat.Tool{Raw: tool})
+			}
+		}
+	}
 	return row
 }

@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"regexp"
@@ -15,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/history"
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
@@ -35,6 +37,7 @@ type Redactor struct {
 	known    map[string]bool           // secrets of this example that are recognisable only from their context
 	tools    []chat.Tool               // the last ones examined, which examples share
 	redacted []chat.Tool
+	hasher   history.Hasher
 }
 
 // New returns a redactor; nil if it is switched off.
@@ -63,8 +66,11 @@ func New(cfg Config) (*Redactor, error) {
 // Counts returns how many places of each class were replaced.
 func (r *Redactor) Counts() map[string]int64 { return r.counts }
 
-// Example redacts an example, whose messages may be shared with others: what changes is copied.
+// Example redacts an example, whose messages may be shared with others: what changes is copied. If anything changes,
+// the example keeps the hashes of what was recorded.
 func (r *Redactor) Example(ex *ttc.Example) {
+	recorded := r.hasher.Graph(r.hasher.Tools(ex.Tools), &ex.Graph)
+	changed := false
 	if len(ex.Tools) > 0 {
 		if len(r.tools) != len(ex.Tools) || &r.tools[0] != &ex.Tools[0] {
 			r.tools, r.redacted = ex.Tools, slices.Clone(ex.Tools)
@@ -72,13 +78,17 @@ func (r *Redactor) Example(ex *ttc.Example) {
 				r.tool(&r.redacted[i])
 			}
 		}
+		changed = !slices.EqualFunc(ex.Tools, r.redacted, func(a, b chat.Tool) bool { return bytes.Equal(a.Raw, b.Raw) })
 		ex.Tools = r.redacted
 	}
 	r.known = nil
-	r.nodes(ex)
+	changed = r.nodes(ex) || changed
 	if r.known != nil { // they may appear elsewhere on their own
-		r.nodes(ex)
+		changed = r.nodes(ex) || changed
 		r.known = nil
+	}
+	if changed && ex.Recorded == nil {
+		ex.Recorded = recorded
 	}
 }
 
@@ -97,14 +107,16 @@ func (r *Redactor) tool(t *chat.Tool) {
 // toolSeed keeps the hashes of definitions apart from those of texts.
 const toolSeed = 1
 
-func (r *Redactor) nodes(ex *ttc.Example) {
+// nodes redacts the messages. It reports whether anything was replaced.
+func (r *Redactor) nodes(ex *ttc.Example) (changed bool) {
 	for i := range ex.Graph.Nodes {
 		n := &ex.Graph.Nodes[i]
 		if r.message(&n.Message) { // the ids stand for the original text
 			n.TokenIDs, n.LogProbs = nil, nil
-			ex.Fidelity = min(ex.Fidelity, ttc.TextOnly)
+			ex.Fidelity, changed = min(ex.Fidelity, ttc.TextOnly), true
 		}
 	}
+	return changed
 }
 
 // message redacts a message. It reports whether anything was replaced.

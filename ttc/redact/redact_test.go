@@ -15,6 +15,7 @@ import (
 
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/history"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/redact/redacttest"
 )
@@ -229,5 +230,27 @@ func BenchmarkText(b *testing.B) {
 	b.SetBytes(int64(len(ordinary)))
 	for b.Loop() {
 		r.Text(ordinary)
+	}
+}
+
+// TestRecordedContexts: an example keeps the hashes of what was recorded if anything in it was replaced, and only then.
+func TestRecordedContexts(t *testing.T) {
+	const key = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789"
+	example := func(text string) *ttc.Example {
+		return &ttc.Example{Graph: ttc.Chain([]chat.Message{
+			{Role: "user", Form: chat.Text, Text: "hello there"}, {Role: "user", Form: chat.Text, Text: text},
+		}, ttc.No)}
+	}
+	clean, secret := example("nothing here"), example("the key is "+key)
+	r := redactor(t)
+	var h history.Hasher
+	want := h.Graph(h.Tools(nil), &secret.Graph)
+	r.Example(clean)
+	r.Example(secret)
+	if clean.Recorded != nil || !slices.Equal(secret.Recorded, want) {
+		t.Errorf("got %v and %v, want none and %v", clean.Recorded, secret.Recorded, want)
+	}
+	if now := h.Graph(h.Tools(nil), &secret.Graph); now[0] != want[0] || now[1] == want[1] {
+		t.Errorf("redacted: %v, recorded: %v", now, want)
 	}
 }

@@ -19,6 +19,9 @@ const (
 	interrupted   = "NG5013"
 	readOtherwise = "NG5014"
 	logDiffers    = "NG5015"
+
+	foreignContext = "NG5016"
+	notTraced      = "NG5017"
 )
 
 // Codes returns the pages of these codes for `nat-go explain`.
@@ -39,5 +42,7 @@ func Codes() []ledger.Code {
 		ledger.NewCode(interrupted, "dataset", "A command is at work in the run's folder, or was killed there: what it wrote may not be whole.", "Wait for it to end, or run it again: `nat-go dataset convert` with the same formats, `nat-go finetune resume` for a run."),
 		ledger.NewCode(readOtherwise, "dataset", "Hugging Face datasets, with which most trainers load rows, guesses the columns of JSON lines: a column of dates becomes timestamps, a key that first appears after the first 10 MiB makes load_dataset fail, keys that some rows lack are filled in with null.", "Load the same format as Parquet, whose columns are declared: `nat-go dataset convert RUN --format FORMAT.parquet`, or list it under dataset.formats."),
 		ledger.NewCode(logDiffers, "dataset", "The record log, what curation decided and what was written of both don't agree: one can't be read, the manifest counts something else, or a row is of a record that was left out, or that is on the other side of the split.", "The files were changed after the run, hashes included: make the run again."),
+		ledger.NewCode(foreignContext, "dataset", "A row trains a turn after something else than its record has: a message, a result or the tools before it are missing or different, or the turn is. A model that learns to answer what it wasn't told learns to invent.", "The file was changed after the run: write the data set again."),
+		ledger.NewCode(notTraced, "dataset", "rows.jsonl doesn't say in which contexts the turns of the rows were recorded, so that the rows can't be compared with them.", "An older nat-go wrote it: make the run again."),
 	}
 }

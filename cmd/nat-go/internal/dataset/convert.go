@@ -78,11 +78,20 @@ func (c *Converted) write(
 	if err != nil {
 		return err
 	}
+	usual, err := p.RowOptions()
+	if err != nil {
+		return err
+	}
 	return c.texts(ctx, Spec{
 		Dir: dir, Log: p.Log(), Decisions: d, Formats: formats, Options: o,
 		Ready: func(texts []runfolder.Written, textFiles []runfolder.File) error {
 			_, err := WriteTokens(p.Run, dir, formats,
 				func(tokens []runfolder.Written, tokenFiles []runfolder.File) error {
+					for i := range texts {
+						if o != usual {
+							texts[i].Rows = &o
+						}
+					}
 					c.Formats = slices.Concat(texts, tokens)
 					if ready == nil {
 						return nil

@@ -36,13 +36,14 @@ func (s *Share) Lines() (n int64) {
 
 // partFormat is one format's share of a part. Its rows are lines, even for formats that become tables in the end.
 type partFormat struct {
-	Name     string           `json:"name"`
-	Files    []partFile       `json:"files"` // ordered by their first rows
-	Records  int64            `json:"records"`
-	Dropped  int64            `json:"dropped"`
-	Trimmed  int64            `json:"trimmed"`
-	Contents [8]rows.Contents `json:"contents"`
-	Refused  partRefusals     `json:"refused"`
+	Name     string             `json:"name"`
+	Files    []partFile         `json:"files"` // ordered by their first rows
+	Records  int64              `json:"records"`
+	Dropped  int64              `json:"dropped"`
+	Trimmed  int64              `json:"trimmed"`
+	Contents [8]rows.Contents   `json:"contents"`
+	Refused  partRefusals       `json:"refused"`
+	Of       runfolder.Contexts `json:"of"`
 }
 
 type partFile struct {
@@ -72,7 +73,7 @@ func WritePart(ctx context.Context, s Spec, groups iter.Seq2[*recordlog.Group, e
 	for _, w := range all {
 		f := partFormat{
 			Name: w.enc.Name, Records: w.records, Dropped: w.dropped, Trimmed: w.trimmed, Contents: w.contents,
-			Refused: w.refused.part(),
+			Refused: w.refused.part(), Of: w.of,
 		}
 		for _, x := range w.files {
 			f.Files = append(f.Files, partFile{x.name, x.of, x.side, x.rows})
@@ -118,6 +119,7 @@ func (w *formatWriter) join(ctx context.Context, p *partFormat, dir string) erro
 	w.records += p.Records
 	w.dropped += p.Dropped
 	w.trimmed += p.Trimmed
+	w.of.Add(&p.Of)
 	w.refused.join(w.enc.Format, w.spec.Options, &p.Refused)
 	before := map[string]int64{}
 	for _, x := range p.Files {

@@ -22,6 +22,7 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/collator/turns"
 	"github.com/nat-go/nat-go/internal/extsort"
+	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -37,8 +38,10 @@ type Stats struct {
 	Effects    []Spread    `json:"hint_effects,omitempty"` // of sites, if collator.teacher measured them, in nats
 	Duplicates int64       `json:"duplicates"`
 	Leakage    Leakage     `json:"leakage"`
-	Dropped    []DropCount `json:"dropped,omitempty"`
-	Template   *Templated  `json:"template,omitempty"` // what that template shows, if one was named
+	// Contexts counts the turns that are trained, by what changed their contexts; nil: unknown.
+	Contexts *runfolder.Contexts `json:"contexts,omitempty"`
+	Dropped  []DropCount         `json:"dropped,omitempty"`
+	Template *Templated          `json:"template,omitempty"` // what that template shows, if one was named
 }
 
 // KindCount counts the kept records of a kind per side of the split.
@@ -114,6 +117,7 @@ func Measure(log string, d *curate.Decisions, index string, render *turns.Render
 			if err := m.record(r, at); err != nil {
 				return nil, err
 			}
+			m.turns(g.Contexts(i, m.scratch[:0]), r)
 			if r.Record.Kind() == builders.KindPreference {
 				perTurn[turnKey{r.Origin, r.Record.Header().Turn}]++
 			}
@@ -190,7 +194,13 @@ func MeasureRows(f FormatFolder, render *turns.Renderer, tmp string) (*Stats, er
 		splits[file.Name] = file.Split
 	}
 	if f.Origins != "" {
-		err := ReadOrigins(f.Origins, func(o Origin) error { return m.example(o.Example, splits[o.File]) })
+		err := ReadOrigins(f.Origins, func(o Origin) error {
+			m.contexts.Turns += int64(len(o.Contexts))
+			for _, c := range o.Changed {
+				m.contexts.Change(c.By, 1)
+			}
+			return m.example(o.Example, splits[o.File])
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -216,6 +226,23 @@ type meter struct {
 	hash      hasher
 	sampleRow [10]byte
 	against   *templateTrial // nil: no template to compare with
+	contexts  runfolder.Contexts
+	scratch   []ttc.History
+}
+
+// turns counts the turns that a record trains.
+func (m *meter) turns(contexts []ttc.History, r *builders.Resolved) {
+	m.scratch = contexts
+	prompt := 0
+	if r.Record.Kind() == builders.KindRollout && len(contexts) > 0 {
+		prompt = 1 // trains nothing
+	}
+	m.contexts.Turns += int64(len(contexts) - prompt)
+	for _, c := range r.Changes {
+		if c.Turn >= prompt {
+			m.contexts.Change(c.By.String(), 1)
+		}
+	}
 }
 
 func newMeter(render *turns.Renderer, tmp string) *meter {
@@ -389,6 +416,9 @@ func (m *meter) stats(of string) (*Stats, error) {
 	s := &Stats{Of: of, Kinds: []KindCount{}, Lengths: []Spread{}}
 	if m.against != nil {
 		s.Template = &m.against.counts
+	}
+	if m.contexts.Turns > 0 {
+		s.Contexts = &m.contexts
 	}
 	for k, n := range m.kinds {
 		if n[0]+n[1] > 0 {

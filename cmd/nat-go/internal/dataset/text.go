@@ -32,6 +32,14 @@ func (r *Report) Text(w io.Writer) error {
 		fmt.Fprintf(t, "%s\t%s\t{%s}\n", f.Path, ledger.Quantity(f.Rows, "row"), f.Shape)
 	}
 	_ = t.Flush() // into memory
+	for i := range r.Contexts {
+		c := &r.Contexts[i]
+		fmt.Fprintf(&b, "%s: %s", c.Format, ContextsInWords(&c.Contexts))
+		if c.Checked {
+			b.WriteString("; the rows agree")
+		}
+		b.WriteByte('\n')
+	}
 	if r.Batches > 0 {
 		fmt.Fprintf(&b, "%s, %s, checked with the tokenizer\n", ledger.Quantity(r.Batches, "token batch"),
 			ledger.Quantity(r.TokenRows, "row"))
@@ -133,6 +141,10 @@ func (t *statsText) lengths() {
 
 // repeats adds what is there twice or on both sides of the split, and what the chat template leaves out.
 func (t *statsText) repeats() {
+	if t.Contexts != nil {
+		t.text.WriteByte('\n')
+		t.words(0, ContextsInWords(t.Contexts))
+	}
 	fmt.Fprintf(&t.text, "\nrepeated records: %d", t.Duplicates)
 	if t.Pairs != nil {
 		fmt.Fprintf(&t.text, "   contradictions: %d", t.Pairs.Contradict)

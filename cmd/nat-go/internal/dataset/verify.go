@@ -25,8 +25,10 @@ type Report struct {
 	// Batches and TokenRows were checked with the tokenizer; 0 if there are none.
 	Batches   int64 `json:"batches,omitempty"`
 	TokenRows int64 `json:"token_rows,omitempty"`
-	Errors    int64 `json:"errors"` // including those beyond the findings listed
-	Warnings  int64 `json:"warnings"`
+	// Contexts are those of the turns that text rows train, by format.
+	Contexts []FormatContexts `json:"contexts,omitempty"`
+	Errors   int64            `json:"errors"` // including those beyond the findings listed
+	Warnings int64            `json:"warnings"`
 }
 
 // Verified is a file as it was read.
@@ -120,6 +122,7 @@ type formatCheck struct {
 	prompts *sharing
 	rows    *sharing
 	pairs   *sharing
+	context contextCheck
 }
 
 func (v *verifier) format(f FormatFolder) error {
@@ -133,6 +136,7 @@ func (v *verifier) format(f FormatFolder) error {
 	defer c.prompts.close()
 	defer c.rows.close()
 	defer c.pairs.close()
+	defer c.context.close()
 	for i, file := range f.Files {
 		c.names = append(c.names, filepath.ToSlash(filepath.Join(filepath.Base(f.Dir), file.Name)))
 		if err := c.file(i); err != nil {
@@ -155,11 +159,17 @@ func (c *formatCheck) file(i int) error {
 		RowFile: runfolder.RowFile{Path: c.names[i], Split: file.Split.String()},
 	}
 	var reading reading
+	if err := c.context.begin(c.tmp); err != nil {
+		return err
+	}
 	check := func(n int64, line []byte) error {
 		row, err := c.folder.Format.Read(line)
 		if err != nil {
 			c.find(Finding{Code: badRow, File: c.names[i], Row: n + 1}, "%v", err)
-			return nil
+			return c.context.row(c.folder.Format.Format, nil)
+		}
+		if err := c.context.row(c.folder.Format.Format, row); err != nil {
+			return err
 		}
 		if !c.folder.Format.Declared() {
 			reading.add(line, 0, nil)
@@ -361,6 +371,11 @@ type Origin struct {
 	Fidelity string   `json:"fidelity"` // of the trace; files of older programs have it only if something is missing
 	Gaps     []string `json:"gaps"`     // why it is not higher
 	Proven   []string `json:"proven"`   // what was compared with the model's tokenizer and template, and agreed
+
+	// Contexts are those of the turns that the record trains, and Changed are those that aren't as recorded. Only the
+	// first row of a record has them.
+	Contexts []Hash           `json:"contexts,omitempty"`
+	Changed  []ChangedContext `json:"changed,omitempty"`
 }
 
 // origins compares rows.jsonl with the rows.
@@ -391,6 +406,9 @@ func (c *formatCheck) origins() error {
 			c.find(f, "it is of row %d of %s, which has %d rows", o.Row, o.File, c.counts[i])
 		}
 		next[i] = o.Row + 1
+		if err := c.contexts(i, &o); err != nil {
+			return err
+		}
 		return examples.add(xxh3.HashString128(o.Example).Bytes(), occurrence{
 			split: c.folder.Files[i].Split,
 			file:  uint32(i),
@@ -406,6 +424,7 @@ func (c *formatCheck) origins() error {
 				c.folder.Files[i].Name, c.counts[i], n)
 		}
 	}
+	c.countContexts(name)
 	return examples.each(func(g *shared) {
 		if g.bySplit(rows.Train) > 0 && g.bySplit(rows.Validation) > 0 {
 			f := c.at(exampleOnBoth, g.at(rows.Validation))

@@ -16,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/lines"
+	"github.com/nat-go/nat-go/ttc"
 )
 
 // VerifyLog reads a run's record log with curation's decisions and adds what it finds: a log that can't be read, counts
@@ -67,9 +68,8 @@ func (v *verifier) log(p *Place, manifest *runfolder.Manifest) error {
 				v.find(at, "record %d %v", g.First+uint64(i), err)
 			}
 		}
-		contents := g.Contents()
 		for _, o := range all {
-			o.group(contents, g.First, d)
+			o.group(g, d)
 		}
 	}
 	for _, o := range all {
@@ -77,7 +77,7 @@ func (v *verifier) log(p *Place, manifest *runfolder.Manifest) error {
 			return err
 		}
 	}
-	return nil
+	return v.again(p, d, manifest)
 }
 
 // always finds files missing that every run has, and that the manifest doesn't list either.
@@ -125,7 +125,7 @@ type originsRead struct {
 	file   interface{ Close() error }
 	next   func() ([]byte, error, bool)
 	stop   func()
-	due    map[string]curate.Decision // the kept records of the group, by hash in hex
+	due    map[string]dueRecord // the kept records of the group, by hash in hex
 
 	n    int64 // lines read
 	line origin
@@ -133,10 +133,24 @@ type originsRead struct {
 	err  error
 }
 
+// dueRecord is what rows.jsonl should say of the records with a hash.
+type dueRecord struct {
+	decision curate.Decision
+	contexts [][]ttc.History
+}
+
+// has reports whether the contexts are those of such a record.
+func (r *dueRecord) has(contexts []Hash) bool {
+	return contexts == nil || slices.ContainsFunc(r.contexts, func(of []ttc.History) bool {
+		return !slices.ContainsFunc(contexts, func(h Hash) bool { return !slices.Contains(of, ttc.History(h)) })
+	})
+}
+
 // origin is what is compared with the log.
 type origin struct {
-	File   string `json:"file"`
-	Record string `json:"record"`
+	File     string `json:"file"`
+	Record   string `json:"record"`
+	Contexts []Hash `json:"contexts"`
 }
 
 func (v *verifier) readOrigins(f FormatFolder) (*originsRead, error) {
@@ -146,7 +160,7 @@ func (v *verifier) readOrigins(f FormatFolder) (*originsRead, error) {
 	}
 	o := &originsRead{
 		name: filepath.ToSlash(filepath.Join(filepath.Base(f.Dir), OriginsFile)), splits: map[string]rows.Split{},
-		file: in, due: map[string]curate.Decision{},
+		file: in, due: map[string]dueRecord{},
 	}
 	for _, x := range f.Files {
 		o.splits[x.Name] = x.Split
@@ -175,26 +189,28 @@ func (o *originsRead) advance() {
 }
 
 // group skips the lines of a group's kept records.
-func (o *originsRead) group(contents []recordlog.Hash, first uint64, d *curate.Decisions) {
+func (o *originsRead) group(g *recordlog.Group, d *curate.Decisions) {
 	if !o.more {
 		return
 	}
 	clear(o.due)
-	for i := range contents {
-		x := d.At(first + uint64(i))
+	for i, content := range g.Contents() {
+		x := d.At(g.First + uint64(i))
 		if !x.Kept() {
 			continue
 		}
-		hash := hex.EncodeToString(contents[i][:])
-		if was, ok := o.due[hash]; ok && was != x {
+		hash := hex.EncodeToString(content[:])
+		was, ok := o.due[hash]
+		if ok && was.decision != x {
 			x = curate.Both
 		}
-		o.due[hash] = x
+		o.due[hash] = dueRecord{x, append(was.contexts, g.Contexts(i, nil))}
 	}
 	for o.more {
-		x, ok := o.due[o.line.Record]
-		split := o.splits[o.line.File]
-		if !ok || split == rows.Train && !x.Trains() || split == rows.Validation && !x.Validates() {
+		r, ok := o.due[o.line.Record]
+		x, split := r.decision, o.splits[o.line.File]
+		if !ok || split == rows.Train && !x.Trains() || split == rows.Validation && !x.Validates() ||
+			!r.has(o.line.Contexts) {
 			return
 		}
 		o.advance()
@@ -208,7 +224,8 @@ func (o *originsRead) rest(v *verifier) error {
 	}
 	if o.more {
 		v.find(Finding{Code: logDiffers, File: o.name, Row: o.n},
-			"it is of record %s in %s, which the record log doesn't have here, or which curation didn't put there",
+			"it is of record %s in %s, which the record log doesn't have here or not with these contexts, or which curation "+
+				"didn't put there",
 			o.line.Record, o.line.File)
 	}
 	return nil

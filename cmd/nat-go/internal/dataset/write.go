@@ -18,6 +18,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -42,6 +43,9 @@ type Spec struct {
 	Ready func([]runfolder.Written, []runfolder.File) error
 
 	part bool // a part is being written: lines only, and what Join needs
+
+	kept     []member // of the group that is being written
+	contexts []ttc.History
 }
 
 // Unit returns the unit in which the books of a format are kept.
@@ -100,14 +104,29 @@ func (s *Spec) writeGroups(
 		if s.Progress != nil {
 			s.Progress(g.First, g.First+uint64(len(g.Records)))
 		}
-		contents := g.Contents()
+		s.members(g)
 		for _, w := range all {
-			if err := w.group(g, contents); err != nil {
+			if err := w.group(g, s.kept); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// members lists the kept records of a group.
+func (s *Spec) members(g *recordlog.Group) {
+	contents := g.Contents()
+	s.kept, s.contexts = s.kept[:0], s.contexts[:0]
+	for i := range g.Records {
+		d := s.Decisions.At(g.First + uint64(i))
+		if !d.Kept() {
+			continue
+		}
+		from := len(s.contexts)
+		s.contexts = g.Contexts(i, s.contexts)
+		s.kept = append(s.kept, member{&g.Records[i], contents[i], d, s.contexts[from:len(s.contexts):len(s.contexts)]})
+	}
 }
 
 // finishAll ends the files of all formats and gives them their names.
@@ -194,11 +213,12 @@ type formatWriter struct {
 	trimmed int64
 	refused refusals
 	prefix  originPrefix
+	of      runfolder.Contexts
 	// contents of the kept records, by kind, if there are tables to declare.
 	contents [8]rows.Contents
 
 	row      []byte // scratch, as are the next two
-	one      []member
+	context  []byte
 	together []*builders.Resolved
 }
 
@@ -213,29 +233,25 @@ func newFormatWriter(s Spec, f Format) (*formatWriter, error) {
 	return w, err
 }
 
-func (w *formatWriter) group(g *recordlog.Group, contents []recordlog.Hash) error {
+func (w *formatWriter) group(g *recordlog.Group, kept []member) error {
 	if w.spec.part && w.enc.Declared() {
 		note(&w.contents, g, w.spec.Decisions)
 	}
 	w.enc.Begin()
 	w.prefix.origin = nil // the next group has its origins in the same memory
 	if w.enc.SharesRows() {
-		return w.sharing(g, contents)
+		return w.sharing(kept)
 	}
-	for i := range g.Records {
-		d := w.spec.Decisions.At(g.First + uint64(i))
-		if !d.Kept() {
-			continue
-		}
-		w.one = append(w.one[:0], member{&g.Records[i], contents[i]})
+	for i := range kept {
+		m := kept[i : i+1]
 		var err error
-		if d.Trains() {
-			err = w.write(w.one, rows.Train)
+		if m[0].decision.Trains() {
+			err = w.write(m, rows.Train)
 		}
-		if err == nil && d.Validates() {
-			err = w.write(w.one, rows.Validation)
+		if err == nil && m[0].decision.Validates() {
+			err = w.write(m, rows.Validation)
 		}
-		if err := w.settle(w.one, err); err != nil {
+		if err := w.settle(m, err); err != nil {
 			return err
 		}
 	}
@@ -244,13 +260,15 @@ func (w *formatWriter) group(g *recordlog.Group, contents []recordlog.Hash) erro
 
 // member is a record that contributes to a row.
 type member struct {
-	record *builders.Resolved
-	hash   recordlog.Hash
+	record   *builders.Resolved
+	hash     recordlog.Hash
+	decision curate.Decision
+	contexts []ttc.History // of the turns that it trains
 }
 
 // sharing writes a group in a format in which several records may form a row. Here a record is on one side of the
 // split: only NAT has records on both, and those are preferences.
-func (w *formatWriter) sharing(g *recordlog.Group, contents []recordlog.Hash) error {
+func (w *formatWriter) sharing(kept []member) error {
 	type key struct {
 		split    rows.Split
 		together string
@@ -258,13 +276,9 @@ func (w *formatWriter) sharing(g *recordlog.Group, contents []recordlog.Hash) er
 	at := map[key]int{}
 	var order []key
 	var members [][]member
-	for i := range g.Records {
-		d := w.spec.Decisions.At(g.First + uint64(i))
-		if !d.Kept() {
-			continue
-		}
-		k := key{rows.Train, w.enc.Together(&g.Records[i])}
-		if !d.Trains() {
+	for _, m := range kept {
+		k := key{rows.Train, w.enc.Together(m.record)}
+		if !m.decision.Trains() {
 			k.split = rows.Validation
 		}
 		n, ok := at[k]
@@ -272,7 +286,7 @@ func (w *formatWriter) sharing(g *recordlog.Group, contents []recordlog.Hash) er
 			n = len(members)
 			at[k], order, members = n, append(order, k), append(members, nil)
 		}
-		members[n] = append(members[n], member{&g.Records[i], contents[i]})
+		members[n] = append(members[n], m)
 	}
 	for i, k := range order {
 		if err := w.settle(members[i], w.write(members[i], k.split)); err != nil {
@@ -347,8 +361,8 @@ func (w *formatWriter) write(ms []member, s rows.Split) error {
 		return err
 	}
 	for row := range n {
-		for _, m := range ms {
-			w.origins.buf = w.prefix.line(w.origins.buf, f, f.rows+int64(row), m.record, m.hash)
+		for i := range ms {
+			w.origins.buf = w.prefix.line(w.origins.buf, f, f.rows+int64(row), &ms[i], w.turns(row, &ms[i]))
 		}
 	}
 	w.origins.rotate()
@@ -411,7 +425,12 @@ func (w *formatWriter) open(kind builders.Kind, s rows.Split) (*rowFile, error) 
 
 // finish ends the files; see synced and place.
 func (w *formatWriter) finish() (runfolder.Written, []runfolder.File, error) {
-	out := runfolder.Written{Format: w.enc.Name, Records: w.records, Dropped: w.dropped, Trimmed: w.trimmed}
+	out := runfolder.Written{
+		Format: w.enc.Name, Records: w.records, Dropped: w.dropped, Trimmed: w.trimmed,
+	}
+	if w.of.Turns > 0 {
+		out.Contexts = &w.of
+	}
 	out.Refused, out.Instead = w.refused.most(), w.refused.instead()
 	var files []runfolder.File
 	for _, f := range w.files {
@@ -478,8 +497,9 @@ type originPrefix struct {
 // originsFile is the beginning of the line with a row's origin.
 const originsFile = `{"file":"`
 
-// line appends the origin of a row: file and row (from 0), record hash, run, example, turn, builder.
-func (p *originPrefix) line(dst []byte, f *rowFile, row int64, r *builders.Resolved, hash recordlog.Hash) []byte {
+// line appends the origin of a row: file and row (from 0), record hash, contexts, run, example, turn, builder.
+func (p *originPrefix) line(dst []byte, f *rowFile, row int64, m *member, contexts []byte) []byte {
+	r := m.record
 	if o := r.Origin; o != p.origin {
 		p.origin = o
 		p.text = append(p.text[:0], `,"run":`...)
@@ -492,8 +512,8 @@ func (p *originPrefix) line(dst []byte, f *rowFile, row int64, r *builders.Resol
 	}
 	dst = append(append(append(dst, originsFile...), f.name...), `","row":`...)
 	dst = appendDigits(dst, row)
-	dst = hex.AppendEncode(append(dst, `,"record":"`...), hash[:])
-	dst = append(append(dst, '"'), p.text...)
+	dst = hex.AppendEncode(append(dst, `,"record":"`...), m.hash[:])
+	dst = append(append(append(dst, '"'), contexts...), p.text...)
 	if t := r.Record.Header().Turn; t != "" {
 		dst = json.AppendASCII(append(dst, `,"turn":`...), t)
 	}

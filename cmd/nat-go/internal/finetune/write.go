@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
@@ -53,6 +55,7 @@ func (r *run) write(ctx context.Context, d *curate.Decisions) error {
 	}
 	r.made.Dataset = written
 	r.warnOfRefused(written)
+	r.warnOfContexts(written)
 	r.warnOfReader(written)
 	for _, w := range written {
 		r.books.In(ledger.Write, dataset.Unit(w.Format), kept)
@@ -95,6 +98,17 @@ func (r *run) warnOfRefused(written []runfolder.Written) {
 		}
 		r.warn("%s can't carry %s of %d: %s; %s", w.Format, ledger.Quantity(w.Dropped, unitRecord), w.Dropped+w.Records,
 			strings.Join(why, "; "), cure)
+	}
+}
+
+// warnOfContexts says which formats have trained turns in contexts that the model didn't have. Redaction is meant.
+func (r *run) warnOfContexts(written []runfolder.Written) {
+	for _, w := range written {
+		if c := w.Contexts; c != nil && slices.ContainsFunc(slices.Collect(maps.Keys(c.Changed)), func(by string) bool {
+			return by != builders.Redacted.String()
+		}) {
+			r.warn("%s: %s", w.Format, dataset.ContextsInWords(c))
+		}
 	}
 }
 

@@ -49,7 +49,50 @@ func (e *encoder) group(g *Group) error {
 		e.string(c.Name)
 		e.int(c.N)
 	}
+	e.changes(g)
 	return nil
+}
+
+// change is a changed context of a record of the group.
+type change struct {
+	record int
+	builders.Change
+}
+
+// changes appends how contexts differ from what was recorded, if any do: in most groups none does.
+func (e *encoder) changes(g *Group) {
+	n := 0
+	for i := range g.Records {
+		n += len(g.Records[i].Changes)
+	}
+	if n == 0 {
+		return
+	}
+	list[change](e, n)
+	for i := range g.Records {
+		for _, c := range g.Records[i].Changes {
+			e.uint(uint64(i))
+			e.uint(uint64(c.Turn))
+			e.byte(byte(c.By))
+			e.uint(uint64(c.Was))
+		}
+	}
+}
+
+// changes reads what encoder.changes appended.
+func (g *Group) changes(d *decoder) error {
+	if d.err != nil || d.left() == 0 {
+		return d.err
+	}
+	for range count[change](d) {
+		i := d.uint()
+		c := builders.Change{Turn: int(d.uint()), By: builders.Changed(d.byte()), Was: ttc.History(d.uint())}
+		if i >= uint64(len(g.Records)) || c.Turn < 0 {
+			return fmt.Errorf("a context of record %d is changed, and there are %d records", i, len(g.Records))
+		}
+		g.Records[i].Changes = append(g.Records[i].Changes, c)
+	}
+	return d.err
 }
 
 // originIndex numbers the origins in order of first use.
@@ -246,6 +289,7 @@ func (g *Group) read(d *decoder) error {
 	}
 	n := count[preferenceRecord](d)
 	g.Records = slices.Grow(g.Records[:0], n)[:n]
+	g.contexts.begin()
 	g.sides = slices.Grow(g.sides[:0], n)[:n]
 	g.prefs = slices.Grow(g.prefs[:0], n)
 	for i := range n {
@@ -258,10 +302,14 @@ func (g *Group) read(d *decoder) error {
 			return fmt.Errorf("record %d: %w", i, err)
 		}
 		g.sides[i] = s
-		g.Records[i].Record, g.Records[i].Origin = r, &g.origins[o]
+		g.Records[i].Record, g.Records[i].Origin, g.Records[i].Changes = r, &g.origins[o], nil
 		g.texts.fill(&g.Records[i], s)
 	}
-	if err := g.books(d); err != nil {
+	err := g.books(d)
+	if err == nil {
+		err = g.changes(d)
+	}
+	if err != nil {
 		return err
 	}
 	if d.err == nil && d.left() > 0 {

@@ -24,6 +24,7 @@ type Group struct {
 	sides    []sides
 	hashes   []Hashes
 	contents []Hash
+	contexts contexts
 
 	// Memory that a reader reuses.
 	frame   []byte
@@ -60,6 +61,7 @@ type Builder struct {
 	prompts [][]int32 // by example, candidate: text index + 1; 0: not seen yet
 	outputs [][]int32
 	scratch encoder // the encoded texts, one after another
+	tracer  tracer
 }
 
 type originKey struct{ example, builder int }
@@ -75,8 +77,10 @@ func (b *Builder) Begin(g *ttc.Group) {
 	old := &b.group
 	b.group = Group{
 		Key: g.Key, Records: old.Records[:0], Drops: old.Drops[:0], Accounts: old.Accounts[:0], Counts: old.Counts[:0],
-		texts: old.texts[:0], sides: old.sides[:0], hashes: old.hashes,
+		texts: old.texts[:0], sides: old.sides[:0], hashes: old.hashes, contexts: old.contexts,
 	}
+	b.group.contexts.begin()
+	b.tracer.begin(g)
 	clear(b.origins)
 	clear(b.byText)
 	b.scratch.buf = b.scratch.buf[:0]
@@ -102,6 +106,7 @@ func (b *Builder) Record(builder int, r builders.Record) error {
 		return fmt.Errorf("names example %d of a group of %d", h.Example, len(b.source.Examples))
 	}
 	s := sides{-1, -1, -1, -1}
+	asRecorded := b.ofCandidates(r)
 	var err error
 	add := func(side *int32, c *builders.Content) {
 		if err == nil {
@@ -131,6 +136,9 @@ func (b *Builder) Record(builder int, r builders.Record) error {
 	res.Record, res.Origin = r, b.originOf(h.Example, builder)
 	b.group.texts.fill(res, s)
 	b.group.sides = append(b.group.sides, s)
+	if !asRecorded {
+		res.Changes = b.trace()
+	}
 	return nil
 }
 

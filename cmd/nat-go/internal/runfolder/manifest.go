@@ -101,6 +101,35 @@ type Written struct {
 	Refused []Refusal `json:"refused,omitempty"` // why it can't, most frequent first
 	Instead string    `json:"instead,omitempty"` // a format that can carry those, or most of them
 	Trimmed int64     `json:"trimmed,omitempty"` // messages after a record's last turn, which train nothing, left out
+
+	Contexts *Contexts     `json:"contexts,omitempty"` // of the turns that its records train
+	Rows     *rows.Options `json:"rows,omitempty"`     // how it was written, if not as the manifest says of all formats
+}
+
+// Contexts counts turns that are trained, and those of them whose context isn't as recorded, by what changed it:
+// redaction, remove, call_ids, unknown, format.
+type Contexts struct {
+	Turns   int64            `json:"turns"`
+	Changed map[string]int64 `json:"changed,omitempty"`
+}
+
+// Add adds other counts.
+func (c *Contexts) Add(more *Contexts) {
+	if more == nil {
+		return
+	}
+	c.Turns += more.Turns
+	for by, n := range more.Changed {
+		c.Change(by, n)
+	}
+}
+
+// Change adds to the turns that something changed.
+func (c *Contexts) Change(by string, n int64) {
+	if c.Changed == nil {
+		c.Changed = map[string]int64{}
+	}
+	c.Changed[by] += n
 }
 
 // Refusal counts the records that a format can't carry, by reason.

@@ -1,0 +1,132 @@
+package dataset
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/internal/terminal"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// turns returns the members of a row's origin that say in which contexts the record's turns are trained, and counts
+// them: "contexts" has a hash for each turn, and "changed" names what changed those that are not as recorded, with the
+// hash of what was. Further rows of a record have the contexts of its first one.
+func (w *formatWriter) turns(row int, m *member) []byte {
+	if row > 0 {
+		return nil
+	}
+	contexts, changes := w.carried(m)
+	if w.enc.Partly(w.spec.Options, m.record) {
+		changes = partly(changes, contexts)
+	}
+	w.of.Turns += int64(len(contexts))
+	b := append(w.context[:0], `,"contexts":[`...)
+	for i, h := range contexts {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendHistory(append(b, '"'), h), '"')
+	}
+	b = append(b, ']')
+	for i, c := range changes {
+		if i == 0 {
+			b = append(b, `,"changed":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		w.of.Change(c.By.String(), 1)
+		b = appendDigits(append(b, `{"turn":`...), int64(c.Turn))
+		b = json.AppendASCII(append(b, `,"by":`...), c.By.String())
+		if c.Was != 0 {
+			b = append(appendHistory(append(b, `,"was":"`...), c.Was), '"')
+		}
+		b = append(b, '}')
+	}
+	if len(changes) > 0 {
+		b = append(b, ']')
+	}
+	w.context = b
+	return b
+}
+
+// carried returns the contexts that the rows of a record have. Those of a rollout begin with its prompt: either the rows
+// are prompts to sample from, or they have the turns.
+func (w *formatWriter) carried(m *member) (contexts []ttc.History, changes []builders.Change) {
+	contexts, changes = m.contexts, m.record.Changes
+	if m.record.Record.Kind() != builders.KindRollout || len(contexts) == 0 {
+		return contexts, changes
+	}
+	if w.enc.Whole(builders.KindRollout) {
+		if len(changes) > 0 && changes[0].Turn == 0 {
+			return contexts[:1], changes[:1]
+		}
+		return contexts[:1], nil
+	}
+	var of []builders.Change
+	for _, c := range changes {
+		if c.Turn--; c.Turn >= 0 {
+			of = append(of, c)
+		}
+	}
+	return contexts[1:], of
+}
+
+// partly returns the changes of a record of whose contexts a row holds only a part.
+func partly(changes []builders.Change, contexts []ttc.History) []builders.Change {
+	all := make([]builders.Change, len(contexts))
+	for i, h := range contexts {
+		all[i] = builders.Change{Turn: i, By: builders.PartOnly, Was: h}
+	}
+	for _, c := range changes {
+		if c.Turn < len(all) {
+			all[c.Turn] = c
+		}
+	}
+	return all
+}
+
+// appendHistory appends a hash in hex.
+func appendHistory(b []byte, h ttc.History) []byte {
+	var x [8]byte
+	binary.BigEndian.PutUint64(x[:], uint64(h))
+	return hex.AppendEncode(b, x[:])
+}
+
+// changedBy says, for people, what the names of changes mean.
+var changedBy = map[string]string{
+	"redaction": "secrets and personal data were replaced",
+	"remove":    "messages or calls that the model saw were taken out",
+	"call_ids":  "the calls have the ids of another rollout with the same messages",
+	"unknown":   "the builder wrote it, and nothing recorded is the same",
+	"format":    "the format has no place for the tools or for earlier messages",
+}
+
+// ContextsInWords says how many turns are trained, and how many of them in a changed context.
+func ContextsInWords(c *runfolder.Contexts) string {
+	var changed []string
+	n := int64(0)
+	for _, by := range slices.Sorted(maps.Keys(c.Changed)) {
+		n += c.Changed[by]
+		text := fmt.Sprintf("%d %s", c.Changed[by], terminal.Line(by))
+		if why := changedBy[by]; why != "" {
+			text += " (" + why + ")"
+		}
+		changed = append(changed, text)
+	}
+	switch {
+	case n == 0:
+		return ledger.Quantity(c.Turns, "trained turn") + ", each in the context that was recorded"
+	case n == c.Turns && len(changed) == 1:
+		return fmt.Sprintf("%s, all in a changed context: %s", ledger.Quantity(c.Turns, "trained turn"), changed[0])
+	}
+	return fmt.Sprintf("%s, %d of them in a changed context: %s", ledger.Quantity(c.Turns, "trained turn"), n,
+		strings.Join(changed, ", "))
+}

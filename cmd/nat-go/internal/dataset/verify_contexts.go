@@ -1,0 +1,268 @@
+package dataset
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/spool"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/history"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// FormatContexts counts the turns that a format's records train, by what changed their contexts.
+type FormatContexts struct {
+	Format string `json:"format"`
+	runfolder.Contexts
+	Checked bool `json:"checked"` // the rows as written were compared with them
+}
+
+// rowContexts keeps the hashes of a file's rows until rows.jsonl is read: in a file, since there may be millions.
+type rowContexts struct {
+	file  *os.File
+	out   *bufio.Writer
+	in    *bufio.Reader
+	rows  int64         // read back
+	last  []ttc.History // of the row read last
+	whole bool          // the rows have all of their contexts
+}
+
+func newRowContexts(tmp string) (*rowContexts, error) {
+	f, err := spool.Unnamed(tmp)
+	if err != nil {
+		return nil, err
+	}
+	return &rowContexts{file: f, out: bufio.NewWriter(f)}, nil
+}
+
+func (r *rowContexts) close() { r.file.Close() }
+
+// add appends the hashes of the next row.
+func (r *rowContexts) add(of []ttc.History) error {
+	b := binary.AppendUvarint(r.out.AvailableBuffer(), uint64(len(of)))
+	for _, h := range of {
+		b = binary.LittleEndian.AppendUint64(b, uint64(h))
+	}
+	_, err := r.out.Write(b)
+	return err
+}
+
+// at returns the hashes of a row, the last one that was asked for or a later one.
+func (r *rowContexts) at(row int64) ([]ttc.History, error) {
+	if r.in == nil {
+		if err := r.out.Flush(); err != nil {
+			return nil, err
+		}
+		if _, err := r.file.Seek(0, io.SeekStart); err != nil {
+			return nil, err
+		}
+		r.in = bufio.NewReader(r.file)
+	}
+	for r.rows <= row {
+		n, err := binary.ReadUvarint(r.in)
+		if err != nil {
+			return nil, fmt.Errorf("read the hashes of the rows back: %w", err)
+		}
+		r.last = r.last[:0]
+		var b [8]byte
+		for range n {
+			if _, err := io.ReadFull(r.in, b[:]); err != nil {
+				return nil, fmt.Errorf("read the hashes of the rows back: %w", err)
+			}
+			r.last = append(r.last, ttc.History(binary.LittleEndian.Uint64(b[:])))
+		}
+		r.rows++
+	}
+	return r.last, nil
+}
+
+// contextCheck compares the contexts of rows with those that rows.jsonl names.
+type contextCheck struct {
+	hasher  history.Hasher
+	scratch []ttc.History
+	files   []*rowContexts // nil: nothing says what they should be
+	record  string         // the last one
+	due     []ttc.History  // its contexts
+	named   bool           // rows.jsonl names contexts
+	counts  runfolder.Contexts
+	without int64 // lines of records whose contexts it doesn't name
+}
+
+func (c *contextCheck) close() {
+	for _, f := range c.files {
+		f.close()
+	}
+}
+
+// begin starts a file of rows.
+func (c *contextCheck) begin(tmp string) error {
+	r, err := newRowContexts(tmp)
+	if err == nil {
+		c.files = append(c.files, r)
+	}
+	return err
+}
+
+// row adds a row to the file begun last; nil: one that can't be read.
+func (c *contextCheck) row(f rows.Format, row *rows.Row) error {
+	at := c.files[len(c.files)-1]
+	c.scratch = c.scratch[:0]
+	if row != nil && f.Whole(row.Kind) {
+		at.whole = true
+		c.scratch = row.Contexts(&c.hasher, c.scratch)
+	}
+	return at.add(c.scratch)
+}
+
+// origin compares a row with its line of rows.jsonl. It returns which of the row's turns, from 1, is trained in a
+// context that its record doesn't have; 0: none.
+func (c *contextCheck) origin(file int, o *Origin) (wrong int, err error) {
+	switch {
+	case o.Contexts != nil:
+		c.record, c.due, c.named = o.Record, c.due[:0], true
+		for _, h := range o.Contexts {
+			c.due = append(c.due, ttc.History(h))
+		}
+		c.counts.Turns += int64(len(o.Contexts))
+		for _, x := range o.Changed {
+			c.counts.Change(x.By, 1)
+		}
+	case o.Record != c.record:
+		c.without++
+		return 0, nil
+	}
+	of, err := c.files[file].at(o.Row)
+	if err != nil {
+		return 0, err
+	}
+	for i, h := range of {
+		if !slices.Contains(c.due, h) {
+			return i + 1, nil
+		}
+	}
+	return 0, nil
+}
+
+// contexts compares the turns of a row with a line of rows.jsonl.
+func (c *formatCheck) contexts(file int, o *Origin) error {
+	if o.Row < 0 || o.Row >= c.counts[file] {
+		return nil // reported
+	}
+	turn, err := c.context.origin(file, o)
+	if turn > 0 {
+		c.find(Finding{Code: foreignContext, File: c.names[file], Row: o.Row + 1}, "its turn %d is trained after something "+
+			"else than its record has: messages, results or tools before it, or the turn itself, are missing or different", turn)
+	}
+	return err
+}
+
+// countContexts reports how many turns there are, and if nothing says what their contexts should be.
+func (c *formatCheck) countContexts(origins string) {
+	x := &c.context
+	switch {
+	case x.without > 0 && x.named:
+		c.find(Finding{Code: originsDiffer, File: origins}, "it doesn't name the contexts of %s",
+			ledger.Quantity(x.without, "row"))
+	case x.without > 0:
+		c.find(Finding{Code: notTraced, Warning: true, File: origins},
+			"it doesn't name the contexts in which turns are trained: an older nat-go wrote it")
+	default:
+		c.report.Contexts = append(c.report.Contexts, FormatContexts{
+			Format: c.folder.Format.Name, Contexts: x.counts,
+			Checked: !slices.ContainsFunc(x.files, func(f *rowContexts) bool { return !f.whole }),
+		})
+	}
+}
+
+// Hash is a hash of a context as rows.jsonl has it, in hex.
+type Hash ttc.History
+
+// UnmarshalText reads it.
+func (h *Hash) UnmarshalText(b []byte) error {
+	var x [8]byte
+	if _, err := fmt.Sscanf(string(b), "%16x", (*uint64)(h)); err != nil || len(b) != 2*len(x) {
+		return fmt.Errorf("%q is not the hash of a context", b)
+	}
+	return nil
+}
+
+// MarshalText writes it.
+func (h Hash) MarshalText() ([]byte, error) { return appendHistory(nil, ttc.History(h)), nil }
+
+// ChangedContext is a turn of a record whose context isn't as recorded.
+type ChangedContext struct {
+	Turn int    `json:"turn"` // from 0
+	By   string `json:"by"`
+	Was  *Hash  `json:"was,omitempty"`
+}
+
+// again encodes the records of a run once more in those formats whose rows don't read back whole, and compares.
+func (v *verifier) again(p *Place, d *curate.Decisions, m *runfolder.Manifest) error {
+	for _, f := range p.Texts() {
+		if !slices.ContainsFunc(f.Format.Carries, func(k builders.Kind) bool { return !f.Format.Whole(k) }) {
+			continue
+		}
+		o := m.Rows
+		for _, w := range m.Dataset {
+			if w.Format == f.Format.Name && w.Rows != nil {
+				o = *w.Rows
+			}
+		}
+		if err := v.formatAgain(p, f, d, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *verifier) formatAgain(p *Place, f FormatFolder, d *curate.Decisions, o rows.Options) error {
+	tmp, err := os.MkdirTemp("", "nat-go-verify-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	_, err = Write(context.Background(), Spec{
+		Dir: tmp, Log: p.Run.Records(), Decisions: d, Formats: []Format{f.Format}, Options: o, Dropped: func(ledger.Drop) {},
+	})
+	if err != nil {
+		return err
+	}
+	for _, file := range f.Files {
+		second := file
+		second.Path = filepath.Join(tmp, f.Format.Name, file.Name)
+		if err := v.sameRows(f.Format.Name+"/"+file.Name, file, second); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sameRows compares the rows of a file with those of its second encoding.
+func (v *verifier) sameRows(name string, file, second RowFile) error {
+	var due []uint64 // a hash for each row
+	if err := second.each(func(_ int64, line []byte) error {
+		due = append(due, xxh3.Hash(line))
+		return nil
+	}); err != nil {
+		return err
+	}
+	return file.each(func(n int64, line []byte) error {
+		if n >= int64(len(due)) || xxh3.Hash(line) != due[n] {
+			v.find(Finding{Code: foreignContext, File: name, Row: n + 1},
+				"the row isn't what its record makes when it is encoded again")
+		}
+		return nil
+	})
+}

@@ -1,0 +1,114 @@
+package recordlog
+
+import (
+	"slices"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/history"
+)
+
+// contexts hashes the contexts of a group's records, and each distinct text once.
+type contexts struct {
+	hasher history.Hasher
+	texts  []textHashes
+	tools  []chat.Tool // the last ones
+	root   ttc.History // after those
+	known  bool        // root is valid
+}
+
+// textHashes are the hashes of a text's messages; of a text without messages, as whoever says it.
+type textHashes struct {
+	messages        []history.Message
+	user, assistant history.Message
+	known           bool
+}
+
+// begin forgets the texts of the last group.
+func (c *contexts) begin() { c.texts, c.known = c.texts[:0], false }
+
+// after returns the hash of a conversation without messages.
+func (c *contexts) after(tools []chat.Tool) ttc.History {
+	if c.known && len(tools) == len(c.tools) && (len(tools) == 0 || &tools[0] == &c.tools[0]) {
+		return c.root
+	}
+	c.root, c.tools, c.known = c.hasher.Tools(tools), tools, true
+	return c.root
+}
+
+// of returns the hashes of a text.
+func (c *contexts) of(ts texts, i int32) *textHashes {
+	if n := len(ts) - len(c.texts); n > 0 {
+		old := len(c.texts)
+		c.texts = slices.Grow(c.texts, n)[:len(ts)]
+		clear(c.texts[old:])
+	}
+	t := &c.texts[i]
+	if t.known {
+		return t
+	}
+	t.known = true
+	p := &ts[i].passage
+	if p.IsText() {
+		t.user, t.assistant = c.hasher.Text("user", p.Text), c.hasher.Text("assistant", p.Text)
+		return t
+	}
+	t.messages = make([]history.Message, len(p.Nodes))
+	for n := range p.Nodes {
+		t.messages[n] = c.hasher.Message(&p.Nodes[n].Message)
+	}
+	return t
+}
+
+// Contexts appends a hash for each turn that a record trains: of the turn and of all that precedes it in the record.
+// The turns of a preference are those of its chosen side, then those of the rejected one. The first hash of a rollout
+// is that of its prompt, up to the first turn that was sampled.
+func (g *Group) Contexts(i int, dst []ttc.History) []ttc.History {
+	r, s, c := &g.Records[i], g.sides[i], &g.contexts
+	root := c.after(r.Origin.Tools)
+	if s.messages < 0 {
+		if p := c.of(g.texts, s.prompt); r.Prompt.IsText() {
+			root = history.Then(root, p.user)
+		} else {
+			for _, m := range p.messages {
+				root = history.Then(root, m)
+			}
+		}
+		dst = c.side(g.texts, s.chosen, root, dst)
+		return c.side(g.texts, s.rejected, root, dst)
+	}
+	if r.Messages.IsText() {
+		return dst
+	}
+	d, demonstrates := r.Record.(*builders.Demonstration)
+	prompt := r.Record.Kind() == builders.KindRollout
+	for n, m := range c.of(g.texts, s.messages).messages {
+		turn := sampled(&r.Messages.Nodes[n])
+		if turn && prompt {
+			dst, prompt = append(dst, root), false
+		}
+		root = history.Then(root, m)
+		if turn && (!demonstrates || d.Trains(r.Messages.Nodes, n)) {
+			dst = append(dst, root)
+		}
+	}
+	return dst
+}
+
+// side appends the hashes of the turns of a side.
+func (c *contexts) side(ts texts, i int32, before ttc.History, dst []ttc.History) []ttc.History {
+	h := c.of(ts, i)
+	if ts[i].passage.IsText() {
+		return append(dst, history.Then(before, h.assistant))
+	}
+	for n, m := range h.messages {
+		before = history.Then(before, m)
+		if ts[i].passage.Nodes[n].Message.Role == "assistant" {
+			dst = append(dst, before)
+		}
+	}
+	return dst
+}
+
+func sampled(n *ttc.Node) bool { return n.Message.Role == "assistant" && n.Sampled != ttc.No }

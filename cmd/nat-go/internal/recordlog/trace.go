@@ -1,0 +1,255 @@
+package recordlog
+
+import (
+	"slices"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/history"
+)
+
+// tracer finds where the contexts of records were recorded: in the graphs and candidates of their group.
+type tracer struct {
+	group    *ttc.Group
+	graphs   [][]ttc.History             // by example and message, as they are read now
+	recorded map[ttc.History]ttc.History // by what is read now: what was recorded; nil: not made yet
+	noIDs    map[ttc.History]ttc.History // the same regardless of the ids of calls
+	hasher   history.Hasher              // regardless of those
+	contexts []ttc.History               // scratch
+}
+
+func (t *tracer) begin(g *ttc.Group) { t.group, t.recorded, t.noIDs = g, nil, nil }
+
+// trace returns how the contexts of the group's last record differ from what was recorded.
+func (b *Builder) trace() (changes []builders.Change) {
+	t, g := &b.tracer, &b.group
+	if t.recorded == nil {
+		t.index(&g.contexts)
+	}
+	if len(t.recorded) == 0 {
+		return nil // the record is all there is
+	}
+	i := len(g.Records) - 1
+	t.contexts = g.Contexts(i, t.contexts[:0])
+	var explained []builders.Change
+	for turn, h := range t.contexts {
+		switch was, ok := t.recorded[h]; {
+		case ok && was == h:
+		case ok:
+			changes = append(changes, builders.Change{Turn: turn, By: builders.Redacted, Was: was})
+		default:
+			if explained == nil {
+				explained = t.explain(&g.Records[i], len(t.contexts))
+			}
+			changes = append(changes, explained[turn])
+		}
+	}
+	return changes
+}
+
+// ofCandidates reports whether a record refers to a prompt and to answers that were recorded as given to it, the usual
+// case where there are many.
+func (b *Builder) ofCandidates(r builders.Record) bool {
+	p, ok := r.(*builders.Preference)
+	if !ok || p.Prompt.Ref.Part != builders.CandidatePrompt {
+		return false
+	}
+	prompt := b.candidate(&p.Prompt.Ref)
+	for _, side := range []*builders.Ref{&p.Chosen.Ref, &p.Rejected.Ref} {
+		x := b.candidate(side)
+		if prompt == nil || x == nil || side.Part != builders.CandidateOutput || side.Example != p.Prompt.Ref.Example ||
+			x.Prompt.Form != prompt.Prompt.Form || x.Prompt.Text != prompt.Prompt.Text ||
+			!sameMessages(x.Prompt.Messages, prompt.Prompt.Messages) {
+			return false
+		}
+	}
+	return true
+}
+
+// candidate returns the candidate that a reference names; nil if there is none.
+func (b *Builder) candidate(r *builders.Ref) *ttc.Candidate {
+	if r.Example < 0 || r.Example >= len(b.source.Examples) {
+		return nil
+	}
+	all := b.source.Examples[r.Example].Candidates
+	if r.Candidate < 0 || r.Candidate >= len(all) {
+		return nil
+	}
+	return &all[r.Candidate]
+}
+
+// sameMessages reports whether two prompts are the same messages in memory.
+func sameMessages(a, b []chat.Message) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// index hashes all that was recorded.
+func (t *tracer) index(c *contexts) {
+	t.recorded, t.graphs = map[ttc.History]ttc.History{}, t.graphs[:0]
+	for _, ex := range t.group.Examples {
+		root := c.after(ex.Tools)
+		hashes := c.hasher.Graph(root, &ex.Graph)
+		t.graphs = append(t.graphs, hashes)
+		for i, h := range hashes {
+			was := h
+			if ex.Recorded != nil {
+				was = ex.Recorded[i]
+			}
+			t.recorded[h] = was
+			if p := ex.Graph.Nodes[i].Parent; p < 0 {
+				t.recorded[root] = root
+			}
+		}
+		for i := range ex.Candidates {
+			x := &ex.Candidates[i]
+			h := root
+			if x.Prompt.Form == ttc.MessagesPrompt {
+				for m := range x.Prompt.Messages {
+					h = c.hasher.Add(h, &x.Prompt.Messages[m])
+				}
+			} else {
+				h = history.Then(h, c.hasher.Text("user", x.Prompt.Text))
+			}
+			h = history.Then(h, c.hasher.Text("assistant", x.Output))
+			t.recorded[h] = h
+		}
+	}
+}
+
+// explain says, for each turn of a record, why its context is none of those recorded: the ids of calls are others,
+// messages were taken out, or the builder made it.
+func (t *tracer) explain(r *builders.Resolved, turns int) []builders.Change {
+	out := make([]builders.Change, turns)
+	for i := range out {
+		out[i] = builders.Change{Turn: i, By: builders.Unknown}
+	}
+	ex := r.Record.Header().Example
+	turn := 0
+	for _, w := range walksOf(r) {
+		same, matched := t.otherIDs(w.nodes, r.Origin.Tools), t.match(ex, w.nodes)
+		for _, at := range w.turns {
+			if was, ok := same[at]; ok {
+				out[turn] = builders.Change{Turn: turn, By: builders.OtherIDs, Was: was}
+			} else if at < len(matched) {
+				out[turn] = builders.Change{Turn: turn, By: builders.Removed, Was: t.was(ex, matched[at])}
+			}
+			turn++
+		}
+	}
+	return out
+}
+
+// walk is a conversation of a record, and where the turns in it are that the record trains.
+type walk struct {
+	nodes []ttc.Node
+	turns []int
+}
+
+// walksOf returns the conversations of a record, in the order of Contexts.
+func walksOf(r *builders.Resolved) (walks []walk) {
+	d, demonstrates := r.Record.(*builders.Demonstration)
+	if r.Record.Kind() != builders.KindPreference {
+		w := walk{nodes: r.Messages.Nodes}
+		for i := range w.nodes {
+			if !sampled(&w.nodes[i]) || demonstrates && !d.Trains(w.nodes, i) {
+				continue
+			}
+			if r.Record.Kind() == builders.KindRollout && w.turns == nil {
+				w.turns = append(w.turns, i) // its prompt
+			}
+			w.turns = append(w.turns, i)
+		}
+		return append(walks, w)
+	}
+	prompt := said(r.Prompt, "user")
+	for _, side := range []builders.Passage{r.Chosen, r.Rejected} {
+		nodes := said(side, "assistant")
+		w := walk{nodes: slices.Concat(prompt, nodes)}
+		for i := range nodes {
+			if nodes[i].Message.Role == "assistant" {
+				w.turns = append(w.turns, len(prompt)+i)
+			}
+		}
+		walks = append(walks, w)
+	}
+	return walks
+}
+
+// said returns the messages of a passage; a text is one message.
+func said(p builders.Passage, role string) []ttc.Node {
+	if p.IsText() {
+		return ttc.Chain([]chat.Message{{Role: role, Form: chat.Text, Text: p.Text}}, ttc.Assumed).Nodes
+	}
+	return p.Nodes
+}
+
+// otherIDs returns which messages of a conversation were recorded in their context but for the ids of calls, with the
+// hash of what was recorded.
+func (t *tracer) otherIDs(nodes []ttc.Node, tools []chat.Tool) map[int]ttc.History {
+	t.hasher.NoIDs = true
+	if t.noIDs == nil {
+		t.noIDs = map[ttc.History]ttc.History{}
+		for e, ex := range t.group.Examples {
+			for i, h := range t.hasher.Graph(t.hasher.Tools(ex.Tools), &ex.Graph) {
+				t.noIDs[h] = t.was(e, i)
+			}
+		}
+	}
+	out := map[int]ttc.History{}
+	h := t.hasher.Tools(tools)
+	for i := range nodes {
+		h = t.hasher.Add(h, &nodes[i].Message)
+		if was, ok := t.noIDs[h]; ok {
+			out[i] = was
+		}
+	}
+	return out
+}
+
+// was returns the hash of a message of a graph as it was recorded.
+func (t *tracer) was(ex, node int) ttc.History {
+	if r := t.group.Examples[ex].Recorded; r != nil {
+		return r[node]
+	}
+	return t.graphs[ex][node]
+}
+
+// match finds a branch of the example from which a conversation can be made by taking out messages and calls. It
+// returns the messages of the graph that the conversation's first ones are: as many as there are in the best branch.
+func (t *tracer) match(ex int, nodes []ttc.Node) (best []int) {
+	g := &t.group.Examples[ex].Graph
+	for _, leaf := range g.Leaves() {
+		var found []int
+		for _, n := range g.Branch(leaf) {
+			if len(found) < len(nodes) && t.keeps(&nodes[len(found)].Message, &g.Nodes[n].Message) {
+				found = append(found, n)
+			}
+		}
+		if len(found) > len(best) {
+			best = found
+		}
+	}
+	return best
+}
+
+// keeps reports whether a message is a recorded one, or that without some of its calls.
+func (t *tracer) keeps(m, recorded *chat.Message) bool {
+	t.hasher.NoIDs = false
+	if t.hasher.Message(m) == t.hasher.Message(recorded) {
+		return true
+	}
+	if m.Role != "assistant" || len(m.ToolCalls) == 0 || len(m.ToolCalls) >= len(recorded.ToolCalls) {
+		return false
+	}
+	less := *recorded
+	less.ToolCalls = nil
+	for i := range recorded.ToolCalls {
+		c := &recorded.ToolCalls[i]
+		if k := len(less.ToolCalls); k < len(m.ToolCalls) && c.ID == m.ToolCalls[k].ID && c.Name == m.ToolCalls[k].Name &&
+			c.Arguments == m.ToolCalls[k].Arguments {
+			less.ToolCalls = append(less.ToolCalls, *c)
+		}
+	}
+	return t.hasher.Message(m) == t.hasher.Message(&less)
+}

@@ -1,0 +1,46 @@
+package rows
+
+import (
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/history"
+)
+
+// Contexts appends a hash for each turn that the row trains, of the turn and of all that precedes it in the row, in the
+// order of the row; of a preference, those of the chosen side come first. A prompt to sample from has one hash. A row
+// must be of a format that reads back whole (see Whole).
+func (r *Row) Contexts(h *history.Hasher, dst []ttc.History) []ttc.History {
+	at := h.Tools(r.Tools)
+	if r.Kind == builders.KindRollout {
+		at, _ = walk(h, at, r.Prompt, "user", false, nil)
+		return append(dst, at)
+	}
+	at, dst = walk(h, at, r.Prompt, "user", r.WholePrompt, dst)
+	if r.Kind == builders.KindPreference && r.Label == nil {
+		_, dst = walk(h, at, r.Chosen, "assistant", true, dst)
+		_, dst = walk(h, at, r.Rejected, "assistant", true, dst)
+		return dst
+	}
+	_, dst = walk(h, at, r.Completion, "assistant", true, dst)
+	return dst
+}
+
+// walk continues a hash with a passage, a text being a message with the given role, and appends it after each turn if
+// turns are trained.
+func walk(
+	h *history.Hasher, at ttc.History, p builders.Passage, role string, trained bool, dst []ttc.History,
+) (ttc.History, []ttc.History) {
+	if p.IsText() {
+		if at = history.Then(at, h.Text(role, p.Text)); trained && role == "assistant" {
+			dst = append(dst, at)
+		}
+		return at, dst
+	}
+	for i := range p.Nodes {
+		m := &p.Nodes[i].Message
+		if at = h.Add(at, m); trained && m.Role == "assistant" {
+			dst = append(dst, at)
+		}
+	}
+	return at, dst
+}
