@@ -11,7 +11,7 @@ const (
 // declaration. Pointers are typed so that the garbage collector sees them.
 type tileArgs struct {
 	s, t  unsafe.Pointer // student and teacher entries
-	g     unsafe.Pointer // raw gradient, float32
+	g     unsafe.Pointer // raw gradient in log2 units, float32
 	out   unsafe.Pointer // gradient, float32
 	kept  unsafe.Pointer // 2^(kx - ref) of the student, or of the side that the first pass reads; float32
 	keptT unsafe.Pointer // the teacher's
@@ -27,23 +27,22 @@ type tileArgs struct {
 	nls, nlt float32 // -log2 sum 2^(k(x-r))
 	hk, hd   float32 // D = (t'-s')*hk + hd
 	clip     float32 // largest entry, in log2 units
-	slope    float32 // the raw gradient is slope*l - 2^hi dpsi/dD: 1/slope times that in log2 units
-	qk, gk   float32 // out = q*qk + g*gk
+	qk, gk   float32 // out = q*(qk + ql) + g*gk
+	ql       float32
 
 	sum     float64 // results
 	sumG    float64
 	clipped int
 	max     float32 // the largest entry, |D| or |out|
-	qmax    float32 // the largest q of a finish
-	lift    float32 // entries of the student's side are larger by this, for the rounding of nls and nlt
+	teacher uint32  // all bits set if rate is over the larger probability, as for beta 0; else none
 	ratio   float32 // factor that puts the student's kept entries over the teacher's normaliser
 	kl      float64 // klLift times sum 2^yt (yt-ys)
 	klAbs   float64 // klLift times sum 2^yt |yt-ys|
 
 	// The same constants for the float64 twin.
-	dk, dref, dnls, dnlt, dhk, dhd, dclip, dslope, dqk, dgk float64
-	table                                                   *table
-	wide                                                    *[2][tile]float32 // decoded entries
+	dk, dref, dnls, dnlt, dhk, dhd, dclip, dqk, dgk float64
+	table                                           *table
+	wide                                            *[2][tile]float32 // decoded entries
 }
 
 // alignedRows allocates a T on a 64-byte boundary.

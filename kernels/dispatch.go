@@ -13,21 +13,22 @@ type tileSet struct {
 	name     string
 	float64s bool // reads the float64 constants and the packed table
 
-	max      [3]tileFunc // max = largest entry of s
-	sum      [3]tileFunc // sum = sum 2^(k s - ref)
-	jsd      [3]tileFunc // sum = loss in log2 units, max = largest |D|
-	even     [3]tileFunc // jsd for beta 1/2, or nil
+	max  [3]tileFunc // max = largest entry of s
+	sum  [3]tileFunc // sum = sum 2^(k s - ref)
+	jsd  [3]tileFunc // sum = loss in log2 units, max = largest |D|
+	even [3]tileFunc // jsd for beta 1/2, or nil
+
+	// sum that stores the exponentials in kept, for the passes of a gradient: those sum over the teacher's normaliser
+	keep     [3]tileFunc
 	grad     [3]tileFunc // jsd and g = raw gradient, sumG its sum, clipped
 	evenGrad [3]tileFunc // grad without clip for beta 1/2, or nil
-	finish   [3]tileFunc // out = 2^(k(s-rs)+nls)*qk + g*gk
+	finish   tileFunc    // out = q*(qk + ql) + g*gk, with q from kept
+	stream   tileFunc    // finish bypassing the caches, to a 64-byte boundary, or nil
 
-	// sum that stores the exponentials in kept, and second passes that use those and sum over the teacher's normaliser;
-	// or nil
-	keep                                      [3]tileFunc
-	keptJSD, keptEven, keptGrad, keptEvenGrad [3]tileFunc
-	finishKept, streamKept                    tileFunc // finish and stream, with q from kept
+	// keep for forward passes, which may store bfloat16 pairs apart, and second passes that use what it kept; or nil
+	keepAny           [3]tileFunc
+	keptJSD, keptEven [3]tileFunc
 
-	stream [3]tileFunc // finish bypassing the caches, to a 64-byte boundary, or nil
 	// one pass over both sides, with refs -nls and -nlt: sum klLift 2^yt, sumG 2^ys, kl, klAbs; or nil
 	kl [3]tileFunc
 
@@ -36,8 +37,10 @@ type tileSet struct {
 	evenTab func(*table) unsafe.Pointer
 	evenH   float64 // unit of |D| in the even table, in log2 of odds
 
-	keptEvenTab func(*table) unsafe.Pointer
-	keptEvenH   float64
+	gradTab     func(*table) unsafe.Pointer
+	gradH       float64                     // 0: the table's own
+	evenGradTab func(*table) unsafe.Pointer // also of keptEven
+	evenGradH   float64
 }
 
 // call is where a goroutine inside the kernels can be preempted: its prologue checks the stack bound, which a loop over

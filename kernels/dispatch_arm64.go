@@ -6,13 +6,16 @@ import "unsafe"
 
 // assemblyPaths returns NEON, which is part of every arm64 processor, as are the half-precision conversions.
 func assemblyPaths() []*tileSet {
+	packed := func(t *table) unsafe.Pointer { return unsafe.Pointer(t.packed) }
 	return []*tileSet{{
-		name:   "neon",
-		max:    [3]tileFunc{maxF32NEON, maxBF16NEON, maxF16NEON},
-		sum:    [3]tileFunc{sumF32NEON, sumBF16NEON, sumF16NEON},
-		jsd:    [3]tileFunc{jsdF32NEON, jsdBF16NEON, jsdF16NEON},
-		grad:   [3]tileFunc{gradF32NEON, gradBF16NEON, gradF16NEON},
-		finish: [3]tileFunc{finishF32NEON, finishBF16NEON, finishF16NEON},
-		tab:    func(t *table) unsafe.Pointer { return unsafe.Pointer(t.packed) },
+		name:    "neon",
+		max:     [3]tileFunc{maxF32NEON, maxBF16NEON, maxF16NEON},
+		sum:     [3]tileFunc{sumF32NEON, sumBF16NEON, sumF16NEON},
+		keep:    [3]tileFunc{keepF32NEON, keepBF16NEON, keepF16NEON},
+		jsd:     [3]tileFunc{jsdF32NEON, jsdBF16NEON, jsdF16NEON},
+		grad:    [3]tileFunc{gradF32NEON, gradBF16NEON, gradF16NEON},
+		finish:  finishNEON,
+		tab:     packed,
+		gradTab: packed,
 	}}
 }

@@ -209,7 +209,12 @@ func (w *worker) logProb(
 	a.k = float32(math.Log2E / tau)
 	a.dk = float64(a.k)
 	w.skip = y
-	rest := w.normaliser(p, d, n, next, nil)
+	sum, keep := w.path.sum[d], []float32(nil)
+	if grad != nil {
+		sum = w.path.keep[d]
+		keep, _ = w.keep(n)
+	}
+	rest := w.normaliser(p, d, n, next, sum, keep)
 	w.skip = -1
 	x := load(p, d, y)
 	if !rest.ok || math.IsInf(x, 0) || math.IsNaN(x) || math.Abs(a.dk*x) > maxNormaliser || tau < 1e-6 || tau > 1e6 {
@@ -219,29 +224,13 @@ func (w *worker) logProb(
 	if grad == nil {
 		return tok
 	}
-	// q = 2^(k(x-ref) - L), out = -q*scale/T; the target's own entry is 1-q without cancelling.
+	// q is what was kept over the total, out = -q*scale/T; the target's own entry is 1-q without cancelling.
 	l := a.dk*x - tok*math.Log2E
-	ls := l - a.dk*float64(rest.ref)
-	a.rs, a.dnls, a.nls = rest.ref, -ls, float32(-ls)
-	a.dqk, a.dgk, a.gk = -scale/tau, 0, 0
-	if !w.path.float64s {
-		a.dqk *= math.Exp2(-(float64(a.nls) + ls))
-	}
-	a.qk = float32(a.dqk)
+	w.setFactors(0, -scale/tau*math.Exp2(a.dref-l))
 	if w.zero == nil {
-		w.zero = new([tile]float32)
+		w.zero = make([]float32, tile)
 	}
-	size, full := d.Size(), n&^(block-1)
-	a.g = unsafe.Pointer(w.zero)
-	for i := 0; i < full; i += tile {
-		a.n, a.s, a.out = min(tile, full-i), unsafe.Add(p, i*size), unsafe.Pointer(&grad[i])
-		call(w.path.finish[d], a)
-	}
-	if full < n {
-		a.n, a.s, a.out = block, padTail(&w.padS, unsafe.Add(p, full*size), d, n-full), unsafe.Pointer(&w.padOut)
-		call(w.path.finish[d], a)
-		copy(grad[full:n], w.padOut[:n-full])
-	}
+	w.thirdPass(w.zero, grad)
 	grad[y] = float32(-math.Expm1(tok) * scale / tau)
 	return tok
 }

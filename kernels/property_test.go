@@ -419,9 +419,9 @@ func TestTableFit(t *testing.T) {
 		tab := newTable(b)
 		worst, at := 0.0, 0.0
 		for d := -40.0; d < 40; d += 0.0137 {
-			p, f := tab.segment(d / tab.h)
+			i, f := segment(d / tab.h)
 			want := psi(d, b)
-			if e := math.Abs(p.at(f)-want) / want; e > worst {
+			if e := math.Abs(tab.pieces[i].at(f)-want) / want; e > worst {
 				worst, at = e, d
 			}
 		}
@@ -434,22 +434,22 @@ func TestTableFit(t *testing.T) {
 			if d < 0 {
 				i += 8
 			}
-			x, p, slope := d/signedH-float64(tab.signed[0][i]), 0.0, 0.0
+			x, p, r := d/signedH-float64(tab.signed[0][i]), 0.0, 0.0
 			for j := signedDegree; j >= 0; j-- {
-				slope, p = slope*x+p, p*x+float64(tab.signed[1+j][i])
+				p, r = p*x+float64(tab.signed[1+j][i]), r*x+float64(tab.signed[2+signedDegree+j][i])
 			}
 			want := psi(d, b)
 			e := math.Abs(p-want) / want
-			if math.Abs(d) < 15 && b >= steepEnd && b <= 1-steepEnd { // where it supplies gradients
-				s := psiSlope(d, b)
-				e = max(e, math.Abs(slope/signedH-s)/(math.Abs(s)+0.1*want)/10)
+			if b >= steepEnd && b <= 1-steepEnd { // where it supplies gradients
+				g := rate(d, b)
+				e = max(e, math.Abs(r-g)/math.Abs(g))
 			}
 			if e > worst {
 				worst, at = e, d
 			}
 		}
 		if worst > 2e-6 {
-			t.Errorf("beta %g: relative error of the signed table or its slope %.1e at %.2f", b, worst, at)
+			t.Errorf("beta %g: relative error of the signed table or its rate %.1e at %.2f", b, worst, at)
 		}
 	}
 }

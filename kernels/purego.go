@@ -8,13 +8,14 @@ import (
 // The portable tiles: the same steps as the assembly, one entry at a time, in float64.
 
 func pureTiles() *tileSet {
-	p := &tileSet{name: "purego", float64s: true, tab: func(*table) unsafe.Pointer { return nil }}
+	none := func(*table) unsafe.Pointer { return nil }
+	p := &tileSet{name: "purego", float64s: true, tab: none, gradTab: none, finish: pureFinish}
 	for _, d := range []DType{Float32, BFloat16, Float16} {
 		p.max[d] = func(a *tileArgs) { pureMax(a, d) }
 		p.sum[d] = func(a *tileArgs) { pureSum(a, d) }
 		p.jsd[d] = func(a *tileArgs) { pureJSD(a, d) }
 		p.grad[d] = func(a *tileArgs) { pureGrad(a, d) }
-		p.finish[d] = func(a *tileArgs) { pureFinish(a, d) }
+		p.keep[d] = func(a *tileArgs) { pureKeep(a, d) }
 	}
 	return p
 }
@@ -81,8 +82,23 @@ func pureSum(a *tileArgs, d DType) {
 	a.sum = sum
 }
 
-// segment finds the piece of D and the argument of its polynomial.
-func (t *table) segment(d float64) (*piece, float64) {
+func pureKeep(a *tileArgs, d DType) {
+	k, ref := a.dk, a.dref
+	kept, sum := unsafe.Slice((*float32)(a.kept), a.n), 0.0
+	for i, x := range decode(a.s, d, a.n, &a.wide[0]) {
+		y := float64(x)*k - ref
+		if y > 127 {
+			y = 127
+		}
+		e := float32(exp2(y))
+		kept[i] = e
+		sum += float64(e)
+	}
+	a.sum = sum
+}
+
+// segment finds the index of the pieces of D and the argument of their polynomials.
+func segment(d float64) (int, float64) {
 	const end, far, magic = segments/2 - 1.0/64, 1e30, 3 << 51
 	if !(d > -far) { // NaN from -Inf - -Inf too: any finite value serves, the weight is 0
 		d = -far
@@ -95,20 +111,19 @@ func (t *table) segment(d float64) (*piece, float64) {
 	} else if c > end {
 		c = end
 	}
+	// Pieces are centred in their segments, except the two that touch 0.
 	i := int(c + segments) // c+segments > 0: truncation is floor
-	p := &t.pieces[i&(segments-1)]
-	return p, d - p.centre
+	centre := float64(i-segments) + 0.5
+	if i == segments || i == segments-1 {
+		centre = 0
+	}
+	return i & (segments - 1), d - centre
 }
 
-// at is the polynomial, and slope its derivative.
+// at is the polynomial.
 func (p *piece) at(f float64) float64 {
 	c := &p.c
 	return ((((((((c[8]*f+c[7])*f+c[6])*f+c[5])*f+c[4])*f+c[3])*f+c[2])*f + c[1]) * f) + c[0]
-}
-
-func (p *piece) slope(f float64) float64 {
-	c := &p.c
-	return ((((((8*c[8]*f+7*c[7])*f+6*c[6])*f+5*c[5])*f+4*c[4])*f+3*c[3])*f+2*c[2])*f + c[1]
 }
 
 func pureJSD(a *tileArgs, d DType) {
@@ -125,8 +140,8 @@ func pureJSD(a *tileArgs, d DType) {
 		if y := t*k + nlt; y > hi {
 			hi = y
 		}
-		p, f := tab.segment(odds)
-		sum += p.at(f) * exp2(hi)
+		at, f := segment(odds)
+		sum += tab.pieces[at].at(f) * exp2(hi)
 	}
 	a.sum, a.max = sum, float32(far)
 }
@@ -134,25 +149,23 @@ func pureJSD(a *tileArgs, d DType) {
 func pureGrad(a *tileArgs, d DType) {
 	ts := decode(a.t, d, a.n, &a.wide[1])
 	g := unsafe.Slice((*float32)(a.g), a.n)
-	rs, rt, k, nls, nlt, hk, hd, tab := float64(a.rs), float64(a.rt), a.dk, a.dnls, a.dnlt, a.dhk, a.dhd, a.table
+	qs, ps := unsafe.Slice((*float32)(a.kept), a.n), unsafe.Slice((*float32)(a.keptT), a.n)
+	rs, rt, hk, hd, tab, ratio := float64(a.rs), float64(a.rt), a.dhk, a.dhd, a.table, float64(a.ratio)
+	overLarger := a.teacher != 0
 	sum, sumG, far := 0.0, 0.0, 0.0
 	a.clipped = 0
 	for i, x := range decode(a.s, d, a.n, &a.wide[0]) {
-		s, t := float64(x)-rs, float64(ts[i])-rt
-		odds := (t-s)*hk + hd
+		odds := ((float64(ts[i])-rt)-(float64(x)-rs))*hk + hd
 		if m := math.Abs(odds); m > far {
 			far = m
 		}
-		hi := s*k + nls
-		if y := t*k + nlt; y > hi {
-			hi = y
+		q := float64(qs[i]) * ratio
+		larger := max(q, float64(ps[i]))
+		if overLarger {
+			q = larger
 		}
-		p, f := tab.segment(odds)
-		larger := exp2(hi)
-		l, free := p.at(f)*larger, -p.slope(f)*larger
-		if odds < 0 {
-			free += l * a.dslope
-		}
+		at, f := segment(odds)
+		l, free := tab.pieces[at].at(f)*larger, tab.rates[at].at(f)*q
 		if l > a.dclip {
 			l, free = a.dclip, 0
 			a.clipped++
@@ -164,20 +177,16 @@ func pureGrad(a *tileArgs, d DType) {
 	a.sum, a.sumG, a.max = sum, sumG, float32(far)
 }
 
-func pureFinish(a *tileArgs, d DType) {
-	g, out := unsafe.Slice((*float32)(a.g), a.n), unsafe.Slice((*float32)(a.out), a.n)
-	rs, k, nls, qk, gk := float64(a.rs), a.dk, a.dnls, a.dqk, a.dgk
-	top, qmax := 0.0, 0.0
-	for i, x := range decode(a.s, d, a.n, &a.wide[0]) {
-		q := exp2((float64(x)-rs)*k + nls)
-		v := q*qk + float64(g[i])*gk
+func pureFinish(a *tileArgs) {
+	g, out, kept := unsafe.Slice((*float32)(a.g), a.n), unsafe.Slice((*float32)(a.out), a.n),
+		unsafe.Slice((*float32)(a.kept), a.n)
+	qk, gk, top := a.dqk, a.dgk, 0.0
+	for i, q := range kept {
+		v := float64(q)*qk + float64(g[i])*gk
 		out[i] = float32(v)
 		if m := math.Abs(v); m > top {
 			top = m
 		}
-		if q > qmax {
-			qmax = q
-		}
 	}
-	a.max, a.qmax = float32(top), float32(qmax)
+	a.max = float32(top)
 }

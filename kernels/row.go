@@ -14,10 +14,13 @@ type worker struct {
 	padOut [block]float32
 	raw    []float32    // a row's raw gradient
 	kept   [2][]float32 // both sides' exponentials, passed from the first pass to the second; on a 64-byte boundary
+	sums   []float64    // the last first pass's sum of each tile
+	row    row          // the row under way, here so that it isn't allocated
+	heavy  []heavy      // a gradient's entries that are computed in float64
 	skip   int          // an entry that normaliser leaves out; -1: none
 	copied *[tile]float32
-	zero   *[tile]float32
-	next   func() // the goroutine's body, stored so that starting it allocates nothing
+	zero   []float32 // a tile's
+	next   func()    // the goroutine's body, stored so that starting it allocates nothing
 }
 
 func newWorker(p *tileSet) *worker {
@@ -51,6 +54,7 @@ func (w *worker) release() {
 	a := &w.a
 	a.s, a.t, a.g, a.out, a.pfs, a.pft, a.tab, a.table = nil, nil, nil, nil, nil, nil, nil, nil
 	a.kept, a.keptT = nil, nil
+	w.row = row{}
 }
 
 var negInf = float32(math.Inf(-1))
@@ -97,64 +101,71 @@ func maskEntry(p unsafe.Pointer, d DType, i int) {
 // nextRow is the location of the next row, to be prefetched while this one is computed. Zero: none.
 type nextRow struct{ s, t unsafe.Pointer }
 
+// tileAt is the size of a row's tile that starts at entry i: whole blocks, then a padded tail of one block.
+func tileAt(i, n int) int {
+	if full := n &^ (block - 1); i < full {
+		return min(tile, full-i)
+	}
+	return block
+}
+
+// from points at a row's tile that starts at entry i. A tail is copied into pad.
+func from(pad *[block]float32, p unsafe.Pointer, d DType, n, i int) unsafe.Pointer {
+	at := unsafe.Add(p, i*d.Size())
+	if i < n&^(block-1) {
+		return at
+	}
+	return padTail(pad, at, d, n-i)
+}
+
 // norm is a row's log-normaliser in log2 units of k*x: L = k*ref + sum. ref is an element of the row, and sum >= 0
-// except for rounding. ok is false for rows that float32 can't represent.
+// except for rounding. ok is false for rows that float32 can't represent. total is the sum of the row's
+// 2^(kx - a ref).
 type norm struct {
-	ref float32
-	sum float64
-	l   float64
-	ok  bool
-	// kept reports that the row's 2^(kx - a ref) were kept, all relative to the same ref; total is their sum.
-	kept  bool
+	ref   float32
+	sum   float64
+	l     float64
 	total float64
+	ok    bool
 }
 
 // maxNormaliser is the largest normaliser, in log2 units, whose rows float32 resolves well enough.
 const maxNormaliser = 4096
 
-// normaliser does the first pass. If keep is not nil, the exponentials are stored there.
-func (w *worker) normaliser(p unsafe.Pointer, d DType, n int, next unsafe.Pointer, keep []float32) norm {
+// normaliser does the first pass with a tile of the path. If keep is not nil, the exponentials are stored there.
+func (w *worker) normaliser(p unsafe.Pointer, d DType, n int, next unsafe.Pointer, sum tileFunc, keep []float32) norm {
 	a, size := &w.a, d.Size()
 	full := n &^ (block - 1)
-	tail := unsafe.Pointer(nil)
-	if full < n {
-		tail = padTail(&w.padS, unsafe.Add(p, full*size), d, n-full)
-		if w.skip >= full {
-			maskEntry(tail, d, w.skip-full)
-		}
-	}
-	f := firstPass{w: w, d: d, sum: w.path.sum[d], kept: keep != nil}
-	if f.kept {
-		f.sum = w.path.keep[d]
-	}
-	if !f.start(p, tail, full) {
+	f := firstPass{w: w, d: d, p: p, n: n}
+	if !f.start() {
 		return norm{}
 	}
-	for i := 0; i < full; i += tile {
+	for i := 0; i < n; {
 		a.pfs, a.step = p, 0
-		if next != nil {
+		if next != nil && i < full {
 			a.pfs, a.step = unsafe.Add(next, full*size*3/4+i*size/4), 64
 		}
 		if keep != nil {
 			a.kept = unsafe.Pointer(&keep[i])
 		}
-		if m := min(tile, full-i); !f.add(w.without(unsafe.Add(p, i*size), d, i, m), m) {
+		m := tileAt(i, n)
+		a.s, a.n = f.tile(i, m), m
+		call(sum, a)
+		if a.sum < 1.2e18 {
+			f.total += a.sum
+			w.sums = append(w.sums, a.sum)
+			i += m
+			continue
+		}
+		if f.raised || !f.raise() { // a NaN or an infinity
 			return norm{}
 		}
-	}
-	if tail != nil {
-		a.pfs, a.step = p, 0
-		if keep != nil {
-			a.kept = unsafe.Pointer(&keep[full])
-		}
-		if !f.add(tail, block) {
-			return norm{}
-		}
+		i = 0
 	}
 	return f.norm()
 }
 
-// without returns the n entries from entry i on with the skipped entry masked.
+// without returns n entries, the first of which is the row's entry i, with the skipped entry masked.
 func (w *worker) without(p unsafe.Pointer, d DType, i, n int) unsafe.Pointer {
 	if w.skip < i || w.skip >= i+n {
 		return p
@@ -170,74 +181,67 @@ func (w *worker) without(p unsafe.Pointer, d DType, i, n int) unsafe.Pointer {
 
 // firstPass sums a row's 2^(k*x - k*ref).
 type firstPass struct {
-	w     *worker
-	d     DType
-	sum   tileFunc
-	ref   float32
-	total float64
-	kept  bool // everything kept so far is relative to the current reference
+	w      *worker
+	d      DType
+	p      unsafe.Pointer
+	n      int
+	ref    float32
+	total  float64
+	raised bool // the reference is the row's largest entry
 }
 
-// top returns the largest of n entries.
-func (f *firstPass) top(p unsafe.Pointer, n int) float32 {
+func (f *firstPass) tile(i, m int) unsafe.Pointer {
+	return f.w.without(from(&f.w.padS, f.p, f.d, f.n, i), f.d, i, m)
+}
+
+// top returns the largest of m entries.
+func (f *firstPass) top(p unsafe.Pointer, m int) float32 {
 	a := &f.w.a
-	a.s, a.n = p, n
+	a.s, a.n = p, m
 	call(f.w.path.max[f.d], a)
 	return a.max
 }
 
-// start takes the largest of the first entries as the reference, or the largest of all if those are masked.
-func (f *firstPass) start(p, tail unsafe.Pointer, full int) bool {
-	size := f.d.Size()
-	if full > 0 {
-		f.ref = f.top(p, min(full, 2*block))
-	} else {
-		f.ref = f.top(tail, block)
-	}
-	if !(f.ref > -math.MaxFloat32 && f.ref < math.MaxFloat32) {
-		for i := 0; i < full; i += tile {
-			f.ref = max(f.ref, f.top(unsafe.Add(p, i*size), min(tile, full-i)))
-		}
-		if tail != nil {
-			f.ref = max(f.ref, f.top(tail, block))
+// largest returns the row's largest entry.
+func (f *firstPass) largest() float32 {
+	top := negInf
+	for i := 0; i < f.n; i += tile {
+		m := tileAt(i, f.n)
+		top = max(top, f.top(f.tile(i, m), m))
+		if rest := i + m; m < tile && rest < f.n {
+			top = max(top, f.top(f.tile(rest, block), block))
 		}
 	}
-	k := float64(f.w.a.k)
-	if !(math.Abs(float64(f.ref))*k < maxNormaliser) {
-		return false
-	}
-	f.setReference()
-	return true
+	return top
 }
 
-func (f *firstPass) setReference() {
+// start takes the largest of the first entries as the reference, or the largest of all if those are masked.
+func (f *firstPass) start() bool {
+	m := min(tileAt(0, f.n), 2*block)
+	f.ref = f.top(f.tile(0, m), m)
+	if !(f.ref > -math.MaxFloat32 && f.ref < math.MaxFloat32) {
+		f.ref, f.raised = f.largest(), true
+	}
+	return f.setReference()
+}
+
+// raise takes the largest entry as the reference, where the one so far is too small, for another start.
+func (f *firstPass) raise() bool {
+	top := f.largest()
+	if !(top > f.ref) {
+		return false
+	}
+	f.ref, f.raised = top, true
+	return f.setReference()
+}
+
+// setReference reports whether the reference is one that float32 resolves.
+func (f *firstPass) setReference() bool {
 	a := &f.w.a
 	a.ref = float32(float64(a.k) * float64(f.ref))
 	a.dref = float64(a.ref)
-}
-
-// add adds up a tile, with a new reference if the tile shows that the current one is too small.
-func (f *firstPass) add(p unsafe.Pointer, n int) bool {
-	a := &f.w.a
-	a.s, a.n = p, n
-	call(f.sum, a)
-	if !(a.sum < 1.2e18) { // the reference is too small for this tile, or the tile contains a NaN
-		top := f.top(p, n)
-		if !(top > f.ref && float64(top)*float64(a.k) < maxNormaliser) {
-			return false
-		}
-		was := a.dref
-		f.ref = top
-		f.setReference()
-		f.kept = f.kept && f.total == 0
-		f.total *= math.Exp2(was - a.dref)
-		call(f.sum, a)
-		if !(a.sum < 1.2e18) {
-			return false
-		}
-	}
-	f.total += a.sum
-	return true
+	f.total, f.w.sums = 0, f.w.sums[:0]
+	return math.Abs(float64(f.ref))*float64(a.k) < maxNormaliser
 }
 
 func (f *firstPass) norm() norm {
@@ -245,8 +249,7 @@ func (f *firstPass) norm() norm {
 	s := math.Log2(f.total)
 	l := a.dref + s
 	return norm{
-		ref: f.ref, sum: a.dref - float64(a.k)*float64(f.ref) + s, l: l, ok: math.Abs(l) < maxNormaliser,
-		kept: f.kept, total: f.total,
+		ref: f.ref, sum: a.dref - float64(a.k)*float64(f.ref) + s, l: l, ok: math.Abs(l) < maxNormaliser, total: f.total,
 	}
 }
 
@@ -321,49 +324,65 @@ func (j *JSD) jsdRow(
 		clear(grad)
 		return res // exactly 0, where rounding would leave 1e-15
 	}
-	p := j.plan(w, zs, zt, d, wantG)
-	if wantG {
-		w.reserve(n)
-	}
-	sums, ok := w.secondPass(&p, s, t, d, n, next, wantG)
-	res.loss, res.clipped = sums.loss*math.Ln2*p.fix, sums.clipped
-	if !ok || !(res.loss < 1e4) {
-		return j.slowRow(s, t, d, n, grad, scale)
-	}
-	flat := o.clipToken(&res)
-	nf := o.normFactor()
-	res.loss *= nf
+	w.row = row{j: j, w: w, p: j.plan(w, zs, zt, d, wantG), zs: zs, zt: zt, s: s, t: t, d: d, n: n, next: next}
+	r, ok := &w.row, false
 	if grad == nil {
-		return res
+		res.loss, res.clipped, ok = r.forward(wantG)
+		o.clipToken(&res)
+		res.loss *= o.normFactor()
+	} else {
+		ok = r.gradient(&res, grad, scale)
 	}
-	if flat {
-		clear(grad)
-		return res
-	}
-	g := scale * nf / o.Temperature * math.Ln2 / a.dslope
-	a.dgk, a.dqk = g*p.fix, -sums.grad*g*p.fix*p.fixS
-	a.gk, a.qk = float32(a.dgk), float32(a.dqk)
-	far := sums.far * float32(p.h) // the gradient of entries beyond the table is dropped
-	if !w.thirdPass(&p, s, d, n, grad, scale*nf/o.Temperature, float64(far) > 28, sums.clipped > 0) {
+	if !ok {
 		return j.slowRow(s, t, d, n, grad, scale)
 	}
 	return res
 }
 
-// firstPasses does both sides' first passes. It keeps the exponentials where the second pass can use them: not at the
-// ends of beta, where a weight too small for float32 may matter, nor where a gradient needs entries in order.
+// row is a dense row after its first passes.
+type row struct {
+	j      *JSD
+	w      *worker
+	p      plan
+	zs, zt norm
+	s, t   unsafe.Pointer
+	d      DType
+	n      int
+	next   nextRow
+}
+
+// maxLoss is the largest loss that is left to float32.
+const maxLoss = 1e4
+
+// forward does the second pass. ok is false if float32 can't represent the row.
+func (r *row) forward(clips bool) (loss float64, clipped int, ok bool) {
+	if clips {
+		r.w.reserve(r.n)
+	}
+	sums, ok := r.secondPass(clips)
+	loss = sums.loss * math.Ln2 * r.p.fix
+	return loss, sums.clipped, ok && loss < maxLoss
+}
+
+// firstPasses does both sides' first passes. A gradient needs the exponentials, in order; a forward pass uses them where
+// it can: not at the ends of beta, where a weight too small for float32 may matter.
 func (j *JSD) firstPasses(
 	w *worker, s, t unsafe.Pointer, d DType, n int, next nextRow, wantG bool,
 ) (zs, zt norm) {
 	var keepS, keepT []float32
-	if w.path.keep[d] != nil && !j.end && !(wantG && d == BFloat16) {
+	first := w.path.sum[d]
+	switch {
+	case wantG:
+		first = w.path.keep[d]
+	case w.path.keepAny[d] != nil && !j.end:
+		first = w.path.keepAny[d]
+	}
+	if wantG || w.path.keepAny[d] != nil && !j.end {
 		keepS, keepT = w.keep(n)
 	}
-	if zs = w.normaliser(s, d, n, next.s, keepS); zs.ok {
-		if !zs.kept {
-			keepT = nil
-		}
-		zt = w.normaliser(t, d, n, next.t, keepT)
+	// The student's comes last: its tiles' sums are needed again.
+	if zt = w.normaliser(t, d, n, next.t, first, keepT); zt.ok {
+		zs = w.normaliser(s, d, n, next.s, first, keepS)
 	}
 	return zs, zt
 }
@@ -373,39 +392,29 @@ type plan struct {
 	f    tileFunc
 	h    float64 // the table's unit of D, in log2 of odds
 	fix  float64 // factor for its sums
-	fixS float64 // factor for the exponentials of the third pass
-	kept bool
+	kept bool    // whether it uses the exponentials of the first pass
 	// end is set if beta is 0, where the teacher's side weighs the log-odds, or 1, where the student's does.
 	end, teacherWeighs bool
 }
 
 // tiles chooses the pass and its table.
 func (p *plan) tiles(path *tileSet, d DType, t *table, even, wantG bool) unsafe.Pointer {
-	tab := path.tab
-	p.h = t.h
-	if path.tabH > 0 {
-		p.h = path.tabH
-	}
-	if even {
-		p.h, tab = path.evenH, path.evenTab
-	}
+	f, h, tab := path.jsd[d], path.tabH, path.tab
 	switch {
-	case p.kept && even && wantG:
-		p.f = path.keptEvenGrad[d]
-	case p.kept && even:
-		p.f, p.h, tab = path.keptEven[d], path.keptEvenH, path.keptEvenTab
-	case p.kept && wantG:
-		p.f = path.keptGrad[d]
-	case p.kept:
-		p.f = path.keptJSD[d]
-	case even && wantG:
-		p.f = path.evenGrad[d]
-	case even:
-		p.f = path.even[d]
+	case wantG && even:
+		f, h, tab = path.evenGrad[d], path.evenGradH, path.evenGradTab
 	case wantG:
-		p.f = path.grad[d]
-	default:
-		p.f = path.jsd[d]
+		f, h, tab = path.grad[d], path.gradH, path.gradTab
+	case p.kept && even:
+		f, h, tab = path.keptEven[d], path.evenGradH, path.evenGradTab
+	case even:
+		f, h, tab = path.even[d], path.evenH, path.evenTab
+	case p.kept:
+		f = path.keptJSD[d]
+	}
+	p.f, p.h = f, h
+	if h == 0 {
+		p.h = t.h
 	}
 	return tab(t)
 }
@@ -415,7 +424,8 @@ func (j *JSD) plan(w *worker, zs, zt norm, d DType, wantG bool) plan {
 	o, a, path := &j.opt, &w.a, w.path
 	rs, rt := w.reference(zs, zt)
 	even := j.table.symmetric && !o.clipsElements() && path.even[d] != nil
-	p := plan{kept: zs.kept && zt.kept && rs == rt, end: j.end, teacherWeighs: o.Beta == 0, fixS: 1}
+	p := plan{end: j.end, teacherWeighs: o.Beta == 0}
+	p.kept = wantG || path.keepAny[d] != nil && !j.end && rs == rt
 	a.table = j.table
 	a.tab = p.tiles(path, d, j.table, even, wantG)
 	k := a.dk
@@ -429,24 +439,20 @@ func (j *JSD) plan(w *worker, zs, zt norm, d DType, wantG bool) plan {
 	a.hk = float32(a.dhk)
 	a.dhd = (ls - lt) / p.h
 	a.hd = float32((ls - lt) / k * float64(a.hk))
-	a.dslope = p.h * math.Ln2
-	a.slope = float32(a.dslope)
-	// nls and nlt are rounded, so each side's entries must be scaled to make up for it. A gradient pass brings the
-	// student's to the teacher's; the forward pass takes the mean of both. Exponentials that are kept are not yet
-	// divided by a normaliser.
-	fixT := 1.0
-	if !path.float64s {
-		p.fixS, fixT = math.Exp2(-(float64(a.nls) + ls)), math.Exp2(-(float64(a.nlt) + lt))
+	a.teacher = 0
+	if p.teacherWeighs {
+		a.teacher = 1<<32 - 1
 	}
-	p.fix = fixT
+	// Exponentials that are kept are not yet divided by a normaliser. In others nls and nlt are rounded, so each side's
+	// entries must be scaled to make up for it: by the mean of both.
+	p.fix = 1
 	switch {
 	case p.kept:
-		p.fix, p.fixS = 1/zt.total, 1/zs.total
+		p.fix = 1 / zt.total
 		a.ratio = float32(zt.total / zs.total)
-	case !wantG:
-		p.fix = math.Sqrt(p.fixS * fixT)
+	case !path.float64s:
+		p.fix = math.Exp2(-(float64(a.nls) + ls + float64(a.nlt) + lt) / 2)
 	}
-	a.lift = float32(p.fixS / fixT)
 	a.clip, a.dclip = float32(math.Inf(1)), math.Inf(1)
 	if o.clipsElements() { // the tile's entries are not scaled yet
 		a.dclip = o.ClipValue / math.Ln2 / p.fix
@@ -560,21 +566,24 @@ func (w *worker) addKL(d DType, k *klSums) bool {
 	return tileP < 1.2e18 && a.sumG < 1.2e18
 }
 
-// secondSums is what a second pass adds up over a row; far is the largest |D| encountered.
+// secondSums is what a second pass adds up over a row.
 type secondSums struct {
 	loss, grad float64
-	far        float32
 	clipped    int
 }
 
 // secondPass runs the pass over both rows; a gradient pass leaves the raw gradient in w.raw. If a tile diverges, it
 // stops and ok is false.
-func (w *worker) secondPass(
-	p *plan, s, t unsafe.Pointer, d DType, n int, next nextRow, wantG bool,
-) (sums secondSums, ok bool) {
-	a, size := &w.a, d.Size()
-	full := n &^ (block - 1)
-	one := func(i int) bool {
+func (r *row) secondPass(wantG bool) (sums secondSums, ok bool) {
+	w, p, d, n, size := r.w, &r.p, r.d, r.n, r.d.Size()
+	a, next := &w.a, r.next
+	for i := 0; i < n; {
+		m := tileAt(i, n)
+		a.n, a.s, a.t = m, from(&w.padS, r.s, d, n, i), from(&w.padT, r.t, d, n, i)
+		a.pfs, a.pft, a.step = r.s, r.t, 0
+		if next.s != nil && i < n&^(block-1) { // the first pass has already fetched the last quarter
+			a.pfs, a.pft, a.step = unsafe.Add(next.s, i*size*3/4), unsafe.Add(next.t, i*size*3/4), 64
+		}
 		if wantG {
 			a.g = unsafe.Pointer(&w.raw[i])
 		}
@@ -583,35 +592,14 @@ func (w *worker) secondPass(
 		}
 		call(p.f, a)
 		if p.end && float64(a.max)*p.h > steep && w.diverges(d, p.teacherWeighs) {
-			return false
+			return sums, false
 		}
 		sums.loss += a.sum
-		sums.far = max(sums.far, a.max)
 		if wantG {
 			sums.grad += a.sumG
 			sums.clipped += a.clipped
 		}
-		return true
-	}
-	for i := 0; i < full; i += tile {
-		a.n = min(tile, full-i)
-		a.s, a.t = unsafe.Add(s, i*size), unsafe.Add(t, i*size)
-		a.pfs, a.pft, a.step = s, t, 0
-		if next.s != nil { // the first pass has already fetched the last quarter
-			a.pfs, a.pft, a.step = unsafe.Add(next.s, i*size*3/4), unsafe.Add(next.t, i*size*3/4), 64
-		}
-		if !one(i) {
-			return sums, false
-		}
-	}
-	if full < n {
-		a.n = block
-		a.s = padTail(&w.padS, unsafe.Add(s, full*size), d, n-full)
-		a.t = padTail(&w.padT, unsafe.Add(t, full*size), d, n-full)
-		a.pfs, a.pft, a.step = s, t, 0
-		if !one(full) {
-			return sums, false
-		}
+		i += m
 	}
 	return sums, true
 }
@@ -619,62 +607,42 @@ func (w *worker) secondPass(
 // streamFrom is the row length from which gradients bypass the caches when written.
 const streamFrom = 16384
 
-// thirdPass folds the raw gradient through the softmax: out = q*qk + g*gk. If the two nearly cancel throughout, float32
-// leaves too little of them and it returns false, with s still intact. unit is what an entry of size 1 scales to;
-// dropped says that raw gradients of up to 3e-8 are missing, clipped that the sum lacks the terms its errors would have
-// cancelled with.
-func (w *worker) thirdPass(
-	p *plan, s unsafe.Pointer, d DType, n int, grad []float32, unit float64, dropped, clipped bool,
-) bool {
-	a, size := &w.a, d.Size()
-	full := n &^ (block - 1)
-	finish, stream := w.path.finish[d], w.path.stream[d]
-	if p.kept {
-		finish, stream = w.path.finishKept, w.path.streamKept
+// setFactors sets what a third pass multiplies the raw gradient by, and the student's kept exponentials. The two
+// products cancel, so what rounding the one factor changes is made up for by the other, which is in two parts.
+func (w *worker) setFactors(gk, qk float64) {
+	a := &w.a
+	a.gk = float32(gk)
+	a.dgk, a.dqk = gk, qk
+	if a.gk != 0 {
+		qk *= float64(a.gk) / gk
 	}
-	f := finish
-	top, q := float32(0), float32(0)
-	out := grad
-	inPlace := unsafe.Pointer(&grad[0]) == s
-	if inPlace {
-		out = w.raw
-	} else if stream != nil && n >= streamFrom && uintptr(unsafe.Pointer(&grad[0]))&63 == 0 {
-		f = stream
+	a.qk = float32(qk)
+	a.ql = float32(qk - float64(a.qk))
+}
+
+// thirdPass folds raw, the raw gradient, through the softmax: out = q*qk + g*gk, with the student's kept exponentials.
+// It returns the size of the largest entry.
+func (w *worker) thirdPass(raw []float32, out []float32) float64 {
+	a, n := &w.a, len(out)
+	top, finish := float32(0), w.path.finish
+	if w.path.stream != nil && n >= streamFrom && uintptr(unsafe.Pointer(&out[0]))&63 == 0 {
+		finish = w.path.stream
 	}
-	one := func(i int, from unsafe.Pointer, m int) {
-		a.n, a.s, a.g, a.out = m, from, unsafe.Pointer(&w.raw[i]), unsafe.Pointer(&w.padOut)
-		if p.kept {
-			a.kept = unsafe.Pointer(&w.kept[0][i])
-		}
-		if i < full {
+	for i := 0; i < n; {
+		m := tileAt(i, n)
+		a.n, a.g, a.kept = m, unsafe.Pointer(&raw[i%len(raw)]), unsafe.Pointer(&w.kept[0][i])
+		if i < n&^(block-1) {
 			a.out = unsafe.Pointer(&out[i])
-			call(f, a)
-		} else {
 			call(finish, a)
+		} else {
+			a.out = unsafe.Pointer(&w.padOut)
+			call(w.path.finish, a)
+			copy(out[i:], w.padOut[:n-i])
 		}
-		top, q = max(top, a.max), max(q, a.qmax)
+		top = max(top, a.max)
+		i += m
 	}
-	for i := 0; i < full; i += tile {
-		one(i, unsafe.Add(s, i*size), min(tile, full-i))
-	}
-	if full < n {
-		one(full, padTail(&w.padS, unsafe.Add(s, full*size), d, n-full), block)
-		copy(out[full:n], w.padOut[:n-full])
-	}
-	gone := float64(q) * math.Abs(float64(a.qk)) // size of the terms that may have cancelled
-	if dropped {
-		gone = max(gone, unit*0.06)
-	}
-	if clipped {
-		gone = max(gone, unit*0.01)
-	}
-	if float64(top) < 0.2*gone && gone*4e-7 > 3e-14 {
-		return false
-	}
-	if inPlace {
-		copy(grad, out[:n])
-	}
-	return true
+	return float64(top)
 }
 
 // slowRow is the float64 definition.

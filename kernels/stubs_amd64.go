@@ -17,31 +17,19 @@ func keepF32AVX512(a *tileArgs)
 func jsdEvenF32AVX512(a *tileArgs)
 
 //go:noescape
-func jsdKeptEvenF32AVX512(a *tileArgs)
-
-//go:noescape
 func jsdF32AVX512(a *tileArgs)
 
 //go:noescape
 func jsdKeptF32AVX512(a *tileArgs)
 
 //go:noescape
+func jsdKeptEvenF32AVX512(a *tileArgs)
+
+//go:noescape
 func gradEvenF32AVX512(a *tileArgs)
 
 //go:noescape
-func gradKeptEvenF32AVX512(a *tileArgs)
-
-//go:noescape
 func gradF32AVX512(a *tileArgs)
-
-//go:noescape
-func gradKeptF32AVX512(a *tileArgs)
-
-//go:noescape
-func finishF32AVX512(a *tileArgs)
-
-//go:noescape
-func streamF32AVX512(a *tileArgs)
 
 //go:noescape
 func klF32AVX512(a *tileArgs)
@@ -59,25 +47,19 @@ func keepBF16AVX512(a *tileArgs)
 func jsdEvenBF16AVX512(a *tileArgs)
 
 //go:noescape
-func jsdKeptEvenBF16AVX512(a *tileArgs)
-
-//go:noescape
 func jsdBF16AVX512(a *tileArgs)
 
 //go:noescape
 func jsdKeptBF16AVX512(a *tileArgs)
 
 //go:noescape
+func jsdKeptEvenBF16AVX512(a *tileArgs)
+
+//go:noescape
 func gradEvenBF16AVX512(a *tileArgs)
 
 //go:noescape
 func gradBF16AVX512(a *tileArgs)
-
-//go:noescape
-func finishBF16AVX512(a *tileArgs)
-
-//go:noescape
-func streamBF16AVX512(a *tileArgs)
 
 //go:noescape
 func klBF16AVX512(a *tileArgs)
@@ -95,40 +77,31 @@ func keepF16AVX512(a *tileArgs)
 func jsdEvenF16AVX512(a *tileArgs)
 
 //go:noescape
-func jsdKeptEvenF16AVX512(a *tileArgs)
-
-//go:noescape
 func jsdF16AVX512(a *tileArgs)
 
 //go:noescape
 func jsdKeptF16AVX512(a *tileArgs)
 
 //go:noescape
-func gradEvenF16AVX512(a *tileArgs)
+func jsdKeptEvenF16AVX512(a *tileArgs)
 
 //go:noescape
-func gradKeptEvenF16AVX512(a *tileArgs)
+func gradEvenF16AVX512(a *tileArgs)
 
 //go:noescape
 func gradF16AVX512(a *tileArgs)
 
 //go:noescape
-func gradKeptF16AVX512(a *tileArgs)
-
-//go:noescape
-func finishF16AVX512(a *tileArgs)
-
-//go:noescape
-func streamF16AVX512(a *tileArgs)
-
-//go:noescape
 func klF16AVX512(a *tileArgs)
 
 //go:noescape
-func finishKeptAVX512(a *tileArgs)
+func keepOrderedBF16AVX512(a *tileArgs)
 
 //go:noescape
-func streamKeptAVX512(a *tileArgs)
+func finishAVX512(a *tileArgs)
+
+//go:noescape
+func streamAVX512(a *tileArgs)
 
 //go:noescape
 func maxF32AVX2(a *tileArgs)
@@ -137,19 +110,19 @@ func maxF32AVX2(a *tileArgs)
 func sumF32AVX2(a *tileArgs)
 
 //go:noescape
-func jsdEvenF32AVX2(a *tileArgs)
+func keepF32AVX2(a *tileArgs)
 
 //go:noescape
-func jsdF32AVX2(a *tileArgs)
+func jsdEvenF32AVX2(a *tileArgs)
 
 //go:noescape
 func gradEvenF32AVX2(a *tileArgs)
 
 //go:noescape
-func gradF32AVX2(a *tileArgs)
+func jsdF32AVX2(a *tileArgs)
 
 //go:noescape
-func finishF32AVX2(a *tileArgs)
+func gradF32AVX2(a *tileArgs)
 
 //go:noescape
 func maxBF16AVX2(a *tileArgs)
@@ -158,19 +131,19 @@ func maxBF16AVX2(a *tileArgs)
 func sumBF16AVX2(a *tileArgs)
 
 //go:noescape
-func jsdEvenBF16AVX2(a *tileArgs)
+func keepBF16AVX2(a *tileArgs)
 
 //go:noescape
-func jsdBF16AVX2(a *tileArgs)
+func jsdEvenBF16AVX2(a *tileArgs)
 
 //go:noescape
 func gradEvenBF16AVX2(a *tileArgs)
 
 //go:noescape
-func gradBF16AVX2(a *tileArgs)
+func jsdBF16AVX2(a *tileArgs)
 
 //go:noescape
-func finishBF16AVX2(a *tileArgs)
+func gradBF16AVX2(a *tileArgs)
 
 //go:noescape
 func maxF16AVX2(a *tileArgs)
@@ -179,16 +152,19 @@ func maxF16AVX2(a *tileArgs)
 func sumF16AVX2(a *tileArgs)
 
 //go:noescape
-func jsdEvenF16AVX2(a *tileArgs)
+func keepF16AVX2(a *tileArgs)
 
 //go:noescape
-func jsdF16AVX2(a *tileArgs)
+func jsdEvenF16AVX2(a *tileArgs)
 
 //go:noescape
 func gradEvenF16AVX2(a *tileArgs)
 
 //go:noescape
+func jsdF16AVX2(a *tileArgs)
+
+//go:noescape
 func gradF16AVX2(a *tileArgs)
 
 //go:noescape
-func finishF16AVX2(a *tileArgs)
+func finishAVX2(a *tileArgs)

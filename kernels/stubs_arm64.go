@@ -11,13 +11,13 @@ func maxF32NEON(a *tileArgs)
 func sumF32NEON(a *tileArgs)
 
 //go:noescape
+func keepF32NEON(a *tileArgs)
+
+//go:noescape
 func jsdF32NEON(a *tileArgs)
 
 //go:noescape
 func gradF32NEON(a *tileArgs)
-
-//go:noescape
-func finishF32NEON(a *tileArgs)
 
 //go:noescape
 func maxBF16NEON(a *tileArgs)
@@ -26,13 +26,13 @@ func maxBF16NEON(a *tileArgs)
 func sumBF16NEON(a *tileArgs)
 
 //go:noescape
+func keepBF16NEON(a *tileArgs)
+
+//go:noescape
 func jsdBF16NEON(a *tileArgs)
 
 //go:noescape
 func gradBF16NEON(a *tileArgs)
-
-//go:noescape
-func finishBF16NEON(a *tileArgs)
 
 //go:noescape
 func maxF16NEON(a *tileArgs)
@@ -41,10 +41,13 @@ func maxF16NEON(a *tileArgs)
 func sumF16NEON(a *tileArgs)
 
 //go:noescape
+func keepF16NEON(a *tileArgs)
+
+//go:noescape
 func jsdF16NEON(a *tileArgs)
 
 //go:noescape
 func gradF16NEON(a *tileArgs)
 
 //go:noescape
-func finishF16NEON(a *tileArgs)
+func finishNEON(a *tileArgs)

@@ -40,20 +40,28 @@ func psiSlope(d2, beta float64) float64 {
 	return l - g
 }
 
-// fitPiece fits a polynomial of degree deg on [lo,hi]: it interpolates the slope at Chebyshev nodes and integrates, so
-// that the gradient, which is made of both, is as accurate as the loss; differentiating instead would cost two digits.
-// A segment that touches 0 is expanded about 0 with the first two coefficients exactly 0: slope(D) = D h(D).
+// fitPiece fits psi on [lo,hi] by a polynomial of degree deg: it interpolates the slope at Chebyshev nodes and
+// integrates. A segment that touches 0 is expanded about 0 with the first two coefficients exactly 0: slope(D) = D h(D).
 func fitPiece(f, slope func(float64) float64, lo, hi float64, deg int) piece {
-	double := lo == 0 || hi == 0
-	fit := deg - 1
-	if double {
-		fit = deg - 2
+	if lo == 0 || hi == 0 {
+		return interpolate(slope, lo, hi, deg-1, true).integral(0)
 	}
-	mono := monomials(chebyshev(slope, lo, hi, fit, double), fit)
+	p := interpolate(slope, lo, hi, deg-1, false)
+	return p.integral(f(p.centre))
+}
+
+// interpolate fits f on [lo,hi] at Chebyshev nodes by a polynomial of degree deg. If zero is set, it expands f about 0,
+// with the first coefficient exactly 0.
+func interpolate(f func(float64) float64, lo, hi float64, deg int, zero bool) piece {
+	fit, first := deg, 0
+	if zero {
+		fit, first = deg-1, 1
+	}
+	mono := monomials(chebyshev(f, lo, hi, fit, zero), fit)
 	// mono is in w = scale*(D-centre) + shift.
 	p := piece{centre: (lo + hi) / 2}
 	scale, shift := 2/(hi-lo), 0.0
-	if double {
+	if zero {
 		p.centre, shift = 0, -(lo+hi)/(hi-lo)
 	}
 	var q polynomial // Horner in w with polynomial coefficients
@@ -68,29 +76,31 @@ func fitPiece(f, slope func(float64) float64, lo, hi float64, deg int) piece {
 		r[0] += mono[j]
 		q = r
 	}
-	first := 1
-	if double {
-		first = 2
-	} else {
-		p.c[0] = f(p.centre)
-	}
-	for i := 0; i <= fit; i++ {
-		p.c[first+i] = q[i] / float64(first+i)
-	}
+	copy(p.c[first:], q[:fit+1])
 	return p
+}
+
+// integral is the antiderivative of p that is at at the centre.
+func (p piece) integral(at float64) piece {
+	q := piece{centre: p.centre}
+	q.c[0] = at
+	for i := range degree {
+		q.c[1+i] = p.c[i] / float64(1+i)
+	}
+	return q
 }
 
 // polynomial holds coefficients, the constant first.
 type polynomial [degree + 1]float64
 
-// chebyshev interpolates the slope on [lo,hi], divided by D if double is set, by Chebyshev polynomials up to fit.
-func chebyshev(slope func(float64) float64, lo, hi float64, fit int, double bool) (c polynomial) {
+// chebyshev interpolates f on [lo,hi], divided by D if zero is set, by Chebyshev polynomials up to fit.
+func chebyshev(f func(float64) float64, lo, hi float64, fit int, zero bool) (c polynomial) {
 	const nodes = 32
 	for k := range nodes {
 		th := math.Pi * (float64(k) + 0.5) / nodes
 		d := (lo+hi)/2 + math.Cos(th)*(hi-lo)/2
-		y := slope(d)
-		if double {
+		y := f(d)
+		if zero {
 			y /= d
 		}
 		for j := 0; j <= fit; j++ {
@@ -120,9 +130,37 @@ func monomials(c polynomial, fit int) (mono polynomial) {
 	return mono
 }
 
-// scaledPsi is psi and its slope as functions of D in units of h, which may be negative.
-func scaledPsi(beta, h float64) (f, slope func(float64) float64) {
-	return func(d float64) float64 { return psi(d*h, beta) }, func(d float64) float64 { return h * psiSlope(d*h, beta) }
+// rate is what an entry adds to the free gradient, in log2 units, over the student's probability. Beyond a few log2
+// units of odds it is constant where the student's side is the larger and linear where the teacher's is, so it keeps
+// its relative accuracy however far apart the sides are. For beta 0 it is over the larger probability.
+func rate(d2, beta float64) float64 {
+	d := d2 * math.Ln2
+	a, b := 0.0, d
+	if beta == 0 && d > 0 {
+		a, b = -d, 0
+	}
+	_, g := entryTerms(a, b, d, beta, true)
+	return g / math.Ln2
+}
+
+// fitRate fits rate on [lo,hi] by a polynomial of degree deg. It is exactly 0 at 0.
+func fitRate(f func(float64) float64, lo, hi float64, deg int) piece {
+	return interpolate(f, lo, hi, deg, lo == 0 || hi == 0)
+}
+
+// scaled is psi, its slope and rate as functions of D in units of h, which may be negative.
+func scaled(beta, h float64) (f, slope, r func(float64) float64) {
+	f = func(d float64) float64 { return psi(d*h, beta) }
+	slope = func(d float64) float64 { return h * psiSlope(d*h, beta) }
+	return f, slope, func(d float64) float64 { return rate(d*h, beta) }
+}
+
+// growing says where psi and rate grow without a bound: for positive D or for negative.
+func growing(beta float64, positive bool) (psi, rate bool) {
+	if positive {
+		return beta == 0, beta > 0
+	}
+	return beta == 1, beta == 1
 }
 
 // flatPiece carries a table beyond its range: constant, or linear where psi grows.
@@ -135,35 +173,39 @@ func flatPiece(f func(float64) float64, at float64, linear bool) piece {
 	return p
 }
 
-// table is psi_beta in the layouts of all paths. h is the width of a segment in log2 units of odds.
+// table is psi_beta, and for gradients rate, in the layouts of all paths. h is the width of a segment in log2 units of
+// odds.
 type table struct {
 	h float64
 	// symmetric is true for beta 1/2, where psi is even.
-	symmetric bool
-	pieces    [segments]piece
+	symmetric     bool
+	pieces, rates [segments]piece
 	// rows, for assembly: rows[0] the centres, rows[1+i] the coefficients of degree i, each indexed by segment&31.
 	// 64-byte alignment comes from alignedRows.
 	rows *[degree + 2][segments]float32
-	// packed is the same by segment: centre, c0..c8, 0, 0.
-	packed *[segments][12]float32
-	// signed is the same with wider segments on each side of 0, selected by the sign of D and by the exponent and first
-	// fraction bit of 1+|D|: signed[0] holds the centres, signed[1+i] degree i, 8 for D >= 0 before 8 for D < 0. Its D
-	// is in units of signedH.
-	signed *[signedDegree + 2][16]float32
+	// packed is the same by segment, with rate: centre, c0..c8, 0, 0, r0..r7.
+	packed *[segments][20]float32
+	// signed has wider segments on each side of 0, selected by the sign of D and by the exponent and first fraction bit
+	// of 1+|D|: signed[0] holds the centres, signed[1+i] degree i of psi, followed by those of rate; 8 for D >= 0 before
+	// 8 for D < 0. Its D is in units of signedH.
+	signed *[2*(signedDegree+1) + 1][16]float32
+	// graded is the same with 16 segments on either side, selected by the exponent and two fraction bits of 1+|D|. Its D
+	// is in units of gradedH.
+	graded *[2*(gradedDegree+1) + 1][segments]float32
 	even   *evenTable
 }
 
-// evenTable is psi_1/2 over |D|.
+// evenTable is psi_1/2 over |D|. rate is not even: r(D) = r(|D|) - D/2 for D > 0, where the table holds r for D < 0.
 type evenTable struct {
 	// wide has 32 segments of one log2 unit, expanded about their left edges; wide[i] holds degree i.
 	wide *[evenDegree + 1][segments]float32
 	// geometric has 16 segments, chosen by the exponent and two fraction bits of 1+|D2|/2: geometric[0] holds the
-	// centres in units of D2/2, geometric[1+i] the coefficients of degree i. psi is accurate to within 4e-7 of its own
-	// value.
-	geometric *[geometricDegree + 2][16]float32
+	// centres in units of D2/2, geometric[1+i] the coefficients of degree i, followed by those of rate. psi is accurate
+	// to within 4e-7 of its own value.
+	geometric *[2*(geometricDegree+1) + 1][16]float32
 	// narrow has 8 segments, chosen by the exponent and first fraction bit of 1+|D2|/4: narrow[0] the centres in units
-	// of D2/4, narrow[1+i] degree i.
-	narrow *[narrowDegree + 2][8]float32
+	// of D2/4, narrow[1+i] degree i, followed by those of rate.
+	narrow *[2*(narrowDegree+1) + 1][8]float32
 }
 
 const (
@@ -171,8 +213,12 @@ const (
 	geometricDegree = 5
 	narrowDegree    = 8
 	signedDegree    = 8
+	gradedDegree    = 7
 	geometricH      = 2
+	narrowH         = 4
 	signedH         = 3 // beyond 15 of them, 45 log2 units of odds, psi equals its limit
+	gradedH         = 2.5
+	packedRate      = 12 // where a segment's rate is in packed
 )
 
 // narrowEdges are where the segments found by slot begin.
@@ -181,7 +227,13 @@ var narrowEdges = [9]float64{0, 0.5, 1, 2, 3, 5, 7, 11, 15}
 // slot returns the segment that begins at |D| = edge: the exponent and first fraction bit of 1+|D|.
 func slot(edge float64) int { return int(math.Float32bits(float32(1+edge))>>22) & 7 }
 
-// newTable fits psi_beta. It takes about half a millisecond.
+// geometricEdge is where segment i of 16 begins, and geometricSlot its place: the exponent and two fraction bits of
+// 1+|D|.
+func geometricEdge(i int) float64 { return math.Ldexp(1+float64(i%4)/4, i/4) - 1 }
+
+func geometricSlot(edge float64) int { return int(math.Float32bits(float32(1+edge))>>21) & 15 }
+
+// newTable fits psi_beta. It takes about a millisecond.
 func newTable(beta float64) *table {
 	t := &table{h: 2, symmetric: beta == 0.5}
 	// A beta near 0 or 1 moves the bend of psi outwards, to log2(1/beta) for a small one, so the table must reach
@@ -189,42 +241,61 @@ func newTable(beta float64) *table {
 	if interior := min(beta, 1-beta); interior > 0 && interior < 0.01 {
 		t.h = 2.5
 	}
-	f, slope := scaledPsi(beta, t.h)
+	f, slope, r := scaled(beta, t.h)
 	for n := -segments / 2; n < segments/2; n++ {
 		lo := float64(n)
-		var p piece
-		switch n {
-		case -segments / 2:
-			p = flatPiece(f, lo+0.5, beta == 1)
-		case segments/2 - 1:
-			p = flatPiece(f, lo+0.5, beta == 0)
-		default:
-			p = fitPiece(f, slope, lo, lo+1, degree)
+		p, q := fitPiece(f, slope, lo, lo+1, degree), fitRate(r, lo, lo+1, degree)
+		if n == -segments/2 || n == segments/2-1 {
+			psi, rate := growing(beta, n > 0)
+			p, q = flatPiece(f, lo+0.5, psi), flatPiece(r, lo+0.5, rate)
 		}
-		t.pieces[n&(segments-1)] = p
+		t.pieces[n&(segments-1)], t.rates[n&(segments-1)] = p, q
 	}
 	t.rows = alignedRows[[degree + 2][segments]float32]()
-	t.packed = alignedRows[[segments][12]float32]()
+	t.packed = alignedRows[[segments][20]float32]()
 	for i, p := range t.pieces {
 		t.rows[0][i], t.packed[i][0] = float32(p.centre), float32(p.centre)
 		for j, c := range p.c {
 			t.rows[1+j][i], t.packed[i][1+j] = float32(c), float32(c)
 		}
+		n := float64(i)
+		if i >= segments/2 {
+			n -= segments
+		}
+		q := t.rates[i]
+		if n > -segments/2 && n < segments/2-1 {
+			q = fitRate(r, n, n+1, 7)
+		}
+		for j := range 8 {
+			t.packed[i][packedRate+j] = float32(q.c[j])
+		}
 	}
 	t.signed = newSignedTable(beta)
+	t.graded = newGradedTable(beta)
 	if t.symmetric {
 		t.even = newEvenTable()
 	}
 	return t
 }
 
+// place stores a segment's psi and rate in column at of a table: the centre, then the coefficients of both, of n each.
+// sign is -1 for pieces fitted in |D| that are looked up by D < 0.
+func place(row func(i int) *float32, psi, rate piece, n int, sign float64) {
+	*row(0) = float32(sign * psi.centre)
+	odd := 1.0
+	for j := range n {
+		*row(1 + j), *row(1 + n + j) = float32(odd*psi.c[j]), float32(odd*rate.c[j])
+		odd *= sign
+	}
+}
+
 func newEvenTable() *evenTable {
 	e := &evenTable{
 		wide:      alignedRows[[evenDegree + 1][segments]float32](),
-		narrow:    alignedRows[[narrowDegree + 2][8]float32](),
-		geometric: alignedRows[[geometricDegree + 2][16]float32](),
+		narrow:    alignedRows[[2*(narrowDegree+1) + 1][8]float32](),
+		geometric: alignedRows[[2*(geometricDegree+1) + 1][16]float32](),
 	}
-	f, slope := scaledPsi(0.5, 1)
+	f, slope, _ := scaled(0.5, 1)
 	for n := range segments {
 		lo := float64(n)
 		p := fitPiece(f, slope, lo, lo+1, evenDegree)
@@ -239,51 +310,65 @@ func newEvenTable() *evenTable {
 			e.wide[j][n] = float32(c[j])
 		}
 	}
-	f, slope = scaledPsi(0.5, geometricH)
+	f, slope, _ = scaled(0.5, geometricH)
+	_, _, r := scaled(0.5, -geometricH)
 	for i := range 16 {
-		edge := func(i int) float64 { return math.Ldexp(1+float64(i%4)/4, i/4) - 1 }
-		lo := edge(i)
-		p := fitPiece(f, slope, lo, edge(i+1), geometricDegree)
-		s := math.Float32bits(float32(1+lo)) >> 21 & 15
-		e.geometric[0][s] = float32(p.centre)
-		for j := range geometricDegree + 1 {
-			e.geometric[1+j][s] = float32(p.c[j])
-		}
+		lo, hi := geometricEdge(i), geometricEdge(i+1)
+		at := geometricSlot(lo)
+		place(func(j int) *float32 { return &e.geometric[j][at] }, fitPiece(f, slope, lo, hi, geometricDegree),
+			fitRate(r, lo, hi, geometricDegree), geometricDegree+1, 1)
 	}
-	f, slope = scaledPsi(0.5, 4)
+	f, slope, _ = scaled(0.5, narrowH)
+	_, _, r = scaled(0.5, -narrowH)
 	for i := range 8 {
 		p := fitPiece(f, slope, narrowEdges[i], narrowEdges[i+1], narrowDegree)
+		q := fitRate(r, narrowEdges[i], narrowEdges[i+1], narrowDegree)
 		if i == 7 {
-			p = flatPiece(f, narrowEdges[i], false)
+			p, q = flatPiece(f, narrowEdges[i], false), flatPiece(r, narrowEdges[i], false)
 		}
-		s := slot(narrowEdges[i])
-		e.narrow[0][s] = float32(p.centre)
-		for j := range narrowDegree + 1 {
-			e.narrow[1+j][s] = float32(p.c[j])
-		}
+		at := slot(narrowEdges[i])
+		place(func(j int) *float32 { return &e.narrow[j][at] }, p, q, narrowDegree+1, 1)
 	}
 	return e
 }
 
-func newSignedTable(beta float64) *[signedDegree + 2][16]float32 {
-	t := alignedRows[[signedDegree + 2][16]float32]()
+func newSignedTable(beta float64) *[2*(signedDegree+1) + 1][16]float32 {
+	t := alignedRows[[2*(signedDegree+1) + 1][16]float32]()
 	for _, sign := range []float64{1, -1} {
-		f, slope := scaledPsi(beta, sign*signedH)
+		f, slope, r := scaled(beta, sign*signedH)
 		for i := range 8 {
 			p := fitPiece(f, slope, narrowEdges[i], narrowEdges[i+1], signedDegree)
+			q := fitRate(r, narrowEdges[i], narrowEdges[i+1], signedDegree)
 			if i == 7 {
-				p = flatPiece(f, narrowEdges[i], beta == 0 && sign > 0 || beta == 1 && sign < 0)
+				psi, rate := growing(beta, sign > 0)
+				p, q = flatPiece(f, narrowEdges[i], psi), flatPiece(r, narrowEdges[i], rate)
 			}
 			at := slot(narrowEdges[i])
 			if sign < 0 {
 				at += 8
 			}
-			t[0][at] = float32(sign * p.centre)
-			odd := 1.0 // fitted in |D|, looked up by D
-			for j := range signedDegree + 1 {
-				t[1+j][at] = float32(odd * p.c[j])
-				odd *= sign
+			place(func(j int) *float32 { return &t[j][at] }, p, q, signedDegree+1, sign)
+		}
+	}
+	return t
+}
+
+func newGradedTable(beta float64) *[2*(gradedDegree+1) + 1][segments]float32 {
+	t := alignedRows[[2*(gradedDegree+1) + 1][segments]float32]()
+	for _, sign := range []float64{1, -1} {
+		f, slope, r := scaled(beta, sign*gradedH)
+		for i := range 16 {
+			lo, hi := geometricEdge(i), geometricEdge(i+1)
+			p, q := fitPiece(f, slope, lo, hi, gradedDegree), fitRate(r, lo, hi, gradedDegree)
+			if i == 15 {
+				psi, rate := growing(beta, sign > 0)
+				p, q = flatPiece(f, lo, psi), flatPiece(r, lo, rate)
 			}
+			at := geometricSlot(lo)
+			if sign < 0 {
+				at += 16
+			}
+			place(func(j int) *float32 { return &t[j][at] }, p, q, gradedDegree+1, sign)
 		}
 	}
 	return t

@@ -133,6 +133,59 @@ loop:
 	FMOVD F23, 136(R0)
 	RET
 
+// func keepF32NEON(a *tileArgs)
+TEXT ·keepF32NEON(SB), NOSPLIT, $0-8
+	MOVD a+0(FP), R0
+	MOVD $neon<>(SB), R11
+	MOVD 0(R0), R1
+	MOVD 48(R0), R4
+	MOVD 32(R0), R10
+	ADD $88, R0, R9
+	VLD1R (R9), [V16.S4]
+	ADD $92, R0, R9
+	VLD1R (R9), [V17.S4]
+	WORD $0x6ea0fa31 // fneg v17.4s, v17.4s
+	VEOR V23.B16, V23.B16, V23.B16
+loop:
+	VLD1.P 16(R1), [V0.S4]
+	VORR V17.B16, V17.B16, V1.B16
+	VFMLA V16.S4, V0.S4, V1.S4
+	VORR V1.B16, V1.B16, V0.B16
+	FMOVQ 128(R11), F1 // high
+	WORD $0x4ea1f400 // fmin v0.4s, v0.4s, v1.4s
+	FMOVQ 112(R11), F1 // low
+	WORD $0x4e21f400 // fmax v0.4s, v0.4s, v1.4s
+	WORD $0x4e218801 // frintn v1.4s, v0.4s
+	WORD $0x4e21a802 // fcvtns v2.4s, v0.4s
+	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
+	FMOVQ 144(R11), F1 // bias
+	VADD V1.S4, V2.S4, V2.S4
+	VSHL $23, V2.S4, V2.S4
+	FMOVQ 96(R11), F1 // e6
+	FMOVQ 80(R11), F3 // e5
+	VFMLA V0.S4, V1.S4, V3.S4
+	FMOVQ 64(R11), F1 // e4
+	VFMLA V0.S4, V3.S4, V1.S4
+	FMOVQ 48(R11), F3 // e3
+	VFMLA V0.S4, V1.S4, V3.S4
+	FMOVQ 32(R11), F1 // e2
+	VFMLA V0.S4, V3.S4, V1.S4
+	FMOVQ 16(R11), F3 // e1
+	VFMLA V0.S4, V1.S4, V3.S4
+	FMOVQ 0(R11), F1 // e0
+	VFMLA V0.S4, V3.S4, V1.S4
+	WORD $0x6e22dc20 // fmul v0.4s, v1.4s, v2.4s
+	VST1.P [V0.S4], 16(R10)
+	WORD $0x0e617801 // fcvtl v1.2d, v0.2s
+	WORD $0x4e61d6f7 // fadd v23.2d, v23.2d, v1.2d
+	WORD $0x4e617801 // fcvtl2 v1.2d, v0.4s
+	WORD $0x4e61d6f7 // fadd v23.2d, v23.2d, v1.2d
+	SUBS $4, R4, R4
+	BGT loop
+	WORD $0x7e70daf7 // faddp d23, v23.2d
+	FMOVD F23, 136(R0)
+	RET
+
 // func jsdF32NEON(a *tileArgs)
 TEXT ·jsdF32NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
@@ -140,9 +193,8 @@ TEXT ·jsdF32NEON(SB), NOSPLIT, $0-8
 	MOVD 0(R0), R1
 	MOVD 48(R0), R4
 	MOVD 8(R0), R2
-	MOVD 16(R0), R3
 	MOVD 56(R0), R5
-	MOVD $48, R6
+	MOVD $80, R6
 	ADD $88, R0, R9
 	VLD1R (R9), [V16.S4]
 	ADD $96, R0, R9
@@ -187,7 +239,6 @@ loop:
 	WORD $0x4ebbc5cf // fminnm v15.4s, v14.4s, v27.4s
 	FMOVQ 208(R11), F27 // -limit
 	WORD $0x4e3bc5ef // fmaxnm v15.4s, v15.4s, v27.4s
-	WORD $0x4ea0e9df // fcmlt v31.4s, v14.4s, #0
 	WORD $0x4e21b9ef // fcvtms v15.4s, v15.4s
 	VMOV V15.S[0], R7
 	AND $31, R7, R7
@@ -222,6 +273,14 @@ loop:
 	ADD $16, R8, R8
 	WORD $0x4d60b108 // ld4 {v8.s-v11.s}[3], [x8]
 	WORD $0x4ea0d5ce // fsub v14.4s, v14.4s, v0.4s
+	VFMLA V14.S4, V9.S4, V8.S4
+	VFMLA V14.S4, V8.S4, V7.S4
+	VFMLA V14.S4, V7.S4, V6.S4
+	VFMLA V14.S4, V6.S4, V5.S4
+	VFMLA V14.S4, V5.S4, V4.S4
+	VFMLA V14.S4, V4.S4, V3.S4
+	VFMLA V14.S4, V3.S4, V2.S4
+	VFMLA V14.S4, V2.S4, V1.S4
 	FMOVQ 112(R11), F27 // low
 	WORD $0x4e3bf58c // fmax v12.4s, v12.4s, v27.4s
 	WORD $0x4e21899b // frintn v27.4s, v12.4s
@@ -244,14 +303,6 @@ loop:
 	FMOVQ 0(R11), F27 // e0
 	VFMLA V12.S4, V29.S4, V27.S4
 	WORD $0x6e3cdf6c // fmul v12.4s, v27.4s, v28.4s
-	VFMLA V14.S4, V9.S4, V8.S4
-	VFMLA V14.S4, V8.S4, V7.S4
-	VFMLA V14.S4, V7.S4, V6.S4
-	VFMLA V14.S4, V6.S4, V5.S4
-	VFMLA V14.S4, V5.S4, V4.S4
-	VFMLA V14.S4, V4.S4, V3.S4
-	VFMLA V14.S4, V3.S4, V2.S4
-	VFMLA V14.S4, V2.S4, V1.S4
 	WORD $0x6e2cdc21 // fmul v1.4s, v1.4s, v12.4s
 	WORD $0x0e61783b // fcvtl v27.2d, v1.2s
 	WORD $0x4e7bd6f7 // fadd v23.2d, v23.2d, v27.2d
@@ -272,9 +323,11 @@ TEXT ·gradF32NEON(SB), NOSPLIT, $0-8
 	MOVD 0(R0), R1
 	MOVD 48(R0), R4
 	MOVD 8(R0), R2
-	MOVD 16(R0), R3
 	MOVD 56(R0), R5
-	MOVD $48, R6
+	MOVD $80, R6
+	MOVD 16(R0), R3
+	MOVD 32(R0), R10
+	MOVD 40(R0), R12
 	ADD $88, R0, R9
 	VLD1R (R9), [V16.S4]
 	ADD $96, R0, R9
@@ -302,13 +355,6 @@ loop:
 	VORR V22.B16, V22.B16, V27.B16
 	VFMLA V21.S4, V14.S4, V27.S4
 	VORR V27.B16, V27.B16, V14.B16
-	VORR V19.B16, V19.B16, V27.B16
-	VFMLA V16.S4, V12.S4, V27.S4
-	VORR V27.B16, V27.B16, V12.B16
-	VORR V20.B16, V20.B16, V27.B16
-	VFMLA V16.S4, V13.S4, V27.S4
-	VORR V27.B16, V27.B16, V13.B16
-	WORD $0x4e2df58c // fmax v12.4s, v12.4s, v13.4s
 	WORD $0x4ea0f9db // fabs v27.4s, v14.4s
 	WORD $0x4e3bc739 // fmaxnm v25.4s, v25.4s, v27.4s
 	FMOVQ 160(R11), F27 // far
@@ -319,7 +365,6 @@ loop:
 	WORD $0x4ebbc5cf // fminnm v15.4s, v14.4s, v27.4s
 	FMOVQ 208(R11), F27 // -limit
 	WORD $0x4e3bc5ef // fmaxnm v15.4s, v15.4s, v27.4s
-	WORD $0x4ea0e9df // fcmlt v31.4s, v14.4s, #0
 	WORD $0x4e21b9ef // fcvtms v15.4s, v15.4s
 	VMOV V15.S[0], R7
 	AND $31, R7, R7
@@ -354,71 +399,61 @@ loop:
 	ADD $16, R8, R8
 	WORD $0x4d60b108 // ld4 {v8.s-v11.s}[3], [x8]
 	WORD $0x4ea0d5ce // fsub v14.4s, v14.4s, v0.4s
-	FMOVQ 112(R11), F27 // low
-	WORD $0x4e3bf58c // fmax v12.4s, v12.4s, v27.4s
-	WORD $0x4e21899b // frintn v27.4s, v12.4s
-	WORD $0x4e21a99c // fcvtns v28.4s, v12.4s
-	WORD $0x4ebbd58c // fsub v12.4s, v12.4s, v27.4s
-	FMOVQ 144(R11), F27 // bias
-	VADD V27.S4, V28.S4, V28.S4
-	VSHL $23, V28.S4, V28.S4
-	FMOVQ 96(R11), F27 // e6
-	FMOVQ 80(R11), F29 // e5
-	VFMLA V12.S4, V27.S4, V29.S4
-	FMOVQ 64(R11), F27 // e4
-	VFMLA V12.S4, V29.S4, V27.S4
-	FMOVQ 48(R11), F29 // e3
-	VFMLA V12.S4, V27.S4, V29.S4
-	FMOVQ 32(R11), F27 // e2
-	VFMLA V12.S4, V29.S4, V27.S4
-	FMOVQ 16(R11), F29 // e1
-	VFMLA V12.S4, V27.S4, V29.S4
-	FMOVQ 0(R11), F27 // e0
-	VFMLA V12.S4, V29.S4, V27.S4
-	WORD $0x6e3cdf6c // fmul v12.4s, v27.4s, v28.4s
-	VORR V9.B16, V9.B16, V27.B16
 	VFMLA V14.S4, V9.S4, V8.S4
-	VORR V8.B16, V8.B16, V28.B16
-	VFMLA V14.S4, V27.S4, V28.S4
-	VORR V28.B16, V28.B16, V27.B16
 	VFMLA V14.S4, V8.S4, V7.S4
-	VORR V7.B16, V7.B16, V28.B16
-	VFMLA V14.S4, V27.S4, V28.S4
-	VORR V28.B16, V28.B16, V27.B16
 	VFMLA V14.S4, V7.S4, V6.S4
-	VORR V6.B16, V6.B16, V28.B16
-	VFMLA V14.S4, V27.S4, V28.S4
-	VORR V28.B16, V28.B16, V27.B16
 	VFMLA V14.S4, V6.S4, V5.S4
-	VORR V5.B16, V5.B16, V28.B16
-	VFMLA V14.S4, V27.S4, V28.S4
-	VORR V28.B16, V28.B16, V27.B16
 	VFMLA V14.S4, V5.S4, V4.S4
-	VORR V4.B16, V4.B16, V28.B16
-	VFMLA V14.S4, V27.S4, V28.S4
-	VORR V28.B16, V28.B16, V27.B16
 	VFMLA V14.S4, V4.S4, V3.S4
-	VORR V3.B16, V3.B16, V28.B16
-	VFMLA V14.S4, V27.S4, V28.S4
-	VORR V28.B16, V28.B16, V27.B16
 	VFMLA V14.S4, V3.S4, V2.S4
-	VORR V2.B16, V2.B16, V28.B16
-	VFMLA V14.S4, V27.S4, V28.S4
-	VORR V28.B16, V28.B16, V27.B16
 	VFMLA V14.S4, V2.S4, V1.S4
-	WORD $0x6e2cdc21 // fmul v1.4s, v1.4s, v12.4s
-	WORD $0x6e2cdf7b // fmul v27.4s, v27.4s, v12.4s
-	WORD $0x6ea0fb7b // fneg v27.4s, v27.4s
-	ADD $124, R0, R9
-	VLD1R (R9), [V28.S4]
+	VORR V1.B16, V1.B16, V9.B16
+	VMOV V15.S[0], R7
+	AND $31, R7, R7
+	MADD R6, R5, R7, R8
+	ADD $48, R8, R8
+	WORD $0x0d60a100 // ld4 {v0.s-v3.s}[0], [x8]
+	ADD $16, R8, R8
+	WORD $0x0d60a104 // ld4 {v4.s-v7.s}[0], [x8]
+	VMOV V15.S[1], R7
+	AND $31, R7, R7
+	MADD R6, R5, R7, R8
+	ADD $48, R8, R8
+	WORD $0x0d60b100 // ld4 {v0.s-v3.s}[1], [x8]
+	ADD $16, R8, R8
+	WORD $0x0d60b104 // ld4 {v4.s-v7.s}[1], [x8]
+	VMOV V15.S[2], R7
+	AND $31, R7, R7
+	MADD R6, R5, R7, R8
+	ADD $48, R8, R8
+	WORD $0x4d60a100 // ld4 {v0.s-v3.s}[2], [x8]
+	ADD $16, R8, R8
+	WORD $0x4d60a104 // ld4 {v4.s-v7.s}[2], [x8]
+	VMOV V15.S[3], R7
+	AND $31, R7, R7
+	MADD R6, R5, R7, R8
+	ADD $48, R8, R8
+	WORD $0x4d60b100 // ld4 {v0.s-v3.s}[3], [x8]
+	ADD $16, R8, R8
+	WORD $0x4d60b104 // ld4 {v4.s-v7.s}[3], [x8]
+	VFMLA V14.S4, V7.S4, V6.S4
+	VFMLA V14.S4, V6.S4, V5.S4
+	VFMLA V14.S4, V5.S4, V4.S4
+	VFMLA V14.S4, V4.S4, V3.S4
+	VFMLA V14.S4, V3.S4, V2.S4
+	VFMLA V14.S4, V2.S4, V1.S4
+	VFMLA V14.S4, V1.S4, V0.S4
+	VLD1.P 16(R10), [V27.S4]
+	VLD1.P 16(R12), [V28.S4]
 	ADD $168, R0, R9
 	VLD1R (R9), [V29.S4]
-	WORD $0x6e3ddc3e // fmul v30.4s, v1.4s, v29.4s
-	WORD $0x6e3ddf7d // fmul v29.4s, v27.4s, v29.4s
-	VFMLA V28.S4, V30.S4, V29.S4
-	VORR V31.B16, V31.B16, V28.B16
-	VBSL V27.B16, V29.B16, V31.B16
-	VBSL V1.B16, V30.B16, V28.B16
+	WORD $0x6e3ddf7b // fmul v27.4s, v27.4s, v29.4s
+	WORD $0x4e3bf79c // fmax v28.4s, v28.4s, v27.4s
+	ADD $164, R0, R9
+	VLD1R (R9), [V31.S4]
+	VBSL V27.B16, V28.B16, V31.B16
+	WORD $0x6e20dfff // fmul v31.4s, v31.4s, v0.4s
+	WORD $0x6e29df9c // fmul v28.4s, v28.4s, v9.4s
 	ADD $120, R0, R9
 	VLD1R (R9), [V29.S4]
 	WORD $0x6ebde79e // fcmgt v30.4s, v28.4s, v29.4s
@@ -445,69 +480,6 @@ loop:
 	VADDV V26.S4, V26
 	VMOV V26.S[0], R7
 	MOVD R7, 152(R0)
-	RET
-
-// func finishF32NEON(a *tileArgs)
-TEXT ·finishF32NEON(SB), NOSPLIT, $0-8
-	MOVD a+0(FP), R0
-	MOVD $neon<>(SB), R11
-	MOVD 0(R0), R1
-	MOVD 48(R0), R4
-	MOVD 16(R0), R2
-	MOVD 24(R0), R3
-	ADD $88, R0, R9
-	VLD1R (R9), [V16.S4]
-	ADD $96, R0, R9
-	VLD1R (R9), [V17.S4]
-	ADD $104, R0, R9
-	VLD1R (R9), [V18.S4]
-	ADD $128, R0, R9
-	VLD1R (R9), [V19.S4]
-	ADD $132, R0, R9
-	VLD1R (R9), [V20.S4]
-	VEOR V24.B16, V24.B16, V24.B16
-	VEOR V25.B16, V25.B16, V25.B16
-loop:
-	VLD1.P 16(R1), [V0.S4]
-	VLD1.P 16(R2), [V4.S4]
-	WORD $0x4eb1d400 // fsub v0.4s, v0.4s, v17.4s
-	VORR V18.B16, V18.B16, V1.B16
-	VFMLA V16.S4, V0.S4, V1.S4
-	VORR V1.B16, V1.B16, V0.B16
-	FMOVQ 112(R11), F1 // low
-	WORD $0x4e21f400 // fmax v0.4s, v0.4s, v1.4s
-	WORD $0x4e218801 // frintn v1.4s, v0.4s
-	WORD $0x4e21a802 // fcvtns v2.4s, v0.4s
-	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
-	FMOVQ 144(R11), F1 // bias
-	VADD V1.S4, V2.S4, V2.S4
-	VSHL $23, V2.S4, V2.S4
-	FMOVQ 96(R11), F1 // e6
-	FMOVQ 80(R11), F3 // e5
-	VFMLA V0.S4, V1.S4, V3.S4
-	FMOVQ 64(R11), F1 // e4
-	VFMLA V0.S4, V3.S4, V1.S4
-	FMOVQ 48(R11), F3 // e3
-	VFMLA V0.S4, V1.S4, V3.S4
-	FMOVQ 32(R11), F1 // e2
-	VFMLA V0.S4, V3.S4, V1.S4
-	FMOVQ 16(R11), F3 // e1
-	VFMLA V0.S4, V1.S4, V3.S4
-	FMOVQ 0(R11), F1 // e0
-	VFMLA V0.S4, V3.S4, V1.S4
-	WORD $0x6e22dc20 // fmul v0.4s, v1.4s, v2.4s
-	WORD $0x4e20f739 // fmax v25.4s, v25.4s, v0.4s
-	WORD $0x6e34dc84 // fmul v4.4s, v4.4s, v20.4s
-	VFMLA V19.S4, V0.S4, V4.S4
-	WORD $0x4ea0f885 // fabs v5.4s, v4.4s
-	WORD $0x4e25f718 // fmax v24.4s, v24.4s, v5.4s
-	VST1.P [V4.S4], 16(R3)
-	SUBS $4, R4, R4
-	BGT loop
-	WORD $0x6e30fb18 // fmaxv s24, v24.4s
-	FMOVS F24, 160(R0)
-	WORD $0x6e30fb39 // fmaxv s25, v25.4s
-	FMOVS F25, 164(R0)
 	RET
 
 // func maxBF16NEON(a *tileArgs)
@@ -579,6 +551,60 @@ loop:
 	FMOVD F23, 136(R0)
 	RET
 
+// func keepBF16NEON(a *tileArgs)
+TEXT ·keepBF16NEON(SB), NOSPLIT, $0-8
+	MOVD a+0(FP), R0
+	MOVD $neon<>(SB), R11
+	MOVD 0(R0), R1
+	MOVD 48(R0), R4
+	MOVD 32(R0), R10
+	ADD $88, R0, R9
+	VLD1R (R9), [V16.S4]
+	ADD $92, R0, R9
+	VLD1R (R9), [V17.S4]
+	WORD $0x6ea0fa31 // fneg v17.4s, v17.4s
+	VEOR V23.B16, V23.B16, V23.B16
+loop:
+	VLD1.P 8(R1), [V0.H4]
+	WORD $0x2e613800 // shll v0.4s, v0.4h, #16
+	VORR V17.B16, V17.B16, V1.B16
+	VFMLA V16.S4, V0.S4, V1.S4
+	VORR V1.B16, V1.B16, V0.B16
+	FMOVQ 128(R11), F1 // high
+	WORD $0x4ea1f400 // fmin v0.4s, v0.4s, v1.4s
+	FMOVQ 112(R11), F1 // low
+	WORD $0x4e21f400 // fmax v0.4s, v0.4s, v1.4s
+	WORD $0x4e218801 // frintn v1.4s, v0.4s
+	WORD $0x4e21a802 // fcvtns v2.4s, v0.4s
+	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
+	FMOVQ 144(R11), F1 // bias
+	VADD V1.S4, V2.S4, V2.S4
+	VSHL $23, V2.S4, V2.S4
+	FMOVQ 96(R11), F1 // e6
+	FMOVQ 80(R11), F3 // e5
+	VFMLA V0.S4, V1.S4, V3.S4
+	FMOVQ 64(R11), F1 // e4
+	VFMLA V0.S4, V3.S4, V1.S4
+	FMOVQ 48(R11), F3 // e3
+	VFMLA V0.S4, V1.S4, V3.S4
+	FMOVQ 32(R11), F1 // e2
+	VFMLA V0.S4, V3.S4, V1.S4
+	FMOVQ 16(R11), F3 // e1
+	VFMLA V0.S4, V1.S4, V3.S4
+	FMOVQ 0(R11), F1 // e0
+	VFMLA V0.S4, V3.S4, V1.S4
+	WORD $0x6e22dc20 // fmul v0.4s, v1.4s, v2.4s
+	VST1.P [V0.S4], 16(R10)
+	WORD $0x0e617801 // fcvtl v1.2d, v0.2s
+	WORD $0x4e61d6f7 // fadd v23.2d, v23.2d, v1.2d
+	WORD $0x4e617801 // fcvtl2 v1.2d, v0.4s
+	WORD $0x4e61d6f7 // fadd v23.2d, v23.2d, v1.2d
+	SUBS $4, R4, R4
+	BGT loop
+	WORD $0x7e70daf7 // faddp d23, v23.2d
+	FMOVD F23, 136(R0)
+	RET
+
 // func jsdBF16NEON(a *tileArgs)
 TEXT ·jsdBF16NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
@@ -586,9 +612,8 @@ TEXT ·jsdBF16NEON(SB), NOSPLIT, $0-8
 	MOVD 0(R0), R1
 	MOVD 48(R0), R4
 	MOVD 8(R0), R2
-	MOVD 16(R0), R3
 	MOVD 56(R0), R5
-	MOVD $48, R6
+	MOVD $80, R6
 	ADD $88, R0, R9
 	VLD1R (R9), [V16.S4]
 	ADD $96, R0, R9
@@ -635,7 +660,6 @@ loop:
 	WORD $0x4ebbc5cf // fminnm v15.4s, v14.4s, v27.4s
 	FMOVQ 208(R11), F27 // -limit
 	WORD $0x4e3bc5ef // fmaxnm v15.4s, v15.4s, v27.4s
-	WORD $0x4ea0e9df // fcmlt v31.4s, v14.4s, #0
 	WORD $0x4e21b9ef // fcvtms v15.4s, v15.4s
 	VMOV V15.S[0], R7
 	AND $31, R7, R7
@@ -670,6 +694,14 @@ loop:
 	ADD $16, R8, R8
 	WORD $0x4d60b108 // ld4 {v8.s-v11.s}[3], [x8]
 	WORD $0x4ea0d5ce // fsub v14.4s, v14.4s, v0.4s
+	VFMLA V14.S4, V9.S4, V8.S4
+	VFMLA V14.S4, V8.S4, V7.S4
+	VFMLA V14.S4, V7.S4, V6.S4
+	VFMLA V14.S4, V6.S4, V5.S4
+	VFMLA V14.S4, V5.S4, V4.S4
+	VFMLA V14.S4, V4.S4, V3.S4
+	VFMLA V14.S4, V3.S4, V2.S4
+	VFMLA V14.S4, V2.S4, V1.S4
 	FMOVQ 112(R11), F27 // low
 	WORD $0x4e3bf58c // fmax v12.4s, v12.4s, v27.4s
 	WORD $0x4e21899b // frintn v27.4s, v12.4s
@@ -692,14 +724,6 @@ loop:
 	FMOVQ 0(R11), F27 // e0
 	VFMLA V12.S4, V29.S4, V27.S4
 	WORD $0x6e3cdf6c // fmul v12.4s, v27.4s, v28.4s
-	VFMLA V14.S4, V9.S4, V8.S4
-	VFMLA V14.S4, V8.S4, V7.S4
-	VFMLA V14.S4, V7.S4, V6.S4
-	VFMLA V14.S4, V6.S4, V5.S4
-	VFMLA V14.S4, V5.S4, V4.S4
-	VFMLA V14.S4, V4.S4, V3.S4
-	VFMLA V14.S4, V3.S4, V2.S4
-	VFMLA V14.S4, V2.S4, V1.S4
 	WORD $0x6e2cdc21 // fmul v1.4s, v1.4s, v12.4s
 	WORD $0x0e61783b // fcvtl v27.2d, v1.2s
 	WORD $0x4e7bd6f7 // fadd v23.2d, v23.2d, v27.2d
@@ -720,9 +744,11 @@ TEXT ·gradBF16NEON(SB), NOSPLIT, $0-8
 	MOVD 0(R0), R1
 	MOVD 48(R0), R4
 	MOVD 8(R0), R2
-	MOVD 16(R0), R3
 	MOVD 56(R0), R5
-	MOVD $48, R6
+	MOVD $80, R6
+	MOVD 16(R0), R3
+	MOVD 32(R0), R10
+	MOVD 40(R0), R12
 	ADD $88, R0, R9
 	VLD1R (R9), [V16.S4]
 	ADD $96, R0, R9
@@ -752,13 +778,6 @@ loop:
 	VORR V22.B16, V22.B16, V27.B16
 	VFMLA V21.S4, V14.S4, V27.S4
 	VORR V27.B16, V27.B16, V14.B16
-	VORR V19.B16, V19.B16, V27.B16
-	VFMLA V16.S4, V12.S4, V27.S4
-	VORR V27.B16, V27.B16, V12.B16
-	VORR V20.B16, V20.B16, V27.B16
-	VFMLA V16.S4, V13.S4, V27.S4
-	VORR V27.B16, V27.B16, V13.B16
-	WORD $0x4e2df58c // fmax v12.4s, v12.4s, v13.4s
 	WORD $0x4ea0f9db // fabs v27.4s, v14.4s
 	WORD $0x4e3bc739 // fmaxnm v25.4s, v25.4s, v27.4s
 	FMOVQ 160(R11), F27 // far
@@ -769,7 +788,6 @@ loop:
 	WORD $0x4ebbc5cf // fminnm v15.4s, v14.4s, v27.4s
 	FMOVQ 208(R11), F27 // -limit
 	WORD $0x4e3bc5ef // fmaxnm v15.4s, v15.4s, v27.4s
-	WORD $0x4ea0e9df // fcmlt v31.4s, v14.4s, #0
 	WORD $0x4e21b9ef // fcvtms v15.4s, v15.4s
 	VMOV V15.S[0], R7
 	AND $31, R7, R7
@@ -804,71 +822,61 @@ loop:
 	ADD $16, R8, R8
 	WORD $0x4d60b108 // ld4 {v8.s-v11.s}[3], [x8]
 	WORD $0x4ea0d5ce // fsub v14.4s, v14.4s, v0.4s
-	FMOVQ 112(R11), F27 // low
-	WORD $0x4e3bf58c // fmax v12.4s, v12.4s, v27.4s
-	WORD $0x4e21899b // frintn v27.4s, v12.4s
-	WORD $0x4e21a99c // fcvtns v28.4s, v12.4s
-	WORD $0x4ebbd58c // fsub v12.4s, v12.4s, v27.4s
-	FMOVQ 144(R11), F27 // bias
-	VADD V27.S4, V28.S4, V28.S4
-	VSHL $23, V28.S4, V28.S4
-	FMOVQ 96(R11), F27 // e6
-	FMOVQ 80(R11), F29 // e5
-	VFMLA V12.S4, V27.S4, V29.S4
-	FMOVQ 64(R11), F27 // e4
-	VFMLA V12.S4, V29.S4, V27.S4
-	FMOVQ 48(R11), F29 // e3
-	VFMLA V12.S4, V27.S4, V29.S4
-	FMOVQ 32(R11), F27 // e2
-	VFMLA V12.S4, V29.S4, V27.S4
-	FMOVQ 16(R11), F29 // e1
-	VFMLA V12.S4, V27.S4, V29.S4
-	FMOVQ 0(R11), F27 // e0
-	VFMLA V12.S4, V29.S4, V27.S4
-	WORD $0x6e3cdf6c // fmul v12.4s, v27.4s, v28.4s
-	VORR V9.B16, V9.B16, V27.B16
 	VFMLA V14.S4, V9.S4, V8.S4
-	VORR V8.B16, V8.B16, V28.B16
-	VFMLA V14.S4, V27.S4, V28.S4
-	VORR V28.B16, V28.B16, V27.B16
 	VFMLA V14.S4, V8.S4, V7.S4
-	VORR V7.B16, V7.B16, V28.B16
-	VFMLA V14.S4, V27.S4, V28.S4
-	VORR V28.B16, V28.B16, V27.B16
 	VFMLA V14.S4, V7.S4, V6.S4
-	VORR V6.B16, V6.B16, V28.B16
-	VFMLA V14.S4, V27.S4, V28.S4
-	VORR V28.B16, V28.B16, V27.B16
 	VFMLA V14.S4, V6.S4, V5.S4
-	VORR V5.B16, V5.B16, V28.B16
-	VFMLA V14.S4, V27.S4, V28.S4
-	VORR V28.B16, V28.B16, V27.B16
 	VFMLA V14.S4, V5.S4, V4.S4
-	VORR V4.B16, V4.B16, V28.B16
-	VFMLA V14.S4, V27.S4, V28.S4
-	VORR V28.B16, V28.B16, V27.B16
 	VFMLA V14.S4, V4.S4, V3.S4
-	VORR V3.B16, V3.B16, V28.B16
-	VFMLA V14.S4, V27.S4, V28.S4
-	VORR V28.B16, V28.B16, V27.B16
 	VFMLA V14.S4, V3.S4, V2.S4
-	VORR V2.B16, V2.B16, V28.B16
-	VFMLA V14.S4, V27.S4, V28.S4
-	VORR V28.B16, V28.B16, V27.B16
 	VFMLA V14.S4, V2.S4, V1.S4
-	WORD $0x6e2cdc21 // fmul v1.4s, v1.4s, v12.4s
-	WORD $0x6e2cdf7b // fmul v27.4s, v27.4s, v12.4s
-	WORD $0x6ea0fb7b // fneg v27.4s, v27.4s
-	ADD $124, R0, R9
-	VLD1R (R9), [V28.S4]
+	VORR V1.B16, V1.B16, V9.B16
+	VMOV V15.S[0], R7
+	AND $31, R7, R7
+	MADD R6, R5, R7, R8
+	ADD $48, R8, R8
+	WORD $0x0d60a100 // ld4 {v0.s-v3.s}[0], [x8]
+	ADD $16, R8, R8
+	WORD $0x0d60a104 // ld4 {v4.s-v7.s}[0], [x8]
+	VMOV V15.S[1], R7
+	AND $31, R7, R7
+	MADD R6, R5, R7, R8
+	ADD $48, R8, R8
+	WORD $0x0d60b100 // ld4 {v0.s-v3.s}[1], [x8]
+	ADD $16, R8, R8
+	WORD $0x0d60b104 // ld4 {v4.s-v7.s}[1], [x8]
+	VMOV V15.S[2], R7
+	AND $31, R7, R7
+	MADD R6, R5, R7, R8
+	ADD $48, R8, R8
+	WORD $0x4d60a100 // ld4 {v0.s-v3.s}[2], [x8]
+	ADD $16, R8, R8
+	WORD $0x4d60a104 // ld4 {v4.s-v7.s}[2], [x8]
+	VMOV V15.S[3], R7
+	AND $31, R7, R7
+	MADD R6, R5, R7, R8
+	ADD $48, R8, R8
+	WORD $0x4d60b100 // ld4 {v0.s-v3.s}[3], [x8]
+	ADD $16, R8, R8
+	WORD $0x4d60b104 // ld4 {v4.s-v7.s}[3], [x8]
+	VFMLA V14.S4, V7.S4, V6.S4
+	VFMLA V14.S4, V6.S4, V5.S4
+	VFMLA V14.S4, V5.S4, V4.S4
+	VFMLA V14.S4, V4.S4, V3.S4
+	VFMLA V14.S4, V3.S4, V2.S4
+	VFMLA V14.S4, V2.S4, V1.S4
+	VFMLA V14.S4, V1.S4, V0.S4
+	VLD1.P 16(R10), [V27.S4]
+	VLD1.P 16(R12), [V28.S4]
 	ADD $168, R0, R9
 	VLD1R (R9), [V29.S4]
-	WORD $0x6e3ddc3e // fmul v30.4s, v1.4s, v29.4s
-	WORD $0x6e3ddf7d // fmul v29.4s, v27.4s, v29.4s
-	VFMLA V28.S4, V30.S4, V29.S4
-	VORR V31.B16, V31.B16, V28.B16
-	VBSL V27.B16, V29.B16, V31.B16
-	VBSL V1.B16, V30.B16, V28.B16
+	WORD $0x6e3ddf7b // fmul v27.4s, v27.4s, v29.4s
+	WORD $0x4e3bf79c // fmax v28.4s, v28.4s, v27.4s
+	ADD $164, R0, R9
+	VLD1R (R9), [V31.S4]
+	VBSL V27.B16, V28.B16, V31.B16
+	WORD $0x6e20dfff // fmul v31.4s, v31.4s, v0.4s
+	WORD $0x6e29df9c // fmul v28.4s, v28.4s, v9.4s
 	ADD $120, R0, R9
 	VLD1R (R9), [V29.S4]
 	WORD $0x6ebde79e // fcmgt v30.4s, v28.4s, v29.4s
@@ -895,70 +903,6 @@ loop:
 	VADDV V26.S4, V26
 	VMOV V26.S[0], R7
 	MOVD R7, 152(R0)
-	RET
-
-// func finishBF16NEON(a *tileArgs)
-TEXT ·finishBF16NEON(SB), NOSPLIT, $0-8
-	MOVD a+0(FP), R0
-	MOVD $neon<>(SB), R11
-	MOVD 0(R0), R1
-	MOVD 48(R0), R4
-	MOVD 16(R0), R2
-	MOVD 24(R0), R3
-	ADD $88, R0, R9
-	VLD1R (R9), [V16.S4]
-	ADD $96, R0, R9
-	VLD1R (R9), [V17.S4]
-	ADD $104, R0, R9
-	VLD1R (R9), [V18.S4]
-	ADD $128, R0, R9
-	VLD1R (R9), [V19.S4]
-	ADD $132, R0, R9
-	VLD1R (R9), [V20.S4]
-	VEOR V24.B16, V24.B16, V24.B16
-	VEOR V25.B16, V25.B16, V25.B16
-loop:
-	VLD1.P 8(R1), [V0.H4]
-	WORD $0x2e613800 // shll v0.4s, v0.4h, #16
-	VLD1.P 16(R2), [V4.S4]
-	WORD $0x4eb1d400 // fsub v0.4s, v0.4s, v17.4s
-	VORR V18.B16, V18.B16, V1.B16
-	VFMLA V16.S4, V0.S4, V1.S4
-	VORR V1.B16, V1.B16, V0.B16
-	FMOVQ 112(R11), F1 // low
-	WORD $0x4e21f400 // fmax v0.4s, v0.4s, v1.4s
-	WORD $0x4e218801 // frintn v1.4s, v0.4s
-	WORD $0x4e21a802 // fcvtns v2.4s, v0.4s
-	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
-	FMOVQ 144(R11), F1 // bias
-	VADD V1.S4, V2.S4, V2.S4
-	VSHL $23, V2.S4, V2.S4
-	FMOVQ 96(R11), F1 // e6
-	FMOVQ 80(R11), F3 // e5
-	VFMLA V0.S4, V1.S4, V3.S4
-	FMOVQ 64(R11), F1 // e4
-	VFMLA V0.S4, V3.S4, V1.S4
-	FMOVQ 48(R11), F3 // e3
-	VFMLA V0.S4, V1.S4, V3.S4
-	FMOVQ 32(R11), F1 // e2
-	VFMLA V0.S4, V3.S4, V1.S4
-	FMOVQ 16(R11), F3 // e1
-	VFMLA V0.S4, V1.S4, V3.S4
-	FMOVQ 0(R11), F1 // e0
-	VFMLA V0.S4, V3.S4, V1.S4
-	WORD $0x6e22dc20 // fmul v0.4s, v1.4s, v2.4s
-	WORD $0x4e20f739 // fmax v25.4s, v25.4s, v0.4s
-	WORD $0x6e34dc84 // fmul v4.4s, v4.4s, v20.4s
-	VFMLA V19.S4, V0.S4, V4.S4
-	WORD $0x4ea0f885 // fabs v5.4s, v4.4s
-	WORD $0x4e25f718 // fmax v24.4s, v24.4s, v5.4s
-	VST1.P [V4.S4], 16(R3)
-	SUBS $4, R4, R4
-	BGT loop
-	WORD $0x6e30fb18 // fmaxv s24, v24.4s
-	FMOVS F24, 160(R0)
-	WORD $0x6e30fb39 // fmaxv s25, v25.4s
-	FMOVS F25, 164(R0)
 	RET
 
 // func maxF16NEON(a *tileArgs)
@@ -1030,6 +974,60 @@ loop:
 	FMOVD F23, 136(R0)
 	RET
 
+// func keepF16NEON(a *tileArgs)
+TEXT ·keepF16NEON(SB), NOSPLIT, $0-8
+	MOVD a+0(FP), R0
+	MOVD $neon<>(SB), R11
+	MOVD 0(R0), R1
+	MOVD 48(R0), R4
+	MOVD 32(R0), R10
+	ADD $88, R0, R9
+	VLD1R (R9), [V16.S4]
+	ADD $92, R0, R9
+	VLD1R (R9), [V17.S4]
+	WORD $0x6ea0fa31 // fneg v17.4s, v17.4s
+	VEOR V23.B16, V23.B16, V23.B16
+loop:
+	VLD1.P 8(R1), [V0.H4]
+	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
+	VORR V17.B16, V17.B16, V1.B16
+	VFMLA V16.S4, V0.S4, V1.S4
+	VORR V1.B16, V1.B16, V0.B16
+	FMOVQ 128(R11), F1 // high
+	WORD $0x4ea1f400 // fmin v0.4s, v0.4s, v1.4s
+	FMOVQ 112(R11), F1 // low
+	WORD $0x4e21f400 // fmax v0.4s, v0.4s, v1.4s
+	WORD $0x4e218801 // frintn v1.4s, v0.4s
+	WORD $0x4e21a802 // fcvtns v2.4s, v0.4s
+	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
+	FMOVQ 144(R11), F1 // bias
+	VADD V1.S4, V2.S4, V2.S4
+	VSHL $23, V2.S4, V2.S4
+	FMOVQ 96(R11), F1 // e6
+	FMOVQ 80(R11), F3 // e5
+	VFMLA V0.S4, V1.S4, V3.S4
+	FMOVQ 64(R11), F1 // e4
+	VFMLA V0.S4, V3.S4, V1.S4
+	FMOVQ 48(R11), F3 // e3
+	VFMLA V0.S4, V1.S4, V3.S4
+	FMOVQ 32(R11), F1 // e2
+	VFMLA V0.S4, V3.S4, V1.S4
+	FMOVQ 16(R11), F3 // e1
+	VFMLA V0.S4, V1.S4, V3.S4
+	FMOVQ 0(R11), F1 // e0
+	VFMLA V0.S4, V3.S4, V1.S4
+	WORD $0x6e22dc20 // fmul v0.4s, v1.4s, v2.4s
+	VST1.P [V0.S4], 16(R10)
+	WORD $0x0e617801 // fcvtl v1.2d, v0.2s
+	WORD $0x4e61d6f7 // fadd v23.2d, v23.2d, v1.2d
+	WORD $0x4e617801 // fcvtl2 v1.2d, v0.4s
+	WORD $0x4e61d6f7 // fadd v23.2d, v23.2d, v1.2d
+	SUBS $4, R4, R4
+	BGT loop
+	WORD $0x7e70daf7 // faddp d23, v23.2d
+	FMOVD F23, 136(R0)
+	RET
+
 // func jsdF16NEON(a *tileArgs)
 TEXT ·jsdF16NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
@@ -1037,9 +1035,8 @@ TEXT ·jsdF16NEON(SB), NOSPLIT, $0-8
 	MOVD 0(R0), R1
 	MOVD 48(R0), R4
 	MOVD 8(R0), R2
-	MOVD 16(R0), R3
 	MOVD 56(R0), R5
-	MOVD $48, R6
+	MOVD $80, R6
 	ADD $88, R0, R9
 	VLD1R (R9), [V16.S4]
 	ADD $96, R0, R9
@@ -1086,7 +1083,6 @@ loop:
 	WORD $0x4ebbc5cf // fminnm v15.4s, v14.4s, v27.4s
 	FMOVQ 208(R11), F27 // -limit
 	WORD $0x4e3bc5ef // fmaxnm v15.4s, v15.4s, v27.4s
-	WORD $0x4ea0e9df // fcmlt v31.4s, v14.4s, #0
 	WORD $0x4e21b9ef // fcvtms v15.4s, v15.4s
 	VMOV V15.S[0], R7
 	AND $31, R7, R7
@@ -1121,6 +1117,14 @@ loop:
 	ADD $16, R8, R8
 	WORD $0x4d60b108 // ld4 {v8.s-v11.s}[3], [x8]
 	WORD $0x4ea0d5ce // fsub v14.4s, v14.4s, v0.4s
+	VFMLA V14.S4, V9.S4, V8.S4
+	VFMLA V14.S4, V8.S4, V7.S4
+	VFMLA V14.S4, V7.S4, V6.S4
+	VFMLA V14.S4, V6.S4, V5.S4
+	VFMLA V14.S4, V5.S4, V4.S4
+	VFMLA V14.S4, V4.S4, V3.S4
+	VFMLA V14.S4, V3.S4, V2.S4
+	VFMLA V14.S4, V2.S4, V1.S4
 	FMOVQ 112(R11), F27 // low
 	WORD $0x4e3bf58c // fmax v12.4s, v12.4s, v27.4s
 	WORD $0x4e21899b // frintn v27.4s, v12.4s
@@ -1143,14 +1147,6 @@ loop:
 	FMOVQ 0(R11), F27 // e0
 	VFMLA V12.S4, V29.S4, V27.S4
 	WORD $0x6e3cdf6c // fmul v12.4s, v27.4s, v28.4s
-	VFMLA V14.S4, V9.S4, V8.S4
-	VFMLA V14.S4, V8.S4, V7.S4
-	VFMLA V14.S4, V7.S4, V6.S4
-	VFMLA V14.S4, V6.S4, V5.S4
-	VFMLA V14.S4, V5.S4, V4.S4
-	VFMLA V14.S4, V4.S4, V3.S4
-	VFMLA V14.S4, V3.S4, V2.S4
-	VFMLA V14.S4, V2.S4, V1.S4
 	WORD $0x6e2cdc21 // fmul v1.4s, v1.4s, v12.4s
 	WORD $0x0e61783b // fcvtl v27.2d, v1.2s
 	WORD $0x4e7bd6f7 // fadd v23.2d, v23.2d, v27.2d
@@ -1171,9 +1167,11 @@ TEXT ·gradF16NEON(SB), NOSPLIT, $0-8
 	MOVD 0(R0), R1
 	MOVD 48(R0), R4
 	MOVD 8(R0), R2
-	MOVD 16(R0), R3
 	MOVD 56(R0), R5
-	MOVD $48, R6
+	MOVD $80, R6
+	MOVD 16(R0), R3
+	MOVD 32(R0), R10
+	MOVD 40(R0), R12
 	ADD $88, R0, R9
 	VLD1R (R9), [V16.S4]
 	ADD $96, R0, R9
@@ -1203,13 +1201,6 @@ loop:
 	VORR V22.B16, V22.B16, V27.B16
 	VFMLA V21.S4, V14.S4, V27.S4
 	VORR V27.B16, V27.B16, V14.B16
-	VORR V19.B16, V19.B16, V27.B16
-	VFMLA V16.S4, V12.S4, V27.S4
-	VORR V27.B16, V27.B16, V12.B16
-	VORR V20.B16, V20.B16, V27.B16
-	VFMLA V16.S4, V13.S4, V27.S4
-	VORR V27.B16, V27.B16, V13.B16
-	WORD $0x4e2df58c // fmax v12.4s, v12.4s, v13.4s
 	WORD $0x4ea0f9db // fabs v27.4s, v14.4s
 	WORD $0x4e3bc739 // fmaxnm v25.4s, v25.4s, v27.4s
 	FMOVQ 160(R11), F27 // far
@@ -1220,7 +1211,6 @@ loop:
 	WORD $0x4ebbc5cf // fminnm v15.4s, v14.4s, v27.4s
 	FMOVQ 208(R11), F27 // -limit
 	WORD $0x4e3bc5ef // fmaxnm v15.4s, v15.4s, v27.4s
-	WORD $0x4ea0e9df // fcmlt v31.4s, v14.4s, #0
 	WORD $0x4e21b9ef // fcvtms v15.4s, v15.4s
 	VMOV V15.S[0], R7
 	AND $31, R7, R7
@@ -1255,71 +1245,61 @@ loop:
 	ADD $16, R8, R8
 	WORD $0x4d60b108 // ld4 {v8.s-v11.s}[3], [x8]
 	WORD $0x4ea0d5ce // fsub v14.4s, v14.4s, v0.4s
-	FMOVQ 112(R11), F27 // low
-	WORD $0x4e3bf58c // fmax v12.4s, v12.4s, v27.4s
-	WORD $0x4e21899b // frintn v27.4s, v12.4s
-	WORD $0x4e21a99c // fcvtns v28.4s, v12.4s
-	WORD $0x4ebbd58c // fsub v12.4s, v12.4s, v27.4s
-	FMOVQ 144(R11), F27 // bias
-	VADD V27.S4, V28.S4, V28.S4
-	VSHL $23, V28.S4, V28.S4
-	FMOVQ 96(R11), F27 // e6
-	FMOVQ 80(R11), F29 // e5
-	VFMLA V12.S4, V27.S4, V29.S4
-	FMOVQ 64(R11), F27 // e4
-	VFMLA V12.S4, V29.S4, V27.S4
-	FMOVQ 48(R11), F29 // e3
-	VFMLA V12.S4, V27.S4, V29.S4
-	FMOVQ 32(R11), F27 // e2
-	VFMLA V12.S4, V29.S4, V27.S4
-	FMOVQ 16(R11), F29 // e1
-	VFMLA V12.S4, V27.S4, V29.S4
-	FMOVQ 0(R11), F27 // e0
-	VFMLA V12.S4, V29.S4, V27.S4
-	WORD $0x6e3cdf6c // fmul v12.4s, v27.4s, v28.4s
-	VORR V9.B16, V9.B16, V27.B16
 	VFMLA V14.S4, V9.S4, V8.S4
-	VORR V8.B16, V8.B16, V28.B16
-	VFMLA V14.S4, V27.S4, V28.S4
-	VORR V28.B16, V28.B16, V27.B16
 	VFMLA V14.S4, V8.S4, V7.S4
-	VORR V7.B16, V7.B16, V28.B16
-	VFMLA V14.S4, V27.S4, V28.S4
-	VORR V28.B16, V28.B16, V27.B16
 	VFMLA V14.S4, V7.S4, V6.S4
-	VORR V6.B16, V6.B16, V28.B16
-	VFMLA V14.S4, V27.S4, V28.S4
-	VORR V28.B16, V28.B16, V27.B16
 	VFMLA V14.S4, V6.S4, V5.S4
-	VORR V5.B16, V5.B16, V28.B16
-	VFMLA V14.S4, V27.S4, V28.S4
-	VORR V28.B16, V28.B16, V27.B16
 	VFMLA V14.S4, V5.S4, V4.S4
-	VORR V4.B16, V4.B16, V28.B16
-	VFMLA V14.S4, V27.S4, V28.S4
-	VORR V28.B16, V28.B16, V27.B16
 	VFMLA V14.S4, V4.S4, V3.S4
-	VORR V3.B16, V3.B16, V28.B16
-	VFMLA V14.S4, V27.S4, V28.S4
-	VORR V28.B16, V28.B16, V27.B16
 	VFMLA V14.S4, V3.S4, V2.S4
-	VORR V2.B16, V2.B16, V28.B16
-	VFMLA V14.S4, V27.S4, V28.S4
-	VORR V28.B16, V28.B16, V27.B16
 	VFMLA V14.S4, V2.S4, V1.S4
-	WORD $0x6e2cdc21 // fmul v1.4s, v1.4s, v12.4s
-	WORD $0x6e2cdf7b // fmul v27.4s, v27.4s, v12.4s
-	WORD $0x6ea0fb7b // fneg v27.4s, v27.4s
-	ADD $124, R0, R9
-	VLD1R (R9), [V28.S4]
+	VORR V1.B16, V1.B16, V9.B16
+	VMOV V15.S[0], R7
+	AND $31, R7, R7
+	MADD R6, R5, R7, R8
+	ADD $48, R8, R8
+	WORD $0x0d60a100 // ld4 {v0.s-v3.s}[0], [x8]
+	ADD $16, R8, R8
+	WORD $0x0d60a104 // ld4 {v4.s-v7.s}[0], [x8]
+	VMOV V15.S[1], R7
+	AND $31, R7, R7
+	MADD R6, R5, R7, R8
+	ADD $48, R8, R8
+	WORD $0x0d60b100 // ld4 {v0.s-v3.s}[1], [x8]
+	ADD $16, R8, R8
+	WORD $0x0d60b104 // ld4 {v4.s-v7.s}[1], [x8]
+	VMOV V15.S[2], R7
+	AND $31, R7, R7
+	MADD R6, R5, R7, R8
+	ADD $48, R8, R8
+	WORD $0x4d60a100 // ld4 {v0.s-v3.s}[2], [x8]
+	ADD $16, R8, R8
+	WORD $0x4d60a104 // ld4 {v4.s-v7.s}[2], [x8]
+	VMOV V15.S[3], R7
+	AND $31, R7, R7
+	MADD R6, R5, R7, R8
+	ADD $48, R8, R8
+	WORD $0x4d60b100 // ld4 {v0.s-v3.s}[3], [x8]
+	ADD $16, R8, R8
+	WORD $0x4d60b104 // ld4 {v4.s-v7.s}[3], [x8]
+	VFMLA V14.S4, V7.S4, V6.S4
+	VFMLA V14.S4, V6.S4, V5.S4
+	VFMLA V14.S4, V5.S4, V4.S4
+	VFMLA V14.S4, V4.S4, V3.S4
+	VFMLA V14.S4, V3.S4, V2.S4
+	VFMLA V14.S4, V2.S4, V1.S4
+	VFMLA V14.S4, V1.S4, V0.S4
+	VLD1.P 16(R10), [V27.S4]
+	VLD1.P 16(R12), [V28.S4]
 	ADD $168, R0, R9
 	VLD1R (R9), [V29.S4]
-	WORD $0x6e3ddc3e // fmul v30.4s, v1.4s, v29.4s
-	WORD $0x6e3ddf7d // fmul v29.4s, v27.4s, v29.4s
-	VFMLA V28.S4, V30.S4, V29.S4
-	VORR V31.B16, V31.B16, V28.B16
-	VBSL V27.B16, V29.B16, V31.B16
-	VBSL V1.B16, V30.B16, V28.B16
+	WORD $0x6e3ddf7b // fmul v27.4s, v27.4s, v29.4s
+	WORD $0x4e3bf79c // fmax v28.4s, v28.4s, v27.4s
+	ADD $164, R0, R9
+	VLD1R (R9), [V31.S4]
+	VBSL V27.B16, V28.B16, V31.B16
+	WORD $0x6e20dfff // fmul v31.4s, v31.4s, v0.4s
+	WORD $0x6e29df9c // fmul v28.4s, v28.4s, v9.4s
 	ADD $120, R0, R9
 	VLD1R (R9), [V29.S4]
 	WORD $0x6ebde79e // fcmgt v30.4s, v28.4s, v29.4s
@@ -1348,59 +1328,28 @@ loop:
 	MOVD R7, 152(R0)
 	RET
 
-// func finishF16NEON(a *tileArgs)
-TEXT ·finishF16NEON(SB), NOSPLIT, $0-8
+// func finishNEON(a *tileArgs)
+TEXT ·finishNEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
 	MOVD 48(R0), R4
+	MOVD 32(R0), R1
 	MOVD 16(R0), R2
 	MOVD 24(R0), R3
-	ADD $88, R0, R9
-	VLD1R (R9), [V16.S4]
-	ADD $96, R0, R9
-	VLD1R (R9), [V17.S4]
-	ADD $104, R0, R9
-	VLD1R (R9), [V18.S4]
-	ADD $128, R0, R9
-	VLD1R (R9), [V19.S4]
 	ADD $132, R0, R9
+	VLD1R (R9), [V18.S4]
+	ADD $124, R0, R9
+	VLD1R (R9), [V19.S4]
+	ADD $128, R0, R9
 	VLD1R (R9), [V20.S4]
 	VEOR V24.B16, V24.B16, V24.B16
-	VEOR V25.B16, V25.B16, V25.B16
 loop:
-	VLD1.P 8(R1), [V0.H4]
-	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
+	VLD1.P 16(R1), [V0.S4]
 	VLD1.P 16(R2), [V4.S4]
-	WORD $0x4eb1d400 // fsub v0.4s, v0.4s, v17.4s
-	VORR V18.B16, V18.B16, V1.B16
-	VFMLA V16.S4, V0.S4, V1.S4
-	VORR V1.B16, V1.B16, V0.B16
-	FMOVQ 112(R11), F1 // low
-	WORD $0x4e21f400 // fmax v0.4s, v0.4s, v1.4s
-	WORD $0x4e218801 // frintn v1.4s, v0.4s
-	WORD $0x4e21a802 // fcvtns v2.4s, v0.4s
-	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
-	FMOVQ 144(R11), F1 // bias
-	VADD V1.S4, V2.S4, V2.S4
-	VSHL $23, V2.S4, V2.S4
-	FMOVQ 96(R11), F1 // e6
-	FMOVQ 80(R11), F3 // e5
-	VFMLA V0.S4, V1.S4, V3.S4
-	FMOVQ 64(R11), F1 // e4
-	VFMLA V0.S4, V3.S4, V1.S4
-	FMOVQ 48(R11), F3 // e3
-	VFMLA V0.S4, V1.S4, V3.S4
-	FMOVQ 32(R11), F1 // e2
-	VFMLA V0.S4, V3.S4, V1.S4
-	FMOVQ 16(R11), F3 // e1
-	VFMLA V0.S4, V1.S4, V3.S4
-	FMOVQ 0(R11), F1 // e0
-	VFMLA V0.S4, V3.S4, V1.S4
-	WORD $0x6e22dc20 // fmul v0.4s, v1.4s, v2.4s
-	WORD $0x4e20f739 // fmax v25.4s, v25.4s, v0.4s
 	WORD $0x6e34dc84 // fmul v4.4s, v4.4s, v20.4s
 	VFMLA V19.S4, V0.S4, V4.S4
+	VFMLA V18.S4, V0.S4, V4.S4
 	WORD $0x4ea0f885 // fabs v5.4s, v4.4s
 	WORD $0x4e25f718 // fmax v24.4s, v24.4s, v5.4s
 	VST1.P [V4.S4], 16(R3)
@@ -1408,6 +1357,4 @@ loop:
 	BGT loop
 	WORD $0x6e30fb18 // fmaxv s24, v24.4s
 	FMOVS F24, 160(R0)
-	WORD $0x6e30fb39 // fmaxv s25, v25.4s
-	FMOVS F25, 164(R0)
 	RET

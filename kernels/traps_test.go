@@ -14,12 +14,11 @@ import (
 	"unsafe"
 )
 
-// exp2All computes 2^x using the finish tile of a path.
+// exp2All computes 2^x using the first pass of a path, which keeps it.
 func exp2All(p *tileSet, x, out []float32) {
-	a := &tileArgs{k: 1, dk: 1, qk: 1, dqk: 1, wide: new([2][tile]float32)}
-	zero := make([]float32, len(x))
-	a.s, a.g, a.out, a.n = unsafe.Pointer(&x[0]), unsafe.Pointer(&zero[0]), unsafe.Pointer(&out[0]), len(x)
-	p.finish[Float32](a)
+	a := &tileArgs{k: 1, dk: 1, wide: new([2][tile]float32)}
+	a.s, a.kept, a.pfs, a.n = unsafe.Pointer(&x[0]), unsafe.Pointer(&out[0]), unsafe.Pointer(&x[0]), len(x)
+	p.keep[Float32](a)
 }
 
 // TestExp2 compares 2^y with float64 for every float32 in [-126, 0] (a sample of them with -short) and at the ends.

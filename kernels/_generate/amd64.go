@@ -25,33 +25,30 @@ func amd64Tiles(own numbers) *ir.File {
 	g.wideConstants()
 	for _, d := range dtypes {
 		g.max512(d)
-		g.sum512(d, false)
-		g.sum512(d, true)
-		for _, k := range kinds {
-			g.jsd512(d, k)
-			k.kept = true
-			switch {
-			case k.even && !k.grad:
-				g.jsdGeometric512(d)
-			case !k.grad || d != bf16: // kept bfloat16 values are out of order
-				g.jsd512(d, k)
-			}
-		}
-		g.finish512(d, false, false)
-		g.finish512(d, false, true)
+		g.sum512(d, false, false)
+		g.sum512(d, true, false)
+		g.jsd512(d, kind{even: true})
+		g.jsd512(d, kind{})
+		g.jsd512(d, kind{kept: true})
+		g.jsdGeometric512(d)
+		g.grad512(d, true)
+		g.grad512(d, false)
 		g.kl512(d)
 	}
-	g.finish512(f32, true, false)
-	g.finish512(f32, true, true)
+	g.sum512(bf16, true, true)
+	g.finish512(false)
+	g.finish512(true)
 	g.narrowConstants()
 	for _, d := range dtypes {
 		g.max256(d)
-		g.sum256(d)
-		for _, k := range kinds {
-			g.jsd256(d, k)
+		g.sum256(d, false)
+		g.sum256(d, true)
+		for _, even := range []bool{true, false} {
+			g.jsd256(d, even)
+			g.grad256(d, even)
 		}
-		g.finish256(d)
 	}
+	g.finish256()
 	return compile(g.Context)
 }
 

@@ -77,7 +77,6 @@ var neonUnary = map[string]struct {
 	"frintn":    {0x4E218800, "frintn v%d.4s, v%d.4s"},
 	"fcvtns":    {0x4E21A800, "fcvtns v%d.4s, v%d.4s"},
 	"fcvtms":    {0x4E21B800, "fcvtms v%d.4s, v%d.4s"},
-	"fcmlt0":    {0x4EA0E800, "fcmlt v%d.4s, v%d.4s, #0"},
 	"widen16":   {0x0E217800, "fcvtl v%d.4s, v%d.4h"},
 	"shift16":   {0x2E613800, "shll v%d.4s, v%d.4h, #16"},
 	"low64":     {0x0E617800, "fcvtl v%d.2d, v%d.2s"},
@@ -226,8 +225,16 @@ func (n *neon) max(d dtype) {
 	n.line("RET")
 }
 
-func (n *neon) sum(d dtype) {
-	n.begin("sum" + d.name)
+// sum is the first pass. With keep it stores each 2^(k s - ref) in kept.
+func (n *neon) sum(d dtype, keep bool) {
+	name := "sum"
+	if keep {
+		name = "keep"
+	}
+	n.begin(name + d.name)
+	if keep {
+		n.line("MOVD %d(R0), R10", n.offset("kept"))
+	}
 	n.broadcast(16, "k")
 	n.broadcast(17, "ref")
 	n.unary("fneg", 17, 17)
@@ -238,6 +245,9 @@ func (n *neon) sum(d dtype) {
 		n.constant(1, "high")
 		n.op("fmin", 0, 0, 1)
 		n.exp2(0, 1, 2, 3)
+		if keep {
+			n.line("VST1.P [V0.S4], 16(R10)")
+		}
 		n.accumulate(23, 0, 1)
 	})
 	n.storeSum(23, "sum")
@@ -253,29 +263,34 @@ const (
 // Registers of an entry: both sides, the log-odds, and the place in the table.
 const jsdS, jsdT, jsdOdds, jsdIndex = 12, 13, 14, 15
 
+// jsd is the second pass; a gradient's is over kept exponentials.
 func (n *neon) jsd(d dtype, grad bool) {
 	n.begin(kind{grad: grad}.name() + d.name)
 	n.line("MOVD %d(R0), R2", n.offset("t"))
-	n.line("MOVD %d(R0), R3", n.offset("g"))
 	n.line("MOVD %d(R0), R5", n.offset("tab"))
-	n.line("MOVD $48, R6")
+	n.line("MOVD $80, R6")
+	if grad {
+		n.line("MOVD %d(R0), R3", n.offset("g"))
+		n.line("MOVD %d(R0), R10", n.offset("kept"))
+		n.line("MOVD %d(R0), R12", n.offset("keptT"))
+	}
 	for i, field := range []string{"k", "rs", "rt", "nls", "nlt", "hk", "hd"} {
 		n.broadcast(jsdK+i, field)
 	}
 	n.zero(jsdAcc, jsdAccG, jsdFar, jsdCount)
 	n.loop(func() {
-		n.jsdOdds(d)
+		n.jsdOdds(d, grad)
 		n.jsdCoefficients()
-		n.exp2(jsdS, 27, 28, 29)
-		p, q := n.jsdPolynomial(grad)
-		n.op("fmul", p, p, jsdS) // the entry
-		if !grad {
-			n.accumulate(jsdAcc, p, 27)
+		p := n.jsdPolynomial(1, n.degree)
+		if grad {
+			n.mov(9, p) // degree 8, no longer needed
+			n.jsdRates()
+			n.jsdGradient(9, n.jsdPolynomial(0, 7))
 			return
 		}
-		n.op("fmul", q, q, jsdS)
-		n.unary("fneg", q, q)
-		n.jsdGradient(p, q)
+		n.exp2(jsdS, 27, 28, 29)
+		n.op("fmul", p, p, jsdS) // the entry
+		n.accumulate(jsdAcc, p, 27)
 	})
 	n.storeSum(jsdAcc, "sum")
 	n.storeMax(jsdFar, "max")
@@ -288,17 +303,20 @@ func (n *neon) jsd(d dtype, grad bool) {
 	n.line("RET")
 }
 
-// jsdOdds loads both sides and computes the larger side's log2 and the log-odds, limited to the table's range.
-func (n *neon) jsdOdds(d dtype) {
+// jsdOdds loads both sides and computes the log-odds, limited to the table's range, and without gradient the larger
+// side's log2.
+func (n *neon) jsdOdds(d dtype, grad bool) {
 	n.load(d, jsdS, "R1")
 	n.load(d, jsdT, "R2")
 	n.op("fsub", jsdS, jsdS, jsdRS)
 	n.op("fsub", jsdT, jsdT, jsdRT)
 	n.op("fsub", jsdOdds, jsdT, jsdS)
 	n.scale(jsdOdds, jsdHK, jsdHD, 27)
-	n.scale(jsdS, jsdK, jsdNLS, 27)
-	n.scale(jsdT, jsdK, jsdNLT, 27)
-	n.op("fmax", jsdS, jsdS, jsdT) // log2 of the larger side
+	if !grad {
+		n.scale(jsdS, jsdK, jsdNLS, 27)
+		n.scale(jsdT, jsdK, jsdNLT, 27)
+		n.op("fmax", jsdS, jsdS, jsdT)
+	}
 	n.unary("fabs", 27, jsdOdds)
 	n.op("fmaxnm", jsdFar, jsdFar, 27)
 	for _, c := range []string{"far", "limit"} {
@@ -308,16 +326,13 @@ func (n *neon) jsdOdds(d dtype) {
 		n.constant(27, "-"+c)
 		n.op("fmaxnm", dst, dst, 27)
 	}
-	n.unary("fcmlt0", 31, jsdOdds) // the student's side is the larger
 }
 
 // jsdCoefficients loads each lane's polynomial: v0 the centre, v1 the constant term, v9 degree 8.
 func (n *neon) jsdCoefficients() {
 	n.unary("fcvtms", jsdIndex, jsdIndex)
 	for lane := range 4 {
-		n.line("VMOV V%d.S[%d], R7", jsdIndex, lane)
-		n.line("AND $31, R7, R7")
-		n.line("MADD R6, R5, R7, R8")
+		n.segment(lane)
 		n.ld4(0, lane, 8)
 		n.line("ADD $16, R8, R8")
 		n.ld4(4, lane, 8)
@@ -327,37 +342,46 @@ func (n *neon) jsdCoefficients() {
 	n.op("fsub", jsdOdds, jsdOdds, 0)
 }
 
-// jsdPolynomial evaluates the polynomial into p and, if needed, its slope into q.
-func (n *neon) jsdPolynomial(slope bool) (p, q int) {
-	p = 1 + n.degree
-	for i := n.degree - 1; i >= 0; i-- {
-		if slope {
-			if i == n.degree-1 {
-				n.mov(27, p)
-			} else {
-				n.mov(28, p)
-				n.op("fmla", 28, 27, jsdOdds)
-				n.mov(27, 28)
-			}
-			q = 27
-		}
-		n.op("fmla", 1+i, p, jsdOdds)
-		p = 1 + i
-	}
-	return p, q
+// segment leaves the address of a lane's segment in R8.
+func (n *neon) segment(lane int) {
+	n.line("VMOV V%d.S[%d], R7", jsdIndex, lane)
+	n.line("AND $31, R7, R7")
+	n.line("MADD R6, R5, R7, R8")
 }
 
-// jsdGradient clips the entry p and its derivative q, lifted on the student's side, and stores and adds them.
-func (n *neon) jsdGradient(p, q int) {
-	n.broadcast(28, "slope")
-	n.broadcast(29, "lift")
-	// The student's side: lift both, add slope*l.
-	n.op("fmul", 30, p, 29)
-	n.op("fmul", 29, q, 29)
-	n.op("fmla", 29, 30, 28)
-	n.mov(28, 31)
-	n.op("bsl", 31, 29, q)
-	n.op("bsl", 28, 30, p)
+// jsdRates loads each lane's polynomial of the rate: v0 the constant term, v7 degree 7.
+func (n *neon) jsdRates() {
+	for lane := range 4 {
+		n.segment(lane)
+		n.line("ADD $%d, R8, R8", 4*n.packedRate)
+		n.ld4(0, lane, 8)
+		n.line("ADD $16, R8, R8")
+		n.ld4(4, lane, 8)
+	}
+}
+
+// jsdPolynomial evaluates the polynomial of degree top whose constant term is in register first, and returns the
+// register of the result.
+func (n *neon) jsdPolynomial(first, top int) (p int) {
+	p = first + top
+	for i := top - 1; i >= 0; i-- {
+		n.op("fmla", first+i, p, jsdOdds)
+		p = first + i
+	}
+	return p
+}
+
+// jsdGradient turns psi and rate into the entry, which it clips, and the raw gradient, which it stores, and adds both.
+func (n *neon) jsdGradient(psi, rate int) {
+	n.line("VLD1.P 16(R10), [V27.S4]")
+	n.line("VLD1.P 16(R12), [V28.S4]")
+	n.broadcast(29, "ratio")
+	n.op("fmul", 27, 27, 29) // the student's probability
+	n.op("fmax", 28, 28, 27) // the larger
+	n.broadcast(31, "teacher")
+	n.op("bsl", 31, 28, 27)
+	n.op("fmul", 31, 31, rate)
+	n.op("fmul", 28, 28, psi)
 	n.broadcast(29, "clip")
 	n.op("fcmgt", 30, 28, 29)
 	n.op("fmin", 28, 28, 29)
@@ -368,29 +392,27 @@ func (n *neon) jsdGradient(p, q int) {
 	n.accumulate(jsdAccG, 31, 27)
 }
 
-func (n *neon) finish(d dtype) {
-	n.begin("finish" + d.name)
+// finish computes out = q*(qk + ql) + g*gk, where q is what the first pass kept.
+func (n *neon) finish() {
+	n.begin("finish")
+	n.line("MOVD %d(R0), R1", n.offset("kept"))
 	n.line("MOVD %d(R0), R2", n.offset("g"))
 	n.line("MOVD %d(R0), R3", n.offset("out"))
-	for i, field := range []string{"k", "rs", "nls", "qk", "gk"} {
-		n.broadcast(16+i, field)
+	for i, field := range []string{"ql", "qk", "gk"} {
+		n.broadcast(18+i, field)
 	}
-	n.zero(24, 25)
+	n.zero(24)
 	n.loop(func() {
-		n.load(d, 0, "R1")
-		n.line("VLD1.P 16(R2), [V4.S4]")
-		n.op("fsub", 0, 0, 17)
-		n.scale(0, 16, 18, 1)
-		n.exp2(0, 1, 2, 3)
-		n.op("fmax", 25, 25, 0)
+		n.load(f32, 0, "R1")
+		n.load(f32, 4, "R2")
 		n.op("fmul", 4, 4, 20)
 		n.op("fmla", 4, 0, 19)
+		n.op("fmla", 4, 0, 18)
 		n.unary("fabs", 5, 4)
 		n.op("fmax", 24, 24, 5)
 		n.line("VST1.P [V4.S4], 16(R3)")
 	})
 	n.storeMax(24, "max")
-	n.storeMax(25, "qmax")
 	n.line("RET")
 }
 
@@ -418,11 +440,12 @@ func arm64Tiles(own numbers) (tiles []byte, stubs *ir.File) {
 	fmt.Fprintf(&n.b, "GLOBL neon<>(SB), RODATA|NOPTR, $%d\n", 16*len(neonConsts))
 	for _, d := range dtypes {
 		n.max(d)
-		n.sum(d)
+		n.sum(d, false)
+		n.sum(d, true)
 		n.jsd(d, false)
 		n.jsd(d, true)
-		n.finish(d)
 	}
+	n.finish()
 	stubs, err := n.stubs.Result()
 	check(err)
 	return []byte(n.b.String()), stubs

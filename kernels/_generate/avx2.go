@@ -19,6 +19,7 @@ func (g *generator) narrowConstants() {
 	c.add("abs", U32(1<<31-1))
 	c.add("narrowLimit", bits(14.99))
 	c.add("one", bits(1))
+	c.add("two", bits(2))
 	c.add("upper", U32(0xffff0000))
 	c.add("far", bits(1e30))
 	c.add("-far", bits(-1e30))
@@ -86,9 +87,15 @@ func (g *generator) max256(d dtype) {
 	g.RET()
 }
 
-func (g *generator) sum256(d dtype) {
-	g.text("AVX2", "sum"+d.name)
-	s, n, i, pf, step := RDI, RCX, RAX, RSI, RDX
+// sum256 is the first pass. With keep it stores each 2^(k s - ref) in kept, in order.
+func (g *generator) sum256(d dtype, keep bool) {
+	name := "sum"
+	if keep {
+		name = "keep"
+	}
+	g.text("AVX2", name+d.name)
+	s, n, i, pf, step, kept := RDI, RCX, RAX, RSI, RDX, RBX
+	g.MOVQ(g.arg("kept"), kept)
 	g.MOVQ(g.arg("s"), s)
 	g.MOVQ(g.arg("n"), n)
 	g.MOVQ(g.arg("pfs"), pf)
@@ -103,7 +110,7 @@ func (g *generator) sum256(d dtype) {
 	g.Label("loop")
 	g.prefetch(1, step, pf)
 	for u := range 2 {
-		g.load(narrow, d, s, i, 32*u, y, false)
+		g.load(narrow, d, s, i, 32*u, y, keep)
 		for j := range y {
 			g.VFMSUB213PS(Y15, Y14, y[j])
 		}
@@ -118,10 +125,21 @@ func (g *generator) sum256(d dtype) {
 		}
 		g.exp2_256(y, z, p)
 		// Pairs first, then float64: many small terms added one by one to a large float32 would be lost.
-		g.VMULPS(p[0], z[0], p[0])
-		g.VMULPS(p[2], z[2], p[2])
-		g.VFMADD231PS(p[1], z[1], p[0])
-		g.VFMADD231PS(p[3], z[3], p[2])
+		if keep {
+			for j := range p {
+				g.VMULPS(p[j], z[j], p[j])
+			}
+			for j := range p {
+				g.VMOVUPS(p[j], Mem{Base: kept, Index: i, Scale: 4, Disp: 4 * (32*u + 8*j)})
+			}
+			g.VADDPS(p[1], p[0], p[0])
+			g.VADDPS(p[3], p[2], p[2])
+		} else {
+			g.VMULPS(p[0], z[0], p[0])
+			g.VMULPS(p[2], z[2], p[2])
+			g.VFMADD231PS(p[1], z[1], p[0])
+			g.VFMADD231PS(p[3], z[3], p[2])
+		}
 		g.VADDPS(p[2], p[0], p[0])
 		g.VEXTRACTF128(Imm(1), p[0], p[1].AsX())
 		g.VCVTPS2PD(p[0].AsX(), p[0])
@@ -142,71 +160,55 @@ func (g *generator) sum256(d dtype) {
 	g.RET()
 }
 
-// second256 is the second pass: two vectors interleaved, twice per step.
+// second256 is the second pass without gradient: two vectors interleaved, twice per step.
 type second256 struct {
 	*generator
-	kind
-	d dtype
-	p pointers
-	// Two vectors each. student becomes the larger side's log2 probability, then psi's derivative; teacher the index of
-	// the segment; odds the argument within it; larger is 2^hi, then scratch.
+	even bool
+	d    dtype
+	p    pointers
+	// Two vectors each. student becomes the larger side's log2 probability; teacher the index of the segment; odds the
+	// argument within it; larger is 2^hi, then scratch.
 	student, teacher, odds, larger, psi []VecPhysical
 	sign                                []VecPhysical // D as it was, for its sign
-	side                                []VecPhysical // the raw gradient
 	early, late                         VecPhysical   // scratch of a lookup, before and after exp2
-	tmp, far, acc, accG                 VecPhysical
+	tmp, far, acc, sum                  VecPhysical
 }
 
 // entries256 is how many entries second256 processes at a time.
 const entries256 = 16
 
-func (g *generator) jsd256(d dtype, k kind) {
-	g.text("AVX2", k.name()+d.name)
+func (g *generator) jsd256(d dtype, even bool) {
+	g.text("AVX2", kind{even: even}.name()+d.name)
 	q := second256{
-		generator: g, kind: k, d: d, p: g.loadPointers(),
+		generator: g, even: even, d: d, p: g.loadPointers(),
 		student: ymm[0:2], teacher: ymm[2:4], odds: ymm[4:6], larger: ymm[6:8], psi: ymm[8:10], sign: ymm[10:12],
-		tmp: Y12, far: Y13, acc: Y14, accG: Y15,
+		tmp: Y12, far: Y13, acc: Y14, sum: Y15,
 	}
-	q.side, q.early, q.late = q.teacher, q.larger[0], q.student[0]
-	if k.grad && !k.even { // no register is left for the sign, so it goes on top of the index
-		q.sign, q.side, q.early, q.late = q.teacher, q.odds, Y10, Y10
-	}
-	for _, y := range []VecPhysical{q.far, q.acc, q.accG} {
+	q.early, q.late = q.larger[0], q.student[0]
+	for _, y := range []VecPhysical{q.far, q.acc} {
 		g.VXORPS(y, y, y)
-	}
-	if k.grad {
-		g.XORQ(R12, R12)
 	}
 	g.align()
 	g.Label("loop")
-	lines := 1 // of 1 in 32 entries
-	if d == f32 {
-		lines = 2 // of 2: slightly more than the first pass leaves
-	}
-	g.prefetch(lines, q.p.step, q.p.pfs, q.p.pft)
+	g.prefetch256(d, q.p)
 	for u := range 2 {
 		q.logProbabilities(entries256 * u)
-		if k.even {
+		if even {
 			q.evenSegment()
 		} else {
 			q.segment()
 		}
-		q.power()
-		q.polynomial()
-		if k.grad {
-			q.gradient()
-			q.addGradient(entries256 * u)
-		} else {
-			q.addEntries(u == 1)
+		q.fromCentre()
+		g.exp2_256(q.student, q.larger, q.psi)
+		for j, e := range q.larger {
+			g.VMULPS(q.psi[j], e, e)
 		}
+		q.polynomial()
+		q.addEntries(u == 1)
 	}
 	g.ADDQ(Imm(2*entries256), q.p.i)
 	g.CMPQ(q.p.i, q.p.n)
 	g.JLT(LabelRef("loop"))
-	if k.grad {
-		g.MOVQ(R12, g.arg("clipped"))
-		g.store256(q.accG, g.arg("sumG"))
-	}
 	g.store256(q.acc, g.arg("sum"))
 	g.maxLanes256(q.far, Y1)
 	g.VMOVSS(q.far.AsX(), g.arg("max"))
@@ -214,11 +216,20 @@ func (g *generator) jsd256(d dtype, k kind) {
 	g.RET()
 }
 
+// prefetch256 fetches the next row in a second pass.
+func (g *generator) prefetch256(d dtype, p pointers) {
+	lines := 1 // of 1 in 32 entries
+	if d == f32 {
+		lines = 2 // of 2: slightly more than the first pass leaves
+	}
+	g.prefetch(lines, p.step, p.pfs, p.pft)
+}
+
 // logProbabilities loads both sides from an entry on and leaves D in odds and the larger side's log2 probability in
 // student.
 func (g *second256) logProbabilities(entry int) {
-	g.load(narrow, g.d, g.p.s, g.p.i, entry, g.student, g.grad)
-	g.load(narrow, g.d, g.p.t, g.p.i, entry, g.teacher, g.grad)
+	g.load(narrow, g.d, g.p.s, g.p.i, entry, g.student, false)
+	g.load(narrow, g.d, g.p.t, g.p.i, entry, g.teacher, false)
 	g.VBROADCASTSS(g.arg("rs"), g.tmp)
 	for _, s := range g.student {
 		g.VSUBPS(g.tmp, s, s)
@@ -255,11 +266,6 @@ func (g *second256) logProbabilities(entry int) {
 
 // evenSegment finds the segment of |D|, one of 8, and the argument within it. The segment is left in teacher.
 func (g *second256) evenSegment() {
-	if g.grad {
-		for j, d := range g.odds {
-			g.VMOVAPS(d, g.sign[j])
-		}
-	}
 	for _, d := range g.odds {
 		g.VANDPS(g.narrow.mem("abs"), d, d)
 	}
@@ -267,9 +273,8 @@ func (g *second256) evenSegment() {
 		g.VMINPS(g.narrow.mem("narrowLimit"), d, d) // NaN becomes the limit
 	}
 	for j, d := range g.odds {
-		g.index(d, g.teacher[j])
+		g.index256(d, g.teacher[j])
 	}
-	g.fromCentre()
 }
 
 // segment is evenSegment for the general table, which has 8 segments on each side of 0 and no limit.
@@ -286,19 +291,13 @@ func (g *second256) segment() {
 		g.VMINPS(g.narrow.mem("narrowLimit"), size, size) // NaN becomes the limit
 	}
 	for j, d := range g.odds {
-		g.index(g.teacher[j], g.teacher[j])
-		if g.sign[j] == g.teacher[j] {
-			g.VANDPS(g.narrow.mem("sign"), d, g.tmp)
-			g.VPOR(g.tmp, g.teacher[j], g.teacher[j])
-		} else {
-			g.VMOVAPS(d, g.sign[j])
-		}
+		g.index256(g.teacher[j], g.teacher[j])
+		g.VMOVAPS(d, g.sign[j])
 	}
-	g.fromCentre()
 }
 
-// index finds the segment that holds size: the exponent and first fraction bit of 1+size.
-func (g *second256) index(size, dst VecPhysical) {
+// index256 finds the segment that holds size: the exponent and first fraction bit of 1+size.
+func (g *generator) index256(size, dst VecPhysical) {
 	g.VADDPS(g.narrow.mem("one"), size, dst)
 	g.VPSRLD(Imm(22), dst, dst)
 }
@@ -310,36 +309,24 @@ func (g *second256) fromCentre() {
 	}
 }
 
-// lookup selects row r of the table for a vector: one permute, or one for either sign of D and a blend.
 func (g *second256) lookup(r, j int, dst, tmp VecPhysical) {
-	if g.even {
-		g.VPERMPS(Mem{Base: g.p.tab, Disp: 32 * r}, g.teacher[j], dst)
-		return
-	}
-	g.VPERMPS(Mem{Base: g.p.tab, Disp: 64 * r}, g.teacher[j], dst)
-	g.VPERMPS(Mem{Base: g.p.tab, Disp: 64*r + 32}, g.teacher[j], tmp)
-	g.VBLENDVPS(g.sign[j], tmp, dst, dst)
+	g.lookup256(g.even, g.p.tab, r, g.teacher[j], g.sign[j], dst, tmp)
 }
 
-// power leaves 2^hi in larger, lifted where the student's side is the larger.
-func (g *second256) power() {
-	g.exp2_256(g.student, g.larger, g.psi)
-	for j, e := range g.larger {
-		g.VMULPS(g.psi[j], e, e)
-	}
-	if !g.grad {
+// lookup256 selects row r of a table for a vector: one permute, or one for either sign of D and a blend.
+func (g *generator) lookup256(even bool, tab Register, r int, segment, sign, dst, tmp VecPhysical) {
+	if even {
+		g.VPERMPS(Mem{Base: tab, Disp: 32 * r}, segment, dst)
 		return
 	}
-	g.VBROADCASTSS(g.arg("lift"), g.tmp)
-	for j, e := range g.larger {
-		g.VMULPS(g.tmp, e, g.psi[j])
-		g.VBLENDVPS(g.sign[j], g.psi[j], e, e)
-	}
+	g.VPERMPS(Mem{Base: tab, Disp: 64 * r}, segment, dst)
+	g.VPERMPS(Mem{Base: tab, Disp: 64*r + 32}, segment, tmp)
+	g.VBLENDVPS(sign, tmp, dst, dst)
 }
 
-// polynomial evaluates psi and, for the gradient, its derivative, which takes the place of student.
+// polynomial evaluates psi.
 func (g *second256) polynomial() {
-	top, slope := g.signedDegree, g.student
+	top := g.signedDegree
 	if g.even {
 		top = g.narrowDegree
 	}
@@ -349,12 +336,6 @@ func (g *second256) polynomial() {
 	for r := top - 1; r >= 0; r-- {
 		for j, psi := range g.psi {
 			g.lookup(1+r, j, g.tmp, g.late)
-			switch {
-			case g.grad && r == top-1:
-				g.VMOVAPS(psi, slope[j])
-			case g.grad:
-				g.VFMADD213PS(psi, g.odds[j], slope[j])
-			}
 			g.VFMADD213PS(g.tmp, g.odds[j], psi)
 		}
 	}
@@ -364,118 +345,12 @@ func (g *second256) polynomial() {
 // against a large sum always errs the same way.
 func (g *second256) addEntries(last bool) {
 	if !last {
-		g.VMULPS(g.larger[0], g.psi[0], g.accG)
+		g.VMULPS(g.larger[0], g.psi[0], g.sum)
 	} else {
-		g.VFMADD231PS(g.larger[0], g.psi[0], g.accG)
+		g.VFMADD231PS(g.larger[0], g.psi[0], g.sum)
 	}
-	g.VFMADD231PS(g.larger[1], g.psi[1], g.accG)
+	g.VFMADD231PS(g.larger[1], g.psi[1], g.sum)
 	if last {
-		g.widen256(g.accG, g.acc, g.psi[0], g.psi[1])
+		g.widen256(g.sum, g.acc, g.psi[0], g.psi[1])
 	}
-}
-
-// gradient leaves the entries in psi and the raw gradient in side: slope*l + 2^hi psi' on the student's side,
-// -2^hi psi' on the teacher's; psi' is by |D| for the even table. The general table clips.
-func (g *second256) gradient() {
-	entry, slope, students := g.psi, g.student, g.larger
-	for j, l := range entry {
-		g.VMULPS(g.larger[j], l, l)
-	}
-	for j, q := range slope {
-		g.VMULPS(g.larger[j], q, q)
-	}
-	g.VBROADCASTSS(g.arg("slope"), g.tmp)
-	for j, q := range slope {
-		teachers := g.side[j]
-		g.VXORPS(teachers, teachers, teachers)
-		g.VSUBPS(q, teachers, teachers)
-		from := q
-		if !g.even {
-			from = teachers
-		}
-		g.VMOVAPS(from, students[j])
-		g.VFMADD231PS(g.tmp, entry[j], students[j])
-		g.VBLENDVPS(g.sign[j], students[j], teachers, g.side[j])
-	}
-	if g.even {
-		return
-	}
-	over := g.larger
-	g.VBROADCASTSS(g.arg("clip"), g.tmp)
-	for j, l := range entry {
-		g.VCMPPS(Imm(0x1e), g.tmp, l, over[j]) // entry > clip
-		g.VMINPS(g.tmp, l, l)
-		g.VANDNPS(g.side[j], over[j], g.side[j])
-		g.VMOVMSKPS(over[j], R13L)
-		g.POPCNTL(R13L, R13L)
-		g.ADDQ(R13, R12)
-	}
-}
-
-// addGradient adds entries and raw gradient and stores the gradient of entries from one on.
-func (g *second256) addGradient(entry int) {
-	scratch := g.larger[0]
-	g.VADDPS(g.psi[1], g.psi[0], g.psi[0])
-	g.VADDPS(g.side[1], g.side[0], g.tmp)
-	g.widen256(g.psi[0], g.acc, g.psi[0], scratch)
-	g.widen256(g.tmp, g.accG, g.tmp, scratch)
-	for j, r := range g.side {
-		g.VMOVUPS(r, Mem{Base: g.p.g, Index: g.p.i, Scale: 4, Disp: 4*entry + 32*j})
-	}
-}
-
-func (g *generator) finish256(d dtype) {
-	g.text("AVX2", "finish"+d.name)
-	s, raw, out, n, i := RDI, RSI, RBX, RCX, RAX
-	g.MOVQ(g.arg("s"), s)
-	g.MOVQ(g.arg("g"), raw)
-	g.MOVQ(g.arg("out"), out)
-	g.MOVQ(g.arg("n"), n)
-	g.XORQ(i, i)
-	Y, Z, P := ymm[0:2], ymm[2:4], ymm[4:6]
-	rs, k, nls, qk, gk, top, qmax := Y8, Y9, Y10, Y11, Y12, Y13, Y14
-	for i, field := range []string{"rs", "k", "nls", "qk", "gk"} {
-		g.VBROADCASTSS(g.arg(field), []VecPhysical{rs, k, nls, qk, gk}[i])
-	}
-	g.VXORPS(top, top, top)
-	g.VXORPS(qmax, qmax, qmax)
-	g.align()
-	g.Label("loop")
-	g.load(narrow, d, s, i, 0, Y, true)
-	for j := range Y {
-		g.VSUBPS(rs, Y[j], Y[j])
-	}
-	for j := range Y {
-		g.VFMADD213PS(nls, k, Y[j])
-	}
-	for j := range Y {
-		g.VMAXPS(g.narrow.mem("low"), Y[j], Y[j])
-	}
-	g.exp2_256(Y, Z, P)
-	for j := range Y {
-		g.VMULPS(Z[j], P[j], P[j])
-	}
-	for j := range Y {
-		g.VMULPS(Mem{Base: raw, Index: i, Scale: 4, Disp: 32 * j}, gk, Z[j])
-	}
-	for j := range Y {
-		g.VFMADD231PS(P[j], qk, Z[j])
-	}
-	for j := range Y {
-		g.VMAXPS(P[j], qmax, qmax)
-		g.VANDPS(g.narrow.mem("abs"), Z[j], Y[j])
-		g.VMAXPS(Y[j], top, top)
-	}
-	for j := range Y {
-		g.VMOVUPS(Z[j], Mem{Base: out, Index: i, Scale: 4, Disp: 32 * j})
-	}
-	g.ADDQ(Imm(16), i)
-	g.CMPQ(i, n)
-	g.JLT(LabelRef("loop"))
-	g.maxLanes256(top, Y1)
-	g.VMOVSS(top.AsX(), g.arg("max"))
-	g.maxLanes256(qmax, Y1)
-	g.VMOVSS(qmax.AsX(), g.arg("qmax"))
-	g.VZEROUPPER()
-	g.RET()
 }

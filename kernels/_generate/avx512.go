@@ -21,6 +21,7 @@ func (g *generator) wideConstants() {
 	c.add("far", bits(1e30))
 	c.add("-far", bits(-1e30))
 	c.add("one", U32(1))
+	c.add("16", U32(16))
 	c.add("1", bits(1))
 	c.add("geometricLimit", bits(14.999))
 	c.add("sign", U32(1<<31))
@@ -146,19 +147,19 @@ func (g *generator) max512(d dtype) {
 	g.RET()
 }
 
-// second512 is the second pass: 64 entries a step, four vectors interleaved so that the scheduler sees four chains.
+// second512 is the second pass without gradient: 64 entries a step, four vectors interleaved so that the scheduler sees
+// four chains.
 type second512 struct {
 	*generator
 	kind
 	d dtype
 	p pointers
-	// Four vectors each. student becomes the larger side's log2 probability, then psi's derivative; teacher the index
-	// of the segment; odds the argument within it; fraction that of exp2, then the raw gradient; larger is 2^hi.
+	// Four vectors each. student becomes the larger side's log2 probability; teacher the index of the segment; odds the
+	// argument within it; fraction that of exp2; larger is 2^hi.
 	student, teacher, odds, fraction, larger, psi []VecPhysical
-	studentLarger                                 []OpmaskPhysical
 	lo, hi                                        VecPhysical   // scratch: constants, or the halves of a table row
 	tmp                                           []VecPhysical // two vectors of scratch
-	acc, accG, far, clipped                       VecPhysical
+	acc, far                                      VecPhysical
 }
 
 func (g *generator) jsd512(d dtype, k kind) {
@@ -167,11 +168,10 @@ func (g *generator) jsd512(d dtype, k kind) {
 		generator: g, kind: k, d: d, p: g.loadPointers(),
 		student: zmm[0:4], teacher: zmm[4:8], odds: zmm[8:12],
 		fraction: zmm[12:16], larger: zmm[16:20], psi: zmm[20:24],
-		studentLarger: []OpmaskPhysical{K1, K2, K3, K4},
-		lo:            Z24, hi: Z25, tmp: zmm[26:28],
-		acc: Z28, accG: Z29, far: Z30, clipped: Z31,
+		lo: Z24, hi: Z25, tmp: zmm[26:28],
+		acc: Z28, far: Z30,
 	}
-	g.zero512(q.acc, q.accG, q.far, q.clipped)
+	g.zero512(q.acc, q.far)
 	ks, kt := R12, R13
 	if k.kept {
 		g.MOVQ(g.arg("kept"), ks)
@@ -193,27 +193,25 @@ func (g *generator) jsd512(d dtype, k kind) {
 		q.polynomial()
 		q.keptLarger(ks, kt)
 	} else {
-		q.power()
+		g.exp2_512(q.student, q.fraction, q.larger, q.lo, q.hi)
 		q.polynomial()
 	}
-	if k.grad {
-		q.gradient()
-		q.addGradient()
-	} else {
-		q.addEntries()
-	}
+	q.addEntries()
 	g.ADDQ(Imm(64), q.p.i)
 	g.CMPQ(q.p.i, q.p.n)
 	g.JLT(LabelRef("loop"))
-	q.results()
+	g.zero512(Z0)
+	g.storeFloat64(g.arg("sum"), q.acc, Z0, Z1)
+	g.maxLanes512(q.far, Z1)
+	g.store32(q.far, g.arg("max"))
 	g.VZEROUPPER()
 	g.RET()
 }
 
 // logProbabilities loads both sides and leaves D in odds and the larger side's log2 probability in student.
 func (g *second512) logProbabilities() {
-	g.load(wide, g.d, g.p.s, g.p.i, 0, g.student, g.grad)
-	g.load(wide, g.d, g.p.t, g.p.i, 0, g.teacher, g.grad)
+	g.load(wide, g.d, g.p.s, g.p.i, 0, g.student, false)
+	g.load(wide, g.d, g.p.t, g.p.i, 0, g.teacher, false)
 	g.prefetch(linesAhead(g.d, true), g.p.step, g.p.pfs, g.p.pft)
 	g.VBROADCASTSS(g.arg("rs"), g.lo)
 	g.VBROADCASTSS(g.arg("rt"), g.hi)
@@ -238,11 +236,6 @@ func (g *second512) logProbabilities() {
 	for _, t := range g.teacher {
 		g.VFMADD213PS_BCST(g.arg("nlt"), g.lo, t)
 	}
-	if g.grad {
-		for j, d := range g.odds {
-			g.VPMOVD2M(d, g.studentLarger[j])
-		}
-	}
 	for j, s := range g.student {
 		g.VMAXPS(g.teacher[j], s, s)
 	}
@@ -259,8 +252,8 @@ func (g *second512) keptOdds() {
 			g.VSUBPS(Mem{Base: g.p.s, Index: g.p.i, Scale: 4, Disp: 64 * j}, d, d)
 		}
 	} else {
-		g.load(wide, g.d, g.p.s, g.p.i, 0, g.student, g.grad)
-		g.load(wide, g.d, g.p.t, g.p.i, 0, g.odds, g.grad)
+		g.load(wide, g.d, g.p.s, g.p.i, 0, g.student, false)
+		g.load(wide, g.d, g.p.t, g.p.i, 0, g.odds, false)
 		for j, d := range g.odds {
 			g.VSUBPS(g.student[j], d, d)
 		}
@@ -271,22 +264,7 @@ func (g *second512) keptOdds() {
 	for _, d := range g.odds {
 		g.VFMADD213PS(g.hi, g.lo, d)
 	}
-	if g.grad {
-		for j, d := range g.odds {
-			g.VPMOVD2M(d, g.studentLarger[j])
-		}
-	}
 	g.VBROADCASTSS(g.wide.mem("magic"), g.hi)
-}
-
-// power leaves 2^hi in larger, lifted where the student's side is larger.
-func (g *second512) power() {
-	g.exp2_512(g.student, g.fraction, g.larger, g.lo, g.hi)
-	if g.grad {
-		for j, l := range g.larger {
-			g.VMULPS_BCST(g.arg("lift"), l, g.studentLarger[j], l)
-		}
-	}
 }
 
 // keptLarger leaves the larger side's probability, relative to the teacher's normaliser, in larger.
@@ -349,9 +327,9 @@ func (g *second512) lookup(j int, dst VecPhysical) {
 	g.VPERMT2PS(g.hi, g.teacher[j], dst)
 }
 
-// polynomial evaluates psi and, for the gradient, its derivative, which takes the place of student.
+// polynomial evaluates psi.
 func (g *second512) polynomial() {
-	top, first, slope := g.degree, 1, g.student
+	top, first := g.degree, 1
 	if g.even {
 		top, first = g.evenDegree, 0
 	}
@@ -364,12 +342,6 @@ func (g *second512) polynomial() {
 		for j, psi := range g.psi {
 			c := g.tmp[j%2]
 			g.lookup(j, c)
-			switch {
-			case g.grad && r == top-1:
-				g.VMOVAPS(psi, slope[j])
-			case g.grad:
-				g.VFMADD213PS(psi, g.odds[j], slope[j])
-			}
 			g.VFMADD213PS(c, g.odds[j], psi)
 		}
 	}
@@ -378,140 +350,55 @@ func (g *second512) polynomial() {
 // addEntries adds four vectors, then float64: with many equal terms, rounding against a large sum always errs the same
 // way.
 func (g *second512) addEntries() {
-	g.VMULPS(g.larger[0], g.psi[0], g.accG)
+	sum := g.tmp[0]
+	g.VMULPS(g.larger[0], g.psi[0], sum)
 	for j := 1; j < len(g.psi); j++ {
-		g.VFMADD231PS(g.larger[j], g.psi[j], g.accG)
+		g.VFMADD231PS(g.larger[j], g.psi[j], sum)
 	}
-	g.widen512(g.accG, g.acc, g.lo)
+	g.widen512(sum, g.acc, g.lo)
 }
 
-// gradient leaves the entries in psi and the raw gradient in fraction: slope*l + 2^hi psi' on the student's side,
-// -2^hi psi' on the teacher's; psi' is by |D| for the even table. The general table clips.
-func (g *second512) gradient() {
-	entry, slope, raw := g.psi, g.student, g.fraction
-	for j, l := range entry {
-		g.VMULPS(g.larger[j], l, l)
-	}
-	for j, q := range slope {
-		g.VMULPS(g.larger[j], q, q)
-	}
-	g.VBROADCASTSS(g.arg("slope"), g.lo)
-	for j, q := range slope {
-		g.VPXORD_BCST(g.wide.mem("sign"), q, raw[j])
-	}
-	if g.even {
-		for j, q := range slope {
-			g.VFMADD231PS(g.lo, entry[j], q)
-		}
-		for j, q := range slope {
-			g.VBLENDMPS(q, raw[j], g.studentLarger[j], raw[j])
-		}
-		return
-	}
-	for j, l := range entry {
-		g.VFMADD231PS(g.lo, l, g.studentLarger[j], raw[j])
-	}
-	over := g.studentLarger // no longer needed
-	g.VBROADCASTSS(g.arg("clip"), g.hi)
-	for j, l := range entry {
-		g.VCMPPS(Imm(0x1e), g.hi, l, over[j]) // entry > clip
-	}
-	for j, l := range entry {
-		g.VMOVAPS(g.hi, over[j], l)
-	}
-	for j, r := range raw {
-		g.VPXORD(r, r, over[j], r)
-	}
-	for j := range raw {
-		g.VPADDD_BCST(g.wide.mem("one"), g.clipped, over[j], g.clipped)
-	}
-}
-
-// addGradient adds entries and raw gradient, pairwise, so that fewer additions round against a large sum, and stores
-// the gradient.
-func (g *second512) addGradient() {
-	entry, raw, t := g.psi, g.fraction, g.tmp
-	g.VADDPS(entry[1], entry[0], entry[0])
-	g.VADDPS(entry[3], entry[2], entry[2])
-	g.VADDPS(raw[1], raw[0], t[0])
-	g.VADDPS(raw[3], raw[2], t[1])
-	g.VADDPS(entry[2], entry[0], entry[0])
-	g.VADDPS(t[1], t[0], t[0])
-	g.widen512(entry[0], g.acc, entry[1])
-	g.VEXTRACTF32X8(Imm(1), t[0], entry[1].AsY())
-	g.VCVTPS2PD(t[0].AsY(), entry[2])
-	g.VCVTPS2PD(entry[1].AsY(), entry[1])
-	g.VADDPD(entry[1], g.accG, g.accG)
-	g.VADDPD(entry[2], g.accG, g.accG)
-	for j, r := range raw {
-		g.VMOVUPS(r, Mem{Base: g.p.g, Index: g.p.i, Scale: 4, Disp: 64 * j})
-	}
-}
-
-// results stores the sums and the largest |D|.
-func (g *second512) results() {
-	if g.grad {
-		g.VCVTDQ2PS(g.clipped, g.clipped)
-		g.sumLanes512(g.clipped, Z1)
-		g.VMOVAPD(g.clipped.AsX(), X0)
-		g.VCVTTSD2SIQ(X0, RAX)
-		g.MOVQ(RAX, g.arg("clipped"))
-		g.zero512(Z0)
-		g.storeFloat64(g.arg("sumG"), g.accG, Z0, Z1)
-	}
-	g.zero512(Z0)
-	g.storeFloat64(g.arg("sum"), g.acc, Z0, Z1)
-	g.maxLanes512(g.far, Z1)
-	g.store32(g.far, g.arg("max"))
-}
-
-// finish512 computes out = q*qk + g*gk, where q = 2^(k(s-rs)+nls) or, if kept, what the first pass kept. The streaming
-// version bypasses the caches, up to a 64-byte boundary: otherwise a large gradient would be read before it is written.
-func (g *generator) finish512(d dtype, kept, stream bool) {
-	name, from, of := "finish", "s", d.name
+// finish512 computes out = q*(qk + ql) + g*gk, where q is what the first pass kept. The streaming version bypasses the caches,
+// up to a 64-byte boundary: otherwise a large gradient would be read before it is written.
+func (g *generator) finish512(stream bool) {
+	name := "finish"
 	if stream {
 		name = "stream"
 	}
-	if kept {
-		from, of = "kept", "Kept"
-	}
-	g.text("AVX512", name+of)
-	s, raw, out, n, i := RDI, RSI, RBX, RCX, RAX
-	g.MOVQ(g.arg(from), s)
+	g.text("AVX512", name)
+	kept, raw, out, n, i := RDI, RSI, RBX, RCX, RAX
+	g.MOVQ(g.arg("kept"), kept)
 	g.MOVQ(g.arg("g"), raw)
 	g.MOVQ(g.arg("out"), out)
 	g.MOVQ(g.arg("n"), n)
 	g.XORQ(i, i)
-	Y, F, P, G := zmm[0:4], zmm[4:8], zmm[8:12], zmm[12:16]
-	rs, k, nls, qk, gk, top, qmax := Z16, Z17, Z18, Z19, Z20, Z21, Z22
-	for i, field := range []string{"rs", "k", "nls", "qk", "gk"} {
-		g.VBROADCASTSS(g.arg(field), []VecPhysical{rs, k, nls, qk, gk}[i])
-	}
-	g.zero512(top, qmax)
+	G := zmm[0:4]
+	Q := zmm[4:8]
+	ql, qk, gk, top := Z18, Z19, Z20, Z21
+	g.VBROADCASTSS(g.arg("ql"), ql)
+	g.VBROADCASTSS(g.arg("qk"), qk)
+	g.VBROADCASTSS(g.arg("gk"), gk)
+	g.zero512(top)
+	at := func(base Register, j int) Mem { return Mem{Base: base, Index: i, Scale: 4, Disp: 64 * j} }
 	g.align()
 	g.Label("loop")
 	for j := range G {
-		g.VMULPS(Mem{Base: raw, Index: i, Scale: 4, Disp: 64 * j}, gk, G[j])
+		g.VMULPS(at(raw, j), gk, G[j])
 	}
-	if kept {
-		P = Y
-		g.load(wide, f32, s, i, 0, P, true)
-	} else {
-		g.load(wide, d, s, i, 0, Y, true)
-		g.exponent512(Y, rs, k, nls)
-		g.exp2_512(Y, F, P, Z24, Z25)
+	for j := range Q {
+		g.VMOVUPS(at(kept, j), Q[j])
 	}
-	for j := range P {
-		g.VFMADD231PS(P[j], qk, G[j])
+	for j := range G {
+		g.VFMADD231PS(Q[j], qk, G[j])
 	}
-	for j := range P {
-		g.VMAXPS(P[j], qmax, qmax)
+	for j := range G {
+		g.VFMADD231PS(Q[j], ql, G[j])
 	}
 	for j := range G {
 		g.VRANGEPS(Imm(0xb), G[j], top, top)
 	}
 	for j := range G {
-		g.store512(G[j], Mem{Base: out, Index: i, Scale: 4, Disp: 64 * j}, stream)
+		g.store512(G[j], at(out, j), stream)
 	}
 	g.ADDQ(Imm(64), i)
 	g.CMPQ(i, n)
@@ -521,20 +408,8 @@ func (g *generator) finish512(d dtype, kept, stream bool) {
 	}
 	g.maxLanes512(top, Z1)
 	g.store32(top, g.arg("max"))
-	g.maxLanes512(qmax, Z1)
-	g.store32(qmax, g.arg("qmax"))
 	g.VZEROUPPER()
 	g.RET()
-}
-
-// exponent512 computes k(y-rs)+nls.
-func (g *generator) exponent512(y []VecPhysical, rs, k, nls VecPhysical) {
-	for j := range y {
-		g.VSUBPS(rs, y[j], y[j])
-	}
-	for j := range y {
-		g.VFMADD213PS(nls, k, y[j])
-	}
 }
 
 // store512 stores a vector, past the caches if it is streamed.

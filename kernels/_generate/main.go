@@ -34,11 +34,9 @@ var (
 	dtypes = []dtype{f32, bf16, f16}
 )
 
-// kind selects a second-pass tile: psi_1/2 or the general table, with or without gradient (the general one clips), and
-// whether it uses the exponentials that the first pass kept.
+// kind names a second-pass tile: psi_1/2 or the general table, with or without gradient, and whether a forward pass uses
+// the exponentials that the first pass kept; a gradient always does.
 type kind struct{ even, grad, kept bool }
-
-var kinds = []kind{{even: true}, {}, {even: true, grad: true}, {grad: true}}
 
 func (k kind) name() string {
 	n := "jsd"
@@ -67,7 +65,9 @@ var (
 )
 
 // numbers holds constants of package kernels: the degrees of the table polynomials, and klLift.
-type numbers struct{ degree, evenDegree, geometricDegree, narrowDegree, signedDegree, klLift int }
+type numbers struct {
+	degree, evenDegree, geometricDegree, narrowDegree, signedDegree, gradedDegree, packedRate, klLift int
+}
 
 func main() {
 	if len(os.Args) != 2 {
@@ -105,7 +105,10 @@ func readNumbers() numbers {
 		n, _ := constant.Int64Val(c.Val())
 		return int(n)
 	}
-	return numbers{of("degree"), of("evenDegree"), of("geometricDegree"), of("narrowDegree"), of("signedDegree"), of("klLift")}
+	return numbers{
+		of("degree"), of("evenDegree"), of("geometricDegree"), of("narrowDegree"), of("signedDegree"), of("gradedDegree"),
+		of("packedRate"), of("klLift"),
+	}
 }
 
 // newContext returns an empty file with a build constraint. pkg, if not empty, is the package whose types the file

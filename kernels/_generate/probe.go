@@ -74,14 +74,17 @@ func writeInstructions(file string, tiles *ir.File) {
 	for _, p := range []struct {
 		path, suffix          string
 		first, second, finish float64 // entries per step
-	}{{"avx2", "AVX2", 64, 32, 16}, {"avx512", "AVX512", 128, 64, 64}} {
+	}{{"avx2", "AVX2", 64, 32, 32}, {"avx512", "AVX512", 128, 64, 64}} {
 		per16 := func(f string, entries float64) float64 { return 16 * loopInstructions(tiles, f+p.suffix) / entries }
-		first, kept, even, finish := "sum", "", p.second, "finishF32"
+		first, kept, even := "sum", "", p.second
 		if p.path == "avx512" {
-			first, kept, even, finish = "keep", "Kept", 128, "finishKept"
+			first, kept, even = "keep", "Kept", 128
 		}
-		forward := func(d, f string, entries float64) float64 { return 2*per16(first+d, p.first) + per16(f+d, entries) }
-		gradient := func(f string) float64 { return forward("F32", f, p.second) + per16(finish, p.finish) }
+		sides := func(d, first, second string, entries float64) float64 {
+			return 2*per16(first+d, p.first) + per16(second+d, entries)
+		}
+		forward := func(d, f string, entries float64) float64 { return sides(d, first, f, entries) }
+		gradient := func(f string) float64 { return sides("F32", "keep", f, p.second) + per16("finish", p.finish) }
 		kl := forward("F32", "jsd", p.second)
 		if p.path == "avx512" {
 			kl = per16("klF32", 64)
@@ -95,8 +98,8 @@ func writeInstructions(file string, tiles *ir.File) {
 			{"forward, bfloat16", forward("BF16", "jsd"+kept+"Even", even)},
 			{"forward, beta 0.3", forward("F32", "jsd"+kept, p.second)},
 			{"forward, KL", kl},
-			{"gradient", gradient("grad" + kept + "Even")},
-			{"gradient, beta 0.3", gradient("grad" + kept)},
+			{"gradient", gradient("gradEven")},
+			{"gradient, beta 0.3", gradient("grad")},
 		} {
 			fmt.Fprintf(&b, "\t\t%q: %.1f,\n", k.name, k.n)
 		}

@@ -48,11 +48,15 @@ func (g *generator) nextStep(i, n, next, zero Register, entries int) {
 // sumGroup is a group of four vectors in a first pass.
 type sumGroup struct{ y, f, p []VecPhysical }
 
-// sum512 is the first pass. With keep it stores each 2^(k s - ref) in kept, for the later passes.
-func (g *generator) sum512(d dtype, keep bool) {
+// sum512 is the first pass. With keep it stores each 2^(k s - ref) in kept, for the later passes; with order, bfloat16
+// too in order.
+func (g *generator) sum512(d dtype, keep, order bool) {
 	name := "sum"
 	if keep {
 		name = "keep"
+	}
+	if order {
+		name += "Ordered"
 	}
 	g.text("AVX512", name+d.name)
 	s, n, i, pf, step, kept, next, zero := RDI, RCX, RAX, RSI, RDX, RBX, R12, R13
@@ -72,7 +76,7 @@ func (g *generator) sum512(d dtype, keep bool) {
 	g.XORQ(zero, zero)
 	groups := [2]sumGroup{{zmm[0:4], zmm[4:8], zmm[8:12]}, {zmm[12:16], zmm[16:20], zmm[20:24]}}
 	head := func(q sumGroup, at Register, entry int) (st stream) {
-		g.loads512(&st, d, s, at, entry, q.y, false)
+		g.loads512(&st, d, s, at, entry, q.y, order)
 		st.each(4, func(j int) { g.VFMSUB213PS(ref, k, q.y[j]) })
 		st.each(4, func(j int) { g.VREDUCEPS(Imm(9), q.y[j], q.f[j]) })
 		return st
