@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 )
@@ -13,6 +14,8 @@ var trainingRows = []struct {
 }{
 	{"unrelated sd 1", func(r *rand.Rand, s, t []float32) { normal(r, s, 1); normal(r, t, 1) }},
 	{"unrelated sd 3", func(r *rand.Rand, s, t []float32) { normal(r, s, 3); normal(r, t, 3) }},
+	{"unrelated sd 10", func(r *rand.Rand, s, t []float32) { normal(r, s, 10); normal(r, t, 10) }},
+	{"moved by sd 0.01", func(r *rand.Rand, s, t []float32) { normal(r, s, 3); moved(r, s, t, 0.01) }},
 	{"moved by sd 0.5", func(r *rand.Rand, s, t []float32) { normal(r, s, 3); moved(r, s, t, 0.5) }},
 	{"moved by sd 2", func(r *rand.Rand, s, t []float32) { normal(r, s, 3); moved(r, s, t, 2) }},
 	{"moved by sd 4", func(r *rand.Rand, s, t []float32) { normal(r, s, 3); moved(r, s, t, 4) }},
@@ -21,6 +24,53 @@ var trainingRows = []struct {
 		moved(r, s, t, 0.5)
 		at := r.IntN(len(s))
 		s[at], t[at] = 18, 12
+	}},
+	{"agreed peak", func(r *rand.Rand, s, t []float32) {
+		normal(r, s, 1)
+		moved(r, s, t, 0.5)
+		at := r.IntN(len(s))
+		s[at], t[at] = 20, 19.5
+	}},
+	{"peaks apart", func(r *rand.Rand, s, t []float32) {
+		normal(r, s, 2)
+		normal(r, t, 2)
+		s[r.IntN(len(s))], t[r.IntN(len(t))] = 30, 30
+	}},
+	{"tied peaks", func(r *rand.Rand, s, t []float32) {
+		normal(r, s, 1)
+		moved(r, s, t, 0.5)
+		for range 5 {
+			at := r.IntN(len(s))
+			s[at], t[at] = 17+float32(r.IntN(8))/8, 12+float32(r.IntN(8))/8
+		}
+	}},
+	{"sure student, flat teacher", func(r *rand.Rand, s, t []float32) {
+		normal(r, s, 3)
+		normal(r, t, 1)
+		s[r.IntN(len(s))] = 28
+	}},
+	{"heavy tails", func(r *rand.Rand, s, t []float32) {
+		for i := range s {
+			s[i] = float32(-1.1*math.Log(float64(r.IntN(len(s))+1)) + 0.3*r.NormFloat64())
+		}
+		for range 8 {
+			s[r.IntN(len(s))] += 12 * r.Float32()
+		}
+		moved(r, s, t, 1)
+	}},
+	{"padded", func(r *rand.Rand, s, t []float32) {
+		normal(r, s, 3)
+		moved(r, s, t, 2)
+		for i := len(s) * 31 / 32; i < len(s); i++ {
+			s[i], t[i] = negInf, negInf
+		}
+	}},
+	{"offset 40", func(r *rand.Rand, s, t []float32) {
+		normal(r, s, 3)
+		moved(r, s, t, 2)
+		for i := range s {
+			s[i], t[i] = s[i]+40, t[i]+20
+		}
 	}},
 }
 
@@ -34,6 +84,73 @@ func moved(r *rand.Rand, s, t []float32, sd float64) {
 	for i, x := range s {
 		t[i] = x + float32(r.NormFloat64()*sd)
 	}
+}
+
+// TestTrainingRows checks that no row as training meets it takes the float64 path, and that a gradient's error is at most
+// 1.5e-6 of the row's largest entry.
+func TestTrainingRows(t *testing.T) {
+	const v = 3000
+	forPaths(t, func(t *testing.T, path string) {
+		worst := 0.0
+		for _, kind := range trainingRows {
+			for _, beta := range []float64{0, 0.02, 0.1, 0.5, 0.9, 1} {
+				for _, tau := range []float64{0.5, 1, 2} {
+					for _, clip := range []Clip{ClipNone, ClipToken, ClipElement, ClipBregman} {
+						if clip != ClipNone && tau != 1 || clip == ClipElement && (beta == 0 || beta == 1) {
+							continue
+						}
+						r := rand.New(rand.NewPCG(3, uint64(tau*2)))
+						z, w := make([]float32, v), make([]float32, v)
+						kind.fill(r, z, w)
+						o := Options{Beta: beta, Temperature: tau, Clip: clip, Path: path}
+						if clip != ClipNone {
+							o.ClipValue = 0.3
+						}
+						where := fmt.Sprintf("%s, beta %g, tau %g, clip %d", kind.name, beta, tau, clip)
+						worst = max(worst, trainingRow(t, o, where, z, w))
+					}
+				}
+			}
+		}
+		t.Logf("largest error of a gradient: %.2g of the row's largest entry", worst)
+	})
+}
+
+// trainingRow returns the largest error of a row's gradient, relative to its largest entry.
+func trainingRow(t *testing.T, o Options, where string, z, w []float32) float64 {
+	t.Helper()
+	j, err := cachedJSD(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := len(z)
+	grad, want := make([]float32, n), make([]float64, n)
+	st, err := j.Run(&Batch{Student: F32Matrix(z, 1, n), Teacher: F32Matrix(w, 1, n)}, &Output{Grad: grad})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st.Exact > 0 {
+		t.Errorf("%s: on the float64 path", where)
+	}
+	loss := ReferenceJSD(widen(z), widen(w), o, want)
+	if gateOf(o.Path).far(st.Loss, loss) {
+		t.Errorf("%s: loss %g, reference %g", where, st.Loss, loss)
+	}
+	top, worst, at := 0.0, 0.0, 0
+	for i, g := range want {
+		top = max(top, math.Abs(g))
+		if e := math.Abs(float64(grad[i]) - g); e > worst {
+			worst, at = e, i
+		}
+	}
+	if worst > 1.5e-6*max(top, 1e-6) {
+		t.Errorf("%s: gradient %d is %g, reference %g (error %.2g of the largest, %g)", where, at, grad[at], want[at],
+			worst/top, top)
+	}
+	if top < 1e-6 {
+		return 0
+	}
+	return worst / top
 }
 
 // BenchmarkTraining measures a gradient on every kind of row, and the share of rows on the float64 path.

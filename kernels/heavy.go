@@ -116,8 +116,10 @@ func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 		gone := rest.largest / r.zs.total * math.Abs(all+pivot) / o.Temperature * nf
 		top /= math.Abs(scale)
 		if !(top < 0.2*gone && gone*4e-7 > 3e-14) {
-			if o.clipsElements() && tmp.clipped > 0 && top < 0.002*nf/o.Temperature {
-				return false // the sum lacks the terms with which errors of the normalisers would have cancelled
+			// Without the terms of clipped entries, errors of the normalisers don't cancel.
+			free := w.unclipped(rest.sum / r.zs.total)
+			if o.clipsElements() && tmp.clipped > 0 && free > 1e-5 && top < 0.002*free*nf/o.Temperature {
+				return false
 			}
 			break
 		}
@@ -135,6 +137,16 @@ func (r *rowResult) add(h *heavy) {
 	if h.clipped {
 		r.clipped++
 	}
+}
+
+// unclipped is how much of the student's probability may be in entries that aren't clipped: rest is the others'.
+func (w *worker) unclipped(rest float64) float64 {
+	for i := range w.heavy {
+		if !w.heavy[i].clipped {
+			rest += w.heavy[i].q
+		}
+	}
+	return rest
 }
 
 // fold returns the heaviest entry's pivot, G/q, and the sum over all entries of G less pivot*q, given the sum of G and q

@@ -49,9 +49,8 @@ func NewJSD(o Options) (*JSD, error) {
 const nearEnd = 1e-4
 
 // steepEnd is how close to 0 or 1 beta may come before the bend of psi is in a wide segment of the signed table,
-// where the slope has a relative error of 1e-5: gradients, which are made of slopes, are then left to the portable
-// tiles.
-const steepEnd = 0.02
+// where rate is off by more than 2e-6 of itself: gradients are then left to the portable tiles.
+const steepEnd = 0.004
 
 // Path returns the name of the path in use.
 func (j *JSD) Path() string { return j.path.name }

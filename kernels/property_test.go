@@ -414,7 +414,7 @@ func TestSmallBetaGradient(t *testing.T) {
 // TestTableFit measures the tables against psi for every beta a path may be asked for.
 func TestTableFit(t *testing.T) {
 	for _, b := range []float64{
-		0, 1, 1e-4, 0.001, 0.009, 0.01, steepEnd, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99, 0.999, 0.9999,
+		0, 1, 1e-4, 0.001, steepEnd, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99, 0.999, 0.9999,
 	} {
 		tab := newTable(b)
 		worst, at := 0.0, 0.0
