@@ -29,8 +29,8 @@ help: ## list the targets
 demo: build ## set up, then turn a real NAT run into a preference data set
 	@sh examples/demo/run.sh bin/nat-go
 
-test: lib ## set up, then run all tests
-	@$(WITH_LIB) sh .ci/test $(TAGS)
+test: lib ## set up, then run the tests that need nothing else
+	@$(WITH_LIB) sh .ci/test $(TAGS) -short
 
 # A fourth of what the compiler does is collecting garbage; without it, it needs a few hundred MiB more at its largest
 # package. What it writes, and where the build cache keeps it, stays the same.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/collator/tokenizer/tokenizertest"
+	"github.com/nat-go/nat-go/internal/property"
 )
 
 // TestRestored checks that what is concluded about a text from the tokens of its other characters alone matches what
@@ -32,7 +33,7 @@ func TestRestored(t *testing.T) {
 				t.Fatalf("%s: ASCII text is not restored", name)
 			}
 			w := &worker{Collator: &Collator{cfg: Config{Tokenizer: tok}}}
-			rapid.Check(t, func(r *rapid.T) {
+			property.Check(t, func(r *rapid.T) {
 				text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(fragments), 0, 12).Draw(r, "text"), "")
 				var enc tokenizer.Encoding
 				if err := tok.EncodeRow(&enc, text, nil); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/collator/tokenizer/tokenizertest"
 	"github.com/nat-go/nat-go/collator/tokenview"
+	"github.com/nat-go/nat-go/internal/property"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
@@ -219,7 +220,7 @@ func TestLossPolicies(t *testing.T) {
 // TestLookAlikesStayText checks that special-token text typed by a user or a tool never becomes a special token.
 func TestLookAlikesStayText(t *testing.T) {
 	marks := []string{"<|im_start|>", "<|im_end|>", "<think>", "</think>"}
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		piece := rapid.OneOf(rapid.SampledFrom(marks), rapid.StringMatching(`[ -~\n]{0,8}`), rapid.String())
 		text := func(name string) string {
 			return strings.ToValidUTF8(strings.Join(rapid.SliceOfN(piece, 0, 5).Draw(rt, name), ""), "?")

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/nat-go/nat-go/internal/property"
 )
 
 // drawRow draws a row of logits: a base scale, an offset and masked entries.
@@ -60,7 +62,7 @@ func one(t testing.TB, o Options, z, w []float32) (float64, []float32) {
 // TestDifferential compares every path with the float64 reference on random rows.
 func TestDifferential(t *testing.T) {
 	forPaths(t, func(t *testing.T, path string) {
-		rapid.Check(t, func(rt *rapid.T) {
+		property.Check(t, func(rt *rapid.T) {
 			n := drawLen(rt)
 			z, w := drawRow(rt, "student", n), drawRow(rt, "teacher", n)
 			if rapid.Bool().Draw(rt, "near") {
@@ -105,7 +107,7 @@ func TestDifferential(t *testing.T) {
 // TestIdentities checks the invariants of the divergence on every path.
 func TestIdentities(t *testing.T) {
 	forPaths(t, func(t *testing.T, path string) {
-		rapid.Check(t, func(rt *rapid.T) {
+		property.Check(t, func(rt *rapid.T) {
 			n := drawLen(rt)
 			z, w := drawRow(rt, "student", n), drawRow(rt, "teacher", n)
 			b := drawBeta(rt)
@@ -535,7 +537,7 @@ func TestPolicyLoss(t *testing.T) {
 
 // TestTailBound checks that coarse-graining never increases a divergence.
 func TestTailBound(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(2, 60).Draw(rt, "V")
 		z, w := drawRow(rt, "student", n), drawRow(rt, "teacher", n)
 		o := Options{Beta: drawBeta(rt), Temperature: 1}

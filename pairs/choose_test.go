@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/nat-go/nat-go/internal/property"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -230,7 +231,7 @@ func TestChooseIsTheNaiveChoice(t *testing.T) {
 		return cfg
 	})
 	chooser := NewChooser(Config{})
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		cfg := c.Draw(t, "config")
 		scores := rapid.SliceOfN(rapid.OneOf(rapid.Map(rapid.IntRange(0, 10),
 			func(n int) float64 { return float64(n) / 10 }), rapid.Float64Range(0, 1)), 1, 14).

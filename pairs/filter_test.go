@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/nat-go/nat-go/internal/property"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -213,7 +214,7 @@ func TestContains(t *testing.T) {
 		t.Error("the second anchor of two that overlap is passed over")
 	}
 	piece := rapid.SampledFrom([]string{"a", "b", "ab", opening, opening + "a", opening + opening, "c", one, one + "b"})
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		text := strings.Join(rapid.SliceOfN(piece, 0, 40).Draw(t, "text"), "")
 		output := strings.Join(rapid.SliceOfN(piece, 0, 4).Draw(t, "output"), "")
 		if got, want := contains(text, output), strings.Contains(text, output); got != want {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/nat-go/nat-go/internal/property"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
@@ -108,7 +109,7 @@ func TestBranches(t *testing.T) {
 
 // TestBranchesBruteForce checks that the pairs are the ones found by looking at every two branches.
 func TestBranchesBruteForce(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		word := rapid.SampledFrom([]string{"a", "b", "c"})
 		result := rapid.SampledFrom([]string{"=r", "=s"})
 		var walks []string

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/internal/property"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -201,7 +202,7 @@ func TestRefused(t *testing.T) {
 // TestBruteForce checks that, with strategy exhaustive, the pairs are the ones found by looking at every two rollouts,
 // and that a rollout of another question changes none of them.
 func TestBruteForce(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		words := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "=r", "=s"}), 1, 5)
 		var all []*ttc.Example
 		var texts [][]string

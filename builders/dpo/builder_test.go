@@ -11,6 +11,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/internal/property"
 	"github.com/nat-go/nat-go/pairs"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -337,7 +338,7 @@ func TestNewNamesTheSetting(t *testing.T) {
 // TestEveryCandidateIsUsedOrDroppedOnce checks that the builder's books balance.
 func TestEveryCandidateIsUsedOrDroppedOnce(t *testing.T) {
 	strategies := []string{"", "exhaustive", "best_vs_worst", "adjacent", "best_vs_rest", "threshold", "random_k"}
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		cfg := schema.New[Config]()
 		cfg.Strategy = rapid.SampledFrom(strategies).Draw(t, "strategy")
 		cfg.MinScoreDiff = rapid.SampledFrom([]float64{0, 0.2}).Draw(t, "margin")

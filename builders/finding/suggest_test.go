@@ -4,11 +4,13 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/nat-go/nat-go/internal/property"
 )
 
 // TestNearestFindsOneEdit checks that a single edit in a six-letter word is always recovered.
 func TestNearestFindsOneEdit(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		word := rapid.StringMatching(`[a-z]{6,12}`).Draw(t, "word")
 		at := rapid.IntRange(0, len(word)-2).Draw(t, "at")
 		var wrong string

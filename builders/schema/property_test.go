@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nat-go/nat-go/builders/yamldoc"
+	"github.com/nat-go/nat-go/internal/property"
 )
 
 type everything struct {
@@ -73,7 +74,7 @@ func texts() *rapid.Generator[string] {
 // TestDecodeInvertsEncode checks this for YAML and for the canonical JSON that a plugin gets.
 func TestDecodeInvertsEncode(t *testing.T) {
 	spec := MustOf(everything{})
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		want := drawEverything(t)
 		out, err := yaml.Marshal(want)
 		if err != nil {
@@ -105,7 +106,7 @@ func TestDecodeInvertsEncode(t *testing.T) {
 // TestFindingsLieInTheText corrupts a valid text at random places and checks every position that is reported.
 func TestFindingsLieInTheText(t *testing.T) {
 	spec := MustOf(everything{})
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		out, err := yaml.Marshal(drawEverything(t))
 		if err != nil {
 			t.Fatal(err)
@@ -139,7 +140,7 @@ func TestFindingsLieInTheText(t *testing.T) {
 }
 
 func TestSizeRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		want := Size(rapid.Int64Min(0).Draw(t, "size"))
 		if got, err := ParseSize(want.String()); err != nil || got != want {
 			t.Fatalf("%d -> %s -> %d %v", want, want, got, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/internal/property"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -152,7 +153,7 @@ func TestLeaks(t *testing.T) {
 // TestLeaksProperty checks that a hint leaks if and only if it shares a run of words with the target.
 func TestLeaksProperty(t *testing.T) {
 	word := rapid.SampledFrom([]string{"a", "b", "c", "d"})
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		hint := rapid.SliceOfN(word, 0, 30).Draw(t, "hint")
 		target := rapid.SliceOfN(word, 2, 30).Draw(t, "target")
 		run := rapid.IntRange(2, 6).Draw(t, "run")

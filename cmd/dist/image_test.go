@@ -199,6 +199,7 @@ func within(root string, id int, config oci.ImageConfig, args ...string) *exec.C
 // TestImageIsReadByOthers checks that other tools, such as Skopeo, can read the image: both as an OCI archive and as
 // what `docker load` takes.
 func TestImageIsReadByOthers(t *testing.T) {
+	pythontest.Long(t, "no other tool reads the image")
 	path := madeImage(t)
 	if _, err := exec.LookPath("skopeo"); err != nil {
 		if pythontest.Required("skopeo") {

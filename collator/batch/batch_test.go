@@ -15,6 +15,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
 
+	"github.com/nat-go/nat-go/internal/property"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
@@ -112,7 +113,7 @@ func readAll(t testing.TB, dir string) (rows []*Row, lines []Line) {
 // TestUnpackOfPack: unpack(pack(x)) = x, for every channel, layout and budget; id 0, which is the pad id here, is a
 // token like any other (D10).
 func TestUnpackOfPack(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		c := channels[rapid.IntRange(0, 2).Draw(rt, "channel")]
 		layout := Layout(rapid.IntRange(0, len(layoutNames)-1).Draw(rt, "layout"))
 		budget := rapid.IntRange(40, 400).Draw(rt, "budget")

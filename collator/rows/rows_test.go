@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/internal/property"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	natjson "github.com/nat-go/nat-go/ttc/json"
@@ -284,7 +285,7 @@ func arguments(parsed string) chat.Message {
 }
 
 func TestRowsHoldTheTextsTheyWereGiven(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		s := rapid.StringOf(rapid.Rune()).Draw(t, "text")
 		e := NewEncoder(customizer, Options{})
 		row, _, err := e.Append(nil, Train, preference(text(s), text(s+"c"), text(s+"r")))

@@ -8,13 +8,14 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/nat-go/nat-go/internal/property"
 	"github.com/nat-go/nat-go/kernels"
 )
 
 // TestBracket checks that the divergence of two full distributions is between the bounds given by their k best
 // tokens.
 func TestBracket(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		v := rapid.IntRange(2, 60).Draw(t, "vocabulary")
 		k := rapid.IntRange(1, v).Draw(t, "k")
 		scale := rapid.SampledFrom([]float64{0.01, 1, 8, 40}).Draw(t, "scale")

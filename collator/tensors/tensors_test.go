@@ -16,6 +16,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
 
+	"github.com/nat-go/nat-go/internal/property"
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
@@ -210,7 +211,7 @@ func TestHalves(t *testing.T) {
 	if v := BFloat16Value(bfloat16Bits(nan)); v == v {
 		t.Error("NaN is lost")
 	}
-	rapid.Check(t, func(r *rapid.T) {
+	property.Check(t, func(r *rapid.T) {
 		v := rapid.Float32Range(-70000, 70000).Draw(r, "v")
 		bits := float16Bits(v)
 		near := math.Abs(float64(Float16Value(bits)) - float64(v))

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/nat-go/nat-go/internal/property"
 )
 
 // TestByteTexts compares texts of ids with those of the library: of each id alone, and of ids drawn.
@@ -40,7 +42,7 @@ func TestByteTexts(t *testing.T) {
 			if known < tok.VocabSize()*9/10 && known < tok.VocabSize()-0x80 {
 				t.Errorf("%d of %d tokens have a text", known, tok.VocabSize())
 			}
-			rapid.Check(t, func(r *rapid.T) {
+			property.Check(t, func(r *rapid.T) {
 				compare(r, rapid.SliceOfN(rapid.Int32Range(-1, tok.MaxID()+1), 0, 40).Draw(r, "ids"))
 				text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(fragments), 1, 12).Draw(r, "fragments"), "")
 				enc, err := tok.Encode(text, Options{ParseSpecial: true})

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nat-go/nat-go/internal/oracletest"
+	"github.com/nat-go/nat-go/internal/property"
 )
 
 // alphabet has a character of each class, more where an expression tells them apart, and some outside ASCII: a letter,
@@ -194,7 +195,7 @@ func TestPiecesOfAnything(t *testing.T) {
 	for name, tok := range piecewise(t) {
 		t.Run(name, func(t *testing.T) {
 			tok.SetCacheBytes(20_000)
-			rapid.Check(t, func(r *rapid.T) {
+			property.Check(t, func(r *rapid.T) {
 				text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(parts), 0, 30).Draw(r, "parts"), "")
 				if strings.IndexByte(text, 0) < 0 {
 					inPieces(r, tok, text)

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/nat-go/nat-go/internal/property"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
@@ -111,7 +112,7 @@ func TestSegmentsEqualWhole(t *testing.T) {
 			for _, text := range []string{"\x01<|a|>\x00", "\x00<|a|>\x01", "\x00a\x01", "\x00\x02\x03\x01\x03"} {
 				check(t, text)
 			}
-			rapid.Check(t, func(r *rapid.T) { check(r, drawText(r)) })
+			property.Check(t, func(r *rapid.T) { check(r, drawText(r)) })
 		})
 	}
 }
@@ -122,7 +123,7 @@ func TestContentStaysText(t *testing.T) {
 	for name, tok := range zoo(t) {
 		t.Run(name, func(t *testing.T) {
 			open := tok.Specials()[0].Text
-			rapid.Check(t, func(r *rapid.T) {
+			property.Check(t, func(r *rapid.T) {
 				content := drawText(r)
 				text := open + "x\n" + content + "\n" + open
 				start, end := len(open)+2, len(open)+2+len(content)

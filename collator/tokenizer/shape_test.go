@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/nat-go/nat-go/internal/property"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
@@ -31,7 +32,7 @@ func TestKnownPatterns(t *testing.T) {
 
 // TestNULEscapes checks that escaping is unambiguous, and that spans map back to where they were.
 func TestNULEscapes(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
+	property.Check(t, func(r *rapid.T) {
 		parts := rapid.SliceOf(rapid.SampledFrom([]string{"\x00", "\x01", "\x02", "\x03", "a", "é", "\x00\x01"})).
 			Draw(r, "parts")
 		text := strings.Join(parts, "")

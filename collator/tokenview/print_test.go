@@ -6,12 +6,13 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/nat-go/nat-go/internal/property"
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
 
 // TestWrapTokens checks that lines are no wider than requested, and that no token is lost.
 func TestWrapTokens(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		texts := rapid.SliceOfN(rapid.StringMatching(`[a-z 世界]{0,40}`), 1, 30).Draw(t, "texts")
 		width := rapid.IntRange(leastTokens, 60).Draw(t, "width")
 		lines := wrapTokens(texts, width)

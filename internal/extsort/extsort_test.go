@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/nat-go/nat-go/internal/property"
 )
 
 func sorted(t *testing.T, width int, memory int64, rows [][]byte) ([][]byte, bool) {
@@ -39,7 +41,7 @@ func sorted(t *testing.T, width int, memory int64, rows [][]byte) ([][]byte, boo
 }
 
 func TestSortsLikeAComparisonSort(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		width := rapid.IntRange(1, 12).Draw(rt, "width")
 		// Few distinct values: long common prefixes, equal rows.
 		alphabet := rapid.SampledFrom([]byte{1, 2, 255}).Draw(rt, "alphabet")

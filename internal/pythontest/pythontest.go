@@ -17,6 +17,7 @@ import (
 // then.
 func Need(t testing.TB, what, check, unchecked string) string {
 	t.Helper()
+	Long(t, unchecked)
 	path, err := exec.LookPath("python3")
 	if err == nil {
 		err = run(path, "-c", check)
@@ -31,6 +32,15 @@ func Need(t testing.TB, what, check, unchecked string) string {
 	return ""
 }
 
+// Long skips a test under -short, which is how `make test` runs them: with no Python, no browser, no server, and nothing
+// downloaded or built for the test. unchecked completes the message: what is not tested then.
+func Long(t testing.TB, unchecked string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skipf("SKIPPED: -short, so %s", unchecked)
+	}
+}
+
 // Required reports whether NATGO_REQUIRE names it.
 func Required(what string) bool {
 	return slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), what)
@@ -40,6 +50,7 @@ func Required(what string) bool {
 // skipped or, if NATGO_REQUIRE names pythons, fails.
 func Version(t testing.TB, version string) string {
 	t.Helper()
+	Long(t, "nothing was tried with Python "+version)
 	root := os.Getenv("PYENV_ROOT")
 	if home, err := os.UserHomeDir(); root == "" && err == nil {
 		root = filepath.Join(home, ".pyenv")
@@ -74,6 +85,7 @@ func TRL(t testing.TB) string {
 
 func found(t testing.TB, find func() (string, error), without string) string {
 	t.Helper()
+	Long(t, "no Python is asked")
 	path, err := find()
 	if err != nil {
 		t.Fatal(err)

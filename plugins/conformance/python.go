@@ -27,6 +27,9 @@ func skipPython(t testing.TB, why string) {
 // NATGO_REQUIRE names python.
 func Python(t testing.TB, requirements string) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("SKIPPED: -short, so no Python plugin is tested")
+	}
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		skipPython(t, "there is no python3")

@@ -9,13 +9,15 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/nat-go/nat-go/internal/property"
 )
 
 // TestSupervisor checks that whatever happens to an instance, it starts only from rest or after a pause, takes groups
 // only once it has been started, pauses longer with each failure, gives up after a number of failures in a row, and
 // never comes back from a stop.
 func TestSupervisor(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		spec := Spec{
 			Failures: rapid.IntRange(1, 12).Draw(t, "failures"),
 			Backoff:  time.Duration(rapid.IntRange(1, 1000).Draw(t, "ms")) * time.Millisecond,

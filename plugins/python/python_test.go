@@ -16,6 +16,7 @@ import (
 
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/internal/pythontest"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
@@ -23,6 +24,7 @@ import (
 const needs = "import numpy, pytest, safetensors"
 
 func TestPackage(t *testing.T) {
+	pythontest.Long(t, "the Python package was not tested")
 	python, err := exec.LookPath("python3")
 	if err == nil {
 		err = exec.Command(python, "-c", needs).Run()

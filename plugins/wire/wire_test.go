@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/internal/property"
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -228,7 +229,7 @@ func sendGroups(t interface{ Fatal(...any) }, gs []*ttc.Group) []*ttc.Group {
 }
 
 func TestGroupsRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		in := list(t, groups, 3, "groups")
 		out := sendGroups(t, in)
 		if d := cmp.Diff(in, out, equal); d != "" {
@@ -449,7 +450,7 @@ func records(g *ttc.Group) *rapid.Generator[builders.Record] {
 }
 
 func TestResultsRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		gs := []*ttc.Group{groups.Draw(t, "group"), groups.Draw(t, "group")}
 		var want, got []*Results
 		var r RecordReader
@@ -704,7 +705,7 @@ func FuzzRecordReader(f *testing.F) {
 // are an error.
 func TestExampleCodec(t *testing.T) {
 	c := NewExampleCodec()
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		for _, ex := range groups.Draw(t, "group").Examples {
 			b, err := c.Append([]byte("before"), ex)
 			if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/zeebo/xxh3"
 	"pgregory.net/rapid"
 
+	"github.com/nat-go/nat-go/internal/property"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -143,7 +144,7 @@ func TestGraph(t *testing.T) {
 // TestGraphProperty checks that whatever the calls and whatever order they come in, the result is the same examples, in
 // each of which every call finds its history, and each answer is trained once or listed.
 func TestGraphProperty(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 25).Draw(t, "calls")
 		plans := make([]plan, n)
 		for i := range plans {

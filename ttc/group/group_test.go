@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/nat-go/nat-go/internal/property"
 	"github.com/nat-go/nat-go/ttc"
 )
 
@@ -106,7 +107,7 @@ func TestGroups(t *testing.T) {
 // TestGroupsProperty checks that whatever the tasks and the memory, every example is in exactly one group, and what is
 // skipped is a prefix.
 func TestGroupsProperty(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 300).Draw(t, "examples")
 		tasks := rapid.SliceOfN(rapid.SampledFrom([]string{"", "x", "y", "z", "1", "2", "3"}), n, n).Draw(t, "tasks")
 		exs := examples(tasks...)
@@ -239,7 +240,7 @@ func BenchmarkGroup(b *testing.B) {
 // TestSpilled stores examples in several spills and groups them part by part: together the parts have the same groups
 // as one index over everything, each whole, and each part's groups are in the order of their first members.
 func TestSpilled(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(0, 60).Draw(rt, "examples")
 		tasks := rapid.SliceOfN(rapid.SampledFrom([]string{"", "x", "y", "z", "1", "2", "3"}), n, n).Draw(rt, "tasks")
 		exs := examples(tasks...)

@@ -17,6 +17,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/nat-go/nat-go/internal/property"
 )
 
 func TestParse(t *testing.T) {
@@ -409,7 +411,7 @@ func TestAppendAtEveryPlace(t *testing.T) {
 		"\"": `\"`, "\\": `\\`, "\x00": `\u0000`, "\x1f": `\u001f`, "\x7f": `\u007f`, "\t": `\t`, "é": `\u00e9`,
 		"日": `\u65e5`, "🙂": `\ud83d\ude42`, "\xed\xa0\xbd": `\ud83d`, "~": "~", " ": " ",
 	}
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		in, want := "", ""
 		for _, piece := range rapid.SliceOfN(rapid.SampledFrom(slices.Sorted(maps.Keys(escapes))), 1, 4).
 			Draw(t, "pieces") {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/nat-go/nat-go/internal/property"
 	"github.com/nat-go/nat-go/internal/pythontest"
 	"github.com/nat-go/nat-go/ttc/json"
 )
@@ -157,7 +158,7 @@ func TestAgainstPython(t *testing.T) {
 	defer func() { _ = in.Close(); _ = cmd.Wait() }()
 	out := bufio.NewReader(outPipe)
 	enc := stdjson.NewEncoder(in)
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		q := question{valueText(rt, 0), valueText(rt, 0)}
 		if rapid.IntRange(0, 9).Draw(rt, "same") == 0 {
 			q.B = q.A

@@ -4,11 +4,13 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/nat-go/nat-go/internal/property"
 )
 
 // TestSeen compares with a map, with hashes that begin and go on alike, and with 0.
 func TestSeen(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		var s seen
 		want := map[uint64]uint64{}
 		for i := range rapid.IntRange(0, 2000).Draw(rt, "entries") {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders/dpo"
 	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/internal/property"
 )
 
 // show prints pairs by their candidates' names.
@@ -31,7 +32,7 @@ func candidates(scores []float64) (cs []candidate) {
 
 // TestPairsOneByOneAreTheSortedOnes checks that ranking pairs one by one gives the same pairs as sorting all of them.
 func TestPairsOneByOneAreTheSortedOnes(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		score := rapid.OneOf(rapid.Map(rapid.IntRange(0, 6), func(n int) float64 { return float64(n) / 3 }),
 			rapid.Float64(),
 			rapid.SampledFrom([]float64{0.1, 0.2, 0.30000000000000004, 1e308, -1e308}))

@@ -60,6 +60,7 @@ func Moto(t testing.TB) *Server {
 // Versity starts versitygw, from .ci/versitygw. If it can't be built the test is skipped.
 func Versity(t testing.TB) *Server {
 	t.Helper()
+	pythontest.Long(t, "nothing is tested against versitygw")
 	program, err := versity()
 	if err != nil {
 		if pythontest.Required("versitygw") {

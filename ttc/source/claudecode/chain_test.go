@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/nat-go/nat-go/internal/property"
 	"github.com/nat-go/nat-go/ttc/calls"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -38,7 +39,7 @@ func drawnLine(t *rapid.T, i, n int) string {
 // TestContinuedHistory: whatever the parents are, an answer that continues from the history of the one before has the
 // history given by its own chain of parents.
 func TestContinuedHistory(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 40).Draw(rt, "lines")
 		tr := newTranscript("s", session.Limits{}, &source.Tally{})
 		tr.begin("x")

@@ -36,6 +36,7 @@ type Browser struct {
 // Start starts the distribution's Chromium. Without one the test is skipped or, if NATGO_REQUIRE names chromium, fails.
 func Start(t testing.TB, flags ...chromedp.ExecAllocatorOption) *Browser {
 	t.Helper()
+	pythontest.Long(t, "the pages were not looked at")
 	path := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if found, err := exec.LookPath(name); err == nil && path == "" {

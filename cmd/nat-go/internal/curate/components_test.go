@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/internal/property"
 )
 
 // plainSplit implements the definition of a split, with maps, for data that can be split.
@@ -80,7 +81,7 @@ func plainSplit(recs []rec, split Split) []Decision {
 // in long chains, in stars and at random.
 func TestSplitAsWithMaps(t *testing.T) {
 	dir := t.TempDir()
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
 		n := rapid.IntRange(500, 1500).Draw(rt, "records")
 		chain := rapid.IntRange(1, 600).Draw(rt, "chain")

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/internal/property"
 	"github.com/nat-go/nat-go/pairs"
 )
 
@@ -143,7 +144,7 @@ func plain(recs []rec, rules Rules) []bool {
 
 func TestContradictionsAndCopiesAsWithMaps(t *testing.T) {
 	dir := t.TempDir()
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		recs, rules := genRecs(rt), genRules(rt)
 		rules.MaxPairs = 0
 		want := plain(recs, rules)
@@ -160,7 +161,7 @@ func TestContradictionsAndCopiesAsWithMaps(t *testing.T) {
 
 func TestContradictionsAreSymmetric(t *testing.T) {
 	dir := t.TempDir()
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		recs := genRecs(rt)
 		turned := slices.Clone(recs)
 		for i, r := range turned {
@@ -190,7 +191,7 @@ func TestACopyOfAnotherScoreStillContradicts(t *testing.T) {
 
 func TestDedupeIsIdempotent(t *testing.T) {
 	dir := t.TempDir()
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		recs := genRecs(rt)
 		rules := Rules{Dedupe: true, Contradictions: rapid.Bool().Draw(rt, "contradictions")}
 		var left []rec
@@ -209,7 +210,7 @@ func TestDedupeIsIdempotent(t *testing.T) {
 
 func TestSampleDoesNotDependOnArrival(t *testing.T) {
 	dir := t.TempDir()
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		recs, rules := genRecs(rt), genRules(rt)
 		kept := func(recs []rec) (contents [][16]byte) {
 			for i, d := range decide(rt, dir, recs, rules) {
@@ -232,7 +233,7 @@ func TestSampleDoesNotDependOnArrival(t *testing.T) {
 
 func TestMaxPairsLimitsPreferencesAndNothingElse(t *testing.T) {
 	dir := t.TempDir()
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		recs := genRecs(rt)
 		max := rapid.Int64Range(1, 60).Draw(rt, "max_pairs")
 		all := decide(rt, dir, recs, Rules{Dedupe: true})
@@ -260,7 +261,7 @@ func TestMaxPairsLimitsPreferencesAndNothingElse(t *testing.T) {
 func TestSplitNeverShares(t *testing.T) {
 	dir := t.TempDir()
 	sides := 0
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		recs, rules := genRecs(rt), genRules(rt)
 		side := map[string]Decision{}
 		for i, d := range decide(rt, dir, recs, rules) {
@@ -294,7 +295,7 @@ func TestSplitNeverShares(t *testing.T) {
 
 func TestSplitDoesNotDependOnArrival(t *testing.T) {
 	dir := t.TempDir()
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		recs, rules := genRecs(rt), genRules(rt)
 		rules.Dedupe, rules.MaxPairs = false, 0 // which of several copies stays depends on arrival order
 		order := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "shuffle"), 0)).Perm(len(recs))
@@ -313,7 +314,7 @@ func TestSplitDoesNotDependOnArrival(t *testing.T) {
 
 func TestMemoryDoesNotMatter(t *testing.T) {
 	dir := t.TempDir()
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		recs, rules := genRecs(rt), genRules(rt)
 		want := decide(rt, dir, recs, rules)
 		rules.Memory = rapid.Int64Range(1, 4000).Draw(rt, "memory")

@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/internal/property"
 )
 
 // TestHold checks that, for a validation side that is kept, all records present on it validate, whatever else is
@@ -13,7 +14,7 @@ import (
 // with any of them, or with one that isn't present. Without it, nothing changes.
 func TestHold(t *testing.T) {
 	dir := t.TempDir()
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		record := rapid.Custom(func(rt *rapid.T) rec {
 			small := func(name string, n int) int { return rapid.IntRange(0, n).Draw(rt, name) }
 			return rec{

@@ -21,6 +21,7 @@ import (
 // NATGO_REQUIRE names verl, one made now.
 func verlPython(t *testing.T) string {
 	t.Helper()
+	pythontest.Long(t, "no row is loaded by verl")
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		cache = os.TempDir()

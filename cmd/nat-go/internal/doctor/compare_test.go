@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/nat-go/nat-go/internal/property"
 )
 
 func sideOf(ids string, trainedAt string, class string) Side {
@@ -46,7 +48,7 @@ func TestDifferences(t *testing.T) {
 
 // TestMatchLosesNothing checks that when two sequences are aligned, both are there whole, in order, and counted once.
 func TestMatchLosesNothing(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		draw := func(name string) Side {
 			s := Side{IDs: rapid.SliceOfN(rapid.Int32Range(0, 3), 0, 30).Draw(t, name)}
 			s.Trained, s.class = make([]bool, len(s.IDs)), make([]string, len(s.IDs))

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nat-go/nat-go/internal/oracletest"
+	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
 // variant is a recorded rollout with a change at a known message.
@@ -101,6 +102,7 @@ func TestDivergenceOfRecordedRollouts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	pythontest.Long(t, "no independent script counts the pairs")
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("SKIPPED: there is no python3 for the independent script")
 	}

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/internal/property"
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -127,7 +128,7 @@ func TestNothingReachesTheTerminalAsAControl(t *testing.T) {
 			}
 		})
 	}
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		s := string(rapid.SliceOf(rapid.Byte()).Draw(rt, "text"))
 		role := string(rapid.SliceOfN(rapid.Byte(), 0, 5).Draw(rt, "role"))
 		v := View{
@@ -147,7 +148,7 @@ func TestNothingReachesTheTerminalAsAControl(t *testing.T) {
 }
 
 func TestComparisonIsALongestCommonSubsequence(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		word := rapid.SampledFrom([]string{"a", "b", "c"})
 		x, y := rapid.SliceOfN(word, 0, 30).Draw(rt, "x"), rapid.SliceOfN(word, 0, 30).Draw(rt, "y")
 		inX, inY := make([]bool, len(x)), make([]bool, len(y))
@@ -186,7 +187,7 @@ func lcs(x, y []string) int {
 }
 
 func TestComparisonKeepsTheTexts(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		gen := rapid.StringOf(rapid.SampledFrom([]rune("ab \n.漢é")))
 		a, b := gen.Draw(rt, "a"), gen.Draw(rt, "b")
 		left, right, _ := Compare(a, b)
@@ -212,7 +213,7 @@ func glue(spans []Piece) (s string) {
 }
 
 func TestWrap(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	property.Check(t, func(rt *rapid.T) {
 		s := rapid.StringOf(rapid.SampledFrom([]rune("ab  \n漢é"))).Draw(rt, "text")
 		width := rapid.IntRange(8, 30).Draw(rt, "width")
 		ink := func(s string) string { return strings.NewReplacer(" ", "", "\n", "").Replace(s) }

@@ -31,6 +31,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/internal/property"
 	"github.com/nat-go/nat-go/internal/pythontest"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -679,7 +680,7 @@ func ask(t *testing.T, data trainers.DataSet, topK map[int]int) {
 // TestWhatIsSentIsFinite: whatever numbers a group holds, anything that passes the check can be written as JSON.
 func TestWhatIsSentIsFinite(t *testing.T) {
 	number := rapid.SampledFrom([]float64{0, 1, -3, math.NaN(), math.Inf(1), math.Inf(-1), 1e308})
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		g := &Group{
 			Tokens: [][]int64{{1, 2}},
 			Masks:  [][]int64{{-100, 2}},
@@ -980,6 +981,7 @@ func realServer(t *testing.T) string {
 	if testing.Short() {
 		t.Skip("-short: the real Atropos server is not started")
 	}
+	pythontest.Long(t, "no server of Atropos's own is asked")
 	python, err := venv()
 	if err != nil {
 		if pythontest.Required("python") {

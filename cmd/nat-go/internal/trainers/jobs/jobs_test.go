@@ -21,6 +21,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+	"github.com/nat-go/nat-go/internal/property"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -771,7 +772,7 @@ func TestETA(t *testing.T) {
 
 // TestMachineEnds: whatever a service answers, a machine with limits stops asking, and no pause is negative or endless.
 func TestMachineEnds(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		now := time.Unix(0, 0)
 		m := &machine{
 			phase: Training,

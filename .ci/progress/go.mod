@@ -1,0 +1,3 @@
+module progress
+
+go 1.26

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+const module = "github.com/nat-go/nat-go/"
+
+// screen shows what happens.
+type screen struct {
+	out      io.Writer
+	terminal bool
+	began    time.Time
+	total    int
+
+	running        []*pkg // in the order in which they began
+	slowest        []*pkg
+	idle           []string // packages whose tests were all skipped
+	done, cached   int
+	failed         int
+	tests, skipped int
+}
+
+// pkg is a package whose tests run.
+type pkg struct {
+	name  string
+	began time.Time
+	took  time.Duration
+
+	tests   []*test
+	passed  int
+	skipped int
+	cached  bool
+	output  []string // of no test
+}
+
+// test is a test that runs.
+type test struct {
+	name   string
+	began  time.Time
+	output []string
+}
+
+// watch shows events until there are no more.
+func (s *screen) watch(events <-chan event) {
+	every := 10 * time.Second
+	if s.terminal {
+		every = 200 * time.Millisecond
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case e, more := <-events:
+			if !more {
+				s.clear()
+				return
+			}
+			s.take(e, time.Now())
+		case now := <-tick.C:
+			s.status(now)
+		}
+	}
+}
+
+// take notes an event, and prints what failed.
+func (s *screen) take(e event, now time.Time) {
+	switch {
+	case e.Action == "build-output":
+		s.clear()
+		fmt.Fprint(s.out, e.Output)
+	case e.Action == "start":
+		s.running = append(s.running, &pkg{name: strings.TrimPrefix(e.Package, module), began: now})
+	case e.Package != "":
+		at := slices.IndexFunc(s.running, func(p *pkg) bool { return module+p.name == e.Package || p.name == e.Package })
+		if at < 0 {
+			return
+		}
+		if p := s.running[at]; e.Test != "" {
+			s.ofTest(p, e, now)
+		} else if s.ofPackage(p, e) {
+			s.running = slices.Delete(s.running, at, at+1)
+		}
+	}
+}
+
+func (s *screen) ofTest(p *pkg, e event, now time.Time) {
+	at := slices.IndexFunc(p.tests, func(t *test) bool { return t.name == e.Test })
+	if at < 0 {
+		p.tests = append(p.tests, &test{name: e.Test, began: now})
+		at = len(p.tests) - 1
+	}
+	t := p.tests[at]
+	switch e.Action {
+	case "output":
+		t.output = append(t.output, e.Output)
+		return
+	case "fail":
+		s.clear()
+		fmt.Fprintf(s.out, "FAILED %s %s (%.1fs)\n%s", p.name, t.name, e.Elapsed, indented(t.output))
+	case "pass":
+		p.passed++
+	case "skip":
+		p.skipped++
+	default:
+		return
+	}
+	p.tests = slices.Delete(p.tests, at, at+1)
+}
+
+// ofPackage reports whether the package is done.
+func (s *screen) ofPackage(p *pkg, e event) bool {
+	switch e.Action {
+	case "output":
+		p.cached = p.cached || strings.Contains(e.Output, "\t(cached)")
+		p.output = append(p.output, e.Output)
+		return false
+	case "pass", "skip":
+	case "fail":
+		s.failed++
+		s.clear()
+		s.explain(p, e)
+	default:
+		return false
+	}
+	s.done++
+	s.tests += p.passed
+	s.skipped += p.skipped
+	if p.cached {
+		s.cached++
+	} else if p.passed == 0 && e.Action != "fail" {
+		s.idle = append(s.idle, p.name)
+	}
+	p.took = time.Duration(e.Elapsed * float64(time.Second))
+	s.slowest = append(s.slowest, p)
+	return true
+}
+
+// explain prints why a package failed whose failure is no test's: a test that doesn't end, a panic, an exit.
+func (s *screen) explain(p *pkg, e event) {
+	said := strings.Join(p.output, "")
+	for _, t := range p.tests {
+		said += strings.Join(t.output, "")
+	}
+	if _, which, hung := strings.Cut(said, "panic: test timed out after "); hung {
+		limit, _, _ := strings.Cut(which, "\n")
+		for _, t := range p.tests {
+			fmt.Fprintf(s.out, "HUNG %s %s: it did not end within %s\n", p.name, t.name, limit)
+		}
+		fmt.Fprint(s.out, indented([]string{stack(said, p.tests)}))
+		return
+	}
+	fmt.Fprintf(s.out, "FAILED %s (%.1fs)\n", p.name, e.Elapsed)
+	for _, t := range p.tests {
+		fmt.Fprintf(s.out, "  %s was running when the process ended; tests after it did not run\n", t.name)
+		fmt.Fprint(s.out, indented(t.output))
+	}
+	fmt.Fprint(s.out, indented(p.output))
+}
+
+// stack returns the goroutines of a dump that are in one of the tests, where it has any.
+func stack(dump string, tests []*test) string {
+	var found []string
+	for _, g := range strings.Split(dump, "\n\n") {
+		for _, t := range tests {
+			name, _, _ := strings.Cut(t.name, "/")
+			if strings.HasPrefix(g, "goroutine ") && strings.Contains(g, "."+name) {
+				found = append(found, g+"\n")
+				break
+			}
+		}
+	}
+	return strings.Join(found[:min(3, len(found))], "\n")
+}
+
+// indented returns the lines of an output, without those that only say that a test runs or failed.
+func indented(output []string) string {
+	var out strings.Builder
+	for line := range strings.Lines(strings.Join(output, "")) {
+		text := strings.TrimSpace(line)
+		if text == "" || strings.HasPrefix(text, "=== ") || strings.HasPrefix(text, "--- FAIL") || text == "FAIL" {
+			continue
+		}
+		out.WriteString("  " + strings.TrimRight(line, "\n") + "\n")
+	}
+	return out.String()
+}
+
+// status prints how far it is.
+func (s *screen) status(now time.Time) {
+	var longest []string
+	for _, p := range s.running[:min(3, len(s.running))] {
+		text := fmt.Sprintf("%s %s", p.name, now.Sub(p.began).Round(time.Second))
+		if len(p.tests) > 0 {
+			text += " in " + p.tests[0].name
+		}
+		longest = append(longest, text)
+	}
+	line := fmt.Sprintf("%s  %d of %d packages", now.Sub(s.began).Round(time.Second), s.done, s.total)
+	if s.failed > 0 {
+		line += fmt.Sprintf(", %d failed", s.failed)
+	}
+	if len(longest) > 0 {
+		line += "; running: " + strings.Join(longest, ", ")
+	} else {
+		line += "; compiling"
+	}
+	if !s.terminal {
+		fmt.Fprintln(s.out, line)
+		return
+	}
+	s.clear()
+	fmt.Fprint(s.out, line[:min(len(line), 118)])
+}
+
+func (s *screen) clear() {
+	if s.terminal {
+		fmt.Fprint(s.out, "\r\x1b[K")
+	}
+}
+
+// summary prints what there was.
+func (s *screen) summary(used time.Duration) {
+	slices.SortFunc(s.slowest, func(a, b *pkg) int { return int(b.took - a.took) })
+	var slow []string
+	for _, p := range s.slowest[:min(3, len(s.slowest))] {
+		slow = append(slow, fmt.Sprintf("%s %s", p.name, p.took.Round(100*time.Millisecond)))
+	}
+	fmt.Fprintf(s.out, "%d packages passed (%d of them unchanged), %d failed; %d tests passed, %d skipped; %s, %s of CPU\n",
+		s.done-s.failed, s.cached, s.failed, s.tests, s.skipped, time.Since(s.began).Round(time.Second),
+		used.Round(time.Second))
+	fmt.Fprintf(s.out, "slowest: %s\n", strings.Join(slow, ", "))
+	if len(s.idle) > 0 {
+		fmt.Fprintf(s.out, "ran no test: %s\n", strings.Join(s.idle, ", "))
+	}
+}

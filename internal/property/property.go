@@ -1,0 +1,34 @@
+// Package property checks properties in tests, from a seed that NATGO_SEED gives: 1 without it, so that two runs of a
+// commit give the same answer, and a new one each time if it is 0. It is for this module's tests and not promised to
+// others.
+package property
+
+import (
+	"cmp"
+	"flag"
+	"os"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Check checks a property on drawn values.
+func Check(t *testing.T, holds func(*rapid.T)) {
+	t.Helper()
+	if err := seed(); err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, holds)
+}
+
+// seed sets rapid's seed, unless the command line has. A variable reaches every package; a flag of rapid's would be
+// refused by the packages that don't use it.
+var seed = sync.OnceValue(func() error {
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.seed" })
+	if given {
+		return nil
+	}
+	return flag.Set("rapid.seed", cmp.Or(os.Getenv("NATGO_SEED"), "1"))
+})
