@@ -165,8 +165,8 @@ func (s *Spec) askWhere(ctx context.Context, interpreter string) (string, error)
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("%s did not say where the module %[3]s is within %[2]s", interpreter, limit, s.Module)
 	case err != nil && strings.Contains(string(told), "No module named 'natgo"):
-		return "", fmt.Errorf("%s has no %s, which serves the module %s: `%s -m pip install 'nat-go[builder]'`",
-			interpreter, serveModule, s.Module, interpreter)
+		return "", fmt.Errorf("%s has no %s, which serves the module %s. It is in nat-go's wheel, which `make wheel` writes "+
+			"to dist: `%s -m pip install WHEEL grpcio protobuf`", interpreter, serveModule, s.Module, interpreter)
 	case err != nil:
 		return "", fmt.Errorf("%s can't say where the module %s is: %s", interpreter, s.Module, lastLine(told))
 	case json.Unmarshal(out, &where) != nil || !filepath.IsAbs(where.Path):

@@ -9,6 +9,8 @@ Importing it needs no other package: numpy, torch and datasets are imported only
 TRL's trainers with nat-go's own ids and masks.
 """
 
+from typing import Any
+
 from natgo import loss
 from natgo.batches import Batch, BatchSet, Stream, load
 from natgo.collator import Collated, Collator
@@ -17,6 +19,7 @@ from natgo.errors import (
     CollatorError,
     DeadlineError,
     DroppedError,
+    MissingPackageError,
     NatgoError,
     ProcessError,
     RequestError,
@@ -35,6 +38,7 @@ __all__ = [
     "CollatorError",
     "DeadlineError",
     "DroppedError",
+    "MissingPackageError",
     "NatgoError",
     "ProcessError",
     "RequestError",
@@ -46,3 +50,15 @@ __all__ = [
     "loss",
     "rows",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`__version__`: the installed wheel's, or 0.0.0.dev0 in a checkout."""
+    if name != "__version__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import metadata  # slow to import, and rarely asked for
+
+    try:
+        return metadata.version("nat-go")
+    except metadata.PackageNotFoundError:
+        return "0.0.0.dev0"

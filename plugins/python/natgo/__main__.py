@@ -1,6 +1,7 @@
 """`python -m natgo`: runs the wheel's nat-go with the same arguments."""
 
 import os
+import shutil
 import sys
 import sysconfig
 from typing import Iterator
@@ -9,14 +10,15 @@ NAME = "nat-go.exe" if os.name == "nt" else "nat-go"
 
 
 def _places() -> Iterator[str]:
-    """Where an installer may have put the program: beside python or, with --user, --prefix or --target, beside the
-    package."""
+    """Where the program may be: beside python or, with --user, --prefix or --target, beside the package; in a checkout,
+    where make build writes it."""
     yield sysconfig.get_path("scripts")
     yield sysconfig.get_path("scripts", vars={"base": sys.base_prefix})
     yield sysconfig.get_path("scripts", scheme=sysconfig.get_preferred_scheme("user"))
     package = os.path.dirname(os.path.abspath(__file__))
     yield os.path.join(package, "..", "bin")
     yield os.path.join(package, "..", "..", "..", "..", "bin")
+    yield os.path.join(package, "..", "..", "..", "bin")
 
 
 def find() -> str:
@@ -25,7 +27,12 @@ def find() -> str:
     for path in places:
         if os.path.isfile(path) and os.access(path, os.X_OK):
             return path
-    raise FileNotFoundError(f"nat-go is not where an installer puts it ({', '.join(places)}): install the wheel, or build it with make build")
+    found = shutil.which(NAME)
+    if found:
+        return found
+    raise FileNotFoundError(
+        f"cannot find the program nat-go: it is neither on PATH nor at {', '.join(places)}. Install nat-go's wheel, or run `make build` in a checkout"
+    )
 
 
 def main() -> None:

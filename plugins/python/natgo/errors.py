@@ -7,6 +7,16 @@ class NatgoError(Exception):
     """The base class of all errors that natgo itself raises."""
 
 
+class MissingPackageError(NatgoError, ImportError):
+    """A package that natgo doesn't bring is missing; the message has the command that installs it."""
+
+
+def missing(what: str, name: str, install: str = "") -> MissingPackageError:
+    """The error that what, a function or module, needs the package of a name. install: what to give to pip, if that is
+    more than the name."""
+    return MissingPackageError(f"{what} needs the package {name}: pip install {install or name}", name=name)
+
+
 class BatchError(NatgoError):
     """A batch file or the index is missing, damaged or in another format; the message names the file and the place."""
 

@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
-from natgo.errors import NatgoError
+from natgo.errors import NatgoError, missing
 
 MAX_ROWS = 64
 _NUMPY = {"float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32"}
@@ -171,8 +171,10 @@ class _Tensors:
 
 def _bytes(name: str, x: Any) -> Tuple[str, List[int], Any]:
     """Type, shape and memory of an array, a tensor or a number."""
-    import numpy
-
+    try:
+        import numpy
+    except ModuleNotFoundError:
+        raise missing("natgo.loss", "numpy") from None
     kind = None
     if hasattr(x, "detach"):  # of torch
         x = x.detach().cpu().contiguous()

@@ -8,7 +8,7 @@ import mmap
 import os
 from typing import Any, Dict, List, NamedTuple, Tuple, Union
 
-from natgo.errors import BatchError
+from natgo.errors import BatchError, missing
 from natgo.runfiles import open_file, parse
 
 _MAX_HEADER_BYTES = 16 << 20
@@ -37,8 +37,10 @@ def _array(kind: _Type, shape: List[int], data: Any) -> Any:
 
 def as_torch(x: Any) -> Any:
     """A torch tensor over the memory of a value that map_tensors made."""
-    import torch
-
+    try:
+        import torch
+    except ModuleNotFoundError:
+        raise missing("torch=True", "torch", "numpy torch") from None
     if not isinstance(x, memoryview):
         return torch.from_numpy(x)
     kind = next(t for t in _TYPES.values() if t.code == x.format)

@@ -3,7 +3,7 @@
 import os
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Union
 
-from natgo.errors import RowsError, TamperedError
+from natgo.errors import RowsError, TamperedError, missing
 from natgo.runfiles import MAX_MANIFEST_BYTES, numbered_lines, open_file, parse
 
 if TYPE_CHECKING:
@@ -25,14 +25,16 @@ def rows(run: Path, format: str, split: str = "train", *, kind: str = "", verify
     values; tool definitions and the arguments of calls are `datasets.Json`, so that each comes back as it was written.
     The file is checked against the hash in the manifest; `verify=False` skips that.
     """
+    try:
+        import datasets
+    except ModuleNotFoundError:
+        raise missing("natgo.rows", "datasets") from None
     root = os.fspath(run)
     file = _find(_manifest(os.path.join(root, "manifest.json")), root, format, split, kind)
     path = os.path.join(root, "dataset", *file["path"].split("/"))
     digest = _digest(path)
     if verify and digest != file.get("xxh3"):
         raise TamperedError(f"{path}: is not the file that the manifest was written for (verify=False reads it anyway)")
-    import datasets
-
     if path.endswith(".parquet"):
         return _table(path)
     features = datasets.Features({name: _feature(name, shape) for name, shape in _shape(path).items()})

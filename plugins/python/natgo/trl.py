@@ -11,13 +11,16 @@ cut or masked anew; an option of TRL's that would change what is trained is refu
 
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
-import datasets
-import numpy as np
-import torch
-import trl
-
 from natgo.batches import Batch, BatchSet, Path, load
-from natgo.errors import BatchError
+from natgo.errors import BatchError, missing
+
+try:
+    import datasets
+    import numpy as np
+    import torch
+    import trl
+except ModuleNotFoundError as err:
+    raise missing("natgo.trl", err.name or "trl", "numpy 'trl>=1.16,<2'") from None
 
 _IGNORED = -100
 _SIDES = ("chosen", "rejected")

@@ -1,6 +1,4 @@
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -116,9 +114,3 @@ def test_a_file_outside_the_folder(run):
     (folder / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(natgo.RowsError, match="outside the folder"):
         natgo.rows(folder, "messages")
-
-
-def test_python_m_natgo_without_the_program(tmp_path):
-    code = "import runpy, sysconfig; sysconfig.get_path = lambda *a, **k: '/nowhere'; runpy.run_module('natgo', run_name='__main__')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 1 and "nat-go is not where an installer puts it" in done.stderr

@@ -30,8 +30,8 @@ type Program struct {
 // Main runs the command line and returns the exit code.
 func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	tuneCollector()
-	// Otherwise a program whose output nobody reads any more would be ended silently. Its child processes are not
-	// affected.
+	// Otherwise a reader that leaves early, such as head, would end the program in the middle of its work. Its child
+	// processes are not affected.
 	pipes := make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
 	defer signal.Stop(pipes)
@@ -39,7 +39,7 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 	defer diagnostics.Flush() //nolint:errcheck // half a character, if anything
 	code := p.run(args, stdin, out, diagnostics)
 	_ = out.Flush() // see Err
-	if err := out.Err(); err != nil {
+	if err := out.Err(); err != nil && !errors.Is(err, syscall.EPIPE) {
 		fmt.Fprintf(diagnostics, "nat-go: not all of the output was written: %v\n", err)
 		if code == exit.OK {
 			code = exit.Environment
@@ -60,8 +60,10 @@ func (p Program) run(args []string, stdin io.Reader, stdout, stderr *terminal.Wr
 	}
 	var coded *exit.Error
 	switch {
+	case errors.Is(err, syscall.EPIPE) && errors.Is(stdout.Err(), syscall.EPIPE):
+		return exit.OK // the reader has seen enough
 	case errors.As(err, &coded):
-		if coded.Err != nil && !errors.Is(coded.Err, syscall.EPIPE) {
+		if coded.Err != nil {
 			fmt.Fprintln(stderr, "nat-go: "+indented(coded.Err.Error()))
 		}
 		return coded.Code

@@ -17,7 +17,7 @@
     if __name__ == "__main__":
         serve(extremes, name="acme", version="1.0.0")
 
-Serving a builder needs grpcio and protobuf (`pip install 'nat-go[builder]'`); importing and testing one needs nothing.
+Serving a builder needs grpcio and protobuf (`pip install grpcio protobuf`); importing and testing one needs nothing.
 """
 
 from natgo.builder.declare import Builder, BuilderError, builder

@@ -20,7 +20,7 @@ from natgo.builder.declare import Builder, BuilderError
 COOKIE = ("NATGO_PLUGIN_COOKIE", "nat.builder.v1")
 REATTACH = "NATGO_REATTACH"
 THREADS = 128  # each session takes one
-NEEDS = "a builder needs grpcio and protobuf, which the extra brings: pip install 'nat-go[builder]'"
+NEEDS = "a builder needs grpcio and protobuf: pip install grpcio protobuf"
 
 
 def started_by_host() -> bool:

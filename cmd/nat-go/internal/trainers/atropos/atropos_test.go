@@ -978,9 +978,6 @@ func post(t *testing.T, url, body string) {
 // realServer starts atroposlib's run-api from PyPI, in a virtual environment kept in the user's cache folder.
 func realServer(t *testing.T) string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("-short: the real Atropos server is not started")
-	}
 	pythontest.Long(t, "no server of Atropos's own is asked")
 	python, err := venv()
 	if err != nil {
