@@ -28,7 +28,28 @@ glibc=
 [ "${1-}" != --glibc ] || glibc=$2
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+began=$(date +%s)
 say() { echo "libtokenizers: $*" >&2; }
+# since TIME prints how long ago that was.
+since() {
+	passed=$(($(date +%s) - $1))
+	if [ $passed -lt 60 ]; then echo "$passed s"; else echo "$((passed / 60)) m $((passed % 60)) s"; fi
+}
+# slowly WHAT COMMAND...: runs the command, and says every 20 seconds that it still does.
+slowly() {
+	what=$1
+	shift
+	say "$what"
+	start=$(date +%s)
+	(while sleep 20 >/dev/null 2>&1; do say "still at it, for $(since "$start")"; done) &
+	ticker=$!
+	status=0
+	"$@" || status=$?
+	kill "$ticker" 2>/dev/null
+	wait "$ticker" 2>/dev/null || :
+	ticker=
+	return $status
+}
 die() { say "$*"; exit 3; }
 
 # archive_sha256 OS-ARCH prints the pinned checksum of that release archive, if there is one.
@@ -80,7 +101,6 @@ build() { # into $work/libtokenizers.a
 	command -v cargo >/dev/null 2>&1 || return 1
 	(cd "$here" && go mod download "$module") || die "the Go module $module could not be fetched"
 	sources=$(cd "$here" && go list -m -f '{{.Dir}}' "$module")
-	say "building with cargo, once for this version (a minute or two)"
 	mkdir "$work/src"
 	cp -R "$sources/." "$work/src/"
 	chmod -R u+w "$work/src"
@@ -97,11 +117,17 @@ build() { # into $work/libtokenizers.a
 		how="zigbuild --target $triple.$glibc" out=$triple/release
 	fi
 	# shellcheck disable=SC2086 # several words
-	(cd "$work/src" && CARGO_TARGET_DIR="$work/target" nice cargo $how --quiet --locked --release -p tokenizers-ffi >&2) ||
+	slowly "building with cargo, once for this version: a minute or two of processor time" compile $how ||
 		die "cargo could not build it (the lines above say why)"
 	mv "$work/target/$out/libtokenizers_ffi.a" "$work/libtokenizers.a"
-	usable "$work/libtokenizers.a" || die "what cargo built does not link with $symbol"
+	checks="trying to link it"
+	[ -z "$glibc" ] || checks="trying to link it: the first time, zig compiles its C++ library, which takes minutes"
+	slowly "$checks" usable "$work/libtokenizers.a" || die "what cargo built does not link with $symbol"
 	[ -z "$glibc" ] || licences >"$work/LICENSES"
+}
+
+compile() { # how...
+	cd "$work/src" && CARGO_TARGET_DIR="$work/target" nice cargo "$@" --quiet --locked --release -p tokenizers-ffi >&2
 }
 
 # licences prints those of Rust's own library and of the crates in the lock file.
@@ -150,24 +176,34 @@ done
 
 mkdir -p "$cache"
 lock=$cache/lock
-work=
-trap 'rm -rf "$work"; [ "$(cat "$lock/pid" 2>/dev/null)" = $$ ] && rm -rf "$lock"; :' EXIT
+work= ticker=
+trap '[ -z "$ticker" ] || kill "$ticker" 2>/dev/null; rm -rf "$work"; [ "$(cat "$lock/pid" 2>/dev/null)" = $$ ] && rm -rf "$lock"; :' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
-waited=
+# holds PID: is that process one that makes this library? Another may have got the number of one that was killed.
+holds() {
+	if command -v ps >/dev/null 2>&1; then ps -p "$1" -o args= | grep -q 'lib\.sh'; else kill -0 "$1" 2>/dev/null; fi
+}
+told=0
 until mkdir "$lock" 2>/dev/null; do
 	owner=$(cat "$lock/pid" 2>/dev/null) || { # just being made, or left half made
 		sleep 1
 		owner=$(cat "$lock/pid" 2>/dev/null) || owner=none
 	}
-	if [ "$owner" = none ] || ! kill -0 "$owner" 2>/dev/null; then
-		rm -rf "$lock" # its owner is gone
+	if [ "$owner" = none ] || ! holds "$owner"; then
+		say "giving up the lock of process $owner, which is gone"
+		rm -rf "$lock"
 		continue
 	fi
-	[ -n "$waited" ] || say "waiting for another run (pid $owner)"
-	waited=yes
+	now=$(date +%s)
+	if [ $((now - told)) -ge 20 ]; then
+		told=$now
+		of=$(cat "$lock/since" 2>/dev/null) || of=$now
+		say "waiting for $(ps -p "$owner" -o args= 2>/dev/null) (pid $owner), which began $(since "$of") ago; for $(since "$began") now"
+	fi
 	sleep 1
 done
+echo "$began" >"$lock/since"
 echo $$ >"$lock/pid"
 
 if [ ! -s "$cache/libtokenizers.a" ]; then

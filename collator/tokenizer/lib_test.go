@@ -1,13 +1,18 @@
 package tokenizer
 
 import (
+	"bufio"
 	"bytes"
+	"context"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // runLib runs lib.sh with a cache of its own and returns its last line.
@@ -43,5 +48,64 @@ func TestLibScript(t *testing.T) {
 	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 3 ||
 		!strings.Contains(stderr, "does not link with tokenizers_version_") {
 		t.Errorf("a file that is not a library: %v, %s", err, stderr)
+	}
+}
+
+// TestLibScriptWaits checks that a run that waits says for which process, since when and for how long, and that the lock
+// of a process that is gone is given up, even if another program has its number now.
+func TestLibScriptWaits(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no sh")
+	}
+	for name, test := range map[string]struct {
+		holder []string
+		says   string
+	}{
+		"alive": {[]string{"sh", "-c", "sleep 60; :", "lib.sh"}, "), which began "},
+		"gone":  {[]string{"sleep", "60"}, "giving up the lock of process "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			holder := exec.Command(test.holder[0], test.holder[1:]...)
+			if err := holder.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				_ = holder.Process.Kill()
+				_ = holder.Wait()
+			})
+			cache, bin := t.TempDir(), t.TempDir()
+			lock := filepath.Join(cache, "nat-go", "libtokenizers", "v1.27.0", runtime.GOOS+"-"+runtime.GOARCH, "lock")
+			if err := os.MkdirAll(lock, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			for path, text := range map[string]string{
+				filepath.Join(lock, "pid"): strconv.Itoa(holder.Process.Pid), filepath.Join(bin, "cargo"): "#!/bin/sh\nexit 1\n",
+			} {
+				if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, "sh", "lib.sh")
+			cmd.Env = append(os.Environ(), "NATGO_TOKENIZERS_LIB=", "XDG_CACHE_HOME="+cache,
+				"PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+			said, err := cmd.StderrPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewScanner(said)
+			for lines.Scan() && !strings.Contains(lines.Text(), test.says) {
+			}
+			if !strings.Contains(lines.Text(), test.says) {
+				t.Errorf("it did not say %q", test.says)
+			}
+			_ = cmd.Process.Signal(os.Interrupt)
+			_, _ = io.Copy(io.Discard, said)
+			_ = cmd.Wait()
+		})
 	}
 }

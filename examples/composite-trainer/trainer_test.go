@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -82,6 +83,13 @@ func TestReadsBatches(t *testing.T) {
 		})
 		if err != nil {
 			t.Fatal(err)
+		}
+		index, err := batch.ReadIndex(filepath.Join(dir, batch.IndexName))
+		if err != nil || len(index) == 0 {
+			t.Fatalf("%d batches: %v", len(index), err)
+		}
+		if testing.Short() { // without Python
+			continue
 		}
 		got := run(t, "batches.py", dir)
 		for key, n := range want {
