@@ -41,8 +41,13 @@ wheel: portable ## write the Python wheel to dist, for every Linux with glibc 2.
 	@rm -f dist/nat_go-*_$(if $(filter arm64,$(ARCH)),aarch64,x86_64).whl
 	$(GO) run ./cmd/dist -binary bin/portable/$(ARCH)/nat-go wheel
 
-release: portable ## write an archive of the same program to dist
-	$(GO) run ./cmd/dist -binary bin/portable/$(ARCH)/nat-go archive
+# Takes a clean checkout of a tag; on another commit the version is that of Go's pseudo-versions.
+release: ## write all that publishing takes to dist: wheels, archives, sources, a bill of materials, checksums
+	rm -rf dist
+	for arch in amd64 arm64; do \
+		.ci/portable $$arch && $(GO) run ./cmd/dist -binary bin/portable/$$arch/nat-go wheel archive || exit 1; \
+	done
+	$(GO) run ./cmd/dist -binary bin/portable/amd64/nat-go sdist bill checksums
 
 image: portable ## write a container image of the same program to dist, for docker load and registries
 	@rm -f dist/*.oci.tar

@@ -115,7 +115,7 @@ func write(t *testing.T, path string, data []byte) {
 
 func TestRefused(t *testing.T) {
 	err := run([]string{"-binary", program(t), "-root", "../..", "-out", t.TempDir(), "snap"}, os.Stderr)
-	if err == nil || !strings.Contains(err.Error(), "use wheel, archive or image") {
+	if err == nil || !strings.Contains(err.Error(), "use wheel, archive, image") {
 		t.Errorf("snap: %v", err)
 	}
 	if _, err := needs([]byte("text")); err == nil {
@@ -128,5 +128,61 @@ func TestRefused(t *testing.T) {
 	_, err = needs(library)
 	if err == nil || !strings.Contains(err.Error(), "libgcc_s.so.1, which not every Linux has") {
 		t.Errorf("libstdc++: %v", err)
+	}
+}
+
+// TestSource: the source distribution has what the commit holds and nothing else, and says in a line why pip can't
+// build it; the checksums are of every file.
+func TestSource(t *testing.T) {
+	root, out := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(root, "kept"), []byte("kept"))
+	for _, args := range [][]string{
+		{"init", "-q"}, {"add", "kept"},
+		{"-c", "user.name=x", "-c", "user.email=x@example.com", "commit", "-q", "-m", "x"},
+	} {
+		cmd := exec.Command("git", args...)
+		cmd.Dir = root
+		if text, err := cmd.CombinedOutput(); err != nil {
+			t.Skipf("SKIPPED: no git: %v %s", err, text)
+		}
+	}
+	write(t, filepath.Join(root, "untracked"), []byte("untracked"))
+	b := &build{root: root, info: &buildinfo.BuildInfo{Main: debug.Module{Version: "v1.2.3"}}}
+	var packed bytes.Buffer
+	name, err := b.source(&packed)
+	if err != nil || name != "nat_go-1.2.3.tar.gz" {
+		t.Fatalf("%q, %v", name, err)
+	}
+	write(t, filepath.Join(out, name), packed.Bytes())
+	list := exec.Command("tar", "-xzvf", name)
+	list.Dir = out
+	text, err := list.Output()
+	want := "nat_go-1.2.3/PKG-INFO\nnat_go-1.2.3/pyproject.toml\nnat_go-1.2.3/nat_go_source.py\nnat_go-1.2.3/kept\n"
+	if err != nil || string(text) != want {
+		t.Errorf("%v: %s", err, text)
+	}
+	sums, err := checksums(out)
+	if err != nil || !strings.HasSuffix(string(sums), "  "+name+"\n") || strings.Count(string(sums), "\n") != 1 {
+		t.Errorf("%v: %s", err, sums)
+	}
+}
+
+// TestMacOS: the tag of a wheel for macOS is read from the program.
+func TestMacOS(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: -short, so nothing is built for macOS")
+	}
+	path := filepath.Join(t.TempDir(), "program")
+	cmd := exec.Command("go", "build", "-o", path, ".")
+	cmd.Env = append(os.Environ(), "GOOS=darwin", "GOARCH=arm64", "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tag, err := platformOf(data); err != nil || !strings.HasPrefix(tag, "macosx_1") || !strings.HasSuffix(tag, "_0_arm64") {
+		t.Errorf("%q, %v", tag, err)
 	}
 }

@@ -25,6 +25,7 @@ func main() {
 type build struct {
 	binary   []byte
 	info     *buildinfo.BuildInfo
+	root     string // of the checkout
 	python   string // folder of the natgo package
 	readme   []byte
 	licence  []byte // nat-go's own
@@ -76,8 +77,20 @@ func run(args []string, stdout io.Writer) error {
 			name, err = b.archive(&packed)
 		case "image":
 			name, err = b.image(&packed)
+		case "sdist":
+			name, err = b.source(&packed)
+		case "bill":
+			var bill []byte
+			bill, err = b.bill()
+			packed.Write(bill)
+			name = "nat-go-" + b.version() + ".cdx.json"
+		case "checksums":
+			var sums []byte
+			sums, err = checksums(*out)
+			packed.Write(sums)
+			name = checksumsName
 		default:
-			err = fmt.Errorf("%q can't be packaged: use wheel, archive or image", what)
+			err = fmt.Errorf("%q can't be packaged: use wheel, archive, image, sdist, bill or checksums", what)
 		}
 		if err != nil {
 			return err
@@ -92,7 +105,7 @@ func run(args []string, stdout io.Writer) error {
 }
 
 func read(binary, root string) (*build, error) {
-	b := &build{python: filepath.Join(root, "plugins", "python", "natgo")}
+	b := &build{root: root, python: filepath.Join(root, "plugins", "python", "natgo")}
 	for path, into := range map[string]*[]byte{
 		binary: &b.binary,
 		filepath.Join(filepath.Dir(binary), "LICENSES"):                             &b.licences,

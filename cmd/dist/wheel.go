@@ -47,11 +47,7 @@ const format = "Wheel-Version: 1.0\nGenerator: nat-go\nRoot-Is-Purelib: false\n"
 // wheel writes a wheel (PEP 427), a zip with a list of its files, and returns its name. pip puts the content of scripts
 // beside python and makes it executable.
 func (b *build) wheel(w io.Writer) (name string, err error) {
-	glibc, err := needs(b.binary)
-	if err != nil {
-		return "", err
-	}
-	m, err := machineOf(b.binary)
+	platform, err := platformOf(b.binary)
 	if err != nil {
 		return "", err
 	}
@@ -64,8 +60,8 @@ func (b *build) wheel(w io.Writer) (name string, err error) {
 		return "", err
 	}
 	version := b.version()
-	tag, tags := "py3-none-"+glibc.platform(m), ""
-	for t := range strings.SplitSeq(glibc.platform(m), ".") {
+	tag, tags := "py3-none-"+platform, ""
+	for t := range strings.SplitSeq(platform, ".") {
 		tags += "Tag: py3-none-" + t + "\n"
 	}
 	stem := "nat_go-" + version
@@ -86,6 +82,22 @@ func (b *build) wheel(w io.Writer) (name string, err error) {
 	fmt.Fprintf(&record, "%sRECORD,,\n", info)
 	files = append(files, file{name: info + "RECORD", data: record.Bytes()}) // last, as PEP 427 requires
 	return stem + "-" + tag + ".whl", zipped(w, files)
+}
+
+// platformOf returns the platform tag for wheels with a program, such as manylinux_2_17_x86_64.manylinux2014_x86_64.
+func platformOf(program []byte) (string, error) {
+	if mac, err := macOS(program); mac != "" || err != nil {
+		return mac, err
+	}
+	glibc, err := needs(program)
+	if err != nil {
+		return "", err
+	}
+	m, err := machineOf(program)
+	if err != nil {
+		return "", err
+	}
+	return glibc.platform(m), nil
 }
 
 func zipped(w io.Writer, files []file) error {
@@ -134,11 +146,17 @@ func pythonFiles(dir string) (files []file, err error) {
 
 // archive writes a compressed tar of the program and the licences, and returns its name.
 func (b *build) archive(w io.Writer) (name string, err error) {
-	m, err := machineOf(b.binary)
-	if err != nil {
+	system := "macos-arm64"
+	if mac, err := macOS(b.binary); err != nil {
 		return "", err
+	} else if mac == "" {
+		m, err := machineOf(b.binary)
+		if err != nil {
+			return "", err
+		}
+		system = "linux-" + m.goarch
 	}
-	stem := "nat-go-" + b.version() + "-linux-" + m.goarch
+	stem := "nat-go-" + b.version() + "-" + system
 	compressed, err := gzip.NewWriterLevel(w, gzip.BestCompression)
 	if err != nil {
 		return "", err

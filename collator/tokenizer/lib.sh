@@ -14,7 +14,7 @@
 # Results of 4 and 5 are put into the cache by one rename; parallel runs wait for each other.
 #
 # With --glibc 2.17 it is a library that links with so old a glibc, always from 2 or 5: $CC has to link for that glibc,
-# too, and cargo-zigbuild to be on PATH. The licences of what is in it are put beside it, as LICENSES. $GOARCH may be
+# too, and cargo-zigbuild to be on PATH. The licences of what cargo built are put beside it, as LICENSES. $GOARCH may be
 # another than this machine's, where $RUSTC has a standard library for it.
 # Progress goes to stderr. Exit status 3: the environment lacks what is needed.
 set -eu
@@ -123,7 +123,7 @@ build() { # into $work/libtokenizers.a
 	checks="trying to link it"
 	[ -z "$glibc" ] || checks="trying to link it: the first time, zig compiles its C++ library, which takes minutes"
 	slowly "$checks" usable "$work/libtokenizers.a" || die "what cargo built does not link with $symbol"
-	[ -z "$glibc" ] || licences >"$work/LICENSES"
+	licences >"$work/LICENSES"
 }
 
 compile() { # how...
@@ -209,7 +209,7 @@ echo $$ >"$lock/pid"
 if [ ! -s "$cache/libtokenizers.a" ]; then
 	work=$(mktemp -d "$cache/build.XXXXXX")
 	{ [ -z "$glibc" ] && download; } || build || die "not found. Install Rust (cargo), or point NATGO_TOKENIZERS_LIB at a libtokenizers.a of $module $version"
-	[ -z "$glibc" ] || mv "$work/LICENSES" "$cache/LICENSES"
+	[ ! -f "$work/LICENSES" ] || mv "$work/LICENSES" "$cache/LICENSES"
 	mv "$work/libtokenizers.a" "$cache/libtokenizers.a"
 fi
 echo "$cache"

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// buildless is what the source distribution's build ends with: pip shows it.
+const buildless = "nat-go's source distribution is not built by pip. Install a wheel (Linux x86-64 or arm64 with " +
+	"glibc 2.17, macOS arm64), or run `make build` in the unpacked archive: it needs Go 1.26, a C compiler, make and Rust."
+
+const project = `[build-system]
+requires = []
+build-backend = "nat_go_source"
+backend-path = ["."]
+`
+
+// source writes the source distribution (PEP 643) and returns its name: what the commit holds, with the description
+// that an index reads. pip can't build it, and says in a line what can.
+func (b *build) source(w io.Writer) (name string, err error) {
+	var committed, said bytes.Buffer
+	cmd := exec.Command("git", "archive", "--format=tar", "HEAD")
+	cmd.Dir, cmd.Stdout, cmd.Stderr = b.root, &committed, &said
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("git archive: %w: %s", err, bytes.TrimSpace(said.Bytes()))
+	}
+	stem := "nat_go-" + b.version()
+	compressed, err := gzip.NewWriterLevel(w, gzip.BestCompression)
+	if err != nil {
+		return "", err
+	}
+	out := tar.NewWriter(compressed)
+	for _, f := range []file{
+		{name: "PKG-INFO", data: fmt.Appendf(nil, metadata, b.version(), b.readme)},
+		{name: "pyproject.toml", data: []byte(project)},
+		{name: "nat_go_source.py", data: fmt.Appendf(nil, "raise SystemExit(%q)\n", buildless)},
+	} {
+		header := &tar.Header{Name: stem + "/" + f.name, Mode: int64(f.mode()), Size: int64(len(f.data)), ModTime: modified}
+		if err := put(out, header, bytes.NewReader(f.data)); err != nil {
+			return "", err
+		}
+	}
+	for in := tar.NewReader(&committed); ; {
+		header, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return "", err
+		}
+		if header.Typeflag == tar.TypeXGlobalHeader {
+			continue
+		}
+		header.Name, header.ModTime, header.Format = stem+"/"+header.Name, modified, tar.FormatPAX
+		if err := put(out, header, in); err != nil {
+			return "", err
+		}
+	}
+	if err := out.Close(); err != nil {
+		return "", err
+	}
+	return stem + ".tar.gz", compressed.Close()
+}
+
+func put(out *tar.Writer, header *tar.Header, data io.Reader) error {
+	if err := out.WriteHeader(header); err != nil {
+		return err
+	}
+	_, err := io.Copy(out, data)
+	return err
+}
+
+// checksums returns the SHA-256 of each file in a folder, as sha256sum -c reads them.
+func checksums(dir string) ([]byte, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	for _, e := range entries {
+		if e.IsDir() || e.Name() == checksumsName || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		f, err := os.Open(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		sum := sha256.New()
+		_, err = io.Copy(sum, f)
+		f.Close()
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(&out, "%x  %s\n", sum.Sum(nil), e.Name())
+	}
+	return out.Bytes(), nil
+}
+
+const checksumsName = "SHA256SUMS"
