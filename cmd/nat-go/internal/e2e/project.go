@@ -61,8 +61,12 @@ func (p *Project) Command(args ...string) *exec.Cmd {
 	cmd.Dir = p.Dir
 	// A configuration with a plaintext secret is stored with a reference in its place; the variable is named in the
 	// file's header.
-	cmd.Env = append(os.Environ(), "NO_COLOR=1", "TEST_HF_TOKEN="+Canary+"-hf", "TEST_WANDB="+Canary+"-wandb",
-		"NATGO_TRAINER_ADAPTERS_A_ENTITY_TOKEN="+Canary+"-in-clear")
+	cmd.Env = append(os.Environ(), "NO_COLOR=1")
+	for _, granted := range [][2]string{
+		{"TEST_HF_TOKEN", "-hf"}, {"TEST_WANDB", "-wandb"}, {"NATGO_TRAINER_ADAPTERS_A_ENTITY_TOKEN", "-in-clear"},
+	} {
+		cmd.Env = append(cmd.Env, granted[0]+"="+Canary+granted[1])
+	}
 	return cmd
 }
 
