@@ -35,20 +35,13 @@ func (st *state) attributeOf(v val, name string) (val, bool) {
 		if name == "copy" && v.Kind() == pyvalue.KindTuple {
 			return missing, false
 		}
-		if _, ok := v.List().Tag.(groupTuple); ok && (name == "grouper" || name == "list") {
-			return v.Items()[map[string]int{"grouper": 0, "list": 1}[name]], true
-		}
 		table = st.lib.lists
-	case pyvalue.KindInt, pyvalue.KindBool, pyvalue.KindFloat:
-		return st.numberAttribute(v, name)
 	case pyvalue.KindObject:
 		return st.objectAttribute(v, name)
 	}
 	m := table[name]
-	if m == nil && isMarkup(v) {
-		m = st.lib.markups[name]
-	}
 	if m == nil {
+		refuseUnsupported(v, name)
 		return missing, false
 	}
 	return boundMethod(v, name, m), true
@@ -73,7 +66,7 @@ func textMethod(self val, name string) (callableKind, string) {
 		class = "Markup."
 	}
 	switch {
-	case name == "format" || name == "format_map":
+	case name == "format":
 		return functionKind, class + name
 	case isMarkup(self) && !slices.Contains(notOverridden, name):
 		return methodKind, class + name
@@ -83,9 +76,8 @@ func textMethod(self val, name string) (callableKind, string) {
 
 // notOverridden are the methods of str that Markup has as they are.
 var notOverridden = []string{
-	"count", "encode", "endswith", "find", "index", "isalnum", "isalpha", "isascii", "isdecimal", "isdigit",
-	"isidentifier", "islower", "isnumeric", "isprintable", "isspace", "istitle", "isupper", "maketrans", "rfind",
-	"rindex", "startswith",
+	"count", "endswith", "find", "index", "isalnum", "isalpha", "isdigit", "islower", "isnumeric", "isspace", "isupper",
+	"rfind", "rindex", "startswith",
 }
 
 // isDunder reports whether v has __name__.
@@ -115,22 +107,10 @@ func (st *state) objectAttribute(v val, name string) (val, bool) {
 			return st.unsafe(v, name), true
 		}
 		o.raise()
-	case *blockObject:
-		return o.attribute(name)
 	case *namespace:
 		return o.attrs.GetStr(name)
 	case *loop:
 		return o.attribute(name)
-	case *macro:
-		return o.attribute(name)
-	case *cycler:
-		return o.attribute(name)
-	case *set:
-		return st.setAttribute(v, name)
-	case *dictView:
-		if name == "isdisjoint" && isKeyed(v) {
-			return boundMethod(v, name, isDisjoint), true
-		}
 	case *rangeObject:
 		switch name {
 		case "start":
@@ -151,31 +131,7 @@ func (st *state) objectAttribute(v val, name string) (val, bool) {
 			return st.unsafe(v, name), true
 		}
 	}
-	return missing, false
-}
-
-func (m *macro) attribute(name string) (val, bool) {
-	switch name {
-	case "name":
-		if m.code.name == "" {
-			return pyvalue.None, true
-		}
-		return pyvalue.Str(m.code.name), true
-	case "arguments":
-		out := make([]val, len(m.code.params))
-		for i, p := range m.code.params {
-			out[i] = pyvalue.Str(p)
-		}
-		return pyvalue.NewTuple(out...), true
-	case "caller":
-		return pyvalue.Bool(m.code.caller != nil), true
-	case "catch_kwargs":
-		return pyvalue.Bool(m.code.kwargs != nil), true
-	case "catch_varargs":
-		return pyvalue.Bool(m.code.varargs != nil), true
-	case "explicit_caller":
-		return pyvalue.Bool(m.code.explicitCaller), true
-	}
+	refuseUnsupported(v, name)
 	return missing, false
 }
 
@@ -203,8 +159,6 @@ func (st *state) subscript(v, i val) (val, bool) {
 		switch o := v.Object().(type) {
 		case *undefined:
 			o.raise()
-		case *blocksObject:
-			return o.item(i.Text())
 		case *rangeObject:
 			if n, ok := normalIndex(i, int(o.len())); ok {
 				return o.at(int64(n)), true
@@ -284,12 +238,6 @@ func (st *state) callValue(v val, a *args) val {
 			return o.fn(st, a)
 		case *macro:
 			return st.callMacro(o, a)
-		case *loop:
-			return o.call(st, a)
-		case *joiner:
-			return o.call(st, a)
-		case *blockObject:
-			return o.call(st, a)
 		}
 	}
 	throw("TypeError", "'%s' object is not callable", v.TypeName())

@@ -153,7 +153,6 @@ type (
 		target, iter    node
 		body, otherwise []node
 		test            node // or nil
-		recursive       bool
 	}
 	ifNode struct {
 		pos
@@ -162,17 +161,12 @@ type (
 		elifs     []*ifNode
 		otherwise []node
 	}
-	macroNode struct { // name is empty for the body of a call block
+	macroNode struct { // name is empty for the body of a generation block
 		pos
 		name     string
 		params   []*nameNode
 		defaults []node // of the last parameters
 		body     []node
-	}
-	callBlockNode struct {
-		pos
-		call  *callNode
-		macro *macroNode
 	}
 	generationNode struct {
 		pos
@@ -197,17 +191,6 @@ type (
 		target node
 		filter *filterNode // or nil
 		body   []node
-	}
-	blockNode struct {
-		pos
-		name             string
-		scoped, required bool
-		body             []node
-	}
-	autoescapeNode struct {
-		pos
-		on   node
-		body []node
 	}
 	loaderNode struct { // extends, include, import, from: there is nothing to load from
 		pos
@@ -293,8 +276,6 @@ func statementChildren(n node) []node {
 			out = append(out, p)
 		}
 		return concat(out, n.defaults, n.body)
-	case *callBlockNode:
-		return append([]node{n.call}, statementChildren(n.macro)...)
 	case *generationNode:
 		return statementChildren(n.macro)
 	case *filterBlockNode:
@@ -308,10 +289,6 @@ func statementChildren(n node) []node {
 			return concat([]node{n.target, n.filter}, n.body)
 		}
 		return concat([]node{n.target}, n.body)
-	case *blockNode:
-		return n.body
-	case *autoescapeNode:
-		return append([]node{n.on}, n.body...)
 	case *loaderNode:
 		return present(n.expr)
 	}

@@ -29,44 +29,24 @@ const (
 type activation struct {
 	slots  []val
 	parent *activation
-	scope  *scope // for a scoped block: what it sees of its surroundings
-}
-
-// scope holds the variables that a scoped block sees, on top of those of enclosing blocks.
-type scope struct {
-	names  []string
-	values []val
-	outer  *scope
-}
-
-func (s *scope) get(name string) val {
-	for ; s != nil; s = s.outer {
-		for i, n := range s.names {
-			if n == name && !isMissing(s.values[i]) {
-				return s.values[i]
-			}
-		}
-	}
-	return missing
 }
 
 // frame is where in the template the compiler is.
 type frame struct {
 	sym    *symbols
 	fn     *funcScope
-	block  *funcScope // the function of the enclosing block, or nil
-	inLoop bool       // break and continue are allowed
-	soft   bool       // inside an if: an unknown filter is an error only when it is reached
+	inLoop bool // break and continue are allowed
+	soft   bool // inside an if: an unknown filter is an error only when it is reached
 }
 
 func (f *frame) inner() *frame {
-	return &frame{sym: newSymbols(f.sym, f.fn, 0), fn: f.fn, block: f.block, inLoop: f.inLoop}
+	return &frame{sym: newSymbols(f.sym, f.fn, 0), fn: f.fn, inLoop: f.inLoop}
 }
 
 // function is a frame that is a function of its own.
 func (f *frame) function() *frame {
 	fn := &funcScope{parent: f.fn, slots: map[string]int{}}
-	return &frame{sym: newSymbols(f.sym, fn, 0), fn: fn, block: f.block}
+	return &frame{sym: newSymbols(f.sym, fn, 0), fn: fn}
 }
 
 func (f *frame) softened() *frame {
@@ -96,23 +76,10 @@ func (v variable) activation(st *state) *activation {
 	return a
 }
 
-// escaping says whether output is escaped at the compiler's position.
-type escaping uint8
-
-const (
-	escapeOff    escaping = iota
-	escapeOn              // in an autoescape block whose expression is constant
-	escapeAsTold          // known only at render time: state.escaping
-)
-
 type compiler struct {
-	lib      *library
-	blocks   []*block
-	rootFn   *funcScope
-	rootSym  *symbols
-	from     []string // names of the variables the template reads
-	escaping escaping
-	folding  bool // inside an expression whose value jinja2 prints at compile time
+	lib     *library
+	from    []string // names of the variables the template reads
+	folding bool     // inside an expression whose value jinja2 prints at compile time
 }
 
 // given returns the index in state.given of a variable passed to the template.
@@ -129,17 +96,10 @@ func (c *compiler) given(name string) int {
 func (c *compiler) root(body []node) (stmt, *funcScope) {
 	fn := &funcScope{slots: map[string]int{}}
 	f := &frame{sym: newSymbols(nil, fn, 0), fn: fn}
-	c.rootFn, c.rootSym = fn, f.sym
-	c.findBlocks(body)
-	self := c.selfOf(body, f)
 	f.sym.scan(body...)
 	enter := c.enter(f)
 	run := c.body(body, f)
-	for _, b := range c.blocks {
-		c.compileBlock(b)
-	}
 	return func(st *state) flow {
-		self(st)
 		enter(st)
 		return run(st)
 	}, fn
@@ -152,7 +112,6 @@ func (c *compiler) enter(f *frame) func(st *state) {
 		kind  loadKind
 		given int
 		from  variable
-		block *blockLookup // for a name that a block looks up
 	}
 	var loads []first
 	for _, r := range f.sym.order {
@@ -167,7 +126,6 @@ func (c *compiler) enter(f *frame) func(st *state) {
 			x.from = f.variable(l.from)
 		case loadResolve:
 			x.given = c.given(l.name)
-			x.block = c.lookupInBlock(l.name, f)
 		}
 		loads = append(loads, x)
 	}
@@ -176,14 +134,7 @@ func (c *compiler) enter(f *frame) func(st *state) {
 			l := &loads[i]
 			switch l.kind {
 			case loadResolve:
-				v := missing
-				if l.block != nil {
-					v = l.block.of(st)
-				}
-				if isMissing(v) {
-					v = st.given[l.given]
-				}
-				*l.to.of(st) = v
+				*l.to.of(st) = st.given[l.given]
 			case loadAlias:
 				*l.to.of(st) = *l.from.of(st)
 			case loadUndefined:
@@ -230,18 +181,12 @@ func (c *compiler) statement(n node, f *frame) stmt {
 		return c.setBlock(n, f)
 	case *macroNode:
 		return c.macroStatement(n, f)
-	case *callBlockNode:
-		return c.callBlock(n, f)
 	case *generationNode:
 		return c.generation(n, f)
 	case *filterBlockNode:
 		return c.filterBlock(n, f)
 	case *withNode:
 		return c.with(n, f)
-	case *blockNode:
-		return c.block(n, f)
-	case *autoescapeNode:
-		return c.autoescape(n, f)
 	case *breakNode:
 		return c.jump(n.pos, f, flowBreak, "'break' outside loop")
 	case *continueNode:
@@ -303,7 +248,7 @@ func (c *compiler) constantTexts(items []node) (string, int) {
 			text.WriteString(item.text)
 			continue
 		case *constNode:
-			if item.value.Kind() == pyvalue.KindStr && c.escaping == escapeOff {
+			if item.value.Kind() == pyvalue.KindStr {
 				text.WriteString(item.value.Text())
 				continue
 			}
@@ -315,25 +260,9 @@ func (c *compiler) constantTexts(items []node) (string, int) {
 
 // print compiles the printing of an expression.
 func (c *compiler) print(item node, f *frame) stmt {
-	escape := c.escaping
-	if c.isConstant(item) {
+	if isConstant(item) {
 		c.folding = true
 		defer func() { c.folding = false }()
-		if escape == escapeAsTold {
-			escape = escapeOff // jinja2 prints constants at compile time, when it can't know yet
-		}
-	}
-	if escape != escapeOff {
-		at, e := item.at(), c.expr(item, f)
-		return func(st *state) flow {
-			v := e(st)
-			st.pos = at
-			if escape == escapeOn || st.escaping {
-				v = st.escape(v)
-			}
-			st.print(v)
-			return flowOn
-		}
 	}
 	switch item := item.(type) {
 	case *binaryNode:
@@ -606,23 +535,9 @@ func (c *compiler) setBlock(n *setBlockNode, f *frame) stmt {
 			v = filter(st, v)
 		}
 		st.pos = at
-		to(st, st.markupIf(st.escaping, v))
+		to(st, v)
 		return flowOn
 	}
-}
-
-// markupIf makes Markup of str(v) on a condition.
-func (st *state) markupIf(is bool, v val) val {
-	if !is || isMarkup(v) {
-		return v
-	}
-	v = st.softText(v)
-	return str(v.Text(), markupProv(rawProv(v)))
-}
-
-// captured is the text of a captured part: Markup if texts are escaped.
-func (e escaping) captured(st *state, v val) val {
-	return st.markupIf(e == escapeOn || e == escapeAsTold && st.escaping, v)
 }
 
 func (c *compiler) filterBlock(n *filterBlockNode, f *frame) stmt {
@@ -630,7 +545,7 @@ func (c *compiler) filterBlock(n *filterBlockNode, f *frame) stmt {
 	in.sym.scan(n.body...)
 	in.sym.scan(n.filter)
 	enter, body, filter := c.enter(in), c.body(n.body, in), c.filterOf(n.filter, in)
-	at, escape := n.at(), c.escaping
+	at := n.at()
 	return func(st *state) flow {
 		enter(st)
 		st.push(at)
@@ -638,7 +553,7 @@ func (c *compiler) filterBlock(n *filterBlockNode, f *frame) stmt {
 			st.pop()
 			return fl
 		}
-		v := filter(st, escape.captured(st, st.pop()))
+		v := filter(st, st.pop())
 		st.pos = at
 		st.printText(v)
 		return flowOn
@@ -676,3 +591,48 @@ func (c *compiler) with(n *withNode, f *frame) stmt {
 		return body(st)
 	}
 }
+
+// isConstant reports whether jinja2 computes the value of an expression at compile time.
+func isConstant(n node) bool {
+	switch n := n.(type) {
+	case *constNode:
+		return true
+	case *condNode:
+		if is, ok := truthOf(n.test); ok && is {
+			return isConstant(n.then)
+		} else if n.otherwise == nil {
+			return false
+		} else if ok {
+			return isConstant(n.otherwise)
+		}
+	case *filterNode:
+		if n.node == nil || slices.Contains(contextFilters, n.name) {
+			return false
+		}
+	case *logicNode:
+		if is, ok := truthOf(n.left); ok && is == n.or {
+			return isConstant(n.left) // it never looks at the right side
+		}
+	case *testNode, *concatNode, *tupleNode, *listNode, *dictNode, *binaryNode, *notNode, *unaryNode, *compareNode,
+		*sliceNode, *attrNode, *itemNode:
+	default:
+		return false
+	}
+	return !slices.ContainsFunc(children(n), func(e node) bool { return !isConstant(e) })
+}
+
+// truthOf is the truth of a literal, or of literals joined by and and or, if it is one.
+func truthOf(n node) (is, ok bool) {
+	switch n := n.(type) {
+	case *constNode:
+		return n.value.Truth(), true
+	case *logicNode:
+		if is, ok = truthOf(n.left); ok && is != n.or {
+			return truthOf(n.right)
+		}
+	}
+	return is, ok
+}
+
+// contextFilters are filters that jinja2 applies only at render time.
+var contextFilters = []string{"map", "select", "reject", "selectattr", "rejectattr"}

@@ -23,7 +23,7 @@ func (c *compiler) expr(n node, f *frame) expr {
 	case *itemNode:
 		return c.item(n, f)
 	case *callNode:
-		return c.callExpr(n, f, nil)
+		return c.callExpr(n, f)
 	case *filterNode:
 		of, filter := c.expr(n.node, f), c.filter(n, f)
 		return func(st *state) val { return filter(st, of(st)) }
@@ -279,14 +279,8 @@ func (c *compiler) binary(n *binaryNode, f *frame) expr {
 		a, b := left(st), right(st)
 		st.pos = at
 		st.step()
-		if a.Kind() == pyvalue.KindInt && b.Kind() == pyvalue.KindInt && op != "/" && op != "**" {
-			x, xok := a.Int64()
-			y, yok := b.Int64()
-			if xok && yok {
-				if v, ok := small(op, x, y); ok {
-					return v
-				}
-			}
+		if a.Kind() == pyvalue.KindInt && b.Kind() == pyvalue.KindInt {
+			return st.numeric(op, a, b)
 		}
 		return st.arithmetic(op, a, b)
 	}
@@ -397,13 +391,6 @@ func (c *compiler) unary(n *unaryNode, f *frame) expr {
 
 func (c *compiler) concat(n *concatNode, f *frame) expr {
 	items, at := c.exprs(n.items, f), n.at()
-	if c.escaping == escapeOn {
-		return func(st *state) val {
-			vals := evaluate(st, items)
-			st.pos = at
-			return st.joinMarkup(vals)
-		}
-	}
 	return func(st *state) val {
 		b := st.borrow()
 		for _, e := range items {
@@ -489,19 +476,8 @@ func (a *args) addDict(v val) {
 	}
 }
 
-// callExpr compiles a call. caller, if not nil, is passed as the keyword argument of that name.
-func (c *compiler) callExpr(n *callNode, f *frame, caller func(st *state) val) expr {
+func (c *compiler) callExpr(n *callNode, f *frame) expr {
 	arguments, at := c.arguments(&n.args, f), n.at()
-	withCaller := func(st *state) *args {
-		a := arguments(st)
-		if caller == nil {
-			return a
-		}
-		b := *a
-		b.names = append(append([]string(nil), a.names...), "caller")
-		b.named = append(append([]val(nil), a.named...), caller(st))
-		return &b
-	}
 	if attr, ok := n.fn.(*attrNode); ok {
 		of, name := c.expr(attr.node, f), pyvalue.Str(attr.name)
 		ofText, ofDict := c.lib.strings[attr.name], c.lib.dicts[attr.name]
@@ -518,7 +494,7 @@ func (c *compiler) callExpr(n *callNode, f *frame, caller func(st *state) val) e
 				method = ofDict
 			}
 			if method != nil {
-				a := withCaller(st)
+				a := arguments(st)
 				st.pos = at
 				st.step()
 				st.reads(v)
@@ -527,7 +503,7 @@ func (c *compiler) callExpr(n *callNode, f *frame, caller func(st *state) val) e
 			}
 			st.pos = attr.at()
 			fn := st.getattr(v, name)
-			a := withCaller(st)
+			a := arguments(st)
 			st.pos = at
 			return st.callValue(fn, a)
 		}
@@ -535,10 +511,18 @@ func (c *compiler) callExpr(n *callNode, f *frame, caller func(st *state) val) e
 	fn := c.expr(n.fn, f)
 	return func(st *state) val {
 		v := fn(st)
-		a := withCaller(st)
+		a := arguments(st)
 		st.pos = at
 		return st.callValue(v, a)
 	}
+}
+
+// noFilter raises an error about a filter that this engine doesn't have.
+func noFilter(at int32, class, name, found string) {
+	if slices.Contains(unsupportedFilters, name) {
+		throwAt(at, unsupportedError, "the filter %s is not supported in chat templates", name)
+	}
+	throwAt(at, class, "No filter named '%s'%s.", name, found)
 }
 
 // filter compiles the application of a filter to a value.
@@ -547,10 +531,10 @@ func (c *compiler) filter(n *filterNode, f *frame) func(st *state, v val) val {
 	fn := c.lib.filters[name]
 	if fn == nil {
 		if !f.soft {
-			throwAt(at, "TemplateAssertionError", "No filter named '%s'.", name)
+			noFilter(at, "TemplateAssertionError", name, "")
 		}
 		return func(*state, val) val {
-			throwAt(at, "TemplateRuntimeError", "No filter named '%s' found.", name)
+			noFilter(at, "TemplateRuntimeError", name, " found")
 			return missing
 		}
 	}

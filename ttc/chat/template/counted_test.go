@@ -70,14 +70,14 @@ func builtinCalls(x string) []string {
 		out = append(out, x+"|"+name+"|list", "'a'|"+name+"("+x+")")
 	}
 	lib := builtins
-	for _, table := range []map[string]method{lib.strings, lib.dicts, lib.lists, lib.ints, lib.floats, lib.markups} {
+	for _, table := range []map[string]method{lib.strings, lib.dicts, lib.lists} {
 		for _, name := range slices.Sorted(maps.Keys(table)) {
 			with(x + "." + name)
 			out = append(out, "'a'."+name+"("+x+")", "{}."+name+"("+x+")", "[1]."+name+"("+x+")")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(tests)) {
-		if isIdentifier(name) {
+		if name[0] >= 'a' && name[0] <= 'z' {
 			with(x + " is " + name)
 		}
 	}
@@ -91,11 +91,11 @@ func builtinCalls(x string) []string {
 			x+" "+op+" [1]")
 	}
 	return append(out, x+"[1:]", x+"[::-1]", x+"[::2]", x+"[5]", x+"["+x+"]", "{"+x+": 1}", "{1: 1}["+x+"]",
-		"'%s' % "+x, "'%r' % "+x, "'{}'.format("+x+")", "not "+x, "-"+x,
-		x+"|tojson(indent=2)", x+"|tojson(sort_keys=true)", x+"|tojson(indent=' ' * 60000)", x+"|wordwrap(1)",
+		"'%s' % "+x, "'{}'.format("+x+")", "not "+x, "-"+x,
+		x+"|tojson(indent=2)", x+"|tojson(sort_keys=true)", x+"|tojson(indent=' ' * 60000)",
 		x+"|sort(attribute='a,b')", x+"|map('upper')|list",
-		x+"|select('in', "+x+")|list", x+"|replace('', '-')", x+"|groupby(0)", x+".count("+x+"[0])", x+"|unique|list",
-		x+"|batch(2)|list", x+"|slice(3)|list", x+"|join("+x+")")
+		x+"|select('in', "+x+")|list", x+"|replace('', '-')", x+".count("+x+"[0])", x+"|unique|list",
+		x+"|join("+x+")")
 }
 
 // TestEveryBuiltinCountsItsMemory renders each call with a limit of one megabyte. The memory allocated along the way
@@ -131,17 +131,16 @@ func TestEveryBuiltinCountsItsMemory(t *testing.T) {
 // so for anything but text.
 var constantTime = []string{
 	"|default", "|d", "|length", "|count", "|first", "|last", "|attr", "|items", "|map", "|select", "|reject",
-	"|selectattr", "|rejectattr", "|unique", "|batch", "|slice", "|abs", "|string", "|safe",
-	" is ", ".get", ".items", ".keys", ".values", ".real", ".imag", ".numerator", ".conjugate", ".bit_length",
-	".bit_count", ".as_integer_ratio", "[5]", "[1:]", "not ", " and ", " or ",
-	"cycler", "joiner", "namespace", "dict(", "range", "raise_exception", "|reverse", ".index", ".count", " != ",
+	"|selectattr", "|rejectattr", "|unique", "|abs", "|string", "|safe",
+	" is ", ".get", ".items", ".keys", ".values", "[5]", "[1:]", "not ", " and ", " or ",
+	"namespace", "dict(", "range", "raise_exception", "|reverse", ".index", ".count", " != ",
 	" == ",
 	"'a' <", "'a' >=", " in 'a'", " in [1]",
 }
 
 var constantForLists = []string{
-	"'a'|", "'a'.", "'a' % ", "|float", "|int", "|truncate", "{1: 1}[", "ints[ints]", "texts[texts]", "tuple[tuple]",
-	"dict[", ".fromkeys('a'", "in dict",
+	"'a'|", "'a'.", "'a' % ", "|float", "|int", "{1: 1}[", "ints[ints]", "texts[texts]", "tuple[tuple]",
+	"dict[", "in dict",
 }
 
 // TestEveryBuiltinCountsItsSteps renders each call with too few steps to go through a large argument. Any that finish
@@ -179,13 +178,9 @@ func TestEveryBuiltinCountsItsSteps(t *testing.T) {
 func TestHeavyWorkEndsSoon(t *testing.T) {
 	values := bigValues()
 	for src, steps := range map[string]int64{
-		"{{ word|wordwrap(1) }}":                                                          20 * bigText,
-		"{{ json|wordwrap(1, false) }}":                                                   20 * bigText,
 		"{{ (word ~ ' ' ~ word)|title|length }}":                                          4 * bigText,
 		"{{ ([0] * 200000)|length }}":                                                     200_000,
 		"{% for i in range(100) %}{{ json[1:2] }}{% endfor %}":                            100 * bigText,
-		"{{ json|tojson|wordcount }}":                                                     8 * bigText,
-		"{{ '-' * 60000 ~ 'a'|wordwrap(3) }}":                                             20 * bigText,
 		"{% set x = ints|list %}{% for i in range(50) %}{% set x = x|list %}{% endfor %}": 100 * bigItems,
 	} {
 		t.Run(src, func(t *testing.T) {
@@ -202,9 +197,9 @@ func TestHeavyWorkEndsSoon(t *testing.T) {
 		"{% for i in range(999) %}{% set x = {tuple: 1} %}{% endfor %}",
 		"{% for i in range(300) %}{% set x = word.isalpha() %}{% endfor %}", "{% for i in range(300) %}{% set x = greek|lower %}{% endfor %}",
 		"{{ ints.index(twice) }}", "{{ twice|tojson }}", "{{ twice|tojson(indent=' ' * 100000) }}",
-		"{{ twice|pprint }}", "{{ twice|string }}", "{{ {tuples: 1} }}", "{{ tuples in dict }}",
-		"{{ twice.count(twice) ~ twice.nosuch.x }}", "{% for i in range(9999) %}{% set x = huge * huge %}{% endfor %}", "{% for i in range(99999) %}{% set x = huge % 7 == huge // 3 %}{% endfor %}",
-		"{% for i in range(99999) %}{% set x = 1.1 ** 0.3 %}{% endfor %}", "{% for i in range(9999) %}{% set x = word|unique|list %}{% endfor %}",
+		"{{ twice|string }}", "{{ {tuples: 1} }}", "{{ tuples in dict }}",
+		"{{ twice.count(twice) ~ twice.nosuch.x }}",
+		"{% for i in range(9999) %}{% set x = word|unique|list %}{% endfor %}",
 	} {
 		t.Run(src, func(t *testing.T) {
 			tmpl, err := Compile(src)

@@ -149,7 +149,7 @@ func (a answer) equal(b answer) bool {
 // outside lists what this engine refuses by design.
 func outside(a answer) bool {
 	for _, s := range []string{
-		"LimitError", "character names", "bytes are not supported", "random text", "complex result",
+		"LimitError", unsupportedError, "character names",
 	} {
 		if strings.Contains(a.error, s) {
 			return true

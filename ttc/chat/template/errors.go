@@ -11,7 +11,8 @@ import (
 // Error is a template that can't be compiled, or a rejected render.
 type Error struct {
 	// Class is the name of the Python exception: TemplateSyntaxError, TemplateAssertionError, UndefinedError,
-	// SecurityError, TemplateError (raise_exception), TypeError, ... or LimitError, which is our own.
+	// SecurityError, TemplateError (raise_exception), TypeError, ... or one of our own: LimitError, and
+	// UnsupportedError for a name that jinja2 knows and this engine leaves out.
 	Class  string
 	Text   string // what is wrong
 	Line   int    // 1-based line of the template

@@ -1,52 +1,11 @@
 package template
 
 import (
-	"math"
 	"sort"
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
-
-func batchFilter(st *state, v val, a *args) val {
-	p := a.bind("batch", 1, "linecount", "fill_with")
-	size, fill := p[0], or(p[1], pyvalue.None)
-	var it iterator
-	var row []val
-	started, done := false, false
-	return st.newGenerator("do_batch", func() (val, bool) {
-		if !started {
-			it = st.mustIterate(v)
-		}
-		started = true
-		for !done {
-			item, ok := it.next()
-			if !ok {
-				done = true
-				break
-			}
-			full := st.equal(pyvalue.Int(int64(len(row))), size)
-			out := row
-			if full {
-				row = nil
-			}
-			st.spend(valueSize)
-			if row = append(row, item); full {
-				return pyvalue.NewList(out), true
-			}
-		}
-		if len(row) == 0 {
-			return missing, false
-		}
-		out := row
-		row = nil
-		if !fill.IsNone() && st.holds("<", pyvalue.Int(int64(len(out))), size) {
-			more, _ := st.repeat(pyvalue.NewList([]val{fill}), st.numeric("-", size, pyvalue.Int(int64(len(out)))))
-			out = st.joinItems(pyvalue.NewList(out), more)
-		}
-		return pyvalue.NewList(out), true
-	})
-}
 
 // ignoreCase lower-cases texts for comparison.
 func (st *state) ignoreCase(v val) val {
@@ -164,41 +123,6 @@ func reverseFilter(st *state, v val, a *args) val {
 	return pyvalue.NewList(items)
 }
 
-func groupbyFilter(st *state, v val, a *args) val {
-	p := a.bind("groupby", 1, "attribute", "default", "case_sensitive")
-	plain := st.attrGetter(p[0], or(p[1], pyvalue.None))
-	get := plain
-	sensitive := or(p[2], pyvalue.False).Truth()
-	if !sensitive {
-		get = func(v val) val { return st.ignoreCase(plain(v)) }
-	}
-	items := st.list(v)
-	keys := make([]val, len(items))
-	for i, item := range items {
-		keys[i] = get(item)
-	}
-	var out []val
-	items = st.sorted(items, keys, false)
-	for i := 0; i < len(items); {
-		key, j := get(items[i]), i+1
-		for j < len(items) && st.equal(key, get(items[j])) {
-			j++
-		}
-		if !sensitive {
-			key = plain(items[i])
-		}
-		group := pyvalue.NewTuple(key, pyvalue.NewList(items[i:j:j]))
-		group.List().Tag = groupTuple{}
-		out = append(out, group)
-		st.spend(3 * valueSize)
-		i = j
-	}
-	return pyvalue.NewList(out)
-}
-
-// groupTuple marks the tuples that groupby makes, whose parts are named grouper and list.
-type groupTuple struct{}
-
 func itemsFilter(st *state, v val, a *args) val {
 	a.bind("items", 0)
 	d, i := v.Dict(), -1
@@ -252,45 +176,6 @@ func extremeFilter(name, op string) filterFunc {
 			}
 		}
 	}
-}
-
-func sliceFilter(st *state, v val, a *args) val {
-	p := a.bind("slice", 1, "slices", "fill_with")
-	fill := or(p[1], pyvalue.None)
-	var it iterator
-	started := false
-	return st.newGenerator("sync_do_slice", func() (val, bool) {
-		if !started {
-			it = slice(st.slices(st.list(v), index(p[0], ""), fill))
-		}
-		started = true
-		return it.next()
-	})
-}
-
-func (st *state) slices(items []val, n int, fill val) []val {
-	if n == 0 {
-		throw("ZeroDivisionError", "integer division or modulo by zero")
-	}
-	st.spend(valueSize * max(0, min(n, math.MaxInt32)))
-	var out []val
-	if n < 0 {
-		return nil
-	}
-	per, extra, at := len(items)/n, len(items)%n, 0
-	for i := range n {
-		size := per
-		if i < extra {
-			size++
-		}
-		row := append([]val(nil), items[at:at+size]...)
-		at += size
-		if !fill.IsNone() && i >= extra {
-			row = append(row, fill)
-		}
-		out = append(out, pyvalue.NewList(row))
-	}
-	return out
 }
 
 func sortFilter(st *state, v val, a *args) val {

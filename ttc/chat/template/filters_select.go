@@ -57,7 +57,7 @@ func (st *state) mapped(a *args) func(val) val {
 	rest := st.newArgs(a.plain[1:], a.names, a.named)
 	return func(item val) val {
 		if f == nil {
-			throw("TemplateRuntimeError", "No filter named %s.", reprOf(name))
+			noFilter(st.pos, "TemplateRuntimeError", name.Text(), "")
 		}
 		st.step()
 		st.reads(item)
@@ -122,8 +122,8 @@ func attributeParts(attribute val) []val {
 	for _, p := range strings.Split(attribute.Text(), ".") {
 		v := pyvalue.Str(p)
 		if isDigits(p) {
-			if i, ok := parseInt(p, 10); ok {
-				v = pyvalue.BigInt(i)
+			if i, ok := parseInt(p); ok {
+				v = pyvalue.Int(i)
 			}
 		}
 		parts = append(parts, v)

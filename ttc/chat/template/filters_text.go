@@ -8,11 +8,6 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-func centerFilter(st *state, v val, a *args) val {
-	width := intArg(a.bind("center", 0, "width")[0], 80)
-	return st.justify(st.softText(v), width, pyvalue.Str(" "), "center")
-}
-
 func indentFilter(st *state, v val, a *args) val {
 	p := a.bind("indent", 0, "width", "first", "blank")
 	defined(v)
@@ -70,34 +65,10 @@ func joinFilter(st *state, v val, a *args) val {
 		get = st.attrGetter(p[1], pyvalue.None)
 	}
 	sep := or(p[0], pyvalue.Str(""))
-	if st.escaping {
-		return st.joinEscaping(it, get, sep)
-	}
 	b := st.borrow()
 	st.writeJoined(b, it, get, sep)
 	st.spend(b.size())
 	return st.finish(b)
-}
-
-// joinEscaping is join inside an autoescape block: the separator is escaped if there is Markup among the items, and the
-// items if the separator is Markup.
-func (st *state) joinEscaping(it iterator, get func(val) val, sep val) val {
-	var items []val
-	markup := false
-	for {
-		item, ok := it.next()
-		if !ok {
-			break
-		}
-		st.step()
-		st.spend(valueSize)
-		items = append(items, st.softText(get(item)))
-		markup = markup || isMarkup(items[len(items)-1])
-	}
-	if sep = st.softText(sep); markup {
-		sep = st.escape(sep)
-	}
-	return st.joinedAs(sep, items)
 }
 
 func (st *state) writeJoined(b *builder, it iterator, get func(val) val, sep val) {
@@ -120,16 +91,6 @@ func replaceFilter(st *state, v val, a *args) val {
 	limit := -1
 	if !isMissing(p[2]) && !p[2].IsNone() {
 		limit = index(p[2], "")
-	}
-	if st.escaping {
-		if isMarkup(v) || isMarkup(p[0]) || isMarkup(p[1]) {
-			v = st.escape(v)
-		}
-		v, with := st.softText(v), st.softText(p[1])
-		if isMarkup(v) {
-			with = st.escape(with)
-		}
-		return st.replace(v, st.softText(p[0]), with, limit)
 	}
 	// str() of a Markup is plain text, so this filter never escapes.
 	text := func(v val) val {
@@ -182,34 +143,6 @@ func trimFilter(st *state, v val, a *args) val {
 		chars = a.bind("trim", 0, "chars")[0]
 	}
 	return st.strip(st.softText(v), chars, true, true)
-}
-
-func truncateFilter(st *state, v val, a *args) val {
-	p := a.bind("truncate", 0, "length", "killwords", "end", "leeway")
-	size, leeway := intArg(p[0], 255), 5
-	end := or(p[2], pyvalue.Str("..."))
-	if !isMissing(p[3]) && !p[3].IsNone() {
-		leeway = index(p[3], "")
-	}
-	endSize, _ := length(end)
-	if size < endSize || leeway < 0 {
-		throw("AssertionError", "expected length >= %d, got %d", endSize, size)
-	}
-	n, ok := length(v)
-	if !ok {
-		throw("TypeError", "object of type '%s' has no len()", v.TypeName())
-	}
-	if n <= size+leeway {
-		return v
-	}
-	head := st.slice(v, pyvalue.None, pyvalue.Int(int64(size-endSize)), pyvalue.None)
-	if !or(p[1], pyvalue.False).Truth() {
-		if head.Kind() != pyvalue.KindStr {
-			throw("AttributeError", "'%s' object has no attribute 'rsplit'", head.TypeName())
-		}
-		head = st.split(head, pyvalue.Str(" "), 1, true).Items()[0]
-	}
-	return st.arithmetic("+", head, end)
 }
 
 // titleFilter is jinja2's title: words begin after white space and - ( { [ <.

@@ -8,9 +8,9 @@ var globals = map[string]val{
 	"range":           function("safe_range", rangeGlobal),
 	"dict":            class("dict", dictGlobal),
 	"namespace":       class("jinja2.utils.Namespace", namespaceGlobal),
-	"cycler":          class("jinja2.utils.Cycler", cyclerGlobal),
-	"joiner":          class("jinja2.utils.Joiner", joinerGlobal),
-	"lipsum":          function("generate_lorem_ipsum", lipsumGlobal),
+	"cycler":          unsupportedFunction("cycler"),
+	"joiner":          unsupportedFunction("joiner"),
+	"lipsum":          unsupportedFunction("lipsum"),
 	"raise_exception": function("raise_exception", raiseGlobal),
 	"strftime_now":    function("strftime_now", strftimeGlobal),
 }
@@ -80,75 +80,6 @@ func newDict(st *state, fn string, a *args) *pyvalue.Dict {
 
 func namespaceGlobal(st *state, a *args) val {
 	return pyvalue.OfObject(&namespace{newDict(st, "namespace", a)})
-}
-
-// cycler cycles through values on request.
-type cycler struct {
-	items []val
-	pos   int
-}
-
-func (*cycler) TypeName() string { return "Cycler" }
-func (*cycler) Repr() string     { return "<jinja2.utils.Cycler object at " + address + ">" }
-
-func cyclerGlobal(_ *state, a *args) val {
-	if len(a.names) > 0 {
-		throw("TypeError", "cycler() got an unexpected keyword argument '%s'", a.names[0])
-	}
-	if len(a.plain) == 0 {
-		throw("RuntimeError", "at least one item has to be provided")
-	}
-	return pyvalue.OfObject(&cycler{items: a.plain})
-}
-
-func (c *cycler) attribute(name string) (val, bool) {
-	switch name {
-	case "current":
-		return c.items[c.pos], true
-	case "items":
-		return pyvalue.NewTuple(c.items...), true
-	case "pos":
-		return pyvalue.Int(int64(c.pos)), true
-	case "next":
-		return methodOf(pyvalue.OfObject(c), "Cycler.next", func(*state, *args) val {
-			v := c.items[c.pos]
-			c.pos = (c.pos + 1) % len(c.items)
-			return v
-		}), true
-	case "reset":
-		return methodOf(pyvalue.OfObject(c), "Cycler.reset", func(*state, *args) val {
-			c.pos = 0
-			return pyvalue.None
-		}), true
-	}
-	return missing, false
-}
-
-// joiner is empty on the first call and a separator from then on.
-type joiner struct {
-	sep  val
-	used bool
-}
-
-func (*joiner) TypeName() string { return "Joiner" }
-func (*joiner) Repr() string     { return "<jinja2.utils.Joiner object at " + address + ">" }
-
-func joinerGlobal(_ *state, a *args) val {
-	return pyvalue.OfObject(&joiner{sep: or(a.bind("joiner", 0, "sep")[0], pyvalue.Str(", "))})
-}
-
-func (j *joiner) call(_ *state, a *args) val {
-	a.bind("joiner", 0)
-	if !j.used {
-		j.used = true
-		return pyvalue.Str("")
-	}
-	return j.sep
-}
-
-func lipsumGlobal(*state, *args) val {
-	throw("TypeError", "lipsum() writes random text, which a chat template must not")
-	return missing
 }
 
 func raiseGlobal(st *state, a *args) val {

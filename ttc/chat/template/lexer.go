@@ -300,13 +300,10 @@ func (l *lexer) nameEnd() int {
 	end := l.pos
 	for end < len(l.src) {
 		r, n := pytext.DecodeRune(l.src[end:])
-		if r != '_' && !pytext.IsAlnum(r) && !isIdentifierRune(r, true) {
+		if r != '_' && !pytext.IsAlnum(r) {
 			break
 		}
 		end += n
-	}
-	if end > l.pos && !isIdentifier(l.src[l.pos:end]) {
-		throwAt(int32(l.pos), "TemplateSyntaxError", "Invalid character in identifier")
 	}
 	return end
 }

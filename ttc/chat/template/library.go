@@ -8,9 +8,6 @@ type library struct {
 	strings map[string]method // of str
 	dicts   map[string]method // of dict
 	lists   map[string]method // of list and tuple
-	markups map[string]method // of Markup, beyond those of str
-	ints    map[string]method // of int and bool
-	floats  map[string]method // of float
 }
 
 type (
@@ -28,7 +25,4 @@ var builtins = &library{
 	strings: stringMethods,
 	dicts:   dictMethods,
 	lists:   listMethods,
-	markups: markupMethods,
-	ints:    intMethods,
-	floats:  floatMethods,
 }

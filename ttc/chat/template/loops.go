@@ -17,8 +17,6 @@ type loop struct {
 	current val
 	before  val
 	changed []val // arguments of the last call of changed()
-	depth0  int
-	recurse func(st *state, items val, depth int) val // nil unless the loop is recursive
 }
 
 func (*loop) TypeName() string { return "LoopContext" }
@@ -27,7 +25,7 @@ func (l *loop) Repr() string {
 	return "<LoopContext " + strconv.Itoa(l.index0+1) + "/" + strconv.Itoa(l.length()) + ">"
 }
 
-func (st *state) newLoop(of val, rest iterator, depth int, recurse func(*state, val, int) val) *loop {
+func (st *state) newLoop(of val, rest iterator) *loop {
 	l := &from(st, &st.made.loops, 1)[0]
 	*l = loop{
 		of:      of,
@@ -37,8 +35,6 @@ func (st *state) newLoop(of val, rest iterator, depth int, recurse func(*state, 
 		after:   missing,
 		current: missing,
 		before:  missing,
-		depth0:  depth,
-		recurse: recurse,
 	}
 	return l
 }
@@ -111,9 +107,9 @@ func (l *loop) attribute(name string) (val, bool) {
 	case "revindex0":
 		return pyvalue.Int(int64(l.length() - l.index0 - 1)), true
 	case "depth":
-		return pyvalue.Int(int64(l.depth0 + 1)), true
+		return pyvalue.Int(1), true
 	case "depth0":
-		return pyvalue.Int(int64(l.depth0)), true
+		return pyvalue.Int(0), true
 	case "previtem":
 		if l.index0 == 0 {
 			return undefinedHint("there is no previous item"), true
@@ -155,43 +151,10 @@ func (l *loop) isChanged(st *state, a *args) val {
 	return pyvalue.True
 }
 
-func (l *loop) call(st *state, a *args) val {
-	items := a.bind("loop", 1, "iterable")
-	if l.recurse == nil {
-		throw("TypeError", "The loop must have the 'recursive' marker to be called recursively.")
-	}
-	return l.recurse(st, items[0], l.depth0+1)
-}
-
 func (c *compiler) forStatement(n *forNode, f *frame) stmt {
 	c.refuseLoopTarget(n)
-	if !n.recursive {
-		iter := c.expr(n.iter, f)
-		run := c.loopBody(n, f, f.inner(), f.inner())
-		return func(st *state) flow {
-			items := iter(st)
-			return run(st, items, 0, nil)
-		}
-	}
-	fn := f.function()
-	// The else part lives in the same function.
-	run := c.loopBody(n, f, fn, &frame{sym: newSymbols(f.sym, fn.fn, 0), fn: fn.fn, block: f.block})
-	iter, at, escape := c.expr(n.iter, f), n.at(), c.escaping
-	return func(st *state) flow {
-		outer := st.act
-		var recurse func(st *state, items val, depth int) val
-		recurse = func(st *state, items val, depth int) val {
-			back := st.call(at, fn.fn, outer)
-			st.push(at)
-			run(st, items, depth, recurse)
-			v := escape.captured(st, st.pop())
-			st.ret(back)
-			return v
-		}
-		v := recurse(st, iter(st), 0)
-		st.print(v)
-		return flowOn
-	}
+	iter, run := c.expr(n.iter, f), c.loopBody(n, f, f.inner(), f.inner())
+	return func(st *state) flow { return run(st, iter(st)) }
 }
 
 func (c *compiler) refuseLoopTarget(n *forNode) {
@@ -204,9 +167,7 @@ func (c *compiler) refuseLoopTarget(n *forNode) {
 }
 
 // loopBody compiles a loop over given items. body and otherwise are the frames of its two parts.
-func (c *compiler) loopBody(
-	n *forNode, outer, body, otherwise *frame,
-) func(st *state, items val, depth int, recurse func(*state, val, int) val) flow {
+func (c *compiler) loopBody(n *forNode, outer, body, otherwise *frame) func(st *state, items val) flow {
 	loopVar, extended := c.loopVariable(n, body)
 	body.sym.scanParams(n.target)
 	body.sym.scan(n.body...)
@@ -215,7 +176,7 @@ func (c *compiler) loopBody(
 	assign, enter, run := c.assign(n.target, body), c.enter(body), c.body(n.body, body)
 	orElse := c.loopElse(n, outer, otherwise)
 	at := n.iter.at()
-	return func(st *state, items val, depth int, recurse func(*state, val, int) val) flow {
+	return func(st *state, items val) flow {
 		st.pos = at
 		st.reads(items)
 		rest := st.mustIterate(items)
@@ -225,7 +186,7 @@ func (c *compiler) loopBody(
 		var l *loop
 		var loopValue val
 		if extended {
-			l = st.newLoop(items, rest, depth, recurse)
+			l = st.newLoop(items, rest)
 			loopValue = pyvalue.OfObject(l)
 		}
 		empty := true
@@ -264,7 +225,7 @@ func (c *compiler) loopBody(
 
 // loopVariable returns the variable `loop`, if something in the loop may use it.
 func (c *compiler) loopVariable(n *forNode, body *frame) (loopVar variable, extended bool) {
-	if !n.recursive && !undeclared(n.body, "loop")["loop"] && !contains(statementChildren(n), isScopedBlock) {
+	if !undeclared(n.body, "loop")["loop"] {
 		return loopVar, false
 	}
 	return body.variable(body.sym.parameter("loop")), true
@@ -276,7 +237,7 @@ func (c *compiler) loopElse(n *forNode, outer, otherwise *frame) stmt {
 		return nil
 	}
 	otherwise.sym.scan(n.otherwise...)
-	otherwise.inLoop = outer.inLoop && !n.recursive
+	otherwise.inLoop = outer.inLoop
 	enter, run := c.enter(otherwise), c.body(n.otherwise, otherwise)
 	return func(st *state) flow {
 		enter(st)
@@ -289,7 +250,7 @@ func (c *compiler) loopFilter(n *forNode, outer, body *frame) func(st *state, re
 	if n.test == nil {
 		return nil
 	}
-	in := &frame{fn: &funcScope{parent: body.fn, slots: map[string]int{}}, block: body.block}
+	in := &frame{fn: &funcScope{parent: body.fn, slots: map[string]int{}}}
 	in.sym = newSymbols(outer.sym, in.fn, 0)
 	in.sym.scanParams(n.target)
 	in.sym.scan(n.test)

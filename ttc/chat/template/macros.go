@@ -4,7 +4,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// macro is a macro, or the body of a call block.
+// macro is a macro, or the body of a generation block.
 type macro struct {
 	code *macroCode
 	act  *activation // where it was defined
@@ -20,16 +20,15 @@ func (m *macro) Repr() string {
 
 // macroCode is a compiled macro.
 type macroCode struct {
-	name                    string
-	params                  []string
-	places                  []variable // of params
-	defaults                []expr     // of the last parameters
-	caller, kwargs, varargs *variable  // if the body uses them
-	explicitCaller          bool       // caller is a parameter
-	fn                      *funcScope
-	enter                   func(st *state)
-	body                    stmt
-	at                      int32
+	name            string
+	params          []string
+	places          []variable // of params
+	defaults        []expr     // of the last parameters
+	kwargs, varargs *variable  // if the body uses them
+	fn              *funcScope
+	enter           func(st *state)
+	body            stmt
+	at              int32
 }
 
 func (c *compiler) macro(n *macroNode, f *frame) *macroCode {
@@ -41,20 +40,14 @@ func (c *compiler) macro(n *macroNode, f *frame) *macroCode {
 	in.sym.scan(n.body...)
 	m := &macroCode{name: n.name, fn: in.fn, at: n.at()}
 	explicit := map[string]bool{}
-	for i, p := range n.params {
+	for _, p := range n.params {
 		if explicit[p.name] {
 			throwAt(p.at(), "SyntaxError", "duplicate argument '%s' in function definition", p.name)
 		}
 		explicit[p.name] = true
 		m.params = append(m.params, p.name)
-		if p.name == "caller" {
-			m.explicitCaller = true
-			if i < len(n.params)-len(n.defaults) && undeclared(n.body, "caller")["caller"] {
-				throwAt(p.at(), "TemplateAssertionError", "the special \"caller\" argument must be omitted or be given a default.")
-			}
-		}
 	}
-	wants := undeclared(n.body, "caller", "kwargs", "varargs")
+	wants := undeclared(n.body, "kwargs", "varargs")
 	special := func(name string) *variable {
 		if !wants[name] || explicit[name] {
 			return nil
@@ -62,7 +55,7 @@ func (c *compiler) macro(n *macroNode, f *frame) *macroCode {
 		v := in.variable(in.sym.parameter(name))
 		return &v
 	}
-	m.caller, m.kwargs, m.varargs = special("caller"), special("kwargs"), special("varargs")
+	m.kwargs, m.varargs = special("kwargs"), special("varargs")
 	for _, p := range n.params {
 		r, _ := in.sym.find(p.name)
 		m.places = append(m.places, in.variable(r))
@@ -84,19 +77,7 @@ func (c *compiler) macroStatement(n *macroNode, f *frame) stmt {
 	}
 }
 
-func (c *compiler) callBlock(n *callBlockNode, f *frame) stmt {
-	code := c.macro(n.macro, f)
-	call := c.callExpr(n.call, f, func(st *state) val { return pyvalue.OfObject(&macro{code, st.act}) })
-	at := n.at()
-	return func(st *state) flow {
-		v := call(st)
-		st.pos = at
-		st.printText(v)
-		return flowOn
-	}
-}
-
-// generation compiles transformers' {% generation %}: the body runs like that of a call block, and the range of its
+// generation compiles transformers' {% generation %}: the body runs like a macro, and the range of its
 // text in the output is recorded. transformers gets the range wrong inside a macro or a set block; there, none is
 // recorded.
 func (c *compiler) generation(n *generationNode, f *frame) stmt {
@@ -130,19 +111,10 @@ func (st *state) callMacro(m *macro, a *args) val {
 		}
 		return missing
 	}
-	foundCaller := code.explicitCaller && len(given) == len(code.params)
 	for _, name := range code.params[len(given):] {
 		given = append(given, take(name))
-		foundCaller = foundCaller || name == "caller"
 	}
 	back := st.call(code.at, code.fn, m.act)
-	if code.caller != nil && !foundCaller {
-		caller := take("caller")
-		if isMissing(caller) || caller.IsNone() {
-			caller = undefinedHint("No caller defined")
-		}
-		*code.caller.of(st) = caller
-	}
 	code.bindRest(st, a, taken)
 	for i, place := range code.places {
 		*place.of(st) = given[i]
@@ -153,7 +125,7 @@ func (st *state) callMacro(m *macro, a *args) val {
 	code.body(st)
 	v := st.pop()
 	st.ret(back)
-	return st.markupIf(st.escaping, v)
+	return v
 }
 
 // bindRest passes on arguments that no parameter took, or rejects them.

@@ -1,24 +1,17 @@
 package template
 
 import (
-	"math"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/nat-go/nat-go/ttc/internal/pytext"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
 var stringMethods = map[string]method{
-	"upper":      plainMethod("upper", (*state).upper),
-	"lower":      plainMethod("lower", (*state).lower),
-	"title":      plainMethod("title", (*state).title),
-	"capitalize": plainMethod("capitalize", (*state).capitalize),
-	"swapcase":   plainMethod("swapcase", (*state).swapcase),
-	"casefold": plainMethod("casefold", func(st *state, v val) val {
-		return st.mapRunes(v, func(dst []byte, _ int, r rune) []byte { return pytext.AppendFold(dst, r) })
-	}),
+	"upper":        plainMethod("upper", (*state).upper),
+	"lower":        plainMethod("lower", (*state).lower),
+	"title":        plainMethod("title", (*state).title),
+	"capitalize":   plainMethod("capitalize", (*state).capitalize),
 	"strip":        stripMethod("strip", true, true),
 	"lstrip":       stripMethod("lstrip", true, false),
 	"rstrip":       stripMethod("rstrip", false, true),
@@ -38,34 +31,14 @@ var stringMethods = map[string]method{
 	"count":        countMethod,
 	"partition":    partitionMethod("partition", strings.Index, false),
 	"rpartition":   partitionMethod("rpartition", strings.LastIndex, true),
-	"center":       justifyMethod("center"),
-	"ljust":        justifyMethod("ljust"),
-	"rjust":        justifyMethod("rjust"),
-	"zfill":        zfillMethod,
-	"expandtabs":   expandTabsMethod,
-	"translate":    translateMethod,
-	"maketrans":    makeTransMethod,
 	"format":       formatMethod,
-	"format_map":   formatMapMethod,
 	"isalpha":      isMethod("isalpha", pytext.IsAlpha),
 	"isalnum":      isMethod("isalnum", pytext.IsAlnum),
 	"isdigit":      isMethod("isdigit", pytext.IsDigit),
-	"isdecimal":    isMethod("isdecimal", pytext.IsDecimal),
 	"isnumeric":    isMethod("isnumeric", pytext.IsNumeric),
 	"isspace":      isMethod("isspace", pytext.IsSpace),
 	"isupper":      caseMethod("isupper", isUpper),
 	"islower":      caseMethod("islower", isLower),
-	"istitle":      caseMethod("istitle", isTitle),
-	"isascii": caseMethod("isascii", func(s string) bool {
-		return strings.IndexFunc(s, func(r rune) bool { return r > 127 }) < 0
-	}),
-	"isprintable": caseMethod("isprintable", func(s string) bool {
-		ok := true
-		eachRune(s, func(_ int, r rune, _ int) { ok = ok && pytext.IsPrintable(r) })
-		return ok
-	}),
-	"isidentifier": caseMethod("isidentifier", isIdentifier),
-	"encode":       bytesMethod,
 }
 
 func plainMethod(name string, f func(st *state, v val) val) method {
@@ -264,154 +237,6 @@ func partitionMethod(name string, find func(s, sub string) int, right bool) meth
 	}
 }
 
-func justifyMethod(name string) method {
-	return func(st *state, self val, a *args) val {
-		p := a.positional(name, 1, 2)
-		fill := or(p[1], pyvalue.Str(" "))
-		if isMarkup(self) {
-			fill = st.escape(fill)
-		}
-		if pytext.Len(textArg(fill, "the fill character").Text()) != 1 {
-			throw("TypeError", "The fill character must be exactly one character long")
-		}
-		return st.justify(self, intArg(p[0], 0), fill, name)
-	}
-}
-
-func (st *state) justify(v val, width int, fill val, name string) val {
-	n := width - pytext.Len(v.Text())
-	if n <= 0 {
-		return v
-	}
-	st.room(min(n, math.MaxInt32))
-	switch name {
-	case "ljust":
-		return st.pad(v, fill, 0, n)
-	case "rjust":
-		return st.pad(v, fill, n, 0)
-	}
-	left := n/2 + n&width&1
-	return st.pad(v, fill, left, n-left)
-}
-
-func zfillMethod(st *state, self val, a *args) val {
-	width := index(a.positional("zfill", 1, 1)[0], "")
-	n := width - pytext.Len(self.Text())
-	if n <= 0 {
-		return self
-	}
-	st.room(min(n, math.MaxInt32))
-	zero := pyvalue.Str("0")
-	if s := self.Text(); s != "" && (s[0] == '-' || s[0] == '+') {
-		rest := st.pad(cut(self, 1, len(s)), zero, n, 0)
-		return st.like(self, st.joinTexts(pyvalue.Str(""), []val{cut(self, 0, 1), rest}))
-	}
-	return st.pad(self, zero, n, 0)
-}
-
-func expandTabsMethod(st *state, self val, a *args) val {
-	size := intArg(a.bind("expandtabs", 0, "tabsize")[0], 8)
-	s, p := self.Text(), provOf(self)
-	st.goesThrough(s)
-	var b builder
-	column := 0
-	eachRune(s, func(at int, r rune, n int) {
-		switch {
-		case r == '\t' && size > 0:
-			k := size - column%size
-			column += k
-			st.room(b.size() + k)
-			b.writeFrom([]byte(strings.Repeat(" ", k)), p, at)
-			return
-		case r == '\t':
-			return
-		case r == '\n' || r == '\r':
-			column = -1
-		}
-		column++
-		b.writeSlice(s, p, at, at+n)
-	})
-	st.spend(b.size())
-	return st.like(self, b.value())
-}
-
-// translateMethod replaces characters by what a table has for their numbers.
-func translateMethod(st *state, self val, a *args) val {
-	table := a.positional("translate", 1, 1)[0]
-	defined(table)
-	if table.Dict() == nil && !canSlice(table) {
-		throw("TypeError", "'%s' object is not subscriptable", table.TypeName())
-	}
-	s, p := self.Text(), provOf(self)
-	st.goesThrough(s)
-	var b builder
-	eachRune(s, func(at int, r rune, n int) {
-		st.step()
-		to, ok := st.subscript(table, pyvalue.Int(int64(r)))
-		switch {
-		case !ok:
-			b.writeSlice(s, p, at, at+n)
-		case to.IsNone():
-		case to.Kind() == pyvalue.KindStr:
-			b.write(to.Text(), provOf(to))
-		case to.Kind() == pyvalue.KindInt || to.Kind() == pyvalue.KindBool:
-			i, ok := to.Int64()
-			if !ok || i < 0 || i > unicode.MaxRune {
-				throw("ValueError", "character mapping must be in range(0x110000)")
-			}
-			b.writeFrom(pytext.AppendRune(nil, rune(i)), p, at)
-		default:
-			throw("TypeError", "character mapping must return integer, None or str")
-		}
-		st.room(b.size())
-	})
-	st.spend(b.size())
-	return st.like(self, b.value())
-}
-
-// makeTransMethod makes tables for translate.
-func makeTransMethod(st *state, _ val, a *args) val {
-	p := a.positional("maketrans", 1, 3)
-	out := &pyvalue.Dict{}
-	if isMissing(p[1]) {
-		d := p[0].Dict()
-		if d == nil {
-			throw("TypeError", "if you give only one argument to maketrans it must be a dict")
-		}
-		for i := range d.Len() {
-			k, v := d.At(i)
-			switch {
-			case k.Kind() == pyvalue.KindStr && pytext.Len(k.Text()) == 1:
-				r, _ := pytext.DecodeRune(k.Text())
-				k = pyvalue.Int(int64(r))
-			case k.Kind() == pyvalue.KindStr:
-				throw("ValueError", "string keys in translate table must be of length 1")
-			case k.Kind() != pyvalue.KindInt && k.Kind() != pyvalue.KindBool:
-				throw("TypeError", "keys in translate table must be strings or integers")
-			}
-			st.spend(2 * valueSize)
-			check(out.Set(k, v))
-		}
-		return pyvalue.OfDict(out)
-	}
-	from := []rune(textArg(p[0], "maketrans() argument 1").Text())
-	to := []rune(textArg(p[1], "maketrans() argument 2").Text())
-	if len(from) != len(to) {
-		throw("ValueError", "the first two maketrans arguments must have equal length")
-	}
-	st.spend(2 * valueSize * len(from))
-	for i, r := range from {
-		check(out.Set(pyvalue.Int(int64(r)), pyvalue.Int(int64(to[i]))))
-	}
-	if !isMissing(p[2]) {
-		for _, r := range textArg(p[2], "maketrans() argument 3").Text() {
-			st.spend(2 * valueSize)
-			check(out.Set(pyvalue.Int(int64(r)), pyvalue.None))
-		}
-	}
-	return pyvalue.OfDict(out)
-}
-
 func isMethod(name string, in func(rune) bool) method {
 	return func(st *state, self val, a *args) val {
 		a.positional(name, 0, 0)
@@ -448,42 +273,6 @@ func isLower(s string) bool {
 	return any && ok
 }
 
-func isTitle(s string) bool {
-	any, ok, cased := false, true, false
-	eachRune(s, func(_ int, r rune, _ int) {
-		switch {
-		case pytext.IsUpper(r) || pytext.IsTitle(r):
-			ok = ok && !cased
-			any, cased = true, true
-		case pytext.IsLower(r):
-			ok = ok && cased
-			any, cased = true, true
-		default:
-			cased = false
-		}
-	})
-	return any && ok
-}
-
-func isIdentifier(s string) bool {
-	ok := s != ""
-	eachRune(s, func(at int, r rune, _ int) { ok = ok && isIdentifierRune(r, at > 0) })
-	return ok
-}
-
-func isIdentifierRune(r rune, inside bool) bool {
-	if r < utf8.RuneSelf {
-		return r == '_' || r|0x20 >= 'a' && r|0x20 <= 'z' || inside && r >= '0' && r <= '9'
-	}
-	return pytext.IsAlpha(r) || unicode.In(r, unicode.Nl, unicode.Other_ID_Start) ||
-		inside && (pytext.IsDecimal(r) || unicode.In(r, unicode.Mn, unicode.Mc, unicode.Pc, unicode.Other_ID_Continue))
-}
-
-func bytesMethod(*state, val, *args) val {
-	throw("TypeError", "bytes are not supported in chat templates")
-	return missing
-}
-
 var dictMethods = map[string]method{
 	"keys":   viewMethod("keys"),
 	"values": viewMethod("values"),
@@ -509,16 +298,6 @@ var dictMethods = map[string]method{
 			check(out.Set(k, v))
 		}
 		return pyvalue.OfDict(out)
-	},
-	"fromkeys": func(st *state, _ val, a *args) val {
-		p := a.positional("fromkeys", 1, 2)
-		d := &pyvalue.Dict{}
-		for _, k := range st.list(p[0]) {
-			st.hashes(k)
-			st.spend(2 * valueSize)
-			check(d.Set(k, or(p[1], pyvalue.None)))
-		}
-		return pyvalue.OfDict(d)
 	},
 }
 

@@ -2,26 +2,17 @@ package template
 
 import (
 	"math"
-	"math/big"
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/internal/pytext"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// maxIntBits bounds the ints that a template may compute.
-const maxIntBits = 1 << 16
-
 // arithmetic is `a op b`.
 func (st *state) arithmetic(op string, a, b val) val {
 	defined(a)
 	if op == "%" && a.Kind() == pyvalue.KindStr {
 		return st.percent(a, b)
-	}
-	if op == "-" {
-		if v, ok := st.subtract(a, b); ok { // also if b is undefined, which is empty
-			return v
-		}
 	}
 	defined(b)
 	switch {
@@ -176,77 +167,59 @@ func (st *state) numeric(op string, a, b val) val {
 	if a.Kind() == pyvalue.KindFloat || b.Kind() == pyvalue.KindFloat || op == "/" {
 		return st.floating(op, a, b)
 	}
-	if op == "**" {
-		return st.power(a, b)
-	}
-	x, xok := a.Int64()
-	y, yok := b.Int64()
-	if xok && yok {
-		if v, ok := small(op, x, y); ok {
-			return v
-		}
-	}
-	p, q, r := a.Big(), b.Big(), new(big.Int)
-	st.multiplies(p.BitLen(), q.BitLen())
+	x, y := whole(a), whole(b)
 	switch op {
 	case "+":
-		r.Add(p, q)
+		if r := x + y; (r > x) == (y > 0) {
+			return pyvalue.Int(r)
+		}
 	case "-":
-		r.Sub(p, q)
+		if r := x - y; (r < x) == (y > 0) {
+			return pyvalue.Int(r)
+		}
 	case "*":
-		if p.BitLen()+q.BitLen() > maxIntBits {
-			throw("LimitError", "an int of more than %d bits", maxIntBits)
+		if r := x * y; x == 0 || r/x == y && !(x == -1 && y == math.MinInt64) {
+			return pyvalue.Int(r)
 		}
-		r.Mul(p, q)
+	case "**":
+		return power(x, y)
 	default:
-		if q.Sign() == 0 {
-			throw("ZeroDivisionError", "integer division or modulo by zero")
-		}
-		m := new(big.Int)
-		r.QuoRem(p, q, m)
-		if m.Sign() != 0 && m.Sign() != q.Sign() { // Python rounds down
-			r.Sub(r, big.NewInt(1))
-			m.Add(m, q)
-		}
+		q, m := divide(x, y)
 		if op == "%" {
-			r = m
+			return pyvalue.Int(m)
 		}
+		return pyvalue.Int(q)
 	}
-	return pyvalue.BigInt(r)
+	tooLarge()
+	return missing
 }
 
-// small computes with int64 when that can't overflow.
-func small(op string, x, y int64) (val, bool) {
-	const half = 1 << 31
-	fits := x > -half && x < half && y > -half && y < half
-	switch op {
-	case "+":
-		return pyvalue.Int(x + y), fits
-	case "-":
-		return pyvalue.Int(x - y), fits
-	case "*":
-		return pyvalue.Int(x * y), fits
+// whole returns an int as a machine word. Templates carry larger ints through, but can't compute with them.
+func whole(v val) int64 {
+	i, ok := v.Int64()
+	if !ok {
+		tooLarge()
 	}
+	return i
+}
+
+func tooLarge() {
+	throw("LimitError", "ints of more than 64 bits are not computed with in chat templates")
+}
+
+// divide is divmod of two ints, rounded down as Python does.
+func divide(x, y int64) (q, m int64) {
 	if y == 0 {
 		throw("ZeroDivisionError", "integer division or modulo by zero")
 	}
-	if !fits {
-		return missing, false
-	}
-	q, m := x/y, x%y
+	q, m = x/y, x%y
 	if m != 0 && (m < 0) != (y < 0) {
 		q, m = q-1, m+y
 	}
-	if op == "%" {
-		return pyvalue.Int(m), true
-	}
-	return pyvalue.Int(q), true
+	return q, m
 }
 
 func (st *state) floating(op string, a, b val) val {
-	if op == "/" && a.Kind() != pyvalue.KindFloat && b.Kind() != pyvalue.KindFloat {
-		return st.divide(a, b)
-	}
 	st.step()
 	x, y := number(a), number(b)
 	switch op {
@@ -257,10 +230,10 @@ func (st *state) floating(op string, a, b val) val {
 	case "*":
 		return pyvalue.Float(x * y)
 	case "**":
-		return st.floatPower(x, y)
+		throwUnsupported("a power of floats")
 	}
 	if y == 0 {
-		throw("ZeroDivisionError", "float division by zero")
+		throw("ZeroDivisionError", "division by zero")
 	}
 	switch op {
 	case "/":
@@ -271,22 +244,6 @@ func (st *state) floating(op string, a, b val) val {
 	}
 	_, m := floorMod(x, y)
 	return pyvalue.Float(m)
-}
-
-// divide is true division of ints, rounded once.
-func (st *state) divide(a, b val) val {
-	if b.Big().Sign() == 0 {
-		throw("ZeroDivisionError", "division by zero")
-	}
-	if a.Big().Sign() == 0 {
-		return pyvalue.Float(math.Copysign(0, float64(b.Big().Sign())))
-	}
-	st.multiplies(10*a.Big().BitLen(), b.Big().BitLen()) // a fraction is reduced first
-	f, _ := new(big.Rat).SetFrac(a.Big(), b.Big()).Float64()
-	if math.IsInf(f, 0) {
-		throw("OverflowError", "integer division result too large for a float")
-	}
-	return pyvalue.Float(f)
 }
 
 // floorMod is divmod(x, y) as computed by CPython's float_divmod.
@@ -311,56 +268,25 @@ func floorMod(x, y float64) (float64, float64) {
 	return floor, m
 }
 
-func (st *state) floatPower(x, y float64) val {
-	if x == 0 && y < 0 {
-		throw("ZeroDivisionError", "0.0 cannot be raised to a negative power")
-	}
-	if x < 0 && y != math.Trunc(y) && !math.IsInf(y, 0) {
-		throw("TypeError", "a complex result is not supported")
-	}
-	st.left -= 500
-	r := math.Pow(x, y)
-	switch finite := x != 0 && r != 0 && x-x == 0 && y-y == 0 && r-r == 0; {
-	case finite && y == math.Trunc(y) && math.Abs(y) <= 64:
-		r = wholePower(x, int(y)) // rounded once, as libm does
-	case finite:
-		r = math.Copysign(realPower(math.Abs(x), y), r)
-	}
-	if math.IsInf(r, 0) && !math.IsInf(x, 0) && !math.IsInf(y, 0) {
-		throw("OverflowError", "(34, 'Numerical result out of range')")
-	}
-	return pyvalue.Float(r)
-}
-
-func wholePower(x float64, y int) float64 {
-	const exact = 64 * 53 // no bit of a product is lost
-	r, base := new(big.Float).SetPrec(exact).SetInt64(1), big.NewFloat(x)
-	for range max(y, -y) {
-		r.Mul(r, base)
-	}
+// power is x ** y of ints. Powers that are floats would differ from Python's in the last digits.
+func power(x, y int64) val {
 	if y < 0 {
-		r.Quo(new(big.Float).SetPrec(exact).SetInt64(1), r)
+		throwUnsupported("a negative power")
 	}
-	f, _ := r.Float64()
-	return f
-}
-
-// multiplies counts the work of multiplying or dividing ints with that many bits.
-func (st *state) multiplies(p, q int) { st.left -= int64(1+p>>6) * int64(1+q>>6) >> 3 }
-
-func (st *state) power(a, b val) val {
-	x, y := a.Big(), b.Big()
-	if y.Sign() < 0 {
-		return st.floatPower(number(a), number(b))
+	r := int64(1)
+	for range min(y, 64) {
+		if r != 0 && (r*x/r != x || r == math.MinInt64) {
+			tooLarge()
+		}
+		r *= x
 	}
-	if x.BitLen() > 1 && (!y.IsInt64() || y.Int64() > maxIntBits/int64(x.BitLen()-1)) {
-		throw("LimitError", "an int of more than %d bits", maxIntBits)
+	if y > 64 && (x < -1 || x > 1) {
+		tooLarge()
 	}
-	if y.IsInt64() {
-		bits := int(min(y.Int64(), maxIntBits)) * x.BitLen()
-		st.multiplies(bits, bits)
+	if x == -1 && y > 64 && y%2 == 1 {
+		r = -1
 	}
-	return pyvalue.BigInt(new(big.Int).Exp(x, y, nil))
+	return pyvalue.Int(r)
 }
 
 func negate(v val, minus bool) val {
@@ -377,12 +303,13 @@ func negate(v val, minus bool) val {
 	case v.Kind() == pyvalue.KindFloat:
 		return pyvalue.Float(v.Float64())
 	case minus:
-		if i, ok := v.Int64(); ok && i != math.MinInt64 {
-			return pyvalue.Int(-i)
+		i := whole(v)
+		if i == math.MinInt64 {
+			tooLarge()
 		}
-		return pyvalue.BigInt(new(big.Int).Neg(v.Big()))
+		return pyvalue.Int(-i)
 	}
-	return pyvalue.BigInt(v.Big())
+	return pyvalue.Int(whole(v))
 }
 
 // holds is `a op b` for a comparison.
@@ -397,9 +324,7 @@ func (st *state) holds(op string, a, b val) bool {
 	defined(a)
 	defined(b)
 	st.costOf(a)
-	if is, ok := st.compareSets(op, a, b); ok {
-		return is
-	}
+	refuseSets(a, b)
 	less, err := pyvalue.Ordered(op, a, b)
 	check(err)
 	return less
@@ -407,20 +332,10 @@ func (st *state) holds(op string, a, b val) bool {
 
 func (st *state) equal(a, b val) bool {
 	st.costOf(a)
-	if is, ok := st.compareSets("==", a, b); ok {
-		return is
-	}
+	refuseSets(a, b)
 	eq, err := pyvalue.Equal(a, b)
 	check(err)
 	return eq
-}
-
-func asView(v val) *dictView {
-	if v.Kind() != pyvalue.KindObject {
-		return nil
-	}
-	d, _ := v.Object().(*dictView)
-	return d
 }
 
 // hashes counts the work of looking up a key.
@@ -430,10 +345,6 @@ func (st *state) hashes(key val) {
 		st.left -= int64(len(key.Text())) >> 6
 	case pyvalue.KindTuple:
 		st.costOf(key)
-	case pyvalue.KindInt:
-		if _, small := key.Int64(); !small { // they are written out
-			st.multiplies(4*key.Big().BitLen(), key.Big().BitLen())
-		}
 	}
 }
 
@@ -477,16 +388,8 @@ func (st *state) in(a, b val) bool {
 		check(err)
 		return ok
 	case pyvalue.KindObject:
-		switch o := b.Object().(type) {
-		case *set:
-			return asSet(a) == nil && st.in(a, pyvalue.OfDict(o.dict)) // Python freezes a set to look it up
-		case *dictView:
-			if o.kind == "keys" {
-				return st.in(a, pyvalue.OfDict(o.dict))
-			}
-			if o.kind == "items" {
-				return st.inItems(a, o.dict)
-			}
+		if o, ok := b.Object().(*dictView); ok && o.kind == "keys" {
+			return st.in(a, pyvalue.OfDict(o.dict))
 		}
 	}
 	it, ok := st.iterate(b)

@@ -1,11 +1,6 @@
 package template
 
-import (
-	"slices"
-	"strings"
-
-	"github.com/nat-go/nat-go/ttc/internal/pytext"
-)
+import "slices"
 
 const (
 	// maxNesting is how deeply expressions and blocks may nest in a template.
@@ -152,8 +147,6 @@ func (p *parser) statement() node {
 		return p.setStatement(t)
 	case "macro":
 		return p.macroStatement(t)
-	case "call":
-		return p.callBlock(t)
 	case "filter":
 		return p.filterBlock(t)
 	case "with":
@@ -168,12 +161,10 @@ func (p *parser) statement() node {
 		return &breakNode{pos(t.pos)}
 	case "continue":
 		return &continueNode{pos(t.pos)}
-	case "block":
-		return p.blockStatement(t)
-	case "autoescape":
-		return p.autoescape(t)
 	case "extends", "include", "import", "from":
 		return p.loader(t)
+	case "autoescape", "block", "call":
+		throwAt(t.pos, unsupportedError, "the tag %s is not supported in chat templates", t.text)
 	}
 	p.failUnknown(t.text, t)
 	return nil
@@ -212,7 +203,9 @@ func (p *parser) forStatement(t token) node {
 	if p.skipName("if") {
 		n.test = p.expression()
 	}
-	n.recursive = p.skipName("recursive")
+	if p.isName("recursive") {
+		throwAt(p.cur().pos, unsupportedError, "a recursive loop is not supported in chat templates")
+	}
 	var end string
 	if n.body, end = p.block("endfor", "else"); end == "else" {
 		n.otherwise, _ = p.block("endfor")
@@ -278,19 +271,6 @@ func (p *parser) macroStatement(t token) node {
 	return m
 }
 
-func (p *parser) callBlock(t token) node {
-	m := &macroNode{pos: pos(t.pos)}
-	if p.isOp("(") {
-		p.signature(m)
-	}
-	call, ok := p.expression().(*callNode)
-	if !ok {
-		p.fail(t, "expected call")
-	}
-	m.body, _ = p.block("endcall")
-	return &callBlockNode{pos(t.pos), call, m}
-}
-
 func (p *parser) filterBlock(t token) node {
 	first := p.oneFilter(nil)
 	f := p.filters(first).(*filterNode)
@@ -322,38 +302,6 @@ func (p *parser) printStatement(t token) node {
 		}
 		n.items = append(n.items, p.expression())
 	}
-	return n
-}
-
-func (p *parser) blockStatement(t token) node {
-	n := &blockNode{pos: pos(t.pos), name: p.expect(tokName, "", "name").text}
-	n.scoped = p.skipName("scoped")
-	n.required = p.skipName("required")
-	if p.isOp("-") {
-		p.fail(p.cur(), "Block names in Jinja have to be valid Python identifiers and may not contain hyphens")
-	}
-	n.body, _ = p.block("endblock")
-	p.skipName(n.name)
-	if n.required && contains(n.body, func(e node) bool { return !isBlank(e) }) {
-		p.fail(t, "Required blocks can only contain comments or whitespace")
-	}
-	return n
-}
-
-// isBlank reports whether a node prints at most white space from the template itself.
-func isBlank(n node) bool {
-	switch n := n.(type) {
-	case *outputNode:
-		return true
-	case *dataNode:
-		return strings.TrimFunc(n.text, pytext.IsSpace) == ""
-	}
-	return false
-}
-
-func (p *parser) autoescape(t token) node {
-	n := &autoescapeNode{pos: pos(t.pos), on: p.expression()}
-	n.body, _ = p.block("endautoescape")
 	return n
 }
 

@@ -38,7 +38,6 @@ func TestProvenance(t *testing.T) {
 		"{{ (c | tojson | safe)[1:4] }}":             "c0+4",
 		"{{ c | indent(1, true) }}":                  ".c0+6c6=1.c7+4",
 		"{{ '%s!' % c }}{{ '{}!'.format(c) }}":       "c0+11.c0+11.",
-		"{{ c | center(15) }}":                       "...c0+11..",
 		"{% set x %}<{{ c }}{% endset %}{{ x[1:] }}": "c0+11",
 		"{% macro m(x) %}{{ x | trim }}{% endmacro %}{{ m(c) }}":                                        "c1+9",
 		"{% set ns = namespace(x='') %}{% for k in c %}{% set ns.x = ns.x + k %}{% endfor %}{{ ns.x }}": "c0+11",

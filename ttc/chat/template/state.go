@@ -43,24 +43,23 @@ func (st *state) release() {
 
 // state is the state of one render.
 type state struct {
-	lib      *library
-	input    Input
-	given    []val // the variables that the template reads
-	act      *activation
-	own      *builder
-	out      *builder
-	outer    []*builder // builders suspended while a macro or block is captured
-	pos      int32      // what is being evaluated, for errors
-	left     int64      // steps that remain
-	bytes    int64      // text and lists that may still be made
-	depth    int
-	nested   int  // generators currently drawing from one another
-	escaping bool // by an autoescape block
-	free     []*builder
-	made     arena
-	none     args           // no arguments
-	marker   marker         // of the active printer
-	mark     pyvalue.Marker // its method
+	lib    *library
+	input  Input
+	given  []val // the variables that the template reads
+	act    *activation
+	own    *builder
+	out    *builder
+	outer  []*builder // builders suspended while a macro or block is captured
+	pos    int32      // what is being evaluated, for errors
+	left   int64      // steps that remain
+	bytes  int64      // text and lists that may still be made
+	depth  int
+	nested int // generators currently drawing from one another
+	free   []*builder
+	made   arena
+	none   args           // no arguments
+	marker marker         // of the active printer
+	mark   pyvalue.Marker // its method
 
 	kept     [8]val // see keep
 	nextKept int

@@ -9,7 +9,7 @@ import (
 // which names it loads and stores, and how a variable gets its first value on entry. The rules are those of
 // jinja2/idtracking.py; what it calls a Python local is a slot of an activation record here.
 
-// funcScope is what becomes one function: the template, a macro, a recursive loop, a loop filter.
+// funcScope is what becomes one function: the template, a macro, a loop filter.
 type funcScope struct {
 	parent *funcScope
 	slots  map[string]int
@@ -194,15 +194,13 @@ func (s *symbols) scanNode(n node) {
 		s.scan(n.value, n.target)
 	case *forNode:
 		s.scan(n.iter)
-	case *callBlockNode:
-		s.scan(n.call)
 	case *filterBlockNode:
 		s.scan(n.filter)
 	case *withNode:
 		s.scan(n.values...)
 	case *setBlockNode:
 		s.scan(n.target)
-	case *blockNode, *generationNode, *autoescapeNode:
+	case *generationNode:
 	default:
 		s.scan(children(n)...)
 	}
@@ -244,7 +242,7 @@ func undeclared(nodes []node, names ...string) map[string]bool {
 	var visit func(n node)
 	visit = func(n node) {
 		switch n := n.(type) {
-		case nil, *blockNode:
+		case nil:
 		case *nameNode:
 			switch {
 			case n.use == useLoad && left[n.name]:

@@ -121,7 +121,7 @@ func isCallable(v val) bool {
 		return false
 	}
 	switch v.Object().(type) {
-	case *callable, *macro, *joiner, *loop, *undefined, *blockObject:
+	case *callable, *macro, *loop, *undefined:
 		return true
 	}
 	return false

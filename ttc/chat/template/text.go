@@ -1,7 +1,6 @@
 package template
 
 import (
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -179,19 +178,6 @@ func (st *state) title(v val) val {
 			return appendLower(dst, s, at, r)
 		}
 		return pytext.AppendTitle(dst, r)
-	})
-}
-
-func (st *state) swapcase(v val) val {
-	s := v.Text()
-	return st.mapRunes(v, func(dst []byte, at int, r rune) []byte {
-		switch {
-		case pytext.IsUpper(r):
-			return appendLower(dst, s, at, r)
-		case pytext.IsLower(r):
-			return pytext.AppendUpper(dst, r)
-		}
-		return pytext.AppendRune(dst, r)
 	})
 }
 
@@ -393,29 +379,4 @@ func (st *state) joinTexts(sep val, items []val) val {
 	}
 	st.spend(b.size())
 	return b.value()
-}
-
-// joinMarkup is jinja2's markup_join: if any part is Markup, the others are escaped.
-func (st *state) joinMarkup(items []val) val {
-	if !slices.ContainsFunc(items, isMarkup) {
-		return st.joinTexts(pyvalue.Str(""), items)
-	}
-	parts := st.values(len(items))
-	for i, v := range items {
-		parts[i] = st.escape(v)
-	}
-	return st.markupIf(true, st.joinTexts(pyvalue.Str(""), parts))
-}
-
-// pad puts left and right copies of a character around a text.
-func (st *state) pad(v, fill val, left, right int) val {
-	st.spend(len(v.Text()) + (max(0, left)+max(0, right))*len(fill.Text()))
-	if left <= 0 && right <= 0 {
-		return v
-	}
-	var b builder
-	st.writeRepeated(&b, fill, left)
-	b.write(v.Text(), provOf(v))
-	st.writeRepeated(&b, fill, right)
-	return st.like(v, b.value())
 }

@@ -296,14 +296,6 @@ func (g *generator) Repr() string {
 // maxGenerators is how many generators may draw from one another.
 const maxGenerators = 500
 
-func asGenerator(v val) *generator {
-	if v.Kind() != pyvalue.KindObject {
-		return nil
-	}
-	g, _ := v.Object().(*generator)
-	return g
-}
-
 func (st *state) newGenerator(name string, next func() (val, bool)) val {
 	return pyvalue.OfObject(&generator{"generator", name, func() (val, bool) {
 		if st.nested++; st.nested > maxGenerators {
@@ -398,8 +390,6 @@ func length(v val) (int, bool) {
 			return 0, true
 		case *dictView:
 			return o.dict.Len(), true
-		case *set:
-			return o.dict.Len(), true
 		case *rangeObject:
 			return int(o.len()), true
 		case *loop:
@@ -415,7 +405,7 @@ func isIterable(v val) bool {
 		return true
 	case pyvalue.KindObject:
 		switch v.Object().(type) {
-		case *undefined, *dictView, *set, *rangeObject, *generator, *loop:
+		case *undefined, *dictView, *rangeObject, *generator, *loop:
 			return true
 		}
 	}
@@ -441,8 +431,6 @@ func (st *state) iterate(v val) (iterator, bool) {
 				st.spend(3 * valueSize * o.dict.Len())
 			}
 			return slice(o.items()), true
-		case *set:
-			return slice(o.dict.Keys()), true
 		case *rangeObject:
 			i, n := int64(-1), o.len()
 			return iterator{draw: func() (val, bool) {

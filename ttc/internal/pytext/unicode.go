@@ -64,7 +64,7 @@ func inRanges(t []rune, r rune) bool {
 }
 
 // AppendUpper appends chr(r).upper(), AppendLower chr(r).lower() (outside the final-sigma rule), AppendTitle
-// chr(r).title(), AppendFold chr(r).casefold(): one or more code points.
+// chr(r).title(): one or more code points.
 func AppendUpper(dst []byte, r rune) []byte { return appendCase(dst, r, upperSpecial, unicode.ToUpper) }
 
 // AppendLower is described at AppendUpper.
@@ -72,9 +72,6 @@ func AppendLower(dst []byte, r rune) []byte { return appendCase(dst, r, lowerSpe
 
 // AppendTitle is described at AppendUpper.
 func AppendTitle(dst []byte, r rune) []byte { return appendCase(dst, r, titleSpecial, unicode.ToTitle) }
-
-// AppendFold is described at AppendUpper.
-func AppendFold(dst []byte, r rune) []byte { return appendCase(dst, r, foldSpecial, unicode.ToLower) }
 
 func appendCase(dst []byte, r rune, special map[rune]string, simple func(rune) rune) []byte {
 	if r >= 0x80 {

@@ -10,7 +10,7 @@ for m in ["isprintable", "isspace", "isalpha", "isdecimal", "isdigit", "isnumeri
             edges.append(c)
             last = p
     out[m] = edges
-for m in ["upper", "lower", "title", "casefold"]:
+for m in ["upper", "lower", "title"]:
     h = hashlib.sha256()
     for c in range(0x110000):
         h.update(getattr(chr(c), m)().encode("utf-8", "surrogatepass") + b"\n")

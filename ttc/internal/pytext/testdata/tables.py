@@ -55,4 +55,3 @@ table("notLower", "notLower: lower case by Go's tables and not by Unicode 14.0's
 special("upperSpecial", "upperSpecial: upper() where it isn't Go's simple mapping.", str.upper, go["upper"])
 special("lowerSpecial", "lowerSpecial: lower() where it isn't Go's simple mapping.", str.lower, go["lower"])
 special("titleSpecial", "titleSpecial: title() where it isn't Go's simple mapping.", str.title, go["title"])
-special("foldSpecial", "foldSpecial: casefold() where it isn't Go's simple lower case.", str.casefold, go["lower"])

@@ -1,0 +1,73 @@
+package template
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/pyvalue"
+)
+
+// The names below are jinja2's and Python's, and no public chat template uses them. A template that does gets an error
+// that says so; without the lists it would get what jinja2 makes of unknown names, which may be an empty text.
+
+var unsupportedFilters = strings.Fields("batch center filesizeformat forceescape format groupby pprint random round slice " +
+	"striptags truncate urlencode urlize wordcount wordwrap xmlattr")
+
+var numberNames = strings.Fields("real imag numerator denominator conjugate bit_length bit_count as_integer_ratio " +
+	"to_bytes from_bytes is_integer hex fromhex")
+
+var unsupportedAttributes = map[pyvalue.Kind][]string{
+	pyvalue.KindStr: strings.Fields("swapcase casefold center ljust rjust zfill expandtabs translate maketrans format_map " +
+		"isdecimal istitle isascii isprintable isidentifier encode unescape striptags"),
+	pyvalue.KindDict:  {"fromkeys"},
+	pyvalue.KindInt:   numberNames,
+	pyvalue.KindBool:  numberNames,
+	pyvalue.KindFloat: numberNames,
+}
+
+// unsupportedError is the class of errors about what this engine leaves out of jinja2.
+const unsupportedError = "UnsupportedError"
+
+func throwUnsupported(what string) {
+	throw(unsupportedError, "%s is not supported in chat templates", what)
+}
+
+// unsupportedFunction is a global of jinja2 that this engine lacks.
+func unsupportedFunction(name string) val {
+	return function(name, func(*state, *args) val {
+		throwUnsupported("the function " + name)
+		return missing
+	})
+}
+
+// refuseUnsupported raises an error if name is an attribute that v has in Python and lacks here.
+func refuseUnsupported(v val, name string) {
+	of := v.TypeName()
+	names := unsupportedAttributes[v.Kind()]
+	if v.Kind() == pyvalue.KindObject {
+		switch v.Object().(type) {
+		case *macro:
+			names = []string{"name", "arguments", "caller", "catch_kwargs", "catch_varargs", "explicit_caller"}
+		case *dictView:
+			names = []string{"isdisjoint", "mapping"}
+		}
+	}
+	if slices.Contains(names, name) {
+		throwUnsupported("the attribute " + name + " of " + of)
+	}
+}
+
+// refuseSets raises an error if a and b are the keys or items of dicts, which Python compares as sets.
+func refuseSets(a, b val) {
+	if isKeyed(a) && isKeyed(b) {
+		throwUnsupported("comparing keys or items of dicts")
+	}
+}
+
+func isKeyed(v val) bool {
+	if v.Kind() != pyvalue.KindObject {
+		return false
+	}
+	d, ok := v.Object().(*dictView)
+	return ok && d.kind != "values"
+}
