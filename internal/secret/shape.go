@@ -29,7 +29,6 @@ var shapes = sync.OnceValue(func() []shape {
 	re := regexp.MustCompile
 	names := settingHints
 	return []shape{
-		{re: re(`(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|$))`), sure: true, hint: []string{"private key"}},
 		{re: re(`(?i)\b[a-z][a-z0-9+.-]*://[^/\s:@"'<>]*:([^/\s@"'<>]+)@`), sure: true, least: -1, hint: []string{"://"}},
 		{re: re(`(?i)\bhttps?://([^/\s:@"'<>]+)@`), sure: true, least: -1, hint: []string{"://"}},
 		{re: re(`(?i)\b(?:proxy-)?authorization["']?\s*[:=]\s*["']?(?:bearer|basic|token|digest|negotiate)\s+(\$\{[^}\s]*\}|[^\s"',;}]+)`), sure: true, hint: []string{"authorization"}},
@@ -80,7 +79,7 @@ func Spans(s string) [][2]int { return merge(found(s)) }
 
 // found returns the ranges of what looks like a secret, which may overlap.
 func found(s string) [][2]int {
-	var out [][2]int
+	out := PrivateKeys(s)
 	var lower string
 	for _, sh := range shapes() {
 		if sh.hint != nil {

@@ -289,10 +289,14 @@ func (r *Redactor) find(s string) []found {
 
 // places finds the places in a text; whole is the text that contains them, byte for byte at the same offsets.
 func (r *Redactor) places(s, whole string) (out []found) {
+	written := Tags(whole)
 	add := func(class string, from, to int) {
-		if v := whole[from:to]; !strings.Contains(v, opening) && !r.allowed(v) && !inside(s, from) {
-			out = append(out, found{from, to, class})
+		if !r.allowed(whole[from:to]) {
+			out = appendOutside(out, found{from, to, class}, written)
 		}
+	}
+	for _, span := range secret.PrivateKeys(s) {
+		add("private_key", span[0], span[1])
 	}
 	for _, rule := range rules() {
 		for w := range rule.windows(s) {
@@ -352,7 +356,7 @@ func unescaped(s string) string {
 
 // know remembers a value, which may appear elsewhere in the example on its own.
 func (r *Redactor) know(value string) {
-	if len(value) < 8 || strings.Contains(value, opening) || r.allowed(value) {
+	if len(value) < 8 || Tags(value) != nil || r.allowed(value) {
 		return
 	}
 	if r.known == nil {
@@ -386,20 +390,53 @@ func (r *Redactor) allowed(v string) bool {
 
 const opening = "<REDACTED:"
 
-var tags = regexp.MustCompile(`<REDACTED:[a-z_]+:\d+>`)
+var tags = regexp.MustCompile(`<REDACTED:([a-z0-9_]+):\d{1,9}>`)
 
-// Tags returns the byte ranges [from, to) of the tags in a text.
-func Tags(s string) [][]int {
+// Tags returns the byte ranges [from, to) of the tags in a text, in order. What merely resembles one doesn't count: its
+// class is none of ours, or it isn't closed.
+func Tags(s string) (out [][]int) {
 	if !strings.Contains(s, opening) {
 		return nil
 	}
-	return tags.FindAllStringIndex(s, -1)
+	for _, m := range tags.FindAllStringSubmatchIndex(s, -1) {
+		if classes()[s[m[2]:m[3]]] {
+			out = append(out, m[:2:2])
+		}
+	}
+	return out
 }
 
-// inside reports whether a position is within a tag: texts may be redacted more than once.
-func inside(s string, at int) bool {
-	i := strings.LastIndex(s[:at], opening)
-	return i >= 0 && !strings.Contains(s[i:at], ">")
+// classes are those of all tags.
+var classes = sync.OnceValue(func() map[string]bool {
+	all := map[string]bool{"secret": true, "data": true, "private_key": true}
+	for _, rule := range rules() {
+		all[rule.class] = true
+	}
+	return all
+})
+
+// leastRemains is how many bytes of a place beside a tag are replaced: fewer are its quotes or its separator.
+const leastRemains = 4
+
+// appendOutside appends the parts of a place that lie outside the tags, which are in order: a text may be redacted more
+// than once, and what it contains may look like a tag, or be one that is copied to hide a secret.
+func appendOutside(out []found, place found, tags [][]int) []found {
+	at := place.from
+	for _, t := range tags {
+		if t[1] <= at || t[0] >= place.to {
+			continue
+		}
+		if t[0]-at >= leastRemains {
+			out = append(out, found{at, t[0], place.class})
+		}
+		at = t[1]
+	}
+	if at == place.from || place.to-at >= leastRemains {
+		if at < place.to {
+			out = append(out, found{at, place.to, place.class})
+		}
+	}
+	return out
 }
 
 // tag returns the tag that stands for a value, always the same one.

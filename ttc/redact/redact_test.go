@@ -199,6 +199,84 @@ func TestOneSecretOneTag(t *testing.T) {
 	}
 }
 
+// TestTagsHideNothing: what looks like the beginning of a tag, or like a tag of another program, protects no secret, and
+// neither does a whole tag beside it or within it. What was redacted stays as it is.
+func TestTagsHideNothing(t *testing.T) {
+	p := redacttest.New(9)
+	for _, kind := range sorted(redacttest.Kinds) {
+		for name, frame := range map[string]string{
+			"an opening":       "const opening = \"<REDACTED:\"\n%s\nend",
+			"an open class":    "<REDACTED:email\n%s\n",
+			"a cut tag":        "a <REDACTED:email:1\n%s\n",
+			"a strange class":  "<REDACTED:mine:1> %s <REDACTED:mine:2>",
+			"around it":        "<REDACTED:x:\n%s\n:1>",
+			"a real tag":       "<REDACTED:email:1> %s <REDACTED:email:2>",
+			"an opening at it": "<REDACTED: %s",
+		} {
+			before, secret, after := p.Plant(redacttest.Kinds[kind])
+			r := redactor(t)
+			out, changed := r.Text(fmt.Sprintf(frame, before+secret+after))
+			if !changed || strings.Contains(out, secret) {
+				t.Errorf("%s, %s: %s", kind, name, out)
+			}
+			if again, _ := redactor(t).Text(out); again != out {
+				t.Errorf("%s, %s: %q became %q", kind, name, out, again)
+			}
+		}
+	}
+	for _, text := range []string{
+		"DB_PASSWORD=Zt7qA9<REDACTED:email:1>Kx81Pm2Q",
+	} {
+		if out, _ := redactor(t).Text(text); strings.Contains(out, "Zt7q") || strings.Contains(out, "Kx81Pm2Q") {
+			t.Errorf("%q became %q", text, out)
+		}
+	}
+}
+
+// TestMentionsOfKeysStay: a line that merely mentions a private key takes nothing with it; a key without its last line,
+// or without its first, is removed as far as it goes.
+func TestMentionsOfKeysStay(t *testing.T) {
+	const begin, end = "-----BEGIN RSA PRIVATE KEY-----", "-----END RSA PRIVATE KEY-----"
+	prose := strings.Repeat("The file begins with a line that names the kind of key.\n", 1500)
+	for _, text := range []string{
+		"It starts with " + begin + " and then\n" + prose,
+		"From `" + begin + "` to `" + end + "`: the documentation is at /usr/share/documentation.\n" + prose,
+		prose + begin, prose + end + "\n" + prose, `const head = "` + begin + `"` + "\nif strings.HasPrefix(s, head) {\n",
+	} {
+		if out, changed := redactor(t).Text(text); changed {
+			t.Errorf("%.80q (%d bytes) became %.200q", text, len(text), out)
+		}
+	}
+	p := redacttest.New(8)
+	_, line, _ := p.Plant("|MIIEpAIBAAKCAQEA{alnum 48}|")
+	_, other, _ := p.Plant("|{alnum 64}|")
+	_, last, _ := p.Plant("|{alnum 30}==|")
+	body := line + "\n" + other + "\n" + other + "\n"
+	for name, text := range map[string]string{
+		"whole":         begin + "\n" + body + last + "\n" + end,
+		"with a header": begin + "\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\n" + body + last + "\n" + end,
+		"cut":           begin + "\n" + body + last[:9],
+		"cut by a view": begin + "\n" + body + "... 20 lines more",
+		"no first line": body + last + "\n" + end,
+		"second lines":  other + "\n" + other + "\n" + last + "\n" + end,
+		"neither":       body + last,
+		"in a program":  "k := \"" + begin + "\\n\" +\n\t\"" + line + "\\n\" +\n\t\"" + other + "\\n\"\n",
+		"escaped":       strings.ReplaceAll(begin+"\n"+body+last+"\n"+end, "\n", `\n`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, _ := redactor(t).Text("Before it.\n" + text + "\nAfter it.")
+			for _, piece := range []string{line[20:], other, last[:20]} {
+				if strings.Contains(text, piece) && strings.Contains(out, piece) {
+					t.Errorf("%q remains in %q", piece, out)
+				}
+			}
+			if !strings.HasPrefix(out, "Before it.\n") || !strings.HasSuffix(out, "\nAfter it.") {
+				t.Errorf("what is around it: %q", out)
+			}
+		})
+	}
+}
+
 // TestSharedMessagesStay: messages that others hold are not changed, and arguments without a secret keep the model's
 // spelling.
 func TestSharedMessagesStay(t *testing.T) {

@@ -108,9 +108,6 @@ func key(class, pattern string, bits float64, hints ...string) rule {
 var rules = sync.OnceValue(func() []rule {
 	re := regexp.MustCompile
 	return append([]rule{
-		{class: "private_key", long: true, hints: []string{"PRIVATE KEY"}, re: re(
-			`(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|$))`,
-		)},
 		{class: "github_token", hints: []string{"ghp_", "gho_", "ghu_", "ghs_", "ghr_"}, re: re(
 			`(gh[pousr]_[A-Za-z0-9]{36})`), is: func(m, _ string) bool { return checked(m[4:]) || entropy(m) > 4 }},
 		{class: "npm_token", hints: []string{"npm_"}, re: re(`(npm_[A-Za-z0-9]{36})`), is: func(m, _ string) bool {

@@ -1,0 +1,144 @@
+package secret
+
+import "strings"
+
+var (
+	keyBegin = compiled(`-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----`)
+	keyEnd   = compiled(`-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----`)
+	// keyStart matches how the base64 of a private key begins: RSA and EC keys, PKCS #8 with and without a password, and
+	// OpenSSH's keys. Certificates and public keys begin otherwise.
+	keyStart = compiled(`\b(?:MII(?:[BCEJ][A-Za-z0-9+/]{2}(?:IBAAK|gIBAAK|AIBAAK)|[A-Za-z0-9+/]{2}[QgAw]IBADANBgkqhkiG9w0)|MIG[A-Za-z0-9+/]{1,2}AgEAM|MHcCAQEE|MC4CAQAwBQYDK2Vw|b3BlbnNzaC1rZXktdjE)`)
+	// keyText matches what is encoded, as opposed to words: base64 without a gap.
+	keyText = compiled(`[A-Za-z0-9+/]{16,}={0,2}`)
+)
+
+const (
+	maxKeyBytes   = 16 << 10 // from the first line to the last: a key of 16,384 bits has 13 KiB
+	maxKeyHeader  = 300      // between the first line and the base64: Proc-Type, DEK-Info
+	maxKeyGap     = 16       // between two lines of base64: a line break, or a program's quotes and plus sign
+	leastKeyLine  = 40       // bytes of a line that isn't the last
+	leastLastLine = 4
+)
+
+// PrivateKeys returns the byte ranges [from, to) of private keys in PEM, in order and disjoint: complete ones, and what
+// was cut off after the first line or before the last. A line that merely mentions such a key isn't one.
+func PrivateKeys(s string) [][2]int {
+	var out [][2]int
+	begins, starts := strings.Contains(s, "PRIVATE KEY"), strings.Contains(s, "MI") || strings.Contains(s, "b3BlbnNz") ||
+		strings.Contains(s, "MHcC") || strings.Contains(s, "MC4C")
+	if begins {
+		for _, m := range keyBegin().FindAllStringIndex(s, -1) {
+			if to := keyEndAfter(s, m[1]); to > 0 {
+				out = append(out, [2]int{m[0], to})
+			}
+		}
+		for _, m := range keyEnd().FindAllStringIndex(s, -1) {
+			if from := keyStartBefore(s, m[0]); from < m[0] {
+				out = append(out, [2]int{from, m[1]})
+			}
+		}
+	}
+	if starts {
+		for _, m := range keyStart().FindAllStringIndex(s, -1) {
+			if to := keyLines(s, m[0]); to-m[0] >= leastKeyLine {
+				out = append(out, [2]int{m[0], to})
+			}
+		}
+	}
+	return merge(out)
+}
+
+// keyEndAfter returns where a private key ends whose first line ends at from; 0 if none follows.
+func keyEndAfter(s string, from int) int {
+	rest := s[from:min(len(s), from+maxKeyBytes)]
+	if m := keyEnd().FindStringIndex(rest); m != nil {
+		if next := keyBegin().FindStringIndex(rest); (next == nil || next[0] > m[0]) && encoded(rest[:m[0]]) {
+			return from + m[1]
+		}
+	}
+	first := keyText().FindStringIndex(rest[:min(len(rest), maxKeyHeader)])
+	if first == nil || !encoded(rest[first[0]:min(len(rest), first[0]+leastKeyLine)]) {
+		return 0
+	}
+	if to := keyLines(s, from+first[0]); to-from-first[0] >= leastKeyLine || to == len(s) {
+		return to
+	}
+	return 0
+}
+
+// encoded reports whether at least half of a text, apart from white space, is base64 without gaps.
+func encoded(s string) bool {
+	long := 0
+	for _, m := range keyText().FindAllStringIndex(s, -1) {
+		long += m[1] - m[0]
+	}
+	return long > 0 && 2*long >= len(strings.Join(strings.Fields(s), ""))
+}
+
+// keyLines returns where the lines of base64 end that begin at from.
+func keyLines(s string, from int) int {
+	for at := from; ; {
+		line := base64End(s, at)
+		if line-at < leastKeyLine {
+			return line
+		}
+		next := line
+		for next < len(s) && next-line < maxKeyGap && base64End(s, next)-next < leastLastLine {
+			if s[next] == '\\' && next+1 < len(s) && strings.IndexByte("nrt", s[next+1]) >= 0 {
+				next++ // an escape
+			}
+			next++
+		}
+		next = min(next, len(s))
+		to := base64End(s, next)
+		if to == next || to-next < leastKeyLine && !alone(s, line, next, to) {
+			return line
+		}
+		at = next
+	}
+}
+
+// alone reports whether a short piece of base64 is the last line of its text: nothing else is on its line.
+func alone(s string, before, from, to int) bool {
+	gap := s[before:from]
+	return (strings.Contains(gap, "\n") || strings.Contains(gap, `\n`)) &&
+		(to == len(s) || strings.IndexByte("\r\n\\\"'", s[to]) >= 0)
+}
+
+// keyStartBefore returns where the lines of base64 begin that end before the last line of a private key; at if there
+// are none.
+func keyStartBefore(s string, at int) int {
+	from, end := at, at
+	for last := true; ; last = false {
+		to := end
+		for to > 0 && end-to < maxKeyGap && !isBase64(s[to-1]) {
+			to--
+		}
+		if to > 0 && s[to-1] == 'n' && to > 1 && s[to-2] == '\\' {
+			to -= 2
+		}
+		line := to
+		for line > 0 && isBase64(s[line-1]) && at-line < maxKeyBytes && (s[line-1] != 'n' || line < 2 || s[line-2] != '\\') {
+			line--
+		}
+		if to-line < leastKeyLine && !(last && to-line > 0) || at-line >= maxKeyBytes {
+			break
+		}
+		if !last || to-line >= leastKeyLine {
+			from = line
+		}
+		end = line
+	}
+	return from
+}
+
+func base64End(s string, at int) int {
+	for at < len(s) && isBase64(s[at]) {
+		at++
+	}
+	return at
+}
+
+func isBase64(c byte) bool {
+	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || c == '+' || c == '/' || c == '='
+}
