@@ -1,6 +1,9 @@
 package secret
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 var (
 	keyBegin = compiled(`-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----`)
@@ -24,9 +27,7 @@ const (
 // was cut off after the first line or before the last. A line that merely mentions such a key isn't one.
 func PrivateKeys(s string) [][2]int {
 	var out [][2]int
-	begins, starts := strings.Contains(s, "PRIVATE KEY"), strings.Contains(s, "MI") || strings.Contains(s, "b3BlbnNz") ||
-		strings.Contains(s, "MHcC") || strings.Contains(s, "MC4C")
-	if begins {
+	if strings.Contains(s, "PRIVATE KEY") {
 		for _, m := range keyBegin().FindAllStringIndex(s, -1) {
 			if to := keyEndAfter(s, m[1]); to > 0 {
 				out = append(out, [2]int{m[0], to})
@@ -38,7 +39,9 @@ func PrivateKeys(s string) [][2]int {
 			}
 		}
 	}
-	if starts {
+	if slices.ContainsFunc([]string{"MII", "MIG", "MHcCAQ", "MC4CAQ", "b3BlbnNz"}, func(start string) bool {
+		return strings.Contains(s, start)
+	}) {
 		for _, m := range keyStart().FindAllStringIndex(s, -1) {
 			if to := keyLines(s, m[0]); to-m[0] >= leastKeyLine {
 				out = append(out, [2]int{m[0], to})

@@ -8,46 +8,124 @@ import (
 	"unicode"
 )
 
-// A shape is a way to write a secret; its submatch is what must be masked.
-type shape struct {
-	re *regexp.Regexp
-	// sure says that whatever matches is a secret. Otherwise it also has to look random, because prose mentions such
-	// keys.
-	sure  bool
-	least int      // minimum bytes of a value that isn't sure; 0: eight. -1: less than leastValue is enough
-	hint  []string // every matching text contains one of these, in lower case; nil: always search
-}
+// secretWords are the endings of names whose values are secrets.
+const secretWords = `token|secret|passw(?:or)?d|passphrase|passwd|pwd|api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|auth[_-]?key|credentials?`
 
-// words are the endings of names whose values are secrets.
-const words = `(?:token|secret|passw(?:or)?d|passphrase|passwd|pwd|api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|auth[_-]?key|credentials?)`
+const (
+	words     = `(?:` + secretWords + `|(?:\b|[_-]|pg)pass|(?-i:[a-z0-9]Pass))`
+	flagWords = `(?:` + secretWords + `|pass)` // of a flag, after its dashes or another word of it
+)
 
 // value matches one word of a command line or a file, quoted or not.
 const value = `(\$\{[^}\s]*\}|"(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s"',;}\])]+)`
 
-// shapes are compiled when the first text is searched, because doing so would slow down every start of the program.
-var shapes = sync.OnceValue(func() []shape {
-	re := regexp.MustCompile
-	names := settingHints
-	return []shape{
-		{re: re(`(?i)\b[a-z][a-z0-9+.-]*://[^/\s:@"'<>]*:([^/\s@"'<>]+)@`), sure: true, least: -1, hint: []string{"://"}},
-		{re: re(`(?i)\bhttps?://([^/\s:@"'<>]+)@`), sure: true, least: -1, hint: []string{"://"}},
-		{re: re(`(?i)\b(?:proxy-)?authorization["']?\s*[:=]\s*["']?(?:bearer|basic|token|digest|negotiate)\s+(\$\{[^}\s]*\}|[^\s"',;}]+)`), sure: true, hint: []string{"authorization"}},
-		{re: re(`(?i)\b(?:proxy-)?authorization["']?\s*[:=]\s*` + value), hint: []string{"authorization"}},
-		{re: re(`(?i)\b(?:bearer|basic)\s+([A-Za-z0-9._~+/=-]{8,})`), hint: []string{"bearer", "basic"}},
-		{re: re(`(?i)\b(?:x-api-key|api-key|x-auth-token|private-token|x-goog-api-key|ocp-apim-subscription-key|(?:set-)?cookie)\s*:\s*([^\r\n"']+)`), hint: []string{"key", "token", "cookie"}},
-		{re: re(`[?&](?i:access_token|token|api_?key|key|sig|signature|secret|password|x-amz-signature|x-amz-security-token|x-goog-signature)=([^&\s"'#]+)`), hint: []string{"token=", "key=", "sig=", "signature=", "secret=", "password="}},
-		{re: re(`(?i)(?:^|[\s"'\[(=,])--?(?:[\w-]*[_-])?` + words + `(?:=|["']?\s*,\s*["']|["']?[ \t]+)` + value), least: 6, hint: names},
-		{re: re(`\b([A-Z][A-Z0-9]*_)*(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PWD|KEY|PAT|CREDENTIALS?|APIKEY|ACCESS_KEY_ID)=` + value), sure: true, hint: names},
-		{re: re(`(?i)\b[\w-]*` + words + `["']?\s*[:=]\s*` + value), hint: names},
-		{re: re(`\b(AKIA[0-9A-Z]{16}|ASIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{30,}|ya29\.[0-9A-Za-z_-]{16,})`), sure: true, hint: []string{"akia", "asia", "aiza", "ya29."}},
-		{re: re(`\b(eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]*)`), sure: true, hint: []string{"eyj"}},
-		{re: re(`\b((?:hf|gh[pousr]|github_pat|gsk|r8|npm|pypi|dop_v1|shpat|sk_live|sk_test|rk_live|pk_live|whsec|api_org|dapi)_[A-Za-z0-9_]{8,})`), hint: []string{"hf_", "gh", "gsk_", "r8_", "npm_", "pypi_", "dop_v1_", "shpat_", "k_live_", "k_test_", "whsec_", "api_org_", "dapi_"}},
-		{re: re(`\b((?:sk|nvapi|glpat|xox[abeprs]|pypi|gsk|fw|pplx|xai|tvly|lsv2|dapi|sk-ant|sk-proj|key)-[A-Za-z0-9_-]{10,})`), hint: []string{"sk-", "nvapi-", "glpat-", "xox", "pypi-", "fw-", "pplx-", "xai-", "tvly-", "lsv2-", "dapi-", "key-"}},
+// names are the endings of names that secretWords matches, and pass.
+var names = append([]string{
+	"token", "secret", "password", "passwd", "passphrase", "pass", "pwd", "credential", "credentials",
+}, keyNames()...)
+
+func keyNames() (out []string) {
+	for _, of := range []string{"api", "access", "secret", "private", "auth"} {
+		out = append(out, of+"key", of+"-key", of+"_key")
 	}
-})
+	return out
+}
+
+// shape returns a finder for a way to write a secret, which is the last group of the pattern. sure says that whatever
+// matches is a secret; otherwise it also has to look random, because prose mentions such keys, and have least bytes; 0
+// means eight, -1 that less than leastValue is enough. fits reports whether a hint at [at, end) is worth a search.
+func shape(pattern string, sure bool, least int, fits func(s string, at, end int) bool, hints ...string) finder {
+	return finder{
+		hints: hints, re: compiled(pattern),
+		window: func(s string, at, end int) (w [2]int, ok bool) {
+			if fits != nil && !fits(s, at, end) {
+				return w, false
+			}
+			return around(s, at, end), true
+		},
+		place: func(s string, m []int) (Place, bool) {
+			from, to := m[len(m)-2], m[len(m)-1]
+			if from < 0 {
+				return Place{}, false
+			}
+			from, to = unquoted(s, from, to)
+			return Place{from, to, Context}, secretIn(s[m[0]:from], s[from:to], sure, least)
+		},
+	}
+}
+
+// secretIn reports whether a value is a secret; before is what precedes it in the match.
+func secretIn(before, v string, sure bool, least int) bool {
+	switch {
+	case v == "" || IsReference(v) || ofShell().MatchString(v) || strings.Trim(v, "*") == "",
+		len(v) > 2 && strings.Trim(v, ".xX") == "",
+		least >= 0 && len(strings.Trim(v, "`.,:;!?()")) < leastValue: // `HF_TOKEN=x`, as in prose
+		return false
+	case sure:
+		return !ordinary(before, v)
+	}
+	return random(v, least)
+}
+
+func shapes() []finder {
+	cookie := shape(`(?i)\b(?:x-api-key|api-key|x-auth-token|private-token|x-goog-api-key|ocp-apim-subscription-key|(?:set-)?cookie)\s*:\s*([^\r\n"']+)`,
+		false, 0, isAssigned, "key", "token", "cookie")
+	cookie.window = wholeLine(cookie.window)
+	return []finder{
+		shape(`(?i)\b[a-z][a-z0-9+.-]*://[^/\s:@"'<>]*:([^/\s@"'<>]+)@`, true, -1, beforeAt, "://"),
+		shape(`(?i)\bhttps?://([^/\s:@"'<>]+)@`, true, -1, beforeAt, "://"),
+		shape(`(?i)\b(?:proxy-)?authorization["']?\s*[:=]\s*["']?(?:bearer|basic|token|digest|negotiate)\s+(\$\{[^}\s]*\}|[^\s"',;}]+)`,
+			true, 0, isAssigned, "authorization"),
+		shape(`(?i)\b(?:proxy-)?authorization["']?\s*[:=]\s*`+value, false, 0, isAssigned, "authorization"),
+		shape(`(?i)\b(?:bearer|basic)\s+([A-Za-z0-9._~+/=-]{8,})`, false, 0, nil, "bearer", "basic"),
+		cookie,
+		shape(`[?&](?i:access_token|token|api_?key|key|sig|signature|secret|password|x-amz-signature|x-amz-security-token|x-goog-signature)=([^&\s"'#]+)`,
+			false, 0, nil, "token=", "key=", "sig=", "signature=", "secret=", "password="),
+		shape(`(?i)(?:^|[\s"'\[(=,])--?(?:[\w-]*[_-])?`+flagWords+`(?:=|["']?\s*,\s*["']|["']?[ \t]+)`+value, false, 6,
+			ofFlag, names...),
+		shape(`\b([A-Z][A-Z0-9]*_)*(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|(?:PG)?PASS|PWD|KEY|PAT|CREDENTIALS?|APIKEY|ACCESS_KEY_ID)=`+
+			value, true, 0, nil, "token=", "secret=", "password=", "passwd=", "passphrase=", "pass=", "pwd=", "key=", "pat=",
+			"credential=", "credentials=", "access_key_id="),
+		shape(`(?i)\b[\w-]*`+words+`["']?\s*[:=]\s*`+value, false, 0, isAssigned, names...),
+		shape(`\b(eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]*)`, true, 0, nil, "eyj"),
+	}
+}
+
+// isAssigned reports whether a colon or an equals sign follows, after a quote or white space.
+func isAssigned(s string, _, end int) bool {
+	rest := s[end:min(len(s), end+64)]
+	rest = strings.TrimLeft(strings.TrimPrefix(strings.TrimPrefix(rest, `"`), "'"), " \t\r\n")
+	return rest != "" && (rest[0] == ':' || rest[0] == '=')
+}
+
+// beforeAt reports whether an at sign ends the user name and the password of an address.
+func beforeAt(s string, _, end int) bool {
+	i := strings.IndexAny(s[end:min(len(s), end+windowAfter)], "@/ \t\r\n\"'<>")
+	return i >= 0 && s[end+i] == '@'
+}
+
+// ofFlag reports whether the word begins with a dash.
+func ofFlag(s string, at, _ int) bool {
+	for at > 0 && (s[at-1] == '-' || s[at-1] == '_' || s[at-1]|0x20 >= 'a' && s[at-1]|0x20 <= 'z' || s[at-1] >= '0' && s[at-1] <= '9') {
+		at--
+	}
+	return s[at] == '-'
+}
+
+// wholeLine makes windows end where their last line does.
+func wholeLine(window func(s string, at, end int) ([2]int, bool)) func(s string, at, end int) ([2]int, bool) {
+	return func(s string, at, end int) ([2]int, bool) {
+		w, ok := window(s, at, end)
+		rest := s[w[1]:min(len(s), w[1]+maxRunBytes)]
+		if i := strings.IndexAny(rest, "\r\n\"'"); i >= 0 {
+			return [2]int{w[0], w[1] + i}, ok
+		}
+		return [2]int{w[0], w[1] + len(rest)}, ok
+	}
+}
 
 // settingHints: every text that names a secret contains one of these, in lower case.
-var settingHints = []string{"token", "secret", "passw", "passphrase", "pwd", "key", "credential", "pat="}
+var settingHints = []string{"token", "secret", "pass", "pwd", "key", "credential", "pat=", "bearer "}
 
 func hinted(lower string, hints []string) bool {
 	return slices.ContainsFunc(hints, func(h string) bool { return strings.Contains(lower, h) })
@@ -78,37 +156,9 @@ func Looks(s string) bool { return Spans(s) != nil }
 func Spans(s string) [][2]int { return merge(found(s)) }
 
 // found returns the ranges of what looks like a secret, which may overlap.
-func found(s string) [][2]int {
-	out := PrivateKeys(s)
-	var lower string
-	for _, sh := range shapes() {
-		if sh.hint != nil {
-			if lower == "" {
-				lower = strings.ToLower(s)
-			}
-			if !hinted(lower, sh.hint) {
-				continue
-			}
-		}
-		for _, m := range sh.re.FindAllStringSubmatchIndex(s, -1) {
-			from, to := m[len(m)-2], m[len(m)-1]
-			if from < 0 {
-				continue
-			}
-			from, to = unquoted(s, from, to)
-			v := s[from:to]
-			if v == "" || IsReference(v) || ofShell().MatchString(v) || strings.Trim(v, "*") == "" ||
-				len(v) > 2 && strings.Trim(v, ".xX") == "" {
-				continue
-			}
-			if sh.least >= 0 && len(strings.Trim(v, "`.,:;!?()")) < leastValue { // `HF_TOKEN=x`, as in prose
-				continue
-			}
-			if !sh.sure && !random(v, sh.least) || sh.sure && ordinary(s[m[0]:from], v) {
-				continue
-			}
-			out = append(out, [2]int{from, to})
-		}
+func found(s string) (out [][2]int) {
+	for _, p := range Find(s) {
+		out = append(out, [2]int{p.From, p.To})
 	}
 	return out
 }
@@ -159,7 +209,7 @@ func random(v string, least int) bool {
 			}
 		case unicode.IsLower(r):
 			lower++
-		case strings.ContainsRune("<>|(){}[]$", r): // <|eot|>, f(x), ${...}: code
+		case strings.ContainsRune("<>|(){}[]", r) || r == '$' && i == 0: // <|eot|>, f(x), ${...}, $x: code
 			return false
 		default:
 			others++
@@ -225,6 +275,10 @@ func ordinary(before, v string) bool {
 	case "password", "token", "secret", "name", "value": // as in examples: password=password
 		return true
 	}
+	if strings.HasPrefix(v, "<") && strings.HasSuffix(v, ">") || strings.HasSuffix(before, "PWD=") && v[0] == '/' ||
+		strings.HasPrefix(v, "+") {
+		return true // a placeholder, a folder, an expression
+	}
 	return Plain(v) || plainTokens().MatchString(before) || strings.HasPrefix(v, "<|")
 }
 
@@ -251,17 +305,23 @@ func Named(key string) bool {
 }
 
 // flag matches a program's flag whose value is a secret.
-var flag = compiled(`(?i)^--?(?:[\w-]*[_-])?` + words + `$`)
+var flag = compiled(`(?i)^--?(?:[\w-]*[_-])?` + flagWords + `$`)
 
 // Flag reports whether a word of a command line says that the next word is a secret: `--token`.
 func Flag(word string) bool { return flag().MatchString(word) && !plainTokens().MatchString(word) }
 
 // given matches a secret passed to a program within one word or a shell command line: --api-key=value, `train --token
 // value`.
-var given = compiled(`(?i)(?:^|[\s"'])--?(?:[\w-]*[_-])?` + words + `(?:=|[ \t]+)` + value)
+var given = compiled(`(?i)(?:^|[\s"'])--?(?:[\w-]*[_-])?` + flagWords + `(?:=|[ \t]+)` + value)
 
 // assigned matches a variable set for a program: `HF_TOKEN=value train`.
-var assigned = compiled(`\b(?:[A-Z][A-Z0-9]*_)*(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PWD|KEY|PAT|CREDENTIALS?)=` + value)
+var assigned = compiled(`\b(?:[A-Z][A-Z0-9]*_)*(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|(?:PG)?PASS|PWD|KEY|PAT|CREDENTIALS?)=` + value)
+
+// borne matches a token after the word that says how it is sent, whatever it is made of.
+var borne = compiled(`\b(?:Bearer|bearer|BEARER)[ \t]+` + value)
+
+// leastBorne is from how many bytes on a word after "Bearer" is a token.
+const leastBorne = 6
 
 // plainly returns the range of the secret in a match of given or assigned.
 func plainly(text string, m []int) (from, to int, ok bool) {
@@ -279,13 +339,7 @@ var keyed = compiled(`(?i)\b[\w-]*(?:` + words + `|(?:access[_-]?key[_-]?id|_key
 // like a secret is included.
 func SpansOfSetting(line string) [][2]int {
 	out := Spans(line)
-	for _, re := range []*regexp.Regexp{given(), listed(), assigned()} {
-		for _, m := range re.FindAllStringSubmatchIndex(line, -1) {
-			if from, to, ok := plainly(line, m); ok {
-				out = append(out, [2]int{from, to})
-			}
-		}
-	}
+	out = append(out, plain(line, given(), listed(), assigned())...)
 	for _, m := range keyed().FindAllStringSubmatchIndex(line, -1) {
 		if v := strings.Trim(line[m[2]:m[3]], `"'`); !IsReference(v) && Named(keyName().FindString(line[m[0]:m[2]])) {
 			out = append(out, [2]int{m[2], m[3]})
@@ -297,7 +351,7 @@ func SpansOfSetting(line string) [][2]int {
 var keyName = compiled(`[\w-]+`)
 
 // listed matches a flag and its value in a list of words: ["--token", "value"].
-var listed = compiled(`(?i)["'\s\[,]--?(?:[\w-]*[_-])?` + words + `["']?\s*,\s*` + value)
+var listed = compiled(`(?i)["'\s\[,]--?(?:[\w-]*[_-])?` + flagWords + `["']?\s*,\s*` + value)
 
 // Setting reports whether the value of a setting, in a file written by a person, contains a secret. It goes further
 // than Looks: in such a place the value of a flag named like a secret is one, however plain it looks.
@@ -308,14 +362,26 @@ func Setting(text string) bool {
 	if !hinted(strings.ToLower(text), settingHints) {
 		return false
 	}
-	for _, re := range []*regexp.Regexp{given(), assigned()} {
+	return plain(text, given(), assigned()) != nil
+}
+
+// plain returns the ranges of secrets that may be plain words, in a text written as a setting.
+func plain(text string, expressions ...*regexp.Regexp) (out [][2]int) {
+	for _, re := range expressions {
 		for _, m := range re.FindAllStringSubmatchIndex(text, -1) {
-			if _, _, ok := plainly(text, m); ok {
-				return true
+			if from, to, ok := plainly(text, m); ok {
+				out = append(out, [2]int{from, to})
 			}
 		}
 	}
-	return false
+	for _, m := range borne().FindAllStringSubmatchIndex(text, -1) {
+		from, to, ok := plainly(text, m)
+		if v := strings.ToLower(text[from:to]); ok && len(v) >= leastBorne && !strings.HasPrefix(v, "auth") &&
+			!strings.HasPrefix(v, "token") {
+			out = append(out, [2]int{from, to})
+		}
+	}
+	return out
 }
 
 // leastGranted is the length from which a granted variable's value is a secret whatever the variable is called.
@@ -343,12 +409,8 @@ func OfSetting(key, value string) []string {
 	if !hinted(strings.ToLower(value), settingHints) {
 		return list
 	}
-	for _, re := range []*regexp.Regexp{given(), assigned()} {
-		for _, m := range re.FindAllStringSubmatchIndex(value, -1) {
-			if from, to, ok := plainly(value, m); ok {
-				list = append(list, value[from:to])
-			}
-		}
+	for _, span := range plain(value, given(), assigned()) {
+		list = append(list, value[span[0]:span[1]])
 	}
 	return list
 }

@@ -5,12 +5,8 @@
 // into a call is still a copy. A tag within a turn is not trained (see Tags): a model shouldn't learn
 // to write it.
 //
-// # Why rules of our own
-//
-// The rules are the published shapes of keys, verified by their checksum if they have one and otherwise by how random
-// they look, plus internal/secret for anything named like a secret. gitleaks' library brings some eighty modules (a
-// configuration framework, archives, a regular expression engine in WebAssembly), looks only for keys, and doesn't
-// report the exact range to replace. The function keys is long because it is a table, one kind of key a line.
+// Tokens of services and values that are named like secrets are found by internal/secret; the rules here are those for
+// personal data, and for what takes a look at its surroundings or a checksum. README.md has how much is found.
 //
 // No value is kept for longer than it takes to redact its example: what was seen is remembered by its hash.
 //

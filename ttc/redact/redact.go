@@ -2,13 +2,11 @@ package redact
 
 import (
 	"bytes"
-	"encoding/base64"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
-	"unicode/utf8"
 	"unsafe"
 
 	"github.com/zeebo/xxh3"
@@ -38,6 +36,7 @@ type Redactor struct {
 	tools    []chat.Tool               // the last ones examined, which examples share
 	redacted []chat.Tool
 	hasher   history.Hasher
+	decoding bool // what is searched was encoded
 }
 
 // New returns a redactor; nil if it is switched off.
@@ -221,11 +220,17 @@ func (r *Redactor) named(b []byte, v json.Raw) ([]byte, bool) {
 	if out, ok := r.Text(s); ok {
 		return json.AppendString(b, out), true
 	}
-	if len(s) < 8 || !digits(s) || strings.ContainsAny(s, " ${}<>") || r.allowed(s) {
+	if len(s) < 8 || !digits(s) || reference(s) || r.allowed(s) {
 		return append(b, v...), false
 	}
 	r.know(s)
 	return json.AppendString(b, r.tag("secret", s)), true
+}
+
+// reference reports whether a text is a phrase, or names a value in place of being it.
+func reference(s string) bool {
+	return strings.Contains(s, " ") || strings.Contains(s, "${") || strings.Contains(s, "{{") || s[0] == '<' ||
+		s[0] == '$' || Tags(s) != nil
 }
 
 // offset returns where a part of a value begins.
@@ -259,10 +264,13 @@ func (r *Redactor) Text(s string) (string, bool) {
 		return s, false
 	}
 	slices.SortStableFunc(places, func(a, b found) int {
-		if a.from != b.from {
+		switch {
+		case a.from != b.from:
 			return a.from - b.from
+		case a.to != b.to:
+			return b.to - a.to
 		}
-		return b.to - a.to
+		return vague(a.class) - vague(b.class)
 	})
 	var b strings.Builder
 	at := 0
@@ -278,11 +286,25 @@ func (r *Redactor) Text(s string) (string, bool) {
 	return b.String(), true
 }
 
-// find finds the places, including those where escapes or colours precede a secret that would otherwise begin a word.
+// vague is more for the class that only says that something is a secret: a tag says more where it can.
+func vague(class string) int {
+	if class == secret.Context {
+		return 1
+	}
+	return 0
+}
+
+// find finds the places, including those where escapes or colours precede a secret that would otherwise begin a word,
+// and those with invisible characters within a secret.
 func (r *Redactor) find(s string) []found {
 	out := r.places(s, s)
 	if bare := unescaped(s); bare != s {
 		out = append(out, r.places(bare, s)...)
+	}
+	if shown, at := visible(s); at != nil {
+		for _, p := range r.places(shown, shown) {
+			out = append(out, found{at[p.from], at[p.to-1] + 1, p.class})
+		}
 	}
 	return append(out, r.encoded(s)...)
 }
@@ -295,8 +317,11 @@ func (r *Redactor) places(s, whole string) (out []found) {
 			out = appendOutside(out, found{from, to, class}, written)
 		}
 	}
-	for _, span := range secret.PrivateKeys(s) {
-		add("private_key", span[0], span[1])
+	for _, p := range secret.Find(s) {
+		if p.Class == secret.Context {
+			r.know(whole[p.From:p.To])
+		}
+		add(p.Class, p.From, p.To)
 	}
 	for _, rule := range rules() {
 		for w := range rule.windows(s) {
@@ -317,10 +342,6 @@ func (r *Redactor) places(s, whole string) (out []found) {
 			add("secret", at+i, at+i+len(v))
 			at += i + len(v)
 		}
-	}
-	for _, span := range secret.Spans(s) {
-		r.know(whole[span[0]:span[1]])
-		add("secret", span[0], span[1])
 	}
 	return out
 }
@@ -365,25 +386,6 @@ func (r *Redactor) know(value string) {
 	r.known[value] = true
 }
 
-// dataURL is a piece of base64 in a text.
-var dataURL = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`;base64,([A-Za-z0-9+/]{16,}={0,2})`)
-})
-
-// encoded finds data URLs that contain text with a finding in it. Images are not searched.
-func (r *Redactor) encoded(s string) (out []found) {
-	if !strings.Contains(s, ";base64,") {
-		return nil
-	}
-	for _, m := range dataURL().FindAllStringSubmatchIndex(s, -1) {
-		b, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(s[m[2]:m[3]], "="))
-		if err == nil && utf8.Valid(b) && len(r.find(string(b))) > 0 {
-			out = append(out, found{m[2], m[3], "data"})
-		}
-	}
-	return out
-}
-
 func (r *Redactor) allowed(v string) bool {
 	return r.allow[v] || slices.ContainsFunc(r.patterns, func(re *regexp.Regexp) bool { return re.MatchString(v) })
 }
@@ -408,7 +410,10 @@ func Tags(s string) (out [][]int) {
 
 // classes are those of all tags.
 var classes = sync.OnceValue(func() map[string]bool {
-	all := map[string]bool{"secret": true, "data": true, "private_key": true}
+	all := map[string]bool{"data": true}
+	for _, class := range secret.Classes() {
+		all[class] = true
+	}
 	for _, rule := range rules() {
 		all[rule.class] = true
 	}

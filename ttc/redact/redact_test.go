@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -72,9 +73,9 @@ func all(m *chat.Message) string {
 		text, _ := v.Text()
 		s += "\n" + c.Arguments + "\n" + text
 	}
-	for _, u := range dataURL().FindAllStringSubmatch(s, -1) {
-		b, _ := base64.RawStdEncoding.DecodeString(strings.TrimRight(u[1], "="))
-		s += "\n" + string(b)
+	for _, word := range regexp.MustCompile(`[A-Za-z0-9+/_-]{24,}`).FindAllString(s, -1) {
+		text, _ := decoded(word)
+		s += "\n" + text
 	}
 	return s
 }

@@ -16,7 +16,6 @@ var long = map[string][]string{
 	"builders/dpo/natcompat":  {"mergeLo", "mergeHi"},
 	"cmd/nat-go/internal/cli": {"feeds"},
 	"ttc/json":                {"scan"},
-	"ttc/redact":              {"keys"},
 	"ttc/source/claudecode":   {"parseLine"},
 }
 

@@ -7,5 +7,5 @@ import (
 )
 
 func TestLength(t *testing.T) {
-	analysistest.Run(t, analysistest.TestData(), Analyzer, "a", "ttc/redact")
+	analysistest.Run(t, analysistest.TestData(), Analyzer, "a", "ttc/json")
 }

@@ -41,6 +41,11 @@ var plantedSecrets = []string{
 	"x-api-key: |cnry1234abcdef|", "AWS_SECRET_ACCESS_KEY=|cnryXUtnFEMI/K7MDENG/bPxRfiCY|",
 	"login --password \"|cnry-pw|\"", "db_password=|cnry9Tr0ub4dor|",
 	"-----BEGIN RSA PRIVATE KEY-----\n|MIIcnryIBAAKCAQEA|\n-----END RSA PRIVATE KEY-----",
+	"PGPASS=|cnryplain|", "DB_PASS=|cnryword|", "psql with PGPASS=|cnryquiet| in it", "call it with Bearer |cnry0123abcd4567|, please",
+	"send Bearer |cnrylettersonly|", "bearer |cnry-short|", "|squ_c4c40123456789abcdef0123456789abcdef0123|", "|dckr_pat_cnryAbCdEfGhIj0123456789klm|",
+	"|CFPAT-cnry0123456789abcdefghijklmnopqrstuvwxyzAB|", "root:|cnry9pw|@tcp(db:3306)/x", "my password is |cnry9word|", "wandb login |c0c0e0f0123456789abcdef0123456789abcdef0|",
+	"--pass |cnryflag|", "|oy2cnryabcdefghijklmnopqrstuvwxyz0123456789abcd|", "|AGE-SECRET-KEY-1CNRYQPZRY9X8GF2TVDW0S3JN54KHCE6MUA7LQPZRY9X8GF2TVDW0S3JN54|",
+	"user:|cnry4pass|@tcp(10.0.0.1)/", "Basic |Y25yeTpwYXNzd29yZA==|", "password = '|cnry$x9quoted|'",
 }
 
 // planted removes the bars: it returns the text, and the secret in it.

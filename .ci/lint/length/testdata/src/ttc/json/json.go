@@ -1,6 +1,6 @@
-package redact
+package json
 
-func keys() int {
+func scan() int {
 	n := 0
 	n++
 	n++

@@ -1,0 +1,109 @@
+package secret
+
+import (
+	"math"
+	"slices"
+	"strings"
+)
+
+// token is the shape of a service's tokens, or of a value beside a service's name.
+type token struct {
+	class   string
+	hints   []string // in lower case, at least three bytes each: every text that matches contains one, in any case
+	pattern string   // its group is the token
+	bits    float64  // minimum entropy per character; 0: it has to look random, as a value does whose name sounds secret
+	run     int      // the token begins with a hint, and has at least so many bytes
+	before  int      // the token has at least so many bytes before a hint
+	named   bool     // the hint is a name, and the token is what follows it
+}
+
+// A Place is a part of a text that looks like a secret.
+type Place struct {
+	From, To int    // byte range [From, To)
+	Class    string // what it is, for people: "github_token"
+}
+
+// Context is the class of a place that only its context tells: the value of a variable that is named like a secret.
+const Context = "secret"
+
+// Classes lists the classes of places.
+func Classes() []string {
+	all := []string{Context, "private_key"}
+	for _, t := range tokens {
+		all = append(all, t.class)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// finder returns what finds a token.
+func (t *token) finder() finder {
+	return finder{
+		hints: t.hints, re: compiled(t.pattern), window: t.window,
+		place: func(s string, m []int) (Place, bool) {
+			return Place{m[2], m[3], t.class}, t.fits(s, m[2], m[3])
+		},
+	}
+}
+
+// window returns what to search around a hint; false if there is no token around it.
+func (t *token) window(s string, at, end int) (w [2]int, ok bool) {
+	if t.run > 0 {
+		end := runEnd(s, at)
+		return [2]int{max(0, at-2), min(len(s), end+2)}, end-at >= t.run
+	}
+	for i := at - t.before; i < at; i++ {
+		if i < 0 || !inRun(s[i]) {
+			return w, false
+		}
+	}
+	return around(s, at, end), true
+}
+
+// runEnd returns where the characters end that a token may have.
+func runEnd(s string, at int) int {
+	end := at
+	for end < len(s) && end-at < maxRunBytes && inRun(s[end]) {
+		end++
+	}
+	return end
+}
+
+// inRun reports whether a token may contain a character: no quote, separator or bracket.
+func inRun(c byte) bool {
+	return c > ' ' && c < 0x7f && strings.IndexByte("\"'`,;()[]{}<>\\", c) < 0
+}
+
+// fits reports whether what matches looks random and stands in for nothing.
+func (t *token) fits(s string, from, to int) bool {
+	v := s[from:to]
+	if t.bits == 0 && !random(v, 0) || Entropy(v) < t.bits || StandsIn(v) || strings.HasSuffix(s[:from], "sha512-") {
+		return false
+	}
+	return !t.named || strings.ContainsAny(v, "0123456789") && !version(v)
+}
+
+// Entropy measures how random a text looks, in bits per character.
+func Entropy(s string) float64 {
+	var counts [256]int
+	for i := range len(s) {
+		counts[s[i]]++
+	}
+	bits := 0.0
+	for _, n := range counts {
+		if n > 0 {
+			p := float64(n) / float64(len(s))
+			bits -= p * math.Log2(p)
+		}
+	}
+	return bits
+}
+
+// StandsIn reports whether a text stands in for a key, as in manuals: one character over and over, or words that say
+// so.
+func StandsIn(s string) bool {
+	lower := strings.ToLower(s)
+	return slices.ContainsFunc([]string{
+		"xxxx", "****", "....", "____", "0000000000", "placehold", "your-", "your_", "example_key",
+	}, func(word string) bool { return strings.Contains(lower, word) })
+}

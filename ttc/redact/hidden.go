@@ -1,0 +1,119 @@
+package redact
+
+import (
+	"encoding/base64"
+	"strings"
+	"unicode/utf8"
+)
+
+// invisible are characters that a page shows as nothing: spaces and joiners of no width, and the soft hyphen.
+var invisible = strings.NewReplacer("\u200b", "", "\u200c", "", "\u200d", "", "\u2060", "", "\ufeff", "", "\u00ad", "")
+
+// visible returns a text without its invisible characters, and where each of its bytes is in the text; nil if there are
+// none.
+func visible(s string) (shown string, at []int) {
+	if !strings.ContainsAny(s, "\u200b\u200c\u200d\u2060\ufeff\u00ad") {
+		return s, nil
+	}
+	shown = invisible.Replace(s)
+	at = make([]int, 0, len(shown))
+	for i, r := range s {
+		if strings.ContainsRune("\u200b\u200c\u200d\u2060\ufeff\u00ad", r) {
+			continue
+		}
+		_, n := utf8.DecodeRuneInString(s[i:])
+		for j := range n {
+			at = append(at, i+j)
+		}
+	}
+	return shown, at
+}
+
+const (
+	leastEncoded = 24      // bytes of base64 that are decoded: fewer hold no secret and what tells it
+	maxEncoded   = 1 << 20 // bytes of base64 that are decoded: more is a file
+	leastWrapped = 60      // bytes of a line of base64 that goes on in the next one
+)
+
+// encoded finds base64 that contains text with a finding in it. It is decoded once: what is encoded twice stays, as do
+// images.
+func (r *Redactor) encoded(s string) (out []found) {
+	if r.decoding {
+		return nil
+	}
+	r.decoding = true
+	defer func() { r.decoding = false }()
+	for from := 0; from < len(s); from++ {
+		if !encodes[s[from]] {
+			continue
+		}
+		to := encodedEnd(s, from)
+		if n := to - from; n >= leastEncoded && n <= maxEncoded {
+			if text, ok := decoded(s[from:to]); ok && len(r.find(text)) > 0 {
+				out = append(out, found{from, to, "data"})
+			}
+		}
+		from = to
+	}
+	return out
+}
+
+// encodes are the characters of base64, in either alphabet, without the padding.
+var encodes = func() (table [256]bool) {
+	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_") {
+		table[c] = true
+	}
+	return table
+}()
+
+// encodedEnd returns where base64 ends that begins at from; long lines go on in the next one.
+func encodedEnd(s string, from int) int {
+	line, at := from, from
+	for {
+		for at < len(s) && encodes[s[at]] {
+			at++
+		}
+		next := at
+		if next < len(s) && s[next] == '\r' {
+			next++
+		}
+		if at-line < leastWrapped || next+1 >= len(s) || s[next] != '\n' || !encodes[s[next+1]] {
+			break
+		}
+		line, at = next+1, next+1
+	}
+	for at < len(s) && s[at] == '=' {
+		at++
+	}
+	return at
+}
+
+// decoded returns the text that is encoded; false if it isn't text.
+func decoded(s string) (string, bool) {
+	s = strings.TrimRight(s, "=")
+	encoding := base64.RawStdEncoding
+	if strings.ContainsAny(s, "-_") {
+		encoding = base64.RawURLEncoding
+	}
+	const head = 24 // most that isn't text shows it there
+	if b, err := encoding.DecodeString(s[:min(len(s), head)&^3]); err != nil || !printable(b, true) {
+		return "", false
+	}
+	b, err := encoding.DecodeString(s) // which passes over line breaks
+	return string(b), err == nil && printable(b, false)
+}
+
+// printable reports whether bytes are text, of which the last character may be cut.
+func printable(b []byte, cut bool) bool {
+	for len(b) > 0 {
+		c, n := utf8.DecodeRune(b)
+		if c == utf8.RuneError && n == 1 {
+			return cut && !utf8.FullRune(b)
+		}
+		if c < ' ' && c != '\n' && c != '\r' && c != '\t' && c != 0x1b {
+			return false
+		}
+		b = b[n:]
+	}
+	return true
+}
