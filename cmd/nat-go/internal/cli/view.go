@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"html"
 	"io"
 	"os"
 	"os/signal"
@@ -132,7 +133,7 @@ func (v *viewFlags) serve(ctx context.Context, w io.Writer, run *view.Run) error
 		_ = out.Flush()
 	}
 	if !v.closed {
-		openBrowser(s.URL())
+		defer openBrowser(s.URL())()
 	}
 	if err := s.Serve(ctx, run); err != nil {
 		return exit.With(exit.Environment, err)
@@ -199,14 +200,25 @@ func openView(path, cache, tokenizerPath string, shown *progress) (*view.Run, er
 	return run, nil
 }
 
-// openBrowser opens a link if there is a desktop. The link has been printed, so nothing is lost if this fails.
-func openBrowser(url string) {
+// openBrowser opens a link in the browser of a person who has one, and returns what cleans up. The link holds a token, and
+// the arguments of programs can be read by all users of the machine: the browser gets a file that leads to the link.
+func openBrowser(url string) (cleanUp func()) {
 	program := "xdg-open"
 	switch {
 	case runtime.GOOS == "darwin":
 		program = "open"
 	case os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "":
-		return
+		return func() {}
 	}
-	_, _ = process.Start(process.Config{Args: []string{program, url}, Env: os.Environ(), Survives: true})
+	dir, err := os.MkdirTemp("", "nat-go-view-")
+	if err != nil { // the link is printed
+		return func() {}
+	}
+	cleanUp = func() { _ = os.RemoveAll(dir) }
+	page := filepath.Join(dir, "open.html")
+	if err := os.WriteFile(page, []byte(`<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer">`+
+		`<meta http-equiv="refresh" content="0; url=`+html.EscapeString(url)+`"><title>nat-go view</title>`), 0o600); err == nil {
+		_, _ = process.Start(process.Config{Args: []string{program, page}, Env: os.Environ(), Survives: true})
+	}
+	return cleanUp
 }

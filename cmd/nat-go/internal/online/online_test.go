@@ -273,3 +273,66 @@ func TestEnds(t *testing.T) {
 	}
 	send.Close() // this is what ends the reading
 }
+
+// TestSignalsAreHeard checks that a signal ends the collator before its settings arrive, and while nobody reads its
+// answer.
+func TestSignalsAreHeard(t *testing.T) {
+	for name, frames := range map[string][][]byte{
+		"no settings":       nil,
+		"half settings":     {framed(settings("rl"))[:9]},
+		"ready is not read": {framed(settings("rl"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			in, send := io.Pipe()
+			receive, out := io.Pipe()
+			done := make(chan error, 1)
+			go func() { done <- Serve(ctx, in, out) }()
+			for _, frame := range frames {
+				if _, err := send.Write(frame); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(50 * time.Millisecond) // it has begun to write what nobody reads
+			stop()
+			select {
+			case err := <-done:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-time.After(20 * time.Second):
+				t.Error("the signal did not end it")
+			}
+			send.Close()
+			receive.Close() // these end the blocked read and the blocked write
+		})
+	}
+}
+
+// TestAnswerNobodyReads checks that a signal ends the collator while an answer waits for its reader.
+func TestAnswerNobodyReads(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	in, send := io.Pipe()
+	receive, out := io.Pipe()
+	done := make(chan error, 1)
+	go func() { done <- Serve(ctx, in, out) }()
+	go func() { _, _ = send.Write(framed(settings("rl"))) }()
+	read(t, receive)
+	if _, err := send.Write(framed(map[string]any{"id": 1, "traces": examples(t)})); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := receive.Read(make([]byte, 4)); err != nil { // the answer has begun
+		t.Fatal(err)
+	}
+	stop()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the signal did not end it")
+	}
+	send.Close()
+	receive.Close()
+}

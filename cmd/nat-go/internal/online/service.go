@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"time"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
@@ -82,13 +83,13 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		if errors.As(err, &bad) {
 			err = errors.Join(err, writeFrame(out, failure{Error: bad}, nil))
 		}
-		if err == io.EOF { // nothing was requested
+		if err == io.EOF || ctx.Err() != nil { // nothing was requested, or nothing more is
 			return nil
 		}
 		return err
 	}
 	defer service.Close()
-	if err := writeFrame(out, map[string]Ready{"ready": service.ready()}, nil); err != nil {
+	if err := send(ctx, out, map[string]Ready{"ready": service.ready()}, nil); err != nil {
 		return err
 	}
 	frames := make(chan received)
@@ -101,8 +102,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 			if f.err == io.EOF {
 				return nil
 			}
-			// An answer that has begun is completed, because its reader could not make sense of half of one.
-			if err := service.respond(context.WithoutCancel(ctx), f, out); err != nil {
+			if err := service.respond(ctx, f, out); err != nil {
 				return err
 			}
 		}
@@ -142,21 +142,60 @@ func (v *Service) respond(ctx context.Context, f received, out io.Writer) error 
 		body, err = v.answer(ctx, f.frame, a)
 	}
 	if err == nil {
-		return writeFrame(out, a, body)
+		return send(ctx, out, a, body)
+	}
+	if ctx.Err() != nil { // which may be why
+		return nil
 	}
 	bad := failure{ID: a.ID}
 	if !errors.As(err, &bad.Error) {
 		bad.Error = problem(Failed, "", "%v", err)
 	}
-	return writeFrame(out, bad, nil)
+	return send(ctx, out, bad, nil)
 }
 
-func begin(ctx context.Context, in io.Reader) (*Service, error) {
-	settings, err := readSettings(in)
-	if err != nil {
-		return nil, err
+// endOfAnswer is how long an answer that has begun may take once the context is done.
+const endOfAnswer = 2 * time.Second
+
+// send writes a frame. One that has begun when the context ends is completed if its reader takes it in time, because it
+// could not make sense of half of one; a write that is still blocked then ends with the program.
+func send(ctx context.Context, out io.Writer, head any, body []byte) error {
+	written := make(chan error, 1)
+	go func() { written <- writeFrame(out, head, body) }()
+	select {
+	case err := <-written:
+		return err
+	case <-ctx.Done():
 	}
-	return open(ctx, settings)
+	select {
+	case err := <-written:
+		return err
+	case <-time.After(endOfAnswer):
+		return nil
+	}
+}
+
+// begin reads the settings and opens what they name. A read that is blocked when the context ends goes on until the
+// input ends.
+func begin(ctx context.Context, in io.Reader) (*Service, error) {
+	type read struct {
+		settings *Settings
+		err      error
+	}
+	settings := make(chan read, 1)
+	go func() {
+		s, err := readSettings(in)
+		settings <- read{s, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case r := <-settings:
+		if r.err != nil {
+			return nil, r.err
+		}
+		return open(ctx, r.settings)
+	}
 }
 
 func (v *Service) limit() int64 {

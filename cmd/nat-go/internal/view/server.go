@@ -8,7 +8,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"log"
 	"net"
 	"net/http"
 	"net/netip"
@@ -101,12 +103,19 @@ func (s *Server) known(host string) bool {
 // Serve answers requests until the context ends.
 func (s *Server) Serve(ctx context.Context, r *Run) error {
 	s.server = &http.Server{
-		Handler: s.handler(r), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10,
+		Handler: s.handler(r), MaxHeaderBytes: 64 << 10,
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
 		BaseContext: func(net.Listener) context.Context { return ctx },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, visitorKey{}, c)
+		},
+		// What it would print, such as that no more connections can be accepted, says nothing to the person at the
+		// browser, once a second.
+		ErrorLog: log.New(io.Discard, "", 0),
 	}
 	stop := context.AfterFunc(ctx, func() { _ = s.server.Close() })
 	defer stop()
-	err := s.server.Serve(s.listener)
+	err := s.server.Serve(&door{Listener: s.listener})
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
@@ -122,6 +131,7 @@ func (s *Server) handler(r *Run) http.Handler {
 				http.Error(w, "the token of the link that nat-go view printed is missing", http.StatusForbidden)
 				return
 			}
+			admit(req)
 			a, err := answerTo(req)
 			if lines, ok := a.(streamed); ok && err == nil {
 				lines.serve(w)

@@ -1,10 +1,12 @@
 package view
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"net/http"
@@ -12,7 +14,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -436,6 +440,67 @@ func TestGuard(t *testing.T) {
 	h.ServeHTTP(w, form)
 	if w.Code != http.StatusForbidden {
 		t.Errorf("a form: %d", w.Code)
+	}
+}
+
+// TestStrangersKeepNobodyOut: 200 connections without the token, idle or in the middle of a request, don't slow down who
+// has it, even with few descriptors.
+func TestStrangersKeepNobodyOut(t *testing.T) {
+	s, err := Listen("127.0.0.1:0", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	done := make(chan error, 1)
+	run := open(t, testRun(t, 1))
+	go func() { done <- s.Serve(ctx, run) }()
+	addr := s.listener.Addr().String()
+	var strangers []net.Conn
+	for i := range 200 {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		request := "GET /icon.svg HTTP/1.1\r\nHost: " + addr + "\r\n\r\n"
+		if i%2 == 0 {
+			request = request[:20]
+		}
+		_, _ = c.Write([]byte(request))
+		strangers = append(strangers, c)
+		if i%20 == 0 {
+			began := time.Now()
+			req, err := http.NewRequest("GET", "http://"+addr+"/api/overview", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set(tokenHeader, s.token)
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatalf("after %d strangers: %v", i+1, err)
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			if took := time.Since(began); resp.StatusCode != http.StatusOK || took > time.Second {
+				t.Errorf("after %d strangers: %d in %v", i+1, resp.StatusCode, took)
+			}
+		}
+	}
+	gone := 0
+	for _, c := range strangers {
+		_ = c.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+		if _, err := io.Copy(io.Discard, c); err == nil || errors.Is(err, syscall.ECONNRESET) {
+			gone++
+		}
+	}
+	if gone < len(strangers)-maxStrangers {
+		t.Errorf("%d of %d strangers had to leave", gone, len(strangers))
+	}
+	http.DefaultClient.CloseIdleConnections()
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 
