@@ -101,6 +101,24 @@ func (f *File) Prepare() error {
 // machine.
 func (f *File) CommitUnsynced() error { return f.rename(false) }
 
+// Temporary returns the path that the file has until it is committed; see Adopt.
+func (f *File) Temporary() string { return f.file.Name() }
+
+// Adopt gives a temporary file the name that its writer, which was killed, was about to give it. What it contains must
+// have been prepared. It does nothing if the file already has the name.
+func Adopt(temp, path string) error {
+	err := os.Rename(temp, path) //nolint:forbidigo // this is where it is allowed
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, there := os.Lstat(path); there == nil {
+			return nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
 // Chmod sets the permissions that the file will have.
 func (f *File) Chmod(mode os.FileMode) error { return f.file.Chmod(mode) }
 

@@ -79,5 +79,6 @@ func findRun(path string) (*dataset.Place, error) {
 		return nil, exit.Usagef("%s is not a run's folder, and this needs a run's record log: name <output_dir>/<run_id>",
 			path)
 	}
+	p.Run.Recover()
 	return p, nil
 }

@@ -146,11 +146,10 @@ func (c *Converted) into(
 		if err := lock.Check(); err != nil {
 			return err
 		}
-		update, err = lock.AddFormats(w, all)
-		if err == nil {
-			lock.Unfinished() // files get their names now: until the manifest is updated, the run does not match it
+		if update, err = lock.AddFormats(w, all); err != nil {
+			return err
 		}
-		return err
+		return lock.Place(update, all) // files get their names now: until the manifest has, too, the run doesn't match it
 	})
 	if err == nil {
 		err = update.Commit()

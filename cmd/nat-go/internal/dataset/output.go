@@ -101,7 +101,7 @@ func (o *output) finish() string {
 // sumUp is finish for a file at a path in the data set.
 func (o *output) sumUp(path string) runfolder.File {
 	sum := o.finish()
-	return runfolder.DatasetFile(path, o.bytes, sum)
+	return runfolder.DatasetFile(path, o.bytes, sum).Until(o.file.Temporary())
 }
 
 // abort removes the file unless it has its name.

@@ -87,6 +87,7 @@ func Find(path string, limits Limits) (*Place, error) {
 	dirs := []string{path}
 	if inner := runfolder.Folder(path).Dataset(); isDir(inner) {
 		p.Run, dirs = runfolder.Folder(path), nil
+		p.Run.Recover()
 		path = inner
 	}
 	entries, err := os.ReadDir(path)

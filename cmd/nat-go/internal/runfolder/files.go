@@ -19,12 +19,20 @@ type File struct {
 	Path  string `json:"path"` // relative to the run folder, with slashes
 	Bytes int64  `json:"bytes"`
 	XXH3  string `json:"xxh3"` // 128-bit xxh3 of the content, hex
+
+	temp string // where it is until it has its name; empty: it has it
+}
+
+// Until returns the file as one that is at a temporary path until it has its name.
+func (f File) Until(temp string) File {
+	f.temp = temp
+	return f
 }
 
 // DatasetFile returns the file at a path in the data set's folder.
 func DatasetFile(path string, bytes int64, xxh3 string) File {
 	f := Folder("")
-	return File{f.Rel(filepath.Join(f.Dataset(), filepath.FromSlash(path))), bytes, xxh3}
+	return File{Path: f.Rel(filepath.Join(f.Dataset(), filepath.FromSlash(path))), Bytes: bytes, XXH3: xxh3}
 }
 
 // living reports whether a path may change after the run is complete: the lock, the job's journal, what the trainer
@@ -87,7 +95,7 @@ func (f Folder) Sum(rel string) (File, error) {
 		return f.sumTree(rel)
 	}
 	sum, n, err := content(f.path(filepath.FromSlash(rel)))
-	return File{rel, n, sum}, err
+	return File{Path: rel, Bytes: n, XXH3: sum}, err
 }
 
 func (f Folder) sumTree(rel string) (File, error) {

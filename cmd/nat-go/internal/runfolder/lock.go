@@ -23,6 +23,7 @@ type Holder struct {
 	Process int       `json:"process"`
 	Host    string    `json:"host"`
 	Since   time.Time `json:"since"`
+	Placing *Placing  `json:"placing,omitempty"`
 }
 
 func (h *Holder) String() string {
@@ -40,6 +41,7 @@ type Lock struct {
 	file   *os.File
 	untold error // why the file doesn't say who has it; a full disk must not keep anybody from making room
 	keep   bool
+	holder Holder
 }
 
 // Busy is the error for a run folder that somebody is working on.
@@ -116,8 +118,10 @@ func (f Folder) tryLock(command string) (*Lock, error) {
 		file.Close()
 		return nil, readErr
 	}
+	l.Left = f.settle(l.Left)
 	host, _ := os.Hostname()
-	l.untold = l.write(&Holder{command, os.Getpid(), host, time.Now().UTC().Truncate(time.Second)})
+	l.holder = Holder{Command: command, Process: os.Getpid(), Host: host, Since: time.Now().UTC().Truncate(time.Second)}
+	l.untold = l.write(&l.holder)
 	return l, nil
 }
 
@@ -132,7 +136,7 @@ func attempt(file *os.File) (left *Holder, busy bool, err error) {
 }
 
 // maxHolder is how much of a lock file is read.
-const maxHolder = 64 << 10
+const maxHolder = 1 << 20
 
 func readHolder(f *os.File) (*Holder, error) {
 	info, err := f.Stat()
@@ -191,10 +195,7 @@ func (l *Lock) Check() error {
 	return exit.Environmentf("the run folder %s was removed or replaced while nat-go worked in it: make the run again", l.Folder)
 }
 
-// Unfinished tells whoever takes the lock next that the work was interrupted, as if the process had died here.
-func (l *Lock) Unfinished() { l.keep = true }
-
-// Finished withdraws that. What an earlier holder left unfinished is also done now.
+// Finished says that what Place began is done, and what an earlier holder left unfinished, too.
 func (l *Lock) Finished() { l.keep, l.Left = false, nil }
 
 // Close releases the lock. Closing twice is harmless.
@@ -227,6 +228,9 @@ func (f Folder) LeftBy() (*Holder, error) {
 	h, readErr := readHolder(file)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return nil, &Busy{f, h}
+	}
+	if h != nil && h.converts() && h.Placing == nil {
+		return nil, readErr // it hadn't touched anything
 	}
 	return h, readErr
 }

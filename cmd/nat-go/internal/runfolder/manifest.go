@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zeebo/xxh3"
+
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/rows"
@@ -271,6 +273,7 @@ func (f Folder) complete(m *Manifest) error {
 type Update struct {
 	file *durable.File
 	gone []string // files that the formats had before, in a different shape
+	sum  string   // of the manifest
 }
 
 // AddFormats prepares the manifest with these formats in place of its entries for them and their files. Everything else
@@ -369,7 +372,9 @@ func (l *Lock) replace(values map[string]any) (*Update, error) {
 		f.Abort()
 		return nil, err
 	}
-	return &Update{file: f}, nil
+	h := xxh3.New()
+	_, _ = h.Write(out.Bytes())
+	return &Update{file: f, sum: Digest(h)}, nil
 }
 
 // Commit removes files that formats no longer have and gives the manifest its name.

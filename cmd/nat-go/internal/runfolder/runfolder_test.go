@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/internal/durable"
 )
 
 func write(t *testing.T, path, text string) {
@@ -164,7 +166,7 @@ func TestLockSaysWhoHasIt(t *testing.T) {
 	if _, err := f.LeftBy(); !errors.As(err, &busy) {
 		t.Error(err)
 	}
-	l.Unfinished()
+	interrupt(t, l)
 	l.Close()
 	l.Close()
 	if left, err := f.LeftBy(); err != nil || left == nil || left.Command != "dataset convert --format trl" {
@@ -349,6 +351,118 @@ func TestAddFormats(t *testing.T) {
 	}
 }
 
+// interrupt leaves a lock as a conversion does that failed while files got their names, and cleaned up.
+func interrupt(t *testing.T, l *Lock) {
+	t.Helper()
+	l.holder.Placing = &Placing{}
+	if err := l.write(&l.holder); err != nil {
+		t.Fatal(err)
+	}
+	l.keep = true
+}
+
+// TestKilledWhilePlacing: whatever a conversion had done of giving files their names when it was killed, the next one who
+// looks at the run completes it; one that had only written temporary files left the run as it was.
+func TestKilledWhilePlacing(t *testing.T) {
+	const files = 3
+	for done := range files + 2 {
+		t.Run(fmt.Sprint(done), func(t *testing.T) {
+			f := complete(t)
+			l, err := f.LockToConvert([]string{"kto"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.MkdirAll(f.Format("kto"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			var list []File
+			for i := range files {
+				name := filepath.Join(f.Format("kto"), fmt.Sprintf("f%d.jsonl", i))
+				out, err := durable.Create(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer out.Abort()
+				if _, err = out.WriteString("row\n"); err == nil {
+					err = out.Prepare()
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				list = append(list, File{Path: f.Rel(name), Bytes: 4, XXH3: "00"}.Until(out.Temporary()))
+			}
+			if left, err := f.LeftBy(); !errors.As(err, new(*Busy)) {
+				t.Errorf("%v, %v", left, err)
+			}
+			u, err := l.AddFormats([]Written{{Format: "kto"}}, list)
+			if err == nil {
+				err = l.Place(u, list)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, file := range list[:min(done, files)] {
+				if err := durable.Adopt(file.temp, filepath.Join(string(f), file.Path)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if done > files {
+				if err := durable.Adopt(u.file.Temporary(), f.Manifest()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			l.file.Close() // it dies here
+			f.Recover()
+			if left, err := f.LeftBy(); left != nil || err != nil {
+				t.Errorf("%v, %v", left, err)
+			}
+			m, err := f.ReadManifest()
+			if err != nil || !slices.ContainsFunc(m.Dataset, func(w Written) bool { return w.Format == "kto" }) {
+				t.Errorf("%+v, %v", m, err)
+			}
+			for _, file := range list {
+				if !Has(filepath.Join(string(f), file.Path)) || Has(file.temp) {
+					t.Errorf("%s is not in place", file.Path)
+				}
+			}
+		})
+	}
+	f := complete(t)
+	l, err := f.LockToConvert([]string{"kto"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.file.Close() // it dies before any file gets its name
+	if left, err := f.LeftBy(); left != nil || err != nil {
+		t.Errorf("%v, %v", left, err)
+	}
+}
+
+// TestForgedPlacing: a lock file that names files elsewhere moves and removes none.
+func TestForgedPlacing(t *testing.T) {
+	for name, change := range map[string]func(*Placing){
+		"a file outside":     func(p *Placing) { p.Files[0].Path = "../x" },
+		"the record log":     func(p *Placing) { p.Files[0].Path = "records/x" },
+		"no temporary file":  func(p *Placing) { p.Files[0].Temporary = "dataset/kto/config.yml" },
+		"another's folder":   func(p *Placing) { p.Files[0].Temporary = "../.nat-go-tmp-0123456789abcdef" },
+		"removed outside":    func(p *Placing) { p.Gone = []string{"dataset/../../x"} },
+		"another's manifest": func(p *Placing) { p.Manifest.Path = "config.yml" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &Placing{
+				Files:    []Placed{{"dataset/kto/.nat-go-tmp-0123456789abcdef", "dataset/kto/train.jsonl"}},
+				Manifest: Placed{".nat-go-tmp-0123456789abcdef", "manifest.json"},
+			}
+			if !p.valid() {
+				t.Fatal("it is refused as it was")
+			}
+			if change(p); p.valid() {
+				t.Error("it is taken")
+			}
+		})
+	}
+}
+
 // TestConvertAfterOneThatWasKilled: a second conversion has to write what the killed one was writing.
 func TestConvertAfterOneThatWasKilled(t *testing.T) {
 	f := complete(t)
@@ -356,7 +470,7 @@ func TestConvertAfterOneThatWasKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Unfinished()
+	interrupt(t, l)
 	l.Close()
 	for range 2 {
 		if _, err := f.LockToConvert([]string{"kto"}); exit.Code(err) != exit.Usage ||

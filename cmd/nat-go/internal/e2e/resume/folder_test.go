@@ -123,8 +123,7 @@ finetuning: {trainer: t, trainer_adapter: a}
 	}
 }
 
-// TestConvertKilled kills a conversion at various moments: the run is either sound, or says that the command must be
-// run again, which makes it sound.
+// TestConvertKilled kills a conversion at various moments: the run is sound, as it was or with the formats.
 func TestConvertKilled(t *testing.T) {
 	b := newBed(t, 200)
 	b.Must(t, b.Run(nil, "out"))

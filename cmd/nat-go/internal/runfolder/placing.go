@@ -1,0 +1,111 @@
+package runfolder
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/nat-go/nat-go/internal/durable"
+)
+
+// Placing is what gives a complete run further formats. It is recorded before the first file gets its name, when all
+// are durable, so that what a killed command began can be completed: the run is as it was, or as it should be.
+type Placing struct {
+	Files    []Placed `json:"files"`
+	Gone     []string `json:"gone,omitempty"` // files that formats no longer have, relative to the run folder
+	Manifest Placed   `json:"manifest"`
+	XXH3     string   `json:"xxh3"` // of the manifest
+}
+
+// Placed is a file that is to have a name. Both paths are relative to the run folder.
+type Placed struct {
+	Temporary string `json:"temporary"`
+	Path      string `json:"path"`
+}
+
+// Place records what is about to get its name: files, and the manifest that lists them.
+func (l *Lock) Place(u *Update, files []File) error {
+	f := l.Folder
+	p := &Placing{Manifest: Placed{f.Rel(u.file.Temporary()), f.Rel(f.Manifest())}, XXH3: u.sum}
+	for _, file := range files {
+		if file.temp != "" {
+			p.Files = append(p.Files, Placed{f.Rel(file.temp), file.Path})
+		}
+	}
+	for _, path := range u.gone {
+		p.Gone = append(p.Gone, f.Rel(path))
+	}
+	l.holder.Placing = p
+	if err := l.write(&l.holder); err != nil {
+		return err
+	}
+	l.keep = true
+	return l.file.Sync()
+}
+
+// Recover completes what a killed command had begun to place. It does nothing if somebody works in the folder, or if it
+// can't be written to.
+func (f Folder) Recover() {
+	if left, err := f.LeftBy(); err != nil || left == nil || left.Placing == nil {
+		return
+	}
+	if l, err := f.tryLock("dataset verify"); err == nil {
+		l.Close()
+	}
+}
+
+// settle completes what the last holder of the lock had begun to place. It returns the holder if that isn't possible
+// or its work was of another kind; nil if nothing is left to do.
+func (f Folder) settle(left *Holder) *Holder {
+	switch {
+	case left == nil || !left.converts():
+		return left
+	case left.Placing == nil: // it hadn't touched anything
+		return nil
+	}
+	p := left.Placing
+	if sum, _, err := content(f.Manifest()); err == nil && sum == p.XXH3 {
+		return nil // all but saying so was done
+	}
+	if !p.valid() || !Has(f.path(filepath.FromSlash(p.Manifest.Temporary))) { // it failed, and cleaned up
+		return left
+	}
+	for _, file := range p.Files {
+		if durable.Adopt(f.path(filepath.FromSlash(file.Temporary)), f.path(filepath.FromSlash(file.Path))) != nil {
+			return left
+		}
+	}
+	for _, path := range p.Gone {
+		if err := os.Remove(f.path(filepath.FromSlash(path))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return left
+		}
+	}
+	if durable.Adopt(f.path(filepath.FromSlash(p.Manifest.Temporary)), f.Manifest()) != nil {
+		return left
+	}
+	return nil
+}
+
+// valid reports whether all paths are in the data set, except for the manifest's: the lock file may have been written by
+// anybody.
+func (p *Placing) valid() bool {
+	in := func(path string) bool {
+		return filepath.IsLocal(filepath.FromSlash(path)) && Folder("").Rel(Folder("").Dataset()) == firstOf(path)
+	}
+	temporary := func(x Placed) bool {
+		return filepath.Dir(x.Temporary) == filepath.Dir(x.Path) && durable.Temporary(filepath.Base(x.Temporary))
+	}
+	return temporary(p.Manifest) && p.Manifest.Path == Folder("").Rel(Folder("").Manifest()) &&
+		!slices.ContainsFunc(p.Files, func(x Placed) bool { return !in(x.Path) || !temporary(x) }) &&
+		!slices.ContainsFunc(p.Gone, func(path string) bool { return !in(path) })
+}
+
+// firstOf returns the first folder of a path.
+func firstOf(path string) string {
+	for dir := filepath.Dir(path); dir != "."; dir = filepath.Dir(dir) {
+		path = dir
+	}
+	return path
+}
