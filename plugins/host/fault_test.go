@@ -919,6 +919,46 @@ func TestSocketFolderGone(t *testing.T) {
 	os.Remove(p.runDir.path)
 }
 
+// TestRuntimeFolderGone checks that a plugin that crashes when all folders of its socket are gone is started again, and
+// that the run ends at once if none can be made.
+func TestRuntimeFolderGone(t *testing.T) {
+	runtime, err := os.MkdirTemp("", "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(runtime)
+	t.Setenv("XDG_RUNTIME_DIR", runtime)
+	p, err := Start(t.Context(), Spec{Name: "test", Path: testPlugin, Instances: 2}, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	crash := func() {
+		_ = syscall.Kill(p.PIDs()[0], syscall.SIGKILL)
+		<-p.instances[0].inc.dead
+	}
+	base := filepath.Dir(p.runDir.path)
+	os.RemoveAll(base)
+	crash()
+	if _, err := p.Validate(t.Context(), "pairs", []byte("{}")); err != nil {
+		t.Errorf("after the folders were removed: %v", err)
+	}
+	sweep(base)
+	if _, err := os.Stat(p.runDir.path); err != nil {
+		t.Errorf("the new folder has no owner: %v", err)
+	}
+	os.RemoveAll(base)
+	if err := os.WriteFile(base, nil, 0o600); err != nil { // in the folder's place
+		t.Fatal(err)
+	}
+	crash()
+	began := time.Now()
+	_, err = p.Validate(t.Context(), "pairs", []byte("{}"))
+	if took := time.Since(began); !errors.Is(err, errNoFolder) || took > 20*time.Second {
+		t.Errorf("after %v: %v", took, err)
+	}
+}
+
 // lives reports whether a process is running, on Linux.
 func lives(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

@@ -209,7 +209,7 @@ func (in *instance) incarnation(ctx context.Context) (*incarnation, error) {
 		}
 		inc, err := in.plugin.connect(ctx, in.number())
 		if err != nil {
-			in.step(failed)
+			in.step(failure(err))
 			in.mu.Lock()
 			in.last = err
 			first := in.sup.starts == 1
@@ -224,6 +224,14 @@ func (in *instance) incarnation(ctx context.Context) (*incarnation, error) {
 			return nil, err
 		}
 	}
+}
+
+// failure returns the event that an incarnation did not start.
+func failure(err error) event {
+	if errors.Is(err, errNoFolder) {
+		return hopeless
+	}
+	return failed
 }
 
 // adopt makes an incarnation that has started the one in use. It has to be the same plugin as before.

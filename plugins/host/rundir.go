@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -24,6 +25,8 @@ type runDir struct {
 	path string
 	mark string
 	lock *os.File
+
+	restoring sync.Mutex
 }
 
 const (
@@ -70,10 +73,27 @@ func (d *runDir) claim() (err error) {
 	return os.Mkdir(d.path, 0o700)
 }
 
-// restore recreates the folder if somebody has removed it.
+// errNoFolder is why no plugin can be started: there is no folder for its socket. Trying again doesn't help.
+var errNoFolder = errors.New("the folder for plugin sockets is gone and can't be made again")
+
+// restore recreates the folder if somebody has removed it, or the one it is in. Two instances may do so at once.
 func (d *runDir) restore() error {
-	if err := os.Mkdir(d.path, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("the folder for plugin sockets is gone and can't be made again: %w", err)
+	d.restoring.Lock()
+	defer d.restoring.Unlock()
+	if info, err := os.Lstat(d.path); err == nil && info.IsDir() {
+		return nil
+	}
+	_, err := runBase()
+	if err == nil {
+		if _, gone := os.Lstat(d.path + lockEnding); gone != nil {
+			d.lock.Close()
+			err = d.claim()
+		} else {
+			err = os.Mkdir(d.path, 0o700)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNoFolder, err)
 	}
 	return nil
 }

@@ -32,6 +32,7 @@ const (
 	finished              // it finished a group
 	waited                // the pause is over
 	stop                  // the plugin is to stop
+	hopeless              // it did not start, and never will
 )
 
 const maxBackoff = 30 * time.Second
@@ -49,6 +50,9 @@ func (s supervisor) step(e event, spec *Spec) supervisor {
 		s.phase = ready
 	case e == finished && s.phase == ready:
 		s.failures = 0
+	case e == hopeless:
+		s.failures++
+		s.phase, s.delay = open, 0
 	case e == failed && (s.phase == starting || s.phase == ready):
 		s.failures++
 		s.phase, s.delay = backoff, pause(s.failures, spec.Backoff)
