@@ -21,7 +21,7 @@ export GOFLAGS := $(filter-out $(NO_DEBUG),$(shell $(GO) env GOFLAGS)) $(NO_DEBU
 PAGES      = README.md CONTRIBUTING.md $(shell find builders collator configs examples kernels plugins ttc/ledger -name '*.md' \
 	-not -path '*/testdata/*' -not -path '*/.venv/*' -not -path '*/out/*')
 
-.PHONY: help demo test build wheel release image portable lib lint words gen bench fuzz verify verify-full clean
+.PHONY: help demo test build wheel release image portable lib lint words gen bench same pace fuzz verify verify-full clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -86,6 +86,12 @@ gen: ## generate the protocol code, the kernels, the shapes of tokens and the pa
 
 bench: lib ## measure, beside peers where they are installed
 	$(WITH_LIB) $(GO) test -tags $(TAGS) -timeout 2h -run '^$$' -bench . -benchmem ./...
+
+same: lib ## compare what a fixed set of jobs leaves, made in every way, with the committed hashes; UPDATE=1 writes them
+	$(WITH_LIB) $(GO) test -tags $(TAGS) -count 1 ./cmd/nat-go/internal/e2e/same $(if $(UPDATE),-update)
+
+pace: lib ## compare time and memory with another build, in turns: OLD=path/to/nat-go
+	$(WITH_LIB) NATGO_PACE_OLD=$(abspath $(OLD)) $(GO) test -tags $(TAGS) -count 1 -v -timeout 30m -run TestPace ./cmd/nat-go/internal/e2e/pace
 
 fuzz: lib ## run every fuzzer for FUZZTIME
 	@$(WITH_LIB) sh .ci/fuzz $(FUZZTIME)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/e2e"
 )
 
 // rounds is how often each build does each job; quantile is Student's t for a 95 % interval with that many pairs.
@@ -17,14 +19,28 @@ const (
 	quantile = 2.228
 )
 
-// TestPace prints how the build in NATGO_PROGRAM compares with the one in NATGO_PACE_OLD. A job is slower if the 95 %
+func TestMain(m *testing.M) { e2e.Main(m) }
+
+// TestVerdict: only an interval that lies above the limit as a whole is a verdict.
+func TestVerdict(t *testing.T) {
+	for want, ratios := range map[string][]float64{
+		"1.100 (1.090-1.110) slower": {1.08, 1.1, 1.12, 1.08, 1.1, 1.12, 1.08, 1.1, 1.12, 1.1, 1.1},
+		"0.999 (0.943-1.059)":        {0.9, 1.1, 0.9, 1.1, 0.95, 1.1, 0.95, 1.05, 1.1, 0.95, 0.93},
+	} {
+		if got := verdict(ratios, 1.02, "slower"); got != want {
+			t.Errorf("%v: got %s, want %s", ratios, got, want)
+		}
+	}
+}
+
+// TestPace prints how this build compares with the one in NATGO_PACE_OLD. A job is slower if the 95 %
 // interval of the ratio of processor times lies above 1.02, and takes more memory if that of peaks lies above 1.05.
 func TestPace(t *testing.T) {
 	older := os.Getenv("NATGO_PACE_OLD")
 	if older == "" {
 		t.Skip("NATGO_PACE_OLD names no build to compare with")
 	}
-	newer := os.Getenv("NATGO_PROGRAM")
+	newer := e2e.Program(t)
 	dir := t.TempDir()
 	var table strings.Builder
 	fmt.Fprintf(&table, "%-8s %9s %9s  %-22s %-22s\n", "job", "old s", "new s", "time new/old (95 %)", "memory new/old (95 %)")

@@ -22,6 +22,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/e2e"
 )
 
 var update = flag.Bool("update", false, "write testdata/same.txt anew")
@@ -29,9 +31,38 @@ var update = flag.Bool("update", false, "write testdata/same.txt anew")
 // formats are those that the data set of every job is converted to.
 var formats = []string{"trl", "messages", "kto", "openai", "nemo_rl", "verl", "customizer", "atropos", "trl.parquet"}
 
+func TestMain(m *testing.M) { e2e.Main(m) }
+
+// TestJobsHaveInputs: a job that names a file which isn't there would record the error for ever.
+func TestJobsHaveInputs(t *testing.T) {
+	a, err := txtar.ParseFile(filepath.Join("testdata", "inputs.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]bool{}
+	for _, f := range a.Files {
+		there[f.Name] = true
+	}
+	root := filepath.Join("..", "..", "..", "..", "..")
+	for _, f := range a.Files {
+		for _, j := range jobs(string(f.Data), root) {
+			if f.Name == "jobs" && !there[j.args[0]] && !exists(j.args[0]) {
+				t.Errorf("%s: no input %s", j.name, j.args[0])
+			}
+		}
+		if f.Name == "jobs" {
+			return
+		}
+	}
+	t.Error("no jobs")
+}
+
 // TestSame does every job and compares the hashes of all that it leaves with testdata/same.txt. It also does each job
 // again in every other way - killed and resumed, in three shards, and planned - and expects the same data set.
 func TestSame(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short")
+	}
 	b := newBench(t)
 	var got strings.Builder
 	for _, j := range b.jobs {
@@ -93,7 +124,7 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{program: program(t), root: root, dir: t.TempDir()}
+	b := &bench{program: e2e.Program(t), root: root, dir: t.TempDir()}
 	for _, f := range a.Files {
 		if f.Name == "jobs" {
 			b.jobs = jobs(string(f.Data), root)
