@@ -193,3 +193,55 @@ func BenchmarkTraining(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkSupport measures the divergences on a support beside LogProb, which reads the same row.
+func BenchmarkSupport(b *testing.B) {
+	const rows = 8
+	for _, v := range []int{32000, 151936} {
+		r := rand.New(rand.NewPCG(1, 2))
+		s, t, g := make([]float32, rows*v), make([]float32, rows*v), make([]float32, rows*v)
+		normal(r, s, 3)
+		moved(r, s, t, 1)
+		student, teacher := F32Matrix(s, rows, v), F32Matrix(t, rows, v)
+		for _, grad := range []bool{false, true} {
+			what, out, lout := "forward", &Output{}, &LogProbOutput{}
+			if grad {
+				what, out.Grad, lout.Grad = "gradient", g, g
+			}
+			perRow := func(name string, f func() error) {
+				b.Run(fmt.Sprintf("%s/%s/%d", what, name, v), func(b *testing.B) {
+					b.ReportAllocs()
+					for b.Loop() {
+						if err := f(); err != nil {
+							b.Fatal(err)
+						}
+					}
+					b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/rows, "us/row")
+				})
+			}
+			lp, _ := NewLogProb(LogProbOptions{Temperature: 1})
+			lb := &LogProbBatch{Logits: student, Targets: make([]int32, rows), Offsets: []int{0, rows}}
+			perRow("logprob", func() error { _, err := lp.Run(lb, lout); return err })
+			for _, k := range []int{1, 20, 100} {
+				top, _ := NewTopKJSD(Options{Beta: 0.5, Temperature: 1}, k, RestBucket)
+				perRow(fmt.Sprint("top-k ", k), func() error {
+					_, err := top.Run(&Batch{Student: student, Teacher: teacher}, out)
+					return err
+				})
+				sb := &SparseBatch{Student: student, Teacher: SparseTeacher{Offsets: []int{0}}}
+				w := newWorker(paths()[0])
+				for i := range rows {
+					for _, id := range w.topK(&teacher, i, k) {
+						sb.Teacher.IDs = append(sb.Teacher.IDs, id)
+						sb.Teacher.LogProbs = append(sb.Teacher.LogProbs, float32(math.Log(0.9/float64(k))))
+					}
+					sb.Teacher.Offsets = append(sb.Teacher.Offsets, len(sb.Teacher.IDs))
+				}
+				for name, rest := range map[string]Rest{"bucket": RestBucket, "renormalised": RestRenormalise} {
+					sp, _ := NewSparseJSD(Options{Beta: 0.5, Temperature: 1}, rest)
+					perRow(fmt.Sprintf("sparse %d %s", k, name), func() error { _, err := sp.Run(sb, out); return err })
+				}
+			}
+		}
+	}
+}

@@ -379,7 +379,7 @@ func TestGoldenReduce(t *testing.T) {
 
 func TestGoldenSparse(t *testing.T) {
 	s := loadSuite(t, "sparse")
-	g := gate{1e-11, 1e-14, 5e-6}
+	g := gateOf("")
 	var tl tally
 	for i := range s.Cases {
 		c := &s.Cases[i]

@@ -371,6 +371,9 @@ func (r *run) collect(o *Options, weights []float32, out *Output, denom float64)
 		if q.exact {
 			st.Exact++
 		}
+		if q.massClamped {
+			st.MassClamped++
+		}
 		switch {
 		case math.IsNaN(q.loss):
 			st.NonFinite++

@@ -208,14 +208,14 @@ func (w *worker) logProb(
 	a := &w.a
 	a.k = float32(math.Log2E / tau)
 	a.dk = float64(a.k)
-	w.skip = y
+	w.skips = append(w.skips[:0], int32(y))
 	sum, keep := w.path.sum[d], []float32(nil)
 	if grad != nil {
 		sum = w.path.keep[d]
 		keep, _ = w.keep(n)
 	}
 	rest := w.normaliser(p, d, n, next, sum, keep)
-	w.skip = -1
+	w.skips = w.skips[:0]
 	x := load(p, d, y)
 	if !rest.ok || math.IsInf(x, 0) || math.IsNaN(x) || math.Abs(a.dk*x) > maxNormaliser || tau < 1e-6 || tau > 1e6 {
 		return slowLogProb(p, d, n, y, tau, grad, scale)
@@ -227,12 +227,17 @@ func (w *worker) logProb(
 	// q is what was kept over the total, out = -q*scale/T; the target's own entry is 1-q without cancelling.
 	l := a.dk*x - tok*math.Log2E
 	w.setFactors(0, -scale/tau*math.Exp2(a.dref-l))
+	w.scaleKept(grad)
+	grad[y] = float32(-math.Expm1(tok) * scale / tau)
+	return tok
+}
+
+// scaleKept is a third pass without a raw gradient: out = q*(qk + ql).
+func (w *worker) scaleKept(out []float32) {
 	if w.zero == nil {
 		w.zero = make([]float32, tile)
 	}
-	w.thirdPass(w.zero, grad)
-	grad[y] = float32(-math.Expm1(tok) * scale / tau)
-	return tok
+	w.thirdPass(w.zero, out)
 }
 
 // softplus is log(1+e^x).

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"math"
+	"slices"
 	"unsafe"
 )
 
@@ -186,6 +187,8 @@ type rowResult struct {
 	lseZ, lseT float64
 	clipped    int
 	exact      bool // took the float64 path
+	// massClamped says that a sparse row's teacher log-probabilities summed to more than 1.
+	massClamped bool
 }
 
 // refJSD is the definition of the dense row loss. If put is not nil, it receives every entry of the gradient dL/dz.
@@ -293,4 +296,28 @@ func ReferenceJSD(student, teacher []float64, o Options, grad []float64) float64
 	}
 	return o.refJSD(unsafe.Pointer(&student[0]), unsafe.Pointer(&teacher[0]), float64s, float64s, len(student),
 		put).loss
+}
+
+// complement returns the log-mass of a row outside ids, which may be in any order.
+func (r *refRow) complement(ids []int32) float64 {
+	sorted := slices.Clone(ids)
+	slices.Sort(sorted)
+	m := math.Inf(-1)
+	each := func(f func(y float64)) {
+		next := 0
+		for i := range r.n {
+			if next < len(sorted) && int(sorted[next]) == i {
+				next++
+				continue
+			}
+			f(r.y(i))
+		}
+	}
+	each(func(y float64) { m = max(m, y) })
+	if math.IsInf(m, -1) {
+		return m
+	}
+	s := 0.0
+	each(func(y float64) { s += math.Exp(y - m) })
+	return m + math.Log(s) - r.s
 }

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"math"
+	"slices"
 	"unsafe"
 )
 
@@ -17,15 +18,16 @@ type worker struct {
 	sums   []float64    // the last first pass's sum of each tile
 	row    row          // the row under way, here so that it isn't allocated
 	heavy  []heavy      // a gradient's entries that are computed in float64
-	skip   int          // an entry that normaliser leaves out; -1: none
+	skips  []int32      // entries that normaliser leaves out, in ascending order
+	bucket bucketRow    // a sparse row's scratch
 	copied *[tile]float32
 	zero   []float32 // a tile's
 	next   func()    // the goroutine's body, stored so that starting it allocates nothing
 }
 
 func newWorker(p *tileSet) *worker {
-	w := &worker{path: p, skip: -1}
-	if p != nil && p.float64s {
+	w := &worker{path: p}
+	if p.float64s {
 		w.a.wide = new([2][tile]float32)
 	}
 	return w
@@ -54,7 +56,7 @@ func (w *worker) release() {
 	a := &w.a
 	a.s, a.t, a.g, a.out, a.pfs, a.pft, a.tab, a.table = nil, nil, nil, nil, nil, nil, nil, nil
 	a.kept, a.keptT = nil, nil
-	w.row = row{}
+	w.row, w.skips = row{}, w.skips[:0]
 }
 
 var negInf = float32(math.Inf(-1))
@@ -165,9 +167,10 @@ func (w *worker) normaliser(p unsafe.Pointer, d DType, n int, next unsafe.Pointe
 	return f.norm()
 }
 
-// without returns n entries, the first of which is the row's entry i, with the skipped entry masked.
+// without returns n entries, the first of which is the row's entry i, with the skipped entries masked.
 func (w *worker) without(p unsafe.Pointer, d DType, i, n int) unsafe.Pointer {
-	if w.skip < i || w.skip >= i+n {
+	at, _ := slices.BinarySearch(w.skips, int32(i))
+	if at == len(w.skips) || int(w.skips[at]) >= i+n {
 		return p
 	}
 	if w.copied == nil {
@@ -175,7 +178,9 @@ func (w *worker) without(p unsafe.Pointer, d DType, i, n int) unsafe.Pointer {
 	}
 	c := unsafe.Pointer(w.copied)
 	copy(unsafe.Slice((*byte)(c), n*d.Size()), unsafe.Slice((*byte)(p), n*d.Size()))
-	maskEntry(c, d, w.skip-i)
+	for ; at < len(w.skips) && int(w.skips[at]) < i+n; at++ {
+		maskEntry(c, d, int(w.skips[at])-i)
+	}
 	return c
 }
 
@@ -238,10 +243,10 @@ func (f *firstPass) raise() bool {
 // setReference reports whether the reference is one that float32 resolves.
 func (f *firstPass) setReference() bool {
 	a := &f.w.a
-	a.ref = float32(float64(a.k) * float64(f.ref))
+	a.ref = float32(a.dk * float64(f.ref))
 	a.dref = float64(a.ref)
 	f.total, f.w.sums = 0, f.w.sums[:0]
-	return math.Abs(float64(f.ref))*float64(a.k) < maxNormaliser
+	return math.Abs(float64(f.ref))*a.dk < maxNormaliser
 }
 
 func (f *firstPass) norm() norm {
@@ -249,7 +254,7 @@ func (f *firstPass) norm() norm {
 	s := math.Log2(f.total)
 	l := a.dref + s
 	return norm{
-		ref: f.ref, sum: a.dref - float64(a.k)*float64(f.ref) + s, l: l, ok: math.Abs(l) < maxNormaliser, total: f.total,
+		ref: f.ref, sum: a.dref - a.dk*float64(f.ref) + s, l: l, ok: math.Abs(l) < maxNormaliser, total: f.total,
 	}
 }
 

@@ -1,0 +1,339 @@
+package kernels
+
+import (
+	"math"
+	"slices"
+	"unsafe"
+)
+
+// bucketJob compares a student with a teacher on a support and, as one more term, outside it. One pass over a row sums
+// what is outside; the k+1 terms are in float64; one more pass scales what was kept into the gradient.
+type bucketJob struct {
+	opt      *Options
+	student  *Matrix
+	sparse   *SparseTeacher // or
+	teacher  *Matrix        // a dense teacher, on the student's k largest entries
+	k        int
+	out      *Output
+	weights  []float32
+	rest     Rest
+	upstream *float64
+	scale    float64
+}
+
+// bucketRow is a worker's scratch for a row on a support.
+type bucketRow struct {
+	ids    []int32
+	terms  bucketTerms
+	g      []float64
+	maxima []float32 // of blocks
+	least  []float32 // a heap of the largest maxima
+	widens [tile]float32
+}
+
+// bucketTerms are the log-probabilities over a row's support and, unless renormalised, of the rest as one more bucket.
+type bucketTerms struct {
+	a, b    []float64 // student, teacher
+	restZ   float64   // the student's rest; -Inf: none
+	bregman bool      // the form of the loss's summands
+}
+
+func (q *bucketJob) run(pool *runPool, path *tileSet, labels []int32) (Stats, error) {
+	r := pool.get(path)
+	defer pool.put(r)
+	r.start(q.student.Rows, labels)
+	denom := q.opt.denominator(len(r.active), q.student.Cols)
+	q.scale = 1 / denom
+	if q.upstream != nil {
+		q.scale *= *q.upstream
+	}
+	r.job = q
+	clearIgnored(q.out, q.student, labels)
+	r.do(q.opt.Workers)
+	return r.collect(q.opt, q.weights, q.out, denom)
+}
+
+func (q *bucketJob) row(r *run, w *worker, i, next int) {
+	row, o, res := r.active[i], q.opt, &r.results[i]
+	*res = rowResult{loss: math.NaN()}
+	var grad []float32
+	if q.out.Grad != nil {
+		st := q.out.gradStride(q.student.Cols)
+		grad = q.out.Grad[row*st : row*st+q.student.Cols]
+	}
+	var nx nextRow
+	if next >= 0 {
+		nx.s = q.student.row(r.active[next])
+		if q.teacher != nil {
+			nx.t = q.teacher.row(r.active[next])
+		}
+	}
+	var s split
+	if !q.split(w, row, nx, res, &s, grad != nil) {
+		fillNaN(grad)
+		return
+	}
+	scale := q.scale
+	if q.weights != nil {
+		scale *= float64(q.weights[row])
+	}
+	q.buckets(w, res, &s, grad, scale*o.normFactor()/o.Temperature)
+	res.loss *= o.normFactor()
+}
+
+// split is a row's log-probability outside a support.
+type split struct {
+	rest, lse float64
+	total     float64 // the sum of the kept exponentials; 0: none were kept
+	exact     *refRow // the row, if float32 can't represent it
+}
+
+// split finds a row's support and the log-probabilities of both sides. It fails if a side has no softmax, or no support.
+func (q *bucketJob) split(w *worker, row int, next nextRow, res *rowResult, s *split, wantG bool) bool {
+	b := &w.bucket
+	t := &b.terms
+	if q.teacher != nil {
+		b.ids = w.topK(q.student, row, q.k)
+	} else {
+		ids, _ := q.sparse.row(row)
+		b.ids = append(b.ids[:0], ids...)
+	}
+	n := len(b.ids)
+	w.skips = append(w.skips[:0], b.ids...)
+	slices.Sort(w.skips)
+	t.a, t.b = slices.Grow(t.a[:0], n+1)[:n], slices.Grow(t.b[:0], n+1)[:n]
+	t.bregman = q.opt.Clip != ClipElement
+	var keep []float32
+	var restT float64
+	if q.teacher != nil {
+		var of split
+		if !w.split(q.teacher, row, q.opt.Temperature, next.t, nil, t.b, &of) {
+			return false
+		}
+		restT, res.exact = of.rest, of.exact != nil
+	} else {
+		_, lp := q.sparse.row(row)
+		for i, x := range lp {
+			t.b[i] = float64(x)
+		}
+		mass := tailMass(lp)
+		res.massClamped = mass < 0 && q.rest == RestBucket
+		restT = math.Log(max(0, mass))
+	}
+	if wantG && q.rest == RestBucket {
+		keep, _ = w.keep(q.student.Cols)
+	}
+	ok := w.split(q.student, row, q.opt.Temperature, next.s, keep, t.a, s)
+	w.skips = w.skips[:0]
+	res.lseZ, res.exact = s.lse, res.exact || s.exact != nil
+	return ok && q.complete(t, s.rest, restT)
+}
+
+// complete adds the bucket for the rest, or renormalises both sides, which fails if the support has no mass.
+func (q *bucketJob) complete(t *bucketTerms, restZ, restT float64) bool {
+	t.restZ = math.Inf(-1)
+	if q.rest == RestRenormalise {
+		sa := logSum(len(t.a), func(i int) float64 { return t.a[i] })
+		sb := logSum(len(t.b), func(i int) float64 { return t.b[i] })
+		if math.IsInf(sa, -1) || math.IsInf(sb, -1) {
+			return false
+		}
+		for i := range t.a {
+			t.a[i] -= sa
+			t.b[i] -= sb
+		}
+		return true
+	}
+	t.restZ = restZ
+	if math.IsInf(restT, -1) && q.teacher == nil {
+		t.bregman = q.opt.Clip == ClipBregman // the teacher may not sum to 1, the Bregman form would not be the same
+	}
+	t.a, t.b = append(t.a, restZ), append(t.b, restT)
+	return true
+}
+
+// fewEntries is how long a row may be to be summed in float64, which takes a few microseconds: errors of float32 don't
+// average out over so few.
+const fewEntries = 512
+
+// split computes the log-probabilities of the bucket's ids, which are skipped, into lp. keep, if not nil, receives the
+// exponentials of the rest. It fails if the row has no softmax.
+func (w *worker) split(
+	m *Matrix, row int, tau float64, next unsafe.Pointer, keep []float32, lp []float64, s *split,
+) bool {
+	p, ids := m.row(row), w.bucket.ids
+	path := w.path
+	w.a.k = float32(math.Log2E / tau)
+	w.a.dk = float64(w.a.k)
+	if m.Cols <= fewEntries {
+		path, w.a.dk = paths()[len(paths())-1], math.Log2E/tau
+		if w.a.wide == nil {
+			w.a.wide = new([2][tile]float32)
+		}
+	}
+	first := path.sum[m.DType]
+	if keep != nil {
+		first = path.keep[m.DType]
+	}
+	top, ok := math.Inf(-1), tau > 1e-6 && tau < 1e6
+	for i, id := range ids {
+		lp[i] = load(p, m.DType, int(id)) / tau
+		ok = ok && lp[i] < math.MaxFloat32
+		top = max(top, lp[i])
+	}
+	rest := norm{}
+	if ok {
+		rest = w.normaliser(p, m.DType, m.Cols, next, first, keep)
+	}
+	if !rest.ok {
+		return w.splitExactly(m, row, tau, lp, s)
+	}
+	outside := float64(rest.ref)/tau + rest.sum*math.Ln2
+	top = max(top, outside)
+	sum := math.Exp(outside - top)
+	for _, x := range lp {
+		sum += math.Exp(x - top)
+	}
+	s.lse = top + math.Log(sum)
+	for i := range lp {
+		lp[i] = (lp[i] - top) - math.Log(sum)
+	}
+	s.rest, s.total = (outside-top)-math.Log(sum), rest.total
+	return true
+}
+
+// splitExactly is the float64 definition of split.
+func (w *worker) splitExactly(m *Matrix, row int, tau float64, lp []float64, s *split) bool {
+	z := newRefRow(m.row(row), m.DType, m.Cols, tau)
+	s.lse = z.lse()
+	if !z.finite {
+		return false
+	}
+	for i, id := range w.bucket.ids {
+		lp[i] = z.y(int(id)) - z.s
+	}
+	s.rest, s.exact = z.complement(w.bucket.ids), &z
+	return true
+}
+
+// buckets computes the loss over the support and, unless renormalised, the rest as one more bucket.
+func (q *bucketJob) buckets(w *worker, res *rowResult, s *split, grad []float32, scale float64) {
+	o, t, ids := q.opt, &w.bucket.terms, w.bucket.ids
+	g := slices.Grow(w.bucket.g[:0], len(t.a))[:len(t.a)]
+	w.bucket.g = g
+	res.loss = 0
+	sum := 0.0
+	for i := range t.a {
+		l, d := entryTerms(t.a[i], t.b[i], t.b[i]-t.a[i], o.Beta, t.bregman)
+		if o.clipsElements() && l > o.ClipValue {
+			l, d = o.ClipValue, 0
+			res.clipped++
+		}
+		res.loss += l
+		sum += d
+		g[i] = d
+	}
+	flat := o.clipToken(res)
+	switch {
+	case grad == nil:
+		return
+	case math.IsInf(res.loss, 1):
+		fillNaN(grad)
+		return
+	case flat || q.rest == RestRenormalise || math.IsInf(t.restZ, -1):
+		clear(grad)
+	case s.exact != nil:
+		rest := g[len(g)-1]
+		for i := range grad {
+			y := s.exact.y(i) - s.exact.s
+			grad[i] = float32((math.Exp(y-t.restZ)*rest - math.Exp(y)*sum) * scale)
+		}
+	default:
+		w.setFactors(0, (g[len(g)-1]-math.Exp(t.restZ)*sum)*scale/s.total)
+		w.scaleKept(grad)
+	}
+	if flat {
+		return
+	}
+	for i, id := range ids {
+		grad[id] = float32((g[i] - math.Exp(t.a[i])*sum) * scale)
+	}
+}
+
+// topK lists the indices of the k largest entries of a row in ascending order; ties go to the lowest index. The k-th
+// largest of the blocks' maxima is a bound: only blocks that reach it are looked into.
+func (w *worker) topK(m *Matrix, row, k int) []int32 {
+	b, a, p, n := &w.bucket, &w.a, m.row(row), m.Cols
+	b.maxima = b.maxima[:0]
+	full := n &^ (block - 1)
+	for i := 0; i < n; i += block {
+		a.s, a.n = unsafe.Add(p, i*m.DType.Size()), block
+		if i >= full {
+			a.s = padTail(&w.padS, a.s, m.DType, n-i)
+		}
+		call(w.path.max[m.DType], a)
+		b.maxima = append(b.maxima, a.max)
+	}
+	bound := negInf
+	if k < len(b.maxima) {
+		b.least = b.least[:0]
+		for _, x := range b.maxima {
+			b.least = offer(b.least, x, k, func(x, y float32) bool { return x < y })
+		}
+		bound = b.least[0]
+	}
+	// A heap of the best, with the worst of them at the root.
+	heap := b.ids[:0]
+	worse := func(x, y int32) bool {
+		vx, vy := load(p, m.DType, int(x)), load(p, m.DType, int(y))
+		return vx < vy || vx == vy && x > y
+	}
+	for at, top := range b.maxima {
+		if !(top >= bound) {
+			continue
+		}
+		i := at * block
+		x := decode(unsafe.Add(p, i*m.DType.Size()), m.DType, min(block, n-i), &b.widens)
+		for j, v := range x {
+			if v >= bound {
+				heap = offer(heap, int32(i+j), k, worse)
+			}
+		}
+	}
+	slices.Sort(heap)
+	return heap
+}
+
+// offer adds x to a heap of the best k, whose root is the worst of them.
+func offer[T any](heap []T, x T, k int, worse func(x, y T) bool) []T {
+	if len(heap) < k {
+		heap = append(heap, x)
+		for i := len(heap) - 1; i > 0; {
+			up := (i - 1) / 2
+			if !worse(heap[i], heap[up]) {
+				break
+			}
+			heap[i], heap[up] = heap[up], heap[i]
+			i = up
+		}
+		return heap
+	}
+	if !worse(heap[0], x) {
+		return heap
+	}
+	heap[0] = x
+	for i := 0; ; {
+		c := 2*i + 1
+		if c >= k {
+			return heap
+		}
+		if c+1 < k && worse(heap[c+1], heap[c]) {
+			c++
+		}
+		if !worse(heap[c], heap[i]) {
+			return heap
+		}
+		heap[i], heap[c] = heap[c], heap[i]
+		i = c
+	}
+}

@@ -1,0 +1,97 @@
+package kernels
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestTopK compares the k largest entries with a sort, on rows with many ties and masked entries.
+func TestTopK(t *testing.T) {
+	forPaths(t, func(t *testing.T, path string) {
+		p, err := findPath(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := newWorker(p)
+		r := rand.New(rand.NewPCG(5, 5))
+		for range 300 {
+			n := []int{1, 127, 128, 129, 1000, 4999}[r.IntN(6)]
+			levels := []float64{0, 3, 1e6}[r.IntN(3)]
+			x := make([]float64, n)
+			for i := range x {
+				x[i] = math.Round(r.NormFloat64()*levels) / 4
+				if r.IntN(9) == 0 {
+					x[i] = math.Inf(-1)
+				}
+			}
+			m, x := rounded(x, []DType{Float32, BFloat16, Float16}[r.IntN(3)], r)
+			k := min(n, 1+r.IntN(130))
+			want := make([]int32, n)
+			for i := range want {
+				want[i] = int32(i)
+			}
+			slices.SortStableFunc(want, func(a, b int32) int { return cmp.Compare(x[b], x[a]) })
+			slices.Sort(want[:k])
+			if got := w.topK(&m, 0, k); !slices.Equal(got, want[:k]) {
+				t.Fatalf("V %d k %d: %v, want %v", n, k, got, want[:k])
+			}
+		}
+	})
+}
+
+// TestSplit compares a row's log-probabilities on a support and outside it with their definition: the gradient is made
+// of them.
+func TestSplit(t *testing.T) {
+	forPaths(t, func(t *testing.T, path string) {
+		p, err := findPath(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := newWorker(p)
+		r := rand.New(rand.NewPCG(6, 6))
+		for range 400 {
+			n := []int{2, 128, 300, 1000, 9000}[r.IntN(5)]
+			x := make([]float64, n)
+			fill(r, x, []float64{0.1, 3, 10}[r.IntN(3)], []float64{0, 40, -800}[r.IntN(3)])
+			for range r.IntN(4) { // entries that hold nearly everything, or nothing
+				x[r.IntN(n)] += []float64{20, 60, 300, math.Inf(-1)}[r.IntN(4)]
+			}
+			m, _ := rounded(x, []DType{Float32, BFloat16, Float16}[r.IntN(3)], r)
+			k := min(n-1, 1+r.IntN(40))
+			ids := w.topK(&m, 0, k)
+			if r.IntN(2) == 0 {
+				for i := range ids {
+					ids[i] = int32((i*7 + 3) % n)
+				}
+				slices.Sort(ids)
+				ids = slices.Compact(ids)
+			}
+			w.bucket.ids = ids
+			tau := []float64{1, 0.7, 2}[r.IntN(3)]
+			got, want := make([]float64, len(ids)), make([]float64, len(ids))
+			var fast, exact split
+			w.skips = append(w.skips[:0], ids...)
+			slices.Sort(w.skips)
+			keep, _ := w.keep(n)
+			a, b := w.split(&m, 0, tau, nil, keep, got, &fast), w.splitExactly(&m, 0, tau, want, &exact)
+			if a != b {
+				t.Fatalf("V %d k %d: has a softmax: %v, want %v", n, k, a, b)
+			}
+			if !b { // all entries are masked
+				continue
+			}
+			near := func(a, b float64) bool { return a == b || math.Abs(a-b) <= 1e-6 }
+			if !near(fast.rest, exact.rest) || !near(fast.lse, exact.lse) {
+				t.Fatalf("V %d k %d: rest %g, lse %g, want %g, %g", n, k, fast.rest, fast.lse, exact.rest, exact.lse)
+			}
+			for i := range got {
+				if !near(got[i], want[i]) {
+					t.Fatalf("V %d k %d: log-probability %d is %g, want %g", n, k, i, got[i], want[i])
+				}
+			}
+		}
+	})
+}
