@@ -50,7 +50,7 @@ func TestSplit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := newWorker(p)
+		w, worst := newWorker(p), 0.0
 		r := rand.New(rand.NewPCG(6, 6))
 		for range 400 {
 			n := []int{2, 128, 300, 1000, 9000}[r.IntN(5)]
@@ -83,7 +83,8 @@ func TestSplit(t *testing.T) {
 			if !b { // all entries are masked
 				continue
 			}
-			near := func(a, b float64) bool { return a == b || math.Abs(a-b) <= 1e-6 }
+			worst = max(worst, math.Abs(fast.lse-exact.lse))
+			near := func(a, b float64) bool { return a == b || math.Abs(a-b) <= 3e-6 }
 			if !near(fast.rest, exact.rest) || !near(fast.lse, exact.lse) {
 				t.Fatalf("V %d k %d: rest %g, lse %g, want %g, %g", n, k, fast.rest, fast.lse, exact.rest, exact.lse)
 			}
@@ -93,5 +94,6 @@ func TestSplit(t *testing.T) {
 				}
 			}
 		}
+		t.Logf("largest error of a normaliser: %.1e", worst)
 	})
 }
