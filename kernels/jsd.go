@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"fmt"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -86,9 +87,19 @@ type Stats struct {
 	NonFinite int     // rows without a softmax: loss NaN
 	Infinite  int     // rows of loss +Inf: support mismatch at beta 0 or 1
 	Clipped   int     // entries or tokens at the limit
-	Exact     int     // rows computed on the float64 path, about a hundred times slower
+	Exact     int     // rows computed on the float64 path, about a hundred times slower; see Slow
 	// MassClamped counts sparse rows whose teacher log-probabilities summed to slightly more than 1.
 	MassClamped int
+}
+
+// Slow says how many of these rows were computed on the float64 path, if it was more than one in a hundred; else it
+// returns "".
+func Slow(exact, rows int) string {
+	if exact*100 <= rows {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d rows of logits took the float64 path, which is about a hundred times slower: they hold a "+
+		"NaN, an infinity or logits in the thousands, or beta is within %g of an end", exact, rows, nearEnd)
 }
 
 func (b *Batch) vocab() (int, error) {

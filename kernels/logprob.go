@@ -156,10 +156,10 @@ func (q *logProbJob) row(r *run, w *worker, i, next int) {
 	if next >= 0 {
 		ahead = m.row(r.active[next])
 	}
-	r.results[i] = rowResult{
-		loss: w.logProb(m.row(row), m.DType, m.Cols, int(q.b.Targets[row]), q.l.opt.Temperature, ahead, grad,
-			q.scale[row]),
-	}
+	res := &r.results[i]
+	*res = rowResult{}
+	res.loss, res.exact = w.logProb(m.row(row), m.DType, m.Cols, int(q.b.Targets[row]), q.l.opt.Temperature, ahead, grad,
+		q.scale[row])
 }
 
 func (q *logProbJob) collect(r *run) (Stats, error) {
@@ -170,6 +170,9 @@ func (q *logProbJob) collect(r *run) (Stats, error) {
 		sum, n := 0.0, 0
 		for ; i < len(r.active) && r.active[i] < q.b.Offsets[s+1]; i++ {
 			v := r.results[i].loss
+			if r.results[i].exact {
+				st.Exact++
+			}
 			switch {
 			case math.IsNaN(v):
 				st.NonFinite++
@@ -201,10 +204,10 @@ func (q *logProbJob) collect(r *run) (Stats, error) {
 }
 
 // logProb is log softmax(z/T)[y]. The mass of all other entries is summed without the target's, so that the
-// log-probability of a near-certain token keeps its relative accuracy: -log(1 + rest/target).
+// log-probability of a near-certain token keeps its relative accuracy: -log(1 + rest/target). exact says that the row took the float64 path.
 func (w *worker) logProb(
 	p unsafe.Pointer, d DType, n, y int, tau float64, next unsafe.Pointer, grad []float32, scale float64,
-) float64 {
+) (lp float64, exact bool) {
 	a := &w.a
 	a.k = float32(math.Log2E / tau)
 	a.dk = float64(a.k)
@@ -218,18 +221,18 @@ func (w *worker) logProb(
 	w.skips = w.skips[:0]
 	x := load(p, d, y)
 	if !rest.ok || math.IsInf(x, 0) || math.IsNaN(x) || math.Abs(a.dk*x) > maxNormaliser || tau < 1e-6 || tau > 1e6 {
-		return slowLogProb(p, d, n, y, tau, grad, scale)
+		return slowLogProb(p, d, n, y, tau, grad, scale), true
 	}
 	tok := -softplus((rest.l - a.dk*x) * math.Ln2)
 	if grad == nil {
-		return tok
+		return tok, false
 	}
 	// q is what was kept over the total, out = -q*scale/T; the target's own entry is 1-q without cancelling.
 	l := a.dk*x - tok*math.Log2E
 	w.setFactors(0, -scale/tau*math.Exp2(a.dref-l))
 	w.scaleKept(grad)
 	grad[y] = float32(-math.Expm1(tok) * scale / tau)
-	return tok
+	return tok, false
 }
 
 // scaleKept is a third pass without a raw gradient: out = q*(qk + ql).

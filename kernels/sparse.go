@@ -43,6 +43,9 @@ func checkSupported(o *Options, rest Rest) (*tileSet, error) {
 	return choose(o.Path)
 }
 
+// Path returns the name of the path in use.
+func (j *SparseJSD) Path() string { return j.path.name }
+
 // SparseBatch is the input of a sparse divergence.
 type SparseBatch struct {
 	Student  Matrix
@@ -209,6 +212,9 @@ func NewTopKJSD(o Options, k int, rest Rest) (*TopKJSD, error) {
 	}
 	return &TopKJSD{opt: o, k: k, rest: rest, path: path}, nil
 }
+
+// Path returns the name of the path in use.
+func (j *TopKJSD) Path() string { return j.path.name }
 
 // Run computes the loss and whatever out asks for; see JSD.Run.
 func (j *TopKJSD) Run(b *Batch, out *Output) (Stats, error) {

@@ -20,6 +20,7 @@ type Report struct {
 	Differences []Difference `json:"differences"` // the first
 	Causes      []string     `json:"causes"`      // what would explain all differences in a term
 	Loss        Number       `json:"loss"`        // ours
+	Warnings    []string     `json:"warnings"`
 }
 
 // Difference is a term whose value differs in the script.
@@ -53,7 +54,7 @@ type checker struct {
 // 1.
 func Check(file, logits *tensors.File, o Options, tolerance float64) (*Report, error) {
 	c := &checker{&columns{files: []*tensors.File{logits}}, o, tolerance, &Report{
-		Compared: []string{}, Differences: []Difference{}, Causes: []string{},
+		Compared: []string{}, Differences: []Difference{}, Causes: []string{}, Warnings: []string{},
 	}}
 	if !(tolerance > 0) {
 		return nil, fmt.Errorf("tolerance is %v: want a number above 0", tolerance)
@@ -119,6 +120,9 @@ func (c *checker) checkDump(file, logits *tensors.File) error {
 		return err
 	}
 	c.whole(m.Loss)
+	if text := kernels.Slow(m.Exact, m.Rows); text != "" {
+		c.report.Warnings = append(c.report.Warnings, text)
+	}
 	switch {
 	case d.GRPO != nil:
 		c.report.Channel = "rl"

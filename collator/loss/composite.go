@@ -133,8 +133,17 @@ type Metrics struct {
 	Accuracy     float64 `json:"dpo_accuracy"` // share of pairs whose chosen reward is larger
 	Positions    int     `json:"sdpo_positions"`
 	NonFinite    int     `json:"nonfinite_rows"`
+	Rows         int     `json:"logit_rows"`
+	Exact        int     `json:"float64_rows"` // of these, on the kernels' float64 path
 	SDPOClipped  int     `json:"sdpo_clipped"`
 	TokenLogprob float64 `json:"grpo_mean_logprob"`
+}
+
+// count adds what became of the rows of a call.
+func (m *Metrics) count(st kernels.Stats) {
+	m.NonFinite += st.NonFinite
+	m.Rows += st.Active
+	m.Exact += st.Exact
 }
 
 // Composite computes the objective over one batch. step holds the denominators of the whole optimiser step; the zero
@@ -237,7 +246,7 @@ func (g *GRPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	if err != nil {
 		return err
 	}
-	m.NonFinite += st.NonFinite
+	m.count(st)
 	po := o.GRPO
 	po.Denominator = step.GRPO
 	if step.GRPO == 0 {
@@ -399,7 +408,7 @@ func (t *Tokens) sums(
 	b := &kernels.LogProbBatch{Logits: t.Logits, Targets: targets, Offsets: t.rows()}
 	sum := make([]float64, t.R)
 	st, err := lp.Run(b, &kernels.LogProbOutput{Sequence: sum})
-	m.NonFinite += st.NonFinite
+	m.count(st)
 	return b, sum, err
 }
 
@@ -454,7 +463,7 @@ func (s *SDPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 		return err
 	}
 	m.SDPO, m.Positions, m.SDPOClipped = st.Loss, st.Active, st.Clipped
-	m.NonFinite += st.NonFinite
+	m.count(st)
 	return nil
 }
 

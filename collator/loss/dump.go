@@ -254,6 +254,7 @@ func (m *Metrics) add(x Metrics) {
 	m.GRPO, m.SDPO, m.DPO = m.GRPO+x.GRPO, m.SDPO+x.SDPO, m.DPO+x.DPO
 	m.Tokens, m.Pairs, m.Positions = m.Tokens+x.Tokens, m.Pairs+x.Pairs, m.Positions+x.Positions
 	m.NonFinite, m.SDPOClipped = m.NonFinite+x.NonFinite, m.SDPOClipped+x.SDPOClipped
+	m.Rows, m.Exact = m.Rows+x.Rows, m.Exact+x.Exact
 }
 
 // Finite reports whether the loss is a number.

@@ -134,12 +134,11 @@ func Rows(q RowsRequest) (*RowsResult, error) {
 		return nil, err
 	}
 	res.Totals = totals(st, rows, weight, scale)
-	if dense, ok := jsd.(*kernels.JSD); ok {
-		res.Totals.Path = dense.Path()
-	} else {
-		res.Totals.Exact = st.Active
-	}
+	res.Totals.Path = jsd.Path()
 	res.Totals.Findings = append(findings(&o), spoiled(st, res.RowLoss)...)
+	if text := kernels.Slow(st.Exact, st.Active); text != "" {
+		res.Totals.Findings = append(res.Totals.Findings, text)
+	}
 	return res, nil
 }
 
@@ -164,7 +163,7 @@ func totals(st kernels.Stats, rows int, weight, scale float64) RowsTotals {
 	t := RowsTotals{
 		Sum:    Number(st.Loss / scale),
 		Weight: weight, Rows: rows, Active: st.Active, NonFinite: st.NonFinite, Infinite: st.Infinite,
-		Clipped: st.Clipped, Exact: st.Exact, Path: "float64",
+		Clipped: st.Clipped, Exact: st.Exact,
 	}
 	if weight > 0 {
 		t.Loss = Number(st.Loss / scale / weight)
@@ -175,6 +174,7 @@ func totals(st kernels.Stats, rows int, weight, scale float64) RowsTotals {
 // divergence is over whole rows or a top-k support.
 func (q *RowsRequest) divergence(o kernels.Options) (interface {
 	Run(*kernels.Batch, *kernels.Output) (kernels.Stats, error)
+	Path() string
 }, error,
 ) {
 	rest, err := kernels.ParseRest(q.Rest)

@@ -42,8 +42,9 @@ func newDivergence(n int) *Divergence {
 // Kernel counts what the JSD kernel did.
 type Kernel struct {
 	Calls   int64   `json:"calls"`
-	Rows    int64   `json:"rows"`    // pairs of rows of logits
-	Seconds float64 `json:"seconds"` // that it took
+	Rows    int64   `json:"rows"`                   // pairs of rows of logits
+	Exact   int64   `json:"float64_rows,omitempty"` // of these, on the float64 path
+	Seconds float64 `json:"seconds"`                // that it took
 }
 
 // divergences computes divergences and keeps counts.
@@ -69,6 +70,7 @@ func (k *divergences) run(d *Divergence, p *Pairs, pairs []int, student, teacher
 	k.count.Seconds += time.Since(began).Seconds()
 	k.count.Calls++
 	k.count.Rows += int64(n)
+	k.count.Exact += int64(st.Exact)
 	if err != nil {
 		return -1, err
 	}

@@ -57,6 +57,8 @@ class Report:
     """For a term, the one mistake that would explain all its differences, if there is one."""
     loss: Optional[float]
     """Ours, reduced over the batch."""
+    warnings: List[str] = field(default_factory=list)
+    """What else there is to know, such as rows of logits that took the kernels' slow path."""
     ok: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -65,8 +67,8 @@ class Report:
     def __str__(self) -> str:
         what = f"{self.channel}: {', '.join(self.compared)}"
         if self.ok:
-            return f"{what}: all {self.entries} entries agree"
-        lines = [f"{what}: {self.differ} of {self.entries} entries differ", *self.causes, *map(str, self.differences)]
+            return "\n  ".join([f"{what}: all {self.entries} entries agree", *self.warnings])
+        lines = [f"{what}: {self.differ} of {self.entries} entries differ", *self.causes, *self.warnings, *map(str, self.differences)]
         left = self.differ - len(self.differences)
         return "\n  ".join(lines + ([f"and {left} more"] if left else []))
 

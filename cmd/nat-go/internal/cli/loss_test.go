@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/kernels"
 )
 
 func runLoss(t *testing.T, want int, args ...string) (stdout map[string]any, stderr string) {
@@ -167,7 +168,7 @@ func TestLossJSDTopK(t *testing.T) {
 			totals, _ := runLoss(t, 0, "jsd", "--input", in, "--output", out, "--jsd-beta", "0.3", "--top-k", "2",
 				"--top-k-rest", c.rest)
 			want := jsd(c.support(student), c.support(teacher), 0.3)
-			if got := totals["loss"].(float64); math.Abs(got-want) > 1e-6 || totals["path"] != "float64" {
+			if got := totals["loss"].(float64); math.Abs(got-want) > 1e-6 || totals["path"] != kernels.Paths()[0] {
 				t.Errorf("loss %g on path %v, want %g", got, totals["path"], want)
 			}
 			_, grad := read(t, out, "grad")

@@ -111,6 +111,7 @@ func (r *run) teach(
 		return nil, exit.Environmentf("collator.teacher: %w", err)
 	}
 	r.warnUntaught(rep.Groups)
+	r.warnSlow(rep.Weighed)
 	r.books.In(ledger.Teacher, "site", int64(rep.Sites))
 	r.books.Out(ledger.Teacher, "site", int64(rep.Kept()))
 	return rep, nil
@@ -186,6 +187,16 @@ func (r *run) warnUntaught(g *teacher.Taught) {
 	for _, reason := range slices.Sorted(maps.Keys(g.Failed)) {
 		r.warn("collator.teacher: %d of %d rollouts have no teacher's columns (%s): %s",
 			g.Failed[reason], g.Rows, reason, g.Example[reason])
+	}
+}
+
+// warnSlow says how many rows of logits the kernel computed the slow way.
+func (r *run) warnSlow(w *teacher.Weighed) {
+	if w == nil {
+		return
+	}
+	if text := kernels.Slow(int(w.Kernel.Exact), int(w.Kernel.Rows)); text != "" {
+		r.warn("collator.teacher: %s", text)
 	}
 }
 
