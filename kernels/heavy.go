@@ -118,7 +118,7 @@ func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 		if !(top < 0.2*gone && gone*4e-7 > 3e-14) {
 			// Without the terms of clipped entries, errors of the normalisers don't cancel.
 			free := w.unclipped(rest.sum / r.zs.total)
-			if o.clipsElements() && tmp.clipped > 0 && free > 1e-5 && top < 0.002*free*nf/o.Temperature {
+			if o.clipsElements() && tmp.clipped > 0 && free > 1e-5 && top < min(0.005*free, 0.002)*nf/o.Temperature {
 				return false
 			}
 			break

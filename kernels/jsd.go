@@ -92,14 +92,15 @@ type Stats struct {
 	MassClamped int
 }
 
-// Slow says how many of these rows were computed on the float64 path, if it was more than one in a hundred; else it
+// Slow says how many of the active rows were computed on the float64 path, if it was more than one in a hundred; else it
 // returns "".
-func Slow(exact, rows int) string {
-	if exact*100 <= rows {
+func (s Stats) Slow() string {
+	if s.Exact*100 <= s.Active {
 		return ""
 	}
 	return fmt.Sprintf("%d of %d rows of logits took the float64 path, which is about a hundred times slower: they hold a "+
-		"NaN, an infinity or logits in the thousands, or beta is within %g of an end", exact, rows, nearEnd)
+		"NaN, an infinity or logits in the thousands, or the options are ones that need it: element clips at beta 0 or 1, a beta "+
+		"within %g of an end", s.Exact, s.Active, nearEnd)
 }
 
 func (b *Batch) vocab() (int, error) {

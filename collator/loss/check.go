@@ -120,7 +120,7 @@ func (c *checker) checkDump(file, logits *tensors.File) error {
 		return err
 	}
 	c.whole(m.Loss)
-	if text := kernels.Slow(m.Exact, m.Rows); text != "" {
+	if text := m.Slow(); text != "" {
 		c.report.Warnings = append(c.report.Warnings, text)
 	}
 	switch {

@@ -136,7 +136,7 @@ func Rows(q RowsRequest) (*RowsResult, error) {
 	res.Totals = totals(st, rows, weight, scale)
 	res.Totals.Path = jsd.Path()
 	res.Totals.Findings = append(findings(&o), spoiled(st, res.RowLoss)...)
-	if text := kernels.Slow(st.Exact, st.Active); text != "" {
+	if text := st.Slow(); text != "" {
 		res.Totals.Findings = append(res.Totals.Findings, text)
 	}
 	return res, nil

@@ -95,7 +95,7 @@ func composite(cmd *cobra.Command, batches, logits []string, output string, o lo
 	if unscored > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "nat-go: %d pairs have no teacher log-probs and weigh nothing\n", unscored)
 	}
-	if text := kernels.Slow(m.Exact, m.Rows); text != "" {
+	if text := m.Slow(); text != "" {
 		fmt.Fprintln(cmd.ErrOrStderr(), "nat-go: "+text)
 	}
 	return json.NewEncoder(cmd.OutOrStdout()).Encode(m)

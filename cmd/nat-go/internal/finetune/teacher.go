@@ -195,7 +195,7 @@ func (r *run) warnSlow(w *teacher.Weighed) {
 	if w == nil {
 		return
 	}
-	if text := kernels.Slow(int(w.Kernel.Exact), int(w.Kernel.Rows)); text != "" {
+	if text := (kernels.Stats{Exact: int(w.Kernel.Exact), Active: int(w.Kernel.Rows)}).Slow(); text != "" {
 		r.warn("collator.teacher: %s", text)
 	}
 }
