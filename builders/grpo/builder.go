@@ -15,7 +15,7 @@ import (
 func Info() builders.Info {
 	return builders.Info{
 		Name: "grpo_traj_builder", Version: "1.0.0", Stability: "stable",
-		Doc:  "rollouts with their rewards, grouped by task",
+		Doc:  "rollouts with their rewards, grouped by task; scored answers to one prompt are rollouts of one turn",
 		Unit: builders.UnitTask, Kinds: []builders.Kind{builders.KindRollout}, Config: new(Config),
 	}
 }
@@ -36,9 +36,16 @@ func New(cfg Config) (*Builder, error) {
 // Build emits a record for each branch of each rollout of the task.
 func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) error {
 	task, detail := b.judge(g)
+	answers := b.answersOf(g)
 	for e, ex := range g.Examples {
 		if err := ctx.Err(); err != nil {
 			return err
+		}
+		if len(ex.Graph.Nodes) == 0 && len(ex.Candidates) > 0 {
+			if err := answers.emit(g, e, out); err != nil {
+				return err
+			}
+			continue
 		}
 		why, what := task, detail
 		if why == "" {

@@ -197,6 +197,11 @@ func (s *Source) newExample() *ttc.Example {
 	if v, ok := source.At(s.ahead.raw, s.cfg.TaskKey); ok {
 		ex.Task = source.IDText(v)
 	}
+	if len(s.ahead.lines) > 0 {
+		if v, ok := s.ahead.lines[0].Answer.Get(published.TaskKey); ok {
+			ex.Task = source.IDText(v)
+		}
+	}
 	return ex
 }
 

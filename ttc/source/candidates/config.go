@@ -15,7 +15,7 @@ func Factory() source.Factory {
 type Config struct {
 	Path       []string `yaml:"path" scalar:"true" aka:"file,files,input,inputs,from" doc:"files or patterns; each file is a collection run"`
 	EntriesKey string   `yaml:"entries_key" doc:"key of the list of entries, where a file is one object that holds them: data, rows; empty: the file is the entries"`
-	Shape      string   `yaml:"shape" default:"plain" validate:"oneof=plain oasst shp helpsteer3 arena saferlhf webgpt" doc:"shape of the entries: plain has the keys below; the others are those of published data sets, and the names of keys aren't used"`
+	Shape      string   `yaml:"shape" default:"plain" validate:"oneof=plain oasst shp helpsteer3 arena saferlhf webgpt verl lm_eval" doc:"shape of the entries: plain has the keys below; the others are those of published data sets, and the names of keys aren't used"`
 	IDKey      string   `yaml:"id_key" default:"id" doc:"key of the example's id; lines without one belong together if their prompts are equal"`
 	TaskKey    string   `yaml:"task_key" default:"task_id" doc:"key of what the trials of a problem share"`
 	Keys       `yaml:",inline"`

@@ -1,6 +1,8 @@
 package claudecode
 
 import (
+	"slices"
+
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/session"
@@ -14,8 +16,23 @@ func Factory() source.Factory {
 	return session.Format{
 		Type: "claude_code", Tried: "Claude Code " + newest,
 		Doc:        "sessions of Claude Code (~/.claude/projects)",
-		Extensions: []string{".jsonl"}, Recognize: session.Marked(isLine, "sessionId"), Read: read,
+		Extensions: []string{".jsonl"}, Recognize: recognize, Read: read,
 	}.Factory()
+}
+
+// recognize identifies files by their lines, unless one of them is of another program.
+func recognize(h *source.Head) source.Reading {
+	if slices.ContainsFunc(h.Entries, isOthers) {
+		return source.Reading{}
+	}
+	return session.Marked(isLine, "sessionId")(h)
+}
+
+// isOthers reports whether a line is of Qwen Code, whose lines have the same keys, with messages in Google's form.
+func isOthers(line json.Raw) bool {
+	message, _ := line.Get("message")
+	_, parts := message.Get("parts")
+	return parts
 }
 
 // isLine reports whether an object is a line of a session.
@@ -28,6 +45,9 @@ func isLine(line json.Raw) bool {
 		return false
 	}
 	_, parent := line.Get("parentUuid")
+	if isOthers(line) {
+		return false
+	}
 	_, message := line.Get("message")
 	text, _ := typ.Text()
 	return parent || message || passedOver[text] || text == "api-request" || text == "api-request-shape"

@@ -245,6 +245,15 @@ func TestRecognize(t *testing.T) {
 			text: `{"timestamp": "2026-01-03T10:00:00Z", "usage": {"input_tokens": 3}, "arguments": {"x": 1}}`,
 			want: "as in --map prompt=KEY --map output=KEY, or",
 		},
+		"rollouts of verl": {
+			text: `{"input": "user\nWhat is 0*1?\nassistant\n", "output": "0", "gts": "0", "score": 1.0, "step": 1}`,
+			want: "candidates shape=verl",
+		},
+		"samples of lm-eval": {
+			text: `{"doc_id": 0, "doc": {"question": "q"}, "target": "a", "arguments": {"gen_args_0": {"arg_0": "Q: q"}},
+				"resps": [["a"]], "filtered_resps": ["a"], "exact_match": 1.0}`,
+			want: "candidates shape=lm_eval",
+		},
 		"a choice by label": {
 			text: `{"fields": {"prompt": "Where is it?", "response-1": "It is here.", "response-2": "It is there."},
 				"responses": [{"values": {"preference": {"value": "response-2"}}}]}`,

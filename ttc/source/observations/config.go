@@ -20,6 +20,11 @@ func LangSmith() source.Factory {
 	return factory("langsmith", "exports of LangSmith: runs", langSmith, "run_type")
 }
 
+// OpenAIAgents is the source for spans that tracing processors of the OpenAI Agents SDK export.
+func OpenAIAgents() source.Factory {
+	return factory("openai_agents", "spans of the OpenAI Agents SDK, of models of chat completions", openAIAgents, "span_data")
+}
+
 func factory(typ, doc string, parse func(json.Raw) (observation, bool), keys ...string) source.Factory {
 	return session.Format{
 		Type: typ, Doc: doc, Extensions: extensions,

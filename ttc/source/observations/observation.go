@@ -118,6 +118,31 @@ func langSmith(raw json.Raw) (observation, bool) {
 	return o, true
 }
 
+// openAIAgents reads a span of the OpenAI Agents SDK. Those of the Responses API name a response and don't have its text.
+func openAIAgents(raw json.Raw) (observation, bool) {
+	data := session.Value(raw, "span_data")
+	o := observation{
+		id: text(raw, "id"), trace: text(raw, "trace_id"), model: text(data, "model"), at: timeOf(raw, "started_at"),
+		input: session.Value(data, "input"), output: session.Value(data, "output"), tools: session.Value(data, "tools"),
+	}
+	if text(raw, "object") != "trace.span" || data.Kind() != json.Object || o.id == "" || o.trace == "" {
+		return o, false
+	}
+	failure := session.Value(raw, "error")
+	o.failed, o.failure = failure != nil, session.Name(text(failure, "message"))
+	switch typ := text(data, "type"); {
+	case typ == "generation":
+		o.kind = ofModel
+	case typ == "function":
+		o.kind = ofTool
+	case typ == "response":
+		o.what = "spans of the Responses API, which have no texts (write result.to_input_list() instead)"
+	default:
+		o.what = "spans of type " + session.Name(typ)
+	}
+	return o, true
+}
+
 func text(raw json.Raw, keys ...string) string {
 	for _, key := range keys {
 		v, _ := raw.Get(key)

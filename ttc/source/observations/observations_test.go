@@ -37,6 +37,12 @@ func run(id, typ, more, inputs, outputs string) string {
 		`"outputs":%s}`+"\n", id, typ, len(id), more, inputs, outputs)
 }
 
+// span returns a span of the OpenAI Agents SDK.
+func span(id, data string) string {
+	return fmt.Sprintf(`{"object":"trace.span","id":%q,"trace_id":"t1","parent_id":null,"started_at":"2026-01-01T00:00:0%d.5",`+
+		`"span_data":%s,"error":null}`+"\n", id, len(id), data)
+}
+
 // lc returns a LangChain message.
 func lc(typ, content, more string) string {
 	return `{"lc":1,"type":"constructor","id":["langchain","schema","messages"],"kwargs":{"type":"` + typ +
@@ -76,6 +82,13 @@ func TestCalls(t *testing.T) {
 			Langfuse(), generation("bb", "", `[`+question+`,`+asks+`,`+toolSays+`]`, answers) +
 				`{"id":"x","trace_id":"t1","type":"TOOL","level":"ERROR","input":{"tool_call_id":"c"}}`,
 			"q / [c] / c=no! / a*",
+		},
+		"OpenAI's agents": {
+			OpenAIAgents(), span("a", `{"type":"agent","name":"n"}`) +
+				span("bb", `{"type":"generation","model":"m","input":[`+question+`],"output":[`+asks+`]}`) +
+				span("ccc", `{"type":"function","name":"f","input":"{ }","output":"no"}`) +
+				span("dddd", `{"type":"generation","model":"m","input":[`+question+`,`+asks+`,`+toolSays+`],"output":[`+answers+`]}`),
+			"q / [c]* / c=no / a*",
 		},
 		"LangSmith's wrapper": {
 			LangSmith(), run("a", "llm", "", `{"messages":[`+question+`]}`, `{"choices":[{"message":`+answers+`}]}`),

@@ -248,24 +248,42 @@ func toolCalls(list json.Raw) (out []chat.ToolCall) {
 	return out
 }
 
-// mergeAnswers merges messages that were one answer: some programs record a turn's text and each of its calls
-// separately.
+// mergeAnswers merges messages that were one answer: some programs record a turn's reasoning, its text and each of its
+// calls separately. A text after another, or after calls, is an answer of its own.
 func mergeAnswers(in []chat.Message) []chat.Message {
 	var out []chat.Message
 	for _, m := range in {
-		if n := len(out); n > 0 && m.Role == "assistant" && out[n-1].Role == "assistant" && m.ToolCalls != nil {
-			if text, ok := calls.Plain(&m); ok && text == "" {
-				last := &out[n-1]
-				last.ToolCalls = append(slices.Clone(last.ToolCalls), m.ToolCalls...)
-				if last.Reasoning == "" {
-					last.Reasoning, last.ReasoningKey = m.Reasoning, m.ReasoningKey
-				}
-				continue
-			}
+		n := len(out)
+		if n == 0 || m.Role != "assistant" || out[n-1].Role != "assistant" || !continues(&out[n-1], &m) {
+			out = append(out, m)
+			continue
 		}
-		out = append(out, m)
+		last := &out[n-1]
+		if !says(last) && says(&m) {
+			last.Form, last.Text, last.Parts = m.Form, m.Text, m.Parts
+		}
+		last.ToolCalls = append(slices.Clone(last.ToolCalls), m.ToolCalls...)
+		if last.ToolCalls != nil && !says(last) && last.Form == chat.Text {
+			last.Form = chat.Null
+		}
+		if last.Reasoning == "" {
+			last.Reasoning, last.ReasoningKey = m.Reasoning, m.ReasoningKey
+		}
 	}
 	return out
+}
+
+// continues reports whether a message of the model is the rest of the one before it: a call without a text of its own,
+// or what follows reasoning alone.
+func continues(before, m *chat.Message) bool {
+	thought := before.Reasoning != "" && !says(before) && before.ToolCalls == nil
+	return thought && m.Reasoning == "" || m.ToolCalls != nil && !says(m)
+}
+
+// says reports whether a message has content.
+func says(m *chat.Message) bool {
+	text, plain := calls.Plain(m)
+	return !plain || text != ""
 }
 
 // join finds the calls that results answer if they have no id or one of a different kind: by order, if there are as

@@ -15,6 +15,7 @@ import (
 const (
 	IDKey       = "id"
 	TurnKey     = "turn_id"
+	TaskKey     = "task_id"
 	PromptKey   = "prompt"
 	OutputKey   = "output"
 	ScoreKey    = "score"
@@ -74,6 +75,14 @@ var answers = []Answers{
 		"webgpt", "the entries are two answers to a question with the scores of both, as in WebGPT's comparisons",
 		func(h *source.Head) bool { return hasAll(h, "question", "answer_0", "answer_1", "score_0", "score_1") },
 		stateless(webGPT),
+	},
+	{
+		"verl", "the entries are rollouts as verl writes them down: the roles are split, and answers to one input are " +
+			"compared by score", isVerl, stateless(verl),
+	},
+	{
+		"lm_eval", "the entries are samples of lm-evaluation-harness: what the model was given, its answers, and the " +
+			"first metric as the score", isLMEval, stateless(lmEval),
 	},
 	{
 		"arena", "the entries are battles of two models, as in Chatbot Arena: who won scores 1, a tie has equal scores",

@@ -32,6 +32,33 @@ func TestAnswers(t *testing.T) {
 			"saferlhf", `{"prompt": "q", "response_0": "a", "response_1": "b", "better_response_id": 1}`,
 			[]string{`{"prompt":"q","output":"a","score":0}`, `{"prompt":"q","output":"b","score":1}`},
 		},
+		"a rollout of verl": {
+			"verl", `{"input": "system\nBe brief.\nuser\nWhat is 0*1?\nuser\nassistant\n", "output": "0", "gts": "0",
+				"score": 1.0, "step": 1}`,
+			[]string{`{"id":"95f9b1942f3f85105deb422e","task_id":"95f9b1942f3f85105deb422e","turn_id":"rollout","prompt":` +
+				`[{"role":"system","content":"Be brief."},{"role":"user","content":"What is 0*1?"},{"role":"user","content":""}],` +
+				`"output":"0","score":1.0,"metadata":{"step":1,"gts":"0"}}`},
+		},
+		"a rollout without a score": {
+			"verl", `{"input": "user\nWhat is 0*1?\nassistant\n", "output": "0", "gts": "0", "score": null}`,
+			[]string{"error: score is null or missing"},
+		},
+		"a sample of lm-eval": {
+			"lm_eval", `{"doc_id": 3, "doc": {"question": "q"}, "target": "a", "arguments": {"gen_args_0": {"arg_0": "Q: q"}},
+				"resps": [["a", "b"]], "filter": "none", "metrics": ["em"], "em": 1}`,
+			[]string{
+				`{"id":"3","prompt":"Q: q","output":"a","score":1,"metadata":{"doc_id":3,"target":"a","filter":"none"}}`,
+				`{"id":"3","prompt":"Q: q","output":"b","score":1,"metadata":{"doc_id":3,"target":"a","filter":"none"}}`,
+			},
+		},
+		"an older sample of lm-eval": {
+			"lm_eval", `{"doc_id": 3, "doc": {}, "arguments": [["Q: q", {"until": []}]], "resps": [["a"]], "exact_match": 0}`,
+			[]string{`{"id":"3","prompt":"Q: q","output":"a","score":0,"metadata":{"doc_id":3}}`},
+		},
+		"a sample of choices": {
+			"lm_eval", `{"doc_id": 3, "doc": {}, "arguments": [["Q: q", " a"]], "resps": [[["-1.5", "False"]]], "acc": 0}`,
+			[]string{"error: resps has likelihoods instead of answers"},
+		},
 		"a number of no answer": {
 			"saferlhf", `{"prompt": "q", "response_0": "a", "response_1": "b", "better_response_id": 2}`,
 			[]string{"error: better_response_id is neither 0 nor 1"},

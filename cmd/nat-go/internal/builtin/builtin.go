@@ -30,6 +30,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/nemogym"
 	"github.com/nat-go/nat-go/ttc/source/observations"
 	"github.com/nat-go/nat-go/ttc/source/otlp"
+	"github.com/nat-go/nat-go/ttc/source/qwencode"
 	"github.com/nat-go/nat-go/ttc/source/requestlog"
 	"github.com/nat-go/nat-go/ttc/source/traces"
 	"github.com/nat-go/nat-go/ttc/source/verifiers"
@@ -51,7 +52,8 @@ func Sources() []source.Factory {
 		traces.Factory(), traces.PairsFactory(),
 		claudecode.Factory(), codex.Factory(), otlp.Factory(), atif.Factory(),
 		verifiers.Factory(), atof.Factory(), nemogym.Factory(), requestlog.Chat(), requestlog.Responses(),
-		observations.Langfuse(), observations.LangSmith(), agenttraces.Factory(),
+		observations.Langfuse(), observations.LangSmith(), observations.OpenAIAgents(), qwencode.Factory(),
+		agenttraces.Factory(),
 	}
 }
 

@@ -1,0 +1,129 @@
+package grpo
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/pairs"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// answers are the candidates of a task's examples, which were sampled for one prompt and scored: rollouts of one turn.
+type answers struct {
+	tasks map[string]*answered
+}
+
+// answered is what the answers to one prompt have in common.
+type answered struct {
+	scored int
+	first  float64
+	equal  bool
+	why    ledger.Reason // why they are left out; empty: they aren't
+	detail string
+}
+
+// answersOf judges the candidates of a task.
+func (b *Builder) answersOf(g *ttc.Group) *answers {
+	a := &answers{tasks: map[string]*answered{}}
+	for _, ex := range g.Examples {
+		for i := range ex.Candidates {
+			c := &ex.Candidates[i]
+			if unusable(c) != "" {
+				continue
+			}
+			t := a.tasks[taskOf(ex, c)]
+			if t == nil {
+				t = &answered{first: c.Score, equal: true}
+				a.tasks[taskOf(ex, c)] = t
+			}
+			t.scored++
+			t.equal = t.equal && c.Score == t.first
+		}
+	}
+	for _, t := range a.tasks {
+		switch {
+		case t.scored < b.cfg.MinRollouts && b.cfg.MinRollouts > 1:
+			t.why = FewRollouts
+			t.detail = fmt.Sprintf("%d scored answers; min_rollouts is %d", t.scored, b.cfg.MinRollouts)
+		case b.cfg.NeedSpread && t.equal:
+			t.why, t.detail = EqualRewards, fmt.Sprintf("%d scored answers", t.scored)
+		}
+	}
+	return a
+}
+
+// taskOf returns what the answers to one prompt share.
+func taskOf(ex *ttc.Example, c *ttc.Candidate) string {
+	task := ex.Task
+	if task == "" {
+		task = ex.ID
+	}
+	if c.Turn != "" {
+		task += "/" + c.Turn
+	}
+	return task
+}
+
+// unusable returns the reason to leave out an answer, if there is one.
+func unusable(c *ttc.Candidate) ledger.Reason {
+	switch {
+	case c.ScoreError != "":
+		return pairs.FailedScorer
+	case c.Output == "":
+		return ledger.EmptyResponse
+	case c.Prompt.Form == ttc.OtherPrompt:
+		return pairs.ReprPrompt
+	case math.IsNaN(c.Score) || math.IsInf(c.Score, 0):
+		return ledger.NonFiniteScore
+	case slices.ContainsFunc(c.Prompt.Messages, func(m chat.Message) bool { return m.Role == "assistant" }):
+		return EarlierTurns
+	}
+	return ""
+}
+
+// emit passes on an example's answers.
+func (a *answers) emit(g *ttc.Group, e int, out builders.Output) error {
+	ex := g.Examples[e]
+	for i := range ex.Candidates {
+		c := &ex.Candidates[i]
+		why, detail := unusable(c), ""
+		if t := a.tasks[taskOf(ex, c)]; why == "" && t.why != "" {
+			why, detail = t.why, t.detail
+		}
+		var err error
+		if why != "" {
+			err = out.Drop(ledger.Drop{
+				Stage: ledger.Build, Reason: why, Unit: "candidate", Run: ex.Run, Example: ex.ID, Turn: c.Turn,
+				Index: int(c.Index), File: ex.File, Offset: c.Offset, Detail: detail,
+			})
+		} else {
+			err = out.Record(rolloutOf(ex, e, c))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rolloutOf is the rollout of a candidate: its prompt and its answer. No single reference covers the two together, so
+// the messages go inline.
+func rolloutOf(ex *ttc.Example, e int, c *ttc.Candidate) *builders.Rollout {
+	messages := slices.Clone(c.Prompt.Messages)
+	if c.Prompt.Form == ttc.TextPrompt {
+		messages = []chat.Message{{Role: "user", Form: chat.Text, Text: c.Prompt.Text}}
+	}
+	reward := c.Score
+	return &builders.Rollout{
+		Head: builders.Head{Example: e, Turn: c.Turn},
+		Messages: builders.Content{
+			Ref:      builders.Ref{Part: builders.InlineMessages},
+			Messages: append(messages, chat.Message{Role: "assistant", Form: chat.Text, Text: c.Output}),
+		},
+		Reward: &reward, Task: taskOf(ex, c),
+	}
+}

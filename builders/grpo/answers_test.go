@@ -1,0 +1,82 @@
+package grpo
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+type kept []string
+
+func (k *kept) Record(r builders.Record) error {
+	x := r.(*builders.Rollout)
+	text := fmt.Sprintf("%s %g:", x.Task, *x.Reward)
+	for _, m := range x.Messages.Messages {
+		text += " " + m.Role + "=" + m.Text
+	}
+	*k = append(*k, text)
+	return nil
+}
+
+func (k *kept) Drop(d ledger.Drop) error {
+	*k = append(*k, fmt.Sprintf("%s %s %s", d.Example, d.Turn, d.Reason))
+	return nil
+}
+
+func (k *kept) Count(string, int64) error { return nil }
+
+// TestAnswers: scored answers are rollouts of one turn, in groups of one prompt, whichever examples they are in.
+func TestAnswers(t *testing.T) {
+	prompt := ttc.Prompt{Form: ttc.TextPrompt, Text: "q"}
+	talk := ttc.Prompt{Form: ttc.MessagesPrompt, Messages: []chat.Message{
+		{Role: "system", Form: chat.Text, Text: "s"}, {Role: "user", Form: chat.Text, Text: "q"},
+	}}
+	long := ttc.Prompt{Form: ttc.MessagesPrompt, Messages: append(talk.Messages[:2:2],
+		chat.Message{Role: "assistant", Form: chat.Text, Text: "x"}, talk.Messages[1])}
+	g := &ttc.Group{Examples: []*ttc.Example{
+		{ID: "a", Task: "t", Candidates: []ttc.Candidate{
+			{Prompt: prompt, Output: "1", Score: 1}, {Prompt: talk, Output: "2", Score: 0},
+			{Prompt: prompt, Output: "", Score: 1}, {Prompt: prompt, Output: "3", Score: math.NaN()},
+			{Prompt: long, Output: "4", Score: 1}, {Prompt: prompt, Output: "5", ScoreError: "no"},
+		}},
+		{ID: "b", Task: "t", Candidates: []ttc.Candidate{{Turn: "2", Prompt: prompt, Output: "6", Score: 1}}},
+	}}
+	for name, c := range map[string]struct {
+		cfg  Config
+		want kept
+	}{
+		"all": {Config{MinRollouts: 1}, kept{
+			"t 1: user=q assistant=1", "t 0: system=s user=q assistant=2", "a  empty_response", "a  non_finite_score",
+			"a  earlier_turns", "a  failed_scorer", "t/2 1: user=q assistant=6",
+		}},
+		"of a few": {Config{MinRollouts: 2}, kept{
+			"t 1: user=q assistant=1", "t 0: system=s user=q assistant=2", "a  empty_response", "a  non_finite_score",
+			"a  earlier_turns", "a  failed_scorer", "b 2 few_rollouts",
+		}},
+		"that differ": {Config{MinRollouts: 1, NeedSpread: true}, kept{
+			"t 1: user=q assistant=1", "t 0: system=s user=q assistant=2", "a  empty_response", "a  non_finite_score",
+			"a  earlier_turns", "a  failed_scorer", "b 2 equal_rewards",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, err := New(c.cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got kept
+			if err := b.Build(t.Context(), g, &got); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
