@@ -41,6 +41,7 @@ type Reader struct {
 	err      error // sticks
 	scan     scanner
 	top      Kind  // the kind of the top-level value
+	values   int64 // read so far
 	lastLine int64 // line of the last value
 	last     Raw   // that value
 }
@@ -207,10 +208,14 @@ func (r *Reader) value() (Raw, int64, error) {
 			if tooMany(r.buf[from:i], r.lim.Objects) {
 				return nil, start, &SizeError{Offset: start, Limit: r.lim.Objects, Many: true}
 			}
+			r.values++
 			r.last = Raw(r.buf[from:i:i])
 			return r.last, start, nil
 		case st == unexpected || r.eof:
 			r.wholeRune(i)
+			if end := r.brokenLine(i); end > 0 && !tooLarge {
+				return nil, start, r.endOfLine(end, start)
+			}
 			err := r.scan.errorAt(r.buf, i, r.base, r.line, start, st)
 			return nil, start, err
 		}
@@ -224,6 +229,29 @@ func (r *Reader) value() (Raw, int64, error) {
 			return nil, start, err
 		}
 	}
+}
+
+// brokenLine returns where the line ends on which a value begins that was found to be broken at r.buf[i], below that
+// line, if the values are lines; else 0. They are if each so far was a line or, for the first, if the next line begins
+// as it does.
+func (r *Reader) brokenLine(i int) int {
+	end := bytes.IndexByte(r.buf[:min(i, len(r.buf))], '\n')
+	if r.layout != Values || end <= 0 {
+		return 0
+	}
+	below := bytes.TrimLeft(r.buf[end:], " \t\r\n")
+	if len(below) > 0 && (r.values > 0 && r.lastLine == r.values+1 ||
+		r.values == 0 && r.buf[0] == '{' && r.buf[end+1] == '{') {
+		return end
+	}
+	return 0
+}
+
+// endOfLine is the error for a value that begins at an offset and isn't complete where its line ends, at r.buf[end].
+func (r *Reader) endOfLine(end int, open int64) error {
+	e := newSyntaxError(r.buf, end, r.base, r.line, fmt.Sprintf("expected the rest of the value that begins at byte %d", open))
+	e.Found = "the end of the line"
+	return e
 }
 
 // space skips white space, reading on as needed.

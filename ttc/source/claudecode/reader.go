@@ -102,6 +102,7 @@ func (r *reader) Next(ctx context.Context) (*calls.Session, error) {
 		if t.tooLarge {
 			r.tally.Drop(ledger.Drop{
 				Unit: "session", Reason: session.SessionTooLong, Example: f.session, Index: -1, File: f.paths[0],
+				Detail: r.limits.Excess(t.size+t.out.Size(), t.objects),
 			})
 			continue
 		}

@@ -127,9 +127,10 @@ func (r *reader) Next(ctx context.Context) (*calls.Session, error) {
 		return nil, err
 	}
 	if t.tooLarge {
-		r.tally.Drop(
-			ledger.Drop{Unit: "session", Reason: session.SessionTooLong, Example: f.thread, Index: -1, File: f.path},
-		)
+		r.tally.Drop(ledger.Drop{
+			Unit: "session", Reason: session.SessionTooLong, Example: f.thread, Index: -1, File: f.path,
+			Detail: r.limits.Excess(t.size, t.objects),
+		})
 		return r.limits.New(f.thread), nil
 	}
 	t.addCalls()

@@ -2,6 +2,7 @@ package otlp
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -72,7 +73,8 @@ func (r *reader) session(g session.Group) []*calls.Session {
 		if inTexts += s.objectsInTexts(most); inTexts > most {
 			r.tally.Drop(ledger.Drop{
 				Unit: "session", Reason: session.SessionTooLong, Example: t.out.ID, Index: -1, File: s.path,
-				Offset: s.offset,
+				Offset: s.offset, Detail: fmt.Sprintf("its texts have more than %d objects and lists: raise "+
+					"sources.*.max_session_objects", most),
 			})
 			return nil
 		}

@@ -90,7 +90,7 @@ func (s *Source) Next(ctx context.Context) (*ttc.Example, source.Cursor, error) 
 		if session.TooLarge() {
 			s.tally.Drop(ledger.Drop{
 				Unit: "session", Reason: SessionTooLong, Example: session.ID, Index: -1, File: s.input.Path,
-				Detail: fmt.Sprintf("its calls were given more than %d messages in total", session.MostGiven),
+				Detail: fmt.Sprintf("its calls were given more than %d messages in total: raise sources.*.max_session_context", session.MostGiven),
 			})
 			continue
 		}

@@ -176,6 +176,18 @@ func (s *Store) load(g *Group, place []byte, limits Limits) error {
 	return nil
 }
 
+// Excess says which limit a session exceeds that has, as far as it was read, so many bytes and so many objects and
+// lists, and which setting raises the limit.
+func (l Limits) Excess(size, objects int64) string {
+	switch {
+	case size > l.MaxSession:
+		return fmt.Sprintf("it has %d bytes or more, and the limit is %d: raise sources.*.max_session_bytes", size, l.MaxSession)
+	case objects > l.MaxObjects:
+		return fmt.Sprintf("it has more than %d objects and lists: raise sources.*.max_session_objects", l.MaxObjects)
+	}
+	return fmt.Sprintf("its calls were given more than %d messages in total: raise sources.*.max_session_context", l.MaxContext)
+}
+
 // Close releases memory and disk.
 func (s *Store) Close() error {
 	s.order.Close()

@@ -182,7 +182,7 @@ func newBuildersTryCmd() *cobra.Command {
 		Short: "Run a builder over a few examples and print what it makes of them, as JSON lines",
 		Long: `Run a builder over a few examples and print what it makes of them, as JSON lines.
 
-FILE is what finetune run --from reads, by the same keys and grouped in the same way: NAT's workflow_output.json, traces (id,
+FILE is what nat-go run reads, by the same keys and grouped in the same way: NAT's workflow_output.json, traces (id,
 task_id, messages, reward) or candidates (id, turn_id, candidate_index, prompt, output, score).`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

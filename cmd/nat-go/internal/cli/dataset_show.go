@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -45,7 +47,8 @@ with the words marked in which they differ. With --tokens, a row of the token ba
 and whether or why not it is trained. With --site, an error site: the student's tokens beside the teacher's, the hint and the
 target marked.
 
-PATH is a run's folder, or rows as for dataset verify. The flags say which records; --row names a row as dataset verify does.`,
+PATH is a run's folder, rows as for dataset verify, or anything that nat-go run reads: then what it makes of the first
+examples is shown. The flags say which records; --row names a row as dataset verify does.`,
 		Example: `  nat-go dataset show out/run1
   nat-go dataset show out/run1 --example 7 --full
   nat-go dataset show out/run1 --dropped contradiction
@@ -132,13 +135,29 @@ func (s *showFlags) showRecords(cmd *cobra.Command, path string) error {
 	}
 	p := newViewPrinter(cmd.OutOrStdout(), s.width, s.full, s.asJSON)
 	err := showRecords(path, *s.limits, s.row, q, p.print)
+	if errors.Is(err, dataset.ErrNoFormat) && s.row == "" && !q.Dropped {
+		err = s.showInput(cmd, path, q, p.print, err)
+	}
 	if err == nil && q.Dropped && p.count == 0 && s.row == "" {
 		err = p.drops(cmd, runfolder.Folder(path), q)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = p.end()
 	}
-	return p.end()
+	switch {
+	case err != nil || p.count > 0:
+		return err
+	case s.selects(cmd):
+		return exit.Failedf("no record matches")
+	case !s.asJSON:
+		_, err = fmt.Fprintln(p.w, "no record matches")
+	}
+	return err
+}
+
+// selects reports whether the flags name the records to show.
+func (s *showFlags) selects(cmd *cobra.Command) bool {
+	return slices.ContainsFunc([]string{"record", "row", "example", "turn", "builder", "split"}, cmd.Flags().Changed)
 }
 
 const anyReason = "any"
@@ -166,6 +185,36 @@ func showRecords(path string, limits dataset.Limits, row string, q dataset.Query
 		return print(show.Row(file, n, r, o))
 	}))
 }
+
+// showInput shows what a run makes of a file that isn't in a format of rows, from its first examples; refused is why it
+// isn't, which is the error for a file that a run can't read either.
+func (s *showFlags) showInput(
+	cmd *cobra.Command, path string, q dataset.Query, print func(show.View) error, refused error,
+) error {
+	dir, err := os.MkdirTemp("", "nat-go-show-")
+	if err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	defer os.RemoveAll(dir)
+	req := finetune.Request{From: []string{path}, OutputDir: dir, RunID: "shown", DryRun: true, Limit: mostShown}
+	if q.Limit > 0 && q.Record == nil && q.Example == "" {
+		req.Limit = 10 * (q.Skip + q.Limit)
+	}
+	var run string
+	if err := withEnv(cmd, 0, func(ctx context.Context, env finetune.Env) error {
+		sum, err := finetune.Run(ctx, req, env)
+		if sum != nil {
+			run = sum.RunDir
+		}
+		return err
+	}); err != nil || run == "" {
+		return refused
+	}
+	return showRecords(run, *s.limits, "", q, print)
+}
+
+// mostShown is how many examples of an input are read to show records of it.
+const mostShown = 10_000
 
 func coded(err error) error {
 	if err == nil {
@@ -260,10 +309,6 @@ type dropped struct {
 func (p *viewPrinter) end() error {
 	if p.asJSON {
 		_, err := p.w.Write(append(p.buf, "]}\n"...))
-		return err
-	}
-	if p.count == 0 {
-		_, err := fmt.Fprintln(p.w, "no record matches")
 		return err
 	}
 	return nil

@@ -21,7 +21,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// runFlags are the flags of finetune run.
+// runFlags are the flags of run.
 type runFlags struct {
 	finetune.Request
 	mode    string
@@ -41,13 +41,16 @@ train on it.
 A file is JSON lines, JSON, Parquet or CSV, also compressed with gzip or zstd; a folder means the files in it,
 - for standard input. Without a configuration, the builder and the row format are those that fit the file
 (nat-go inspect FILE).`,
-		Example: `  nat-go finetune run answers.jsonl
-  nat-go finetune run --config-file finetune.yml
-  nat-go finetune run --config-file nat.yml --from out/workflow_output.json --dry-run
-  nat-go finetune run candidates.jsonl --builder dpo --format trl`,
+		Example: `  nat-go run answers.jsonl
+  nat-go run --config-file finetune.yml
+  nat-go run --config-file nat.yml --from out/workflow_output.json --dry-run
+  nat-go run candidates.jsonl --builder dpo --format trl`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			flags.From = append(flags.From, files...)
+			if len(flags.From) == 0 && flags.ConfigFile == "" && flags.Endpoint == "" {
+				return exit.Usagef("%s", whatToRun)
+			}
 			if cmd.Flags().Changed("seed") {
 				flags.Seed = &flags.seed
 			}
@@ -57,6 +60,13 @@ A file is JSON lines, JSON, Parquet or CSV, also compressed with gzip or zstd; a
 	flags.register(cmd)
 	return cmd
 }
+
+// whatToRun lists what a run can be made of.
+const whatToRun = `run what? One of:
+  nat-go run FILE...             files or folders of conversations, scored answers, pairs; - for standard input
+  nat-go run --config-file FILE  a configuration; nat-go init FILE writes one
+  nat-go run --endpoint URL      what a nat serve answers, with --dataset FILE for the questions
+nat-go inspect FILE says what is in a file; nat-go run --help lists the flags`
 
 func (r *runFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
@@ -119,7 +129,7 @@ func withRun(
 			err = perr
 		}
 		return err
-	case isQuiet(cmd): // for scripts: RUN=$(nat-go finetune run -q ...)
+	case isQuiet(cmd): // for scripts: RUN=$(nat-go run -q ...)
 		if sum.RunDir != "" && err == nil {
 			fmt.Fprintln(cmd.OutOrStdout(), sum.RunDir)
 		}

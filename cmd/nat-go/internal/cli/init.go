@@ -60,7 +60,7 @@ that works as it is: to standard output, or to the file that --write names. What
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(),
-				"wrote %[1]s; continue with\n  nat-go validate %[1]s\n  nat-go finetune run --config-file %[1]s\n", file)
+				"wrote %[1]s; continue with\n  nat-go validate %[1]s\n  nat-go run --config-file %[1]s\n", file)
 			return err
 		},
 	}

@@ -152,6 +152,9 @@ func exportView(ctx context.Context, out io.Writer, run *view.Run, path string, 
 	if err != nil {
 		return exit.With(exit.Failed, err)
 	}
+	if e.Where != "" && held.Fit == 0 {
+		return exit.Failedf("none of %d records fits --where %s: nothing is written", held.Of, e.Where)
+	}
 	if err := f.Commit(); err != nil {
 		return exit.With(exit.Environment, err)
 	}

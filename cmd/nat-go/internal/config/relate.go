@@ -58,12 +58,12 @@ func (l *loader) notEnabled(c *Config) {
 	}
 	_, value := yamldoc.LookupPair(l.doc.Root, "finetuning", "enabled")
 	what := finding.Finding{
-		Code: codeNotEnabled, Severity: severity, Message: "fine-tuning is not enabled, so `finetune run` refuses this configuration",
+		Code: codeNotEnabled, Severity: severity, Message: "fine-tuning is not enabled, so `nat-go run` refuses this configuration",
 		Fix: "set finetuning.enabled: true, or run with -o finetuning.enabled=true",
 	}
 	switch section, _ := yamldoc.LookupPair(l.doc.Root, "finetuning"); {
 	case section == nil:
-		what.Message = "there is no section finetuning, so `finetune run` refuses this configuration"
+		what.Message = "there is no section finetuning, so `nat-go run` refuses this configuration"
 		what.Fix = "add `finetuning: {enabled: true, trainer: ..., trajectory_builder: ...}`"
 		l.report(l.doc.Root, "/finetuning", what)
 	case value == nil:

@@ -205,8 +205,11 @@ func formatOf(folder string, files []RowFile) (Format, error) {
 		}
 	}
 	return Format{},
-		fmt.Errorf("%s: the first row isn't in a format that nat-go knows (%s)", files[0].Path, rows.Names())
+		fmt.Errorf("%s: %w (%s)", files[0].Path, ErrNoFormat, rows.Names())
 }
+
+// ErrNoFormat is wrapped by the error for rows of no known format.
+var ErrNoFormat = errors.New("the first row isn't in a format that nat-go knows")
 
 // each calls f for each line of the file, as eachLine does.
 func (r RowFile) each(f func(n int64, line []byte) error) error { return eachLine(r.Path, r.Limits, f) }

@@ -82,9 +82,23 @@ func (r *run) failure(seen *source.Stats) error {
 	}
 	if r.empty() {
 		return exit.Failedf("the data set is empty: none of the formats asked for can carry the %d records that were kept%s; %s says why",
-			r.made.Counts.Kept, r.books.first, r.plan.folder.Dropped())
+			r.made.Counts.Kept, r.refusals(), r.plan.folder.Dropped())
 	}
 	return r.noBatches()
+}
+
+// refusals says what each format holds instead, in brackets.
+func (r *run) refusals() string {
+	var parts []string
+	for _, w := range r.made.Dataset {
+		if len(w.Refused) > 0 {
+			parts = append(parts, w.Format+": "+w.Refused[0].Why)
+		}
+	}
+	if parts == nil {
+		return ""
+	}
+	return " (" + strings.Join(parts, "; ") + ")"
 }
 
 // noBatches says why records went into the collator and none came out, whatever text formats they were written in.
@@ -123,10 +137,12 @@ func (r *run) noData(seen *source.Stats) error {
 	}
 	if c.Records == 0 {
 		return exit.Failedf("no trajectories collected: the builders made no record from %s%s; %s lists why",
-			ledger.Quantity(c.Examples, unitExample), r.books.first, r.plan.folder.Dropped())
+			ledger.Quantity(c.Examples, unitExample), cmp.Or(r.books.first[ledger.Build], r.books.first[ledger.Source]),
+			r.plan.folder.Dropped())
 	}
 	return exit.Failedf("no trajectories collected: nothing is left of %s%s; %s lists why",
-		ledger.Quantity(c.Records, unitRecord), r.books.first, r.plan.folder.Dropped())
+		ledger.Quantity(c.Records, unitRecord), cmp.Or(r.books.first[ledger.Curate], r.books.first[ledger.Gate]),
+		r.plan.folder.Dropped())
 }
 
 // empty reports whether nothing was written of the records that were kept: no row in any format, and no batch.

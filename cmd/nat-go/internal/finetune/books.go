@@ -30,7 +30,7 @@ type books struct {
 	near map[string]*sdpo.NearMisses // by builder
 	err  error
 
-	first string // the first drop with details beyond its reason, for a person
+	first map[ledger.Stage]string // the first drop of each stage with details beyond its reason, for a person
 
 	hide func(string) string // removes secrets from a text that is listed
 }
@@ -52,6 +52,7 @@ func newBooks() *books {
 		seen:     map[dropKind]int64{},
 		more:     map[dropKind]*ledger.Drop{},
 		near:     map[string]*sdpo.NearMisses{},
+		first:    map[ledger.Stage]string{},
 		hide:     secret.Shape,
 	}
 }
@@ -105,8 +106,8 @@ func (b *books) list(d ledger.Drop) {
 	}
 	k := kindOf(&d)
 	b.seen[k]++
-	if b.first == "" && d.Detail != "" && d.Unit != unitPair {
-		b.first = fmt.Sprintf(" (the first: %s, %s)", d.Reason, b.hide(d.Detail))
+	if b.first[d.Stage] == "" && d.Detail != "" && d.Unit != unitPair {
+		b.first[d.Stage] = fmt.Sprintf(" (the first: %s, %s)", d.Reason, b.hide(d.Detail))
 	}
 	if b.seen[k] <= listedDrops {
 		b.encode(&d)

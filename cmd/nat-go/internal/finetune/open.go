@@ -35,7 +35,7 @@ func (r *run) openFolder(in *inputs, t *tokens) (err error) {
 		if err := r.checkSpace(in); err != nil {
 			return err
 		}
-		command := "finetune run"
+		command := "run"
 		if r.plan.merging != nil {
 			command = "shard merge"
 		}

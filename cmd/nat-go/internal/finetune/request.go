@@ -100,11 +100,11 @@ type Summary struct {
 	Job        any                `json:"job,omitempty"`
 	Error      string             `json:"error,omitempty"`
 	Findings   []finding.Finding  `json:"findings,omitempty"` // of the configuration's check
-	Accounts   []ledger.Account   `json:"-"`
-	Sites      map[string]int64   `json:"-"` // error sites with hints, by class/source/kind
-	Warnings   []string           `json:"-"`
-	Written    []WrittenFile      `json:"-"`
-	Share      *Share             `json:"-"` // what a shard wrote; nil: it didn't write
+	Accounts   []ledger.Account   `json:"accounts,omitempty"` // what entered each stage and left it, by unit
+	Sites      map[string]int64   `json:"-"`                  // error sites with hints, by class/source/kind
+	Warnings   []string           `json:"warnings,omitempty"`
+	Written    []WrittenFile      `json:"files,omitempty"` // of the data set
+	Share      *Share             `json:"-"`               // what a shard wrote; nil: it didn't write
 	Batches    *runfolder.Batches `json:"-"`
 	Next       string             `json:"-"` // what to do next
 	NotStarted bool               `json:"-"` // it failed before there was a folder for it
@@ -118,8 +118,8 @@ type Share struct {
 
 // WrittenFile is a file of the data set, for the summary.
 type WrittenFile struct {
-	Path string
-	Rows int64
+	Path string `json:"path"`
+	Rows int64  `json:"rows"`
 }
 
 // Failed returns the summary of a run that didn't start.
@@ -256,7 +256,9 @@ func configOfInput(ctx context.Context, req *Request, keys keyMapping) (text []b
 	if req.Compat == compat.NAT {
 		return configOfFlags(req)
 	}
-	r, err := intake.Look(ctx, intake.Options{Paths: req.From, Source: req.Source, Map: keys, Builders: req.Builders})
+	r, err := intake.Look(ctx, intake.Options{
+		Paths: req.From, Source: req.Source, Map: keys, Builders: req.Builders, Overrides: req.Overrides,
+	})
 	if err != nil {
 		return nil, "", err
 	}

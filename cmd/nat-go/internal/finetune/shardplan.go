@@ -144,7 +144,7 @@ func (r *run) writePlan(out *Planned) error {
 func divisible(in *inputs) error {
 	if in.collect != nil {
 		return exit.Usagef(
-			"the source %s makes agent runs, which are made once: collect them with `nat-go finetune run`, and name "+
+			"the source %s makes agent runs, which are made once: collect them with `nat-go run`, and name "+
 				"the files with --from",
 			in.source.Type,
 		)

@@ -99,6 +99,9 @@ func (r *Report) nothing() string {
 	for _, reason := range sorted(r.Dropped) {
 		parts = append(parts, fmt.Sprintf("%d %s", r.Dropped[reason], reason))
 	}
+	for _, name := range sorted(r.Stats.Unread) {
+		parts = append(parts, fmt.Sprintf("not read: %s, %s", name, quantity(int(r.Stats.Unread[name]), "time")))
+	}
 	for _, y := range r.Builders {
 		if y.Builder != sftBuilder && y.Builder != dpoBuilder {
 			continue

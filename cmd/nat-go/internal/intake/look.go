@@ -49,6 +49,9 @@ type Options struct {
 	// Builders are those named by the user, as for --builder: then none is tried.
 	Builders []string
 
+	// Overrides are settings of the configuration that is made of the input, PATH=VALUE: what it is tried with.
+	Overrides []string
+
 	Prove source.Prove // checks what is claimed for model calls; nil: nothing can be checked
 
 	Inspect bool // sessions are read to their end, although builders are tried on the beginning
@@ -134,6 +137,7 @@ func readFormat(ctx context.Context, found *detect.Found, files []string, opt Op
 		}
 	}
 	y := newYields()
+	y.overrides = overridden(opt.Overrides, "trajectory_builders")
 	if err := r.readAll(ctx, found, files, opt, y); err != nil {
 		return nil, exit.Default(exit.Failed, err)
 	}
@@ -245,22 +249,30 @@ func Detect(ctx context.Context, files []string, opt Options) (*Detected, error)
 }
 
 // config returns the source's configuration with the detected settings.
-func config(found *detect.Found) (any, error) {
+func config(found *detect.Found) (any, error) { return configWith(found, nil) }
+
+// configWith is config with further settings.
+func configWith(found *detect.Found, further map[string]any) (any, error) {
 	cfg := found.Source.New()
 	schema.Defaults(cfg)
-	if len(found.Settings) == 0 {
+	if len(found.Settings)+len(further) == 0 {
 		return cfg, nil
 	}
 	spec, err := schema.Of(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return cfg, decode(spec, found.Settings, cfg)
+	settings := map[string]any{}
+	for key, value := range found.Settings {
+		settings[key] = value
+	}
+	maps.Copy(settings, further)
+	return cfg, decode(spec, settings, cfg)
 }
 
 // readAll reads as many examples as are examined.
 func (r *Report) readAll(ctx context.Context, found *detect.Found, files []string, opt Options, y *yields) error {
-	cfg, err := config(found)
+	cfg, err := configWith(found, overridden(opt.Overrides, "sources")[sourceName])
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}

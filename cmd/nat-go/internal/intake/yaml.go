@@ -23,8 +23,8 @@ func (r *Report) YAML() []byte {
 	if r.Candidates > 0 {
 		fmt.Fprintf(&b, " with %s", quantity(r.Candidates, "candidate"))
 	}
-	b.WriteString(".\n# Check it with `nat-go validate FILE`; run it with `nat-go finetune run --config-file FILE`.\n\n")
-	b.WriteString("sources:\n  runs:\n")
+	b.WriteString(".\n# Check it with `nat-go validate FILE`; run it with `nat-go run --config-file FILE`.\n\n")
+	fmt.Fprintf(&b, "sources:\n  %s:\n", sourceName)
 	fmt.Fprintf(&b, "    _type: %s\n    path: %s\n", r.Source, flow(r.Inputs()))
 	for _, p := range r.Passed[:min(mostPassed, len(r.Passed))] {
 		fmt.Fprintf(&b, "    # not read: %s: %s\n", oneLine(p.Path), oneLine(p.Why))

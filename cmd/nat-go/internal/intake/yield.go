@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/finding"
@@ -36,6 +37,8 @@ type yields struct {
 	scales  ttc.Scales
 	bytes   int64        // read up to the last of them
 	options rows.Options // of the formats that records are tried with
+
+	overrides map[string]map[string]any // settings of builders that the user asked for, by the name of the entry
 }
 
 func newYields() *yields { return &yields{tasks: map[string]*ttc.Group{}} }
@@ -70,7 +73,9 @@ func (y *yields) make(ctx context.Context, r *Report) (out []Yield, err error) {
 
 func (y *yields) by(ctx context.Context, f sdk.Factory, r *Report) (Yield, error) {
 	info := f.Info()
-	text, err := json.Marshal(settings(f, r))
+	given := settings(f, r)
+	maps.Copy(given, y.overrides[blockName(info.Name)])
+	text, err := json.Marshal(given)
 	if err != nil {
 		return Yield{}, err
 	}
@@ -149,7 +154,7 @@ func (c *counter) Drop(d ledger.Drop) error { c.Dropped[string(d.Reason)] += d.N
 func (c *counter) Count(name string, n int64) error { c.Counters[name] += n; return nil }
 
 // decode fills a config struct from settings.
-func decode(spec *schema.Spec, settings map[string]string, into any) error {
+func decode(spec *schema.Spec, settings map[string]any, into any) error {
 	text, err := json.Marshal(settings)
 	if err != nil {
 		return err

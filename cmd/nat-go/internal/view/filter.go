@@ -2,12 +2,14 @@ package view
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -94,6 +96,25 @@ func tokens(s string) (out []token) {
 	return out
 }
 
+// mistyped returns an error for a word that is meant as a term, of a field that there isn't.
+func mistyped(text string) error {
+	if key, value, ok := strings.Cut(text, ":"); ok && value != "" {
+		if near := finding.Nearest(key, fields); near != "" {
+			return fmt.Errorf("no field %q: did you mean %s? Quotes around %q search for it in the texts", key, near, text)
+		}
+	}
+	i := strings.IndexAny(text, "<>=")
+	if i <= 0 {
+		return nil
+	}
+	if _, err := strconv.ParseFloat(strings.TrimLeft(text[i:], "<>="), 64); err != nil {
+		return nil
+	}
+	names := slices.Sorted(maps.Keys(numbers))
+	return fmt.Errorf("no number %q: there are %s. Quotes around %q search for it in the texts",
+		text[:i], strings.Join(names, ", "), text)
+}
+
 func (r *Run) term(text string) (term, error) {
 	if i := strings.IndexAny(text, "<>="); i > 0 {
 		if of, ok := numbers[text[:i]]; ok {
@@ -102,7 +123,7 @@ func (r *Run) term(text string) (term, error) {
 	}
 	key, value, ok := strings.Cut(text, ":")
 	if !ok || !slices.Contains(fields, key) {
-		return nil, nil
+		return nil, mistyped(text)
 	}
 	switch key {
 	case "builder":
