@@ -57,6 +57,8 @@ func (t *text) kind() string {
 		return "it is a mail"
 	case n["numbered"]*5 >= lines*4 && lines > 1:
 		return "it is a file with numbered lines"
+	case n["field"] >= 2:
+		return "it is a record with fields"
 	case n["diff"] >= 2:
 		return "it is a diff or a commit"
 	case n["grep"]*2 >= lines:
@@ -89,6 +91,8 @@ func (t *text) marks() map[string]int {
 			n["mail"]++
 		case numbered().MatchString(l):
 			n["numbered"]++
+		case fieldLine().MatchString(l):
+			n["field"]++
 		case diffHead().MatchString(l):
 			n["diff"]++
 		case grepLine().MatchString(l) && !compiler().MatchString(l) && !strings.Contains(l, "rror") &&

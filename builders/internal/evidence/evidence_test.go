@@ -197,6 +197,7 @@ func TestAgents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, families := measure(t, name)
+			t.Logf("precision %.3f, recall %.3f", s.precision(), s.recall())
 			if s.found < least.found || s.wrong > least.wrong || s.failed != least.failed {
 				t.Errorf("%s: got %+v, want %+v at least\n%s", name, s, least, table(s, families))
 			}

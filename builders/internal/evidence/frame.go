@@ -75,6 +75,9 @@ func (c Call) frame(text string, depth int) (f Finding, framed bool) {
 	if f, framed := c.codeBelow(text, tail); framed {
 		return f, true
 	}
+	if l := tail[len(tail)-1]; cutOff().MatchString(l) {
+		return failed("time_limit", l), true
+	}
 	if timeLimit().MatchString(head[0]) && len(text) < 2000 {
 		return failed("time_limit", head[0]), true
 	}

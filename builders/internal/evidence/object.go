@@ -46,7 +46,12 @@ var (
 		"retryafter", "field", "fields", "output", "content", "value", "time", "helpurl", "errorid", "domain",
 		"severity", "subcode", "errno", "syscall", "tooluseid", "toolcallid", "toolname", "tool",
 	}
-	envelope   = set(errorKeys, whyKeys, statusKeys, boolKeys, frameKeys)
+	actedKeys = []string{ // what a call was to do, as a participle
+		"sent", "created", "updated", "deleted", "removed", "booked", "saved", "moved", "applied", "executed",
+		"processed", "accepted", "delivered", "called", "inserted", "added", "transferred", "cancelled", "canceled",
+	}
+	envelope   = set(errorKeys, whyKeys, statusKeys, boolKeys, frameKeys, actedKeys)
+	actedKey   = set(actedKeys)
 	errorKey   = set(errorKeys)
 	processKey = set(exitKeys, []string{
 		"stdout", "stderr", "output", "command", "cmd", "duration", "durationms", "durationseconds", "timedout",
@@ -322,7 +327,7 @@ func (c Call) wrapper(o *object, _ json.Raw, depth int) (Finding, bool) {
 		}
 	}
 	k := o.keys[0]
-	if inner == "" && len(o.keys) == 1 && (k == "meta" || k == "status") && o.by[k].Kind() == json.Object {
+	if inner == "" && len(o.keys) == 1 && (k == "meta" || k == "status" || k == "responsestatus") && o.by[k].Kind() == json.Object {
 		inner = k
 	}
 	if inner == "" {
@@ -410,6 +415,11 @@ func (o *object) evidence() (key, rule string, certain bool) {
 	for _, k := range boolKeys {
 		if o.isFalse(k) &&
 			(explained || o.text(failureKeys...) != "" || len(o.keys) == 1 || Truthy(o.by["errorcode"])) {
+			return k, "status_object", true
+		}
+	}
+	for _, k := range o.keys {
+		if actedKey[k] && o.isFalse(k) && explained {
 			return k, "status_object", true
 		}
 	}

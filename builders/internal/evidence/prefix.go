@@ -59,6 +59,9 @@ func (t *text) prefix() Finding {
 	if l := t.head[0]; ended().MatchString(l) && !told().MatchString(l) && t.sole() && !counts().MatchString(l) {
 		return failed("error_prefix", l)
 	}
+	if onHost().MatchString(t.head[0]) || len(t.head) > 1 && doing().MatchString(t.head[0]) && t.sole() {
+		return failed("error_prefix", t.head[0])
+	}
 	if tagged().MatchString(t.head[0]) && t.sole() || raises().MatchString(t.head[0]) && t.paragraphs() == 0 &&
 		len(t.head) <= 12 {
 		return failed("error_prefix", t.head[0])

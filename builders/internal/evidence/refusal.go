@@ -101,7 +101,7 @@ func (t *text) refusal() Finding {
 	l := t.head[0]
 	if !t.one() || t.paragraphs() > 0 || strings.Count(t.all, ". ") >= 2 || figure().MatchString(l) ||
 		generalRule().MatchString(l) && !refused().MatchString(l) || logLine().MatchString(l) ||
-		grepLine().MatchString(l) || strings.ContainsAny(l[:1], "{<|#>/*-0123456789") || code().MatchString(l) ||
+		grepLine().MatchString(l) || strings.ContainsAny(l[:1], "{<|#>/*-0123456789") && !signedOff().MatchString(l) || code().MatchString(l) ||
 		l[0] == '[' && !strings.HasPrefix(l, "[Errno") {
 		return Finding{}
 	}
@@ -111,9 +111,11 @@ func (t *text) refusal() Finding {
 		return failed("refusal", first)
 	case len(strings.Fields(first)) < 2:
 		return Finding{}
-	case byID().MatchString(first), undone().MatchString(first):
+	case seen().MatchString(first), rules(l):
+		return nearMiss("refusal", first, "it tells what was seen, or what holds in general")
+	case byID().MatchString(first), undone().MatchString(first), t.stands(first) != "":
 		return failed("refusal", first)
-	case nothing().MatchString(first), done().MatchString(first), strings.HasSuffix(first, "?"),
+	case sought().MatchString(first), nothing().MatchString(first), done().MatchString(first), strings.HasSuffix(first, "?"),
 		strings.Contains(first, "|"):
 		return Finding{}
 	case told().MatchString(first):
@@ -122,7 +124,7 @@ func (t *text) refusal() Finding {
 		}
 		quote := shortFirstLine(first)
 		return Finding{Rule: "refusal", Quote: quote, Why: "it tells of the state of something", Supported: true}
-	case refused().MatchString(first), said().MatchString(main(first)), says().MatchString(main(first)):
+	case state().MatchString(main(first)), refused().MatchString(first), said().MatchString(main(first)), says().MatchString(main(first)):
 		return failed("refusal", first)
 	}
 	if m := camel().FindStringSubmatch(first); m != nil && textOf(m[1]).refusal().Failed {
@@ -181,7 +183,7 @@ var raw = lazy(`^(?:'[\w.]+' object (?:has no attribute|is not|does not) .*|unsu
 // phrase matches the reason phrase of an HTTP status, alone.
 var phrase = lazy(`(?i)^(?:not found|forbidden|unauthori[sz]ed|bad request|internal server error|access denied|` +
 	`permission denied|method not allowed|conflict|service unavailable|bad gateway|gateway timeout|` +
-	`timed? ?out|rate limit exceeded|too many requests|unprocessable entity)\W*$`)
+	`unauthenticated|not authenticated|timed? ?out|rate limit exceeded|too many requests|unprocessable entity)\W*$`)
 
 // sentence returns the first sentence of a line.
 func sentence(l string) string {

@@ -38,6 +38,8 @@ func (c Call) words(text string) Finding {
 	switch {
 	case f.Rule == "":
 		return Finding{}
+	case f.Failed && providedFor().MatchString(c.command()):
+		return nearMiss(f.Rule, f.Quote, "the command provides for a failure")
 	case len(t.head) == 1 && defines().MatchString(t.head[0]):
 		return nearMiss(f.Rule, f.Quote, "it says what the error means")
 	}
