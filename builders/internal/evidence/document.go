@@ -14,7 +14,7 @@ var (
 	grepLine = lazy(`^[\w./-]+\.\w+[:-]\d+[:-](?:\d+:)?\S?`)
 	mailHead = lazy(`^(?:From|To|Cc|Subject|Date|Reply-To|Sent|Von|An|Betreff): `)
 	heading  = lazy("^(?:#{1,6} [A-Z\\d]|```|<!--|Q: |A: )")
-	item     = lazy(`^(?:\* \S|- \S|\d+\. \S)`)
+	item     = lazy(`^(?:\* \S|- \S|\d+\. \S|\[(?:doc|source|result|chunk|passage)\b[^\]]{0,20}\] \S)`)
 	source   = lazy(`^(?:#!/|package \w+$|import [\w{"*]|from [\w.]+ import |(?:export |async |public |private |` +
 		`static )*(?:class|def|func|function|const|let|interface|enum|struct|fn|impl|module|` +
 		`namespace) \S.*[{:(=]$|class \w+|def \w+\(|func \w+\(|if __name__|#include|using \w|"""|//|/\*|try:$|` +
@@ -38,6 +38,9 @@ func (t *text) document(rule string) string {
 		}
 		return ""
 	}
+	if t.marks()["field"] >= 2 {
+		return "it is a record with fields"
+	}
 	if exitStatus().MatchString(t.last()) && t.short {
 		return "" // from the program that ran what is printed above
 	}
@@ -57,8 +60,6 @@ func (t *text) kind() string {
 		return "it is a mail"
 	case n["numbered"]*5 >= lines*4 && lines > 1:
 		return "it is a file with numbered lines"
-	case n["field"] >= 2:
-		return "it is a record with fields"
 	case n["diff"] >= 2:
 		return "it is a diff or a commit"
 	case n["grep"]*2 >= lines:

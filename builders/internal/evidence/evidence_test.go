@@ -188,12 +188,15 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestAgents measures what agents.py has: results of tools that no other set has, labelled before rules were changed for
-// them, in two halves. Rules were changed for the first half only. The texts of the second half are never shown.
+// TestAgents measures what agents.py and agents_more.py have: results of tools that no other set has. The first two were
+// labelled before rules were changed for them: these found 121 of 173 failures and were wrong 17 times before. With rules
+// written from the first half, they found 64 of the 82 of the second; then it was used, too. agents-new was labelled after
+// that, and no rule was changed for it: the old rules found 50 of its 65.
 func TestAgents(t *testing.T) {
 	for name, least := range map[string]score{
-		"agents-dev": {found: 60, failed: 91, wrong: 6},
-		"agents":     {found: 61, failed: 82, wrong: 11},
+		"agents-dev": {found: 87, failed: 91, wrong: 1},
+		"agents":     {found: 81, failed: 82, wrong: 4},
+		"agents-new": {found: 52, failed: 65, wrong: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, families := measure(t, name)

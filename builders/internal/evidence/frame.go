@@ -75,6 +75,13 @@ func (c Call) frame(text string, depth int) (f Finding, framed bool) {
 	if f, framed := c.codeBelow(text, tail); framed {
 		return f, true
 	}
+	for _, lines := range [][]string{tail, head} {
+		for _, l := range lines {
+			if m := exitTag().FindStringSubmatch(l); m != nil {
+				return c.exited(m[1], l, text), true
+			}
+		}
+	}
 	if l := tail[len(tail)-1]; cutOff().MatchString(l) {
 		return failed("time_limit", l), true
 	}

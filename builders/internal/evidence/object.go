@@ -317,6 +317,9 @@ var (
 // wrapper looks inside an object that holds nothing but the result.
 func (c Call) wrapper(o *object, _ json.Raw, depth int) (Finding, bool) {
 	inner := ""
+	if only := o.keys[0]; len(o.keys) == 1 && only == "responsestatus" && o.by[only].Kind() == json.Object {
+		return c.value(o.by[only], depth+1), true
+	}
 	for _, k := range o.keys {
 		switch {
 		case wrapped[k] && inner == "":
@@ -327,7 +330,7 @@ func (c Call) wrapper(o *object, _ json.Raw, depth int) (Finding, bool) {
 		}
 	}
 	k := o.keys[0]
-	if inner == "" && len(o.keys) == 1 && (k == "meta" || k == "status" || k == "responsestatus") && o.by[k].Kind() == json.Object {
+	if inner == "" && len(o.keys) == 1 && (k == "meta" || k == "status") && o.by[k].Kind() == json.Object {
 		inner = k
 	}
 	if inner == "" {
@@ -352,7 +355,8 @@ func (c Call) array(v json.Raw, depth int) Finding {
 			text.WriteString(o.text("text"))
 			continue
 		}
-		if o.text("errorcode") != "" && o.text("message") != "" && len(o.keys) <= 3 {
+		if (o.text("errorcode") != "" || o.text("code") != "" && o.by["path"].Kind() == json.Array) &&
+			o.text("message") != "" && len(o.keys) <= 6 {
 			return failed("error_object", o.text("message"))
 		}
 		return Finding{}
@@ -373,6 +377,8 @@ func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
 	}
 	quote := o.words()
 	switch {
+	case o.isFalse("valid") || o.isFalse("isvalid"):
+		return nearMiss(rule, quote, "it is what a validator says of something"), true
 	case slices.ContainsFunc(boolKeys, o.isTrue):
 		return nearMiss(rule, quote, "the object says that it worked"), true
 	case Truthy(o.by["data"]) && !certain || Truthy(o.by["result"]) && o.by["result"].Kind() != json.String && !certain:

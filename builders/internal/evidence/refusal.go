@@ -102,12 +102,14 @@ func (t *text) refusal() Finding {
 	if !t.one() || t.paragraphs() > 0 || strings.Count(t.all, ". ") >= 2 || figure().MatchString(l) ||
 		generalRule().MatchString(l) && !refused().MatchString(l) || logLine().MatchString(l) ||
 		grepLine().MatchString(l) || strings.ContainsAny(l[:1], "{<|#>/*-0123456789") && !signedOff().MatchString(l) || code().MatchString(l) ||
-		l[0] == '[' && !strings.HasPrefix(l, "[Errno") {
+		l[0] == '[' && !strings.HasPrefix(l, "[Errno") && !signedOff().MatchString(l) {
 		return Finding{}
 	}
 	first := sentence(t.head[0])
 	switch {
 	case raw().MatchString(t.head[0]), phrase().MatchString(first):
+		return failed("refusal", first)
+	case signedOff().MatchString(l):
 		return failed("refusal", first)
 	case len(strings.Fields(first)) < 2:
 		return Finding{}
@@ -124,7 +126,7 @@ func (t *text) refusal() Finding {
 		}
 		quote := shortFirstLine(first)
 		return Finding{Rule: "refusal", Quote: quote, Why: "it tells of the state of something", Supported: true}
-	case state().MatchString(main(first)), refused().MatchString(first), said().MatchString(main(first)), says().MatchString(main(first)):
+	case state().MatchString(main(first)) && !report(t.all), refused().MatchString(first), said().MatchString(main(first)), says().MatchString(main(first)):
 		return failed("refusal", first)
 	}
 	if m := camel().FindStringSubmatch(first); m != nil && textOf(m[1]).refusal().Failed {

@@ -38,6 +38,12 @@ func (c Call) words(text string) Finding {
 	switch {
 	case f.Rule == "":
 		return Finding{}
+	case f.Failed && (f.Rule == "http_status" || f.Rule == "refusal") && seen().MatchString(t.head[0]):
+		return nearMiss(f.Rule, f.Quote, "it tells what somebody saw or said")
+	case f.Failed && c.command() == "" && t.conversation():
+		return nearMiss(f.Rule, f.Quote, "it is a conversation")
+	case f.Failed && f.Rule == "error_prefix" && len(t.head) > 1 && wellEnded().MatchString(t.last()):
+		return nearMiss(f.Rule, f.Quote, "the program continued, and says that it worked")
 	case f.Failed && providedFor().MatchString(c.command()):
 		return nearMiss(f.Rule, f.Quote, "the command provides for a failure")
 	case len(t.head) == 1 && defines().MatchString(t.head[0]):
