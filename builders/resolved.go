@@ -2,6 +2,7 @@ package builders
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -102,7 +103,7 @@ func Resolve(g *ttc.Group, c Content) (Passage, error) {
 		return Passage{Text: c.Text}, nil
 	case InlineMessages:
 		// A builder that writes messages itself vouches for the assistant's turns.
-		return Passage{Nodes: ttc.Chain(c.Messages, ttc.Assumed).Nodes}, nil
+		return Passage{Nodes: ttc.Chain(settled(c.Messages), ttc.Assumed).Nodes}, nil
 	}
 	if c.Ref.Example < 0 || c.Ref.Example >= len(g.Examples) {
 		return Passage{}, fmt.Errorf("refers to example %d of a group of %d", c.Ref.Example, len(g.Examples))
@@ -142,6 +143,53 @@ func Resolve(g *ttc.Group, c Content) (Passage, error) {
 		return Passage{Nodes: nodes}, nil
 	}
 	return Passage{}, fmt.Errorf("unknown part %d", c.Ref.Part)
+}
+
+// settled returns messages that all have the form of what they hold: one with a text or with parts needn't say which.
+func settled(ms []chat.Message) []chat.Message {
+	unsettled := func(m chat.Message) bool { return m.Form == chat.Absent && (m.Text != "" || m.Parts != nil) }
+	if !slices.ContainsFunc(ms, unsettled) {
+		return ms
+	}
+	ms = slices.Clone(ms)
+	for i := range ms {
+		switch m := &ms[i]; {
+		case m.Form != chat.Absent:
+		case m.Parts != nil:
+			m.Form = chat.Parts
+		case m.Text != "":
+			m.Form = chat.Text
+		}
+	}
+	return ms
+}
+
+// ResolveRecord replaces the references of a record that a builder made of g, with as much of its origin as is known.
+func ResolveRecord(g *ttc.Group, rec Record) (r *Resolved, err error) {
+	h := rec.Header()
+	if h.Example < 0 || h.Example >= len(g.Examples) {
+		return nil, fmt.Errorf("names example %d of a group of %d", h.Example, len(g.Examples))
+	}
+	ex := g.Examples[h.Example]
+	r = &Resolved{Record: rec, Origin: &Origin{Run: ex.Run, Example: ex.ID, Task: ex.Task, Tools: ex.Tools}}
+	content := func(into *Passage, c Content) {
+		if err == nil {
+			*into, err = Resolve(g, c)
+		}
+	}
+	switch v := rec.(type) {
+	case *Preference:
+		content(&r.Prompt, v.Prompt)
+		content(&r.Chosen, v.Chosen)
+		content(&r.Rejected, v.Rejected)
+	case *Demonstration:
+		content(&r.Messages, v.Messages)
+	case *Rollout:
+		content(&r.Messages, v.Messages)
+	case *Distillation:
+		content(&r.Messages, v.Messages)
+	}
+	return r, err
 }
 
 // chain turns the messages of a prompt into context nodes: nothing says who sampled them.

@@ -18,8 +18,37 @@ func checkBuilds(ctx context.Context, k *kit) error {
 		if err != nil {
 			return err
 		}
+		if err := k.taken(rs); err != nil {
+			return err
+		}
 		return skipIfNoRecords(rs)
 	})
+}
+
+// taken returns an error if a run would take none of the records.
+func (k *kit) taken(rs []host.Result) error {
+	if k.opt.Refused == nil {
+		return nil
+	}
+	n := 0
+	var first error
+	for _, r := range rs {
+		for _, rec := range r.Records {
+			n++
+			reason, detail := k.opt.Refused(r.Group, rec)
+			if reason == "" {
+				return nil
+			}
+			if first == nil {
+				first = fmt.Errorf("a run would drop every record that it makes; the first of them, of group %q, as %s: %s",
+					r.Group.Key, reason, detail)
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return first
 }
 
 // dropsOf returns an error if results contain a drop with this reason, which only the host gives, and with these words

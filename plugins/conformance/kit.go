@@ -16,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // Options say what to check.
@@ -24,6 +25,9 @@ type Options struct {
 	Configs map[string][]byte                // config per builder, as JSON; {} if missing
 	Groups  func(builders.Unit) []*ttc.Group // groups to build from; nil: our samples
 	Only    []string                         // names of checks; empty: all
+
+	// Refused says why a run would not take a record of a group, "" if it would; nil: that isn't checked.
+	Refused func(*ttc.Group, builders.Record) (reason ledger.Reason, detail string)
 }
 
 // check is one thing that a plugin must do.

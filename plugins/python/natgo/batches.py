@@ -53,10 +53,41 @@ class Batch(Mapping[str, Any]):
         return Batch({name: as_torch(x) for name, x in self._tensors.items()}, self.line)
 
 
-class BatchSet(Sequence[Batch]):
-    """The batches of one channel and split, in the order of the index or of an epoch. Made by `load`."""
+class _Lines(Sequence[Dict[str, Any]]):
+    """The lines of the index for a channel and a split. Pickled, it is their place: another process reads them anew."""
 
-    def __init__(self, root: str, lines: List[Dict[str, Any]], order: Sequence[int], torch: bool, verify: bool):
+    def __init__(self, root: str, channel: str, split: str, sum: str, lines: Optional[List[Dict[str, Any]]] = None):
+        self._root, self._channel, self._split, self._sum, self._lines = root, channel, split, sum, lines
+
+    @overload
+    def __getitem__(self, at: int) -> Dict[str, Any]: ...
+    @overload
+    def __getitem__(self, at: slice) -> List[Dict[str, Any]]: ...
+    def __getitem__(self, at: Union[int, slice]) -> Union[Dict[str, Any], List[Dict[str, Any]]]:
+        return self._read()[at]
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def _read(self) -> List[Dict[str, Any]]:
+        if self._lines is None:
+            lines, sum = _index(self._root)
+            if sum != self._sum:
+                raise BatchError(f"{self._root}: the index was written anew after these batches were loaded: load them again")
+            self._lines = _chosen(lines, self._channel, self._split)
+        return self._lines
+
+    def __reduce__(self) -> Any:
+        return _Lines, (self._root, self._channel, self._split, self._sum)
+
+
+class BatchSet(Sequence[Batch]):
+    """The batches of one channel and split, in the order of the index or of an epoch. Made by `load`.
+
+    It can be pickled, for worker processes: as its folder, its settings and its order, without what the index says.
+    """
+
+    def __init__(self, root: str, lines: Sequence[Dict[str, Any]], order: Sequence[int], torch: bool, verify: bool):
         self._root, self._lines, self._order, self._torch, self._verify = root, lines, order, torch, verify
         self._verified: Dict[str, Tuple[int, int]] = {}  # file -> (size, mtime_ns) of what was hashed
 
@@ -96,7 +127,7 @@ class BatchSet(Sequence[Batch]):
         """The same batches in the order of an epoch, which depends on its number alone; epoch 0 is the order of the
         index."""
         if epoch == 0:
-            return self._reordered(sorted(self._order))
+            return self._reordered(self._order if isinstance(self._order, range) else sorted(self._order))
         return self._reordered(sorted(self._order, key=lambda at: hashlib.sha256(f"{epoch}:{at}".encode()).digest()))
 
     def stream(self, num_workers: int = 0, context: Optional[str] = None) -> "Stream":
@@ -110,6 +141,9 @@ class BatchSet(Sequence[Batch]):
             line = self._lines[at]
             digest.update(json.dumps([line["file"], line.get("proof", {}).get("sha256")]).encode())
         return digest.hexdigest()
+
+    def __getstate__(self) -> Dict[str, Any]:
+        return {**self.__dict__, "_verified": {}}
 
     def _reordered(self, order: Sequence[int]) -> "BatchSet":
         return BatchSet(self._root, self._lines, order, self._torch, self._verify)
@@ -183,7 +217,7 @@ def _copied(batch: Batch) -> Batch:
 
 def load(
     run: Path,
-    channel: str,
+    channel: Optional[str] = None,
     split: str = "train",
     *,
     torch: bool = False,
@@ -193,20 +227,22 @@ def load(
 ) -> BatchSet:
     """The batches of a run folder, or of a `batches` folder.
 
-    `channel` is `sft`, `dpo`, `rl` or `sdpo`. With `torch=True` the values are torch tensors, otherwise numpy arrays.
+    `channel` is `sft`, `dpo`, `rl` or `sdpo`; it may be left out if the run has only one. With `torch=True` the values are torch tensors, otherwise numpy arrays.
     Each file's hash is checked when it is first read, and again if its size or time has changed; `verify=False` skips
     that. Rollouts whose ids were made from text (`collator.rl.ids: rendered`) are not what a policy sampled: they are
     loaded only with `rendered=True`.
     """
-    if channel not in CHANNELS:
+    if channel is not None and channel not in CHANNELS:
         raise ValueError(f"channel {channel!r} is not one of {', '.join(CHANNELS)}")
     if split not in _SPLITS:
         raise ValueError(f"split {split!r} is not one of {', '.join(_SPLITS)}")
     root = os.fspath(run)
     if not os.path.exists(os.path.join(root, "index.jsonl")):
         root = os.path.join(root, "batches")
-    lines = _index(root)
-    chosen = [line for line in lines if line["channel"] == channel and line["split"] == split]
+    lines, sum = _index(root)
+    if channel is None:
+        channel = _only_channel(root, lines)
+    chosen = _chosen(lines, channel, split)
     if not chosen:
         there = sorted({f"{line['channel']}/{line['split']}" for line in lines})
         raise BatchError(f"{root}: has no {channel} batches for {split}; it has {', '.join(there) or 'none at all'}")
@@ -214,13 +250,29 @@ def load(
         for line in chosen:
             if any(row.get("ids") == "rendered" for row in line.get("row_info") or []):
                 raise BatchError(f"{root}: {line['file']}: has rollouts whose ids were made from text, not sampled (rendered=True loads them anyway)")
-    return BatchSet(root, chosen, range(len(chosen)), torch, verify).epoch(epoch)
+    return BatchSet(root, _Lines(root, channel, split, sum, chosen), range(len(chosen)), torch, verify).epoch(epoch)
 
 
-def _index(root: str) -> List[Dict[str, Any]]:
+def _chosen(lines: List[Dict[str, Any]], channel: str, split: str) -> List[Dict[str, Any]]:
+    return [line for line in lines if line["channel"] == channel and line["split"] == split]
+
+
+def _only_channel(root: str, lines: List[Dict[str, Any]]) -> str:
+    channels = sorted({line["channel"] for line in lines})
+    if len(channels) != 1:
+        raise BatchError(f"{root}: has batches for {', '.join(channels) or 'no channel'}: say which, as in load(run, {(channels or ['sft'])[0]!r})")
+    return str(channels[0])
+
+
+def _index(root: str) -> Tuple[List[Dict[str, Any]], str]:
+    """The lines of the index, and their hash."""
     path = os.path.join(root, "index.jsonl")
+    digest, lines = hashlib.sha256(), []
     try:
-        return [_line(f"{path}:{number}", text) for number, text in numbered_lines(path)]
+        for number, text in numbered_lines(path):
+            digest.update(text)
+            lines.append(_line(f"{path}:{number}", text))
+        return lines, digest.hexdigest()
     except OSError as err:
         raise BatchError(f"{path}: {err.strerror}; a run writes it when it has a collator with a tokenizer") from None
     except ValueError as err:

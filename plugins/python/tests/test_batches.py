@@ -154,6 +154,31 @@ def test_batches_can_be_pickled():
     assert names(pickle.loads(pickle.dumps(batches))) == names(batches)
 
 
+def test_a_pickle_holds_no_lines_of_the_index(folder):
+    index = folder / "batches" / "index.jsonl"
+    lines = [json.loads(text) for text in index.read_text().splitlines()]
+    for line in lines:
+        line["padding"] = "x" * 10_000
+    index.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    batches = natgo.load(folder, "sft")
+    packed = pickle.dumps(batches)
+    assert len(packed) < 2_000
+    assert names(pickle.loads(packed)) == names(batches)
+    assert names(pickle.loads(pickle.dumps(batches.epoch(3).rank(1, 2)))) == names(batches.epoch(3).rank(1, 2))
+    index.write_text(index.read_text().replace("x" * 10_000, "y"))
+    with pytest.raises(natgo.BatchError, match="written anew"):
+        pickle.loads(packed)[0]
+
+
+def test_the_only_channel_needs_no_name(folder):
+    with pytest.raises(natgo.BatchError, match="has batches for dpo, .*: say which"):
+        natgo.load(folder)
+    index = folder / "batches" / "index.jsonl"
+    kept = [text for text in index.read_text().splitlines() if json.loads(text)["channel"] == "dpo"]
+    index.write_text("".join(text + "\n" for text in kept))
+    assert names(natgo.load(folder)) == names(natgo.load(folder, "dpo"))
+
+
 def test_a_changed_file_is_refused(folder):
     batches = natgo.load(folder, "sft")
     path = folder / "batches" / batches[0].line["file"]

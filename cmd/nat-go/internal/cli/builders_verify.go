@@ -101,6 +101,7 @@ func verifyPlugin(cmd *cobra.Command, opt conformance.Options, quiet bool) (*con
 			fmt.Fprint(cmd.ErrOrStderr(), terminal.ClearLine()+terminal.Line(r.Name))
 		}
 	}
+	opt.Refused = plugins.Refused
 	report, err := conformance.Run(cmd.Context(), opt, done)
 	if err != nil {
 		return nil, exit.With(exit.Environment, err)

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/plugins/conformance"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc"
@@ -41,6 +42,15 @@ func Print(w io.Writer, r host.Result) error {
 	return nil
 }
 
+// Refused says why a run would not take a record that a builder made of a group: "" if it would.
+func Refused(g *ttc.Group, rec builders.Record) (reason ledger.Reason, detail string) {
+	r, err := builders.ResolveRecord(g, rec)
+	if err != nil {
+		return builders.BadReference, "it " + err.Error()
+	}
+	return curate.Gate(r)
+}
+
 // PrintDrop writes a drop as a JSON line.
 func PrintDrop(w io.Writer, d ledger.Drop) error {
 	return printer{w: w}.print(map[string]any{"drop": d})
@@ -55,6 +65,9 @@ type printer struct {
 func (p printer) record(r builders.Record) error {
 	h := r.Header()
 	out := map[string]any{"kind": r.Kind().String(), "example": h.Example}
+	if reason, detail := Refused(p.g, r); reason != "" {
+		out["dropped"] = map[string]any{"stage": ledger.Gate, "reason": reason, "detail": detail}
+	}
 	if h.Turn != "" {
 		out["turn"] = h.Turn
 	}
