@@ -35,6 +35,7 @@ type Config struct {
 
 	Input    bool       // it reads what is written to Process.Stdin; otherwise its standard input is empty
 	Files    []*os.File // further open files: descriptors 3, 4, ...
+	Confined bool       // it can't read this program's memory and environment, see the package comment
 	Survives bool       // it continues when this program ends, as does what it leaves running when it ends by itself
 }
 
@@ -54,6 +55,7 @@ type Process struct {
 	exit   error
 	left   []int
 
+	over chan struct{}
 	done chan struct{}
 }
 
@@ -62,7 +64,7 @@ const drainTimeout = time.Second
 
 // Start starts a program.
 func Start(c Config) (*Process, error) {
-	p := &Process{mark: c.Mark, survives: c.Survives, done: make(chan struct{})}
+	p := &Process{mark: c.Mark, survives: c.Survives, over: make(chan struct{}), done: make(chan struct{})}
 	if p.mark == "" {
 		p.mark = NewMark()
 	}
@@ -88,6 +90,9 @@ func Start(c Config) (*Process, error) {
 		// The parent-death signal is sent when the thread that forked ends, not when this program does: the thread
 		// stays locked to this goroutine, which waits for the child and ends with it.
 		runtime.LockOSThread()
+		if c.Confined {
+			confine() // the thread, and what it starts
+		}
 		err := p.cmd.Start()
 		closeAll(pipes.theirs...)
 		if err == nil {
@@ -176,6 +181,7 @@ func (p *Process) wait(pipes *plumbing) {
 	}
 	var left []int
 	err := await(p.cmd, func() {
+		close(p.over)
 		p.mu.Lock()
 		p.reaped = true
 		all := p.cause != nil || !p.survives
@@ -210,6 +216,9 @@ func (p *Process) Mark() string { return p.mark }
 // Done is closed when the program has ended, with everything it started unless that may survive, and its output has
 // been read.
 func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Over is closed when the program itself has ended: what it started may be running, and output may be left to read.
+func (p *Process) Over() <-chan struct{} { return p.over }
 
 // Err says how the program ended: why it was killed, if it was; otherwise nil or an *exec.ExitError. It waits for Done.
 func (p *Process) Err() error {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -280,5 +281,48 @@ func TestEnvironment(t *testing.T) {
 	if got := string(env); strings.Contains(got, "canary") || strings.Contains(got, "forged") ||
 		!strings.Contains(got, markVariable+"=outer inner\n") {
 		t.Error(got)
+	}
+}
+
+// TestConfinedProgramSeesNoOthers: a confined program, and what it starts, can't read the environment or the memory of
+// the one that started it, and can't end it; it still sees its own, and can rename files between folders.
+func TestConfinedProgramSeesNoOthers(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("SKIPPED: there is no /proc")
+	}
+	script := `p=$PPID; cat /proc/$p/environ >environ 2>&1; cat /proc/$p/maps >memory 2>&1
+sh -c "cat /proc/$p/environ" >inner 2>&1
+mkdir a b; echo x >a/f; mv a/f b/f; cat /proc/$$/environ >own; kill -0 $p 2>&1; echo fine`
+	run := func(confined bool) string {
+		dir := t.TempDir()
+		var out strings.Builder
+		p, err := Start(Config{
+			Args: []string{"sh", "-c", script}, Path: "/bin/sh", Dir: dir, Env: []string{"OWN=1", "PATH=" + os.Getenv("PATH")},
+			Confined: confined, Stdout: func(r io.Reader) { _, _ = io.Copy(&out, r) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Err(); err != nil {
+			t.Errorf("confined %v: %v: %s", confined, err, out.String())
+		}
+		found := ""
+		for _, name := range []string{"environ", "inner", "memory"} {
+			b, _ := os.ReadFile(filepath.Join(dir, name))
+			found += string(b)
+		}
+		own, _ := os.ReadFile(filepath.Join(dir, "own"))
+		if _, err := os.Stat(filepath.Join(dir, "b", "f")); err != nil || !strings.Contains(string(own), "OWN=1") ||
+			!strings.HasSuffix(strings.TrimSpace(out.String()), "fine") {
+			t.Errorf("confined %v: %v, %q, %s", confined, err, own, out.String())
+		}
+		return found
+	}
+	const library = "[stack]" // of this test's memory
+	if !strings.Contains(run(false), library) {
+		t.Skip("SKIPPED: the environment of other processes can't be read here at all")
+	}
+	if found := run(true); strings.Contains(found, library) || strings.Contains(found, "PATH=") {
+		t.Errorf("it read %q", found)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -54,12 +55,14 @@ func TestCleanDrop(t *testing.T) {
 func TestLogIsBounded(t *testing.T) {
 	for name, line := range map[string]string{"long": strings.Repeat("x", 200<<10), "longer": strings.Repeat("x", 1<<20), "JSON": `{"message":"m","field":"` + strings.Repeat("y", 200<<10) + `"}`, "short": "x"} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { // no second passes, however slow the machine is
+			synctest.Test(t, func(t *testing.T) { // however slow the machine is
 				var log bytes.Buffer
 				p := newLogPump(zerolog.New(&log), new(secret.Values))
 				const n = 1000
+				began := time.Now()
 				p.drain(io.LimitReader(&repeat{line: line + "\n"}, int64(n*(len(line)+1))), "stderr")
-				if most := bytesPerSec + linesPerSec*100; log.Len() > most ||
+				seconds := 1 + int(time.Since(began)/time.Second) // that reading paused for
+				if most := seconds * (bytesPerSec + linesPerSec*100); log.Len() > most ||
 					!strings.Contains(log.String(), "prints too much") {
 					t.Errorf("%d lines of %d bytes make %d bytes of log; want at most %d", n, len(line), log.Len(),
 						most)
@@ -67,6 +70,37 @@ func TestLogIsBounded(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestFloodIsPaced checks that a plugin that prints without end is read at a bounded rate as long as it runs, and to the
+// end at once when it has ended; and that what it prints through go-plugin costs no more than its length.
+func TestFloodIsPaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newLogPump(zerolog.Nop(), new(secret.Values))
+		began := time.Now()
+		p.drain(io.LimitReader(&repeat{line: "y\n"}, 2*5*linesReadPerSec), "stdout")
+		if took := time.Since(began); took < 3*time.Second || took > 7*time.Second {
+			t.Errorf("five seconds' lines took %v", took)
+		}
+		began = time.Now()
+		p.drain(io.LimitReader(&repeat{line: strings.Repeat("x", 99) + "\n"}, 5*bytesReadPerSec), "stdout")
+		if took := time.Since(began); took < 3*time.Second || took > 30*time.Second {
+			t.Errorf("five seconds' bytes took %v", took)
+		}
+		p.end()
+		began = time.Now()
+		p.drain(io.LimitReader(&repeat{line: "y\n"}, 2*5*linesReadPerSec), "stdout")
+		if took := time.Since(began); took > 0 {
+			t.Errorf("what an ended plugin left took %v", took)
+		}
+		if last := p.lastLines(); len(last) != tailLines || last[0] != "y" {
+			t.Errorf("%q", last)
+		}
+		w := &syncWriter{pump: p}
+		if n, err := w.Write(bytes.Repeat([]byte("\n"), 15<<20)); n != 15<<20 || err != nil || len(w.buf) != 0 {
+			t.Errorf("%d, %v, %d left", n, err, len(w.buf))
+		}
+	})
 }
 
 // repeat is an endlessly repeated line.

@@ -392,6 +392,7 @@ func (s *Spec) program(ctx context.Context, runDir string) (file string, args []
 func (s *Spec) command(file string, args, handshakeEnv []string) process.Config {
 	c := process.Config{
 		Path: file, Args: append([]string{file}, args...), Dir: s.Dir, Env: slices.Clone(handshakeEnv), Group: true,
+		Confined: true,
 	}
 	if s.Self {
 		c.Args[0] = os.Args[0] // shown in process lists

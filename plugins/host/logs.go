@@ -24,6 +24,11 @@ const (
 	linesPerSec  = 500       // logged per second; more are counted
 	bytesPerSec  = 256 << 10 // of them
 	maxLogged    = 16 << 10  // in a logged line
+	maxKept      = 2 << 10   // in a line of the tail
+	// Beyond these, reading waits for the next second, and so does a plugin that prints even more: a flood must not cost
+	// the host its processor.
+	linesReadPerSec = 20_000
+	bytesReadPerSec = 8 << 20
 )
 
 // logPump turns a process's output into log lines. It always drains the output, whatever it is.
@@ -38,10 +43,35 @@ type logPump struct {
 	inWindow   int // lines
 	bytes      int // of them
 	suppressed int
+	read       int           // bytes in the window
+	ended      chan struct{} // closed when the process has, so that nothing waits any more
+	endOnce    sync.Once
 }
 
 func newLogPump(log zerolog.Logger, secrets *secret.Values) *logPump {
-	return &logPump{log: log, secrets: secrets}
+	return &logPump{log: log, secrets: secrets, ended: make(chan struct{})}
+}
+
+// end says that the process has ended: what it printed is read without a pause.
+func (p *logPump) end() { p.endOnce.Do(func() { close(p.ended) }) }
+
+// pace waits for the next second if too much was read in this one.
+func (p *logPump) pace() {
+	p.mu.Lock()
+	wait := time.Duration(0)
+	if p.inWindow > linesReadPerSec || p.read > bytesReadPerSec {
+		wait = time.Until(p.window.Add(time.Second))
+	}
+	p.mu.Unlock()
+	if wait <= 0 {
+		return
+	}
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-p.ended:
+	}
 }
 
 // setLog changes where lines go: the process id may become known only after the first of them.
@@ -61,15 +91,15 @@ func (p *logPump) warn(message string) {
 // drain reads lines until the end.
 func (p *logPump) drain(r io.Reader, stream string) {
 	for line, err := range lines.Read(r, maxLineBytes) {
-		p.read(line, err, stream)
+		p.take(line, err, stream)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reportSuppressed()
 }
 
-// read handles the result of reading a line.
-func (p *logPump) read(line []byte, err error, stream string) {
+// take handles the result of reading a line.
+func (p *logPump) take(line []byte, err error, stream string) {
 	var long *lines.TooLong
 	switch {
 	case errors.As(err, &long):
@@ -79,6 +109,7 @@ func (p *logPump) read(line []byte, err error, stream string) {
 			p.line(line, stream)
 		}
 	}
+	p.pace()
 }
 
 // lastLines returns the end of the output.
@@ -86,17 +117,32 @@ func (p *logPump) lastLines() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := min(len(p.tail), tailLines)
-	return append([]string(nil), p.tail[len(p.tail)-n:]...)
+	last := append([]string(nil), p.tail[len(p.tail)-n:]...)
+	for i := range last {
+		_, last[i], _ = parseLine([]byte(p.secrets.Redact(last[i])))
+	}
+	return last
 }
 
 func (p *logPump) line(line []byte, stream string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.keep(line)
+	now := time.Now()
+	if now.Sub(p.window) >= time.Second {
+		p.reportSuppressed()
+		p.window, p.inWindow, p.bytes, p.read = now, 0, 0, 0
+	}
+	p.inWindow++
+	p.read += len(line)
+	if p.bytes += min(len(line), maxLogged); p.inWindow > linesPerSec || p.bytes > bytesPerSec {
+		p.suppressed++
+		return
+	}
 	if p.secrets.Len() > 0 {
 		line = []byte(p.secrets.Redact(string(line)))
 	}
 	level, message, fields := parseLine(line)
-	p.keep(message)
 	if fields == nil {
 		switch {
 		case startsTrace(message):
@@ -107,16 +153,6 @@ func (p *logPump) line(line []byte, stream string) {
 		}
 	} else {
 		p.inError = false
-	}
-	now := time.Now()
-	if now.Sub(p.window) >= time.Second {
-		p.reportSuppressed()
-		p.window, p.inWindow, p.bytes = now, 0, 0
-	}
-	p.inWindow++
-	if p.bytes += min(len(line), maxLogged); p.inWindow > linesPerSec || p.bytes > bytesPerSec {
-		p.suppressed++
-		return
 	}
 	if len(line) > maxLogged {
 		message, fields = cut(message, maxLogged)+" [cut]", nil
@@ -135,13 +171,14 @@ func (p *logPump) reportSuppressed() {
 	}
 }
 
-func (p *logPump) keep(line string) {
-	const maxKept = 2 << 10
-	if len(line) > maxKept {
-		line = line[:maxKept] + "..."
+// keep keeps a line for the tail, as it was printed: parsing it may wait until somebody asks.
+func (p *logPump) keep(line []byte) {
+	kept := string(line[:min(len(line), maxLineBytes)])
+	if len(line) > maxKept && line[0] != '{' {
+		kept = string(line[:maxKept]) + "..."
 	}
-	p.tail = append(p.tail, line)
-	p.tailSize += len(line)
+	p.tail = append(p.tail, kept)
+	p.tailSize += len(kept)
 	for p.tailSize > tailBytes || len(p.tail) > 4*tailLines {
 		p.tailSize -= len(p.tail[0])
 		p.tail = p.tail[1:]
@@ -239,20 +276,23 @@ type syncWriter struct {
 
 func (w *syncWriter) Write(b []byte) (int, error) {
 	w.buf = append(w.buf, b...)
+	rest := w.buf
 	for {
-		i := bytes.IndexByte(w.buf, '\n')
+		i := bytes.IndexByte(rest, '\n')
 		if i < 0 {
 			break
 		}
 		if i > 0 {
-			w.pump.line(w.buf[:i], w.stream)
+			w.pump.line(rest[:i], w.stream)
 		}
-		w.buf = append(w.buf[:0], w.buf[i+1:]...)
+		rest = rest[i+1:]
 	}
-	if len(w.buf) > maxLineBytes {
-		w.pump.line(w.buf, w.stream)
-		w.buf = w.buf[:0]
+	if len(rest) > maxLineBytes {
+		w.pump.line(rest, w.stream)
+		rest = nil
 	}
+	w.buf = append(w.buf[:0], rest...)
+	w.pump.pace()
 	return len(b), nil
 }
 

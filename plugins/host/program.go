@@ -75,6 +75,10 @@ func (p *program) Start(context.Context) error {
 }
 
 func (p *program) wait() {
+	go func() {
+		<-p.proc.Over() // wait: until the process ends
+		p.pump.end()
+	}()
 	err := p.proc.Err()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,6 +94,7 @@ func (p *program) wait() {
 // finish records that the program has ended, or will never start. The lock is held.
 func (p *program) finish(err error) {
 	p.ended.Do(func() {
+		p.pump.end()
 		p.exit = err
 		p.handshakeW.Close()
 		p.stderrW.Close()
@@ -129,7 +134,7 @@ func (p *program) readStdout(r io.Reader) {
 	first := true
 	for line, err := range lines.Read(r, maxLineBytes) {
 		if !first {
-			p.pump.read(line, err, "stdout")
+			p.pump.take(line, err, "stdout")
 			continue
 		}
 		first = false
