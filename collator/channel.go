@@ -40,6 +40,7 @@ type outcome struct {
 	Sites     int // for a distillation; SiteDrops says which of them are in no row
 	SiteDrops []cause
 
+	sizes   []int // tokens of its rows, or of a pair's longer side, as long as they would be uncut
 	left    leftOut
 	encoded []*batch.Encoded
 }

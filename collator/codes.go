@@ -50,12 +50,12 @@ func Codes() []ledger.Code {
 		ledger.NewCode(NoStopToken, "collate", "The chat template writes nothing after the turn that a model would stop at, even in the middle of a conversation, so a preference or a hint would teach a turn that never ends; demonstrations keep such turns, counted.", "Use a template that ends turns, and a tokenizer that knows its end marks as special tokens."),
 		ledger.NewCode(NotTokenizable, "collate", "The tokenizer refused the text (lone surrogate, too long).",
 			"See the detail."),
-		ledger.NewCode(OffPolicy, "collate", "The rl channel takes only what the model to be trained has sampled itself; this was another model, or nothing says which.", "Set collator.policy and the source's policy key."),
+		ledger.NewCode(OffPolicy, "collate", "The rl channel takes only what the model to be trained has sampled itself; this was another model, or nothing says which.", "Set collator.policy to the model to be trained, and the source's policy key to where the traces name theirs. Where all rollouts name one model and collator.policy is not set, that model is taken."),
 		ledger.NewCode(PartlyRendered, "collate", "The chat template leaves out a part of the turn (its tool calls, some of them, or the text beside them), or shows it in another turn, after a token at which sampling stops. The row would train on less than was sampled; other turns of the rollout are kept.", "Use a template that prints the whole turn."),
 		ledger.NewCode(SpecialTokenInText, "write", "The text contains a special token of the model, which a text format would turn into control tokens.", "Use token batches, or clean the text."),
 		ledger.NewCode(StraddleEdge, "collate", "A token crosses the edge of a trained turn: the ids are not those the model would have seen or sampled.", "Nothing; or record token ids when sampling, with which the turn can be kept."),
 		ledger.NewCode(TemplateRefused, "collate", "The chat template refused the conversation or failed on it.", "See the detail; `nat-go chat render` shows the place in the template."),
-		ledger.NewCode(TooLong, "collate", "The row is longer than collator.max_length, and cutting it would lose what is trained.", "Raise collator.max_length."),
+		ledger.NewCode(TooLong, "collate", "The row is longer than collator.max_length, and cutting it would lose what is trained.", "Raise collator.max_length: the run says which value carries every row whole, and how many rows each smaller one would (manifest: batches.stats.sizes)."),
 		ledger.NewCode(TurnNotFound, "collate", "A turn of the conversation can't be found in the rendered text.", "`nat-go chat probe` shows what the template does to messages."),
 	}
 }

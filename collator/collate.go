@@ -5,6 +5,7 @@ import (
 	"iter"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
@@ -28,6 +29,7 @@ type Stats struct {
 	Flags    map[string]int64 `json:"flags,omitempty"` // over rows, as in row_info
 	Open     int64            `json:"open,omitempty"`  // trained turns without a stop token at the end
 	LeftOut  LeftOut          `json:"left_out"`        // what the template doesn't show
+	Sizes    Sizes            `json:"sizes,omitzero"`  // of the rows, uncut
 }
 
 // LeftOut counts what a template leaves out of the messages that rows are made from.
@@ -163,7 +165,9 @@ func (w *worker) outcomes(items []Item) []outcome {
 			out[i] = refused(refuse(InvariantBroken, "no channel takes %s records", it.Record.Record.Kind()))
 			continue
 		}
+		w.sizes = w.sizes[:0]
 		out[i] = ch.Rows(w, it)
+		out[i].sizes = slices.Clone(w.sizes)
 	}
 	return out
 }
@@ -266,6 +270,9 @@ func (s *summary) book(it *subject, dropped bool, o *outcome) (group int64, rows
 	s.turns.Out += int64(o.Turns - len(o.TurnDrops))
 	for _, d := range o.TurnDrops {
 		s.dropped(it.drop("turn", &d))
+	}
+	for _, n := range o.sizes {
+		s.stats.Sizes.Add(n)
 	}
 	s.sites.In += int64(o.Sites)
 	s.sites.Out += int64(o.Sites - len(o.SiteDrops))

@@ -83,20 +83,24 @@ func withoutBlocks(m *material, all []block, n int) *material {
 
 // cutMiddle is the fitter for demonstrations: it removes whole turns from the middle.
 func cutMiddle(w *worker, m *material, v *view) (*made, *cause) {
-	s, r := w.side(m, v)
-	if r != nil || len(s.IDs) <= w.cfg.MaxLength {
-		return &made{side: s}, r
-	}
-	return w.cutSide(m, v, len(s.IDs), blocks(m.nodes))
+	return w.fitSide(m, v, blocks)
 }
 
 // cutTail is the fitter for rollouts: it cuts off the end, at a place where no call is waiting for its result.
 func cutTail(w *worker, m *material, v *view) (*made, *cause) {
+	return w.fitSide(m, v, tails)
+}
+
+// fitSide makes the single side of a row; if it has too many tokens, blocks are cut out.
+func (w *worker) fitSide(m *material, v *view, cut func([]ttc.Node) []block) (*made, *cause) {
 	s, r := w.side(m, v)
-	if r != nil || len(s.IDs) <= w.cfg.MaxLength {
-		return &made{side: s}, r
+	if r != nil {
+		return nil, r
 	}
-	return w.cutSide(m, v, len(s.IDs), tails(m.nodes))
+	if w.sizes = append(w.sizes, len(s.IDs)); len(s.IDs) <= w.cfg.MaxLength {
+		return &made{side: s}, nil
+	}
+	return w.cutSide(m, v, len(s.IDs), cut(m.nodes))
 }
 
 // tails lists what may be cut off the end of a conversation, starting from the end.

@@ -200,6 +200,7 @@ func (w *worker) fitPair(
 	p *promptOf, r *turns.Renderer, sides [2]continuation, pair [2]*made, length int,
 ) ([2]*made, int, *cause) {
 	limit := w.cfg.MaxPairLength
+	w.sizes = append(w.sizes, max(len(pair[0].IDs), len(pair[1].IDs)))
 	fits := func(pair [2]*made) bool { return len(pair[0].IDs) <= limit && len(pair[1].IDs) <= limit }
 	if fits(pair) {
 		return pair, length, nil

@@ -53,6 +53,7 @@ type prepared struct {
 	TurnDrops []cause       `json:",omitempty"`
 	Sites     int           `json:",omitempty"`
 	SiteDrops []cause       `json:",omitempty"`
+	Sizes     []int         `json:",omitempty"`
 	Reasoning int           `json:",omitempty"`
 	Calls     int           `json:",omitempty"`
 	Rows      []preparedRow `json:",omitempty"`
@@ -77,7 +78,7 @@ func (c *Collator) keep(items []Item, outcomes []outcome) (p Prepared, err error
 		*k = prepared{
 			Index: items[i].Index, Kind: items[i].Record.Record.Kind(), subject: items[i].subject(),
 			Refused: o.Refused, Turns: o.Turns, TurnDrops: o.TurnDrops, Sites: o.Sites, SiteDrops: o.SiteDrops,
-			Reasoning: o.left.reasoning, Calls: o.left.calls,
+			Sizes: o.sizes, Reasoning: o.left.reasoning, Calls: o.left.calls,
 		}
 		if r := k.Reward; r != nil && (math.IsNaN(*r) || math.IsInf(*r, 0)) {
 			k.Reward = nil // it doesn't count as a reward
@@ -123,7 +124,7 @@ func readKept(head []byte) ([]prepared, error) {
 func (k *prepared) outcome() *outcome {
 	o := &outcome{
 		Refused: k.Refused, Turns: k.Turns, TurnDrops: k.TurnDrops, Sites: k.Sites, SiteDrops: k.SiteDrops,
-		left: leftOut{reasoning: k.Reasoning, calls: k.Calls}, Rows: make([]batch.Row, len(k.Rows)),
+		sizes: k.Sizes, left: leftOut{reasoning: k.Reasoning, calls: k.Calls}, Rows: make([]batch.Row, len(k.Rows)),
 	}
 	for i, r := range k.Rows {
 		m := &o.Rows[i].Meta

@@ -259,8 +259,11 @@ type meaning struct{ text, target string }
 // whole steps.
 func (sp *splicer) fit(w *worker, m *material, v *view) (*made, *cause) {
 	one, size, r := sp.row(w, m, v)
-	if r != nil || size <= w.cfg.MaxLength {
+	if r != nil {
 		return one, r
+	}
+	if w.sizes = append(w.sizes, size); size <= w.cfg.MaxLength {
+		return one, nil
 	}
 	tooLong := refuse(TooLong, "the teacher's row has %d tokens; max_length is %d", size, w.cfg.MaxLength)
 	return w.cutFewest(m, v, blocksBeforeTarget(m), tooLong, func(short *material, next *view) (*made, int, *cause) {

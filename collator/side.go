@@ -31,6 +31,7 @@ type worker struct {
 	runs    []chat.Span
 	fields  []template.Span
 	pairs   pairCache
+	sizes   []int // see outcome
 }
 
 // view is a rendered conversation with its turns located.

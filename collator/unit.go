@@ -45,6 +45,7 @@ func (w *worker) rollout(m *material, fit fitter) (rows []made, turnsRefused []c
 		// What precedes a message that the template refuses can still be rendered.
 		first = r
 	}
+	known := len(w.sizes) // of the whole, if it can be rendered: a greater max_length would carry that
 	for i := range m.nodes {
 		if !m.trained[i] {
 			continue
@@ -58,6 +59,9 @@ func (w *worker) rollout(m *material, fit fitter) (rows []made, turnsRefused []c
 			continue
 		}
 		rows = append(rows, *one)
+	}
+	if known > 0 {
+		w.sizes = w.sizes[:known]
 	}
 	if len(rows) == 0 {
 		return nil, turnsRefused, first
@@ -237,6 +241,7 @@ func (w *worker) turn(m *material, i int, fit fitter) (*made, *cause) {
 // turnOf tries one renderer after another.
 func (w *worker) turnOf(part *material, i int, fit fitter) (*made, *cause) {
 	var refusal *cause
+	known := len(w.sizes)
 	for _, r := range w.renderers() {
 		v, r1 := w.look(r, part.conv)
 		if r1 == nil {
@@ -247,6 +252,7 @@ func (w *worker) turnOf(part *material, i int, fit fitter) (*made, *cause) {
 		}
 		var one *made
 		if r1 == nil {
+			w.sizes = w.sizes[:known]
 			one, r1 = fit(w, part, v)
 		}
 		if r1 == nil {

@@ -16,7 +16,7 @@ type Collator struct {
 	MinFidelity    string         `yaml:"min_fidelity" default:"partial" validate:"oneof=partial text ids ids+logprobs" doc:"records of traces that show less of what the model saw and wrote are left out, both from text rows and token batches: partial accepts everything, text requires no gaps, ids requires token ids"`
 	MaxLength      int            `yaml:"max_length" alias:"max_seq_len" aka:"max_seq_length,model_max_length,max_tokens,seq_length,sequence_length" default:"4096" validate:"gte=1" doc:"tokens per row; from a longer conversation whole rounds are cut out, then single steps (a call with its results): in the middle for sft and dpo, at the head for sdpo, at the end for rl. Such rows are flagged truncated, and turns that were cut out are counted as too_long"`
 	MaxDPOLength   *int           `yaml:"max_dpo_length" alias:"max_dpo_seq_len" validate:"omitempty,gte=2" doc:"tokens per side of a preference; default: max_length"`
-	BatchTokens    int            `yaml:"batch_tokens" default:"65536" validate:"gte=1" doc:"tokens per batch, including padding"`
+	BatchTokens    *int           `yaml:"batch_tokens" validate:"omitempty,gte=1" doc:"tokens per batch, including padding; default: 65536, or max_length (max_dpo_length) if that is more"`
 	Rows           string         `yaml:"rows" default:"auto" validate:"oneof=auto trajectory turn" doc:"one row per trajectory or per turn; auto lets the template decide"`
 	Weight         string         `yaml:"weight" default:"token" validate:"oneof=token site rollout" doc:"which unit weighs one in the loss, whatever rows the template makes of it: every trained token, every hint's target (other records: as a whole), or every record"`
 	Layout         string         `yaml:"layout" default:"padded" validate:"oneof=padded packed" doc:"packed is for sft only, and not for format composer"`
@@ -31,6 +31,21 @@ type Collator struct {
 	Epoch          uint64         `yaml:"epoch" default:"0" doc:"epoch that determines the order of batches: another one shuffles the same rows differently, from the same dataset.split.seed"`
 	Reference      *Reference     `yaml:"reference" doc:"log-probs of pairs under a reference model, for the columns ref_chosen_logps and ref_rejected_logps" example:"{path: reference.jsonl, fingerprint: my-model}"`
 	Teacher        *Teacher       `yaml:"teacher" doc:"a teacher's view of the tokens: top-k log-probs from a server, or full logits from a program"`
+}
+
+// batchTokens is the default of batch_tokens.
+const batchTokens = 1 << 16
+
+// TokensPerBatch returns batch_tokens, which by default is large enough for the longest row.
+func (c *Collator) TokensPerBatch() int {
+	if c.BatchTokens != nil {
+		return *c.BatchTokens
+	}
+	longest := c.MaxLength
+	if c.MaxDPOLength != nil {
+		longest = max(longest, *c.MaxDPOLength)
+	}
+	return max(batchTokens, longest)
 }
 
 // Composer is `collator.composer`.

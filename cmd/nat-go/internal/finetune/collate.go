@@ -121,7 +121,7 @@ func readReference(c *config.Reference) (*collator.Reference, error) {
 // CollatorConfig translates the section `collator`.
 func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 	out := collator.Config{
-		Policy: c.Policy, MaxLength: c.MaxLength, BatchTokens: c.BatchTokens, Order: batch.Order{
+		Policy: c.Policy, MaxLength: c.MaxLength, BatchTokens: c.TokensPerBatch(), Order: batch.Order{
 			Seed:  seed,
 			Epoch: c.Epoch,
 		},
@@ -209,12 +209,19 @@ func (r *run) collate(ctx context.Context, t *tokens, d *curate.Decisions) error
 	if r.env.Collating != nil {
 		done = r.env.Collating()
 	}
-	res, err := r.batches(ctx, t, d)
+	err := r.takePolicy(ctx, t, d)
+	var res *collator.Result
+	if err == nil {
+		res, err = r.batches(ctx, t, d)
+	}
 	done()
 	if err != nil {
 		return exit.Default(exit.Environment, fmt.Errorf("can't make the batches: %w", err))
 	}
 	r.books.addAccounts(res.Accounts)
+	if advice := res.Stats.Sizes.Advice(r.plan.config.Collator.MaxLength); advice != "" {
+		r.warn("collator.max_length is %d: %s", r.plan.config.Collator.MaxLength, advice)
+	}
 	taught, err := r.teach(ctx, t.tokenizer, res.Counts)
 	if err != nil {
 		return err
@@ -226,7 +233,7 @@ func (r *run) collate(ctx context.Context, t *tokens, d *curate.Decisions) error
 	r.made.Dataset = append(r.made.Dataset, written...)
 	r.made.Batches = &runfolder.Batches{
 		Teacher: taught, Tokenizer: t.tokenizer.Fingerprint(), TemplateTime: t.time.Format("2006-01-02T15:04:05"),
-		Counts: res.Counts, Stats: res.Stats, Steps: res.Steps,
+		Counts: res.Counts, Stats: res.Stats, Steps: res.Steps, Policy: r.policy,
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/models"
+	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/internal/table"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -79,6 +80,9 @@ type Report struct {
 	Cut      int64            `json:"sampled_files,omitempty"`  // files that are longer than their sample
 	Tried    int              `json:"tried_examples,omitempty"` // examples that builders were tried on, if not all
 	Builders []Yield          `json:"builders"`
+
+	// Sizes are the conversations' lengths in tokens, estimated from their texts; nil: there are none.
+	Sizes *collator.Sizes `json:"estimated_sizes,omitempty"`
 
 	Tokenizers []string  `json:"tokenizers,omitempty"` // folders of those available locally
 	LeftOut    []LeftOut `json:"left_out,omitempty"`   // by their templates
@@ -330,6 +334,12 @@ func (r *Report) readFrom(
 		}
 		bytes = at.Offset
 		r.Add(ex)
+		if len(ex.Graph.Nodes) > 0 {
+			if r.Sizes == nil {
+				r.Sizes = &collator.Sizes{}
+			}
+			r.Sizes.Add(estimate(ex))
+		}
 		r.steps += len(ex.Steps)
 		switch {
 		case y == nil:

@@ -150,6 +150,7 @@ func (r *Report) uses(line printer) {
 	for _, y := range r.Builders {
 		line("builder", "%-10s %5d %s%s", y.Name(), y.Records, unit(y.Records), dropReasons(y))
 	}
+	r.lengths(line)
 	if len(r.Tokenizers) > 0 {
 		line(
 			"model",

@@ -56,16 +56,36 @@ func (r *Report) YAML() []byte {
 	fmt.Fprintf(&b, "  split: {by: %s, seed: 0} # validation: 0.2 of the records; 0 for none\n\n", r.Choice.SplitBy)
 	fmt.Fprintf(&b, "finetuning:\n  enabled: true\n  trajectory_builder: %s\n  output_dir: out\n", flow(names))
 	b.WriteString("  # trainer and trainer_adapter: without them the data set is written as files\n")
-	if len(r.Tokenizers) > 0 {
-		b.WriteString("\n# With a model's tokenizer the run writes token batches with exact masks, too. At hand:\n")
-		for _, t := range r.Tokenizers {
-			fmt.Fprintf(&b, "# collator: {tokenizer: %s}\n", flow(t))
-		}
-		for _, l := range r.LeftOut {
-			fmt.Fprintf(&b, "# %s\n", oneLine(l.String()))
+	r.collator(&b)
+	return []byte(b.String())
+}
+
+// collator writes, as comments, what token batches need.
+func (r *Report) collator(b *strings.Builder) {
+	at, length := r.Tokenizers, ""
+	if n := r.carrying(); n > 0 {
+		length = fmt.Sprintf(", max_length: %d", n)
+		if len(at) == 0 {
+			at = []string{"FOLDER"}
 		}
 	}
-	return []byte(b.String())
+	if len(at) == 0 {
+		return
+	}
+	b.WriteString("\n# With a model's tokenizer the run writes token batches with exact masks, too.")
+	if len(r.Tokenizers) > 0 {
+		b.WriteString(" At hand:")
+	}
+	b.WriteByte('\n')
+	for _, t := range at {
+		fmt.Fprintf(b, "# collator: {tokenizer: %s%s}\n", flow(t), length)
+	}
+	if length != "" {
+		fmt.Fprintf(b, "# Estimated from the text: %s.\n", r.Sizes.Advice(usualLength))
+	}
+	for _, l := range r.LeftOut {
+		fmt.Fprintf(b, "# %s\n", oneLine(l.String()))
+	}
 }
 
 // blockName names a builder's entry.

@@ -117,8 +117,8 @@ func (t *tracer) index(c *contexts) {
 	}
 }
 
-// explain says, for each turn of a record, why its context is none of those recorded: the ids of calls are others,
-// messages were taken out, or the builder made it.
+// explain says, for each turn of a record, why its context is none of those recorded: messages of its own example were
+// taken out, the ids of calls are another rollout's, or the builder made it.
 func (t *tracer) explain(r *builders.Resolved, turns int) []builders.Change {
 	out := make([]builders.Change, turns)
 	for i := range out {
@@ -129,10 +129,10 @@ func (t *tracer) explain(r *builders.Resolved, turns int) []builders.Change {
 	for _, w := range walksOf(r) {
 		same, matched := t.otherIDs(w.nodes, r.Origin.Tools), t.match(ex, w.nodes)
 		for _, at := range w.turns {
-			if was, ok := same[at]; ok {
-				out[turn] = builders.Change{Turn: turn, By: builders.OtherIDs, Was: was}
-			} else if at < len(matched) {
+			if at < len(matched) {
 				out[turn] = builders.Change{Turn: turn, By: builders.Removed, Was: t.was(ex, matched[at])}
+			} else if was, ok := same[at]; ok {
+				out[turn] = builders.Change{Turn: turn, By: builders.OtherIDs, Was: was}
 			}
 			turn++
 		}

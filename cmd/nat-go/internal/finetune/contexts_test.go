@@ -1,0 +1,149 @@
+package finetune
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/internal/oracletest"
+	"github.com/nat-go/nat-go/internal/pythontest"
+)
+
+// imitated makes demonstrations of a file, in text rows, and returns their folder with what the manifest says of them.
+// `dataset verify` finds them sound.
+func imitated(t *testing.T, from, failedCalls string) (dir string, written []runfolder.Written) {
+	t.Helper()
+	out := t.TempDir()
+	config := filepath.Join(out, "sft.yml")
+	if err := os.WriteFile(config, []byte("trajectory_builders: {sft: {_type: sft_traj_builder, failed_calls: "+failedCalls+
+		"}}\nfinetuning: {enabled: true, trajectory_builder: sft}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sum, err := Run(t.Context(), Request{
+		From: []string{from}, ConfigFile: config, Formats: []string{"messages", "trl"}, OutputDir: out,
+	}, testEnv(t))
+	if err != nil && strings.Contains(err.Error(), "can carry") {
+		t.Skip("neither format can carry any of it")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := runfolder.Folder(sum.RunDir)
+	if r := verifyRun(t, run); r.Errors > 0 {
+		t.Errorf("verify: %+v", r.Findings)
+	}
+	m, err := run.ReadManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum.DatasetDir, m.Dataset
+}
+
+// TestNoTurnInAForeignContext: in each fixture, every turn that rows train follows exactly what some call of the model
+// followed in the raw file, as a script finds that doesn't use our readers. Where failed calls are removed, the script
+// finds that, and the summary counts it.
+func TestNoTurnInAForeignContext(t *testing.T) {
+	python := pythontest.Need(t, "python", "import json", "no raw file is compared with the rows made from it")
+	example := filepath.Join("..", "..", "..", "..", "examples", "hints", "traces.jsonl")
+	for name, file := range map[string]func(t *testing.T) string{
+		"example":  func(*testing.T) string { return example },
+		"airline":  airlineRows,
+		"chat log": func(t *testing.T) string { return oracletest.Path(t, "readers", "request_logs", "openai_chat.jsonl") },
+		"litellm": func(t *testing.T) string {
+			return oracletest.Path(t, "readers", "litellm", "standard_logging_payload.jsonl")
+		},
+		"verifiers": func(t *testing.T) string { return oracletest.Path(t, "readers", "verifiers_v0", "results.jsonl") },
+	} {
+		for _, failed := range []string{"context", "train", "remove"} {
+			t.Run(name+"/"+failed, func(t *testing.T) {
+				raw := file(t)
+				dir, written := imitated(t, raw, failed)
+				got := compareContexts(t, python, raw, dir)
+				changed := int64(0)
+				for _, w := range written {
+					if w.Contexts == nil {
+						continue
+					}
+					changed += w.Contexts.Changed["remove"]
+					for by, n := range w.Contexts.Changed {
+						if by != "remove" || failed != "remove" {
+							t.Errorf("%s: %d contexts are changed: %s", w.Format, n, by)
+						}
+					}
+				}
+				switch {
+				case got.Trained == 0:
+					t.Error("no turn is trained")
+				case failed != "remove" && len(got.Foreign) > 0:
+					t.Errorf("%d of %d turns: %s", len(got.Foreign), got.Trained, got.Foreign[0])
+				case failed == "remove" && changed < int64(len(got.Foreign)):
+					t.Errorf("%d turns are in a foreign context, and %d are counted", len(got.Foreign), changed)
+				}
+				t.Logf("%d calls, %d turns trained, %d counted as changed", got.Calls, got.Trained, changed)
+			})
+		}
+	}
+}
+
+type comparedContexts struct {
+	Calls, Trained int
+	Foreign        []string
+}
+
+func compareContexts(t *testing.T, python, raw, dir string) (got comparedContexts) {
+	t.Helper()
+	args := []string{filepath.Join("testdata", "contexts.py"), raw}
+	for _, pattern := range []string{"messages/train.jsonl", "messages/validation.jsonl", "trl/sft.jsonl", "trl/sft_validation.jsonl"} {
+		if path := filepath.Join(dir, filepath.FromSlash(pattern)); exists(path) {
+			args = append(args, path)
+		}
+	}
+	out, err := exec.Command(python, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// airlineRows writes the airline rollouts as rows of conversations.
+func airlineRows(t *testing.T) string {
+	t.Helper()
+	var all []struct {
+		Task   int             `json:"task_id"`
+		Trial  int             `json:"trial"`
+		Reward float64         `json:"reward"`
+		Traj   json.RawMessage `json:"traj"`
+	}
+	dir := oracletest.Path(t, "chat", "traces")
+	tools := strings.ReplaceAll(string(read(t, filepath.Join(dir, "tools.json"))), "\n", " ")
+	if err := json.Unmarshal(read(t, filepath.Join(dir, "gpt-4o-airline-dev.json")), &all); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, x := range all {
+		line, err := json.Marshal(x.Traj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, `{"id":"%d/%d","task":"%[1]d","reward":%[3]g,"messages":%[4]s,"tools":%[5]s}`+"\n",
+			x.Task, x.Trial, x.Reward, line, tools)
+	}
+	path := filepath.Join(t.TempDir(), "airline.jsonl")
+	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,44 @@
+package collator
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Limits are the usual values of max_length from which people choose.
+var Limits = [...]int{4096, 8192, 16384, 32768, 65536, 131072}
+
+// Sizes counts rows by how many tokens they have before anything is cut out; of a pair the longer side counts.
+type Sizes struct {
+	Rows int64              `json:"rows"`
+	Fit  [len(Limits)]int64 `json:"fit"` // how many fit whole into each of Limits
+	Max  int                `json:"max"` // tokens of the longest: the max_length that carries all
+}
+
+// Add counts a row.
+func (s *Sizes) Add(tokens int) {
+	s.Rows++
+	s.Max = max(s.Max, tokens)
+	for i, limit := range Limits {
+		if tokens <= limit {
+			s.Fit[i]++
+		}
+	}
+}
+
+// Advice says which max_length carries how many rows whole; empty if the given one carries all.
+func (s *Sizes) Advice(maxLength int) string {
+	if s.Max <= maxLength {
+		return ""
+	}
+	var fit []string
+	for i, limit := range Limits {
+		if fit = append(fit, fmt.Sprintf("%d into %dk", s.Fit[i], limit/1024)); s.Fit[i] == s.Rows {
+			break
+		}
+	}
+	return fmt.Sprintf("max_length %d carries every row whole; of the %s, %s fit", s.Max, ledger.Quantity(s.Rows, "row"),
+		strings.Join(fit, ", "))
+}
