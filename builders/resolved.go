@@ -49,23 +49,6 @@ func (c Changed) String() string {
 	return "unknown"
 }
 
-// Trains reports whether a demonstration trains message i of nodes: never one that the model did not produce.
-func (d *Demonstration) Trains(nodes []ttc.Node, i int) bool {
-	n := &nodes[i]
-	if n.Message.Role != "assistant" || n.Sampled == ttc.No {
-		return false
-	}
-	switch d.Train {
-	case TrainLast:
-		return i == len(nodes)-1
-	case TrainCalls:
-		return len(n.Message.ToolCalls) > 0
-	case TrainFlagged:
-		return i < len(d.Trained) && d.Trained[i]
-	}
-	return true
-}
-
 // Origin identifies the example a record comes from, without its content.
 type Origin struct {
 	Run      int   // collection run, counted from 0

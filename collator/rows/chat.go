@@ -4,14 +4,17 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
 )
 
+const messagesName = "messages"
+
 // chatRows is the format everybody uses for conversations: messages, and the tools that could be called. Its readers
-// train every assistant turn, each reader in its own way, or only the last if told to (see Options.LastTurn). Whatever
-// follows the last turn trains nothing and is left out.
+// train every assistant turn, each reader in its own way, or only the last if told to (see Options.LastTurn): a
+// conversation ends before its first turn that is context only.
 var chatRows = Format{
-	Name:     "messages",
-	Consumer: "TRL, verl, Axolotl, LLaMA-Factory, NeMo RL (SFT)",
+	Name:     messagesName,
+	Consumer: "TRL, LLaMA-Factory, NeMo RL (SFT), Axolotl, ...",
 	Shape:    `{"messages": [messages], "tools": [definitions]}`,
 	Carries:  []builders.Kind{builders.KindDemonstration},
 	Files: func(_ builders.Kind, s Split) string {
@@ -29,34 +32,25 @@ var chatRows = Format{
 }
 
 func (e *Encoder) chatRow(dst []byte, r *builders.Resolved) ([]byte, error) {
-	d, ok := r.Record.(*builders.Demonstration)
-	if !ok {
-		return dst, e.refuse("it holds demonstrations only")
-	}
-	nodes := r.Messages.Nodes
-	last := len(nodes) - 1
-	for last >= 0 && nodes[last].Message.Role != "assistant" {
-		last--
-	}
-	if last < 0 {
-		return dst, e.refuse("it has no turn of the assistant")
-	}
-	if last+1 < len(nodes) && d.Train == builders.TrainLast {
-		return dst, e.refuse("it trains its last message, which isn't the assistant's")
-	}
-	e.trimmed = len(nodes) - last - 1
-	nodes = nodes[:last+1]
-	err := e.everyTurn(nodes, d)
-	if e.opts.LastTurn {
-		err = nil
-		if !d.Trains(nodes, last) {
-			err = e.refuse("its last turn is context only")
-		}
-	}
+	nodes, trained, err := e.demonstrated(r)
 	if err != nil {
 		return dst, err
 	}
-	if dst, err = e.fullMessages(append(dst, `{"messages": `...), nodes); err != nil {
+	if e.opts.LastTurn && e.LastTurnOnly() {
+		return e.eachTurn(dst, nodes, trained, false, func(dst []byte, _, to int) ([]byte, error) {
+			return e.conversation(dst, r, nodes[:to])
+		})
+	}
+	if nodes, err = e.everyTurn(nodes, trained); err != nil {
+		return dst, err
+	}
+	return e.conversation(dst, r, nodes)
+}
+
+// conversation appends a row of messages and tools.
+func (e *Encoder) conversation(dst []byte, r *builders.Resolved, nodes []ttc.Node) ([]byte, error) {
+	dst, err := e.fullMessages(append(dst, `{"messages": `...), nodes)
+	if err != nil {
 		return dst, err
 	}
 	return append(e.appendTools(dst, r.Origin.Tools), '}'), nil

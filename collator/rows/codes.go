@@ -2,14 +2,16 @@ package rows
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// Why a record has no row in a format.
+// Why a record, or a turn of one, has no row in a format.
 const (
 	FormatCannotCarry ledger.Reason = "format_cannot_carry"
+	AfterContextTurn  ledger.Reason = "after_context_turn"
 )
 
 // Codes are the pages of these reasons for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(FormatCannotCarry, "write", "The row format has no place for this record; other formats may have it.", "Choose a format that can carry it (`nat-go formats`)."),
+		ledger.NewCode(AfterContextTurn, "write", "The trainers of this format train every turn of the assistant, so the row ends before the first turn that is context only, and this turn comes after it.", "Choose a format that says what is trained (axolotl, ms_swift, openai_sft) or has a row for each turn (trl), or token batches (collator.tokenizer)."),
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/nat-go/nat-go/builders"
-	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
@@ -57,10 +56,10 @@ var customizer = Format{
 }
 
 func (e *Encoder) customizerRow(dst []byte, r *builders.Resolved) ([]byte, error) {
-	switch rec := r.Record.(type) {
+	switch r.Record.(type) {
 	case *builders.Preference:
-	case *builders.Demonstration:
-		return e.customizerDemonstration(dst, r, rec)
+	case *builders.Demonstration: // the service trains all assistant turns
+		return e.chatRow(dst, r)
 	default:
 		return dst, e.refuse("it holds preferences and demonstrations only")
 	}
@@ -85,31 +84,6 @@ func (e *Encoder) customizerRow(dst []byte, r *builders.Resolved) ([]byte, error
 		return dst, err
 	}
 	return append(dst, '}'), nil
-}
-
-// customizerDemonstration writes the conversation; the service trains all of its assistant turns.
-func (e *Encoder) customizerDemonstration(dst []byte, r *builders.Resolved, d *builders.Demonstration) ([]byte, error) {
-	err := e.everyTurn(r.Messages.Nodes, d)
-	if err != nil {
-		return dst, err
-	}
-	if dst, err = e.fullMessages(append(dst, `{"messages": `...), r.Messages.Nodes); err != nil {
-		return dst, err
-	}
-	return append(e.appendTools(dst, r.Origin.Tools), '}'), nil
-}
-
-// everyTurn refuses a demonstration that is not meant to train all its assistant turns, for trainers that always do.
-func (e *Encoder) everyTurn(nodes []ttc.Node, d *builders.Demonstration) error {
-	if n := len(nodes); n == 0 || nodes[n-1].Message.Role != "assistant" {
-		return e.refuse("it does not end in an assistant turn")
-	}
-	for i := range nodes {
-		if nodes[i].Message.Role == "assistant" && !d.Trains(nodes, i) {
-			return e.refuse("the trainer trains every assistant turn, and message %d is context only", i)
-		}
-	}
-	return nil
 }
 
 // customizerPrompt follows NAT's _format_prompt: messages if use_full_message_history is set (text becomes one user

@@ -35,9 +35,12 @@ type Options struct {
 	TextPrompt TextPrompt `json:"prompt_as"`
 	// NAT writes customizer rows exactly as NAT does: ASCII, no final newline, unknown message keys silently omitted.
 	NAT bool `json:"nat,omitempty"`
-	// LastTurn writes messages rows for a trainer that is told to train only the last turn; otherwise it trains all of
-	// them.
+	// LastTurn writes messages rows for a trainer that is told to train only the last turn: one row for each turn.
+	// Otherwise the trainer trains all of them.
 	LastTurn bool `json:"last_turn,omitempty"`
+	// Stretch lets the completion of a trl row have all turns, with what stands between them, up to the next turn that
+	// is context only: for trainers that mask what isn't the assistant's. Otherwise each turn has a row of its own.
+	Stretch bool `json:"stretch,omitempty"`
 	// JSONColumns says how tables hold values whose shape differs between rows.
 	JSONColumns JSONColumns `json:"json_columns,omitzero"`
 }
@@ -109,15 +112,20 @@ type Format struct {
 	Shape    string // one row, for people to look at
 	Carries  []builders.Kind
 	// File name under dataset/<name>/; *.parquet is a table, anything else is JSON lines.
-	Files    func(builders.Kind, Split) string
-	Service  bool // the consumer is a service that reads the JSON itself
-	open     func(*Encoder)
-	read     func(*rowReader) *Row
-	columns  func(builders.Kind, columns) parquet.Group // of tables
-	together func(*builders.Resolved) (key string)      // see Together; nil: every record makes its own rows
-	partly   func(Options, *builders.Resolved) bool     // see Partly; nil: never
-	parts    []builders.Kind                            // see Whole
+	Files   func(builders.Kind, Split) string
+	Service bool // the consumer is a service that reads the JSON itself
+	// TakesNull: for the consumer, a key whose value is null is missing.
+	TakesNull bool
+	open      func(*Encoder)
+	read      func(*rowReader) *Row
+	columns   func(builders.Kind, columns) parquet.Group // of tables
+	together  func(*builders.Resolved) (key string)      // see Together; nil: every record makes its own rows
+	partly    func(Options, *builders.Resolved) bool     // see Partly; nil: never
+	parts     []builders.Kind                            // see Whole
 }
+
+// LastTurnOnly reports whether the format heeds Options.LastTurn.
+func (f Format) LastTurnOnly() bool { return f.Lines() == messagesName }
 
 // Whole reports whether the rows of a kind of record, read back, have all that the model was given. Of others only a
 // second encoding of the record shows whether they are right.
@@ -143,7 +151,9 @@ func (f Format) SharesRows() bool { return f.together != nil }
 
 // Formats lists the row formats: JSON lines, verl's tables, and each JSON lines format as a table.
 func Formats() []Format {
-	all := []Format{customizer, trl, chatRows, kto, nemoRL, nemoRLRanked, openAI, verl, atropos}
+	all := []Format{
+		customizer, trl, chatRows, axolotl, msSwift, openAISFT, kto, nemoRL, nemoRLRanked, openAI, verl, atropos,
+	}
 	for _, f := range all {
 		if t, ok := f.Table(); ok {
 			all = append(all, t)
@@ -221,6 +231,7 @@ type Encoder struct {
 	split   Split // of the rows being made
 	rows    int   // made from the current records
 	trimmed int   // messages after the last turn that were left out
+	turns   Turns // of the current record
 	one     [1]*builders.Resolved
 	lone    bool // the rows contain half a surrogate pair
 	escaped []escaped
@@ -260,11 +271,13 @@ func (e *Encoder) Append(dst []byte, s Split, r *builders.Resolved) (out []byte,
 func (e *Encoder) AppendTogether(dst []byte, s Split, rs []*builders.Resolved) (out []byte, rows int, err error) {
 	n := len(dst)
 	e.split, e.rows, e.lone, e.trimmed, e.places = s, 1, false, 0, e.places[:0]
+	e.turns = Turns{}
 	out, err = e.encode(e, dst, rs)
 	if err == nil && !(e.opts.NAT && e.Name == customizer.Name) && e.lone {
 		err = e.refuse("a text has half of a surrogate pair, for which most readers of JSON refuse the whole file")
 	}
 	if err != nil {
+		e.turns = Turns{Lost: e.turns.Lost + e.turns.Carried}
 		return dst[:n], 0, err
 	}
 	return out, e.rows, nil

@@ -193,8 +193,8 @@ func TestRows(t *testing.T) {
 		{"customizer empty messages", customizer, Options{}, preference(builders.Passage{Nodes: []ttc.Node{}}, text("c"), text("r")), `{"prompt": "", "chosen_response": "c", "rejected_response": "r"}`},
 		{"customizer tool calls", customizer, Options{FullHistory: true}, preference(messages(call), text("c"), text("r")), `!customizer rows can't carry it: the assistant message has tool calls`},
 		{"customizer demonstration", customizer, Options{}, demo(builders.TrainAll, says("user", "q"), call, says("assistant", "a")), `{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": {"a":1}}}]}, {"role": "assistant", "content": "a"}]}`},
-		{"customizer demonstration of nothing", customizer, Options{}, demo(builders.TrainAll), `!customizer rows can't carry it: it does not end in an assistant turn`},
-		{"customizer demonstration of one turn", customizer, Options{}, demo(builders.TrainLast, says("user", "q"), says("assistant", "a"), says("assistant", "b")), `!customizer rows can't carry it: the trainer trains every assistant turn, and message 1 is context only`},
+		{"customizer demonstration of nothing", customizer, Options{}, demo(builders.TrainAll), `!customizer rows can't carry it: none of its turns is trained`},
+		{"customizer demonstration of one turn", customizer, Options{}, demo(builders.TrainLast, says("user", "q"), says("assistant", "a"), says("assistant", "b")), `!customizer rows can't carry it: the trainer trains every assistant turn, and the first, message 1, is context only`},
 		{"customizer rollout", customizer, Options{}, rollout("t", 1, says("user", "q"), says("assistant", "a")), `!customizer rows can't carry it: it holds preferences and demonstrations only`},
 		{"kto", kto, Options{}, withTools, `{"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "\u00e9"}], "completion": [{"role": "assistant", "content": "c"}], "label": true, "tools": [{"name":"f f"}]}
 {"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "\u00e9"}], "completion": [{"role": "assistant", "content": "r"}], "label": false, "tools": [{"name":"f f"}]}`},
@@ -214,8 +214,8 @@ func TestRows(t *testing.T) {
 			`"function": {"name": "f", "arguments": {"a":1}}}]}, {"role": "tool", "content": "x"}, ` +
 			`{"role": "assistant", "content": "y"}], "rejected": [{"role": "assistant", "content": "r"}]}`},
 		{"verl demonstration", verl, Options{}, demo(builders.TrainAll, says("user", "q"), says("assistant", "a"), says("user", "r"), says("assistant", "b")), `{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}, {"role": "user", "content": "r"}, {"role": "assistant", "content": "b"}]}`},
-		{"verl demonstration of one turn", verl, Options{}, demo(builders.TrainLast, says("user", "q"), says("assistant", "a"), says("assistant", "b")), `!verl rows can't carry it: the trainer trains every assistant turn, and message 1 is context only`},
-		{"verl demonstration of a call", verl, Options{}, demo(builders.TrainAll, says("user", "q"), call), `!verl rows can't carry it: the assistant message is part of a tool call, of which Parquet would change the shape`},
+		{"verl demonstration of one turn", verl, Options{}, demo(builders.TrainLast, says("user", "q"), says("assistant", "a"), says("assistant", "b")), `!verl rows can't carry it: the trainer trains every assistant turn, and the first, message 1, is context only`},
+		{"verl demonstration of a call", verl, Options{}, demo(builders.TrainAll, says("user", "q"), call), `{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": {"a":1}}}]}]}`},
 		{"verl preference", verl, Options{}, withTools, `!verl rows can't carry it: it holds prompts of rollouts, and demonstrations`},
 		{"verl rollout", verl, Options{}, rollout("t", 1, says("user", "q"), says("assistant", "a")), `{"data_source": "grpo", "prompt": [{"role": "user", "content": "q"}], "ability": "agent", "reward_model": {"style": "model", "ground_truth": ""}, "extra_info": {"split": "train", "index": 7, "task": "t", "example": "t/0"}}`},
 		{"verl rollout with a truth", verl, Options{}, truth, `{"data_source": "grpo", "prompt": [{"role": "user", "content": "2+2?"}], "ability": "agent", "reward_model": {"style": "rule", "ground_truth": "4 \u20ac"}, "extra_info": {"split": "train", "index": 7, "task": "t", "example": "t/0", "tools": "[{\"name\":\"f f\"}]"}}`},
@@ -243,7 +243,8 @@ func TestRows(t *testing.T) {
 		{"openai", openAI, Options{}, preference(text("p"), messages(call), text("r")), `{"input": {"messages": [{"role": "user", "content": "p"}]}, "preferred_output": [{"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"a\": 1}"}}]}], "non_preferred_output": [{"role": "assistant", "content": "r"}]}`},
 		{"openai tools", openAI, Options{}, withTools, `{"input": {"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "\u00e9"}], "tools": [{"name":"f f"}]}, "preferred_output": [{"role": "assistant", "content": "c"}], "non_preferred_output": [{"role": "assistant", "content": "r"}]}`},
 		{"trl demonstration", trl, Options{}, demo(builders.TrainAll, says("user", "q"), says("assistant", "a")), `{"prompt": [{"role": "user", "content": "q"}], "completion": [{"role": "assistant", "content": "a"}]}`},
-		{"trl demonstration of two turns", trl, Options{}, demo(builders.TrainAll, says("user", "q"), says("assistant", "a"), says("user", "q"), says("assistant", "a")), `!trl rows can't carry it: it trains other turns than the last one`},
+		{"trl demonstration of two turns", trl, Options{}, demo(builders.TrainAll, says("user", "q"), says("assistant", "a"), says("user", "q"), says("assistant", "a")), `{"prompt": [{"role": "user", "content": "q"}], "completion": [{"role": "assistant", "content": "a"}]}
+{"prompt": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}, {"role": "user", "content": "q"}], "completion": [{"role": "assistant", "content": "a"}]}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := NewEncoder(c.format, c.opts)

@@ -8,8 +8,9 @@ import (
 )
 
 // trl is what TRL's DPOTrainer and SFTTrainer read: the conversational preference format with an explicit prompt, and
-// the conversational prompt-completion format (https://huggingface.co/docs/trl/dataset_formats). A side of a pair may
-// have several messages, all of which TRL treats as the completion: tool results between turns are trained too.
+// the conversational prompt-completion format (https://huggingface.co/docs/trl/dataset_formats), one row for each trained
+// turn. A side of a pair may have several messages, all of which TRL treats as the completion: tool results between
+// turns are trained too.
 var trl = Format{
 	Name:     "trl",
 	Consumer: "TRL (DPOTrainer, SFTTrainer)",
@@ -40,7 +41,7 @@ func (r *rowReader) trl() *Row {
 	row := &Row{Kind: builders.KindPreference, Prompt: r.passage("prompt", fullMessage)}
 	if r.has("completion") {
 		row.Kind = builders.KindDemonstration
-		row.Completion = r.answer("completion")
+		row.Completion = r.turns("completion")
 		r.oneForm("prompt", row.Prompt, row.Completion)
 	} else {
 		row.Chosen, row.Rejected = r.turns("chosen"), r.turns("rejected")
@@ -51,11 +52,11 @@ func (r *rowReader) trl() *Row {
 }
 
 func (e *Encoder) trlRow(dst []byte, r *builders.Resolved) ([]byte, error) {
-	switch rec := r.Record.(type) {
+	switch r.Record.(type) {
 	case *builders.Preference:
 		return e.trlPreference(dst, r)
 	case *builders.Demonstration:
-		return e.trlDemonstration(dst, r, rec)
+		return e.trlDemonstration(dst, r)
 	}
 	return dst, e.refuse("it holds preferences and demonstrations only")
 }
@@ -105,29 +106,24 @@ func (e *Encoder) trlSide(dst []byte, name string, p *builders.Passage, role str
 	return e.fullMessages(dst, p.Nodes)
 }
 
-// trlDemonstration writes the last message as the completion, and refuses a record that trains other messages too: TRL
-// trains the whole completion, including tool results within it.
-func (e *Encoder) trlDemonstration(dst []byte, r *builders.Resolved, d *builders.Demonstration) ([]byte, error) {
-	nodes := r.Messages.Nodes
-	last := len(nodes) - 1
-	if last < 0 || nodes[last].Message.Role != "assistant" {
-		return dst, e.refuse("it does not end in an assistant turn")
-	}
-	for i := range nodes {
-		if d.Trains(nodes, i) != (i == last) {
-			return dst, e.refuse("it trains other turns than the last one")
-		}
-	}
-	dst = append(dst, `{"prompt": `...)
-	dst, err := e.fullMessages(dst, nodes[:last])
+// trlDemonstration writes a row for each trained turn, with everything before it as the prompt: TRL trains the whole
+// completion. With Options.Stretch the completion goes on to the last turn before one that is context only, and the
+// trainer has to mask the messages in it that are not the assistant's.
+func (e *Encoder) trlDemonstration(dst []byte, r *builders.Resolved) ([]byte, error) {
+	nodes, trained, err := e.demonstrated(r)
 	if err != nil {
 		return dst, err
 	}
-	dst = append(dst, `, "completion": `...)
-	if dst, err = e.fullMessages(dst, nodes[last:]); err != nil {
-		return dst, err
-	}
-	return e.end(dst, r)
+	return e.eachTurn(dst, nodes, trained, e.opts.Stretch, func(dst []byte, from, to int) ([]byte, error) {
+		dst, err := e.fullMessages(append(dst, `{"prompt": `...), nodes[:from])
+		if err != nil {
+			return dst, err
+		}
+		if dst, err = e.fullMessages(append(dst, `, "completion": `...), nodes[from:to]); err != nil {
+			return dst, err
+		}
+		return e.end(dst, r)
+	})
 }
 
 // end closes a row; tools, if the example has any, go into their own column, which is passed to chat templates.

@@ -15,10 +15,13 @@ import (
 // verl is what verl's RLHFDataset and MultiTurnSFTDataset read (verl 0.9, verl/utils/dataset): Parquet with one prompt
 // per task, for which the trainer itself samples answers, and Parquet with conversations.
 //
-// Parquet gives all messages of a file the same keys and all tool call arguments the same shape: what a message lacks
-// comes back as null, which chat templates treat as present. So messages are {role, content} and nothing else; records
-// with tool calls are for token batches. The tools of an RL prompt are kept in extra_info, for the file that
-// tool_config_path names, because verl doesn't read them from rows.
+// A conversation without tools and calls is a column of {role, content}, which verl reads as it is. Others are columns of
+// JSON: typed, Parquet would give every definition of a tool and every call's arguments the keys of all others, with
+// null where they had none, and chat templates print those. verl's own class stops at such rows; natgo.verl parses them
+// (data.custom_cls).
+//
+// The messages of an RL prompt are {role, content} and nothing else. Its tools are kept in extra_info, for the file that
+// tool_config_path names, because RLHFDataset doesn't read them from rows.
 //
 // reward_model.ground_truth is what the builder put into the record's metadata under that name, with the style "rule";
 // without it the field is empty and the style is "model", so that a rule-based reward is never silently scored against
@@ -26,7 +29,7 @@ import (
 var verl = Format{
 	Name:     "verl",
 	Consumer: "verl (RLHFDataset, MultiTurnSFTDataset)",
-	Shape:    `Parquet: {"data_source", "prompt": [{role, content}], "ability", "reward_model": {style, ground_truth}, "extra_info"}; sft*.parquet: {"messages": [{role, content}]}`,
+	Shape:    `Parquet: {"data_source", "prompt": [{role, content}], "ability", "reward_model": {style, ground_truth}, "extra_info"}; sft*.parquet: {"messages": [messages], "tools": [definitions]}`,
 	Carries:  []builders.Kind{builders.KindDemonstration, builders.KindRollout},
 	Files: func(k builders.Kind, s Split) string {
 		switch {
@@ -43,9 +46,9 @@ var verl = Format{
 	together: verlPrompt,
 }
 
-func verlColumns(k builders.Kind, _ columns) parquet.Group {
+func verlColumns(k builders.Kind, c columns) parquet.Group {
 	if k == builders.KindDemonstration {
-		return parquet.Group{"messages": plainMessages}
+		return c.and(parquet.Group{"messages": c.messages()})
 	}
 	return parquet.Group{
 		"data_source":  parquet.String(),
@@ -84,11 +87,11 @@ func beforeSampled(nodes []ttc.Node) []ttc.Node {
 }
 
 func (e *Encoder) verlRow(dst []byte, rs []*builders.Resolved) ([]byte, error) {
-	switch rec := rs[0].Record.(type) {
+	switch rs[0].Record.(type) {
 	case *builders.Rollout:
 		return e.verlTask(dst, rs)
 	case *builders.Demonstration:
-		return e.verlDemonstration(dst, rs[0], rec)
+		return e.chatRow(dst, rs[0])
 	}
 	return dst, e.refuse("it holds prompts of rollouts, and demonstrations")
 }
@@ -129,17 +132,6 @@ func (e *Encoder) verlTask(dst []byte, rs []*builders.Resolved) ([]byte, error) 
 	return append(dst, "}}"...), nil
 }
 
-func (e *Encoder) verlDemonstration(dst []byte, r *builders.Resolved, d *builders.Demonstration) ([]byte, error) {
-	if len(r.Origin.Tools) > 0 {
-		return dst, e.refuse("it has no place for the tools that the model could call")
-	}
-	if err := e.everyTurn(r.Messages.Nodes, d); err != nil {
-		return dst, err
-	}
-	dst, err := e.plainMessages(append(dst, `{"messages": `...), r.Messages.Nodes, e.bare)
-	return append(dst, '}'), err
-}
-
 // bare refuses messages with more than {role, content}.
 func (e *Encoder) bare(m *chat.Message) error {
 	switch {
@@ -152,8 +144,11 @@ func (e *Encoder) bare(m *chat.Message) error {
 }
 
 func (r *rowReader) verl() *Row {
+	r.parsed = true
 	if r.has("messages") {
-		return r.conversation(plainMessage)
+		row := r.conversation(fullMessage)
+		r.tools()
+		return row
 	}
 	row := &Row{Kind: builders.KindRollout, Prompt: r.passage("prompt", plainMessage)}
 	if row.Prompt.IsText() || len(row.Prompt.Nodes) == 0 {

@@ -16,6 +16,7 @@ import (
 type convertFlags struct {
 	formats                       []string
 	output, promptAs, jsonColumns string
+	completion                    string
 	history, asJSON               bool
 	limits                        *dataset.Limits
 }
@@ -71,6 +72,8 @@ The rows go to the run's own dataset folder and are entered in its manifest, or 
 		"what a text prompt becomes in trl rows: user_message or text (default: as in the run)")
 	f.StringVar(&flags.jsonColumns, "json-columns", "", "how Parquet rows hold tools and messages with tool calls: "+
 		"json, for Hugging Face datasets from 4.7 on, or text (default: as in the run)")
+	f.StringVar(&flags.completion, "completion", "", "what a demonstration in trl rows completes: one turn, or a stretch "+
+		"of turns (default: as in the run)")
 	f.BoolVar(&flags.history, "use-full-message-history", false,
 		"keep message prompts as messages in customizer rows; else the last message's text (default: as in the run)")
 	f.BoolVar(&flags.asJSON, "json", false, "print one JSON object")
@@ -104,6 +107,13 @@ func (f *convertFlags) rowOptions(cmd *cobra.Command, from *dataset.Place) (rows
 		if err := opts.TextPrompt.UnmarshalText([]byte(f.promptAs)); err != nil {
 			return opts, exit.Usagef("--prompt-as: %w", err)
 		}
+	}
+	switch flags := cmd.Flags(); {
+	case !flags.Changed("completion"):
+	case f.completion != "turn" && f.completion != "stretch":
+		return opts, exit.Usagef("--completion is %q; it can be turn or stretch", f.completion)
+	default:
+		opts.Stretch = f.completion == "stretch"
 	}
 	if cmd.Flags().Changed("json-columns") {
 		if err := opts.JSONColumns.UnmarshalText([]byte(f.jsonColumns)); err != nil {

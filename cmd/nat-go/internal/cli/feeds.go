@@ -21,6 +21,9 @@ const (
 // What rows of plain text can't carry.
 const dropsTools = "tools, tool calls, answers of several messages"
 
+// What trainers of every assistant turn can't be given.
+const turnsAfter = "turns after one that is context only, weights"
+
 // feeds returns the table "what feeds what". A trainer of text rows tokenises them itself, with its own template and
 // its own idea of what is trained: our masks apply only to token batches, and are lost in every other line.
 func feeds() []feed {
@@ -57,21 +60,31 @@ func feeds() []feed {
 		},
 		{
 			"demonstration", "trl", "TRL SFTTrainer (prompt, completion)",
-			"the completion: the last turn, and what the template puts after it", "earlier turns to imitate, weights",
+			"the completion, and what the template puts after it: each trained turn in a row of its own", "weights",
 			readBack,
 		},
 		{
-			"demonstration", "messages", "TRL, verl, Axolotl, LLaMA-Factory, NeMo RL (SFT)",
-			"the assistant turns, each trainer in its own way; a record that trains only some is refused",
-			"weights", documented,
+			"demonstration", "messages", "TRL, LLaMA-Factory, NeMo RL (SFT), Axolotl, ...",
+			"the assistant turns, each trainer in its own way", turnsAfter, documented,
 		},
 		{
-			"demonstration", "customizer", "NeMo Customizer v1 (SFT)",
-			"the assistant turns; a record that trains only some is refused", "weights", documented,
+			"demonstration", "axolotl", "Axolotl (message_field_training: train)", "the turns whose train is true",
+			"weights", readBack,
 		},
 		{
-			"demonstration", "verl", "verl MultiTurnSFTDataset", "every assistant turn, each message rendered alone",
-			"tools, tool calls, reasoning, weights", readBack,
+			"demonstration", "ms_swift", "ms-swift (swift sft)", "the texts and calls whose loss is true",
+			"ids of calls, weights", readBack,
+		},
+		{
+			"demonstration", "openai_sft", "OpenAI and Azure fine-tuning (supervised)",
+			"the assistant messages without weight 0", "reasoning, weights other than 0 and 1", documented,
+		},
+		{
+			"demonstration", "customizer", "NeMo Customizer v1 (SFT)", "the assistant turns", turnsAfter, documented,
+		},
+		{
+			"demonstration", "verl", "verl MultiTurnSFTDataset; natgo.verl for rows with tools",
+			"every assistant turn, each message rendered alone", turnsAfter, readBack,
 		},
 		{
 			"demonstration", "sft", "your own; TRL SFTTrainer by format sft_parquet, SkyRL by skyrl_pretokenized",

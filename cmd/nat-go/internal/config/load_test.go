@@ -87,10 +87,10 @@ func TestLoadedValues(t *testing.T) {
 	}
 	split := Split{By: "task", Validation: 0.5, Seed: 7, ValidationSet: true}
 	if d := cmp.Diff(Dataset{
-		Formats:        []string{"trl"},
-		Split:          split,
-		PromptAs:       "user_message",
-		Turns:          "every",
+		Formats:  []string{"trl"},
+		Split:    split,
+		PromptAs: "user_message",
+		Turns:    "every", Completion: "turn",
 		JSONColumns:    "json",
 		Contradictions: "drop",
 	}, c.Dataset); d != "" {

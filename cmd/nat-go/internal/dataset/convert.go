@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -45,7 +46,7 @@ func (c *Converted) None() error {
 	if c.Rows() > 0 {
 		return nil
 	}
-	why := "none of the records fits"
+	why := errNothing.Error()
 	for _, w := range c.Formats {
 		if f, _ := Lookup(w.Format); f.FromBatches() && len(c.Formats) == 1 {
 			why = f.tokens.none
@@ -63,10 +64,25 @@ func Convert(ctx context.Context, p *Place, formats []Format, o rows.Options, di
 		names = append(names, f.Name)
 	}
 	c := &Converted{}
+	defer c.tidy(dir)()
 	err := c.into(p, names, dir, func(dir string, ready func([]runfolder.Written, []runfolder.File) error) error {
 		return c.write(ctx, p, formats, o, dir, ready)
 	})
+	if errors.Is(err, errNothing) {
+		err = nil
+	}
 	return c, err
+}
+
+// errNothing ends a conversion that has made no rows before anything gets its name.
+var errNothing = errors.New("none of the records fits")
+
+// tidy returns what removes a folder in which nothing was written, if it was not there before.
+func (c *Converted) tidy(dir string) func() {
+	if _, err := os.Stat(dir); dir == "" || err == nil {
+		return func() {}
+	}
+	return func() { _ = os.Remove(dir) } // fails, as it should, if there is anything in it
 }
 
 // write writes text rows, and token rows before any file gets its name: afterwards all formats exist, or none.
@@ -83,7 +99,7 @@ func (c *Converted) write(
 		return err
 	}
 	return c.texts(ctx, Spec{
-		Dir: dir, Log: p.Log(), Decisions: d, Formats: formats, Options: o,
+		Dir: dir, Log: p.Log(), Decisions: d, Formats: formats, Options: o, NoEmpty: true,
 		Ready: func(texts []runfolder.Written, textFiles []runfolder.File) error {
 			_, err := WriteTokens(p.Run, dir, formats,
 				func(tokens []runfolder.Written, tokenFiles []runfolder.File) error {
@@ -93,6 +109,9 @@ func (c *Converted) write(
 						}
 					}
 					c.Formats = slices.Concat(texts, tokens)
+					if c.Rows() == 0 {
+						return errNothing
+					}
 					if ready == nil {
 						return nil
 					}
@@ -106,7 +125,11 @@ func (c *Converted) write(
 // texts writes what s specifies and counts what no format can carry.
 func (c *Converted) texts(ctx context.Context, s Spec) error {
 	refused := map[Refused]int64{}
-	s.Dropped = func(x ledger.Drop) { refused[Refused{Format: x.Format, Why: x.Detail}]++ }
+	s.Dropped = func(x ledger.Drop) {
+		if x.Reason == rows.FormatCannotCarry { // turns are counted with what was written
+			refused[Refused{Format: x.Format, Why: x.Detail}]++
+		}
+	}
 	written, err := Write(ctx, s)
 	if s.Ready == nil {
 		c.Formats = written
@@ -167,6 +190,11 @@ func (c *Converted) Text(w io.Writer) error {
 		for _, file := range f.Files {
 			fmt.Fprintf(&b, "%s  %s\n", filepath.Join(c.Dir, filepath.FromSlash(file.Path)),
 				ledger.Quantity(file.Rows, "row"))
+		}
+	}
+	for _, f := range c.Formats {
+		if text := TurnsLost(f); text != "" {
+			b.WriteString(text + "\n")
 		}
 	}
 	for _, r := range c.Refused {

@@ -31,7 +31,10 @@ func ConvertRows(ctx context.Context, from FormatFolder, formats []Format, o row
 		return nil, err
 	}
 	c := &Converted{Dir: dir}
-	return c, c.texts(ctx, Spec{Dir: dir, Log: tmp, Decisions: curate.Decided(sides), Formats: formats, Options: o})
+	defer c.tidy(dir)()
+	return c, c.texts(ctx, Spec{
+		Dir: dir, Log: tmp, Decisions: curate.Decided(sides), Formats: formats, Options: o, NoEmpty: true,
+	})
 }
 
 // log makes a record log from the rows, and records which side each is on.
@@ -97,7 +100,10 @@ func recordOf(row *rows.Row) (builders.Record, error) {
 	d := &builders.Demonstration{Weight: 1}
 	all := builders.Passage{Nodes: slices.Concat(messages("user", row.Prompt), messages("assistant", row.Completion))}
 	d.Messages = inline(all)
-	if !row.WholePrompt && slices.ContainsFunc(row.Prompt.Nodes, isAssistant) {
+	switch {
+	case row.Trained != nil:
+		d.Train, d.Trained = builders.TrainFlagged, row.Trained
+	case !row.WholePrompt && slices.ContainsFunc(row.Prompt.Nodes, isAssistant):
 		d.Train = builders.TrainFlagged
 		for i, n := range all.Nodes {
 			d.Trained = append(d.Trained, i >= len(row.Prompt.Nodes) && isAssistant(n))

@@ -41,6 +41,7 @@ type partFormat struct {
 	Records  int64              `json:"records"`
 	Dropped  int64              `json:"dropped"`
 	Trimmed  int64              `json:"trimmed"`
+	Turns    rows.Turns         `json:"turns"`
 	Contents [8]rows.Contents   `json:"contents"`
 	Refused  partRefusals       `json:"refused"`
 	Of       runfolder.Contexts `json:"of"`
@@ -72,8 +73,8 @@ func WritePart(ctx context.Context, s Spec, groups iter.Seq2[*recordlog.Group, e
 	p := &Share{}
 	for _, w := range all {
 		f := partFormat{
-			Name: w.enc.Name, Records: w.records, Dropped: w.dropped, Trimmed: w.trimmed, Contents: w.contents,
-			Refused: w.refused.part(), Of: w.of,
+			Name: w.enc.Name, Records: w.records, Dropped: w.dropped, Trimmed: w.trimmed, Turns: w.tally,
+			Contents: w.contents, Refused: w.refused.part(), Of: w.of,
 		}
 		for _, x := range w.files {
 			f.Files = append(f.Files, partFile{x.name, x.of, x.side, x.rows})
@@ -120,6 +121,7 @@ func (w *formatWriter) join(ctx context.Context, p *partFormat, dir string) erro
 	w.dropped += p.Dropped
 	w.trimmed += p.Trimmed
 	w.of.Add(&p.Of)
+	w.tally.Add(p.Turns)
 	w.refused.join(w.enc.Format, w.spec.Options, &p.Refused)
 	before := map[string]int64{}
 	for _, x := range p.Files {

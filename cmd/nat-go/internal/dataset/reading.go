@@ -25,6 +25,7 @@ const maxColumns = 4096
 // reading models what Hugging Face datasets makes of a JSON lines file, whose columns it has to guess (3.6 to 5.2, with
 // pyarrow 26): texts become timestamps, keys that appear late fail, missing keys are filled with null.
 type reading struct {
+	nulls   bool // the trainer takes null for a missing key
 	row     column
 	rows    int64
 	chunk   int // from 0
@@ -201,6 +202,7 @@ func (c *column) names() []string {
 type change struct {
 	Text string
 	Old  bool // only before datasets 4.7, which keeps objects and values of differing shapes as JSON
+	Null bool // missing keys are filled with null, and no more
 }
 
 func (c change) String() string {
@@ -214,6 +216,9 @@ func (c change) String() string {
 func (r *reading) changes() []change {
 	r.endChunk()
 	all := r.row.changes("", false)
+	if r.nulls {
+		all = slices.DeleteFunc(all, func(c change) bool { return c.Null })
+	}
 	slices.SortStableFunc(all, func(a, b change) int { return cmp.Compare(oldness(a), oldness(b)) })
 	return all
 }
@@ -246,6 +251,7 @@ func (c *column) changes(path string, asJSON bool) (all []change) {
 	}
 	if c.varied && path != "" {
 		find(true, "the keys of %s are not the same everywhere: what is missing is filled in with null", path)
+		all[len(all)-1].Null = true
 		asJSON = true
 	}
 	if c.element != nil {

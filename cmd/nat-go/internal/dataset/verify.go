@@ -64,6 +64,9 @@ const listedFindings = 20
 // the files as the run wrote them; nil if there is no manifest. tmp is a folder for temporary files.
 func Verify(p *Place, manifest []runfolder.Written, tmp string) (*Report, error) {
 	v := &verifier{report: &Report{Files: []Verified{}, Findings: []Finding{}}, more: map[string]int{}, tmp: tmp}
+	if o, err := p.RowOptions(); err == nil {
+		v.last = o.LastTurn
+	}
 	for _, f := range p.Texts() {
 		if err := v.format(f); err != nil {
 			return nil, err
@@ -89,6 +92,7 @@ type verifier struct {
 	report *Report
 	more   map[string]int // number of findings per code and file
 	tmp    string
+	last   bool // rows were written for trainers that train only the last turn of a row, where a format knows them
 }
 
 func (v *verifier) find(f Finding, format string, a ...any) {
@@ -137,6 +141,7 @@ func (v *verifier) format(f FormatFolder) error {
 	defer c.rows.close()
 	defer c.pairs.close()
 	defer c.context.close()
+	c.context.last = v.last && f.Format.LastTurnOnly()
 	for i, file := range f.Files {
 		c.names = append(c.names, filepath.ToSlash(filepath.Join(filepath.Base(f.Dir), file.Name)))
 		if err := c.file(i); err != nil {
@@ -158,7 +163,7 @@ func (c *formatCheck) file(i int) error {
 		Format:  c.folder.Format.Name,
 		RowFile: runfolder.RowFile{Path: c.names[i], Split: file.Split.String()},
 	}
-	var reading reading
+	reading := reading{nulls: c.folder.Format.TakesNull}
 	if err := c.context.begin(c.tmp); err != nil {
 		return err
 	}

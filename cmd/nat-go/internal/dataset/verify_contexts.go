@@ -90,6 +90,7 @@ func (r *rowContexts) at(row int64) ([]ttc.History, error) {
 
 // contextCheck compares the contexts of rows with those that rows.jsonl names.
 type contextCheck struct {
+	last    bool // the trainer trains only the last turn of a row
 	hasher  history.Hasher
 	scratch []ttc.History
 	files   []*rowContexts // nil: nothing says what they should be
@@ -122,6 +123,9 @@ func (c *contextCheck) row(f rows.Format, row *rows.Row) error {
 	if row != nil && f.Whole(row.Kind) {
 		at.whole = true
 		c.scratch = row.Contexts(&c.hasher, c.scratch)
+	}
+	if n := len(c.scratch); c.last && n > 0 {
+		return at.add(c.scratch[n-1:])
 	}
 	return at.add(c.scratch)
 }

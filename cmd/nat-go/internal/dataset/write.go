@@ -42,6 +42,9 @@ type Spec struct {
 	// its name; Write returns its error, and then leaves nothing behind. It may be nil.
 	Ready func([]runfolder.Written, []runfolder.File) error
 
+	// NoEmpty leaves out formats that carry nothing; otherwise they have a folder and no rows.
+	NoEmpty bool
+
 	part bool // a part is being written: lines only, and what Join needs
 
 	kept     []member // of the group that is being written
@@ -50,6 +53,20 @@ type Spec struct {
 
 // Unit returns the unit in which the books of a format are kept.
 func Unit(format string) string { return format + " record" }
+
+// TurnUnit returns the unit in which the books of a format count turns that a row ends before.
+func TurnUnit(format string) string { return format + " turn" }
+
+// TurnsLost says which turns of the records that a format carries have no row; empty if all have one.
+func TurnsLost(w runfolder.Written) string {
+	t := w.Turns
+	if t.Lost == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s has rows for %s; the %d after a turn that is context only have none, because its trainers train "+
+		"every turn: formats trl, axolotl, ms_swift and openai_sft carry them, and so do token batches", w.Format,
+		ledger.Quantity(t.Carried, "turn"), t.Lost)
+}
 
 // Write writes the kept records in every text row format, in the order of the log. Files appear completely or not at
 // all; cancelling ctx leaves no new ones.
@@ -133,6 +150,9 @@ func (s *Spec) members(g *recordlog.Group) {
 func finishAll(s Spec, all []*formatWriter) ([]runfolder.Written, error) {
 	var out []runfolder.Written
 	var files []runfolder.File
+	if s.NoEmpty {
+		all = slices.DeleteFunc(slices.Clone(all), func(w *formatWriter) bool { return len(w.files) == 0 })
+	}
 	for _, w := range all {
 		written, its, err := w.finish()
 		if err != nil {
@@ -211,6 +231,7 @@ type formatWriter struct {
 	records int64
 	dropped int64
 	trimmed int64
+	tally   rows.Turns
 	refused refusals
 	prefix  originPrefix
 	of      runfolder.Contexts
@@ -301,6 +322,7 @@ func (w *formatWriter) settle(ms []member, err error) error {
 	if err == nil {
 		w.records += int64(len(ms))
 		w.trimmed += int64(w.enc.Trimmed())
+		w.settleTurns(ms[0].record, w.enc.Turns())
 		return nil
 	}
 	var cannot *rows.CannotCarry
@@ -313,6 +335,18 @@ func (w *formatWriter) settle(ms []member, err error) error {
 		w.spec.Dropped(w.drop(m.record, cannot))
 	}
 	return nil
+}
+
+// settleTurns records what became of the turns of a demonstration.
+func (w *formatWriter) settleTurns(r *builders.Resolved, turns rows.Turns) {
+	w.tally.Add(turns)
+	if turns.Lost == 0 {
+		return
+	}
+	d := w.drop(r, &rows.CannotCarry{Format: w.enc.Name})
+	d.Reason, d.Unit, d.Count = rows.AfterContextTurn, TurnUnit(w.enc.Name), turns.Lost
+	d.Detail = fmt.Sprintf("%s of %d", ledger.Quantity(turns.Lost, "turn"), turns.Carried+turns.Lost)
+	w.spec.Dropped(d)
 }
 
 func (w *formatWriter) drop(r *builders.Resolved, why *rows.CannotCarry) ledger.Drop {
@@ -414,7 +448,7 @@ func (w *formatWriter) open(kind builders.Kind, s rows.Split) (*rowFile, error) 
 	switch {
 	case w.spec.part:
 	case !rows.IsTable(name) && !w.enc.Service && !w.spec.Options.NAT:
-		f.reading = &reading{}
+		f.reading = &reading{nulls: w.enc.TakesNull}
 	case rows.IsTable(name):
 		f.table = w.enc.NewTable(out, kind, w.spec.Options, w.contents[kind])
 	}
@@ -426,7 +460,7 @@ func (w *formatWriter) open(kind builders.Kind, s rows.Split) (*rowFile, error) 
 // finish ends the files; see synced and place.
 func (w *formatWriter) finish() (runfolder.Written, []runfolder.File, error) {
 	out := runfolder.Written{
-		Format: w.enc.Name, Records: w.records, Dropped: w.dropped, Trimmed: w.trimmed,
+		Format: w.enc.Name, Records: w.records, Dropped: w.dropped, Trimmed: w.trimmed, Turns: w.tally,
 	}
 	if w.of.Turns > 0 {
 		out.Contexts = &w.of
@@ -465,6 +499,9 @@ func (w *formatWriter) abort() {
 		f.out.abort()
 	}
 	w.origins.abort()
+	if w.spec.NoEmpty {
+		_ = os.Remove(w.dir) // fails, as it should, if there is anything in it
+	}
 }
 
 // rowFile is a file of rows being written.

@@ -151,6 +151,7 @@ func (p *plan) chooseFormats() error {
 		p.options.TextPrompt = rows.PlainText
 	}
 	p.options.LastTurn = p.config.Dataset.Turns == "last"
+	p.options.Stretch = p.config.Dataset.Completion == "stretch"
 	if p.config.Dataset.JSONColumns == "text" {
 		p.options.JSONColumns = rows.JSONText
 	}

@@ -60,6 +60,10 @@ func (r *run) write(ctx context.Context, d *curate.Decisions) error {
 	for _, w := range written {
 		r.books.In(ledger.Write, dataset.Unit(w.Format), kept)
 		r.books.Out(ledger.Write, dataset.Unit(w.Format), w.Records)
+		if t := w.Turns; t.Lost > 0 {
+			r.books.In(ledger.Write, dataset.TurnUnit(w.Format), t.Carried+t.Lost)
+			r.books.Out(ledger.Write, dataset.TurnUnit(w.Format), t.Carried)
+		}
 	}
 	if kept > 0 && p.copyTo != "" {
 		return r.copyForNAT()
@@ -82,6 +86,7 @@ func (r *run) warnOfRefused(written []runfolder.Written) {
 			r.warn("%s: %s after the last turn of the assistant, which train nothing, are left out", w.Format,
 				ledger.Quantity(w.Trimmed, "message"))
 		}
+		r.warnOfTurns(w)
 		if w.Dropped == 0 {
 			continue
 		}
@@ -109,6 +114,23 @@ func (r *run) warnOfContexts(written []runfolder.Written) {
 		}) {
 			r.warn("%s: %s", w.Format, dataset.ContextsInWords(c))
 		}
+	}
+}
+
+// warnOfTurns says which turns a format has no row for, and what its rows repeat.
+func (r *run) warnOfTurns(w runfolder.Written) {
+	if text := dataset.TurnsLost(w); text != "" {
+		r.warn("%s", text)
+	}
+	total := int64(0)
+	for _, f := range w.Files {
+		total += f.Bytes
+	}
+	if once := total - w.Turns.Repeated; w.Turns.Repeated > once { // more than twice the text
+		r.warn("%s has a row for each of %s, and repeats what comes before it: %.1f times the text of the conversations. "+
+			"dataset.completion: stretch writes one row for what isn't interrupted, for a trainer that masks what isn't the "+
+			"assistant's; formats that say what is trained (axolotl, ms_swift) repeat nothing", w.Format,
+			ledger.Quantity(w.Turns.Carried, "turn"), float64(total)/float64(once))
 	}
 }
 

@@ -17,6 +17,9 @@ type Carried struct {
 	Records int64  `json:"records"`
 	Why     string `json:"why,omitempty"` // why the first was refused
 
+	Turns rows.Turns `json:"turns,omitzero"`  // of demonstrations, of refused ones too
+	Bytes int64      `json:"bytes,omitempty"` // of the rows
+
 	enc *rows.Encoder
 	buf []byte
 }
@@ -53,7 +56,10 @@ func (y *Yield) try(g *ttc.Group, rec builders.Record, opt rows.Options) error {
 		c.Tried++
 		c.enc.Begin()
 		var refused *rows.CannotCarry
-		switch c.buf, _, err = c.enc.Append(c.buf[:0], rows.Train, r); {
+		c.buf, _, err = c.enc.Append(c.buf[:0], rows.Train, r)
+		c.Turns.Add(c.enc.Turns())
+		c.Bytes += int64(len(c.buf))
+		switch {
 		case err == nil:
 			c.Records++
 		case c.Why != "":
@@ -87,23 +93,46 @@ func resolve(g *ttc.Group, rec builders.Record) (r *builders.Resolved, err error
 	return r, err
 }
 
-// best returns the preferred format or, if another one carries more of what the builder makes, that one.
+// dear is how many times the text of its conversations a format's rows may have, if it is to be chosen for carrying more
+// turns: a trainer has to forward all of it.
+const dear = 3
+
+// best returns the preferred format or, if another one carries more of what the builder makes and isn't dear, that one.
 func (r *Report) best(builder, preferred string) string {
-	most := int64(-1)
+	var chosen *Carried
 	for _, c := range r.carried(builder) {
 		if c.Format == preferred {
-			most = c.Records
+			chosen = c
 		}
 	}
-	if most < 0 {
+	if chosen == nil {
 		return preferred
 	}
 	for _, c := range r.carried(builder) {
-		if c.Records > most && slices.Contains(readily, c.Format) {
-			preferred, most = c.Format, c.Records
+		if c.carries() > chosen.carries() && c.times() <= dear && slices.Contains(readily, c.Format) {
+			chosen = c
 		}
 	}
-	return preferred
+	return chosen.Format
+}
+
+// carries returns how many turns a format carries or, for pairs, records.
+func (c *Carried) carries() int64 {
+	if c.Turns.Carried+c.Turns.Lost > 0 {
+		return c.Turns.Carried
+	}
+	return c.Records
+}
+
+// Whole reports whether a format carries everything that was tried.
+func (c *Carried) Whole() bool { return c.Records == c.Tried && c.Turns.Lost == 0 }
+
+// times returns how many times the text of its conversations a format's rows have.
+func (c *Carried) times() float64 {
+	if once := c.Bytes - c.Turns.Repeated; once > 0 {
+		return float64(c.Bytes) / float64(once)
+	}
+	return 1
 }
 
 // readily lists the formats that are preferred unless others are requested, because many trainers read them.
@@ -125,12 +154,12 @@ func (r *Report) Losses() (out []string) {
 			continue
 		}
 		for _, c := range y.Formats {
-			if !slices.Contains(r.Choice.Formats, c.Format) || c.Records == c.Tried {
+			if !slices.Contains(r.Choice.Formats, c.Format) || c.Whole() {
 				continue
 			}
 			text := c.String()
 			if other := y.Instead(c); other != nil {
-				text += fmt.Sprintf("; %s carries %d", other.Format, other.Records)
+				text += fmt.Sprintf("; %s (dataset.formats)", other.offer())
 			}
 			out = append(out, text)
 		}
@@ -140,16 +169,41 @@ func (r *Report) Losses() (out []string) {
 
 // String says, for people, what a format can't carry.
 func (c *Carried) String() string {
-	return fmt.Sprintf("%s carries %d of %d records: %s", c.Format, c.Records, c.Tried, c.Why)
+	if c.Records == c.Tried && c.Turns.Lost > 0 {
+		return fmt.Sprintf("%s carries %d of %d turns: its trainers train every turn, so a row ends before the first that is "+
+			"context only", c.Format, c.Turns.Carried, c.Turns.Carried+c.Turns.Lost)
+	}
+	text := fmt.Sprintf("%s carries %d of %d records", c.Format, c.Records, c.Tried)
+	if all := c.Turns.Carried + c.Turns.Lost; all > 0 && c.Records > 0 {
+		text += fmt.Sprintf(", %d of %d turns", c.Turns.Carried, all)
+	}
+	return text + ": " + c.Why
+}
+
+// offer says what a format carries, and at what cost.
+func (c *Carried) offer() string {
+	text := fmt.Sprintf("%s carries %d", c.Format, c.carries())
+	if times := c.times(); times > 1.05 {
+		text += fmt.Sprintf(", in %.1f times the text of the conversations", times)
+	}
+	return text
+}
+
+// Offer says which format carries more than c, and at what cost; empty: none does.
+func (y *Yield) Offer(c *Carried) string {
+	if other := y.Instead(c); other != nil {
+		return other.offer()
+	}
+	return ""
 }
 
 // Instead returns the format that carries most, if it is more than c carries; among equals, one that many trainers
 // read.
 func (y *Yield) Instead(c *Carried) (other *Carried) {
 	for _, o := range y.Formats {
-		better := other == nil || o.Records > other.Records ||
-			o.Records == other.Records && slices.Contains(readily, o.Format)
-		if o.Records > c.Records && better {
+		better := other == nil || o.carries() > other.carries() ||
+			o.carries() == other.carries() && slices.Contains(readily, o.Format)
+		if o.carries() > c.carries() && better {
 			other = o
 		}
 	}

@@ -153,6 +153,9 @@ func (r *Report) Line() string {
 	}
 	fmt.Fprintf(&b, "; builder %s, format %s: %s",
 		strings.Join(names, ", "), strings.Join(r.Choice.Formats, ", "), r.Choice.Why)
+	for _, loss := range r.Losses() {
+		b.WriteString("; " + loss)
+	}
 	return b.String()
 }
 

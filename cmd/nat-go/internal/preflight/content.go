@@ -89,6 +89,7 @@ func (k *check) options() (opt rows.Options) {
 		opt.TextPrompt = rows.PlainText
 	}
 	opt.LastTurn = k.config.Dataset.Turns == "last"
+	opt.Stretch = k.config.Dataset.Completion == "stretch"
 	return opt
 }
 
@@ -269,12 +270,12 @@ func (k *check) carried(y *intake.Yield) {
 		i := slices.IndexFunc(k.config.Dataset.Formats, func(name string) bool {
 			return strings.TrimSuffix(name, rows.TableSuffix) == c.Format
 		})
-		if i < 0 || c.Records == c.Tried {
+		if i < 0 || c.Whole() {
 			continue
 		}
 		fix := "leave it out"
-		if other := y.Instead(c); other != nil {
-			fix = fmt.Sprintf("write %s, which carries %d", other.Format, other.Records)
+		if other := y.Offer(c); other != "" {
+			fix = "write another format: " + other
 		}
 		k.found = append(k.found, k.config.Place(finding.Finding{
 			Code: config.CodeCarries, Severity: finding.Warning,

@@ -81,7 +81,7 @@ func (g *Group) Contexts(i int, dst []ttc.History) []ttc.History {
 	if r.Messages.IsText() {
 		return dst
 	}
-	d, demonstrates := r.Record.(*builders.Demonstration)
+	trains := trainedIn(r)
 	prompt := r.Record.Kind() == builders.KindRollout
 	for n, m := range c.of(g.texts, s.messages).messages {
 		turn := sampled(&r.Messages.Nodes[n])
@@ -89,11 +89,21 @@ func (g *Group) Contexts(i int, dst []ttc.History) []ttc.History {
 			dst, prompt = append(dst, root), false
 		}
 		root = history.Then(root, m)
-		if turn && (!demonstrates || d.Trains(r.Messages.Nodes, n)) {
+		if turn && (trains == nil || trains[n]) {
 			dst = append(dst, root)
 		}
 	}
 	return dst
+}
+
+// trainedIn returns which messages a demonstration trains; nil for records of other kinds, which train all that is
+// sampled.
+func trainedIn(r *builders.Resolved) []bool {
+	d, ok := r.Record.(*builders.Demonstration)
+	if !ok {
+		return nil
+	}
+	return d.Train.Turns(r.Messages.Nodes, d.Trained)
 }
 
 // side appends the hashes of the turns of a side.

@@ -148,11 +148,11 @@ type walk struct {
 
 // walksOf returns the conversations of a record, in the order of Contexts.
 func walksOf(r *builders.Resolved) (walks []walk) {
-	d, demonstrates := r.Record.(*builders.Demonstration)
+	trains := trainedIn(r)
 	if r.Record.Kind() != builders.KindPreference {
 		w := walk{nodes: r.Messages.Nodes}
 		for i := range w.nodes {
-			if !sampled(&w.nodes[i]) || demonstrates && !d.Trains(w.nodes, i) {
+			if !sampled(&w.nodes[i]) || trains != nil && !trains[i] {
 				continue
 			}
 			if r.Record.Kind() == builders.KindRollout && w.turns == nil {

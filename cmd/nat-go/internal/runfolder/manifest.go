@@ -104,6 +104,7 @@ type Written struct {
 	Instead string    `json:"instead,omitempty"` // a format that can carry those, or most of them
 	Trimmed int64     `json:"trimmed,omitempty"` // messages after a record's last turn, which train nothing, left out
 
+	Turns    rows.Turns    `json:"turns,omitzero"`     // of demonstrations that it carries
 	Contexts *Contexts     `json:"contexts,omitempty"` // of the turns that its records train
 	Rows     *rows.Options `json:"rows,omitempty"`     // how it was written, if not as the manifest says of all formats
 }

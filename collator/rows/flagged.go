@@ -1,0 +1,116 @@
+package rows
+
+import (
+	"strconv"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// axolotl is a conversation as Axolotl's chat_template data sets have it (0.19, prompt_strategies/chat_template.py), with
+// the member train in each of the assistant's messages. Axolotl reads the member that message_field_training names, and
+// without that setting none: it trains every turn then.
+var axolotl = Format{
+	Name:     "axolotl",
+	Consumer: "Axolotl (type: chat_template, message_field_training: train)",
+	Shape:    `{"messages": [messages; the assistant's with "train": true or false], "tools"?: [definitions]}`,
+	Carries:  []builders.Kind{builders.KindDemonstration},
+	Files:    splitFiles,
+	open:     func(e *Encoder) { e.encode = each((*Encoder).axolotlRow) },
+	read:     func(r *rowReader) *Row { return r.flagged("train", fullMessage) },
+	columns:  conversationColumns,
+
+	TakesNull: true, // tokenize_prompt removes them
+}
+
+// openAISFT is the chat format of OpenAI's supervised fine-tuning, and of Azure's, where an assistant message with
+// weight 0 isn't trained (https://platform.openai.com/docs/guides/supervised-fine-tuning). Messages without a weight
+// are trained.
+var openAISFT = Format{
+	Name:     "openai_sft",
+	Service:  true,
+	Consumer: "OpenAI and Azure fine-tuning (method supervised)",
+	Shape:    `{"messages": [messages; the assistant's with "weight": 0 if not trained], "tools"?: [definitions]}`,
+	Carries:  []builders.Kind{builders.KindDemonstration},
+	Files:    splitFiles,
+	open:     func(e *Encoder) { e.encode, e.textArguments = each((*Encoder).openAISFTRow), true },
+	read:     func(r *rowReader) *Row { return r.flagged("weight", openAIMessage) },
+	columns:  conversationColumns,
+}
+
+func splitFiles(_ builders.Kind, s Split) string { return s.String() + ".jsonl" }
+
+func conversationColumns(_ builders.Kind, c columns) parquet.Group {
+	return c.and(parquet.Group{"messages": parquet.List(c.value())})
+}
+
+func (e *Encoder) axolotlRow(dst []byte, r *builders.Resolved) ([]byte, error) {
+	nodes, trained, err := e.demonstrated(r)
+	if err != nil {
+		return dst, err
+	}
+	dst, err = e.flagged(append(dst, `{"messages": `...), nodes, trained, func(dst []byte, trained bool) []byte {
+		return strconv.AppendBool(append(dst, `, "train": `...), trained)
+	})
+	return append(e.appendTools(dst, r.Origin.Tools), '}'), err
+}
+
+func (e *Encoder) openAISFTRow(dst []byte, r *builders.Resolved) ([]byte, error) {
+	nodes, trained, err := e.demonstrated(r)
+	if err == nil {
+		err = e.hasRole(nodes, "system", "user", "assistant", "tool")
+	}
+	if err != nil {
+		return dst, err
+	}
+	dst, err = e.flagged(append(dst, `{"messages": `...), nodes, trained, func(dst []byte, trained bool) []byte {
+		if trained {
+			return dst
+		}
+		return append(dst, `, "weight": 0`...)
+	})
+	return append(e.appendTools(dst, r.Origin.Tools), '}'), err
+}
+
+// flagged reads a conversation whose assistant messages say under a key whether they are trained; those without the key
+// are.
+func (r *rowReader) flagged(key string, check func(*chat.Message) string) *Row {
+	var trained []bool
+	row := r.conversation(flagReader(key, &trained, check))
+	row.Trained = trained
+	if n := len(trained); n > 0 && !trained[n-1] {
+		r.fail("messages", "ends in a message that isn't trained")
+	}
+	r.tools()
+	return row
+}
+
+// flagReader returns a check of messages that takes what they have under a key for whether they are trained, and
+// appends it for each of them.
+func flagReader(key string, trained *[]bool, check func(*chat.Message) string) func(*chat.Message) string {
+	return func(m *chat.Message) string {
+		ours := m.Role == "assistant" || m.Role == swiftCall
+		flag, rest := true, m.Extra[:0]
+		for _, x := range m.Extra {
+			switch n, isNumber := x.Value.Int64(); {
+			case x.Key != key:
+				rest = append(rest, x)
+			case x.Value.Kind() == json.Null: // a loader filled it in
+			case !ours:
+				return "is not the assistant's and has the key " + key
+			case x.Value.Kind() == json.Bool:
+				flag, _ = x.Value.Bool()
+			case isNumber && (n == 0 || n == 1):
+				flag = n == 1
+			default:
+				return "has an unknown value of " + key
+			}
+		}
+		m.Extra = rest
+		*trained = append(*trained, flag && ours)
+		return check(m)
+	}
+}

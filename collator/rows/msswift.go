@@ -1,0 +1,196 @@
+package rows
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// msSwift is ms-swift's own form of a conversation (4.6, docs: Custom dataset): each tool call is a message, reasoning
+// stands in the text, tools are a JSON text, and loss says whether the assistant's text or a call is trained. It has no
+// place for ids: its results are those of the calls before them, in their order. So what is read back is the record but
+// for those, and only a second encoding shows whether it is right.
+var msSwift = Format{
+	Name:     "ms_swift",
+	Consumer: "ms-swift (swift sft)",
+	Shape:    `{"messages": [{role, content, "loss"?: true or false}; calls as role tool_call, results as tool_response], "tools"?: JSON text}`,
+	Carries:  []builders.Kind{builders.KindDemonstration},
+	Files:    splitFiles,
+	open:     func(e *Encoder) { e.encode = each((*Encoder).msSwiftRow) },
+	read:     (*rowReader).msSwift,
+	parts:    []builders.Kind{builders.KindDemonstration},
+
+	TakesNull: true, // messages[].loss is declared as such
+	columns: func(_ builders.Kind, c columns) parquet.Group {
+		g := parquet.Group{"messages": parquet.List(parquet.Group{
+			"role": parquet.String(), "content": parquet.String(),
+			"loss": parquet.Optional(parquet.Leaf(parquet.BooleanType)),
+		})}
+		if c.Tools {
+			g["tools"] = parquet.Optional(parquet.String())
+		}
+		return g
+	},
+}
+
+// ms-swift's roles for calls and results.
+const (
+	swiftCall   = "tool_call"
+	swiftResult = "tool_response"
+)
+
+// How ms-swift writes reasoning before the text of a turn.
+const (
+	thinkStart = "<think>\n"
+	thinkEnd   = "\n</think>\n\n"
+)
+
+func (e *Encoder) msSwiftRow(dst []byte, r *builders.Resolved) ([]byte, error) {
+	nodes, trained, err := e.demonstrated(r)
+	if err == nil {
+		err = e.hasRole(nodes, "system", "user", "assistant", "tool")
+	}
+	if err == nil {
+		err = e.inOrder(nodes)
+	}
+	if err != nil {
+		return dst, err
+	}
+	start := len(dst)
+	dst = append(dst, `{"messages": [`...)
+	for i := range nodes {
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		if dst, err = e.msSwiftMessage(dst, asText(&nodes[i].Message), trained[i]); err != nil {
+			return dst, err
+		}
+		if trained[i] {
+			e.carry(1)
+		}
+	}
+	dst = append(dst, ']')
+	if len(r.Origin.Tools) > 0 {
+		list := strings.TrimPrefix(string(e.appendTools(nil, r.Origin.Tools)), `, "tools": `)
+		dst = json.AppendASCII(append(dst, `, "tools": `...), list)
+	}
+	e.lone = loneSurrogate(dst[start:])
+	return append(dst, '}'), nil
+}
+
+// msSwiftMessage appends what a message amounts to: one of ms-swift's, or several.
+func (e *Encoder) msSwiftMessage(dst []byte, m *chat.Message, trained bool) ([]byte, error) {
+	message := func(dst []byte, role, content string) []byte {
+		dst = json.AppendASCII(append(dst, `{"role": `...), role)
+		dst = json.AppendASCII(append(dst, `, "content": `...), content)
+		if m.Role == "assistant" {
+			dst = strconv.AppendBool(append(dst, `, "loss": `...), trained)
+		}
+		return append(dst, '}')
+	}
+	if m.Form == chat.Parts {
+		return dst, e.refuse("the content of the %s message is not text", m.Role)
+	}
+	switch m.Role {
+	case "system", "user":
+		return message(dst, m.Role, m.Text), nil
+	case "tool":
+		return message(dst, swiftResult, m.Text), nil
+	}
+	text := m.Text
+	if m.ReasoningKey != "" {
+		text = thinkStart + m.Reasoning + thinkEnd + text
+	}
+	if text != "" || len(m.ToolCalls) == 0 {
+		dst = message(dst, m.Role, text)
+	}
+	for i := range m.ToolCalls {
+		c := &m.ToolCalls[i]
+		if c.Parsed.Kind() != json.Object || !json.Valid(c.Parsed) {
+			return dst, e.refuse("the arguments of a call of %q are not a JSON object", c.Name)
+		}
+		if i > 0 || text != "" {
+			dst = append(dst, ", "...)
+		}
+		call := json.AppendASCII([]byte(`{"name": `), c.Name)
+		call = append(json.AppendCompact(append(call, `, "arguments": `...), c.Parsed), '}')
+		dst = message(dst, swiftCall, string(call))
+	}
+	return dst, nil
+}
+
+// inOrder refuses results that are not in the order of the calls before them.
+func (e *Encoder) inOrder(nodes []ttc.Node) error {
+	var calls []chat.ToolCall
+	for i := range nodes {
+		m := &nodes[i].Message
+		switch {
+		case m.Role != "tool":
+			calls = m.ToolCalls
+		case len(calls) == 0:
+			return e.refuse("message %d is the result of no call before it", i)
+		case m.ToolCallID != "" && calls[0].ID != m.ToolCallID:
+			return e.refuse("message %d is not the result of the next call, and it has no place for ids", i)
+		default:
+			calls = calls[1:]
+		}
+	}
+	return nil
+}
+
+// msSwift reads a conversation back: calls become those of the turn that made them.
+func (r *rowReader) msSwift() *Row {
+	var flags []bool
+	p := r.passage("messages", flagReader("loss", &flags, plainMessage))
+	row := &Row{Kind: builders.KindDemonstration, WholePrompt: true}
+	var messages []chat.Message
+	for i := range p.Nodes {
+		m := p.Nodes[i].Message
+		n := len(messages)
+		open := n > 0 && messages[n-1].Role == "assistant"
+		switch m.Role {
+		case "system", "user":
+		case swiftResult:
+			m.Role = "tool"
+		case "assistant":
+			if rest, ok := strings.CutPrefix(m.Text, thinkStart); ok {
+				if reasoning, text, ok := strings.Cut(rest, thinkEnd); ok {
+					m.Reasoning, m.ReasoningKey, m.Text = reasoning, "reasoning_content", text
+				}
+			}
+		case swiftCall:
+			call, err := chat.ParseMessages(json.Raw(`[{"role":"assistant","tool_calls":[{"function":` + m.Text + `}]}]`))
+			if err != nil || len(call) != 1 || len(call[0].ToolCalls) != 1 {
+				r.fail("messages", "has a message %d that is no call", i)
+				return row
+			}
+			if open && row.Trained[n-1] == flags[i] {
+				messages[n-1].ToolCalls = append(messages[n-1].ToolCalls, call[0].ToolCalls[0])
+				continue
+			}
+			m = call[0]
+		default:
+			r.fail("messages", "has a message %d of the unknown role %q", i, m.Role)
+			return row
+		}
+		messages, row.Trained = append(messages, m), append(row.Trained, flags[i])
+	}
+	nodes := ttc.Chain(messages, ttc.No).Nodes
+	if n := len(nodes); n == 0 || !row.Trained[n-1] {
+		r.fail("messages", "does not end in a message that is trained")
+	} else {
+		row.Prompt.Nodes, row.Completion.Nodes = nodes[:n-1], nodes[n-1:]
+	}
+	if v, ok := r.fields["tools"]; ok && v.Kind() == json.String {
+		text, _ := v.Text()
+		r.fields["tools"] = json.Raw(text)
+	}
+	r.tools()
+	return row
+}

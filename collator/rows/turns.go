@@ -1,0 +1,144 @@
+package rows
+
+import (
+	"slices"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
+)
+
+// Turns counts the turns of demonstrations, as a format carries them.
+type Turns struct {
+	Carried  int64 `json:"carried,omitempty"`
+	Lost     int64 `json:"lost,omitempty"`     // trained turns of the record that have no row
+	Repeated int64 `json:"repeated,omitempty"` // bytes of rows that repeat what another row of the record has
+}
+
+// Add adds up.
+func (t *Turns) Add(o Turns) {
+	t.Carried, t.Lost, t.Repeated = t.Carried+o.Carried, t.Lost+o.Lost, t.Repeated+o.Repeated
+}
+
+// Turns returns what became of the turns of the last record: zero if it wasn't a demonstration. After a refusal, all of
+// them are lost.
+func (e *Encoder) Turns() Turns { return e.turns }
+
+// demonstrated returns a demonstration's messages up to its last trained turn, after which nothing trains, and which of
+// them are trained.
+func (e *Encoder) demonstrated(r *builders.Resolved) (nodes []ttc.Node, trained []bool, err error) {
+	d, ok := r.Record.(*builders.Demonstration)
+	if !ok {
+		return nil, nil, e.refuse("it holds demonstrations only")
+	}
+	nodes = r.Messages.Nodes
+	trained = d.Train.Turns(nodes, d.Trained)
+	last, n := -1, int64(0)
+	for i, t := range trained {
+		if t {
+			last, n = i, n+1
+		}
+	}
+	e.turns = Turns{Lost: n}
+	if last < 0 {
+		return nil, nil, e.refuse("none of its turns is trained")
+	}
+	e.trimmed = len(nodes) - last - 1
+	return nodes[:last+1], trained[:last+1], nil
+}
+
+// carry notes that rows carry n more of the record's turns.
+func (e *Encoder) carry(n int) {
+	e.turns.Carried += int64(n)
+	e.turns.Lost -= int64(n)
+}
+
+// masked reports whether a message is the assistant's and isn't trained.
+func masked(nodes []ttc.Node, trained []bool, i int) bool {
+	return nodes[i].Message.Role == "assistant" && !trained[i]
+}
+
+// everyTurn returns what a trainer of all assistant turns may have of a demonstration: all of it, or what comes before
+// the first turn that is context only, up to the last turn there. The turns after it are lost.
+func (e *Encoder) everyTurn(nodes []ttc.Node, trained []bool) ([]ttc.Node, error) {
+	end, n := 0, 0
+	for i := range nodes {
+		if masked(nodes, trained, i) {
+			if n == 0 {
+				return nil, e.refuse("the trainer trains every assistant turn, and the first, message %d, is context only", i)
+			}
+			break
+		}
+		if trained[i] {
+			end, n = i+1, n+1
+		}
+	}
+	e.carry(n)
+	return nodes[:end], nil
+}
+
+// eachTurn calls row for each trained turn of a demonstration, or for each stretch of them that no masked turn
+// interrupts, with the place of its first message and of what follows its last; it puts rows into lines.
+func (e *Encoder) eachTurn(
+	dst []byte, nodes []ttc.Node, trained []bool, stretch bool, row func(dst []byte, from, to int) ([]byte, error),
+) ([]byte, error) {
+	start, longest := len(dst), 0
+	for from := 0; from < len(nodes); {
+		if !trained[from] {
+			from++
+			continue
+		}
+		to, n := from+1, 1
+		for i := to; stretch && i < len(nodes) && !masked(nodes, trained, i); i++ {
+			if trained[i] {
+				to, n = i+1, n+1
+			}
+		}
+		if e.turns.Carried > 0 {
+			dst = e.next(dst)
+		}
+		began := len(dst)
+		var err error
+		if dst, err = row(dst, from, to); err != nil {
+			return dst, err
+		}
+		longest = max(longest, len(dst)-began)
+		e.carry(n)
+		from = to
+	}
+	e.turns.Repeated = int64(len(dst) - start - longest)
+	return dst, nil
+}
+
+// flagged appends messages of which each of the assistant's has a member that says whether it is trained.
+func (e *Encoder) flagged(
+	dst []byte, nodes []ttc.Node, trained []bool, member func(dst []byte, trained bool) []byte,
+) ([]byte, error) {
+	var err error
+	dst = append(dst, '[')
+	for i := range nodes {
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		m := asText(&nodes[i].Message)
+		if dst, err = e.fullMessage(dst, m); err != nil {
+			return dst, err
+		}
+		if m.Role == "assistant" {
+			dst = append(member(dst[:len(dst)-1], trained[i]), '}')
+		}
+		if trained[i] {
+			e.carry(1)
+		}
+	}
+	return append(dst, ']'), nil
+}
+
+// hasRole refuses messages of roles that a consumer doesn't know.
+func (e *Encoder) hasRole(nodes []ttc.Node, roles ...string) error {
+	for i := range nodes {
+		if role := nodes[i].Message.Role; !slices.Contains(roles, role) {
+			return e.refuse("message %d has the role %q, which it doesn't know", i, role)
+		}
+	}
+	return nil
+}

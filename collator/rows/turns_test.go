@@ -1,0 +1,152 @@
+package rows
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc/chat"
+	natjson "github.com/nat-go/nat-go/ttc/json"
+)
+
+// failing is a rollout of five turns, the second of which made a call that failed and is context only.
+func failing() *builders.Resolved {
+	result := func(id, text string) chat.Message {
+		return chat.Message{Role: "tool", Form: chat.Text, Text: text, ToolCallID: id}
+	}
+	made := func(id string) chat.Message {
+		m := call
+		m.ToolCalls = []chat.ToolCall{{ID: id, Name: "f", Arguments: `{"a": 1}`, Parsed: natjson.Raw(`{"a": 1}`)}}
+		return m
+	}
+	return &builders.Resolved{
+		Record: &builders.Demonstration{Train: builders.TrainFlagged, Trained: []bool{
+			false, true, false, false, false, true, false, true, false, true,
+		}},
+		Origin: &builders.Origin{Tools: []chat.Tool{{Raw: natjson.Raw(`{"name": "f"}`)}}},
+		Messages: messages(says("user", "q0"), made("1"), result("1", "r1"), made("2"), result("2", "failed"),
+			made("3"), result("3", "r3"), says("assistant", "a7"), says("user", "q8"), says("assistant", "a9")),
+	}
+}
+
+// TestMaskedTurns: whatever a format can't train apart from the rest, it never trains, and counts turn by turn.
+func TestMaskedTurns(t *testing.T) {
+	for name, c := range map[string]struct {
+		format        Format
+		opts          Options
+		rows          int
+		carried, lost int64
+		last          string // the end of the last row
+	}{
+		"messages":      {chatRows, Options{}, 1, 1, 3, `"arguments": {"a":1}}}]}], "tools": [{"name":"f"}]}`},
+		"customizer":    {customizer, Options{}, 1, 1, 3, `"arguments": {"a":1}}}]}], "tools": [{"name":"f"}]}`},
+		"verl":          {verl, Options{}, 1, 1, 3, `"arguments": {"a":1}}}]}], "tools": [{"name":"f"}]}`},
+		"last turn":     {chatRows, Options{LastTurn: true}, 4, 4, 0, `"content": "a9"}], "tools": [{"name":"f"}]}`},
+		"trl":           {trl, Options{}, 4, 4, 0, `"completion": [{"role": "assistant", "content": "a9"}], "tools": [{"name":"f"}]}`},
+		"trl, stretch":  {trl, Options{Stretch: true}, 2, 4, 0, `"content": "a9"}], "tools": [{"name":"f"}]}`},
+		"axolotl":       {axolotl, Options{}, 1, 4, 0, `"content": "a9", "train": true}], "tools": [{"name":"f"}]}`},
+		"ms_swift":      {msSwift, Options{}, 1, 4, 0, `"content": "a9", "loss": true}], "tools": "[{\"name\":\"f\"}]"}`},
+		"openai_sft":    {openAISFT, Options{}, 1, 4, 0, `"content": "a9"}], "tools": [{"name":"f"}]}`},
+		"axolotl table": {tableOf(axolotl), Options{}, 1, 4, 0, `"content": "a9", "train": true}], "tools": [{"name":"f"}]}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			enc := NewEncoder(c.format, c.opts)
+			got, n, err := enc.Append(nil, Train, failing())
+			turns := enc.Turns()
+			if err != nil || n != c.rows || turns.Carried != c.carried || turns.Lost != c.lost ||
+				!strings.HasSuffix(string(got), c.last) {
+				t.Fatalf("%d rows, %+v, %v:\n%s", n, turns, err, got)
+			}
+			if repeats := n > 1; repeats != (turns.Repeated > 0) {
+				t.Errorf("%d rows repeat %d bytes", n, turns.Repeated)
+			}
+			counted := int64(0)
+			for line := range strings.Lines(string(got)) {
+				row, err := c.format.Read([]byte(strings.TrimSpace(line)))
+				if err != nil {
+					t.Fatalf("%v in %s", err, line)
+				}
+				counted += trainedIn(t, row, c.opts.LastTurn)
+			}
+			if counted != c.carried {
+				t.Errorf("the rows train %d turns, not %d:\n%s", counted, c.carried, got)
+			}
+		})
+	}
+}
+
+func tableOf(f Format) Format {
+	table, _ := f.Table()
+	return table
+}
+
+// trainedIn counts the turns of the record that a row trains, and fails for the one that is context only.
+func trainedIn(t *testing.T, row *Row, last bool) (n int64) {
+	t.Helper()
+	nodes := append(row.Prompt.Nodes[:len(row.Prompt.Nodes):len(row.Prompt.Nodes)], row.Completion.Nodes...)
+	for i := range nodes {
+		m := &nodes[i].Message
+		in := i >= len(row.Prompt.Nodes)
+		trains := m.Role == "assistant" && (in || row.WholePrompt && !last)
+		if row.Trained != nil {
+			trains = row.Trained[i]
+		}
+		if !trains {
+			continue
+		}
+		n++
+		if i == 3 {
+			t.Errorf("the turn whose call failed is trained: %+v", m)
+		}
+	}
+	return n
+}
+
+// TestNothingBeforeTheMaskedTurn: a conversation whose first turn is context only is no row of a trainer of every turn.
+func TestNothingBeforeTheMaskedTurn(t *testing.T) {
+	r := failing()
+	r.Record.(*builders.Demonstration).Trained[1] = false
+	enc := NewEncoder(chatRows, Options{})
+	_, _, err := enc.Append(nil, Train, r)
+	var cannot *CannotCarry
+	if !errors.As(err, &cannot) || enc.Turns() != (Turns{Lost: 3}) {
+		t.Errorf("%v, %+v", err, enc.Turns())
+	}
+}
+
+// TestSwiftResults: ms-swift knows results by their order alone.
+func TestSwiftResults(t *testing.T) {
+	two := call
+	two.ToolCalls = []chat.ToolCall{
+		{ID: "1", Name: "f", Arguments: "{}", Parsed: natjson.Raw("{}")},
+		{ID: "2", Name: "g", Arguments: "{}", Parsed: natjson.Raw("{}")},
+	}
+	first := chat.Message{Role: "tool", Form: chat.Text, Text: "one", ToolCallID: "1"}
+	second := chat.Message{Role: "tool", Form: chat.Text, Text: "two", ToolCallID: "2"}
+	thought := says("assistant", "a")
+	thought.Reasoning, thought.ReasoningKey = "so", "reasoning_content"
+	record := func(ms ...chat.Message) *builders.Resolved {
+		return &builders.Resolved{
+			Record: &builders.Demonstration{}, Origin: &builders.Origin{}, Messages: messages(ms...),
+		}
+	}
+	got, _, err := NewEncoder(msSwift, Options{}).Append(nil, Train, record(says("user", "q"), two, first, second, thought))
+	const want = `{"messages": [{"role": "user", "content": "q"}, ` +
+		`{"role": "tool_call", "content": "{\"name\": \"f\", \"arguments\": {}}", "loss": true}, ` +
+		`{"role": "tool_call", "content": "{\"name\": \"g\", \"arguments\": {}}", "loss": true}, ` +
+		`{"role": "tool_response", "content": "one"}, {"role": "tool_response", "content": "two"}, ` +
+		`{"role": "assistant", "content": "<think>\nso\n</think>\n\na", "loss": true}]}`
+	if err != nil || string(got) != want {
+		t.Fatalf("%v\n%s\n%s", err, got, want)
+	}
+	row, err := msSwift.Read(got)
+	if err != nil || len(row.Prompt.Nodes) != 4 || len(row.Prompt.Nodes[1].Message.ToolCalls) != 2 ||
+		row.Completion.Nodes[0].Message.Reasoning != "so" {
+		t.Errorf("%+v, %v", row, err)
+	}
+	_, _, err = NewEncoder(msSwift, Options{}).Append(nil, Train, record(says("user", "q"), two, second, first, thought))
+	if err == nil || !strings.Contains(err.Error(), "is not the result of the next call") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,34 @@
+"""verl rows with tools and tool calls.
+
+nat-go writes such messages and tools as JSON: typed, Parquet would give every definition and every call the keys of all
+others, with null where they had none, and chat templates print those. verl's own class can't read JSON, and says so.
+This one can (verl 0.9):
+
+    data.custom_cls.path=pkg://natgo.verl data.custom_cls.name=Conversations
+"""
+
+import json
+from typing import Any
+
+from verl.utils.dataset.multiturn_sft_dataset import MultiTurnSFTDataset
+
+__all__ = ["Conversations"]
+
+
+def parsed(values: Any) -> list[Any] | None:
+    """Returns a list with its JSON texts parsed."""
+    if values is None:
+        return None
+    return [json.loads(v) if isinstance(v, str) else v for v in values]
+
+
+class Conversations(MultiTurnSFTDataset):
+    """verl's MultiTurnSFTDataset over rows of nat-go's format verl."""
+
+    def _read_files_and_process(self) -> None:
+        super()._read_files_and_process()
+        if self.tools is not None:
+            self.tools = [parsed(tools) for tools in self.tools]
+
+    def _build_messages(self, example: dict[str, Any]) -> list[dict[str, Any]]:
+        return super()._build_messages({**example, self.messages_key: parsed(example[self.messages_key])})
