@@ -1,4 +1,5 @@
 # nat-go. `make demo` and `make test` do all the set-up they need on a machine with Go, a C compiler, make and Rust.
+# Three targets run tests: test, verify and verify-full. They differ in what they need.
 
 GO        ?= go
 CACHE     := $(abspath .cache)
@@ -96,7 +97,7 @@ pace: lib ## compare time and memory with another build, in turns: OLD=path/to/n
 fuzz: lib ## run every fuzzer for FUZZTIME
 	@$(WITH_LIB) sh .ci/fuzz $(FUZZTIME)
 
-verify: ## what CI runs
+verify: ## what CI runs: the above, all other tests, linters, wheel, fuzzers; installs some GB, and says what
 	bash .ci/run
 
 verify-full: ## soaks, all traces and long sweeps: hours

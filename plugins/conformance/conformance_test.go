@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/internal/pythontest"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/plugins/sdk"
 	"github.com/nat-go/nat-go/ttc"
@@ -37,6 +38,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestGoodPluginPasses(t *testing.T) {
+	pythontest.Long(t, "no plugin is checked")
 	t.Parallel()
 	Test(t, Options{Spec: host.Spec{Path: bad}})
 }
@@ -44,6 +46,7 @@ func TestGoodPluginPasses(t *testing.T) {
 // TestBadPluginsFailTheirCheck runs, for each check, a plugin that is bad in that one way only, which fails that check
 // and no other. The checks mostly wait, so many run at once.
 func TestBadPluginsFailTheirCheck(t *testing.T) {
+	pythontest.Long(t, "no plugin is checked")
 	t.Parallel()
 	names := Names()
 	reports, errs := make([]*Report, len(names)), make([]error, len(names))

@@ -21,6 +21,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/internal/process"
+	"github.com/nat-go/nat-go/internal/pythontest"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -115,6 +116,7 @@ func runFault(t *testing.T, spec Spec, builder, config string, groups []*ttc.Gro
 // TestFaults is the table of faults: what a plugin does to the process at one group among many, what becomes of that
 // group, and that nothing else changes.
 func TestFaults(t *testing.T) {
+	pythontest.Long(t, "no plugin is disturbed")
 	const once, always = true, false
 	dropped := []ledger.Reason{PoisonGroup}
 	failed := []ledger.Reason{builders.BuilderFailed}
@@ -261,6 +263,7 @@ func checkFault(t *testing.T, got outcome, groups, pairs int, drops []ledger.Rea
 
 // TestProtocolFaults does the same for a plugin that breaks the protocol.
 func TestProtocolFaults(t *testing.T) {
+	pythontest.Long(t, "no plugin is disturbed")
 	for _, c := range []struct {
 		do    string
 		says  string
@@ -375,6 +378,7 @@ func TestProtocolFaults(t *testing.T) {
 
 // TestHugeText checks that a text far larger than a message is sent in pieces.
 func TestHugeText(t *testing.T) {
+	pythontest.Long(t, "no plugin is disturbed")
 	t.Parallel()
 	spec := Spec{Name: "test", Path: testPlugin, GroupLimit: 256 << 20}
 	groups := []*ttc.Group{group(0, 2, 10), group(1, 2, 64<<20), group(2, 2, 10)}
@@ -383,6 +387,7 @@ func TestHugeText(t *testing.T) {
 
 // TestCircuitOpens checks that a plugin that fails on every group soon ends the run, with the reason.
 func TestCircuitOpens(t *testing.T) {
+	pythontest.Long(t, "no plugin is disturbed")
 	t.Parallel()
 	spec := Spec{Name: "test", Path: testPlugin, Backoff: time.Millisecond}
 	got := runFault(t, spec, "pairs", `{"at":"*","do":"crash"}`, faultGroups(1000))
@@ -400,6 +405,7 @@ func TestCircuitOpens(t *testing.T) {
 
 // TestOneOfTenThousand checks that one bad example in ten thousand costs only itself.
 func TestOneOfTenThousand(t *testing.T) {
+	pythontest.Long(t, "no plugin is disturbed")
 	t.Parallel()
 	spec := Spec{Name: "test", Path: testPlugin, Instances: 2, Backoff: time.Millisecond}
 	got := runFault(t, spec, "pairs", fmt.Sprintf(`{"at":%q,"do":"kill"}`, atGroup), faultGroups(10_000))
@@ -408,6 +414,7 @@ func TestOneOfTenThousand(t *testing.T) {
 
 // TestCrashSparesOtherSessions runs two builders in one process: if one crashes, the other's records are unaffected.
 func TestCrashSparesOtherSessions(t *testing.T) {
+	pythontest.Long(t, "no plugin is disturbed")
 	t.Parallel()
 	p, err := Start(t.Context(), Spec{Name: "test", Path: testPlugin, Backoff: time.Millisecond}, zerolog.Nop())
 	if err != nil {
@@ -447,6 +454,7 @@ func TestCrashSparesOtherSessions(t *testing.T) {
 // more results than may wait. The process is killed now and then: the builder that has the process to itself must not
 // wait for its results to be consumed while the one whose turn it is waits for the process.
 func TestCrashUnderBackpressure(t *testing.T) {
+	pythontest.Long(t, "no plugin is disturbed")
 	t.Parallel()
 	p, err := Start(t.Context(), Spec{Name: "test", Path: testPlugin, Backoff: time.Millisecond}, zerolog.Nop())
 	if err != nil {
@@ -554,6 +562,7 @@ func innocent(t *testing.T, got []Result) {
 // TestKillsFromOutsideBlameNobody kills the process from outside each time the same group is in flight: in company,
 // alone, and alone again. The group is not blamed for it.
 func TestKillsFromOutsideBlameNobody(t *testing.T) {
+	pythontest.Long(t, "no plugin is disturbed")
 	got, _ := waitsAt(t, Spec{Name: "test", Path: testPlugin, Backoff: time.Millisecond}, func(n, pid int) bool {
 		if n < 3 {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -566,6 +575,7 @@ func TestKillsFromOutsideBlameNobody(t *testing.T) {
 // TestStopsFromOutsideBlameNobody stops the process from outside and doesn't continue it: which groups survive doesn't
 // depend on that.
 func TestStopsFromOutsideBlameNobody(t *testing.T) {
+	pythontest.Long(t, "no plugin is disturbed")
 	got, same := waitsAt(t, Spec{Name: "test", Path: testPlugin, BatchTimeout: 5 * time.Second}, func(_, pid int) bool {
 		_ = syscall.Kill(pid, syscall.SIGSTOP)
 		return true
@@ -578,6 +588,7 @@ func TestStopsFromOutsideBlameNobody(t *testing.T) {
 // TestHostStops stops the whole host for longer than any deadline and continues it: the plugin still gets its full
 // time.
 func TestHostStops(t *testing.T) {
+	pythontest.Long(t, "no plugin is disturbed")
 	var c clock
 	c.start()
 	limit := 10 * time.Second
@@ -620,6 +631,7 @@ func TestMonotonic(t *testing.T) {
 
 // TestStartFaults: what a user sees when a plugin fails to start.
 func TestStartFaults(t *testing.T) {
+	pythontest.Long(t, "no plugin is disturbed")
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")
 	os.WriteFile(plain, []byte("no program"), 0o600)
@@ -745,6 +757,7 @@ func TestEnvironment(t *testing.T) {
 
 // TestHostKilled kills the host with SIGKILL: its plugin ends with it, and the next start cleans up what is left.
 func TestHostKilled(t *testing.T) {
+	pythontest.Long(t, "no plugin is disturbed")
 	t.Parallel()
 	base, err := os.MkdirTemp("/tmp", "natgo") // our own folder: other hosts would sweep it
 	if err != nil {
@@ -801,6 +814,7 @@ func TestHostKilled(t *testing.T) {
 
 // TestChildrenEnd checks that everything a plugin has started ends with it, even in a session of its own.
 func TestChildrenEnd(t *testing.T) {
+	pythontest.Long(t, "no plugin is disturbed")
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "child")
 	p, err := Start(t.Context(), Spec{Name: "test", Path: testPlugin, Args: []string{"child", file}}, zerolog.Nop())
@@ -842,6 +856,7 @@ func beHost(plugin string) int {
 // TestSweep checks that the sweep relies on locks, not on what is written in the folder: a folder with an owner stays,
 // whatever namespace the owner lives in, and no process without the mark is killed, whatever a plugin writes there.
 func TestSweep(t *testing.T) {
+	pythontest.Long(t, "no plugin is disturbed")
 	t.Parallel()
 	base := t.TempDir()
 	start := func(mark string) *process.Process {
@@ -890,6 +905,7 @@ func TestSweep(t *testing.T) {
 // TestSocketFolderGone checks that a socket folder that was removed is created again, that a plugin that can't get one
 // fails, and that nothing hangs.
 func TestSocketFolderGone(t *testing.T) {
+	pythontest.Long(t, "no plugin is disturbed")
 	t.Parallel()
 	p, err := Start(t.Context(), Spec{
 		Name:     "test",

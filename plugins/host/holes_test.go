@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/go-plugin/runner"
 	"github.com/rs/zerolog"
 
+	"github.com/nat-go/nat-go/internal/pythontest"
 	"github.com/nat-go/nat-go/plugins/wire"
 )
 
@@ -62,6 +63,7 @@ func hostProcess(stock, once bool, args string) *exec.Cmd {
 const closedUpstream = "go-plugin has closed this hole: our fix can be removed"
 
 func TestHoleStderrPanicsHost(t *testing.T) {
+	pythontest.Long(t, "no plugin is disturbed")
 	t.Parallel()
 	out, err := hostProcess(true, true, "odd stderr").CombinedOutput()
 	if err == nil || !bytes.Contains(out, []byte("interface conversion")) {
@@ -85,6 +87,7 @@ func TestHoleStderrPanicsHost(t *testing.T) {
 }
 
 func TestHoleKillBlocks(t *testing.T) {
+	pythontest.Long(t, "no plugin is disturbed")
 	t.Parallel()
 	c := plugin.NewClient(stockConfig(testPlugin))
 	if _, err := c.Client(); err != nil {
@@ -127,6 +130,7 @@ func TestHoleKillBlocks(t *testing.T) {
 }
 
 func TestHoleOrphans(t *testing.T) {
+	pythontest.Long(t, "no plugin is disturbed")
 	t.Parallel()
 	if len(running("/proc/self/exe")) > 0 {
 		t.Skip("no /proc")
@@ -165,6 +169,7 @@ func TestHoleOrphans(t *testing.T) {
 }
 
 func TestHoleLongLineStalls(t *testing.T) {
+	pythontest.Long(t, "no plugin is disturbed")
 	t.Parallel()
 	written := func(file string) bool {
 		for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
@@ -198,6 +203,7 @@ func TestHoleLongLineStalls(t *testing.T) {
 }
 
 func TestHoleStartAfterCrash(t *testing.T) {
+	pythontest.Long(t, "no plugin is disturbed")
 	t.Parallel()
 	c := plugin.NewClient(stockConfig(testPlugin))
 	before, err := c.Start()
