@@ -88,7 +88,8 @@ type split struct {
 	exact     *refRow // the row, if float32 can't represent it
 }
 
-// split finds a row's support and the log-probabilities of both sides. It fails if a side has no softmax, or no support.
+// split finds a row's support and the log-probabilities of both sides. It fails if a side has no softmax, or no
+// support.
 func (q *bucketJob) split(w *worker, row int, next nextRow, res *rowResult, s *split, wantG bool) bool {
 	b := &w.bucket
 	t := &b.terms

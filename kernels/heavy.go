@@ -6,7 +6,7 @@ import (
 )
 
 // The gradient of an entry is G - q sum G, with G = q*rate. If a few entries hold most of the student's probability,
-// those cancel: a token at 0.999 has a gradient of 0.001 times the size of either term, or less. Such entries are heavy:
+// those cancel: a token at 0.999 has a gradient of a thousandth of either term, or less. Such entries are heavy:
 // they are taken out of the passes, whose sums are then over the others alone, and computed in float64, less a multiple
 // of q that makes the heaviest one's G 0. That changes no gradient.
 
@@ -149,8 +149,8 @@ func (w *worker) unclipped(rest float64) float64 {
 	return rest
 }
 
-// fold returns the heaviest entry's pivot, G/q, and the sum over all entries of G less pivot*q, given the sum of G and q
-// over the others.
+// fold returns the heaviest entry's pivot, G/q, and the sum over all entries of G less pivot*q, given the sums of G and
+// of q over the others.
 func (w *worker) fold(light, q float64) (pivot, all float64) {
 	heaviest := -1
 	for i := range w.heavy {

@@ -117,6 +117,9 @@ func (m *Matrix) row(r int) unsafe.Pointer {
 	return unsafe.Pointer(&m.U16[r*m.stride()])
 }
 
+// At returns the element of a row and a column.
+func (m *Matrix) At(r, c int) float64 { return m.at(r, c) }
+
 // at decodes one element exactly.
 func (m *Matrix) at(r, c int) float64 { return load(m.row(r), m.DType, c) }
 

@@ -369,8 +369,8 @@ func (r *row) forward(clips bool) (loss float64, clipped int, ok bool) {
 	return loss, sums.clipped, ok && loss < maxLoss
 }
 
-// firstPasses does both sides' first passes. A gradient needs the exponentials, in order; a forward pass uses them where
-// it can: not at the ends of beta, where a weight too small for float32 may matter.
+// firstPasses does both sides' first passes. A gradient needs the exponentials, in order; a forward pass uses them
+// where it can: not at the ends of beta, where a weight too small for float32 may matter.
 func (j *JSD) firstPasses(
 	w *worker, s, t unsafe.Pointer, d DType, n int, next nextRow, wantG bool,
 ) (zs, zt norm) {

@@ -34,6 +34,7 @@ type Report struct {
 	Paths   []string `json:"paths"`
 	Floors  []Floor  `json:"floors"`
 	Results []Result `json:"results"`
+	Grid    []Point  `json:"grid"`
 	Torch   string   `json:"torch,omitempty"` // its version
 	// NotCompiled says why torch.compile isn't in the table; empty if it is.
 	NotCompiled string `json:"torch_not_compiled,omitempty"`
@@ -154,6 +155,9 @@ func (rep *Report) print(w io.Writer) error {
 			fmt.Fprint(w, "\ncompiled: the same for the fastest of the forms that torch.compile fuses (--json names it).")
 		}
 	}
+	if err := rep.printGrid(w); err != nil {
+		return err
+	}
 	_, err := fmt.Fprintln(w, "\nof FMA: instructions at the FMA rate over the cached time; above 100 % where additions and permutes have units of their own.\nof DRAM: the time to read (and, for gradients, write) the bytes at the rate measured for reading two streams, over the time from memory.\nof both: the larger of that and the cached time over the time from memory. Medians of interleaved rounds; large pages where the system has them.")
 	return err
 }
@@ -179,6 +183,11 @@ func Measure(ctx context.Context, o Options) (*Report, error) {
 	rep.left = o.Budget
 	for _, v := range o.Vocab {
 		if err := rep.vocabulary(ctx, o, v); err != nil {
+			return nil, err
+		}
+	}
+	for _, v := range o.Vocab {
+		if err := rep.measureGrid(ctx, &o, v); err != nil {
 			return nil, err
 		}
 	}

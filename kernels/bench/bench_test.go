@@ -30,7 +30,7 @@ func TestRun(t *testing.T) {
 // ends.
 func TestTorch(t *testing.T) {
 	python := filepath.Join(t.TempDir(), "python")
-	script := "#!/bin/sh\necho 9.9\nwhile read line; do echo ok form; done\n"
+	script := "#!/bin/sh\necho 9.9\nwhile read how rest; do [ $how = time ] && echo ok 0.5 || echo ok form; done\n"
 	if err := os.WriteFile(python, []byte(script), 0o755); err != nil { //nolint:gosec // it is run
 		t.Fatal(err)
 	}
@@ -97,5 +97,28 @@ for fast in "abc":
 	want := "9.9\na a a\nb b b\nc c c\n"
 	if err != nil || string(out) != want {
 		t.Errorf("%v\n%s\ngot\n%s\nwant\n%s", err, errs.String(), out, want)
+	}
+}
+
+// TestGrid checks that every point of the grid is measured, beside torch on the same arrays, and that no row takes the
+// float64 path.
+func TestGrid(t *testing.T) {
+	python := filepath.Join(t.TempDir(), "python")
+	script := `#!/bin/sh
+echo 9.9
+while read how rest; do case $how in time) echo ok 0.5;; load) [ -s "$rest" ] || exit 1; echo ok;; *) echo ok form;; esac; done
+`
+	if err := os.WriteFile(python, []byte(script), 0o755); err != nil { //nolint:gosec // it is run
+		t.Fatal(err)
+	}
+	rep, err := Measure(t.Context(), Options{Vocab: []int{1000}, MiB: 1, Rounds: 2, Torch: python, Threads: []int{1}})
+	if err != nil || len(rep.Grid) != len(grid()) {
+		t.Fatalf("%d points, want %d (%v)", len(rep.Grid), len(grid()), err)
+	}
+	for _, p := range rep.Grid {
+		clipped := strings.HasPrefix(p.Name, "clip")
+		if p.Slow > 0 || p.Forward <= 0 || p.Gradient <= 0 || (p.OfGradient > 1) == clipped {
+			t.Errorf("%+v", p)
+		}
 	}
 }

@@ -28,7 +28,11 @@ type torch struct {
 }
 
 func startTorch(ctx context.Context, python string, v int) (*torch, error) {
-	t := &torch{rows: max(1, 32<<20/4/v)}
+	return startTorchRows(ctx, python, v, max(1, 32<<20/4/v))
+}
+
+func startTorchRows(ctx context.Context, python string, v, rows int) (*torch, error) {
+	t := &torch{rows: rows}
 	t.cmd = exec.CommandContext(ctx, python, "-c", torchScript, strconv.Itoa(v),
 		strconv.Itoa(t.rows)) //nolint:gosec // the user names it
 	t.cmd.Env = append(os.Environ(), "MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=17179869184",
@@ -65,11 +69,30 @@ func (t *torch) do(k kernel, threads int, compiled bool) (form string, err error
 	if k.grad {
 		what = "backward"
 	}
-	if _, err := fmt.Fprintf(t.in, "%s %s %g %d\n", how, what, k.beta, threads); err != nil {
+	return t.ask("%s %s %g %d", how, what, k.beta, threads)
+}
+
+// seconds is how long the fastest compiled form takes with one thread.
+func (t *torch) seconds(k kernel) (float64, error) {
+	what := "forward"
+	if k.grad {
+		what = "backward"
+	}
+	answer, err := t.ask("time %s %g 1", what, k.beta)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseFloat(answer, 64)
+}
+
+// ask sends a line and returns the answer.
+func (t *torch) ask(format string, args ...any) (string, error) {
+	line := fmt.Sprintf(format, args...)
+	if _, err := fmt.Fprintln(t.in, line); err != nil {
 		return "", fmt.Errorf("torch ended: %w", err)
 	}
 	if !t.out.Scan() {
-		return "", fmt.Errorf("torch ended in %s %s at %d threads", how, what, threads)
+		return "", fmt.Errorf("torch ended in %s", line)
 	}
 	answer, rest, _ := strings.Cut(t.out.Text(), " ")
 	if answer != "ok" {

@@ -1,7 +1,8 @@
 """torch, for `nat-go bench kernels --torch`: a generalised JSD as trainers write it, and as torch.compile fuses it best.
 
-usage: torch.py V ROWS; then a line "eager|compiled forward|backward BETA THREADS" each, answered by "ok NAME", NAME being the
-form that ran: the fastest of FORMS counts as compiled, found when it is first asked for. "no REASON" where torch can't
+usage: torch.py V ROWS; then a line "eager|compiled forward|backward BETA THREADS" each, answered by "ok NAME", "time
+forward|backward BETA THREADS", answered by "ok SECONDS" of a compiled form, or "load FILE", which replaces the logits, answered
+by "ok". NAME is the form that ran: the fastest of FORMS counts as compiled, found when it is first asked for. "no REASON" where torch can't
 compile. Ends with its input.
 """
 import sys
@@ -135,6 +136,9 @@ def run(how, what, beta, threads):
     torch.set_num_threads(threads)
     if how == "eager":
         return eager(what, beta)
+    if how == "time":
+        run("compiled", what, beta, threads)
+        return seconds(fastest[what, beta, threads][1])
     key = what, beta, threads
     if key not in fastest:
         fastest[key] = choose(what, beta)
@@ -143,8 +147,19 @@ def run(how, what, beta, threads):
     return name
 
 
+def load(path):
+    size = rows * v
+    both = torch.from_file(path, size=2 * size).clone()
+    student.copy_(both[:size].view(rows, v))
+    teacher.copy_(both[size:].view(rows, v))
+
+
 print(torch.__version__, flush=True)
 for line in sys.stdin:
+    if line.startswith("load "):
+        load(line[5:].rstrip("\n"))
+        print("ok", flush=True)
+        continue
     how, what, beta, threads = line.split()
     try:
         print("ok", run(how, what, float(beta), int(threads)), flush=True)
