@@ -188,7 +188,7 @@ func ParseToolCall(raw json.Raw) (ToolCall, error) {
 
 func (call *ToolCall) parseFunction(key string, v json.Raw) (err error) {
 	switch {
-	case key == "name":
+	case key == "name", key == "function" && v.Kind() == json.String:
 		call.Name, err = text(v)
 	case key == "arguments" && v.Kind() == json.String:
 		call.AsObject = false

@@ -444,7 +444,11 @@ var foreign = []struct{ mark, is, help string }{
 	{"PK\x03\x04", "a zip archive (or a spreadsheet)", "Unpack it, or save the sheet as CSV"},
 	{"BZh", "compressed with bzip2", "Unpack it: bunzip2 FILE; gzip and zstd are read as they are"},
 	{"\xFD7zXZ\x00", "compressed with xz", "Unpack it: unxz FILE; gzip and zstd are read as they are"},
-	{"SQLite format 3\x00", "an SQLite database", "Write its rows as JSON lines or CSV"},
+	{
+		"SQLite format 3\x00", "an SQLite database",
+		"Write its rows as JSON lines or CSV; a session of the OpenAI Agents SDK: sqlite3 FILE \"select message_data from " +
+			"agent_messages where session_id = 'ID' order by id\" | jq -sc '{messages: .}' > rows.jsonl",
+	},
 	{"\x80\x04\x95", "a Python pickle", "Write its entries as JSON lines"},
 }
 
@@ -452,6 +456,12 @@ var foreign = []struct{ mark, is, help string }{
 func (file *File) uncompress(in *bufio.Reader, head []byte) error {
 	path := file.ID.Path
 	for _, f := range foreign {
+		if bytes.HasPrefix(head, []byte(f.mark)) && f.mark == "PK\x03\x04" && strings.HasSuffix(path, ".eval") {
+			return &Error{
+				Path: path, Offset: 0, What: "this is a log of inspect-ai, in a zip archive",
+				Help: "Write it as JSON, which is read: inspect log dump " + filepath.Base(path) + " > log.json",
+			}
+		}
 		if bytes.HasPrefix(head, []byte(f.mark)) {
 			return &Error{Path: path, Offset: 0, What: "this is " + f.is, Help: f.help}
 		}

@@ -254,6 +254,10 @@ func TestRecognize(t *testing.T) {
 				"resps": [["a"]], "filtered_resps": ["a"], "exact_match": 1.0}`,
 			want: "candidates shape=lm_eval",
 		},
+		"a conversation as a file": {
+			text: `[{"role": "user", "content": "q"}, {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"}]`,
+			want: "the file is one conversation, whose messages are its entries: jq -c '{messages: .}'",
+		},
 		"a choice by label": {
 			text: `{"fields": {"prompt": "Where is it?", "response-1": "It is here.", "response-2": "It is there."},
 				"responses": [{"values": {"preference": {"value": "response-2"}}}]}`,

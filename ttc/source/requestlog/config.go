@@ -10,7 +10,7 @@ import (
 var extensions = []string{".jsonl", ".json", ".ndjson", ".log"}
 
 // keys are those of which an entry has at least one.
-var keys = []string{"request", "litellm_call_id"}
+var keys = []string{"request", "litellm_call_id", "model_input_messages"}
 
 // Chat is the source for logs of chat completions and Anthropic's messages.
 func Chat() source.Factory {

@@ -28,6 +28,10 @@ func entryOf(raw json.Raw) (entry, bool) {
 		}
 		return e, true
 	}
+	if given, ok := raw.Get("model_input_messages"); ok {
+		e.request, e.response = stepOf(raw, given)
+		return e, given.Kind() == json.Array && e.response != nil
+	}
 	e.request, e.response = body(raw, "request"), exchange.Joined(body(raw, "response"))
 	if e.request.Kind() != json.Object || !isRequest(e.request) {
 		return e, false

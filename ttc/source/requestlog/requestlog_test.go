@@ -48,6 +48,13 @@ func TestEachCallIsWhatItWasGiven(t *testing.T) {
 		"an edited history": {
 			Chat(), chatLine("1", "", "q", "a") + chatLine("2", "", "q", "A", "r", "b"), "q / a* || q / A / r / b*",
 		},
+		"steps of smolagents": {
+			Chat(), `{"task":"q"}` + "\n" + `{"step_number":1,"model_input_messages":[{"role":"user","content":[{"type":"text",` +
+				`"text":"q"}]}],"model_output_message":{"role":"assistant","content":"a","raw":{"x":1}},"observations":"r"}` + "\n" +
+				`{"step_number":2,"model_input_messages":[{"role":"user","content":[{"type":"text","text":"q"}]},` +
+				`{"role":"assistant","content":[{"type":"text","text":"a"}]},{"role":"tool-response","content":[{"type":"text",` +
+				`"text":"r"}]}],"model_output_message":{"role":"assistant","content":"b"}}` + "\n", "q / a* / r / b*",
+		},
 		"recorded twice": {Chat(), chatLine("1", "", "q", "a") + chatLine("1", `,"n":1`, "q", "a"), "q / a*"},
 		"Anthropic": {
 			Chat(), `{"request":{"model":"m","system":"s","tools":[{"name":"f","input_schema":{}}],"messages":[` +

@@ -39,6 +39,11 @@ func parseMessages(raw json.Raw) ([]chat.Message, error) {
 		}
 		raw = inner
 	}
+	if !areStandard(raw) {
+		if messages, ok := foreign(raw); ok {
+			return messages, nil
+		}
+	}
 	raw = asMessages(raw)
 	messages, err := chat.ParseMessages(raw)
 	if err == nil && slices.ContainsFunc(messages, hasBlocks) {

@@ -111,6 +111,13 @@ func recognize(h *source.Head) (r source.Reading) {
 		r.Fit = source.Fits
 		return r
 	}
+	if begin := bytes.TrimLeft(h.Bytes, "\xEF\xBB\xBF \t\r\n"); h.Whole && len(h.Given) == 0 && bytes.HasPrefix(begin, []byte("[")) &&
+		areOfOne(h.Entries) {
+		r.Fit = source.Fits
+		r.Problem = fmt.Sprintf("the file is one conversation, whose messages are its entries: jq -c '{messages: .}' %s > rows.jsonl "+
+			"writes it as an entry", h.Path)
+		return r
+	}
 	spoken := messagesKey
 	spoken.Is = func(c *source.Column) bool { return c.List() && speaks(h, c.Key) }
 	messages := cols.Find(spoken)
@@ -241,7 +248,7 @@ func speaks(h *source.Head, key string) bool {
 // isSpoken reports whether a list begins with a message, or is one of texts that are said in turn.
 func isSpoken(list json.Raw) bool {
 	for m := range list.Elements() {
-		return m.Kind() == json.Object && speaker(m) != "" || texts(list)
+		return m.Kind() == json.Object && (speaker(m) != "" || isItem(m) || isPydantic(m)) || texts(list)
 	}
 	return false
 }

@@ -54,6 +54,28 @@ func TestShapes(t *testing.T) {
 			set:  func(c *Config) { c.RoleKey, c.ContentKey = "by", "words" },
 			want: []string{"user: q", "assistant: a"},
 		},
+		"items of the Responses API": {
+			text: `{"messages": [{"role": "user", "content": "q"}, {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "hm"}]},
+				{"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"},
+				{"type": "function_call_output", "call_id": "1", "output": "no"},
+				{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "a"}]}]}`,
+			want: []string{"user: q", "assistant:  (hm) f({})", "tool: no", "assistant: a"},
+		},
+		"pydantic-ai": {
+			text: `{"messages": [{"kind": "request", "parts": [{"part_kind": "system-prompt", "content": "s"},
+				{"part_kind": "user-prompt", "content": ["q", "r"]}]},
+				{"kind": "response", "parts": [{"part_kind": "thinking", "content": "hm"}, {"part_kind": "text", "content": "So"},
+				{"part_kind": "tool-call", "tool_name": "f", "args": {"a": 1}, "tool_call_id": "1"}]},
+				{"kind": "request", "parts": [{"part_kind": "retry-prompt", "content": "bad", "tool_name": "f", "tool_call_id": "1"}]},
+				{"kind": "response", "parts": [{"part_kind": "text", "content": "a"}]}]}`,
+			want: []string{"system: s", "user: q\nr", `assistant: So (hm) f({"a": 1})`, "tool: bad failed", "assistant: a"},
+		},
+		"inspect-ai": {
+			text: `{"messages": [{"id": "1", "role": "user", "content": "q"}, {"role": "assistant", "content": "",
+				"tool_calls": [{"id": "1", "function": "bash", "arguments": {"cmd": "ls"}, "type": "function"}]},
+				{"role": "tool", "content": "x", "tool_call_id": "1", "function": "bash"}]}`,
+			want: []string{"user: q", `assistant:  bash({"cmd": "ls"})`, "tool: x"},
+		},
 		"who said": {
 			text: `{"messages": [{"who": "client", "said": "q"}, {"who": "support", "said": "a"}]}`,
 			want: []string{"user: q", "assistant: a"},
