@@ -33,6 +33,7 @@ type pkg struct {
 
 	tests   []*test
 	passed  int
+	failed  bool
 	skipped int
 	cached  bool
 	output  []string // of no test
@@ -100,8 +101,16 @@ func (s *screen) ofTest(p *pkg, e event, now time.Time) {
 		t.output = append(t.output, e.Output)
 		return
 	case "fail":
+		p.failed = true
+		text := indented(t.output)
+		if text == "" { // it failed in a test of its own, which was printed
+			break
+		}
 		s.clear()
-		fmt.Fprintf(s.out, "FAILED %s %s (%.1fs)\n%s", p.name, t.name, e.Elapsed, indented(t.output))
+		fmt.Fprintf(s.out, "FAILED %s %s (%.1fs)\n%s", p.name, t.name, e.Elapsed, text)
+		if strings.HasPrefix(strings.TrimSpace(text), "panic: ") {
+			fmt.Fprintf(s.out, "  A panic ends the package: tests after %s did not run.\n", t.name)
+		}
 	case "pass":
 		p.passed++
 	case "skip":
@@ -152,6 +161,9 @@ func (s *screen) explain(p *pkg, e event) {
 			fmt.Fprintf(s.out, "HUNG %s %s: it did not end within %s\n", p.name, t.name, limit)
 		}
 		fmt.Fprint(s.out, indented([]string{stack(said, p.tests)}))
+		return
+	}
+	if p.failed && len(p.tests) == 0 { // its tests were printed
 		return
 	}
 	fmt.Fprintf(s.out, "FAILED %s (%.1fs)\n", p.name, e.Elapsed)
