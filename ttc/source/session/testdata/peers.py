@@ -65,18 +65,26 @@ def agentpile(path):
 
 
 def nat_go(path):
+    """Reads the rows that a run writes with its defaults, in two formats that say which turns are trained: openai_sft has
+    arguments as they were sampled and no place for reasoning. A turn that isn't trained has the role context."""
     program = os.path.abspath(sys.argv[1])
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(
-            [program, "run", path, "--builder", "sft", "--format", "customizer", "--run-id", "r", "-o", "dataset.split.validation=0",
-             "-o", "trajectory_builders.sft.failed_calls=train"],
+            [program, "run", path, "--builder", "sft", "--format", "axolotl", "--format", "openai_sft", "--run-id", "r",
+             "-o", "dataset.split.validation=0"],
             cwd=folder, capture_output=True, check=False,
         )
-        shown = subprocess.run(
-            [program, "dataset", "show", "out/r", "--json", "--limit", "0"], cwd=folder, capture_output=True, check=True,
-        )
-    for record in json.loads(shown.stdout)["records"]:
-        yield of_chat(record["messages"])
+        for file in sorted(glob.glob(os.path.join(folder, "out/r/dataset/*/train.jsonl"))):
+            with open(file) as f:
+                for row in map(json.loads, f):
+                    yield [of_row(m) for m in row["messages"]]
+
+
+def of_row(message):
+    [(role, text, calls)] = of_chat([message])
+    if message.get("train") is False or message.get("weight") == 0:
+        role = "context"
+    return role, text, [(c, a if isinstance(a, str) else json.dumps(a)) for c, a in calls]
 
 
 READERS = {"nat-go": nat_go, "teich 0.3.6": teich, "agent-trajectory 0.4.3": letta, "agentpile 0.3.1": agentpile}
@@ -89,7 +97,7 @@ def parts_of(messages, system):
     """Flattens a context: texts without their spacing, those of one role that adjoin as one; calls by their ids."""
     out = []
     for role, text, calls in messages:
-        role = "system" if role == "developer" else role
+        role = {"developer": "system", "context": "assistant"}.get(role, role)
         if has_system(role, text, system):
             continue  # it has a column of its own
         text = "".join(text.split())
@@ -223,17 +231,19 @@ def with_sub_agent(folder):
 
 def same_answer(message, text, tools):
     role, said, made = message
-    return role == "assistant" and said.strip() == text.strip() and [c[0] for c in made] == [c[0] for c in tools]
+    return role in ("assistant", "context") and said.strip() == text.strip() and [c[0] for c in made] == [c[0] for c in tools]
 
 
 def in_context(calls, conversations, system):
-    """Counts the answers that are there, and those that stand after what the model was given, message by message."""
-    kept = right = 0
+    """Counts the answers that are there, those that stand after what the model was given, message by message, and those
+    that are trained."""
+    kept = right = trained = 0
     for text, tools, given in calls:
-        contexts = [m[:i] for m in conversations for i, x in enumerate(m) if same_answer(x, text, tools)]
-        kept += bool(contexts)
-        right += given is not None and any(parts_of(c, system) == parts_of(given, system) for c in contexts)
-    return kept, right
+        there = [(m[:i], x[0]) for m in conversations for i, x in enumerate(m) if same_answer(x, text, tools)]
+        kept += bool(there)
+        right += given is not None and any(parts_of(c, system) == parts_of(given, system) for c, _ in there)
+        trained += any(role == "assistant" for _, role in there)
+    return kept, right, trained
 
 
 def measure(truth, conversations):
@@ -249,8 +259,8 @@ def measure(truth, conversations):
             same = want in got if isinstance(want, str) else any(a and json.loads(a) == want for a in got)
             sampled += same
     prompt = any(has_system(role, text, system) for m in conversations for role, text, _ in m)
-    kept, right = in_context(calls, conversations, system)
-    return f"{kept} of {len(calls)}", f"{right} of {len(calls)}", f"{sampled} of {arguments}", "yes" if prompt else "no"
+    kept, right, trained = in_context(calls, conversations, system)
+    return f"{kept} of {len(calls)}", f"{trained} of {len(calls)}", f"{right} of {len(calls)}", f"{sampled} of {arguments}", "yes" if prompt else "no"
 
 
 def main():
@@ -261,18 +271,18 @@ def main():
             subprocess.run([sys.executable, "-m", "venv", venv], check=True)
             subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *PEERS], check=True)
         os.execv(python, [python, os.path.abspath(__file__), sys.argv[1], venv])
-    print("| session | reader | calls kept | in the context they had | arguments as sampled | system prompt |")
-    print("|---|---|---|---|---|---|")
+    print("| session | reader | calls kept | trained | in the context they had | arguments as sampled | system prompt |")
+    print("|---|---|---|---|---|---|---|")
     for name, truth in ("Claude Code", claude_truth()), ("Codex", codex_truth()):
         for reader, read in READERS.items():
-            cells = said_by(lambda: measure(truth, conversations_in(os.path.join(FOLDER, SESSIONS[name]), read)), 4)
+            cells = said_by(lambda: measure(truth, conversations_in(os.path.join(FOLDER, SESSIONS[name]), read)), 5)
             print("|", " | ".join((name, reader, *cells)), "|", flush=True)
     print("\n| reader | a sub-agent's calls kept | in the context they had |\n|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         calls = with_sub_agent(folder)
         for reader, read in READERS.items():
             def cells_of():
-                return [f"{n} of {len(calls)}" for n in in_context(calls, conversations_in(folder, read), "no prompt")]
+                return [f"{n} of {len(calls)}" for n in in_context(calls, conversations_in(folder, read), "no prompt")[:2]]
 
             print("|", " | ".join((reader, *said_by(cells_of, 2))), "|", flush=True)
 
