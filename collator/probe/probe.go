@@ -1,7 +1,9 @@
 package probe
 
 import (
+	"fmt"
 	"strings"
+	"time"
 
 	"github.com/nat-go/nat-go/collator/turns"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -118,7 +120,13 @@ type prober struct {
 	set   turns.Settings
 	tools pyvalue.Value
 	raw   bool // pass arguments as text
+	until time.Time
 }
+
+// maxTime is how long a template may take: those that models have take milliseconds.
+const maxTime = 20 * time.Second
+
+var errSlow = fmt.Errorf("it takes more than %v to find out what the template does: does a value in it, or a loop, grow?", maxTime)
 
 // Run probes a template. The error is a *template.Error for a template that doesn't compile.
 func Run(source string, s turns.Settings) (*Report, error) {
@@ -126,7 +134,7 @@ func Run(source string, s turns.Settings) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &prober{r: r, set: s}
+	p := &prober{r: r, set: s, until: time.Now().Add(maxTime)}
 	if p.tools, err = template.ToolList([]chat.Tool{{Name: toolName, Raw: tool}}); err != nil {
 		return nil, err
 	}
@@ -146,11 +154,17 @@ func Run(source string, s turns.Settings) (*Report, error) {
 	p.history(rep)
 	p.turnEnds(rep)
 	p.hints(rep)
+	if time.Now().After(p.until) {
+		return nil, errSlow
+	}
 	return rep, nil
 }
 
 // render renders messages; it fails if the template refuses them.
 func (p *prober) render(open bool, ms ...chat.Message) (*turns.Conversation, *template.Result, error) {
+	if time.Now().After(p.until) {
+		return nil, nil, errSlow
+	}
 	make := template.Conversation
 	if p.raw {
 		make = template.RawConversation

@@ -1,10 +1,12 @@
 package probe
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nat-go/nat-go/internal/oracletest"
 
@@ -191,4 +193,12 @@ func TestConformance(t *testing.T) {
 	check("qwen2.5", !r.RewritesHistory && r.Terminators["call"] == "<|im_end|>" && r.Roles["system_mid"] == Kept)
 	r = probed("phi3")
 	check("phi3", r.Roles["tool"] == Dropped)
+}
+
+// TestSlowTemplate: a template that takes long is given up.
+func TestSlowTemplate(t *testing.T) {
+	p := &prober{until: time.Now().Add(-time.Second)}
+	if _, _, err := p.render(false, ask); !errors.Is(err, errSlow) {
+		t.Errorf("after its time it was rendered: %v", err)
+	}
 }

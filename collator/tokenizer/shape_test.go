@@ -23,7 +23,7 @@ func TestKnownPatterns(t *testing.T) {
 			t.Errorf("%s: %s", pattern, problem)
 		}
 	}
-	for _, pattern := range []string{`(a*)*`, `((ab)+c?)+`, `(?:\s+)*x`, `(a)\1`, `(?<n>a)\k<n>`, `a{100000}`, strings.Repeat("(", 50) + strings.Repeat(")", 50), `(`, `)`, `[a`, strings.Repeat("a", 20000), `(x+){2,}`} {
+	for _, pattern := range []string{`(a*)*`, `((ab)+c?)+`, `(?:\s+)*x`, `(a)\1`, `(?<n>a)\k<n>`, `a{100000}`, strings.Repeat("(", 50) + strings.Repeat(")", 50), `(`, `)`, `[a`, strings.Repeat("a", 20000), `(x+){2,}`, `((a{0,100}){0,100}){0,100}`, `(ab{0,999}c){0,999}`} {
 		if checkPattern(pattern) == "" {
 			t.Errorf("%.40s passed", pattern)
 		}

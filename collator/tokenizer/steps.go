@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -142,7 +143,10 @@ func checkPattern(pattern string) string {
 }
 
 // group is a part of a pattern that a quantifier can apply to.
-type group struct{ repeats bool } // contains an unbounded repeat
+type group struct {
+	repeats bool // contains an unbounded repeat
+	size    int  // in items, with counted repeats written out, as an engine may do
+}
 
 type patternCheck struct {
 	pattern string
@@ -154,7 +158,7 @@ type patternCheck struct {
 
 // item checks the item that begins at c.at, and moves c.at to its last byte.
 func (c *patternCheck) item() (wrong string) {
-	p, item := c.pattern, group{}
+	p, item := c.pattern, group{size: 1}
 	switch p[c.at] {
 	case '\\':
 		c.at++
@@ -185,6 +189,11 @@ func (c *patternCheck) item() (wrong string) {
 		if wrong := c.repeat(&item); wrong != "" {
 			return wrong
 		}
+		c.open[len(c.open)-1].size -= c.closed.size // it is counted with its repeats
+	}
+	outer := &c.open[len(c.open)-1]
+	if outer.size += item.size; outer.size > maxPatternItems {
+		return "repeats too much within counted repeats"
 	}
 	c.closed = item
 	return ""
@@ -192,11 +201,12 @@ func (c *patternCheck) item() (wrong string) {
 
 // repeat checks the quantifier at c.at, which applies to item.
 func (c *patternCheck) repeat(item *group) (wrong string) {
-	unbounded, end, tooMany := quantifier(c.pattern, c.at)
-	if tooMany {
+	unbounded, end, count := quantifier(c.pattern, c.at)
+	if count < 0 {
 		return "repeats too often"
 	}
 	c.at = end
+	item.size *= max(1, count)
 	if unbounded && item.repeats {
 		return "has a repeat within a repeat"
 	}
@@ -214,23 +224,25 @@ func (c *patternCheck) repeat(item *group) (wrong string) {
 	return ""
 }
 
-// quantifier reads "*", "+" or "{m,n}" at i and returns where it ends. A "{" that doesn't start a quantifier is a plain
-// character.
-func quantifier(pattern string, i int) (unbounded bool, end int, tooMany bool) {
+// quantifier reads "*", "+" or "{m,n}" at i and returns where it ends and its largest count; -1: that is too large. A "{"
+// that doesn't start a quantifier is a plain character.
+func quantifier(pattern string, i int) (unbounded bool, end, count int) {
 	if pattern[i] != '{' {
-		return true, i, false
+		return true, i, 1
 	}
 	length := strings.IndexByte(pattern[i:], '}')
 	if length < 0 || strings.Trim(pattern[i+1:i+length], "0123456789,") != "" {
-		return false, i, false
+		return false, i, 1
 	}
 	body := pattern[i+1 : i+length]
-	for count := range strings.SplitSeq(body, ",") {
-		if len(count) > 4 {
-			return false, i, true
+	for text := range strings.SplitSeq(body, ",") {
+		if len(text) > 4 {
+			return false, i, -1
 		}
+		n, _ := strconv.Atoi(text) // nothing is zero
+		count = max(count, n)
 	}
-	return strings.HasSuffix(body, ","), i + length, false
+	return strings.HasSuffix(body, ","), i + length, count
 }
 
 // classEnd returns the index of the "]" that closes the class opened at i; -1 if there is none.

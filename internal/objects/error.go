@@ -76,7 +76,7 @@ func explain(ctx context.Context, p, doing string, err error, hidden *secret.Val
 	e := &Error{Path: p}
 	status := answered(err)
 	if status == nil {
-		e.final = certain(err)
+		e.final = certain(err) || errors.As(err, new(redirectError))
 		var ue *url.Error
 		if errors.As(err, &ue) {
 			err = ue.Err // without the address

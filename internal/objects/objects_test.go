@@ -476,3 +476,27 @@ func TestCredentialsFile(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestRedirectsThatLeadNowhere: a redirect to a file, to another protocol or in a circle is refused at once.
+func TestRedirectsThatLeadNowhere(t *testing.T) {
+	for _, to := range []string{"file:///etc/passwd", "gopher://127.0.0.1/x", "", "/datasets/acme/traces/resolve/v1/data/b.jsonl"} {
+		t.Run(to, func(t *testing.T) {
+			var asked atomic.Int32
+			hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				asked.Add(1)
+				target := to
+				if to == "" {
+					target = r.URL.Path
+				}
+				w.Header().Set("Location", target)
+				w.WriteHeader(http.StatusFound)
+			}))
+			defer hub.Close()
+			s := storage(t, map[string]string{"HF_ENDPOINT": hub.URL})
+			_, err := s.Open(t.Context(), "hf://datasets/acme/traces@v1/data/a.jsonl")
+			if err == nil || !strings.Contains(err.Error(), "redirect") || asked.Load() > maxHops+1 {
+				t.Errorf("asked %d times: %v", asked.Load(), err)
+			}
+		})
+	}
+}

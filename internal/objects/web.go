@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -74,6 +75,11 @@ func (c *web) address(at place) string {
 // maxHops is how many redirects are followed.
 const maxHops = 5
 
+// redirectError is a redirect that isn't followed. Asking again leads to the same.
+type redirectError string
+
+func (e redirectError) Error() string { return string(e) }
+
 // ask requests a range. The token goes only to the host that was named.
 func (c *web) ask(ctx context.Context, at place, from, last int64, is Info) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.address(at), http.NoBody)
@@ -93,9 +99,11 @@ func (c *web) ask(ctx context.Context, at place, from, last int64, is Info) (*ht
 		first := via[0].URL
 		switch {
 		case len(via) > maxHops:
-			return fmt.Errorf("more than %d redirects", maxHops)
-		case first.Scheme == schemeHTTPS && to.URL.Scheme != schemeHTTPS:
-			return errors.New("redirected from https to http")
+			return redirectError(fmt.Sprintf("more than %d redirects", maxHops))
+		case to.URL.Scheme != schemeHTTPS && (first.Scheme == schemeHTTPS || to.URL.Scheme != "http"):
+			return redirectError("redirected from " + first.Scheme + " to " + to.URL.Scheme)
+		case slices.ContainsFunc(via, func(was *http.Request) bool { return was.URL.String() == to.URL.String() }):
+			return redirectError("redirected in a circle")
 		}
 		to.Header.Del("Referer")
 		if to.URL.Host != first.Host {

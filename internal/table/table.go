@@ -6,17 +6,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 
 	"github.com/parquet-go/parquet-go"
 )
 
 // What a file may demand. For each column a dictionary and a page are held at once.
 const (
-	maxFooter  = 32 << 20 // bytes of the file's metadata
-	maxColumns = 1024     // that hold values
-	maxHeld    = 96 << 20 // bytes of one dictionary and one page of every column
-	maxRow     = 32 << 20 // bytes of a row's values
-	maxValues  = 1 << 19  // of a row
+	maxFooter  = 32 << 20  // bytes of the file's metadata
+	maxColumns = 1024      // that hold values
+	maxHeld    = 96 << 20  // bytes of one dictionary and one page of every column
+	maxRow     = 32 << 20  // bytes of a row's values
+	maxValues  = 1 << 19   // of a row
+	maxGrown   = 256 << 20 // bytes that the rows of any file may have
+	maxGrowth  = 10_000    // how many times as large as the file they may be beyond that
 )
 
 // Reader reads rows.
@@ -29,6 +32,7 @@ type Reader struct {
 	skip    int64              // rows to skip in the next group
 	row     parquet.Row
 	number  int64
+	left    int64 // bytes that rows may still have
 	pages   inflater
 	schema  *parquet.Schema    // of the rows that are returned
 	convert parquet.Conversion // nil: the file's
@@ -47,7 +51,8 @@ func Open(in io.ReaderAt, size int64) (r *Reader, err error) {
 	if n := len(file.Schema().Columns()); n > maxColumns {
 		return nil, &LimitError{fmt.Sprintf("the file has %d columns; at most %d are read", n, maxColumns)}
 	}
-	return &Reader{file: file, in: in, groups: file.RowGroups(), schema: file.Schema()}, nil
+	left := maxGrown + size*maxGrowth
+	return &Reader{file: file, in: in, groups: file.RowGroups(), schema: file.Schema(), left: left}, nil
 }
 
 // checkFooter refuses the metadata of a file if it asks for too much.
@@ -137,6 +142,10 @@ func (r *Reader) Next() (row any, err error) {
 			return nil, broken(err)
 		}
 	}
+	if r.left -= int64(maxRow - left.bytes); r.left < 0 {
+		return nil, &LimitError{fmt.Sprintf(
+			"its rows are more than %d times as large as the file: few values are repeated without end", maxGrowth)}
+	}
 	whole := []parquet.Row{r.row}
 	if r.convert != nil {
 		if _, err := r.convert.Convert(whole); err != nil {
@@ -197,6 +206,9 @@ func broken(what any) error {
 		if err == nil || errors.As(err, &large) {
 			return err
 		}
+	}
+	if _, is := what.(runtime.Error); is { // the library trusted a number in the file
+		what = "a length or an offset in it is wrong"
 	}
 	return fmt.Errorf("this is not a valid Parquet file: %v", what)
 }

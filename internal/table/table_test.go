@@ -149,6 +149,26 @@ func slice(n int) (all []any) {
 	return all
 }
 
+// TestGrowth checks that a file is given up whose rows are larger than it could hold by far: a text that all rows repeat.
+func TestGrowth(t *testing.T) {
+	file := written(t, parquet.Group{"a": parquet.String()}, map[string]any{"a": "xxxx"}, map[string]any{"a": "xxxx"})
+	r, err := Open(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := maxGrown + maxGrowth*int64(len(file)); r.left != want {
+		t.Errorf("rows may have %d bytes, want %d", r.left, want)
+	}
+	r.left = 7
+	if _, err := r.Next(); err != nil {
+		t.Error(err)
+	}
+	var limit *LimitError
+	if _, err := r.Next(); !errors.As(err, &limit) || !strings.Contains(err.Error(), "times as large as the file") {
+		t.Error(err)
+	}
+}
+
 // TestDamaged checks that whatever is wrong with a file leads to an error or other rows, never a panic.
 func TestDamaged(t *testing.T) {
 	whole := written(t, parquet.Group{"a": parquet.String()}, map[string]any{"a": "x"}, map[string]any{"a": "y"})
@@ -156,8 +176,16 @@ func TestDamaged(t *testing.T) {
 		for _, bit := range []byte{1, 0x55, 0x80} {
 			damaged := bytes.Clone(whole)
 			damaged[at] ^= bit
-			_, _ = readAll(damaged)
+			if _, err := readAll(damaged); err != nil && strings.Contains(err.Error(), "runtime error") {
+				t.Errorf("byte %d with %#x: %v", at, bit, err)
+			}
 		}
 		_, _ = readAll(whole[:at])
+	}
+	if _, err := func() (_ any, err error) {
+		defer recovered(&err)
+		return []int{}[len(whole)], nil
+	}(); err == nil || strings.Contains(err.Error(), "runtime error") || !strings.Contains(err.Error(), "offset") {
+		t.Errorf("a panic of the runtime: %v", err)
 	}
 }

@@ -105,6 +105,21 @@ func TestDifference17ParallelCallsAreMergedByMessageID(t *testing.T) {
 	}
 }
 
+// TestCallWithoutName: a session with a call that names no tool is left out with a reason.
+func TestCallWithoutName(t *testing.T) {
+	for _, name := range []string{`"name":null,`, `"name":"",`, `"name":7,`, ``} {
+		s := newScript("s")
+		s.user("q")
+		s.block("m1", `{"type":"tool_use","id":"c1",`+name+`"input":{}}`)
+		s.result("c1", "one", "")
+		s.text("m2", "done")
+		r := sessiontest.ReadText(t, Factory(), "s.jsonl", s.String())
+		if len(r.Examples) != 0 || len(r.Drops) != 1 || r.Drops[0].Reason != session.NamelessCall {
+			t.Errorf("%s: %d examples, drops %+v", name, len(r.Examples), r.Drops)
+		}
+	}
+}
+
 // TestDifference18OtherLines: lines that repeat messages - blobs of requests - are not counted twice; unknown lines are
 // counted by name, lines known to carry nothing are not.
 func TestDifference18OtherLines(t *testing.T) {

@@ -15,6 +15,7 @@ const (
 	OtherFormat    ledger.Reason = "other_format"
 	SessionTooLong ledger.Reason = "session_too_large"
 	UnknownShape   ledger.Reason = "unknown_shape"
+	NamelessCall   ledger.Reason = "call_without_name"
 )
 
 // Codes are the pages of these reasons for `nat-go explain`.
@@ -38,6 +39,10 @@ func Codes() []ledger.Code {
 			AmbiguousRetry,
 			"The model answered the same messages more than once, and the session went on from none of the answers: nothing says which one counts.",
 			"Nothing; or take the answers as candidates, if they are scored.",
+		),
+		page(
+			NamelessCall, "A tool call in the session doesn't say which tool it calls, so no trainer takes the session.",
+			"Look at the message named in dropped.jsonl: its name is missing, empty or not a text.",
 		),
 		page(FailedCall, "The call to the model failed and gave no answer.", "Nothing."),
 		page(

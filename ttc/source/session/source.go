@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/zeebo/xxh3"
 
@@ -96,7 +97,7 @@ func (s *Source) Next(ctx context.Context) (*ttc.Example, source.Cursor, error) 
 		}
 		if session.Len() > 0 {
 			s.tally.S.Sessions++
-			s.queue = session.Examples(s.owns)
+			s.queue = s.named(session.Examples(s.owns))
 		}
 	}
 	ex := s.queue[0]
@@ -104,6 +105,25 @@ func (s *Source) Next(ctx context.Context) (*ttc.Example, source.Cursor, error) 
 	s.queue = s.queue[1:]
 	s.book(ex)
 	return &ex.Example, s.at, nil
+}
+
+// named leaves out the examples with a call that names no tool: no trainer takes one.
+func (s *Source) named(all []*calls.Example) []*calls.Example {
+	return slices.DeleteFunc(all, func(ex *calls.Example) bool {
+		for i := range ex.Graph.Nodes {
+			for j, c := range ex.Graph.Nodes[i].Message.ToolCalls {
+				if c.Name != "" {
+					continue
+				}
+				s.tally.Drop(ledger.Drop{
+					Unit: "session", Reason: NamelessCall, Example: ID(ex.ID), Index: -1, File: s.input.Path,
+					Detail: fmt.Sprintf("message %d, call %d", i+1, j+1),
+				})
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // owns reports whether an answer is trained where it now occurs: the first session that contains it owns it.

@@ -29,6 +29,10 @@ type Program struct {
 
 // Main runs the command line and returns the exit code.
 func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if err := enoughSpace(); err != nil {
+		fmt.Fprintf(stderr, "nat-go: %v\n", err)
+		return exit.Environment
+	}
 	tuneCollector()
 	// Otherwise a reader that leaves early, such as head, would end the program in the middle of its work. Its child
 	// processes are not affected.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -102,12 +104,13 @@ func choose(
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	files = c.regular(files)
 	for _, file := range files[:min(mostHeads, len(files))] {
 		if err := c.examine(ctx, file); err != nil {
 			return nil, nil, nil, err
 		}
 		if k := c.kinds; len(k) == 1 && k[0].found.Source.OpenAll != nil { // it reads folders itself
-			return k[0].found, files, nil, nil
+			return k[0].found, files, c.passed, nil
 		}
 	}
 	k, err := c.kind()
@@ -140,6 +143,29 @@ func (c *chooser) examine(ctx context.Context, file string) error {
 	}
 	c.kinds = append(c.kinds, &kind{found, []string{file}})
 	return nil
+}
+
+// regular passes over what was found in a folder and is no file: reading it may wait forever.
+func (c *chooser) regular(files []string) (out []string) {
+	for _, file := range files {
+		if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() && !c.named[file] {
+			c.passed = append(c.passed, PassedOver{file, "it is " + kindOf(info.Mode()) + " in a folder"})
+			continue
+		}
+		out = append(out, file)
+	}
+	return out
+}
+
+// kindOf says what something is that isn't a regular file.
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	}
+	return "a device"
 }
 
 // pass passes over a file that was found in a folder if it isn't data; an inspection lists whatever can't be read.

@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -49,6 +51,21 @@ const session = `{"type":"user","uuid":"u","parentUuid":null,"sessionId":"s","ve
 {"type":"assistant","uuid":"v","parentUuid":"u","sessionId":"s","version":"2.9.0",` +
 	`"message":{"id":"m1","role":"assistant","model":"m","content":[{"type":"text","text":"a"}]}}
 `
+
+// TestPipeInAFolder: a pipe that lies in a folder is passed over, and named; reading it would wait for a writer.
+func TestPipeInAFolder(t *testing.T) {
+	dir := writeAll(t, map[string]string{"b.jsonl": logged(0, 3, 0)})
+	if err := syscall.Mkfifo(filepath.Join(dir, "x.jsonl"), 0o600); err != nil {
+		t.Skipf("SKIPPED: no named pipes here: %v", err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	defer stop()
+	r, err := intake.Look(ctx, intake.Options{Paths: []string{dir}})
+	if err != nil || len(r.Passed) != 1 || filepath.Base(r.Passed[0].Path) != "x.jsonl" ||
+		!strings.Contains(r.Passed[0].Why, "a pipe") {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
 
 // TestInspectFolder: a folder with files of several formats, and some of none, is reported format by format.
 func TestInspectFolder(t *testing.T) {

@@ -1,0 +1,28 @@
+package cli
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// leastSpace is the address space that a run needs: Go and the tokenizer library reserve more than they use, and end
+// the program if they can't.
+const leastSpace = 2 << 30
+
+// enoughSpace returns an error if a limit of the address space (ulimit -v) is too low.
+func enoughSpace() error {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_AS, &limit); err != nil {
+		return nil //nolint:nilerr // not known: then there may be enough
+	}
+	return spaceOf(uint64(limit.Cur))
+}
+
+func spaceOf(limit uint64) error {
+	if limit >= leastSpace {
+		return nil
+	}
+	return fmt.Errorf("the address space is limited to %d MiB (ulimit -v), and nat-go needs %d MiB: raise the limit",
+		limit>>20, leastSpace>>20)
+}

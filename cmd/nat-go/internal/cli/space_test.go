@@ -1,0 +1,15 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestSpaceOf(t *testing.T) {
+	if err := spaceOf(leastSpace); err != nil {
+		t.Error(err)
+	}
+	if err := spaceOf(1536 << 20); err == nil || !strings.Contains(err.Error(), "1536 MiB (ulimit -v)") {
+		t.Error(err)
+	}
+}
