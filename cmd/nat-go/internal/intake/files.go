@@ -149,7 +149,11 @@ func (c *chooser) examine(ctx context.Context, file string) error {
 func (c *chooser) regular(files []string) (out []string) {
 	for _, file := range files {
 		if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() && !c.named[file] {
-			c.passed = append(c.passed, PassedOver{file, "it is " + kindOf(info.Mode()) + " in a folder"})
+			why := "it is " + kindOf(info.Mode()) + " in a folder"
+			c.passed = append(c.passed, PassedOver{file, why})
+			if c.first == nil {
+				c.first = exit.Usagef("%s: %s: name it to have it read", file, why)
+			}
 			continue
 		}
 		out = append(out, file)

@@ -65,6 +65,12 @@ func TestPipeInAFolder(t *testing.T) {
 		!strings.Contains(r.Passed[0].Why, "a pipe") {
 		t.Errorf("%+v, %v", r, err)
 	}
+	if err := os.Remove(filepath.Join(dir, "b.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := intake.Look(ctx, intake.Options{Paths: []string{dir}}); err == nil || !strings.Contains(err.Error(), "a pipe") {
+		t.Errorf("alone: %v", err)
+	}
 }
 
 // TestInspectFolder: a folder with files of several formats, and some of none, is reported format by format.
