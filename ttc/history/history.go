@@ -17,16 +17,32 @@ type Message uint64
 type Hasher struct {
 	NoIDs bool // ids of calls make no difference
 	buf   []byte
+	tools map[xxh3.Uint128]ttc.History // by their bytes: examples have copies of the same definitions
 }
+
+// maxTools is how many lists of definitions are remembered.
+const maxTools = 1000
 
 // Tools returns the hash of a conversation before its first message.
 func (h *Hasher) Tools(tools []chat.Tool) ttc.History {
 	h.buf = h.buf[:0]
 	for _, t := range tools {
+		h.buf = append(append(h.buf, t.Raw...), 0)
+	}
+	raw := xxh3.Hash128(h.buf)
+	if known, ok := h.tools[raw]; ok {
+		return known
+	}
+	h.buf = h.buf[:0]
+	for _, t := range tools {
 		c := t.Raw.Cursor()
 		h.buf = appendValue(h.buf, &c)
 	}
-	return ttc.History(xxh3.Hash(h.buf))
+	if h.tools == nil || len(h.tools) >= maxTools {
+		h.tools = map[xxh3.Uint128]ttc.History{}
+	}
+	h.tools[raw] = ttc.History(xxh3.Hash(h.buf))
+	return h.tools[raw]
 }
 
 // Add returns the hash of a conversation with another message.
