@@ -51,12 +51,18 @@ func (r *row) pick(i, m int, least float32) (top float32, sum float64) {
 		if x >= least {
 			r.w.heavy = append(r.w.heavy, r.exactly(i+at))
 			s[at], t[at] = 0, 0
-			continue
 		}
-		top = max(top, x)
-		sum += float64(x)
 	}
-	return top, sum
+	var sums [4]float64            // chains of additions that don't wait for each other
+	for at := 0; at < m; at += 4 { // m is whole blocks
+		for c, x := range s[at : at+4] {
+			sums[c] += float64(x)
+		}
+	}
+	w, a := r.w, &r.w.a
+	a.s, a.n = unsafe.Pointer(&s[0]), m
+	call(w.path.max[Float32], a)
+	return a.max, sums[0] + sums[1] + sums[2] + sums[3]
 }
 
 // exactly computes an entry in float64.
