@@ -10,6 +10,7 @@ const (
 	CutOffTurn               ledger.Reason = "cut_off_turn"
 	DialectUnproven          ledger.Reason = "dialect_unproven"
 	EmptyPromptTokens        ledger.Reason = "empty_prompt"
+	EmptyTurn                ledger.Reason = "empty_turn"
 	GenerationPromptMismatch ledger.Reason = "generation_prompt_mismatch"
 	KeyDiffers               ledger.Reason = "key_differs"
 	HintUnplaceable          ledger.Reason = "hint_unplaceable"
@@ -39,6 +40,7 @@ func Codes() []ledger.Code {
 				"decoded, differ from what the template renders for the turn after its prompt.",
 			"`nat-go chat mask` shows the turns; the template treats such conversations specially."),
 		ledger.NewCode(EmptyPromptTokens, "collate", "There is no token before the answer, so nothing predicts its first token.", "Give the record a prompt."),
+		ledger.NewCode(EmptyTurn, "collate", "The assistant's message has neither text nor calls nor reasoning, and no token ids of its own: training it would teach the model to say nothing. It stays in the context of later turns.", "Nothing, or record what the model answered."),
 		ledger.NewCode(GenerationPromptMismatch, "collate", "What the template puts before a turn at sampling time differs from what precedes it in the rendered conversation, even with thinking switched off; or it begins the two answers of a preference differently, so that their log-probs belong to different prompts.", "Use the template that the model was sampled with. Demonstrations and rollouts also have rows: turn; a preference has one prompt for both sides, and needs a template that begins every turn of the assistant alike, with no empty thinking block in some of them."),
 		ledger.NewCode(HintUnplaceable, "collate", "The chat template can't show a hint directly before the turn - as a system message, as a user's, or at the end or beginning of the previous message - without changing something else or moving it to an earlier place.", "`nat-go chat probe` shows what the template does; nothing is trained on a guess."),
 		ledger.NewCode(InvariantBroken, "collate", "The finished row failed a check of its own (see the detail); it is not written.", "A defect of nat-go or of the template: please report it."),

@@ -420,3 +420,31 @@ func TestTagsAreNotTrained(t *testing.T) {
 	want(t, strings.Join(trainedTexts(t, &c.rows[0].Sides[0]), "|"),
 		`Mail to |.<tool_call>mail {"to": "|"}</tool_call><|im_end|>| has it<|im_end|>`)
 }
+
+// TestEmptyTurnsAreSkipped checks that a turn without text and calls is not trained and counted, that it stays in the
+// context, and that it is trained if the source has the ids that were sampled.
+func TestEmptyTurnsAreSkipped(t *testing.T) {
+	ms := says("user: q", "assistant: ", "user: Are you there?", "assistant: Yes.", "user: Good.", "assistant:  \n")
+	for _, rows := range []RowUnit{Auto, Trajectory, PerTurn} {
+		cfg := toyConfig(t, "chatml.jinja")
+		cfg.Rows = rows
+		c := collate(t, cfg, one([]Item{demonstration("x", nodes(ms))}))
+		want(t, c.reasons("turn"), "empty_turn 2")
+		want(t, len(c.rows), 1)
+		want(t, trainedTexts(t, &c.rows[0].Sides[0]), []string{"Yes.<|im_end|>"})
+		if !strings.Contains(decode(t, c.rows[0].Sides[0].IDs), "<|im_start|>assistant\n<|im_end|>") {
+			t.Error("the empty turn is not in the context")
+		}
+	}
+	c := run(t, "chatml.jinja", demonstration("x", nodes(ms[:2])))
+	want(t, c.reasons("record"), "empty_turn 1")
+	want(t, c.reasons("turn"), "empty_turn 1")
+	want(t, len(c.rows), 0)
+
+	ns := nodes(ms[:4])
+	end, _ := toy(t).ID("<|im_end|>")
+	ns[1].TokenIDs = []int32{end}
+	c = run(t, "chatml.jinja", demonstration("x", ns))
+	want(t, c.reasons("turn"), "")
+	want(t, trainedTexts(t, &c.rows[0].Sides[0]), []string{"<|im_end|>", "Yes.<|im_end|>"})
+}

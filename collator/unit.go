@@ -24,6 +24,42 @@ type made struct {
 // rollout makes the rows of one conversation: a single one, or one per trained turn. The refusals are of single turns,
 // or of all.
 func (w *worker) rollout(m *material, fit fitter) (rows []made, turnsRefused []cause, whole *cause) {
+	said, empty := m.withoutEmpty()
+	if said == nil {
+		return nil, empty, &empty[0]
+	}
+	rows, turnsRefused, whole = w.spoken(said, fit)
+	return rows, append(empty, turnsRefused...), whole
+}
+
+// withoutEmpty returns the conversation with the turns in which the model said nothing left untrained, and why; nil if no
+// other turn is trained. If the source has ids for such a turn, the model sampled its end.
+func (m *material) withoutEmpty() (said *material, refusals []cause) {
+	for i := range m.nodes {
+		n := &m.nodes[i]
+		if !m.trained[i] || len(n.TokenIDs) > 0 || len(n.Message.ToolCalls) > 0 || len(n.Message.Parts) > 0 ||
+			strings.TrimSpace(n.Message.Text+n.Message.Reasoning) != "" {
+			continue
+		}
+		if said == nil {
+			kept := *m
+			kept.trained = slices.Clone(m.trained)
+			said = &kept
+		}
+		said.trained[i] = false
+		refusals = append(refusals, *refuse(EmptyTurn, "message %d has neither text nor calls", m.place(i)))
+	}
+	switch {
+	case said == nil:
+		return m, nil
+	case !slices.Contains(said.trained, true):
+		return nil, refusals
+	}
+	return said, refusals
+}
+
+// spoken makes the rows of a conversation none of whose trained turns is empty.
+func (w *worker) spoken(m *material, fit fitter) (rows []made, turnsRefused []cause, whole *cause) {
 	if r := w.prepare(m); r != nil {
 		return nil, nil, r
 	}

@@ -51,7 +51,7 @@ def read(root, channel=None, split=None) -> Iterator[Batch]:
         tensors = load(data)
         require(line["channel"] in SIDES, where, f"unknown channel {line['channel']!r}")
         if line.get("layout") == "composer":
-            tensors = from_composer(line["channel"], tensors, where)
+            tensors = from_composer(line, tensors, where)
         ignored = line.get("ignore_index", IGNORED)
         tensors = {n: x.masked_fill(x == ignored, IGNORED) if n.endswith("labels") else x for n, x in tensors.items()}
         sampled = [r.get("sampling") or {} for r in line.get("row_info", [])]
@@ -222,7 +222,7 @@ def from_step(t, lines, where) -> Dict[str, Batch]:
             own = {k: v[rows] for k, v in t.items() if not k.startswith("dpo_") and k != "row_channel"}
             keep = ("ctx_teacher_", "sdpo_loss_mask") if channel == "rl" else ("old_logprobs", "reward", "advantages", "group")
             own = {k: v for k, v in own.items() if not k.startswith(keep)}
-        out[channel] = Batch(channel, line, unpack(from_composer(channel, own, where)))
+        out[channel] = Batch(channel, line, unpack(from_composer(line, own, where)))
         check(out[channel], where)
     return out
 
@@ -238,14 +238,16 @@ def close_gaps(t, names):
     return out
 
 
-def from_composer(channel, t, where):
-    """Translates a file in the composer layout (the reference trainer's names, one row per site) to the padded layout's
-    names.
+def from_composer(line, t, where):
+    """Translates a file in the composer layout (the reference trainer's names) to the padded layout's names.
 
-    `sdpo_loss_mask` [S,T'] is 1 at the positions of the teacher's logits, and 0 or below elsewhere. Rows end at the
-    target's last token and differ only in the hint, so the student's position is the same distance from the end of its
-    row; the target ids then have to agree.
+    `sdpo_loss_mask` [S,T'] is 1 at the positions of the teacher's logits, and 0 or below elsewhere. A row is a site, or
+    all sites of a rollout whose hints add up. In a form of equal width the student is padded where the teacher has a
+    hint, so the positions are the same but for that padding. Otherwise rows end at the target's last token and differ
+    only in the hint, so the student's position is the same distance from the end of its row. The target ids then have to
+    agree.
     """
+    channel = line["channel"]
     if channel == "rl":
         return {{"rewards": "reward", "advantages": "advantage"}.get(k, k): v for k, v in t.items()}
     if channel == "dpo":
@@ -255,15 +257,35 @@ def from_composer(channel, t, where):
             if side + "_ref_logprobs" in out:
                 out[f"ref_{side}_logps"] = out.pop(side + "_ref_logprobs")
         return out
+    seen = t["attention_mask"].cumsum(1)  # of the student's tokens, up to each position
     t = close_gaps(t, [n for n in ("input_ids", "position_ids", "response_mask", "attention_mask") if n in t])
     out = {k[4:] if k.startswith("ctx_") else k if k.startswith("row_") else "student_" + k: v for k, v in t.items() if k != "sdpo_loss_mask"}
     mask, ids = t["sdpo_loss_mask"], out["teacher_input_ids"]
     on = mask == 1
     require(mask.shape == ids.shape and (on | (mask <= 0)).all() and not on[:, -1].any(), where, "sdpo_loss_mask: not 1, or 0 and below, of the teacher's shape, with a token after each 1")
     row, pos = on.nonzero(as_tuple=True)
-    longer = (out["teacher_attention_mask"].sum(1) - out["student_attention_mask"].sum(1))[row]
-    out.update(pair_student_row=row, pair_student_pos=pos - longer, pair_teacher_row=row, pair_teacher_pos=pos, pair_target_id=ids[row, pos + 1], pair_site=row, pair_weight=out["row_weight"][row])
+    if line.get("equal_width"):
+        student = seen[row, pos + 1] - 2
+    else:
+        student = pos - (out["teacher_attention_mask"].sum(1) - out["student_attention_mask"].sum(1))[row]
+    out.update(pair_student_row=row, pair_student_pos=student, pair_teacher_row=row, pair_teacher_pos=pos, pair_target_id=ids[row, pos + 1],
+               pair_site=sites_of(line, row, student, where), pair_weight=out["row_weight"][row])
     return out
+
+
+def sites_of(line, row, pos, where):
+    """The site of each pair: its row's, or the one of the row whose `pairs` in the line hold its target."""
+    rows = line.get("row_info", ())
+    if all(len(info["sites"]) == 1 for info in rows):
+        return row
+    site, at = 0, {}
+    for r, info in enumerate(rows):
+        for s in info["sites"]:
+            at.update({(r, p - 1): site for run in s["pairs"] for p in range(run["Start"], run["End"])})
+            site += 1
+    pairs = list(zip(row.tolist(), pos.tolist()))
+    require(len(pairs) == len(at) and all(p in at for p in pairs), where, "sdpo_loss_mask: not the targets of the sites in its line")
+    return torch.tensor([at[p] for p in pairs], dtype=torch.int64)
 
 
 def main():

@@ -15,7 +15,7 @@ import (
 )
 
 // TestOnRuns makes runs of examples/hints with the program - as they are, as a null-hint control on several templates,
-// under the reference trainer's names - has the program verify them, and has test_nat_go.py train on them and compare
+// under the reference trainer's names in every form - has the program verify them, and has test_nat_go.py train on them and compare
 // its losses with nat-go's.
 func TestOnRuns(t *testing.T) {
 	t.Parallel()
@@ -37,7 +37,17 @@ func TestOnRuns(t *testing.T) {
 	}
 	finetune("hints", "tokenizer")
 	finetune("hints.null", "tokenizer", "collator.hints=none")
-	finetune("hints.composer", "tokenizer", "collator.format=composer")
+	finetune("hints.cumulative", "tokenizer", "collator.sites=cumulative")
+	for _, c := range []struct{ sites, width, files string }{
+		{"per_site", "own", "channel"}, {"per_site", "equal", "channel"}, {"per_site", "equal", "step"},
+		{"cumulative", "equal", "channel"}, {"cumulative", "equal", "step"},
+	} {
+		for _, mask := range []string{"zero", "ignore_index"} {
+			finetune(strings.Join([]string{"composer", c.sites, c.width, c.files, mask}, "."), "tokenizer",
+				"collator.format=composer", "collator.sites="+c.sites, "collator.composer.width="+c.width,
+				"collator.composer.files="+c.files, "collator.composer.mask="+mask)
+		}
+	}
 	finetune("hints.ignored", "tokenizer", "collator.ignore_index=-1")
 	for name, template := range templates(t) {
 		folder := filepath.Join(work, name)

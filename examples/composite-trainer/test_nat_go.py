@@ -2,7 +2,8 @@
 
     NATGO       the program
     NATGO_RUNS  a folder of runs on examples/hints: <template> with hints, <template>.null with collator.hints: none,
-                hints.composer with collator.format: composer, and hints.ignored with another ignore_index
+                hints.cumulative with collator.sites: cumulative, composer.SITES.WIDTH.FILES.MASK with collator.format:
+                composer, and hints.ignored with another ignore_index
 """
 
 import json
@@ -18,7 +19,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import toy
-from batches import IGNORED, SIDES, Batch, read, select, split
+from batches import IGNORED, SIDES, Batch, read, select, split, steps
 from composite_loss import CHANNELS, Objective, Teacher, composite, frozen, side_logits
 from dump_logits import dump
 from test_trainer import gradient, with_tensors
@@ -87,17 +88,47 @@ class NullHint(unittest.TestCase):
 
 class Composer(unittest.TestCase):
     def test_same_losses(self):
-        """Under the reference trainer's names the run has the same losses and gradients."""
-        self.assertIn("sdpo_loss_mask", load_file(str(RUNS / "hints.composer/batches/sdpo/train/00000.safetensors")))
-        self.same("hints.composer")
+        """Under the reference trainer's names, in every form, the run has the same losses and gradients."""
+        for sites, base in (("per_site", "hints"), ("cumulative", "hints.cumulative")):
+            runs = sorted(RUNS.glob(f"composer.{sites}.*"))
+            self.assertGreaterEqual(len(runs), 4)
+            for run in runs:
+                with self.subTest(run.name):
+                    self.assertIn("sdpo_loss_mask", load_file(str(run / "batches/sdpo/train/00000.safetensors")))
+                    self.same(run.name, base)
+                    if ".step." in run.name:
+                        self.equal(base, list(read(RUNS / base / "batches")), [b for step in steps(run / "batches") for b in step.values()])
+
+    def test_sites_are_those_of_the_pair_table(self):
+        several = 0
+        for run in sorted(RUNS.glob("composer.cumulative.*")):
+            for ours, theirs in zip(read(RUNS / "hints.cumulative" / "batches", "sdpo"), read(run / "batches", "sdpo")):
+                table, derived = (sorted(zip(*(b.t["pair_" + n].tolist() for n in ("student_row", "student_pos", "site", "target_id")))) for b in (ours, theirs))
+                self.assertEqual(table, derived)
+                several += len(theirs.line["sites"]) > theirs.rows
+        self.assertGreater(several, 0, "no row has several sites")
+
+    def test_trl_trains_on_them(self):
+        try:
+            import trl_trainer
+        except ImportError:
+            self.skipTest("no TRL")
+        for run in sorted(RUNS.glob("composer.*")):
+            with self.subTest(run.name), tempfile.TemporaryDirectory() as scratch:
+                data, log = list(read(run / "batches", split="train")), trl_trainer.Log()
+                model = trl_trainer.tiny(data[0].line["vocab_size"])
+                trl_trainer.CompositeGRPOTrainer(model, trl_trainer.config(scratch, 1, 1e-3, alpha_sdpo=1.0, beta_replay=1.0), data, callbacks=[log]).train()
+                self.assertTrue(math.isfinite(log.rows[0]["loss/total"]), log.rows)
 
     def test_another_ignore_index(self):
         labels = load_file(str(RUNS / "hints.ignored/batches/dpo/train/00000.safetensors"))["chosen_labels"]
         self.assertTrue((labels == -1).any() and (labels != IGNORED).all())
-        self.same("hints.ignored")
+        self.same("hints.ignored", "hints")
 
-    def same(self, run):
-        ours, other = (list(read(RUNS / run / "batches")) for run in ("hints", run))
+    def same(self, run, base):
+        self.equal(run, *(list(read(RUNS / name / "batches")) for name in (base, run)))
+
+    def equal(self, run, ours, other):
         model = sharp(ours[0])
         start = frozen(model)
         a, g = gradient(model, ours, Objective(), Teacher(model, start=start), start)

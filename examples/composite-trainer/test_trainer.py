@@ -158,7 +158,7 @@ class Reader(unittest.TestCase):
         self.assertTrue(torch.equal(ga, gb))
         unshifted = {**composer, "sdpo_loss_mask": torch.cat((mask[:, :1] * 0, mask[:, :-1]), 1)}  # as the reference collator has it
         with self.assertRaises(BatchError):
-            data.check(Batch("sdpo", ours.line, data.from_composer("sdpo", unshifted, "x")), "x")
+            data.check(Batch("sdpo", ours.line, data.from_composer(ours.line, unshifted, "x")), "x")
 
 
 class EqualWidth(unittest.TestCase):
