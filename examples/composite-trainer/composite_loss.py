@@ -42,6 +42,10 @@ class Objective:
         return {"rl": 1.0, "sdpo": self.sdpo_weight, "dpo": self.dpo_weight, "sft": self.sft_weight}[channel]
 
 
+class ShapeMismatch(ValueError):
+    """Student and teacher have logits of different shapes."""
+
+
 @contextmanager
 def scoring(model):
     """Eval mode and no gradients; afterwards every module is back in the mode it was in."""
@@ -178,6 +182,8 @@ def sdpo_loss(model, b, o, teacher=None, **_):
     z = side_logits(model, b, "student_", t["pair_student_row"], t["pair_student_pos"])
     with scoring(teacher.model) as scorer:
         p = side_logits(scorer, b, "teacher_", t["pair_teacher_row"], t["pair_teacher_pos"])
+    if z.shape != p.shape:
+        raise ShapeMismatch(f"the student's logits are {list(z.shape)}, the teacher's {list(p.shape)}")
     w = t["pair_weight"].to(torch.promote_types(z.dtype, torch.float32))
     loss = jsd(z, p, o)
     target = at_least_float32(z.detach()).log_softmax(1).gather(1, t["pair_target_id"][:, None])[:, 0]

@@ -19,7 +19,7 @@ from batches import read
 from train import HuggingFace
 from trl_trainer import CompositeGRPOTrainer, Log, config, tiny, write_csv
 
-TERMS = {"loss/grpo": "#0072b2", "loss/sdpo_jsd": "#d55e00", "loss/replay_dpo": "#009e73"}
+TERMS = {"loss/grpo": "#0072b2", "loss/sdpo_kl": "#d55e00", "loss/trace_replay_dpo": "#009e73"}
 
 
 def train(out, steps=20, seed=0):

@@ -161,6 +161,15 @@ class Reader(unittest.TestCase):
             data.check(Batch("sdpo", ours.line, data.from_composer(ours.line, unshifted, "x")), "x")
 
 
+class WithoutTRL(unittest.TestCase):
+    def test_the_module_imports_and_the_trainer_says_what_to_install(self):
+        program = ("import sys; sys.modules['trl'] = None; import trl_trainer; config = trl_trainer.CompositeConfig();"
+                   "print(config.alpha_sdpo, config.beta_replay); trl_trainer.CompositeGRPOTrainer(None, config, [])")
+        out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=Path(__file__).parent)
+        self.assertEqual(out.stdout, "0.0 0.0\n", out.stderr)
+        self.assertIn("ImportError: trl_trainer.py needs TRL: pip install 'trl>=1.16,<2'", out.stderr)
+
+
 class EqualWidth(unittest.TestCase):
     """A student that is padded where its teacher has the hint is the student: nothing attends to that padding."""
 

@@ -84,9 +84,9 @@ class Steps(unittest.TestCase):
                 if "rl" in inputs:
                     found["loss/grpo"] = grpo64(trainer.scored, inputs["rl"], trainer.epsilon_low, trainer.epsilon_high)
                 if "sdpo" in inputs:
-                    found["loss/sdpo_jsd"] = sdpo64(trainer.scored, trainer.teacher.model, inputs["sdpo"], 0.5)
+                    found["loss/sdpo_kl"] = sdpo64(trainer.scored, trainer.teacher.model, inputs["sdpo"], 0.5)
                 if "dpo" in inputs:
-                    found["loss/replay_dpo"] = dpo64(trainer.scored, start, inputs["dpo"], 0.1)
+                    found["loss/trace_replay_dpo"] = dpo64(trainer.scored, start, inputs["dpo"], 0.1)
                 rows.append(found)
                 return compute(model, inputs, **kwargs)
 
@@ -98,9 +98,9 @@ class Steps(unittest.TestCase):
             for name, value in want.items():
                 self.assertLess(abs(got[name] - value), 1e-5 * max(1, abs(value)), (name, got["step"]))
             self.assertEqual(len(want), 3)
-            total = want["loss/grpo"] + alpha * want["loss/sdpo_jsd"] + beta * want["loss/replay_dpo"]
+            total = want["loss/grpo"] + alpha * want["loss/sdpo_kl"] + beta * want["loss/trace_replay_dpo"]
             self.assertLess(abs(got["loss/total"] - total), 2e-5 * max(1, abs(total)))
-            self.assertEqual((got["weights/alpha_sdpo"], got["weights/beta_replay"]), (alpha, beta))
+            self.assertEqual((got["loss/alpha_sdpo"], got["loss/beta_replay"]), (alpha, beta))
         return log.rows
 
     def test_toy(self):
@@ -115,7 +115,7 @@ class Steps(unittest.TestCase):
                 unscored[0] = 1
                 batches[i] = with_tensors(b, row_weight=torch.arange(b.rows) % 3 + 0.5, reward_null=unscored)
         rows = self.train(batches, model.model, micro_rows=1024)
-        self.assertLess(abs(rows[0]["loss/replay_dpo"] - math.log(2)), 1e-5)
+        self.assertLess(abs(rows[0]["loss/trace_replay_dpo"] - math.log(2)), 1e-5)
         for term in curves.TERMS:
             self.assertLess(rows[-1][term], rows[0][term], term)
 
@@ -146,8 +146,8 @@ class Steps(unittest.TestCase):
         model = tiny(batches[0].line["vocab_size"])
         warm_up(model, batches, 100)
         rows = self.train(batches, model, alpha=20, beta=0.3, lr=1e-4, micro_rows=1024)
-        self.assertLess(abs(rows[0]["loss/replay_dpo"] - math.log(2)), 1e-5)
-        for term in ("loss/sdpo_jsd", "loss/replay_dpo"):  # rollouts made from text have no old log-probs: the term's value is that of the advantages
+        self.assertLess(abs(rows[0]["loss/trace_replay_dpo"] - math.log(2)), 1e-5)
+        for term in ("loss/sdpo_kl", "loss/trace_replay_dpo"):  # rollouts made from text have no old log-probs: the term's value is that of the advantages
             self.assertLess(rows[-1][term], 0.9 * rows[0][term], term)
 
 
@@ -179,8 +179,18 @@ class Contract(unittest.TestCase):
         log = Log()
         t.add_callback(log)
         t.train()
-        self.assertNotIn("loss/sdpo_jsd", log.rows[0])
+        self.assertNotIn("loss/sdpo_kl", log.rows[0])
         self.assertIn("loss/grpo", log.rows[0])
+
+    def test_a_teacher_of_another_shape_counts_as_0(self):
+        t, log = self.trainer(self.batches, alpha_sdpo=1.0), Log()
+        student = t.teacher.model
+        t.teacher.model = type("Wider", (torch.nn.Module,), {"forward": lambda self, *a: torch.nn.functional.pad(student(*a), (0, 3))})()
+        t.add_callback(log)
+        with self.assertWarnsRegex(UserWarning, r"sdpo term of this step counts as 0: the student's logits are \[\d+, \d+\], the teacher's"):
+            t.train()
+        self.assertEqual(log.rows[0]["loss/sdpo_kl"], 0)
+        self.assertEqual(log.rows[0]["loss/total"], log.rows[0]["loss/grpo"])
 
     def test_cut_off_rollouts_can_be_left_out(self):
         b = next(b for b in self.batches if b.channel == "rl")

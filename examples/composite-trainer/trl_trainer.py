@@ -13,23 +13,34 @@ Needs trl 1.16 or newer. One process: train.py is the one for torchrun.
 import argparse
 import csv
 import json
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Optional
 
 import torch
-from datasets import Dataset
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
 from torch.utils.data import DataLoader
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, PrinterCallback, TrainerCallback
-from trl import GRPOConfig, GRPOTrainer
+
+try:
+    from datasets import Dataset
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, PrinterCallback, TrainerCallback
+    from trl import GRPOConfig, GRPOTrainer
+    missing = None
+except ImportError as err:
+    missing, GRPOConfig, GRPOTrainer, TrainerCallback = err, object, object, object
 
 from batches import Batch, read, split, trained, without_cut_off
-from composite_loss import LOSSES, Objective, Teacher, frozen, has_reference, row_weights, units
+from composite_loss import LOSSES, Objective, ShapeMismatch, Teacher, frozen, has_reference, row_weights, units
 from train import HuggingFace, fit, load_model
 
 CHANNELS = ("rl", "sdpo", "dpo")
+
+
+def need_trl():
+    if missing:
+        raise ImportError("trl_trainer.py needs TRL: pip install 'trl>=1.16,<2' peft") from missing
 
 
 @dataclass
@@ -58,6 +69,7 @@ class CompositeGRPOTrainer(GRPOTrainer):
     """
 
     def __init__(self, model, args: CompositeConfig, batches, teacher="live", **kwargs):
+        need_trl()
         if args.mask_truncated_completions:
             batches = [without_cut_off(b) for b in batches]
         self.pools = {c: [m for b in batches if b.channel == c for m in split(b, args.micro_rows)] for c in CHANNELS}
@@ -92,12 +104,16 @@ class CompositeGRPOTrainer(GRPOTrainer):
         for channel in ("sdpo", "dpo"):
             if channel in inputs:
                 b = inputs[channel]
-                loss, _ = LOSSES[channel](self.scored, b, self.objective, teacher=self.teacher, reference=self.start, ref_given=has_reference(b, self.objective))
+                try:
+                    loss, _ = LOSSES[channel](self.scored, b, self.objective, teacher=self.teacher, reference=self.start, ref_given=has_reference(b, self.objective))
+                except ShapeMismatch as err:  # a teacher of another vocabulary
+                    warnings.warn(f"the {channel} term of this step counts as 0: {err}", stacklevel=2)
+                    loss = torch.zeros((), device=self.accelerator.device, requires_grad=True)
                 terms[channel] = loss / units(b, self.objective).to(loss)
         total = sum(self.weights[c] * loss for c, loss in terms.items())
-        names = {"rl": "loss/grpo", "sdpo": "loss/sdpo_jsd", "dpo": "loss/replay_dpo"}
+        names = {"rl": "loss/grpo", "sdpo": "loss/sdpo_kl", "dpo": "loss/trace_replay_dpo"}
         logged = {"loss/total": total, **{names[c]: loss for c, loss in terms.items()}}
-        for name, value in {**logged, "weights/alpha_sdpo": self.args.alpha_sdpo, "weights/beta_replay": self.args.beta_replay}.items():
+        for name, value in {**logged, "loss/alpha_sdpo": self.args.alpha_sdpo, "loss/beta_replay": self.args.beta_replay}.items():
             self._metrics["train" if self.model.training else "eval"][name].append(torch.as_tensor(value).detach().item())
         return total
 
@@ -172,7 +188,7 @@ class Log(TrainerCallback):
         self.rows = []
 
     def on_log(self, args, state, control, logs=None, **_):
-        row = {"step": state.global_step, **{k: float(f"{v:.6g}") for k, v in logs.items() if k.startswith(("loss/", "weights/"))}}
+        row = {"step": state.global_step, **{k: float(f"{v:.6g}") for k, v in logs.items() if k.startswith("loss/")}}
         if len(row) > 1:
             self.rows.append(row)
             print(json.dumps(row), flush=True)
@@ -189,6 +205,7 @@ def write_csv(path, rows):
 def config(output, steps, lr, **more):
     """A CompositeConfig that takes the batches as they are: no generation, no dropout, one micro-batch of each channel
     per step."""
+    need_trl()
     return CompositeConfig(output_dir=str(output), max_steps=steps, learning_rate=lr, per_device_train_batch_size=2, num_generations=2, beta=0.0, loss_type="dapo",
                            logging_steps=1, report_to=[], save_strategy="no", use_cpu=not torch.cuda.is_available(), bf16=False, gradient_checkpointing=False,
                            disable_tqdm=True, lr_scheduler_type="constant", **more)
