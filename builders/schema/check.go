@@ -355,7 +355,9 @@ func (w *walker) unknownKey(s *Spec, key, val *yaml.Node, ptr string) {
 		Code: CodeUnknownKey, Severity: severity, Suggestion: meant,
 		Message: fmt.Sprintf("%s has no key %q", where, key.Value),
 	}
-	switch {
+	switch other := s.elsewhere()[key.Value]; {
+	case other != "":
+		f.Fix, f.Suggestion = other, ""
 	case meant != "":
 		f.Fix = "write " + meant + " instead of " + key.Value
 	case len(s.Fields) == 0:
@@ -364,6 +366,18 @@ func (w *walker) unknownKey(s *Spec, key, val *yaml.Node, ptr string) {
 		f.Fix = "remove it; known keys: " + strings.Join(s.Names(), ", ")
 	}
 	w.report(key, ptr+"/"+yamldoc.Escape(key.Value), f)
+}
+
+// elsewhere returns what to do instead of setting keys of another program's, by key: a struct with such keys has a
+// method Elsewhere.
+func (s *Spec) elsewhere() map[string]string {
+	if s.typ == nil {
+		return nil
+	}
+	if known, ok := reflect.Zero(s.typ).Interface().(interface{ Elsewhere() map[string]string }); ok {
+		return known.Elsewhere()
+	}
+	return nil
 }
 
 // missing reports that the object at a pointer lacks a key.

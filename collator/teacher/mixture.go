@@ -15,10 +15,12 @@ type asker interface {
 	Check(ctx context.Context) error
 	ScoreAll(ctx context.Context, all []Sequence) ([]Result, error)
 	topK() int
+	clamps() bool    // a group gets at least one log-prob per token, whatever it asks for
 	names() []string // of several
 }
 
 func (c *Client) topK() int       { return c.o.TopK }
+func (c *Client) clamps() bool    { return c.o.Protocol == "atropos" }
 func (c *Client) names() []string { return nil }
 
 // Member is one of several teachers.
@@ -63,6 +65,10 @@ func NewMixture(members []Member) (*Mixture, error) {
 }
 
 func (m *Mixture) topK() int { return m.members[0].Client.o.TopK }
+
+func (m *Mixture) clamps() bool {
+	return slices.ContainsFunc(m.members, func(t Member) bool { return t.Client.clamps() })
+}
 
 func (m *Mixture) names() (out []string) {
 	for _, t := range m.members {

@@ -54,6 +54,10 @@ func (w *rollouts) batch(ctx context.Context, l *batch.Line, all []tensors.Tenso
 	for i, ids := range g.rows {
 		scored := scoredOf(l, i)
 		scored.Teacher = nil // from an earlier run
+		if asked := scored.TeacherTopK; asked != nil && w.teacher.clamps() {
+			k := max(1, *asked)
+			scored.TeacherTopK = &k
+		}
 		k, excused := wanted(scored)
 		switch {
 		case excused:

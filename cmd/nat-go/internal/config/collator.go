@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"time"
 
 	"github.com/nat-go/nat-go/builders/schema"
@@ -15,7 +16,7 @@ type Collator struct {
 	Policy         string         `yaml:"policy" nullable:"true" doc:"name of the model to be trained; determines which messages are on-policy" example:"my-model"`
 	MinFidelity    string         `yaml:"min_fidelity" default:"partial" validate:"oneof=partial text ids ids+logprobs" doc:"records of traces that show less of what the model saw and wrote are left out, both from text rows and token batches: partial accepts everything, text requires no gaps, ids requires token ids"`
 	MaxLength      int            `yaml:"max_length" alias:"max_seq_len" aka:"max_seq_length,model_max_length,max_tokens,seq_length,sequence_length" default:"4096" validate:"gte=1" doc:"tokens per row; from a longer conversation whole rounds are cut out, then single steps (a call with its results): in the middle for sft and dpo, at the head for sdpo, at the end for rl. Such rows are flagged truncated, and turns that were cut out are counted as too_long"`
-	MaxDPOLength   *int           `yaml:"max_dpo_length" alias:"max_dpo_seq_len" validate:"omitempty,gte=2" doc:"tokens per side of a preference; default: max_length"`
+	MaxDPOLength   *int           `yaml:"max_dpo_length" alias:"max_dpo_seq_len" validate:"omitempty,gte=2" doc:"tokens per side of a preference; default: max_length, with format composer 2048"`
 	BatchTokens    *int           `yaml:"batch_tokens" validate:"omitempty,gte=1" doc:"tokens per batch, including padding; default: 65536, or max_length (max_dpo_length) if that is more"`
 	Rows           string         `yaml:"rows" default:"auto" validate:"oneof=auto trajectory turn" doc:"one row per trajectory or per turn; auto lets the template decide"`
 	Weight         string         `yaml:"weight" default:"token" validate:"oneof=token site rollout" doc:"which unit weighs one in the loss, whatever rows the template makes of it: every trained token, every hint's target (other records: as a whole), or every record"`
@@ -48,6 +49,16 @@ func (c *Collator) TokensPerBatch() int {
 	return max(batchTokens, longest)
 }
 
+// Elsewhere says what does here what keys of the reference composite trainer's collator do there.
+func (Collator) Elsewhere() map[string]string {
+	return map[string]string{
+		"enable_sdpo":       "name a builder of type sdpo_traj_builder in finetuning.trajectory_builder, or leave it out: it makes the channel sdpo",
+		"enable_replay_dpo": "name a builder of type dpo_traj_builder in finetuning.trajectory_builder, or leave it out: it makes the channel dpo",
+		"hint_generator":    "write hints.command (a program) or hints.rules under the builder of type sdpo_traj_builder",
+		"rlvr_reward_key":   "write reward_key under the source of type traces",
+	}
+}
+
 // Composer is `collator.composer`.
 type Composer struct {
 	Width string `yaml:"width" default:"own" validate:"oneof=own equal" doc:"for sdpo; equal: the student is padded where the teacher has the hint, so that both have the same shape and each token the same position; attention_mask and position_ids skip the padding"`
@@ -69,35 +80,63 @@ type Reference struct {
 // Teacher is `collator.teacher`: a server that scores given tokens, a program that computes all logits, or logits that
 // were dumped for them.
 type Teacher struct {
-	Endpoint    string        `yaml:"endpoint" validate:"required_without_all=Dumps Logits Servers,omitempty,url" doc:"base URL of the server" example:"http://127.0.0.1:8000"`
-	Protocol    string        `yaml:"protocol" doc:"the server's protocol" default:"vllm" validate:"oneof=vllm trl sglang atropos"`
-	Model       string        `yaml:"model" nullable:"true" doc:"the model's name on the server; required by vllm" example:"my-model"`
-	APIKey      schema.Secret `yaml:"api_key" doc:"the server's API key" nullable:"true"`
-	Vocabulary  string        `yaml:"vocabulary" default:"check" validate:"oneof=check assume" doc:"compare the server's ids with the tokenizer's; assume: trust a server that can't tokenise (trl, atropos)"`
-	Servers     []Server      `yaml:"servers" validate:"excluded_with=Endpoint,unique=Name,dive" doc:"several teachers instead of one endpoint: a token's log-prob is that of their weighted mean probability" example:"[{name: large, endpoint: http://127.0.0.1:8000, model: my-model, weight: 3}, {name: code, endpoint: http://127.0.0.1:8001, model: my-coder}]"`
-	TopK        int           `yaml:"top_k" doc:"log-probs per token" default:"20" validate:"gte=1,lte=1000"`
-	Concurrency int           `yaml:"concurrency" doc:"sequences scored concurrently" default:"8" validate:"gte=1,lte=1024"`
-	Timeout     time.Duration `yaml:"timeout" doc:"time limit per answer" default:"60s" validate:"gte=1s"`
-	MaxAnswer   int64         `yaml:"max_answer_bytes" default:"67108864" validate:"gte=1024" doc:"an answer larger than this after decompression is an error"`
-	HintEffect  bool          `yaml:"hint_effect" default:"false" validate:"excluded_without=Endpoint,excluded_if=Protocol atropos" doc:"measure every hint with the server's model: mean log p(target | hint) - log p(target), compared with a neutral hint; sites it moves too little, or the wrong way, weigh nothing"`
-	MinEffect   float64       `yaml:"min_effect" default:"0" validate:"gte=0" doc:"nats per token by which a hint must do better than the neutral one"`
-	Neutral     string        `yaml:"neutral" default:"Please go on with the task." doc:"the neutral hint; empty: none"`
-	Rollouts    bool          `yaml:"rollouts" default:"false" validate:"excluded_without_all=Endpoint Servers" doc:"also ask the server about the rows of the rl channel, at every position: the columns teacher_topk_ids and teacher_topk_logprobs, which the Atropos adapter pushes with the scores"`
-	Logits      *Logits       `yaml:"logits" validate:"excluded_with=Dumps" doc:"a program that computes all logits at the pair positions, from which the hint effect is computed: how far the predictions with the hint differ from those without it, token by token" example:"{command: [python3, score_logits.py, --model, my-model]}"`
-	Dumps       string        `yaml:"dumps" nullable:"true" doc:"folder with logits dumped at the pair positions, one file per batch (examples/composite-trainer/dump_logits.py)" example:"dumps"`
-	Use         string        `yaml:"use" default:"filter" validate:"oneof=filter weights" doc:"what logits and dumps are used for: filter drops sites below min_jsd; weights also spreads a site's weight over its tokens in proportion to their divergence"`
-	MinJSD      float64       `yaml:"min_jsd" default:"0" validate:"gte=0" doc:"sites with a smaller mean divergence (beta 0.5, in nats) weigh nothing; with top-k log-probs (hint_effect), those where it is certainly smaller"`
+	Endpoint      string         `yaml:"endpoint" validate:"required_without_all=Dumps Logits Servers,omitempty,url" doc:"base URL of the server" example:"http://127.0.0.1:8000"`
+	Protocol      string         `yaml:"protocol" doc:"the server's protocol" default:"vllm" validate:"oneof=vllm trl sglang atropos"`
+	Model         string         `yaml:"model" nullable:"true" doc:"the model's name on the server; required by vllm" example:"my-model"`
+	APIKey        schema.Secret  `yaml:"api_key" doc:"the server's API key" nullable:"true"`
+	TokenizerName string         `yaml:"tokenizer_name" nullable:"true" doc:"name or folder of the tokenizer of a server that can't tokenise (trl, atropos), which is compared with collator.tokenizer; default: model" example:"Qwen/Qwen2.5-7B-Instruct"`
+	Vocabulary    string         `yaml:"vocabulary" default:"check" validate:"oneof=check assume" doc:"compare the server's ids with the tokenizer's or, if it can't tokenise (trl, atropos), tokenizer_name with collator.tokenizer; assume: trust it"`
+	Servers       []Server       `yaml:"servers" validate:"excluded_with=Endpoint,unique=Name,dive" doc:"several teachers instead of one endpoint: a token's log-prob is that of their weighted mean probability" example:"[{name: large, endpoint: http://127.0.0.1:8000, model: my-model, weight: 3}, {name: code, endpoint: http://127.0.0.1:8001, model: my-coder}]"`
+	TopK          *int           `yaml:"top_k" doc:"log-probs per token; default: 20, with protocol atropos 1" validate:"omitempty,gte=1,lte=1000"`
+	Concurrency   int            `yaml:"concurrency" doc:"sequences scored concurrently" default:"8" validate:"gte=1,lte=1024"`
+	Timeout       *time.Duration `yaml:"timeout" doc:"time limit per answer; default: 60s, with protocol atropos 20m" validate:"omitempty,gte=1s"`
+	MaxAnswer     int64          `yaml:"max_answer_bytes" default:"67108864" validate:"gte=1024" doc:"an answer larger than this after decompression is an error"`
+	HintEffect    bool           `yaml:"hint_effect" default:"false" validate:"excluded_without=Endpoint,excluded_if=Protocol atropos" doc:"measure every hint with the server's model: mean log p(target | hint) - log p(target), compared with a neutral hint; sites it moves too little, or the wrong way, weigh nothing"`
+	MinEffect     float64        `yaml:"min_effect" default:"0" validate:"gte=0" doc:"nats per token by which a hint must do better than the neutral one"`
+	Neutral       string         `yaml:"neutral" default:"Please go on with the task." doc:"the neutral hint; empty: none"`
+	Rollouts      bool           `yaml:"rollouts" default:"false" validate:"excluded_without_all=Endpoint Servers" doc:"also ask the server about the rows of the rl channel, at every position: the columns teacher_topk_ids and teacher_topk_logprobs, which the Atropos adapter pushes with the scores"`
+	Logits        *Logits        `yaml:"logits" validate:"excluded_with=Dumps" doc:"a program that computes all logits at the pair positions, from which the hint effect is computed: how far the predictions with the hint differ from those without it, token by token" example:"{command: [python3, score_logits.py, --model, my-model]}"`
+	Dumps         string         `yaml:"dumps" nullable:"true" doc:"folder with logits dumped at the pair positions, one file per batch (examples/composite-trainer/dump_logits.py)" example:"dumps"`
+	Use           string         `yaml:"use" default:"filter" validate:"oneof=filter weights" doc:"what logits and dumps are used for: filter drops sites below min_jsd; weights also spreads a site's weight over its tokens in proportion to their divergence"`
+	MinJSD        float64        `yaml:"min_jsd" default:"0" validate:"gte=0" doc:"sites with a smaller mean divergence (beta 0.5, in nats) weigh nothing; with top-k log-probs (hint_effect), those where it is certainly smaller"`
 }
+
+// LogProbs returns how many log-probs per token are asked for.
+func (t *Teacher) LogProbs() int {
+	other := func(s Server) bool { return s.Protocol != atropos }
+	switch {
+	case t.TopK != nil:
+		return *t.TopK
+	case len(t.Servers) > 0 && !slices.ContainsFunc(t.Servers, other), len(t.Servers) == 0 && t.Protocol == atropos:
+		return 1
+	}
+	return 20
+}
+
+// AnswerTimeout returns the time limit for an answer of a server with the given protocol.
+func (t *Teacher) AnswerTimeout(protocol string) time.Duration {
+	switch {
+	case t.Timeout != nil:
+		return *t.Timeout
+	case protocol == atropos:
+		return 20 * time.Minute
+	}
+	return time.Minute
+}
+
+// atropos is the protocol of an Atropos server manager, with the defaults of its teacher.
+const atropos = "atropos"
 
 // Server is one of `collator.teacher.servers`.
 type Server struct {
-	Name       string        `yaml:"name" validate:"required,max=64" doc:"its name in reports, under which its answers are stored" example:"large"`
-	Endpoint   string        `yaml:"endpoint" validate:"required,url" doc:"as in collator.teacher" example:"http://127.0.0.1:8000"`
-	Protocol   string        `yaml:"protocol" doc:"as in collator.teacher" default:"vllm" validate:"oneof=vllm trl sglang atropos"`
-	Model      string        `yaml:"model" nullable:"true" doc:"as in collator.teacher" example:"my-model"`
-	APIKey     schema.Secret `yaml:"api_key" doc:"as in collator.teacher" nullable:"true"`
-	Vocabulary string        `yaml:"vocabulary" default:"check" validate:"oneof=check assume" doc:"as in collator.teacher"`
-	Weight     float64       `yaml:"weight" default:"1" validate:"gt=0" doc:"its weight relative to the others"`
+	Name          string        `yaml:"name" validate:"required,max=64" doc:"its name in reports, under which its answers are stored" example:"large"`
+	Endpoint      string        `yaml:"endpoint" validate:"required,url" doc:"as in collator.teacher" example:"http://127.0.0.1:8000"`
+	Protocol      string        `yaml:"protocol" doc:"as in collator.teacher" default:"vllm" validate:"oneof=vllm trl sglang atropos"`
+	Model         string        `yaml:"model" nullable:"true" doc:"as in collator.teacher" example:"my-model"`
+	APIKey        schema.Secret `yaml:"api_key" doc:"as in collator.teacher" nullable:"true"`
+	TokenizerName string        `yaml:"tokenizer_name" nullable:"true" doc:"as in collator.teacher" example:"Qwen/Qwen2.5-7B-Instruct"`
+	Vocabulary    string        `yaml:"vocabulary" default:"check" validate:"oneof=check assume" doc:"as in collator.teacher"`
+	Weight        float64       `yaml:"weight" default:"1" validate:"gt=0" doc:"its weight relative to the others"`
 }
 
 // Logits is `collator.teacher.logits`: a program that is started once and scores the sites of all batches.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -107,13 +108,50 @@ func TestLoadedValues(t *testing.T) {
 		g.Dataset.IDKey != "uid" || g.Dataset.Type != "jsonl" || g.MaxConcurrency != 8 {
 		t.Errorf("%+v %+v %+v", g, g.Output, g.Dataset)
 	}
-	if c.Collator.Tokenizer != "model" || c.Collator.MaxLength != 4096 || c.Collator.Teacher.Timeout != time.Minute {
+	if c.Collator.Tokenizer != "model" || c.Collator.MaxLength != 4096 ||
+		c.Collator.Teacher.AnswerTimeout(c.Collator.Teacher.Protocol) != time.Minute {
 		t.Errorf("%+v", c.Collator)
 	}
 	plain, fs := Parse("config.yml", []byte("finetuning: {}\n"), Options{})
 	if finding.Failed(fs) || plain.Dataset.Split.Validation != 0.2 || plain.Dataset.Split.ValidationSet ||
 		plain.Eval.General.Output != nil {
 		t.Errorf("%v %+v", fs, plain.Dataset)
+	}
+}
+
+// TestKeysOfTheReferenceTrainer checks that a key of the reference trainer's collator is refused with the key that does
+// the same here.
+func TestKeysOfTheReferenceTrainer(t *testing.T) {
+	for key, want := range map[string]string{
+		"enable_sdpo": "sdpo_traj_builder", "enable_replay_dpo": "dpo_traj_builder", "hint_generator": "hints.command",
+		"rlvr_reward_key": "reward_key",
+	} {
+		_, fs := Parse("config.yml", []byte("collator: {"+key+": x}\n"), Options{})
+		at := slices.IndexFunc(fs, func(f finding.Finding) bool { return f.Pointer == "/collator/"+key })
+		if at < 0 || fs[at].Severity != finding.Error || !strings.Contains(fs[at].Fix, want) {
+			t.Errorf("%s: %v", key, fs)
+		}
+	}
+}
+
+// TestTeacherDefaults checks the defaults of an Atropos teacher and of others.
+func TestTeacherDefaults(t *testing.T) {
+	for text, want := range map[string]string{
+		"{endpoint: 'http://127.0.0.1:1', protocol: atropos}":                        "1 20m0s",
+		"{endpoint: 'http://127.0.0.1:1', protocol: atropos, top_k: 5, timeout: 3s}": "5 3s",
+		"{endpoint: 'http://127.0.0.1:1', model: m}":                                 "20 1m0s",
+		"{servers: [{name: a, endpoint: 'http://127.0.0.1:1', protocol: atropos}]}":  "1 1m0s",
+		"{servers: [{name: a, endpoint: 'http://127.0.0.1:1', protocol: sglang}]}":   "20 1m0s",
+	} {
+		c, fs := Parse("config.yml", []byte("collator: {tokenizer: t, teacher: "+text+"}\n"), Options{})
+		if finding.Failed(fs) {
+			t.Errorf("%s: %v", text, fs)
+			continue
+		}
+		teacher := c.Collator.Teacher
+		if got := fmt.Sprint(teacher.LogProbs(), " ", teacher.AnswerTimeout(teacher.Protocol)); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
 	}
 }
 

@@ -110,6 +110,65 @@ func TestControlHasNoEffect(t *testing.T) {
 	}
 }
 
+// TestComposerCapsPairs checks that sides of pairs have at most 2048 tokens in format composer unless max_dpo_length says
+// otherwise.
+func TestComposerCapsPairs(t *testing.T) {
+	own := 3000
+	for _, c := range []struct {
+		collator config.Collator
+		want     int
+	}{
+		{config.Collator{Format: "nat_go"}, 0},
+		{config.Collator{Format: "composer"}, 2048},
+		{config.Collator{Format: "composer", MaxDPOLength: &own}, 3000},
+	} {
+		c.collator.TemplateTime = "2026-01-02"
+		if cfg, err := CollatorConfig(c.collator, 0); err != nil || cfg.MaxPairLength != c.want {
+			t.Errorf("got %d, want %d, %v", cfg.MaxPairLength, c.want, err)
+		}
+	}
+}
+
+// TestSameTokenizer checks what is compared of the tokenizer of a server that can't tokenise.
+func TestSameTokenizer(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, folder := range []string{"mine", "same", "other"} {
+		data := bytesTokenizer(t)
+		if folder == "other" {
+			data = []byte(strings.Replace(string(data), `"a":`, `"a2":`, 1))
+		}
+		if err := os.Mkdir(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(folder+"/tokenizer.json", data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tok, err := tokenizer.Load("mine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tok.Close()
+	teacher := &config.Teacher{}
+	for _, c := range []struct{ name, model, own, want string }{
+		{"", "", "mine", "can't tokenise: name its tokenizer"},
+		{"", "org/mine", "mine", ""},
+		{"mine/", "whatever", "models/mine/tokenizer.json", ""},
+		{"same", "", "mine", ""},
+		{"elsewhere/model", "", "mine", "set tokenizer_name to a folder"},
+		{"other", "", "mine", "other"},
+	} {
+		s := &config.Server{Endpoint: "http://127.0.0.1:1", Protocol: "atropos", Model: c.model, TokenizerName: c.name}
+		client, err := newTeacher(teacher, s, tok, c.own, "", nil)
+		if err == nil {
+			client.Close()
+		}
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
 // TestEveryChannelInOneRun checks that with the dpo, sdpo, sft and grpo builders in one run every channel of a
 // composite trainer is present, each row says which example it belongs to, repair pairs are off-policy, and the
 // temperature is on the lines.

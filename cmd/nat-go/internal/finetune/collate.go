@@ -127,8 +127,11 @@ func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 		},
 		Workers: runtime.GOMAXPROCS(0),
 	}
-	if c.MaxDPOLength != nil {
+	switch {
+	case c.MaxDPOLength != nil:
 		out.MaxPairLength = *c.MaxDPOLength
+	case c.Format == "composer": // as the reference trainer's collator has it
+		out.MaxPairLength = min(2048, out.BatchTokens)
 	}
 	out.PadID, out.RenderedRollouts = c.PadID, c.RL.IDs == "rendered"
 	out.Form = batch.Form{

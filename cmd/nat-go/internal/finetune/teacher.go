@@ -1,11 +1,16 @@
 package finetune
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
+	"os"
+	"path"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
@@ -41,7 +46,7 @@ func probes(tok *tokenizer.Tokenizer) (out []scorer.Probe, err error) {
 // newTeacher makes the client for `collator.teacher`. Its answers are kept in the run folder, so that a resumed run has
 // the same bytes.
 func newTeacher(
-	c *config.Teacher, s *config.Server, tok *tokenizer.Tokenizer, store string, settled func(),
+	c *config.Teacher, s *config.Server, tok *tokenizer.Tokenizer, own, store string, settled func(),
 ) (*teacher.Client, error) {
 	v := teacher.Vocabulary{
 		Fingerprint: tok.Fingerprint(),
@@ -52,6 +57,12 @@ func newTeacher(
 	if err != nil {
 		return nil, err
 	}
+	if !v.Assume && !teacher.Tokenizes(s.Protocol) {
+		if err := sameTokenizer(s, own, texts, v.Size); err != nil {
+			return nil, err
+		}
+		v.Assume = true // it has been compared as far as it can be
+	}
 	for _, p := range texts {
 		v.Probes = append(v.Probes, teacher.Probe(p))
 	}
@@ -61,9 +72,9 @@ func newTeacher(
 		Protocol:    s.Protocol,
 		Model:       s.Model,
 		APIKey:      s.APIKey.Reveal(),
-		TopK:        c.TopK,
+		TopK:        c.LogProbs(),
 		Concurrency: c.Concurrency,
-		Timeout:     c.Timeout,
+		Timeout:     c.AnswerTimeout(s.Protocol),
 		MaxAnswer:   c.MaxAnswer,
 		Store:       store,
 		Vocabulary:  v,
@@ -71,11 +82,54 @@ func newTeacher(
 	})
 }
 
+// sameTokenizer compares the tokenizer of a server that can't tokenise with ours, which was loaded from own: by name or,
+// if it is a folder here, by the size of the vocabulary and the ids of some texts.
+func sameTokenizer(s *config.Server, own string, texts []scorer.Probe, size int) error {
+	name := cmp.Or(s.TokenizerName, s.Model)
+	trust := "or set vocabulary: assume if you know that it has the vocabulary of the model to be trained"
+	switch _, err := os.Stat(name); {
+	case name == "":
+		return fmt.Errorf("the %s server at %s can't tokenise: name its tokenizer (tokenizer_name), %s",
+			s.Protocol, s.Endpoint, trust)
+	case base(name) == base(own):
+		return nil
+	case err != nil:
+		return fmt.Errorf("the %s server's tokenizer is %q, collator.tokenizer is %q: set tokenizer_name to a folder of "+
+			"the former, which is then compared, %s", s.Protocol, name, own, trust)
+	}
+	theirs, err := tokenizer.Load(name)
+	if err != nil {
+		return fmt.Errorf("tokenizer_name: %w", err)
+	}
+	defer theirs.Close()
+	if n := max(theirs.VocabSize(), int(theirs.MaxID())+1); n != size {
+		return fmt.Errorf("the tokenizer %s has %d ids, collator.tokenizer %d: they belong to different models", name, n, size)
+	}
+	for _, p := range texts {
+		enc, err := theirs.Encode(p.Text, tokenizer.Options{})
+		if err != nil {
+			return fmt.Errorf("tokenizer_name: %w", err)
+		}
+		if !slices.Equal(enc.IDs, p.IDs) {
+			return fmt.Errorf("the tokenizer %s has other ids than collator.tokenizer: %q is %v there and %v here",
+				name, p.Text, enc.IDs, p.IDs)
+		}
+	}
+	return nil
+}
+
+// base returns the last part of a model's name or folder.
+func base(name string) string {
+	return path.Base(strings.TrimSuffix(strings.TrimRight(filepath.ToSlash(name), "/"), "/tokenizer.json"))
+}
+
 // newMixture makes the clients for `collator.teacher.servers`.
-func newMixture(c *config.Teacher, tok *tokenizer.Tokenizer, store string, settled func()) (*teacher.Mixture, error) {
+func newMixture(
+	c *config.Teacher, tok *tokenizer.Tokenizer, own, store string, settled func(),
+) (*teacher.Mixture, error) {
 	var members []teacher.Member
 	for i := range c.Servers {
-		client, err := newTeacher(c, &c.Servers[i], tok, store, settled)
+		client, err := newTeacher(c, &c.Servers[i], tok, own, store, settled)
 		if err != nil {
 			return nil, fmt.Errorf("collator.teacher.servers: %s: %w", c.Servers[i].Name, err)
 		}
@@ -121,7 +175,7 @@ func (r *run) teach(
 func (r *run) askServers(w *teacher.Work, c *config.Teacher, tok *tokenizer.Tokenizer) (done func(), err error) {
 	switch {
 	case len(c.Servers) > 0:
-		mixture, err := newMixture(c, tok, r.plan.folder.Teacher(), r.scoring("sequence"))
+		mixture, err := newMixture(c, tok, r.plan.config.Collator.Tokenizer, r.plan.folder.Teacher(), r.scoring("sequence"))
 		if err != nil {
 			return nil, exit.With(exit.Usage, err)
 		}
@@ -134,8 +188,10 @@ func (r *run) askServers(w *teacher.Work, c *config.Teacher, tok *tokenizer.Toke
 			Model:      c.Model,
 			APIKey:     c.APIKey,
 			Vocabulary: c.Vocabulary,
+
+			TokenizerName: c.TokenizerName,
 		}
-		client, err := newTeacher(c, &only, tok, r.plan.folder.Teacher(), r.scoring("sequence"))
+		client, err := newTeacher(c, &only, tok, r.plan.config.Collator.Tokenizer, r.plan.folder.Teacher(), r.scoring("sequence"))
 		if err != nil {
 			return nil, exit.With(exit.Usage, err)
 		}
