@@ -15,7 +15,7 @@ type asker interface {
 	Check(ctx context.Context) error
 	ScoreAll(ctx context.Context, all []Sequence) ([]Result, error)
 	topK() int
-	clamps() bool    // a group gets at least one log-prob per token, whatever it asks for
+	clamps() bool    // a group that asks for 0 log-probs per token gets 1
 	names() []string // of several
 }
 

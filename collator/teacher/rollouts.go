@@ -54,8 +54,8 @@ func (w *rollouts) batch(ctx context.Context, l *batch.Line, all []tensors.Tenso
 	for i, ids := range g.rows {
 		scored := scoredOf(l, i)
 		scored.Teacher = nil // from an earlier run
-		if asked := scored.TeacherTopK; asked != nil && w.teacher.clamps() {
-			k := max(1, *asked)
+		if asked := scored.TeacherTopK; asked != nil && *asked == 0 && w.teacher.clamps() {
+			k := 1
 			scored.TeacherTopK = &k
 		}
 		k, excused := wanted(scored)
