@@ -61,7 +61,11 @@ func New(cfg Config) (*Builder, error) {
 		case sourceSchema:
 			b.sources = append(b.sources, schemaSource{})
 		case sourceFeedback:
-			b.sources = append(b.sources, feedbackSource{})
+			feedback, err := newFeedback(cfg.Hints.Feedback)
+			if err != nil {
+				return nil, err
+			}
+			b.sources = append(b.sources, feedback)
 		case sourceSuccess:
 			b.sources, b.siblings = append(b.sources, successSource{}), true
 		case sourceCommand:

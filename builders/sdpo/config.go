@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nat-go/nat-go/builders"
@@ -41,8 +42,9 @@ type Match struct {
 
 // Hints configures what the teacher is told.
 type Hints struct {
-	Allow    []string `yaml:"allow" default:"[knowable]" validate:"dive,oneof=knowable hindsight" doc:"knowable: the model could have known it from schema, tool list, format or policy; hindsight: known only from the environment or another rollout"`
-	Sources  []string `yaml:"sources" default:"[rules, schema]" validate:"dive,oneof=rules schema feedback success command" doc:"hint sources, asked in this order; the first answer wins"`
+	Allow    []string `yaml:"allow" default:"[knowable, hindsight]" validate:"dive,oneof=knowable hindsight" doc:"knowable: the model could have known it from schema, tool list, format, policy or what it had read; hindsight: known only from the environment or another rollout"`
+	Sources  []string `yaml:"sources" default:"[rules, schema, feedback]" validate:"dive,oneof=rules schema feedback success command" doc:"hint sources, asked in this order; the first answer wins. feedback repeats what the environment said, which is knowable where everything it names stands in the context already, otherwise hindsight"`
+	Feedback string   `yaml:"feedback" default:"A{% if tool %} call of {{ tool }}{% else %}n action{% endif %} was tried here before and failed: {{ error | trim }}" validate:"required" doc:"wording of the source feedback: a template with the variables of a rule's text"`
 	Rules    []Rule   `yaml:"rules" validate:"dive" doc:"for the source rules: the first match counts"`
 	Command  *Command `yaml:"command" doc:"for the source command"`
 	MaxChars int      `yaml:"max_chars" default:"2000" validate:"gte=1,lte=100000" doc:"a longer hint is refused"`
@@ -112,14 +114,32 @@ func (h *Hints) allows(k builders.HintKind) bool {
 		k == builders.Hindsight && slices.Contains(h.Allow, "hindsight")
 }
 
+// notAsked names the sources of hints that were not asked, and why feedback had nothing to say.
+func (c *Config) notAsked(target builders.Target) string {
+	var others []string
+	for _, s := range []string{sourceRules, sourceSchema, sourceFeedback, sourceSuccess, sourceCommand} {
+		if !slices.Contains(c.Hints.Sources, s) || s == sourceRules && len(c.Hints.Rules) == 0 {
+			others = append(others, s)
+		}
+	}
+	text := ""
+	if target == builders.NextTurn && slices.Contains(c.Hints.Sources, sourceFeedback) {
+		text = "feedback is of no use to the next turn, which has read it; "
+	}
+	if others == nil {
+		return text + "all sources were asked"
+	}
+	return text + "not asked: " + strings.Join(others, ", ") + " (hints.sources)"
+}
+
 // relate finds settings that are valid on their own but don't go together; the rules for each one stand in its tag.
 func (c *Config) relate() error {
 	h := &c.Hints
 	for _, s := range h.Sources {
 		switch {
-		case s == sourceFeedback && c.Target == "next_turn":
-			return errors.New("hints.sources: feedback adds nothing for the target next_turn, which sees the error anyway: remove it, or aim at failed_turn")
-		case (s == sourceFeedback || s == sourceSuccess) && !h.allows(builders.Hindsight):
+		case s == sourceFeedback && c.Target == "next_turn" && len(h.Sources) == 1:
+			return errors.New("hints.sources: feedback adds nothing for the target next_turn, which sees the error anyway: name another source, or aim at failed_turn")
+		case s == sourceSuccess && !h.allows(builders.Hindsight):
 			return fmt.Errorf("hints.sources: the source %s gives hindsight, which hints.allow does not have: add hindsight there, or remove the source", s)
 		case s == sourceCommand && h.Command == nil:
 			return errors.New("hints.sources: the source command needs hints.command")

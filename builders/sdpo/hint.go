@@ -72,6 +72,9 @@ func (b *Builder) hintFor(ctx context.Context, s *site, siblings *siblings) (h h
 	if failure != "" {
 		return hint{}, HintFailed, failure
 	}
+	if why == NoHint {
+		detail = b.cfg.notAsked(s.target)
+	}
 	return hint{}, why, detail
 }
 
@@ -255,17 +258,35 @@ func joinFirst(list []string, most int, by string) string {
 }
 
 // feedbackSource repeats what the environment said, which is nothing new for the turn after the error.
-type feedbackSource struct{}
+type feedbackSource struct {
+	text    *template.Template
+	wording map[string]bool // the words of the template
+}
 
-func (feedbackSource) hint(_ context.Context, s *site) (hint, error) {
-	text := strings.TrimSpace(s.errorText())
-	if s.target == builders.NextTurn || text == "" {
+func newFeedback(text string) (*feedbackSource, error) {
+	t, err := template.Compile(text)
+	if err != nil {
+		return nil, fmt.Errorf("hints.feedback: %w", err)
+	}
+	f := &feedbackSource{text: t, wording: map[string]bool{}}
+	for _, w := range nameWords(text) {
+		f.wording[w] = true
+	}
+	return f, nil
+}
+
+func (f *feedbackSource) hint(_ context.Context, s *site) (hint, error) {
+	if s.target == builders.NextTurn || strings.TrimSpace(s.text) == "" {
 		return hint{}, nil
 	}
-	if s.made.Name == "" {
-		text = "An action was tried here before and failed: " + text
-	} else {
-		text = fmt.Sprintf("A call of %s was tried here before and failed: %s", s.made.Name, text)
+	in, err := s.variables()
+	if err != nil {
+		return hint{}, fmt.Errorf("hints.feedback: %w", err)
 	}
-	return hint{text: text, source: sourceFeedback, kind: builders.Hindsight}, nil
+	res, err := f.text.Render(in)
+	if err != nil {
+		return hint{}, fmt.Errorf("hints.feedback: %w", err)
+	}
+	text := strings.TrimSpace(res.Text)
+	return hint{text: text, source: sourceFeedback, kind: s.kindOfHint(text, f.wording)}, nil
 }

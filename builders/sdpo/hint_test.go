@@ -17,6 +17,7 @@ import (
 func TestRules(t *testing.T) {
 	cfg := schema.New[Config]()
 	cfg.Detect.Match = []Match{{Pattern: "^Error"}}
+	cfg.Hints.Allow = []string{"knowable"}
 	cfg.Hints.Sources = []string{sourceRules}
 	cfg.Hints.Rules = []Rule{
 		{Tool: "^never$", Text: "no"},
@@ -72,6 +73,63 @@ func TestFeedback(t *testing.T) {
 		if (s.HintSource == sourceFeedback) != (s.HintKind == builders.Hindsight) {
 			t.Errorf("%+v", s)
 		}
+	}
+}
+
+// TestKindOfFeedback: what the environment said is knowable where everything it names stands in the context.
+func TestKindOfFeedback(t *testing.T) {
+	before := user("I am anna_b7, and want the flights HAT136 and HAT088. The gift card gift_card_12 has a balance of 1,299.50.")
+	for name, c := range map[string]struct {
+		said string
+		want builders.HintKind
+	}{
+		"names that were read":             {"Error: gift card gift_card_12 cannot be used for flight HAT136", builders.Knowable},
+		"a number that was read":           {"Error: the balance is 1299.50", builders.Knowable},
+		"a number nobody said":             {"Error: the balance is 1299.5, the gift 375", builders.Hindsight},
+		"another identifier":               {"Error: flight HAT999 cannot be used", builders.Hindsight},
+		"part of an identifier":            {"Error: card anna cannot be used", builders.Knowable},
+		"an identifier of which parts are": {"Error: anna_card is invalid", builders.Hindsight},
+		"a word of the tool's definition":  {"Error: bad city", builders.Knowable},
+		"a word nobody said":               {"Error: no seats", builders.Hindsight},
+		"nothing":                          {"Error: failed", builders.Hindsight},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := build(t, schema.New[Config](), example(t, talk(before,
+				calls([3]string{"1", "weather", `{"city":"Rome"}`}), result("1", c.said)), weather))
+			if len(got.records) != 1 {
+				t.Fatal(got.why())
+			}
+			s := got.records[0].(*builders.Distillation).Sites[0]
+			if s.HintKind != c.want || s.HintSource != sourceFeedback {
+				t.Errorf("got %v by %s: %s", s.HintKind, s.HintSource, s.Hint)
+			}
+		})
+	}
+}
+
+// TestWordingOfFeedback: words of the template name nothing.
+func TestWordingOfFeedback(t *testing.T) {
+	cfg := schema.New[Config]()
+	cfg.Hints.Feedback = "Beware, {{ tool }} objects: {{ error | trim }}"
+	got := build(t, cfg, example(t, talk(user("use the card"),
+		calls([3]string{"1", "weather", `{"city":"Rome"}`}), result("1", " Error: bad card ")), weather))
+	want := []string{"1.0>2 failed message feedback: Beware, weather objects: Error: bad card"}
+	if d := cmp.Diff(want, got.sites()); d != "" {
+		t.Error(d)
+	}
+	if s := got.records[0].(*builders.Distillation).Sites[0]; s.HintKind != builders.Knowable {
+		t.Error("the words of the wording count")
+	}
+}
+
+// TestNotAsked: a failed call without a hint says which sources were not asked.
+func TestNotAsked(t *testing.T) {
+	cfg := schema.New[Config]()
+	cfg.Hints.Sources = []string{sourceRules, sourceSchema}
+	got := build(t, cfg, example(t, talk(user("x"),
+		calls([3]string{"1", "weather", `{"city":"Rome"}`}), result("1", "Error: bad card")), weather))
+	if d := got.drops[0]; d.Reason != NoHint || !strings.Contains(d.Detail, "not asked: rules, feedback, success, command") {
+		t.Errorf("%+v", d)
 	}
 }
 
@@ -175,8 +233,11 @@ func TestConfigRefused(t *testing.T) {
 			c.Hints.Sources = []string{"feedback"}
 			c.Hints.Allow = []string{"hindsight"}
 		},
-		"feedback gives hindsight": func(c *Config) { c.Hints.Sources = []string{"feedback"} },
-		"success gives hindsight":  func(c *Config) { c.Hints.Sources = []string{"success"} },
+		"success gives hindsight": func(c *Config) {
+			c.Hints.Allow = []string{"knowable"}
+			c.Hints.Sources = []string{"success"}
+		},
+		"hints.feedback: template": func(c *Config) { c.Hints.Feedback = "{{" },
 		"needs hints.command": func(c *Config) {
 			c.Hints.Sources = []string{"command"}
 			c.Hints.Allow = []string{"hindsight"}
