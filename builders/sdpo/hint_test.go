@@ -88,13 +88,15 @@ func TestKindOfFeedback(t *testing.T) {
 		"a number nobody said":             {"Error: the balance is 1299.5, the gift 375", builders.Hindsight},
 		"another identifier":               {"Error: flight HAT999 cannot be used", builders.Hindsight},
 		"part of an identifier":            {"Error: card anna cannot be used", builders.Knowable},
+		"apart":                            {"Error: HAT136 has no seats", builders.Hindsight},
+		"something that isn't there":       {"Error: gift card not found", builders.Hindsight},
 		"an identifier of which parts are": {"Error: anna_card is invalid", builders.Hindsight},
 		"a word of the tool's definition":  {"Error: bad city", builders.Knowable},
-		"a word nobody said":               {"Error: no seats", builders.Hindsight},
+		"a word nobody said":               {"Error: no luggage", builders.Hindsight},
 		"nothing":                          {"Error: failed", builders.Hindsight},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := build(t, schema.New[Config](), example(t, talk(before,
+			got := build(t, schema.New[Config](), example(t, talk(before, user("Are there seats?"),
 				calls([3]string{"1", "weather", `{"city":"Rome"}`}), result("1", c.said)), weather))
 			if len(got.records) != 1 {
 				t.Fatal(got.why())

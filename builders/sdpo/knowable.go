@@ -8,56 +8,64 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// kindOfHint returns the kind of a hint that repeats the environment. It is knowable if everything it names stands in
-// the context of the target turn: names, numbers and words that aren't the wording's own. A hint that names nothing is
-// hindsight, since only the environment knows that the call fails.
+// kindOfHint returns the kind of a hint that repeats the environment. It is knowable if everything it names - names,
+// numbers and words that aren't the wording's own - stands together in a message before the target turn, or in the
+// definition of the tool. Apart, the same words say something else: of a flight in one message and of seats in another
+// it doesn't follow that the flight has none left. A hint that names nothing is hindsight, since only the environment
+// knows that the call fails.
 func (s *site) kindOfHint(text string, wording map[string]bool) builders.HintKind {
-	named, tool := 0, strings.ToLower(s.made.Name)
-	context := s.contextWords()
+	var named []string
+	tool := strings.ToLower(s.made.Name)
 	for _, w := range nameWords(text) {
-		switch {
-		case wording[w] || empty[w]:
-		case !context[w] && !context[singular(w)]:
-			return builders.Hindsight
-		case w != tool:
-			named++
+		if !wording[w] && !empty[w] && w != tool {
+			named = append(named, w)
 		}
 	}
-	if named == 0 {
-		return builders.Hindsight
+	definition := map[string]bool{}
+	if t := s.tool(); t != nil {
+		addWords(definition, string(t.Raw))
+	} else if len(s.example.Tools) > 0 {
+		return builders.Hindsight // of a tool that doesn't exist
 	}
-	return builders.Knowable
-}
-
-// contextWords returns what stands before the target turn: in the messages and in the list of tools.
-func (s *site) contextWords() map[string]bool {
-	all := map[string]bool{}
-	add := func(text string) {
-		for _, w := range nameWords(text) {
-			all[w] = true
-			all[singular(w)] = true
-			for part := range strings.FieldsFuncSeq(w, func(r rune) bool { return r == '_' }) { // of an identifier
-				all[part] = true
-				all[singular(part)] = true
+	has := func(message map[string]bool) bool {
+		for _, w := range named {
+			if one := singular(w); !message[w] && !message[one] && !definition[w] && !definition[one] {
+				return false
 			}
 		}
+		return len(named) > 0
 	}
-	for i := range s.example.Tools {
-		add(s.example.Tools[i].Name)
-		add(string(s.example.Tools[i].Raw))
+	if has(nil) {
+		return builders.Knowable
 	}
 	for _, n := range s.walk[:s.at] {
-		addMessage(&n.Message, add)
+		message := map[string]bool{}
+		addMessage(message, &n.Message)
+		if has(message) {
+			return builders.Knowable
+		}
 	}
-	return all
+	return builders.Hindsight
 }
 
-func addMessage(m *chat.Message, add func(string)) {
-	add(textOf(m))
-	add(m.Reasoning)
+// addWords adds the words of a text, and those that its identifiers consist of.
+func addWords(all map[string]bool, text string) {
+	for _, w := range nameWords(text) {
+		all[w] = true
+		all[singular(w)] = true
+		for part := range strings.FieldsFuncSeq(w, func(r rune) bool { return r == '_' }) {
+			all[part] = true
+			all[singular(part)] = true
+		}
+	}
+}
+
+func addMessage(all map[string]bool, m *chat.Message) {
+	addWords(all, textOf(m))
+	addWords(all, m.Reasoning)
 	for i := range m.ToolCalls {
-		add(m.ToolCalls[i].Name)
-		add(m.ToolCalls[i].Arguments)
+		addWords(all, m.ToolCalls[i].Name)
+		addWords(all, m.ToolCalls[i].Arguments)
 	}
 }
 
@@ -107,8 +115,8 @@ var empty = func() map[string]bool {
 		another same such there here when where which who what why how because due while until s t don doesn didn isn
 		aren wasn weren won couldn shouldn wouldn
 		error errors failed fail fails failure failing invalid illegal wrong bad exception traceback most recent call last
-		calls called tried found unable unknown unexpected denied refused rejected missing unsupported not_found valueerror
-		keyerror typeerror runtimeerror oserror please try use used using be`) {
+		calls called tried unable unknown unexpected denied refused rejected missing unsupported valueerror
+		keyerror typeerror runtimeerror oserror please try use used using`) {
 		all[w] = true
 	}
 	return all
