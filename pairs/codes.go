@@ -84,15 +84,17 @@ func rolloutCodes() []ledger.Code {
 			"The rollout has several branches, and its score doesn't say which of them earned it.",
 			"Score branches as rollouts of their own."),
 		ledger.NewCode(DifferentSetup, "build",
-			"No other rollout of the task had the same tools and began with the same messages, "+
-				"so a difference of scores says nothing about what the model did.",
-			"Give all rollouts of a task the same system prompt, question and tools."),
+			"No other rollout of the task had the same tools, and began with the same messages or, if users word things "+
+				"differently, with the same system prompt and then called a tool: "+
+				"a difference of scores says nothing about what the model did.",
+			"Give all rollouts of a task the same system prompt and tools."),
 		ledger.NewCode(EnvironmentParted, "build",
 			"The two rollouts diverge at a tool's answer: the same call had different results, "+
 				"so nothing that the model wrote there can be better or worse.",
 			"Nothing; if there are many, make the tools' answers repeatable."),
 		ledger.NewCode(OneGoesOn, "build",
-			"One of the two rollouts is the beginning of the other: where they diverge, one of them has nothing.",
+			"One of the two rollouts is the beginning of the other, as far as they can be compared: "+
+				"where they diverge, one of them has nothing.",
 			"Nothing."),
 		ledger.NewCode(WithinNoise, "build",
 			"The scores differ by no more than chance explains: less than 1.96 standard deviations of a difference (score_sd).",

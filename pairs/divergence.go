@@ -78,3 +78,64 @@ func SameSetup(a, b []*ttc.Node) bool {
 		return sameMessage(&x.Message, &y.Message)
 	})
 }
+
+// SameSystem reports whether two rollouts began with the same system prompt, whatever their users said.
+func SameSystem(a, b []*ttc.Node) bool {
+	return slices.EqualFunc(System(a), System(b), func(x, y *ttc.Node) bool { return sameMessage(&x.Message, &y.Message) })
+}
+
+// System returns the system messages before the first message the model wrote.
+func System(nodes []*ttc.Node) (out []*ttc.Node) {
+	for _, n := range nodes[:Setup(nodes)] {
+		if n.Message.Role == "system" || n.Message.Role == "developer" {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// DivergeAtAction finds the turns in which two rollouts first act differently: before, both made the same calls and
+// read the same results. What was said in between is not compared, since each user words things in his own way. The
+// reason says why there are no such turns: the same calls had different results, or one rollout has no further action;
+// if it has none at all, the two can't be compared.
+func DivergeAtAction(a, b []*ttc.Node) (turnA, turnB int, why ledger.Reason) {
+	for why = DifferentSetup; ; why = OneGoesOn {
+		turnA, turnB = nextAction(a, turnA), nextAction(b, turnB)
+		if turnA == len(a) || turnB == len(b) {
+			return 0, 0, why
+		}
+		if !sameCalls(&a[turnA].Message, &b[turnB].Message) {
+			return turnA, turnB, ""
+		}
+		turnA, turnB = turnA+1, turnB+1
+		readA, readB := results(a[turnA:]), results(b[turnB:])
+		if !slices.EqualFunc(readA, readB, func(x, y *ttc.Node) bool { return sameMessage(&x.Message, &y.Message) }) {
+			return 0, 0, EnvironmentParted
+		}
+		turnA, turnB = turnA+len(readA), turnB+len(readB)
+	}
+}
+
+// nextAction returns the index of the first turn with calls at or after from; the number of messages if there is none.
+func nextAction(nodes []*ttc.Node, from int) int {
+	for i := from; i < len(nodes); i++ {
+		if written(nodes[i]) && len(nodes[i].Message.ToolCalls) > 0 {
+			return i
+		}
+	}
+	return len(nodes)
+}
+
+func sameCalls(a, b *chat.Message) bool {
+	x, y := chat.Message{ToolCalls: nameless(a.ToolCalls)}, chat.Message{ToolCalls: nameless(b.ToolCalls)}
+	return chat.Equal(&x, &y)
+}
+
+// results returns the results that messages begin with.
+func results(nodes []*ttc.Node) []*ttc.Node {
+	n := 0
+	for n < len(nodes) && nodes[n].Message.Role == "tool" {
+		n++
+	}
+	return nodes[:n]
+}

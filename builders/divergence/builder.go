@@ -62,20 +62,33 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 			return err
 		}
 	}
-	alike := setups(fit)
-	for _, set := range alike {
+	lonely := pairs.SingleRollout
+	if len(fit) > 1 {
+		lonely = pairs.DifferentSetup
+	}
+	for _, set := range comparable(fit) {
 		if err := ctx.Err(); err != nil {
 			return err
-		}
-		lonely := pairs.SingleRollout
-		if len(alike) > 1 {
-			lonely = pairs.DifferentSetup
 		}
 		if err := b.choose(g, set, lonely, out); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// comparable groups the rollouts that were given the same to start with; and of the rest, whose users word things
+// differently, those that have the system prompt and the tools in common.
+func comparable(fit []*rollout) (sets [][]*rollout) {
+	var rest []*rollout
+	for _, set := range setups(fit, (*rollout).setup, pairs.SameSetup) {
+		if len(set) > 1 {
+			sets = append(sets, set)
+		} else {
+			rest = append(rest, set[0])
+		}
+	}
+	return append(sets, setups(rest, (*rollout).system, pairs.SameSystem)...)
 }
 
 // usable returns the reason a rollout can't be compared, if there is one.
@@ -148,9 +161,9 @@ func (b *Builder) choose(g *ttc.Group, set []*rollout, lonely ledger.Reason, out
 
 // pair makes the pair of two rollouts, or says why there is none.
 func (b *Builder) pair(g *ttc.Group, better, worse *rollout, margin float64, out builders.Output) error {
-	d, why := pairs.Diverge(better.nodes, worse.nodes)
+	p, why := diverge(better, worse)
 	if why == "" {
-		why = b.refused(better, worse, d, margin)
+		why = b.refused(better, worse, p, margin)
 	}
 	if why != "" {
 		better.why, worse.why = why, why
@@ -165,11 +178,16 @@ func (b *Builder) pair(g *ttc.Group, better, worse *rollout, margin float64, out
 		return out.Drop(refusal)
 	}
 	better.used, worse.used = true, true
+	if p.words {
+		if err := out.Count(countedWords, 1); err != nil {
+			return err
+		}
+	}
 	return out.Record(&builders.Preference{
-		Head:      builders.Head{Example: better.at, Metadata: metadata(better, worse, d)},
-		Prompt:    better.content(0, d.Shared),
-		Chosen:    better.content(d.Shared, d.EndA),
-		Rejected:  worse.content(d.Shared, d.EndB),
+		Head:      builders.Head{Example: better.at, Metadata: metadata(better, worse, p)},
+		Prompt:    better.content(0, p.chosen.from),
+		Chosen:    better.content(p.chosen.from, p.chosen.to),
+		Rejected:  worse.content(p.rejected.from, p.rejected.to),
 		Reward:    margin,
 		ScoreName: b.cfg.ScoreName, ChosenScore: *better.ex.Reward, RejectedScore: *worse.ex.Reward,
 		ChosenIndex: int64(better.at), RejectedIndex: int64(worse.at),
@@ -177,11 +195,46 @@ func (b *Builder) pair(g *ttc.Group, better, worse *rollout, margin float64, out
 	})
 }
 
-func (b *Builder) refused(better, worse *rollout, d pairs.Divergence, margin float64) ledger.Reason {
+// parting is where two rollouts part: what each side of the pair consists of.
+type parting struct {
+	chosen, rejected span
+	words            bool // their users word things differently, so the sides are single turns
+}
+
+// span is a range of a rollout's messages.
+type span struct{ from, to int }
+
+// diverge finds where two rollouts part. If they were given the same to start with, each side is all that follows the
+// messages they share. Otherwise it is the first action that differs: what follows it belongs to another conversation.
+func diverge(better, worse *rollout) (p parting, why ledger.Reason) {
+	if pairs.SameSetup(better.nodes, worse.nodes) {
+		d, why := pairs.Diverge(better.nodes, worse.nodes)
+		return parting{chosen: span{d.Shared, d.EndA}, rejected: span{d.Shared, d.EndB}}, why
+	}
+	a, b, why := pairs.DivergeAtAction(better.nodes, worse.nodes)
+	return parting{chosen: span{a, a + 1}, rejected: span{b, b + 1}, words: true}, why
+}
+
+func (b *Builder) refused(better, worse *rollout, p parting, margin float64) ledger.Reason {
 	if b.cfg.ScoreSD > 0 && margin <= b.cfg.noise() {
 		return pairs.WithinNoise
 	}
-	return b.tooLong(length(better.nodes[d.Shared:d.EndA]), length(worse.nodes[d.Shared:d.EndB]))
+	return b.tooLong(
+		length(better.nodes[p.chosen.from:p.chosen.to]), length(worse.nodes[p.rejected.from:p.rejected.to]),
+	)
+}
+
+// countedWords counts the pairs of rollouts whose users word things differently.
+const countedWords = "worded_differently"
+
+// Remarks says what a person should know about a run of this builder, given its counters.
+func Remarks(counters map[string]int64) []string {
+	n := counters[countedWords]
+	if n == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("the users of %s word things differently, so each side is one turn: the first action that "+
+		"differs after the same calls and results, in the context of the better rollout", ledger.Quantity(n, "pair"))}
 }
 
 // tooLong refuses a pair whose chosen side is much longer than the rejected one.
@@ -222,10 +275,13 @@ func (r *rollout) content(from, to int) builders.Content {
 }
 
 // metadata names the two rollouts of a pair.
-func metadata(better, worse *rollout, d pairs.Divergence) json.Raw {
+func metadata(better, worse *rollout, p parting) json.Raw {
 	b := json.AppendString([]byte(`{"chosen_rollout":`), better.ex.ID)
 	b = json.AppendString(append(b, `,"rejected_rollout":`...), worse.ex.ID)
-	return fmt.Appendf(b, `,"shared_messages":%d}`, d.Shared)
+	if p.words {
+		return fmt.Appendf(b, `,"messages_before":%d,"rejected_messages_before":%d}`, p.chosen.from, p.rejected.from)
+	}
+	return fmt.Appendf(b, `,"shared_messages":%d}`, p.chosen.from)
 }
 
 func drop(ex *ttc.Example, unit string, why ledger.Reason) ledger.Drop {

@@ -160,7 +160,10 @@ func TestPairs(t *testing.T) {
 		"other questions, other tools, alone": {
 			with(nil),
 			[]*ttc.Example{told("x", 0, "Q a"), told("y", 1, "P b"), tools},
-			[]string{"example x: different_setup", "example y: different_setup", "example o: different_setup"},
+			[]string{
+				"pair y: different_setup", "example x: different_setup", "example y: different_setup",
+				"example o: different_setup",
+			},
 		},
 		"one rollout": {with(nil), []*ttc.Example{told("x", 0, "Q a")}, []string{"example x: single_rollout"}},
 		"environment parted": {
@@ -259,4 +262,50 @@ func records(lines []string) (out []string) {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// TestWordedDifferently: rollouts whose users say the same in other words make a pair of the first actions that differ,
+// in the context of the better one; rollouts that were given the same are compared among themselves.
+func TestWordedDifferently(t *testing.T) {
+	acting := func(id string, reward float64, words string) *ttc.Example {
+		ex := told(id, reward, words)
+		for i := range ex.Graph.Nodes {
+			if m := &ex.Graph.Nodes[i].Message; m.Text[0] == '!' {
+				m.ToolCalls = []chat.ToolCall{{ID: id, Name: m.Text[1:]}}
+			}
+		}
+		return ex
+	}
+	for name, c := range map[string]struct {
+		examples []*ttc.Example
+		want     []string
+	}{
+		"other words": {
+			[]*ttc.Example{
+				acting("x", 0, "Q hi Q2 !look =r sure? Q3 !cancel =done bye"),
+				acting("y", 1, "P !look =r !book =done bye"),
+			},
+			[]string{"P !look =r | !book > !cancel by 1"},
+		},
+		"another result": {
+			[]*ttc.Example{acting("x", 0, "Q !look =r !cancel"), acting("y", 1, "P !look =s !book")},
+			[]string{"pair y: environment_parted", "example x: environment_parted", "example y: environment_parted"},
+		},
+		"two were given the same": {
+			[]*ttc.Example{acting("x", 0, "Q !a =r b"), acting("y", 1, "P !b =r c"), acting("z", 1, "Q c")},
+			[]string{"Q | c > !a =r b by 1", "example y: different_setup"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if d := cmp.Diff(c.want, build(t, with(nil), c.examples...)); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+	if got := Remarks(map[string]int64{countedWords: 2}); len(got) != 1 || !strings.HasPrefix(got[0], "the users of 2 pairs") {
+		t.Error(got)
+	}
+	if got := Remarks(nil); got != nil {
+		t.Error(got)
+	}
 }

@@ -7,34 +7,42 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/pairs"
+	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 // setups groups the rollouts that can be compared with each other, in order of each group's first. Only those whose
 // setups have the same hash are compared: a task may have as many setups as rollouts.
-func setups(all []*rollout) (sets [][]*rollout) {
+func setups(
+	all []*rollout, setup func(*rollout) xxh3.Uint128, same func(a, b []*ttc.Node) bool,
+) (sets [][]*rollout) {
 	byHash := map[xxh3.Uint128][]int{}
 	for _, r := range all {
-		hash := r.setup()
-		same := byHash[hash]
-		i := slices.IndexFunc(same, func(i int) bool {
+		hash := setup(r)
+		alike := byHash[hash]
+		i := slices.IndexFunc(alike, func(i int) bool {
 			first := sets[i][0]
-			return pairs.SameSetup(first.nodes, r.nodes) && sameTools(first.ex.Tools, r.ex.Tools)
+			return same(first.nodes, r.nodes) && sameTools(first.ex.Tools, r.ex.Tools)
 		})
 		if i < 0 {
-			byHash[hash] = append(same, len(sets))
+			byHash[hash] = append(alike, len(sets))
 			sets = append(sets, []*rollout{r})
 			continue
 		}
-		sets[same[i]] = append(sets[same[i]], r)
+		sets[alike[i]] = append(sets[alike[i]], r)
 	}
 	return sets
 }
 
 // setup returns a hash of what the rollout was given to start with.
-func (r *rollout) setup() xxh3.Uint128 {
+func (r *rollout) setup() xxh3.Uint128 { return r.given(r.nodes[:pairs.Setup(r.nodes)]) }
+
+// system returns a hash of its system prompt and tools.
+func (r *rollout) system() xxh3.Uint128 { return r.given(pairs.System(r.nodes)) }
+
+func (r *rollout) given(messages []*ttc.Node) xxh3.Uint128 {
 	var h hash
-	for _, n := range r.nodes[:pairs.Setup(r.nodes)] {
+	for _, n := range messages {
 		h.message(&n.Message)
 	}
 	h.count(len(r.ex.Tools))

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nat-go/nat-go/builders/divergence"
 	"github.com/nat-go/nat-go/builders/dpo"
 	"github.com/nat-go/nat-go/builders/sdpo"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
@@ -34,6 +35,11 @@ func (r *run) account(ctx context.Context, seen *source.Stats) error {
 	}
 	r.count()
 	for _, b := range r.plan.config.Selected() {
+		if b.Type == divergence.Info().Name {
+			for _, text := range divergence.Remarks(r.books.counters[b.Name]) {
+				r.warn("%s: %s", b.Name, text)
+			}
+		}
 		if c, ok := b.Config.(*sdpo.Config); ok {
 			for _, text := range sdpo.Remarks(c, r.books.counters[b.Name], r.books.near[b.Name]) {
 				r.warn("%s: %s", b.Name, text)
