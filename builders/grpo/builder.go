@@ -8,6 +8,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -37,6 +38,7 @@ func New(cfg Config) (*Builder, error) {
 func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) error {
 	task, detail := b.judge(g)
 	answers := b.answersOf(g)
+	good := b.labels(g)
 	for e, ex := range g.Examples {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -68,7 +70,11 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 			}
 			continue
 		}
-		if err := emit(g, e, out); err != nil {
+		label, known := good(ex)
+		if err := countLabel(label, known, out); err != nil {
+			return err
+		}
+		if err := emit(g, e, metadata(label, known), out); err != nil {
 			return err
 		}
 	}
@@ -122,7 +128,7 @@ func sampled(g *ttc.Graph) bool {
 	return false
 }
 
-func emit(g *ttc.Group, e int, out builders.Output) error {
+func emit(g *ttc.Group, e int, about json.Raw, out builders.Output) error {
 	ex := g.Examples[e]
 	task := ex.Task
 	if task == "" {
@@ -130,7 +136,7 @@ func emit(g *ttc.Group, e int, out builders.Output) error {
 	}
 	for _, leaf := range ex.Graph.Leaves() {
 		if err := out.Record(&builders.Rollout{
-			Head:     builders.Head{Example: e},
+			Head:     builders.Head{Example: e, Metadata: about},
 			Messages: builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: e, Last: leaf}},
 			Reward:   ex.Reward, Task: task,
 		}); err != nil {

@@ -4,17 +4,20 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
 // kto is the unpaired preference format of TRL's KTOTrainer: each answer alone, labelled good or bad
 // (https://huggingface.co/docs/trl/dataset_formats). A preference makes two rows. An answer that wins one pair and
-// loses another gets both labels, which `dataset verify` reports; with best-versus-worst pairs this can't happen.
+// loses another gets both labels, which `dataset verify` reports; with best-versus-worst pairs this can't happen. A
+// rollout makes one row: its prompt ends before the first turn that was sampled, and its completion is the rest, with
+// the label from the record's metadata. TRL trains the whole completion, results of tools included.
 var kto = Format{
 	Name:     "kto",
 	Consumer: "TRL (KTOTrainer)",
-	Shape:    `{"prompt": [messages], "completion": [message], "label": true or false}`,
-	Carries:  []builders.Kind{builders.KindPreference},
+	Shape:    `{"prompt": [messages], "completion": [messages], "label": true or false}`,
+	Carries:  []builders.Kind{builders.KindPreference, builders.KindRollout},
 	Files: func(_ builders.Kind, s Split) string {
 		return s.String() + ".jsonl"
 	},
@@ -23,7 +26,7 @@ var kto = Format{
 		row := &Row{
 			Kind:       builders.KindPreference,
 			Prompt:     r.passage("prompt", fullMessage),
-			Completion: r.answer("completion"),
+			Completion: r.turns("completion"),
 		}
 		r.oneForm("prompt", row.Prompt, row.Completion)
 		label, _ := r.take("label", json.Bool).Bool()
@@ -38,8 +41,12 @@ var kto = Format{
 }
 
 func (e *Encoder) ktoRows(dst []byte, r *builders.Resolved) ([]byte, error) {
-	if r.Record.Kind() != builders.KindPreference {
-		return dst, e.refuse("it holds preferences only")
+	switch r.Record.Kind() {
+	case builders.KindRollout:
+		return e.ktoRollout(dst, r)
+	case builders.KindPreference:
+	default:
+		return dst, e.refuse("it holds preferences and rollouts only")
 	}
 	plain := e.opts.TextPrompt == PlainText
 	if plain && !(r.Prompt.IsText() && r.Chosen.IsText() && r.Rejected.IsText()) {
@@ -70,4 +77,33 @@ func (e *Encoder) ktoRow(
 		return dst, err
 	}
 	return e.end(append(append(dst, `, "label": `...), label...), r)
+}
+
+// ktoRollout writes a rollout up to its last sampled turn.
+func (e *Encoder) ktoRollout(dst []byte, r *builders.Resolved) ([]byte, error) {
+	nodes := r.Messages.Nodes
+	prompt := beforeSampled(nodes)
+	v, _ := r.Record.Header().Metadata.Get("label")
+	_, labelled := v.Bool()
+	switch {
+	case e.opts.TextPrompt == PlainText:
+		return dst, e.refuse("with prompt_as: text a file holds plain texts only, and this record has messages")
+	case len(prompt) == 0:
+		return dst, e.refuse("it has no prompt: nothing in it comes before a turn that was sampled")
+	case !labelled:
+		return dst, e.refuse("nothing says whether it is good: it has no reward, or all rollouts of its task have the same " +
+			"(good_from of the builder says which reward is good)")
+	}
+	dst, err := e.fullMessages(append(dst, `{"prompt": `...), prompt)
+	if err != nil {
+		return dst, err
+	}
+	answer := nodes[len(prompt):]
+	for n := len(answer) - 1; answer[n].Message.Role != "assistant" || answer[n].Sampled == ttc.No; n-- {
+		answer = answer[:n]
+	}
+	if dst, err = e.fullMessages(append(dst, `, "completion": `...), answer); err != nil {
+		return dst, err
+	}
+	return e.end(append(append(dst, `, "label": `...), v...), r)
 }

@@ -9,6 +9,8 @@ By itself, TRL tokenises the texts again and trains the whole answer, tool resul
 cut or masked anew; an option of TRL's that would change what is trained is refused by name. Written for TRL 1.16.
 """
 
+import hashlib
+import warnings
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from natgo.batches import Batch, BatchSet, Path, load
@@ -51,6 +53,24 @@ def answers(run: Path, split: str = "train", *, reference: bool = False, weights
     return _dataset(_answer_rows, batches, features, ("ref_logps",) if reference else ())
 
 
+def rollouts(run: Path, split: str = "train", *, good_from: Optional[float] = None, weights: str = "refuse", verify: bool = True) -> "datasets.Dataset":
+    """The scored rollouts of a run as answers by themselves, for `KTOTrainer`: `input_ids`, `mask`, and `label`, true for the good.
+
+    A rollout is good if its reward is at least `good_from`; by default if it is 1, where every reward is 0 or 1, otherwise
+    if it is above the mean of its task. One without a reward, or whose task has one reward only, is neither: it is left
+    out, and counted in a warning. The mask is true at the turns that the model sampled, and nowhere else. Traces without token
+    ids need `collator.rl.ids: rendered`. `weights` and `verify` are as in `pairs`.
+    """
+    batches = _batches(run, "rl", split, False, weights, verify)
+    labels, unlabelled = _labels(batches, good_from)
+    if unlabelled:
+        warnings.warn(f"{unlabelled} of {unlabelled + len(labels)} rollouts are neither good nor bad and left out: they have no reward, or their tasks have one reward only (good_from=...)", stacklevel=2)
+    if not labels:
+        raise BatchError("no rollout is good or bad: none has a reward, or each task has one reward only; pass good_from")
+    features = {"input_ids": _IDS, "mask": _MASK, "label": datasets.Value("bool")}
+    return _dataset(_rollout_rows, batches, features, (), labels=labels)
+
+
 def demonstrations(run: Path, split: str = "train", *, weights: str = "refuse", verify: bool = True) -> "datasets.Dataset":
     """The demonstrations of a run, for `SFTTrainer`: `input_ids`, and `labels`, -100 where a token is not trained.
 
@@ -64,7 +84,7 @@ def demonstrations(run: Path, split: str = "train", *, weights: str = "refuse", 
 def _batches(run: Path, channel: str, split: str, reference: bool, weights: str, verify: bool) -> BatchSet:
     if weights not in ("refuse", "ignore"):
         raise ValueError(f"weights {weights!r} is neither 'refuse' nor 'ignore'")
-    batches = load(run, channel, split, verify=verify)
+    batches = load(run, channel, split, verify=verify, rendered=True)
     seen: List[float] = []
     for batch in batches:
         where = batch.line["file"]
@@ -79,13 +99,17 @@ def _batches(run: Path, channel: str, split: str, reference: bool, weights: str,
     return batches
 
 
-def _dataset(rows: Any, batches: BatchSet, features: Dict[str, Any], numbers: Sequence[str]) -> "datasets.Dataset":
+def _dataset(
+    rows: Any, batches: BatchSet, features: Dict[str, Any], numbers: Sequence[str], labels: Optional[Dict[Any, bool]] = None
+) -> "datasets.Dataset":
     features = {**features, **{name: datasets.Value("float32") for name in numbers}}
     key = f"{batches.fingerprint()[:32]}-{rows.__name__}-{len(numbers)}"
+    given: Dict[str, Any] = {"batches": batches, "numbers": tuple(numbers)}
+    if labels is not None:
+        given["labels"] = labels
+        key += "-" + hashlib.sha256(repr(sorted(labels.items())).encode()).hexdigest()[:16]
     # Rows made from the same batches before come from the cache of datasets, which would take a list for shards.
-    return datasets.Dataset.from_generator(
-        rows, features=datasets.Features(features), gen_kwargs={"batches": batches, "numbers": tuple(numbers)}, fingerprint=key
-    )
+    return datasets.Dataset.from_generator(rows, features=datasets.Features(features), gen_kwargs=given, fingerprint=key)
 
 
 def _sequences(batch: Batch, side: str) -> Iterator[Tuple[Any, Any]]:
@@ -124,6 +148,46 @@ def _answer_rows(batches: BatchSet, numbers: Sequence[str]) -> Iterator[Dict[str
         for side in _SIDES:
             answer = {"input_ids": row[f"{side}_input_ids"], "mask": row[f"{side}_mask"], "label": side == "chosen"}
             yield {**answer, "ref_logps": row[f"ref_{side}_logps"]} if numbers else answer
+
+
+def _rollouts(batch: Batch) -> Iterator[Tuple[int, Any]]:
+    """The rows of a batch, each with what names its rollout."""
+    names = batch.line["rollouts"]
+    for row, rollout in enumerate(batch["row_rollout"]):
+        yield row, names[int(rollout)]
+
+
+def _labels(batches: BatchSet, good_from: Optional[float]) -> Tuple[Dict[Any, bool], int]:
+    """Whether each rollout is good, by its name, and the number of those that are neither good nor bad."""
+    tasks: Dict[int, Dict[Any, Optional[float]]] = {}
+    for batch in batches:
+        for row, name in _rollouts(batch):
+            reward = None if batch["reward_null"][row] else float(batch["reward"][row])
+            tasks.setdefault(int(batch["group"][row]), {})[name] = reward
+    if good_from is None and all(r in (None, 0.0, 1.0) for task in tasks.values() for r in task.values()):
+        good_from = 1.0
+    labels, unlabelled = {}, 0
+    for task in tasks.values():
+        scored = {name: reward for name, reward in task.items() if reward is not None}
+        if good_from is None and len(set(scored.values())) < 2:
+            scored = {}
+        unlabelled += len(task) - len(scored)
+        limit = sum(scored.values()) / max(1, len(scored))
+        for name, reward in scored.items():
+            labels[name] = reward > limit if good_from is None else reward >= good_from
+    return labels, unlabelled
+
+
+def _rollout_rows(batches: BatchSet, numbers: Sequence[str], labels: Dict[Any, bool]) -> Iterator[Dict[str, Any]]:
+    for batch in batches:
+        ids, here, trained = batch["input_ids"], batch["attention_mask"], batch["response_mask"] != 0
+        for row, name in _rollouts(batch):
+            length = int(here[row].sum())
+            mask = trained[row, :length]
+            if not here[row, :length].all() or trained[row, length:].any() or mask[0] or not mask.any():
+                raise BatchError(f"{batch.line['file']}: response_mask: row {row} trains padding, its first token, which nothing predicts, or none at all")
+            if name in labels:
+                yield {"input_ids": ids[row, :length], "mask": mask, "label": labels[name]}
 
 
 def _demonstration_rows(batches: BatchSet, numbers: Sequence[str]) -> Iterator[Dict[str, Any]]:
@@ -166,7 +230,7 @@ class PairCollator(_Collator):
 
 
 class AnswerCollator(_Collator):
-    """Rows of `answers` as TRL's KTO loss takes them.
+    """Rows of `answers` or `rollouts` as TRL's KTO loss takes them.
 
     With `mismatched`, each prompt is also paired with the answer of the row before it (`KL_`), as TRL does within a
     batch. A row's prompt is what comes before its first trained token.
@@ -267,7 +331,7 @@ class DPOTrainer(trl.DPOTrainer):  # type: ignore[misc]  # TRL has no types
 
 
 class KTOTrainer(trl.KTOTrainer):  # type: ignore[misc]  # TRL has no types
-    """TRL's KTOTrainer on rows of `answers`: its losses, over exactly the tokens that the run trains.
+    """TRL's KTOTrainer on rows of `answers` or `rollouts`: its losses, over exactly the tokens that the run trains.
 
     Reference log-probs come from a reference model, or from the model with the adapter switched off. Only the loss
     `apo_zero_unpaired` can use the run's, or precomputed ones (`precompute_ref_log_probs=True`): the others also need
@@ -290,7 +354,7 @@ class KTOTrainer(trl.KTOTrainer):  # type: ignore[misc]  # TRL has no types
         collator.vocabulary = self.model.get_input_embeddings().weight.shape[0]
 
     def _prepare_dataset(self, dataset: Any, processing_class: Any, args: Any, dataset_name: str) -> Any:
-        _columns(dataset, ["input_ids", "mask", "label"], "answers")
+        _columns(dataset, ["input_ids", "mask", "label"], "answers or natgo.trl.rollouts")
         _fits(dataset, ["input_ids"], args.max_length)
         return dataset
 

@@ -96,6 +96,12 @@ func feeds() []feed {
 			"the rollouts: ids, log-probs, rewards; tools, which verl takes from tool_config_path", readBack,
 		},
 		{
+			"rollout", "kto", "TRL KTOTrainer",
+			"what follows the prompt, whole: results of tools and what users say between the turns, too; natgo.trl's " +
+				"KTOTrainer trains the sampled turns of the channel rl",
+			"our masks; how good a rollout is, beyond its label", readBack,
+		},
+		{
 			"rollout", "atropos", "a trainer behind an Atropos run-api", "the ids that were sampled",
 			"rollouts with a message without ids; the server normalises scores itself", server,
 		},

@@ -68,7 +68,7 @@ type Composer struct {
 
 // RL is `collator.rl`.
 type RL struct {
-	IDs string `yaml:"ids" default:"sampled" validate:"oneof=sampled rendered" doc:"rendered: also rollouts without token ids, whose text is tokenised; their rows say so and have no log-probs. Only for format composer: other consumers of rl need what was sampled"`
+	IDs string `yaml:"ids" default:"sampled" validate:"oneof=sampled rendered" doc:"rendered: also rollouts without token ids, whose text is tokenised; their rows say so and have no log-probs. For objectives that need none (KTO), and trainers that compute their own; what was sampled may have been other ids"`
 }
 
 // Reference is `collator.reference`: what a reference model makes of pairs that an earlier run wrote.

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/nat-go/nat-go/collator/rows"
@@ -16,8 +17,9 @@ func TestRefusalsSayWhy(t *testing.T) {
 	for _, r := range w.Refused {
 		n += r.Count
 	}
-	if n != w.Dropped || len(dropped) != int(n) || len(w.Refused) != 1 ||
-		w.Refused[0].Why != "it holds preferences only" {
+	if n != w.Dropped || len(dropped) != int(n) || len(w.Refused) != 2 ||
+		!strings.HasPrefix(w.Refused[0].Why, "nothing says whether it is good") ||
+		w.Refused[1].Why != "it holds preferences and rollouts only" {
 		t.Errorf("%+v", w)
 	}
 	if w.Instead != "" { // most are rollouts, which no line format carries alone

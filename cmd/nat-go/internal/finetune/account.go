@@ -16,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/nat"
@@ -122,11 +123,25 @@ func (r *run) noBatches() error {
 		}) {
 			fmt.Fprintf(&table, "\n  %-16s %s", ledger.Quantity(a.Dropped[reason], unitRecord), reason)
 		}
+		if r.hasRows() && a.Dropped[collator.NoSampledIDs] > 0 { // what the traces lack is no fault of the run's
+			r.warn("no token batch was made beside the rows, from %s: %s%s", ledger.Quantity(a.In, unitRecord),
+				strings.Join(strings.Fields(table.String()), " "), remedyOf(a.Dropped))
+			return nil
+		}
 		return exit.Failedf("no token batch was made from %s that the collator was given:%s\n%s lists each with what was wrong, "+
-			"`nat-go explain CODE` says what to do", ledger.Quantity(a.In, unitRecord), table.String(),
-			r.plan.folder.Dropped())
+			"`nat-go explain CODE` says what to do%s", ledger.Quantity(a.In, unitRecord), table.String(),
+			r.plan.folder.Dropped(), remedyOf(a.Dropped))
 	}
 	return nil
+}
+
+// remedyOf says what makes token batches of what was left out, if one setting does.
+func remedyOf(dropped map[ledger.Reason]int64) string {
+	if dropped[collator.NoSampledIDs] == 0 {
+		return ""
+	}
+	return "; add -o collator.rl.ids=rendered: the text is then tokenised, so the rows have ids that may differ from those " +
+		"that were sampled, and no log-probs, which KTO doesn't need and GRPO computes itself or does without"
 }
 
 // noData says why nothing was kept, and what to do.
@@ -153,12 +168,12 @@ func (r *run) noData(seen *source.Stats) error {
 
 // empty reports whether nothing was written of the records that were kept: no row in any format, and no batch.
 func (r *run) empty() bool {
-	for _, w := range r.made.Dataset {
-		if w.Records > 0 {
-			return false
-		}
-	}
-	return r.made.Batches == nil || len(r.made.Batches.Counts) == 0
+	return !r.hasRows() && (r.made.Batches == nil || len(r.made.Batches.Counts) == 0)
+}
+
+// hasRows reports whether a row was written in some format.
+func (r *run) hasRows() bool {
+	return slices.ContainsFunc(r.made.Dataset, func(w runfolder.Written) bool { return w.Records > 0 })
 }
 
 // unversioned is the version of a program that was built without one.

@@ -161,9 +161,6 @@ func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 	switch {
 	case out.NullHints && c.Teacher != nil && c.Teacher.HintEffect:
 		return out, errors.New("collator.hints none leaves no hint whose effect collator.teacher.hint_effect could measure: leave one of them out")
-	case !composer && out.RenderedRollouts:
-		return out, errors.New("collator.rl.ids rendered makes rollouts from what was not sampled, which only " +
-			"the reference composite trainer takes: set collator.format composer, or leave it out")
 	case !composer && (out.Form.EqualWidth || out.Form.SignedMask):
 		return out, errors.New("collator.composer is for collator.format composer: set that, or leave it out")
 	case composer && c.Layout == batch.Packed.String():

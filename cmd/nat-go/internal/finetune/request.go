@@ -102,6 +102,7 @@ type Summary struct {
 	Findings   []finding.Finding  `json:"findings,omitempty"` // of the configuration's check
 	Accounts   []ledger.Account   `json:"accounts,omitempty"` // what entered each stage and left it, by unit
 	Sites      map[string]int64   `json:"-"`                  // error sites with hints, by class/source/kind
+	Labels     map[string]int64   `json:"-"`                  // rollouts by what they were judged to be: good, bad
 	Warnings   []string           `json:"warnings,omitempty"`
 	Written    []WrittenFile      `json:"files,omitempty"` // of the data set
 	Share      *Share             `json:"-"`               // what a shard wrote; nil: it didn't write

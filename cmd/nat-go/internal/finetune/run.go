@@ -301,7 +301,8 @@ func (r *run) count() {
 		c.Dropped = r.books.DroppedByReason()
 		m.Books, m.Counters = r.books.Accounts(), r.books.counters
 	}
-	r.sum.Counts, r.sum.Accounts, r.sum.Sites, r.sum.Batches = m.Counts, m.Books, sitesOf(m.Counters), m.Batches
+	r.sum.Counts, r.sum.Accounts, r.sum.Batches = m.Counts, m.Books, m.Batches
+	r.sum.Sites, r.sum.Labels = counted(m.Counters, "sites/"), counted(m.Counters, "labels/")
 	r.sum.Written = nil
 	for _, w := range m.Dataset {
 		for _, f := range w.Files {
@@ -310,17 +311,18 @@ func (r *run) count() {
 	}
 }
 
-// sitesOf sums the sites that builders counted as sites/CLASS/SOURCE/KIND.
-func sitesOf(counters map[string]map[string]int64) map[string]int64 {
-	sites := map[string]int64{}
+// counted sums what builders counted under names with a prefix, by the rest of the name: sites/CLASS/SOURCE/KIND,
+// labels/LABEL.
+func counted(counters map[string]map[string]int64, prefix string) map[string]int64 {
+	sums := map[string]int64{}
 	for _, of := range counters {
 		for name, n := range of {
-			if key, ok := strings.CutPrefix(name, "sites/"); ok {
-				sites[key] += n
+			if key, ok := strings.CutPrefix(name, prefix); ok {
+				sums[key] += n
 			}
 		}
 	}
-	return sites
+	return sums
 }
 
 func (r *run) warn(format string, a ...any) {

@@ -89,7 +89,8 @@ func WriteSummary(w io.Writer, s *Summary, look Look) error {
 				ledger.Quantity(n.Rows, "row"), ledger.Quantity(n.Tokens, "token"))
 		}
 	}
-	writeSites(&b, s)
+	writeLabels(&b, s)
+	writeSites(&b, s, look)
 	writeDrops(&b, s.Accounts, look)
 	writeJob(&b, s)
 	for _, text := range s.Warnings {
@@ -116,14 +117,37 @@ func writeJob(b *strings.Builder, s *Summary) {
 	}
 }
 
+// writeLabels says how many rollouts were good and bad, if there are rows that label them.
+func writeLabels(b *strings.Builder, s *Summary) {
+	labelled := slices.ContainsFunc(s.Written, func(f WrittenFile) bool { return strings.HasPrefix(f.Path, "kto") })
+	if labelled && len(s.Labels) > 0 {
+		fmt.Fprintf(b, "  labels   %s good, %d bad\n", ledger.Quantity(s.Labels["good"], "rollout"), s.Labels["bad"])
+	}
+}
+
+// writeKinds says how many hints are of which kind, and what that means.
+func writeKinds(b *strings.Builder, s *Summary, look Look) {
+	kinds := map[string]int64{}
+	for name, n := range s.Sites {
+		if p := strings.Split(name, "/"); len(p) == 3 {
+			kinds[p[2]] += n
+		}
+	}
+	if n := kinds["hindsight"]; n > 0 {
+		look.line(b, "", "hints", fmt.Sprintf("%d knowable, %d hindsight: training on hindsight teaches the model to act on what it "+
+			"could not have known then; hints.allow: [knowable] leaves it out", kinds["knowable"], n))
+	}
+}
+
 // writeSites says which failed calls have hints and from whom, and how faithful the token rows are.
-func writeSites(b *strings.Builder, s *Summary) {
+func writeSites(b *strings.Builder, s *Summary, look Look) {
 	for _, name := range slices.Sorted(maps.Keys(s.Sites)) {
 		if p := strings.Split(name, "/"); len(p) == 3 {
 			fmt.Fprintf(b, "  sites    %-18s %s, hints by %s (%s)\n", p[0], ledger.Quantity(s.Sites[name], "site"),
 				p[1], p[2])
 		}
 	}
+	writeKinds(b, s, look)
 	if s.Batches == nil {
 		return
 	}

@@ -91,6 +91,7 @@ type batchLine struct {
 	Channel string `json:"channel"`
 	Split   string `json:"split"`
 	RowInfo []struct {
+		IDs    string `json:"ids"`
 		Scored struct {
 			TopK *int `json:"teacher_top_k"`
 		} `json:"scored"`
@@ -114,6 +115,14 @@ func trainBatches(dir string) (lines []batchLine, err error) {
 		}
 		if !filepath.IsLocal(filepath.FromSlash(b.File)) {
 			return fmt.Errorf("batches/index.jsonl names %q, which is outside the folder", b.File)
+		}
+		if b.Channel == "rl" {
+			for _, row := range b.RowInfo {
+				if row.IDs == "rendered" {
+					return fmt.Errorf("%s has rollouts whose ids were made from text (collator.rl.ids: rendered), and an Atropos "+
+						"group is made of what was sampled: run again without that setting", b.File)
+				}
+			}
 		}
 		if b.Split == "train" {
 			lines = append(lines, b)
