@@ -13,7 +13,9 @@ import (
 	"github.com/nat-go/nat-go/builders/divergence"
 	"github.com/nat-go/nat-go/builders/dpo"
 	"github.com/nat-go/nat-go/builders/sdpo"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/intake"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator"
@@ -47,7 +49,7 @@ func (r *run) account(ctx context.Context, seen *source.Stats) error {
 			}
 		}
 	}
-	failure := r.failure(seen)
+	failure := r.failure(ctx, seen)
 	r.made.Status, r.made.Warnings, r.made.Seed = runfolder.Completed, r.sum.Warnings, r.plan.rules.Split.Seed
 	if seen.Fidelity != nil {
 		r.made.Fidelity = &runfolder.Fidelity{
@@ -80,16 +82,16 @@ func (r *run) knowLog() error {
 }
 
 // failure says why there is no data set to train on although everything was written.
-func (r *run) failure(seen *source.Stats) error {
+func (r *run) failure(ctx context.Context, seen *source.Stats) error {
 	if err := r.books.Check(); err != nil {
 		return exit.Failedf("%w: this is a defect of nat-go; the data set is in %s, don't trust its counts", err, r.plan.folder.Dataset())
 	}
 	if r.made.Counts.Kept == 0 {
-		return r.noData(seen)
+		return r.noData(ctx, seen)
 	}
 	if r.empty() {
-		return exit.Failedf("the data set is empty: none of the formats asked for can carry the %d records that were kept%s; %s says why",
-			r.made.Counts.Kept, r.refusals(), r.plan.folder.Dropped())
+		return exit.Failedf("the data set is empty: none of the formats asked for can carry the %d records that were kept%s; %s says why%s",
+			r.made.Counts.Kept, r.refusals(), r.plan.folder.Dropped(), r.needsTokens())
 	}
 	return r.noBatches()
 }
@@ -106,6 +108,14 @@ func (r *run) refusals() string {
 		return ""
 	}
 	return " (" + strings.Join(parts, "; ") + ")"
+}
+
+// needsTokens says that hints are for token batches, if a run without a tokenizer made some.
+func (r *run) needsTokens() string {
+	if len(counted(r.made.Counters, "sites/")) == 0 || r.plan.config.Collator.Tokenizer != "" {
+		return ""
+	}
+	return "; hints are for token batches, and no row of text holds them: add -o collator.tokenizer=FOLDER, the folder of the model's tokenizer"
 }
 
 // noBatches says why records went into the collator and none came out, whatever text formats they were written in.
@@ -145,7 +155,7 @@ func remedyOf(dropped map[ledger.Reason]int64) string {
 }
 
 // noData says why nothing was kept, and what to do.
-func (r *run) noData(seen *source.Stats) error {
+func (r *run) noData(ctx context.Context, seen *source.Stats) error {
 	c := r.made.Counts
 	for _, b := range r.plan.config.Selected() {
 		d, ok := b.Config.(*dpo.Config)
@@ -157,13 +167,37 @@ func (r *run) noData(seen *source.Stats) error {
 		}
 	}
 	if c.Records == 0 {
-		return exit.Failedf("no trajectories collected: the builders made no record from %s%s; %s lists why",
+		return exit.Failedf("no trajectories collected: the builders made no record from %s%s; %s lists why%s",
 			ledger.Quantity(c.Examples, unitExample), cmp.Or(r.books.first[ledger.Build], r.books.first[ledger.Source]),
-			r.plan.folder.Dropped())
+			r.plan.folder.Dropped(), r.remedies(ctx))
 	}
 	return exit.Failedf("no trajectories collected: nothing is left of %s%s; %s lists why",
 		ledger.Quantity(c.Records, unitRecord), cmp.Or(r.books.first[ledger.Curate], r.books.first[ledger.Gate]),
 		r.plan.folder.Dropped())
+}
+
+// remedies says what would have the run's builders make something of its inputs.
+func (r *run) remedies(ctx context.Context) (text string) {
+	p := r.plan
+	if len(p.From) == 0 || p.Compat == compat.NAT {
+		return ""
+	}
+	keys, err := keyMap(p.Map)
+	if err != nil {
+		return ""
+	}
+	report, err := intake.Look(ctx, intake.Options{Paths: p.From, Source: p.Source, Map: keys})
+	if err != nil {
+		return "" // the run has said what there is to say
+	}
+	for _, b := range p.config.Selected() {
+		for _, y := range report.Builders {
+			if y.Builder == b.Type && y.Remedy != "" {
+				text += "\n  " + y.Name() + ": " + y.Remedy
+			}
+		}
+	}
+	return text
 }
 
 // empty reports whether nothing was written of the records that were kept: no row in any format, and no batch.

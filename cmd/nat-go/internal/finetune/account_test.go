@@ -69,11 +69,11 @@ func TestFailedRunStaysFailed(t *testing.T) {
 func TestEmptyRunFails(t *testing.T) {
 	r := newRun(&plan{folder: "r"}, Env{})
 	r.made.Counts.Kept = 3
-	if err := r.failure(&source.Stats{}); exit.Code(err) != exit.Failed || !strings.Contains(err.Error(), "empty") {
+	if err := r.failure(context.Background(), &source.Stats{}); exit.Code(err) != exit.Failed || !strings.Contains(err.Error(), "empty") {
 		t.Error(err)
 	}
 	r.made.Dataset = []runfolder.Written{{Format: "trl", Records: 1}}
-	if err := r.failure(&source.Stats{}); err != nil {
+	if err := r.failure(context.Background(), &source.Stats{}); err != nil {
 		t.Error(err)
 	}
 }

@@ -40,7 +40,8 @@ type Request struct {
 	Plan       bool        // predict the result; nothing is left behind
 	Limit      int64       // at most this many examples per input; 0: all
 	planning   bool
-	Detach     bool // don't wait for the job
+	also       []string // what else the inputs could give
+	Detach     bool     // don't wait for the job
 	Metrics    string
 	Now        string // time for a chat template's strftime_now; empty: collator.template_time
 
@@ -103,6 +104,7 @@ type Summary struct {
 	Accounts   []ledger.Account   `json:"accounts,omitempty"` // what entered each stage and left it, by unit
 	Sites      map[string]int64   `json:"-"`                  // error sites with hints, by class/source/kind
 	Labels     map[string]int64   `json:"-"`                  // rollouts by what they were judged to be: good, bad
+	Also       []string           `json:"also,omitempty"`     // what else the input could give
 	Warnings   []string           `json:"warnings,omitempty"`
 	Written    []WrittenFile      `json:"files,omitempty"` // of the data set
 	Share      *Share             `json:"-"`               // what a shard wrote; nil: it didn't write
@@ -254,6 +256,7 @@ func builderOverrides(c *config.Config, builders []string) (out []config.Overrid
 // configOfInput returns the configuration of a run without one: what its flags say and, for the rest, what fits the
 // input. line describes that in words. What is passed over in folders is no longer among the request's inputs.
 func configOfInput(ctx context.Context, req *Request, keys keyMapping) (text []byte, line string, err error) {
+	req.also = nil
 	if req.Compat == compat.NAT {
 		return configOfFlags(req)
 	}
@@ -269,7 +272,7 @@ func configOfInput(ctx context.Context, req *Request, keys keyMapping) (text []b
 	if len(req.Formats) > 0 {
 		r.Choice.Formats = req.Formats
 	}
-	req.From, req.PassedOver = r.Inputs(), r.Passed
+	req.From, req.PassedOver, req.also = r.Inputs(), r.Passed, r.Also()
 	return r.YAML(), r.Line(), nil
 }
 

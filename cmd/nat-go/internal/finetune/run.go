@@ -73,7 +73,7 @@ func newRun(p *plan, env Env) *run {
 			Rows:   p.options,
 			Counts: noCounts(),
 		},
-		sum: &Summary{RunID: p.RunID, Status: runfolder.Failed, Chosen: p.chosen, Counts: noCounts()},
+		sum: &Summary{RunID: p.RunID, Status: runfolder.Failed, Chosen: p.chosen, Counts: noCounts(), Also: p.also},
 	}
 }
 

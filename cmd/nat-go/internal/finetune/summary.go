@@ -96,6 +96,9 @@ func WriteSummary(w io.Writer, s *Summary, look Look) error {
 	for _, text := range s.Warnings {
 		look.line(&b, "33", "warning", text)
 	}
+	for _, text := range s.Also {
+		look.line(&b, "", "also", text)
+	}
 	if s.Next != "" {
 		look.line(&b, "36", "next", s.Next)
 	}

@@ -155,6 +155,9 @@ func readFormat(ctx context.Context, found *detect.Found, files []string, opt Op
 		if r.Builders, err = y.make(ctx, r); err != nil {
 			return nil, err
 		}
+		if err := y.remedies(ctx, r); err != nil {
+			return nil, err
+		}
 	}
 	r.Stored = stored(&r.Stats)
 	if opt.Tokenizers {

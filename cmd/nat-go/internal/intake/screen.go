@@ -149,6 +149,9 @@ func (r *Report) uses(line printer) {
 	}
 	for _, y := range r.Builders {
 		line("builder", "%-10s %5d %s%s", y.Name(), y.Records, unit(y.Records), dropReasons(y))
+		if y.Remedy != "" {
+			line("remedy", "%-10s %s", y.Name(), y.Remedy)
+		}
 	}
 	r.lengths(line)
 	if len(r.Tokenizers) > 0 {
