@@ -18,6 +18,7 @@ const (
 	BelowMinChosen  ledger.Reason = "below_min_chosen_score"
 	NotChosen       ledger.Reason = "not_chosen_by_strategy"
 	OtherName       ledger.Reason = "other_step_name"
+	TakesCandidates ledger.Reason = "takes_candidates"
 )
 
 // Why two rollouts of a task make no pair.
@@ -72,6 +73,9 @@ func candidateCodes() []ledger.Code {
 		ledger.NewCode(OtherName, "build",
 			"The candidate belongs to another step than the builder's ttc_step_name.",
 			"Set ttc_step_name, or add a builder for that step."),
+		ledger.NewCode(TakesCandidates, "build",
+			"The builder compares candidates, which are scored answers to one prompt, and the example is a rollout without any.",
+			"--builder divergence compares the scored rollouts of a task."),
 	}
 }
 

@@ -78,6 +78,9 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 
 func (b *Builder) example(s *scratch, g *ttc.Group, e int, out builders.Output) error {
 	ex := g.Examples[e]
+	if len(ex.Candidates) == 0 && len(ex.Graph.Nodes) > 0 {
+		return out.Drop(drop(ex, "example", pairs.TakesCandidates, "", -1))
+	}
 	others := s.group(ex, b.cfg.StepName)
 	if others > 0 {
 		d := drop(ex, "candidate", pairs.OtherName, "", -1)

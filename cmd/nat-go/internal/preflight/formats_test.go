@@ -19,8 +19,8 @@ func TestFormats(t *testing.T) {
 				"it will have no row; leave it out, or write customizer, trl, kto",
 		},
 		{
-			"{_type: grpo_traj_builder}", "{formats: [kto]}",
-			"make rollouts: it will have no row; leave it out, or write verl, atropos",
+			"{_type: grpo_traj_builder}", "{formats: [openai]}",
+			"make rollouts: it will have no row; leave it out, or write kto, verl, atropos",
 		},
 		{"{_type: sft_traj_builder}", "{formats: [trl, messages, customizer]}", ""},
 		{"{_type: sft_traj_builder, train: last}", "{formats: [trl]}", ""},
