@@ -35,7 +35,9 @@ type desk struct {
 	reserved string // the book
 }
 
-func (d *desk) say(role, text string) { d.messages = append(d.messages, message{Role: role, Content: text}) }
+func (d *desk) say(role, text string) {
+	d.messages = append(d.messages, message{Role: role, Content: text})
+}
 
 // call has the agent call a tool, and appends the result.
 func (d *desk) call(tool string, arguments any) string {
