@@ -96,11 +96,10 @@ func (r *Report) remediesOf(y *Yield) []remedy {
 			r.scoresFor("divergence", "it compares scored rollouts of one task: give several rollouts the same task, and each its score"),
 		}
 	case grpoBuilder:
-		return []remedy{
-			{flags: []string{"--builder dpo"}, builder: dpoBuilder, why: "these are answers, and no rollouts; dpo compares them"},
-			{flags: []string{"--builder sft"}, builder: sftBuilder, why: "these are answers, and no rollouts; sft imitates them"},
-			{flags: []string{"--builder grpo"}, why: "it takes conversations with turns of the model: give each line messages"},
-		}
+		return []remedy{{
+			flags: []string{"--builder grpo"},
+			why:   "it takes scored answers, and conversations with turns of the model: give each line messages",
+		}}
 	case sdpoBuilder:
 		return r.forHints(y)
 	}

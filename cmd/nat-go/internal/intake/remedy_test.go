@@ -58,7 +58,6 @@ func TestRemedies(t *testing.T) {
 			`{"prompt": "p", "output": "x", "score": 1}` + "\n" + `{"prompt": "p", "output": "y", "score": 0}` + "\n",
 			map[string]string{
 				"divergence": "`nat-go run IN --builder dpo` makes 1",
-				"grpo":       "`nat-go run IN --builder dpo` makes 1",
 			},
 			"1 demonstration: add --builder sft",
 		},
