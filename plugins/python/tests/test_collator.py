@@ -52,7 +52,7 @@ def same(a, b):
 def test_tensors_and_books():
     with collator(["sdpo", "sft"], settings={"policy": "booker-1"}) as collate:
         batch = collate(TRACES)
-        assert batch["sft.labels"].shape == batch["sft.input_ids"].shape == (2, 382)
+        assert batch["sft.labels"].shape == batch["sft.input_ids"].shape == (2, 434)
         assert batch["sdpo.pair_target_id"].dtype == np.int64 and batch["sft.row_weight"].dtype == np.float32
         assert set(batch.channel("sft")) == {k[4:] for k in batch if k.startswith("sft.")}
         assert [made["examples"] for made in batch.channels if made["channel"] == "sdpo"] == [["video-0", "video-1", "small-0", "small-1"]]
