@@ -12,7 +12,8 @@ import (
 // TestWhatIsTrained: whatever the policy says, a turn that the model didn't sample is context.
 func TestWhatIsTrained(t *testing.T) {
 	turn := func(sampled ttc.Sampled, calls int) ttc.Node {
-		return ttc.Node{Sampled: sampled, Message: chat.Message{Role: "assistant", ToolCalls: make([]chat.ToolCall, calls)}}
+		return ttc.Node{Sampled: sampled, Message: chat.Message{Role: "assistant", ToolCalls: make([]chat.ToolCall,
+			calls)}}
 	}
 	nodes := []ttc.Node{
 		{Sampled: ttc.Yes, Message: chat.Message{Role: "user"}},

@@ -8,7 +8,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// TestMessagesNeedNoForm: a message that a builder writes with a text or with parts has them, whether or not it says so.
+// TestMessagesNeedNoForm: a message that a builder writes with a text or with parts has them, whether or not it says
+// so.
 func TestMessagesNeedNoForm(t *testing.T) {
 	given := []chat.Message{
 		{Role: "user", Text: "q"},

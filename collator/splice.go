@@ -326,16 +326,7 @@ func (w *worker) hinted(m *material, v *view, given *given, at int, mode, text s
 			return nil, err.Error()
 		}
 		open.Messages = append(slices.Clone(open.Messages[:at-1]), template.WithOrigin(c.Messages[0], at-1))
-		wanted = -1 // an empty text has no byte to point at: its position shows only in the render with the hint
-		for _, s := range given.Spans {
-			if s.Message != at-1 || s.Field != "content" {
-				continue
-			}
-			if wanted = s.End; mode == modePrepend || mode == modeLead {
-				wanted = s.Start
-				break
-			}
-		}
+		wanted = placeInText(given, at-1, mode == modePrepend || mode == modeLead)
 	default:
 		c, err := conversation([]chat.Message{hintMessage(mode, text)}, nil)
 		if err != nil {
@@ -367,6 +358,22 @@ func (w *worker) hinted(m *material, v *view, given *given, at int, mode, text s
 	}
 	h.at = wanted
 	return h, ""
+}
+
+// placeInText returns where the text of a message begins or ends in a render. It returns -1 for an empty text, which
+// has no byte to point at: its position shows only in the render with the hint.
+func placeInText(given *given, message int, start bool) (at int) {
+	at = -1
+	for _, s := range given.Spans {
+		if s.Message != message || s.Field != "content" {
+			continue
+		}
+		if start {
+			return s.Start
+		}
+		at = s.End
+	}
+	return at
 }
 
 // withHint returns a message's text with a hint added, in one of the modes.

@@ -35,7 +35,8 @@ func booking() Item {
 		ms = append(ms, callMessage("", "book", `{"a": `+string(rune('1'+i))+`}`), say("tool: "+result))
 	}
 	ms = append(ms, say("assistant: Done."))
-	return distillation("x", nodes(ms), failedSite(2, 3, "hint one"), failedSite(4, 5, "hint two"), nextSite(4, 5, "hint three"))
+	return distillation("x", nodes(ms), failedSite(2, 3, "hint one"), failedSite(4, 5, "hint two"), nextSite(4, 5,
+		"hint three"))
 }
 
 // TestHintsThatTheTemplateMoves checks that a hint stands directly before its turn even if the template moves system
@@ -194,7 +195,8 @@ func TestVerifyComparesPrompts(t *testing.T) {
 	s.Trained = []chat.Span{{Start: at + 1, End: s.Trained[0].End}}
 	for i := range p.Owners {
 		if p.Owners[i].Why == batch.InLoss {
-			p.Owners = append(p.Owners[:i:i], append(batch.Owners{{End: at + 1, Message: -1, Why: batch.Markup}}, p.Owners[i:]...)...)
+			p.Owners = append(p.Owners[:i:i], append(batch.Owners{{End: at + 1, Message: -1, Why: batch.Markup}},
+				p.Owners[i:]...)...)
 			break
 		}
 	}

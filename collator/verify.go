@@ -38,8 +38,8 @@ const maxProblems = 100
 // Verify checks every batch of a run folder again, from its files and the tokenizer alone: the file is the one in the
 // index; masks, positions, labels, pads and counts follow from the rows; the tokens are those of the rendered text, or
 // the ids from the source; what is trained is the text of the turns, and ends in a terminator unless it was cut off;
-// chosen and rejected continue the same prompt; hints stand directly before their targets; and no batch is missing from the index. The error is one of reading
-// the index or the folder.
+// chosen and rejected continue the same prompt; hints stand directly before their targets; and no batch is missing from
+// the index. The error is one of reading the index or the folder.
 func Verify(dir string, tok *tokenizer.Tokenizer) (*Report, error) {
 	v := verifier{
 		dir:    filepath.Join(dir, "batches"),

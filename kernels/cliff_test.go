@@ -86,8 +86,8 @@ func moved(r *rand.Rand, s, t []float32, sd float64) {
 	}
 }
 
-// TestTrainingRows checks that no row as training meets it takes the float64 path, and that a gradient's error is at most
-// 1.5e-6 of the row's largest entry.
+// TestTrainingRows checks that no row as training meets it takes the float64 path, and that a gradient's error is at
+// most 1.5e-6 of the row's largest entry.
 func TestTrainingRows(t *testing.T) {
 	const v = 3000
 	forPaths(t, func(t *testing.T, path string) {

@@ -92,8 +92,8 @@ type Stats struct {
 	MassClamped int
 }
 
-// Slow says how many of the active rows were computed on the float64 path, if it was more than one in a hundred; else it
-// returns "".
+// Slow says how many of the active rows were computed on the float64 path, if it was more than one in a hundred; else
+// it returns "".
 func (s Stats) Slow() string {
 	if s.Exact*100 <= s.Active {
 		return ""

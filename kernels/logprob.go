@@ -158,7 +158,8 @@ func (q *logProbJob) row(r *run, w *worker, i, next int) {
 	}
 	res := &r.results[i]
 	*res = rowResult{}
-	res.loss, res.exact = w.logProb(m.row(row), m.DType, m.Cols, int(q.b.Targets[row]), q.l.opt.Temperature, ahead, grad,
+	res.loss, res.exact = w.logProb(m.row(row), m.DType, m.Cols, int(q.b.Targets[row]), q.l.opt.Temperature, ahead,
+		grad,
 		q.scale[row])
 }
 
@@ -204,7 +205,8 @@ func (q *logProbJob) collect(r *run) (Stats, error) {
 }
 
 // logProb is log softmax(z/T)[y]. The mass of all other entries is summed without the target's, so that the
-// log-probability of a near-certain token keeps its relative accuracy: -log(1 + rest/target). exact says that the row took the float64 path.
+// log-probability of a near-certain token keeps its relative accuracy: -log(1 + rest/target). exact says that the row
+// took the float64 path.
 func (w *worker) logProb(
 	p unsafe.Pointer, d DType, n, y int, tau float64, next unsafe.Pointer, grad []float32, scale float64,
 ) (lp float64, exact bool) {

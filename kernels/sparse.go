@@ -232,8 +232,9 @@ func (j *TopKJSD) Run(b *Batch, out *Output) (Stats, error) {
 		return Stats{}, err
 	}
 	job := bucketJob{
-		opt: &j.opt, student: &b.Student, teacher: &b.Teacher, k: min(j.k, b.Student.Cols), out: out, weights: b.Weights,
-		rest: j.rest, upstream: b.Upstream,
+		opt: &j.opt, student: &b.Student, teacher: &b.Teacher, k: min(j.k, b.Student.Cols), out: out,
+		weights: b.Weights,
+		rest:    j.rest, upstream: b.Upstream,
 	}
 	return job.run(&j.pool, j.path, b.Labels)
 }

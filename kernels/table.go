@@ -41,7 +41,8 @@ func psiSlope(d2, beta float64) float64 {
 }
 
 // fitPiece fits psi on [lo,hi] by a polynomial of degree deg: it interpolates the slope at Chebyshev nodes and
-// integrates. A segment that touches 0 is expanded about 0 with the first two coefficients exactly 0: slope(D) = D h(D).
+// integrates. A segment that touches 0 is expanded about 0 with the first two coefficients exactly 0: slope(D) = D
+// h(D).
 func fitPiece(f, slope func(float64) float64, lo, hi float64, deg int) piece {
 	if lo == 0 || hi == 0 {
 		return interpolate(slope, lo, hi, deg-1, true).integral(0)
@@ -186,11 +187,11 @@ type table struct {
 	// packed is the same by segment, with rate: centre, c0..c8, 0, 0, r0..r7.
 	packed *[segments][20]float32
 	// signed has wider segments on each side of 0, selected by the sign of D and by the exponent and first fraction bit
-	// of 1+|D|: signed[0] holds the centres, signed[1+i] degree i of psi, followed by those of rate; 8 for D >= 0 before
-	// 8 for D < 0. Its D is in units of signedH.
+	// of 1+|D|: signed[0] holds the centres, signed[1+i] degree i of psi, followed by those of rate; 8 for D >= 0
+	// before 8 for D < 0. Its D is in units of signedH.
 	signed *[2*(signedDegree+1) + 1][16]float32
-	// graded is the same with 16 segments on either side, selected by the exponent and two fraction bits of 1+|D|. Its D
-	// is in units of gradedH.
+	// graded is the same with 16 segments on either side, selected by the exponent and two fraction bits of 1+|D|. Its
+	// D is in units of gradedH.
 	graded *[2*(gradedDegree+1) + 1][segments]float32
 	even   *evenTable
 }

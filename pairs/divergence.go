@@ -81,7 +81,10 @@ func SameSetup(a, b []*ttc.Node) bool {
 
 // SameSystem reports whether two rollouts began with the same system prompt, whatever their users said.
 func SameSystem(a, b []*ttc.Node) bool {
-	return slices.EqualFunc(System(a), System(b), func(x, y *ttc.Node) bool { return sameMessage(&x.Message, &y.Message) })
+	return slices.EqualFunc(System(a), System(b), func(x, y *ttc.Node) bool {
+		return sameMessage(&x.Message,
+			&y.Message)
+	})
 }
 
 // System returns the system messages before the first message the model wrote.

@@ -302,7 +302,8 @@ func TestWordedDifferently(t *testing.T) {
 			}
 		})
 	}
-	if got := Remarks(map[string]int64{countedWords: 2}); len(got) != 1 || !strings.HasPrefix(got[0], "the users of 2 pairs") {
+	if got := Remarks(map[string]int64{countedWords: 2}); len(got) != 1 || !strings.HasPrefix(got[0],
+		"the users of 2 pairs") {
 		t.Error(got)
 	}
 	if got := Remarks(nil); got != nil {

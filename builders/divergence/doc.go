@@ -5,10 +5,10 @@
 // both sides, and only the model's own turns are trained. The pair is thus about the step where one rollout began to go
 // wrong, not about everything that was done alike before.
 //
-// Only rollouts that had the same tools and the same system prompt are compared. Those that began with the same messages
-// are compared with each other as above. Simulated users word the same wish in ever other ways, though: rollouts that
-// differ in that are compared at the first action that differs after the same calls and the same results, whatever was
-// said, and each side is that one turn, in the context of the better rollout. A strategy of package pairs
+// Only rollouts that had the same tools and the same system prompt are compared. Those that began with the same
+// messages are compared with each other as above. Simulated users word the same wish in ever other ways, though:
+// rollouts that differ in that are compared at the first action that differs after the same calls and the same results,
+// whatever was said, and each side is that one turn, in the context of the better rollout. A strategy of package pairs
 // selects among them by score; every refusal has a reason, either the strategy's or that of pairs.Diverge. A rollout of
 // another task changes no pair.
 //

@@ -130,7 +130,8 @@ func TestNotAsked(t *testing.T) {
 	cfg.Hints.Sources = []string{sourceRules, sourceSchema}
 	got := build(t, cfg, example(t, talk(user("x"),
 		calls([3]string{"1", "weather", `{"city":"Rome"}`}), result("1", "Error: bad card")), weather))
-	if d := got.drops[0]; d.Reason != NoHint || !strings.Contains(d.Detail, "not asked: rules, feedback, success, command") {
+	if d := got.drops[0]; d.Reason != NoHint || !strings.Contains(d.Detail,
+		"not asked: rules, feedback, success, command") {
 		t.Errorf("%+v", d)
 	}
 }

@@ -190,7 +190,8 @@ func TestEqualWords(t *testing.T) {
 		}, ttc.Yes)
 		return ex
 	}
-	g := &ttc.Group{Examples: []*ttc.Example{trial("a", "1", "x"), trial("b", "2", "x"), trial("c", "1", "y"), rollout("d", 0)}}
+	g := &ttc.Group{Examples: []*ttc.Example{trial("a", "1", "x"), trial("b", "2", "x"), trial("c", "1", "y"),
+		rollout("d", 0)}}
 	want := "record e0 leaf2 train0 []|drop rollout b equal_to_taken|record e2 leaf2 train0 []|drop rollout d failed_task"
 	if got := strings.Join(build(t, schema.New[Config](), g).lines, "|"); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
@@ -250,8 +251,8 @@ func calling() *ttc.Example {
 	}, ttc.Yes)}
 }
 
-// TestFailedCalls checks that failed calls are, as configured, context, imitated or cut out with their results, and that
-// anything recorded by its token ids stays whole. A demonstration ends with the last turn that is trained.
+// TestFailedCalls checks that failed calls are, as configured, context, imitated or cut out with their results, and
+// that anything recorded by its token ids stays whole. A demonstration ends with the last turn that is trained.
 func TestFailedCalls(t *testing.T) {
 	set := func(to FailedCalls) Config { return config(func(c *Config) { c.FailedCalls = to }) }
 	const masked = "record e0 leaf6 train3 [false false false false false false true]"

@@ -12,8 +12,8 @@
 // doesn't, its own scores make one.
 //
 // Failed tool calls are not imitated: they stay as context, together with their results, because the turns after them
-// answer to them. A turn with several calls of which one failed is context as a whole. A demonstration ends with its last
-// trained turn.
+// answer to them. A turn with several calls of which one failed is context as a whole. A demonstration ends with its
+// last trained turn.
 //
 // A demonstration refers to the messages of its example. In a rollout with branches each branch becomes a
 // demonstration, and a turn shared by several branches is trained only in the first.

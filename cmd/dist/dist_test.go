@@ -182,7 +182,8 @@ func TestMacOS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tag, err := platformOf(data); err != nil || !strings.HasPrefix(tag, "macosx_1") || !strings.HasSuffix(tag, "_0_arm64") {
+	if tag, err := platformOf(data); err != nil || !strings.HasPrefix(tag, "macosx_1") || !strings.HasSuffix(tag,
+		"_0_arm64") {
 		t.Errorf("%q, %v", tag, err)
 	}
 }

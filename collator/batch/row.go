@@ -183,7 +183,8 @@ func (p *Proof) begin() int {
 // log-probs of answers to different prompts can't be compared.
 func (r *Row) Prompts() (chosen, rejected int, same bool) {
 	a, b := r.Meta.Proof[0].begin(), r.Meta.Proof[1].begin()
-	return a, b, slices.Equal(r.Sides[0].IDs[:min(a, len(r.Sides[0].IDs))], r.Sides[1].IDs[:min(b, len(r.Sides[1].IDs))])
+	return a, b, slices.Equal(r.Sides[0].IDs[:min(a, len(r.Sides[0].IDs))], r.Sides[1].IDs[:min(b,
+		len(r.Sides[1].IDs))])
 }
 
 // Encoded is a row ready for the spool. Rows are encoded by whoever makes them, in parallel; the spool takes them one

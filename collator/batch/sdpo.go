@@ -211,8 +211,8 @@ func (r *Row) Splices() error {
 	return nil
 }
 
-// inTurn checks that no hint of a teacher lies before the end of an earlier target. sites are in the order of the hints;
-// a site without pairs is the second of its target.
+// inTurn checks that no hint of a teacher lies before the end of an earlier target. sites are in the order of the
+// hints; a site without pairs is the second of its target.
 func inTurn(sites []RowSite) error {
 	end, of := 0, 0
 	for _, s := range sites {

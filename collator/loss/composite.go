@@ -146,8 +146,8 @@ func (m *Metrics) count(st kernels.Stats) {
 	m.Exact += st.Exact
 }
 
-// Slow says how many rows of logits took the kernels' float64 path, if it was more than one in a hundred; else it returns
-// "".
+// Slow says how many rows of logits took the kernels' float64 path, if it was more than one in a hundred; else it
+// returns "".
 func (m *Metrics) Slow() string { return kernels.Stats{Exact: m.Exact, Active: m.Rows}.Slow() }
 
 // Composite computes the objective over one batch. step holds the denominators of the whole optimiser step; the zero

@@ -348,7 +348,8 @@ func TestSlowRows(t *testing.T) {
 		rows    int
 	}{{huge, 1}, {mild, 0}} {
 		res, err := Rows(RowsRequest{
-			Student: kernels.F32Matrix(c.student, 2, 4), Teacher: kernels.F32Matrix(mild, 2, 4), Beta: 0.5, Temperature: 1,
+			Student: kernels.F32Matrix(c.student, 2, 4), Teacher: kernels.F32Matrix(mild, 2, 4), Beta: 0.5,
+			Temperature: 1,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -10,9 +10,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// axolotl is a conversation as Axolotl's chat_template data sets have it (0.19, prompt_strategies/chat_template.py), with
-// the member train in each of the assistant's messages. Axolotl reads the member that message_field_training names, and
-// without that setting none: it trains every turn then.
+// axolotl is a conversation as Axolotl's chat_template data sets have it (0.19, prompt_strategies/chat_template.py),
+// with the member train in each of the assistant's messages. Axolotl reads the member that message_field_training
+// names, and without that setting none: it trains every turn then.
 var axolotl = Format{
 	Name:     "axolotl",
 	Consumer: "Axolotl (type: chat_template, message_field_training: train)",

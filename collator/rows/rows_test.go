@@ -180,7 +180,8 @@ func TestRows(t *testing.T) {
 	unscored := withIDs(rollout("t", 0, says("user", "q"), says("assistant", "a")))
 	unscored.Record.(*builders.Rollout).Reward = nil
 	labelled := func(label string) *builders.Resolved {
-		r := rollout("t", 1, says("system", "s"), says("user", "q"), call, says("tool", "x"), says("assistant", "y"), says("user", "bye"))
+		r := rollout("t", 1, says("system", "s"), says("user", "q"), call, says("tool", "x"), says("assistant", "y"),
+			says("user", "bye"))
 		r.Record.Header().Metadata = []byte(`{"label": ` + label + `}`)
 		return r
 	}

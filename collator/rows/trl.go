@@ -8,9 +8,9 @@ import (
 )
 
 // trl is what TRL's DPOTrainer and SFTTrainer read: the conversational preference format with an explicit prompt, and
-// the conversational prompt-completion format (https://huggingface.co/docs/trl/dataset_formats), one row for each trained
-// turn. A side of a pair may have several messages, all of which TRL treats as the completion: tool results between
-// turns are trained too.
+// the conversational prompt-completion format (https://huggingface.co/docs/trl/dataset_formats), one row for each
+// trained turn. A side of a pair may have several messages, all of which TRL treats as the completion: tool results
+// between turns are trained too.
 var trl = Format{
 	Name:     "trl",
 	Consumer: "TRL (DPOTrainer, SFTTrainer)",

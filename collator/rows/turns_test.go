@@ -131,7 +131,8 @@ func TestSwiftResults(t *testing.T) {
 			Record: &builders.Demonstration{}, Origin: &builders.Origin{}, Messages: messages(ms...),
 		}
 	}
-	got, _, err := NewEncoder(msSwift, Options{}).Append(nil, Train, record(says("user", "q"), two, first, second, thought))
+	got, _, err := NewEncoder(msSwift, Options{}).Append(nil, Train, record(says("user", "q"), two, first, second,
+		thought))
 	const want = `{"messages": [{"role": "user", "content": "q"}, ` +
 		`{"role": "tool_call", "content": "{\"name\": \"f\", \"arguments\": {}}", "loss": true}, ` +
 		`{"role": "tool_call", "content": "{\"name\": \"g\", \"arguments\": {}}", "loss": true}, ` +
@@ -145,7 +146,8 @@ func TestSwiftResults(t *testing.T) {
 		row.Completion.Nodes[0].Message.Reasoning != "so" {
 		t.Errorf("%+v, %v", row, err)
 	}
-	_, _, err = NewEncoder(msSwift, Options{}).Append(nil, Train, record(says("user", "q"), two, second, first, thought))
+	_, _, err = NewEncoder(msSwift, Options{}).Append(nil, Train, record(says("user", "q"), two, second, first,
+		thought))
 	if err == nil || !strings.Contains(err.Error(), "is not the result of the next call") {
 		t.Error(err)
 	}

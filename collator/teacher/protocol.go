@@ -37,7 +37,8 @@ var protocols = map[string]*protocol{
 	"atropos": {path: "/get_logprobs", ask: askAtropos, answer: answerAtropos},
 }
 
-// Tokenizes reports whether servers of a protocol can tokenise texts, so that their vocabulary can be compared with ours.
+// Tokenizes reports whether servers of a protocol can tokenise texts, so that their vocabulary can be compared with
+// ours.
 func Tokenizes(protocol string) bool {
 	p := protocols[protocol]
 	return p != nil && p.tokenize != ""

@@ -49,23 +49,7 @@ func (w *rollouts) batch(ctx context.Context, l *batch.Line, all []tensors.Tenso
 	if len(l.RowInfo) > 0 && len(l.RowInfo) != len(g.rows) {
 		return nil, fmt.Errorf("%d rows in the file, %d in row_info", len(g.rows), len(l.RowInfo))
 	}
-	var ask []Sequence
-	var of []int
-	for i, ids := range g.rows {
-		scored := scoredOf(l, i)
-		scored.Teacher = nil // from an earlier run
-		if asked := scored.TeacherTopK; asked != nil && *asked == 0 && w.teacher.clamps() {
-			k := 1
-			scored.TeacherTopK = &k
-		}
-		k, excused := wanted(scored)
-		switch {
-		case excused:
-			w.rep.Excused++
-		case len(ids) > 1:
-			ask, of = append(ask, Sequence{IDs: ids, K: k}), append(of, i)
-		}
-	}
+	ask, of := w.wantedRows(l, g.rows)
 	results, err := w.teacher.ScoreAll(ctx, ask)
 	if err != nil {
 		return nil, err
@@ -102,6 +86,26 @@ func (w *rollouts) batch(ctx context.Context, l *batch.Line, all []tensors.Tenso
 	return replace(all,
 		tensors.Of(batch.TeacherIDs, ids, len(g.rows), g.width, k),
 		tensors.Of(batch.TeacherLogProbs, logps, len(g.rows), g.width, k)), nil
+}
+
+// wantedRows returns the sequences to ask the teacher about, and the row that each of them is.
+func (w *rollouts) wantedRows(l *batch.Line, rows [][]int32) (ask []Sequence, of []int) {
+	for i, ids := range rows {
+		scored := scoredOf(l, i)
+		scored.Teacher = nil // from an earlier run
+		if asked := scored.TeacherTopK; asked != nil && *asked == 0 && w.teacher.clamps() {
+			k := 1
+			scored.TeacherTopK = &k
+		}
+		k, excused := wanted(scored)
+		switch {
+		case excused:
+			w.rep.Excused++
+		case len(ids) > 1:
+			ask, of = append(ask, Sequence{IDs: ids, K: k}), append(of, i)
+		}
+	}
+	return ask, of
 }
 
 // scoredOf returns what the index says about a row of an rl batch, creating the entry if needed.

@@ -51,8 +51,8 @@ func TestLibScript(t *testing.T) {
 	}
 }
 
-// TestLibScriptWaits checks that a run that waits says for which process, since when and for how long, and that the lock
-// of a process that is gone is given up, even if another program has its number now.
+// TestLibScriptWaits checks that a run that waits says for which process, since when and for how long, and that the
+// lock of a process that is gone is given up, even if another program has its number now.
 func TestLibScriptWaits(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no sh")
@@ -79,7 +79,8 @@ func TestLibScriptWaits(t *testing.T) {
 				t.Fatal(err)
 			}
 			for path, text := range map[string]string{
-				filepath.Join(lock, "pid"): strconv.Itoa(holder.Process.Pid), filepath.Join(bin, "cargo"): "#!/bin/sh\nexit 1\n",
+				filepath.Join(lock, "pid"): strconv.Itoa(holder.Process.Pid), filepath.Join(bin,
+					"cargo"): "#!/bin/sh\nexit 1\n",
 			} {
 				if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
 					t.Fatal(err)

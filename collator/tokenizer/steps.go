@@ -224,8 +224,8 @@ func (c *patternCheck) repeat(item *group) (wrong string) {
 	return ""
 }
 
-// quantifier reads "*", "+" or "{m,n}" at i and returns where it ends and its largest count; -1: that is too large. A "{"
-// that doesn't start a quantifier is a plain character.
+// quantifier reads "*", "+" or "{m,n}" at i and returns where it ends and its largest count; -1: that is too large. A
+// "{" that doesn't start a quantifier is a plain character.
 func quantifier(pattern string, i int) (unbounded bool, end, count int) {
 	if pattern[i] != '{' {
 		return true, i, 1

@@ -405,8 +405,8 @@ func (d *dialect) addClosing(s string) {
 	slices.SortFunc(d.closings, func(a, b string) int { return len(b) - len(a) })
 }
 
-// learnHalts keeps only terminators that are not within a turn with a thought and an answer, or with nothing but a call:
-// a model for which they ended the turn could not write such turns.
+// learnHalts keeps only terminators that are not within a turn with a thought and an answer, or with nothing but a
+// call: a model for which they ended the turn could not write such turns.
 func (d *dialect) learnHalts(p prober) {
 	halts := d.halts
 	d.halts = nil

@@ -392,8 +392,8 @@ func (d *dialect) start(o *origins, header int) (int, bool) {
 
 // end finds the terminator. A template may close a turn's reasoning as if it were a turn, and open another for the
 // answer (gpt-oss): the turn continues if another header is followed by text of the same message. It may also write
-// calls as a turn of another role (GigaChat): the turn continues where the message's text does. No turn continues behind
-// a token at which sampling stops.
+// calls as a turn of another role (GigaChat): the turn continues where the message's text does. No turn continues
+// behind a token at which sampling stops.
 func (d *dialect) end(o *origins, t *Turn) {
 	at := t.Start
 	for {

@@ -15,8 +15,8 @@ import (
 )
 
 // TestOnRuns makes runs of examples/hints with the program - as they are, as a null-hint control on several templates,
-// under the reference trainer's names in every form - has the program verify them, and has test_nat_go.py train on them and compare
-// its losses with nat-go's.
+// under the reference trainer's names in every form - has the program verify them, and has test_nat_go.py train on them
+// and compare its losses with nat-go's.
 func TestOnRuns(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -43,7 +43,8 @@ func TestOnRuns(t *testing.T) {
 		{"per_site", "own", "channel"}, {"per_site", "equal", "channel"}, {"per_site", "equal", "step"},
 		{"cumulative", "equal", "channel"}, {"cumulative", "equal", "step"},
 	} {
-		target := map[string]string{"per_site": "trajectory_builders.hints.target=failed_turn", "cumulative": both}[c.sites]
+		target := map[string]string{"per_site": "trajectory_builders.hints.target=failed_turn",
+			"cumulative": both}[c.sites]
 		for _, mask := range []string{"zero", "ignore_index"} {
 			finetune(strings.Join([]string{"composer", c.sites, c.width, c.files, mask}, "."), "tokenizer", target,
 				"collator.format=composer", "collator.sites="+c.sites, "collator.composer.width="+c.width,

@@ -23,7 +23,8 @@ func TestTestsAreSafeWithoutData(t *testing.T) {
 			return err
 		}
 		rel, _ := filepath.Rel(root, path)
-		if d.IsDir() && rel != "." && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && d.Name() != ".ci") {
+		if d.IsDir() && rel != "." && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") &&
+			d.Name() != ".ci") {
 			return filepath.SkipDir
 		}
 		if filepath.Ext(path) != ".go" || d.IsDir() {
@@ -146,7 +147,8 @@ func around(args []ast.Expr) bool {
 			continue
 		}
 		text, _ := strconv.Unquote(literal.Value)
-		if text == Variable || strings.Contains(text, "shared/conformance") || last == "shared" && text == "conformance" {
+		if text == Variable || strings.Contains(text, "shared/conformance") || last == "shared" &&
+			text == "conformance" {
 			return true
 		}
 		last = text
@@ -184,7 +186,8 @@ func fromTesting(e ast.Expr) bool {
 
 // continues has the methods of testing.TB that return to their caller.
 var continues = map[string]bool{
-	"Error": true, "Errorf": true, "Log": true, "Logf": true, "Fail": true, "Failed": true, "Helper": true, "Name": true,
+	"Error": true, "Errorf": true, "Log": true, "Logf": true, "Fail": true, "Failed": true, "Helper": true,
+	"Name":    true,
 	"Context": true, "Cleanup": true,
 }
 

@@ -5,9 +5,9 @@
 // that started it ends, unless it is to survive. When it ends or is killed, everything it started is ended too: the
 // members of its session or group, whatever carries its mark in any session, and the children of these.
 //
-// A confined program can read neither the memory nor the environment of this one (Config.Confined): Linux has Landlock for
-// that from 5.19 on, otherwise this program gives up being dumped and debugged. Started by root, it has no capability to
-// look into other processes.
+// A confined program can read neither the memory nor the environment of this one (Config.Confined): Linux has Landlock
+// for that from 5.19 on, otherwise this program gives up being dumped and debugged. Started by root, it has no
+// capability to look into other processes.
 //
 // A process can escape if it leaves the session, clears its environment, and its parent has ended before anybody looks:
 // nothing connects it to the program any more. On macOS the environments of other processes can't be read, so there a

@@ -297,7 +297,8 @@ mkdir a b; echo x >a/f; mv a/f b/f; cat /proc/$$/environ >own; kill -0 $p 2>&1; 
 		dir := t.TempDir()
 		var out strings.Builder
 		p, err := Start(Config{
-			Args: []string{"sh", "-c", script}, Path: "/bin/sh", Dir: dir, Env: []string{"OWN=1", "PATH=" + os.Getenv("PATH")},
+			Args: []string{"sh", "-c", script}, Path: "/bin/sh", Dir: dir, Env: []string{"OWN=1", "PATH=" +
+				os.Getenv("PATH")},
 			Confined: confined, Stdout: func(r io.Reader) { _, _ = io.Copy(&out, r) },
 		})
 		if err != nil {

@@ -32,8 +32,8 @@ func Need(t testing.TB, what, check, unchecked string) string {
 	return ""
 }
 
-// Long skips a test under -short, which is how `make test` runs them: with no Python, no browser, no server, and nothing
-// downloaded or built for the test. unchecked completes the message: what is not tested then.
+// Long skips a test under -short, which is how `make test` runs them: with no Python, no browser, no server, and
+// nothing downloaded or built for the test. unchecked completes the message: what is not tested then.
 func Long(t testing.TB, unchecked string) {
 	t.Helper()
 	if testing.Short() {

@@ -8,8 +8,8 @@ import (
 var (
 	keyBegin = compiled(`-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----`)
 	keyEnd   = compiled(`-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----`)
-	// keyStart matches how the base64 of a private key begins: RSA and EC keys, PKCS #8 with and without a password, and
-	// OpenSSH's keys. Certificates and public keys begin otherwise.
+	// keyStart matches how the base64 of a private key begins: RSA and EC keys, PKCS #8 with and without a password,
+	// and OpenSSH's keys. Certificates and public keys begin otherwise.
 	keyStart = compiled(`\b(?:MII(?:[BCEJ][A-Za-z0-9+/]{2}(?:IBAAK|gIBAAK|AIBAAK)|[A-Za-z0-9+/]{2}[QgAw]IBADANBgkqhkiG9w0)|MIG[A-Za-z0-9+/]{1,2}AgEAM|MHcCAQEE|MC4CAQAwBQYDK2Vw|b3BlbnNzaC1rZXktdjE)`)
 	// keyText matches what is encoded, as opposed to words: base64 without a gap.
 	keyText = compiled(`[A-Za-z0-9+/]{16,}={0,2}`)
@@ -121,7 +121,8 @@ func keyStartBefore(s string, at int) int {
 			to -= 2
 		}
 		line := to
-		for line > 0 && isBase64(s[line-1]) && at-line < maxKeyBytes && (s[line-1] != 'n' || line < 2 || s[line-2] != '\\') {
+		for line > 0 && isBase64(s[line-1]) && at-line < maxKeyBytes && (s[line-1] != 'n' || line < 2 ||
+			s[line-2] != '\\') {
 			line--
 		}
 		if to-line < leastKeyLine && !(last && to-line > 0) || at-line >= maxKeyBytes {

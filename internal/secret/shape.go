@@ -84,7 +84,8 @@ func shapes() []finder {
 		shape(`(?i)(?:^|[\s"'\[(=,])--?(?:[\w-]*[_-])?`+flagWords+`(?:=|["']?\s*,\s*["']|["']?[ \t]+)`+value, false, 6,
 			ofFlag, names...),
 		shape(`\b([A-Z][A-Z0-9]*_)*(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|(?:PG)?PASS|PWD|KEY|PAT|CREDENTIALS?|APIKEY|ACCESS_KEY_ID)=`+
-			value, true, 0, nil, "token=", "secret=", "password=", "passwd=", "passphrase=", "pass=", "pwd=", "key=", "pat=",
+			value, true, 0, nil, "token=", "secret=", "password=", "passwd=", "passphrase=", "pass=", "pwd=", "key=",
+			"pat=",
 			"credential=", "credentials=", "access_key_id="),
 		shape(`(?i)\b[\w-]*`+words+`["']?\s*[:=]\s*`+value, false, 0, isAssigned, names...),
 		shape(`\b(eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]*)`, true, 0, nil, "eyj"),
@@ -106,7 +107,8 @@ func beforeAt(s string, _, end int) bool {
 
 // ofFlag reports whether the word begins with a dash.
 func ofFlag(s string, at, _ int) bool {
-	for at > 0 && (s[at-1] == '-' || s[at-1] == '_' || s[at-1]|0x20 >= 'a' && s[at-1]|0x20 <= 'z' || s[at-1] >= '0' && s[at-1] <= '9') {
+	for at > 0 && (s[at-1] == '-' || s[at-1] == '_' || s[at-1]|0x20 >= 'a' && s[at-1]|0x20 <= 'z' || s[at-1] >= '0' &&
+		s[at-1] <= '9') {
 		at--
 	}
 	return s[at] == '-'

@@ -11,10 +11,11 @@ type token struct {
 	class   string
 	hints   []string // in lower case, at least three bytes each: every text that matches contains one, in any case
 	pattern string   // its group is the token
-	bits    float64  // minimum entropy per character; 0: it has to look random, as a value does whose name sounds secret
-	run     int      // the token begins with a hint, and has at least so many bytes
-	before  int      // the token has at least so many bytes before a hint
-	named   bool     // the hint is a name, and the token is what follows it
+	// minimum entropy per character; 0: it has to look random, as a value does whose name sounds secret
+	bits   float64
+	run    int  // the token begins with a hint, and has at least so many bytes
+	before int  // the token has at least so many bytes before a hint
+	named  bool // the hint is a name, and the token is what follows it
 }
 
 // A Place is a part of a text that looks like a secret.

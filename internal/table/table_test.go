@@ -149,7 +149,8 @@ func slice(n int) (all []any) {
 	return all
 }
 
-// TestGrowth checks that a file is given up whose rows are larger than it could hold by far: a text that all rows repeat.
+// TestGrowth checks that a file is given up whose rows are larger than it could hold by far: a text that all rows
+// repeat.
 func TestGrowth(t *testing.T) {
 	file := written(t, parquet.Group{"a": parquet.String()}, map[string]any{"a": "xxxx"}, map[string]any{"a": "xxxx"})
 	r, err := Open(bytes.NewReader(file), int64(len(file)))

@@ -72,8 +72,8 @@ func TestLogIsBounded(t *testing.T) {
 	}
 }
 
-// TestFloodIsPaced checks that a plugin that prints without end is read at a bounded rate as long as it runs, and to the
-// end at once when it has ended; and that what it prints through go-plugin costs no more than its length.
+// TestFloodIsPaced checks that a plugin that prints without end is read at a bounded rate as long as it runs, and to
+// the end at once when it has ended; and that what it prints through go-plugin costs no more than its length.
 func TestFloodIsPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newLogPump(zerolog.Nop(), new(secret.Values))

@@ -25,8 +25,8 @@ const (
 	bytesPerSec  = 256 << 10 // of them
 	maxLogged    = 16 << 10  // in a logged line
 	maxKept      = 2 << 10   // in a line of the tail
-	// Beyond these, reading waits for the next second, and so does a plugin that prints even more: a flood must not cost
-	// the host its processor.
+	// Beyond these, reading waits for the next second, and so does a plugin that prints even more: a flood must not
+	// cost the host its processor.
 	linesReadPerSec = 20_000
 	bytesReadPerSec = 8 << 20
 )

@@ -201,7 +201,8 @@ func sameFloat(a, b float64) bool { return math.Float64bits(a) == math.Float64bi
 
 func (w *RecordWriter) head(h *builders.Head) *pb.Head {
 	return &pb.Head{
-		Example: int64(h.Example), Turn: w.texts.add(h.Turn), Metadata: w.texts.addOnce(h.Metadata), Edits: uint32(h.Edits),
+		Example: int64(h.Example), Turn: w.texts.add(h.Turn), Metadata: w.texts.addOnce(h.Metadata),
+		Edits: uint32(h.Edits),
 	}
 }
 

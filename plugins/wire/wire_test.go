@@ -97,7 +97,8 @@ var groups = rapid.Custom(func(t *rapid.T) *ttc.Group {
 		g.Scales = &ttc.Scales{Steps: map[string]ttc.Scale{}}
 		for range rapid.IntRange(1, 3).Draw(t, "steps") {
 			g.Scales.Steps[texts.Draw(t, "step")] = ttc.Scale{
-				Low: floats.Draw(t, "low"), High: floats.Draw(t, "high"), Known: true, Graded: rapid.Bool().Draw(t, "graded"),
+				Low: floats.Draw(t, "low"), High: floats.Draw(t, "high"), Known: true, Graded: rapid.Bool().Draw(t,
+					"graded"),
 			}
 		}
 		if rapid.Bool().Draw(t, "rewards") {

@@ -249,7 +249,8 @@ func (r *Reader) brokenLine(i int) int {
 
 // endOfLine is the error for a value that begins at an offset and isn't complete where its line ends, at r.buf[end].
 func (r *Reader) endOfLine(end int, open int64) error {
-	e := newSyntaxError(r.buf, end, r.base, r.line, fmt.Sprintf("expected the rest of the value that begins at byte %d", open))
+	e := newSyntaxError(r.buf, end, r.base, r.line, fmt.Sprintf("expected the rest of the value that begins at byte %d",
+		open))
 	e.Found = "the end of the line"
 	return e
 }

@@ -62,7 +62,8 @@ var where = map[string]func(string) chat.Message{
 	"a result":           places["a result"],
 	"arguments, escaped": places["arguments, escaped"],
 	"base64": func(s string) chat.Message {
-		return chat.Message{Role: "tool", Form: chat.Text, Text: "echo " + base64.StdEncoding.EncodeToString([]byte(s)) + " | base64 -d"}
+		return chat.Message{Role: "tool", Form: chat.Text, Text: "echo " +
+			base64.StdEncoding.EncodeToString([]byte(s)) + " | base64 -d"}
 	},
 }
 

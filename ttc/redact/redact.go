@@ -77,7 +77,10 @@ func (r *Redactor) Example(ex *ttc.Example) {
 				r.tool(&r.redacted[i])
 			}
 		}
-		changed = !slices.EqualFunc(ex.Tools, r.redacted, func(a, b chat.Tool) bool { return bytes.Equal(a.Raw, b.Raw) })
+		changed = !slices.EqualFunc(ex.Tools, r.redacted, func(a, b chat.Tool) bool {
+			return bytes.Equal(a.Raw,
+				b.Raw)
+		})
 		ex.Tools = r.redacted
 	}
 	r.known = nil

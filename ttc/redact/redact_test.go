@@ -200,8 +200,8 @@ func TestOneSecretOneTag(t *testing.T) {
 	}
 }
 
-// TestTagsHideNothing: what looks like the beginning of a tag, or like a tag of another program, protects no secret, and
-// neither does a whole tag beside it or within it. What was redacted stays as it is.
+// TestTagsHideNothing: what looks like the beginning of a tag, or like a tag of another program, protects no secret,
+// and neither does a whole tag beside it or within it. What was redacted stays as it is.
 func TestTagsHideNothing(t *testing.T) {
 	p := redacttest.New(9)
 	for _, kind := range sorted(redacttest.Kinds) {

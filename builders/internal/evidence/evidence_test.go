@@ -188,10 +188,10 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestAgents measures what agents.py and agents_more.py have: results of tools that no other set has. The first two were
-// labelled before rules were changed for them: these found 121 of 173 failures and were wrong 17 times before. With rules
-// written from the first half, they found 64 of the 82 of the second; then it was used, too. agents-new was labelled after
-// that, and no rule was changed for it: the old rules found 50 of its 65.
+// TestAgents measures what agents.py and agents_more.py have: results of tools that no other set has. The first two
+// were labelled before rules were changed for them: these found 121 of 173 failures and were wrong 17 times before.
+// With rules written from the first half, they found 64 of the 82 of the second; then it was used, too. agents-new was
+// labelled after that, and no rule was changed for it: the old rules found 50 of its 65.
 func TestAgents(t *testing.T) {
 	for name, least := range map[string]score{
 		"agents-dev": {found: 87, failed: 91, wrong: 1},

@@ -88,7 +88,11 @@ func (c Call) frame(text string, depth int) (f Finding, framed bool) {
 	if timeLimit().MatchString(head[0]) && len(text) < 2000 {
 		return failed("time_limit", head[0]), true
 	}
-	// Frames without a code: an interactive shell's prompt, the echoed command.
+	return c.framedWithoutCode(text, head, tail, depth)
+}
+
+// framedWithoutCode reads what an interactive shell shows: its prompt after the output, or the command before it.
+func (c Call) framedWithoutCode(text string, head, tail []string, depth int) (f Finding, framed bool) {
 	if l := tail[len(tail)-1]; strings.HasSuffix(l, "$") && len(tail) > 1 && strings.HasPrefix(tail[len(tail)-2],
 		"(Current directory:") {
 		body, _, _ := strings.Cut(text, "\n(Open file:")

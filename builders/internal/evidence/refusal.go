@@ -101,7 +101,8 @@ func (t *text) refusal() Finding {
 	l := t.head[0]
 	if !t.one() || t.paragraphs() > 0 || strings.Count(t.all, ". ") >= 2 || figure().MatchString(l) ||
 		generalRule().MatchString(l) && !refused().MatchString(l) || logLine().MatchString(l) ||
-		grepLine().MatchString(l) || strings.ContainsAny(l[:1], "{<|#>/*-0123456789") && !signedOff().MatchString(l) || code().MatchString(l) ||
+		grepLine().MatchString(l) || strings.ContainsAny(l[:1], "{<|#>/*-0123456789") && !signedOff().MatchString(l) ||
+		code().MatchString(l) ||
 		l[0] == '[' && !strings.HasPrefix(l, "[Errno") && !signedOff().MatchString(l) {
 		return Finding{}
 	}
@@ -117,7 +118,8 @@ func (t *text) refusal() Finding {
 		return nearMiss("refusal", first, "it tells what was seen, or what holds in general")
 	case byID().MatchString(first), undone().MatchString(first), t.stands(first) != "":
 		return failed("refusal", first)
-	case sought().MatchString(first), nothing().MatchString(first), done().MatchString(first), strings.HasSuffix(first, "?"),
+	case sought().MatchString(first), nothing().MatchString(first), done().MatchString(first), strings.HasSuffix(first,
+		"?"),
 		strings.Contains(first, "|"):
 		return Finding{}
 	case told().MatchString(first):
@@ -126,7 +128,8 @@ func (t *text) refusal() Finding {
 		}
 		quote := shortFirstLine(first)
 		return Finding{Rule: "refusal", Quote: quote, Why: "it tells of the state of something", Supported: true}
-	case state().MatchString(main(first)) && !report(t.all), refused().MatchString(first), said().MatchString(main(first)), says().MatchString(main(first)):
+	case state().MatchString(main(first)) && !report(t.all), refused().MatchString(first),
+		said().MatchString(main(first)), says().MatchString(main(first)):
 		return failed("refusal", first)
 	}
 	if m := camel().FindStringSubmatch(first); m != nil && textOf(m[1]).refusal().Failed {

@@ -17,7 +17,8 @@ var (
 		"customer", "frage", "pregunta",
 	}
 	answerWords = []string{
-		"answer", "response", "reply", "completion", "generation", "output", "said", "says", "resps", "bot", "assistant",
+		"answer", "response", "reply", "completion", "generation", "output", "said", "says", "resps", "bot",
+		"assistant",
 		"antwort", "respuesta", "reponse", "réponse",
 	}
 	scoreWords = append(source.ScoreNames(), "points", "scores", "note", "bewertung")

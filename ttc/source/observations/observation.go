@@ -118,7 +118,8 @@ func langSmith(raw json.Raw) (observation, bool) {
 	return o, true
 }
 
-// openAIAgents reads a span of the OpenAI Agents SDK. Those of the Responses API name a response and don't have its text.
+// openAIAgents reads a span of the OpenAI Agents SDK. Those of the Responses API name a response and don't have its
+// text.
 func openAIAgents(raw json.Raw) (observation, bool) {
 	data := session.Value(raw, "span_data")
 	o := observation{

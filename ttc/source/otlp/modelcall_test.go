@@ -9,8 +9,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// TestMergeAnswers: reasoning, text and calls that were recorded as messages of their own are one answer; another text is
-// another.
+// TestMergeAnswers: reasoning, text and calls that were recorded as messages of their own are one answer; another text
+// is another.
 func TestMergeAnswers(t *testing.T) {
 	text := func(s string) chat.Message { return chat.Message{Role: "assistant", Form: chat.Text, Text: s} }
 	thought := chat.Message{Role: "assistant", Form: chat.Text, Reasoning: "hm", ReasoningKey: "reasoning_content"}

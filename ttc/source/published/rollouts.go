@@ -66,7 +66,8 @@ func verl(e json.Raw) (string, []Line, error) {
 	sum := xxh3.HashString128(id).Bytes()
 	id = hex.EncodeToString(sum[:12])
 	line := object(nil).name(IDKey, id).name(TaskKey, id).name(TurnKey, "rollout").set(PromptKey, prompt)
-	return id, []Line{{Answer: line.text(OutputKey, output).set(ScoreKey, v).set(MetadataKey, pick(e, "step", "gts", "acc")).end()}}, nil
+	return id, []Line{{Answer: line.text(OutputKey, output).set(ScoreKey, v).set(MetadataKey, pick(e, "step", "gts",
+		"acc")).end()}}, nil
 }
 
 // isLMEval recognises the samples that lm-evaluation-harness writes with --log_samples.

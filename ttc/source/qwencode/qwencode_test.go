@@ -26,8 +26,8 @@ const lines = `{"uuid":"1","parentUuid":null,"sessionId":"s","type":"user","vers
 {"uuid":"7","parentUuid":"6","sessionId":"s","type":"assistant","model":"m","message":{"role":"model","parts":[{"text":"a.txt"}]}}
 `
 
-// TestSession: each line of the model is a call in the context that its parents make, and nothing is taken for a session
-// of Claude Code.
+// TestSession: each line of the model is a call in the context that its parents make, and nothing is taken for a
+// session of Claude Code.
 func TestSession(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.jsonl")
 	if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {

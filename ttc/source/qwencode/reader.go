@@ -64,8 +64,10 @@ func (r *reader) sessions(g session.Group) []*calls.Session {
 			if m.Role == "assistant" {
 				s.Add(calls.Call{
 					ID: session.Text(line, "uuid"), Model: session.Text(line, "model"), Output: m.Message,
-					Time: session.Nanoseconds(session.Text(line, "timestamp")), Input: append([]calls.Ref(nil), history...),
-					File: part.Path, Offset: part.Offset, Gaps: ttc.RebuiltHistory | ttc.NoSystem | ttc.NoTools | argumentGap(m),
+					Time: session.Nanoseconds(session.Text(line, "timestamp")), Input: append([]calls.Ref(nil),
+						history...),
+					File: part.Path, Offset: part.Offset,
+					Gaps: ttc.RebuiltHistory | ttc.NoSystem | ttc.NoTools | argumentGap(m),
 				})
 			}
 			history = append(history, s.Message(m))

@@ -111,8 +111,7 @@ func recognize(h *source.Head) (r source.Reading) {
 		r.Fit = source.Fits
 		return r
 	}
-	if begin := bytes.TrimLeft(h.Bytes, "\xEF\xBB\xBF \t\r\n"); h.Whole && len(h.Given) == 0 && bytes.HasPrefix(begin, []byte("[")) &&
-		areOfOne(h.Entries) {
+	if isOneConversation(h) {
 		r.Fit = source.Fits
 		r.Problem = fmt.Sprintf("the file is one conversation, whose messages are its entries: jq -c '{messages: .}' %s > rows.jsonl "+
 			"writes it as an entry", h.Path)
@@ -129,9 +128,8 @@ func recognize(h *source.Head) (r source.Reading) {
 	if h.Given["choice_key"] != "" {
 		return recognizeChoice(h)
 	}
-	pairs := chosen.Column != nil && rejected.Column != nil
 	switch {
-	case pairs:
+	case chosen.Column != nil && rejected.Column != nil:
 		r.Fit = source.Fits
 		takePairs(&r, h, chosen, rejected)
 		if messages.Column == nil {
@@ -151,6 +149,12 @@ func recognize(h *source.Head) (r source.Reading) {
 		}
 		return recognizeDemonstrations(h)
 	}
+	takeConversations(&r, h, cols, messages, reward)
+	return r
+}
+
+// takeConversations takes the columns of conversations.
+func takeConversations(r *source.Reading, h *source.Head, cols source.Columns, messages, reward source.Choice) {
 	r.Take(messagesKey, messages)
 	if inTurn(h, messages.Key) {
 		r.Guessed = append(r.Guessed,
@@ -168,7 +172,12 @@ func recognize(h *source.Head) (r source.Reading) {
 		r.NoScore(cols)
 	}
 	r.Take(taskKey, cols.Find(taskKey))
-	return r
+}
+
+// isOneConversation reports whether a file is one JSON list, whose entries are the messages of a conversation.
+func isOneConversation(h *source.Head) bool {
+	begin := bytes.TrimLeft(h.Bytes, "\xEF\xBB\xBF \t\r\n")
+	return h.Whole && len(h.Given) == 0 && bytes.HasPrefix(begin, []byte("[")) && areOfOne(h.Entries)
 }
 
 // recognizeChoice reads entries with two answers and a label that says which of them is better, as the user named them.

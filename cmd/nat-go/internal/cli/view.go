@@ -203,8 +203,9 @@ func openView(path, cache, tokenizerPath string, shown *progress) (*view.Run, er
 	return run, nil
 }
 
-// openBrowser opens a link in the browser of a person who has one, and returns what cleans up. The link holds a token, and
-// the arguments of programs can be read by all users of the machine: the browser gets a file that leads to the link.
+// openBrowser opens a link in the browser of a person who has one, and returns what cleans up. The link holds a token,
+// and the arguments of programs can be read by all users of the machine: the browser gets a file that leads to the
+// link.
 func openBrowser(url string) (cleanUp func()) {
 	program := "xdg-open"
 	switch {

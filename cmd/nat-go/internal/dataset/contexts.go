@@ -57,8 +57,8 @@ func (w *formatWriter) turns(row int, m *member) []byte {
 	return b
 }
 
-// carried returns the contexts that the rows of a record have. Those of a rollout begin with its prompt: either the rows
-// are prompts to sample from, or they have the turns.
+// carried returns the contexts that the rows of a record have. Those of a rollout begin with its prompt: either the
+// rows are prompts to sample from, or they have the turns.
 func (w *formatWriter) carried(m *member) (contexts []ttc.History, changes []builders.Change) {
 	contexts, changes = m.contexts, m.record.Changes
 	if t := w.enc.Turns(); t.Lost > 0 && int(t.Carried) <= len(contexts) { // the rows end before the others

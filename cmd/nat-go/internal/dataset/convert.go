@@ -172,7 +172,8 @@ func (c *Converted) into(
 		if update, err = lock.AddFormats(w, all); err != nil {
 			return err
 		}
-		return lock.Place(update, all) // files get their names now: until the manifest has, too, the run doesn't match it
+		// files get their names now: until the manifest has, too, the run doesn't match it
+		return lock.Place(update, all)
 	})
 	if err == nil {
 		err = update.Commit()

@@ -166,8 +166,9 @@ func (c *formatCheck) contexts(file int, o *Origin) error {
 	}
 	turn, err := c.context.origin(file, o)
 	if turn > 0 {
-		c.find(Finding{Code: foreignContext, File: c.names[file], Row: o.Row + 1}, "its turn %d is trained after something "+
-			"else than its record has: messages, results or tools before it, or the turn itself, are missing or different", turn)
+		c.find(Finding{Code: foreignContext, File: c.names[file], Row: o.Row + 1},
+			"its turn %d is trained after something "+
+				"else than its record has: messages, results or tools before it, or the turn itself, are missing or different", turn)
 	}
 	return err
 }
@@ -238,7 +239,8 @@ func (v *verifier) formatAgain(p *Place, f FormatFolder, d *curate.Decisions, o 
 	}
 	defer os.RemoveAll(tmp)
 	_, err = Write(context.Background(), Spec{
-		Dir: tmp, Log: p.Run.Records(), Decisions: d, Formats: []Format{f.Format}, Options: o, Dropped: func(ledger.Drop) {},
+		Dir: tmp, Log: p.Run.Records(), Decisions: d, Formats: []Format{f.Format}, Options: o,
+		Dropped: func(ledger.Drop) {},
 	})
 	if err != nil {
 		return err

@@ -30,7 +30,7 @@ func Pipe(t *testing.T, path string, text func(io.Writer) error) (end func()) {
 			t.Fatal(err)
 		}
 		r.Close()
-		<-done
+		<-done // wait: the reader above lets the writer go on
 	}
 }
 

@@ -64,7 +64,8 @@ var made string
 
 var programs = sync.OnceValues(func() (string, error) {
 	if dir := os.Getenv(Variable); dir != "" {
-		// The test's cached result is good for as long as the program is the same: go test notes which files were looked at.
+		// The test's cached result is good for as long as the program is the same: go test notes which files were
+		// looked at.
 		_, err := os.Stat(filepath.Join(dir, "nat-go"))
 		return dir, err
 	}
@@ -83,7 +84,8 @@ var programs = sync.OnceValues(func() (string, error) {
 // Build builds the programs into a folder.
 func Build(dir string, tags []string) error {
 	for pkg, name := range map[string]string{"program": "nat-go", "testdata/acme": "nat-go-builder-acme"} {
-		cmd := exec.Command("go", "build", "-tags", strings.Join(tags, ","), "-o", filepath.Join(dir, name), packages+pkg)
+		cmd := exec.Command("go", "build", "-tags", strings.Join(tags, ","), "-o", filepath.Join(dir, name),
+			packages+pkg)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
 		}

@@ -22,7 +22,8 @@ func Started(t testing.TB, server *exec.Cmd) (url string, stop func()) {
 	}
 	stop = sync.OnceFunc(func() {
 		_ = server.Process.Signal(os.Interrupt)
-		if err := server.Wait(); err != nil && server.ProcessState.ExitCode() != 0 {
+		if err := server.Wait(); err != nil && // wait: the signal ends it
+			server.ProcessState.ExitCode() != 0 {
 			t.Errorf("the server ended with %v", err)
 		}
 	})

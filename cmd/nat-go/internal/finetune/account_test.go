@@ -69,7 +69,8 @@ func TestFailedRunStaysFailed(t *testing.T) {
 func TestEmptyRunFails(t *testing.T) {
 	r := newRun(&plan{folder: "r"}, Env{})
 	r.made.Counts.Kept = 3
-	if err := r.failure(context.Background(), &source.Stats{}); exit.Code(err) != exit.Failed || !strings.Contains(err.Error(), "empty") {
+	if err := r.failure(context.Background(), &source.Stats{}); exit.Code(err) != exit.Failed ||
+		!strings.Contains(err.Error(), "empty") {
 		t.Error(err)
 	}
 	r.made.Dataset = []runfolder.Written{{Format: "trl", Records: 1}}

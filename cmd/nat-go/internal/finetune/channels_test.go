@@ -110,8 +110,8 @@ func TestControlHasNoEffect(t *testing.T) {
 	}
 }
 
-// TestComposerCapsPairs checks that sides of pairs have at most 2048 tokens in format composer unless max_dpo_length says
-// otherwise.
+// TestComposerCapsPairs checks that sides of pairs have at most 2048 tokens in format composer unless max_dpo_length
+// says otherwise.
 func TestComposerCapsPairs(t *testing.T) {
 	own := 3000
 	for _, c := range []struct {

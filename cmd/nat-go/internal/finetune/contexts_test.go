@@ -51,13 +51,19 @@ func TestNoTurnInAForeignContext(t *testing.T) {
 	python := pythontest.Need(t, "python", "import json", "no raw file is compared with the rows made from it")
 	example := filepath.Join("..", "..", "..", "..", "examples", "hints", "traces.jsonl")
 	for name, file := range map[string]func(t *testing.T) string{
-		"example":  func(*testing.T) string { return example },
-		"airline":  airlineRows,
-		"chat log": func(t *testing.T) string { return oracletest.Path(t, "readers", "request_logs", "openai_chat.jsonl") },
+		"example": func(*testing.T) string { return example },
+		"airline": airlineRows,
+		"chat log": func(t *testing.T) string {
+			return oracletest.Path(t, "readers", "request_logs",
+				"openai_chat.jsonl")
+		},
 		"litellm": func(t *testing.T) string {
 			return oracletest.Path(t, "readers", "litellm", "standard_logging_payload.jsonl")
 		},
-		"verifiers": func(t *testing.T) string { return oracletest.Path(t, "readers", "verifiers_v0", "results.jsonl") },
+		"verifiers": func(t *testing.T) string {
+			return oracletest.Path(t, "readers", "verifiers_v0",
+				"results.jsonl")
+		},
 	} {
 		for _, failed := range []string{"context", "train", "remove"} {
 			t.Run(name+"/"+failed, func(t *testing.T) {
@@ -98,7 +104,8 @@ type comparedContexts struct {
 func compareContexts(t *testing.T, python, raw, dir string) (got comparedContexts) {
 	t.Helper()
 	args := []string{filepath.Join("testdata", "contexts.py"), raw}
-	for _, pattern := range []string{"messages/train.jsonl", "messages/validation.jsonl", "trl/sft.jsonl", "trl/sft_validation.jsonl"} {
+	for _, pattern := range []string{"messages/train.jsonl", "messages/validation.jsonl", "trl/sft.jsonl",
+		"trl/sft_validation.jsonl"} {
 		if path := filepath.Join(dir, filepath.FromSlash(pattern)); exists(path) {
 			args = append(args, path)
 		}

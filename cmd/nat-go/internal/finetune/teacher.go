@@ -82,8 +82,8 @@ func newTeacher(
 	})
 }
 
-// sameTokenizer compares the tokenizer of a server that can't tokenise with ours, which was loaded from own: by name or,
-// if it is a folder here, by the size of the vocabulary and the ids of some texts.
+// sameTokenizer compares the tokenizer of a server that can't tokenise with ours, which was loaded from own: by name
+// or, if it is a folder here, by the size of the vocabulary and the ids of some texts.
 func sameTokenizer(s *config.Server, own string, texts []scorer.Probe, size int) error {
 	name := cmp.Or(s.TokenizerName, s.Model)
 	trust := "or set vocabulary: assume if you know that it has the vocabulary of the model to be trained"
@@ -175,7 +175,8 @@ func (r *run) teach(
 func (r *run) askServers(w *teacher.Work, c *config.Teacher, tok *tokenizer.Tokenizer) (done func(), err error) {
 	switch {
 	case len(c.Servers) > 0:
-		mixture, err := newMixture(c, tok, r.plan.config.Collator.Tokenizer, r.plan.folder.Teacher(), r.scoring("sequence"))
+		mixture, err := newMixture(c, tok, r.plan.config.Collator.Tokenizer, r.plan.folder.Teacher(),
+			r.scoring("sequence"))
 		if err != nil {
 			return nil, exit.With(exit.Usage, err)
 		}
@@ -191,7 +192,8 @@ func (r *run) askServers(w *teacher.Work, c *config.Teacher, tok *tokenizer.Toke
 
 			TokenizerName: c.TokenizerName,
 		}
-		client, err := newTeacher(c, &only, tok, r.plan.config.Collator.Tokenizer, r.plan.folder.Teacher(), r.scoring("sequence"))
+		client, err := newTeacher(c, &only, tok, r.plan.config.Collator.Tokenizer, r.plan.folder.Teacher(),
+			r.scoring("sequence"))
 		if err != nil {
 			return nil, exit.With(exit.Usage, err)
 		}

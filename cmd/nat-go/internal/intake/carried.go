@@ -93,8 +93,8 @@ func resolve(g *ttc.Group, rec builders.Record) (r *builders.Resolved, err error
 	return r, err
 }
 
-// dear is how many times the text of its conversations a format's rows may have, if it is to be chosen for carrying more
-// turns: a trainer has to forward all of it.
+// dear is how many times the text of its conversations a format's rows may have, if it is to be chosen for carrying
+// more turns: a trainer has to forward all of it.
 const dear = 3
 
 // best returns the preferred format or, if another one carries more of what the builder makes and isn't dear, that one.

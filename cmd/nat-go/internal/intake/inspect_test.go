@@ -68,7 +68,8 @@ func TestPipeInAFolder(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "b.jsonl")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := intake.Look(ctx, intake.Options{Paths: []string{dir}}); err == nil || !strings.Contains(err.Error(), "a pipe") {
+	if _, err := intake.Look(ctx, intake.Options{Paths: []string{dir}}); err == nil || !strings.Contains(err.Error(),
+		"a pipe") {
 		t.Errorf("alone: %v", err)
 	}
 }

@@ -89,7 +89,8 @@ func (r *Report) remediesOf(y *Yield) []remedy {
 	case divergenceBuilder:
 		return []remedy{
 			{
-				flags: []string{"--builder divergence", "-o trajectory_builders.divergence.compare=branches"}, builder: divergenceBuilder,
+				flags:    []string{"--builder divergence", "-o trajectory_builders.divergence.compare=branches"},
+				builder:  divergenceBuilder,
 				settings: map[string]any{"compare": "branches"}, why: "answers that a session abandoned, against the one it went on from",
 			},
 			{flags: []string{"--builder dpo"}, builder: dpoBuilder, why: "answers to one prompt are pairs for dpo"},
@@ -121,12 +122,15 @@ func (r *Report) forPairs() []remedy {
 	return []remedy{
 		{flags: []string{"--builder divergence"}, builder: divergenceBuilder, why: "dpo takes candidates, and these are rollouts, which divergence compares"},
 		{
-			flags: []string{"--builder divergence", "-o trajectory_builders.divergence.compare=branches"}, builder: divergenceBuilder,
+			flags:    []string{"--builder divergence", "-o trajectory_builders.divergence.compare=branches"},
+			builder:  divergenceBuilder,
 			settings: map[string]any{"compare": "branches"}, why: "answers that a session abandoned, against the one it went on from",
 		},
 		{
-			flags: []string{"--builder sdpo", "-o 'trajectory_builders.sdpo.emit=[repair_pairs]'"}, builder: sdpoBuilder,
-			settings: map[string]any{"emit": []string{"repair_pairs"}}, why: "calls that worked later, over those that failed",
+			flags:    []string{"--builder sdpo", "-o 'trajectory_builders.sdpo.emit=[repair_pairs]'"},
+			builder:  sdpoBuilder,
+			settings: map[string]any{"emit": []string{"repair_pairs"}},
+			why:      "calls that worked later, over those that failed",
 		},
 	}
 }
@@ -183,7 +187,8 @@ func (r *Report) Also() (out []string) {
 		case sftBuilder:
 			out = append(out, fmt.Sprintf("%s%s: add --builder sft", some, quantity(int(y.Records), "demonstration")))
 		default:
-			out = append(out, fmt.Sprintf("%s%s: add --builder %s", some, quantity(int(y.Records), "preference pair"), y.Name()))
+			out = append(out, fmt.Sprintf("%s%s: add --builder %s", some, quantity(int(y.Records), "preference pair"),
+				y.Name()))
 		}
 	}
 	return out

@@ -161,7 +161,7 @@ const endOfAnswer = 2 * time.Second
 // could not make sense of half of one; a write that is still blocked then ends with the program.
 func send(ctx context.Context, out io.Writer, head any, body []byte) error {
 	written := make(chan error, 1)
-	go func() { written <- writeFrame(out, head, body) }()
+	go func() { written <- writeFrame(out, head, body) }() // wait: room for one
 	select {
 	case err := <-written:
 		return err
@@ -185,7 +185,7 @@ func begin(ctx context.Context, in io.Reader) (*Service, error) {
 	settings := make(chan read, 1)
 	go func() {
 		s, err := readSettings(in)
-		settings <- read{s, err}
+		settings <- read{s, err} // wait: room for one
 	}()
 	select {
 	case <-ctx.Done():

@@ -370,7 +370,8 @@ func (d *decoder) record(prefs *[]builders.Preference, nTexts int) (builders.Rec
 	what := d.byte()
 	kind := builders.Kind(what & kindMask)
 	head := builders.Head{
-		Example: int(d.uint()), Turn: d.stringOrSame(&d.turn), Metadata: d.raw(), Edits: builders.Edits(what >> editsShift),
+		Example: int(d.uint()), Turn: d.stringOrSame(&d.turn), Metadata: d.raw(),
+		Edits: builders.Edits(what >> editsShift),
 	}
 	var r builders.Record
 	switch kind {

@@ -246,7 +246,8 @@ func (t *tracer) keeps(m, recorded *chat.Message) bool {
 	less.ToolCalls = nil
 	for i := range recorded.ToolCalls {
 		c := &recorded.ToolCalls[i]
-		if k := len(less.ToolCalls); k < len(m.ToolCalls) && c.ID == m.ToolCalls[k].ID && c.Name == m.ToolCalls[k].Name &&
+		if k := len(less.ToolCalls); k < len(m.ToolCalls) && c.ID == m.ToolCalls[k].ID &&
+			c.Name == m.ToolCalls[k].Name &&
 			c.Arguments == m.ToolCalls[k].Arguments {
 			less.ToolCalls = append(less.ToolCalls, *c)
 		}

@@ -88,8 +88,8 @@ func (f Folder) settle(left *Holder) *Holder {
 	return nil
 }
 
-// valid reports whether all paths are in the data set, except for the manifest's: the lock file may have been written by
-// anybody.
+// valid reports whether all paths are in the data set, except for the manifest's: the lock file may have been written
+// by anybody.
 func (p *Placing) valid() bool {
 	in := func(path string) bool {
 		return filepath.IsLocal(filepath.FromSlash(path)) && Folder("").Rel(Folder("").Dataset()) == firstOf(path)

@@ -361,8 +361,8 @@ func interrupt(t *testing.T, l *Lock) {
 	l.keep = true
 }
 
-// TestKilledWhilePlacing: whatever a conversion had done of giving files their names when it was killed, the next one who
-// looks at the run completes it; one that had only written temporary files left the run as it was.
+// TestKilledWhilePlacing: whatever a conversion had done of giving files their names when it was killed, the next one
+// who looks at the run completes it; one that had only written temporary files left the run as it was.
 func TestKilledWhilePlacing(t *testing.T) {
 	const files = 3
 	for done := range files + 2 {

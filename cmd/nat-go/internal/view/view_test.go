@@ -443,8 +443,8 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// TestStrangersKeepNobodyOut: 200 connections without the token, idle or in the middle of a request, don't slow down who
-// has it, even with few descriptors.
+// TestStrangersKeepNobodyOut: 200 connections without the token, idle or in the middle of a request, don't slow down
+// who has it, even with few descriptors.
 func TestStrangersKeepNobodyOut(t *testing.T) {
 	s, err := Listen("127.0.0.1:0", false)
 	if err != nil {

@@ -43,7 +43,8 @@ func TestPace(t *testing.T) {
 	newer := e2e.Program(t)
 	dir := t.TempDir()
 	var table strings.Builder
-	fmt.Fprintf(&table, "%-8s %9s %9s  %-22s %-22s\n", "job", "old s", "new s", "time new/old (95 %)", "memory new/old (95 %)")
+	fmt.Fprintf(&table, "%-8s %9s %9s  %-22s %-22s\n", "job", "old s", "new s", "time new/old (95 %)",
+		"memory new/old (95 %)")
 	for _, j := range jobs(t, dir) {
 		var times, peaks []float64
 		var old, now float64
@@ -75,8 +76,10 @@ func jobs(t *testing.T, dir string) []job {
 		t.Fatal(err)
 	}
 	tokenizer := filepath.Join(root, "examples", "hints", "tokenizer")
-	traces := repeat(t, filepath.Join(root, "examples", "hints", "traces.jsonl"), filepath.Join(dir, "traces.jsonl"), 400)
-	answers := repeat(t, filepath.Join(root, "examples", "shard", "answers.jsonl"), filepath.Join(dir, "answers.jsonl"), 400)
+	traces := repeat(t, filepath.Join(root, "examples", "hints", "traces.jsonl"), filepath.Join(dir, "traces.jsonl"),
+		400)
+	answers := repeat(t, filepath.Join(root, "examples", "shard", "answers.jsonl"), filepath.Join(dir, "answers.jsonl"),
+		400)
 	run := func(name string, args ...string) job {
 		return job{name, dir, append([]string{"run", "-q", "--run-id", name, "--output-dir", "out"}, args...)}
 	}
@@ -86,7 +89,8 @@ func jobs(t *testing.T, dir string) []job {
 		run("pairs", answers, "--builder", "dpo"),
 		run("sites", traces, "--builder", "sdpo", "-o", "collator.tokenizer="+tokenizer),
 		run("tokens", traces, "--builder", "sft", "-o", "collator.tokenizer="+tokenizer),
-		{"render", dir, []string{"chat", "render", "--template", filepath.Join(tokenizer, "chat_template.jinja"), "--input", traces}},
+		{"render", dir, []string{"chat", "render", "--template", filepath.Join(tokenizer, "chat_template.jinja"),
+			"--input", traces}},
 		{"start", dir, []string{"version"}},
 	}
 }

@@ -30,7 +30,8 @@ func TestDemoEffects(t *testing.T) {
 	}
 	dir := filepath.Join(work, "hints-logits")
 	toy := filepath.Join(dir, "out", "logits-scorer")
-	if out, err := exec.Command("go", "build", "-o", toy, "../../../../../examples/logits-scorer").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", toy,
+		"../../../../../examples/logits-scorer").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	natgo := func(args ...string) string {

@@ -164,7 +164,8 @@ func (b *bench) do(t *testing.T, j job) (lines []string) {
 	lines = append(lines, "verify "+verified.summary())
 	for _, f := range formats {
 		to := filepath.Join(b.dir, "converted", j.name, f)
-		converted := b.run(t, "dataset", "convert", filepath.Join("run", j.name), "--format", f, "--output", to, "--json")
+		converted := b.run(t, "dataset", "convert", filepath.Join("run", j.name), "--format", f, "--output", to,
+			"--json")
 		lines = append(lines, fmt.Sprintf("convert %s exit %d", f, converted.code))
 		if converted.code == 0 {
 			lines = append(lines, b.hashes(t, to, ".")...)
@@ -202,7 +203,8 @@ func (b *bench) shards(t *testing.T, j job, want []string) {
 	t.Helper()
 	plan := filepath.Join(b.dir, "plans", j.name)
 	out := filepath.Join(b.dir, "merged")
-	args := append([]string{"shard", "plan", "--output-dir", out, "--plan-dir", plan, "--run-id", j.name, "--shards", "3"}, j.args...)
+	args := append([]string{"shard", "plan", "--output-dir", out, "--plan-dir", plan, "--run-id", j.name, "--shards",
+		"3"}, j.args...)
 	if b.run(t, args...).code != 0 {
 		return // compat, or an input that can't be divided
 	}
