@@ -42,9 +42,12 @@ func TestAnswers(t *testing.T) {
 		chat.Message{Role: "assistant", Form: chat.Text, Text: "x"}, talk.Messages[1])}
 	g := &ttc.Group{Examples: []*ttc.Example{
 		{ID: "a", Task: "t", Candidates: []ttc.Candidate{
-			{Prompt: prompt, Output: "1", Score: 1}, {Prompt: talk, Output: "2", Score: 0},
-			{Prompt: prompt, Output: "", Score: 1}, {Prompt: prompt, Output: "3", Score: math.NaN()},
-			{Prompt: long, Output: "4", Score: 1}, {Prompt: prompt, Output: "5", ScoreError: "no"},
+			{Prompt: prompt, Output: "1", Score: 1},
+			{Prompt: talk, Output: "2", Score: 0},
+			{Prompt: prompt, Output: "", Score: 1},
+			{Prompt: prompt, Output: "3", Score: math.NaN()},
+			{Prompt: long, Output: "4", Score: 1},
+			{Prompt: prompt, Output: "5", ScoreError: "no"},
 		}},
 		{ID: "b", Task: "t", Candidates: []ttc.Candidate{{Turn: "2", Prompt: prompt, Output: "6", Score: 1}}},
 	}}

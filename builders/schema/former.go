@@ -58,12 +58,10 @@ func (w *walker) former(f *Field, key, val *yaml.Node, ptr string) (now string, 
 		Fix:     "remove it",
 	}
 	rank = len(f.Former)
-	var values []string
 	for i, was := range f.Former {
 		if was.Key != key.Value {
 			continue
 		}
-		values = append(values, was.Value)
 		if val.Kind == yaml.ScalarNode && val.Value == was.Value {
 			now, rank = was.Now, i
 			found.Message = fmt.Sprintf("%s: %s is now %s: %s", key.Value, was.Value, f.Name, now)

@@ -190,8 +190,10 @@ func TestEqualWords(t *testing.T) {
 		}, ttc.Yes)
 		return ex
 	}
-	g := &ttc.Group{Examples: []*ttc.Example{trial("a", "1", "x"), trial("b", "2", "x"), trial("c", "1", "y"),
-		rollout("d", 0)}}
+	g := &ttc.Group{Examples: []*ttc.Example{
+		trial("a", "1", "x"), trial("b", "2", "x"), trial("c", "1", "y"),
+		rollout("d", 0),
+	}}
 	want := "record e0 leaf2 train0 []|drop rollout b equal_to_taken|record e2 leaf2 train0 []|drop rollout d failed_task"
 	if got := strings.Join(build(t, schema.New[Config](), g).lines, "|"); got != want {
 		t.Errorf("got %s\nwant %s", got, want)

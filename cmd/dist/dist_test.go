@@ -137,7 +137,8 @@ func TestSource(t *testing.T) {
 	root, out := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(root, "kept"), []byte("kept"))
 	for _, args := range [][]string{
-		{"init", "-q"}, {"add", "kept"},
+		{"init", "-q"},
+		{"add", "kept"},
 		{"-c", "user.name=x", "-c", "user.email=x@example.com", "commit", "-q", "-m", "x"},
 	} {
 		cmd := exec.Command("git", args...)

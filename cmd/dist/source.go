@@ -44,8 +44,10 @@ func (b *build) source(w io.Writer) (name string, err error) {
 		{name: "pyproject.toml", data: []byte(project)},
 		{name: "nat_go_source.py", data: fmt.Appendf(nil, "raise SystemExit(%q)\n", buildless)},
 	} {
-		header := &tar.Header{Name: stem + "/" + f.name, Mode: int64(f.mode()), Size: int64(len(f.data)),
-			ModTime: modified}
+		header := &tar.Header{
+			Name: stem + "/" + f.name, Mode: int64(f.mode()), Size: int64(len(f.data)),
+			ModTime: modified,
+		}
 		if err := put(out, header, bytes.NewReader(f.data)); err != nil {
 			return "", err
 		}

@@ -19,7 +19,7 @@ var (
 	answerWords = []string{
 		"answer", "response", "reply", "completion", "generation", "output", "said", "says", "resps", "bot",
 		"assistant",
-		"antwort", "respuesta", "reponse", "réponse",
+		"antwort", "respuesta", "réponse",
 	}
 	scoreWords = append(source.ScoreNames(), "points", "scores", "note", "bewertung")
 	// otherWords are in the names of keys that hold neither prompts nor answers nor scores, whatever their values are.

@@ -16,7 +16,7 @@ func enoughSpace() error {
 	if err := unix.Getrlimit(unix.RLIMIT_AS, &limit); err != nil {
 		return nil //nolint:nilerr // not known: then there may be enough
 	}
-	return spaceOf(uint64(limit.Cur))
+	return spaceOf(uint64(limit.Cur)) //nolint:unconvert // it is signed on FreeBSD
 }
 
 func spaceOf(limit uint64) error {

@@ -65,7 +65,8 @@ func recordsOf(ex *ttc.Example) []builders.Record {
 
 // writeConversation makes a run of records, all of them kept.
 func writeConversation(t *testing.T, f Format, ex *ttc.Example, records ...builders.Record) (*Place,
-	*runfolder.Manifest) {
+	*runfolder.Manifest,
+) {
 	t.Helper()
 	run := runfolder.Folder(t.TempDir())
 	if err := os.MkdirAll(run.Records(), 0o750); err != nil {

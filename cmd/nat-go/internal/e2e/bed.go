@@ -48,6 +48,7 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 	return b
 }
 
+// Generate writes a workflow output of the given shape.
 func (b *Bed) Generate(t *testing.T, name string, s bench.Shape) {
 	t.Helper()
 	var text bytes.Buffer
@@ -69,6 +70,7 @@ func (b *Bed) Write(t *testing.T, name, text string) {
 	}
 }
 
+// Command returns a command that runs in the folder, with further variables.
 func (b *Bed) Command(env []string, args ...string) *exec.Cmd {
 	cmd := exec.Command(b.Exe, args...)
 	cmd.Dir, cmd.Env = b.Dir, append(b.Env[:len(b.Env):len(b.Env)], env...)
@@ -104,6 +106,7 @@ func (b *Bed) Refused(t *testing.T, cmd *exec.Cmd, code int, why ...string) {
 	}
 }
 
+// Resume continues the run below an output folder.
 func (b *Bed) Resume(out string) *exec.Cmd {
 	return b.Command(nil, "finetune", "resume", filepath.Join(out, "r"))
 }

@@ -28,7 +28,7 @@ func Started(t testing.TB, server *exec.Cmd) (url string, stop func()) {
 		}
 	})
 	t.Cleanup(stop)
-	line, err := bufio.NewReader(out).ReadString('\n')
+	line, err := bufio.NewReader(out).ReadString('\n') //nolint:forbidigo // the program's own line
 	if err != nil {
 		t.Fatal(err)
 	}

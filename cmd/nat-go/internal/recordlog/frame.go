@@ -53,9 +53,9 @@ func (e *encoder) group(g *Group) error {
 	return nil
 }
 
-// change is a changed context of a record of the group.
+// change is a changed context of a record of the group. Its size bounds how many a frame can hold.
 type change struct {
-	record int
+	record int //nolint:unused // counts towards the size
 	builders.Change
 }
 

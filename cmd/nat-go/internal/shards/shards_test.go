@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -96,7 +97,7 @@ func TestPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(p, got); d != "" {
+	if d := cmp.Diff(p, got, cmpopts.IgnoreUnexported(runfolder.File{})); d != "" {
 		t.Errorf("read back (-want +got):\n%s", d)
 	}
 	s, err := f.Part(got, 1)

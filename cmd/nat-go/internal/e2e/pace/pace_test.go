@@ -89,8 +89,10 @@ func jobs(t *testing.T, dir string) []job {
 		run("pairs", answers, "--builder", "dpo"),
 		run("sites", traces, "--builder", "sdpo", "-o", "collator.tokenizer="+tokenizer),
 		run("tokens", traces, "--builder", "sft", "-o", "collator.tokenizer="+tokenizer),
-		{"render", dir, []string{"chat", "render", "--template", filepath.Join(tokenizer, "chat_template.jinja"),
-			"--input", traces}},
+		{"render", dir, []string{
+			"chat", "render", "--template", filepath.Join(tokenizer, "chat_template.jinja"),
+			"--input", traces,
+		}},
 		{"start", dir, []string{"version"}},
 	}
 }

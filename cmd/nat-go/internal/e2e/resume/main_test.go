@@ -12,8 +12,6 @@ func TestMain(m *testing.M) { e2e.Main(m) }
 // bed is a folder to make runs in, some of which lose their plugin.
 type bed struct {
 	*e2e.Bed
-
-	pluginsKilled int
 }
 
 func newBed(t *testing.T, examples int) *bed {
