@@ -125,8 +125,10 @@ func TestDivergeAtAction(t *testing.T) {
 	}{
 		"at the second action": {talk([3]string{"user", "book me"}, call, read, [3]string{"call", "y", "2"}), 8, 3, ""},
 		"at the first":         {talk([3]string{"user", "book me"}, [3]string{"call", "y", "2"}), 4, 1, ""},
-		"another result": {talk(hello, call, [3]string{"tool", "s", "1"}, [3]string{"call", "y", "2"}), 0, 0,
-			EnvironmentParted},
+		"another result": {
+			talk(hello, call, [3]string{"tool", "s", "1"}, [3]string{"call", "y", "2"}), 0, 0,
+			EnvironmentParted,
+		},
 		"one result more":   {talk(hello, call, read, read, [3]string{"call", "y", "2"}), 0, 0, EnvironmentParted},
 		"no further action": {talk(hello, call, read, [3]string{"assistant", "done"}), 0, 0, OneGoesOn},
 		"no action at all":  {talk(hello, [3]string{"assistant", "done"}), 0, 0, DifferentSetup},

@@ -14,8 +14,10 @@ func TestScales(t *testing.T) {
 	s.Add(&ttc.Example{Reward: score(1)})
 	s.Add(&ttc.Example{Reward: score(math.NaN())})
 	s.Add(&ttc.Example{Candidates: []ttc.Candidate{
-		{Step: "a", Score: 3}, {Step: "a", Score: 7}, {Step: "a", Score: -9, ScoreError: "failed"}, {Step: "b",
-			Score: math.Inf(-1)},
+		{Step: "a", Score: 3}, {Step: "a", Score: 7}, {Step: "a", Score: -9, ScoreError: "failed"}, {
+			Step:  "b",
+			Score: math.Inf(-1),
+		},
 	}})
 	var o ttc.Scales
 	o.Add(&ttc.Example{Reward: score(1), Candidates: []ttc.Candidate{{Step: "a", Score: 2}, {Step: "b", Score: 4}}})

@@ -40,11 +40,16 @@ func TestOnRuns(t *testing.T) {
 	both := "trajectory_builders.hints.target=both" // so that rows have several sites
 	finetune("hints.cumulative", "tokenizer", "collator.sites=cumulative", both)
 	for _, c := range []struct{ sites, width, files string }{
-		{"per_site", "own", "channel"}, {"per_site", "equal", "channel"}, {"per_site", "equal", "step"},
-		{"cumulative", "equal", "channel"}, {"cumulative", "equal", "step"},
+		{"per_site", "own", "channel"},
+		{"per_site", "equal", "channel"},
+		{"per_site", "equal", "step"},
+		{"cumulative", "equal", "channel"},
+		{"cumulative", "equal", "step"},
 	} {
-		target := map[string]string{"per_site": "trajectory_builders.hints.target=failed_turn",
-			"cumulative": both}[c.sites]
+		target := map[string]string{
+			"per_site":   "trajectory_builders.hints.target=failed_turn",
+			"cumulative": both,
+		}[c.sites]
 		for _, mask := range []string{"zero", "ignore_index"} {
 			finetune(strings.Join([]string{"composer", c.sites, c.width, c.files, mask}, "."), "tokenizer", target,
 				"collator.format=composer", "collator.sites="+c.sites, "collator.composer.width="+c.width,

@@ -479,8 +479,10 @@ func TestCredentialsFile(t *testing.T) {
 
 // TestRedirectsThatLeadNowhere: a redirect to a file, to another protocol or in a circle is refused at once.
 func TestRedirectsThatLeadNowhere(t *testing.T) {
-	for _, to := range []string{"file:///etc/passwd", "gopher://127.0.0.1/x", "",
-		"/datasets/acme/traces/resolve/v1/data/b.jsonl"} {
+	for _, to := range []string{
+		"file:///etc/passwd", "gopher://127.0.0.1/x", "",
+		"/datasets/acme/traces/resolve/v1/data/b.jsonl",
+	} {
 		t.Run(to, func(t *testing.T) {
 			var asked atomic.Int32
 			hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

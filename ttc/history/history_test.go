@@ -73,7 +73,9 @@ func TestSpelling(t *testing.T) {
 func TestGraph(t *testing.T) {
 	message := func(text string) chat.Message { return chat.Message{Role: "user", Form: chat.Text, Text: text} }
 	g := &ttc.Graph{Nodes: []ttc.Node{
-		{Parent: -1, Message: message("a")}, {Parent: 0, Message: message("b")}, {Parent: 0, Message: message("c")},
+		{Parent: -1, Message: message("a")},
+		{Parent: 0, Message: message("b")},
+		{Parent: 0, Message: message("c")},
 		{Parent: -1, Message: message("b")},
 	}}
 	var h history.Hasher

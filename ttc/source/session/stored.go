@@ -61,8 +61,10 @@ func (r *stored) Next(ctx context.Context) (*calls.Session, error) {
 		case err != nil:
 			return nil, err
 		case g.TooLarge:
-			r.tally.Drop(ledger.Drop{Unit: "session", Reason: SessionTooLong, Index: -1, File: g.Path,
-				Detail: g.Limits.Excess(g.Size, g.Objects)})
+			r.tally.Drop(ledger.Drop{
+				Unit: "session", Reason: SessionTooLong, Index: -1, File: g.Path,
+				Detail: g.Limits.Excess(g.Size, g.Objects),
+			})
 			continue
 		case g.Repeated > 0:
 			r.tally.Drop(ledger.Drop{

@@ -41,7 +41,7 @@ func newPluginsListCmd() *cobra.Command {
 			}
 			if len(views) == 0 {
 				fmt.Fprintln(cmd.OutOrStdout(),
-					"no plugins: none is configured (--config-file), and no nat-go-builder-NAME is on PATH")
+					"no plugins: none is configured, and no nat-go-builder-NAME is on PATH")
 			}
 			t := &columns.Table{}
 			for _, v := range views {

@@ -104,8 +104,10 @@ type comparedContexts struct {
 func compareContexts(t *testing.T, python, raw, dir string) (got comparedContexts) {
 	t.Helper()
 	args := []string{filepath.Join("testdata", "contexts.py"), raw}
-	for _, pattern := range []string{"messages/train.jsonl", "messages/validation.jsonl", "trl/sft.jsonl",
-		"trl/sft_validation.jsonl"} {
+	for _, pattern := range []string{
+		"messages/train.jsonl", "messages/validation.jsonl", "trl/sft.jsonl",
+		"trl/sft_validation.jsonl",
+	} {
 		if path := filepath.Join(dir, filepath.FromSlash(pattern)); exists(path) {
 			args = append(args, path)
 		}

@@ -203,8 +203,10 @@ func (b *bench) shards(t *testing.T, j job, want []string) {
 	t.Helper()
 	plan := filepath.Join(b.dir, "plans", j.name)
 	out := filepath.Join(b.dir, "merged")
-	args := append([]string{"shard", "plan", "--output-dir", out, "--plan-dir", plan, "--run-id", j.name, "--shards",
-		"3"}, j.args...)
+	args := append([]string{
+		"shard", "plan", "--output-dir", out, "--plan-dir", plan, "--run-id", j.name, "--shards",
+		"3",
+	}, j.args...)
 	if b.run(t, args...).code != 0 {
 		return // compat, or an input that can't be divided
 	}
