@@ -10,7 +10,7 @@ import (
 type token struct {
 	class   string
 	hints   []string // in lower case, at least three bytes each: every text that matches contains one, in any case
-	pattern string   // its group is the token
+	pattern string   // its first group that matches is the token
 	// minimum entropy per character; 0: it has to look random, as a value does whose name sounds secret
 	bits   float64
 	run    int  // the token begins with a hint, and has at least so many bytes
@@ -42,9 +42,21 @@ func (t *token) finder() finder {
 	return finder{
 		hints: t.hints, re: compiled(t.pattern), window: t.window,
 		place: func(s string, m []int) (Place, bool) {
-			return Place{m[2], m[3], t.class}, t.fits(s, m[2], m[3])
+			from, to := matched(m)
+			return Place{from, to, t.class}, t.fits(s, from, to)
 		},
 	}
+}
+
+// matched returns the range of the first group that took part in a match: a pattern's alternatives have a group each. It
+// returns the range of the whole match if none did.
+func matched(m []int) (from, to int) {
+	for i := 2; i < len(m); i += 2 {
+		if m[i] >= 0 {
+			return m[i], m[i+1]
+		}
+	}
+	return m[0], m[1]
 }
 
 // window returns what to search around a hint; false if there is no token around it.

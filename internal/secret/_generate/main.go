@@ -303,6 +303,7 @@ type Example struct {
 // example returns lines with a few of the rule's examples.
 func example(r rule) []byte {
 	const most = 3
+	slices.Sort(r.Examples) // gitleaks lists some in the order of a map
 	if len(r.Examples) > most {
 		step := len(r.Examples) / most
 		var few []string
