@@ -225,6 +225,3 @@ func passesArguments(r *turns.Renderer) bool {
 	res, err := r.Render(c)
 	return r.RawArguments() || err == nil && strings.Contains(res.Text, raw) && !strings.Contains(res.Text, `"`+raw)
 }
-
-// SetPolicy names the model to be trained. Call it before the collator is used.
-func (c *Collator) SetPolicy(name string) { c.cfg.Policy = name }

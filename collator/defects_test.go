@@ -155,8 +155,8 @@ func TestD12NoRowWithoutAnActiveLabel(t *testing.T) {
 	flagged := demonstration("y", nodes(says("user: q", "assistant: a")))
 	flagged.Record.Record.(*builders.Demonstration).Train = builders.TrainFlagged
 	c := run(t, "chatml.jinja", context, flagged, demonstration("z", nodes(says("user: q", "assistant: "))))
-	want(t, c.reasons("record"), "nothing_to_train 2")
-	want(t, trainedTexts(t, &c.rows[0].Sides[0]), []string{"<|im_end|>"})
+	want(t, c.reasons("record"), "empty_turn 1, nothing_to_train 2")
+	want(t, len(c.rows), 0)
 	for _, l := range c.lines {
 		if l.NActive == 0 {
 			t.Errorf("%s has no active token", l.File)

@@ -259,7 +259,7 @@ func (p *prober) noThink(open string) *Switch {
 		vars.SetStr(name, pyvalue.False)
 		set := p.set
 		set.Vars = vars
-		off := &prober{r: p.r.With(set), set: set, tools: p.tools, raw: p.raw}
+		off := &prober{r: p.r.With(set), set: set, tools: p.tools, raw: p.raw, until: p.until}
 		_, closed, err := off.render(false, ask)
 		_, silent, err2 := off.render(true, ask)
 		if err == nil && err2 == nil && silent.Text != open {

@@ -7,6 +7,8 @@ This one can (verl 0.9):
     data.custom_cls.path=pkg://natgo.verl data.custom_cls.name=Conversations
 """
 
+from __future__ import annotations
+
 import json
 from typing import Any
 
@@ -22,8 +24,10 @@ def parsed(values: Any) -> list[Any] | None:
     return [json.loads(v) if isinstance(v, str) else v for v in values]
 
 
-class Conversations(MultiTurnSFTDataset):
+class Conversations(MultiTurnSFTDataset):  # type: ignore[misc] # verl has no types
     """verl's MultiTurnSFTDataset over rows of nat-go's format verl."""
+
+    tools: Any
 
     def _read_files_and_process(self) -> None:
         super()._read_files_and_process()
@@ -31,4 +35,7 @@ class Conversations(MultiTurnSFTDataset):
             self.tools = [parsed(tools) for tools in self.tools]
 
     def _build_messages(self, example: dict[str, Any]) -> list[dict[str, Any]]:
-        return super()._build_messages({**example, self.messages_key: parsed(example[self.messages_key])})
+        messages: list[dict[str, Any]] = super()._build_messages(
+            {**example, self.messages_key: parsed(example[self.messages_key])}
+        )
+        return messages

@@ -186,7 +186,9 @@ func (r *run) remedies(ctx context.Context) (text string) {
 	if err != nil {
 		return ""
 	}
-	report, err := intake.Look(ctx, intake.Options{Paths: p.From, Source: p.Source, Map: keys})
+	report, err := intake.Look(ctx, intake.Options{
+		Paths: p.From, Source: p.Source, Map: keys, Overrides: p.Overrides,
+	})
 	if err != nil {
 		return "" // the run has said what there is to say
 	}

@@ -209,7 +209,7 @@ func (r *run) collate(ctx context.Context, t *tokens, d *curate.Decisions) error
 	if r.env.Collating != nil {
 		done = r.env.Collating()
 	}
-	err := r.takePolicy(ctx, t, d)
+	err := r.advisePolicy(ctx, d)
 	var res *collator.Result
 	if err == nil {
 		res, err = r.batches(ctx, t, d)
@@ -233,7 +233,7 @@ func (r *run) collate(ctx context.Context, t *tokens, d *curate.Decisions) error
 	r.made.Dataset = append(r.made.Dataset, written...)
 	r.made.Batches = &runfolder.Batches{
 		Teacher: taught, Tokenizer: t.tokenizer.Fingerprint(), TemplateTime: t.time.Format("2006-01-02T15:04:05"),
-		Counts: res.Counts, Stats: res.Stats, Steps: res.Steps, Policy: r.policy,
+		Counts: res.Counts, Stats: res.Stats, Steps: res.Steps,
 	}
 	return nil
 }

@@ -15,27 +15,18 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// takePolicy has the rollouts collated for the model that sampled them, where the configuration doesn't name the model
-// to be trained: if they name a single one, that is taken to be it. A shard doesn't know the others' rollouts.
-func (r *run) takePolicy(ctx context.Context, t *tokens, d *curate.Decisions) error {
-	if r.plan.config.Collator.Policy != "" || r.plan.merging != nil || r.plan.shard != nil || !r.plan.makesRollouts() {
+// advisePolicy says which models sampled the rollouts, where the configuration doesn't name the model to be trained: then
+// no rollout counts as its own. The only model that they name isn't taken without being asked for, because the shards of
+// a run, which see a part of the rollouts each, would have to agree.
+func (r *run) advisePolicy(ctx context.Context, d *curate.Decisions) error {
+	if r.plan.config.Collator.Policy != "" || r.plan.shard != nil || !r.plan.makesRollouts() {
 		return nil
 	}
 	models, err := r.models(ctx, d)
-	if err != nil {
+	if err != nil || len(models) == 0 {
 		return err
 	}
 	names := slices.Sorted(maps.Keys(models))
-	switch len(names) {
-	case 0:
-		return nil
-	case 1:
-		t.collator.SetPolicy(names[0])
-		r.policy = names[0]
-		r.warn("collator.policy is not set: %s is taken to be the model to be trained, the only one that the rollouts name",
-			terminal.Line(names[0]))
-		return nil
-	}
 	var of []string
 	most := names[0]
 	for _, name := range names {
@@ -44,8 +35,8 @@ func (r *run) takePolicy(ctx context.Context, t *tokens, d *curate.Decisions) er
 			most = name
 		}
 	}
-	r.warn("the rollouts were sampled by %s, and collator.policy doesn't say which is to be trained, so that all are off_policy: "+
-		"-o collator.policy=%s", strings.Join(of, ", "), terminal.Line(most))
+	r.warn("the rollouts were sampled by %s, and collator.policy doesn't say which model is to be trained, so that all are "+
+		"off_policy: -o collator.policy=%s", strings.Join(of, ", "), terminal.Line(most))
 	return nil
 }
 

@@ -57,7 +57,6 @@ type run struct {
 	sum      *Summary
 	lock     *runfolder.Lock
 	known    []runfolder.File // files hashed as they were written
-	policy   string           // the model taken to be the one to be trained; empty: collator.policy says
 }
 
 func newRun(p *plan, env Env) *run {

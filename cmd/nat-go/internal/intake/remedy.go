@@ -28,8 +28,11 @@ func (y *yields) remedies(ctx context.Context, r *Report) error {
 		}
 		for _, m := range r.remediesOf(b) {
 			made, err := y.tried(ctx, r, m)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
 			if err != nil {
-				return err
+				continue // with these settings the builder refuses the input
 			}
 			if made != 0 {
 				b.Remedy = r.command(m, made)

@@ -173,7 +173,6 @@ type Batches struct {
 	Counts       map[string]batch.Count `json:"counts"`        // by channel/split
 	Stats        collator.Stats         `json:"stats"`
 	Steps        int                    `json:"steps,omitempty"`   // files with all channels of a step
-	Policy       string                 `json:"policy,omitempty"`  // the only model that the rollouts name, where collator.policy is not set
 	Teacher      *teacher.Report        `json:"teacher,omitempty"` // what the teacher was asked; what became of sites
 }
 

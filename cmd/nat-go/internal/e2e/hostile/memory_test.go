@@ -82,7 +82,8 @@ func (a *attack) run(t *testing.T) {
 	if args == nil {
 		args = []string{"finetune", "run", "--config-file", "finetune.yml", "--run-id", "r"}
 	}
-	cmd := b.Command(a.env, args...)
+	// Beside the program is the plugin acme.
+	cmd := b.Command(append([]string{"PATH=" + filepath.Dir(b.Exe) + ":" + os.Getenv("PATH")}, a.env...), args...)
 	said := &tail{}
 	cmd.Stdout, cmd.Stderr = said, said
 	if a.pipe != nil {

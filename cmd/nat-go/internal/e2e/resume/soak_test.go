@@ -166,9 +166,6 @@ func newSoak(t *testing.T, r *rand.Rand) *soak {
 // its own.
 func (s *soak) configure() {
 	acme := filepath.Join(filepath.Dir(s.Exe), "nat-go-builder-acme")
-	if err := os.Link(s.Exe, acme); err != nil {
-		s.t.Fatal(err)
-	}
 	s.Generate(s.t, "in.json", bench.Shape{Examples: 100, Turns: 2, Candidates: 6, Seed: 7})
 	collator := ""
 	if e2e.WithTokenizers() {
