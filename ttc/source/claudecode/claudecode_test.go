@@ -375,7 +375,7 @@ func TestHostileSessions(t *testing.T) {
 	odd := `{"type":"user","sessionId":"s"}
 {"type":"user","sessionId":"s","message":7}
 {"type":"assistant","sessionId":"s","message":{"content":{"a":1}}}
-{"type":"assistant","uuid":3,"sessionId":[],"message":{"id":{},"content":[1,"text",{"type":5},{"type":"tool_use"}]}}
+{"type":"assistant","uuid":3,"sessionId":[],"message":{"id":{},"content":[1,"text",{"type":5},{"type":"tool_use","name":"f"}]}}
 {"type":"attachment","sessionId":"s","attachment":[],"rendered":{}}
 {"type":"system","subtype":"compact_boundary","sessionId":"s","compactMetadata":{"preservedMessages":{"uuids":[1,{}]}}}
 `
