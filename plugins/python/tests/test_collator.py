@@ -56,7 +56,8 @@ def test_tensors_and_books():
         assert batch["sdpo.pair_target_id"].dtype == np.int64 and batch["sft.row_weight"].dtype == np.float32
         assert set(batch.channel("sft")) == {k[4:] for k in batch if k.startswith("sft.")}
         assert [made["examples"] for made in batch.channels if made["channel"] == "sdpo"] == [["video-0", "video-1", "small-0", "small-1"]]
-        assert batch.dropped["not_best"] == 4 and any(drop["reason"] == "not_best" for drop in batch.drops)
+        assert batch.dropped["failed_task"] + batch.dropped["not_best"] == 4
+        assert any(drop["reason"] == "not_best" for drop in batch.drops)
         for account in batch.books:
             assert account["in"] == account["out"] + sum(account.get("dropped", {}).values())
         same(batch, collate(TRACES))
