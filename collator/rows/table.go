@@ -168,12 +168,18 @@ func cell(n parquet.Node, v json.Raw) (any, error) {
 	return row, nil
 }
 
+// leaf converts a value of one column. In optional columns the library writes what is zero as null, unless it is given
+// by a pointer.
 func leaf(n parquet.Node, v json.Raw) (any, error) {
 	var x any
 	var ok bool
 	switch n.Type().Kind() {
 	case parquet.Boolean:
-		x, ok = v.Bool()
+		b, is := v.Bool()
+		x, ok = &b, is
+		if !n.Optional() {
+			x = b
+		}
 	case parquet.Int64:
 		x, ok = v.Int64()
 	case parquet.Double:

@@ -181,3 +181,25 @@ func inWords(row *Row) string {
 	}
 	return strings.ReplaceAll(b.String(), ", ", ",")
 }
+
+// TestOptionalFalseStaysFalse: a loss of false that came back as null would be trained.
+func TestOptionalFalseStaysFalse(t *testing.T) {
+	const line = `{"messages": [{"role": "assistant", "content": "", "loss": false}, {"role": "user", "content": "q"}, ` +
+		`{"role": "assistant", "content": "a", "loss": true}]}`
+	var file bytes.Buffer
+	table := msSwift.NewTable(&file, builders.KindDemonstration, Options{}, Contents{})
+	if err := table.Append([]byte(line)); err != nil {
+		t.Fatal(err)
+	}
+	if err := table.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var got string
+	err := EachTableRow(bytes.NewReader(file.Bytes()), int64(file.Len()), 0, func(_ int64, line []byte) error {
+		got = string(line)
+		return nil
+	})
+	if err != nil || strings.Count(got, `"loss":false`)+strings.Count(got, `"loss": false`) != 1 {
+		t.Errorf("%s (%v)", got, err)
+	}
+}
