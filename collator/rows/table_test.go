@@ -128,7 +128,8 @@ func TestMessagesRows(t *testing.T) {
 		{"every turn", talk, builders.TrainAll, false, "", 0},
 		{"every turn, with more after it", trailing, builders.TrainAll, false, "", 2},
 		{
-			"every turn of what trains the last", talk, builders.TrainLast, false, "the first, message 1, is context only",
+			"every turn of what trains the last", talk, builders.TrainLast, false,
+			"the first, message 1, is context only",
 			0,
 		},
 		{"the last turn", talk, builders.TrainLast, true, "", 0},

@@ -48,8 +48,8 @@ func (t *token) finder() finder {
 	}
 }
 
-// matched returns the range of the first group that took part in a match: a pattern's alternatives have a group each. It
-// returns the range of the whole match if none did.
+// matched returns the range of the first group that took part in a match: a pattern's alternatives have a group each.
+// It returns the range of the whole match if none did.
 func matched(m []int) (from, to int) {
 	for i := 2; i < len(m); i += 2 {
 		if m[i] >= 0 {

@@ -15,9 +15,9 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// advisePolicy says which models sampled the rollouts, where the configuration doesn't name the model to be trained: then
-// no rollout counts as its own. The only model that they name isn't taken without being asked for, because the shards of
-// a run, which see a part of the rollouts each, would have to agree.
+// advisePolicy says which models sampled the rollouts, where the configuration doesn't name the model to be trained:
+// then no rollout counts as its own. The only model that they name isn't taken without being asked for, because the
+// shards of a run, which see a part of the rollouts each, would have to agree.
 func (r *run) advisePolicy(ctx context.Context, d *curate.Decisions) error {
 	if r.plan.config.Collator.Policy != "" || r.plan.shard != nil || !r.plan.makesRollouts() {
 		return nil
