@@ -48,7 +48,7 @@ func (r *row) setApart(share float64) (rest others) {
 func (r *row) pick(i, m int, least float32) (top float32, sum float64) {
 	s, t := r.w.kept[0][i:i+m], r.w.kept[1][i:i+m]
 	for at, x := range s {
-		if x >= least {
+		if x >= least && x > 0 { // what pads the row is 0, and least may be
 			r.w.heavy = append(r.w.heavy, r.exactly(i+at))
 			s[at], t[at] = 0, 0
 		}
