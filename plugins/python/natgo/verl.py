@@ -2,7 +2,7 @@
 
 nat-go writes such messages and tools as JSON: typed, Parquet would give every definition and every call the keys of all
 others, with null where they had none, and chat templates print those. verl's own class can't read JSON, and says so.
-This one can (verl 0.9):
+This one is meant to; it is written after verl 0.9's code and has not been run with verl yet:
 
     data.custom_cls.path=pkg://natgo.verl data.custom_cls.name=Conversations
 """

@@ -83,7 +83,7 @@ func feeds() []feed {
 			"demonstration", "customizer", "NeMo Customizer v1 (SFT)", "the assistant turns", turnsAfter, documented,
 		},
 		{
-			"demonstration", "verl", "verl MultiTurnSFTDataset; natgo.verl for rows with tools",
+			"demonstration", "verl", "verl MultiTurnSFTDataset; natgo.verl, untried, for rows with tools",
 			"every assistant turn, each message rendered alone", turnsAfter, readBack,
 		},
 		{
