@@ -83,6 +83,7 @@ type fault struct {
 
 func newSoak(t *testing.T, r *rand.Rand) *soak {
 	b := newBed(t, 1)
+	b.Exe = programsOf(t, b.Exe)
 	s := &soak{bed: b, t: t, rand: r, faults: []fault{
 		{name: "kill", disturb: func(s *soak, cmd *exec.Cmd) { s.pause(1); _ = cmd.Process.Kill() }},
 		{
@@ -160,6 +161,23 @@ func newSoak(t *testing.T, r *rand.Rand) *soak {
 		}})
 	}
 	return s
+}
+
+// programsOf copies the program and the third party's builder, so that whatever runs one of the copies is of this soak.
+// It returns the program's copy.
+func programsOf(t *testing.T, exe string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{filepath.Base(exe), "nat-go-builder-acme"} {
+		program, err := os.ReadFile(filepath.Join(filepath.Dir(exe), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), program, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, filepath.Base(exe))
 }
 
 // configure has two builders of ours in one process, a third party's builder, and a trainer that starts a process of
