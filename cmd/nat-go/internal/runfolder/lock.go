@@ -31,6 +31,18 @@ func (h *Holder) String() string {
 		h.Since.Format(time.DateTime))
 }
 
+// attempts returns how often, a millisecond apart, to try a lock that is held.
+func (h *Holder) attempts() int {
+	if h == nil { // it has just taken the lock, or is releasing it
+		return 20
+	}
+	// A process that it was starting when it was killed has a copy of the lock until it runs its program.
+	if host, err := os.Hostname(); err == nil && host == h.Host && unix.Kill(h.Process, 0) == unix.ESRCH {
+		return 5000
+	}
+	return 0
+}
+
 // Lock is the right to write to a run folder: everything that writes to one holds it. It ends with the process, however
 // that ends.
 type Lock struct {
@@ -105,7 +117,7 @@ func (f Folder) tryLock(command string) (*Lock, error) {
 		return nil, err
 	}
 	left, busy, readErr := attempt(file)
-	for i := 0; busy && left == nil && readErr == nil && i < 20; i++ { // it has just taken the lock, or is releasing it
+	for i := 0; busy && readErr == nil && i < left.attempts(); i++ {
 		time.Sleep(time.Millisecond)
 		left, busy, readErr = attempt(file)
 	}
@@ -210,6 +222,8 @@ func (l *Lock) Close() {
 		}
 		_ = l.write(left) // if it fails, the next holder is told about this command, and repeats its work
 	}
+	// A process that is just being started has a copy of the lock, which closing the file would not release.
+	_ = unix.Flock(int(l.file.Fd()), unix.LOCK_UN)
 	l.file.Close()
 	l.file = nil
 }
