@@ -15,6 +15,7 @@ type tileArgs struct {
 	out   unsafe.Pointer // gradient, float32
 	kept  unsafe.Pointer // 2^(kx - ref) of the student, or of the side that the first pass reads; float32
 	keptT unsafe.Pointer // the teacher's
+	odds  unsafe.Pointer // scratch of 128 float32
 	n     int
 	tab   unsafe.Pointer
 	pfs   unsafe.Pointer // what to prefetch meanwhile
@@ -27,6 +28,9 @@ type tileArgs struct {
 	nls, nlt float32 // -log2 sum 2^(k(x-r))
 	hk, hd   float32 // D = (t'-s')*hk + hd
 	clip     float32 // largest entry, in log2 units
+	fold     float32 // the D from which U is the teacher's rate
+	limit    float32 // the largest |D| of a pass for rates
+	pivot    float32 // what U lacks
 	qk, gk   float32 // out = q*(qk + ql) + g*gk
 	ql       float32
 

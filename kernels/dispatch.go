@@ -22,8 +22,11 @@ type tileSet struct {
 	keep     [3]tileFunc
 	grad     [3]tileFunc // jsd and g = raw gradient, sumG its sum, clipped
 	evenGrad [3]tileFunc // grad without clip for beta 1/2, or nil
-	finish   tileFunc    // out = q*(qk + ql) + g*gk, with q from kept
-	stream   tileFunc    // finish bypassing the caches, to a 64-byte boundary, or nil
+	// g = raw gradient without clips of entries, sumG its sum, sum that of the teacher's side, both over the sides' own
+	// normalisers; max = largest |D|; rateEven for beta 1/2; or nil
+	rate, rateEven [3]tileFunc
+	finish         tileFunc // out = q*(qk + ql) + g*gk, with q from kept
+	stream         tileFunc // finish bypassing the caches, to a 64-byte boundary, or nil
 
 	// keep for forward passes, which may store bfloat16 pairs apart, and second passes that use what it kept; or nil
 	keepAny           [3]tileFunc
@@ -39,7 +42,7 @@ type tileSet struct {
 
 	gradTab     func(*table) unsafe.Pointer
 	gradH       float64                     // 0: the table's own
-	evenGradTab func(*table) unsafe.Pointer // also of keptEven
+	evenGradTab func(*table) unsafe.Pointer // or of keptEven
 	evenGradH   float64
 }
 

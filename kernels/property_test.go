@@ -571,3 +571,21 @@ func ExampleJSD() {
 	fmt.Printf("loss %.5f, gradient %.4f\n", st.Loss, grad)
 	// Output: loss 0.02203, gradient [-0.0161 0.0378 -0.0257 0.0039]
 }
+
+// TestRateFold checks that segments of the rates' table begin where the tiles begin to read U as the teacher's rate.
+func TestRateFold(t *testing.T) {
+	for _, beta := range []float64{1e-4, 0.004, 0.02, 0.1, 0.4999, 0.5001, 0.9, 0.98, 0.9999} {
+		table, from := newRateTable(beta), fold(beta)
+		below := math.Nextafter32(from, negInf)
+		beyond := []float32{math.Nextafter32(below, negInf), math.Nextafter32(from, -negInf)}
+		for _, d := range append(beyond, below, from, -20, -1e-9, 0, 20) {
+			slot := int(math.Float32bits(1+min(float32(math.Abs(float64(d))), 14.999))>>21) & 15
+			if math.Signbit(float64(d)) {
+				slot += 16
+			}
+			if got := table.teacher[slot]; got != (from <= d) {
+				t.Errorf("beta %g: the segment of D = %v has the teacher's rate: %v, but U is that from %v", beta, d, got, from)
+			}
+		}
+	}
+}

@@ -13,20 +13,22 @@ type worker struct {
 	padS   [block]float32 // a row's tail, padded with -Inf; half types use its first half
 	padT   [block]float32
 	padOut [block]float32
-	raw    []float32    // a row's raw gradient
-	kept   [2][]float32 // both sides' exponentials, passed from the first pass to the second; on a 64-byte boundary
-	sums   []float64    // the last first pass's sum of each tile
-	row    row          // the row under way, here so that it isn't allocated
-	heavy  []heavy      // a gradient's entries that are computed in float64
-	skips  []int32      // entries that normaliser leaves out, in ascending order
-	bucket bucketRow    // a sparse row's scratch
+	raw    []float32                          // a row's raw gradient
+	kept   [2][]float32                       // both sides' exponentials, on a 64-byte boundary
+	sums   []float64                          // the last first pass's sum of each tile
+	row    row                                // the row under way, here so that it isn't allocated
+	heavy  []heavy                            // a gradient's entries that are computed in float64
+	rates  *[rateDegree + 2][segments]float32 // the table of a row's rates
+	skips  []int32                            // entries that normaliser leaves out, in ascending order
+	bucket bucketRow                          // a sparse row's scratch
 	copied *[tile]float32
 	zero   []float32 // a tile's
 	next   func()    // the goroutine's body, stored so that starting it allocates nothing
 }
 
 func newWorker(p *tileSet) *worker {
-	w := &worker{path: p}
+	w := &worker{path: p, rates: alignedRows[[rateDegree + 2][segments]float32]()}
+	w.a.odds = unsafe.Pointer(alignedRows[[block]float32]())
 	if p.float64s {
 		w.a.wide = new([2][tile]float32)
 	}
@@ -329,7 +331,8 @@ func (j *JSD) jsdRow(
 		clear(grad)
 		return res // exactly 0, where rounding would leave 1e-15
 	}
-	w.row = row{j: j, w: w, p: j.plan(w, zs, zt, d, wantG), zs: zs, zt: zt, s: s, t: t, d: d, n: n, next: next}
+	w.row = row{j: j, w: w, zs: zs, zt: zt, s: s, t: t, d: d, n: n, next: next}
+	w.row.choose(j.passOf(path, d, grad != nil))
 	r, ok := &w.row, false
 	if grad == nil {
 		res.loss, res.clipped, ok = r.forward(wantG)
@@ -354,7 +357,12 @@ type row struct {
 	d      DType
 	n      int
 	next   nextRow
+	apart  float64 // the sum of the heavy entries' kept exponentials on the teacher's side
+	mean   float64 // the sum of the free derivatives
 }
+
+// choose decides on the second pass that comes next.
+func (r *row) choose(k passKind) { r.p = r.j.plan(r.w, r.zs, r.zt, r.d, k) }
 
 // maxLoss is the largest loss that is left to float32.
 const maxLoss = 1e4
@@ -392,23 +400,51 @@ func (j *JSD) firstPasses(
 	return zs, zt
 }
 
+// passKind is what a second pass computes.
+type passKind uint8
+
+const (
+	lossPass  passKind = iota
+	againPass          // the loss, after a pass for the gradient
+	entryPass          // the loss and the gradient of each entry, which it may clip
+	ratePass           // the gradient, and a loss that cancels where the sides are nearly equal
+)
+
+// passOf is the kind of a row's first second pass.
+func (j *JSD) passOf(path *tileSet, d DType, grad bool) passKind {
+	switch {
+	case j.opt.clipsElements() || grad && path.rate[d] == nil:
+		return entryPass
+	case grad:
+		return ratePass
+	}
+	return lossPass
+}
+
 // plan is what a row's second pass is to do.
 type plan struct {
+	kind passKind
 	f    tileFunc
 	h    float64 // the table's unit of D, in log2 of odds
 	fix  float64 // factor for its sums
 	kept bool    // whether it uses the exponentials of the first pass
 	// end is set if beta is 0, where the teacher's side weighs the log-odds, or 1, where the student's does.
 	end, teacherWeighs bool
+	pivot              float64 // what a ratePass takes from U, in units of h
+	off                float64 // what its D lack, in units of h
 }
 
 // tiles chooses the pass and its table.
-func (p *plan) tiles(path *tileSet, d DType, t *table, even, wantG bool) unsafe.Pointer {
+func (p *plan) tiles(path *tileSet, d DType, t *table, even bool) unsafe.Pointer {
 	f, h, tab := path.jsd[d], path.tabH, path.tab
 	switch {
-	case wantG && even:
+	case p.kind == ratePass && even:
+		f, h, tab = path.rateEven[d], geometricH, nil
+	case p.kind == ratePass:
+		f, h, tab = path.rate[d], gradedH, nil
+	case p.kind == entryPass && even && path.evenGrad[d] != nil:
 		f, h, tab = path.evenGrad[d], path.evenGradH, path.evenGradTab
-	case wantG:
+	case p.kind == entryPass:
 		f, h, tab = path.grad[d], path.gradH, path.gradTab
 	case p.kept && even:
 		f, h, tab = path.keptEven[d], path.evenGradH, path.evenGradTab
@@ -421,18 +457,24 @@ func (p *plan) tiles(path *tileSet, d DType, t *table, even, wantG bool) unsafe.
 	if h == 0 {
 		p.h = t.h
 	}
+	if tab == nil {
+		return unsafe.Pointer(t.rate.rows)
+	}
 	return tab(t)
 }
 
 // plan chooses the second pass of a row and sets its constants.
-func (j *JSD) plan(w *worker, zs, zt norm, d DType, wantG bool) plan {
+func (j *JSD) plan(w *worker, zs, zt norm, d DType, kind passKind) plan {
 	o, a, path := &j.opt, &w.a, w.path
 	rs, rt := w.reference(zs, zt)
 	even := j.table.symmetric && !o.clipsElements() && path.even[d] != nil
-	p := plan{end: j.end, teacherWeighs: o.Beta == 0}
-	p.kept = wantG || path.keepAny[d] != nil && !j.end && rs == rt
+	p := plan{kind: kind, end: j.end, teacherWeighs: o.Beta == 0}
+	p.kept = kind > againPass || path.keepAny[d] != nil && !j.end && rs == rt
+	if kind == againPass && d == BFloat16 {
+		p.kept = false // the tiles that use what is kept for the loss alone want it in another order
+	}
 	a.table = j.table
-	a.tab = p.tiles(path, d, j.table, even, wantG)
+	a.tab = p.tiles(path, d, j.table, even)
 	k := a.dk
 	ls, lt := zs.l-k*float64(rs), zt.l-k*float64(rt)
 	if rs == zs.ref && rt == zt.ref {
@@ -443,7 +485,14 @@ func (j *JSD) plan(w *worker, zs, zt norm, d DType, wantG bool) plan {
 	a.dhk = k / p.h
 	a.hk = float32(a.dhk)
 	a.dhd = (ls - lt) / p.h
-	a.hd = float32((ls - lt) / k * float64(a.hk))
+	hd := (ls - lt) / k * float64(a.hk)
+	a.hd = float32(hd)
+	p.off = hd - float64(a.hd)
+	a.fold, a.limit = fold(o.Beta), limitD/float32(p.h)
+	if j.end {
+		a.limit = 1e30
+	}
+	a.pivot = 0
 	a.teacher = 0
 	if p.teacherWeighs {
 		a.teacher = 1<<32 - 1
@@ -452,7 +501,7 @@ func (j *JSD) plan(w *worker, zs, zt norm, d DType, wantG bool) plan {
 	// entries must be scaled to make up for it: by the mean of both.
 	p.fix = 1
 	switch {
-	case p.kept:
+	case p.kept: // a ratePass needs neither
 		p.fix = 1 / zt.total
 		a.ratio = float32(zt.total / zs.total)
 	case !path.float64s:
@@ -596,6 +645,9 @@ func (r *row) secondPass(wantG bool) (sums secondSums, ok bool) {
 			a.kept, a.keptT = unsafe.Pointer(&w.kept[0][i]), unsafe.Pointer(&w.kept[1][i])
 		}
 		call(p.f, a)
+		if i == 0 && r.turns() {
+			continue
+		}
 		if p.end && float64(a.max)*p.h > steep && w.diverges(d, p.teacherWeighs) {
 			return sums, false
 		}

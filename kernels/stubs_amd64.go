@@ -26,10 +26,13 @@ func jsdKeptF32AVX512(a *tileArgs)
 func jsdKeptEvenF32AVX512(a *tileArgs)
 
 //go:noescape
-func gradEvenF32AVX512(a *tileArgs)
+func gradF32AVX512(a *tileArgs)
 
 //go:noescape
-func gradF32AVX512(a *tileArgs)
+func rateEvenF32AVX512(a *tileArgs)
+
+//go:noescape
+func rateF32AVX512(a *tileArgs)
 
 //go:noescape
 func klF32AVX512(a *tileArgs)
@@ -56,10 +59,13 @@ func jsdKeptBF16AVX512(a *tileArgs)
 func jsdKeptEvenBF16AVX512(a *tileArgs)
 
 //go:noescape
-func gradEvenBF16AVX512(a *tileArgs)
+func gradBF16AVX512(a *tileArgs)
 
 //go:noescape
-func gradBF16AVX512(a *tileArgs)
+func rateEvenBF16AVX512(a *tileArgs)
+
+//go:noescape
+func rateBF16AVX512(a *tileArgs)
 
 //go:noescape
 func klBF16AVX512(a *tileArgs)
@@ -86,10 +92,13 @@ func jsdKeptF16AVX512(a *tileArgs)
 func jsdKeptEvenF16AVX512(a *tileArgs)
 
 //go:noescape
-func gradEvenF16AVX512(a *tileArgs)
+func gradF16AVX512(a *tileArgs)
 
 //go:noescape
-func gradF16AVX512(a *tileArgs)
+func rateEvenF16AVX512(a *tileArgs)
+
+//go:noescape
+func rateF16AVX512(a *tileArgs)
 
 //go:noescape
 func klF16AVX512(a *tileArgs)

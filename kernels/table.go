@@ -194,6 +194,121 @@ type table struct {
 	// D is in units of gradedH.
 	graded *[2*(gradedDegree+1) + 1][segments]float32
 	even   *evenTable
+	// rate is U, from which tiles compute both sides' rates; see fold. It is by |D| and in units of geometricH if
+	// symmetric, else in the segments and units of graded.
+	rate rateTable
+}
+
+// rateTable holds rows of width segments: the centres, then the coefficients of each degree. A multiple of the
+// student's probability may be taken from all raw gradients by taking it from its rates, so the constants are kept in
+// float64.
+type rateTable struct {
+	width    int
+	rows     *[rateDegree + 2][segments]float32
+	constant [segments]float64
+	teacher  [segments]bool // whether U is the teacher's rate
+}
+
+// less is the table whose student's rates are less by pivot, written into to.
+func (t *rateTable) less(pivot float64, to *[rateDegree + 2][segments]float32) {
+	*to = *t.rows
+	for i, c := range t.constant[:t.width] {
+		if t.teacher[i] {
+			continue
+		}
+		at := t.width + i
+		to[at/segments][at%segments] = float32(c - pivot)
+	}
+}
+
+// weights is what multiplies both sides' rates, -log2 of the mixture over the side's probability. At the ends of beta,
+// where the mixture is one of the sides, the other's rate is what counts.
+func weights(beta float64) (student, teacher float64) {
+	switch beta {
+	case 0:
+		return 0, 1
+	case 1:
+		return 1, 0
+	}
+	return 1 - beta, beta
+}
+
+// foldEdge is the edge of a rateTable's segment about where the rates of a beta bend.
+func foldEdge(beta float64) float64 {
+	bend, i := math.Abs(math.Log2(beta/(1-beta)))/gradedH, 4
+	for i < 14 && geometricEdge(i+1) <= bend {
+		i++
+	}
+	return geometricEdge(i)
+}
+
+// fold is the D, in units of a rateTable, from which U is the teacher's rate; below it is the student's. Before the bend
+// U is the lesser of the two, which a difference would lose; beyond it is the larger side's, which is bounded.
+func fold(beta float64) float32 {
+	switch beta {
+	case 0:
+		return math.MaxFloat32
+	case 1:
+		return -math.MaxFloat32
+	case 0.5:
+		return 0
+	}
+	edge := float32(foldEdge(beta))
+	from := edge
+	for below := edge; 1+below == 1+edge; below = math.Nextafter32(below, 0) {
+		from = below // 1+|D| is rounded, so the segment begins here
+	}
+	if beta > 0.5 {
+		return math.Nextafter32(-from, 0)
+	}
+	return from
+}
+
+// limitD is the largest |D| that counts, in log2 units: beyond it the lesser side has no weight.
+const limitD = 40
+
+// studentRate is the student's rate at odds of d2; the teacher's is studentRate(-d2, 1-beta).
+func studentRate(d2, beta float64) float64 {
+	student, _ := weights(beta)
+	return rate(d2, beta) / student
+}
+
+func newRateTable(beta float64) rateTable {
+	t := rateTable{width: segments, rows: alignedRows[[rateDegree + 2][segments]float32]()}
+	signs, h, deg := []float64{-1, 1}, float64(gradedH), rateDegree
+	if beta == 0.5 {
+		t.width, signs, h, deg = 16, signs[:1], geometricH, evenRateDegree
+	}
+	if beta == 0 || beta == 1 {
+		return t // U is 0
+	}
+	for _, sign := range signs {
+		for i := range 16 {
+			lo, hi := geometricEdge(i), geometricEdge(i+1)
+			teacher := beta != 0.5 && sign*lo >= float64(fold(beta)) && (sign > 0 || lo < foldEdge(beta))
+			u := func(d float64) float64 { return studentRate(sign*d*h, beta) / h } // it is added to D
+			if teacher {
+				u = func(d float64) float64 { return studentRate(-sign*d*h, 1-beta) / h }
+			}
+			p := fitRate(u, lo, hi, deg)
+			if i == 15 {
+				p = flatPiece(u, 1e9, false) // what a masked side has
+				p.centre = lo
+			}
+			slot, side := geometricSlot(lo), 1.0
+			if t.width == segments && sign < 0 {
+				slot, side = slot+16, -1
+			}
+			t.rows[0][slot], t.constant[slot], t.teacher[slot] = float32(side*p.centre), p.c[0], teacher
+			odd := 1.0
+			for j := range deg + 1 {
+				at := (1+j)*t.width + slot
+				t.rows[at/segments][at%segments] = float32(odd * p.c[j])
+				odd *= side
+			}
+		}
+	}
+	return t
 }
 
 // evenTable is psi_1/2 over |D|. rate is not even: r(D) = r(|D|) - D/2 for D > 0, where the table holds r for D < 0.
@@ -201,9 +316,9 @@ type evenTable struct {
 	// wide has 32 segments of one log2 unit, expanded about their left edges; wide[i] holds degree i.
 	wide *[evenDegree + 1][segments]float32
 	// geometric has 16 segments, chosen by the exponent and two fraction bits of 1+|D2|/2: geometric[0] holds the
-	// centres in units of D2/2, geometric[1+i] the coefficients of degree i, followed by those of rate. psi is accurate
-	// to within 4e-7 of its own value.
-	geometric *[2*(geometricDegree+1) + 1][16]float32
+	// centres in units of D2/2, geometric[1+i] the coefficients of degree i. psi is accurate to within 4e-7 of its own
+	// value.
+	geometric *[geometricDegree + 2][16]float32
 	// narrow has 8 segments, chosen by the exponent and first fraction bit of 1+|D2|/4: narrow[0] the centres in units
 	// of D2/4, narrow[1+i] degree i, followed by those of rate.
 	narrow *[2*(narrowDegree+1) + 1][8]float32
@@ -219,6 +334,8 @@ const (
 	narrowH         = 4
 	signedH         = 3 // beyond 15 of them, 45 log2 units of odds, psi equals its limit
 	gradedH         = 2.5
+	rateDegree      = 7
+	evenRateDegree  = 6
 	packedRate      = 12 // where a segment's rate is in packed
 )
 
@@ -273,6 +390,7 @@ func newTable(beta float64) *table {
 	}
 	t.signed = newSignedTable(beta)
 	t.graded = newGradedTable(beta)
+	t.rate = newRateTable(beta)
 	if t.symmetric {
 		t.even = newEvenTable()
 	}
@@ -294,7 +412,7 @@ func newEvenTable() *evenTable {
 	e := &evenTable{
 		wide:      alignedRows[[evenDegree + 1][segments]float32](),
 		narrow:    alignedRows[[2*(narrowDegree+1) + 1][8]float32](),
-		geometric: alignedRows[[2*(geometricDegree+1) + 1][16]float32](),
+		geometric: alignedRows[[geometricDegree + 2][16]float32](),
 	}
 	f, slope, _ := scaled(0.5, 1)
 	for n := range segments {
@@ -312,15 +430,16 @@ func newEvenTable() *evenTable {
 		}
 	}
 	f, slope, _ = scaled(0.5, geometricH)
-	_, _, r := scaled(0.5, -geometricH)
 	for i := range 16 {
 		lo, hi := geometricEdge(i), geometricEdge(i+1)
-		at := geometricSlot(lo)
-		place(func(j int) *float32 { return &e.geometric[j][at] }, fitPiece(f, slope, lo, hi, geometricDegree),
-			fitRate(r, lo, hi, geometricDegree), geometricDegree+1, 1)
+		at, p := geometricSlot(lo), fitPiece(f, slope, lo, hi, geometricDegree)
+		e.geometric[0][at] = float32(p.centre)
+		for j := range geometricDegree + 1 {
+			e.geometric[1+j][at] = float32(p.c[j])
+		}
 	}
 	f, slope, _ = scaled(0.5, narrowH)
-	_, _, r = scaled(0.5, -narrowH)
+	_, _, r := scaled(0.5, -narrowH)
 	for i := range 8 {
 		p := fitPiece(f, slope, narrowEdges[i], narrowEdges[i+1], narrowDegree)
 		q := fitRate(r, narrowEdges[i], narrowEdges[i+1], narrowDegree)

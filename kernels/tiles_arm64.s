@@ -71,7 +71,7 @@ TEXT ·maxF32NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 48(R0), R4
+	MOVD 56(R0), R4
 	FMOVQ 224(R11), F16 // -inf
 loop:
 	VLD1.P 16(R1), [V0.S4]
@@ -79,7 +79,7 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x6e30fa10 // fmaxv s16, v16.4s
-	FMOVS F16, 160(R0)
+	FMOVS F16, 184(R0)
 	RET
 
 // func sumF32NEON(a *tileArgs)
@@ -87,10 +87,10 @@ TEXT ·sumF32NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 48(R0), R4
-	ADD $88, R0, R9
+	MOVD 56(R0), R4
+	ADD $96, R0, R9
 	VLD1R (R9), [V16.S4]
-	ADD $92, R0, R9
+	ADD $100, R0, R9
 	VLD1R (R9), [V17.S4]
 	WORD $0x6ea0fa31 // fneg v17.4s, v17.4s
 	VEOR V23.B16, V23.B16, V23.B16
@@ -130,7 +130,7 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 136(R0)
+	FMOVD F23, 160(R0)
 	RET
 
 // func keepF32NEON(a *tileArgs)
@@ -138,11 +138,11 @@ TEXT ·keepF32NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 48(R0), R4
+	MOVD 56(R0), R4
 	MOVD 32(R0), R10
-	ADD $88, R0, R9
+	ADD $96, R0, R9
 	VLD1R (R9), [V16.S4]
-	ADD $92, R0, R9
+	ADD $100, R0, R9
 	VLD1R (R9), [V17.S4]
 	WORD $0x6ea0fa31 // fneg v17.4s, v17.4s
 	VEOR V23.B16, V23.B16, V23.B16
@@ -183,7 +183,7 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 136(R0)
+	FMOVD F23, 160(R0)
 	RET
 
 // func jsdF32NEON(a *tileArgs)
@@ -191,23 +191,23 @@ TEXT ·jsdF32NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 48(R0), R4
+	MOVD 56(R0), R4
 	MOVD 8(R0), R2
-	MOVD 56(R0), R5
+	MOVD 64(R0), R5
 	MOVD $80, R6
-	ADD $88, R0, R9
-	VLD1R (R9), [V16.S4]
 	ADD $96, R0, R9
-	VLD1R (R9), [V17.S4]
-	ADD $100, R0, R9
-	VLD1R (R9), [V18.S4]
+	VLD1R (R9), [V16.S4]
 	ADD $104, R0, R9
-	VLD1R (R9), [V19.S4]
+	VLD1R (R9), [V17.S4]
 	ADD $108, R0, R9
-	VLD1R (R9), [V20.S4]
+	VLD1R (R9), [V18.S4]
 	ADD $112, R0, R9
-	VLD1R (R9), [V21.S4]
+	VLD1R (R9), [V19.S4]
 	ADD $116, R0, R9
+	VLD1R (R9), [V20.S4]
+	ADD $120, R0, R9
+	VLD1R (R9), [V21.S4]
+	ADD $124, R0, R9
 	VLD1R (R9), [V22.S4]
 	VEOR V23.B16, V23.B16, V23.B16
 	VEOR V24.B16, V24.B16, V24.B16
@@ -311,9 +311,9 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 136(R0)
+	FMOVD F23, 160(R0)
 	WORD $0x6e30fb39 // fmaxv s25, v25.4s
-	FMOVS F25, 160(R0)
+	FMOVS F25, 184(R0)
 	RET
 
 // func gradF32NEON(a *tileArgs)
@@ -321,26 +321,26 @@ TEXT ·gradF32NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 48(R0), R4
+	MOVD 56(R0), R4
 	MOVD 8(R0), R2
-	MOVD 56(R0), R5
+	MOVD 64(R0), R5
 	MOVD $80, R6
 	MOVD 16(R0), R3
 	MOVD 32(R0), R10
 	MOVD 40(R0), R12
-	ADD $88, R0, R9
-	VLD1R (R9), [V16.S4]
 	ADD $96, R0, R9
-	VLD1R (R9), [V17.S4]
-	ADD $100, R0, R9
-	VLD1R (R9), [V18.S4]
+	VLD1R (R9), [V16.S4]
 	ADD $104, R0, R9
-	VLD1R (R9), [V19.S4]
+	VLD1R (R9), [V17.S4]
 	ADD $108, R0, R9
-	VLD1R (R9), [V20.S4]
+	VLD1R (R9), [V18.S4]
 	ADD $112, R0, R9
-	VLD1R (R9), [V21.S4]
+	VLD1R (R9), [V19.S4]
 	ADD $116, R0, R9
+	VLD1R (R9), [V20.S4]
+	ADD $120, R0, R9
+	VLD1R (R9), [V21.S4]
+	ADD $124, R0, R9
 	VLD1R (R9), [V22.S4]
 	VEOR V23.B16, V23.B16, V23.B16
 	VEOR V24.B16, V24.B16, V24.B16
@@ -445,16 +445,16 @@ loop:
 	VFMLA V14.S4, V1.S4, V0.S4
 	VLD1.P 16(R10), [V27.S4]
 	VLD1.P 16(R12), [V28.S4]
-	ADD $168, R0, R9
+	ADD $192, R0, R9
 	VLD1R (R9), [V29.S4]
 	WORD $0x6e3ddf7b // fmul v27.4s, v27.4s, v29.4s
 	WORD $0x4e3bf79c // fmax v28.4s, v28.4s, v27.4s
-	ADD $164, R0, R9
+	ADD $188, R0, R9
 	VLD1R (R9), [V31.S4]
 	VBSL V27.B16, V28.B16, V31.B16
 	WORD $0x6e20dfff // fmul v31.4s, v31.4s, v0.4s
 	WORD $0x6e29df9c // fmul v28.4s, v28.4s, v9.4s
-	ADD $120, R0, R9
+	ADD $128, R0, R9
 	VLD1R (R9), [V29.S4]
 	WORD $0x6ebde79e // fcmgt v30.4s, v28.4s, v29.4s
 	WORD $0x4ebdf79c // fmin v28.4s, v28.4s, v29.4s
@@ -472,14 +472,14 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 136(R0)
+	FMOVD F23, 160(R0)
 	WORD $0x6e30fb39 // fmaxv s25, v25.4s
-	FMOVS F25, 160(R0)
+	FMOVS F25, 184(R0)
 	WORD $0x7e70db18 // faddp d24, v24.2d
-	FMOVD F24, 144(R0)
+	FMOVD F24, 168(R0)
 	VADDV V26.S4, V26
 	VMOV V26.S[0], R7
-	MOVD R7, 152(R0)
+	MOVD R7, 176(R0)
 	RET
 
 // func maxBF16NEON(a *tileArgs)
@@ -487,7 +487,7 @@ TEXT ·maxBF16NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 48(R0), R4
+	MOVD 56(R0), R4
 	FMOVQ 224(R11), F16 // -inf
 loop:
 	VLD1.P 8(R1), [V0.H4]
@@ -496,7 +496,7 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x6e30fa10 // fmaxv s16, v16.4s
-	FMOVS F16, 160(R0)
+	FMOVS F16, 184(R0)
 	RET
 
 // func sumBF16NEON(a *tileArgs)
@@ -504,10 +504,10 @@ TEXT ·sumBF16NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 48(R0), R4
-	ADD $88, R0, R9
+	MOVD 56(R0), R4
+	ADD $96, R0, R9
 	VLD1R (R9), [V16.S4]
-	ADD $92, R0, R9
+	ADD $100, R0, R9
 	VLD1R (R9), [V17.S4]
 	WORD $0x6ea0fa31 // fneg v17.4s, v17.4s
 	VEOR V23.B16, V23.B16, V23.B16
@@ -548,7 +548,7 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 136(R0)
+	FMOVD F23, 160(R0)
 	RET
 
 // func keepBF16NEON(a *tileArgs)
@@ -556,11 +556,11 @@ TEXT ·keepBF16NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 48(R0), R4
+	MOVD 56(R0), R4
 	MOVD 32(R0), R10
-	ADD $88, R0, R9
+	ADD $96, R0, R9
 	VLD1R (R9), [V16.S4]
-	ADD $92, R0, R9
+	ADD $100, R0, R9
 	VLD1R (R9), [V17.S4]
 	WORD $0x6ea0fa31 // fneg v17.4s, v17.4s
 	VEOR V23.B16, V23.B16, V23.B16
@@ -602,7 +602,7 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 136(R0)
+	FMOVD F23, 160(R0)
 	RET
 
 // func jsdBF16NEON(a *tileArgs)
@@ -610,23 +610,23 @@ TEXT ·jsdBF16NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 48(R0), R4
+	MOVD 56(R0), R4
 	MOVD 8(R0), R2
-	MOVD 56(R0), R5
+	MOVD 64(R0), R5
 	MOVD $80, R6
-	ADD $88, R0, R9
-	VLD1R (R9), [V16.S4]
 	ADD $96, R0, R9
-	VLD1R (R9), [V17.S4]
-	ADD $100, R0, R9
-	VLD1R (R9), [V18.S4]
+	VLD1R (R9), [V16.S4]
 	ADD $104, R0, R9
-	VLD1R (R9), [V19.S4]
+	VLD1R (R9), [V17.S4]
 	ADD $108, R0, R9
-	VLD1R (R9), [V20.S4]
+	VLD1R (R9), [V18.S4]
 	ADD $112, R0, R9
-	VLD1R (R9), [V21.S4]
+	VLD1R (R9), [V19.S4]
 	ADD $116, R0, R9
+	VLD1R (R9), [V20.S4]
+	ADD $120, R0, R9
+	VLD1R (R9), [V21.S4]
+	ADD $124, R0, R9
 	VLD1R (R9), [V22.S4]
 	VEOR V23.B16, V23.B16, V23.B16
 	VEOR V24.B16, V24.B16, V24.B16
@@ -732,9 +732,9 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 136(R0)
+	FMOVD F23, 160(R0)
 	WORD $0x6e30fb39 // fmaxv s25, v25.4s
-	FMOVS F25, 160(R0)
+	FMOVS F25, 184(R0)
 	RET
 
 // func gradBF16NEON(a *tileArgs)
@@ -742,26 +742,26 @@ TEXT ·gradBF16NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 48(R0), R4
+	MOVD 56(R0), R4
 	MOVD 8(R0), R2
-	MOVD 56(R0), R5
+	MOVD 64(R0), R5
 	MOVD $80, R6
 	MOVD 16(R0), R3
 	MOVD 32(R0), R10
 	MOVD 40(R0), R12
-	ADD $88, R0, R9
-	VLD1R (R9), [V16.S4]
 	ADD $96, R0, R9
-	VLD1R (R9), [V17.S4]
-	ADD $100, R0, R9
-	VLD1R (R9), [V18.S4]
+	VLD1R (R9), [V16.S4]
 	ADD $104, R0, R9
-	VLD1R (R9), [V19.S4]
+	VLD1R (R9), [V17.S4]
 	ADD $108, R0, R9
-	VLD1R (R9), [V20.S4]
+	VLD1R (R9), [V18.S4]
 	ADD $112, R0, R9
-	VLD1R (R9), [V21.S4]
+	VLD1R (R9), [V19.S4]
 	ADD $116, R0, R9
+	VLD1R (R9), [V20.S4]
+	ADD $120, R0, R9
+	VLD1R (R9), [V21.S4]
+	ADD $124, R0, R9
 	VLD1R (R9), [V22.S4]
 	VEOR V23.B16, V23.B16, V23.B16
 	VEOR V24.B16, V24.B16, V24.B16
@@ -868,16 +868,16 @@ loop:
 	VFMLA V14.S4, V1.S4, V0.S4
 	VLD1.P 16(R10), [V27.S4]
 	VLD1.P 16(R12), [V28.S4]
-	ADD $168, R0, R9
+	ADD $192, R0, R9
 	VLD1R (R9), [V29.S4]
 	WORD $0x6e3ddf7b // fmul v27.4s, v27.4s, v29.4s
 	WORD $0x4e3bf79c // fmax v28.4s, v28.4s, v27.4s
-	ADD $164, R0, R9
+	ADD $188, R0, R9
 	VLD1R (R9), [V31.S4]
 	VBSL V27.B16, V28.B16, V31.B16
 	WORD $0x6e20dfff // fmul v31.4s, v31.4s, v0.4s
 	WORD $0x6e29df9c // fmul v28.4s, v28.4s, v9.4s
-	ADD $120, R0, R9
+	ADD $128, R0, R9
 	VLD1R (R9), [V29.S4]
 	WORD $0x6ebde79e // fcmgt v30.4s, v28.4s, v29.4s
 	WORD $0x4ebdf79c // fmin v28.4s, v28.4s, v29.4s
@@ -895,14 +895,14 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 136(R0)
+	FMOVD F23, 160(R0)
 	WORD $0x6e30fb39 // fmaxv s25, v25.4s
-	FMOVS F25, 160(R0)
+	FMOVS F25, 184(R0)
 	WORD $0x7e70db18 // faddp d24, v24.2d
-	FMOVD F24, 144(R0)
+	FMOVD F24, 168(R0)
 	VADDV V26.S4, V26
 	VMOV V26.S[0], R7
-	MOVD R7, 152(R0)
+	MOVD R7, 176(R0)
 	RET
 
 // func maxF16NEON(a *tileArgs)
@@ -910,7 +910,7 @@ TEXT ·maxF16NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 48(R0), R4
+	MOVD 56(R0), R4
 	FMOVQ 224(R11), F16 // -inf
 loop:
 	VLD1.P 8(R1), [V0.H4]
@@ -919,7 +919,7 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x6e30fa10 // fmaxv s16, v16.4s
-	FMOVS F16, 160(R0)
+	FMOVS F16, 184(R0)
 	RET
 
 // func sumF16NEON(a *tileArgs)
@@ -927,10 +927,10 @@ TEXT ·sumF16NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 48(R0), R4
-	ADD $88, R0, R9
+	MOVD 56(R0), R4
+	ADD $96, R0, R9
 	VLD1R (R9), [V16.S4]
-	ADD $92, R0, R9
+	ADD $100, R0, R9
 	VLD1R (R9), [V17.S4]
 	WORD $0x6ea0fa31 // fneg v17.4s, v17.4s
 	VEOR V23.B16, V23.B16, V23.B16
@@ -971,7 +971,7 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 136(R0)
+	FMOVD F23, 160(R0)
 	RET
 
 // func keepF16NEON(a *tileArgs)
@@ -979,11 +979,11 @@ TEXT ·keepF16NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 48(R0), R4
+	MOVD 56(R0), R4
 	MOVD 32(R0), R10
-	ADD $88, R0, R9
+	ADD $96, R0, R9
 	VLD1R (R9), [V16.S4]
-	ADD $92, R0, R9
+	ADD $100, R0, R9
 	VLD1R (R9), [V17.S4]
 	WORD $0x6ea0fa31 // fneg v17.4s, v17.4s
 	VEOR V23.B16, V23.B16, V23.B16
@@ -1025,7 +1025,7 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 136(R0)
+	FMOVD F23, 160(R0)
 	RET
 
 // func jsdF16NEON(a *tileArgs)
@@ -1033,23 +1033,23 @@ TEXT ·jsdF16NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 48(R0), R4
+	MOVD 56(R0), R4
 	MOVD 8(R0), R2
-	MOVD 56(R0), R5
+	MOVD 64(R0), R5
 	MOVD $80, R6
-	ADD $88, R0, R9
-	VLD1R (R9), [V16.S4]
 	ADD $96, R0, R9
-	VLD1R (R9), [V17.S4]
-	ADD $100, R0, R9
-	VLD1R (R9), [V18.S4]
+	VLD1R (R9), [V16.S4]
 	ADD $104, R0, R9
-	VLD1R (R9), [V19.S4]
+	VLD1R (R9), [V17.S4]
 	ADD $108, R0, R9
-	VLD1R (R9), [V20.S4]
+	VLD1R (R9), [V18.S4]
 	ADD $112, R0, R9
-	VLD1R (R9), [V21.S4]
+	VLD1R (R9), [V19.S4]
 	ADD $116, R0, R9
+	VLD1R (R9), [V20.S4]
+	ADD $120, R0, R9
+	VLD1R (R9), [V21.S4]
+	ADD $124, R0, R9
 	VLD1R (R9), [V22.S4]
 	VEOR V23.B16, V23.B16, V23.B16
 	VEOR V24.B16, V24.B16, V24.B16
@@ -1155,9 +1155,9 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 136(R0)
+	FMOVD F23, 160(R0)
 	WORD $0x6e30fb39 // fmaxv s25, v25.4s
-	FMOVS F25, 160(R0)
+	FMOVS F25, 184(R0)
 	RET
 
 // func gradF16NEON(a *tileArgs)
@@ -1165,26 +1165,26 @@ TEXT ·gradF16NEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 48(R0), R4
+	MOVD 56(R0), R4
 	MOVD 8(R0), R2
-	MOVD 56(R0), R5
+	MOVD 64(R0), R5
 	MOVD $80, R6
 	MOVD 16(R0), R3
 	MOVD 32(R0), R10
 	MOVD 40(R0), R12
-	ADD $88, R0, R9
-	VLD1R (R9), [V16.S4]
 	ADD $96, R0, R9
-	VLD1R (R9), [V17.S4]
-	ADD $100, R0, R9
-	VLD1R (R9), [V18.S4]
+	VLD1R (R9), [V16.S4]
 	ADD $104, R0, R9
-	VLD1R (R9), [V19.S4]
+	VLD1R (R9), [V17.S4]
 	ADD $108, R0, R9
-	VLD1R (R9), [V20.S4]
+	VLD1R (R9), [V18.S4]
 	ADD $112, R0, R9
-	VLD1R (R9), [V21.S4]
+	VLD1R (R9), [V19.S4]
 	ADD $116, R0, R9
+	VLD1R (R9), [V20.S4]
+	ADD $120, R0, R9
+	VLD1R (R9), [V21.S4]
+	ADD $124, R0, R9
 	VLD1R (R9), [V22.S4]
 	VEOR V23.B16, V23.B16, V23.B16
 	VEOR V24.B16, V24.B16, V24.B16
@@ -1291,16 +1291,16 @@ loop:
 	VFMLA V14.S4, V1.S4, V0.S4
 	VLD1.P 16(R10), [V27.S4]
 	VLD1.P 16(R12), [V28.S4]
-	ADD $168, R0, R9
+	ADD $192, R0, R9
 	VLD1R (R9), [V29.S4]
 	WORD $0x6e3ddf7b // fmul v27.4s, v27.4s, v29.4s
 	WORD $0x4e3bf79c // fmax v28.4s, v28.4s, v27.4s
-	ADD $164, R0, R9
+	ADD $188, R0, R9
 	VLD1R (R9), [V31.S4]
 	VBSL V27.B16, V28.B16, V31.B16
 	WORD $0x6e20dfff // fmul v31.4s, v31.4s, v0.4s
 	WORD $0x6e29df9c // fmul v28.4s, v28.4s, v9.4s
-	ADD $120, R0, R9
+	ADD $128, R0, R9
 	VLD1R (R9), [V29.S4]
 	WORD $0x6ebde79e // fcmgt v30.4s, v28.4s, v29.4s
 	WORD $0x4ebdf79c // fmin v28.4s, v28.4s, v29.4s
@@ -1318,14 +1318,14 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 136(R0)
+	FMOVD F23, 160(R0)
 	WORD $0x6e30fb39 // fmaxv s25, v25.4s
-	FMOVS F25, 160(R0)
+	FMOVS F25, 184(R0)
 	WORD $0x7e70db18 // faddp d24, v24.2d
-	FMOVD F24, 144(R0)
+	FMOVD F24, 168(R0)
 	VADDV V26.S4, V26
 	VMOV V26.S[0], R7
-	MOVD R7, 152(R0)
+	MOVD R7, 176(R0)
 	RET
 
 // func finishNEON(a *tileArgs)
@@ -1333,15 +1333,15 @@ TEXT ·finishNEON(SB), NOSPLIT, $0-8
 	MOVD a+0(FP), R0
 	MOVD $neon<>(SB), R11
 	MOVD 0(R0), R1
-	MOVD 48(R0), R4
+	MOVD 56(R0), R4
 	MOVD 32(R0), R1
 	MOVD 16(R0), R2
 	MOVD 24(R0), R3
-	ADD $132, R0, R9
+	ADD $152, R0, R9
 	VLD1R (R9), [V18.S4]
-	ADD $124, R0, R9
+	ADD $144, R0, R9
 	VLD1R (R9), [V19.S4]
-	ADD $128, R0, R9
+	ADD $148, R0, R9
 	VLD1R (R9), [V20.S4]
 	VEOR V24.B16, V24.B16, V24.B16
 loop:
@@ -1356,5 +1356,5 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x6e30fb18 // fmaxv s24, v24.4s
-	FMOVS F24, 160(R0)
+	FMOVS F24, 184(R0)
 	RET

@@ -31,8 +31,9 @@ func amd64Tiles(own numbers) *ir.File {
 		g.jsd512(d, kind{})
 		g.jsd512(d, kind{kept: true})
 		g.jsdGeometric512(d)
-		g.grad512(d, true)
-		g.grad512(d, false)
+		g.grad512(d)
+		g.rate512(d, true)
+		g.rate512(d, false)
 		g.kl512(d)
 	}
 	g.sum512(bf16, true, true)

@@ -5,39 +5,34 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// grad512 is the second pass of a gradient, over kept exponentials: psi and rate by the same segments, chosen by the
-// exponent and two fraction bits of 1+|D|. That is one permute of 16 segments for psi_1/2, of 32 for others, whose
-// segments differ by the sign of D.
+// grad512 is the second pass of a gradient that clips entries, or whose sides are nearly equal at an end of beta, over
+// kept exponentials: psi and rate by the same 32 segments, chosen by the sign of D and the exponent and two fraction bits
+// of 1+|D|.
 type grad512 struct {
 	*generator
-	even   bool
 	d      dtype
 	p      pointers
 	ks, kt Register
-	// Four vectors each. student becomes what rate_1/2 is less for D > 0; segment the student's probability; odds the
-	// argument within the segment.
+	// Four vectors each. segment becomes the student's probability; odds the argument within the segment.
 	student, segment, odds, rate, larger, psi []VecPhysical
 	lo, hi                                    VecPhysical   // scratch: constants, or the halves of a table row
 	tmp                                       []VecPhysical // two vectors of scratch
 	acc, accG, far, clipped                   VecPhysical
 }
 
-func (g *generator) grad512(d dtype, even bool) {
-	g.text("AVX512", kind{even: even, grad: true}.name()+d.name)
+func (g *generator) grad512(d dtype) {
+	g.text("AVX512", kind{grad: true}.name()+d.name)
 	q := grad512{
-		generator: g, even: even, d: d, p: g.loadPointers(), ks: R12, kt: R13,
+		generator: g, d: d, p: g.loadPointers(), ks: R12, kt: R13,
 		student: zmm[0:4], segment: zmm[4:8], odds: zmm[8:12], rate: zmm[12:16], larger: zmm[16:20], psi: zmm[20:24],
 		lo: Z24, hi: Z25, tmp: zmm[26:28], acc: Z28, accG: Z29, far: Z30, clipped: Z31,
 	}
 	g.zero512(q.acc, q.accG, q.far, q.clipped)
 	g.MOVQ(g.arg("kept"), q.ks)
 	g.MOVQ(g.arg("keptT"), q.kt)
-	top := g.geometricDegree
-	if !even {
-		top = g.gradedDegree
-		g.MOVL(g.arg("teacher"), R14L)
-		g.KMOVW(R14L, K7)
-	}
+	top := g.gradedDegree
+	g.MOVL(g.arg("teacher"), R14L)
+	g.KMOVW(R14L, K7)
 	g.align()
 	g.Label("loop")
 	q.logOdds()
@@ -73,10 +68,8 @@ func (g *grad512) logOdds() {
 	for _, d := range g.odds {
 		g.VFMADD213PS(g.hi, g.lo, d)
 	}
-	if !g.even {
-		for _, d := range g.odds {
-			g.VRANGEPS(Imm(0xb), d, g.far, g.far) // largest |D|, ignoring NaN
-		}
+	for _, d := range g.odds {
+		g.VRANGEPS(Imm(0xb), d, g.far, g.far) // largest |D|, ignoring NaN
 	}
 	g.VBROADCASTSS(g.wide.mem("far"), g.lo)
 	for _, d := range g.odds {
@@ -87,28 +80,19 @@ func (g *grad512) logOdds() {
 // place finds the segment of D and the argument within it.
 func (g *grad512) place() {
 	g.VBROADCASTSS(g.wide.mem("geometricLimit"), g.lo)
-	size := g.segment
-	if g.even {
-		for j, d := range g.odds {
-			g.VMAXPS(g.clipped, d, g.student[j]) // clipped is 0
-		}
-		size = g.odds
-	}
 	for j, d := range g.odds {
-		g.VRANGEPS(Imm(0xa), g.lo, d, size[j]) // |D| up to the limit
+		g.VRANGEPS(Imm(0xa), g.lo, d, g.segment[j]) // |D| up to the limit
 	}
-	for j, s := range g.segment {
-		g.VADDPS_BCST(g.wide.mem("1"), size[j], s)
+	for _, s := range g.segment {
+		g.VADDPS_BCST(g.wide.mem("1"), s, s)
 	}
 	for _, s := range g.segment {
 		g.VPSRLD(Imm(21), s, s)
 	}
-	if !g.even { // the sign goes on top of the four bits
-		for j, d := range g.odds {
-			sign := g.tmp[j%2]
-			g.VPSRLD(Imm(27), d, sign)
-			g.VPTERNLOGD_BCST(Imm(0xd8), g.wide.mem("16"), sign, g.segment[j])
-		}
+	for j, d := range g.odds { // the sign goes on top of the four bits
+		sign := g.tmp[j%2]
+		g.VPSRLD(Imm(27), d, sign)
+		g.VPTERNLOGD_BCST(Imm(0xd8), g.wide.mem("16"), sign, g.segment[j])
 	}
 	g.row(0)
 	for j, d := range g.odds {
@@ -120,19 +104,11 @@ func (g *grad512) place() {
 
 // row loads a row of the table, lookup selects a vector's segments from it.
 func (g *grad512) row(r int) {
-	if g.even {
-		g.VMOVAPS(Mem{Base: g.p.tab, Disp: r * 64}, g.lo)
-		return
-	}
 	g.VMOVAPS(Mem{Base: g.p.tab, Disp: r * 128}, g.lo)
 	g.VMOVAPS(Mem{Base: g.p.tab, Disp: r*128 + 64}, g.hi)
 }
 
 func (g *grad512) lookup(j int, dst VecPhysical) {
-	if g.even {
-		g.VPERMPS(g.lo, g.segment[j], dst)
-		return
-	}
 	g.VMOVAPS(g.lo, dst)
 	g.VPERMT2PS(g.hi, g.segment[j], dst)
 }
@@ -153,7 +129,7 @@ func (g *grad512) polynomial(dst []VecPhysical, first, top int) {
 	}
 }
 
-// entries leaves the entries in psi and the raw gradient in rate. Tables other than psi_1/2 clip.
+// entries leaves the entries in psi and the raw gradient in rate.
 func (g *grad512) entries() {
 	kept := func(base Register, j int) Mem { return Mem{Base: base, Index: g.p.i, Scale: 4, Disp: 64 * j} }
 	q := g.segment
@@ -164,21 +140,14 @@ func (g *grad512) entries() {
 	for j := range q {
 		g.VMAXPS(kept(g.kt, j), q[j], g.larger[j])
 	}
-	for j, r := range g.rate {
-		if g.even {
-			g.VSUBPS(g.student[j], r, r)
-		} else {
-			g.VMOVAPS(g.larger[j], K7, q[j])
-		}
+	for j := range q {
+		g.VMOVAPS(g.larger[j], K7, q[j])
 	}
 	for j, r := range g.rate {
 		g.VMULPS(q[j], r, r)
 	}
 	for j, l := range g.psi {
 		g.VMULPS(g.larger[j], l, l)
-	}
-	if g.even {
-		return
 	}
 	over := []OpmaskPhysical{K1, K2, K3, K4}
 	g.VBROADCASTSS(g.arg("clip"), g.hi)

@@ -36,12 +36,15 @@ var (
 
 // kind names a second-pass tile: psi_1/2 or the general table, with or without gradient, and whether a forward pass uses
 // the exponentials that the first pass kept; a gradient always does.
-type kind struct{ even, grad, kept bool }
+type kind struct{ even, grad, kept, rate bool }
 
 func (k kind) name() string {
 	n := "jsd"
 	if k.grad {
 		n = "grad"
+	}
+	if k.rate {
+		n = "rate"
 	}
 	if k.kept {
 		n += "Kept"
@@ -67,6 +70,7 @@ var (
 // numbers holds constants of package kernels: the degrees of the table polynomials, and klLift.
 type numbers struct {
 	degree, evenDegree, geometricDegree, narrowDegree, signedDegree, gradedDegree, packedRate, klLift int
+	rateDegree, evenRateDegree                                                                        int
 }
 
 func main() {
@@ -107,7 +111,7 @@ func readNumbers() numbers {
 	}
 	return numbers{
 		of("degree"), of("evenDegree"), of("geometricDegree"), of("narrowDegree"), of("signedDegree"), of("gradedDegree"),
-		of("packedRate"), of("klLift"),
+		of("packedRate"), of("klLift"), of("rateDegree"), of("evenRateDegree"),
 	}
 }
 

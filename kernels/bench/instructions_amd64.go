@@ -19,7 +19,7 @@ var instructions = map[string]map[string]float64{
 		"forward, bfloat16":  45.0,
 		"forward, beta 0.3":  48.0,
 		"forward, KL":        28.0,
-		"gradient":           64.8,
-		"gradient, beta 0.3": 76.8,
+		"gradient":           55.0,
+		"gradient, beta 0.3": 60.0,
 	},
 }
