@@ -242,8 +242,8 @@ func foldEdge(beta float64) float64 {
 	return geometricEdge(i)
 }
 
-// fold is the D, in units of a rateTable, from which U is the teacher's rate; below it is the student's. Before the bend
-// U is the lesser of the two, which a difference would lose; beyond it is the larger side's, which is bounded.
+// fold is the D, in units of a rateTable, from which U is the teacher's rate; below it is the student's. Before the
+// bend U is the lesser of the two, which a difference would lose; beyond it is the larger side's, which is bounded.
 func fold(beta float64) float32 {
 	switch beta {
 	case 0:
