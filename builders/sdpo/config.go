@@ -23,7 +23,7 @@ type Config struct {
 // Detect says what counts as a failed call.
 type Detect struct {
 	Results     []string `yaml:"results" default:"[flag, exit_code, status, exception, message]" validate:"dive,oneof=flag exit_code status exception message" doc:"kinds of evidence in a result that count"`
-	Silence     []string `yaml:"silence" validate:"dive,oneof=source_flag result_flag exit_code time_limit rpc_error error_object status_object error_page framework_text traceback error_prefix program_message http_status refusal" doc:"rules to switch off; the builder's README describes each"`
+	Silence     []string `yaml:"silence" validate:"dive,oneof=source_flag result_flag exit_code time_limit rpc_error error_object status_object error_page framework_text traceback error_prefix program_message http_status refusal wording" doc:"rules to switch off; the builder's README describes each"`
 	Calls       []string `yaml:"calls" default:"[arguments_not_json, unknown_tool, schema]" validate:"dive,oneof=arguments_not_json unknown_tool schema" doc:"what makes a call wrong whatever its result says"`
 	Match       []Match  `yaml:"match" validate:"dive" doc:"your own rules, tried first: additional results that mean failure; the first match counts"`
 	NextTurn    bool     `yaml:"next_turn" default:"true" doc:"let the agent's next turn (it apologises, or calls the tool again) settle what a rule leaves open; it is never evidence on its own"`

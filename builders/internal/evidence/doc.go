@@ -7,6 +7,8 @@
 //
 // The work is bounded: only the first and last lines of a long text are examined, each up to a maximum length.
 //
+// A short text that no rule reads is weighed by its words; the weights are trained from the labelled results.
+//
 // It is large because there is a rule for each way in which programs and services report a failure; one file holds
 // those of a subject.
 package evidence

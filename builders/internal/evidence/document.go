@@ -29,7 +29,7 @@ func looksLikeLog(lines []string) bool { return logLine().MatchString(lines[0]) 
 
 // document says why a text is a document, whose errors are not the call's. rule is the rule that would otherwise match.
 func (t *text) document(rule string) string {
-	if rule == "refusal" || len(t.head) == 1 {
+	if rule == "refusal" || rule == "wording" || len(t.head) == 1 {
 		if looksLikeLog(t.head) && tagged().MatchString(t.head[0]) {
 			return "" // a level without a timestamp or logger name
 		}

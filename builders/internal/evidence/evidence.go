@@ -36,6 +36,7 @@ var Rules = []Rule{
 	{"program_message", Message, "the last words of a program or compiler: program: file: what is wrong"},
 	{"http_status", Message, "a short result that gives an HTTP status of 400 or more"},
 	{"refusal", Message, "a result of a sentence or two that refuses: cannot, already taken, not found, must be"},
+	{"wording", Message, "a result of a sentence or two whose words, weighed together, are those of a refusal"},
 }
 
 // Named returns the rule with the given name.
@@ -51,6 +52,7 @@ func Named(name string) (Rule, bool) {
 // Call is what is known about the call that a result answers.
 type Call struct {
 	Arguments json.Raw // an object, or nil
+	weights   weights  // for what no rule reads; nil: those that were trained
 }
 
 // Finding is what a result says about its call. The zero value says nothing about a failure.

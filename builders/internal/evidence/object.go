@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/json"
@@ -30,13 +31,13 @@ var (
 	errorKeys = []string{
 		"error", "errors", "exception", "traceback", "err", "errormessage", "errormessages", "errmsg",
 		"errordescription", "fault", "faultstring", "faultcode",
-		"errordetail", "errordetails", "errortype", "errorcode", "errcode", "validationerrors", "errormsg",
+		"failure", "errordetail", "errordetails", "errortype", "errorcode", "errcode", "validationerrors", "errormsg",
 	}
 	whyKeys = []string{
-		"message", "msg", "detail", "details", "reason", "title", "description", "moreinfo",
+		"why", "reasons", "message", "msg", "detail", "details", "reason", "title", "description", "moreinfo",
 		"hint", "suggestion", "help", "explanation", "cause",
 	}
-	statusKeys = []string{"status", "statuscode", "httpstatus", "httpstatuscode", "code", "cod"}
+	statusKeys = []string{"status", "statuscode", "httpstatus", "httpstatuscode", "code", "cod", "returncode"}
 	boolKeys   = []string{"success", "ok", "succeeded", "successful", "issuccess"}
 	frameKeys  = []string{
 		"type", "requestid", "traceid", "correlationid", "fbtraceid", "param", "data", "result", "results",
@@ -46,13 +47,20 @@ var (
 		"retryafter", "field", "fields", "output", "content", "value", "time", "helpurl", "errorid", "domain",
 		"severity", "subcode", "errno", "syscall", "tooluseid", "toolcallid", "toolname", "tool",
 	}
-	actedKeys = []string{ // what a call was to do, as a participle
-		"sent", "created", "updated", "deleted", "removed", "booked", "saved", "moved", "applied", "executed",
-		"processed", "accepted", "delivered", "called", "inserted", "added", "transferred", "cancelled", "canceled",
+	envelope = set(errorKeys, whyKeys, statusKeys, boolKeys, frameKeys)
+	errorKey = set(errorKeys)
+	// Participles that tell of a state rather than of what a call was to do.
+	stateKey = set([]string{
+		"enabled", "required", "blocked", "locked", "expired", "deprecated", "verified", "connected", "failed", "closed",
+		"allowed", "muted", "archived", "suspended", "truncated", "cached", "shared", "timedout", "interrupted", "killed",
+	})
+	// Other names that services have for the members of an envelope, and the names used here.
+	alias = map[string]string{
+		"responsecode": "code", "rescode": "code", "retcode": "code", "resultcode": "code", "stat": "status",
+		"responsemessage": "message", "responsemsg": "message", "responsetext": "message", "resmsg": "message",
+		"returnmsg": "message", "returnmessage": "message", "retmsg": "message", "resultmsg": "message",
+		"resultmessage": "message", "payload": "data", "responsedata": "data", "statusmsg": "statusmessage",
 	}
-	envelope   = set(errorKeys, whyKeys, statusKeys, boolKeys, frameKeys, actedKeys)
-	actedKey   = set(actedKeys)
-	errorKey   = set(errorKeys)
 	processKey = set(exitKeys, []string{
 		"stdout", "stderr", "output", "command", "cmd", "duration", "durationms", "durationseconds", "timedout",
 		"cwd", "signal", "success", "exceptioninfo", "interrupted",
@@ -101,6 +109,9 @@ func read(o json.Raw) (r object, ok bool) {
 		}
 		name, _ := k.Text()
 		key := fold(name)
+		if other, ok := alias[key]; ok && r.by[other] == nil {
+			key = other
+		}
 		r.keys, r.names = append(r.keys, key), append(r.names, name)
 		r.by[key] = v
 	}
@@ -324,14 +335,12 @@ func (c Call) wrapper(o *object, _ json.Raw, depth int) (Finding, bool) {
 		switch {
 		case wrapped[k] && inner == "":
 			inner = k
+		case (k == "meta" || k == "status") && o.by[k].Kind() == json.Object && inner == "":
+			inner = k
 		case around[k] || !Truthy(o.by[k]):
 		default:
 			return Finding{}, false
 		}
-	}
-	k := o.keys[0]
-	if inner == "" && len(o.keys) == 1 && (k == "meta" || k == "status") && o.by[k].Kind() == json.Object {
-		inner = k
 	}
 	if inner == "" {
 		return Finding{}, false
@@ -369,6 +378,9 @@ var badStatus = set([]string{
 	"invalid", "not_found", "notfound", "unauthorized", "forbidden", "exception",
 })
 
+// decided are statuses that a request has once somebody has decided about it.
+var decided = set([]string{"rejected", "denied", "refused"})
+
 // errorObject reads objects that are errors, or that say something did not work.
 func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
 	evidence, rule, certain := o.evidence()
@@ -385,6 +397,9 @@ func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
 		return nearMiss(rule, quote, "there is a result beside it"), true
 	}
 	foreign := c.foreign(o)
+	if decided[strings.ToLower(o.text("status"))] && o.by["id"] != nil {
+		foreign = append(foreign, "id") // of what was asked about
+	}
 	switch {
 	case len(foreign) == 0:
 		return failed(rule, quote), true
@@ -400,6 +415,11 @@ func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
 		", ")+"): it is a record")
 	f.Supported = certain
 	return f, true
+}
+
+// acted reports whether a member is named after what a call was to do, as a participle.
+func acted(key string) bool {
+	return strings.HasSuffix(key, "ed") && !stateKey[key] || key == "sent" || key == "done" || key == "made"
 }
 
 // isCode reports whether a member is an error code, which means nothing on its own.
@@ -425,14 +445,18 @@ func (o *object) evidence() (key, rule string, certain bool) {
 		}
 	}
 	for _, k := range o.keys {
-		if actedKey[k] && o.isFalse(k) && explained {
+		if acted(k) && o.isFalse(k) && explained {
 			return k, "status_object", true
 		}
 	}
 	for _, k := range statusKeys {
 		n, ok := o.by[k].Int64()
-		if s, isText := o.by[k].Text(); isText && len(s) == 3 && s[0] >= '4' && s[0] <= '5' && digits(s) {
-			n, ok = int64(s[0]-'0')*100, true
+		if s, isText := o.by[k].Text(); isText {
+			if written, err := strconv.ParseInt(s, 10, 32); err == nil {
+				n, ok = written, true
+			} else if numberedCode().MatchString(s) {
+				n, ok = -1, true
+			}
 		}
 		if ok && n >= 400 && n <= 599 && explained {
 			// RFC 9457: a problem has a title or details, plus any members it likes.
@@ -455,10 +479,10 @@ func (o *object) named(explained bool) (key, rule string, certain bool) {
 			if isCode(k) && !explained {
 				continue
 			}
-			return k, "error_object", false
+			return k, "error_object", Truthy(o.by["errorcode"]) && o.text("errormessage") != ""
 		}
 	}
-	for _, k := range []string{"status", "result", "outcome"} {
+	for _, k := range []string{"status", "result", "outcome", "state"} {
 		s := strings.ToLower(o.text(k))
 		if badStatus[s] && (explained || s == "error" && Truthy(o.by["content"]) || s[0] == 'f' && s == "fail" &&
 			o.by["data"] != nil) {
@@ -539,7 +563,7 @@ var badCode = lazy(`(?i)^[\w.-]*(?:err|econn|enoent|eacces|timed?_?out|refused|i
 	`reject)[\w.-]*$`)
 
 // numberedCode matches a code of the kind that services number their errors with: PGRST116.
-var numberedCode = lazy(`^[A-Z]{2,8}[-_]?\d{2,6}$`)
+var numberedCode = lazy(`^[A-Z]{1,8}[-_]?\d{2,6}$`)
 
 // hasMore reports whether an object says anything beyond certain members.
 func (o *object) hasMore(known ...string) bool {
@@ -569,7 +593,8 @@ func listed(v json.Raw) bool {
 func (c Call) foreign(o *object) []string {
 	var out []string
 	for i, k := range o.keys {
-		if envelope[k] || ownError(k) || !Truthy(o.by[k]) || c.echo(o.names[i], o.by[k]) ||
+		if envelope[k] || acted(k) && o.isFalse(k) || k == "state" && badStatus[strings.ToLower(o.text(k))] ||
+			ownError(k) || !Truthy(o.by[k]) || c.echo(o.names[i], o.by[k]) ||
 			k == "failed" || k == "name" && o.by["stack"] != nil {
 			continue
 		}

@@ -33,7 +33,7 @@ var (
 	unixLine = lazy(`^(?:-?(?:ba|z|da|k|c)?sh|[./\w][\w./+-]{0,80}(?:\.exe)?(?: \([\w ]+\))?|` +
 		`/\S+)(?:\[\d+\])?: +(?:(?:line )?\d+: )?(?:[^:]{1,200}: ){0,3}` + osError + `$`)
 	// compilers' file:line:column: error:
-	compiler = lazy(`^(?:\S+ ?: (?:fatal )?error [A-Z]+\d+: .*|\S+\.(?:c|cc|cpp|cxx|h|hpp|m|go|rs|java|kt|scala|` +
+	compiler = lazy(`^(?:<\w+>:\d+:\d+: .*|\S+ ?: (?:fatal )?error [A-Z]+\d+: .*|\S+\.(?:c|cc|cpp|cxx|h|hpp|m|go|rs|java|kt|scala|` +
 		`swift|zig|cs|f90|proto|hs|ml|ts|tsx|` +
 		`js)[:(]\d+(?:[:,]\d+)?\)?:? (?:fatal )?(?:error|undefined|cannot|syntax error|imported and not used|` +
 		`declared and not used|expected|missing|invalid)\b.*|` +
@@ -41,7 +41,7 @@ var (
 		`\S*/ld): (?:fatal )?(?:error: )?.*|\S*\.(?:c|o|cc|cpp):.*undefined reference to .*|` +
 		`error: could not compile .*|error(?:\[E\d+\])?: .*|error: aborting due to .*|` +
 		`\d+ errors?(?: generated\.)?$|compilation terminated\.$|For more information about this error, try .*)$`)
-	build = lazy(`^(?:Error in [^:]{1,60}: \S.*|\S+ exited with (?:status|exit)(?: code)? [1-9]\d*\.?|[Cc]ommand terminated by signal \d+.*|Out of memory: .*|HRESULT: 0x[89][0-9A-Fa-f]{7}.*|` +
+	build = lazy(`^(?:Code: \d+\. .*|\s*! \[(?:remote )?rejected\] .*|Error in [^:]{1,60}: \S.*|\S+ exited with (?:status|exit)(?: code)? [1-9]\d*\.?|[Cc]ommand terminated by signal \d+.*|Out of memory: .*|HRESULT: 0x[89][0-9A-Fa-f]{7}.*|` +
 		`error [A-Z]{2,5}\d{3,5}: .*|e: \S+\.kts?: .*|Module build failed .*|\S+: exception error: .*|error connecting to .*|` +
 		`[\w./-]+: \S.{0,80} fatal: .*|[\w./-]+: (?:\S+:\d+: )?.*\bAssertion .* failed\.?|(?:ERROR: )?In procedure \S+: .*|\s*\(file ".*" line \d+\)$|\S+\s+: ok=\d+ .*(?:unreachable|failed)=[1-9].*|[Ee]rror (?:\w+ing|while|when|` +
 		`during) [^:]{1,120}: \S.*|` +

@@ -12,7 +12,8 @@ var (
 		`transferred|reserved|completed|finished|the file .* has been|voucher redeemed|applied|added|yes\b)`)
 	told = lazy(`(?i)^(?:job|build|pipeline|run|deployment|task|backup|shipment|parcel|step|stage|test|tests|` +
 		`service|sensor|node|pod|worker|cron|import|order|invoice|charge|status|state|result|last|latest|` +
-		`previous|device)\b[^.]{0,60}\b(?:failed|failure|error|denied|rejected)\b`)
+		`previous|device)\b[^.]{0,60}\b(?:failed|failure|error|denied|rejected)\b|` +
+		`^[a-z]+ #?[\w-]*\d[\w-]*: (?:\w+ )?(?:failed|rejected|denied|declined|cancel\w+|expired)\b`)
 	refused = lazy(`(?i)^(?:sorry\b|(?:i |we |you )?(?:cannot|can't|can not|could not|couldn't|unable to|` +
 		`failed to|are not allowed|aren't allowed|may not|must not|must |do not have|don't have|have no)\b|` +
 		`(?:wrong|incorrect|refusing|aborting|blocked|disallowed|rejected|denied|invalid|unknown|unsupported|` +
@@ -24,7 +25,7 @@ var (
 		`name|number|header|argument|option|address|descriptor|syntax|token|character|escape|file|data|input))\b|` +
 		`\S+(?: \S+)? malformed$|` +
 		`(?:\S+ ){0,5}(?:failed|refused|rejected|denied|aborted|not possible|impossible|invalid|` +
-		`unavailable)(?:[.:!]|$| (?:because|due to|since)\b)|get failed:|delete failed:)`)
+		`unavailable)(?:[.:!]|$| \(| (?:because|due to|since)\b)|get failed:|delete failed:)`)
 	said = lazy(`(?i)\b(?:cannot be|can't be|can not be|could not be|couldn't be|can only be|must be|` +
 		`must not be|must have|must contain|must (?:provide|specify|give|supply|pass)|should be (?:provided|given|specified|supplied)|is required|are required|is missing|are missing|already (?:taken|` +
 		`booked|exists?|been|in use|reserved|redeemed|used|registered|closed|cancelled|canceled|shipped|paid|` +

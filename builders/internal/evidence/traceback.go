@@ -154,7 +154,7 @@ func (t *text) alone() Finding {
 // spelledName matches the name of an exception that says what is wrong but doesn't end in a word for errors:
 // InvalidToken, DoesNotExist.
 const spelledName = `(?:[A-Za-z_]\w*(?:\.|::))*` +
-	`(?:(?:[A-Z][a-z0-9]*)*(?:Invalid|Bad|Missing|Unknown|Undefined|Unsupported|Unexpected|` +
+	`(?:(?:[A-Z][a-z0-9]*)*(?:Invalid|Already|Bad|Missing|Unknown|Undefined|Unsupported|Unexpected|` +
 	`Malformed|Illegal|Duplicate|NoSuch|TooMany|TooLarge|Cannot)(?:[A-Z][a-z0-9]*)+|` +
 	`(?:[A-Z][a-z0-9]*)+(?:Not[A-Z][a-z]+|AlreadyExists|Denied|Refused|Exceeded|Expired|Mismatch|Unavailable|` +
 	`Unreachable|Timeout|TimedOut|Conflict|Failed|Overflow|Rejected|Forbidden|Unauthorized)|` +

@@ -29,7 +29,9 @@ func (c Call) words(text string) Finding {
 	f := t.strongest()
 	switch {
 	case f.Rule == "":
-		f = c.voice(t)
+		if f = c.voice(t); f.Rule == "" && t.one() && c.command() == "" && !report(t.all) {
+			f = c.sentence(t)
+		}
 	case !f.Failed:
 		if own := c.complaint(t, c.command()); own.Failed {
 			f = own
@@ -38,7 +40,7 @@ func (c Call) words(text string) Finding {
 	switch {
 	case f.Rule == "":
 		return Finding{}
-	case f.Failed && (f.Rule == "http_status" || f.Rule == "refusal") && seen().MatchString(t.head[0]):
+	case f.Failed && (f.Rule == "http_status" || f.Rule == "refusal" || f.Rule == "wording") && seen().MatchString(t.head[0]):
 		return nearMiss(f.Rule, f.Quote, "it tells what somebody saw or said")
 	case f.Failed && c.command() == "" && t.conversation():
 		return nearMiss(f.Rule, f.Quote, "it is a conversation")

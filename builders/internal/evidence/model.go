@@ -1,0 +1,161 @@
+package evidence
+
+import (
+	_ "embed"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// What no rule reads is weighed: a logistic regression over the words and pairs of words of a sentence or two. Values
+// that the call gave are one word, numbers are another, so the weights are about how such sentences are built.
+// TestWeights trains it from the labelled results and writes weights.txt.
+
+//go:embed weights.txt
+var weightsFile string
+
+// weights has a weight in hundredths for each feature; in all it gives the logarithm of the odds for a failure.
+type weights map[string]float64
+
+var trained = sync.OnceValue(func() weights {
+	w := weights{}
+	for line := range strings.Lines(weightsFile) {
+		name, n, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		w[name], _ = strconv.ParseFloat(n, 64)
+	}
+	return w
+})
+
+// sure is the weight from which a text is taken for a failure: odds of nine to two.
+const sure = 150
+
+// sentence weighs a text that no rule reads.
+func (c Call) sentence(t *text) Finding {
+	w := c.weights
+	if w == nil {
+		w = trained()
+	}
+	if w.of(features(t.all, c)) < sure {
+		return Finding{}
+	}
+	return failed("wording", t.head[0])
+}
+
+func (w weights) of(fs map[string]float64) float64 {
+	sum := w[""]
+	for _, name := range slices.Sorted(maps.Keys(fs)) {
+		sum += w[name] * fs[name]
+	}
+	return sum
+}
+
+const given, number = "<given>", "<number>"
+
+// features are the words, pairs of words, and the form of a text. The longer the text, the less a word counts.
+func features(s string, c Call) map[string]float64 {
+	words := c.wordsOf(s)
+	fs := map[string]float64{}
+	for i, w := range words {
+		fs[w] = 1
+		if i > 0 {
+			fs[words[i-1]+" "+w] = 1
+		}
+	}
+	share := 2.5 / math.Sqrt(float64(max(1, len(fs))))
+	for name := range fs {
+		fs[name] = share
+	}
+	if len(words) > 0 {
+		fs["^"+words[0]], fs[words[len(words)-1]+"$"] = 1, 1
+	}
+	fs[fmt.Sprint("length ", min(5, len(words)/4))] = 1
+	if strings.Contains(s, "\n") {
+		fs["lines"] = 1
+	}
+	return fs
+}
+
+var wordOf = lazy(`<given>|[A-Za-z]+(?:'[a-z]+)?|\d[\d.,:/-]*|[?:;()"'→<>=|!.]`)
+
+// wordsOf returns the words and marks of a text, in lower case, with what the call gave and numbers replaced.
+func (c Call) wordsOf(s string) []string {
+	values := c.values(c.Arguments, nil)
+	slices.SortFunc(values, func(a, b string) int { return len(b) - len(a) })
+	for _, v := range values {
+		s = replaceWord(s, v)
+	}
+	var out []string
+	for _, w := range wordOf().FindAllString(s, -1) {
+		switch {
+		case w[0] >= '0' && w[0] <= '9':
+			w = number
+		case w != given:
+			w = strings.ToLower(w)
+		}
+		switch verb, negated := strings.CutSuffix(w, "n't"); {
+		case w == "cannot":
+			out = append(out, "can", "not")
+		case negated:
+			out = append(out, verb, "not")
+		default:
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// replaceWord replaces the places of a text where a value stands as a word.
+func replaceWord(s, value string) string {
+	if !holdsWord(s, value) {
+		return s
+	}
+	var b strings.Builder
+	for {
+		i := strings.Index(s, value)
+		if i < 0 {
+			return b.String() + s
+		}
+		end := i + len(value)
+		around := s[max(0, i-1):min(len(s), end+1)]
+		b.WriteString(s[:i])
+		if holdsWord(around, value) {
+			b.WriteString(" " + given + " ")
+		} else {
+			b.WriteString(value)
+		}
+		s = s[end:]
+	}
+}
+
+// values returns the short texts and the numbers among the arguments.
+func (c Call) values(v json.Raw, out []string) []string {
+	const most, longest = 32, 80
+	if len(out) >= most {
+		return out
+	}
+	switch v.Kind() {
+	case json.Object:
+		for _, e := range v.Members() {
+			out = c.values(e, out)
+		}
+	case json.Array:
+		for e := range v.Elements() {
+			out = c.values(e, out)
+		}
+	case json.String:
+		if s, _ := v.Text(); len(s) <= longest && aWordIn().MatchString(s) {
+			out = append(out, s)
+		}
+	case json.Number:
+		out = append(out, string(v))
+	}
+	return out
+}
+
+var aWordIn = lazy(`\w`)
