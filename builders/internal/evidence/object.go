@@ -51,8 +51,9 @@ var (
 	errorKey = set(errorKeys)
 	// Participles that tell of a state rather than of what a call was to do.
 	stateKey = set([]string{
-		"enabled", "required", "blocked", "locked", "expired", "deprecated", "verified", "connected", "failed", "closed",
-		"allowed", "muted", "archived", "suspended", "truncated", "cached", "shared", "timedout", "interrupted", "killed",
+		"enabled", "required", "blocked", "locked", "expired", "deprecated", "verified", "connected", "failed",
+		"closed", "allowed", "muted", "archived", "suspended", "truncated", "cached", "shared", "timedout",
+		"interrupted", "killed",
 	})
 	// Other names that services have for the members of an envelope, and the names used here.
 	alias = map[string]string{

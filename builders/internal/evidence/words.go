@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -40,7 +41,8 @@ func (c Call) words(text string) Finding {
 	switch {
 	case f.Rule == "":
 		return Finding{}
-	case f.Failed && (f.Rule == "http_status" || f.Rule == "refusal" || f.Rule == "wording") && seen().MatchString(t.head[0]):
+	case f.Failed && slices.Contains([]string{"http_status", "refusal", "wording"}, f.Rule) &&
+		seen().MatchString(t.head[0]):
 		return nearMiss(f.Rule, f.Quote, "it tells what somebody saw or said")
 	case f.Failed && c.command() == "" && t.conversation():
 		return nearMiss(f.Rule, f.Quote, "it is a conversation")
