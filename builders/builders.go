@@ -124,6 +124,8 @@ type Demonstration struct {
 	Trained  []bool   // with TrainFlagged: one flag per message
 	Weight   float64  // weight of the demonstration in the loss; 1 if the builder has no opinion
 	Score    *float64 // the score it was selected by; nil: not scored
+
+	MaskReasoning bool // the reasoning of trained turns is context: no loss on it
 }
 
 // Train is a loss policy: which assistant turns to train.

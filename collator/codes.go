@@ -21,6 +21,7 @@ const (
 	NotTokenizable           ledger.Reason = "not_tokenizable"
 	OffPolicy                ledger.Reason = "off_policy"
 	PartlyRendered           ledger.Reason = "partly_rendered"
+	ReasoningInIDs           ledger.Reason = "reasoning_in_ids"
 	SpecialTokenInText       ledger.Reason = "special_token_in_content"
 	StraddleEdge             ledger.Reason = "straddle_edge"
 	TemplateRefused          ledger.Reason = "template_refused"
@@ -54,6 +55,7 @@ func Codes() []ledger.Code {
 			"See the detail."),
 		ledger.NewCode(OffPolicy, "collate", "The rl channel takes only what the model to be trained has sampled itself; this was another model, or nothing says which.", "Set collator.policy to the model to be trained, and the source's policy key to where the traces name theirs. Where all rollouts name one model and collator.policy is not set, that model is taken."),
 		ledger.NewCode(PartlyRendered, "collate", "The chat template leaves out a part of the turn (its tool calls, some of them, or the text beside them), or shows it in another turn, after a token at which sampling stops. The row would train on less than was sampled; other turns of the rollout are kept.", "Use a template that prints the whole turn."),
+		ledger.NewCode(ReasoningInIDs, "collate", "The turn is to be trained without its reasoning (train_reasoning: false), but its tokens are recorded as ids, which don't say where the reasoning ends.", "train_reasoning: true trains such turns whole."),
 		ledger.NewCode(SpecialTokenInText, "write", "The text contains a special token of the model, which a text format would turn into control tokens.", "Use token batches, or clean the text."),
 		ledger.NewCode(StraddleEdge, "collate", "A token crosses the edge of a trained turn: the ids are not those the model would have seen or sampled.", "Nothing; or record token ids when sampling, with which the turn can be kept."),
 		ledger.NewCode(TemplateRefused, "collate", "The chat template refused the conversation or failed on it.", "See the detail; `nat-go chat render` shows the place in the template."),

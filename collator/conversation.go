@@ -38,6 +38,7 @@ func conversation(messages []chat.Message, tools []chat.Tool) (*turns.Conversati
 type material struct {
 	nodes   []ttc.Node
 	trained []bool // which messages to train; only the assistant's
+	answers bool   // of trained messages, only what follows their reasoning
 	tools   []chat.Tool
 	// elsewhere marks messages that other rows of the record train; nil: none.
 	elsewhere []bool

@@ -58,6 +58,9 @@ func (preferences) Rows(w *worker, it *Item) outcome {
 			row.Meta.Flags = append(row.Meta.Flags, noReference)
 		}
 	}
+	if pair[1].kept && !pair[0].kept {
+		row.Meta.Flags = append(row.Meta.Flags, keptFiller)
+	}
 	out := outcome{Rows: []batch.Row{row}}
 	for _, s := range pair {
 		out.leaves(s.left)
@@ -67,6 +70,10 @@ func (preferences) Rows(w *worker, it *Item) outcome {
 
 // noReference flags a pair that is missing from the file of reference log-probs.
 const noReference = "no_reference"
+
+// keptFiller flags a pair with empty thoughts before turns of an answer that the template shows without them once others
+// follow.
+const keptFiller = "kept_filler"
 
 // continuation is one side of a preference.
 type continuation struct {
@@ -277,11 +284,16 @@ func (w *worker) continuedAnew(p *promptOf, r *turns.Renderer, c *continuation, 
 	if refusal != nil {
 		return nil, refusal
 	}
+	kept := false
 	if bad := w.unstable(m, v); len(bad) > 0 {
-		if v.without(bad[0]) != nil || count(m.trained) > 1 {
-			return nil, v.unlike(m, bad[0])
+		if refusal = v.without(bad[0]); refusal != nil {
+			return nil, refusal
 		}
-		if v, refusal = w.asGiven(m, v, bad[0]); refusal != nil {
+		as := func() (*view, *cause) { return w.asGiven(m, v, bad[0]) }
+		if kept = count(m.trained) > 1; kept {
+			as = func() (*view, *cause) { return w.asPrompted(m, v) }
+		}
+		if v, refusal = as(); refusal != nil {
 			return nil, refusal
 		}
 	}
@@ -297,7 +309,7 @@ func (w *worker) continuedAnew(p *promptOf, r *turns.Renderer, c *continuation, 
 	if len(s.open) > 0 {
 		return nil, withoutStop(s.open[0])
 	}
-	one := &made{side: s}
+	one := &made{side: s, kept: kept}
 	for i := range v.turns {
 		if m.trained[v.turns[i].Message] {
 			one.prompt = v.res.Text[:v.turns[i].Start]

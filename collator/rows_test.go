@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -447,4 +448,39 @@ func TestEmptyTurnsAreSkipped(t *testing.T) {
 	c = run(t, "chatml.jinja", demonstration("x", ns))
 	want(t, c.reasons("turn"), "")
 	want(t, trainedTexts(t, &c.rows[0].Sides[0]), []string{"<|im_end|>", "Yes.<|im_end|>"})
+}
+
+// TestReasoningAsContext: of a turn trained without its reasoning, the tags around it and the answer are in the loss.
+func TestReasoningAsContext(t *testing.T) {
+	ms := []chat.Message{
+		say("user: one"), reasoned("first thought", "1"), say("user: two"), reasoned("second thought", "2"),
+	}
+	mask := func(it Item) Item {
+		it.Record.Record.(*builders.Demonstration).MaskReasoning = true
+		return it
+	}
+	sampled := nodes(ms)
+	sampled[3].TokenIDs = []int32{1, 2, 3}
+	c := run(t, "thinking.jinja", mask(demonstration("x", nodes(ms))), mask(demonstration("ids", sampled)))
+	var got []string
+	for _, r := range c.rows {
+		got = append(got, strings.Join(trainedTexts(t, &r.Sides[0]), "|"))
+		owners := map[string]bool{}
+		for _, o := range r.Meta.Proof[0].Owners {
+			owners[o.Why] = true
+		}
+		if !owners[batch.Reasoning] || owners[batch.CutOff] {
+			t.Errorf("owners: %v", r.Meta.Proof[0].Owners)
+		}
+	}
+	slices.Sort(got)
+	want(t, got, []string{
+		"\n</think>\n\n1<|im_end|>", "\n</think>\n\n1<|im_end|>", "\n</think>\n\n2<|im_end|>",
+	})
+	want(t, c.reasons("turn"), "reasoning_in_ids 1")
+	for _, r := range c.rows {
+		if !strings.Contains(decode(t, r.Sides[0].IDs), "thought") {
+			t.Errorf("reasoning is gone: %s", decode(t, r.Sides[0].IDs))
+		}
+	}
 }

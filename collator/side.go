@@ -169,6 +169,7 @@ type sideBuilder struct {
 	sampled  []span
 	rendered bool // a trained turn has no ids of its own
 	open     []int
+	thoughts []chat.Span // bytes of the render that are the reasoning of turns trained without it
 }
 
 // span is a run of tokens that belongs to a turn.
@@ -200,6 +201,7 @@ func (w *worker) side(m *material, v *view) (*side, *cause) {
 		if len(n.TokenIDs) == 0 || n.Sampled == ttc.No {
 			if m.trained[t.Message] {
 				b.rendered = true
+				b.thoughts = append(b.thoughts, m.thoughts(t, &v.res)...)
 				u := *t
 				if n.FinishReason == "length" {
 					u.End = u.Body // the model never ended it
@@ -288,6 +290,9 @@ func (b *sideBuilder) given(t *turns.Turn, n *ttc.Node) *cause {
 			return refuse(BadSampledIDs, "%s has a log-prob of %v", describe(t.Message, n), p)
 		}
 	}
+	if b.m.trained[t.Message] && b.m.answers && n.Message.Thinks() {
+		return refuse(ReasoningInIDs, "%s has ids, which don't say where its reasoning ends", describe(t.Message, n))
+	}
 	start := len(b.ids)
 	for _, id := range n.TokenIDs {
 		if id < 0 || int64(id) >= b.w.vocab {
@@ -333,7 +338,8 @@ func (b *sideBuilder) mask(ranges []chat.Span, owners []*turns.Turn) *cause {
 	return nil
 }
 
-// train adds the tokens of a rendered range, except those of tags: what was redacted is not to be imitated.
+// train adds the tokens of a rendered range, except those of tags, since what was redacted is not to be imitated, and
+// of reasoning that is context.
 func (b *sideBuilder) train(run, of chat.Span, message int, terminal bool) {
 	from := run.Start
 	add := func(end int, terminal bool) {
@@ -341,17 +347,53 @@ func (b *sideBuilder) train(run, of chat.Span, message int, terminal bool) {
 			b.trained = append(b.trained, span{chat.Span{Start: from, End: end}, message, terminal})
 		}
 	}
-	for _, p := range redact.Tags(b.v.res.Text[of.Start:of.End]) {
+	for _, p := range b.context(of) {
 		first := from
-		for first < run.End && b.offsets[first].End <= of.Start+p[0] {
+		for first < run.End && b.offsets[first].End <= p.Start {
 			first++
 		}
 		add(first, false)
-		for from = first; from < run.End && b.offsets[from].Start < of.Start+p[1]; {
+		for from = first; from < run.End && b.offsets[from].Start < p.End; {
 			from++
 		}
 	}
 	add(run.End, terminal)
+}
+
+// context lists what isn't trained of a rendered range that is, in the order of the text.
+func (b *sideBuilder) context(of chat.Span) (out []chat.Span) {
+	for _, p := range redact.Tags(b.v.res.Text[of.Start:of.End]) {
+		out = append(out, chat.Span{Start: of.Start + p[0], End: of.Start + p[1]})
+	}
+	for _, p := range b.thoughts {
+		if p.Start < of.End && p.End > of.Start {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, c chat.Span) int { return a.Start - c.Start })
+	return out
+}
+
+// thoughts lists the bytes of a turn's reasoning if only what follows it is trained.
+func (m *material) thoughts(t *turns.Turn, res *template.Result) (out []chat.Span) {
+	if !m.answers {
+		return nil
+	}
+	inText := m.nodes[t.Message].Message.Thought()
+	for _, s := range res.Spans {
+		if s.Message != t.Message || s.Start < t.Start || s.Start >= t.End {
+			continue
+		}
+		switch {
+		case turns.IsReasoning(s.Field):
+		case s.Field == "content" && s.Offset < inText:
+			s.End = min(s.End, s.Start+inText-s.Offset)
+		default:
+			continue
+		}
+		out = append(out, s.Span)
+	}
+	return out
 }
 
 // finish makes the side.
@@ -562,10 +604,11 @@ func (b *sideBuilder) owners(trained []chat.Span) (out batch.Owners) {
 		case turn < len(found) && found[turn].Start <= at:
 			t := &found[turn]
 			o.Message, o.Why = b.m.place(t.Message), b.why(t.Message)
-			for _, f := range t.Filler {
-				if at >= f.Start && at < f.End {
-					o.Why = batch.Filler
-				}
+			within := func(f chat.Span) bool { return at >= f.Start && at < f.End }
+			if slices.ContainsFunc(t.Filler, within) {
+				o.Why = batch.Filler
+			} else if slices.ContainsFunc(b.thoughts, within) {
+				o.Why = batch.Reasoning
 			}
 		case sp < len(spans) && spans[sp].Start <= at && spans[sp].Message >= 0:
 			o.Message, o.Why = b.m.place(spans[sp].Message), batch.Context

@@ -3,6 +3,7 @@
 package collator
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -178,6 +179,42 @@ func TestSidesOfDifferentPrompts(t *testing.T) {
 			if a, b, same := r.Prompts(); !same {
 				t.Errorf("%d and %d", a, b)
 			}
+		}
+	}
+}
+
+// lastOnly shows an empty thought before the last turn alone, as Qwen3 does.
+const lastOnly = `{%- for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}
+    {%- if m.role == 'assistant' and loop.last %}{{ '<think>\n\n</think>\n\n' }}{% endif %}{{ m.content or '' }}
+    {%- for c in m.tool_calls or [] %}{{ '<tool_call>' + c.function.name + ' ' + c.function.arguments | tojson + '</tool_call>' }}{% endfor %}
+    {{- '<|im_end|>\n' }}
+{%- endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% if enable_thinking is defined and not enable_thinking %}{{ '<think>\n\n</think>\n\n' }}{% endif %}{% endif %}`
+
+// TestAnswersOfSeveralTurns checks that both sides of a pair begin after the same generation prompt, whatever the
+// template makes of turns that others follow.
+func TestAnswersOfSeveralTurns(t *testing.T) {
+	long := []chat.Message{callMessage("", "frob", `{"a": 1}`), say("tool: done"), say("assistant: so")}
+	short := says("assistant: no")
+	cfg := toyConfig(t, "chatml.jinja")
+	cfg.Template = lastOnly
+	for _, c := range []struct{ chosen, rejected []chat.Message }{{long, short}, {short, long}, {long, long[:1]}} {
+		p := preference("x", says("user: q"), "", "")
+		p.Record.Chosen = builders.Passage{Nodes: ttc.Chain(c.chosen, ttc.Yes).Nodes}
+		p.Record.Rejected = builders.Passage{Nodes: ttc.Chain(c.rejected, ttc.Yes).Nodes}
+		got := collate(t, cfg, one([]Item{p}))
+		want(t, got.reasons("record"), "")
+		if len(got.rows) != 1 {
+			continue
+		}
+		r := got.rows[0]
+		want(t, slices.Contains(r.Meta.Flags, keptFiller), true)
+		if a, b, same := r.Prompts(); !same {
+			t.Errorf("%d and %d", a, b)
+		}
+		for k := range r.Sides {
+			text := decode(t, r.Sides[k].IDs)
+			want(t, strings.Count(text, "<think>\n\n</think>\n\n"), strings.Count(text, "<|im_start|>assistant\n"))
+			want(t, strings.Contains(strings.Join(trainedTexts(t, &r.Sides[k]), ""), "think"), false)
 		}
 	}
 }

@@ -17,6 +17,7 @@ type made struct {
 	view   *view           // for a trajectory, what it was made from
 	cut    []int           // trained messages that were cut out, as indices in the record
 	short  bool            // something was cut out
+	kept   bool            // see keptFiller
 	prompt string          // for a preference: what precedes its first trained turn
 	partly []int           // messages that are not trained because the template shows them only in part
 }
@@ -259,6 +260,7 @@ func (w *worker) unstable(m *material, v *view) (out []int) {
 func (w *worker) turn(m *material, i int, fit fitter) (*made, *cause) {
 	part := &material{
 		nodes:     m.nodes[:i+1],
+		answers:   m.answers,
 		trained:   make([]bool, i+1),
 		tools:     m.tools,
 		conv:      m.conv.Head(i + 1),
@@ -318,18 +320,66 @@ func (w *worker) asGiven(m *material, v *view, i int) (*view, *cause) {
 	if !strings.HasSuffix(given.res.Text, v.r.Prompt(len(m.tools) > 0)) {
 		return nil, unlikeSampled(m.place(i))
 	}
-	shift := len(given.res.Text) - t.Start
-	given.res.Text += v.res.Text[t.Start:t.End]
 	given.res.Generations = nil
-	for _, s := range v.res.Spans {
-		if s.Start >= t.Start && s.End <= t.End {
-			s.Start, s.End = s.Start+shift, s.End+shift
-			given.res.Spans = append(given.res.Spans, s)
-		}
-	}
-	given.turns = append(given.turns, t.Shifted(shift))
+	given.turns = append(given.turns, given.append(v, t.Start, t.End, t))
 	given.standsAsSampled(t.Message)
 	return given, nil
+}
+
+// append appends a stretch of another view, and returns one of that view's turns as it stands then.
+func (v *view) append(from *view, start, end int, t turns.Turn) turns.Turn {
+	shift := len(v.res.Text) - start
+	v.res.Text += from.res.Text[start:end]
+	for _, s := range from.res.Spans {
+		if s.Start >= start && s.End <= end {
+			s.Start, s.End = s.Start+shift, s.End+shift
+			v.res.Spans = append(v.res.Spans, s)
+		}
+	}
+	return t.Shifted(shift)
+}
+
+// asPrompted puts before each trained turn of an answer the empty thought that its generation prompt ends in, or that
+// the template shows before it as long as it is the last one: Qwen3's template drops that from history, so that an
+// answer of several turns would begin otherwise than one of a single turn. A turn that differs in anything else from
+// what was sampled is refused.
+func (w *worker) asPrompted(m *material, v *view) (*view, *cause) {
+	out, at := &view{r: v.r}, 0
+	for i := range v.turns {
+		t := v.turns[i]
+		if !m.trained[t.Message] || len(m.nodes[t.Message].TokenIDs) > 0 {
+			out.turns = append(out.turns, t.Shifted(len(out.res.Text)-at))
+			continue
+		}
+		last, r := w.look(v.r, m.conv.Head(t.Message+1))
+		if r == nil {
+			r = last.without(t.Message)
+		}
+		if r != nil {
+			return nil, r
+		}
+		own := last.turns[len(last.turns)-1]
+		asSampled, err := v.r.Stable(m.conv.Head(t.Message+1), &last.res, &own)
+		if err != nil || !asSampled || last.res.Text[:own.Start] != v.res.Text[:t.Start] ||
+			last.written(&own) != v.written(&t) {
+			return nil, unlikeSampled(m.place(t.Message))
+		}
+		out.append(v, at, t.Start, t)
+		out.turns = append(out.turns, out.append(last, own.Start, own.End, own))
+		out.standsAsSampled(t.Message)
+		at = t.End
+	}
+	out.append(v, at, len(v.res.Text), turns.Turn{})
+	return out, nil
+}
+
+// written returns a turn's text without what the template put into it.
+func (v *view) written(t *turns.Turn) string {
+	var b strings.Builder
+	for _, r := range turns.Trained([]turns.Turn{*t}, nil) {
+		b.WriteString(v.res.Text[r.Start:r.End])
+	}
+	return b.String()
 }
 
 func count(flags []bool) (n int) {
@@ -390,6 +440,9 @@ func (w *worker) flags(s *made) (out []string) {
 	}
 	if len(s.open) > 0 {
 		out = append(out, "no_stop_token")
+	}
+	if s.kept {
+		out = append(out, keptFiller)
 	}
 	switch {
 	case s.by == nil:

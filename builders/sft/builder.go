@@ -226,7 +226,7 @@ func (b *Builder) emit(g *ttc.Group, c choice, out builders.Output) error {
 		score = &c.score
 	}
 	if c.candidate >= 0 {
-		return out.Record(ofCandidate(g, c, score))
+		return out.Record(b.ofCandidate(g, c, score))
 	}
 	graph := &g.Examples[c.example].Graph
 	seen := &seen{trained: make([]bool, len(graph.Nodes)), failed: make([]bool, len(graph.Nodes))}
@@ -277,7 +277,7 @@ func (b *Builder) branch(
 	}
 	d := &builders.Demonstration{
 		Head: builders.Head{Example: c.example, Edits: edits}, Messages: spanTo(c.example, walk[last]),
-		Train: b.cfg.train(), Weight: 1, Score: score,
+		Train: b.cfg.train(), Weight: 1, Score: score, MaskReasoning: !b.cfg.TrainReasoning,
 	}
 	switch {
 	case edits != 0:
@@ -334,7 +334,7 @@ func (b *Builder) flags(g *ttc.Graph, nodes []int, seen []bool) []bool {
 
 // ofCandidate is the demonstration of a candidate: its prompt, and its output as the one turn to imitate. No single
 // reference covers the two together, so the messages go inline.
-func ofCandidate(g *ttc.Group, c choice, score *float64) builders.Record {
+func (b *Builder) ofCandidate(g *ttc.Group, c choice, score *float64) builders.Record {
 	cand := &g.Examples[c.example].Candidates[c.candidate]
 	messages := slices.Clone(cand.Prompt.Messages)
 	if cand.Prompt.Form == ttc.TextPrompt {
@@ -344,7 +344,7 @@ func ofCandidate(g *ttc.Group, c choice, score *float64) builders.Record {
 	return &builders.Demonstration{
 		Head:     builders.Head{Example: c.example, Turn: cand.Turn},
 		Messages: builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: messages},
-		Train:    builders.TrainLast, Weight: 1, Score: score,
+		Train:    builders.TrainLast, Weight: 1, Score: score, MaskReasoning: !b.cfg.TrainReasoning,
 	}
 }
 

@@ -353,3 +353,27 @@ func TestUnscored(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestReasoning: reasoning is trained unless the configuration says otherwise.
+func TestReasoning(t *testing.T) {
+	ex := rollout("x", 1)
+	candidates := &ttc.Example{ID: "c", Candidates: []ttc.Candidate{
+		{Step: "s", Turn: "1", Prompt: ttc.Prompt{Form: ttc.TextPrompt, Text: "q"}, Output: "good", Score: 1},
+	}}
+	for _, trained := range []bool{true, false} {
+		cfg := schema.New[Config]()
+		if !cfg.TrainReasoning {
+			t.Fatal("the default leaves reasoning out of the loss")
+		}
+		cfg.TrainReasoning = trained
+		s := build(t, cfg, &ttc.Group{Examples: []*ttc.Example{ex, candidates}})
+		for _, r := range s.records {
+			if masked := r.(*builders.Demonstration).MaskReasoning; masked == trained {
+				t.Errorf("train_reasoning: %v masks it: %v", trained, masked)
+			}
+		}
+		if len(s.records) != 2 {
+			t.Error(s.lines)
+		}
+	}
+}

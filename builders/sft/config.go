@@ -23,6 +23,8 @@ type Config struct {
 
 	FailedCalls FailedCalls `yaml:"failed_calls" default:"context" validate:"oneof=context train remove" was:"mask_failed_calls=true:context,skip_failed_calls=true:remove,skip_failed_calls=false:train" doc:"context: failed tool calls and their results stay as they were, and turns that made one are not trained; train: such turns are trained, too; remove: failed calls and their results are cut out, so that later turns are trained in a context that the model didn't have: such records are partial, and counted; where token ids were recorded, remove does what context does"`
 
+	TrainReasoning bool `yaml:"train_reasoning" default:"true" doc:"train the reasoning of a trained turn, as the model wrote it before its answer; false: it stays as context, for reasoning that is a summary, or another model's. Row formats that can't mask a part of a turn refuse such turns"`
+
 	Train string `yaml:"train" default:"all" validate:"oneof=all last calls" doc:"which turns of a rollout to train: all sampled ones, the last, those that call tools"`
 }
 

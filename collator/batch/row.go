@@ -68,7 +68,7 @@ type Meta struct {
 	Args     string   `json:"args_roundtrip"`      // exact, value (same value, other text), none (no calls)
 	Prompt   int      `json:"prompt,omitempty"`    // tokens of a preference's common prompt
 	Open     []int    `json:"open,omitempty"`      // the trained messages without a stop token, because the template writes none
-	Flags    []string `json:"flags,omitempty"`     // truncated, cut_off, no_think, prompt_cut, call_ids, no_stop_token, no_reference
+	Flags    []string `json:"flags,omitempty"`     // truncated, cut_off, no_think, prompt_cut, call_ids, no_stop_token, kept_filler, no_reference
 	Proof    []Proof  `json:"proof"`               // one per side
 	RL       *Scored  `json:"scored,omitempty"`    // rl only
 	Ref      *Ref     `json:"reference,omitempty"` // dpo only
@@ -137,6 +137,7 @@ const (
 	Markup     = "template"    // the template's own text
 	Tools      = "tools"       // tool definitions
 	Filler     = "filler"      // inserted into a turn by the template; no model wrote it
+	Reasoning  = "reasoning"   // of a turn that is trained without it
 	Hint       = "hint"        // what the teacher is told
 	NotSampled = "not_sampled" // an assistant message that the model did not produce in this rollout
 	OtherRow   = "other_row"   // a turn that another row of the record trains

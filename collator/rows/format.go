@@ -232,6 +232,7 @@ type Encoder struct {
 	rows    int   // made from the current records
 	trimmed int   // messages after the last turn that were left out
 	turns   Turns // of the current record
+	masked  bool  // the reasoning of its trained turns is context
 	one     [1]*builders.Resolved
 	lone    bool // the rows contain half a surrogate pair
 	escaped []escaped
@@ -240,6 +241,7 @@ type Encoder struct {
 	back    []byte // scratch: a text read back
 	places  []Place
 
+	masksThought  bool // a trained turn's reasoning can be context
 	several       bool // a side of a pair may have several messages
 	textArguments bool // write tool call arguments as sampled, in a string; otherwise as an object
 }

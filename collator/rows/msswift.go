@@ -13,8 +13,10 @@ import (
 )
 
 // msSwift is ms-swift's own form of a conversation (4.6, docs: Custom dataset): each tool call is a message, reasoning
-// stands in the text, tools are a JSON text, and loss says whether the assistant's text or a call is trained. It has no
-// place for ids: its results are those of the calls before them, in their order. So what is read back is the record but
+// stands in the text, tools are a JSON text, and loss says whether the assistant's text or a call is trained. Messages of
+// the assistant that follow each other become one, each part with its own loss (_swift_prepare_inputs in
+// swift/template/base.py): that is how reasoning stays in the context of an answer that is trained. It has no place for
+// ids: its results are those of the calls before them, in their order. So what is read back is the record but
 // for those, and only a second encoding shows whether it is right.
 var msSwift = Format{
 	Name:     "ms_swift",
@@ -22,7 +24,7 @@ var msSwift = Format{
 	Shape:    `{"messages": [{role, content, "loss"?: true or false}; calls as role tool_call, results as tool_response], "tools"?: JSON text}`,
 	Carries:  []builders.Kind{builders.KindDemonstration},
 	Files:    splitFiles,
-	open:     func(e *Encoder) { e.encode = each((*Encoder).msSwiftRow) },
+	open:     func(e *Encoder) { e.encode, e.masksThought = each((*Encoder).msSwiftRow), true },
 	read:     (*rowReader).msSwift,
 	parts:    []builders.Kind{builders.KindDemonstration},
 
@@ -47,8 +49,8 @@ const (
 
 // How ms-swift writes reasoning before the text of a turn.
 const (
-	thinkStart = "<think>\n"
-	thinkEnd   = "\n</think>\n\n"
+	thinkStart = chat.ThoughtStart + "\n"
+	thinkEnd   = "\n" + chat.ThoughtEnd + "\n\n"
 )
 
 func (e *Encoder) msSwiftRow(dst []byte, r *builders.Resolved) ([]byte, error) {
@@ -65,9 +67,6 @@ func (e *Encoder) msSwiftRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 	start := len(dst)
 	dst = append(dst, `{"messages": [`...)
 	for i := range nodes {
-		if i > 0 {
-			dst = append(dst, ", "...)
-		}
 		if dst, err = e.msSwiftMessage(dst, asText(&nodes[i].Message), trained[i]); err != nil {
 			return dst, err
 		}
@@ -87,6 +86,9 @@ func (e *Encoder) msSwiftRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 // msSwiftMessage appends what a message amounts to: one of ms-swift's, or several.
 func (e *Encoder) msSwiftMessage(dst []byte, m *chat.Message, trained bool) ([]byte, error) {
 	message := func(dst []byte, role, content string) []byte {
+		if dst[len(dst)-1] == '}' {
+			dst = append(dst, ", "...)
+		}
 		dst = json.AppendASCII(append(dst, `{"role": `...), role)
 		dst = json.AppendASCII(append(dst, `, "content": `...), content)
 		if m.Role == "assistant" {
@@ -103,9 +105,16 @@ func (e *Encoder) msSwiftMessage(dst []byte, m *chat.Message, trained bool) ([]b
 	case "tool":
 		return message(dst, swiftResult, m.Text), nil
 	}
-	text := m.Text
+	text, end := m.Text, m.Thought()
 	if m.ReasoningKey != "" {
-		text = thinkStart + m.Reasoning + thinkEnd + text
+		text, end = thinkStart+m.Reasoning+thinkEnd+text, len(thinkStart)+len(m.Reasoning)+1
+	}
+	if trained && e.masked && end > 0 {
+		end += len(chat.ThoughtEnd)
+		end += len(text[end:]) - len(strings.TrimLeft(text[end:], "\n"))
+		trained = false
+		dst = message(dst, m.Role, text[:end])
+		text, trained = text[end:], true
 	}
 	if text != "" || len(m.ToolCalls) == 0 {
 		dst = message(dst, m.Role, text)
@@ -114,9 +123,6 @@ func (e *Encoder) msSwiftMessage(dst []byte, m *chat.Message, trained bool) ([]b
 		c := &m.ToolCalls[i]
 		if c.Parsed.Kind() != json.Object || !json.Valid(c.Parsed) {
 			return dst, e.refuse("the arguments of a call of %q are not a JSON object", c.Name)
-		}
-		if i > 0 || text != "" {
-			dst = append(dst, ", "...)
 		}
 		call := json.AppendASCII([]byte(`{"name": `), c.Name)
 		call = append(json.AppendCompact(append(call, `, "arguments": `...), c.Parsed), '}')
@@ -154,6 +160,13 @@ func (r *rowReader) msSwift() *Row {
 		m := p.Nodes[i].Message
 		n := len(messages)
 		open := n > 0 && messages[n-1].Role == "assistant"
+		if open && flags[i] && onlyThought(&messages[n-1]) && !row.Trained[n-1] && (m.Role == "assistant" || m.Role == swiftCall) {
+			row.Trained[n-1], row.MaskReasoning = true, true // it is the reasoning of this turn
+			if m.Role == "assistant" {
+				messages[n-1].Text = m.Text
+				continue
+			}
+		}
 		switch m.Role {
 		case "system", "user":
 		case swiftResult:
@@ -193,4 +206,9 @@ func (r *rowReader) msSwift() *Row {
 	}
 	r.tools()
 	return row
+}
+
+// onlyThought reports whether a message has reasoning and nothing else.
+func onlyThought(m *chat.Message) bool {
+	return m.ReasoningKey != "" && m.Text == "" && len(m.ToolCalls) == 0
 }

@@ -19,9 +19,10 @@ type Row struct {
 	Completion       builders.Passage // of a Demonstration, or of a row that judges a single answer
 	WholePrompt      bool             // its assistant turns are trained too
 	// of a Demonstration whose messages say so: which, of the prompt's and then the completion's
-	Trained []bool
-	Label   *bool       // whether the completion is good; nil: the row doesn't judge
-	Tools   []chat.Tool // tools the model could call
+	Trained       []bool
+	MaskReasoning bool        // the reasoning of its trained turns is context
+	Label         *bool       // whether the completion is good; nil: the row doesn't judge
+	Tools         []chat.Tool // tools the model could call
 	// What all rows of one file must share: the keys, and whether each holds text or messages.
 	Shape string
 }

@@ -33,12 +33,20 @@ func (e *Encoder) demonstrated(r *builders.Resolved) (nodes []ttc.Node, trained 
 	nodes = r.Messages.Nodes
 	trained = d.Train.Turns(nodes, d.Trained)
 	last, n := -1, int64(0)
+	thinks := -1
 	for i, t := range trained {
 		if t {
 			last, n = i, n+1
+			if thinks < 0 && d.MaskReasoning && nodes[i].Message.Thinks() {
+				thinks = i
+			}
 		}
 	}
-	e.turns = Turns{Lost: n}
+	e.turns, e.masked = Turns{Lost: n}, thinks >= 0
+	if e.masked && !e.masksThought {
+		return nil, nil, e.refuse("train_reasoning is false, and its trainer would train the reasoning of message %d "+
+			"together with the answer", thinks)
+	}
 	if last < 0 {
 		return nil, nil, e.refuse("none of its turns is trained")
 	}

@@ -2,6 +2,7 @@ package rows
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -150,5 +151,55 @@ func TestSwiftResults(t *testing.T) {
 		thought))
 	if err == nil || !strings.Contains(err.Error(), "is not the result of the next call") {
 		t.Error(err)
+	}
+}
+
+// TestReasoningAsContext: a format whose consumer can mask a part of a turn does; the others refuse by their name.
+func TestReasoningAsContext(t *testing.T) {
+	thought, inText := says("assistant", "a"), says("assistant", "<think>so</think>\n\nb")
+	thought.Reasoning, thought.ReasoningKey = "so", "reasoning_content"
+	calls := call
+	calls.Reasoning, calls.ReasoningKey = "so", "reasoning_content"
+	calls.ToolCalls = []chat.ToolCall{{ID: "1", Name: "f", Arguments: "{}", Parsed: natjson.Raw("{}")}}
+	calls.Form, calls.Text = chat.Null, ""
+	record := func(ms ...chat.Message) *builders.Resolved {
+		return &builders.Resolved{
+			Record: &builders.Demonstration{MaskReasoning: true}, Origin: &builders.Origin{}, Messages: messages(ms...),
+		}
+	}
+	result := chat.Message{Role: "tool", Form: chat.Text, Text: "r", ToolCallID: "1"}
+	got, _, err := NewEncoder(msSwift, Options{}).Append(nil, Train,
+		record(says("user", "q"), calls, result, thought, says("user", "r"), inText))
+	const want = `{"messages": [{"role": "user", "content": "q"}, ` +
+		`{"role": "assistant", "content": "<think>\nso\n</think>\n\n", "loss": false}, ` +
+		`{"role": "tool_call", "content": "{\"name\": \"f\", \"arguments\": {}}", "loss": true}, ` +
+		`{"role": "tool_response", "content": "r"}, ` +
+		`{"role": "assistant", "content": "<think>\nso\n</think>\n\n", "loss": false}, ` +
+		`{"role": "assistant", "content": "a", "loss": true}, {"role": "user", "content": "r"}, ` +
+		`{"role": "assistant", "content": "<think>so</think>\n\n", "loss": false}, ` +
+		`{"role": "assistant", "content": "b", "loss": true}]}`
+	if err != nil || string(got) != want {
+		t.Fatalf("%v\n%s\n%s", err, got, want)
+	}
+	row, err := msSwift.Read(got)
+	if err != nil || !row.MaskReasoning || len(row.Prompt.Nodes) != 6 || row.Prompt.Nodes[1].Message.Reasoning != "so" ||
+		len(row.Prompt.Nodes[1].Message.ToolCalls) != 1 || row.Prompt.Nodes[3].Message.Text != "a" || !row.Trained[3] {
+		t.Errorf("%+v, %v", row, err)
+	}
+	for _, f := range Formats() {
+		if f.Lines() == msSwift.Name || !slices.Contains(f.Carries, builders.KindDemonstration) {
+			continue
+		}
+		enc := NewEncoder(f, Options{})
+		for _, m := range []chat.Message{thought, inText} {
+			_, _, err := enc.Append(nil, Train, record(says("user", "q"), m))
+			if err == nil || !strings.Contains(err.Error(), f.Name+" rows can't carry it: train_reasoning is false") ||
+				enc.Turns() != (Turns{Lost: 1}) {
+				t.Errorf("%s: %v, %+v", f.Name, err, enc.Turns())
+			}
+		}
+		if _, _, err := enc.Append(nil, Train, record(says("user", "q"), says("assistant", "a"))); err != nil {
+			t.Errorf("%s refuses a turn without reasoning: %v", f.Name, err)
+		}
 	}
 }

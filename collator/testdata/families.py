@@ -331,6 +331,10 @@ def spell(text, spans):
     return [text[a:b] for a, b in spans]
 
 
+def without_empty_thoughts(text):
+    return re.sub(r"<think>\s*</think>\s*", "", text)
+
+
 def check_row(where, example, text, spans, messages, silent):
     """A row's text is the render, and what is trained are the turns of these messages."""
     ms = conversations[example]
@@ -451,6 +455,10 @@ for line in lines:
                 flags = [v != -100 for v in labels[:len(ids)]]
                 check(not any(flags[:n]), where, "a token of the prompt is trained")
                 text, spans = pieces(ids, flags)
+                if "kept_filler" in info.get("flags", []):
+                    whole = look(key, len(conversations[key]), False, "no_think" in info["flags"])
+                    check(without_empty_thoughts(whole or "").startswith(without_empty_thoughts(text)), where, "more than empty thoughts differs from the render")
+                    continue
                 check_row(where, key, text, spans, [i for i in range(rec["prompt"], len(conversations[key])) if conversations[key][i]["role"] == "assistant"],
                           "no_think" in info.get("flags", []))
     elif line["channel"] == "sdpo":

@@ -23,9 +23,14 @@ func ShownOf(res *template.Result, messages int) []Shown {
 		switch {
 		case strings.HasPrefix(s.Field, "tool_calls"):
 			out[s.Message].Calls = true
-		case s.Field == "reasoning_content" || s.Field == "reasoning" || s.Field == "thinking":
+		case IsReasoning(s.Field):
 			out[s.Message].Reasoning = true
 		}
 	}
 	return out
+}
+
+// IsReasoning reports whether a message's field is its reasoning.
+func IsReasoning(field string) bool {
+	return field == "reasoning_content" || field == "reasoning" || field == "thinking"
 }

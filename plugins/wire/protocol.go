@@ -8,7 +8,7 @@ import (
 // ProtocolVersion is go-plugin's application protocol; Minor counts additions to nat.builder.v1 since it was frozen.
 const (
 	ProtocolVersion = 1
-	Minor           = 2
+	Minor           = 3
 )
 
 // The cookie is an environment variable that tells a plugin that it was not started by hand. It is not a secret.

@@ -242,7 +242,7 @@ func (w *RecordWriter) record(r builders.Record) (*pb.Record, error) {
 	case *builders.Demonstration:
 		return &pb.Record{Kind: &pb.Record_Demonstration{Demonstration: &pb.Demonstration{
 			Head: w.head(&r.Head), Messages: w.content(&r.Messages), Train: pb.Train(r.Train), Trained: r.Trained,
-			Weight: r.Weight, Score: r.Score,
+			Weight: r.Weight, Score: r.Score, MaskReasoning: r.MaskReasoning,
 		}}}, nil
 	case *builders.Rollout:
 		return &pb.Record{Kind: &pb.Record_Rollout{Rollout: &pb.Rollout{
@@ -562,6 +562,8 @@ func (d *decoder) demonstration(m *pb.Demonstration) *builders.Demonstration {
 		Train:    enum[builders.Train](d, "train", int32(m.GetTrain()), 3),
 		Trained:  m.GetTrained(),
 		Weight:   m.GetWeight(),
+
+		MaskReasoning: m.GetMaskReasoning(),
 	}
 	if m != nil {
 		out.Score = m.Score

@@ -393,6 +393,8 @@ func records(g *ttc.Group) *rapid.Generator[builders.Record] {
 				Trained: list(t, rapid.Bool(), 4, "trained"),
 				Weight:  floats.Draw(t, "weight"),
 				Score:   optional(t, floats, "score"),
+
+				MaskReasoning: rapid.Bool().Draw(t, "mask_reasoning"),
 			}
 		case 2:
 			return &builders.Rollout{

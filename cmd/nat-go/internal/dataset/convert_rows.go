@@ -97,7 +97,7 @@ func recordOf(row *rows.Row) (builders.Record, error) {
 	case row.Kind != builders.KindDemonstration:
 		return nil, fmt.Errorf("the row holds only a part of a %s: name the run's folder", row.Kind)
 	}
-	d := &builders.Demonstration{Weight: 1}
+	d := &builders.Demonstration{Weight: 1, MaskReasoning: row.MaskReasoning}
 	all := builders.Passage{Nodes: slices.Concat(messages("user", row.Prompt), messages("assistant", row.Completion))}
 	d.Messages = inline(all)
 	switch {

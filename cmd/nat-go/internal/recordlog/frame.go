@@ -217,6 +217,17 @@ const (
 	kindMask   = 1<<editsShift - 1
 )
 
+// maskReasoning is the bit of a demonstration's loss policy that says so.
+const maskReasoning = 1 << 7
+
+// policy returns the loss policy of a demonstration in a byte.
+func policy(d *builders.Demonstration) byte {
+	if d.MaskReasoning {
+		return byte(d.Train) | maskReasoning
+	}
+	return byte(d.Train)
+}
+
 func (e *encoder) record(r builders.Record, s sides) {
 	h := r.Header()
 	e.byte(byte(r.Kind()) | byte(h.Edits)<<editsShift)
@@ -238,7 +249,7 @@ func (e *encoder) record(r builders.Record, s sides) {
 		e.string(r.RejectedPolicy)
 	case *builders.Demonstration:
 		e.uint(uint64(s.messages))
-		e.byte(byte(r.Train))
+		e.byte(policy(r))
 		list[bool](e, len(r.Trained))
 		for _, t := range r.Trained {
 			e.bool(t)
@@ -385,7 +396,10 @@ func (d *decoder) record(prefs *[]builders.Preference, nTexts int) (builders.Rec
 		r = p
 	case builders.KindDemonstration:
 		s.messages = side()
-		x := &builders.Demonstration{Head: head, Train: builders.Train(d.byte())}
+		trains := d.byte()
+		x := &builders.Demonstration{
+			Head: head, Train: builders.Train(trains &^ maskReasoning), MaskReasoning: trains&maskReasoning != 0,
+		}
 		if n := count[bool](d); n > 0 {
 			x.Trained = make([]bool, n)
 			for i := range x.Trained {

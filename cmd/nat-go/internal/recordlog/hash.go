@@ -86,7 +86,7 @@ func appendOwn(buf []byte, res *builders.Resolved) []byte {
 	e := encoder{buf: buf}
 	switch r := res.Record.(type) {
 	case *builders.Demonstration:
-		e.byte(byte(r.Train))
+		e.byte(policy(r))
 		for _, t := range r.Trained {
 			e.bool(t)
 		}

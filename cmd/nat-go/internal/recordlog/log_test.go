@@ -124,6 +124,7 @@ func sample(t testing.TB, key string) *Group {
 			Call: 1, Result: 2, Tool: "f", Error: "tool_error", Hint: "h",
 			HintSource: "rules", HintKind: builders.Hindsight, Target: builders.NextTurn,
 		}}},
+		&builders.Demonstration{Messages: walk, Train: builders.TrainCalls, Weight: 1, MaskReasoning: true},
 	} {
 		if err := b.Record(1, r); err != nil {
 			t.Fatal(err)

@@ -144,20 +144,22 @@ class Count(_message.Message):
     def __init__(self, name: _Optional[int] = ..., n: _Optional[int] = ...) -> None: ...
 
 class Demonstration(_message.Message):
-    __slots__ = ["head", "messages", "score", "train", "trained", "weight"]
+    __slots__ = ["head", "mask_reasoning", "messages", "score", "train", "trained", "weight"]
     HEAD_FIELD_NUMBER: _ClassVar[int]
+    MASK_REASONING_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     SCORE_FIELD_NUMBER: _ClassVar[int]
     TRAINED_FIELD_NUMBER: _ClassVar[int]
     TRAIN_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     head: Head
+    mask_reasoning: bool
     messages: Content
     score: float
     train: Train
     trained: _containers.RepeatedScalarFieldContainer[bool]
     weight: float
-    def __init__(self, head: _Optional[_Union[Head, _Mapping]] = ..., messages: _Optional[_Union[Content, _Mapping]] = ..., train: _Optional[_Union[Train, str]] = ..., trained: _Optional[_Iterable[bool]] = ..., weight: _Optional[float] = ..., score: _Optional[float] = ...) -> None: ...
+    def __init__(self, head: _Optional[_Union[Head, _Mapping]] = ..., messages: _Optional[_Union[Content, _Mapping]] = ..., train: _Optional[_Union[Train, str]] = ..., trained: _Optional[_Iterable[bool]] = ..., weight: _Optional[float] = ..., score: _Optional[float] = ..., mask_reasoning: bool = ...) -> None: ...
 
 class DescribeRequest(_message.Message):
     __slots__ = ["host_version", "protocol_minor"]

@@ -64,6 +64,7 @@ class Demonstration:
     turn: str | None = None
     metadata: Metadata = None
     example: Example | None = None
+    mask_reasoning: bool = False  # the reasoning of trained turns is context: no loss on it
 
 
 @dataclass(slots=True)

@@ -208,7 +208,7 @@ class Writer:
     def demonstration(self, d: Demonstration) -> Any:
         return pb.Demonstration(
             head=self.head(d, d.messages), messages=self.content(d.messages), train=choice(TRAIN, d.train, "train"),
-            trained=d.trained, weight=d.weight, score=d.score)
+            trained=d.trained, weight=d.weight, score=d.score, mask_reasoning=d.mask_reasoning)
 
     def rollout(self, r: Rollout) -> Any:
         head = self.head(r, r.messages)

@@ -3446,6 +3446,7 @@ type Demonstration struct {
 	Trained       []bool                 `protobuf:"varint,4,rep,packed,name=trained,proto3" json:"trained,omitempty"`
 	Weight        float64                `protobuf:"fixed64,5,opt,name=weight,proto3" json:"weight,omitempty"`
 	Score         *float64               `protobuf:"fixed64,6,opt,name=score,proto3,oneof" json:"score,omitempty"`
+	MaskReasoning bool                   `protobuf:"varint,7,opt,name=mask_reasoning,json=maskReasoning,proto3" json:"mask_reasoning,omitempty"` // since minor 3: the reasoning of trained turns is context
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3520,6 +3521,13 @@ func (x *Demonstration) GetScore() float64 {
 		return *x.Score
 	}
 	return 0
+}
+
+func (x *Demonstration) GetMaskReasoning() bool {
+	if x != nil {
+		return x.MaskReasoning
+	}
+	return false
 }
 
 type Rollout struct {
@@ -4228,14 +4236,15 @@ const file_nat_builder_v1_builder_proto_rawDesc = "" +
 	"\x0erejected_index\x18\n" +
 	" \x01(\x03R\rrejectedIndex\x12#\n" +
 	"\rchosen_policy\x18\v \x01(\rR\fchosenPolicy\x12'\n" +
-	"\x0frejected_policy\x18\f \x01(\rR\x0erejectedPolicy\"\xf2\x01\n" +
+	"\x0frejected_policy\x18\f \x01(\rR\x0erejectedPolicy\"\x99\x02\n" +
 	"\rDemonstration\x12(\n" +
 	"\x04head\x18\x01 \x01(\v2\x14.nat.builder.v1.HeadR\x04head\x123\n" +
 	"\bmessages\x18\x02 \x01(\v2\x17.nat.builder.v1.ContentR\bmessages\x12+\n" +
 	"\x05train\x18\x03 \x01(\x0e2\x15.nat.builder.v1.TrainR\x05train\x12\x18\n" +
 	"\atrained\x18\x04 \x03(\bR\atrained\x12\x16\n" +
 	"\x06weight\x18\x05 \x01(\x01R\x06weight\x12\x19\n" +
-	"\x05score\x18\x06 \x01(\x01H\x00R\x05score\x88\x01\x01B\b\n" +
+	"\x05score\x18\x06 \x01(\x01H\x00R\x05score\x88\x01\x01\x12%\n" +
+	"\x0emask_reasoning\x18\a \x01(\bR\rmaskReasoningB\b\n" +
 	"\x06_score\"\xa4\x01\n" +
 	"\aRollout\x12(\n" +
 	"\x04head\x18\x01 \x01(\v2\x14.nat.builder.v1.HeadR\x04head\x123\n" +

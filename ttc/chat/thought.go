@@ -1,0 +1,23 @@
+package chat
+
+import "strings"
+
+// The tags between which some servers leave a model's reasoning at the beginning of its text.
+const (
+	ThoughtStart = "<think>"
+	ThoughtEnd   = "</think>"
+)
+
+// Thinks reports whether a message has reasoning, in its own member or in its text.
+func (m *Message) Thinks() bool {
+	return strings.TrimSpace(m.Reasoning) != "" || m.Thought() > 0
+}
+
+// Thought returns the position of the tag that ends the reasoning in a message's text, if it begins with any: what
+// precedes it is the opening tag and the reasoning. It is 0 if there is none.
+func (m *Message) Thought() int {
+	if m.Form != Text || !strings.HasPrefix(strings.TrimLeft(m.Text, " \n"), ThoughtStart) {
+		return 0
+	}
+	return max(0, strings.Index(m.Text, ThoughtEnd))
+}
