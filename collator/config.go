@@ -83,6 +83,13 @@ type Collator struct {
 	passesArgs  bool // the template prints argument strings as they are
 }
 
+// For returns the collator for another model to be trained.
+func (c *Collator) For(policy string) *Collator {
+	other := *c
+	other.cfg.Policy = policy
+	return &other
+}
+
 // New checks the configuration, compiles the template and learns how it marks turns.
 func New(cfg Config) (*Collator, error) {
 	if cfg.Tokenizer == nil {

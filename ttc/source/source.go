@@ -101,6 +101,8 @@ type Stats struct {
 
 	Redacted map[string]int64 `json:"redacted,omitempty"` // number of redactions, by class
 
+	Models map[string]int64 `json:"models,omitempty"` // examples by the models that sampled them; counted by runs with rollouts
+
 	Dropped map[string]map[ledger.Reason]int64 `json:"dropped,omitempty"` // unit -> reason -> count
 }
 
@@ -345,6 +347,7 @@ func (s *Stats) Add(o *Stats) {
 	}
 	s.Unread = addCounts(s.Unread, o.Unread)
 	s.Redacted = addCounts(s.Redacted, o.Redacted)
+	s.Models = addCounts(s.Models, o.Models)
 	s.Fidelity, s.Gaps = addCounts(s.Fidelity, o.Fidelity), addCounts(s.Gaps, o.Gaps)
 	s.Rising, s.Proven = addCounts(s.Rising, o.Rising), addCounts(s.Proven, o.Proven)
 	s.Events, s.Names = addCounts(s.Events, o.Events), addCounts(s.Names, o.Names)

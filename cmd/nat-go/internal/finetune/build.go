@@ -42,6 +42,7 @@ type built struct {
 	index  *curate.Index // what curation has to know about them
 	marked marked
 	seen   source.Stats
+	byTask bool // its examples were grouped by task before they were built
 }
 
 // building is the state of the build stage.
@@ -109,7 +110,7 @@ func (b *building) built() *built {
 			b.books.Out(a.Stage, a.Unit, a.Out)
 		}
 	}
-	return &built{index: b.index, marked: b.marked, seen: b.at.Seen}
+	return &built{index: b.index, marked: b.marked, seen: b.at.Seen, byTask: b.at.Groups > 0}
 }
 
 func (b *building) rules(ctx context.Context) curate.Rules {

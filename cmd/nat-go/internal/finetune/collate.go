@@ -32,6 +32,7 @@ import (
 type tokens struct {
 	tokenizer *tokenizer.Tokenizer
 	collator  *collator.Collator
+	policy    string // the model to be trained, if the inputs and not the configuration named it
 	template  string
 	time      time.Time // the template's current time
 }
@@ -194,7 +195,7 @@ func templateVars(kwargs map[string]any) (*pyvalue.Dict, error) {
 }
 
 // collate makes token batches from the records that the collator has a channel for.
-func (r *run) collate(ctx context.Context, t *tokens, d *curate.Decisions) error {
+func (r *run) collate(ctx context.Context, t *tokens, d *curate.Decisions, built *built) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -209,11 +210,9 @@ func (r *run) collate(ctx context.Context, t *tokens, d *curate.Decisions) error
 	if r.env.Collating != nil {
 		done = r.env.Collating()
 	}
-	err := r.advisePolicy(ctx, d)
-	var res *collator.Result
-	if err == nil {
-		res, err = r.batches(ctx, t, d)
-	}
+	t.takePolicy(r.plan, &built.seen, built.byTask)
+	r.advisePolicy(t, &built.seen)
+	res, err := r.batches(ctx, t, d)
 	done()
 	if err != nil {
 		return exit.Default(exit.Environment, fmt.Errorf("can't make the batches: %w", err))
@@ -233,7 +232,7 @@ func (r *run) collate(ctx context.Context, t *tokens, d *curate.Decisions) error
 	r.made.Dataset = append(r.made.Dataset, written...)
 	r.made.Batches = &runfolder.Batches{
 		Teacher: taught, Tokenizer: t.tokenizer.Fingerprint(), TemplateTime: t.time.Format("2006-01-02T15:04:05"),
-		Counts: res.Counts, Stats: res.Stats, Steps: res.Steps,
+		Counts: res.Counts, Stats: res.Stats, Steps: res.Steps, Policy: t.policy,
 	}
 	return nil
 }

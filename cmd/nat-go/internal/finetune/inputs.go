@@ -31,6 +31,7 @@ type inputs struct {
 	scores  *scores.Scores       // from files beside them; nil: none
 	verdict *scores.Rules        // from what results say; nil if none
 	prove   source.Prove         // checks what inputs claim; nil: nothing can be checked
+	models  bool                 // count the models that sampled the examples
 	lower   string               // a builder for which a lower score is better
 	parts   map[int]*source.Part // which part of each path a shard reads; nil: all of everything
 	planned []source.Input       // with parts: the inputs' identities in the plan
@@ -48,7 +49,7 @@ func findInputs(ctx context.Context, p *plan) (*inputs, error) {
 		return nil, err
 	}
 	in.limit, in.lower = p.Limit, lowerIsBetter(p.config)
-	in.scores, in.verdict = p.scores, p.verdict
+	in.scores, in.verdict, in.models = p.scores, p.verdict, p.asksForPolicy()
 	if err := in.identify(ctx); err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}

@@ -287,7 +287,7 @@ func (r *run) joinRuns(ctx context.Context, parts []*part, keep *part) error {
 	if err := r.inheritAnswers(parts); err != nil {
 		return exit.Environmentf("can't write the run folder: %w", err)
 	}
-	if err := r.collate(ctx, tokens, d); err != nil {
+	if err := r.collate(ctx, tokens, d, built); err != nil {
 		return err
 	}
 	if err := r.writeBegunOf(tokens); err != nil {
@@ -431,6 +431,7 @@ func (b *building) appendPart(ctx context.Context, p *part) error {
 		b.tell(Progress{Step: "merge", Done: int64(b.index.Len()), Unit: unitRecord})
 	}
 	b.at.Seen.Add(&p.at.Seen)
+	b.at.Groups += p.at.Groups
 	return nil
 }
 

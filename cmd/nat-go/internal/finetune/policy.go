@@ -1,7 +1,6 @@
 package finetune
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,38 +9,19 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/internal/terminal"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// advisePolicy says which models sampled the rollouts, where the configuration doesn't name the model to be trained:
-// then no rollout counts as its own. The only model that they name isn't taken without being asked for, because the
-// shards of a run, which see a part of the rollouts each, would have to agree.
-func (r *run) advisePolicy(ctx context.Context, d *curate.Decisions) error {
-	if r.plan.config.Collator.Policy != "" || r.plan.shard != nil || !r.plan.makesRollouts() {
-		return nil
+// asksForPolicy reports whether the run makes token rows of rollouts, and its configuration doesn't name the model to
+// be trained: then the inputs are asked.
+func (p *plan) asksForPolicy() bool {
+	if p.config == nil || p.config.Collator.Tokenizer == "" || p.config.Collator.Policy != "" {
+		return false
 	}
-	models, err := r.models(ctx, d)
-	if err != nil || len(models) == 0 {
-		return err
-	}
-	names := slices.Sorted(maps.Keys(models))
-	var of []string
-	most := names[0]
-	for _, name := range names {
-		of = append(of, fmt.Sprintf("%s (%d)", terminal.Line(name), models[name]))
-		if models[name] > models[most] {
-			most = name
-		}
-	}
-	r.warn("the rollouts were sampled by %s, and collator.policy doesn't say which model is to be trained, so that all are "+
-		"off_policy: -o collator.policy=%s", strings.Join(of, ", "), terminal.Line(most))
-	return nil
-}
-
-// makesRollouts reports whether a builder of the run may make any.
-func (p *plan) makesRollouts() bool {
 	return slices.ContainsFunc(p.config.Selected(), func(b config.Block) bool {
 		for _, own := range builtin.Builders() {
 			if i := own.Info(); i.Name == b.Type {
@@ -52,36 +32,73 @@ func (p *plan) makesRollouts() bool {
 	})
 }
 
-// models counts the kept rollouts by the models that sampled their turns.
-func (r *run) models(ctx context.Context, d *curate.Decisions) (map[string]int, error) {
-	models := map[string]int{}
-	for g, err := range recordlog.Groups(r.plan.folder.Records()) {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return nil, err
-		}
-		for i := range g.Records {
-			rec := &g.Records[i]
-			if rec.Record.Kind() != builders.KindRollout || !d.At(g.First+uint64(i)).Kept() {
-				continue
-			}
-			nodes := rec.Messages.Nodes
-			of := map[string]bool{}
-			for n, trained := range builders.TrainAll.Turns(nodes, nil) {
-				name := nodes[n].Policy
-				if name == "" {
-					name = rec.Origin.Policy
-				}
-				if trained && name != "" {
-					of[name] = true
-				}
-			}
-			for name := range of {
-				models[name]++
-			}
+// countModels counts an example for each model that sampled any of it.
+func countModels(models map[string]int64, ex *ttc.Example) {
+	var names []string
+	add := func(name string) {
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
-	return models, nil
+	for i := range ex.Graph.Nodes {
+		if n := &ex.Graph.Nodes[i]; n.Message.Role == "assistant" && n.Sampled != ttc.No {
+			if n.Policy == "" {
+				add(ex.Policy)
+			}
+			add(n.Policy)
+		}
+	}
+	if len(ex.Candidates) > 0 {
+		add(ex.Policy)
+	}
+	for _, name := range names {
+		models[name]++
+	}
+}
+
+// takePolicy has the only model that the inputs name be the model to be trained. All inputs are read before the first
+// task is built, by whichever processes, so that everyone comes to the same conclusion; where examples are built one by
+// one, nothing is taken.
+func (t *tokens) takePolicy(p *plan, seen *source.Stats, byTask bool) {
+	if t == nil || !byTask || !p.asksForPolicy() || len(seen.Models) != 1 {
+		return
+	}
+	for name := range seen.Models {
+		t.policy, t.collator = name, t.collator.For(name)
+	}
+}
+
+// seenByAll returns what the shards have read of the inputs together.
+func (s *shard) seenByAll() (*source.Stats, error) {
+	seen := &source.Stats{}
+	for i := range s.plan.Shards {
+		d, err := s.dir.ReadDone(s.plan, shards.Build, i)
+		if err == nil && d == nil {
+			err = fmt.Errorf("the manifest of shard %d is gone", i)
+		}
+		if err != nil {
+			return nil, exit.With(exit.Environment, err)
+		}
+		seen.Add(&d.Seen)
+	}
+	return seen, nil
+}
+
+// advisePolicy lists the models that sampled the rollouts, if it isn't known which of them is to be trained: then no
+// rollout counts as its own.
+func (r *run) advisePolicy(t *tokens, seen *source.Stats) {
+	if t.policy != "" || !r.plan.asksForPolicy() || len(seen.Models) == 0 {
+		return
+	}
+	names := slices.Sorted(maps.Keys(seen.Models))
+	var of []string
+	best := names[0]
+	for _, name := range names {
+		of = append(of, fmt.Sprintf("%s (%d)", terminal.Line(name), seen.Models[name]))
+		if seen.Models[name] > seen.Models[best] {
+			best = name
+		}
+	}
+	r.warn("the rollouts were sampled by %s, and collator.policy doesn't say which model is to be trained, so that all are "+
+		"off_policy: -o collator.policy=%s", strings.Join(of, ", "), terminal.Line(best))
 }

@@ -67,6 +67,7 @@ func (rd *reader) read(ctx context.Context, in *inputs, k int, resume *source.Cu
 		return
 	}
 	defer src.Close()
+	models := map[string]int64{}
 	at, end := in.bounds(k)
 	if resume != nil {
 		at = *resume
@@ -84,12 +85,16 @@ func (rd *reader) read(ctx context.Context, in *inputs, k int, resume *source.Cu
 			if in.scores != nil {
 				in.scores.Give(next.example)
 			}
+			if in.models {
+				countModels(models, next.example)
+			}
 			next.bytes = max(at.Offset-before, 0)
 		} else if errors.Is(next.err, io.EOF) {
 			next.err = in.exhausted(k, src.Inputs())
 		}
 		next.drops = held.take()
 		rd.seen, rd.inputs = *src.Stats(), src.Inputs()
+		rd.seen.Models = models
 		if next.err == nil && rd.seen.ReadyPairs > 0 && in.lower != "" {
 			next.err = exit.Failedf("%s names the better side of its pairs, which scores more, and trajectory_builders.%s has "+
 				"score_direction: lower, which would reverse each of them: leave score_direction out", in.paths[k], in.lower)

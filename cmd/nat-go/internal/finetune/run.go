@@ -198,7 +198,7 @@ func (r *run) writeDecided(ctx context.Context, built *built, decisions *curate.
 	for _, w := range r.made.Dataset {
 		r.info("rows written", "format", w.Format, "records", w.Records)
 	}
-	if err := r.collate(ctx, tokens, decisions); err != nil {
+	if err := r.collate(ctx, tokens, decisions, built); err != nil {
 		return err
 	}
 

@@ -196,6 +196,13 @@ func (r *run) buildShard(ctx context.Context, in *inputs, tokens *tokens) error 
 			return err
 		}
 	}
+	if r.plan.shard.stage == shards.Group && tokens != nil {
+		seen, err := r.plan.shard.seenByAll()
+		if err != nil {
+			return err
+		}
+		tokens.takePolicy(r.plan, seen, true)
+	}
 	if err := r.prepareRows(ctx, tokens); err != nil {
 		return err
 	}

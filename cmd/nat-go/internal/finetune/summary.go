@@ -172,6 +172,9 @@ func writeSites(b *strings.Builder, s *Summary, look Look) {
 			fmt.Fprintf(b, "  rows     %s: %s\n", x.what, strings.Join(parts, ", "))
 		}
 	}
+	if p := s.Batches.Policy; p != "" {
+		fmt.Fprintf(b, "  policy   %s, the only model that the inputs name, is the one to be trained; collator.policy names another\n", terminal.Line(p))
+	}
 	writeEffects(b, s.Batches.Teacher)
 	st := &s.Batches.Stats
 	if n := st.Open; n > 0 {

@@ -168,9 +168,10 @@ func (f *RowFile) ReadToday() (now []string) {
 
 // Batches is what the manifest says about the token batches.
 type Batches struct {
-	Tokenizer    string                 `json:"tokenizer"`     // fingerprint
-	TemplateTime string                 `json:"template_time"` // what the template's strftime_now returned
-	Counts       map[string]batch.Count `json:"counts"`        // by channel/split
+	Tokenizer    string                 `json:"tokenizer"`        // fingerprint
+	TemplateTime string                 `json:"template_time"`    // what the template's strftime_now returned
+	Policy       string                 `json:"policy,omitempty"` // the model to be trained, if the inputs named it
+	Counts       map[string]batch.Count `json:"counts"`           // by channel/split
 	Stats        collator.Stats         `json:"stats"`
 	Steps        int                    `json:"steps,omitempty"`   // files with all channels of a step
 	Teacher      *teacher.Report        `json:"teacher,omitempty"` // what the teacher was asked; what became of sites
