@@ -268,6 +268,7 @@ type recordAnswer struct {
 	View     json.RawMessage `json:"view"`               // as in `dataset show --json`
 	Diff     *sides          `json:"diff,omitempty"`     // of a preference's last messages
 	Sampled  []string        `json:"sampled,omitempty"`  // of those shown
+	Turns    []turn          `json:"turns,omitempty"`    // of a demonstration, those shown
 	Branches []branch        `json:"branches,omitempty"` // at most maxBranches
 	From     int             `json:"from"`               // of the messages shown, like sampled
 	Messages int             `json:"messages"`           // all there are
@@ -346,6 +347,15 @@ func (r *Run) oneRecord(req *http.Request) (answer, error) {
 	a.describe(p)
 	for i := range shown {
 		a.Sampled = append(a.Sampled, shown[i].Sampled.String())
+	}
+	all, err := r.turns(n - 1)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range all {
+		if t.Message >= from && t.Message < from+len(shown) {
+			a.Turns = append(a.Turns, t)
+		}
 	}
 	a.Prev, a.Next = r.neighbours(n - 1)
 	a.Branches, err = r.branches(n - 1)
@@ -429,8 +439,16 @@ func (r *Run) neighbours(ordinal uint64) (prev, next uint64) {
 
 // dropsAnswer is a window of what was left out.
 type dropsAnswer struct {
-	Total int64         `json:"total"` // lines that fit
-	Drops []ledger.Drop `json:"drops"`
+	Total int64     `json:"total"` // lines that fit
+	Drops []dropped `json:"drops"`
+}
+
+// dropped is what was left out, with the records that have to do with it: the record itself if one was dropped, or else
+// those of its example.
+type dropped struct {
+	ledger.Drop
+	Record  uint64 `json:"record,omitempty"` // the first, from 1
+	Records int    `json:"records,omitempty"`
 }
 
 func (r *Run) drops(req *http.Request) (answer, error) {
@@ -439,18 +457,44 @@ func (r *Run) drops(req *http.Request) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := dropsAnswer{Drops: []ledger.Drop{}}
-	stage, reason := ledger.Stage(q.Get("stage")), ledger.Reason(q.Get("reason"))
+	a := dropsAnswer{Drops: []dropped{}}
+	stage, reason, unit := ledger.Stage(q.Get("stage")), ledger.Reason(q.Get("reason")), q.Get("unit")
 	err = r.eachDrop(func(d *ledger.Drop) bool {
-		if stage != "" && d.Stage != stage || reason != "" && d.Reason != reason {
+		if stage != "" && d.Stage != stage || reason != "" && d.Reason != reason || unit != "" && d.Unit != unit {
 			return true
 		}
 		if a.Total++; a.Total > int64(offset) && len(a.Drops) < limit {
-			a.Drops = append(a.Drops, *d)
+			a.Drops = append(a.Drops, dropped{Drop: *d})
 		}
 		return true
 	})
+	r.findDropped(a.Drops)
 	return a, err
+}
+
+// findDropped finds the records that drops have to do with.
+func (r *Run) findDropped(list []dropped) {
+	of := map[uint64][]*dropped{} // by the example's hash
+	for i := range list {
+		if d := &list[i]; d.Example != "" {
+			of[hashOf(d.Example)] = append(of[hashOf(d.Example)], d)
+		}
+	}
+	for i := range r.table.Entries {
+		e := &r.table.Entries[i]
+		for _, d := range of[e.Example] {
+			if d.Builder != "" && r.table.Builders[e.Builder] != d.Builder {
+				continue
+			}
+			reason, gone := r.decision(uint64(i)).Reason()
+			if decides := d.Stage == ledger.Gate || d.Stage == ledger.Curate; decides && (!gone || reason != d.Reason) {
+				continue
+			}
+			if d.Records++; d.Record == 0 {
+				d.Record = uint64(i) + 1
+			}
+		}
+	}
 }
 
 const maxBody = 16 << 10

@@ -200,13 +200,14 @@ func (x *exporter) batches(with url.Values, fits func(batchRow) bool) (rows []ba
 
 // drops stores the first lines of what was left out.
 func (x *exporter) drops(r *Run) error {
-	held := []ledger.Drop{}
+	held := []dropped{}
 	err := r.eachDrop(func(d *ledger.Drop) bool {
 		if x.held.OfDrops++; len(held) < maxExportedDrops {
-			held = append(held, *d)
+			held = append(held, dropped{Drop: *d})
 		}
 		return true
 	})
+	r.findDropped(held)
 	x.held.Drops = int64(len(held))
 	return errors.Join(err, keepList(x, "drops", held))
 }

@@ -86,9 +86,12 @@ type balance struct {
 }
 
 type format struct {
-	Format  string `json:"format"`
-	Records int64  `json:"records"`
-	Dropped int64  `json:"dropped"`
+	Format  string           `json:"format"`
+	Records int64            `json:"records"`
+	Rows    int64            `json:"rows"`
+	Dropped int64            `json:"dropped"`
+	Turns   int64            `json:"turns"`             // that its records train
+	Changed map[string]int64 `json:"changed,omitempty"` // those in another context than was recorded, by what changed it
 }
 
 type batches struct {
@@ -113,7 +116,14 @@ func (r *Run) overview() (*overview, error) {
 			o.Inputs = append(o.Inputs, in.Path)
 		}
 		for _, w := range m.Dataset {
-			o.Formats = append(o.Formats, format{w.Format, w.Records, w.Dropped})
+			f := format{Format: w.Format, Records: w.Records, Dropped: w.Dropped}
+			for _, file := range w.Files {
+				f.Rows += file.Rows
+			}
+			if w.Contexts != nil {
+				f.Turns, f.Changed = w.Contexts.Turns, w.Contexts.Changed
+			}
+			o.Formats = append(o.Formats, f)
 			o.Facets["format"] = append(o.Facets["format"], value{w.Format, w.Records})
 		}
 		if m.Batches != nil {
@@ -128,7 +138,7 @@ func (r *Run) overview() (*overview, error) {
 	}
 	if r.plain != nil {
 		for _, f := range r.plain.files {
-			o.Formats = append(o.Formats, format{Format: f.name, Records: f.rows})
+			o.Formats = append(o.Formats, format{Format: f.name, Records: f.rows, Rows: f.rows})
 		}
 	}
 	var err error

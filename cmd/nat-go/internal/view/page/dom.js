@@ -31,6 +31,9 @@ export const count = (n) => Number(n).toLocaleString('en')
 /** How many there are of something: 1 record, 2 records. */
 export const counted = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`
 
+/** A value as the filter box takes it. */
+export const quoted = (v) => (/[\s"]/.test(v) ? `"${v.replaceAll('"', '')}"` : v)
+
 export function number(x) {
   if (x === null || x === undefined) return ''
   return Math.abs(x) >= 1000 ? count(Math.round(x)) : String(Number(x.toPrecision(4)))

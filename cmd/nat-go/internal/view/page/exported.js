@@ -31,8 +31,8 @@ export async function get(what, parameters = {}) {
   if (what === 'name') return index.name
   if (what === 'rows') return rows(parameters)
   if (what === 'drops') {
-    const { stage, reason } = parameters
-    return part('drops', 'drops', parameters, (d) => (!stage || d.stage === stage) && (!reason || d.reason === reason))
+    const { stage, reason, unit } = parameters
+    return part('drops', 'drops', parameters, (d) => (!stage || d.stage === stage) && (!reason || d.reason === reason) && (!unit || d.unit === unit))
   }
   if (what === 'batches') {
     const { record, channel } = parameters

@@ -1,9 +1,7 @@
-import { el, count, counted, percent, table } from './dom.js'
+import { el, count, counted, percent, quoted, table } from './dom.js'
 import { chart } from './chart.js'
 import { get } from './data.js'
 import { link } from './app.js'
-
-const quoted = (v) => (/[\s"]/.test(v) ? `"${v.replaceAll('"', '')}"` : v)
 
 export async function overview() {
   const o = await get('overview')
@@ -22,7 +20,10 @@ export async function overview() {
     o.formats.length > 0 && [el('h2', {}, 'Rows'), table('Rows by format', [
       { title: 'format', cell: (f) => (o.state === 'rows' || !f.records ? f.format : el('a', { href: link('rows', { q: `format:${quoted(f.format)}` }) }, f.format)) },
       { title: 'records', numeric: true, cell: (f) => count(f.records) },
-      { title: 'it can\'t carry', numeric: true, cell: (f) => count(f.dropped) }], o.formats)],
+      { title: 'rows', numeric: true, cell: (f) => count(f.rows) },
+      { title: 'trained turns', numeric: true, cell: (f) => (f.turns ? count(f.turns) : '') },
+      { title: 'in a changed context', wide: true, cell: (f) => Object.entries(f.changed ?? {}).map(([by, n]) => `${by} ${count(n)}`).join(', ') },
+      { title: 'records it can\'t carry', numeric: true, cell: (f) => count(f.dropped) }], o.formats)],
     o.batches && [el('h2', {}, 'Token batches'), table('Token batches', [
       { title: 'channel', cell: (b) => el('a', { href: link('tokens', { channel: b.name.split('/')[0] }) }, b.name) },
       { title: 'batches', numeric: true, cell: (b) => count(b.batches) },
@@ -68,7 +69,7 @@ function flow(o) {
   const steps = [['inputs', o.inputs?.length], ['examples', c.examples], ['candidates', c.candidates], ['records', c.records || o.records], ['kept', c.kept]]
   return el('ol', { class: 'flow', 'aria-label': 'From inputs to rows' },
     steps.filter(([, n]) => n).map(([name, n]) => el('li', {}, el('b', {}, count(n)), n === 1 && name !== 'kept' ? name.slice(0, -1) : name)),
-    o.formats.map((f) => el('li', {}, el('b', {}, count(f.records)), `${f.records === 1 ? 'row' : 'rows'} of ${f.format}`)))
+    o.formats.map((f) => el('li', {}, el('b', {}, count(f.rows)), `${f.rows === 1 ? 'row' : 'rows'} of ${f.format}`)))
 }
 
 /** How the records are divided between training and validation: all, and those of each builder and kind. */
@@ -88,12 +89,12 @@ const books = (list) => el('details', {}, el('summary', {}, 'the books: what wen
   { title: 'in', numeric: true, cell: (a) => count(a.in) },
   { title: 'out', numeric: true, cell: (a) => count(a.out) },
   { title: 'left out', wide: true, cell: (a) => Object.entries(a.dropped ?? {}).map(([reason, n], i) =>
-    [i > 0 && ', ', el('a', { href: link('drops', { stage: a.stage, reason }) }, reason), ` ${count(n)}`]) }], list))
+    [i > 0 && ', ', el('a', { href: link('drops', { stage: a.stage, reason, unit: a.unit }) }, reason), ` ${count(n)}`]) }], list))
 
 function losses(list) {
   return table('What was left out', [
     { title: 'stage', cell: (l) => l.stage },
-    { title: 'reason', cell: (l) => el('a', { href: link('drops', { stage: l.stage, reason: l.reason }) }, l.reason) },
+    { title: 'reason', cell: (l) => el('a', { href: link('drops', { stage: l.stage, reason: l.reason, unit: l.unit }) }, l.reason) },
     { title: 'count', numeric: true, cell: (l) => count(l.count) },
     { title: 'of', cell: (l) => l.unit },
     { title: 'what it means', wide: true, cell: (l) => l.help ?? '' }], list)

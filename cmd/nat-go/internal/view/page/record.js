@@ -139,8 +139,9 @@ function conversation(r, run) {
     failed.set(s.call, s)
     if (s.result >= 0) failed.set(s.result, s)
   }
+  const turns = new Map((r.turns ?? []).map((t) => [t.message, t]))
   return [tree(r, run), r.view.messages.map((m, i) =>
-    message(m, r.from + i, { n: r.row.record, run, site: failed.get(r.from + i), sampled: r.sampled?.[i] }))]
+    message(m, r.from + i, { n: r.row.record, run, site: failed.get(r.from + i), sampled: r.sampled?.[i], turn: turns.get(r.from + i) }))]
 }
 
 /** Where else the example went: its other conversations, by the message that each parts at. */
@@ -169,12 +170,20 @@ function pager(r, p) {
     r.from + shown < r.messages && el('a', { href: to(r.from + shown) }, 'next messages'))
 }
 
-function message(m, i, { n, run, site, sampled }) {
+/** Whether a turn is trained here, or in another record, and what changed its context. */
+function use(t, run) {
+  if (!t) return undefined
+  const badge = (...text) => [' ', el('span', { class: 'badge' }, ...text)]
+  if (t.in) return badge('context here, trained in ', el('a', { href: link('record', { n: t.in, m: String(t.message), run }) }, `record ${t.in}`))
+  return [badge(t.trained ? 'trained' : 'context, not trained'), t.changed && badge(`context changed: ${t.changed}`)]
+}
+
+function message(m, i, { n, run, site, sampled, turn }) {
   const text = typeof m.content === 'string' ? el('pre', {}, m.content)
     : m.content ? el('pre', {}, m.content.map((part) => part.text ?? JSON.stringify(part)).join('\n')) : undefined
   return el('article', { class: `message ${m.role === 'assistant' ? 'assistant' : ''} ${site ? 'failed' : ''}`, id: `message-${i}` },
     el('h3', {}, n ? el('a', { href: link('record', { n, m: String(i), run }) }, `${i}.`) : `${i}.`, ` ${m.role}`, sampled === 'yes' && [' ', el('span', { class: 'badge' }, 'sampled')],
-      site && [' ', el('span', { class: 'badge' }, `failed: ${site.error}`)]),
+      use(turn, run), site && [' ', el('span', { class: 'badge' }, `failed: ${site.error}`)]),
     m.reasoning && el('details', { class: 'fold' }, el('summary', {}, 'reasoning'), el('pre', {}, m.reasoning)),
     m.role === 'tool' ? el('details', { class: 'fold', open: true }, el('summary', {}, 'result'), text ?? '') : text,
     m.tool_calls?.map((c) => el('details', { class: 'fold', open: true }, el('summary', {}, `call of ${c.name}`), el('pre', {}, c.arguments))),

@@ -1,0 +1,86 @@
+package view
+
+import (
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/history"
+)
+
+// turn is a turn of a demonstration that the model took: trained, or context only.
+type turn struct {
+	Message int    `json:"message"` // from 0
+	Trained bool   `json:"trained"`
+	In      uint64 `json:"in,omitempty"`      // of a turn that is context only: the record that trains it, from 1
+	Changed string `json:"changed,omitempty"` // what made its context another than was recorded
+}
+
+// turns says which turns of a demonstration are trained, and where the others are: what branches of an example share is
+// trained in one of them.
+func (r *Run) turns(ordinal uint64) ([]turn, error) {
+	if r.plain != nil {
+		return nil, nil
+	}
+	g, at, err := r.group(ordinal)
+	if err != nil {
+		return nil, err
+	}
+	own := &g.Records[at]
+	d, ok := own.Record.(*builders.Demonstration)
+	if !ok || own.Messages.IsText() {
+		return nil, nil
+	}
+	var list []turn
+	trained, n := d.Train.Turns(own.Messages.Nodes, d.Trained), 0
+	elsewhere := false
+	for i := range own.Messages.Nodes {
+		if node := &own.Messages.Nodes[i]; node.Message.Role != "assistant" || node.Sampled == ttc.No {
+			continue
+		}
+		t := turn{Message: i, Trained: trained[i]}
+		for _, c := range own.Changes {
+			if trained[i] && c.Turn == n {
+				t.Changed = c.By.String()
+			}
+		}
+		if trained[i] {
+			n++
+		}
+		elsewhere = elsewhere || !trained[i]
+		list = append(list, t)
+	}
+	if elsewhere {
+		g.trainedIn(list, at)
+	}
+	return list, nil
+}
+
+// trainedIn looks among the other records of the example for those that train the turns of a record that it doesn't.
+func (g *keptGroup) trainedIn(list []turn, at int) {
+	own := &g.Records[at]
+	var h history.Hasher
+	in := map[ttc.History]uint64{}
+	for i := range g.Records {
+		other := &g.Records[i]
+		d, ok := other.Record.(*builders.Demonstration)
+		if !ok || i == at || other.Messages.IsText() || other.Origin.Example != own.Origin.Example {
+			continue
+		}
+		trained := d.Train.Turns(other.Messages.Nodes, d.Trained)
+		for k, hash := range hashes(&h, other) {
+			if _, known := in[hash]; trained[k] && !known {
+				in[hash] = g.first + uint64(i) + 1
+			}
+		}
+	}
+	of := hashes(&h, own)
+	for i := range list {
+		if t := &list[i]; !t.Trained {
+			t.In = in[of[t.Message]]
+		}
+	}
+}
+
+// hashes returns a hash for each message of a record, of it and of all that precedes it.
+func hashes(h *history.Hasher, r *builders.Resolved) []ttc.History {
+	return h.Graph(h.Tools(r.Origin.Tools), &ttc.Graph{Nodes: r.Messages.Nodes})
+}
