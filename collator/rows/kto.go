@@ -12,7 +12,8 @@ import (
 // (https://huggingface.co/docs/trl/dataset_formats). A preference makes two rows. An answer that wins one pair and
 // loses another gets both labels, which `dataset verify` reports; with best-versus-worst pairs this can't happen. A
 // rollout makes one row: its prompt ends before the first turn that was sampled, and its completion is the rest, with
-// the label from the record's metadata. TRL trains the whole completion, results of tools included.
+// the label from the record's metadata. A completion may have several messages, as in DPO: TRL (1.16, tokenize_fn in
+// trl/trainer/kto_trainer.py) renders it after the prompt and trains all of it, results of tools included.
 var kto = Format{
 	Name:     "kto",
 	Consumer: "TRL (KTOTrainer)",
@@ -21,7 +22,7 @@ var kto = Format{
 	Files: func(_ builders.Kind, s Split) string {
 		return s.String() + ".jsonl"
 	},
-	open: func(e *Encoder) { e.encode = each((*Encoder).ktoRows) },
+	open: func(e *Encoder) { e.encode, e.several = each((*Encoder).ktoRows), true },
 	read: func(r *rowReader) *Row {
 		row := &Row{
 			Kind:       builders.KindPreference,

@@ -16,7 +16,9 @@ func helixFiles(_ builders.Kind, s Split) string {
 }
 
 // nemoRL is NeMo RL's BinaryPreferenceDataset, which NeMo Helix's rl backend also reads: the first row determines the
-// schema, and mixed files are refused.
+// schema, and mixed files are refused. Its format_data makes each answer the text of one message, and
+// preference_preprocessor passes no tools to the chat template: such rows have a part of the context only, which is
+// counted.
 var nemoRL = Format{
 	Name:     "nemo_rl",
 	Consumer: "NeMo RL (BinaryPreferenceDataset), NeMo Helix",
@@ -39,7 +41,9 @@ var nemoRL = Format{
 	},
 }
 
-// nemoRLRanked is NeMo RL's own PreferenceDataset: a context and ranked completions, rank 0 best.
+// nemoRLRanked is NeMo RL's own PreferenceDataset: a context and ranked completions, rank 0 best. A completion may be
+// several messages there, but preference_collate_fn trains only the last (only_unmask_final), so that the answers would
+// be compared in different contexts; and no tools are passed to the chat template.
 var nemoRLRanked = Format{
 	Name:     "nemo_rl_ranked",
 	Consumer: "NeMo RL (PreferenceDataset), NeMo Helix",

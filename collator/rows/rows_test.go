@@ -219,7 +219,10 @@ func TestRows(t *testing.T) {
 			"kto several turns", kto,
 			Options{},
 			preference(text("p"), text("c"), several),
-			`!kto rows can't carry it: the rejected side is more than one assistant turn`,
+			`{"prompt": [{"role": "user", "content": "p"}], "completion": [{"role": "assistant", "content": "c"}], "label": true}` + "\n" +
+				`{"prompt": [{"role": "user", "content": "p"}], "completion": [{"role": "assistant", "content": null, "tool_calls": ` +
+				`[{"id": "1", "type": "function", "function": {"name": "f", "arguments": {"a":1}}}]}, ` +
+				`{"role": "tool", "content": "x"}, {"role": "assistant", "content": "y"}], "label": false}`,
 		},
 		{"trl several turns", trl, Options{}, preference(text("p"), several, text("r")), `{"prompt": [{"role": "user", "content": "p"}], ` +
 			`"chosen": [{"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", ` +

@@ -1,8 +1,7 @@
 """verl rows with tools and tool calls.
 
 nat-go writes such messages and tools as JSON: typed, Parquet would give every definition and every call the keys of all
-others, with null where they had none, and chat templates print those. verl's own class can't read JSON, and says so.
-This one is meant to; it is written after verl 0.9's code and has not been run with verl yet:
+others, with null where they had none, and chat templates print those. verl's own class stops at JSON; this one reads it:
 
     data.custom_cls.path=pkg://natgo.verl data.custom_cls.name=Conversations
 """
@@ -27,15 +26,12 @@ def parsed(values: Any) -> list[Any] | None:
 class Conversations(MultiTurnSFTDataset):  # type: ignore[misc] # verl has no types
     """verl's MultiTurnSFTDataset over rows of nat-go's format verl."""
 
-    tools: Any
-
     def _read_files_and_process(self) -> None:
         super()._read_files_and_process()
+        self.messages = [parsed(messages) for messages in self.messages]
         if self.tools is not None:
             self.tools = [parsed(tools) for tools in self.tools]
-
-    def _build_messages(self, example: dict[str, Any]) -> list[dict[str, Any]]:
-        messages: list[dict[str, Any]] = super()._build_messages(
-            {**example, self.messages_key: parsed(example[self.messages_key])}
-        )
-        return messages
+        # A row of the table is taken anew for each example, which pandas can't do with a column of JSON.
+        rest = [c for c in self.dataframe.columns if c not in (self.messages_key, self.tools_key)]
+        self.dataframe = self.dataframe[rest].astype(object)
+        self.dataframe[self.messages_key] = self.messages

@@ -40,7 +40,7 @@ func feeds() []feed {
 		},
 		{
 			"preference", "kto", "TRL KTOTrainer",
-			"what follows the rendered prompt, each answer by itself with its label",
+			"what follows the rendered prompt, each answer by itself with its label, results of tools in it included",
 			"which answer is better than which: one that wins a pair and loses another gets both labels (strategy: best_vs_worst has none of these)",
 			readBack,
 		},
@@ -83,7 +83,7 @@ func feeds() []feed {
 			"demonstration", "customizer", "NeMo Customizer v1 (SFT)", "the assistant turns", turnsAfter, documented,
 		},
 		{
-			"demonstration", "verl", "verl MultiTurnSFTDataset; natgo.verl, untried, for rows with tools",
+			"demonstration", "verl", "verl MultiTurnSFTDataset; natgo.verl for rows with tools",
 			"every assistant turn, each message rendered alone", turnsAfter, readBack,
 		},
 		{

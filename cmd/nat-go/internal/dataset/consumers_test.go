@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	textrows "github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
@@ -57,7 +58,7 @@ func verlPython(t *testing.T) string {
 func load(t *testing.T, python, name, run string, into any) {
 	t.Helper()
 	cmd := exec.Command(python, "testdata/consumers.py", name, filepath.Join(run, "dataset"))
-	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1", "RAY_USAGE_STATS_ENABLED=0")
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=../../../../plugins/python", "OMP_NUM_THREADS=1", "RAY_USAGE_STATS_ENABLED=0")
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -128,5 +129,45 @@ func TestVerlTakesOurRows(t *testing.T) {
 	}
 	if got.SFT.Rows != 8 || strings.TrimSpace(got.SFT.Trained) != "so<|im_end|>" {
 		t.Errorf("%+v", got.SFT)
+	}
+}
+
+// TestVerlTakesTools checks that natgo.verl reads rows with tools and calls into verl 0.9.1 as they were, without the
+// keys that other rows have, and that verl trains the calls and answers.
+func TestVerlTakesTools(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: trainers are slow to start")
+	}
+	python := verlPython(t)
+	const rows = `{"messages": [{"role": "user", "content": "Weather?"}, {"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "look", "arguments": {"city": "Oslo"}}}]}, {"role": "tool", "content": "rain", "tool_call_id": "1"}, {"role": "assistant", "content": "Rain."}], "tools": [{"name": "look", "city": "string"}]}
+{"messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "", "tool_calls": [{"id": "2", "type": "function", "function": {"name": "add", "arguments": {"a": 2, "b": 2}}}]}, {"role": "tool", "content": "4", "tool_call_id": "2"}, {"role": "assistant", "content": "4."}], "tools": [{"name": "add", "a": "integer"}]}
+`
+	dir := t.TempDir()
+	file := filepath.Join(dir, "train.jsonl")
+	if err := os.WriteFile(file, []byte(rows), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	place, err := Find(file, DefaultLimits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ConvertRows(t.Context(), place.Texts()[0], formats("verl"), textrows.Options{}, filepath.Join(dir, "dataset")); err != nil {
+		t.Fatal(err)
+	}
+	type row struct{ Text, Trained string }
+	var got []row
+	load(t, python, "verl_tools", dir, &got)
+	turn := func(role, text string) string { return "<|im_start|>" + role + "\n" + text + "<|im_end|>\n" }
+	want := []row{{
+		turn("system", `{"name": "look", "city": "string"}`) + turn("user", "Weather?") +
+			turn("assistant", `<tool_call>look {"city": "Oslo"}`) + turn("tool", "rain") + turn("assistant", "Rain."),
+		"<tool_call>look {\"city\": \"Oslo\"}<|im_end|>\nRain.<|im_end|>\n",
+	}, {
+		turn("system", `{"name": "add", "a": "integer"}`) + turn("user", "2+2?") +
+			turn("assistant", `<tool_call>add {"a": 2, "b": 2}`) + turn("tool", "4") + turn("assistant", "4."),
+		"<tool_call>add {\"a\": 2, \"b\": 2}<|im_end|>\n4.<|im_end|>\n",
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

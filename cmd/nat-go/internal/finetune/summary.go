@@ -173,7 +173,8 @@ func writeSites(b *strings.Builder, s *Summary, look Look) {
 		}
 	}
 	if p := s.Batches.Policy; p != "" {
-		fmt.Fprintf(b, "  policy   %s, the only model that the inputs name, is the one to be trained; collator.policy names another\n", terminal.Line(p))
+		look.line(b, "", "policy", terminal.Line(p)+", the only model that the inputs name, is taken for the one to be trained; "+
+			"collator.policy names another")
 	}
 	writeEffects(b, s.Batches.Teacher)
 	st := &s.Batches.Stats

@@ -1,4 +1,4 @@
-"""Loads rows as their consumers do: consumers.py trl|verl DATASET_DIR. Prints one line of JSON: what was loaded."""
+"""Loads rows as their consumers do: consumers.py trl|verl|verl_tools DATASET_DIR. Prints one line of JSON: what was loaded."""
 import json, os, sys, tempfile
 
 os.environ.update(HF_HUB_OFFLINE="1", HF_HOME=tempfile.mkdtemp(), TOKENIZERS_PARALLELISM="false", CUDA_VISIBLE_DEVICES="")
@@ -9,6 +9,13 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 CHATML = (
     "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+TOOLS = (
+    "{% if tools %}{{ '<|im_start|>system\n' }}{% for t in tools %}{{ t | tojson }}{% endfor %}{{ '<|im_end|>\n' }}{% endif %}"
+    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + (m.content or '') }}"
+    "{% for c in m.tool_calls or [] %}{{ '<tool_call>' + c.function.name + ' ' + c.function.arguments | tojson }}{% endfor %}"
+    "{{ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 
 
@@ -59,5 +66,15 @@ def verl(root):
     )
 
 
-result = {"trl": trl, "verl": verl}[sys.argv[1]](sys.argv[2])
+def verl_tools(root):
+    from natgo.verl import Conversations
+    from omegaconf import OmegaConf
+
+    tok = tokenizer()
+    tok.chat_template = TOOLS
+    rows = Conversations(os.path.join(root, "verl/sft.parquet"), tok, OmegaConf.create(dict(max_length=4096, pad_mode="no_padding")))
+    return [dict(text=tok.decode(r["input_ids"]), trained=tok.decode(r["input_ids"][r["loss_mask"].bool()])) for r in (rows[i] for i in range(len(rows)))]
+
+
+result = {"trl": trl, "verl": verl, "verl_tools": verl_tools}[sys.argv[1]](sys.argv[2])
 print("\n" + json.dumps(result))
