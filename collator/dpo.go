@@ -71,8 +71,8 @@ func (preferences) Rows(w *worker, it *Item) outcome {
 // noReference flags a pair that is missing from the file of reference log-probs.
 const noReference = "no_reference"
 
-// keptFiller flags a pair with empty thoughts before turns of an answer that the template shows without them once others
-// follow.
+// keptFiller flags a pair with empty thoughts before turns of an answer that the template shows without them once
+// others follow.
 const keptFiller = "kept_filler"
 
 // continuation is one side of a preference.

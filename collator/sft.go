@@ -15,7 +15,9 @@ func (demonstrations) Batch() *batch.Channel { return batch.SFT }
 func (demonstrations) Rows(w *worker, it *Item) outcome {
 	d := it.Record.Record.(*builders.Demonstration)
 	nodes := it.Record.Messages.Nodes
-	m := &material{nodes: nodes, trained: d.Train.Turns(nodes, d.Trained), tools: it.Record.Origin.Tools, answers: d.MaskReasoning}
+	m := &material{
+		nodes: nodes, trained: d.Train.Turns(nodes, d.Trained), tools: it.Record.Origin.Tools, answers: d.MaskReasoning,
+	}
 	n := count(m.trained)
 	if n == 0 {
 		return refused(refuse(ledger.NothingTrained, "no assistant message of %d was sampled and is trained by the loss policy", len(nodes)))

@@ -200,8 +200,7 @@ func (w *worker) side(m *material, v *view) (*side, *cause) {
 		n := &m.nodes[t.Message]
 		if len(n.TokenIDs) == 0 || n.Sampled == ttc.No {
 			if m.trained[t.Message] {
-				b.rendered = true
-				b.thoughts = append(b.thoughts, m.thoughts(t, &v.res)...)
+				b.rendered, b.thoughts = true, append(b.thoughts, m.thoughts(t, &v.res)...)
 				u := *t
 				if n.FinishReason == "length" {
 					u.End = u.Body // the model never ended it

@@ -15,8 +15,8 @@
 // answer to them. A turn with several calls of which one failed is context as a whole. A demonstration ends with its
 // last trained turn.
 //
-// The reasoning of a trained turn is trained with it, since the model writes it before the answer; train_reasoning: false
-// leaves it in the context only.
+// The reasoning of a trained turn is trained with it, since the model writes it before the answer; train_reasoning:
+// false leaves it in the context only.
 //
 // A demonstration refers to the messages of its example. In a rollout with branches each branch becomes a
 // demonstration, and a turn shared by several branches is trained only in the first.

@@ -13,8 +13,8 @@ import (
 )
 
 // msSwift is ms-swift's own form of a conversation (4.6, docs: Custom dataset): each tool call is a message, reasoning
-// stands in the text, tools are a JSON text, and loss says whether the assistant's text or a call is trained. Messages of
-// the assistant that follow each other become one, each part with its own loss (_swift_prepare_inputs in
+// stands in the text, tools are a JSON text, and loss says whether the assistant's text or a call is trained. Messages
+// of the assistant that follow each other become one, each part with its own loss (_swift_prepare_inputs in
 // swift/template/base.py): that is how reasoning stays in the context of an answer that is trained. It has no place for
 // ids: its results are those of the calls before them, in their order. So what is read back is the record but
 // for those, and only a second encoding shows whether it is right.
@@ -160,7 +160,8 @@ func (r *rowReader) msSwift() *Row {
 		m := p.Nodes[i].Message
 		n := len(messages)
 		open := n > 0 && messages[n-1].Role == "assistant"
-		if open && flags[i] && onlyThought(&messages[n-1]) && !row.Trained[n-1] && (m.Role == "assistant" || m.Role == swiftCall) {
+		ours := m.Role == "assistant" || m.Role == swiftCall
+		if open && ours && flags[i] && onlyThought(&messages[n-1]) && !row.Trained[n-1] {
 			row.Trained[n-1], row.MaskReasoning = true, true // it is the reasoning of this turn
 			if m.Role == "assistant" {
 				messages[n-1].Text = m.Text

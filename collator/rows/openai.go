@@ -9,9 +9,9 @@ import (
 )
 
 // openAI is the preference format of OpenAI's fine-tuning API
-// (https://platform.openai.com/docs/guides/direct-preference-optimization): both outputs are lists of assistant messages
-// (FineTunePreferenceRequestInput of API 2.3), of which the guide knows one. There is no place in them for a tool's
-// result, and so none for an answer of several turns.
+// (https://platform.openai.com/docs/guides/direct-preference-optimization): both outputs are lists of assistant
+// messages (FineTunePreferenceRequestInput of API 2.3), of which the guide knows one. There is no place in them for a
+// tool's result, and so none for an answer of several turns.
 var openAI = Format{
 	Name:     "openai",
 	Service:  true,

@@ -182,7 +182,8 @@ func TestReasoningAsContext(t *testing.T) {
 		t.Fatalf("%v\n%s\n%s", err, got, want)
 	}
 	row, err := msSwift.Read(got)
-	if err != nil || !row.MaskReasoning || len(row.Prompt.Nodes) != 6 || row.Prompt.Nodes[1].Message.Reasoning != "so" ||
+	if err != nil || !row.MaskReasoning || len(row.Prompt.Nodes) != 6 ||
+		row.Prompt.Nodes[1].Message.Reasoning != "so" ||
 		len(row.Prompt.Nodes[1].Message.ToolCalls) != 1 || row.Prompt.Nodes[3].Message.Text != "a" || !row.Trained[3] {
 		t.Errorf("%+v, %v", row, err)
 	}

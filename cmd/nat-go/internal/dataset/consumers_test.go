@@ -58,7 +58,8 @@ func verlPython(t *testing.T) string {
 func load(t *testing.T, python, name, run string, into any) {
 	t.Helper()
 	cmd := exec.Command(python, "testdata/consumers.py", name, filepath.Join(run, "dataset"))
-	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=../../../../plugins/python", "OMP_NUM_THREADS=1", "RAY_USAGE_STATS_ENABLED=0")
+	cmd.Env = append(os.Environ(), "PYTHONPATH=../../../../plugins/python", "PYTHONDONTWRITEBYTECODE=1",
+		"OMP_NUM_THREADS=1", "RAY_USAGE_STATS_ENABLED=0")
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -151,7 +152,8 @@ func TestVerlTakesTools(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ConvertRows(t.Context(), place.Texts()[0], formats("verl"), textrows.Options{}, filepath.Join(dir, "dataset")); err != nil {
+	to := filepath.Join(dir, "dataset")
+	if _, err := ConvertRows(t.Context(), place.Texts()[0], formats("verl"), textrows.Options{}, to); err != nil {
 		t.Fatal(err)
 	}
 	type row struct{ Text, Trained string }
