@@ -8,8 +8,8 @@ import (
 
 // Options of the composite objective.
 type Options struct {
-	SDPOWeight float64 // also known as alpha
-	DPOWeight  float64 // also known as beta_replay
+	AlphaSDPO  float64 // weight of the JSD
+	BetaReplay float64 // weight of DPO
 	DPO        kernels.PreferenceOptions
 	GRPO       kernels.PolicyOptions
 	JSD        kernels.Options // Reduction and Denominator are set here
@@ -120,10 +120,12 @@ type Gradients struct {
 
 // Metrics describes a loss, channel by channel. Channel losses are unweighted.
 type Metrics struct {
-	Loss         float64 `json:"loss"`
-	GRPO         float64 `json:"grpo"`
-	SDPO         float64 `json:"sdpo"`
-	DPO          float64 `json:"dpo"`
+	Loss         float64 `json:"loss/total"`
+	GRPO         float64 `json:"loss/grpo"`
+	SDPO         float64 `json:"loss/sdpo_kl"`
+	DPO          float64 `json:"loss/trace_replay_dpo"`
+	AlphaSDPO    float64 `json:"loss/alpha_sdpo"`
+	BetaReplay   float64 `json:"loss/beta_replay"`
 	Tokens       int     `json:"grpo_tokens"`
 	Ratio        float64 `json:"grpo_ratio"`
 	ClipShare    float64 `json:"grpo_clip_share"`
@@ -172,8 +174,14 @@ func Composite(b Batch, o Options, step Step, grads *Gradients) (Metrics, error)
 			return Metrics{}, fmt.Errorf("%s channel: %w", channel.name, err)
 		}
 	}
-	m.Loss = m.GRPO + o.SDPOWeight*m.SDPO + o.DPOWeight*m.DPO
+	m.weigh(o)
 	return m, nil
+}
+
+// weigh sets the total, and the weights it was computed with.
+func (m *Metrics) weigh(o Options) {
+	m.AlphaSDPO, m.BetaReplay = o.AlphaSDPO, o.BetaReplay
+	m.Loss = m.GRPO + o.AlphaSDPO*m.SDPO + o.BetaReplay*m.DPO
 }
 
 // check validates the shape of one side and that it has the named columns.
@@ -424,7 +432,7 @@ func (d *DPO) tally(o Options, total float64, pairs []kernels.PairResult, m *Met
 	for i, r := range pairs {
 		w := weight(d.RowWeight, i) / total
 		m.DPO += w * r.Loss
-		g := o.DPOWeight * w * r.Grad
+		g := o.BetaReplay * w * r.Grad
 		chosen[i], rejected[i] = g, -g
 		m.Margin += (r.RewardChosen - r.RewardRejected) / float64(n)
 		if r.RewardChosen > r.RewardRejected {
@@ -458,11 +466,11 @@ func (s *SDPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	jo := o.JSD
 	jo.Reduction, jo.Denominator, jo.Workers = kernels.ReduceDenom, total, o.Workers
 	out := &kernels.Output{Grad: grads.Student}
-	if o.SDPOWeight == 0 { // no gradient, whatever the rows contain
+	if o.AlphaSDPO == 0 { // no gradient, whatever the rows contain
 		clear(grads.Student)
 		out.Grad = nil
 	}
-	st, err := s.jsd(jo, o.SDPOWeight, out)
+	st, err := s.jsd(jo, o.AlphaSDPO, out)
 	if err != nil {
 		return err
 	}

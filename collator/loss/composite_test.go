@@ -66,8 +66,8 @@ func example() Batch {
 
 func options() Options {
 	return Options{
-		SDPOWeight: 0.7,
-		DPOWeight:  0.3,
+		AlphaSDPO:  0.7,
+		BetaReplay: 0.3,
 		DPO:        kernels.PreferenceOptions{Beta: 0.1, LabelSmoothing: 0.05},
 		GRPO:       kernels.PolicyOptions{ClipLow: 0.2, ClipHigh: 0.3, KL: 0.05},
 		JSD: kernels.Options{

@@ -1,6 +1,6 @@
 // Package loss is the composite objective over a batch and the logits a model gave for it, with gradients:
 //
-//	L = grpo + sdpo_weight * jsd + dpo_weight * dpo
+//	L = grpo + alpha_sdpo * jsd + beta_replay * dpo
 //
 // It exists so that the author of a trainer can check their loss against an exact one. It has none of the faults common
 // in composite trainers: logits at position t-1 predict token t, masks are 0/1 and token-aligned, denominators are

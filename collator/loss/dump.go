@@ -234,7 +234,7 @@ func Evaluate(dumps []*Dump, o Options, gradients bool) (Metrics, []*Gradients, 
 		}
 		total.add(m)
 	}
-	total.Loss = total.GRPO + o.SDPOWeight*total.SDPO + o.DPOWeight*total.DPO
+	total.weigh(o)
 	return total, all, nil
 }
 

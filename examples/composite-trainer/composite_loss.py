@@ -1,4 +1,4 @@
-"""The composite objective: grpo + sdpo_weight * jsd + dpo_weight * dpo (+ sft_weight * nll where there are sft batches).
+"""The composite objective: grpo + alpha_sdpo * jsd + beta_replay * dpo (+ sft_weight * nll where there are sft batches).
 
 A model here is a module called as model(ids, mask, positions, row, at) that returns the logits [N,V] at (row, at): it
 gathers hidden states before the head, so nothing of the size B x T x V ever exists. Student and teacher alike see the
@@ -17,12 +17,13 @@ import torch.nn.functional as F
 from batches import SIDES, Batch, idle, trained
 
 CHANNELS = ("rl", "sdpo", "dpo", "sft")
+TERMS = {"rl": "loss/grpo", "sdpo": "loss/sdpo_kl", "dpo": "loss/trace_replay_dpo", "sft": "loss/sft"}
 
 
 @dataclass
 class Objective:
-    sdpo_weight: float = 1.0
-    dpo_weight: float = 1.0
+    alpha_sdpo: float = 0.0  # 0: plain GRPO
+    beta_replay: float = 0.0
     sft_weight: float = 1.0
     jsd_beta: float = 0.5  # 0: KL(teacher||student), 1: KL(student||teacher)
     temperature: float = 1.0  # of both sides' logits in the JSD
@@ -39,7 +40,7 @@ class Objective:
         return self.clip_epsilon if self.clip_epsilon_high is None else self.clip_epsilon_high
 
     def weight(self, channel):
-        return {"rl": 1.0, "sdpo": self.sdpo_weight, "dpo": self.dpo_weight, "sft": self.sft_weight}[channel]
+        return {"rl": 1.0, "sdpo": self.alpha_sdpo, "dpo": self.beta_replay, "sft": self.sft_weight}[channel]
 
 
 class ShapeMismatch(ValueError):
@@ -261,9 +262,10 @@ def metrics(sums, o: Objective):
     out = {}
     for channel in dict.fromkeys(c for c, _ in sums):
         n = max(sums.get((channel, "pairs"), sums.get((channel, "tokens"), 0.0)), 1e-30)
-        out[{"rl": "grpo", "sdpo": "jsd"}.get(channel, channel)] = sums[channel, "loss"]
+        out[TERMS[channel]] = sums[channel, "loss"]
         out.update({f"{channel}_{k}": v / n for (c, k), v in sums.items() if c == channel and k not in ("loss", "pairs", "tokens")})
-    return {"loss": sum(o.weight(c) * v for (c, k), v in sums.items() if k == "loss"), **out}
+    total = sum(o.weight(c) * v for (c, k), v in sums.items() if k == "loss")
+    return {"loss/total": total, **out, "loss/alpha_sdpo": o.alpha_sdpo, "loss/beta_replay": o.beta_replay}
 
 
 @torch.no_grad()

@@ -20,9 +20,9 @@ from safetensors.torch import load_file, save_file
 
 import toy
 from batches import IGNORED, SIDES, Batch, read, select, split, steps
-from composite_loss import CHANNELS, Objective, Teacher, composite, frozen, side_logits
+from composite_loss import CHANNELS, Teacher, composite, frozen, side_logits
 from dump_logits import dump
-from test_trainer import gradient, with_tensors
+from test_trainer import every_term, gradient, with_tensors
 from train import TinyDecoder, evaluate, fit
 
 RUNS = Path(os.environ.get("NATGO_RUNS", ""))
@@ -55,8 +55,8 @@ class NullHint(unittest.TestCase):
 
     def loss(self, b):
         model = sharp(b, width=32, layers=1, heads=1)  # rows of stock templates are long: the smallest model that knows positions
-        m, g = gradient(model, [b], Objective(), Teacher(model, "live"))
-        return m["jsd"], float(g.abs().max())
+        m, g = gradient(model, [b], every_term(), Teacher(model, "live"))
+        return m["loss/sdpo_kl"], float(g.abs().max())
 
     def test_nothing_is_left(self):
         seen = set()
@@ -131,11 +131,11 @@ class Composer(unittest.TestCase):
     def equal(self, run, ours, other):
         model = sharp(ours[0])
         start = frozen(model)
-        a, g = gradient(model, ours, Objective(), Teacher(model, start=start), start)
-        b, h = gradient(model, other, Objective(), Teacher(model, start=start), start)
-        self.assertGreater(a["jsd"], 1e-6)
-        self.assertAlmostEqual(a["jsd"], b["jsd"], delta=1e-6)
-        self.assertAlmostEqual(a["dpo"], b["dpo"], delta=1e-6)
+        a, g = gradient(model, ours, every_term(), Teacher(model, start=start), start)
+        b, h = gradient(model, other, every_term(), Teacher(model, start=start), start)
+        self.assertGreater(a["loss/sdpo_kl"], 1e-6)
+        self.assertAlmostEqual(a["loss/sdpo_kl"], b["loss/sdpo_kl"], delta=1e-6)
+        self.assertAlmostEqual(a["loss/trace_replay_dpo"], b["loss/trace_replay_dpo"], delta=1e-6)
         self.assertLess(float((g - h).abs().max()), 1e-5 * float(g.abs().max()))
 
 
@@ -158,10 +158,10 @@ class EndToEnd(unittest.TestCase):
             with torch.no_grad():
                 start.lm_head.weight.mul_(0.5)
             every = range(b.rows)
-            want, g = gradient(model, [b], Objective(), Teacher(model, start=start), start)
+            want, g = gradient(model, [b], every_term(), Teacher(model, start=start), start)
             for parts in (split(b, 1), [select(b, every, left=True, width=300)], [select(b, every, pad_id=5, width=300)]):
-                got, h = gradient(model, parts, Objective(), Teacher(model, start=start), start)
-                self.assertAlmostEqual(want["loss"], got["loss"], delta=1e-6 * abs(want["loss"]))
+                got, h = gradient(model, parts, every_term(), Teacher(model, start=start), start)
+                self.assertAlmostEqual(want["loss/total"], got["loss/total"], delta=1e-6 * abs(want["loss/total"]))
                 self.assertLess(float((g - h).abs().max()), 1e-7 * float(g.abs().max()))
 
     def test_100_steps(self):
@@ -170,23 +170,23 @@ class EndToEnd(unittest.TestCase):
         torch.manual_seed(0)
         model = TinyDecoder(data[0].line["vocab_size"])
         habit = [imitation(b) for b in data if b.channel == "sdpo"]
-        fit(model, habit, Objective(), 40, 3e-3, Teacher(model, "live"), None, log=lambda line: None)
+        fit(model, habit, every_term(), 40, 3e-3, Teacher(model, "live"), None, log=lambda line: None)
         start = frozen(model)
-        o, teacher = Objective(dpo_weight=0.02), Teacher(model, start=start)
+        o, teacher = every_term(beta_replay=0.02), Teacher(model, start=start)
         before = evaluate(model, data, o, teacher, start)
-        self.assertAlmostEqual(before["dpo"], math.log(2), delta=1e-6)
+        self.assertAlmostEqual(before["loss/trace_replay_dpo"], math.log(2), delta=1e-6)
         fit(model, data, o, 100, 1e-3, teacher, start, log=lambda line: None)
         after = evaluate(model, data, o, teacher, start)
-        print("\n" + json.dumps({k: [round(before[k], 5), round(after[k], 5)] for k in ("jsd", "sdpo_target_logp", "dpo_margin", "untargeted_kl")}), end="", flush=True)
-        self.assertLess(after["jsd"], 0.2 * before["jsd"])
+        print("\n" + json.dumps({k: [round(before[k], 5), round(after[k], 5)] for k in ("loss/sdpo_kl", "sdpo_target_logp", "dpo_margin", "untargeted_kl")}), end="", flush=True)
+        self.assertLess(after["loss/sdpo_kl"], 0.2 * before["loss/sdpo_kl"])
         self.assertLess(after["sdpo_target_logp"], before["sdpo_target_logp"])
         self.assertGreater(after["dpo_margin"], before["dpo_margin"] + 0.1)
         self.assertGreater(after["untargeted_kl"], 0)
 
     def test_program(self):
-        out = subprocess.run([sys.executable, Path(__file__).with_name("train.py"), "--batches", RUNS / "hints/batches", "--steps", "2"], capture_output=True, text=True)
+        out = subprocess.run([sys.executable, Path(__file__).with_name("train.py"), "--batches", RUNS / "hints/batches", "--steps", "2", "--alpha-sdpo", "1", "--beta-replay", "1"], capture_output=True, text=True)
         self.assertEqual(out.returncode, 0, out.stderr)
-        self.assertAlmostEqual(json.loads(out.stdout.splitlines()[0])["dpo"], math.log(2), delta=1e-6)
+        self.assertAlmostEqual(json.loads(out.stdout.splitlines()[0])["loss/trace_replay_dpo"], math.log(2), delta=1e-6)
 
 
 class Parity(unittest.TestCase):
@@ -227,18 +227,18 @@ class Parity(unittest.TestCase):
 
     def test_composite(self):
         for o, flags in (
-            (Objective(), ()),
-            (Objective(sdpo_weight=0.7, dpo_weight=0.3, dpo_beta=0.3, jsd_beta=0.2, temperature=1.3, reduction="sequence"),
-             ("--sdpo-weight", "0.7", "--dpo-weight", "0.3", "--dpo-beta", "0.3", "--jsd-beta", "0.2", "--temperature", "1.3", "--reduction", "sequence")),
-            (Objective(jsd_beta=1.0, clip_epsilon=0.1, clip_epsilon_high=0.28, reduction="constant", max_tokens=50),
+            (every_term(), ()),
+            (every_term(alpha_sdpo=0.7, beta_replay=0.3, dpo_beta=0.3, jsd_beta=0.2, temperature=1.3, reduction="sequence"),
+             ("--alpha-sdpo", "0.7", "--beta-replay", "0.3", "--dpo-beta", "0.3", "--jsd-beta", "0.2", "--temperature", "1.3", "--reduction", "sequence")),
+            (every_term(jsd_beta=1.0, clip_epsilon=0.1, clip_epsilon_high=0.28, reduction="constant", max_tokens=50),
              ("--jsd-beta", "1", "--clip-epsilon", "0.1", "--clip-epsilon-high", "0.28", "--reduction", "constant", "--max-tokens", "50")),
-            (Objective(jsd_beta=0.0), ("--jsd-beta", "0")),
+            (every_term(jsd_beta=0.0), ("--jsd-beta", "0")),
         ):
-            exact, grads = self.nat_go(*flags)
+            exact, grads = self.nat_go(*flags, *(() if "--alpha-sdpo" in flags else ("--alpha-sdpo", "1", "--beta-replay", "1")))
             ours, g = gradient(self.model, self.batches, o, Teacher(self.model, start=self.start), self.start)
-            for mine, its in (("loss", "loss"), ("grpo", "grpo"), ("jsd", "sdpo"), ("dpo", "dpo")):
-                self.assertAlmostEqual(ours[mine], exact[its], delta=1e-5 * max(1, abs(exact[its])), msg=f"{mine} {flags}")
-            self.assertGreater(exact["sdpo"], 1e-3)
+            for name in (n for n in exact if n.startswith("loss/")):
+                self.assertAlmostEqual(ours[name], exact[name], delta=1e-5 * max(1, abs(exact[name])), msg=f"{name} {flags}")
+            self.assertGreater(exact["loss/sdpo_kl"], 1e-3)
             h = self.through(grads)
             self.assertLess(float((g - h).abs().max()), 1e-5 * max(1, float(h.abs().max())), flags)
 

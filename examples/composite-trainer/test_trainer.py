@@ -8,6 +8,7 @@ import json
 import math
 import os
 import random
+import shutil
 import struct
 import subprocess
 import sys
@@ -49,6 +50,10 @@ def batch(channel, where="toy", part="train"):
 
 def with_tensors(b, **changed):
     return b._replace(t={**b.t, **changed})
+
+
+def every_term(**settings):
+    return Objective(**{"alpha_sdpo": 1.0, "beta_replay": 1.0, **settings})
 
 
 def gradient(model, parts, o, teacher=None, reference=None):
@@ -152,9 +157,9 @@ class Reader(unittest.TestCase):
         c.write("rl", "train", rl, rollouts.rows, layout="composer")
         c.close()
         start = frozen(policy)
-        a, ga = gradient(policy, [ours, pairs, rollouts], Objective(), Teacher(policy), start)
-        b, gb = gradient(policy, list(read(root / "composer")), Objective(), Teacher(policy), start)
-        self.assertEqual((a["jsd"], a["dpo"], a["grpo"]), (b["jsd"], b["dpo"], b["grpo"]))
+        a, ga = gradient(policy, [ours, pairs, rollouts], every_term(), Teacher(policy), start)
+        b, gb = gradient(policy, list(read(root / "composer")), every_term(), Teacher(policy), start)
+        self.assertEqual((a["loss/sdpo_kl"], a["loss/trace_replay_dpo"], a["loss/grpo"]), (b["loss/sdpo_kl"], b["loss/trace_replay_dpo"], b["loss/grpo"]))
         self.assertTrue(torch.equal(ga, gb))
         unshifted = {**composer, "sdpo_loss_mask": torch.cat((mask[:, :1] * 0, mask[:, :-1]), 1)}  # as the reference collator has it
         with self.assertRaises(BatchError):
@@ -209,8 +214,8 @@ class NullHint(unittest.TestCase):
         cls.b = batch("sdpo", "null")
 
     def loss(self, model, b, **o):
-        m, g = gradient(model, [b], Objective(**o), Teacher(model, "live"))
-        return m["jsd"], float(g.abs().max())
+        m, g = gradient(model, [b], every_term(**o), Teacher(model, "live"))
+        return m["loss/sdpo_kl"], float(g.abs().max())
 
     def test_nothing_is_left(self):
         every = range(self.b.rows)
@@ -247,7 +252,7 @@ class NullHint(unittest.TestCase):
         seen = []
         noisy.lm_head.register_forward_hook(lambda m, i, out: seen.append((out.requires_grad, out.detach())))
         for _ in range(2):
-            composite_loss.sdpo_loss(noisy.train(), self.b, Objective(), teacher=teacher)
+            composite_loss.sdpo_loss(noisy.train(), self.b, every_term(), teacher=teacher)
         (g0, s0), (g1, t0), (_, s1), (_, t1) = seen
         self.assertTrue(g0 and not g1, "the student has a gradient, the teacher none")
         self.assertTrue(torch.equal(t0, t1), "the teacher is in eval mode")
@@ -277,7 +282,7 @@ class Invariance(unittest.TestCase):
             if b.channel == "sdpo":
                 b = with_tensors(b, pair_weight=torch.linspace(0, 1, len(b.t["pair_weight"])))
             for reduction in ("token", "sequence", "constant") if b.channel == "rl" else ("token",):
-                o = Objective(reduction=reduction)
+                o = every_term(reduction=reduction)
                 want, g = gradient(model, [b], o, Teacher(model, start=start), start)
                 self.assertGreater(float(g.abs().max()), 1e-6, b.channel)
                 for name, parts in self.variants(b):
@@ -289,47 +294,47 @@ class Invariance(unittest.TestCase):
     def test_mask_and_positions_matter(self):
         """What the test above would see if the model were not told them."""
         b = select(batch("sft", "warm"), range(8))
-        want, _ = gradient(policy, [b], Objective())
+        want, _ = gradient(policy, [b], every_term())
         left = select(b, range(8), left=True, width=51)
         for blind in (Blind(policy, mask=False), Blind(policy, mask=False, positions=False)):
-            got, _ = gradient(blind, [left], Objective())
-            self.assertGreater(abs(got["sft"] - want["sft"]), 1e-3)
+            got, _ = gradient(blind, [left], every_term())
+            self.assertGreater(abs(got["loss/sft"] - want["loss/sft"]), 1e-3)
         shifted = Blind(policy, positions=False)  # rotary positions are relative: only a hole in them shows
         gap = with_tensors(b, position_ids=b.t["position_ids"] + (b.t["position_ids"] > 3) * 5)
-        self.assertGreater(abs(gradient(policy, [gap], Objective())[0]["sft"] - gradient(shifted, [gap], Objective())[0]["sft"]), 1e-3)
+        self.assertGreater(abs(gradient(policy, [gap], every_term())[0]["loss/sft"] - gradient(shifted, [gap], every_term())[0]["loss/sft"]), 1e-3)
 
     def test_nothing_active_is_exactly_nothing(self):
-        o, start = Objective(), frozen(policy)
+        o, start = every_term(), frozen(policy)
         m, g = gradient(policy, [data.idle(c) for c in composite_loss.CHANNELS], o, Teacher(policy), start)
-        self.assertEqual([m[k] for k in ("loss", "grpo", "jsd", "dpo", "sft")], [0.0] * 5)
+        self.assertEqual([m[k] for k in ("loss/total", "loss/grpo", "loss/sdpo_kl", "loss/trace_replay_dpo", "loss/sft")], [0.0] * 5)
         self.assertEqual(float(g.abs().max()), 0.0)
         b = select(batch("sdpo"), range(4))
         want = gradient(policy, [b], o, Teacher(policy))
         got = gradient(policy, [b, data.idle("sdpo")], o, Teacher(policy))
-        self.assertEqual(want[0]["jsd"], got[0]["jsd"])
+        self.assertEqual(want[0]["loss/sdpo_kl"], got[0]["loss/sdpo_kl"])
         self.assertTrue(torch.equal(want[1], got[1]))
 
 
 class FirstStep(unittest.TestCase):
     def test_dpo_is_ln_2(self):
         b, start = batch("dpo"), frozen(policy)
-        m, g = gradient(policy, [b], Objective(), reference=start)
-        self.assertAlmostEqual(m["dpo"], math.log(2), delta=1e-6)
+        m, g = gradient(policy, [b], every_term(), reference=start)
+        self.assertAlmostEqual(m["loss/trace_replay_dpo"], math.log(2), delta=1e-6)
         self.assertGreater(float(g.abs().max()), 1e-4)
         with self.assertRaisesRegex(ValueError, "reference"):
-            composite(policy, [b], Objective())
+            composite(policy, [b], every_term())
 
     def test_d19_reference_columns_need_their_fingerprint(self):
         b, start = batch("dpo"), frozen(policy)
         wrong = with_tensors(b, ref_chosen_logps=torch.zeros(b.rows), ref_rejected_logps=torch.zeros(b.rows))
-        for line, o in (({}, Objective()), ({"reference": "a"}, Objective()), ({}, Objective(reference="a")), ({"reference": "b"}, Objective(reference="a"))):
+        for line, o in (({}, every_term()), ({"reference": "a"}, every_term()), ({}, every_term(reference="a")), ({"reference": "b"}, every_term(reference="a"))):
             m = composite(policy, [wrong._replace(line={**b.line, **line})], o, reference=start)
-            self.assertAlmostEqual(m["dpo"], math.log(2), delta=1e-6, msg=str((line, o.reference)))
+            self.assertAlmostEqual(m["loss/trace_replay_dpo"], math.log(2), delta=1e-6, msg=str((line, o.reference)))
         with scoring(policy):
             sums = [composite_loss.per_row(*composite_loss.token_log_probs(policy, b, s), b.rows) for s in data.SIDES["dpo"]]
         right = with_tensors(b, ref_chosen_logps=sums[0], ref_rejected_logps=sums[1])._replace(line={**b.line, "reference": "a"})
-        self.assertAlmostEqual(composite(policy, [right], Objective(reference="a"))["dpo"], math.log(2), delta=1e-6)
-        self.assertNotAlmostEqual(composite(policy, [wrong._replace(line=right.line)], Objective(reference="a"))["dpo"], math.log(2), delta=1e-3)
+        self.assertAlmostEqual(composite(policy, [right], every_term(reference="a"))["loss/trace_replay_dpo"], math.log(2), delta=1e-6)
+        self.assertNotAlmostEqual(composite(policy, [wrong._replace(line=right.line)], every_term(reference="a"))["loss/trace_replay_dpo"], math.log(2), delta=1e-3)
 
     def test_reference_log_probs_are_of_a_row(self):
         grid = lambda *rows: torch.tensor(rows)
@@ -349,10 +354,10 @@ class FirstStep(unittest.TestCase):
         self.assertTrue(all(x["chosen"] < 0 and x["rejected"] < 0 for x in lines))
 
     def test_grpo_ratio_is_1(self):
-        m, _ = gradient(policy, [batch("rl")], Objective())
+        m, _ = gradient(policy, [batch("rl")], every_term())
         self.assertLess(m["rl_ratio_off_1"], 1e-4)
         none = {k: v for k, v in batch("rl").t.items() if k != "old_logprobs"}
-        m, g = gradient(policy, [batch("rl")._replace(t=none)], Objective())
+        m, g = gradient(policy, [batch("rl")._replace(t=none)], every_term())
         self.assertEqual(m["rl_ratio_off_1"], 0.0)
         self.assertGreater(float(g.abs().max()), 1e-5)
 
@@ -363,7 +368,7 @@ class FirstStep(unittest.TestCase):
         w = toy.Writer(root / "flat")
         w.rl("train", [got[i:i + 4] for i in range(0, len(got), 4)])
         w.close()
-        _, g = gradient(policy, [batch("rl", "flat")], Objective())
+        _, g = gradient(policy, [batch("rl", "flat")], every_term())
         self.assertEqual(float(g.abs().max()), 0.0)
 
     def test_unscored_rollouts_weigh_nothing(self):
@@ -371,9 +376,9 @@ class FirstStep(unittest.TestCase):
         null = torch.tensor([0, 0, 0, 0, 0, 1, 1, 1])
         some = with_tensors(b, reward_null=null, advantage=torch.where(null == 1, torch.full((8,), 7.0), b.t["advantage"]))
         for reduction in ("token", "sequence", "constant"):
-            a, g = gradient(policy, [some], Objective(reduction=reduction))
-            c, h = gradient(policy, [select(b, range(5))], Objective(reduction=reduction))
-            self.assertAlmostEqual(a["grpo"], c["grpo"], delta=1e-6)
+            a, g = gradient(policy, [some], every_term(reduction=reduction))
+            c, h = gradient(policy, [select(b, range(5))], every_term(reduction=reduction))
+            self.assertAlmostEqual(a["loss/grpo"], c["loss/grpo"], delta=1e-6)
             self.assertLess(float((g - h).abs().max()), 1e-6)
 
 
@@ -402,7 +407,7 @@ class OnPolicy(unittest.TestCase):
             w = toy.Writer(root / said)
             w.write("rl", "train", {**b.t, "old_logprobs": old}, b.rows, row_info=[{"sampling": {"temperature": 1.7, "top_p": 1.0, "logprobs": said}}] * b.rows)
             w.close()
-            off = composite(policy, [batch("rl", said)], Objective())["rl_logp_off"]
+            off = composite(policy, [batch("rl", said)], every_term())["rl_logp_off"]
             (self.assertLess if exact else self.assertGreater)(off, 1e-4)
 
     def test_ids_are_the_sampled_ones(self):
@@ -422,22 +427,22 @@ class Learns(unittest.TestCase):
         """Composite objective, frozen hinted teacher: what should move moves, what should not is measured."""
         model, start = copy.deepcopy(policy), frozen(policy)
         train, held = ([select(b, range(min(16, b.rows))) for b in read(root / "toy", split=part)] for part in ("train", "validation"))
-        o, teacher = Objective(), Teacher(model, "frozen", start=start)
+        o, teacher = every_term(), Teacher(model, "frozen", start=start)
         before = evaluate(model, train, o, teacher, start, 64), evaluate(model, held, o, teacher, start, 64)
         log = []
         fit(model, train, o, 100, 3e-4, teacher, start, micro_rows=64, log=log.append)
         after = evaluate(model, train, o, teacher, start, 64), evaluate(model, held, o, teacher, start, 64)
         for name, a, b in zip(("train", "validation"), before, after):
-            print("\n" + json.dumps({"split": name, **{k: [round(a[k], 4), round(b[k], 4)] for k in ("jsd", "sdpo_target_logp", "dpo", "dpo_margin", "untargeted_kl")}}), end="", flush=True)
+            print("\n" + json.dumps({"split": name, **{k: [round(a[k], 4), round(b[k], 4)] for k in ("loss/sdpo_kl", "sdpo_target_logp", "loss/trace_replay_dpo", "dpo_margin", "untargeted_kl")}}), end="", flush=True)
         (a, b), (_, c) = (before[0], after[0]), (before[1], after[1])
-        self.assertGreater(a["jsd"], 0.05)
-        self.assertLess(b["jsd"], 0.2 * a["jsd"])
+        self.assertGreater(a["loss/sdpo_kl"], 0.05)
+        self.assertLess(b["loss/sdpo_kl"], 0.2 * a["loss/sdpo_kl"])
         self.assertLess(b["sdpo_target_logp"], a["sdpo_target_logp"] - 0.1)
         self.assertAlmostEqual(a["dpo_margin"], 0.0, delta=1e-5)
         self.assertGreater(b["dpo_margin"], 0.1)
         self.assertAlmostEqual(a["untargeted_kl"], 0.0, delta=1e-6)
         self.assertTrue(0 < b["untargeted_kl"] < 5)
-        self.assertLess(c["jsd"], before[1]["jsd"])
+        self.assertLess(c["loss/sdpo_kl"], before[1]["loss/sdpo_kl"])
         self.assertEqual(len(log), 100)
         self.assertEqual(json.loads(log[-1])["step"], 100)
 
@@ -446,16 +451,16 @@ class Learns(unittest.TestCase):
         model, start = copy.deepcopy(policy), frozen(policy)
         train = [select(batch("sdpo"), range(16))]
         teacher = Teacher(model, "frozen", start=start)
-        before = evaluate(model, train, Objective(), teacher, start, 64)
-        fit(model, train, Objective(), 40, 2e-3, teacher, start, micro_rows=64, log=lambda line: None)
-        after = evaluate(model, train, Objective(), teacher, start, 64)
-        self.assertLess(after["jsd"], 0.2 * before["jsd"])
+        before = evaluate(model, train, every_term(), teacher, start, 64)
+        fit(model, train, every_term(), 40, 2e-3, teacher, start, micro_rows=64, log=lambda line: None)
+        after = evaluate(model, train, every_term(), teacher, start, 64)
+        self.assertLess(after["loss/sdpo_kl"], 0.2 * before["loss/sdpo_kl"])
         self.assertLess(after["sdpo_target_logp"], before["sdpo_target_logp"])
 
     def test_teachers(self):
         model = copy.deepcopy(policy)
         teachers = {k: Teacher(model, k, decay=0.9) for k in ("live", "frozen", "ema")}
-        first = {k: composite(model, [batch("sdpo")], Objective(), t)["jsd"] for k, t in teachers.items()}
+        first = {k: composite(model, [batch("sdpo")], every_term(), t)["loss/sdpo_kl"] for k, t in teachers.items()}
         self.assertEqual(len(set(first.values())), 1)
         was = model.lm_head.weight.detach().clone()
         with torch.no_grad():
@@ -474,11 +479,11 @@ class Memory(unittest.TestCase):
         for m in (model, start):
             m.lm_head.register_forward_hook(lambda _, args, out: seen.append(tuple(args[0].shape[:-1])))
         b = batch("sdpo")
-        composite(model, [b], Objective(), Teacher(model, start=start))
+        composite(model, [b], every_term(), Teacher(model, start=start))
         self.assertEqual(seen, [(len(b.t["pair_site"]),)] * 2)
         seen.clear()
         b = batch("dpo")
-        composite(model, [b], Objective(), None, start)
+        composite(model, [b], every_term(), None, start)
         self.assertEqual(sorted(seen), sorted(2 * [(int((b.t[s + "labels"] != IGNORED).sum()),) for s in data.SIDES["dpo"]]))
 
 
@@ -521,33 +526,33 @@ class Parity(unittest.TestCase):
                     z = rng.normal(0, 4, (5, 700)).astype(np.float32)
                     t = (z + rng.normal(0, noise, z.shape)).astype(np.float32)
                     x = torch.tensor(z, requires_grad=True)
-                    got = jsd(x, torch.tensor(t), Objective(jsd_beta=beta, temperature=temperature))
+                    got = jsd(x, torch.tensor(t), every_term(jsd_beta=beta, temperature=temperature))
                     want = jsd64(z, t, beta, temperature)
                     # nearly equal rows keep their precision too, except at the ends, where only the row's rounding error is left
                     np.testing.assert_allclose(got.detach().numpy(), want, rtol=1e-4 if noise > 0.1 else 5e-2, atol=1e-9 if 0 < beta < 1 else 3e-7)
                     np.testing.assert_allclose(got.detach().numpy(), want, atol=1e-5)
                     got.sum().backward()
                     np.testing.assert_allclose(x.grad.numpy(), jsd_gradient64(z, t, beta, temperature), atol=1e-6)
-                    o = Objective(jsd_beta=beta, temperature=temperature, jsd_clip=0.01, jsd_normalize=True)
+                    o = every_term(jsd_beta=beta, temperature=temperature, jsd_clip=0.01, jsd_normalize=True)
                     np.testing.assert_allclose(jsd(torch.tensor(z), torch.tensor(t), o), jsd64(z, t, beta, temperature, 0.01, True), rtol=1e-5, atol=1e-5)
 
     def test_jsd_of_masked_vocabularies_and_of_equals(self):
         z, t = torch.randn(4, 50), torch.randn(4, 50)
         z[:, 7], t[:, 7], t[:, 9] = -math.inf, -math.inf, -math.inf
         x = z.clone().requires_grad_()
-        loss = jsd(x, t, Objective())
+        loss = jsd(x, t, every_term())
         np.testing.assert_allclose(loss.detach(), jsd64(z, t, 0.5), rtol=1e-5)
         loss.sum().backward()
         self.assertTrue(torch.isfinite(x.grad).all() and (x.grad[:, 7] == 0).all())
         x = z.clone().requires_grad_()
-        loss = jsd(x, z, Objective())
+        loss = jsd(x, z, every_term())
         loss.sum().backward()
         loss = loss.detach()
         self.assertEqual((float(loss.abs().max()), float(x.grad.abs().max())), (0.0, 0.0))
 
     def test_composite(self):
         """All four channels over one step, from the model's own logits, as plain sums in float64."""
-        o = Objective(sdpo_weight=0.7, dpo_weight=0.3, sft_weight=0.2, dpo_beta=0.3, jsd_beta=0.3, temperature=1.3)
+        o = every_term(alpha_sdpo=0.7, beta_replay=0.3, sft_weight=0.2, dpo_beta=0.3, jsd_beta=0.3, temperature=1.3)
         start = frozen(TinyDecoder(len(toy.WORDS)))
         rl, sdpo, dpo, sft = batch("rl"), batch("sdpo"), batch("dpo"), batch("sft", "warm")
         rng = np.random.default_rng(1)
@@ -586,7 +591,7 @@ class Parity(unittest.TestCase):
         for reduction, want in grpo.items():
             o.reduction = reduction
             m = composite(policy, [p for b in (rl, sdpo, dpo, sft) for p in split(b, 5)], o, Teacher(policy, start=start), start)
-            for got, exact in ((m["grpo"], want), (m["jsd"], distil), (m["dpo"], prefer), (m["sft"], imitate), (m["loss"], want + 0.7 * distil + 0.3 * prefer + 0.2 * imitate)):
+            for got, exact in ((m["loss/grpo"], want), (m["loss/sdpo_kl"], distil), (m["loss/trace_replay_dpo"], prefer), (m["loss/sft"], imitate), (m["loss/total"], want + 0.7 * distil + 0.3 * prefer + 0.2 * imitate)):
                 self.assertAlmostEqual(got, exact, delta=1e-5 * max(1, abs(exact)))
 
     def test_against_goldens(self):
@@ -607,7 +612,7 @@ class Parity(unittest.TestCase):
                 i = inputs[case["in"]]
                 rows = i["rows"]
                 z, t = (torch.tensor(array(i[k]).reshape(rows, -1)) for k in ("z", "t"))
-                o = Objective(jsd_beta=case["beta"], temperature=case.get("tau", 1.0), jsd_clip=case.get("c", 0.05) if case.get("clip", "none") == "token" else 0.0, jsd_normalize=case.get("norm", "none") == "beta")
+                o = every_term(jsd_beta=case["beta"], temperature=case.get("tau", 1.0), jsd_clip=case.get("c", 0.05) if case.get("clip", "none") == "token" else 0.0, jsd_normalize=case.get("norm", "none") == "beta")
                 x = z.double().requires_grad_()
                 got = jsd(x, t.double(), o)
                 got.sum().backward()
@@ -634,7 +639,7 @@ def on_rank(rank, world, folder, out):
     calls, start = [0], frozen(model)
     model.register_forward_hook(lambda *_: calls.__setitem__(0, calls[0] + 1))
     start.register_forward_hook(lambda *_: calls.__setitem__(0, calls[0] + 1000))
-    metrics, g = gradient(model, mine, Objective(), Teacher(model, start=start), start)
+    metrics, g = gradient(model, mine, every_term(), Teacher(model, start=start), start)
     torch.save((calls[0], metrics, g), f"{out}/rank{rank}")
     dist.destroy_process_group()
 
@@ -649,7 +654,7 @@ class Ranks(unittest.TestCase):
         self.assertEqual(calls0, calls1)  # the idle rank ran the same forwards
         self.assertTrue(torch.equal(g0, g1))
         start = frozen(policy)
-        want, g = gradient(policy, list(read(root / "toy", split="train")), Objective(), Teacher(policy, start=start), start)
+        want, g = gradient(policy, list(read(root / "toy", split="train")), every_term(), Teacher(policy, start=start), start)
         for k in want:
             self.assertAlmostEqual(m0[k], want[k], delta=1e-5 * max(1, abs(want[k])))
             self.assertAlmostEqual(m0[k], m1[k], delta=1e-12)
@@ -674,12 +679,12 @@ class HuggingFace(unittest.TestCase):
         model = HuggingFace(self.llama)
         start = frozen(model)
         parts = [select(batch(c), range(6)) for c in ("rl", "sdpo", "dpo")]
-        want, g = gradient(model, parts, Objective(), Teacher(model, "live"), start)
-        got, h = gradient(model, [select(p, [i], left=True, width=45) for p in parts for i in range(6)], Objective(), Teacher(model, "live"), start)
+        want, g = gradient(model, parts, every_term(), Teacher(model, "live"), start)
+        got, h = gradient(model, [select(p, [i], left=True, width=45) for p in parts for i in range(6)], every_term(), Teacher(model, "live"), start)
         for k in want:
             self.assertAlmostEqual(got[k], want[k], delta=2e-5 * max(1, abs(want[k])), msg=k)
         self.assertLess(float((g - h).abs().max()), 1e-4 * float(g.abs().max()))
-        self.assertAlmostEqual(want["dpo"], math.log(2), delta=1e-6)
+        self.assertAlmostEqual(want["loss/trace_replay_dpo"], math.log(2), delta=1e-6)
 
     def test_null_hint(self):
         from train import HuggingFace
@@ -690,8 +695,8 @@ class HuggingFace(unittest.TestCase):
         model = HuggingFace(self.llama)
         b = batch("sdpo", "null-hf")
         for c in (b, select(b, range(b.rows), left=True, width=50)):
-            m, g = gradient(model, [c], Objective(), Teacher(model, "live"))
-            self.assertLess(abs(m["jsd"]), 1e-9)
+            m, g = gradient(model, [c], every_term(), Teacher(model, "live"))
+            self.assertLess(abs(m["loss/sdpo_kl"]), 1e-9)
             self.assertLess(float(g.abs().max()), 1e-9)
 
     def test_heads_that_do_more_are_refused(self):
@@ -702,9 +707,9 @@ class HuggingFace(unittest.TestCase):
 
     def test_from_a_folder(self):
         self.llama.save_pretrained(root / "llama")
-        out = subprocess.run([sys.executable, HERE / "train.py", "--batches", root / "toy", "--model", root / "llama", "--steps", "2", "--micro-rows", "32", "--output", root / "tuned"],
+        out = subprocess.run([sys.executable, HERE / "train.py", "--batches", root / "toy", "--model", root / "llama", "--steps", "2", "--beta-replay", "1", "--micro-rows", "32", "--output", root / "tuned"],
                              capture_output=True, text=True, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"}).stdout
-        self.assertAlmostEqual(json.loads(out.splitlines()[0])["dpo"], math.log(2), delta=1e-5)
+        self.assertAlmostEqual(json.loads(out.splitlines()[0])["loss/trace_replay_dpo"], math.log(2), delta=1e-5)
         self.assertTrue((root / "tuned" / "model.safetensors").exists())
 
 
@@ -714,19 +719,28 @@ class Program(unittest.TestCase):
 
     def test_first_step_values(self):
         save_file(policy.state_dict(), str(root / "policy.safetensors"))
-        out = self.run_it(HERE / "train.py", "--batches", root / "toy", "--steps", 0, "--init", root / "policy.safetensors", "--micro-rows", 64)
+        out = self.run_it(HERE / "train.py", "--batches", root / "toy", "--steps", 0, "--beta-replay", 1, "--init", root / "policy.safetensors", "--micro-rows", 64)
         self.assertEqual(out.returncode, 0, out.stderr)
         (line,) = map(json.loads, out.stdout.splitlines())
-        self.assertAlmostEqual(line["dpo"], math.log(2), delta=1e-5)
+        self.assertAlmostEqual(line["loss/trace_replay_dpo"], math.log(2), delta=1e-5)
         self.assertLess(line["rl_logp_off"], 1e-4)
         self.assertEqual(line["step"], 0)
 
     def test_trains_and_saves(self):
-        out = self.run_it(HERE / "train.py", "--batches", root / "toy", "--steps", 2, "--micro-rows", 64, "--output", root / "trained", "--jsd-beta", "0.3", "--teacher", "ema")
+        out = self.run_it(HERE / "train.py", "--batches", root / "toy", "--steps", 2, "--alpha-sdpo", 1, "--micro-rows", 64, "--output", root / "trained", "--jsd-beta", "0.3", "--teacher", "ema")
         self.assertEqual(out.returncode, 0, out.stderr)
         lines = [json.loads(l) for l in out.stdout.splitlines()]
         self.assertEqual([l.get("step", l.get("evaluated")) for l in lines], [1, 2, "train", "validation"])
         self.assertTrue((root / "trained" / "model.safetensors").exists())
+        self.assertIn("batches of dpo weigh 0: see --alpha-sdpo and --beta-replay", out.stderr)
+
+    def test_without_weights_pairs_alone_train_nothing(self):
+        alone = Path(shutil.copytree(root / "toy", root / "alone"))
+        lines = (alone / "index.jsonl").read_text("utf-8").splitlines()
+        (alone / "index.jsonl").write_text("\n".join(l for l in lines if json.loads(l)["channel"] == "sdpo"), "utf-8")
+        out = self.run_it(HERE / "train.py", "--batches", alone, "--steps", 1)
+        self.assertEqual(out.returncode, 1)
+        self.assertIn("nothing to train on: it has batches of sdpo alone, which weigh 0 without --alpha-sdpo and --beta-replay", out.stderr)
 
     def test_dumped_logits_are_the_losses_own(self):
         save_file(policy.state_dict(), str(root / "policy.safetensors"))
@@ -734,7 +748,7 @@ class Program(unittest.TestCase):
         self.assertEqual(out.returncode, 0, out.stderr)
         t = load_file(out.stdout.splitlines()[0])
         w, b = t["weights"].numpy(), batch("sdpo")
-        want = composite(policy, [b], Objective(), Teacher(policy, "live"))["jsd"]
+        want = composite(policy, [b], every_term(), Teacher(policy, "live"))["loss/sdpo_kl"]
         self.assertAlmostEqual(float((w * jsd64(t["student_logits"], t["teacher_logits"], 0.5)).sum() / w.sum()), want, delta=1e-5)
 
     def test_checks_a_folder(self):

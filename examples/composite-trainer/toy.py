@@ -249,11 +249,11 @@ def main():
     for n in range(a.rounds):
         tried = sample(model, out / f"round{n}", seed=a.seed + n)
         start, last = frozen(model), {}
-        fit(model, list(read(out / f"round{n}", split="train")), Objective(), 4, 3e-4, Teacher(model, "frozen", start=start), start,
+        fit(model, list(read(out / f"round{n}", split="train")), Objective(alpha_sdpo=1.0, beta_replay=1.0), 4, 3e-4, Teacher(model, "frozen", start=start), start,
             micro_rows=32, log=lambda line: last.setdefault(len(last), json.loads(line)))
         first = last[0]
         print(json.dumps({"round": n, "rollouts": len(tried), "first_call_works": round(works(tried), 3), "failed_calls": sum(len(r.failed) for r in tried),
-                          **{k: first[k] for k in ("rl_ratio_off_1", "jsd", "dpo", "sdpo_target_logp") if k in first}}), flush=True)
+                          **{k: first[k] for k in ("rl_ratio_off_1", "loss/sdpo_kl", "loss/trace_replay_dpo", "sdpo_target_logp") if k in first}}), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Train on nat-go's batches: a tiny decoder of its own on the CPU, or a Hugging Face model where transformers is installed.
 
-    python3 train.py --batches RUN/batches --steps 100                         # tiny: shows that the data trains
-    python3 train.py --batches RUN/batches --model PATH/TO/HF --lr 1e-6        # a real one
+    python3 train.py --batches RUN/batches --alpha-sdpo 1 --beta-replay 1      # tiny: shows that the data trains
+    python3 train.py --batches RUN/batches --model PATH/TO/HF --lr 1e-6        # a real one, GRPO and SFT alone
     python3 train.py --batches RUN/batches --steps 0                           # first-step values only
 
 Progress is a JSON object per line on standard output. Under torchrun each rank takes its share of the micro-batches.
@@ -12,6 +12,7 @@ import dataclasses
 import json
 import math
 import os
+import sys
 from pathlib import Path
 
 import torch
@@ -139,6 +140,11 @@ def main():
     batches = list(read(a.batches, split="train"))
     if not batches:
         raise SystemExit(f"{a.batches}: no batch of the train split")
+    unweighted = sorted({b.channel for b in batches if not o.weight(b.channel)})
+    if all(b.channel in unweighted for b in batches):
+        raise SystemExit(f"{a.batches}: nothing to train on: it has batches of {', '.join(unweighted)} alone, which weigh 0 without --alpha-sdpo and --beta-replay")
+    if unweighted and ranks()[0] == 0:
+        print(f"batches of {', '.join(unweighted)} weigh 0: see --alpha-sdpo and --beta-replay", file=sys.stderr)
     if a.mask_cut_off:
         batches = [without_cut_off(b) for b in batches]
     model = load_model(a.model, a.init, max(b.line["vocab_size"] for b in batches)).train()

@@ -98,14 +98,14 @@ func TestReadsBatches(t *testing.T) {
 				t.Errorf("%v: no line %s in\n%s", layout, line, got)
 			}
 		}
-		if out := run(t, "train.py", "--batches", dir, "--steps", "1"); !strings.Contains(out, `"step": 1`) {
+		if out := run(t, "train.py", "--batches", dir, "--steps", "1", "--alpha-sdpo", "1", "--beta-replay", "1"); !strings.Contains(out, `"step": 1`) {
 			t.Errorf("%v: %s", layout, out)
 		}
 		if layout == batch.Padded { // the columns come from another model: only their own fingerprint makes them count
-			if out := run(t, "train.py", "--batches", dir, "--steps", "0"); !strings.Contains(out, `"dpo": 0.693147`) {
+			if out := run(t, "train.py", "--batches", dir, "--steps", "0", "--beta-replay", "1"); !strings.Contains(out, `"loss/trace_replay_dpo": 0.693147`) {
 				t.Errorf("reference columns without a fingerprint were used: %s", out)
 			}
-			if out := run(t, "train.py", "--batches", dir, "--steps", "0", "--reference", "policy"); strings.Contains(out, `"dpo": 0.693147`) {
+			if out := run(t, "train.py", "--batches", dir, "--steps", "0", "--beta-replay", "1", "--reference", "policy"); strings.Contains(out, `"loss/trace_replay_dpo": 0.693147`) {
 				t.Errorf("reference columns were not used: %s", out)
 			}
 		}

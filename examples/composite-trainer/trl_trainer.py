@@ -32,7 +32,7 @@ except ImportError as err:
     missing, GRPOConfig, GRPOTrainer, TrainerCallback = err, object, object, object
 
 from batches import Batch, read, split, trained, without_cut_off
-from composite_loss import LOSSES, Objective, ShapeMismatch, Teacher, frozen, has_reference, row_weights, units
+from composite_loss import LOSSES, TERMS, Objective, ShapeMismatch, Teacher, frozen, has_reference, row_weights, units
 from train import HuggingFace, fit, load_model
 
 CHANNELS = ("rl", "sdpo", "dpo")
@@ -111,8 +111,7 @@ class CompositeGRPOTrainer(GRPOTrainer):
                     loss = torch.zeros((), device=self.accelerator.device, requires_grad=True)
                 terms[channel] = loss / units(b, self.objective).to(loss)
         total = sum(self.weights[c] * loss for c, loss in terms.items())
-        names = {"rl": "loss/grpo", "sdpo": "loss/sdpo_kl", "dpo": "loss/trace_replay_dpo"}
-        logged = {"loss/total": total, **{names[c]: loss for c, loss in terms.items()}}
+        logged = {"loss/total": total, **{TERMS[c]: loss for c, loss in terms.items()}}
         for name, value in {**logged, "loss/alpha_sdpo": self.args.alpha_sdpo, "loss/beta_replay": self.args.beta_replay}.items():
             self._metrics["train" if self.model.training else "eval"][name].append(torch.as_tensor(value).detach().item())
         return total
@@ -202,12 +201,12 @@ def write_csv(path, rows):
         writer.writerows(rows)
 
 
-def config(output, steps, lr, **more):
+def config(output, steps, lr, logging_steps=1, **more):
     """A CompositeConfig that takes the batches as they are: no generation, no dropout, one micro-batch of each channel
     per step."""
     need_trl()
     return CompositeConfig(output_dir=str(output), max_steps=steps, learning_rate=lr, per_device_train_batch_size=2, num_generations=2, beta=0.0, loss_type="dapo",
-                           logging_steps=1, report_to=[], save_strategy="no", use_cpu=not torch.cuda.is_available(), bf16=False, gradient_checkpointing=False,
+                           logging_steps=logging_steps, logging_first_step=True, report_to=[], save_strategy="no", use_cpu=not torch.cuda.is_available(), bf16=False, gradient_checkpointing=False,
                            disable_tqdm=True, lr_scheduler_type="constant", **more)
 
 
@@ -221,7 +220,7 @@ def main():
     p.add_argument("--warm-up", type=int, default=0, help="supervised steps on the run's sft batches before training")
     for name, default in (("steps", 20), ("lr", 1e-3), ("seed", 0), ("micro_rows", 8), ("alpha_sdpo", 0.0), ("beta_replay", 0.0),
                           ("sdpo_jsd_beta", 0.5), ("sdpo_temperature", 1.0), ("sdpo_token_clip", 0.0), ("replay_dpo_beta", 0.1), ("reference", ""),
-                          ("epsilon", 0.2)):
+                          ("epsilon", 0.2), ("logging_steps", 50)):
         p.add_argument("--" + name.replace("_", "-"), type=type(default), default=default)
     p.add_argument("--epsilon-high", type=float, help="upper bound of the ratio; --epsilon unless given")
     p.add_argument("--mask-truncated-completions", action="store_true", help="rollouts that a length limit cut off train nothing")

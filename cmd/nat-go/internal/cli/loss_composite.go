@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"runtime"
 	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/collator/loss"
@@ -27,8 +29,8 @@ func newLossCompositeCmd() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "composite --batch B.safetensors --logits L.safetensors [--batch ... --logits ...]",
-		Short: "Compute grpo + sdpo_weight * jsd + dpo_weight * dpo over batches and the logits a trainer dumped for them",
-		Long: `Compute grpo + sdpo_weight * jsd + dpo_weight * dpo over batches and the logits a trainer dumped for them, with gradients: the
+		Short: "Compute grpo + alpha_sdpo * jsd + beta_replay * dpo over batches and the logits a trainer dumped for them",
+		Long: `Compute grpo + alpha_sdpo * jsd + beta_replay * dpo over batches and the logits a trainer dumped for them, with gradients: the
 trainer's own loss has to agree. The n-th --logits belongs to the n-th --batch; all of them are one optimiser step, so that
 denominators are the whole step's. Tensors of the logits (F32, BF16 or F16; logits at position t-1 predict token t):
 
@@ -98,15 +100,24 @@ func composite(cmd *cobra.Command, batches, logits []string, output string, o lo
 	if text := m.Slow(); text != "" {
 		fmt.Fprintln(cmd.ErrOrStderr(), "nat-go: "+text)
 	}
+	if m.Positions > 0 && o.AlphaSDPO == 0 {
+		fmt.Fprintln(cmd.ErrOrStderr(), "nat-go: loss/sdpo_kl weighs 0 in the total and the gradients: see --alpha-sdpo")
+	}
+	if m.Pairs > 0 && o.BetaReplay == 0 {
+		fmt.Fprintln(cmd.ErrOrStderr(), "nat-go: loss/trace_replay_dpo weighs 0 in the total and the gradients: see --beta-replay")
+	}
 	return json.NewEncoder(cmd.OutOrStdout()).Encode(m)
 }
 
 func (o *compositeFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.Float64Var(&o.SDPOWeight, "sdpo-weight", 1, "weight of the JSD")
-	f.Float64Var(&o.SDPOWeight, "alpha", 1, "the same as --sdpo-weight")
-	f.Float64Var(&o.DPOWeight, "dpo-weight", 1, "weight of DPO")
-	f.Float64Var(&o.DPOWeight, "beta-replay", 1, "the same as --dpo-weight")
+	f.Float64Var(&o.AlphaSDPO, "alpha-sdpo", 0, "weight of the JSD; also --sdpo-weight")
+	f.Float64Var(&o.BetaReplay, "beta-replay", 0, "weight of DPO; also --dpo-weight")
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(cmp.Or(map[string]string{
+			"sdpo-weight": "alpha-sdpo", "alpha": "alpha-sdpo", "dpo-weight": "beta-replay",
+		}[name], name))
+	})
 	f.Float64Var(&o.JSD.Beta, "jsd-beta", 0.5, "from 0, KL(teacher||student), to 1, KL(student||teacher)")
 	f.Float64Var(&o.JSD.Temperature, "temperature", 1, "divides both sides' logits in the JSD")
 	f.StringVar(&o.clip, "clip", "none", "what --clip-value limits in the JSD: none, token, element or element_bregman")

@@ -284,12 +284,12 @@ func TestLossComposite(t *testing.T) {
 	}
 	m, _ := runLoss(t, 0, args...)
 	num := func(name string) float64 { return m[name].(float64) }
-	if want := num("grpo") + 0.7*num("sdpo") + 0.3*num("dpo"); math.Abs(num("loss")-want) > 1e-12 {
+	if want := num("loss/grpo") + 0.7*num("loss/sdpo_kl") + 0.3*num("loss/trace_replay_dpo"); math.Abs(num("loss/total")-want) > 1e-12 {
 		t.Errorf("loss %v", m)
 	}
 	want := (jsd(z[v:2*v], p[2*v:3*v], 0.5) + 0.5*jsd(z[2*v:3*v], p[3*v:4*v], 0.5)) / 1.5
-	if math.Abs(num("sdpo")-want) > 1e-6*want {
-		t.Errorf("jsd %g, want %g", num("sdpo"), want)
+	if math.Abs(num("loss/sdpo_kl")-want) > 1e-6*want {
+		t.Errorf("jsd %g, want %g", num("loss/sdpo_kl"), want)
 	}
 	x, g := read(t, at("grads"), "3.student_logits_grad")
 	if len(x.Shape) != 3 || g[0] != 0 || g[v] == 0 || g[3*v] != 0 {
@@ -302,9 +302,12 @@ func TestLossComposite(t *testing.T) {
 	// top-k.
 	save(t, at("pairs.logits"), tensors.Of("student_logits", z[v:3*v], 2, v),
 		tensors.Of("teacher_logits", p[2*v:4*v], 2, v))
-	one, _ := runLoss(t, 0, "composite", "--batch", at("sdpo"), "--logits", at("pairs.logits"))
-	if math.Abs(one["sdpo"].(float64)-num("sdpo")) > 1e-6*want {
-		t.Errorf("at the pair positions %v, of whole rows %v", one["sdpo"], m["sdpo"])
+	one, stderr := runLoss(t, 0, "composite", "--batch", at("sdpo"), "--logits", at("pairs.logits"))
+	if one["loss/total"] != 0.0 || !strings.Contains(stderr, "loss/sdpo_kl weighs 0") {
+		t.Errorf("without weights: %v, %s", one, stderr)
+	}
+	if math.Abs(one["loss/sdpo_kl"].(float64)-num("loss/sdpo_kl")) > 1e-6*want {
+		t.Errorf("at the pair positions %v, of whole rows %v", one["loss/sdpo_kl"], m["loss/sdpo_kl"])
 	}
 	var topIDs []int64
 	var topLogps []float32
@@ -327,7 +330,7 @@ func TestLossComposite(t *testing.T) {
 		tensors.Of("pair_teacher_temperature", []float32{2}, 1))
 	runLoss(t, 0, "composite", "--batch", at("sdpo"), "--logits", at("topk2.logits"), "--temperature", "2")
 	one, _ = runLoss(t, 0, "composite", "--batch", at("sdpo"), "--logits", at("topk.logits"))
-	if got := one["sdpo"].(float64); math.Abs(got-want) > 1e-5*want {
+	if got := one["loss/sdpo_kl"].(float64); math.Abs(got-want) > 1e-5*want {
 		t.Errorf("of top log-probs %g, want %g", got, want)
 	}
 

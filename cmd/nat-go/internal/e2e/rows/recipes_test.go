@@ -120,8 +120,8 @@ func TestRecipeComposite(t *testing.T) {
 		t.Skip("SKIPPED: no Python with torch and safetensors, so the composite recipe was not run; NATGO_TRAINER_PYTHON names one")
 	}
 	_, printed := recipe(t, "hints-composite", "PYTHON="+py, "STEPS=2")
-	near(t, printed[0], "dpo", math.Ln2, 1e-5)
-	if jsd, ok := printed[0]["jsd"].(float64); !ok || jsd <= 0 {
-		t.Errorf("jsd: %v", printed[0])
+	near(t, printed[0], "loss/trace_replay_dpo", math.Ln2, 1e-5)
+	if jsd, ok := printed[0]["loss/sdpo_kl"].(float64); !ok || jsd <= 0 {
+		t.Errorf("loss/sdpo_kl: %v", printed[0])
 	}
 }
