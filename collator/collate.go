@@ -19,6 +19,7 @@ type Result struct {
 	Accounts []ledger.Account       // in and out of stage collate, in records and in turns; the drops were handed over
 	Stats    Stats
 	Steps    int // step files
+	Apart    int // sdpo rows that belong to no row of a step by example
 }
 
 // Stats are counts over the rows as they were made.
@@ -69,7 +70,7 @@ func (c *Collator) write(ctx context.Context, spool *batch.Spool, sum *summary, 
 	}
 	res := &Result{Counts: counts, Accounts: sum.accounts(), Stats: sum.stats}
 	if c.cfg.Steps {
-		res.Steps, err = batch.WriteSteps(spec.Dir)
+		res.Steps, res.Apart, err = batch.WriteSteps(spec.Dir, c.cfg.ByExample)
 	}
 	return res, err
 }
@@ -78,7 +79,8 @@ func (c *Collator) write(ctx context.Context, spool *batch.Spool, sum *summary, 
 func (c *Collator) spec(sum *summary) batch.Spec {
 	spec := batch.Spec{
 		Budget: c.cfg.BatchTokens, Layout: c.cfg.Layout, Form: c.cfg.Form, Workers: c.cfg.Workers,
-		PadID: c.pad, VocabSize: c.vocab, Terminators: c.ends,
+		ByExample: c.cfg.ByExample,
+		PadID:     c.pad, VocabSize: c.vocab, Terminators: c.ends,
 		Tokenizer: c.cfg.Tokenizer.Fingerprint(), Template: c.render.Fingerprint(),
 		Finish: func(r *batch.Row) error {
 			if r.Meta.RL != nil {

@@ -4,15 +4,19 @@ package collator
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tensors"
 	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // composerItems returns records for every channel that a step has.
@@ -179,6 +183,122 @@ func TestSteps(t *testing.T) {
 				t.Errorf("%s: %+v %v", name, report.Problems, err)
 			}
 		})
+	}
+}
+
+// exampleItems returns, for three examples, rollouts and their sites, and a pair. The third rollout has no failed call.
+func exampleItems(t *testing.T) (items []Item) {
+	longer := append(slices.Clone(bugHunt), says("user: and now?", "assistant: nothing more to do")...)
+	for i, x := range []struct {
+		id       string
+		reward   float64
+		messages []chat.Message
+		sites    []builders.Site
+	}{
+		{"longer", 0.25, longer, []builders.Site{failedSite(3, 4, "Edit takes a line.")}},
+		{"both", 0.5, bugHunt, []builders.Site{
+			failedSite(1, 2, "Tools: edit."), failedSite(3, 4, "Edit takes a line."),
+		}},
+		{"none", 1, says("user: hi", "assistant: hello"), nil},
+	} {
+		rollout := sampledRollout(t, x.id, "task", &x.reward, x.messages)
+		rollout.Record.Origin.Row = int64(i)
+		items = append(items, rollout)
+		if x.sites != nil {
+			hinted := distillation(x.id, rollout.Record.Messages.Nodes, x.sites...)
+			hinted.Record.Origin.Row = int64(i)
+			items = append(items, hinted)
+		}
+	}
+	return append(items, preference("p", says("user: hi"), "yes", "no"))
+}
+
+// byExample returns the tensors of a step file with a row for each example, or of a step made in memory.
+func byExample(t *testing.T, online bool) map[string]tensors.Tensor {
+	cfg := composerConfig(t)
+	cfg.ByExample, cfg.Cumulative, cfg.Rows, cfg.Order.Added = true, true, Trajectory, true
+	var all []tensors.Tensor
+	var f *tensors.File
+	if online {
+		made, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		batches, _, err := made.Online(context.Background(), one(exampleItems(t)), func(ledger.Drop) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := batches.Write(&b, true); err != nil {
+			t.Fatal(err)
+		}
+		if f, err = tensors.Open(bytes.NewReader(b.Bytes()), int64(b.Len())); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		c := collate(t, cfg, one(exampleItems(t)))
+		want(t, c.Apart, 0)
+		report, err := Verify(c.dir, toy(t))
+		if err != nil || len(report.Problems) != 0 {
+			t.Fatal(report, err)
+		}
+		if f, err = tensors.OpenFile(filepath.Join(c.dir, "batches/steps/train/00000.safetensors")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer f.Close()
+	all, err := f.ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]tensors.Tensor{}
+	for _, x := range all {
+		out[x.Name] = x
+	}
+	return out
+}
+
+// TestByExample checks that row i of such a file is example i: its reward, its own turns with their log-probs, and all
+// its hints, in the order of the examples, whatever their lengths; and that a training loop gets the same.
+func TestByExample(t *testing.T) {
+	x := byExample(t, false)
+	rewards, _ := tensors.Items[float32](x["rewards"])
+	want(t, rewards, []float32{0.25, 0.5, 1})
+	want(t, x["input_ids"].Shape, x["ctx_teacher_input_ids"].Shape)
+	weights, _ := tensors.Items[float32](x["sdpo_row_weight"])
+	want(t, weights, []float32{1, 1, 0})
+	width := x["input_ids"].Shape[1]
+	logps, _ := tensors.Items[float32](x["old_logprobs"])
+	for row, want := range []struct{ targets, gaps int }{{1, 1}, {2, 2}, {0, 0}} {
+		cells := func(name string) []int64 { return ints(t, x[name])[row*width : (row+1)*width] }
+		ids, seen, own, mask := cells("input_ids"), cells("attention_mask"), cells("response_mask"), cells("sdpo_loss_mask")
+		teacher := cells("ctx_teacher_input_ids")
+		targets, gaps := 0, 0
+		for at := range width {
+			targets += int(mask[at]+100) / 101 // 1 after -100 begins a target
+			if at > 0 && mask[at] == 1 && mask[at-1] == 1 {
+				targets--
+			}
+			if at > 0 && seen[at] == 0 && seen[at-1] == 1 && slices.Contains(seen[at:], 1) {
+				gaps++
+			}
+			if mask[at] == 1 && (own[at+1] != 1 || ids[at+1] != teacher[at+1]) {
+				t.Errorf("row %d: position %d is masked, and the next token is not the policy's", row, at)
+			}
+			if (logps[row*width+at] != 0) != (own[at] == 1) || own[at] == 1 && seen[at] == 0 {
+				t.Errorf("row %d: position %d has response_mask %d and log-prob %g", row, at, own[at], logps[row*width+at])
+			}
+		}
+		if targets != want.targets || gaps != want.gaps {
+			t.Errorf("row %d has %d targets and %d gaps, want %+v", row, targets, gaps, want)
+		}
+	}
+	want(t, x["dpo_chosen_input_ids"].Shape[0], 1)
+	online := byExample(t, true)
+	for name, a := range x {
+		if b := online[name]; !slices.Equal(a.Data, b.Data) {
+			t.Errorf("%s differs in memory: %v and %v", name, a.Shape, b.Shape)
+		}
 	}
 }
 

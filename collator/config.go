@@ -54,6 +54,7 @@ type Config struct {
 	Layout        batch.Layout
 	Form          batch.Form
 	Steps         bool        // also write files with all channels of a step; needs the composer layout and equal width
+	ByExample     bool        // a row of a step is an example; needs Steps, Cumulative, Trajectory and Order.Added
 	PadID         *int64      // fills the space after a row's end; nil: the tokenizer's own pad id
 	Order         batch.Order // of the rows
 	Workers       int         // goroutines; 0: 1. The output does not depend on it

@@ -44,13 +44,30 @@ func TemplateText(c *tokenizer.Config, name string) (string, error) {
 	if t, ok := c.Template(name); ok {
 		return t.Text, nil
 	}
+	if name == "" && len(c.Templates) == 0 {
+		return PlainTemplate, nil
+	}
 	if name == "" {
-		// Fail closed: without a template there is no chat text, and joining contents would train on something else
-		// (DEFECTS.md, D18).
-		return "", errors.New("the tokenizer has no chat template: name one (a base model's tokenizer has none; its instruct version's folder does)")
+		return "", errors.New("the tokenizer has several chat templates and no default: name one")
 	}
 	return "", fmt.Errorf("%q is neither a file nor the name of a template of the tokenizer", name)
 }
+
+// PlainTemplate takes the place of a chat template where a tokenizer has none. Whoever uses it says so, with
+// PlainAdvice: a model that was trained with a template of its own learns another language from it.
+const PlainTemplate = `{%- for m in messages -%}
+{%- if not loop.first %}{{ '\n' }}{% endif -%}
+{{- m.content or '' -}}
+{%- for c in m.tool_calls or [] -%}
+{%- if m.content or not loop.first %}{{ '\n' }}{% endif -%}
+{{- {'name': c.function.name, 'arguments': c.function.arguments} | tojson -}}
+{%- endfor -%}
+{%- if m.role == 'assistant' and eos_token %}{{ eos_token }}{% endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt %}{{ '\n' }}{% endif -%}`
+
+// PlainAdvice says what PlainTemplate does.
+const PlainAdvice = "the contents of messages are joined with newlines, calls as JSON, and the tokenizer's end of text ends each turn of the model"
 
 // readTemplate reads a template that may come from a pipe or a device, whose size is unknown.
 func readTemplate(name string) (string, error) {

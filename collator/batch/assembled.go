@@ -12,6 +12,8 @@ import (
 type Assembled struct {
 	Lines   []Line
 	tensors [][]tensors.Tensor // of each
+	rows    map[string][]*Row  // of each channel, if each row of the file is to be an example
+	form    Form
 }
 
 // TooLarge is the error for a batch that would exceed its token budget.
@@ -56,6 +58,12 @@ func (a *Assembled) Add(spec *Spec, c *Channel, split Split, rows []*Row) (Count
 	}
 	l := spec.line(p, rows)
 	a.Lines = append(a.Lines, *l)
+	if spec.ByExample {
+		if a.rows == nil {
+			a.rows = map[string][]*Row{}
+		}
+		a.rows[c.Name], a.form = rows, spec.Form
+	}
 	a.tensors = append(a.tensors, assemble(c, rows, p.layout, l.Form, spec.PadID))
 	return l.count(), nil
 }
@@ -83,6 +91,17 @@ func (a *Assembled) Write(w io.Writer, prefix bool) error {
 			continue
 		}
 		l := &a.Lines[i]
+		if a.rows != nil && l.Channel == SDPO.Name {
+			continue
+		}
+		if a.rows != nil && l.Channel == RL.Name {
+			h := hints{}
+			for _, r := range a.rows[SDPO.Name] {
+				h.add(r)
+			}
+			j.examples = exampleTensors(h.combine(a.rows[RL.Name]), a.form, l.PadID)
+			continue
+		}
 		if l.Layout == Composer.String() {
 			j.take(l, byName(a.tensors[i]))
 			continue

@@ -30,6 +30,10 @@ var (
 
 var channels = []*Channel{SFT, DPO, RL, SDPO}
 
+// examples are the rows of a step file with a row for each example: a rollout as it is in RL, and as its own teacher with
+// all hints. No batch is of this channel.
+var examples = &Channel{Name: "examples", Sides: SDPO.Sides, columns: exampleColumns, variant: rlVariant}
+
 // Lookup finds a channel by name.
 func Lookup(name string) *Channel {
 	for _, c := range channels {
@@ -91,7 +95,13 @@ func (a *assembly) starts(side int) []int {
 
 // grid makes an int64 [R,T] tensor of a side, with a fill value where rows end.
 func (a *assembly) grid(name string, side int, fill int64, put func(cells []int64, s *Side)) tensors.Tensor {
-	cells := make([]int64, a.height(side)*a.width[side])
+	return gridOf(a, name, side, fill, put)
+}
+
+func gridOf[T int64 | float32](
+	a *assembly, name string, side int, fill T, put func(cells []T, s *Side),
+) tensors.Tensor {
+	cells := make([]T, a.height(side)*a.width[side])
 	if fill != 0 {
 		for i := range cells {
 			cells[i] = fill
@@ -104,7 +114,7 @@ func (a *assembly) grid(name string, side int, fill int64, put func(cells []int6
 			put(cells[at:at+len(s.IDs)], s)
 			continue
 		}
-		whole := slices.Repeat([]int64{fill}, len(s.IDs))
+		whole := slices.Repeat([]T{fill}, len(s.IDs))
 		put(whole, s)
 		done := 0
 		for _, g := range gaps {
@@ -167,7 +177,7 @@ func assemble(c *Channel, rows []*Row, layout Layout, form Form, pad int64) []te
 			}
 		}
 	}
-	if form.EqualWidth && c == SDPO {
+	if form.EqualWidth {
 		a.width[0] = a.width[1]
 	}
 	var out []tensors.Tensor
@@ -246,15 +256,12 @@ func pairColumns(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 func rolloutColumns(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 	dst = append(dst, a.maskGrid("response_mask", 0, 0, 0))
 	if a.rows[0].Sides[0].LogProbs != nil {
-		logps := make([]float32, len(a.rows)*a.width[0])
-		for i, at := range a.starts(0) {
-			s := &a.rows[i].Sides[0]
+		dst = append(dst, gridOf(a, "old_logprobs", 0, 0, func(cells []float32, s *Side) {
 			k := 0
 			for _, r := range s.Trained {
-				k += copy(logps[at+r.Start:at+r.End], s.LogProbs[k:])
+				k += copy(cells[r.Start:r.End], s.LogProbs[k:])
 			}
-		}
-		dst = append(dst, tensors.Of("old_logprobs", logps, len(a.rows), a.width[0]))
+		}))
 	}
 	return append(dst,
 		a.floats("reward", func(r *Row) float32 { return float32(r.Meta.RL.Reward) }),
@@ -281,6 +288,9 @@ func (a *assembly) rowColumns() []tensors.Tensor {
 
 // active counts the labels of all sides, or the pairs of an sdpo row.
 func (r *Row) active() (n int) {
+	if r.Meta.RL != nil { // its teacher, if it has one, trains nothing by itself
+		return r.Sides[0].Active()
+	}
 	if len(r.Meta.Sites) > 0 {
 		for _, s := range r.Meta.Sites {
 			for _, p := range s.Pairs {

@@ -29,13 +29,11 @@ func IsComposer(has func(name string) bool) bool {
 
 // composerName translates a tensor's name in the padded layout to the composer layout.
 func composerName(c *Channel, name string) string {
+	if name == "reward" || name == "advantage" {
+		return name + "s"
+	}
 	switch c {
-	case RL:
-		switch name {
-		case "reward", "advantage":
-			return name + "s"
-		}
-	case SDPO:
+	case SDPO, examples:
 		if own, ok := strings.CutPrefix(name, "student_"); ok {
 			return own
 		}

@@ -71,13 +71,18 @@ func (p *planner) flush(yield func(*planned, error) bool) bool {
 	if layout == Packed {
 		batches = pack(p.window, p.budget)
 	} else {
-		batches = cut(p.window, p.budget, p.form.forChannel(c, layout).EqualWidth)
+		rows := p.window
+		if !p.order.Added {
+			rows = byLength(rows)
+		}
+		batches = cut(rows, p.budget, p.form.forChannel(c, layout).EqualWidth)
 	}
-	// A window's batches are ordered by length: shuffle them.
-	slices.SortStableFunc(batches, func(a, b []entry) int {
-		return cmp.Compare(mix(p.order.Seed, p.order.Epoch, p.windows, a[0].hash),
-			mix(p.order.Seed, p.order.Epoch, p.windows, b[0].hash))
-	})
+	if !p.order.Added { // a window's batches are ordered by length: shuffle them
+		slices.SortStableFunc(batches, func(a, b []entry) int {
+			return cmp.Compare(mix(p.order.Seed, p.order.Epoch, p.windows, a[0].hash),
+				mix(p.order.Seed, p.order.Epoch, p.windows, b[0].hash))
+		})
+	}
 	p.windows++
 	for _, rows := range batches {
 		if !yield(&planned{channel: c, split: rows[0].split, layout: layout, rows: rows}, nil) {
@@ -95,10 +100,9 @@ func byLength(rows []entry) []entry {
 	return sorted
 }
 
-// cut makes padded batches from rows of similar length. A row longer than the budget is a batch of its own. If the
-// sides are of equal width, each costs as much as the longer one.
-func cut(window []entry, budget int, equal bool) [][]entry {
-	rows := byLength(window)
+// cut makes padded batches from rows, in their order. A row longer than the budget is a batch of its own. If the sides
+// are of equal width, each costs as much as the longer one.
+func cut(rows []entry, budget int, equal bool) [][]entry {
 	var out [][]entry
 	from := 0
 	var width [maxSides]int

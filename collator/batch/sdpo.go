@@ -98,11 +98,7 @@ func sitesOf(rows []*Row) []Site {
 // sitePairs makes the pair table; in the composer layout, a mask over the teacher's positions, those of the logits.
 func sitePairs(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 	if a.layout == Composer {
-		off := int64(0)
-		if a.form.SignedMask {
-			off = a.form.ignored()
-		}
-		dst = append(dst, a.maskGrid(lossMask, 1, 1, off))
+		dst = append(dst, a.lossMask())
 		if a.form.ResponseMask {
 			dst = append(dst, a.ownTurns())
 		}
@@ -155,6 +151,15 @@ func sitePairs(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 		w[i] = pairs[i].weight
 	}
 	return append(dst, tensors.Of("pair_weight", w, len(w)))
+}
+
+// lossMask is 1 at the positions of the teacher's logits that predict a target.
+func (a *assembly) lossMask() tensors.Tensor {
+	off := int64(0)
+	if a.form.SignedMask {
+		off = a.form.ignored()
+	}
+	return a.maskGrid(lossMask, 1, 1, off)
 }
 
 // ownTurns is 1 at the student's tokens that the model wrote in this rollout, whether or not they are targets.

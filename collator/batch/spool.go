@@ -41,6 +41,7 @@ type Spool struct {
 type Order struct {
 	Seed  uint64
 	Epoch uint64
+	Added bool // rows stay in the order in which they were added
 }
 
 // NewSpool starts a spool in dir, which must exist. Its files are temporary.
@@ -75,7 +76,9 @@ func (s *Spool) enter(c *Channel, split Split, k *Kept, at int64) error {
 		channel: uint8(slices.Index(channels, c)), split: split, variant: k.Variant,
 		ordinal: s.rows, offset: at, bytes: k.Bytes, length: k.Length,
 	}
-	e.hash = mix(s.order.Seed, s.order.Epoch, uint64(s.rows))
+	if !s.order.Added {
+		e.hash = mix(s.order.Seed, s.order.Epoch, uint64(s.rows))
+	}
 	s.rows++
 	e.encode(s.key[:])
 	return s.entries.Add(s.key[:])
@@ -101,7 +104,7 @@ func (s *Spool) read(e *entry) (*Row, error) {
 const maxSides = 2
 
 // entry is what must be known about a row to plan batches. Its encoding sorts the way batches are made: by channel,
-// split and variant, then shuffled.
+// split and variant, then shuffled or in the order of the rows.
 type entry struct {
 	channel uint8
 	split   Split

@@ -38,14 +38,16 @@ type step struct {
 	Batches []string `json:"batches"` // the files it is made from, at most one per channel
 	Rows    int      `json:"rows"`    // of rollouts and sites
 	Pairs   int      `json:"pairs"`   // of the dpo part
-	SHA256  string   `json:"sha256"`
+	// ByExample says that each row is an example: see byexample.go.
+	ByExample bool   `json:"by_example,omitempty"`
+	SHA256    string `json:"sha256"`
 }
 
 // stepChannels are the channels of a step, in the order of their rows.
 var stepChannels = []string{"rl", "sdpo", "dpo"}
 
 // planSteps distributes the batches of each split evenly over as many steps as its longest channel has.
-func planSteps(index []Line) (steps [][]*Line) {
+func planSteps(index []Line, stepChannels []string) (steps [][]*Line) {
 	for _, split := range []Split{Train, Validation} {
 		byChannel := map[string][]*Line{}
 		n := 0
@@ -68,37 +70,38 @@ func planSteps(index []Line) (steps [][]*Line) {
 	return steps
 }
 
-// WriteSteps writes the step files of the batches in dir, and their list last. It returns how many there are.
-func WriteSteps(dir string) (int, error) {
-	index, err := ReadIndex(filepath.Join(dir, IndexName))
+// WriteSteps writes the step files of the batches in dir, and their list last. With byExample a row is an example:
+// batches of the channels rl and sdpo have to be in the order of the examples. It returns how many steps there are, and
+// how many rows of the channel sdpo belong to no row of a step, because the rollout was cut elsewhere or has none.
+func WriteSteps(dir string, byExample bool) (steps, apart int, err error) {
+	m, err := newStepMaker(dir, byExample)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	var list bytes.Buffer
 	numbers := map[string]int{}
-	plan := planSteps(index)
-	for _, parts := range plan {
-		s, data, err := makeStep(dir, parts, numbers)
+	for _, parts := range m.plan {
+		s, data, err := m.make(parts, numbers)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		path := filepath.Join(dir, filepath.FromSlash(s.File))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		if err := durable.WriteMember(path, data); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		if err := json.NewEncoder(&list).Encode(s); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
 	for split := range numbers {
 		if err := durable.SyncDir(filepath.Join(dir, stepsFolder, split)); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
-	return len(plan), durable.WriteFile(filepath.Join(dir, StepsName), list.Bytes())
+	return len(m.plan), m.apart(), durable.WriteFile(filepath.Join(dir, StepsName), list.Bytes())
 }
 
 // StepProblem is a step file that differs from what its batches make.
@@ -116,11 +119,7 @@ func CheckSteps(dir string) (listed []string, problems []StepProblem, err error)
 		return nil, nil, err
 	}
 	defer f.Close()
-	index, err := ReadIndex(filepath.Join(dir, IndexName))
-	if err != nil {
-		return nil, nil, err
-	}
-	plan := planSteps(index)
+	var m *stepMaker
 	numbers := map[string]int{}
 	for text, err := range lines.ReadWhole(f, maxLineBytes) {
 		if err != nil {
@@ -131,12 +130,17 @@ func CheckSteps(dir string) (listed []string, problems []StepProblem, err error)
 			return listed, problems, fmt.Errorf("%s: this line doesn't name a step's file: %.80q", path, text)
 		}
 		listed = append(listed, s.File)
-		if len(plan) == 0 {
+		if m == nil {
+			if m, err = newStepMaker(dir, s.ByExample); err != nil {
+				return listed, problems, err
+			}
+		}
+		if len(m.plan) == 0 {
 			problems = append(problems, StepProblem{s.File, "the batches make no such step"})
 			continue
 		}
-		want, data, err := makeStep(dir, plan[0], numbers)
-		plan = plan[1:]
+		want, data, err := m.make(m.plan[0], numbers)
+		m.plan = m.plan[1:]
 		if err != nil {
 			problems = append(problems, StepProblem{s.File, err.Error()})
 			continue
@@ -149,24 +153,69 @@ func CheckSteps(dir string) (listed []string, problems []StepProblem, err error)
 			problems = append(problems, StepProblem{s.File, "it differs from what its batches make"})
 		}
 	}
-	if len(plan) > 0 {
-		text := fmt.Sprintf("%d steps of the batches are not in it", len(plan))
+	if m == nil {
+		if m, err = newStepMaker(dir, false); err != nil {
+			return listed, problems, err
+		}
+	}
+	if len(m.plan) > 0 {
+		text := fmt.Sprintf("%d steps of the batches are not in it", len(m.plan))
 		problems = append(problems, StepProblem{StepsName, text})
 	}
 	return listed, problems, nil
 }
 
-func makeStep(dir string, parts []*Line, numbers map[string]int) (*step, []byte, error) {
-	j := &joint{}
-	s := &step{Split: parts[0].Split}
+// stepMaker makes the steps of a folder's batches.
+type stepMaker struct {
+	dir   string
+	plan  [][]*Line // the batches of each step
+	hints hints     // of steps by example: the sdpo rows that no step has yet; else nil
+	form  Form      // of these rows
+}
+
+func newStepMaker(dir string, byExample bool) (*stepMaker, error) {
+	index, err := ReadIndex(filepath.Join(dir, IndexName))
+	if err != nil {
+		return nil, err
+	}
+	m := &stepMaker{dir: dir}
+	if !byExample {
+		m.plan = planSteps(index, stepChannels)
+		return m, nil
+	}
+	m.plan, m.hints = planSteps(index, []string{RL.Name, DPO.Name}), hints{}
+	for i := range index {
+		if index[i].Channel != SDPO.Name {
+			continue
+		}
+		rows, err := Read(dir, &index[i])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", index[i].File, err)
+		}
+		m.form = index[i].Form
+		for _, r := range rows {
+			m.hints.add(r)
+		}
+	}
+	return m, nil
+}
+
+// apart counts the sdpo rows that no step has.
+func (m *stepMaker) apart() (n int) {
+	for _, rows := range m.hints {
+		n += len(rows)
+	}
+	return n
+}
+
+func (m *stepMaker) make(parts []*Line, numbers map[string]int) (*step, []byte, error) {
+	dir, j := m.dir, &joint{}
+	s := &step{Split: parts[0].Split, ByExample: m.hints != nil}
 	for _, l := range parts {
 		if l.Layout != Composer.String() || l.Channel == SDPO.Name && !l.EqualWidth {
 			return nil, nil, fmt.Errorf("%s is not in the composer layout, or its sides are of different width", l.File)
 		}
-		if _, err := Read(dir, l); err != nil { // to be sure of all shapes
-			return nil, nil, fmt.Errorf("%s: %w", l.File, err)
-		}
-		all, err := readTensors(dir, l)
+		rows, err := Read(dir, l) // to be sure of all shapes
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", l.File, err)
 		}
@@ -175,6 +224,14 @@ func makeStep(dir string, parts []*Line, numbers map[string]int) (*step, []byte,
 			s.Pairs = l.Rows
 		} else {
 			s.Rows += l.Rows
+		}
+		if s.ByExample && l.Channel == RL.Name {
+			j.examples = exampleTensors(m.hints.combine(rows), m.form, l.PadID)
+			continue
+		}
+		all, err := readTensors(dir, l)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", l.File, err)
 		}
 		j.take(l, all)
 	}
@@ -208,8 +265,9 @@ func readTensors(dir string, l *Line) (map[string]tensors.Tensor, error) {
 
 // joint is a step under construction.
 type joint struct {
-	parts []part
-	pairs []tensors.Tensor
+	parts    []part
+	pairs    []tensors.Tensor
+	examples []tensors.Tensor // takes the place of parts if rows are examples
 }
 
 // part is a batch in a step: its rows come after those of earlier parts.
@@ -257,7 +315,7 @@ func padColumns(t tensors.Tensor, width int, fill int64) tensors.Tensor {
 }
 
 func (j *joint) tensors() []tensors.Tensor {
-	out := j.pairs
+	out := append(j.pairs, j.examples...)
 	if len(j.parts) > 0 {
 		pad := j.parts[0].line.PadID
 		out = append(out, joinGrid[int64](j, "input_ids", "", pad), joinGrid[int64](j, "attention_mask", "", 0),

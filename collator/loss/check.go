@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tensors"
 	"github.com/nat-go/nat-go/kernels"
 )
@@ -111,6 +112,9 @@ func (c *checker) checkSFT(own *columns) error {
 }
 
 func (c *checker) checkDump(file, logits *tensors.File) error {
+	if batch.IsComposer(func(name string) bool { _, ok := file.Lookup(name); return ok }) {
+		return errors.New("the batch is in the layout of `collator.format: composer`, which has no pair table: write the run's batches without that setting to check losses")
+	}
 	d, err := ReadDump(file, logits)
 	if err != nil {
 		return err

@@ -40,8 +40,11 @@ func (c *checker) policy(g *GRPO, trained []bool, lp []float64) ([]float64, erro
 			continue
 		}
 		one := kernels.PolicyBatch{
-			LogProbs: lp[i : i+1], Old: toFloat64(g.OldLogprobs[i : i+1]), Offsets: []int{0, 1},
+			LogProbs: lp[i : i+1], Old: lp[i : i+1], Offsets: []int{0, 1},
 			Advantage: toFloat64(g.Advantage[i/g.T : i/g.T+1]),
+		}
+		if g.OldLogprobs != nil {
+			one.Old = toFloat64(g.OldLogprobs[i : i+1])
 		}
 		if o.KL > 0 {
 			one.Reference = toFloat64(g.RefLogprobs[i : i+1])

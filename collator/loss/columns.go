@@ -2,7 +2,6 @@ package loss
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/nat-go/nat-go/collator/tensors"
 	"github.com/nat-go/nat-go/kernels"
@@ -11,31 +10,53 @@ import (
 // columns reads tensors from files by name; the first file that has one supplies it. The first error sticks.
 type columns struct {
 	files []*tensors.File
+	names map[string]string         // what files in the composer layout call a tensor
+	made  map[string]tensors.Tensor // tensors that such files have in another form
 	err   error
 }
 
 func (c *columns) has(name string) bool {
-	return slices.ContainsFunc(c.files, func(f *tensors.File) bool { _, ok := f.Lookup(name); return ok })
+	if _, ok := c.made[name]; ok {
+		return true
+	}
+	_, _, ok := c.find(name)
+	return ok
+}
+
+// find returns the file that supplies a tensor, and its name there.
+func (c *columns) find(name string) (*tensors.File, string, bool) {
+	for _, own := range []string{name, c.names[name]} {
+		for _, f := range c.files {
+			if _, ok := f.Lookup(own); ok {
+				return f, own, true
+			}
+		}
+	}
+	return nil, "", false
 }
 
 // take reads a tensor with that many dimensions; false if there is none.
 func (c *columns) take(name string, dims int) (t tensors.Tensor, ok bool) {
-	for _, f := range c.files {
-		if c.err != nil {
-			return t, false
-		}
-		info, ok := f.Lookup(name)
-		if !ok {
-			continue
-		}
-		if len(info.Shape) != dims { // before it is read
-			c.err = fmt.Errorf("tensor %s has shape %v: want %d dimensions", name, info.Shape, dims)
-			return t, false
-		}
-		t, c.err = f.Read(name)
+	if t, ok := c.made[name]; ok {
 		return t, c.err == nil
 	}
-	return t, false
+	f, own, ok := c.find(name)
+	if c.err != nil || !ok {
+		return t, false
+	}
+	if info, _ := f.Lookup(own); len(info.Shape) != dims { // before it is read
+		c.err = fmt.Errorf("tensor %s has shape %v: want %d dimensions", own, info.Shape, dims)
+		return t, false
+	}
+	t, c.err = f.Read(own)
+	return t, c.err == nil
+}
+
+// fail records an error, unless there is one already.
+func (c *columns) fail(format string, a ...any) {
+	if c.err == nil {
+		c.err = fmt.Errorf(format, a...)
+	}
 }
 
 func (c *columns) need(name string, dims int) tensors.Tensor {

@@ -31,7 +31,7 @@ type Tokens struct {
 type GRPO struct {
 	Tokens
 	ResponseMask []int64   // [R,T], 0/1
-	OldLogprobs  []float32 // [R,T], for the token at t
+	OldLogprobs  []float32 // [R,T], for the token at t; nil: the policy's own, which makes every ratio 1
 	RefLogprobs  []float32 // [R,T], only with a KL weight
 	Advantage    []float32 // [R]
 	RowWeight    []float32 // [R] or nil
@@ -286,10 +286,10 @@ func (g *GRPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 
 // sound checks that the columns are there and fit each other.
 func (g *GRPO) sound(o Options) error {
-	if g.OldLogprobs == nil {
-		return fmt.Errorf("old_logprobs are missing: they are those of the policy that sampled, never zeros")
+	columns := map[string]int{"response_mask": len(g.ResponseMask)}
+	if g.OldLogprobs != nil {
+		columns["old_logprobs"] = len(g.OldLogprobs)
 	}
-	columns := map[string]int{"response_mask": len(g.ResponseMask), "old_logprobs": len(g.OldLogprobs)}
 	if o.GRPO.KL > 0 {
 		columns["ref_logprobs"] = len(g.RefLogprobs)
 	}
@@ -322,7 +322,10 @@ func (g *GRPO) policyBatch(o Options, logProbs []float64, targets []int32) kerne
 		if targets[i] == kernels.IgnoreIndex {
 			continue
 		}
-		p.Mask[i], p.Old[i] = true, float64(g.OldLogprobs[i+1])
+		p.Mask[i], p.Old[i] = true, logProbs[i]
+		if g.OldLogprobs != nil {
+			p.Old[i] = float64(g.OldLogprobs[i+1])
+		}
 		if p.Reference != nil {
 			p.Reference[i] = float64(g.RefLogprobs[i+1])
 		}

@@ -281,8 +281,7 @@ func TestRefusals(t *testing.T) {
 		spoil func(b *Batch)
 		want  string
 	}{
-		"no reference":    {func(b *Batch) { b.DPO.RefChosen = nil }, "never zeros"},
-		"no old logprobs": {func(b *Batch) { b.GRPO.OldLogprobs = nil }, "never zeros"},
+		"no reference": {func(b *Batch) { b.DPO.RefChosen = nil }, "never zeros"},
 		"shifted labels": {
 			func(b *Batch) { b.DPO.ChosenLabels[3] = (b.DPO.ChosenLabels[3] + 1) % vocab },
 			"token-aligned",

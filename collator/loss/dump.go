@@ -18,6 +18,7 @@ type Dump struct {
 
 	shapes map[string][]int // shapes of the logits, by tensor
 	places []int            // sdpo: each pair's row in the student's [R, T, V] logits; nil if they are [P, V]
+	shared bool             // sdpo: these are rl's, because the file has both channels
 }
 
 // ReadDump reads one batch file and the logits for it. The columns of the batch are those of the batch files; the
@@ -29,13 +30,14 @@ type Dump struct {
 //	      teacher_logits the pair_teacher_topk_ columns of the batch or of this file are the teacher; they were
 //	      taken at temperature 1, unless pair_teacher_temperature [1] says otherwise
 //
-// A column found in both files is taken from the logits file.
+// A column found in both files is taken from the logits file. In the composer layout a file may have all channels of a
+// step: logits are then those of input_ids, for rl and the students of sdpo, and channels without logits are passed over.
 func ReadDump(file, logits *tensors.File) (*Dump, error) {
 	c := &columns{files: []*tensors.File{logits, file}}
 	d := &Dump{shapes: map[string][]int{}}
 	switch {
 	case batch.IsComposer(func(name string) bool { _, ok := file.Lookup(name); return ok }):
-		return nil, errors.New("the batch is in the layout of `collator.format: composer`, which has no pair table: write the run's batches without that setting to check losses")
+		return d, d.readComposer(c)
 	case c.has("seq_lengths"):
 		return nil, errors.New("the batch is packed, which only sft batches are; the composite objective has no sft part")
 	case c.has("pair_target_id"):
@@ -69,10 +71,9 @@ func (d *Dump) side(c *columns, prefix string) (t Tokens) {
 
 // remember records a tensor's shape, which its gradient will have.
 func (d *Dump) remember(c *columns, name string, dims int) {
-	for _, f := range c.files {
-		if info, ok := f.Lookup(name); ok && len(info.Shape) == dims {
+	if f, own, ok := c.find(name); ok {
+		if info, _ := f.Lookup(own); len(info.Shape) == dims {
 			d.shapes[name] = info.Shape
-			return
 		}
 	}
 }
@@ -164,6 +165,10 @@ func (d *Dump) pairLogits(c *columns, prefix string, targets []int64) (m kernels
 	ids, grid := c.ints(prefix+"input_ids", 2)
 	rows, _ := c.ints("pair_"+prefix+"row", 1)
 	poss, _ := c.ints("pair_"+prefix+"pos", 1)
+	var mask []int64
+	if c.has(prefix + "attention_mask") {
+		mask, _ = c.ints(prefix+"attention_mask", 2)
+	}
 	if c.err == nil &&
 		(grid[0] != shape[0] || grid[1] != shape[1] || len(rows) != len(targets) || len(poss) != len(targets)) {
 		c.err = fmt.Errorf("tensor %s has shape %v for %sinput_ids of shape %v and %d pairs with %d rows and %d positions", name, shape, prefix, grid, len(targets), len(rows), len(poss))
@@ -173,8 +178,13 @@ func (d *Dump) pairLogits(c *columns, prefix string, targets []int64) (m kernels
 			return m, nil
 		}
 		r, p := rows[i], poss[i]
-		if r < 0 || r >= int64(grid[0]) || p < 0 || p+1 >= int64(grid[1]) ||
-			ids[int(r)*grid[1]+int(p)+1] != targets[i] {
+		next := p + 1 // a student that is as wide as its teacher has padding in between
+		for mask != nil && r >= 0 && r < int64(grid[0]) && next > 0 && next < int64(grid[1]) &&
+			mask[r*int64(grid[1])+next] == 0 {
+			next++
+		}
+		if r < 0 || r >= int64(grid[0]) || p < 0 || next >= int64(grid[1]) ||
+			ids[r*int64(grid[1])+next] != targets[i] {
 			c.err = fmt.Errorf("pair %d: %sinput_ids at row %d, position %d + 1 is not the target id %d", i, prefix, r, p, targets[i])
 		}
 		at = append(at, int(r)*grid[1]+int(p))
@@ -281,24 +291,45 @@ func (d *Dump) Tensors(g *Gradients, prefix string) (out []tensors.Tensor) {
 	add := func(name string, x []float32) {
 		out = append(out, tensors.Of(prefix+name+"_grad", x, d.shapes[name]...))
 	}
-	switch {
-	case d.GRPO != nil:
-		add("logits", g.GRPO)
-	case d.DPO != nil:
+	if d.DPO != nil {
 		add("chosen_logits", g.Chosen)
 		add("rejected_logits", g.Rejected)
-	case d.SDPO != nil && d.places == nil:
-		add("student_logits", g.Student)
+	}
+	policy, student := g.GRPO, g.Student
+	if d.SDPO != nil && d.places != nil {
+		student = d.spread(g.Student, policy)
+	}
+	switch {
+	case d.shared:
+		add("logits", student)
 	case d.SDPO != nil:
-		shape := d.shapes["student_logits"]
-		v := shape[2]
-		whole := make([]float32, shape[0]*shape[1]*v)
-		for i, at := range d.places {
-			for k, x := range g.Student[i*v : (i+1)*v] { // sites may share a position
-				whole[at*v+k] += x
-			}
-		}
-		add("student_logits", whole)
+		add("student_logits", student)
+	}
+	if d.GRPO != nil && !d.shared {
+		add("logits", policy)
 	}
 	return out
+}
+
+// spread adds the gradients at the pairs to those of whole rows; without any, to zeros.
+func (d *Dump) spread(student, whole []float32) []float32 {
+	v := d.SDPO.Student.Cols
+	if !d.shared || whole == nil {
+		shape := d.shapes[d.studentLogits()]
+		whole = make([]float32, shape[0]*shape[1]*v)
+	}
+	for i, at := range d.places {
+		for k, x := range student[i*v : (i+1)*v] { // sites may share a position
+			whole[at*v+k] += x
+		}
+	}
+	return whole
+}
+
+// studentLogits is the name of the tensor with the student's logits.
+func (d *Dump) studentLogits() string {
+	if d.shared {
+		return "logits"
+	}
+	return "student_logits"
 }

@@ -211,12 +211,24 @@ def steps(root, split=None) -> Iterator[Dict[str, Batch]]:
 
 
 def from_step(t, lines, where) -> Dict[str, Batch]:
-    """The batches that a step file was made from. Rows of rl come first, then those of sdpo, all of one width."""
+    """The batches that a step file was made from. Rows of rl come first, then those of sdpo, all of one width; or each
+    row is an example, in both."""
     out = {}
+    by_example = "sdpo_row_weight" in t
+    if by_example:
+        rl = next(line for line in lines if line["channel"] == "rl")
+        sdpo = {"pad_id": rl["pad_id"], "vocab_size": rl["vocab_size"], "channel": "sdpo", "equal_width": True, "sites": [None] * len(t["rewards"])}
+        lines = [*lines, sdpo] if (t["sdpo_loss_mask"] == 1).any() else lines
     for line in lines:
         channel = line["channel"]
         if channel == "dpo":
             own = {k[4:] if k.startswith("dpo_row_") else k: v for k, v in t.items() if k.startswith("dpo_")}
+        elif by_example and channel == "rl":
+            own = {k: v for k, v in t.items() if not k.startswith(("dpo_", "ctx_teacher_", "sdpo_"))}
+            own = close_gaps(own, [n for n in ("input_ids", "position_ids", "response_mask", "old_logprobs", "attention_mask") if n in own])
+        elif by_example:
+            own = {k: v for k, v in t.items() if k.startswith("ctx_teacher_") or k in ("input_ids", "attention_mask", "position_ids", "sdpo_loss_mask")}
+            own["row_weight"] = t["sdpo_row_weight"]
         else:
             rows = t["row_channel"] == ["rl", "sdpo"].index(channel)
             own = {k: v[rows] for k, v in t.items() if not k.startswith("dpo_") and k != "row_channel"}

@@ -56,6 +56,8 @@ func TestOnRuns(t *testing.T) {
 				"collator.composer.files="+c.files, "collator.composer.mask="+mask)
 		}
 	}
+	finetune("composer.cumulative.equal.example.ignore_index", "tokenizer", both, "collator.format=composer",
+		"collator.composer.rows=example", "collator.composer.mask=ignore_index")
 	finetune("hints.ignored", "tokenizer", "collator.ignore_index=-1")
 	for name, template := range templates(t) {
 		folder := filepath.Join(work, name)

@@ -42,7 +42,7 @@ type Config struct {
 	FinishKey   string   `yaml:"finish_reason_key" default:"finish_reason" doc:"key of why the model stopped, in a message or, for the last one, in the rollout"`
 	SamplingKey string   `yaml:"sampling_key" default:"sampling" doc:"key of {temperature, top_p, processed}: how the rollout was sampled"`
 
-	OverridesKey string `yaml:"group_overrides_key" default:"group_overrides" doc:"key of {teacher_top_k, skip_teacher_top_k}: what a rollout wants from collator.teacher for its task, instead of top_k; 0: only the log-prob of each token; negative or skip: no teacher"`
+	OverridesKey string `yaml:"group_overrides_key" default:"group_overrides" doc:"key of {teacher_top_k, skip_teacher_top_k}: what a rollout wants from collator.teacher for its task, instead of top_k; 0 or less: only the log-prob of each token (with protocol atropos, one log-prob); skip: no teacher"`
 
 	CandidatesKey string `yaml:"candidates_key" default:"candidates" doc:"key of a list of scored answers of single turns, as the source candidates has them"`
 

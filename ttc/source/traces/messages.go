@@ -608,7 +608,7 @@ func (s *Source) overrides(raw json.Raw) (topK *int, err error) {
 				return nil, fmt.Errorf("teacher_top_k is %s: want a whole number up to %d", shorten(v), mostTopK)
 			}
 			if topK == nil {
-				k := max(-1, int(n))
+				k := max(0, int(n))
 				topK = &k
 			}
 		case "skip_teacher_top_k":

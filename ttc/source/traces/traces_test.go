@@ -500,7 +500,7 @@ func TestGroupOverrides(t *testing.T) {
 		`{}`:                    "nothing",
 		`{"teacher_top_k": 40}`: "40",
 		`{"teacher_top_k": 0}`:  "0",
-		`{"teacher_top_k": -7, "skip_teacher_top_k": null}`:  "-1",
+		`{"teacher_top_k": -7, "skip_teacher_top_k": null}`:  "0",
 		`{"teacher_top_k": null}`:                            "nothing",
 		`{"skip_teacher_top_k": true, "teacher_top_k": 20}`:  "-1",
 		`{"teacher_top_k": 20, "skip_teacher_top_k": true}`:  "-1",

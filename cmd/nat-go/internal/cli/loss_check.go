@@ -55,7 +55,7 @@ first of them by row and token, and what would explain all. At most 64 rows.`,
 	f.StringVar(&logits, "logits", "", "safetensors file with the logits for the batch and the script's terms")
 	f.Float64Var(&tolerance, "tolerance", 1e-3, "how far two terms may be apart: relative, and absolute below 1")
 	f.Bool("json", true, "always on: the report is JSON")
-	o.register(cmd)
+	o.register(cmd, 1)
 	_ = cmd.MarkFlagRequired("batch")
 	_ = cmd.MarkFlagRequired("logits")
 	return cmd

@@ -40,6 +40,9 @@ denominators are the whole step's. Tensors of the logits (F32, BF16 or F16; logi
         pair_teacher_topk_ columns are the teacher, taken at temperature 1 unless pair_teacher_temperature [1] says otherwise:
         --temperature has to be the same
 
+Batches of collator.format composer are read, too; a file with all channels of a step takes logits for input_ids, teacher_logits,
+chosen_logits and rejected_logits. Without old_logprobs the policy is compared with itself, as trainers do.
+
 The output holds the gradient of the loss with respect to each, named after it: chosen_logits_grad. Where there is more than
 one batch the names begin with the batch's number: 2.student_logits_grad. Metrics are printed as JSON.`,
 		Example: `  nat-go loss composite --batch batches/dpo/train/00000.safetensors --logits dumped.safetensors --dpo-beta 0.1`,
@@ -64,7 +67,7 @@ one batch the names begin with the batch's number: 2.student_logits_grad. Metric
 	f.StringArrayVar(&logits, "logits", nil, "safetensors file with the logits for the batch; repeatable")
 	f.StringVar(&output, "output", "", "safetensors file to write gradients to")
 	f.Bool("json", true, "always on: metrics are JSON")
-	o.register(cmd)
+	o.register(cmd, 0)
 	_ = cmd.MarkFlagRequired("batch")
 	_ = cmd.MarkFlagRequired("logits")
 	return cmd
@@ -109,10 +112,11 @@ func composite(cmd *cobra.Command, batches, logits []string, output string, o lo
 	return json.NewEncoder(cmd.OutOrStdout()).Encode(m)
 }
 
-func (o *compositeFlags) register(cmd *cobra.Command) {
+// register adds the flags; weight is the default of both terms.
+func (o *compositeFlags) register(cmd *cobra.Command, weight float64) {
 	f := cmd.Flags()
-	f.Float64Var(&o.AlphaSDPO, "alpha-sdpo", 0, "weight of the JSD; also --sdpo-weight")
-	f.Float64Var(&o.BetaReplay, "beta-replay", 0, "weight of DPO; also --dpo-weight")
+	f.Float64Var(&o.AlphaSDPO, "alpha-sdpo", weight, "weight of the JSD; also --sdpo-weight")
+	f.Float64Var(&o.BetaReplay, "beta-replay", weight, "weight of DPO; also --dpo-weight")
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return pflag.NormalizedName(cmp.Or(map[string]string{
 			"sdpo-weight": "alpha-sdpo", "alpha": "alpha-sdpo", "dpo-weight": "beta-replay",

@@ -10,7 +10,7 @@ import (
 // Collator is the section `collator`: how records become token batches. Without a tokenizer there are none.
 type Collator struct {
 	Tokenizer      string         `yaml:"tokenizer" nullable:"true" doc:"Hugging Face folder or tokenizer.json of the model to be trained; may be in object storage" example:"models/qwen"`
-	Template       string         `yaml:"template" nullable:"true" doc:"chat template file, or the name of one of the tokenizer's; default: the tokenizer's default" example:"chat_template.jinja"`
+	Template       string         `yaml:"template" nullable:"true" doc:"chat template file, or the name of one of the tokenizer's; default: the tokenizer's default or, if it has none, contents joined with newlines, with a warning" example:"chat_template.jinja"`
 	TemplateKwargs map[string]any `yaml:"template_kwargs" nullable:"true" doc:"variables given to the template, like enable_thinking" example:"{enable_thinking: false}"`
 	TemplateTime   string         `yaml:"template_time" default:"2026-01-02T03:04:05" doc:"what strftime_now returns; the clock is never read"`
 	Policy         string         `yaml:"policy" nullable:"true" doc:"name of the model to be trained; determines which messages are on-policy; default: with rollouts, the only model that the inputs name, if they name one" example:"my-model"`
@@ -63,8 +63,15 @@ func (Collator) Elsewhere() map[string]string {
 type Composer struct {
 	Width string `yaml:"width" default:"own" validate:"oneof=own equal" doc:"for sdpo; equal: the student is padded where the teacher has the hint, so that both have the same shape and each token the same position; attention_mask and position_ids skip the padding"`
 	Mask  string `yaml:"mask" default:"zero" validate:"oneof=zero ignore_index" doc:"value of sdpo_loss_mask outside the loss; 1 elsewhere"`
+	Rows  string `yaml:"rows" default:"site" validate:"oneof=site example" doc:"example: files as with files: step, in which row i is example i, in the order of the examples: its rollout with its reward and response_mask, and as its own teacher with all its hints; hints then accumulate, and a rollout is one row"`
 	Files string `yaml:"files" default:"channel" validate:"oneof=channel step" doc:"step: in addition to the batches of each channel, one file per step with all of them under batches/steps; width is then equal"`
 }
+
+// Steps reports whether there is a file for each step.
+func (c Composer) Steps() bool { return c.Files == "step" || c.ByExample() }
+
+// ByExample reports whether each row of these files is an example.
+func (c Composer) ByExample() bool { return c.Rows == "example" }
 
 // RL is `collator.rl`.
 type RL struct {

@@ -77,7 +77,7 @@ func Serve(cfg collator.Config, dir, serving string, inputs []*Input) (*Serving,
 	s.vocabulary(ours.file, theirs.file)
 	s.specials(ours.tok.Config, theirs.tok.Config)
 	text, err := collator.TemplateText(theirs.tok.Config, "")
-	if err != nil {
+	if err != nil || text == collator.PlainTemplate {
 		s.find("template", "it has none: a server renders chats with another one, or refuses them")
 	} else if theirs.render, err = rendererOf(cfg, theirs.tok, text); err != nil {
 		s.find("template", "it can't be compiled: %v", err)

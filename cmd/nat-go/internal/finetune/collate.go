@@ -137,10 +137,11 @@ func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 	out.PadID, out.RenderedRollouts = c.PadID, c.RL.IDs == "rendered"
 	out.Form = batch.Form{
 		IgnoreIndex: c.IgnoreIndex, SignedMask: c.Composer.Mask == "ignore_index",
-		EqualWidth: c.Composer.Width == "equal" || c.Composer.Files == "step",
+		EqualWidth: c.Composer.Width == "equal" || c.Composer.Steps(),
 	}
-	out.Steps = c.Composer.Files == "step"
-	out.Cumulative = c.Sites == "cumulative"
+	out.Steps = c.Composer.Steps()
+	out.ByExample, out.Order.Added = c.Composer.ByExample(), c.Composer.ByExample()
+	out.Cumulative = c.Sites == "cumulative" || out.ByExample
 	if c.Teacher != nil && c.Teacher.HintEffect {
 		out.Neutral = c.Teacher.Neutral
 	}
@@ -153,6 +154,9 @@ func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 		"trajectory": collator.Trajectory,
 		"turn":       collator.PerTurn,
 	}[c.Rows]
+	if out.ByExample && out.Rows == collator.Auto {
+		out.Rows = collator.Trajectory
+	}
 	out.Advantages = map[string]collator.Advantages{
 		"group": collator.ByGroup,
 		"none":  collator.Plain,
@@ -160,6 +164,8 @@ func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 	}[c.Advantages]
 	composer := c.Format == batch.Composer.String()
 	switch {
+	case out.ByExample && out.Rows == collator.PerTurn:
+		return out, errors.New("collator.composer.rows example makes one row of an example, and collator.rows turn several: leave one of them out")
 	case out.NullHints && c.Teacher != nil && c.Teacher.HintEffect:
 		return out, errors.New("collator.hints none leaves no hint whose effect collator.teacher.hint_effect could measure: leave one of them out")
 	case !composer && (out.Form.EqualWidth || out.Form.SignedMask):
@@ -220,6 +226,12 @@ func (r *run) collate(ctx context.Context, t *tokens, d *curate.Decisions, built
 	r.books.addAccounts(res.Accounts)
 	if advice := res.Stats.Sizes.Advice(r.plan.config.Collator.MaxLength); advice != "" {
 		r.warn("collator.max_length is %d: %s", r.plan.config.Collator.MaxLength, advice)
+	}
+	if res.Apart > 0 {
+		r.warn("collator.composer.rows example: the hints of %s are in no step, because the rollout was cut elsewhere or is in no row; they are in the batches of the channel sdpo", ledger.Quantity(int64(res.Apart), "row"))
+	}
+	if t.template == collator.PlainTemplate {
+		r.warn("collator.tokenizer has no chat template: %s; set collator.template if the model has one", collator.PlainAdvice)
 	}
 	taught, err := r.teach(ctx, t.tokenizer, res.Counts)
 	if err != nil {

@@ -406,8 +406,8 @@ func (r *run) joinBatches(ctx context.Context) (*collator.Result, error) {
 	if err := index.Commit(); err != nil {
 		return nil, err
 	}
-	if r.plan.config.Collator.Composer.Files == "step" {
-		res.Steps, err = batch.WriteSteps(folder.Batches())
+	if c := r.plan.config.Collator.Composer; c.Steps() {
+		res.Steps, res.Apart, err = batch.WriteSteps(folder.Batches(), c.ByExample())
 	}
 	return res, err
 }

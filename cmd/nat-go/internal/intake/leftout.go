@@ -52,6 +52,9 @@ func tryTemplate(dir string) (*probe.Report, error) {
 		return nil, err
 	}
 	text, err := collator.TemplateText(c, "")
+	if err == nil && text == collator.PlainTemplate {
+		err = errors.New("the tokenizer has no chat template: " + collator.PlainAdvice)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -189,7 +189,7 @@ func (v *Service) openCollator(cfg *config.Config) error {
 	if err != nil {
 		return problem(BadSettings, "/collator", "%v", err)
 	}
-	own.Tokenizer, own.Workers, own.Steps = v.tokenizer, max(1, v.settings.Workers), false
+	own.Tokenizer, own.Workers, own.Steps = v.tokenizer, max(1, v.settings.Workers), own.ByExample
 	own.Form.EqualWidth = own.Layout == batch.Composer // all channels are one batch
 	if own.Template, err = collator.TemplateText(v.tokenizer.Config, cfg.Collator.Template); err != nil {
 		return problem(BadSettings, "/collator/template", "%v", err)

@@ -1,0 +1,71 @@
+package batch
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/nat-go/nat-go/collator/tensors"
+)
+
+// A step file with a row for each example combines a rollout's row of the rl channel with its row of the sdpo channel,
+// in the order of the examples, as the reference composite trainer's collator does:
+//
+//	input_ids attention_mask position_ids response_mask          [B,T]  a rollout, padded where its teacher has a hint
+//	rewards advantages reward_null group row_...                 [B]
+//	old_logprobs                                                 [B,T]  where the rollouts have them
+//	ctx_teacher_ with the first three, sdpo_loss_mask            [B,T]  the rollout with all its hints, if it has any
+//	sdpo_row_weight                                              [B]    weight of a masked position; 0 without hints
+//	dpo_...                                                      as in the other step files
+
+// exampleColumns are those of both channels.
+func exampleColumns(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
+	dst = rolloutColumns(dst, a)
+	return append(dst, a.lossMask(), a.floats("sdpo_row_weight", func(r *Row) float32 { return r.hinted }))
+}
+
+// hints finds the sdpo row of a rollout: the two come from different records of one example.
+type hints map[string][]*Row
+
+func exampleKey(m *Meta) string { return strconv.Itoa(m.Run) + "/" + m.Example }
+
+// add adds a row of the sdpo channel.
+func (h hints) add(r *Row) { h[exampleKey(&r.Meta)] = append(h[exampleKey(&r.Meta)], r) }
+
+// take removes the row that belongs to a rollout; nil: there is none. A rollout that was cut elsewhere than its sdpo
+// row has none, for it doesn't begin like it.
+func (h hints) take(rollout *Row) *Row {
+	key, ids := exampleKey(&rollout.Meta), rollout.Sides[0].IDs
+	i := slices.IndexFunc(h[key], func(r *Row) bool {
+		student := r.Sides[0].IDs
+		return len(r.Sides) == 2 && len(student) <= len(ids) && slices.Equal(student, ids[:len(student)])
+	})
+	if i < 0 {
+		return nil
+	}
+	found := h[key][i]
+	h[key] = slices.Delete(h[key], i, i+1)
+	return found
+}
+
+// combine gives each rollout its teacher. Without a row of hints that is the rollout itself.
+func (h hints) combine(rollouts []*Row) []*Row {
+	out := make([]*Row, len(rollouts))
+	for i, r := range rollouts {
+		both := *r
+		both.Meta.Sites, both.Sides = nil, []Side{r.Sides[0], {IDs: r.Sides[0].IDs}}
+		if s := h.take(r); s != nil {
+			rest := r.Sides[0].IDs[len(s.Sides[0].IDs):] // an sdpo row ends with its last target
+			both.Sides[1] = Side{IDs: slices.Concat(s.Sides[1].IDs, rest), Trained: s.Sides[1].Trained}
+			both.Meta.Sites, both.hinted = s.Meta.Sites, s.Weight
+		}
+		out[i] = &both
+	}
+	return out
+}
+
+// exampleTensors makes the tensors of a step file but for its pairs.
+func exampleTensors(rows []*Row, form Form, pad int64) []tensors.Tensor {
+	form = form.forChannel(SDPO, Composer)
+	form.EqualWidth = true
+	return assemble(examples, rows, Composer, form, pad)
+}

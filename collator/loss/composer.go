@@ -1,0 +1,144 @@
+package loss
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/kernels"
+)
+
+// composerNames are the names that files in the composer layout give to columns (collator/batch/composer.go).
+var composerNames = map[string]string{
+	"advantage":               "advantages",
+	"student_input_ids":       "input_ids",
+	"student_attention_mask":  "attention_mask",
+	"teacher_input_ids":       "ctx_teacher_input_ids",
+	"teacher_attention_mask":  "ctx_teacher_attention_mask",
+	"chosen_input_ids":        "dpo_chosen_input_ids",
+	"rejected_input_ids":      "dpo_rejected_input_ids",
+	"chosen_attention_mask":   "dpo_chosen_attention_mask",
+	"rejected_attention_mask": "dpo_rejected_attention_mask",
+	"ref_chosen_logps":        "dpo_chosen_ref_logprobs",
+	"ref_rejected_logps":      "dpo_rejected_ref_logprobs",
+}
+
+// readComposer reads the channels of a file in the composer layout.
+func (d *Dump) readComposer(c *columns) error {
+	c.names = composerNames
+	type channel struct {
+		there, logits string // what tells that a file has it, and that its logits were dumped
+		read          func()
+	}
+	channels := []channel{
+		{"rewards", "logits", func() { d.readGRPO(c) }},
+		{"sdpo_loss_mask", "teacher_logits", func() {
+			c.made = pairsOf(c)
+			if d.shared = d.GRPO != nil && !c.has("student_logits"); d.shared {
+				c.names = maps.Clone(c.names)
+				c.names["student_logits"] = "logits"
+			}
+			d.readSDPO(c)
+		}},
+		{"dpo_chosen_input_ids", "chosen_logits", func() {
+			c.made = labelsOf(c)
+			if c.has("dpo_row_weight") { // of a file with all channels
+				weights := c.floats("dpo_row_weight", 1)
+				c.made["row_weight"] = tensors.Of("row_weight", weights, len(weights))
+			}
+			d.readDPO(c)
+		}},
+	}
+	channels = slices.DeleteFunc(channels, func(x channel) bool { return !c.has(x.there) })
+	several := len(channels) > 1
+	for _, x := range channels {
+		if !several || c.has(x.logits) {
+			x.read()
+		}
+	}
+	if c.err == nil && d.GRPO == nil && d.SDPO == nil && d.DPO == nil {
+		return errors.New("there are logits of no channel: logits, teacher_logits or chosen_logits")
+	}
+	return c.err
+}
+
+// labelsOf makes the labels of both sides of a pair from their masks.
+func labelsOf(c *columns) map[string]tensors.Tensor {
+	out := map[string]tensors.Tensor{}
+	for _, side := range []string{"chosen", "rejected"} {
+		ids, shape := c.ints(side+"_input_ids", 2)
+		mask, _ := c.ints("dpo_"+side+"_response_mask", 2)
+		if c.err != nil || len(mask) != len(ids) {
+			c.fail("dpo_%s_response_mask is not as large as its ids", side)
+			return out
+		}
+		labels := slices.Clone(ids)
+		for i := range labels {
+			if mask[i] != 1 {
+				labels[i] = kernels.IgnoreIndex
+			}
+		}
+		out[side+"_labels"] = tensors.Of(side+"_labels", labels, shape...)
+	}
+	return out
+}
+
+// pairsOf makes the pair table from the mask over the teacher's positions. A student as wide as its teacher has its
+// tokens where the teacher has them; any other ends where its teacher ends.
+func pairsOf(c *columns) map[string]tensors.Tensor {
+	mask, shape := c.ints("sdpo_loss_mask", 2)
+	ids, _ := c.ints("teacher_input_ids", 2)
+	student, own := c.ints("student_attention_mask", 2)
+	teacher, _ := c.ints("teacher_attention_mask", 2)
+	weight := "row_weight"
+	if c.has("sdpo_row_weight") {
+		weight = "sdpo_row_weight"
+	}
+	weights := c.floats(weight, 1)
+	if c.err != nil || len(ids) != len(mask) || len(teacher) != len(mask) || own[0] != shape[0] ||
+		weights != nil && len(weights) != shape[0] {
+		c.fail("sdpo_loss_mask is not as large as the teacher's ids and mask, or has another number of rows than the student")
+		return nil
+	}
+	table := map[string][]int64{}
+	var each []float32
+	for r := range shape[0] {
+		seen := student[r*own[1] : (r+1)*own[1]]
+		shorter := total(teacher[r*shape[1]:(r+1)*shape[1]]) - total(seen)
+		gap := slices.Contains(seen[:total(seen)], 0)
+		for p := range shape[1] - 1 {
+			at := r*shape[1] + p
+			if mask[at] != 1 {
+				continue
+			}
+			q := p - shorter
+			if gap {
+				for q = p; q > 0 && seen[q] == 0; q-- { // the hint ends right before the target
+				}
+			}
+			for name, v := range map[string]int{"student_row": r, "student_pos": q, "teacher_row": r, "teacher_pos": p} {
+				table[name] = append(table[name], int64(v))
+			}
+			table["target_id"] = append(table["target_id"], ids[at+1])
+			if weights == nil {
+				each = append(each, 1)
+			} else {
+				each = append(each, weights[r])
+			}
+		}
+	}
+	out := map[string]tensors.Tensor{"pair_weight": tensors.Of("pair_weight", each, len(each))}
+	for _, name := range strings.Fields("student_row student_pos teacher_row teacher_pos target_id") {
+		out["pair_"+name] = tensors.Of("pair_"+name, table[name], len(table[name]))
+	}
+	return out
+}
+
+func total(mask []int64) (n int) {
+	for _, m := range mask {
+		n += int(m)
+	}
+	return n
+}
