@@ -122,7 +122,7 @@ func TestUnpackOfPack(t *testing.T) {
 			rows = append(rows, drawRow(rt, c, i))
 		}
 		dir := t.TempDir()
-		write(t, dir, c, rows, layout, budget, 1+len(rows)%3, Order{uint64(len(rows)), 1})
+		write(t, dir, c, rows, layout, budget, 1+len(rows)%3, Order{Seed: uint64(len(rows)), Epoch: 1})
 		got, lines := readAll(t, dir)
 		if len(got) != len(rows) {
 			rt.Fatalf("%d rows of %d", len(got), len(rows))
@@ -199,9 +199,9 @@ func tree(t testing.TB, dir string) map[string]string {
 func TestSameBytes(t *testing.T) {
 	rows := sample(120, SFT)
 	one, four, epoch := t.TempDir(), t.TempDir(), t.TempDir()
-	write(t, one, SFT, rows, Padded, 200, 1, Order{1, 0})
-	counts := write(t, four, SFT, rows, Padded, 200, 4, Order{1, 0})
-	write(t, epoch, SFT, rows, Padded, 200, 1, Order{1, 1})
+	write(t, one, SFT, rows, Padded, 200, 1, Order{Seed: 1, Epoch: 0})
+	counts := write(t, four, SFT, rows, Padded, 200, 4, Order{Seed: 1, Epoch: 0})
+	write(t, epoch, SFT, rows, Padded, 200, 1, Order{Seed: 1, Epoch: 1})
 	if diff := cmp.Diff(tree(t, one), tree(t, four)); diff != "" {
 		t.Errorf("1 and 4 workers differ (-1 +4):\n%s", diff)
 	}

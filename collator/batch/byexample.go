@@ -20,7 +20,15 @@ import (
 // exampleColumns are those of both channels.
 func exampleColumns(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 	dst = rolloutColumns(dst, a)
-	return append(dst, a.lossMask(), a.floats("sdpo_row_weight", func(r *Row) float32 { return r.hinted }))
+	return append(dst, a.lossMask(), a.floats("sdpo_row_weight", hintWeight))
+}
+
+// hintWeight is the weight of a pair in a row of combine.
+func hintWeight(r *Row) float32 {
+	if len(r.Meta.Sites) == 0 {
+		return 0
+	}
+	return r.Meta.Sites[0].Weight
 }
 
 // hints finds the sdpo row of a rollout: the two come from different records of one example.
@@ -56,7 +64,10 @@ func (h hints) combine(rollouts []*Row) []*Row {
 		if s := h.take(r); s != nil {
 			rest := r.Sides[0].IDs[len(s.Sides[0].IDs):] // an sdpo row ends with its last target
 			both.Sides[1] = Side{IDs: slices.Concat(s.Sides[1].IDs, rest), Trained: s.Sides[1].Trained}
-			both.Meta.Sites, both.hinted = s.Meta.Sites, s.Weight
+			both.Meta.Sites = slices.Clone(s.Meta.Sites)
+			for k := range both.Meta.Sites { // all of one weight: shareWeights of package collator
+				both.Meta.Sites[k].Weight = s.Weight
+			}
 		}
 		out[i] = &both
 	}

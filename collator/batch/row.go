@@ -49,8 +49,6 @@ type Row struct {
 	Sides  []Side  // as many as the channel has; sdpo: the student's, then one per teacher
 	Weight float32 // of each of its tokens, or pairs, in the loss
 	Meta   Meta
-
-	hinted float32 // the weight of its pairs, in a row that is a rollout with its teacher
 }
 
 // Meta is what is known about a row besides its tokens. Record to Flags are written to its batch's line as row_info.

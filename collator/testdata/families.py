@@ -30,7 +30,7 @@ from hf import Renderer, normalised
 
 STOPS = [
     ("Apertus", ["<|assistant_end|>", "<|tools_suffix|>"]),
-    ("Apriel-1.5", ["<|end|>", "</s>"]),
+    ("Apriel-1.5", ["</s>"]),  # the eos token, which it writes behind turns alone; <|end|> is behind every message
     ("Apriel|[Pp]hi", ["<|end|>"]),
     ("Seed-OSS", ["<seed:eos>"]),
     ("[Cc]ohere|tiny_aya", ["<|END_OF_TURN_TOKEN|>"]),

@@ -311,7 +311,13 @@ type hostSink struct{ log zerolog.Logger }
 func (s *hostSink) Accept(name string, _ hclog.Level, msg string, args ...any) {
 	e := s.log.Debug().Str("from", "go-plugin")
 	for i := 0; i+1 < len(args); i += 2 {
-		if k, ok := args[i].(string); ok && k != "plugin" {
+		k, ok := args[i].(string)
+		if !ok || k == "plugin" {
+			continue
+		}
+		if err, ok := args[i+1].(error); ok { // in JSON most errors are {}
+			e = e.AnErr(k, err)
+		} else {
 			e = e.Interface(k, args[i+1])
 		}
 	}
