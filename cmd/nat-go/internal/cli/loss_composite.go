@@ -1,14 +1,12 @@
 package cli
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"runtime"
 	"slices"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/collator/loss"
@@ -117,11 +115,12 @@ func (o *compositeFlags) register(cmd *cobra.Command, weight float64) {
 	f := cmd.Flags()
 	f.Float64Var(&o.AlphaSDPO, "alpha-sdpo", weight, "weight of the JSD; also --sdpo-weight")
 	f.Float64Var(&o.BetaReplay, "beta-replay", weight, "weight of DPO; also --dpo-weight")
-	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		return pflag.NormalizedName(cmp.Or(map[string]string{
-			"sdpo-weight": "alpha-sdpo", "alpha": "alpha-sdpo", "dpo-weight": "beta-replay",
-		}[name], name))
-	})
+	for name, to := range map[string]*float64{
+		"sdpo-weight": &o.AlphaSDPO, "alpha": &o.AlphaSDPO, "dpo-weight": &o.BetaReplay,
+	} {
+		f.Float64Var(to, name, weight, "the same under another name")
+		_ = f.MarkHidden(name)
+	}
 	f.Float64Var(&o.JSD.Beta, "jsd-beta", 0.5, "from 0, KL(teacher||student), to 1, KL(student||teacher)")
 	f.Float64Var(&o.JSD.Temperature, "temperature", 1, "divides both sides' logits in the JSD")
 	f.StringVar(&o.clip, "clip", "none", "what --clip-value limits in the JSD: none, token, element or element_bregman")
