@@ -194,6 +194,23 @@ func tree(t testing.TB, dir string) map[string]string {
 	return files
 }
 
+// TestAddedOrder checks that rows stay in the order in which they were added, across windows and whatever their lengths,
+// with several workers, too.
+func TestAddedOrder(t *testing.T) {
+	rows, dir := sample(600, SFT), t.TempDir()
+	write(t, dir, SFT, rows, Padded, 20, 4, Order{Seed: 1, Added: true})
+	got, _ := readAll(t, dir)
+	var want []*Row
+	for split := range 2 {
+		for i := split; i < len(rows); i += 2 {
+			want = append(want, rows[i])
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%.2000s", diff)
+	}
+}
+
 // TestSameBytes: any number of workers gives the same bytes; another seed or epoch gives another order of the same
 // rows.
 func TestSameBytes(t *testing.T) {

@@ -67,11 +67,11 @@ func (p *planner) flush(yield func(*planned, error) bool) bool {
 	}
 	c := channels[p.window[0].channel]
 	layout := p.layout.forChannel(c)
+	rows := slices.Clone(p.window) // whose room the next window takes
 	var batches [][]entry
 	if layout == Packed {
-		batches = pack(p.window, p.budget)
+		batches = pack(rows, p.budget)
 	} else {
-		rows := p.window
 		if !p.order.Added {
 			rows = byLength(rows)
 		}
@@ -95,9 +95,8 @@ func (p *planner) flush(yield func(*planned, error) bool) bool {
 
 // byLength sorts longest first; equal lengths stay shuffled.
 func byLength(rows []entry) []entry {
-	sorted := slices.Clone(rows)
-	slices.SortStableFunc(sorted, func(a, b entry) int { return b.total() - a.total() })
-	return sorted
+	slices.SortStableFunc(rows, func(a, b entry) int { return b.total() - a.total() })
+	return rows
 }
 
 // cut makes padded batches from rows, in their order. A row longer than the budget is a batch of its own. If the sides
