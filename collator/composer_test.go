@@ -271,8 +271,8 @@ func TestByExample(t *testing.T) {
 	logps, _ := tensors.Items[float32](x["old_logprobs"])
 	for row, want := range []struct{ targets, gaps int }{{1, 1}, {2, 2}, {0, 0}} {
 		cells := func(name string) []int64 { return ints(t, x[name])[row*width : (row+1)*width] }
-		ids, seen, own, mask := cells("input_ids"), cells("attention_mask"), cells("response_mask"), cells("sdpo_loss_mask")
-		teacher := cells("ctx_teacher_input_ids")
+		ids, seen, teacher := cells("input_ids"), cells("attention_mask"), cells("ctx_teacher_input_ids")
+		own, mask := cells("response_mask"), cells("sdpo_loss_mask")
 		targets, gaps := 0, 0
 		for at := range width {
 			targets += int(mask[at]+100) / 101 // 1 after -100 begins a target
@@ -285,8 +285,8 @@ func TestByExample(t *testing.T) {
 			if mask[at] == 1 && (own[at+1] != 1 || ids[at+1] != teacher[at+1]) {
 				t.Errorf("row %d: position %d is masked, and the next token is not the policy's", row, at)
 			}
-			if (logps[row*width+at] != 0) != (own[at] == 1) || own[at] == 1 && seen[at] == 0 {
-				t.Errorf("row %d: position %d has response_mask %d and log-prob %g", row, at, own[at], logps[row*width+at])
+			if p := logps[row*width+at]; (p != 0) != (own[at] == 1) || own[at] == 1 && seen[at] == 0 {
+				t.Errorf("row %d: position %d has response_mask %d and log-prob %g", row, at, own[at], p)
 			}
 		}
 		if targets != want.targets || gaps != want.gaps {

@@ -194,8 +194,8 @@ func tree(t testing.TB, dir string) map[string]string {
 	return files
 }
 
-// TestAddedOrder checks that rows stay in the order in which they were added, across windows and whatever their lengths,
-// with several workers, too.
+// TestAddedOrder checks that rows stay in the order in which they were added, across windows and whatever their
+// lengths, with several workers, too.
 func TestAddedOrder(t *testing.T) {
 	rows, dir := sample(600, SFT), t.TempDir()
 	write(t, dir, SFT, rows, Padded, 20, 4, Order{Seed: 1, Added: true})

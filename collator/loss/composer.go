@@ -118,7 +118,9 @@ func pairsOf(c *columns) map[string]tensors.Tensor {
 				for q = p; q > 0 && seen[q] == 0; q-- { // the hint ends right before the target
 				}
 			}
-			for name, v := range map[string]int{"student_row": r, "student_pos": q, "teacher_row": r, "teacher_pos": p} {
+			for name, v := range map[string]int{
+				"student_row": r, "student_pos": q, "teacher_row": r, "teacher_pos": p,
+			} {
 				table[name] = append(table[name], int64(v))
 			}
 			table["target_id"] = append(table["target_id"], ids[at+1])

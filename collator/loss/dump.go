@@ -31,7 +31,8 @@ type Dump struct {
 //	      taken at temperature 1, unless pair_teacher_temperature [1] says otherwise
 //
 // A column found in both files is taken from the logits file. In the composer layout a file may have all channels of a
-// step: logits are then those of input_ids, for rl and the students of sdpo, and channels without logits are passed over.
+// step: logits are then those of input_ids, for rl and the students of sdpo, and channels without logits are passed
+// over.
 func ReadDump(file, logits *tensors.File) (*Dump, error) {
 	c := &columns{files: []*tensors.File{logits, file}}
 	d := &Dump{shapes: map[string][]int{}}

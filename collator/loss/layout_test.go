@@ -71,8 +71,8 @@ func newStep(equal bool) step {
 	}
 }
 
-// TestComposerLayout checks that a step in the composer layout, all channels in one file, has the loss and the gradients
-// of the same step in the padded layout, whether or not the student is as wide as its teacher.
+// TestComposerLayout checks that a step in the composer layout, all channels in one file, has the loss and the
+// gradients of the same step in the padded layout, whether or not the student is as wide as its teacher.
 func TestComposerLayout(t *testing.T) {
 	for name, equal := range map[string]bool{"own width": false, "equal width": true} {
 		t.Run(name, func(t *testing.T) {

@@ -2,7 +2,6 @@ package teacher
 
 import (
 	"encoding/json"
-	"io"
 	"math"
 	"net/http"
 	"os"
@@ -12,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestRecordedAnswers checks what is made of the answers of real servers, see testdata/servers: four tokens, of which the
-// second is not among the two that the server finds most probable.
+// TestRecordedAnswers checks what is made of the answers of real servers, see testdata/servers: four tokens, of which
+// the second is not among the two that the server finds most probable.
 func TestRecordedAnswers(t *testing.T) {
 	s := newServer(t)
 	asked := map[string]any{}
@@ -32,7 +31,7 @@ func TestRecordedAnswers(t *testing.T) {
 		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
 			t.Error(err)
 		}
-		_, _ = io.WriteString(w, string(answer))
+		_, _ = w.Write(answer)
 		return true
 	}
 	ids := []int32{785, 3974, 13876, 38835}
@@ -44,8 +43,16 @@ func TestRecordedAnswers(t *testing.T) {
 		floor []Entry        // what the server says of the second prediction after the best
 	}{
 		{"vllm", map[string]any{"prompt": ask, "prompt_logprobs": 2.0, "max_tokens": 1.0}, []Entry{never}},
-		{"trl", map[string]any{"sequences": []any{ask}, "prompt_lengths": []any{1.0}, "top_logprobs": 2.0}, []Entry{{3974, -9.5}}},
-		{"sglang", map[string]any{"input_ids": ask, "top_logprobs_num": 2.0, "return_logprob": true}, []Entry{{3974, -9.5}}},
+		{
+			"trl",
+			map[string]any{"sequences": []any{ask}, "prompt_lengths": []any{1.0}, "top_logprobs": 2.0},
+			[]Entry{{3974, -9.5}},
+		},
+		{
+			"sglang",
+			map[string]any{"input_ids": ask, "top_logprobs_num": 2.0, "return_logprob": true},
+			[]Entry{{3974, -9.5}},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clear(asked)
@@ -58,7 +65,8 @@ func TestRecordedAnswers(t *testing.T) {
 				t.Fatal(err)
 			}
 			top := [][]Entry{
-				{{1849, -1.5}, {2038, -2.75}}, append([]Entry{{13876, -0.5}}, c.floor...), {{38835, -0.125}, {5562, -3.5}},
+				{{1849, -1.5}, {2038, -2.75}}, append([]Entry{{13876, -0.5}}, c.floor...),
+				{{38835, -0.125}, {5562, -3.5}},
 			}
 			if diff := cmp.Diff(top, got.Top[:3]); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

@@ -284,7 +284,8 @@ func TestLossComposite(t *testing.T) {
 	}
 	m, _ := runLoss(t, 0, args...)
 	num := func(name string) float64 { return m[name].(float64) }
-	if want := num("loss/grpo") + 0.7*num("loss/sdpo_kl") + 0.3*num("loss/trace_replay_dpo"); math.Abs(num("loss/total")-want) > 1e-12 {
+	total := num("loss/grpo") + 0.7*num("loss/sdpo_kl") + 0.3*num("loss/trace_replay_dpo")
+	if math.Abs(num("loss/total")-total) > 1e-12 {
 		t.Errorf("loss %v", m)
 	}
 	want := (jsd(z[v:2*v], p[2*v:3*v], 0.5) + 0.5*jsd(z[2*v:3*v], p[3*v:4*v], 0.5)) / 1.5

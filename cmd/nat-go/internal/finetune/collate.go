@@ -162,22 +162,8 @@ func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 		"none":  collator.Plain,
 		"batch": collator.ByBatch,
 	}[c.Advantages]
-	composer := c.Format == batch.Composer.String()
-	switch {
-	case out.ByExample && out.Rows == collator.PerTurn:
-		return out, errors.New("collator.composer.rows example makes one row of an example, and collator.rows turn several: leave one of them out")
-	case out.NullHints && c.Teacher != nil && c.Teacher.HintEffect:
-		return out, errors.New("collator.hints none leaves no hint whose effect collator.teacher.hint_effect could measure: leave one of them out")
-	case !composer && (out.Form.EqualWidth || out.Form.SignedMask):
-		return out, errors.New("collator.composer is for collator.format composer: set that, or leave it out")
-	case composer && c.Layout == batch.Packed.String():
-		return out, errors.New("collator.format composer and collator.layout packed exclude each other: choose one")
-	case composer && c.Teacher != nil:
-		return out, errors.New("collator.format composer has no pair table that collator.teacher could add to: leave one of them out")
-	case composer:
-		out.Layout = batch.Composer
-	case c.Layout == batch.Packed.String():
-		out.Layout = batch.Packed
+	if err := chooseLayout(c, &out); err != nil {
+		return out, err
 	}
 	var err error
 	if out.TemplateTime, err = collator.ParseTemplateTime(c.TemplateTime); err != nil {
@@ -185,6 +171,28 @@ func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 	}
 	out.TemplateVars, err = templateVars(c.TemplateKwargs)
 	return out, err
+}
+
+// chooseLayout sets the layout, unless settings exclude each other.
+func chooseLayout(c config.Collator, out *collator.Config) error {
+	composer := c.Format == batch.Composer.String()
+	switch {
+	case out.ByExample && out.Rows == collator.PerTurn:
+		return errors.New("collator.composer.rows example makes one row of an example, and collator.rows turn several: leave one of them out")
+	case out.NullHints && c.Teacher != nil && c.Teacher.HintEffect:
+		return errors.New("collator.hints none leaves no hint whose effect collator.teacher.hint_effect could measure: leave one of them out")
+	case !composer && (out.Form.EqualWidth || out.Form.SignedMask):
+		return errors.New("collator.composer is for collator.format composer: set that, or leave it out")
+	case composer && c.Layout == batch.Packed.String():
+		return errors.New("collator.format composer and collator.layout packed exclude each other: choose one")
+	case composer && c.Teacher != nil:
+		return errors.New("collator.format composer has no pair table that collator.teacher could add to: leave one of them out")
+	case composer:
+		out.Layout = batch.Composer
+	case c.Layout == batch.Packed.String():
+		out.Layout = batch.Packed
+	}
+	return nil
 }
 
 // templateVars returns variables of the YAML as the template's Python sees them, sorted by name.
