@@ -65,7 +65,8 @@ func TestRecordedAnswers(t *testing.T) {
 				t.Fatal(err)
 			}
 			top := [][]Entry{
-				{{1849, -1.5}, {2038, -2.75}}, append([]Entry{{13876, -0.5}}, c.floor...),
+				{{1849, -1.5}, {2038, -2.75}},
+				append([]Entry{{13876, -0.5}}, c.floor...),
 				{{38835, -0.125}, {5562, -3.5}},
 			}
 			if diff := cmp.Diff(top, got.Top[:3]); diff != "" {
